@@ -6,6 +6,7 @@ import (
 
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/server"
+	"github.com/prescient-go/prescient/slots/internal/statement"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -48,5 +49,5 @@ func (rd *round) beginTx(ctx context.Context, u *unit) (*pgsql.LazyTx, error) {
 	if u.def.DB != nil {
 		return pgsql.BeginLazy(ctx, u.def.DB)
 	}
-	return pgsql.BeginLazy(ctx, rd.run.server.DB, forget, unlock)
+	return pgsql.BeginLazy(ctx, rd.run.server.DB, statement.Forget, statement.FreeLocks)
 }

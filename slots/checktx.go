@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -20,8 +19,10 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lease"
 	"github.com/prescient-go/prescient/slots/internal/permit"
+	"github.com/prescient-go/prescient/slots/internal/record"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/server"
+	"github.com/prescient-go/prescient/slots/internal/statement"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -30,13 +31,6 @@ var (
 	errRecorded = errors.New("the outcome is recorded with the transaction, or is nobody's to record any more")
 	errAgain    = errors.New("somebody else has a lock, or the database cannot do it now: to be repeated")
 	errEndedTx  = errors.New("the check ended its transaction itself: it must return instead")
-)
-
-// forget and unlock clean up what a check has left in a session of the runner's own pool, before the record and before
-// the next check. Temporary tables would hide tables of the same names, and nothing else would release the locks.
-const (
-	forget = "reset session authorization; reset role; reset all; close all; discard temp; unlisten *"
-	unlock = "select pg_catalog.pg_advisory_unlock_all()"
 )
 
 // attempt is the state of a check's transactions: of the open one, and of those before it. Only the goroutine of the
@@ -49,11 +43,11 @@ type attempt struct {
 	// begun returns the transaction if the commit of the check before has begun it. Nil: it has not.
 	begun func(ctx context.Context) (*pgsql.LazyTx, error)
 
-	crowded    bool      // not recorded, because another transaction has a lock
-	canceled   bool      // a statement of the function was cancelled
-	breaks     int       // broken connections after a call of the function
-	conflicted time.Time // when the server first ended its transaction in favour of another
-	lost       *lost     // a record without a reply; nil: there was none
+	crowded    bool         // not recorded, because another transaction has a lock
+	canceled   bool         // a statement of the function was cancelled
+	breaks     int          // broken connections after a call of the function
+	conflicted time.Time    // when the server first ended its transaction in favour of another
+	lost       *record.Lost // a record without a reply; nil: there was none
 }
 
 // canceledOnce reports whether a statement of the check was cancelled, for the first time. The server reports a lock
@@ -167,7 +161,7 @@ func (rd *round) sameDatabase(ctx context.Context, tx *sqlx.Tx) error {
 	if err := m.Send(ctx, tx); err != nil {
 		return err
 	}
-	if _, lost := r.find(rd.claim, none); held || lost != nil {
+	if _, lost := r.records.Find(r.work, &rd.claim.Claim, none); held || lost != nil {
 		return errRecorded
 	}
 	return errors.New("it is a pool of another database than the runner's: the rows are not there")
@@ -182,7 +176,7 @@ func (rd *round) postpone(ctx context.Context, u *unit, err error) error {
 		return errAgain
 	case ctx.Err() != nil: // the check timed out in a statement of the run
 		return errAgain
-	case u.isGroup() && rd.run.refuses(err) && (rd.leavesUnreadable(u) || !u.conflictsFor(rd.run.cfg.Lease)):
+	case u.isGroup() && rd.run.records.Refuses(err) && (rd.leavesUnreadable(u) || !u.conflictsFor(rd.run.cfg.Lease)):
 		return errAgain // a row of the group cannot be read: the claim that has it gives it an error
 	case server.Passes(err) || pgsql.IsStale(err):
 		if rd.claim.impatient(err, u.since, rd.run.cfg.Lease) {
@@ -227,21 +221,21 @@ func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, outcomes
 	var m pgsql.Message
 	var n row.Tally
 	if ours {
-		m.Do(forget)
+		m.Do(statement.Forget)
 	} else {
 		m.Do("set role " + pq.QuoteLiteral(u.role)) // the role is the application's choice, and stays
 	}
-	part := r.messageTx(&m, rd.claim, outcomes, u.transaction, ours, &n)
+	part := r.records.AddTx(&m, rd.claim.Token, outcomes, u.transaction, ours, &n)
 	if err := rd.commitTx(ctx, tx, u, &m); err != nil {
 		tx.End() // nobody holds a connection and waits for another
 		if !rd.wasCommitted(u, err, part) {
-			u.lost, u.crowded = &lost{part, outcomes}, pgsql.IsLockTimeout(err)
+			u.lost, u.crowded = &record.Lost{Part: part, Outcomes: outcomes}, pgsql.IsLockTimeout(err)
 			return rd.recordFailed(ctx, u, err)
 		}
 		n = row.Expected(outcomes)
 	}
 	n.Yielded = int64(len(outcomes)) - n.Checked()
-	r.report.count(n, outcomes, r.known)
+	r.records.Count(n, outcomes)
 	rd.claim.troubled.Store(nil)
 	return errRecorded
 }
@@ -252,7 +246,7 @@ func (rd *round) wasCommitted(u *unit, err error, part int64) bool {
 	if u.next == nil && pgsql.State(err) != "" && !pgsql.IsTransient(err) || errors.Is(err, sql.ErrTxDone) {
 		return false
 	}
-	done, found := rd.run.find(rd.claim, part)
+	done, found := rd.run.records.Find(rd.run.work, &rd.claim.Claim, part)
 	return found == nil && done
 }
 
@@ -261,8 +255,8 @@ func (rd *round) countLost(u *unit) {
 	if u.lost == nil {
 		return
 	}
-	if done, err := rd.run.find(rd.claim, u.lost.part); err == nil && done {
-		rd.run.report.count(row.Expected(u.lost.outcomes), u.lost.outcomes, rd.run.known)
+	if done, err := rd.run.records.Find(rd.run.work, &rd.claim.Claim, u.lost.Part); err == nil && done {
+		rd.run.records.Count(row.Expected(u.lost.Outcomes), u.lost.Outcomes)
 	}
 }
 
@@ -282,26 +276,14 @@ func (rd *round) recordFailed(ctx context.Context, u *unit, err error) error {
 		return errEndedTx
 	case state == pqerror.InFailedSQLTransaction:
 		return fmt.Errorf("the check went on after an error of its transaction: %w", err)
-	case state == pqerror.ObjectInUse: // what forget drops is in use
+	case state == pqerror.ObjectInUse: // what Forget drops is in use
 		return fmt.Errorf(`the check has left constraints of a temporary table for the commit, which "set constraints all immediate" checks: %w`, err)
 	case state == pqerror.ReadOnlySQLTransaction, state == "" && !pgsql.IsTransient(err) && ctx.Err() == nil:
 		return fmt.Errorf("the check has left its transaction such that nothing can be recorded in it, read-only or with rows open: %w", err)
 	case errors.Is(err, driver.ErrBadConn):
 		return u.broke(err)
-	case rd.run.refuses(err):
+	case rd.run.records.Refuses(err):
 		return fmt.Errorf("%s: its outcome cannot be recorded: %w", u, err)
 	}
 	return rd.postpone(ctx, u, err)
-}
-
-// nameSession names the session, so that prescient.terminate_sessions finds it once the lease has ended.
-func nameSession(c *claim) string {
-	return "set local application_name = " + pq.QuoteLiteral(sessionOf(c))
-}
-
-func sessionOf(c *claim) string { return "prescient claim " + strconv.FormatInt(c.Token, 10) }
-
-// ofRow lists the settings that begin_check and record_row make themselves.
-func ofRow(c *claim, lock, idle time.Duration) []any {
-	return []any{sessionOf(c), server.Millis(lock), server.Millis(idle)}
 }

@@ -15,37 +15,27 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lease"
 	"github.com/prescient-go/prescient/slots/internal/permit"
-	"github.com/prescient-go/prescient/slots/internal/row"
+	"github.com/prescient-go/prescient/slots/internal/record"
 	"github.com/prescient-go/prescient/slots/internal/server"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // claim is a right to rows of the slot, and what one goroutine makes of it.
 type claim struct {
-	*lease.Lease
-	jobs        pq.Int64Array
-	first, last int64
-	lane        *lane   // that its rows are counted to
-	lanes       []*lane // of its jobs: more than one where it was taken over from a binary for which they waited for the same things
+	record.Claim
+	lane  *lane   // that its rows are counted to
+	lanes []*lane // of its jobs: more than one where it was taken over from a binary for which they waited for the same things
 
 	ctx context.Context                     // of its checks: ends when the lease is lost
 	end func(err error, attrs ...slog.Attr) // of its span
 
-	closes bool // it is the last of the slot, as far as can be seen
-	done   bool // its last row is recorded
-	leaves bool // rows were left in the slot by decision
 	undone bool // rows were not checked, and are others' to check
 	kept   footprint
 	waits  waiting
 	read   time.Time      // local monotonic instant at which they were read
-	left   map[int64]bool // rows that stay in the slot for the time being though they were read
-	locked []row.Outcome  // of rows that another transaction has locked
-	part   int            // how many of these may be recorded at once, if other transactions hold keys that they ask for; 0: not known
 	again  []*unit        // to be checked when another transaction's lock is gone, or a permit is free
 	shares permit.Holding // that it uses
 	vigil  vigil
-
-	refused refusals
 
 	queued   atomic.Int64 // rows that are not started
 	troubled atomic.Pointer[time.Time]
@@ -62,25 +52,25 @@ func (r *run) claim(l *lane) (bool, error) {
 	}
 	var rows int64
 	var rest pq.Int64Array
-	c := &claim{Lease: lease.New(), lane: l, lanes: []*lane{l}, shares: permit.Holding{}}
+	c := &claim{Claim: record.Claim{Lease: lease.New()}, lane: l, lanes: []*lane{l}, shares: permit.Holding{}}
 	if ok, err := r.makeRoom(c); !ok {
 		return false, err
 	}
 	numbers := l.turn.First()
 	err := r.obtain(c, pgsql.ClaimRows, func(row *sql.Rows) error {
-		return row.Scan(&c.jobs, &c.first, &c.last, &rows, &rest)
+		return row.Scan(&c.Jobs, &c.First, &c.Last, &rows, &rest)
 	}, pq.Int64Array(numbers), r.turns().Want(l.turn))
-	if err != nil || len(c.jobs) == 0 {
+	if err != nil || len(c.Jobs) == 0 {
 		r.giveUp(c)
 	}
 	if err != nil {
 		return false, err
 	}
 	l.turn.Claimed(rest)
-	if len(c.jobs) == 0 {
+	if len(c.Jobs) == 0 {
 		return false, nil
 	}
-	c.closes = r.going.Load() == 0 && !r.waits() && !r.sel.leave && r.sel.limit == 0
+	c.Closes = r.going.Load() == 0 && !r.waits() && !r.sel.leave && r.sel.limit == 0
 	r.begin(c, rows)
 	return true, nil
 }
@@ -91,14 +81,14 @@ func (r *run) takeOver() (bool, error) {
 	if r.limitReached() || len(r.known) == 0 {
 		return false, nil
 	}
-	c := &claim{Lease: lease.New(), shares: permit.Holding{}}
+	c := &claim{Claim: record.Claim{Lease: lease.New()}, shares: permit.Holding{}}
 	err := r.obtain(c, pgsql.ClaimTakeOver, func(row *sql.Rows) error {
-		return row.Scan(&c.jobs, &c.first, &c.last)
+		return row.Scan(&c.Jobs, &c.First, &c.Last)
 	}, pq.Int64Array(slices.Collect(maps.Keys(r.known))))
-	if err != nil || len(c.jobs) == 0 {
+	if err != nil || len(c.Jobs) == 0 {
 		return false, err
 	}
-	for _, number := range c.jobs {
+	for _, number := range c.Jobs {
 		if l := r.known[number].lane; !slices.Contains(c.lanes, l) {
 			c.lanes = append(c.lanes, l)
 		}
@@ -125,7 +115,7 @@ func (r *run) obtain(c *claim, stmt pgsql.Statement, scan func(row *sql.Rows) er
 // begin has a claim worked on.
 func (r *run) begin(c *claim, rows int64) {
 	ctx, end := engine.StartSpan(r.checks, r.cfg.Registry, "claim",
-		slog.Time("slot", r.slot), slog.Int64("claim", c.Token), slog.Any("jobs", r.names(c.jobs)), slog.Int64("rows", rows))
+		slog.Time("slot", r.slot), slog.Int64("claim", c.Token), slog.Any("jobs", r.records.Names(c.Jobs)), slog.Int64("rows", rows))
 	c.ctx = c.Begin(ctx, c.limits()...)
 	c.Watch = c.abandonOverdue
 	c.end = end

@@ -179,7 +179,7 @@ func (r *Runner) Now() time.Time {
 func (r *Runner) register(ctx context.Context) error {
 	names, slas := []string{}, []sql.NullInt64{}
 	for def := range engine.All(r.cfg.Registry) {
-		names, slas = append(names, def.Name), append(slas, micros(def.SLA, def.SLA > 0))
+		names, slas = append(names, def.Name), append(slas, sql.NullInt64{Int64: def.SLA.Microseconds(), Valid: def.SLA > 0})
 	}
 	r.jobs = map[int64]*engine.Definition{}
 	var m pgsql.Message

@@ -18,15 +18,14 @@
 //	round.checkTx   checktx.go  a check in a transaction of its own, which locks its rows (lock.go) and records itself
 //	round.commitTx  chain.go    commits it, and begins that of the next row in the same message
 //	row.Outcome     internal/row  the result of a row; outcomes that are alike are recorded together
-//	run.record      record.go   records outcomes, in one message (statement.go) to the server that ends with the fence
-//	run.recordFree  refused.go  records those whose rows no other transaction has locked, and isolates the rows that the
-//	                            database refuses
-//	run.recordLocked locked.go  records the others later
-//	vigil           holder.go   names in the log the session that holds a lock of theirs for long
+//	record.Recorder internal/record  records outcomes, in one message to the server that ends with the fence; later those
+//	                            of rows that another transaction has locked; and isolates the rows that the database refuses
+//	statement.Writer internal/statement  writes the statements for that, and what goes into the trace of a row that is
+//	                            moved; see prescient.why
+//	vigil           holder.go   names in the log the session that holds a lock of rows for long
 //	server.Server   internal/server  sends the messages of the engine, and again while the database cannot do it
 //	lease.Keeper    internal/lease   renews the leases of the claims, and drops those that are lost
 //	Runner.CatchUp  catchup.go  every slot that was missed or left, oldest first
-//	run.trace       trace.go    what goes into the trace of a row that is moved; see prescient.why
 //	Ledger          ledger.go   what there is to see; ledger_jobs.go how the jobs do, which package health judges
 //	report          report.go   what a run tells of itself: its result, its progress, and the Observer (observer.go)
 //
@@ -66,6 +65,8 @@
 //	permit          server               the rules of jobs, and no rows
 //	session         server               no rows and no checks
 //	call            elapsed              no SQL and no claims
+//	statement       row, server, jobs, and engine, guard and trace of internal; sends nothing, and no leases
+//	record          statement, lease, row, server, jobs, internal/guard; no functions and no turns
 //
 // Package internal/shape tests how large structs, types and packages are. Its table of exceptions only shrinks.
 //

@@ -12,6 +12,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lease"
+	"github.com/prescient-go/prescient/slots/internal/record"
 	"github.com/prescient-go/prescient/slots/internal/server"
 	"github.com/prescient-go/prescient/slots/internal/turn"
 )
@@ -43,7 +44,7 @@ func staleCheck(t *testing.T, at, ahead time.Time, check jobs.CheckFunc) (*round
 	r := newRun(t.Context(), &Runner{cfg: cfg, server: server.Server{DB: db, Lease: cfg.Lease, Logger: cfg.Logger}}, time.Time{}, selection{kind: KindRun})
 	r.work = t.Context()
 	l := &lane{spec: turn.Spec{Places: 4}}
-	c := &claim{Lease: lease.New(), lane: l, lanes: []*lane{l}, read: elapsed.Now().Add(-fresh)}
+	c := &claim{Claim: record.Claim{Lease: lease.New()}, lane: l, lanes: []*lane{l}, read: elapsed.Now().Add(-fresh)}
 	c.Extend(elapsed.Now(), time.Hour)
 	c.ctx = c.Begin(t.Context())
 	t.Cleanup(c.Release)

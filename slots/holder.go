@@ -9,6 +9,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/slots/internal/row"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -43,7 +44,7 @@ func (v *vigil) tell(r *run, c *claim) {
 	var holder, mends string
 	var since sql.NullTime
 	var m pgsql.Message
-	args := []any{r.slot, c.jobs, ids[0], ids[len(ids)-1], ids, lockPatience.Microseconds()}
+	args := []any{r.slot, c.Jobs, ids[0], ids[len(ids)-1], ids, lockPatience.Microseconds()}
 	m.Add(pgsql.RowHolder.In(r.schema), args, func(row *sql.Rows) error { return row.Scan(&holder, &since, &mends) })
 	if !r.readers.Enter(r.stop, c.ctx) {
 		return
@@ -54,7 +55,7 @@ func (v *vigil) tell(r *run, c *claim) {
 		return
 	}
 	v.told = true
-	attrs := []any{slog.Time("slot", r.slot), slog.Any("jobs", r.names(c.jobs)), slog.Int("rows", len(ids)), slog.String("holder", holder), slog.String("to_end_it", mends)}
+	attrs := []any{slog.Time("slot", r.slot), slog.Any("jobs", r.records.Names(c.Jobs)), slog.Int("rows", len(ids)), slog.String("holder", holder), slog.String("to_end_it", mends)}
 	if since.Valid {
 		attrs = append(attrs, slog.Time("since", since.Time.UTC()))
 	}
@@ -63,7 +64,7 @@ func (v *vigil) tell(r *run, c *claim) {
 
 // lockedRows returns the ids of the rows of a claim that wait for a lock, in order.
 func (c *claim) lockedRows() pq.Int64Array {
-	ids := idsOf(c.locked)
+	ids := pq.Int64Array(row.IDs(c.Locked))
 	for _, u := range c.again {
 		switch {
 		case !u.waited: // it waits for a place

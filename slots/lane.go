@@ -63,7 +63,7 @@ func (r *run) look() error {
 
 // know takes note of the jobs of the slot. Call it while there are no claims.
 func (r *run) know(list []session.Job) {
-	r.known = map[int64]slotJob{}
+	r.known, r.records.Jobs = map[int64]slotJob{}, map[int64]*engine.Definition{}
 	r.order.Clear()
 	for _, j := range list {
 		def, registered := r.jobs[j.Number]
@@ -75,7 +75,7 @@ func (r *run) know(list []session.Job) {
 			r.report.note(j.Name)
 		case registered && (r.sel.job == "" || r.sel.job == def.Name):
 			l := r.lane(j.Number, def)
-			r.known[j.Number] = slotJob{def, l}
+			r.known[j.Number], r.records.Jobs[j.Number] = slotJob{def, l}, def
 			if j.Claimable {
 				l.turn.Offer(turn.Job{Number: j.Number, Priority: def.Priority})
 			}

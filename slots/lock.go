@@ -14,7 +14,9 @@ import (
 
 	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/record"
 	"github.com/prescient-go/prescient/slots/internal/server"
+	"github.com/prescient-go/prescient/slots/internal/statement"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -43,10 +45,13 @@ func (rd *round) lock(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
 }
 
 func (rd *round) lockRow(ctx context.Context, tx *pgsql.LazyTx, u *unit) error {
-	wait, patient := server.LockTimeout, u.waited && rd.run.writing.patience.Try()
-	if patient {
-		defer rd.run.writing.patience.Leave()
-		wait = patientFor
+	wait, patient := server.LockTimeout, false
+	if u.waited {
+		var leave func()
+		if leave, patient = rd.run.records.BePatient(); patient {
+			defer leave()
+			wait = record.PatientFor
+		}
 	}
 	return rd.beginningRow(u, wait, patient).Send(ctx, tx)
 }
@@ -56,7 +61,7 @@ func (rd *round) beginning(u *unit) *pgsql.Message {
 	r := rd.run
 	var m pgsql.Message
 	m.Do(r.server.Settings(r.mostOf(u.def), server.LockTimeout))
-	m.Do(nameSession(rd.claim))
+	m.Do(statement.NameSession(rd.claim.Token))
 	rd.askRole(&m, u)
 	m.Add(pgsql.CheckNumber.In(r.schema), nil, func(row *sql.Rows) error { return row.Scan(&u.transaction) })
 	return &m
@@ -67,7 +72,7 @@ func (rd *round) beginningRow(u *unit, wait time.Duration, patient bool) *pgsql.
 	r := rd.run
 	var m pgsql.Message
 	r.server.Unhurried(&m, wait)
-	row := append(pgsql.Composite{r.slot, u.number, u.rows[0].ID, patient}, ofRow(rd.claim, wait, r.mostOf(u.def))...)
+	row := append(pgsql.Composite{r.slot, u.number, u.rows[0].ID, patient}, statement.OfRow(rd.claim.Token, wait, r.mostOf(u.def))...)
 	rd.askRole(&m, u)
 	m.Add(pgsql.CheckBegin.In(r.schema), []any{row}, func(row *sql.Rows) error { return row.Scan(&u.state) })
 	return &m
@@ -82,8 +87,9 @@ func (rd *round) askRole(m *pgsql.Message, u *unit) {
 
 // lockBatch splits off the rows that another transaction has locked.
 func (rd *round) lockBatch(ctx context.Context, tx *sqlx.Tx, u *unit) error {
-	free, busy, err := rd.run.lockRows(ctx, tx, rd.beginning(u), pq.Int64Array{u.number}, u.ids())
-	if err != nil {
+	m := rd.beginning(u)
+	free, busy := rd.run.records.AddLock(m, pq.Int64Array{u.number}, u.ids())
+	if err := m.Send(ctx, tx); err != nil {
 		return err
 	}
 	if len(busy) > 0 {
@@ -100,24 +106,6 @@ func (rd *round) lockBatch(ctx context.Context, tx *sqlx.Tx, u *unit) error {
 		return errRecorded
 	}
 	return nil
-}
-
-// lockRows locks the rows that no other transaction has locked.
-func (r *run) lockRows(ctx context.Context, tx *sqlx.Tx, m *pgsql.Message, numbers pq.Int64Array, ids []int64) (free, busy map[int64]bool, err error) {
-	free, busy = map[int64]bool{}, map[int64]bool{}
-	args := []any{r.slot, numbers, ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
-	m.Add(pgsql.RowsLock.In(r.schema), args, func(row *sql.Rows) error {
-		var id int64
-		var locked bool
-		err := row.Scan(&id, &locked)
-		if locked {
-			free[id] = true
-		} else {
-			busy[id] = true
-		}
-		return err
-	})
-	return free, busy, m.Send(ctx, tx)
 }
 
 // lockGroup takes the lock of the group, and makes its due rows the rows of the unit.

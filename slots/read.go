@@ -20,7 +20,7 @@ func (r *run) read(c *claim) (units []*unit, more bool, err error) {
 	var bytes int64
 	scan := r.scanRow(func(number int64, job jobs.FutureJob) error {
 		switch {
-		case c.left[job.ID]:
+		case c.Left[job.ID]:
 			return nil
 		case bytes > readAtOnce:
 			more = true
@@ -33,8 +33,8 @@ func (r *run) read(c *claim) (units []*unit, more bool, err error) {
 		bytes += sizeOf(&job)
 		return nil
 	})
-	for _, ids := range c.readable() {
-		m.Add(pgsql.PageRead.In(r.schema), []any{r.slot, c.jobs, ids[0], ids[1]}, scan)
+	for _, ids := range c.Readable() {
+		m.Add(pgsql.PageRead.In(r.schema), []any{r.slot, c.Jobs, ids[0], ids[1]}, scan)
 	}
 	err = r.server.Retry(c.ctx, server.Passes, func() error {
 		r.readers <- struct{}{}
@@ -44,8 +44,8 @@ func (r *run) read(c *claim) (units []*unit, more bool, err error) {
 		rows, numbers, bytes, more = make([]jobs.FutureJob, 0, expected), make([]int64, 0, expected), 0, false
 		return r.server.Commit(r.work, &m)
 	})
-	if r.refuses(err) {
-		if err = r.recordUnreadable(c, err); err != nil {
+	if r.records.Refuses(err) {
+		if err = r.records.RecordUnreadable(r.work, c.ctx, &c.Claim, err); err != nil {
 			return nil, false, err
 		}
 		return r.read(c)

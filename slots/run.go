@@ -15,8 +15,11 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lease"
 	"github.com/prescient-go/prescient/slots/internal/permit"
+	"github.com/prescient-go/prescient/slots/internal/record"
+	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/server"
 	"github.com/prescient-go/prescient/slots/internal/session"
+	"github.com/prescient-go/prescient/slots/internal/statement"
 	"github.com/prescient-go/prescient/slots/internal/turn"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -44,9 +47,8 @@ var errOffGrid = errors.New("it is not a slot any more, since the width was chan
 // in work. They share the bounds on what is done at once, the leases, and the result.
 type run struct {
 	*Runner
-	slot  time.Time
-	sel   selection
-	place int // of this runner among those of the slot, by which traces name it; written before there are claims
+	slot time.Time
+	sel  selection
 
 	stop   context.Context         // ends when no more is to be claimed or started: stopped from outside, or failed
 	halt   context.CancelCauseFunc // ends stop, for an error that is no row's
@@ -60,9 +62,8 @@ type run struct {
 	leases      *lease.Keeper
 	going       atomic.Int64 // claims that are worked on
 	memory      memory       // rows in memory, but for those that wait for somebody's lock
-	writing     *writing
+	records     *record.Recorder
 	wake        chan struct{} // something has changed for the goroutine of do
-	closed      atomic.Bool   // the last record has closed the slot
 
 	known map[int64]slotJob // the jobs of the slot; replaced by look, while there are no claims
 	lanes []*lane           // of them; only the goroutine of do uses it
@@ -77,13 +78,16 @@ func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run 
 		workers: make(permit.Semaphore, r.cfg.Workers), connections: make(permit.Semaphore, r.cfg.Connections), readers: make(permit.Semaphore, 1),
 		wake: make(chan struct{}, 1), order: turn.NewOrder(int64(r.cfg.Page), sel.limit),
 	}
+	writer := &statement.Writer{Server: &r.server, Slot: slot, Runner: r.cfg.Name, Now: r.Now, Replayed: r.cfg.Now != nil}
 	n.session = session.Session{
-		Server: &r.server, Slot: slot, Kind: string(sel.kind), Token: lease.NewToken(), Runner: r.cfg.Name, Able: r.cfg.Workers, Clock: n.clock,
+		Server: &r.server, Slot: slot, Kind: string(sel.kind), Token: lease.NewToken(), Runner: r.cfg.Name, Able: r.cfg.Workers, Clock: writer.Clock,
 	}
-	n.writing = newWriting(r.cfg.Page)
 	n.stop, n.halt = context.WithCancelCause(ctx)
 	n.report = &report{cfg: &r.cfg, ctx: n.stop, result: Result{Slot: slot, Kind: sel.kind}}
 	n.leases = lease.NewKeeper(&r.server, n.session.Token, slog.Time("slot", slot))
+	n.records = record.New(writer, record.Options{
+		Leases: n.leases, Page: r.cfg.Page, Moment: n.moment, Count: n.count, CountRefused: n.countRefused,
+	})
 	return n
 }
 
@@ -134,7 +138,7 @@ func (r *run) open() (state string, err error) {
 		return "", fmt.Errorf("open: %w", pgsql.ExplainMissing(err))
 	}
 	r.know(list)
-	r.place = opened.Place
+	r.records.Place = opened.Place
 	r.report.opened(opened)
 	switch {
 	case opened.State == "early" && opened.Ahead > 0:
@@ -180,7 +184,7 @@ func (r *run) attend() (state State, err error) {
 	for r.going.Load() > 0 {
 		<-r.wake
 	}
-	if r.closed.Load() {
+	if r.records.HasClosed() {
 		state = StateDone
 	}
 	endBeats()
@@ -205,7 +209,7 @@ func (r *run) loop() (State, error) {
 			}
 			continue
 		}
-		if r.closed.Load() {
+		if r.records.HasClosed() {
 			return StateDone, nil
 		}
 		if r.going.Load() > 0 || r.waits() {
@@ -296,4 +300,14 @@ func (r *run) changed() {
 // moment is now, by which a row is judged.
 func (r *run) moment() guard.Moment {
 	return guard.Moment{Grid: r.Grid(), Slot: r.slot, Now: r.Now(), CaughtUp: r.sel.kind == KindCatchUp}
+}
+
+// count takes what was recorded into the report.
+func (r *run) count(n row.Tally, recorded []row.Outcome) { r.report.count(n, recorded, r.known) }
+
+// countRefused takes a row into the report that is left in its slot. The run ends when a page of rows are.
+func (r *run) countRefused(why error) {
+	if n := r.report.refuse(why); n >= int64(r.cfg.Page) {
+		r.halt(r.report.refused())
+	}
 }

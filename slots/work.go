@@ -27,21 +27,21 @@ func (r *run) workOn(c *claim) {
 		switch {
 		case more && !r.memory.now().Full() && !c.lane.load.now().Full():
 			units, more, err = r.read(c)
-		case !more && len(c.again)+len(c.locked) == 0:
-			if c.refused.left > 0 { // the claim keeps the slot open
+		case !more && len(c.again)+len(c.Locked) == 0:
+			if c.Refused > 0 { // the claim keeps the slot open
 				return
 			}
-			if err = r.end(c); err == nil {
+			if err = r.records.End(r.work, &c.Claim); err == nil {
 				return
 			}
 		default:
 			r.pause(c)
 			units, c.again = c.again, nil
-			c.locked, err = r.recordLocked(c)
+			c.Locked, err = r.records.RecordLocked(r.work, &c.Claim)
 		}
 	}
-	if len(c.locked) > 0 {
-		r.cfg.Logger.WarnContext(r.work, "checks were done but not recorded, and will be done again", "claim", c.Token, "rows", len(c.locked))
+	if len(c.Locked) > 0 {
+		r.cfg.Logger.WarnContext(r.work, "checks were done but not recorded, and will be done again", "claim", c.Token, "rows", len(c.Locked))
 	}
 	if err != nil && context.Cause(c.ctx) == nil {
 		r.halt(err)
@@ -49,7 +49,7 @@ func (r *run) workOn(c *claim) {
 }
 
 // over tells whether a claim is done, lost, or to be handed back.
-func (c *claim) over() bool { return c.done || c.undone || c.ctx.Err() != nil }
+func (c *claim) over() bool { return c.Done || c.undone || c.ctx.Err() != nil }
 
 // drop lets go of what a claim has kept in memory.
 func (r *run) drop(c *claim) {
@@ -58,7 +58,7 @@ func (r *run) drop(c *claim) {
 	r.land(c, c.kept.rows)
 	r.hold(c, waiting{})
 	r.enqueue(c, -c.queued.Load())
-	if c.done {
+	if c.Done {
 		r.leases.Remove(c.Lease)
 	}
 	r.giveUp(c)
@@ -115,7 +115,7 @@ func (r *run) hold(c *claim, now waiting) {
 
 // waiting returns what the rows of a claim that wait take.
 func (c *claim) waiting() waiting {
-	now := waiting{locked: bytesOf(c.locked)}
+	now := waiting{locked: bytesOf(c.Locked)}
 	for _, u := range c.again {
 		if u.waited {
 			now.locked += u.bytes()
@@ -165,8 +165,8 @@ func (r *run) units(c *claim, rows []jobs.FutureJob, numbers []int64) []*unit {
 		job := r.known[numbers[i]]
 		verdict, stays := r.sel.judge(job.def, &rows[i], moment)
 		if stays {
-			c.leaves = true
-			c.leave(rows[i].ID)
+			c.Leaves = true
+			c.Leave(rows[i].ID)
 			continue
 		}
 		batched := verdict == nil && job.def.Batched() && !job.def.Grouped()
@@ -222,15 +222,15 @@ func (r *run) process(c *claim, units []*unit, more bool) error {
 			c.postpone(u)
 			r.hold(c, waiting{c.waits.locked + u.bytes(), c.waits.parked})
 		}
-		ends := last && !more && !c.undone && c.refused.left+int64(len(c.again)+len(c.locked)) == 0
-		locked, err := r.record(c, batch, ends)
+		ends := last && !more && !c.undone && c.Refused+int64(len(c.again)+len(c.Locked)) == 0
+		locked, err := r.records.Record(r.work, &c.Claim, batch, ends)
 		if err != nil {
 			return err
 		}
 		for _, o := range locked {
-			c.leave(o.ID)
+			c.Leave(o.ID)
 		}
-		c.locked = append(c.locked, locked...)
+		c.Locked = append(c.Locked, locked...)
 		r.hold(c, waiting{c.waits.locked + bytesOf(locked), c.waits.parked})
 		r.land(c, settled)
 	}
@@ -246,14 +246,6 @@ func (c *claim) postpone(u *unit) {
 		ids = u.ids()
 	}
 	for _, id := range ids {
-		c.leave(id)
+		c.Leave(id)
 	}
-}
-
-// leave takes note of a row that was read and stays in the slot for the time being.
-func (c *claim) leave(id int64) {
-	if c.left == nil {
-		c.left = map[int64]bool{}
-	}
-	c.left[id] = true
 }

@@ -1,3 +1,3 @@
 -- Fails where the check has ended the transaction of this number.
--- Called by slots.run.messageTx.
+-- Called by slots/internal/statement.Writer.AddTx.
 select prescient.same_check($1)

@@ -1,4 +1,4 @@
--- Called by slots.run.messageTx.
--- Called by slots.run.recordAll.
--- Called by slots.run.recordThere.
+-- Called by slots/internal/record.Recorder.recordAll.
+-- Called by slots/internal/record.Recorder.recordThere.
+-- Called by slots/internal/statement.Writer.AddTx.
 select prescient.fence($1, $2, $3, $4, $5)

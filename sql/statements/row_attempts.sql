@@ -1,5 +1,5 @@
 -- The key of a row ($1: its slot, $2: its job, $3: its id), and how many errors in a row it has had.
--- Called by slots.run.attempts.
+-- Called by slots/internal/record.Recorder.attempts.
 select entity_name, entity_key, item_key, error_count
 from prescient.future_job
 where next_check_at = $1 and job = $2 and id = $3

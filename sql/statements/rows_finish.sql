@@ -1,7 +1,7 @@
 -- Moves finished rows of a claim to history, and counts them for the claim ($2) by job; $13: the names of the jobs
 -- ($4); $14: the clock. Rows that are no longer in the slot are their owner's again. The bounds on job and id keep a
 -- plan made for a slot that the statistics have not seen from reading all of the slot.
--- Called by slots.run.finishRows.
+-- Called by slots/internal/statement.Writer.finishRows.
 with outcome as (
     select *
     from unnest($7::bigint[], $8::text[], $9::text[], $10::bigint[], $11::bigint[])

@@ -1,7 +1,7 @@
 -- rows_finish for rows of which all is alike: the outcome $8, no error, lateness $9 and duration $10. A third cheaper:
 -- it joins no outcomes. The ids ($7) are a filter (hence the + 0): one look into the index finds their range. The
 -- filter is hashed where the array is a constant of the plan, so not in a generic one.
--- Called by slots.run.recordAlike.
+-- Called by slots/internal/statement.Writer.recordAlike.
 with gone as (
     delete from prescient.future_job f
     where f.next_check_at = $1

@@ -1,5 +1,5 @@
 -- Locks those rows of a batch that nobody else has locked, in id order. Rows that do not come back are gone.
--- Called by slots.run.lockRows.
+-- Called by slots/internal/statement.Writer.AddLock.
 with free as materialized (
     select id
     from prescient.future_job

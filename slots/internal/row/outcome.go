@@ -81,6 +81,47 @@ func Sort(list []Outcome) {
 	slices.SortFunc(list, func(a, b Outcome) int { return cmp.Compare(a.ID, b.ID) })
 }
 
+// IDs returns the ids of the rows of outcomes.
+func IDs(outcomes []Outcome) []int64 {
+	ids := make([]int64, len(outcomes))
+	for i := range outcomes {
+		ids[i] = outcomes[i].ID
+	}
+	return ids
+}
+
+// Numbers returns the numbers of the jobs of outcomes, in order.
+func Numbers(outcomes []Outcome) (numbers []int64) {
+	for i := range outcomes {
+		if i == 0 || outcomes[i].Number != outcomes[i-1].Number {
+			numbers = append(numbers, outcomes[i].Number)
+		}
+	}
+	slices.Sort(numbers)
+	return slices.Compact(numbers)
+}
+
+// Fitting returns how many of the first outcomes take up to most bytes, at least one.
+func Fitting(outcomes []Outcome, most int64) int {
+	bytes := int64(0)
+	for i := range outcomes {
+		if bytes += outcomes[i].Size(); bytes > most {
+			return max(i, 1)
+		}
+	}
+	return len(outcomes)
+}
+
+// FirstMove returns the first instant to which outcomes move rows. Zero: they move none.
+func FirstMove(outcomes []Outcome) (first time.Time) {
+	for i := range outcomes {
+		if v := outcomes[i].Verdict; v.Outcome == "" && (first.IsZero() || v.Next.Before(first)) {
+			first = v.Next
+		}
+	}
+	return first
+}
+
 // Enqueues tells whether other checks are asked for with an outcome.
 func (o Outcome) Enqueues() bool { return len(o.Verdict.Enqueue) > 0 }
 

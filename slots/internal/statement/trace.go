@@ -1,4 +1,4 @@
-package slots
+package statement
 
 import (
 	"encoding/json"
@@ -12,19 +12,19 @@ import (
 // maxTraced bounds an error in a trace. The row has the whole error, until the next one.
 const maxTraced = 200
 
-// trace returns the entry of a row's trace for an outcome, see prescient.journal_entry. It is empty for an outcome that
-// ends the row, because the columns of history have that.
-func (r *run) trace(o *row.Outcome) string {
+// trace returns the entry of a row's trace for an outcome, see prescient.journal_entry. It is empty
+// for an outcome that ends the row, because the columns of history have that.
+func (w *Writer) trace(o *row.Outcome) string {
 	if o.Verdict.Outcome != "" {
 		return ""
 	}
 	if o.Verdict.Move == guard.MoveNext && o.Ran && o.Verdict.Error == "" {
-		check := trace.Check{Slot: r.slot, Runner: r.place, Lateness: o.Lateness, Duration: o.Duration}
+		check := trace.Check{Slot: w.Slot, Runner: w.Place, Lateness: o.Lateness, Duration: o.Duration}
 		if line, ok := check.Short(); ok {
 			return line
 		}
 	}
-	entry := []any{o.Verdict.Move, r.slot.Unix(), r.cfg.Name}
+	entry := []any{o.Verdict.Move, w.Slot.Unix(), w.Runner}
 	if o.Ran {
 		entry = append(entry, o.Lateness.Milliseconds(), o.Duration.Microseconds())
 	}
@@ -32,7 +32,7 @@ func (r *run) trace(o *row.Outcome) string {
 		entry = append(entry, short(o.Verdict.Error))
 	}
 	if o.Verdict.Move == guard.MoveDefer {
-		entry = []any{"deferred", r.slot.Unix(), r.cfg.Name, nil, nil, nil, r.Now().UnixMilli()}
+		entry = []any{"deferred", w.Slot.Unix(), w.Runner, nil, nil, nil, w.Now().UnixMilli()}
 	}
 	text, _ := json.Marshal(entry)
 	return string(text)

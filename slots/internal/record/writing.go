@@ -1,28 +1,26 @@
-package slots
+package record
 
 import (
 	"sync/atomic"
 	"time"
 
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
-	"github.com/prescient-go/prescient/slots/internal/permit"
 )
 
 const (
-	// slowWrite is what a record takes at the most before the next ones are made smaller, down to minWrite rows, so that
-	// the locks on a server under pressure are short.
+	// slowWrite is what a record takes at the most before the next ones are made smaller, down to
+	// minWrite rows, so that the locks on a server under pressure are short.
 	slowWrite = 500 * time.Millisecond
 	minWrite  = 20
 	// waryFor is how long a run looks first what is locked, once it has waited in vain for a lock.
 	waryFor = 5 * time.Second
 )
 
-// writing is how a run records: what it records at once, and how it heeds the locks of other transactions. It is safe
-// for concurrent use.
+// writing is how a run records: what it records at once, and how it heeds the locks of other
+// transactions. It is safe for concurrent use.
 type writing struct {
-	writers  permit.Semaphore // records at once
-	patience permit.Semaphore // waits for a lock that is never free when the run looks
-	parts    atomic.Int64     // numbers of what is recorded; see prescient.fence
+	writers  chan struct{} // records at once
+	patience chan struct{} // waits for a lock that is never free when the run looks
 
 	page int64                     // rows of a record at most
 	rows atomic.Int64              // rows of the next record at most
@@ -30,7 +28,7 @@ type writing struct {
 }
 
 func newWriting(page int) *writing {
-	w := &writing{writers: make(permit.Semaphore, 2), patience: make(permit.Semaphore, 1), page: int64(page)}
+	w := &writing{writers: make(chan struct{}, 2), patience: make(chan struct{}, 1), page: int64(page)}
 	w.rows.Store(w.page)
 	return w
 }

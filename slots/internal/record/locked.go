@@ -1,0 +1,169 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/slots/internal/lease"
+	"github.com/prescient-go/prescient/slots/internal/row"
+	"github.com/prescient-go/prescient/slots/internal/server"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// RecordLocked takes up what another transaction had locked. One claim at a time waits for the
+// first of its rows.
+func (r *Recorder) RecordLocked(ctx context.Context, c *Claim) (locked []row.Outcome, err error) {
+	if leave, ok := r.BePatient(); ok {
+		defer leave()
+		return r.recordApart(ctx, c, c.Locked, PatientFor)
+	}
+	r.writing.writers <- struct{}{}
+	defer func() { <-r.writing.writers }()
+	return r.recordApart(ctx, c, c.Locked, server.LockTimeout)
+}
+
+// BePatient tells whether a transaction may wait PatientFor for a lock: one at a time may. Call
+// leave when it has waited.
+func (r *Recorder) BePatient() (leave func(), ok bool) {
+	select {
+	case r.writing.patience <- struct{}{}:
+		return func() { <-r.writing.patience }, true
+	default:
+		return nil, false
+	}
+}
+
+// recordApart is recordFree, and repeats it in parts if nothing could be recorded. Another
+// transaction may hold a key that an outcome asks for, and the other outcomes need not wait for it.
+// recordApart takes as long as a write may. It finds out how large a part without such an outcome
+// can be. What is left has its turn the next time, in another order.
+func (r *Recorder) recordApart(ctx context.Context, c *Claim, batch []row.Outcome, wait time.Duration) (locked []row.Outcome, err error) {
+	locked, err = r.recordFree(ctx, c, batch, wait)
+	if len(locked) < len(batch) || !slices.ContainsFunc(batch, row.Outcome.Enqueues) {
+		return locked, err
+	}
+	rand.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })
+	if c.part == 0 {
+		c.part = len(batch) / 2
+	}
+	locked = nil
+	for began := elapsed.Now(); len(batch) > 0 && time.Since(began) < slowWrite; {
+		n := min(max(c.part, 1), len(batch))
+		rest, err := r.recordFree(ctx, c, batch[:n], brieflyFor)
+		if err != nil {
+			return nil, err
+		}
+		if len(rest) == n && n > 1 {
+			c.part = n / 2
+			continue
+		}
+		if len(rest) < n {
+			c.part = 2 * n
+		}
+		locked, batch = append(locked, rest...), batch[n:]
+	}
+	return append(locked, batch...), nil
+}
+
+// PatientFor is the lock_timeout of a transaction that has no lock yet and queues for a row that
+// other transactions lock again and again. No transaction waits for it.
+const PatientFor = 900 * time.Millisecond
+
+// brieflyFor is the lock_timeout of a transaction that tries one of many parts. Parts that wait are
+// for another time.
+const brieflyFor = 10 * time.Millisecond
+
+// errBusy ends a transaction whose rows are locked by a record without a reply, which may still be
+// carried out.
+var errBusy = errors.New("a record without a reply may still be carried out")
+
+// recordTogether is recordFree for rows that the database records all or none of. With PatientFor
+// it waits for the first of the rows before.
+func (r *Recorder) recordTogether(ctx context.Context, c *Claim, batch []row.Outcome, wait time.Duration) (locked []row.Outcome, err error) {
+	if len(batch) == 0 {
+		return nil, nil
+	}
+	row.Sort(batch)
+	var n row.Tally
+	var busy map[int64]bool
+	var without []Lost // a reply
+	waits := func(err error) bool {
+		return pgsql.IsTransient(err) || len(without) > 0 && (pgsql.IsLockTimeout(err) || errors.Is(err, errBusy))
+	}
+	err = r.Server.Retry(ctx, waits, func() error {
+		sent := Lost{Part: r.NextPart()}
+		err := pgsql.InTx(ctx, r.Server.DB, func(tx *sqlx.Tx) (err error) {
+			var free map[int64]bool
+			if free, busy, err = r.lockFree(ctx, tx, batch, wait); err != nil {
+				return err
+			}
+			if slices.ContainsFunc(without, func(l Lost) bool { return l.has(busy) }) {
+				return errBusy // until it is carried out, or not
+			}
+			n, sent.Outcomes = row.Tally{}, row.Only(batch, func(o *row.Outcome) bool { return free[o.ID] })
+			return r.recordThere(ctx, tx, c, sent, &n)
+		})
+		if pgsql.IsTransient(err) && len(sent.Outcomes) > 0 {
+			without = append(without, sent)
+		}
+		return err
+	})
+	switch {
+	case lease.IsLost(err):
+		r.Leases.Lose(c.Lease)
+		return nil, nil
+	case pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err) || errors.Is(err, errBusy):
+		return batch, nil
+	case err != nil:
+		return nil, err
+	}
+	for _, l := range without {
+		if done, _ := r.Find(ctx, c, l.Part); done {
+			n.Plus(row.Expected(l.Outcomes))
+		}
+	}
+	done := row.Only(batch, func(o *row.Outcome) bool { return !busy[o.ID] })
+	n.Yielded = int64(len(done)) - n.Checked()
+	r.Count(n, done)
+	return row.Only(batch, func(o *row.Outcome) bool { return busy[o.ID] }), nil
+}
+
+// Lost is a record whose reply was lost: the server may still carry it out.
+type Lost struct {
+	Part     int64 // its number
+	Outcomes []row.Outcome
+}
+
+// has tells whether a row of it is among some.
+func (l Lost) has(rows map[int64]bool) bool {
+	return slices.ContainsFunc(l.Outcomes, func(o row.Outcome) bool { return rows[o.ID] })
+}
+
+// lockFree locks the rows of a batch that no other transaction has locked.
+func (r *Recorder) lockFree(ctx context.Context, tx *sqlx.Tx, batch []row.Outcome, wait time.Duration) (free, busy map[int64]bool, err error) {
+	var m pgsql.Message
+	m.Do(r.Server.Settings(r.Server.Lease, min(wait, server.LockTimeout)))
+	m.Do(pgsql.SlotIndexOnly.In(r.Server.Schema))
+	if wait > server.LockTimeout {
+		m.Do(r.Server.WaitForLocks(wait))
+		m.Add(pgsql.RowWait.In(r.Server.Schema), []any{r.Slot, batch[0].Number, batch[0].ID}, server.Nothing)
+		m.Do(r.Server.WaitForLocks(server.LockTimeout)) // other runs may wait for this transaction now
+	}
+	free, busy = r.AddLock(&m, row.Numbers(batch), row.IDs(batch))
+	return free, busy, m.Send(ctx, tx)
+}
+
+// recordThere records outcomes whose rows are locked.
+func (r *Recorder) recordThere(ctx context.Context, tx *sqlx.Tx, c *Claim, sent Lost, n *row.Tally) error {
+	var m pgsql.Message
+	r.Add(&m, c.Token, sent.Outcomes, n)
+	r.AddEnqueued(&m, sent.Outcomes)
+	m.Add(pgsql.ClaimFence.In(r.Server.Schema), []any{r.Slot, c.Token, sent.Part, false, nil}, server.Nothing)
+	return m.Send(ctx, tx)
+}

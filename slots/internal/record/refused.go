@@ -1,0 +1,147 @@
+package record
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/lib/pq/pqerror"
+
+	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/row"
+	"github.com/prescient-go/prescient/slots/internal/server"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// noRowsFault lists the classes of errors that would meet any row: by what the schema lacks, what
+// the role may not do, or the state that the server is in. PS is the class of the engine's own
+// errors.
+var noRowsFault = []pqerror.Class{
+	"PS", pqerror.ClassFeatureNotSupported, pqerror.ClassInvalidTransactionState, pqerror.ClassInvalidAuthorizationSpecification,
+	pqerror.ClassTransactionRollback, pqerror.ClassSyntaxErrorOrAccessRuleViolation, pqerror.ClassObjectNotInPrerequisiteState,
+	pqerror.ClassOperatorIntervention, pqerror.ClassSystemError,
+}
+
+// Refuses tells whether the database refuses a statement because of the rows that it concerns: a
+// trigger of the application raises an error, for example. Citus has no triggers there, and the
+// errors of its workers are of any class.
+func (r *Recorder) Refuses(err error) bool {
+	state := pgsql.State(err)
+	return state != "" && !r.Server.Citus && !server.Passes(err) && !slices.Contains(noRowsFault, state.Class())
+}
+
+// recordFree records the rows that no other transaction has locked, and returns the others: their
+// checks have run and must not run again. If the database refuses a batch, it is divided into
+// halves, down to the row that is to blame.
+func (r *Recorder) recordFree(ctx context.Context, c *Claim, batch []row.Outcome, wait time.Duration) (locked []row.Outcome, err error) {
+	locked, err = r.recordTogether(ctx, c, batch, wait)
+	switch {
+	case !r.Refuses(err):
+		return locked, err
+	case len(batch) == 1:
+		return r.recordError(ctx, c, batch[0], fmt.Errorf("its outcome cannot be recorded: %w", err))
+	}
+	for half := range slices.Chunk(slices.Clone(batch), (len(batch)+1)/2) {
+		rest, err := r.recordFree(ctx, c, half, server.LockTimeout)
+		if err != nil {
+			return nil, err
+		}
+		locked = append(locked, rest...)
+	}
+	return locked, nil
+}
+
+// recordError records that a row was refused as an error of it. If the database refuses that too,
+// the row is left in its slot.
+func (r *Recorder) recordError(ctx context.Context, c *Claim, o row.Outcome, cause error) (locked []row.Outcome, err error) {
+	r.Server.Logger.DebugContext(ctx, "a row is refused", "id", o.ID, "error", cause)
+	job, found, err := r.attempts(ctx, o)
+	switch {
+	case err != nil:
+		return nil, err
+	case !found: // it was cancelled or moved meanwhile
+		r.Count(row.Tally{Yielded: 1}, nil)
+		return nil, nil
+	}
+	def := r.Jobs[o.Number]
+	job.JobExec = def.Name
+	cause = fmt.Errorf("%s: %w", job.Key(), cause)
+	o.Verdict = new(guard.After(def, r.Moment(), &job, nil, cause))
+	locked, err = r.recordTogether(ctx, c, []row.Outcome{o}, server.LockTimeout)
+	if r.Refuses(err) {
+		c.Refused++
+		c.Leave(o.ID)
+		r.CountRefused(fmt.Errorf("%w; nor can this error: %w", cause, err))
+		return nil, nil
+	}
+	return locked, err
+}
+
+// attempts reads the key of a row, and how many errors in a row it has had. found is false if it is
+// not in the slot.
+func (r *Recorder) attempts(ctx context.Context, o row.Outcome) (job jobs.FutureJob, found bool, err error) {
+	err = r.Server.Ask(ctx, ctx, pgsql.RowAttempts, []any{r.Slot, o.Number, o.ID}, func(rows *sql.Rows) error {
+		var item sql.NullString
+		found = true
+		err := rows.Scan(&job.EntityName, &job.EntityKey, &item, &job.ErrorCount)
+		job.ItemKey, job.Anonymous = item.String, !item.Valid
+		return err
+	})
+	return job, found, err
+}
+
+// RecordUnreadable gives each row of a claim that cannot be read an error. cause is what the server
+// has said of the rows together. RecordUnreadable returns it if the server can read each of the
+// rows. It looks for the rows until reading ends.
+func (r *Recorder) RecordUnreadable(ctx, reading context.Context, c *Claim, cause error) error {
+	found, problems := map[int64]row.Outcome{}, map[int64]string{}
+	args := []any{r.Slot, c.Jobs, c.First, c.Last}
+	err := r.Server.Ask(reading, ctx, pgsql.PageUnreadable, args, func(rows *sql.Rows) error {
+		var o row.Outcome
+		var problem string
+		err := rows.Scan(&o.ID, &o.Number, &problem)
+		found[o.ID], problems[o.ID] = o, problem
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range c.unreadable {
+		delete(found, id)
+	}
+	if len(found) == 0 {
+		return cause
+	}
+	for _, id := range slices.Sorted(maps.Keys(found)) {
+		c.unreadable = append(c.unreadable, id)
+		locked, err := r.recordError(ctx, c, found[id], fmt.Errorf("it cannot be read: %s", problems[id]))
+		if err != nil {
+			return err
+		}
+		for _, o := range locked {
+			c.Leave(o.ID)
+		}
+		c.Locked = append(c.Locked, locked...)
+	}
+	slices.Sort(c.unreadable)
+	return nil
+}
+
+// Readable returns the ranges of ids between the rows of a claim that cannot be read.
+func (c *Claim) Readable() (ranges [][2]int64) {
+	first := c.First
+	for _, id := range c.unreadable {
+		if first < id {
+			ranges = append(ranges, [2]int64{first, id - 1})
+		}
+		first = id + 1
+	}
+	if first <= c.Last {
+		ranges = append(ranges, [2]int64{first, c.Last})
+	}
+	return ranges
+}

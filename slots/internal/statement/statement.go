@@ -1,0 +1,209 @@
+package statement
+
+import (
+	"database/sql"
+	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/internal/engine"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/row"
+	"github.com/prescient-go/prescient/slots/internal/server"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// few is how many rows are recorded one by one: planning a statement for many of them costs more.
+const few = 8
+
+// Add adds the statements that record outcomes, which are in the order of their ids, and count in n
+// what they did.
+func (w *Writer) Add(m *pgsql.Message, token int64, batch []row.Outcome, n *row.Tally) {
+	m.Do(pgsql.SlotIndexOnly.In(w.Server.Schema))
+	w.statements(m, token, batch, n)
+}
+
+// AddTx adds to a check's own transaction what records its outcomes, and the fence. ours: its
+// connection is of the runner's pool.
+func (w *Writer) AddTx(m *pgsql.Message, token int64, outcomes []row.Outcome, transaction string, ours bool, n *row.Tally) (part int64) {
+	part = w.NextPart()
+	if len(outcomes) == 1 {
+		w.Server.Unhurried(m, server.LockTimeout)
+		own := append(append([]any{transaction}, OfRow(token, server.LockTimeout, w.Server.Lease)...), ours)
+		w.recordRow(m, token, &outcomes[0], part, own, n)
+		w.AddEnqueued(m, outcomes)
+		return part
+	}
+	m.Do(w.Server.Settings(w.Server.Lease, server.LockTimeout))
+	m.Do(NameSession(token)) // also for the end of the commit
+	if ours {
+		m.Add(FreeLocks, nil, server.Nothing)
+	}
+	row.Sort(outcomes)
+	m.Add(pgsql.CheckSame.In(w.Server.Schema), []any{transaction}, server.Nothing)
+	w.statements(m, token, outcomes, n)
+	w.AddEnqueued(m, outcomes)
+	m.Add(pgsql.ClaimFence.In(w.Server.Schema), []any{w.Slot, token, part, false, nil}, server.Nothing)
+	return part
+}
+
+func (w *Writer) statements(m *pgsql.Message, token int64, batch []row.Outcome, n *row.Tally) {
+	if len(batch) <= few {
+		for i := range batch {
+			w.recordRow(m, token, &batch[i], w.NextPart(), shared, n)
+		}
+		return
+	}
+	like, rest := row.Alike(batch)
+	for _, group := range like {
+		w.recordAlike(m, token, group, n)
+	}
+	w.finishRows(m, token, row.Only(rest, func(o *row.Outcome) bool { return o.Verdict.Outcome != "" }), n)
+	w.moveRows(m, token, row.Only(rest, func(o *row.Outcome) bool { return o.Verdict.Outcome == "" }), n)
+}
+
+// shared is what recordRow says of a transaction in which more is recorded.
+var shared = make([]any, 5)
+
+// recordRow adds the statement for one outcome. own is what the row_outcome says of the transaction
+// of a check that it is the only outcome of.
+func (w *Writer) recordRow(m *pgsql.Message, token int64, o *row.Outcome, part int64, own []any, n *row.Tally) {
+	next := sql.NullTime{Time: o.Verdict.Next, Valid: o.Verdict.Outcome == ""}
+	def := w.Jobs[o.Number]
+	values := pgsql.Composite{
+		w.Slot, token, part, o.Number, def.Name, o.ID, nullable(string(o.Verdict.Outcome)), string(o.Verdict.Move), next,
+		nullable(o.Verdict.Error), nullable(string(o.Verdict.Payload)), latenessOf(o), durationOf(o),
+		o.Ran && def.SLA > 0 && o.Lateness > def.SLA, w.Runner, nullable(w.trace(o)), w.Clock(),
+	}
+	all := row.Expected([]row.Outcome{*o})
+	m.Add(pgsql.RowRecord.In(w.Server.Schema), []any{append(values, own...)}, func(row *sql.Rows) error {
+		var recorded bool
+		err := row.Scan(&recorded)
+		if recorded {
+			n.Plus(all)
+		}
+		return err
+	})
+}
+
+// recordAlike adds the statement for outcomes that are alike.
+func (w *Writer) recordAlike(m *pgsql.Message, token int64, batch []row.Outcome, n *row.Tally) {
+	o := &batch[0]
+	switch {
+	case o.Verdict.Outcome == "":
+		args := append(w.which(token, batch), o.Verdict.Next, string(o.Verdict.Move), durationOf(o), w.Clock(), nullable(w.trace(o)), latenessOf(o))
+		m.Add(pgsql.RowsMoveAlike.In(w.Server.Schema), args, counts(n))
+	case w.Server.Citus:
+		w.finishRows(m, token, batch, n)
+	default:
+		args := append(w.which(token, batch), string(o.Verdict.Outcome), latenessOf(o), durationOf(o), w.Runner, w.namesOf(batch), w.Clock())
+		m.Add(pgsql.RowsFinishAlike.In(w.Server.Schema), args, counts(n))
+	}
+}
+
+// finishRows adds the statement for outcomes that end their rows.
+func (w *Writer) finishRows(m *pgsql.Message, token int64, batch []row.Outcome, n *row.Tally) {
+	if len(batch) == 0 {
+		return
+	}
+	args := append(w.which(token, batch),
+		pq.Array(column(batch, func(o *row.Outcome) string { return string(o.Verdict.Outcome) })),
+		pq.Array(column(batch, errorOf)),
+		pq.Array(column(batch, latenessOf)),
+		pq.Array(column(batch, durationOf)),
+		w.Runner, w.namesOf(batch), w.Clock())
+	finish := pgsql.RowsFinish
+	if w.Server.Citus {
+		finish = pgsql.RowsFinishApart
+	}
+	m.Add(finish.In(w.Server.Schema), args, counts(n))
+}
+
+// moveRows adds the statement for outcomes that move their rows.
+func (w *Writer) moveRows(m *pgsql.Message, token int64, batch []row.Outcome, n *row.Tally) {
+	if len(batch) == 0 {
+		return
+	}
+	args := append(w.which(token, batch),
+		pq.Array(column(batch, func(o *row.Outcome) string { return string(o.Verdict.Move) })),
+		pq.Array(column(batch, func(o *row.Outcome) time.Time { return o.Verdict.Next })),
+		pq.Array(column(batch, errorOf)),
+		pq.Array(column(batch, durationOf)),
+		pq.Array(column(batch, func(o *row.Outcome) sql.NullString { return nullable(string(o.Verdict.Payload)) })),
+		w.Clock(),
+		pq.Array(column(batch, func(o *row.Outcome) sql.NullString { return nullable(w.trace(o)) })),
+		pq.Array(column(batch, latenessOf)))
+	m.Add(pgsql.RowsMove.In(w.Server.Schema), args, counts(n))
+}
+
+// AddEnqueued adds the statement for what outcomes ask for. Their rows must be locked: what comes
+// of one that is gone is nobody's to ask for.
+func (w *Writer) AddEnqueued(m *pgsql.Message, locked []row.Outcome) {
+	var list []jobs.FutureJob
+	for i := range locked {
+		list = append(list, locked[i].Verdict.Enqueue...)
+	}
+	if len(list) > 0 {
+		stmt, args := engine.EnqueueStatement(list, w.Clock())
+		m.Add(stmt.In(w.Server.Schema), args, server.Nothing)
+	}
+}
+
+// AddLock adds the statement that locks rows. It fills free with the rows that it has locked, and
+// busy with those that another transaction has.
+func (w *Writer) AddLock(m *pgsql.Message, numbers pq.Int64Array, ids []int64) (free, busy map[int64]bool) {
+	free, busy = map[int64]bool{}, map[int64]bool{}
+	args := []any{w.Slot, numbers, ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
+	m.Add(pgsql.RowsLock.In(w.Server.Schema), args, func(row *sql.Rows) error {
+		var id int64
+		var locked bool
+		err := row.Scan(&id, &locked)
+		if locked {
+			free[id] = true
+		} else {
+			busy[id] = true
+		}
+		return err
+	})
+	return free, busy
+}
+
+// counts reads what a statement did.
+func counts(n *row.Tally) func(row *sql.Rows) error {
+	return func(rows *sql.Rows) error {
+		var t row.Tally
+		err := rows.Scan(&t.Finished, &t.Rescheduled, &t.Failed)
+		n.Plus(t)
+		return err
+	}
+}
+
+// which are the parameters by which every statement names its rows.
+func (w *Writer) which(token int64, batch []row.Outcome) []any {
+	ids := row.IDs(batch)
+	return []any{w.Slot, token, w.NextPart(), pq.Int64Array(row.Numbers(batch)), ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
+}
+
+// namesOf returns the names of the jobs of outcomes.
+func (w *Writer) namesOf(batch []row.Outcome) pq.StringArray { return w.Names(row.Numbers(batch)) }
+
+// column is one value of each outcome.
+func column[T any](batch []row.Outcome, value func(o *row.Outcome) T) []T {
+	list := make([]T, len(batch))
+	for i := range batch {
+		list[i] = value(&batch[i])
+	}
+	return list
+}
+
+func errorOf(o *row.Outcome) sql.NullString { return nullable(o.Verdict.Error) }
+
+func latenessOf(o *row.Outcome) sql.NullInt64 { return micros(o.Lateness, o.Ran) }
+
+func durationOf(o *row.Outcome) sql.NullInt64 { return micros(o.Duration, o.Ran) }
+
+func micros(d time.Duration, known bool) sql.NullInt64 {
+	return sql.NullInt64{Int64: d.Microseconds(), Valid: known}
+}
+
+func nullable(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }
