@@ -118,7 +118,7 @@ func (r *run) lane(number int64, d *engine.Definition) *lane {
 				if got {
 					r.report.places.got(lock)
 				} else {
-					r.report.places.wait(r, lock, "waiting for the lock of the places of a job", slog.String("job", d.Name))
+					r.report.places.wait(r, lock, slog.String("permits_of", d.Name))
 				}
 			}},
 			permit.Rule{Job: number, Name: d.Name, AtMost: d.AtMost, PerSecond: d.PerSecond, Places: places})

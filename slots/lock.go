@@ -118,7 +118,7 @@ func (rd *round) lockGroup(ctx context.Context, tx *sqlx.Tx, u *unit) error {
 		return err
 	}
 	if !got {
-		rd.run.report.groups.wait(rd.run, lock, "waiting for the lock of a group", slog.String("group", group))
+		rd.run.report.groups.wait(rd.run, lock, slog.String("group", group))
 		return errAgain
 	}
 	rd.run.report.groups.got(lock)

@@ -23,7 +23,7 @@ type lockWait struct {
 }
 
 // wait notes that another session has a lock, and names that session in the log if this has lasted long.
-func (w *lockWait) wait(r *run, lock, message string, about slog.Attr) {
+func (w *lockWait) wait(r *run, lock string, about slog.Attr) {
 	if !w.isLong(lock) {
 		return
 	}
@@ -33,7 +33,7 @@ func (w *lockWait) wait(r *run, lock, message string, about slog.Attr) {
 		var holder, mends string
 		err := row.Scan(&pid, &holder, &mends)
 		if err == nil && w.isNew(pid) {
-			r.cfg.Logger.WarnContext(r.work, message, "slot", r.slot, about, "holder", holder, "to_end_it", mends)
+			r.cfg.Logger.WarnContext(r.work, "waiting for a lock that another session has", "slot", r.slot, about, "holder", holder, "to_end_it", mends)
 		}
 		return err
 	})
