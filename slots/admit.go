@@ -33,7 +33,7 @@ func (r *run) admitTo(c *claim, of *lane, units []*unit) ([]*queue, error) {
 	if l == nil {
 		return []*queue{{lane: of, door: of.door(r.stop, nil), units: units}}, nil
 	}
-	free := &queue{lane: of, door: of.door(r.stop, nil)} // what needs no call is subject to nothing
+	free := &queue{lane: of, door: of.door(r.stop, nil)} // units without a call need no permit
 	byKey, wanted := map[string]*queue{}, map[string]int{}
 	for _, u := range units {
 		q := free
@@ -65,7 +65,7 @@ func (r *run) admitTo(c *claim, of *lane, units []*unit) ([]*queue, error) {
 	return queues, nil
 }
 
-// limitKey returns the key that the limit of a row goes by: the empty key if the job has none, or its function panics.
+// limitKey returns the limit key of a row: the empty key if the job has no key function, or if the function panics.
 func (r *run) limitKey(l *lane, row jobs.FutureJob) (key string) {
 	if l.limit == nil || l.job.LimitBy == nil {
 		return ""
@@ -101,7 +101,7 @@ func (r *run) makeRoom(c *claim) (ok bool, err error) {
 	return len(shares) > 0, err
 }
 
-// giveUp gives up what a claim has of a limit.
+// giveUp gives back the permits of a claim.
 func (r *run) giveUp(c *claim) {
 	for _, l := range c.lanes {
 		if l.limit != nil && len(c.shares) > 0 {

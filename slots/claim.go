@@ -20,29 +20,29 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// claim is a right to rows of the slot, and what one goroutine makes of it.
+// claim is a right to rows of the slot, with the state of the goroutine that works on it.
 type claim struct {
 	record.Claim
-	lane  *lane   // that its rows are counted to
-	lanes []*lane // of its jobs: more than one where it was taken over from a binary for which they waited for the same things
+	lane  *lane   // the lane that counts its rows
+	lanes []*lane // of its jobs: several if it was taken over from a binary that had these jobs in one lane
 
-	ctx context.Context                     // of its checks: ends when the lease is lost
+	ctx context.Context                     // of its checks; ends when the lease is lost
 	end func(err error, attrs ...slog.Attr) // of its span
 
-	undone bool // rows were not checked, and are others' to check
+	undone bool // rows were not checked, and are left to other runners
 	kept   footprint
 	waits  waiting
-	read   time.Time      // local monotonic instant at which they were read
-	again  []*unit        // to be checked when another transaction's lock is gone, or a permit is free
+	read   time.Time      // local monotonic instant at which its rows were read
+	again  []*unit        // units to check once another transaction's lock is gone, or a permit is free
 	shares permit.Holding // that it uses
 	vigil  vigil
 
-	queued   atomic.Int64 // rows that are not started
+	queued   atomic.Int64 // rows that have not started
 	troubled atomic.Pointer[time.Time]
-	round    atomic.Pointer[round] // the checks that are under way
+	round    atomic.Pointer[round] // the running checks
 }
 
-// claim claims rows of a lane, and has them worked on. It returns false where there were none.
+// claim claims rows of a lane and starts the work on them. It returns false if there were none.
 func (r *run) claim(l *lane) (bool, error) {
 	if r.cfg.ClaimDelay > 0 {
 		delay := time.Duration(hostLoad() * float64(r.cfg.ClaimDelay))
@@ -75,8 +75,7 @@ func (r *run) claim(l *lane) (bool, error) {
 	return true, nil
 }
 
-// takeOver takes over a claim whose runner has not been heard of for too long, or its rows of the jobs that are known
-// here.
+// takeOver takes over a claim whose lease has ended, or its rows of the jobs that are known here.
 func (r *run) takeOver() (bool, error) {
 	if r.limitReached() || len(r.known) == 0 {
 		return false, nil
@@ -99,7 +98,7 @@ func (r *run) takeOver() (bool, error) {
 	return true, nil
 }
 
-// obtain gets a claim. Where the reply is lost the same one is asked for again.
+// obtain gets a claim. It asks for the same claim again if the reply is lost.
 func (r *run) obtain(c *claim, stmt pgsql.Statement, scan func(row *sql.Rows) error, of ...any) error {
 	var m pgsql.Message
 	args := append([]any{r.slot, string(r.sel.kind), c.Token, r.cfg.Name, r.cfg.Lease.Microseconds()}, of...)
@@ -112,7 +111,7 @@ func (r *run) obtain(c *claim, stmt pgsql.Statement, scan func(row *sql.Rows) er
 	})
 }
 
-// begin has a claim worked on.
+// begin starts the work on a claim.
 func (r *run) begin(c *claim, rows int64) {
 	ctx, end := engine.StartSpan(r.checks, r.cfg.Registry, "claim",
 		slog.Time("slot", r.slot), slog.Int64("claim", c.Token), slog.Any("jobs", r.records.Names(c.Jobs)), slog.Int64("rows", rows))
@@ -129,7 +128,7 @@ func (r *run) begin(c *claim, rows int64) {
 	}()
 }
 
-// enqueue counts rows that wait to be started.
+// enqueue counts rows that wait to start.
 func (r *run) enqueue(c *claim, rows int64) {
 	c.queued.Add(rows)
 	n, half := c.lane.load.queued.Add(rows), c.lane.load.size.Load()/2
@@ -138,7 +137,7 @@ func (r *run) enqueue(c *claim, rows int64) {
 	}
 }
 
-// limits are those of the jobs of a claim: without its places the claim is no good.
+// limits returns the limits of the jobs of a claim, whose permits end with its lease.
 func (c *claim) limits() (list []lease.Companion) {
 	for _, l := range c.lanes {
 		if l.limit != nil {

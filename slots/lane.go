@@ -17,18 +17,18 @@ import (
 // readAtOnce bounds what one claim keeps in memory, in bytes.
 const readAtOnce = 16 << 20
 
-// lane is jobs whose checks wait for the same things. Package turn chooses among the lanes of a run.
+// lane is a set of jobs whose checks wait for the same things. Package turn chooses among the lanes of a run.
 type lane struct {
 	key   string
 	turn  *turn.Lane // only the goroutine of run.do uses it
 	spec  turn.Spec
 	gates []permit.Semaphore
 	limit *permit.Limit      // nil: none
-	job   *engine.Definition // whose limit that is
+	job   *engine.Definition // the job of the limit
 	load  load
 }
 
-// load is turn.Load as the goroutines of a run count it.
+// load is turn.Load, counted by the goroutines of a run.
 type load struct {
 	size, fits, queued, kept, parked atomic.Int64
 }
@@ -37,7 +37,7 @@ func (l *load) now() turn.Load {
 	return turn.Load{Size: l.size.Load(), Fits: l.fits.Load(), Queued: l.queued.Load(), Kept: l.kept.Load(), Parked: l.parked.Load()}
 }
 
-// memory is turn.Memory as the goroutines of a run count it.
+// memory is turn.Memory, counted by the goroutines of a run.
 type memory struct {
 	rows, bytes, held, taken atomic.Int64
 }
@@ -52,7 +52,7 @@ type slotJob struct {
 	lane *lane
 }
 
-// look finds out which jobs of the slot have rows to be claimed. Call it while there are no claims.
+// look finds the jobs of the slot that have rows to claim. It may only be called while there are no claims.
 func (r *run) look() error {
 	list, err := r.session.Jobs(r.work, r.work)
 	if err == nil {
@@ -61,7 +61,7 @@ func (r *run) look() error {
 	return err
 }
 
-// know takes note of the jobs of the slot. Call it while there are no claims.
+// know sets the jobs of the slot. It may only be called while there are no claims.
 func (r *run) know(list []session.Job) {
 	r.known, r.records.Jobs = map[int64]slotJob{}, map[int64]*engine.Definition{}
 	r.order.Clear()
@@ -130,7 +130,7 @@ func (r *run) lane(number int64, d *engine.Definition) *lane {
 	return l
 }
 
-// scarce returns the bounds that the checks of a job reach first: none if that is a limit of the job's own.
+// scarce returns the shared bounds that the checks of a job reach first: none if the job's own limit is tighter.
 func (r *run) scarce(d *engine.Definition) (scarce turn.Bound) {
 	if d.Limited() {
 		return 0
@@ -174,7 +174,7 @@ func laneKey(d *engine.Definition) string {
 	return ""
 }
 
-// turns returns the order of the lanes, with what the run has of each just now.
+// turns returns the order of the lanes, with the current load of each.
 func (r *run) turns() *turn.Order {
 	r.order.Memory = r.memory.now()
 	for _, l := range r.lanes {
@@ -183,7 +183,7 @@ func (r *run) turns() *turn.Order {
 	return r.order
 }
 
-// next returns the lane of which rows are to be claimed next; nil when there is none.
+// next returns the lane whose rows to claim next; nil if there is none.
 func (r *run) next() *lane {
 	chosen := r.turns().Next(elapsed.Now())
 	if i := slices.IndexFunc(r.lanes, func(l *lane) bool { return l.turn == chosen }); i >= 0 {
@@ -196,7 +196,7 @@ func (r *run) waits() bool { return r.turns().Waits(elapsed.Now()) }
 
 func (r *run) rests() bool { return r.turns().Rests(elapsed.Now()) }
 
-// limitReached tells whether the run has taken as many rows as it may.
+// limitReached reports whether the run has taken as many rows as it may.
 func (r *run) limitReached() bool { return r.turns().Reached() }
 
 // adapt changes the size of the claims by how long the checks of one took.

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// queue is units of a lane that wait at the same door.
+// queue holds units of a lane that wait at the same door.
 type queue struct {
 	lane     *lane
 	door     door
 	units    []*unit
-	entering int // how many wait for room for one of them
+	entering int // goroutines that wait for room for one of the units
 }
 
 // door is permit.Door.

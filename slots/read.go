@@ -11,7 +11,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// read reads rows of a claim that are still in the slot, as units of work; more tells that there are others.
+// read reads rows of a claim that are still in the slot, as units of work. more reports that there are further rows.
 func (r *run) read(c *claim) (units []*unit, more bool, err error) {
 	var m pgsql.Message
 	m.Do(pgsql.SlotIndexOnly.In(r.schema))
@@ -98,8 +98,8 @@ func (r *run) scanRow(take func(number int64, job jobs.FutureJob) error) func(ro
 	}
 }
 
-// integer is scanned without the reflection that database/sql takes for an int64, and without the text that it makes for an int: a row
-// has six of them. Null is 0.
+// integer scans without the reflection that database/sql needs for an int64, and without its text for an int: a row has
+// six integers. Null is 0.
 type integer int64
 
 func (n *integer) Scan(value any) error {

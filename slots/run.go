@@ -25,10 +25,10 @@ import (
 )
 
 const (
-	// lookEvery is how often a runner that has nothing to do looks whether there is something to take over.
+	// lookEvery is how often an idle runner looks for claims to take over.
 	lookEvery = 500 * time.Millisecond
-	// closingTime is what a run that is stopped has, after the grace period, to record what it knows and to hand back
-	// its claims; lastTime is when it returns whether the database has answered or not.
+	// closingTime is how long a stopped run has, after the grace period, to record outcomes and to hand back its claims.
+	// After lastTime it returns even if the database has not answered.
 	closingTime = 5 * time.Second
 	lastTime    = 8 * time.Second
 )
@@ -43,27 +43,27 @@ func (e earlyError) Error() string {
 // errOffGrid is returned for an instant that was a slot when the runner was made.
 var errOffGrid = errors.New("it is not a slot any more, since the width was changed: what was in it waits in the slots after it")
 
-// run is what one runner does for one slot. The goroutine of do decides what to claim; each claim has one of its own,
-// in work. They share the bounds on what is done at once, the leases, and the result.
+// run is the work of one runner on one slot. The goroutine of do decides what to claim, and each claim has a goroutine of
+// its own, in workOn. They share the bounds on concurrent work, the leases, and the result.
 type run struct {
 	*Runner
 	slot time.Time
 	sel  selection
 
-	stop   context.Context         // ends when no more is to be claimed or started: stopped from outside, or failed
-	halt   context.CancelCauseFunc // ends stop, for an error that is no row's
-	work   context.Context         // of statements: goes on after stop, until what is known is recorded
-	checks context.Context         // of checks: goes on after stop, for the grace period
+	stop   context.Context         // ends when nothing more may be claimed or started: the run was stopped, or failed
+	halt   context.CancelCauseFunc // ends stop, for an error of the run itself
+	work   context.Context         // of statements; goes on after stop until outcomes are recorded
+	checks context.Context         // of checks; goes on after stop for the grace period
 
-	workers     permit.Semaphore // checks at once
-	connections permit.Semaphore // checks with a transaction at once
-	readers     permit.Semaphore // claims and reads at once
+	workers     permit.Semaphore // concurrent checks
+	connections permit.Semaphore // concurrent checks with a transaction
+	readers     permit.Semaphore // concurrent claims and reads
 	session     session.Session
 	leases      *lease.Keeper
-	going       atomic.Int64 // claims that are worked on
-	memory      memory       // rows in memory, but for those that wait for somebody's lock
+	going       atomic.Int64 // claims with a goroutine
+	memory      memory       // rows in memory, except rows that wait for a lock of another transaction
 	records     *record.Recorder
-	wake        chan struct{} // something has changed for the goroutine of do
+	wake        chan struct{} // wakes the goroutine of do
 
 	known map[int64]slotJob // the jobs of the slot; replaced by look, while there are no claims
 	lanes []*lane           // of them; only the goroutine of do uses it
@@ -91,7 +91,7 @@ func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run 
 	return n
 }
 
-// do does the whole run. What goes on in it after the last moment, on a network that has gone dead, ends by itself.
+// do does the whole run. After lastTime it leaves behind statements on a dead network, which end by themselves.
 func (r *run) do() (Result, error) {
 	defer r.halt(nil)
 	var endWork, endChecks context.CancelCauseFunc
@@ -172,7 +172,8 @@ func (r *run) finish(state State, err error) (Result, error) {
 	return result, nil
 }
 
-// attend is at the open slot until it is done, or nothing is left for this runner, and then hands back what it holds.
+// attend works on the open slot until it is done, or until nothing is left for this runner. Then it hands back its
+// claims.
 func (r *run) attend() (state State, err error) {
 	beats, endBeats := context.WithCancel(r.work)
 	var beating sync.WaitGroup
@@ -197,7 +198,7 @@ func (r *run) attend() (state State, err error) {
 	return state, err
 }
 
-// loop claims rows while there are any and room for them, and closes the slot when there are none.
+// loop claims rows while there are rows and room for them, and closes the slot when there are none.
 func (r *run) loop() (State, error) {
 	var err error
 	idle := elapsed.Now() // since when there has been nothing to do
@@ -246,7 +247,7 @@ func (r *run) loop() (State, error) {
 	return StateOpen, err
 }
 
-// noteOrphans takes note of the jobs that are not registered here and of which a runner that died has left claims.
+// noteOrphans records the jobs that are not registered here and of which a dead runner has left claims.
 func (r *run) noteOrphans() error {
 	names, err := r.session.Orphans(r.work)
 	for _, name := range names {
@@ -257,9 +258,9 @@ func (r *run) noteOrphans() error {
 	return err
 }
 
-// stays tells whether a run that has had nothing to do for some time stays for what others may leave: for a lease, in which a
-// dead one is found out, and where there are rows left for this run alone to check, maybe, once others make room for them.
-// Catch-up has other slots to look at, and a run keeps a slot open itself in which it has left rows.
+// stays reports whether an idle run stays at the slot. It stays for a lease, in which it would find out that another
+// runner has died, and longer if rows rest that only this run may be able to check. Catch-up goes on to other slots, and
+// a run that has left rows keeps the slot open itself.
 func (r *run) stays(idle time.Time) bool {
 	if r.sel.kind == KindCatchUp || r.report.refused() != nil {
 		return time.Since(idle) <= 2*lookEvery
@@ -267,7 +268,7 @@ func (r *run) stays(idle time.Time) bool {
 	return time.Since(idle) <= r.cfg.Lease || r.rests()
 }
 
-// wait returns true when something has changed, and false when the run is stopped, or after limit.
+// wait returns true if something has changed, and false if the run is stopped, or after limit.
 func (r *run) wait(limit time.Duration) bool {
 	select {
 	case <-r.wake:
@@ -278,7 +279,7 @@ func (r *run) wait(limit time.Duration) bool {
 	return false
 }
 
-// pass lets time pass, and returns false when ctx or the run ended first.
+// pass waits for a duration, and returns false if ctx or the run ends first.
 func (r *run) pass(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -297,7 +298,7 @@ func (r *run) changed() {
 	}
 }
 
-// moment is now, by which a row is judged.
+// moment returns the current moment, by which rows are judged.
 func (r *run) moment() guard.Moment {
 	return guard.Moment{Grid: r.Grid(), Slot: r.slot, Now: r.Now(), CaughtUp: r.sel.kind == KindCatchUp}
 }

@@ -9,12 +9,11 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/row"
 )
 
-// Rows that somebody else has locked are taken up again after againFirst, and then, in doubling steps, once in againEvery.
+// Rows that another transaction has locked are tried again after againFirst, and then in doubling steps up to againEvery.
 const againFirst, againEvery = 10 * time.Millisecond, time.Second
 
-// workOn is the way of a claim: its rows are read, checked and recorded, and then it is done. Rows that another
-// transaction has locked wait outside of the bounds on what the run works on, up to a bound of their own, and are tried
-// once a second.
+// workOn works on a claim: it reads, checks and records its rows until none is left. Rows that another transaction has
+// locked wait outside of the bounds on the run's work, up to a bound of their own, and are tried once a second.
 func (r *run) workOn(c *claim) {
 	defer r.drop(c)
 	units, more, err := r.read(c)
@@ -48,10 +47,10 @@ func (r *run) workOn(c *claim) {
 	}
 }
 
-// over tells whether a claim is done, lost, or to be handed back.
+// over reports whether a claim is done, lost, or to be handed back.
 func (c *claim) over() bool { return c.Done || c.undone || c.ctx.Err() != nil }
 
-// drop lets go of what a claim has kept in memory.
+// drop releases what a claim has in memory.
 func (r *run) drop(c *claim) {
 	c.end(context.Cause(c.ctx))
 	c.Release()
@@ -64,8 +63,8 @@ func (r *run) drop(c *claim) {
 	r.giveUp(c)
 }
 
-// pause waits for those who have locked rows of a claim, or places for its checks. What is locked no longer counts as
-// rows that the run works on, and takes no place of anybody's.
+// pause waits for locks of other transactions, or for permits. Locked rows no longer count as work of the run, and take
+// no permits.
 func (r *run) pause(c *claim) {
 	r.land(c, c.kept.rows)
 	r.giveUp(c)
@@ -76,10 +75,10 @@ func (r *run) pause(c *claim) {
 	}
 }
 
-// footprint is what rows of a claim take in memory.
+// footprint is the memory of a claim's rows.
 type footprint struct{ rows, bytes int64 }
 
-// keep counts rows that are in memory, until they land.
+// keep counts rows in memory, until land.
 func (r *run) keep(c *claim, rows, bytes int64) {
 	c.kept.rows, c.kept.bytes = c.kept.rows+rows, c.kept.bytes+bytes
 	c.lane.load.kept.Add(rows)
@@ -126,7 +125,7 @@ func (c *claim) waiting() waiting {
 	return now
 }
 
-// bytesOf is about how many bytes outcomes take.
+// bytesOf returns about how many bytes outcomes take.
 func bytesOf(outcomes []row.Outcome) (bytes int64) {
 	for i := range outcomes {
 		bytes += outcomes[i].Size()
@@ -134,19 +133,19 @@ func bytesOf(outcomes []row.Outcome) (bytes int64) {
 	return bytes
 }
 
-// batchKey tells batches apart.
+// batchKey identifies a batch.
 type batchKey struct {
 	number int64
 	limit  string // the key of it
 }
 
-// batch is a unit that gets rows one after the other.
+// batch is a unit to which rows are added one by one.
 type batch struct {
 	*unit
 	first int // where its first row is among those that were read
 }
 
-// add adds a row. As long as they are neighbours they stay where they are: a page of rows is not copied.
+// add adds a row. It does not copy rows while they are neighbours in the page.
 func (b batch) add(rows []jobs.FutureJob, i int) {
 	if i == b.first+len(b.rows) {
 		b.rows = rows[b.first : i+1 : i+1]
@@ -155,8 +154,7 @@ func (b batch) add(rows []jobs.FutureJob, i int) {
 	}
 }
 
-// units divides rows into those that are checked by one call. Rows that need none have their outcome at once, as those do
-// that wait for others.
+// units groups rows into units, one a call. Rows that need no call have their outcome at once.
 func (r *run) units(c *claim, rows []jobs.FutureJob, numbers []int64) []*unit {
 	var units []*unit
 	batches, groups := map[batchKey]batch{}, map[groupKey]*unit{}
@@ -199,8 +197,8 @@ func (r *run) units(c *claim, rows []jobs.FutureJob, numbers []int64) []*unit {
 	return units
 }
 
-// process has units checked, and records what comes of them as it comes. The last record ends the claim when nothing
-// else is left of it.
+// process checks units, and records their outcomes as they come. The last record ends the claim if nothing else of it is
+// left.
 func (r *run) process(c *claim, units []*unit, more bool) error {
 	queues, err := r.admit(c, units)
 	if err != nil {
@@ -238,7 +236,7 @@ func (r *run) process(c *claim, units []*unit, more bool) error {
 	return nil
 }
 
-// postpone has a unit taken up again later.
+// postpone keeps a unit for a later try.
 func (c *claim) postpone(u *unit) {
 	c.again = append(c.again, u)
 	ids := u.members
