@@ -88,7 +88,7 @@ func TestWhatAnOutcomeAsksForIsEnqueuedWithIt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if text := events[1].Error; !strings.Contains(text, "check 2 that it asks for: entity_key: must be at most 500 bytes") {
+			if text := events[1].Error; !strings.Contains(text, "check 2 that it enqueues: entity_key: must be at most 500 bytes") {
 				t.Errorf("the parent failed with %q", text)
 			}
 		})
