@@ -786,8 +786,8 @@ func TestARunThatGetsNoPlacesChecksOtherJobsAndNamesTheSessionInItsWay(t *testin
 			finished := w.background(slot(1), func(c *slots.Config) { c.Lease, c.Logger = time.Second, slog.New(slog.NewTextHandler(&log, nil)) })
 			w.eventually("the other job to be done", func() bool { return w.ended() == 300 })
 			w.eventually("the log to name the session", func() bool {
-				return strings.Contains(log.String(), `msg="waiting for the lock of the places of a job"`) &&
-					strings.Contains(log.String(), `job=limited holder="session `+pid+` of `)
+				return strings.Contains(log.String(), `msg="waiting for a lock that another session has"`) &&
+					strings.Contains(log.String(), `permits_of=limited holder="session `+pid+` of `)
 			})
 			if err := holder.Rollback(); err != nil {
 				t.Fatal(err)
