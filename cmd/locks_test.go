@@ -115,7 +115,7 @@ func TestACommandThatWaitsForALockOfAStrangerNamesTheStranger(t *testing.T) {
 			if code := app.Run(ctx, append(test.args, "--database-url", address)); code != cmd.Failure && code != cmd.Stopped {
 				t.Errorf("exit code %d", code)
 			}
-			want := regexp.MustCompile(`msg="waiting for (a lock" .*lock="advisory lock"|the lock of a group" .*group=household|the lock of the places of a job" .*job=places) holder="session \d+ of ` + stranger +
+			want := regexp.MustCompile(`msg="waiting for a lock(" .*lock="advisory lock"| that another session has" .*(group=household|permits_of=places)) holder="session \d+ of ` + stranger +
 				` \(.*\)" to_end_it="select pg_terminate_backend\(\d+\)"`)
 			if !want.MatchString(said.String()) {
 				t.Errorf("it says %s", said)
