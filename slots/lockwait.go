@@ -33,7 +33,8 @@ func (w *lockWait) wait(r *run, lock string, about slog.Attr) {
 		var holder, mends string
 		err := row.Scan(&pid, &holder, &mends)
 		if err == nil && w.isNew(pid) {
-			r.cfg.Logger.WarnContext(r.work, "waiting for a lock that another session has", "slot", r.slot, about, "holder", holder, "to_end_it", mends)
+			r.cfg.Logger.LogAttrs(r.work, slog.LevelWarn, "waiting for a lock that another session has",
+				slog.Time("slot", r.slot), about, slog.String("holder", holder), slog.String("to_end_it", mends))
 		}
 		return err
 	})
