@@ -77,3 +77,31 @@ func TestTheStatusOfSixtyDaysOfSecondsIsBounded(t *testing.T) {
 		t.Errorf("listed are %v, and %d missed and %d open more; want 1,500 open and %d missed", listed, status.MoreMissed, status.MoreOpen, missed)
 	}
 }
+
+// A job was paused for two days, and each slot of a second has kept a row of it. Behind them waits a straggler.
+func TestAStragglerIsFoundBehindManySlotsOfAPausedJob(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	db.MustExec(`select prescient.set_width('1 s')`)
+	db.MustExec(`update prescient.setting set since = '2026-01-01 00:00:01Z'`)
+	const paused = 150_000
+	db.MustExec(`insert into prescient.slot_run (slot, state, kind, planned, finished_at)
+		select timestamptz '2026-01-01 00:00:00Z' + n * interval '1 s', 'done', 'run', 1, now() from generate_series(1, $1) as n`, paused+2)
+	db.MustExec(`insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
+		select prescient.ensure_job(case when n > $1 then 'remind' else 'paused' end), 'order', n::text, at, at
+		from generate_series(1, $1 + 1) as n
+		cross join lateral (select timestamptz '2026-01-01 00:00:00Z' + n * interval '1 s') as slot (at)`, paused)
+	db.MustExec(`update prescient.job set paused_at = now(), paused_by = 'test' where name = 'paused'`)
+	straggler := time.Date(2026, time.January, 1, 0, 0, paused+1, 0, time.UTC)
+	ledger, err := slots.NewLedger(t.Context(), db, "", func() time.Time { return straggler.Add(time.Second) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, err := ledger.Status(t.Context(), time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(status.Trouble) != 1 || !status.Trouble[0].Slot.Equal(straggler) || status.Trouble[0].Waiting != 1 {
+		t.Errorf("in trouble are %+v, want the slot %s with one row", status.Trouble, straggler)
+	}
+}

@@ -1,10 +1,10 @@
 -- Returns the slots from $1 to $2 that are missed (no row in the ledger; $2 itself may still be
 -- opened), left open, or done but with rows of jobs that are not paused. waiting: those rows,
 -- counted up to 10,000 a job. live: the runners at the slot.
--- It finds slots with rows by jumping from slot to slot through the slot index, at most 100,000
--- times, open slots by their index, and missed slots by counting the ledger. It probes no slot, so
--- sixty days of slots of a second take seconds. One probe looks for rows before the ledger, and
--- finds the first slot with rows.
+-- It finds slots with rows by jumping from slot to slot through the slot index, until it has $3 of
+-- them, open slots by their index, and missed slots by counting the ledger. It probes no slot
+-- without rows, so sixty days of slots of a second take seconds. One probe looks for rows before
+-- the ledger, and finds the first slot with rows.
 -- The answer has the first $3 slots that are open or have rows, and the first $3 that are missed
 -- without rows. more says how many other slots are missed, and more_open how many are open.
 -- Called by slots.Ledger.Status.
@@ -12,9 +12,9 @@ with recursive grid as materialized (
     select prescient.slot_ceil(greatest($1, since), width) as first, width
     from prescient.setting
     limit 1
-), past (slot, n) as (
+), past (slot) as (
     (
-        select f.next_check_at, 1
+        select f.next_check_at
         from prescient.future_job f
         where f.next_check_at >= (select first from grid) and f.next_check_at <= $2
         order by f.next_check_at
@@ -27,9 +27,9 @@ with recursive grid as materialized (
         where f.next_check_at > past.slot and f.next_check_at <= $2
         order by f.next_check_at
         limit 1
-    ), n + 1
+    )
     from past
-    where past.slot is not null and n < 100000
+    where past.slot is not null
 ), suspect as (
     (
         select past.slot, r.state, true as has_rows
