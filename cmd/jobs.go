@@ -7,6 +7,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/layout"
@@ -20,6 +21,13 @@ func newJobs(a *App) *cobra.Command {
 		newJobsList(a), newJobsHistory(a), newJobsStats(a), newJobsRegistered(a),
 		newJobsAdd(a), newJobsCancel(a), newJobsReschedule(a), newJobsRetry(a),
 		newJobsPause(a), newJobsResume(a), newJobsPrune(a))
+}
+
+// keyVars adds the flags by which commands select checks.
+func keyVars(fs *pflag.FlagSet, job, entity, key *string) {
+	fs.StringVar(job, "job", "", "only this `JOB`")
+	fs.StringVar(entity, "entity", "", "only entities of this `NAME`")
+	fs.StringVar(key, "key", "", "only entities of this `KEY`")
 }
 
 type jobsListOptions struct {
@@ -39,9 +47,7 @@ func newJobsList(a *App) *cobra.Command {
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return listJobs(c.Context(), a, &o) },
 	})
-	c.Flags().StringVar(&o.filter.JobExec, "job", "", "only this `JOB`")
-	c.Flags().StringVar(&o.filter.EntityName, "entity", "", "only entities of this `NAME`")
-	c.Flags().StringVar(&o.filter.EntityKey, "key", "", "only entities of this `KEY`")
+	keyVars(c.Flags(), &o.filter.JobExec, &o.filter.EntityName, &o.filter.EntityKey)
 	cli.SinceVar(c.Flags(), &o.since, "since", "first slot")
 	cli.SinceVar(c.Flags(), &o.until, "until", "slot to stop before")
 	cli.CountVar(c.Flags(), &o.limit, "limit", 100, "maximum number of checks")

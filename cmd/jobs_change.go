@@ -256,9 +256,7 @@ history: they belong to schedules, see schedules resume and schedules backfill.`
 		RunE: func(c *cobra.Command, _ []string) error { return retryJobs(c.Context(), a, &o) },
 	})
 	fs := c.Flags()
-	fs.StringVar(&o.filter.JobExec, "job", "", "only this `JOB`")
-	fs.StringVar(&o.filter.EntityName, "entity", "", "only entities of this `NAME`")
-	fs.StringVar(&o.filter.EntityKey, "key", "", "only entities of this `KEY`")
+	keyVars(fs, &o.filter.JobExec, &o.filter.EntityName, &o.filter.EntityKey)
 	cli.SinceVar(fs, &o.since, "since", "only what failed since")
 	fs.BoolVar(&o.all, "all", false, "whatever failed")
 	cli.CountVar(fs, &o.limit, "limit", 1000, "maximum number of checks")

@@ -34,9 +34,7 @@ func newJobsHistory(a *App) *cobra.Command {
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return listEnded(c.Context(), a, &o) },
 	})
-	c.Flags().StringVar(&o.filter.JobExec, "job", "", "only this `JOB`")
-	c.Flags().StringVar(&o.filter.EntityName, "entity", "", "only entities of this `NAME`")
-	c.Flags().StringVar(&o.filter.EntityKey, "key", "", "only entities of this `KEY`")
+	keyVars(c.Flags(), &o.filter.JobExec, &o.filter.EntityName, &o.filter.EntityKey)
 	c.Flags().Var(cli.Choice(&o.filter.Outcome, jobs.Outcomes...), "outcome", "only this one: "+cli.OrList(jobs.Outcomes))
 	cli.SinceVar(c.Flags(), &o.since, "since", "only what ended since")
 	cli.SinceVar(c.Flags(), &o.until, "until", "only what ended before")
