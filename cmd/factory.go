@@ -6,7 +6,7 @@ import (
 	"github.com/prescient-go/prescient/config"
 )
 
-// factory returns what the packages of commands get from a.
+// factory describes the App to the packages of its commands.
 func (a *App) factory() *factory.Factory {
 	return &factory.Factory{
 		Name: a.Name, Self: a.self, Printer: a.out, Log: a.Log, Done: a.done, Verbose: a.verboseFlag,

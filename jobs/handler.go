@@ -27,8 +27,9 @@ type CheckFunc func(ctx context.Context, job FutureJob) (next *time.Time, err er
 // error. An error rolls back all of its writes.
 type TxCheckFunc func(ctx context.Context, tx *sqlx.Tx, job FutureJob) (next *time.Time, err error)
 
-// ResultFunc is a CheckFunc that returns a Result, so it can change the row's payload and enqueue further checks. Both
-// are written together with the outcome of the check. An error has the same effect in Result.Err.
+// ResultFunc is a CheckFunc that returns a Result, so it can change the row's payload and enqueue
+// further checks. Both are written together with the outcome of the check. An error in Result.Err
+// has the effect of a returned error.
 type ResultFunc func(ctx context.Context, job FutureJob) (Result, error)
 
 // Result is a check's answer about one row: when to look again, or nil if the row is finished, or
@@ -39,13 +40,13 @@ type Result struct {
 	// Payload replaces the row's payload for the next check, also after an error. It is any JSON
 	// value. Nil keeps the payload.
 	Payload json.RawMessage
-	// Enqueue has checks to enqueue with the outcome, in one transaction. Nothing is enqueued if
-	// Err is not nil, or if the row's owner has cancelled or moved it meanwhile. A key that waits
+	// Enqueue lists checks to enqueue in the transaction of the outcome. Nothing is enqueued if Err
+	// is not nil, or if the row's owner has cancelled or moved the row meanwhile. A key that waits
 	// already is kept; see Keep.
 	Enqueue []FutureJob
 }
 
-// validate returns the errors in what a result would write.
+// validate returns the errors of the payload and the checks of a result.
 func (r *Result) validate() error {
 	err := validatePayload(r.Payload, math.MaxInt)
 	for i, job := range r.Enqueue {

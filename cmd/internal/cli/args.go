@@ -13,7 +13,7 @@ import (
 // NeedsNoConfig annotates a command that also works with a broken configuration.
 const NeedsNoConfig = "needs-no-config"
 
-// Exactly accepts the arguments of these names, and says what is missing.
+// Exactly requires the named arguments, and names a missing one in its error.
 func Exactly(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {
@@ -30,7 +30,7 @@ func Exactly(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// AtLeast accepts an argument of this name, and any number after it.
+// AtLeast requires the named argument, and accepts more of it.
 func AtLeast(name string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -40,7 +40,7 @@ func AtLeast(name string) cobra.PositionalArgs {
 	}
 }
 
-// Group is a command that only has others below it.
+// Group returns a command that only has subcommands.
 func Group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short}
 	c.SuggestionsMinimumDistance = 2
@@ -50,7 +50,7 @@ func Group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// RequireSubcommand lets a command say what is missing or wrong where none of those below it is named.
+// RequireSubcommand makes a command return an error that lists its subcommands if the arguments name none of them.
 func RequireSubcommand(c *cobra.Command, subs []*cobra.Command) {
 	c.RunE = func(*cobra.Command, []string) error { return nil } // Args lets nothing come here
 	c.Args = func(c *cobra.Command, args []string) error {
@@ -91,7 +91,7 @@ func SuggestFlags(c *cobra.Command, err error) error {
 
 // Nearest returns the names that a mistyped one may have been meant for.
 func Nearest(typed string, names []string) []string {
-	c := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra finds what is near among commands alone
+	c := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra suggests similar names only for commands
 	slices.Sort(names)
 	whole, spaced := strings.NewReplacer(" ", "\x00"), strings.NewReplacer("\x00", " ") // the name of a command ends at a space
 	for _, name := range slices.Compact(names) {

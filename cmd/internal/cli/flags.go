@@ -15,13 +15,13 @@ import (
 	"github.com/prescient-go/prescient/config/duration"
 )
 
-// Instant is a flag or an argument that names a moment: RFC 3339, a date (midnight UTC) or, where ago allows it, a
-// duration before now. The zero value is "not given", and so the first instant of the year 1 is none.
+// Instant is a flag or an argument for a moment: RFC 3339, a date (midnight UTC) or, if Ago is set, a duration before
+// now. The zero value means that the flag was not given, so the first instant of the year 1 is refused.
 type Instant struct {
 	Ago  bool // durations are allowed
-	None bool // the word none is, which stands for the zero time
+	None bool // the word none is allowed, and stands for the zero time
 
-	At     time.Time // as it was given; zero if it says how long ago
+	At     time.Time // the given moment; zero for a duration before now
 	before time.Duration
 	text   string
 }
@@ -116,7 +116,7 @@ func (f *choiceFlag[T]) String() string { return string(*f.target) }
 
 func (f *choiceFlag[T]) Type() string { return "WORD" }
 
-// Words is what a shell completes.
+// Words returns the words that a shell completes.
 func (f *choiceFlag[T]) Words() (words []string) {
 	for _, word := range f.words {
 		words = append(words, string(word))

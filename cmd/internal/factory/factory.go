@@ -1,5 +1,4 @@
-// Package factory has what a package of commands gets from the program that its commands belong to.
-// It knows no command.
+// Package factory describes the program to the packages of its commands. It knows no command.
 package factory
 
 import (
@@ -25,7 +24,7 @@ type Factory struct {
 	Printer func() *output.Printer
 	// Log returns the log, on stderr.
 	Log func() *slog.Logger
-	// Done returns the log for what was done. something says that the command did something.
+	// Done returns the log for a success. something reports whether the command changed anything.
 	Done func(something bool) *slog.Logger
 	// Verbose makes a command silent about success if cron runs it, and gives it --verbose.
 	Verbose func(c *cobra.Command) *cobra.Command

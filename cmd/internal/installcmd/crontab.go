@@ -82,8 +82,8 @@ do not begin with a minute are for the daemon.`,
 	return c
 }
 
-// cronName is how the name of a file in /etc/cron.d is: cron ignores others, such as those with a
-// dot.
+// cronName matches the names of files that cron reads in /etc/cron.d. It ignores other names, such
+// as those with a dot.
 var cronName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 // check returns an error of usage for flags that do not go together.

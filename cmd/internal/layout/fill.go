@@ -46,5 +46,5 @@ func entries(paragraph string, width int) (lines []string) {
 	return lines
 }
 
-// entry is what an entry of a list begins with: its indent, and its label with what separates that from the text.
+// entry matches the beginning of an entry of a list: the indent, the label, and the spaces before the text.
 var entry = regexp.MustCompile(`^ +(?:\S+(?: \S+)* {2,})?`)

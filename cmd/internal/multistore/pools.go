@@ -17,22 +17,22 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Config is what New needs.
+// Config configures Pools.
 type Config struct {
 	List List
 	// Options are those of every pool.
 	Options []pgsql.Option
 	// Open connects to a URL.
 	Open func(ctx context.Context, url string, opts ...pgsql.Option) (*sqlx.DB, error)
-	// Connect connects to the database of a store, by way of the pools that it is given.
+	// Connect connects to the database of a store, through the given pools.
 	Connect func(ctx context.Context, p *Pools, s Store) (*sqlx.DB, error)
 	// Watch is started for every pool. Optional.
 	Watch func(ctx context.Context, db *sqlx.DB)
 }
 
-// Pools is what several stores share: a pool for each database, and bounds for each server and for
-// the process. Its methods may be called concurrently. Part, Bounds and Write of a nil *Pools are
-// those of a single store, which shares nothing.
+// Pools holds what several stores share: a pool for each database, and bounds for each server and
+// for the process. It is safe for concurrent use. A nil *Pools stands for a single store, which
+// shares nothing; only Part, Bounds and Write may be called on it.
 type Pools struct {
 	cfg     Config
 	workers slots.Bound
@@ -46,7 +46,7 @@ type Pools struct {
 	known   map[string]string  // the names of stores that were found, by URL and schema
 }
 
-// server is what the stores of one server share.
+// server holds what the stores of one server share.
 type server struct {
 	connections *pgsql.Share
 	bounds      slots.Shared
@@ -56,7 +56,7 @@ type server struct {
 // slots run.
 const spareConnections = 2
 
-// New returns pools that are empty. The caller closes them.
+// New returns Pools without a pool. The caller closes them.
 func New(cfg Config) *Pools {
 	return &Pools{
 		cfg: cfg, workers: make(slots.Bound, cfg.List.Settings.Run.Workers),
@@ -64,8 +64,8 @@ func New(cfg Config) *Pools {
 	}
 }
 
-// Part returns how much of a bound one store may use. That is less than all of it, so that checks
-// of one store that hang leave some to the other stores.
+// Part returns the part of a bound that one store may use. It is less than the whole bound, so that
+// checks of one store that hang leave room for other stores.
 func (p *Pools) Part(bound int) int {
 	if p == nil {
 		return bound
@@ -73,7 +73,7 @@ func (p *Pools) Part(bound int) int {
 	return max(1, 3*bound/4)
 }
 
-// most returns how many connections there are to a server.
+// most returns the largest number of connections to a server.
 func (p *Pools) most() int {
 	run := p.cfg.List.Settings.Run
 	return run.Connections + run.Stores*slots.OwnConnections + spareConnections

@@ -9,34 +9,34 @@
 //	GET    /schedules               a page of schedules; ?prefix, ?state, ?after and ?limit (100, at most 1000; 4 MiB of payloads)
 //	POST   /schedules               creates one: 201
 //	GET    /schedules/{id}          one schedule
-//	PUT    /schedules/{id}          replaces what is said about it, all of it but an anchor that is left out
-//	PATCH  /schedules/{id}          changes the fields that are given, as RFC 7396 has it; null is the default
+//	PUT    /schedules/{id}          replaces all of its fields, but keeps an anchor that is left out
+//	PATCH  /schedules/{id}          changes the given fields by RFC 7396; null is the default
 //	DELETE /schedules/{id}          deletes it: 204
-//	POST   /schedules/{id}/pause    lets it publish nothing
-//	POST   /schedules/{id}/resume   ends that, from now on
+//	POST   /schedules/{id}/pause    stops its events
+//	POST   /schedules/{id}/resume   starts its events again, from now on
 //	POST   /changes                 creates, updates and deletes many
 //	GET    /preview                 instants with slots and local time; ?crontab, ?timezone, ?anchor, ?from, ?to and ?limit
 //	GET    /openapi.json            describes all of it
 //
-// A schedule is, with all that may be left out but id and crontab,
+// A schedule is, with every field (only id and crontab are required),
 //
 //	{"id": "report-42", "crontab": "0 9 * * mon-fri", "timezone": "Europe/Berlin", "payload": {"report": 42},
 //	 "deadline": "2h", "spread": "10m", "misfire": "latest", "anchor": "2026-01-01T00:00:00Z", "paused": false}
 //
-// and is answered with state, version, next, slot, dropped, error_count, last_error,
-// publishing_paused_at, created_at and updated_at besides. Its version is also its ETag: with
-// "If-Match" a change is made only to that version, else the answer is 412.
+// An answer also has state, version, next, slot, dropped, error_count, last_error,
+// publishing_paused_at, created_at and updated_at. The version is also the ETag: with "If-Match" a
+// change applies only to that version; otherwise the answer is 412.
 //
-// Many changes are one list, which is read and made as it comes, up to 1000 in a transaction, and
-// may have any length:
+// Many changes are one list of any length. The server makes them while it reads, up to 1000 in a
+// transaction:
 //
 //	{"changes": [{"action": "create", "schedule": {"id": "report-43", "crontab": "@daily"}},
 //	             {"action": "update", "schedule": {"id": "report-42", "crontab": "@daily"}, "version": 3},
 //	             {"action": "delete", "schedule": {"id": "report-41"}}]}
 //
-// One that is wrong fails alone. The answer, 200, counts what was done and what failed, and lists
-// the problem of each of the first 1000 that failed, with its index in the list and its id. Where
-// the list cannot be read any further, the problem says how many were made before.
+// A wrong change fails alone. The answer, 200, counts the changes that were made and that failed. It
+// lists the problems of the first 1000 failed changes, each with its index in the list and its id.
+// If the rest of the list cannot be read, the problem says how many changes were made before.
 //
 // An error is a problem of RFC 9457, application/problem+json:
 //

@@ -28,8 +28,8 @@ type Recorder struct {
 // Options of a Recorder.
 type Options struct {
 	Leases *lease.Keeper       // drops the lease of a claim that the fence does not find
-	Page   int                 // rows of a record at most
-	Moment func() guard.Moment // returns now, by which a row is judged
+	Page   int                 // bounds the rows of a record
+	Moment func() guard.Moment // returns the current moment, by which rows are judged
 
 	// Count is called with what was recorded, and with the outcomes.
 	Count func(n row.Tally, recorded []row.Outcome)
@@ -46,27 +46,27 @@ func New(w *statement.Writer, o Options) *Recorder {
 // HasClosed reports whether a record has closed the slot.
 func (r *Recorder) HasClosed() bool { return r.closed.Load() }
 
-// Claim is what a Recorder knows of a claim.
+// Claim is a claim as a Recorder sees it.
 type Claim struct {
 	*lease.Lease
 	Jobs        pq.Int64Array // numbers
 	First, Last int64         // ids of its rows
 
-	Closes bool // it is the last of the slot, as far as can be seen
+	Closes bool // as far as the run can see, it is the last of the slot
 	Done   bool // its last row is recorded
 	Leaves bool // rows were left in the slot by decision
 
-	Locked  []row.Outcome  // of rows that another transaction has locked
-	Left    map[int64]bool // rows that stay in the slot for the time being though they were read
+	Locked  []row.Outcome  // outcomes of rows that another transaction has locked
+	Left    map[int64]bool // rows that were read and stay in the slot for now
 	Refused int64          // rows that are left because the database records no error for them either
 
-	// part is how many of Locked may be recorded at once, if other transactions hold keys that they
-	// ask for. 0: not known.
+	// part is how many of Locked to record together while other transactions hold keys that they
+	// enqueue. 0: not known.
 	part       int
 	unreadable []int64 // ids of the rows that cannot be read, in order
 }
 
-// Leave takes note of a row that was read and stays in the slot for the time being.
+// Leave marks a row that was read and stays in the slot for now.
 func (c *Claim) Leave(id int64) {
 	if c.Left == nil {
 		c.Left = map[int64]bool{}

@@ -16,8 +16,8 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// RecordLocked takes up what another transaction had locked. One claim at a time waits for the
-// first of its rows.
+// RecordLocked records the outcomes in Locked whose rows are free by now. One claim at a time waits
+// for the first of its rows.
 func (r *Recorder) RecordLocked(ctx context.Context, c *Claim) (locked []row.Outcome, err error) {
 	if leave, ok := r.BePatient(); ok {
 		defer leave()
@@ -28,8 +28,8 @@ func (r *Recorder) RecordLocked(ctx context.Context, c *Claim) (locked []row.Out
 	return r.recordApart(ctx, c, c.Locked, server.LockTimeout)
 }
 
-// BePatient tells whether a transaction may wait PatientFor for a lock: one at a time may. Call
-// leave when it has waited.
+// BePatient reports whether a transaction may wait PatientFor for a lock: one at a time may. The
+// caller calls leave after the wait.
 func (r *Recorder) BePatient() (leave func(), ok bool) {
 	select {
 	case r.writing.patience <- struct{}{}:
@@ -40,9 +40,9 @@ func (r *Recorder) BePatient() (leave func(), ok bool) {
 }
 
 // recordApart is recordFree, and repeats it in parts if nothing could be recorded. Another
-// transaction may hold a key that an outcome asks for, and the other outcomes need not wait for it.
-// recordApart takes as long as a write may. It finds out how large a part without such an outcome
-// can be. What is left has its turn the next time, in another order.
+// transaction may hold a key that an outcome enqueues, and the other outcomes need not wait for it.
+// recordApart takes at most as long as a slow write. It adapts the size of the parts, and leaves the
+// rest to the next call, in another order.
 func (r *Recorder) recordApart(ctx context.Context, c *Claim, batch []row.Outcome, wait time.Duration) (locked []row.Outcome, err error) {
 	locked, err = r.recordFree(ctx, c, batch, wait)
 	if len(locked) < len(batch) || !slices.ContainsFunc(batch, row.Outcome.Enqueues) {
@@ -75,16 +75,16 @@ func (r *Recorder) recordApart(ctx context.Context, c *Claim, batch []row.Outcom
 // other transactions lock again and again. No transaction waits for it.
 const PatientFor = 900 * time.Millisecond
 
-// brieflyFor is the lock_timeout of a transaction that tries one of many parts. Parts that wait are
-// for another time.
+// brieflyFor is the lock_timeout of a transaction that tries one of many parts. Parts that would wait
+// longer are left to a later call.
 const brieflyFor = 10 * time.Millisecond
 
-// errBusy ends a transaction whose rows are locked by a record without a reply, which may still be
-// carried out.
+// errBusy ends a transaction whose rows are locked by a record without a reply: the server may still
+// carry it out.
 var errBusy = errors.New("a record without a reply may still be carried out")
 
-// recordTogether is recordFree for rows that the database records all or none of. With PatientFor
-// it waits for the first of the rows before.
+// recordTogether is recordFree without the division: the database records all of the free rows, or
+// none. With PatientFor it first waits for the first of the rows.
 func (r *Recorder) recordTogether(ctx context.Context, c *Claim, batch []row.Outcome, wait time.Duration) (locked []row.Outcome, err error) {
 	if len(batch) == 0 {
 		return nil, nil
@@ -92,7 +92,7 @@ func (r *Recorder) recordTogether(ctx context.Context, c *Claim, batch []row.Out
 	row.Sort(batch)
 	var n row.Tally
 	var busy map[int64]bool
-	var without []Lost // a reply
+	var without []Lost // records without a reply
 	waits := func(err error) bool {
 		return pgsql.IsTransient(err) || len(without) > 0 && (pgsql.IsLockTimeout(err) || errors.Is(err, errBusy))
 	}
@@ -104,7 +104,7 @@ func (r *Recorder) recordTogether(ctx context.Context, c *Claim, batch []row.Out
 				return err
 			}
 			if slices.ContainsFunc(without, func(l Lost) bool { return l.has(busy) }) {
-				return errBusy // until it is carried out, or not
+				return errBusy // until the server has carried it out, or dropped it
 			}
 			n, sent.Outcomes = row.Tally{}, row.Only(batch, func(o *row.Outcome) bool { return free[o.ID] })
 			return r.recordThere(ctx, tx, c, sent, &n)
@@ -136,11 +136,11 @@ func (r *Recorder) recordTogether(ctx context.Context, c *Claim, batch []row.Out
 
 // Lost is a record whose reply was lost: the server may still carry it out.
 type Lost struct {
-	Part     int64 // its number
+	Part     int64 // the number of the record
 	Outcomes []row.Outcome
 }
 
-// has tells whether a row of it is among some.
+// has reports whether one of the rows is a row of the record.
 func (l Lost) has(rows map[int64]bool) bool {
 	return slices.ContainsFunc(l.Outcomes, func(o row.Outcome) bool { return rows[o.ID] })
 }
@@ -159,7 +159,7 @@ func (r *Recorder) lockFree(ctx context.Context, tx *sqlx.Tx, batch []row.Outcom
 	return free, busy, m.Send(ctx, tx)
 }
 
-// recordThere records outcomes whose rows are locked.
+// recordThere records outcomes whose rows the transaction has locked.
 func (r *Recorder) recordThere(ctx context.Context, tx *sqlx.Tx, c *Claim, sent Lost, n *row.Tally) error {
 	var m pgsql.Message
 	r.Add(&m, c.Token, sent.Outcomes, n)

@@ -60,7 +60,7 @@ func (r *Recorder) recordSome(ctx context.Context, c *Claim, batch []row.Outcome
 	return nil, err
 }
 
-// recordAll records outcomes straight, in one message.
+// recordAll records outcomes in one message, without a look at locks first.
 func (r *Recorder) recordAll(ctx context.Context, c *Claim, batch []row.Outcome, ends bool) error {
 	var m pgsql.Message
 	var n row.Tally
@@ -106,14 +106,14 @@ func (r *Recorder) movesTo(batch []row.Outcome) any {
 	return nil
 }
 
-// End ends a claim of which nothing is left.
+// End ends a claim without rows.
 func (r *Recorder) End(ctx context.Context, c *Claim) error { return r.recordAll(ctx, c, nil, true) }
 
-// commitOnce sends a message that ends with the fence, again while the database cannot do it. If
-// the reply is lost, it finds out what became of the message. If the message was committed, n is
-// all.
+// commitOnce sends a message that ends with the fence, and repeats it while the database cannot
+// carry it out. If the reply is lost, it finds out whether the message was committed, and then sets
+// n to all.
 func (r *Recorder) commitOnce(ctx context.Context, c *Claim, part int64, m *pgsql.Message, n *row.Tally, all row.Tally) error {
-	unknown := false // a message whose reply was lost may still be carried out, and has locks until then
+	unknown := false // a message without a reply may still be carried out, and holds locks until then
 	waits := func(err error) bool { return pgsql.IsTransient(err) || unknown && pgsql.IsLockTimeout(err) }
 	return r.Server.Retry(ctx, waits, func() error {
 		if unknown {
@@ -127,7 +127,8 @@ func (r *Recorder) commitOnce(ctx context.Context, c *Claim, part int64, m *pgsq
 		}
 		*n = row.Tally{}
 		err := r.Server.Commit(ctx, m)
-		if unknown && (pgsql.HasState(err, pqerror.UniqueViolation) || lease.IsLost(err)) { // of its mark; or it has ended the claim
+		// The mark exists, or the message has ended the claim.
+		if unknown && (pgsql.HasState(err, pqerror.UniqueViolation) || lease.IsLost(err)) {
 			if done, _ := r.Find(ctx, c, part); done {
 				*n, err = all, nil
 			}

@@ -17,26 +17,25 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// noRowsFault lists the classes of errors that would meet any row: by what the schema lacks, what
-// the role may not do, or the state that the server is in. PS is the class of the engine's own
-// errors.
-var noRowsFault = []pqerror.Class{
+// notOfRows lists the classes of errors that would meet any row: because of the schema, the rights of
+// the role, or the state of the server. PS is the class of the engine's own errors.
+var notOfRows = []pqerror.Class{
 	"PS", pqerror.ClassFeatureNotSupported, pqerror.ClassInvalidTransactionState, pqerror.ClassInvalidAuthorizationSpecification,
 	pqerror.ClassTransactionRollback, pqerror.ClassSyntaxErrorOrAccessRuleViolation, pqerror.ClassObjectNotInPrerequisiteState,
 	pqerror.ClassOperatorIntervention, pqerror.ClassSystemError,
 }
 
-// Refuses tells whether the database refuses a statement because of the rows that it concerns: a
-// trigger of the application raises an error, for example. Citus has no triggers there, and the
-// errors of its workers are of any class.
+// Refuses reports whether the database refuses a statement because of its rows: for example, because
+// a trigger of the application raises an error. It returns false on Citus, which has no triggers
+// there, and whose workers report errors of any class.
 func (r *Recorder) Refuses(err error) bool {
 	state := pgsql.State(err)
-	return state != "" && !r.Server.Citus && !server.Passes(err) && !slices.Contains(noRowsFault, state.Class())
+	return state != "" && !r.Server.Citus && !server.Passes(err) && !slices.Contains(notOfRows, state.Class())
 }
 
 // recordFree records the rows that no other transaction has locked, and returns the others: their
 // checks have run and must not run again. If the database refuses a batch, it is divided into
-// halves, down to the row that is to blame.
+// halves, down to the row that causes the error.
 func (r *Recorder) recordFree(ctx context.Context, c *Claim, batch []row.Outcome, wait time.Duration) (locked []row.Outcome, err error) {
 	locked, err = r.recordTogether(ctx, c, batch, wait)
 	switch {
@@ -55,8 +54,8 @@ func (r *Recorder) recordFree(ctx context.Context, c *Claim, batch []row.Outcome
 	return locked, nil
 }
 
-// recordError records that a row was refused as an error of it. If the database refuses that too,
-// the row is left in its slot.
+// recordError records a refusal as an error of the row. If the database refuses that too, the row is
+// left in its slot.
 func (r *Recorder) recordError(ctx context.Context, c *Claim, o row.Outcome, cause error) (locked []row.Outcome, err error) {
 	r.Server.Logger.DebugContext(ctx, "a row is refused", "id", o.ID, "error", cause)
 	job, found, err := r.attempts(ctx, o)
@@ -94,9 +93,9 @@ func (r *Recorder) attempts(ctx context.Context, o row.Outcome) (job jobs.Future
 	return job, found, err
 }
 
-// RecordUnreadable gives each row of a claim that cannot be read an error. cause is what the server
-// has said of the rows together. RecordUnreadable returns it if the server can read each of the
-// rows. It looks for the rows until reading ends.
+// RecordUnreadable records an error for each row of a claim that the server cannot read. cause is the
+// error of reading all rows. RecordUnreadable returns it if the server can read each row by itself.
+// The search for the rows ends with reading.
 func (r *Recorder) RecordUnreadable(ctx, reading context.Context, c *Claim, cause error) error {
 	found, problems := map[int64]row.Outcome{}, map[int64]string{}
 	args := []any{r.Slot, c.Jobs, c.First, c.Last}

@@ -8,23 +8,24 @@ import (
 )
 
 const (
-	// slowWrite is what a record takes at the most before the next ones are made smaller, down to
-	// minWrite rows, so that the locks on a server under pressure are short.
+	// slowWrite is how long a record may take before the next ones get smaller, down to minWrite rows.
+	// So a loaded server holds locks only briefly.
 	slowWrite = 500 * time.Millisecond
 	minWrite  = 20
-	// waryFor is how long a run looks first what is locked, once it has waited in vain for a lock.
+	// waryFor is how long a run looks for locked rows first, after a record has timed out on a lock.
 	waryFor = 5 * time.Second
 )
 
-// writing is how a run records: what it records at once, and how it heeds the locks of other
-// transactions. It is safe for concurrent use.
+// writing bounds the size and the number of records, and decides whether they look for locks first. It
+// is safe for concurrent use.
 type writing struct {
-	writers  chan struct{} // records at once
-	patience chan struct{} // waits for a lock that is never free when the run looks
+	writers  chan struct{} // concurrent records
+	patience chan struct{} // concurrent long waits for a lock
 
-	page int64                     // rows of a record at most
-	rows atomic.Int64              // rows of the next record at most
-	wary atomic.Pointer[time.Time] // local monotonic instant until which records look first what is locked; nil: they do not
+	page int64        // bounds the rows of a record
+	rows atomic.Int64 // bounds the rows of the next record
+	// wary is the local monotonic instant until which records look for locked rows first. Nil: they do not.
+	wary atomic.Pointer[time.Time]
 }
 
 func newWriting(page int) *writing {
@@ -46,7 +47,7 @@ func (w *writing) adapt(took time.Duration) {
 	}
 }
 
-// beWary makes records look first what is locked, for a while.
+// beWary makes records look for locked rows first, for waryFor.
 func (w *writing) beWary() { w.wary.Store(new(elapsed.Now().Add(waryFor))) }
 
 func (w *writing) isWary() bool {
