@@ -1,0 +1,113 @@
+package rule
+
+import "time"
+
+// File is a file of rules.
+type File struct {
+	// Calendars has the calendars that steps name.
+	Calendars map[string]Calendar `json:"calendars,omitempty"`
+	// Rules are in the order of the file. Their names are unique.
+	Rules []Rule `json:"rules"`
+}
+
+// Calendar says when a business works.
+type Calendar struct {
+	// Timezone is a name of the IANA database. Defaults to UTC.
+	Timezone string `json:"timezone,omitempty"`
+	// Country and Region name the public holidays, such as DE and BE (ISO 3166-1 and 3166-2). Empty:
+	// none.
+	Country string `json:"country,omitempty"`
+	Region  string `json:"region,omitempty"`
+	// Hours are the working hours of days of the week, such as "mon-fri 09:00-17:00". Defaults to
+	// "mon-fri 00:00-24:00".
+	Hours string `json:"hours,omitempty"`
+	// Holidays are further days without work, such as 2026-12-24.
+	Holidays []string `json:"holidays,omitempty"`
+}
+
+// Rule says what to do for the rows of a table for which something has not happened in time.
+type Rule struct {
+	// Name names the rule, and the job of its checks: 1 to 200 bytes.
+	Name string `json:"name"`
+	// Table is the table, with its schema: shop.orders.
+	Table string `json:"table"`
+	// Key is the column whose value identifies a row. It has a primary key or a unique constraint of
+	// its own.
+	Key string `json:"key"`
+	// Entity is the entity_name of the checks. Defaults to the name of the table without its schema.
+	Entity string `json:"entity,omitempty"`
+	// Since is the timestamptz column from which delays count. A row without a value waits for
+	// nothing.
+	Since string `json:"since"`
+	// Done is a timestamptz column, whose value means that the expected thing has happened, or a
+	// condition that is true then.
+	Done string `json:"done"`
+	// Where is the condition of the rows that the rule is about. Empty: all rows.
+	Where string `json:"where,omitempty"`
+	// Payload lists the columns whose values go with events.
+	Payload []string `json:"payload,omitempty"`
+	// Steps are what happens if Done has not, the earliest first. There is at least one.
+	Steps []Step `json:"steps"`
+	// Overdue says what happens to rows whose steps have passed when the rule is applied.
+	Overdue Overdue `json:"overdue,omitzero"`
+	// AtOnce ends the wait of a row in the transaction in which Done becomes true. Otherwise a check
+	// looks at Done when a step is due.
+	AtOnce bool `json:"at_once,omitempty"`
+	// Role is the database role that reads the table, and executes the SQL of steps. Empty: the
+	// login of the run.
+	Role string `json:"role,omitempty"`
+	// Line is the line of the rule in its file, for messages. 0: not known.
+	Line int `json:"-"`
+}
+
+// Step is one thing to do. It has exactly one of Event, SQL and Job.
+type Step struct {
+	// Name identifies the step among those of its rule. Defaults to the Event or the Job, if no other
+	// step has the same, else to the position of the step, such as "2".
+	Name string `json:"name"`
+	// After is the delay since Rule.Since.
+	After Delay `json:"after"`
+	// Calendar names the calendar of a delay in business time.
+	Calendar string `json:"calendar,omitempty"`
+	// Event is the type of an event to publish.
+	Event string `json:"event,omitempty"`
+	// SQL is a statement to execute in the transaction that records the check. $key, $since, $step and
+	// $payload stand for values.
+	SQL string `json:"sql,omitempty"`
+	// Job is a job to enqueue for the same entity.
+	Job string `json:"job,omitempty"`
+	// Line is the line of the step in its file, for messages. 0: not known.
+	Line int `json:"-"`
+}
+
+// Delay is a time span, in exactly one of its units.
+type Delay struct {
+	// Duration is a plain span. A day has 24 hours.
+	Duration time.Duration `json:"duration,omitempty"`
+	// BusinessDays counts the working days of a calendar.
+	BusinessDays int `json:"business_days,omitempty"`
+	// BusinessTime counts the working hours of a calendar.
+	BusinessTime time.Duration `json:"business_time,omitempty"`
+}
+
+// Overdue says what happens to rows whose steps have passed when the rule is applied. The zero value
+// refuses to apply the rule if there are such rows.
+type Overdue struct {
+	// Policy is empty, OverdueFire, OverdueSkip or OverdueSpread.
+	Policy OverduePolicy `json:"policy,omitempty"`
+	// Slots is how many slots OverdueSpread spreads the checks over.
+	Slots int `json:"slots,omitempty"`
+}
+
+// OverduePolicy is a policy for rows whose steps have passed.
+type OverduePolicy string
+
+// The policies for rows whose steps have passed.
+const (
+	// OverdueFire lets the steps fire in the next slot.
+	OverdueFire OverduePolicy = "fire"
+	// OverdueSkip leaves out the steps that have passed.
+	OverdueSkip OverduePolicy = "skip"
+	// OverdueSpread lets the steps fire over the next slots.
+	OverdueSpread OverduePolicy = "spread"
+)
