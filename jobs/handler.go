@@ -37,8 +37,8 @@ type ResultFunc func(ctx context.Context, job FutureJob) (Result, error)
 type Result struct {
 	Next *time.Time
 	Err  error
-	// Payload replaces the row's payload for the next check, also after an error. It is any JSON
-	// value. Nil keeps the payload.
+	// Payload replaces the row's payload, also after an error: for the next check, or in history if
+	// the row ends. It is any JSON value. Nil keeps the payload.
 	Payload json.RawMessage
 	// Enqueue lists checks to enqueue in the transaction of the outcome. Nothing is enqueued if Err
 	// is not nil, or if the row's owner has cancelled or moved the row meanwhile. A key that waits

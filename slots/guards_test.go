@@ -431,6 +431,50 @@ func TestTheNextCheckGetsThePayloadThatACheckOfAKindHasChanged(t *testing.T) {
 	}
 }
 
+func TestThePayloadOfTheLastCheckIsInHistory(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	answer := func(job jobs.FutureJob) jobs.Result {
+		result := jobs.Result{Payload: json.RawMessage(`"new"`)}
+		switch job.EntityKey {
+		case "kept":
+			result.Payload = nil
+		case "failed":
+			result.Err = errors.New("no")
+		}
+		return result
+	}
+	w.registry.RegisterResult("one", func(_ context.Context, job jobs.FutureJob) (jobs.Result, error) { return answer(job), nil }, jobs.Retry(0))
+	w.registry.RegisterBatch("many", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		results := make([]jobs.Result, len(batch))
+		for i := range batch {
+			results[i] = answer(batch[i])
+		}
+		return results, nil
+	}, jobs.Retry(0))
+	for _, job := range []string{"one", "many"} {
+		for _, key := range []string{"kept", "done", "failed"} {
+			w.enqueueList(slot(1), jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: key, Payload: json.RawMessage(`"old"`)})
+		}
+	}
+	w.run(slot(1))
+	got := map[string]string{}
+	ended, err := admin.New(w.client).History(t.Context(), w.db, admin.HistoryFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range ended {
+		got[row.JobExec+" "+row.EntityKey] = string(row.Outcome) + " " + string(row.Payload)
+	}
+	want := map[string]string{
+		"one kept": `done "old"`, "one done": `done "new"`, "one failed": `failed "new"`,
+		"many kept": `done "old"`, "many done": `done "new"`, "many failed": `failed "new"`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // The first commit of a check has to be repeated, and its repetition ignores the timeout.
 func TestACheckThatIsRepeatedIsAbandonedAsAnyWhenItIgnoresItsTimeout(t *testing.T) {
 	t.Parallel()

@@ -91,7 +91,7 @@ func TestNoTextOfARowReachesTheCommentsOfAStatement(t *testing.T) {
 		for name, s := range map[string]statement{
 			"group_read":       {query: pgsql.GroupRead.In(""), args: []any{noon, pq.Int64Array{job}, text, text, text, 1, n, pq.Int64Array{}}},
 			"group_unreadable": {query: pgsql.GroupUnreadable.In(""), args: []any{noon, pq.Int64Array{job}, text, text, text, 1}},
-			"rows_finish":      {query: pgsql.RowsFinish.In(""), args: []any{noon, 2, 1, pq.Int64Array{job}, 0, n, ids, repeat(n, "done"), texts, ids, ids, text, pq.StringArray{text}, nil}},
+			"rows_finish":      {query: pgsql.RowsFinish.In(""), args: []any{noon, 2, 1, pq.Int64Array{job}, 0, n, ids, repeat(n, "done"), texts, ids, ids, text, pq.StringArray{text}, nil, payloads}},
 			"rows_move":        {query: pgsql.RowsMove.In(""), args: []any{noon, 2, 1, pq.Int64Array{job}, 0, n, ids, next, times, texts, ids, payloads, nil, texts, ids}},
 			"job_numbers":      {query: pgsql.JobNumbers.In(""), args: []any{pq.StringArray{"a" + text}}},
 		} {

@@ -40,7 +40,7 @@ type Verdict struct {
 	Next    time.Time    // the slot it moves to, unless that has begun when it is written
 	Error   string       // the error of the check, with text that the database accepts
 
-	Payload json.RawMessage  // replaces that of a row that moves, unless nil
+	Payload json.RawMessage  // replaces that of the row, unless nil
 	Enqueue []jobs.FutureJob // checks to enqueue together with the verdict
 }
 

@@ -15,6 +15,7 @@ create or replace function prescient.finish_rows_apart(
     runner     text,
     names      text[],
     clock      timestamptz,
+    states     text[],
     out finished    bigint,
     out rescheduled bigint,
     out failed      bigint
@@ -34,12 +35,12 @@ begin
     for entry in
         with gone as (
             delete from prescient.future_job f
-            using unnest(ids, outcomes, errors, latenesses, durations) as o (id, outcome, error, lateness, duration)
+            using unnest(ids, outcomes, errors, latenesses, durations, states) as o (id, outcome, error, lateness, duration, state)
             where f.next_check_at = at
                 and f.job = any (numbers)
                 and f.id between first_id and last_id
                 and f.id = o.id
-            returning f.*, o.outcome, o.error, o.lateness, o.duration
+            returning f.*, o.outcome, o.error, o.lateness, o.duration, o.state
         )
         insert into prescient.future_job_history (
             id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
@@ -51,7 +52,7 @@ begin
             case when g.outcome = 'failed' then g.error_count + 1 else g.error_count end,
             coalesce(g.error, g.last_error),
             g.spent + coalesce(g.duration, 0)::double precision * interval '1 microsecond',
-            g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.requested_for, g.requested_within, g.request, g.trace, g.outcome,
+            coalesce(g.state::prescient.payload, g.payload), g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.requested_for, g.requested_within, g.request, g.trace, g.outcome,
             g.lateness::double precision * interval '1 microsecond',
             g.duration::double precision * interval '1 microsecond',
             finish_rows_apart.runner

@@ -51,7 +51,7 @@ begin
             case when o.outcome = 'failed' then g.error_count + 1 else g.error_count end,
             coalesce(o.error, g.last_error),
             g.spent + coalesce(o.duration, 0)::double precision * interval '1 microsecond',
-            g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.requested_for, g.requested_within, g.request, g.trace, o.outcome,
+            coalesce(o.payload::prescient.payload, g.payload), g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.requested_for, g.requested_within, g.request, g.trace, o.outcome,
             o.lateness::double precision * interval '1 microsecond',
             o.duration::double precision * interval '1 microsecond',
             o.runner

@@ -1,11 +1,11 @@
 -- Moves finished rows of a claim to history, and counts them for the claim ($2) by job; $13: the names of the jobs
--- ($4); $14: the clock. Rows that are no longer in the slot are their owner's again. The bounds on job and id keep a
+-- ($4); $14: the clock; $15: the payloads that replace those of the rows, or null. Rows that are no longer in the slot are their owner's again. The bounds on job and id keep a
 -- plan made for a slot that the statistics have not seen from reading all of the slot.
 -- Called by slots/internal/statement.Writer.finishRows.
 with outcome as (
     select *
-    from unnest($7::bigint[], $8::text[], $9::text[], $10::bigint[], $11::bigint[])
-        as o (id, outcome, error, lateness, duration)
+    from unnest($7::bigint[], $8::text[], $9::text[], $10::bigint[], $11::bigint[], $15::text[])
+        as o (id, outcome, error, lateness, duration, state)
 ), gone as (
     delete from prescient.future_job f
     using outcome o
@@ -13,7 +13,7 @@ with outcome as (
         and f.job = any ($4::bigint[])
         and f.id between $5 and $6
         and f.id = o.id
-    returning f.*, o.outcome, o.error, o.lateness, o.duration
+    returning f.*, o.outcome, o.error, o.lateness, o.duration, o.state
 ), archived as (
     insert into prescient.future_job_history (
         id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
@@ -25,7 +25,7 @@ with outcome as (
         case when g.outcome = 'failed' then g.error_count + 1 else g.error_count end,
         coalesce(g.error, g.last_error),
         g.spent + coalesce(g.duration, 0)::double precision * interval '1 microsecond',
-        g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.requested_for, g.requested_within, g.request, g.trace, g.outcome,
+        coalesce(g.state::prescient.payload, g.payload), g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.requested_for, g.requested_within, g.request, g.trace, g.outcome,
         g.lateness::double precision * interval '1 microsecond',
         g.duration::double precision * interval '1 microsecond',
         $12::text

@@ -111,7 +111,8 @@ func (w *Writer) finishRows(m *pgsql.Message, token int64, batch []row.Outcome, 
 		pq.Array(column(batch, errorOf)),
 		pq.Array(column(batch, latenessOf)),
 		pq.Array(column(batch, durationOf)),
-		w.Runner, w.namesOf(batch), w.Clock())
+		w.Runner, w.namesOf(batch), w.Clock(),
+		pq.Array(column(batch, payloadOf)))
 	finish := pgsql.RowsFinish
 	if w.Server.Citus {
 		finish = pgsql.RowsFinishApart
@@ -129,7 +130,7 @@ func (w *Writer) moveRows(m *pgsql.Message, token int64, batch []row.Outcome, n 
 		pq.Array(column(batch, func(o *row.Outcome) time.Time { return o.Verdict.Next })),
 		pq.Array(column(batch, errorOf)),
 		pq.Array(column(batch, durationOf)),
-		pq.Array(column(batch, func(o *row.Outcome) sql.NullString { return nullable(string(o.Verdict.Payload)) })),
+		pq.Array(column(batch, payloadOf)),
 		w.Clock(),
 		pq.Array(column(batch, func(o *row.Outcome) sql.NullString { return nullable(w.trace(o)) })),
 		pq.Array(column(batch, latenessOf)))
@@ -197,6 +198,8 @@ func column[T any](batch []row.Outcome, value func(o *row.Outcome) T) []T {
 }
 
 func errorOf(o *row.Outcome) sql.NullString { return nullable(o.Verdict.Error) }
+
+func payloadOf(o *row.Outcome) sql.NullString { return nullable(string(o.Verdict.Payload)) }
 
 func latenessOf(o *row.Outcome) sql.NullInt64 { return micros(o.Lateness, o.Ran) }
 
