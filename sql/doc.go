@@ -25,6 +25,8 @@
 // published events. event_consumer says how far each consumer has read, and event_watermark how far
 // the outbox was pruned.
 //
+// rule holds the rules that were applied, and rule_fired the steps of rules that have fired.
+//
 // transfer_out and transfer_in briefly hold rows that move to or from another store.
 //
 // setting holds the width of the grid. Clients that speak SQL call enqueue, enqueue_many, cancel,

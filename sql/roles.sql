@@ -4,7 +4,8 @@
 --   app       may call the functions that enqueue, cancel and move checks; it has no right on any table
 --   reader    may read everything
 --   runner    runs slots, catches up, publishes events and changes schedules; it is also an app and a reader
---   operator  pauses, retries, prunes, acknowledges events, changes the width and moves rows to other stores; it is also a runner
+--   operator  pauses, retries, prunes, acknowledges events, applies rules, changes the width and moves rows to other stores; it is
+--             also a runner
 --
 -- The script is idempotent. It needs CREATEROLE if a role is missing, and must run as a member of the owner, or as the
 -- creator of the schema who may create in the database. Roles belong to the whole server.
@@ -114,7 +115,7 @@ begin
                 'wait_for_locks', 'ensure_job', 'due_slot', 'lock_slot', 'scan_slot', 'slot_is_claimable', 'terminate_sessions', 'open_slot',
                 'claim_rows', 'take_over', 'fence', 'close_slot', 'begin_check', 'same_check', 'record_row', 'move_rows', 'move_rows_alike', 'honour', 'honour_moved',
                 'finish_rows_apart', 'make_history_month', 'make_history_months', 'register_jobs', 'lateness_bucket', 'traced', 'journal_entry',
-                'journal_in', 'acquire_permits', 'reserve_rate', 'require_recorded', 'raise_suppressed', 'unreadable_rows'
+                'journal_in', 'acquire_permits', 'reserve_rate', 'require_recorded', 'raise_suppressed', 'unreadable_rows', 'lock_rule'
             ]),
             ('prescient_operator', array[
                 'drop_history_months', 'set_width', 'retry_failed', 'prune_events', 'receive_rows', 'give_rows', 'settle_rows',
@@ -130,7 +131,7 @@ $$;
 
 grant usage on schema prescient to prescient_app, prescient_reader;
 
-grant insert on prescient.job, prescient.future_job_history, prescient.event_outbox to prescient_runner;
+grant insert on prescient.job, prescient.future_job_history, prescient.event_outbox, prescient.rule_fired to prescient_runner;
 grant insert, update, delete
 on prescient.future_job, prescient.slot_job, prescient.slot_claim, prescient.slot_progress, prescient.slot_lateness,
     prescient.job_permit, prescient.job_rate, prescient.schedule, prescient.schedule_state
@@ -146,3 +147,5 @@ grant update, delete on prescient.future_job_history to prescient_operator;
 grant insert, update, delete on prescient.event_consumer to prescient_operator;
 grant insert, update on prescient.event_watermark to prescient_operator;
 grant delete on prescient.event_outbox to prescient_operator;
+grant insert, update, delete on prescient.rule to prescient_operator;
+grant delete on prescient.rule_fired to prescient_operator;

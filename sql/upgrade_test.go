@@ -34,7 +34,9 @@ const rowsOfVersion1 = `
 	insert into prescient.event_watermark (mark, position, written_at) values ('1', 1, '2030-03-01');
 	insert into prescient.action (actor, what, target, plan, row_count, slots, schedules, events) values ('ann', 'cancel', 'order 1', 'all', 1, 1, 0, 0);
 	insert into prescient.transfer_out (batch, target, source_name, target_name, given) values (1, 'b-id', 'a', 'b', '{1}');
-	insert into prescient.transfer_in (source, batch, nth, job_exec, entity_name, entity_key) values ('b-id', 2, 1, 'remind', 'order', '4')`
+	insert into prescient.transfer_in (source, batch, nth, job_exec, entity_name, entity_key) values ('b-id', 2, 1, 'remind', 'order', '4');
+	insert into prescient.rule (name, relation, definition) values ('order.late', 'shop.orders', '{}');
+	insert into prescient.rule_fired (job, entity_key, since, step) values (7, '1', '2030-03-01', 'first')`
 
 // content returns every row as JSON, except those that a migration itself writes.
 const content = `

@@ -641,3 +641,49 @@ comment on column prescient.transfer_in.outcome is 'how the row ends once it is 
 
 -- end_checks: a copy that is cancelled.
 create index transfer_in_key on prescient.transfer_in (entity_name, entity_key);
+
+-- Rules: what to do for the rows of a table for which something has not happened in time.
+create table prescient.rule (
+    name       text collate "C" not null,
+    relation   text        not null,
+    definition json        not null,
+    version    integer     not null default 1,
+    state      text        not null default 'applying',
+    position   text,
+    applied_at timestamptz,
+    applied_by prescient.label,
+    created_at timestamptz not null default clock_timestamp(),
+    updated_at timestamptz not null default clock_timestamp(),
+
+    -- All statements read rules by name, or in the byte order of their names.
+    constraint rule_pkey primary key (name),
+
+    constraint rule_name check (octet_length(name) between 1 and 200),
+    constraint rule_version check (version > 0),
+    constraint rule_state check (state in ('applying', 'active', 'removing'))
+);
+
+comment on table prescient.rule is 'the rules that were applied; the name is also the job_exec of their checks';
+comment on column prescient.rule.relation is 'the table that the rule is about, qualified and quoted';
+comment on column prescient.rule.definition is 'the rule as applied, with its calendars, and what it means on its table';
+comment on column prescient.rule.version is 'is raised by each apply that changes the definition';
+comment on column prescient.rule.state is
+    'applying: an apply walks over the rows of the table, or has died; active: all rows wait as the rule says; removing: a remove is at work, or has died';
+comment on column prescient.rule.position is 'the last key to which the walk over the table has come; null: it has not begun, or is done';
+
+-- The steps that have fired. The check that inserts an entry fires the step, so each step fires once for a rule, a key
+-- and an instant from which delays count.
+create table prescient.rule_fired (
+    job        bigint               not null,
+    entity_key prescient.entity_key not null,
+    since      timestamptz          not null,
+    step       text                 not null,
+    fired_at   timestamptz          not null default clock_timestamp(),
+
+    -- The check of a rule, and the walk of an apply: by key.
+    constraint rule_fired_pkey primary key (job, entity_key, since, step),
+    constraint rule_fired_step check (octet_length(step) between 1 and 200)
+);
+
+comment on table prescient.rule_fired is 'the steps of rules that have fired';
+comment on column prescient.rule_fired.job is 'the number of the job of the rule, see table job';
