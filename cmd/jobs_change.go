@@ -150,17 +150,14 @@ func cancelMany(ctx context.Context, a *App, o jobsCancelOptions) error {
 			return usagef("this cancels %s: add --yes to cancel %s", spoken.Count(found, "waiting check", "waiting checks"), spoken.Noun(found, "it", "them"))
 		}
 		var view cancelledView
-		for n := int64(cancelledAtOnce); err == nil && n == cancelledAtOnce; {
-			err = change(ctx, db, func(tx *sqlx.Tx) (err error) {
-				n, err = admin.New(c).CancelMany(ctx, tx, o.filter, cancelledAtOnce)
-				return err
-			})
+		for left, walks := found, 0; err == nil && left > 0 && walks < 2; walks++ { // again for rows that moved meanwhile
+			var n int64
+			n, err = cancelWalk(ctx, db, admin.New(c), o.filter)
+			view.Cancelled += n
 			if err == nil {
-				view.Cancelled += n
+				left, err = admin.New(c).CountCancel(ctx, db, o.filter)
+				view.Left = left
 			}
-		}
-		if err == nil {
-			view.Left, err = admin.New(c).CountCancel(ctx, db, o.filter)
 		}
 		return errors.Join(err, printCancelled(a, view))
 	})
@@ -168,6 +165,24 @@ func cancelMany(ctx context.Context, a *App, o jobsCancelOptions) error {
 		err = &roleError{err, pgsql.Runner} // cancelling one check needs fewer rights
 	}
 	return err
+}
+
+// cancelWalk cancels what a filter finds on one walk through the slots, and returns the number.
+func cancelWalk(ctx context.Context, db *sqlx.DB, c *admin.Client, f admin.CancelFilter) (cancelled int64, err error) {
+	var from admin.CancelPosition
+	for {
+		var n int64
+		err := change(ctx, db, func(tx *sqlx.Tx) (err error) {
+			n, from, err = c.CancelMany(ctx, tx, f, from, cancelledAtOnce)
+			return err
+		})
+		if err != nil {
+			return cancelled, err
+		}
+		if cancelled += n; from.IsZero() {
+			return cancelled, nil
+		}
+	}
 }
 
 type jobsRescheduleOptions struct {

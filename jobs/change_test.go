@@ -86,16 +86,17 @@ func TestCancelManyEndsWhatAFilterFinds(t *testing.T) {
 		if err != nil || min(counted, int64(step.limit)) != step.want {
 			t.Errorf("%+v: counted %d, %v", step.filter, counted, err)
 		}
-		if n, err := admin.New(w.client).CancelMany(t.Context(), w.db, step.filter, step.limit); err != nil || n != step.want {
-			t.Errorf("%+v: %d, %v, want %d", step.filter, n, err, step.want)
+		n, next, err := admin.New(w.client).CancelMany(t.Context(), w.db, step.filter, admin.CancelPosition{}, step.limit)
+		if err != nil || n != step.want || next.IsZero() != (n < int64(step.limit)) {
+			t.Errorf("%+v: %d, %v, %v, want %d", step.filter, n, next, err, step.want)
 		}
 	}
 	if n := w.outcomes(); len(w.waiting()) != 0 || n[jobs.Cancelled] != 6 {
 		t.Errorf("%d wait, history %v", len(w.waiting()), n)
 	}
 	for name, err := range map[string]error{
-		"a filter that finds everything": second(admin.New(w.client).CancelMany(t.Context(), w.db, admin.CancelFilter{}, 1)),
-		"a limit of nothing":             second(admin.New(w.client).CancelMany(t.Context(), w.db, admin.CancelFilter{JobExec: "a"}, 0)),
+		"a filter that finds everything": third(admin.New(w.client).CancelMany(t.Context(), w.db, admin.CancelFilter{}, admin.CancelPosition{}, 1)),
+		"a limit of nothing":             third(admin.New(w.client).CancelMany(t.Context(), w.db, admin.CancelFilter{JobExec: "a"}, admin.CancelPosition{}, 0)),
 	} {
 		if err == nil {
 			t.Errorf("%s is taken", name)
@@ -103,7 +104,40 @@ func TestCancelManyEndsWhatAFilterFinds(t *testing.T) {
 	}
 }
 
-func second(_ int64, err error) error { return err }
+func third(_ int64, _ admin.CancelPosition, err error) error { return err }
+
+// A walk does not come back to a row that another transaction had locked: the caller may walk again.
+func TestCancelManyGoesOnBehindItsPosition(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var list []jobs.FutureJob
+	for n := range 7 {
+		list = append(list, check(fmt.Sprint(n), slot(4+n%3)))
+	}
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, list); err != nil {
+		t.Fatal(err)
+	}
+	holder := w.db.MustBegin()
+	defer func() { _ = holder.Rollback() }()
+	holder.MustExec("select from prescient.future_job where entity_key = '0' for update")
+	all, from := admin.CancelFilter{EntityName: "order"}, admin.CancelPosition{}
+	for walk, batches := range [][]int64{{2, 2, 2, 0}, {1}} {
+		for i, want := range batches {
+			n, next, err := admin.New(w.client).CancelMany(t.Context(), w.db, all, from, 2)
+			if err != nil || n != want {
+				t.Fatalf("walk %d, batch %d: %d, %v, want %d", walk, i, n, err, want)
+			}
+			if from = next; i == 0 && walk == 0 {
+				if err := holder.Rollback(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if !from.IsZero() {
+			t.Errorf("walk %d ends at %+v", walk, from)
+		}
+	}
+}
 
 func TestCancelManyLeavesARowThatAnotherTransactionHasLocked(t *testing.T) {
 	t.Parallel()
@@ -115,7 +149,7 @@ func TestCancelManyLeavesARowThatAnotherTransactionHasLocked(t *testing.T) {
 	defer func() { _ = holder.Rollback() }()
 	holder.MustExec("select from prescient.future_job where entity_key = '1' for update")
 	all := admin.CancelFilter{EntityName: "order"}
-	if n, err := admin.New(w.client).CancelMany(t.Context(), w.db, all, 10); err != nil || n != 1 {
+	if n, _, err := admin.New(w.client).CancelMany(t.Context(), w.db, all, admin.CancelPosition{}, 10); err != nil || n != 1 {
 		t.Errorf("%d, %v", n, err)
 	}
 	if n, err := admin.New(w.client).CountCancel(t.Context(), w.db, all); err != nil || n != 1 {
@@ -153,7 +187,7 @@ func TestCancelManyCancelsARowThatIsMovedMeanwhile(t *testing.T) {
 	}
 	for n := int64(limit); n == limit; {
 		var err error
-		if n, err = admin.New(w.client).CancelMany(t.Context(), w.db, admin.CancelFilter{EntityName: "order"}, limit); err != nil {
+		if n, _, err = admin.New(w.client).CancelMany(t.Context(), w.db, admin.CancelFilter{EntityName: "order"}, admin.CancelPosition{}, limit); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
@@ -149,6 +150,27 @@ func TestStatementsOfAnEntityReadTheNaturalKey(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// A walk that cancels in batches must read each entry once, not the entries of earlier batches again.
+func TestACancellationReadsWhatIsBehindItsPosition(t *testing.T) {
+	pgtest.NotOnCitus(t, "the plans, and what they read, are a worker's")
+	t.Parallel()
+	db := pgtest.New(t)
+	exec(t, db, "select prescient.ensure_job(name) from unnest('{remind,alert}'::text[]) as name")
+	exec(t, db, fill(20_000, inSlots))
+	exec(t, db, "analyze")
+	var slot time.Time
+	var job, id int64
+	late := "select next_check_at, job, id from prescient.future_job order by 1, 2, 3 offset 19000 limit 1"
+	if err := pgsql.One(t.Context(), db, late, nil, &slot, &job, &id); err != nil {
+		t.Fatal(err)
+	}
+	args := []any{"remind", nil, "no such key%", nil, 1000, slot, job, id}
+	s := statement{query: pgsql.CancelMany.In(""), args: args, most: slotIndex(1000)}
+	if r := s.reads(t, db, "set local enable_sort = off"); !r.within(s.most) {
+		t.Errorf("it reads %v, and %v is enough", r, s.most)
 	}
 }
 

@@ -114,10 +114,11 @@ func ExampleClient_Retry() {
 // A merchant has closed: none of its orders needs a check any more.
 func ExampleClient_CancelMany() {
 	closed := admin.CancelFilter{JobExec: "order.unshipped", GroupKey: "merchant-7"}
-	for n := int64(1000); n == 1000; {
+	var from admin.CancelPosition
+	for more := true; more; more = !from.IsZero() {
 		tx, err := db.BeginTxx(ctx, nil)
 		if err == nil {
-			n, err = operator.CancelMany(ctx, tx, closed, 1000)
+			_, from, err = operator.CancelMany(ctx, tx, closed, from, 1000)
 		}
 		if err == nil {
 			err = tx.Commit()

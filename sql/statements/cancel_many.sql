@@ -1,9 +1,11 @@
 -- Cancels up to $5 of the waiting checks of a job ($1), an entity_name ($2), a pattern of entity_key
--- ($3) and a group ($4). Nulls do not narrow, and checks of schedules stay. It leaves a row that
+-- ($3) and a group ($4). Nulls do not narrow, and checks of schedules stay. It begins behind a
+-- position, which is a slot ($6), a job number ($7) and an id ($8): from the first slot, the
+-- statement would read everything again that the caller has walked past. It leaves a row that
 -- another transaction has locked: waiting could deadlock with a transaction that writes the same
--- rows in another order. It returns how many rows it cancelled, and how many it locked. A row that
--- another transaction moved after the snapshot is locked but not cancelled: its version in the
--- snapshot has another key.
+-- rows in another order. It returns how many rows it cancelled, how many it locked, and the position
+-- of the last one. A row that another transaction moved after the snapshot is locked but not
+-- cancelled: its version in the snapshot has another key.
 -- Called by jobs/admin.Client.CancelMany.
 with picked as materialized (
     select f.next_check_at, f.job, f.id
@@ -13,6 +15,7 @@ with picked as materialized (
         and ($2::text is null or f.entity_name = $2)
         and ($3::text is null or f.entity_key like $3)
         and ($4::text is null or f.group_key = $4)
+        and (f.next_check_at, f.job, f.id) > ($6::timestamptz, $7::bigint, $8::bigint)
     order by f.next_check_at, f.job, f.id
     limit $5
     for update skip locked
@@ -33,4 +36,6 @@ with picked as materialized (
         prescient.traced(g.trace, prescient.journal_in(prescient.journal_entry('cancelled', timestamptz 'epoch'), g.next_check_at)), 'cancelled'
     from gone g
 )
-select (select count(*) from gone), (select count(*) from picked)
+select (select count(*) from gone), (select count(*) from picked), l.next_check_at, l.job, l.id
+from (values (1)) as one
+left join (select p.* from picked p order by p.next_check_at desc, p.job desc, p.id desc limit 1) as l on true
