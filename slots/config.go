@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -175,23 +177,30 @@ func (r *Runner) Now() time.Time {
 	return r.setting.Now()
 }
 
-// register reads the numbers of the jobs, and records in the database that a run knows them.
+// register reads the numbers of the jobs, those of the rules in the database included, and records
+// in the database that a run knows them.
 func (r *Runner) register(ctx context.Context) error {
 	names, slas := []string{}, []sql.NullInt64{}
 	for def := range engine.All(r.cfg.Registry) {
 		names, slas = append(names, def.Name), append(slas, sql.NullInt64{Int64: def.SLA.Microseconds(), Valid: def.SLA > 0})
 	}
-	r.jobs = map[int64]*engine.Definition{}
+	numbers := map[string]int64{}
 	var m pgsql.Message
-	m.Add(pgsql.JobRegister.In(r.schema), []any{pq.Array(names), pq.Array(slas)}, func(row *sql.Rows) error {
+	args := []any{pq.Array(names), pq.Array(slas), engine.KnowsRules(r.cfg.Registry)}
+	m.Add(pgsql.JobRegister.In(r.schema), args, func(row *sql.Rows) error {
 		var name string
 		var number int64
 		err := row.Scan(&name, &number)
-		r.jobs[number], _ = engine.Lookup(r.cfg.Registry, name)
+		numbers[name] = number
 		return err
 	})
 	if err := r.server.Retry(ctx, pgsql.IsRetryable, func() error { return r.server.Commit(ctx, &m) }); err != nil {
 		return fmt.Errorf("register jobs: %w", pgsql.ExplainMissing(err))
+	}
+	r.cfg.Registry = engine.WithRules(r.cfg.Registry, slices.Sorted(maps.Keys(numbers)))
+	r.jobs = make(map[int64]*engine.Definition, len(numbers))
+	for name, number := range numbers {
+		r.jobs[number], _ = engine.Lookup(r.cfg.Registry, name)
 	}
 	return nil
 }

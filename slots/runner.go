@@ -28,8 +28,15 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 		return Result{Slot: slot, Kind: KindRun}, err
 	}
 	for {
+		waits := slot.After(r.Now())
 		if err := Await(ctx, r.Grid(), slot, r.cfg.Early, r.Now); err != nil {
 			return Result{Slot: slot, Kind: KindRun}, err
+		}
+		if waits && engine.KnowsRules(r.cfg.Registry) {
+			var err error
+			if r, err = r.again(ctx); err != nil {
+				return Result{Slot: slot, Kind: KindRun}, err
+			}
 		}
 		result, err := r.run(ctx, slot, selection{kind: KindRun, judge: check})
 		early, ok := errors.AsType[earlyError](err)
@@ -41,6 +48,12 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 			return result, ErrStopped
 		}
 	}
+}
+
+// again returns a copy of the runner that knows the rules that were applied since it was made.
+func (r *Runner) again(ctx context.Context) (*Runner, error) {
+	fresh := *r
+	return &fresh, fresh.register(ctx)
 }
 
 // refuse returns an error for a slot from before the ledger's beginning. The slot that has begun last is always run,

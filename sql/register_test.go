@@ -13,7 +13,7 @@ func TestARunRegistersAJobThoughAnotherSessionHoldsTheAdvisoryLockOfItsName(t *t
 	holder := db.MustBegin()
 	defer func() { _ = holder.Rollback() }()
 	holder.MustExec(`select pg_advisory_xact_lock(hashtextextended('prescient.job remind', 0))`)
-	exec(t, db, `select prescient.register_jobs('{remind,alert}', '{null,1000000}')`)
+	exec(t, db, `select prescient.register_jobs('{remind,alert}', '{null,1000000}', false)`)
 	if got := get[string](t, db, `select string_agg(name || ' ' || (registered_at is not null), ', ' order by name) from prescient.job`); got != "alert true, remind true" {
 		t.Errorf("registered are %s", got)
 	}
@@ -27,11 +27,11 @@ func TestARunLeavesANameToATransactionThatBringsIt(t *testing.T) {
 	bringing := db.MustBegin()
 	defer func() { _ = bringing.Rollback() }()
 	bringing.MustExec(`select prescient.enqueue('remind', 'order', '1', clock_timestamp())`)
-	exec(t, db, `select prescient.register_jobs('{remind}', '{null}')`)
+	exec(t, db, `select prescient.register_jobs('{remind}', '{null}', false)`)
 	if err := bringing.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	exec(t, db, `select prescient.register_jobs('{remind}', '{null}')`)
+	exec(t, db, `select prescient.register_jobs('{remind}', '{null}', false)`)
 	if n := get[int](t, db, `select count(*) from prescient.job where registered_at is not null`); n != 1 {
 		t.Errorf("%d jobs are registered", n)
 	}

@@ -255,7 +255,7 @@ func TestAJobThatARunOfAnotherBinaryHasIsNoFinding(t *testing.T) {
 	if found := w.look(); !has(found, "jobs", Action, "job theirs") {
 		t.Errorf("its runs have ended: %+v", found)
 	}
-	w.exec(`select prescient.register_jobs('{theirs}', '{null}')`)
+	w.exec(`select prescient.register_jobs('{theirs}', '{null}', false)`)
 	if found := w.look(); has(found, "jobs", Action, "") {
 		t.Errorf("%+v", found)
 	}

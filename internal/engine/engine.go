@@ -43,6 +43,29 @@ func Lookup(r *jobs.Registry, name string) (*Definition, bool) {
 // clone do not change the original.
 func Clone(r *jobs.Registry) *jobs.Registry { return bridge.Clone(r).(*jobs.Registry) }
 
+// OnRule makes a registry know the rules of the database. A run calls add for each of them with a
+// copy of the registry. Call OnRule before a run uses the registry.
+func OnRule(r *jobs.Registry, add func(r *jobs.Registry, name string)) {
+	set(r).Rule = func(registry any, name string) { add(registry.(*jobs.Registry), name) }
+}
+
+// KnowsRules tells whether OnRule was called.
+func KnowsRules(r *jobs.Registry) bool { return set(r).Rule != nil }
+
+// WithRules returns a registry with the jobs of rules besides its own. The original stays as it is.
+// A name that is registered keeps its job.
+func WithRules(r *jobs.Registry, names []string) *jobs.Registry {
+	if add := set(r).Rule; add != nil && len(names) > 0 {
+		r = Clone(r)
+		for _, name := range names {
+			if _, taken := Lookup(r, name); !taken {
+				add(r, name)
+			}
+		}
+	}
+	return r
+}
+
 // Span begins a span of a trace: work of a run that is not a call of a job's function, which
 // jobs.Middleware sees. It returns the context of the work, and the function that ends the span
 // with the error of the work, if any, and attributes. It is called by several goroutines at once.

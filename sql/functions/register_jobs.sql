@@ -1,7 +1,7 @@
 -- Returns to a run the numbers of the jobs that it knows, and records that it knows them. slas are
--- in microseconds; null: none. It leaves a row that another session has locked, perhaps to pause
--- the job, to a later run.
-create or replace function prescient.register_jobs(names text[], slas bigint[])
+-- in microseconds; null: none. With rules it also knows the rules that were applied. It leaves a
+-- row that another session has locked, perhaps to pause the job, to a later run.
+create or replace function prescient.register_jobs(names text[], slas bigint[], rules boolean)
 returns table (name text, job bigint)
 language plpgsql
 as $$
@@ -10,6 +10,9 @@ declare
     clock    timestamptz := clock_timestamp();
     patience text;
 begin
+    if rules then
+        names := names || array(select r.name from prescient.rule r where r.name <> all (register_jobs.names)); -- without slas
+    end if;
     -- In the order of the names, so that two calls never deadlock.
     return query
     select g.name, prescient.ensure_job(g.name)

@@ -78,10 +78,12 @@ func (d *Definition[Job, Result, Misfire]) Call(ctx context.Context, tx *sqlx.Tx
 // StartSpan is engine.StartSpan without the registry.
 type StartSpan func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(err error, attrs ...slog.Attr))
 
-// Set holds the jobs of a registry by name, and the function that begins its spans, or nil.
+// Set holds the jobs of a registry by name. Start begins its spans, and Rule adds the job of a rule
+// of the database to a *jobs.Registry. Both may be nil.
 type Set[Job, Result any, Misfire ~string] struct {
 	Jobs  map[string]*Definition[Job, Result, Misfire]
 	Start StartSpan
+	Rule  func(registry any, name string)
 }
 
 // Client is what package admin needs of a *jobs.Client.
