@@ -1,0 +1,90 @@
+package slots_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/internal/engine"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+)
+
+// rules makes the registry of a world know rules, whose checks end their rows.
+func (w *world) rules() {
+	engine.OnRule(w.registry, func(r *jobs.Registry, name string) { r.Register(name, finish) })
+}
+
+func finish(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }
+
+// apply adds a rule to the database.
+func (w *world) apply(name string) {
+	w.t.Helper()
+	w.db.MustExecContext(w.t.Context(), `insert into prescient.rule (name, relation, definition, state) values ($1, 'orders', '{}', 'active')`, name)
+}
+
+func TestARunKnowsTheRulesThatWereAppliedBeforeItsSlot(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.rules()
+	w.enqueue("late", slot(1), 2)
+	w.enqueue("unknown", slot(1), 1)
+	w.apply("late")
+	result := w.run(slot(1))
+	if result.Finished != 2 || !cmp.Equal(result.Unknown, []string{"unknown"}) {
+		t.Errorf("%+v, want 2 rows finished, and one of a job that is unknown", result)
+	}
+	w.apply("unknown")
+	caught, err := w.runner().CatchUp(t.Context(), slots.CatchUp{})
+	if err != nil || len(caught.Results) != 1 || caught.Results[0].Finished != 1 {
+		t.Errorf("%+v, %v, want one row finished", caught, err)
+	}
+	if engine.KnowsRules(jobs.NewRegistry()) {
+		t.Error("a registry knows rules that nobody made it know")
+	}
+}
+
+func TestARunLeavesTheRowsOfRulesIfItsRegistryKnowsNone(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue("late", slot(1), 1)
+	w.apply("late")
+	if result := w.run(slot(1)); !cmp.Equal(result.Unknown, []string{"late"}) {
+		t.Errorf("%+v, want one row of a job that is unknown", result)
+	}
+}
+
+func TestAJobOfTheBinaryIsNotReplacedByARuleOfItsName(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	engine.OnRule(w.registry, func(*jobs.Registry, string) { t.Error("the rule took the name") })
+	w.registry.Register("late", finish)
+	w.apply("late")
+	w.enqueue("late", slot(1), 1)
+	if result := w.run(slot(1)); result.Finished != 1 {
+		t.Errorf("%+v, want one row finished", result)
+	}
+}
+
+func TestARunThatWaitsForItsBoundaryKnowsARuleThatIsAppliedMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.rules()
+	w.enqueue("late", slot(1), 1)
+	looks := 0 // at the clock
+	r := w.runner(func(c *slots.Config) {
+		c.Now = func() time.Time {
+			if looks++; looks > 4 { // the run waits
+				return slot(1)
+			}
+			return slot(1).Add(-time.Millisecond)
+		}
+	})
+	w.apply("late")
+	result, err := r.Run(t.Context(), slot(1))
+	if err != nil || result.Finished != 1 {
+		t.Errorf("%+v, %v, want one row finished", result, err)
+	}
+}
