@@ -31,6 +31,7 @@ type jobsAddOptions struct {
 	anonymous  bool
 	onConflict string
 	maxWait    time.Duration
+	unless     time.Duration
 }
 
 func newJobsAdd(a *App) *cobra.Command {
@@ -48,13 +49,17 @@ unless --on-conflict is given:
   error      fail
 
 A check whose slot has begun is not moved. The command records the request on it, and the runner honours the request
-when it records the outcome.`,
+when it records the outcome.
+
+With --unless-ended-within, nothing is added if the last check of the key that ended as done did so in that time.
+The action is then "recent", with the slot and the id of that check.`,
 		Example: `  prescient jobs add order.unshipped order 42 --in 48h
   prescient jobs add order.unshipped order 42 --at 2026-03-01T13:05:00Z \
     --payload '{"priority": 1}'
   prescient jobs add report.daily customer 7 --at 2026-03-02 --within 8h
   prescient jobs add chat.idle chat 7 --in 1h --on-conflict push-back \
-    --max-wait 24h`,
+    --max-wait 24h
+  prescient jobs add survey.send customer 7 --in 15m --unless-ended-within 720h`,
 		Args: cli.Exactly("JOB", "ENTITY", "KEY"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.key.JobExec, o.key.EntityName, o.key.EntityKey = args[0], args[1], args[2]
@@ -73,13 +78,14 @@ when it records the outcome.`,
 	fs.Var(cli.Choice(&o.onConflict, "keep", "replace", "push-back", "error"), "on-conflict",
 		"for a key that waits already: keep, replace, push-back or error")
 	duration.Var(fs, &o.maxWait, "max-wait", 0, "how far from the first check push-back may go; 0: no limit")
+	duration.Var(fs, &o.unless, "unless-ended-within", 0, "add nothing if the key ended as done in that time; 0: no condition")
 	return c
 }
 
 func addJob(ctx context.Context, a *App, o *jobsAddOptions) error {
 	job := jobs.FutureJob{
 		JobExec: o.key.JobExec, EntityName: o.key.EntityName, EntityKey: o.key.EntityKey, ItemKey: o.key.ItemKey,
-		Anonymous: o.anonymous, GroupKey: o.group, Within: o.within,
+		Anonymous: o.anonymous, GroupKey: o.group, Within: o.within, UnlessEndedWithin: o.unless,
 	}
 	if o.maxWait != 0 && o.onConflict != "push-back" {
 		return usagef("--max-wait works only with --on-conflict push-back")

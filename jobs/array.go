@@ -14,7 +14,7 @@ import (
 // here, since the driver's general encoder takes as long for an array of times as the server takes to write the rows.
 func columns(list []FutureJob, on OnConflict, clock any) []any {
 	n := len(list)
-	var execs, names, keys, times, payloads, items, groups, withins array
+	var execs, names, keys, times, payloads, items, groups, withins, unlesses array
 	for _, column := range []*array{&execs, &names, &keys, &times, &payloads, &items, &groups} {
 		column.text.Grow(16 * n)
 	}
@@ -32,15 +32,19 @@ func columns(list []FutureJob, on OnConflict, clock any) []any {
 		items.add(item)
 		groups.add(job.GroupKey)
 		withins.add(strconv.FormatInt(int64(job.Within/time.Second), 10))
+		unlesses.add(strconv.FormatInt(int64(job.UnlessEndedWithin/time.Second), 10))
 	}
 	policy, maxMicros := on.args()
-	var within any
+	var within, unless any
 	if slices.ContainsFunc(list, func(job FutureJob) bool { return job.Within != 0 }) {
 		within = withins.literal()
 	}
+	if slices.ContainsFunc(list, FutureJob.conditional) {
+		unless = unlesses.literal()
+	}
 	return []any{
 		execs.literal(), names.literal(), keys.literal(), times.literal(), payloads.literal(), items.literal(),
-		groups.literal(), policy, maxMicros, clock, within, nameless,
+		groups.literal(), policy, maxMicros, clock, within, nameless, unless,
 	}
 }
 
@@ -81,9 +85,13 @@ func (a *array) literal() string {
 }
 
 // within is the window in seconds.
-func (j FutureJob) within() sql.NullInt64 {
-	return sql.NullInt64{Int64: int64(j.Within / time.Second), Valid: j.Within != 0}
+func (j FutureJob) within() sql.NullInt64 { return seconds(j.Within) }
+
+func seconds(d time.Duration) sql.NullInt64 {
+	return sql.NullInt64{Int64: int64(d / time.Second), Valid: d != 0}
 }
+
+func (j FutureJob) conditional() bool { return j.UnlessEndedWithin != 0 }
 
 func (j FutureJob) item() sql.NullString {
 	return sql.NullString{String: j.ItemKey, Valid: !j.Anonymous}

@@ -46,6 +46,8 @@ func countOf(action jobs.EnqueueAction) jobs.EnqueueCounts {
 		return jobs.EnqueueCounts{PushedBack: 1}
 	case jobs.ActionRecorded:
 		return jobs.EnqueueCounts{Recorded: 1}
+	case jobs.ActionRecent:
+		return jobs.EnqueueCounts{Recent: 1}
 	case jobs.ActionInserted:
 		return jobs.EnqueueCounts{Inserted: 1}
 	}

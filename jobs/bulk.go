@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -117,10 +118,12 @@ func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[FutureJob], on 
 	fresh := policy == Keep.policy // until a row of the stream is found to wait
 	copier := copier{client: c, numbers: map[string]int64{}}
 	go w.run(func(chunk []FutureJob) (n EnqueueCounts, err error) {
-		if fresh {
-			n, fresh, err = copier.write(ctx, tx, chunk)
+		copied := false
+		if fresh && !slices.ContainsFunc(chunk, FutureJob.conditional) {
+			n, copied, err = copier.write(ctx, tx, chunk)
+			fresh = copied
 		}
-		if !fresh && err == nil {
+		if !copied && err == nil {
 			n, err = c.writeChunk(ctx, tx, chunk, on)
 		}
 		return n, err
@@ -204,7 +207,7 @@ func (w *writer) finish() (EnqueueCounts, error) {
 // writeChunk writes rows that have been validated.
 func (c *Client) writeChunk(ctx context.Context, db DB, list []FutureJob, on OnConflict) (EnqueueCounts, error) {
 	var n EnqueueCounts
-	err := c.row(ctx, db, pgsql.EnqueueMany, columns(list, on, c.clock()), &n.Inserted, &n.Kept, &n.Replaced, &n.PushedBack, &n.Recorded)
+	err := c.row(ctx, db, pgsql.EnqueueMany, columns(list, on, c.clock()), &n.Inserted, &n.Kept, &n.Replaced, &n.PushedBack, &n.Recorded, &n.Recent)
 	return n, on.explain(err)
 }
 
@@ -230,5 +233,6 @@ func atomically(ctx context.Context, tx DB, fn func() error) error {
 func (n EnqueueCounts) plus(m EnqueueCounts) EnqueueCounts {
 	return EnqueueCounts{
 		n.Inserted + m.Inserted, n.Kept + m.Kept, n.Replaced + m.Replaced, n.PushedBack + m.PushedBack, n.Recorded + m.Recorded,
+		n.Recent + m.Recent,
 	}
 }

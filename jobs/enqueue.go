@@ -27,10 +27,12 @@ const (
 	ActionPushedBack EnqueueAction = "pushed_back"
 	// ActionRecorded means that the waiting row is due. See OnConflict.
 	ActionRecorded EnqueueAction = "recorded"
+	// ActionRecent means that nothing was enqueued. See FutureJob.UnlessEndedWithin.
+	ActionRecent EnqueueAction = "recent"
 )
 
 // EnqueueResult is the row that now waits. With ActionRecorded it is the row that is due, in its
-// begun slot.
+// begun slot. With ActionRecent it is the row that ended last as Done, in the slot that it ended in.
 type EnqueueResult struct {
 	ID     int64
 	Slot   time.Time // UTC
@@ -44,6 +46,7 @@ type EnqueueCounts struct {
 	Replaced   int64
 	PushedBack int64
 	Recorded   int64
+	Recent     int64
 }
 
 // OnConflict is an option of Enqueue, EnqueueMany and EnqueueAll. It chooses what happens to a key
@@ -126,7 +129,7 @@ func (c *Client) enqueue(ctx context.Context, db DB, job FutureJob, on OnConflic
 	policy, maxMicros := on.args()
 	args := []any{
 		job.JobExec, job.EntityName, job.EntityKey, job.checkAt(), nullable(string(job.Payload)), job.item(),
-		nullable(job.GroupKey), policy, maxMicros, c.clock(), job.within(),
+		nullable(job.GroupKey), policy, maxMicros, c.clock(), job.within(), seconds(job.UnlessEndedWithin),
 	}
 	err := c.row(ctx, db, pgsql.Enqueue, args, &e.ID, &e.Slot, &e.Action)
 	if err != nil {

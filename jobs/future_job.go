@@ -30,6 +30,11 @@ type FutureJob struct {
 	// has no slot, and for 0, it is the first slot at or after CheckAt. Zero in a row that was
 	// read.
 	Within time.Duration
+	// UnlessEndedWithin enqueues the check only if the last check of its key that ended as Done did
+	// so longer ago than this. A key that waits is treated as OnConflict says. A request that is
+	// recorded on a due row keeps the condition, so it is dropped if the row ends as Done. Whole
+	// seconds, up to 366 days. 0: no condition. Not for anonymous rows. Zero in a row that was read.
+	UnlessEndedWithin time.Duration
 	// ItemKey distinguishes several checks of one job on one entity. Up to 500 bytes, usually
 	// empty.
 	ItemKey string

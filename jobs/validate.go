@@ -80,7 +80,7 @@ func (c *Client) validate(j FutureJob) error {
 // validate returns the errors that the database would return for a job to enqueue, and an error for
 // a payload of more than maxPayload bytes.
 func (j FutureJob) validate(maxPayload int) error {
-	return errors.Join(j.Key().validate(), checkName("group_key", j.GroupKey, 0, maxKey), validateTime(j.checkAt(), min(j.Within, maxWithin)), validatePayload(j.Payload, maxPayload), validateAnonymous(j), checkWithin(j.Within))
+	return errors.Join(j.Key().validate(), checkName("group_key", j.GroupKey, 0, maxKey), validateTime(j.checkAt(), min(j.Within, maxWithin)), validatePayload(j.Payload, maxPayload), validateAnonymous(j), checkWithin(j.Within), checkUnless(j))
 }
 
 func validateAnonymous(j FutureJob) error {
@@ -96,6 +96,16 @@ const maxWithin = 366 * 24 * time.Hour
 func checkWithin(within time.Duration) error {
 	if within < 0 || within > maxWithin || within%time.Second != 0 {
 		return &FieldError{"within", "must be whole seconds, up to 366 days"}
+	}
+	return nil
+}
+
+func checkUnless(j FutureJob) error {
+	switch {
+	case checkWithin(j.UnlessEndedWithin) != nil:
+		return &FieldError{"unless_ended_within", "must be whole seconds, up to 366 days"}
+	case j.Anonymous && j.conditional():
+		return &FieldError{"unless_ended_within", "must be 0 on an anonymous job, which has no key"}
 	}
 	return nil
 }

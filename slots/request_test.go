@@ -112,13 +112,18 @@ func TestARequestIsHonouredByEveryRecordOfAnOutcome(t *testing.T) {
 		},
 	}
 	kinds := map[string]struct {
-		keep, replace int // the slot in which a row waits that was asked for by each
+		kind          string
+		keep, replace int // the slot in which a row waits that was asked for by each; 0: it does not wait
 		options       []jobs.Option
+		unless        time.Duration
 	}{
-		"done":   {5, 5, nil},
-		"next":   {2, 5, nil},
-		"retry":  {2, 5, nil},
-		"failed": {5, 5, []jobs.Option{jobs.Retry(0)}},
+		"done":   {"done", 5, 5, nil, 0},
+		"next":   {"next", 2, 5, nil, 0},
+		"retry":  {"retry", 2, 5, nil, 0},
+		"failed": {"failed", 5, 5, []jobs.Option{jobs.Retry(0)}, 0},
+
+		"done, unless it was":   {"done", 0, 0, nil, time.Hour},
+		"failed, unless it was": {"failed", 5, 5, []jobs.Option{jobs.Retry(0)}, time.Hour},
 	}
 	for shape, register := range shapes {
 		for kind, test := range kinds {
@@ -126,14 +131,14 @@ func TestARequestIsHonouredByEveryRecordOfAnOutcome(t *testing.T) {
 				t.Run(fmt.Sprint(shape, " ", kind, " ", n), func(t *testing.T) {
 					t.Parallel()
 					w := setup(t)
-					register(w.registry, kind, test.options...)
+					register(w.registry, test.kind, test.options...)
 					w.enqueue("job", slot(1), n)
 					w.clock.Set(slot(1))
 					for i, on := range []jobs.OnConflict{jobs.Keep, jobs.Replace} {
 						var list []jobs.FutureJob
 						for k := i; k < n; k += 2 {
 							j := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(k)}
-							j.CheckAt = slot(5)
+							j.CheckAt, j.UnlessEndedWithin = slot(5), test.unless
 							list = append(list, j)
 						}
 						if c, err := w.client.EnqueueMany(t.Context(), w.db, list, on); err != nil || c != (jobs.EnqueueCounts{Recorded: int64(n / 2)}) {
@@ -144,6 +149,12 @@ func TestARequestIsHonouredByEveryRecordOfAnOutcome(t *testing.T) {
 					at := map[string]time.Time{}
 					for _, j := range w.waiting() {
 						at[j.EntityKey] = j.NextCheckAt
+					}
+					if test.keep == 0 {
+						if len(at) != 0 {
+							t.Errorf("%d rows wait", len(at))
+						}
+						return
 					}
 					if len(at) != n {
 						t.Errorf("%d rows wait", len(at))

@@ -2,6 +2,9 @@ package sql_test
 
 import (
 	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -279,6 +282,41 @@ func TestNothingWaitsForReadersOfHistory(t *testing.T) {
 		}
 		if err := reader.Rollback(); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// A condition looks into history by the entity, in the months that it reaches back to.
+func TestAConditionReadsTheIndexOfItsMonths(t *testing.T) {
+	pgtest.NotOnCitus(t, "what is read is a worker's")
+	t.Parallel()
+	db := pgtest.New(t)
+	db.SetMaxOpenConns(1) // the plans that functions keep belong to a connection
+	exec(t, db, `
+		select prescient.make_history_month(clock_timestamp() - n * interval '1 month') from generate_series(0, 6) as n;
+		insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, item_key, first_check_at, slot, check_count,
+			error_count, spent, enqueued_at, enqueued_by, outcome, finished_at)
+		select n, 'remind', 'order', n % 2000, '', now(), now(), 1, 0, '0', now(), 'me', 'done', clock_timestamp() - n % 7 * interval '30 days'
+		from generate_series(1, 20000) as n;
+		analyze`)
+	// Empty tables are left out: to scan one costs nothing.
+	const scans = `
+		select c.relname || ' ' || pg_stat_get_xact_numscans(c.oid)
+		from pg_partition_tree('prescient.future_job_history') as p
+		join pg_class t on t.oid = p.relid
+		left join pg_index i on i.indrelid = t.oid
+		join pg_class c on c.oid in (t.oid, i.indexrelid)
+		where p.isleaf and pg_relation_size(t.oid) > 0
+		group by c.relname, c.oid`
+	month := get[string](t, db, "select to_char(now() at time zone 'UTC', 'YYYYMM')")
+	for n := range 7 {
+		tx := begin(t, db)
+		before := list(t, tx, scans)
+		exec(t, tx, `select prescient.enqueue('remind', 'order', $1, clock_timestamp(), unless_ended_within => '1 second')`, fmt.Sprint(2000+n))
+		after := slices.DeleteFunc(list(t, tx, scans), func(s string) bool { return slices.Contains(before, s) })
+		_ = tx.Rollback()
+		if len(after) != 1 || !strings.HasPrefix(after[0], "future_job_history_"+month+"_entity_name_entity_key_idx ") {
+			t.Fatalf("call %d reads %q", n, after)
 		}
 	}
 }

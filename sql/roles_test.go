@@ -50,7 +50,7 @@ var mayCall = map[pgsql.Role]string{
 		honour honour_moved make_history_months move_rows move_rows_alike open_slot record_row raise_suppressed register_jobs require_recorded same_check slot_is_claimable due_slot take_over reserve_rate acquire_permits
 		journal_entry journal_in lock_rule traced unreadable_rows wait_for_locks`,
 	pgsql.Operator: `drop_history_months end_action give_rows prune_events receive_rows record_action record_request retry_failed set_width settle_rows`,
-	pgsql.Owner:    `end_checks make_request push_back_row require_schedules pick_slot window_slots window_hash window_key within_seconds`,
+	pgsql.Owner:    `end_checks ended_recently make_request push_back_row require_schedules pick_slot window_slots window_hash window_key within_seconds`,
 }
 
 var contains = map[pgsql.Role][]pgsql.Role{

@@ -1,11 +1,15 @@
 -- Enqueues one check. A null item_key makes it anonymous. If the key waits already, on_conflict
 -- decides: keep (the waiting row stays), replace (it goes to history and the new row takes its
 -- place), push_back (see there; cap is only for it) or error (unique_violation).
--- action tells what was done: inserted, kept, replaced, pushed_back or recorded.
+-- action tells what was done: inserted, kept, replaced, pushed_back,
+-- recorded or recent.
 -- within: any slot from the first one at or after check_at that is before check_at + within, in
 -- whole seconds; a day has 24 hours. The slot follows from job_exec, entity_name, entity_key and
 -- item_key alone, and never changes; see place. If no slot lies in the window, it is the first one
 -- at or after check_at, as without within.
+-- unless_ended_within: if the key does not wait, and its last check that ended as done did so in
+-- that time, nothing is enqueued. A day has 24 hours. action is then recent, and id and slot are
+-- those of the ended row. A request that is recorded keeps the condition; see honour.
 -- The call ends with triggered_data_change_violation if a trigger on future_job suppresses the
 -- change or changes the key.
 -- A row whose slot has begun is due, and stays due: otherwise a key that is enqueued again and
@@ -27,6 +31,7 @@ create or replace function prescient.enqueue(
     cap         interval default null,
     clock       timestamptz default null,
     within      interval default null,
+    unless_ended_within interval default null,
     out id      bigint,
     out slot    timestamptz,
     out action  text
@@ -43,6 +48,8 @@ declare
     done    text := 'inserted';
     seconds integer;
     key     text;
+    lately  integer; -- unless_ended_within in seconds
+    ended   record;
 begin
     if enqueue.job_exec = 'schedule' then
         perform prescient.require_schedules();
@@ -67,9 +74,36 @@ begin
         end if;
         key := prescient.window_key(job_exec, entity_name, entity_key, item_key);
     end if;
+    if unless_ended_within is not null then
+        lately := prescient.within_seconds(unless_ended_within);
+        if lately not between 1 and 31622400 then
+            raise exception 'unless_ended_within is %; it must be from 0 to 366 days', unless_ended_within
+                using errcode = 'invalid_parameter_value';
+        elsif lately is not null and enqueue.item_key is null then
+            raise exception 'an anonymous check has no key, so unless_ended_within does not apply; give it an item_key'
+                using errcode = 'invalid_parameter_value';
+        end if;
+    end if;
     -- Each turn ends the call, or finds that another session has ended the conflicting row between two statements.
     -- After a hundred turns the cause is a trigger.
     for turn in 1 .. 100 loop
+        if lately is not null and done = 'inserted' then
+            -- Only saves the insert. The look after it is the one that counts: the insert may wait for the end of a row.
+            ended := prescient.ended_recently(enqueue.job_exec, enqueue.entity_name, enqueue.entity_key, enqueue.item_key, lately, clock);
+            if ended.id is not null and not exists (
+                select
+                from prescient.future_job f
+                where f.entity_name = enqueue.entity_name
+                    and f.entity_key = enqueue.entity_key
+                    and f.job = number
+                    and f.item_key = enqueue.item_key
+            ) then
+                enqueue.id := ended.id;
+                enqueue.slot := ended.slot;
+                enqueue.action := 'recent';
+                return;
+            end if;
+        end if;
         target := prescient.due_slot(check_at, clock, seconds, key);
         insert into prescient.future_job as f (
             job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, requested_for, requested_within
@@ -82,6 +116,20 @@ begin
         returning f.id, f.next_check_at, done
         into enqueue.id, enqueue.slot, enqueue.action;
         if found then
+            if lately is not null and done = 'inserted' then
+                ended := prescient.ended_recently(enqueue.job_exec, enqueue.entity_name, enqueue.entity_key, enqueue.item_key, lately, clock);
+                if ended.id is not null then
+                    delete from prescient.future_job f
+                    where f.next_check_at = enqueue.slot and f.job = number and f.id = enqueue.id;
+                    if not found then
+                        perform prescient.raise_suppressed('the delete of the new row');
+                    end if;
+                    enqueue.id := ended.id;
+                    enqueue.slot := ended.slot;
+                    enqueue.action := 'recent';
+                    return;
+                end if;
+            end if;
             -- The insert may have waited for another transaction's key over a boundary.
             if enqueue.slot <= coalesce(clock, clock_timestamp()) then
                 target := prescient.due_slot(check_at, clock, seconds, key);
@@ -120,7 +168,7 @@ begin
         then
             continue when not prescient.record_request(
                 waiting.next_check_at, number, waiting.id,
-                prescient.make_request(check_at, seconds, enqueue.payload, enqueue.group_key, on_conflict, cap)
+                prescient.make_request(check_at, seconds, enqueue.payload, enqueue.group_key, on_conflict, cap, lately)
             );
             enqueue.id := waiting.id;
             enqueue.slot := waiting.next_check_at;
@@ -159,4 +207,4 @@ begin
     ));
 end
 $$;
-revoke all on function prescient.enqueue(text, text, text, timestamptz, jsonb, text, text, text, interval, timestamptz, interval) from public;
+revoke all on function prescient.enqueue(text, text, text, timestamptz, jsonb, text, text, text, interval, timestamptz, interval, interval) from public;

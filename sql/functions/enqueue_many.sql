@@ -1,7 +1,8 @@
 -- Enqueues many checks, given as arrays of one length, and counts what was done. It writes rows in
 -- the order of their keys, so that two calls never deadlock. A key given twice counts as two calls,
--- in order. withins are the within of each; null: no check has one. A trigger that suppresses a row
--- ends the call with an error, as in enqueue.
+-- in order. withins are the within of each; null: no check has one. unless_ended_withins likewise;
+-- with any, the call writes row by row. A trigger that suppresses a row ends the call with an
+-- error, as in enqueue.
 create or replace function prescient.enqueue_many(
     job_execs    text[],
     entity_names text[],
@@ -14,11 +15,13 @@ create or replace function prescient.enqueue_many(
     cap          interval default null,
     clock        timestamptz default null,
     withins      interval[] default null,
+    unless_ended_withins interval[] default null,
     out inserted    bigint,
     out kept        bigint,
     out replaced    bigint,
     out pushed_back bigint,
-    out recorded    bigint
+    out recorded    bigint,
+    out recent      bigint
 )
 language plpgsql
 security definer
@@ -58,8 +61,10 @@ begin
     replaced := 0;
     pushed_back := 0;
     recorded := 0;
-    -- keep, the default, leaves a row whose slot has not begun: one statement. Other policies go row by row.
-    if on_conflict = 'keep' then
+    recent := 0;
+    -- keep, the default, leaves a row whose slot has not begun: one statement. Other policies go row by row, and so do
+    -- conditions, which need a look into history for each row.
+    if on_conflict = 'keep' and num_nonnulls(variadic coalesce(unless_ended_withins, '{}')) = 0 then
         perform prescient.ensure_job(name)
         from (select distinct name from unnest(job_execs) as g (name) order by name) as names;
         grid := (select width from prescient.setting);
@@ -181,18 +186,19 @@ begin
         count(*) filter (where e.action = 'kept'),
         count(*) filter (where e.action = 'replaced'),
         count(*) filter (where e.action = 'pushed_back'),
-        count(*) filter (where e.action = 'recorded')
-    into inserted, kept, replaced, pushed_back, recorded
+        count(*) filter (where e.action = 'recorded'),
+        count(*) filter (where e.action = 'recent')
+    into inserted, kept, replaced, pushed_back, recorded, recent
     from (
         select *
-        from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins) with ordinality
-            as u (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, within, nth)
+        from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins, unless_ended_withins) with ordinality
+            as u (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, within, unless_ended_within, nth)
         order by entity_name, entity_key, job_exec, item_key, nth
     ) as g,
     lateral prescient.enqueue(
         g.job_exec, g.entity_name, g.entity_key, g.check_at, g.payload::jsonb, g.item_key, g.group_key,
-        enqueue_many.on_conflict, enqueue_many.cap, enqueue_many.clock, g.within
+        enqueue_many.on_conflict, enqueue_many.cap, enqueue_many.clock, g.within, g.unless_ended_within
     ) as e;
 end
 $$;
-revoke all on function prescient.enqueue_many(text[], text[], text[], timestamptz[], text[], text[], text[], text, interval, timestamptz, interval[]) from public;
+revoke all on function prescient.enqueue_many(text[], text[], text[], timestamptz[], text[], text[], text[], text, interval, timestamptz, interval[], interval[]) from public;

@@ -58,13 +58,13 @@ begin
             finish_rows_apart.runner
         from gone g
         join unnest(numbers, names) as j (job, name) on j.job = g.job
-        returning id, job_exec, entity_name, entity_key, item_key, request
+        returning id, job_exec, entity_name, entity_key, item_key, request, outcome
     loop
         gone_ids := gone_ids || entry.id;
         gone_names := gone_names || entry.job_exec;
         if (entry.request).check_at is not null then
             perform prescient.honour(
-                numbers[array_position(names, entry.job_exec)], entry.entity_name, entry.entity_key, entry.item_key, at, entry.request, clock
+                numbers[array_position(names, entry.job_exec)], entry.entity_name, entry.entity_key, entry.item_key, at, entry.request, clock, entry.outcome
             );
         end if;
     end loop;

@@ -1,7 +1,8 @@
 -- Does what an enqueue has requested while its row was due, now that the check of the row is
 -- recorded. If the row has ended, a new row waits for the requested instant. If it waits for a
--- later slot, on_conflict decides as it does in enqueue: keep drops the request. slot: the slot
--- that the row was in.
+-- later slot, on_conflict decides as it does in enqueue: keep drops the request. If the row has
+-- ended as done, or its key has within unless_ended_within, the request is dropped too, if it has
+-- that condition. slot: the slot that the row was in. outcome: how it ended; null: it waits.
 -- Called by everything that records an outcome, in the same transaction: record_row, rows_finish,
 -- rows_finish_alike, finish_rows_apart, honour_moved; and by reschedule.
 create or replace function prescient.honour(
@@ -11,7 +12,8 @@ create or replace function prescient.honour(
     item_key    text,
     slot        timestamptz,
     request     prescient.request,
-    clock       timestamptz
+    clock       timestamptz,
+    outcome     text
 )
 returns void
 language plpgsql
@@ -26,6 +28,16 @@ declare
     entry  text := prescient.journal_entry('honoured', slot);
     target timestamptz;
 begin
+    -- The row of this end may not be in history yet: the statement that ends it is still running.
+    if outcome is not null
+        and request.unless_ended_within is not null
+        and (
+            outcome = 'done'
+            or (select e.id from prescient.ended_recently(name, entity_name, entity_key, item_key, request.unless_ended_within, clock) as e) is not null
+        )
+    then
+        return;
+    end if;
     loop
         target := prescient.due_slot(request.check_at, clock, case when key is not null then request.within end, key);
         insert into prescient.future_job as f (
@@ -59,4 +71,4 @@ begin
     end loop;
 end
 $$;
-revoke all on function prescient.honour(bigint, text, text, text, timestamptz, prescient.request, timestamptz) from public;
+revoke all on function prescient.honour(bigint, text, text, text, timestamptz, prescient.request, timestamptz, text) from public;

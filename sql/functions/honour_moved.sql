@@ -24,7 +24,7 @@ begin
             and (f.request).check_at is not null
         order by f.id
     loop
-        perform prescient.honour(moved.job, moved.entity_name, moved.entity_key, moved.item_key, at, moved.request, clock);
+        perform prescient.honour(moved.job, moved.entity_name, moved.entity_key, moved.item_key, at, moved.request, clock, null);
     end loop;
 end
 $$;

@@ -5,7 +5,8 @@ create or replace function prescient.make_request(
     payload     jsonb,
     group_key   text,
     on_conflict text,
-    cap         interval
+    cap         interval,
+    unless_ended_within integer
 )
 returns prescient.request
 language sql
@@ -16,6 +17,7 @@ as $$
         coalesce(nullif(current_setting('role'), 'none'), session_user),
         nullif(current_setting('application_name'), ''),
         left(nullif(current_setting('prescient_caller.actor', true), ''), 500),
-        left(nullif(current_setting('prescient_caller.traceparent', true), ''), 500)
+        left(nullif(current_setting('prescient_caller.traceparent', true), ''), 500),
+        unless_ended_within
     )::prescient.request
 $$;

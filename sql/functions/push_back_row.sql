@@ -39,7 +39,7 @@ begin
         if push_back_row.job_exec is distinct from 'schedule' then -- the publication of that is what the slot is for
             perform prescient.record_request(
                 waiting.next_check_at, waiting.job, waiting.id,
-                prescient.make_request(check_at, seconds, waiting.payload, waiting.group_key, 'push_back', cap)
+                prescient.make_request(check_at, seconds, waiting.payload, waiting.group_key, 'push_back', cap, null)
             );
         end if;
         return waiting.next_check_at;

@@ -1,6 +1,7 @@
 -- Records on a row whose slot (at) has begun what an enqueue requests; see honour. If the row has a
 -- request already, on_conflict treats it as a waiting row: keep leaves it, replace takes its place,
--- push_back moves it to a later instant. It waits for a transaction that has locked the row.
+-- push_back moves it to a later instant. Of two conditions unless_ended_within the weaker one stays,
+-- so that neither caller loses a check. It waits for a transaction that has locked the row.
 -- Returns false if the row is no longer in the slot; then the caller looks again.
 -- Called by enqueue and push_back.
 create or replace function prescient.record_request(at timestamptz, number bigint, row_id bigint, asked prescient.request)
@@ -11,6 +12,7 @@ as $$
 declare
     entry text;
     known prescient.request;
+    weaker integer;
 begin
     select (f.request).*
     into known
@@ -18,7 +20,10 @@ begin
     where f.next_check_at = at and f.job = number and f.id = row_id;
     if not found then
         return false;
-    elsif known.check_at is not null and asked.on_conflict = 'keep' then
+    elsif known.check_at is not null
+        and asked.on_conflict = 'keep'
+        and (known.unless_ended_within is null or asked.unless_ended_within >= known.unless_ended_within)
+    then
         return true; -- without a lock, so that callers who ask again and again do not hold up the check
     end if;
     select (f.request).*
@@ -31,19 +36,28 @@ begin
     end if;
     if known.check_at is null then
         entry := rtrim(prescient.journal_entry('recorded', at), '}') || ',"for":' || floor(extract(epoch from asked.check_at))::bigint || '}';
-    elsif asked.on_conflict = 'push_back' then
-        if (select prescient.slot_ceil(asked.check_at, s.width) <= prescient.slot_ceil(known.check_at, s.width) from prescient.setting s) then
-            return true;
+    else
+        weaker := case
+            when known.unless_ended_within is not null and asked.unless_ended_within is not null
+                then least(known.unless_ended_within, asked.unless_ended_within)
+        end;
+        if asked.on_conflict = 'push_back'
+            and (select prescient.slot_ceil(asked.check_at, s.width) > prescient.slot_ceil(known.check_at, s.width) from prescient.setting s)
+        then
+            known.check_at := asked.check_at;
+            known.within := asked.within;
+            if known.on_conflict <> 'replace' then
+                known.on_conflict := asked.on_conflict;
+                known.cap := asked.cap;
+            end if;
+            asked := known;
+        elsif asked.on_conflict <> 'replace' then
+            if weaker is not distinct from known.unless_ended_within then
+                return true;
+            end if;
+            asked := known;
         end if;
-        known.check_at := asked.check_at;
-        known.within := asked.within;
-        if known.on_conflict <> 'replace' then
-            known.on_conflict := asked.on_conflict;
-            known.cap := asked.cap;
-        end if;
-        asked := known;
-    elsif asked.on_conflict = 'keep' then
-        return true;
+        asked.unless_ended_within := weaker;
     end if;
     update prescient.future_job f
     set request = asked,

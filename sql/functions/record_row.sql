@@ -63,7 +63,7 @@ begin
         perform prescient.require_recorded(o.slot, array[o.job], o.id, o.id, array[o.id]);
     end if;
     if (was.request).check_at is not null then
-        perform prescient.honour(o.job, was.entity_name, was.entity_key, was.item_key, o.slot, was.request, o.clock);
+        perform prescient.honour(o.job, was.entity_name, was.entity_key, was.item_key, o.slot, was.request, o.clock, o.outcome);
     end if;
     if o.transaction is not null then
         perform from prescient.slot_claim c where c.token = o.token for key share;

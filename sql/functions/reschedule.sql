@@ -54,7 +54,7 @@ begin
         asked.check_at := reschedule.check_at;
         asked.within := null;
         perform prescient.honour(
-            waiting.job, reschedule.entity_name, reschedule.entity_key, reschedule.item_key, waiting.next_check_at, asked, clock
+            waiting.job, reschedule.entity_name, reschedule.entity_key, reschedule.item_key, waiting.next_check_at, asked, clock, null
         );
     end if;
     return target;

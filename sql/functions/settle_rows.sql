@@ -52,7 +52,7 @@ begin
                 f.next_check_at, f.job, f.id,
                 row(
                     r.next_check_at, null, case when r.payload is null and (i.data ->> 'null_payload')::boolean then jsonb 'null' else r.payload end,
-                    r.group_key, 'keep', null, r.enqueued_at, r.enqueued_by, r.enqueued_app, r.enqueued_actor, r.enqueued_traceparent
+                    r.group_key, 'keep', null, r.enqueued_at, r.enqueued_by, r.enqueued_app, r.enqueued_actor, r.enqueued_traceparent, null
                 )::prescient.request as request
             from prescient.transfer_in i
             cross join lateral json_populate_record(null::prescient.future_job, i.data) as r

@@ -116,7 +116,8 @@ create type prescient.request as (
     enqueued_by    prescient.label,
     enqueued_app   prescient.label,
     enqueued_actor prescient.label,
-    enqueued_traceparent prescient.label
+    enqueued_traceparent prescient.label,
+    unless_ended_within prescient.seconds_within
 );
 
 create table prescient.future_job (
@@ -220,7 +221,7 @@ partition by range (finished_at);
 
 comment on column prescient.future_job_history.slot is 'the slot the row was in when it ended';
 comment on column prescient.future_job_history.request is
-    'the request that the row had when it ended. If the row was cancelled, so was the request; else another row came of it';
+    'the request that the row had when it ended. If the row was cancelled, so was the request. If the key had ended as done within unless_ended_within, it was dropped. Else another row came of it';
 comment on column prescient.future_job_history.lateness is 'start of the last check minus its slot; null: no check ran';
 comment on column prescient.future_job_history.duration is 'run time of the last check; null: no check ran';
 

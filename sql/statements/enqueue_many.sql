@@ -1,11 +1,11 @@
 -- Enqueues many checks. See the function enqueue_many.
--- In the texts of the arrays '' stands for no payload or group, 0 for no window, and $12 for the
--- item key of an anonymous row. A role or a database may set array_nulls to off, and then the
+-- In the texts of the arrays '' stands for no payload or group, 0 for no window or condition, and $12
+-- for the item key of an anonymous row. A role or a database may set array_nulls to off, and then the
 -- server reads NULL in the text of an array as a text.
 -- Called by jobs.Client.writeChunk.
 -- Called by jobs.init.
-select inserted, kept, replaced, pushed_back, recorded
+select inserted, kept, replaced, pushed_back, recorded, recent
 from prescient.enqueue_many(
     $1, $2, $3, $4, array_replace($5::text[], '', null), array_replace($6::text[], $12, null), array_replace($7::text[], '', null),
-    $8, $9::double precision * interval '1 microsecond', $10, array_replace($11::interval[], interval '0', null)
+    $8, $9::double precision * interval '1 microsecond', $10, array_replace($11::interval[], interval '0', null), array_replace($13::interval[], interval '0', null)
 )

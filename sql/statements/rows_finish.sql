@@ -49,7 +49,7 @@ select
     count(*) filter (where outcome = 'failed') as failed
 from (
     -- Volatile, so that it is called for each of them.
-    select g.outcome, case when (g.request).check_at is not null then prescient.honour(g.job, g.entity_name, g.entity_key, g.item_key, $1, g.request, $14) end
+    select g.outcome, case when (g.request).check_at is not null then prescient.honour(g.job, g.entity_name, g.entity_key, g.item_key, $1, g.request, $14, g.outcome) end
     from gone g
 ) as g
 having count(*) = cardinality($7::bigint[]) or prescient.require_recorded($1, $4::bigint[], $5, $6, $7::bigint[])

@@ -38,7 +38,7 @@ with gone as (
 select count(*) as finished, 0::bigint as rescheduled, 0::bigint as failed
 from (
     -- Volatile, so that it is called for each of them.
-    select case when (g.request).check_at is not null then prescient.honour(g.job, g.entity_name, g.entity_key, g.item_key, $1, g.request, $13) end
+    select case when (g.request).check_at is not null then prescient.honour(g.job, g.entity_name, g.entity_key, g.item_key, $1, g.request, $13, $8) end
     from gone g
 ) as g
 having count(*) = cardinality($7::bigint[]) or prescient.require_recorded($1, $4::bigint[], $5, $6, $7::bigint[])
