@@ -225,11 +225,16 @@ func (rd *round) commit(ctx context.Context, tx *pgsql.LazyTx, u *unit, outcomes
 	} else {
 		m.Do("set role " + pq.QuoteLiteral(u.role)) // the role is the application's choice, and stays
 	}
-	part := r.records.AddTx(&m, rd.claim.Token, outcomes, u.transaction, ours, &n)
-	if err := rd.commitTx(ctx, tx, u, &m); err != nil {
+	sent := record.Lost{Part: r.records.NextPart(), Outcomes: outcomes}
+	send := func(m *pgsql.Message) error { return m.SendTx(context.WithoutCancel(ctx), tx) }
+	err := r.records.AddTx(&m, rd.claim.Token, sent.Part, outcomes, u.transaction, ours, &n, send)
+	if err == nil {
+		err = rd.commitTx(ctx, tx, u, &m)
+	}
+	if err != nil {
 		tx.End() // nobody holds a connection and waits for another
-		if !rd.wasCommitted(u, err, part) {
-			u.lost, u.crowded = &record.Lost{Part: part, Outcomes: outcomes}, pgsql.IsLockTimeout(err)
+		if !rd.wasCommitted(u, err, sent.Part) {
+			u.lost, u.crowded = &sent, pgsql.IsLockTimeout(err)
 			return rd.recordFailed(ctx, u, err)
 		}
 		n = row.Expected(outcomes)

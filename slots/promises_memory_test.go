@@ -136,35 +136,55 @@ func TestRowsThatWaitForAPlaceTakeABoundedPartOfTheMemory(t *testing.T) {
 
 // Not parallel: it measures the memory of the process.
 func TestLargePayloadsOfResultsAreRecordedInPartsOfThem(t *testing.T) {
-	w := setup(t)
 	const rows, size, limit = 300, 300_000, 240 << 20
 	payload := []byte(`"` + strings.Repeat("x", size) + `"`)
-	w.registry.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	results := func(batch []jobs.FutureJob) ([]jobs.Result, error) {
 		list := make([]jobs.Result, len(batch))
 		for i := range list {
 			list[i].Next, list[i].Payload = new(slot(2)), payload
 		}
 		return list, nil
-	})
-	w.enqueue("job", slot(1), rows)
-	w.clock.Set(slot(1))
-	finished := w.background(slot(1), func(c *slots.Config) { c.Page, c.Lease = 0, time.Minute })
-	var most uint64
-	for tick := time.Tick(2 * time.Millisecond); ; {
-		select {
-		case result := <-finished:
-			if result.Rescheduled != rows || result.State != slots.StateDone {
-				t.Errorf("%+v", result)
+	}
+	for name, register := range map[string]func(w *world){
+		"by the run": func(w *world) {
+			w.registry.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) { return results(batch) })
+		},
+		"with a transaction": func(w *world) {
+			w.registry.RegisterBatchTx("job", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+				return results(batch)
+			})
+		},
+		"after a wait for locks": func(w *world) {
+			w.registry.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+				time.AfterFunc(100*time.Millisecond, w.hold(rows))
+				return results(batch)
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := setup(t)
+			register(w)
+			w.enqueue("job", slot(1), rows)
+			w.clock.Set(slot(1))
+			finished := w.background(slot(1), func(c *slots.Config) { c.Page, c.Lease = 0, time.Minute })
+			var most uint64
+			for tick := time.Tick(2 * time.Millisecond); ; {
+				select {
+				case result := <-finished:
+					if result.Rescheduled != rows || result.State != slots.StateDone {
+						t.Errorf("%+v", result)
+					}
+					t.Logf("the heap took up to %d MB", most>>20)
+					if most > limit {
+						t.Errorf("the heap took up to %d MB, want %d MB at most", most>>20, limit>>20)
+					}
+					return
+				case <-tick:
+					var m runtime.MemStats
+					runtime.ReadMemStats(&m)
+					most = max(most, m.HeapAlloc)
+				}
 			}
-			t.Logf("the heap took up to %d MB", most>>20)
-			if most > limit {
-				t.Errorf("the heap took up to %d MB, want %d MB at most", most>>20, limit>>20)
-			}
-			return
-		case <-tick:
-			var m runtime.MemStats
-			runtime.ReadMemStats(&m)
-			most = max(most, m.HeapAlloc)
-		}
+		})
 	}
 }

@@ -19,6 +19,7 @@ type lazyKey string
 const (
 	lazy lazyKey = "the transaction begins with its first statement; the value is a lazyTx for the connection"
 	last lazyKey = "the transaction commits with this message; the value tells whether that is the end of it"
+	free lazyKey = "the message does not end with the context of the transaction"
 )
 
 // LazyTx is a transaction that [Message.CommitTx] or End ends. On a pool of [Open] it costs no
@@ -30,6 +31,7 @@ type LazyTx struct {
 	keep    func() bool // cancels the rollback at the end of the context; false: it has begun
 	foreign *sqlx.Conn  // connection of another driver's pool; nil: there is no cleanup, or conn has it
 	done    bool        // committed on a pool of another driver
+	kept    bool        // SendTx has called keep
 }
 
 // BeginLazy begins a transaction that is rolled back when ctx ends. If the connection has broken
@@ -122,13 +124,27 @@ func (m *Message) CommitTx(ctx context.Context, tx *LazyTx) error {
 	return m.commitTx(ctx, tx, len(m.scans), true)
 }
 
+// SendTx sends the message as a part of the commit: from then on the transaction no longer ends with
+// its context, as with [Message.CommitTx], which sends the last part.
+func (m *Message) SendTx(ctx context.Context, tx *LazyTx) error {
+	if m.err != nil {
+		return m.err
+	}
+	if !tx.kept && !tx.keep() {
+		return sql.ErrTxDone
+	}
+	tx.kept = true
+	_, err := m.send(context.WithValue(ctx, free, true), tx, m.text.String())
+	return err
+}
+
 // commitTx commits once the given number of answers has arrived. ends: no transaction follows on
 // the connection.
 func (m *Message) commitTx(ctx context.Context, tx *LazyTx, after int, ends bool) error {
 	if m.err != nil {
 		return m.err
 	}
-	if !tx.keep() {
+	if !tx.kept && !tx.keep() {
 		return sql.ErrTxDone
 	}
 	answered, err := m.send(context.WithValue(ctx, last, ends), tx, m.text.String())
@@ -159,6 +175,7 @@ func (m *Message) CommitAndBegin(ctx context.Context, tx *LazyTx, first *Message
 		return nil, err
 	}
 	next := *tx
+	next.kept = false
 	tx.conn = nil
 	return func(ctx context.Context) (*LazyTx, error) { return next.begin(ctx, true) }, nil
 }
@@ -193,7 +210,7 @@ func (t *lazyTx) enter(ctx context.Context, query string, simple bool) (context.
 	}
 	ends, commits := ctx.Value(last).(bool)
 	commits = commits && simple
-	if !commits {
+	if !commits && ctx.Value(free) == nil {
 		ctx = t.bind(ctx)
 	}
 	begun := t.begun

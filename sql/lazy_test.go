@@ -395,6 +395,7 @@ func TestAMessageThatCannotBeWrittenLeavesItsTransactionAsItIs(t *testing.T) {
 	t.Parallel()
 	sends := map[string]func(ctx context.Context, tx *pgsql.LazyTx, bad, good *pgsql.Message) error{
 		"Send":     func(ctx context.Context, tx *pgsql.LazyTx, bad, _ *pgsql.Message) error { return bad.Send(ctx, tx) },
+		"SendTx":   func(ctx context.Context, tx *pgsql.LazyTx, bad, _ *pgsql.Message) error { return bad.SendTx(ctx, tx) },
 		"CommitTx": func(ctx context.Context, tx *pgsql.LazyTx, bad, _ *pgsql.Message) error { return bad.CommitTx(ctx, tx) },
 		"CommitAndBegin": func(ctx context.Context, tx *pgsql.LazyTx, bad, good *pgsql.Message) error {
 			_, err := bad.CommitAndBegin(ctx, tx, good)

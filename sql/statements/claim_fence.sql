@@ -1,4 +1,3 @@
 -- Called by slots/internal/record.Recorder.recordAll.
--- Called by slots/internal/record.Recorder.recordThere.
--- Called by slots/internal/statement.Writer.AddTx.
+-- Called by slots/internal/statement.Writer.AddLocked.
 select prescient.fence($1, $2, $3, $4, $5)

@@ -162,8 +162,9 @@ func (r *Recorder) lockFree(ctx context.Context, tx *sqlx.Tx, batch []row.Outcom
 // recordThere records outcomes whose rows the transaction has locked.
 func (r *Recorder) recordThere(ctx context.Context, tx *sqlx.Tx, c *Claim, sent Lost, n *row.Tally) error {
 	var m pgsql.Message
-	r.Add(&m, c.Token, sent.Outcomes, n)
-	r.AddEnqueued(&m, sent.Outcomes)
-	m.Add(pgsql.ClaimFence.In(r.Server.Schema), []any{r.Slot, c.Token, sent.Part, false, nil}, server.Nothing)
-	return m.Send(ctx, tx)
+	send := func(m *pgsql.Message) error { return m.Send(ctx, tx) }
+	if err := r.AddLocked(&m, c.Token, sent.Part, sent.Outcomes, n, send); err != nil {
+		return err
+	}
+	return send(&m)
 }

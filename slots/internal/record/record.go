@@ -12,6 +12,7 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/lease"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/server"
+	"github.com/prescient-go/prescient/slots/internal/statement"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -29,16 +30,13 @@ func (r *Recorder) Record(ctx context.Context, c *Claim, batch []row.Outcome, en
 	}
 	row.Sort(batch)
 	for len(batch) > 0 && err == nil {
-		n := row.Fitting(batch[:min(len(batch), r.writing.size())], recordAtOnce)
+		n := row.Fitting(batch[:min(len(batch), r.writing.size())], statement.MaxMessage)
 		var rest []row.Outcome
 		rest, err = r.recordSome(ctx, c, batch[:n], ends && n == len(batch) && len(locked) == 0)
 		locked, batch = append(locked, rest...), batch[n:]
 	}
 	return locked, err
 }
-
-// recordAtOnce bounds a message that records outcomes, in bytes.
-const recordAtOnce = 16 << 20
 
 // recordSome records outcomes that fit into a message.
 func (r *Recorder) recordSome(ctx context.Context, c *Claim, batch []row.Outcome, ends bool) (locked []row.Outcome, err error) {

@@ -23,16 +23,21 @@ func (w *Writer) Add(m *pgsql.Message, token int64, batch []row.Outcome, n *row.
 	w.statements(m, token, batch, n)
 }
 
-// AddTx adds to a check's own transaction what records its outcomes, and the fence. ours: its
-// connection is of the runner's pool.
-func (w *Writer) AddTx(m *pgsql.Message, token int64, outcomes []row.Outcome, transaction string, ours bool, n *row.Tally) (part int64) {
-	part = w.NextPart()
+// MaxMessage bounds the outcomes that a message records, in bytes.
+const MaxMessage = 16 << 20
+
+// AddTx adds to a check's own transaction what records its outcomes as record number part, and the
+// fence. If that takes several messages, send sends all but the last. ours: the connection is of the
+// runner's pool.
+func (w *Writer) AddTx(
+	m *pgsql.Message, token, part int64, outcomes []row.Outcome, transaction string, ours bool, n *row.Tally, send func(m *pgsql.Message) error,
+) error {
 	if len(outcomes) == 1 {
 		w.Server.Unhurried(m, server.LockTimeout)
 		own := append(append([]any{transaction}, OfRow(token, server.LockTimeout, w.Server.Lease)...), ours)
 		w.recordRow(m, token, &outcomes[0], part, own, n)
-		w.AddEnqueued(m, outcomes)
-		return part
+		w.addEnqueued(m, outcomes)
+		return nil
 	}
 	m.Do(w.Server.Settings(w.Server.Lease, server.LockTimeout))
 	m.Do(NameSession(token)) // also for the end of the commit
@@ -41,10 +46,25 @@ func (w *Writer) AddTx(m *pgsql.Message, token int64, outcomes []row.Outcome, tr
 	}
 	row.Sort(outcomes)
 	m.Add(pgsql.CheckSame.In(w.Server.Schema), []any{transaction}, server.Nothing)
-	w.statements(m, token, outcomes, n)
-	w.AddEnqueued(m, outcomes)
+	return w.AddLocked(m, token, part, outcomes, n, send)
+}
+
+// AddLocked adds to a transaction what records outcomes of rows that it has locked, in the order of
+// their ids, and the fence. If that takes several messages, send sends all but the last.
+func (w *Writer) AddLocked(m *pgsql.Message, token, part int64, outcomes []row.Outcome, n *row.Tally, send func(m *pgsql.Message) error) error {
+	for len(outcomes) > 0 {
+		some := row.Fitting(outcomes, MaxMessage)
+		w.statements(m, token, outcomes[:some], n)
+		w.addEnqueued(m, outcomes[:some])
+		if outcomes = outcomes[some:]; len(outcomes) > 0 {
+			if err := send(m); err != nil {
+				return err
+			}
+			*m = pgsql.Message{}
+		}
+	}
 	m.Add(pgsql.ClaimFence.In(w.Server.Schema), []any{w.Slot, token, part, false, nil}, server.Nothing)
-	return part
+	return nil
 }
 
 func (w *Writer) statements(m *pgsql.Message, token int64, batch []row.Outcome, n *row.Tally) {
@@ -137,9 +157,9 @@ func (w *Writer) moveRows(m *pgsql.Message, token int64, batch []row.Outcome, n 
 	m.Add(pgsql.RowsMove.In(w.Server.Schema), args, counts(n))
 }
 
-// AddEnqueued adds the statement for what outcomes ask for. Their rows must be locked: what comes
+// addEnqueued adds the statement for what outcomes ask for. Their rows must be locked: what comes
 // of one that is gone is nobody's to ask for.
-func (w *Writer) AddEnqueued(m *pgsql.Message, locked []row.Outcome) {
+func (w *Writer) addEnqueued(m *pgsql.Message, locked []row.Outcome) {
 	var list []jobs.FutureJob
 	for i := range locked {
 		list = append(list, locked[i].Verdict.Enqueue...)
