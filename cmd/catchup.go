@@ -100,8 +100,9 @@ func catchUp(ctx context.Context, a *App, o *catchUpOptions) error {
 		if err := inOrder(runner.Now(), o.since, o.until); err != nil {
 			return err
 		}
-		view, err := a.catchUp(ctx, db, runner, bars, o)
-		return cmp.Or(errors.Join(err, printCaught(a, view)), a.cannotRun(ctx, db, runner.Now(), view.results(), a.newsOfCatchUp(ctx, db, runner.Now())))
+		var left unregistered
+		view, err := a.catchUp(ctx, db, runner, bars, o, &left)
+		return cmp.Or(errors.Join(err, printCaught(a, view)), a.cannotRun(ctx, db, runner.Now(), left, a.newsOfCatchUp(ctx, db, runner.Now())))
 	}
 	if o.dryRun {
 		return stoppedBy(ctx, a.withChecks(ctx, work))
@@ -109,18 +110,20 @@ func catchUp(ctx context.Context, a *App, o *catchUpOptions) error {
 	return a.measured(ctx, slots.KindCatchUp, work)
 }
 
-// catchUp runs a catch-up and logs its results.
-func (a *App) catchUp(ctx context.Context, db *sqlx.DB, runner *slots.Runner, bars *bars, o *catchUpOptions) (caughtView, error) {
+// catchUp runs a catch-up and logs its results. It adds to left the jobs whose rows it has left.
+func (a *App) catchUp(
+	ctx context.Context, db *sqlx.DB, runner *slots.Runner, bars *bars, o *catchUpOptions, left *unregistered,
+) (caughtView, error) {
 	now := runner.Now()
 	caught, err := runner.CatchUp(ctx, slots.CatchUp{
 		Mode: o.mode, Since: o.since.From(now), Until: o.until.From(now),
-		Job: o.job, Limit: int64(o.limit), Spread: int(o.spread), DryRun: o.dryRun,
+		Job: o.job, Limit: int64(o.limit), Spread: int(o.spread), DryRun: o.dryRun, After: left.add,
 	})
 	bars.close()
 	view := newCaughtView(caught, o)
 	err = errors.Join(err, a.lookAtLeft(ctx, db, &view, o))
 	a.done(len(view.Slots) > 0 || view.Empty > 0).LogAttrs(ctx, slog.LevelInfo, "catch-up", slog.Any("mode", o.mode), slog.Bool("dry_run", o.dryRun),
-		slog.Int("slots", len(view.Slots)), slog.Int64("empty", view.Empty), slog.Int64("checked", view.Checked), slog.Int64("failed", view.Failed))
+		slog.Int64("slots", int64(len(view.Slots))+view.MoreSlots), slog.Int64("empty", view.Empty), slog.Int64("checked", view.Checked), slog.Int64("failed", view.Failed))
 	if a.metrics != nil {
 		a.metrics.Ended(slots.KindCatchUp, err)
 	}
@@ -137,7 +140,7 @@ func printCaught(a *App, view caughtView) error {
 			return nil
 		}
 		header := table.Row{"SLOT", "WAS", "NOW", "CHECKED", "FINISHED", layout.Droppable("RESCHEDULED"), "FAILED", layout.Droppable("YIELDED"), layout.Droppable("TOOK")}
-		return printTable(a, view.Slots, header, func(s caughtSlot) table.Row {
+		return printFewOf(a, len(view.Slots)+int(view.MoreSlots), view.Slots, header, func(s caughtSlot) table.Row {
 			if s.Result == nil {
 				return table.Row{s.Slot, s.was(), "", "", "", "", "", "", ""}
 			}
@@ -160,12 +163,13 @@ func stateWord(state slots.State) string {
 
 // caughtView is slots.Caught as JSON.
 type caughtView struct {
-	Mode    slots.Mode   `json:"mode"`
-	DryRun  bool         `json:"dry_run"`
-	Empty   int64        `json:"empty"`
-	Checked int64        `json:"checked"`
-	Failed  int64        `json:"failed"`
-	Slots   []caughtSlot `json:"slots"`
+	Mode      slots.Mode   `json:"mode"`
+	DryRun    bool         `json:"dry_run"`
+	Empty     int64        `json:"empty"`
+	Checked   int64        `json:"checked"`
+	Failed    int64        `json:"failed"`
+	Slots     []caughtSlot `json:"slots"`
+	MoreSlots int64        `json:"more_slots"` // slots with rows that slots leaves out
 }
 
 type caughtSlot struct {
@@ -175,24 +179,12 @@ type caughtSlot struct {
 	leftView
 }
 
-// results returns the results of the slots.
-func (v caughtView) results() (list []resultView) {
-	for _, s := range v.Slots {
-		if s.Result != nil {
-			list = append(list, *s.Result)
-		}
-	}
-	return list
-}
-
 func newCaughtView(caught slots.Caught, o *catchUpOptions) caughtView {
-	view := caughtView{Mode: o.mode, DryRun: o.dryRun, Empty: caught.Empty, Slots: []caughtSlot{}}
+	view := caughtView{Mode: o.mode, DryRun: o.dryRun, Empty: caught.Empty, Slots: []caughtSlot{}, MoreSlots: caught.MoreSlots, Checked: caught.Total.Checked, Failed: caught.Total.Failed}
 	for i, missed := range caught.Slots {
 		slot := caughtSlot{Slot: missed.Slot, Was: missed.State}
 		if i < len(caught.Results) {
 			slot.Result = new(newResultView(caught.Results[i]))
-			view.Checked += slot.Result.Checked
-			view.Failed += slot.Result.Failed
 		}
 		view.Slots = append(view.Slots, slot)
 	}

@@ -71,7 +71,7 @@ func (s caughtSlot) was() string {
 func printDryRun(a *App, view caughtView) error {
 	var err error
 	if len(view.Slots) > 0 {
-		err = printSlotsLeft(a, view.Slots)
+		err = printSlotsLeft(a, view.Slots, len(view.Slots)+int(view.MoreSlots))
 	}
 	if view.Empty > 0 {
 		err = errors.Join(err, a.sentence(fmt.Sprintf("%s missed without rows: catch-up records %s as done",
@@ -80,8 +80,9 @@ func printDryRun(a *App, view caughtView) error {
 	return err
 }
 
-func printSlotsLeft(a *App, list []caughtSlot) error {
-	return printTable(a, list, table.Row{"SLOT", "WAS", "WAITING", "JOBS"}, func(s caughtSlot) table.Row {
+// printSlotsLeft prints the first of n slots.
+func printSlotsLeft(a *App, list []caughtSlot, n int) error {
+	return printFewOf(a, n, list, table.Row{"SLOT", "WAS", "WAITING", "JOBS"}, func(s caughtSlot) table.Row {
 		return table.Row{s.Slot, s.was(), layout.AtLeast(*s.Waiting, slots.MostOverdue), strings.Join(s.Jobs, ", ")}
 	})
 }

@@ -86,21 +86,30 @@ const knownFor = 7 * 24 * time.Hour
 // isNews reports whether the rows of a job that a run has left are news to the reader of its log.
 type isNews func(c *jobs.Client, job string) (bool, error)
 
+// unregistered has the jobs, by name, whose rows have left slots open, because they are not
+// registered here.
+type unregistered struct {
+	jobs  []string
+	slots int
+}
+
+// add adds the result of a slot.
+func (u *unregistered) add(r slots.Result) {
+	if r.State != slots.StateOpen || len(r.Unknown) == 0 {
+		return
+	}
+	u.slots++
+	u.jobs = append(u.jobs, r.Unknown...)
+	slices.Sort(u.jobs)
+	u.jobs = slices.Compact(u.jobs)
+}
+
 // cannotRun names the jobs whose rows have left slots open. It returns an error without text and
 // with the code Found if no run has registered one of these jobs, or if a query cannot run. Jobs
 // that are no news are logged like successes.
-func (a *App) cannotRun(ctx context.Context, db *sqlx.DB, now time.Time, results []resultView, news isNews) error {
-	var names []string
-	slotsOf := map[time.Time]bool{}
-	for _, r := range results {
-		if r.State == slots.StateOpen && len(r.Unknown) > 0 {
-			names = append(names, r.Unknown...)
-			slotsOf[r.Slot] = true
-		}
-	}
-	if len(names) > 0 {
-		slices.Sort(names)
-		nowhere, err := a.logLeft(ctx, db, now, slices.Compact(names), len(slotsOf), news)
+func (a *App) cannotRun(ctx context.Context, db *sqlx.DB, now time.Time, left unregistered, news isNews) error {
+	if len(left.jobs) > 0 {
+		nowhere, err := a.logLeft(ctx, db, now, left.jobs, left.slots, news)
 		if err != nil {
 			return err
 		}
@@ -199,13 +208,21 @@ func newsOfRun(ctx context.Context, db *sqlx.DB, slot time.Time, view runView) i
 		return allNews
 	}
 	leftNow := map[int64]bool{view.Slot.Unix(): true}
-	if view.CatchUp != nil {
-		for _, s := range view.CatchUp.Slots {
+	var listed time.Time // every slot up to here is in the view, if it leaves slots out
+	if c := view.CatchUp; c != nil {
+		for _, s := range c.Slots {
 			leftNow[s.Slot.Unix()] = leftNow[s.Slot.Unix()] || s.Was != slots.StateOpen
+		}
+		if c.MoreSlots > 0 {
+			listed = c.Slots[len(c.Slots)-1].Slot
 		}
 	}
 	return func(c *jobs.Client, job string) (bool, error) {
 		first, err := admin.New(c).List(ctx, db, admin.Filter{JobExec: job, Limit: 1})
-		return len(first) > 0 && leftNow[first[0].NextCheckAt.Unix()], err
+		if err != nil || len(first) == 0 {
+			return false, err
+		}
+		at := first[0].NextCheckAt
+		return leftNow[at.Unix()] || !listed.IsZero() && at.After(listed), nil
 	}
 }

@@ -85,16 +85,16 @@ func runSlot(ctx context.Context, a *App, o runOptions) error {
 			a.done(true).LogAttrs(ctx, slog.LevelInfo, "slot run", slog.Any("", result))
 		}
 		view := runView{resultView: newResultView(result)}
-		results := []resultView{view.resultView}
+		var left unregistered
+		left.add(result)
 		if o.catchUp && ctx.Err() == nil {
-			caught, failed := a.catchUp(ctx, db, runner, nil, &catchUpOptions{mode: slots.ModeRun})
+			caught, failed := a.catchUp(ctx, db, runner, nil, &catchUpOptions{mode: slots.ModeRun}, &left)
 			view.CatchUp, err = &caught, errors.Join(err, failed)
-			results = append(results, caught.results()...)
 		}
 		if result.State == "" && view.CatchUp == nil {
 			return err
 		}
-		found := a.cannotRun(ctx, db, runner.Now(), results, newsOfRun(ctx, db, slot, view))
+		found := a.cannotRun(ctx, db, runner.Now(), left, newsOfRun(ctx, db, slot, view))
 		return cmp.Or(errors.Join(err, a.print(view, func() error { return nil })), found)
 	})
 }

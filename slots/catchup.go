@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
+	"iter"
 	"strconv"
 	"time"
 
@@ -46,8 +46,9 @@ type CatchUp struct {
 	Spread int
 	// DryRun only lists the slots.
 	DryRun bool
-	// Each is called before each slot that has rows. Optional.
-	Each func(MissedSlot)
+	// Each is called before each slot that has rows, and After with its result. Optional.
+	Each  func(MissedSlot)
+	After func(Result)
 }
 
 // MissedSlot is a slot in the past that has rows: it was missed, or left open by a runner that died, or it has
@@ -59,11 +60,22 @@ type MissedSlot struct {
 
 // Caught is the result of a catch-up.
 type Caught struct {
-	Slots []MissedSlot // with rows, oldest first
+	// Slots lists the slots with rows, oldest first: MostMissed of them at most. MoreSlots counts the others.
+	Slots     []MissedSlot
+	MoreSlots int64
 	// Empty slots were missed and had nothing to do. They have ledger rows now, unless it was a dry run.
 	Empty int64
-	// Results has one entry for each of Slots that was worked on.
+	// Results has one entry for each of Slots that was worked on. CatchUp.After gets the results of all.
 	Results []Result
+	Total   Total
+}
+
+// Total sums up the results of all slots that a catch-up worked on.
+type Total struct {
+	Slots int64
+	Done  int64 // slots that are done now
+	// The rows of these slots; see Result.
+	Checked, Finished, Rescheduled, Failed, Yielded int64
 }
 
 // CatchUp goes through the missed slots, oldest first and one at a time, under the same leases as every run. Concurrent
@@ -74,20 +86,26 @@ func (r *Runner) CatchUp(ctx context.Context, c CatchUp) (Caught, error) {
 	if err != nil {
 		return Caught{}, err
 	}
-	caught, err := r.missed(ctx, c)
+	caught, first, err := r.missed(ctx, c)
 	if err != nil || c.DryRun {
 		return caught, err
 	}
 	var errs []error
-	for _, missed := range caught.Slots {
-		if ctx.Err() != nil {
-			return caught, errors.Join(append(errs, ErrStopped)...)
+	for missed, err := range r.eachMissed(ctx, first) {
+		if err == nil && ctx.Err() != nil {
+			err = ErrStopped
+		}
+		if err != nil {
+			return caught, errors.Join(append(errs, err)...)
 		}
 		if c.Each != nil {
 			c.Each(missed)
 		}
 		result, err := r.run(ctx, missed.Slot, sel)
-		caught.Results = append(caught.Results, result)
+		caught.add(result)
+		if c.After != nil {
+			c.After(result)
+		}
 		if isEarly(err) || errors.Is(err, errOffGrid) { // the width was changed meanwhile
 			continue
 		}
@@ -102,6 +120,20 @@ func (r *Runner) CatchUp(ctx context.Context, c CatchUp) (Caught, error) {
 		}
 	}
 	return caught, errors.Join(errs...)
+}
+
+// add adds the result of a slot.
+func (c *Caught) add(r Result) {
+	if len(c.Results) < len(c.Slots) {
+		c.Results = append(c.Results, r)
+	}
+	t := &c.Total
+	t.Slots++
+	if r.State == StateDone {
+		t.Done++
+	}
+	t.Checked, t.Finished, t.Rescheduled = t.Checked+r.Checked, t.Finished+r.Finished, t.Rescheduled+r.Rescheduled
+	t.Failed, t.Yielded = t.Failed+r.Failed, t.Yielded+r.Yielded
 }
 
 // selection checks a CatchUp and turns its mode into a judge.
@@ -152,11 +184,22 @@ func expire(d *engine.Definition, _ *jobs.FutureJob, m guard.Moment) (verdict *g
 	return nil, true
 }
 
+// search is a search for the oldest slots to repair in a range.
+type search struct {
+	since, until time.Time // the range; until is exclusive
+	current      time.Time // the slot that has begun, which belongs to its run until that has opened it
+	most         int       // slots to find at most
+
+	found       []MissedSlot
+	all, missed int64 // slots in the range, and those of them that were never opened
+}
+
 // missed finds the slots to repair, and records those without rows in the ledger.
-func (r *Runner) missed(ctx context.Context, c CatchUp) (Caught, error) {
+func (r *Runner) missed(ctx context.Context, c CatchUp) (Caught, search, error) {
 	var caught Caught
 	current := r.Grid().Floor(r.Now())
 	since, until := r.Grid().Ceil(timeOr(c.Since, grid.Min)), timeOr(c.Until, r.Grid().Next(current))
+	f := search{since: since, until: grid.Earlier(until, r.Grid().Next(current)), current: current, most: MostMissed}
 	gaps := pgsql.LedgerFill
 	if c.DryRun {
 		gaps = pgsql.LedgerGaps
@@ -166,33 +209,68 @@ func (r *Runner) missed(ctx context.Context, c CatchUp) (Caught, error) {
 	m.Add(gaps.In(r.schema), []any{since, grid.Earlier(until, current)}, func(row *sql.Rows) error {
 		return row.Scan(&caught.Empty, new(sql.NullTime), new(sql.NullTime)) // the first and the last of them
 	})
-	args := []any{since, grid.Earlier(until, r.Grid().Next(current))}
-	m.Add(pgsql.PastSlots.In(r.schema), args, func(row *sql.Rows) error {
+	if err := r.find(ctx, &m, &f); err != nil {
+		return caught, f, err
+	}
+	caught.Slots, caught.MoreSlots = f.found, f.all-int64(len(f.found))
+	if c.DryRun {
+		caught.Empty -= f.missed // gaps of the ledger, but not empty slots
+	}
+	return caught, f, nil
+}
+
+// find carries out a search, at the end of a message.
+func (r *Runner) find(ctx context.Context, m *pgsql.Message, f *search) error {
+	m.Add(pgsql.PastSlots.In(r.schema), []any{f.since, f.until, f.current, f.most}, func(row *sql.Rows) error {
 		var m MissedSlot
-		err := row.Scan(&m.Slot, &m.State)
+		err := row.Scan(&m.Slot, &m.State, &f.all, &f.missed)
 		m.Slot = m.Slot.UTC()
-		caught.Slots = append(caught.Slots, m)
+		f.found = append(f.found, m)
 		return err
 	})
 	err := r.server.Retry(ctx, server.Passes, func() error {
-		caught = Caught{}
-		return r.server.Commit(ctx, &m)
+		f.found, f.all, f.missed = nil, 0, 0
+		return r.server.Commit(ctx, m)
 	})
 	if err != nil && ctx.Err() != nil {
-		return caught, ErrStopped
+		return ErrStopped
 	}
 	if err != nil {
-		return caught, fmt.Errorf("find missed slots: %w", err)
+		return fmt.Errorf("find missed slots: %w", err)
 	}
-	caught.Slots = slices.DeleteFunc(caught.Slots, func(m MissedSlot) bool {
-		return m.Slot.Equal(current) && m.State == StateMissed // it has just begun
-	})
-	if c.DryRun {
-		for _, m := range caught.Slots {
-			if m.State == StateMissed {
-				caught.Empty-- // a gap of the ledger, but not an empty slot
+	return nil
+}
+
+// searchAtOnce is how many slots of the grid a search for more slots covers. Together they cost no more than one
+// search of the whole range, and few of the slots are in memory.
+const searchAtOnce = 10_000
+
+// eachMissed yields the slots that were found, and searches for more of them when they are done. The last pair has the
+// error of that.
+func (r *Runner) eachMissed(ctx context.Context, f search) iter.Seq2[MissedSlot, error] {
+	return func(yield func(MissedSlot, error) bool) {
+		end, more := f.until, f.all > int64(len(f.found))
+		for {
+			for _, missed := range f.found {
+				if !yield(missed, nil) {
+					return
+				}
+			}
+			if f.all > int64(len(f.found)) {
+				f.since = f.found[len(f.found)-1].Slot.Add(time.Microsecond)
+			} else {
+				f.since = f.until
+			}
+			if !more || !f.since.Before(end) {
+				return
+			}
+			f.most, f.until = searchAtOnce, grid.Earlier(end, f.since.Add(searchAtOnce*r.Grid().Width()))
+			var m pgsql.Message
+			m.Do(pgsql.SlotIndexOnly.In(r.schema))
+			if err := r.find(ctx, &m, &f); err != nil {
+				yield(MissedSlot{}, err)
+				return
 			}
 		}
 	}
-	return caught, nil
 }

@@ -2,6 +2,7 @@ package slots_test
 
 import (
 	"context"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -408,5 +409,45 @@ func TestASlotThatWaitedForAnUnknownJobDidNotTakeLong(t *testing.T) {
 				t.Errorf("with an outcome an hour after it was opened: %s, %v", took, err)
 			}
 		})
+	}
+}
+
+// Seventy days of outage at slots of a minute.
+// Not parallel, since it measures the memory of the process.
+func TestCatchUpListsTheFirstOfManyMissedSlots(t *testing.T) {
+	w := setup(t)
+	w.db.MustExec(`select prescient.set_width('1 min')`)
+	w.db.MustExec(`update prescient.setting set since = '2030-03-02 00:00:00Z'`)
+	w.db.MustExec(`insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
+		select prescient.ensure_job('job'), 'order', n::text, at, at
+		from generate_series(1, 100000) as n
+		cross join lateral (select timestamptz '2030-03-02 00:00:00Z' + n * interval '1 min') as slot (at)`)
+	w.clock.Set(time.Date(2030, time.March, 2, 0, 100_002, 0, 0, time.UTC))
+	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil })
+	r := w.runner()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	caught, err := r.CatchUp(t.Context(), slots.CatchUp{DryRun: true})
+	runtime.ReadMemStats(&after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const all, missed = 100_000, 100_002
+	if n := int64(len(caught.Slots)); n != slots.MostMissed || n+caught.MoreSlots != all || caught.Empty != missed-all {
+		t.Errorf("%d slots, %d more and %d empty; want %d, %d and %d", n, caught.MoreSlots, caught.Empty, slots.MostMissed, all-slots.MostMissed, missed-all)
+	}
+	if mib := float64(after.TotalAlloc-before.TotalAlloc) / (1 << 20); mib > 8 {
+		t.Errorf("the list took %.1f MiB", mib)
+	}
+
+	// The rest is caught up on, too.
+	w.db.MustExec(`delete from prescient.future_job where id % 10 = 0 or entity_key::int > $1`, 2*slots.MostMissed)
+	n := int64(w.count(`select count(*) from prescient.future_job`))
+	results := int64(0)
+	caught = w.catchUp(slots.CatchUp{After: func(slots.Result) { results++ }})
+	want := slots.Total{Slots: n, Done: n, Checked: n, Finished: n}
+	if caught.Total != want || results != n || len(caught.Slots) != slots.MostMissed || len(caught.Results) != slots.MostMissed ||
+		caught.MoreSlots != n-slots.MostMissed {
+		t.Errorf("%+v with %d slots, %d more and %d results; want %+v", caught.Total, len(caught.Slots), caught.MoreSlots, len(caught.Results), want)
 	}
 }

@@ -48,11 +48,11 @@ func (d *daemon) beginCatchUp(ctx context.Context) {
 	missed := c.missed
 	c.busy, c.due = true, false
 	d.work.Go(func() {
-		caught, err := d.catchUpOn(ctx, since, until)
+		left, err := d.catchUpOn(ctx, since, until)
 		d.mu.Lock()
 		c.busy, c.ended, c.err = false, monotonic(), err
 		if err == nil {
-			c.until = leftTo(caught, until)
+			c.until = left
 			c.missed -= missed
 			if whole {
 				c.thorough = now
@@ -83,45 +83,37 @@ func (d *daemon) catchUpRange(whole bool) (since, until time.Time) {
 	return d.grid.Floor(since.Add(-lookBack)), until
 }
 
-// leftTo returns the first slot that catch-up left to another runner, which may die. Otherwise it
-// returns until.
-func leftTo(caught slots.Caught, until time.Time) time.Time {
-	for _, r := range caught.Results {
-		if r.State == slots.StateOpen && len(r.Unknown) == 0 {
-			return r.Slot
-		}
-	}
-	return until
-}
+// leftTo returns whether catch-up left a slot to another runner, which may die.
+func leftTo(r slots.Result) bool { return r.State == slots.StateOpen && len(r.Unknown) == 0 }
 
-func (d *daemon) catchUpOn(ctx context.Context, since, until time.Time) (slots.Caught, error) {
+// catchUpOn returns the first slot that catch-up left to another runner. Otherwise it returns until.
+func (d *daemon) catchUpOn(ctx context.Context, since, until time.Time) (left time.Time, err error) {
 	r, err := slots.NewRunner(ctx, d.cfg.Runner)
 	if err != nil {
-		return slots.Caught{}, stoppedBy(ctx, false, err)
+		return until, stoppedBy(ctx, false, err)
 	}
-	caught, err := r.CatchUp(ctx, slots.CatchUp{Since: since, Until: until})
-	opened := len(caught.Results) > 0 && caught.Results[len(caught.Results)-1].State != ""
+	opened := false // the last slot
+	left = until
+	caught, err := r.CatchUp(ctx, slots.CatchUp{Since: since, Until: until, After: func(r slots.Result) {
+		d.warnNotRegistered(ctx, r)
+		if leftTo(r) && r.Slot.Before(left) {
+			left = r.Slot
+		}
+		opened = r.State != ""
+	}})
 	err = stoppedBy(ctx, opened, err)
 	d.logCaught(ctx, caught, err)
-	return caught, err
+	return left, err
 }
 
 func (d *daemon) logCaught(ctx context.Context, caught slots.Caught, err error) {
-	var checked, failed int64
-	left := len(caught.Slots)
-	for _, r := range caught.Results {
-		d.warnNotRegistered(ctx, r)
-		checked += r.Checked
-		failed += r.Failed
-		if r.State == slots.StateDone {
-			left--
-		}
-	}
-	log := d.log.With("slots", len(caught.Slots), "left", left, "empty", caught.Empty, "checked", checked, "failed", failed)
+	found := int64(len(caught.Slots)) + caught.MoreSlots
+	left := found - caught.Total.Done
+	log := d.log.With("slots", found, "left", left, "empty", caught.Empty, "checked", caught.Total.Checked, "failed", caught.Total.Failed)
 	switch {
 	case err != nil && !errors.Is(err, slots.ErrStopped):
 		log.ErrorContext(ctx, "catch-up failed", "error", err)
-	case checked > 0 || left < len(caught.Slots) || caught.Empty > 0:
+	case caught.Total.Checked > 0 || left < found || caught.Empty > 0:
 		log.InfoContext(ctx, "catch-up")
 	case left > 0: // other runners work on them, or no process here knows their jobs
 		log.DebugContext(ctx, "catch-up")

@@ -164,7 +164,7 @@ func (c CatchUp) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 // left has what catch-up finds.
 type left struct {
 	slots, rows int64
-	more        bool     // rows are counted up to slots.MostOverdue of a job in a slot
+	more        bool     // rows are counted up to slots.MostOverdue of a job in a slot, in slots.MostMissed slots
 	live        int64    // slots that a run is at, which are left to it
 	foreign     []string // jobs that the binary does not have, which are left to another
 }
@@ -192,6 +192,8 @@ func (c CatchUp) left(b *Board, caught slots.Caught, status slots.Status) (w lef
 			}
 		}
 	}
+	w.slots += caught.MoreSlots
+	w.more = w.more || caught.MoreSlots > 0
 	slices.Sort(w.foreign)
 	w.foreign = slices.Compact(w.foreign)
 	return w
@@ -236,18 +238,10 @@ func (c CatchUp) run(ctx context.Context, b *Board, _ *tools) (string, error) {
 		return "", err
 	}
 	caught, err := runner.CatchUp(ctx, c.config(false))
-	var checked, moved, failed, open int64
-	for _, r := range caught.Results {
-		checked += r.Checked
-		moved += r.Rescheduled
-		failed += r.Failed
-		if r.State != slots.StateDone {
-			open++
-		}
-	}
-	text := fmt.Sprintf("%s worked on, %d without rows closed; of %s %d moved and %d failed", spoken.Count(int64(len(caught.Results)), "slot was", "slots were"),
-		caught.Empty, spoken.Count(checked, "row", "rows"), moved, failed)
-	if open > 0 {
+	n := caught.Total
+	text := fmt.Sprintf("%s worked on, %d without rows closed; of %s %d moved and %d failed", spoken.Count(n.Slots, "slot was", "slots were"),
+		caught.Empty, spoken.Count(n.Checked, "row", "rows"), n.Rescheduled, n.Failed)
+	if open := n.Slots - n.Done; open > 0 {
 		text += fmt.Sprintf("; %s open", spoken.Count(open, "slot was left", "slots were left"))
 	}
 	if err != nil && !errors.Is(err, slots.ErrStopped) {
