@@ -15,13 +15,14 @@ type Calendar struct {
 	// Timezone is a name of the IANA database. Defaults to UTC.
 	Timezone string `json:"timezone,omitempty"`
 	// Country and Region name the public holidays, such as DE and BE (ISO 3166-1 and 3166-2). Empty:
-	// none.
+	// no public holidays.
 	Country string `json:"country,omitempty"`
 	Region  string `json:"region,omitempty"`
 	// Hours are the working hours of days of the week, such as "mon-fri 09:00-17:00". Defaults to
-	// "mon-fri 00:00-24:00".
+	// "mon-fri 00:00-24:00". Several hours are "mon-thu 09:00-12:00,13:00-17:00; fri 09:00-15:00".
 	Hours string `json:"hours,omitempty"`
-	// Holidays are further days without work, such as 2026-12-24.
+	// Holidays are further days without work: "2026-12-24", "12-24" of each year, or the end of a
+	// day, "12-24 from 12:00".
 	Holidays []string `json:"holidays,omitempty"`
 }
 
@@ -58,6 +59,8 @@ type Rule struct {
 	Role string `json:"role,omitempty"`
 	// Line is the line of the rule in its file, for messages. 0: not known.
 	Line int `json:"-"`
+	// Lines are the lines of its fields, such as "key" and "steps[1].after".
+	Lines map[string]int `json:"-"`
 }
 
 // Step is one thing to do. It has exactly one of Event, SQL and Job.
@@ -80,23 +83,23 @@ type Step struct {
 	Line int `json:"-"`
 }
 
-// Delay is a time span, in exactly one of its units.
+// Delay is a time span, in exactly one of its units. Its text is such as "48h" or "3 business days".
 type Delay struct {
 	// Duration is a plain span. A day has 24 hours.
-	Duration time.Duration `json:"duration,omitempty"`
+	Duration time.Duration
 	// BusinessDays counts the working days of a calendar.
-	BusinessDays int `json:"business_days,omitempty"`
+	BusinessDays int
 	// BusinessTime counts the working hours of a calendar.
-	BusinessTime time.Duration `json:"business_time,omitempty"`
+	BusinessTime time.Duration
 }
 
 // Overdue says what happens to rows whose steps have passed when the rule is applied. The zero value
-// refuses to apply the rule if there are such rows.
+// refuses to apply the rule if there are such rows. Its text is "fire", "skip", or such as "spread 8".
 type Overdue struct {
 	// Policy is empty, OverdueFire, OverdueSkip or OverdueSpread.
-	Policy OverduePolicy `json:"policy,omitempty"`
+	Policy OverduePolicy
 	// Slots is how many slots OverdueSpread spreads the checks over.
-	Slots int `json:"slots,omitempty"`
+	Slots int
 }
 
 // OverduePolicy is a policy for rows whose steps have passed.

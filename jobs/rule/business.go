@@ -1,0 +1,386 @@
+package rule
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rickar/cal/v2"
+
+	"github.com/prescient-go/prescient/jobs/schedule/crontab"
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// defaultHours are the working hours of a Calendar without Hours.
+const defaultHours = "mon-fri 00:00-24:00"
+
+// calendar is a Calendar to compute with. Days are midnights in UTC, and times of day are durations
+// from midnight by the clock on the wall: on a day of a time change, 09:00 is 9h.
+type calendar struct {
+	zone     *time.Location
+	week     [7][]span // the working hours of each weekday, from Sunday
+	closed   []closing
+	national []*cal.Holiday
+	years    sync.Map // the public holidays of a year, map[dayOfYear]bool by int
+}
+
+// span is a part of a day. The end is exclusive, and at most 24h.
+type span struct{ from, to time.Duration }
+
+// closing says that work ends on a day at a time of day, or does not begin.
+type closing struct {
+	year int // 0: every year
+	dayOfYear
+	from time.Duration
+}
+
+type dayOfYear struct {
+	month time.Month
+	day   int
+}
+
+// compile checks a calendar.
+func (c Calendar) compile() (*calendar, error) {
+	location, zoneErr := crontab.Zone("", c.Timezone)
+	national, holidayErr := publicHolidays(c.Country, c.Region)
+	week, hoursErr := parseHours(cmp.Or(c.Hours, defaultHours))
+	b := &calendar{zone: location, week: week, national: national}
+	errs := []error{within("timezone", zoneErr), holidayErr, within("hours", hoursErr)}
+	for _, text := range c.Holidays {
+		h, err := parseHoliday(text)
+		errs = append(errs, within("holidays", err))
+		b.closed = append(b.closed, h)
+	}
+	return b, errors.Join(errs...)
+}
+
+// within names the field of an error.
+func within(field string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", field, err)
+}
+
+var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
+
+// parseHours reads working hours: "mon-thu 09:00-12:00,13:00-17:00; fri 09:00-15:00".
+func parseHours(text string) (week [7][]span, err error) {
+	for part := range strings.SplitSeq(text, ";") {
+		fields := strings.Fields(part)
+		if len(fields) != 2 {
+			return week, fmt.Errorf(`%q: want days and hours, such as "mon-fri 09:00-17:00"`, strings.TrimSpace(part))
+		}
+		days, err := parseDays(fields[0])
+		if err != nil {
+			return week, err
+		}
+		spans, err := parseSpans(fields[1])
+		if err != nil {
+			return week, err
+		}
+		for _, d := range days {
+			if week[d] != nil {
+				return week, fmt.Errorf("%s has hours twice", weekdays[d])
+			}
+			week[d] = spans
+		}
+	}
+	return week, nil
+}
+
+// parseDays reads days of the week: "mon-thu,sat".
+func parseDays(text string) (days []int, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		from, to := slices.Index(weekdays, strings.ToLower(first)), slices.Index(weekdays, strings.ToLower(last))
+		if !isRange {
+			to = from
+		}
+		if from < 0 || to < 0 {
+			return nil, fmt.Errorf("%q: want days such as mon, mon-fri or mon,wed, in three letters each", part)
+		}
+		for d := from; ; d = (d + 1) % len(weekdays) {
+			days = append(days, d)
+			if d == to {
+				break
+			}
+		}
+	}
+	return days, nil
+}
+
+// parseSpans reads the hours of a day: "09:00-12:00,13:00-17:00".
+func parseSpans(text string) (spans []span, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, _ := strings.Cut(part, "-")
+		from, err := parseTimeOfDay(first)
+		to, endErr := parseTimeOfDay(last)
+		switch {
+		case err != nil || endErr != nil:
+			return nil, fmt.Errorf("%q: want hours such as 09:00-17:00, up to 24:00", part)
+		case to <= from:
+			return nil, fmt.Errorf("%q: must end after it begins. Hours past midnight are two: 22:00-24:00 on a day, and 00:00-06:00 on the next", part)
+		case len(spans) > 0 && from < spans[len(spans)-1].to:
+			return nil, fmt.Errorf("%q: must begin after the hours before it have ended", part)
+		}
+		spans = append(spans, span{from, to})
+	}
+	return spans, nil
+}
+
+var timeOfDay = regexp.MustCompile(`^([01][0-9]|2[0-4]):([0-5][0-9])$`)
+
+func parseTimeOfDay(text string) (time.Duration, error) {
+	m := timeOfDay.FindStringSubmatch(text)
+	if m == nil {
+		return 0, fmt.Errorf("%q: want a time such as 09:00", text)
+	}
+	hours, _ := strconv.Atoi(m[1])
+	minutes, _ := strconv.Atoi(m[2])
+	t := time.Duration(hours)*time.Hour + time.Duration(minutes)*time.Minute
+	if t > day {
+		return 0, fmt.Errorf("%q: must be at most 24:00", text)
+	}
+	return t, nil
+}
+
+// parseHoliday reads a day without work: "2026-12-24", "12-24" of each year, or the end of a day:
+// "12-24 from 12:00".
+func parseHoliday(text string) (c closing, err error) {
+	date, from, half := strings.Cut(text, " from ")
+	at, err := time.Parse(time.DateOnly, date)
+	if err == nil {
+		c.year = at.Year()
+	} else if at, err = time.Parse(time.DateOnly, "2000-"+date); err != nil { // a leap year
+		return c, fmt.Errorf("%q: want a day such as 2026-12-24, 12-24 for each year, or 12-24 from 12:00", text)
+	}
+	c.dayOfYear = dayOfYear{at.Month(), at.Day()}
+	if half {
+		if c.from, err = parseTimeOfDay(from); err != nil {
+			return c, fmt.Errorf("%q: want a time of day such as 12-24 from 12:00", text)
+		}
+	}
+	return c, nil
+}
+
+// hours returns the working hours of a day.
+func (c *calendar) hours(at time.Time) []span {
+	spans := c.week[at.Weekday()]
+	if len(spans) == 0 {
+		return nil
+	}
+	year, month, d := at.Date()
+	date := dayOfYear{month, d}
+	if c.public(year)[date] {
+		return nil
+	}
+	for _, closed := range c.closed {
+		if closed.dayOfYear == date && (closed.year == 0 || closed.year == year) {
+			spans = before(spans, closed.from)
+		}
+	}
+	return spans
+}
+
+// before returns the parts of spans before a time of day.
+func before(spans []span, end time.Duration) (left []span) {
+	for _, s := range spans {
+		if s.from < end {
+			left = append(left, span{s.from, min(s.to, end)})
+		}
+	}
+	return left
+}
+
+// public returns the public holidays of a year, and the days on which they are observed. Those of a
+// neighbouring year may be observed in this one.
+func (c *calendar) public(year int) map[dayOfYear]bool {
+	if len(c.national) == 0 {
+		return nil
+	}
+	if known, ok := c.years.Load(year); ok {
+		return known.(map[dayOfYear]bool)
+	}
+	days := map[dayOfYear]bool{}
+	for _, holiday := range c.national {
+		for y := year - 1; y <= year+1; y++ {
+			actual, observed := holiday.Calc(y)
+			for _, at := range []time.Time{actual, observed} {
+				if !at.IsZero() && at.Year() == year {
+					days[dayOfYear{at.Month(), at.Day()}] = true
+				}
+			}
+		}
+	}
+	c.years.Store(year, days)
+	return days
+}
+
+// maxDays bounds the days that a computation looks at: 30 years.
+const maxDays = 30 * 366
+
+// interval is a piece of working time.
+type interval struct{ from, to time.Time }
+
+// work yields the days with working time from an instant on, each with its working time from then
+// on.
+func (c *calendar) work(since time.Time) iter.Seq2[time.Time, []interval] {
+	return func(yield func(time.Time, []interval) bool) {
+		year, month, d := since.In(c.zone).Date()
+		today := time.Date(year, month, d, 0, 0, 0, 0, time.UTC)
+		for range maxDays {
+			var list []interval
+			for _, s := range c.hours(today) {
+				i := interval{grid.Later(c.instant(today, s.from), since), c.instant(today, s.to)}
+				if i.from.Before(i.to) {
+					list = append(list, i)
+				}
+			}
+			if list != nil && !yield(today, list) {
+				return
+			}
+			today = today.AddDate(0, 0, 1)
+		}
+	}
+}
+
+// addDays returns the same time of day some working days after an instant. An instant outside of the
+// hours counts as the next opening. On the last day, a time of day outside of the hours becomes the
+// next opening of that day, or else its closing.
+func (c *calendar) addDays(since time.Time, n int) (time.Time, error) {
+	begin, left := time.Time{}, n
+	for today, list := range c.work(since) {
+		if begin.IsZero() {
+			begin = list[0].from
+			continue
+		}
+		if left--; left > 0 {
+			continue
+		}
+		at := c.instant(today, c.clock(begin))
+		for _, i := range list {
+			if at.Before(i.to) {
+				return grid.Later(at, i.from), nil
+			}
+		}
+		return list[len(list)-1].to, nil
+	}
+	return time.Time{}, ErrNoWork
+}
+
+// addTime returns the instant at which a span of working time has passed since an instant.
+func (c *calendar) addTime(since time.Time, left time.Duration) (time.Time, error) {
+	for _, list := range c.work(since) {
+		for _, i := range list {
+			if end := i.from.Add(left); !end.After(i.to) {
+				return end, nil
+			}
+			left -= i.to.Sub(i.from)
+		}
+	}
+	return time.Time{}, ErrNoWork
+}
+
+// clock returns the time of day that clocks show at an instant.
+func (c *calendar) clock(at time.Time) time.Duration {
+	at = at.In(c.zone)
+	hour, minute, second := at.Clock()
+	return time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute + time.Duration(second)*time.Second +
+		time.Duration(at.Nanosecond())
+}
+
+// instant returns the instant at which clocks show a time of a day. If they show it twice, it is the
+// first instant. If they skip it, it is the instant at which they skip.
+func (c *calendar) instant(today time.Time, clock time.Duration) time.Time {
+	wall := today.Add(clock)
+	_, before := wall.Add(-day).In(c.zone).Zone()
+	_, after := wall.Add(day).In(c.zone).Zone()
+	first := wall.Add(-time.Duration(max(before, after)) * time.Second)
+	last := wall.Add(-time.Duration(min(before, after)) * time.Second)
+	switch {
+	case c.shows(first, wall):
+		return first
+	case c.shows(last, wall):
+		return last
+	}
+	skipped, _ := last.In(c.zone).ZoneBounds()
+	return skipped
+}
+
+// shows reports whether clocks show the time of wall at an instant.
+func (c *calendar) shows(at, wall time.Time) bool {
+	_, offset := at.In(c.zone).Zone()
+	return at.Add(time.Duration(offset) * time.Second).Equal(wall)
+}
+
+// leastDays returns a lower bound of what addDays adds to any instant.
+func (c *calendar) leastDays(n int) time.Duration {
+	if c.uniform() {
+		return max(time.Duration(n)*day-c.shift(), 0)
+	}
+	open, end := c.bounds()
+	return max(time.Duration(n-1)*day+day-end+open-c.shift(), 0)
+}
+
+// leastTime returns a lower bound of what addTime adds to any instant. Longer than a day's hours, it
+// has at least one night in it, and so on.
+func (c *calendar) leastTime(work time.Duration) time.Duration {
+	open, end := c.bounds()
+	longest := c.shift()
+	for _, spans := range c.week {
+		var sum time.Duration
+		for _, s := range spans {
+			sum += s.to - s.from
+		}
+		longest = max(longest, sum+c.shift())
+	}
+	nights := (work - 1) / longest
+	return max(work, work+nights*(day-end+open)-c.shift())
+}
+
+// uniform reports whether all working days have the same hours.
+func (c *calendar) uniform() bool {
+	var same []span
+	for _, spans := range c.week {
+		if len(spans) > 0 && len(same) > 0 && !slices.Equal(spans, same) {
+			return false
+		}
+		if len(spans) > 0 {
+			same = spans
+		}
+	}
+	return !slices.ContainsFunc(c.closed, func(h closing) bool { return h.from > 0 })
+}
+
+// bounds returns the earliest opening and the latest closing of all days.
+func (c *calendar) bounds() (open, end time.Duration) {
+	open = day
+	for _, spans := range c.week {
+		if len(spans) > 0 {
+			open, end = min(open, spans[0].from), max(end, spans[len(spans)-1].to)
+		}
+	}
+	return open, end
+}
+
+// shift returns by how much clocks differ at most from those of another time, looking at each week
+// from 2015 to 2100. Only instants of the present decide whether a lower bound is early.
+func (c *calendar) shift() time.Duration {
+	const week = 7 * day
+	at := time.Date(2015, time.January, 1, 0, 0, 0, 0, time.UTC)
+	_, least := at.In(c.zone).Zone()
+	most := least
+	for ; c.zone != time.UTC && at.Year() < 2100; at = at.Add(week) {
+		_, offset := at.In(c.zone).Zone()
+		least, most = min(least, offset), max(most, offset)
+	}
+	return time.Duration(most-least) * time.Second
+}

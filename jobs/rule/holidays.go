@@ -1,0 +1,133 @@
+package rule
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rickar/cal/v2"
+	"github.com/rickar/cal/v2/ar"
+	"github.com/rickar/cal/v2/at"
+	"github.com/rickar/cal/v2/au"
+	"github.com/rickar/cal/v2/be"
+	"github.com/rickar/cal/v2/bg"
+	"github.com/rickar/cal/v2/br"
+	"github.com/rickar/cal/v2/ca"
+	"github.com/rickar/cal/v2/ch"
+	"github.com/rickar/cal/v2/cz"
+	"github.com/rickar/cal/v2/de"
+	"github.com/rickar/cal/v2/dk"
+	"github.com/rickar/cal/v2/es"
+	"github.com/rickar/cal/v2/fr"
+	"github.com/rickar/cal/v2/gb"
+	"github.com/rickar/cal/v2/gr"
+	"github.com/rickar/cal/v2/hr"
+	"github.com/rickar/cal/v2/ie"
+	"github.com/rickar/cal/v2/it"
+	"github.com/rickar/cal/v2/jp"
+	"github.com/rickar/cal/v2/lt"
+	"github.com/rickar/cal/v2/lv"
+	"github.com/rickar/cal/v2/mw"
+	"github.com/rickar/cal/v2/nc"
+	"github.com/rickar/cal/v2/nl"
+	"github.com/rickar/cal/v2/no"
+	"github.com/rickar/cal/v2/nz"
+	"github.com/rickar/cal/v2/pl"
+	"github.com/rickar/cal/v2/ro"
+	"github.com/rickar/cal/v2/ru"
+	"github.com/rickar/cal/v2/se"
+	"github.com/rickar/cal/v2/si"
+	"github.com/rickar/cal/v2/sk"
+	"github.com/rickar/cal/v2/ua"
+	"github.com/rickar/cal/v2/us"
+	"github.com/rickar/cal/v2/za"
+)
+
+// country has the public holidays of a country.
+type country struct {
+	national []*cal.Holiday // nil: each region has its own
+	regions  map[string][]*cal.Holiday
+}
+
+// countries has the countries by their ISO 3166-1 codes, and their regions by the second part of
+// their ISO 3166-2 codes.
+var countries = map[string]country{
+	"AR": {national: ar.Holidays},
+	"AT": {national: at.Holidays},
+	"AU": {nil, map[string][]*cal.Holiday{
+		"ACT": au.HolidaysACT, "NSW": au.HolidaysNSW, "NT": au.HolidaysNT, "QLD": au.HolidaysQLD,
+		"SA": au.HolidaysSA, "TAS": au.HolidaysTAS, "VIC": au.HolidaysVIC, "WA": au.HolidaysWA,
+	}},
+	"BE": {national: be.Holidays},
+	"BG": {national: bg.Holidays},
+	"BR": {national: br.Holidays},
+	"CA": {national: ca.Holidays},
+	"CH": {ch.Holidays, map[string][]*cal.Holiday{
+		"AG": ch.HolidaysAG, "AI": ch.HolidaysAI, "AR": ch.HolidaysAR, "BE": ch.HolidaysBE,
+		"BL": ch.HolidaysBL, "BS": ch.HolidaysBS, "FR": ch.HolidaysFR, "GE": ch.HolidaysGE,
+		"GL": ch.HolidaysGL, "GR": ch.HolidaysGR, "JU": ch.HolidaysJU, "LU": ch.HolidaysLU,
+		"NE": ch.HolidaysNE, "NW": ch.HolidaysNW, "OW": ch.HolidaysOW, "SG": ch.HolidaysSG,
+		"SH": ch.HolidaysSH, "SO": ch.HolidaysSO, "SZ": ch.HolidaysSZ, "TG": ch.HolidaysTG,
+		"TI": ch.HolidaysTI, "UR": ch.HolidaysUR, "VD": ch.HolidaysVD, "VS": ch.HolidaysVS,
+		"ZG": ch.HolidaysZG, "ZH": ch.HolidaysZH,
+	}},
+	"CZ": {national: cz.Holidays},
+	"DE": {de.Holidays, map[string][]*cal.Holiday{
+		"BB": de.HolidaysBB, "BE": de.HolidaysBE, "BW": de.HolidaysBW, "BY": de.HolidaysBY,
+		"HB": de.HolidaysHB, "HE": de.HolidaysHE, "HH": de.HolidaysHH, "MV": de.HolidaysMV,
+		"NI": de.HolidaysNI, "NW": de.HolidaysNW, "RP": de.HolidaysRP, "SH": de.HolidaysSH,
+		"SL": de.HolidaysSL, "SN": de.HolidaysSN, "ST": de.HolidaysST, "TH": de.HolidaysTH,
+	}},
+	"DK": {national: dk.Holidays},
+	"ES": {national: es.Holidays},
+	"FR": {national: fr.Holidays},
+	"GB": {national: gb.Holidays},
+	"GR": {national: gr.Holidays},
+	"HR": {national: hr.Holidays},
+	"IE": {national: ie.Holidays},
+	"IT": {national: it.Holidays},
+	"JP": {national: jp.Holidays},
+	"LT": {national: lt.Holidays},
+	"LV": {national: lv.Holidays},
+	"MW": {national: mw.Holidays},
+	"NC": {national: nc.Holidays},
+	"NL": {national: nl.Holidays},
+	"NO": {national: no.Holidays},
+	"NZ": {national: nz.Holidays},
+	"PL": {national: pl.Holidays},
+	"RO": {national: ro.Holidays},
+	"RU": {national: ru.Holidays},
+	"SE": {national: se.Holidays},
+	"SI": {national: si.Holidays},
+	"SK": {national: sk.Holidays},
+	"UA": {national: ua.Holidays},
+	"US": {national: us.Holidays},
+	"ZA": {national: za.Holidays},
+}
+
+// publicHolidays returns the public holidays of a country, or of a region with those of its country.
+func publicHolidays(code, region string) ([]*cal.Holiday, error) {
+	if code == "" {
+		if region != "" {
+			return nil, fmt.Errorf("region: %q has no country: write country beside it", region)
+		}
+		return nil, nil
+	}
+	c, found := countries[code]
+	regions := strings.Join(slices.Sorted(maps.Keys(c.regions)), ", ")
+	list, inRegion := c.regions[region]
+	switch {
+	case !found:
+		return nil, fmt.Errorf("country: the holidays of %q are not known. Known are %s. List the days in holidays instead", code, strings.Join(slices.Sorted(maps.Keys(countries)), ", "))
+	case region == "" && c.national == nil:
+		return nil, fmt.Errorf("region: must be set, because %s has no common list of holidays: one of %s", code, regions)
+	case region == "":
+		return c.national, nil
+	case c.regions == nil:
+		return nil, fmt.Errorf("region: the regions of %s are not known. Leave it out, and list their days in holidays", code)
+	case !inRegion:
+		return nil, fmt.Errorf("region: %q is not a region of %s: want one of %s", region, code, regions)
+	}
+	return list, nil
+}

@@ -1,0 +1,249 @@
+package rule
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// The bounds of a file.
+const (
+	maxFile  = 1 << 20
+	maxRules = 1000
+	maxSteps = 100
+)
+
+// Parse reads a file of rules, in YAML or JSON. It fills in the defaults of names. The error joins a
+// Problem for each mistake, in the order of the file.
+func Parse(in io.Reader) (File, error) {
+	text, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	switch {
+	case err != nil:
+		return File{}, fmt.Errorf("read the rules: %w", err)
+	case len(text) > maxFile:
+		return File{}, fmt.Errorf("the file has more than %d bytes", maxFile)
+	}
+	root, err := document(text)
+	if err != nil {
+		return File{}, err
+	}
+	r := &reader{}
+	file := r.file(root)
+	if len(r.errs) > 0 {
+		slices.SortStableFunc(r.errs, func(a, b error) int { return lineOf(a) - lineOf(b) })
+		return File{}, errors.Join(r.errs...)
+	}
+	return file, nil
+}
+
+func lineOf(err error) int {
+	if p, ok := errors.AsType[*Problem](err); ok {
+		return p.Line
+	}
+	return 0
+}
+
+// document returns the root of a file that has one document.
+func document(text []byte) (*yaml.Node, error) {
+	const empty = "it is empty; a file without rules is written: rules: []"
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	var doc, more yaml.Node
+	switch err := decoder.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return nil, errors.New(empty)
+	case err != nil:
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	root := value(doc.Content[0])
+	if root == nil {
+		return nil, errors.New(empty)
+	}
+	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
+		return nil, &Problem{Line: more.Line, Message: "the file has a second document: write all rules into one list"}
+	}
+	return root, nil
+}
+
+func (r *reader) file(root *yaml.Node) (f File) {
+	hasRules := false
+	for _, p := range r.mapping(root, "", []string{"calendars", "rules"}) {
+		if p.key.Value == "calendars" {
+			f.Calendars = r.calendars(p.value)
+			continue
+		}
+		hasRules = true
+		f.Rules = r.rules(p.value)
+	}
+	if !hasRules && root.Kind == yaml.MappingNode {
+		r.wrong(root.Line, "rules", "must be set; a file without rules is written: rules: []")
+	}
+	for i := range f.Rules {
+		r.checkSteps(f.Rules[i], f.Calendars)
+	}
+	return f
+}
+
+func (r *reader) calendars(node *yaml.Node) map[string]Calendar {
+	calendars := map[string]Calendar{}
+	for _, p := range r.mapping(node, "calendars", nil) {
+		at := path("calendars", p.key.Value)
+		before := len(r.errs)
+		c := r.calendar(p.value, at)
+		if _, err := c.compile(); err != nil && len(r.errs) == before {
+			r.wrong(p.key.Line, at, "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		}
+		calendars[p.key.Value] = c
+	}
+	return calendars
+}
+
+func (r *reader) calendar(node *yaml.Node, at string) (c Calendar) {
+	texts := map[string]*string{"timezone": &c.Timezone, "country": &c.Country, "region": &c.Region, "hours": &c.Hours}
+	for _, p := range r.mapping(node, at, []string{"timezone", "country", "region", "hours", "holidays"}) {
+		field := path(at, p.key.Value)
+		if p.key.Value == "holidays" {
+			c.Holidays = r.texts(p.value, field)
+			continue
+		}
+		*texts[p.key.Value] = r.text(p.value, field)
+	}
+	return c
+}
+
+func (r *reader) rules(node *yaml.Node) (rules []Rule) {
+	lines := map[string]int{}
+	nodes := r.list(node, "rules")
+	if len(nodes) > maxRules {
+		r.wrong(node.Line, "rules", "has %d rules, and may have %d", len(nodes), maxRules)
+		return nil
+	}
+	for _, n := range nodes {
+		one := r.one(n)
+		if first, again := lines[one.Name]; again && one.Name != "" {
+			r.errs = append(r.errs, one.Problem("name", "the rule of line %d has this name, too", first))
+		} else {
+			lines[one.Name] = one.Line
+		}
+		rules = append(rules, one)
+	}
+	return rules
+}
+
+var ruleFields = []string{"name", "table", "key", "entity", "since", "done", "where", "payload", "steps", "overdue", "cancel", "role"}
+
+// one reads a rule.
+func (r *reader) one(node *yaml.Node) Rule {
+	rule := Rule{Line: node.Line, Lines: map[string]int{}}
+	defer func() { r.rule = "" }()
+	before := len(r.errs)
+	r.rule = nameOf(node)
+	pairs := r.mapping(node, "", ruleFields)
+	texts := map[string]*string{
+		"name": &rule.Name, "table": &rule.Table, "key": &rule.Key, "entity": &rule.Entity, "since": &rule.Since,
+		"done": &rule.Done, "where": &rule.Where, "role": &rule.Role,
+	}
+	for _, p := range pairs {
+		field := p.key.Value
+		rule.Lines[field] = p.key.Line
+		switch field {
+		case "payload":
+			rule.Payload = r.texts(p.value, field)
+		case "steps":
+			rule.Steps = r.steps(p.value, &rule)
+		case "overdue":
+			if err := rule.Overdue.UnmarshalText([]byte(r.text(p.value, field))); err != nil {
+				r.wrong(p.value.Line, field, "%s", err)
+			}
+		case "cancel":
+			rule.AtOnce = r.cancel(p.value)
+		default:
+			*texts[field] = strings.TrimSpace(r.text(p.value, field))
+		}
+	}
+	if len(r.errs) == before {
+		r.errs = append(r.errs, rule.complete()...)
+	}
+	return rule
+}
+
+// nameOf returns the name of a rule, which may stand behind mistakes.
+func nameOf(node *yaml.Node) string {
+	for i := 0; node.Kind == yaml.MappingNode && i < len(node.Content); i += 2 {
+		if name := value(node.Content[i+1]); node.Content[i].Value == "name" && name != nil {
+			return name.Value
+		}
+	}
+	return ""
+}
+
+func (r *reader) cancel(node *yaml.Node) bool {
+	switch text := r.text(node, "cancel"); text {
+	case "at-once":
+		return true
+	case "when-due":
+	default:
+		r.wrong(node.Line, "cancel", "%q: want when-due, the default, or at-once", text)
+	}
+	return false
+}
+
+func (r *reader) steps(node *yaml.Node, rule *Rule) (steps []Step) {
+	nodes := r.list(node, "steps")
+	if len(nodes) > maxSteps {
+		r.wrong(node.Line, "steps", "has %d steps, and may have %d", len(nodes), maxSteps)
+		return nil
+	}
+	for i, n := range nodes {
+		at := fmt.Sprintf("steps[%d]", i+1)
+		rule.Lines[at] = n.Line
+		s := Step{Line: n.Line}
+		texts := map[string]*string{"name": &s.Name, "calendar": &s.Calendar, "event": &s.Event, "sql": &s.SQL, "job": &s.Job}
+		hasAfter := false
+		for _, p := range r.mapping(n, at, []string{"after", "calendar", "event", "sql", "job", "name"}) {
+			field := path(at, p.key.Value)
+			rule.Lines[field] = p.key.Line
+			text := strings.TrimSpace(r.text(p.value, field))
+			if p.key.Value != "after" {
+				*texts[p.key.Value] = text
+				continue
+			}
+			hasAfter = true
+			if err := s.After.UnmarshalText([]byte(text)); err != nil && p.value.Kind == yaml.ScalarNode {
+				r.wrong(p.value.Line, field, "%s", err)
+			}
+		}
+		if !hasAfter {
+			r.wrong(n.Line, path(at, "after"), "must be set, such as 48h")
+		}
+		steps = append(steps, s)
+	}
+	nameSteps(steps)
+	return steps
+}
+
+// nameSteps gives a name to each step without one.
+func nameSteps(steps []Step) {
+	uses := map[string]int{}
+	for _, s := range steps {
+		uses[s.does()]++
+	}
+	for i := range steps {
+		s := &steps[i]
+		if s.Name != "" {
+			continue
+		}
+		s.Name = strconv.Itoa(i + 1)
+		if does := s.does(); does != "" && uses[does] == 1 && len(does) <= maxName {
+			s.Name = does
+		}
+	}
+}
+
+// does returns the event or the job of a step.
+func (s Step) does() string { return s.Event + s.Job }

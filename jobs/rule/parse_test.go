@@ -1,0 +1,299 @@
+package rule_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/prescient-go/prescient/jobs/rule"
+)
+
+const orders = `calendars:
+  berlin: {timezone: Europe/Berlin, country: DE, region: BE, hours: "mon-fri 09:00-17:00", holidays: [2026-12-24]}
+rules:
+  - name: order.unshipped
+    table: shop.orders
+    key: id
+    since: placed_at              # when the clock starts
+    done: shipped_at
+    where: channel <> 'test'
+    payload: [customer_id, amount]
+    steps:
+      - {after: 48h, event: order.unshipped.primary}
+      - {after: 3 business days, calendar: berlin, event: order.unshipped.final}
+      - {after: 10d, sql: "insert into escalation (order_id) values ($key)"}
+    overdue: spread 8
+`
+
+func TestAFileIsRead(t *testing.T) {
+	t.Parallel()
+	got, err := rule.Parse(strings.NewReader(orders))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := rule.File{
+		Calendars: map[string]rule.Calendar{"berlin": {
+			Timezone: "Europe/Berlin", Country: "DE", Region: "BE", Hours: "mon-fri 09:00-17:00", Holidays: []string{"2026-12-24"},
+		}},
+		Rules: []rule.Rule{{
+			Name: "order.unshipped", Table: "shop.orders", Key: "id", Entity: "orders", Since: "placed_at", Done: "shipped_at",
+			Where: "channel <> 'test'", Payload: []string{"customer_id", "amount"}, Line: 4,
+			Overdue: rule.Overdue{Policy: rule.OverdueSpread, Slots: 8},
+			Steps: []rule.Step{
+				{Name: "order.unshipped.primary", After: rule.Delay{Duration: 48 * time.Hour}, Event: "order.unshipped.primary", Line: 12},
+				{Name: "order.unshipped.final", After: rule.Delay{BusinessDays: 3}, Calendar: "berlin", Event: "order.unshipped.final", Line: 13},
+				{Name: "3", After: rule.Delay{Duration: 240 * time.Hour}, SQL: "insert into escalation (order_id) values ($key)", Line: 14},
+			},
+		}},
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(rule.Rule{}, "Lines")); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if p := got.Rules[0].Problem("steps[2].after", "is %s", "wrong"); p.Error() != "line 13: rule order.unshipped: steps[2].after: is wrong" {
+		t.Error(p)
+	}
+	if p := got.Rules[0].Problem("role", "is wrong"); p.Error() != "line 4: rule order.unshipped: role: is wrong" {
+		t.Error(p)
+	}
+}
+
+// The database keeps rules as JSON.
+func TestARuleIsTheSameAfterJSON(t *testing.T) {
+	t.Parallel()
+	file, err := rule.Parse(strings.NewReader(orders))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, read := range map[string]func() (rule.File, error){
+		"decoded": func() (f rule.File, err error) { return f, json.Unmarshal(text, &f) },
+		"parsed":  func() (rule.File, error) { return rule.Parse(strings.NewReader(string(text))) },
+	} {
+		got, err := read()
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if diff := cmp.Diff(file, got, cmpopts.IgnoreFields(rule.Rule{}, "Line", "Lines"), cmpopts.IgnoreFields(rule.Step{}, "Line")); diff != "" {
+			t.Errorf("%s (-want +got)\n%s\n%s", name, diff, text)
+		}
+	}
+}
+
+func TestStepsHaveNames(t *testing.T) {
+	t.Parallel()
+	file := parse(t, `
+steps:
+- {after: 1h, event: late}
+- {after: 2h, job: lost}
+- {after: 3h, event: again}
+- {after: 4h, event: again}
+- {after: 5h, sql: select 1, name: note}`)
+	var names []string
+	for _, s := range file.Rules[0].Steps {
+		names = append(names, s.Name)
+	}
+	if diff := cmp.Diff([]string{"late", "lost", "3", "4", "note"}, names); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// fileOf returns a file with one rule whose other fields are right. Lines of fields begin at line 3.
+func fileOf(fields string) string {
+	var b strings.Builder
+	b.WriteString("rules:\n-\n")
+	given := map[string]bool{}
+	for line := range strings.Lines(strings.TrimPrefix(fields, "\n")) {
+		name, _, _ := strings.Cut(line, ":")
+		given[strings.TrimSpace(name)] = true
+		b.WriteString("  " + line)
+	}
+	b.WriteString("\n")
+	for name, value := range map[string]string{
+		"name": "r", "table": "shop.orders", "key": "id", "since": "placed_at", "done": "shipped_at", "steps": "[{after: 1h, event: e}]",
+	} {
+		if !given[name] {
+			b.WriteString("  " + name + ": " + value + "\n")
+		}
+	}
+	return b.String()
+}
+
+func parse(t *testing.T, fields string) rule.File {
+	t.Helper()
+	file, err := rule.Parse(strings.NewReader(fileOf(fields)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
+	t.Parallel()
+	for fields, want := range map[string]string{
+		`when: now()`:                            `line 3: rule r: when: there is no such field: want one of name, table, key, entity, since, done, where, payload, steps, overdue, cancel, role`,
+		"where: true\nwhere: false":              `line 4: rule r: where: is there twice`,
+		`name:`:                                  `line 3: name: must be set, such as order.unshipped`,
+		`name: schedule`:                         `line 3: rule schedule: name: the job of schedules has this name`,
+		`name: ` + strings.Repeat("x", 201):      `name: must be at most 200 bytes, is 201`,
+		`name: "a\0b"`:                           `name: must not contain a NUL byte`,
+		`table: orders`:                          `line 3: rule r: table: "orders": want the schema and the table, such as shop.orders`,
+		`table: a.b.c`:                           `table: "a.b.c": want the schema and the table`,
+		`table: shop.my orders`:                  `table: "shop.my orders": want names as SQL has them`,
+		`key: [id]`:                              `line 3: rule r: key: want a text, not a list`,
+		`since: {column: x}`:                     `since: want a text, not fields`,
+		`done: ""`:                               `line 3: rule r: done: must be set, such as shipped_at`,
+		`payload: amount`:                        `line 3: rule r: payload: want a list, not "amount"`,
+		`payload: [a, ]`:                         ``,
+		`payload: [a, ~]`:                        `payload: must not have an empty entry`,
+		`overdue: later`:                         `line 3: rule r: overdue: "later": want fire, skip, or spread and a number of slots up to 10000, such as spread 8`,
+		`overdue: spread`:                        `overdue: "spread": want fire`,
+		`overdue: spread 0`:                      `overdue: "spread 0": want fire`,
+		`overdue: fire 8`:                        `overdue: "fire 8": want fire`,
+		`cancel: now`:                            `line 3: rule r: cancel: "now": want when-due, the default, or at-once`,
+		`cancel: when-due`:                       ``,
+		`steps: []`:                              `line 3: rule r: steps: must have at least one step`,
+		`steps: 48h`:                             `steps: want a list, not "48h"`,
+		`steps: [48h]`:                           `steps[1]: want fields, such as name: value, not "48h"`,
+		`steps: [{event: e}]`:                    `line 3: rule r: steps[1].after: must be set, such as 48h`,
+		`steps: [{after: soon, event: e}]`:       `line 3: rule r: steps[1].after: "soon": want a duration such as 90m, 48h or 10d, or a number of business days, hours or minutes, such as 3 business days`,
+		`steps: [{after: 1.5s, event: e}]`:       `"1.5s": must be whole seconds`,
+		`steps: [{after: 3661d, event: e}]`:      `"3661d": must be at most 3660d`,
+		`steps: [{after: 1h}]`:                   `line 3: rule r: steps[1]: must have exactly one of event, sql and job, has 0`,
+		`steps: [{after: 1h, event: e, job: j}]`: `steps[1]: must have exactly one of event, sql and job, has 2`,
+		`steps: [{after: 1h, event: e, at: 5}]`:  `line 3: rule r: steps[1].at: there is no such field`,
+		"steps:\n- {after: 2h, event: e}\n- {after: 120m, event: f}":        `line 5: rule r: steps[2].after: 2h must be longer than the 2h of step 1: list the earliest step first`,
+		"steps:\n- {after: 2h, event: e}\n- {after: 3h, event: f, name: e}": `line 5: rule r: steps[2].name: "e" is the name of step 1, too`,
+		"steps:\n- {after: 1h, sql: s}\n- {after: 2h, sql: s, name: 1}":     `steps[2].name: "1" is the name of step 1, too`,
+		`steps: [{after: 1 business day, event: e}]`:                        `steps[1].after: 1 business day need a calendar`,
+		`steps: [{after: 1h, event: e, calendar: berlin}]`:                  `steps[1].calendar: a delay of plain time, 1h, takes no calendar`,
+		`steps: [{after: 1 business day, event: e, calendar: x}]`:           `steps[1].calendar: there is no calendar "x" in the file`,
+		`steps: [{after: 0 business days, event: e, calendar: x}]`:          `"0 business days": want a whole number of at least 1`,
+		`steps: [{after: 1 business week, event: e, calendar: x}]`:          `"1 business week": want a duration`,
+		`steps: [{after: 2601 business days, event: e}]`:                    `must be at most 2600 business days or 20800 business hours`,
+		`steps: [{after: 1h, event: "a\tb"}]`:                               `steps[1].event: must be at most 1000 bytes of text without control characters`,
+		`steps: [{after: 0s, event: at.once}]`:                              ``,
+	} {
+		_, err := rule.Parse(strings.NewReader(fileOf(fields)))
+		switch {
+		case want == "" && err != nil, want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s\n got %v\nwant %s", fields, err, want)
+		case err != nil:
+			if _, ok := errors.AsType[*rule.Problem](err); !ok {
+				t.Errorf("%s: %T", fields, err)
+			}
+		}
+	}
+}
+
+func TestAMistakeOfAFileIsToldWithItsLine(t *testing.T) {
+	t.Parallel()
+	calendar := func(fields string) string { return "calendars:\n  c: {" + fields + "}\nrules: []" }
+	for text, want := range map[string]string{
+		"":                                    "it is empty; a file without rules is written: rules: []",
+		"# nothing":                           "it is empty",
+		"rules: []":                           "",
+		"calendars: {}":                       "line 1: rules: must be set; a file without rules is written: rules: []",
+		"- name: r":                           "line 1: want fields, such as name: value, not a list",
+		"rule: []":                            "line 1: rule: there is no such field: want one of calendars, rules",
+		"rules: []\n---\nrules: []":           "line 2: the file has a second document",
+		"rules: [":                            "line 1: did not find expected node content",
+		"rules:\n- []":                        "line 2: want fields",
+		"rules: {a: b}":                       "line 1: rules: want a list, not fields",
+		fileOf("") + fileOf("")[7:]:           "rule r: name: the rule of line 4 has this name, too",
+		calendar(`timezone: Mars`):            "line 2: calendars.c: timezone: unknown time zone Mars: use a name of the IANA database",
+		calendar(`timezone: Local`):           `time zone "Local" is not the same on each machine`,
+		calendar(`country: XX`):               `calendars.c: country: the holidays of "XX" are not known. Known are AR, AT, AU,`,
+		calendar(`country: DE, region: XX`):   `region: "XX" is not a region of DE: want one of BB, BE,`,
+		calendar(`country: FR, region: XX`):   `region: the regions of FR are not known. Leave it out`,
+		calendar(`country: AU`):               `region: must be set, because AU has no common list of holidays: one of ACT, NSW,`,
+		calendar(`region: BE`):                `region: "BE" has no country`,
+		calendar(`country: NO`):               ``,
+		calendar(`hours: 09:00-17:00`):        `hours: "09:00-17:00": want days and hours, such as "mon-fri 09:00-17:00"`,
+		calendar(`hours: monday 09:00-17:00`): `hours: "monday": want days such as mon, mon-fri or mon,wed, in three letters each`,
+		calendar(`hours: mon 17:00-09:00`):    `hours: "17:00-09:00": must end after it begins. Hours past midnight are two`,
+		calendar(`hours: mon 9-17`):           `hours: "9-17": want hours such as 09:00-17:00, up to 24:00`,
+		calendar(`hours: mon 00:00-24:30`):    `hours: "00:00-24:30": want hours`,
+		calendar(`hours: "mon 09:00-12:00,11:00-17:00"`):          `hours: "11:00-17:00": must begin after the hours before it have ended`,
+		calendar(`hours: "mon-fri 09:00-17:00; fri 09:00-15:00"`): `hours: fri has hours twice`,
+		calendar(`holidays: [2026-02-30]`):                        `holidays: "2026-02-30": want a day such as 2026-12-24, 12-24 for each year, or 12-24 from 12:00`,
+		calendar(`holidays: [12-24 at 12:00]`):                    `want a day such as`,
+		calendar(`holidays: [12-24 from noon]`):                   `"12-24 from noon": want a time of day such as 12-24 from 12:00`,
+		calendar(`holidays: 2026-12-24`):                          `calendars.c.holidays: want a list, not "2026-12-24"`,
+		"rules: []\n# " + strings.Repeat("x", 1<<20):              `the file has more than 1048576 bytes`,
+	} {
+		_, err := rule.Parse(strings.NewReader(text))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%.80s\n got %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+func TestAllMistakesAreToldInTheOrderOfTheFile(t *testing.T) {
+	t.Parallel()
+	_, err := rule.Parse(strings.NewReader("calendars: {c: {timezone: Mars}}\nrules:\n- {name: a}\n- {name: b, foo: 1}\n"))
+	if err == nil {
+		t.Fatal("no error")
+	}
+	lines := strings.Split(err.Error(), "\n")
+	want := []string{"line 1: calendars.c", "line 3: rule a: table", "line 3: rule a: key", "line 3: rule a: since", "line 3: rule a: done", "line 3: rule a: steps", "line 4: rule b: foo"}
+	if len(lines) != len(want) {
+		t.Fatalf("%d mistakes, want %d:\n%s", len(lines), len(want), err)
+	}
+	for i, line := range lines {
+		if !strings.HasPrefix(line, want[i]) {
+			t.Errorf("mistake %d is %s, want %s", i+1, line, want[i])
+		}
+	}
+}
+
+func TestADelayIsWrittenAsItIsRead(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"90m": "1h30m", "48h": "48h", "72h": "72h", "10d": "10d", "96h": "4d", "0s": "0s", "1d12h": "36h",
+		"3 business days": "3 business days", "1  business day": "1 business day", "4 business hours": "4 business hours",
+		"90 business minutes": "90 business minutes", "120 business minutes": "2 business hours", "1 business hours": "1 business hour",
+	} {
+		d, err := rule.ParseDelay(text)
+		if err != nil || d.String() != want {
+			t.Errorf("%s: %s, %v", text, d, err)
+		}
+		again, err := rule.ParseDelay(d.String())
+		if err != nil || again != d {
+			t.Errorf("%s: %+v, %v", d, again, err)
+		}
+	}
+}
+
+func TestATableIsNamedAsInSQL(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"shop.orders": {"shop", "orders"}, "Shop.Orders": {"shop", "orders"}, `"Shop"."My ""Orders"""`: {"Shop", `My "Orders"`},
+		`a."b.c"`: {"a", "b.c"}, "größe_1$": {"größe_1$"}, "": nil, "a.": nil, ".a": nil, `"a`: nil, `""`: nil, "a b": nil, "1a": nil, "a..b": nil,
+	} {
+		got, err := rule.ParseName(text)
+		if diff := cmp.Diff(want, got); diff != "" || (err == nil) != (want != nil) {
+			t.Errorf("%s: %q, %v", text, got, err)
+		}
+	}
+}
+
+func TestAnAliasStandsForItsValue(t *testing.T) {
+	t.Parallel()
+	file, err := rule.Parse(strings.NewReader(`rules:
+- {name: a, table: s.t, key: id, since: x, done: y, steps: &steps [{after: 1h, event: e}]}
+- {name: b, table: s.t, key: id, since: x, done: y, steps: *steps}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(file.Rules[0].Steps, file.Rules[1].Steps); diff != "" {
+		t.Error(diff)
+	}
+}

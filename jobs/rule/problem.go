@@ -1,0 +1,44 @@
+package rule
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Problem is a mistake in a file of rules. Find it with errors.As.
+type Problem struct {
+	// Line is the line of the file. 0: not known.
+	Line int
+	// Rule is the name of the rule. Empty: the mistake is outside of the rules, or the rule has no
+	// name.
+	Rule string
+	// Field is the field, such as "steps[2].after" or "calendars.berlin". Steps count from 1. Empty: the
+	// whole.
+	Field string
+	// Message says what is wrong, and what is right.
+	Message string
+}
+
+// Error returns "line 12: rule order.unshipped: steps[2].after: must be ...".
+func (p *Problem) Error() string {
+	var b strings.Builder
+	if p.Line > 0 {
+		fmt.Fprintf(&b, "line %d: ", p.Line)
+	}
+	if p.Rule != "" {
+		fmt.Fprintf(&b, "rule %s: ", p.Rule)
+	}
+	if p.Field != "" {
+		fmt.Fprintf(&b, "%s: ", p.Field)
+	}
+	return b.String() + p.Message
+}
+
+// Problem returns a Problem with a field of the rule, at its line.
+func (r Rule) Problem(field, format string, args ...any) *Problem {
+	line, found := r.Lines[field]
+	if !found {
+		line = r.Line
+	}
+	return &Problem{Line: line, Rule: r.Name, Field: field, Message: fmt.Sprintf(format, args...)}
+}
