@@ -1,0 +1,176 @@
+package backtest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Config configures a test of a rule. From, To and Now must be set.
+type Config struct {
+	// From and To bound the rows: those that began to wait at From or later, and before To.
+	From, To time.Time
+	// Now is the present. Steps whose slots are later have not been decided.
+	Now time.Time
+	// Grid has the slots. Defaults to slots of 15 minutes.
+	Grid grid.Grid
+	// After are other delays to try, each as the only step of the rule. Business time counts by
+	// Calendar.
+	After []rule.Delay
+	// Calendar names the calendar of After. Defaults to that of the first step with one.
+	Calendar string
+	// List collects Report.Fired, in memory.
+	List bool
+}
+
+// Run reads the rows of a rule's table, and says what each step would have done. The error is a
+// rule.Problem if Done is a condition: the table does not say since when it is true.
+func Run(ctx context.Context, db pgsql.Pool, r rule.Applied, cfg Config) (Report, error) {
+	t, err := newTest(r, cfg)
+	if err != nil {
+		return Report{}, err
+	}
+	err = pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) error {
+		t.reset()
+		return t.read(ctx, tx)
+	})
+	if err != nil {
+		return Report{}, fmt.Errorf("read %s for rule %s: %w", r.Relation, r.Rule.Name, err)
+	}
+	return t.report(), nil
+}
+
+// test is a test of a rule under way.
+type test struct {
+	cfg    Config
+	rule   rule.Applied
+	doneAt string
+	timing *rule.Timing
+
+	rows    int64
+	tallies []*tally // of the steps, then of the alternatives
+	fired   []Fired
+}
+
+func newTest(r rule.Applied, cfg Config) (*test, error) {
+	if !r.DoneAt {
+		return nil, r.Rule.Problem("done", "is a condition, and the table does not say since when it is true: to test the past, name a column of type timestamptz")
+	}
+	t := &test{cfg: cfg, rule: r}
+	name, err := rule.ParseName(r.Rule.Done)
+	if err != nil {
+		return nil, err
+	}
+	t.doneAt = pq.QuoteIdentifier(name[len(name)-1])
+	all := r.Rule
+	all.Steps = slices.Clone(all.Steps)
+	for _, after := range cfg.After {
+		s := rule.Step{After: after}
+		if after.Business() {
+			s.Calendar = cfg.calendar(r.Rule)
+		}
+		all.Steps = append(all.Steps, s)
+	}
+	t.timing, err = rule.NewTiming(all, r.Calendars)
+	return t, err
+}
+
+// calendar returns the calendar of the alternatives.
+func (c Config) calendar(r rule.Rule) string {
+	if i := slices.IndexFunc(r.Steps, func(s rule.Step) bool { return s.Calendar != "" }); c.Calendar == "" && i >= 0 {
+		return r.Steps[i].Calendar
+	}
+	return c.Calendar
+}
+
+// reset forgets the rows of a transaction that failed.
+func (t *test) reset() {
+	t.rows, t.fired, t.tallies = 0, nil, nil
+	for _, s := range t.rule.Rule.Steps {
+		t.tallies = append(t.tallies, newTally(Step{Step: s.Name, After: s.After}))
+	}
+	for _, after := range t.cfg.After {
+		t.tallies = append(t.tallies, newTally(Step{After: after}))
+	}
+}
+
+// read counts the rows of the table. Names without a schema are those of PostgreSQL, as in the
+// triggers of the rule.
+func (t *test) read(ctx context.Context, tx *sqlx.Tx) error {
+	setting := "set local search_path = pg_catalog, pg_temp"
+	if role := t.rule.Rule.Role; role != "" {
+		setting += "; set local role " + pq.QuoteIdentifier(role)
+	}
+	if _, err := tx.ExecContext(ctx, setting); err != nil {
+		return fmt.Errorf("prepare the transaction: %w", err)
+	}
+	rows, err := tx.QueryContext(ctx, fmt.Sprintf(`select %s::text, %s, case when isfinite(%[3]s) then %[3]s end from %s where %[2]s >= $1 and %[2]s < $2 and (%[5]s)`,
+		t.rule.Key, t.rule.Since, t.doneAt, t.rule.Relation, t.rule.About), t.cfg.From, t.cfg.To)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var key string
+		var since time.Time
+		var done sql.NullTime
+		if err := rows.Scan(&key, &since, &done); err != nil {
+			return err
+		}
+		if err := t.row(key, since, done); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// row counts a row for each step.
+func (t *test) row(key string, since time.Time, done sql.NullTime) error {
+	t.rows++
+	for i, tally := range t.tallies {
+		due, err := t.timing.Due(i, since)
+		if err != nil {
+			return fmt.Errorf("key %s: %w", key, err)
+		}
+		f := Fired{Step: tally.Step.Step, Key: key, Due: due, Slot: t.cfg.Grid.Ceil(due).UTC(), index: i}
+		month := tally.month(since)
+		switch {
+		case done.Valid && !done.Time.After(f.Slot):
+			month.Met++
+		case f.Slot.After(t.cfg.Now):
+			month.Open++
+		default:
+			month.Fired++
+			tally.fire(f)
+			if t.cfg.List && i < len(t.rule.Rule.Steps) {
+				t.fired = append(t.fired, f)
+			}
+		}
+	}
+	return nil
+}
+
+func (t *test) report() Report {
+	slices.SortFunc(t.fired, compareFired)
+	r := Report{
+		Rule: t.rule.Rule.Name, Table: t.rule.Rule.Table, From: t.cfg.From.UTC(), To: t.cfg.To.UTC(), Rows: t.rows, Fired: t.fired,
+		Steps: []Step{}, Alternatives: []Step{},
+	}
+	for i, tally := range t.tallies {
+		if i < len(t.rule.Rule.Steps) {
+			r.Steps = append(r.Steps, tally.step())
+		} else {
+			r.Alternatives = append(r.Alternatives, tally.step())
+		}
+	}
+	return r
+}

@@ -1,0 +1,212 @@
+package backtest_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/jobs/rule/backtest"
+	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+// orders returns a database with a table of orders.
+func orders(t *testing.T, values string) *sqlx.DB {
+	t.Helper()
+	db := pgtest.New(t)
+	db.MustExec(`create schema shop; create table shop.orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz, channel text)`)
+	if values != "" {
+		db.MustExec("insert into shop.orders values " + values)
+	}
+	return db
+}
+
+func unshipped(steps ...rule.Step) rule.Applied {
+	return rule.Applied{
+		Rule:     rule.Rule{Name: "order.unshipped", Table: "shop.orders", Done: "shipped_at", Steps: steps},
+		Relation: "shop.orders", Key: "id", Since: "placed_at", About: "channel is distinct from 'test'", Done: "shipped_at is not null", DoneAt: true,
+		Calendars: map[string]rule.Calendar{"office": {Hours: "mon-fri 09:00-17:00"}},
+	}
+}
+
+func after(t *testing.T, name, text string) rule.Step {
+	t.Helper()
+	d, err := rule.ParseDelay(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := rule.Step{Name: name, After: d, Event: name}
+	if d.Business() {
+		s.Calendar = "office"
+	}
+	return s
+}
+
+func at(text string) time.Time {
+	instant, err := time.Parse("2006-01-02 15:04", text)
+	if err != nil {
+		panic(err)
+	}
+	return instant
+}
+
+func TestStepsFireForRowsThatAreNotDoneAtTheirSlot(t *testing.T) {
+	t.Parallel()
+	db := orders(t, `
+		(1, '2026-01-05 10:00Z', '2026-01-05 11:00Z', null),                      -- in time
+		(2, '2026-01-05 10:05Z', '2026-01-06 10:15Z', null),                      -- at the slot of the first step
+		(3, '2026-01-05 10:05Z', '2026-01-06 10:15:00.000001Z', 'web'),           -- just after it
+		(4, '2026-01-30 16:30Z', null, 'web'),
+		(5, '2026-01-05 10:00Z', null, 'test'),
+		(6, '2026-02-03 10:00Z', null, 'web'),                                    -- still to come
+		(7, '2026-02-03 10:00Z', '2026-02-03 10:01Z', 'web'),
+		(8, '2025-12-31 23:59Z', null, 'web'), (9, '2026-03-01 00:00Z', null, 'web'), (10, null, null, 'web'), (11, 'infinity', null, 'web'),
+		(12, '2026-01-05 10:00Z', 'infinity', 'web')`)
+	report, err := backtest.Run(t.Context(), db, unshipped(after(t, "soon", "24h"), after(t, "late", "2 business days")), backtest.Config{
+		From: at("2026-01-01 00:00"), To: at("2026-03-01 00:00"), Now: at("2026-02-04 09:00"), List: true,
+		After: []rule.Delay{{Duration: time.Hour}, {BusinessTime: time.Hour}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	january, february := at("2026-01-01 00:00"), at("2026-02-01 00:00")
+	soon3 := backtest.Fired{Step: "soon", Key: "3", Due: at("2026-01-06 10:05"), Slot: at("2026-01-06 10:15")}
+	soon4 := backtest.Fired{Step: "soon", Key: "4", Due: at("2026-01-31 16:30"), Slot: at("2026-01-31 16:30")}
+	soon12 := backtest.Fired{Step: "soon", Key: "12", Due: at("2026-01-06 10:00"), Slot: at("2026-01-06 10:00")}
+	late4 := backtest.Fired{Step: "late", Key: "4", Due: at("2026-02-03 16:30"), Slot: at("2026-02-03 16:30")}
+	late12 := backtest.Fired{Step: "late", Key: "12", Due: at("2026-01-07 10:00"), Slot: at("2026-01-07 10:00")}
+	want := backtest.Report{
+		Rule: "order.unshipped", Table: "shop.orders", From: january, To: at("2026-03-01 00:00"), Rows: 7,
+		Steps: []backtest.Step{
+			{
+				Step: "soon", After: rule.Delay{Duration: 24 * time.Hour}, Counts: backtest.Counts{Fired: 3, Met: 3, Open: 1},
+				Months: []backtest.Month{{january, backtest.Counts{Fired: 3, Met: 2}}, {february, backtest.Counts{Met: 1, Open: 1}}},
+				First:  []backtest.Fired{soon12, soon3, soon4}, Slots: []backtest.Slot{{soon12.Slot, 1}, {soon3.Slot, 1}, {soon4.Slot, 1}},
+			},
+			{
+				Step: "late", After: rule.Delay{BusinessDays: 2}, Counts: backtest.Counts{Fired: 2, Met: 4, Open: 1},
+				Months: []backtest.Month{{january, backtest.Counts{Fired: 2, Met: 3}}, {february, backtest.Counts{Met: 1, Open: 1}}},
+				First:  []backtest.Fired{late12, late4}, Slots: []backtest.Slot{{late12.Slot, 1}, {late4.Slot, 1}},
+			},
+		},
+		Fired: []backtest.Fired{soon12, soon3, late12, soon4, late4},
+	}
+	if diff := cmp.Diff(want, report, cmpopts.IgnoreUnexported(backtest.Fired{}), cmpopts.IgnoreFields(backtest.Report{}, "Alternatives")); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	var alternatives []string
+	for _, a := range report.Alternatives {
+		alternatives = append(alternatives, fmt.Sprintf("%s%s: %+v", a.Step, a.After, a.Counts))
+	}
+	if diff := cmp.Diff([]string{"1h: {Fired:5 Met:2 Open:0}", "1 business hour: {Fired:5 Met:2 Open:0}"}, alternatives); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWhatFiresIsWhatArithmeticGives(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(3, 4))
+	start := at("2026-03-20 00:00")
+	var values []string
+	var want []string
+	minute, err := grid.New(time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := range 500 {
+		placed := start.Add(time.Duration(rnd.Int64N(int64(20 * 24 * time.Hour)))).Truncate(time.Microsecond)
+		shipped := placed.Add(time.Duration(rnd.Int64N(int64(6 * 24 * time.Hour)))).Truncate(time.Microsecond)
+		value := fmt.Sprintf("'%s'", shipped.Format(time.RFC3339Nano))
+		if rnd.IntN(5) == 0 {
+			value, shipped = "null", at("2100-01-01 00:00")
+		}
+		values = append(values, fmt.Sprintf("(%d, '%s', %s, null)", id, placed.Format(time.RFC3339Nano), value))
+		for _, s := range []struct {
+			name  string
+			delay time.Duration
+		}{{"a", 48 * time.Hour}, {"b", 120 * time.Hour}} {
+			if slot := minute.Ceil(placed.Add(s.delay)); slot.Before(shipped) {
+				want = append(want, fmt.Sprintf("%s %d %s", slot.Format(time.RFC3339), id, s.name))
+			}
+		}
+	}
+	report, err := backtest.Run(t.Context(), orders(t, strings.Join(values, ",")), unshipped(after(t, "a", "48h"), after(t, "b", "120h")), backtest.Config{
+		From: start, To: start.AddDate(0, 1, 0), Now: start.AddDate(1, 0, 0), Grid: minute, List: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	sum := map[string]int64{}
+	for _, f := range report.Fired {
+		got = append(got, fmt.Sprintf("%s %s %s", f.Slot.Format(time.RFC3339), f.Key, f.Step))
+		sum[f.Step]++
+	}
+	if !slices.IsSortedFunc(report.Fired, func(a, b backtest.Fired) int { return a.Slot.Compare(b.Slot) }) {
+		t.Error("they are not in the order of their slots")
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" || len(want) < 100 {
+		t.Errorf("%d (-want +got)\n%s", len(want), diff)
+	}
+	for _, s := range report.Steps {
+		var rows int64
+		for _, slot := range s.Slots {
+			rows += slot.Rows
+		}
+		if rows != sum[s.Step] || s.Fired != sum[s.Step] || s.Fired+s.Met != 500 || len(s.First) != 5 {
+			t.Errorf("%s: %d rows in slots, %+v, %d in the list", s.Step, rows, s.Counts, sum[s.Step])
+		}
+		if busiest := s.Busiest(3); len(busiest) != 3 || !busiest[0].Slot.Before(busiest[2].Slot) {
+			t.Errorf("busiest: %v", busiest)
+		}
+	}
+}
+
+func TestATestOfARuleWritesNothing(t *testing.T) {
+	t.Parallel()
+	db := orders(t, `(1, '2026-01-05 10:00Z', null, null)`)
+	db.MustExec(`create function shop.count() returns bigint language plpgsql as 'begin delete from shop.orders; return 1; end'`)
+	r := unshipped(after(t, "soon", "24h"))
+	r.About = "shop.count() = 1"
+	_, err := backtest.Run(t.Context(), db, r, backtest.Config{From: at("2026-01-01 00:00"), To: at("2026-02-01 00:00"), Now: at("2026-03-01 00:00")})
+	if err == nil || !strings.Contains(err.Error(), "read shop.orders for rule order.unshipped: pq: cannot execute DELETE in a read-only transaction") {
+		t.Error(err)
+	}
+}
+
+func TestThePastOfAConditionIsNotKnown(t *testing.T) {
+	t.Parallel()
+	r := unshipped(after(t, "soon", "24h"))
+	r.DoneAt, r.Rule.Done, r.Rule.Line, r.Rule.Lines = false, "status = 'DONE'", 3, map[string]int{"done": 7}
+	_, err := backtest.Run(t.Context(), nil, r, backtest.Config{})
+	if p, ok := errors.AsType[*rule.Problem](err); !ok || p.Line != 7 || p.Field != "done" {
+		t.Error(err)
+	}
+}
+
+func TestAnAlternativeInBusinessTimeNeedsACalendar(t *testing.T) {
+	t.Parallel()
+	r := unshipped(after(t, "soon", "24h"))
+	cfg := backtest.Config{After: []rule.Delay{{BusinessDays: 1}}}
+	if _, err := backtest.Run(t.Context(), nil, r, cfg); err == nil || !strings.Contains(err.Error(), `step 2: there is no calendar ""`) {
+		t.Error(err)
+	}
+	cfg.Calendar = "office"
+	if _, err := backtest.Run(t.Context(), orders(t, ""), r, cfg); err != nil {
+		t.Error(err)
+	}
+}

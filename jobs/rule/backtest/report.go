@@ -1,0 +1,76 @@
+package backtest
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs/rule"
+)
+
+// Report is what the steps of a rule would have done. Its times are in UTC.
+type Report struct {
+	Rule  string    `json:"rule"`
+	Table string    `json:"table"`
+	From  time.Time `json:"from"`
+	To    time.Time `json:"to"`
+	// Rows is how many rows began to wait in that time.
+	Rows  int64  `json:"rows"`
+	Steps []Step `json:"steps"`
+	// Alternatives say what other delays would have done, each as the only step.
+	Alternatives []Step `json:"alternatives"`
+	// Fired lists what would have fired, by slot, key and the order of the steps. Nil unless
+	// Config.List.
+	Fired []Fired `json:"-"`
+}
+
+// Step counts what a step would have done.
+type Step struct {
+	// Step is the name of the step. Empty: it is an alternative.
+	Step  string     `json:"step,omitempty"`
+	After rule.Delay `json:"after"`
+	Counts
+	// Months has the counts of each month in which rows began to wait, the earliest first.
+	Months []Month `json:"months"`
+	// First has the first keys for which the step would have fired, by slot.
+	First []Fired `json:"first"`
+	// Slots has the slots in which the step would have fired, the earliest first.
+	Slots []Slot `json:"slots"`
+}
+
+// Counts counts rows. Each row is in one of the three.
+type Counts struct {
+	// Fired rows were not done at the slot of the step.
+	Fired int64 `json:"fired"`
+	// Met rows were done by then.
+	Met int64 `json:"met"`
+	// Open rows are not done, and the slot of the step is still to come.
+	Open int64 `json:"open"`
+}
+
+// Month has the counts of the rows that began to wait in a month.
+type Month struct {
+	// Month is the first instant of the month.
+	Month time.Time `json:"month"`
+	Counts
+}
+
+// Slot is a slot, and for how many rows the step would have fired in it.
+type Slot struct {
+	Slot time.Time `json:"slot"`
+	Rows int64     `json:"rows"`
+}
+
+// Fired says that a step would have fired for a row.
+type Fired struct {
+	Step string `json:"step"`
+	Key  string `json:"key"`
+	// Due is the exact instant of the step, and Slot the first slot at or after it.
+	Due  time.Time `json:"due"`
+	Slot time.Time `json:"slot"`
+
+	index int // of the step
+}
+
+func compareFired(a, b Fired) int {
+	return cmp.Or(a.Slot.Compare(b.Slot), cmp.Compare(a.Key, b.Key), cmp.Compare(a.index, b.index))
+}
