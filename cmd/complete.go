@@ -2,8 +2,6 @@ package cmd
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -12,13 +10,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/prescient-go/prescient/cmd/internal/checks"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/installcmd"
-	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
-	"github.com/prescient-go/prescient/sql/embedded"
 )
 
 const (
@@ -31,7 +30,7 @@ const (
 )
 
 // offer returns the known values of one kind. It is called after the settings are loaded.
-type offer func(ctx context.Context, a *App) []string
+type offer func(ctx context.Context, f *factory.Factory) []string
 
 // offers has the kinds that a shell completes, by their name in help: an argument, or the value of
 // a flag.
@@ -41,34 +40,34 @@ var offers = map[string]offer{
 }
 
 // complete lets a shell complete the arguments and flags of a command and its subcommands.
-func (a *App) complete(c *cobra.Command) {
+func complete(f *factory.Factory, c *cobra.Command) {
 	for _, sub := range c.Commands() {
-		a.complete(sub)
+		complete(f, sub)
 	}
 	if names := strings.Fields(c.Use)[1:]; c.ValidArgsFunction == nil && !c.HasSubCommands() {
 		c.ValidArgsFunction = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			if len(args) >= len(names) {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return a.completion(names[len(args)], nil)(c, args, typed)
+			return completion(f, names[len(args)], nil)(c, args, typed)
 		}
 	}
-	complete := func(f *pflag.Flag) {
+	add := func(flag *pflag.Flag) {
 		var kind string
-		kind, f.Usage = pflag.UnquoteUsage(f)
-		words, _ := f.Value.(interface{ Words() []string })
+		kind, flag.Usage = pflag.UnquoteUsage(flag)
+		words, _ := flag.Value.(interface{ Words() []string })
 		var known offer
 		if words != nil {
 			known = offerWords(words.Words()...)
 		}
-		_ = c.RegisterFlagCompletionFunc(f.Name, a.completion(kind, known)) // an earlier completion stays
+		_ = c.RegisterFlagCompletionFunc(flag.Name, completion(f, kind, known)) // an earlier completion stays
 	}
-	c.PersistentFlags().VisitAll(complete)
-	c.LocalNonPersistentFlags().VisitAll(complete)
+	c.PersistentFlags().VisitAll(add)
+	c.LocalNonPersistentFlags().VisitAll(add)
 }
 
 // completion offers the known values of a kind, and reports no errors.
-func (a *App) completion(kind string, known offer) cobra.CompletionFunc {
+func completion(f *factory.Factory, kind string, known offer) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		switch {
 		case kind == "FILE":
@@ -78,25 +77,25 @@ func (a *App) completion(kind string, known offer) cobra.CompletionFunc {
 		case known == nil:
 			known = offers[kind]
 		}
-		var err error
-		a.log = slog.New(slog.DiscardHandler)
-		if a.config, err = config.Load(c.Flags()); err != nil || known == nil {
+		if err := f.LoadSilently(c.Flags()); err != nil || known == nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		values := slices.DeleteFunc(known(c.Context(), a), func(value string) bool { // a terminal would act on them
+		values := slices.DeleteFunc(known(c.Context(), f), func(value string) bool { // a terminal would act on them
 			return plain.Text(value) != value || strings.Contains(value, "\n")
 		})
 		return values, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-func offerWords(words ...string) offer { return func(context.Context, *App) []string { return words } }
+func offerWords(words ...string) offer {
+	return func(context.Context, *factory.Factory) []string { return words }
+}
 
 // offerJobs offers the jobs of the binary, of the settings and of the database.
-func offerJobs(ctx context.Context, a *App) []string {
-	names := append(a.jobNames(), schedule.JobExec)
-	names = append(names, a.look(ctx, func(ctx context.Context, db *sqlx.DB) ([]string, error) {
-		client, err := a.client(ctx, db)
+func offerJobs(ctx context.Context, f *factory.Factory) []string {
+	names := append(checks.Names(f), schedule.JobExec)
+	names = append(names, look(ctx, f, func(ctx context.Context, db *sqlx.DB) ([]string, error) {
+		client, err := database.Client(ctx, f, db)
 		if err != nil {
 			return nil, err
 		}
@@ -106,9 +105,9 @@ func offerJobs(ctx context.Context, a *App) []string {
 	return slices.Compact(names)
 }
 
-func offerSchedules(ctx context.Context, a *App) []string {
-	return a.look(ctx, func(ctx context.Context, db *sqlx.DB) (ids []string, err error) {
-		store, err := a.schedules(ctx, db)
+func offerSchedules(ctx context.Context, f *factory.Factory) []string {
+	return look(ctx, f, func(ctx context.Context, db *sqlx.DB) (ids []string, err error) {
+		store, err := database.Schedules(ctx, f, db)
 		if err != nil {
 			return nil, err
 		}
@@ -120,9 +119,9 @@ func offerSchedules(ctx context.Context, a *App) []string {
 	})
 }
 
-func offerSlots(ctx context.Context, a *App) []string {
-	return a.look(ctx, func(ctx context.Context, db *sqlx.DB) (slots []string, err error) {
-		ledger, err := a.ledger(ctx, db)
+func offerSlots(ctx context.Context, f *factory.Factory) []string {
+	return look(ctx, f, func(ctx context.Context, db *sqlx.DB) (slots []string, err error) {
+		ledger, err := database.Ledger(ctx, f, db)
 		if err != nil {
 			return nil, err
 		}
@@ -134,9 +133,9 @@ func offerSlots(ctx context.Context, a *App) []string {
 	})
 }
 
-func offerConsumers(ctx context.Context, a *App) []string {
-	return a.look(ctx, func(ctx context.Context, db *sqlx.DB) (names []string, err error) {
-		list, err := outbox.New(db, a.schema()).Consumers(ctx)
+func offerConsumers(ctx context.Context, f *factory.Factory) []string {
+	return look(ctx, f, func(ctx context.Context, db *sqlx.DB) (names []string, err error) {
+		list, err := outbox.New(db, f.Schema()).Consumers(ctx)
 		for _, c := range list {
 			names = append(names, c.Name)
 		}
@@ -146,13 +145,13 @@ func offerConsumers(ctx context.Context, a *App) []string {
 
 // look returns what fn finds in the database, or nothing if the database does not answer in time.
 // Unlike Open it does not start or migrate the private PostgreSQL.
-func (a *App) look(ctx context.Context, fn func(ctx context.Context, db *sqlx.DB) ([]string, error)) []string {
+func look(ctx context.Context, f *factory.Factory, fn func(ctx context.Context, db *sqlx.DB) ([]string, error)) []string {
 	ctx, cancel := context.WithTimeout(ctx, completeTime)
 	defer cancel()
 	found := make(chan []string, 1)
 	go func() {
 		defer close(found)
-		db, err := a.running(ctx)
+		db, err := database.Running(ctx, f)
 		if err != nil {
 			return
 		}
@@ -166,19 +165,4 @@ func (a *App) look(ctx context.Context, fn func(ctx context.Context, db *sqlx.DB
 	case <-ctx.Done(): // a connection may not notice
 		return nil
 	}
-}
-
-// running connects to the database if it runs.
-func (a *App) running(ctx context.Context) (*sqlx.DB, error) {
-	if !a.private() {
-		return openURL(ctx, a.Config().Database.URL.Reveal())
-	}
-	server, err := embedded.Open(embedded.Config{})
-	if err != nil {
-		return nil, err
-	}
-	if status, err := server.Status(ctx); err != nil || !status.Running {
-		return nil, errors.Join(err, errors.New("the private PostgreSQL does not run"))
-	}
-	return openURL(ctx, server.URL())
 }

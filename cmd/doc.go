@@ -6,18 +6,27 @@
 //		cmd.Main(registry)
 //	}
 //
-// Runs also know the jobs that the settings bind to a service or a query, and the one of recurring schedules (see
-// checks.go). Events may go to the outbox, files and webhooks; to a broker, when its package is imported:
+// Runs also know the jobs that the settings bind to a service or a query, and the one of recurring
+// schedules. Events may go to the outbox, files and webhooks; to a broker, when its package is
+// imported:
 //
 //	import _ "github.com/prescient-go/prescient/jobs/event/kafka"
 //
-// Every command is an options struct, a constructor that reads it from arguments and flags (cmd/internal/cli), and a
-// function that does the work. A group of commands is a package (cmd/internal/spoolcmd, installcmd, devdbcmd,
-// configcmd), or a file of this package. A package gets the program by a factory (cmd/internal/factory), and the files
-// share App: the streams, the configuration, the log and the way to the database. The stores of the settings are in
-// cmd/internal/multistore.
+// A group of commands is a package: cmd/internal/jobscmd has the commands of "prescient jobs". A
+// command is an options struct, a constructor that reads it from arguments and flags, and a function
+// that does the work. No command uses another one. They share packages that know no command:
 //
-// stdout is data, a table for people or JSON for programs, which docs/json.md describes; stderr is the log. What a terminal
-// shows is as wide as it is (cmd/internal/layout, help.go), and a pipe gets everything. The exit codes are in exit.go and
-// cmd/internal/exit, and in the help of the root.
+//	factory     the program at work on one command line: streams, settings, log, stores
+//	database    connects to the database of the settings
+//	each        runs a command in each store that it works on
+//	checks      binds the jobs of the binary and of the settings, and publishes their events
+//	server      what serve and daemon offer over HTTP
+//	multistore  the stores that the settings list, their pools and bounds
+//	cli         flags, arguments and groups
+//	output      JSON and tables on stdout, with package layout
+//	advice      what to do about an error
+//	exit        exit codes, and the errors that carry one
+//
+// stdout is data: a table for people, or JSON for programs, which docs/json.md describes. stderr is
+// the log. A terminal shows as much as its width allows, and a pipe gets everything.
 package cmd

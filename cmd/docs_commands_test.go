@@ -84,7 +84,7 @@ func parses(line string) error {
 	}
 	a := New(jobs.NewRegistry())
 	a.Name, a.Out = "prescient", io.Discard
-	c, rest, err := a.root().Find(args)
+	c, rest, err := a.newLine().root.Find(args)
 	if err != nil {
 		return err
 	}

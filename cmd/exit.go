@@ -1,11 +1,6 @@
 package cmd
 
-import (
-	"time"
-
-	"github.com/prescient-go/prescient/cmd/internal/cli"
-	"github.com/prescient-go/prescient/cmd/internal/exit"
-)
+import "github.com/prescient-go/prescient/cmd/internal/exit"
 
 // Code is the exit code of the process.
 type Code = exit.Code
@@ -36,16 +31,5 @@ const codesHelp = `Exit codes:
 // ExitError gives a command's error another code than Failure. If Err is nil, nothing is printed:
 // the command has printed its output already.
 type ExitError = exit.Error
-
-// usagef returns the error of a bad argument.
-func usagef(format string, args ...any) error { return exit.Usagef(format, args...) }
-
-// inOrder returns an error of usage if --since and --until are given, and at now the span ends before it has begun.
-func inOrder(now time.Time, since, until cli.Instant) error {
-	if since.Given() && until.Given() && !until.From(now).After(since.From(now)) {
-		return usagef("--until %s is at or before --since %s", &until, &since)
-	}
-	return nil
-}
 
 func codeOf(err error) Code { return exit.CodeOf(err) }

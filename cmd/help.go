@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/layout"
+	"github.com/prescient-go/prescient/cmd/internal/output"
 )
 
 // readableWidth bounds the width of text that is read line by line.
@@ -26,7 +28,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
-				return usagef("there is no command %q; see %s --help", strings.Join(args, " "), root.Name())
+				return exit.Usagef("there is no command %q; see %s --help", strings.Join(args, " "), root.Name())
 			}
 			c.InitDefaultHelpFlag()
 			return c.Help()
@@ -74,10 +76,10 @@ func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
 	root.AddCommand(commands...)
 }
 
-// help prints the page of a command, as wide as the terminal: usage, examples, and the description.
-// Exit codes come last.
-func (a *App) help(c *cobra.Command, _ []string) {
-	width := min(cmp.Or(a.width(), layout.Narrow), readableWidth)
+// writeHelp prints the page of a command, as wide as the terminal: usage, examples, and the
+// description. Exit codes come last.
+func writeHelp(p *output.Printer, c *cobra.Command) error {
+	width := min(cmp.Or(p.Width(), layout.Narrow), readableWidth)
 	long, codes := strings.CutSuffix(c.Long, codesHelp)
 	long = strings.TrimSpace(strings.TrimPrefix(long, c.Short+"."))
 	var b strings.Builder
@@ -90,7 +92,8 @@ func (a *App) help(c *cobra.Command, _ []string) {
 	if codes {
 		b.WriteString("\n" + layout.Fill(codesHelp, width) + "\n")
 	}
-	_, a.unhelped = io.WriteString(a.Out, b.String())
+	_, err := io.WriteString(p.Out, b.String())
+	return err
 }
 
 // usage writes the usage of a command, with examples and subcommands.

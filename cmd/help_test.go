@@ -55,7 +55,7 @@ func TestThePageOfEveryCommand(t *testing.T) {
 	t.Parallel()
 	a := New(jobs.NewRegistry())
 	a.Name, a.Out = "shop", io.Discard
-	root := a.root()
+	root := a.newLine().root
 	everywhere := root.PersistentFlags()
 	every(root, func(c *cobra.Command) {
 		path := strings.Fields(c.CommandPath())[1:]
@@ -107,7 +107,7 @@ func TestEveryCommandIsInItsPageOfDocs(t *testing.T) {
 	}
 	a := New(jobs.NewRegistry())
 	a.Name, a.Out = "prescient", io.Discard
-	every(a.root(), func(c *cobra.Command) {
+	every(a.newLine().root, func(c *cobra.Command) {
 		path := c.CommandPath()
 		if c.HasSubCommands() || !c.IsAvailableCommand() || c.Name() == flagsTopic {
 			return
@@ -130,7 +130,7 @@ func TestTheExamplesOfEveryCommandParse(t *testing.T) {
 	t.Parallel()
 	a := New(jobs.NewRegistry())
 	a.Name, a.Out = "shop", io.Discard
-	every(a.root(), func(c *cobra.Command) {
+	every(a.newLine().root, func(c *cobra.Command) {
 		for line := range strings.Lines(strings.ReplaceAll(c.Example, "\\\n", " ")) {
 			_, line, is := strings.Cut(line, c.CommandPath()+" ")
 			if !is || c.HasSubCommands() {
@@ -145,7 +145,7 @@ func TestTheExamplesOfEveryCommandParse(t *testing.T) {
 			}
 			other := New(jobs.NewRegistry())
 			other.Name, other.Out = "shop", io.Discard
-			found, rest, err := other.root().Find(append(strings.Fields(c.CommandPath())[1:], args...))
+			found, rest, err := other.newLine().root.Find(append(strings.Fields(c.CommandPath())[1:], args...))
 			if err != nil {
 				t.Fatal(err)
 			}

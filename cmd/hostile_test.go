@@ -102,7 +102,7 @@ func TestNoCommandLetsUntrustedTextActOnATerminal(t *testing.T) {
 			if line[0] != "__complete" {
 				args = append(args, "--database-url", url, "--log-format", map[string]string{"table": "text", "json": "json"}[format])
 			}
-			if c, _, err := a.root().Find(line); err == nil && c.Flags().Lookup("output") != nil {
+			if c, _, err := a.newLine().root.Find(line); err == nil && c.Flags().Lookup("output") != nil {
 				args = append(args, "--output", format)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

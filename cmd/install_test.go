@@ -18,7 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/prescient-go/prescient/cmd/install"
-	"github.com/prescient-go/prescient/cmd/internal/installcmd"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/jobs"
 )
@@ -36,8 +36,8 @@ var deployed = []struct{ dir, command string }{
 }
 
 func TestTheFilesOfDeployAreWhatTheCommandsPrint(t *testing.T) {
-	if _, err := os.Stat(installcmd.UsualConfig); err == nil {
-		t.Skip("they would be printed for this machine's ", installcmd.UsualConfig)
+	if _, err := os.Stat(factory.UsualConfig); err == nil {
+		t.Skip("they would be printed for this machine's ", factory.UsualConfig)
 	}
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	want := map[string]string{}

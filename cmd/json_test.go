@@ -49,7 +49,7 @@ func TestTheJSONOfEveryCommandIsDescribed(t *testing.T) {
 	t.Parallel()
 	page := readJSONPage(t)
 	types := printedTypes(t)
-	root := New(jobs.NewRegistry()).root()
+	root := New(jobs.NewRegistry()).newLine().root
 	every(root, func(c *cobra.Command) {
 		path := strings.TrimPrefix(c.CommandPath(), root.Name()+" ")
 		if c.Flags().Lookup("output") == nil {
@@ -95,12 +95,12 @@ func printedTypes(t *testing.T) map[string]reflect.Type {
 		var out, log bytes.Buffer
 		a := New(registry)
 		a.Name, a.Out, a.Err = "shop", &out, &log
-		c, _, err := a.root().Find(args)
+		c, _, err := a.newLine().root.Find(args)
 		if err != nil {
 			t.Fatal(err)
 		}
 		name := strings.TrimPrefix(c.CommandPath(), a.Name+" ")
-		a.to.Printed = func(v any) { types[name] = reflect.TypeOf(v) }
+		a.printed = func(v any) { types[name] = reflect.TypeOf(v) }
 		if code := a.Run(t.Context(), append(args, "--output", "json", "--database-url", url)); code != Done && code != Found {
 			t.Fatalf("%s: exit code %d: %s", line, code, &log)
 		}

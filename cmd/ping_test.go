@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bytes"
+
 	"context"
 	"errors"
 	"io"
@@ -14,9 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -101,46 +100,6 @@ func TestADaemonTellsOfEachSlotThatBeginsAndIsDone(t *testing.T) {
 		t.Error(code)
 	}
 	if diff := cmp.Diff([]string{"POST /start", "POST /"}, service.told()); diff != "" {
-		t.Error(diff)
-	}
-}
-
-// In the daemon a slot is tried again and again, its database may be away, and the service may be slow.
-func TestADaemonsPingsArriveInOrderAndHoldNothingUp(t *testing.T) {
-	t.Parallel()
-	service, slow := &pings{}, make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/start" {
-			<-slow
-		}
-		service.ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.Close)
-	app := New(jobs.NewRegistry())
-	app.setLog(config.Default().Log)
-	app.Err = io.Discard
-	app.config.Config.Run.PingURL = config.NewEndpoint(server.URL)
-	p, err := app.pinger()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, slot := t.Context(), time.Date(2026, time.March, 1, 13, 15, 0, 0, time.UTC)
-	p.begins(ctx, slot) // does not wait for the service
-	p.begins(ctx, slot)
-	p.begins(ctx, slot.Add(time.Second)) // left out
-	p.ran(ctx, "", slots.Result{Slot: slot, State: slots.StateOpen}, nil)
-	p.ran(ctx, "", slots.Result{Slot: slot}, slots.ErrStopped)
-	close(slow)
-	p.ran(ctx, "", slots.Result{Slot: slot, State: slots.StateDone}, nil)
-	p.begins(ctx, slot.Add(2*time.Second))
-	p.ran(ctx, "", slots.Result{Slot: slot.Add(2 * time.Second)}, errors.New("the database is away"))
-	if !strings.HasSuffix(service.last, "the database is away\n") {
-		t.Errorf("%q", service.last)
-	}
-	p.ran(ctx, "another store", slots.Result{Slot: slot, State: slots.StateDone}, nil) // which would hide the failure
-	p.ran(ctx, "", slots.Result{Slot: slot.Add(2 * time.Second), State: slots.StateDone}, nil)
-	want := []string{"POST /start", "POST /", "POST /start", "POST /fail", "POST /"}
-	if diff := cmp.Diff(want, service.told()); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prescient-go/prescient/cmd/internal/server"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -129,9 +130,9 @@ func refusesToServe(t *testing.T, args []string) {
 // writeStores has the settings list a store, one that is down, and a pattern; it returns the URL of the database.
 func writeStores(t *testing.T) string {
 	t.Helper()
-	was := findAgain
-	findAgain = 50 * time.Millisecond
-	t.Cleanup(func() { findAgain = was }) // when whatever looks has ended
+	was := server.FindAgain
+	server.FindAgain = 50 * time.Millisecond
+	t.Cleanup(func() { server.FindAgain = was }) // when whatever looks has ended
 	database := pgtest.URL(t)
 	t.Setenv("PRESCIENT_DATABASE_URL", database)
 	file := filepath.Join(t.TempDir(), "prescient.yaml")

@@ -2,6 +2,7 @@ package view
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -54,6 +55,11 @@ type Claim struct {
 	Runner string     `json:"runner"`
 	Until  *time.Time `json:"until"` // null: handed back
 	Live   bool       `json:"live"`
+}
+
+// Row returns the cells of a claim, without its slot.
+func (c Claim) Row() []any {
+	return []any{string(c.Kind), c.Runner, c.Until, c.Live, strings.Join(c.Jobs, ", ")}
 }
 
 // NewClaims returns claims as JSON.
@@ -109,4 +115,15 @@ func (w Waiting) Marked(text string) string {
 		text += " (not registered here)"
 	}
 	return text
+}
+
+// StateWord names the state of a slot in trouble.
+func StateWord(state slots.State) string {
+	switch state {
+	case slots.StateOpen:
+		return "left open"
+	case slots.StateDone:
+		return "stragglers"
+	}
+	return string(state)
 }

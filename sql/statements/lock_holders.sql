@@ -1,7 +1,7 @@
 -- Returns the sessions that hold locks for which sessions with the application_name of this one
 -- have waited more than $1 microseconds, and the statement that ends each. A role without
 -- pg_read_all_stats sees neither since when, nor what the holder does.
--- Called by cmd.App.watchLocks.
+-- Called by cmd/internal/database.watchLocks.
 select distinct
     case w.locktype
         when 'relation' then w.relation::regclass::text

@@ -1,13 +1,18 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/internal/strictjson"
 )
 
 // NeedsNoConfig annotates a command that also works with a broken configuration.
@@ -120,4 +125,24 @@ func OrList[T ~string](words []T) string {
 		b.WriteString(string(word))
 	}
 	return b.String()
+}
+
+// Payload returns the JSON value that a flag gives. It reads the value "-" from in. No value is nil.
+func Payload(in io.Reader, text string) (json.RawMessage, error) {
+	switch text {
+	case "":
+		return nil, nil
+	case "-":
+		payload, err := io.ReadAll(in)
+		if err != nil {
+			return nil, fmt.Errorf("read the payload from stdin: %w", err)
+		}
+		text = string(payload)
+	}
+	// A text that is not JSON is reported with all other errors. Keys that differ only in case
+	// belong to the application.
+	if err := strictjson.Check([]byte(text)); err != nil && json.Valid([]byte(text)) {
+		return nil, exit.Usagef("payload: %w", err)
+	}
+	return json.RawMessage(text), nil
 }

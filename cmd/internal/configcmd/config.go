@@ -13,7 +13,7 @@ import (
 
 // NewCmdConfig returns the command config, with the one below it.
 func NewCmdConfig(f *factory.Factory) *cobra.Command {
-	return cli.Group("config", "Show the settings", f.Printer().WithOutput(&cobra.Command{
+	return cli.Group("config", "Show the settings", f.WithOutput(&cobra.Command{
 		Use:   "show",
 		Short: "Show every setting, its value and its source",
 		Long: `Show every setting, its value and its source: a flag, else the environment, else the configuration
@@ -23,7 +23,7 @@ secrets.`,
   prescient config show --config /etc/prescient/prescient.yaml --output json`,
 		Args: cli.Exactly(),
 		RunE: func(*cobra.Command, []string) error {
-			return output.List(f.Printer(), f.Config().Entries, table.Row{"KEY", "VALUE", "ORIGIN"}, func(e config.Entry) table.Row {
+			return output.List(f.Printer, f.Loaded().Entries, table.Row{"KEY", "VALUE", "ORIGIN"}, func(e config.Entry) table.Row {
 				return table.Row{e.Key, e.Value, e.Origin}
 			})
 		},

@@ -32,7 +32,7 @@ touches nothing else in the database. Every demo is the same.`,
 
 func tellDemo(ctx context.Context, f *factory.Factory) (err error) {
 	started := time.Now() //nolint:forbidigo // measures
-	url, err := private.URL(ctx, f.Config().Config.Database, f.Log())
+	url, err := private.URL(ctx, f.Config().Database, f.Log())
 	if err != nil {
 		return err
 	}
@@ -41,12 +41,12 @@ func tellDemo(ctx context.Context, f *factory.Factory) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	p := f.Printer()
+	p := f.Printer
 	if _, err := demo.Tell(ctx, db, p.Out, demo.Options{Seed: demo.DefaultSeed, Colour: p.Colour(), Width: p.Width(), Name: typed(f.Name)}); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(p.Out, "\nTwo days took %s.\n", time.Since(started).Round(10*time.Millisecond))
-	if err == nil && private.Is(f.Config().Config.Database) {
+	if err == nil && private.Is(f.Config().Database) {
 		_, err = fmt.Fprintf(p.Out, "The private PostgreSQL runs on, until: %s dev-db stop\n", typed(f.Name))
 	}
 	return err

@@ -16,13 +16,13 @@ import (
 // NewCmdDevDB returns the command dev-db, with those below it.
 func NewCmdDevDB(f *factory.Factory) *cobra.Command {
 	c := cli.Group("dev-db", "Start, stop and find the private PostgreSQL, and run a demo on it",
-		f.Printer().WithOutput(newCmdServer(f, "start", "Start the private PostgreSQL, making it at the first time", func(ctx context.Context, s *embedded.Server) error {
+		f.WithOutput(newCmdServer(f, "start", "Start the private PostgreSQL, making it at the first time", func(ctx context.Context, s *embedded.Server) error {
 			return private.Start(ctx, s, f.Log())
 		})),
-		f.Printer().WithOutput(newCmdServer(f, "stop", "Stop the private PostgreSQL; its data stays", func(ctx context.Context, s *embedded.Server) error {
+		f.WithOutput(newCmdServer(f, "stop", "Stop the private PostgreSQL; its data stays", func(ctx context.Context, s *embedded.Server) error {
 			return s.Stop(ctx)
 		})),
-		f.Printer().WithOutput(newCmdServer(f, "status", "Show whether the private PostgreSQL runs, and its directory", nil)),
+		f.WithOutput(newCmdServer(f, "status", "Show whether the private PostgreSQL runs, and its directory", nil)),
 		newCmdURL(f), newCmdDemo(f))
 	c.Long = `The private PostgreSQL serves commands whose database.url is embedded:, and at a terminal commands without
 a database.url. They start it. It runs until "dev-db stop" or a reboot. Only this user and root can reach it: it listens
@@ -51,14 +51,14 @@ func newCmdServer(f *factory.Factory, name, short string, act func(context.Conte
 }
 
 func warnUnused(ctx context.Context, f *factory.Factory) {
-	if !private.Is(f.Config().Config.Database) {
+	if !private.Is(f.Config().Database) {
 		f.Log().WarnContext(ctx, "commands do not use the private PostgreSQL: database.url is set", "origin", f.Origin("database.url"))
 	}
 }
 
 func newCmdURL(f *factory.Factory) *cobra.Command {
 	var superuser bool
-	c := f.Printer().WithOutput(&cobra.Command{
+	c := f.WithOutput(&cobra.Command{
 		Use: "url", Short: "Print the URL of the private PostgreSQL, and nothing else",
 		Example: `  psql "$(prescient dev-db url)"
   psql "$(prescient dev-db url --superuser)" -c "create role reports"`,
@@ -78,7 +78,7 @@ func newCmdURL(f *factory.Factory) *cobra.Command {
 			if superuser {
 				view.URL = server.SuperuserURL()
 			}
-			return f.Printer().Print(view, func() error { return f.Printer().Lines(view.URL) })
+			return f.Print(view, func() error { return f.Lines(view.URL) })
 		},
 	})
 	c.Flags().BoolVar(&superuser, "superuser", false, "of the role that may do anything, such as make roles; commands do not use it")
@@ -102,7 +102,7 @@ func printServer(ctx context.Context, f *factory.Factory, server *embedded.Serve
 		return err
 	}
 	view := serverView{status.Running, status.PID, status.Version, server.URL(), status.Data, status.Socket, status.Log}
-	return f.Printer().Print(view, func() error {
-		return f.Printer().Lines(status.String(), "url      "+view.URL)
+	return f.Print(view, func() error {
+		return f.Lines(status.String(), "url      "+view.URL)
 	})
 }

@@ -1,40 +1,245 @@
-// Package factory describes the program to the packages of its commands. It knows no command.
+// Package factory has what the packages of commands share: the streams, the settings, the log and
+// the stores of one command line. It knows no command.
 package factory
 
 import (
-	"context"
+	"fmt"
+	"io"
 	"log/slog"
-	"time"
+	"os"
+	"regexp"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/multistore"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Factory is the program of a command. Commands call its functions when they run: the settings and
-// the log are not known before.
+// UsualConfig is the configuration file of commands that are started with no environment.
+const UsualConfig = "/etc/prescient/prescient.yaml"
+
+// OfStores annotates a command that needs every store, whatever --store says.
+const OfStores = "of-stores"
+
+// Factory is the program at work on one command line. A command that works on several stores gets a
+// Factory for each of them. The settings and the log are known when a command runs, not before.
 type Factory struct {
-	// Name is the name of the binary.
+	// Name of the binary.
 	Name string
-	// Self returns the command line that calls the binary again, for the same schema.
-	Self func() string
+	// In is read if a flag has the value "-".
+	In io.Reader
 	// Printer prints data on stdout.
-	Printer func() *output.Printer
-	// Log returns the log, on stderr.
-	Log func() *slog.Logger
-	// Done returns the log for a success. something reports whether the command changed anything.
-	Done func(something bool) *slog.Logger
-	// Verbose makes a command silent about success if cron runs it, and gives it --verbose.
-	Verbose func(c *cobra.Command) *cobra.Command
-	// Config returns the settings, and the file that they were read from.
-	Config func() config.Loaded
-	// Origin returns the source of a setting, such as a flag or a file.
-	Origin func(key string) string
-	// Scope returns which stores the command works on.
-	Scope func() multistore.Scope
-	// Width asks the database for the width of its slots, and returns the name of that database,
-	// too. Of several stores it is the smallest width.
-	Width func(ctx context.Context) (width time.Duration, from string, err error)
+	*output.Printer
+	// Registry has the jobs of the binary.
+	Registry *jobs.Registry
+
+	loaded   config.Loaded
+	logs     *logs
+	log      *slog.Logger
+	scope    multistore.Scope
+	command  string                // that runs, such as "orders jobs cancel"
+	where    string                // flags that say which schema it is, see Self
+	mentions func() *regexp.Regexp // commands in texts that do not know the binary's name
+}
+
+// Config configures New.
+type Config struct {
+	Name     string
+	In       io.Reader
+	Out, Err io.Writer
+	Registry *jobs.Registry
+	// Global makes the log slog's default, too.
+	Global bool
+	// Mentions returns a pattern for the commands that a text mentions. Optional.
+	Mentions func() *regexp.Regexp
+}
+
+// New returns the Factory of a command line, with default settings.
+func New(cfg Config) *Factory {
+	f := &Factory{
+		Name: cfg.Name, In: cfg.In, Printer: &output.Printer{Out: cfg.Out}, Registry: cfg.Registry,
+		logs: &logs{err: cfg.Err, global: cfg.Global, tail: new(tail)}, mentions: cfg.Mentions,
+	}
+	f.Use(config.Loaded{Config: config.Default()})
+	return f
+}
+
+// Use sets the settings, and the log that they describe.
+func (f *Factory) Use(loaded config.Loaded) {
+	f.loaded = loaded
+	f.log = f.logs.open(f.Config().Log, f.scope.Store)
+}
+
+// StoreFlag adds --store.
+func (f *Factory) StoreFlag(fs *pflag.FlagSet) {
+	fs.StringVar(&f.scope.Chosen, "store", "", "work only on the store with this `NAME`, or on the stores of a pattern; see stores in the configuration file")
+}
+
+// Load loads the settings of a command that is about to run, and finds out which stores it works
+// on.
+func (f *Factory) Load(c *cobra.Command) error {
+	f.command, f.where = c.CommandPath(), whereFlags(c.Flags())
+	var err error
+	f.loaded, err = config.Load(c.Flags())
+	if err != nil {
+		return &exit.Error{Code: exit.Usage, Err: fmt.Errorf("configuration: %w", err)}
+	}
+	f.where = f.unseenFile(c.Flags()) + f.where
+	if err := f.chooseStores(c); err != nil {
+		return err
+	}
+	f.logs.quiet = c.Annotations[quietInPipes] != "" && f.Origin("log.level") == "default" && !f.ErrIsTerminal()
+	f.Use(f.loaded)
+	for _, warning := range f.loaded.Warnings {
+		f.log.WarnContext(c.Context(), "configuration", "problem", f.Named(warning))
+	}
+	return nil
+}
+
+// LoadSilently loads the settings for the completion of a command line, and makes the log silent.
+func (f *Factory) LoadSilently(fs *pflag.FlagSet) (err error) {
+	f.log = slog.New(slog.DiscardHandler)
+	f.loaded, err = config.Load(fs)
+	return err
+}
+
+// Config returns the settings.
+func (f *Factory) Config() config.Config { return f.loaded.Config }
+
+// Loaded returns the settings with their sources, and the file that they were read from.
+func (f *Factory) Loaded() config.Loaded { return f.loaded }
+
+// Origin returns the source of a setting, such as a flag or a file.
+func (f *Factory) Origin(key string) string {
+	for _, entry := range f.loaded.Entries {
+		if entry.Key == key {
+			return entry.Origin
+		}
+	}
+	return "default"
+}
+
+// Schema returns the schema that the command works on.
+func (f *Factory) Schema() pgsql.Schema { return pgsql.Schema(f.Config().Database.Schema) }
+
+// Command returns the words of the command that runs, such as "orders jobs cancel".
+func (f *Factory) Command() string { return f.command }
+
+// Self returns the words that call the binary again, for the same schema.
+func (f *Factory) Self() string { return f.Name + f.where }
+
+// Named puts the binary's own name before the commands that a text mentions.
+func (f *Factory) Named(text string) string {
+	if f.mentions == nil || f.Self() == "prescient" {
+		return text
+	}
+	return f.mentions().ReplaceAllString(text, strings.ReplaceAll(f.Self(), "$", "$$")+" $1")
+}
+
+// whereFlags returns the flags of a command that choose the schema, quoted for a shell. It leaves
+// out a URL, which would be longer than the advice.
+func whereFlags(fs *pflag.FlagSet) (text string) {
+	for _, name := range []string{"config", "schema"} {
+		if f := fs.Lookup(name); f != nil && f.Changed {
+			text += " --" + name + " " + spoken.Word(f.Value.String())
+		}
+	}
+	return text
+}
+
+// unseenFile returns the --config flag for a file that only the environment names, if the command
+// has no terminal. People read cron's mail and follow its advice in a shell without the crontab's
+// environment.
+func (f *Factory) unseenFile(fs *pflag.FlagSet) string {
+	file := f.loaded.File
+	if flag := fs.Lookup("config"); flag != nil && flag.Changed || os.Getenv("PRESCIENT_CONFIG") == "" || file == UsualConfig || f.ErrIsTerminal() {
+		return ""
+	}
+	return " --config " + spoken.Word(file)
+}
+
+// Scope returns which stores the command works on.
+func (f *Factory) Scope() multistore.Scope { return f.scope }
+
+// Stores returns the stores of the settings.
+func (f *Factory) Stores() multistore.List {
+	return multistore.List{Settings: f.Config(), Scope: f.scope}
+}
+
+// One returns an error if the command works on several stores.
+func (f *Factory) One() error {
+	if f.scope.Many {
+		return f.Stores().ErrMany()
+	}
+	return nil
+}
+
+// Of returns a Factory for one store of several.
+func (f *Factory) Of(s multistore.Store, pools *multistore.Pools) *Factory {
+	one := *f
+	printer := *f.Printer
+	one.Printer = &printer
+	one.enter(s)
+	one.scope, one.log = f.scope.One(s.Name, pools), f.log.With("store", s.Name)
+	return &one
+}
+
+// Repeated returns a Factory for one store of several that is not the first of them: what concerns
+// the machine is printed for the first one.
+func (f *Factory) Repeated() *Factory {
+	one := *f
+	one.scope.Repeats = true
+	return &one
+}
+
+// enter makes a store the one that f works on.
+func (f *Factory) enter(s multistore.Store) {
+	f.scope.Store = s.Name
+	f.loaded.Config.Database = s.Database
+	f.where += " --store " + s.Name
+}
+
+// chooseStores finds out whether a command works on one store or on several.
+func (f *Factory) chooseStores(c *cobra.Command) error {
+	f.scope = multistore.Scope{Chosen: f.scope.Chosen, Sharded: c.Flags().Lookup("shard") != nil}
+	elsewhere := c.Flags().Changed("schema") || c.Flags().Changed("database-url")
+	one, many, err := f.Stores().Choose(elsewhere, c.Annotations[OfStores] != "")
+	if f.scope.Many = many; err == nil && one.Name != "" {
+		f.enter(one)
+	}
+	return err
+}
+
+// Wrap makes a command and its subcommands load the settings before they run, and puts the binary's
+// name into their help. reached is called when the command line was understood.
+func (f *Factory) Wrap(c *cobra.Command, reached func()) {
+	for _, sub := range c.Commands() {
+		f.Wrap(sub, reached)
+	}
+	for _, text := range []*string{&c.Short, &c.Long, &c.Example} {
+		*text = f.Named(*text)
+	}
+	if !c.Runnable() {
+		return
+	}
+	run, plain := c.RunE, c.Run
+	c.RunE = func(c *cobra.Command, args []string) error {
+		reached()
+		if err := f.Load(c); err != nil && c.Annotations[cli.NeedsNoConfig] == "" {
+			return err
+		}
+		if run != nil {
+			return run(c, args)
+		}
+		plain(c, args)
+		return nil
+	}
 }

@@ -27,7 +27,7 @@ the package bash-completion.`,
 		Annotations: map[string]string{cli.NeedsNoConfig: ""},
 		Args:        cli.Exactly("SHELL"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return writeCompletion(c.Root(), f.Printer().Out, args[0])
+			return writeCompletion(c.Root(), f.Out, args[0])
 		},
 	}
 }

@@ -34,7 +34,7 @@ type crontabOptions struct {
 
 func newCmdCrontab(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *crontabOptions) error) *cobra.Command {
 	var o crontabOptions
-	c := f.Printer().WithOutput(&cobra.Command{
+	c := f.WithOutput(&cobra.Command{
 		Use:   "crontab",
 		Short: "Print or install a crontab that runs this binary at each slot, and catches up",
 		Long: `Print a crontab that runs this binary at each slot, catches up after it, and tells by mail what is wrong. It names
@@ -192,8 +192,8 @@ func installCrontab(ctx context.Context, f *factory.Factory, o *crontabOptions) 
 			return err
 		}
 	}
-	return f.Printer().Print([]install.File{block}, func() error {
-		return f.Printer().Lines(toldChange(tab.user, o.remove, block.Text, merged)...)
+	return f.Print([]install.File{block}, func() error {
+		return f.Lines(toldChange(tab.user, o.remove, block.Text, merged)...)
 	})
 }
 

@@ -17,14 +17,12 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/install"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/each"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/slots/grid"
 )
-
-// UsualConfig is the configuration file of commands that are started with no environment.
-const UsualConfig = "/etc/prescient/prescient.yaml"
 
 // NewCmdInstall returns the command install, with those below it.
 func NewCmdInstall(f *factory.Factory) *cobra.Command {
@@ -65,7 +63,7 @@ func (o *installOptions) writeFlags(c *cobra.Command) {
 // fill completes the setup with what the settings and the database know.
 func (o *installOptions) fill(ctx context.Context, f *factory.Factory) (install.Setup, error) {
 	s := o.Setup
-	s.Config, s.Store = f.Config().File, f.Scope().Chosen
+	s.Config, s.Store = f.Loaded().File, f.Scope().Chosen
 	var err error
 	s.Width, s.WidthFrom, err = knownWidth(ctx, f, s.Width)
 	return s, err
@@ -78,7 +76,7 @@ func (o *installOptions) fillMachine(ctx context.Context, f *factory.Factory) (i
 	if err != nil {
 		return s, err
 	}
-	if f.Config().File == "" {
+	if f.Loaded().File == "" {
 		f.Log().WarnContext(ctx, "no configuration file was read: write one where it is named, with a database.url", "file", s.Config)
 	}
 	s.Width, s.WidthFrom, err = knownWidth(ctx, f, s.Width)
@@ -91,7 +89,7 @@ func (o *installOptions) fillMachine(ctx context.Context, f *factory.Factory) (i
 // machine completes the setup of a machine but for the width, which the database knows.
 func (o *installOptions) machine(f *factory.Factory) (s install.Setup, err error) {
 	s = o.Setup
-	s.Config, s.Store = f.Config().File, f.Scope().Chosen
+	s.Config, s.Store = f.Loaded().File, f.Scope().Chosen
 	if s.Binary == "" {
 		if s.Binary, err = os.Executable(); err != nil {
 			return s, fmt.Errorf("find this binary: %w; give it by --binary", err)
@@ -101,7 +99,7 @@ func (o *installOptions) machine(f *factory.Factory) (s install.Setup, err error
 		return s, exit.Usagef("--binary %s: want a path from the root, such as /usr/local/bin/%s", s.Binary, f.Name)
 	}
 	if s.Config == "" {
-		s.Config = UsualConfig
+		s.Config = factory.UsualConfig
 	}
 	return s, nil
 }
@@ -114,11 +112,11 @@ func knownWidth(ctx context.Context, f *factory.Factory, given time.Duration) (w
 		return 0, "", exit.Usagef("--width: %w", err)
 	}
 	change := f.Self()
-	many := f.Scope().Many
-	if !many && f.Config().Config.Database.URL.Reveal() == "" {
+	many := f.One() != nil
+	if !many && f.Config().Database.URL.Reveal() == "" {
 		return givenWidth(f, given, exit.Usagef("database.url is not set"))
 	}
-	width, from, err = f.Width(ctx)
+	width, from, err = each.Width(ctx, f)
 	if many {
 		change += " --" + from // store NAME
 	}
@@ -141,7 +139,7 @@ func knownWidth(ctx context.Context, f *factory.Factory, given time.Duration) (w
 func givenWidth(f *factory.Factory, given time.Duration, why error) (width time.Duration, from string, err error) {
 	width, from = given, "--width"
 	if given == 0 {
-		width, from = f.Config().Config.Slots.Width, "slots.width, "+f.Origin("slots.width")
+		width, from = f.Config().Slots.Width, "slots.width, "+f.Origin("slots.width")
 	}
 	if width == 0 {
 		return 0, "", fmt.Errorf("the width of the slots is not known: %w; set it right, or give --width", why)
@@ -151,7 +149,7 @@ func givenWidth(f *factory.Factory, given time.Duration, why error) (width time.
 
 // warnUnseen warns of settings that only this command line and this shell have.
 func warnUnseen(ctx context.Context, f *factory.Factory) {
-	for _, e := range f.Config().Entries {
+	for _, e := range f.Loaded().Entries {
 		if strings.HasPrefix(e.Origin, "environment ") || strings.HasPrefix(e.Origin, "flag ") {
 			f.Log().WarnContext(ctx, "a setting is not in the configuration file, so what is installed does not see it", "key", e.Key, "origin", e.Origin)
 		}
@@ -179,7 +177,7 @@ func deliver(f *factory.Factory, o *installOptions, files []install.File) error 
 			return err
 		}
 	}
-	return f.Printer().Print(files, func() error {
+	return f.Print(files, func() error {
 		for i, file := range files {
 			text := strings.TrimSuffix(file.Text, "\n")
 			switch {
@@ -188,7 +186,7 @@ func deliver(f *factory.Factory, o *installOptions, files []install.File) error 
 			case len(files) > 1:
 				text = strings.Repeat("\n", min(i, 1)) + "# " + file.Path + "\n" + text
 			}
-			if err := f.Printer().Lines(text); err != nil {
+			if err := f.Lines(text); err != nil {
 				return err
 			}
 		}

@@ -10,12 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/output"
 )
 
 func newFactory() *factory.Factory {
-	p := &output.Printer{Out: io.Discard}
-	return &factory.Factory{Name: "shop", Printer: func() *output.Printer { return p }}
+	return factory.New(factory.Config{Name: "shop", Out: io.Discard, Err: io.Discard})
 }
 
 // execute runs a command line without a word on the streams of the test.

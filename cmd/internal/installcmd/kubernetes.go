@@ -22,7 +22,7 @@ import (
 
 func newCmdKubernetes(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *installOptions) error) *cobra.Command {
 	var o installOptions
-	c := f.Printer().WithOutput(&cobra.Command{
+	c := f.WithOutput(&cobra.Command{
 		Use:   "kubernetes",
 		Short: "Print manifests, or a Helm chart, that run an image at each slot, or as a daemon",
 		Long: `Print the manifests of Kubernetes that run an image at each slot: CronJobs for runs and for catch-up, and a Job for
@@ -90,13 +90,13 @@ func printKubernetes(ctx context.Context, f *factory.Factory, o *installOptions)
 	}
 	s.Ports = portsOut(f, o.ports)
 	if s.Config != "" {
-		if f.Config().Config.Database.URL.Reveal() == config.Embedded {
+		if f.Config().Database.URL.Reveal() == config.Embedded {
 			f.Log().WarnContext(ctx, "database.url is embedded:, so each pod would look for a private PostgreSQL of its own: name a server", "file", s.Config)
 		}
 		s.Config = filepath.Base(s.Config)
 		warnUnseen(ctx, f)
 	}
-	if o.Shards > 1 && (o.Daemon || !f.Scope().Many) {
+	if o.Shards > 1 && (o.Daemon || f.One() == nil) {
 		return exit.Usagef("--shards divides the stores of the settings among the pods of a slot: it needs such a list, and is not for daemons, which share every store")
 	}
 	if o.helm {
@@ -128,7 +128,7 @@ var usualPorts = map[string]int{"http": 80, "https": 443, "nats": 4222, "kafka":
 
 // portsOut is the TCP ports that the settings have commands connect to, and more, in order.
 func portsOut(f *factory.Factory, more []int) []int {
-	cfg := f.Config().Config
+	cfg := f.Config()
 	databases := []string{cfg.Database.URL.Reveal()}
 	for _, store := range cfg.Stores {
 		databases = append(databases, store.URL.Reveal())

@@ -17,7 +17,7 @@ import (
 
 func newCmdSystemd(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *installOptions) error) *cobra.Command {
 	var o installOptions
-	c := f.Printer().WithOutput(&cobra.Command{
+	c := f.WithOutput(&cobra.Command{
 		Use:   "systemd",
 		Short: "Print units that run this binary at each slot, or as a daemon",
 		Long: `Print the units of systemd that run this binary at each slot and catch up after it: a timer, and the services that
@@ -84,7 +84,7 @@ func hides(path string) string {
 
 // writes are the directories that the settings let runs write to.
 func writes(f *factory.Factory) (dirs []string) {
-	cfg := f.Config().Config
+	cfg := f.Config()
 	if cfg.Metrics.File != "" {
 		dirs = append(dirs, filepath.Dir(cfg.Metrics.File))
 	}

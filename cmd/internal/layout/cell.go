@@ -39,3 +39,11 @@ func AtLeast(n, most int64) any {
 	}
 	return fmt.Sprintf("%d,000 or more", most/1000)
 }
+
+// OrNone returns a duration, or "none" for 0.
+func OrNone(d time.Duration) any {
+	if d == 0 {
+		return "none"
+	}
+	return duration.Text(d)
+}

@@ -4,6 +4,8 @@ package output
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -76,6 +78,19 @@ func Rows[T any](p *Printer, list []T, header table.Row, row func(T) table.Row) 
 		rows[i] = row(v)
 	}
 	return p.Table(header, rows...)
+}
+
+// shown is the number of elements of a long list that Few prints.
+const shown = 20
+
+// Few prints the first elements of a list as a table: people do not read all of a long list. The
+// list may be the beginning of one of n elements.
+func Few[T any](p *Printer, n int, list []T, header table.Row, row func(T) table.Row) error {
+	err := Rows(p, list[:min(len(list), shown)], header, row)
+	if n -= shown; n > 0 {
+		err = errors.Join(err, p.Lines(fmt.Sprintf("and %d more", n)))
+	}
+	return err
 }
 
 // Lines prints text as lines, without the characters that a terminal acts on.

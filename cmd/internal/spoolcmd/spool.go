@@ -31,7 +31,7 @@ type folder struct {
 }
 
 func (o *folder) open() (*spool.Spool, error) {
-	cfg := o.f.Config().Config
+	cfg := o.f.Config()
 	g, err := grid.New(cmp.Or(o.width, cfg.Slots.Width, grid.DefaultWidth))
 	if err != nil {
 		return nil, exit.Usagef("--width: %w", err)
@@ -70,7 +70,7 @@ type addOptions struct {
 
 func newCmdAdd(in *folder, runF func(o *addOptions) error) *cobra.Command {
 	o := &addOptions{folder: in}
-	c := in.f.Printer().WithOutput(&cobra.Command{
+	c := in.f.WithOutput(&cobra.Command{
 		Use:   "add FILE",
 		Short: "Put a copy of an executable into the folder of a slot",
 		Long: `Put a copy of an executable into the folder of the first slot at or after an instant. The copy appears as a
@@ -102,7 +102,7 @@ func runAdd(o *addOptions) error {
 	if file.Slot, err = s.Add(file.Name, content, o.when.From(s.Now())); err != nil {
 		return err
 	}
-	p := o.f.Printer()
+	p := o.f.Printer
 	return p.Print(file, func() error { return p.Table(table.Row{"SLOT", "NAME"}, table.Row{file.Slot, file.Name}) })
 }
 
@@ -115,7 +115,7 @@ type runOptions struct {
 
 func newCmdRun(in *folder, runF func(ctx context.Context, o *runOptions) error) *cobra.Command {
 	o := &runOptions{folder: in}
-	c := in.f.Verbose(in.f.Printer().WithOutput(&cobra.Command{
+	c := in.f.Verbose(in.f.WithOutput(&cobra.Command{
 		Use:   "run",
 		Short: "Run the executables of the current slot, with --catch-up those of earlier slots, too",
 		Long: `Run the executables of the current slot. With --catch-up, first run those of earlier slots, the oldest slot
@@ -157,7 +157,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 			"moved", became[spool.StateMoved], "failed", became[spool.StateFailed], "left", became[spool.StateLeft],
 			"refused", became[spool.StateRefused])
 	}
-	if p := o.f.Printer(); o.check && len(files) > 0 || p.IsJSON() {
+	if p := o.f.Printer; o.check && len(files) > 0 || p.IsJSON() {
 		header := table.Row{"SLOT", "STATE", "NAME", "PROBLEM"}
 		err = errors.Join(err, output.List(p, files, header, func(f spool.File) table.Row {
 			return table.Row{f.Slot, string(f.State), f.Name, f.Problem}

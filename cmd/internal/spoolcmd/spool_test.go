@@ -10,14 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/output"
 )
 
 func newFolder() *folder {
-	p := &output.Printer{Out: io.Discard}
-	return &folder{f: &factory.Factory{
-		Name: "shop", Printer: func() *output.Printer { return p }, Verbose: func(c *cobra.Command) *cobra.Command { return c },
-	}}
+	return &folder{f: factory.New(factory.Config{Name: "shop", Out: io.Discard, Err: io.Discard})}
 }
 
 // execute runs a command line without a word on the streams of the test.

@@ -1,0 +1,89 @@
+// Package advice adds to errors what an operator can do about them. It knows no command.
+package advice
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/jobs/stores"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// For returns what to do about an error of a command, to be added to its text.
+func For(f *factory.Factory, err error) string { return hint(err) + refusal(f, err) }
+
+// Hint returns the text of an error with the hint of the database, for commands that try again.
+func Hint(f *factory.Factory, err error) string { return f.Named(err.Error() + hint(err)) }
+
+// hint returns the database's hint about an error, or advice that the database lacks.
+func hint(err error) string {
+	answer, ok := errors.AsType[*pq.Error](err)
+	switch {
+	case !ok || answer.Code == pqerror.UndefinedFunction: // its hint is about types, but the schema is missing
+		return ""
+	case answer.Code == pqerror.UndefinedFile && strings.HasPrefix(answer.Message, "could not load library"):
+		return "; if the files of PostgreSQL were replaced while it runs, restart it; the private one by: prescient dev-db stop"
+	case answer.Hint != "":
+		return "; " + answer.Hint
+	}
+	return ""
+}
+
+// Roles has the role that each command with a database needs. An operator is also a runner, and a
+// runner is also an app and a reader.
+var Roles = map[string]pgsql.Role{
+	"run": pgsql.Runner, "catch-up": pgsql.Runner, "daemon": pgsql.Runner,
+	"serve": pgsql.Reader, "status": pgsql.Reader, "plan forecast": pgsql.Reader, "why": pgsql.Reader, "plan advise": pgsql.Reader, "doctor": pgsql.Reader,
+	"install crontab": pgsql.Reader, "install systemd": pgsql.Reader, "install kubernetes": pgsql.Reader,
+	"slots list": pgsql.Reader, "slots show": pgsql.Reader, "slots set-width": pgsql.Operator, "slots rewind": pgsql.Operator,
+	"jobs list": pgsql.Reader, "jobs add": pgsql.App, "jobs cancel": pgsql.App,
+	"jobs reschedule": pgsql.App, "jobs retry": pgsql.Operator, "jobs pause": pgsql.Operator, "jobs resume": pgsql.Operator,
+	"jobs history": pgsql.Reader, "jobs stats": pgsql.Reader, "jobs prune": pgsql.Operator,
+	"schedules list": pgsql.Reader, "schedules show": pgsql.Reader, "schedules preview": pgsql.Reader,
+	"schedules create": pgsql.Runner, "schedules update": pgsql.Runner, "schedules delete": pgsql.Runner,
+	"schedules pause": pgsql.Runner, "schedules resume": pgsql.Runner, "schedules apply": pgsql.Runner,
+	"schedules trigger": pgsql.Runner, "schedules backfill": pgsql.Runner,
+	"events tail": pgsql.Reader, "events consumers": pgsql.Reader, "events ack": pgsql.Operator, "events forget": pgsql.Operator, "events prune": pgsql.Operator,
+	"stores list": pgsql.Reader, "stores drain": pgsql.Operator, "stores move": pgsql.Operator, "stores add": pgsql.Owner,
+	"migrate up": pgsql.Owner, "migrate down": pgsql.Owner, "migrate status": pgsql.Reader, "migrate roles": pgsql.Owner,
+}
+
+// RoleError is the error of a command that needed another role than its own.
+type RoleError struct {
+	Err  error
+	Role pgsql.Role
+}
+
+// Error returns the text of Err.
+func (e *RoleError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *RoleError) Unwrap() error { return e.Err }
+
+// refusal returns advice for an error of the server about missing rights.
+func refusal(f *factory.Factory, err error) string {
+	role, known := Roles[strings.TrimPrefix(f.Command(), f.Name+" ")]
+	if more, ok := errors.AsType[*RoleError](err); ok {
+		role, known = more.Role, true
+	}
+	if !pgsql.HasState(err, pqerror.InsufficientPrivilege) || !known || errors.Is(err, pgsql.ErrCreateRole) || errors.Is(err, pgsql.ErrDropRole) {
+		return ""
+	}
+	if of, ok := errors.AsType[*stores.Error](err); ok { // a store has its own login, roles and schema
+		if s, all, err := f.Stores().Find(of.Store); err == nil && !all {
+			f = f.Of(s, f.Scope().Pools)
+		}
+	}
+	user := "LOGIN"
+	if cfg, err := pq.NewConfig(f.Config().Database.URL.Reveal()); err == nil {
+		user = cmp.Or(cfg.User, user)
+	}
+	return fmt.Sprintf("; %s lacks the role %[2]s, which this needs: give it with grant %[2]s to %s, or make it with %s migrate roles",
+		user, role.In(f.Schema()), pq.QuoteIdentifier(user), f.Self())
+}

@@ -1,0 +1,144 @@
+// Package checks binds the jobs of a command: those of the binary, those of the settings, and the job
+// of recurring schedules. It knows no command.
+package checks
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/engine"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event"
+	_ "github.com/prescient-go/prescient/jobs/event/file" // linked into every binary, unlike brokers
+	_ "github.com/prescient-go/prescient/jobs/event/outbox"
+	_ "github.com/prescient-go/prescient/jobs/event/webhook"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/metrics"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Bound is the checks of a command, with what they need.
+type Bound struct {
+	DB       *sqlx.DB
+	Setting  pgsql.Setting
+	Registry *jobs.Registry
+	// Publisher publishes the events of queries and schedules.
+	Publisher event.Publisher
+	// Broken says that a query of sql_jobs cannot run.
+	Broken bool
+	// Metrics counts what is run and published. Nil: nothing is counted.
+	Metrics *metrics.Metrics
+}
+
+// With is database.With for commands that run checks. The registry has the jobs of the binary, the
+// jobs that the settings bind to a service or a query, and the job of schedules. Events go to
+// events.destination. m may be nil.
+func With(ctx context.Context, f *factory.Factory, m *metrics.Metrics, fn func(b *Bound) error) error {
+	return database.With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) (err error) {
+		view, err := database.NewView(f, setting)
+		if err != nil {
+			return err
+		}
+		f.Log().InfoContext(ctx, "connected", "database", view.String())
+		publisher, err := OpenPublisher(ctx, f, db)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, publisher.Close()) }()
+		if m != nil {
+			publisher = m.Publisher(publisher)
+		}
+		registry := engine.Clone(f.Registry)
+		b := &Bound{DB: db, Setting: setting, Registry: registry, Publisher: traced(publisher, registry), Metrics: m}
+		release, err := b.bind(ctx, f)
+		if err != nil {
+			return err
+		}
+		defer release()
+		b.registerSchedules(f)
+		return fn(b)
+	})
+}
+
+// Watch makes the metrics read from the database.
+func (b *Bound) Watch(f *factory.Factory) {
+	b.Metrics.Watch(metrics.Source{DB: b.DB, Schema: f.Config().Database.Schema, Registry: b.Registry, Logger: f.Log()})
+}
+
+// none converts the 0 of a setting, which means none, for a field whose default is 0 and whose none
+// is -1.
+func none(d time.Duration) time.Duration { return cmp.Or(d, -1) }
+
+// Runner returns the configuration of a runner. progress may be nil.
+func (b *Bound) Runner(f *factory.Factory, progress func(slots.Progress)) slots.Config {
+	cfg, pools := f.Config(), f.Scope().Pools
+	var observer slots.Observer
+	if b.Metrics != nil {
+		observer = b.Metrics
+	}
+	return slots.Config{
+		DB: b.DB, Schema: cfg.Database.Schema, Registry: b.Registry,
+		Shared: pools.Bounds(b.DB), Workers: pools.Part(cfg.Run.Workers), Connections: pools.Part(cfg.Run.Connections), Page: cfg.Run.BatchSize,
+		Lease: cfg.Run.Lease, Grace: none(cfg.Run.Grace), Early: none(cfg.Run.StartTolerance), ClaimDelay: cfg.Run.ClaimDelay,
+		Logger: f.Log(), Progress: progress, Observer: observer,
+	}
+}
+
+// EventFlags adds --events-destination, which offers the schemes that are linked into this binary.
+func EventFlags(c *cobra.Command) {
+	config.EventFlags(c.Flags())
+	schemes := event.Schemes()
+	for i := range schemes {
+		schemes[i] += ":"
+	}
+	c.Flags().Lookup("events-destination").Usage += "; this binary has " + strings.Join(schemes, ", ")
+	_ = c.RegisterFlagCompletionFunc("events-destination", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return schemes, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+// OpenPublisher opens events.destination. The caller closes it.
+func OpenPublisher(ctx context.Context, f *factory.Factory, db *sqlx.DB) (event.Publisher, error) {
+	events := f.Config().Events
+	publisher, err := event.Open(ctx, events.Destination.Reveal(), event.Config{
+		DB: db, Schema: f.Schema(), Secret: events.Secret.Reveal(), Allow: events.AllowedNetworks, Logger: f.Log(),
+	})
+	if err != nil {
+		return nil, &exit.Error{Code: exit.Usage, Err: fmt.Errorf("events.destination (%s): %w", f.Origin("events.destination"), err)}
+	}
+	return publisher, nil
+}
+
+// traced is a publisher whose work has a span.
+func traced(p event.Publisher, registry *jobs.Registry) event.Publisher {
+	return event.Wrap(p, func(ctx context.Context, events []event.Event, publish func(context.Context) error) error {
+		ctx, end := engine.StartSpan(ctx, registry, "publish", slog.Int("events", len(events)))
+		err := publish(ctx)
+		end(err)
+		return err
+	})
+}
+
+// registerSchedules adds the job of schedules, unless the binary has its own, with its own
+// publisher.
+func (b *Bound) registerSchedules(f *factory.Factory) {
+	for d := range engine.All(b.Registry) {
+		if d.Name == schedule.JobExec {
+			return
+		}
+	}
+	schedule.Register(b.Registry, &schedule.PublishConfig{Publisher: b.Publisher, Source: f.Config().Events.Source, Schema: f.Schema()})
+}

@@ -1,0 +1,83 @@
+package checks
+
+import (
+	"context"
+	"slices"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq/pqerror"
+
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/internal/engine"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// MostNames bounds the jobs of the database that are read to find one by its name.
+const MostNames = 100_000
+
+// Names returns the jobs that are linked into the binary or bound by the settings. The stock
+// binary may have none.
+func Names(f *factory.Factory) (names []string) {
+	for d := range engine.All(f.Registry) {
+		names = append(names, d.Name)
+	}
+	for _, job := range f.Config().HTTPJobs {
+		names = append(names, job.Name)
+	}
+	for _, job := range f.Config().SQLJobs {
+		names = append(names, job.Name)
+	}
+	return names
+}
+
+// Has reports whether the commands of this binary that run slots have a job.
+func Has(f *factory.Factory, job string) bool {
+	return job == schedule.JobExec || slices.Contains(Names(f), job)
+}
+
+// Knows returns Has as a function.
+func Knows(f *factory.Factory) func(job string) bool {
+	return func(job string) bool { return Has(f, job) }
+}
+
+// Require returns an error of usage for a job that neither this binary nor the database has. The
+// error names similar jobs. An empty name matches any job.
+func Require(ctx context.Context, f *factory.Factory, db *sqlx.DB, c *jobs.Client, job string) error {
+	if job == "" || Has(f, job) {
+		return nil
+	}
+	names, err := admin.New(c).JobNames(ctx, db, MostNames)
+	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
+		return nil // an app's role may not read this
+	}
+	if err != nil || slices.Contains(names, job) {
+		return err
+	}
+	return exit.Usagef("there is no job %s: this binary does not have it, and the database has never heard of it%s",
+		job, Meant(f, job, names))
+}
+
+// Meant returns a question that names similar jobs, of this binary or of names. It is empty if no
+// name is similar.
+func Meant(f *factory.Factory, job string, names []string) string {
+	others := append(slices.Clone(names), Names(f)...)
+	others = slices.DeleteFunc(others, func(name string) bool { return name == job })
+	slices.Sort(others)
+	if near := cli.Nearest(job, slices.Compact(others)); len(near) > 0 {
+		return cli.DidYouMean(near)
+	}
+	return ""
+}
+
+// Warn is Require for commands that only read. For them an unknown job has the same empty
+// result as a job without rows.
+func Warn(ctx context.Context, f *factory.Factory, db *sqlx.DB, c *jobs.Client, job string) {
+	if err := Require(ctx, f, db, c, job); err != nil {
+		f.Log().WarnContext(ctx, "is the name right?", "error", err)
+	}
+}

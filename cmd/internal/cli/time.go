@@ -1,0 +1,23 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// InOrder returns an error of usage if --since and --until are given, and the span at now ends before it has begun.
+func InOrder(now time.Time, since, until Instant) error {
+	if since.Given() && until.Given() && !until.From(now).After(since.From(now)) {
+		return exit.Usagef("--until %s is at or before --since %s", &until, &since)
+	}
+	return nil
+}
+
+// NotSlot returns the error of an instant that is off the grid.
+func NotSlot(g grid.Grid, at time.Time) error {
+	return exit.Usagef("%s is not a slot: the width is %s; the slots around it are %s and %s", at.Format(time.RFC3339Nano),
+		duration.Text(g.Width()), g.Floor(at).Format(time.RFC3339), g.Next(at).Format(time.RFC3339))
+}

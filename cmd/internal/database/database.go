@@ -1,0 +1,282 @@
+// Package database connects commands to the database of their settings, or of a store. It knows no
+// command.
+package database
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/multistore"
+	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/internal/private"
+	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/embedded"
+)
+
+// Open connects to the database of the settings. Close closes it.
+//
+// If database.url is config.Embedded, or is not set and the command has a terminal, that is the
+// private PostgreSQL. Open starts it if it does not run, and migrates its schema. Without
+// database.url and a terminal Open returns an error.
+//
+// A database given by its URL is never changed. If it lacks the schema, the error is
+// pgsql.ErrNotMigrated. Open also returns an error if the settings expect another width than the
+// database has.
+func Open(ctx context.Context, f *factory.Factory, opts ...pgsql.Option) (*sqlx.DB, error) {
+	db, _, err := open(ctx, f, opts...)
+	return db, err
+}
+
+// open is Open, and also returns the settings of the database and its clock.
+func open(ctx context.Context, f *factory.Factory, opts ...pgsql.Option) (*sqlx.DB, pgsql.Setting, error) {
+	db, err := Connect(ctx, f, opts...)
+	if err != nil {
+		return nil, pgsql.Setting{}, err
+	}
+	setting, err := Setting(ctx, f, db)
+	if err == nil {
+		err = CheckWidth(f, setting)
+	}
+	if err != nil {
+		return nil, setting, errors.Join(err, Close(f, db))
+	}
+	return db, setting, nil
+}
+
+// URL returns the URL of the database that Open opens, with its password, and starts and checks that database as
+// Open does.
+func URL(ctx context.Context, f *factory.Factory) (string, error) {
+	db, err := Open(ctx, f)
+	if err != nil {
+		return "", err
+	}
+	if err := Close(f, db); err != nil {
+		return "", err
+	}
+	return Address(ctx, f)
+}
+
+// Connect is Open for commands that work without the schema, or with another width.
+func Connect(ctx context.Context, f *factory.Factory, opts ...pgsql.Option) (*sqlx.DB, error) {
+	if err := f.One(); err != nil {
+		return nil, err
+	}
+	url, err := Address(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, pgsql.Name(f.Command()))
+	if f.Config().Database.Prepare == "on" {
+		opts = append(opts, pgsql.Prepared())
+	}
+	if f.Scope().Pools != nil {
+		return f.Scope().Pools.Open(ctx, url, opts...)
+	}
+	db, err := OpenURL(ctx, url, opts...)
+	if err != nil && ctx.Err() == nil && !Private(f) && f.Scope().Store == "" {
+		err = fmt.Errorf("%w (database.url is from %s)", err, f.Origin("database.url"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	connections := f.Config().Run.Connections + slots.OwnConnections // a run needs these; no other command needs more
+	db.SetMaxOpenConns(connections)
+	go watchLocks(ctx, f, db)
+	return db, nil
+}
+
+// Close closes a database that Open or Connect has opened.
+func Close(f *factory.Factory, db *sqlx.DB) error {
+	if f.Scope().Pools != nil {
+		return nil // other stores may use it
+	}
+	if err := db.Close(); err != nil {
+		return fmt.Errorf("close the database: %w", err)
+	}
+	return nil
+}
+
+// Private reports whether the database is the private PostgreSQL.
+func Private(f *factory.Factory) bool { return private.Is(f.Config().Database) }
+
+// Address returns the URL of the database, and starts the private one. Only a command with a
+// terminal does so: a command that cron or a service manager runs without a database.url was meant
+// for another database.
+func Address(ctx context.Context, f *factory.Factory) (string, error) {
+	if f.Config().Database.URL.Reveal() == "" && !output.IsTerminal(os.Stdin) && !output.IsTerminal(os.Stderr) {
+		return "", exit.Usagef("no database.url is set, and the command has no terminal: set it in a configuration file "+
+			"(--config, ./prescient.yaml, /etc/prescient/prescient.yaml), or by PRESCIENT_DATABASE_URL or --database-url. "+
+			"%q is the private PostgreSQL", config.Embedded)
+	}
+	return ReplayURL(ctx, f)
+}
+
+// ReplayURL is URL for replays and demos, which leave no trace in a database and need no schema in
+// it. If no database.url is set, it is always the private PostgreSQL.
+func ReplayURL(ctx context.Context, f *factory.Factory) (string, error) {
+	return private.URL(ctx, f.Config().Database, f.Log())
+}
+
+// Setting reads the settings of the database, and migrates the private one if they are missing.
+func Setting(ctx context.Context, f *factory.Factory, db *sqlx.DB) (pgsql.Setting, error) {
+	setting, err := pgsql.ReadSetting(ctx, db, f.Schema())
+	if !errors.Is(err, pgsql.ErrNotMigrated) || !Private(f) {
+		return setting, err
+	}
+	if err := pgsql.Migrate(ctx, db, f.Schema()); err != nil {
+		return setting, err
+	}
+	return pgsql.ReadSetting(ctx, db, f.Schema())
+}
+
+// CheckWidth returns an error if the settings expect another width than the database has.
+func CheckWidth(f *factory.Factory, setting pgsql.Setting) error {
+	want, have := f.Config().Slots.Width, setting.Grid.Width()
+	if want == 0 || want == have {
+		return nil
+	}
+	return exit.Usagef("slots.width is %s (%s), but the database has slots of %s: correct the setting, "+
+		"or change the database with: %s slots set-width %s", duration.Text(want), f.Origin("slots.width"), duration.Text(have), f.Self(), duration.Text(want))
+}
+
+// NewView describes a database to a reader.
+func NewView(f *factory.Factory, s pgsql.Setting) (view.Database, error) {
+	v := view.Database{Server: s.Server, Schema: string(f.Schema())}
+	if !Private(f) {
+		return v, nil
+	}
+	server, err := embedded.Open(embedded.Config{})
+	if err == nil {
+		v.Private = server.Dir()
+	}
+	return v, err
+}
+
+// With calls fn with the database of Open and its settings, and closes it.
+func With(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, s pgsql.Setting) error, opts ...pgsql.Option) error {
+	db, setting, err := open(ctx, f, opts...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = Close(f, db) }()
+	return fn(db, setting)
+}
+
+// Ledger returns the ledger of the schema.
+func Ledger(ctx context.Context, f *factory.Factory, db *sqlx.DB) (*slots.Ledger, error) {
+	return slots.NewLedger(ctx, db, f.Config().Database.Schema, nil)
+}
+
+// WithLedger is With for commands about slots.
+func WithLedger(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, l *slots.Ledger, s pgsql.Setting) error) error {
+	return With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
+		ledger, err := Ledger(ctx, f, db)
+		if err != nil {
+			return err
+		}
+		return fn(db, ledger, setting)
+	})
+}
+
+// Client returns the client for the jobs of the schema.
+func Client(ctx context.Context, f *factory.Factory, db *sqlx.DB) (*jobs.Client, error) {
+	cfg := f.Config()
+	return jobs.NewClient(ctx, db, jobs.Config{
+		Schema: cfg.Database.Schema, Horizon: cfg.Jobs.Horizon, MaxPayload: cfg.Jobs.MaxPayload,
+	})
+}
+
+// Actor returns the user who is logged in.
+func Actor() string { return cmp.Or(os.Getenv("SUDO_USER"), os.Getenv("LOGNAME"), os.Getenv("USER")) }
+
+// Change calls fn in a transaction whose actor is the user who is logged in.
+func Change(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
+	return pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
+		if err := jobs.SetActor(ctx, tx, Actor()); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
+}
+
+// WithClient is With for commands about jobs. now is the database's clock.
+func WithClient(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, c *jobs.Client, now time.Time) error, opts ...pgsql.Option) error {
+	return With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
+		client, err := Client(ctx, f, db)
+		if err != nil {
+			return err
+		}
+		return fn(db, client, setting.Now())
+	}, opts...)
+}
+
+// Schedules returns the recurring schedules of the schema.
+func Schedules(ctx context.Context, f *factory.Factory, db *sqlx.DB) (*schedule.Store, error) {
+	cfg := f.Config()
+	return schedule.NewStore(ctx, db, schedule.Config{Schema: cfg.Database.Schema, MaxPayload: cfg.Jobs.MaxPayload})
+}
+
+// NewPools returns the pools of a command that works on several stores. The options are those of
+// every pool. The caller closes them.
+func NewPools(f *factory.Factory, opts ...pgsql.Option) *multistore.Pools {
+	return newPools(f, nil, opts...)
+}
+
+// NewWatchedPools is NewPools for a command that ends: it logs which sessions block it.
+func NewWatchedPools(f *factory.Factory, opts ...pgsql.Option) *multistore.Pools {
+	return newPools(f, func(ctx context.Context, db *sqlx.DB) { watchLocks(ctx, f, db) }, opts...)
+}
+
+func newPools(f *factory.Factory, watch func(ctx context.Context, db *sqlx.DB), opts ...pgsql.Option) *multistore.Pools {
+	return multistore.New(multistore.Config{
+		List: f.Stores(), Options: opts, Open: OpenURL, Watch: watch,
+		Connect: func(ctx context.Context, p *multistore.Pools, s multistore.Store) (*sqlx.DB, error) {
+			return Connect(ctx, f.Of(s, p))
+		},
+	})
+}
+
+// Running connects to the database if it runs. Unlike Open it does not start or migrate the private
+// PostgreSQL.
+func Running(ctx context.Context, f *factory.Factory) (*sqlx.DB, error) {
+	if !Private(f) {
+		return OpenURL(ctx, f.Config().Database.URL.Reveal())
+	}
+	server, err := embedded.Open(embedded.Config{})
+	if err != nil {
+		return nil, err
+	}
+	if status, err := server.Status(ctx); err != nil || !status.Running {
+		return nil, errors.Join(err, errors.New("the private PostgreSQL does not run"))
+	}
+	return OpenURL(ctx, server.URL())
+}
+
+// WithSchedules is With for commands about schedules.
+func WithSchedules(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, s *schedule.Store) error, opts ...pgsql.Option) error {
+	return With(ctx, f, func(db *sqlx.DB, _ pgsql.Setting) error {
+		store, err := Schedules(ctx, f, db)
+		if err != nil {
+			return err
+		}
+		err = fn(db, store)
+		if errors.Is(err, schedule.ErrNotFound) {
+			return fmt.Errorf("%w; list them with: %s schedules list", err, f.Self())
+		}
+		return err
+	}, opts...)
+}

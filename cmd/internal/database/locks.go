@@ -1,0 +1,55 @@
+package database
+
+import (
+	"context"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+const (
+	lockLook     = 5 * time.Second // between two checks who holds what this process waits for
+	lockPatience = 3 * time.Second // a shorter wait is not logged
+)
+
+// holder is a session that holds a lock which this process waits for.
+type holder struct {
+	What, Holder, Mends string
+	Since               *time.Time // null: this role may not know
+}
+
+// watchLocks logs which sessions block the sessions of db, so that no command hangs silently: a
+// forgotten ALTER TABLE in a terminal even blocks status and doctor. It ends with ctx, or after db
+// was closed.
+func watchLocks(ctx context.Context, f *factory.Factory, db *sqlx.DB) {
+	told := map[holder]bool{} // without Since, which is a pointer
+	for tick := time.NewTicker(lockLook); ; {
+		select {
+		case <-ctx.Done():
+			tick.Stop()
+			return
+		case <-tick.C:
+		}
+		var holders []holder
+		err := pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) error {
+			return tx.SelectContext(ctx, &holders, pgsql.LockHolders.In(f.Schema()), lockPatience.Microseconds())
+		})
+		if err != nil && !pgsql.IsTransient(err) {
+			tick.Stop()
+			return
+		}
+		for _, h := range holders {
+			attrs := []any{"lock", h.What, "holder", h.Holder, "to_end_it", h.Mends}
+			if h.Since != nil {
+				attrs = append(attrs, "since", h.Since.UTC())
+			}
+			if h.Since = nil; !told[h] {
+				told[h] = true
+				f.Log().WarnContext(ctx, "waiting for a lock", attrs...)
+			}
+		}
+	}
+}

@@ -1,0 +1,246 @@
+// Package doctorcmd has the command that finds problems: doctor.
+package doctorcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq/pqerror"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/doctor"
+	"github.com/prescient-go/prescient/cmd/internal/checks"
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/each"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/server"
+	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/health"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// NewCmdDoctor returns the command doctor.
+func NewCmdDoctor(f *factory.Factory) *cobra.Command {
+	return each.Help(f.WithOutput(&cobra.Command{
+		Use:   "doctor",
+		Short: "Find problems before they hurt, and print how to fix them",
+		Long: `Find problems before they hurt:
+
+  settings   settings that cron would not see, secrets that every user can read, a configuration file that another user
+             may have written, a slots.width other than the database's, a missing directory of events.destination,
+             private addresses that events.allowed_networks lacks, a crontab that does not fit the slots
+  database   a server that is not PostgreSQL, missing rights, a wrong clock, too few connections, transactions that
+             hold back vacuum, tables full of dead rows, missing months of history, a schema of another version
+  jobs       queries of sql_jobs that cannot run, jobs that this binary does not have
+  slots      all that "status --check" finds
+
+Each finding comes with the command that fixes it. The command exits 3 if a finding needs action. It changes nothing and
+runs no query of sql_jobs: the server only parses each query and describes its columns.
+
+Like every other command, it names the session that holds a lock if it has waited for the lock for some seconds.`,
+		Example: `  prescient doctor
+  prescient doctor --output json | jq -r '.findings[].do'`,
+		Args: cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := checks.CheckNames(f, f.Registry); err != nil {
+				return err
+			}
+			return each.Store(c.Context(), f, examine)
+		},
+	}))
+}
+
+// doctorView has the findings of doctor, as JSON.
+type doctorView struct {
+	OK       bool             `json:"ok"` // nothing needs action
+	Settings []settingView    `json:"settings"`
+	Findings []doctor.Finding `json:"findings"`
+	Queries  []checks.Tried   `json:"queries"` // of sql_jobs, as far as they were tried
+}
+
+// settingView is a setting that is not the default.
+type settingView struct {
+	config.Entry
+	Cron bool `json:"cron"` // sees it, too
+}
+
+func examine(ctx context.Context, f *factory.Factory) error {
+	var view doctorView
+	crontabs := doctor.Crontabs(ctx, f.Name)
+	if !f.Scope().Repeats { // findings about this machine
+		view.Findings = append(examineSettings(ctx, f, &view, crontabs), doctor.Skipped(f.Loaded().Skipped)...)
+		view.Findings = append(view.Findings, examineFile(f)...)
+		view.Findings = append(view.Findings, server.Unencrypted(f.Config())...)
+		view.Findings = append(view.Findings, examineEvents(f)...)
+	}
+	db, err := database.Connect(ctx, f)
+	if bad, ok := errors.AsType[*exit.Error](err); ok && bad.Code == exit.Usage || err != nil && ctx.Err() != nil {
+		if len(view.Findings) == 0 {
+			return err
+		}
+		if found := printDoctor(f, view); exit.CodeOf(found) == exit.Failure {
+			return found
+		}
+		return err // not a finding: without a database the rest is unknown
+	}
+	if err != nil {
+		view.Findings = append(view.Findings, doctor.Finding{
+			Name: "database", Severity: doctor.Action, What: err.Error(), Do: lookAtURL(f),
+		})
+		return printDoctor(f, view)
+	}
+	defer func() { _ = database.Close(f, db) }()
+	setting, unread := database.Setting(ctx, f, db) // migrates the private one, as every command does
+	found, err := doctor.Look(ctx, doctor.Config{
+		DB: db, Schema: f.Schema(), Name: f.Self(), Connections: f.Config().Run.Connections + slots.OwnConnections,
+		Early: f.Config().Run.StartTolerance, Knows: checks.Knows(f),
+	})
+	if err != nil {
+		return err
+	}
+	view.Findings = append(view.Findings, found...)
+	view.Queries = checks.TryQueries(ctx, f)
+	view.Findings = append(view.Findings, examineQueries(f, view.Queries)...)
+	if unread == nil {
+		health, err := examineHealth(ctx, f, db, setting)
+		if err != nil {
+			return err
+		}
+		view.Findings = append(view.Findings, health...)
+		view.Findings = append(view.Findings, examineCrontabs(f, crontabs, setting)...)
+	}
+	return printDoctor(f, view)
+}
+
+// lookAtURL returns a finding that names the source of the database's URL.
+func lookAtURL(f *factory.Factory) string {
+	key := "database.url"
+	of, _, _ := strings.Cut(f.Scope().Store, "/")
+	if own := "stores[" + of + "].url"; f.Origin(own) != "default" {
+		key = own
+	}
+	return fmt.Sprintf("check %s (%s)", key, f.Origin(key))
+}
+
+// examineHealth returns the findings of status --check, and a width that commands would refuse.
+func examineHealth(ctx context.Context, f *factory.Factory, db *sqlx.DB, setting pgsql.Setting) (list []doctor.Finding, err error) {
+	if err := database.CheckWidth(f, setting); err != nil {
+		list = append(list, doctor.Finding{Name: "width", Severity: doctor.Action, What: err.Error(), Do: "until then every command that uses the schema ends with exit code 2"})
+	}
+	ledger, err := database.Ledger(ctx, f, db)
+	if err != nil {
+		return nil, err
+	}
+	report, err := health.Check(ctx, ledger, time.Time{}, health.Limits{}, checks.Knows(f))
+	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
+		return list, nil // the check of rights reports this
+	}
+	for _, found := range view.NewFindings(report.Findings, f.Self()) {
+		list = append(list, doctor.Finding{Name: found.Condition, Severity: doctor.Action, What: found.Text, Do: found.Remedy})
+	}
+	return list, err
+}
+
+// examineCrontabs checks whether cron runs slots as often as they begin. With several stores, cron
+// may run those with wider slots more often. The lines that the crontab should have are the lines
+// for all stores.
+func examineCrontabs(f *factory.Factory, crontabs []doctor.Crontab, setting pgsql.Setting) []doctor.Finding {
+	self := strings.TrimSuffix(f.Self(), " --store "+f.Scope().Store)
+	found := doctor.Width(crontabs, setting.Grid.Width(), self)
+	return slices.DeleteFunc(found, func(found doctor.Finding) bool { return f.Scope().Store != "" && found.Severity == doctor.Note })
+}
+
+// examineSettings compares the settings with those that cron would see. systemd and Kubernetes give
+// a process its environment, so it does nothing there.
+func examineSettings(ctx context.Context, f *factory.Factory, view *doctorView, crontabs []doctor.Crontab) []doctor.Finding {
+	var env []string
+	for _, c := range crontabs {
+		env = append(env, c.Env...)
+	}
+	var blind []doctor.Finding
+	seen := f.Loaded().Entries
+	if os.Getenv("KUBERNETES_SERVICE_HOST") == "" && os.Getenv("INVOCATION_ID") == "" {
+		var err error
+		seen, err = doctor.CronSees(ctx, env)
+		if blind = doctor.Blind(err); err != nil && blind == nil {
+			f.Log().WarnContext(ctx, "what cron would see is not known", "error", err)
+			seen = f.Loaded().Entries
+		}
+	}
+	for _, e := range f.Loaded().Entries {
+		if e.Origin != "default" {
+			cron := slices.ContainsFunc(seen, func(s config.Entry) bool { return s.Key == e.Key && s.Value == e.Value })
+			view.Settings = append(view.Settings, settingView{e, cron})
+		}
+	}
+	if blind != nil {
+		return blind
+	}
+	return doctor.Environment(f.Loaded().Entries, seen, crontabs)
+}
+
+// examineFile finds secrets that every user of this machine can read. No other user sees the files
+// that Kubernetes mounts.
+func examineFile(f *factory.Factory) []doctor.Finding {
+	file, err := os.Stat(f.Loaded().File)
+	if err != nil || os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		return nil
+	}
+	return doctor.File(f.Loaded().File, file.Mode(), f.Loaded().Entries)
+}
+
+func printDoctor(f *factory.Factory, view doctorView) error {
+	view.OK = !slices.ContainsFunc(view.Findings, func(found doctor.Finding) bool { return found.Severity == doctor.Action })
+	if view.Settings == nil {
+		view.Settings = []settingView{}
+	}
+	if view.Findings == nil {
+		view.Findings = []doctor.Finding{}
+	}
+	if view.Queries == nil {
+		view.Queries = []checks.Tried{}
+	}
+	if err := f.Print(view, func() error { return printExamined(f, view) }); err != nil || view.OK {
+		return err
+	}
+	return &exit.Error{Code: exit.Found}
+}
+
+func printExamined(f *factory.Factory, view doctorView) error {
+	var err error
+	for _, found := range view.Findings {
+		err = errors.Join(err, f.Sentence(fmt.Sprintf("%s: %s: %s", found.Severity, found.Name, found.What)), f.Lines(strings.Map(plain.Printable, "    "+found.Do)))
+	}
+	if len(view.Findings) == 0 {
+		err = f.Lines("nothing is wrong")
+	}
+	for _, q := range view.Queries {
+		if q.Problem == "" {
+			err = errors.Join(err, f.Sentence(q.String()))
+		}
+	}
+	if len(view.Settings) == 0 {
+		return err
+	}
+	var rows []table.Row // pairs, so that nothing is cut
+	for _, s := range view.Settings {
+		seen := "cron sees it"
+		if !s.Cron {
+			seen = "cron does not see it"
+		}
+		rows = append(rows, table.Row{s.Key, fmt.Sprintf("%s (%s; %s)", s.Value, s.Origin, seen)})
+	}
+	return errors.Join(err, f.Lines(""), f.Table(nil, rows...))
+}

@@ -1,0 +1,300 @@
+// Package eventscmd has the commands that read the outbox and acknowledge its events.
+package eventscmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/layout"
+	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// NewCmdEvents returns the command events, with those below it.
+func NewCmdEvents(f *factory.Factory) *cobra.Command {
+	return cli.Group("events", "Read the events in the outbox, and show how far each consumer has read",
+		newCmdTail(f), newCmdAck(f), newCmdForget(f), newCmdConsumers(f), newCmdPrune(f))
+}
+
+func withOutbox(ctx context.Context, f *factory.Factory, fn func(box *outbox.Outbox, now time.Time) error) error {
+	return database.With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
+		return fn(outbox.New(db, f.Schema()), setting.Now())
+	})
+}
+
+// position is a flag that takes a position in the outbox.
+type position struct{ outbox.Position }
+
+// Type is the placeholder in help.
+func (p *position) Type() string { return "POSITION" }
+
+// String is empty for the position before all events.
+func (p *position) String() string {
+	if p.Position == (outbox.Position{}) {
+		return ""
+	}
+	return p.Position.String()
+}
+
+// Set parses a position.
+func (p *position) Set(text string) (err error) {
+	p.Position, err = outbox.ParsePosition(text)
+	return err
+}
+
+type tailOptions struct {
+	after    position
+	consumer string
+	limit    cli.Count
+	follow   bool
+	newest   cli.Count // begin with the newest that many; 0: after what after and consumer say
+}
+
+func newCmdTail(f *factory.Factory) *cobra.Command {
+	var o tailOptions
+	c := f.WithOutput(&cobra.Command{
+		Use:   "tail",
+		Short: "Print the newest events in the outbox, or the events after a position, one a line",
+		Long: `Print events in the outbox, one a line, in their order: the position, the time, the id and the data of each. With
+--output json each line is a CloudEvent with its position. Without --after and --consumer, these are the newest --limit
+events. Otherwise they begin after --after, or after the last event that --consumer has acknowledged; --after 0-0 begins
+with the oldest. With --follow the command then waits for more events until it is stopped. On a terminal, long lines are
+cut.
+
+An open transaction that has written something, anywhere on the server, holds back the events after it.
+
+The command fails if events were deleted that --after or --consumer has not read yet. The error names them and what to
+do next.`,
+		Example: `  prescient events tail --follow
+  prescient events tail --consumer billing --limit 500 --output json
+  prescient events tail --after 7311-42`,
+		Args: cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !c.Flags().Changed("after") && !c.Flags().Changed("consumer") {
+				o.newest = o.limit
+			}
+			if o.follow && !c.Flags().Changed("limit") {
+				o.limit = 0
+			}
+			return tailEvents(c.Context(), f, o)
+		},
+	})
+	fs := c.Flags()
+	fs.Var(&o.after, "after", "begin after this one")
+	fs.StringVar(&o.consumer, "consumer", "", "begin after what this `CONSUMER` has acknowledged")
+	cli.CountVar(fs, &o.limit, "limit", 100, "print at most N events; default with --follow: no limit")
+	fs.BoolVarP(&o.follow, "follow", "f", false, "wait for more")
+	c.MarkFlagsMutuallyExclusive("after", "consumer")
+	return c
+}
+
+const (
+	// tailPage is the number of events in one read.
+	tailPage = 1000
+	// tailPause is the pause of --follow when it has read all events.
+	tailPause = time.Second
+)
+
+func tailEvents(ctx context.Context, f *factory.Factory, o tailOptions) error {
+	return withOutbox(ctx, f, func(box *outbox.Outbox, _ time.Time) error {
+		after, err := tailStart(ctx, box, o)
+		if err != nil {
+			return toGoOn(f, err, o.consumer)
+		}
+		left := int(o.limit)
+		if o.newest > 0 {
+			page, err := box.Newest(ctx, int(o.newest))
+			if err == nil {
+				err = printEvents(f, page)
+			}
+			if err != nil || !o.follow {
+				return err
+			}
+			if left -= len(page); len(page) > 0 {
+				after = page[len(page)-1].Position
+			}
+		}
+		for o.limit == 0 || left > 0 {
+			n := tailPage
+			if o.limit > 0 {
+				n = min(n, left)
+			}
+			page, err := box.Read(ctx, after, n)
+			if o.follow && ctx.Err() != nil {
+				return nil
+			}
+			if err != nil {
+				return toGoOn(f, err, o.consumer)
+			}
+			if err := printEvents(f, page); err != nil {
+				return err
+			}
+			if len(page) > 0 {
+				after = page[len(page)-1].Position
+			}
+			left -= len(page)
+			if !o.follow && len(page) < n {
+				return nil
+			}
+			if len(page) == n {
+				continue
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(tailPause):
+			}
+		}
+		return nil
+	})
+}
+
+// tailStart returns the position to begin after. A consumer that has acknowledged nothing begins
+// with the oldest event.
+func tailStart(ctx context.Context, box *outbox.Outbox, o tailOptions) (outbox.Position, error) {
+	if o.consumer == "" {
+		return o.after.Position, nil
+	}
+	c, err := box.Consumer(ctx, o.consumer)
+	if errors.Is(err, outbox.ErrNoConsumer) {
+		return outbox.Position{}, nil
+	}
+	if err == nil && c.Ahead {
+		err = fmt.Errorf("consumer %q: %w", o.consumer, outbox.ErrConsumerAhead)
+	}
+	if err == nil {
+		err = box.Lost(ctx, c.Position)
+	}
+	return c.Position, err
+}
+
+// toGoOn says how a reader goes on that has lost events, or is ahead of the outbox.
+func toGoOn(f *factory.Factory, err error, consumer string) error {
+	if errors.Is(err, outbox.ErrConsumerAhead) {
+		return fmt.Errorf("%w: %s events forget %s", err, f.Self(), spoken.Word(consumer))
+	}
+	lost, ok := errors.AsType[*outbox.LostError](err)
+	switch {
+	case !ok:
+		return err
+	case consumer == "":
+		return fmt.Errorf("%w: %s events tail --after %s", err, f.Self(), lost.UpTo)
+	}
+	return fmt.Errorf("%w: %s events ack %s %s", err, f.Self(), spoken.Word(consumer), lost.UpTo)
+}
+
+func printEvents(f *factory.Factory, page []outbox.Stored) error {
+	lines := make([]string, len(page))
+	for i, s := range page {
+		if f.IsJSON() {
+			line, err := eventLine(s)
+			if err != nil {
+				return err
+			}
+			lines[i] = line
+			continue
+		}
+		lines[i] = fmt.Sprint(s.Position, "  ", layout.Cell(s.Time), "  ", layout.Cell(s.ID), "  ", layout.Cell(string(s.Data)))
+		if width := f.Width(); width > 0 {
+			lines[i] = layout.Cut(lines[i], width)
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return f.Lines(lines...)
+}
+
+// eventLine is a CloudEvent with its position as an attribute of ours.
+func eventLine(s outbox.Stored) (string, error) {
+	text, err := json.Marshal(s.Event)
+	if err != nil {
+		return "", fmt.Errorf("event %s: %w", s.Position, err)
+	}
+	return fmt.Sprintf(`{"position":%q,%s`, s.Position.String(), plain.JSON(text[1:])), nil
+}
+
+func newCmdAck(f *factory.Factory) *cobra.Command {
+	return f.WithOutput(&cobra.Command{
+		Use:   "ack CONSUMER POSITION",
+		Short: "Record how far a consumer has read the outbox",
+		Long: `Record that a consumer has dealt with every event up to and including a position that "events tail" has printed.
+It only goes forward. The first ack makes the consumer known. From then on "events prune" removes nothing that the
+consumer has not acknowledged, until "events forget", or unless --unread is given.`,
+		Example: `  prescient events ack billing 7311-42`,
+		Args:    cli.Exactly("CONSUMER", "POSITION"),
+		RunE: func(c *cobra.Command, args []string) error {
+			var upTo position
+			if err := upTo.Set(args[1]); err != nil {
+				return exit.Usagef("POSITION %s: %w", args[1], err)
+			}
+			return withOutbox(c.Context(), f, func(box *outbox.Outbox, _ time.Time) error {
+				consumer, err := box.Ack(c.Context(), args[0], upTo.Position)
+				if err != nil {
+					return toGoOn(f, err, args[0])
+				}
+				return printConsumers(f, []outbox.Consumer{consumer})
+			})
+		},
+	})
+}
+
+func newCmdForget(f *factory.Factory) *cobra.Command {
+	return f.WithOutput(&cobra.Command{
+		Use:     "forget CONSUMER",
+		Short:   "Forget a consumer, whose events then need not be kept",
+		Example: `  prescient events forget billing`,
+		Args:    cli.Exactly("CONSUMER"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return withOutbox(c.Context(), f, func(box *outbox.Outbox, _ time.Time) error {
+				err := box.Forget(c.Context(), args[0])
+				if errors.Is(err, outbox.ErrNoConsumer) {
+					return fmt.Errorf("%w; list them with: %s events consumers", err, f.Self())
+				}
+				if err != nil {
+					return err
+				}
+				return f.Print([]view.Consumer{}, func() error { return f.Lines(args[0] + " is forgotten") })
+			})
+		},
+	})
+}
+
+func newCmdConsumers(f *factory.Factory) *cobra.Command {
+	return f.WithOutput(&cobra.Command{
+		Use:     "consumers",
+		Short:   "List who reads the outbox, and how far they are",
+		Example: `  prescient events consumers`,
+		Args:    cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return withOutbox(c.Context(), f, func(box *outbox.Outbox, _ time.Time) error {
+				list, err := box.Consumers(c.Context())
+				if err != nil {
+					return err
+				}
+				return printConsumers(f, list)
+			})
+		},
+	})
+}
+
+func printConsumers(f *factory.Factory, list []outbox.Consumer) error {
+	return output.List(f.Printer, view.NewConsumers(list), table.Row{"CONSUMER", "POSITION", "ACKED AT"}, func(v view.Consumer) table.Row {
+		return table.Row{v.Consumer, v.Position.String(), v.AckedAt}
+	})
+}

@@ -1,0 +1,132 @@
+package factory
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/plain"
+)
+
+// logs opens the logs of a command line.
+type logs struct {
+	err     io.Writer
+	tail    *tail
+	global  bool // the log is slog's default, too
+	quiet   bool // success is not logged
+	verbose bool // but in one line, if something was done
+}
+
+// Log returns the log, on stderr.
+func (f *Factory) Log() *slog.Logger { return f.log }
+
+// Err returns stderr, for progress.
+func (f *Factory) Err() io.Writer { return f.logs.err }
+
+// ErrIsTerminal reports whether stderr is a terminal.
+func (f *Factory) ErrIsTerminal() bool {
+	file, ok := f.logs.err.(*os.File)
+	return ok && output.IsTerminal(file)
+}
+
+// Tail returns the end of the log.
+func (f *Factory) Tail() string { return f.logs.tail.String() }
+
+// Quiet reports whether the log leaves out success, because cron would mail it.
+func (f *Factory) Quiet() bool { return f.logs.quiet }
+
+// quietInPipes annotates a command that cron starts. If no log level is set and stderr is no
+// terminal, it does not log success, which cron would mail.
+const quietInPipes = "quiet-in-pipes"
+
+// Verbose makes a command silent about success if cron runs it, and gives it --verbose.
+func (f *Factory) Verbose(c *cobra.Command) *cobra.Command {
+	if c.Annotations == nil {
+		c.Annotations = map[string]string{}
+	}
+	c.Annotations[quietInPipes] = "yes"
+	c.Flags().BoolVarP(&f.logs.verbose, "verbose", "v", false, "log one line that sums up the work, even if stderr is no terminal")
+	return c
+}
+
+// Done returns the log for the results of a command. A quiet command logs them only with --verbose,
+// and only if it did something.
+func (f *Factory) Done(something bool) *slog.Logger {
+	if f.logs.quiet && f.logs.verbose && something {
+		return f.logs.logger(f.Config().Log.Format, slog.LevelInfo, f.scope.Store)
+	}
+	return f.log
+}
+
+// open returns the log that the settings describe.
+func (l *logs) open(cfg config.Log, store string) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(cfg.Level)) // config has checked it
+	if l.quiet {
+		level = slog.LevelWarn
+	}
+	log := l.logger(cfg.Format, level, store)
+	if l.global {
+		slog.SetDefault(log)
+	}
+	return log
+}
+
+// logger returns a log to stderr from a level on. It keeps the end of the log for a failed ping.
+func (l *logs) logger(format string, level slog.Level, store string) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: readable}
+	var handler slog.Handler = slog.NewTextHandler(l.err, opts)
+	if format == "json" {
+		handler = slog.NewJSONHandler(plain.Writer(l.err), opts)
+	}
+	kept := slog.NewTextHandler(l.tail, &slog.HandlerOptions{Level: min(level, slog.LevelInfo), ReplaceAttr: readable})
+	log := slog.New(slog.NewMultiHandler(handler, kept))
+	if store != "" {
+		log = log.With("store", store)
+	}
+	return log
+}
+
+// readable logs instants in UTC and durations as text, in JSON too.
+func readable(_ []string, attr slog.Attr) slog.Attr {
+	switch attr.Value.Kind() {
+	case slog.KindTime:
+		attr.Value = slog.TimeValue(attr.Value.Time().UTC())
+	case slog.KindDuration:
+		attr.Value = slog.StringValue(attr.Value.Duration().String())
+	}
+	return attr
+}
+
+// tailSize bounds the end of the log that is kept.
+const tailSize = 10 << 10
+
+// tail keeps the end of all writes.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// Write appends p.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	if extra := len(t.text) - tailSize; extra > 0 {
+		t.text = append(t.text[:0], t.text[extra:]...)
+	}
+	return len(p), nil
+}
+
+// String returns what is kept, as valid UTF-8.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.ToValidUTF8(string(t.text), "")
+}

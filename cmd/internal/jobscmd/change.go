@@ -1,0 +1,316 @@
+package jobscmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq/pqerror"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/advice"
+	"github.com/prescient-go/prescient/cmd/internal/checks"
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+type cancelOptions struct {
+	key    jobs.Key
+	filter admin.CancelFilter
+	yes    bool
+}
+
+func newCmdCancel(f *factory.Factory) *cobra.Command {
+	var o cancelOptions
+	c := f.WithOutput(&cobra.Command{
+		Use:   "cancel [JOB [ENTITY KEY]]",
+		Short: "End a waiting check as cancelled, or many of them",
+		Long: `End the waiting check of JOB ENTITY KEY as cancelled.
+
+Without ENTITY and KEY it ends all waiting checks of JOB, or of every job, that --entity, --key and --group select. It
+includes anonymous checks, but never the checks of schedules. Without --yes it only prints their number. It ends 1,000
+checks in each transaction. It skips and counts a check that another transaction has locked.`,
+		Example: `  prescient jobs cancel order.unshipped order 42
+  prescient jobs cancel oder.unshiped        # counts them, of a misspelt job
+  prescient jobs cancel oder.unshiped --yes  # cancels them
+  prescient jobs cancel --entity order --key '42-*' --yes
+  prescient jobs cancel order.unshipped --group merchant-7 --yes`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch len(args) {
+			case 0, 1:
+				return nil
+			case 2:
+				return errors.New("missing argument: want JOB ENTITY KEY, or JOB and --entity")
+			}
+			return cli.Exactly("JOB", "ENTITY", "KEY")(nil, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 3 {
+				o.key.JobExec, o.key.EntityName, o.key.EntityKey = args[0], args[1], args[2]
+				return cancelJob(c.Context(), f, o)
+			}
+			o.filter.JobExec = strings.Join(args, "")
+			return cancelMany(c.Context(), f, o)
+		},
+	})
+	c.Flags().StringVar(&o.key.ItemKey, "item", "", "`KEY` of its item; needs JOB ENTITY KEY")
+	c.Flags().StringVar(&o.filter.EntityName, "entity", "", "only entities of this `NAME`")
+	c.Flags().StringVar(&o.filter.EntityKey, "key", "", "only entities of this `KEY`, in which * stands for any text")
+	c.Flags().StringVar(&o.filter.GroupKey, "group", "", "only the group of this `KEY`")
+	c.Flags().BoolVar(&o.yes, "yes", false, "cancel many checks")
+	return c
+}
+
+// errOfSchedule is the refusal to change the check of a schedule, which would silently end or move
+// the schedule.
+func errOfSchedule(f *factory.Factory, key jobs.Key) error {
+	return fmt.Errorf("nothing was changed: the checks of job %q belong to schedules; use: %s schedules pause %s, or: %[2]s schedules delete %[3]s",
+		schedule.JobExec, f.Self(), spoken.Word(key.EntityKey))
+}
+
+// errOfFailedSchedule is the refusal to put failed checks of schedules back. They could publish an
+// event a second time.
+func errOfFailedSchedule(f *factory.Factory, id string) error {
+	word := "ID"
+	if id != "" {
+		word = spoken.Word(id)
+	}
+	return fmt.Errorf("nothing was put back: the checks of job %q belong to schedules; give a schedule a new check with: %s schedules resume %s, "+
+		"and publish what it has missed with: %[2]s schedules backfill %[3]s", schedule.JobExec, f.Self(), word)
+}
+
+// cancelledView counts the cancelled checks, as JSON.
+type cancelledView struct {
+	Cancelled int64 `json:"cancelled"`
+	Left      int64 `json:"left"` // found, and locked by other transactions
+}
+
+func cancelJob(ctx context.Context, f *factory.Factory, o cancelOptions) error {
+	if o.filter != (admin.CancelFilter{}) {
+		return exit.Usagef("--entity, --key and --group are for many checks: leave them out, or ENTITY and KEY")
+	}
+	if o.key.JobExec == schedule.JobExec {
+		return errOfSchedule(f, o.key)
+	}
+	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, _ time.Time) error {
+		var view cancelledView
+		err := database.Change(ctx, db, func(tx *sqlx.Tx) error {
+			found, err := c.Cancel(ctx, tx, o.key)
+			if found {
+				view.Cancelled = 1
+			}
+			return err
+		})
+		if err == nil && view.Cancelled == 0 {
+			err = checks.Require(ctx, f, db, c, o.key.JobExec)
+		}
+		if err != nil {
+			return err
+		}
+		return printCancelled(f, view)
+	})
+}
+
+func printCancelled(f *factory.Factory, view cancelledView) error {
+	rows := []table.Row{{"cancelled", view.Cancelled}}
+	if view.Left > 0 {
+		rows = append(rows, table.Row{"left, because another transaction has locked them", view.Left})
+	}
+	return f.Print(view, func() error { return f.Table(nil, rows...) })
+}
+
+// cancelledAtOnce bounds the checks that one transaction cancels.
+const cancelledAtOnce = 1000
+
+func cancelMany(ctx context.Context, f *factory.Factory, o cancelOptions) error {
+	switch {
+	case o.key.ItemKey != "":
+		return exit.Usagef("--item needs JOB ENTITY KEY")
+	case o.filter == (admin.CancelFilter{}):
+		return exit.Usagef("give JOB ENTITY KEY, or JOB, --entity, --key or --group")
+	case o.filter.JobExec == schedule.JobExec || o.filter.JobExec == "" && o.filter.EntityName == schedule.EntityName:
+		return errOfSchedule(f, jobs.Key{EntityKey: o.filter.EntityKey})
+	}
+	err := database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, _ time.Time) error {
+		found, err := admin.New(c).CountCancel(ctx, db, o.filter)
+		if err == nil && found == 0 {
+			err = checks.Require(ctx, f, db, c, o.filter.JobExec)
+		}
+		if err != nil {
+			return err
+		}
+		if found > 0 && !o.yes {
+			return exit.Usagef("this cancels %s: add --yes to cancel %s", spoken.Count(found, "waiting check", "waiting checks"), spoken.Noun(found, "it", "them"))
+		}
+		var view cancelledView
+		for left, walks := found, 0; err == nil && left > 0 && walks < 2; walks++ { // again for rows that moved meanwhile
+			var n int64
+			n, err = cancelWalk(ctx, db, admin.New(c), o.filter)
+			view.Cancelled += n
+			if err == nil {
+				left, err = admin.New(c).CountCancel(ctx, db, o.filter)
+				view.Left = left
+			}
+		}
+		return errors.Join(err, printCancelled(f, view))
+	})
+	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
+		err = &advice.RoleError{Err: err, Role: pgsql.Runner} // cancelling one check needs fewer rights
+	}
+	return err
+}
+
+// cancelWalk cancels what a filter finds on one walk through the slots, and returns the number.
+func cancelWalk(ctx context.Context, db *sqlx.DB, c *admin.Client, filter admin.CancelFilter) (cancelled int64, err error) {
+	var from admin.CancelPosition
+	for {
+		var n int64
+		err := database.Change(ctx, db, func(tx *sqlx.Tx) (err error) {
+			n, from, err = c.CancelMany(ctx, tx, filter, from, cancelledAtOnce)
+			return err
+		})
+		if err != nil {
+			return cancelled, err
+		}
+		if cancelled += n; from.IsZero() {
+			return cancelled, nil
+		}
+	}
+}
+
+type rescheduleOptions struct {
+	key      jobs.Key
+	when     cli.When
+	pushBack bool
+	maxWait  time.Duration
+}
+
+func newCmdReschedule(f *factory.Factory) *cobra.Command {
+	var o rescheduleOptions
+	c := f.WithOutput(&cobra.Command{
+		Use:   "reschedule JOB ENTITY KEY",
+		Short: "Move a waiting check to another slot",
+		Example: `  prescient jobs reschedule order.unshipped order 42 --at 2026-03-02
+  prescient jobs reschedule chat.idle chat 7 --in 1h --push-back --max-wait 24h`,
+		Args: cli.Exactly("JOB", "ENTITY", "KEY"),
+		RunE: func(c *cobra.Command, args []string) error {
+			o.key.JobExec, o.key.EntityName, o.key.EntityKey = args[0], args[1], args[2]
+			return rescheduleJob(c.Context(), f, &o)
+		},
+	})
+	o.when.Flags(c)
+	c.MarkFlagsOneRequired("at", "in")
+	c.Flags().StringVar(&o.key.ItemKey, "item", "", "`KEY` of its item")
+	c.Flags().BoolVar(&o.pushBack, "push-back", false, "only ever later")
+	duration.Var(c.Flags(), &o.maxWait, "max-wait", 0, "how far from the first check --push-back may go; 0: no limit")
+	return c
+}
+
+func rescheduleJob(ctx context.Context, f *factory.Factory, o *rescheduleOptions) error {
+	if o.maxWait != 0 && !o.pushBack {
+		return exit.Usagef("--max-wait needs --push-back")
+	}
+	if o.key.JobExec == schedule.JobExec {
+		return errOfSchedule(f, o.key)
+	}
+	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
+		var slot time.Time
+		var found bool
+		err := database.Change(ctx, db, func(tx *sqlx.Tx) (err error) {
+			if o.pushBack {
+				slot, found, err = c.PushBack(ctx, tx, o.key, o.when.From(now), o.maxWait)
+			} else {
+				slot, found, err = c.Reschedule(ctx, tx, o.key, o.when.From(now))
+			}
+			return err
+		})
+		if err == nil && !found {
+			err = checks.Require(ctx, f, db, c, o.key.JobExec)
+		}
+		if err != nil {
+			return err
+		}
+		if !found {
+			return fmt.Errorf("no check %s waits: it has ended or was never requested; see its history with: %s why %s %s",
+				o.key, f.Self(), spoken.Word(o.key.EntityName), spoken.Word(o.key.EntityKey))
+		}
+		view := struct {
+			Slot time.Time `json:"slot"`
+		}{slot}
+		return f.Print(view, func() error { return f.Table(nil, table.Row{"slot", view.Slot}) })
+	})
+}
+
+type retryOptions struct {
+	filter admin.RetryFilter
+	since  cli.Instant
+	limit  cli.Count
+	when   cli.When
+	all    bool
+}
+
+func newCmdRetry(f *factory.Factory) *cobra.Command {
+	var o retryOptions
+	c := f.WithOutput(&cobra.Command{
+		Use:   "retry",
+		Short: "Put failed checks back",
+		Long: `Put failed checks back from history, with a clean error count, into the next slot or the slot of --at or --in. A
+key that waits already stays unchanged, and its failed check stays in history. The checks of job schedule also stay in
+history: they belong to schedules, see schedules resume and schedules backfill.`,
+		Example: `  prescient jobs retry --job order.unshipped --since 24h
+  prescient jobs retry --entity order --key 42
+  prescient jobs retry --all --limit 100000 --in 1h`,
+		Args: cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return retryJobs(c.Context(), f, &o) },
+	})
+	fs := c.Flags()
+	keyVars(fs, &o.filter.JobExec, &o.filter.EntityName, &o.filter.EntityKey)
+	cli.SinceVar(fs, &o.since, "since", "only what failed since")
+	fs.BoolVar(&o.all, "all", false, "whatever failed")
+	cli.CountVar(fs, &o.limit, "limit", 1000, "maximum number of checks")
+	o.when.Flags(c)
+	c.MarkFlagsOneRequired("job", "entity", "key", "since", "all")
+	return c
+}
+
+func retryJobs(ctx context.Context, f *factory.Factory, o *retryOptions) error {
+	if o.filter.JobExec == schedule.JobExec {
+		return errOfFailedSchedule(f, o.filter.EntityKey)
+	}
+	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
+		o.filter.Since, o.filter.Limit = o.since.From(now), int(o.limit)
+		var retried, waiting int64
+		err := database.Change(ctx, db, func(tx *sqlx.Tx) (err error) {
+			retried, waiting, err = admin.New(c).Retry(ctx, tx, o.filter, o.when.From(now))
+			return err
+		})
+		if err == nil && retried+waiting == 0 && o.filter.JobExec == "" && o.filter.EntityName == schedule.EntityName {
+			err = errOfFailedSchedule(f, o.filter.EntityKey)
+		}
+		if err == nil && retried+waiting == 0 {
+			err = checks.Require(ctx, f, db, c, o.filter.JobExec)
+		}
+		if err != nil {
+			return err
+		}
+		view := struct {
+			Retried int64 `json:"retried"`
+			Waiting int64 `json:"waiting"`
+		}{retried, waiting}
+		return f.Print(view, func() error {
+			return f.Table(nil, table.Row{"retried", retried}, table.Row{"left, since the key waits already", waiting})
+		})
+	})
+}

@@ -1,0 +1,104 @@
+// Package jobscmd has the commands that read, add and change checks: jobs list, jobs add, jobs
+// cancel and others.
+package jobscmd
+
+import (
+	"context"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/prescient-go/prescient/cmd/internal/checks"
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/layout"
+	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
+)
+
+// NewCmdJobs returns the command jobs, with those below it.
+func NewCmdJobs(f *factory.Factory) *cobra.Command {
+	return cli.Group("jobs", "Read, add and change checks that wait, and read what ended",
+		newCmdList(f), newCmdHistory(f), newCmdStats(f), newCmdRegistered(f),
+		newCmdAdd(f), newCmdCancel(f), newCmdReschedule(f), newCmdRetry(f),
+		newCmdPause(f), newCmdResume(f), newCmdPrune(f))
+}
+
+// keyVars adds the flags by which commands select checks.
+func keyVars(fs *pflag.FlagSet, job, entity, key *string) {
+	fs.StringVar(job, "job", "", "only this `JOB`")
+	fs.StringVar(entity, "entity", "", "only entities of this `NAME`")
+	fs.StringVar(key, "key", "", "only entities of this `KEY`")
+}
+
+type listOptions struct {
+	filter       admin.Filter
+	since, until cli.Instant
+	limit        cli.Count
+}
+
+func newCmdList(f *factory.Factory) *cobra.Command {
+	var o listOptions
+	c := f.WithOutput(&cobra.Command{
+		Use:   "list",
+		Short: "List waiting checks in the order of their slots",
+		Example: `  prescient jobs list --job order.unshipped
+  prescient jobs list --entity order --key 42
+  prescient jobs list --until 2026-03-02 --output json | jq '.[].entity_key'`,
+		Args: cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return listJobs(c.Context(), f, &o) },
+	})
+	keyVars(c.Flags(), &o.filter.JobExec, &o.filter.EntityName, &o.filter.EntityKey)
+	cli.SinceVar(c.Flags(), &o.since, "since", "first slot")
+	cli.SinceVar(c.Flags(), &o.until, "until", "slot to stop before")
+	cli.CountVar(c.Flags(), &o.limit, "limit", 100, "maximum number of checks")
+	return c
+}
+
+func listJobs(ctx context.Context, f *factory.Factory, o *listOptions) error {
+	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
+		if err := cli.InOrder(now, o.since, o.until); err != nil {
+			return err
+		}
+		o.filter.From, o.filter.To, o.filter.Limit = o.since.From(now), o.until.From(now), int(o.limit)
+		list, err := admin.New(c).List(ctx, db, o.filter)
+		if err != nil {
+			return err
+		}
+		if len(list) == 0 {
+			checks.Warn(ctx, f, db, c, o.filter.JobExec)
+		}
+		views, err := waitingJobs(ctx, db, c, list)
+		if err != nil {
+			return err
+		}
+		return f.Print(views, func() error { return waitingTable(f, views) })
+	})
+}
+
+func waitingJobs(ctx context.Context, db *sqlx.DB, c *jobs.Client, list []jobs.FutureJob) ([]view.Check, error) {
+	paused, err := admin.New(c).Paused(ctx, db)
+	views := []view.Check{}
+	for _, j := range list {
+		views = append(views, view.NewCheck(j, paused))
+	}
+	return views, err
+}
+
+func waitingTable(f *factory.Factory, list []view.Check) error {
+	header := table.Row{
+		"NEXT CHECK", "STATE", "JOB", layout.Droppable("ENTITY"), "KEY", layout.Droppable("ITEM"), layout.Droppable("CHECKS"), layout.Droppable("ERRORS"), "LAST ERROR",
+	}
+	return output.Rows(f.Printer, list, header, func(v view.Check) table.Row {
+		return table.Row{
+			v.NextCheckAt, string(v.State), v.JobExec, v.EntityName, v.EntityKey, v.ItemKey, v.CheckCount, v.ErrorCount,
+			v.LastError,
+		}
+	})
+}

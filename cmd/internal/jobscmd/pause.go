@@ -1,0 +1,123 @@
+package jobscmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/checks"
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots"
+)
+
+func newCmdPause(f *factory.Factory) *cobra.Command {
+	return f.WithOutput(&cobra.Command{
+		Use:   "pause JOB",
+		Short: "Hold back the checks of a job until it is resumed",
+		Long: `Hold back the checks of a job until "jobs resume". Runs and catch-up skip them, and close slots without them. A
+run that is under way finishes the checks that it has claimed, and claims no more. Checks can still be added, moved and
+cancelled. "status" shows paused jobs, and does not count them as trouble.`,
+		Example: `  prescient jobs pause order.unshipped`,
+		Args:    cli.Exactly("JOB"),
+		RunE:    func(c *cobra.Command, args []string) error { return pauseJob(c.Context(), f, args[0]) },
+	})
+}
+
+func pauseJob(ctx context.Context, f *factory.Factory, job string) error {
+	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, _ time.Time) error {
+		if err := checks.Require(ctx, f, db, c, job); err != nil {
+			return err
+		}
+		changed, err := admin.New(c).Pause(ctx, db, job)
+		if err != nil {
+			return err
+		}
+		view := struct {
+			JobExec string `json:"job_exec"`
+			Changed bool   `json:"changed"`
+		}{job, changed}
+		return f.Print(view, func() error {
+			if !changed {
+				return f.Lines(job + " is paused already")
+			}
+			if job == schedule.JobExec {
+				return f.Lines(fmt.Sprintf("job %s is paused: no schedule publishes until: %s jobs resume %[1]s", job, f.Self()))
+			}
+			return f.Lines(fmt.Sprintf("%s is paused; its checks wait until: %s jobs resume %s", job, f.Self(), spoken.Word(job)))
+		})
+	})
+}
+
+func newCmdResume(f *factory.Factory) *cobra.Command {
+	return f.WithOutput(&cobra.Command{
+		Use:   "resume JOB",
+		Short: "End the pause of a job",
+		Long: `End the pause of a job. Checks whose slots have passed meanwhile are overdue from now on. Catch-up takes them, by
+the misfire policy of the job.`,
+		Example: `  prescient jobs resume order.unshipped && prescient catch-up`,
+		Args:    cli.Exactly("JOB"),
+		RunE:    func(c *cobra.Command, args []string) error { return resumeJob(c.Context(), f, args[0]) },
+	})
+}
+
+func resumeJob(ctx context.Context, f *factory.Factory, job string) error {
+	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
+		changed, err := admin.New(c).Resume(ctx, db, job)
+		if err != nil {
+			return err
+		}
+		view := struct {
+			JobExec      string     `json:"job_exec"`
+			Changed      bool       `json:"changed"`
+			OverdueSince *time.Time `json:"overdue_since"` // null: catch-up has nothing to do for the job
+		}{JobExec: job, Changed: changed}
+		if changed {
+			view.OverdueSince, err = overdueSince(ctx, f, db, c, job, now)
+		} else {
+			err = checks.Require(ctx, f, db, c, job)
+		}
+		if err != nil {
+			return err
+		}
+		return f.Print(view, func() error {
+			switch {
+			case !changed:
+				return f.Lines(job + " was not paused: nothing is changed")
+			case view.OverdueSince == nil:
+				return f.Lines(job + " is resumed")
+			}
+			return f.Lines(fmt.Sprintf("%s is resumed; its checks in past slots, from %s on, are taken by: %s catch-up",
+				job, view.OverdueSince.Format(time.RFC3339), f.Self()))
+		})
+	})
+}
+
+// overdueSince returns the first slot with rows of a job that is left to catch-up, or nil. The
+// current slot is left to its run until a run has opened it.
+func overdueSince(ctx context.Context, f *factory.Factory, db *sqlx.DB, c *jobs.Client, job string, now time.Time) (*time.Time, error) {
+	ledger, err := database.Ledger(ctx, f, db)
+	if err != nil {
+		return nil, err
+	}
+	until := c.Grid().Next(now)
+	if _, err := ledger.Show(ctx, c.Grid().Floor(now)); errors.Is(err, slots.ErrNoSlot) {
+		until = c.Grid().Floor(now)
+	} else if err != nil {
+		return nil, err
+	}
+	list, err := admin.New(c).List(ctx, db, admin.Filter{JobExec: job, To: until, Limit: 1})
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return new(list[0].NextCheckAt), nil
+}

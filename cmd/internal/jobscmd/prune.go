@@ -1,0 +1,108 @@
+package jobscmd
+
+import (
+	"context"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+type pruneOptions struct {
+	keep   time.Duration
+	dryRun bool
+}
+
+func newCmdPrune(f *factory.Factory) *cobra.Command {
+	var o pruneOptions
+	c := f.WithOutput(&cobra.Command{
+		Use:   "prune",
+		Short: "Drop the months of history, and forget the slots, that are old",
+		Long: `Drop the months (UTC) of history that ended longer ago than --keep. Also delete the ledger rows of slots before
+that, except those of missed slots, and the records of what operators did (table action). The numbers of rows in months
+come from the table statistics.
+
+While a dump or a long query reads history, the command gives up after a few seconds and drops nothing.`,
+		Example: `  prescient jobs prune --keep 90d --dry-run
+  prescient jobs prune  # keeps history.retention`,
+		Args: cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !c.Flags().Changed("keep") {
+				o.keep = f.Config().History.Retention
+			}
+			return pruneHistory(c.Context(), f, o)
+		},
+	})
+	duration.Var(c.Flags(), &o.keep, "keep", 0, "how long to keep what ended; default: history.retention of the configuration")
+	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "only print what would be dropped")
+	return c
+}
+
+// prunedView counts what was dropped, as JSON.
+type prunedView struct {
+	DryRun     bool            `json:"dry_run"`
+	Before     *time.Time      `json:"before"` // null: nothing is to be pruned
+	Partitions []partitionView `json:"partitions"`
+	Slots      *int64          `json:"slots"` // forgotten; null when none were looked for
+}
+
+type partitionView struct {
+	Partition string `json:"partition"`
+	Rows      int64  `json:"rows"`
+}
+
+func pruneHistory(ctx context.Context, f *factory.Factory, o pruneOptions) error {
+	view := prunedView{DryRun: o.dryRun, Partitions: []partitionView{}}
+	if o.keep == 0 {
+		f.Log().InfoContext(ctx, "history is kept for ever: to prune it set history.retention, such as 90d, or give --keep")
+		return printPruned(f, view)
+	}
+	err := database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
+		before := now.Add(-o.keep).UTC()
+		view.Before = &before
+		pruned, err := admin.New(c).Prune(ctx, db, before, o.dryRun)
+		for _, p := range pruned {
+			view.Partitions = append(view.Partitions, partitionView(p))
+		}
+		if err != nil || o.dryRun {
+			return err
+		}
+		ledger, err := database.Ledger(ctx, f, db)
+		if err != nil {
+			return err
+		}
+		forgotten, err := ledger.Prune(ctx, before)
+		view.Slots = &forgotten
+		return err
+	}, pgsql.Patient())
+	if err != nil {
+		return err
+	}
+	return printPruned(f, view)
+}
+
+func printPruned(f *factory.Factory, view prunedView) error {
+	return f.Print(view, func() error {
+		rows := []table.Row{}
+		for _, p := range view.Partitions {
+			rows = append(rows, table.Row{p.Partition, p.Rows})
+		}
+		if view.Slots != nil {
+			rows = append(rows, table.Row{"slots", *view.Slots})
+		}
+		did := "DROPPED"
+		if view.DryRun {
+			did = "TO BE DROPPED"
+		}
+		return f.Table(table.Row{did, "ROWS"}, rows...)
+	})
+}

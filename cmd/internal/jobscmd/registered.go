@@ -1,0 +1,118 @@
+package jobscmd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/checks"
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/layout"
+	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/engine"
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs"
+)
+
+func newCmdRegistered(f *factory.Factory) *cobra.Command {
+	return f.WithOutput(&cobra.Command{
+		Use:     "registered",
+		Short:   "List the jobs of this binary and of the settings, and their options; needs no database",
+		Example: `  prescient jobs registered`,
+		Args:    cli.Exactly(),
+		RunE:    func(c *cobra.Command, _ []string) error { return listRegistered(c.Context(), f) },
+	})
+}
+
+// definitionView is engine.Definition as JSON.
+type definitionView struct {
+	Name        string        `json:"name"`
+	From        string        `json:"from"`  // go, http_jobs or sql_jobs
+	Group       string        `json:"group"` // empty: not by group
+	MaxChecks   int           `json:"max_checks"`
+	Timeout     duration.Text `json:"timeout"`
+	Horizon     duration.Text `json:"horizon"`
+	Retry       int           `json:"retry"`
+	MaxBackOff  int           `json:"max_back_off"` // slots
+	Deadline    duration.Text `json:"deadline"`     // 0s: none
+	SLA         duration.Text `json:"sla"`          // 0s: none
+	Within      duration.Text `json:"within"`       // 0s: the first slot
+	BatchSize   int           `json:"batch_size"`   // 0: a page
+	Concurrency int           `json:"concurrency"`  // 0: no limit of its own
+	AtMost      int           `json:"at_most"`      // 0: no limit
+	PerSecond   int           `json:"per_second"`   // 0: no limit
+	LimitByKey  bool          `json:"limit_by_key"` // at_most and per_second hold for each key
+	Priority    int           `json:"priority"`
+	OwnPool     bool          `json:"own_pool"` // the option WithPool
+	Misfire     jobs.Misfire  `json:"misfire"`
+}
+
+func listRegistered(ctx context.Context, f *factory.Factory) error {
+	from := map[string]string{}
+	for _, job := range f.Config().HTTPJobs {
+		from[job.Name] = "http_jobs"
+	}
+	for _, job := range f.Config().SQLJobs {
+		from[job.Name] = "sql_jobs"
+	}
+	registry, release, err := checks.Definitions(ctx, f)
+	if err != nil {
+		return err
+	}
+	defer release()
+	var views []definitionView
+	for d := range engine.All(registry) {
+		views = append(views, newDefinitionView(d, cmp.Or(from[d.Name], "go")))
+	}
+	header := table.Row{
+		"NAME", "MAX CHECKS", "TIMEOUT", layout.Droppable("HORIZON"), "RETRY", layout.Droppable("DEADLINE"), "SLA", layout.Droppable("WITHIN"), layout.Droppable("CONCURRENCY"),
+		layout.Droppable("MISFIRE"), layout.Droppable("FROM"), layout.Droppable("OPTIONS"),
+	}
+	return output.List(f.Printer, views, header, func(v definitionView) table.Row {
+		return table.Row{
+			v.Name, v.MaxChecks, v.Timeout.String(), v.Horizon.String(), v.Retry, layout.OrNone(time.Duration(v.Deadline)),
+			layout.OrNone(time.Duration(v.SLA)), layout.OrNone(time.Duration(v.Within)), v.Concurrency, string(v.Misfire),
+			v.From, v.options(),
+		}
+	})
+}
+
+// newDefinitionView returns a definition with every option of it.
+func newDefinitionView(d *engine.Definition, from string) definitionView {
+	return definitionView{
+		Name: d.Name, From: from, Group: d.Group, MaxChecks: d.MaxChecks, Timeout: duration.Text(d.Timeout),
+		Horizon: duration.Text(d.Horizon), Retry: d.Retry, MaxBackOff: d.MaxBackOff, Deadline: duration.Text(d.Deadline),
+		SLA: duration.Text(d.SLA), Within: duration.Text(d.Within), BatchSize: d.BatchSize, Concurrency: d.Concurrency,
+		AtMost: d.AtMost, PerSecond: d.PerSecond, LimitByKey: d.LimitBy != nil, Priority: d.Priority,
+		OwnPool: d.DB != nil, Misfire: d.Misfire,
+	}
+}
+
+// options returns the options that have no column of their own and differ from the defaults, for a person.
+func (v definitionView) options() string {
+	var list []string
+	add := func(given bool, format string, args ...any) {
+		if given {
+			list = append(list, fmt.Sprintf(format, args...))
+		}
+	}
+	each := ""
+	if v.LimitByKey {
+		each = " for each key"
+	}
+	add(v.Group != "", "group %s", v.Group)
+	add(v.MaxBackOff != jobs.DefaultMaxBackOff, "back-off up to %s", spoken.Count(v.MaxBackOff, "slot", "slots"))
+	add(v.BatchSize > 0, "batches of %d", v.BatchSize)
+	add(v.AtMost > 0, "at most %d%s", v.AtMost, each)
+	add(v.PerSecond > 0, "%d per second%s", v.PerSecond, each)
+	add(v.Priority != 0, "priority %d", v.Priority)
+	add(v.OwnPool, "own pool")
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,230 @@
+// Package migratecmd has the commands that create the schema and its roles.
+package migratecmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/each"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/output"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// NewCmdMigrate returns the command migrate, with those below it.
+func NewCmdMigrate(f *factory.Factory) *cobra.Command {
+	return cli.Group("migrate", "Create the database schema, and bring it up to date",
+		newCmdUp(f), newCmdStatus(f), newCmdDown(f), newCmdPrint(f), newCmdRoles(f))
+}
+
+func newCmdUp(f *factory.Factory) *cobra.Command {
+	return each.Help(f.WithOutput(&cobra.Command{
+		Use:   "up",
+		Short: "Bring the schema up to date, and create it if it is missing",
+		Long: `Bring the schema up to date, create it if it is missing, and print the steps that were applied. Migrations change
+tables, and "functions" replaces the functions with those of this binary. Processes may do this concurrently. The role
+must be allowed to create tables. Connect to PostgreSQL itself, not through a pooler in transaction mode.`,
+		Example: `  prescient migrate up --database-url postgres://owner@db.example.com/shop`,
+		Args:    cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return each.Store(c.Context(), f, migrateUp, pgsql.Patient())
+		},
+	}))
+}
+
+func migrateUp(ctx context.Context, f *factory.Factory) error {
+	return withSchema(ctx, f, func(db *sqlx.DB, before []pgsql.Migration) error {
+		if err := pgsql.Migrate(ctx, db, f.Schema()); err != nil {
+			return err
+		}
+		after, err := pgsql.Migrations(ctx, db, f.Schema())
+		if err != nil {
+			return err
+		}
+		var fresh []pgsql.Migration
+		for i, m := range after {
+			if m.Applied && !before[i].Applied {
+				fresh = append(fresh, m)
+			}
+		}
+		if len(fresh) == 0 {
+			text := upToDate
+			if last := after[len(after)-1].Version; last > pgsql.SchemaVersion {
+				text = fmt.Sprintf("nothing to do: the schema has version %d, which is newer than this binary, and may be used by it", last)
+			}
+			return f.Print([]pgsql.Migration{}, func() error { return f.Lines(text) })
+		}
+		return f.Print(fresh, func() error { return migrationsTable(f, fresh) })
+	})
+}
+
+var upToDate = fmt.Sprintf("nothing to do: the schema is up to date, at version %d", pgsql.SchemaVersion)
+
+func newCmdStatus(f *factory.Factory) *cobra.Command {
+	var check bool
+	c := each.Help(f.WithOutput(&cobra.Command{
+		Use:   "status",
+		Short: "List the migrations, and which of them the database has",
+		Long: `List the migrations, and which of them the database has, including migrations of a newer binary. With --check the
+exit code is 3 if this binary needs another schema. An older schema needs "migrate up". A newer one needs a newer binary.`,
+		Example: `  prescient migrate status
+  prescient migrate status --check`,
+		Args: cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error { return migrateStatus(ctx, f, check) }, pgsql.Patient())
+		},
+	}))
+	c.Flags().BoolVar(&check, "check", false, "exit with 3 if this binary needs another schema")
+	return c
+}
+
+func migrateStatus(ctx context.Context, f *factory.Factory, check bool) error {
+	return withSchema(ctx, f, func(_ *sqlx.DB, list []pgsql.Migration) error {
+		missing := 0
+		for _, m := range list {
+			if !m.Applied {
+				missing++
+			}
+		}
+		verdict, differs := upToDate, true
+		switch last := list[len(list)-1].Version; {
+		case last > pgsql.SchemaVersion:
+			verdict = fmt.Sprintf("the schema is newer than this binary: it has version %d, and the binary knows %d; install the newer binary",
+				last, pgsql.SchemaVersion)
+		case missing > 0:
+			verdict = fmt.Sprintf("%d of %d are missing; apply them with: %s migrate up", missing, len(list), f.Self())
+		default:
+			differs = false
+		}
+		err := f.Print(list, func() error { return errors.Join(migrationsTable(f, list), f.Lines(""), f.Sentence(verdict)) })
+		if err == nil && check && differs {
+			return &exit.Error{Code: exit.Found}
+		}
+		return err
+	})
+}
+
+func newCmdDown(f *factory.Factory) *cobra.Command {
+	var yes, roles bool
+	c := f.WithOutput(&cobra.Command{
+		Use:   "down",
+		Short: "Drop the schema: prescient's tables and functions, with every row",
+		Long: `Drop the schema: prescient's tables, types and functions, with every waiting check and all history. Objects of an
+application in the same schema stay, and with them the schema. It fails, and drops nothing, if such an object depends on
+one of prescient's.
+
+The roles of "migrate roles" stay. With --roles it drops them after the tables. If a role still owns objects or has
+rights, here or in another database of the server, all roles stay, and an error names them.
+
+Without --yes it only prints what it would drop.`,
+		Example: `  prescient migrate down        # prints what would be dropped
+  prescient migrate down --yes  # drops it
+  prescient migrate down --yes --roles`,
+		Args: cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return migrateDown(c.Context(), f, yes, roles) },
+	})
+	c.Flags().BoolVar(&yes, "yes", false, "drop it")
+	c.Flags().BoolVar(&roles, "roles", false, "drop the roles of the schema, too")
+	return c
+}
+
+func migrateDown(ctx context.Context, f *factory.Factory, yes, roles bool) error {
+	return withSchema(ctx, f, func(db *sqlx.DB, list []pgsql.Migration) error {
+		undone := slices.DeleteFunc(slices.Clone(list), func(m pgsql.Migration) bool { return !m.Applied })
+		switch last := list[len(list)-1].Version; {
+		case last > pgsql.SchemaVersion:
+			return fmt.Errorf("schema %s has version %d, and this binary knows %d: %w", f.Schema(), last, pgsql.SchemaVersion, pgsql.ErrNewer)
+		case len(undone) == 0 && !roles:
+			return f.Print([]pgsql.Migration{}, func() error { return f.Sentence("nothing to do: the schema does not exist") })
+		case !yes:
+			return exit.Usagef("this drops prescient's tables and functions in schema %s of %s, with every row; add --yes to drop them",
+				f.Schema(), databaseName(f))
+		}
+		if err := pgsql.MigrateDown(ctx, db, f.Schema()); err != nil {
+			return err
+		}
+		what := "prescient's objects"
+		if roles {
+			if err := pgsql.DropRoles(ctx, db, f.Schema()); err != nil {
+				return err
+			}
+			what += " and roles"
+		}
+		return f.Print(undone, func() error { return f.Sentence(fmt.Sprintf("dropped: %s in schema %s", what, f.Schema())) })
+	})
+}
+
+// databaseName returns the database for messages, without a password.
+func databaseName(f *factory.Factory) string {
+	if database.Private(f) {
+		return "the private PostgreSQL"
+	}
+	return f.Config().Database.URL.String()
+}
+
+func newCmdPrint(f *factory.Factory) *cobra.Command {
+	return f.WithOutput(&cobra.Command{
+		Use:     "print",
+		Short:   "Print the whole schema as a script for psql; needs no database",
+		Example: `  prescient migrate print --schema checks | psql --single-transaction`,
+		Args:    cli.Exactly(),
+		RunE:    func(*cobra.Command, []string) error { return printSchema(f) },
+	})
+}
+
+// schemaView is the script that makes a schema, as JSON.
+type schemaView struct {
+	Schema  string `json:"schema"`
+	Version int    `json:"version"`
+	Script  string `json:"script"`
+}
+
+func printSchema(f *factory.Factory) error {
+	if f.Scope().Many {
+		return f.Stores().ErrMany()
+	}
+	var script strings.Builder
+	if err := pgsql.PrintMigrations(&script, f.Schema()); err != nil {
+		return err
+	}
+	view := schemaView{f.Schema().String(), pgsql.SchemaVersion, script.String()}
+	return f.Print(view, func() error {
+		_, err := io.WriteString(f.Out, view.Script)
+		return err
+	})
+}
+
+// withSchema calls fn with a database that may lack the schema, and with its current migrations.
+func withSchema(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, list []pgsql.Migration) error) error {
+	db, err := database.Connect(ctx, f, pgsql.Patient())
+	if err != nil {
+		return err
+	}
+	err = pgsql.RefuseEngine(ctx, db)
+	var list []pgsql.Migration
+	if err == nil {
+		list, err = pgsql.Migrations(ctx, db, f.Schema())
+	}
+	if err == nil {
+		err = fn(db, list)
+	}
+	return errors.Join(err, database.Close(f, db))
+}
+
+func migrationsTable(f *factory.Factory, list []pgsql.Migration) error {
+	return output.Rows(f.Printer, list, table.Row{"VERSION", "NAME", "APPLIED AT"}, func(m pgsql.Migration) table.Row {
+		return table.Row{m.Version, cmp.Or(m.Name, "(of a newer binary)"), m.AppliedAt}
+	})
+}

@@ -1,0 +1,213 @@
+package plancmd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/checks"
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/each"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/layout"
+	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/slots/advise"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+type adviseOptions struct {
+	job, by string
+	limit   cli.Count
+}
+
+func newCmdAdvise(f *factory.Factory) *cobra.Command {
+	var o adviseOptions
+	c := each.Help(f.WithOutput(&cobra.Command{
+		Use:   "advise",
+		Short: "Show how many checks found nothing, and advise better intervals",
+		Long: `Show for each job how many checks found nothing, when its rows were really finished, and which first delay and
+which next delays would halve the checks. It reads history: a row was finished between the last check that found nothing
+and the check that ended it. DELAY is the average time from then to the check that ended it.
+
+The command changes nothing: return the interval that you choose from the job's function. docs/advise.md has an example.`,
+		Example: `  prescient plan advise
+  prescient plan advise --job order.unshipped --by carrier`,
+		Args: cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.by != "" && o.job == "" {
+				return exit.Usagef("--by divides the rows of one job: also give --job")
+			}
+			return each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error { return giveAdvice(ctx, f, o) })
+		},
+	}))
+	c.Flags().StringVar(&o.job, "job", "", "only this `JOB`")
+	c.Flags().StringVar(&o.by, "by", "", "a `FIELD` of the payload that divides its rows, such as carrier")
+	cli.CountVar(c.Flags(), &o.limit, "limit", advise.DefaultRows, "maximum number of rows of history to read, the newest first")
+	return c
+}
+
+// adviceView is advise.Advice as JSON.
+type adviceView struct {
+	JobExec      string         `json:"job_exec"`
+	Class        string         `json:"class"`
+	Rows         int64          `json:"rows"`
+	Checks       int64          `json:"checks"`
+	FoundNothing int64          `json:"found_nothing"`
+	HalfBy       *duration.Text `json:"half_by"`
+	MostBy       *duration.Text `json:"most_by"`
+	Past         planView       `json:"past"`
+	Halved       *planView      `json:"halved"`
+	Fixed        *planView      `json:"fixed"`
+	Points       []pointView    `json:"points"`
+}
+
+// planView is advise.Plan as JSON.
+type planView struct {
+	First  duration.Text   `json:"first"`
+	Next   []duration.Text `json:"next"`
+	Checks float64         `json:"checks"`
+	Delay  duration.Text   `json:"delay"`
+}
+
+// pointView is advise.Point as JSON.
+type pointView struct {
+	Age  duration.Text `json:"age"`
+	Open float64       `json:"open"`
+}
+
+// advisedView has the advice and the number of rows that it follows from.
+type advisedView struct {
+	Read int64        `json:"read"` // rows of history
+	Jobs []adviceView `json:"jobs"`
+}
+
+func newPlanView(p *advise.Plan) *planView {
+	if p == nil {
+		return nil
+	}
+	v := &planView{duration.Text(p.First), []duration.Text{}, p.Checks, duration.Text(p.Delay)}
+	for _, next := range p.Next {
+		v.Next = append(v.Next, duration.Text(next))
+	}
+	return v
+}
+
+func newAdviceView(a *advise.Advice) adviceView {
+	by := func(open float64) *duration.Text {
+		age, ok := a.At(open)
+		if !ok {
+			return nil
+		}
+		return new(duration.Text(age))
+	}
+	v := adviceView{
+		a.Job, a.Class, a.Rows, a.Checks, a.FoundNothing, by(0.5), by(0.1),
+		*newPlanView(&a.Past), newPlanView(a.Halved), newPlanView(a.Fixed),
+		[]pointView{},
+	}
+	for _, p := range a.Points {
+		v.Points = append(v.Points, pointView{duration.Text(p.Age), p.Open})
+	}
+	return v
+}
+
+func giveAdvice(ctx context.Context, f *factory.Factory, o adviseOptions) error {
+	return database.With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
+		c, err := database.Client(ctx, f, db)
+		if err == nil {
+			err = checks.Require(ctx, f, db, c, o.job)
+		}
+		if err != nil {
+			return err
+		}
+		var view advisedView
+		bounds := advise.Bounds{Rows: int64(o.limit), Time: time.Minute}
+		list, read, err := advise.Advise(ctx, db, f.Schema(), advise.Options{Job: o.job, By: o.by, Bounds: bounds}, setting.Grid.Width())
+		if err != nil {
+			return err
+		}
+		if o.by != "" && !slices.ContainsFunc(list, func(l advise.Advice) bool { return l.Class != "" }) {
+			f.Log().WarnContext(ctx, "no class has enough rows: is the name of the field right?", "job", o.job, "by", o.by, "rows", advise.MinRows)
+		}
+		view.Read, view.Jobs = read, []adviceView{}
+		for i := range list {
+			view.Jobs = append(view.Jobs, newAdviceView(&list[i]))
+		}
+		return f.Print(view, func() error { return printAdvice(f, view, list) })
+	})
+}
+
+func printAdvice(f *factory.Factory, told advisedView, list []advise.Advice) error {
+	rows := []table.Row{}
+	for i, v := range told.Jobs {
+		rows = append(rows, table.Row{
+			v.JobExec, v.Class, v.Rows, v.Checks, partOf(v.FoundNothing, v.Checks), orDash(v.HalfBy), orDash(v.MostBy),
+			fmt.Sprintf("%.1f", v.Past.Checks), spoken.Duration(list[i].Past.Delay),
+		})
+	}
+	header := table.Row{
+		"JOB", layout.Droppable("CLASS"), layout.Droppable("ROWS"), "CHECKS", "FOUND NOTHING", "HALF DONE BY", layout.Droppable("90 % BY"), "CHECKS A ROW", layout.Droppable("DELAY"),
+	}
+	if err := f.Table(header, rows...); err != nil {
+		return err
+	}
+	var lines []string
+	for i := range list {
+		lines = append(lines, "", strings.Map(plain.Printable, view.Advice(&list[i])))
+		lines = append(lines, plot(&list[i])...)
+	}
+	return f.Lines(append(lines, "", spoken.Count(told.Read, "row", "rows")+" of history "+spoken.Noun(told.Read, "was", "were")+" read.")...)
+}
+
+func partOf(part, of int64) string {
+	if of == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d (%d %%)", part, 100*part/of)
+}
+
+func orDash(d *duration.Text) any {
+	if d == nil {
+		return "-"
+	}
+	return *d
+}
+
+const (
+	plotLines = 10
+	plotWidth = 40
+)
+
+// plot returns a bar of the open rows, from age 0 to the age at which hardly any row is open. It is
+// empty if no check found nothing, or too little is known.
+func plot(a *advise.Advice) (lines []string) {
+	if len(a.Points) == 0 || a.FoundNothing == 0 {
+		return nil
+	}
+	end, ok := a.At(0.02)
+	if !ok {
+		end = a.Points[len(a.Points)-1].Age
+	}
+	exact := time.Second
+	if end > 10*time.Hour {
+		exact = time.Minute
+	}
+	lines = append(lines, fmt.Sprintf("%10s  %s", "age", "still open"))
+	for i := range plotLines + 1 {
+		age := end / plotLines * time.Duration(i)
+		open := a.OpenAt(age)
+		lines = append(lines, strings.TrimRight(fmt.Sprintf("%10s %4.0f %%  %s", spoken.Exact(age.Round(exact)), 100*open, strings.Repeat("█", int(open*plotWidth+0.5))), " "))
+	}
+	return lines
+}

@@ -1,0 +1,188 @@
+package runcmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/checks"
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/each"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/layout"
+	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/slots"
+)
+
+type catchUpOptions struct {
+	mode         slots.Mode
+	since, until cli.Instant
+	job          string
+	limit        cli.Count
+	spread       cli.Count
+	dryRun       bool
+}
+
+// NewCmdCatchUp returns the command catch-up.
+func NewCmdCatchUp(f *factory.Factory) *cobra.Command {
+	o := catchUpOptions{mode: slots.ModeRun}
+	c := each.Help(f.Verbose(f.WithOutput(&cobra.Command{
+		Use:   "catch-up",
+		Short: "Repair slots that were missed, left open, or have stragglers",
+		Long: `Repair slots that were missed, left open by a runner that died, or have stragglers: rows committed after
+their slot was closed. It takes one slot at a time, the oldest first. Concurrent catch-ups share the slot. It leaves a
+slot that is being run to its runners. It leaves a slot with rows of a job that this binary has not registered open, for
+a binary that has the job.
+
+  --mode run     check each row now, or defer or skip it, as the misfire policy of its job says
+  --mode defer   move every row to the next slot, unchecked; --spread over several slots
+  --mode expire  archive the rows past the deadline of their job, and leave the other rows
+
+With --job, the call for a group gets only the rows of that job. With --limit, the groups of the last rows are checked
+whole, so more rows than the limit may be checked.
+
+The rows of a paused job wait until "jobs resume". If no slot needs repair, it prints nothing and exits 0. It exits 3 if
+a job cannot run, as "run" does.`,
+		Example: `  prescient catch-up --dry-run
+  prescient catch-up
+  prescient catch-up --mode defer --spread 4
+  prescient catch-up --since 6h --job order.unshipped --limit 10000`,
+		Args: cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return pinged(c.Context(), f, func() error {
+				return each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error { return runCatchUp(ctx, f, &o) })
+			})
+		},
+	})))
+	fs := c.Flags()
+	fs.Var(cli.Choice(&o.mode, slots.ModeRun, slots.ModeDefer, slots.ModeExpire), "mode", "what to do with the rows: run, defer or expire")
+	cli.SinceVar(fs, &o.since, "since", "first slot to repair")
+	cli.SinceVar(fs, &o.until, "until", "slot to stop before")
+	fs.StringVar(&o.job, "job", "", "take only the rows of this `JOB`")
+	fs.Var(&o.limit, "limit", "number of rows to take at most, besides the other rows of their groups; default: no limit")
+	cli.CountVar(fs, &o.spread, "spread", 1, "number of slots over which --mode defer spreads the rows")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "only list the slots")
+	config.RunFlags(fs)
+	checks.EventFlags(c)
+	return c
+}
+
+func runCatchUp(ctx context.Context, f *factory.Factory, o *catchUpOptions) error {
+	if o.spread > 1 && o.mode != slots.ModeDefer {
+		return exit.Usagef("--spread works only with --mode %s", slots.ModeDefer)
+	}
+	work := func(b *checks.Bound) error {
+		client, err := database.Client(ctx, f, b.DB)
+		if err == nil {
+			err = checks.Require(ctx, f, b.DB, client, o.job)
+		}
+		if err != nil {
+			return err
+		}
+		bars := newBars(f)
+		runner, err := slots.NewRunner(ctx, b.Runner(f, bars.show))
+		if err != nil {
+			return err
+		}
+		if err := cli.InOrder(runner.Now(), o.since, o.until); err != nil {
+			return err
+		}
+		var left unregistered
+		c := catchUp{f: f, b: b, runner: runner, bars: bars, o: o, left: &left}
+		view, err := c.run(ctx)
+		return cmp.Or(errors.Join(err, printCaught(f, view)), cannotRun(ctx, f, b, runner.Now(), left, newsOfCatchUp(ctx, f, b.DB, runner.Now())))
+	}
+	if o.dryRun {
+		return stoppedBy(ctx, checks.With(ctx, f, nil, work))
+	}
+	return measured(ctx, f, slots.KindCatchUp, work)
+}
+
+// catchUp is a catch-up of one store.
+type catchUp struct {
+	f      *factory.Factory
+	b      *checks.Bound
+	runner *slots.Runner
+	bars   *bars // nil: none
+	o      *catchUpOptions
+	left   *unregistered // gets the jobs whose rows are left
+}
+
+// run runs the catch-up and logs its results.
+func (c catchUp) run(ctx context.Context) (caughtView, error) {
+	now := c.runner.Now()
+	caught, err := c.runner.CatchUp(ctx, slots.CatchUp{
+		Mode: c.o.mode, Since: c.o.since.From(now), Until: c.o.until.From(now),
+		Job: c.o.job, Limit: int64(c.o.limit), Spread: int(c.o.spread), DryRun: c.o.dryRun, After: c.left.add,
+	})
+	c.bars.close()
+	view := newCaughtView(caught, c.o)
+	err = errors.Join(err, lookAtLeft(ctx, c.f, c.b.DB, &view, c.o))
+	c.f.Done(len(view.Slots) > 0 || view.Empty > 0).LogAttrs(ctx, slog.LevelInfo, "catch-up", slog.Any("mode", c.o.mode), slog.Bool("dry_run", c.o.dryRun),
+		slog.Int64("slots", int64(len(view.Slots))+view.MoreSlots), slog.Int64("empty", view.Empty), slog.Int64("checked", view.Checked), slog.Int64("failed", view.Failed))
+	if c.b.Metrics != nil {
+		c.b.Metrics.Ended(slots.KindCatchUp, err)
+	}
+	return view, err
+}
+
+// printCaught prints a table of the slots, or nothing if there are none.
+func printCaught(f *factory.Factory, view caughtView) error {
+	return f.Print(view, func() error {
+		if view.DryRun {
+			return printDryRun(f, view)
+		}
+		if len(view.Slots) == 0 {
+			return nil
+		}
+		header := table.Row{"SLOT", "WAS", "NOW", "CHECKED", "FINISHED", layout.Droppable("RESCHEDULED"), "FAILED", layout.Droppable("YIELDED"), layout.Droppable("TOOK")}
+		return output.Few(f.Printer, len(view.Slots)+int(view.MoreSlots), view.Slots, header, func(s caughtSlot) table.Row {
+			if s.Result == nil {
+				return table.Row{s.Slot, s.was(), "", "", "", "", "", "", ""}
+			}
+			r := s.Result
+			return table.Row{s.Slot, s.was(), string(r.State), r.Checked, r.Finished, r.Rescheduled, r.Failed, r.Yielded, r.Took}
+		})
+	})
+}
+
+// caughtView is slots.Caught as JSON.
+type caughtView struct {
+	Mode      slots.Mode   `json:"mode"`
+	DryRun    bool         `json:"dry_run"`
+	Empty     int64        `json:"empty"`
+	Checked   int64        `json:"checked"`
+	Failed    int64        `json:"failed"`
+	Slots     []caughtSlot `json:"slots"`
+	MoreSlots int64        `json:"more_slots"` // slots with rows that slots leaves out
+}
+
+type caughtSlot struct {
+	Slot   time.Time   `json:"slot"`
+	Was    slots.State `json:"was"`
+	Result *resultView `json:"result"` // null: not worked on
+	leftView
+}
+
+func newCaughtView(caught slots.Caught, o *catchUpOptions) caughtView {
+	view := caughtView{
+		Mode: o.mode, DryRun: o.dryRun, Empty: caught.Empty, Slots: []caughtSlot{}, MoreSlots: caught.MoreSlots,
+		Checked: caught.Total.Checked, Failed: caught.Total.Failed,
+	}
+	for i, missed := range caught.Slots {
+		slot := caughtSlot{Slot: missed.Slot, Was: missed.State}
+		if i < len(caught.Results) {
+			slot.Result = new(newResultView(caught.Results[i]))
+		}
+		view.Slots = append(view.Slots, slot)
+	}
+	return view
+}

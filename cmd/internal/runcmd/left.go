@@ -1,0 +1,92 @@
+package runcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/layout"
+	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/slots"
+)
+
+// leftView is the remaining work in a slot that catch-up has not finished, or would work on in a
+// dry run.
+type leftView struct {
+	Waiting *int64   `json:"waiting"` // rows, counted as status does; null: nothing is left
+	Jobs    []string `json:"jobs"`    // whose rows these are
+	Live    bool     `json:"live"`    // a run is at it: it is left to that
+}
+
+// lookAtLeft adds to a view the remaining work of its slots.
+func lookAtLeft(ctx context.Context, f *factory.Factory, db *sqlx.DB, view *caughtView, o *catchUpOptions) error {
+	left := map[time.Time]*leftView{}
+	for i := range view.Slots {
+		s := &view.Slots[i]
+		s.Jobs = []string{}
+		if s.Result == nil || s.Result.State == slots.StateOpen {
+			s.Waiting = new(int64)
+			left[s.Slot.UTC()] = &s.leftView
+		}
+	}
+	if len(left) == 0 || ctx.Err() != nil {
+		return nil
+	}
+	ledger, err := database.Ledger(ctx, f, db)
+	if err != nil {
+		return err
+	}
+	status, err := ledger.Status(ctx, o.since.From(ledger.Now()))
+	for _, t := range append(status.Trouble, status.Running...) {
+		l := left[t.Slot]
+		if l == nil {
+			continue
+		}
+		l.Live = t.Live > 0
+		for _, job := range t.Jobs {
+			if o.job == "" || o.job == job.JobExec {
+				*l.Waiting += job.Waiting
+				l.Jobs = append(l.Jobs, job.JobExec)
+			}
+		}
+	}
+	return err
+}
+
+// was returns the state in which catch-up found a slot.
+func (s caughtSlot) was() string {
+	if s.Live {
+		return "being run"
+	}
+	return view.StateWord(s.Was)
+}
+
+// printDryRun prints the slots that catch-up would work on, and how many it would only record. It
+// prints nothing for none.
+func printDryRun(f *factory.Factory, view caughtView) error {
+	var err error
+	if len(view.Slots) > 0 {
+		err = printSlotsLeft(f, view.Slots, len(view.Slots)+int(view.MoreSlots))
+	}
+	if view.Empty > 0 {
+		err = errors.Join(err, f.Sentence(fmt.Sprintf("%s missed without rows: catch-up records %s as done",
+			spoken.Count(view.Empty, "slot was", "slots were"), map[bool]string{true: "it", false: "them"}[view.Empty == 1])))
+	}
+	return err
+}
+
+// printSlotsLeft prints the first of n slots.
+func printSlotsLeft(f *factory.Factory, list []caughtSlot, n int) error {
+	return output.Few(f.Printer, n, list, table.Row{"SLOT", "WAS", "WAITING", "JOBS"}, func(s caughtSlot) table.Row {
+		return table.Row{s.Slot, s.was(), layout.AtLeast(*s.Waiting, slots.MostOverdue), strings.Join(s.Jobs, ", ")}
+	})
+}

@@ -1,0 +1,146 @@
+// Package runcmd has the commands that run slots: run, catch-up and daemon.
+package runcmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/checks"
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/each"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/slots"
+)
+
+type runOptions struct {
+	slot    cli.Instant
+	catchUp bool
+}
+
+// NewCmdRun returns the command run.
+func NewCmdRun(f *factory.Factory) *cobra.Command {
+	var o runOptions
+	c := each.Help(f.Verbose(f.WithOutput(&cobra.Command{
+		Use:   "run",
+		Short: "Run the checks of one slot",
+		Long: `Run the checks of one slot: the current one by default. --slot or the name of a Kubernetes Job selects
+another. A run that starts up to run.start_tolerance before a boundary waits for the boundary.
+
+Any number of runs may share a slot. Each claims rows of a job, up to --batch-size, then more, so an idle run claims
+more rows. A claim belongs to its run until run.lease passes without a heartbeat. A run that finds nothing to do
+exits 0.
+
+The rows of a paused job wait until "jobs resume". This binary leaves the rows of a job that it has not registered in
+the slot, and the slot open, for a binary that has the job. The exit code is 3 if no run of the last 7 days has
+registered the job, or if a query of sql_jobs cannot run. All other rows are checked. The log has an error with the
+names of such jobs when their rows first leave a slot open. It repeats them only in the first slot of each day (UTC),
+so that cron does not mail them in every slot. "status" and "doctor" always name them.
+
+With --catch-up it then does what "catch-up" does. So missed slots and stragglers wait for one more slot at most, and
+need no operator.
+
+It writes nothing to stdout without --output json. The log has a line that sums up the run, if the log goes to a
+terminal or --verbose or --log-level requests it. The log always has a warning for each job with failed checks, with
+the first error. It always has an error if rows were given up.`,
+		Example: `  # crontab: every slot of the default width
+  */15 * * * * prescient run --catch-up
+
+  prescient run --slot 2026-03-01T13:15:00Z
+  prescient run --output json | jq .checked`,
+		Args: cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return pinged(c.Context(), f, func() error {
+				return each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error { return runSlot(ctx, f, o) })
+			})
+		},
+	})))
+	c.Flags().Var(&o.slot, "slot", "the `SLOT` to run; default: the current slot")
+	c.Flags().BoolVar(&o.catchUp, "catch-up", false, "then repair slots that were missed, left open, or have stragglers")
+	config.RunFlags(c.Flags())
+	checks.EventFlags(c)
+	return c
+}
+
+func runSlot(ctx context.Context, f *factory.Factory, o runOptions) error {
+	return measured(ctx, f, slots.KindRun, func(b *checks.Bound) error {
+		bars := newBars(f)
+		runner, err := slots.NewRunner(ctx, b.Runner(f, bars.show))
+		if err != nil {
+			return err
+		}
+		slot := o.slot.At
+		if !o.slot.Given() {
+			slot = runner.Due(f.Config().Run.JobName)
+		} else if !runner.Grid().Contains(slot) {
+			return cli.NotSlot(runner.Grid(), slot)
+		}
+		result, err := runner.Run(ctx, slot)
+		bars.close()
+		if result.State != "" { // opened
+			f.Done(true).LogAttrs(ctx, slog.LevelInfo, "slot run", slog.Any("", result))
+		}
+		view := runView{resultView: newResultView(result)}
+		var left unregistered
+		left.add(result)
+		if o.catchUp && ctx.Err() == nil {
+			c := catchUp{f: f, b: b, runner: runner, o: &catchUpOptions{mode: slots.ModeRun}, left: &left}
+			caught, failed := c.run(ctx)
+			view.CatchUp, err = &caught, errors.Join(err, failed)
+		}
+		if result.State == "" && view.CatchUp == nil {
+			return err
+		}
+		found := cannotRun(ctx, f, b, runner.Now(), left, newsOfRun(ctx, b.DB, slot, view))
+		return cmp.Or(errors.Join(err, f.Print(view, func() error { return nil })), found)
+	})
+}
+
+// runView is what run prints as JSON.
+type runView struct {
+	resultView
+	CatchUp *caughtView `json:"catch_up"` // null: without --catch-up
+}
+
+// stoppedBy returns the error of a command that ended because ctx did, also while it connected or
+// waited for its boundary.
+func stoppedBy(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil && !errors.Is(err, slots.ErrStopped) && !errors.Is(err, slots.ErrAbandoned) {
+		return fmt.Errorf("%w: %w", slots.ErrStopped, err)
+	}
+	return err
+}
+
+// resultView is a slots.Result as JSON.
+type resultView struct {
+	Slot        time.Time       `json:"slot"`
+	Kind        slots.Kind      `json:"kind"`
+	State       slots.State     `json:"state"`
+	Planned     int64           `json:"planned"`
+	Checked     int64           `json:"checked"`
+	Finished    int64           `json:"finished"`
+	Rescheduled int64           `json:"rescheduled"`
+	Failed      int64           `json:"failed"`
+	Yielded     int64           `json:"yielded"`
+	TakenOver   int             `json:"taken_over"`
+	Lost        int             `json:"lost"`
+	Refused     int64           `json:"refused"`
+	Abandoned   int             `json:"abandoned"`
+	Unknown     []string        `json:"unknown"` // jobs with rows that are not registered here
+	Failures    []slots.Failure `json:"failures"`
+	Took        duration.Text   `json:"took"`
+}
+
+func newResultView(r slots.Result) resultView {
+	return resultView{
+		r.Slot.UTC(), r.Kind, r.State, r.Planned, r.Checked, r.Finished, r.Rescheduled, r.Failed, r.Yielded,
+		r.TakenOver, r.Lost, r.Refused, r.Abandoned, append([]string{}, r.Unknown...), append([]slots.Failure{}, r.Failures...), duration.Text(r.Took),
+	}
+}

@@ -1,0 +1,199 @@
+package schedulescmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
+)
+
+// specFlags are the flags that describe a schedule.
+type specFlags struct {
+	spec               schedule.Spec
+	anchor, start, end cli.Instant
+	payload            string
+	c                  *cobra.Command
+}
+
+func (o *specFlags) flags(c *cobra.Command) {
+	o.c = c
+	fs := c.Flags()
+	fs.StringVar(&o.spec.Crontab, "crontab", "", "`EXPR` of five fields, or a name such as @daily, \"@every 90m\" (or 1d12h, 2w), \"@at 1647067401\"")
+	fs.StringVar(&o.spec.Timezone, "timezone", "", "`NAME` such as Europe/Berlin; default: UTC")
+	fs.StringVar(&o.payload, "payload", "", "a `JSON` value, the data of the events; - reads it from stdin")
+	duration.Var(fs, &o.spec.Deadline, "deadline", 0, "drop an event that would be later than this; 0: none")
+	fs.Var(cli.Choice(&o.spec.DeadlineFrom, schedule.FromInstant, schedule.FromSlot), "deadline-from",
+		"what the deadline counts from: instant or slot; default: instant if slots are a minute wide or less, else slot")
+	duration.Var(fs, &o.spec.Spread, "spread", 0, "delay the schedule by a fixed part of this, chosen by its id")
+	o.spec.Misfire = schedule.All
+	fs.Var(cli.Choice(&o.spec.Misfire, schedule.All, schedule.Latest, schedule.Skip), "misfire", "which instants of missed slots are published: all, latest or skip")
+	fs.Var(&o.anchor, "anchor", "the first instant of @every; default: --start, or the time of creation")
+	o.start.None, o.end.None = true, true
+	fs.Var(&o.start, "start", "no instant is before this; none: no bound")
+	fs.Var(&o.end, "end", "no instant is at or after this; none: no bound")
+	fs.IntVar(&o.spec.MaxRuns, "max-runs", 0, "end it after `N` events; 0: never")
+	fs.StringArrayVar(&o.spec.Exclude, "exclude", nil, "leave out `WHAT`: sat,sun, 2026-12-25, 2026-12-24..2027-01-01 or five fields; may be repeated; empty: nothing")
+}
+
+// apply changes a spec by the given flags.
+func (o *specFlags) apply(f *factory.Factory, spec *schedule.Spec) (err error) {
+	set := map[string]func(){
+		"crontab":       func() { spec.Crontab = o.spec.Crontab },
+		"timezone":      func() { spec.Timezone = o.spec.Timezone },
+		"payload":       func() { spec.Payload, err = cli.Payload(f.In, o.payload) },
+		"deadline":      func() { spec.Deadline = o.spec.Deadline },
+		"spread":        func() { spec.Spread = o.spec.Spread },
+		"misfire":       func() { spec.Misfire = o.spec.Misfire },
+		"anchor":        func() { spec.Anchor = o.anchor.At },
+		"start":         func() { spec.Start = o.start.At },
+		"end":           func() { spec.End = o.end.At },
+		"max-runs":      func() { spec.MaxRuns = o.spec.MaxRuns },
+		"exclude":       func() { spec.Exclude = slices.DeleteFunc(o.spec.Exclude, func(text string) bool { return text == "" }) },
+		"deadline-from": func() { spec.DeadlineFrom = o.spec.DeadlineFrom },
+	}
+	for name, take := range set {
+		if o.c.Flags().Changed(name) {
+			take()
+		}
+	}
+	return err
+}
+
+func newCmdCreate(f *factory.Factory) *cobra.Command {
+	var o specFlags
+	var paused bool
+	c := f.WithOutput(&cobra.Command{
+		Use:   "create ID",
+		Short: "Create a schedule; its first instant is the first one after now",
+		Example: `  prescient schedules create report-42 --crontab '0 9 * * mon-fri' \
+    --timezone Europe/Berlin --payload '{"report": 42}'
+  prescient schedules create cleanup --crontab '@every 90m' --misfire latest
+  prescient schedules create sale --crontab '@at 1893456000' --deadline 1h
+  prescient schedules create lunch --crontab '0 11 * * *' --end 2027-01-01 \
+    --exclude sat,sun --exclude 2026-12-24..2026-12-31`,
+		Args: cli.Exactly("ID"),
+		RunE: func(c *cobra.Command, args []string) error {
+			spec := schedule.Spec{ID: args[0], Paused: paused}
+			if err := o.apply(f, &spec); err != nil {
+				return err
+			}
+			return database.WithSchedules(c.Context(), f, func(db *sqlx.DB, s *schedule.Store) error {
+				created, err := s.Create(c.Context(), db, spec)
+				if errors.Is(err, schedule.ErrExists) {
+					return fmt.Errorf("%w; change it with: %s schedules update %s", err, f.Self(), spec.ID)
+				}
+				return printSchedule(f, created, err)
+			})
+		},
+	})
+	o.flags(c)
+	c.Flags().BoolVar(&paused, "paused", false, "publish nothing until it is resumed")
+	_ = c.MarkFlagRequired("crontab")
+	return c
+}
+
+func newCmdUpdate(f *factory.Factory) *cobra.Command {
+	var o specFlags
+	var version cli.Count
+	c := f.WithOutput(&cobra.Command{
+		Use:   "update ID",
+		Short: "Change what the flags name, and nothing else",
+		Long: `Change what the flags name, and nothing else. Another crontab, timezone, anchor, spread, start, end, max-runs or
+exclude starts with the first instant after now; any other change leaves the instant that waits.`,
+		Example: `  prescient schedules update report-42 --crontab '0 10 * * mon-fri'
+  prescient schedules update report-42 --payload '{"report": 43}' --version 2`,
+		Args: cli.Exactly("ID"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return updateSchedule(c.Context(), f, args[0], &o, int(version))
+		},
+	})
+	o.flags(c)
+	versionVar(c, &version)
+	c.MarkFlagsOneRequired("crontab", "timezone", "payload", "deadline", "deadline-from", "spread", "misfire", "anchor", "start", "end", "max-runs",
+		"exclude")
+	return c
+}
+
+// updateSchedule changes the version that it has read, so that a concurrent change is not lost.
+func updateSchedule(ctx context.Context, f *factory.Factory, id string, o *specFlags, version int) error {
+	return database.WithSchedules(ctx, f, func(db *sqlx.DB, s *schedule.Store) error {
+		was, err := s.Get(ctx, db, id)
+		if err != nil {
+			return err
+		}
+		spec := was.Spec
+		if err := o.apply(f, &spec); err != nil {
+			return err
+		}
+		if version == schedule.AnyVersion {
+			version = was.Version
+		}
+		updated, err := s.Update(ctx, db, spec, version)
+		return printSchedule(f, updated, err)
+	})
+}
+
+func versionVar(c *cobra.Command, version *cli.Count) {
+	c.Flags().Var(version, "version", "update only this version; default: any version")
+	c.Flags().Lookup("version").DefValue = ""
+}
+
+func newCmdDelete(f *factory.Factory) *cobra.Command {
+	var version cli.Count
+	c := f.WithOutput(&cobra.Command{
+		Use:     "delete ID",
+		Short:   "Delete a schedule; its events are no longer published",
+		Example: `  prescient schedules delete report-42`,
+		Args:    cli.Exactly("ID"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return database.WithSchedules(c.Context(), f, func(db *sqlx.DB, s *schedule.Store) error {
+				if err := s.Delete(c.Context(), db, args[0], int(version)); err != nil {
+					return err
+				}
+				view := struct {
+					ID      string `json:"id"`
+					Deleted bool   `json:"deleted"`
+				}{args[0], true}
+				return f.Print(view, func() error { return f.Lines(view.ID + " is deleted") })
+			})
+		},
+	})
+	versionVar(c, &version)
+	return c
+}
+
+func newCmdPause(f *factory.Factory) *cobra.Command {
+	return changeSchedule(f, "pause", "Pause a schedule: it publishes nothing until it is resumed", (*schedule.Store).Pause)
+}
+
+func newCmdResume(f *factory.Factory) *cobra.Command {
+	return changeSchedule(f, "resume", "End a pause; the next instant is the first one after now", (*schedule.Store).Resume)
+}
+
+func changeSchedule(f *factory.Factory, verb, short string, change func(s *schedule.Store, ctx context.Context, db jobs.DB, id string, version int) (schedule.Schedule, error)) *cobra.Command {
+	var version cli.Count
+	c := f.WithOutput(&cobra.Command{
+		Use:     verb + " ID",
+		Short:   short,
+		Example: "  prescient schedules " + verb + " report-42",
+		Args:    cli.Exactly("ID"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return database.WithSchedules(c.Context(), f, func(db *sqlx.DB, s *schedule.Store) error {
+				changed, err := change(s, c.Context(), db, args[0], int(version))
+				return printSchedule(f, changed, err)
+			})
+		},
+	})
+	versionVar(c, &version)
+	return c
+}

@@ -1,0 +1,140 @@
+// Package schedulescmd has the commands that read and change recurring schedules.
+package schedulescmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/layout"
+	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
+)
+
+// NewCmdSchedules returns the command schedules, with those below it.
+func NewCmdSchedules(f *factory.Factory) *cobra.Command {
+	return cli.Group("schedules", "Read and change recurring schedules",
+		newCmdCreate(f), newCmdList(f), newCmdShow(f), newCmdUpdate(f), newCmdDelete(f),
+		newCmdPause(f), newCmdResume(f), newCmdPreview(f), newCmdApply(f),
+		newCmdTrigger(f), newCmdBackfill(f))
+}
+
+type listOptions struct {
+	filter schedule.Filter
+	limit  cli.Count
+}
+
+func newCmdList(f *factory.Factory) *cobra.Command {
+	var o listOptions
+	c := f.WithOutput(&cobra.Command{
+		Use:   "list",
+		Short: "List schedules in the order of their ids",
+		Example: `  prescient schedules list --prefix report-
+  prescient schedules list --state paused --output json | jq '.[].id'
+  prescient schedules list --limit 1000 --after report-4711  # the next page`,
+		Args: cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return listSchedules(c.Context(), f, o) },
+	})
+	fs := c.Flags()
+	fs.StringVar(&o.filter.Prefix, "prefix", "", "only ids that begin with this `TEXT`")
+	fs.StringVar(&o.filter.After, "after", "", "only ids after this `ID`")
+	fs.Var(cli.Choice(&o.filter.State, schedule.Active, schedule.Paused, schedule.Ended), "state", "only schedules that are active, paused or ended")
+	cli.CountVar(fs, &o.limit, "limit", 100, "maximum number of schedules")
+	return c
+}
+
+func listSchedules(ctx context.Context, f *factory.Factory, o listOptions) error {
+	return database.WithSchedules(ctx, f, func(db *sqlx.DB, s *schedule.Store) error {
+		o.filter.Limit = int(o.limit)
+		list, err := s.List(ctx, db, o.filter)
+		if err != nil {
+			return err
+		}
+		views := make([]httpapi.View, len(list))
+		for i, v := range list {
+			views[i] = httpapi.NewView(v)
+		}
+		header := table.Row{"ID", "STATE", "LAST", "NEXT", "CRONTAB", layout.Droppable("TIMEZONE"), layout.Droppable("VERSION"), layout.Droppable("DROPPED"), "LAST ERROR"}
+		err = output.List(f.Printer, views, header, func(v httpapi.View) table.Row {
+			return table.Row{v.ID, stateText(v), v.Last, v.Next, v.Crontab, v.Timezone, v.Version, v.Dropped, v.LastError}
+		})
+		if err == nil && len(views) > 0 && !f.IsJSON() {
+			err = printPublishingPaused(f, views[0])
+		}
+		return err
+	})
+}
+
+func newCmdShow(f *factory.Factory) *cobra.Command {
+	return f.WithOutput(&cobra.Command{
+		Use:     "show ID",
+		Short:   "Show one schedule",
+		Example: `  prescient schedules show report-42`,
+		Args:    cli.Exactly("ID"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return database.WithSchedules(c.Context(), f, func(db *sqlx.DB, s *schedule.Store) error {
+				found, err := s.Get(c.Context(), db, args[0])
+				return printSchedule(f, found, err)
+			})
+		},
+	})
+}
+
+// printSchedule prints the schedule that a call has returned.
+func printSchedule(f *factory.Factory, s schedule.Schedule, err error) error {
+	if err != nil {
+		return err
+	}
+	v := httpapi.NewView(s)
+	return f.Print(v, func() error {
+		err := f.Table(nil,
+			table.Row{"id", v.ID}, table.Row{"state", stateText(v)}, table.Row{"last", v.Last}, table.Row{"next", v.Next}, table.Row{"slot", v.Slot},
+			table.Row{"crontab", v.Crontab}, table.Row{"timezone", v.Timezone}, table.Row{"payload", string(v.Payload)},
+			table.Row{"deadline", layout.OrNone(s.Deadline)}, table.Row{"deadline from", deadlineFrom(s.DeadlineFrom)}, table.Row{"spread", layout.OrNone(s.Spread)}, table.Row{"misfire", string(v.Misfire)},
+			table.Row{"anchor", v.Anchor}, table.Row{"start", v.Start}, table.Row{"end", v.End}, table.Row{"runs", runs(s)},
+			table.Row{"exclude", strings.Join(v.Exclude, "; ")}, table.Row{"version", v.Version}, table.Row{"dropped", v.Dropped},
+			table.Row{"errors in a row", v.ErrorCount}, table.Row{"last error", v.LastError},
+			table.Row{"created", v.CreatedAt}, table.Row{"updated", v.UpdatedAt},
+		)
+		return errors.Join(err, printPublishingPaused(f, v))
+	})
+}
+
+// stateText returns the state of a schedule, and whether it publishes, for a person.
+func stateText(v httpapi.View) string {
+	if v.State == schedule.Active && v.PublishingPausedAt != nil {
+		return "active, publishing paused"
+	}
+	return string(v.State)
+}
+
+// printPublishingPaused prints whether no schedule publishes, and how to change that.
+func printPublishingPaused(f *factory.Factory, v httpapi.View) error {
+	if v.PublishingPausedAt == nil {
+		return nil
+	}
+	return f.Sentence(fmt.Sprintf("no schedule publishes: job %q is paused since %s; resume it with: %s jobs resume %[1]s",
+		schedule.JobExec, v.PublishingPausedAt.Format(time.RFC3339), f.Self()))
+}
+
+func deadlineFrom(from schedule.DeadlineFrom) string {
+	return cmp.Or(string(from), "instant if slots are a minute wide or less, else slot")
+}
+
+func runs(s schedule.Schedule) string {
+	if s.MaxRuns == 0 {
+		return "no limit"
+	}
+	return fmt.Sprintf("%d of %d", s.Runs, s.MaxRuns)
+}

@@ -1,0 +1,33 @@
+package server
+
+import (
+	"net/http"
+	"time"
+)
+
+// FindAgain is how often serve and daemon look for stores that are new, or that they could not use.
+// A test shortens it.
+var FindAgain = 30 * time.Second
+
+// ReadersOnly refuses requests without the right to read.
+func ReadersOnly(mayRead func(*http.Request) bool, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !mayRead(r) {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="prescient"`)
+			http.Error(w, "send the header Authorization: Bearer, and a token", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// WithMetrics returns a handler that serves /metrics with metrics, and every other path with next,
+// which may be nil.
+func WithMetrics(metrics, next http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metrics)
+	if next != nil {
+		mux.Handle("/", next)
+	}
+	return mux
+}

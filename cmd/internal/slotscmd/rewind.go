@@ -1,0 +1,53 @@
+package slotscmd
+
+import (
+	"context"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/jobs/schedule"
+)
+
+func newCmdRewind(f *factory.Factory) *cobra.Command {
+	return f.WithOutput(&cobra.Command{
+		Use:   "rewind",
+		Short: "Take back what was written while the clock was ahead",
+		Long: `Take back what was written while the clock of the database was ahead. Correct the clock first.
+
+The ledger forgets the slots that lie beyond the clock. Otherwise runs find them done when they begin. It keeps a slot
+that a runner is at. A ledger that begins beyond the clock begins with the current slot.
+Schedules that were published or changed then go on with the first instant after now, as by "schedules resume". Events
+that they published ahead of their instants are published again, with the same ids.`,
+		Example: `  prescient slots rewind`,
+		Args:    cli.Exactly(),
+		RunE:    func(c *cobra.Command, _ []string) error { return rewind(c.Context(), f) },
+	})
+}
+
+func rewind(ctx context.Context, f *factory.Factory) error {
+	return database.WithSchedules(ctx, f, func(db *sqlx.DB, s *schedule.Store) error {
+		ledger, err := database.Ledger(ctx, f, db)
+		if err != nil {
+			return err
+		}
+		var view struct {
+			Slots     int64 `json:"slots"`
+			Schedules int   `json:"schedules"`
+		}
+		// The schedules first, because the ledger shows which to rewind.
+		if view.Schedules, err = s.Rewind(ctx, db); err == nil {
+			view.Slots, err = ledger.Rewind(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		return f.Print(view, func() error {
+			return f.Table(nil, table.Row{"slots forgotten", view.Slots}, table.Row{"schedules rewound", view.Schedules})
+		})
+	})
+}

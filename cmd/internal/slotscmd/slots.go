@@ -1,0 +1,172 @@
+// Package slotscmd has the commands about the ledger of slots.
+package slotscmd
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/checks"
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/layout"
+	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// NewCmdSlots returns the command slots, with those below it.
+func NewCmdSlots(f *factory.Factory) *cobra.Command {
+	return cli.Group("slots", "Read the ledger of slots, and change their width", newCmdList(f), newCmdShow(f), newCmdSetWidth(f), newCmdRewind(f))
+}
+
+type listOptions struct {
+	since, until cli.Instant
+	limit        cli.Count
+}
+
+func newCmdList(f *factory.Factory) *cobra.Command {
+	var o listOptions
+	c := f.WithOutput(&cobra.Command{
+		Use:     "list",
+		Short:   "List slots that were opened, the newest first",
+		Example: `  prescient slots list --since 24h --limit 200`,
+		Args:    cli.Exactly(),
+		RunE:    func(c *cobra.Command, _ []string) error { return listSlots(c.Context(), f, &o) },
+	})
+	cli.SinceVar(c.Flags(), &o.since, "since", "first slot")
+	cli.SinceVar(c.Flags(), &o.until, "until", "slot to stop before")
+	cli.CountVar(c.Flags(), &o.limit, "limit", 50, "maximum number of slots")
+	return c
+}
+
+func listSlots(ctx context.Context, f *factory.Factory, o *listOptions) error {
+	return database.WithLedger(ctx, f, func(_ *sqlx.DB, l *slots.Ledger, _ pgsql.Setting) error {
+		now := l.Now()
+		if err := cli.InOrder(now, o.since, o.until); err != nil {
+			return err
+		}
+		runs, err := l.List(ctx, o.since.From(now), o.until.From(now), int(o.limit))
+		if err != nil {
+			return err
+		}
+		var views []view.Slot
+		for _, run := range runs {
+			views = append(views, view.NewSlot(run))
+		}
+		header := table.Row{
+			"SLOT", "STATE", layout.Droppable("KIND"), "PLANNED", "CHECKED", "FINISHED", layout.Droppable("RESCHEDULED"), "FAILED",
+			layout.Droppable("TAKE-OVERS"), layout.Droppable("FINISHED AT"),
+		}
+		return output.List(f.Printer, views, header, func(v view.Slot) table.Row {
+			return table.Row{
+				v.Slot, string(v.State), string(v.Kind), v.Planned, v.Checked, v.Finished, v.Rescheduled, v.Failed, v.TakeOvers, v.FinishedAt,
+			}
+		})
+	})
+}
+
+func newCmdShow(f *factory.Factory) *cobra.Command {
+	return f.WithOutput(&cobra.Command{
+		Use:   "show SLOT",
+		Short: "Show one slot: its ledger row, its claims, and what waits in it",
+		Long: `Show one slot: its ledger row, its claims, and what waits in it by job, counted up to 100,000 rows.
+A claim is the rows that a runner works on, under a lease. A claim without jobs belongs to a runner that may claim more.
+A job that is not registered in this binary is marked.
+The state of a slot without a ledger row is "missed" if the next slot has begun. Before that, and before the ledger
+began, it is "not opened".`,
+		Example: `  prescient slots show 2026-03-01T13:15:00Z`,
+		Args:    cli.Exactly("SLOT"),
+		RunE: func(c *cobra.Command, args []string) error {
+			var slot cli.Instant
+			if err := slot.Set(args[0]); err != nil {
+				return exit.Usagef("slot %q: %w", args[0], err)
+			}
+			return showSlot(c.Context(), f, slot.At)
+		},
+	})
+}
+
+func showSlot(ctx context.Context, f *factory.Factory, slot time.Time) error {
+	return database.WithLedger(ctx, f, func(db *sqlx.DB, l *slots.Ledger, s pgsql.Setting) error {
+		if !l.Grid().Contains(slot) {
+			return cli.NotSlot(l.Grid(), slot)
+		}
+		run, err := l.Show(ctx, slot)
+		if errors.Is(err, slots.ErrNoSlot) {
+			run, err = slots.SlotRun{Slot: slot, State: view.NotOpened}, nil
+			if !slot.Before(s.Since) && slot.Before(l.Grid().Floor(l.Now())) {
+				run.State = slots.StateMissed
+			}
+		}
+		if err != nil {
+			return err
+		}
+		claims, err := l.Claims(ctx, slot)
+		if err != nil {
+			return err
+		}
+		waiting, err := l.Waiting(ctx, slot)
+		if err != nil {
+			return err
+		}
+		client, err := database.Client(ctx, f, db)
+		if err != nil {
+			return err
+		}
+		paused, err := admin.New(client).Paused(ctx, db)
+		if err != nil {
+			return err
+		}
+		return printSlot(f, view.SlotDetail{
+			Slot: view.NewSlot(run), Claims: view.NewClaims(claims), Waiting: view.NewWaiting(waiting, paused, checks.Knows(f)),
+		})
+	})
+}
+
+// mostCounted bounds the rows of a job that are counted when a slot is opened; more are estimated.
+const mostCounted = 1000
+
+// gone returns how many rows left a slot that is done before their check. It returns 0 if their number is not known.
+func gone(v view.SlotDetail) int64 {
+	if v.State != slots.StateDone || v.Planned > mostCounted {
+		return 0
+	}
+	n := v.Planned - v.Checked
+	for _, w := range v.Waiting {
+		n -= w.Waiting
+	}
+	return n
+}
+
+func printSlot(f *factory.Factory, v view.SlotDetail) error {
+	return f.Print(v, func() error {
+		err := f.Table(nil, table.Row{"slot", v.Slot.Slot}, table.Row{"state", string(v.State)}, table.Row{"kind", string(v.Kind)},
+			table.Row{"planned", v.Planned}, table.Row{"checked", v.Checked}, table.Row{"finished", v.Finished},
+			table.Row{"rescheduled", v.Rescheduled}, table.Row{"failed", v.Failed}, table.Row{"take-overs", v.TakeOvers},
+			table.Row{"opened at", v.OpenedAt}, table.Row{"finished at", v.FinishedAt})
+		if err == nil && len(v.Claims) > 0 {
+			err = errors.Join(f.Lines(""), output.Rows(f.Printer, v.Claims, table.Row{layout.Droppable("KIND"), "RUNNER", "UNTIL", "LIVE", "JOBS"}, func(c view.Claim) table.Row { return c.Row() }))
+		}
+		if err == nil && len(v.Waiting) > 0 {
+			header := table.Row{"JOB", "WAITING", "STATE"}
+			err = errors.Join(f.Lines(""), output.Rows(f.Printer, v.Waiting, header, func(w view.Waiting) table.Row {
+				return table.Row{w.JobExec, layout.AtLeast(w.Waiting, slots.MostWaiting), w.Marked(string(w.State))}
+			}))
+		}
+		if n := gone(v); n > 0 {
+			err = errors.Join(err, f.Sentence(spoken.Count(n, "planned row was", "planned rows were")+
+				" not checked: cancelled, replaced or moved to another slot first"))
+		}
+		return err
+	})
+}

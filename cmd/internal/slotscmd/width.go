@@ -1,0 +1,84 @@
+package slotscmd
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+func newCmdSetWidth(f *factory.Factory) *cobra.Command {
+	return f.WithOutput(&cobra.Command{
+		Use:   "set-width WIDTH",
+		Short: "Change the distance between two slots, and move waiting rows onto the new grid",
+		Long: `Change the distance between two slots. Waiting rows that are off the new grid move to its next slot, never to an
+earlier one. It is one transaction that blocks every enqueue, so it waits up to 3 s for open transactions, and
+then fails and names their sessions. It is refused while a slot is open or rows are due, including rows of paused jobs.
+Then change slots.width in the configuration, if it is set, and the crontab.`,
+		Example: `  prescient slots set-width 5m`,
+		Args:    cli.Exactly("WIDTH"),
+		RunE: func(c *cobra.Command, args []string) error {
+			width, err := duration.Parse(args[0])
+			if err != nil {
+				return exit.Usagef("width: %w", err)
+			}
+			g, err := grid.New(width)
+			if err != nil {
+				return exit.Usagef("width %s: %w", args[0], err)
+			}
+			return setWidth(c.Context(), f, g)
+		},
+	})
+}
+
+func setWidth(ctx context.Context, f *factory.Factory, g grid.Grid) error {
+	db, err := database.Connect(ctx, f, pgsql.Patient())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	setting, err := database.Setting(ctx, f, db)
+	if err != nil {
+		return err
+	}
+	ledger, err := database.Ledger(ctx, f, db)
+	if err != nil {
+		return err
+	}
+	before, err := ledger.Status(ctx, time.Time{})
+	if err != nil {
+		return err
+	}
+	moved, err := ledger.SetWidth(ctx, g)
+	if err != nil && database.CheckWidth(f, setting) != nil { // so that no other command works
+		return fmt.Errorf("%w; while slots.width is another, put PRESCIENT_SLOTS_WIDTH=0s before the command", err)
+	}
+	if err != nil {
+		return err
+	}
+	if before.Grid != g && len(before.Trouble) > 0 { // without rows, or it would have been refused
+		f.Log().WarnContext(ctx, "slots that were missed are forgotten: the ledger begins anew with the new width",
+			"slots", int64(len(before.Trouble))+before.MoreMissed+before.MoreOpen, "from", before.Trouble[0].Slot)
+	}
+	if want := f.Config().Slots.Width; want != 0 && want != g.Width() {
+		f.Log().WarnContext(ctx, "slots.width disagrees with the new width: correct it, or the next command refuses to work",
+			"setting", duration.Text(want).String(), "origin", f.Origin("slots.width"))
+	}
+	view := struct {
+		Width duration.Text `json:"width"`
+		Moved int64         `json:"moved"`
+	}{duration.Text(g.Width()), moved}
+	return f.Print(view, func() error {
+		return f.Table(nil, table.Row{"width", view.Width.String()}, table.Row{"rows moved", moved})
+	})
+}

@@ -1,0 +1,176 @@
+// Package statuscmd has the commands that show the state of slots, and the history of one entity:
+// status and why.
+package statuscmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/checks"
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/each"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/health"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+type statusOptions struct {
+	since  cli.Instant
+	check  bool
+	limits limitsValue
+}
+
+// NewCmdStatus returns the command status.
+func NewCmdStatus(f *factory.Factory) *cobra.Command {
+	var o statusOptions
+	c := each.Help(f.WithOutput(&cobra.Command{
+		Use:   "status",
+		Short: "Show the current slot, missed slots, failing and given-up checks, and paused jobs",
+		Long: `Show the current slot, and every past slot that is in trouble, with the jobs whose rows wait in it:
+
+  missed      no run has opened it
+  left open   its runners died or were stopped before it was done, or have not registered a job with rows in it
+  stragglers  rows were committed into it after it was closed
+
+This binary leaves the rows of a job that it has not registered to a binary that has it. Such a job is marked. The
+rows of a paused job wait until "jobs resume", and are no trouble before that.
+
+A claim is the rows of a slot that a runner works on, under a lease. A claim without jobs belongs to a runner that may
+claim more.
+
+With --check, prints only problems. Exits 3 if there are any. These are the conditions and their limits:
+
+` + conditionsHelp() + `
+--limit changes a limit, or leaves a condition out. Conditions of jobs cover the slots of the last day that are done.`,
+		Example: `  prescient status
+  prescient status --since 24h --check
+  prescient status --check --limit gave-up=10 --limit slow=off
+  prescient status --output json | jq '.missed[].slot'`,
+		Args: cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error { return status(ctx, f, &o) })
+		},
+	}))
+	cli.SinceVar(c.Flags(), &o.since, "since", "first slot to show; default: the ledger's first")
+	c.Flags().BoolVar(&o.check, "check", false, "print only problems, and exit with 3 if there are any")
+	c.Flags().Var(&o.limits, "limit", "another limit of a condition, such as gave-up=10 or slow=off; may be given again")
+	_ = c.RegisterFlagCompletionFunc("limit", cobra.FixedCompletions(withSuffix(health.Names(), "="), cobra.ShellCompDirectiveNoSpace))
+	return c
+}
+
+// limitsValue is the flag that changes limits.
+type limitsValue struct{ health.Limits }
+
+func (*limitsValue) String() string { return "" }
+
+// Type names the value in help.
+func (*limitsValue) Type() string { return "CONDITION=LIMIT" }
+
+func withSuffix(list []string, suffix string) []string {
+	for i := range list {
+		list[i] += suffix
+	}
+	return list
+}
+
+// conditionsHelp returns a line for each condition.
+func conditionsHelp() string {
+	var text strings.Builder
+	for _, c := range health.Conditions {
+		fmt.Fprintf(&text, "  %-14s  %s\n", c.Name, strings.ReplaceAll(c.Help, "LIMIT", c.Limit()))
+	}
+	return text.String()
+}
+
+func status(ctx context.Context, f *factory.Factory, o *statusOptions) error {
+	return database.WithLedger(ctx, f, func(db *sqlx.DB, ledger *slots.Ledger, setting pgsql.Setting) error {
+		report, err := health.Check(ctx, ledger, o.since.From(ledger.Now()), o.limits.Limits, checks.Knows(f))
+		if err != nil {
+			return err
+		}
+		client, err := database.Client(ctx, f, db)
+		if err != nil {
+			return err
+		}
+		paused, err := admin.New(client).Paused(ctx, db)
+		if err != nil {
+			return err
+		}
+		v := view.NewStatus(report, paused, f.Self(), checks.Knows(f))
+		if v.Database, err = database.NewView(f, setting); err != nil {
+			return err
+		}
+		err = f.Print(v, func() error {
+			if o.check {
+				return printFindings(f, v)
+			}
+			err := errors.Join(printStatus(f, v), printJobs(f, v))
+			if !v.OK {
+				err = errors.Join(err, f.Lines(""), printFindings(f, v))
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if o.check && !v.OK {
+			return &exit.Error{Code: exit.Found}
+		}
+		return nil
+	})
+}
+
+func printStatus(f *factory.Factory, v view.Status) error {
+	state := cmp.Or(string(v.CurrentState), string(view.NotOpened))
+	err := f.Table(nil,
+		table.Row{"database", v.Database.String()},
+		table.Row{"current slot", fmt.Sprintf("%s, %s", v.CurrentSlot.Format(time.RFC3339), state)},
+		table.Row{"next slot", v.NextSlot},
+		table.Row{"width", v.Width.String()},
+		table.Row{"ledger since", v.Since},
+		table.Row{"missed", spoken.Count(len(v.Missed)+int(v.MoreMissed), "slot", "slots")},
+		table.Row{"left open", spoken.Count(len(v.LeftOpen)+int(v.MoreOpen), "slot", "slots")},
+		table.Row{"stragglers", spoken.Count(len(v.Stragglers), "slot", "slots")},
+		table.Row{"overdue rows", overdue(v)},
+		table.Row{"paused jobs", len(v.Paused)},
+		table.Row{"claims", fmt.Sprintf("%d live, %d expired", v.ClaimsLive, v.ClaimsExpired)},
+	)
+	if err == nil && len(v.Paused) > 0 {
+		err = errors.Join(f.Lines(""), output.Rows(f.Printer, v.Paused, table.Row{"PAUSED JOB", "SINCE", "BY"},
+			func(p view.Paused) table.Row { return table.Row{p.JobExec, p.PausedAt, p.PausedBy} }))
+	}
+	if err == nil && len(v.Claims) > 0 {
+		header := table.Row{"SLOT", "KIND", "RUNNER", "UNTIL", "LIVE", "JOBS"}
+		err = errors.Join(f.Lines(""), output.Few(f.Printer, len(v.Claims), v.Claims, header, func(c view.Claim) table.Row {
+			return append(table.Row{c.Slot}, c.Row()...)
+		}))
+	}
+	return err
+}
+
+// overdue returns the number of overdue rows. Each job of a slot is counted only up to a limit.
+func overdue(v view.Status) string {
+	for _, t := range v.Trouble {
+		for _, job := range t.Jobs {
+			if job.Waiting >= slots.MostOverdue {
+				return fmt.Sprintf("%d or more", v.Overdue)
+			}
+		}
+	}
+	return fmt.Sprint(v.Overdue)
+}

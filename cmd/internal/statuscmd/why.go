@@ -1,0 +1,115 @@
+package statuscmd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/checks"
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/each"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/layout"
+	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
+)
+
+// NewCmdWhy returns the command why.
+func NewCmdWhy(f *factory.Factory) *cobra.Command {
+	var key jobs.Key
+	c := each.Help(f.WithOutput(&cobra.Command{
+		Use:   "why ENTITY KEY",
+		Short: "Show the history of the checks of an entity",
+		Long: `Show the history of the checks of an entity, in order: who requested them, when and for when, who moved, replaced or
+cancelled them, and how they ended. Each check has its runner, lateness, run time and error. A waiting row has when it is
+due, and what blocks it. All instants are in UTC.
+
+The command shows the newest 1,000 waiting rows, and the newest 1,000 ended rows. It names the role, the application_name
+and, if the application has set one, the actor. The newest 20 entries between the beginning and the end of a row are
+kept.`,
+		Example: `  prescient why order 42
+  prescient why order 42 --job order.unshipped --output json`,
+		Args: cli.Exactly("ENTITY", "KEY"),
+		RunE: func(c *cobra.Command, args []string) error {
+			key.EntityName, key.EntityKey = args[0], args[1]
+			var told atomic.Bool
+			err := each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error { return why(ctx, f, key, &told) })
+			if err != nil || told.Load() || f.IsJSON() {
+				return err
+			}
+			of := ""
+			if key.JobExec+key.ItemKey != "" {
+				of = " of this job and item"
+			}
+			return f.Sentence(fmt.Sprintf("%s %s has no check%s: none with a key waits, and none is in history. Are the names right?", key.EntityName, key.EntityKey, of))
+		},
+	}))
+	c.Flags().StringVar(&key.JobExec, "job", "", "only this `JOB`")
+	c.Flags().StringVar(&key.ItemKey, "item", "", "only this `KEY`, which distinguishes two checks of one job on one entity")
+	return c
+}
+
+// why prints the story, if there is one.
+func why(ctx context.Context, f *factory.Factory, key jobs.Key, told *atomic.Bool) error {
+	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
+		events, err := admin.New(c).Timeline(ctx, db, key)
+		if err != nil {
+			return err
+		}
+		if len(events) == 0 {
+			checks.Warn(ctx, f, db, c, key.JobExec)
+		}
+		views := []view.Event{}
+		rows := map[int64]bool{}
+		for _, e := range events {
+			views = append(views, view.NewEvent(e))
+			rows[e.ID] = true
+		}
+		if len(rows) >= admin.MaxRows {
+			f.Log().WarnContext(ctx, "only the newest rows are shown, and there may be more: narrow them with --job and --item", "rows", len(rows))
+		}
+		return f.Print(views, func() error {
+			if len(views) == 0 {
+				return nil
+			}
+			told.Store(true)
+			return f.Lines(story(events, now, f.Self(), f.Width())...)
+		})
+	})
+}
+
+// story returns a line for each event, below a heading for each row. A width other than 0 is that of the terminal, at which
+// lines are wrapped.
+func story(events []admin.TimelineEntry, now time.Time, self string, width int) (lines []string) {
+	for i, e := range events {
+		if i == 0 || e.ID != events[i-1].ID {
+			if i > 0 {
+				lines = append(lines, "")
+			}
+			heading := e.JobExec
+			if e.ItemKey != "" {
+				heading += ", item " + e.ItemKey
+			}
+			lines = append(lines, strings.Map(plain.Printable, heading)+":")
+		}
+		at := strings.Repeat(" ", len("2026-03-01T13:05:00Z"))
+		if !e.At.IsZero() {
+			at = e.At.Format(time.RFC3339)
+		}
+		at += "  "
+		sentence := strings.Map(plain.Printable, view.Sentence(e, now, self))
+		if width > 0 {
+			sentence = strings.ReplaceAll(layout.Wrap(sentence, width-len(at)), "\n", "\n"+strings.Repeat(" ", len(at)))
+		}
+		lines = append(lines, at+sentence)
+	}
+	return lines
+}

@@ -1,0 +1,118 @@
+package storescmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/multistore"
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs/stores"
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+func newCmdAdd(f *factory.Factory) *cobra.Command {
+	var roles bool
+	c := f.WithOutput(&cobra.Command{
+		Use:   "add NAME",
+		Short: "Make a store ready that the settings list",
+		Long: `Prepare a store that the settings list or that one of their patterns covers. Bring its schema up to date, create it if
+it is missing, and set the width of its slots to that of the other stores. If applications choose stores by keys, then move
+the rows that now belong to it with "stores move". The command is idempotent.`,
+		Example: `  prescient stores add north
+  prescient stores add tenants/tenant_42 --roles`,
+		Args: cli.Exactly("NAME"),
+		RunE: func(c *cobra.Command, args []string) error { return addStore(c.Context(), f, args[0], roles) },
+	})
+	c.Flags().BoolVar(&roles, "roles", false, "make its roles, too; see migrate roles")
+	return c
+}
+
+// addedStore is what stores add tells.
+type addedStore struct {
+	Store   string        `json:"store"`
+	Version int           `json:"version"` // of its schema
+	Width   duration.Text `json:"width"`
+}
+
+func addStore(ctx context.Context, f *factory.Factory, name string, roles bool) (err error) {
+	if len(f.Config().Stores) == 0 {
+		return exit.Usagef("the settings list no stores: add it to stores in a configuration file first")
+	}
+	s, err := f.Stores().FindOne(name)
+	if err != nil {
+		return err
+	}
+	pools := database.NewWatchedPools(f, pgsql.Patient())
+	defer func() { err = errors.Join(err, pools.Close()) }()
+	one := f.Of(s, pools)
+	db, err := database.Connect(ctx, one)
+	if err != nil {
+		return err
+	}
+	if err := pgsql.Migrate(ctx, db, one.Schema()); err != nil {
+		return &stores.Error{Store: name, Err: err}
+	}
+	if roles {
+		if err := pgsql.MakeRoles(ctx, db, one.Schema()); err != nil {
+			return &stores.Error{Store: name, Err: err}
+		}
+	}
+	v := addedStore{Store: name, Version: pgsql.SchemaVersion}
+	width := widthOfOthers(ctx, f, pools, name)
+	ledger, err := database.Ledger(ctx, one, db)
+	if err != nil {
+		return err
+	}
+	if v.Width = duration.Text(ledger.Grid().Width()); width != 0 && width != ledger.Grid().Width() {
+		g, err := grid.New(width)
+		if err == nil {
+			_, err = ledger.SetWidth(ctx, g)
+		}
+		if err != nil {
+			return err
+		}
+		v.Width = duration.Text(width)
+	}
+	return f.Print(v, func() error {
+		return errors.Join(
+			f.Table(nil, table.Row{"store", v.Store}, table.Row{"schema version", v.Version}, table.Row{"width", v.Width.String()}),
+			f.Sentence(fmt.Sprintf("If keys choose the store, let every application know %s, and then move the rows that now belong to it, from each other store: %s stores move STORE", v.Store, f.Self())),
+		)
+	})
+}
+
+// widthOfOthers is the width of the slots of all stores but one, where it is the same in all that tell theirs; else 0.
+func widthOfOthers(ctx context.Context, f *factory.Factory, pools *multistore.Pools, but string) (width time.Duration) {
+	for _, s := range pools.All(ctx) {
+		if s.Name == but || s.Err != nil {
+			continue
+		}
+		one := f.Of(s, pools)
+		var setting pgsql.Setting
+		db, err := database.Connect(ctx, one)
+		if err == nil {
+			setting, err = pgsql.ReadSetting(ctx, db, one.Schema())
+		}
+		switch {
+		case errors.Is(err, pgsql.ErrNotMigrated):
+		case err != nil:
+			f.Log().WarnContext(ctx, "cannot read the width of a store; it may differ", "store", s.Name, "error", err)
+		case width != 0 && width != setting.Grid.Width():
+			f.Log().WarnContext(ctx, "the other stores have different widths: this one keeps its own")
+			return 0
+		default:
+			width = setting.Grid.Width()
+		}
+	}
+	return width
+}

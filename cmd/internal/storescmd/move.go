@@ -1,0 +1,139 @@
+package storescmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/layout"
+	"github.com/prescient-go/prescient/jobs/stores"
+)
+
+type moveOptions struct {
+	from string
+	to   []string
+	key  string
+}
+
+func newCmdMove(f *factory.Factory) *cobra.Command {
+	var o moveOptions
+	c := f.WithOutput(&cobra.Command{
+		Use:   "move STORE [TO...]",
+		Short: "Move waiting rows of a store to other stores, while runs and applications go on",
+		Long: `Move rows and recurring schedules of a store to other stores. The key of each chooses its store, as applications do
+with Route. From a store that is being drained, all of them go. From another store, the ones go that now belong to a
+store that was added. Stores that are named after the first one are the only targets.
+
+Runs and applications go on. A row keeps its slot and its history of changes, and never runs twice. Rows whose slots have
+begun or begin within a minute are left to the runs of their store: repeat the command after those runs. The command first
+finishes an earlier move that has died. If a key already waits in the other store, that row stays unchanged, and the row
+that arrives ends as replaced.`,
+		Example: `  prescient stores move shop
+  prescient stores move shop north south --key payload:tenant`,
+		Args: cli.AtLeast("STORE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			o.from, o.to = args[0], args[1:]
+			return withStores(c.Context(), f, func(set *stores.Set) error { return moveRows(c.Context(), f, set, o) })
+		},
+	})
+	c.Flags().StringVar(&o.key, "key", "entity", "`WHAT` chooses the store of a row: entity, its key, or payload:FIELD, as in the applications; a schedule goes by its id")
+	return c
+}
+
+// movedView is stores.Moved as JSON.
+type movedView struct {
+	Store     string      `json:"store"`
+	Finished  int64       `json:"finished"`
+	Rows      int64       `json:"rows"`
+	Schedules int64       `json:"schedules"`
+	To        []movedInto `json:"to"`
+	Replaced  int64       `json:"replaced"`
+	Cancelled int64       `json:"cancelled"`
+	Keyless   int64       `json:"keyless"`
+	Left      *int64      `json:"left"` // null: the store could not be asked
+}
+
+// movedInto is what one store has got.
+type movedInto struct {
+	Store  string   `json:"store"`
+	Moved  int64    `json:"moved"`
+	Paused []string `json:"paused"`
+}
+
+func moveRows(ctx context.Context, f *factory.Factory, set *stores.Set, o moveOptions) error {
+	field, byField := strings.CutPrefix(o.key, "payload:")
+	if !byField && o.key != "entity" || byField && field == "" {
+		return exit.Usagef("--key %s: must be entity or payload:FIELD", o.key)
+	}
+	for _, name := range append([]string{o.from}, o.to...) {
+		if err := answers(f, set, name); err != nil {
+			return err
+		}
+	}
+	for _, s := range f.Config().Stores {
+		if len(o.to) == 0 && s.IsPattern() && slices.Contains(known(set), s.Name) {
+			_, err := set.Get(s.Name)
+			return fmt.Errorf("cannot find which stores %s stands for, and so where rows belong: %w; or name the target stores", s.Name, err)
+		}
+	}
+	what := stores.Move{From: o.from, To: o.to, By: database.Actor()}
+	if byField {
+		what.Field = field
+	}
+	moved, err := set.Move(ctx, what)
+	v := movedView{
+		Store: o.from, Finished: moved.Finished, Rows: moved.Rows, Schedules: moved.Schedules, To: []movedInto{}, Replaced: moved.Replaced,
+		Cancelled: moved.Cancelled, Keyless: moved.Keyless,
+	}
+	if moved.Left >= 0 {
+		v.Left = &moved.Left
+	}
+	for s := range set.All() {
+		if into := (movedInto{s.Name, moved.To[s.Name], append([]string{}, moved.Paused[s.Name]...)}); into.Moved > 0 || len(into.Paused) > 0 {
+			v.To = append(v.To, into)
+		}
+	}
+	if err != nil && v.Left == nil && v.Finished == 0 && len(v.To) == 0 {
+		return err // nothing was done
+	}
+	return errors.Join(err, f.Print(v, func() error { return printMoved(f, v) }))
+}
+
+func printMoved(f *factory.Factory, v movedView) error {
+	rows := []table.Row{{"rows moved", v.Rows}, {"schedules moved", v.Schedules}}
+	for _, to := range v.To {
+		rows = append(rows, table.Row{"  to " + to.Store, to.Moved})
+	}
+	for _, more := range []struct {
+		label string
+		n     int64
+	}{
+		{"finished of an earlier move", v.Finished},
+		{"replaced, since the key waits there already", v.Replaced},
+		{"cancelled on their way", v.Cancelled},
+		{"left for want of the field", v.Keyless},
+	} {
+		if more.n > 0 {
+			rows = append(rows, table.Row{more.label, more.n})
+		}
+	}
+	if v.Left != nil {
+		rows = append(rows, table.Row{"left in " + v.Store, layout.AtLeast(*v.Left, stores.Counted)})
+	}
+	err := f.Table(nil, rows...)
+	for _, to := range v.To {
+		if len(to.Paused) > 0 {
+			err = errors.Join(err, f.Sentence(fmt.Sprintf("paused in %s, as in %s: %s", to.Store, v.Store, strings.Join(to.Paused, ", "))))
+		}
+	}
+	return err
+}

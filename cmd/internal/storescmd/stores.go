@@ -1,0 +1,251 @@
+// Package storescmd has the commands that list stores and move rows between them.
+package storescmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/layout"
+	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/stores"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// NewCmdStores returns the command stores, with those below it.
+func NewCmdStores(f *factory.Factory) *cobra.Command {
+	c := cli.Group("stores", "List stores, add and drain them, and move rows between them", newCmdList(f), newCmdAdd(f), newCmdDrain(f), newCmdMove(f))
+	for _, sub := range c.Commands() {
+		sub.Annotations = map[string]string{factory.OfStores: "yes"}
+	}
+	c.Long = `List stores, add and drain them, and move rows between them. The settings list the stores. Each is a schema of a
+database. Other commands work on the store of --store. Without it, a command whose help says so works on all stores.`
+	return c
+}
+
+// withStores calls fn with the stores of the settings, of which those that do not answer have an error.
+func withStores(ctx context.Context, f *factory.Factory, fn func(set *stores.Set) error) (err error) {
+	if len(f.Config().Stores) == 0 {
+		return exit.Usagef("the settings list no stores: add them to stores in a configuration file")
+	}
+	pools := database.NewWatchedPools(f)
+	defer func() { err = errors.Join(err, pools.Close()) }()
+	all := pools.All(ctx)
+	list := make([]stores.Store, len(all))
+	var opening sync.WaitGroup
+	for i, s := range all {
+		opening.Go(func() { // those of a server that is down are given up together
+			list[i] = stores.Store{Name: s.Name, Schema: s.Database.Schema, Err: s.Err}
+			if s.Err != nil {
+				return
+			}
+			db, err := database.Connect(ctx, f.Of(s, pools))
+			if list[i].Err = err; err == nil {
+				list[i].DB = db // a nil *sqlx.DB would be a database that is there
+			}
+		})
+	}
+	opening.Wait()
+	cfg := f.Config()
+	set, err := stores.New(ctx, list, jobs.Config{
+		Horizon: cfg.Jobs.Horizon, MaxPayload: cfg.Jobs.MaxPayload, Logger: slog.New(slog.DiscardHandler), // what does not answer is told of below
+	})
+	if err != nil {
+		return err
+	}
+	return fn(set)
+}
+
+// storeState is what stores list tells of one.
+type storeState struct {
+	Name      string        `json:"name"`
+	Database  view.Database `json:"database"`
+	State     string        `json:"state"`          // active, draining, empty: it may be taken away, not migrated, or down
+	Error     string        `json:"error"`          // of one that is down or not migrated
+	Since     *time.Time    `json:"draining_since"` // null: it is not
+	By        string        `json:"draining_by"`
+	Waiting   int64         `json:"waiting"`
+	Schedules int64         `json:"schedules"`
+	Leaving   int64         `json:"leaving"`
+	Arriving  int64         `json:"arriving"`
+	OpenSlots int64         `json:"open_slots"`
+	Unread    bool          `json:"unread_events"`
+	LastSlot  *time.Time    `json:"last_slot"` // null: none was run
+}
+
+func newCmdList(f *factory.Factory) *cobra.Command {
+	return f.WithOutput(&cobra.Command{
+		Use:   "list",
+		Short: "List the stores, with their state and what waits in them",
+		Long: `List the stores of the settings. A store that is being drained may be removed when its state is empty. The rows and
+recurring schedules in a store are counted up to 10,000. So are the rows that move between it and other stores: some stay
+on their way if a move has died. The list also has the last slot. The exit code is 1 if a store does not answer.`,
+		Example: `  prescient stores list`,
+		Args:    cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return withStores(c.Context(), f, func(set *stores.Set) error { return listOfStores(c.Context(), f, set) })
+		},
+	})
+}
+
+func listOfStores(ctx context.Context, f *factory.Factory, set *stores.Set) error {
+	chosen := slices.DeleteFunc(slices.Collect(set.All()), func(s *stores.Store) bool {
+		return f.Scope().Chosen != "" && s.Name != f.Scope().Chosen && !strings.HasPrefix(s.Name, f.Scope().Chosen+"/")
+	})
+	list := make([]storeState, len(chosen))
+	var looking sync.WaitGroup
+	for i, s := range chosen {
+		looking.Go(func() { list[i] = stateOf(ctx, s) })
+	}
+	looking.Wait()
+	var down, left []string
+	for _, v := range list {
+		if v.Error != "" {
+			down = append(down, fmt.Sprintf("store %s: %s", v.Name, v.Error))
+		}
+		if v.Leaving > 0 {
+			left = append(left, fmt.Sprintf("%s on the way from store %s: if no move goes on, finish it with %s stores move %[2]s",
+				spoken.Count(v.Leaving, "row is", "rows are"), v.Name, f.Self()))
+		}
+	}
+	err := f.Print(list, func() error {
+		header := table.Row{"STORE", layout.Droppable("DATABASE"), "STATE", "WAITING", "SCHEDULES", layout.Droppable("LEAVING"), layout.Droppable("ARRIVING"), "LAST SLOT"}
+		err := output.Rows(f.Printer, list, header, func(v storeState) table.Row {
+			if v.Error != "" { // what is in it nobody knows
+				return table.Row{v.Name, where(v.Database), v.State, "", "", "", "", v.LastSlot}
+			}
+			return table.Row{v.Name, where(v.Database), v.State, layout.AtLeast(v.Waiting, stores.Counted), layout.AtLeast(v.Schedules, stores.Counted), v.Leaving, v.Arriving, v.LastSlot}
+		})
+		for _, text := range left {
+			err = errors.Join(err, f.Lines(""), f.Sentence(text))
+		}
+		return err
+	})
+	if err == nil && len(down) > 0 {
+		err = errors.New(strings.Join(down, "\n"))
+	}
+	return err
+}
+
+// where is a database and a schema in it.
+func where(d view.Database) string {
+	name := d.Database
+	if name == "" {
+		return ""
+	}
+	return strings.TrimPrefix(d.Host+"/"+name+"."+d.Schema, "/")
+}
+
+func stateOf(ctx context.Context, s *stores.Store) storeState {
+	v := storeState{Name: s.Name, Database: view.Database{Schema: pgsql.Schema(s.Schema).String()}}
+	err := s.Err
+	var state stores.State
+	if err == nil {
+		state, err = s.State(ctx)
+	}
+	if err == nil {
+		var setting pgsql.Setting
+		setting, err = pgsql.ReadSetting(ctx, s.DB, pgsql.Schema(s.Schema))
+		v.Database.Server = setting.Server
+	}
+	if err != nil {
+		v.State, v.Error = "down", err.Error()
+		if errors.Is(err, pgsql.ErrNotMigrated) {
+			v.State = "not migrated"
+		}
+		return v
+	}
+	v.State = "active"
+	if v.Since, v.By = view.TimeOrNil(s.DrainingSince), s.DrainingBy; v.Since != nil {
+		v.State = "draining"
+		if state.Empty() {
+			v.State = "empty"
+		}
+	}
+	v.Waiting, v.Schedules, v.Leaving, v.Arriving = state.Waiting, state.Schedules, state.Leaving, state.Arriving
+	v.OpenSlots, v.Unread, v.LastSlot = state.OpenSlots, state.Unread, view.TimeOrNil(state.LastSlot)
+	return v
+}
+
+func newCmdDrain(f *factory.Factory) *cobra.Command {
+	var undo bool
+	c := f.WithOutput(&cobra.Command{
+		Use:   "drain NAME",
+		Short: "Let new rows go to other stores, so that a store can be taken away",
+		Long: `Mark a store for removal. Applications that let a key choose the store choose another one, once they have read the
+mark. "stores move" moves all rows out of it. Runs go on over the store until it is empty, which "stores list" shows.`,
+		Example: `  prescient stores drain shop && prescient stores move shop
+  prescient stores drain shop --undo`,
+		Args: cli.Exactly("NAME"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return withStores(c.Context(), f, func(set *stores.Set) error { return drainStore(c.Context(), f, set, args[0], undo) })
+		},
+	})
+	c.Flags().BoolVar(&undo, "undo", false, "let it have new rows again; moved rows stay where they are")
+	return c
+}
+
+func drainStore(ctx context.Context, f *factory.Factory, set *stores.Set, name string, undo bool) error {
+	if err := answers(f, set, name); err != nil {
+		return err
+	}
+	view := struct {
+		Store    string `json:"store"`
+		Draining bool   `json:"draining"`
+		Changed  bool   `json:"changed"`
+	}{Store: name, Draining: !undo}
+	mark := set.Drain
+	if undo {
+		mark = set.Undrain
+	}
+	var err error
+	if view.Changed, err = mark(ctx, name, database.Actor()); err != nil {
+		return err
+	}
+	return f.Print(view, func() error {
+		switch {
+		case undo && view.Changed:
+			return f.Lines(name + " is no longer drained")
+		case undo:
+			return f.Lines(name + " was not being drained: nothing is changed")
+		case !view.Changed:
+			return f.Lines(name + " is being drained already")
+		}
+		return f.Lines(fmt.Sprintf("%s is being drained; move what waits in it with: %s stores move %s", name, f.Self(), name))
+	})
+}
+
+// answers tells what is wrong with a name of a store: that the settings do not list it, or that nobody can tell which stores a pattern stands for.
+func answers(f *factory.Factory, set *stores.Set, name string) error {
+	if _, err := f.Stores().FindOne(name); err != nil {
+		return err
+	}
+	if of, _, single := strings.Cut(name, "/"); single && slices.Contains(known(set), of) {
+		_, err := set.Get(of)
+		return err
+	}
+	return nil
+}
+
+// known are the names of the stores of a set.
+func known(set *stores.Set) (names []string) {
+	for s := range set.All() {
+		names = append(names, s.Name)
+	}
+	return slices.Clip(names)
+}
