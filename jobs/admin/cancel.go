@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -20,16 +21,56 @@ type CancelFilter struct {
 	EntityName string
 	EntityKey  string // * stands for any text
 	GroupKey   string
+	// Payload is a JSON object. It selects the checks whose payload has each of its fields, with the
+	// same value. 42 and "42" are different values. A field that is an object or an array need only
+	// be contained, as by the operator @> of PostgreSQL.
+	Payload string
+}
+
+// validate returns an error for a payload that is no object, or has no field.
+func (f CancelFilter) validate() error {
+	if f.Payload == "" {
+		return nil
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(f.Payload), &fields); err != nil || len(fields) == 0 {
+		return &jobs.FieldError{Field: "payload", Message: "must be a JSON object with at least one field"}
+	}
+	return nil
+}
+
+// PayloadFields returns the JSON object of fields that are given as NAME=VALUE, for
+// CancelFilter.Payload. A value that is not JSON is a text. Without fields it returns "".
+func PayloadFields(fields ...string) (string, error) {
+	if len(fields) == 0 {
+		return "", nil
+	}
+	object := map[string]json.RawMessage{}
+	for _, f := range fields {
+		name, value, ok := strings.Cut(f, "=")
+		if _, twice := object[name]; !ok || name == "" || twice {
+			return "", fmt.Errorf("%q must be FIELD=VALUE, each field once", f)
+		}
+		object[name] = json.RawMessage(value)
+		if !json.Valid(object[name]) {
+			object[name], _ = json.Marshal(value) // a text can be encoded
+		}
+	}
+	text, err := json.Marshal(object)
+	return string(text), err
 }
 
 // args returns the parameters of its statements.
 func (f CancelFilter) args() []any {
 	key := strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`, "*", "%").Replace(f.EntityKey)
-	return []any{nullable(f.JobExec), nullable(f.EntityName), nullable(key), nullable(f.GroupKey)}
+	return []any{nullable(f.JobExec), nullable(f.EntityName), nullable(key), nullable(f.GroupKey), nullable(f.Payload)}
 }
 
 // CountCancel counts the waiting checks that [Client.CancelMany] would end.
 func (c *Client) CountCancel(ctx context.Context, db jobs.DB, f CancelFilter) (int64, error) {
+	if err := f.validate(); err != nil {
+		return 0, fmt.Errorf("count the checks to cancel: %w", err)
+	}
 	var n int64
 	if err := c.row(ctx, db, pgsql.CancelCount, f.args(), &n); err != nil {
 		return 0, fmt.Errorf("count the checks to cancel: %w", err)
@@ -55,6 +96,9 @@ func (p CancelPosition) IsZero() bool { return p == CancelPosition{} }
 func (c *Client) CancelMany(ctx context.Context, db jobs.DB, f CancelFilter, from CancelPosition, limit int) (n int64, next CancelPosition, err error) {
 	if f == (CancelFilter{}) || limit < 1 {
 		return 0, from, errors.New("cancel many: the filter must name something, and the limit be at least 1")
+	}
+	if err := f.validate(); err != nil {
+		return 0, from, fmt.Errorf("cancel many: %w", err)
 	}
 	err = tx.In(ctx, db, func(db tx.DB) error {
 		for again := false; n < int64(limit); again = true {

@@ -1,10 +1,10 @@
--- Cancels up to $5 of the waiting checks of a job ($1), an entity_name ($2), a pattern of entity_key
--- ($3) and a group ($4). Nulls do not narrow, and checks of schedules stay. It begins behind a
--- position, which is a slot ($6), a job number ($7) and an id ($8): from the first slot, the
--- statement would read everything again that the caller has walked past. It leaves a row that
--- another transaction has locked: waiting could deadlock with a transaction that writes the same
--- rows in another order. It returns how many rows it cancelled, how many it locked, and the position
--- of the last one. A row that another transaction moved after the snapshot is locked but not
+-- Cancels up to $6 of the waiting checks of a job ($1), an entity_name ($2), a pattern of entity_key
+-- ($3), a group ($4) and fields of the payload ($5). Nulls do not narrow, and checks of schedules
+-- stay. It begins behind a position, which is a slot ($7), a job number ($8) and an id ($9): from the
+-- first slot, the statement would read everything again that the caller has walked past. It leaves a
+-- row that another transaction has locked: waiting could deadlock with a transaction that writes the
+-- same rows in another order. It returns how many rows it cancelled, how many it locked, and the
+-- position of the last one. A row that another transaction moved after the snapshot is locked but not
 -- cancelled: its version in the snapshot has another key.
 -- Called by jobs/admin.Client.CancelMany.
 with picked as materialized (
@@ -15,9 +15,10 @@ with picked as materialized (
         and ($2::text is null or f.entity_name = $2)
         and ($3::text is null or f.entity_key like $3)
         and ($4::text is null or f.group_key = $4)
-        and (f.next_check_at, f.job, f.id) > ($6::timestamptz, $7::bigint, $8::bigint)
+        and ($5::text is null or f.payload @> $5::jsonb)
+        and (f.next_check_at, f.job, f.id) > ($7::timestamptz, $8::bigint, $9::bigint)
     order by f.next_check_at, f.job, f.id
-    limit $5
+    limit $6
     for update skip locked
 ), gone as (
     delete from prescient.future_job f

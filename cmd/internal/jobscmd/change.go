@@ -1,9 +1,11 @@
 package jobscmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -29,6 +31,8 @@ import (
 type cancelOptions struct {
 	key    jobs.Key
 	filter admin.CancelFilter
+	fields []string
+	limit  int64
 	yes    bool
 }
 
@@ -39,14 +43,19 @@ func newCmdCancel(f *factory.Factory) *cobra.Command {
 		Short: "End a waiting check as cancelled, or many of them",
 		Long: `End the waiting check of JOB ENTITY KEY as cancelled.
 
-Without ENTITY and KEY it ends all waiting checks of JOB, or of every job, that --entity, --key and --group select. It
-includes anonymous checks, but never the checks of schedules. Without --yes it only prints their number. It ends 1,000
-checks in each transaction. It skips and counts a check that another transaction has locked.`,
+Without ENTITY and KEY it ends all waiting checks of JOB, or of every job, that --entity, --key, --group and --payload
+select. It includes anonymous checks, but never the checks of schedules. Without --yes it only prints their number. It
+ends 1,000 checks in each transaction. It skips and counts a check that another transaction has locked.
+
+--payload merchant=42 selects the checks whose payload is an object with the field merchant of the value 42. The value is
+JSON: true, null, or a text in quotation marks. Anything that is not JSON is a text: country=DE. A check must have
+every field that is given. No index helps to find a payload, so the command reads all rows of the job.`,
 		Example: `  prescient jobs cancel order.unshipped order 42
   prescient jobs cancel oder.unshiped        # counts them, of a misspelt job
   prescient jobs cancel oder.unshiped --yes  # cancels them
   prescient jobs cancel --entity order --key '42-*' --yes
-  prescient jobs cancel order.unshipped --group merchant-7 --yes`,
+  prescient jobs cancel order.unshipped --group merchant-7 --yes
+  prescient jobs cancel order.unshipped --payload merchant=42 --limit 1000 --yes`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch len(args) {
 			case 0, 1:
@@ -62,6 +71,10 @@ checks in each transaction. It skips and counts a check that another transaction
 				return cancelJob(c.Context(), f, o)
 			}
 			o.filter.JobExec = strings.Join(args, "")
+			var err error
+			if o.filter.Payload, err = admin.PayloadFields(o.fields...); err != nil {
+				return exit.Usagef("--payload: %w", err)
+			}
 			return cancelMany(c.Context(), f, o)
 		},
 	})
@@ -69,6 +82,8 @@ checks in each transaction. It skips and counts a check that another transaction
 	c.Flags().StringVar(&o.filter.EntityName, "entity", "", "only entities of this `NAME`")
 	c.Flags().StringVar(&o.filter.EntityKey, "key", "", "only entities of this `KEY`, in which * stands for any text")
 	c.Flags().StringVar(&o.filter.GroupKey, "group", "", "only the group of this `KEY`")
+	c.Flags().StringArrayVar(&o.fields, "payload", nil, "only payloads with this `FIELD=VALUE`; may be repeated")
+	c.Flags().Int64Var(&o.limit, "limit", 0, "cancel at most that many, those of the first slots; 0: all")
 	c.Flags().BoolVar(&o.yes, "yes", false, "cancel many checks")
 	return c
 }
@@ -98,8 +113,8 @@ type cancelledView struct {
 }
 
 func cancelJob(ctx context.Context, f *factory.Factory, o cancelOptions) error {
-	if o.filter != (admin.CancelFilter{}) {
-		return exit.Usagef("--entity, --key and --group are for many checks: leave them out, or ENTITY and KEY")
+	if o.filter != (admin.CancelFilter{}) || len(o.fields) > 0 || o.limit != 0 {
+		return exit.Usagef("--entity, --key, --group, --payload and --limit are for many checks: leave them out, or ENTITY and KEY")
 	}
 	if o.key.JobExec == schedule.JobExec {
 		return errOfSchedule(f, o.key)
@@ -139,7 +154,9 @@ func cancelMany(ctx context.Context, f *factory.Factory, o cancelOptions) error 
 	case o.key.ItemKey != "":
 		return exit.Usagef("--item needs JOB ENTITY KEY")
 	case o.filter == (admin.CancelFilter{}):
-		return exit.Usagef("give JOB ENTITY KEY, or JOB, --entity, --key or --group")
+		return exit.Usagef("give JOB ENTITY KEY, or JOB, --entity, --key, --group or --payload")
+	case o.limit < 0:
+		return exit.Usagef("--limit is %d; it must be at least 0", o.limit)
 	case o.filter.JobExec == schedule.JobExec || o.filter.JobExec == "" && o.filter.EntityName == schedule.EntityName:
 		return errOfSchedule(f, jobs.Key{EntityKey: o.filter.EntityKey})
 	}
@@ -152,17 +169,24 @@ func cancelMany(ctx context.Context, f *factory.Factory, o cancelOptions) error 
 			return err
 		}
 		if found > 0 && !o.yes {
+			if o.limit > 0 && found > o.limit {
+				return exit.Usagef("this cancels %d of %s: add --yes to cancel them", o.limit, spoken.Count(found, "waiting check", "waiting checks"))
+			}
 			return exit.Usagef("this cancels %s: add --yes to cancel %s", spoken.Count(found, "waiting check", "waiting checks"), spoken.Noun(found, "it", "them"))
 		}
 		var view cancelledView
-		for left, walks := found, 0; err == nil && left > 0 && walks < 2; walks++ { // again for rows that moved meanwhile
+		most := cmp.Or(o.limit, math.MaxInt64)
+		for left, walks := found, 0; err == nil && left > 0 && view.Cancelled < most && walks < 2; walks++ { // again for rows that moved meanwhile
 			var n int64
-			n, err = cancelWalk(ctx, db, admin.New(c), o.filter)
+			n, err = cancelWalk(ctx, db, admin.New(c), o.filter, most-view.Cancelled)
 			view.Cancelled += n
 			if err == nil {
 				left, err = admin.New(c).CountCancel(ctx, db, o.filter)
 				view.Left = left
 			}
+		}
+		if view.Cancelled == most {
+			view.Left = 0 // beyond the limit, not locked
 		}
 		return errors.Join(err, printCancelled(f, view))
 	})
@@ -172,19 +196,20 @@ func cancelMany(ctx context.Context, f *factory.Factory, o cancelOptions) error 
 	return err
 }
 
-// cancelWalk cancels what a filter finds on one walk through the slots, and returns the number.
-func cancelWalk(ctx context.Context, db *sqlx.DB, c *admin.Client, filter admin.CancelFilter) (cancelled int64, err error) {
+// cancelWalk cancels what a filter finds on one walk through the slots, at most so many, and returns
+// the number.
+func cancelWalk(ctx context.Context, db *sqlx.DB, c *admin.Client, filter admin.CancelFilter, most int64) (cancelled int64, err error) {
 	var from admin.CancelPosition
 	for {
 		var n int64
 		err := database.Change(ctx, db, func(tx *sqlx.Tx) (err error) {
-			n, from, err = c.CancelMany(ctx, tx, filter, from, cancelledAtOnce)
+			n, from, err = c.CancelMany(ctx, tx, filter, from, int(min(cancelledAtOnce, most-cancelled)))
 			return err
 		})
 		if err != nil {
 			return cancelled, err
 		}
-		if cancelled += n; from.IsZero() {
+		if cancelled += n; from.IsZero() || cancelled == most {
 			return cancelled, nil
 		}
 	}

@@ -163,6 +163,15 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 	w := setup(t)
 	noon := w.aDay()
 	at := func(d time.Duration) string { return noon.Add(d).Format(time.RFC3339) }
+	var many []jobs.FutureJob
+	for n := range 2002 {
+		many = append(many, jobs.FutureJob{
+			JobExec: "many", EntityName: "order", EntityKey: fmt.Sprint("m", n), CheckAt: noon.Add(48 * time.Hour),
+			Payload: fmt.Appendf(nil, `{"merchant": %d}`, 42+n/2000),
+		})
+	}
+	_, err := w.Client.EnqueueMany(t.Context(), w.DB, many)
+	w.must(err)
 	for _, test := range []struct {
 		name, body, plan, result string
 		counts                   board.Counts
@@ -171,6 +180,16 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 			"cancel", `{"entity_name": "order", "entity_key": "6", "job_exec": "ok"}`, "It ends 1 waiting check of ok on order 6 as cancelled: ok in slot " + at(2*time.Hour),
 			"1 check was cancelled",
 			board.Counts{Rows: 1},
+		},
+		{
+			"cancel-many", `{"job_exec": "many", "entity_name": "order", "entity_key": "m*", "payload": {"merchant": 42}, "limit": 1500}`,
+			`It ends 1500 of the waiting checks of job many of entity order with key m* with payload {"merchant": 42} as cancelled, those of the first slots`,
+			"1500 checks were cancelled",
+			board.Counts{Rows: 1500},
+		},
+		{
+			"cancel-many", `{"payload": {"merchant": 42}}`, `It ends 500 checks as cancelled: waiting checks with payload {"merchant": 42}`, "500 checks were cancelled",
+			board.Counts{Rows: 500},
 		},
 		{
 			"reschedule", `{"job_exec": "elsewhere", "entity_name": "order", "entity_key": "7", "at": "` + at(50*time.Hour) + `"}`,
@@ -211,6 +230,13 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 	if !slices.ContainsFunc(e.Story, func(s board.Sentence) bool { return s.What == "rescheduled" && s.Actor == "ops from 192.0.2.1" }) {
 		t.Errorf("the story does not tell who moved it: %+v", e.Story)
 	}
+	e = get[board.Entity](w, "/entity?entity_name=order&entity_key=m7")
+	if !slices.ContainsFunc(e.Story, func(s board.Sentence) bool { return s.What == "cancelled" && s.Actor == "ops from 192.0.2.1" }) {
+		t.Errorf("the story does not tell who cancelled it: %+v", e.Story)
+	}
+	if left, err := admin.New(w.Client).List(t.Context(), w.DB, admin.Filter{JobExec: "many", Limit: 10}); err != nil || len(left) != 2 {
+		t.Errorf("%d are left of another merchant, %v", len(left), err)
+	}
 	if s, err := w.Ledger.Status(t.Context(), time.Time{}); err != nil || !s.OK() {
 		t.Errorf("%+v, %v", s.Trouble, err)
 	}
@@ -226,6 +252,11 @@ func TestTheChecksOfSchedulesAreChangedByTheirSchedules(t *testing.T) {
 		{"cancel", `{"job_exec": "schedule", "entity_name": "schedule", "entity_key": "report"}`, change},
 		{"cancel", `{"entity_name": "schedule", "entity_key": "report"}`, change},
 		{"reschedule", `{"job_exec": "schedule", "entity_name": "schedule", "entity_key": "report", "at": "2040-01-01T00:00:00Z"}`, change},
+		{"cancel-many", `{"job_exec": "schedule"}`, change[:len("schedules delete ")] + "ID"},
+		{"cancel-many", `{"entity_name": "schedule", "entity_key": "report"}`, change},
+		{"cancel-many", `{}`, "job_exec: or another field must say which checks"},
+		{"cancel-many", `{"payload": [42]}`, "payload: must be a JSON object"},
+		{"cancel-many", `{"group_key": "g", "limit": -1}`, "limit: must be at least 0"},
 		{"retry", `{"job_exec": "schedule"}`, retry + "ID"},
 		{"retry", `{"entity_name": "schedule", "entity_key": "report"}`, retry + "report"},
 	} {

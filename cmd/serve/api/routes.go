@@ -198,6 +198,7 @@ const lookTimeout = 5 * time.Second
 func (a *api) actions() []route {
 	return []route{
 		act[board.Cancel](a, "cancel", "End the waiting checks of an entity"),
+		act[board.CancelMany](a, "cancel-many", "End the waiting checks that a filter selects"),
 		act[board.Reschedule](a, "reschedule", "Move a waiting check to another slot"),
 		act[board.Retry](a, "retry", "Put failed checks back"),
 		act[board.PauseJob](a, "pause-job", "Let the checks of a job wait"),

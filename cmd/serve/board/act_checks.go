@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -48,8 +49,11 @@ func (r *reader) waiting(ctx context.Context, key jobs.Key, item sql.NullString,
 
 // ofSchedule refuses to change the check of a schedule, which would end or move the schedule unseen.
 func (p *planner) ofSchedule(id string) error {
+	if id != "" {
+		id = spoken.Word(id)
+	}
 	return &RefusedError{fmt.Sprintf("nothing was changed: the checks of job %q belong to schedules; pause the schedule on its page, "+
-		"or use: %s schedules delete %s", schedule.JobExec, p.b.cfg.Self, spoken.Word(id))}
+		"or use: %s schedules delete %s", schedule.JobExec, p.b.cfg.Self, cmp.Or(id, "ID"))}
 }
 
 // ofFailedSchedule refuses to put failed checks of schedules back. They could publish an event a second time.
@@ -108,6 +112,96 @@ func (c Cancel) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
 		}
 	}
 	return spoken.Count(n, "check was", "checks were") + " cancelled", err
+}
+
+func (c CancelMany) name() string { return "cancel many" }
+func (c CancelMany) target() string {
+	text := "waiting checks"
+	if c.JobExec != "" {
+		text += " of job " + c.JobExec
+	}
+	if c.EntityName != "" {
+		text += " of entity " + c.EntityName
+	}
+	if c.EntityKey != "" {
+		text += " with key " + c.EntityKey
+	}
+	if c.GroupKey != "" {
+		text += " of group " + c.GroupKey
+	}
+	if len(c.Payload) > 0 {
+		text += " with payload " + string(c.Payload)
+	}
+	return text
+}
+
+func (c CancelMany) filter() admin.CancelFilter {
+	return admin.CancelFilter{JobExec: c.JobExec, EntityName: c.EntityName, EntityKey: c.EntityKey, GroupKey: c.GroupKey, Payload: string(c.Payload)}
+}
+
+func (c CancelMany) plan(ctx context.Context, p *planner) (plan Plan, err error) {
+	if c.JobExec == schedule.JobExec || c.JobExec == "" && c.EntityName == schedule.EntityName {
+		return plan, p.ofSchedule(c.EntityKey)
+	}
+	if c.filter() == (admin.CancelFilter{}) {
+		return plan, &jobs.FieldError{Field: "job_exec", Message: "or another field must say which checks"}
+	}
+	if c.Limit < 0 {
+		return plan, &jobs.FieldError{Field: "limit", Message: "must be at least 0"}
+	}
+	if err := checkWords(c.JobExec, c.EntityName, c.EntityKey, c.GroupKey, string(c.Payload)); err != nil {
+		return plan, err
+	}
+	found, err := admin.New(p.client).CountCancel(ctx, p, c.filter())
+	if err != nil {
+		return plan, err
+	}
+	plan.Rows, plan.Nothing = found, found == 0
+	plan.Text = fmt.Sprintf("It ends %s as cancelled: %s", spoken.Count(found, "check", "checks"), c.target())
+	if c.Limit > 0 && found > c.Limit {
+		plan.Rows = c.Limit
+		plan.Text = fmt.Sprintf("It ends %d of the %s as cancelled, those of the first slots", c.Limit, c.target())
+	}
+	if found > 0 {
+		plan.Warnings = []string{"A check whose slot has begun may be running. It runs on, and nothing of what it returns is recorded."}
+	}
+	return plan, nil
+}
+
+// cancelledAtOnce bounds the checks that one transaction cancels.
+const cancelledAtOnce = 1000
+
+func (c CancelMany) run(ctx context.Context, b *Board, t *tools, who Who) (string, error) {
+	var n int64
+	var from admin.CancelPosition
+	most := cmp.Or(c.Limit, math.MaxInt64)
+	err := func() error {
+		for n < most {
+			err := pgsql.InTx(ctx, b.cfg.DB, func(tx *sqlx.Tx) error {
+				if err := jobs.SetActor(ctx, tx, who.String()); err != nil {
+					return err
+				}
+				ended, next, err := admin.New(t.client).CancelMany(ctx, tx, c.filter(), from, int(min(cancelledAtOnce, most-n)))
+				if err == nil {
+					n, from = n+ended, next
+				}
+				return err
+			})
+			if err != nil || from.IsZero() {
+				return err
+			}
+		}
+		return nil
+	}()
+	text := spoken.Count(n, "check was", "checks were") + " cancelled"
+	if err != nil {
+		return text + ": " + err.Error(), err
+	}
+	left, err := admin.New(t.client).CountCancel(ctx, b.cfg.DB, c.filter())
+	if err == nil && left > 0 && n < most {
+		text += fmt.Sprintf(", and %s because another transaction has locked or moved them", spoken.Count(left, "was left", "were left"))
+	}
+	return text, err
 }
 
 func (m Reschedule) name() string   { return "reschedule" }

@@ -232,7 +232,7 @@ func atLeast(rows int64, more bool) string {
 	return spoken.Count(rows, "row", "rows")
 }
 
-func (c CatchUp) run(ctx context.Context, b *Board, _ *tools) (string, error) {
+func (c CatchUp) run(ctx context.Context, b *Board, _ *tools, _ Who) (string, error) {
 	runner, err := slots.NewRunner(ctx, b.cfg.Runner)
 	if err != nil {
 		return "", err

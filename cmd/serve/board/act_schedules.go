@@ -23,7 +23,7 @@ func (a TriggerSchedule) plan(ctx context.Context, p *planner) (plan Plan, err e
 	return plan, err
 }
 
-func (a TriggerSchedule) run(ctx context.Context, b *Board, t *tools) (string, error) {
+func (a TriggerSchedule) run(ctx context.Context, b *Board, t *tools, _ Who) (string, error) {
 	e, err := t.store.Trigger(ctx, b.cfg.DB, b.cfg.Publishing, a.ID)
 	if err != nil {
 		return "", err
@@ -65,7 +65,7 @@ func (a BackfillSchedule) plan(ctx context.Context, p *planner) (plan Plan, err 
 	return plan, nil
 }
 
-func (a BackfillSchedule) run(ctx context.Context, b *Board, t *tools) (string, error) {
+func (a BackfillSchedule) run(ctx context.Context, b *Board, t *tools, _ Who) (string, error) {
 	done, err := t.store.Backfill(ctx, b.cfg.DB, b.cfg.Publishing, a.ID, a.From, a.To)
 	text := fmt.Sprintf("%s published until %s, and %d were in the outbox already", spoken.Count(done.Published, "event was", "events were"), clock(done.Until), done.Present)
 	if err != nil {

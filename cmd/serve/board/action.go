@@ -2,6 +2,7 @@ package board
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -43,7 +44,7 @@ type short interface {
 // long is one that has transactions of its own, and goes on when Do has returned.
 type long interface {
 	Action
-	run(ctx context.Context, b *Board, t *tools) (result string, err error)
+	run(ctx context.Context, b *Board, t *tools, who Who) (result string, err error)
 }
 
 // Cancel ends the waiting checks of an entity as cancelled; of one job, and item, where the key has them.
@@ -52,6 +53,17 @@ type Cancel struct {
 	EntityName string `json:"entity_name"`
 	EntityKey  string `json:"entity_key"`
 	ItemKey    string `json:"item_key"`
+}
+
+// CancelMany ends the waiting checks that all fields select as cancelled. Empty fields do not narrow, and one must be given. It
+// goes on when Do has returned.
+type CancelMany struct {
+	JobExec    string          `json:"job_exec"`
+	EntityName string          `json:"entity_name"`
+	EntityKey  string          `json:"entity_key"` // * stands for any text
+	GroupKey   string          `json:"group_key"`
+	Payload    json.RawMessage `json:"payload,omitempty"` // a JSON object: the checks whose payload has each of its fields, with the same value
+	Limit      int64           `json:"limit"`             // of the first slots; 0: all
 }
 
 // Reschedule moves a waiting check to the first slot at or after At.

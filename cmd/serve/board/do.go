@@ -176,7 +176,7 @@ func (b *Board) begin(ctx context.Context, t *tools, who Who, a long, confirm st
 	}
 	id := done.ID
 	b.work.Go(func() {
-		result, err := a.run(b.going, b, t)
+		result, err := a.run(b.going, b, t, who)
 		if alone {
 			<-b.busy
 		}

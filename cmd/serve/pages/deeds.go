@@ -2,6 +2,7 @@ package pages
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/serve/board"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -55,6 +57,23 @@ var deeds = []deed{
 		Fields: []field{nameField, keyField, anyJob, itemField},
 		make: func(in *input) board.Action {
 			return board.Cancel{JobExec: in.text("job"), EntityName: in.text("name"), EntityKey: in.text("key"), ItemKey: in.text("item")}
+		},
+	},
+	{
+		Path: "cancel-many", Title: "Cancel many checks", Verb: "Cancel", Lead: "The waiting checks that every field selects end as cancelled, in batches, and stay in history. Those of schedules stay.",
+		Fields: []field{
+			{Name: "job", Label: "Job", Hint: "Empty: every job."},
+			{Name: "name", Label: "Entity", Hint: "Empty: every kind."},
+			{Name: "key", Label: "Key", Hint: "* stands for any text, such as 42-*. Empty: every key."},
+			{Name: "group", Label: "Group", Hint: "Empty: every group."},
+			{Name: "payload", Label: "Payload", Hint: `A field, such as merchant=42, or several, such as {"merchant": 42, "country": "DE"}. Empty: every payload.`},
+			{Name: "limit", Label: "At the most", Hint: "Those of the first slots. Empty: all."},
+		},
+		make: func(in *input) board.Action {
+			return board.CancelMany{
+				JobExec: in.text("job"), EntityName: in.text("name"), EntityKey: in.text("key"), GroupKey: in.text("group"),
+				Payload: in.payload("payload"), Limit: in.number("limit", 0, 1<<40),
+			}
 		},
 	},
 	{
@@ -172,6 +191,19 @@ func parseInstant(text string) (time.Time, bool) {
 		}
 	}
 	return time.Time{}, false
+}
+
+// payload takes a JSON object, or one field of it as NAME=VALUE.
+func (in *input) payload(name string) json.RawMessage {
+	text := strings.TrimSpace(in.text(name))
+	if text == "" || strings.HasPrefix(text, "{") && json.Valid([]byte(text)) {
+		return json.RawMessage(text)
+	}
+	object, err := admin.PayloadFields(text)
+	if err != nil {
+		in.wrong[name] = "must be FIELD=VALUE, or a JSON object"
+	}
+	return json.RawMessage(object)
 }
 
 func (in *input) number(name string, least, most int64) int64 {

@@ -46,6 +46,7 @@ func TestEachActionIsFilledInPreviewedConfirmedAndRecorded(t *testing.T) {
 	}
 	s.Enqueue(jobs.FutureJob{JobExec: "review.ask", EntityName: "order", EntityKey: "0"}, in(2*time.Hour))
 	s.Enqueue(jobs.FutureJob{JobExec: "invoice.unpaid", EntityName: "invoice", EntityKey: "7", Payload: []byte(`{"broken": true}`)}, in(30*time.Minute))
+	s.Enqueue(jobs.FutureJob{JobExec: "review.ask", EntityName: "order", EntityKey: "8", Payload: []byte(`{"merchant": 42}`)}, in(2*time.Hour))
 	_, err := s.Schedules.Create(t.Context(), s.DB, schedule.Spec{ID: "feed", Crontab: "0 * * * *"})
 	s.must(err)
 	s.RunFor(time.Hour)
@@ -57,6 +58,7 @@ func TestEachActionIsFilledInPreviewedConfirmedAndRecorded(t *testing.T) {
 		result  []string
 	}{
 		{"/do/cancel?name=order&key=0", nil, []string{"2", "Cancel"}, []string{"cancelled"}},
+		{"/do/cancel-many", url.Values{"payload": {"merchant=42"}, "limit": {"10"}}, []string{"It ends 1 check as cancelled", "Rows"}, []string{"cancel many"}},
 		{"/do/reschedule?job=order.unshipped&name=order&key=1", url.Values{"at": {"5h"}}, []string{"order.unshipped"}, []string{"slot"}},
 		{"/do/retry?since=24h", url.Values{"job": {"invoice.unpaid"}, "since": {"24h"}, "limit": {"1,000"}, "at": {""}}, []string{"1"}, []string{"1"}},
 		{"/do/pause-job?job=order.unshipped", nil, []string{"order.unshipped", "Pause"}, []string{"is paused"}},
@@ -156,6 +158,8 @@ func TestWhatIsWrongWithAFormIsSaidBesideTheField(t *testing.T) {
 		{"/do/reschedule?job=order.unshipped&name=order&key=1", url.Values{"at": {""}}, "is missing"},
 		{"/do/reschedule?job=order.unshipped&name=order&key=1", url.Values{"at": {"tomorrow"}}, "is no time"},
 		{"/do/reschedule?job=order.unshipped&name=order&key=1", url.Values{"at": {"2h"}}, "no such check waits"},
+		{"/do/cancel-many", url.Values{"payload": {"merchant"}}, "must be FIELD=VALUE, or a JSON object"},
+		{"/do/cancel-many", url.Values{}, "or another field must say which checks"},
 		{"/do/retry", url.Values{"limit": {"many"}}, "must be a number from 1 to 100,000"},
 		{"/do/catch-up", url.Values{"mode": {"hurry"}}, "is none of those"},
 		{"/do/cancel", nil, "is missing"},
