@@ -119,7 +119,7 @@ begin
             ]),
             ('prescient_operator', array[
                 'drop_history_months', 'set_width', 'retry_failed', 'prune_events', 'receive_rows', 'give_rows', 'settle_rows',
-                'record_action', 'end_action', 'record_request'
+                'record_action', 'end_action', 'record_request', 'retime'
             ])
         ) as g (role, names)
         join pg_proc p on p.proname = any (g.names) and p.oid = any (own_routines)

@@ -21,7 +21,7 @@ import (
 // mayRun says which role each statement needs. A role that contains that role may run it, too; see
 // contains.
 var mayRun = map[pgsql.Role]string{
-	"anybody": `check_number check_role doctor_clock doctor_room doctor_holders doctor_rights doctor_sessions
+	"anybody": `check_number check_role rule_columns rule_condition rule_functions rule_holders rule_role rule_table rule_triggers doctor_clock doctor_room doctor_holders doctor_rights doctor_sessions
 		doctor_settings doctor_standby doctor_tables engine_signs engine_version event_ahead advisory_holder group_try lock_holders metrics_blocking roles_made schedule_normal schema_check store_schemas`,
 	// An app and a reader may run these.
 	"both":    `forecast_blocks functions_applied read_settings schedule_blocks store_read`,
@@ -30,14 +30,14 @@ var mayRun = map[pgsql.Role]string{
 		board_retry board_slot board_waiting cancel_count claim_list claim_orphans doctor_jobs doctor_months enqueue_lock event_consumers event_lost event_newest event_read forecast_history forecast_jobs
 		forecast_ledger forecast_slots forecast_traces history_list history_show history_stats job_known job_list job_names
 		job_paused job_related job_show
-		ledger_ahead ledger_gaps ledger_jobs ledger_late ledger_slow ledger_trouble metrics_outbox metrics_rows metrics_slots migration_applied page_read past_slots record_find row_attempts row_holder rows_left schedule_ahead schedule_backfill_fence schedule_due schedule_ids schedule_list schedule_past schedule_published schedule_sample schema_version slot_jobs slot_list
+		ledger_ahead ledger_gaps ledger_jobs ledger_late ledger_slow ledger_trouble metrics_outbox metrics_rows metrics_slots migration_applied page_read past_slots record_find row_attempts row_holder rows_left rule_fired_steps rule_get schedule_ahead schedule_backfill_fence schedule_due schedule_ids schedule_list schedule_past schedule_published schedule_sample schema_version slot_jobs slot_list
 		slot_waiting store_batches store_notes store_rows store_schedules store_state why`,
 	pgsql.Runner: `cancel_many check_begin check_same claim_fence claim_release claim_renew claim_rows claim_take_over enqueue_copy event_insert
 		group_read group_unreadable history_months job_end job_numbers job_register job_tell ledger_fill ledger_skip limit_leave limit_pace limit_take next_slot page_unreadable row_record row_wait rows_finish rows_finish_alike rows_finish_apart
 		rows_lock rows_move rows_move_alike schedule_backfill schedule_delete schedule_state schedule_insert schedule_lock schedule_update schedule_wait
 		slot_close slot_open slot_unsettle`,
 	pgsql.Operator: `action_end action_insert event_ack event_forget event_prune history_prune history_retry job_pause job_resume ledger_begin ledger_prune ledger_rewind
-		set_width store_claim store_drain store_drop store_forget store_give store_identify store_receive store_settle store_undrain`,
+		rule_change rule_delete rule_done rule_forget rule_insert rule_position rule_removing rule_retime set_width store_claim store_drain store_drop store_forget store_give store_identify store_receive store_settle store_undrain`,
 }
 
 // mayCall is mayRun for functions that only other functions call, and those that no statement calls
@@ -49,7 +49,7 @@ var mayCall = map[pgsql.Role]string{
 	pgsql.Runner: `begin_check claim_rows close_slot terminate_sessions fence finish_rows_apart ensure_job lateness_bucket lock_slot scan_slot make_history_month
 		honour honour_moved make_history_months move_rows move_rows_alike open_slot record_row raise_suppressed register_jobs require_recorded same_check slot_is_claimable due_slot take_over reserve_rate acquire_permits
 		journal_entry journal_in lock_rule traced unreadable_rows wait_for_locks`,
-	pgsql.Operator: `drop_history_months end_action give_rows prune_events receive_rows record_action record_request retry_failed set_width settle_rows`,
+	pgsql.Operator: `drop_history_months end_action give_rows prune_events receive_rows record_action record_request retime retry_failed set_width settle_rows`,
 	pgsql.Owner:    `end_checks ended_recently make_request push_back_row require_schedules pick_slot window_slots window_hash window_key within_seconds`,
 }
 

@@ -1,0 +1,228 @@
+package rulestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs/rule"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Progress says how far an Apply or a Remove has come.
+type Progress struct {
+	Rule string
+	// Rows is the number of rows that were looked at or cancelled.
+	Rows int64
+}
+
+// ErrChanged is returned by Apply if another Apply or a Remove has changed the rule meanwhile.
+var ErrChanged = errors.New("another apply or remove has changed the rule: plan again")
+
+// Apply does what Plan says. It is idempotent. It creates the triggers of a rule in one
+// transaction, and then lets the rows of the table wait page by page, each in a transaction. If it
+// is interrupted, the next Apply resumes it. Applications go on writing to the table. Two
+// concurrent Applies of the same file share the work.
+//
+// Returns an OverdueError, and changes nothing, if steps of rows have passed and a rule does not say
+// what happens to them. Told is called after each transaction; nil: nobody is told.
+func (s *Store) Apply(ctx context.Context, file rule.File, told func(Progress)) (Plan, error) {
+	plan, err := s.Plan(ctx, file)
+	if err != nil {
+		return Plan{}, err
+	}
+	var overdue []error
+	for _, p := range plan.Rules {
+		if p.Refused {
+			overdue = append(overdue, &OverdueError{p.Name, p.rule.Rule.Line, p.Overdue})
+		}
+	}
+	if len(overdue) > 0 {
+		return plan, errors.Join(overdue...)
+	}
+	if told == nil {
+		told = func(Progress) {}
+	}
+	for i := range plan.Rules {
+		if err := s.apply(ctx, &plan.Rules[i], told); err != nil {
+			return plan, fmt.Errorf("apply rule %s: %w", plan.Rules[i].Name, err)
+		}
+	}
+	return plan, nil
+}
+
+// apply applies one rule.
+func (s *Store) apply(ctx context.Context, p *RulePlan, told func(Progress)) error {
+	if p.Action == Unchanged {
+		return nil
+	}
+	version, err := s.install(ctx, p)
+	if err != nil {
+		return err
+	}
+	if p.walks {
+		if err := s.walkOver(ctx, p, version, told); err != nil {
+			return err
+		}
+	}
+	return s.changed(ctx, pgsql.RuleDone, p.Name, version)
+}
+
+// install writes the rule down and creates its triggers, in one transaction. A transaction that
+// writes to the table after it calls the triggers. Those before it have ended, and the walk sees
+// their rows.
+func (s *Store) install(ctx context.Context, p *RulePlan) (version int, err error) {
+	definition, err := definitionOf(p.rule.Applied)
+	if err != nil {
+		return 0, err
+	}
+	err = s.lockTable(ctx, p.rule.Relation, false, func(tx *sqlx.Tx) error {
+		switch {
+		case p.was == nil:
+			err = pgsql.One(ctx, tx, pgsql.RuleInsert.In(s.schema), []any{p.Name, p.rule.Relation, definition}, &version)
+		case p.Action == Resume:
+			version = p.was.Version
+		default:
+			err = pgsql.One(ctx, tx, pgsql.RuleChange.In(s.schema), []any{p.Name, definition, p.was.Version, p.walks}, &version)
+		}
+		if errors.Is(err, sql.ErrNoRows) {
+			return ErrChanged
+		}
+		for i := 0; i < len(p.triggers) && err == nil; i++ {
+			err = p.triggers[i].install(ctx, tx)
+		}
+		return err
+	})
+	return version, err
+}
+
+// install creates or replaces a trigger and its function.
+func (t trigger) install(ctx context.Context, tx *sqlx.Tx) error {
+	for _, statement := range []string{t.function, t.revoke, t.create} {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("create trigger %s: %w", t.name, err)
+		}
+	}
+	return nil
+}
+
+// walkOver lets the rows of the table wait as the rule says.
+func (s *Store) walkOver(ctx context.Context, p *RulePlan, version int, told func(Progress)) error {
+	w := s.walk(p)
+	if p.Action == Resume {
+		w.after = p.was.Position
+	}
+	progress := Progress{Rule: p.Name}
+	for {
+		var next page
+		err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) (err error) {
+			if next, err = w.read(ctx, tx); err != nil {
+				return err
+			}
+			if err := w.write(ctx, tx, next); err != nil || next.end {
+				return err
+			}
+			var name string
+			// Last, because checks of the rule wait for this row.
+			before := sql.NullString{String: w.after, Valid: w.after != ""}
+			err = pgsql.One(ctx, tx, pgsql.RulePosition.In(s.schema), []any{p.Name, version, before, next.last}, &name)
+			if errors.Is(err, sql.ErrNoRows) {
+				return ErrChanged
+			}
+			return err
+		})
+		if errors.Is(err, ErrChanged) {
+			// Another Apply of the same version has come further.
+			if now, getErr := s.Get(ctx, p.Name); getErr == nil && now.Version == version && now.State == Applying && now.Position != w.after {
+				w.after = now.Position
+				continue
+			}
+		}
+		if err != nil {
+			return err
+		}
+		progress.Rows += int64(len(next.rows))
+		told(progress)
+		if w.after = next.last; next.end {
+			return nil
+		}
+	}
+}
+
+// changed runs a statement that changes a rule. It returns ErrChanged if there is no row to change.
+func (s *Store) changed(ctx context.Context, statement pgsql.Statement, args ...any) error {
+	err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		var name string
+		return pgsql.One(ctx, tx, statement.In(s.schema), args, &name)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return ErrChanged
+	}
+	return err
+}
+
+// The lock of a table for its triggers blocks the applications that write to it, and those that
+// come later wait behind it. So it waits briefly, and then lets them through.
+const (
+	lockTimeout = 2 * time.Second
+	lockTries   = 5
+	lockPause   = time.Second
+)
+
+// LockedError says that another session holds a lock on a table.
+type LockedError struct {
+	Table string
+	// Holder describes the session, and Mends is the statement that ends it. Empty: not known.
+	Holder, Mends string
+	Err           error
+}
+
+// Error says who holds the lock, and what to do.
+func (e *LockedError) Error() string {
+	text := fmt.Sprintf("table %s is locked by another session", e.Table)
+	if e.Holder != "" {
+		text = fmt.Sprintf("table %s is locked by %s, which %s ends", e.Table, e.Holder, e.Mends)
+	}
+	return text + ": try again when its transaction has ended"
+}
+
+// Unwrap returns the error of the server.
+func (e *LockedError) Unwrap() error { return e.Err }
+
+// lockTable runs fn, which creates or drops triggers of a table, in a transaction that does not wait
+// long for a lock. It tries a few times. exclusive tells that readers of the table are in the way,
+// too.
+func (s *Store) lockTable(ctx context.Context, relation string, exclusive bool, fn func(tx *sqlx.Tx) error) error {
+	for try := 1; ; try++ {
+		err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+			if _, err := tx.ExecContext(ctx, fmt.Sprintf("set local lock_timeout = %d", lockTimeout.Milliseconds())); err != nil {
+				return err
+			}
+			return fn(tx)
+		})
+		if !pgsql.IsLockTimeout(err) {
+			return err
+		}
+		if try == lockTries {
+			return s.locked(ctx, relation, exclusive, err)
+		}
+		select {
+		case <-time.After(lockPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// locked finds out who holds the lock.
+func (s *Store) locked(ctx context.Context, relation string, exclusive bool, err error) error {
+	e := &LockedError{Table: relation, Err: err}
+	_ = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		return pgsql.One(ctx, tx, pgsql.RuleHolders.In(s.schema), []any{relation, exclusive}, &e.Holder, &e.Mends)
+	})
+	return e
+}

@@ -1,0 +1,325 @@
+package rulestore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// rows inserts an order for each day from the first to the last of March, whose ids are the days.
+func (s *shop) rows(first, last int) {
+	s.t.Helper()
+	s.exec("insert into shop.orders (id, placed_at) select n, "+at("01 09:00")+" + n * interval '24 hours' - interval '24 hours' from generate_series($1::int, $2) as n", first, last)
+}
+
+// with returns a file of rules with a policy for what is overdue.
+func with(file, overdue string) string {
+	return strings.Replace(file, "    steps:", "    overdue: "+overdue+"\n    steps:", 1)
+}
+
+func TestApplyLetsTheRowsThatAreThereWait(t *testing.T) {
+	t.Parallel()
+	for policy, want := range map[string]string{
+		// At noon of the 4th both steps of row 0 have passed, and the first of row 1 and 2.
+		"fire":     "0 at 03-04 12:15, 1 at 03-04 12:15, 2 at 03-04 12:15, 3 at 03-05 09:00, 4 at 03-06 09:00",
+		"skip":     "1 at 03-05 09:00 from 03-04 12:00, 2 at 03-06 09:00 from 03-04 12:00, 3 at 03-05 09:00, 4 at 03-06 09:00",
+		"spread 1": "0 at 03-04 12:15 from 03-02 09:00, 1 at 03-04 12:15 from 03-03 09:00, 2 at 03-04 12:15 from 03-04 09:00, 3 at 03-05 09:00, 4 at 03-06 09:00",
+	} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			s := newShopAt(t, noon)
+			s.rows(0, 4)
+			s.exec(`insert into shop.orders (id, channel, placed_at, shipped_at) values
+				(10, 'test', ` + at("04 09:00") + `, null), (11, 'web', null, null), (12, 'web', ` + at("04 09:00") + `, ` + at("04 11:51") + `)`)
+			file := with(unshipped, policy)
+			plan := s.plan(file)
+			s.wants("after the plan", "")
+			if diff := cmp.Diff(plan, s.apply(file), cmpopts.IgnoreUnexported(rulestore.RulePlan{})); diff != "" {
+				t.Errorf("the plan differs from what was done:\n%s", diff)
+			}
+			s.wants("after the apply", want)
+			if p := plan.Rules[0]; p.Overdue != 3 || p.Counting != 5 || int(p.Begin) != strings.Count(want, " at ") {
+				t.Errorf("planned %+v", p)
+			}
+			if got := slotsOf(plan.Rules[0]); got != s.slots() {
+				t.Errorf("planned slots %s, and there are %s", got, s.slots())
+			}
+			if again := s.apply(file); again.Changes() {
+				t.Errorf("a second apply changes something: %+v", again)
+			}
+			s.wants("after another apply", want)
+		})
+	}
+}
+
+// slots counts the checks that wait by slot.
+func (s *shop) slots() string {
+	s.t.Helper()
+	var list []string
+	err := s.db.SelectContext(s.t.Context(), &list, `
+		select to_char(next_check_at at time zone 'UTC', 'MM-DD HH24:MI') || ' ' || count(*) from prescient.future_job group by next_check_at order by next_check_at`)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return strings.Join(list, ", ")
+}
+
+func slotsOf(p rulestore.RulePlan) string {
+	var list []string
+	for _, c := range p.Slots {
+		list = append(list, fmt.Sprintf("%s %d", c.Slot.Format("01-02 15:04"), c.Rows))
+	}
+	return strings.Join(list, ", ")
+}
+
+func TestApplyRefusesRowsThatAreOverdueWithoutAPolicy(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.rows(0, 4)
+	if p := s.plan(unshipped).Rules[0]; !p.Refused || p.Overdue != 3 {
+		t.Errorf("planned %+v", p)
+	}
+	_, err := s.store.Apply(t.Context(), parse(t, unshipped), nil)
+	overdue, ok := errors.AsType[*rulestore.OverdueError](err)
+	if !ok || overdue.Rows != 3 || overdue.Line != 3 {
+		t.Errorf("error %v", err)
+	}
+	if n := s.count("select (select count(*) from prescient.rule) + (select count(*) from pg_trigger where tgname like 'prescient%')"); n != 0 {
+		t.Error("something was changed")
+	}
+}
+
+func TestPlacesOfASpreadAreThoseOfThePlan(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec("insert into shop.orders (id, placed_at) select n, " + at("01 09:00") + " from generate_series(1, 400) as n")
+	file := with(unshipped, "spread 8")
+	plan := s.apply(file).Rules[0]
+	if got := slotsOf(plan); got != s.slots() || len(plan.Slots) != 8 {
+		t.Errorf("planned slots %s, and there are %s", got, s.slots())
+	}
+}
+
+func TestAChangedRuleReTimesWhatWaitsAndKeepsWhatHasFired(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.rows(1, 6)
+	file := with(unshipped, "fire")
+	s.apply(file)
+	s.wants("at first", "1 at 03-04 12:15, 2 at 03-04 12:15, 3 at 03-05 09:00, 4 at 03-06 09:00, 5 at 03-07 09:00, 6 at 03-08 09:00")
+	// The check of row 1 has fired the first step, and waits for the second. Row 2 has fired both, and has ended.
+	s.exec(`insert into prescient.rule_fired (job, entity_key, since, step)
+		select prescient.find_job('order.unshipped'), id::text, placed_at, step from shop.orders, unnest('{order.unshipped.primary,order.unshipped.final}'::text[]) as step
+		where id = 1 and step like '%primary' or id = 2`)
+	s.exec("update prescient.future_job set next_check_at = " + at("05 09:00") + " where entity_key = '1'; delete from prescient.future_job where entity_key = '2'")
+	changed := strings.Replace(strings.Replace(file, "after: 2d", "after: 1d", 1), "after: 4d", "after: 5d", 1)
+	plan := s.plan(changed).Rules[0]
+	want := []rulestore.StepPlan{{Name: "order.unshipped.primary", Was: "2d", Is: "1d"}, {Name: "order.unshipped.final", Was: "4d", Is: "5d"}}
+	for i := range want { // however a delay is written
+		want[i].Was, want[i].Is = plan.Steps[i].Was, plan.Steps[i].Is
+	}
+	if diff := cmp.Diff(want, plan.Steps); diff != "" || plan.Action != rulestore.Change || plan.Retimed != 5 {
+		t.Errorf("planned %+v\n%s", plan, diff)
+	}
+	s.apply(changed)
+	s.wants("after the change", "1 at 03-06 09:00, 3 at 03-04 12:15, 4 at 03-05 09:00, 5 at 03-06 09:00, 6 at 03-07 09:00")
+	if p := s.plan(changed); p.Changes() {
+		t.Errorf("something is left to do: %+v", p.Rules[0])
+	}
+	if status, err := s.store.Get(t.Context(), "order.unshipped"); err != nil || status.Version != 2 || status.State != rulestore.Active || status.AppliedAt.IsZero() {
+		t.Errorf("%+v, %v", status, err)
+	}
+}
+
+func TestAStepThatIsAddedConcernsRowsThatHaveEnded(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.rows(1, 1)
+	file := with(unshipped, "fire")
+	s.apply(file)
+	s.exec(`insert into prescient.rule_fired (job, entity_key, since, step)
+		select job, entity_key, ` + at("01 09:00") + `, step from prescient.future_job, unnest('{order.unshipped.primary,order.unshipped.final}'::text[]) as step;
+		delete from prescient.future_job`)
+	s.apply(file + "      - {after: 10d, event: order.lost}\n")
+	s.wants("after the change", "1 at 03-11 09:00 from 03-04 12:00")
+}
+
+func TestAChangeOfWhatFiresLooksAtNoRow(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.rows(1, 4)
+	file := with(unshipped, "fire")
+	s.apply(file)
+	s.exec("delete from prescient.future_job")
+	plan := s.apply(strings.Replace(file, "    steps:", "    payload: [amount]\n    steps:", 1)).Rules[0]
+	if plan.Action != rulestore.Change || plan.Begin+plan.Retimed+plan.Overdue != 0 || len(plan.Triggers) > 0 {
+		t.Errorf("planned %+v", plan)
+	}
+	s.wants("after the change", "")
+}
+
+// died is the error of a context that a test ends in the middle of an apply.
+var errDied = errors.New("died")
+
+func TestAnApplyThatDiesIsResumed(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec("insert into shop.orders (id, placed_at) select n, " + at("04 09:00") + " from generate_series(1, 950) as n")
+	ctx, die := context.WithCancelCause(t.Context())
+	pages := 0
+	_, err := s.store.Apply(ctx, parse(t, unshipped), func(rulestore.Progress) {
+		if pages++; pages == 3 {
+			die(errDied)
+		}
+	})
+	if err == nil || s.count("select count(*) from prescient.future_job") != 300 {
+		t.Fatalf("error %v, %s", err, s.slots())
+	}
+	status, err := s.store.Get(t.Context(), "order.unshipped")
+	if err != nil || status.State != rulestore.Applying || status.Position != "300" {
+		t.Errorf("%+v, %v", status, err)
+	}
+	s.exec("insert into shop.orders (id, placed_at) values (951, " + at("04 09:00") + ")") // its triggers are there
+	if plan := s.plan(unshipped).Rules[0]; plan.Action != rulestore.Resume || plan.Begin != 650 {
+		t.Errorf("planned %+v", plan)
+	}
+	var seen int64
+	if _, err := s.store.Apply(t.Context(), parse(t, unshipped), func(p rulestore.Progress) { seen = p.Rows }); err != nil {
+		t.Fatal(err)
+	}
+	if seen != 651 || s.slots() != "03-06 09:00 951" {
+		t.Errorf("%d rows were looked at, and %s wait", seen, s.slots())
+	}
+}
+
+// While rules are applied, applications write to the table. In the end each row that counts waits,
+// for the slot that follows from its values.
+func TestApplyBesideWritesMissesNoRow(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec("insert into shop.orders (id, placed_at) select n, now() - n % 20 * interval '1 hour' from generate_series(1, 3000) as n")
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for writer := range 3 {
+		wg.Go(func() { s.write(ctx, writer) })
+	}
+	s.apply(unshipped)
+	s.apply(strings.Replace(unshipped, "after: 2d", "after: 1d", 1))
+	stop()
+	wg.Wait()
+	const counting = `
+		select id::text as key, prescient.slot_ceil(placed_at + interval '1 day', interval '15 minutes') as slot
+		from shop.orders where channel <> 'test' and shipped_at is null and placed_at is not null`
+	if n := s.count("select count(*) from (" + counting + ") as c"); n < 1000 {
+		t.Errorf("only %d rows count", n)
+	}
+	if n := s.count("select count(*) from (" + counting + ") as c left join prescient.future_job f on f.entity_key = c.key where f.id is null"); n > 0 {
+		t.Errorf("%d rows do not wait", n)
+	}
+	if n := s.count("select count(*) from (" + counting + ") as c join prescient.future_job f on f.entity_key = c.key where f.next_check_at <> c.slot"); n > 0 {
+		t.Errorf("%d rows wait for another slot", n)
+	}
+	// A row that was deleted while its page was applied may be left. Its check ends it.
+	left := s.count("select count(*) from prescient.future_job f where not exists (select from shop.orders o where o.id::text = f.entity_key)")
+	t.Logf("%d rows count, %d wait without a row", s.count("select count(*) from ("+counting+") as c"), left)
+	if left > 20 {
+		t.Errorf("%d checks wait whose rows are gone", left)
+	}
+}
+
+// write inserts, updates and deletes orders, up to 2,000 times, until ctx ends.
+func (s *shop) write(ctx context.Context, writer int) {
+	random := rand.New(rand.NewPCG(1, uint64(writer))) //nolint:gosec // a test repeats
+	first := 10_000_000 * (writer + 1)
+	for n := first; n < first+2000 && ctx.Err() == nil; n++ {
+		statement := [...]string{
+			"insert into shop.orders (id, placed_at) values ($1 + 100000, now() - $2 % 20 * interval '1 hour')",
+			"insert into shop.orders (id, placed_at) select 1000000000 + $1::bigint * 10 + k, now() - $2::int % 20 * interval '1 hour' from generate_series(0, 9) as k",
+			"update shop.orders set placed_at = now() - $1::bigint % 20 * interval '1 hour' where id = $2",
+			"update shop.orders set shipped_at = now() where id = $2 and $1::bigint > 0",
+			"update shop.orders set note = $1::text where id = $2",
+			"delete from shop.orders where id = $2 and $1::bigint > 0",
+		}[random.IntN(6)]
+		err := pgsql.InTx(context.WithoutCancel(ctx), s.db, func(tx *sqlx.Tx) error {
+			_, err := tx.Exec(statement, n, 1+random.IntN(3000))
+			return err
+		})
+		if err != nil {
+			s.t.Errorf("%s: %v", statement, err)
+			return
+		}
+	}
+}
+
+func TestApplyGivesUpOnALockedTableAndNamesTheHolder(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	tx := s.db.MustBegin()
+	defer func() { _ = tx.Rollback() }()
+	tx.MustExec("set local application_name = 'report'; insert into shop.orders (id) values (1)")
+	begun := time.Now()
+	_, err := s.store.Apply(t.Context(), parse(t, unshipped), nil)
+	locked, ok := errors.AsType[*rulestore.LockedError](err)
+	if !ok || !strings.Contains(locked.Holder, "report") || !strings.Contains(locked.Mends, "pg_terminate_backend") {
+		t.Errorf("after %v: %v", time.Since(begun), err)
+	}
+	if n := s.count("select count(*) from prescient.rule"); n != 0 {
+		t.Error("the rule was written down")
+	}
+}
+
+func TestRemoveLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec("insert into shop.orders (id, placed_at) select n, " + at("04 09:00") + " from generate_series(1, 250) as n")
+	s.apply(unshipped)
+	s.exec("insert into prescient.rule_fired (job, entity_key, since, step) values (prescient.find_job('order.unshipped'), '1', now(), 'a'), (7, '1', now(), 'a')")
+	s.exec("select prescient.enqueue('another', 'order', '1', now())")
+	removed, err := s.store.Remove(t.Context(), "order.unshipped", nil)
+	if err != nil || removed != (rulestore.Removed{Cancelled: 250, Forgotten: 1}) {
+		t.Errorf("%+v, %v", removed, err)
+	}
+	if n := s.count(`select (select count(*) from prescient.rule) + (select count(*) from pg_trigger where tgname like 'prescient%')
+		+ (select count(*) from pg_proc where proname like 'prescient\_%') + (select count(*) from prescient.rule_fired) + (select count(*) from prescient.future_job)`); n != 2 {
+		t.Errorf("%d objects are left, want the entry and the check of others", n)
+	}
+	if _, err := s.store.Remove(t.Context(), "order.unshipped", nil); !errors.Is(err, rulestore.ErrNotFound) {
+		t.Errorf("error %v", err)
+	}
+	s.apply(unshipped)
+	if got := s.count("select count(*) from prescient.future_job"); got != 251 {
+		t.Errorf("%d wait after another apply", got)
+	}
+}
+
+func TestARemoveThatDiesIsResumed(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.rows(4, 6)
+	s.apply(unshipped)
+	ctx, die := context.WithCancelCause(t.Context())
+	die(errDied)
+	if _, err := s.store.Remove(ctx, "order.unshipped", nil); err == nil {
+		t.Fatal("it did not die")
+	}
+	s.exec("update prescient.rule set state = 'removing'")
+	if _, err := s.store.Plan(t.Context(), parse(t, unshipped)); err == nil || !strings.Contains(err.Error(), "is being removed") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := s.store.Remove(t.Context(), "order.unshipped", nil); err != nil {
+		t.Fatal(err)
+	}
+	s.wants("after the remove", "")
+}

@@ -1,0 +1,374 @@
+package rulestore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/rule"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// table is what the catalog says about a table.
+type table struct {
+	OID         int64  `db:"oid"`
+	Relation    string `db:"relation"`
+	Namespace   string `db:"namespace"`
+	Name        string `db:"name"`
+	Kind        string `db:"kind"`
+	Partition   bool   `db:"partition"`
+	Persistence string `db:"persistence"`
+	Parent      bool   `db:"parent"`
+	MayTrigger  bool   `db:"may_trigger"`
+	MayCreate   bool   `db:"may_create"`
+	MayRead     bool   `db:"may_read"`
+
+	columns []column
+}
+
+// partitioned reports whether the table has partitions. Triggers with transition tables do not see
+// what is written to a partition directly.
+func (t table) partitioned() bool { return t.Kind == "p" }
+
+type column struct {
+	Name       string `db:"name"`
+	Number     int64  `db:"number"`
+	Type       string `db:"type"`
+	Required   bool   `db:"required"`
+	Identifies bool   `db:"identifies"`
+	Compares   bool   `db:"compares"`
+	Steady     bool   `db:"steady"`
+}
+
+const timestamptz = "timestamp with time zone"
+
+// understood is a rule with what the catalog says about its table.
+type understood struct {
+	rule.Applied
+	table table
+}
+
+// errUndo rolls a transaction back that has done its work.
+var errUndo = errors.New("undo")
+
+// Understand asks the catalog what a rule of a file means, for a login that may read the table. It
+// returns the mistakes of the rule as Problems, joined, and changes nothing.
+func (s *Store) Understand(ctx context.Context, file rule.File, asked rule.Rule) (rule.Applied, error) {
+	u, err := s.understand(ctx, file, resolver{store: s, rule: asked, reading: true})
+	return u.Applied, err
+}
+
+// understand asks the catalog about a rule.
+func (s *Store) understand(ctx context.Context, file rule.File, r resolver) (u understood, err error) {
+	asked := r.rule
+	err = pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		r.tx, r.problems = tx, nil
+		// The names of types and functions are written with their schemas, and instants in UTC.
+		if _, err := tx.ExecContext(ctx, "set local timezone = 'UTC'; set local datestyle = 'ISO'"); err != nil {
+			return err
+		}
+		if u, err = r.resolve(ctx); err != nil {
+			return err
+		}
+		return errUndo
+	})
+	if !errors.Is(err, errUndo) {
+		return u, fmt.Errorf("ask the catalog about rule %s: %w", asked.Name, err)
+	}
+	for _, step := range asked.Steps {
+		if step.Calendar == "" {
+			continue
+		}
+		if u.Calendars == nil {
+			u.Calendars = map[string]rule.Calendar{}
+		}
+		u.Calendars[step.Calendar] = file.Calendars[step.Calendar]
+	}
+	return u, errors.Join(r.problems...)
+}
+
+// resolver asks the catalog about one rule.
+type resolver struct {
+	store    *Store
+	rule     rule.Rule
+	reading  bool // the login creates no triggers
+	tx       *sqlx.Tx
+	problems []error
+}
+
+func (r *resolver) wrong(field, format string, args ...any) {
+	r.problems = append(r.problems, r.rule.Problem(field, format, args...))
+}
+
+func (r *resolver) resolve(ctx context.Context) (understood, error) {
+	u := understood{Applied: rule.Applied{Rule: r.rule}}
+	if r.store.cfg.Reserved != nil && r.store.cfg.Reserved(r.rule.Name) {
+		r.wrong("name", "a job of this binary has the name: give the rule another one")
+	}
+	found, err := r.findTable(ctx, &u.table)
+	if err != nil || !found {
+		return u, err
+	}
+	u.Relation, u.Schema = u.table.Relation, u.table.Namespace
+	u.Rule.Entity = cmp.Or(u.Rule.Entity, u.table.Name)
+	key, since := r.key(u.table), r.since(u.table)
+	if key == nil || since == nil {
+		return u, nil
+	}
+	u.Key, u.KeyType, u.Since = pq.QuoteIdentifier(key.Name), key.Type, pq.QuoteIdentifier(since.Name)
+	reads := []int64{key.Number, since.Number}
+	if err := r.copyTable(ctx, u.table); err != nil {
+		return u, err
+	}
+	where, more, err := r.condition(ctx, "where", cmp.Or(r.rule.Where, "true"), u.table)
+	if err != nil {
+		return u, err
+	}
+	u.About = fmt.Sprintf("%s and isfinite(%s) and %s < timestamptz '%s'", where, u.Since, u.Since, lastSince)
+	reads = append(reads, more...)
+	if more, err = r.done(ctx, &u); err != nil {
+		return u, err
+	}
+	reads = append(reads, more...)
+	for _, c := range u.table.columns {
+		if slices.Contains(reads, c.Number) {
+			u.Reads = append(u.Reads, pq.QuoteIdentifier(c.Name))
+		}
+	}
+	u.Payload = r.payload(u.table)
+	return u, r.role(ctx, u)
+}
+
+// lastSince bounds the instants from which delays count. A later one stands for never.
+const lastSince = "2200-01-01 00:00:00+00"
+
+// findTable finds the table, and refuses one that cannot have a rule.
+func (r *resolver) findTable(ctx context.Context, t *table) (found bool, err error) {
+	parts, err := rule.ParseName(r.rule.Table)
+	switch {
+	case err != nil:
+		r.wrong("table", "%v", err)
+		return false, nil
+	case len(parts) > 2:
+		r.wrong("table", "%s has three parts: a rule is about a table of the database that it is applied to, such as shop.orders", r.rule.Table)
+		return false, nil
+	}
+	for i, part := range parts {
+		parts[i] = pq.QuoteIdentifier(part)
+	}
+	name := strings.Join(parts, ".")
+	err = r.tx.GetContext(ctx, t, pgsql.RuleTable.In(r.store.schema), name)
+	if errors.Is(err, sql.ErrNoRows) {
+		r.wrong("table", "there is no table %s in this database", r.rule.Table)
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	problem := ""
+	switch {
+	case t.Kind != "r" && t.Kind != "p":
+		problem = "is not a table: name the table that it shows"
+	case t.Partition:
+		problem = "is a partition: name the table that it is a part of"
+	case t.Persistence == "t":
+		problem = "is temporary"
+	case t.Parent:
+		problem = "has tables that inherit from it, whose rows its triggers do not see"
+	case !r.reading && !t.MayTrigger:
+		problem = fmt.Sprintf("cannot get a trigger from this login: grant trigger, select on %s to it", t.Relation)
+	case !r.reading && !t.MayCreate:
+		problem = fmt.Sprintf("is in a schema in which the login may not create the function of a trigger: grant create on schema %s to it", t.Namespace)
+	case !t.MayRead:
+		problem = fmt.Sprintf("cannot be read by this login: grant select on %s to it", t.Relation)
+	}
+	if problem != "" {
+		r.wrong("table", "%s %s", r.rule.Table, problem)
+		return false, nil
+	}
+	return true, r.tx.SelectContext(ctx, &t.columns, pgsql.RuleColumns.In(r.store.schema), t.OID)
+}
+
+// column finds a column of the table by a name of SQL.
+func (t table) column(name string) (c *column, err error) {
+	parts, err := rule.ParseName(name)
+	if err != nil {
+		return nil, err
+	}
+	for i := range t.columns {
+		if len(parts) == 1 && t.columns[i].Name == parts[0] {
+			return &t.columns[i], nil
+		}
+	}
+	return nil, fmt.Errorf("table %s has no column %s", t.Relation, name)
+}
+
+func (r *resolver) key(t table) *column {
+	c, err := t.column(r.rule.Key)
+	switch {
+	case err != nil:
+		r.wrong("key", "%v", err)
+		return nil
+	case !c.Identifies:
+		r.wrong("key", "column %s has no primary key and no unique constraint of its own: name a column that identifies a row", r.rule.Key)
+	case !c.Required:
+		r.wrong("key", "column %s may be null: name a column that is not null", r.rule.Key)
+	case !c.Steady:
+		r.wrong("key", "the text of type %s depends on settings of the session: name a column such as a number, a text or a uuid", c.Type)
+	}
+	return c
+}
+
+func (r *resolver) since(t table) *column {
+	c, err := t.column(r.rule.Since)
+	switch {
+	case err != nil:
+		r.wrong("since", "%v", err)
+		return nil
+	case c.Type != timestamptz && !strings.HasPrefix(c.Type, "timestamp(") || strings.Contains(c.Type, "without"):
+		r.wrong("since", "column %s is of type %s: name a column of type timestamptz", r.rule.Since, c.Type)
+	}
+	return c
+}
+
+// done reads Rule.Done.
+func (r *resolver) done(ctx context.Context, u *understood) (reads []int64, err error) {
+	c, missing := u.table.column(r.rule.Done)
+	switch {
+	case missing != nil || c.Type == "boolean":
+		u.Done, reads, err = r.condition(ctx, "done", r.rule.Done, u.table)
+		return reads, err
+	case c.Type == timestamptz || strings.HasPrefix(c.Type, "timestamp(") && strings.HasSuffix(c.Type, "with time zone"):
+		u.DoneAt = true
+		u.Done = pq.QuoteIdentifier(c.Name) + " is not null"
+	default:
+		r.wrong("done", "column %s is of type %s: name a column of type timestamptz, or a condition such as %s is not null", r.rule.Done, c.Type, r.rule.Done)
+	}
+	return []int64{c.Number}, nil
+}
+
+func (r *resolver) payload(t table) (columns []string) {
+	for i, name := range r.rule.Payload {
+		c, err := t.column(name)
+		if err != nil {
+			r.wrong(fmt.Sprintf("payload[%d]", i+1), "%v", err)
+			continue
+		}
+		columns = append(columns, pq.QuoteIdentifier(c.Name))
+	}
+	return columns
+}
+
+// role refuses a role that cannot read what the rule reads.
+func (r *resolver) role(ctx context.Context, u understood) error {
+	if r.rule.Role == "" {
+		return nil
+	}
+	var names []string
+	for _, column := range slices.Concat(u.Reads, u.Payload) {
+		for _, c := range u.table.columns {
+			if pq.QuoteIdentifier(c.Name) == column && !slices.Contains(names, c.Name) {
+				names = append(names, c.Name)
+			}
+		}
+	}
+	var there bool
+	var unread pq.StringArray
+	err := pgsql.One(ctx, r.tx, pgsql.RuleRole.In(r.store.schema), []any{r.rule.Role, u.table.OID, pq.Array(names)}, &there, &unread)
+	switch {
+	case err != nil:
+		return err
+	case !there:
+		r.wrong("role", "there is no role %s", r.rule.Role)
+	case len(unread) > 0:
+		r.wrong("role", "role %s may not read %s of %s: grant usage on its schema, and select on the columns", r.rule.Role, spoken.List(unread), u.Relation)
+	}
+	return nil
+}
+
+// copyTable makes an empty copy of the table, whose checks tell what conditions mean.
+func (r *resolver) copyTable(ctx context.Context, t table) error {
+	_, err := r.tx.ExecContext(ctx, fmt.Sprintf("create temporary table pg_temp.%s (like %s)", pq.QuoteIdentifier(t.Name), t.Relation))
+	return err
+}
+
+// function matches the number of a function in the tree of a condition.
+var function = regexp.MustCompile(`:(?:funcid|opfuncid) (\d+)`)
+
+// condition returns a condition as the server understands it, and the numbers of the columns that
+// it reads. The server itself refuses subqueries, aggregates and what is not boolean.
+func (r *resolver) condition(ctx context.Context, field, text string, t table) (canonical string, reads []int64, err error) {
+	if err := r.addCheck(ctx, field, text, t); err != nil || len(r.problems) > 0 {
+		return "", nil, err
+	}
+	var found struct {
+		Text    string        `db:"text"`
+		Columns pq.Int64Array `db:"columns"`
+		Tree    string        `db:"tree"`
+	}
+	var path string
+	copied := "pg_temp." + pq.QuoteIdentifier(t.Name)
+	err = r.tx.GetContext(ctx, &path, "select current_setting('search_path')")
+	if err == nil {
+		_, err = r.tx.ExecContext(ctx, "select set_config('search_path', 'pg_catalog', true)")
+	}
+	if err == nil {
+		err = r.tx.GetContext(ctx, &found, pgsql.RuleCondition.In(r.store.schema), copied, conditionName+field)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	var functions pq.StringArray
+	for _, m := range function.FindAllStringSubmatch(found.Tree, -1) {
+		functions = append(functions, m[1])
+	}
+	var name, owner string
+	var volatile bool
+	err = pgsql.One(ctx, r.tx, pgsql.RuleFunctions.In(r.store.schema), []any{functions}, &name, &volatile, &owner)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+	case err != nil:
+		return "", nil, err
+	case volatile:
+		r.wrong(field, "function %s is volatile: it may write, or give another answer each time", name)
+	default:
+		r.wrong(field, "function %s belongs to %s, who could change what the triggers run with the rights of this login", name, owner)
+	}
+	_, err = r.tx.ExecContext(ctx, "select set_config('search_path', $1, true)", path)
+	return "(" + found.Text + ")", found.Columns, err
+}
+
+// conditionName begins the names of the checks of the copy.
+const conditionName = "prescient_rule_"
+
+// addCheck adds a condition to the copy as a check. What the server says against it is a problem of
+// the rule.
+func (r *resolver) addCheck(ctx context.Context, field, text string, t table) error {
+	const again = "prescient_rule"
+	if _, err := r.tx.ExecContext(ctx, "savepoint "+again); err != nil {
+		return err
+	}
+	statement := fmt.Sprintf("alter table pg_temp.%s add constraint %s%s check ((\n%s\n))", pq.QuoteIdentifier(t.Name), conditionName, field, text)
+	// A prepared statement is only one.
+	stmt, err := r.tx.PrepareContext(ctx, statement)
+	if err == nil {
+		defer func() { _ = stmt.Close() }()
+		_, err = stmt.ExecContext(ctx)
+	}
+	refused, ok := errors.AsType[*pq.Error](err)
+	if !ok {
+		return err
+	}
+	r.wrong(field, "%s", strings.ReplaceAll(refused.Message, "check constraint", "a condition"))
+	_, err = r.tx.ExecContext(ctx, "rollback to "+again)
+	return err
+}

@@ -1,0 +1,140 @@
+package rulestore_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+)
+
+// problems returns the mistakes that an error joins.
+func problems(err error) (list []*rule.Problem) {
+	if p, ok := errors.AsType[*rule.Problem](err); ok {
+		list = append(list, p)
+	}
+	return list
+}
+
+func TestPlanRefusesWhatCannotBe(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, func(cfg *rulestore.Config) { cfg.Reserved = func(name string) bool { return name == "order.known" } })
+	s.exec(`
+		create view shop.seen as select * from shop.orders;
+		create table shop.parent (id bigint primary key, placed_at timestamptz, shipped_at timestamptz, channel text);
+		create table shop.child () inherits (shop.parent);
+		create table shop.parts (id bigint primary key, placed_at timestamptz, shipped_at timestamptz, channel text) partition by range (id);
+		create table shop.part partition of shop.parts default;
+		alter table shop.orders add local_at timestamp, add maybe bigint unique, add code text unique, add day date not null unique, add ready boolean;
+		create unique index on shop.orders (code) where channel = 'web';
+		create function shop.touch(text) returns boolean language sql as $$ select true $$;
+		create role catalog_owner;
+		grant usage, create on schema shop to catalog_owner;
+		set local role catalog_owner;
+		create function shop.trusted(text) returns boolean language sql stable as $$ select true $$`)
+	for change, want := range map[string]string{
+		"table: shop.orders -> table: shop.missing":        "line 4: rule order.unshipped: table: there is no table shop.missing in this database",
+		"table: shop.orders -> table: shop.seen":           "line 4: rule order.unshipped: table: shop.seen is not a table",
+		"table: shop.orders -> table: shop.parent":         "line 4: rule order.unshipped: table: shop.parent has tables that inherit",
+		"table: shop.orders -> table: shop.part":           "line 4: rule order.unshipped: table: shop.part is a partition",
+		"key: id -> key: amount":                           "line 5: rule order.unshipped: key: column amount has no primary key",
+		"key: id -> key: maybe":                            "line 5: rule order.unshipped: key: column maybe may be null",
+		"key: id -> key: day":                              "line 5: rule order.unshipped: key: the text of type date depends",
+		"key: id -> key: number":                           "line 5: rule order.unshipped: key: table shop.orders has no column number",
+		"since: placed_at -> since: local_at":              "line 6: rule order.unshipped: since: column local_at is of type timestamp without time zone",
+		"done: shipped_at -> done: local_at":               "line 7: rule order.unshipped: done: column local_at is of type timestamp without time zone",
+		"done: shipped_at -> done: amount":                 "line 7: rule order.unshipped: done: column amount is of type numeric",
+		"done: shipped_at -> done: shipped > 1":            `line 7: rule order.unshipped: done: column "shipped" does not exist`,
+		"channel <> 'test' -> channel":                     "line 8: rule order.unshipped: where: argument of CHECK must be type boolean",
+		"channel <> 'test' -> amount > random()":           "line 8: rule order.unshipped: where: function random() is volatile",
+		"channel <> 'test' -> shop.touch(channel)":         "line 8: rule order.unshipped: where: function shop.touch(text) is volatile",
+		"channel <> 'test' -> shop.trusted(channel)":       "line 8: rule order.unshipped: where: function shop.trusted(text) belongs to catalog_owner",
+		"channel <> 'test' -> exists (select 1)":           "line 8: rule order.unshipped: where: cannot use subquery in a condition",
+		"channel <> 'test' -> channel = 'a'); select (1=1": "line 8: rule order.unshipped: where: ",
+		"channel <> 'test' -> channel <":                   "line 8: rule order.unshipped: where: syntax error",
+		"name: order.unshipped -> name: order.known":       "line 3: rule order.known: name: a job of this binary has the name",
+		"steps: -> role: nobody_known\n    steps:":         "role: there is no role nobody_known",
+		"steps: -> role: catalog_owner\n    steps:":        "role: role catalog_owner may not read id, channel, placed_at, shipped_at of shop.orders",
+		"steps: -> payload: [id, number]\n    steps:":      "payload[2]: table shop.orders has no column number",
+	} {
+		from, to, _ := strings.Cut(change, " -> ")
+		file := strings.Replace(unshipped, from, to, 1)
+		if file == unshipped {
+			t.Fatalf("%s: nothing is replaced", change)
+		}
+		_, err := s.store.Plan(t.Context(), parse(t, file))
+		if err == nil || !strings.Contains(err.Error(), want) || len(problems(err)) == 0 {
+			t.Errorf("%s: error %v, want %s", change, err, want)
+		}
+	}
+	s.exec("drop function shop.trusted(text); drop owned by catalog_owner; drop role catalog_owner")
+}
+
+func TestABooleanColumnIsACondition(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec("alter table shop.orders add ready boolean")
+	s.apply(strings.Replace(unshipped, "done: shipped_at", "done: ready", 1))
+	s.exec(`insert into shop.orders (id, placed_at, ready) values (1, ` + at("04 12:00") + `, null), (2, ` + at("04 12:00") + `, false), (3, ` + at("04 12:00") + `, true)`)
+	s.wants("after the insert", "1 at 03-06 12:00, 2 at 03-06 12:00")
+}
+
+func TestTheTableAndTheKeyOfARuleStay(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec("create table shop.parcels (like shop.orders including all); alter table shop.orders add number bigint not null unique")
+	s.apply(unshipped)
+	for change, want := range map[string]string{
+		"table: shop.orders -> table: shop.parcels": "the rule is about table shop.orders",
+		"key: id -> key: number":                    `have the key "id"`,
+		"key: id -> key: id\n    entity: parcel":    "of entity orders",
+	} {
+		from, to, _ := strings.Cut(change, " -> ")
+		_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(unshipped, from, to, 1)))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %s", change, err, want)
+		}
+	}
+}
+
+func TestTheStatementsOfAMigrationAreThoseOfAnApply(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	text, err := s.store.SQL(t.Context(), parse(t, unshipped))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.exec(text)
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 12:00") + ")")
+	if p := s.apply(unshipped).Rules[0]; len(p.Triggers) != 0 || p.Action != rulestore.Create {
+		t.Errorf("planned %+v", p)
+	}
+	s.wants("after the apply", "1 at 03-06 12:00")
+}
+
+func TestATriggerThatIsMissingIsCreatedAgainAndItsRowsWait(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(unshipped)
+	s.exec("alter table shop.orders disable trigger user")
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 12:00") + ")")
+	if p := s.plan(unshipped).Rules[0]; p.Action != rulestore.Change || len(p.Triggers) != 3 || p.Begin != 1 {
+		t.Errorf("planned %+v", p)
+	}
+	s.apply(unshipped)
+	s.exec("insert into shop.orders (id, placed_at) values (2, " + at("04 12:00") + ")")
+	s.wants("after the apply, which enables them", "1 at 03-06 12:00, 2 at 03-06 12:00")
+	s.exec("drop trigger " + s.insertTrigger() + " on shop.orders")
+	if p := s.apply(unshipped).Rules[0]; p.Action != rulestore.Change || len(p.Triggers) != 1 {
+		t.Errorf("applied %+v", p)
+	}
+}
+
+func (s *shop) insertTrigger() (name string) {
+	s.t.Helper()
+	if err := s.db.GetContext(s.t.Context(), &name, "select tgname from pg_trigger where tgname like 'prescient%insert'"); err != nil {
+		s.t.Fatal(err)
+	}
+	return name
+}

@@ -1,0 +1,155 @@
+package rulestore
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// fate is what an apply does with a row of the table.
+type fate string
+
+const (
+	leave  fate = "leave"  // it waits as it should, or nothing is left to wait for
+	begin  fate = "begin"  // it does not wait, and will
+	retime fate = "retime" // it waits, and will for another slot
+)
+
+// row is a row of the table that the rule is about, and for which the expected thing has not
+// happened.
+type row struct {
+	key   string
+	since time.Time
+	fired []string // the steps that have fired
+
+	waits  bool
+	id     int64
+	slot   time.Time // it waits for
+	from   time.Time // steps that are due before do not fire; zero: all do
+	errors int       // of its last checks
+}
+
+// decision is what an apply does with a row.
+type decision struct {
+	fate   fate
+	passed bool // a step that has not fired is due already
+	at     time.Time
+	from   time.Time     // zero: it stays as it is
+	within time.Duration // 0: the first slot at or after at
+}
+
+// decider decides about rows at one instant.
+type decider struct {
+	rule   rule.Rule
+	timing *rule.Timing
+	grid   grid.Grid
+	now    time.Time
+}
+
+// remaining returns the instants of the steps that may still fire, and the index of the first. A
+// step before one that has fired was left out on purpose.
+func (d decider) remaining(r row) (due []time.Time, first int) {
+	for i, step := range d.rule.Steps {
+		if slices.Contains(r.fired, step.Name) {
+			first = i + 1
+		}
+	}
+	for i := first; i < len(d.rule.Steps); i++ {
+		at, err := d.timing.Due(i, r.since)
+		if err != nil || at.Before(r.from) { // without an instant it never fires
+			if len(due) == 0 {
+				first = i + 1
+			}
+			continue
+		}
+		due = append(due, at)
+	}
+	return due, first
+}
+
+func (d decider) decide(r row) decision {
+	due, first := d.remaining(r)
+	if len(due) == 0 {
+		return decision{fate: leave}
+	}
+	coming := slices.IndexFunc(due, func(at time.Time) bool { return at.After(d.now) })
+	if r.waits {
+		return d.waiting(r, due, first, coming)
+	}
+	switch {
+	case coming == 0 && first == 0:
+		return decision{fate: begin, at: r.since.Add(d.timing.Earliest(0))}
+	case coming == 0:
+		return decision{fate: begin, at: due[0], from: d.now}
+	}
+	missed := decision{fate: begin, passed: true, at: due[0]}
+	if first > 0 {
+		missed.from = due[0]
+	}
+	switch {
+	case d.rule.Overdue.Policy == rule.OverdueSpread:
+		missed.at, missed.from, missed.within = d.grid.Next(d.now), due[0], d.spread()
+	case d.rule.Overdue.Policy == rule.OverdueSkip && coming < 0:
+		return decision{fate: leave, passed: true}
+	case d.rule.Overdue.Policy == rule.OverdueSkip:
+		missed.at, missed.from = due[coming], d.now
+	}
+	return missed
+}
+
+// waiting decides about a row that waits. A row that is due, or whose check is repeated after an
+// error, is left to its run, which asks the rule as it is then.
+func (d decider) waiting(r row, due []time.Time, first, coming int) decision {
+	if r.errors > 0 || !r.slot.After(d.now) {
+		return decision{fate: leave}
+	}
+	if coming == 0 {
+		earliest := r.since.Add(d.timing.Earliest(first))
+		if r.slot.Equal(d.grid.Ceil(due[0])) || !due[0].Equal(earliest) && r.slot.Equal(d.slotOf(earliest)) {
+			return decision{fate: leave}
+		}
+		return decision{fate: retime, at: due[0]}
+	}
+	if !r.slot.After(d.grid.Ceil(due[0])) {
+		return decision{fate: leave} // it waits for the slot of the step that has just passed
+	}
+	missed := decision{fate: retime, passed: true, at: d.now}
+	switch {
+	case d.rule.Overdue.Policy == rule.OverdueSpread:
+		missed.at, missed.within = d.grid.Next(d.now), d.spread()
+		if r.slot.Before(missed.at.Add(missed.within)) {
+			missed.fate = leave
+		}
+	case d.rule.Overdue.Policy == rule.OverdueSkip && coming < 0:
+		missed.fate = leave
+	case d.rule.Overdue.Policy == rule.OverdueSkip:
+		missed.at, missed.from = due[coming], d.now
+	case !r.slot.After(d.grid.Next(d.now)):
+		missed.fate = leave
+	}
+	return missed
+}
+
+// maxWithin is the longest window of a check.
+const maxWithin = 366 * 24 * time.Hour
+
+func (d decider) spread() time.Duration {
+	return min(time.Duration(d.rule.Overdue.Slots)*d.grid.Width(), maxWithin)
+}
+
+// slotOf returns the slot of a check for an instant.
+func (d decider) slotOf(at time.Time) time.Time {
+	return grid.Later(d.grid.Ceil(at), d.grid.Next(d.now))
+}
+
+// slot returns the slot that the row of a decision gets.
+func (d decider) slot(r row, what decision) time.Time {
+	if what.within == 0 {
+		return d.slotOf(what.at)
+	}
+	hash := grid.Hash(strings.Join([]string{d.rule.Name, d.rule.Entity, r.key, ""}, "\x1f"))
+	return d.grid.Place(what.at, what.within, d.grid.Next(d.now), hash)
+}

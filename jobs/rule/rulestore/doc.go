@@ -1,0 +1,11 @@
+// Package rulestore applies rules to the tables that they are about, and reads and removes the
+// rules that were applied.
+//
+// [Store.Plan] asks the catalog of the database what a rule means, refuses what cannot be, and
+// counts the rows that would wait. [Store.Apply] writes the rule down, creates its triggers, and
+// lets the rows that are there wait, page by page. [Store.Remove] undoes that.
+//
+// The triggers enqueue, move and cancel checks in the transaction that writes a row. Their functions
+// run with the rights of the role that applied the rule, so applications need no right on
+// prescient. The checks find out what has happened; see package rule.
+package rulestore

@@ -1,0 +1,347 @@
+package rulestore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/rule"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Plan says what an Apply of a file would do.
+type Plan struct {
+	// Rules are those of the file, in its order.
+	Rules []RulePlan `json:"rules"`
+	// Unlisted are the rules of the database that the file does not have. Apply leaves them.
+	Unlisted []string `json:"unlisted,omitempty"`
+}
+
+// Changes reports whether an Apply would change anything.
+func (p Plan) Changes() bool {
+	return slices.ContainsFunc(p.Rules, func(r RulePlan) bool { return r.Action != Unchanged })
+}
+
+// Action is what an Apply does with a rule.
+type Action string
+
+// The actions.
+const (
+	Create    Action = "create"
+	Change    Action = "change"
+	Resume    Action = "resume" // an Apply has died
+	Unchanged Action = "unchanged"
+)
+
+// RulePlan says what an Apply would do for one rule. The numbers of rows are those of the moment.
+type RulePlan struct {
+	Name   string `json:"name"`
+	Table  string `json:"table"`
+	Action Action `json:"action"`
+	// Triggers names the triggers that Apply would create or replace.
+	Triggers []string `json:"triggers,omitempty"`
+	// Steps says what becomes of the steps of a rule that changes.
+	Steps []StepPlan `json:"steps,omitempty"`
+	// Counting is the number of rows of the table that the rule is about, and for which the expected
+	// thing has not happened. The other numbers are parts of it.
+	Counting int64 `json:"counting"`
+	// Begin is the number of rows that do not wait yet, and will.
+	Begin int64 `json:"begin"`
+	// Retimed is the number of rows that wait, and will for another slot.
+	Retimed int64 `json:"retimed"`
+	// Waiting is the number of rows that wait as they should.
+	Waiting int64 `json:"waiting"`
+	// Overdue is the number of rows for which a step has passed that has not fired. Refused tells
+	// that the rule must say what happens to them.
+	Overdue int64 `json:"overdue"`
+	Refused bool  `json:"refused,omitempty"`
+	// Slots says for which slots the rows of Begin and Retimed will wait, in order.
+	Slots []SlotCount `json:"slots,omitempty"`
+
+	slots    map[time.Time]int64
+	rule     understood
+	timing   *rule.Timing
+	triggers []trigger
+	was      *Status
+	walks    bool // the rows of the table have to be looked at
+}
+
+// SlotCount is a number of rows in a slot.
+type SlotCount struct {
+	Slot time.Time `json:"slot"` // UTC
+	Rows int64     `json:"rows"`
+}
+
+// StepPlan says what a rule that changes takes a step for.
+type StepPlan struct {
+	Name string `json:"name"`
+	// Was is the delay of the step of that name before. Empty: the step is new.
+	Was string `json:"was,omitempty"`
+	// Is is its delay now. Empty: the step is gone.
+	Is string `json:"is,omitempty"`
+}
+
+// OverdueError says that rows are overdue, and the rule does not say what happens to them.
+type OverdueError struct {
+	Rule string
+	Line int
+	Rows int64
+}
+
+// Error names the three policies.
+func (e *OverdueError) Error() string {
+	where := ""
+	if e.Line > 0 {
+		where = fmt.Sprintf("line %d: ", e.Line)
+	}
+	return fmt.Sprintf("%srule %s: steps of %s have passed already: say what happens to them, with overdue: fire (in the next slot), "+
+		"skip (only the steps to come) or spread 8 (over the next 8 slots)", where, e.Rule, spoken.Count(e.Rows, "row", "rows"))
+}
+
+// Plan returns what Apply would do with the rules of a file, and changes nothing. It reads each
+// table, page by page. The error joins a Problem for each mistake.
+func (s *Store) Plan(ctx context.Context, file rule.File) (Plan, error) {
+	plan, err := s.prepare(ctx, file)
+	if err != nil {
+		return Plan{}, err
+	}
+	for i := range plan.Rules {
+		if err := s.count(ctx, &plan.Rules[i]); err != nil {
+			return Plan{}, fmt.Errorf("read table %s for rule %s: %w", plan.Rules[i].Table, plan.Rules[i].Name, err)
+		}
+	}
+	return plan, nil
+}
+
+// prepare finds out what is to do, without reading the tables.
+func (s *Store) prepare(ctx context.Context, file rule.File) (Plan, error) {
+	known, err := s.List(ctx)
+	if err != nil {
+		return Plan{}, err
+	}
+	var plan Plan
+	var problems []error
+	for _, asked := range file.Rules {
+		i := slices.IndexFunc(known, func(k Status) bool { return k.Rule.Name == asked.Name })
+		var was *Status
+		if i >= 0 {
+			was = &known[i]
+		}
+		p, err := s.prepareRule(ctx, file, asked, was)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		plan.Rules = append(plan.Rules, p)
+	}
+	for _, k := range known {
+		if !slices.ContainsFunc(file.Rules, func(r rule.Rule) bool { return r.Name == k.Rule.Name }) {
+			plan.Unlisted = append(plan.Unlisted, k.Rule.Name)
+		}
+	}
+	return plan, errors.Join(problems...)
+}
+
+func (s *Store) prepareRule(ctx context.Context, file rule.File, asked rule.Rule, was *Status) (RulePlan, error) {
+	u, err := s.understand(ctx, file, resolver{store: s, rule: asked})
+	if err != nil {
+		return RulePlan{}, err
+	}
+	p := RulePlan{Name: asked.Name, Table: u.Relation, Action: Create, rule: u, was: was, walks: true, slots: map[time.Time]int64{}}
+	if p.timing, err = rule.NewTiming(u.Rule, u.Calendars); err != nil {
+		return RulePlan{}, asked.Problem("steps", "%v", err)
+	}
+	if was != nil {
+		if err := p.compare(*was); err != nil {
+			return RulePlan{}, err
+		}
+	}
+	p.triggers, err = s.missing(ctx, u, triggersOf(s.schema, u, p.timing))
+	if err != nil {
+		return RulePlan{}, fmt.Errorf("look for the triggers of rule %s: %w", asked.Name, err)
+	}
+	for _, t := range p.triggers {
+		p.Triggers = append(p.Triggers, t.name)
+	}
+	if len(p.triggers) > 0 && p.Action == Unchanged {
+		// Rows that were written without the triggers do not wait.
+		p.Action, p.walks = Change, true
+	}
+	return p, nil
+}
+
+// compare says what changes since the rule was applied.
+func (p *RulePlan) compare(was Status) error {
+	is := p.rule.Rule
+	switch {
+	case was.State == Removing:
+		return is.Problem("name", "the rule is being removed: finish that first, with `prescient rules remove %s`", is.Name)
+	case was.Relation != p.rule.Relation:
+		return is.Problem("table", "the rule is about table %s: remove it first, or give this one another name", was.Relation)
+	case was.Key != p.rule.Key || was.Rule.Entity != is.Entity:
+		return is.Problem("key", "the checks that wait have the key %s of entity %s: remove the rule first, or give this one another name", was.Key, was.Rule.Entity)
+	}
+	wanted := p.rule.Applied
+	same := reflect.DeepEqual(plain(was.Applied), plain(wanted))
+	p.walks = was.State == Applying || !reflect.DeepEqual(timed(was.Applied), timed(wanted))
+	p.Action = Change
+	switch {
+	case same && was.State == Applying:
+		p.Action = Resume
+	case same:
+		p.Action = Unchanged
+		return nil
+	}
+	p.Steps = stepPlans(was.Rule.Steps, is.Steps)
+	return nil
+}
+
+// definitionOf returns the JSON of column definition.
+func definitionOf(a rule.Applied) (string, error) {
+	text, err := json.Marshal(a)
+	return string(text), err
+}
+
+// plain returns a rule as it is read from the database, so that two can be compared.
+func plain(a rule.Applied) (comparable rule.Applied) {
+	definition, err := definitionOf(a)
+	if err == nil {
+		err = json.Unmarshal([]byte(definition), &comparable)
+	}
+	if err != nil {
+		panic(err) // it has only texts and numbers
+	}
+	return comparable
+}
+
+// timed returns what decides whether and when rows wait.
+func timed(a rule.Applied) any {
+	a = plain(a)
+	type step struct {
+		Name     string
+		After    rule.Delay
+		Calendar string
+	}
+	var steps []step
+	for _, s := range a.Rule.Steps {
+		steps = append(steps, step{s.Name, s.After, s.Calendar})
+	}
+	return []any{a.Since, a.About, a.Done, steps, a.Calendars}
+}
+
+// stepPlans pairs the steps of two versions of a rule by their names.
+func stepPlans(was, is []rule.Step) (plans []StepPlan) {
+	for _, s := range is {
+		p := StepPlan{Name: s.Name, Is: s.After.String()}
+		for _, w := range was {
+			if w.Name == s.Name {
+				p.Was = w.After.String()
+			}
+		}
+		plans = append(plans, p)
+	}
+	for _, w := range was {
+		if !slices.ContainsFunc(is, func(s rule.Step) bool { return s.Name == w.Name }) {
+			plans = append(plans, StepPlan{Name: w.Name, Was: w.After.String()})
+		}
+	}
+	return plans
+}
+
+// missing returns the triggers that the table lacks, or has in another version.
+func (s *Store) missing(ctx context.Context, u understood, all []trigger) (missing []trigger, err error) {
+	var names []string
+	for _, t := range all {
+		names = append(names, t.name)
+	}
+	var found []struct {
+		Name     string `db:"name"`
+		Body     string `db:"body"`
+		Argument string `db:"argument"`
+		Definer  bool   `db:"definer"`
+	}
+	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		found = nil
+		return tx.SelectContext(ctx, &found, pgsql.RuleTriggers.In(s.schema), u.Relation, pq.Array(names))
+	})
+	for _, t := range all {
+		same := false
+		for _, f := range found {
+			argument := t.argument
+			if argument != "" {
+				argument += `\000`
+			}
+			same = same || f.Name == t.name && f.Body == t.body && f.Argument == argument && f.Definer
+		}
+		if !same {
+			missing = append(missing, t)
+		}
+	}
+	return missing, err
+}
+
+// walk returns a walk over the table of the rule.
+func (s *Store) walk(p *RulePlan) *walk {
+	known := p.was != nil && (p.was.Version > 1 || !p.was.AppliedAt.IsZero())
+	return &walk{store: s, rule: p.rule, timing: p.timing, grid: s.client.Grid(), known: known}
+}
+
+// count reads the table and fills in the numbers.
+func (s *Store) count(ctx context.Context, p *RulePlan) error {
+	w := s.walk(p)
+	w.known = p.was != nil
+	for {
+		var next page
+		err := pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) (err error) {
+			next, err = w.read(ctx, tx)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		w.count(next, p)
+		if w.after = next.last; next.end {
+			break
+		}
+	}
+	if !p.walks { // an apply does not touch the rows
+		p.Waiting, p.Begin, p.Retimed, p.Overdue = p.Waiting+p.Retimed, 0, 0, 0
+		clear(p.slots)
+	}
+	p.Refused = p.Overdue > 0 && p.rule.Rule.Overdue == rule.Overdue{}
+	for _, slot := range slices.SortedFunc(maps.Keys(p.slots), time.Time.Compare) {
+		p.Slots = append(p.Slots, SlotCount{slot, p.slots[slot]})
+	}
+	return nil
+}
+
+// SQL returns the statements that create the triggers of the rules of a file and their functions,
+// for a team's own migrations. An Apply finds them, and creates none again.
+func (s *Store) SQL(ctx context.Context, file rule.File) (string, error) {
+	text := ""
+	var problems []error
+	for _, asked := range file.Rules {
+		u, err := s.understand(ctx, file, resolver{store: s, rule: asked})
+		var timing *rule.Timing
+		if err == nil {
+			timing, err = rule.NewTiming(u.Rule, u.Calendars)
+		}
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		for _, t := range triggersOf(s.schema, u, timing) {
+			text += t.function + "\n" + t.revoke + "\n" + t.create + "\n\n"
+		}
+	}
+	return text, errors.Join(problems...)
+}

@@ -1,0 +1,104 @@
+package rulestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs/admin"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// removeBatch is how many checks or entries a transaction of Remove deletes.
+const removeBatch = 10_000
+
+// Removed counts what Remove did.
+type Removed struct {
+	// Cancelled is the number of checks that waited. They are in history.
+	Cancelled int64 `json:"cancelled"`
+	// Forgotten is the number of entries about steps that had fired.
+	Forgotten int64 `json:"forgotten"`
+}
+
+// Remove drops the triggers and functions of a rule, cancels the checks that wait, and forgets what
+// has fired, in bounded transactions. If it is interrupted, the next Remove resumes it. Checks that
+// are due meanwhile end without firing. Returns ErrNotFound if there is no such rule. Told is called
+// after each transaction; nil: nobody is told.
+func (s *Store) Remove(ctx context.Context, name string, told func(Progress)) (removed Removed, err error) {
+	if told == nil {
+		told = func(Progress) {}
+	}
+	if err = s.uninstall(ctx, name); err == nil {
+		removed, err = s.clean(ctx, name, told)
+	}
+	if err == nil {
+		err = s.changed(ctx, pgsql.RuleDelete, name)
+	}
+	if err != nil {
+		return removed, fmt.Errorf("remove rule %s: %w", name, err)
+	}
+	return removed, nil
+}
+
+// uninstall drops the triggers with their functions, and marks the rule.
+func (s *Store) uninstall(ctx context.Context, name string) error {
+	status, err := s.Get(ctx, name)
+	if err != nil {
+		return err
+	}
+	return s.lockTable(ctx, status.Relation, true, func(tx *sqlx.Tx) error {
+		var relation, definition string
+		err := pgsql.One(ctx, tx, pgsql.RuleRemoving.In(s.schema), []any{name}, &relation, &definition)
+		if errors.Is(err, sql.ErrNoRows) {
+			return ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		var functions []string
+		for _, event := range events {
+			functions = append(functions, status.Schema+"."+pq.QuoteIdentifier(triggerName(s.schema, name, event))+"()")
+		}
+		// Only the owner of a table may drop its trigger. The owner of the function may drop both.
+		_, err = tx.ExecContext(ctx, "drop function if exists "+strings.Join(functions, ", ")+" cascade")
+		return err
+	})
+}
+
+// clean cancels the checks, and deletes what the rule has fired.
+func (s *Store) clean(ctx context.Context, name string, told func(Progress)) (removed Removed, err error) {
+	client := admin.New(s.client)
+	filter := admin.CancelFilter{JobExec: name}
+	// Each walk through the slots leaves rows that checks have locked, which end them.
+	for before := int64(-1); before < removed.Cancelled; {
+		before = removed.Cancelled
+		for from := (admin.CancelPosition{}); ; {
+			n, next, err := client.CancelMany(ctx, s.db, filter, from, removeBatch)
+			if err != nil {
+				return removed, err
+			}
+			removed.Cancelled += n
+			told(Progress{Rule: name, Rows: removed.Cancelled})
+			if from = next; from.IsZero() {
+				break
+			}
+		}
+	}
+	for {
+		var n int64
+		err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+			return pgsql.One(ctx, tx, pgsql.RuleForget.In(s.schema), []any{name, removeBatch}, &n)
+		})
+		if err != nil {
+			return removed, err
+		}
+		if removed.Forgotten += n; n < removeBatch {
+			return removed, nil
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package rulestore_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// login returns a pool of a login.
+func login(t *testing.T, base, name string) *sqlx.DB {
+	t.Helper()
+	u, err := url.Parse(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(name, name)
+	db, err := pgsql.Open(t.Context(), u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// The application owns its table, and has no right on prescient. The operator has what a rule needs
+// of the table.
+func TestEachLoginNeedsOnlyItsOwnRights(t *testing.T) {
+	pgtest.NotOnCitus(t, "roles are of one node")
+	t.Parallel()
+	base := pgtest.URL(t)
+	db, err := pgsql.Open(t.Context(), base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	const schema = "rule_roles"
+	pgtest.DropRoles(t, db, schema+"_")
+	db.MustExec("create role rule_roles_shop login password 'rule_roles_shop'")
+	db.MustExec("drop schema prescient cascade")
+	if err := pgsql.Migrate(t.Context(), db, schema); err != nil {
+		t.Fatal(err)
+	}
+	if err := pgsql.MakeRoles(t.Context(), db, schema); err != nil {
+		t.Fatal(err)
+	}
+	db.MustExec(`create role rule_roles_night login password 'rule_roles_night' in role rule_roles_operator;
+		create schema shop authorization rule_roles_shop;
+		grant temporary on database ` + get[string](t, db, "select quote_ident(current_database())") + ` to rule_roles_night`)
+	shop, night := login(t, base, "rule_roles_shop"), login(t, base, "rule_roles_night")
+	shop.MustExec(`create table shop.orders (id bigint primary key, channel text not null default 'web', placed_at timestamptz, shipped_at timestamptz, amount numeric);
+		insert into shop.orders (id, placed_at) values (1, now());
+		grant usage, create on schema shop to rule_roles_night;
+		grant select, trigger on shop.orders to rule_roles_night`)
+	store, err := rulestore.New(t.Context(), night, rulestore.Config{Schema: schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := parse(t, unshipped)
+	if _, err := store.Apply(t.Context(), file, nil); err != nil {
+		t.Fatal(err)
+	}
+	shop.MustExec("insert into shop.orders (id, placed_at) values (2, now()), (3, now())")
+	shop.MustExec("insert into shop.orders (id, placed_at) values (4, now())")
+	shop.MustExec("delete from shop.orders where id = 3")
+	shop.MustExec("update shop.orders set placed_at = now() - interval '1 hour' where id = 4")
+	if got := get[string](t, db, "select string_agg(entity_key || ' ' || enqueued_by, ', ' order by entity_key) from rule_roles.future_job"); got != "1 rule_roles_night, 2 rule_roles_shop, 4 rule_roles_shop" {
+		t.Errorf("waiting %s", got)
+	}
+	if _, err := shop.Exec("select * from rule_roles.future_job"); err == nil {
+		t.Error("the application may read checks")
+	}
+	if _, err := shop.Exec("create trigger mine after insert on shop.orders referencing new table as prescient_inserted for each statement execute function shop." +
+		get[string](t, db, "select proname from pg_proc where proname like 'prescient%insert'") + "()"); err == nil {
+		t.Error("the application may use the function for a trigger of its own")
+	}
+	if removed, err := store.Remove(t.Context(), "order.unshipped", nil); err != nil || removed.Cancelled != 3 {
+		t.Errorf("%+v, %v", removed, err)
+	}
+}
+
+func get[T any](t testing.TB, db *sqlx.DB, query string) (v T) {
+	t.Helper()
+	if err := db.GetContext(t.Context(), &v, query); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return v
+}
+
+func TestARoleWithoutRightsIsToldWhatItLacks(t *testing.T) {
+	pgtest.NotOnCitus(t, "roles are of one node")
+	t.Parallel()
+	base := pgtest.URL(t)
+	db, err := pgsql.Open(t.Context(), base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	pgtest.DropRoles(t, db, "rule_lacks")
+	db.MustExec("create role rule_lacks login password 'rule_lacks'")
+	db.MustExec(orders)
+	db.MustExec(`grant usage on schema prescient, shop to rule_lacks;
+		grant select on all tables in schema prescient to rule_lacks;
+		grant execute on all functions in schema prescient to rule_lacks`)
+	store, err := rulestore.New(t.Context(), login(t, base, "rule_lacks"), rulestore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ grant, want string }{
+		{"", "grant trigger, select on shop.orders to it"},
+		{"grant trigger on shop.orders to rule_lacks", "grant create on schema shop to it"},
+		{"grant create on schema shop to rule_lacks; grant select (id) on shop.orders to rule_lacks", "grant select on shop.orders to it"},
+	} {
+		db.MustExec("select 1; " + step.grant)
+		if _, err := store.Plan(t.Context(), parse(t, unshipped)); err == nil || !strings.Contains(err.Error(), step.want) {
+			t.Errorf("error %v, want %s", err, step.want)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package rulestore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/rule"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Config of a Store. The zero value is the default.
+type Config struct {
+	// Schema holds prescient's tables. Default "prescient".
+	Schema string
+	// Reserved reports whether a job of the binary has a name, which no rule may have then. Optional.
+	Reserved func(name string) bool
+	// PageSize is how many rows of a table a transaction of Apply reads at most. Default 10000.
+	PageSize int
+	// Now is the clock of a replay. Default: the database's.
+	Now func() time.Time
+}
+
+// Store applies rules to the tables of a database, and reads the rules that were applied. It is
+// safe for concurrent use. If the schema has roles, Plan, List and Get need the rights of a reader,
+// Apply and Remove those of an operator. Plan, SQL and Apply also need the privileges trigger and
+// select on the table of a rule, and create on its schema.
+type Store struct {
+	db     *sqlx.DB
+	cfg    Config
+	schema pgsql.Schema
+	client *jobs.Client
+}
+
+// ErrNotFound is returned for a rule that was never applied, or was removed.
+var ErrNotFound = errors.New("there is no such rule")
+
+// defaultPage is the default of Config.PageSize. Larger pages are not faster.
+const defaultPage = 10_000
+
+// horizon lets delays end later than those of checks in general: the columns of a table are no
+// mistake.
+const horizon = 290 * 365 * 24 * time.Hour
+
+// New returns a store. It returns pgsql.ErrNotMigrated if the schema is missing.
+func New(ctx context.Context, db pgsql.Pool, cfg Config) (*Store, error) {
+	schema, err := pgsql.ParseSchema(cfg.Schema)
+	if err != nil {
+		return nil, err
+	}
+	cfg.PageSize = cmp.Or(cfg.PageSize, defaultPage)
+	client, err := jobs.NewClient(ctx, db, jobs.Config{Schema: cfg.Schema, Horizon: horizon, Now: cfg.Now})
+	if err != nil {
+		return nil, err
+	}
+	return &Store{db: pgsql.Sqlx(db), cfg: cfg, schema: schema, client: client}, nil
+}
+
+// State says what is being done with a rule.
+type State string
+
+// The states.
+const (
+	// Applying: an Apply walks over the rows of the table, or has died. Apply again resumes it.
+	Applying State = "applying"
+	// Active: all rows wait as the rule says.
+	Active State = "active"
+	// Removing: a Remove is at work, or has died. Remove again resumes it.
+	Removing State = "removing"
+)
+
+// Status is a rule as the database has it.
+type Status struct {
+	rule.Applied
+	// Version is raised by each apply that changes the rule.
+	Version int   `json:"version"`
+	State   State `json:"state"`
+	// Position is the last key of the table to which an apply has come. Empty: it has not begun, or
+	// is done.
+	Position string `json:"position,omitempty"`
+	// AppliedAt is when the last apply was done, in UTC; AppliedBy is its database role.
+	AppliedAt time.Time `json:"applied_at,omitzero"`
+	AppliedBy string    `json:"applied_by,omitempty"`
+	// PausedAt is since when runs claim none of its rows, in UTC. Zero: it is not paused.
+	PausedAt time.Time `json:"paused_at,omitzero"`
+	PausedBy string    `json:"paused_by,omitempty"`
+}
+
+// List returns all rules, in the order of their names.
+func (s *Store) List(ctx context.Context) ([]Status, error) {
+	list, err := s.read(ctx, nil)
+	if err != nil {
+		return nil, fmt.Errorf("list rules: %w", err)
+	}
+	return list, nil
+}
+
+// Get returns a rule, or ErrNotFound.
+func (s *Store) Get(ctx context.Context, name string) (Status, error) {
+	list, err := s.read(ctx, name)
+	if err == nil && len(list) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Status{}, fmt.Errorf("read rule %s: %w", name, err)
+	}
+	return list[0], nil
+}
+
+func (s *Store) read(ctx context.Context, name any) (list []Status, err error) {
+	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		list, err = pgsql.Collect(ctx, tx, pgsql.RuleGet.In(s.schema), []any{name}, scanStatus)
+		return err
+	})
+	return list, pgsql.ExplainMissing(err)
+}
+
+// scanStatus reads a row of statement rule_get.
+func scanStatus(row *sql.Rows, r *Status) error {
+	var name, relation, definition string
+	var position sql.NullString
+	var appliedAt, pausedAt sql.NullTime
+	err := row.Scan(&name, &relation, &definition, &r.Version, &r.State, &position, &appliedAt, &r.AppliedBy, &pausedAt, &r.PausedBy)
+	if err != nil {
+		return err
+	}
+	r.Position, r.AppliedAt, r.PausedAt = position.String, appliedAt.Time.UTC(), pausedAt.Time.UTC()
+	if err := json.Unmarshal([]byte(definition), &r.Applied); err != nil {
+		return fmt.Errorf("read the definition of rule %s: %w", name, err)
+	}
+	return nil
+}
+
+// FiredStep counts how often a step has fired.
+type FiredStep struct {
+	Step   string    `db:"step" json:"step"`
+	Fired  int64     `db:"fired" json:"fired"`
+	LastAt time.Time `db:"last_at" json:"last_at"` // UTC
+}
+
+// Fired counts, for each step of a rule, how often it has fired. `jobs prune` removes old entries.
+func (s *Store) Fired(ctx context.Context, name string) (steps []FiredStep, err error) {
+	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		steps = nil
+		return tx.SelectContext(ctx, &steps, pgsql.RuleFiredSteps.In(s.schema), name)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count what rule %s has fired: %w", name, pgsql.ExplainMissing(err))
+	}
+	for i := range steps {
+		steps[i].LastAt = steps[i].LastAt.UTC()
+	}
+	return steps, nil
+}

@@ -1,0 +1,12 @@
+-- Rule {rule}: a row that was deleted waits no longer.
+create or replace function {delete}()
+returns trigger
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as {quote}
+begin
+    perform prescient.cancel({name}, {entity}, old.{key}::text);
+    return null;
+end
+{quote};

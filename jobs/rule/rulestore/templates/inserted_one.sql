@@ -1,0 +1,17 @@
+-- Rule {rule}: a row that was inserted waits for its first step.
+create or replace function {insert}()
+returns trigger
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as {quote}
+#variable_conflict use_column
+declare
+    clock timestamptz := nullif(current_setting('prescient_caller.clock', true), '')::timestamptz;
+begin
+    perform prescient.enqueue({name}, {entity}, {key}::text, {since} + {first}, on_conflict => 'replace', clock => clock)
+    from (select new.*) as prescient_inserted
+    where {about} and {done} is not true;
+    return null;
+end
+{quote};

@@ -1,0 +1,25 @@
+with page as materialized (
+    select {key} as prescient_key, {since} as prescient_since, {about} and {done} is not true as prescient_counts
+    from {relation}
+    {between}
+    order by {key}
+    limit {limit}
+)
+select
+    p.prescient_key::text as key, p.prescient_since as since, f.id, f.next_check_at as slot, coalesce(f.payload ->> 'from', '') as from,
+    coalesce(f.error_count, 0) as errors, r.steps as fired, 0 as read, clock_timestamp() as now
+from page p
+left join lateral (
+    select w.id, w.next_check_at, w.payload, w.error_count
+    from prescient.future_job w
+    where {known} and w.entity_name = {entity} and w.entity_key = p.prescient_key::text and w.job = prescient.find_job({name}) and w.item_key = ''
+    limit 1
+) as f on true
+left join lateral (
+    select array_agg(a.step) as steps
+    from prescient.rule_fired a
+    where {known} and a.job = prescient.find_job({name}) and a.entity_key = p.prescient_key::text and a.since = p.prescient_since
+) as r on true
+where p.prescient_counts
+union all
+select (select p.prescient_key::text from page p order by p.prescient_key desc limit 1), null, null, null, '', 0, null, (select count(*) from page), clock_timestamp()

@@ -1,0 +1,47 @@
+-- Rule {rule}: a row waits as its new values say. The trigger calls the function only if a column that the rule reads has
+-- changed.
+create or replace function {update}()
+returns trigger
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as {quote}
+#variable_conflict use_column
+declare
+    clock     timestamptz := nullif(current_setting('prescient_caller.clock', true), '')::timestamptz;
+    now       timestamptz := coalesce(clock, clock_timestamp());
+    old_key   text;
+    new_key   text;
+    old_since timestamptz;
+    new_since timestamptz;
+    counted   boolean; -- whether the row waited for something
+    counts    boolean; -- whether it does now
+    due       timestamptz;
+begin
+    select {key}::text, {since}, {about} and {done} is not true
+    into old_key, old_since, counted
+    from (select old.*) as prescient_old;
+    select {key}::text, {since}, {about} and {done} is not true
+    into new_key, new_since, counts
+    from (select new.*) as prescient_new;
+
+    if old_key <> new_key then
+        perform prescient.cancel({name}, {entity}, old_key);
+    end if;
+    if counts and (old_key <> new_key or old_since is distinct from new_since) then
+        perform prescient.enqueue({name}, {entity}, new_key, new_since + {first}, on_conflict => 'replace', clock => clock);
+    elsif counts and counted is not true then
+        -- It begins to count again: only the steps that are still to come will fire.
+        due := least({coming});
+        if due is not null then
+            perform prescient.enqueue(
+                {name}, {entity}, new_key, due,
+                payload => jsonb_build_object('from', to_char(now at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')), clock => clock
+            );
+        end if;
+    elsif counts is not true and ({at_once} or coalesce(new_since = 'infinity', true)) then
+        perform prescient.cancel({name}, {entity}, new_key);
+    end if;
+    return null;
+end
+{quote};

@@ -1,0 +1,161 @@
+package rulestore
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs/rule"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+//go:embed templates/*.sql
+var templates embed.FS
+
+// template returns the text of a template, in which names in braces stand for what a rule says.
+func template(name string) pgsql.Statement {
+	text, err := templates.ReadFile("templates/" + name + ".sql")
+	if err != nil {
+		panic(err)
+	}
+	return pgsql.NewStatement(strings.TrimSpace(string(text)))
+}
+
+// events are those that have a trigger.
+var events = []string{"insert", "update", "delete"}
+
+// trigger is one of the triggers of a rule, with its function.
+type trigger struct {
+	// name names the trigger, and the function in the schema of the table.
+	name string
+	// function is the statement that creates or replaces the function, and body its body.
+	function, body string
+	// revoke is the statement that lets no other role use the function for a trigger of its own.
+	revoke string
+	// create is the statement that creates or replaces the trigger. argument tells two versions of a
+	// trigger apart.
+	create, argument string
+}
+
+// triggersOf returns the triggers of a rule. An update has a trigger for each row: its condition is
+// tested where the row is written, so that an update of other columns costs next to nothing. A
+// statement trigger would keep both versions of every row. Inserts and deletes have a trigger for
+// each statement, with one call for all rows; on a partitioned table for each row, since a
+// statement trigger misses what is written to a partition directly.
+func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) []trigger {
+	names := map[string]string{}
+	for _, event := range events {
+		names[event] = triggerName(schema, u.Rule.Name, event)
+	}
+	fill := u.filler(schema, t, names)
+	kind, level := "many", "for each statement"
+	if u.table.partitioned() {
+		kind, level = "one", "for each row"
+	}
+	rows := func(which, table string) string {
+		if u.table.partitioned() {
+			return level
+		}
+		return fmt.Sprintf("referencing %s table as %s %s", which, table, level)
+	}
+	return []trigger{
+		newTrigger(fill, "inserted_"+kind, "insert", names["insert"], u.Relation, rows("new", "prescient_inserted"), ""),
+		newTrigger(fill, "updated", "update", names["update"], u.Relation, "for each row when ("+u.changed()+")", strings.Join(u.Reads, ", ")),
+		newTrigger(fill, "deleted_"+kind, "delete", names["delete"], u.Relation, rows("old", "prescient_deleted"), ""),
+	}
+}
+
+func newTrigger(fill func(pgsql.Statement) string, file, event, name, relation, rest, argument string) trigger {
+	t := trigger{name: name, argument: argument, function: fill(template(file))}
+	t.body = body.FindStringSubmatch(t.function)[1]
+	function := fill(pgsql.NewStatement("{" + event + "}"))
+	call := ""
+	if argument != "" {
+		call = pq.QuoteLiteral(argument)
+	}
+	t.create = fmt.Sprintf("create or replace trigger %s after %s on %s\n%s\nexecute function %s(%s);",
+		pq.QuoteIdentifier(name), event, relation, rest, function, call)
+	t.revoke = fmt.Sprintf("revoke all on function %s() from public;", function)
+	return t
+}
+
+// body matches the body of a function.
+var body = regexp.MustCompile(`(?s)\nas \$\w+\$(.*)\$\w+\$;$`)
+
+// filler returns the function that fills in a template.
+func (u understood) filler(schema pgsql.Schema, t *rule.Timing, names map[string]string) func(pgsql.Statement) string {
+	var coming []string
+	for i, step := range u.Rule.Steps {
+		at := "new_since + " + seconds(t.Earliest(i))
+		if step.After.Business() { // the check finds the exact instant
+			coming = append(coming, "greatest("+at+", now)")
+		} else {
+			coming = append(coming, "case when "+at+" > now then "+at+" end")
+		}
+	}
+	values := []string{
+		"{rule}", strings.Join(strings.Fields(u.Rule.Name), " "),
+		"{name}", pq.QuoteLiteral(u.Rule.Name), "{entity}", pq.QuoteLiteral(u.Rule.Entity),
+		"{key}", u.Key, "{since}", u.Since, "{about}", u.About, "{done}", "(" + u.Done + ")",
+		"{first}", seconds(t.Earliest(0)), "{coming}", strings.Join(coming, ", "), "{at_once}", fmt.Sprint(u.Rule.AtOnce),
+	}
+	for event, name := range names {
+		values = append(values, "{"+event+"}", u.Schema+"."+pq.QuoteIdentifier(name))
+	}
+	tag := "$prescient$"
+	for n := 1; strings.Contains(strings.Join(values, ""), tag); n++ {
+		tag = fmt.Sprintf("$prescient%d$", n)
+	}
+	replacer := strings.NewReplacer(append(values, "{quote}", tag)...)
+	return func(template pgsql.Statement) string {
+		// The texts of the rule come last: they may name the default schema.
+		return replacer.Replace(template.In(schema))
+	}
+}
+
+// seconds writes a duration as SQL, in seconds, since a day of an interval may have 23 hours.
+func seconds(d time.Duration) string {
+	return fmt.Sprintf("interval '%d seconds'", d/time.Second)
+}
+
+// changed returns the condition that a column that the rule reads has changed.
+func (u understood) changed() string {
+	var columns []string
+	for _, c := range u.table.columns {
+		name, cast := pq.QuoteIdentifier(c.Name), ""
+		if !slices.Contains(u.Reads, name) {
+			continue
+		}
+		if !c.Compares {
+			cast = "::text"
+		}
+		columns = append(columns, fmt.Sprintf("old.%s%s is distinct from new.%s%s", name, cast, name, cast))
+	}
+	return strings.Join(columns, " or ")
+}
+
+var unsafe = regexp.MustCompile(`[^a-z0-9_]+`)
+
+// maxTriggerName is the longest name in PostgreSQL, in bytes.
+const maxTriggerName = 63
+
+// triggerName returns the name of a trigger and its function. A name that is not that of the rule,
+// or that another schema could have too, gets a hash of both.
+func triggerName(schema pgsql.Schema, rule, event string) string {
+	safe := unsafe.ReplaceAllString(strings.ToLower(rule), "_")
+	name := fmt.Sprintf("prescient_%s_%s", safe, event)
+	if safe == rule && len(name) <= maxTriggerName && schema.String() == string(pgsql.DefaultSchema) {
+		return name
+	}
+	sum := sha256.Sum256([]byte(schema.String() + " " + rule))
+	hash := hex.EncodeToString(sum[:4])
+	room := maxTriggerName - len("prescient___") - len(hash) - len(event)
+	return fmt.Sprintf("prescient_%s_%s_%s", safe[:min(room, len(safe))], hash, event)
+}

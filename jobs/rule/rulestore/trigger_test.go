@@ -1,0 +1,186 @@
+package rulestore_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestAnInsertedRowWaitsForItsFirstStep(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(unshipped)
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 11:50") + ")")
+	s.exec("insert into shop.orders (id, placed_at) values (2, " + at("04 11:50") + "), (3, " + at("05 01:00") + ")")
+	s.exec(`insert into shop.orders (id, channel, placed_at, shipped_at) values
+		(4, 'test', ` + at("04 11:50") + `, null), (5, 'web', null, null), (6, 'web', ` + at("04 11:50") + `, ` + at("04 11:51") + `),
+		(7, 'web', 'infinity', null), (8, 'web', '-infinity', null), (9, 'web', '9999-12-31', null)`)
+	s.wants("after the inserts", "1 at 03-06 12:00, 2 at 03-06 12:00, 3 at 03-07 01:00")
+}
+
+func TestAnInsertOfAKeyThatStillWaitsReplacesTheCheck(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(unshipped)
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 11:00") + "), (2, " + at("04 11:00") + "), (3, " + at("04 11:00") + ")")
+	s.exec("truncate shop.orders")
+	s.wants("after the truncate, which has no trigger", "1 at 03-06 11:00, 2 at 03-06 11:00, 3 at 03-06 11:00")
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 11:30") + ")")
+	s.exec("insert into shop.orders (id, placed_at) values (2, " + at("04 11:45") + "), (4, " + at("04 11:45") + ")")
+	s.wants("after the inserts", "1 at 03-06 11:30, 2 at 03-06 11:45, 3 at 03-06 11:00, 4 at 03-06 11:45")
+}
+
+func TestAnUpdateOfOtherColumnsChangesNothing(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(unshipped)
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 11:50") + ")")
+	id := s.count("select id from prescient.future_job")
+	s.exec("update shop.orders set note = 'x', amount = 7, placed_at = placed_at")
+	if got := s.count("select id from prescient.future_job where trace is null"); got != id {
+		t.Errorf("row %d, want row %d", got, id)
+	}
+}
+
+func TestAChangedSinceReTimesTheRow(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(unshipped)
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 11:50") + "), (2, " + at("04 11:50") + "), (3, null)")
+	s.exec("update shop.orders set placed_at = " + at("01 12:00") + " where id = 1")
+	s.exec("update shop.orders set placed_at = null where id = 2")
+	s.exec("update shop.orders set placed_at = " + at("04 12:00") + " where id = 3")
+	s.wants("a passed step is due in the next slot", "1 at 03-04 12:15, 3 at 03-06 12:00")
+	s.exec("update shop.orders set placed_at = 'infinity' where id = 3")
+	s.wants("an instant that never comes", "1 at 03-04 12:15")
+}
+
+func TestAChangedKeyIsADeleteAndAnInsert(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(unshipped)
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 11:50") + "), (2, " + at("04 11:50") + ")")
+	s.exec("update shop.orders set id = id + 10")
+	s.wants("after the update", "11 at 03-06 12:00, 12 at 03-06 12:00")
+	if n := s.count("select count(*) from prescient.future_job_history where outcome = 'cancelled' and entity_key in ('1', '2')"); n != 2 {
+		t.Errorf("%d checks were cancelled", n)
+	}
+}
+
+func TestADeletedRowWaitsNoLonger(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(unshipped)
+	s.exec("insert into shop.orders (id, placed_at) select n, " + at("04 11:50") + " from generate_series(1, 9) as n")
+	s.exec("delete from shop.orders where id > 1")
+	s.wants("after the delete", "1 at 03-06 12:00")
+}
+
+// Salesforce's published example: open, closed on day 3, open again on day 5. The step of day 4 does
+// not fire, that of day 7 does.
+func TestARowThatIsOpenedAgainWaitsForTheStepsToCome(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(`
+rules:
+  - {name: case.open, table: shop.orders, key: id, since: placed_at, done: shipped_at, steps: [{after: 4d, event: a}, {after: 7d, event: b}]}
+`)
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 12:00") + "), (2, " + at("04 12:00") + "), (3, " + at("04 12:00") + ")")
+	s.now = noon.AddDate(0, 0, 3)
+	s.exec("update shop.orders set shipped_at = " + at("07 12:00"))
+	s.wants("closed: the check finds out", "1 at 03-08 12:00, 2 at 03-08 12:00, 3 at 03-08 12:00")
+	s.now = noon.AddDate(0, 0, 3).Add(1)
+	s.exec("update shop.orders set shipped_at = null where id = 2")
+	s.wants("open again before the step", "1 at 03-08 12:00, 2 at 03-08 12:00, 3 at 03-08 12:00")
+	s.exec("delete from prescient.future_job") // the checks have found it closed
+	s.now = noon.AddDate(0, 0, 5)
+	s.exec("update shop.orders set shipped_at = null where id = 1")
+	s.wants("open again on day 5", "1 at 03-11 12:00 from 03-09 12:00")
+	s.now = noon.AddDate(0, 0, 8)
+	s.exec("update shop.orders set shipped_at = null where id = 3")
+	s.wants("open again when no step is left", "1 at 03-11 12:00 from 03-09 12:00")
+}
+
+func TestARowThatComesUnderTheConditionWaitsForTheStepsToCome(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(unshipped)
+	s.exec("insert into shop.orders (id, channel, placed_at) values (1, 'test', " + at("04 12:00") + "), (2, 'web', " + at("04 12:00") + ")")
+	s.now = noon.AddDate(0, 0, 3)
+	s.exec("update shop.orders set channel = 'app'")
+	s.wants("between the steps", "1 at 03-08 12:00 from 03-07 12:00, 2 at 03-06 12:00")
+}
+
+func TestAtOnceEndsTheWaitWhereItIsDone(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(strings.Replace(unshipped, "    steps:", "    cancel: at-once\n    steps:", 1))
+	s.exec("insert into shop.orders (id, placed_at) select n, " + at("04 12:00") + " from generate_series(1, 3) as n")
+	s.exec("update shop.orders set shipped_at = " + at("04 12:30") + " where id = 1")
+	s.exec("update shop.orders set channel = 'test' where id = 2")
+	s.wants("after the updates", "3 at 03-06 12:00")
+}
+
+// A trigger of the application may change a column that the statement does not name.
+func TestAColumnThatAnotherTriggerChangesCounts(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(strings.Replace(unshipped, "    steps:", "    cancel: at-once\n    steps:", 1))
+	s.exec(`create function shop.ship() returns trigger language plpgsql as $$ begin new.shipped_at := new.placed_at; return new; end $$;
+		create trigger ship before update on shop.orders for each row execute function shop.ship()`)
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 12:00") + ")")
+	s.exec("update shop.orders set note = 'x'")
+	s.wants("after the update", "")
+}
+
+func TestAnUpsertAndAMergeAreInsertsAndUpdates(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(unshipped)
+	for range 2 {
+		s.exec(`insert into shop.orders (id, placed_at) values (1, ` + at("04 12:00") + `), (2, ` + at("04 12:00") + `)
+			on conflict (id) do update set placed_at = excluded.placed_at + interval '1 hour'`)
+	}
+	s.exec(`merge into shop.orders o using (values (2), (3)) as v (id) on v.id = o.id
+		when matched then delete when not matched then insert (id, placed_at) values (v.id, ` + at("04 12:00") + `)`)
+	s.wants("after all", "1 at 03-06 13:00, 3 at 03-06 12:00")
+}
+
+// Statement triggers of the parent do not see what is written to a partition directly.
+func TestRowsOfPartitionsWaitHoweverTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec(`create table shop.parcels (id bigint primary key, placed_at timestamptz, shipped_at timestamptz, channel text default 'web') partition by range (id);
+		create table shop.parcels_1 partition of shop.parcels for values from (0) to (100)`)
+	s.apply(strings.ReplaceAll(unshipped, "shop.orders", "shop.parcels"))
+	s.exec("insert into shop.parcels (id, placed_at) values (1, " + at("04 12:00") + "), (2, " + at("04 12:00") + ")")
+	s.exec("insert into shop.parcels_1 (id, placed_at) values (3, " + at("04 12:00") + ")")
+	s.exec("create table shop.parcels_2 partition of shop.parcels for values from (100) to (200)")
+	s.exec("insert into shop.parcels_2 (id, placed_at) values (103, " + at("04 12:00") + ")")
+	s.exec("update shop.parcels set id = id + 100 where id < 3")
+	s.exec("delete from shop.parcels_1")
+	s.wants("after all", "101 at 03-06 12:00, 102 at 03-06 12:00, 103 at 03-06 12:00")
+}
+
+func TestEachKindOfConditionAndKeyIsReadAsItIsWritten(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec(`create type shop.state as enum ('NEW', 'SENT');
+		create table shop."Odd Orders" ("Id" uuid primary key, "when" timestamptz(3), state shop.state, data json, "old" boolean, keys int[], clock numeric)`)
+	s.apply(`
+rules:
+  - name: Odd "rule" 'with' a name of $prescient$ and more than sixty-three bytes, which is too much
+    table: shop."Odd Orders"
+    key: '"Id"'
+    since: '"when"'
+    done: state <> 'NEW' and "old" -- a comment
+    where: (data ->> 'kind') = 'shop' and clock > 1 and 2 = any (keys) and "when" > '2020-01-01'
+    steps: [{after: 1h, event: a}]
+`)
+	const row = `('00000000-0000-0000-0000-00000000000%s', '2030-03-04 12:00+00', 'NEW', '{"kind": "%s"}', true, '{1,2}', 2)`
+	s.exec(`insert into shop."Odd Orders" values ` + fmt.Sprintf(row, "1", "shop") + "," + fmt.Sprintf(row, "2", "other"))
+	s.exec(`insert into shop."Odd Orders" values ` + fmt.Sprintf(row, "3", "shop"))
+	s.exec(`update shop."Odd Orders" set data = '{"kind": "shop"}', clock = 3`)
+	s.wants("after all", "00000000-0000-0000-0000-000000000001 at 03-04 13:00, 00000000-0000-0000-0000-000000000002 at 03-04 13:00 from 03-04 12:00, "+
+		"00000000-0000-0000-0000-000000000003 at 03-04 13:00")
+}

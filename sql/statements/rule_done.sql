@@ -1,0 +1,11 @@
+-- Records that the walk over the table of a rule ($1) of version $2 is done. It returns no row if another apply or a remove has
+-- changed the rule.
+-- Called by jobs/rule/rulestore.Store.apply.
+update prescient.rule
+set state = 'active',
+    position = null,
+    applied_at = statement_timestamp(),
+    applied_by = current_user,
+    updated_at = statement_timestamp()
+where name = $1 and version = $2 and state <> 'removing'
+returning name
