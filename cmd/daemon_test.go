@@ -79,7 +79,7 @@ func TestADaemonAnswersTheProbesOfItsManifest(t *testing.T) {
 		}
 	}
 	if answer, _ := ask(t, http.MethodGet, url+"/schedules", "", ""); answer != http.StatusNotFound {
-		t.Errorf("without daemon.token, /schedules: %d", answer)
+		t.Errorf("without server.token, /schedules: %d", answer)
 	}
 }
 
@@ -108,8 +108,8 @@ func ask(t *testing.T, method, url, token, body string) (status int, text string
 
 func TestADaemonServesSchedulesToWhoKnowsItsToken(t *testing.T) {
 	const token = "a-token-for-this-test"
-	t.Setenv("PRESCIENT_DAEMON_TOKEN", "ops:"+token+" the-token-of-another")
-	t.Setenv("PRESCIENT_DAEMON_READ_TOKEN", "a-token-that-reads")
+	t.Setenv("PRESCIENT_SERVER_TOKEN", "ops:"+token+" the-token-of-another")
+	t.Setenv("PRESCIENT_SERVER_READ_TOKEN", "a-token-that-reads")
 	url := serve(t, "daemon")
 	for _, wrong := range []string{"", "another-token-altogether"} {
 		if status, text := ask(t, http.MethodGet, url+"/schedules", wrong, ""); status != http.StatusUnauthorized {
@@ -138,7 +138,7 @@ func TestADaemonServesSchedulesToWhoKnowsItsToken(t *testing.T) {
 
 func TestADaemonTellsDetailsToThoseWhoHaveAToken(t *testing.T) {
 	const token = "a-token-that-reads"
-	t.Setenv("PRESCIENT_DAEMON_READ_TOKEN", "monitor:"+token)
+	t.Setenv("PRESCIENT_SERVER_READ_TOKEN", "monitor:"+token)
 	url := serve(t, "daemon")
 	eventually(t, url+"/healthz", token, "", `"ok":true`, `"next":"`, `"problems":[]`)
 	for _, other := range []string{"", "another-token-altogether"} {
@@ -159,7 +159,7 @@ func TestADaemonTellsDetailsToThoseWhoHaveAToken(t *testing.T) {
 }
 
 func TestADaemonIsAskedByItsNames(t *testing.T) {
-	t.Setenv("PRESCIENT_DAEMON_HOSTS", "batch.example.com")
+	t.Setenv("PRESCIENT_SERVER_HOSTS", "batch.example.com")
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
 	url := serve(t, "daemon")
 	machine, err := os.Hostname()
@@ -181,7 +181,7 @@ func TestADaemonIsAskedByItsNames(t *testing.T) {
 		}
 		text, _ := io.ReadAll(answer.Body)
 		_ = answer.Body.Close()
-		if answer.StatusCode != want || want != http.StatusOK && !strings.Contains(string(text), "daemon.hosts") {
+		if answer.StatusCode != want || want != http.StatusOK && !strings.Contains(string(text), "server.hosts") {
 			t.Errorf("asked as %s: %d %s, want %d", host, answer.StatusCode, text, want)
 		}
 	}
@@ -189,7 +189,7 @@ func TestADaemonIsAskedByItsNames(t *testing.T) {
 
 func TestADaemonRunsEveryStoreThatCanBeReached(t *testing.T) {
 	const token = "a-token-for-this-test"
-	t.Setenv("PRESCIENT_DAEMON_TOKEN", token)
+	t.Setenv("PRESCIENT_SERVER_TOKEN", token)
 	database := writeStores(t)
 	url := serve(t, "daemon")
 	eventually(t, url+"/readyz", token, "", `"ready":true`)

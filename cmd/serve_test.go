@@ -20,7 +20,7 @@ import (
 
 func TestTheServerAnswersWhoMayAsk(t *testing.T) {
 	const operator = "0123456789abcdef"
-	t.Setenv("PRESCIENT_SERVE_TOKEN", "ops:"+operator)
+	t.Setenv("PRESCIENT_SERVER_TOKEN", "ops:"+operator)
 	url := serve(t, "serve")
 	if status, body := ask(t, http.MethodGet, url+"/healthz", "", ""); status != http.StatusOK || strings.TrimSpace(body) != `{"ok":true,"problems":[]}` {
 		t.Errorf("%d %s", status, body)
@@ -61,7 +61,7 @@ func TestTheServerAnswersWhoMayAsk(t *testing.T) {
 }
 
 func TestTheLogInPageNamesTheBinary(t *testing.T) {
-	t.Setenv("PRESCIENT_SERVE_READ_TOKEN", "fedcba9876543210")
+	t.Setenv("PRESCIENT_SERVER_READ_TOKEN", "fedcba9876543210")
 	url := serve(t, "serve")
 	if status, text := ask(t, http.MethodGet, url+"/login", "", ""); status != http.StatusOK || !strings.Contains(text, "<code>cmd.test serve</code>") {
 		t.Errorf("%d %s", status, text)
@@ -72,7 +72,7 @@ func TestAServerWarnsOfTokensThatTravelUnencrypted(t *testing.T) {
 	var log syncBuffer
 	app := New(jobs.NewRegistry())
 	app.Out, app.Err = io.Discard, &log
-	t.Setenv("PRESCIENT_SERVE_TOKEN", "ops:0123456789abcdef")
+	t.Setenv("PRESCIENT_SERVER_TOKEN", "ops:0123456789abcdef")
 	t.Setenv("PRESCIENT_DATABASE_URL", "postgres://nobody@127.0.0.1:1/none")
 	for _, command := range []string{"serve", "daemon"} {
 		app.Run(t.Context(), []string{command, "--listen", ":0"})
@@ -84,7 +84,7 @@ func TestAServerWarnsOfTokensThatTravelUnencrypted(t *testing.T) {
 
 func TestReadingNeedsATokenWhereReadersHaveOne(t *testing.T) {
 	const reader = "fedcba9876543210"
-	t.Setenv("PRESCIENT_SERVE_READ_TOKEN", reader)
+	t.Setenv("PRESCIENT_SERVER_READ_TOKEN", reader)
 	url := serve(t, "serve")
 	if status, body := ask(t, http.MethodGet, url+"/healthz", "", ""); status != http.StatusOK || strings.TrimSpace(body) != `{"ok":true}` {
 		t.Errorf("/healthz: %d %s", status, body)
@@ -112,7 +112,7 @@ func TestTheServerIsNotOpenToOthersWithoutAToken(t *testing.T) {
 		t.Run(name, func(t *testing.T) { refusesToServe(t, args) })
 	}
 	t.Run("a proxy", func(t *testing.T) {
-		t.Setenv("PRESCIENT_SERVE_PROXY", "https")
+		t.Setenv("PRESCIENT_SERVER_PROXY", "https")
 		refusesToServe(t, nil)
 	})
 }
@@ -122,7 +122,7 @@ func refusesToServe(t *testing.T, args []string) {
 	var log syncBuffer
 	app := New(jobs.NewRegistry())
 	app.Out, app.Err = io.Discard, &log
-	if code := app.Run(context.WithoutCancel(t.Context()), append([]string{"serve"}, args...)); code != Usage || !strings.Contains(log.String(), "serve.token") {
+	if code := app.Run(context.WithoutCancel(t.Context()), append([]string{"serve"}, args...)); code != Usage || !strings.Contains(log.String(), "server.token") {
 		t.Errorf("exit code %d\n%s", code, &log)
 	}
 }
@@ -160,7 +160,7 @@ func eventually(t *testing.T, url, token, lacks string, parts ...string) {
 
 func TestEveryStoreIsServedThatCanBeReached(t *testing.T) {
 	const operator = "0123456789abcdef"
-	t.Setenv("PRESCIENT_SERVE_TOKEN", "ops:"+operator)
+	t.Setenv("PRESCIENT_SERVER_TOKEN", "ops:"+operator)
 	database := writeStores(t)
 	url := serve(t, "serve")
 	eventually(t, url+"/healthz", "", "", `"store down: the database cannot be read"`, `"store tenants: the database cannot be read"`)
@@ -199,7 +199,7 @@ func TestEveryStoreIsServedThatCanBeReached(t *testing.T) {
 }
 
 func TestWrongTokensAreCountedOverAllStores(t *testing.T) {
-	t.Setenv("PRESCIENT_SERVE_READ_TOKEN", "fedcba9876543210")
+	t.Setenv("PRESCIENT_SERVER_READ_TOKEN", "fedcba9876543210")
 	writeStores(t)
 	url := serve(t, "serve")
 	eventually(t, url+"/stores/shop/api/v1/overview", "fedcba9876543210", "", `"as_of"`)

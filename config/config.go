@@ -13,6 +13,7 @@ type Config struct {
 	Events   Events   `mapstructure:"events"`
 	Daemon   Daemon   `mapstructure:"daemon"`
 	Serve    Serve    `mapstructure:"serve"`
+	Server   Server   `mapstructure:"server"`
 	Spool    Spool    `mapstructure:"spool"`
 	History  History  `mapstructure:"history"`
 	Metrics  Metrics  `mapstructure:"metrics"`
@@ -117,45 +118,36 @@ type Events struct {
 	AllowedNetworks Prefixes `mapstructure:"allowed_networks"`
 }
 
-// Daemon says what prescient daemon serves.
+// Daemon says where prescient daemon listens.
 type Daemon struct {
-	// Listen is the address of its HTTP server, host:port or :port. Default: empty, no server.
+	// Listen is the address of the daemon's HTTP server, host:port or :port. Empty: no server. Default: empty.
 	Listen string `mapstructure:"listen"`
-
-	// Token is the bearer token of the API of schedules, at least 16 characters, or several separated by spaces, each of
-	// which will do. A token may have a name and a colon before it, under which its changes are recorded:
-	// ops:0123456789abcdef. Default: empty, none.
-	Token Secret `mapstructure:"token"`
-
-	// ReadToken is Token for those who may read, and change nothing. Default: empty, none. Without either there is no API,
-	// /healthz never shows details, and /metrics needs no token.
-	ReadToken Secret `mapstructure:"read_token"`
-
-	// Hosts are the names that clients ask the daemon by, separated by commas, besides localhost, addresses and the name of the
-	// machine. The daemon refuses a request by another name. Default: empty, none.
-	Hosts string `mapstructure:"hosts"`
 }
 
-// Serve says where prescient serve listens, and to whom.
+// Serve says where prescient serve listens.
 type Serve struct {
-	// Listen is the address of its HTTP server, host:port or :port. One that others reach needs a token. Default:
-	// "localhost:8088", which this machine alone reaches.
+	// Listen is the address of its HTTP server, host:port or :port. An address that other machines reach needs a token.
+	// Default: "localhost:8088", which only this machine reaches.
 	Listen string `mapstructure:"listen"`
+}
 
-	// Token is what operators log in and act with, at least 16 characters, with a name and a colon before it where it is to be
-	// told from others: ops:0123456789abcdef. Or several separated by spaces. Default: empty, nobody may act.
+// Server says who may send requests to the HTTP server of prescient serve, and to that of the daemon.
+type Server struct {
+	// Token is the bearer token of operators, at least 16 characters. A name and a colon may precede it: actions are
+	// recorded under the name, as in ops:0123456789abcdef. Several tokens are separated by spaces. Empty: no request can
+	// act. Default: empty.
 	Token Secret `mapstructure:"token"`
 
-	// ReadToken is Token for those who may read, and change nothing. Default: empty; without one everybody may read who reaches a
-	// server that this machine alone reaches.
+	// ReadToken is Token for readers. Empty: everyone may read what prescient serve shows, if only this machine reaches it.
+	// Without a token of either kind the daemon offers no schedules and no details, and /metrics needs none. Default: empty.
 	ReadToken Secret `mapstructure:"read_token"`
 
-	// Hosts are the names that the server is asked by, separated by commas, besides localhost and addresses: a request by another name is
-	// refused. Default: empty, none.
+	// Hosts are names that the server answers to, separated by commas, besides localhost and addresses. The daemon also
+	// answers to the name of its machine. Default: empty, none.
 	Hosts string `mapstructure:"hosts"`
 
-	// Proxy is what browsers speak to a proxy in front of the server: http or https. A token is then needed. Default: "off",
-	// there is none.
+	// Proxy is what browsers speak to a proxy in front of prescient serve: http or https. A token is then needed.
+	// Default: "off", there is none.
 	Proxy string `mapstructure:"proxy"`
 
 	// ProxyNetworks are the addresses of proxies. The server believes what these, and no others, say in X-Forwarded-For
@@ -205,7 +197,8 @@ func Default() Config {
 			StartTolerance: 5 * time.Second,
 		},
 		Jobs:   Jobs{Horizon: 5 * 365 * 24 * time.Hour, MaxPayload: 64 << 10},
-		Serve:  Serve{Listen: "localhost:8088", Proxy: "off"},
+		Serve:  Serve{Listen: "localhost:8088"},
+		Server: Server{Proxy: "off"},
 		Events: Events{Destination: NewEndpoint("outbox:"), Source: "prescient"},
 		Log:    Log{Level: "info", Format: "text"},
 	}

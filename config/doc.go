@@ -44,16 +44,14 @@
 //	  allowed_networks: "" # 10.0.0.0/8, ::1: private addresses they may connect to
 //	daemon:
 //	  listen: ""           # localhost:8080; empty: no HTTP server
-//	  token: ""            # of the API of schedules, or several, such as ops:0123456789abcdef; empty: none
-//	  read_token: ""       # of those who may only read; without either there is no API
-//	  hosts: ""            # names it is asked by, besides localhost, addresses and the machine's
 //	serve:
 //	  listen: localhost:8088
-//	  token: ""            # of operators, or several, such as ops:0123456789abcdef; empty: nobody may act
-//	  read_token: ""       # of readers; empty: everybody may read on this machine
-//	  hosts: ""            # names it is asked by, besides localhost and addresses
-//	  proxy: "off"         # http or https: what browsers speak to a proxy in front of it
-//	  proxy_networks: ""   # 10.0.0.0/8, ::1: where X-Forwarded-For is believed from; empty: nowhere
+//	server:                # of both
+//	  token: ""            # of operators, or several, such as ops:0123456789abcdef; empty: no request can act
+//	  read_token: ""       # of readers; empty: everyone on this machine may read what serve shows
+//	  hosts: ""            # names that it answers to, besides localhost and addresses
+//	  proxy: "off"         # http or https: what browsers speak to a proxy in front of serve
+//	  proxy_networks: ""   # 10.0.0.0/8, ::1: addresses of proxies whose X-Forwarded-For counts; empty: none
 //	spool:
 //	  dir: ""
 //	history:

@@ -27,14 +27,12 @@ var changed = Config{
 		Destination: NewEndpoint("https://app:s3cret@example.com/hook"), Source: "https://shop.example.com/orders",
 		Secret: NewSecret(signing), AllowedNetworks: Prefixes{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 	},
-	Serve: Serve{
-		Listen: ":8089", Token: NewSecret("ops:s3cret-s3cret-s3cret"), ReadToken: NewSecret("s3cret-s3cret-s3cre3"),
+	Serve: Serve{Listen: ":8089"},
+	Server: Server{
+		Token: NewSecret("ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2"), ReadToken: NewSecret("s3cret-s3cret-s3cre3"),
 		Hosts: "board.example.com", Proxy: "https", ProxyNetworks: Prefixes{netip.MustParsePrefix("192.0.2.0/24")},
 	},
-	Daemon: Daemon{
-		Listen: ":8080", Token: NewSecret("ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2"), ReadToken: NewSecret("s3cret-s3cret-s3cre3"),
-		Hosts: "batch.example.com",
-	},
+	Daemon:  Daemon{Listen: ":8080"},
 	Spool:   Spool{Dir: "/var/spool/prescient"},
 	History: History{Retention: 90 * 24 * time.Hour},
 	Metrics: Metrics{File: "/var/lib/metrics/prescient.prom"},
@@ -64,15 +62,12 @@ var changedText = map[string]string{
 	"events.secret":           signing,
 	"events.allowed_networks": "10.0.0.0/8,::1",
 	"daemon.listen":           ":8080",
-	"daemon.token":            "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2",
-	"daemon.hosts":            "batch.example.com",
-	"daemon.read_token":       "s3cret-s3cret-s3cre3",
 	"serve.listen":            ":8089",
-	"serve.token":             "ops:s3cret-s3cret-s3cret",
-	"serve.read_token":        "s3cret-s3cret-s3cre3",
-	"serve.hosts":             "board.example.com",
-	"serve.proxy":             "https",
-	"serve.proxy_networks":    "192.0.2.0/24",
+	"server.token":            "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2",
+	"server.read_token":       "s3cret-s3cret-s3cre3",
+	"server.hosts":            "board.example.com",
+	"server.proxy":            "https",
+	"server.proxy_networks":   "192.0.2.0/24",
 	"spool.dir":               "/var/spool/prescient",
 	"history.retention":       "90d",
 	"metrics.file":            "/var/lib/metrics/prescient.prom",
@@ -87,8 +82,9 @@ slots: {width: 5m}
 run: {workers: 8, connections: 20, batch_size: 200, lease: 90s, grace: 1m, start_tolerance: 1.5s, claim_delay: 2s, stores: 3, shard: 1/3, job_name: scan-29401665, ping_url: "https://example.com/ping"}
 jobs: {horizon: 1d12h, max_payload: 1048576}
 events: {destination: "https://app:s3cret@example.com/hook", source: https://shop.example.com/orders, secret: ` + signing + `, allowed_networks: "10.0.0.0/8, ::1"}
-daemon: {listen: ":8080", token: "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", read_token: s3cret-s3cret-s3cre3, hosts: batch.example.com}
-serve: {listen: ":8089", token: "ops:s3cret-s3cret-s3cret", read_token: s3cret-s3cret-s3cre3, hosts: board.example.com, proxy: https, proxy_networks: 192.0.2.0/24}
+daemon: {listen: ":8080"}
+serve: {listen: ":8089"}
+server: {token: "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", read_token: s3cret-s3cret-s3cre3, hosts: board.example.com, proxy: https, proxy_networks: 192.0.2.0/24}
 spool: {dir: /var/spool/prescient}
 history: {retention: 90d}
 metrics: {file: /var/lib/metrics/prescient.prom}
@@ -98,8 +94,9 @@ log: {level: debug, format: json}
 database = {url = "postgres://app:s3cret@db/orders?sslmode=verify-full", schema = "checks", prepare = "on"}
 slots.width = "5m"
 jobs = {horizon = "1d12h", max_payload = 1048576}
-daemon = {listen = ":8080", token = "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", read_token = "s3cret-s3cret-s3cre3", hosts = "batch.example.com"}
-serve = {listen = ":8089", token = "ops:s3cret-s3cret-s3cret", read_token = "s3cret-s3cret-s3cre3", hosts = "board.example.com", proxy = "https", proxy_networks = "192.0.2.0/24"}
+daemon.listen = ":8080"
+serve.listen = ":8089"
+server = {token = "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", read_token = "s3cret-s3cret-s3cre3", hosts = "board.example.com", proxy = "https", proxy_networks = "192.0.2.0/24"}
 spool.dir = "/var/spool/prescient"
 history.retention = "90d"
 metrics.file = "/var/lib/metrics/prescient.prom"
@@ -128,8 +125,9 @@ allowed_networks = "10.0.0.0/8, ::1"
 "run": {"workers": 8, "connections": 20, "batch_size": 200, "lease": "90s", "grace": "1m", "start_tolerance": "1.5s", "claim_delay": "2s", "stores": 3, "shard": "1/3", "job_name": "scan-29401665", "ping_url": "https://example.com/ping"},
 "jobs": {"horizon": "1d12h", "max_payload": 1048576},
 "events": {"destination": "https://app:s3cret@example.com/hook", "source": "https://shop.example.com/orders", "secret": "` + signing + `", "allowed_networks": "10.0.0.0/8, ::1"},
-"daemon": {"listen": ":8080", "token": "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", "read_token": "s3cret-s3cret-s3cre3", "hosts": "batch.example.com"},
-"serve": {"listen": ":8089", "token": "ops:s3cret-s3cret-s3cret", "read_token": "s3cret-s3cret-s3cre3", "hosts": "board.example.com", "proxy": "https", "proxy_networks": "192.0.2.0/24"},
+"daemon": {"listen": ":8080"},
+"serve": {"listen": ":8089"},
+"server": {"token": "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", "read_token": "s3cret-s3cret-s3cre3", "hosts": "board.example.com", "proxy": "https", "proxy_networks": "192.0.2.0/24"},
 "spool": {"dir": "/var/spool/prescient"},
 "history": {"retention": "90d"},
 "metrics": {"file": "/var/lib/metrics/prescient.prom"},
@@ -287,10 +285,7 @@ func TestEntriesAreSortedAndMasked(t *testing.T) {
 		got = append(got, [2]string{entry.Key, entry.Value})
 	}
 	diff(t, [][2]string{
-		{"daemon.hosts", "batch.example.com"},
 		{"daemon.listen", ":8080"},
-		{"daemon.read_token", "***"},
-		{"daemon.token", "***"},
 		{"database.prepare", "on"},
 		{"database.schema", "checks"},
 		{"database.url", "postgres://app:***@db/orders?sslmode=verify-full"},
@@ -315,12 +310,12 @@ func TestEntriesAreSortedAndMasked(t *testing.T) {
 		{"run.start_tolerance", "1.5s"},
 		{"run.stores", "3"},
 		{"run.workers", "8"},
-		{"serve.hosts", "board.example.com"},
 		{"serve.listen", ":8089"},
-		{"serve.proxy", "https"},
-		{"serve.proxy_networks", "192.0.2.0/24"},
-		{"serve.read_token", "***"},
-		{"serve.token", "***"},
+		{"server.hosts", "board.example.com"},
+		{"server.proxy", "https"},
+		{"server.proxy_networks", "192.0.2.0/24"},
+		{"server.read_token", "***"},
+		{"server.token", "***"},
 		{"slots.width", "5m"},
 		{"spool.dir", "/var/spool/prescient"},
 	}, got)

@@ -29,15 +29,12 @@ func TestABadValueNamesItsKeyItsSourceAndItsRule(t *testing.T) {
 		"events.secret":           {" ", "s3cret", "whsec_", "whsec_c2hvcnQ=", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, x"},
 		"events.allowed_networks": {"localhost", "10.0.0.0/33", "10.0.0.1,", "fe80::1%eth0", "::ffff:10.0.0.1", "::ffff:10.0.0.0/104"},
 		"daemon.listen":           {"8080", "localhost", "localhost:http", "localhost:65536"},
-		"daemon.token":            {"short", "s3cret s3cret s3cret", "s3crét-s3cret-s3cret", " "},
-		"daemon.read_token":       {"short", "s3cret-s3cret-s3cret short", "ops:s3cret"},
-		"daemon.hosts":            {"batch/example", "a,,b"},
+		"server.token":            {"short", "s3cret s3cret s3cret", "s3crét-s3cret-s3cret", " ", "ops:s3cret"},
+		"server.read_token":       {"short", "s3cret-s3cret-s3cret short", "ops:s3cret", "ops:s3cret-s3cret-s3cret eve:s3cret"},
+		"server.hosts":            {"batch/example", "board/example", "a,,b"},
 		"serve.listen":            {"8080", "localhost"},
-		"serve.token":             {"short", "ops:s3cret", " "},
-		"serve.read_token":        {"short", "ops:s3cret-s3cret-s3cret eve:s3cret"},
-		"serve.hosts":             {"board/example", "a,,b"},
-		"serve.proxy":             {"on", "HTTPS"},
-		"serve.proxy_networks":    {"localhost", "10.0.0.0/33", "fe80::1%eth0"},
+		"server.proxy":            {"on", "HTTPS"},
+		"server.proxy_networks":   {"localhost", "10.0.0.0/33", "fe80::1%eth0"},
 		"history.retention":       {"-1d", "90"},
 		"metrics.file":            {"/var/lib/metrics", "prescient.txt"},
 		"log.level":               {"INFO", "trace", "info+2"},
@@ -50,7 +47,7 @@ func TestABadValueNamesItsKeyItsSourceAndItsRule(t *testing.T) {
 				t.Setenv(variable(key), value)
 				_, err := load(nil, nil)
 				contains(t, err, "set "+key+" from environment "+variable(key)+": got ", "want "+rules[key].want)
-				hidden := slices.Contains([]string{"database.url", "events.destination", "events.secret", "daemon.token", "daemon.read_token", "serve.token", "serve.read_token"}, key)
+				hidden := slices.Contains([]string{"database.url", "events.destination", "events.secret", "server.token", "server.read_token"}, key)
 				if hidden == strings.Contains(err.Error(), `got "`) {
 					t.Errorf("a secret is shown, or another value is not: %v", err)
 				}
@@ -90,7 +87,7 @@ func TestAnUnknownKeyInTheFileNamesTheKeyTheFileAndWhatThereIs(t *testing.T) {
 	tests := map[string]struct{ content, key, hint string }{
 		"typo of a setting":       {"run: {worker: 8}", "run.worker", "run has workers, connections, stores, shard, batch_size, lease, grace, start_tolerance, claim_delay, job_name, ping_url"},
 		"typo without a value":    {"run: {worker: }", "run.worker", "run has workers"},
-		"typo of a section":       {"runs: {workers: 8}", "runs.workers", "the sections are daemon, database, events, history, http_jobs, jobs, log, metrics, run, serve, slots, spool, sql_jobs"},
+		"typo of a section":       {"runs: {workers: 8}", "runs.workers", "the sections are daemon, database, events, history, http_jobs, jobs, log, metrics, run, serve, server, slots, spool, sql_jobs"},
 		"typo of an empty one":    {"runs:", "runs", "the sections are"},
 		"setting without one":     {"workers: 8", "workers", "the sections are"},
 		"value for a section":     {"run: 8", "run", "run has workers"},
@@ -165,7 +162,7 @@ func TestWhatYAMLReadsAsAnotherValueIsRefused(t *testing.T) {
 		"0123": "this number", "0o17": "this number", "0x1F": "this number", "1_000": "this number", "0b11": "this number", "00.5": "this number",
 		"123456789012345678901234567890": "this number", "2026-01-01": "this text as a timestamp",
 	} {
-		path := writeFile(t, isolate(t), "octal.yaml", "# tokens\ndaemon:\n  token: "+text+"\n")
+		path := writeFile(t, isolate(t), "octal.yaml", "# tokens\nserver:\n  token: "+text+"\n")
 		_, err := load(parse(t, "--config", path), nil)
 		want := "line 3: YAML reads " + kind
 		contains(t, err, path, want, "in quotes")
@@ -242,10 +239,8 @@ func TestARefusedValueNeverShowsAPassword(t *testing.T) {
 		"run.lease":          "postgres://app:s3cret@db/orders",
 		"events.destination": "https://app:s3cret#@example.com",
 		"events.secret":      "s3cret",
-		"daemon.token":       "s3cret",
-		"daemon.read_token":  "s3cret",
-		"serve.token":        "ops:s3cret",
-		"serve.read_token":   "s3cret",
+		"server.token":       "s3cret",
+		"server.read_token":  "s3cret",
 	} {
 		t.Run(key, func(t *testing.T) {
 			isolate(t)

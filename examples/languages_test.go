@@ -254,7 +254,7 @@ func (w *world) daemon(url, service string) (address string) {
 		w.t.Fatal(err)
 	}
 	p := &world{t: w.t, db: w.db, env: append(w.env, asBinary+"=1", "PRESCIENT_DATABASE_URL="+url, "PRESCIENT_CONFIG="+config,
-		"PRESCIENT_EVENTS_SECRET="+secret, "PRESCIENT_DAEMON_TOKEN="+token)}
+		"PRESCIENT_EVENTS_SECRET="+secret, "PRESCIENT_SERVER_TOKEN="+token)}
 	return p.begin([]string{os.Args[0]}, "daemon", "--listen", "127.0.0.1:0")(`msg=listening address=(\S+)`)
 }
 

@@ -158,7 +158,7 @@ func guard(names []string, listen string, next http.Handler) http.Handler {
 	if machine, err := os.Hostname(); err == nil {
 		names = append(names, machine)
 	}
-	return web.Guard(names, "daemon.hosts", next)
+	return web.Guard(names, "server.hosts", next)
 }
 
 // handler serves /healthz, /readyz, /livez and, on every other path, Config.Handler.

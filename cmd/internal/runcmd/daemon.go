@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"os"
-	"strings"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
@@ -13,7 +12,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/each"
-	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/server"
 	"github.com/prescient-go/prescient/config"
@@ -43,13 +41,13 @@ not start without a database. If it loses the database later, it waits.
 
 With --listen it serves
   /healthz  for monitoring: 200, or 503 when "status --check" finds something or the database does not answer; with
-            daemon.token or daemon.read_token its JSON has the problems in words
+            server.token or server.read_token its JSON has the problems in words
   /readyz   200 if it runs slots: the database answers, and no stop is under way
   /livez    503 only when the daemon hangs, so that restarting it helps
   /metrics  for Prometheus; reading them takes one more connection. If a token is set, they need one
-  /schedules, /changes, /preview, /openapi.json  recurring schedules, for clients that know daemon.token or daemon.read_token
+  /schedules, /changes, /preview, /openapi.json  recurring schedules, for clients that know server.token or server.read_token
 It answers only to these host names: localhost, addresses, the name of the machine, names of Kubernetes services
-(NAME.NAMESPACE.svc) and daemon.hosts.
+(NAME.NAMESPACE.svc) and server.hosts.
 
 Under systemd, with Type=notify, it reports when it is ready and its state, and it feeds the watchdog.`,
 		Example: `  prescient daemon
@@ -94,10 +92,9 @@ type gate struct {
 }
 
 func newGate(f *factory.Factory) (gate, error) {
-	cfg := f.Config().Daemon
-	keys, err := web.NewNamedKeys(strings.Fields(cfg.Token.Reveal()), strings.Fields(cfg.ReadToken.Reveal()))
+	keys, err := server.Keys(f)
 	if err != nil {
-		return gate{}, exit.Usagef("daemon.token, daemon.read_token: %w", err)
+		return gate{}, err
 	}
 	return gate{web.NewAccess(keys, nil, f.Log()), len(keys) > 0}, nil
 }
@@ -106,7 +103,7 @@ func newGate(f *factory.Factory) (gate, error) {
 // adds. In a cluster they include the names of its services, which no site on the internet can
 // have.
 func daemonHosts(f *factory.Factory) []string {
-	names := web.Names(f.Config().Daemon.Hosts)
+	names := web.Names(f.Config().Server.Hosts)
 	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
 		names = append(names, ".svc", ".svc.cluster.local")
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,7 +43,7 @@ in numbers first, and records who did it.
   /metrics  for Prometheus, and for readers: tokens that were wrong, and the process
 
 It listens on this machine only, and everyone who reaches it there may read. On another address, and behind a proxy, it
-wants a token. Readers have serve.read_token, and operators have serve.token. Without serve.token no action is possible.
+wants a token. Readers have server.read_token, and operators have server.token. Without server.token no action is possible.
 A token may have a name before it, by which its actions are recorded: ops:0123456789abcdef.
 
 The server sends the database two statements a second on average, and 40 at once at first, for any number of readers. It
@@ -56,7 +55,7 @@ It runs no slots: the daemon or cron does that.
 With several stores, / is a page of all of them. Each has its own pages and its own API below /stores/NAME, and
 /api/v1/stores lists them.`,
 		Example: `  prescient serve
-  prescient serve --listen :8088   # with serve.token or serve.read_token
+  prescient serve --listen :8088   # with server.token or server.read_token
   curl -fsS localhost:8088/api/v1/overview | jq .findings`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return runServer(c.Context(), f) },
@@ -94,27 +93,27 @@ func (d door) api(f *factory.Factory) api.Config {
 
 // pages returns the configuration of pages without their data.
 func (d door) pages(f *factory.Factory) pages.Config {
-	return pages.Config{Binary: f.Name, Access: d.access, OpenReading: d.open, Secure: f.Config().Serve.Proxy == "https", Logger: f.Log()}
+	return pages.Config{Binary: f.Name, Access: d.access, OpenReading: d.open, Secure: f.Config().Server.Proxy == "https", Logger: f.Log()}
 }
 
 func runServer(ctx context.Context, f *factory.Factory) error {
-	cfg := f.Config().Serve
-	keys, err := web.NewNamedKeys(strings.Fields(cfg.Token.Reveal()), strings.Fields(cfg.ReadToken.Reveal()))
+	listen, cfg := f.Config().Serve.Listen, f.Config().Server
+	keys, err := server.Keys(f)
 	if err != nil {
-		return exit.Usagef("serve.token, serve.read_token: %w", err)
+		return err
 	}
-	private := web.IsLoopback(cfg.Listen) && cfg.Proxy == "off"
+	private := web.IsLoopback(listen) && cfg.Proxy == "off"
 	if !private && len(keys) == 0 {
-		why, or := fmt.Sprintf("serve.proxy is %s, so other machines may connect", cfg.Proxy), ""
+		why, or := fmt.Sprintf("server.proxy is %s, so other machines may connect", cfg.Proxy), ""
 		if cfg.Proxy == "off" {
-			why, or = fmt.Sprintf("other machines may connect to %s", cfg.Listen), ", or listen on localhost"
+			why, or = fmt.Sprintf("other machines may connect to %s", listen), ", or listen on localhost"
 		}
-		return exit.Usagef("%s: set serve.token or serve.read_token, such as ops: and what `openssl rand -hex 16` prints%s", why, or)
+		return exit.Usagef("%s: set server.token or server.read_token, such as ops: and what `openssl rand -hex 16` prints%s", why, or)
 	}
 	server.WarnUnencrypted(ctx, f)
 	if cfg.Proxy != "off" && len(cfg.ProxyNetworks) == 0 {
-		f.Log().WarnContext(ctx, "serve.proxy is set and serve.proxy_networks is empty: every request counts as the proxy's own, and five wrong tokens "+
-			"keep everybody out for a minute. Set serve.proxy_networks to the addresses of the proxy", "proxy", cfg.Proxy)
+		f.Log().WarnContext(ctx, "server.proxy is set and server.proxy_networks is empty: every request counts as the proxy's own, and five wrong tokens "+
+			"keep everybody out for a minute. Set server.proxy_networks to the addresses of the proxy", "proxy", cfg.Proxy)
 	}
 	access := web.NewAccess(keys, web.ProxiedAddress(cfg.ProxyNetworks), f.Log()).LockingOut()
 	door := door{access: access, open: private && cfg.ReadToken == config.Secret{}}
@@ -174,7 +173,7 @@ func guarded(f *factory.Factory, door door, next http.Handler) http.Handler {
 	group := metrics.NewGroup()
 	group.CountFailures(door.access.Failed)
 	mux := server.WithMetrics(server.ReadersOnly(door.mayRead, group.Handler()), next)
-	return web.Guard(web.Names(f.Config().Serve.Hosts), "serve.hosts", mux)
+	return web.Guard(web.Names(f.Config().Server.Hosts), "server.hosts", mux)
 }
 
 // healthTimeout bounds the wait of a request for the health.

@@ -16,19 +16,19 @@ import (
 // Unencrypted finds passwords and tokens that the settings let travel over a network unencrypted.
 func Unencrypted(cfg config.Config) []doctor.Finding {
 	list := clearDatabases(cfg)
-	for _, server := range []struct {
-		command, listen, hint string
-		tokens                []config.Secret
-	}{
-		{"daemon", cfg.Daemon.Listen, "", []config.Secret{cfg.Daemon.Token, cfg.Daemon.ReadToken}},
-		{"serve", cfg.Serve.Listen, ", and set serve.proxy and serve.proxy_networks", []config.Secret{cfg.Serve.Token, cfg.Serve.ReadToken}},
+	if cfg.Server.Token == (config.Secret{}) && cfg.Server.ReadToken == (config.Secret{}) {
+		return list
+	}
+	for _, server := range []struct{ command, listen, hint string }{
+		{"daemon", cfg.Daemon.Listen, ""},
+		{"serve", cfg.Serve.Listen, ", and set server.proxy and server.proxy_networks"},
 	} {
-		if server.listen == "" || web.IsLoopback(server.listen) || server.tokens[0] == (config.Secret{}) && server.tokens[1] == (config.Secret{}) {
+		if server.listen == "" || web.IsLoopback(server.listen) {
 			continue
 		}
 		list = append(list, doctor.Finding{
 			Name: "encryption", Severity: doctor.Note,
-			What: fmt.Sprintf("%s.listen is %s: other machines reach it without TLS, so the tokens of %[1]s travel unencrypted", server.command, server.listen),
+			What: fmt.Sprintf("%s.listen is %s: other machines reach it without TLS, so tokens travel unencrypted", server.command, server.listen),
 			Do:   "listen on localhost, behind a proxy with TLS" + server.hint + "; on a private network, leave it",
 		})
 	}

@@ -2,12 +2,27 @@ package server
 
 import (
 	"net/http"
+	"strings"
 	"time"
+
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/internal/web"
 )
 
 // FindAgain is how often serve and daemon look for stores that are new, or that they could not use.
 // A test shortens it.
 var FindAgain = 30 * time.Second
+
+// Keys returns the tokens of server.token and server.read_token.
+func Keys(f *factory.Factory) (web.Keys, error) {
+	cfg := f.Config().Server
+	keys, err := web.NewNamedKeys(strings.Fields(cfg.Token.Reveal()), strings.Fields(cfg.ReadToken.Reveal()))
+	if err != nil {
+		return nil, exit.Usagef("server.token, server.read_token: %w", err)
+	}
+	return keys, nil
+}
 
 // ReadersOnly refuses requests without the right to read.
 func ReadersOnly(mayRead func(*http.Request) bool, next http.Handler) http.Handler {

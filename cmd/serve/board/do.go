@@ -18,7 +18,7 @@ import (
 )
 
 // ErrReader is returned to readers who request an action.
-var ErrReader = errors.New("this needs the token of an operator, one of serve.token")
+var ErrReader = errors.New("this needs the token of an operator, one of server.token")
 
 // NoRights is the answer if the database refuses the server a request for lack of rights.
 const NoRights = "the database role of this server may not do that: actions need the role of an operator, which the command migrate roles makes"
