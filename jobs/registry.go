@@ -187,6 +187,10 @@ func NewRegistry() *Registry { return &Registry{} }
 func init() {
 	bridge.SetOf = func(r any) any { return &r.(*Registry).set }
 	bridge.Clone = func(r any) any { return r.(*Registry).clone() }
+	bridge.Validate = func(job any) error {
+		j := job.(FutureJob)
+		return j.validate(DefaultMaxPayload)
+	}
 	bridge.Enqueue = func(list, clock any) (pgsql.Statement, []any) {
 		return pgsql.EnqueueMany, columns(list.([]FutureJob), Keep, clock)
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/engine"
+	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -103,4 +105,29 @@ func (l *Ledger) Took(ctx context.Context, since time.Time) (slot time.Time, too
 		return slot, took, fmt.Errorf("read how long the newest slots took: %w", err)
 	}
 	return slot, took, nil
+}
+
+// Rules returns the names of the rules that were applied, in their order.
+func (l *Ledger) Rules(ctx context.Context) ([]string, error) {
+	names, err := list(ctx, l, pgsql.RuleNames, nil, func(row *sql.Rows, name *string) error { return row.Scan(name) })
+	if err != nil {
+		return nil, fmt.Errorf("list the rules: %w", err)
+	}
+	return names, nil
+}
+
+// Knows returns a function that tells whether a run with a registry checks the rows of a job: a job of the registry, or a
+// rule, if the registry knows rules.
+func (l *Ledger) Knows(ctx context.Context, registry *jobs.Registry) (knows func(job string) bool, err error) {
+	if engine.KnowsRules(registry) {
+		names, err := l.Rules(ctx)
+		if err != nil {
+			return nil, err
+		}
+		registry = engine.WithRules(registry, names)
+	}
+	return func(job string) bool {
+		_, is := engine.Lookup(registry, job)
+		return is
+	}, nil
 }

@@ -87,6 +87,9 @@ func StartSpan(ctx context.Context, r *jobs.Registry, name string, attrs ...slog
 	return ctx, func(error, ...slog.Attr) {}
 }
 
+// Validate returns the errors of a check, as an enqueue of it would.
+func Validate(job jobs.FutureJob) error { return bridge.Validate(job) }
+
 // EnqueueStatement returns the statement of jobs.Client.EnqueueMany with jobs.Keep, for a message
 // with other statements. The rows must be valid. clock is for replays; nil asks the database.
 func EnqueueStatement(list []jobs.FutureJob, clock any) (pgsql.Statement, []any) {

@@ -1,5 +1,5 @@
-// Package checks binds the jobs of a command: those of the binary, those of the settings, and the job
-// of recurring schedules. It knows no command.
+// Package checks binds the jobs of a command: those of the binary, those of the settings, the rules of
+// the database, and the job of recurring schedules. It knows no command.
 package checks
 
 import (
@@ -24,6 +24,7 @@ import (
 	_ "github.com/prescient-go/prescient/jobs/event/file" // linked into every binary, unlike brokers
 	_ "github.com/prescient-go/prescient/jobs/event/outbox"
 	_ "github.com/prescient-go/prescient/jobs/event/webhook"
+	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/metrics"
@@ -35,7 +36,7 @@ type Bound struct {
 	DB       *sqlx.DB
 	Setting  pgsql.Setting
 	Registry *jobs.Registry
-	// Publisher publishes the events of queries and schedules.
+	// Publisher publishes the events of queries, rules and schedules.
 	Publisher event.Publisher
 	// Broken says that a query of sql_jobs cannot run.
 	Broken bool
@@ -44,8 +45,8 @@ type Bound struct {
 }
 
 // With is database.With for commands that run checks. The registry has the jobs of the binary, the
-// jobs that the settings bind to a service or a query, and the job of schedules. Events go to
-// events.destination. m may be nil.
+// jobs that the settings bind to a service or a query, and the job of schedules. It knows the rules of
+// the database. Events go to events.destination. m may be nil.
 func With(ctx context.Context, f *factory.Factory, m *metrics.Metrics, fn func(b *Bound) error) error {
 	return database.With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) (err error) {
 		view, err := database.NewView(f, setting)
@@ -69,6 +70,11 @@ func With(ctx context.Context, f *factory.Factory, m *metrics.Metrics, fn func(b
 		}
 		defer release()
 		b.registerSchedules(f)
+		closeRules, err := b.registerRules(f)
+		if err != nil {
+			return err
+		}
+		defer closeRules()
 		return fn(b)
 	})
 }
@@ -141,4 +147,16 @@ func (b *Bound) registerSchedules(f *factory.Factory) {
 		}
 	}
 	schedule.Register(b.Registry, &schedule.PublishConfig{Publisher: b.Publisher, Source: f.Config().Events.Source, Schema: f.Schema()})
+}
+
+// rulesConnections bounds the connections on which the checks of rules read tables.
+const rulesConnections = 4
+
+// registerRules makes the registry know the rules of the database. The caller calls release when it no
+// longer uses the registry.
+func (b *Bound) registerRules(f *factory.Factory) (release func(), err error) {
+	p := &pool{address: func(ctx context.Context) (string, error) { return database.Address(ctx, f) }, size: rulesConnections}
+	return p.close, rule.Register(b.Registry, rule.CheckConfig{
+		DB: p.open, Publisher: b.Publisher, Source: f.Config().Events.Source, Schema: f.Schema(),
+	})
 }

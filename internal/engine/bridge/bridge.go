@@ -109,6 +109,8 @@ var (
 	// Scan reads a row that begins with the columns of a future job into a *jobs.FutureJob; more
 	// takes the columns after them.
 	Scan func(row *sql.Rows, job any, more ...any) error
+	// Validate returns the errors of a jobs.FutureJob that is to be enqueued.
+	Validate func(job any) error
 	// Enqueue returns the statement that enqueues a []jobs.FutureJob, and its parameters.
 	Enqueue func(list, clock any) (pgsql.Statement, []any)
 )

@@ -1,0 +1,452 @@
+package rule_test
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/jobs/event"
+	_ "github.com/prescient-go/prescient/jobs/event/file"
+	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+const day24 = 24 * time.Hour
+
+func TestAStepFiresForAnOrderThatIsOpenAndTheNextStepFollows(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped())
+	s.order(1)
+	s.waits("1", day(4))
+	s.run(day(4))
+	s.wants(map[string]string{"1": "day 7"})
+	s.run(day(7))
+	s.wants(map[string]string{"1": "done: open first,final"})
+
+	want := []event.Event{
+		{Source: "shop", Type: "order.unshipped.first", Subject: "1", Time: day(4), GeneratedAt: day(4), Data: json.RawMessage(
+			`{"rule":"order.unshipped","step":"first","entity":"order","key":"1","since":"2030-03-01T12:00:00Z","after":"4d","at":"2030-03-05T12:00:00Z","payload":{"customer":"ada"}}`)},
+		{Source: "shop", Type: "order.unshipped.final", Subject: "1", Time: day(7), GeneratedAt: day(7), Data: json.RawMessage(
+			`{"rule":"order.unshipped","step":"final","entity":"order","key":"1","since":"2030-03-01T12:00:00Z","after":"7d","at":"2030-03-08T12:00:00Z","payload":{"customer":"ada"}}`)},
+	}
+	got := slices.Clone(s.publisher.events)
+	for i := range got {
+		if len(got[i].ID) != 32 {
+			t.Errorf("id %q", got[i].ID)
+		}
+		got[i].ID = ""
+	}
+	diff(t, want, got)
+}
+
+func TestARowThatNeedsNothingEndsWithWhatWasFound(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped())
+	s.order(1, 2, 3, 4)
+	for _, id := range []string{"1", "2", "3", "4", "5"} {
+		s.waits(id, day(4))
+	}
+	s.exec(`update shop.orders set shipped_at = $1 where id = 1`, day(3))
+	s.exec(`update shop.orders set channel = 'test' where id = 2`)
+	s.exec(`update shop.orders set placed_at = null where id = 3`)
+	s.exec(`update shop.orders set placed_at = $1 where id = 4`, day(1)) // and no trigger re-timed the check
+	s.run(day(4))
+	s.wants(map[string]string{
+		"1": "done: done at 2030-03-04T12:00:00Z", "2": "done: outside", "3": "done: outside", "4": "day 5", "5": "done: gone",
+	})
+	diff(t, []string(nil), s.publisher.published())
+}
+
+func TestDoneMayBeACondition(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped(func(a *rule.Applied) {
+		a.Rule.Done, a.Done, a.DoneAt = "customer is null", "customer is null", false
+	}))
+	s.order(1)
+	s.waits("1", day(4))
+	s.exec(`update shop.orders set customer = null`)
+	s.run(day(4))
+	s.wants(map[string]string{"1": "done: done"})
+}
+
+// This is the example that Salesforce publishes: open, closed on day 3, opened again on day 5.
+func TestTheStepsThatPassedWhileAnOrderWasDoneDoNotFire(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped())
+	s.order(1)
+	s.waits("1", day(4))
+	s.exec(`update shop.orders set shipped_at = $1`, day(3))
+	s.run(day(4))
+	s.wants(map[string]string{"1": "done: done at 2030-03-04T12:00:00Z"})
+
+	s.exec(`update shop.orders set shipped_at = null`)
+	s.waits("1", day(5), day(5))
+	s.run(day(5))
+	s.wants(map[string]string{"1": "day 7"})
+	diff(t, []string(nil), s.publisher.published())
+	s.run(day(7))
+	s.wants(map[string]string{"1": "done: open final"})
+	diff(t, []string{"order.unshipped.final 1"}, s.publisher.published())
+}
+
+func TestAnOrderThatIsOpenedAgainAfterTheLastStepEnds(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped())
+	s.order(1)
+	s.waits("1", day(8), day(8))
+	s.run(day(8))
+	s.wants(map[string]string{"1": "done: open"})
+	diff(t, []string(nil), s.publisher.published())
+}
+
+func TestAStepThatHasFiredDoesNotFireAgain(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.toOutbox()
+	s.apply(unshipped())
+	s.order(1)
+	s.waits("1", day(4))
+	s.run(day(4))
+
+	// The order is enqueued again, as by jobs add, or by a rule that is removed and applied.
+	if _, err := s.client.Cancel(t.Context(), s.db, jobs.Key{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1"}); err != nil {
+		t.Fatal(err)
+	}
+	s.waits("1", day(5))
+	s.run(day(5))
+	s.wants(map[string]string{"1": "day 7"})
+
+	// Its clock starts on another day, and then on the first day again.
+	s.exec(`update shop.orders set placed_at = $1`, day(1))
+	s.run(day(7))
+	s.wants(map[string]string{"1": "day 8"})
+	s.exec(`update shop.orders set placed_at = $1`, day0)
+	s.run(day(8))
+	s.wants(map[string]string{"1": "done: open first,final"})
+	diff(t, []string{"order.unshipped.first 1", "order.unshipped.first 1", "order.unshipped.final 1"}, s.outbox())
+	var times []string
+	if err := s.db.SelectContext(t.Context(), &times, `select to_char(time at time zone 'UTC', 'DD') from prescient.event_outbox order by position`); err != nil {
+		t.Fatal(err)
+	}
+	diff(t, []string{"05", "06", "08"}, times)
+}
+
+func TestStepsThatAreDueTogetherFireInTheirOrder(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.toOutbox()
+	s.apply(unshipped())
+	s.order(1)
+	s.waits("1", day(4))
+	s.run(day(4).Add(-15 * time.Minute))
+	s.now = day(9)
+	s.exec(`update prescient.future_job set first_check_at = $1, next_check_at = $1`, day(9)) // all slots before were missed
+	s.run(day(9))
+	s.wants(map[string]string{"1": "done: open first,final"})
+	diff(t, []string{"order.unshipped.first 1", "order.unshipped.final 1"}, s.outbox())
+}
+
+func TestARunThatDiesBetweenFiringAndRecordingFiresEachStepOnce(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.toOutbox()
+	s.exec(`create table shop.escalation (order_id bigint, step text)`)
+	s.apply(unshipped(steps(
+		rule.Step{After: rule.Delay{Duration: 4 * day24}, Event: "first"},
+		rule.Step{After: rule.Delay{Duration: 4 * day24}, SQL: "insert into shop.escalation values ($key, $step)"},
+		rule.Step{After: rule.Delay{Duration: 4 * day24}, Job: "order.lost"},
+	)))
+	s.order(1)
+	s.waits("1", day(4))
+	// The record of the outcome fails three times, as if the run had died there.
+	s.exec(`create sequence shop.tries`)
+	s.exec(`create function shop.fail() returns trigger language plpgsql as $$
+		begin if nextval('shop.tries') <= 3 then raise exception 'again' using errcode = '40001'; end if; return new; end $$`)
+	s.exec(`create trigger fail before insert on prescient.slot_progress for each row execute function shop.fail()`)
+	s.run(day(4))
+	s.wants(map[string]string{"1": "done: open 1,2,3"})
+	diff(t, []string{"first 1"}, s.outbox())
+	diff(t, []string{"1 2"}, s.strings(`select order_id || ' ' || step from shop.escalation`))
+	diff(t, []string{"1"}, s.strings(`select f.entity_key from prescient.future_job f join prescient.job using (job) where name = 'order.lost'`))
+	var tries int
+	if err := s.db.GetContext(t.Context(), &tries, `select last_value from shop.tries`); err != nil || tries < 4 {
+		t.Errorf("%d tries, %v: want at least 4", tries, err)
+	}
+}
+
+func TestAnEventThatIsRefusedIsPublishedAgainWithItsID(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec(`create table shop.escalation (order_id bigint)`)
+	s.apply(unshipped(steps(
+		rule.Step{After: rule.Delay{Duration: 4 * day24}, SQL: "insert into shop.escalation values ($key)"},
+		rule.Step{After: rule.Delay{Duration: 4 * day24}, Event: "late"},
+	)))
+	s.order(1, 2)
+	s.waits("1", day(4))
+	s.waits("2", day(4))
+	var ids []string
+	s.publisher.refuse = func(e event.Event) error {
+		if e.Subject == "1" {
+			ids = append(ids, e.ID)
+			return errors.New("the reply was lost")
+		}
+		return nil
+	}
+	s.run(day(4))
+	s.wants(map[string]string{"1": "day 4.01 publish the event: the reply was lost", "2": "done: open 1,2"})
+	diff(t, []string{"2"}, s.strings(`select order_id::text from shop.escalation`))
+	s.publisher.refuse = nil
+	s.run(day(4).Add(15 * time.Minute))
+	s.wants(map[string]string{"1": "done: open 1,2", "2": "done: open 1,2"})
+	diff(t, []string{"1", "2"}, s.strings(`select order_id::text from shop.escalation order by 1`))
+	diff(t, []string{"late 2", "late 1"}, s.publisher.published())
+	diff(t, ids, []string{s.publisher.events[1].ID})
+}
+
+func TestEventsGoToAFile(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	path := t.TempDir() + "/events.jsonl"
+	p, err := event.Open(t.Context(), "file://"+path, event.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.publish(p)
+	s.apply(unshipped())
+	s.order(1)
+	s.waits("1", day(4))
+	s.run(day(4))
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	read, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(read)
+	if strings.Count(text, "\n") != 1 || !strings.Contains(text, `"type":"order.unshipped.first"`) {
+		t.Errorf("the file has %s", text)
+	}
+}
+
+func TestAStepCanExecuteSQLWithTheValuesOfItsRow(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec(`create table shop.escalation (order_id bigint, since timestamptz, step text, payload jsonb, note text)`)
+	s.apply(unshipped(steps(rule.Step{Name: "note it", After: rule.Delay{Duration: 4 * day24}, SQL: `
+		insert into shop.escalation -- for $key
+		values ($key, $since, $step, $payload, '$key' || $q$ $step $q$ || e'\'$key' /* $key /* $key */ */ || $key)`})))
+	s.order(1, 2)
+	s.waits("1", day(4))
+	s.waits("2", day(4))
+	s.run(day(4))
+	const of = `note it {"customer": "ada"} $key $step '$key`
+	diff(t, []string{"1 2030-03-01 12 " + of + "1", "2 2030-03-01 12 " + of + "2"}, s.strings(`
+		select concat_ws(' ', order_id, to_char(since at time zone 'UTC', 'YYYY-MM-DD HH24'), step, payload, note) from shop.escalation order by 1`))
+}
+
+func TestSQLThatFailsIsTheErrorOfItsRowAlone(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.toOutbox()
+	s.exec(`create table shop.escalation (order_id bigint check (order_id <> 2))`)
+	s.apply(unshipped(steps(
+		rule.Step{Name: "event", After: rule.Delay{Duration: 4 * day24}, Event: "late"},
+		rule.Step{Name: "note", After: rule.Delay{Duration: 4 * day24}, SQL: `insert into shop.escalation values ($key)`},
+		rule.Step{Name: "job", After: rule.Delay{Duration: 4 * day24}, Job: "order.lost"},
+		rule.Step{Name: "later", After: rule.Delay{Duration: 5 * day24}, Event: "later"},
+	)))
+	for id := range 5 {
+		s.order(id)
+		s.waits(fmt.Sprint(id), day(4))
+	}
+	s.run(day(4))
+	got := s.state()
+	if !strings.HasPrefix(got["order.unshipped 2"], "day 4.01 step note: pq: new row for relation") || got["order.unshipped 1"] != "day 5" {
+		t.Errorf("%v", got)
+	}
+	if _, enqueued := got["order.lost 2"]; enqueued || got["order.lost 3"] == "" {
+		t.Errorf("%v", got)
+	}
+	diff(t, []string{"late 0", "late 1", "late 3", "late 4"}, s.outbox())
+	diff(t, []string{"0", "1", "3", "4"}, s.strings(`select order_id::text from shop.escalation order by 1`))
+	s.exec(`alter table shop.escalation drop constraint escalation_order_id_check`)
+	s.run(day(4).Add(15 * time.Minute))
+	diff(t, "day 5", s.state()["order.unshipped 2"])
+	diff(t, []string{"late 0", "late 1", "late 3", "late 4", "late 2"}, s.outbox())
+	diff(t, []string{"0", "1", "2", "3", "4"}, s.strings(`select order_id::text from shop.escalation order by 1`))
+}
+
+func TestAStepCanEnqueueAJob(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped(steps(rule.Step{Name: "lost", After: rule.Delay{Duration: 4 * day24}, Job: "order.lost"})))
+	s.order(1)
+	s.waits("1", day(4))
+	s.run(day(4))
+	diff(t, map[string]string{"order.unshipped 1": "done: open lost", "order.lost 1": "day 4.01"}, s.state())
+	diff(t, []string{"order order.unshipped lost"}, s.strings(`
+		select entity_name || ' ' || (payload ->> 'rule') || ' ' || (payload ->> 'step') from prescient.future_job`))
+}
+
+func TestARuleReadsItsTableAndExecutesItsSQLAsItsRole(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	role := "rule_reader_" + strings.ToLower(rand.Text())
+	s.exec("create role " + role)
+	pgtest.DropRoles(t, s.db, role)
+	s.exec(`create table shop.escalation (order_id bigint, by name default current_user)`)
+	s.exec(`grant usage on schema shop to ` + role)
+	s.exec(`grant insert on shop.escalation to ` + role)
+	s.apply(unshipped(
+		steps(rule.Step{After: rule.Delay{Duration: 4 * day24}, SQL: "insert into shop.escalation values ($key)"}),
+		func(a *rule.Applied) { a.Rule.Role = role }))
+	s.order(1, 2)
+	s.waits("1", day(4))
+	s.waits("2", day(4))
+	s.run(day(4))
+	if got := s.state()["order.unshipped 1"]; !strings.Contains(got, "permission denied for table orders") {
+		t.Errorf("%s", got)
+	}
+	s.exec(`grant select on shop.orders to ` + role)
+	s.run(day(4).Add(15 * time.Minute))
+	s.wants(map[string]string{"1": "done: open 1", "2": "done: open 1"})
+	diff(t, []string{"1 " + role, "2 " + role}, s.strings(`select order_id || ' ' || by from shop.escalation order by 1`))
+}
+
+func TestRowsOfARuleThatIsRemovedEnd(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped())
+	s.order(1)
+	s.waits("1", day(4))
+	s.exec(`update prescient.rule set state = 'removing'`)
+	s.run(day(4))
+	s.wants(map[string]string{"1": "done: the rule is removed"})
+	diff(t, []string(nil), s.publisher.published())
+}
+
+func TestRowsOfARuleThatIsPausedWait(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped())
+	s.order(1)
+	s.waits("1", day(4))
+	if _, err := admin.New(s.client).Pause(t.Context(), s.db, "order.unshipped"); err != nil {
+		t.Fatal(err)
+	}
+	s.run(day(4))
+	s.wants(map[string]string{"1": "day 4"})
+	diff(t, []string(nil), s.publisher.published())
+}
+
+func TestARuleThatChangesKeepsWhatHasFired(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped())
+	s.order(1)
+	s.waits("1", day(4))
+	s.run(day(4))
+	s.apply(unshipped(steps(
+		rule.Step{Name: "first", After: rule.Delay{Duration: 5 * day24}, Event: "first"},
+		rule.Step{Name: "new", After: rule.Delay{Duration: 6 * day24}, Event: "new"},
+		rule.Step{Name: "final", After: rule.Delay{Duration: 7 * day24}, Event: "final"},
+	)))
+	s.run(day(7))
+	s.wants(map[string]string{"1": "done: open first,new,final"})
+	diff(t, []string{"order.unshipped.first 1", "new 1", "final 1"}, s.publisher.published())
+}
+
+func TestARowThatNoRuleHasMadeIsAnErrorOfItsOwn(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped())
+	s.order(1)
+	s.waits("1", day(4))
+	s.waits("no number", day(4))
+	for _, job := range []jobs.FutureJob{
+		{EntityName: "bill", EntityKey: "2"}, {EntityName: "order", EntityKey: "3", ItemKey: "a"}, {EntityName: "order", EntityKey: "4", Anonymous: true},
+	} {
+		job.JobExec, job.CheckAt = "order.unshipped", day(4)
+		if _, err := s.client.Enqueue(t.Context(), s.db, job); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.run(day(4))
+	got := s.state()
+	for id, want := range map[string]string{
+		"1": "day 7", "2": "day 4.01 the row stands for no row of shop.orders", "3": "day 4.01 the row stands", "4": "day 4.01 the row stands",
+		"no number": `day 4.01 read shop.orders for rule order.unshipped: pq: invalid input syntax for type bigint`,
+	} {
+		if !strings.HasPrefix(got["order.unshipped "+id], want) {
+			t.Errorf("%s: %s, want %s", id, got["order.unshipped "+id], want)
+		}
+	}
+}
+
+func TestAPayloadThatIsTooLargeIsTheErrorOfItsRowAlone(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped())
+	s.order(1, 2, 3)
+	s.exec(`update shop.orders set customer = repeat('a', 17 << 20) where id = 2`)
+	s.exec(`update shop.orders set customer = repeat('a', 10 << 20) where id <> 2`)
+	for _, id := range []string{"1", "2", "3"} {
+		s.waits(id, day(4))
+	}
+	s.run(day(4))
+	s.wants(map[string]string{
+		"1": "day 7", "3": "day 7",
+		"2": `day 4.01 the payload of rule order.unshipped exceeds 16 MiB for key "2". Select what consumers need, or where they find it`,
+	})
+}
+
+func TestAKeyMayBeOfAnyType(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	for name, key := range map[string]string{"uuid": "0e37df36-f698-11e6-8dd4-cb9ced3df976", "text": "it's $key", "numeric(6,2)": "12.50", "date": "2030-03-01"} {
+		s.exec(`drop table if exists shop.orders, shop.escalation`)
+		s.exec(`create table shop.orders (id ` + name + ` primary key, placed_at timestamptz, shipped_at timestamptz, channel text not null default 'web', customer text)`)
+		s.exec(`create table shop.escalation (id ` + name + `)`)
+		s.exec(`insert into shop.orders values ($1, $2)`, key, day0)
+		s.apply(unshipped(steps(rule.Step{After: rule.Delay{Duration: 4 * day24}, SQL: "insert into shop.escalation values ($key)"}), func(a *rule.Applied) { a.KeyType = name }))
+		s.waits(key, day(4))
+		s.now = day0
+		s.exec(`delete from prescient.slot_run`)
+		s.run(day(4))
+		diff(t, []string{key}, s.strings(`select id::text from shop.escalation`))
+		s.now = day0
+	}
+}
+
+func TestRegisterRefusesAConfigurationThatLacksAField(t *testing.T) {
+	t.Parallel()
+	if err := rule.Register(jobs.NewRegistry(), rule.CheckConfig{}); err == nil || !cmp.Equal(err.Error(), "register rules: DB, Publisher and Source must be set, and Timeout not negative") {
+		t.Errorf("%v", err)
+	}
+}
+
+// strings returns the column of a query.
+func (s *shop) strings(query string) (list []string) {
+	s.t.Helper()
+	if err := s.db.SelectContext(s.t.Context(), &list, query); err != nil {
+		s.t.Fatal(err)
+	}
+	return list
+}

@@ -1,0 +1,97 @@
+package rule
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// compiled is a rule as a check uses it.
+type compiled struct {
+	Applied
+	text   string // of the definition
+	timing *Timing
+	query  string     // for the rows of keys
+	sql    []prepared // of each step; empty: none
+}
+
+// prepared is the SQL of a step.
+type prepared struct {
+	query  string
+	values []string
+}
+
+// lock returns a rule as it is now. An apply that changes the rule waits for the end of the transaction.
+// Returns nil if the rule was removed.
+func (c *checker) lock(ctx context.Context, tx *sqlx.Tx, name string) (*compiled, error) {
+	var version int
+	var state, definition string
+	err := tx.QueryRowContext(ctx, pgsql.RuleLock.In(c.Schema), name).Scan(&version, &state, &definition)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && state == "removing" {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read rule %s: %w", name, pgsql.ExplainMissing(err))
+	}
+	if known, ok := c.rules.Load(name); ok && known.(*compiled).text == definition {
+		return known.(*compiled), nil
+	}
+	r, err := compile(definition)
+	if err != nil {
+		return nil, fmt.Errorf("rule %s cannot be read by this version: %w", name, err)
+	}
+	c.rules.Store(name, r)
+	return r, nil
+}
+
+func compile(definition string) (*compiled, error) {
+	r := &compiled{text: definition}
+	if err := json.Unmarshal([]byte(definition), &r.Applied); err != nil {
+		return nil, err
+	}
+	var err error
+	if r.timing, err = NewTiming(r.Rule, r.Calendars); err != nil {
+		return nil, err
+	}
+	doneAt := "null::timestamptz"
+	if r.DoneAt {
+		column, err := ParseName(r.Rule.Done)
+		if err != nil {
+			return nil, err
+		}
+		doneAt = pq.QuoteIdentifier(column[len(column)-1])
+	}
+	payload := "null::text"
+	if len(r.Payload) > 0 {
+		payload = "(select row_to_json(prescient_p)::text from (select " + strings.Join(r.Payload, ", ") + ") as prescient_p)"
+	}
+	finite := func(column string) string { return fmt.Sprintf("case when isfinite(%[1]s) then %[1]s end", column) }
+	r.query = fmt.Sprintf(`select
+    prescient_key, prescient_since, prescient_about, prescient_done, prescient_done_at,
+    case when octet_length(prescient_payload) <= %[1]d then prescient_payload end,
+    coalesce(octet_length(prescient_payload) > %[1]d, false)
+from (
+    select (%[2]s)::text as prescient_key, %[3]s as prescient_since, coalesce(%[4]s, false) as prescient_about,
+        coalesce(%[5]s, false) as prescient_done, %[6]s as prescient_done_at, %[7]s as prescient_payload
+    from %[8]s
+    where %[2]s = any ($1::text[]::%[9]s[])
+    offset 0
+) as prescient_row`,
+		mostAnswers, r.Key, finite(r.Since), r.About, r.Done, finite(doneAt), payload, r.Relation, r.KeyType)
+	for _, s := range r.Rule.Steps {
+		var p prepared
+		if s.SQL != "" {
+			p.query, p.values = statement(s.SQL, r.KeyType)
+		}
+		r.sql = append(r.sql, p)
+	}
+	return r, nil
+}

@@ -1,0 +1,263 @@
+package rule
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/internal/engine"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// fire fires the steps that are due, and records them. The error of one row leaves the other rows as
+// they are.
+func (p *page) fire(ctx context.Context) error {
+	p.prepare()
+	acts := []func(ctx context.Context) error{p.publish, p.execute, p.record}
+	if _, inTx := p.Publisher.(event.TxPublisher); inTx {
+		// Events that are written cannot be taken back for one row.
+		acts = []func(ctx context.Context) error{p.execute, p.publish, p.record}
+	}
+	for _, act := range acts {
+		if err := act(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each calls fn for the steps that are due, in the order of the rows, of those without an error.
+func (p *page) each(fn func(i int, s *Step, d due) error) {
+	for i := range p.rows {
+		for _, d := range p.turns[i].due {
+			if p.results[i].Err != nil {
+				break
+			}
+			if err := fn(i, &p.rule.Rule.Steps[d.step], d); err != nil {
+				p.fail(i, err)
+			}
+		}
+	}
+}
+
+// fail gives a row an error, instead of all else.
+func (p *page) fail(i int, err error) { p.results[i] = jobs.Result{Err: err} }
+
+// prepare makes the events and the checks of steps. What cannot be published or enqueued is the error
+// of its row, before anything is written.
+func (p *page) prepare() {
+	p.each(func(i int, s *Step, d due) error {
+		if p.turns[i].seen.large {
+			return fmt.Errorf("the payload of rule %s exceeds %d MiB for key %q. Select what consumers need, or where they find it",
+				p.rule.Rule.Name, mostAnswers>>20, p.rows[i].EntityKey)
+		}
+		switch {
+		case s.Event != "":
+			e := p.event(i, s, d)
+			if err := e.Validate(); err != nil {
+				return fmt.Errorf("publish the event of step %s, whose subject is the key: %w", s.Name, err)
+			}
+			p.turns[i].events = append(p.turns[i].events, e)
+		case s.Job != "":
+			row := p.rows[i]
+			job := jobs.FutureJob{JobExec: s.Job, EntityName: row.EntityName, EntityKey: row.EntityKey, CheckAt: row.Slot, Payload: p.data(i, s, d)}
+			if err := engine.Validate(job); err != nil {
+				return fmt.Errorf("enqueue the job of step %s: %w", s.Name, err)
+			}
+			p.results[i].Enqueue = append(p.results[i].Enqueue, job)
+		}
+		return nil
+	})
+}
+
+// publish publishes the events of the rows without an error. If the publisher is no event.TxPublisher,
+// an event that it refuses is an error of its row.
+func (p *page) publish(ctx context.Context) error {
+	var events []event.Event
+	var of []int // rows of the events
+	for i := range p.turns {
+		if p.results[i].Err == nil {
+			for _, e := range p.turns[i].events {
+				events, of = append(events, e), append(of, i)
+			}
+		}
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	if in, ok := p.Publisher.(event.TxPublisher); ok {
+		if err := in.PublishTx(ctx, p.tx, events); err != nil {
+			return fmt.Errorf("publish the events: %w", err)
+		}
+		return nil
+	}
+	err := p.Publisher.Publish(ctx, events)
+	if _, partial := errors.AsType[*event.PartialError](err); err != nil && !partial {
+		return fmt.Errorf("publish the events: %w", err)
+	}
+	for n, err := range event.Errors(err, len(events)) {
+		if err != nil && p.results[of[n]].Err == nil {
+			p.fail(of[n], fmt.Errorf("publish the event: %w", err))
+		}
+	}
+	return nil
+}
+
+// event returns the event of a step. A repetition has the same ID.
+func (p *page) event(i int, s *Step, d due) event.Event {
+	row := p.rows[i]
+	return event.Event{
+		ID: stepID(p.rule.Rule.Name, row.EntityKey, p.turns[i].seen.since, s.Name), Source: p.Source, Type: s.Event, Subject: row.EntityKey,
+		Time: d.at, GeneratedAt: row.Slot.Add(row.Lateness), Data: p.data(i, s, d),
+	}
+}
+
+// stepID identifies a step of a rule for a key and an instant from which delays count.
+func stepID(rule, key string, since time.Time, step string) string {
+	hash := sha256.New()
+	_, _ = fmt.Fprintf(hash, "%q %q %d %q", rule, key, since.UnixMicro(), step) // a hash never fails
+	return hex.EncodeToString(hash.Sum(nil)[:16])
+}
+
+// stepData is the data of an event, and the payload of a job.
+type stepData struct {
+	Rule    string          `json:"rule"`
+	Step    string          `json:"step"`
+	Entity  string          `json:"entity"`
+	Key     string          `json:"key"`
+	Since   time.Time       `json:"since"`
+	After   Delay           `json:"after"`
+	At      time.Time       `json:"at"`
+	Payload json.RawMessage `json:"payload,omitempty"`
+}
+
+func (p *page) data(i int, s *Step, d due) json.RawMessage {
+	row, seen := p.rows[i], p.turns[i].seen
+	text, _ := json.Marshal(stepData{ // never fails
+		Rule: p.rule.Rule.Name, Step: s.Name, Entity: row.EntityName, Key: row.EntityKey, Since: seen.since, After: s.After, At: d.at, Payload: seen.payload,
+	})
+	return text
+}
+
+// execute executes the SQL of steps. It tries all of it at once first, because each savepoint costs,
+// and more than 64 of them cost every session of the server. If that fails, each row has its own.
+func (p *page) execute(ctx context.Context) error {
+	var rows []int
+	p.each(func(i int, s *Step, _ due) error {
+		if s.SQL != "" && (len(rows) == 0 || rows[len(rows)-1] != i) {
+			rows = append(rows, i)
+		}
+		return nil
+	})
+	if len(rows) == 0 {
+		return nil
+	}
+	if len(rows) > 1 {
+		err := p.executeFor(ctx, rows)
+		if err == nil || errors.Is(err, jobs.ErrDivide) {
+			return err
+		}
+	}
+	for _, i := range rows {
+		err := p.executeFor(ctx, []int{i})
+		if errors.Is(err, jobs.ErrDivide) {
+			return err
+		}
+		if err != nil {
+			p.fail(i, err)
+		}
+	}
+	return nil
+}
+
+// executeFor executes the SQL of the steps of rows, after a savepoint. If that fails, nothing of it is
+// left. The error wraps jobs.ErrDivide if the transaction cannot go on.
+func (p *page) executeFor(ctx context.Context, rows []int) error {
+	divide := func(err error) error { return fmt.Errorf("%w: %w", jobs.ErrDivide, err) }
+	if _, err := p.tx.ExecContext(ctx, "savepoint prescient_rule"); err != nil {
+		return divide(err)
+	}
+	err := p.asRole(ctx, func() error {
+		for _, i := range rows {
+			for _, d := range p.turns[i].due {
+				if err := p.executeStep(ctx, i, d); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		_, err = p.tx.ExecContext(ctx, "release savepoint prescient_rule")
+	}
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil || pgsql.IsRetryable(err) || pgsql.IsLockTimeout(err) {
+		return divide(err)
+	}
+	for _, statement := range []string{"rollback to savepoint prescient_rule", "release savepoint prescient_rule"} {
+		if _, lost := p.tx.ExecContext(ctx, statement); lost != nil {
+			return divide(errors.Join(err, lost))
+		}
+	}
+	return err
+}
+
+// asRole calls fn with the role of the rule, and sets the role back.
+func (p *page) asRole(ctx context.Context, fn func() error) error {
+	role := p.rule.Rule.Role
+	if role == "" {
+		return fn()
+	}
+	var was string
+	if err := p.tx.QueryRowContext(ctx, "select current_setting('role')").Scan(&was); err != nil {
+		return err
+	}
+	if _, err := p.tx.ExecContext(ctx, "set local role "+pq.QuoteIdentifier(role)); err != nil {
+		return fmt.Errorf("take the role of rule %s: %w", p.rule.Rule.Name, err)
+	}
+	if err := fn(); err != nil {
+		return err // the savepoint has the role of before
+	}
+	if _, err := p.tx.ExecContext(ctx, "select set_config('role', $1, true)", was); err != nil {
+		return fmt.Errorf("give back the role of rule %s: %w", p.rule.Rule.Name, err)
+	}
+	return nil
+}
+
+// executeStep executes the SQL of a step for a row, if it has any.
+func (p *page) executeStep(ctx context.Context, i int, d due) error {
+	s, statement := p.rule.Rule.Steps[d.step], p.rule.sql[d.step]
+	if s.SQL == "" {
+		return nil
+	}
+	seen := p.turns[i].seen
+	args := make([]any, len(statement.values))
+	for n, name := range statement.values {
+		switch name {
+		case valueKey:
+			args[n] = p.rows[i].EntityKey
+		case valueSince:
+			args[n] = seen.since.Format(time.RFC3339Nano)
+		case valueStep:
+			args[n] = s.Name
+		case valuePayload:
+			if seen.payload != nil {
+				args[n] = string(seen.payload)
+			}
+		}
+	}
+	if _, err := p.tx.ExecContext(ctx, statement.query, args...); err != nil {
+		return fmt.Errorf("step %s: %w", s.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package rule
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// mostAnswers bounds the bytes of keys and payloads that are read for a page. Publishing them takes
+// some ten times as much memory.
+const mostAnswers = 16 << 20
+
+// seen is a row of the table, as the query for its key found it. The zero value is a row that is gone.
+type seen struct {
+	there, about, done bool
+	since              time.Time
+	doneAt             sql.NullTime
+	payload            json.RawMessage
+	large              bool // the payload exceeds mostAnswers, and was not read
+}
+
+// look reads the rows of the table for the keys of the page.
+func (p *page) look(ctx context.Context) error {
+	keys := make([]string, len(p.rows))
+	for i, row := range p.rows {
+		keys[i] = row.EntityKey
+	}
+	found := make(map[string]seen, len(keys))
+	size := 0
+	err := p.readOnly(ctx, func(tx *sqlx.Tx) error {
+		clear(found)
+		size = 0
+		_, err := pgsql.Collect(ctx, tx, p.rule.query, []any{pq.StringArray(keys)}, func(row *sql.Rows, key *string) error {
+			var s seen
+			var since sql.NullTime
+			var payload sql.NullString
+			err := row.Scan(key, &since, &s.about, &s.done, &s.doneAt, &payload, &s.large)
+			s.there, s.since = true, since.Time.UTC()
+			if payload.Valid {
+				s.payload = json.RawMessage(payload.String)
+			}
+			if size += len(*key) + len(s.payload); size > mostAnswers && len(p.rows) > 1 {
+				return fmt.Errorf("%w: the payloads exceed %d MiB", jobs.ErrDivide, mostAnswers>>20)
+			}
+			found[*key] = s
+			return err
+		})
+		return err
+	})
+	if strings.HasPrefix(string(pgsql.State(err)), "22") && len(p.rows) > 1 { // a value of one row is at fault
+		return fmt.Errorf("%w: %w", jobs.ErrDivide, err)
+	}
+	if err != nil {
+		return fmt.Errorf("read %s for rule %s: %w", p.rule.Relation, p.rule.Rule.Name, err)
+	}
+	for i, row := range p.rows {
+		p.turns[i].seen = found[row.EntityKey]
+	}
+	return nil
+}
+
+// readOnly runs fn in a transaction in which a query can neither write nor exceed its timeout. Names
+// without a schema are those of PostgreSQL, as in the triggers of the rule.
+func (p *page) readOnly(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
+	limits := fmt.Sprintf("set local statement_timeout = %d; set local search_path = pg_catalog, pg_temp", p.Timeout.Milliseconds())
+	if role := p.rule.Rule.Role; role != "" {
+		limits += "; set local role " + pq.QuoteIdentifier(role)
+	}
+	db, err := p.DB(ctx)
+	if err != nil {
+		return err
+	}
+	return pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) error {
+		if _, err := tx.ExecContext(ctx, limits); err != nil {
+			return fmt.Errorf("limit the transaction: %w", err)
+		}
+		return fn(tx)
+	})
+}

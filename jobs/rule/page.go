@@ -1,0 +1,199 @@
+package rule
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// page is a call of the check: rows of one rule.
+type page struct {
+	*checker
+	rule    *compiled
+	tx      *sqlx.Tx
+	rows    []jobs.FutureJob
+	turns   []turn        // of each row
+	results []jobs.Result // of each row
+}
+
+// turn is what a check knows of a row.
+type turn struct {
+	seen  seen
+	from  time.Time       // steps before it do not fire
+	fired map[string]bool // names of steps
+	due   []due           // steps to fire, in their order
+	last  bool            // no step comes after them
+
+	events []event.Event // of the steps to fire
+}
+
+// due is a step to fire, by its index, and the instant at which it was due.
+type due struct {
+	step int
+	at   time.Time
+}
+
+// state is the payload of a row.
+type state struct {
+	// From is set for a row that began to count after steps had passed: those do not fire.
+	From *time.Time `json:"from,omitempty"`
+	// Found is what the last check found, and Fired are the steps that have fired. They are in history.
+	Found string   `json:"found,omitempty"`
+	Fired []string `json:"fired,omitempty"`
+}
+
+// What the last check of a row finds.
+const (
+	foundDone    = "done"    // with a column of instants: done at the instant
+	foundGone    = "gone"    // the row of the table
+	foundOutside = "outside" // the row is none that the rule is about
+	foundOpen    = "open"    // no step is left
+	foundRemoved = "the rule is removed"
+)
+
+// remember reads which steps have fired for the rows.
+func (p *page) remember(ctx context.Context) error {
+	of := make(map[string]int, len(p.rows))
+	keys := make([]string, len(p.rows))
+	for i, row := range p.rows {
+		of[row.EntityKey], keys[i] = i, row.EntityKey
+	}
+	type fired struct {
+		key, step string
+		since     time.Time
+	}
+	list, err := pgsql.Collect(ctx, p.tx, pgsql.RuleFiredRead.In(p.Schema), []any{p.rule.Rule.Name, pq.StringArray(keys)},
+		func(row *sql.Rows, f *fired) error { return row.Scan(&f.key, &f.since, &f.step) })
+	if err != nil {
+		return fmt.Errorf("read the steps of rule %s that have fired: %w", p.rule.Rule.Name, err)
+	}
+	for _, f := range list {
+		t := &p.turns[of[f.key]]
+		if !f.since.Equal(t.seen.since) {
+			continue
+		}
+		if t.fired == nil {
+			t.fired = map[string]bool{}
+		}
+		t.fired[f.step] = true
+	}
+	return nil
+}
+
+// plan decides about a row: it ends, or steps of it are due, or it waits.
+func (p *page) plan(i int) {
+	row, t := p.rows[i], &p.turns[i]
+	if row.Anonymous || row.ItemKey != "" || p.rule.Rule.Entity != "" && row.EntityName != p.rule.Rule.Entity {
+		p.results[i].Err = fmt.Errorf("the row stands for no row of %s: checks of rule %s have entity_name %q and no item_key",
+			p.rule.Relation, p.rule.Rule.Name, p.rule.Rule.Entity)
+		return
+	}
+	was, err := jobs.Payload[state](row)
+	if err != nil && !errors.Is(err, jobs.ErrNoPayload) {
+		p.results[i].Err = err
+		return
+	}
+	if was.From != nil {
+		t.from = *was.From
+	}
+	switch s := t.seen; {
+	case !s.there:
+		p.end(i, foundGone)
+	case !s.about:
+		p.end(i, foundOutside)
+	case s.done && s.doneAt.Valid:
+		p.end(i, foundDone+" at "+s.doneAt.Time.UTC().Format(time.RFC3339Nano))
+	case s.done:
+		p.end(i, foundDone)
+	default:
+		p.results[i].Err = p.steps(i)
+	}
+}
+
+// steps finds the steps of a row that are due, and when the next one is.
+func (p *page) steps(i int) error {
+	row, t := p.rows[i], &p.turns[i]
+	var next time.Time
+	for n, s := range p.rule.Rule.Steps {
+		at, err := p.rule.timing.Due(n, t.seen.since)
+		switch {
+		case err != nil:
+			return fmt.Errorf("step %s: %w", s.Name, err)
+		case at.Before(t.from) || t.fired[s.Name]:
+		case !at.After(row.Slot):
+			t.due = append(t.due, due{n, at})
+		case next.IsZero() || at.Before(next):
+			next = at
+		}
+	}
+	slices.SortStableFunc(t.due, func(a, b due) int { return a.at.Compare(b.at) })
+	if t.last = next.IsZero(); !t.last {
+		p.results[i].Next = &next
+	} else if len(t.due) == 0 {
+		p.end(i, foundOpen)
+	}
+	return nil
+}
+
+// end ends a row with what was found.
+func (p *page) end(i int, found string) {
+	t := &p.turns[i]
+	was, _ := jobs.Payload[state](p.rows[i]) // what cannot be read is replaced
+	was.Found, was.Fired = found, nil
+	if p.rule != nil {
+		for _, s := range p.rule.Rule.Steps {
+			if t.fired[s.Name] {
+				was.Fired = append(was.Fired, s.Name)
+			}
+		}
+	}
+	text, _ := json.Marshal(was) // never fails
+	p.results[i] = jobs.Result{Payload: text, Enqueue: p.results[i].Enqueue}
+}
+
+// record records the steps that have fired for the rows without an error. The transaction fires them
+// once, with the outcomes of the rows.
+func (p *page) record(ctx context.Context) error {
+	var keys, steps []string
+	var since []time.Time
+	for i := range p.turns {
+		t := &p.turns[i]
+		if p.results[i].Err != nil || len(t.due) == 0 {
+			continue
+		}
+		for _, d := range t.due {
+			name := p.rule.Rule.Steps[d.step].Name
+			keys, since, steps = append(keys, p.rows[i].EntityKey), append(since, t.seen.since), append(steps, name)
+			if t.fired == nil {
+				t.fired = map[string]bool{}
+			}
+			t.fired[name] = true
+		}
+		if t.last {
+			p.end(i, foundOpen)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	answer, err := p.tx.ExecContext(ctx, pgsql.RuleFire.In(p.Schema), p.rule.Rule.Name, pq.Array(keys), pq.Array(since), pq.Array(steps))
+	if err != nil {
+		return fmt.Errorf("record the steps of rule %s that fire: %w", p.rule.Rule.Name, err)
+	}
+	if n, err := answer.RowsAffected(); err != nil || n != int64(len(keys)) {
+		return cmp.Or(err, fmt.Errorf("%w: a step of rule %s has fired meanwhile", jobs.ErrDivide, p.rule.Rule.Name))
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package rule
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/internal/engine"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// CheckConfig configures the checks of rules. DB, Publisher and Source must be set; every other zero
+// field means its default.
+type CheckConfig struct {
+	// DB returns the pool on which checks read the tables of rules, which must stay open. It must be
+	// for the database of the runner. While DB returns an error, every row gets it. Do not use the
+	// runner's pool: a slow query would hold connections that the runner needs to keep its leases.
+	DB func(ctx context.Context) (pgsql.Pool, error)
+	// Publisher gets the events of steps. An event.TxPublisher writes them in the transaction that
+	// records the check. Any other publisher publishes at least once.
+	Publisher event.Publisher
+	// Source is that of the events, a URI reference.
+	Source string
+	// Schema holds the rules. Defaults to "prescient".
+	Schema pgsql.Schema
+	// Timeout limits the query for a page of keys. Defaults to DefaultTimeout.
+	Timeout time.Duration
+}
+
+// DefaultTimeout is the default limit of the query for a page of keys.
+const DefaultTimeout = 30 * time.Second
+
+const (
+	// actTime is the time of a page for its steps, beside its query.
+	actTime = 30 * time.Second
+	// farthest is about as far as a duration reads. Steps are at most ten years ahead.
+	farthest = 290 * 365 * 24 * time.Hour
+)
+
+// Register makes a registry know the rules that were applied to the database of a run. Each run
+// learns them at the beginning of its slot. A job of the registry keeps its name: a rule with the
+// same name is not checked. Returns an error that names a missing field.
+func Register(registry *jobs.Registry, cfg CheckConfig) error {
+	if cfg.DB == nil || cfg.Publisher == nil || cfg.Source == "" || cfg.Timeout < 0 {
+		return errors.New("register rules: DB, Publisher and Source must be set, and Timeout not negative")
+	}
+	c := &checker{CheckConfig: cfg}
+	c.Timeout = max(time.Millisecond, cmp.Or(c.Timeout, DefaultTimeout))
+	engine.OnRule(registry, func(r *jobs.Registry, name string) {
+		r.RegisterBatchTx(name, c.check, jobs.MaxChecks(math.MaxInt32), jobs.Horizon(farthest), jobs.Timeout(c.Timeout+actTime))
+	})
+	return nil
+}
+
+// checker checks the rows of all rules.
+type checker struct {
+	CheckConfig
+	rules sync.Map // *compiled by name
+}
+
+// check is the function of the job of each rule.
+func (c *checker) check(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
+	r, err := c.lock(ctx, tx, rows[0].JobExec)
+	if err != nil {
+		return nil, err
+	}
+	p := &page{checker: c, rule: r, tx: tx, rows: rows, turns: make([]turn, len(rows)), results: make([]jobs.Result, len(rows))}
+	if r == nil {
+		for i := range rows {
+			p.end(i, foundRemoved)
+		}
+		return p.results, nil
+	}
+	if err := p.look(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.remember(ctx); err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		p.plan(i)
+	}
+	return p.results, p.fire(ctx)
+}

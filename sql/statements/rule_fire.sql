@@ -1,0 +1,7 @@
+-- Records that steps of the rule $1 fire: for the keys $2, since the instants $3, the steps $4. The
+-- number of rows is smaller than that of the steps if another transaction has recorded one.
+-- Called by jobs/rule.page.record.
+insert into prescient.rule_fired (job, entity_key, since, step)
+select prescient.find_job($1), u.entity_key, u.since, u.step
+from unnest($2::text[], $3::timestamptz[], $4::text[]) as u (entity_key, since, step)
+on conflict do nothing
