@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/slots"
@@ -134,10 +133,11 @@ func (d *daemon) look(ctx context.Context) (health.Report, error) {
 	if err != nil {
 		return health.Report{}, err
 	}
-	return health.Check(ctx, ledger, time.Time{}, health.Limits{}, func(job string) bool {
-		_, is := engine.Lookup(d.cfg.Runner.Registry, job)
-		return is
-	})
+	knows, err := ledger.Knows(ctx, d.cfg.Runner.Registry)
+	if err != nil {
+		return health.Report{}, err
+	}
+	return health.Check(ctx, ledger, time.Time{}, health.Limits{}, knows)
 }
 
 // writeHealth writes the state: all of it if mayRead, otherwise OK alone.

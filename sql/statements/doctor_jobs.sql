@@ -1,4 +1,5 @@
--- Returns the jobs with waiting rows that no run has registered in the last 7 days. It jumps from
+-- Returns the jobs with waiting rows that no run has registered in the last 7 days, and that are no
+-- rules, which every run knows. It jumps from
 -- job to job through the slot index, at most $1 times.
 -- Called by cmd/doctor.waitingJobs.
 with recursive waiting (slot, job, n) as (
@@ -23,6 +24,7 @@ with recursive waiting (slot, job, n) as (
 select coalesce(j.name, '#' || w.job) as name, min(w.slot) as slot
 from waiting w
 left join prescient.job j on j.job = w.job
-where j.registered_at is null or j.registered_at < clock_timestamp() - interval '7 days'
+where (j.registered_at is null or j.registered_at < clock_timestamp() - interval '7 days')
+    and not exists (select from prescient.rule r where r.name = j.name)
 group by 1
 order by 1

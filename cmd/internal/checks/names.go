@@ -14,6 +14,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -40,9 +41,14 @@ func Has(f *factory.Factory, job string) bool {
 	return job == schedule.JobExec || slices.Contains(Names(f), job)
 }
 
-// Knows returns Has as a function.
-func Knows(f *factory.Factory) func(job string) bool {
-	return func(job string) bool { return Has(f, job) }
+// Knows returns a function that reports whether the commands of this binary that run slots have a job,
+// or the database has a rule of that name. A login that may not read the rules knows none.
+func Knows(ctx context.Context, f *factory.Factory, ledger *slots.Ledger) (func(job string) bool, error) {
+	rules, err := ledger.Rules(ctx)
+	if err != nil && !pgsql.HasState(err, pqerror.InsufficientPrivilege) {
+		return nil, err
+	}
+	return func(job string) bool { return Has(f, job) || slices.Contains(rules, job) }, nil
 }
 
 // Require returns an error of usage for a job that neither this binary nor the database has. The

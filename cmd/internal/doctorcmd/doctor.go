@@ -105,7 +105,7 @@ func examine(ctx context.Context, f *factory.Factory) error {
 	setting, unread := database.Setting(ctx, f, db) // migrates the private one, as every command does
 	found, err := doctor.Look(ctx, doctor.Config{
 		DB: db, Schema: f.Schema(), Name: f.Self(), Connections: f.Config().Run.Connections + slots.OwnConnections,
-		Early: f.Config().Run.StartTolerance, Knows: checks.Knows(f),
+		Early: f.Config().Run.StartTolerance, Knows: func(job string) bool { return checks.Has(f, job) },
 	})
 	if err != nil {
 		return err
@@ -143,7 +143,11 @@ func examineHealth(ctx context.Context, f *factory.Factory, db *sqlx.DB, setting
 	if err != nil {
 		return nil, err
 	}
-	report, err := health.Check(ctx, ledger, time.Time{}, health.Limits{}, checks.Knows(f))
+	knows, err := checks.Knows(ctx, f, ledger)
+	if err != nil {
+		return list, err
+	}
+	report, err := health.Check(ctx, ledger, time.Time{}, health.Limits{}, knows)
 	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
 		return list, nil // the check of rights reports this
 	}

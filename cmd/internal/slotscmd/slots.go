@@ -127,8 +127,12 @@ func showSlot(ctx context.Context, f *factory.Factory, slot time.Time) error {
 		if err != nil {
 			return err
 		}
+		knows, err := checks.Knows(ctx, f, l)
+		if err != nil {
+			return err
+		}
 		return printSlot(f, view.SlotDetail{
-			Slot: view.NewSlot(run), Claims: view.NewClaims(claims), Waiting: view.NewWaiting(waiting, paused, checks.Knows(f)),
+			Slot: view.NewSlot(run), Claims: view.NewClaims(claims), Waiting: view.NewWaiting(waiting, paused, knows),
 		})
 	})
 }

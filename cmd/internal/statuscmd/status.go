@@ -99,7 +99,11 @@ func conditionsHelp() string {
 
 func status(ctx context.Context, f *factory.Factory, o *statusOptions) error {
 	return database.WithLedger(ctx, f, func(db *sqlx.DB, ledger *slots.Ledger, setting pgsql.Setting) error {
-		report, err := health.Check(ctx, ledger, o.since.From(ledger.Now()), o.limits.Limits, checks.Knows(f))
+		knows, err := checks.Knows(ctx, f, ledger)
+		if err != nil {
+			return err
+		}
+		report, err := health.Check(ctx, ledger, o.since.From(ledger.Now()), o.limits.Limits, knows)
 		if err != nil {
 			return err
 		}
@@ -111,7 +115,7 @@ func status(ctx context.Context, f *factory.Factory, o *statusOptions) error {
 		if err != nil {
 			return err
 		}
-		v := view.NewStatus(report, paused, f.Self(), checks.Knows(f))
+		v := view.NewStatus(report, paused, f.Self(), knows)
 		if v.Database, err = database.NewView(f, setting); err != nil {
 			return err
 		}

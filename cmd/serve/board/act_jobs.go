@@ -148,7 +148,11 @@ func (c CatchUp) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	if err != nil {
 		return plan, err
 	}
-	w := c.left(p.b, caught, status)
+	knows, err := p.ledger.In(p).Knows(ctx, p.b.cfg.Runner.Registry)
+	if err != nil {
+		return plan, err
+	}
+	w := c.left(knows, caught, status)
 	plan.Rows, plan.Slots = w.rows, w.slots+caught.Empty
 	if c.Limit > 0 {
 		plan.Rows = min(plan.Rows, c.Limit)
@@ -169,7 +173,7 @@ type left struct {
 	foreign     []string // jobs that the binary does not have, which are left to another
 }
 
-func (c CatchUp) left(b *Board, caught slots.Caught, status slots.Status) (w left) {
+func (c CatchUp) left(knows func(job string) bool, caught slots.Caught, status slots.Status) (w left) {
 	trouble := map[time.Time]slots.Trouble{}
 	for _, t := range slices.Concat(status.Trouble, status.Running) {
 		trouble[t.Slot] = t
@@ -184,7 +188,7 @@ func (c CatchUp) left(b *Board, caught slots.Caught, status slots.Status) (w lef
 		for _, j := range t.Jobs {
 			switch {
 			case c.Job != "" && c.Job != j.JobExec:
-			case !b.has(j.JobExec):
+			case !knows(j.JobExec):
 				w.foreign = append(w.foreign, j.JobExec)
 			default:
 				w.rows += j.Waiting

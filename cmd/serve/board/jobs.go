@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/slots/advise"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -36,8 +37,10 @@ func (b *Board) readJobs(ctx context.Context, r *reader, name any) ([]JobLine, e
 		var paused, registered sql.NullTime
 		var by string
 		var sla sql.NullInt64
-		err := row.Scan(&j.JobExec, &paused, &by, &registered, &sla)
-		j.RegisteredAt, j.SLA, j.Registered = utc(registered), micros(sla.Int64), b.has(j.JobExec)
+		var isRule bool
+		err := row.Scan(&j.JobExec, &paused, &by, &registered, &sla, &isRule)
+		j.RegisteredAt, j.SLA = utc(registered), micros(sla.Int64)
+		j.Registered = b.has(j.JobExec) || isRule && engine.KnowsRules(b.cfg.Runner.Registry)
 		if paused.Valid {
 			j.Paused = &view.Paused{JobExec: j.JobExec, PausedAt: paused.Time.UTC(), PausedBy: by}
 		}

@@ -51,11 +51,16 @@ func (b *Board) readOverview(ctx context.Context, r *reader) (v Overview, err er
 	if err := r.slotIndexOnly(ctx); err != nil {
 		return v, err
 	}
-	report, err := health.Check(ctx, r.ledger.In(r), time.Time{}, health.Limits{}, b.has)
+	ledger := r.ledger.In(r)
+	knows, err := ledger.Knows(ctx, b.cfg.Runner.Registry)
 	if err != nil {
 		return v, err
 	}
-	v.Status = view.NewStatus(report, paused, b.cfg.Self, b.has)
+	report, err := health.Check(ctx, ledger, time.Time{}, health.Limits{}, knows)
+	if err != nil {
+		return v, err
+	}
+	v.Status = view.NewStatus(report, paused, b.cfg.Self, knows)
 	v.Database = view.Database{Private: b.cfg.Private, Server: r.setting.Server, Schema: b.cfg.Schema}
 	v.Expected = []Expected{}
 	v.Axis, err = readAxis(ctx, r, report)
