@@ -15,8 +15,14 @@ func TestAQueryThatCanRunPassesItsCheckWithoutRunning(t *testing.T) {
 		"as people write it": unshipped,
 		"with a semicolon":   unshipped + ";\n",
 		"with a comment":     unshipped + " -- the end",
-		"that is slow":       `select k as entity_key, '{}'::json as event from unnest($1::text[]) k, pg_sleep(60)`,
-		"a common table":     `with k as (select unnest($1::text[]) as k) select k as entity_key, now() as next from k`,
+
+		"comments after the semicolon":  unshipped + "; -- the end; really\n /* of /* it; */ ' */ ;; -- no newline",
+		"literals that look like ends":  `select k as entity_key, json_build_array('-- ''; /*', e'\'; --', $a$ ; -- $b$ $a$, $$;$$) as event from unnest($1::text[]) k; -- end`,
+		"a literal at the end":          "select k as entity_key, now() as next from unnest($1::text[]) k where k <> '; -- '",
+		"a quoted literal at the end":   `select k as entity_key, now() as next from unnest($1::text[]) k where k <> e'\\\'; -- ';`,
+		"a dollar within a name at end": `select k$a$ as entity_key, now() as next from unnest($1::text[]) k$a$; -- $a$`,
+		"that is slow":                  `select k as entity_key, '{}'::json as event from unnest($1::text[]) k, pg_sleep(60)`,
+		"a common table":                `with k as (select unnest($1::text[]) as k) select k as entity_key, now() as next from k`,
 	} {
 		if err := sqljob.Check(t.Context(), w.config(query, func(c *sqljob.Config) { c.Timeout = 5 * time.Second })); err != nil {
 			t.Errorf("%s: %v", name, err)

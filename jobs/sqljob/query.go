@@ -82,9 +82,6 @@ func (b *binding) bounded(ctx context.Context, tx *sqlx.Tx) (string, error) {
 	return query, nil
 }
 
-// plainQuery returns a query without the semicolon at its end.
-func plainQuery(query string) string { return strings.TrimRight(query, "; \t\r\n") }
-
 // largeEvent returns the error of a row whose event is too large.
 func (b *binding) largeEvent(key string) error {
 	return fmt.Errorf("query of job %q: the event for entity_key %q has more than %d MiB. Select what its consumers need, "+
@@ -230,7 +227,7 @@ func Check(ctx context.Context, cfg Config) error {
 			return err
 		}
 		if err := understood(ctx, tx, query); err != nil {
-			return fmt.Errorf("it must be one query that can stand in parentheses, without a comment after its semicolon: %w", err)
+			return fmt.Errorf("it must be one query that can stand in parentheses: %w", err)
 		}
 		return nil
 	})
