@@ -25,8 +25,39 @@ type Filter struct {
 
 // List returns waiting checks, ordered by slot.
 func (c *Client) List(ctx context.Context, db jobs.DB, f Filter) ([]jobs.FutureJob, error) {
+	return c.waiting(ctx, db, f, nil)
+}
+
+// ListPage returns what List does, but ends the page early once its payloads have 4 MiB. It reports
+// whether more checks follow. The next page skips those of this one, too.
+func (c *Client) ListPage(ctx context.Context, db jobs.DB, f Filter) (page []jobs.FutureJob, more bool, err error) {
+	limit := cmp.Or(f.Limit, defaultLimit)
+	f.Limit = limit + 1
+	list, err := c.waiting(ctx, db, f, pageBytes)
+	page, more = cut(list, limit, func(j jobs.FutureJob) int { return len(j.Payload) })
+	return page, more, err
+}
+
+// defaultLimit is the default of Filter.Limit and HistoryFilter.Limit.
+const defaultLimit = 100
+
+// pageBytes bounds the payloads of a page, in bytes.
+const pageBytes = 4 << 20
+
+// cut returns the first limit elements, or fewer that have pageBytes, and whether there are more.
+func cut[T any](list []T, limit int, size func(T) int) (page []T, more bool) {
+	n, bytes := 0, 0
+	for n < min(len(list), limit) && bytes < pageBytes {
+		bytes += size(list[n])
+		n++
+	}
+	return list[:n], n < len(list)
+}
+
+// waiting lists checks, up to a number of bytes if most is not nil.
+func (c *Client) waiting(ctx context.Context, db jobs.DB, f Filter, most any) ([]jobs.FutureJob, error) {
 	from, to := span(f.From, f.To)
-	args := []any{nullable(f.JobExec), nullable(f.EntityName), from, to, cmp.Or(f.Limit, 100), f.Skip, nullable(f.EntityKey)}
+	args := []any{nullable(f.JobExec), nullable(f.EntityName), from, to, cmp.Or(f.Limit, defaultLimit), f.Skip, nullable(f.EntityKey), most}
 	waiting, err := list(ctx, c, db, pgsql.JobList, args, scanJob)
 	if err != nil {
 		return nil, fmt.Errorf("list jobs: %w", err)
@@ -77,8 +108,25 @@ type HistoryFilter struct {
 
 // History returns ended checks, the latest first.
 func (c *Client) History(ctx context.Context, db jobs.DB, f HistoryFilter) ([]HistoryRow, error) {
+	return c.ended(ctx, db, f, nil)
+}
+
+// HistoryPage returns what History does, but ends the page early once its payloads have 4 MiB. It
+// reports whether more checks have ended.
+func (c *Client) HistoryPage(ctx context.Context, db jobs.DB, f HistoryFilter) (page []HistoryRow, more bool, err error) {
+	limit := cmp.Or(f.Limit, defaultLimit)
+	f.Limit = limit + 1
+	list, err := c.ended(ctx, db, f, pageBytes)
+	page, more = cut(list, limit, func(e HistoryRow) int { return len(e.Payload) })
+	return page, more, err
+}
+
+// ended lists ended checks, up to a number of bytes if most is not nil.
+func (c *Client) ended(ctx context.Context, db jobs.DB, f HistoryFilter, most any) ([]HistoryRow, error) {
 	from, to := span(f.From, f.To)
-	args := []any{from, to, nullable(f.JobExec), nullable(string(f.Outcome)), cmp.Or(f.Limit, 100), nullable(f.EntityName), nullable(f.EntityKey)}
+	args := []any{
+		from, to, nullable(f.JobExec), nullable(string(f.Outcome)), cmp.Or(f.Limit, defaultLimit), nullable(f.EntityName), nullable(f.EntityKey), most,
+	}
 	ended, err := list(ctx, c, db, pgsql.HistoryList, args, scanEnded)
 	if err != nil {
 		return nil, fmt.Errorf("list history: %w", err)

@@ -1,25 +1,40 @@
--- Returns a page of history that filters narrow down.
--- Called by jobs/admin.Client.History.
+-- Returns a page of history that filters narrow down. The page ends with the second row after $8 bytes
+-- of payloads, if $8 is not null. That second row tells the caller that there are more.
+-- Called by jobs/admin.Client.ended.
 select
-    id, job_exec, entity_name, entity_key, coalesce(item_key, '') as item_key, item_key is null as anonymous,
-    coalesce(group_key, '') as group_key, first_check_at, slot as next_check_at, check_count, error_count,
-    coalesce(last_error, '') as last_error, (extract(epoch from spent) * 1000000)::bigint as spent, payload,
-    enqueued_at, enqueued_by, outcome, finished_at,
-    (extract(epoch from lateness) * 1000000)::bigint as lateness,
-    (extract(epoch from duration) * 1000000)::bigint as duration,
-    coalesce(runner, '') as runner,
-    coalesce((
-        select json_agg(json_build_object('slot', to_timestamp((e.value ->> 1)::bigint), 'runner', e.value ->> 2, 'error', e.value ->> 5) order by t.nth)
-        from unnest(string_to_array(trace, chr(10))) with ordinality as t (line, nth)
-        cross join lateral (select t.line::jsonb as value) as e
-        where t.line like '["retry",%'
-    ), '[]') as attempts
-from prescient.future_job_history
-where finished_at >= $1
-    and finished_at < $2
-    and ($3::text is null or job_exec = $3)
-    and ($4::text is null or outcome = $4)
-    and ($6::text is null or entity_name = $6)
-    and ($7::text is null or entity_key = $7)
+    id, job_exec, entity_name, entity_key, item_key, anonymous, group_key, first_check_at, next_check_at, check_count, error_count,
+    last_error, spent, payload, enqueued_at, enqueued_by, outcome, finished_at, lateness, duration, runner, attempts
+from (
+    select
+        page.*,
+        sum(case when $8::bigint is not null then octet_length(payload::text) end) over (
+            order by finished_at desc, id desc rows between unbounded preceding and 2 preceding
+        ) as bytes
+    from (
+        select
+            id, job_exec, entity_name, entity_key, coalesce(item_key, '') as item_key, item_key is null as anonymous,
+            coalesce(group_key, '') as group_key, first_check_at, slot as next_check_at, check_count, error_count,
+            coalesce(last_error, '') as last_error, (extract(epoch from spent) * 1000000)::bigint as spent, payload,
+            enqueued_at, enqueued_by, outcome, finished_at,
+            (extract(epoch from lateness) * 1000000)::bigint as lateness,
+            (extract(epoch from duration) * 1000000)::bigint as duration,
+            coalesce(runner, '') as runner,
+            coalesce((
+                select json_agg(json_build_object('slot', to_timestamp((e.value ->> 1)::bigint), 'runner', e.value ->> 2, 'error', e.value ->> 5) order by t.nth)
+                from unnest(string_to_array(trace, chr(10))) with ordinality as t (line, nth)
+                cross join lateral (select t.line::jsonb as value) as e
+                where t.line like '["retry",%'
+            ), '[]') as attempts
+        from prescient.future_job_history
+        where finished_at >= $1
+            and finished_at < $2
+            and ($3::text is null or job_exec = $3)
+            and ($4::text is null or outcome = $4)
+            and ($6::text is null or entity_name = $6)
+            and ($7::text is null or entity_key = $7)
+        order by finished_at desc, id desc
+        limit $5
+    ) as page
+) as page
+where $8 is null or coalesce(bytes, 0) < $8
 order by finished_at desc, id desc
-limit $5

@@ -1,17 +1,32 @@
 -- Returns waiting checks by slot. A filter by entity uses an index. Other filters read the slots
--- from $3 to $4.
--- Called by jobs/admin.Client.List.
+-- from $3 to $4. The page ends with the second row after $8 bytes of payloads, if $8 is not null. That
+-- second row tells the caller that there are more.
+-- Called by jobs/admin.Client.waiting.
 select
-    id, coalesce((select j.name from prescient.job j where j.job = f.job), '#' || f.job) as job_exec, entity_name, entity_key, coalesce(item_key, '') as item_key, item_key is null as anonymous,
-    coalesce(group_key, '') as group_key, first_check_at, next_check_at, check_count, error_count,
-    coalesce(last_error, '') as last_error, (extract(epoch from spent) * 1000000)::bigint as spent, payload,
-    enqueued_at, enqueued_by
-from prescient.future_job f
-where next_check_at >= $3
-    and next_check_at < $4
-    and ($1::text is null or job = prescient.find_job($1))
-    and ($2::text is null or entity_name = $2)
-    and ($7::text is null or entity_key = $7)
+    id, job_exec, entity_name, entity_key, item_key, anonymous, group_key, first_check_at, next_check_at, check_count, error_count,
+    last_error, spent, payload, enqueued_at, enqueued_by
+from (
+    select
+        page.*,
+        sum(case when $8::bigint is not null then octet_length(payload::text) end) over (
+            order by next_check_at, job, id rows between unbounded preceding and 2 preceding
+        ) as bytes
+    from (
+        select
+            id, coalesce((select j.name from prescient.job j where j.job = f.job), '#' || f.job) as job_exec, entity_name, entity_key, coalesce(item_key, '') as item_key, item_key is null as anonymous,
+            coalesce(group_key, '') as group_key, first_check_at, next_check_at, check_count, error_count,
+            coalesce(last_error, '') as last_error, (extract(epoch from spent) * 1000000)::bigint as spent, payload,
+            enqueued_at, enqueued_by, job
+        from prescient.future_job f
+        where next_check_at >= $3
+            and next_check_at < $4
+            and ($1::text is null or job = prescient.find_job($1))
+            and ($2::text is null or entity_name = $2)
+            and ($7::text is null or entity_key = $7)
+        order by next_check_at, job, id
+        limit $5
+        offset $6
+    ) as page
+) as page
+where $8 is null or coalesce(bytes, 0) < $8
 order by next_check_at, job, id
-limit $5
-offset $6

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -526,4 +527,33 @@ func TestManyPreviewsAtOnceDoNotWaitForEachOthersConnections(t *testing.T) {
 		})
 	}
 	previews.Wait()
+}
+
+func TestAPageOfChecksEndsAfterFourMegabytes(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const rows, size = 120, 60_000
+	for i := range rows {
+		w.enqueue("ok", w.Now().Add(time.Hour), strconv.Itoa(i))
+	}
+	w.DB.MustExec(`update prescient.future_job set payload = to_jsonb(repeat('x', $1))`, size)
+	get := func(from string) (body string) {
+		answer := w.send(http.MethodGet, Prefix+from, nil)
+		if n := answer.Body.Len(); answer.Code != http.StatusOK || n > 5<<20 {
+			t.Errorf("%s: %d with %d bytes", from, answer.Code, n)
+		}
+		return answer.Body.String()
+	}
+	var first, second board.Waiting
+	w.must(json.Unmarshal([]byte(get("/checks?limit=200")), &first))
+	w.must(json.Unmarshal([]byte(get("/checks?limit=200&skip="+strconv.Itoa(len(first.Checks)))), &second))
+	if n := len(first.Checks) + len(second.Checks); n != rows || !first.More || second.More {
+		t.Errorf("%d and %d checks of %d; more: %t and %t", len(first.Checks), len(second.Checks), rows, first.More, second.More)
+	}
+	w.RunAll()
+	var ended board.History
+	w.must(json.Unmarshal([]byte(get("/history?limit=200&until="+url.QueryEscape(time.Now().Add(time.Minute).Format(time.RFC3339)))), &ended))
+	if n := len(ended.Checks); n < 60 || n > 80 || !ended.More {
+		t.Errorf("%d ended checks; more: %t", n, ended.More)
+	}
 }

@@ -84,11 +84,11 @@ func (b *Board) History(ctx context.Context, f HistoryFilter, acted int64) (Hist
 				filter.From = until.Add(-window).UTC()
 				v.Since = &filter.From
 			}
-			found, err := admin.New(r.client).History(ctx, r, filter)
+			found, more, err := admin.New(r.client).HistoryPage(ctx, r, filter)
 			if err != nil {
 				return v, err
 			}
-			if v.Checks = view.NewEnded(found); len(found) >= f.Limit || v.Since == nil {
+			if v.Checks, v.More = view.NewEnded(found), more; more || v.Since == nil {
 				break
 			}
 		}
@@ -123,10 +123,11 @@ func (b *Board) Waiting(ctx context.Context, f WaitingFilter, acted int64) (Wait
 		if err := r.slotIndexOnly(ctx); err != nil {
 			return v, err
 		}
-		list, err := admin.New(r.client).List(ctx, r, admin.Filter{JobExec: f.JobExec, EntityName: f.EntityName, From: f.From, To: f.To, Limit: f.Limit, Skip: f.Skip})
+		list, more, err := admin.New(r.client).ListPage(ctx, r, admin.Filter{JobExec: f.JobExec, EntityName: f.EntityName, From: f.From, To: f.To, Limit: f.Limit, Skip: f.Skip})
 		for _, j := range list {
 			v.Checks = append(v.Checks, view.NewCheck(j, paused))
 		}
+		v.More = more
 		return v, err
 	})
 }

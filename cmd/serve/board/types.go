@@ -259,6 +259,7 @@ type Event struct {
 type History struct {
 	Seen
 	Checks []view.Ended `json:"checks"`
+	More   bool         `json:"more"` // others match, too: a page ends after limit checks, or 4 MiB of payloads
 	// Since is how far back was looked: further back there may be more. Null: at all of it.
 	Since *time.Time `json:"since"`
 }
@@ -267,6 +268,7 @@ type History struct {
 type Waiting struct {
 	Seen
 	Checks []view.Check `json:"checks"`
+	More   bool         `json:"more"` // others match, too: a page ends after limit checks, or 4 MiB of payloads
 }
 
 // Actions is what operators have done, the newest first.

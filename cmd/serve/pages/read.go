@@ -264,7 +264,7 @@ func (p *Pages) waiting(r *http.Request) (page, error) {
 	f.Skip, _ = strconv.Atoi(r.URL.Query().Get("skip"))
 	w, err := p.cfg.Board.Waiting(r.Context(), f, acted(r))
 	v := checksPage{Job: f.JobExec, Waiting: w.Checks}
-	if n := len(w.Checks); n == listed {
+	if n := len(w.Checks); w.More {
 		last := w.Checks[n-1].NextCheckAt
 		skip := n - slices.IndexFunc(w.Checks, func(c view.Check) bool { return c.NextCheckAt.Equal(last) })
 		if last.Equal(f.From) {
@@ -280,7 +280,7 @@ func (p *Pages) ended(r *http.Request) (page, error) {
 	f.Until, _ = parseInstant(r.URL.Query().Get("until"))
 	h, err := p.cfg.Board.History(r.Context(), f, acted(r))
 	v := checksPage{Job: f.JobExec, Outcome: f.Outcome, Outcomes: jobs.Outcomes, Ended: h.Checks}
-	if n := len(h.Checks); n == listed {
+	if n := len(h.Checks); h.More {
 		v.More = link("/ended", "job", f.JobExec, "outcome", f.Outcome, "until", h.Checks[n-1].FinishedAt)
 	}
 	return page{Title: "What has ended", Section: "Jobs", Content: v}, err
