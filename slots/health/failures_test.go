@@ -33,7 +33,7 @@ func TestTheRemedyOfFailingChecksShowsTheirRows(t *testing.T) {
 // A job whose name contains the number of an order is a new job for each order.
 func TestAFindingNamesSomeOfTenThousandJobs(t *testing.T) {
 	t.Parallel()
-	r := &Report{}
+	r := &Report{knows: func(string) bool { return false }}
 	for i := range 10_000 {
 		r.Jobs = append(r.Jobs, slots.JobStatus{JobExec: fmt.Sprintf("order.%05d", i), Unregistered: true, GaveUp: 1, Error: strings.Repeat("x", 500)})
 	}
@@ -41,6 +41,17 @@ func TestAFindingNamesSomeOfTenThousandJobs(t *testing.T) {
 		if len(found) != 1 || !strings.Contains(found[0].Text, "order.00019") || !strings.Contains(found[0].Text, " and 9980 more") || len(found[0].Text) > 4000 {
 			t.Errorf("%s: %.5000s", name, found)
 		}
+	}
+}
+
+func TestAJobOfTheBinaryThatNothingHasRunYetNeedsARun(t *testing.T) {
+	t.Parallel()
+	r := &Report{knows: func(job string) bool { return job == "order.late" }}
+	r.Jobs = []slots.JobStatus{{JobExec: "order.late", Unregistered: true}, {JobExec: "oder.late", Unregistered: true}}
+	found := unregistered(r, 0)
+	if len(found) != 2 || !strings.Contains(found[0].Text, "registered: oder.late. Run a binary") || found[0].Remedy != "jobs list --job oder.late" ||
+		!strings.Contains(found[1].Text, "that this binary has") || !strings.Contains(found[1].Text, "registered: order.late.") || found[1].Remedy != "run" {
+		t.Errorf("%+v", found)
 	}
 }
 

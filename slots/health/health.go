@@ -274,17 +274,28 @@ func failures(r *Report, limit float64, which func(j *slots.JobStatus) bool) (li
 	return list
 }
 
-func unregistered(r *Report, limit float64) []Finding {
-	var names []string
+func unregistered(r *Report, limit float64) (list []Finding) {
+	var here, nowhere []string
 	for _, j := range r.Jobs {
-		if j.Unregistered {
-			names = append(names, j.JobExec)
+		switch {
+		case !j.Unregistered:
+		case r.knows(j.JobExec):
+			here = append(here, j.JobExec)
+		default:
+			nowhere = append(nowhere, j.JobExec)
 		}
 	}
-	if len(names) == 0 {
-		return nil
+	bad := float64(len(here)+len(nowhere)) > limit
+	if len(nowhere) > 0 {
+		list = r.found(bad, "jobs list --job "+spoken.Word(nowhere[0]),
+			"rows wait for jobs that no run of the last 7 days has registered: %s. Run a binary that has them, or cancel the rows if a name is wrong",
+			spoken.List(nowhere))
 	}
-	return r.found(float64(len(names)) > limit, "jobs list --job "+spoken.Word(names[0]), "rows wait for jobs that no run of the last 7 days has registered: %s. Run a binary that has them, or cancel the rows if a name is wrong", spoken.List(names))
+	if len(here) > 0 { // nothing has run yet, or an older binary has
+		list = append(list, r.found(bad, "run", "rows wait for jobs that this binary has, and that no run of the last 7 days has registered: %s. "+
+			"Let this binary run the slots", spoken.List(here))...)
+	}
+	return list
 }
 
 func slow(r *Report, limit float64) []Finding {

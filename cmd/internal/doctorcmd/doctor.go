@@ -244,7 +244,20 @@ func printExamined(f *factory.Factory, view doctorView) error {
 		if !s.Cron {
 			seen = "cron does not see it"
 		}
-		rows = append(rows, table.Row{s.Key, fmt.Sprintf("%s (%s; %s)", s.Value, s.Origin, seen)})
+		rows = append(rows, table.Row{s.Key, fmt.Sprintf("%s (%s; %s)", short(s.Value), s.Origin, seen)})
 	}
 	return errors.Join(err, f.Lines(""), f.Table(nil, rows...))
+}
+
+// shortValue is how many runes of a value doctor prints: a query may have pages. "config show" and
+// -o json have all of it.
+const shortValue = 120
+
+// short returns the beginning of a value in one line.
+func short(value string) string {
+	value = strings.Join(strings.Fields(value), " ")
+	if runes := []rune(value); len(runes) > shortValue {
+		value = string(runes[:shortValue]) + "..."
+	}
+	return value
 }

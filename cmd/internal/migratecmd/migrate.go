@@ -128,6 +128,9 @@ one of prescient's.
 The roles of "migrate roles" stay. With --roles it drops them after the tables. If a role still owns objects or has
 rights, here or in another database of the server, all roles stay, and an error names them.
 
+On the private PostgreSQL, the next command creates an empty schema. To remove that server, run "dev-db stop" and delete
+its directory, which "dev-db status" names.
+
 Without --yes it only prints what it would drop.`,
 		Example: `  prescient migrate down        # prints what would be dropped
   prescient migrate down --yes  # drops it
@@ -162,7 +165,11 @@ func migrateDown(ctx context.Context, f *factory.Factory, yes, roles bool) error
 			}
 			what += " and roles"
 		}
-		return f.Print(undone, func() error { return f.Sentence(fmt.Sprintf("dropped: %s in schema %s", what, f.Schema())) })
+		text := fmt.Sprintf("dropped: %s in schema %s", what, f.Schema())
+		if database.Private(f) {
+			text += ". The next command creates an empty schema on this private PostgreSQL"
+		}
+		return f.Print(undone, func() error { return f.Sentence(text) })
 	})
 }
 
