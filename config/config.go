@@ -29,157 +29,164 @@ type Config struct {
 
 // Database says where the rows are.
 type Database struct {
-	// URL is a postgres:// URL or key=value pairs, or Embedded for the private PostgreSQL that prescient runs itself.
-	// Default: empty, which stands for that one at a terminal, and is refused elsewhere.
+	// URL is a postgres:// URL, key=value pairs, or "embedded:", the private PostgreSQL. Empty is
+	// the private one at a terminal, and refused elsewhere. Defaults to empty.
 	URL URL `mapstructure:"url"`
 
-	// Schema holds the tables: at most 63 lower-case letters, digits and _, not starting with a digit or pg_.
-	// Default: "prescient".
+	// Schema is the schema that holds the tables. It has at most 63 lower-case letters, digits and
+	// _, and starts with neither a digit nor pg_. Defaults to prescient.
 	Schema string `mapstructure:"schema"`
 
-	// Prepare is on where connections may keep prepared statements, those of checks, too; see pgsql.Prepared. Not
-	// through a pooler in transaction mode. Default: "off".
+	// Prepare is on if connections keep prepared statements, else off. Leave it off behind a pooler
+	// in transaction mode. Defaults to off.
 	Prepare string `mapstructure:"prepare"`
 }
 
 // Slots says how the grid is expected to be.
 type Slots struct {
-	// Width is the distance between two slots: whole seconds that divide 24 h. The database has the last word and
-	// whoever opens it must compare. Default: 0, whatever the database says.
+	// Width is the distance between two slots, whole seconds that divide 24 h. 0 takes the width of
+	// the database; any other value must agree with it. Defaults to 0.
 	Width time.Duration `mapstructure:"width"`
 }
 
 // Run says how a slot is run.
 type Run struct {
-	// Workers is how many checks run at once, at least 1. Default: 64.
+	// Workers is how many checks run at once, at least 1. Defaults to 64.
 	Workers int `mapstructure:"workers"`
 
-	// Connections is how many checks with a transaction run at once, 1 to 1000. The pool has room for 5 more.
-	// Default: 8.
+	// Connections is how many checks with a transaction run at once, 1 to 1000. The pool has 5 more
+	// connections. Defaults to 8.
 	Connections int `mapstructure:"connections"`
 
-	// Stores is how many slots of the stores of one server are run at once, at least 1; each has 5 connections besides those of
-	// Connections, which, like Workers, bounds all stores together. Default: 4.
+	// Stores is how many slots run at once on one server if there are several stores, at least 1.
+	// The settings workers and connections bound all of them together. Defaults to 4.
 	Stores int `mapstructure:"stores"`
 
-	// Shard is the part of the stores that this process works on: I/N for shard I of N, with I from 0 to N-1. Default:
-	// empty, all stores.
+	// Shard is the part of the stores that this process works on, I/N with I from 0 to N-1. Empty
+	// is all stores. Defaults to empty.
 	Shard string `mapstructure:"shard"`
 
-	// BatchSize is how many rows are claimed, read and recorded at once, at the most; 1 to 10000. Default: 2000.
+	// BatchSize is how many rows are claimed, read and recorded at once, at most; 1 to 10000.
+	// Defaults to 2000.
 	BatchSize int `mapstructure:"batch_size"`
 
-	// Lease is how long claimed rows stay with a runner that falls silent, at least 3 s.
-	// The heartbeat is a third of it. Default: 1 minute.
+	// Lease is how long a silent runner keeps its claims, at least 3 s. The heartbeat is a third of
+	// it. Defaults to 1 minute.
 	Lease time.Duration `mapstructure:"lease"`
 
-	// Grace is what running checks get to finish after SIGTERM or a timeout. 0: nothing. Default: 20 s.
+	// Grace is the time that running checks get after SIGTERM or a timeout. 0 gives none. Defaults
+	// to 20 s.
 	Grace time.Duration `mapstructure:"grace"`
 
-	// StartTolerance is how early a run may start: so long before a boundary it waits for that slot, instead of running the
-	// slot before. 0: it never waits. Default: 5 s.
+	// StartTolerance is how long before a boundary a run waits for it, instead of running the slot
+	// before. 0: it never waits. Defaults to 5 s.
 	StartTolerance time.Duration `mapstructure:"start_tolerance"`
 
-	// ClaimDelay postpones each claim in proportion to the host's load, by this much when all cores are in use, so that
-	// a busy machine leaves rows to idle ones. Default: 0, claim at once.
+	// ClaimDelay is how long each claim is delayed when all cores of the host are in use. It is less
+	// at less load, so idle machines take the rows. 0: a claim is never delayed. Defaults to 0.
 	ClaimDelay time.Duration `mapstructure:"claim_delay"`
 
-	// JobName is the Kubernetes Job's name, whose suffix gives the slot. Default: empty, the clock gives the slot.
+	// JobName is the Kubernetes Job's name, whose suffix gives the slot. Empty: the clock gives it.
+	// Defaults to empty.
 	JobName string `mapstructure:"job_name"`
 
-	// PingURL is an http or https URL that is told when run and catch-up begin and end, and each slot of the daemon begins and ends, by the
-	// conventions of healthchecks.io: a service that raises an alarm when it hears nothing. Default: empty, none.
+	// PingURL is a URL that is called when runs begin, end and fail, as for healthchecks.io. Empty:
+	// none. Defaults to empty.
 	PingURL Endpoint `mapstructure:"ping_url"`
 }
 
 // Jobs says what may be enqueued.
 type Jobs struct {
-	// Horizon is how far ahead a check may be asked for, more than 0. Default: 43800 h, 5 years.
+	// Horizon is how far ahead a check may be requested, more than 0. Defaults to 43800 h, 5 years.
 	Horizon time.Duration `mapstructure:"horizon"`
 
-	// MaxPayload is the largest payload in bytes, from 1 to 1048576, which the database enforces. Defaults to 65536.
+	// MaxPayload is the largest payload in bytes, at most 1048576, which is the database's limit.
+	// Defaults to 65536.
 	MaxPayload int `mapstructure:"max_payload"`
 }
 
 // Events says where events go: those of schedules, and of jobs that are bound to a query.
 type Events struct {
-	// Destination is where they are published, see package jobs/event. Default: "outbox:", a table in the same database.
+	// Destination is where events are published, a URL such as outbox:, the table in the same
+	// database. Defaults to outbox:.
 	Destination Endpoint `mapstructure:"destination"`
 
-	// Source names their producer, a URI reference. Default: "prescient".
+	// Source is the CloudEvents source of events, a URI reference. Defaults to prescient.
 	Source string `mapstructure:"source"`
 
-	// Secret signs what goes to webhooks and to jobs bound to a service: "whsec_" and base64, as Standard Webhooks has
-	// it, or several separated by spaces, each of which signs. Default: empty, unsigned.
+	// Secret signs webhooks and the requests of http jobs: whsec_ and base64, or several separated
+	// by spaces. Empty: they are not signed. Defaults to empty.
 	Secret Secret `mapstructure:"secret"`
 
-	// AllowedNetworks are addresses that webhooks and jobs bound to a service may connect to although they are private or
-	// otherwise special. Default: none.
+	// AllowedNetworks are private and other special addresses that webhooks and http jobs may
+	// connect to, such as 10.0.0.0/8, ::1. Defaults to none.
 	AllowedNetworks Prefixes `mapstructure:"allowed_networks"`
 }
 
 // Daemon says where prescient daemon listens.
 type Daemon struct {
-	// Listen is the address of the daemon's HTTP server, host:port or :port. Empty: no server. Default: empty.
+	// Listen is where the daemon serves HTTP, host:port or :port. Empty: it does not. Defaults to
+	// empty.
 	Listen string `mapstructure:"listen"`
 }
 
 // Serve says where prescient serve listens.
 type Serve struct {
-	// Listen is the address of its HTTP server, host:port or :port. An address that other machines reach needs a token.
-	// Default: "localhost:8088", which only this machine reaches.
+	// Listen is where serve serves HTTP, host:port or :port. An address that other machines reach
+	// needs a token. Defaults to localhost:8088.
 	Listen string `mapstructure:"listen"`
 }
 
 // Server says who may send requests to the HTTP server of prescient serve, and to that of the daemon.
 type Server struct {
-	// Token is the bearer token of operators, at least 16 characters. A name and a colon may precede it: actions are
-	// recorded under the name, as in ops:0123456789abcdef. Several tokens are separated by spaces. Empty: no request can
-	// act. Default: empty.
+	// Token is the bearer token of operators, at least 16 characters, or several separated by
+	// spaces. A name and a colon may precede a token, as in ops:0123456789abcdef: actions are
+	// recorded under the name. Empty: no request can act. Defaults to empty.
 	Token Secret `mapstructure:"token"`
 
-	// ReadToken is Token for readers. Empty: everyone may read what prescient serve shows, if only this machine reaches it.
-	// Without a token of either kind the daemon offers no schedules and no details, and /metrics needs none. Default: empty.
+	// ReadToken is the same for readers. Without it, every user of this machine may read what serve
+	// shows. Without either, the daemon has no schedules API, and its /metrics needs no token.
+	// Defaults to empty.
 	ReadToken Secret `mapstructure:"read_token"`
 
-	// Hosts are names that the server answers to, separated by commas, besides localhost and addresses. The daemon also
-	// answers to the name of its machine. Default: empty, none.
+	// Hosts are names that the servers answer to, separated by commas, besides localhost and
+	// addresses. The daemon also answers to the name of its machine. Defaults to empty.
 	Hosts string `mapstructure:"hosts"`
 
-	// Proxy is what browsers speak to a proxy in front of prescient serve: http or https. A token is then needed.
-	// Default: "off", there is none.
+	// Proxy is what browsers speak to a proxy in front of serve, http or https; off: there is no
+	// proxy. Behind a proxy, a token is needed. Defaults to off.
 	Proxy string `mapstructure:"proxy"`
 
-	// ProxyNetworks are the addresses of proxies. The server believes what these, and no others, say in X-Forwarded-For
-	// about where a request comes from. Default: none.
+	// ProxyNetworks are addresses of proxies whose X-Forwarded-For counts, such as 10.0.0.0/8, ::1.
+	// Defaults to none.
 	ProxyNetworks Prefixes `mapstructure:"proxy_networks"`
 }
 
 // Spool says where prescient spool works.
 type Spool struct {
-	// Dir has a directory for each slot. Default: empty, none.
+	// Dir is the directory of the spool. Defaults to empty.
 	Dir string `mapstructure:"dir"`
 }
 
 // History says what happens to finished rows.
 type History struct {
-	// Retention is how long jobs prune keeps a finished row. Default: 0, everything is kept.
+	// Retention is how long jobs prune keeps what ended. 0: everything stays. Defaults to 0.
 	Retention time.Duration `mapstructure:"retention"`
 }
 
 // Metrics says where metrics go, besides those that a daemon serves.
 type Metrics struct {
-	// File gets those of a run or a catch-up, for the textfile collector of Prometheus' node_exporter, which reads names
-	// that end in .prom. Default: empty, none.
+	// File is the file for the metrics of run and catch-up, which node_exporter reads. Its name
+	// ends in .prom. Empty: none. Defaults to empty.
 	File string `mapstructure:"file"`
 }
 
 // Log says what the log on stderr looks like.
 type Log struct {
-	// Level is the least severe level logged: debug, info, warn or error, as slog.Level parses it. Default: "info".
+	// Level is the least severe level that is logged: debug, info, warn or error. Defaults to info.
 	Level string `mapstructure:"level"`
 
-	// Format is text or json. Default: "text".
+	// Format is the format of the log: text or json. Defaults to text.
 	Format string `mapstructure:"format"`
 }
 

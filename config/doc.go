@@ -14,50 +14,51 @@
 // A file counts when its owner is the user who runs the command, or root, and nobody else may write to it. The same owner is
 // asked of a symbolic link at its path. A group may write whose number is the owner's: the private group of a user.
 //
-// A file is YAML (.yaml, .yml), TOML (.toml) or JSON (.json). This one spells out the defaults:
+// A file is YAML (.yaml, .yml), TOML (.toml) or JSON (.json). This one spells out the defaults.
+// The fields of the sections, such as [Run], say what each setting means:
 //
 //	database:
-//	  url: ""              # embedded: for the private PostgreSQL that prescient runs itself
+//	  url: ""
 //	  schema: prescient
-//	  prepare: "off"       # on: keep prepared statements; not through a pooler in transaction mode
+//	  prepare: "off"
 //	slots:
-//	  width: 0s            # 0: whatever the database says
+//	  width: 0s
 //	run:
-//	  workers: 64          # checks at once
-//	  connections: 8       # checks with a transaction at once
-//	  stores: 4            # slots of the stores of one server at once
-//	  shard: ""            # 0/4: one of four processes that have the stores between them
-//	  batch_size: 2000     # rows at once
+//	  workers: 64
+//	  connections: 8
+//	  stores: 4
+//	  shard: ""
+//	  batch_size: 2000
 //	  lease: 1m
 //	  grace: 20s
 //	  start_tolerance: 5s
-//	  claim_delay: 0s      # when all cores are in use; 0: claim at once
-//	  job_name: ""         # a Kubernetes Job's name
-//	  ping_url: ""         # told of each run's beginning, end and failure, as healthchecks.io has it
+//	  claim_delay: 0s
+//	  job_name: ""
+//	  ping_url: ""
 //	jobs:
-//	  horizon: 43800h      # 5 years
-//	  max_payload: 65536   # bytes
+//	  horizon: 43800h
+//	  max_payload: 65536
 //	events:
-//	  destination: "outbox:"  # a table in the same database; see package jobs/event
-//	  source: prescient    # who produces them, a URI reference
-//	  secret: ""           # whsec_..., signs what goes to webhooks and http_jobs
-//	  allowed_networks: "" # 10.0.0.0/8, ::1: private addresses they may connect to
+//	  destination: "outbox:"
+//	  source: prescient
+//	  secret: ""
+//	  allowed_networks: ""
 //	daemon:
-//	  listen: ""           # localhost:8080; empty: no HTTP server
+//	  listen: ""
 //	serve:
 //	  listen: localhost:8088
-//	server:                # of both
-//	  token: ""            # of operators, or several, such as ops:0123456789abcdef; empty: no request can act
-//	  read_token: ""       # of readers; empty: everyone on this machine may read what serve shows
-//	  hosts: ""            # names that it answers to, besides localhost and addresses
-//	  proxy: "off"         # http or https: what browsers speak to a proxy in front of serve
-//	  proxy_networks: ""   # 10.0.0.0/8, ::1: addresses of proxies whose X-Forwarded-For counts; empty: none
+//	server:
+//	  token: ""
+//	  read_token: ""
+//	  hosts: ""
+//	  proxy: "off"
+//	  proxy_networks: ""
 //	spool:
 //	  dir: ""
 //	history:
-//	  retention: 0s        # 0: everything; or 90d
+//	  retention: 0s
 //	metrics:
-//	  file: ""             # of run and catch-up, for node_exporter
+//	  file: ""
 //	log:
 //	  level: info
 //	  format: text

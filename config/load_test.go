@@ -159,26 +159,53 @@ func TestFlagsAreOptional(t *testing.T) {
 	}
 }
 
+// example returns the example that the rule of a setting gives, such as 2s.
+func example(t *testing.T, key string) string {
+	t.Helper()
+	_, text, found := strings.Cut(rules[key].want, "such as ")
+	if !found {
+		t.Fatalf("the rule of %s gives no example: let it end in such as VALUE", key)
+	}
+	text, _, _ = strings.Cut(text, " or ")
+	return strings.TrimSpace(text)
+}
+
+// A setting that changed lacks has its default there.
+func init() {
+	defaults := map[string]string{}
+	d := Default()
+	for key, field := range fields(&d) {
+		defaults[key] = show(field)
+	}
+	for key, field := range fields(&changed) {
+		if _, is := changedText[key]; !is {
+			set(field, defaults[key])
+		}
+	}
+}
+
 func TestEveryKeyCanBeSetByAVariable(t *testing.T) {
 	want := changed
-	for key := range fields(&want) {
+	for key, field := range fields(&want) {
 		t.Run(key, func(t *testing.T) {
 			isolate(t)
-			t.Setenv(variable(key), changedText[key])
-			loaded := mustLoad(t)
-			got := map[string]string{}
-			for k, field := range fields(&loaded.Config) {
-				if k == key {
-					got[k] = show(field)
+			text, known := changedText[key]
+			if !known {
+				text = example(t, key)
+				if !set(field, text) {
+					t.Fatalf("the example %q is no value", text)
 				}
 			}
-			for k, field := range fields(&want) {
+			t.Setenv(variable(key), text)
+			loaded := mustLoad(t)
+			for k, got := range fields(&loaded.Config) {
 				if k == key {
-					diff(t, map[string]string{k: show(field)}, got)
+					diff(t, map[string]string{k: show(field)}, map[string]string{k: show(got)})
 				}
 			}
 		})
 	}
+	want = changed
 	t.Run("all at once", func(t *testing.T) {
 		isolate(t)
 		for key, text := range changedText {
@@ -187,7 +214,9 @@ func TestEveryKeyCanBeSetByAVariable(t *testing.T) {
 		loaded := mustLoad(t)
 		diff(t, changed, loaded.Config)
 		for _, entry := range loaded.Entries {
-			diff(t, "environment "+variable(entry.Key), entry.Origin)
+			if _, is := changedText[entry.Key]; is {
+				diff(t, "environment "+variable(entry.Key), entry.Origin)
+			}
 		}
 	})
 }
@@ -199,7 +228,9 @@ func TestEveryKeyCanBeSetByAFileOfEachFormat(t *testing.T) {
 			loaded := mustLoad(t, "--config", path)
 			diff(t, changed, loaded.Config)
 			for _, entry := range loaded.Entries {
-				diff(t, "file "+path, entry.Origin)
+				if _, is := changedText[entry.Key]; is {
+					diff(t, "file "+path, entry.Origin)
+				}
 			}
 		})
 	}
@@ -282,6 +313,9 @@ func TestEntriesAreSortedAndMasked(t *testing.T) {
 	}
 	var got [][2]string
 	for _, entry := range mustLoad(t).Entries {
+		if _, is := changedText[entry.Key]; !is {
+			continue
+		}
 		got = append(got, [2]string{entry.Key, entry.Value})
 	}
 	diff(t, [][2]string{

@@ -85,7 +85,8 @@ func TestAValueOfAnotherTypeIsRefusedRatherThanConverted(t *testing.T) {
 
 func TestAnUnknownKeyInTheFileNamesTheKeyTheFileAndWhatThereIs(t *testing.T) {
 	tests := map[string]struct{ content, key, hint string }{
-		"typo of a setting":       {"run: {worker: 8}", "run.worker", "run has workers, connections, stores, shard, batch_size, lease, grace, start_tolerance, claim_delay, job_name, ping_url"},
+		"typo of a setting":       {"daemon: {listens: x}", "daemon.listens", "daemon has listen"},
+		"typo in a long section":  {"run: {worker: 8}", "run.worker", "run has workers, connections, stores, shard, batch_size, lease, grace, start_tolerance, claim_delay"},
 		"typo without a value":    {"run: {worker: }", "run.worker", "run has workers"},
 		"typo of a section":       {"runs: {workers: 8}", "runs.workers", "the sections are daemon, database, events, history, http_jobs, jobs, log, metrics, run, serve, server, slots, spool, sql_jobs"},
 		"typo of an empty one":    {"runs:", "runs", "the sections are"},
