@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"math"
@@ -43,6 +44,7 @@ type options struct {
 	prepare preparing
 	share   *Share
 	name    string
+	around  func(driver.Connector) driver.Connector
 }
 
 // Patient removes ReplyTimeout, for statements that may run long, such as migrations and a change
@@ -62,6 +64,11 @@ func Name(name string) Option {
 
 // Guard calls check before each connection, and connects only if it returns nil.
 func Guard(check func() error) Option { return func(o *options) { o.dialer.guard = check } }
+
+// Around wraps the driver's connector, whose connections must stay those of lib/pq or wrap them.
+func Around(wrap func(driver.Connector) driver.Connector) Option {
+	return func(o *options) { o.around = wrap }
+}
 
 // Param sets a run-time parameter of PostgreSQL for every session, such as synchronous_commit.
 func Param(name, value string) Option {
@@ -95,7 +102,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*sqlx.DB, error) {
 	if cfg.ConnectTimeout <= 0 { // libpq also takes a value below zero as none
 		cfg.ConnectTimeout = connectTimeout
 	}
-	o := options{cfg: cfg, dialer: dialer{reply: ReplyTimeout}, name: "prescient"}
+	o := options{cfg: cfg, dialer: dialer{reply: ReplyTimeout}, name: "prescient", around: unwrapped}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -105,7 +112,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*sqlx.DB, error) {
 		return nil, ErrURL
 	}
 	base.Dialer(o.dialer)
-	db := sqlx.NewDb(sql.OpenDB(connector{base, &o.prepare, o.share}), "postgres")
+	db := sqlx.NewDb(sql.OpenDB(connector{o.around(base), &o.prepare, o.share}), "postgres")
 	o.share.add(db.DB)
 	db.SetMaxIdleConns(math.MaxInt32) // keeps as many as are open
 	db.SetConnMaxIdleTime(maxIdleTime)
@@ -114,6 +121,8 @@ func Open(ctx context.Context, url string, opts ...Option) (*sqlx.DB, error) {
 	}
 	return db, nil
 }
+
+func unwrapped(base driver.Connector) driver.Connector { return base }
 
 // dialer gives every connection a deadline for each read and write.
 type dialer struct {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -59,19 +60,24 @@ type Kit struct {
 	Runner *slots.Runner
 	Ledger *slots.Ledger
 
-	t      testing.TB
-	replay *replay.Replay
+	t        testing.TB
+	replay   *replay.Replay
+	registry *jobs.Registry // the test's, copied
+	schema   string
+	session  *session
+	events   *events
 }
 
 // New returns a Kit for a test, and ends the test on an error. Each call makes a new one, so
 // parallel tests share nothing. The log of runs goes to the log of the test.
 func New(t testing.TB, cfg Config) *Kit {
 	t.Helper()
-	k := &Kit{DB: pgsql.Sqlx(cfg.DB), t: t}
+	k := &Kit{DB: pgsql.Sqlx(cfg.DB), t: t, schema: cfg.Schema, session: &session{}, events: newEvents()}
+	k.registry = engine.Clone(cmp.Or(cfg.Registry, jobs.NewRegistry()))
 	if k.DB == nil {
 		k.URL = pgtest.URL(t)
 		var err error
-		k.DB, err = pgsql.Open(t.Context(), k.URL)
+		k.DB, err = pgsql.Open(t.Context(), k.URL, pgsql.Around(k.session.around))
 		k.must(err)
 		t.Cleanup(func() { _ = k.DB.Close() })
 	}
@@ -85,7 +91,7 @@ func New(t testing.TB, cfg Config) *Kit {
 		cfg.Start = Start
 	}
 	k.replay, err = replay.New(t.Context(), replay.Config{
-		DB: k.DB, Schema: cfg.Schema, Registry: cmp.Or(cfg.Registry, jobs.NewRegistry()), Start: cfg.Start,
+		DB: k.DB, Schema: cfg.Schema, Registry: k.registry, Start: cfg.Start,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	k.must(err)

@@ -41,7 +41,8 @@ type Replay struct {
 	Runner *slots.Runner
 	Ledger *slots.Ledger
 
-	db *sqlx.DB
+	db  *sqlx.DB
+	cfg Config
 }
 
 // Config configures a replay in an existing schema. DB and Registry must be set.
@@ -71,7 +72,7 @@ func Open(ctx context.Context, db pgsql.Pool, registry *jobs.Registry, start tim
 // New is Open in an existing schema, for a caller with a database of its own. Close is then
 // optional.
 func New(ctx context.Context, cfg Config) (r *Replay, err error) {
-	r = &Replay{Clock: NewClock(cfg.Start), Schema: cfg.Schema, db: pgsql.Sqlx(cfg.DB)}
+	r = &Replay{Clock: NewClock(cfg.Start), Schema: cfg.Schema, db: pgsql.Sqlx(cfg.DB), cfg: cfg}
 	if r.Ledger, err = slots.NewLedger(ctx, cfg.DB, cfg.Schema, r.Now); err != nil {
 		return nil, err
 	}
@@ -81,10 +82,15 @@ func New(ctx context.Context, cfg Config) (r *Replay, err error) {
 	if r.Client, err = jobs.NewClient(ctx, cfg.DB, jobs.Config{Schema: cfg.Schema, Now: r.Now}); err != nil {
 		return nil, err
 	}
+	return r, r.Learn(ctx)
+}
+
+// Learn makes the Runner anew. It then knows the rules that were applied since.
+func (r *Replay) Learn(ctx context.Context) (err error) {
 	r.Runner, err = slots.NewRunner(ctx, slots.Config{
-		DB: cfg.DB, Schema: cfg.Schema, Registry: cfg.Registry, Name: "replay", Now: r.Now, Logger: cfg.Logger,
+		DB: r.cfg.DB, Schema: r.cfg.Schema, Registry: r.cfg.Registry, Name: "replay", Now: r.Now, Logger: r.cfg.Logger,
 	})
-	return r, err
+	return err
 }
 
 // Run runs the slot at the clock's instant.

@@ -1,0 +1,96 @@
+package testkit
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/prescient-go/prescient/internal/engine"
+	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Rules applies the rules of a file to the tables of the test, as "prescient rules apply" does. From
+// then on, rows of the tables wait, and runs of the kit check them; Events has the events of their
+// steps. It may be called again, with another file.
+//
+// The triggers use the clock of the kit for what is written through kit.DB. Other pools, also that of
+// Config.DB, set it for themselves: set prescient_caller.clock = '2026-03-01 13:15Z'.
+func (k *Kit) Rules(path string) {
+	k.t.Helper()
+	in, err := os.Open(path)
+	k.must(err)
+	file, err := rule.Parse(in)
+	k.must(in.Close())
+	if err != nil {
+		k.t.Fatalf("%s: %v", path, err)
+	}
+	schema, err := pgsql.ParseSchema(k.schema)
+	k.must(err)
+	k.learnRules(schema)
+	store, err := rulestore.New(k.t.Context(), k.DB, rulestore.Config{Schema: k.schema, Now: k.Now, Reserved: func(name string) bool {
+		_, taken := engine.Lookup(k.registry, name)
+		return taken
+	}})
+	k.must(err)
+	if _, err := store.Apply(k.t.Context(), file, nil); err != nil {
+		k.t.Fatalf("%s: %v", path, err)
+	}
+	k.must(k.replay.Learn(k.t.Context()))
+	k.Runner = k.replay.Runner
+}
+
+// learnRules lets runs know the rules of the database, unless the registry of the test does already.
+func (k *Kit) learnRules(schema pgsql.Schema) {
+	k.t.Helper()
+	k.session.follow(k.Clock)
+	if engine.KnowsRules(k.registry) {
+		return
+	}
+	k.must(rule.Register(k.registry, rule.CheckConfig{
+		DB:        func(context.Context) (pgsql.Pool, error) { return k.DB, nil },
+		Publisher: k.events, Source: "/testkit", Schema: schema,
+	}))
+}
+
+// Events returns the events that steps of rules have published, in the order of publishing. It is
+// empty if the test's own registry was given to rule.Register, whose publisher gets them.
+func (k *Kit) Events() []event.Event { return k.events.all() }
+
+// events is a publisher that keeps events. It is safe for concurrent use.
+type events struct {
+	mu    sync.Mutex
+	known map[string]bool
+	list  []event.Event
+}
+
+func newEvents() *events { return &events{known: map[string]bool{}} }
+
+// Publish keeps events. An event that is published again, by a run that was interrupted, is kept
+// once.
+func (e *events) Publish(_ context.Context, batch []event.Event) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, one := range batch {
+		if err := one.Validate(); err != nil {
+			return fmt.Errorf("event %s: %w", one.ID, err)
+		}
+		if !e.known[one.ID] {
+			e.known[one.ID] = true
+			e.list = append(e.list, one)
+		}
+	}
+	return nil
+}
+
+// Close does nothing.
+func (e *events) Close() error { return nil }
+
+func (e *events) all() []event.Event {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]event.Event(nil), e.list...)
+}
