@@ -1,0 +1,153 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/rule/backtest"
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+	"github.com/prescient-go/prescient/testkit"
+
+	jobsrule "github.com/prescient-go/prescient/jobs/rule"
+)
+
+// ruleFile returns a file with the rule of the shop, in the words of rules. The rule writes alerts.
+func ruleFile(r rule) string {
+	return fmt.Sprintf(`rules:
+  - name: order.unshipped
+    table: shop.orders
+    key: id
+    since: placed_at
+    done: shipped_at
+    steps:
+      - {name: primary, after: %s, sql: "insert into shop.alerts (order_id, alert) values ($key, $step)"}
+      - {name: final, after: %s, sql: "insert into shop.alerts (order_id, alert) values ($key, $step)"}
+`, duration.Format(r.primary), duration.Format(r.final))
+}
+
+// ruleTables has the slot in which a step fires: that of the clock.
+const ruleTables = `
+	create schema shop;
+	create table shop.orders (id text primary key, placed_at timestamptz not null, shipped_at timestamptz);
+	create table shop.alerts (
+		order_id text, alert text, slot timestamptz default current_setting('prescient_caller.clock')::timestamptz,
+		primary key (order_id, alert)
+	)`
+
+// ruled returns alerts.csv from a rule, which the engine runs in virtual time over a table that
+// changes as the orders say.
+func ruled(t *testing.T, orders []order, r rule) string {
+	t.Helper()
+	kit := testkit.New(t, testkit.Config{Start: orders[0].placedAt.Add(-time.Hour)})
+	kit.DB.MustExec(ruleTables)
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(path, []byte(ruleFile(r)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kit.Rules(path)
+	for _, s := range timeline(kit.Client.Grid(), orders) {
+		kit.RunUntil(s.slot.Add(-time.Microsecond))
+		for _, o := range s.placed {
+			kit.DB.MustExec(`insert into shop.orders values ($1, $2, $3)`, o.id, o.placedAt, o.shippedAt)
+		}
+		for _, o := range s.shipped {
+			kit.DB.MustExec(`update shop.orders set shipped_at = $2 where id = $1`, o.id, o.shippedAt)
+		}
+	}
+	kit.RunAll()
+	if waiting := kit.Waiting(); len(waiting) > 0 {
+		t.Errorf("%d orders still wait", len(waiting))
+	}
+	for _, row := range kit.Ended() {
+		if row.Outcome != jobs.Done {
+			t.Errorf("%s ended as %s: %s", row.Key(), row.Outcome, row.LastError)
+		}
+	}
+	alerts, err := shop{schema: "shop"}.alerts(t.Context(), kit.DB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return alertsFile(t, alerts)
+}
+
+// lookedBack returns alerts.csv from a test of the rule on a table of past orders.
+func lookedBack(t *testing.T, orders []order, r rule) string {
+	t.Helper()
+	kit := testkit.New(t, testkit.Config{})
+	kit.DB.MustExec(ruleTables)
+	for _, o := range orders {
+		kit.DB.MustExec(`insert into shop.orders values ($1, $2, $3)`, o.id, o.placedAt, o.shippedAt)
+	}
+	file, err := jobsrule.Parse(strings.NewReader(ruleFile(r)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := rulestore.New(t.Context(), kit.DB, rulestore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	applied, err := store.Understand(t.Context(), file, file.Rules[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := backtest.Run(t.Context(), kit.DB, applied, backtest.Config{
+		From: orders[0].placedAt, To: orders[len(orders)-1].placedAt.Add(time.Second), Now: time.Now(), List: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var alerts []alert
+	for _, f := range report.Fired {
+		alerts = append(alerts, alert{f.Key, f.Step, f.Slot})
+	}
+	slices.SortFunc(alerts, func(a, b alert) int {
+		return cmp.Or(a.Slot.Compare(b.Slot), cmp.Compare(a.OrderID, b.OrderID), cmp.Compare(a.Alert, b.Alert))
+	})
+	return alertsFile(t, alerts)
+}
+
+func alertsFile(t *testing.T, alerts []alert) string {
+	t.Helper()
+	var out strings.Builder
+	if err := writeAlerts(&out, alerts); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestARuleGivesTheAlertsOfTheReplayAndOfArithmetic(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(realOrders)
+	if err != nil {
+		t.Skip("the file of real orders is not here: ", err)
+	}
+	orders, err := readOrders(strings.NewReader(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortStableFunc(orders, func(a, b order) int { return a.placedAt.Compare(b.placedAt) })
+	const day = 24 * time.Hour
+	for _, r := range []rule{{2 * day, 5 * day, false}, {7 * day, 30 * day, false}, {100 * time.Minute, 10*day + time.Second, false}} {
+		t.Run(fmt.Sprint(r), func(t *testing.T) {
+			t.Parallel()
+			want := expected(t, string(text), r.primary, r.final)
+			fromReplay, _ := replayed(t, string(text), r, 1)
+			for name, got := range map[string]string{"rules test": lookedBack(t, orders, r), "the rule": ruled(t, orders, r), "replay": fromReplay} {
+				if diff := gocmp.Diff(want, got); diff != "" {
+					t.Errorf("%s (-arithmetic +%s)\n%s", name, name, diff)
+				}
+			}
+			t.Logf("%d alerts", strings.Count(want, "\n")-1)
+		})
+	}
+}
