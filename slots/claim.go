@@ -2,9 +2,7 @@ package slots
 
 import (
 	"context"
-	"database/sql"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -12,34 +10,39 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/engine"
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/slots/internal/holder"
 	"github.com/prescient-go/prescient/slots/internal/lease"
+	"github.com/prescient-go/prescient/slots/internal/page"
 	"github.com/prescient-go/prescient/slots/internal/permit"
 	"github.com/prescient-go/prescient/slots/internal/record"
+	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/server"
-	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/slots/internal/txn"
+	"github.com/prescient-go/prescient/slots/internal/unit"
 )
 
 // claim is a right to rows of the slot, with the state of the goroutine that works on it.
 type claim struct {
 	record.Claim
-	lane  *lane   // the lane that counts its rows
-	lanes []*lane // of its jobs: several if it was taken over from a binary that had these jobs in one lane
+	*account
 
-	ctx context.Context                     // of its checks; ends when the lease is lost
-	end func(err error, attrs ...slog.Attr) // of its span
+	lanes   []*lane // of its jobs: several if it was taken over from a binary that had these jobs in one lane
+	shares  permit.Holding
+	ctx     context.Context                     // of its checks; ends when the lease is lost
+	end     func(err error, attrs ...slog.Attr) // of its span
+	checker *txn.Checker
 
-	undone bool // rows were not checked, and are left to other runners
-	kept   footprint
-	waits  waiting
-	read   time.Time      // local monotonic instant at which its rows were read
-	again  []*unit        // units to check once another transaction's lock is gone, or a permit is free
-	shares permit.Holding // that it uses
-	vigil  vigil
+	readAt time.Time    // local monotonic instant at which its rows were read
+	again  []*unit.Unit // units to check once another transaction's lock is gone, or a permit is free
+	vigil  holder.Vigil
+	undone bool                  // rows were not checked, and are left to other runners
+	round  atomic.Pointer[round] // the running checks
+}
 
-	queued   atomic.Int64 // rows that have not started
-	troubled atomic.Pointer[time.Time]
-	round    atomic.Pointer[round] // the running checks
+func newClaim(lanes ...*lane) *claim {
+	return &claim{Claim: record.Claim{Lease: lease.New()}, lanes: lanes, shares: permit.Holding{}}
 }
 
 // claim claims rows of a lane and starts the work on them. It returns false if there were none.
@@ -50,91 +53,88 @@ func (r *run) claim(l *lane) (bool, error) {
 			return false, nil
 		}
 	}
-	var rows int64
-	var rest pq.Int64Array
-	c := &claim{Claim: record.Claim{Lease: lease.New()}, lane: l, lanes: []*lane{l}, shares: permit.Holding{}}
-	if ok, err := r.makeRoom(c); !ok {
+	c := newClaim(l)
+	if ok, err := r.makeRoom(c, l); !ok {
 		return false, err
 	}
-	numbers := l.turn.First()
-	err := r.obtain(c, pgsql.ClaimRows, func(row *sql.Rows) error {
-		return row.Scan(&c.Jobs, &c.First, &c.Last, &rows, &rest)
-	}, pq.Int64Array(numbers), r.turns().Want(l.turn))
-	if err != nil || len(c.Jobs) == 0 {
-		r.giveUp(c)
+	rows, err := r.pages.Next(c.Lease, l.turn.First(), r.lanes.want(l))
+	if err != nil || len(rows.Jobs) == 0 {
+		c.giveUp()
 	}
 	if err != nil {
 		return false, err
 	}
-	l.turn.Claimed(rest)
-	if len(c.Jobs) == 0 {
+	l.turn.Claimed(rows.Left)
+	if len(rows.Jobs) == 0 {
 		return false, nil
 	}
-	c.Closes = r.going.Load() == 0 && !r.waits() && !r.sel.leave && r.sel.limit == 0
+	c.Closes = !r.crew.isBusy() && !r.lanes.waits() && !r.sel.leave && r.sel.limit == 0
 	r.begin(c, rows)
 	return true, nil
 }
 
+// makeRoom obtains a permit before anything is claimed, if all rows of the claim will need the same: no other run can
+// check the rows that this one has claimed. Without a permit the lane rests for a while. Rows that are only moved or
+// ended need none.
+func (r *run) makeRoom(c *claim, l *lane) (ok bool, err error) {
+	if !l.hasOneKey() {
+		return true, nil
+	}
+	if verdict, stays := r.sel.judge(l.job, new(jobs.FutureJob), r.moment()); verdict != nil || stays {
+		return true, nil
+	}
+	shares, err := l.limit.Obtain(r.stop, c.shares, map[string]int{"": l.spec.Places})
+	if err == nil && len(shares) == 0 {
+		l.turn.Rest(elapsed.Now().Add(lookEvery))
+	}
+	return len(shares) > 0, err
+}
+
 // takeOver takes over a claim whose lease has ended, or its rows of the jobs that are known here.
 func (r *run) takeOver() (bool, error) {
-	if r.limitReached() || len(r.known) == 0 {
+	numbers := r.lanes.numbers()
+	if r.lanes.isLimitReached() || len(numbers) == 0 {
 		return false, nil
 	}
-	c := &claim{Claim: record.Claim{Lease: lease.New()}, shares: permit.Holding{}}
-	err := r.obtain(c, pgsql.ClaimTakeOver, func(row *sql.Rows) error {
-		return row.Scan(&c.Jobs, &c.First, &c.Last)
-	}, pq.Int64Array(slices.Collect(maps.Keys(r.known))))
-	if err != nil || len(c.Jobs) == 0 {
+	c := newClaim()
+	rows, err := r.pages.TakeOver(c.Lease, numbers)
+	if err != nil || len(rows.Jobs) == 0 {
 		return false, err
 	}
-	for _, number := range c.Jobs {
-		if l := r.known[number].lane; !slices.Contains(c.lanes, l) {
+	for _, number := range rows.Jobs {
+		if l := r.lanes.of(number); !slices.Contains(c.lanes, l) {
 			c.lanes = append(c.lanes, l)
 		}
 	}
-	c.lane = c.lanes[0]
 	r.report.takeOver()
-	r.begin(c, 0)
+	r.begin(c, rows)
 	return true, nil
 }
 
-// obtain gets a claim. It asks for the same claim again if the reply is lost.
-func (r *run) obtain(c *claim, stmt pgsql.Statement, scan func(row *sql.Rows) error, of ...any) error {
-	var m pgsql.Message
-	args := append([]any{r.slot, string(r.sel.kind), c.Token, r.cfg.Name, r.cfg.Lease.Microseconds()}, of...)
-	m.Add(stmt.In(r.schema), args, scan)
-	return r.server.Retry(r.stop, server.Passes, func() error {
-		r.readers <- struct{}{}
-		defer r.readers.Leave()
-		c.Extend(elapsed.Now(), r.cfg.Lease)
-		return r.server.Commit(r.work, &m)
-	})
-}
-
 // begin starts the work on a claim.
-func (r *run) begin(c *claim, rows int64) {
+func (r *run) begin(c *claim, rows page.Claim) {
+	c.Jobs, c.First, c.Last = rows.Jobs, rows.First, rows.Last
 	ctx, end := engine.StartSpan(r.checks, r.cfg.Registry, "claim",
-		slog.Time("slot", r.slot), slog.Int64("claim", c.Token), slog.Any("jobs", r.records.Names(c.Jobs)), slog.Int64("rows", rows))
+		slog.Time("slot", r.slot), slog.Int64("claim", c.Token), slog.Any("jobs", r.records.Names(c.Jobs)), slog.Int64("rows", rows.Rows))
 	c.ctx = c.Begin(ctx, c.limits()...)
 	c.Watch = c.abandonOverdue
 	c.end = end
-	r.enqueue(c, rows)
+	c.account = r.lanes.account(c.lanes[0], r.crew.changed)
+	c.checker = txn.NewChecker(c.ctx, r.calls.txns, &c.Claim)
+	c.enqueue(rows.Rows)
 	r.leases.Add(c.Lease)
-	r.going.Add(1)
-	go func() {
-		defer r.changed()
-		defer r.going.Add(-1)
-		r.workOn(c)
-	}()
+	r.crew.start(func() { r.workOn(c) })
 }
 
-// enqueue counts rows that wait to start.
-func (r *run) enqueue(c *claim, rows int64) {
-	c.queued.Add(rows)
-	n, half := c.lane.load.queued.Add(rows), c.lane.load.size.Load()/2
-	if n <= half && n-rows > half {
-		r.changed()
+// drop releases what a claim has in memory.
+func (r *run) drop(c *claim) {
+	c.end(context.Cause(c.ctx))
+	c.Release()
+	c.account.close()
+	if c.Done {
+		r.leases.Remove(c.Lease)
 	}
+	c.giveUp()
 }
 
 // limits returns the limits of the jobs of a claim, whose permits end with its lease.
@@ -147,8 +147,75 @@ func (c *claim) limits() (list []lease.Companion) {
 	return list
 }
 
+// giveUp gives back the permits of a claim.
+func (c *claim) giveUp() {
+	for _, l := range c.lanes {
+		if l.limit != nil && len(c.shares) > 0 {
+			l.limit.Leave(c.shares)
+		}
+	}
+}
+
 func (c *claim) abandonOverdue() {
 	if rd := c.round.Load(); rd != nil {
 		rd.abandonOverdue()
 	}
+}
+
+// isOver reports whether a claim is done, lost, or to be handed back.
+func (c *claim) isOver() bool { return c.Done || c.undone || c.ctx.Err() != nil }
+
+// isEmpty reports whether no row of a claim waits that was read.
+func (c *claim) isEmpty() bool { return len(c.again)+len(c.Locked) == 0 }
+
+// postpone keeps units for a later try.
+func (c *claim) postpone(units ...*unit.Unit) {
+	c.again = append(c.again, units...)
+	for _, u := range units {
+		for _, id := range u.Claimed() {
+			c.Leave(id)
+		}
+	}
+}
+
+// postponeLocked keeps outcomes, whose rows another transaction has locked.
+func (c *claim) postponeLocked(locked []row.Outcome) {
+	for _, o := range locked {
+		c.Leave(o.ID)
+	}
+	c.Locked = append(c.Locked, locked...)
+	c.holdLocked(bytesOf(locked))
+}
+
+// holdWaiting counts what the rows of a claim that wait take.
+func (c *claim) holdWaiting() {
+	now := waits{locked: bytesOf(c.Locked)}
+	for _, u := range c.again {
+		if u.Waited {
+			now.locked += u.Bytes()
+		} else {
+			now.parked += u.Bytes()
+		}
+	}
+	c.hold(now)
+}
+
+// bytesOf returns about how many bytes outcomes take.
+func bytesOf(outcomes []row.Outcome) (bytes int64) {
+	for i := range outcomes {
+		bytes += outcomes[i].Size()
+	}
+	return bytes
+}
+
+// lockedRows returns the ids of the rows of a claim that wait for a lock, in order.
+func (c *claim) lockedRows() pq.Int64Array {
+	ids := pq.Int64Array(row.IDs(c.Locked))
+	for _, u := range c.again {
+		if u.Waited { // else it waits for a place
+			ids = append(ids, u.Claimed()...)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }

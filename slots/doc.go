@@ -6,23 +6,26 @@
 //	Runner.Due      which.go    the slot that this moment, this Job name or --slot stands for
 //	Runner.Run      runner.go   waits for its boundary and runs it
 //	run.do          run.go      opens the slot, claims while there is something to claim, closes the slot
+//	phases          phases.go   the contexts of a run, which end one after the other when it is stopped
 //	session.Session internal/session  takes part in the slot: opens it, lists its jobs, closes it
-//	run.look        lane.go     which jobs of the slot are known here, and which of them wait for the same things
+//	lanes           lane.go     the jobs of the slot that are known here, by what their checks wait for
 //	turn.Order      internal/turn  which jobs have their rows claimed next, and how many rows
-//	run.claim       claim.go    a claim: the next rows of a job, under a lease; read.go reads them
-//	run.workOn      work.go     the way of a claim: read, check, record, done
-//	run.admit       admit.go    divides the rows of a claim by the door that their checks wait at
+//	run.claim       claim.go    a claim: the next rows of a job, under a lease
+//	page.Reader     internal/page  claims rows, takes them over, and reads them within bounds
+//	run.workOn      work.go     the way of a claim: read, check, record, done; account.go counts its rows
+//	unit.Unit       internal/unit  the rows of one call: how they are put together and divided, and what becomes of them
+//	lanes.admit     admit.go    divides the units of a claim by the door that their checks wait at
 //	permit.Door     internal/permit  where a check waits for a place, its instant and a worker; what all runners may do of a job
 //	round           check.go    calls the functions, so many at once; timeout, panic and Goexit become errors (internal/call)
-//	round.isGone    gone.go     rows that are cancelled or moved while they wait for that
-//	round.checkTx   checktx.go  a check in a transaction of its own, which locks its rows (lock.go) and records itself
-//	round.commitTx  chain.go    commits it, and begins that of the next row in the same message
+//	txn.Checker     internal/txn  does a check in a transaction of its own, which locks its rows and records itself; its
+//	                            commit begins that of the next row in the same message
+//	tray            tray.go     what has become of the units of a round, until it is recorded
 //	row.Outcome     internal/row  the result of a row; outcomes that are alike are recorded together
 //	record.Recorder internal/record  records outcomes, in one message to the server that ends with the fence; later those
 //	                            of rows that another transaction has locked; and isolates the rows that the database refuses
 //	statement.Writer internal/statement  writes the statements for that, and what goes into the trace of a row that is
 //	                            moved; see prescient.why
-//	vigil           holder.go   names in the log the session that holds a lock of rows for long
+//	holder.Vigil    internal/holder  names in the log the session that holds a lock of rows for long
 //	server.Server   internal/server  sends the messages of the engine, and again while the database cannot do it
 //	lease.Keeper    internal/lease   renews the leases of the claims, and drops those that are lost
 //	Runner.CatchUp  catchup.go  every slot that was missed or left, oldest first
@@ -64,11 +67,15 @@
 //	lease           server               tokens; what else a heartbeat renews is a Companion
 //	permit          server               the rules of jobs, and no rows
 //	session         server               no rows and no checks
+//	holder          server               rows by their ids
+//	page            lease, row, server, jobs, internal/engine; no functions and no outcomes
 //	call            elapsed              no SQL and no claims
+//	unit            call, row, jobs, and engine and guard of internal; no SQL, no claims and no places
 //	statement       row, server, jobs, and engine, guard and trace of internal; sends nothing, and no leases
 //	record          statement, lease, row, server, jobs, internal/guard; no functions and no turns
+//	txn             unit, call, record, statement, lease, permit, holder, row, server, jobs, internal/guard; no turns, no pages
 //
-// Package internal/shape tests how large structs, types and packages are. Its table of exceptions only shrinks.
+// Package internal/shape tests how large structs, types and packages are.
 //
 // The arithmetic of the grid is in package grid below this one.
 package slots

@@ -1,148 +1,141 @@
 package slots
 
 import (
-	"log/slog"
+	"context"
+	"maps"
 	"math"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/engine"
+	"github.com/prescient-go/prescient/slots/internal/call"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/permit"
 	"github.com/prescient-go/prescient/slots/internal/session"
 	"github.com/prescient-go/prescient/slots/internal/turn"
 )
 
-// readAtOnce bounds what one claim keeps in memory, in bytes.
-const readAtOnce = 16 << 20
-
 // lane is a set of jobs whose checks wait for the same things. Package turn chooses among the lanes of a run.
 type lane struct {
-	key   string
-	turn  *turn.Lane // only the goroutine of run.do uses it
-	spec  turn.Spec
-	gates []permit.Semaphore
-	limit *permit.Limit      // nil: none
-	job   *engine.Definition // the job of the limit
-	load  load
+	key    string
+	turn   *turn.Lane // only the goroutine of run.do uses it
+	spec   turn.Spec
+	gates  []permit.Semaphore
+	limit  *permit.Limit      // nil: none
+	job    *engine.Definition // the job of the limit
+	load   load
+	stop   context.Context // of the run
+	panics *call.Panics
 }
 
-// load is turn.Load, counted by the goroutines of a run.
-type load struct {
-	size, fits, queued, kept, parked atomic.Int64
+// adapt changes the size of the claims by how long the checks of one took.
+func (l *lane) adapt(took time.Duration, page int) {
+	size := &l.load.size
+	size.Store(l.spec.NextSize(size.Load(), took, page))
 }
 
-func (l *load) now() turn.Load {
-	return turn.Load{Size: l.size.Load(), Fits: l.fits.Load(), Queued: l.queued.Load(), Kept: l.kept.Load(), Parked: l.parked.Load()}
+// lanes are the jobs of the slot that are known here, by what their checks wait for. Only the goroutine of run.do changes
+// them, while there are no claims.
+type lanes struct {
+	cfg    *Config
+	stop   context.Context
+	panics *call.Panics
+	// newLimit returns the limit of a job, of which this run can do so many checks at once.
+	newLimit func(number int64, d *engine.Definition, places int) *permit.Limit
+
+	workers     permit.Semaphore // concurrent checks
+	connections permit.Semaphore // concurrent checks with a transaction
+
+	byJob  map[int64]*lane
+	list   []*lane
+	order  *turn.Order // in which lanes have their turn
+	memory memory      // rows in memory, except rows that wait for a lock of another transaction
 }
 
-// memory is turn.Memory, counted by the goroutines of a run.
-type memory struct {
-	rows, bytes, held, taken atomic.Int64
+// clear forgets which jobs are in the slot.
+func (s *lanes) clear() {
+	s.byJob = map[int64]*lane{}
+	s.order.Clear()
 }
 
-func (m *memory) now() turn.Memory {
-	return turn.Memory{Rows: m.rows.Load(), Bytes: m.bytes.Load(), Held: m.held.Load(), Taken: m.taken.Load()}
-}
-
-// slotJob is a job of the slot that is registered here, and selected.
-type slotJob struct {
-	def  *engine.Definition
-	lane *lane
-}
-
-// look finds the jobs of the slot that have rows to claim. It may only be called while there are no claims.
-func (r *run) look() error {
-	list, err := r.session.Jobs(r.work, r.work)
-	if err == nil {
-		r.know(list)
-	}
-	return err
-}
-
-// know sets the jobs of the slot. It may only be called while there are no claims.
-func (r *run) know(list []session.Job) {
-	r.known, r.records.Jobs = map[int64]slotJob{}, map[int64]*engine.Definition{}
-	r.order.Clear()
-	for _, j := range list {
-		def, registered := r.jobs[j.Number]
-		if !registered { // when the runner was made
-			def, registered = engine.Lookup(r.cfg.Registry, j.Name)
-		}
-		switch {
-		case !registered && j.Claimable:
-			r.report.note(j.Name)
-		case registered && (r.sel.job == "" || r.sel.job == def.Name):
-			l := r.lane(j.Number, def)
-			r.known[j.Number], r.records.Jobs[j.Number] = slotJob{def, l}, def
-			if j.Claimable {
-				l.turn.Offer(turn.Job{Number: j.Number, Priority: def.Priority})
-			}
-		}
+// add adds a job of the slot.
+func (s *lanes) add(j session.Job, d *engine.Definition) {
+	l := s.lane(j.Number, d)
+	s.byJob[j.Number] = l
+	if j.Claimable {
+		l.turn.Offer(turn.Job{Number: j.Number, Priority: d.Priority})
 	}
 }
 
-// lane returns the lane of a job.
-func (r *run) lane(number int64, d *engine.Definition) *lane {
+// of returns the lane of a job.
+func (s *lanes) of(number int64) *lane { return s.byJob[number] }
+
+// numbers returns the jobs.
+func (s *lanes) numbers() []int64 { return slices.Collect(maps.Keys(s.byJob)) }
+
+// lane returns the lane of a job, which it makes for the first one.
+func (s *lanes) lane(number int64, d *engine.Definition) *lane {
 	key := laneKey(d)
-	if i := slices.IndexFunc(r.lanes, func(l *lane) bool { return l.key == key }); i >= 0 {
-		return r.lanes[i]
+	if i := slices.IndexFunc(s.list, func(l *lane) bool { return l.key == key }); i >= 0 {
+		return s.list[i]
 	}
-	l := &lane{key: key, job: d}
-	places := r.cfg.Workers
-	if d.Concurrency > 0 {
-		places = min(places, d.Concurrency)
-		l.gates = append(l.gates, make(permit.Semaphore, d.Concurrency))
-	}
-	if d.InTx() {
-		places = min(places, r.cfg.Connections)
-		l.gates = append(l.gates, r.connections)
-	}
-	l.spec = turn.Spec{
-		Whole: d.Batched(), Own: d.Concurrency > 0 || d.Limited(), Places: places, Needs: turn.Workers, Scarce: r.scarce(d),
-	}
-	if d.InTx() {
-		l.spec.Needs |= turn.Connections
-	}
-	l.gates = append(l.gates, r.workers)
-	if shared := r.cfg.Shared; shared.Connections != nil && d.InTx() {
-		l.gates = append(l.gates, permit.Semaphore(shared.Connections))
-	}
-	if shared := r.cfg.Shared; shared.Workers != nil {
-		l.gates = append(l.gates, permit.Semaphore(shared.Workers))
-	}
+	l := &lane{key: key, job: d, stop: s.stop, panics: s.panics, spec: s.spec(d), gates: s.gates(d)}
 	if d.Limited() {
-		l.limit = permit.NewLimit(
-			permit.Run{Server: &r.server, Token: r.session.Token, Stop: r.stop, Halt: r.halt, Work: r.work, Tried: func(lock string, got bool) {
-				if got {
-					r.report.places.got(lock)
-				} else {
-					r.report.places.wait(r, lock, slog.String("permits_of", d.Name))
-				}
-			}},
-			permit.Rule{Job: number, Name: d.Name, AtMost: d.AtMost, PerSecond: d.PerSecond, Places: places})
-		r.leases.Join(l.limit)
+		l.limit = s.newLimit(number, d, l.spec.Places)
 	}
-	l.load.size.Store(l.spec.FirstSize(r.cfg.Page))
-	l.turn = r.order.Add(l.spec)
-	r.lanes = append(r.lanes, l)
+	l.load.size.Store(l.spec.FirstSize(s.cfg.Page))
+	l.turn = s.order.Add(l.spec)
+	s.list = append(s.list, l)
 	return l
 }
 
+func (s *lanes) spec(d *engine.Definition) turn.Spec {
+	spec := turn.Spec{
+		Whole: d.Batched(), Own: d.Concurrency > 0 || d.Limited(), Places: s.cfg.Workers, Needs: turn.Workers, Scarce: s.scarce(d),
+	}
+	if d.Concurrency > 0 {
+		spec.Places = min(spec.Places, d.Concurrency)
+	}
+	if d.InTx() {
+		spec.Places = min(spec.Places, s.cfg.Connections)
+		spec.Needs |= turn.Connections
+	}
+	return spec
+}
+
+// gates returns what the checks of a job wait for, in this order.
+func (s *lanes) gates(d *engine.Definition) (gates []permit.Semaphore) {
+	if d.Concurrency > 0 {
+		gates = append(gates, make(permit.Semaphore, d.Concurrency))
+	}
+	if d.InTx() {
+		gates = append(gates, s.connections)
+	}
+	gates = append(gates, s.workers)
+	shared := s.cfg.Shared
+	if shared.Connections != nil && d.InTx() {
+		gates = append(gates, permit.Semaphore(shared.Connections))
+	}
+	if shared.Workers != nil {
+		gates = append(gates, permit.Semaphore(shared.Workers))
+	}
+	return gates
+}
+
 // scarce returns the shared bounds that the checks of a job reach first: none if the job's own limit is tighter.
-func (r *run) scarce(d *engine.Definition) (scarce turn.Bound) {
+func (s *lanes) scarce(d *engine.Definition) (scarce turn.Bound) {
 	if d.Limited() {
 		return 0
 	}
-	workers, connections := r.cfg.Workers, math.MaxInt
-	if shared := r.cfg.Shared.Workers; shared != nil {
-		workers = min(workers, cap(shared))
+	shared := s.cfg.Shared
+	workers, connections := s.cfg.Workers, math.MaxInt
+	if shared.Workers != nil {
+		workers = min(workers, cap(shared.Workers))
 	}
 	if d.InTx() {
-		connections = r.cfg.Connections
-		if shared := r.cfg.Shared.Connections; shared != nil {
-			connections = min(connections, cap(shared))
+		connections = s.cfg.Connections
+		if shared.Connections != nil {
+			connections = min(connections, cap(shared.Connections))
 		}
 	}
 	least := min(workers, connections)
@@ -175,31 +168,36 @@ func laneKey(d *engine.Definition) string {
 }
 
 // turns returns the order of the lanes, with the current load of each.
-func (r *run) turns() *turn.Order {
-	r.order.Memory = r.memory.now()
-	for _, l := range r.lanes {
+func (s *lanes) turns() *turn.Order {
+	s.order.Memory = s.memory.now()
+	for _, l := range s.list {
 		l.turn.Load = l.load.now()
 	}
-	return r.order
+	return s.order
 }
 
 // next returns the lane whose rows to claim next; nil if there is none.
-func (r *run) next() *lane {
-	chosen := r.turns().Next(elapsed.Now())
-	if i := slices.IndexFunc(r.lanes, func(l *lane) bool { return l.turn == chosen }); i >= 0 {
-		return r.lanes[i]
+func (s *lanes) next() *lane {
+	chosen := s.turns().Next(elapsed.Now())
+	if i := slices.IndexFunc(s.list, func(l *lane) bool { return l.turn == chosen }); i >= 0 {
+		return s.list[i]
 	}
 	return nil
 }
 
-func (r *run) waits() bool { return r.turns().Waits(elapsed.Now()) }
+// want returns how many rows of a lane to claim.
+func (s *lanes) want(l *lane) int64 { return s.turns().Want(l.turn) }
 
-func (r *run) rests() bool { return r.turns().Rests(elapsed.Now()) }
+// waits reports whether a lane has rows to claim for which there was no room.
+func (s *lanes) waits() bool { return s.turns().Waits(elapsed.Now()) }
 
-// limitReached reports whether the run has taken as many rows as it may.
-func (r *run) limitReached() bool { return r.turns().Reached() }
+// rests reports whether a lane has rows to claim for which other runners must make room.
+func (s *lanes) rests() bool { return s.turns().Rests(elapsed.Now()) }
 
-// adapt changes the size of the claims by how long the checks of one took.
-func (l *lane) adapt(took time.Duration, page int) {
-	l.load.size.Store(l.spec.NextSize(l.load.size.Load(), took, page))
+// isLimitReached reports whether the run has taken as many rows as it may.
+func (s *lanes) isLimitReached() bool { return s.turns().Reached() }
+
+// account returns the account of a claim whose rows count to a lane. changed wakes the run.
+func (s *lanes) account(l *lane, changed func()) *account {
+	return &account{load: &l.load, own: l.spec.Own, memory: &s.memory, changed: changed}
 }

@@ -11,18 +11,18 @@ import (
 
 	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/slots/internal/call"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/session"
 )
 
 // report collects the result of a run, and passes on progress, recorded outcomes and panics of functions.
 type report struct {
-	cfg      *Config
-	ctx      context.Context // of log lines
-	panicked sync.Map        // whose panic was logged; see panicLevel
-	telling  sync.Mutex      // held while Progress is called
-	groups   lockWait        // for the lock of a group
-	places   lockWait        // for that of the places of a job
+	cfg     *Config
+	log     *slog.Logger
+	ctx     context.Context // of log lines
+	panics  *call.Panics
+	telling sync.Mutex // held while Progress is called
 
 	mu      sync.Mutex
 	result  Result
@@ -54,7 +54,7 @@ func (r *report) soFar() Result {
 }
 
 // count adds a record to the result.
-func (r *report) count(n row.Tally, recorded []row.Outcome, known map[int64]slotJob) {
+func (r *report) count(n row.Tally, recorded []row.Outcome, known map[int64]*engine.Definition) {
 	r.observe(recorded, known)
 	r.add(n, recorded, known)
 	if r.cfg.Progress == nil || n.Checked() == 0 {
@@ -65,13 +65,13 @@ func (r *report) count(n row.Tally, recorded []row.Outcome, known map[int64]slot
 	r.tell("Progress", func() { r.cfg.Progress(r.progress()) })
 }
 
-func (r *report) add(n row.Tally, recorded []row.Outcome, known map[int64]slotJob) {
+func (r *report) add(n row.Tally, recorded []row.Outcome, known map[int64]*engine.Definition) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.result.add(n)
 	for i := range recorded {
 		if o := &recorded[i]; o.IsFailure() {
-			r.result.addFailure(known[o.Number].def.Name, o)
+			r.result.addFailure(known[o.Number].Name, o)
 		}
 	}
 }
@@ -92,14 +92,14 @@ func (r *report) note(unknown string) {
 }
 
 // observe passes recorded outcomes to the observer. It merges neighbours that are alike.
-func (r *report) observe(outcomes []row.Outcome, known map[int64]slotJob) {
+func (r *report) observe(outcomes []row.Outcome, known map[int64]*engine.Definition) {
 	if r.cfg.Observer == nil || len(outcomes) == 0 {
 		return
 	}
 	var list []Recorded
 	for _, o := range outcomes {
 		entry := Recorded{
-			Job: known[o.Number].def.Name, Outcome: cmp.Or(string(o.Verdict.Outcome), moves[o.Verdict.Move]),
+			Job: known[o.Number].Name, Outcome: cmp.Or(string(o.Verdict.Outcome), moves[o.Verdict.Move]),
 			Checked: o.Ran, Lateness: o.Lateness, Duration: o.Duration,
 		}
 		if last := len(list) - 1; last >= 0 {
@@ -118,24 +118,10 @@ func (r *report) observe(outcomes []row.Outcome, known map[int64]slotJob) {
 func (r *report) tell(name string, function func()) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.cfg.Logger.Log(r.ctx, r.panicLevel(name), "a function that looks on panicked", "function", name, "panic", p, "stack", string(debug.Stack()))
+			r.panics.Watcher(r.ctx, name, p, debug.Stack())
 		}
 	}()
 	function()
-}
-
-// logPanic logs a panic of a check of rows.
-func (r *report) logPanic(ctx context.Context, job *engine.Definition, rows string, p any, stack []byte) {
-	r.cfg.Logger.Log(ctx, r.panicLevel("check of "+job.Name), "check panicked", "check", rows, "panic", p, "stack", string(stack))
-}
-
-// panicLevel returns the level at which a panic of a job's function is logged: error for the first one of a run, debug
-// for the others. Thousands of rows may meet the same bug, cron mails what a run logs, and each row keeps its error.
-func (r *report) panicLevel(function string) slog.Level {
-	if _, told := r.panicked.LoadOrStore(function, true); told {
-		return slog.LevelDebug
-	}
-	return slog.LevelError
 }
 
 // abandon counts an abandoned check, and returns their number.
@@ -156,7 +142,7 @@ func (r *report) refuse(why error) int64 {
 	defer r.mu.Unlock()
 	r.refusal = cmp.Or(r.refusal, why)
 	if r.result.Refused++; r.result.Refused <= maxRefusals {
-		r.cfg.Logger.ErrorContext(r.ctx, "a row is left in its slot: the database refuses to record its outcome", "slot", r.result.Slot, "error", why)
+		r.log.ErrorContext(r.ctx, "a row is left in its slot: the database refuses to record its outcome", "slot", r.result.Slot, "error", why)
 	}
 	return r.result.Refused
 }

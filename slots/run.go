@@ -6,14 +6,16 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/slots/internal/call"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/slots/internal/holder"
 	"github.com/prescient-go/prescient/slots/internal/lease"
+	"github.com/prescient-go/prescient/slots/internal/page"
 	"github.com/prescient-go/prescient/slots/internal/permit"
 	"github.com/prescient-go/prescient/slots/internal/record"
 	"github.com/prescient-go/prescient/slots/internal/row"
@@ -21,17 +23,12 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/session"
 	"github.com/prescient-go/prescient/slots/internal/statement"
 	"github.com/prescient-go/prescient/slots/internal/turn"
+	"github.com/prescient-go/prescient/slots/internal/txn"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-const (
-	// lookEvery is how often an idle runner looks for claims to take over.
-	lookEvery = 500 * time.Millisecond
-	// closingTime is how long a stopped run has, after the grace period, to record outcomes and to hand back its claims.
-	// After lastTime it returns even if the database has not answered.
-	closingTime = 5 * time.Second
-	lastTime    = 8 * time.Second
-)
+// lookEvery is how often an idle runner looks for claims to take over.
+const lookEvery = 500 * time.Millisecond
 
 // earlyError is returned for a slot that has not begun by the clock that slots are compared with.
 type earlyError struct{ ahead time.Duration }
@@ -47,63 +44,72 @@ var errOffGrid = errors.New("it is not a slot any more, since the width was chan
 // its own, in workOn. They share the bounds on concurrent work, the leases, and the result.
 type run struct {
 	*Runner
-	slot time.Time
-	sel  selection
+	*phases
 
-	stop   context.Context         // ends when nothing more may be claimed or started: the run was stopped, or failed
-	halt   context.CancelCauseFunc // ends stop, for an error of the run itself
-	work   context.Context         // of statements; goes on after stop until outcomes are recorded
-	checks context.Context         // of checks; goes on after stop for the grace period
-
-	workers     permit.Semaphore // concurrent checks
-	connections permit.Semaphore // concurrent checks with a transaction
-	readers     permit.Semaphore // concurrent claims and reads
-	session     session.Session
-	leases      *lease.Keeper
-	going       atomic.Int64 // claims with a goroutine
-	memory      memory       // rows in memory, except rows that wait for a lock of another transaction
-	records     *record.Recorder
-	wake        chan struct{} // wakes the goroutine of do
-
-	known map[int64]slotJob // the jobs of the slot; replaced by look, while there are no claims
-	lanes []*lane           // of them; only the goroutine of do uses it
-	order *turn.Order       // in which lanes have their turn; only the goroutine of do uses it
-
-	report *report
+	slot    time.Time
+	sel     selection
+	report  *report
+	session *session.Session
+	leases  *lease.Keeper
+	records *record.Recorder
+	pages   *page.Reader
+	lanes   *lanes
+	calls   *caller
+	crew    *crew
 }
 
 func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run {
-	n := &run{
-		Runner: r, slot: slot, sel: sel,
-		workers: make(permit.Semaphore, r.cfg.Workers), connections: make(permit.Semaphore, r.cfg.Connections), readers: make(permit.Semaphore, 1),
-		wake: make(chan struct{}, 1), order: turn.NewOrder(int64(r.cfg.Page), sel.limit),
-	}
+	n := &run{Runner: r, phases: newPhases(ctx, r.cfg.Grace), slot: slot, sel: sel, crew: newCrew()}
+	panics := call.NewPanics(r.log)
+	n.report = &report{cfg: &r.cfg, log: r.log, ctx: n.stop, panics: panics, result: Result{Slot: slot, Kind: sel.kind}}
 	writer := &statement.Writer{Server: &r.server, Slot: slot, Runner: r.cfg.Name, Now: r.Now, Replayed: r.cfg.Now != nil}
-	n.session = session.Session{
+	n.session = &session.Session{
 		Server: &r.server, Slot: slot, Kind: string(sel.kind), Token: lease.NewToken(), Runner: r.cfg.Name, Able: r.cfg.Workers, Clock: writer.Clock,
 	}
-	n.stop, n.halt = context.WithCancelCause(ctx)
-	n.report = &report{cfg: &r.cfg, ctx: n.stop, result: Result{Slot: slot, Kind: sel.kind}}
 	n.leases = lease.NewKeeper(&r.server, n.session.Token, slog.Time("slot", slot))
 	n.records = record.New(writer, record.Options{
 		Leases: n.leases, Page: r.cfg.Page, Moment: n.moment, Count: n.count, CountRefused: n.countRefused,
 	})
+	n.pages = page.NewReader(page.Reader{
+		Server: &r.server, Slot: slot, Kind: string(sel.kind), Runner: r.cfg.Name, Stop: n.stop, Work: n.work, Most: sel.limit,
+	})
+	n.lanes = &lanes{
+		cfg: &r.cfg, stop: n.stop, panics: panics, newLimit: n.newLimit(holder.NewAdvisory(&r.server, slot)),
+		workers: make(permit.Semaphore, r.cfg.Workers), connections: make(permit.Semaphore, r.cfg.Connections),
+		order: turn.NewOrder(int64(r.cfg.Page), sel.limit),
+	}
+	n.calls = &caller{
+		phases: n.phases, log: r.log, report: n.report, panics: panics, moment: n.moment, leases: n.leases, pages: n.pages,
+		page: r.cfg.Page, grace: r.cfg.Grace, workers: r.cfg.Workers,
+		txns: &txn.Run{
+			Server: &r.server, Records: n.records, Stop: n.stop, Halt: n.halt, Work: n.work, Grace: r.cfg.Grace, Moment: n.moment,
+			Groups: holder.NewAdvisory(&r.server, slot), Panics: panics,
+		},
+	}
 	return n
+}
+
+// newLimit returns what makes the limits of jobs. waits is for the locks of their places.
+func (r *run) newLimit(waits *holder.Advisory) func(number int64, d *engine.Definition, places int) *permit.Limit {
+	return func(number int64, d *engine.Definition, places int) *permit.Limit {
+		l := permit.NewLimit(
+			permit.Run{Server: &r.server, Token: r.session.Token, Stop: r.stop, Halt: r.halt, Work: r.work, Tried: func(lock string, got bool) {
+				if got {
+					waits.Got(lock)
+				} else {
+					waits.Wait(r.work, lock, slog.String("permits_of", d.Name))
+				}
+			}},
+			permit.Rule{Job: number, Name: d.Name, AtMost: d.AtMost, PerSecond: d.PerSecond, Places: places})
+		r.leases.Join(l)
+		return l
+	}
 }
 
 // do does the whole run. After lastTime it leaves behind statements on a dead network, which end by themselves.
 func (r *run) do() (Result, error) {
-	defer r.halt(nil)
-	var endWork, endChecks context.CancelCauseFunc
-	r.work, endWork = context.WithCancelCause(context.WithoutCancel(r.stop))
-	r.checks, endChecks = context.WithCancelCause(r.work)
-	over, last := make(chan struct{}), make(chan struct{})
-	defer context.AfterFunc(r.stop, func() {
-		at := func(d time.Duration, then func()) { time.AfterFunc(r.cfg.Grace+d, then) }
-		at(0, func() { endChecks(ErrStopped) })
-		at(closingTime, func() { endWork(ErrStopped) })
-		at(lastTime, func() { close(last) })
-	})()
+	defer r.phases.end()
+	over := make(chan struct{})
 	var state State
 	var err error
 	go func() {
@@ -120,9 +126,9 @@ func (r *run) do() (Result, error) {
 	}()
 	select {
 	case <-over:
-		endWork(nil)
+		r.endWork(nil)
 		return r.finish(state, err)
-	case <-last:
+	case <-r.last:
 		cause := context.Cause(r.stop)
 		if errors.Is(cause, context.Canceled) {
 			cause = ErrStopped
@@ -182,9 +188,7 @@ func (r *run) attend() (state State, err error) {
 	if err != nil {
 		r.halt(err)
 	}
-	for r.going.Load() > 0 {
-		<-r.wake
-	}
+	r.crew.join()
 	if r.records.HasClosed() {
 		state = StateDone
 	}
@@ -204,7 +208,7 @@ func (r *run) loop() (State, error) {
 	idle := elapsed.Now() // since when there has been nothing to do
 	for err == nil && r.stop.Err() == nil {
 		claimed := false
-		if l := r.next(); l != nil {
+		if l := r.lanes.next(); l != nil {
 			if claimed, err = r.claim(l); claimed {
 				idle = elapsed.Now()
 			}
@@ -213,8 +217,8 @@ func (r *run) loop() (State, error) {
 		if r.records.HasClosed() {
 			return StateDone, nil
 		}
-		if r.going.Load() > 0 || r.waits() {
-			if !r.wait(lookEvery) {
+		if r.crew.isBusy() || r.lanes.waits() {
+			if !r.wait() {
 				_, err = r.takeOver()
 			}
 			idle = elapsed.Now()
@@ -228,23 +232,52 @@ func (r *run) loop() (State, error) {
 		case end == "busy":
 			if claimed, err = r.takeOver(); claimed {
 				idle = elapsed.Now()
-			} else if err == nil && (!r.stays(idle) || r.limitReached()) {
+			} else if err == nil && (!r.stays(idle) || r.lanes.isLimitReached()) {
 				return StateOpen, r.noteOrphans()
 			} else {
-				r.wait(lookEvery)
+				r.wait()
 			}
-		case r.rests() && !r.limitReached(): // left, or again
-			r.wait(lookEvery)
+		case r.lanes.rests() && !r.lanes.isLimitReached(): // left, or again
+			r.wait()
 			err = r.look()
-		case r.sel.leave || r.limitReached():
+		case r.sel.leave || r.lanes.isLimitReached():
 			return StateOpen, nil
 		default:
-			if err = r.look(); err == nil && r.next() == nil && !r.rests() {
+			if err = r.look(); err == nil && r.lanes.next() == nil && !r.lanes.rests() {
 				return StateOpen, nil
 			}
 		}
 	}
 	return StateOpen, err
+}
+
+// look finds the jobs of the slot that have rows to claim. It may only be called while there are no claims.
+func (r *run) look() error {
+	list, err := r.session.Jobs(r.work, r.work)
+	if err == nil {
+		r.know(list)
+	}
+	return err
+}
+
+// know sets the jobs of the slot. It may only be called while there are no claims.
+func (r *run) know(list []session.Job) {
+	known := map[int64]*engine.Definition{}
+	r.lanes.clear()
+	for _, j := range list {
+		def, registered := r.jobs[j.Number]
+		if !registered { // when the runner was made
+			def, registered = engine.Lookup(r.cfg.Registry, j.Name)
+		}
+		switch {
+		case !registered && j.Claimable:
+			r.report.note(j.Name)
+		case registered && (r.sel.job == "" || r.sel.job == def.Name):
+			known[j.Number] = def
+			r.lanes.add(j, def)
+		}
+	}
+	r.records.Jobs, r.pages.Jobs = known, known
 }
 
 // noteOrphans records the jobs that are not registered here and of which a dead runner has left claims.
@@ -265,38 +298,11 @@ func (r *run) stays(idle time.Time) bool {
 	if r.sel.kind == KindCatchUp || r.report.refused() != nil {
 		return time.Since(idle) <= 2*lookEvery
 	}
-	return time.Since(idle) <= r.cfg.Lease || r.rests()
+	return time.Since(idle) <= r.cfg.Lease || r.lanes.rests()
 }
 
-// wait returns true if something has changed, and false if the run is stopped, or after limit.
-func (r *run) wait(limit time.Duration) bool {
-	select {
-	case <-r.wake:
-		return true
-	case <-time.After(limit):
-	case <-r.stop.Done():
-	}
-	return false
-}
-
-// pass waits for a duration, and returns false if ctx or the run ends first.
-func (r *run) pass(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-r.stop.Done():
-	case <-ctx.Done():
-	}
-	return false
-}
-
-// changed wakes the goroutine of do.
-func (r *run) changed() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
-}
+// wait returns true if something has changed, and false if the run is stopped, or after lookEvery.
+func (r *run) wait() bool { return r.crew.wait(r.stop, lookEvery) }
 
 // moment returns the current moment, by which rows are judged.
 func (r *run) moment() guard.Moment {
@@ -304,7 +310,7 @@ func (r *run) moment() guard.Moment {
 }
 
 // count takes what was recorded into the report.
-func (r *run) count(n row.Tally, recorded []row.Outcome) { r.report.count(n, recorded, r.known) }
+func (r *run) count(n row.Tally, recorded []row.Outcome) { r.report.count(n, recorded, r.records.Jobs) }
 
 // countRefused takes a row into the report that is left in its slot. The run ends when a page of rows are.
 func (r *run) countRefused(why error) {

@@ -1,3 +1,3 @@
--- Called by slots.run.claim.
+-- Called by slots/internal/page.Reader.Next.
 select jobs, coalesce(first_id, 0) as first_id, coalesce(last_id, 0) as last_id, rows, rest
 from prescient.claim_rows($1, $2, $3, $4, $5 * interval '1 microsecond', $6, $7)

@@ -3,7 +3,7 @@
 -- rows, without those of the ids $8.
 -- An anonymous row without a group_key is found by its id ($6) alone. Rows of paused jobs are left
 -- out. See page_read for the columns.
--- Called by slots.round.readGroup.
+-- Called by slots/internal/txn.Checker.readGroup.
 select
     id, job, entity_name, entity_key, item_key, group_key,
     (date_part('epoch', nullif(first_check_at, next_check_at)) * 1000000)::bigint as first_check_at, check_count, error_count,

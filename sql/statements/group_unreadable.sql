@@ -1,6 +1,6 @@
 -- Finds the due rows of a group that cannot be read. It reads each row by itself. See group_read for
 -- the parameters.
--- Called by slots.round.leavesUnreadable.
+-- Called by slots/internal/txn.Checker.leavesUnreadable.
 select u.id
 from (
     select f.id

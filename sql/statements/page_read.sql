@@ -2,7 +2,7 @@
 -- Columns are half of the cost of reading a row, on both sides. So a column is null if the reader
 -- knows the value, or if it is nearly always zero. Times are numbers, because the role of the
 -- reader decides how a time looks as a text.
--- Called by slots.run.read.
+-- Called by slots/internal/page.Reader.Read.
 select
     id, job, entity_name, entity_key, item_key, group_key,
     (date_part('epoch', nullif(first_check_at, next_check_at)) * 1000000)::bigint as first_check_at, check_count, error_count,

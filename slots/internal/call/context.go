@@ -1,10 +1,12 @@
-// Package call has what a call of a job's function ends with: the context that ends at its timeout, and the errors of a
-// function that does not return properly. It knows no SQL and no claims.
+// Package call has what a call of a job's function ends with: the context that ends at its timeout, the watch by which
+// it is abandoned, and the errors and log lines of a function that does not return properly. It knows no SQL and no
+// claims.
 package call
 
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -17,6 +19,11 @@ var (
 	ErrIgnored = errors.New("the check went on and was abandoned")
 	ErrGoexit  = errors.New("the check called runtime.Goexit")
 )
+
+// Most returns how long a function may take before it is abandoned. The timeout may be the longest duration.
+func Most(timeout, grace time.Duration) time.Duration {
+	return timeout + min(grace, math.MaxInt64-timeout)
+}
 
 // Context is the context of a check: it ends with its parent, at the job's timeout, and after the check. It sets no
 // timer until the function waits for it: most checks are over by then, and a timer is a third of the cost of a check.

@@ -3,6 +3,8 @@ package permit
 import (
 	"context"
 	"time"
+
+	"github.com/prescient-go/prescient/slots/internal/elapsed"
 )
 
 // Door is where checks wait for what they need: a place, an instant, a worker.
@@ -16,19 +18,21 @@ type Door struct {
 // are subject to no limit.
 func NewDoor(stop context.Context, of []Semaphore, share *Share) *Door { return &Door{stop, of, share} }
 
-// IsLimited tells whether its checks are subject to a limit.
-func (d *Door) IsLimited() bool { return d.share != nil }
+// Enter waits for room for a check, and for the instant at which the check may begin. It returns false when ctx or the
+// run ends first.
+func (d *Door) Enter(ctx context.Context) (Pass, bool) {
+	at, ok := d.enter(ctx)
+	return Pass{Since: elapsed.Now(), share: d.share, at: at}, ok
+}
 
-// Enter waits for room for a check, and for the instant at which the check may begin; see Await. It returns false when
-// ctx or the run ends first.
-func (d *Door) Enter(ctx context.Context) (at time.Time, ok bool) {
+func (d *Door) enter(ctx context.Context) (at time.Time, ok bool) {
 	if d.share == nil {
 		return at, d.gates.enter(d.stop, ctx)
 	}
 	if !d.share.enter(ctx) {
 		return at, false
 	}
-	if at, ok = d.enterNext(ctx); ok && Late(at) { // since the workers were busy
+	if at, ok = d.enterNext(ctx); ok && late(at) { // since the workers were busy
 		d.gates.leave()
 		at, ok = d.enterHolding(ctx)
 	}
@@ -45,7 +49,7 @@ func (d *Door) enterNext(ctx context.Context) (at time.Time, ok bool) {
 		return at, false
 	}
 	defer s.next.Leave()
-	if at, ok = s.await(ctx); ok {
+	if at, ok = s.pace.await(ctx); ok {
 		ok = d.gates.enter(d.stop, ctx)
 	}
 	return at, ok
@@ -54,31 +58,18 @@ func (d *Door) enterNext(ctx context.Context) (at time.Time, ok bool) {
 // enterHolding waits for an instant while it occupies a worker. Few checks do so at a time, since other checks could
 // use the worker.
 func (d *Door) enterHolding(ctx context.Context) (at time.Time, ok bool) {
-	holding := d.share.limit.holding
-	if !holding.Enter(d.stop, ctx) {
+	s := d.share
+	if !s.holding.Enter(d.stop, ctx) {
 		return at, false
 	}
-	defer holding.Leave()
+	defer s.holding.Leave()
 	if !d.gates.enter(d.stop, ctx) {
 		return at, false
 	}
-	if at, ok = d.share.await(ctx); !ok {
+	if at, ok = s.pace.await(ctx); !ok {
 		d.gates.leave()
 	}
 	return at, ok
-}
-
-// Await waits for another instant at which a check may begin that has entered: its own has passed.
-func (d *Door) Await(ctx context.Context) bool {
-	_, ok := d.share.await(ctx)
-	return ok
-}
-
-// Spare gives an instant to the next check: the function of the check that had it is not called.
-func (d *Door) Spare(at time.Time) {
-	if !at.IsZero() && !Late(at) {
-		d.share.pace.spare(at)
-	}
 }
 
 // Leave makes room for another check.
@@ -86,5 +77,33 @@ func (d *Door) Leave() {
 	d.gates.leave()
 	if d.share != nil {
 		d.share.leave()
+	}
+}
+
+// Pass is the room that a check has behind a Door. Checks that follow in the same place keep it.
+type Pass struct {
+	Since time.Time // local monotonic instant at which the check entered
+
+	share *Share    // nil: the check is subject to no limit
+	at    time.Time // the instant at which its rate lets it begin; zero: any
+}
+
+// IsLimited tells whether the check is subject to a limit.
+func (p *Pass) IsLimited() bool { return p.share != nil }
+
+// Renew waits for another instant at which the check may begin, if its own has passed. It returns false when ctx or the
+// run ends first.
+func (p *Pass) Renew(ctx context.Context) bool {
+	if !late(p.at) {
+		return true
+	}
+	_, ok := p.share.pace.await(ctx)
+	return ok
+}
+
+// Spare gives the instant to the next check: the function of this one is not called.
+func (p *Pass) Spare() {
+	if !p.at.IsZero() && !late(p.at) {
+		p.share.pace.spare(p.at)
 	}
 }

@@ -20,11 +20,11 @@ import (
 
 // Run is the run that permits are for.
 type Run struct {
-	Server *server.Server
-	Token  int64                   // by which the run holds permits
-	Stop   context.Context         // ends when nothing more is to be started
-	Halt   context.CancelCauseFunc // ends Stop, for an error of the database
-	Work   context.Context         // of statements
+	*server.Server
+	Token int64                   // by which the run holds permits
+	Stop  context.Context         // ends when nothing more is to be started
+	Halt  context.CancelCauseFunc // ends Stop, for an error of the database
+	Work  context.Context         // of statements
 	// Tried is told whether the run got the lock of the places of a job, by the lock's name, or another session has it.
 	// Optional.
 	Tried func(lock string, got bool)
@@ -45,8 +45,8 @@ type Limit struct {
 	run  Run
 	rule Rule
 
-	holding Semaphore    // checks that wait for their instant with a worker in hand
-	took    atomic.Int64 // nanoseconds of the last reply with instants; 0: there was none
+	holding Semaphore // checks that wait for their instant with a worker in hand
+	replies replies   // with instants
 
 	mu     sync.Mutex
 	shares map[string]*Share         // by key; without jobs.LimitBy there is one, of the empty key
@@ -56,14 +56,16 @@ type Limit struct {
 
 // Share holds the permits that the run has for a key.
 type Share struct {
-	limit *Limit
-	key   string
-	pace  pace
-	next  Semaphore     // checks that wait for a worker with their instant, or for that: half as many as can run
-	free  chan struct{} // has something in it for each place that is free
-	has   int           // places; guarded by limit.mu, as are those below
-	users int           // claims
-	asked time.Time
+	limit   *Limit
+	key     string
+	stop    context.Context // of the run
+	pace    *pace           // nil: a check may begin at any instant
+	next    Semaphore       // checks that wait for a worker with their instant, or for that: half as many as can run
+	holding Semaphore       // of the limit
+	free    chan struct{}   // has something in it for each place that is free; nil: any number of checks may run
+	has     int             // places; guarded by limit.mu, as are those below
+	users   int             // claims
+	asked   time.Time
 }
 
 // Holding is the shares that a claim uses.
@@ -108,10 +110,7 @@ func (l *Limit) Obtain(ctx context.Context, of Holding, checks map[string]int) (
 	var wanted pq.Int64Array
 	for key, n := range checks {
 		if l.shares[key] == nil {
-			l.shares[key] = &Share{
-				limit: l, key: key, free: make(chan struct{}, l.rule.AtMost), next: make(Semaphore, (l.rule.Places+1)/2),
-				pace: pace{hands: make(Semaphore, max(2, l.rule.PerSecond/inHand))},
-			}
+			l.shares[key] = l.share(key)
 		}
 		s := l.shares[key]
 		if want := min(n, l.rule.Places, l.rule.AtMost); s.has < want && time.Since(s.asked) > askAgain {
@@ -139,14 +138,26 @@ func (l *Limit) Obtain(ctx context.Context, of Holding, checks map[string]int) (
 	return shares, nil
 }
 
+// share returns a share that has no places yet.
+func (l *Limit) share(key string) *Share {
+	s := &Share{limit: l, key: key, stop: l.run.Stop, next: make(Semaphore, (l.rule.Places+1)/2), holding: l.holding}
+	if l.rule.AtMost > 0 {
+		s.free = make(chan struct{}, l.rule.AtMost)
+	}
+	if l.rule.PerSecond > 0 {
+		s.pace = newPace(l.run, l.rule, key, &l.replies)
+	}
+	return s
+}
+
 // take asks for places. While another session has the lock of them, there are none. Call it with mu held.
 func (l *Limit) take(ctx context.Context, keys pq.StringArray, wanted pq.Int64Array) error {
 	var m pgsql.Message
 	var asked time.Time
 	got := map[string]int{}
-	m.Do(l.run.Server.WaitForLocks(server.LockTimeout)) // the jobs of other lanes do not wait for this one
-	args := []any{l.rule.Job, keys, wanted, l.rule.AtMost, l.run.Token, l.run.Server.Lease.Microseconds()}
-	m.Add(pgsql.LimitTake.In(l.run.Server.Schema), args, func(row *sql.Rows) error {
+	m.Do(l.run.WaitForLocks(server.LockTimeout)) // the jobs of other lanes do not wait for this one
+	args := []any{l.rule.Job, keys, wanted, l.rule.AtMost, l.run.Token, l.run.Lease.Microseconds()}
+	m.Add(pgsql.LimitTake.In(l.run.Schema), args, func(row *sql.Rows) error {
 		var key string
 		var places int
 		err := row.Scan(&key, &places)
@@ -154,9 +165,9 @@ func (l *Limit) take(ctx context.Context, keys pq.StringArray, wanted pq.Int64Ar
 		return err
 	})
 	passes := func(err error) bool { return server.Passes(err) && !pgsql.IsLockTimeout(err) }
-	err := l.run.Server.Retry(ctx, passes, func() error {
+	err := l.run.Retry(ctx, passes, func() error {
 		asked = elapsed.Now() // before the statement: the places cannot end earlier
-		return l.run.Server.Commit(l.run.Work, &m)
+		return l.run.Commit(l.run.Work, &m)
 	})
 	locked := pgsql.IsLockTimeout(err)
 	if l.run.Tried != nil && (err == nil || locked) {
@@ -171,7 +182,7 @@ func (l *Limit) take(ctx context.Context, keys pq.StringArray, wanted pq.Int64Ar
 		}
 	}
 	if len(got) > 0 {
-		l.until.CompareAndSwap(nil, new(asked.Add(l.run.Server.Lease)))
+		l.until.CompareAndSwap(nil, new(asked.Add(l.run.Lease)))
 	}
 	if err != nil {
 		return fmt.Errorf("take places of job %s, see AtMost: %w", l.rule.Name, err)
@@ -182,7 +193,7 @@ func (l *Limit) take(ctx context.Context, keys pq.StringArray, wanted pq.Int64Ar
 // Renewed notes that the places were renewed by a heartbeat that was sent at an instant.
 func (l *Limit) Renewed(asked time.Time) {
 	if until := l.until.Load(); until != nil {
-		l.until.CompareAndSwap(until, new(asked.Add(l.run.Server.Lease)))
+		l.until.CompareAndSwap(until, new(asked.Add(l.run.Lease)))
 	}
 }
 
@@ -234,9 +245,9 @@ func (l *Limit) giveBack(ctx context.Context) {
 	}
 	if len(keys) > 0 {
 		var m pgsql.Message
-		m.Add(pgsql.LimitLeave.In(l.run.Server.Schema), []any{l.run.Token, l.rule.Job, keys}, server.Nothing)
-		if err := l.run.Server.Commit(ctx, &m); err != nil {
-			l.run.Server.Logger.WarnContext(ctx, "places were not given back; others can have them after the next heartbeat, or when the lease ends", "job", l.rule.Name, "error", err)
+		m.Add(pgsql.LimitLeave.In(l.run.Schema), []any{l.run.Token, l.rule.Job, keys}, server.Nothing)
+		if err := l.run.Commit(ctx, &m); err != nil {
+			l.run.Logger.WarnContext(ctx, "places were not given back; others can have them after the next heartbeat, or when the lease ends", "job", l.rule.Name, "error", err)
 			return
 		}
 	}
@@ -245,20 +256,20 @@ func (l *Limit) giveBack(ctx context.Context) {
 
 // enter waits for a place, where there are so many; leave gives it back.
 func (s *Share) enter(ctx context.Context) bool {
-	if s.limit.rule.AtMost == 0 {
+	if s.free == nil {
 		return true
 	}
 	select {
 	case <-s.free:
 		return true
-	case <-s.limit.run.Stop.Done():
+	case <-s.stop.Done():
 	case <-ctx.Done():
 	}
 	return false
 }
 
 func (s *Share) leave() {
-	if s.limit.rule.AtMost > 0 {
+	if s.free != nil {
 		s.free <- struct{}{}
 	}
 }

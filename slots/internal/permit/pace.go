@@ -28,6 +28,11 @@ const (
 
 // pace is the instants that a run has been given for a key.
 type pace struct {
+	run     Run
+	rule    Rule
+	key     string
+	replies *replies
+
 	waiting atomic.Int64 // checks
 	hands   Semaphore    // of those that may have an instant
 
@@ -37,47 +42,46 @@ type pace struct {
 	stale int64       // so many of them have passed unused
 }
 
+func newPace(run Run, rule Rule, key string, r *replies) *pace {
+	return &pace{run: run, rule: rule, key: key, replies: r, hands: make(Semaphore, max(2, rule.PerSecond/inHand))}
+}
+
 // await waits for the next instant at which a check may begin, until ctx ends or the run is stopped. It is zero where the pace does
 // not matter.
-func (s *Share) await(ctx context.Context) (at time.Time, ok bool) {
-	if s.limit.rule.PerSecond == 0 {
+func (p *pace) await(ctx context.Context) (at time.Time, ok bool) {
+	if p == nil {
 		return at, true
 	}
-	s.pace.waiting.Add(1)
-	if !s.pace.hands.Enter(s.limit.run.Stop, ctx) {
-		s.pace.waiting.Add(-1)
+	p.waiting.Add(1)
+	if !p.hands.Enter(p.run.Stop, ctx) {
+		p.waiting.Add(-1)
 		return at, false
 	}
-	defer s.pace.hands.Leave()
-	at, err := s.instant(ctx)
-	s.pace.waiting.Add(-1)
+	defer p.hands.Leave()
+	at, err := p.next(ctx)
+	p.waiting.Add(-1)
 	if err != nil {
 		if ctx.Err() == nil {
-			s.limit.run.Halt(err)
+			p.run.Halt(err)
 		}
 		return at, false
 	}
-	return at, pass(s.limit.run.Stop, ctx, time.Until(at))
+	return at, pass(p.run.Stop, ctx, time.Until(at))
 }
 
-// instant returns the next instant. What has passed unused is gone, for the other runs, too.
-func (s *Share) instant(ctx context.Context) (at time.Time, err error) {
-	return s.pace.next(ctx, s.takePace)
-}
-
-// next returns the next instant, of those that take takes with mu held.
-func (p *pace) next(ctx context.Context, take func(ctx context.Context) error) (at time.Time, err error) {
+// next returns the next instant. What has passed unused is gone, for the other runs, too.
+func (p *pace) next(ctx context.Context) (at time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
 		for len(p.ahead) > 0 {
 			at, p.ahead = p.ahead[0], p.ahead[1:]
-			if !Late(at) {
+			if !late(at) {
 				return at, nil
 			}
 			p.stale++
 		}
-		if err := take(ctx); err != nil {
+		if err := p.take(ctx); err != nil {
 			return at, err
 		}
 	}
@@ -90,43 +94,47 @@ func (p *pace) spare(at time.Time) {
 	p.ahead = slices.Insert(p.ahead, 0, at)
 }
 
-// takePace takes instants from the database: as many as were used of the last ones, or a few more. Call it with mu held.
-func (s *Share) takePace(ctx context.Context) error {
-	r, perSecond := s.limit.run, s.limit.rule.PerSecond
-	spacing := time.Duration(math.Ceil((1+paceSlack)*1e6/float64(perSecond))) * time.Microsecond // the database's unit
-	n := s.pace.taken - s.pace.stale
-	if s.pace.stale == 0 {
+// take takes instants from the database: as many as were used of the last ones, or a few more. Call it with mu held.
+func (p *pace) take(ctx context.Context) error {
+	spacing := time.Duration(math.Ceil((1+paceSlack)*1e6/float64(p.rule.PerSecond))) * time.Microsecond // the database's unit
+	n := p.taken - p.stale
+	if p.stale == 0 {
 		n += n/4 + 1
 	}
-	n = max(1, min(max(n, s.pace.waiting.Load()), int64(paceAhead/spacing)))
+	n = max(1, min(max(n, p.waiting.Load()), int64(paceAhead/spacing)))
 	var ahead int64
-	args := []any{s.limit.rule.Job, s.key, n, spacing.Microseconds()}
+	args := []any{p.rule.Job, p.key, n, spacing.Microseconds()}
 	asked := elapsed.Now()
-	err := r.Server.Ask(ctx, r.Work, pgsql.LimitPace, args, func(row *sql.Rows) error { return row.Scan(&ahead) })
+	err := p.run.Ask(ctx, p.run.Work, pgsql.LimitPace, args, func(row *sql.Rows) error { return row.Scan(&ahead) })
 	if err != nil {
-		return fmt.Errorf("take instants of job %s, see PerSecond: %w", s.limit.rule.Name, err)
+		return fmt.Errorf("take instants of job %s, see PerSecond: %w", p.rule.Name, err)
 	}
-	s.pace.taken, s.pace.stale = n, 0
-	if s.limit.isSlow(time.Since(asked)) {
-		s.pace.stale = n
+	p.taken, p.stale = n, 0
+	if p.replies.isSlow(time.Since(asked)) {
+		p.stale = n
 		return nil
 	}
 	first := elapsed.Now().Add(time.Duration(ahead) * time.Microsecond)
 	for i := range n {
-		s.pace.ahead = append(s.pace.ahead, first.Add(time.Duration(i)*spacing))
+		p.ahead = append(p.ahead, first.Add(time.Duration(i)*spacing))
 	}
 	return nil
 }
 
+// replies measures how long replies with instants take.
+type replies struct {
+	took atomic.Int64 // nanoseconds of the last one; 0: there was none
+}
+
 // isSlow tells whether a reply with instants took longer than the one before, by so much that these would be others' by now: how far ahead
 // they are was found out at some moment in between. What is always slow is so for all.
-func (l *Limit) isSlow(took time.Duration) bool {
-	before := time.Duration(l.took.Swap(int64(took)))
+func (r *replies) isSlow(took time.Duration) bool {
+	before := time.Duration(r.took.Swap(int64(took)))
 	return before > 0 && took > before+maxLate
 }
 
-// Late tells whether it is too late for a check to begin at its instant. The zero instant is any.
-func Late(at time.Time) bool { return !at.IsZero() && time.Since(at) > maxLate }
+// late tells whether it is too late for a check to begin at its instant. The zero instant is any.
+func late(at time.Time) bool { return !at.IsZero() && time.Since(at) > maxLate }
 
 // pass lets time pass, and returns false when one of the contexts ended first.
 func pass(a, b context.Context, d time.Duration) bool {

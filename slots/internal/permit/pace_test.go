@@ -9,12 +9,13 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/server"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// shareOf returns a share of a job of which so many checks a second may begin.
-func shareOf(t *testing.T, db *sqlx.DB, perSecond int) *Share {
+// paceOf returns the pace of a job of which so many checks a second may begin.
+func paceOf(t *testing.T, db *sqlx.DB, perSecond int) *pace {
 	t.Helper()
 	stop, halt := context.WithCancelCause(t.Context())
 	t.Cleanup(func() { halt(nil) })
@@ -22,7 +23,7 @@ func shareOf(t *testing.T, db *sqlx.DB, perSecond int) *Share {
 		Server: &server.Server{DB: db, Schema: "prescient", Lease: time.Minute, Logger: slog.New(slog.DiscardHandler)},
 		Stop:   stop, Halt: halt, Work: t.Context(),
 	}
-	return &Share{limit: NewLimit(run, Rule{Job: 1, PerSecond: perSecond, Places: 4})}
+	return newPace(run, Rule{Job: 1, PerSecond: perSecond, Places: 4}, "", new(replies))
 }
 
 // What the database has not given is nobody's: the next check, of a claim that goes on, must not begin by it.
@@ -35,13 +36,13 @@ func TestInstantsThatWereNotGivenAreNotThere(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s := shareOf(t, db, 100)
+	p := paceOf(t, db, 100)
 	for range 2 {
-		if at, err := s.instant(t.Context()); err == nil {
+		if at, err := p.next(t.Context()); err == nil {
 			t.Errorf("a check may begin at %s", at)
 		}
 	}
-	if n := len(s.pace.ahead); n > 0 {
+	if n := len(p.ahead); n > 0 {
 		t.Errorf("%d instants are ahead", n)
 	}
 }
@@ -51,14 +52,14 @@ func TestInstantsThatWereNotGivenAreNotThere(t *testing.T) {
 func TestInstantsWhoseReplyWasLateAreNotUsed(t *testing.T) {
 	t.Parallel()
 	f := pgtest.OpenFaults(t, pgtest.URL(t), pgtest.Unprepared)
-	s := shareOf(t, f.DB, 100)
+	p := paceOf(t, f.DB, 100)
 	take := func() (instants int) {
 		t.Helper()
-		s.pace.ahead = nil
-		if err := s.takePace(t.Context()); err != nil {
+		p.ahead = nil
+		if err := p.take(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		return len(s.pace.ahead)
+		return len(p.ahead)
 	}
 	for range 3 { // the first connects
 		take()
@@ -70,5 +71,26 @@ func TestInstantsWhoseReplyWasLateAreNotUsed(t *testing.T) {
 	f.Set(pgtest.Fault{})
 	if take() == 0 {
 		t.Error("no instants were taken from a reply that came in time")
+	}
+}
+
+// A check may wait after it has entered, for its rows or a connection: such checks would begin all at once.
+func TestAPassWhoseInstantHasPassedWaitsForAnother(t *testing.T) {
+	t.Parallel()
+	next := elapsed.Now().Add(200 * time.Millisecond)
+	p := paceOf(t, nil, 100)
+	p.ahead = []time.Time{next}
+	for name, pass := range map[string]Pass{
+		"its instant is to come":   {share: &Share{pace: p}, at: elapsed.Now().Add(time.Minute)},
+		"any instant will do":      {share: &Share{pace: p}},
+		"it is subject to no rate": {share: &Share{}},
+	} {
+		if !pass.Renew(t.Context()) || len(p.ahead) == 0 {
+			t.Errorf("%s: it has taken another", name)
+		}
+	}
+	late := Pass{share: &Share{pace: p}, at: elapsed.Now().Add(-time.Hour)}
+	if !late.Renew(t.Context()) || elapsed.Now().Before(next) || len(p.ahead) > 0 {
+		t.Error("it has not waited for the next instant")
 	}
 }

@@ -92,18 +92,18 @@ func (r *Recorder) recordTogether(ctx context.Context, c *Claim, batch []row.Out
 	row.Sort(batch)
 	var n row.Tally
 	var busy map[int64]bool
-	var without []Lost // records without a reply
+	var without []row.Lost // records without a reply
 	waits := func(err error) bool {
 		return pgsql.IsTransient(err) || len(without) > 0 && (pgsql.IsLockTimeout(err) || errors.Is(err, errBusy))
 	}
 	err = r.Server.Retry(ctx, waits, func() error {
-		sent := Lost{Part: r.NextPart()}
+		sent := row.Lost{Part: r.NextPart()}
 		err := pgsql.InTx(ctx, r.Server.DB, func(tx *sqlx.Tx) (err error) {
 			var free map[int64]bool
 			if free, busy, err = r.lockFree(ctx, tx, batch, wait); err != nil {
 				return err
 			}
-			if slices.ContainsFunc(without, func(l Lost) bool { return l.has(busy) }) {
+			if slices.ContainsFunc(without, func(l row.Lost) bool { return l.Has(busy) }) {
 				return errBusy // until the server has carried it out, or dropped it
 			}
 			n, sent.Outcomes = row.Tally{}, row.Only(batch, func(o *row.Outcome) bool { return free[o.ID] })
@@ -134,17 +134,6 @@ func (r *Recorder) recordTogether(ctx context.Context, c *Claim, batch []row.Out
 	return row.Only(batch, func(o *row.Outcome) bool { return busy[o.ID] }), nil
 }
 
-// Lost is a record whose reply was lost: the server may still carry it out.
-type Lost struct {
-	Part     int64 // the number of the record
-	Outcomes []row.Outcome
-}
-
-// has reports whether one of the rows is a row of the record.
-func (l Lost) has(rows map[int64]bool) bool {
-	return slices.ContainsFunc(l.Outcomes, func(o row.Outcome) bool { return rows[o.ID] })
-}
-
 // lockFree locks the rows of a batch that no other transaction has locked.
 func (r *Recorder) lockFree(ctx context.Context, tx *sqlx.Tx, batch []row.Outcome, wait time.Duration) (free, busy map[int64]bool, err error) {
 	var m pgsql.Message
@@ -160,7 +149,7 @@ func (r *Recorder) lockFree(ctx context.Context, tx *sqlx.Tx, batch []row.Outcom
 }
 
 // recordThere records outcomes whose rows the transaction has locked.
-func (r *Recorder) recordThere(ctx context.Context, tx *sqlx.Tx, c *Claim, sent Lost, n *row.Tally) error {
+func (r *Recorder) recordThere(ctx context.Context, tx *sqlx.Tx, c *Claim, sent row.Lost, n *row.Tally) error {
 	var m pgsql.Message
 	send := func(m *pgsql.Message) error { return m.Send(ctx, tx) }
 	if err := r.AddLocked(&m, c.Token, sent.Part, sent.Outcomes, n, send); err != nil {

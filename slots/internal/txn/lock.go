@@ -1,0 +1,211 @@
+package txn
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/call"
+	"github.com/prescient-go/prescient/slots/internal/record"
+	"github.com/prescient-go/prescient/slots/internal/row"
+	"github.com/prescient-go/prescient/slots/internal/server"
+	"github.com/prescient-go/prescient/slots/internal/statement"
+	"github.com/prescient-go/prescient/slots/internal/unit"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// transaction is that of a check.
+type transaction struct {
+	*pgsql.LazyTx
+
+	state  string // the answer of begin_check
+	number string // of the transaction
+	role   string // of its connection, if the job has a pool of its own
+
+	// resume returns the transaction that the commit of the check before has begun. Nil: it has begun none.
+	resume func(ctx context.Context) (*pgsql.LazyTx, error)
+}
+
+// begin returns the transaction of a check: the one that has begun, or another.
+func (c *Checker) begin(ctx context.Context, u *unit.Unit, begun *transaction) (tx *transaction, err error) {
+	switch tx = cmp.Or(begun, new(transaction)); {
+	case begun != nil:
+		tx.LazyTx, err = tx.resume(ctx)
+	case u.Def.DB != nil:
+		tx.LazyTx, err = pgsql.BeginLazy(ctx, u.Def.DB)
+	default:
+		tx.LazyTx, err = pgsql.BeginLazy(ctx, c.DB, statement.Forget, statement.FreeLocks)
+	}
+	return tx, err
+}
+
+// lock locks the rows, so that their owners wait for the outcome. Rows that another transaction has locked are left for
+// later, and rows that are gone are dropped.
+func (c *Checker) lock(ctx context.Context, tx *transaction, u *unit.Unit, p *Place) error {
+	switch {
+	case u.Def.Grouped():
+		return c.lockGroup(ctx, tx, u)
+	case u.Def.Batched():
+		return c.lockBatch(ctx, tx, u, p)
+	}
+	if tx.resume == nil {
+		if err := c.lockRow(ctx, tx, u); err != nil {
+			return err
+		}
+	}
+	switch tx.state {
+	case "gone":
+		return ErrRecorded
+	case "busy":
+		return ErrAgain
+	}
+	tx.number = strings.TrimPrefix(tx.state, "locked ")
+	return nil
+}
+
+func (c *Checker) lockRow(ctx context.Context, tx *transaction, u *unit.Unit) error {
+	wait, patient := server.LockTimeout, false
+	if u.Waited {
+		var leave func()
+		if leave, patient = c.Records.BePatient(); patient {
+			defer leave()
+			wait = record.PatientFor
+		}
+	}
+	return c.beginningRow(tx, u, wait, patient).Send(ctx, tx.LazyTx)
+}
+
+// beginning returns the message that begins the transaction of a check of many rows.
+func (c *Checker) beginning(tx *transaction, u *unit.Unit) *pgsql.Message {
+	var m pgsql.Message
+	m.Do(c.Settings(call.Most(u.Def.Timeout, c.Grace), server.LockTimeout))
+	m.Do(statement.NameSession(c.claim.Token))
+	c.askRole(&m, tx, u)
+	m.Add(pgsql.CheckNumber.In(c.Schema), nil, func(row *sql.Rows) error { return row.Scan(&tx.number) })
+	return &m
+}
+
+// beginningRow returns the message that begins the check of one row: it locks the row and reads its state.
+func (c *Checker) beginningRow(tx *transaction, u *unit.Unit, wait time.Duration, patient bool) *pgsql.Message {
+	var m pgsql.Message
+	c.Unhurried(&m, wait)
+	values := pgsql.Composite{c.Records.Slot, u.Number, u.Rows[0].ID, patient}
+	values = append(values, statement.OfRow(c.claim.Token, wait, call.Most(u.Def.Timeout, c.Grace))...)
+	c.askRole(&m, tx, u)
+	m.Add(pgsql.CheckBegin.In(c.Schema), []any{values}, func(row *sql.Rows) error { return row.Scan(&tx.state) })
+	return &m
+}
+
+// askRole reads the role of a connection of the job's own pool.
+func (c *Checker) askRole(m *pgsql.Message, tx *transaction, u *unit.Unit) {
+	if u.Def.DB != nil {
+		m.Add(pgsql.CheckRole.In(c.Schema), nil, func(row *sql.Rows) error { return row.Scan(&tx.role) })
+	}
+}
+
+// lockBatch splits off the rows that another transaction has locked.
+func (c *Checker) lockBatch(ctx context.Context, tx *transaction, u *unit.Unit, p *Place) error {
+	m := c.beginning(tx, u)
+	free, busy := c.Records.AddLock(m, pq.Int64Array{u.Number}, u.IDs())
+	if err := m.Send(ctx, tx.Tx); err != nil {
+		return err
+	}
+	if len(busy) > 0 {
+		p.Later(u.Busy(busy))
+	}
+	if !u.Keep(free) {
+		return ErrRecorded
+	}
+	return nil
+}
+
+// lockGroup takes the lock of the group, and makes its due rows the rows of the unit.
+func (c *Checker) lockGroup(ctx context.Context, tx *transaction, u *unit.Unit) error {
+	group, got := u.GroupName(), false
+	lock := "prescient.group " + group
+	m := c.beginning(tx, u)
+	m.Add(pgsql.GroupTry.In(c.Schema), []any{group}, func(row *sql.Rows) error { return row.Scan(&got) })
+	if err := m.Send(ctx, tx.Tx); err != nil {
+		return err
+	}
+	if !got {
+		c.Groups.Wait(c.Work, lock, slog.String("group", group))
+		return ErrAgain
+	}
+	c.Groups.Got(lock)
+	rows, numbers, more, err := c.readGroup(ctx, tx.Tx, u)
+	if err != nil {
+		return err
+	}
+	g := u.Group
+	rest := slices.DeleteFunc(slices.Clone(g.Members), func(id int64) bool {
+		_, found := slices.BinarySearchFunc(rows, id, func(row jobs.FutureJob, id int64) int { return cmp.Compare(row.ID, id) })
+		return found
+	})
+	switch {
+	case more:
+		g.Rest = rest
+	case len(rest) == len(g.Members):
+		return ErrRecorded // with other rows of the group
+	}
+	u.SetRows(rows, numbers)
+	return nil
+}
+
+// readGroup locks and reads the due rows of a group, up to row.AtOnce bytes of them; more reports that rows are left.
+func (c *Checker) readGroup(ctx context.Context, tx *sqlx.Tx, u *unit.Unit) (rows []jobs.FutureJob, numbers []int64, more bool, err error) {
+	args := append(c.findsGroup(u), row.MostAtOnce+1, append(pq.Int64Array{}, u.Group.Unreadable...))
+	name := func(number int64) string { return c.Records.Jobs[number].Name }
+	var m pgsql.Message
+	var bytes int64
+	m.Add(pgsql.GroupRead.In(c.Schema), args, row.Scan(c.Records.Slot, name, func(number int64, job jobs.FutureJob) error {
+		if more = bytes > row.AtOnce || len(rows) == row.MostAtOnce; more {
+			return pgsql.ErrEnough
+		}
+		rows, numbers = append(rows, job), append(numbers, number)
+		bytes += row.SizeOf(&job)
+		return nil
+	}))
+	err = m.Send(ctx, tx)
+	return rows, numbers, more, err
+}
+
+// findsGroup returns the parameters by which statements find the due rows of a group.
+func (c *Checker) findsGroup(u *unit.Unit) []any {
+	var family pq.Int64Array
+	for number, d := range c.Records.Jobs {
+		if d.Group == u.Def.Group {
+			family = append(family, number)
+		}
+	}
+	key := u.Group.Key
+	return []any{c.Records.Slot, family, key.Key, key.EntityName, key.EntityKey, key.ID}
+}
+
+// leavesUnreadable finds the rows of a group that cannot be read and belong to other claims, so that the next call for
+// the group leaves them out. It returns false if there are no more of them.
+func (c *Checker) leavesUnreadable(u *unit.Unit) bool {
+	g := u.Group
+	var ids []int64
+	err := c.Ask(c.ctx, c.Work, pgsql.GroupUnreadable, c.findsGroup(u), func(row *sql.Rows) error {
+		var id int64
+		err := row.Scan(&id)
+		if !slices.Contains(g.Members, id) && !slices.Contains(g.Unreadable, id) {
+			ids = append(ids, id)
+		}
+		return err
+	})
+	if err != nil || len(ids) == 0 {
+		return false
+	}
+	g.Unreadable = append(g.Unreadable, ids...)
+	return true
+}

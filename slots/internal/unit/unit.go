@@ -1,0 +1,117 @@
+package unit
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/prescient-go/prescient/internal/engine"
+	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/call"
+	"github.com/prescient-go/prescient/slots/internal/row"
+)
+
+// Unit is the rows of one call: a row, the rows of a batch, or those of a group. It is called until its rows are done,
+// one call at a time. The goroutine of the call changes it.
+type Unit struct {
+	Def     *engine.Definition
+	Number  int64 // of the job; for a group the job of its first row
+	Rows    []jobs.FutureJob
+	Group   *Group         // nil: it is no group
+	Verdict *guard.Verdict // set if no call is needed
+	Watch   call.Watch     // of the call
+	Waited  bool           // for a lock of another transaction
+	Tried   Tried
+	Failure Failure
+
+	numbers []int64 // the job of each row, if they differ
+	one     [1]jobs.FutureJob
+}
+
+// Group is what is known of a group of rows that one call checks.
+type Group struct {
+	Key        GroupKey
+	Members    []int64 // its rows that are in the claim
+	Unreadable []int64 // rows of other claims that cannot be read
+	Rest       []int64 // members that are not in this call, because it has no room for them
+}
+
+// String names the rows in the log.
+func (u *Unit) String() string {
+	if len(u.Rows) == 1 {
+		return u.Rows[0].Key().String()
+	}
+	return fmt.Sprintf("%d rows of %s", len(u.Rows), u.Def.Name)
+}
+
+// Size returns the number of rows of the claim in the unit.
+func (u *Unit) Size() int64 {
+	if u.Group != nil {
+		return int64(len(u.Group.Members))
+	}
+	return int64(len(u.Rows))
+}
+
+// bytesOfUnit is about how many bytes a unit takes without its rows.
+const bytesOfUnit = 1000
+
+// Bytes returns about how many bytes the unit takes while it waits.
+func (u *Unit) Bytes() int64 {
+	bytes := int64(bytesOfUnit)
+	if u.Group != nil {
+		bytes += int64(8 * len(u.Group.Members))
+	}
+	for i := range u.Rows {
+		bytes += row.SizeOf(&u.Rows[i])
+	}
+	return bytes
+}
+
+// IDs returns the sorted ids of the rows.
+func (u *Unit) IDs() []int64 {
+	ids := make([]int64, len(u.Rows))
+	for i := range u.Rows {
+		ids[i] = u.Rows[i].ID
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Claimed returns the ids of the unit's rows that are in the claim.
+func (u *Unit) Claimed() []int64 {
+	if u.Group != nil {
+		return u.Group.Members
+	}
+	return u.IDs()
+}
+
+// SetRows sets the rows of a group, and the number of the job of each.
+func (u *Unit) SetRows(rows []jobs.FutureJob, numbers []int64) { u.Rows, u.numbers = rows, numbers }
+
+// Keep drops all rows but those with the ids, and reports whether any is left. It keeps all if none is.
+func (u *Unit) Keep(ids map[int64]bool) bool {
+	rows := slices.DeleteFunc(slices.Clone(u.Rows), func(row jobs.FutureJob) bool { return !ids[row.ID] })
+	if len(rows) > 0 {
+		u.SetRows(rows, nil)
+	}
+	return len(rows) > 0
+}
+
+// Brief fills in what the rows tell the function about their check.
+func (u *Unit) Brief(m guard.Moment) {
+	for i := range u.Rows {
+		u.Rows[i].Slot, u.Rows[i].CaughtUp = m.Slot, m.CaughtUp
+		u.Rows[i].Lateness = max(0, m.Now.Sub(m.Slot))
+	}
+}
+
+// Follows reports whether the check of a unit may begin with the commit of the check before it: both have one row and a
+// transaction, in the same database.
+func (u *Unit) Follows(before *Unit) bool {
+	return u.Verdict == nil && !u.Waited && u.Def.InTx() && !u.Def.Batched() && u.Def.DB == before.Def.DB
+}
+
+// Copy returns a unit with the same rows. The function of an abandoned call may go on with the unit itself.
+func (u *Unit) Copy() *Unit {
+	return &Unit{Def: u.Def, Number: u.Number, Rows: u.Rows, numbers: u.numbers}
+}
