@@ -113,8 +113,8 @@ var sqlRules = withOptions(map[string]rule[SQLJob]{
 	"name":        {wantName, func(j SQLJob) bool { return isName(j.Name) }},
 	"query":       {"a query that takes $1::text[]", func(j SQLJob) bool { return strings.TrimSpace(j.Query) != "" }},
 	"database":    {rules["database.url"].want, func(j SQLJob) bool { return isDatabase(j.Database) }},
-	"role":        {"a role of the database", always[SQLJob]},
-	"type":        {"a text", always[SQLJob]},
+	"role":        {"a role of the database", anyValue[SQLJob]},
+	"type":        {"a text", anyValue[SQLJob]},
 	"timeout":     {wantTimeout, func(j SQLJob) bool { return j.Timeout > 0 }},
 	"batch_size":  {"a whole number, 0 for as many as run.batch_size", func(j SQLJob) bool { return j.BatchSize >= 0 }},
 	"concurrency": {wantCount, func(j SQLJob) bool { return j.Concurrency >= 1 }},
@@ -124,8 +124,8 @@ var sqlRules = withOptions(map[string]rule[SQLJob]{
 var optionRules = map[string]rule[Options]{
 	"max_checks": {wantCount, func(o Options) bool { return o.MaxChecks >= 1 }},
 	"retry":      {wantRetry, func(o Options) bool { return o.Retry >= 0 }},
-	"deadline":   {wantLimit, always[Options]},
-	"sla":        {wantLimit, always[Options]},
+	"deadline":   {wantLimit, anyValue[Options]},
+	"sla":        {wantLimit, anyValue[Options]},
 	"within":     {wantWithin, func(o Options) bool { return isWithin(o.Within) }},
 }
 

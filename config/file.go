@@ -23,8 +23,8 @@ import (
 
 var extensions = []string{".yaml", ".yml", ".toml", ".json"}
 
-// places returns the default paths of a configuration file, in the order in which they are tried.
-func places() []string {
+// searchPaths returns the default paths of a configuration file, in the order in which they are tried.
+func searchPaths() []string {
 	files := []string{"prescient.yaml"}
 	home := os.Getenv("XDG_CONFIG_HOME")
 	if user, err := os.UserHomeDir(); home == "" && err == nil {

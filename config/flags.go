@@ -69,8 +69,8 @@ func bind(fs *pflag.FlagSet, name, key string) {
 	fs.Lookup(name).Annotations = map[string][]string{annotation: {key}}
 }
 
-// given returns the flags of fs that were set on the command line and are the source of a key, by that key.
-func given(fs *pflag.FlagSet) map[string]*pflag.Flag {
+// setFlags returns the flags of fs that were set on the command line and are the source of a key, by that key.
+func setFlags(fs *pflag.FlagSet) map[string]*pflag.Flag {
 	flags := map[string]*pflag.Flag{}
 	if fs == nil {
 		return flags

@@ -34,7 +34,7 @@ func readList[T any](s sources, section string, list *[]T, defaults T, rules map
 	for i, value := range tables {
 		item := defaults
 		if table, ok := value.(map[string]any); ok {
-			problems = append(problems, fill(s, &item, table, place{section, i + 1, table["name"]}, rules)...)
+			problems = append(problems, fill(s, &item, table, entryRef{section, i + 1, table["name"]}, rules)...)
 			entries = append(entries, itemEntries(s, section, &item, table)...)
 		} else {
 			problems = append(problems, fmt.Errorf("set entry %d of %s from file %s: want a table: %s", i+1, section, s.file, lists[section]))
@@ -46,7 +46,7 @@ func readList[T any](s sources, section string, list *[]T, defaults T, rules map
 
 // fill sets the settings of one table, and checks each by its rule. A missing setting without a
 // default breaks its rule.
-func fill[T any](s sources, item *T, table map[string]any, at place, rules map[string]rule[T]) (problems []error) {
+func fill[T any](s sources, item *T, table map[string]any, at entryRef, rules map[string]rule[T]) (problems []error) {
 	var known []string
 	for name, field := range settings(item) {
 		known = append(known, name)
@@ -81,8 +81,8 @@ func itemEntries(s sources, section string, item any, table map[string]any) (ent
 
 // duplicateJobs returns an error for each entry whose job has an earlier entry.
 func (s sources) duplicateJobs(c *Config) (problems []error) {
-	first := map[string]place{}
-	bind := func(at place) {
+	first := map[string]entryRef{}
+	bind := func(at entryRef) {
 		name, _ := at.name.(string)
 		if before, taken := first[name]; taken && name != "" {
 			problems = append(problems, fmt.Errorf("set name of %s from file %s: the name is bound by %s already, and a job has one binding",
@@ -92,24 +92,24 @@ func (s sources) duplicateJobs(c *Config) (problems []error) {
 		first[name] = at
 	}
 	for i, job := range c.HTTPJobs {
-		bind(place{"http_jobs", i + 1, job.Name})
+		bind(entryRef{"http_jobs", i + 1, job.Name})
 	}
 	for i, job := range c.SQLJobs {
-		bind(place{"sql_jobs", i + 1, job.Name})
+		bind(entryRef{"sql_jobs", i + 1, job.Name})
 	}
 	return problems
 }
 
-// place identifies a table of a list in messages.
-type place struct {
+// entryRef identifies a table of a list in messages.
+type entryRef struct {
 	section string
 	number  int // the first one is 1
 	name    any // as the file has it
 }
 
-func (p place) String() string {
-	if p.name == nil {
-		return fmt.Sprintf("%s entry %d", p.section, p.number)
+func (r entryRef) String() string {
+	if r.name == nil {
+		return fmt.Sprintf("%s entry %d", r.section, r.number)
 	}
-	return fmt.Sprintf("%s entry %d (%v)", p.section, p.number, p.name)
+	return fmt.Sprintf("%s entry %d (%v)", r.section, r.number, r.name)
 }

@@ -48,11 +48,11 @@ type Entry struct {
 //
 // The error joins all problems, one a line. Each names the key, its source and the rule, and none
 // shows a password. With an error, only Warnings is filled.
-func Load(fs *pflag.FlagSet) (Loaded, error) { return load(fs, places()) }
+func Load(fs *pflag.FlagSet) (Loaded, error) { return load(fs, searchPaths()) }
 
 func load(fs *pflag.FlagSet, places []string) (Loaded, error) {
 	loaded := Loaded{Config: Default(), Warnings: unknownVariables(os.Environ())}
-	from, problems := open(given(fs), places)
+	from, problems := open(setFlags(fs), places)
 	loaded.File, loaded.Skipped = from.file, from.skipped
 	for _, s := range from.skipped {
 		loaded.Warnings = append(loaded.Warnings, s.warning())

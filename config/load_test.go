@@ -408,12 +408,12 @@ func TestFilesAreLookedForInTheWorkingDirectoryThenTheUsersThenTheSystems(t *tes
 	if err != nil {
 		t.Fatal(err)
 	}
-	diff(t, []string{"prescient.yaml", home + "/.config/prescient/prescient.yaml", "/etc/prescient/prescient.yaml"}, places())
+	diff(t, []string{"prescient.yaml", home + "/.config/prescient/prescient.yaml", "/etc/prescient/prescient.yaml"}, searchPaths())
 	t.Setenv("XDG_CONFIG_HOME", "/xdg")
-	diff(t, []string{"prescient.yaml", "/xdg/prescient/prescient.yaml", "/etc/prescient/prescient.yaml"}, places())
+	diff(t, []string{"prescient.yaml", "/xdg/prescient/prescient.yaml", "/etc/prescient/prescient.yaml"}, searchPaths())
 	t.Setenv("XDG_CONFIG_HOME", "")
 	t.Setenv("HOME", "")
-	diff(t, []string{"prescient.yaml", "/etc/prescient/prescient.yaml"}, places())
+	diff(t, []string{"prescient.yaml", "/etc/prescient/prescient.yaml"}, searchPaths())
 }
 
 func TestLoadReadsTheFileOfTheWorkingDirectory(t *testing.T) {

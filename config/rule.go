@@ -86,13 +86,13 @@ var rules = map[string]rule[Config]{
 		"a duration of at least 3s, such as 1m",
 		func(c Config) bool { return c.Run.Lease >= 3*time.Second },
 	},
-	"run.grace":           {"a duration, such as 20s", always[Config]},
-	"run.start_tolerance": {"a duration, such as 5s", always[Config]},
-	"run.claim_delay":     {"a duration, such as 2s", always[Config]},
-	"run.job_name":        {"a text", always[Config]},
+	"run.grace":           {"a duration, such as 20s", anyValue[Config]},
+	"run.start_tolerance": {"a duration, such as 5s", anyValue[Config]},
+	"run.claim_delay":     {"a duration, such as 2s", anyValue[Config]},
+	"run.job_name":        {"a text", anyValue[Config]},
 	"run.ping_url": {
 		"an http or https URL",
-		func(c Config) bool { return c.Run.PingURL == Endpoint{} || isWeb(c.Run.PingURL.Reveal()) },
+		func(c Config) bool { return c.Run.PingURL == Endpoint{} || isHTTPURL(c.Run.PingURL.Reveal()) },
 	},
 	"jobs.horizon": {
 		"a duration of more than 0, such as 1825d",
@@ -115,7 +115,7 @@ var rules = map[string]rule[Config]{
 		`empty, or "whsec_" and the base64 of 24 to 64 bytes, or several such separated by spaces`,
 		func(c Config) bool { return areSigningSecrets(c.Events.Secret) },
 	},
-	"events.allowed_networks": {wantPrefixes, always[Config]},
+	"events.allowed_networks": {wantPrefixes, anyValue[Config]},
 	"daemon.listen": {
 		"empty, or host:port, such as localhost:8080 or :8080",
 		func(c Config) bool { return c.Daemon.Listen == "" || isHostPort(c.Daemon.Listen) },
@@ -131,9 +131,9 @@ var rules = map[string]rule[Config]{
 		"off, http or https",
 		func(c Config) bool { return slices.Contains([]string{"off", "http", "https"}, c.Server.Proxy) },
 	},
-	"server.proxy_networks": {wantPrefixes, always[Config]},
-	"spool.dir":             {"a directory", always[Config]},
-	"history.retention":     {"0 for everything, or a duration, such as 90d", always[Config]},
+	"server.proxy_networks": {wantPrefixes, anyValue[Config]},
+	"spool.dir":             {"a directory", anyValue[Config]},
+	"history.retention":     {"0 for everything, or a duration, such as 90d", anyValue[Config]},
 	"metrics.file": {
 		"empty, or a file whose name ends in .prom, such as /var/lib/prometheus/node-exporter/prescient.prom",
 		func(c Config) bool { return c.Metrics.File == "" || strings.HasSuffix(c.Metrics.File, ".prom") },
@@ -160,8 +160,8 @@ func areNamedTokens(text string) bool {
 	return tokens.MatchString(text)
 }
 
-// always is the rule of a setting whose type says it all.
-func always[T any](T) bool { return true }
+// anyValue is the rule of a setting whose type says it all.
+func anyValue[T any](T) bool { return true }
 
 func isDatabase(u URL) bool {
 	_, _, ok := redact(u.Reveal())
@@ -188,7 +188,7 @@ func isHostPort(text string) bool {
 }
 
 // areSigningSecrets tells whether a text has the form of secrets of Standard Webhooks.
-func isWeb(text string) bool {
+func isHTTPURL(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
 }

@@ -55,9 +55,9 @@ var storeRules = map[string]rule[Store]{
 
 // duplicateStores returns an error for each store that has the name, or the place, of one before it: its slots would be run twice.
 func (s sources) duplicateStores(c *Config) (problems []error) {
-	names, places := map[string]place{}, map[string]place{}
+	names, places := map[string]entryRef{}, map[string]entryRef{}
 	for i, store := range c.Stores {
-		at := place{"stores", i + 1, store.Name}
+		at := entryRef{"stores", i + 1, store.Name}
 		if before, taken := names[store.Name]; taken && store.Name != "" {
 			problems = append(problems, fmt.Errorf("set name of %s from file %s: %s has the name already", at, s.file, before))
 		}

@@ -139,7 +139,7 @@ func (j *FutureJob) scan(row *sql.Rows, more ...any) error {
 
 // place returns the slot of a job to enqueue, at or after earliest.
 func (j FutureJob) place(g grid.Grid, earliest time.Time) time.Time {
-	return spread.Key(j.Key()).Place(g, j.checkAt(), j.Within, earliest)
+	return spread.Key(j.Key()).PickSlot(g, j.checkAt(), j.Within, earliest)
 }
 
 // Key is the natural key of a check: at most one row with it waits at any time.

@@ -51,7 +51,7 @@ type placed struct {
 func placesOf(list []jobs.FutureJob) (all []placed) {
 	byKey := func(a, b jobs.FutureJob) int { return strings.Compare(a.EntityKey, b.EntityKey) }
 	for _, j := range slices.SortedFunc(slices.Values(list), byKey) {
-		slot := spread.Key(j.Key()).Place(grid.Default, j.CheckAt, j.Within, slot(1))
+		slot := spread.Key(j.Key()).PickSlot(grid.Default, j.CheckAt, j.Within, slot(1))
 		all = append(all, placed{j.EntityKey + j.ItemKey, slot, slot, grid.RoundMicro(j.CheckAt), j.Within})
 	}
 	return all
@@ -223,7 +223,7 @@ func TestAKeyIsPushedBackToItsPlaceInTheLaterWindow(t *testing.T) {
 		row.Within = 4 * time.Hour
 		first := w.enqueue(row, jobs.Keep)
 		row.CheckAt = slot(30)
-		want := spread.Key(row.Key()).Place(grid.Default, slot(30), row.Within, slot(1))
+		want := spread.Key(row.Key()).PickSlot(grid.Default, slot(30), row.Within, slot(1))
 		if limit := first.Slot.Add(8 * time.Hour); want.After(limit) {
 			want = limit
 		}
@@ -274,7 +274,7 @@ func TestTheStoryTellsOfTheWindowToTheEnd(t *testing.T) {
 	w := setup(t)
 	row := check("1", now.Add(time.Hour))
 	row.Within = 90 * time.Minute
-	want := admin.TimelineEntry{What: "enqueued", Slot: spread.Key(row.Key()).Place(grid.Default, row.CheckAt, row.Within, slot(1)), RequestedAt: row.CheckAt, Within: row.Within}
+	want := admin.TimelineEntry{What: "enqueued", Slot: spread.Key(row.Key()).PickSlot(grid.Default, row.CheckAt, row.Within, slot(1)), RequestedAt: row.CheckAt, Within: row.Within}
 	w.enqueue(row, jobs.Keep)
 	tell := func(stage string) {
 		t.Helper()
@@ -336,7 +336,7 @@ func TestAChangeOfTheWidthMovesWhatWasPlacedUpwardOnly(t *testing.T) {
 		row := check(fmt.Sprint("new ", i), slot(9))
 		row.Within = 6 * time.Hour
 		got, err := client.Enqueue(t.Context(), w.db, row)
-		if want := spread.Key(row.Key()).Place(hours, row.CheckAt, row.Within, slot(1)); err != nil || !got.Slot.Equal(want) {
+		if want := spread.Key(row.Key()).PickSlot(hours, row.CheckAt, row.Within, slot(1)); err != nil || !got.Slot.Equal(want) {
 			t.Errorf("slot %s, want %s, %v", got.Slot, want, err)
 		}
 	}

@@ -172,7 +172,7 @@ func deferAll(over int) judge {
 		if row.Anonymous {
 			key.ItemKey = strconv.FormatInt(row.ID, 10)
 		}
-		next = spread.Key(key).Place(m.Grid, next, time.Duration(over)*m.Grid.Width(), next)
+		next = spread.Key(key).PickSlot(m.Grid, next, time.Duration(over)*m.Grid.Width(), next)
 		return &guard.Verdict{Move: guard.MoveDefer, Next: next}, false
 	}
 }

@@ -202,7 +202,7 @@ func TestCatchUpCanDeferEverythingOverTheNextSlots(t *testing.T) {
 			continue
 		}
 		keyed[job.NextCheckAt.Format("15:04")]++
-		if want := spread.Key(job.Key()).Place(slotGrid, slot(5), 45*time.Minute, slot(5)); !job.NextCheckAt.Equal(want) {
+		if want := spread.Key(job.Key()).PickSlot(slotGrid, slot(5), 45*time.Minute, slot(5)); !job.NextCheckAt.Equal(want) {
 			t.Errorf("%s is in slot %s, its place is %s", job.Key(), job.NextCheckAt, want)
 		}
 	}

@@ -52,7 +52,7 @@ func TestWhatIsAskedForWithAWindowIsSpreadInEachRoundAndInEveryReplay(t *testing
 	first, again := replay(), replay()
 	counts := map[time.Time]int{}
 	for key, at := range first {
-		want := spread.Key{JobExec: "report", EntityName: "customer", EntityKey: key}.Place(slotGrid, midnight, night, midnight)
+		want := spread.Key{JobExec: "report", EntityName: "customer", EntityKey: key}.PickSlot(slotGrid, midnight, night, midnight)
 		if len(at) != 2 || !at[0].Equal(want) || !at[1].Equal(want.AddDate(0, 0, 1)) {
 			t.Errorf("customer %s was checked at %s, its place is %s", key, at, want)
 		}

@@ -87,7 +87,7 @@ func After(d *engine.Definition, m Moment, job *jobs.FutureJob, next *time.Time,
 	}
 	// If the run is late, the slot asked for may have begun. The row then moves to a later one,
 	// because an outage must not lose an escalation.
-	return Verdict{Move: MoveNext, Next: spread.Key(job.Key()).Place(m.Grid, *next, d.Within, m.Grid.Next(m.Now))}
+	return Verdict{Move: MoveNext, Next: spread.Key(job.Key()).PickSlot(m.Grid, *next, d.Within, m.Grid.Next(m.Now))}
 }
 
 func failed(d *engine.Definition, m Moment, job *jobs.FutureJob, err error) Verdict {

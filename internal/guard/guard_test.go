@@ -81,8 +81,8 @@ func TestWhatACheckReturnsDecidesItsRow(t *testing.T) {
 		{name: "late, a slot ahead", moment: late, next: slotAt(7), want: moved(7)},
 		{name: "exactly as a slot begins", moment: Moment{Slot: slotAt(0), Now: slotAt(2)}, next: slotAt(2), want: moved(3)},
 
-		{name: "within an hour", opts: within, moment: inTime, next: slotAt(4), want: movedTo(spread.Key(keyed.Key()).Place(grid.Default, slotAt(4), time.Hour, slotAt(1)))},
-		{name: "late, within an hour", opts: within, moment: late, next: slotAt(1), want: movedTo(spread.Key(keyed.Key()).Place(grid.Default, slotAt(1), time.Hour, slotAt(3)))},
+		{name: "within an hour", opts: within, moment: inTime, next: slotAt(4), want: movedTo(spread.Key(keyed.Key()).PickSlot(grid.Default, slotAt(4), time.Hour, slotAt(1)))},
+		{name: "late, within an hour", opts: within, moment: late, next: slotAt(1), want: movedTo(spread.Key(keyed.Key()).PickSlot(grid.Default, slotAt(1), time.Hour, slotAt(3)))},
 		{name: "late, within an hour that has passed", opts: within, moment: Moment{Slot: slotAt(0), Now: slotAt(9)}, next: slotAt(1), want: moved(10)},
 		{name: "the slot itself within an hour is past", opts: within, moment: inTime, next: slotAt(0), want: ended(jobs.InThePast)},
 		{name: "a window after the year 9999", opts: append(within, jobs.Horizon(1<<63-1)), moment: inTime, next: grid.Max, want: ended(jobs.BeyondHorizon)},

@@ -41,7 +41,7 @@ func decode(body []byte, rows []jobs.FutureJob) ([]jobs.Result, error) {
 		case seen[*r.ID]:
 			results[i] = jobs.Result{Err: errors.New("the answer has more than one result for the row")}
 		default:
-			results[i] = r.judge()
+			results[i] = r.toResult()
 		}
 		seen[*r.ID] = true
 	}
@@ -63,9 +63,9 @@ func parse(body []byte) ([]result, error) {
 	return *answer.Results, nil
 }
 
-// judge returns the jobs.Result of a row. An error without a text still counts, because many
+// toResult returns the jobs.Result of a row. An error without a text still counts, because many
 // exceptions have an empty text.
-func (r result) judge() jobs.Result {
+func (r result) toResult() jobs.Result {
 	switch {
 	case r.Error != nil && r.Next != nil:
 		return jobs.Result{Err: fmt.Errorf("the answer has both next %q and error %q for the row, want one", *r.Next, *r.Error)}

@@ -68,19 +68,19 @@ func explain(err error) error {
 // at once as lib/pq does.
 type poolConn struct {
 	conn
-	own  *pgxpool.Conn
-	tx   pgx.Tx     // under way
-	lent sync.Mutex // locked while the transaction is lent
+	pooled *pgxpool.Conn
+	tx     pgx.Tx     // under way
+	leased sync.Mutex // locked while the transaction is lent
 }
 
-// loan is the transaction of a poolConn, until it is given back.
-type loan struct {
-	tx   pgx.Tx
-	back func()
+// txLease is the transaction of a poolConn, until it is given back.
+type txLease struct {
+	tx      pgx.Tx
+	release func()
 }
 
 func (c *poolConn) Close() error {
-	c.own.Release()
+	c.pooled.Release()
 	return nil
 }
 
@@ -93,13 +93,13 @@ func (c *poolConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.T
 		options.AccessMode = pgx.ReadOnly
 	}
 	var err error
-	c.tx, err = c.own.BeginTx(ctx, options)
-	return &ending{c, ctx}, explain(err)
+	c.tx, err = c.pooled.BeginTx(ctx, options)
+	return &txEnd{c, ctx}, explain(err)
 }
 
 // CheckNamedValue leaves a loan for ExecContext to fill in.
 func (c *poolConn) CheckNamedValue(arg *driver.NamedValue) error {
-	if _, ok := arg.Value.(*loan); ok {
+	if _, ok := arg.Value.(*txLease); ok {
 		return nil
 	}
 	return driver.ErrSkip
@@ -108,9 +108,9 @@ func (c *poolConn) CheckNamedValue(arg *driver.NamedValue) error {
 // ExecContext lends the transaction to a caller that passes a loan.
 func (c *poolConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	if len(args) == 1 {
-		if l, ok := args[0].Value.(*loan); ok {
-			c.lent.Lock()
-			l.tx, l.back = c.tx, c.lent.Unlock
+		if l, ok := args[0].Value.(*txLease); ok {
+			c.leased.Lock()
+			l.tx, l.release = c.tx, c.leased.Unlock
 			return driver.ResultNoRows, nil
 		}
 	}
@@ -121,35 +121,35 @@ func (c *poolConn) QueryContext(ctx context.Context, query string, args []driver
 	if len(args) > 0 {
 		return c.conn.QueryContext(ctx, query, args)
 	}
-	results := &results{rows{types: c.types}, c.own.Conn().PgConn().Exec(ctx, query)}
+	results := &results{rows{types: c.types}, c.pooled.Conn().PgConn().Exec(ctx, query)}
 	if err := results.NextResultSet(); err != nil && !errors.Is(err, io.EOF) {
 		return nil, explain(err)
 	}
 	return results, nil
 }
 
-// ending ends a transaction of a poolConn.
-type ending struct {
+// txEnd ends a transaction of a poolConn.
+type txEnd struct {
 	on  *poolConn
 	ctx context.Context
 }
 
-func (e *ending) Commit() error { return explain(e.on.tx.Commit(e.ctx)) }
+func (e *txEnd) Commit() error { return explain(e.on.tx.Commit(e.ctx)) }
 
 // Rollback is also called by database/sql when the context of the transaction ends, even while it
 // is lent. It then cuts the connection: the check need not return soon, and one goroutine at a time
 // may use a connection of pgx.
-func (e *ending) Rollback() error {
-	if !e.on.lent.TryLock() {
-		wire := e.on.own.Conn().PgConn()
+func (e *txEnd) Rollback() error {
+	if !e.on.leased.TryLock() {
+		wire := e.on.pooled.Conn().PgConn()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), cutTimeout)
 		_ = wire.CancelRequest(ctx)
 		cancel()
 		_ = wire.Conn().Close()
-		e.on.lent.Lock()
+		e.on.leased.Lock()
 	}
-	defer e.on.lent.Unlock()
-	if own := e.on.own.Conn(); own.PgConn().IsBusy() { // the check has left rows open: no statement can follow
+	defer e.on.leased.Unlock()
+	if own := e.on.pooled.Conn(); own.PgConn().IsBusy() { // the check has left rows open: no statement can follow
 		return own.Close(e.ctx)
 	}
 	return explain(e.on.tx.Rollback(e.ctx))

@@ -20,19 +20,19 @@ import (
 // Tx returns a transaction of pgx for the calls of a client. Their writes are part of it. The
 // caller commits it or rolls it back. One goroutine at a time may use it. It costs nothing and
 // needs no closing.
-func Tx(tx pgx.Tx) jobs.DB { return given{tx} }
+func Tx(tx pgx.Tx) jobs.DB { return txAdapter{tx} }
 
-// given is a transaction of pgx for database/sql.
-type given struct{ tx pgx.Tx }
+// txAdapter is a transaction of pgx for database/sql.
+type txAdapter struct{ tx pgx.Tx }
 
-// givenKey is the context key of a transaction.
-type givenKey struct{}
+// txKey is the context key of a transaction.
+type txKey struct{}
 
-// through is a pool whose connections exist for one statement each: the transaction of the
+// txPool is a pool whose connections exist for one statement each: the transaction of the
 // statement's context.
-var through = sync.OnceValue(func() *sql.DB {
+var txPool = sync.OnceValue(func() *sql.DB {
 	db := sql.OpenDB(connector(func(ctx context.Context) (driver.Conn, error) {
-		tx, ok := ctx.Value(givenKey{}).(pgx.Tx)
+		tx, ok := ctx.Value(txKey{}).(pgx.Tx)
 		if !ok {
 			return nil, errors.New("there is no transaction of pgx: tx is nil")
 		}
@@ -42,16 +42,16 @@ var through = sync.OnceValue(func() *sql.DB {
 	return db
 })
 
-func (g given) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	return through().QueryContext(context.WithValue(ctx, givenKey{}, g.tx), query, args...)
+func (g txAdapter) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return txPool().QueryContext(context.WithValue(ctx, txKey{}, g.tx), query, args...)
 }
 
-func (g given) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	return through().ExecContext(context.WithValue(ctx, givenKey{}, g.tx), query, args...)
+func (g txAdapter) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return txPool().ExecContext(context.WithValue(ctx, txKey{}, g.tx), query, args...)
 }
 
 // CopyFrom runs a statement "copy ... from stdin", and returns how many rows the server wrote.
-func (g given) CopyFrom(ctx context.Context, query string, rows iter.Seq[[]any]) (written int64, err error) {
+func (g txAdapter) CopyFrom(ctx context.Context, query string, rows iter.Seq[[]any]) (written int64, err error) {
 	return copyRows(ctx, g.tx, query, rows)
 }
 
@@ -66,7 +66,7 @@ func Open(pool *pgxpool.Pool) *sqlx.DB {
 		if err != nil {
 			return nil, err
 		}
-		return &poolConn{conn: conn{own.Conn(), own.Conn().TypeMap()}, own: own}, nil
+		return &poolConn{conn: conn{own.Conn(), own.Conn().TypeMap()}, pooled: own}, nil
 	}))
 	db.SetMaxIdleConns(-1)
 	return sqlx.NewDb(db, "pgx")
@@ -93,11 +93,11 @@ func InTx[In, Out any](fn func(ctx context.Context, tx pgx.Tx, in In) (Out, erro
 		return nil
 	}
 	return func(ctx context.Context, tx *sqlx.Tx, in In) (out Out, err error) {
-		var own loan
+		var own txLease
 		if _, err := tx.ExecContext(ctx, "", &own); err != nil {
 			return out, cmp.Or(ctx.Err(), fmt.Errorf("the transaction of the check is not one of pgx: register the job with jobs.WithPool(pgxjobs.Open(pool)): %w", err))
 		}
-		defer own.back()
+		defer own.release()
 		out, err = fn(ctx, own.tx, in)
 		if err == nil && own.tx.Conn().PgConn().IsBusy() {
 			err = errLeftOpen

@@ -26,12 +26,13 @@ const (
 	Delete Action = "delete"
 )
 
-// ApplyOptions says what Apply may do. The zero value creates and updates, and deletes nothing.
+// ApplyOptions limits what Apply may do. With the zero value it creates and updates, and deletes
+// nothing.
 type ApplyOptions struct {
 	// Prune deletes the schedules that are not given.
 	Prune bool
-	// MaxDeletes is how many Prune may delete; for more the error is a *PruneError, and nothing is
-	// changed. 0: any number.
+	// MaxDeletes is how many schedules Prune may delete. For more, Apply returns a *PruneError and
+	// changes nothing. Defaults to 0: any number.
 	MaxDeletes int
 	// DryRun writes nothing.
 	DryRun bool
@@ -57,22 +58,21 @@ func (e *PruneError) Error() string {
 		spoken.Count(e.Deletes, "schedule is", "schedules are"), e.MaxDeletes)
 }
 
-// Apply makes the schedules of the database equal to the given ones: it creates and updates, and
-// leaves equal ones alone. A zero Anchor stands for the current anchor of a schedule; see
-// KeepPaused, too.
+// Apply makes the schedules of the database equal to the given ones: it creates and updates
+// schedules, and leaves equal ones alone. A zero Anchor keeps the current anchor of a schedule. See
+// also Spec.KeepPaused.
 //
-// It reads the input as it comes, in one transaction and bounded memory, except some 50 bytes for
-// each schedule, which find one that is given twice. An error in the input is returned unchanged,
-// with nothing changed in the database. So is a deadlock with another session, because Apply reads
-// the input only once.
+// It reads the input once, in one transaction and bounded memory: some 50 bytes for each schedule,
+// which find an id that is given twice. It returns an error of the input unchanged, and a deadlock
+// with another session as an error. In both cases the database is unchanged.
 func (s *Store) Apply(ctx context.Context, db jobs.DB, all iter.Seq2[Spec, error], o ApplyOptions) (ApplyResult, error) {
-	if all == nil { // nothing to take for an empty file: Prune would delete all there is
+	if all == nil { // not an empty file, by which Prune would delete every schedule
 		return ApplyResult{}, errors.New("apply schedules: the sequence is nil")
 	}
 	if o.Changed == nil {
 		o.Changed = func(string, Action) {}
 	}
-	a := &applying{store: s, ApplyOptions: o, given: map[fingerprint]struct{}{}}
+	a := &applyCall{store: s, ApplyOptions: o, given: map[fingerprint]struct{}{}}
 	err := once(ctx, db, func(tx jobs.DB) error {
 		a.tx = tx
 		return a.all(ctx, all)
@@ -86,14 +86,14 @@ func (s *Store) Apply(ctx context.Context, db jobs.DB, all iter.Seq2[Spec, error
 	return a.done, nil
 }
 
-// applying is one call of Apply.
-type applying struct {
+// applyCall is one call of Apply.
+type applyCall struct {
 	ApplyOptions
 	store *Store
 	tx    jobs.DB
 	given map[fingerprint]struct{}
 	done  ApplyResult
-	err   error // that was given with a schedule
+	err   error // of the input
 }
 
 // fingerprint stands for an id in less memory.
@@ -104,7 +104,7 @@ func fingerprintOf(id string) fingerprint {
 	return fingerprint(sum[:16])
 }
 
-func (a *applying) all(ctx context.Context, all iter.Seq2[Spec, error]) error {
+func (a *applyCall) all(ctx context.Context, all iter.Seq2[Spec, error]) error {
 	page := make([]Spec, 0, bulk)
 	for spec, err := range all {
 		if err != nil {
@@ -125,7 +125,7 @@ func (a *applying) all(ctx context.Context, all iter.Seq2[Spec, error]) error {
 }
 
 // page creates and updates schedules.
-func (a *applying) page(ctx context.Context, specs []Spec) error {
+func (a *applyCall) page(ctx context.Context, specs []Spec) error {
 	if len(specs) == 0 {
 		return nil
 	}
@@ -161,8 +161,8 @@ func (a *applying) page(ctx context.Context, specs []Spec) error {
 	return a.store.create(ctx, a.tx, created)
 }
 
-// check makes schedules fit to be compared with those of the database, and returns their ids.
-func (a *applying) check(ctx context.Context, specs []Spec) (ids []string, err error) {
+// check normalizes schedules for the comparison with those of the database, and returns their ids.
+func (a *applyCall) check(ctx context.Context, specs []Spec) (ids []string, err error) {
 	for i, spec := range specs {
 		key := fingerprintOf(spec.ID)
 		if _, twice := a.given[key]; twice {
@@ -177,9 +177,8 @@ func (a *applying) check(ctx context.Context, specs []Spec) (ids []string, err e
 	return ids, a.store.normalize(ctx, a.tx, specs)
 }
 
-// current returns those of the schedules that exist. It locks them, unless nothing is to be
-// written.
-func (a *applying) current(ctx context.Context, ids []string) (locked, error) {
+// current returns the schedules that exist. It locks them, except in a dry run.
+func (a *applyCall) current(ctx context.Context, ids []string) (locked, error) {
 	if !a.DryRun {
 		return a.store.lock(ctx, a.tx, ids)
 	}
@@ -192,9 +191,9 @@ func (a *applying) current(ctx context.Context, ids []string) (locked, error) {
 }
 
 // compare decides what to do with a schedule, and adds it to c if it is an update.
-func (a *applying) compare(c *changes, was Schedule, exists bool, spec Spec, now time.Time) error {
+func (a *applyCall) compare(c *changes, was Schedule, exists bool, spec Spec, now time.Time) error {
 	if !exists {
-		if _, err := a.store.prepare(&spec, waiting{}, now); err != nil {
+		if _, err := a.store.prepare(&spec, cursor{}, now); err != nil {
 			return fmt.Errorf("%s schedule %q: %w", Create, spec.ID, err)
 		}
 		a.done.Created++
@@ -215,7 +214,7 @@ func (a *applying) compare(c *changes, was Schedule, exists bool, spec Spec, now
 }
 
 // prune deletes the schedules that were not given.
-func (a *applying) prune(ctx context.Context) error {
+func (a *applyCall) prune(ctx context.Context) error {
 	ids, err := a.notGiven(ctx)
 	if err != nil {
 		return err
@@ -241,7 +240,7 @@ func (a *applying) prune(ctx context.Context) error {
 	return nil
 }
 
-func (a *applying) notGiven(ctx context.Context) (ids []string, err error) {
+func (a *applyCall) notGiven(ctx context.Context) (ids []string, err error) {
 	for after := ""; ; {
 		page, err := collect(ctx, a.store, a.tx, pgsql.ScheduleIDs, []any{after, bulk}, text)
 		if err != nil || len(page) == 0 {

@@ -14,13 +14,13 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// ErrBackfill is returned if another backfill of the schedule has begun, which publishes the rest,
+// ErrBackfill is returned if a later backfill of the schedule has begun, which publishes the rest,
 // or if the schedule was deleted.
 var ErrBackfill = errors.New("another backfill of the schedule has begun, or it was deleted")
 
-// Trigger publishes an event of a schedule now, in any state. It changes nothing else: the next
-// instant stays as it is. The event has the ID "<schedule>-trigger-<unix microseconds>", which no
-// instant has, and the current time.
+// Trigger publishes an event of a schedule now, in any state of the schedule. The next instant
+// stays as it is. The event has the current time and the ID "<schedule>-trigger-<unix
+// microseconds>", which no instant has.
 func (s *Store) Trigger(ctx context.Context, db pgsql.Pool, to *PublishConfig, id string) (e event.Event, err error) {
 	err = pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
 		current, err := s.lockChanges(ctx, tx, []string{id}) // a concurrent delete waits for the event
@@ -46,30 +46,30 @@ func (s *Store) Trigger(ctx context.Context, db pgsql.Pool, to *PublishConfig, i
 	return e, nil
 }
 
-// BackfillResult is what Backfill did.
+// BackfillResult says what Backfill did.
 type BackfillResult struct {
-	// Published counts the events, and Present the instants that were in the outbox already.
+	// Published counts the events. Present counts the instants that the outbox had already.
 	Published, Present int64
-	// Last is the instant of the last event of those that were published; zero: none was.
+	// Last is the instant of the last published event. Zero: none.
 	Last time.Time
-	// Until is the instant at which the backfill has ended: the end that was asked for, now, or the
-	// one that the schedule waits for, whichever is the first. From there on runs publish.
+	// Until is the instant at which the backfill ended: the requested end, now, or the next instant
+	// of the schedule, whichever is first. Runs publish the instants from there on.
 	Until time.Time
 }
 
-// backfillPage is how many events a transaction of a backfill has.
+// backfillPage is how many events one transaction of a backfill publishes.
 const backfillPage = 5000
 
-// Backfill publishes the instants of a schedule from one up to but not including another, oldest
-// first, with the IDs that a run gives them. It goes by what the schedule says now about its
-// instants, and by neither its misfire policy nor its deadline; MaxRuns does not count them.
+// Backfill publishes the instants of a schedule in [from, until), oldest first, with the IDs that a
+// run gives them. It uses the current crontab and bounds. It ignores the misfire policy, the
+// deadline and MaxRuns.
 //
-// In the outbox each instant is once, beside runs of the schedule, other backfills, and after one
-// that was killed: runs publish only what comes after Until, what the outbox has is left out, and
-// of two backfills of a schedule at once the earlier one ends with ErrBackfill. What was pruned
-// from the outbox is published again, and so is everything by a publisher elsewhere, with the same
-// IDs. Events are published in transactions of some thousands, so what a backfill that has failed
-// has published stays.
+// The outbox gets each instant once, even beside runs, other backfills and a killed backfill. Runs
+// publish only what comes after Until, and Backfill skips what the outbox has. If two backfills of
+// a schedule overlap, the earlier one returns ErrBackfill. Backfill publishes again what was pruned
+// from the outbox. To another destination it publishes everything again, with the same IDs.
+//
+// Each transaction publishes up to 5,000 events. If Backfill fails, what it has published stays.
 func (s *Store) Backfill(ctx context.Context, db pgsql.Pool, to *PublishConfig, id string, from, until time.Time) (done BackfillResult, err error) {
 	b := &backfill{store: s, db: pgsql.Sqlx(db), to: to}
 	if err = b.begin(ctx, id, from, until); err == nil {
@@ -93,8 +93,8 @@ type backfill struct {
 	page     []event.Event
 }
 
-// begin finds out what there is to do. Meanwhile it locks the schedule and its row, so no run
-// publishes it. A later change of its instant gets one after now.
+// begin reads what there is to do. Meanwhile it locks the schedule and its row, so no run publishes
+// it. A later change of its instants starts after now.
 func (b *backfill) begin(ctx context.Context, id string, from, until time.Time) error {
 	s := b.store
 	err := pgsql.InTx(ctx, b.db, func(tx *sqlx.Tx) error {
@@ -121,8 +121,8 @@ func (b *backfill) begin(ctx context.Context, id string, from, until time.Time) 
 	return b.find(ctx, from)
 }
 
-// find searches for what was published before. Call it after begin, which has waited for the last
-// page of concurrent backfills.
+// find reads which instants were published before. Call it after begin, which has waited for the
+// last page of concurrent backfills.
 func (b *backfill) find(ctx context.Context, from time.Time) error {
 	b.present = map[int64]bool{}
 	if _, ok := b.to.Publisher.(event.TxPublisher); !ok || !from.Before(b.done.Until) {
@@ -158,8 +158,8 @@ func (b *backfill) all(ctx context.Context, from time.Time) error {
 	return b.flush(ctx)
 }
 
-// flush publishes a page, unless another backfill has begun. Whoever begins one waits for the page;
-// a run does not.
+// flush publishes a page, unless another backfill has begun. A new backfill waits for the page; a
+// run does not.
 func (b *backfill) flush(ctx context.Context) error {
 	if len(b.page) == 0 {
 		return nil
@@ -168,7 +168,7 @@ func (b *backfill) flush(ctx context.Context) error {
 		if _, err := b.store.lockChanges(ctx, tx, []string{b.schedule.ID}); err != nil {
 			return err
 		}
-		var last int // in a statement of its own, which sees what the lock has waited for
+		var last int // a separate statement sees what the lock waited for
 		if err := tx.QueryRowContext(ctx, pgsql.ScheduleBackfillFence.In(b.store.schema), b.schedule.ID, b.number).Scan(&last); err != nil {
 			return err
 		}

@@ -7,22 +7,22 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 )
 
-// Change is one of many changes that are made together.
+// Change is one of the changes of ChangeAll.
 type Change struct {
 	// Action is Create, Update or Delete.
 	Action Action
 	// Spec is the new content of the schedule. Delete needs only the ID.
 	Spec Spec
-	// Version is the one that the caller has read; see Update. Create ignores it.
+	// Version is the version that the caller has read; see Update. Create ignores it.
 	Version int
 }
 
-// ChangeAll makes changes of as many schedules, in one transaction: first it deletes, then it
-// updates, then it creates. Each is as by the method of its name. One that cannot be made is the
-// error, and none is made.
+// ChangeAll makes changes of different schedules in one transaction. It deletes first, then
+// updates, then creates. Each change works as the method of its name. If one fails, ChangeAll
+// returns its error and makes none.
 func (s *Store) ChangeAll(ctx context.Context, db jobs.DB, changes []Change) error {
 	err := inTx(ctx, db, func(tx jobs.DB) error {
-		p, err := newParts(changes)
+		p, err := newChangeSet(changes)
 		if err == nil {
 			err = s.removeAll(ctx, tx, p.remove)
 		}
@@ -40,14 +40,14 @@ func (s *Store) ChangeAll(ctx context.Context, db jobs.DB, changes []Change) err
 	return nil
 }
 
-// parts holds changes by kind.
-type parts struct {
+// changeSet holds changes by kind.
+type changeSet struct {
 	create []Spec
 	edit   []edit
 	remove []Change
 }
 
-func newParts(changes []Change) (p parts, err error) {
+func newChangeSet(changes []Change) (p changeSet, err error) {
 	seen := make(map[string]bool, len(changes))
 	for _, c := range changes {
 		if err := checkID(c.Spec.ID); err != nil {
@@ -71,7 +71,7 @@ func newParts(changes []Change) (p parts, err error) {
 	return p, nil
 }
 
-// removeAll deletes schedules of the versions that are given.
+// removeAll deletes schedules of the given versions.
 func (s *Store) removeAll(ctx context.Context, tx jobs.DB, changes []Change) error {
 	if len(changes) == 0 {
 		return nil

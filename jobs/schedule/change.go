@@ -16,24 +16,24 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// AnyVersion changes a schedule whatever its version is.
+// AnyVersion, as a version, changes a schedule whatever its version is.
 const AnyVersion = 0
 
-// Update replaces the whole content of a schedule. A zero Anchor keeps the current one. version is the
-// version that the caller has read. Returns ErrVersion if it is not the current one. An update that
-// changes nothing keeps the version.
+// Update replaces the whole content of a schedule. A zero Anchor keeps the current one. version is
+// the version that the caller has read. Returns ErrVersion if it is not the current one. An update
+// that changes nothing keeps the version.
 func (s *Store) Update(ctx context.Context, db jobs.DB, spec Spec, version int) (Schedule, error) {
 	return s.Edit(ctx, db, spec.ID, version, func(Spec) (Spec, error) { return spec, nil })
 }
 
-// Edit is Update with the schedule that fn returns, given the current one, which is locked
-// meanwhile. fn may be called again, because the transaction may be repeated. Its error ends the
-// update. A schedule keeps its ID.
+// Edit updates a schedule to the one that fn returns. fn gets the current schedule, which is locked
+// meanwhile. If fn returns an error, nothing changes. Edit may call fn again, because it may repeat
+// the transaction. A schedule keeps its ID. See Update.
 func (s *Store) Edit(ctx context.Context, db jobs.DB, id string, version int, fn func(Spec) (Spec, error)) (Schedule, error) {
 	return s.changeOne(ctx, db, "update", edit{id, version, fn})
 }
 
-// Pause lets a schedule publish nothing until Resume.
+// Pause stops the events of a schedule until Resume.
 func (s *Store) Pause(ctx context.Context, db jobs.DB, id string, version int) (Schedule, error) {
 	return s.setPaused(ctx, db, "pause", id, version, true)
 }
@@ -61,8 +61,8 @@ func (s *Store) Delete(ctx context.Context, db jobs.DB, id string, version int) 
 	return nil
 }
 
-// remove deletes schedules that are locked. Their rows of future_job go first: a run that holds one
-// ends before.
+// remove deletes locked schedules. It deletes their rows of future_job first, so a run that holds
+// one ends before.
 func (s *Store) remove(ctx context.Context, tx jobs.DB, ids []string) error {
 	for _, stmt := range []pgsql.Statement{pgsql.ScheduleCancel, pgsql.ScheduleDelete} {
 		var n int64
@@ -94,8 +94,8 @@ func (s *Store) changeOne(ctx context.Context, db jobs.DB, verb string, e edit) 
 	return changed, nil
 }
 
-// locked are schedules, by id, that a transaction has locked, each with the row of future_job that
-// stands for it.
+// locked holds schedules that a transaction has locked, by id. Their rows of future_job are locked
+// too.
 type locked map[string]Schedule
 
 // lock locks schedules and then their rows of future_job. A run locks only rows, and never waits
@@ -128,7 +128,7 @@ func (s *Store) lock(ctx context.Context, tx jobs.DB, ids []string) (locked, err
 	return all, nil
 }
 
-// past fills in what is known of schedules that do not wait.
+// past fills in the last instant and the runs of schedules that have no waiting row.
 func (s *Store) past(ctx context.Context, tx jobs.DB, all locked) error {
 	_, err := collect(ctx, s, tx, pgsql.SchedulePast, []any{pq.StringArray(slices.Collect(maps.Keys(all)))}, func(row *sql.Rows, id *string) error {
 		var runs int64
@@ -184,7 +184,7 @@ func (s *Store) change(ctx context.Context, tx jobs.DB, edits []edit) error {
 	if err != nil {
 		return err
 	}
-	now, err := s.now(ctx, tx) // after the lock: a run that was waited for may have published up to this moment
+	now, err := s.now(ctx, tx) // after the lock, which may have waited for a run that published up to this moment
 	if err != nil {
 		return err
 	}
@@ -195,13 +195,13 @@ func (s *Store) change(ctx context.Context, tx jobs.DB, edits []edit) error {
 	var c changes
 	for _, spec := range specs {
 		if err := s.plan(&c, current[spec.ID], spec, now); err != nil {
-			return about(specs, spec.ID, err)
+			return withID(specs, spec.ID, err)
 		}
 	}
 	return s.write(ctx, tx, c)
 }
 
-// edited returns the specs that edits ask for.
+// edited returns the specs after the edits.
 func (s *Store) edited(ctx context.Context, tx jobs.DB, current locked, edits []edit) ([]Spec, error) {
 	specs := make([]Spec, len(edits))
 	for i, e := range edits {
@@ -215,14 +215,14 @@ func (s *Store) edited(ctx context.Context, tx jobs.DB, current locked, edits []
 			specs[i], err = s.checked(spec.after(was.Spec), was.Spec)
 		}
 		if err != nil {
-			return nil, about(specs, e.id, err)
+			return nil, withID(specs, e.id, err)
 		}
 	}
 	return specs, s.normalize(ctx, tx, specs)
 }
 
-// checked is normal. A schedule whose time zone or crontab this binary does not know can still be
-// paused.
+// checked returns the normal form of a spec. A schedule can be paused even if this binary does not
+// know its time zone or crontab.
 func (s *Store) checked(spec, was Spec) (Spec, error) {
 	normal, _, err := spec.normal(s.cfg.MaxPayload)
 	if _, unknown := spec.instants(); unknown != nil && spec.Paused && spec.sameTimeline(was) {
@@ -254,16 +254,16 @@ func (s *Store) normalize(ctx context.Context, tx jobs.DB, specs []Spec) error {
 	return nil
 }
 
-// changes holds what to write.
+// changes holds what a transaction writes.
 type changes struct {
 	specs  []Spec
-	move   []jobs.FutureJob // a new row, which waits for another instant
+	move   []jobs.FutureJob // new rows, which wait for another instant
 	cancel []string         // the rows of these end
-	past   pasts            // what those rows had, and the instants that are dropped
+	states stateChanges     // the states of those rows, and dropped instants
 }
 
-// plan adds what turns a schedule into another. If the instants stay the same, so does the row that
-// waits. A schedule that is the same but has lost its row gets a new one.
+// plan adds the changes from one version of a schedule to another. If the instants stay the same,
+// the waiting row stays too. An unchanged schedule that has lost its row gets a new one.
 func (s *Store) plan(c *changes, was Schedule, spec Spec, now time.Time) error {
 	lost := lostRow(was, now)
 	if spec.same(was.Spec) && !lost {
@@ -275,7 +275,7 @@ func (s *Store) plan(c *changes, was Schedule, spec Spec, now time.Time) error {
 	switch {
 	case spec.Paused && (was.State == Active || was.MaxRuns > 0 && spec.MaxRuns == 0):
 		c.cancel = append(c.cancel, was.ID)
-		c.past.add(was.ID, overdue(was, now), kept.known())
+		c.states.add(was.ID, overdue(was, now), kept.known())
 	case !spec.Paused && (was.Paused || lost || !spec.sameTimeline(was.Spec)):
 		row, err := s.prepare(&spec, kept.known(), grid.Later(now, ahead(was, lost)))
 		if err != nil {
@@ -283,7 +283,7 @@ func (s *Store) plan(c *changes, was Schedule, spec Spec, now time.Time) error {
 		}
 		c.move = append(c.move, *row)
 		if n := overdue(was, now); n > 0 {
-			c.past.add(was.ID, n, waiting{})
+			c.states.add(was.ID, n, cursor{})
 		}
 	}
 	return nil
@@ -303,7 +303,8 @@ func lostRow(was Schedule, now time.Time) bool {
 	return ok
 }
 
-// ahead is the instant after which a lost row goes on if the clock was ahead when it was published.
+// ahead returns the instant after which a lost row goes on, in case the clock was ahead when that
+// instant was published.
 func ahead(was Schedule, lost bool) time.Time {
 	if !lost {
 		return time.Time{}
@@ -311,15 +312,14 @@ func ahead(was Schedule, lost bool) time.Time {
 	return was.Last
 }
 
-// overdue counts the instants up to now that a schedule still waits to publish. Its change drops
-// them.
+// overdue counts the instants up to now that a schedule has yet to publish. A change drops them.
 func overdue(was Schedule, now time.Time) int64 {
 	if was.State != Active || was.Next.IsZero() || was.Next.After(now) {
 		return 0
 	}
 	c, err := was.instants()
 	if err != nil {
-		return 1 // the others are unknown
+		return 1 // the number of others is unknown
 	}
 	n := count(c, was.Next.Add(-time.Second), now)
 	if was.MaxRuns > 0 {
@@ -328,8 +328,8 @@ func overdue(was Schedule, now time.Time) int64 {
 	return n
 }
 
-// write writes changes of schedules that are locked. A row that moves is a new one, so a run that
-// has read the one before finds it gone.
+// write writes changes of locked schedules. A moved row is a new row, so a run that has read the
+// old one finds it gone.
 func (s *Store) write(ctx context.Context, tx jobs.DB, c changes) error {
 	if len(c.specs) == 0 {
 		return nil
@@ -343,7 +343,7 @@ func (s *Store) write(ctx context.Context, tx jobs.DB, c changes) error {
 			return err
 		}
 	}
-	if err := c.past.write(ctx, tx, s.schema); err != nil {
+	if err := c.states.write(ctx, tx, s.schema); err != nil {
 		return err
 	}
 	return s.enqueue(ctx, tx, c.move, jobs.Replace)

@@ -22,12 +22,12 @@
 //
 // An instant is missed if the slot after its own begins before it is published: because of an
 // outage, of the publisher too. Instants of the slot that has begun last are not missed. [Misfire]
-// says which missed instants are published, oldest first: all of them (the newest [MaxMissed]), the
-// latest, or none. An event that would be later than the schedule's Deadline is always dropped. The
-// deadline counts from the nominal instant if slots are at most a minute wide, and from the slot if
-// they are wider: with slots of 15 minutes, a deadline of a minute would otherwise drop nearly
-// everything. [DeadlineFrom] decides it for one schedule. Dropped counts the events that were not
-// published: exactly up to 10,000 at a time, and as an estimate beyond that.
+// says which missed instants are published, oldest first: all of them (the newest [MaxCatchUp]),
+// the latest, or none. An event that would be later than the schedule's Deadline is always dropped.
+// The deadline counts from the nominal instant if slots are at most a minute wide, and from the
+// slot if they are wider: with slots of 15 minutes, a deadline of a minute would otherwise drop
+// nearly everything. [DeadlineFrom] decides it for one schedule. Dropped counts the events that
+// were not published: exactly up to 10,000 at a time, and as an estimate beyond that.
 //
 // # Bounds
 //
@@ -38,9 +38,9 @@
 //
 // Create, Update, Pause, Resume and Delete change the schedule and its waiting row together, in the
 // caller's transaction. They wait for a run that is publishing the schedule. A later run publishes
-// by the committed change: nothing after a Delete or Pause, and nothing of the earlier version after
-// an Update. A change of the instants (crontab, timezone, anchor, spread, start, end, maximum of
-// runs, exclusions) starts with the first instant after now, as Resume does, so that no instant
+// by the committed change: nothing after a Delete or Pause, and nothing of the earlier version
+// after an Update. A change of the instants (crontab, timezone, anchor, spread, start, end, maximum
+// of runs, exclusions) starts with the first instant after now, as Resume does, so that no instant
 // looks missed. Any other change leaves the waiting instant as it is.
 //
 // # By hand
@@ -50,9 +50,10 @@
 //
 // # How often an event is published
 //
-// The outbox gets an event exactly once, in the transaction that moves the row. Any other destination
-// gets it at least once, in order, and with the same ID if it is repeated: the row is moved after
-// the publisher has confirmed. An event without a confirmation is tried again in the next slot.
+// The outbox gets an event exactly once, in the transaction that moves the row. Any other
+// destination gets it at least once, in order, and with the same ID if it is repeated: the row is
+// moved after the publisher has confirmed. An event without a confirmation is tried again in the
+// next slot.
 //
 // Package httpapi below this one serves schedules over HTTP.
 package schedule

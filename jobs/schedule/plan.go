@@ -7,7 +7,7 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// timeline is the instants of a schedule, and how they are put into slots.
+// timeline holds the instants of a schedule, and how they map to slots.
 type timeline struct {
 	crontab      crontab.Crontab
 	offset       time.Duration
@@ -17,10 +17,10 @@ type timeline struct {
 	maxRuns      int64 // 0: no limit
 }
 
-// offset is the part of the spread by which all instants of a schedule are put off: the place of
-// its id among the seconds of the spread, as a check with a window has one among the slots.
+// offset returns the delay of all instants of a schedule, within its spread. A hash of the id
+// chooses it among the seconds of the spread, as a check with a window gets its slot.
 func offset(id string, spread time.Duration) time.Duration {
-	return wholeSeconds.Place(grid.Min, spread, grid.Min, grid.Hash(id)).Sub(grid.Min)
+	return wholeSeconds.PickSlot(grid.Min, spread, grid.Min, grid.Hash(id)).Sub(grid.Min)
 }
 
 var wholeSeconds, _ = grid.New(time.Second)
@@ -32,18 +32,18 @@ func newTimeline(s Spec, c crontab.Crontab) timeline {
 	}
 }
 
-// ends tells whether a schedule has published all that it may.
-func (t timeline) ends(state waiting) bool { return t.maxRuns > 0 && state.Runs >= t.maxRuns }
+// ends reports whether a schedule has published all that it may.
+func (t timeline) ends(state cursor) bool { return t.maxRuns > 0 && state.Runs >= t.maxRuns }
 
-// plan is what a check of a schedule does, as intervals of nominal instants that are open at their
-// beginning: it drops those from `from` to `cut` and publishes those from `cut` to `last`. The row
-// then waits for the first one after it.
+// plan is what a check of a schedule does. It drops the nominal instants in (from, cut] and
+// publishes those in (cut, last]. The row then waits for the first instant after last.
 type plan struct {
 	from, cut, last time.Time
 }
 
-// plan says what a check does for a row that waits for the instant `at`, in the run of a slot that
-// is at `now`. The last slot that has begun counts as the current one: its instants are not missed.
+// plan returns what a check does for a row that waits for the instant at, in the run of a slot at
+// the time now. The last slot that has begun counts as the current one, so its instants are not
+// missed.
 func (t timeline) plan(g grid.Grid, slot, now, at time.Time) plan {
 	current := g.Floor(now)
 	if current.Before(slot) {
@@ -51,7 +51,7 @@ func (t timeline) plan(g grid.Grid, slot, now, at time.Time) plan {
 	}
 	from := at.Add(-time.Second)
 	p := plan{from: from, cut: from, last: current.Add(-t.offset)}
-	if p.last.Before(at) { // it was moved here by hand
+	if p.last.Before(at) { // an operator moved it here
 		p.last = from
 		return p
 	}
@@ -65,8 +65,8 @@ func (t timeline) plan(g grid.Grid, slot, now, at time.Time) plan {
 	return p
 }
 
-// narrow is the greatest width at which a deadline counts from the instant, unless the schedule
-// says otherwise: a slot is so near then that a deadline of a minute means something.
+// narrow is the greatest width at which a deadline counts from the instant by default. The slot is
+// then so near that a deadline of a minute makes sense.
 const narrow = time.Minute
 
 // tooLate returns the last nominal instant that is past its deadline.
@@ -94,11 +94,11 @@ func (t timeline) cutMissed(from, missed time.Time) time.Time {
 	return newest[0].Add(-time.Second)
 }
 
-// maxCounted bounds what is counted one by one.
+// maxCounted bounds the instants that are counted one by one.
 const maxCounted = 10_000
 
-// count returns the number of instants after from, up to and including to. Beyond maxCounted it
-// goes by the rate of those counted.
+// count returns the number of instants in (from, to]. Beyond maxCounted it estimates by the rate of
+// the counted ones.
 func count(c crontab.Crontab, from, to time.Time) int64 {
 	if !from.Before(to) {
 		return 0

@@ -7,9 +7,9 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// Preview yields the instants of a schedule from one instant up to but not including another, in
-// UTC, each with the slot it is published in. It needs no database. Of the spec it reads Crontab,
-// Timezone, Anchor, Start, End and Exclude, and Spread with ID. The error is a jobs.FieldError.
+// Preview yields the instants of a schedule in [from, to), in UTC, each with the slot that
+// publishes it. It needs no database. It reads these fields of the spec: Crontab, Timezone, Anchor,
+// Start, End, Exclude, and Spread with ID. The error is a jobs.FieldError.
 func Preview(spec Spec, g grid.Grid, from, to time.Time) (iter.Seq2[time.Time, time.Time], error) {
 	parsed, err := spec.instants()
 	if err != nil {

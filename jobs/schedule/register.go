@@ -32,26 +32,27 @@ const (
 	DefaultTimeout = 5 * time.Minute
 )
 
-// PublishConfig configures where the events of schedules go. Publisher must be set; every other zero
-// field means its default.
+// PublishConfig configures where the events of schedules go. Publisher must be set; every other
+// zero field means its default.
 type PublishConfig struct {
-	// Publisher takes the events; one that is an event.TxPublisher in the transaction that moves
-	// the schedules on.
+	// Publisher takes the events. An event.TxPublisher takes them in the transaction that advances
+	// the schedules.
 	Publisher event.Publisher
-	// Source is that of every event, a URI reference. Default: DefaultSource.
+	// Source is the source of every event, a URI reference. Defaults to DefaultSource.
 	Source string
-	// Schema holds the schedules. Default "prescient".
+	// Schema holds the schedules. Defaults to "prescient".
 	Schema pgsql.Schema
-	// Timeout is how long the schedules of a page may take. A publisher gets four fifths of it;
-	// what it has not confirmed by then is tried again in the next slot. Default: DefaultTimeout.
+	// Timeout is how long the schedules of a page may take. A publisher gets four fifths of it. The
+	// next slot tries again what the publisher has not confirmed by then. Defaults to
+	// DefaultTimeout.
 	Timeout time.Duration
 }
 
-// Register registers the job that publishes schedules. It keeps to, whose Publisher may be another
-// one in the next run. It panics like jobs.Registry.Register.
+// Register registers the job that publishes schedules. It keeps the pointer to, so a caller may set
+// another Publisher between two runs. It panics like jobs.Registry.Register.
 //
-// The job's transaction holds the rows of its schedules before it reads the schedules, and while it
-// publishes. Whoever changes a schedule holds its row, too, so either the change waits for the
+// The job's transaction locks the rows of its schedules before it reads the schedules, and until it
+// has published. A change of a schedule locks its row too. So either the change waits for the
 // events, or the events are those of the changed schedule.
 func Register(registry *jobs.Registry, to *PublishConfig) {
 	registry.RegisterBatchTx(JobExec, to.run,
@@ -59,25 +60,25 @@ func Register(registry *jobs.Registry, to *PublishConfig) {
 		jobs.Timeout(cmp.Or(to.Timeout, DefaultTimeout)))
 }
 
-// longestPause is about as long as a duration can be. Five fields make one of 40 years at the most:
-// 29 February on one day of the week.
+// longestPause is nearly the longest duration. Five fields can pause for 40 years: 29 February on
+// one day of the week.
 const longestPause = 290 * 365 * 24 * time.Hour
 
-// waiting is the payload of a row of future_job. It is written whenever the row moves, so what it
-// has costs no write.
-type waiting struct {
+// cursor is the payload of a row of future_job. Each move of the row writes it, so its content
+// costs no extra write.
+type cursor struct {
 	At   int64 `json:"at"`             // Unix seconds of the nominal instant that is published next
-	Last int64 `json:"last,omitempty"` // and of the one that was published last; 0: none was
-	Runs int64 `json:"runs,omitempty"` // events that were published, if there is a limit
+	Last int64 `json:"last,omitempty"` // of the last published instant; 0: none
+	Runs int64 `json:"runs,omitempty"` // published events, if there is a limit
 }
 
-func (w waiting) payload() json.RawMessage {
+func (w cursor) payload() json.RawMessage {
 	text, _ := json.Marshal(w) // never fails
 	return text
 }
 
-// due is a schedule as a run reads it.
-type due struct {
+// dueSchedule is a schedule as a run reads it.
+type dueSchedule struct {
 	timeline
 	payload json.RawMessage
 	err     error // this binary cannot parse its crontab
@@ -91,7 +92,7 @@ func (to *PublishConfig) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.Futur
 	if err != nil {
 		return nil, fmt.Errorf("read the schedules that are due: %w", err)
 	}
-	b := &batch{to: to, tx: tx, grid: g, rows: rows, results: make([]jobs.Result, len(rows)), past: make([]past, len(rows))}
+	b := &batch{to: to, tx: tx, grid: g, rows: rows, results: make([]jobs.Result, len(rows)), states: make([]scheduleState, len(rows))}
 	publishing, cancel := context.WithTimeout(ctx, cmp.Or(to.Timeout, DefaultTimeout)/5*4)
 	defer cancel()
 	for i, row := range rows {
@@ -101,7 +102,7 @@ func (to *PublishConfig) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.Futur
 		}
 		s, ok := schedules[row.EntityKey]
 		if !ok {
-			continue // it is gone or paused: the row ends
+			continue // the schedule is deleted or paused: the row ends
 		}
 		if err := b.check(publishing, i, s); err != nil {
 			return nil, err
@@ -110,11 +111,11 @@ func (to *PublishConfig) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.Futur
 	if err := b.flush(publishing); err != nil {
 		return nil, err
 	}
-	return b.results, b.count(ctx)
+	return b.results, b.recordStates(ctx)
 }
 
 // read returns the grid and the schedules of rows that the transaction has locked.
-func (to *PublishConfig) read(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) (grid.Grid, map[string]due, error) {
+func (to *PublishConfig) read(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) (grid.Grid, map[string]dueSchedule, error) {
 	g, _, err := settings(ctx, tx, to.Schema)
 	if err != nil {
 		return g, nil, err
@@ -129,48 +130,48 @@ func (to *PublishConfig) read(ctx context.Context, tx *sqlx.Tx, rows []jobs.Futu
 	if err != nil {
 		return g, nil, err
 	}
-	schedules := make(map[string]due, len(specs))
+	schedules := make(map[string]dueSchedule, len(specs))
 	for _, s := range specs {
 		c, err := s.instants()
-		schedules[s.ID] = due{timeline: newTimeline(s, c), payload: s.Payload, err: err}
+		schedules[s.ID] = dueSchedule{timeline: newTimeline(s, c), payload: s.Payload, err: err}
 	}
 	return g, schedules, nil
 }
 
-// batch is what becomes of the rows of one call.
+// batch is one call of the job: its rows and their results.
 type batch struct {
 	to      *PublishConfig
 	tx      *sqlx.Tx
 	grid    grid.Grid
 	rows    []jobs.FutureJob
 	results []jobs.Result
-	past    []past // what became of the instants of each row
+	states  []scheduleState // of each row
 
-	events []event.Event // not published yet
-	owners []owner       // of each
-	down   error         // the publisher took nothing; it is not asked again
+	events []event.Event // not yet published
+	owners []owner       // of each event
+	down   error         // why the publisher takes no more events
 }
 
-// past is what a row leaves behind.
-type past struct {
+// scheduleState is what a row leaves behind in its schedule.
+type scheduleState struct {
 	dropped int64
-	ended   bool // unless its last event failed
-	state   waiting
+	ended   bool // unless its last event fails
+	cursor  cursor
 }
 
-// owner is the row of an event, and what it waits for when that is not published.
+// owner is the row of an event, and the cursor that it keeps if that event is not published.
 type owner struct {
-	row   int
-	state waiting
+	row    int
+	cursor cursor
 }
 
-// chunk is how many events are handed to the publisher at once.
+// chunk is how many events the publisher gets at once.
 const chunk = 1000
 
 // check plans one row and collects its events.
-func (b *batch) check(ctx context.Context, i int, s due) error {
+func (b *batch) check(ctx context.Context, i int, s dueSchedule) error {
 	row := b.rows[i]
-	state, err := jobs.Payload[waiting](row)
+	state, err := jobs.Payload[cursor](row)
 	if err == nil {
 		err = s.err
 	}
@@ -180,7 +181,7 @@ func (b *batch) check(ctx context.Context, i int, s due) error {
 	}
 	now := row.Slot.Add(row.Lateness)
 	p := s.plan(b.grid, row.Slot, now, time.Unix(state.At, 0).UTC())
-	b.past[i].dropped = count(s.crontab, p.from, p.cut)
+	b.states[i].dropped = count(s.crontab, p.from, p.cut)
 	for at := range s.crontab.Between(p.cut, p.last) {
 		if s.ends(state) {
 			break
@@ -201,11 +202,11 @@ func (b *batch) check(ctx context.Context, i int, s due) error {
 			return nil
 		}
 	}
-	b.moveOn(i, s, state, p.last)
+	b.advance(i, s, state, p.last)
 	return nil
 }
 
-// event is that of an occurrence.
+// event returns the event of an occurrence.
 func (to *PublishConfig) event(o Occurrence, at, now time.Time) event.Event {
 	return event.Event{
 		ID: o.ID, Source: cmp.Or(to.Source, DefaultSource), Type: EventType, Subject: o.ScheduleID, Time: at, GeneratedAt: now, Data: o.data(),
@@ -230,17 +231,17 @@ func (to *PublishConfig) publish(ctx context.Context, tx *sqlx.Tx, events []even
 
 var errNoPublisher = errors.New("no publisher is set")
 
-// moveOn lets a row wait for the first instant after the last one, or end.
-func (b *batch) moveOn(i int, s due, state waiting, last time.Time) {
+// advance lets a row wait for the first instant after last, or end.
+func (b *batch) advance(i int, s dueSchedule, state cursor, last time.Time) {
 	next, ok := s.crontab.Next(last)
 	if ok = ok && !s.ends(state); ok {
 		state.At = next.Unix()
 		b.results[i] = jobs.Result{Next: new(next.Add(s.offset)), Payload: state.payload()}
 	}
-	b.past[i].ended, b.past[i].state = !ok, state
+	b.states[i].ended, b.states[i].cursor = !ok, state
 }
 
-// flush publishes what was collected. The row of an event that fails waits for that event again.
+// flush publishes the collected events. If an event fails, its row waits for that event again.
 func (b *batch) flush(ctx context.Context) error {
 	if len(b.events) == 0 {
 		return nil
@@ -264,35 +265,35 @@ func (b *batch) publish(ctx context.Context) {
 	}
 	for n, err := range event.Errors(err, len(b.events)) {
 		if o := b.owners[n]; err != nil && b.results[o.row].Err == nil {
-			b.results[o.row] = jobs.Result{Err: fmt.Errorf("publish: %w", err), Payload: o.state.payload()}
+			b.results[o.row] = jobs.Result{Err: fmt.Errorf("publish: %w", err), Payload: o.cursor.payload()}
 		}
 	}
 }
 
-// count records dropped events, and the state of the rows that end. The same transaction moves the
-// others on.
-func (b *batch) count(ctx context.Context) error {
-	var all pasts
-	for i, p := range b.past {
+// recordStates records dropped events, and the cursors of rows that end. The same transaction
+// advances the other rows.
+func (b *batch) recordStates(ctx context.Context) error {
+	var all stateChanges
+	for i, p := range b.states {
 		ended := p.ended && b.results[i].Err == nil
 		if !ended {
-			p.state = waiting{} // the row keeps it, without what has failed
+			p.cursor = cursor{} // the row keeps it, without the failed events
 		}
 		if ended || p.dropped > 0 {
-			all.add(b.rows[i].EntityKey, p.dropped, p.state)
+			all.add(b.rows[i].EntityKey, p.dropped, p.cursor)
 		}
 	}
 	return all.write(ctx, b.tx, b.to.Schema)
 }
 
-// pasts are the parameters of schedule_state.
-type pasts struct {
+// stateChanges are the parameters of the statement schedule_state.
+type stateChanges struct {
 	ids           pq.StringArray
 	dropped, runs pq.Int64Array
 	last          pq.StringArray
 }
 
-func (p *pasts) add(id string, dropped int64, state waiting) {
+func (p *stateChanges) add(id string, dropped int64, state cursor) {
 	last := ""
 	if state.Last != 0 {
 		last = time.Unix(state.Last, 0).UTC().Format(time.RFC3339)
@@ -300,7 +301,7 @@ func (p *pasts) add(id string, dropped int64, state waiting) {
 	p.ids, p.dropped, p.runs, p.last = append(p.ids, id), append(p.dropped, dropped), append(p.runs, state.Runs), append(p.last, last)
 }
 
-func (p *pasts) write(ctx context.Context, tx jobs.DB, schema pgsql.Schema) error {
+func (p *stateChanges) write(ctx context.Context, tx jobs.DB, schema pgsql.Schema) error {
 	if len(p.ids) == 0 {
 		return nil
 	}

@@ -9,13 +9,13 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// rewindPage is how many schedules a transaction of Rewind changes.
+// rewindPage is how many schedules one transaction of Rewind changes.
 const rewindPage = 1000
 
-// Rewind brings back the schedules that were published or changed while the clock was ahead, and
-// returns how many. The next instant of each is the first one after now, as by Resume. Events that
-// were published ahead of their instant are published again at it, with the same ids. A schedule
-// that never fires again is left as it is.
+// Rewind repairs schedules that were published or changed while the clock was ahead, and returns
+// their number. Their next instant becomes the first one after now, as by Resume. Events that were
+// published ahead of their instant are published again at it, with the same IDs. Rewind leaves a
+// schedule alone that never fires again.
 func (s *Store) Rewind(ctx context.Context, db jobs.DB) (rewound int, err error) {
 	for after, full := "", true; full && err == nil; {
 		err = inTx(ctx, db, func(tx jobs.DB) error {

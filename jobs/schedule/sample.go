@@ -14,18 +14,18 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// sampledBlocks bounds a sample: some ten thousand schedules, however many there are.
+// sampledBlocks bounds a sample to some ten thousand schedules, however many there are.
 const sampledBlocks = 400
 
-// Sample reads some of the schedules that are not paused. It returns which share of all of them
-// that is: 1 if it read all.
+// Sample reads some of the schedules that are not paused. share is their part of all: 1 if it read
+// all.
 func Sample(ctx context.Context, db pgsql.Querier, schema pgsql.Schema) (list []Schedule, share float64, err error) {
 	var blocks int64
 	if err := pgsql.One(ctx, db, pgsql.ScheduleBlocks.In(schema), nil, &blocks); err != nil {
 		return nil, 1, fmt.Errorf("read how many schedules there are: %w", err)
 	}
 	share = min(1, sampledBlocks/max(1, float64(blocks)))
-	var m pgsql.Message // Citus knows no parameters of a sample
+	var m pgsql.Message // Citus accepts no parameter in tablesample
 	percent := strconv.FormatFloat(100*share, 'f', -1, 64)
 	m.Add(pgsql.ScheduleSample.In(schema), []any{percent}, func(row *sql.Rows) error {
 		var s Schedule
@@ -39,9 +39,9 @@ func Sample(ctx context.Context, db pgsql.Querier, schema pgsql.Schema) (list []
 	return list, share, nil
 }
 
-// Remaining returns the Spec of what an active schedule has yet to publish before until. MaxRuns
-// becomes its End: the moment after the last instant that MaxRuns permits. Remaining counts up to
-// 10,000 instants, and goes by their rate from there.
+// Remaining returns the Spec of what an active schedule has yet to publish before until. It turns
+// MaxRuns into an End just after the last instant that MaxRuns permits. It counts up to 10,000
+// instants, and estimates by their rate from there.
 func (s Schedule) Remaining(until time.Time) Spec {
 	c, err := s.instants()
 	if s.MaxRuns == 0 || s.Next.IsZero() || err != nil {
@@ -66,27 +66,26 @@ func (s Schedule) Remaining(until time.Time) Spec {
 	return s.Spec
 }
 
-// Timeline is what the slots of a schedule follow from: those of the same Timeline have the same
-// ones. Its zero value has none.
+// Timeline determines the slots of a schedule: schedules with equal Timelines have the same slots.
+// The zero value has none.
 type Timeline struct {
 	crontab, timezone, exclude string
 	offset                     time.Duration
 	anchor, start, end         time.Time
 }
 
-// Timeline returns that of a schedule.
+// Timeline returns the Timeline of a schedule.
 func (s Spec) Timeline() Timeline {
 	t := Timeline{crontab: s.Crontab, timezone: s.Timezone, offset: offset(s.ID, s.Spread), exclude: fmt.Sprint(s.Exclude)}
-	if strings.Contains(s.Crontab, "@every") { // nothing else goes by it
+	if strings.Contains(s.Crontab, "@every") { // no other form uses the anchor
 		t.anchor = s.Anchor
 	}
 	t.start, t.end = s.Start, s.End
 	return t
 }
 
-// Slots yields the slots in which a schedule has instants, from one up to but not including
-// another. Each is found from the one before, however many instants there are in it. The error is a
-// jobs.FieldError.
+// Slots yields the slots in [from, to) in which a schedule has instants. Its cost depends on the
+// number of slots, not of instants. The error is a jobs.FieldError.
 func Slots(spec Spec, g grid.Grid, from, to time.Time) (iter.Seq[time.Time], error) {
 	parsed, err := spec.instants()
 	if err != nil {

@@ -19,72 +19,71 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// Spec is what the owner of a schedule says about it.
+// Spec is a schedule as its owner writes it.
 type Spec struct {
 	// ID is printable text of 1 to 200 bytes, but neither "." nor "..".
 	ID string
 	// Crontab gives the instants; see package crontab.
 	Crontab string
-	// Timezone is a name of the IANA database. Empty: UTC, or the one that Crontab names.
+	// Timezone is a name of the IANA database. Defaults to the zone that Crontab names, or UTC.
 	Timezone string
-	// Payload is in the data of every event, see Occurrence: any JSON value, or nil.
+	// Payload is in the data of every event, see Occurrence. It is any JSON value, or nil.
 	Payload json.RawMessage
-	// Deadline drops an event that would be published later than that after what DeadlineFrom says:
-	// whole seconds. 0: none is.
+	// Deadline drops an event that would be published more than this after the moment that
+	// DeadlineFrom selects. Whole seconds. Defaults to 0: never.
 	Deadline time.Duration
-	// DeadlineFrom says what Deadline counts from. Empty: FromInstant if slots are at most a minute
-	// wide, otherwise FromSlot.
+	// DeadlineFrom selects what Deadline counts from. Defaults to FromInstant if slots are at most
+	// a minute wide, otherwise to FromSlot.
 	DeadlineFrom DeadlineFrom
-	// Spread puts off all instants of the schedule by a fixed part of it, which a hash of the ID
-	// gives, so that many schedules of the same crontab share several slots: whole seconds, up to
-	// 24 hours. Events keep their nominal time.
+	// Spread delays all instants of the schedule by a fixed part of it, which a hash of the ID
+	// chooses. So many schedules with the same crontab share several slots. Whole seconds, up to 24
+	// hours. Events keep their nominal time.
 	Spread time.Duration
-	// Misfire says which instants of missed slots are published. Empty: All.
+	// Misfire selects the instants of missed slots that are published. Defaults to All.
 	Misfire Misfire
 	// Anchor is the first instant of "@every", in whole seconds. Zero means Start or, if that is
 	// zero too, the moment of creation. On an update, zero keeps the current anchor. Other crontabs
 	// ignore it.
 	Anchor time.Time
-	// Start and End bound the instants: none is before Start, or at End and after it. Whole
-	// seconds; zero: no bound.
+	// Start and End bound the instants to [Start, End). Whole seconds. Zero: no bound.
 	Start, End time.Time
-	// MaxRuns ends the schedule when it has published that many events, since MaxRuns was set. 0:
-	// never.
+	// MaxRuns ends the schedule after that many events, counted since MaxRuns was set. Defaults to
+	// 0: no limit.
 	MaxRuns int
-	// Exclude leaves out instants: holidays, days of the week, minutes of other crontabs; see crontab.Crontab.Except. At most
-	// 100.
+	// Exclude leaves out instants: holidays, days of the week, minutes of other crontabs; see
+	// crontab.Crontab.Except. At most 100.
 	Exclude []string
-	// Paused schedules publish nothing.
+	// Paused stops the events of the schedule.
 	Paused bool
 	// KeepPaused leaves Paused unchanged if the schedule exists.
 	KeepPaused bool
 }
 
-// Misfire says which instants of missed slots are published.
+// Misfire selects the instants of missed slots that are published.
 type Misfire string
 
 // The policies.
 const (
-	// All publishes every missed instant, but no more than the newest MaxMissed.
+	// All publishes every missed instant, but at most the newest MaxCatchUp.
 	All Misfire = "all"
-	// Latest publishes the newest missed instant alone.
+	// Latest publishes only the newest missed instant.
 	Latest Misfire = "latest"
 	// Skip publishes none.
 	Skip Misfire = "skip"
 )
 
-// DeadlineFrom says what a deadline counts from.
+// DeadlineFrom selects the instant that a deadline counts from.
 type DeadlineFrom string
 
-// What a deadline counts from.
+// The instants that a deadline can count from.
 const (
-	// FromInstant is the nominal instant, put off by the schedule's part of its spread.
+	// FromInstant is the nominal instant, delayed by the schedule's part of its spread.
 	FromInstant DeadlineFrom = "instant"
-	// FromSlot is the slot that the instant is published in: the first one at or after it.
+	// FromSlot is the slot that publishes the instant: the first one at or after it.
 	FromSlot DeadlineFrom = "slot"
 )
 
-// MaxCatchUp is how many missed instants the policy All publishes at the most.
+// MaxCatchUp is how many missed instants the policy All publishes at most.
 const MaxCatchUp = 100
 
 // State is what a schedule does.
@@ -96,33 +95,33 @@ const (
 	Active State = "active"
 	// Paused schedules wait for Resume.
 	Paused State = "paused"
-	// Ended schedules have no instant any more, or their row of future_job was cancelled.
+	// Ended schedules have no further instant, or their row of future_job was cancelled.
 	Ended State = "ended"
 )
 
 // Schedule is a schedule as it is stored.
 type Schedule struct {
 	Spec
-	// Version is 1 at first, and one more after each change.
+	// Version starts at 1 and rises by one with each change.
 	Version int
 	State   State
-	// Next is the nominal instant that is published next, and Slot the slot it waits for, in UTC.
-	// Zero unless Active.
+	// Next is the nominal instant that is published next, and Slot the slot that publishes it, in
+	// UTC. Both are zero unless the schedule is Active.
 	Next, Slot time.Time
-	// Last is the nominal instant that was published last, in UTC. Zero: none was.
+	// Last is the nominal instant that was published last, in UTC. Zero: none.
 	Last time.Time
 	// Runs is how many events were published since MaxRuns was set. 0 without MaxRuns.
 	Runs int64
 	// Dropped counts the events that were not published; see the package documentation.
 	Dropped int64
-	// ErrorCount is the number of slots in a row in which publishing has failed, and LastError what
-	// it failed with last.
+	// ErrorCount is the number of consecutive slots in which publishing failed. LastError is the
+	// last error.
 	ErrorCount int
 	LastError  string
-	// PublishingPausedAt is when job "schedule" was paused, in UTC. Until that job is resumed, no
-	// schedule publishes. Zero: it is not paused.
+	// PublishingPausedAt is when the job "schedule" was paused, in UTC. Until that job is resumed,
+	// no schedule publishes. Zero: it is not paused.
 	PublishingPausedAt time.Time
-	// CreatedAt and UpdatedAt are by the database's clock, in UTC.
+	// CreatedAt and UpdatedAt use the database's clock, in UTC.
 	CreatedAt, UpdatedAt time.Time
 }
 
@@ -146,7 +145,7 @@ const (
 )
 
 // normal returns a Spec with its defaults, in the resolution of the database, and its crontab. The
-// error joins a jobs.FieldError for each field that is wrong.
+// error joins a jobs.FieldError for each wrong field.
 func (s Spec) normal(maxPayload int) (Spec, crontab.Crontab, error) {
 	s.Misfire = cmp.Or(s.Misfire, All)
 	s.Anchor, s.Start, s.End = s.Anchor.UTC(), s.Start.UTC(), s.End.UTC()
@@ -170,7 +169,7 @@ func checkPayload(text json.RawMessage, most int) error {
 
 // instants returns the instants of a schedule. The error is a jobs.FieldError.
 func (s Spec) instants() (crontab.Crontab, error) {
-	parsed, err := crontab.Parse(s.Crontab, s.Timezone, grid.Later(s.Anchor, grid.Min)) // any anchor will do while it is not known
+	parsed, err := crontab.Parse(s.Crontab, s.Timezone, grid.Later(s.Anchor, grid.Min)) // any anchor will do until it is known
 	if err != nil {
 		return parsed, &jobs.FieldError{Field: "crontab", Message: err.Error()}
 	}
@@ -203,7 +202,7 @@ func checkID(id string) error {
 	return nil
 }
 
-// checkText refuses what the database cannot hold. A crontab may hold tabs.
+// checkText refuses text that the database cannot store. A crontab may contain tabs.
 func checkText(field, text string) error {
 	switch {
 	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
@@ -267,7 +266,7 @@ func (s Spec) checkWords() error {
 	return errors.Join(errs...)
 }
 
-// after returns a spec that replaces another one: what it does not say stays as it was.
+// after returns a spec that replaces was. Unset fields keep their current values.
 func (s Spec) after(was Spec) Spec {
 	if s.Anchor.IsZero() {
 		s.Anchor = was.Anchor
@@ -278,13 +277,13 @@ func (s Spec) after(was Spec) Spec {
 	return s
 }
 
-// sameTimeline tells whether two specs give the same instants in the same slots.
+// sameTimeline reports whether two specs give the same instants in the same slots.
 func (s Spec) sameTimeline(o Spec) bool {
 	return s.Crontab == o.Crontab && s.Timezone == o.Timezone && s.Spread == o.Spread && s.Anchor.Equal(o.Anchor) &&
 		s.Start.Equal(o.Start) && s.End.Equal(o.End) && s.MaxRuns == o.MaxRuns && slices.Equal(s.Exclude, o.Exclude)
 }
 
-// same tells whether two specs say the same. Their payloads must be as the database writes them.
+// same reports whether two specs are equal. Their payloads must be as the database writes them.
 func (s Spec) same(o Spec) bool {
 	return s.ID == o.ID && s.sameTimeline(o) && bytes.Equal(s.Payload, o.Payload) && s.Deadline == o.Deadline &&
 		s.DeadlineFrom == o.DeadlineFrom && s.Misfire == o.Misfire && s.Paused == o.Paused

@@ -21,14 +21,14 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Config of a Store. The zero value is the default.
+// Config configures a Store. The zero value is the default.
 type Config struct {
-	// Schema holds the tables. Default "prescient".
+	// Schema holds the tables. Defaults to "prescient".
 	Schema string
-	// MaxPayload limits a payload, in bytes. Default jobs.DefaultMaxPayload.
+	// MaxPayload limits a payload, in bytes. Defaults to jobs.DefaultMaxPayload.
 	MaxPayload int
-	// Now is what instants are compared with, for a replay of the past or the future. Default: the
-	// database's clock.
+	// Now is the clock that instants are compared with, for a replay of the past or the future.
+	// Defaults to the database's clock.
 	Now func() time.Time
 }
 
@@ -58,8 +58,8 @@ func NewStore(ctx context.Context, db pgsql.Pool, cfg Config) (*Store, error) {
 // bulk is how many schedules are written by one statement.
 const bulk = 5000
 
-// Create adds a schedule, whose first instant is the first one after now. ErrExists: its id is
-// taken.
+// Create adds a schedule. Its first instant is the first one after now. Returns ErrExists if the id
+// is taken.
 func (s *Store) Create(ctx context.Context, db jobs.DB, spec Spec) (created Schedule, err error) {
 	err = inTx(ctx, db, func(tx jobs.DB) error {
 		if err := s.create(ctx, tx, []Spec{spec}); err != nil {
@@ -119,9 +119,9 @@ func (s *Store) create(ctx context.Context, tx jobs.DB, specs []Spec) error {
 	var errs []error
 	normal := make([]Spec, len(specs))
 	for i, spec := range specs {
-		row, err := s.prepare(&spec, waiting{}, now)
+		row, err := s.prepare(&spec, cursor{}, now)
 		if err != nil {
-			if errs = append(errs, about(specs, spec.ID, err)); len(errs) == maxListed {
+			if errs = append(errs, withID(specs, spec.ID, err)); len(errs) == maxListed {
 				break
 			}
 		}
@@ -137,7 +137,7 @@ func (s *Store) create(ctx context.Context, tx jobs.DB, specs []Spec) error {
 		return err
 	}
 	if len(ids) < len(specs) {
-		return about(specs, firstMissing(normal, ids), ErrExists)
+		return withID(specs, firstMissing(normal, ids), ErrExists)
 	}
 	return s.enqueue(ctx, tx, rows, jobs.Keep)
 }
@@ -145,9 +145,9 @@ func (s *Store) create(ctx context.Context, tx jobs.DB, specs []Spec) error {
 // maxListed bounds the schedules that the error of a bulk call names.
 const maxListed = 20
 
-// prepare checks a spec, fills in its defaults, and returns its row of future_job, or nil if it is
-// paused. The row contains what is known of the schedule.
-func (s *Store) prepare(spec *Spec, known waiting, now time.Time) (*jobs.FutureJob, error) {
+// prepare checks a spec, fills in its defaults, and returns its row of future_job with the given
+// cursor. It returns nil for a paused schedule.
+func (s *Store) prepare(spec *Spec, known cursor, now time.Time) (*jobs.FutureJob, error) {
 	if spec.Anchor.IsZero() {
 		spec.Anchor = now.Truncate(time.Second)
 		if !spec.Start.IsZero() {
@@ -215,7 +215,7 @@ func (s *Store) Get(ctx context.Context, db jobs.DB, id string) (Schedule, error
 type Filter struct {
 	// Prefix is the beginning of the ids.
 	Prefix string
-	// After is the last id of the page before.
+	// After is the last id of the previous page.
 	After string
 	State State
 	Limit int // default 100
@@ -294,11 +294,11 @@ func scanSchedule(row *sql.Rows, s *Schedule) error {
 	return nil
 }
 
-// waits fills in what the row of future_job tells.
+// waits fills in what the row of future_job contains.
 func (s *Schedule) waits(payload []byte) {
-	var w waiting
+	var w cursor
 	if json.Unmarshal(payload, &w) != nil {
-		return // a row that was put there by hand
+		return // the row was enqueued by hand
 	}
 	s.Next, s.Runs = time.Unix(w.At, 0).UTC(), w.Runs
 	if w.Last != 0 {
@@ -306,9 +306,9 @@ func (s *Schedule) waits(payload []byte) {
 	}
 }
 
-// known is what a new row takes along of a schedule.
-func (s Schedule) known() waiting {
-	var w waiting
+// known returns the cursor for a new row of the schedule.
+func (s Schedule) known() cursor {
+	var w cursor
 	if !s.Last.IsZero() {
 		w.Last = s.Last.Unix()
 	}
@@ -325,7 +325,7 @@ func utc(t sql.NullTime) time.Time {
 	return t.Time.UTC()
 }
 
-// scan reads a row that begins with the columns of a spec, but for paused; more takes the columns
+// scan reads a row that begins with the columns of a spec, except paused. more takes the columns
 // after them.
 func (s *Spec) scan(row *sql.Rows, more ...any) error {
 	var deadline sql.NullInt64
@@ -343,8 +343,8 @@ func (s *Spec) scan(row *sql.Rows, more ...any) error {
 	return nil
 }
 
-// columns are the parameters of schedule_insert and schedule_update: one array a column, without
-// nulls.
+// columns returns the parameters of schedule_insert and schedule_update: one array for each column,
+// without nulls.
 func columns(specs []Spec) []any {
 	n := len(specs)
 	ids, crontabs, zones, payloads := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n)
@@ -372,7 +372,7 @@ func timestamp(at time.Time) string {
 	return string(pq.FormatTimestamp(at))
 }
 
-// Grid returns the slots of the database, for Preview.
+// Grid returns the grid of the database, for Preview.
 func (s *Store) Grid(ctx context.Context, db jobs.DB) (g grid.Grid, err error) {
 	err = reading(ctx, db, func(tx jobs.DB) error {
 		g, _, err = settings(ctx, tx, s.schema)
@@ -381,7 +381,7 @@ func (s *Store) Grid(ctx context.Context, db jobs.DB) (g grid.Grid, err error) {
 	return g, err
 }
 
-// now is the clock that instants are compared with.
+// now returns the instant that instants are compared with.
 func (s *Store) now(ctx context.Context, tx jobs.DB) (time.Time, error) {
 	if s.cfg.Now != nil {
 		return s.cfg.Now().UTC(), nil
@@ -390,8 +390,8 @@ func (s *Store) now(ctx context.Context, tx jobs.DB) (time.Time, error) {
 	return now, err
 }
 
-// settings reads the grid and the clock in a transaction: a Store, and a run, may be older than the
-// width.
+// settings reads the grid and the clock in a transaction, because the width may have changed since
+// the Store or the run began.
 func settings(ctx context.Context, tx jobs.DB, schema pgsql.Schema) (g grid.Grid, now time.Time, err error) {
 	var width, clock int64
 	var ignored any
@@ -404,15 +404,15 @@ func settings(ctx context.Context, tx jobs.DB, schema pgsql.Schema) (g grid.Grid
 	return g, time.UnixMicro(clock).UTC(), nil
 }
 
-// about adds to the error of one of many schedules which one it is.
-func about(all []Spec, id string, err error) error {
+// withID adds the id to the error of one of several schedules.
+func withID(all []Spec, id string, err error) error {
 	if len(all) == 1 {
 		return err
 	}
 	return fmt.Errorf("schedule %q: %w", id, err)
 }
 
-// firstMissing returns the first id that is not among those that were written.
+// firstMissing returns the first id that was not written.
 func firstMissing(specs []Spec, ids []string) string {
 	slices.Sort(ids)
 	for _, s := range specs {
@@ -420,7 +420,7 @@ func firstMissing(specs []Spec, ids []string) string {
 		if !found {
 			return s.ID
 		}
-		ids = slices.Delete(ids, i, i+1) // the next one of this id was given twice
+		ids = slices.Delete(ids, i, i+1) // a second spec with this id counts as missing
 	}
 	return ""
 }

@@ -9,7 +9,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// inTx runs once in a transaction, and repeats it when the server asks for another try. If db is a
+// inTx runs fn as once does, and repeats it after a serialization failure or a deadlock. If db is a
 // transaction, it never repeats: that transaction is lost, and only its owner can repeat it.
 func inTx(ctx context.Context, db jobs.DB, fn func(tx jobs.DB) error) error {
 	if tx.Is(db) {
@@ -18,20 +18,20 @@ func inTx(ctx context.Context, db jobs.DB, fn func(tx jobs.DB) error) error {
 	return pgsql.Retry(func() error { return once(ctx, db, fn) })
 }
 
-// once runs fn in db when that is a transaction, else in a new one.
+// once runs fn in db if that is a transaction, otherwise in a new one.
 func once(ctx context.Context, db jobs.DB, fn func(tx jobs.DB) error) error {
 	return tx.In(ctx, db, func(db tx.DB) error { return fn(db) })
 }
 
-// reading is once for what only reads.
+// reading is once for calls that only read.
 func reading(ctx context.Context, db jobs.DB, fn func(tx jobs.DB) error) error {
 	return tx.Read(ctx, db, func(db tx.DB) error { return fn(db) })
 }
 
-// collect runs a statement and returns its rows, each as scan fills it in.
+// collect runs a statement and returns its rows, which scan fills in.
 func collect[T any](ctx context.Context, s *Store, tx jobs.DB, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error) ([]T, error) {
 	return pgsql.Collect(ctx, tx, stmt.In(s.schema), args, scan)
 }
 
-// text reads a row of one text.
+// text scans a row with one text column.
 func text(row *sql.Rows, v *string) error { return row.Scan(v) }

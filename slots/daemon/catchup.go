@@ -86,7 +86,8 @@ func (d *daemon) catchUpRange(whole bool) (since, until time.Time) {
 // leftTo returns whether catch-up left a slot to another runner, which may die.
 func leftTo(r slots.Result) bool { return r.State == slots.StateOpen && len(r.Unknown) == 0 }
 
-// catchUpOn returns the first slot that catch-up left to another runner. Otherwise it returns until.
+// catchUpOn returns the first slot that catch-up left to another runner. Otherwise it returns
+// until.
 func (d *daemon) catchUpOn(ctx context.Context, since, until time.Time) (left time.Time, err error) {
 	r, err := slots.NewRunner(ctx, d.cfg.Runner)
 	if err != nil {

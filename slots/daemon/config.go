@@ -68,7 +68,7 @@ type daemon struct {
 	schema   pgsql.Schema
 	log      *slog.Logger
 	patience time.Duration // how long one turn of the loop may take
-	unit     unit
+	notifier notifier
 	state
 }
 
@@ -94,7 +94,7 @@ func newDaemon(cfg Config) (*daemon, error) {
 		cfg.AfterRun = func(context.Context, slots.Result, error) {}
 	}
 	cfg.Runner.Logger = cmp.Or(cfg.Runner.Logger, slog.Default())
-	d := &daemon{cfg: cfg, schema: schema, log: cfg.Runner.Logger, patience: 3 * pgsql.ReplyTimeout, unit: unit{cfg.Systemd, cfg.Runner.Logger}}
+	d := &daemon{cfg: cfg, schema: schema, log: cfg.Runner.Logger, patience: 3 * pgsql.ReplyTimeout, notifier: notifier{cfg.Systemd, cfg.Runner.Logger}}
 	d.state = newState()
 	return d, nil
 }

@@ -52,15 +52,15 @@ func (d *daemon) run(ctx context.Context) error {
 }
 
 func (d *daemon) runSlots(ctx context.Context) error {
-	d.work.Go(func() { d.unit.feedWatchdog(ctx, func() bool { return d.alive(d.patience) }) })
+	d.work.Go(func() { d.notifier.feedWatchdog(ctx, func() bool { return d.alive(d.patience) }) })
 
 	for ctx.Err() == nil {
 		pause, err := d.runOnce(ctx)
-		d.wait(ctx, d.note(ctx, pause, err))
+		d.wait(ctx, d.recordAnswer(ctx, pause, err))
 	}
 
 	d.log.InfoContext(ctx, "daemon is stopping; what runs is given its grace period")
-	d.unit.stopping()
+	d.notifier.stopping()
 	d.work.Wait()
 	d.log.InfoContext(ctx, "daemon has stopped")
 	d.mu.Lock()
@@ -86,9 +86,9 @@ func (d *daemon) runOnce(ctx context.Context) (pause time.Duration, err error) {
 	return min(step, next), nil
 }
 
-// note records the result of a query, and logs when the database stops or starts to answer. It
-// returns how long to pause.
-func (d *daemon) note(ctx context.Context, pause time.Duration, err error) time.Duration {
+// recordAnswer records the result of a query, and logs when the database stops or starts to answer.
+// It returns how long to pause.
+func (d *daemon) recordAnswer(ctx context.Context, pause time.Duration, err error) time.Duration {
 	if ctx.Err() != nil {
 		return 0
 	}
@@ -115,7 +115,7 @@ func (d *daemon) note(ctx context.Context, pause time.Duration, err error) time.
 	}
 	if err == nil && !ready {
 		d.log.InfoContext(ctx, "daemon is ready")
-		d.unit.ready()
+		d.notifier.ready()
 	}
 	d.notifyStatus()
 	return pause

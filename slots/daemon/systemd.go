@@ -10,20 +10,20 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 )
 
-// unit talks to systemd, if systemd runs the process.
-type unit struct {
+// notifier talks to systemd, if systemd runs the process.
+type notifier struct {
 	on  bool
 	log *slog.Logger
 }
 
-func (m unit) ready() { m.notify(systemd.SdNotifyReady) }
+func (m notifier) ready() { m.notify(systemd.SdNotifyReady) }
 
-func (m unit) stopping() { m.notify(systemd.SdNotifyStopping + "\nSTATUS=stopping") }
+func (m notifier) stopping() { m.notify(systemd.SdNotifyStopping + "\nSTATUS=stopping") }
 
 // status sets the text that `systemctl status` shows.
-func (m unit) status(text string) { m.notify("STATUS=" + strings.ReplaceAll(text, "\n", " ")) }
+func (m notifier) status(text string) { m.notify("STATUS=" + strings.ReplaceAll(text, "\n", " ")) }
 
-func (m unit) notify(state string) {
+func (m notifier) notify(state string) {
 	if !m.on {
 		return
 	}
@@ -33,7 +33,7 @@ func (m unit) notify(state string) {
 }
 
 // feedWatchdog feeds the watchdog until ctx ends, as long as the process is alive.
-func (m unit) feedWatchdog(ctx context.Context, alive func() bool) {
+func (m notifier) feedWatchdog(ctx context.Context, alive func() bool) {
 	if !m.on {
 		return
 	}
@@ -60,7 +60,7 @@ func (m unit) feedWatchdog(ctx context.Context, alive func() bool) {
 
 // notifyStatus reports the state of the daemon.
 func (d *daemon) notifyStatus() {
-	if !d.unit.on {
+	if !d.notifier.on {
 		return
 	}
 	h := d.health(false)
@@ -74,5 +74,5 @@ func (d *daemon) notifyStatus() {
 	if h.Next != nil {
 		status += "; next slot " + h.Next.Format(time.RFC3339)
 	}
-	d.unit.status(status)
+	d.notifier.status(status)
 }

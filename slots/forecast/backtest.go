@@ -91,7 +91,7 @@ func Backtest(ctx context.Context, cfg Config, back, lead time.Duration) (Backte
 		return BacktestResult{}, fmt.Errorf("backtest: %w", err)
 	}
 	r.from, r.to = r.grid.Ceil(r.now.Add(-back)), r.grid.Floor(r.now)
-	var lives []life
+	var histories []rowHistory
 	err = pgsql.ReadTx(ctx, cfg.DB, func(tx *sqlx.Tx) error {
 		begin := r.from.Add(-lookBack * day)
 		if most := r.grid.Add(r.to, -mostTested); begin.Before(most) {
@@ -103,7 +103,7 @@ func Backtest(ctx context.Context, cfg Config, back, lead time.Duration) (Backte
 			return err
 		}
 		r.past = newPast(list, r.grid, r.since)
-		if lives, err = r.readLives(ctx, tx, begin, r.now); err != nil {
+		if histories, err = r.readHistories(ctx, tx, begin, r.now); err != nil {
 			return err
 		}
 		r.coming, err = r.readSchedules(ctx, tx, lead)
@@ -112,7 +112,7 @@ func Backtest(ctx context.Context, cfg Config, back, lead time.Duration) (Backte
 	if err != nil {
 		return BacktestResult{}, fmt.Errorf("backtest: %w", err)
 	}
-	return r.backtest(stagesOf(lives, lead), lead), nil
+	return r.backtest(stagesOf(histories, lead), lead), nil
 }
 
 // mostTested bounds the slots of the past that a backtest reads.
@@ -125,13 +125,13 @@ type staged struct {
 }
 
 // stagesOf returns the stages of each job, sorted by slot.
-func stagesOf(lives []life, lead time.Duration) map[string][]staged {
+func stagesOf(histories []rowHistory, lead time.Duration) map[string][]staged {
 	stages := map[string][]staged{}
-	for job, c := range curvesOf(lives) {
-		visits := slices.Concat(c[:]...)
-		slices.SortFunc(visits, func(a, b visit) int { return a.slot.Compare(b.slot) })
+	for job, c := range curvesOf(histories) {
+		stays := slices.Concat(c[:]...)
+		slices.SortFunc(stays, func(a, b stay) int { return a.slot.Compare(b.slot) })
 		var list []staged
-		for _, v := range visits {
+		for _, v := range stays {
 			if len(list) == 0 || !list[len(list)-1].slot.Equal(v.slot) {
 				list = append(list, staged{slot: v.slot})
 			}
@@ -164,15 +164,15 @@ func (w *window) add(s staged, sign float64) {
 	w.byHour[s.slot.UTC().Hour()].add(s.stage, sign)
 }
 
-// shares returns the shares of a slot, as far as they were known. Timelines of rows that never end
+// rates returns the rates of a slot, as far as they were known. Timelines of rows that never end
 // do not go back far. If they tell nothing from then, later stages count.
-func (w *window) shares(slot time.Time) shares {
+func (w *window) rates(slot time.Time) rates {
 	if w.all.run+w.all.waited > 0 {
-		return sharesOf(w.byHour[slot.Hour()], w.all)
+		return ratesOf(w.byHour[slot.Hour()], w.all)
 	}
 	later := window{list: w.list}
 	later.move(slot.Add(lookBack * day))
-	return sharesOf(later.byHour[slot.Hour()], later.all)
+	return ratesOf(later.byHour[slot.Hour()], later.all)
 }
 
 // at returns the stage of a slot.
@@ -219,7 +219,7 @@ func (r *reader) backtest(stages map[string][]staged, lead time.Duration) Backte
 		known := r.past.before(now)
 		if hour := now.Truncate(time.Hour); !hour.Equal(learned) {
 			c, learned = learn(known), hour
-			r.habits = known.habits()
+			r.seasons = known.seasonalities()
 		}
 		expected := map[string]float64{}
 		s := BacktestSlot{Slot: slot.slot, Learned: c.learned}
@@ -239,7 +239,7 @@ func (r *reader) backtest(stages map[string][]staged, lead time.Duration) Backte
 		rows.add(told, happened)
 		s.Rows, s.ExpectedRows = int64(happened), int64(math.Round(told))
 		if slot.kind == slots.KindRun && slot.runners > 0 && c.learned > 0 && happened > 0 {
-			s.Took, s.ExpectedTook = slot.took, seconds(c.took(expected, c.crew))
+			s.Took, s.ExpectedTook = slot.took, seconds(c.took(expected, c.capacity))
 			took.add(s.ExpectedTook.Seconds(), s.Took.Seconds())
 		}
 		t.Slots = append(t.Slots, s)
@@ -287,5 +287,5 @@ func (r *reader) would(known past, w *window, job string, slot *ran, now time.Ti
 	if s.run > 0 {
 		each = slot.rows[job] / s.run
 	}
-	return known.rows(job, r.habits[job], slot.slot, w.shares(slot.slot), each*s.waited), true
+	return known.rows(job, r.seasons[job], slot.slot, w.rates(slot.slot), each*s.waited), true
 }

@@ -18,40 +18,42 @@ const (
 	halfLife = 3 * day
 )
 
-// crew is the number of runners of a slot, and of workers in each.
-type crew struct{ runners, workers float64 }
+// capacity is the number of runners of a slot, and of workers in each.
+type capacity struct{ runners, workers float64 }
 
 // cost predicts how long slots take. A slot takes a fixed time. Each row adds its share of the
 // server's time, which no worker shortens, and of its check's time, which all workers share. A
 // factor for each job is learned from the past: its checks may run fewer at once, or in batches.
 type cost struct {
-	slot    float64            // seconds
-	factor  map[string]float64 // of a job; 1: as assumed
-	check   map[string]float64 // seconds for a check of a row
-	crew    crew               // the usual one
-	delay   time.Duration      // from a slot to its opening
-	learned int
+	slot     float64            // seconds
+	factor   map[string]float64 // of a job; 1: as assumed
+	check    map[string]float64 // seconds for a check of a row
+	capacity capacity           // the usual one
+	delay    time.Duration      // from a slot to its opening
+	learned  int
 }
 
 // assumed returns the assumed share of a row in the run time of a slot, in seconds.
-func assumed(check float64, c crew) float64 { return perRow.Seconds() + check/(c.runners*c.workers) }
+func assumed(check float64, c capacity) float64 {
+	return perRow.Seconds() + check/(c.runners*c.workers)
+}
 
 // row returns how long a row of a job takes, in seconds, and the part of it that is check time.
-func (c cost) row(job string, by crew) (all, checks float64) {
+func (c cost) row(job string, by capacity) (all, checks float64) {
 	factor := 1.0
 	if f, known := c.factor[job]; known {
 		factor = f
 	}
 	// If a job runs less than half as many checks at once as there are workers, more workers do not
 	// help it.
-	if c.crew.workers > 0 && factor > 2 && by.workers > c.crew.workers {
-		by.workers = c.crew.workers
+	if c.capacity.workers > 0 && factor > 2 && by.workers > c.capacity.workers {
+		by.workers = c.capacity.workers
 	}
 	return factor * assumed(c.check[job], by), factor * c.check[job] / (by.runners * by.workers)
 }
 
 // took returns how long a slot takes, in seconds.
-func (c cost) took(rows map[string]float64, by crew) float64 {
+func (c cost) took(rows map[string]float64, by capacity) float64 {
 	sum := c.slot
 	for job, n := range rows {
 		all, _ := c.row(job, by)
@@ -62,7 +64,7 @@ func (c cost) took(rows map[string]float64, by crew) float64 {
 
 // done returns the time in seconds until the last row of a job is done. Jobs take turns, so a job
 // with few rows is done early.
-func (c cost) done(rows map[string]float64, job string, by crew) float64 {
+func (c cost) done(rows map[string]float64, job string, by capacity) float64 {
 	all, _ := c.row(job, by)
 	own, sum := rows[job]*all, c.slot
 	for other, n := range rows {
@@ -75,10 +77,10 @@ func (c cost) done(rows map[string]float64, job string, by crew) float64 {
 // learn learns the cost of slots from the past, by least squares of the relative errors. The
 // assumptions are a prior, so that few slots are enough. Slots that nothing explains count less.
 func learn(p past) cost {
-	c := cost{slot: perSlot.Seconds(), factor: map[string]float64{}, check: map[string]float64{}, crew: crew{1, slots.DefaultWorkers}}
+	c := cost{slot: perSlot.Seconds(), factor: map[string]float64{}, check: map[string]float64{}, capacity: capacity{1, slots.DefaultWorkers}}
 	c.meet(p)
-	if by, ok := p.usualCrew(); ok {
-		c.crew = by
+	if by, ok := p.usualCapacity(); ok {
+		c.capacity = by
 	}
 	var samples []sample
 	column := map[string]int{}
@@ -123,18 +125,18 @@ func (c *cost) meet(p past) {
 	}
 }
 
-// usualCrew returns the crew that at least half of the rows had: a slot with few rows is done
-// before other runners join. A slot half a day older counts half. No slot counts more than half of
+// usualCapacity returns the capacity that at least half of the rows had: a slot with few rows is
+// done before other runners join. A slot a day older counts half. No slot counts more than half of
 // all others, so that one helper is not counted on.
-func (p past) usualCrew() (by crew, ok bool) {
+func (p past) usualCapacity() (by capacity, ok bool) {
 	type turn struct {
-		crew
+		capacity
 		weight float64
 	}
 	var turns []turn
 	sum := 0.0
 	for _, r := range p.list {
-		t := turn{r.crew(), math.Exp2(-p.last().Sub(r.slot).Hours() / 24)}
+		t := turn{r.capacity(), math.Exp2(-p.last().Sub(r.slot).Hours() / 24)}
 		if r.kind != slots.KindRun || t.runners == 0 || t.workers == 0 {
 			continue
 		}
@@ -155,7 +157,7 @@ func (p past) usualCrew() (by crew, ok bool) {
 		return cmp.Or(cmp.Compare(a.runners, b.runners), cmp.Compare(a.workers, b.workers))
 	})
 	for _, t := range turns {
-		by = t.crew
+		by = t.capacity
 		if half -= t.weight; half <= 0 {
 			break
 		}
@@ -174,7 +176,7 @@ func (c *cost) sample(r *ran, last time.Time, column map[string]int) (s sample, 
 	if r.kind != slots.KindRun || r.took <= 0 || r.runners == 0 || r.workers == 0 || len(r.rows) == 0 {
 		return s, false
 	}
-	by := r.crew()
+	by := r.capacity()
 	s.terms = append(s.terms, term{0, perSlot.Seconds()})
 	for job, n := range r.rows {
 		if n == 0 {

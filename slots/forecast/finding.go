@@ -16,7 +16,7 @@ import (
 type judge struct {
 	forecast  *Forecast
 	cost      cost
-	crew      crew
+	capacity  capacity
 	slas      map[string]time.Duration
 	deadlines map[int64]time.Duration
 	registry  *jobs.Registry
@@ -91,7 +91,7 @@ func (j *judge) late(s Slot, job Job, rows map[string]float64, c Condition, limi
 		Slot: s.Slot, Condition: c, JobExec: job.JobExec,
 		Text: fmt.Sprintf("in slot %s the last of %s of %s is reached %s after it began; %s %s",
 			clock(s.Slot), spoken.Count(job.Expected, "row", "rows"), job.JobExec, spoken.About(job.Done), what, spoken.Exact(limit)) + j.begun(limit),
-		Help: j.help(rows, job.JobExec, limit, func(rows map[string]float64, by crew) float64 { return j.cost.done(rows, job.JobExec, by) }),
+		Help: j.help(rows, job.JobExec, limit, func(rows map[string]float64, by capacity) float64 { return j.cost.done(rows, job.JobExec, by) }),
 	}, job.Done.Seconds() / limit.Seconds()}
 }
 
@@ -122,7 +122,7 @@ func (j *judge) deadline(s Slot, job string) time.Duration {
 func (j *judge) heaviest(rows map[string]float64) (job string) {
 	most := -1.0
 	for name, n := range rows {
-		each, _ := j.cost.row(name, j.crew)
+		each, _ := j.cost.row(name, j.capacity)
 		if took := n * each; took > most || took == most && name < job {
 			job, most = name, took
 		}
@@ -138,7 +138,7 @@ const (
 )
 
 // ends returns the time until a slot, or a job in it, is done.
-type ends func(rows map[string]float64, by crew) float64
+type ends func(rows map[string]float64, by capacity) float64
 
 // help returns what would finish a job's rows within a limit: more runners, a higher concurrency,
 // batches, or several slots. If runs begin too late for any of these, it recommends to begin them
@@ -148,21 +148,21 @@ func (j *judge) help(rows map[string]float64, job string, limit time.Duration, d
 	if left <= 0 {
 		return []string{"begin runs at their slots: see what starts them, such as the minutes in the crontab; nothing else helps"}
 	}
-	by := j.crew
+	by := j.capacity
 	for by.runners < mostRunners && done(rows, by) > left {
 		by.runners++
 	}
 	switch {
 	case done(rows, by) <= left:
-		help = append(help, fmt.Sprintf("%.0f runners instead of %.0f: it takes %s", by.runners, j.crew.runners, spoken.About(seconds(done(rows, by)))))
+		help = append(help, fmt.Sprintf("%.0f runners instead of %.0f: it takes %s", by.runners, j.capacity.runners, spoken.About(seconds(done(rows, by)))))
 	default:
 		help = append(help, fmt.Sprintf("runners alone do not help: with %.0f it takes %s", by.runners, spoken.About(seconds(done(rows, by)))))
 	}
-	all, checks := j.cost.row(job, j.crew)
-	if atOnce := j.atOnce(job); checks > all/2 && atOnce < j.crew.workers*j.crew.runners/2 {
-		n := min(j.crew.workers*j.crew.runners, math.Ceil(atOnce*done(rows, j.crew)/max(left, 1e-3)))
+	all, checks := j.cost.row(job, j.capacity)
+	if atOnce := j.atOnce(job); checks > all/2 && atOnce < j.capacity.workers*j.capacity.runners/2 {
+		n := min(j.capacity.workers*j.capacity.runners, math.Ceil(atOnce*done(rows, j.capacity)/max(left, 1e-3)))
 		help = append(help, fmt.Sprintf("of %s some %.0f checks run at once, where %.0f could: with a concurrency (or run.connections, for checks in transactions) that lets %.0f, it takes %s",
-			job, math.Ceil(atOnce), j.crew.workers*j.crew.runners, n, spoken.About(seconds(j.with(rows, job, atOnce/n, done)))))
+			job, math.Ceil(atOnce), j.capacity.workers*j.capacity.runners, n, spoken.About(seconds(j.with(rows, job, atOnce/n, done)))))
 	}
 	if !j.batched(job) && checks > all/2 {
 		help = append(help, fmt.Sprintf("%s in batches: where one of %d rows takes as long as a check of one row does now, it takes %s",
@@ -176,15 +176,15 @@ func (j *judge) help(rows map[string]float64, job string, limit time.Duration, d
 
 // with returns the time until done, if the checks of a job took only a part of their time.
 func (j *judge) with(rows map[string]float64, job string, part float64, done ends) float64 {
-	all, checks := j.cost.row(job, j.crew)
+	all, checks := j.cost.row(job, j.capacity)
 	other := maps.Clone(rows)
 	other[job] *= (all - checks*(1-part)) / all
-	return done(other, j.crew)
+	return done(other, j.capacity)
 }
 
 // atOnce returns how many checks of a job run at once, learned from the past.
 func (j *judge) atOnce(job string) float64 {
-	all, _ := j.cost.row(job, j.crew)
+	all, _ := j.cost.row(job, j.capacity)
 	return j.cost.check[job] / all
 }
 
@@ -202,7 +202,7 @@ func (j *judge) spread(rows map[string]float64, job string, left float64, done e
 	for n := 2; n <= mostSpread; n++ {
 		less := maps.Clone(rows)
 		less[job] /= float64(n)
-		if took := done(less, j.crew); took <= left {
+		if took := done(less, j.capacity); took <= left {
 			return n, took
 		}
 	}

@@ -54,7 +54,7 @@ func TestRunTimesAreLearnedFromFewSlots(t *testing.T) {
 			}
 			var off []float64
 			for _, r := range ledger(500, 0).list[250:] {
-				off = append(off, math.Abs(c.took(r.rows, c.crew)/atEight(r)-1))
+				off = append(off, math.Abs(c.took(r.rows, c.capacity)/atEight(r)-1))
 			}
 			slices.Sort(off)
 			t.Logf("median error %.1f %%", 100*off[125])
@@ -68,9 +68,9 @@ func TestRunTimesAreLearnedFromFewSlots(t *testing.T) {
 func TestAnOutlierChangesTheModelLittle(t *testing.T) {
 	t.Parallel()
 	p := ledger(50, 0.05)
-	calm := learn(p).took(map[string]float64{"slow": 1000}, crew{1, 64})
+	calm := learn(p).took(map[string]float64{"slow": 1000}, capacity{1, 64})
 	p.list[40].took *= 20 // a lock was held
-	if got := learn(p).took(map[string]float64{"slow": 1000}, crew{1, 64}); math.Abs(got/calm-1) > 0.1 {
+	if got := learn(p).took(map[string]float64{"slow": 1000}, capacity{1, 64}); math.Abs(got/calm-1) > 0.1 {
 		t.Errorf("it takes %.2f s after that, and took %.2f s before", got, calm)
 	}
 }
@@ -80,13 +80,13 @@ func TestMoreRunnersHelpIfChecksWaitAndNotIfTheServerIsTheLimit(t *testing.T) {
 	c := learn(ledger(200, 0.02))
 	for job, want := range map[string]float64{"slow": 4, "fast": 1} {
 		rows := map[string]float64{job: 100_000}
-		got := c.took(rows, crew{1, 64}) / c.took(rows, crew{4, 64})
+		got := c.took(rows, capacity{1, 64}) / c.took(rows, capacity{4, 64})
 		if math.Abs(got/want-1) > 0.1 {
 			t.Errorf("with 4 runners %s is %.1f times as fast, want %.1f", job, got, want)
 		}
 	}
-	if c.delay != 2*time.Second || c.crew != (crew{1, 64}) {
-		t.Errorf("slots are opened after %s, by %v", c.delay, c.crew)
+	if c.delay != 2*time.Second || c.capacity != (capacity{1, 64}) {
+		t.Errorf("slots are opened after %s, by %v", c.delay, c.capacity)
 	}
 }
 
@@ -116,14 +116,14 @@ func TestTheNumberOfRunnersIsThatOfMostRows(t *testing.T) {
 		"more since three days":               {func(ago int) int { return 1 + int(one(ago < 3)) }, 2},
 		"fewer since three days":              {func(ago int) int { return 2 - int(one(ago < 3)) }, 1},
 	} {
-		if c := learn(days(test.atNine)); c.crew != (crew{test.want, 64}) {
-			t.Errorf("%s: %v", name, c.crew)
+		if c := learn(days(test.atNine)); c.capacity != (capacity{test.want, 64}) {
+			t.Errorf("%s: %v", name, c.capacity)
 		}
 	}
 	once := ledger(96, 0.1) // one of them is larger than all others together
 	once.list[50].rows["fast"], once.list[50].runners, once.list[50].workers = 1e7, 10, 640
-	if c := learn(once); c.crew != (crew{1, 64}) {
-		t.Errorf("once so many rows: %v", c.crew)
+	if c := learn(once); c.capacity != (capacity{1, 64}) {
+		t.Errorf("once so many rows: %v", c.capacity)
 	}
 }
 
@@ -142,16 +142,16 @@ func TestWhatIfIsBounded(t *testing.T) {
 func TestAssumptionsCountWhileNothingIsKnown(t *testing.T) {
 	t.Parallel()
 	c := learn(past{})
-	if got := c.took(map[string]float64{"new": 100_000}, c.crew); got < 0.9 || got > 1.2 {
+	if got := c.took(map[string]float64{"new": 100_000}, c.capacity); got < 0.9 || got > 1.2 {
 		t.Errorf("100,000 rows of a new job take %.2f s", got)
 	}
 }
 
 func TestAJobWithFewRowsIsDoneEarly(t *testing.T) {
 	t.Parallel()
-	c := cost{slot: 1, check: map[string]float64{}, crew: crew{1, 1}, factor: map[string]float64{"few": 1e5, "many": 1e5}} // a second a row
+	c := cost{slot: 1, check: map[string]float64{}, capacity: capacity{1, 1}, factor: map[string]float64{"few": 1e5, "many": 1e5}} // a second a row
 	rows := map[string]float64{"few": 2, "many": 10}
-	if few, many := c.done(rows, "few", c.crew), c.done(rows, "many", c.crew); math.Abs(few-5) > 1e-6 || math.Abs(many-13) > 1e-6 {
+	if few, many := c.done(rows, "few", c.capacity), c.done(rows, "many", c.capacity); math.Abs(few-5) > 1e-6 || math.Abs(many-13) > 1e-6 {
 		t.Errorf("few is done after %g s, many after %g s; want 5 and 13", few, many)
 	}
 }
@@ -171,10 +171,10 @@ func TestTheAdviceDependsOnTheCondition(t *testing.T) {
 		"a slot that 100 runners work on":   {100, 0, time.Hour, TooLong, "runners alone do not help: with 100 it takes 15m18s"},
 		"an SLA that is over before it all": {1, 20 * time.Second, 10 * time.Second, SLA, "begin runs at their slots: see what starts them, such as the minutes in the crontab; nothing else helps"},
 	} {
-		c := cost{factor: map[string]float64{}, check: map[string]float64{"a": 0.1, "b": 0.1}, crew: crew{test.runners, 1}, delay: test.delay}
+		c := cost{factor: map[string]float64{}, check: map[string]float64{"a": 0.1, "b": 0.1}, capacity: capacity{test.runners, 1}, delay: test.delay}
 		s := Slot{Slot: at(0), Jobs: []Job{{JobExec: "a", Expected: 9000}, {JobExec: "b", Expected: 900_000}}}
-		s.time(c, c.crew)
-		j := judge{forecast: &Forecast{Grid: grid.Default}, cost: c, crew: c.crew, slas: map[string]time.Duration{"a": test.sla}}
+		s.time(c, c.capacity)
+		j := judge{forecast: &Forecast{Grid: grid.Default}, cost: c, capacity: c.capacity, slas: map[string]time.Duration{"a": test.sla}}
 		got := ""
 		for _, v := range j.violations(s) {
 			if v.finding.Condition == test.condition {
@@ -197,31 +197,31 @@ func TestTheVisitsOfARowFollowFromItsTimeline(t *testing.T) {
 	}
 	hour := time.Hour
 	for name, test := range map[string]struct {
-		life life
-		want []visit
+		row  rowHistory
+		want []stay
 	}{
 		"a check ends it": {
-			life{enqueuedAt: at(0), firstSlot: at(2 * hour), slot: at(2 * hour), endedAt: at(2*hour + 1)},
-			[]visit{{slot: at(2 * hour), arrived: at(0)}},
+			rowHistory{enqueuedAt: at(0), firstSlot: at(2 * hour), slot: at(2 * hour), endedAt: at(2*hour + 1)},
+			[]stay{{slot: at(2 * hour), arrived: at(0)}},
 		},
 		"it is cancelled": {
-			life{enqueuedAt: at(0), firstSlot: at(2 * hour), slot: at(2 * hour), endedAt: at(hour), removed: true, exact: true},
-			[]visit{{slot: at(2 * hour), arrived: at(0), left: at(hour), exact: true}},
+			rowHistory{enqueuedAt: at(0), firstSlot: at(2 * hour), slot: at(2 * hour), endedAt: at(hour), removed: true, exact: true},
+			[]stay{{slot: at(2 * hour), arrived: at(0), left: at(hour), exact: true}},
 		},
 		"checks, and one more to come": {
-			life{
+			rowHistory{
 				enqueuedAt: at(0), firstSlot: at(hour), slot: at(4 * hour),
 				trace: entry("next", hour, ",1000,5") + "\n" + entry("retry", 3*hour, `,2000,5,"no"`),
 			},
-			[]visit{{slot: at(hour), arrived: at(0)}, {slot: at(3 * hour), arrived: at(hour + time.Second), exact: true}},
+			[]stay{{slot: at(hour), arrived: at(0)}, {slot: at(3 * hour), arrived: at(hour + time.Second), exact: true}},
 		},
 		"it is moved, pushed back and deferred": {
-			life{
+			rowHistory{
 				enqueuedAt: at(0), firstSlot: at(5 * hour), slot: at(8 * hour), endedAt: at(8 * hour),
 				trace: change("rescheduled", 5*hour, hour) + "\n" + change("pushed_back", 6*hour, 6*hour+time.Minute) + "\n" +
 					entry("deferred", 6*hour+15*time.Minute, fmt.Sprintf(",null,null,null,%d", at(7*hour).UnixMilli())),
 			},
-			[]visit{
+			[]stay{
 				{slot: at(5 * hour), arrived: at(0), left: at(hour)},
 				{slot: at(6 * hour), arrived: at(hour), left: at(6*hour + time.Minute), exact: true},
 				{slot: at(6*hour + 15*time.Minute), arrived: at(6*hour + time.Minute), left: at(7 * hour), exact: true},
@@ -229,24 +229,24 @@ func TestTheVisitsOfARowFollowFromItsTimeline(t *testing.T) {
 			},
 		},
 		"the beginning of its trace is cut off": {
-			life{
+			rowHistory{
 				enqueuedAt: at(0), firstSlot: at(hour), slot: at(30 * hour),
 				trace: entry("next", 20*hour, ",0,5") + "\n" + entry("next", 21*hour, ",0,5"),
 			},
-			[]visit{{slot: at(21 * hour), arrived: at(20 * hour), exact: true}},
+			[]stay{{slot: at(21 * hour), arrived: at(20 * hour), exact: true}},
 		},
 		"it was put back": {
-			life{
+			rowHistory{
 				enqueuedAt: at(0), firstSlot: at(hour), slot: at(4 * hour), endedAt: at(4 * hour),
 				trace: change("retried", hour, 3*hour),
 			},
-			[]visit{{slot: at(4 * hour), arrived: at(3 * hour), exact: true}},
+			[]stay{{slot: at(4 * hour), arrived: at(3 * hour), exact: true}},
 		},
 		"it leaves no traces": {
-			life{enqueuedAt: at(0), firstSlot: at(hour), slot: at(4 * hour), endedAt: at(4 * hour)}, nil,
+			rowHistory{enqueuedAt: at(0), firstSlot: at(hour), slot: at(4 * hour), endedAt: at(4 * hour)}, nil,
 		},
 	} {
-		if diff := cmp.Diff(test.want, test.life.visits(), cmp.AllowUnexported(visit{})); diff != "" {
+		if diff := cmp.Diff(test.want, test.row.stays(), cmp.AllowUnexported(stay{})); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
@@ -263,7 +263,7 @@ func TestDaysThatPredictWellCountMore(t *testing.T) {
 		list = append(list, &ran{slot: at(time.Duration(days-21)*day + 9*time.Hour), rows: map[string]float64{"job": rows}})
 	}
 	p := newPast(list, grid.Default, time.Time{})
-	h := p.habits()["job"]
+	h := p.seasonalities()["job"]
 	for days, want := range map[int]float64{0: 1000, 4: 1000, 5: 0, 6: 0} {
 		slot := at(time.Duration(days)*day + 9*time.Hour)
 		if got := p.usual("job", slot, h); math.Abs(got-want) > 150 {
@@ -287,7 +287,7 @@ func TestTheUsualNumberSurvivesAChangeOfTheWidth(t *testing.T) {
 			}
 			p := newPast(list, g, at(time.Second))
 			for slot := range g.Between(at(2*time.Hour), at(6*time.Hour)) {
-				if got := p.usual("job", slot, p.habits()["job"]); math.Abs(got-want) > want/2 || days == 0 && math.Abs(got-want) > 1 {
+				if got := p.usual("job", slot, p.seasonalities()["job"]); math.Abs(got-want) > want/2 || days == 0 && math.Abs(got-want) > 1 {
 					t.Errorf("after %d days, width %s: %.0f rows are usual in slot %s, want %.0f", days, width, got, slot, want)
 				}
 			}

@@ -22,12 +22,12 @@ type ran struct {
 	parts   float64                  // its width, in slots of the grid
 }
 
-// crew returns the crew that ran the slot; the zero value if it is unknown.
-func (r *ran) crew() crew {
+// capacity returns the capacity that ran the slot; the zero value if it is unknown.
+func (r *ran) capacity() capacity {
 	if r.runners == 0 {
-		return crew{}
+		return capacity{}
 	}
-	return crew{float64(r.runners), float64(r.workers) / float64(r.runners)}
+	return capacity{float64(r.runners), float64(r.workers) / float64(r.runners)}
 }
 
 // past holds the slots of the past from the ledger.
@@ -98,16 +98,16 @@ const (
 	lookBack = 14
 )
 
-// habit holds what is known about the days of a job.
-type habit struct {
+// seasonality says how well the days of a job predict each other.
+type seasonality struct {
 	weights [lookBack + 1]float64 // weight of a day, by how many days ago it was
 	began   time.Time             // the first slot with rows of the job
 }
 
-// habits learns, for each job, how well days predict each other. The less the rows of days at some
-// distance have differed, the more a day at that distance counts. So a job with a weekly pattern
-// finds the same day of the week.
-func (p past) habits() map[string]habit {
+// seasonalities learns, for each job, how well days predict each other. The less the rows of days
+// at some distance have differed, the more a day at that distance counts. So a job with a weekly
+// pattern finds the same day of the week.
+func (p past) seasonalities() map[string]seasonality {
 	var totals [2*lookBack + 1]map[string]float64 // by how many days ago
 	began := map[string]time.Time{}
 	for _, r := range p.list {
@@ -125,22 +125,22 @@ func (p past) habits() map[string]habit {
 			}
 		}
 	}
-	habits := map[string]habit{}
+	seasons := map[string]seasonality{}
 	for job, at := range began {
-		habits[job] = newHabit(at, func(ago int) (float64, bool) {
+		seasons[job] = newSeasonality(at, func(ago int) (float64, bool) {
 			if ago >= len(totals) || totals[ago] == nil {
 				return 0, false
 			}
 			return totals[ago][job], true
 		})
 	}
-	return habits
+	return seasons
 }
 
-// newHabit learns from the totals of days. Distances without data are assumed to differ as
+// newSeasonality learns from the totals of days. Distances without data are assumed to differ as
 // consecutive days do. Distances of whole weeks are assumed to differ half as much.
-func newHabit(began time.Time, total func(ago int) (float64, bool)) habit {
-	h := habit{began: began}
+func newSeasonality(began time.Time, total func(ago int) (float64, bool)) seasonality {
+	h := seasonality{began: began}
 	next, mean := differ(total, 1, 0, 0)
 	floor := mean * mean / 400 // a twentieth: no two days count as more alike
 	for days := 1; days <= lookBack; days++ {
@@ -173,7 +173,7 @@ func differ(total func(ago int) (float64, bool), days int, assumed, count float6
 
 // usual returns how many rows of a job a slot at this time of day usually has. If the ledger is
 // younger than a day, it returns the mean of its slots.
-func (p past) usual(job string, slot time.Time, h habit) float64 {
+func (p past) usual(job string, slot time.Time, h seasonality) float64 {
 	var sum, weights float64
 	last := p.last()
 	for days := 1; days <= lookBack; days++ {
@@ -203,7 +203,7 @@ const confidence = 50
 // rows returns how many rows of a job a slot will have when it is run, while waiting rows wait now.
 // It adds the waiting rows that are kept and the rows that come late. The late rows follow from the
 // usual number. If more or fewer rows than usual wait already, they count, too.
-func (p past) rows(job string, h habit, slot time.Time, part shares, waiting float64) float64 {
+func (p past) rows(job string, h seasonality, slot time.Time, part rates, waiting float64) float64 {
 	waiting *= part.kept
 	usual := p.usual(job, slot, h)
 	if part.late == 0 || usual == 0 {

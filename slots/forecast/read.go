@@ -38,7 +38,7 @@ type reader struct {
 	slas      map[string]time.Duration
 	deadlines map[int64]time.Duration // the shortest deadline of the schedules in a slot
 	past      past
-	habits    map[string]habit
+	seasons   map[string]seasonality
 	curves    map[string]*curve
 	coming    map[int64]coming
 }
@@ -173,23 +173,23 @@ func (r *reader) readLedger(ctx context.Context, tx *sqlx.Tx, ranges [][2]time.T
 	return list, nil
 }
 
-// readLives reads samples of the rows that ended from one instant up to another, and of waiting
+// readHistories reads samples of the rows that ended from one instant up to another, and of waiting
 // rows.
-func (r *reader) readLives(ctx context.Context, tx *sqlx.Tx, from, to time.Time) ([]life, error) {
+func (r *reader) readHistories(ctx context.Context, tx *sqlx.Tx, from, to time.Time) ([]rowHistory, error) {
 	var history, waiting int64
 	if err := pgsql.One(ctx, tx, pgsql.ForecastBlocks.In(r.schema), []any{from}, &history, &waiting); err != nil {
 		return nil, fmt.Errorf("read how much history there is: %w", err)
 	}
-	var list []life
+	var list []rowHistory
 	var m pgsql.Message // Citus does not support parameters for a sample
 	m.Add(pgsql.ForecastHistory.In(r.schema), []any{r.percent(history), from, to}, func(row *sql.Rows) error {
-		var l life
+		var l rowHistory
 		err := row.Scan(&l.job, &l.enqueuedAt, &l.firstSlot, &l.trace, &l.slot, &l.endedAt, &l.removed, &l.exact)
 		list = append(list, l)
 		return err
 	})
 	m.Add(pgsql.ForecastTraces.In(r.schema), []any{r.percent(waiting)}, func(row *sql.Rows) error {
-		var l life
+		var l rowHistory
 		err := row.Scan(&l.job, &l.enqueuedAt, &l.firstSlot, &l.trace, &l.slot, &l.exact)
 		list = append(list, l)
 		return err
@@ -205,14 +205,14 @@ func (r *reader) percent(blocks int64) string {
 	return strconv.FormatFloat(100*min(1, float64(r.sample)/float64(max(blocks, 1))), 'f', -1, 64)
 }
 
-// curvesOf returns the visits of rows by job.
-func curvesOf(lives []life) map[string]*curve {
+// curvesOf returns the stays of rows by job.
+func curvesOf(histories []rowHistory) map[string]*curve {
 	curves := map[string]*curve{}
-	for _, l := range lives {
+	for _, l := range histories {
 		if l.job == schedule.JobExec {
 			continue
 		}
-		for _, v := range l.visits() {
+		for _, v := range l.stays() {
 			if curves[l.job] == nil {
 				curves[l.job] = &curve{}
 			}

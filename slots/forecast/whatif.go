@@ -26,8 +26,8 @@ func (w WhatIf) Validate() error {
 	return nil
 }
 
-// crew returns the crew of the coming slots, from that of the past.
-func (w WhatIf) crew(was crew) crew {
+// capacity returns the capacity of the coming slots, from that of the past.
+func (w WhatIf) capacity(was capacity) capacity {
 	if w.Runners > 0 {
 		was.runners = float64(w.Runners)
 	}

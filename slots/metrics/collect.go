@@ -68,7 +68,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	counter := sink(ch, prometheus.CounterValue)
+	counter := emitter(ch, prometheus.CounterValue)
 	for name, j := range m.jobs {
 		for outcome, n := range j.rows {
 			counter(checks, float64(n), name, outcome)
@@ -77,7 +77,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		ch <- j.duration.metric(duration, name)
 		if j.sla > 0 {
 			counter(slaBroken, float64(j.late), name)
-			sink(ch, prometheus.GaugeValue)(sla, j.sla.Seconds(), name)
+			emitter(ch, prometheus.GaugeValue)(sla, j.sla.Seconds(), name)
 		}
 	}
 	for kind, r := range m.runs {
@@ -89,11 +89,11 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	counter(leasesLost, float64(m.lost))
 	counter(published, float64(m.published))
 	counter(refused, float64(m.failed))
-	m.ledger.collect(sink(ch, prometheus.GaugeValue))
+	m.ledger.collect(emitter(ch, prometheus.GaugeValue))
 }
 
 func (r *runs) collect(ch chan<- prometheus.Metric, kind string) {
-	counter, gauge := sink(ch, prometheus.CounterValue), sink(ch, prometheus.GaugeValue)
+	counter, gauge := emitter(ch, prometheus.CounterValue), emitter(ch, prometheus.GaugeValue)
 	for result, n := range r.ended {
 		counter(ran, float64(n), kind, result)
 	}
@@ -110,8 +110,8 @@ func (r *runs) collect(ch chan<- prometheus.Metric, kind string) {
 
 func unix(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }
 
-// sink returns a function that sends values of one type.
-func sink(ch chan<- prometheus.Metric, as prometheus.ValueType) func(d *prometheus.Desc, value float64, labels ...string) {
+// emitter returns a function that sends values of one type.
+func emitter(ch chan<- prometheus.Metric, as prometheus.ValueType) func(d *prometheus.Desc, value float64, labels ...string) {
 	return func(d *prometheus.Desc, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, as, value, labels...)
 	}

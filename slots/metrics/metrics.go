@@ -33,7 +33,7 @@ type Metrics struct {
 
 	mu     sync.Mutex
 	source *Source
-	ledger *reading // the last read; nil: the database did not answer, or was not asked
+	ledger *snapshot // the last read; nil: the database did not answer, or was not asked
 
 	jobs      map[string]*job
 	runs      map[slots.Kind]*runs

@@ -78,11 +78,11 @@ func (m *Metrics) Read(ctx context.Context) {
 		defer cancel()
 		return source.read(ctx)
 	})
-	var ledger *reading
+	var ledger *snapshot
 	var err error
 	select {
 	case result := <-answer:
-		ledger, _ = result.Val.(*reading)
+		ledger, _ = result.Val.(*snapshot)
 		err = result.Err
 	case <-ctx.Done():
 		err = ctx.Err()
@@ -96,8 +96,8 @@ func (m *Metrics) Read(ctx context.Context) {
 	m.ledger = ledger
 }
 
-// reading is what the database returned at one moment.
-type reading struct {
+// snapshot is what the database returned at one moment.
+type snapshot struct {
 	now      time.Time
 	width    time.Duration
 	current  slots.SlotRun
@@ -122,12 +122,12 @@ type consumer struct {
 	oldest  float64 // seconds
 }
 
-func (s *Source) read(ctx context.Context) (*reading, error) {
+func (s *Source) read(ctx context.Context) (*snapshot, error) {
 	ledger, err := slots.NewLedger(ctx, s.DB, s.Schema, s.Now)
 	if err != nil {
 		return nil, err
 	}
-	r := &reading{now: ledger.Now(), width: ledger.Grid().Width(), states: map[string]int{}, claims: map[bool]int{}}
+	r := &snapshot{now: ledger.Now(), width: ledger.Grid().Width(), states: map[string]int{}, claims: map[bool]int{}}
 	slot := ledger.Grid().Floor(r.now)
 	r.current, err = ledger.Show(ctx, slot)
 	if errors.Is(err, slots.ErrNoSlot) {
@@ -199,7 +199,7 @@ func (s *Source) logger() *slog.Logger {
 }
 
 // readSlots finds the slots in trouble, and counts the rows in the first of them.
-func (r *reading) readSlots(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema, since time.Time) error {
+func (r *snapshot) readSlots(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema, since time.Time) error {
 	type troubled struct {
 		slot  time.Time
 		state string
@@ -227,7 +227,7 @@ func (r *reading) readSlots(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schem
 	return err
 }
 
-func (r *reading) readOutbox(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema) (err error) {
+func (r *snapshot) readOutbox(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema) (err error) {
 	r.outbox, err = pgsql.Collect(ctx, tx, pgsql.MetricsOutbox.In(schema), nil, func(row *sql.Rows, c *consumer) error {
 		return row.Scan(&c.name, &c.waiting, &c.oldest)
 	})
@@ -238,7 +238,7 @@ func (r *reading) readOutbox(ctx context.Context, tx *sqlx.Tx, schema pgsql.Sche
 }
 
 // collect sends what was read.
-func (r *reading) collect(gauge func(d *prometheus.Desc, value float64, labels ...string)) {
+func (r *snapshot) collect(gauge func(d *prometheus.Desc, value float64, labels ...string)) {
 	if r == nil {
 		gauge(databaseUp, 0)
 		return

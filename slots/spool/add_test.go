@@ -20,7 +20,8 @@ import (
 
 const hello = "#!/bin/sh\necho hello\n"
 
-// add adds an executable and returns its slot. Like write, it keeps parallel tests from forking meanwhile.
+// add adds an executable and returns its slot. Like write, it keeps parallel tests from forking
+// meanwhile.
 func (w *world) add(at time.Time, name, content string) (time.Time, error) {
 	w.t.Helper()
 	syscall.ForkLock.RLock()

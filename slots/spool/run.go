@@ -34,21 +34,23 @@ const (
 
 	exitTempFail = 75              // EX_TEMPFAIL of sysexits.h: the check asks for the next slot
 	lockFD       = 100             // where a check inherits the lock, beyond the descriptors that scripts use
-	parting      = 5 * time.Second // between SIGTERM and SIGKILL
+	termWait     = 5 * time.Second // between SIGTERM and SIGKILL
 	maxRead      = 64 << 10        // bytes at the end of a check's output that are read
 	nextPrefix   = "next:"
 )
 
-// ErrHeld is returned by Run if another run is at work in the spool, or a check whose run was killed.
+// ErrHeld is returned by Run if another run is at work in the spool, or a check whose run was
+// killed.
 var ErrHeld = errors.New("another run is at work in the spool, or a check whose run was killed")
 
 var errTimeout = errors.New("timeout")
 
-// Run runs the files of the current slot. With catchUp it also runs those of earlier slots, the oldest slot first. It
-// goes on with slots that begin meanwhile. Returns each file that it ran or refused, also beside an error.
+// Run runs the files of the current slot. With catchUp it also runs those of earlier slots, the
+// oldest slot first. It goes on with slots that begin meanwhile. Returns each file that it ran or
+// refused, also beside an error.
 //
-// When ctx ends, Run waits Config.Grace for the running check, ends it, and returns slots.ErrStopped. An outcome that
-// cannot be recorded stops Run.
+// When ctx ends, Run waits Config.Grace for the running check, ends it, and returns
+// slots.ErrStopped. An outcome that cannot be recorded stops Run.
 func (s *Spool) Run(ctx context.Context, catchUp bool) (ran []File, err error) {
 	lock, err := s.lock()
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -165,7 +167,8 @@ func (s *Spool) run(ctx context.Context, lock *os.File, f *File) error {
 	return f.move(StateMoved, filepath.Join(s.cfg.Dir, slotName(v.Next)), plain, counts)
 }
 
-// counters matches what a run adds to a name: the checks without an error, and the errors in a row since the last one.
+// counters matches what a run adds to a name: the checks without an error, and the errors in a row
+// since the last one.
 var counters = regexp.MustCompile(`^(.+),checks=(\d{1,9}),errors=(\d{1,9})$`)
 
 // parseName returns the name of a file as it was added, and its counts.
@@ -198,7 +201,8 @@ func (f *File) move(state State, dir, plain, counts string) error {
 	return nil
 }
 
-// check starts a file, waits for its end, and returns what a check returns. Returns slots.ErrStopped if the run ended it.
+// check starts a file, waits for its end, and returns what a check returns. Returns
+// slots.ErrStopped if the run ended it.
 func (s *Spool) check(ctx context.Context, lock *os.File, f *File, out *os.File) (*time.Time, error) {
 	begin, err := out.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -218,7 +222,7 @@ func (s *Spool) check(ctx context.Context, lock *os.File, f *File, out *os.File)
 	p.ExtraFiles = make([]*os.File, lockFD-3+1)
 	p.ExtraFiles[lockFD-3] = lock
 	p.Cancel = func() error { return syscall.Kill(-p.Process.Pid, syscall.SIGTERM) }
-	p.WaitDelay = parting
+	p.WaitDelay = termWait
 	if err := p.Run(); p.ProcessState == nil {
 		return nil, fmt.Errorf("%w; the first line of a script names its interpreter, as #!/bin/sh does", err)
 	}
@@ -248,8 +252,8 @@ func (s *Spool) check(ctx context.Context, lock *os.File, f *File, out *os.File)
 	return nil, errors.New(strings.TrimSuffix(text+": "+last, ": "))
 }
 
-// lastLines reads what a check has written from begin on. It returns the last line that is not empty, and the last line
-// that begins with nextPrefix.
+// lastLines reads what a check has written from begin on. It returns the last line that is not
+// empty, and the last line that begins with nextPrefix.
 func lastLines(out *os.File, begin int64) (last, next string) {
 	size, _ := out.Seek(0, io.SeekEnd)
 	text, _ := io.ReadAll(io.NewSectionReader(out, max(begin, size-maxRead), maxRead))

@@ -22,7 +22,8 @@ import (
 	"github.com/prescient-go/prescient/slots/spool"
 )
 
-// runnerProcess names the variable that makes the test binary a run of slot 1 of a spool, which tests can kill and stop.
+// runnerProcess names the variable that makes the test binary a run of slot 1 of a spool, which
+// tests can kill and stop.
 const runnerProcess = "PRESCIENT_TEST_SPOOL"
 
 func TestMain(m *testing.M) {
@@ -56,7 +57,8 @@ var noon = time.Date(2030, time.March, 1, 12, 0, 0, 0, time.UTC)
 // slot returns the n-th slot after noon.
 func slot(n int) time.Time { return grid.Default.Add(noon, n) }
 
-// world is a spool of its own, a clock that a test steps by hand, and a directory in which executables leave traces.
+// world is a spool of its own, a clock that a test steps by hand, and a directory in which
+// executables leave traces.
 type world struct {
 	*replay.Clock
 	t     testing.TB
@@ -94,7 +96,8 @@ func (w *world) put(slot time.Time, name, script string) {
 	w.write(w.path(slot, name), fmt.Sprintf("#!/bin/sh\nT='%s'\n%s\n", w.trace, script), 0o755)
 }
 
-// write keeps parallel tests from forking meanwhile: a child that has the file open makes it "text file busy".
+// write keeps parallel tests from forking meanwhile: a child that has the file open makes it "text
+// file busy".
 func (w *world) write(path, content string, mode fs.FileMode) {
 	w.t.Helper()
 	syscall.ForkLock.RLock()
@@ -105,7 +108,8 @@ func (w *world) write(path, content string, mode fs.FileMode) {
 	}
 }
 
-// run steps the clock to an instant and runs its slot. It returns "state name" for each file, and ": problem" if it has one.
+// run steps the clock to an instant and runs its slot. It returns "state name" for each file, and
+// ": problem" if it has one.
 func (w *world) run(at time.Time, change ...func(*spool.Config)) []string {
 	w.t.Helper()
 	w.Set(at)
@@ -168,7 +172,8 @@ func (w *world) traces(name string) map[string]int {
 	return counts
 }
 
-// tree lists every file of the spool but the lock and the output, as "12:15/name" or "done/12:15/name".
+// tree lists every file of the spool but the lock and the output, as "12:15/name" or
+// "done/12:15/name".
 func (w *world) tree() []string {
 	w.t.Helper()
 	list := []string{}

@@ -26,7 +26,8 @@ type Config struct {
 	Dir string
 	// Grid has a width of whole minutes. Defaults to grid.Default.
 	Grid grid.Grid
-	// Grace is how long a check may go on after its run is told to stop. Defaults to slots.DefaultGrace. Negative: not.
+	// Grace is how long a check may go on after its run is told to stop. Defaults to
+	// slots.DefaultGrace. Negative: not.
 	Grace time.Duration
 	// Timeout is how long a check may take. Defaults to the constant Timeout.
 	Timeout time.Duration
@@ -36,7 +37,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Spool is a directory with a folder for each slot. It is safe for concurrent use, also by several processes.
+// Spool is a directory with a folder for each slot. It is safe for concurrent use, also by several
+// processes.
 type Spool struct{ cfg Config }
 
 // State is what a file is, or what a run made of it.
@@ -77,7 +79,8 @@ func parseSlot(name string) (time.Time, bool) {
 	return slot, err == nil && slotName(slot) == name
 }
 
-// Open returns the spool of a directory that exists. It writes nothing. Returns a jobs.FieldError for a bad setting.
+// Open returns the spool of a directory that exists. It writes nothing. Returns a jobs.FieldError
+// for a bad setting.
 func Open(cfg Config) (*Spool, error) {
 	cfg.Grace = max(0, cmp.Or(cfg.Grace, slots.DefaultGrace))
 	cfg.Timeout = cmp.Or(cfg.Timeout, Timeout)
@@ -106,9 +109,10 @@ func Open(cfg Config) (*Spool, error) {
 // Now returns the instant that slots are compared with.
 func (s *Spool) Now() time.Time { return s.cfg.Now().UTC() }
 
-// Add puts an executable into the first slot at or after an instant, and returns that slot. A slot that has begun is
-// never a target: the next one is. When Add returns, the whole file waits and survives a power cut. If Add fails or is
-// killed, nothing waits. Returns ErrExists if the name is taken, and a jobs.FieldError for a bad argument.
+// Add puts an executable into the first slot at or after an instant, and returns that slot. A slot
+// that has begun is never a target: the next one is. When Add returns, the whole file waits and
+// survives a power cut. If Add fails or is killed, nothing waits. Returns ErrExists if the name is
+// taken, and a jobs.FieldError for a bad argument.
 func (s *Spool) Add(name string, content []byte, at time.Time) (time.Time, error) {
 	now := s.Now()
 	slot := grid.Later(s.cfg.Grid.Ceil(at), s.cfg.Grid.Next(now))
@@ -166,7 +170,8 @@ func badName(name string) bool {
 	return len(name) > 200 || !regexp.MustCompile(`^[^.,/[:cntrl:]][^,/[:cntrl:]]*$`).MatchString(name)
 }
 
-// Files returns the files that wait, were missed or are refused, in the order of the slots and of the names.
+// Files returns the files that wait, were missed or are refused, in the order of the slots and of
+// the names.
 func (s *Spool) Files() (files []File, err error) {
 	folders, err := read(s.cfg.Dir, func(f *File) error {
 		at, ok := parseSlot(f.Name)
@@ -209,8 +214,8 @@ func (s *Spool) Files() (files []File, err error) {
 	return files, err
 }
 
-// read returns the entries of a directory in the order of their names. An error of judge makes an entry refused, and
-// fs.SkipDir leaves it out.
+// read returns the entries of a directory in the order of their names. An error of judge makes an
+// entry refused, and fs.SkipDir leaves it out.
 func read(dir string, judge func(*File) error) (list []File, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, entry := range entries {

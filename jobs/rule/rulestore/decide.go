@@ -151,5 +151,5 @@ func (d decider) slot(r row, what decision) time.Time {
 		return d.slotOf(what.at)
 	}
 	hash := grid.Hash(strings.Join([]string{d.rule.Name, d.rule.Entity, r.key, ""}, "\x1f"))
-	return d.grid.Place(what.at, what.within, d.grid.Next(d.now), hash)
+	return d.grid.PickSlot(what.at, what.within, d.grid.Next(d.now), hash)
 }

@@ -8,14 +8,14 @@ import (
 
 // calendar is the form of five fields. A field is a set of bits: bit 5 of hour is 5 o'clock.
 type calendar struct {
-	minute  uint64
-	hour    uint32
-	day     uint32 // of the month
-	month   uint16
-	weekday uint8
-	oneDay  bool // day and weekday are both restricted: one of them is enough
-	fixed   bool // neither minute nor hour has a wildcard or a step
-	zone    *time.Location
+	minute       uint64
+	hour         uint32
+	day          uint32 // of the month
+	month        uint16
+	weekday      uint8
+	dayOrWeekday bool // day and weekday are both restricted: one of them is enough
+	fixed        bool // neither minute nor hour has a wildcard or a step
+	zone         *time.Location
 
 	relative relative // the days beside day and weekday that depend on the month
 }
@@ -113,7 +113,7 @@ func (c *calendar) days(year int, month time.Month) uint32 {
 		byDay, byWeekday = byDay|monthdays, byWeekday|weekdays
 	}
 	days := byDay & byWeekday
-	if c.oneDay {
+	if c.dayOrWeekday {
 		days = byDay | byWeekday
 	}
 	return days & (1<<(end.Day()+1) - 2)

@@ -180,19 +180,19 @@ func parseCalendar(expr string, zone *time.Location) (*calendar, error) {
 		values[4] |= sunday
 	}
 	c := &calendar{
-		minute:  values[0],
-		hour:    uint32(values[1]),
-		day:     uint32(values[2]),
-		month:   uint16(values[3]),
-		weekday: uint8(values[4] & 0x7f),
-		oneDay:  !strings.Contains(texts[2], "*") && !strings.Contains(texts[4], "*"),
-		fixed:   !strings.ContainsAny(texts[0], "*/") && !strings.ContainsAny(texts[1], "*/"),
-		zone:    zone,
+		minute:       values[0],
+		hour:         uint32(values[1]),
+		day:          uint32(values[2]),
+		month:        uint16(values[3]),
+		weekday:      uint8(values[4] & 0x7f),
+		dayOrWeekday: !strings.Contains(texts[2], "*") && !strings.Contains(texts[4], "*"),
+		fixed:        !strings.ContainsAny(texts[0], "*/") && !strings.ContainsAny(texts[1], "*/"),
+		zone:         zone,
 
 		relative: relative,
 	}
 	if _, ok := c.match(0); !ok {
-		if !c.oneDay && texts[4] != "*" {
+		if !c.dayOrWeekday && texts[4] != "*" {
 			return nil, fmt.Errorf("it would never fire: month %q has no day %q that is also %q of the week", texts[3], texts[2], texts[4])
 		}
 		return nil, fmt.Errorf("it would never fire: month %q has no day %q", texts[3], texts[2])

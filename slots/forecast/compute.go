@@ -89,12 +89,12 @@ func (cfg Config) read(ctx context.Context) (*reader, error) {
 			return err
 		}
 		r.past = newPast(list, r.grid, r.since)
-		r.habits = r.past.habits()
-		lives, err := r.readLives(ctx, tx, r.now.Add(-lookBack*day), r.now)
+		r.seasons = r.past.seasonalities()
+		histories, err := r.readHistories(ctx, tx, r.now.Add(-lookBack*day), r.now)
 		if err != nil {
 			return err
 		}
-		r.curves = curvesOf(lives)
+		r.curves = curvesOf(histories)
 		r.coming, err = r.readSchedules(ctx, tx, -1)
 		return err
 	})
@@ -136,7 +136,7 @@ func (r *reader) forecast(cfg Config, g grid.Grid) Forecast {
 			f.To.Format(time.RFC3339), MaxSlots, spoken.Exact(g.Width())))
 	}
 	c := learn(r.past)
-	by := cfg.WhatIf.crew(c.crew)
+	by := cfg.WhatIf.capacity(c.capacity)
 	for i := range f.Slots {
 		f.Slots[i].time(c, by)
 	}
@@ -144,7 +144,7 @@ func (r *reader) forecast(cfg Config, g grid.Grid) Forecast {
 	if c.learned == 0 {
 		f.Notes = append(f.Notes, "No slot of the past tells how long rows take: the times are assumed.")
 	}
-	f.Findings = (&judge{forecast: &f, cost: c, crew: by, slas: r.slas, deadlines: r.deadlines, registry: cfg.Registry}).findings()
+	f.Findings = (&judge{forecast: &f, cost: c, capacity: by, slas: r.slas, deadlines: r.deadlines, registry: cfg.Registry}).findings()
 	return f
 }
 
@@ -161,7 +161,7 @@ func (r *reader) expect(slot time.Time) map[string]load {
 			left := min(1, ratio(r.waiting[begun][name].waiting, r.coming[begun].all, 0)) // the run of that slot has not moved them on yet
 			l.expected = l.waiting + c.later + left*c.next
 		} else {
-			l.expected = r.past.rows(name, r.habits[name], slot, r.curve(name).shares(slot, ahead), l.waiting)
+			l.expected = r.past.rows(name, r.seasons[name], slot, r.curve(name).rates(slot, ahead), l.waiting)
 		}
 		l.paused, l.unregistered = r.state(name)
 		loads[name] = l
@@ -170,7 +170,7 @@ func (r *reader) expect(slot time.Time) map[string]load {
 }
 
 // time sets the number of rows that will be run in a slot, and how long that takes.
-func (s *Slot) time(c cost, by crew) {
+func (s *Slot) time(c cost, by capacity) {
 	rows := map[string]float64{}
 	s.Rows, s.Waiting = 0, 0
 	for _, j := range s.Jobs {

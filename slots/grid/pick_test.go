@@ -24,7 +24,7 @@ type asked struct {
 }
 
 func (a asked) place(g grid.Grid) time.Time {
-	return g.Place(a.at, a.within, a.earliest, grid.Hash(a.key))
+	return g.PickSlot(a.at, a.within, a.earliest, grid.Hash(a.key))
 }
 
 // anyAsked returns a check from 1970 to 2200: windows of every size, on slots and off, and clocks

@@ -8,9 +8,9 @@ import (
 	"github.com/prescient-go/prescient/internal/trace"
 )
 
-// visit is the time that a row spent in a slot: from when it came until it was checked there or
+// stay is the time that a row spent in a slot: from when it came until it was checked there or
 // taken away.
-type visit struct {
+type stay struct {
 	slot    time.Time
 	arrived time.Time
 	left    time.Time // when it was taken away; zero: its slot was run
@@ -18,15 +18,15 @@ type visit struct {
 }
 
 // was tells whether the row was in its slot at an instant.
-func (v visit) was(at time.Time) bool {
+func (v stay) was(at time.Time) bool {
 	return !v.arrived.After(at) && (v.left.IsZero() || v.left.After(at))
 }
 
 // lead returns how long before its slot the row came.
-func (v visit) lead() time.Duration { return v.slot.Sub(v.arrived) }
+func (v stay) lead() time.Duration { return v.slot.Sub(v.arrived) }
 
-// life is a row of a sample.
-type life struct {
+// rowHistory is what is known of one row of a sample.
+type rowHistory struct {
 	job        string
 	enqueuedAt time.Time
 	firstSlot  time.Time
@@ -37,8 +37,8 @@ type life struct {
 	exact      bool
 }
 
-// visits returns what is known of the slots that a row was in, except the one it waits in.
-func (l life) visits() (list []visit) {
+// stays returns the known stays of a row, except in the slot that it waits in.
+func (l rowHistory) stays() (list []stay) {
 	arrived, moves := l.enqueuedAt, 0
 	known := true // whether it is known when it came into its slot
 	for line := range strings.Lines(l.trace) {
@@ -49,7 +49,7 @@ func (l life) visits() (list []visit) {
 		if moves == 0 && !e.slot.Equal(l.firstSlot) { // the beginning of a long timeline is cut off
 			known = false
 		}
-		v := visit{slot: e.slot, arrived: arrived, exact: moves > 0 || l.exact}
+		v := stay{slot: e.slot, arrived: arrived, exact: moves > 0 || l.exact}
 		if e.taken {
 			v.left = e.at
 		}
@@ -62,7 +62,7 @@ func (l life) visits() (list []visit) {
 	if l.endedAt.IsZero() || moves == 0 && !l.slot.Equal(l.firstSlot) {
 		return list
 	}
-	v := visit{slot: l.slot, arrived: arrived, exact: moves > 0 || l.exact}
+	v := stay{slot: l.slot, arrived: arrived, exact: moves > 0 || l.exact}
 	if l.removed {
 		v.left = l.endedAt
 	}
@@ -113,7 +113,7 @@ func parseEntry(line string) (e entry, moved bool) {
 	return e, !e.at.IsZero()
 }
 
-// stage counts visits at some lead before their slot. It counts those that were run, those of them
+// stage counts stays at some lead before their slot. It counts those that were run, those of them
 // that had not come yet, those that waited at that instant, and those of them that were run.
 type stage struct {
 	run, late, waited, kept float64
@@ -127,8 +127,8 @@ func (s *stage) add(o stage, sign float64) {
 	s.kept += sign * o.kept
 }
 
-// stage returns the stage of one visit.
-func (v visit) stage(ahead time.Duration) stage {
+// stage returns the stage of one stay.
+func (v stay) stage(ahead time.Duration) stage {
 	run, waited := one(v.left.IsZero()), one(v.was(v.slot.Add(-ahead)))
 	return stage{run, run * one(v.lead() < ahead), waited, waited * run}
 }
@@ -140,45 +140,45 @@ func one(is bool) float64 {
 	return 0
 }
 
-// shares holds the part of a slot's rows that comes late, and the part of the waiting rows that is
+// rates holds the part of a slot's rows that comes late, and the part of the waiting rows that is
 // kept until the run.
-type shares struct{ late, kept float64 }
+type rates struct{ late, kept float64 }
 
-// regular is the number of visits in an hour of the day that weighs as much as all other hours.
+// regular is the number of stays in an hour of the day that weighs as much as all other hours.
 // Late rows and cancellations have their time of day.
 const regular = 20
 
-// sharesOf returns the shares of an hour of the day. If that hour has few visits, all hours count
+// ratesOf returns the rates of an hour of the day. If that hour has few stays, all hours count
 // more. If nothing is known, all rows come early and all are kept.
-func sharesOf(hour, all stage) shares {
+func ratesOf(hour, all stage) rates {
 	late, kept := ratio(all.late, all.run, 0), ratio(all.kept, all.waited, 1)
-	return shares{(hour.late + regular*late) / (hour.run + regular), (hour.kept + regular*kept) / (hour.waited + regular)}
+	return rates{(hour.late + regular*late) / (hour.run + regular), (hour.kept + regular*kept) / (hour.waited + regular)}
 }
 
-// curve holds the visits of a job's rows, by the hour of the day of their slot. They tell when rows
+// curve holds the stays of a job's rows, by the hour of the day of their slot. They tell when rows
 // come and which are taken away.
-type curve [24][]visit
+type curve [24][]stay
 
-// shares returns the shares of a slot, at some lead before it.
-func (c *curve) shares(slot time.Time, ahead time.Duration) shares {
+// rates returns the rates of a slot, at some lead before it.
+func (c *curve) rates(slot time.Time, ahead time.Duration) rates {
 	var all, hour stage
-	for i, visits := range c {
-		for _, v := range visits {
+	for i, stays := range c {
+		for _, v := range stays {
 			all.add(v.stage(ahead), 1)
 			if i == slot.Hour() {
 				hour.add(v.stage(ahead), 1)
 			}
 		}
 	}
-	return sharesOf(hour, all)
+	return ratesOf(hour, all)
 }
 
 // exact returns the part of the rows that were asked for at the instant of a slot; 1 if nothing is
 // known.
 func (c *curve) exact() float64 {
 	exact, all := 0.0, 0.0
-	for _, visits := range c {
-		for _, v := range visits {
+	for _, stays := range c {
+		for _, v := range stays {
 			exact, all = exact+one(v.exact), all+1
 		}
 	}

@@ -18,9 +18,9 @@ import (
 // Multi runs the daemons of many stores in one process, with one server. It is safe for concurrent
 // use.
 type Multi struct {
-	cfg  MultiConfig
-	unit unit
-	end  func()
+	cfg      MultiConfig
+	notifier notifier
+	end      func()
 
 	mu      sync.Mutex
 	members map[string]*member
@@ -71,14 +71,14 @@ func NewMulti(ctx context.Context, cfg MultiConfig) (*Multi, error) {
 	if cfg.MayRead == nil {
 		cfg.MayRead = nobody
 	}
-	f := &Multi{cfg: cfg, unit: unit{cfg.Systemd, cfg.Logger}, members: map[string]*member{}, end: func() {}}
+	f := &Multi{cfg: cfg, notifier: notifier{cfg.Systemd, cfg.Logger}, members: map[string]*member{}, end: func() {}}
 	if cfg.Listen != "" {
 		var err error
 		if _, f.end, err = web.Listen(ctx, cfg.Listen, f.handler(ctx), cfg.Logger); err != nil {
 			return nil, fmt.Errorf("serve health: %w", err)
 		}
 	}
-	go f.unit.feedWatchdog(ctx, f.alive)
+	go f.notifier.feedWatchdog(ctx, f.alive)
 	go f.tell(ctx)
 	return f, nil
 }
@@ -181,7 +181,7 @@ func (f *Multi) any(is func(d *daemon) bool) bool {
 
 // tell reports the state of all stores to systemd, until ctx ends.
 func (f *Multi) tell(ctx context.Context) {
-	if !f.unit.on {
+	if !f.notifier.on {
 		return
 	}
 	ticker := time.NewTicker(fleetEvery)
@@ -189,17 +189,17 @@ func (f *Multi) tell(ctx context.Context) {
 	for ready := false; ; {
 		if !ready && f.ready() {
 			ready = true
-			f.unit.ready()
+			f.notifier.ready()
 		}
 		if h := f.health(ctx, false); len(h.Problems) > 0 {
-			f.unit.status(strings.Join(h.Problems, "; "))
+			f.notifier.status(strings.Join(h.Problems, "; "))
 		} else {
-			f.unit.status("well, " + spoken.Count(len(h.Stores), "store", "stores"))
+			f.notifier.status("well, " + spoken.Count(len(h.Stores), "store", "stores"))
 		}
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			f.unit.stopping()
+			f.notifier.stopping()
 			return
 		}
 	}
