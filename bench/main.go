@@ -42,6 +42,7 @@ var workloads = []workload{
 	{"teams", "one job, 20 jobs in one schema, and 20 schemas", teams, false, false},
 	{"day", "a virtual day of 30M schedules, with an outage and others that are created meanwhile; only where it is named", day, true, true},
 	{"spreading", "what a window of hours costs an enqueue, beside a look for the least loaded slot", spreading, false, false},
+	{"rules", "inserts and updates of a table with a rule and without; apply on a table beside inserts", rules, false, false},
 	{"enqueue", "one by one and in bulk, against COPY and River", enqueue, false, false},
 }
 

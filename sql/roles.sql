@@ -104,7 +104,7 @@ begin
         select format('grant execute on routine %s to %s', p.oid::regprocedure, g.role)
         from (values
             ('prescient_app', array[
-                'settings', 'slot_floor', 'slot_ceil', 'enqueue', 'enqueue_many', 'cancel', 'cancel_entity', 'reschedule', 'push_back',
+                'settings', 'slot_floor', 'slot_ceil', 'enqueue', 'enqueue_many', 'cancel', 'cancel_entity', 'cancel_keys', 'reschedule', 'push_back',
                 'lock_group', 'store'
             ]),
             ('prescient_reader', array[

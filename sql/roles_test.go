@@ -25,7 +25,7 @@ var mayRun = map[pgsql.Role]string{
 		doctor_settings doctor_standby doctor_tables engine_signs engine_version event_ahead advisory_holder group_try lock_holders metrics_blocking roles_made schedule_normal schema_check store_schemas`,
 	// An app and a reader may run these.
 	"both":    `forecast_blocks functions_applied read_settings schedule_blocks store_read`,
-	pgsql.App: `cancel cancel_entity enqueue enqueue_many push_back reschedule schedule_cancel`,
+	pgsql.App: `cancel cancel_entity enqueue enqueue_many push_back reschedule rule_enqueue schedule_cancel`,
 	pgsql.Reader: `action_last advise_sample advise_since board_actions board_ahead board_cells board_consumers board_events board_job board_jobs board_misfires
 		board_retry board_slot board_waiting cancel_count claim_list claim_orphans doctor_jobs doctor_months enqueue_lock event_consumers event_lost event_newest event_read forecast_history forecast_jobs
 		forecast_ledger forecast_slots forecast_traces history_list history_show history_stats job_known job_list job_names
@@ -44,7 +44,7 @@ var mayRun = map[pgsql.Role]string{
 // alone.
 var mayCall = map[pgsql.Role]string{
 	"both":       `settings slot_ceil slot_floor store`,
-	pgsql.App:    `cancel cancel_entity enqueue enqueue_many lock_group push_back reschedule`,
+	pgsql.App:    `cancel cancel_entity cancel_keys enqueue enqueue_many lock_group push_back reschedule`,
 	pgsql.Reader: `oldest_active_xid jobs_in_slot newest_events find_job read_events estimate_rows force_slot_index journal_abroad journal_check journal_value why`,
 	pgsql.Runner: `begin_check claim_rows close_slot terminate_sessions fence finish_rows_apart ensure_job lateness_bucket lock_slot scan_slot make_history_month
 		honour honour_moved make_history_months move_rows move_rows_alike open_slot record_row raise_suppressed register_jobs require_recorded same_check slot_is_claimable due_slot take_over reserve_rate acquire_permits

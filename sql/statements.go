@@ -140,6 +140,7 @@ var (
 	RuleChange            = file("rule_change")
 	RuleDelete            = file("rule_delete")
 	RuleDone              = file("rule_done")
+	RuleEnqueue           = file("rule_enqueue")
 	RuleFiredSteps        = file("rule_fired_steps")
 	RuleForget            = file("rule_forget")
 	RuleGet               = file("rule_get")

@@ -31,18 +31,12 @@ var ErrChanged = errors.New("another apply or remove has changed the rule: plan 
 // Returns an OverdueError, and changes nothing, if steps of rows have passed and a rule does not say
 // what happens to them. Told is called after each transaction; nil: nobody is told.
 func (s *Store) Apply(ctx context.Context, file rule.File, told func(Progress)) (Plan, error) {
-	plan, err := s.Plan(ctx, file)
+	plan, err := s.prepare(ctx, file)
+	if err == nil {
+		err = s.refuseOverdue(ctx, plan)
+	}
 	if err != nil {
 		return Plan{}, err
-	}
-	var overdue []error
-	for _, p := range plan.Rules {
-		if p.Refused {
-			overdue = append(overdue, &OverdueError{p.Name, p.rule.Rule.Line, p.Overdue})
-		}
-	}
-	if len(overdue) > 0 {
-		return plan, errors.Join(overdue...)
 	}
 	if told == nil {
 		told = func(Progress) {}
@@ -53,6 +47,50 @@ func (s *Store) Apply(ctx context.Context, file rule.File, told func(Progress)) 
 		}
 	}
 	return plan, nil
+}
+
+// refuseOverdue returns an error for each rule that does not say what happens to rows whose steps
+// have passed, if there are any.
+func (s *Store) refuseOverdue(ctx context.Context, plan Plan) error {
+	var refused []error
+	for i := range plan.Rules {
+		p := &plan.Rules[i]
+		if !p.walks || p.rule.Rule.Overdue != (rule.Overdue{}) {
+			continue
+		}
+		if some, err := s.passed(ctx, p); err != nil || !some {
+			refused = append(refused, err)
+			continue
+		}
+		if err := s.count(ctx, p); err != nil {
+			return fmt.Errorf("read table %s for rule %s: %w", p.Table, p.Name, err)
+		}
+		if p.Refused {
+			refused = append(refused, &OverdueError{p.Name, p.rule.Rule.Line, p.Overdue})
+		}
+		p.reset()
+	}
+	return errors.Join(refused...)
+}
+
+// passed reports whether the first step of a row may have passed. The server finds out faster than
+// a walk that no row of a new rule is overdue.
+func (s *Store) passed(ctx context.Context, p *RulePlan) (some bool, err error) {
+	if p.was != nil {
+		return true, nil
+	}
+	query := fmt.Sprintf("select exists (select from %s where %s and (%s) is not true and %s + %s <= coalesce($1::timestamptz, clock_timestamp()))",
+		p.rule.Relation, p.rule.About, p.rule.Done, p.rule.Since, seconds(p.timing.Earliest(0)))
+	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error { return tx.GetContext(ctx, &some, query, s.clock()) })
+	return some, err
+}
+
+// clock returns the parameter that gives statements a replayed clock. Nil asks the database.
+func (s *Store) clock() any {
+	if s.cfg.Now != nil {
+		return s.cfg.Now()
+	}
+	return nil
 }
 
 // apply applies one rule.
@@ -68,6 +106,7 @@ func (s *Store) apply(ctx context.Context, p *RulePlan, told func(Progress)) err
 		if err := s.walkOver(ctx, p, version, told); err != nil {
 			return err
 		}
+		p.close()
 	}
 	return s.changed(ctx, pgsql.RuleDone, p.Name, version)
 }
@@ -145,6 +184,7 @@ func (s *Store) walkOver(ctx context.Context, p *RulePlan, version int, told fun
 		if err != nil {
 			return err
 		}
+		p.count(next)
 		progress.Rows += int64(len(next.rows))
 		told(progress)
 		if w.after = next.last; next.end {

@@ -179,6 +179,43 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, asked rule.Rule
 	return p, nil
 }
 
+// count adds what an apply does with the rows of a page.
+func (p *RulePlan) count(next page) {
+	for i, r := range next.rows {
+		what := next.decided[i]
+		p.Counting++
+		if what.passed {
+			p.Overdue++
+		}
+		switch what.fate {
+		case begin:
+			p.Begin++
+			p.slots[next.decider.slot(r, what)]++
+		case retime:
+			p.Retimed++
+			p.slots[next.decider.slot(r, what)]++
+		case leave:
+			if r.waits {
+				p.Waiting++
+			}
+		}
+	}
+}
+
+// reset forgets what was counted.
+func (p *RulePlan) reset() {
+	p.Counting, p.Begin, p.Retimed, p.Waiting, p.Overdue, p.Refused = 0, 0, 0, 0, 0, false
+	p.slots, p.Slots = map[time.Time]int64{}, nil
+}
+
+// close fills in what follows from the numbers.
+func (p *RulePlan) close() {
+	p.Refused = p.Overdue > 0 && p.rule.Rule.Overdue == rule.Overdue{}
+	for _, slot := range slices.SortedFunc(maps.Keys(p.slots), time.Time.Compare) {
+		p.Slots = append(p.Slots, SlotCount{slot, p.slots[slot]})
+	}
+}
+
 // compare says what changes since the rule was applied.
 func (p *RulePlan) compare(was Status) error {
 	is := p.rule.Rule
@@ -295,7 +332,7 @@ func (s *Store) walk(p *RulePlan) *walk {
 	return &walk{store: s, rule: p.rule, timing: p.timing, grid: s.client.Grid(), known: known}
 }
 
-// count reads the table and fills in the numbers.
+// count reads the table and fills in the numbers of a rule.
 func (s *Store) count(ctx context.Context, p *RulePlan) error {
 	w := s.walk(p)
 	w.known = p.was != nil
@@ -308,7 +345,7 @@ func (s *Store) count(ctx context.Context, p *RulePlan) error {
 		if err != nil {
 			return err
 		}
-		w.count(next, p)
+		p.count(next)
 		if w.after = next.last; next.end {
 			break
 		}
@@ -317,10 +354,7 @@ func (s *Store) count(ctx context.Context, p *RulePlan) error {
 		p.Waiting, p.Begin, p.Retimed, p.Overdue = p.Waiting+p.Retimed, 0, 0, 0
 		clear(p.slots)
 	}
-	p.Refused = p.Overdue > 0 && p.rule.Rule.Overdue == rule.Overdue{}
-	for _, slot := range slices.SortedFunc(maps.Keys(p.slots), time.Time.Compare) {
-		p.Slots = append(p.Slots, SlotCount{slot, p.slots[slot]})
-	}
+	p.close()
 	return nil
 }
 

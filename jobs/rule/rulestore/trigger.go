@@ -44,9 +44,14 @@ type trigger struct {
 	create, argument string
 }
 
-// triggersOf returns the triggers of a rule. An update has a trigger for each row: its condition is
-// tested where the row is written, so that an update of other columns costs next to nothing. A
-// statement trigger would keep both versions of every row. Inserts and deletes have a trigger for
+// triggersOf returns the triggers of a rule. An update has a trigger for each row, whose condition is
+// tested where the row is written. An update of other columns costs the server 5 microseconds a
+// statement more, and 10,000 rows in one statement 0.03 s instead of 0.02 s. A statement trigger that
+// joins the two versions of each row costs as much for one row. For 10,000 it took 5.9 s, because it
+// keeps the plan that was made for one. The trigger has no list of columns: an earlier trigger may
+// change a column that the statement does not name.
+//
+// Inserts and deletes have a trigger for
 // each statement, with one call for all rows; on a partitioned table for each row, since a
 // statement trigger misses what is written to a partition directly.
 func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) []trigger {

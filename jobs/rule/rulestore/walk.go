@@ -12,7 +12,6 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
-	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -39,6 +38,9 @@ type page struct {
 	now  time.Time
 	last string // the last key
 	end  bool   // no row comes after it
+
+	decider decider
+	decided []decision // one for each row
 }
 
 // read reads the page after the last key.
@@ -58,34 +60,57 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 		return p, err
 	}
 	defer func() { _ = rows.Close() }()
+	p.rows = make([]row, 0, w.store.cfg.PageSize)
 	for rows.Next() {
-		var r row
-		var key, from sql.NullString
-		var since, slot sql.NullTime
-		var id sql.NullInt64
-		var fired pq.StringArray
-		var read int
-		if err := rows.Scan(&key, &since, &id, &slot, &from, &r.errors, &fired, &read, &p.now); err != nil {
+		var r found
+		if err := rows.Scan(&r.key, &r.since, &r.id, &r.slot, &r.from, &r.errors, &r.fired, &r.read, &r.now); err != nil {
 			return p, err
 		}
-		if !since.Valid {
-			p.last, p.end = key.String, read < w.store.cfg.PageSize
+		if r.read.Valid { // the last row is about the page
+			p.last, p.end, p.now = r.key.String, int(r.read.Int64) < w.store.cfg.PageSize, r.now.Time
 			continue
 		}
-		r.key, r.since, r.fired = key.String, since.Time.UTC(), fired
-		r.waits, r.id, r.slot = id.Valid, id.Int64, slot.Time.UTC()
-		if from.String != "" {
-			if r.from, err = time.Parse(time.RFC3339Nano, from.String); err != nil {
-				return p, fmt.Errorf("read the payload of the check of %s: %w", r.key, err)
-			}
+		row, err := r.row()
+		if err != nil {
+			return p, err
 		}
-		p.rows = append(p.rows, r)
+		p.rows = append(p.rows, row)
 	}
 	if w.store.cfg.Now != nil {
 		p.now = w.store.cfg.Now()
 	}
 	p.now = p.now.UTC()
+	p.decider = decider{rule: w.rule.Rule, timing: w.timing, grid: w.grid, now: p.now}
+	for _, r := range p.rows {
+		p.decided = append(p.decided, p.decider.decide(r))
+	}
 	return p, rows.Err()
+}
+
+// found is a row of the query of a page.
+type found struct {
+	key       sql.NullString
+	since     sql.NullInt64 // microseconds since 1970
+	id        sql.NullInt64
+	slot, now sql.NullTime
+	from      sql.NullString
+	errors    sql.NullInt64
+	fired     pq.StringArray
+	read      sql.NullInt64
+}
+
+func (f *found) row() (row, error) {
+	r := row{
+		key: f.key.String, since: time.UnixMicro(f.since.Int64).UTC(), fired: f.fired,
+		waits: f.id.Valid, id: f.id.Int64, slot: f.slot.Time.UTC(), errors: int(f.errors.Int64),
+	}
+	var err error
+	if f.from.Valid {
+		if r.from, err = time.Parse(time.RFC3339Nano, f.from.String); err != nil {
+			err = fmt.Errorf("read the payload of the check of %s: %w", r.key, err)
+		}
+	}
+	return r, err
 }
 
 var pageTemplate = template("page")
@@ -103,69 +128,31 @@ func (w *walk) query() string {
 	).Replace(pageTemplate.In(w.store.schema))
 }
 
-// decider returns what decides about the rows of a page.
-func (w *walk) decider(p page) decider {
-	return decider{rule: w.rule.Rule, timing: w.timing, grid: w.grid, now: p.now}
-}
-
-// count adds to a plan what an apply would do with a page.
-func (w *walk) count(p page, plan *RulePlan) {
-	d := w.decider(p)
-	for _, r := range p.rows {
-		what := d.decide(r)
-		plan.Counting++
-		if what.passed {
-			plan.Overdue++
-		}
-		switch what.fate {
-		case begin:
-			plan.Begin++
-			plan.slots[d.slot(r, what)]++
-		case retime:
-			plan.Retimed++
-			plan.slots[d.slot(r, what)]++
-		case leave:
-			if r.waits {
-				plan.Waiting++
-			}
-		}
-	}
-}
-
 // write lets the rows of a page wait as the rule says.
 func (w *walk) write(ctx context.Context, tx *sqlx.Tx, p page) error {
-	d := w.decider(p)
-	var begun []jobs.FutureJob
-	var moves moves
-	for _, r := range p.rows {
-		switch what := d.decide(r); what.fate {
+	var begun, moved batch
+	for i, r := range p.rows {
+		switch what := p.decided[i]; what.fate {
 		case begin:
-			begun = append(begun, w.check(r, what))
+			begun.add(r, what)
 		case retime:
-			moves.add(r, what)
+			moved.add(r, what)
 		case leave:
 		}
 	}
-	if len(begun) > 0 {
-		if _, err := w.store.client.EnqueueMany(ctx, tx, begun, jobs.Keep); err != nil {
-			return err
-		}
+	if err := w.send(ctx, tx, pgsql.RuleEnqueue, begun.enqueueArgs(w.rule.Rule)); err != nil {
+		return err
 	}
-	if len(moves.ids) == 0 {
-		return nil
-	}
-	var moved int64
-	return pgsql.One(ctx, tx, pgsql.RuleRetime.In(w.store.schema), moves.args(w.rule.Rule.Name, w.store.cfg.Now), &moved)
+	return w.send(ctx, tx, pgsql.RuleRetime, moved.retimeArgs(w.rule.Rule))
 }
 
-// check returns the check of a row.
-func (w *walk) check(r row, what decision) jobs.FutureJob {
-	check := jobs.FutureJob{JobExec: w.rule.Rule.Name, EntityName: w.rule.Rule.Entity, EntityKey: r.key}
-	check.CheckAt, check.Within = what.at, what.within
-	if !what.from.IsZero() {
-		check.Payload = []byte(payloadFrom(what.from))
+// send runs a statement for the rows of a batch.
+func (w *walk) send(ctx context.Context, tx *sqlx.Tx, statement pgsql.Statement, args []any) error {
+	if args == nil {
+		return nil
 	}
-	return check
+	var n int64
+	return pgsql.One(ctx, tx, statement.In(w.store.schema), append(args, w.store.clock()), &n)
 }
 
 // payloadFrom returns the payload of a check that leaves out the steps before an instant.
@@ -173,30 +160,48 @@ func payloadFrom(from time.Time) string {
 	return fmt.Sprintf(`{"from": "%s"}`, from.UTC().Format(time.RFC3339Nano))
 }
 
-// moves are the parameters of statement rule_retime.
-type moves struct {
-	slots, ats []string
-	ids        []int64
-	payloads   []string
-	withins    []int64
+// batch is what the rows of a page get, a slice for each column.
+type batch struct {
+	keys     []string
+	slots    []string // that they wait for
+	ids      []int64
+	ats      []string
+	payloads []string
+	withins  []int64 // seconds
+	more     bool    // there is a payload or a window
 }
 
-func (m *moves) add(r row, what decision) {
-	m.slots = append(m.slots, r.slot.Format(time.RFC3339Nano))
-	m.ids = append(m.ids, r.id)
-	m.ats = append(m.ats, what.at.UTC().Format(time.RFC3339Nano))
+func (b *batch) add(r row, what decision) {
+	b.keys = append(b.keys, r.key)
+	b.ats = append(b.ats, string(pq.FormatTimestamp(what.at)))
 	payload := ""
 	if !what.from.IsZero() {
 		payload = payloadFrom(what.from)
 	}
-	m.payloads = append(m.payloads, payload)
-	m.withins = append(m.withins, int64(what.within/time.Second))
+	b.payloads = append(b.payloads, payload)
+	b.withins = append(b.withins, int64(what.within/time.Second))
+	b.more = b.more || payload != "" || what.within != 0
+	if r.waits {
+		b.slots = append(b.slots, string(pq.FormatTimestamp(r.slot)))
+		b.ids = append(b.ids, r.id)
+	}
 }
 
-func (m *moves) args(name string, now func() time.Time) []any {
-	var clock any
-	if now != nil {
-		clock = now()
+// enqueueArgs returns the parameters of statement rule_enqueue. Nil: there is no row.
+func (b *batch) enqueueArgs(r rule.Rule) []any {
+	switch {
+	case len(b.keys) == 0:
+		return nil
+	case !b.more:
+		return []any{r.Name, r.Entity, pq.Array(b.keys), pq.Array(b.ats), nil, nil}
 	}
-	return []any{name, pq.Array(m.slots), pq.Array(m.ids), pq.Array(m.ats), pq.Array(m.payloads), pq.Array(m.withins), clock}
+	return []any{r.Name, r.Entity, pq.Array(b.keys), pq.Array(b.ats), pq.Array(b.payloads), pq.Array(b.withins)}
+}
+
+// retimeArgs returns the parameters of statement rule_retime. Nil: there is no row.
+func (b *batch) retimeArgs(r rule.Rule) []any {
+	if len(b.keys) == 0 {
+		return nil
+	}
+	return []any{r.Name, pq.Array(b.slots), pq.Array(b.ids), pq.Array(b.ats), pq.Array(b.payloads), pq.Array(b.withins)}
 }

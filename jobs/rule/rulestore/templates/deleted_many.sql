@@ -6,13 +6,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as {quote}
 begin
-    perform prescient.cancel({name}, {entity}, d.prescient_key)
-    from (
-        select {key}::text as prescient_key
-        from prescient_deleted
-        order by prescient_key
-        offset 0
-    ) as d;
+    perform prescient.cancel_keys({name}, {entity}, (select array_agg({key}::text) from prescient_deleted));
     return null;
 end
 {quote};

@@ -12,6 +12,7 @@ declare
     ats    timestamptz[];
     n      integer;
     others bigint;
+    made   record;
 begin
     select array_agg(i.prescient_key), array_agg(i.prescient_at)
     into keys, ats
@@ -24,7 +25,7 @@ begin
     if n = 0 then
         return null;
     elsif n = 1 then
-        perform prescient.enqueue({name}, {entity}, keys[1], ats[1], on_conflict => 'replace', clock => clock);
+        made := prescient.enqueue({name}, {entity}, keys[1], ats[1], on_conflict => 'replace', clock => clock);
         return null;
     end if;
     select e.kept + e.recorded

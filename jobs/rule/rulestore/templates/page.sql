@@ -6,8 +6,8 @@ with page as materialized (
     limit {limit}
 )
 select
-    p.prescient_key::text as key, p.prescient_since as since, f.id, f.next_check_at as slot, coalesce(f.payload ->> 'from', '') as from,
-    coalesce(f.error_count, 0) as errors, r.steps as fired, 0 as read, clock_timestamp() as now
+    p.prescient_key::text as key, (extract(epoch from p.prescient_since) * 1000000)::bigint as since, f.id, f.next_check_at as slot,
+    f.payload ->> 'from' as from, f.error_count as errors, r.steps as fired, null::bigint as read, null::timestamptz as now
 from page p
 left join lateral (
     select w.id, w.next_check_at, w.payload, w.error_count
@@ -22,4 +22,5 @@ left join lateral (
 ) as r on true
 where p.prescient_counts
 union all
-select (select p.prescient_key::text from page p order by p.prescient_key desc limit 1), null, null, null, '', 0, null, (select count(*) from page), clock_timestamp()
+select (select p.prescient_key::text from page p order by p.prescient_key desc limit 1), 
+    null, null, null, null, null, null, (select count(*) from page), clock_timestamp()

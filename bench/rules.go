@@ -1,0 +1,332 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// ruleFile is the rule that is measured.
+const ruleFile = `
+rules:
+  - name: order.unshipped
+    table: shop.orders
+    key: id
+    since: placed_at
+    done: shipped_at
+    where: channel <> 'test'
+    payload: [customer_id, amount]
+    steps:
+      - {after: 48h, event: order.unshipped.primary}
+      - {after: 5d, event: order.unshipped.final}
+`
+
+const ruleTable = `
+	create table %s (
+		id          bigint      primary key,
+		channel     text        not null default 'web',
+		customer_id bigint      not null default 1,
+		amount      numeric     not null default 99.50,
+		note        text        not null default repeat('x', 100),
+		placed_at   timestamptz not null default clock_timestamp(),
+		shipped_at  timestamptz
+	)`
+
+// ruled is a database with the table of a rule, and the same table without one.
+type ruled struct {
+	*bench
+	*store
+	rules *rulestore.Store
+	file  rule.File
+}
+
+// rules measures what a rule costs the application that writes to the table, and an apply beside such
+// writes.
+func rules(ctx context.Context, b *bench) error {
+	s, err := b.server.store(ctx, "rules")
+	if err != nil {
+		return err
+	}
+	defer s.drop(ctx)
+	file, err := rule.Parse(strings.NewReader(ruleFile))
+	if err != nil {
+		return err
+	}
+	r := &ruled{bench: b, store: s, file: file}
+	if r.rules, err = rulestore.New(ctx, s.db, rulestore.Config{}); err != nil {
+		return err
+	}
+	err = s.exec(ctx, "create schema shop", fmt.Sprintf(ruleTable, "shop.orders"), fmt.Sprintf(ruleTable, "shop.plain"), fmt.Sprintf(ruleTable, "shop.other"))
+	if err != nil {
+		return err
+	}
+	if _, err := r.rules.Apply(ctx, file, nil); err != nil {
+		return err
+	}
+	if err := s.exec(ctx, statementTrigger); err != nil {
+		return err
+	}
+	for _, measure := range []func(context.Context) error{r.insertOne, r.insertMany, r.updateOthers, r.apply} {
+		if err := measure(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// statementTrigger is what an update could have instead of a trigger for each row.
+const statementTrigger = `
+	create function shop.compare() returns trigger language plpgsql as $$
+	begin
+		perform
+		from before b
+		join after a on a.id = b.id
+		where b.placed_at is distinct from a.placed_at or b.channel is distinct from a.channel or b.shipped_at is distinct from a.shipped_at;
+		return null;
+	end
+	$$;
+	create trigger compare after update on shop.other
+	referencing old table as before new table as after for each statement
+	execute function shop.compare()`
+
+func (r *ruled) reset(rows int) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		if err := r.empty(ctx); err != nil {
+			return err
+		}
+		if err := r.exec(ctx, "truncate shop.orders, shop.plain, shop.other"); err != nil || rows == 0 {
+			return err
+		}
+		for _, table := range []string{"plain", "orders", "other"} {
+			fill := fmt.Sprintf("insert into shop.%s (id) select n from generate_series(1, %d) as n", table, rows)
+			if err := r.exec(ctx, fill, "vacuum (analyze) shop."+table); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// inserts is a side that inserts rows, and expects checks to wait.
+func (r *ruled) inserts(name string, rows, waiting int, insert func(ctx context.Context) error) side {
+	return side{name: name, prepare: r.reset(0), measure: func(ctx context.Context) (part, error) {
+		p, err := timed(rows, func() error { return insert(ctx) })
+		if err != nil {
+			return p, err
+		}
+		return p, r.expect(ctx, waiting, "select count(*) from prescient.future_job")
+	}}
+}
+
+const enqueueOne = "select prescient.enqueue('order.unshipped', 'orders', $1::text, clock_timestamp() + interval '48 hours')"
+
+// insertOne inserts each row in a transaction of its own.
+func (r *ruled) insertOne(ctx context.Context) error {
+	rows := max(100, r.bench.rows/5)
+	if r.short {
+		rows = max(100, r.bench.rows/40)
+	}
+	prepared, err := r.prepared(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = prepared.db.Close() }()
+	one := func(table string, enqueues bool) func(ctx context.Context) error {
+		insert := fmt.Sprintf("insert into shop.%s (id, placed_at) values ($1, clock_timestamp())", table)
+		return func(ctx context.Context) error {
+			return spread(rows, func(i int) error {
+				return pgsql.InTx(ctx, prepared.db, func(tx *sqlx.Tx) error {
+					if _, err := tx.ExecContext(ctx, insert, i); err != nil || !enqueues {
+						return err
+					}
+					_, err := tx.ExecContext(ctx, enqueueOne, fmt.Sprint(i))
+					return err
+				})
+			})
+		}
+	}
+	what := fmt.Sprintf("%s inserted one by one, %d connections", short(rows), oneByOne)
+	return r.compareInserts(ctx, what, rows, one, "and a call of enqueue")
+}
+
+// insertMany inserts 10,000 rows with a statement.
+func (r *ruled) insertMany(ctx context.Context) error {
+	const batch = 10_000
+	rows := max(r.bench.rows/batch, 1) * batch
+	many := func(table string, enqueues bool) func(ctx context.Context) error {
+		insert := fmt.Sprintf("insert into shop.%s (id, placed_at) select n, clock_timestamp() from generate_series($1::int, $2::int) as n", table)
+		const enqueue = `
+			select prescient.enqueue_many(
+				array_agg('order.unshipped'::text), array_agg('orders'::text), array_agg(n::text), array_agg(clock_timestamp() + interval '48 hours'),
+				array_agg(null::text), array_agg(''::text), array_agg(null::text))
+			from generate_series($1::int, $2::int) as n`
+		return func(ctx context.Context) error {
+			for first := 0; first < rows; first += batch {
+				err := pgsql.InTx(ctx, r.db, func(tx *sqlx.Tx) error {
+					if _, err := tx.ExecContext(ctx, insert, first, first+batch-1); err != nil || !enqueues {
+						return err
+					}
+					_, err := tx.ExecContext(ctx, enqueue, first, first+batch-1)
+					return err
+				})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	return r.compareInserts(ctx, short(rows)+" inserted, 10000 a statement", rows, many, "and a call of enqueue_many")
+}
+
+func (r *ruled) compareInserts(
+	ctx context.Context, what string, rows int, insert func(table string, enqueues bool) func(ctx context.Context) error, and string,
+) error {
+	rates, err := r.interleave(ctx, what,
+		r.inserts("with the rule", rows, rows, insert("orders", false)),
+		r.inserts("without, "+and, rows, rows, insert("plain", true)),
+		r.inserts("without", rows, 0, insert("plain", false)))
+	if err != nil {
+		return err
+	}
+	f := figure{Workload: "rules", Case: what, Subject: "with a rule"}
+	f.Against = "without, " + and
+	r.report.compare(f, rates[0], rates[1], atLeast(0.95))
+	f.Against = "without"
+	r.report.compare(f, rates[0], rates[2], nil)
+	return nil
+}
+
+// updateOthers updates a column that the rule does not read.
+func (r *ruled) updateOthers(ctx context.Context) error {
+	rows := max(r.bench.rows/5, 100)
+	const batch = 10_000
+	updates := func(name, table string, one bool) side {
+		return side{name: name, prepare: r.reset(rows), measure: func(ctx context.Context) (part, error) {
+			return timed(rows, func() error {
+				if !one {
+					for first := 1; first <= rows; first += batch {
+						statement := fmt.Sprintf("update shop.%s set amount = amount + 1 where id between %d and %d", table, first, first+batch-1)
+						if err := r.exec(ctx, statement); err != nil {
+							return err
+						}
+					}
+					return nil
+				}
+				return spread(rows, func(i int) error {
+					return pgsql.InTx(ctx, r.db, func(tx *sqlx.Tx) error {
+						_, err := tx.ExecContext(ctx, fmt.Sprintf("update shop.%s set amount = amount + 1 where id = %d", table, i+1))
+						return err
+					})
+				})
+			})
+		}}
+	}
+	for _, one := range []bool{true, false} {
+		what := fmt.Sprintf("another column of %s updated, %d a statement", short(rows), batch)
+		if one {
+			what = fmt.Sprintf("another column of %s updated one by one", short(rows))
+		}
+		rates, err := r.interleave(ctx, what, updates("with the rule", "orders", one), updates("without", "plain", one), updates("with a statement trigger", "other", one))
+		if err != nil {
+			return err
+		}
+		f := figure{Workload: "rules", Case: what, Against: "without", Subject: "with a rule"}
+		r.report.compare(f, rates[0], rates[1], atLeast(0.95))
+		f.Subject, f.Note = "with a statement trigger instead", "which rules do not use"
+		r.report.compare(f, rates[2], rates[1], nil)
+	}
+	return nil
+}
+
+// apply applies the rule to a table with many rows, while an application inserts others.
+func (r *ruled) apply(ctx context.Context) error {
+	rows := 10 * r.bench.rows
+	if r.short {
+		rows = 2 * r.bench.rows
+	}
+	name := r.file.Rules[0].Name
+	var inserted, highest int
+	one := func(writers int) side {
+		return side{
+			name: fmt.Sprintf("beside %d writers", writers),
+			prepare: func(ctx context.Context) error {
+				if _, err := r.rules.Remove(ctx, name, nil); err != nil {
+					return err
+				}
+				return r.reset(rows)(ctx)
+			},
+			measure: func(ctx context.Context) (p part, err error) {
+				writing, stop := context.WithCancel(ctx)
+				var wg sync.WaitGroup
+				counts, failed := make([]int, writers), make([]error, writers)
+				for w := range writers {
+					wg.Go(func() { counts[w], failed[w] = r.insertUntil(writing, rows*(w+2)) })
+				}
+				highest = 0
+				p, err = timed(rows, func() error {
+					_, err := r.rules.Apply(ctx, r.file, func(rulestore.Progress) {
+						var m runtime.MemStats
+						runtime.ReadMemStats(&m)
+						highest = max(highest, int(m.HeapInuse>>20))
+					})
+					return err
+				})
+				stop()
+				wg.Wait()
+				inserted = 0
+				for w := range writers {
+					inserted += counts[w]
+					if err == nil {
+						err = failed[w]
+					}
+				}
+				if err != nil {
+					return p, err
+				}
+				return p, r.expect(ctx, rows+inserted, "select count(*) from prescient.future_job")
+			},
+		}
+	}
+	what := fmt.Sprintf("apply on %s rows", short(rows))
+	const writers = 2
+	rates, err := r.interleave(ctx, what, one(0), one(writers))
+	if err != nil {
+		return err
+	}
+	for i, subject := range []string{"alone", fmt.Sprintf("beside %d connections that insert one by one", writers)} {
+		f := figure{Workload: "rules", Case: what, Subject: subject, Unit: rowsPerSecond, Value: rates[i].median(), Note: fmt.Sprintf("heap at most %d MiB", highest)}
+		if i == 1 {
+			f.Note += fmt.Sprintf("; they inserted %s rows meanwhile", short(inserted))
+		}
+		target := *atLeast(50_000)
+		target.unit = rowsPerSecond
+		target.other = r.short
+		r.report.add(f, f.Value, &target)
+	}
+	return nil
+}
+
+// insertUntil inserts rows one by one until ctx ends, and returns how many.
+func (r *ruled) insertUntil(ctx context.Context, first int) (n int, err error) {
+	for ; ctx.Err() == nil; n++ {
+		err := pgsql.InTx(context.WithoutCancel(ctx), r.db, func(tx *sqlx.Tx) error {
+			_, err := tx.ExecContext(context.WithoutCancel(ctx), fmt.Sprintf("insert into shop.orders (id) values (%d)", first+n))
+			return err
+		})
+		if err != nil {
+			return n, err
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return n, nil
+}
