@@ -4,6 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -71,6 +75,7 @@ func TestTheJSONOfEveryCommandIsDescribed(t *testing.T) {
 			page.check(t, path, described, printed)
 		}
 	})
+	page.write(t)
 	for name := range page.objects {
 		if !page.used[name] {
 			t.Errorf("docs/json.md describes %q, which nothing prints", name)
@@ -120,6 +125,7 @@ type jsonPage struct {
 	objects  map[string]map[string]string
 	parts    map[string]string // of an object, the object whose fields it has besides its own
 	used     map[string]bool
+	added    map[string][]string // lines of fields that the page lacks, by object; see -update
 }
 
 func readJSONPage(t *testing.T) jsonPage {
@@ -128,7 +134,7 @@ func readJSONPage(t *testing.T) jsonPage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := jsonPage{map[string]string{}, map[string]map[string]string{}, map[string]string{}, map[string]bool{}}
+	page := jsonPage{map[string]string{}, map[string]map[string]string{}, map[string]string{}, map[string]bool{}, map[string][]string{}}
 	object, table, common := "", page.commands, map[string]string{}
 	row := regexp.MustCompile("^\\| (`[^|]+`) \\| ([^|]+) \\|")
 	typed := regexp.MustCompile("^- (`[a-z0-9_]+`(?:, `[a-z0-9_]+`)*) ([^:]+)")
@@ -212,26 +218,38 @@ func (p jsonPage) check(t *testing.T, at, words string, is reflect.Type) {
 	for name := range fields {
 		left[name] = true
 	}
-	p.checkFields(t, at, fields, left, is)
+	p.checkFields(t, object{at, words, fields, left}, is)
 	for name := range left {
 		t.Errorf("%s: %s of %q is described, and is no field", at, name, words)
 	}
 }
 
-func (p jsonPage) checkFields(t *testing.T, at string, fields map[string]string, left map[string]bool, is reflect.Type) {
+// object is an object of the page that is compared with a type.
+type object struct {
+	at, name string
+	fields   map[string]string // the words for their types
+	left     map[string]bool   // the type has not had them yet
+}
+
+func (p jsonPage) checkFields(t *testing.T, o object, is reflect.Type) {
 	t.Helper()
+	at, fields, left := o.at, o.fields, o.left
 	for field := range is.Fields() {
 		name, option, _ := strings.Cut(field.Tag.Get("json"), ",")
 		switch {
 		case name == "" && field.Anonymous:
-			p.checkFields(t, at, fields, left, field.Type)
+			p.checkFields(t, o, field.Type)
 			continue
 		case !field.IsExported() || name == "-":
 			continue
 		}
 		words, described := fields[name]
 		if !described {
-			t.Errorf("%s: %s is not described", at, name)
+			if *update {
+				p.added[o.name] = append(p.added[o.name], fmt.Sprintf("- `%s` %s: %s", name, wordsOf(t, field), fieldComment(t, is, field.Name)))
+				continue
+			}
+			t.Errorf("%s: %s is not described: say what it is in the comment of its field, and run this test with -update", at, name)
 			continue
 		}
 		delete(left, name)
@@ -247,6 +265,84 @@ func (p jsonPage) checkFields(t *testing.T, at string, fields map[string]string,
 		}
 		p.check(t, at+"."+name, value, field.Type)
 	}
+}
+
+// write adds the fields that the page lacks to the end of their objects.
+func (p jsonPage) write(t *testing.T) {
+	t.Helper()
+	if len(p.added) == 0 {
+		return
+	}
+	text, err := os.ReadFile("../docs/json.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := regexp.MustCompile(`(?m)^### `).Split(string(text), -1)
+	for i, section := range sections {
+		name, _, _ := strings.Cut(section, "\n")
+		if lines := p.added[name]; i > 0 && lines != nil {
+			sections[i] = strings.TrimRight(section, "\n") + "\n" + strings.Join(lines, "\n") + "\n\n"
+		}
+	}
+	page := strings.TrimRight(strings.Join(sections, "### "), "\n") + "\n"
+	if err := os.WriteFile("../docs/json.md", []byte(page), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fieldComment returns the comment of a field of a type of this module.
+func fieldComment(t *testing.T, is reflect.Type, name string) (text string) {
+	t.Helper()
+	_, dir, _ := strings.Cut(is.PkgPath(), module+"/")
+	files, err := filepath.Glob("../" + dir + "/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			of, named := n.(*ast.TypeSpec)
+			if !named || of.Name.Name != is.Name() {
+				return true
+			}
+			for _, field := range of.Type.(*ast.StructType).Fields.List {
+				if len(field.Names) == 1 && field.Names[0].Name == name {
+					text = strings.TrimSpace(field.Doc.Text() + field.Comment.Text())
+				}
+			}
+			return false
+		})
+	}
+	if text == "" {
+		t.Errorf("%v.%s has no comment, so docs/json.md cannot say what it is", is, name)
+	}
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// wordsOf returns what docs/json.md calls the type of a field.
+func wordsOf(t *testing.T, field reflect.StructField) string {
+	t.Helper()
+	is, before, after := field.Type, "", ""
+	if is.Kind() == reflect.Pointer {
+		is, after = is.Elem(), " or null"
+	}
+	for is.Kind() == reflect.Slice && simple(is) == "" {
+		is, before = is.Elem(), before+"array of "
+	}
+	word := simple(is)
+	if strings.HasSuffix(field.Tag.Get("json"), ",string") {
+		word = "text"
+	}
+	if word == "" {
+		t.Errorf("%s is a %v: describe that in docs/json.md, and then this field", field.Name, is)
+	}
+	if strings.Contains(field.Tag.Get("json"), ",omit") {
+		after += ", or missing"
+	}
+	return before + word + after
 }
 
 // simple is what docs/json.md calls a type that is no object and no array.
