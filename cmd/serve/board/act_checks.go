@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"math"
 	"time"
@@ -65,6 +66,14 @@ func (p *planner) ofFailedSchedule(id string) error {
 		"%s schedules resume %s, and publish what it has missed by a backfill on its page", schedule.JobExec, p.b.cfg.Self, cmp.Or(id, "ID"))}
 }
 
+// Cancel ends the waiting checks of an entity as cancelled; of one job, and item, where the key has them.
+type Cancel struct {
+	JobExec    string `json:"job_exec"`
+	EntityName string `json:"entity_name"`
+	EntityKey  string `json:"entity_key"`
+	ItemKey    string `json:"item_key"`
+}
+
 func (c Cancel) name() string { return "cancel" }
 func (c Cancel) target() string {
 	if c.JobExec == "" {
@@ -112,6 +121,17 @@ func (c Cancel) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
 		}
 	}
 	return spoken.Count(n, "check was", "checks were") + " cancelled", err
+}
+
+// CancelMany ends the waiting checks that all fields select as cancelled. Empty fields do not narrow, and one must be given. It
+// goes on when Do has returned.
+type CancelMany struct {
+	JobExec    string          `json:"job_exec"`
+	EntityName string          `json:"entity_name"`
+	EntityKey  string          `json:"entity_key"` // * stands for any text
+	GroupKey   string          `json:"group_key"`
+	Payload    json.RawMessage `json:"payload,omitempty"` // a JSON object: the checks whose payload has each of its fields, with the same value
+	Limit      int64           `json:"limit"`             // of the first slots; 0: all
 }
 
 func (c CancelMany) name() string { return "cancel many" }
@@ -204,6 +224,15 @@ func (c CancelMany) run(ctx context.Context, b *Board, t *tools, who Who) (strin
 	return text, err
 }
 
+// Reschedule moves a waiting check to the first slot at or after At.
+type Reschedule struct {
+	JobExec    string    `json:"job_exec"`
+	EntityName string    `json:"entity_name"`
+	EntityKey  string    `json:"entity_key"`
+	ItemKey    string    `json:"item_key"`
+	At         time.Time `json:"at"`
+}
+
 func (m Reschedule) name() string   { return "reschedule" }
 func (m Reschedule) target() string { return m.key().String() }
 func (m Reschedule) key() jobs.Key {
@@ -252,6 +281,16 @@ const (
 	defaultRetry = 1000
 	maxRetry     = 100_000
 )
+
+// Retry puts failed checks back. Empty fields do not narrow.
+type Retry struct {
+	JobExec    string    `json:"job_exec"`
+	EntityName string    `json:"entity_name"`
+	EntityKey  string    `json:"entity_key"`
+	Since      time.Time `json:"since,omitzero"` // failed at or after
+	Limit      int       `json:"limit"`          // default 1000, at most 100,000; the oldest first
+	At         time.Time `json:"at,omitzero"`    // zero: the next slot
+}
 
 func (a Retry) name() string   { return "retry" }
 func (a Retry) target() string { return "failed checks" + a.narrowed() }

@@ -31,6 +31,11 @@ func (p *planner) paused(ctx context.Context, job string) (bool, error) {
 	return len(lines) > 0 && lines[0].Paused != nil, nil
 }
 
+// PauseJob lets the rows of a job wait.
+type PauseJob struct {
+	JobExec string `json:"job_exec"`
+}
+
 func (a PauseJob) name() string   { return "pause job" }
 func (a PauseJob) target() string { return a.JobExec }
 
@@ -66,6 +71,11 @@ func (a PauseJob) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error)
 	return a.JobExec + " is paused", err
 }
 
+// ResumeJob ends that.
+type ResumeJob struct {
+	JobExec string `json:"job_exec"`
+}
+
 func (a ResumeJob) name() string   { return "resume job" }
 func (a ResumeJob) target() string { return a.JobExec }
 
@@ -97,6 +107,17 @@ func (a ResumeJob) plan(ctx context.Context, p *planner) (plan Plan, err error) 
 func (a ResumeJob) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
 	_, err := admin.New(t.client).Resume(ctx, tx, a.JobExec)
 	return a.JobExec + " is resumed", err
+}
+
+// CatchUp repairs missed slots, as the command does, for the jobs that are registered with the binary that serves. It goes on
+// when Do has returned, one at a time.
+type CatchUp struct {
+	Mode   slots.Mode `json:"mode"` // run, defer or expire
+	Since  time.Time  `json:"since,omitzero"`
+	Until  time.Time  `json:"until,omitzero"`
+	Job    string     `json:"job"`    // only its rows
+	Limit  int64      `json:"limit"`  // rows at the most; 0: all
+	Spread int        `json:"spread"` // slots over which defer spreads the rows; 0: one
 }
 
 func (c CatchUp) name() string { return "catch-up" }

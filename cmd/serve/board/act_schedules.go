@@ -3,6 +3,7 @@ package board
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -11,6 +12,11 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
 )
+
+// TriggerSchedule publishes an event of a schedule now.
+type TriggerSchedule struct {
+	ID string `json:"id"`
+}
 
 func (a TriggerSchedule) name() string   { return "trigger schedule" }
 func (a TriggerSchedule) target() string { return a.ID }
@@ -29,6 +35,14 @@ func (a TriggerSchedule) run(ctx context.Context, b *Board, t *tools, _ Who) (st
 		return "", err
 	}
 	return "published " + e.ID, nil
+}
+
+// BackfillSchedule publishes the instants of a schedule from From up to but not including To. It goes on when Do has
+// returned.
+type BackfillSchedule struct {
+	ID   string    `json:"id"`
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
 }
 
 func (a BackfillSchedule) name() string   { return "backfill schedule" }
@@ -74,6 +88,11 @@ func (a BackfillSchedule) run(ctx context.Context, b *Board, t *tools, _ Who) (s
 	return text, err
 }
 
+// PauseSchedule lets a schedule publish nothing.
+type PauseSchedule struct {
+	ID string `json:"id"`
+}
+
 func (a PauseSchedule) name() string   { return "pause schedule" }
 func (a PauseSchedule) target() string { return a.ID }
 
@@ -94,6 +113,11 @@ func (a PauseSchedule) plan(ctx context.Context, p *planner) (plan Plan, err err
 func (a PauseSchedule) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
 	_, err := t.store.Pause(ctx, tx, a.ID, schedule.AnyVersion)
 	return "schedule " + a.ID + " is paused", err
+}
+
+// ResumeSchedule ends that, from now on.
+type ResumeSchedule struct {
+	ID string `json:"id"`
 }
 
 func (a ResumeSchedule) name() string   { return "resume schedule" }

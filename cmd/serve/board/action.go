@@ -2,12 +2,9 @@ package board
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/jmoiron/sqlx"
-
-	"github.com/prescient-go/prescient/slots"
 )
 
 // Who is somebody who asks.
@@ -26,7 +23,7 @@ func (w Who) String() string {
 	return w.Name + " from " + w.Remote
 }
 
-// Action is something that an operator may ask for: one of the types below.
+// Action is something that an operator may ask for: one of the types in the files act_*.go.
 type Action interface {
 	// name is what it is called in the log and in the table action; target is what it changes.
 	name() string
@@ -45,88 +42,6 @@ type short interface {
 type long interface {
 	Action
 	run(ctx context.Context, b *Board, t *tools, who Who) (result string, err error)
-}
-
-// Cancel ends the waiting checks of an entity as cancelled; of one job, and item, where the key has them.
-type Cancel struct {
-	JobExec    string `json:"job_exec"`
-	EntityName string `json:"entity_name"`
-	EntityKey  string `json:"entity_key"`
-	ItemKey    string `json:"item_key"`
-}
-
-// CancelMany ends the waiting checks that all fields select as cancelled. Empty fields do not narrow, and one must be given. It
-// goes on when Do has returned.
-type CancelMany struct {
-	JobExec    string          `json:"job_exec"`
-	EntityName string          `json:"entity_name"`
-	EntityKey  string          `json:"entity_key"` // * stands for any text
-	GroupKey   string          `json:"group_key"`
-	Payload    json.RawMessage `json:"payload,omitempty"` // a JSON object: the checks whose payload has each of its fields, with the same value
-	Limit      int64           `json:"limit"`             // of the first slots; 0: all
-}
-
-// Reschedule moves a waiting check to the first slot at or after At.
-type Reschedule struct {
-	JobExec    string    `json:"job_exec"`
-	EntityName string    `json:"entity_name"`
-	EntityKey  string    `json:"entity_key"`
-	ItemKey    string    `json:"item_key"`
-	At         time.Time `json:"at"`
-}
-
-// Retry puts failed checks back. Empty fields do not narrow.
-type Retry struct {
-	JobExec    string    `json:"job_exec"`
-	EntityName string    `json:"entity_name"`
-	EntityKey  string    `json:"entity_key"`
-	Since      time.Time `json:"since,omitzero"` // failed at or after
-	Limit      int       `json:"limit"`          // default 1000, at most 100,000; the oldest first
-	At         time.Time `json:"at,omitzero"`    // zero: the next slot
-}
-
-// PauseJob lets the rows of a job wait.
-type PauseJob struct {
-	JobExec string `json:"job_exec"`
-}
-
-// ResumeJob ends that.
-type ResumeJob struct {
-	JobExec string `json:"job_exec"`
-}
-
-// CatchUp repairs missed slots, as the command does, for the jobs that are registered with the binary that serves. It goes on
-// when Do has returned, one at a time.
-type CatchUp struct {
-	Mode   slots.Mode `json:"mode"` // run, defer or expire
-	Since  time.Time  `json:"since,omitzero"`
-	Until  time.Time  `json:"until,omitzero"`
-	Job    string     `json:"job"`    // only its rows
-	Limit  int64      `json:"limit"`  // rows at the most; 0: all
-	Spread int        `json:"spread"` // slots over which defer spreads the rows; 0: one
-}
-
-// TriggerSchedule publishes an event of a schedule now.
-type TriggerSchedule struct {
-	ID string `json:"id"`
-}
-
-// BackfillSchedule publishes the instants of a schedule from From up to but not including To. It goes on when Do has
-// returned.
-type BackfillSchedule struct {
-	ID   string    `json:"id"`
-	From time.Time `json:"from"`
-	To   time.Time `json:"to"`
-}
-
-// PauseSchedule lets a schedule publish nothing.
-type PauseSchedule struct {
-	ID string `json:"id"`
-}
-
-// ResumeSchedule ends that, from now on.
-type ResumeSchedule struct {
-	ID string `json:"id"`
 }
 
 // Plan is what an action will do.
