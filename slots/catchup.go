@@ -200,18 +200,22 @@ func (r *Runner) missed(ctx context.Context, c CatchUp) (Caught, search, error) 
 	current := r.Grid().Floor(r.Now())
 	since, until := r.Grid().Ceil(timeOr(c.Since, grid.Min)), timeOr(c.Until, r.Grid().Next(current))
 	f := search{since: since, until: grid.Earlier(until, r.Grid().Next(current)), current: current, most: MostMissed}
-	gaps := pgsql.LedgerFill
+	gaps, filled := pgsql.LedgerFill, int64(0)
 	if c.DryRun {
 		gaps = pgsql.LedgerGaps
+	} else {
+		var err error
+		if since, filled, err = r.fill(ctx, since, grid.Earlier(until, current)); err != nil {
+			return caught, f, err
+		}
 	}
 	var m pgsql.Message
 	m.Do(pgsql.SlotIndexOnly.In(r.schema))
-	m.Add(gaps.In(r.schema), []any{since, grid.Earlier(until, current)}, func(row *sql.Rows) error {
-		return row.Scan(&caught.Empty, new(sql.NullTime), new(sql.NullTime)) // the first and the last of them
-	})
+	m.Add(gaps.In(r.schema), []any{since, grid.Earlier(until, current)}, countSlots(&caught.Empty))
 	if err := r.find(ctx, &m, &f); err != nil {
 		return caught, f, err
 	}
+	caught.Empty += filled
 	caught.Slots, caught.MoreSlots = f.found, f.all-int64(len(f.found))
 	if c.DryRun {
 		caught.Empty -= f.missed // gaps of the ledger, but not empty slots
@@ -228,8 +232,13 @@ func (r *Runner) find(ctx context.Context, m *pgsql.Message, f *search) error {
 		f.found = append(f.found, m)
 		return err
 	})
+	return r.look(ctx, m, func() { f.found, f.all, f.missed = nil, 0, 0 })
+}
+
+// look sends a message that finds missed slots. It calls reset before each attempt.
+func (r *Runner) look(ctx context.Context, m *pgsql.Message, reset func()) error {
 	err := r.server.Retry(ctx, server.Passes, func() error {
-		f.found, f.all, f.missed = nil, 0, 0
+		reset()
 		return r.server.Commit(ctx, m)
 	})
 	if err != nil && ctx.Err() != nil {
@@ -239,6 +248,35 @@ func (r *Runner) find(ctx context.Context, m *pgsql.Message, f *search) error {
 		return fmt.Errorf("find missed slots: %w", err)
 	}
 	return nil
+}
+
+// fillAtOnce is how many slots of the grid a transaction looks through for empty ones. If catch-up is stopped, the
+// server soon ends its statement, and the next catch-up goes on from there.
+const fillAtOnce = 100_000
+
+// fill records the missed slots without rows that are older than the last fillAtOnce slots of a range. It returns their
+// number, and the beginning of the rest of the range.
+func (r *Runner) fill(ctx context.Context, since, until time.Time) (rest time.Time, empty int64, err error) {
+	if since.Before(r.setting.Since) {
+		since = r.setting.Since
+	}
+	step := fillAtOnce * r.Grid().Width()
+	for ; until.Sub(since) > step; since = since.Add(step) {
+		var m pgsql.Message
+		var n int64
+		m.Do(pgsql.SlotIndexOnly.In(r.schema))
+		m.Add(pgsql.LedgerFill.In(r.schema), []any{since, since.Add(step)}, countSlots(&n))
+		if err := r.look(ctx, &m, func() {}); err != nil {
+			return since, empty, err
+		}
+		empty += n
+	}
+	return since, empty, nil
+}
+
+// countSlots reads the number of slots, and neither the first nor the last of them.
+func countSlots(n *int64) func(row *sql.Rows) error {
+	return func(row *sql.Rows) error { return row.Scan(n, new(sql.NullTime), new(sql.NullTime)) }
 }
 
 // searchAtOnce is how many slots of the grid a search for more slots covers. Together they cost no more than one

@@ -2,6 +2,7 @@ package slots_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"strings"
 	"testing"
@@ -449,5 +450,39 @@ func TestCatchUpListsTheFirstOfManyMissedSlots(t *testing.T) {
 	if caught.Total != want || results != n || len(caught.Slots) != slots.MostMissed || len(caught.Results) != slots.MostMissed ||
 		caught.MoreSlots != n-slots.MostMissed {
 		t.Errorf("%+v with %d slots, %d more and %d results; want %+v", caught.Total, len(caught.Slots), caught.MoreSlots, len(caught.Results), want)
+	}
+}
+
+// Three days of outage at slots of a second: no transaction records all of them.
+func TestAStoppedCatchUpGoesOnWhereItStopped(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.db.MustExec(`select prescient.set_width('1 s')`)
+	const all = 250_000
+	w.db.MustExec(`update prescient.setting set since = '2030-03-02 00:00:00Z'`)
+	w.clock.Set(time.Date(2030, time.March, 2, 0, 0, all, 0, time.UTC))
+	r := w.runner()
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.CatchUp(ctx, slots.CatchUp{})
+		done <- err
+	}()
+	recorded := func() int { return w.count(`select count(*) from prescient.slot_run`) }
+	for recorded() == 0 {
+		select {
+		case err := <-done:
+			t.Fatal("catch-up recorded all slots at once: ", err)
+		default:
+		}
+	}
+	stop()
+	if err := <-done; !errors.Is(err, slots.ErrStopped) {
+		t.Fatal(err)
+	}
+	before := recorded()
+	caught := w.catchUp(slots.CatchUp{})
+	if n := recorded(); n != all || caught.Empty != int64(all-before) {
+		t.Errorf("%d of %d slots were recorded, and then %d of %d", before, all, caught.Empty, n)
 	}
 }

@@ -1,6 +1,7 @@
 -- Records the missed slots from $1 up to but not including $2 that had nothing to do, and returns
 -- their number. It probes only the gaps of the ledger, with a lateral join: a "not exists" would
 -- become a hash of the whole table.
+-- Called by slots.Runner.fill.
 -- Called by slots.Runner.missed.
 with gap as materialized (
     select s.slot
