@@ -48,7 +48,7 @@ func page(t *testing.T, name string, args ...string) (code Code, out, log string
 // silent is commands that print nothing that a program would read.
 var silent = map[string]string{
 	"shop daemon": "it writes a log", "shop serve": "it serves", "shop dev-db demo": "it tells a story", "shop install man": "it writes files",
-	"shop install completion": "it writes a script",
+	"shop install completion": "it writes a script", "shop rules sql": "it writes a script",
 }
 
 func TestThePageOfEveryCommand(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -38,12 +39,19 @@ var printing = []string{
 	"schedules preview --crontab @daily --since 2026-03-01 --until 2026-03-02", "schedules trigger report",
 	"schedules backfill report --since 2026-03-01 --until 2026-03-03", "schedules delete report",
 	"schedules apply -f DIR/schedules.yaml",
+	"rules plan -f DIR/rules.yaml", "rules apply -f DIR/rules.yaml", "rules list", "rules show late", "rules pause late", "rules resume late",
+	"rules remove late",
 	"events ack billing 0-0", "events consumers", "events prune", "events forget billing",
 	"spool add --dir DIR --in 1h DIR/check", "spool run --dir DIR",
 	"stores add b --config DIR/stores.yaml", "stores list --config DIR/stores.yaml", "stores drain a --config DIR/stores.yaml",
 	"stores move a --config DIR/stores.yaml",
 	"migrate down --yes",
 }
+
+const ruleOfOrders = `
+rules:
+  - {name: late, table: public.orders, key: id, since: placed_at, done: shipped_at, steps: [{after: 48h, event: order.late}]}
+`
 
 // elsewhere is what prints the same as another command, what prints lines, and what makes roles of the whole server: of
 // these two no type is known here.
@@ -87,7 +95,7 @@ func TestTheJSONOfEveryCommandIsDescribed(t *testing.T) {
 func printedTypes(t *testing.T) map[string]reflect.Type {
 	t.Helper()
 	dir := t.TempDir()
-	for name, content := range map[string]string{"check": "#!/bin/sh\n", "schedules.yaml": "schedules: []\n", "stores.yaml": "stores: [{name: a}, {name: b, schema: b}]\n"} {
+	for name, content := range map[string]string{"check": "#!/bin/sh\n", "schedules.yaml": "schedules: []\n", "rules.yaml": ruleOfOrders, "stores.yaml": "stores: [{name: a}, {name: b, schema: b}]\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -95,6 +103,12 @@ func printedTypes(t *testing.T) map[string]reflect.Type {
 	registry := jobs.NewRegistry()
 	registry.Register("ok", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil })
 	url, types := pgtest.Empty(t)+"&timezone=America/New_York", map[string]reflect.Type{}
+	db, err := pgsql.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	db.MustExecContext(t.Context(), `create table orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz)`)
 	for _, line := range printing {
 		args := strings.Fields(strings.ReplaceAll(line, "DIR", dir))
 		var out, log bytes.Buffer

@@ -17,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/jobscmd"
 	"github.com/prescient-go/prescient/cmd/internal/migratecmd"
 	"github.com/prescient-go/prescient/cmd/internal/plancmd"
+	"github.com/prescient-go/prescient/cmd/internal/rulescmd"
 	"github.com/prescient-go/prescient/cmd/internal/runcmd"
 	"github.com/prescient-go/prescient/cmd/internal/schedulescmd"
 	"github.com/prescient-go/prescient/cmd/internal/servecmd"
@@ -75,7 +76,7 @@ func (a *App) newLine() *line {
 func addCommands(root *cobra.Command, f *factory.Factory) {
 	addGroup(root, "Run", runcmd.NewCmdRun(f), runcmd.NewCmdCatchUp(f), runcmd.NewCmdDaemon(f), servecmd.NewCmdServe(f), spoolcmd.NewCmdSpool(f))
 	addGroup(root, "Look", statuscmd.NewCmdStatus(f), statuscmd.NewCmdWhy(f), plancmd.NewCmdPlan(f), doctorcmd.NewCmdDoctor(f))
-	addGroup(root, "Read and change", jobscmd.NewCmdJobs(f), schedulescmd.NewCmdSchedules(f), slotscmd.NewCmdSlots(f),
+	addGroup(root, "Read and change", jobscmd.NewCmdJobs(f), rulescmd.NewCmdRules(f), schedulescmd.NewCmdSchedules(f), slotscmd.NewCmdSlots(f),
 		eventscmd.NewCmdEvents(f), storescmd.NewCmdStores(f))
 	addGroup(root, "Set up", migratecmd.NewCmdMigrate(f), installcmd.NewCmdInstall(f), configcmd.NewCmdConfig(f), devdbcmd.NewCmdDevDB(f))
 }

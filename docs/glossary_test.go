@@ -17,17 +17,18 @@ import (
 // ordinary are words of JSON, metrics and conditions that mean what they mean everywhere. A word of the product belongs
 // into glossary.md instead.
 const ordinary = `
-	acted active address after age all api application applied as asked at authentication axis before begins
-	between blocking by cancelled caught cells changed changes class closed code coming concurrency confirm count
-	created cron current data database day days default delay deleted description detail do done duration empty
-	end ended enqueued error exec expected failed failure field fields file finished first fixed for found from go
-	half halved has help host id index instant interval key kind lag last latest learn learned listed live local
-	log lost max median method min mode modified more most moved name next not note nothing now of ok old oldest
-	open opened origin over own p50 p90 p99 part past path per percent pid plan point pool prescient present previous private
-	problem published queries query rate read reason replaced requested result revision role row rows rule running schema
-	script second seconds series services settings severity since size socket source span start state subject success sum taken
-	takes target text time timeout timestamp timezone title to took total transaction type unchanged unfinished
-	unknown unread until up updated url user value version waiting warnings was what who why written`
+	acted active address after age all api application applied as asked at authentication axis before begin begins
+	between blocking by calendar cancelled caught cells changed changes class closed code coming concurrency confirm
+	count counting created cron current data database day days default delay deleted description detail do done
+	duration empty end ended enqueued error exec expected failed failure field fields file finished first fixed for
+	forgotten found from go half halved has help host id index instant interval is key kind lag last latest learn
+	learned listed live local log lost max median method min mode modified more most moved name next not note nothing
+	now of ok old oldest once open opened origin out over own p50 p90 p99 part past path per percent pid plan point
+	pool prescient present previous private problem published queries query rate read reason replaced requested result
+	revision role row rows rule running schema script second seconds series services settings severity since size
+	socket source span sql start state subject success sum table taken takes target text time timeout timestamp
+	timezone title to took total transaction type unchanged unfinished unknown unread until up updated url user value
+	version waiting warnings was what where who why written`
 
 var (
 	glossaryEntry = regexp.MustCompile(`(?ms)^- \*\*([^*]+)\*\*: (.*?)\n(?:- |\n|\z)`)

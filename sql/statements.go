@@ -136,6 +136,7 @@ var (
 	RuleCondition         = file("rule_condition")
 	RuleFunctions         = file("rule_functions")
 	RuleRole              = file("rule_role")
+	RuleSummary           = file("rule_summary")
 	RuleTable             = file("rule_table")
 	RuleChange            = file("rule_change")
 	RuleDelete            = file("rule_delete")

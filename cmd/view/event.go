@@ -32,6 +32,7 @@ type Event struct {
 	Hindrance string         `json:"hindrance"`
 	MovedFrom string         `json:"moved_from"` // the store; empty: it was not moved to another
 	MovedTo   string         `json:"moved_to"`
+	Found     string         `json:"found"` // by the last check of a rule; empty: it is none
 }
 
 // NewEvent returns an event as JSON.
@@ -40,7 +41,7 @@ func NewEvent(e admin.TimelineEntry) Event {
 		ID: e.ID, JobExec: e.JobExec, ItemKey: e.ItemKey, Anonymous: e.Anonymous, What: e.What, At: TimeOrNil(e.At), Slot: e.Slot,
 		For: TimeOrNil(e.RequestedAt), By: e.By, App: e.App, Actor: e.Actor, Runner: e.Runner, Error: e.Error,
 		Run: e.Run, OpenedAt: TimeOrNil(e.OpenedAt), ClosedAt: TimeOrNil(e.ClosedAt), Hindrance: e.Hindrance,
-		MovedFrom: e.MovedFrom, MovedTo: e.MovedTo,
+		MovedFrom: e.MovedFrom, MovedTo: e.MovedTo, Found: e.Found,
 	}
 	if e.Within > 0 {
 		v.Within = new(duration.Text(e.Within))

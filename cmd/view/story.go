@@ -70,6 +70,9 @@ func ended(e admin.TimelineEntry, slot string) string {
 	if e.Error != "" {
 		text += ": " + e.Error
 	}
+	if e.Found != "" {
+		text += ". The rule found: " + e.Found
+	}
 	if !e.Ran {
 		text += who(e)
 	}

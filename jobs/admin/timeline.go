@@ -45,6 +45,10 @@ type TimelineEntry struct {
 	Lateness, Duration time.Duration
 	Error              string
 
+	// Found is what the last check of a rule found in its table: done at an instant, done, gone, outside
+	// or open. Empty for all other entries.
+	Found string
+
 	// To is the slot that a rescheduled, pushed_back, deferred or width event moved the row to, in UTC. Zero: unknown.
 	To time.Time
 	// For moved: the names of the stores, given by the operator who moved the row.
@@ -78,7 +82,7 @@ func (c *Client) Timeline(ctx context.Context, db jobs.DB, key jobs.Key) ([]Time
 		var lateness, duration, within *int64
 		err := row.Scan(&e.ID, &e.JobExec, &e.ItemKey, &e.Anonymous, &at, &e.What, &e.Slot, &target, &e.By, &e.App, &e.Actor,
 			&e.Runner, &lateness, &duration, &e.Error, &e.Run, &opened, &closed, &e.Hindrance, &within,
-			&e.MovedFrom, &e.MovedTo)
+			&e.MovedFrom, &e.MovedTo, &e.Found)
 		e.At, e.Slot, e.RequestedAt = at.Time.UTC(), e.Slot.UTC(), target.Time.UTC()
 		e.OpenedAt, e.ClosedAt = opened.Time.UTC(), closed.Time.UTC()
 		e.Ran, e.Lateness, e.Duration = lateness != nil, micros(lateness), micros(duration)

@@ -119,7 +119,8 @@ begin
         case
             when e.what <> 'waiting' then null
             when j.paused_at is not null then 'paused'
-            when coalesce(j.registered_at, '-infinity') < clock_timestamp() - interval '7 days' then 'unregistered'
+            when coalesce(j.registered_at, '-infinity') < clock_timestamp() - interval '7 days'
+                and not exists (select from prescient.rule u where u.name = j.name) then 'unregistered'
             when e.slot > clock_timestamp() then null
             when r.state = 'open' then 'open'
             when r.state = 'done' then 'straggler'

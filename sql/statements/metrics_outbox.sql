@@ -1,6 +1,6 @@
 -- Counts the events that wait for each consumer, up to 10,000, and returns how long the oldest has
 -- waited. Without a consumer all events wait, for one without a name.
--- Called by slots/metrics.reading.readOutbox.
+-- Called by slots/metrics.snapshot.readOutbox.
 select
     c.name,
     (

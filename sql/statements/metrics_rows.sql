@@ -1,6 +1,6 @@
 -- Counts the waiting rows by job in the slots $1, which have the states $2. It counts 1,000 rows of
 -- each job in each slot, and returns the 100 largest numbers.
--- Called by slots/metrics.reading.readSlots.
+-- Called by slots/metrics.snapshot.readSlots.
 select s.state, coalesce(j.name, '#' || number) as job, sum(n.n)::bigint as waiting
 from unnest($1::timestamptz[], $2::text[]) as s (slot, state)
 cross join lateral prescient.jobs_in_slot(s.slot) as number

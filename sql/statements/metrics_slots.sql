@@ -2,7 +2,7 @@
 -- or done but with rows of jobs that are not paused, oldest first. These are the slots of
 -- ledger_trouble, without counts. One probe looks for rows before them, and finds the first slot
 -- with rows.
--- Called by slots/metrics.reading.readSlots.
+-- Called by slots/metrics.snapshot.readSlots.
 select
     s.slot,
     case

@@ -1,5 +1,5 @@
 -- Returns the ids of $2 schedules after id $1.
--- Called by jobs/schedule.applying.notGiven.
+-- Called by jobs/schedule.applyCall.notGiven.
 select id
 from prescient.schedule
 where id > $1

@@ -1,6 +1,6 @@
 -- Counts events that a run or a change of the schedule has dropped. It also keeps what the ended
 -- row of a schedule had: runs and, unless it is '', the last published instant.
--- Called by jobs/schedule.pasts.write.
+-- Called by jobs/schedule.stateChanges.write.
 insert into prescient.schedule_state as d (id, dropped, runs, last_at, dropped_at)
 select id, dropped, runs, nullif(last_at, '')::timestamptz, case when dropped > 0 then clock_timestamp() end
 from unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[]) as g (id, dropped, runs, last_at)

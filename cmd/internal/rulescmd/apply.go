@@ -1,0 +1,87 @@
+package rulescmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+)
+
+type applyOptions struct{ fileOptions }
+
+func newCmdApply(f *factory.Factory) *cobra.Command {
+	o := &applyOptions{fileOptions{f: f}}
+	return o.flag(f.WithOutput(&cobra.Command{
+		Use:   "apply",
+		Short: "Make the tables' rows wait as the rules of a file say",
+		Long: `Make the rows of tables wait as the rules of a file say, and do nothing else than "rules plan" shows. It creates the
+triggers of a rule in one transaction. Then it lets the rows of the table wait, up to 10,000 in each transaction.
+Applications go on writing to the table meanwhile.
+
+It is idempotent. If it is interrupted, the next apply goes on where it was. Rules that the file does not have stay as
+they are. It changes nothing if steps of rows have passed and a rule does not say what happens to them.
+
+It needs a login that may create triggers on the table and functions in its schema, and has the role
+prescient_operator, if roles were made.`,
+		Example: `  prescient rules plan -f rules.yaml && prescient rules apply -f rules.yaml`,
+		Args:    cli.Exactly(),
+		RunE:    func(c *cobra.Command, _ []string) error { return runApply(c.Context(), o) },
+	}))
+}
+
+func runApply(ctx context.Context, o *applyOptions) error {
+	file, err := o.read()
+	if err != nil {
+		return err
+	}
+	return withStore(ctx, o.f, func(_ *sqlx.DB, store *rulestore.Store) error {
+		show, end := progressOf(o.f)
+		plan, err := store.Apply(ctx, file, show)
+		end()
+		if overdue, ok := errors.AsType[*rulestore.OverdueError](err); ok && overdue != nil {
+			return exit.Usagef("%s: %w; nothing was changed", o.file, err)
+		}
+		if err != nil {
+			return o.naming(err)
+		}
+		p := o.f.Printer
+		return p.Print(plan, func() error { return printPlan(p, plan, "done") })
+	})
+}
+
+type sqlOptions struct{ fileOptions }
+
+func newCmdSQL(f *factory.Factory) *cobra.Command {
+	o := &sqlOptions{fileOptions{f: f}}
+	return o.flag(&cobra.Command{
+		Use:   "sql",
+		Short: "Print the statements of the triggers, for a migration of your own",
+		Long: `Print the statements that create the triggers of rules: for a team's own migrations, and for whoever has to allow
+them. "rules apply" finds triggers that are there already, and creates none of them again.`,
+		Example: `  prescient rules sql -f rules.yaml > migrations/0042_rules.sql`,
+		Args:    cli.Exactly(),
+		RunE:    func(c *cobra.Command, _ []string) error { return runSQL(c.Context(), o) },
+	})
+}
+
+func runSQL(ctx context.Context, o *sqlOptions) error {
+	file, err := o.read()
+	if err != nil {
+		return err
+	}
+	return withStore(ctx, o.f, func(_ *sqlx.DB, store *rulestore.Store) error {
+		text, err := store.SQL(ctx, file)
+		if err != nil {
+			return o.naming(err)
+		}
+		_, err = fmt.Fprint(o.f.Out, text)
+		return err
+	})
+}

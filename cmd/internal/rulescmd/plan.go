@@ -1,0 +1,151 @@
+package rulescmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+)
+
+type planOptions struct {
+	fileOptions
+	check bool
+}
+
+func newCmdPlan(f *factory.Factory) *cobra.Command {
+	o := &planOptions{fileOptions: fileOptions{f: f}}
+	c := o.flag(f.WithOutput(&cobra.Command{
+		Use:   "plan",
+		Short: "Show what \"rules apply\" would change",
+		Long: `Show what "rules apply" would change, and change nothing: the triggers that it would create, the rows that would
+begin to wait, by slot, the rows that would wait for another slot, and the rows with steps that have passed. It reads
+each table page by page. With --check, the exit code is 3 if an apply would change anything.
+
+It refuses a rule that cannot work, with the line of the file: a table or a column that is not there, a key that is not
+unique, a condition that writes or is volatile, a step before the step above it, a name that a job of this binary has.`,
+		Example: `  prescient rules plan -f rules.yaml
+  prescient rules plan -f rules.yaml --check
+  prescient rules plan -f rules.yaml --output json | jq '.rules[].begin'`,
+		Args: cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return runPlan(c.Context(), o) },
+	}))
+	c.Flags().BoolVar(&o.check, "check", false, "exit with 3 if an apply would change anything")
+	return c
+}
+
+func runPlan(ctx context.Context, o *planOptions) error {
+	file, err := o.read()
+	if err != nil {
+		return err
+	}
+	return withStore(ctx, o.f, func(_ *sqlx.DB, store *rulestore.Store) error {
+		plan, err := store.Plan(ctx, file)
+		if err != nil {
+			return o.naming(err)
+		}
+		p := o.f.Printer
+		err = p.Print(plan, func() error { return printPlan(p, plan, "") })
+		if err == nil && o.check && plan.Changes() {
+			err = &exit.Error{Code: exit.Found}
+		}
+		return err
+	})
+}
+
+// maxSlots bounds the slots that a table lists.
+const maxSlots = 20
+
+// printPlan prints a plan for a person. done tells that it was carried out.
+func printPlan(p *output.Printer, plan rulestore.Plan, done string) error {
+	var err error
+	for i, r := range plan.Rules {
+		if i > 0 {
+			err = errors.Join(err, p.Lines(""))
+		}
+		err = errors.Join(err, p.Lines(fmt.Sprintf("rule %s on table %s: %s", r.Name, r.Table, actionText(r.Action, done))), printRule(p, r))
+	}
+	if len(plan.Unlisted) > 0 {
+		err = errors.Join(err, p.Lines("", fmt.Sprintf("The file does not have %s. They stay as they are; see: prescient rules remove", spoken.List(plan.Unlisted))))
+	}
+	return err
+}
+
+func actionText(a rulestore.Action, done string) string {
+	switch a {
+	case rulestore.Unchanged:
+		return "nothing to change"
+	case rulestore.Resume:
+		return "an apply that was interrupted" + or(done, " would go on", " has gone on")
+	}
+	return or(done, "would be ", "") + map[rulestore.Action]string{rulestore.Create: "created", rulestore.Change: "changed"}[a]
+}
+
+func or(done, before, after string) string {
+	if done == "" {
+		return before
+	}
+	return after
+}
+
+// printRule prints the numbers of a rule's plan.
+func printRule(p *output.Printer, r rulestore.RulePlan) error {
+	var rows []table.Row
+	add := func(name, format string, args ...any) {
+		rows = append(rows, table.Row{name, fmt.Sprintf(format, args...)})
+	}
+	if len(r.Triggers) > 0 {
+		add("triggers", "%s", strings.Join(r.Triggers, ", "))
+	}
+	for _, s := range r.Steps {
+		switch {
+		case s.Was == "":
+			add("step "+s.Name, "new: after %s", s.Is)
+		case s.Is == "":
+			add("step "+s.Name, "gone; it was after %s. What has fired stays fired", s.Was)
+		case s.Was != s.Is:
+			add("step "+s.Name, "after %s, was after %s. It fires only for rows for which it has not fired", s.Is, s.Was)
+		default:
+			add("step "+s.Name, "after %s, as before", s.Is)
+		}
+	}
+	if r.Action != rulestore.Unchanged {
+		add("rows", "%d that the rule is about, and for which it has not happened", r.Counting)
+		add("begin to wait", "%d", r.Begin)
+		add("for another slot", "%d", r.Retimed)
+		add("wait already", "%d", r.Waiting)
+		if r.Overdue > 0 {
+			add("overdue", "%d have steps that have passed%s", r.Overdue, refusal(r.Refused))
+		}
+	}
+	if err := p.Table(nil, rows...); err != nil || len(r.Slots) == 0 {
+		return err
+	}
+	shown := r.Slots[:min(len(r.Slots), maxSlots)]
+	list := make([]table.Row, len(shown))
+	for i, s := range shown {
+		list[i] = table.Row{s.Slot, s.Rows}
+	}
+	err := errors.Join(p.Lines(""), p.Table(table.Row{"SLOT", "ROWS"}, list...))
+	if more := len(r.Slots) - len(shown); more > 0 {
+		err = errors.Join(err, p.Lines(fmt.Sprintf("and %s more; --output json lists them all", spoken.Count(more, "slot", "slots"))))
+	}
+	return err
+}
+
+func refusal(refused bool) string {
+	if refused {
+		return ": apply refuses, unless the rule has overdue: fire, skip or spread N"
+	}
+	return ""
+}

@@ -1,0 +1,133 @@
+// Package rulescmd has the commands that apply rules to tables, and look at them.
+package rulescmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/checks"
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// NewCmdRules returns the command rules, with those below it.
+func NewCmdRules(f *factory.Factory) *cobra.Command {
+	c := cli.Group("rules", "Act on rows of tables for which something has not happened in time",
+		newCmdPlan(f), newCmdApply(f), newCmdSQL(f), newCmdList(f), newCmdShow(f), newCmdPause(f), newCmdResume(f), newCmdRemove(f))
+	c.Long = `Act on rows of tables for which something has not happened in time. A file says so in rules:
+
+  calendars:
+    berlin: {timezone: Europe/Berlin, country: DE, hours: "mon-fri 09:00-17:00"}
+  rules:
+    - name: order.unshipped
+      table: shop.orders
+      key: id                      # the primary key, or a unique column
+      since: placed_at             # when the clock starts
+      done: shipped_at             # a column: it has happened then; or a condition
+      where: channel <> 'test'     # which rows the rule is about
+      payload: [customer_id, amount]
+      steps:
+        - {after: 48h, event: order.late}
+        - {after: 3 business days, calendar: berlin, job: order.lost}
+        - {after: 10d, sql: "insert into escalation values ($key)"}
+      overdue: spread 8            # rows late on apply: fire, skip or spread N
+
+"rules apply" creates triggers on the table. Each row that the rule is about then waits for its next step. Every run,
+catch-up and daemon checks the rows that are due, and fires each step once.`
+	return c
+}
+
+// fileOptions is the file that a command reads.
+type fileOptions struct {
+	f    *factory.Factory
+	file string
+}
+
+func (o *fileOptions) flag(c *cobra.Command) *cobra.Command {
+	c.Flags().StringVarP(&o.file, "file", "f", "", "the `FILE` of rules, YAML or JSON; - reads stdin")
+	_ = c.MarkFlagRequired("file")
+	return c
+}
+
+// read reads the file. Its mistakes are errors of usage, each with its line.
+func (o *fileOptions) read() (rule.File, error) {
+	in := io.NopCloser(o.f.In)
+	if o.file != "-" {
+		opened, err := os.Open(o.file)
+		if err != nil {
+			return rule.File{}, fmt.Errorf("read the rules: %w", err)
+		}
+		in = opened
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	file, err := rule.Parse(in)
+	if err != nil {
+		return rule.File{}, o.naming(err)
+	}
+	return file, nil
+}
+
+// naming adds the name of the file to each mistake, and makes them errors of usage.
+func (o *fileOptions) naming(err error) error {
+	if _, mistake := errors.AsType[*rule.Problem](err); !mistake {
+		return err
+	}
+	list := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		list = joined.Unwrap()
+	}
+	for i, e := range list {
+		list[i] = fmt.Errorf("%s: %w", o.file, e)
+	}
+	return exit.Usagef("%w", errors.Join(list...))
+}
+
+// withStore calls fn with the store of the database.
+func withStore(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, store *rulestore.Store) error) error {
+	return withDB(ctx, f, func(db *sqlx.DB, store *rulestore.Store, _ time.Time) error { return fn(db, store) })
+}
+
+// withDB is withStore with the clock of the database.
+func withDB(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, store *rulestore.Store, now time.Time) error) error {
+	return database.With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
+		store, err := rulestore.New(ctx, db, rulestore.Config{
+			Schema: f.Config().Database.Schema, Reserved: func(name string) bool { return checks.Has(f, name) },
+		})
+		if err != nil {
+			return err
+		}
+		return fn(db, store, setting.Now())
+	}, pgsql.Patient())
+}
+
+// missing makes the error of a rule that is not there one of usage, which names similar rules.
+func missing(ctx context.Context, store *rulestore.Store, name string, err error) error {
+	if !errors.Is(err, rulestore.ErrNotFound) {
+		return err
+	}
+	list, listErr := store.List(ctx)
+	if listErr != nil {
+		return err
+	}
+	names := make([]string, len(list))
+	for i, r := range list {
+		names[i] = r.Rule.Name
+	}
+	text := ""
+	if near := cli.Nearest(name, names); len(near) > 0 {
+		text = cli.DidYouMean(near)
+	}
+	return exit.Usagef("there is no rule %s%s", name, text)
+}

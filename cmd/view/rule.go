@@ -1,0 +1,105 @@
+package view
+
+import (
+	"strings"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+)
+
+// Rule is a rule that was applied, as JSON.
+type Rule struct {
+	Name      string     `json:"name"`
+	Table     string     `json:"table"`
+	State     string     `json:"state"` // applying, active or removing
+	Version   int        `json:"version"`
+	AppliedAt *time.Time `json:"applied_at"` // null: an apply is at work, or has died
+	AppliedBy string     `json:"applied_by"`
+	PausedAt  *time.Time `json:"paused_at"` // null: it is not paused
+	Steps     []RuleStep `json:"steps"`
+}
+
+// RuleStep is a step of a rule, as JSON. Exactly one of Event, SQL and Job is set.
+type RuleStep struct {
+	Name     string `json:"name"`
+	After    string `json:"after"`
+	Calendar string `json:"calendar"` // empty: plain time
+	Event    string `json:"event"`
+	SQL      string `json:"sql"`
+	Job      string `json:"job"`
+}
+
+// RuleDetail is a rule with what waits for it and what it did, as JSON.
+type RuleDetail struct {
+	Rule
+	Key     string            `json:"key"`
+	Since   string            `json:"since"`
+	Done    string            `json:"done"`
+	Where   string            `json:"where"` // empty: all rows
+	Payload []string          `json:"payload"`
+	Role    string            `json:"role"` // empty: the login of the run
+	AtOnce  bool              `json:"at_once"`
+	Fired   []FiredStep       `json:"fired"`
+	Summary rulestore.Summary `json:"summary"`
+}
+
+// FiredStep counts what a step has fired, as JSON. A step of an older version may be there, too.
+type FiredStep = rulestore.FiredStep
+
+// NewRule returns a rule as JSON.
+func NewRule(s rulestore.Status) Rule {
+	v := Rule{
+		Name: s.Rule.Name, Table: s.Relation, State: string(s.State), Version: s.Version,
+		AppliedAt: TimeOrNil(s.AppliedAt), AppliedBy: s.AppliedBy, PausedAt: TimeOrNil(s.PausedAt), Steps: []RuleStep{},
+	}
+	for _, step := range s.Rule.Steps {
+		v.Steps = append(v.Steps, RuleStep{step.Name, step.After.String(), step.Calendar, step.Event, step.SQL, step.Job})
+	}
+	return v
+}
+
+// NewRuleDetail returns a rule with its numbers as JSON.
+func NewRuleDetail(s rulestore.Status, fired []rulestore.FiredStep, sum rulestore.Summary) RuleDetail {
+	r := s.Rule
+	return RuleDetail{
+		Rule: NewRule(s), Key: r.Key, Since: r.Since, Done: r.Done, Where: r.Where, Payload: append([]string{}, r.Payload...), Role: r.Role,
+		AtOnce: r.AtOnce, Fired: append([]FiredStep{}, fired...), Summary: sum,
+	}
+}
+
+// Word returns the state of a rule in a word, or that it is paused.
+func (r Rule) Word() string {
+	if r.PausedAt != nil {
+		return "paused"
+	}
+	return r.State
+}
+
+// Delays lists the delays of the steps of a rule.
+func (r Rule) Delays() string {
+	list := make([]string, len(r.Steps))
+	for i, s := range r.Steps {
+		list[i] = s.After
+	}
+	return strings.Join(list, ", ")
+}
+
+// When describes the delay of a step.
+func (s RuleStep) When() string {
+	if s.Calendar != "" {
+		return s.After + " of " + s.Calendar
+	}
+	return s.After
+}
+
+// Does describes what a step does.
+func (s RuleStep) Does() string {
+	switch {
+	case s.Event != "":
+		return "event " + s.Event
+	case s.Job != "":
+		return "job " + s.Job
+	}
+	return "sql " + strings.Join(strings.Fields(s.SQL), " ")
+}
+

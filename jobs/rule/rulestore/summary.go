@@ -1,0 +1,56 @@
+package rulestore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Summary says what waits for a rule, and how its rows ended.
+type Summary struct {
+	// Waiting is the number of rows that wait, up to a million. NextSlot is their first slot, in UTC.
+	Waiting  int64      `json:"waiting"`
+	NextSlot *time.Time `json:"next_slot"` // null: no row waits
+	// Since is the instant from which Ended counts, in UTC.
+	Since time.Time `json:"since"`
+	Ended Ended     `json:"ended"`
+}
+
+// Ended counts the rows of a rule that ended.
+type Ended struct {
+	// Met counts the rows for which the expected thing had happened before any step, and MetLate those
+	// for which it happened after a step.
+	Met     int64 `json:"met"`
+	MetLate int64 `json:"met_late"`
+	// Open counts the rows for which it had not happened when the last step fired.
+	Open int64 `json:"open"`
+	// LeftOut counts the rows that were gone from the table, or were no longer ones that the rule is
+	// about.
+	LeftOut   int64 `json:"left_out"`
+	Cancelled int64 `json:"cancelled"`
+	// Failed counts the rows whose check failed too often.
+	Failed int64 `json:"failed"`
+}
+
+// Summary sums up a rule. Rows that ended since the given instant count.
+func (s *Store) Summary(ctx context.Context, name string, since time.Time) (Summary, error) {
+	sum := Summary{Since: since.UTC()}
+	var next sql.NullTime
+	e := &sum.Ended
+	err := pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		return pgsql.One(ctx, tx, pgsql.RuleSummary.In(s.schema), []any{name, since},
+			&sum.Waiting, &next, &e.Met, &e.MetLate, &e.Open, &e.LeftOut, &e.Cancelled, &e.Failed)
+	})
+	if err != nil {
+		return Summary{}, fmt.Errorf("sum up rule %s: %w", name, pgsql.ExplainMissing(err))
+	}
+	if next.Valid {
+		sum.NextSlot = new(next.Time.UTC())
+	}
+	return sum, nil
+}
