@@ -41,7 +41,7 @@ var printing = []string{
 	"schedules apply -f DIR/schedules.yaml",
 	"rules plan -f DIR/rules.yaml", "rules apply -f DIR/rules.yaml", "rules list", "rules show late", "rules pause late", "rules resume late",
 	"rules remove late",
-	"events ack billing 0-0", "events consumers", "events prune", "events forget billing",
+	"events ack billing 0-0", "events consumers", "events prune", "events forget billing", "events dead", "events resend --all", "events discard --all --yes",
 	"spool add --dir DIR --in 1h DIR/check", "spool run --dir DIR",
 	"stores add b --config DIR/stores.yaml", "stores list --config DIR/stores.yaml", "stores drain a --config DIR/stores.yaml",
 	"stores move a --config DIR/stores.yaml",

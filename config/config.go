@@ -121,6 +121,18 @@ type Events struct {
 	// AllowedNetworks are private and other special addresses that webhooks and http jobs may
 	// connect to, such as 10.0.0.0/8, ::1. Defaults to none.
 	AllowedNetworks Prefixes `mapstructure:"allowed_networks"`
+
+	// MaxRefusals is how many refusals of a destination outside of the database make an event a dead
+	// letter. 0: there is no limit. Defaults to 0.
+	MaxRefusals int `mapstructure:"max_refusals"`
+
+	// MaxRefusedFor is how long after its first refusal a further one makes an event a dead letter.
+	// 0: there is no limit. Defaults to 0.
+	MaxRefusedFor time.Duration `mapstructure:"max_refused_for"`
+
+	// AfterDeadLetter is what later events of the subject of a dead letter do, hold or continue: hold
+	// keeps their order. Defaults to hold.
+	AfterDeadLetter string `mapstructure:"after_dead_letter"`
 }
 
 // Daemon says where prescient daemon listens.
@@ -206,7 +218,7 @@ func Default() Config {
 		Jobs:   Jobs{Horizon: 5 * 365 * 24 * time.Hour, MaxPayload: 64 << 10},
 		Serve:  Serve{Listen: "localhost:8088"},
 		Server: Server{Proxy: "off"},
-		Events: Events{Destination: NewEndpoint("outbox:"), Source: "prescient"},
+		Events: Events{Destination: NewEndpoint("outbox:"), Source: "prescient", AfterDeadLetter: "hold"},
 		Log:    Log{Level: "info", Format: "text"},
 	}
 }

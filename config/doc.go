@@ -43,6 +43,9 @@
 //	  source: prescient
 //	  secret: ""
 //	  allowed_networks: ""
+//	  max_refusals: 0
+//	  max_refused_for: 0s
+//	  after_dead_letter: hold
 //	daemon:
 //	  listen: ""
 //	serve:

@@ -93,7 +93,7 @@ func comments(t *testing.T) map[string]string {
 			name := field.Names[0].Name
 			text := strings.Join(strings.Fields(field.Doc.Text()), " ")
 			text, _, found := strings.Cut(text, " Defaults to ")
-			begun := regexp.MustCompile(`^`+name+` (?:(?:is|are) )?`).FindString(text)
+			begun := regexp.MustCompile(`^` + name + ` (?:(?:is|are) )?`).FindString(text)
 			if !found || begun == "" {
 				t.Errorf("the comment of %s.%s should begin with %[2]s, and end with Defaults to ...", of.Name, name)
 			}

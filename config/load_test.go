@@ -26,6 +26,7 @@ var changed = Config{
 	Events: Events{
 		Destination: NewEndpoint("https://app:s3cret@example.com/hook"), Source: "https://shop.example.com/orders",
 		Secret: NewSecret(signing), AllowedNetworks: Prefixes{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")},
+		MaxRefusals: 100, MaxRefusedFor: 48 * time.Hour, AfterDeadLetter: "continue",
 	},
 	Serve: Serve{Listen: ":8089"},
 	Server: Server{
@@ -40,39 +41,42 @@ var changed = Config{
 }
 
 var changedText = map[string]string{
-	"database.url":            "postgres://app:s3cret@db/orders?sslmode=verify-full",
-	"database.schema":         "checks",
-	"database.prepare":        "on",
-	"slots.width":             "5m",
-	"run.workers":             "8",
-	"run.connections":         "20",
-	"run.batch_size":          "200",
-	"run.lease":               "90s",
-	"run.grace":               "1m",
-	"run.start_tolerance":     "1.5s",
-	"run.claim_delay":         "2s",
-	"run.stores":              "3",
-	"run.shard":               "1/3",
-	"run.job_name":            "scan-29401665",
-	"run.ping_url":            "https://example.com/ping",
-	"jobs.horizon":            "1d12h",
-	"jobs.max_payload":        "1048576",
-	"events.destination":      "https://app:s3cret@example.com/hook",
-	"events.source":           "https://shop.example.com/orders",
-	"events.secret":           signing,
-	"events.allowed_networks": "10.0.0.0/8,::1",
-	"daemon.listen":           ":8080",
-	"serve.listen":            ":8089",
-	"server.token":            "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2",
-	"server.read_token":       "s3cret-s3cret-s3cre3",
-	"server.hosts":            "board.example.com",
-	"server.proxy":            "https",
-	"server.proxy_networks":   "192.0.2.0/24",
-	"spool.dir":               "/var/spool/prescient",
-	"history.retention":       "90d",
-	"metrics.file":            "/var/lib/metrics/prescient.prom",
-	"log.level":               "debug",
-	"log.format":              "json",
+	"database.url":             "postgres://app:s3cret@db/orders?sslmode=verify-full",
+	"database.schema":          "checks",
+	"database.prepare":         "on",
+	"slots.width":              "5m",
+	"run.workers":              "8",
+	"run.connections":          "20",
+	"run.batch_size":           "200",
+	"run.lease":                "90s",
+	"run.grace":                "1m",
+	"run.start_tolerance":      "1.5s",
+	"run.claim_delay":          "2s",
+	"run.stores":               "3",
+	"run.shard":                "1/3",
+	"run.job_name":             "scan-29401665",
+	"run.ping_url":             "https://example.com/ping",
+	"jobs.horizon":             "1d12h",
+	"jobs.max_payload":         "1048576",
+	"events.destination":       "https://app:s3cret@example.com/hook",
+	"events.source":            "https://shop.example.com/orders",
+	"events.secret":            signing,
+	"events.allowed_networks":  "10.0.0.0/8,::1",
+	"events.max_refusals":      "100",
+	"events.max_refused_for":   "48h",
+	"events.after_dead_letter": "continue",
+	"daemon.listen":            ":8080",
+	"serve.listen":             ":8089",
+	"server.token":             "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2",
+	"server.read_token":        "s3cret-s3cret-s3cre3",
+	"server.hosts":             "board.example.com",
+	"server.proxy":             "https",
+	"server.proxy_networks":    "192.0.2.0/24",
+	"spool.dir":                "/var/spool/prescient",
+	"history.retention":        "90d",
+	"metrics.file":             "/var/lib/metrics/prescient.prom",
+	"log.level":                "debug",
+	"log.format":               "json",
 }
 
 var changedFiles = map[string]string{
@@ -81,7 +85,7 @@ database: {url: "postgres://app:s3cret@db/orders?sslmode=verify-full", schema: c
 slots: {width: 5m}
 run: {workers: 8, connections: 20, batch_size: 200, lease: 90s, grace: 1m, start_tolerance: 1.5s, claim_delay: 2s, stores: 3, shard: 1/3, job_name: scan-29401665, ping_url: "https://example.com/ping"}
 jobs: {horizon: 1d12h, max_payload: 1048576}
-events: {destination: "https://app:s3cret@example.com/hook", source: https://shop.example.com/orders, secret: ` + signing + `, allowed_networks: "10.0.0.0/8, ::1"}
+events: {destination: "https://app:s3cret@example.com/hook", source: https://shop.example.com/orders, secret: ` + signing + `, allowed_networks: "10.0.0.0/8, ::1", max_refusals: 100, max_refused_for: 48h, after_dead_letter: continue}
 daemon: {listen: ":8080"}
 serve: {listen: ":8089"}
 server: {token: "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", read_token: s3cret-s3cret-s3cre3, hosts: board.example.com, proxy: https, proxy_networks: 192.0.2.0/24}
@@ -118,13 +122,16 @@ destination = "https://app:s3cret@example.com/hook"
 source = "https://shop.example.com/orders"
 secret = "` + signing + `"
 allowed_networks = "10.0.0.0/8, ::1"
+max_refusals = 100
+max_refused_for = "48h"
+after_dead_letter = "continue"
 `,
 	"all.json": `{
 "database": {"url": "postgres://app:s3cret@db/orders?sslmode=verify-full", "schema": "checks", "prepare": "on"},
 "slots": {"width": "5m"},
 "run": {"workers": 8, "connections": 20, "batch_size": 200, "lease": "90s", "grace": "1m", "start_tolerance": "1.5s", "claim_delay": "2s", "stores": 3, "shard": "1/3", "job_name": "scan-29401665", "ping_url": "https://example.com/ping"},
 "jobs": {"horizon": "1d12h", "max_payload": 1048576},
-"events": {"destination": "https://app:s3cret@example.com/hook", "source": "https://shop.example.com/orders", "secret": "` + signing + `", "allowed_networks": "10.0.0.0/8, ::1"},
+"events": {"destination": "https://app:s3cret@example.com/hook", "source": "https://shop.example.com/orders", "secret": "` + signing + `", "allowed_networks": "10.0.0.0/8, ::1", "max_refusals": 100, "max_refused_for": "48h", "after_dead_letter": "continue"},
 "daemon": {"listen": ":8080"},
 "serve": {"listen": ":8089"},
 "server": {"token": "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", "read_token": "s3cret-s3cret-s3cre3", "hosts": "board.example.com", "proxy": "https", "proxy_networks": "192.0.2.0/24"},
@@ -323,8 +330,11 @@ func TestEntriesAreSortedAndMasked(t *testing.T) {
 		{"database.prepare", "on"},
 		{"database.schema", "checks"},
 		{"database.url", "postgres://app:***@db/orders?sslmode=verify-full"},
+		{"events.after_dead_letter", "continue"},
 		{"events.allowed_networks", "10.0.0.0/8, ::1/128"},
 		{"events.destination", "https://app:***@example.com/***"},
+		{"events.max_refusals", "100"},
+		{"events.max_refused_for", "48h"},
 		{"events.secret", "***"},
 		{"events.source", "https://shop.example.com/orders"},
 		{"history.retention", "2160h"},

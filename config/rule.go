@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/base64"
+	"math"
 	"net"
 	"net/url"
 	"regexp"
@@ -116,6 +117,17 @@ var rules = map[string]rule[Config]{
 		func(c Config) bool { return areSigningSecrets(c.Events.Secret) },
 	},
 	"events.allowed_networks": {wantPrefixes, anyValue[Config]},
+	"events.max_refusals": {
+		"a whole number of at least 0, such as 100",
+		func(c Config) bool { return c.Events.MaxRefusals >= 0 && c.Events.MaxRefusals <= math.MaxInt32 },
+	},
+	"events.max_refused_for": {"a duration, such as 48h", anyValue[Config]},
+	"events.after_dead_letter": {
+		"hold or continue",
+		func(c Config) bool {
+			return c.Events.AfterDeadLetter == "hold" || c.Events.AfterDeadLetter == "continue"
+		},
+	},
 	"daemon.listen": {
 		"empty, or host:port, such as localhost:8080 or :8080",
 		func(c Config) bool { return c.Daemon.Listen == "" || isHostPort(c.Daemon.Listen) },

@@ -23,7 +23,7 @@ const ordinary = `
 	duration empty end ended enqueued error exec expected failed failure field fields file finished first fixed for
 	forgotten found from go half halved has help host id index instant interval is key kind lag last latest learn
 	learned listed live local log lost max median method min mode modified more most moved name next not note nothing
-	now of ok old oldest once open opened origin out over own p50 p90 p99 part past path per percent pid plan point
+	now number of ok old oldest once open opened origin out over own p50 p90 p99 part past path per percent pid plan point
 	pool prescient present previous private problem published queries query rate read reason replaced requested result
 	revision role row rows rule running schema script second seconds series services settings severity since size
 	socket source span sql start state subject success sum table taken takes target text time timeout timestamp

@@ -68,6 +68,20 @@ func (l *Ledger) ConsumersAhead(ctx context.Context) ([]string, error) {
 	return names, wrapped("read the consumers of the outbox", err)
 }
 
+// DeadLetters returns the number of events that were given up because their destination refused them, and since when the
+// oldest is one. It is the zero time if there is none.
+func (l *Ledger) DeadLetters(ctx context.Context) (n int64, since time.Time, err error) {
+	_, err = list(ctx, l, pgsql.EventDeadCount, []any{nil, nil}, func(row *sql.Rows, _ *struct{}) error {
+		var at sql.NullTime
+		err := row.Scan(&n, &at)
+		if at.Valid {
+			since = at.Time.UTC()
+		}
+		return err
+	})
+	return n, since, wrapped("count dead letters", err)
+}
+
 // Rewind deletes the slots of the ledger that lie beyond the clock, and returns their number. It keeps a slot that has a
 // runner. A ledger that begins beyond the clock begins with the current slot afterwards. schedule.Store.Rewind does the
 // same for schedules.

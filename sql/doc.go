@@ -23,7 +23,8 @@
 // Recurring schedules have four tables. schedule holds them; each active one also has a row in
 // future_job. schedule_state counts the events that a schedule dropped. event_outbox holds the
 // published events. event_consumer says how far each consumer has read, and event_watermark how far
-// the outbox was pruned.
+// the outbox was pruned. event_dead holds the events that a destination outside of the database
+// refuses.
 //
 // rule holds the rules that were applied, and rule_fired the steps of rules that have fired.
 //

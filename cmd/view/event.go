@@ -1,10 +1,12 @@
 package view
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/jobs/event/deadletter"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 )
 
@@ -50,6 +52,29 @@ func NewEvent(e admin.TimelineEntry) Event {
 		v.Lateness, v.Duration = new(duration.Text(e.Lateness)), new(duration.Text(e.Duration))
 	}
 	return v
+}
+
+// DeadLetter is deadletter.Letter as JSON.
+type DeadLetter struct {
+	Number    int64           `json:"number"` // the order in which they are sent again
+	ID        string          `json:"id"`
+	Source    string          `json:"source"`
+	Type      string          `json:"type"`
+	Subject   string          `json:"subject"`
+	Time      *time.Time      `json:"time"`
+	Data      json.RawMessage `json:"data"`
+	Refusals  int             `json:"refusals"` // 0: it is held back
+	Error     string          `json:"error"`
+	RefusedAt time.Time       `json:"refused_at"`
+	DeadAt    time.Time       `json:"dead_at"`
+}
+
+// NewDeadLetter returns a dead letter as JSON.
+func NewDeadLetter(d deadletter.Letter) DeadLetter {
+	return DeadLetter{
+		Number: d.Number, ID: d.ID, Source: d.Source, Type: d.Type, Subject: d.Subject, Time: TimeOrNil(d.Time), Data: d.Data,
+		Refusals: d.Refusals, Error: d.Error, RefusedAt: d.RefusedAt, DeadAt: d.DeadAt,
+	}
 }
 
 // Consumer is outbox.Consumer as JSON.

@@ -30,7 +30,11 @@ type TxPublisher interface {
 }
 
 // ErrBlocked is the error of an event that was not sent since an earlier one of its Subject failed.
-var ErrBlocked = errors.New("not sent: an earlier event of the subject failed")
+var ErrBlocked = fmt.Errorf("%w: an earlier event of the subject failed", ErrNotSent)
+
+// ErrNotSent is matched by the error of an event that was not sent, because of others. The receiver
+// has not refused the event.
+var ErrNotSent = errors.New("not sent")
 
 // PartialError tells what became of each event of a batch.
 type PartialError struct {

@@ -34,6 +34,7 @@ var Conditions = []Condition{
 	{"between-stores", "rows on their way to another store for longer than LIMIT", "duration", (10 * time.Minute).Seconds(), betweenStores},
 	{"ahead", "a ledger with slots, or a beginning, that lie beyond the clock by more than LIMIT", "duration", time.Minute.Seconds(), ahead},
 	{"consumers", "more than LIMIT consumers of the outbox at a position that the server has not come to", "", 0, consumers},
+	{"dead-letters", "more than LIMIT events that were given up, because their destination refused them", "", 0, deadLetters},
 }
 
 // Limits holds the limits that differ from the defaults. The zero value has none.

@@ -28,7 +28,9 @@ type Report struct {
 	leaving   []slots.Leaving
 	ahead     slots.Ahead
 	consumers []string // of the outbox, whose position is ahead of the server's
-	unopened  int64    // rows of the current slot, which no run has opened yet
+	dead      int64    // letters
+	deadSince time.Time
+	unopened  int64 // rows of the current slot, which no run has opened yet
 	knows     func(job string) bool
 	// Findings are the problems. Empty if all is well.
 	Findings []Finding
@@ -93,6 +95,9 @@ func Check(ctx context.Context, l *slots.Ledger, since time.Time, limits Limits,
 	if r.consumers, err = l.ConsumersAhead(ctx); err != nil {
 		return r, err
 	}
+	if r.dead, r.deadSince, err = l.DeadLetters(ctx); err != nil {
+		return r, err
+	}
 	for _, c := range Conditions {
 		if limit, on := limits.of(c); on {
 			for _, f := range c.judge(&r, limit) {
@@ -139,6 +144,11 @@ func consumers(r *Report, limit float64) (list []Finding) {
 				"Forget the consumer; it then begins with the oldest event", spoken.Word(name))...)
 	}
 	return list
+}
+
+func deadLetters(r *Report, limit float64) []Finding {
+	return r.found(float64(r.dead) > limit, "events dead", "%s since %s: the destination refused them, or they are held back behind such an event. "+
+		"Send them again with events resend, or discard them", spoken.Count(r.dead, "event is a dead letter", "events are dead letters"), clock(r.deadSince))
 }
 
 // AheadText describes what lies beyond the clock.

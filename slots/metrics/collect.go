@@ -45,6 +45,7 @@ var (
 
 	waiting  = desc("outbox_waiting_events", "Events that a consumer has not acknowledged, counted up to 10,000.", "consumer")
 	oldest   = desc("outbox_oldest_waiting_seconds", "Time since the oldest event was written that a consumer has not acknowledged.", "consumer")
+	dead     = desc("dead_letter_events", "Events that were given up because their destination refused them, or that are held back behind one.")
 	blocking = desc("outbox_blocking_transaction_seconds", "Age of the oldest transaction that holds back readers of the outbox.")
 )
 

@@ -180,6 +180,14 @@ func TestEventsOfTheOutboxWaitForTheirConsumers(t *testing.T) {
 	}
 }
 
+func TestDeadLettersAreCounted(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec(`insert into prescient.event_dead (id, source, type, dead_at) values ('1', 's', 't', now()), ('2', 's', 't', now()), ('3', 's', 't', null)`)
+	_, got := parse(t, w.scrape())
+	got.wants(t, samples{`prescient_dead_letter_events`: 2})
+}
+
 func TestATransactionThatHoldsReadersBackIsSeen(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -107,6 +107,7 @@ type snapshot struct {
 	claims   map[bool]int // by whether they are live
 	outbox   []consumer
 	blocking float64 // seconds
+	dead     int64   // letters
 	beyond   float64 // seconds by which the ledger lies beyond the clock
 	ahead    []forecast.Slot
 }
@@ -150,6 +151,9 @@ func (s *Source) read(ctx context.Context) (*snapshot, error) {
 		return nil, err
 	}
 	r.beyond = beyond.By(slot).Seconds()
+	if r.dead, _, err = ledger.DeadLetters(ctx); err != nil {
+		return nil, err
+	}
 	schema, err := pgsql.ParseSchema(s.Schema)
 	if err != nil {
 		return nil, err
@@ -268,6 +272,7 @@ func (r *snapshot) collect(gauge func(d *prometheus.Desc, value float64, labels 
 		gauge(oldest, c.oldest, c.name)
 	}
 	gauge(blocking, r.blocking)
+	gauge(dead, float64(r.dead))
 	for i, slot := range r.ahead {
 		gauge(forecastRows, float64(slot.Rows), strconv.Itoa(i+1))
 		gauge(forecastTook, slot.Took.Seconds(), strconv.Itoa(i+1))

@@ -530,6 +530,35 @@ create table prescient.event_consumer (
 
 comment on table prescient.event_consumer is 'the last event that each consumer has acknowledged, with all events before it';
 
+-- Events that a destination outside of the database refuses, if the settings limit how often one is tried.
+create table prescient.event_dead (
+    number       bigint      not null generated always as identity,
+    id           text        not null,
+    source       text        not null,
+    type         text        not null,
+    subject      text,
+    time         timestamptz,
+    generated_at timestamptz,
+    data         json,
+    refusals     integer     not null default 0,
+    error        prescient.error_text,
+    refused_at   timestamptz not null default clock_timestamp(),
+    dead_at      timestamptz,
+
+    -- In the order of their subject: event_dead_list, event_dead_take.
+    constraint event_dead_pkey primary key (number),
+    -- event_dead_known, event_dead_refuse
+    constraint event_dead_key unique (source, id)
+);
+
+comment on table prescient.event_dead is 'events that a destination refuses: the dead letters, and those that their checks try again';
+comment on column prescient.event_dead.refusals is 'how often the destination refused it; 0: it is held back, behind an earlier dead letter of its subject';
+comment on column prescient.event_dead.refused_at is 'when it was first refused, or held back';
+comment on column prescient.event_dead.dead_at is 'since when it is a dead letter, which no check tries again; null: its check does';
+
+-- event_dead_subjects: whether the next event of a subject has to wait.
+create index event_dead_subject on prescient.event_dead (subject, number) where dead_at is not null;
+
 -- Limits over all runners: concurrent checks (permits) and checks a second (rates) of a job, in all or for each key.
 
 -- The permits of a run. Like a claim they expire unless they are renewed.

@@ -21,6 +21,7 @@ import (
 	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/deadletter"
 	_ "github.com/prescient-go/prescient/jobs/event/file" // linked into every binary, unlike brokers
 	_ "github.com/prescient-go/prescient/jobs/event/outbox"
 	_ "github.com/prescient-go/prescient/jobs/event/webhook"
@@ -38,6 +39,8 @@ type Bound struct {
 	Registry *jobs.Registry
 	// Publisher publishes the events of queries, rules and schedules.
 	Publisher event.Publisher
+	// Destination is where Publisher publishes, without giving up on events.
+	Destination event.Publisher
 	// Broken says that a query of sql_jobs cannot run.
 	Broken bool
 	// Metrics counts what is run and published. Nil: nothing is counted.
@@ -62,8 +65,10 @@ func With(ctx context.Context, f *factory.Factory, m *metrics.Metrics, fn func(b
 		if m != nil {
 			publisher = m.Publisher(publisher)
 		}
+		destination := publisher
+		publisher = givingUp(f, db, publisher)
 		registry := engine.Clone(f.Registry)
-		b := &Bound{DB: db, Setting: setting, Registry: registry, Publisher: traced(publisher, registry), Metrics: m}
+		b := &Bound{DB: db, Setting: setting, Registry: registry, Publisher: traced(publisher, registry), Destination: destination, Metrics: m}
 		release, err := b.bind(ctx, f)
 		if err != nil {
 			return err
@@ -126,6 +131,15 @@ func OpenPublisher(ctx context.Context, f *factory.Factory, db *sqlx.DB) (event.
 		return nil, &exit.Error{Code: exit.Usage, Err: fmt.Errorf("events.destination (%s): %w", f.Origin("events.destination"), err)}
 	}
 	return publisher, nil
+}
+
+// givingUp is a publisher that gives up on events as the settings say.
+func givingUp(f *factory.Factory, db *sqlx.DB, p event.Publisher) event.Publisher {
+	events := f.Config().Events
+	return deadletter.New(p, deadletter.Config{
+		DB: db, Schema: f.Schema(), MaxRefusals: events.MaxRefusals, MaxAge: events.MaxRefusedFor, Continue: events.AfterDeadLetter == "continue",
+		Logger: f.Log(),
+	})
 }
 
 // traced is a publisher whose work has a span.

@@ -1,4 +1,5 @@
-// Package eventscmd has the commands that read the outbox and acknowledge its events.
+// Package eventscmd has the commands that read the outbox and acknowledge its events, and that list
+// and send dead letters.
 package eventscmd
 
 import (
@@ -27,8 +28,8 @@ import (
 
 // NewCmdEvents returns the command events, with those below it.
 func NewCmdEvents(f *factory.Factory) *cobra.Command {
-	return cli.Group("events", "Read the events in the outbox, and show how far each consumer has read",
-		newCmdTail(f), newCmdAck(f), newCmdForget(f), newCmdConsumers(f), newCmdPrune(f))
+	return cli.Group("events", "Read the events in the outbox, show how far each consumer has read, and deal with dead letters",
+		newCmdTail(f), newCmdAck(f), newCmdForget(f), newCmdConsumers(f), newCmdPrune(f), newCmdDead(f), newCmdResend(f), newCmdDiscard(f))
 }
 
 func withOutbox(ctx context.Context, f *factory.Factory, fn func(box *outbox.Outbox, now time.Time) error) error {

@@ -248,6 +248,7 @@ var figureTests = []figureTest{
 
 // untested are the figures that no SQL computes here.
 var untested = map[string]string{
+	"dead_letter_events":                  "0 here; TestDeadLettersAreCounted counts them",
 	"forecast_duration_seconds":           "an estimate; tests of package forecast measure it",
 	"outbox_oldest_waiting_seconds":       "an age that grows while the test looks",
 	"outbox_blocking_transaction_seconds": "of the whole server, which other tests use",

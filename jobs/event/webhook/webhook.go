@@ -98,7 +98,7 @@ func queues(events []event.Event) chan []int {
 // are under way.
 const maxFailed = egress.DefaultConcurrency
 
-var errDown = fmt.Errorf("not sent: the %d events before it failed", maxFailed)
+var errDown = fmt.Errorf("%w: the %d events before it failed", event.ErrNotSent, maxFailed)
 
 func (b *batch) post(ctx context.Context, e event.Event) error {
 	if b.failed.Load() >= maxFailed {

@@ -1,0 +1,171 @@
+package eventscmd
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/checks"
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/event/deadletter"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+func withList(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, list *deadletter.List) error) error {
+	return database.With(ctx, f, func(db *sqlx.DB, _ pgsql.Setting) error { return fn(db, deadletter.NewList(db, f.Schema())) })
+}
+
+func filterFlags(c *cobra.Command, filter *deadletter.Filter) {
+	c.Flags().StringVar(&filter.Subject, "subject", "", "only events of this `SUBJECT`, such as the id of a schedule")
+	c.Flags().StringVar(&filter.ID, "id", "", "only the event with this `ID`")
+}
+
+func newCmdDead(f *factory.Factory) *cobra.Command {
+	var filter deadletter.Filter
+	var limit cli.Count
+	c := f.WithOutput(&cobra.Command{
+		Use:   "dead",
+		Short: "List the dead letters: events that were given up because their destination refused them",
+		Long: `List the dead letters, in the order in which they are sent again. An event becomes one after events.max_refusals refusals,
+or if it is refused events.max_refused_for after its first refusal. Without these settings no event is given up. 0
+refusals: the event is held back behind an earlier dead letter of its subject, unless events.after_dead_letter is
+continue.`,
+		Example: `  prescient events dead
+  prescient events dead --subject report-42 --output json`,
+		Args: cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return withList(c.Context(), f, func(_ *sqlx.DB, list *deadletter.List) error {
+				page, err := list.Page(c.Context(), filter, 0, int(limit))
+				if err != nil {
+					return err
+				}
+				letters := make([]view.DeadLetter, len(page))
+				for i, d := range page {
+					letters[i] = view.NewDeadLetter(d)
+				}
+				header := table.Row{"DEAD SINCE", "REFUSALS", "SUBJECT", "ID", "ERROR"}
+				return output.List(f.Printer, letters, header, func(v view.DeadLetter) table.Row {
+					return table.Row{v.DeadAt, v.Refusals, v.Subject, v.ID, v.Error}
+				})
+			})
+		},
+	})
+	filterFlags(c, &filter)
+	cli.CountVar(c.Flags(), &limit, "limit", 100, "list at most N events")
+	return c
+}
+
+type selection struct {
+	filter deadletter.Filter
+	all    bool
+}
+
+func (s *selection) flags(c *cobra.Command) {
+	filterFlags(c, &s.filter)
+	c.Flags().BoolVar(&s.all, "all", false, "every dead letter")
+}
+
+func (s selection) validate() error {
+	if (s.filter == deadletter.Filter{}) != s.all {
+		return exit.Usagef("give either --subject or --id, or --all")
+	}
+	return nil
+}
+
+func newCmdResend(f *factory.Factory) *cobra.Command {
+	var s selection
+	c := f.WithOutput(&cobra.Command{
+		Use:   "resend",
+		Short: "Send dead letters again, to events.destination",
+		Long: `Send dead letters again, to events.destination, in their order, and remove those that it accepts. After a refusal, the
+later letters of the subject stay in the list. The command exits with 1 if any letter stays.`,
+		Example: `  prescient events resend --all
+  prescient events resend --subject report-42`,
+		Args: cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := s.validate(); err != nil {
+				return err
+			}
+			return resend(c.Context(), f, s)
+		},
+	})
+	s.flags(c)
+	checks.EventFlags(c)
+	return c
+}
+
+func resend(ctx context.Context, f *factory.Factory, s selection) error {
+	return withList(ctx, f, func(db *sqlx.DB, list *deadletter.List) (err error) {
+		publisher, err := checks.OpenPublisher(ctx, f, db)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, publisher.Close()) }()
+		sent, err := list.Send(ctx, publisher, s.filter)
+		v := struct {
+			Sent    int64 `json:"sent"`
+			Refused int64 `json:"refused"`
+			Held    int64 `json:"held"` // behind a refused one of their subject
+		}{sent.Sent, sent.Refused, sent.Held}
+		err = errors.Join(err, f.Print(v, func() error {
+			return f.Table(nil, table.Row{"sent", v.Sent}, table.Row{"refused again", v.Refused}, table.Row{"held back", v.Held})
+		}))
+		if err == nil && sent.Refused+sent.Held > 0 {
+			err = errors.New("not all dead letters were sent; see the errors with: " + f.Self() + " events dead")
+		}
+		return err
+	})
+}
+
+func newCmdDiscard(f *factory.Factory) *cobra.Command {
+	var s selection
+	var yes bool
+	c := f.WithOutput(&cobra.Command{
+		Use:   "discard",
+		Short: "Delete dead letters",
+		Long: `Delete dead letters. Without --yes the command only prints their number. Events that were held back behind a discarded
+one stay in the list: send them with "events resend".`,
+		Example: `  prescient events discard --id report-42-1772438400 --yes`,
+		Args:    cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := s.validate(); err != nil {
+				return err
+			}
+			return discard(c.Context(), f, s, yes)
+		},
+	})
+	s.flags(c)
+	c.Flags().BoolVar(&yes, "yes", false, "delete them")
+	return c
+}
+
+func discard(ctx context.Context, f *factory.Factory, s selection, yes bool) error {
+	return withList(ctx, f, func(_ *sqlx.DB, list *deadletter.List) error {
+		if !yes {
+			n, err := list.Count(ctx, s.filter)
+			if err == nil && n > 0 {
+				err = exit.Usagef("this deletes %s: add --yes to delete %s", spoken.Count(n, "dead letter", "dead letters"), spoken.Noun(n, "it", "them"))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		n, err := list.Discard(ctx, s.filter)
+		if err != nil {
+			return err
+		}
+		v := struct {
+			Discarded int64 `json:"discarded"`
+		}{n}
+		return f.Print(v, func() error { return f.Table(nil, table.Row{"discarded", n}) })
+	})
+}

@@ -1,0 +1,180 @@
+package deadletter
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs/event"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Letter is an event that was given up.
+type Letter struct {
+	event.Event
+	// Number orders the letters: those of one subject are sent again in this order.
+	Number int64
+	// Refusals is how often the destination refused the event. 0: it was held back, behind an earlier
+	// letter of its subject.
+	Refusals int
+	// Error is the text of the last refusal.
+	Error string
+	// RefusedAt is when the event was first refused, or held back, and DeadAt since when it is in the
+	// list. Both are of the database's clock, in UTC.
+	RefusedAt, DeadAt time.Time
+}
+
+// Filter selects letters. Zero fields do not narrow.
+type Filter struct {
+	Subject string
+	ID      string
+}
+
+func (f Filter) args() []any {
+	return []any{sql.NullString{String: f.Subject, Valid: f.Subject != ""}, sql.NullString{String: f.ID, Valid: f.ID != ""}}
+}
+
+// List is the list of dead letters of a store. It is safe for concurrent use.
+type List struct {
+	db     *sqlx.DB
+	schema pgsql.Schema
+}
+
+// NewList returns the list of a store.
+func NewList(db pgsql.Pool, schema pgsql.Schema) *List { return &List{pgsql.Sqlx(db), schema} }
+
+// Count returns the number of letters that a filter selects.
+func (l *List) Count(ctx context.Context, f Filter) (n int64, err error) {
+	err = pgsql.ReadTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		return tx.QueryRowContext(ctx, pgsql.EventDeadCount.In(l.schema), f.args()...).Scan(&n, new(sql.NullTime))
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count dead letters: %w", pgsql.ExplainMissing(err))
+	}
+	return n, nil
+}
+
+// Page returns up to limit letters after a number, in their order.
+func (l *List) Page(ctx context.Context, f Filter, after int64, limit int) (page []Letter, err error) {
+	err = pgsql.ReadTx(ctx, l.db, func(tx *sqlx.Tx) (err error) {
+		page, err = l.read(ctx, tx, pgsql.EventDeadList, f, after, limit)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list dead letters: %w", pgsql.ExplainMissing(err))
+	}
+	return page, nil
+}
+
+func (l *List) read(ctx context.Context, tx *sqlx.Tx, s pgsql.Statement, f Filter, after int64, limit int) ([]Letter, error) {
+	return pgsql.Collect(ctx, tx, s.In(l.schema), append([]any{after, limit}, f.args()...), func(row *sql.Rows, d *Letter) error {
+		var at, generated sql.NullTime
+		err := row.Scan(&d.Number, &d.ID, &d.Source, &d.Type, &d.Subject, &at, &generated, (*[]byte)(&d.Data), &d.Refusals, &d.Error, &d.RefusedAt, &d.DeadAt)
+		if at.Valid {
+			d.Time = at.Time.UTC()
+		}
+		if generated.Valid {
+			d.GeneratedAt = generated.Time.UTC()
+		}
+		d.RefusedAt, d.DeadAt = d.RefusedAt.UTC(), d.DeadAt.UTC()
+		return err
+	})
+}
+
+// Sent says what became of letters that were sent again.
+type Sent struct {
+	Sent    int64
+	Refused int64 // again; they stay in the list
+	Held    int64 // not sent, because an earlier one of their subject was refused
+}
+
+// sendPage is the number of letters of one transaction. They stay locked while they are sent, and a
+// run that has to hold back an event of their subjects waits.
+const sendPage = 100
+
+// Send sends letters again, through p, in their order, and removes those that p has accepted. p must
+// not be a publisher of New. After an error, what was accepted before may be sent once more.
+func (l *List) Send(ctx context.Context, p event.Publisher, f Filter) (total Sent, err error) {
+	failed := map[string]bool{} // subjects
+	for after, more := int64(0), true; more; {
+		if after, more, err = l.sendPage(ctx, p, f, after, failed, &total); err != nil {
+			return total, fmt.Errorf("send dead letters: %w", pgsql.ExplainMissing(err))
+		}
+	}
+	return total, nil
+}
+
+func (l *List) sendPage(ctx context.Context, p event.Publisher, f Filter, after int64, failed map[string]bool, total *Sent) (last int64, more bool, err error) {
+	var down error
+	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		page, err := l.read(ctx, tx, pgsql.EventDeadTake, f, after, sendPage)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		last, more = page[len(page)-1].Number, len(page) == sendPage
+		var events []event.Event
+		var of []Letter
+		for _, d := range page {
+			if failed[d.Subject] {
+				total.Held++
+				continue
+			}
+			events, of = append(events, d.Event), append(of, d)
+		}
+		if len(events) == 0 {
+			return nil
+		}
+		err = p.Publish(ctx, events)
+		if _, partial := errors.AsType[*event.PartialError](err); err != nil && !partial {
+			down = err
+			return nil
+		}
+		return l.settle(ctx, tx, of, event.Errors(err, len(events)), failed, total)
+	})
+	return last, more, errors.Join(err, down)
+}
+
+// settle records what became of letters.
+func (l *List) settle(ctx context.Context, tx *sqlx.Tx, of []Letter, results []error, failed map[string]bool, total *Sent) error {
+	var sent, refused pq.Int64Array
+	var texts pq.StringArray
+	for n, d := range of {
+		if results[n] != nil && d.Subject != "" {
+			failed[d.Subject] = true
+		}
+		switch {
+		case results[n] == nil:
+			sent = append(sent, d.Number)
+		case errors.Is(results[n], event.ErrNotSent):
+			total.Held++
+		default:
+			refused, texts = append(refused, d.Number), append(texts, short(results[n].Error()))
+		}
+	}
+	if _, err := tx.ExecContext(ctx, pgsql.EventDeadSent.In(l.schema), sent); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, pgsql.EventDeadAgain.In(l.schema), refused, texts); err != nil {
+		return err
+	}
+	total.Sent += int64(len(sent))
+	total.Refused += int64(len(refused))
+	return nil
+}
+
+// Discard deletes letters, and returns their number. Events that were held back behind them stay in
+// the list until they are sent or discarded, too.
+func (l *List) Discard(ctx context.Context, f Filter) (n int64, err error) {
+	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		return tx.QueryRowContext(ctx, pgsql.EventDeadDiscard.In(l.schema), f.args()...).Scan(&n)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("discard dead letters: %w", pgsql.ExplainMissing(err))
+	}
+	return n, nil
+}
