@@ -67,9 +67,35 @@ func (a *App) newLine() *line {
 	root.SetHelpCommand(help)
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { l.helpErr = writeHelp(f.Printer, c) })
 	root.SetFlagErrorFunc(cli.SuggestFlags)
-	f.Wrap(root, func() { l.reached = true })
-	f.Wrap(help, func() { l.reached = true })
+	wrap(f, root, func() { l.reached = true })
+	wrap(f, help, func() { l.reached = true })
 	return l
+}
+
+// wrap makes a command and its subcommands load the settings before they run, and puts the binary's
+// name into their help. reached is called when the command line was understood.
+func wrap(f *factory.Factory, c *cobra.Command, reached func()) {
+	for _, sub := range c.Commands() {
+		wrap(f, sub, reached)
+	}
+	for _, text := range []*string{&c.Short, &c.Long, &c.Example} {
+		*text = f.Named(*text)
+	}
+	if !c.Runnable() {
+		return
+	}
+	run, plain := c.RunE, c.Run
+	c.RunE = func(c *cobra.Command, args []string) error {
+		reached()
+		if err := f.Load(c); err != nil && c.Annotations[cli.NeedsNoConfig] == "" {
+			return err
+		}
+		if run != nil {
+			return run(c, args)
+		}
+		plain(c, args)
+		return nil
+	}
 }
 
 // addCommands adds the commands of every binary to the root, in the groups of its help.

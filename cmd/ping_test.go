@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"bytes"
-
 	"context"
 	"errors"
 	"io"

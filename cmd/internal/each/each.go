@@ -47,7 +47,7 @@ func Store(ctx context.Context, f *factory.Factory, fn func(ctx context.Context,
 func visit(ctx context.Context, f *factory.Factory, fn func(ctx context.Context, f *factory.Factory) error, opts ...pgsql.Option) (_ []*part, err error) {
 	pools := database.NewWatchedPools(f, opts...)
 	defer func() { err = errors.Join(err, pools.Close()) }()
-	return multistore.Visit(ctx, pools, func(ctx context.Context, s multistore.Store, first bool) *part {
+	return multistore.Visit(ctx, pools, func(ctx context.Context, s multistore.Store) *part {
 		p := &part{store: s.Name, err: s.Err}
 		if p.err != nil {
 			p.end(ctx, f)
@@ -55,9 +55,6 @@ func visit(ctx context.Context, f *factory.Factory, fn func(ctx context.Context,
 		}
 		one := f.Of(s, pools)
 		one.Out, one.Answer = &p.text, &p.answer
-		if !first {
-			one = one.Repeated()
-		}
 		p.err = fn(ctx, one)
 		p.end(ctx, one)
 		return p

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/multistore"
 	"github.com/prescient-go/prescient/cmd/internal/output"
@@ -40,9 +39,9 @@ type Factory struct {
 	*output.Printer
 	// Registry has the jobs of the binary.
 	Registry *jobs.Registry
+	*logs
 
 	loaded   config.Loaded
-	logs     *logs
 	log      *slog.Logger
 	scope    multistore.Scope
 	command  string                // that runs, such as "orders jobs cancel"
@@ -75,7 +74,7 @@ func New(cfg Config) *Factory {
 // Use sets the settings, and the log that they describe.
 func (f *Factory) Use(loaded config.Loaded) {
 	f.loaded = loaded
-	f.log = f.logs.open(f.Config().Log, f.scope.Store)
+	f.log = f.open(f.Config().Log, f.scope.Store)
 }
 
 // StoreFlag adds --store.
@@ -96,7 +95,7 @@ func (f *Factory) Load(c *cobra.Command) error {
 	if err := f.chooseStores(c); err != nil {
 		return err
 	}
-	f.logs.quiet = c.Annotations[quietInPipes] != "" && f.Origin("log.level") == "default" && !f.ErrIsTerminal()
+	f.quiet = c.Annotations[quietInPipes] != "" && f.Origin("log.level") == "default" && !f.ErrIsTerminal()
 	f.Use(f.loaded)
 	for _, warning := range f.loaded.Warnings {
 		f.log.WarnContext(c.Context(), "configuration", "problem", f.Named(warning))
@@ -188,15 +187,7 @@ func (f *Factory) Of(s multistore.Store, pools *multistore.Pools) *Factory {
 	printer := *f.Printer
 	one.Printer = &printer
 	one.enter(s)
-	one.scope, one.log = f.scope.One(s.Name, pools), f.log.With("store", s.Name)
-	return &one
-}
-
-// Repeated returns a Factory for one store of several that is not the first of them: what concerns
-// the machine is printed for the first one.
-func (f *Factory) Repeated() *Factory {
-	one := *f
-	one.scope.Repeats = true
+	one.scope, one.log = f.scope.One(s, pools), f.log.With("store", s.Name)
 	return &one
 }
 
@@ -216,30 +207,4 @@ func (f *Factory) chooseStores(c *cobra.Command) error {
 		f.enter(one)
 	}
 	return err
-}
-
-// Wrap makes a command and its subcommands load the settings before they run, and puts the binary's
-// name into their help. reached is called when the command line was understood.
-func (f *Factory) Wrap(c *cobra.Command, reached func()) {
-	for _, sub := range c.Commands() {
-		f.Wrap(sub, reached)
-	}
-	for _, text := range []*string{&c.Short, &c.Long, &c.Example} {
-		*text = f.Named(*text)
-	}
-	if !c.Runnable() {
-		return
-	}
-	run, plain := c.RunE, c.Run
-	c.RunE = func(c *cobra.Command, args []string) error {
-		reached()
-		if err := f.Load(c); err != nil && c.Annotations[cli.NeedsNoConfig] == "" {
-			return err
-		}
-		if run != nil {
-			return run(c, args)
-		}
-		plain(c, args)
-		return nil
-	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/prescient-go/prescient/internal/plain"
 )
 
-// logs opens the logs of a command line.
+// logs is stderr: it opens the logs of a command line.
 type logs struct {
 	err     io.Writer
 	tail    *tail
@@ -27,39 +27,39 @@ type logs struct {
 func (f *Factory) Log() *slog.Logger { return f.log }
 
 // Err returns stderr, for progress.
-func (f *Factory) Err() io.Writer { return f.logs.err }
+func (l *logs) Err() io.Writer { return l.err }
 
 // ErrIsTerminal reports whether stderr is a terminal.
-func (f *Factory) ErrIsTerminal() bool {
-	file, ok := f.logs.err.(*os.File)
+func (l *logs) ErrIsTerminal() bool {
+	file, ok := l.err.(*os.File)
 	return ok && output.IsTerminal(file)
 }
 
 // Tail returns the end of the log.
-func (f *Factory) Tail() string { return f.logs.tail.String() }
+func (l *logs) Tail() string { return l.tail.String() }
 
 // Quiet reports whether the log leaves out success, because cron would mail it.
-func (f *Factory) Quiet() bool { return f.logs.quiet }
+func (l *logs) Quiet() bool { return l.quiet }
 
 // quietInPipes annotates a command that cron starts. If no log level is set and stderr is no
 // terminal, it does not log success, which cron would mail.
 const quietInPipes = "quiet-in-pipes"
 
 // Verbose makes a command silent about success if cron runs it, and gives it --verbose.
-func (f *Factory) Verbose(c *cobra.Command) *cobra.Command {
+func (l *logs) Verbose(c *cobra.Command) *cobra.Command {
 	if c.Annotations == nil {
 		c.Annotations = map[string]string{}
 	}
 	c.Annotations[quietInPipes] = "yes"
-	c.Flags().BoolVarP(&f.logs.verbose, "verbose", "v", false, "log one line that sums up the work, even if stderr is no terminal")
+	c.Flags().BoolVarP(&l.verbose, "verbose", "v", false, "log one line that sums up the work, even if stderr is no terminal")
 	return c
 }
 
 // Done returns the log for the results of a command. A quiet command logs them only with --verbose,
 // and only if it did something.
 func (f *Factory) Done(something bool) *slog.Logger {
-	if f.logs.quiet && f.logs.verbose && something {
-		return f.logs.logger(f.Config().Log.Format, slog.LevelInfo, f.scope.Store)
+	if f.quiet && f.verbose && something {
+		return f.logger(f.Config().Log.Format, slog.LevelInfo, f.scope.Store)
 	}
 	return f.log
 }

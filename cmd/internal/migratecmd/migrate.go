@@ -199,8 +199,8 @@ type schemaView struct {
 }
 
 func printSchema(f *factory.Factory) error {
-	if f.Scope().Many {
-		return f.Stores().ErrMany()
+	if err := f.One(); err != nil {
+		return err
 	}
 	var script strings.Builder
 	if err := pgsql.PrintMigrations(&script, f.Schema()); err != nil {

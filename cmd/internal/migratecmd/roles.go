@@ -34,10 +34,10 @@ both, print the script with --dry-run for an administrator.`,
   prescient migrate roles --dry-run | psql shop   # needs no database.url`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if script && f.Scope().Many {
-				return f.Stores().ErrMany()
-			}
 			if script {
+				if err := f.One(); err != nil {
+					return err
+				}
 				return pgsql.PrintRoles(f.Out, f.Schema())
 			}
 			return each.Store(c.Context(), f, migrateRoles, pgsql.Patient())

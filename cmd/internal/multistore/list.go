@@ -19,6 +19,7 @@ type Store struct {
 	Name     string
 	Database config.Database
 	Err      error // why the store cannot be found or used; nil: it can
+	Repeats  bool  // it is not the first one of a visit
 }
 
 // Scope says which stores a command works on. The zero value is the database of the settings.
@@ -32,8 +33,8 @@ type Scope struct {
 }
 
 // One returns the scope of a store among several.
-func (s Scope) One(store string, pools *Pools) Scope {
-	s.Store, s.Many, s.Pools = store, false, pools
+func (s Scope) One(store Store, pools *Pools) Scope {
+	s.Store, s.Many, s.Repeats, s.Pools = store.Name, false, store.Repeats, pools
 	return s
 }
 

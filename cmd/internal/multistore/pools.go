@@ -175,13 +175,13 @@ func (p *Pools) find(ctx context.Context, entry config.Store) (list []Store, kno
 	names := []string{database.Schema}
 	if entry.IsPattern() {
 		var err error
-		names, err = p.schemas(ctx, Store{entry.Name, database, nil})
+		names, err = p.schemas(ctx, Store{Name: entry.Name, Database: database})
 		known = err == nil
 		if known && len(names) == 0 {
 			err = fmt.Errorf("no schema like %s holds the tables: make one with prescient migrate up --store %s/SCHEMA", database.Schema, entry.Name)
 		}
 		if err != nil && p.cfg.List.inShard(entry.Name) {
-			return []Store{{entry.Name, database, err}}, known
+			return []Store{{Name: entry.Name, Database: database, Err: err}}, known
 		}
 	}
 	for _, schema := range names {

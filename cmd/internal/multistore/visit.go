@@ -7,8 +7,9 @@ import (
 )
 
 // Visit calls fn for each store that the command works on, concurrently, and returns the results in
-// the order of the settings. first says that the store is the first of them.
-func Visit[T any](ctx context.Context, p *Pools, fn func(ctx context.Context, s Store, first bool) T) []T {
+// the order of the settings. A store that is not the first of
+// them repeats it: what concerns the machine is done for the first one.
+func Visit[T any](ctx context.Context, p *Pools, fn func(ctx context.Context, s Store) T) []T {
 	entries := p.cfg.List.entries()
 	results := make([][]T, len(entries))
 	var work sync.WaitGroup
@@ -17,7 +18,8 @@ func Visit[T any](ctx context.Context, p *Pools, fn func(ctx context.Context, s 
 			list, _ := p.find(ctx, entry)
 			results[i] = make([]T, len(list))
 			for j, s := range list {
-				work.Go(func() { results[i][j] = fn(ctx, s, i+j == 0) })
+				s.Repeats = i+j > 0
+				work.Go(func() { results[i][j] = fn(ctx, s) })
 			}
 		})
 	}
