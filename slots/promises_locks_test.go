@@ -337,6 +337,10 @@ func TestARunThatWaitsLongForTheLockOfARowNamesTheSessionThatHoldsIt(t *testing.
 			},
 			"update prescient.future_job set spent = spent",
 		},
+		"a row of a batch": {
+			func(r *jobs.Registry) { r.RegisterBatchTx("job", doneGroup) },
+			"select from prescient.future_job for update",
+		},
 		"a row of a group": {
 			func(r *jobs.Registry) { r.RegisterGroup("family", []string{"job"}, doneGroup) },
 			"select from prescient.future_job for update",

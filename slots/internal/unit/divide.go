@@ -68,7 +68,7 @@ func (u *Unit) Parts() []*Unit {
 
 // Busy returns a unit of those rows that another transaction has locked. A record without a reply may be of them.
 func (u *Unit) Busy(ids map[int64]bool) *Unit {
-	busy := &Unit{Def: u.Def, Number: u.Number, Tried: Tried{Lost: u.Tried.Lost}}
+	busy := &Unit{Def: u.Def, Number: u.Number, Waited: true, Tried: Tried{Lost: u.Tried.Lost}}
 	u.Tried.Lost = nil
 	for i := range u.Rows {
 		if ids[u.Rows[i].ID] {
