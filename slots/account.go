@@ -60,8 +60,8 @@ func (a *account) enqueue(rows int64) {
 // started counts rows that wait no more.
 func (a *account) started(rows int64) { a.enqueue(-min(rows, a.waiting.Load())) }
 
-// read counts rows that were read. One read takes up to row.AtOnce bytes.
-func (a *account) read(rows, bytes int64) {
+// took counts rows that were read. One read takes up to row.AtOnce bytes.
+func (a *account) took(rows, bytes int64) {
 	if rows > 0 {
 		a.fits.Store(max(1, row.AtOnce*rows/bytes))
 	}
@@ -117,6 +117,6 @@ func (a *account) close() {
 
 // isFull reports whether the run may keep no more rows that wait, of the lane or of all.
 func (a *account) isFull() bool {
-	m, l := a.memory.now(), a.load.now()
+	m, l := a.memory.now(), a.now()
 	return m.Full() || l.Full()
 }

@@ -130,7 +130,7 @@ func (r *run) begin(c *claim, rows page.Claim) {
 func (r *run) drop(c *claim) {
 	c.end(context.Cause(c.ctx))
 	c.Release()
-	c.account.close()
+	c.close()
 	if c.Done {
 		r.leases.Remove(c.Lease)
 	}

@@ -24,7 +24,7 @@ type phases struct {
 	disarm  func() bool
 }
 
-// newPhases returns the phases of a run, whose stop ends with ctx. Call end.
+// newPhases returns the phases of a run, whose stop ends with ctx. Call close.
 func newPhases(ctx context.Context, grace time.Duration) *phases {
 	var endChecks context.CancelCauseFunc
 	p := &phases{last: make(chan struct{})}
@@ -40,8 +40,8 @@ func newPhases(ctx context.Context, grace time.Duration) *phases {
 	return p
 }
 
-// end ends stop without a cause. Statements that are left behind on a dead network end by themselves.
-func (p *phases) end() {
+// close ends stop without a cause. Statements that are left behind on a dead network end by themselves.
+func (p *phases) close() {
 	p.disarm()
 	p.halt(nil)
 }

@@ -108,7 +108,7 @@ func (r *run) newLimit(waits *holder.Advisory) func(number int64, d *engine.Defi
 
 // do does the whole run. After lastTime it leaves behind statements on a dead network, which end by themselves.
 func (r *run) do() (Result, error) {
-	defer r.phases.end()
+	defer r.close()
 	over := make(chan struct{})
 	var state State
 	var err error

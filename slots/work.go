@@ -82,7 +82,7 @@ func (r *run) read(c *claim) (units []*unit.Unit, more bool, err error) {
 		return r.read(c)
 	}
 	c.readAt, c.undone = rows.At, c.undone || rows.Cut
-	c.account.read(int64(len(rows.List)), rows.Bytes)
+	c.took(int64(len(rows.List)), rows.Bytes)
 	if err != nil {
 		return nil, rows.More, err
 	}
