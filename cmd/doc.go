@@ -14,7 +14,8 @@
 //
 // A group of commands is a package: cmd/internal/jobscmd has the commands of "prescient jobs". A
 // command is an options struct, a constructor that reads it from arguments and flags, and a function
-// that does the work. No command uses another one. They share packages that know no command:
+// that does the work. A test gives the constructor a function of its own, to see what was read. No
+// command uses another one. They share packages that know no command:
 //
 //	factory     the program at work on one command line: streams, settings, log, stores
 //	database    connects to the database of the settings

@@ -29,7 +29,7 @@ import (
 // NewCmdEvents returns the command events, with those below it.
 func NewCmdEvents(f *factory.Factory) *cobra.Command {
 	return cli.Group("events", "Read the events in the outbox, show how far each consumer has read, and deal with dead letters",
-		newCmdTail(f), newCmdAck(f), newCmdForget(f), newCmdConsumers(f), newCmdPrune(f), newCmdDead(f), newCmdResend(f), newCmdDiscard(f))
+		newCmdTail(f, tailEvents), newCmdAck(f), newCmdForget(f), newCmdConsumers(f), newCmdPrune(f, pruneEvents), newCmdDead(f), newCmdResend(f), newCmdDiscard(f))
 }
 
 func withOutbox(ctx context.Context, f *factory.Factory, fn func(box *outbox.Outbox, now time.Time) error) error {
@@ -66,7 +66,7 @@ type tailOptions struct {
 	newest   cli.Count // begin with the newest that many; 0: after what after and consumer say
 }
 
-func newCmdTail(f *factory.Factory) *cobra.Command {
+func newCmdTail(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o tailOptions) error) *cobra.Command {
 	var o tailOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "tail",
@@ -92,7 +92,7 @@ do next.`,
 			if o.follow && !c.Flags().Changed("limit") {
 				o.limit = 0
 			}
-			return tailEvents(c.Context(), f, o)
+			return runF(c.Context(), f, o)
 		},
 	})
 	fs := c.Flags()

@@ -20,7 +20,7 @@ type pruneOptions struct {
 	unread bool
 }
 
-func newCmdPrune(f *factory.Factory) *cobra.Command {
+func newCmdPrune(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o pruneOptions) error) *cobra.Command {
 	var o pruneOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "prune",
@@ -36,7 +36,7 @@ the lost events. If no consumer exists, only --keep decides.`,
 			if o.unread && o.keep <= 0 {
 				return exit.Usagef("--unread deletes events that a consumer has not read: give --keep to keep the recent ones, such as --keep 90d")
 			}
-			return pruneEvents(c.Context(), f, o)
+			return runF(c.Context(), f, o)
 		},
 	})
 	duration.Var(c.Flags(), &o.keep, "keep", 0, "delete only what was written longer ago; 0: all that was acknowledged")

@@ -35,7 +35,7 @@ type addOptions struct {
 	unless     time.Duration
 }
 
-func newCmdAdd(f *factory.Factory) *cobra.Command {
+func newCmdAdd(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *addOptions) error) *cobra.Command {
 	var o addOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "add JOB ENTITY KEY",
@@ -64,7 +64,7 @@ The action is then "recent", with the slot and the id of that check.`,
 		Args: cli.Exactly("JOB", "ENTITY", "KEY"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.key.JobExec, o.key.EntityName, o.key.EntityKey = args[0], args[1], args[2]
-			return addJob(c.Context(), f, &o)
+			return runF(c.Context(), f, &o)
 		},
 	})
 	fs := c.Flags()

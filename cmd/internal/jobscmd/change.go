@@ -222,7 +222,7 @@ type rescheduleOptions struct {
 	maxWait  time.Duration
 }
 
-func newCmdReschedule(f *factory.Factory) *cobra.Command {
+func newCmdReschedule(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *rescheduleOptions) error) *cobra.Command {
 	var o rescheduleOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "reschedule JOB ENTITY KEY",
@@ -232,7 +232,7 @@ func newCmdReschedule(f *factory.Factory) *cobra.Command {
 		Args: cli.Exactly("JOB", "ENTITY", "KEY"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.key.JobExec, o.key.EntityName, o.key.EntityKey = args[0], args[1], args[2]
-			return rescheduleJob(c.Context(), f, &o)
+			return runF(c.Context(), f, &o)
 		},
 	})
 	o.when.Flags(c)
@@ -286,7 +286,7 @@ type retryOptions struct {
 	all    bool
 }
 
-func newCmdRetry(f *factory.Factory) *cobra.Command {
+func newCmdRetry(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *retryOptions) error) *cobra.Command {
 	var o retryOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "retry",
@@ -298,7 +298,7 @@ history: they belong to schedules, see schedules resume and schedules backfill.`
   prescient jobs retry --entity order --key 42
   prescient jobs retry --all --limit 100000 --in 1h`,
 		Args: cli.Exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return retryJobs(c.Context(), f, &o) },
+		RunE: func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, &o) },
 	})
 	fs := c.Flags()
 	keyVars(fs, &o.filter.JobExec, &o.filter.EntityName, &o.filter.EntityKey)

@@ -26,7 +26,7 @@ type historyOptions struct {
 	limit        cli.Count
 }
 
-func newCmdHistory(f *factory.Factory) *cobra.Command {
+func newCmdHistory(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *historyOptions) error) *cobra.Command {
 	var o historyOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "history",
@@ -36,7 +36,7 @@ func newCmdHistory(f *factory.Factory) *cobra.Command {
   prescient jobs history --job order.unshipped --output json |
     jq '.[].last_error'`,
 		Args: cli.Exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return listEnded(c.Context(), f, &o) },
+		RunE: func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, &o) },
 	})
 	keyVars(c.Flags(), &o.filter.JobExec, &o.filter.EntityName, &o.filter.EntityKey)
 	c.Flags().Var(cli.Choice(&o.filter.Outcome, jobs.Outcomes...), "outcome", "only this one: "+cli.OrList(jobs.Outcomes))
@@ -95,7 +95,7 @@ type statsOptions struct {
 	since, until cli.Instant
 }
 
-func newCmdStats(f *factory.Factory) *cobra.Command {
+func newCmdStats(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *statsOptions) error) *cobra.Command {
 	var o statsOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "stats",
@@ -104,7 +104,7 @@ func newCmdStats(f *factory.Factory) *cobra.Command {
 checks that began later after their slot than the SLA of the job allows.`,
 		Example: `  prescient jobs stats --since 7d`,
 		Args:    cli.Exactly(),
-		RunE:    func(c *cobra.Command, _ []string) error { return jobsStats(c.Context(), f, &o) },
+		RunE:    func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, &o) },
 	})
 	cli.SinceVar(c.Flags(), &o.since, "since", "only what ended since")
 	cli.SinceVar(c.Flags(), &o.until, "until", "only what ended before")

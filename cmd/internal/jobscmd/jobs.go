@@ -25,9 +25,9 @@ import (
 // NewCmdJobs returns the command jobs, with those below it.
 func NewCmdJobs(f *factory.Factory) *cobra.Command {
 	return cli.Group("jobs", "Read, add and change checks that wait, and read what ended",
-		newCmdList(f), newCmdHistory(f), newCmdStats(f), newCmdRegistered(f),
-		newCmdAdd(f), newCmdCancel(f), newCmdReschedule(f), newCmdRetry(f),
-		newCmdPause(f), newCmdResume(f), newCmdPrune(f))
+		newCmdList(f, listJobs), newCmdHistory(f, listEnded), newCmdStats(f, jobsStats), newCmdRegistered(f),
+		newCmdAdd(f, addJob), newCmdCancel(f), newCmdReschedule(f, rescheduleJob), newCmdRetry(f, retryJobs),
+		newCmdPause(f), newCmdResume(f), newCmdPrune(f, pruneHistory))
 }
 
 // keyVars adds the flags by which commands select checks.
@@ -43,7 +43,7 @@ type listOptions struct {
 	limit        cli.Count
 }
 
-func newCmdList(f *factory.Factory) *cobra.Command {
+func newCmdList(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *listOptions) error) *cobra.Command {
 	var o listOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "list",
@@ -52,7 +52,7 @@ func newCmdList(f *factory.Factory) *cobra.Command {
   prescient jobs list --entity order --key 42
   prescient jobs list --until 2026-03-02 --output json | jq '.[].entity_key'`,
 		Args: cli.Exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return listJobs(c.Context(), f, &o) },
+		RunE: func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, &o) },
 	})
 	keyVars(c.Flags(), &o.filter.JobExec, &o.filter.EntityName, &o.filter.EntityKey)
 	cli.SinceVar(c.Flags(), &o.since, "since", "first slot")

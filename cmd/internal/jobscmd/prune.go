@@ -22,7 +22,7 @@ type pruneOptions struct {
 	dryRun bool
 }
 
-func newCmdPrune(f *factory.Factory) *cobra.Command {
+func newCmdPrune(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o pruneOptions) error) *cobra.Command {
 	var o pruneOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "prune",
@@ -39,7 +39,7 @@ While a dump or a long query reads history, the command gives up after a few sec
 			if !c.Flags().Changed("keep") {
 				o.keep = f.Config().History.Retention
 			}
-			return pruneHistory(c.Context(), f, o)
+			return runF(c.Context(), f, o)
 		},
 	})
 	duration.Var(c.Flags(), &o.keep, "keep", 0, "how long to keep what ended; default: history.retention of the configuration")

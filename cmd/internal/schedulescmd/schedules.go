@@ -25,8 +25,8 @@ import (
 // NewCmdSchedules returns the command schedules, with those below it.
 func NewCmdSchedules(f *factory.Factory) *cobra.Command {
 	return cli.Group("schedules", "Read and change recurring schedules",
-		newCmdCreate(f), newCmdList(f), newCmdShow(f), newCmdUpdate(f), newCmdDelete(f),
-		newCmdPause(f), newCmdResume(f), newCmdPreview(f), newCmdApply(f),
+		newCmdCreate(f), newCmdList(f, listSchedules), newCmdShow(f), newCmdUpdate(f), newCmdDelete(f),
+		newCmdPause(f), newCmdResume(f), newCmdPreview(f, previewSchedule), newCmdApply(f, applySchedules),
 		newCmdTrigger(f), newCmdBackfill(f))
 }
 
@@ -35,7 +35,7 @@ type listOptions struct {
 	limit  cli.Count
 }
 
-func newCmdList(f *factory.Factory) *cobra.Command {
+func newCmdList(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o listOptions) error) *cobra.Command {
 	var o listOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "list",
@@ -44,7 +44,7 @@ func newCmdList(f *factory.Factory) *cobra.Command {
   prescient schedules list --state paused --output json | jq '.[].id'
   prescient schedules list --limit 1000 --after report-4711  # the next page`,
 		Args: cli.Exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return listSchedules(c.Context(), f, o) },
+		RunE: func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, o) },
 	})
 	fs := c.Flags()
 	fs.StringVar(&o.filter.Prefix, "prefix", "", "only ids that begin with this `TEXT`")

@@ -26,7 +26,7 @@ import (
 
 // NewCmdSlots returns the command slots, with those below it.
 func NewCmdSlots(f *factory.Factory) *cobra.Command {
-	return cli.Group("slots", "Read the ledger of slots, and change their width", newCmdList(f), newCmdShow(f), newCmdSetWidth(f), newCmdRewind(f))
+	return cli.Group("slots", "Read the ledger of slots, and change their width", newCmdList(f, listSlots), newCmdShow(f), newCmdSetWidth(f), newCmdRewind(f))
 }
 
 type listOptions struct {
@@ -34,14 +34,14 @@ type listOptions struct {
 	limit        cli.Count
 }
 
-func newCmdList(f *factory.Factory) *cobra.Command {
+func newCmdList(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *listOptions) error) *cobra.Command {
 	var o listOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:     "list",
 		Short:   "List slots that were opened, the newest first",
 		Example: `  prescient slots list --since 24h --limit 200`,
 		Args:    cli.Exactly(),
-		RunE:    func(c *cobra.Command, _ []string) error { return listSlots(c.Context(), f, &o) },
+		RunE:    func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, &o) },
 	})
 	cli.SinceVar(c.Flags(), &o.since, "since", "first slot")
 	cli.SinceVar(c.Flags(), &o.until, "until", "slot to stop before")
