@@ -73,9 +73,14 @@ func TestAKeyThatEndedAsDoneRecentlyIsNotEnqueued(t *testing.T) {
 						outcome jobs.Outcome
 						ago     time.Duration
 					}{
-						{"done long ago", jobs.Done, 3 * time.Hour}, {"done", jobs.Done, 3 * time.Hour}, {"done", jobs.Done, time.Hour},
-						{"failed", jobs.Failed, time.Hour}, {"cancelled", jobs.Cancelled, time.Hour}, {"waits", jobs.Done, time.Hour},
-						{"done, then cancelled", jobs.Done, time.Hour}, {"done, then cancelled", jobs.Cancelled, time.Minute},
+						{"done long ago", jobs.Done, 3 * time.Hour},
+						{"done", jobs.Done, 3 * time.Hour},
+						{"done", jobs.Done, time.Hour},
+						{"failed", jobs.Failed, time.Hour},
+						{"cancelled", jobs.Cancelled, time.Hour},
+						{"waits", jobs.Done, time.Hour},
+						{"done, then cancelled", jobs.Done, time.Hour},
+						{"done, then cancelled", jobs.Cancelled, time.Minute},
 					} {
 						w.enqueue(check(e.key, at), jobs.Keep)
 						w.endEach(e.outcome, clock.Add(-e.ago))

@@ -164,7 +164,7 @@ func newBoard(ctx context.Context, f *factory.Factory, b *checks.Bound, plans sl
 	return board.New(ctx, board.Config{
 		DB: b.DB, Schema: f.Config().Database.Schema, Runner: b.Runner(f, nil), Self: f.Self(), Private: view.Private,
 		Horizon: f.Config().Jobs.Horizon, MaxPayload: f.Config().Jobs.MaxPayload, Plans: plans, Logger: f.Log(),
-		Publishing: &schedule.PublishConfig{Publisher: b.Publisher, Source: f.Config().Events.Source, Schema: f.Schema()},
+		Publishing: &schedule.PublishConfig{Publisher: b.Destination, Source: f.Config().Events.Source, Schema: f.Schema()},
 	})
 }
 

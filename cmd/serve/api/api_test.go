@@ -173,6 +173,13 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 	}
 	_, err := w.Client.EnqueueMany(t.Context(), w.DB, many)
 	w.must(err)
+	_, err = w.DB.ExecContext(t.Context(), `
+		insert into prescient.event_dead (id, source, type, subject, refusals, error, dead_at)
+		values ('a1', 's', 't', 'a', 3, '422', now()), ('a2', 's', 't', 'a', 0, null, now()), ('b1', 's', 't', 'b', 1, '413', now())`)
+	w.must(err)
+	if dead := get[board.Events](w, "/events").Dead; len(dead) != 3 || dead[0].ID != "a1" || dead[0].Error != "422" {
+		t.Errorf("%+v", dead)
+	}
 	for _, test := range []struct {
 		name, body, plan, result string
 		counts                   board.Counts
@@ -208,6 +215,8 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 			"8 events were published until " + at(0) + ", and 2 were in the outbox already",
 			board.Counts{Schedules: 1, Events: 10},
 		},
+		{"resend-events", `{"subject": "a"}`, "It sends 2 events again: dead letters of subject a", "2 events were sent, 0 refused again, and 0 held back", board.Counts{Events: 2}},
+		{"discard-events", `{}`, "It deletes 1 event: dead letters", "1 event was deleted", board.Counts{Events: 1}},
 		{
 			"catch-up", `{"mode": "run"}`, "It checks each row, or defers or skips it, by the misfire policy of its job: 1 row in 1 slot, and it closes 0 missed slots without rows",
 			"1 slot was worked on, 0 without rows closed; of 1 row 0 moved and 0 failed",

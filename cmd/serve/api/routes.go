@@ -206,6 +206,8 @@ func (a *api) actions() []route {
 		act[board.CatchUp](a, "catch-up", "Repair missed slots"),
 		act[board.TriggerSchedule](a, "trigger-schedule", "Publish an event of a schedule now"),
 		act[board.BackfillSchedule](a, "backfill-schedule", "Publish the instants of a schedule that have passed"),
+		act[board.ResendEvents](a, "resend-events", "Send dead letters again"),
+		act[board.DiscardEvents](a, "discard-events", "Delete dead letters"),
 		act[board.PauseSchedule](a, "pause-schedule", "Let a schedule publish nothing"),
 		act[board.ResumeSchedule](a, "resume-schedule", "End the pause of a schedule"),
 	}

@@ -6,7 +6,9 @@ import (
 	"database/sql"
 	"fmt"
 
+	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event/deadletter"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
@@ -90,9 +92,28 @@ func (b *Board) Events(ctx context.Context, before outbox.Position, limit int, a
 		if err != nil {
 			return v, fmt.Errorf("read the outbox: %w", err)
 		}
-		v.Consumers, err = readConsumers(ctx, r)
+		if v.Consumers, err = readConsumers(ctx, r); err != nil {
+			return v, err
+		}
+		v.Dead, err = readDead(ctx, r)
 		return v, err
 	})
+}
+
+// mostDead bounds the dead letters of a page.
+const mostDead = 100
+
+// readDead returns the first dead letters.
+func readDead(ctx context.Context, r *reader) ([]view.DeadLetter, error) {
+	letters, err := rows(ctx, r, pgsql.EventDeadList, []any{0, mostDead, nil, nil}, deadletter.Scan)
+	list := make([]view.DeadLetter, len(letters))
+	for i, d := range letters {
+		list[i] = view.NewDeadLetter(d)
+	}
+	if err != nil {
+		return list, fmt.Errorf("read dead letters: %w", err)
+	}
+	return list, nil
 }
 
 // Actions returns the newest actions.

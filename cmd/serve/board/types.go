@@ -241,6 +241,8 @@ type Events struct {
 	Seen
 	Events    []Event    `json:"events"` // the newest first
 	Consumers []Consumer `json:"consumers"`
+	// Dead are the first dead letters, at most 100, in the order in which they are sent again.
+	Dead []view.DeadLetter `json:"dead"`
 }
 
 // Event is an event in the outbox.

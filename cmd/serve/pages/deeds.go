@@ -42,12 +42,14 @@ const (
 
 // The fields that several have.
 var (
-	jobField  = field{Name: "job", Label: "Job", Required: true, Fixed: true}
-	nameField = field{Name: "name", Label: "Entity", Required: true, Fixed: true}
-	keyField  = field{Name: "key", Label: "Key", Required: true, Fixed: true}
-	itemField = field{Name: "item", Label: "Item", Fixed: true}
-	idField   = field{Name: "id", Label: "Schedule", Required: true, Fixed: true}
-	anyJob    = field{Name: "job", Label: "Job", Fixed: true}
+	jobField     = field{Name: "job", Label: "Job", Required: true, Fixed: true}
+	nameField    = field{Name: "name", Label: "Entity", Required: true, Fixed: true}
+	keyField     = field{Name: "key", Label: "Key", Required: true, Fixed: true}
+	itemField    = field{Name: "item", Label: "Item", Fixed: true}
+	idField      = field{Name: "id", Label: "Schedule", Required: true, Fixed: true}
+	subjectField = field{Name: "subject", Label: "Subject", Hint: "Such as the id of a schedule. Empty: every subject."}
+	eventField   = field{Name: "id", Label: "Event", Hint: "Its id. Empty: every event."}
+	anyJob       = field{Name: "job", Label: "Job", Fixed: true}
 )
 
 // deeds are all of them.
@@ -138,6 +140,20 @@ var deeds = []deed{
 		Fields: []field{idField, {Name: "from", Label: "From", Hint: pastHint, Required: true}, {Name: "to", Label: "Up to, but not including", Hint: pastHint, Required: true}},
 		make: func(in *input) board.Action {
 			return board.BackfillSchedule{ID: in.text("id"), From: in.past("from"), To: in.past("to")}
+		},
+	},
+	{
+		Path: "resend-events", Title: "Send dead letters again", Verb: "Send", Lead: "Events that were given up are sent again, in their order.",
+		Fields: []field{subjectField, eventField},
+		make: func(in *input) board.Action {
+			return board.ResendEvents{Subject: in.text("subject"), ID: in.text("id")}
+		},
+	},
+	{
+		Path: "discard-events", Title: "Delete dead letters", Verb: "Delete", Lead: "Events that were given up are deleted. Nothing brings them back.",
+		Fields: []field{subjectField, eventField},
+		make: func(in *input) board.Action {
+			return board.DiscardEvents{Subject: in.text("subject"), ID: in.text("id")}
 		},
 	},
 	{

@@ -49,8 +49,12 @@ func TestEachActionIsFilledInPreviewedConfirmedAndRecorded(t *testing.T) {
 	s.Enqueue(jobs.FutureJob{JobExec: "review.ask", EntityName: "order", EntityKey: "8", Payload: []byte(`{"merchant": 42}`)}, in(2*time.Hour))
 	_, err := s.Schedules.Create(t.Context(), s.DB, schedule.Spec{ID: "feed", Crontab: "0 * * * *"})
 	s.must(err)
+	_, err = s.DB.ExecContext(t.Context(), `insert into prescient.event_dead (id, source, type, subject, refusals, error, dead_at)
+		values ('feed-1', 's', 't', 'feed', 3, '422', now()), ('other-1', 's', 't', 'other', 3, '413', now())`)
+	s.must(err)
 	s.RunFor(time.Hour)
 	b := s.browser().login(story.OperatorToken)
+	s.has(b.get("/events", http.StatusOK), "Dead letters", "feed-1", "422", "Send again…")
 	for _, step := range []struct {
 		path    string
 		fill    url.Values // of the form; nil: there is nothing to fill in
@@ -61,6 +65,8 @@ func TestEachActionIsFilledInPreviewedConfirmedAndRecorded(t *testing.T) {
 		{"/do/cancel-many", url.Values{"payload": {"merchant=42"}, "limit": {"10"}}, []string{"It ends 1 check as cancelled", "Rows"}, []string{"cancel many"}},
 		{"/do/reschedule?job=order.unshipped&name=order&key=1", url.Values{"at": {"5h"}}, []string{"order.unshipped"}, []string{"slot"}},
 		{"/do/retry?since=24h", url.Values{"job": {"invoice.unpaid"}, "since": {"24h"}, "limit": {"1,000"}, "at": {""}}, []string{"1"}, []string{"1"}},
+		{"/do/resend-events", url.Values{"subject": {"feed"}}, []string{"It sends 1 event again: dead letters of subject feed"}, []string{"resend events"}},
+		{"/do/discard-events", url.Values{"id": {"other-1"}}, []string{"It deletes 1 event"}, []string{"discard events"}},
 		{"/do/pause-job?job=order.unshipped", nil, []string{"order.unshipped", "Pause"}, []string{"is paused"}},
 		{"/do/resume-job?job=order.unshipped", nil, []string{"Resume"}, []string{"is resumed"}},
 		{"/do/pause-schedule?id=feed", nil, []string{"feed"}, []string{"paused"}},

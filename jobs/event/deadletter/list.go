@@ -72,18 +72,21 @@ func (l *List) Page(ctx context.Context, f Filter, after int64, limit int) (page
 }
 
 func (l *List) read(ctx context.Context, tx *sqlx.Tx, s pgsql.Statement, f Filter, after int64, limit int) ([]Letter, error) {
-	return pgsql.Collect(ctx, tx, s.In(l.schema), append([]any{after, limit}, f.args()...), func(row *sql.Rows, d *Letter) error {
-		var at, generated sql.NullTime
-		err := row.Scan(&d.Number, &d.ID, &d.Source, &d.Type, &d.Subject, &at, &generated, (*[]byte)(&d.Data), &d.Refusals, &d.Error, &d.RefusedAt, &d.DeadAt)
-		if at.Valid {
-			d.Time = at.Time.UTC()
-		}
-		if generated.Valid {
-			d.GeneratedAt = generated.Time.UTC()
-		}
-		d.RefusedAt, d.DeadAt = d.RefusedAt.UTC(), d.DeadAt.UTC()
-		return err
-	})
+	return pgsql.Collect(ctx, tx, s.In(l.schema), append([]any{after, limit}, f.args()...), Scan)
+}
+
+// Scan reads a letter from a row of statement event_dead_list.
+func Scan(row *sql.Rows, d *Letter) error {
+	var at, generated sql.NullTime
+	err := row.Scan(&d.Number, &d.ID, &d.Source, &d.Type, &d.Subject, &at, &generated, (*[]byte)(&d.Data), &d.Refusals, &d.Error, &d.RefusedAt, &d.DeadAt)
+	if at.Valid {
+		d.Time = at.Time.UTC()
+	}
+	if generated.Valid {
+		d.GeneratedAt = generated.Time.UTC()
+	}
+	d.RefusedAt, d.DeadAt = d.RefusedAt.UTC(), d.DeadAt.UTC()
+	return err
 }
 
 // Sent says what became of letters that were sent again.
