@@ -66,7 +66,7 @@ func serveBoards(ctx context.Context, f *factory.Factory, door door) (err error)
 			err = errors.New(advice.Hint(f, err))
 			f.Log().ErrorContext(ctx, "the store cannot be served; trying again", "store", store, "error", err)
 		}
-		b.stores.Down(store, err)
+		b.stores.SetDown(store, err)
 	}
 	going, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var work sync.WaitGroup
@@ -115,7 +115,7 @@ func (b *boards) run(ctx context.Context, f *factory.Factory) error {
 		b.mu.Lock()
 		b.serving[f.Scope().Store] = serving{mux, shown}
 		b.mu.Unlock()
-		b.stores.Put(f.Scope().Store, read)
+		b.stores.SetUp(f.Scope().Store, read)
 		<-ctx.Done()
 		b.mu.Lock()
 		defer b.mu.Unlock()

@@ -27,13 +27,15 @@ const maxBody = 64 << 10
 // Config of the handler. Board and Access must be set, and Stores for that of NewStores.
 type Config struct {
 	Board *board.Board
-	// Base is what the paths begin with as clients ask for them, where they are below another: it is for the description alone.
+	// Base is what the paths begin with as clients ask for them, where they are below another: it
+	// is for the description alone.
 	Base string
 	// Stores are those that NewStores lists.
 	Stores *board.Stores
 	// Access tells who a token belongs to. Handlers of one server share it.
 	Access *web.Access
-	// OpenReading lets everybody read, without a token: for a server that only this machine reaches.
+	// OpenReading lets everybody read, without a token: for a server that only this machine
+	// reaches.
 	OpenReading bool
 	// Logger gets the errors that clients are not told. Default: slog.Default().
 	Logger *slog.Logger

@@ -29,7 +29,8 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// aDay lets a day pass with checks that succeed and fail, a missed slot, a paused job and a schedule.
+// aDay lets a day pass with checks that succeed and fail, a missed slot, a paused job and a
+// schedule.
 func (w *world) aDay() (noon time.Time) {
 	w.t.Helper()
 	noon = w.Now().Add(3 * time.Hour)
@@ -51,8 +52,8 @@ func (w *world) listsStores() {
 	one := w.handler
 	defer func() { w.handler = one }()
 	var stores board.Stores
-	stores.Put("shop", w.board)
-	stores.Down("billing", errors.New("connection refused"))
+	stores.SetUp("shop", w.board)
+	stores.SetDown("billing", errors.New("connection refused"))
 	keys, err := web.NewNamedKeys([]string{operator}, nil)
 	w.must(err)
 	w.handler, err = NewStores(Config{Stores: &stores, Access: web.NewAccess(keys, nil, nil)})

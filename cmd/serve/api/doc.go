@@ -1,5 +1,5 @@
-// Package api is the HTTP API of prescient serve: what its pages show and do, as JSON, under /api/v1. openapi.json describes all of it
-// for machines, and is served.
+// Package api is the HTTP API of prescient serve: what its pages show and do, as JSON, under
+// /api/v1. openapi.json describes all of it for machines, and is served.
 //
 //	GET  /api/v1/overview             is it all right?
 //	GET  /api/v1/slots/{slot}         one slot, such as 2026-03-01T13:15:00Z
@@ -17,13 +17,14 @@
 //	GET  /api/v1/stores               how each store is: of a server of several alone, whose other paths are below /stores/NAME
 //	GET  /api/v1/openapi.json         describes all of it
 //
-// An answer says when it was read from the database, as_of, and how long ago that was, age: those who look share what was read,
-// see package board.
+// An answer says when it was read from the database, as_of, and how long ago that was, age: those
+// who look share what was read, see package board.
 //
-// An action, such as cancel, is asked for twice with the same body. With ?preview=true nothing is done, and the answer says in
-// numbers what would be; with ?confirm and the confirm of that answer it is done, and recorded. Where it would be something
-// else by now the answer is 409 with the plan as it is now, and nothing is done. The number acted of the answer can be given to
-// the reads that follow as ?acted: they show nothing from before it.
+// An action, such as cancel, is asked for twice with the same body. With ?preview=true nothing is
+// done, and the answer says in numbers what would be; with ?confirm and the confirm of that answer
+// it is done, and recorded. Where it would be something else by now the answer is 409 with the plan
+// as it is now, and nothing is done. The number acted of the answer can be given to the reads that
+// follow as ?acted: they show nothing from before it.
 //
 //	cancel, reschedule, retry, pause-job, resume-job, catch-up,
 //	trigger-schedule, backfill-schedule, pause-schedule, resume-schedule

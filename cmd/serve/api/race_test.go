@@ -19,7 +19,8 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// while sends a request that waits for what a transaction has changed, commits that when it does, and returns the answer.
+// while sends a request that waits for what a transaction has changed, commits that when it does,
+// and returns the answer.
 func (w *world) while(tx *sqlx.Tx, send func() *httptest.ResponseRecorder) *httptest.ResponseRecorder {
 	w.t.Helper()
 	answered := make(chan *httptest.ResponseRecorder)

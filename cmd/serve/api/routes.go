@@ -254,7 +254,8 @@ func act[A board.Action](a *api, name, summary string) route {
 	}}
 }
 
-// changed is the problem of an action that would do something else by now. Another conflict has no plan.
+// changed is the problem of an action that would do something else by now. Another conflict has no
+// plan.
 type changed struct {
 	*web.Problem
 	Plan *board.Plan `json:"plan,omitempty"`

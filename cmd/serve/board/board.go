@@ -21,51 +21,51 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Config of a Board. DB, Runner.Registry and Publishing must be set.
+// Config configures a Board. DB, Runner.Registry and Publishing must be set.
 type Config struct {
 	DB *sqlx.DB
-	// Schema holds the tables. Default "prescient".
+	// Schema holds the tables. Defaults to "prescient".
 	Schema string
-	// Runner is what catch-up runs with. Its Registry has the jobs of the binary; its DB and Schema are those above.
+	// Runner configures catch-up. Its Registry has the jobs of the binary. Its DB and Schema are
+	// replaced by those above.
 	Runner slots.Config
-	// Horizon is how far ahead checks may be moved. Default jobs.DefaultHorizon.
+	// Horizon is how far ahead checks may be moved. Defaults to jobs.DefaultHorizon.
 	Horizon time.Duration
-	// Publishing is where trigger and backfill publish.
+	// Publishing is where the actions trigger and backfill publish.
 	Publishing *schedule.PublishConfig
-	// Self calls the binary in the advice of findings.
+	// Self is how to call the binary, for the advice of findings.
 	Self string
-	// Private is the directory of the private PostgreSQL. Empty: the database is another.
+	// Private is the directory of the private PostgreSQL. Empty: the database is another one.
 	Private string
-	// MaxPayload limits the payload of a schedule. Default jobs.DefaultMaxPayload.
+	// MaxPayload limits the payload of a schedule. Defaults to jobs.DefaultMaxPayload.
 	MaxPayload int
-	// Plans bounds the actions that are planned concurrently. Boards that share a pool share it.
-	// Default: the bound of one board.
+	// Plans bounds the actions that are planned concurrently. Boards with a common pool share it.
+	// Defaults to a bound for one board.
 	Plans slots.Bound
-	// Statements bounds the statements a second that all reads together send to the database.
-	// Default 2.
+	// Statements bounds the statements a second of all reads together. Defaults to 2.
 	Statements int
-	// Logger receives every action. Default: slog.Default().
+	// Logger receives every action. Defaults to slog.Default().
 	Logger *slog.Logger
-	// Now is the clock that slots are compared with. Default: the database's.
+	// Now is the clock that slots are compared with. Defaults to the database's clock.
 	Now func() time.Time
 }
 
-// Board reads and acts. It is safe for concurrent use.
+// Board reads for pages and the API, and does actions. It is safe for concurrent use.
 type Board struct {
 	cfg    Config
 	schema pgsql.Schema
-	shelf  *shelf
+	cache  *cache
 
-	// Of what goes on after Do has returned.
+	// The life of actions that go on after Do has returned.
 	going context.Context
 	stop  context.CancelFunc
 	work  sync.WaitGroup
-	busy  chan struct{} // has room for the one catch-up
+	busy  chan struct{} // holds one entry while a catch-up runs
 
 	mu     sync.Mutex
 	tools  *tools
-	failed error     // why there were none the last time; nil: there were
-	tried  time.Time // when
+	failed error     // why the last attempt to make tools failed; nil: it did not
+	tried  time.Time // when that was
 }
 
 // ErrBusy is returned if a read would exceed the budget of all reads together. A later read may
@@ -91,9 +91,9 @@ func New(ctx context.Context, cfg Config) (*Board, error) {
 	if cfg.Plans == nil {
 		cfg.Plans = NewPlans()
 	}
-	b := &Board{cfg: cfg, schema: schema, shelf: newShelf(), busy: make(chan struct{}, 1)}
+	b := &Board{cfg: cfg, schema: schema, cache: newCache(), busy: make(chan struct{}, 1)}
 	if cfg.Statements > 0 {
-		b.shelf.rate = float64(cfg.Statements)
+		b.cache.rate = float64(cfg.Statements)
 	}
 	b.going, b.stop = context.WithCancel(context.WithoutCancel(ctx))
 	_, err = b.current(ctx)
@@ -104,7 +104,7 @@ func New(ctx context.Context, cfg Config) (*Board, error) {
 func (b *Board) Close() {
 	b.stop()
 	b.work.Wait()
-	b.shelf.work.Wait()
+	b.cache.work.Wait()
 }
 
 // has reports whether a job is registered with the binary.
@@ -113,7 +113,7 @@ func (b *Board) has(job string) bool {
 	return is
 }
 
-// tools are what reads and actions are made with. They know the grid of the moment they were made at.
+// tools read and act. They know the grid at the time they were made.
 type tools struct {
 	made    time.Time
 	setting pgsql.Setting
@@ -125,9 +125,9 @@ type tools struct {
 const (
 	// toolsFor is how soon a change of the width is noticed.
 	toolsFor = time.Minute
-	// toolStatements is what making them costs, and toolsAgain how soon it is tried again where it has failed.
+	// toolStatements is the cost of making tools. retryDelay is the pause after that failed.
 	toolStatements = 4
-	toolsAgain     = 2 * time.Second
+	retryDelay     = 2 * time.Second
 )
 
 // current returns tools that are not too old.
@@ -137,11 +137,11 @@ func (b *Board) current(ctx context.Context) (*tools, error) {
 	if b.tools != nil && monotonic().Sub(b.tools.made) < toolsFor {
 		return b.tools, nil
 	}
-	if b.failed != nil && monotonic().Sub(b.tried) < toolsAgain {
+	if b.failed != nil && monotonic().Sub(b.tried) < retryDelay {
 		return nil, b.failed
 	}
 	t, err := b.newTools(ctx)
-	b.shelf.spend(toolStatements)
+	b.cache.spend(toolStatements)
 	if err != nil && ctx.Err() != nil { // the request has ended; its error must not reach other requests
 		return nil, err
 	}
@@ -179,8 +179,8 @@ type reader struct {
 	statements int
 }
 
-// since returns where the ledger begins, as the transaction sees it. Tools may be older than a jobs prune that has
-// moved it, whose slots would pass for missed.
+// since returns the beginning of the ledger as the transaction sees it. Tools may be older than a
+// jobs prune that has moved it; earlier slots would then look missed.
 func (r *reader) since(ctx context.Context) (time.Time, error) {
 	var began int64
 	var ignored any
@@ -192,18 +192,19 @@ func (r *reader) since(ctx context.Context) (time.Time, error) {
 	return time.UnixMicro(began).UTC(), nil
 }
 
-// QueryContext is that of the transaction.
+// QueryContext runs a query in the transaction and counts it.
 func (r *reader) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	r.statements++
 	return r.tx.QueryContext(ctx, query, args...)
 }
 
-// ExecContext is that of the transaction.
+// ExecContext runs a statement in the transaction.
 func (r *reader) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	return r.tx.ExecContext(ctx, query, args...)
 }
 
-// slotIndexOnly is for what comes after it, and not for what reads history by time.
+// slotIndexOnly makes the statements that follow use the index by slot. Do not call it before a
+// read of history by time.
 func (r *reader) slotIndexOnly(ctx context.Context) error {
 	_, err := r.tx.ExecContext(ctx, pgsql.SlotIndexOnly.In(r.schema))
 	return err
@@ -217,7 +218,7 @@ func rows[T any](ctx context.Context, r *reader, stmt pgsql.Statement, args []an
 // statementTimeout bounds what a single statement of a page may cost.
 const statementTimeout = "set local statement_timeout = '5s'"
 
-// seen is what has a Seen.
+// seen is a pointer to a value with a Seen.
 type seen[T any] interface {
 	*T
 	see(Seen)
@@ -225,13 +226,13 @@ type seen[T any] interface {
 
 func (s *Seen) see(v Seen) { *s = v }
 
-// read returns what fn reads, or has read lately; see shelf.get.
+// read returns what fn reads, or has read lately; see cache.get.
 func read[T any, P seen[T]](ctx context.Context, b *Board, key string, acted int64, minAge time.Duration, fn func(ctx context.Context, r *reader) (T, error)) (T, error) {
 	type kept struct {
-		Value T // both are counted by size
+		Value T // size counts both
 		AsOf  time.Time
 	}
-	got, age, err := b.shelf.get(ctx, key, acted, minAge, func(ctx context.Context) (any, int, error) {
+	got, age, err := b.cache.get(ctx, key, acted, minAge, func(ctx context.Context) (any, int, error) {
 		t, err := b.current(ctx)
 		if err != nil {
 			return nil, 0, err
@@ -267,7 +268,7 @@ func utc(t sql.NullTime) *time.Time {
 	return new(t.Time.UTC())
 }
 
-// perSecond is a rate of rows; 0 where no time has passed.
+// perSecond returns a rate of rows, 0 if no time has passed.
 func perSecond(rows int64, took duration.Text) float64 {
 	if took <= 0 {
 		return 0

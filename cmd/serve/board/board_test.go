@@ -37,10 +37,10 @@ func TestWhatAdviceAsksOfTheDatabaseCounts(t *testing.T) {
 	if _, err := b.Advice(t.Context(), "ok", 0); err != nil {
 		t.Fatal(err)
 	}
-	b.shelf.mu.Lock()
-	defer b.shelf.mu.Unlock()
+	b.cache.mu.Lock()
+	defer b.cache.mu.Unlock()
 	// What is known of the job is read in both.
-	if job, advice := b.shelf.entries["job ok"].cost, b.shelf.entries["advice ok"].cost; advice < job {
+	if job, advice := b.cache.entries["job ok"].cost, b.cache.entries["advice ok"].cost; advice < job {
 		t.Errorf("advice counts %d statements, where a job's page, which asks for less, counts %d", advice, job)
 	}
 }
@@ -52,20 +52,20 @@ func TestADatabaseThatRefusesIsNotAskedForEachLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = db.Close()
-	b := &Board{cfg: Config{DB: db}, shelf: newShelf()}
+	b := &Board{cfg: Config{DB: db}, cache: newCache()}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	_, _ = b.current(gone)
 	if b.failed != nil {
 		t.Error("that somebody has gone is kept as an error")
 	}
-	left := b.shelf.left
+	left := b.cache.left
 	for range 100 {
 		if _, err := b.current(t.Context()); err == nil {
 			t.Fatal("there are tools")
 		}
 	}
-	if asked := left - b.shelf.left; asked != toolStatements {
+	if asked := left - b.cache.left; asked != toolStatements {
 		t.Errorf("%v statements were asked for, want %d", asked, toolStatements)
 	}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxStory bounds the sentences of a story.
+	// maxStory bounds the sentences of a timeline.
 	maxStory = 1000
 	// maxPage bounds the checks, schedules or events of a page. defaultPage is the default.
 	maxPage     = 200
@@ -26,7 +26,7 @@ const (
 	maxText     = 500 // bytes of a name or a key
 )
 
-// Entity returns the story of the checks of an entity. A job and an item of the key narrow it.
+// Entity returns the timeline of the checks of an entity. A job and an item of the key narrow it.
 func (b *Board) Entity(ctx context.Context, key jobs.Key, acted int64) (Entity, error) {
 	if err := cmp.Or(checkText("entity_name", key.EntityName), checkText("entity_key", key.EntityKey), checkWords(key.JobExec, key.ItemKey)); err != nil {
 		return Entity{}, err
@@ -55,11 +55,12 @@ type HistoryFilter struct {
 	Outcome    jobs.Outcome
 	EntityName string
 	EntityKey  string
-	Until      time.Time // ended before
+	Until      time.Time // rows that ended before
 	Limit      int       // default 50, at most 200
 }
 
-// windows are how far back History looks, one after another, until it has found enough: history has no index by time.
+// windows are how far back History looks, one after another, until it has found enough. History has
+// no index by time.
 var windows = []time.Duration{15 * time.Minute, 2 * time.Hour, day, 31 * day}
 
 // History returns ended checks, the latest first. For an entity it reads all of history, else the
@@ -102,7 +103,7 @@ type WaitingFilter struct {
 	EntityName string
 	From, To   time.Time // slots from From up to but not including To; zero From: now
 	Limit      int       // default 50, at most 200
-	Skip       int       // so many of these are left out first, up to 1,000,000
+	Skip       int       // how many of the first ones to leave out, up to 1,000,000
 }
 
 // Waiting returns waiting checks, ordered by slot.

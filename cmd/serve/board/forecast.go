@@ -16,10 +16,10 @@ const (
 	forecastStatements = 12
 )
 
-// Expect makes the forecast of the next 24 hours, or waits until it is made. Overview and Slot
-// include a forecast that is made already, and never wait for one.
+// Expect makes the forecast of the next 24 hours, or waits for one that is being made. Overview and
+// Slot include a finished forecast, and never wait for one.
 func (b *Board) Expect(ctx context.Context) error {
-	_, _, err := b.shelf.get(ctx, "forecast", 0, forecastAge, b.readForecast)
+	_, _, err := b.cache.get(ctx, "forecast", 0, forecastAge, b.readForecast)
 	return err
 }
 
@@ -31,13 +31,14 @@ func (b *Board) readForecast(ctx context.Context) (any, int, error) {
 	return f, forecastStatements, err
 }
 
-// forecast is the last one, and whether there is one.
+// forecast returns the last forecast, and whether there is one.
 func (b *Board) forecast(ctx context.Context) (forecast.Forecast, bool) {
-	f, is := b.shelf.peek(ctx, "forecast", forecastAge, b.readForecast).(forecast.Forecast)
+	f, is := b.cache.getStale(ctx, "forecast", forecastAge, b.readForecast).(forecast.Forecast)
 	return f, is
 }
 
-// addForecast adds to a view, which is shared, what the slots to come are expected to be like.
+// addForecast adds the forecast to the coming slots of an overview. It copies Axis, which is
+// shared.
 func (v *Overview) addForecast(f forecast.Forecast) {
 	v.Axis = slices.Clone(v.Axis)
 	for _, s := range f.Slots {
@@ -55,7 +56,7 @@ func (v *Overview) addForecast(f forecast.Forecast) {
 	}
 }
 
-// expect adds what is expected of a slot.
+// expect adds the forecast of a slot.
 func (c *Cell) expect(s forecast.Slot, width time.Duration) {
 	if c.Forecast == nil {
 		c.Forecast = &Forecast{}

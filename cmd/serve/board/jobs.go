@@ -16,8 +16,8 @@ const (
 	maxJobs      = 500
 	maxJobSlots  = 200
 	maxJobErrors = 20
-	// lookBack is of how many slots a job's page is made.
-	lookBack = 2880
+	// maxLookback is how many of the last slots a job's page covers.
+	maxLookback = 2880
 )
 
 // Jobs returns every job that was ever enqueued, with the results of its checks of the last day.
@@ -31,7 +31,7 @@ func (b *Board) Jobs(ctx context.Context, acted int64) (Jobs, error) {
 	})
 }
 
-// readJobs reads at most maxJobs + 1 jobs, or the one with a name.
+// readJobs reads at most maxJobs + 1 jobs, or the one of a name.
 func (b *Board) readJobs(ctx context.Context, r *reader, name any) ([]JobLine, error) {
 	list, err := rows(ctx, r, pgsql.BoardJobs, []any{maxJobs + 1, name}, func(row *sql.Rows, j *JobLine) error {
 		var paused, registered sql.NullTime
@@ -83,7 +83,7 @@ func (b *Board) Job(ctx context.Context, name string, acted int64) (Job, error) 
 		}
 		v.JobLine = lines[0]
 		current := r.grid().Floor(r.now())
-		if err := v.readSlots(ctx, r, r.grid().Add(current, 1-lookBack), r.grid().Next(current)); err != nil {
+		if err := v.readSlots(ctx, r, r.grid().Add(current, 1-maxLookback), r.grid().Next(current)); err != nil {
 			return v, err
 		}
 		v.Ahead, err = readAhead(ctx, r, name, current)
@@ -92,7 +92,8 @@ func (b *Board) Job(ctx context.Context, name string, acted int64) (Job, error) 
 }
 
 const (
-	// adviceAge is how old advice may be before it is read again, and adviceRows what it is from: it costs more than a page.
+	// adviceAge is the maximum age of advice, and adviceRows how many rows it reads: advice costs
+	// more than a page.
 	adviceAge  = 10 * time.Minute
 	adviceRows = 20_000
 	adviceTime = 2 * time.Second
@@ -121,7 +122,7 @@ func (b *Board) Advice(ctx context.Context, name string, acted int64) (JobAdvice
 	})
 }
 
-// readSlots reads the slots from one up to but not including another.
+// readSlots reads the slots in [from, to).
 func (j *Job) readSlots(ctx context.Context, r *reader, from, to time.Time) error {
 	type line struct {
 		JobSlot
@@ -163,7 +164,7 @@ func (d *JobDay) add(s Became) {
 	d.Spent += s.Spent
 }
 
-// readAhead reads the slots with waiting rows of a job, from one on.
+// readAhead reads the slots with waiting rows of a job, beginning with from.
 func readAhead(ctx context.Context, r *reader, job string, from time.Time) ([]Ahead, error) {
 	list, err := rows(ctx, r, pgsql.BoardAhead, []any{job, from}, func(row *sql.Rows, a *Ahead) error {
 		err := row.Scan(&a.Slot, &a.Rows)

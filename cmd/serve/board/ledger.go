@@ -13,14 +13,14 @@ import (
 const (
 	// maxDays bounds the days of a heat map.
 	maxDays = 31
-	// maxSlots bounds the slots of the ledger that it sums up: with narrow slots it has fewer days.
+	// maxSlots bounds the slots of a heat map. With narrow slots it has fewer days.
 	maxSlots = 100_000
 	// ledgerAge is the maximum age of a heat map.
 	ledgerAge = time.Minute
 )
 
-// Ledger returns the heat map of some days, 1 to 31, up to today. It has fewer days if these would
-// be more than 100,000 slots.
+// Ledger returns the heat map of the last days, 1 to 31, including today. It has fewer days if
+// these would be more than 100,000 slots.
 func (b *Board) Ledger(ctx context.Context, days int, acted int64) (Ledger, error) {
 	if days < 1 || days > maxDays {
 		return Ledger{}, &RefusedError{fmt.Sprintf("days: must be 1 to %d", maxDays)}
@@ -45,7 +45,7 @@ func (b *Board) Ledger(ctx context.Context, days int, acted int64) (Ledger, erro
 	})
 }
 
-// state returns the row of a slot, which may not have been opened, or a NoSlotError.
+// state returns the row of a slot, opened or not, or a NoSlotError.
 func (r *reader) state(ctx context.Context, slot time.Time) (slots.SlotRun, error) {
 	l := r.ledger.In(r)
 	run, err := l.Show(ctx, slot)

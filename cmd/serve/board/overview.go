@@ -67,7 +67,7 @@ func (b *Board) readOverview(ctx context.Context, r *reader) (v Overview, err er
 	return v, err
 }
 
-// readAxis reads the slots of the last day, and those of the next without what is expected of them.
+// readAxis reads the slots of the last and the next day, without their forecast.
 func readAxis(ctx context.Context, r *reader, report health.Report) ([]Cell, error) {
 	g := r.grid()
 	span := cellSpan(g.Width())
@@ -85,8 +85,8 @@ func readAxis(ctx context.Context, r *reader, report health.Report) ([]Cell, err
 	return cells, nil
 }
 
-// cells returns the slots from one up to but not including another in cells of a span, which both are multiples of; current is the
-// slot that has begun last.
+// cells returns the slots in [from, to) in cells of a span, which divides both. current is the slot
+// that has begun last.
 func (r *reader) cells(ctx context.Context, from, to time.Time, span time.Duration, current time.Time) ([]Cell, error) {
 	since, err := r.since(ctx)
 	if err != nil {
@@ -110,7 +110,7 @@ func (r *reader) cells(ctx context.Context, from, to time.Time, span time.Durati
 	return cells, nil
 }
 
-// counted has the ledger's numbers of a cell.
+// counted holds the ledger's numbers of a cell.
 type counted struct {
 	Cell
 	opened, open, live int64
@@ -121,10 +121,10 @@ type counted struct {
 func (r *reader) cell(c counted, slot time.Time, span time.Duration, since, current time.Time) Cell {
 	width := r.grid().Width()
 	c.Slot, c.Span, c.Slots = slot, duration.Text(span), int64(span/width)
-	// Slots that are over, and must have been opened.
+	// Slots that have ended, so a run must have opened them.
 	first, end := grid.Later(slot, r.grid().Ceil(since)), grid.Earlier(slot.Add(span), current)
 	over := max(0, int64(end.Sub(first)/width))
-	begun := c.last.Equal(current) // the slot that has begun last is among those that were opened
+	begun := c.last.Equal(current) // the current slot is among the opened ones
 	if begun {
 		c.Missed = max(0, over-(c.opened-1))
 	} else {
@@ -150,7 +150,8 @@ func (r *reader) cell(c counted, slot time.Time, span time.Duration, since, curr
 	return c.Cell
 }
 
-// cellSpan is how wide a cell is: a slot, or several that are together at least 15 minutes and divide a day.
+// cellSpan returns the span of a cell: one slot, or as many as make at least 15 minutes and divide
+// a day.
 func cellSpan(width time.Duration) time.Duration {
 	span := width
 	for span < narrowest || day%span != 0 {

@@ -15,7 +15,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// coming is the number of listed next instants of a schedule.
+// coming is how many next instants of a schedule are listed.
 const coming = 20
 
 // Schedules returns a page of schedules.
@@ -71,7 +71,8 @@ func (b *Board) Schedule(ctx context.Context, id string, acted int64) (Schedule,
 	})
 }
 
-// Events returns the newest events in the outbox before a position, the zero position: of all, and who reads it.
+// Events returns the newest events in the outbox before a position, and the readers of the outbox.
+// The zero position selects all events.
 func (b *Board) Events(ctx context.Context, before outbox.Position, limit int, acted int64) (Events, error) {
 	if err := checkPage(&limit); err != nil {
 		return Events{}, err

@@ -17,7 +17,7 @@ import (
 // maxSlotJobs bounds the listed jobs of a slot.
 const maxSlotJobs = 200
 
-// NoSlotError is returned for an instant that is not a slot: it is off the grid, and not in the
+// NoSlotError is returned for an instant that is not a slot: it is off the grid and not in the
 // ledger, which may have slots of another width.
 type NoSlotError struct {
 	At, Previous, Next time.Time // Previous and Next are the slots around it
@@ -83,7 +83,7 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 		case run.State == slots.StateDone && run.FinishedAt != nil && len(v.Jobs) == 0:
 			last = *run.FinishedAt
 		}
-		if !last.IsZero() { // else it has not been opened, or no outcome was recorded
+		if !last.IsZero() { // otherwise the slot was not opened, or no outcome was recorded
 			v.Took = duration.Text(max(0, last.Sub(run.OpenedAt)))
 		}
 		v.Rate = perSecond(run.Checked, v.Took)
@@ -99,8 +99,8 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 	return v, err
 }
 
-// readSlotJobs returns the jobs of a slot, and when the last outcome in it was recorded. A slot may have stayed open
-// longer, for rows of a job that no run knew.
+// readSlotJobs returns the jobs of a slot, and when its last outcome was recorded. The slot may
+// have stayed open for longer, because of rows of a job that no run knew.
 func readSlotJobs(ctx context.Context, r *reader, slot time.Time) (list []SlotJob, lastOfAll time.Time, err error) {
 	list, err = rows(ctx, r, pgsql.BoardSlot, []any{slot, maxSlotJobs}, func(row *sql.Rows, j *SlotJob) error {
 		var first, last, ofAll sql.NullTime

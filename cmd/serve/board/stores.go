@@ -15,7 +15,8 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 )
 
-// Stores are the boards of several stores, by name. Its zero value has none. It is safe for concurrent use.
+// Stores holds the boards of several stores, by name. The zero value has none. It is safe for
+// concurrent use.
 type Stores struct {
 	mu  sync.Mutex
 	all map[string]member
@@ -27,13 +28,13 @@ type member struct {
 	down  error
 }
 
-// Put adds or replaces the board of a store.
-func (s *Stores) Put(store string, b *Board) { s.put(store, member{board: b}) }
+// SetUp adds or replaces the board of a store.
+func (s *Stores) SetUp(store string, b *Board) { s.set(store, member{board: b}) }
 
-// Down marks a store as unreachable with the given error. A nil error removes the store.
-func (s *Stores) Down(store string, err error) { s.put(store, member{down: err}) }
+// SetDown marks a store as unreachable with the given error. A nil error removes the store.
+func (s *Stores) SetDown(store string, err error) { s.set(store, member{down: err}) }
 
-func (s *Stores) put(store string, m member) {
+func (s *Stores) set(store string, m member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all == nil {
@@ -44,31 +45,31 @@ func (s *Stores) put(store string, m member) {
 	}
 }
 
-// StoreList is all stores.
+// StoreList is a list of all stores.
 type StoreList struct {
 	Stores []StoreStatus `json:"stores"` // the worst first
 }
 
-// StoreStatus is how one of several stores is.
+// StoreStatus is the state of one of several stores.
 type StoreStatus struct {
 	Name     string         `json:"name"`
-	OK       bool           `json:"ok"`       // it was read, and there are no findings
-	Error    string         `json:"error"`    // why it cannot be read; empty: it can
-	Findings []view.Finding `json:"findings"` // what is wrong
+	OK       bool           `json:"ok"`       // it can be read and has no findings
+	Error    string         `json:"error"`    // why it cannot be read; empty if it can
+	Findings []view.Finding `json:"findings"` // the problems
 	Missed   int            `json:"missed"`   // slots that no run has opened
 	Overdue  int64          `json:"overdue"`  // rows
 	Failing  int            `json:"failing"`  // jobs with checks that failed in their last slot
-	// CurrentSlot is the slot that has begun last; null: the store cannot be read.
+	// CurrentSlot is the slot that has begun last. Null: the store cannot be read.
 	CurrentSlot *time.Time    `json:"current_slot"`
-	Current     *Cell         `json:"current"` // that slot on the axis of the overview, and the next one
+	Current     *Cell         `json:"current"` // that slot, on the axis of the overview
 	Next        *Cell         `json:"next"`
-	Age         duration.Text `json:"age"` // how long ago all this was read
+	Age         duration.Text `json:"age"` // since all this was read
 }
 
 // Look returns the state of each store, as far as it can be read before ctx ends. A store that does
 // not answer is listed as such, and does not delay the others.
 func (s *Stores) Look(ctx context.Context) StoreList {
-	list := ask(s, func(name string, m member) StoreStatus {
+	list := fanOut(s, func(name string, m member) StoreStatus {
 		v := StoreStatus{Name: name, Findings: []view.Finding{}}
 		if m.down != nil {
 			v.Error = m.down.Error()
@@ -83,20 +84,20 @@ func (s *Stores) Look(ctx context.Context) StoreList {
 		return v
 	})
 	slices.SortFunc(list, func(a, b StoreStatus) int {
-		return cmp.Or(cmp.Compare(b.wrong(), a.wrong()), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.severity(), a.severity()), cmp.Compare(a.Name, b.Name))
 	})
 	return StoreList{Stores: list}
 }
 
-// wrong is how much is: more than anything where nobody can tell.
-func (s *StoreStatus) wrong() int {
+// severity returns the number of findings, or the maximum if the store cannot be read.
+func (s *StoreStatus) severity() int {
 	if s.Error != "" {
 		return math.MaxInt
 	}
 	return len(s.Findings)
 }
 
-// add adds what the overview of the store has.
+// add copies the overview of the store.
 func (s *StoreStatus) add(o Overview) {
 	s.OK, s.Findings, s.Missed, s.Overdue, s.Age = o.OK, o.Findings, len(o.Missed)+int(o.MoreMissed), o.Overdue, o.Age
 	s.CurrentSlot = &o.CurrentSlot
@@ -122,16 +123,16 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// Found is what one of several stores knows of an entity.
+// Found is what one of several stores knows about an entity.
 type Found struct {
 	Name   string
 	Entity Entity
-	Error  string // why it cannot be asked; empty: it was
+	Error  string // why it cannot be read; empty if it was
 }
 
-// Find returns the stores that know an entity, and those that cannot be asked, by name.
+// Find returns the stores that know an entity, and those that cannot be read, by name.
 func (s *Stores) Find(ctx context.Context, key jobs.Key) []Found {
-	list := ask(s, func(name string, m member) Found {
+	list := fanOut(s, func(name string, m member) Found {
 		if m.down != nil {
 			return Found{Name: name, Error: m.down.Error()}
 		}
@@ -144,8 +145,8 @@ func (s *Stores) Find(ctx context.Context, key jobs.Key) []Found {
 	return slices.DeleteFunc(list, func(f Found) bool { return f.Error == "" && len(f.Entity.Story) == 0 })
 }
 
-// ask calls fn for each store, beside each other, and returns the answers by name.
-func ask[T any](s *Stores, fn func(store string, m member) T) []T {
+// fanOut calls fn for each store concurrently, and returns the answers by name.
+func fanOut[T any](s *Stores, fn func(store string, m member) T) []T {
 	s.mu.Lock()
 	members := maps.Clone(s.all)
 	s.mu.Unlock()

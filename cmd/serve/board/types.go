@@ -9,82 +9,86 @@ import (
 	"github.com/prescient-go/prescient/slots"
 )
 
-// Seen says when something was read.
+// Seen says when a value was read.
 type Seen struct {
 	AsOf time.Time     `json:"as_of"` // by the database's clock, UTC
-	Age  duration.Text `json:"age"`   // how long ago that was when it was answered
+	Age  duration.Text `json:"age"`   // at the time of the answer
 }
 
 // Overview answers "is it all right?".
 type Overview struct {
 	Seen
 	view.Status
-	// Axis is the slots of the last and the next 24 hours, the oldest first; where they are narrow, several are one cell.
+	// Axis has the slots of the last and the next 24 hours, the oldest first. A cell holds several
+	// slots if they are narrow.
 	Axis []Cell `json:"axis"`
-	// Expected is which slots of the next 24 hours will not end in time, or break an SLA or a deadline.
+	// Expected has the slots of the next 24 hours that will end late, or break an SLA or a
+	// deadline.
 	Expected []Expected `json:"expected"`
-	// Schedules are those that have dropped an event or were given up in the last day, the newest first, at the most 20.
+	// Schedules are at most 20 schedules that dropped an event or were given up in the last day,
+	// the newest first.
 	Schedules []Misfire  `json:"schedules"`
 	Consumers []Consumer `json:"consumers"`
 }
 
 // The states of a Cell, beside slots.StateMissed, slots.StateOpen and slots.StateDone.
 const (
-	StateRunning  slots.State = "running"   // open, and a runner is at it
-	StateDue      slots.State = "due"       // begun, and no run has opened it yet
-	StateAhead    slots.State = "ahead"     // not begun
-	StateNoLedger slots.State = "no ledger" // before the ledger begins
+	StateRunning  slots.State = "running"   // open, with a runner
+	StateDue      slots.State = "due"       // begun, but no run has opened it yet
+	StateAhead    slots.State = "ahead"     // not yet begun
+	StateNoLedger slots.State = "no ledger" // before the beginning of the ledger
 )
 
-// Cell is a slot, or several that follow each other.
+// Cell is a slot, or several consecutive slots.
 type Cell struct {
-	Slot  time.Time     `json:"slot"`  // the first
-	Span  duration.Text `json:"span"`  // to the end of the last
+	Slot  time.Time     `json:"slot"`  // the first one
+	Span  duration.Text `json:"span"`  // up to the end of the last one
 	Slots int64         `json:"slots"` // how many
 	State slots.State   `json:"state"` // the worst of them: missed, open, running, due, done, ahead, no ledger
-	// Late tells that rows are left in a slot of it that was done, which catch-up takes; the overview alone looks for them.
+	// Late is true if a slot that is done has rows left, which catch-up takes. Only the overview
+	// looks for them.
 	Late     bool          `json:"late"`
-	Done     int64         `json:"done"`      // slots of it that were run to their end
-	CaughtUp int64         `json:"caught_up"` // slots of it that catch-up has opened
-	Missed   int64         `json:"missed"`    // slots of it
+	Done     int64         `json:"done"`      // slots that were run to their end
+	CaughtUp int64         `json:"caught_up"` // slots that catch-up has opened
+	Missed   int64         `json:"missed"`    // slots
 	Planned  int64         `json:"planned"`   // rows
 	Checked  int64         `json:"checked"`
 	Failed   int64         `json:"failed"`
-	Took     duration.Text `json:"took"`     // the longest of them; of one that is open, so far
-	TooLong  bool          `json:"too_long"` // that was longer than the width, or the forecast is
-	Forecast *Forecast     `json:"forecast"` // null: it has begun, or nothing is forecast
+	Took     duration.Text `json:"took"`     // of the longest slot; so far, if it is open
+	TooLong  bool          `json:"too_long"` // that, or the forecast of it, is longer than the width
+	Forecast *Forecast     `json:"forecast"` // null: the slot has begun, or there is no forecast
 }
 
-// Forecast is what a slot ahead is expected to be like.
+// Forecast is the expectation of a coming slot.
 type Forecast struct {
 	Rows int64         `json:"rows"`
 	Took duration.Text `json:"took"`
 }
 
-// Expected is what will go wrong in a slot, or in several that follow each other.
+// Expected is what will go wrong in a slot, or in several consecutive slots.
 type Expected struct {
 	Slot      time.Time `json:"slot"` // the first
 	Slots     int       `json:"slots"`
 	Condition string    `json:"condition"` // too-long, sla or deadline
-	JobExec   string    `json:"job_exec"`  // whose SLA or deadline it is; empty: no one's
+	JobExec   string    `json:"job_exec"`  // the job with the SLA or deadline; empty: none
 	Text      string    `json:"text"`
-	Help      []string  `json:"help"` // what would help, and by how much
+	Help      []string  `json:"help"` // remedies, and how much each helps
 }
 
-// Misfire is a schedule that has not published all it should.
+// Misfire is a schedule that has not published every event.
 type Misfire struct {
 	ID        string     `json:"id"`
 	Dropped   int64      `json:"dropped"`    // events, since it was created
-	DroppedAt *time.Time `json:"dropped_at"` // the last of them; null: none
-	GaveUpAt  *time.Time `json:"gave_up_at"` // when it was given up after its last error; null: it was not
+	DroppedAt *time.Time `json:"dropped_at"` // the last one; null: none
+	GaveUpAt  *time.Time `json:"gave_up_at"` // when publishing was given up after its last error; null: it was not
 	Error     string     `json:"error"`
 }
 
-// Consumer is who reads the outbox, and how far behind.
+// Consumer is a reader of the outbox, and how far it is behind.
 type Consumer struct {
 	view.Consumer
 	Waiting int64         `json:"waiting"` // events, counted up to 1,000
-	Oldest  duration.Text `json:"oldest"`  // how long the first of them has waited; 0: none does
+	Oldest  duration.Text `json:"oldest"`  // how long the first event has waited; 0: none waits
 }
 
 // Slot is one slot.
@@ -93,77 +97,77 @@ type Slot struct {
 	view.SlotDetail
 	Previous time.Time     `json:"previous"` // slot
 	Next     time.Time     `json:"next"`
-	Width    duration.Text `json:"width"` // 0: the ledger has the slot from before the width was changed
-	Took     duration.Text `json:"took"`  // so far, where it is open
-	Rate     float64       `json:"rate"`  // rows a second of that
-	Jobs     []SlotJob     `json:"jobs"`  // that had rows in it when it was opened, the most rows first; at most 200
+	Width    duration.Text `json:"width"` // 0: the slot has an earlier width
+	Took     duration.Text `json:"took"`  // so far, if it is open
+	Rate     float64       `json:"rate"`  // rows a second of that time
+	Jobs     []SlotJob     `json:"jobs"`  // with rows in it when it was opened, the most rows first; at most 200
 	Forecast *Forecast     `json:"forecast"`
 }
 
-// SlotJob is what became of the rows of one job in one slot. The counts are there when the slot is done.
+// SlotJob is the result of one job in one slot. The counts exist when the slot is done.
 type SlotJob struct {
 	JobExec     string        `json:"job_exec"`
 	Planned     int64         `json:"planned"`
 	Finished    int64         `json:"finished"`
 	Rescheduled int64         `json:"rescheduled"`
 	Failed      int64         `json:"failed"`
-	Late        int64         `json:"late"`     // checks that began later than its SLA
-	Error       string        `json:"error"`    // of one that failed
-	FirstAt     *time.Time    `json:"first_at"` // when the first was recorded
+	Late        int64         `json:"late"`     // checks that began later than the SLA
+	Error       string        `json:"error"`    // of one failed check
+	FirstAt     *time.Time    `json:"first_at"` // when the first outcome was recorded
 	LastAt      *time.Time    `json:"last_at"`
 	Spent       duration.Text `json:"spent"` // run time of all its checks
 }
 
-// Jobs is every job.
+// Jobs is a list of all jobs.
 type Jobs struct {
 	Seen
 	Jobs []JobLine `json:"jobs"` // by name, at most 500
 	More bool      `json:"more"` // there are more
 }
 
-// JobLine is one job, and how its checks have gone in the last day.
+// JobLine is one job, and the results of its checks in the last day.
 type JobLine struct {
 	view.JobStatus
-	Registered bool         `json:"registered"` // with the binary that serves
-	Paused     *view.Paused `json:"paused"`     // null: it is not
+	Registered bool         `json:"registered"` // in the binary that serves
+	Paused     *view.Paused `json:"paused"`     // null: it is not paused
 }
 
 // Job is one job.
 type Job struct {
 	Seen
 	JobLine
-	Slots []JobSlot `json:"slots"` // that it had rows in, of the last 2,880 slots, the newest 200 first
+	Slots []JobSlot `json:"slots"` // with rows of it, of the last 2,880 slots: the newest 200, newest first
 	Days  []JobDay  `json:"days"`  // of those slots, the newest first
-	// Ahead is how many of its rows wait in the next 96 slots, where there are any, each counted up to 1,000.
+	// Ahead counts its waiting rows in those of the next 96 slots that have any, each up to 1,000.
 	Ahead  []Ahead    `json:"ahead"`
 	Errors []JobError `json:"errors"` // of those slots, the newest first, at most 20
 }
 
-// JobAdvice is what history advises on when to check the rows of a job.
+// JobAdvice says what history advises about when to check the rows of a job.
 type JobAdvice struct {
 	Seen
 	JobExec string   `json:"job_exec"`
-	Read    int64    `json:"read"`   // the newest rows of history, of any job, that were looked at
-	Advice  []string `json:"advice"` // sentences; none: no such row was of the job
+	Read    int64    `json:"read"`   // how many of the newest rows of history, of any job, were read
+	Advice  []string `json:"advice"` // sentences; none if no such row was of the job
 }
 
-// JobSlot is a job in one slot.
+// JobSlot is the result of a job in one slot.
 type JobSlot struct {
 	Slot time.Time `json:"slot"`
 	Became
 	Planned int64         `json:"planned"`
 	Took    duration.Text `json:"took"` // from the opening of the slot to its last row
-	Rate    float64       `json:"rate"` // rows a second of that
+	Rate    float64       `json:"rate"` // rows a second of that time
 }
 
-// JobDay is a job in the slots of one day, in UTC.
+// JobDay is the result of a job in the slots of one day, in UTC.
 type JobDay struct {
 	Day   string `json:"day"` // such as 2026-03-01
 	Slots int64  `json:"slots"`
 	Became
 }
 
-// Became is what became of rows.
+// Became counts the results of checks.
 type Became struct {
 	Finished    int64         `json:"finished"`
 	Rescheduled int64         `json:"rescheduled"`
@@ -172,7 +176,7 @@ type Became struct {
 	Spent       duration.Text `json:"spent"`
 }
 
-// Ahead is rows that wait for a slot.
+// Ahead counts the rows that wait for a slot.
 type Ahead struct {
 	Slot time.Time `json:"slot"`
 	Rows int64     `json:"rows"`
@@ -181,21 +185,21 @@ type Ahead struct {
 // JobError is an error of a job in a slot.
 type JobError struct {
 	Slot   time.Time `json:"slot"`
-	Failed int64     `json:"failed"` // checks in the slot; the error is of one of them
+	Failed int64     `json:"failed"` // checks in the slot; the error is that of one of them
 	Error  string    `json:"error"`
 }
 
-// Entity is the story of the checks of an entity.
+// Entity is the timeline of the checks of an entity.
 type Entity struct {
 	Seen
 	EntityName string     `json:"entity_name"`
 	EntityKey  string     `json:"entity_key"`
 	Story      []Sentence `json:"story"`   // row by row, in order; the last 1000
-	Waiting    int64      `json:"waiting"` // checks that have a key
-	More       bool       `json:"more"`    // the story is longer
+	Waiting    int64      `json:"waiting"` // keyed checks
+	More       bool       `json:"more"`    // the timeline is longer
 }
 
-// Sentence is one thing that happened.
+// Sentence is one event of a timeline, with a text for people.
 type Sentence struct {
 	view.Event
 	Text string `json:"text"` // for a person
@@ -205,7 +209,7 @@ type Sentence struct {
 type Schedules struct {
 	Seen
 	Schedules []httpapi.View `json:"schedules"` // by id
-	After     *string        `json:"after"`     // of the next page, which begins after 4 MiB of payloads at the latest; null: this is the last
+	After     *string        `json:"after"`     // of the next page, null on the last one; a page ends after 4 MiB of payloads
 }
 
 // Schedule is one schedule.
@@ -215,18 +219,18 @@ type Schedule struct {
 	Coming []Instant `json:"coming"` // the next 20 instants
 }
 
-// Instant is one of a schedule.
+// Instant is an instant of a schedule, and the slot that publishes it.
 type Instant struct {
 	Instant time.Time `json:"instant"`
 	Slot    time.Time `json:"slot"`
 }
 
-// Ledger is a heat map: a row for each day, the newest first, and a cell for each slot of the day, or 96 cells where slots are
-// narrower than 15 minutes.
+// Ledger is a heat map: a row for each day, the newest first, and a cell for each slot of the day.
+// If slots are narrower than 15 minutes, a day has 96 cells.
 type Ledger struct {
 	Seen
 	Width duration.Text `json:"width"`
-	Since time.Time     `json:"since"` // where the ledger begins
+	Since time.Time     `json:"since"` // the beginning of the ledger
 	Days  []LedgerDay   `json:"days"`
 }
 
@@ -236,7 +240,7 @@ type LedgerDay struct {
 	Cells []Cell `json:"cells"`
 }
 
-// Events is a page of the outbox, and who reads it.
+// Events is a page of the outbox, and its readers.
 type Events struct {
 	Seen
 	Events    []Event    `json:"events"` // the newest first
@@ -257,23 +261,24 @@ type Event struct {
 	Data      string     `json:"data"` // JSON, the first 2,000 bytes
 }
 
-// History is ended checks, the latest first.
+// History lists ended checks, the latest first.
 type History struct {
 	Seen
 	Checks []view.Ended `json:"checks"`
 	More   bool         `json:"more"` // others match, too: a page ends after limit checks, or 4 MiB of payloads
-	// Since is how far back was looked: further back there may be more. Null: at all of it.
+	// Since is how far back the search went; there may be more before. Null: it went through all of
+	// history.
 	Since *time.Time `json:"since"`
 }
 
-// Waiting is checks that wait, in the order of their slots.
+// Waiting lists waiting checks, in the order of their slots.
 type Waiting struct {
 	Seen
 	Checks []view.Check `json:"checks"`
 	More   bool         `json:"more"` // others match, too: a page ends after limit checks, or 4 MiB of payloads
 }
 
-// Actions is what operators have done, the newest first.
+// Actions lists the actions of operators, the newest first.
 type Actions struct {
 	Seen
 	Actions []Done `json:"actions"`

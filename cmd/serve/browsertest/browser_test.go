@@ -1,5 +1,6 @@
-// Package browsertest looks at the pages of prescient serve with a real Chromium: each page, each action, by light and by dark,
-// on a desk and on a phone. It is a module of its own, so that what drives the browser stays out of go.mod.
+// Package browsertest looks at the pages of prescient serve with a real Chromium: each page, each
+// action, by light and by dark, on a desk and on a phone. It is a module of its own, so that what
+// drives the browser stays out of go.mod.
 package browsertest
 
 import (
@@ -119,7 +120,8 @@ func ask[T any](b *browser, expression string) T {
 	return answer
 }
 
-// text is that of an element, asked for at once: what the page swaps while a driver looks at it is gone.
+// text is that of an element, asked for at once: what the page swaps while a driver looks at it is
+// gone.
 func (b *browser) text(of chromedp.CSS) string {
 	b.t.Helper()
 	return ask[string](b, fmt.Sprintf("document.querySelector(%q).innerText", of))

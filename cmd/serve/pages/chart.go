@@ -10,8 +10,8 @@ import (
 	"github.com/prescient-go/prescient/slots"
 )
 
-// The time axis is so high, in units of its own: the bars stand on its floor, and below it is a lane for each thing that may be
-// wrong.
+// The heights of the time axis, in units of its own. The bars stand on its floor. Below it is a
+// lane for each kind of problem.
 const (
 	barStep  = 10
 	barFloor = 100
@@ -19,13 +19,13 @@ const (
 	laneStep = 18
 )
 
-// bar is a cell of the time axis, and where it stands.
+// bar is a cell of the time axis, and its position.
 type bar struct {
 	board.Cell
 	X, Y, Height int
 }
 
-// lane is a line below the bars for one thing that is wrong.
+// lane is a line below the bars for one kind of problem.
 type lane struct {
 	Name string
 	Y    int
@@ -39,7 +39,7 @@ type tick struct {
 	Day bool // the first of its day
 }
 
-// axis is the chart of the slots of the last and next hours.
+// axis is the chart of the slots of the last and the next hours.
 type axis struct {
 	Bars          []bar
 	Lanes         []lane
@@ -49,8 +49,9 @@ type axis struct {
 	Most          int64 // rows of the highest bar
 }
 
-// newAxis places the bars: their heights grow with the square root, since a slot of ten rows matters beside one of a million.
-// What is left in slots that were not run to their end is counted by trouble.
+// newAxis places the bars. Their heights grow with the square root, because a slot of ten rows
+// matters beside one of a million. trouble has the rows that are left in slots that were not run to
+// their end.
 func newAxis(cells []board.Cell, trouble []view.Trouble, now time.Time) axis {
 	a := axis{Width: len(cells) * barStep}
 	for _, c := range cells {
@@ -67,7 +68,7 @@ func newAxis(cells []board.Cell, trouble []view.Trouble, now time.Time) axis {
 		b.X = i * barStep
 		b.Height = height(rows(b.Cell), a.Most, barFloor)
 		if b.Height == 0 && (b.State == slots.StateDone || b.State == board.StateRunning) {
-			b.Height = 2 // it was run, and there was nothing to do
+			b.Height = 2 // the slot was run and was empty
 		}
 		b.Y = barFloor - b.Height
 		if span := time.Duration(b.Span); span > 0 && !b.Slot.After(now) {
@@ -79,7 +80,7 @@ func newAxis(cells []board.Cell, trouble []view.Trouble, now time.Time) axis {
 	return a
 }
 
-// height is how high a bar of n is where the highest has most.
+// height returns the height of a bar of n rows, if the highest bar has most.
 func height(n, most int64, high int) int {
 	if n <= 0 || most <= 0 {
 		return 0
@@ -87,7 +88,7 @@ func height(n, most int64, high int) int {
 	return max(4, int(math.Round(float64(high)*math.Sqrt(float64(n)/float64(most)))))
 }
 
-// rows is how many rows a cell stands for: checked, or still to be.
+// rows returns how many rows a cell stands for: checked, or still to check.
 func rows(c board.Cell) int64 {
 	if c.Forecast != nil {
 		return c.Forecast.Rows
@@ -113,7 +114,7 @@ func (a *axis) addLanes() {
 	a.Height = laneTop + laneStep*len(a.Lanes)
 }
 
-// notRun tells whether rows were, or are, left behind in a slot of the cell.
+// notRun reports whether a slot of the cell has rows that its run has left, or no run.
 func notRun(c board.Cell) bool { return c.Missed > 0 || c.State == slots.StateOpen || c.Late }
 
 // addTicks adds nine labels at equal distances.
@@ -139,7 +140,8 @@ func (b bar) Label() string {
 	return text + ": " + says(b.Cell)
 }
 
-// says is a cell in words. Of several slots the rows are those of all of them, and the time is that of the one that took longest.
+// says describes a cell in words. For several slots, the rows are their sum, and the time is that
+// of the longest.
 func says(c board.Cell) string {
 	text, longest := stateWords[c.State], ""
 	if c.Slots > 1 {
@@ -185,16 +187,16 @@ var stateWords = map[slots.State]string{
 	board.StateDue: "due, and not begun", board.StateAhead: "to come", board.StateNoLedger: "before the ledger began", "not opened": "not opened",
 }
 
-// stateMarks are the signs of states, which are never told by colour alone.
+// stateMarks are the signs of states, which pages never show by colour alone.
 var stateMarks = map[slots.State]string{
 	slots.StateDone: "ok", slots.StateMissed: "bad", slots.StateOpen: "bad", board.StateRunning: "run", board.StateDue: "warn",
 	board.StateAhead: "idle", board.StateNoLedger: "idle", "not opened": "idle",
 }
 
-// Trouble tells whether something is wrong in it.
+// Trouble reports whether something is wrong in a slot of the bar.
 func (b bar) Trouble() bool { return notRun(b.Cell) || b.TooLong || b.Failed > 0 }
 
-// Class is how it is drawn.
+// Class returns the style of the bar.
 func (b bar) Class() string {
 	switch {
 	case b.Forecast != nil, b.State == board.StateAhead:

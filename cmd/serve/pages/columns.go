@@ -9,7 +9,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/serve/board"
 )
 
-// columns is a small chart: a column for each slot, the oldest first.
+// columns is a small chart with a column for each slot, the oldest first.
 type columns struct {
 	ID, Title, Most string
 	Width           int
@@ -21,16 +21,16 @@ type column struct {
 	Label        string
 	X, Y, Height int
 	Ahead        bool
-	Wrong        bool // something in it failed, which a mark below it tells
+	Wrong        bool // something failed; a mark below the column shows it
 }
 
-// columnsHigh is the floor that the columns stand on, in units of the chart; marks are below it.
+// columnsHigh is the floor of the columns, in units of the chart. Marks are below it.
 const columnsHigh = 60
 
-// jobChart is what a job did in its slots: how many rows, and how long it took.
+// jobChart shows the rows of a job in its slots, and how long they took.
 type jobChart struct{ Rows, Took columns }
 
-// newJobChart returns nil where there is nothing to draw. The newest of the slots comes first.
+// newJobChart returns nil if there is nothing to draw. all has the newest slot first.
 func newJobChart(all []board.JobSlot) *jobChart {
 	if len(all) == 0 {
 		return nil
@@ -59,7 +59,7 @@ func newJobChart(all []board.JobSlot) *jobChart {
 	return &chart
 }
 
-// newAheadChart returns nil where nothing waits.
+// newAheadChart returns nil if no row waits.
 func newAheadChart(all []board.Ahead) *columns {
 	if len(all) == 0 {
 		return nil
@@ -79,11 +79,11 @@ func newAheadChart(all []board.Ahead) *columns {
 
 func checked(s board.JobSlot) int64 { return s.Finished + s.Rescheduled + s.Failed }
 
-// First and Last are the slots at the ends.
+// First and Last return the slots at the ends.
 func (c columns) First() time.Time { return c.Columns[0].Slot }
 func (c columns) Last() time.Time  { return c.Columns[len(c.Columns)-1].Slot }
 
-// gauge is a duration against the width of the slots, in thousandths of the longer one.
+// gauge compares a duration with the width of the slots, in thousandths of the longer one.
 type gauge struct {
 	Took, Width int
 	Over        bool

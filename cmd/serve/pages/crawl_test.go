@@ -12,7 +12,8 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// follow asks for pages, for every page that they link to, and so on, but for no more than so many of one path. Each has to answer
+// follow asks for pages, for every page that they link to, and so on, but for no more than so many
+// of one path. Each has to answer
 // 200. It returns how many did by path.
 func (b *browser) follow(most int, from ...string) map[string]int {
 	b.t.Helper()

@@ -9,24 +9,25 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 )
 
-// deedPage is a form, or the preview of what it does.
-type deedPage struct {
-	Deed    deed
+// formPage is a form, or the preview of its action.
+type formPage struct {
+	Deed    actionForm
 	Inputs  []filled
 	Problem string
 	Plan    board.Plan
-	Do      string // the address that does it
+	Do      string // the address that does the action
 	Back    string
 }
 
-// filled is a field with what is in it.
+// filled is a field with its value.
 type filled struct {
 	field
 	Value, Wrong string
 }
 
-// do shows the form of an action; once that is filled in, what it will do; and once that is confirmed does it.
-func (p *Pages) do(d deed) http.HandlerFunc {
+// do shows the form of an action. When that is filled in, it shows the preview. When that is
+// confirmed, it does the action.
+func (p *Pages) do(d actionForm) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := r.ParseForm(); err != nil {
 			p.fail(w, r, http.StatusBadRequest, "The form cannot be read.")
@@ -60,8 +61,8 @@ func (p *Pages) do(d deed) http.HandlerFunc {
 	}
 }
 
-// act does what was confirmed, and goes to where it is told.
-func (p *Pages) act(w http.ResponseWriter, r *http.Request, d deed, in *input, action board.Action) {
+// act does a confirmed action, and then shows the page that the action changed.
+func (p *Pages) act(w http.ResponseWriter, r *http.Request, d actionForm, in *input, action board.Action) {
 	done, err := p.cfg.Board.Do(r.Context(), p.who(r), action, r.Form.Get("confirm"))
 	if changed, ok := errors.AsType[*board.ChangedError](err); ok {
 		p.showPlan(w, r, d, in, http.StatusConflict, changed.Plan, "The data has changed since the preview, and nothing was done. This is the new preview.")
@@ -74,8 +75,8 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request, d deed, in *input, a
 	http.Redirect(w, r, p.link("/actions", "acted", done.Acted, "id", done.ID), http.StatusSeeOther)
 }
 
-// refuse tells what is wrong with an action, by its form.
-func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, d deed, in *input, err error) {
+// refuse shows the form of an action with the problem.
+func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, d actionForm, in *input, err error) {
 	refused, isRefused := errors.AsType[*board.RefusedError](err)
 	field, isField := errors.AsType[*jobs.FieldError](err)
 	switch {
@@ -90,14 +91,14 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, d deed, in *input
 	}
 }
 
-// who is who acts, as it is recorded.
+// who returns the actor as it is recorded.
 func (p *Pages) who(r *http.Request) board.Who {
 	v := visitor(r.Context())
 	return board.Who{Name: v.Name, Remote: p.cfg.Access.Address(r).String(), Operator: v.Role == Operator, Token: v.Token}
 }
 
-func (p *Pages) showDeed(w http.ResponseWriter, r *http.Request, d deed, in *input, status int, problem string) {
-	v := deedPage{Deed: d, Problem: problem, Back: "/"}
+func (p *Pages) showDeed(w http.ResponseWriter, r *http.Request, d actionForm, in *input, status int, problem string) {
+	v := formPage{Deed: d, Problem: problem, Back: "/"}
 	for _, f := range d.Fields {
 		value := in.text(f.Name)
 		if value == "" {
@@ -113,7 +114,7 @@ func (p *Pages) showDeed(w http.ResponseWriter, r *http.Request, d deed, in *inp
 	p.show(w, r, status, "form", page{Title: d.Title, Content: v})
 }
 
-// fixed are the values that a form does not ask for: they travel in its address.
+// fixed returns the values that a form does not ask for. They are part of its address.
 func fixed(inputs []filled) url.Values {
 	values := url.Values{}
 	for _, f := range inputs {
@@ -124,9 +125,9 @@ func fixed(inputs []filled) url.Values {
 	return values
 }
 
-func (p *Pages) showPlan(w http.ResponseWriter, r *http.Request, d deed, in *input, status int, plan board.Plan, problem string) {
+func (p *Pages) showPlan(w http.ResponseWriter, r *http.Request, d actionForm, in *input, status int, plan board.Plan, problem string) {
 	all := url.Values{}
-	v := deedPage{Deed: d, Plan: plan, Problem: problem}
+	v := formPage{Deed: d, Plan: plan, Problem: problem}
 	for _, f := range d.Fields {
 		if value := in.text(f.Name); value != "" {
 			all.Set(f.Name, value)

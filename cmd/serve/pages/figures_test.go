@@ -31,9 +31,9 @@ import (
 	"github.com/prescient-go/prescient/slots/metrics"
 )
 
-// The statements that count what the figures tell. The table ran has a row for each call of a function: its job, slot,
-// outcome (done, again, failed, too many) and lateness. SLOT1 to SLOT10 are the slots of the world below, WIDTH is
-// their width.
+// The statements that count what the figures tell. The table ran has a row for each call of a
+// function: its job, slot, outcome (done, again, failed, too many) and lateness. SLOT1 to SLOT10
+// are the slots of the world below, WIDTH is their width.
 const (
 	slotsMissed = `select count(*) from generate_series(SLOT1, SLOT8, WIDTH) as due
 		where not exists (select from prescient.slot_run r where r.slot = due)`
@@ -73,8 +73,8 @@ const (
 	sharePerCent = `select 100.0 * count(*) filter (where lateness <= WIDTH / 4) / count(*) from ran where job = 'order.late'`
 )
 
-// figureTest is a figure of a place, and the SQL that computes the same. what is, on a page, "table | row | column" or
-// the name of a figure; in JSON a path; and in metrics a name with its labels.
+// figureTest is a figure of a place, and the SQL that computes the same. what is, on a page, "table
+// | row | column" or the name of a figure; in JSON a path; and in metrics a name with its labels.
 type figureTest struct{ place, what, sql string }
 
 var figureTests = []figureTest{
@@ -470,8 +470,8 @@ func (f *figures) runBeside(runner *slots.Runner, blocked chan struct{}) {
 	}
 }
 
-// arrange makes what else the figures need: rows that came late, a runner that died, times that are known, and a
-// consumer.
+// arrange makes what else the figures need: rows that came late, a runner that died, times that are
+// known, and a consumer.
 func (f *figures) arrange() {
 	f.t.Helper()
 	ctx := f.t.Context()
@@ -482,9 +482,9 @@ func (f *figures) arrange() {
 		where next_check_at = $2 order by id limit 2)`, f.at(1), f.at(9))
 	f.DB.MustExec(`insert into prescient.slot_claim (token, slot, kind, jobs, first_id, last_id, runner, allocated_until)
 		values (1, $1, 'run', array[prescient.find_job('misspelt')], 0, 0, 'dead', clock_timestamp() - interval '1 minute')`, f.at(2))
-	// Each slot was opened as it began, and those with rows stayed open for an hour, as for a row of an unknown job.
-	// The last row of each job was recorded 2 seconds after the slot, or 3 of cart.again, and its checks took 2
-	// seconds.
+	// Each slot was opened as it began, and those with rows stayed open for an hour, as for a row
+	// of an unknown job. The last row of each job was recorded 2 seconds after the slot, or 3 of
+	// cart.again, and its checks took 2 seconds.
 	f.DB.MustExec(`update prescient.slot_run set opened_at = slot, finished_at = case when state <> 'done' then null
 		when planned > 0 then slot + interval '1 hour' else slot + interval '1 second' end
 		where slot <> $1`, f.at(7))
@@ -571,7 +571,8 @@ func (f *figures) figure(place, what string) (float64, error) {
 	return number(cell)
 }
 
-// inJSON follows a path: a name of a field, "field=value" for an element of an array, "#" for the length of one.
+// inJSON follows a path: a name of a field, "field=value" for an element of an array, "#" for the
+// length of one.
 func inJSON(v any, path []string) (float64, error) {
 	for _, step := range path {
 		name, value, chooses := strings.Cut(step, "=")

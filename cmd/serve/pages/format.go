@@ -14,7 +14,7 @@ import (
 	"github.com/prescient-go/prescient/slots"
 )
 
-// functions are those of the templates.
+// functions are the functions of the templates.
 var functions = template.FuncMap{
 	"when": when, "clock": clock, "num": num[int64], "count": num[int], "plural": plural, "dur": dur, "rate": rate, "percent": percent,
 	"cut": cut, "brief": brief, "whole": func(text string) string { return text }, "words": words, "add": func(a, b int) int { return a + b }, "minus": func(a, b int64) int64 { return a - b },
@@ -22,7 +22,7 @@ var functions = template.FuncMap{
 	"jobMark": jobMark, "scheduleMark": scheduleMark, "zoneOf": zoneOf, "local": local, "endMark": endMark, "outcomeMark": outcomeMark,
 }
 
-// when is an instant to the second, for people and for programs.
+// when formats an instant to the second, for people and for programs.
 func when(at any) template.HTML {
 	t, ok := instant(at)
 	if !ok {
@@ -32,10 +32,10 @@ func when(at any) template.HTML {
 	if t.Second() != 0 {
 		text = t.Format(time.DateTime)
 	}
-	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, stamp(t), text)) //nolint:gosec // digits
+	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, formatInstant(t), text)) //nolint:gosec // digits
 }
 
-// clock is the time of day.
+// clock formats the time of day.
 func clock(at any) template.HTML {
 	t, ok := instant(at)
 	if !ok {
@@ -45,7 +45,7 @@ func clock(at any) template.HTML {
 	if t.Second() != 0 {
 		text = t.Format(time.TimeOnly)
 	}
-	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, stamp(t), text)) //nolint:gosec // digits
+	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, formatInstant(t), text)) //nolint:gosec // digits
 }
 
 func instant(at any) (time.Time, bool) {
@@ -60,10 +60,10 @@ func instant(at any) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// stamp is an instant as a slot is named in an address.
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+// formatInstant formats an instant as addresses name a slot.
+func formatInstant(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// num is a number with its thousands apart.
+// num formats a number with separators of thousands.
 func num[N int | int64](n N) string {
 	digits := strconv.FormatInt(int64(n), 10)
 	sign := ""
@@ -111,7 +111,7 @@ func percent(part, whole int64) string {
 	return fmt.Sprintf("%.3g %%", 100*float64(part)/float64(whole))
 }
 
-// cut is a text in one line of not too many characters.
+// cut returns a text in one line of at most n characters.
 func cut(n int, text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if runes := []rune(text); len(runes) > n {
@@ -123,7 +123,8 @@ func cut(n int, text string) string {
 // longest is how many characters of a text a page shows.
 const longest = 4000
 
-// brief shortens a text that is longer than longest. It leaves everything else as it is, also text that is HTML.
+// brief shortens a text of more than longest characters. It returns every other value unchanged,
+// also HTML.
 func brief(value any) any {
 	if err, ok := value.(error); ok {
 		value = err.Error()
@@ -136,22 +137,22 @@ func brief(value any) any {
 	return value
 }
 
-// words is a name of the database as people write it.
+// words returns a name of the database as people write it.
 func words(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") }
 
-// link is an address of these pages as a browser asks for it; templates write no other.
+// link returns an address of these pages for a browser. Templates write no other address.
 func (p *Pages) link(path string, pairs ...any) string { return p.base + link(path, pairs...) }
 
-// link is a path with its parameters, those without a value left out.
+// link returns a path with its parameters. It leaves out those without a value.
 func link(path string, pairs ...any) string {
 	values := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		value := fmt.Sprint(pairs[i+1])
 		switch t := pairs[i+1].(type) {
 		case time.Time:
-			value = stamp(t)
+			value = formatInstant(t)
 		case *time.Time:
-			value = stamp(*t)
+			value = formatInstant(*t)
 		}
 		if value != "" {
 			values.Set(fmt.Sprint(pairs[i]), value)
@@ -163,9 +164,10 @@ func link(path string, pairs ...any) string {
 	return path + "?" + values.Encode()
 }
 
-// visible shows what would not be seen, or would turn the order of what is: control characters, and those that set the
-// direction of a text. It goes over whole pages, so that no text is forgotten; addresses have none, since they are escaped.
-func visible(html string) string {
+// escapeControls makes control characters visible, and those that set the direction of a text. It
+// works on whole pages, so that no text is missed. Addresses contain none, because they are
+// escaped.
+func escapeControls(html string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
 			return '\uFFFD'

@@ -8,12 +8,12 @@ import (
 	"github.com/prescient-go/prescient/internal/web"
 )
 
-// Role is a visitor's rights. The zero value: none.
+// Role is the rights of a visitor. The zero value has none.
 type Role int
 
 // The roles, each with the rights of those before it.
 const (
-	Nobody Role = iota
+	None Role = iota
 	Reader
 	Operator
 )
@@ -22,14 +22,14 @@ func (r Role) String() string { return [...]string{"nobody", "reader", "operator
 
 func (r Role) article() string { return [...]string{"nobody", "a reader", "an operator"}[r] }
 
-// anybody is the name of a reader without a token, if reading needs none.
-const anybody = "anybody"
+// anonymous is the name of a reader without a token, if reading needs none.
+const anonymous = "anybody"
 
 // Visitor is the user of the pages.
 type Visitor struct {
 	Role Role
 	Name string // recorded with the visitor's actions
-	// Token is the number of the token of the log-in; 0: none.
+	// Token is the number of the token of the log-in. 0: none.
 	Token int
 }
 
@@ -41,7 +41,7 @@ func visitorOf(who web.Who) Visitor {
 	return Visitor{Reader, who.Name, who.Token}
 }
 
-// policy lets a page load its own script, style and picture, and nothing else.
+// policy lets a page load only its own script, style and pictures.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'"
 
@@ -52,19 +52,19 @@ const maxForm = 64 << 10
 func headers(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "same-origin") // with no-referrer browsers send forms without their origin
+	h.Set("Referrer-Policy", "same-origin") // with no-referrer, browsers send forms without an origin
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 }
 
-// guard passes on the requests that may come, with their visitor in the context.
+// guard refuses forms of other sites, and adds the visitor to the context of a request.
 func (p *Pages) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		headers(w.Header())
 		who, known := p.sessions.find(p.sessions.id(r), r.URL.Path != livePath)
 		if !known && p.cfg.OpenReading {
-			who = Visitor{Role: Reader, Name: anybody}
+			who = Visitor{Role: Reader, Name: anonymous}
 		}
 		r = r.WithContext(context.WithValue(web.WithToken(r.Context(), who.Token), visitorKey{}, who))
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {

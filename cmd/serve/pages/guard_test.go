@@ -13,7 +13,7 @@ func TestALogInLeadsBackToThesePagesAlone(t *testing.T) {
 		"https://evil.example/": "/", "//evil.example/": "/", "///evil.example": "/", `/\evil.example`: "/", `\\evil.example`: "/",
 		"javascript:alert(1)": "/", "evil": "/", "/%2f/evil": "/", "/\tevil": "/", "http:/evil": "/",
 	} {
-		if got := new(Pages).local(next); got != want {
+		if got := new(Pages).safeRedirect(next); got != want {
 			t.Errorf("%q leads to %q, want %q", next, got, want)
 		}
 	}
@@ -21,7 +21,7 @@ func TestALogInLeadsBackToThesePagesAlone(t *testing.T) {
 
 func TestWhatCannotBeSeenIsShown(t *testing.T) {
 	t.Parallel()
-	got := visible("a\u202eb\u2066c\u200bd\u0007e\u2028f\u00adg\x7fh\ti\n")
+	got := escapeControls("a\u202eb\u2066c\u200bd\u0007e\u2028f\u00adg\x7fh\ti\n")
 	if got != "a\uFFFDb\uFFFDc\uFFFDd\uFFFDe\uFFFDf\uFFFDg\uFFFDh\ti\n" {
 		t.Errorf("%q", got)
 	}
@@ -39,7 +39,7 @@ func TestTimesAreTakenAsPeopleWriteThem(t *testing.T) {
 		at := in.past("at")
 		got := in.wrong["at"]
 		if !at.IsZero() {
-			got = stamp(at)
+			got = formatInstant(at)
 			if in.text("at") != got {
 				t.Errorf("%q is confirmed as %q", text, in.text("at"))
 			}

@@ -17,16 +17,17 @@ const (
 	heatCell   = 10 // wide, in units that stretch
 )
 
-// heat is the ledger as a picture: a row for each day, and in it a cell for each slot, the darker the more rows it had.
+// heat is a picture of the ledger: a row for each day, and a cell for each slot. The more rows a
+// slot had, the darker its cell.
 type heat struct {
 	Width, Height int
-	Levels        []shape // cells by how many rows they had; 0: none
-	Missed        string  // cells with a slot that was missed, as the path of an SVG
-	Failed        string  // marks of those in which checks failed
+	Levels        []shape // cells by number of rows; 0: none
+	Missed        string  // cells with a missed slot, as the path of an SVG
+	Failed        string  // marks of cells with failed checks
 	Days          []heatDay
 }
 
-// shape is the cells of one colour as one path: thousands of elements would be slow.
+// shape is the cells of one colour as one path, because thousands of elements would be slow.
 type shape struct {
 	Level int
 	Path  string
@@ -75,7 +76,7 @@ func newHeat(days []board.LedgerDay) heat {
 	return h
 }
 
-// heatLevel is from 0, no rows, to heatLevels, as many as most.
+// heatLevel returns a level from 0, no rows, to heatLevels, the most rows.
 func heatLevel(n, most int64) int {
 	if n == 0 {
 		return 0
@@ -83,7 +84,7 @@ func heatLevel(n, most int64) int {
 	return max(1, int(math.Ceil(heatLevels*math.Sqrt(float64(n)/float64(most)))))
 }
 
-// daySum is a day of the ledger in numbers.
+// daySum sums up a day of the ledger.
 type daySum struct {
 	Day                   string
 	Run, CaughtUp, Missed int64
@@ -109,7 +110,7 @@ func daySums(days []board.LedgerDay) (list []daySum) {
 	return list
 }
 
-// beforeLedger tells whether a day ended before the ledger began.
+// beforeLedger reports whether a day ended before the beginning of the ledger.
 func beforeLedger(d board.LedgerDay) bool {
 	return !slices.ContainsFunc(d.Cells, func(c board.Cell) bool { return c.State != board.StateNoLedger })
 }

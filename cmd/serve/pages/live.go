@@ -14,15 +14,16 @@ const (
 	livePath = "/live"
 	// liveEvery is the interval between two reads of the state while a stream is open.
 	liveEvery = 2 * time.Second
-	// maxStreams watch at once. When there are so many, a further one of a token takes the place of one of the token that has
-	// the most, or is told to come later if its token has as many.
+	// maxStreams bounds the open streams. At the bound, a new stream replaces one of the token with
+	// the most streams. It is refused if its own token has as many.
 	maxStreams = 200
-	// waiting is how many messages a stream may be behind before it is dropped, and writing how long one may take.
-	waiting = 8
-	writing = 10 * time.Second
+	// maxBehind is how many messages a stream may be behind before it is dropped. writeTimeout
+	// bounds the sending of one.
+	maxBehind    = 8
+	writeTimeout = 10 * time.Second
 )
 
-// fragments are parts of a page as HTML, by their id in it.
+// fragments are parts of a page as HTML, by their id in the page.
 type fragments map[string]string
 
 // hub reads the state once for all streams, and sends them the changes. Without streams it does
@@ -41,15 +42,16 @@ func newHub(render func(ctx context.Context) fragments) *hub {
 	return &hub{render: render, streams: map[chan fragments]int{}}
 }
 
-// join returns what a stream of a token is to be told. The channel is closed when the stream is too slow, gives way to that
-// of another token, or at the end. nil: there are too many streams.
-func (h *hub) join(token int) chan fragments {
+// subscribe opens a stream of a token and returns its messages, or nil if there are too many
+// streams. The hub closes the channel if the stream is too slow, gives way to another token, or the
+// hub closes.
+func (h *hub) subscribe(token int) chan fragments {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed || len(h.streams) >= maxStreams && !h.makeRoom(token) {
+	if h.closed || len(h.streams) >= maxStreams && !h.evict(token) {
 		return nil
 	}
-	c := make(chan fragments, waiting)
+	c := make(chan fragments, maxBehind)
 	h.streams[c] = token
 	if h.stop == nil {
 		var ctx context.Context
@@ -61,9 +63,9 @@ func (h *hub) join(token int) chan fragments {
 	return c
 }
 
-// makeRoom ends a stream of the token that has the most, unless that is this one, or has no more than it. Call it with mu
-// held.
-func (h *hub) makeRoom(token int) bool {
+// evict ends a stream of the token with the most streams. It returns false if the given token has
+// as many. Call it with mu held.
+func (h *hub) evict(token int) bool {
 	most, counts := mostOf(maps.Values(h.streams))
 	if counts[most] <= counts[token]+1 {
 		return false
@@ -77,7 +79,7 @@ func (h *hub) makeRoom(token int) bool {
 	return false
 }
 
-func (h *hub) leave(c chan fragments) {
+func (h *hub) unsubscribe(c chan fragments) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, is := h.streams[c]; is {
@@ -85,7 +87,7 @@ func (h *hub) leave(c chan fragments) {
 	}
 }
 
-// drop ends a stream, and with the last one the looking.
+// drop ends a stream. After the last one, the hub stops reading.
 func (h *hub) drop(c chan fragments) {
 	delete(h.streams, c)
 	close(c)
@@ -109,7 +111,7 @@ func (h *hub) loop(ctx context.Context) {
 	tick := time.NewTicker(liveEvery)
 	defer tick.Stop()
 	for {
-		h.tell(ctx, h.render(ctx))
+		h.broadcast(ctx, h.render(ctx))
 		select {
 		case <-ctx.Done():
 			return
@@ -118,8 +120,8 @@ func (h *hub) loop(ctx context.Context) {
 	}
 }
 
-// tell sends every stream the changes since its last message.
-func (h *hub) tell(ctx context.Context, now fragments) {
+// broadcast sends every stream the changes since its last message.
+func (h *hub) broadcast(ctx context.Context, now fragments) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if ctx.Err() != nil { // another loop may have begun
@@ -141,18 +143,18 @@ func (h *hub) tell(ctx context.Context, now fragments) {
 	}
 }
 
-// live sends the parts of pages that change, as they change, as server-sent events.
+// live sends changed parts of pages as server-sent events.
 func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
-	told := p.hub.join(visitor(r.Context()).Token)
+	told := p.hub.subscribe(visitor(r.Context()).Token)
 	if told == nil {
 		http.Error(w, "too many watch at once, or the server is being stopped\n", http.StatusServiceUnavailable)
 		return
 	}
-	defer p.hub.leave(told)
+	defer p.hub.unsubscribe(told)
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // nginx would collect them
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would buffer the events
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // where there is one, it would end the stream
+	_ = control.SetReadDeadline(time.Time{}) // a deadline would end the stream
 	for {
 		select {
 		case <-r.Context().Done():
@@ -161,8 +163,8 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 			if !open || !p.mayRead(r) {
 				return
 			}
-			text, _ := json.Marshal(changed) // of strings: it does not fail
-			_ = control.SetWriteDeadline(monotonic().Add(writing))
+			text, _ := json.Marshal(changed) // strings never fail
+			_ = control.SetWriteDeadline(monotonic().Add(writeTimeout))
 			if _, err := fmt.Fprintf(w, "event: swap\ndata: %s\n\n", text); err != nil || control.Flush() != nil {
 				return
 			}
@@ -170,23 +172,23 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// mayRead reports whether the visitor of an open stream may still read, because a log-in ends.
+// mayRead reports whether the visitor of an open stream may still read; the log-in may have ended.
 func (p *Pages) mayRead(r *http.Request) bool {
 	_, known := p.sessions.find(p.sessions.id(r), false)
 	return known || p.cfg.OpenReading
 }
 
-// fragments are the parts of pages that change.
+// fragments returns the parts of pages that change.
 func (p *Pages) fragments(ctx context.Context) fragments {
 	v := p.readOverview(ctx, 0)
 	list := map[string]part{"state": {"state", v.Verdict}, "verdict": {"verdict", v}}
-	if v.Failed == nil { // else what was seen last stays
+	if v.Failed == nil { // after an error the page keeps the last state
 		list["axis"], list["figures"], list["trouble"] = part{"axis-part", v}, part{"figures", v}, part{"trouble", v}
 	}
 	return p.parts(ctx, "overview", list)
 }
 
-// part is a template of a page, and what it shows.
+// part is a template of a page, and its data.
 type part struct {
 	template string
 	data     any

@@ -24,12 +24,12 @@ func TestOneLookIsForAllWhoWatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h, looked := counted()
-		first := h.join(0)
+		first := h.subscribe(0)
 		synctest.Wait()
 		if diff := cmp.Diff(fragments{"same": "it", "count": "1"}, <-first); diff != "" {
 			t.Error(diff)
 		}
-		second := h.join(0)
+		second := h.subscribe(0)
 		if diff := cmp.Diff(fragments{"same": "it", "count": "1"}, <-second); diff != "" {
 			t.Errorf("who comes later is not told what was seen last:\n%s", diff)
 		}
@@ -40,14 +40,14 @@ func TestOneLookIsForAllWhoWatch(t *testing.T) {
 				t.Errorf("stream %d is told more than what has changed:\n%s", i, diff)
 			}
 		}
-		h.leave(first)
-		h.leave(second)
+		h.unsubscribe(first)
+		h.unsubscribe(second)
 		synctest.Wait()
 		time.Sleep(time.Hour)
 		if *looked != 2 {
 			t.Errorf("while nobody watched there were %d looks", *looked-2)
 		}
-		again := h.join(0)
+		again := h.subscribe(0)
 		synctest.Wait()
 		if got := <-again; got["count"] != "3" {
 			t.Errorf("who comes after that is told %v", got)
@@ -61,15 +61,15 @@ func TestWhoDoesNotReadIsDropped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h, looked := counted()
-		slow := h.join(0)
-		time.Sleep((waiting + 2) * liveEvery)
+		slow := h.subscribe(0)
+		time.Sleep((maxBehind + 2) * liveEvery)
 		synctest.Wait()
 		n := 0
 		for range slow { // it is closed
 			n++
 		}
-		if n != waiting || *looked != waiting+1 {
-			t.Errorf("%d messages were kept and %d looks made, want %d and %d", n, *looked, waiting, waiting+1)
+		if n != maxBehind || *looked != maxBehind+1 {
+			t.Errorf("%d messages were kept and %d looks made, want %d and %d", n, *looked, maxBehind, maxBehind+1)
 		}
 	})
 }
@@ -79,16 +79,16 @@ func TestStreamsAreBoundedAndEndWithTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := counted()
 		for range maxStreams {
-			if h.join(0) == nil {
+			if h.subscribe(0) == nil {
 				t.Fatal("a stream is refused")
 			}
 		}
-		if h.join(0) != nil {
+		if h.subscribe(0) != nil {
 			t.Error("there is one too many")
 		}
 		h.close()
 		synctest.Wait() // the loop has ended, or the bubble would fail
-		if h.join(0) != nil || len(h.streams) != 0 {
+		if h.subscribe(0) != nil || len(h.streams) != 0 {
 			t.Error("there are streams after the end")
 		}
 	})
@@ -99,25 +99,25 @@ func TestOneTokenFillsNoStreamsOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := counted()
 		for range maxStreams {
-			if h.join(2) == nil {
+			if h.subscribe(2) == nil {
 				t.Fatal("there is no room for the first streams")
 			}
 		}
-		if h.join(2) != nil {
+		if h.subscribe(2) != nil {
 			t.Error("a token has more streams than there is room for")
 		}
-		own := h.join(1)
+		own := h.subscribe(1)
 		if own == nil || len(h.streams) != maxStreams {
 			t.Fatalf("another token has a stream: %v, of %d", own != nil, len(h.streams))
 		}
 		for range maxStreams {
-			h.join(2)
+			h.subscribe(2)
 		}
 		if _, is := h.streams[own]; !is {
 			t.Error("the one token has ended the stream of the other")
 		}
 		for range maxStreams {
-			h.join(1)
+			h.subscribe(1)
 		}
 		if _, counts := mostOf(maps.Values(h.streams)); counts[1] != maxStreams/2 || counts[2] != maxStreams/2 {
 			t.Errorf("the tokens have %v", counts)

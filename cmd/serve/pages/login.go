@@ -14,9 +14,9 @@ type loginPage struct {
 	Binary  string
 }
 
-// login shows the form, and takes it.
+// login shows the log-in form, and logs a visitor in.
 func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
-	v := loginPage{Open: p.cfg.OpenReading, Binary: p.cfg.Binary, Next: p.local(r.URL.Query().Get("next"))}
+	v := loginPage{Open: p.cfg.OpenReading, Binary: p.cfg.Binary, Next: p.safeRedirect(r.URL.Query().Get("next"))}
 	if r.Method != http.MethodPost {
 		p.showLogin(w, r, http.StatusOK, v)
 		return
@@ -38,7 +38,8 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, v.Next, http.StatusSeeOther)
 }
 
-// showLogin shows the form to a browser that has an id, which its token needs.
+// showLogin shows the form. It gives the browser an id first, because the token of the form depends
+// on it.
 func (p *Pages) showLogin(w http.ResponseWriter, r *http.Request, status int, v loginPage) {
 	if p.sessions.id(r) == "" {
 		id := base64.RawURLEncoding.EncodeToString(random(32))
@@ -53,8 +54,9 @@ func (p *Pages) logout(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, p.link("/"), http.StatusSeeOther)
 }
 
-// local is an address of this server, whatever somebody has put into a link: the first page where it is another's.
-func (p *Pages) local(next string) string {
+// safeRedirect returns next if it is an address of this server, otherwise the first page. A link of
+// an attacker may contain any address.
+func (p *Pages) safeRedirect(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.IsAbs() || u.Host != "" || u.Opaque != "" || !strings.HasPrefix(u.Path, "/") || strings.HasPrefix(u.Path, "//") || strings.Contains(next, `\`) {
 		return p.link("/")
@@ -62,14 +64,15 @@ func (p *Pages) local(next string) string {
 	return (&url.URL{Path: u.Path, RawQuery: u.RawQuery}).String()
 }
 
-// need lets those through who may do this much. Others are asked to log in, or told what is missing.
-func (p *Pages) need(role Role, next http.HandlerFunc) http.HandlerFunc {
+// requireRole passes on the requests of visitors with the role. It asks others to log in, or tells
+// them what is missing.
+func (p *Pages) requireRole(role Role, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		who := visitor(r.Context())
 		switch {
 		case who.Role >= role:
 			next(w, r)
-		case r.Method == http.MethodGet && who.Role == Nobody || r.Method == http.MethodGet && p.cfg.OpenReading && who.Name == anybody:
+		case r.Method == http.MethodGet && who.Role == None || r.Method == http.MethodGet && p.cfg.OpenReading && who.Name == anonymous:
 			http.Redirect(w, r, p.link("/login", "next", p.base+r.URL.RequestURI()), http.StatusSeeOther)
 		default:
 			p.fail(w, r, http.StatusForbidden, "This needs the token of "+role.article()+"; you are logged in as "+who.Role.article()+".")

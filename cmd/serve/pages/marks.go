@@ -10,7 +10,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 )
 
-// jobMark is how a job does, in a word.
+// jobMark returns the state of a job in a word.
 func jobMark(of any) verdict {
 	var j view.JobStatus
 	var paused bool
@@ -65,7 +65,7 @@ func outcomeMark(outcome string) verdict {
 	return verdict{Mark: map[string]string{board.Running: "run", board.Succeeded: "ok", board.Failed: "bad", board.Stopped: "warn"}[outcome], Text: outcome}
 }
 
-// rate is rows a second.
+// rate formats rows a second.
 func rate(r float64) string {
 	if r >= 100 {
 		return num(int64(r))

@@ -13,8 +13,8 @@ import (
 	"github.com/prescient-go/prescient/slots"
 )
 
-// shownTrouble and shownJobs are how many slots in trouble and jobs the first page lists, and tooOld how old what it shows may be
-// without saying so.
+// shownTrouble and shownJobs bound the slots in trouble and the jobs of the first page. tooOld is
+// the age from which on the page shows its age.
 const (
 	shownTrouble = 12
 	shownJobs    = 100
@@ -32,26 +32,26 @@ type overviewPage struct {
 	MoreTrouble int
 	Listed      []view.JobStatus
 	MoreJobs    int
-	Failed      error // it could not be read
+	Failed      error // why the overview cannot be read
 }
 
-// verdict is the answer in a word, for the top of the page and the foot of the others.
+// verdict is the state in a word, for the top of the page and the foot of the others.
 type verdict struct {
 	Mark   string // ok, warn or bad
 	Text   string
 	Detail string
 }
 
-// finding is what is wrong, with the page that mends it or tells more.
+// finding is a problem, with the page that solves it or tells more.
 type finding struct {
 	view.Finding
 	Do *way
 }
 
-// way is a link to where something is done.
+// way is a link to an action or a page.
 type way struct{ Path, Text string }
 
-// ways are where to go from a finding, by its condition.
+// ways are the links of findings, by condition.
 var ways = map[string]way{
 	"missed":       {"/do/catch-up", "Catch up…"},
 	"stranded":     {"/do/catch-up", "Catch up…"},
@@ -64,14 +64,14 @@ var ways = map[string]way{
 	"sla":          {"/jobs", "Look at the jobs"},
 }
 
-// leads returns where to go from a finding. It returns nil if no page mends it or tells more. Catch-up leaves rows of
-// jobs that the server does not know.
+// leads returns the link of a finding, or nil if no page solves it or tells more. Catch-up leaves
+// rows of jobs that the server does not know.
 func leads(f view.Finding) *way {
 	to, ok := ways[f.Condition]
 	switch {
 	case !ok:
 		return nil
-	case f.Condition == "stranded" && strings.Contains(f.Remedy, " run --slot "): // which its runners take over themselves
+	case f.Condition == "stranded" && strings.Contains(f.Remedy, " run --slot "): // its runners take it over themselves
 		to = ways["overdue"]
 	case f.Condition == "stranded" && !strings.HasSuffix(f.Remedy, " catch-up"):
 		to = ways["unregistered"]
@@ -102,7 +102,7 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 	p.show(w, r, status, "overview", page{Section: "Now", Content: v})
 }
 
-// readOverview reads the first page. That the database does not answer is a thing that it tells.
+// readOverview reads the first page. If the database does not answer, the page says so.
 func (p *Pages) readOverview(ctx context.Context, acted int64) overviewPage {
 	o, err := p.cfg.Board.Overview(ctx, acted)
 	if err != nil {
@@ -128,9 +128,9 @@ func newOverviewPage(o board.Overview) overviewPage {
 	return v
 }
 
-// judge is the answer.
+// judge returns the verdict of the page.
 func (v overviewPage) judge() verdict {
-	answer := verdict{"ok", "All is well", v.lately()}
+	answer := verdict{"ok", "All is well", v.summary()}
 	switch n := len(v.Findings); {
 	case n == 1:
 		answer.Mark, answer.Text = "bad", "One thing is wrong"
@@ -142,8 +142,8 @@ func (v overviewPage) judge() verdict {
 	return answer
 }
 
-// lately says what was run last, and what comes next.
-func (v overviewPage) lately() string {
+// summary says which slot was run last, and which comes next.
+func (v overviewPage) summary() string {
 	var last, next *board.Cell
 	for i, c := range v.Overview.Axis {
 		switch {
@@ -156,7 +156,7 @@ func (v overviewPage) lately() string {
 	var said []string
 	if last != nil {
 		run := *last
-		run.Forecast = nil // of its slots that have not begun
+		run.Forecast = nil // the forecast of its coming slots
 		was := "Slot " + v.clock(run.Slot) + " was run: "
 		if run.Slots > 1 {
 			was = num(run.Done) + " of " + v.several(run) + " " + spoken.Noun(run.Done, "was", "were") + " run: "
@@ -180,12 +180,12 @@ func (v overviewPage) lately() string {
 	return strings.Join(said, " ")
 }
 
-// several is what a cell of narrow slots stands for.
+// several describes a cell of narrow slots.
 func (v overviewPage) several(c board.Cell) string {
 	return num(c.Slots) + " slots from " + v.clock(c.Slot) + " on"
 }
 
-// clock is the time of day of a slot, with seconds if slots are narrower than a minute.
+// clock returns the time of day of a slot, with seconds if slots are narrower than a minute.
 func (v overviewPage) clock(slot time.Time) string {
 	if w := time.Duration(v.Width); 0 < w && w < time.Minute {
 		return slot.Format("15:04:05")
@@ -193,7 +193,7 @@ func (v overviewPage) clock(slot time.Time) string {
 	return slot.Format("15:04")
 }
 
-// figures are the numbers below the axis.
+// figures returns the numbers below the axis.
 func (v overviewPage) figures() []figure {
 	var failing, gaveUp, unknown, late int64
 	for _, j := range v.Jobs {
@@ -224,7 +224,7 @@ func one(is bool) int64 {
 	return 0
 }
 
-// Rows are the bars that the table shows: those in which something was done, is to be, or is wrong.
+// Rows returns the bars that the table shows: those with rows or a problem.
 func (a axis) Rows() (list []bar) {
 	for _, b := range a.Bars {
 		if rows(b.Cell) > 0 || b.Trouble() {
@@ -234,7 +234,7 @@ func (a axis) Rows() (list []bar) {
 	return list
 }
 
-// Wrong says what is.
+// Wrong lists the problems of a bar.
 func (b bar) Wrong() string {
 	var said []string
 	for _, wrong := range []struct {

@@ -30,13 +30,13 @@ var templateFiles embed.FS
 //go:embed static
 var staticFiles embed.FS
 
-// monotonic measures how long log-ins hold and sending takes.
+// monotonic measures how long log-ins last and sending takes.
 var monotonic = time.Now //nolint:forbidigo // measures
 
-// Config of the pages. Access must be set, and Board, or Stores where there are several.
+// Config configures Pages. Access must be set, and Board, or Stores for several stores.
 type Config struct {
 	Board *board.Board
-	// Stores are those that NewStores shows.
+	// Stores are the stores that NewStores shows.
 	Stores *board.Stores
 	// Access finds the owner of a token. The API of the server shares it.
 	Access *web.Access
@@ -47,41 +47,41 @@ type Config struct {
 	// Secure is true if browsers reach the server over TLS, also through a proxy. Cookies then
 	// travel only over TLS.
 	Secure bool
-	// Logger receives the errors that visitors do not see. Default: slog.Default().
+	// Logger receives the errors that visitors do not see. Defaults to slog.Default().
 	Logger *slog.Logger
 }
 
-// Pages is the handler. It is safe for concurrent use.
+// Pages is the handler of the pages. It is safe for concurrent use.
 type Pages struct {
 	cfg       Config
-	store     string // that they are of; empty: there is only one, or they are of all
-	base      string // that the paths of it begin with
+	store     string // the store; empty: the only one, or the page of all stores
+	base      string // the beginning of its paths
 	sections  []section
 	state     func(ctx context.Context) verdict
 	handler   http.Handler
 	templates *templates
-	version   string // of the files in static
+	version   string // of the static files
 	sessions  *sessions
 	origin    *http.CrossOriginProtection
 	hub       *hub
 }
 
-// page is what one template shows, with the title and the section of the navigation.
+// page is the content of a template, with its title and its section of the navigation.
 type page struct {
 	Title, Section string
 	Content        any
 	Search         search
 }
 
-// search is what is in the box at the top.
+// search is the content of the search box.
 type search struct{ Name, Key string }
 
-// section is a line of the navigation.
+// section is an entry of the navigation.
 type section struct{ Path, Name string }
 
 var sections = []section{{"/", "Now"}, {"/ledger", "Ledger"}, {"/jobs", "Jobs"}, {"/schedules", "Schedules"}, {"/events", "Events"}, {"/actions", "Actions"}}
 
-// New returns the handler of all pages. Close it before the server is.
+// New returns the handler of all pages. Close it before the server.
 func New(cfg Config) (*Pages, error) {
 	if cfg.Board == nil || cfg.Access == nil {
 		return nil, errors.New("pages.Config: Board and Access must be set")
@@ -116,17 +116,17 @@ func (p *Pages) ofBoard() error {
 			"/schedule": p.read("schedule", p.schedule), "/events": p.read("events", p.events), "/actions": p.read("actions", p.actions),
 			"/waiting": p.read("checks", p.waiting), "/ended": p.read("checks", p.ended),
 		} {
-			mux.Handle("GET "+path, p.need(Reader, handle))
+			mux.Handle("GET "+path, p.requireRole(Reader, handle))
 		}
-		for _, d := range deeds {
-			mux.Handle("GET /do/"+d.Path, p.need(Operator, p.do(d)))
-			mux.Handle("POST /do/"+d.Path, p.need(Operator, p.do(d)))
+		for _, d := range actionForms {
+			mux.Handle("GET /do/"+d.Path, p.requireRole(Operator, p.do(d)))
+			mux.Handle("POST /do/"+d.Path, p.requireRole(Operator, p.do(d)))
 		}
 	})
 }
 
-// ready adds the routes of routes, and those that every page needs, to the handler. Streams get
-// what render returns.
+// ready builds the handler from the given routes and those of every page. Streams send what render
+// returns.
 func (p *Pages) ready(render func(ctx context.Context) fragments, routes func(mux *http.ServeMux)) error {
 	p.hub = newHub(render)
 	static, err := fs.Sub(staticFiles, "static")
@@ -146,15 +146,15 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.handler.Se
 // Close ends all streams, which would never end by themselves.
 func (p *Pages) Close() { p.hub.close() }
 
-// shared are the routes that the pages of a store and that of all have.
+// shared returns the routes of the pages of one store and of all stores.
 func (p *Pages) shared(static fs.FS) *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.Handle("GET "+livePath, p.need(Reader, p.live))
+	mux.Handle("GET "+livePath, p.requireRole(Reader, p.live))
 	mux.HandleFunc("GET /login", p.login)
 	mux.HandleFunc("POST /login", p.login)
 	mux.HandleFunc("POST /logout", p.logout)
 	mux.HandleFunc("GET /static/{file}", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable") // their addresses have their version
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable") // their addresses contain their version
 		http.ServeFileFS(w, r, static, r.PathValue("file"))
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -163,7 +163,7 @@ func (p *Pages) shared(static fs.FS) *http.ServeMux {
 	return mux
 }
 
-// digest names a version of files.
+// digest returns a short name for a version of files.
 func digest(files fs.FS) string {
 	sum := sha256.New()
 	_ = fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
@@ -185,7 +185,7 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, status int, name st
 		"Title": v.Title, "Section": v.Section, "Page": v.Content, "Search": v.Search, "Sections": p.sections, "Visitor": who, "LoggedIn": loggedIn,
 		"FormToken": p.sessions.formToken(p.sessions.id(r)), "Path": p.base + r.URL.RequestURI(), "Version": p.version, "Store": p.store, "Top": "/",
 	}
-	if who.Role != Nobody {
+	if who.Role != None {
 		data["State"] = p.state(r.Context())
 	}
 	html, err := p.render(name, "layout", data)
@@ -204,15 +204,15 @@ func (p *Pages) render(name, part string, data any) (string, error) {
 	if err := p.templates.execute(&html, p.base, name, part, data); err != nil {
 		return "", err
 	}
-	return visible(html.String()), nil
+	return escapeControls(html.String()), nil
 }
 
-// fail sends a page with a problem.
+// fail shows a page with a problem.
 func (p *Pages) fail(w http.ResponseWriter, r *http.Request, status int, text string) {
 	p.show(w, r, status, "error", page{Title: http.StatusText(status), Content: text})
 }
 
-// failed sends a page for an error of a Board.
+// failed shows a page for an error of a Board.
 func (p *Pages) failed(w http.ResponseWriter, r *http.Request, err error) {
 	refused, isRefused := errors.AsType[*board.RefusedError](err)
 	field, isField := errors.AsType[*jobs.FieldError](err)

@@ -19,15 +19,15 @@ const (
 	ledgerDays = 30
 )
 
-// reading reads what a page shows.
+// reading reads the content of a page.
 type reading func(r *http.Request) (page, error)
 
-// badAddress is returned for a page that the address does not name.
+// badAddress is returned if the address names no page.
 type badAddress string
 
 func (e badAddress) Error() string { return string(e) }
 
-// read shows what a reading returns, or what is wrong.
+// read shows the page that a reading returns, or its error.
 func (p *Pages) read(name string, fn reading) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, err := fn(r)
@@ -43,7 +43,7 @@ func (p *Pages) read(name string, fn reading) http.HandlerFunc {
 	}
 }
 
-// acted is the action after which a page is looked at; 0: none.
+// acted returns the number of the last action of the visitor, 0 for none.
 func acted(r *http.Request) int64 {
 	n, _ := strconv.ParseInt(r.URL.Query().Get("acted"), 10, 64)
 	return n
@@ -55,7 +55,7 @@ func (p *Pages) slot(r *http.Request) (page, error) {
 		return page{}, badAddress("The address names no slot: it ends in ?at=2026-03-01T13:15:00Z or the like.")
 	}
 	s, err := p.cfg.Board.Slot(r.Context(), at, acted(r))
-	if none, ok := errors.AsType[*board.NoSlotError](err); ok { // the story of a check may name a slot of another width
+	if none, ok := errors.AsType[*board.NoSlotError](err); ok { // a timeline may name a slot of an earlier width
 		return page{Title: "No slot", Section: "Ledger", Content: slotPage{Not: none}}, nil
 	}
 	return page{Title: "Slot " + at.Format("2006-01-02 15:04"), Section: "Ledger", Content: slotPage{s, newGauge(time.Duration(s.Took), time.Duration(s.Width)), nil}}, err
@@ -64,7 +64,7 @@ func (p *Pages) slot(r *http.Request) (page, error) {
 type slotPage struct {
 	board.Slot
 	Gauge gauge
-	Not   *board.NoSlotError // nil: it is a slot
+	Not   *board.NoSlotError // nil if it is a slot
 }
 
 func (p *Pages) jobs(r *http.Request) (page, error) {
@@ -74,8 +74,8 @@ func (p *Pages) jobs(r *http.Request) (page, error) {
 
 type jobPage struct {
 	board.Job
-	Chart      *jobChart // nil: there is nothing to draw
-	AheadChart *columns  // the same
+	Chart      *jobChart // nil if there is nothing to draw
+	AheadChart *columns  // nil if no row waits
 }
 
 func (p *Pages) job(r *http.Request) (page, error) {
@@ -88,13 +88,13 @@ func (p *Pages) advice(r *http.Request) (page, error) {
 	return page{Title: "Advice on " + cut(60, v.JobExec), Section: "Jobs", Content: v}, err
 }
 
-// entityPage is the story of an entity, by row.
+// entityPage is the timeline of an entity, by row.
 type entityPage struct {
 	board.Entity
 	Rows []entityRow
 }
 
-// entityRow is one row, and what happened to it.
+// entityRow is the timeline of one row.
 type entityRow struct {
 	JobExec, ItemKey string
 	Story            []sentence
@@ -102,10 +102,11 @@ type entityRow struct {
 	Waits, Failed    bool
 }
 
-// OfSchedule tells whether the row stands for a schedule, which is changed on its own page.
+// OfSchedule reports whether the row belongs to a schedule, which has a page of its own.
 func (r entityRow) OfSchedule() bool { return r.JobExec == schedule.JobExec }
 
-// Cancels is how many waiting checks the cancellation of the entity ends: all but the one of a schedule.
+// Cancels returns how many waiting checks the cancellation of the entity ends: all except those of
+// a schedule.
 func (e entityPage) Cancels() int64 {
 	n := e.Waiting
 	for _, row := range e.Rows {
@@ -116,7 +117,7 @@ func (e entityPage) Cancels() int64 {
 	return n
 }
 
-// sentence is one thing that happened, and the slot it happened in.
+// sentence is an event of a timeline, with its slot.
 type sentence struct {
 	At   *time.Time
 	Text string
@@ -135,7 +136,7 @@ func (p *Pages) entity(r *http.Request) (page, error) {
 	return v, err
 }
 
-// entityRows parts a story into its rows; the newest comes first.
+// entityRows divides a timeline into its rows, the newest first.
 func entityRows(story []board.Sentence) (list []entityRow) {
 	for i, s := range story {
 		if i == 0 || s.ID != story[i-1].ID {
@@ -167,7 +168,7 @@ type schedulesPage struct {
 	Filter schedule.Filter
 }
 
-// States are those to choose from.
+// States returns the states to choose from.
 func (schedulesPage) States() []schedule.State {
 	return []schedule.State{schedule.Active, schedule.Paused, schedule.Ended}
 }
@@ -188,8 +189,8 @@ type ledgerPage struct {
 	board.Ledger
 	Heat heat
 	Sums []daySum
-	Day  *board.LedgerDay // the one that is looked at; nil: all of them
-	Bars []bar            // of that
+	Day  *board.LedgerDay // the selected day; nil: all
+	Bars []bar            // of that day
 }
 
 func (p *Pages) ledger(r *http.Request) (page, error) {
@@ -211,7 +212,7 @@ func (p *Pages) ledger(r *http.Request) (page, error) {
 
 type eventsPage struct{ board.Events }
 
-// Next is the position that the following page begins before; empty: there is none.
+// Next returns the position of the next page, or nothing on the last page.
 func (e eventsPage) Next() string {
 	if n := len(e.Events.Events); n == listed {
 		return e.Events.Events[n-1].Position
@@ -233,7 +234,7 @@ func (p *Pages) events(r *http.Request) (page, error) {
 
 type actionsPage struct {
 	board.Actions
-	New *board.Done // what was just done; nil: nothing
+	New *board.Done // the action that was just done; nil: none
 }
 
 func (p *Pages) actions(r *http.Request) (page, error) {
@@ -248,14 +249,14 @@ func (p *Pages) actions(r *http.Request) (page, error) {
 	return page{Title: "Actions", Section: "Actions", Content: v}, err
 }
 
-// checksPage is a list of checks that wait, or of those that have ended.
+// checksPage lists waiting or ended checks.
 type checksPage struct {
 	Job      string
 	Outcome  jobs.Outcome
-	Outcomes []jobs.Outcome // to choose from; none: they wait
+	Outcomes []jobs.Outcome // to choose from; none if the checks wait
 	Waiting  []view.Check
 	Ended    []view.Ended
-	More     string // the address of those that follow; empty: none do
+	More     string // the address of the next page; empty: this is the last
 }
 
 func (p *Pages) waiting(r *http.Request) (page, error) {

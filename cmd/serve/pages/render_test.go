@@ -20,12 +20,13 @@ import (
 // views are the types that the pages show, by the name of their template.
 var views = map[string]any{
 	"actions": actionsPage{}, "advice": board.JobAdvice{}, "checks": checksPage{}, "entity": entityPage{}, "error": "", "events": eventsPage{},
-	"form": deedPage{}, "job": jobPage{}, "jobs": board.Jobs{}, "ledger": ledgerPage{}, "login": loginPage{}, "overview": overviewPage{},
-	"plan": deedPage{}, "schedule": board.Schedule{}, "schedules": schedulesPage{}, "slot": slotPage{}, "stores": storesPage{}, "which": whichPage{},
+	"form": formPage{}, "job": jobPage{}, "jobs": board.Jobs{}, "ledger": ledgerPage{}, "login": loginPage{}, "overview": overviewPage{},
+	"plan": formPage{}, "schedule": board.Schedule{}, "schedules": schedulesPage{}, "slot": slotPage{}, "stores": storesPage{}, "which": whichPage{},
 }
 
-// Each page is rendered from values of its type: pointers are nil or not, lists are empty or long, and texts are those that the
-// templates compare with, until each branch of each template has been taken.
+// Each page is rendered from values of its type: pointers are nil or not, lists are empty or long,
+// and texts are those that the templates compare with, until each branch of each template has been
+// taken.
 func TestEveryBranchOfEveryTemplateCanBeRendered(t *testing.T) {
 	t.Parallel()
 	s, err := parse()
@@ -83,7 +84,8 @@ var (
 	quoted = regexp.MustCompile(`"([^"]+)"`)
 )
 
-// mark puts a mark into each branch below a list of a file, and returns the texts that the conditions of these compare with.
+// mark puts a mark into each branch below a list of a file, and returns the texts that the
+// conditions of these compare with.
 func (b branches) mark(list *tree.ListNode, file string) (texts []string) {
 	for _, node := range list.Nodes {
 		var is *tree.BranchNode

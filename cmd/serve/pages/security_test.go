@@ -23,7 +23,7 @@ var (
 		"/", "/ledger", "/slot?at=2026-03-01T13:15:00Z", "/jobs", "/job?name=order.unshipped", "/advice?name=order.unshipped", "/entity?name=order&key=1", "/schedules", "/schedule?id=report-42",
 		"/events", "/actions", "/waiting", "/ended", "/live",
 	}
-	deeds = []string{
+	actionForms = []string{
 		"/do/cancel?name=order&key=1", "/do/reschedule?job=order.unshipped&name=order&key=1&at=2h", "/do/retry?since=24h", "/do/pause-job?job=order.unshipped",
 		"/do/resume-job?job=order.unshipped", "/do/catch-up", "/do/trigger?id=report-42", "/do/backfill?id=report-42&from=48h&to=24h",
 		"/do/pause-schedule?id=report-42", "/do/resume-schedule?id=report-42",
@@ -34,14 +34,14 @@ func TestWithoutATokenThereIsNothingToSeeAndNothingToDo(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
 	b := s.browser()
-	for _, path := range append(reads, deeds...) {
+	for _, path := range append(reads, actionForms...) {
 		body := b.get(path, http.StatusOK)
 		s.has(body, "<h1>Log in</h1>")
 		if strings.Contains(body, "<nav") {
 			t.Errorf("%s shows more than the log-in:\n%s", path, body)
 		}
 	}
-	for _, path := range deeds {
+	for _, path := range actionForms {
 		s.has(b.post("/login", path, url.Values{"confirm": {"x"}}, http.StatusForbidden), "an operator")
 	}
 	s.has(b.get("/static/app.css", http.StatusOK), "--paper")
@@ -54,7 +54,7 @@ func TestAReaderSeesEverythingAndChangesNothing(t *testing.T) {
 	s := setup(t, nil)
 	s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1"}, s.Now().Add(time.Hour))
 	b := s.browser().login(story.ReadToken)
-	for _, path := range deeds {
+	for _, path := range actionForms {
 		s.has(b.get(path, http.StatusForbidden), "This needs the token of an operator; you are logged in as a reader.")
 		s.has(b.post("/", path, url.Values{"confirm": {"x"}}, http.StatusForbidden), "operator")
 	}
@@ -66,7 +66,7 @@ func TestWhereReadingIsOpenActionsNeedAToken(t *testing.T) {
 	s := setup(t, func(c *pages.Config) { c.OpenReading = true })
 	b := s.browser()
 	s.has(b.get("/", http.StatusOK), "All is well", "Log in")
-	for _, path := range deeds {
+	for _, path := range actionForms {
 		s.has(b.get(path, http.StatusOK), "<h1>Log in</h1>")
 	}
 	s.has(b.post("/login?next=%2Fdo%2Fcatch-up", "/login?next=%2Fdo%2Fcatch-up", url.Values{"token": {story.OperatorToken}}, http.StatusOK), "Catch up", "What to do with the rows")
@@ -168,7 +168,7 @@ func TestEveryAnswerForbidsWhatPagesDoNotNeed(t *testing.T) {
 	s.Live(3)
 	s.Trouble()
 	b := s.browser().login(story.OperatorToken)
-	for _, path := range append(append(reads[:len(reads)-1:len(reads)-1], deeds...), "/login", "/nothing", "/static/app.js") {
+	for _, path := range append(append(reads[:len(reads)-1:len(reads)-1], actionForms...), "/login", "/nothing", "/static/app.js") {
 		answer, body := b.send(http.MethodGet, path, nil)
 		for header, want := range map[string]string{
 			"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",

@@ -17,20 +17,22 @@ const (
 	// sessionFor bounds a log-in, and sessionIdle an unused one.
 	sessionFor  = 12 * time.Hour
 	sessionIdle = 2 * time.Hour
-	// maxSessions are kept at once. Of the token that has the most, the one that was used longest ago makes room.
+	// maxSessions bounds the sessions. At the bound, the token with the most sessions loses the one
+	// that was unused the longest.
 	maxSessions = 1000
 )
 
 // session is one log-in.
 type session struct {
 	Visitor
-	since, used time.Time // of the clock that measures
+	since, used time.Time // by monotonic
 }
 
-// sessions are kept in memory by the digests of their ids: a restart ends them. They are safe for concurrent use.
+// sessions are kept in memory by the digests of their ids, so a restart ends them. They are safe
+// for concurrent use.
 type sessions struct {
 	secure bool
-	key    []byte // makes the tokens of forms
+	key    []byte // signs the tokens of forms
 	now    func() time.Time
 
 	mu   sync.Mutex
@@ -47,7 +49,8 @@ func random(n int) []byte {
 	return b
 }
 
-// cookie is the name of the cookie: with the prefix __Host- browsers take it from nobody but this host, over TLS.
+// cookie returns the name of the cookie. With the prefix __Host-, browsers accept it only from this
+// host, over TLS.
 func (s *sessions) cookie() string {
 	if s.secure {
 		return "__Host-prescient"
@@ -55,7 +58,7 @@ func (s *sessions) cookie() string {
 	return "prescient_session"
 }
 
-// set gives the browser an id; an empty one takes it away.
+// set gives the browser an id. An empty id removes it.
 func (s *sessions) set(w http.ResponseWriter, id string) {
 	age := int(sessionFor / time.Second)
 	if id == "" {
@@ -66,7 +69,7 @@ func (s *sessions) set(w http.ResponseWriter, id string) {
 	})
 }
 
-// id is what the browser sent; empty: nothing.
+// id returns the id of the browser, or nothing.
 func (s *sessions) id(r *http.Request) string {
 	c, err := r.Cookie(s.cookie())
 	if err != nil {
@@ -85,14 +88,14 @@ func (s *sessions) begin(w http.ResponseWriter, r *http.Request, v Visitor) {
 	delete(s.open, sha256.Sum256([]byte(s.id(r))))
 	now := s.now()
 	if len(s.open) >= maxSessions {
-		s.makeRoom()
+		s.evict()
 	}
 	s.open[sha256.Sum256([]byte(id))] = &session{Visitor: v, since: now, used: now}
 }
 
-// makeRoom ends a session of the token that has the most of them: visitors with one token cannot
-// log out those with another. Call it with mu held.
-func (s *sessions) makeRoom() {
+// evict ends a session of the token with the most sessions, so that one token cannot log out
+// visitors with another. Call it with mu held.
+func (s *sessions) evict() {
 	var tokens []int
 	for _, open := range s.open {
 		tokens = append(tokens, open.Token)
@@ -146,7 +149,7 @@ func (s *sessions) end(w http.ResponseWriter, r *http.Request) {
 	s.set(w, "")
 }
 
-// formToken is what a form must carry to be taken from a browser with this id.
+// formToken returns the token that a form from a browser with this id must contain.
 func (s *sessions) formToken(id string) string {
 	mac := hmac.New(sha256.New, s.key)
 	mac.Write([]byte(id))
@@ -157,7 +160,7 @@ func (s *sessions) formTokenIs(id, token string) bool {
 	return id != "" && hmac.Equal([]byte(s.formToken(id)), []byte(token))
 }
 
-// visitorKey is where a request's context has its visitor.
+// visitorKey is the context key of a request's visitor.
 type visitorKey struct{}
 
 func visitor(ctx context.Context) Visitor {

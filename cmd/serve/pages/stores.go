@@ -10,13 +10,14 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 )
 
-// How long the page of all stores waits for one that does not answer.
+// How long the page of all stores waits for a store that does not answer.
 const (
-	lookTimeout = 2 * time.Second
-	findTimeout = 10 * time.Second // for the story of an entity in each
+	statusTimeout = 2 * time.Second
+	findTimeout   = 10 * time.Second // for the timeline of an entity
 )
 
-// NewStores returns the handler of the page of all stores, where people log in for all of them. Close it before the server is.
+// NewStores returns the handler of the page of all stores, where visitors log in for all of them.
+// Close it before the server.
 func NewStores(cfg Config) (*Pages, error) {
 	if cfg.Stores == nil || cfg.Access == nil {
 		return nil, errors.New("pages.Config: Stores and Access must be set")
@@ -28,20 +29,20 @@ func NewStores(cfg Config) (*Pages, error) {
 	p.sections = []section{{"/", "Stores"}}
 	p.state = func(ctx context.Context) verdict { return p.readStores(ctx).Verdict }
 	return p, p.ready(p.storeFragments, func(mux *http.ServeMux) {
-		mux.Handle("GET /{$}", p.need(Reader, p.stores))
-		mux.Handle("GET /entity", p.need(Reader, p.whichStore))
+		mux.Handle("GET /{$}", p.requireRole(Reader, p.stores))
+		mux.Handle("GET /entity", p.requireRole(Reader, p.whichStore))
 	})
 }
 
-// Of returns the handler of the pages of one store, whose paths begin with those that StorePath returns, after those of NewStores: who is
-// logged in there is here, too. Close it before the server is.
+// Of returns the handler of the pages of one store. Their paths begin with StorePath, after those
+// of NewStores, and they share its log-ins. Close it before the server.
 func (p *Pages) Of(store string, b *board.Board) (*Pages, error) {
 	one := &Pages{cfg: p.cfg, templates: p.templates, store: store, base: StorePath(store), sessions: p.sessions, origin: p.origin}
 	one.cfg.Board = b
 	return one, one.ofBoard()
 }
 
-// StorePath is what the paths of a store's pages begin with.
+// StorePath returns the beginning of the paths of a store's pages.
 func StorePath(store string) string { return "/stores/" + store }
 
 // storesPage answers "are they all right?".
@@ -50,7 +51,7 @@ type storesPage struct {
 	Stores  []storeLine
 }
 
-// storeLine is a store in the list of all.
+// storeLine is a store in the list of all stores.
 type storeLine struct {
 	board.StoreStatus
 	Path  string
@@ -63,7 +64,7 @@ func (p *Pages) stores(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Pages) readStores(ctx context.Context) (v storesPage) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	for _, s := range p.cfg.Stores.Look(ctx).Stores {
 		v.Stores = append(v.Stores, newStoreLine(s))
@@ -88,7 +89,7 @@ func newStoreLine(s board.StoreStatus) storeLine {
 	return v
 }
 
-// Expected says, after its time, what the slot is expected to be like that comes next.
+// Expected describes the forecast of the next slot.
 func (s storeLine) Expected() string {
 	if s.Next == nil || s.Next.Forecast == nil {
 		return "nothing is forecast"
@@ -99,7 +100,7 @@ func (s storeLine) Expected() string {
 	return says(*s.Next)
 }
 
-// judge is the answer for all of them.
+// judge returns the verdict about all stores.
 func (v storesPage) judge() verdict {
 	var wrong, unread int
 	for _, s := range v.Stores {
@@ -121,29 +122,29 @@ func (v storesPage) judge() verdict {
 	return verdict{"bad", "Something is wrong in " + num(wrong) + " of " + all, plural(int64(unread), "store", "stores") + " cannot be read. The other stores are shown."}
 }
 
-// storeFragments are the parts of the page of all stores that change.
+// storeFragments returns the parts of the page of all stores that change.
 func (p *Pages) storeFragments(ctx context.Context) fragments {
 	v := p.readStores(ctx)
 	return p.parts(ctx, "stores", map[string]part{"state": {"state", v.Verdict}, "verdict": {"stores-verdict", v}, "stores": {"store-table", v}})
 }
 
-// whichPage is which stores know an entity.
+// whichPage lists the stores that know an entity.
 type whichPage struct {
 	Name, Key string
 	Known     []knownIn
 	Unasked   []board.Found
 }
 
-// knownIn is a store that knows it.
+// knownIn is a store that knows the entity.
 type knownIn struct {
 	board.Found
-	Path string // of its story
+	Path string // of its timeline
 }
 
-// Told is how long the story is.
+// Told returns the length of the timeline.
 func (k knownIn) Told() int64 { return int64(len(k.Entity.Story)) }
 
-// whichStore finds the store that knows an entity, and goes there where there is no other.
+// whichStore finds the stores that know an entity. If there is one, it redirects to its page.
 func (p *Pages) whichStore(w http.ResponseWriter, r *http.Request) {
 	v := whichPage{Name: r.URL.Query().Get("name"), Key: r.URL.Query().Get("key")}
 	shown := page{Title: "Find an entity", Search: search{v.Name, v.Key}}

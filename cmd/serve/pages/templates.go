@@ -8,14 +8,15 @@ import (
 	syntax "text/template/parse"
 )
 
-// templates are those of all pages, of every store. It is safe for concurrent use.
+// templates are the templates of all pages of every store. It is safe for concurrent use.
 type templates struct {
-	// idle has a set for each processor, nil until it is needed: the links of a store begin with what no other's do, and a set for
-	// each of a thousand stores would take 3 GB.
+	// idle has a set for each processor, nil until it is used. The links of each store have a
+	// different beginning, and a set for each of a thousand stores would take 3 GB.
 	idle chan *set
 }
 
-// set is the templates by name, each page with the layout and what they share, for links that begin with base.
+// set holds the templates by name, each page with the layout and the common parts. Its links begin
+// with base.
 type set struct {
 	base string
 	all  map[string]*template.Template
@@ -30,7 +31,7 @@ func newTemplates() (*templates, error) {
 	return t, err
 }
 
-// execute writes a part of a page, whose links begin with base.
+// execute writes a part of a page whose links begin with base.
 func (t *templates) execute(w io.Writer, base, name, part string, data any) (err error) {
 	s := <-t.idle
 	defer func() { t.idle <- s }()
@@ -66,8 +67,8 @@ func parse() (*set, error) {
 	return s, nil
 }
 
-// shorten pipes everything that a template shows through brief, so that no text is forgotten. It leaves addresses,
-// which lead elsewhere when they are cut, and what the template passes to whole.
+// shorten pipes everything that a template shows through brief, so that no text is missed. It
+// leaves addresses, which lead elsewhere if they are cut, and what the template passes to whole.
 func shorten(list *syntax.ListNode) {
 	if list == nil {
 		return

@@ -7,8 +7,8 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 )
 
-// zoneOf returns the time zone of a schedule. It returns nil for UTC, which the pages show anyway, and for a zone that
-// this machine does not know.
+// zoneOf returns the time zone of a schedule. It returns nil for UTC, which the pages show anyway,
+// and for a zone that this machine does not know.
 func zoneOf(s httpapi.View) *time.Location {
 	zone, err := crontab.Zone(s.Crontab, s.Timezone)
 	if err != nil || zone == time.UTC {

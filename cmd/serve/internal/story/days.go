@@ -15,7 +15,8 @@ import (
 
 const width = 15 * time.Minute
 
-// Live lets the shop live for some hours in which all goes well, 48 at the most, and asks for what comes on the next day.
+// Live lets the shop live for some hours in which all goes well, 48 at the most, and asks for what
+// comes on the next day.
 func (w *World) Live(hours int) {
 	w.t.Helper()
 	w.Clock.Set(w.Now().Add(time.Duration(48-hours) * time.Hour))
@@ -39,7 +40,8 @@ func (w *World) Live(hours int) {
 		w.must(err)
 	}
 	w.RunFor(time.Duration(hours)*time.Hour + 7*time.Minute)
-	// The ledger has the times of the database, at which the days took seconds: as if each slot had been run in its time.
+	// The ledger has the times of the database, at which the days took seconds: as if each slot had
+	// been run in its time.
 	_, err := w.DB.Exec(`
 		update prescient.slot_run as r
 		set opened_at = e.opened_at, finished_at = e.finished_at
@@ -75,7 +77,8 @@ func orders(slot time.Time, from int) (list []jobs.FutureJob) {
 	return list
 }
 
-// Trouble adds everything that can be wrong, and runs the slot that has begun, which then is at work.
+// Trouble adds everything that can be wrong, and runs the slot that has begun, which then is at
+// work.
 func (w *World) Trouble() {
 	w.t.Helper()
 	for i := range 6 {
@@ -121,8 +124,9 @@ func (w *World) work() {
 	}
 }
 
-// Leftovers adds what days leave behind that no finding tells of any more: rows that ended in each way, an entity of a group, one
-// without a key, a schedule that dropped events, and others that were given up or have ended. It returns the checks.
+// Leftovers adds what days leave behind that no finding tells of any more: rows that ended in each
+// way, an entity of a group, one without a key, a schedule that dropped events, and others that
+// were given up or have ended. It returns the checks.
 func (w *World) Leftovers() []jobs.FutureJob {
 	w.t.Helper()
 	ctx := w.t.Context()

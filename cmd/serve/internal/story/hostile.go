@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// Script is in every text that Hostile writes: markup that runs where a page does not escape it, and a mark that turns what
-// follows around.
+// Script is in every text that Hostile writes: markup that runs where a page does not escape it,
+// and a mark that turns what follows around.
 const Script = `<script>hacked=1</script>"'><img src=x onerror=hacked=1>{{.}}` + "\u202e"
 
-// Hostile puts Script into every column of the store that holds text and takes it. It puts a text as long as the column
-// takes into the first 50 rows and the last 50 rows of each table. It returns the columns.
+// Hostile puts Script into every column of the store that holds text and takes it. It puts a text
+// as long as the column takes into the first 50 rows and the last 50 rows of each table. It returns
+// the columns.
 func (w *World) Hostile() (columns []string) {
 	w.t.Helper()
 	var all []struct {

@@ -40,11 +40,11 @@ func Stores(t testing.TB, worlds map[string]*World, down map[string]error) *Seve
 			t.Fatal(err)
 		}
 		s.all = append(s.all, p)
-		stores.Put(name, w.Board)
+		stores.SetUp(name, w.Board)
 		mux.Handle(pages.StorePath(name)+"/", http.StripPrefix(pages.StorePath(name), p))
 	}
 	for name, err := range down {
-		stores.Down(name, err)
+		stores.SetDown(name, err)
 	}
 	s.Handler = mux
 	return s

@@ -1,5 +1,5 @@
-// Package story makes what the tests of prescient serve look at: a shop whose checks have been run for days, in virtual time on
-// a real database, with everything in it that a page can show.
+// Package story makes what the tests of prescient serve look at: a shop whose checks have been run
+// for days, in virtual time on a real database, with everything in it that a page can show.
 package story
 
 import (
@@ -90,7 +90,8 @@ func (w *World) known() *jobs.Registry {
 // New makes an empty shop; change changes the settings of its pages.
 func New(t testing.TB, change func(*pages.Config)) *World { return NewOfWidth(t, width, change) }
 
-// NewOfWidth is New with slots of another width, which the Runner and the Client of the world do not know.
+// NewOfWidth is New with slots of another width, which the Runner and the Client of the world do
+// not know.
 func NewOfWidth(t testing.TB, of time.Duration, change func(*pages.Config)) *World {
 	t.Helper()
 	w := &World{t: t, blocked: make(chan struct{})}

@@ -20,7 +20,7 @@ import (
 // ErrReader is returned to readers who request an action.
 var ErrReader = errors.New("this needs the token of an operator, one of server.token")
 
-// NoRights is the answer if the database refuses the server a request for lack of rights.
+// NoRights is the answer if the database refuses a request of the server for lack of rights.
 const NoRights = "the database role of this server may not do that: actions need the role of an operator, which the command migrate roles makes"
 
 // ErrCatchingUp is returned while another catch-up runs.
@@ -32,11 +32,11 @@ type planner struct {
 	b *Board
 }
 
-// maxPlans bounds the concurrent plans. The plan of a catch-up needs a second connection while it
-// has one, and the pool of a command has more than these.
+// maxPlans bounds the concurrent plans. The plan of a catch-up needs a second connection, and the
+// pool of a command has more than maxPlans.
 const maxPlans = slots.OwnConnections - 1
 
-// NewPlans returns room for maxPlans.
+// NewPlans returns a bound of maxPlans.
 func NewPlans() slots.Bound { return make(slots.Bound, maxPlans) }
 
 // ErrLocked is returned if another transaction holds the lock on an action's rows for longer than
@@ -46,7 +46,8 @@ var ErrLocked = errors.New("another transaction holds what this changes, and not
 // lockTimeout bounds an action's wait for a lock. The user waits, too.
 const lockTimeout = 5 * time.Second
 
-// transact runs fn in a transaction, when it is its turn: what it does is what it has planned, whatever is enqueued, run and done meanwhile.
+// transact runs fn in a serializable transaction, when it is its turn. So fn does exactly what it
+// has planned, whatever happens concurrently.
 func (b *Board) transact(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
 	select {
 	case b.cfg.Plans <- struct{}{}:
@@ -85,7 +86,7 @@ func (b *Board) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a Action) (Plan
 		return plan, fmt.Errorf("%s: %w", a.name(), err)
 	}
 	var last int64
-	if _, is := a.(long); is { // what it has done is not seen by its plan, as that of a short one is: who confirms it twice would have it done twice
+	if _, is := a.(asyncAction); is { // its plan does not show what it has done, so a second confirmation would do it twice
 		if err := pgsql.One(ctx, r, pgsql.ActionLast.In(b.schema), []any{a.name(), cut(a.target())}, &last); err != nil {
 			return plan, fmt.Errorf("find the last action: %w", err)
 		}
@@ -94,15 +95,14 @@ func (b *Board) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a Action) (Plan
 	if plan.Warnings == nil {
 		plan.Warnings = []string{}
 	}
-	text, err := json.Marshal([]any{a.name(), a, plan.Counts, plan.bound, last})
+	text, err := json.Marshal([]any{a.name(), a, plan.Counts, plan.fingerprint, last})
 	sum := sha256.Sum256(text)
 	plan.Confirm = hex.EncodeToString(sum[:12])
 	return plan, err
 }
 
-// Do does what the Plan with this Confirm has shown. It returns a ChangedError, and does nothing,
-// if the action would now do something else. If an action goes on when Do returns, its Outcome is
-// Running.
+// Do does what the Plan with this Confirm says. If the action would now do something else, Do does
+// nothing and returns a ChangedError. If an action goes on when Do returns, its Outcome is Running.
 func (b *Board) Do(ctx context.Context, who Who, a Action, confirm string) (Done, error) {
 	if !who.Operator {
 		return Done{}, ErrReader
@@ -112,10 +112,10 @@ func (b *Board) Do(ctx context.Context, who Who, a Action, confirm string) (Done
 		return Done{}, err
 	}
 	var done Done
-	if l, is := a.(long); is {
+	if l, is := a.(asyncAction); is {
 		done, err = b.begin(ctx, t, who, l, confirm)
 	} else {
-		done, err = b.doOnce(ctx, t, who, a.(short), confirm)
+		done, err = b.doOnce(ctx, t, who, a.(txAction), confirm)
 	}
 	log := b.cfg.Logger.With("action", a.name(), "target", a.target(), "actor", who.String())
 	if err != nil {
@@ -126,14 +126,14 @@ func (b *Board) Do(ctx context.Context, who Who, a Action, confirm string) (Done
 		return done, pgsql.ExplainMissing(err)
 	}
 	log.InfoContext(ctx, "action", "id", done.ID, "plan", done.Text, "outcome", done.Outcome, "result", done.Result)
-	done.Acted = b.shelf.act()
+	done.Acted = b.cache.act()
 	return done, nil
 }
 
-// doOnce does a short action, with its record.
-func (b *Board) doOnce(ctx context.Context, t *tools, who Who, a short, confirm string) (done Done, err error) {
+// doOnce does a txAction, with its record.
+func (b *Board) doOnce(ctx context.Context, t *tools, who Who, a txAction, confirm string) (done Done, err error) {
 	err = b.transact(ctx, func(tx *sqlx.Tx) error {
-		plan, err := b.confirmed(ctx, t, tx, who, a, confirm)
+		plan, err := b.verifyPlan(ctx, t, tx, who, a, confirm)
 		if err != nil {
 			return err
 		}
@@ -147,8 +147,8 @@ func (b *Board) doOnce(ctx context.Context, t *tools, who Who, a short, confirm 
 	return done, err
 }
 
-// begin begins a long action, with its record.
-func (b *Board) begin(ctx context.Context, t *tools, who Who, a long, confirm string) (done Done, err error) {
+// begin begins an asyncAction, with its record.
+func (b *Board) begin(ctx context.Context, t *tools, who Who, a asyncAction, confirm string) (done Done, err error) {
 	_, alone := a.(CatchUp)
 	if alone {
 		select {
@@ -158,7 +158,7 @@ func (b *Board) begin(ctx context.Context, t *tools, who Who, a long, confirm st
 		}
 	}
 	err = b.transact(ctx, func(tx *sqlx.Tx) error {
-		plan, err := b.confirmed(ctx, t, tx, who, a, confirm)
+		plan, err := b.verifyPlan(ctx, t, tx, who, a, confirm)
 		if err == nil {
 			done, err = b.record(ctx, tx, who, plan, Running, "")
 		}
@@ -188,7 +188,7 @@ func (b *Board) begin(ctx context.Context, t *tools, who Who, a long, confirm st
 // endTimeout bounds the recording of an action's end.
 const endTimeout = 10 * time.Second
 
-// ended records the end of a long action.
+// ended records the end of an asyncAction.
 func (b *Board) ended(id int64, a Action, result string, err error) {
 	outcome := Succeeded
 	switch {
@@ -207,11 +207,12 @@ func (b *Board) ended(id int64, a Action, result string, err error) {
 	if err != nil {
 		b.cfg.Logger.ErrorContext(ctx, "the end of an action cannot be recorded", "id", id, "error", err)
 	}
-	b.shelf.act()
+	b.cache.act()
 }
 
-// confirmed sets the actor of a transaction, and returns the plan as of that transaction.
-func (b *Board) confirmed(ctx context.Context, t *tools, tx *sqlx.Tx, who Who, a Action, confirm string) (Plan, error) {
+// verifyPlan sets the actor of a transaction and returns the current plan, if that is the confirmed
+// one.
+func (b *Board) verifyPlan(ctx context.Context, t *tools, tx *sqlx.Tx, who Who, a Action, confirm string) (Plan, error) {
 	if err := jobs.SetActor(ctx, tx, who.String()); err != nil {
 		return Plan{}, err
 	}

@@ -19,16 +19,16 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// wait is the checks of a key that wait, however many.
+// wait counts the waiting checks of a key.
 type wait struct {
 	Rows  int64
 	First time.Time // slot
 	job   string    // of one of them
-	Mark  int64     // another where these are others, or in other slots
+	Mark  int64     // a checksum of these checks and their slots
 }
 
-// waiting returns the check of a key that waits. For a key without a job it returns those of the entity that an
-// operator may end.
+// waiting returns the waiting check of a key. For a key without a job it returns the checks of the
+// entity that an operator may end.
 func (p *planner) waiting(ctx context.Context, key jobs.Key) (w wait, err error) {
 	if err := cmp.Or(checkText("entity_name", key.EntityName), checkText("entity_key", key.EntityKey), checkWords(key.JobExec, key.ItemKey)); err != nil {
 		return w, err
@@ -36,8 +36,8 @@ func (p *planner) waiting(ctx context.Context, key jobs.Key) (w wait, err error)
 	return p.reader.waiting(ctx, key, sql.NullString{String: key.ItemKey, Valid: key.JobExec != ""}, key.JobExec == "")
 }
 
-// waiting returns the checks of a key that wait. A key without a job has those of every job, without the checks of
-// schedules if asked so. A null item has those of every item.
+// waiting returns the waiting checks of a key. A key without a job selects those of every job, with
+// noSchedules except those of schedules. A null item selects every item.
 func (r *reader) waiting(ctx context.Context, key jobs.Key, item sql.NullString, noSchedules bool) (w wait, err error) {
 	job := sql.NullString{String: key.JobExec, Valid: key.JobExec != ""}
 	err = pgsql.One(ctx, r, pgsql.BoardWaiting.In(r.schema), []any{key.EntityName, key.EntityKey, job, item, noSchedules}, &w.Rows, &w.First, &w.job, &w.Mark)
@@ -48,7 +48,8 @@ func (r *reader) waiting(ctx context.Context, key jobs.Key, item sql.NullString,
 	return w, nil
 }
 
-// ofSchedule refuses to change the check of a schedule, which would end or move the schedule unseen.
+// ofSchedule refuses to change the check of a schedule, because that would silently end or move the
+// schedule.
 func (p *planner) ofSchedule(id string) error {
 	if id != "" {
 		id = spoken.Word(id)
@@ -57,7 +58,8 @@ func (p *planner) ofSchedule(id string) error {
 		"or use: %s schedules delete %s", schedule.JobExec, p.b.cfg.Self, cmp.Or(id, "ID"))}
 }
 
-// ofFailedSchedule refuses to put failed checks of schedules back. They could publish an event a second time.
+// ofFailedSchedule refuses to put back failed checks of schedules, because they could publish an
+// event twice.
 func (p *planner) ofFailedSchedule(id string) error {
 	if id != "" {
 		id = spoken.Word(id)
@@ -66,7 +68,7 @@ func (p *planner) ofFailedSchedule(id string) error {
 		"%s schedules resume %s, and publish what it has missed by a backfill on its page", schedule.JobExec, p.b.cfg.Self, cmp.Or(id, "ID"))}
 }
 
-// Cancel ends the waiting checks of an entity as cancelled; of one job, and item, where the key has them.
+// Cancel ends the waiting checks of an entity as cancelled. A job and an item narrow it.
 type Cancel struct {
 	JobExec    string `json:"job_exec"`
 	EntityName string `json:"entity_name"`
@@ -104,7 +106,7 @@ func (c Cancel) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	if w.Rows > 0 && !w.First.After(p.now()) {
 		plan.Warnings = append(plan.Warnings, "A check whose slot has begun may be running. It runs on, and nothing of what it returns is recorded.")
 	}
-	plan.bound = w
+	plan.fingerprint = w
 	return plan, nil
 }
 
@@ -123,15 +125,15 @@ func (c Cancel) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
 	return spoken.Count(n, "check was", "checks were") + " cancelled", err
 }
 
-// CancelMany ends the waiting checks that all fields select as cancelled. Empty fields do not narrow, and one must be given. It
-// goes on when Do has returned.
+// CancelMany ends the waiting checks that all given fields select as cancelled. At least one field
+// must be given. It goes on when Do has returned.
 type CancelMany struct {
 	JobExec    string          `json:"job_exec"`
 	EntityName string          `json:"entity_name"`
 	EntityKey  string          `json:"entity_key"` // * stands for any text
 	GroupKey   string          `json:"group_key"`
-	Payload    json.RawMessage `json:"payload,omitempty"` // a JSON object: the checks whose payload has each of its fields, with the same value
-	Limit      int64           `json:"limit"`             // of the first slots; 0: all
+	Payload    json.RawMessage `json:"payload,omitempty"` // a JSON object; the payload has each of its fields with the same value
+	Limit      int64           `json:"limit"`             // checks of the first slots; 0: all
 }
 
 func (c CancelMany) name() string { return "cancel many" }
@@ -265,7 +267,7 @@ func (m Reschedule) plan(ctx context.Context, p *planner) (plan Plan, err error)
 	if m.At.Before(p.now()) {
 		plan.Warnings = append(plan.Warnings, "The instant has passed: the next slot is the first that can be.")
 	}
-	plan.bound = []any{w, to}
+	plan.fingerprint = []any{w, to}
 	return plan, nil
 }
 
@@ -295,7 +297,7 @@ type Retry struct {
 func (a Retry) name() string   { return "retry" }
 func (a Retry) target() string { return "failed checks" + a.narrowed() }
 
-// narrowed says which checks.
+// narrowed says which failed checks.
 func (a Retry) narrowed() string {
 	text := ""
 	if a.JobExec != "" {
@@ -350,7 +352,7 @@ func (a Retry) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	if found == int64(f.Limit) {
 		plan.Warnings = append(plan.Warnings, fmt.Sprintf("These are the oldest %d, which is the limit: there may be more.", f.Limit))
 	}
-	plan.bound = []any{waits}
+	plan.fingerprint = []any{waits}
 	return plan, nil
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/prescient-go/prescient/slots"
 )
 
-// paused tells whether a job is; ErrNotFound where nobody knows it.
+// paused reports whether a job is paused. Returns ErrNotFound if the job is unknown.
 func (p *planner) paused(ctx context.Context, job string) (bool, error) {
 	if err := checkText("job_exec", job); err != nil {
 		return false, err
@@ -71,7 +71,7 @@ func (a PauseJob) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error)
 	return a.JobExec + " is paused", err
 }
 
-// ResumeJob ends that.
+// ResumeJob ends the pause of a job.
 type ResumeJob struct {
 	JobExec string `json:"job_exec"`
 }
@@ -94,7 +94,7 @@ func (a ResumeJob) plan(ctx context.Context, p *planner) (plan Plan, err error) 
 	if err != nil {
 		return plan, err
 	}
-	if run.State == StateDue { // the current slot is left to its run until that has opened it
+	if run.State == StateDue { // the run of the current slot has yet to open it
 		until = p.grid().Floor(p.now())
 	}
 	overdue, err := admin.New(p.client).List(ctx, p, admin.Filter{JobExec: a.JobExec, To: until, Limit: 1})
@@ -109,14 +109,14 @@ func (a ResumeJob) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error
 	return a.JobExec + " is resumed", err
 }
 
-// CatchUp repairs missed slots, as the command does, for the jobs that are registered with the binary that serves. It goes on
-// when Do has returned, one at a time.
+// CatchUp repairs missed slots, as the command does, for the jobs that are registered in the binary
+// that serves. It goes on when Do has returned, one at a time.
 type CatchUp struct {
 	Mode   slots.Mode `json:"mode"` // run, defer or expire
 	Since  time.Time  `json:"since,omitzero"`
 	Until  time.Time  `json:"until,omitzero"`
-	Job    string     `json:"job"`    // only its rows
-	Limit  int64      `json:"limit"`  // rows at the most; 0: all
+	Job    string     `json:"job"`    // empty: every job
+	Limit  int64      `json:"limit"`  // rows at most; 0: all
 	Spread int        `json:"spread"` // slots over which defer spreads the rows; 0: one
 }
 
@@ -182,16 +182,16 @@ func (c CatchUp) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	plan.Text = fmt.Sprintf("It %s: %s in %s, and it closes %s without rows", does, c.howMany(plan.Rows, w.more && plan.Rows == w.rows),
 		spoken.Count(w.slots, "slot", "slots"), spoken.Count(caught.Empty, "missed slot", "missed slots"))
 	plan.Warnings = w.warnings(c)
-	plan.bound = []any{w.slots, caught.Empty, w.foreign}
+	plan.fingerprint = []any{w.slots, caught.Empty, w.unregistered}
 	return plan, nil
 }
 
-// left has what catch-up finds.
+// left is what catch-up finds.
 type left struct {
-	slots, rows int64
-	more        bool     // rows are counted up to slots.MostOverdue of a job in a slot, in slots.MostMissed slots
-	live        int64    // slots that a run is at, which are left to it
-	foreign     []string // jobs that the binary does not have, which are left to another
+	slots, rows  int64
+	more         bool     // rows are counted up to slots.MostOverdue of a job in a slot, in slots.MostMissed slots
+	live         int64    // slots that catch-up leaves to a run
+	unregistered []string // jobs that catch-up leaves to another binary
 }
 
 func (c CatchUp) left(knows func(job string) bool, caught slots.Caught, status slots.Status) (w left) {
@@ -210,7 +210,7 @@ func (c CatchUp) left(knows func(job string) bool, caught slots.Caught, status s
 			switch {
 			case c.Job != "" && c.Job != j.JobExec:
 			case !knows(j.JobExec):
-				w.foreign = append(w.foreign, j.JobExec)
+				w.unregistered = append(w.unregistered, j.JobExec)
 			default:
 				w.rows += j.Waiting
 				w.more = w.more || j.Waiting >= slots.MostOverdue
@@ -219,14 +219,14 @@ func (c CatchUp) left(knows func(job string) bool, caught slots.Caught, status s
 	}
 	w.slots += caught.MoreSlots
 	w.more = w.more || caught.MoreSlots > 0
-	slices.Sort(w.foreign)
-	w.foreign = slices.Compact(w.foreign)
+	slices.Sort(w.unregistered)
+	w.unregistered = slices.Compact(w.unregistered)
 	return w
 }
 
 func (w left) warnings(c CatchUp) (list []string) {
-	if len(w.foreign) > 0 {
-		list = append(list, "The rows of these jobs are left, since this binary does not have them: "+strings.Join(w.foreign, ", ")+
+	if len(w.unregistered) > 0 {
+		list = append(list, "The rows of these jobs are left, since this binary does not have them: "+strings.Join(w.unregistered, ", ")+
 			". Run catch-up with a binary that has them.")
 	}
 	if w.live > 0 {
@@ -241,7 +241,8 @@ func (w left) warnings(c CatchUp) (list []string) {
 	return list
 }
 
-// howMany says how many rows it does that to. Which are past their deadline is found when they are looked at, row by row.
+// howMany says how many rows catch-up handles. Only a look at each row finds which are past their
+// deadline.
 func (c CatchUp) howMany(rows int64, more bool) string {
 	text := atLeast(rows, more)
 	if c.Mode == slots.ModeExpire && rows > 0 {

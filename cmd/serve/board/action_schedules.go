@@ -25,7 +25,7 @@ func (a TriggerSchedule) plan(ctx context.Context, p *planner) (plan Plan, err e
 	s, err := p.store.Get(ctx, p, a.ID)
 	plan.Schedules, plan.Events = 1, 1
 	plan.Text = fmt.Sprintf("It publishes an event of schedule %s now; its next instant is unchanged", a.ID)
-	plan.bound = s.Version
+	plan.fingerprint = s.Version
 	return plan, err
 }
 
@@ -37,7 +37,7 @@ func (a TriggerSchedule) run(ctx context.Context, b *Board, t *tools, _ Who) (st
 	return "published " + e.ID, nil
 }
 
-// BackfillSchedule publishes the instants of a schedule from From up to but not including To. It goes on when Do has
+// BackfillSchedule publishes the instants of a schedule in [From, To). It goes on when Do has
 // returned.
 type BackfillSchedule struct {
 	ID   string    `json:"id"`
@@ -75,7 +75,7 @@ func (a BackfillSchedule) plan(ctx context.Context, p *planner) (plan Plan, err 
 	plan.Schedules, plan.Nothing = 1, plan.Events == 0
 	plan.Text = fmt.Sprintf("It publishes %s of schedule %s from %s until %s", spoken.Count(plan.Events, "event", "events"), a.ID, clock(a.From), clock(grid.Later(until, a.From)))
 	plan.Warnings = []string{"Instants that the outbox has are left out. Other destinations, and a pruned outbox, get events again, with the same ids."}
-	plan.bound = s.Version
+	plan.fingerprint = s.Version
 	return plan, nil
 }
 
@@ -88,7 +88,7 @@ func (a BackfillSchedule) run(ctx context.Context, b *Board, t *tools, _ Who) (s
 	return text, err
 }
 
-// PauseSchedule lets a schedule publish nothing.
+// PauseSchedule stops the events of a schedule.
 type PauseSchedule struct {
 	ID string `json:"id"`
 }
@@ -106,7 +106,7 @@ func (a PauseSchedule) plan(ctx context.Context, p *planner) (plan Plan, err err
 	case s.State == schedule.Active:
 		plan.Text += fmt.Sprintf("; its next instant would have been %s", clock(s.Next))
 	}
-	plan.bound = s.Version
+	plan.fingerprint = s.Version
 	return plan, err
 }
 
@@ -115,7 +115,7 @@ func (a PauseSchedule) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, e
 	return "schedule " + a.ID + " is paused", err
 }
 
-// ResumeSchedule ends that, from now on.
+// ResumeSchedule ends the pause of a schedule. The next instant is the first one after now.
 type ResumeSchedule struct {
 	ID string `json:"id"`
 }
@@ -131,7 +131,7 @@ func (a ResumeSchedule) plan(ctx context.Context, p *planner) (plan Plan, err er
 	plan.Schedules, plan.Nothing = 1, !s.Paused
 	if plan.Nothing {
 		plan.Text = "schedule " + a.ID + " is not paused"
-		plan.bound = s.Version
+		plan.fingerprint = s.Version
 		return plan, nil
 	}
 	plan.Text = fmt.Sprintf("It ends the pause of schedule %s", a.ID)
@@ -143,7 +143,7 @@ func (a ResumeSchedule) plan(ctx context.Context, p *planner) (plan Plan, err er
 		plan.Text += "; its next instant is " + clock(at)
 		break
 	}
-	plan.bound = s.Version
+	plan.fingerprint = s.Version
 	return plan, nil
 }
 

@@ -36,7 +36,7 @@ func (c *counting) read(ctx context.Context) (any, int, error) {
 func TestManyWhoLookAtOnceCostOneRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, c := newShelf(), &counting{statements: 5, takes: time.Second}
+		s, c := newCache(), &counting{statements: 5, takes: time.Second}
 		var work sync.WaitGroup
 		for range 1000 {
 			work.Go(func() {
@@ -55,7 +55,7 @@ func TestManyWhoLookAtOnceCostOneRead(t *testing.T) {
 func TestWhatIsKeptIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
+		s := newCache()
 		s.rate = 1000
 		page := func(context.Context) (any, int, error) { return strings.Repeat("x", maxBytes/8), 1, nil }
 		look := func(key string, read load) {
@@ -84,7 +84,7 @@ func TestWhatIsKeptIsBoundedInBytes(t *testing.T) {
 func TestAllReadsTogetherKeepTheBudget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, c := newShelf(), &counting{statements: 9, takes: 20 * time.Millisecond}
+		s, c := newCache(), &counting{statements: 9, takes: 20 * time.Millisecond}
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer stop()
 		var work sync.WaitGroup
@@ -117,11 +117,12 @@ func TestAllReadsTogetherKeepTheBudget(t *testing.T) {
 	})
 }
 
-// One token asks for a new page from 50 places at once, all the time; the other one looks at one page after the other.
+// One token asks for a new page from 50 places at once, all the time; the other one looks at one
+// page after the other.
 func TestATokenThatAsksForMuchDoesNotStarveAnother(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, c := newShelf(), &counting{statements: 4, takes: 20 * time.Millisecond}
+		s, c := newCache(), &counting{statements: 4, takes: 20 * time.Millisecond}
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer stop()
 		var work sync.WaitGroup
@@ -162,7 +163,7 @@ func TestATokenThatAsksForMuchDoesNotStarveAnother(t *testing.T) {
 func TestABurstOfReadsOfUnknownCostLeavesABoundedDebt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, c := newShelf(), &counting{statements: 1000, takes: time.Second}
+		s, c := newCache(), &counting{statements: 1000, takes: time.Second}
 		var work sync.WaitGroup
 		for i := range 50 {
 			work.Go(func() { _, _, _ = s.get(t.Context(), fmt.Sprint(i), 0, time.Minute, c.read) })
@@ -183,7 +184,7 @@ func TestABurstOfReadsOfUnknownCostLeavesABoundedDebt(t *testing.T) {
 func TestAnActionIsSeenByWhoeverKnowsItsNumberAndCostsOneRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, c := newShelf(), &counting{statements: 1000}
+		s, c := newCache(), &counting{statements: 1000}
 		get := func(acted int64) any {
 			v, _, err := s.get(t.Context(), "page", acted, time.Minute, c.read)
 			if err != nil {
@@ -212,7 +213,7 @@ func TestAnActionIsSeenByWhoeverKnowsItsNumberAndCostsOneRead(t *testing.T) {
 func TestAReadThatFailsAfterAnActionKeepsTheBudget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, c := newShelf(), &counting{statements: 4}
+		s, c := newCache(), &counting{statements: 4}
 		_, _, _ = s.get(t.Context(), "page", 0, time.Second, c.read)
 		n := s.act()
 		c.err = errors.New("no database")
@@ -230,7 +231,7 @@ func TestAReadThatFailsAfterAnActionKeepsTheBudget(t *testing.T) {
 func TestTheOverviewIsReadHoweverManyAskForOtherThings(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, others, overview := newShelf(), &counting{statements: 4}, &counting{statements: 10}
+		s, others, overview := newCache(), &counting{statements: 4}, &counting{statements: 10}
 		ctx, stop := context.WithCancel(t.Context())
 		var work sync.WaitGroup
 		for range 2 * maxEntries {
@@ -259,7 +260,7 @@ func TestTheOverviewIsReadHoweverManyAskForOtherThings(t *testing.T) {
 func TestAnActionDuringAReadIsNotInIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, c := newShelf(), &counting{takes: time.Second}
+		s, c := newCache(), &counting{takes: time.Second}
 		go func() { _, _, _ = s.get(t.Context(), "page", 0, time.Minute, c.read) }()
 		synctest.Wait()
 		n := s.act()
@@ -272,7 +273,7 @@ func TestAnActionDuringAReadIsNotInIt(t *testing.T) {
 func TestAValueThatIsNotTooOldIsNotWaitedForLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, c := newShelf(), &counting{takes: 3 * time.Second}
+		s, c := newCache(), &counting{takes: 3 * time.Second}
 		get := func() (any, time.Duration) {
 			before := time.Now()
 			v, _, err := s.get(t.Context(), "page", 0, 5*time.Second, c.read)
@@ -285,7 +286,7 @@ func TestAValueThatIsNotTooOldIsNotWaitedForLong(t *testing.T) {
 			t.Errorf("%v after %s", v, took)
 		}
 		time.Sleep(10 * time.Second)
-		if v, took := get(); v != int64(1) || took != patience {
+		if v, took := get(); v != int64(1) || took != staleWait {
 			t.Errorf("%v after %s, want the one there is", v, took)
 		}
 		time.Sleep(3 * time.Second)
@@ -303,7 +304,7 @@ func TestWhatCannotBeReadIsToldAndTriedAgainWithinTheBudget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		down := errors.New("no database")
-		s, c := newShelf(), &counting{err: down}
+		s, c := newCache(), &counting{err: down}
 		for range 1000 {
 			if _, _, err := s.get(t.Context(), "page", 0, time.Second, c.read); !errors.Is(err, down) {
 				t.Fatal(err)
@@ -323,7 +324,7 @@ func TestWhatCannotBeReadIsToldAndTriedAgainWithinTheBudget(t *testing.T) {
 
 func TestAReaderThatPanicsIsAnError(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := newCache()
 	_, _, err := s.get(t.Context(), "page", 0, time.Second, func(context.Context) (any, int, error) { panic("oh") })
 	if err == nil || err.Error() != "panic: oh" {
 		t.Error(err)
@@ -333,7 +334,7 @@ func TestAReaderThatPanicsIsAnError(t *testing.T) {
 func TestWhoGoesAwayStopsNobodyElse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, c := newShelf(), &counting{takes: time.Second}
+		s, c := newCache(), &counting{takes: time.Second}
 		first, stop := context.WithCancel(t.Context())
 		gone := make(chan error)
 		go func() {
@@ -354,7 +355,7 @@ func TestWhoGoesAwayStopsNobodyElse(t *testing.T) {
 func TestWhatIsKeptIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, c := newShelf(), &counting{}
+		s, c := newCache(), &counting{}
 		for i := range 10 * maxEntries {
 			if _, _, err := s.get(t.Context(), fmt.Sprint(i), 0, time.Minute, c.read); err != nil {
 				t.Fatal(err)
@@ -375,7 +376,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 // Who is content with what is kept takes it while somebody who has acted has it read anew.
 func TestAKeptValueIsTakenWhileItIsReadAnew(t *testing.T) {
 	t.Parallel()
-	s, c := newShelf(), &counting{statements: 1}
+	s, c := newCache(), &counting{statements: 1}
 	if _, _, err := s.get(t.Context(), "page", 0, time.Hour, c.read); err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/prescient-go/prescient/slots"
 )
 
-// deed is an action as a form: its fields, and what they make.
-type deed struct {
+// actionForm is the form of an action: its fields, and how they make the action.
+type actionForm struct {
 	Path, Title string
 	Verb        string // of the button
 	Lead        string
@@ -25,7 +25,8 @@ type deed struct {
 	make        func(in *input) board.Action
 }
 
-// field is an input of a form. Fixed ones come from the page before, and are not asked for.
+// field is an input of a form. The previous page sets a fixed field, so the form does not ask for
+// it.
 type field struct {
 	Name, Label, Hint string
 	Options           []option
@@ -40,7 +41,7 @@ const (
 	aheadHint = "UTC, such as 2026-03-01 13:15; or 2h: so long from now."
 )
 
-// The fields that several have.
+// The fields of several forms.
 var (
 	jobField     = field{Name: "job", Label: "Job", Required: true, Fixed: true}
 	nameField    = field{Name: "name", Label: "Entity", Required: true, Fixed: true}
@@ -52,8 +53,8 @@ var (
 	anyJob       = field{Name: "job", Label: "Job", Fixed: true}
 )
 
-// deeds are all of them.
-var deeds = []deed{
+// actionForms are all forms of actions.
+var actionForms = []actionForm{
 	{
 		Path: "cancel", Title: "Cancel", Verb: "Cancel", Lead: "Waiting checks end as cancelled, and stay in history.",
 		Fields: []field{nameField, keyField, anyJob, itemField},
@@ -168,21 +169,21 @@ var deeds = []deed{
 	},
 }
 
-// input is what a form was filled with. Times that were given as durations become instants in it, so that what is confirmed is
-// what was previewed.
+// input holds the values of a form. It turns times that are durations into instants, so that the
+// confirmed action is the previewed one.
 type input struct {
 	values url.Values
 	now    time.Time
 	wrong  map[string]string // by field
 }
 
-// text is exactly what was given: a key may begin or end with a space, and is another one without it.
+// text returns exactly what was entered, because a key may begin or end with a space.
 func (in *input) text(name string) string { return in.values.Get(name) }
 
 func (in *input) past(name string) time.Time  { return in.time(name, -1) }
 func (in *input) ahead(name string) time.Time { return in.time(name, 1) }
 
-// time takes an instant, or a duration before or after now.
+// time reads an instant, or a duration before or after now.
 func (in *input) time(name string, sign time.Duration) time.Time {
 	text := strings.TrimSpace(in.text(name))
 	if text == "" {
@@ -196,7 +197,7 @@ func (in *input) time(name string, sign time.Duration) time.Time {
 		in.wrong[name] = "is no time: write 2026-03-01 13:15, or a duration such as 24h"
 		return at
 	}
-	in.values.Set(name, stamp(at))
+	in.values.Set(name, formatInstant(at))
 	return at
 }
 
@@ -234,8 +235,8 @@ func (in *input) number(name string, least, most int64) int64 {
 	return n
 }
 
-// action makes what the form says; nil where something is wrong with it.
-func (d deed) action(in *input) board.Action {
+// action returns the action of the form, or nil if a field is wrong.
+func (d actionForm) action(in *input) board.Action {
 	for _, f := range d.Fields {
 		known := func(o option) bool { return o.Value == in.text(f.Name) }
 		switch {
@@ -251,7 +252,7 @@ func (d deed) action(in *input) board.Action {
 	return nil
 }
 
-// asks tells whether there is something to fill in.
-func (d deed) asks() bool {
+// asks reports whether the form has a field to fill in.
+func (d actionForm) asks() bool {
 	return slices.ContainsFunc(d.Fields, func(f field) bool { return !f.Fixed })
 }

@@ -27,7 +27,7 @@ func TestLatelyTellsASlotFromSeveralThatShareABar(t *testing.T) {
 		15: "14 of 15 slots from 12:00 on were run: 78 rows, 42 failed, the longest took 1m9s, longer than the width. " +
 			"The next is 12:16. The 15 slots from 12:30 on: about 98 rows to come, the longest in about 3s.",
 	} {
-		if got := page(n).lately(); got != want {
+		if got := page(n).summary(); got != want {
 			t.Errorf("%s\nwant %s", got, want)
 		}
 	}

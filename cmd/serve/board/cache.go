@@ -30,10 +30,10 @@ const (
 	maxBytes = 64 << 20
 	// keepUnused is how long a value is kept after its last request.
 	keepUnused = 5 * time.Minute
-	// lookedAt is the maximum age of the last request of a value that is still read by someone.
+	// lookedAt is how long after its last request a value counts as in use.
 	lookedAt = 15 * time.Second
-	// patience bounds the wait for a newer value if there is one that is not too old.
-	patience = 50 * time.Millisecond
+	// staleWait bounds the wait for a newer value if the cached one is not too old.
+	staleWait = 50 * time.Millisecond
 	// tooOld is the age from which on a request always waits for a newer value.
 	tooOld = time.Minute
 	// readTimeout bounds a read.
@@ -48,8 +48,8 @@ const (
 // monotonic measures ages. It is never used as the time of day.
 var monotonic = time.Now //nolint:forbidigo // measures
 
-// shelf caches values that were read, and runs at most one read of each value at a time.
-type shelf struct {
+// cache keeps values that were read, and runs at most one read of each value at a time.
+type cache struct {
 	mu      sync.Mutex
 	entries map[string]*entry
 	acted   int64   // the number of the last action
@@ -69,21 +69,21 @@ type turn struct {
 
 // entry is the last value of a read.
 type entry struct {
-	value  any // nil: there is none
-	err    error
-	began  time.Time // when reading it began
-	tried  time.Time // when it was read last, whether or not there was a value
-	acted  int64     // the last action before that
-	forced int64     // the last action that it was read for whatever was left of the budget
-	used   time.Time
-	minAge time.Duration
-	cost   int           // statements that reading it took the last time
-	size   int           // bytes of the value, about
-	flight chan struct{} // closed when the read that is under way ends; nil: none is
+	value    any // nil: there is none
+	err      error
+	began    time.Time // when reading it began
+	tried    time.Time // when it was last read, with or without success
+	acted    int64     // the last action before that
+	forced   int64     // the last action for which it was read despite the budget
+	used     time.Time
+	minAge   time.Duration
+	cost     int           // statements that reading it took the last time
+	size     int           // bytes of the value, about
+	inflight chan struct{} // closed when the running read ends; nil: none runs
 }
 
-func newShelf() *shelf {
-	return &shelf{entries: map[string]*entry{}, turns: map[int]*turn{}, rate: rate, left: burst, filled: monotonic()}
+func newCache() *cache {
+	return &cache{entries: map[string]*entry{}, turns: map[int]*turn{}, rate: rate, left: burst, filled: monotonic()}
 }
 
 // load reads a value, and returns the statements that it took.
@@ -92,7 +92,7 @@ type load func(ctx context.Context) (value any, statements int, err error)
 // get returns a value that was read at most minAge ago. It returns an older one if the budget is
 // spent, or if a newer one would take too long. It never returns a value from before the given
 // action.
-func (s *shelf) get(ctx context.Context, key string, acted int64, minAge time.Duration, read load) (any, time.Duration, error) {
+func (s *cache) get(ctx context.Context, key string, acted int64, minAge time.Duration, read load) (any, time.Duration, error) {
 	deadline, token := monotonic().Add(queueTimeout), web.TokenOf(ctx)
 	for {
 		s.mu.Lock()
@@ -106,7 +106,7 @@ func (s *shelf) get(ctx context.Context, key string, acted int64, minAge time.Du
 			s.mu.Unlock()
 			return value, age, nil
 		}
-		if e.flight == nil {
+		if e.inflight == nil {
 			forced := value != nil && max(e.acted, e.forced) < want // once for each action
 			due := key == first && now.Sub(e.tried) >= minAge
 			if left := s.budget(now); !forced && !due && (left <= 0 || !s.hasTurn(token) || left < burst/2 && have && s.othersFirst(e, now)) {
@@ -132,19 +132,19 @@ func (s *shelf) get(ctx context.Context, key string, acted int64, minAge time.Du
 			s.turn(token).served = s.served
 			s.begin(ctx, e, read)
 		}
-		flight := e.flight
+		inflight := e.inflight
 		s.mu.Unlock()
 		if have && age < tooOld {
 			select {
-			case <-flight:
-			case <-time.After(patience):
+			case <-inflight:
+			case <-time.After(staleWait):
 				return value, age, nil
 			case <-ctx.Done():
 				return nil, 0, context.Cause(ctx)
 			}
 		}
 		select {
-		case <-flight:
+		case <-inflight:
 		case <-ctx.Done():
 			return nil, 0, context.Cause(ctx)
 		}
@@ -164,7 +164,7 @@ func (s *shelf) get(ctx context.Context, key string, acted int64, minAge time.Du
 
 // hasTurn reports whether this token was served the longest ago of the tokens whose readers wait.
 // Call it with mu held.
-func (s *shelf) hasTurn(token int) bool {
+func (s *cache) hasTurn(token int) bool {
 	own := s.turn(token).served
 	for _, t := range s.turns {
 		if t.waiting > 0 && t.served < own {
@@ -174,7 +174,7 @@ func (s *shelf) hasTurn(token int) bool {
 	return true
 }
 
-func (s *shelf) turn(token int) *turn {
+func (s *cache) turn(token int) *turn {
 	if s.turns[token] == nil {
 		s.turns[token] = &turn{}
 	}
@@ -183,7 +183,7 @@ func (s *shelf) turn(token int) *turn {
 
 // queue sleeps while a reader waits for the turn of its token. Call it with mu held, which it
 // releases.
-func (s *shelf) queue(ctx context.Context, token int, d time.Duration) error {
+func (s *cache) queue(ctx context.Context, token int, d time.Duration) error {
 	t := s.turn(token)
 	t.waiting++
 	s.mu.Unlock()
@@ -194,27 +194,27 @@ func (s *shelf) queue(ctx context.Context, token int, d time.Duration) error {
 	return err
 }
 
-// peek returns the last value without waiting, or nil if there is none. If that is older than
-// minAge and the budget allows it, peek starts a read.
-func (s *shelf) peek(ctx context.Context, key string, minAge time.Duration, read load) any {
+// getStale returns the last value without waiting, or nil if there is none. If that is older than
+// minAge and the budget allows it, getStale starts a read.
+func (s *cache) getStale(ctx context.Context, key string, minAge time.Duration, read load) any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entry(key)
 	now := monotonic()
-	if e.flight == nil && now.Sub(e.tried) >= minAge && s.budget(now) > 0 {
+	if e.inflight == nil && now.Sub(e.tried) >= minAge && s.budget(now) > 0 {
 		s.begin(ctx, e, read)
 	}
 	return e.value
 }
 
 // begin reads in the background, so that the request may end earlier. Call it with mu held.
-func (s *shelf) begin(ctx context.Context, e *entry, read load) {
-	flight := make(chan struct{})
-	cost := max(1, e.cost) // as far as it is known before
+func (s *cache) begin(ctx context.Context, e *entry, read load) {
+	inflight := make(chan struct{})
+	cost := max(1, e.cost) // the last cost, as an estimate
 	if e.tried.IsZero() {
 		cost = assumed
 	}
-	e.flight, e.tried = flight, monotonic()
+	e.inflight, e.tried = inflight, monotonic()
 	began, acted := monotonic(), s.acted
 	s.charge(cost)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
@@ -229,9 +229,9 @@ func (s *shelf) begin(ctx context.Context, e *entry, read load) {
 		if e.err = err; err == nil {
 			e.value, e.began, e.acted, e.size = value, began, acted, large
 		}
-		e.flight = nil
-		s.makeRoom(e)
-		close(flight)
+		e.inflight = nil
+		s.evict(e)
+		close(inflight)
 	})
 }
 
@@ -245,16 +245,16 @@ func safely(ctx context.Context, read load) (value any, statements int, err erro
 	return read(ctx)
 }
 
-// makeRoom removes the values with the oldest requests, but not a value that was just read, until
-// at most maxBytes remain. Call it with mu held.
-func (s *shelf) makeRoom(keep *entry) {
+// evict removes the values with the oldest requests, but not a value that was just read, until at
+// most maxBytes remain. Call it with mu held.
+func (s *cache) evict(keep *entry) {
 	all := 0
 	for _, e := range s.entries {
 		all += e.size
 	}
 	keys := slices.SortedFunc(maps.Keys(s.entries), func(a, b string) int { return s.entries[a].used.Compare(s.entries[b].used) })
 	for _, key := range keys {
-		if e := s.entries[key]; all > maxBytes && e != keep && e.flight == nil && key != first {
+		if e := s.entries[key]; all > maxBytes && e != keep && e.inflight == nil && key != first {
 			all -= e.size
 			delete(s.entries, key)
 		}
@@ -264,7 +264,7 @@ func (s *shelf) makeRoom(keep *entry) {
 // size returns the approximate bytes of a value, by its JSON.
 func size(value any) int {
 	var n counter
-	_ = json.NewEncoder(&n).Encode(value) // what cannot be counted is not large
+	_ = json.NewEncoder(&n).Encode(value) // after an error the bytes so far count
 	return int(n)
 }
 
@@ -278,14 +278,14 @@ func (c *counter) Write(p []byte) (int, error) {
 
 // entry returns the entry of a key, and removes entries without recent requests. Call it with mu
 // held.
-func (s *shelf) entry(key string) *entry {
+func (s *cache) entry(key string) *entry {
 	now := monotonic()
 	e := s.entries[key]
 	if e == nil {
 		var oldest string
 		for key, e := range s.entries {
 			switch {
-			case e.flight != nil || key == first: // which would else be due at once
+			case e.inflight != nil || key == first: // the first would be due again at once
 			case now.Sub(e.used) > keepUnused:
 				delete(s.entries, key)
 			case oldest == "" || e.used.Before(s.entries[oldest].used):
@@ -304,9 +304,9 @@ func (s *shelf) entry(key string) *entry {
 
 // othersFirst reports whether another value that is still requested has waited longer for its next
 // read than e. Call it with mu held.
-func (s *shelf) othersFirst(e *entry, now time.Time) bool {
+func (s *cache) othersFirst(e *entry, now time.Time) bool {
 	for _, o := range s.entries {
-		if o.value != nil && o.flight == nil && o.began.Before(e.began) && now.Sub(o.began) > o.minAge && now.Sub(o.used) < lookedAt {
+		if o.value != nil && o.inflight == nil && o.began.Before(e.began) && now.Sub(o.began) > o.minAge && now.Sub(o.used) < lookedAt {
 			return true
 		}
 	}
@@ -314,24 +314,24 @@ func (s *shelf) othersFirst(e *entry, now time.Time) bool {
 }
 
 // budget returns how many statements may be sent. Call it with mu held.
-func (s *shelf) budget(now time.Time) float64 {
+func (s *cache) budget(now time.Time) float64 {
 	s.left = min(burst, s.left+s.rate*now.Sub(s.filled).Seconds())
 	s.filled = now
 	return s.left
 }
 
 // spend takes statements that were sent outside of get from the budget.
-func (s *shelf) spend(statements int) {
+func (s *cache) spend(statements int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.charge(statements)
 }
 
 // charge takes statements from the budget. Call it with mu held.
-func (s *shelf) charge(statements int) { s.left = max(s.left-float64(statements), -debt) }
+func (s *cache) charge(statements int) { s.left = max(s.left-float64(statements), -debt) }
 
 // act returns the number of an action that was done. A read with this number shows its effect.
-func (s *shelf) act() int64 {
+func (s *cache) act() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.acted++
