@@ -10,7 +10,7 @@ State = Literal['active', 'paused', 'ended']
 
 
 class ScheduleFields(TypedDict):
-    """What the owner of a schedule says about it."""
+    """A schedule as its owner writes it."""
 
     id: NotRequired[str]
     crontab: NotRequired[str]
@@ -114,7 +114,7 @@ class SchedulePage(TypedDict):
 
 
 class ChangedSchedule(TypedDict):
-    """All of the schedule; to delete it, its id."""
+    """The whole schedule; for a deletion its id."""
 
     id: str
     crontab: NotRequired[str]
@@ -238,11 +238,11 @@ class Client:
         return self._call('GET', f"/schedules/{quote(id, safe='')}", {}, {})
 
     def replace_schedule(self, id: str, body: ScheduleReplacement, *, if_match: str | None = None) -> Schedule:
-        """Replace what is said about a schedule, all of it but an anchor that is left out."""
+        """Replace a schedule. Without an anchor, the current one stays."""
         return self._call('PUT', f"/schedules/{quote(id, safe='')}", {}, {"If-Match": if_match}, body, 'application/json')
 
     def patch_schedule(self, id: str, body: SchedulePatch, *, if_match: str | None = None) -> Schedule:
-        """Change the fields that are given, as RFC 7396 has it: null gives a field its default."""
+        """Change the given fields by RFC 7396: null sets a field to its default."""
         return self._call('PATCH', f"/schedules/{quote(id, safe='')}", {}, {"If-Match": if_match}, body, 'application/merge-patch+json')
 
     def delete_schedule(self, id: str, *, if_match: str | None = None) -> None:
@@ -250,11 +250,11 @@ class Client:
         return self._call('DELETE', f"/schedules/{quote(id, safe='')}", {}, {"If-Match": if_match})
 
     def pause_schedule(self, id: str, *, if_match: str | None = None) -> Schedule:
-        """Let a schedule publish nothing until it is resumed."""
+        """Stop the events of a schedule until it is resumed."""
         return self._call('POST', f"/schedules/{quote(id, safe='')}/pause", {}, {"If-Match": if_match})
 
     def resume_schedule(self, id: str, *, if_match: str | None = None) -> Schedule:
-        """End a pause, from now on."""
+        """End a pause. The next instant is the first one after now."""
         return self._call('POST', f"/schedules/{quote(id, safe='')}/resume", {}, {"If-Match": if_match})
 
     def change_schedules(self, body: Changes) -> ChangesResult:

@@ -33,14 +33,14 @@ export interface paths {
         };
         /** One schedule */
         get: operations["getSchedule"];
-        /** Replace what is said about a schedule, all of it but an anchor that is left out */
+        /** Replace a schedule. Without an anchor, the current one stays */
         put: operations["replaceSchedule"];
         post?: never;
         /** Delete a schedule */
         delete: operations["deleteSchedule"];
         options?: never;
         head?: never;
-        /** Change the fields that are given, as RFC 7396 has it: null gives a field its default */
+        /** Change the given fields by RFC 7396: null sets a field to its default */
         patch: operations["patchSchedule"];
         trace?: never;
     };
@@ -55,7 +55,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Let a schedule publish nothing until it is resumed */
+        /** Stop the events of a schedule until it is resumed */
         post: operations["pauseSchedule"];
         delete?: never;
         options?: never;
@@ -74,7 +74,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End a pause, from now on */
+        /** End a pause. The next instant is the first one after now */
         post: operations["resumeSchedule"];
         delete?: never;
         options?: never;
@@ -93,7 +93,7 @@ export interface paths {
         put?: never;
         /**
          * Create, update and delete many schedules
-         * @description Changes are made as they come, up to 1000 in one transaction, so the list may have up to 1 GiB. It has at most 10000 changes; more are refused with 413 when those before were made, and belong into further requests. One that is wrong fails alone, and is told in the answer; the others are made. After an error of the whole, its detail says how many were made.
+         * @description The server makes changes while it reads, up to 1000 in one transaction, so the list may have up to 1 GiB. It has at most 10000 changes. The server makes these, and refuses a longer list with 413; send the others in further requests. A wrong change fails alone, and the answer lists it. If the rest of the list cannot be read, the problem says how many changes were made.
          */
         post: operations["changeSchedules"];
         delete?: never;
@@ -142,50 +142,50 @@ export interface components {
     schemas: {
         /** @enum {string} */
         State: "active" | "paused" | "ended";
-        /** @description What the owner of a schedule says about it. */
+        /** @description A schedule as its owner writes it. */
         ScheduleFields: {
-            /** @description Printable text of 1 to 200 bytes, but neither . nor .., which no path can name. */
+            /** @description Printable text of 1 to 200 bytes, but not . or .., because a path cannot contain them. */
             id?: string;
-            /** @description Five fields, @every 90m (or 1d12h, 2w), @daily and their kin, or @at and a Unix time. */
+            /** @description Five fields, @every 90m (or 1d12h, 2w), @daily and the like, or @at and a Unix time. */
             crontab?: string;
-            /** @description A name of the IANA database. Empty: UTC, or the one that the crontab names. */
+            /** @description A name of the IANA database. Defaults to the zone that the crontab names, or UTC. */
             timezone?: string;
             /** @description In the data of every event: any JSON value, or null for none. */
             payload?: unknown;
-            /** @description Drops an event that would be published later than that after what deadline_from says: a duration such as 90s, 2h or 7d, in whole seconds. 0s: none is. */
+            /** @description Drops an event that would be published more than this after the moment that deadline_from selects. A duration such as 90s, 2h or 7d, in whole seconds. 0s: never. */
             deadline?: string;
-            /** @description Puts off the instants by a fixed part of it, which a hash of the id gives: a duration, up to 24h. */
+            /** @description Delays all instants by a fixed part of it, which a hash of the id chooses. A duration of up to 24h. */
             spread?: string;
             /**
-             * @description Which instants of missed slots are published. Left out: all.
+             * @description Which instants of missed slots are published. Defaults to all.
              * @enum {string}
              */
             misfire?: "all" | "latest" | "skip";
             /**
              * Format: date-time
-             * @description The first instant of @every, in whole seconds. Left out: the moment of creation, and on a change what it was.
+             * @description The first instant of @every, in whole seconds. Defaults to the moment of creation; a change without it keeps the current one.
              */
             anchor?: string;
             /** @description A paused schedule publishes nothing. */
             paused?: boolean;
             /**
-             * @description What the deadline counts from. Left out: the instant where slots are a minute wide or less, else the slot.
+             * @description What the deadline counts from. Defaults to the instant if slots are at most a minute wide, otherwise to the slot.
              * @enum {string}
              */
             deadline_from?: "instant" | "slot";
             /**
              * Format: date-time
-             * @description No instant is before, in whole seconds.
+             * @description The first possible instant, in whole seconds.
              */
             start?: string;
             /**
              * Format: date-time
-             * @description No instant is at that or after it, in whole seconds.
+             * @description All instants are before it, in whole seconds.
              */
             end?: string;
-            /** @description It ends after as many events. 0 or left out: never. */
+            /** @description The schedule ends after this many events. Defaults to 0: no limit. */
             max_runs?: number;
-            /** @description What is left out: days of the week (sat,sun), a day (2026-12-25), days (2026-12-24..2027-01-01) or the minutes of five fields. */
+            /** @description Excluded instants: days of the week (sat,sun), a day (2026-12-25), days (2026-12-24..2027-01-01) or the minutes of five fields. */
             exclude?: string[];
         };
         NewSchedule: WithRequired<components["schemas"]["ScheduleFields"], "id" | "crontab">;
@@ -194,7 +194,7 @@ export interface components {
             id?: string;
             crontab?: string | null;
             timezone?: string | null;
-            /** @description An object is merged with the one that is there, member by member; anything else replaces it. */
+            /** @description An object is merged with the current one, member by member. Any other value replaces it. */
             payload?: unknown;
             deadline?: string | null;
             spread?: string | null;
@@ -214,7 +214,7 @@ export interface components {
         };
         Schedule: {
             state: components["schemas"]["State"];
-            /** @description 1 at first, and one more after each change. */
+            /** @description Starts at 1 and rises by one with each change. */
             version: number;
             /**
              * Format: date-time
@@ -223,19 +223,19 @@ export interface components {
             next: string | null;
             /**
              * Format: date-time
-             * @description The slot it waits for.
+             * @description The slot that publishes it.
              */
             slot: string | null;
             /**
              * Format: date-time
-             * @description The instant that was published last; left out: none was.
+             * @description The instant that was published last. Missing: none.
              */
             last?: string;
-            /** @description The events of max_runs that were published; left out: none was. */
+            /** @description The published events that count for max_runs. Missing: none. */
             runs?: number;
             /** @description The events that were not published. */
             dropped: number;
-            /** @description The slots in a row in which publishing has failed. */
+            /** @description The consecutive slots in which publishing failed. */
             error_count: number;
             last_error: string;
             /**
@@ -250,7 +250,7 @@ export interface components {
         } & WithRequired<components["schemas"]["ScheduleFields"], "id" | "crontab" | "timezone" | "payload" | "deadline" | "spread" | "misfire" | "anchor" | "paused">;
         SchedulePage: {
             schedules: components["schemas"]["Schedule"][];
-            /** @description Begins the next page; null: this is the last. A page also ends when its payloads have 4 MiB. */
+            /** @description The last id of the page, or null on the last page. A page also ends after 4 MiB of payloads. */
             after: string | null;
         };
         Changes: {
@@ -260,19 +260,19 @@ export interface components {
             /** @enum {string} */
             action: "create" | "update" | "delete";
             schedule: components["schemas"]["ChangedSchedule"];
-            /** @description The version that is to be updated or deleted. Left out: whatever it is. */
+            /** @description The version to update or delete. Defaults to any version. */
             version?: number;
         };
-        /** @description All of the schedule; to delete it, its id. */
+        /** @description The whole schedule; for a deletion its id. */
         ChangedSchedule: WithRequired<components["schemas"]["ScheduleFields"], "id">;
         ChangesResult: {
             done: number;
             failed: number;
-            /** @description Of the first 1000 that failed. */
+            /** @description The first 1000 failed changes. */
             errors: components["schemas"]["ChangeError"][];
         };
         ChangeError: {
-            /** @description In the list of changes, from 0. */
+            /** @description The index in the list of changes, from 0. */
             index: number;
             id: string;
         } & components["schemas"]["ProblemFields"];
@@ -299,7 +299,7 @@ export interface components {
             slot: string;
             /**
              * Format: date-time
-             * @description The instant by the clocks of the time zone.
+             * @description The instant in the schedule's time zone.
              */
             local: string;
         };
@@ -324,7 +324,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The token may read, and change nothing. */
+        /** @description The token may only read. */
         Forbidden: {
             headers: {
                 [name: string]: unknown;
@@ -342,7 +342,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The body did not come in time. */
+        /** @description The body did not arrive in time. */
         Timeout: {
             headers: {
                 [name: string]: unknown;
@@ -351,7 +351,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description There is a schedule of this id. */
+        /** @description There is a schedule with this id. */
         Exists: {
             headers: {
                 [name: string]: unknown;
@@ -396,7 +396,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description Anything else; the log of the server has it. */
+        /** @description Any other error; it is in the log of the server. */
         Failure: {
             headers: {
                 [name: string]: unknown;
@@ -405,7 +405,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The database is not there: try again. */
+        /** @description The database does not answer. Try again. */
         Unavailable: {
             headers: {
                 [name: string]: unknown;
@@ -417,7 +417,7 @@ export interface components {
     };
     parameters: {
         Id: string;
-        /** @description The ETag of the version that is to be changed. Left out, or *: whatever it is. */
+        /** @description The ETag of the version to change. Without it, or with *: any version. */
         IfMatch: string;
         Limit: number;
     };
@@ -436,7 +436,7 @@ export interface operations {
                 /** @description The beginning of the ids. */
                 prefix?: string;
                 state?: components["schemas"]["State"];
-                /** @description What the page before gave as after. */
+                /** @description The field after of the previous page. */
                 after?: string;
                 limit?: components["parameters"]["Limit"];
             };
@@ -475,11 +475,11 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is created. */
+            /** @description The schedule was created. */
             201: {
                 headers: {
                     ETag: components["headers"]["ETag"];
-                    /** @description Its path. */
+                    /** @description The path of the schedule. */
                     Location: string;
                     [name: string]: unknown;
                 };
@@ -531,7 +531,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of the version that is to be changed. Left out, or *: whatever it is. */
+                /** @description The ETag of the version to change. Without it, or with *: any version. */
                 "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
@@ -545,7 +545,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description As it is now. */
+            /** @description The schedule after the change. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -572,7 +572,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of the version that is to be changed. Left out, or *: whatever it is. */
+                /** @description The ETag of the version to change. Without it, or with *: any version. */
                 "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
@@ -582,7 +582,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone. */
+            /** @description The schedule was deleted. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -602,7 +602,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of the version that is to be changed. Left out, or *: whatever it is. */
+                /** @description The ETag of the version to change. Without it, or with *: any version. */
                 "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
@@ -617,7 +617,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description As it is now. */
+            /** @description The schedule after the change. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -644,7 +644,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of the version that is to be changed. Left out, or *: whatever it is. */
+                /** @description The ETag of the version to change. Without it, or with *: any version. */
                 "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
@@ -654,7 +654,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As it is now. */
+            /** @description The schedule after the change. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -677,7 +677,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of the version that is to be changed. Left out, or *: whatever it is. */
+                /** @description The ETag of the version to change. Without it, or with *: any version. */
                 "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
@@ -687,7 +687,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As it is now. */
+            /** @description The schedule after the change. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -743,7 +743,7 @@ export interface operations {
             query: {
                 crontab: string;
                 timezone?: string;
-                /** @description The first instant of @every. Left out: from. */
+                /** @description The first instant of @every. Defaults to from. */
                 anchor?: string;
                 from: string;
                 to: string;

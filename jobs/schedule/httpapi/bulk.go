@@ -16,30 +16,30 @@ import (
 )
 
 const (
-	// bulkRows and bulkBytes are how many changes are read before they are made in one transaction.
+	// bulkRows and bulkBytes bound the changes of one transaction.
 	bulkRows  = 1000
 	bulkBytes = 4 << 20
-	// maxChanges is how many changes a request has at most. One by one, as wrong changes are made,
-	// they take a minute.
+	// maxChanges bounds the changes of a request. If all are wrong, the server makes them one by
+	// one, which takes a minute.
 	maxChanges = 10_000
-	// bulkTime is how long a client may take to send a bulk request and to read its answer.
+	// bulkTime bounds the time to send a bulk request and to read its answer.
 	bulkTime = 30 * time.Second
-	// maxFailures is how many of the changes that failed are told.
+	// maxFailures bounds the failed changes that the answer lists.
 	maxFailures = 1000
 )
 
 // bulkChange is one change of a bulk request.
 type bulkChange struct {
 	Action   schedule.Action `json:"action"`
-	Schedule body            `json:"schedule"` // to delete one, its id
-	Version  int             `json:"version"`  // 0: whatever it is
+	Schedule body            `json:"schedule"` // for a deletion only its id
+	Version  int             `json:"version"`  // 0: any version
 }
 
-// bulkResult is what became of a bulk request.
+// bulkResult is the answer to a bulk request.
 type bulkResult struct {
 	Done   int64         `json:"done"`
 	Failed int64         `json:"failed"`
-	Errors []bulkFailure `json:"errors"` // of the first maxFailures
+	Errors []bulkFailure `json:"errors"` // the first maxFailures
 }
 
 // bulkFailure is a change that was not made.

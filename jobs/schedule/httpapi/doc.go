@@ -27,16 +27,16 @@
 // publishing_paused_at, created_at and updated_at. The version is also the ETag: with "If-Match" a
 // change applies only to that version; otherwise the answer is 412.
 //
-// Many changes are one list of any length. The server makes them while it reads, up to 1000 in a
+// Up to 10,000 changes are one list. The server makes them while it reads, up to 1000 in a
 // transaction:
 //
 //	{"changes": [{"action": "create", "schedule": {"id": "report-43", "crontab": "@daily"}},
 //	             {"action": "update", "schedule": {"id": "report-42", "crontab": "@daily"}, "version": 3},
 //	             {"action": "delete", "schedule": {"id": "report-41"}}]}
 //
-// A wrong change fails alone. The answer, 200, counts the changes that were made and that failed. It
-// lists the problems of the first 1000 failed changes, each with its index in the list and its id.
-// If the rest of the list cannot be read, the problem says how many changes were made before.
+// A wrong change fails alone. The answer, 200, counts the changes that were made and that failed.
+// It lists the problems of the first 1000 failed changes, each with its index in the list and its
+// id. If the rest of the list cannot be read, the problem says how many changes were made before.
 //
 // An error is a problem of RFC 9457, application/problem+json:
 //

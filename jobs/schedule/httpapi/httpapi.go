@@ -14,25 +14,25 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
-// Config of the handler. Store, DB and a token must be set.
+// Config configures the handler. Store, DB and a token must be set.
 type Config struct {
 	Store *schedule.Store
-	// DB is the pool that the Store's calls go to.
+	// DB is the pool for the calls of the Store.
 	DB jobs.DB
-	// Tokens are what a client has to know one of, each of at least 16 characters. A name and a
-	// colon before a token are no part of it: ops:0123456789abcdef. A change is recorded with the
-	// name, "operator" without one, and the address of the client, as [jobs.SetActor] has it.
+	// Tokens are the bearer tokens of clients that may change schedules, each of at least 16
+	// characters. A name and a colon may precede a token: ops:0123456789abcdef. [jobs.SetActor]
+	// records a change with the name, by default "operator", and the address of the client.
 	Tokens []string
-	// ReadTokens are those of clients that may read, and change nothing.
+	// ReadTokens are the tokens of clients that may only read.
 	ReadTokens []string
-	// Access has the tokens in their stead, for handlers of one server.
+	// Access replaces both kinds of tokens. Handlers of one server share it. Optional.
 	Access *web.Access
-	// MaxBody limits the body of a request, and one change of POST /changes, in bytes. Default: 1
-	// MiB.
+	// MaxBody limits the body of a request, and each change of POST /changes, in bytes. Defaults to
+	// 1 MiB.
 	MaxBody int64
-	// MaxBulk limits the body of POST /changes, in bytes. Default: 1 GiB.
+	// MaxBulk limits the body of POST /changes, in bytes. Defaults to 1 GiB.
 	MaxBulk int64
-	// Logger gets the errors that clients are not told. Default: slog.Default().
+	// Logger gets the errors that clients do not see. Defaults to slog.Default().
 	Logger *slog.Logger
 }
 
@@ -48,7 +48,7 @@ type api struct {
 	web.API
 }
 
-// New returns the handler.
+// New returns the handler of the API.
 func New(cfg Config) (http.Handler, error) {
 	keys, err := web.NewNamedKeys(cfg.Tokens, cfg.ReadTokens)
 	if cfg.Store == nil || cfg.DB == nil || len(keys) == 0 && cfg.Access == nil || err != nil {
@@ -73,7 +73,7 @@ func New(cfg Config) (http.Handler, error) {
 	return mux, nil
 }
 
-// paths are all that is served: openapi.json says the same.
+// paths are all served paths. openapi.json lists the same.
 func (a *api) paths() map[string]map[string]web.Handler {
 	return map[string]map[string]web.Handler{
 		"/schedules": {http.MethodGet: a.list, http.MethodPost: a.create},
@@ -88,7 +88,7 @@ func (a *api) paths() map[string]map[string]web.Handler {
 	}
 }
 
-// changed is changing for what returns the schedule as it is then.
+// changed is changing for a function that returns the changed schedule.
 func (a *api) changed(r *http.Request, fn func(tx jobs.DB) (schedule.Schedule, error)) (s schedule.Schedule, err error) {
 	err = a.changing(r, func(tx jobs.DB) error {
 		s, err = fn(tx)
@@ -113,7 +113,7 @@ func (a *api) changing(r *http.Request, fn func(tx jobs.DB) error) error {
 	})
 }
 
-// statuses are those of the errors of the Store.
+// statuses are the HTTP statuses of the errors of the Store.
 var statuses = map[error]int{
 	schedule.ErrNotFound: http.StatusNotFound, schedule.ErrExists: http.StatusConflict, schedule.ErrVersion: http.StatusPreconditionFailed,
 }

@@ -50,8 +50,8 @@ type View struct {
 	Version    int            `json:"version"`
 	Next       *time.Time     `json:"next"` // null unless active
 	Slot       *time.Time     `json:"slot"`
-	Last       time.Time      `json:"last,omitzero"`  // the instant that was published last
-	Runs       int64          `json:"runs,omitempty"` // of max_runs
+	Last       time.Time      `json:"last,omitzero"`  // the last published instant
+	Runs       int64          `json:"runs,omitempty"` // events that count for max_runs
 	Dropped    int64          `json:"dropped"`
 	ErrorCount int            `json:"error_count"`
 	LastError  string         `json:"last_error"`

@@ -15,7 +15,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
-// patch changes what a request names, as RFC 7396 has it, and leaves the rest.
+// patch changes the fields that a request names by RFC 7396, and keeps the others.
 func (a *api) patch(w http.ResponseWriter, r *http.Request) (any, error) {
 	version, err := ifMatch(r)
 	if err != nil {
@@ -42,8 +42,8 @@ func (a *api) patch(w http.ResponseWriter, r *http.Request) (any, error) {
 	return NewView(s), nil
 }
 
-// readPatch reads the fields that a request changes. Their names must be exact: what stands beside
-// a field that it was meant to change would change nothing.
+// readPatch reads the fields that a request changes. Their names must be exact, because an unknown
+// field would silently change nothing.
 func readPatch(r *http.Request) (map[string]any, error) {
 	var text json.RawMessage
 	if err := web.Decode(r, &text, mergePatch); err != nil {
@@ -68,7 +68,7 @@ func readPatch(r *http.Request) (map[string]any, error) {
 	return changes, nil
 }
 
-// fieldNames are those of a body.
+// fieldNames are the names of the fields of a body.
 var fieldNames = func() map[string]bool {
 	names := map[string]bool{}
 	for field := range reflect.TypeFor[body]().Fields() {
@@ -78,7 +78,7 @@ var fieldNames = func() map[string]bool {
 	return names
 }()
 
-// patched returns a body with changes.
+// patched returns a body after the changes.
 func patched(b body, changes map[string]any) (merged body, err error) {
 	text, err := json.Marshal(b)
 	if err != nil {
@@ -95,7 +95,7 @@ func patched(b body, changes map[string]any) (merged body, err error) {
 	return merged, err
 }
 
-// readAny reads a JSON value. Numbers stay as they are written.
+// readAny reads a JSON value. Numbers keep their digits.
 func readAny(text []byte) (v any, err error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()

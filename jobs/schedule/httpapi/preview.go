@@ -10,7 +10,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 )
 
-// preview is the instants of a crontab, and whether there are more of them.
+// preview lists instants of a crontab, and says whether more follow.
 type preview struct {
 	Instants []instant `json:"instants"`
 	More     bool      `json:"more"`
@@ -19,7 +19,7 @@ type preview struct {
 type instant struct {
 	Instant time.Time `json:"instant"`
 	Slot    time.Time `json:"slot"`
-	Local   time.Time `json:"local"` // the instant by the clocks of the schedule's time zone
+	Local   time.Time `json:"local"` // the instant in the schedule's time zone
 }
 
 func (a *api) preview(_ http.ResponseWriter, r *http.Request) (any, error) {

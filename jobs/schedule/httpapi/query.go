@@ -9,7 +9,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
-// ifMatch returns the version that a request is for. A header that is empty is for none.
+// ifMatch returns the version that a request changes. An empty header matches no version.
 func ifMatch(r *http.Request) (int, error) {
 	given := r.Header.Values("If-Match")
 	text := strings.Join(given, ", ")
@@ -29,7 +29,7 @@ func setVersion(w http.ResponseWriter, s schedule.Schedule) {
 	w.Header().Set("ETag", strconv.Quote(strconv.Itoa(s.Version)))
 }
 
-// limitOf is how many a page has.
+// limitOf returns how many schedules a page has.
 func limitOf(q web.Parameters) (int, error) {
 	n, err := q.Number("limit", defaultLimit, 1, maxLimit)
 	return int(n), err

@@ -13,7 +13,7 @@ import (
 // page is a page of schedules.
 type page struct {
 	Schedules []View  `json:"schedules"`
-	After     *string `json:"after"` // of the next page; null: this is the last
+	After     *string `json:"after"` // of the next page; null on the last one
 }
 
 func (a *api) list(_ http.ResponseWriter, r *http.Request) (any, error) {
