@@ -10,8 +10,8 @@ import (
 	"github.com/prescient-go/prescient/jobs/admin"
 )
 
-// Sentence says what happened to a check, for a person. now is what a slot that is due is compared with, self is how the
-// command is called that is advised.
+// Sentence describes an event of a timeline for people. now decides whether a slot is due. self is
+// how to call the binary, for advice.
 func Sentence(e admin.TimelineEntry, now time.Time, self string) string {
 	slot := e.Slot.Format(time.RFC3339)
 	switch e.What {
@@ -20,11 +20,11 @@ func Sentence(e admin.TimelineEntry, now time.Time, self string) string {
 		if !e.RequestedAt.IsZero() {
 			at = e.RequestedAt.Format(time.RFC3339Nano)
 		}
-		asked := fmt.Sprintf("asked for%s, for %s", who(e), at)
+		requested := fmt.Sprintf("requested%s, for %s", who(e), at)
 		if e.Within > 0 {
-			return fmt.Sprintf("%s, within %s: placed in slot %s", asked, spoken.Duration(e.Within), slot)
+			return fmt.Sprintf("%s, within %s: placed in slot %s", requested, spoken.Duration(e.Within), slot)
 		}
-		return asked + ": slot " + slot
+		return requested + ": slot " + slot
 	case "next":
 		return "checked" + check(e) + ": it asked for another check"
 	case "retry":
@@ -34,7 +34,7 @@ func Sentence(e admin.TimelineEntry, now time.Time, self string) string {
 	case "rescheduled", "pushed_back":
 		return fmt.Sprintf("%s out of slot %s%s%s", strings.ReplaceAll(e.What, "_", " "), slot, into(e), who(e))
 	case "recorded":
-		return fmt.Sprintf("asked for again%s, for %s, while due in slot %s: recorded until that check has ended", who(e), e.RequestedAt.Format(time.RFC3339), slot)
+		return fmt.Sprintf("requested again%s, for %s, while due in slot %s: recorded until that check has ended", who(e), e.RequestedAt.Format(time.RFC3339), slot)
 	case "honoured":
 		return fmt.Sprintf("enqueued%s, when the check in slot %s had ended", who(e), slot)
 	case "width":
@@ -51,7 +51,7 @@ func Sentence(e admin.TimelineEntry, now time.Time, self string) string {
 	return ended(e, slot)
 }
 
-// into says which slot a row was moved to.
+// into names the slot that a row was moved to.
 func into(e admin.TimelineEntry) string {
 	if e.To.IsZero() {
 		return ""
@@ -79,7 +79,7 @@ func ended(e admin.TimelineEntry, slot string) string {
 	return text
 }
 
-// check says how a check went, and what the ledger has of its slot.
+// check describes a check, and the run of its slot.
 func check(e admin.TimelineEntry) string {
 	text := fmt.Sprintf(" in slot %s by %s, %s after it, for %s", e.Slot.Format(time.RFC3339), cmp.Or(e.Runner, "a runner whose name went with the ledger"), spoken.Duration(e.Lateness), spoken.Duration(e.Duration))
 	switch {
@@ -91,7 +91,7 @@ func check(e admin.TimelineEntry) string {
 	return text
 }
 
-// who says who did something.
+// who names the role, actor and application of a change.
 func who(e admin.TimelineEntry) string {
 	if e.By == "" {
 		return ""
@@ -106,7 +106,7 @@ func who(e admin.TimelineEntry) string {
 	return text
 }
 
-// due says when a row that waits is due, and what stands in its way.
+// due says when a waiting row is due, and what blocks it.
 func due(e admin.TimelineEntry, now time.Time, self string) string {
 	text := ", in " + spoken.Duration(e.Slot.Sub(now).Round(time.Second))
 	if !e.Slot.After(now) {
