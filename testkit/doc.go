@@ -9,7 +9,7 @@
 //		check := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42"}
 //
 //		placed := kit.Now()
-//		kit.Enqueue(check, placed.Add(48*time.Hour)) // or whatever of the application does that, by kit.Client
+//		kit.Enqueue(check, placed.Add(48*time.Hour)) // or the application's own code, with kit.Client
 //		kit.RequireWaiting(check.Key(), placed.Add(48*time.Hour))
 //
 //		kit.RunFor(72 * time.Hour) // each slot as it begins, as cron would
@@ -17,12 +17,12 @@
 //	}
 //
 // The clock stands still until the test moves it: by [Kit.Run], [Kit.RunUntil], [Kit.RunFor] and
-// [Kit.RunAll], which run what falls due on the way, or by kit.Clock, and then nothing runs, as in
-// an outage. Kit.Now is a clock for the application's own code, too.
+// [Kit.RunAll], which run each slot on the way, or by kit.Clock, which runs nothing, as in an
+// outage. Kit.Now is also a clock for the application's own code.
 //
-// A check without its slots is called by [Check], which needs no database.
+// [Check] calls a check without slots. It needs no database.
 //
-// The server is started by the first test that asks for it, and ends with the test process;
-// PRESCIENT_TEST_DATABASE_URL names one that is there already. Package sql/pgtest makes the
+// The first test that needs the server starts it, and it ends with the test process.
+// PRESCIENT_TEST_DATABASE_URL names a running server to use instead. Package sql/pgtest creates the
 // databases, and says how to wait for the server's end.
 package testkit

@@ -89,8 +89,8 @@ func (k *Kit) find(key jobs.Key) (jobs.FutureJob, bool) {
 	return jobs.FutureJob{}, false
 }
 
-// story returns what is known of a key. If nothing is, it lists other waiting rows: the usual
-// mistake is a misspelt key.
+// story returns the timeline of a key. If there is none, it lists other waiting rows, because the
+// usual mistake is a misspelt key.
 func (k *Kit) story(key jobs.Key) string {
 	k.t.Helper()
 	events, err := admin.New(k.Client).Timeline(k.t.Context(), k.DB, key)

@@ -13,12 +13,12 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Rules applies the rules of a file to the tables of the test, as "prescient rules apply" does. From
-// then on, rows of the tables wait, and runs of the kit check them; Events has the events of their
-// steps. It may be called again, with another file.
+// Rules applies the rules of a file to the tables of the test, as "prescient rules apply" does.
+// From then on, rows of the tables wait, and runs of the kit check them; Events has the events of
+// their steps. It may be called again, with another file.
 //
-// The triggers use the clock of the kit for what is written through kit.DB. Other pools, also that of
-// Config.DB, set it for themselves: set prescient_caller.clock = '2026-03-01 13:15Z'.
+// The triggers use the clock of the kit for what is written through kit.DB. Other pools, also that
+// of Config.DB, set it for themselves: set prescient_caller.clock = '2026-03-01 13:15Z'.
 func (k *Kit) Rules(path string) {
 	k.t.Helper()
 	in, err := os.Open(path)
@@ -43,7 +43,8 @@ func (k *Kit) Rules(path string) {
 	k.Runner = k.replay.Runner
 }
 
-// learnRules lets runs know the rules of the database, unless the registry of the test does already.
+// learnRules lets runs know the rules of the database, unless the registry of the test does
+// already.
 func (k *Kit) learnRules(schema pgsql.Schema) {
 	k.t.Helper()
 	k.session.follow(k.Clock)

@@ -83,7 +83,7 @@ func (k *Kit) RunAll() (results []slots.Result) {
 			}
 			results = append(results, result)
 		}
-		from = k.Client.Grid().Next(slot) // what a run has left is not in its way
+		from = k.Client.Grid().Next(slot) // rows that a run has left do not block it
 	}
 	k.t.Fatalf("%d slots were run, and there is still something to do:\n%s", maxSlots, k.waits())
 	return nil

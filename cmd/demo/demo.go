@@ -1,5 +1,5 @@
-// Package demo tells the story of `prescient dev-db demo`: two days of a shop in virtual time, on a real database and through
-// the real engine, in a schema of its own that is dropped at the end.
+// Package demo tells the story of `prescient dev-db demo`: two days of a shop in virtual time. It
+// uses a real database and the real engine, in a schema that it drops at the end.
 package demo
 
 import (
@@ -18,10 +18,11 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// DefaultSeed tells a story in which all that is told of does happen: alerts of checks that were caught up, too.
+// DefaultSeed gives a story in which everything happens that the text mentions, also alerts from
+// caught-up checks.
 const DefaultSeed = 40
 
-// Options of a story. The zero value tells the story of seed 0 without colours.
+// Options configures a story. The zero value tells the story of seed 0 without colours.
 type Options struct {
 	Seed   uint64 // of the orders
 	Colour bool   // out is a terminal that shows colours
@@ -29,16 +30,16 @@ type Options struct {
 	Name   string // of the binary, for the commands to try next
 }
 
-// Facts is what the story came to.
+// Facts are the figures of a story.
 type Facts struct {
 	Orders  int
-	Waiting int // orders with a check that waits, at the end
+	Waiting int // orders with a waiting check, at the end
 	Ended   int // orders whose checks are in history, at the end
 	Primary int // alerts
 	Final   int
 	Missed  []time.Time // slots that the status showed as missed after the outage
-	Caught  int64       // checks that catch-up did
-	Told    int         // alerts of checks that were told they are caught up
+	Caught  int64       // checks of catch-up
+	Told    int         // alerts of checks that knew they were caught up
 	Trouble int         // slots in trouble at the end
 }
 
@@ -47,7 +48,7 @@ const (
 	outageSlots = 3
 )
 
-// outage is the first slot that nobody runs, and end the last slot of the story.
+// outage is the first slot without a run, and end the last slot of the story.
 var (
 	outage = start.Add(34 * time.Hour)
 	end    = start.Add(48 * time.Hour)
@@ -59,13 +60,13 @@ type teller struct {
 	*printer
 	db     *sqlx.DB
 	shop   shop
-	orders []order   // by when they are placed
-	known  time.Time // what happened up to here is in the tables
+	orders []order   // in the order of their placement
+	known  time.Time // the tables have everything up to this instant
 	told   int       // alerts that were shown
 	facts  Facts
 }
 
-// Tell lets the story happen and writes it to out. db is best opened with replay.Connect.
+// Tell plays the story and writes it to out. Open db with replay.Connect.
 func Tell(ctx context.Context, db *sqlx.DB, out io.Writer, o Options) (_ Facts, err error) {
 	t := &teller{printer: &printer{out: out, colour: o.Colour, width: o.Width}, db: db, orders: generate(o.Seed)}
 	registry := jobs.NewRegistry()
@@ -93,12 +94,12 @@ func Tell(ctx context.Context, db *sqlx.DB, out io.Writer, o Options) (_ Facts, 
 	return t.facts, t.err
 }
 
-// apply lets happen what happens up to and including a slot.
+// apply writes what the shop does up to and including a slot.
 func (t *teller) apply(ctx context.Context, slot time.Time) error {
 	before := t.known
 	t.known = slot
 	now := func(at time.Time) bool { return at.After(before) && !at.After(slot) }
-	t.Set(slot.Add(-time.Microsecond)) // a slot that has begun takes no more checks
+	t.Set(slot.Add(-time.Microsecond)) // a slot that has begun accepts no more checks
 	return pgsql.InTx(ctx, t.db, func(tx *sqlx.Tx) error {
 		for _, o := range t.orders {
 			if now(o.placed) {
@@ -116,7 +117,7 @@ func (t *teller) apply(ctx context.Context, slot time.Time) error {
 	})
 }
 
-// pass lets slots pass, from one up to but not including another, and runs each.
+// pass runs each slot in [from, to).
 func (t *teller) pass(ctx context.Context, from, to time.Time) (sum slots.Result, n int, err error) {
 	for slot := range t.Ledger.Grid().Between(from, to) {
 		if err := t.apply(ctx, slot); err != nil {
@@ -135,7 +136,7 @@ func (t *teller) pass(ctx context.Context, from, to time.Time) (sum slots.Result
 	return sum, n, nil
 }
 
-// fresh returns the alerts that were raised since it was last called.
+// fresh returns the alerts that were raised since its last call.
 func (t *teller) fresh(ctx context.Context) ([]alert, error) {
 	all, err := t.shop.alerts(ctx, t.db)
 	if err != nil {
@@ -147,5 +148,5 @@ func (t *teller) fresh(ctx context.Context) ([]alert, error) {
 	return list, nil
 }
 
-// raised is when an alert was raised.
+// raised returns when an alert was raised.
 func (a alert) raised() time.Time { return a.Slot.Add(a.Late) }

@@ -9,7 +9,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// The colours, as the terminal knows them.
+// The colours, as escape sequences of a terminal.
 const (
 	bold   = "1"
 	dim    = "2"
@@ -18,11 +18,12 @@ const (
 	yellow = "33"
 )
 
-// printer writes to a terminal or, plain, to a pipe. The first error is kept, and ends the writing.
+// printer writes to a terminal, or without colours to a pipe. It keeps the first error and then
+// writes nothing more.
 type printer struct {
 	out    io.Writer
 	colour bool
-	width  int // of the terminal; 0: lines are as long as they are
+	width  int // of the terminal; 0: lines are not wrapped
 	err    error
 }
 
@@ -36,7 +37,8 @@ func (p *printer) printf(format string, args ...any) {
 	}
 }
 
-// wrap breaks a line that is wider than the terminal between words. It goes on indented as far as it began, and by two.
+// wrap breaks a line that is wider than the terminal between words. Continuation lines are indented
+// by two more columns.
 func (p *printer) wrap(line string) string {
 	if p.width == 0 || text.StringWidthWithoutEscSequences(line) <= p.width {
 		return line
@@ -72,10 +74,10 @@ func (p *printer) paint(colour, text string) string {
 
 func (p *printer) chapter(title string) { p.printf("\n%s\n", p.paint(bold, title)) }
 
-// word explains a word of the product where it first occurs.
+// word prints a word of the product and its meaning, where the story first uses it.
 func (p *printer) word(word, meaning string) {
 	p.printf("  %s\n", p.paint(dim, fmt.Sprintf("%-9s %s", word, meaning)))
 }
 
-// day is an instant as the story tells it: the weekday, and the time in UTC.
+// day returns the weekday and the time of an instant in UTC.
 func day(at time.Time) string { return at.UTC().Format("Mon 15:04") }

@@ -20,7 +20,7 @@ const (
 	orderCount = 160
 	// Orders come until some hours before the end.
 	ordering = 42 * time.Hour
-	// When an order that is not shipped raises its alerts, counted from when it was placed.
+	// When an unshipped order raises its alerts, counted from its placement.
 	primary = 6 * time.Hour
 	final   = 12 * time.Hour
 )
@@ -31,7 +31,7 @@ var start = time.Date(2026, time.March, 2, 0, 0, 0, 0, time.UTC)
 //go:embed tables.sql
 var tables string
 
-// shop has the tables of the story, in the schema of its replay.
+// shop holds the tables of the story, in the schema of its replay.
 type shop struct {
 	schema string
 }
@@ -44,7 +44,8 @@ type order struct {
 	shipped time.Time // zero: never
 }
 
-// generate returns orders by the instant they are placed: most are shipped in time, some late, a few never.
+// generate returns orders in the order of their placement. Most are shipped in time, some late, a
+// few never.
 func generate(seed uint64) []order {
 	r := rand.New(rand.NewPCG(seed, 0))
 	orders := make([]order, orderCount)
@@ -65,8 +66,8 @@ func generate(seed uint64) []order {
 	return orders
 }
 
-// check does one check: it finds out whether the order was shipped, raises an alert when it was not, and says when to
-// look again. What it writes and its outcome are committed together.
+// check reads whether an order was shipped, raises an alert if it was not, and returns when to look
+// again. Its writes are committed together with its outcome.
 func (s shop) check(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 	var o struct {
 		Placed  time.Time `db:"placed_at"`
@@ -88,7 +89,7 @@ func (s shop) check(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time
 	return next, err
 }
 
-// place writes an order and the row that will have it checked, in the caller's transaction.
+// place writes an order and enqueues its check, in the caller's transaction.
 func (t *teller) place(ctx context.Context, tx *sqlx.Tx, o order) (jobs.EnqueueResult, error) {
 	if _, err := tx.ExecContext(ctx, t.shop.sql(`insert into shop.orders (id, placed_at) values ($1, $2)`), o.id, o.placed); err != nil {
 		return jobs.EnqueueResult{}, err

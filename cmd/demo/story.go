@@ -44,7 +44,7 @@ func (t *teller) outage(ctx context.Context) error {
 	t.word("missed", "a slot without such a row: a gap cannot hide")
 	after := t.Ledger.Grid().Next(last)
 	for slot := range t.Ledger.Grid().Between(outage, t.Ledger.Grid().Next(after)) {
-		if err := t.apply(ctx, slot); err != nil { // the shop goes on
+		if err := t.apply(ctx, slot); err != nil { // the shop works on during the outage
 			return err
 		}
 	}
@@ -113,7 +113,7 @@ func (t *teller) close(ctx context.Context) error {
 	return nil
 }
 
-// audit counts, by what the database holds at the end, and prints history by outcome.
+// audit counts from the database at the end, and prints history by outcome.
 func (t *teller) audit(ctx context.Context) error {
 	if err := t.db.GetContext(ctx, &t.facts.Orders, t.shop.sql(`select count(*) from shop.orders`)); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (t *teller) audit(ctx context.Context) error {
 	return nil
 }
 
-// printAlerts prints the first of the alerts that are new, and how many more there are.
+// printAlerts prints the first of the new alerts, and how many more there are.
 func (t *teller) printAlerts(ctx context.Context) error {
 	alerts, err := t.fresh(ctx)
 	if err != nil {

@@ -16,7 +16,7 @@ type Check struct {
 	CheckData
 }
 
-// CheckData is what waiting and ended checks have in common.
+// CheckData holds the fields that waiting and ended checks have in common.
 type CheckData struct {
 	ID           int64           `json:"id"`
 	JobExec      string          `json:"job_exec"`
@@ -35,7 +35,7 @@ type CheckData struct {
 	EnqueuedBy   string          `json:"enqueued_by"`
 }
 
-// NewCheckData returns what a check has in either state.
+// NewCheckData returns the common fields of a check.
 func NewCheckData(j jobs.FutureJob) CheckData {
 	return CheckData{
 		ID: j.ID, JobExec: j.JobExec, EntityName: j.EntityName, EntityKey: j.EntityKey, ItemKey: j.ItemKey,
@@ -75,14 +75,14 @@ type Stats struct {
 	Outcome     jobs.Outcome  `json:"outcome"`
 	Count       int64         `json:"count"`
 	SLA         duration.Text `json:"sla"`  // 0: none
-	Late        int64         `json:"late"` // whose last check began later than that
+	Late        int64         `json:"late"` // rows whose last check began later than the SLA
 	LatenessP50 duration.Text `json:"lateness_p50"`
 	LatenessP99 duration.Text `json:"lateness_p99"`
 	DurationP50 duration.Text `json:"duration_p50"`
 	DurationP99 duration.Text `json:"duration_p99"`
 }
 
-// Why is the error that ended the check, or how one before it failed.
+// Why returns the error that ended the check, or the error of an earlier attempt.
 func (v Ended) Why() string {
 	if v.Outcome == jobs.Failed || v.LastError == "" {
 		return v.LastError
@@ -90,7 +90,7 @@ func (v Ended) Why() string {
 	return "earlier: " + v.LastError
 }
 
-// NewCheck returns a check that waits as JSON.
+// NewCheck returns a waiting check as JSON.
 func NewCheck(j jobs.FutureJob, paused []admin.PausedJob) Check {
 	return Check{j.NextCheckAt, StateOf(j.JobExec, paused), NewCheckData(j)}
 }

@@ -17,22 +17,22 @@ type Event struct {
 	ItemKey   string         `json:"item_key"`
 	Anonymous bool           `json:"anonymous"`
 	What      string         `json:"what"`
-	At        *time.Time     `json:"at"` // null: it waits
+	At        *time.Time     `json:"at"` // null: the row waits
 	Slot      time.Time      `json:"slot"`
-	For       *time.Time     `json:"requested_for"` // null: it is not the beginning, or was an instant before the year 1
-	Within    *duration.Text `json:"within"`        // null: there was no choice of slots
+	For       *time.Time     `json:"requested_for"` // null: it is not an enqueue, or the instant was before the year 1
+	Within    *duration.Text `json:"within"`        // null: the row had no window
 	By        string         `json:"by"`
 	App       string         `json:"application_name"`
 	Actor     string         `json:"actor"`
 	Runner    string         `json:"runner"`
-	Lateness  *duration.Text `json:"lateness"` // null: there was no check
+	Lateness  *duration.Text `json:"lateness"` // null: no check
 	Duration  *duration.Text `json:"duration"`
 	Error     string         `json:"error"`
-	Run       string         `json:"run"` // why the slot was opened; empty: it was not, or that is no part of the story
+	Run       string         `json:"run"` // why the slot was opened; empty: unknown or not opened
 	OpenedAt  *time.Time     `json:"opened_at"`
 	ClosedAt  *time.Time     `json:"closed_at"`
 	Hindrance string         `json:"hindrance"`
-	MovedFrom string         `json:"moved_from"` // the store; empty: it was not moved to another
+	MovedFrom string         `json:"moved_from"` // the store; empty: no move between stores
 	MovedTo   string         `json:"moved_to"`
 	Found     string         `json:"found"` // by the last check of a rule; empty: it is none
 }
@@ -82,7 +82,7 @@ type Consumer struct {
 	Consumer string          `json:"consumer"`
 	Position outbox.Position `json:"position"`
 	AckedAt  time.Time       `json:"acked_at"`
-	Ahead    bool            `json:"ahead"` // the position is another server's: the consumer gets no events
+	Ahead    bool            `json:"ahead"` // the position is that of another server, so the consumer gets no events
 }
 
 // NewConsumers returns consumers as JSON.

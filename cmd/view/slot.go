@@ -36,7 +36,7 @@ func NewSlot(r slots.SlotRun) Slot {
 	return v
 }
 
-// NotOpened is the state of a slot that no run has opened, where that is no miss.
+// NotOpened is the state of a slot that no run has opened, and that is not missed.
 const NotOpened slots.State = "not opened"
 
 // SlotDetail is one slot as JSON.
@@ -49,9 +49,9 @@ type SlotDetail struct {
 // Claim is slots.Claim as JSON.
 type Claim struct {
 	Slot   time.Time  `json:"slot"`
-	Token  int64      `json:"token,string"` // more digits than a number in JavaScript has
+	Token  int64      `json:"token,string"` // has more digits than a number of JavaScript
 	Kind   slots.Kind `json:"kind"`
-	Jobs   []string   `json:"jobs"` // none: its runner is at the slot, and may claim more
+	Jobs   []string   `json:"jobs"` // none: the runner works on the slot and may claim more
 	Runner string     `json:"runner"`
 	Until  *time.Time `json:"until"` // null: handed back
 	Live   bool       `json:"live"`
@@ -75,15 +75,16 @@ func NewClaims(claims []slots.Claim) []Claim {
 	return views
 }
 
-// Waiting is how many rows of a job wait in a slot.
+// Waiting counts the waiting rows of a job in a slot.
 type Waiting struct {
 	JobExec    string `json:"job_exec"`
 	Waiting    int64  `json:"waiting"`
 	State      State  `json:"state"`
-	Registered bool   `json:"registered"` // false: this binary leaves the rows to one that has the job
+	Registered bool   `json:"registered"` // false: this binary leaves the rows to another one
 }
 
-// NewWaiting returns what waits as JSON. has tells whether a job is registered with who asks.
+// NewWaiting returns counts of waiting rows as JSON. has reports whether the caller has registered
+// a job.
 func NewWaiting(list []slots.JobCount, paused []admin.PausedJob, has func(job string) bool) []Waiting {
 	views := []Waiting{}
 	for _, w := range list {
@@ -92,10 +93,10 @@ func NewWaiting(list []slots.JobCount, paused []admin.PausedJob, has func(job st
 	return views
 }
 
-// State is whether a row waits for its slot, or for its job to be resumed.
+// State says what a row waits for: its slot, or the resumption of its job.
 type State string
 
-// The states of a row that waits.
+// The states of a waiting row.
 const (
 	StateWaiting State = "waiting"
 	StatePaused  State = "paused"
@@ -109,7 +110,7 @@ func StateOf(job string, paused []admin.PausedJob) State {
 	return StateWaiting
 }
 
-// Marked is a text about the job, with a mark where that is not registered.
+// Marked returns a text about the job, with a mark if the job is not registered.
 func (w Waiting) Marked(text string) string {
 	if !w.Registered {
 		text += " (not registered here)"

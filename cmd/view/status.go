@@ -20,7 +20,7 @@ type Status struct {
 	Findings      []Finding     `json:"findings"`
 	Now           time.Time     `json:"now"`
 	Width         duration.Text `json:"width"`
-	Since         time.Time     `json:"since"` // where the ledger begins
+	Since         time.Time     `json:"since"` // the beginning of the ledger
 	CurrentSlot   time.Time     `json:"current_slot"`
 	CurrentState  slots.State   `json:"current_state"` // empty: no run has opened it yet
 	NextSlot      time.Time     `json:"next_slot"`
@@ -35,11 +35,11 @@ type Status struct {
 	Claims        []Claim       `json:"claims"`
 	ClaimsLive    int           `json:"claims_live"` // of rows
 	ClaimsExpired int           `json:"claims_expired"`
-	NotRegistered []string      `json:"not_registered"` // jobs with rows in trouble that this binary has not
-	Jobs          []JobStatus   `json:"jobs"`           // that were checked in the last day, gave rows up, or are unregistered
-	LateSlots     []LateSlot    `json:"late_slots"`     // in which checks began later than the SLA of their job, the newest first
+	NotRegistered []string      `json:"not_registered"` // jobs with rows in trouble that this binary lacks
+	Jobs          []JobStatus   `json:"jobs"`           // with checks or given-up rows in the last day, or unregistered
+	LateSlots     []LateSlot    `json:"late_slots"`     // slots with checks that began later than the SLA of their job, newest first
 
-	Trouble []Trouble `json:"-"` // all of it, in order
+	Trouble []Trouble `json:"-"` // all slots in trouble, in order
 }
 
 // Trouble is slots.Trouble as JSON.
@@ -51,8 +51,8 @@ type Trouble struct {
 	State slots.State `json:"-"`
 }
 
-// NewStatus returns a report as JSON, but for its Database. self is how to call the binary; has tells whether a job is
-// registered with who asks.
+// NewStatus returns a report as JSON, without Database. self is how to call the binary. has reports
+// whether the caller has registered a job.
 func NewStatus(s health.Report, paused []admin.PausedJob, self string, has func(job string) bool) Status {
 	trouble := newTrouble(s.Trouble, has)
 	v := Status{
@@ -98,7 +98,7 @@ func inState(list []Trouble, state slots.State) []Trouble {
 	return views
 }
 
-// notRegistered is the jobs in trouble that no command of this binary can check, in order.
+// notRegistered returns the jobs in trouble that no command of this binary can check, in order.
 func notRegistered(list []Trouble) []string {
 	names := []string{}
 	for _, t := range list {
@@ -123,11 +123,11 @@ type Paused struct {
 type Finding struct {
 	Condition string `json:"condition"`
 	Text      string `json:"text"`
-	Remedy    string `json:"remedy"` // the command that mends it or tells more; empty: none does
-	Job       string `json:"job"`    // that it is about; empty: it is not about one job
+	Remedy    string `json:"remedy"` // the command that solves it or tells more; empty: none
+	Job       string `json:"job"`    // the job of the finding; empty: not about one job
 }
 
-// NewFindings returns findings as JSON; self is how to call the binary.
+// NewFindings returns findings as JSON. self is how to call the binary.
 func NewFindings(list []health.Finding, self string) []Finding {
 	views := []Finding{}
 	for _, f := range list {
@@ -143,8 +143,8 @@ func NewFindings(list []health.Finding, self string) []Finding {
 // JobStatus is slots.JobStatus as JSON.
 type JobStatus struct {
 	JobExec      string        `json:"job_exec"`
-	RegisteredAt *time.Time    `json:"registered_at"` // when a run last knew it, to the hour; null: none did
-	Unregistered bool          `json:"unregistered"`  // rows wait for it, and no run of the last 7 days knew it
+	RegisteredAt *time.Time    `json:"registered_at"` // when a run last knew it, to the hour; null: never
+	Unregistered bool          `json:"unregistered"`  // it has waiting rows, but no run of the last 7 days knew it
 	Checked      int64         `json:"checked"`
 	Failed       int64         `json:"failed"`
 	GaveUp       int64         `json:"gave_up"`
@@ -161,7 +161,7 @@ type JobStatus struct {
 	LatenessP99  duration.Text `json:"lateness_p99"`
 }
 
-// NewJobStatus returns how jobs have done as JSON.
+// NewJobStatus returns the states of jobs as JSON.
 func NewJobStatus(list []slots.JobStatus) []JobStatus {
 	views := []JobStatus{}
 	for _, j := range list {
@@ -189,7 +189,7 @@ func newLateSlots(list []slots.LateSlot) []LateSlot {
 	return views
 }
 
-// TimeOrNil is null for the zero time.
+// TimeOrNil returns nil for the zero time.
 func TimeOrNil(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -197,14 +197,14 @@ func TimeOrNil(t time.Time) *time.Time {
 	return &t
 }
 
-// Database says which database a command has worked with.
+// Database says which database a command has used.
 type Database struct {
-	Private string `json:"private"` // where it lives; empty: it is not the private one
+	Private string `json:"private"` // the directory of the private database; empty: another one
 	pgsql.Server
 	Schema string `json:"schema"`
 }
 
-// String is "shop on 10.0.0.5, schema prescient, PostgreSQL 15.18".
+// String returns a text such as "shop on 10.0.0.5, schema prescient, PostgreSQL 15.18".
 func (v Database) String() string {
 	where := cmp.Or(v.Host, "a local socket")
 	if v.Private != "" {
@@ -213,7 +213,7 @@ func (v Database) String() string {
 	return fmt.Sprintf("%s on %s, schema %s, PostgreSQL %s", v.Database, where, v.Schema, v.Version)
 }
 
-// Kept is the share of checks that kept the SLA.
+// Kept returns the share of checks that kept the SLA.
 func (j JobStatus) Kept() string {
 	if j.Checked == 0 {
 		return "-"

@@ -1,5 +1,5 @@
-// Package guard decides what becomes of a row, by the limits of its job: before its check, and
-// after. It is pure, and shared by the packages that run jobs.
+// Package guard decides the outcome of a row by the limits of its job, before its check and after.
+// It is pure, and shared by the packages that run jobs.
 package guard
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// Moment is when a row is judged: the slot being run, and the instant by the clock that slots are
-// compared with.
+// Moment is when a row is judged: the slot being run, and the current instant of the clock that
+// slots are compared with.
 type Moment struct {
 	Grid     grid.Grid
 	Slot     time.Time
@@ -33,19 +33,19 @@ const (
 	MoveDefer Move = "defer" // the check did not run
 )
 
-// Verdict says what becomes of a row: it ends with an outcome, or it moves to a later slot.
+// Verdict is the decision about a row: it ends with an outcome, or it moves to a later slot.
 type Verdict struct {
-	Outcome jobs.Outcome // empty when the row moves
-	Move    Move         // empty when the row ends
-	Next    time.Time    // the slot it moves to, unless that has begun when it is written
+	Outcome jobs.Outcome // empty if the row moves
+	Move    Move         // empty if the row ends
+	Next    time.Time    // the slot it moves to, or a later one if that has begun when the row is written
 	Error   string       // the error of the check, with text that the database accepts
 
-	Payload json.RawMessage  // replaces that of the row, unless nil
-	Enqueue []jobs.FutureJob // checks to enqueue together with the verdict
+	Payload json.RawMessage  // replaces the payload of the row, unless nil
+	Enqueue []jobs.FutureJob // checks to enqueue together with the row's outcome
 }
 
-// Before judges a row before its check: ok is false when the check must not run, and the Verdict
-// says why.
+// Before judges a row before its check. If the check must not run, ok is false and the Verdict says
+// why.
 func Before(d *engine.Definition, m Moment) (v Verdict, ok bool) {
 	switch {
 	case PastDeadline(d, m):
@@ -61,7 +61,7 @@ func Before(d *engine.Definition, m Moment) (v Verdict, ok bool) {
 // Defer returns the verdict about a row whose check moves to the next slot without a call.
 func Defer(m Moment) Verdict { return Verdict{Move: MoveDefer, Next: m.Grid.Next(m.Latest())} }
 
-// PastDeadline tells whether it is too late to start a check.
+// PastDeadline reports whether it is too late to start a check.
 func PastDeadline(d *engine.Definition, m Moment) bool {
 	return d.Deadline > 0 && m.Now.Sub(m.Slot) > d.Deadline
 }
