@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -10,8 +11,11 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+	"github.com/prescient-go/prescient/jobs/sqljob"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -75,7 +79,7 @@ func rules(ctx context.Context, b *bench) error {
 	if err := s.exec(ctx, statementTrigger); err != nil {
 		return err
 	}
-	for _, measure := range []func(context.Context) error{r.insertOne, r.insertMany, r.updateOthers, r.apply} {
+	for _, measure := range []func(context.Context) error{r.insertOne, r.insertMany, r.updateOthers, r.slotOfRows, r.apply} {
 		if err := measure(ctx); err != nil {
 			return err
 		}
@@ -245,6 +249,64 @@ func (r *ruled) updateOthers(ctx context.Context) error {
 		f.Subject, f.Note = "with a statement trigger instead", "which rules do not use"
 		r.report.compare(f, rates[2], rates[1], nil)
 	}
+	return nil
+}
+
+// sqlJob asks and publishes what the rule does.
+const sqlJob = `
+	select o.id::text as entity_key, json_build_object('customer_id', o.customer_id, 'amount', o.amount) as event, o.placed_at + interval '5 days' as next
+	from shop.orders o
+	where o.id = any ($1::text[]::bigint[]) and o.channel <> 'test' and o.shipped_at is null`
+
+// slotOfRows checks rows that are due for their first step, each with an event to the outbox, by the
+// rule and by sql_jobs.
+func (r *ruled) slotOfRows(ctx context.Context) error {
+	rows := r.bench.rows
+	reading, err := pgsql.Open(ctx, r.url, pgsql.Patient())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = reading.Close() }()
+	pool := func(context.Context) (pgsql.Pool, error) { return reading, nil }
+	events := outbox.New(r.db, "")
+	byRule, bySQL := jobs.NewRegistry(), jobs.NewRegistry()
+	err = errors.Join(
+		rule.Register(byRule, rule.CheckConfig{DB: pool, Publisher: events, Source: "bench"}),
+		sqljob.Register(bySQL, sqljob.Config{Name: jobName, Query: sqlJob, DB: pool, Publisher: events, Source: "bench"}))
+	if err != nil {
+		return err
+	}
+	checks := func(name, job string, registry *jobs.Registry) side {
+		return side{
+			name: name,
+			prepare: func(ctx context.Context) error {
+				if err := r.reset(rows)(ctx); err != nil {
+					return err
+				}
+				wait := fmt.Sprintf(`
+					insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
+					select prescient.ensure_job('%s'), 'orders', id::text, '%[2]s', '%[2]s' from shop.orders`, job, r.slot(0).Format(time.RFC3339))
+				return r.exec(ctx, "truncate prescient.future_job, prescient.event_outbox, prescient.rule_fired",
+					fmt.Sprintf("alter table shop.orders disable trigger user; update shop.orders set placed_at = '%s'; alter table shop.orders enable trigger user",
+						r.slot(0).Add(-48*time.Hour).Format(time.RFC3339)),
+					"vacuum (analyze) shop.orders", wait, "vacuum (analyze) prescient.future_job")
+			},
+			measure: func(ctx context.Context) (part, error) {
+				p, err := r.run(ctx, registry, r.slot(0), rows)
+				if err != nil {
+					return p, err
+				}
+				return p, errors.Join(r.expect(ctx, rows, "select count(*) from prescient.event_outbox"),
+					r.expect(ctx, rows, "select count(*) from prescient.future_job"))
+			},
+		}
+	}
+	what := fmt.Sprintf("a slot of %s rows, each with an event to the outbox and a next check", short(rows))
+	rates, err := r.interleave(ctx, what, checks("a rule", r.file.Rules[0].Name, byRule), checks("sql_jobs", jobName, bySQL))
+	if err != nil {
+		return err
+	}
+	r.report.compare(figure{Workload: "rules", Case: what, Subject: "a rule", Against: "sql_jobs"}, rates[0], rates[1], atLeast(0.8))
 	return nil
 }
 
