@@ -166,8 +166,7 @@ func (p *page) end(i int, found string) {
 // record records the steps that have fired for the rows without an error. The transaction fires them
 // once, with the outcomes of the rows.
 func (p *page) record(ctx context.Context) error {
-	var keys, steps []string
-	var since []time.Time
+	var keys, since, steps []string
 	for i := range p.turns {
 		t := &p.turns[i]
 		if p.results[i].Err != nil || len(t.due) == 0 {
@@ -175,7 +174,7 @@ func (p *page) record(ctx context.Context) error {
 		}
 		for _, d := range t.due {
 			name := p.rule.Rule.Steps[d.step].Name
-			keys, since, steps = append(keys, p.rows[i].EntityKey), append(since, t.seen.since), append(steps, name)
+			keys, since, steps = append(keys, p.rows[i].EntityKey), append(since, string(pq.FormatTimestamp(t.seen.since))), append(steps, name)
 			if t.fired == nil {
 				t.fired = map[string]bool{}
 			}
@@ -188,7 +187,7 @@ func (p *page) record(ctx context.Context) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	answer, err := p.tx.ExecContext(ctx, pgsql.RuleFire.In(p.Schema), p.rule.Rule.Name, pq.Array(keys), pq.Array(since), pq.Array(steps))
+	answer, err := p.tx.ExecContext(ctx, pgsql.RuleFire.In(p.Schema), p.rule.Rule.Name, pq.StringArray(keys), pq.StringArray(since), pq.StringArray(steps))
 	if err != nil {
 		return fmt.Errorf("record the steps of rule %s that fire: %w", p.rule.Rule.Name, err)
 	}

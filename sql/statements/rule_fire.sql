@@ -2,6 +2,7 @@
 -- number of rows is smaller than that of the steps if another transaction has recorded one.
 -- Called by jobs/rule.page.record.
 insert into prescient.rule_fired (job, entity_key, since, step)
-select prescient.find_job($1), u.entity_key, u.since, u.step
+select n.job, u.entity_key, u.since, u.step
 from unnest($2::text[], $3::timestamptz[], $4::text[]) as u (entity_key, since, step)
+cross join (select prescient.find_job($1) as job offset 0) as n -- found once
 on conflict do nothing

@@ -39,7 +39,7 @@ begin
         perform prescient.enqueue({name}, {entity}, g.key, g.at, on_conflict => 'replace', clock => clock)
         from unnest(keys, ats) as g (key, at)
         join prescient.future_job f
-            on f.entity_name = {entity} and f.entity_key = g.key and f.job = prescient.find_job({name}) and f.item_key = ''
+            on f.entity_name = {entity} and f.entity_key = g.key and f.job = (select prescient.find_job({name})) and f.item_key = ''
         where coalesce(f.requested_for, f.first_check_at) <> g.at or f.payload is not null;
     end if;
     return null;
