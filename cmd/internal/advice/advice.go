@@ -52,6 +52,7 @@ var Roles = map[string]pgsql.Role{
 	"schedules pause": pgsql.Runner, "schedules resume": pgsql.Runner, "schedules apply": pgsql.Runner,
 	"schedules trigger": pgsql.Runner, "schedules backfill": pgsql.Runner,
 	"events tail": pgsql.Reader, "events consumers": pgsql.Reader, "events ack": pgsql.Operator, "events forget": pgsql.Operator, "events prune": pgsql.Operator,
+	"events dead": pgsql.Reader, "events resend": pgsql.Runner, "events discard": pgsql.Runner,
 	"stores list": pgsql.Reader, "stores drain": pgsql.Operator, "stores move": pgsql.Operator, "stores add": pgsql.Owner,
 	"migrate up": pgsql.Owner, "migrate down": pgsql.Owner, "migrate status": pgsql.Reader, "migrate roles": pgsql.Owner,
 }

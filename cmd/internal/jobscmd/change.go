@@ -32,7 +32,7 @@ type cancelOptions struct {
 	key    jobs.Key
 	filter admin.CancelFilter
 	fields []string
-	limit  int64
+	limit  cli.Count
 	yes    bool
 }
 
@@ -83,7 +83,7 @@ every field that is given. No index helps to find a payload, so the command read
 	c.Flags().StringVar(&o.filter.EntityKey, "key", "", "only entities of this `KEY`, in which * stands for any text")
 	c.Flags().StringVar(&o.filter.GroupKey, "group", "", "only the group of this `KEY`")
 	c.Flags().StringArrayVar(&o.fields, "payload", nil, "only payloads with this `FIELD=VALUE`; may be repeated")
-	c.Flags().Int64Var(&o.limit, "limit", 0, "cancel at most that many, those of the first slots; 0: all")
+	c.Flags().Var(&o.limit, "limit", "number of checks to cancel at most, those of the first slots; default: all")
 	c.Flags().BoolVar(&o.yes, "yes", false, "cancel many checks")
 	return c
 }
@@ -155,8 +155,6 @@ func cancelMany(ctx context.Context, f *factory.Factory, o cancelOptions) error 
 		return exit.Usagef("--item needs JOB ENTITY KEY")
 	case o.filter == (admin.CancelFilter{}):
 		return exit.Usagef("give JOB ENTITY KEY, or JOB, --entity, --key, --group or --payload")
-	case o.limit < 0:
-		return exit.Usagef("--limit is %d; it must be at least 0", o.limit)
 	case o.filter.JobExec == schedule.JobExec || o.filter.JobExec == "" && o.filter.EntityName == schedule.EntityName:
 		return errOfSchedule(f, jobs.Key{EntityKey: o.filter.EntityKey})
 	}
@@ -169,13 +167,13 @@ func cancelMany(ctx context.Context, f *factory.Factory, o cancelOptions) error 
 			return err
 		}
 		if found > 0 && !o.yes {
-			if o.limit > 0 && found > o.limit {
+			if limit := int64(o.limit); limit > 0 && found > limit {
 				return exit.Usagef("this cancels %d of %s: add --yes to cancel them", o.limit, spoken.Count(found, "waiting check", "waiting checks"))
 			}
 			return exit.Usagef("this cancels %s: add --yes to cancel %s", spoken.Count(found, "waiting check", "waiting checks"), spoken.Noun(found, "it", "them"))
 		}
 		var view cancelledView
-		most := cmp.Or(o.limit, math.MaxInt64)
+		most := cmp.Or(int64(o.limit), math.MaxInt64)
 		for left, walks := found, 0; err == nil && left > 0 && view.Cancelled < most && walks < 2; walks++ { // again for rows that moved meanwhile
 			var n int64
 			n, err = cancelWalk(ctx, db, admin.New(c), o.filter, most-view.Cancelled)
