@@ -103,7 +103,10 @@ type HistoryFilter struct {
 	EntityName string
 	EntityKey  string
 	From, To   time.Time // ended from From up to but not including To
-	Limit      int       // default 100
+	// BeforeID adds the checks that ended at To itself and have a smaller ID: with the EndedAt and the
+	// ID of the last check of a page, To and BeforeID select the next page. Zero: none.
+	BeforeID int64
+	Limit    int // default 100
 }
 
 // History returns ended checks, the latest first.
@@ -125,7 +128,7 @@ func (c *Client) HistoryPage(ctx context.Context, db jobs.DB, f HistoryFilter) (
 func (c *Client) ended(ctx context.Context, db jobs.DB, f HistoryFilter, most any) ([]HistoryRow, error) {
 	from, to := span(f.From, f.To)
 	args := []any{
-		from, to, nullable(f.JobExec), nullable(string(f.Outcome)), cmp.Or(f.Limit, defaultLimit), nullable(f.EntityName), nullable(f.EntityKey), most,
+		from, to, nullable(f.JobExec), nullable(string(f.Outcome)), cmp.Or(f.Limit, defaultLimit), nullable(f.EntityName), nullable(f.EntityKey), most, f.BeforeID,
 	}
 	ended, err := list(ctx, c, db, pgsql.HistoryList, args, scanEnded)
 	if err != nil {

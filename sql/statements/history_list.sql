@@ -1,5 +1,6 @@
 -- Returns a page of history that filters narrow down. The page ends with the second row after $8 bytes
 -- of payloads, if $8 is not null. That second row tells the caller that there are more.
+-- $9: the page also has the rows that ended at $2 and have a smaller id.
 -- Called by jobs/admin.Client.ended.
 select
     id, job_exec, entity_name, entity_key, item_key, anonymous, group_key, first_check_at, next_check_at, check_count, error_count,
@@ -27,7 +28,8 @@ from (
             ), '[]') as attempts
         from prescient.future_job_history
         where finished_at >= $1
-            and finished_at < $2
+            and finished_at <= $2
+            and (finished_at < $2 or id < $9)
             and ($3::text is null or job_exec = $3)
             and ($4::text is null or outcome = $4)
             and ($6::text is null or entity_name = $6)

@@ -8,7 +8,7 @@
 //	GET  /api/v1/jobs/{job}           one job
 //	GET  /api/v1/entity               the story of an entity; ?entity_name, ?entity_key, ?job_exec and ?item_key
 //	GET  /api/v1/checks               what waits; ?job_exec, ?entity_name, ?from, ?to, ?limit and ?skip
-//	GET  /api/v1/history              what ended; ?job_exec, ?outcome, ?entity_name, ?entity_key, ?until and ?limit
+//	GET  /api/v1/history              what ended; ?job_exec, ?outcome, ?entity_name, ?entity_key, ?until, ?before_id and ?limit
 //	GET  /api/v1/schedules            a page of schedules; ?prefix, ?state, ?after and ?limit
 //	GET  /api/v1/schedules/{id}       one schedule, and its next instants
 //	GET  /api/v1/events               the outbox and who reads it; ?before and ?limit

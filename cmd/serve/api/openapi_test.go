@@ -71,6 +71,7 @@ var parameters = map[string]object{
 	"from":        {"type": "string", "format": "date-time", "description": "The first slot."},
 	"to":          {"type": "string", "format": "date-time", "description": "The slot to stop before."},
 	"until":       {"type": "string", "format": "date-time", "description": "Only what ended before."},
+	"before_id":   {"type": "integer", "minimum": 0, "default": 0, "description": "Also what ended at until, with a smaller id: for the next page."},
 	"prefix":      {"type": "string", "description": "The beginning of the ids."},
 	"state":       {"type": "string", "enum": []schedule.State{schedule.Active, schedule.Paused, schedule.Ended}},
 	"after":       {"type": "string", "description": "What the page before gave as after."},

@@ -72,6 +72,12 @@ func (q *request) skip() int64 {
 	return n
 }
 
+func (q *request) id(name string) int64 {
+	n, err := q.Number(name, 0, 0, math.MaxInt64)
+	q.err = cmp.Or(q.err, err)
+	return n
+}
+
 func (q *request) number(name string, fallback, most int64) int64 {
 	n, err := q.Number(name, fallback, 1, most)
 	q.err = cmp.Or(q.err, err)
@@ -125,11 +131,11 @@ func (a *api) routes() []route {
 				}
 				return b.Waiting(ctx, f, q.acted)
 			}),
-		read("/history", "history", "What ended, the latest first", []string{"job_exec", "outcome", "entity_name", "entity_key", "until", "limit"},
+		read("/history", "history", "What ended, the latest first", []string{"job_exec", "outcome", "entity_name", "entity_key", "until", "before_id", "limit"},
 			func(ctx context.Context, q request) (board.History, error) {
 				f := board.HistoryFilter{
 					JobExec: q.Get("job_exec"), Outcome: jobs.Outcome(q.Get("outcome")), EntityName: q.Get("entity_name"), EntityKey: q.Get("entity_key"),
-					Until: q.instant("until"), Limit: q.limit(),
+					Until: q.instant("until"), BeforeID: q.id("before_id"), Limit: q.limit(),
 				}
 				if q.err != nil {
 					return board.History{}, q.err

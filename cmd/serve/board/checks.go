@@ -56,6 +56,7 @@ type HistoryFilter struct {
 	EntityName string
 	EntityKey  string
 	Until      time.Time // rows that ended before
+	BeforeID   int64     // and rows that ended at Until, with a smaller id
 	Limit      int       // default 50, at most 200
 }
 
@@ -72,9 +73,11 @@ func (b *Board) History(ctx context.Context, f HistoryFilter, acted int64) (Hist
 	if f.Outcome != "" && !slices.Contains(jobs.Outcomes, f.Outcome) {
 		return History{}, &jobs.FieldError{Field: "outcome", Message: "there is no such outcome"}
 	}
-	key := keyOf("history", f.JobExec, string(f.Outcome), f.EntityName, f.EntityKey, f.Until.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit))
+	key := keyOf("history", f.JobExec, string(f.Outcome), f.EntityName, f.EntityKey, f.Until.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit, f.BeforeID))
 	return read(ctx, b, key, acted, pageAge, func(ctx context.Context, r *reader) (v History, err error) {
-		filter := admin.HistoryFilter{JobExec: f.JobExec, Outcome: f.Outcome, EntityName: f.EntityName, EntityKey: f.EntityKey, To: f.Until, Limit: f.Limit}
+		filter := admin.HistoryFilter{
+			JobExec: f.JobExec, Outcome: f.Outcome, EntityName: f.EntityName, EntityKey: f.EntityKey, To: f.Until, BeforeID: f.BeforeID, Limit: f.Limit,
+		}
 		until := f.Until
 		if until.IsZero() {
 			until = r.now()

@@ -279,10 +279,11 @@ func (p *Pages) waiting(r *http.Request) (page, error) {
 func (p *Pages) ended(r *http.Request) (page, error) {
 	f := board.HistoryFilter{JobExec: r.URL.Query().Get("job"), Outcome: jobs.Outcome(r.URL.Query().Get("outcome")), Limit: listed}
 	f.Until, _ = parseInstant(r.URL.Query().Get("until"))
+	f.BeforeID, _ = strconv.ParseInt(r.URL.Query().Get("before_id"), 10, 64)
 	h, err := p.cfg.Board.History(r.Context(), f, acted(r))
 	v := checksPage{Job: f.JobExec, Outcome: f.Outcome, Outcomes: jobs.Outcomes, Ended: h.Checks}
 	if n := len(h.Checks); h.More {
-		v.More = link("/ended", "job", f.JobExec, "outcome", f.Outcome, "until", h.Checks[n-1].FinishedAt)
+		v.More = link("/ended", "job", f.JobExec, "outcome", f.Outcome, "until", h.Checks[n-1].FinishedAt, "before_id", h.Checks[n-1].ID)
 	}
 	return page{Title: "What has ended", Section: "Jobs", Content: v}, err
 }
