@@ -267,3 +267,38 @@ func TestOfManyConditionalEnqueuesAtOnceOneIsInserted(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// The function of a group ends related rows, and another transaction may have asked for one of them meanwhile.
+func TestARequestOnARowThatAFunctionEndsIsHonoured(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		outcome jobs.Outcome
+		unless  time.Duration
+		want    int // the slot in which the key waits then; 0: it does not
+	}{
+		"done":                  {jobs.Done, 0, 8},
+		"done, and conditional": {jobs.Done, time.Hour, 0},
+		"cancelled":             {jobs.Cancelled, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, row := due(t, true, true)
+			rows := w.waiting()
+			again := check("1", slot(8))
+			again.UnlessEndedWithin = test.unless
+			if e := w.enqueue(again, jobs.Keep); e.Action != jobs.ActionRecorded || e.ID != row.ID {
+				t.Fatalf("%+v", e)
+			}
+			if n, err := w.client.End(t.Context(), w.db, test.outcome, rows...); err != nil || n != 1 {
+				t.Fatal(n, err)
+			}
+			got := 0
+			for _, j := range w.waiting() {
+				got = int(j.NextCheckAt.Sub(slot(0)) / (15 * time.Minute))
+			}
+			if got != test.want {
+				t.Errorf("it waits in slot %d, want %d", got, test.want)
+			}
+		})
+	}
+}

@@ -24,7 +24,8 @@ func (c *Client) Related(ctx context.Context, db DB, job FutureJob) ([]FutureJob
 }
 
 // End ends waiting checks that were read, as Done (the awaited event has happened) or Cancelled. It
-// returns the number of ended rows, and skips a row that has moved or ended since. It needs the
+// returns the number of ended rows, and skips a row that has moved or ended since. A request that an
+// enqueue has recorded on a row is honoured if the row ends as Done; see OnConflict. It needs the
 // rights of a runner.
 func (c *Client) End(ctx context.Context, db DB, outcome Outcome, rows ...FutureJob) (int64, error) {
 	if outcome != Done && outcome != Cancelled {
@@ -39,7 +40,7 @@ func (c *Client) End(ctx context.Context, db DB, outcome Outcome, rows ...Future
 		ids = append(ids, row.ID)
 	}
 	var n int64
-	if err := c.row(ctx, db, pgsql.JobEnd, []any{slots.literal(), pq.StringArray(names), pq.Int64Array(ids), outcome}, &n); err != nil {
+	if err := c.row(ctx, db, pgsql.JobEnd, []any{slots.literal(), pq.StringArray(names), pq.Int64Array(ids), outcome, c.clock()}, &n); err != nil {
 		return 0, fmt.Errorf("end %s: %w", spoken.Count(len(rows), "job", "jobs"), err)
 	}
 	return n, nil

@@ -4,7 +4,7 @@
 -- ended as done, or its key has within unless_ended_within, the request is dropped too, if it has
 -- that condition. slot: the slot that the row was in. outcome: how it ended; null: it waits.
 -- Called by everything that records an outcome, in the same transaction: record_row, rows_finish,
--- rows_finish_alike, finish_rows_apart, honour_moved; and by reschedule.
+-- rows_finish_alike, finish_rows_apart, honour_moved, job_end; and by reschedule.
 create or replace function prescient.honour(
     number      bigint,
     entity_name text,

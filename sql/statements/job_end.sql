@@ -1,5 +1,6 @@
--- Ends waiting rows, which slot ($1), job_exec ($2) and id ($3) name, with outcome $4. It returns
--- how many rows there were.
+-- Ends waiting rows, which slot ($1), job_exec ($2) and id ($3) name, with outcome $4, by the clock
+-- $5. A cancellation also ends the request that an enqueue has recorded on a row; otherwise the request
+-- is honoured. It returns how many rows there were.
 -- Called by jobs.Client.End.
 with given as materialized (
     select r.slot, r.job_exec, prescient.find_job(r.job_exec) as job, r.id
@@ -20,4 +21,13 @@ with given as materialized (
         prescient.traced(g.trace, prescient.journal_in(prescient.journal_entry($4, timestamptz 'epoch'), g.next_check_at)), $4
     from gone g
 )
-select count(*) from gone
+select count(*)
+from (
+    -- Volatile, so that it is called for each of them.
+    select
+        case
+            when $4::text <> 'cancelled' and (g.request).check_at is not null
+                then prescient.honour(g.job, g.entity_name, g.entity_key, g.item_key, g.next_check_at, g.request, $5::timestamptz, $4::text)
+        end
+    from gone g
+) as g
