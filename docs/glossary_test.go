@@ -20,10 +20,11 @@ const ordinary = `
 	acted active address after age all api application applied as asked at authentication axis before begin begins
 	between blocking by calendar cancelled caught cells changed changes class closed code coming concurrency confirm
 	count counting created cron current data database day days default delay deleted description detail do done
-	duration empty end ended enqueued error exec expected failed failure field fields file finished first fixed for
+	due duration empty end ended enqueued error exec expected failed failure field fields file finished first fixed for
 	forgotten found from go half halved has help host id index instant interval is key kind lag last latest learn
-	learned listed live local log lost max median method min mode modified more most moved name next not note nothing
-	now number of ok old oldest once open opened origin out over own p50 p90 p99 part past path per percent pid plan point
+	learned listed live local log lost max median method min mode modified month months more most moved name
+	next not note nothing now number of ok old oldest once open opened origin out over own p50 p90 p99 part past path per
+	percent pid plan point
 	pool prescient present previous private problem published queries query rate read reason replaced requested result
 	revision role row rows rule running schema script second seconds series services settings severity since size
 	socket source span sql start state subject success sum table taken takes target text time timeout timestamp

@@ -28,7 +28,7 @@ type Config struct {
 	After []rule.Delay
 	// Calendar names the calendar of After. Defaults to that of the first step with one.
 	Calendar string
-	// List collects Report.Fired, in memory.
+	// List collects Report.List, in memory.
 	List bool
 }
 
@@ -77,6 +77,9 @@ func newTest(r rule.Applied, cfg Config) (*test, error) {
 		s := rule.Step{After: after}
 		if after.Business() {
 			s.Calendar = cfg.calendar(r.Rule)
+			if _, found := r.Calendars[s.Calendar]; !found {
+				return nil, fmt.Errorf("a delay of %s needs a calendar: no step of rule %s names one", after, r.Rule.Name)
+			}
 		}
 		all.Steps = append(all.Steps, s)
 	}
@@ -94,12 +97,12 @@ func (c Config) calendar(r rule.Rule) string {
 
 // reset forgets the rows of a transaction that failed.
 func (t *test) reset() {
-	t.rows, t.fired, t.tallies = 0, nil, nil
+	t.rows, t.fired, t.tallies = 0, []Fired{}, nil
 	for _, s := range t.rule.Rule.Steps {
-		t.tallies = append(t.tallies, newTally(Step{Step: s.Name, After: s.After}))
+		t.tallies = append(t.tallies, newTally(Step{Name: s.Name, After: s.After.String()}))
 	}
 	for _, after := range t.cfg.After {
-		t.tallies = append(t.tallies, newTally(Step{After: after}))
+		t.tallies = append(t.tallies, newTally(Step{After: after.String()}))
 	}
 }
 
@@ -141,7 +144,7 @@ func (t *test) row(key string, since time.Time, done sql.NullTime) error {
 		if err != nil {
 			return fmt.Errorf("key %s: %w", key, err)
 		}
-		f := Fired{Step: tally.Step.Step, Key: key, Due: due, Slot: t.cfg.Grid.Ceil(due).UTC(), index: i}
+		f := Fired{Step: tally.Name, Key: key, Due: due, Slot: t.cfg.Grid.Ceil(due).UTC(), index: i}
 		month := tally.month(since)
 		switch {
 		case done.Valid && !done.Time.After(f.Slot):
@@ -162,7 +165,7 @@ func (t *test) row(key string, since time.Time, done sql.NullTime) error {
 func (t *test) report() Report {
 	slices.SortFunc(t.fired, compareFired)
 	r := Report{
-		Rule: t.rule.Rule.Name, Table: t.rule.Rule.Table, From: t.cfg.From.UTC(), To: t.cfg.To.UTC(), Rows: t.rows, Fired: t.fired,
+		Name: t.rule.Rule.Name, Table: t.rule.Rule.Table, From: t.cfg.From.UTC(), To: t.cfg.To.UTC(), Rows: t.rows, List: t.fired,
 		Steps: []Step{}, Alternatives: []Step{},
 	}
 	for i, tally := range t.tallies {

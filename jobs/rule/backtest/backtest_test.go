@@ -88,27 +88,27 @@ func TestStepsFireForRowsThatAreNotDoneAtTheirSlot(t *testing.T) {
 	late4 := backtest.Fired{Step: "late", Key: "4", Due: at("2026-02-03 16:30"), Slot: at("2026-02-03 16:30")}
 	late12 := backtest.Fired{Step: "late", Key: "12", Due: at("2026-01-07 10:00"), Slot: at("2026-01-07 10:00")}
 	want := backtest.Report{
-		Rule: "order.unshipped", Table: "shop.orders", From: january, To: at("2026-03-01 00:00"), Rows: 7,
+		Name: "order.unshipped", Table: "shop.orders", From: january, To: at("2026-03-01 00:00"), Rows: 7,
 		Steps: []backtest.Step{
 			{
-				Step: "soon", After: rule.Delay{Duration: 24 * time.Hour}, Counts: backtest.Counts{Fired: 3, Met: 3, Open: 1},
+				Name: "soon", After: "24h", Counts: backtest.Counts{Fired: 3, Met: 3, Open: 1},
 				Months: []backtest.Month{{january, backtest.Counts{Fired: 3, Met: 2}}, {february, backtest.Counts{Met: 1, Open: 1}}},
 				First:  []backtest.Fired{soon12, soon3, soon4}, Slots: []backtest.Slot{{soon12.Slot, 1}, {soon3.Slot, 1}, {soon4.Slot, 1}},
 			},
 			{
-				Step: "late", After: rule.Delay{BusinessDays: 2}, Counts: backtest.Counts{Fired: 2, Met: 4, Open: 1},
+				Name: "late", After: "2 business days", Counts: backtest.Counts{Fired: 2, Met: 4, Open: 1},
 				Months: []backtest.Month{{january, backtest.Counts{Fired: 2, Met: 3}}, {february, backtest.Counts{Met: 1, Open: 1}}},
 				First:  []backtest.Fired{late12, late4}, Slots: []backtest.Slot{{late12.Slot, 1}, {late4.Slot, 1}},
 			},
 		},
-		Fired: []backtest.Fired{soon12, soon3, late12, soon4, late4},
+		List: []backtest.Fired{soon12, soon3, late12, soon4, late4},
 	}
 	if diff := cmp.Diff(want, report, cmpopts.IgnoreUnexported(backtest.Fired{}), cmpopts.IgnoreFields(backtest.Report{}, "Alternatives")); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	var alternatives []string
 	for _, a := range report.Alternatives {
-		alternatives = append(alternatives, fmt.Sprintf("%s%s: %+v", a.Step, a.After, a.Counts))
+		alternatives = append(alternatives, fmt.Sprintf("%s%s: %+v", a.Name, a.After, a.Counts))
 	}
 	if diff := cmp.Diff([]string{"1h: {Fired:5 Met:2 Open:0}", "1 business hour: {Fired:5 Met:2 Open:0}"}, alternatives); diff != "" {
 		t.Error(diff)
@@ -150,11 +150,11 @@ func TestWhatFiresIsWhatArithmeticGives(t *testing.T) {
 	}
 	var got []string
 	sum := map[string]int64{}
-	for _, f := range report.Fired {
+	for _, f := range report.List {
 		got = append(got, fmt.Sprintf("%s %s %s", f.Slot.Format(time.RFC3339), f.Key, f.Step))
 		sum[f.Step]++
 	}
-	if !slices.IsSortedFunc(report.Fired, func(a, b backtest.Fired) int { return a.Slot.Compare(b.Slot) }) {
+	if !slices.IsSortedFunc(report.List, func(a, b backtest.Fired) int { return a.Slot.Compare(b.Slot) }) {
 		t.Error("they are not in the order of their slots")
 	}
 	slices.Sort(got)
@@ -167,8 +167,8 @@ func TestWhatFiresIsWhatArithmeticGives(t *testing.T) {
 		for _, slot := range s.Slots {
 			rows += slot.Rows
 		}
-		if rows != sum[s.Step] || s.Fired != sum[s.Step] || s.Fired+s.Met != 500 || len(s.First) != 5 {
-			t.Errorf("%s: %d rows in slots, %+v, %d in the list", s.Step, rows, s.Counts, sum[s.Step])
+		if rows != sum[s.Name] || s.Fired != sum[s.Name] || s.Fired+s.Met != 500 || len(s.First) != 5 {
+			t.Errorf("%s: %d rows in slots, %+v, %d in the list", s.Name, rows, s.Counts, sum[s.Name])
 		}
 		if busiest := s.Busiest(3); len(busiest) != 3 || !busiest[0].Slot.Before(busiest[2].Slot) {
 			t.Errorf("busiest: %v", busiest)
@@ -202,7 +202,7 @@ func TestAnAlternativeInBusinessTimeNeedsACalendar(t *testing.T) {
 	t.Parallel()
 	r := unshipped(after(t, "soon", "24h"))
 	cfg := backtest.Config{After: []rule.Delay{{BusinessDays: 1}}}
-	if _, err := backtest.Run(t.Context(), nil, r, cfg); err == nil || !strings.Contains(err.Error(), `step 2: there is no calendar ""`) {
+	if _, err := backtest.Run(t.Context(), nil, r, cfg); err == nil || !strings.Contains(err.Error(), "a delay of 1 business day needs a calendar: no step of rule order.unshipped names one") {
 		t.Error(err)
 	}
 	cfg.Calendar = "office"

@@ -3,13 +3,11 @@ package backtest
 import (
 	"cmp"
 	"time"
-
-	"github.com/prescient-go/prescient/jobs/rule"
 )
 
 // Report is what the steps of a rule would have done. Its times are in UTC.
 type Report struct {
-	Rule  string    `json:"rule"`
+	Name  string    `json:"name"` // of the rule
 	Table string    `json:"table"`
 	From  time.Time `json:"from"`
 	To    time.Time `json:"to"`
@@ -18,16 +16,17 @@ type Report struct {
 	Steps []Step `json:"steps"`
 	// Alternatives say what other delays would have done, each as the only step.
 	Alternatives []Step `json:"alternatives"`
-	// Fired lists what would have fired, by slot, key and the order of the steps. Nil unless
+	// List has what would have fired, by slot, key and the order of the steps. Empty unless
 	// Config.List.
-	Fired []Fired `json:"-"`
+	List []Fired `json:"list"`
 }
 
 // Step counts what a step would have done.
 type Step struct {
-	// Step is the name of the step. Empty: it is an alternative.
-	Step  string     `json:"step,omitempty"`
-	After rule.Delay `json:"after"`
+	// Name is that of the step. Empty: it is an alternative.
+	Name string `json:"name"`
+	// After is the delay, such as "48h".
+	After string `json:"after"`
 	Counts
 	// Months has the counts of each month in which rows began to wait, the earliest first.
 	Months []Month `json:"months"`

@@ -1,0 +1,242 @@
+package rulescmd
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/jobs/rule/backtest"
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// asCSV is a format of --output.
+const asCSV = "csv"
+
+type testOptions struct {
+	fileOptions
+	from, to cli.Instant
+	after    []string
+	rule     string
+	list     bool
+}
+
+func newCmdTest(f *factory.Factory) *cobra.Command {
+	o := &testOptions{fileOptions: fileOptions{f: f}}
+	f.Format = output.Table
+	c := o.flag(&cobra.Command{
+		Use:   "test",
+		Short: "Show what rules would have done in the past",
+		Long: `Show what each step of each rule would have done in the past: for how many rows it would have fired, and how many were
+done in time, by the month in which they began to wait. It reads each table once, in a read-only transaction, and
+writes nothing. The rules need not be applied.
+
+"done" must be a column of instants, because a table does not say since when a condition is true. A step fires for a row
+that is not done at the step's slot. Deleted rows, and values from before an update, are not known.
+
+--after tries other delays, each as the only step. --list lists each row and step instead of counts.`,
+		Example: `  prescient rules test -f rules.yaml --from 2026-01-01 --to 2026-11-01
+  prescient rules test -f rules.yaml --from 90d --after '24h,3 business days'
+  prescient rules test -f rules.yaml --from 90d --list --output csv > alerts.csv`,
+		Args: cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return runTest(c.Context(), o) },
+	})
+	flags := c.Flags()
+	cli.SinceVar(flags, &o.from, "from", "rows that began to wait at this time or later")
+	cli.SinceVar(flags, &o.to, "to", "rows that began to wait before this time; default now")
+	flags.StringSliceVar(&o.after, "after", nil, "other `DELAYS` to try, with commas between: 24h,48h,3 business days")
+	flags.StringVar(&o.rule, "rule", "", "test only the rule with this `NAME`")
+	flags.BoolVar(&o.list, "list", false, "list each row for which a step would have fired")
+	flags.VarP(cli.Choice(&f.Format, output.Table, output.JSON, asCSV), "output", "o", "`FORMAT` on stdout: table, json or csv")
+	_ = c.MarkFlagRequired("from")
+	return c
+}
+
+func runTest(ctx context.Context, o *testOptions) error {
+	var after []rule.Delay
+	for _, text := range o.after {
+		d, err := rule.ParseDelay(text)
+		if err != nil {
+			return exit.Usagef("--after %w", err)
+		}
+		after = append(after, d)
+	}
+	file, err := o.read()
+	if err != nil {
+		return err
+	}
+	if file.Rules, err = o.chosen(file); err != nil {
+		return err
+	}
+	return database.With(ctx, o.f, func(db *sqlx.DB, setting pgsql.Setting) error {
+		cfg := backtest.Config{
+			From: o.from.From(setting.Now()), To: o.to.From(setting.Now()), Now: setting.Now(), Grid: setting.Grid, After: after, List: o.list,
+		}
+		if !o.to.Given() {
+			cfg.To = cfg.Now
+		}
+		if !cfg.From.Before(cfg.To) {
+			return exit.Usagef("--from %s: must be before --to, %s", cfg.From.Format(time.RFC3339), cfg.To.Format(time.RFC3339))
+		}
+		reports, err := testAll(ctx, o.f, db, file, cfg)
+		if err != nil {
+			return o.naming(err)
+		}
+		return o.print(reports)
+	}, pgsql.Patient())
+}
+
+// chosen returns the rules of the file that --rule chooses.
+func (o *testOptions) chosen(file rule.File) ([]rule.Rule, error) {
+	var names []string
+	for _, r := range file.Rules {
+		if r.Name == o.rule {
+			return []rule.Rule{r}, nil
+		}
+		names = append(names, r.Name)
+	}
+	if o.rule != "" {
+		return nil, exit.Usagef("--rule %s: the file has no such rule, but %s", o.rule, spoken.List(names))
+	}
+	return file.Rules, nil
+}
+
+func testAll(ctx context.Context, f *factory.Factory, db *sqlx.DB, file rule.File, cfg backtest.Config) ([]backtest.Report, error) {
+	store, err := rulestore.New(ctx, db, rulestore.Config{Schema: f.Config().Database.Schema})
+	if err != nil {
+		return nil, err
+	}
+	for name := range file.Calendars {
+		if len(file.Calendars) == 1 {
+			cfg.Calendar = name
+		}
+	}
+	reports := make([]backtest.Report, 0, len(file.Rules))
+	var errs []error
+	for _, r := range file.Rules {
+		applied, err := store.Understand(ctx, file, r)
+		if err == nil {
+			applied.Calendars = file.Calendars // also those of --after
+			var report backtest.Report
+			report, err = backtest.Run(ctx, db, applied, cfg)
+			reports = append(reports, report)
+		}
+		errs = append(errs, err)
+	}
+	return reports, errors.Join(errs...)
+}
+
+func (o *testOptions) print(reports []backtest.Report) error {
+	switch {
+	case o.list && o.f.Format != output.JSON:
+		return o.printList(reports)
+	case o.f.Format == asCSV:
+		return o.printMonths(reports)
+	}
+	return o.f.Print(reports, func() error {
+		var errs []error
+		for i, r := range reports {
+			if i > 0 {
+				errs = append(errs, o.f.Lines(""))
+			}
+			errs = append(errs, o.printReport(r))
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// printList prints what would have fired, as CSV or as a table.
+func (o *testOptions) printList(reports []backtest.Report) error {
+	records, rows := [][]string{{"rule", "step", "key", "due", "slot"}}, []table.Row{}
+	for _, r := range reports {
+		for _, f := range r.List {
+			records = append(records, []string{r.Name, f.Step, f.Key, f.Due.Format(time.RFC3339Nano), f.Slot.Format(time.RFC3339)})
+			rows = append(rows, table.Row{f.Slot, r.Name, f.Step, f.Key})
+		}
+	}
+	if o.f.Format == asCSV {
+		return csv.NewWriter(o.f.Out).WriteAll(records)
+	}
+	return o.f.Table(table.Row{"SLOT", "RULE", "STEP", "KEY"}, rows...)
+}
+
+// printMonths prints the counts of each rule, step and month as CSV.
+func (o *testOptions) printMonths(reports []backtest.Report) error {
+	rows := [][]string{{"rule", "step", "after", "month", "fired", "met", "open"}}
+	for _, r := range reports {
+		for _, s := range append(r.Steps, r.Alternatives...) {
+			for _, m := range s.Months {
+				rows = append(rows, []string{r.Name, s.Name, s.After, monthText(m.Month), count(m.Fired), count(m.Met), count(m.Open)})
+			}
+		}
+	}
+	return csv.NewWriter(o.f.Out).WriteAll(rows)
+}
+
+func count(n int64) string { return strconv.FormatInt(n, 10) }
+
+func monthText(at time.Time) string { return at.Format("2006-01") }
+
+// printReport prints what a rule would have done, for a person.
+func (o *testOptions) printReport(r backtest.Report) error {
+	var totals, months, slots []table.Row
+	for _, s := range append(r.Steps, r.Alternatives...) {
+		totals = append(totals, stepRow(s))
+	}
+	for _, s := range r.Steps {
+		for _, m := range s.Months {
+			months = append(months, table.Row{s.Name, monthText(m.Month), m.Fired, m.Met, m.Open})
+		}
+		for _, busiest := range s.Busiest(1) {
+			slots = append(slots, table.Row{s.Name, firstKeys(s), len(s.Slots), busiest.Slot, busiest.Rows})
+		}
+	}
+	errs := []error{
+		o.f.Lines(fmt.Sprintf("rule %s on table %s: %s began to wait from %s to %s", r.Name, r.Table,
+			spoken.Count(r.Rows, "row", "rows"), r.From.Format(time.RFC3339), r.To.Format(time.RFC3339)), ""),
+		o.f.Table(table.Row{"STEP", "AFTER", "FIRED", "MET", "OPEN", "FIRED %"}, totals...),
+	}
+	if len(months) > 0 {
+		errs = append(errs, o.f.Lines(""), o.f.Table(table.Row{"STEP", "MONTH", "FIRED", "MET", "OPEN"}, months...))
+	}
+	if len(slots) > 0 {
+		errs = append(errs, o.f.Lines(""), o.f.Table(table.Row{"STEP", "FIRST KEYS", "SLOTS", "BUSIEST SLOT", "ROWS"}, slots...))
+	}
+	return errors.Join(errs...)
+}
+
+func firstKeys(s backtest.Step) string {
+	keys := make([]string, len(s.First))
+	for i, f := range s.First {
+		keys[i] = f.Key
+	}
+	return strings.Join(keys, ", ")
+}
+
+// stepRow is the row of a step or an alternative.
+func stepRow(s backtest.Step) table.Row {
+	share := ""
+	if decided := s.Fired + s.Met; decided > 0 {
+		share = fmt.Sprintf("%.1f", 100*float64(s.Fired)/float64(decided))
+	}
+	name := s.Name
+	if name == "" {
+		name = "(--after)"
+	}
+	return table.Row{name, s.After, s.Fired, s.Met, s.Open, share}
+}
