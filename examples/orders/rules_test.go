@@ -11,11 +11,13 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/rule/backtest"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/testkit"
 
 	jobsrule "github.com/prescient-go/prescient/jobs/rule"
@@ -55,16 +57,21 @@ func ruled(t *testing.T, orders []order, r rule) string {
 		t.Fatal(err)
 	}
 	kit.Rules(path)
+	tables := shop{schema: "shop"}
 	for _, s := range timeline(kit.Client.Grid(), orders) {
 		kit.RunUntil(s.slot.Add(-time.Microsecond))
-		for _, o := range s.placed {
-			kit.DB.MustExec(`insert into shop.orders values ($1, $2, $3)`, o.id, o.placedAt, o.shippedAt)
-		}
-		for _, o := range s.shipped {
-			kit.DB.MustExec(`update shop.orders set shipped_at = $2 where id = $1`, o.id, o.shippedAt)
+		err := pgsql.InTx(t.Context(), kit.DB, func(tx *sqlx.Tx) error {
+			if err := tables.place(t.Context(), tx, s.placed); err != nil {
+				return err
+			}
+			_, err := tables.ship(t.Context(), tx, s.shipped)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
-	kit.RunAll()
+	kit.RunFor(r.final + time.Hour)
 	if waiting := kit.Waiting(); len(waiting) > 0 {
 		t.Errorf("%d orders still wait", len(waiting))
 	}
@@ -73,7 +80,7 @@ func ruled(t *testing.T, orders []order, r rule) string {
 			t.Errorf("%s ended as %s: %s", row.Key(), row.Outcome, row.LastError)
 		}
 	}
-	alerts, err := shop{schema: "shop"}.alerts(t.Context(), kit.DB)
+	alerts, err := tables.alerts(t.Context(), kit.DB)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +114,7 @@ func lookedBack(t *testing.T, orders []order, r rule) string {
 		t.Fatal(err)
 	}
 	var alerts []alert
-	for _, f := range report.Fired {
+	for _, f := range report.List {
 		alerts = append(alerts, alert{f.Key, f.Step, f.Slot})
 	}
 	slices.SortFunc(alerts, func(a, b alert) int {

@@ -172,7 +172,7 @@ func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 		"steps:\n- {after: 2h, event: e}\n- {after: 120m, event: f}":        `line 5: rule r: steps[2].after: 2h must be longer than the 2h of step 1: list the earliest step first`,
 		"steps:\n- {after: 2h, event: e}\n- {after: 3h, event: f, name: e}": `line 5: rule r: steps[2].name: "e" is the name of step 1, too`,
 		"steps:\n- {after: 1h, sql: s}\n- {after: 2h, sql: s, name: 1}":     `steps[2].name: "1" is the name of step 1, too`,
-		`steps: [{after: 1 business day, event: e}]`:                        `steps[1].after: 1 business day need a calendar`,
+		`steps: [{after: 1 business day, event: e}]`:                        `steps[1].after: a delay of 1 business day needs a calendar`,
 		`steps: [{after: 1h, event: e, calendar: berlin}]`:                  `steps[1].calendar: a delay of plain time, 1h, takes no calendar`,
 		`steps: [{after: 1 business day, event: e, calendar: x}]`:           `steps[1].calendar: there is no calendar "x" in the file`,
 		`steps: [{after: 0 business days, event: e, calendar: x}]`:          `"0 business days": want a whole number of at least 1`,

@@ -105,7 +105,7 @@ func (r *reader) checkSteps(rule Rule, calendars map[string]Calendar) {
 		_, found := calendars[s.Calendar]
 		switch {
 		case s.After.Business() && s.Calendar == "":
-			r.errs = append(r.errs, rule.Problem(path(at, "after"), "%s need a calendar: write calendar: and one of the file's calendars", s.After))
+			r.errs = append(r.errs, rule.Problem(path(at, "after"), "a delay of %s needs a calendar: write calendar: and one of the file's calendars", s.After))
 		case !s.After.Business() && s.Calendar != "":
 			r.errs = append(r.errs, rule.Problem(path(at, "calendar"), "a delay of plain time, %s, takes no calendar", s.After))
 		case s.Calendar != "" && !found:
