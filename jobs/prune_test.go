@@ -156,3 +156,26 @@ func TestPruneStopsWithItsContext(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestPruneForgetsWhatRulesHaveFiredForKeysThatDoNotWait(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec(`insert into prescient.rule (name, relation, definition) values ('remind', 'shop.orders', '{"rule": {"entity": "order"}}')`)
+	w.enqueue(check("waits", slot(1)), jobs.Keep)
+	w.exec(`insert into prescient.rule_fired (job, entity_key, since, step, fired_at)
+		select prescient.find_job('remind'), key, timestamptz '2020-01-01', 'first', fired_at
+		from (values ('waits', timestamptz '2020-02-01'), ('new', '2020-03-02'), ('old', '2020-02-01')) as v (key, fired_at)
+		union all
+		select 7, n::text, '2020-01-01', 'first', '2020-02-01' from generate_series(1, 10001) as n`)
+	before := time.Date(2020, time.March, 1, 0, 0, 0, 0, time.UTC)
+	for _, dryRun := range []bool{true, false} {
+		list, err := admin.New(w.client).Prune(t.Context(), w.db, before, dryRun)
+		if err != nil || !slices.Contains(list, admin.PrunedPartition{Partition: "rule_fired", Rows: 10_002}) {
+			t.Errorf("dry run %t: %+v, %v", dryRun, list, err)
+		}
+	}
+	var left []string
+	if err := w.db.Select(&left, "select entity_key from prescient.rule_fired order by entity_key"); err != nil || !slices.Equal(left, []string{"new", "waits"}) {
+		t.Errorf("left are %q, %v", left, err)
+	}
+}

@@ -159,6 +159,8 @@ var (
 	RuleHolders           = file("rule_holders")
 	RuleInsert            = file("rule_insert")
 	RulePosition          = file("rule_position")
+	RulePrune             = file("rule_prune")
+	RulePruneCount        = file("rule_prune_count")
 	RuleRemoving          = file("rule_removing")
 	RuleRetime            = file("rule_retime")
 	RuleTriggers          = file("rule_triggers")

@@ -22,15 +22,16 @@ const (
 	prunePause = 700 * time.Millisecond
 )
 
-// PrunedPartition is a part of history that was dropped, or the deleted rows of table action.
+// PrunedPartition is a part of history that was dropped, or the deleted rows of table action or
+// rule_fired.
 type PrunedPartition struct {
 	Partition string
 	Rows      int64 // for months: by the table statistics
 }
 
 // Prune drops the months (UTC) of history that ended before an instant. It also deletes the older
-// rows of table action, the record of what operators did. With dryRun it changes nothing and only
-// returns them.
+// rows of table action, the record of what operators did, and of table rule_fired: what rules have
+// fired for keys that do not wait. With dryRun it changes nothing and only returns them.
 //
 // It never waits for sessions that read history, because every transaction that ends a check would
 // wait behind it. It tries a pool for a few seconds, and a transaction once. Then it returns
@@ -51,7 +52,44 @@ func (c *Client) Prune(ctx context.Context, db jobs.DB, before time.Time, dryRun
 	if err != nil {
 		return nil, fmt.Errorf("prune history: %w", err)
 	}
+	fired, err := c.pruneFired(ctx, db, before, dryRun)
+	if err != nil {
+		return pruned, fmt.Errorf("prune what rules have fired: %w", err)
+	}
+	if fired > 0 {
+		pruned = append(pruned, PrunedPartition{"rule_fired", fired})
+	}
 	return pruned, nil
+}
+
+// pruneBatch is how many entries of table rule_fired a transaction reads.
+const pruneBatch = 10_000
+
+// pruneFired deletes the old entries of table rule_fired, in bounded transactions, and returns their
+// number.
+func (c *Client) pruneFired(ctx context.Context, db jobs.DB, before time.Time, dryRun bool) (fired int64, err error) {
+	if dryRun {
+		err = tx.Read(ctx, db, func(db tx.DB) error {
+			return pgsql.One(ctx, db, pgsql.RulePruneCount.In(c.jobs.Schema), []any{before}, &fired)
+		})
+		return fired, err
+	}
+	var job sql.NullInt64 // the last entry that was read
+	var key, step sql.NullString
+	var since sql.NullTime
+	for {
+		var gone, read int64
+		err := tx.In(ctx, db, func(db tx.DB) error {
+			args := []any{before, job, key, since, step, pruneBatch}
+			return pgsql.One(ctx, db, pgsql.RulePrune.In(c.jobs.Schema), args, &gone, &read, &job, &key, &since, &step)
+		})
+		if err != nil {
+			return fired, err
+		}
+		if fired += gone; read < pruneBatch {
+			return fired, nil
+		}
+	}
 }
 
 func (c *Client) prune(ctx context.Context, db jobs.DB, before time.Time, dryRun bool) (pruned []PrunedPartition, err error) {
