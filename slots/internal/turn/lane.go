@@ -70,22 +70,19 @@ func (l *Lane) First() (numbers []int64) {
 	return numbers
 }
 
-// Claimed notes that rows of the First jobs were claimed, and which jobs have rows left. Another job is first then.
+// Claimed notes that rows of the First jobs were claimed, and which jobs have rows left. A claim has rows of the first of
+// them, and of others only if those have none left. If the first one has, it is last now.
 func (l *Lane) Claimed(left []int64) {
 	top := l.priority()
-	var first, lower []Job
-	for _, j := range l.jobs {
-		switch {
-		case j.Priority != top:
-			lower = append(lower, j)
-		case slices.Contains(left, j.Number):
-			first = append(first, j)
-		}
+	isTop := func(j Job) bool { return j.Priority == top }
+	served := slices.IndexFunc(l.jobs, isTop)
+	if served < 0 {
+		return
 	}
-	if len(first) > 1 {
-		first = append(first[1:], first[0])
+	if j := l.jobs[served]; slices.Contains(left, j.Number) {
+		l.jobs = append(slices.Delete(l.jobs, served, served+1), j)
 	}
-	l.jobs = append(first, lower...)
+	l.jobs = slices.DeleteFunc(l.jobs, func(j Job) bool { return isTop(j) && !slices.Contains(left, j.Number) })
 }
 
 // Rest keeps a lane from being chosen until an instant: other runners must make room for its checks.

@@ -53,22 +53,25 @@ func (o *Order) Clear() {
 	}
 }
 
-// Next returns a lane that has rows to be claimed, and room for them, another one each time; nil when there is none. A
-// lane waits for each lane of a higher priority that has room too, or whose checks wait for the same bound.
+// Next returns a lane that has rows to be claimed, and room for them; nil when there is none. Of several it returns the
+// one that was returned longest ago, so that a lane without room leaves its turns to all others alike. A lane waits for
+// each lane of a higher priority that has room too, or whose checks wait for the same bound.
 func (o *Order) Next(now time.Time) *Lane {
 	if o.Reached() {
 		return nil
 	}
-	if len(o.lanes) > 1 {
-		o.lanes = append(o.lanes[1:], o.lanes[0])
-	}
-	var next *Lane
-	for _, l := range o.lanes {
-		if len(l.jobs) > 0 && o.hasRoom(l, now) && !o.isHeldUp(l, now) && (next == nil || l.priority() > next.priority()) {
-			next = l
+	next := -1
+	for i, l := range o.lanes {
+		if len(l.jobs) > 0 && o.hasRoom(l, now) && !o.isHeldUp(l, now) && (next < 0 || l.priority() > o.lanes[next].priority()) {
+			next = i
 		}
 	}
-	return next
+	if next < 0 {
+		return nil
+	}
+	l := o.lanes[next]
+	o.lanes = append(slices.Delete(o.lanes, next, next+1), l)
+	return l
 }
 
 // isHeldUp tells whether a lane needs a bound that the checks of a lane of higher priority wait for. A lane that rests

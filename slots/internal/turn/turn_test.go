@@ -62,7 +62,7 @@ func TestLanesHaveTheirTurns(t *testing.T) {
 			plain(o, 1, 0)
 			plain(o, 2, 0)
 			plain(o, 3, 0)
-		}, []int64{2, 3, 1, 2, 3, 1}},
+		}, []int64{1, 2, 3, 1, 2, 3}},
 		"jobs of a lane by turns": {0, func(o *Order) {
 			add(o, workers, Job{1, 0}, Job{2, 0}, Job{3, 0})
 		}, []int64{1, 2, 3, 1}},
@@ -265,5 +265,95 @@ func TestRowsWaitForRoomHereOrForOtherRunners(t *testing.T) {
 		if waits, rests := o.Waits(now), o.Rests(now); waits != test.waits || rests != test.rests {
 			t.Errorf("%s: waits %t, rests %t", name, waits, rests)
 		}
+	}
+}
+
+// Jobs of one priority have equal shares of the claims, whatever lane each of them is in: a lane by turns with the others,
+// and its jobs by turns within it.
+func TestNoJobHasMoreThanItsShareOfTheClaims(t *testing.T) {
+	t.Parallel()
+	type share map[int64]int
+	for name, test := range map[string]struct {
+		make   func(o *Order) (busy *Lane) // the lane that has no room for every other claim; nil: none
+		claims int
+		want   share // claims of each job
+	}{
+		"a lane for each job": {func(o *Order) *Lane {
+			plain(o, 1, 0)
+			plain(o, 2, 0)
+			plain(o, 3, 0)
+			return nil
+		}, 60, share{1: 20, 2: 20, 3: 20}},
+		"jobs that share a lane share its turns": {func(o *Order) *Lane {
+			add(o, workers, Job{1, 0}, Job{2, 0}, Job{3, 0})
+			plain(o, 4, 0)
+			return nil
+		}, 60, share{1: 10, 2: 10, 3: 10, 4: 30}},
+		"lanes of several kinds": {func(o *Order) *Lane {
+			plain(o, 1, 0)
+			add(o, connections, Job{2, 0})
+			add(o, limited, Job{3, 0}, Job{4, 0})
+			return nil
+		}, 60, share{1: 20, 2: 20, 3: 10, 4: 10}},
+		"a lane that often has no room leaves those turns to the others alike": {func(o *Order) *Lane {
+			plain(o, 1, 0)
+			plain(o, 2, 0)
+			return plain(o, 3, 0)
+		}, 60, share{1: 23, 2: 22, 3: 15}},
+		"a higher priority has all claims while it has room": {func(o *Order) *Lane {
+			plain(o, 1, 0)
+			plain(o, 2, 5)
+			return nil
+		}, 60, share{2: 60}},
+		"jobs of a lower priority share what a limit leaves to them": {func(o *Order) *Lane {
+			plain(o, 1, 0)
+			plain(o, 2, 0)
+			return add(o, limited, Job{3, 5})
+		}, 60, share{1: 15, 2: 15, 3: 30}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := NewOrder(page, 0)
+			busy := test.make(o)
+			got := share{}
+			for n := range test.claims {
+				if busy != nil {
+					busy.Load.Queued = int64(n % 2 * page)
+				}
+				for _, number := range chosen(o, 1) {
+					got[number]++
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A job whose rows run out leaves its turns to the others of its lane.
+func TestAJobWithoutRowsLeavesItsTurnsToTheOthers(t *testing.T) {
+	t.Parallel()
+	o := NewOrder(page, 0)
+	add(o, workers, Job{1, 0}, Job{2, 0}, Job{3, 0})
+	left := map[int64]int{1: 2, 2: 5, 3: 100}
+	var got []int64
+	for range 12 {
+		l := o.Next(now)
+		first := l.First()
+		var more []int64
+		for i, number := range first {
+			if i == 0 {
+				got = append(got, number)
+				left[number]--
+			}
+			if left[number] > 0 {
+				more = append(more, number)
+			}
+		}
+		l.Claimed(more)
+	}
+	if diff := cmp.Diff([]int64{1, 2, 3, 1, 2, 3, 2, 3, 2, 3, 2, 3}, got); diff != "" {
+		t.Error(diff)
 	}
 }
