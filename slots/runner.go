@@ -28,11 +28,11 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 		return Result{Slot: slot, Kind: KindRun}, err
 	}
 	for {
-		waits := slot.After(r.Now())
+		waits := engine.KnowsRules(r.cfg.Registry) && slot.After(r.Now())
 		if err := Await(ctx, r.Grid(), slot, r.cfg.Early, r.Now); err != nil {
 			return Result{Slot: slot, Kind: KindRun}, err
 		}
-		if waits && engine.KnowsRules(r.cfg.Registry) {
+		if waits { // rules may have been applied meanwhile
 			var err error
 			if r, err = r.again(ctx); err != nil {
 				return Result{Slot: slot, Kind: KindRun}, err

@@ -131,3 +131,19 @@ func TestARunWhoseClockIsSetBackAsksOnceAndNotAgainAndAgain(t *testing.T) {
 		t.Errorf("by 300 ms: %+v, %v; asked %d times", result, err, clock.early)
 	}
 }
+
+func TestAWaitForASlotEndsIfTheClockIsSetBack(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	asked := 0
+	now := func() time.Time {
+		if asked++; asked == 1 {
+			return slot(1).Add(-time.Millisecond)
+		}
+		return slot(1).Add(-time.Hour)
+	}
+	if err := slots.Await(ctx, setup(t).runner().Grid(), slot(1), time.Second, now); err == nil || errors.Is(err, slots.ErrStopped) {
+		t.Errorf("it has waited: %v", err)
+	}
+}
