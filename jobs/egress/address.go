@@ -17,7 +17,8 @@ import (
 // ErrAddress is the error of an address that neither is public nor in Config.Allow.
 var ErrAddress = errors.New("the address is private, link-local or otherwise special, and the configuration (events.allowed_networks) does not allow it")
 
-// azure is where Azure answers its virtual machines, beside the link-local address: metadata in the public range.
+// azure is where Azure answers its virtual machines, beside the link-local address: metadata in the
+// public range.
 var azure = netip.MustParsePrefix("168.63.129.16/32")
 
 // newTransport returns a transport that connects to allowed addresses alone, and by no proxy.
@@ -32,8 +33,8 @@ func newTransport(cfg Config) *http.Transport {
 	}
 }
 
-// CheckHost returns ErrAddress for a URL whose host is an address that allow forbids. It resolves no name: only the
-// address that a connection is made to counts.
+// CheckHost returns ErrAddress for a URL whose host is an address that allow forbids. It resolves
+// no name: only the address that a connection is made to counts.
 func CheckHost(to *url.URL, allow []netip.Prefix) error {
 	address, err := netip.ParseAddr(to.Hostname())
 	if err != nil {

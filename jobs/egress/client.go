@@ -13,23 +13,27 @@ import (
 	"time"
 )
 
-// Config says how a Client sends. The zero value is of use: unsigned, to public addresses alone.
+// Config configures a Client. The zero value sends unsigned messages to public addresses.
 type Config struct {
-	// Secret signs each request: "whsec_" and base64. Several, separated by spaces, make several signatures, so that a
-	// receiver can change from one to the next. Empty: unsigned.
+	// Secret signs each request: "whsec_" and base64. Several secrets, separated by spaces, make
+	// several signatures, so that a receiver can change from one to the next. Empty: unsigned.
 	Secret string
-	// Allow are addresses to connect to although they are private, loopback, link-local or otherwise special.
+	// Allow lists networks to connect to although they are private, loopback, link-local or
+	// otherwise special.
 	Allow []netip.Prefix
-	// Timeout limits one try, from the connection to the end of the answer. Default DefaultTimeout.
+	// Timeout limits one attempt, from the connection to the end of the answer. Defaults to
+	// DefaultTimeout.
 	Timeout time.Duration
-	// MaxAttempts is how often a message is sent at the most. Default DefaultTries.
+	// MaxAttempts bounds how often a message is sent. Defaults to DefaultTries.
 	MaxAttempts int
-	// Backoff is how long to wait before the second try, about; it doubles with each. Default DefaultPause.
+	// Backoff is the approximate pause before the second attempt. It doubles with each attempt.
+	// Defaults to DefaultPause.
 	Backoff time.Duration
-	// Concurrency is how many messages are under way at once; the others wait. Default DefaultConcurrency.
+	// Concurrency bounds the messages that are sent at once. Others wait. Defaults to
+	// DefaultConcurrency.
 	Concurrency int
-	// MaxResponseBytes is how many bytes the body of an answer may have; a longer one is an error. 0: the body is not wanted,
-	// so that Post returns none and its length does not matter.
+	// MaxResponseBytes bounds the body of an answer; a longer one is an error. 0: Post reads no
+	// body and returns none.
 	MaxResponseBytes int64
 }
 
@@ -41,10 +45,10 @@ const (
 	DefaultConcurrency = 16
 )
 
-// Message is what is sent.
+// Message is a message to send.
 type Message struct {
-	// ID is the same whenever the message is sent again. The receiver tells by it what it has already. It is sent as
-	// webhook-id, percent-encoded where it has to be; see EncodeID.
+	// ID stays the same if the message is sent again, so that the receiver recognizes it. It is
+	// sent as webhook-id, percent-encoded if necessary; see EncodeID.
 	ID string
 	// ContentType is the media type of Body.
 	ContentType string
@@ -56,10 +60,10 @@ type Client struct {
 	cfg    Config
 	signer *Signer // nil: unsigned
 	http   *http.Client
-	places chan struct{} // one for each message under way
+	places chan struct{} // one for each message that is being sent
 }
 
-// New returns a client. Its error names the setting that is wrong, and does not show the secret.
+// New returns a client. Its error names the wrong setting, and does not show the secret.
 func New(cfg Config) (*Client, error) {
 	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
 	cfg.MaxAttempts = cmp.Or(cfg.MaxAttempts, DefaultTries)
@@ -81,11 +85,12 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Close gives back the idle connections.
+// Close closes the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Post sends a message until it is answered with a 2xx status, and returns the body of that answer if Config.MaxResponseBytes
-// wants it. An answer with another status is a *StatusError, an address that is not allowed an ErrAddress.
+// Post sends a message until the answer has a 2xx status, and returns the body of that answer up to
+// Config.MaxResponseBytes. Returns a *StatusError for another status, and ErrAddress for an address
+// that is not allowed.
 func (c *Client) Post(ctx context.Context, to *url.URL, m Message) ([]byte, error) {
 	if err := CheckURL(to); err != nil {
 		return nil, err
@@ -103,8 +108,8 @@ func (c *Client) Post(ctx context.Context, to *url.URL, m Message) ([]byte, erro
 	return answer, nil
 }
 
-// now is the wall clock, as receivers refuse what was not signed within minutes of their own.
-var now = time.Now //nolint:forbidigo // the time of a try that is signed, and what a date in Retry-After is compared with
+// now is the wall clock, because receivers refuse a signature that is minutes off their own clock.
+var now = time.Now //nolint:forbidigo // signs an attempt, and is compared with the date of Retry-After
 
 // try sends the message once.
 func (c *Client) try(ctx context.Context, to *url.URL, m Message) ([]byte, error) {
@@ -135,16 +140,16 @@ func (c *Client) try(ctx context.Context, to *url.URL, m Message) ([]byte, error
 	return c.read(resp.Body)
 }
 
-// maxDrained is how much of a body that is not wanted is read, so that the connection can be used again.
+// maxDrained bounds the unwanted part of a body that is read so that the connection can be reused.
 const maxDrained = 64 << 10
 
-// drainTime is how long such a body may take. The status has told what became of the message, and a receiver that sends its
-// answer byte by byte would hold the message until the timeout.
+// drainTime bounds the time for that. The status has decided about the message, but a receiver that
+// sends its answer byte by byte would block until the timeout.
 const drainTime = time.Second
 
 func (c *Client) read(body io.Reader) ([]byte, error) {
 	if c.cfg.MaxResponseBytes == 0 {
-		_, _ = io.CopyN(io.Discard, body, maxDrained) // the message has arrived, whatever becomes of the rest
+		_, _ = io.CopyN(io.Discard, body, maxDrained) // the message has arrived; an error of the rest does not matter
 		return nil, nil
 	}
 	answer, err := io.ReadAll(io.LimitReader(body, c.cfg.MaxResponseBytes+1))
@@ -157,7 +162,7 @@ func (c *Client) read(body io.Reader) ([]byte, error) {
 	return answer, nil
 }
 
-// withoutURL takes the URL out of an error of net/http.
+// withoutURL removes the URL from an error of net/http.
 func withoutURL(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err

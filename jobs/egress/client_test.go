@@ -30,7 +30,8 @@ type receiver struct {
 	body []string
 }
 
-// serve starts a receiver whose answers are those of handle, which finds the body of the request unread.
+// serve starts a receiver whose answers are those of handle, which finds the body of the request
+// unread.
 func serve(t *testing.T, handle http.HandlerFunc) *receiver {
 	t.Helper()
 	r := &receiver{}

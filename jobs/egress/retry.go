@@ -18,7 +18,8 @@ import (
 // StatusError is an answer that is not 2xx. Find it with errors.As.
 type StatusError struct {
 	Status int
-	// Body is the beginning of the answer, with *** in place of what it quotes of the URL's path and query.
+	// Body is the beginning of the answer, with *** in place of what it quotes of the URL's path
+	// and query.
 	Body string
 	// RetryAfter is how long the answer asks to wait. 0: it does not say.
 	RetryAfter time.Duration
@@ -62,15 +63,15 @@ func newStatusError(to *url.URL, resp *http.Response) *StatusError {
 	}
 }
 
-// The shortest part of a path or a query that is hidden by itself, and the longest that is recognised at the end of what is
-// shown. A capability is not shorter than the one.
+// The shortest part of a path or a query that is hidden by itself, and the longest that is
+// recognised at the end of what is shown. A capability is not shorter than the one.
 const (
 	minCapability = 16
 	maxCapability = 1 << 10
 )
 
-// capabilities returns what replaces each part of a URL that an answer must not tell readers of its error: a service
-// often quotes the path that it does not know.
+// capabilities returns what replaces each part of a URL that an answer must not tell readers of its
+// error: a service often quotes the path that it does not know.
 func capabilities(of *url.URL) *strings.Replacer {
 	texts := []string{of.RequestURI(), of.EscapedPath(), of.Path, of.RawQuery}
 	whole := len(texts)
@@ -95,7 +96,8 @@ func first(text string, n int) string {
 	return strings.ToValidUTF8(text[:n], "")
 }
 
-// retryAfter reads the header, in seconds or as a date. 0: it is not there, is neither, or the time has come.
+// retryAfter reads the header, in seconds or as a date. 0: it is not there, is neither, or the time
+// has come.
 func retryAfter(header string) time.Duration {
 	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
 		return time.Duration(seconds) * time.Second
@@ -111,7 +113,8 @@ const maxPause = time.Minute
 
 var errTooLong = errors.New("the answer is too long")
 
-// retry calls try until it succeeds, fails for good, or there is no try or time left. Its error is the last one.
+// retry calls try until it succeeds, fails for good, or there is no try or time left. Its error is
+// the last one.
 func (c *Client) retry(ctx context.Context, try func() ([]byte, error)) (answer []byte, last error) {
 	doubling := retry.WithMaxRetries(uint64(c.cfg.MaxAttempts-1), retry.WithJitterPercent(20, retry.NewExponential(c.cfg.Backoff)))
 	pauses := retry.BackoffFunc(func() (time.Duration, bool) {

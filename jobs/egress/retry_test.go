@@ -16,12 +16,14 @@ import (
 
 var hook = &url.URL{Scheme: "https", Host: "example.com", Path: "/hook"}
 
-// transport answers in the stead of a network, so that the time of a test's bubble goes on by itself.
+// transport answers in the stead of a network, so that the time of a test's bubble goes on by
+// itself.
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// fake returns a client whose tries are answered by the steps, the last one again and again, and when each try was.
+// fake returns a client whose tries are answered by the steps, the last one again and again, and
+// when each try was.
 func fake(t *testing.T, cfg Config, steps ...transport) (client *Client, at func() []time.Duration) {
 	t.Helper()
 	client, err := New(cfg)

@@ -20,7 +20,8 @@ const (
 	HeaderSignature = "webhook-signature"
 )
 
-// Signer signs as Standard Webhooks 1.0 has it, with HMAC-SHA256 (v1). It is safe for concurrent use.
+// Signer signs as Standard Webhooks 1.0 has it, with HMAC-SHA256 (v1). It is safe for concurrent
+// use.
 type Signer struct {
 	keys [][]byte
 }
@@ -31,8 +32,8 @@ const (
 	maxKey = 64
 )
 
-// NewSigner reads one or more secrets, separated by spaces, each "whsec_" and base64 of 24 to 64 bytes. Its error does
-// not show them.
+// NewSigner reads one or more secrets, separated by spaces, each "whsec_" and base64 of 24 to 64
+// bytes. Its error does not show them.
 func NewSigner(secrets string) (*Signer, error) {
 	s := &Signer{}
 	for i, secret := range strings.Fields(secrets) {
@@ -55,8 +56,8 @@ func NewSigner(secrets string) (*Signer, error) {
 	return s, nil
 }
 
-// Sign sets the three headers: the id, which must be as EncodeID makes it, the time in whole seconds, and a signature of
-// both and of the body for each secret, in their order.
+// Sign sets the three headers: the id, which must be as EncodeID makes it, the time in whole
+// seconds, and a signature of both and of the body for each secret, in their order.
 func (s *Signer) Sign(header http.Header, id string, at time.Time, body []byte) {
 	timestamp := strconv.FormatInt(at.Unix(), 10)
 	signatures := make([]string, len(s.keys))
@@ -71,8 +72,9 @@ func (s *Signer) Sign(header http.Header, id string, at time.Time, body []byte) 
 	header.Set(HeaderSignature, strings.Join(signatures, " "))
 }
 
-// EncodeID makes an id fit for webhook-id: letters, digits and -_~$&+=:@ stay as they are, all else is percent-encoded.
-// A dot is, since dots separate what is signed: with one in the id, another message could bear the same signature.
+// EncodeID makes an id fit for webhook-id: letters, digits and -_~$&+=:@ stay as they are, all else
+// is percent-encoded. A dot is, since dots separate what is signed: with one in the id, another
+// message could bear the same signature.
 func EncodeID(id string) string {
 	return strings.ReplaceAll(url.PathEscape(id), ".", "%2E")
 }

@@ -101,8 +101,9 @@ func newSigner(t *testing.T, secrets string) *egress.Signer {
 	return signer
 }
 
-// verify is a receiver's check, written from the specification: the headers are there, the time is within five minutes
-// of the receiver's clock, and one of the v1 signatures is that of "<id>.<timestamp>.<body>".
+// verify is a receiver's check, written from the specification: the headers are there, the time is
+// within five minutes of the receiver's clock, and one of the v1 signatures is that of
+// "<id>.<timestamp>.<body>".
 func verify(header http.Header, body []byte, secret string, clock time.Time) bool {
 	id, stamp := header.Get("Webhook-Id"), header.Get("Webhook-Timestamp")
 	seconds, err := strconv.ParseInt(stamp, 10, 64)

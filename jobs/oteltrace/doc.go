@@ -1,4 +1,5 @@
-// Package oteltrace makes OpenTelemetry spans of what runs do. Only a binary that imports it links OpenTelemetry:
+// Package oteltrace makes OpenTelemetry spans of runs. Only a binary that imports it links
+// OpenTelemetry:
 //
 //	registry := jobs.NewRegistry()
 //	registry.Register("order.unshipped", unshipped)
@@ -11,14 +12,16 @@
 //	    prescient check JOB          a call of a job's function
 //	      prescient publish          events
 //
-// each with attributes that begin with "prescient.": the slot, the kind of the run and how many rows ended how; the jobs
-// of a claim; of a check the number of rows, how late they are, and the entity of a single one. A check whose row failed,
-// a claim whose lease was lost and a run that failed have the status Error, and the error.
+// Their attributes begin with "prescient.". A run has its slot, its kind, and how many rows ended
+// how. A claim has its jobs. A check has the number of rows, their lateness, and the entity of a
+// single row. A check with a failed row, a claim with a lost lease and a failed run have the status
+// Error and the error.
 //
-// The transaction that enqueues says with [Carry] which trace it is part of; it travels in the row, and the spans of the
-// row's checks have a link to it. It is no parent: hours lie between the two, and a check may be of many rows.
+// [Carry] tells the transaction that enqueues which trace it belongs to. The row keeps that, and
+// the spans of its checks link to the trace. They are not its children: hours lie between the two,
+// and one check may have many rows.
 //
-// A check may be repeated without an outcome, when somebody else has its row locked, and then has a span for each time.
-// The checks within a span of their own are many: 100,000 rows of a job that takes one at a time make as many spans, so
-// let the provider sample.
+// If another transaction has locked its row, a check may be repeated without an outcome, and has a
+// span for each call. Checks make many spans: 100,000 rows of a job that takes one row a call make
+// 100,000 spans. So let the provider sample.
 package oteltrace

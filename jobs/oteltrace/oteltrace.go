@@ -20,17 +20,17 @@ import (
 // scope names this package to OpenTelemetry.
 const scope = "github.com/prescient-go/prescient/jobs/oteltrace"
 
-// Use has the runs of a registry, and the calls of its jobs, make spans with a provider; nil is the global one. It is
-// called once, before the first run, like jobs.Registry.Use; middleware that was used before it is outside of the span of
-// a check.
+// Use makes the runs of a registry, and the calls of its jobs, record spans with a provider. nil is
+// the global provider. Call it once, before the first run, like jobs.Registry.Use. Middleware from
+// an earlier Use is outside the span of a check.
 func Use(registry *jobs.Registry, provider trace.TracerProvider) {
 	t := tracer{cmp.Or(provider, otel.GetTracerProvider()).Tracer(scope)}
 	engine.Trace(registry, t.start)
 	registry.Use(t.check)
 }
 
-// Carry says for the rest of a transaction that what it enqueues belongs to the span of ctx: the checks of these rows have a
-// link to it. Without a span in ctx nothing is linked.
+// Carry links the rest of a transaction to the span of ctx: the checks that it enqueues link to
+// that span. Without a span in ctx it does nothing.
 func Carry(ctx context.Context, tx jobs.DB) error {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
@@ -63,7 +63,7 @@ func (t tracer) check(ctx context.Context, call jobs.Call, next func(context.Con
 	return results, err
 }
 
-// maxLinks bounds the traces that the check of a batch is linked to; OpenTelemetry's own limit.
+// maxLinks bounds the links of the check of a batch. It is OpenTelemetry's own limit.
 const maxLinks = 128
 
 // enqueuers links to what enqueued the rows, each trace once.
@@ -101,7 +101,7 @@ func (t tracer) countErrors(span trace.Span, results []jobs.Result) {
 	}
 }
 
-// describe is what there is to say about a call.
+// describe returns the attributes of a call.
 func describe(call jobs.Call) []slog.Attr {
 	first := call.Rows[0]
 	attrs := []slog.Attr{
@@ -126,7 +126,8 @@ func end(span trace.Span, err error) {
 	span.End()
 }
 
-// attributes are those of a line of the log, for OpenTelemetry: durations in seconds, instants as text in UTC.
+// attributes returns the attributes of a log record for OpenTelemetry: durations in seconds,
+// instants as text in UTC.
 func attributes(attrs []slog.Attr) []attribute.KeyValue {
 	list := make([]attribute.KeyValue, len(attrs))
 	for i, attr := range attrs {

@@ -18,8 +18,8 @@ func plainQuery(query string) string {
 	return query[:end]
 }
 
-// token returns the length of the first token of a text, and whether it is a semicolon, a comment or
-// white space. A token without its end is the rest of the text.
+// token returns the length of the first token of a text, and whether it is a semicolon, a comment
+// or white space. A token without its end is the rest of the text.
 func token(text string) (n int, blank bool) {
 	switch {
 	case strings.HasPrefix(text, "--"):

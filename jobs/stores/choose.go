@@ -9,8 +9,8 @@ import (
 )
 
 // score returns the rank of a store for a key: the first 60 bits of the SHA-256 of its name, the
-// character 31 and the key, in UTF-8. The database's function prescient.window_hash returns the same
-// for that text.
+// character 31 and the key, in UTF-8. The database's function prescient.window_hash returns the
+// same for that text.
 func score(store, key string) int64 { return grid.Hash(store + "\x1f" + key) }
 
 // choose returns the store with the highest rank for a key. If ranks are equal, the first name
@@ -46,10 +46,10 @@ func (s *Set) Route(key string) (*Store, error) {
 
 var errAllDrained = errors.New("all stores are being drained")
 
-// Candidates returns the stores in which a check of a key may wait that was enqueued by Route. Search
-// them in their order: the last one is the store of Route. It is enough if no store was drained or
-// added lately. A store that has not answered yet, whose Client is nil, is included: a check may
-// wait there.
+// Candidates returns the stores in which a check of a key may wait that was enqueued by Route.
+// Search them in their order: the last one is the store of Route. It is enough if no store was
+// drained or added lately. A store that has not answered yet, whose Client is nil, is included: a
+// check may wait there.
 func (s *Set) Candidates(key string) []*Store {
 	stores := *s.list.Load()
 	best := choose(chosen(stores), key)

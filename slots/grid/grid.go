@@ -126,9 +126,9 @@ func Later(a, b time.Time) time.Time {
 	return b
 }
 
-// RoundMicro returns t as PostgreSQL stores it: in whole microseconds. The server reads the fraction of
-// a second as a binary floating-point number and rounds a half to the even microsecond. Micro does
-// the same.
+// RoundMicro returns t as PostgreSQL stores it: in whole microseconds. The server reads the
+// fraction of a second as a binary floating-point number and rounds a half to the even microsecond.
+// Micro does the same.
 func RoundMicro(t time.Time) time.Time {
 	fraction := math.RoundToEven(float64(t.Nanosecond()) / 1e9 * 1e6)
 	return time.Unix(t.Unix(), int64(fraction)*int64(time.Microsecond)).UTC()

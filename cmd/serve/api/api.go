@@ -18,26 +18,25 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Prefix is what every path begins with.
+// Prefix is the beginning of every path.
 const Prefix = "/api/v1"
 
-// maxBody is how long a body may be, in bytes.
+// maxBody bounds a body, in bytes.
 const maxBody = 64 << 10
 
-// Config of the handler. Board and Access must be set, and Stores for that of NewStores.
+// Config configures the handler. Board and Access must be set, and Stores for NewStores.
 type Config struct {
 	Board *board.Board
-	// Base is what the paths begin with as clients ask for them, where they are below another: it
-	// is for the description alone.
+	// Base is the beginning of the paths as clients request them, if they are below another path.
+	// Only the description uses it.
 	Base string
-	// Stores are those that NewStores lists.
+	// Stores are the stores that NewStores lists.
 	Stores *board.Stores
-	// Access tells who a token belongs to. Handlers of one server share it.
+	// Access finds the owner of a token. Handlers of one server share it.
 	Access *web.Access
-	// OpenReading lets everybody read, without a token: for a server that only this machine
-	// reaches.
+	// OpenReading allows reading without a token, for a server that only this machine reaches.
 	OpenReading bool
-	// Logger gets the errors that clients are not told. Default: slog.Default().
+	// Logger gets the errors that clients do not see. Defaults to slog.Default().
 	Logger *slog.Logger
 }
 
@@ -46,7 +45,7 @@ type api struct {
 	web web.API
 }
 
-// New returns the handler of everything below Prefix, but for the list of stores.
+// New returns the handler of everything below Prefix, except the list of stores.
 func New(cfg Config) (http.Handler, error) {
 	if cfg.Board == nil || cfg.Access == nil {
 		return nil, errors.New("api.Config: Board and Access must be set")
@@ -80,7 +79,7 @@ func newHandler(cfg Config, routes func(a *api) []route) http.Handler {
 	return mux
 }
 
-// who tells who sends a request.
+// who returns the sender of a request.
 func (a *api) who(r *http.Request) (board.Who, bool, error) {
 	remote := a.Access.Address(r).String()
 	if _, given := web.Bearer(r); !given {
@@ -93,7 +92,7 @@ func (a *api) who(r *http.Request) (board.Who, bool, error) {
 //go:embed openapi.json
 var description json.RawMessage
 
-// statuses are those of errors that clients are told.
+// statuses are the HTTP statuses of errors that clients may see.
 var statuses = map[error]int{
 	board.ErrNotFound: http.StatusNotFound, schedule.ErrNotFound: http.StatusNotFound,
 	context.DeadlineExceeded: http.StatusServiceUnavailable, board.ErrReader: http.StatusForbidden, board.ErrCatchingUp: http.StatusConflict, board.ErrLocked: http.StatusConflict, slots.ErrStopped: http.StatusServiceUnavailable,
@@ -112,7 +111,7 @@ func problemOf(err error) *web.Problem {
 	return web.ProblemOf(err, statuses)
 }
 
-// byPath is the handlers of each path, by method.
+// byPath returns the handlers of each path, by method.
 func byPath(routes []route) map[string]map[string]web.Handler {
 	paths := map[string]map[string]web.Handler{}
 	for _, r := range routes {

@@ -17,11 +17,11 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
-// route is an operation. openapi.json is made from these, see the test.
+// route is an operation. A test makes openapi.json from the routes.
 type route struct {
 	method, path string
 	id, summary  string
-	query        []string // its parameters, which are described in parameters
+	query        []string // the names of its parameters; see parameters
 	body, answer any      // of these types; nil: none
 	handle       web.Handler
 }
@@ -37,7 +37,7 @@ func read[T any](path, id, summary string, query []string, get func(ctx context.
 			return nil, err
 		}
 		v, err := get(r.Context(), q)
-		if errors.Is(err, board.ErrBusy) { // many may be told so, and nobody needs it in the log
+		if errors.Is(err, board.ErrBusy) { // many clients may get this, so it is not logged
 			return nil, web.NewProblem(http.StatusServiceUnavailable, err.Error())
 		}
 		if err = cmp.Or(q.err, err); err != nil {
@@ -47,7 +47,7 @@ func read[T any](path, id, summary string, query []string, get func(ctx context.
 	}}
 }
 
-// request is the parameters of one. The first that is wrong is its error.
+// request reads the parameters of a request. It keeps the first error.
 type request struct {
 	web.Parameters
 	r     *http.Request
@@ -178,7 +178,7 @@ func (a *api) routes() []route {
 	)
 }
 
-// storeRoutes are those for all stores, where there are several.
+// storeRoutes are the routes for all stores, if there are several.
 func (a *api) storeRoutes() []route {
 	return []route{
 		{http.MethodGet, "/stores", "stores", "The state of each store, the worst first: only at the root of a server of several stores", nil, nil, board.StoreList{}, func(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -197,10 +197,10 @@ func (a *api) describe() route {
 	}}
 }
 
-// lookTimeout is how long a store that does not answer is waited for.
+// lookTimeout bounds the wait for a store that does not answer.
 const lookTimeout = 5 * time.Second
 
-// actions are the routes that change something.
+// actions are the routes of actions.
 func (a *api) actions() []route {
 	return []route{
 		act[board.Cancel](a, "cancel", "End the waiting checks of an entity"),
@@ -260,7 +260,7 @@ func act[A board.Action](a *api, name, summary string) route {
 	}}
 }
 
-// changed is the problem of an action that would do something else by now. Another conflict has no
+// changed is the problem of an action that would now do something else. Another conflict has no
 // plan.
 type changed struct {
 	*web.Problem
