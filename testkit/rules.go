@@ -31,10 +31,13 @@ func (k *Kit) Rules(path string) {
 	schema, err := pgsql.ParseSchema(k.schema)
 	k.must(err)
 	k.learnRules(schema)
-	store, err := rulestore.New(k.t.Context(), k.DB, rulestore.Config{Schema: k.schema, Now: k.Now, Reserved: func(name string) bool {
-		_, taken := engine.Lookup(k.registry, name)
-		return taken
-	}})
+	store, err := rulestore.New(k.t.Context(), k.DB, rulestore.Config{
+		Schema: k.schema, Now: k.Now,
+		Reserved: func(name string) bool {
+			_, taken := engine.Lookup(k.registry, name)
+			return taken
+		},
+	})
 	k.must(err)
 	if _, err := store.Apply(k.t.Context(), file, nil); err != nil {
 		k.t.Fatalf("%s: %v", path, err)

@@ -59,7 +59,9 @@ func (k *Kit) RunDue() (results []slots.Result) {
 	if result := k.Run(k.Client.Grid().Floor(k.Now())); result.Checked > 0 {
 		results = append(results, result)
 	}
-	_, err := k.Runner.CatchUp(k.t.Context(), slots.CatchUp{After: func(r slots.Result) { results = append(results, r) }})
+	_, err := k.Runner.CatchUp(k.t.Context(), slots.CatchUp{After: func(r slots.Result) {
+		results = append(results, r)
+	}})
 	k.must(err)
 	return results
 }
@@ -79,7 +81,8 @@ func (k *Kit) RunAll() (results []slots.Result) {
 		slot := next[0].NextCheckAt
 		for _, result := range k.RunUntil(slot) {
 			if len(result.Unknown) > 0 {
-				k.t.Fatalf("rows of %q wait in slot %s, and no such job is registered:\n%s", result.Unknown, result.Slot.Format(time.RFC3339), k.waits())
+				k.t.Fatalf("rows of %q wait in slot %s, and no such job is registered:\n%s", result.Unknown,
+					result.Slot.Format(time.RFC3339), k.waits())
 			}
 			results = append(results, result)
 		}

@@ -59,7 +59,8 @@ func (c *clockConn) tell(ctx context.Context) error {
 		return nil
 	}
 	now := clock.Now()
-	if _, err := c.ExecContext(ctx, fmt.Sprintf("set prescient_caller.clock = '%s'", now.Format(time.RFC3339Nano)), nil); err != nil {
+	if _, err := c.ExecContext(ctx, fmt.Sprintf("set prescient_caller.clock = '%s'",
+		now.Format(time.RFC3339Nano)), nil); err != nil {
 		return driver.ErrBadConn // the pool opens another one
 	}
 	c.told = now

@@ -91,10 +91,14 @@ func (s shop) check(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time
 
 // place writes an order and enqueues its check, in the caller's transaction.
 func (t *teller) place(ctx context.Context, tx *sqlx.Tx, o order) (jobs.EnqueueResult, error) {
-	if _, err := tx.ExecContext(ctx, t.shop.sql(`insert into shop.orders (id, placed_at) values ($1, $2)`), o.id, o.placed); err != nil {
+	if _, err := tx.ExecContext(ctx, t.shop.sql(`insert into shop.orders (id, placed_at) values ($1, $2)`),
+		o.id, o.placed); err != nil {
 		return jobs.EnqueueResult{}, err
 	}
-	job := jobs.FutureJob{JobExec: unshipped, EntityName: "order", EntityKey: strconv.Itoa(o.id), CheckAt: o.placed.Add(primary)}
+	job := jobs.FutureJob{
+		JobExec: unshipped, EntityName: "order", EntityKey: strconv.Itoa(o.id),
+		CheckAt: o.placed.Add(primary),
+	}
 	return t.Client.Enqueue(ctx, tx, job)
 }
 

@@ -14,17 +14,20 @@ import (
 
 func (t *teller) monday(ctx context.Context) error {
 	t.printf("%s\n", t.paint(bold, "Two days of a shop, in virtual time, on a real PostgreSQL"))
-	t.printf("\nThe rule: an order that is not shipped %s after it was placed raises a primary alert,\n", hours(primary))
+	t.printf("\nThe rule: an order that is not shipped %s after it was placed raises a primary alert,\n",
+		hours(primary))
 	t.printf("and %s after it a final one. Nothing polls: every order brings its own check along.\n", hours(final))
 
 	t.chapter("Monday: orders come in")
 	t.word("check", "a row written with the order, in one transaction: look at it not before ...")
 	t.word("slot", "an instant on the grid, every 15 minutes; what is asked for is rounded up to one")
 	o := t.orders[0]
-	t.printf("  order %d   placed %s:%s, check asked for %s, due in slot %s\n", o.id, day(o.placed), o.placed.Format("05"),
+	t.printf("  order %d   placed %s:%s, check asked for %s, due in slot %s\n", o.id,
+		day(o.placed), o.placed.Format("05"),
 		o.placed.Add(primary).Format("15:04:05"), t.Ledger.Grid().Ceil(o.placed.Add(primary)).Format("15:04"))
 
-	t.printf("\n  Cron starts %s at every slot. It reads the rows of its slot, and no others.\n", t.paint(bold, "prescient run"))
+	t.printf("\n  Cron starts %s at every slot. It reads the rows of its slot, and no others.\n",
+		t.paint(bold, "prescient run"))
 	sum, n, err := t.pass(ctx, start, outage)
 	if err != nil {
 		return err
@@ -53,10 +56,12 @@ func (t *teller) outage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.printf("\n  At %s %s finds it, and with --check exits 3:\n", after.Format("15:04"), t.paint(bold, "prescient status"))
+	t.printf("\n  At %s %s finds it, and with --check exits 3:\n", after.Format("15:04"),
+		t.paint(bold, "prescient status"))
 	for _, trouble := range status.Trouble {
 		t.facts.Missed = append(t.facts.Missed, trouble.Slot)
-		t.printf("  %s  %s  %s\n", day(trouble.Slot), t.paint(red, string(trouble.State)), spoken.Count(trouble.Waiting, "check", "checks")+" overdue")
+		t.printf("  %s  %s  %s\n", day(trouble.Slot), t.paint(red, string(trouble.State)),
+			spoken.Count(trouble.Waiting, "check", "checks")+" overdue")
 	}
 	return nil
 }
@@ -105,8 +110,9 @@ func (t *teller) close(ctx context.Context) error {
 	if t.facts.Orders != t.facts.Waiting+t.facts.Ended {
 		sign, colour = "is not", red
 	}
-	t.printf("  Committed means kept: %s\n", t.paint(colour, fmt.Sprintf("%d orders placed %s %d in history + %d waiting",
-		t.facts.Orders, sign, t.facts.Ended, t.facts.Waiting)))
+	t.printf("  Committed means kept: %s\n", t.paint(colour,
+		fmt.Sprintf("%d orders placed %s %d in history + %d waiting",
+			t.facts.Orders, sign, t.facts.Ended, t.facts.Waiting)))
 	t.printf("  Alerts raised: %d primary, %d final, each of them once; %d by checks that were caught up.\n",
 		t.facts.Primary, t.facts.Final, t.facts.Told)
 	t.printf("  Slots missed, left open or with stragglers: %d\n", t.facts.Trouble)
@@ -133,7 +139,8 @@ func (t *teller) audit(ctx context.Context) error {
 	t.facts.Waiting, t.facts.Trouble = len(waiting), len(status.Trouble)
 	for _, s := range stats {
 		t.facts.Ended += int(s.Count)
-		t.printf("  history   %s  %s  %d orders, checked with a median lateness of %s\n", s.JobExec, s.Outcome, s.Count, s.LatenessP50)
+		t.printf("  history   %s  %s  %d orders, checked with a median lateness of %s\n", s.JobExec,
+			s.Outcome, s.Count, s.LatenessP50)
 	}
 	return nil
 }
@@ -156,11 +163,13 @@ func (t *teller) printAlerts(ctx context.Context) error {
 			note = fmt.Sprintf("  (caught up, %.0f minutes late)", a.Late.Minutes())
 		}
 		if i < listed {
-			t.printf("  %s  %s  order %d is not shipped%s\n", day(a.Slot), t.paint(yellow, fmt.Sprintf("%-7s", a.Alert)), a.Order, note)
+			t.printf("  %s  %s  order %d is not shipped%s\n", day(a.Slot),
+				t.paint(yellow, fmt.Sprintf("%-7s", a.Alert)), a.Order, note)
 		}
 	}
 	if more := len(alerts) - listed; more > 0 {
-		t.printf("  %s\n", t.paint(dim, fmt.Sprintf("... and %s", spoken.Count(int64(more), "more alert", "more alerts"))))
+		t.printf("  %s\n", t.paint(dim, fmt.Sprintf("... and %s",
+			spoken.Count(int64(more), "more alert", "more alerts"))))
 	}
 	return nil
 }

@@ -16,7 +16,8 @@ func Advice(a *advise.Advice) string {
 	}
 	switch {
 	case len(a.Points) == 0:
-		return fmt.Sprintf("%s: fewer than %d of its rows were found finished, which is too little to go by.", name, advise.MinRows)
+		return fmt.Sprintf("%s: fewer than %d of its rows were found finished, which is too little to go by.", name,
+			advise.MinRows)
 	case a.Checks == 0:
 		return name + ": its rows were ended before their first check."
 	case a.Halved == nil:

@@ -40,7 +40,8 @@ func NewCheckData(j jobs.FutureJob) CheckData {
 	return CheckData{
 		ID: j.ID, JobExec: j.JobExec, EntityName: j.EntityName, EntityKey: j.EntityKey, ItemKey: j.ItemKey,
 		Anonymous: j.Anonymous, GroupKey: j.GroupKey, FirstCheckAt: j.FirstCheckAt,
-		CheckCount: j.CheckCount, ErrorCount: j.ErrorCount, LastError: j.LastError, Spent: duration.Text(j.TotalRuntime),
+		CheckCount: j.CheckCount, ErrorCount: j.ErrorCount, LastError: j.LastError,
+		Spent:   duration.Text(j.TotalRuntime),
 		Payload: j.Payload, EnqueuedAt: j.EnqueuedAt, EnqueuedBy: j.EnqueuedBy,
 	}
 }
@@ -63,7 +64,8 @@ func NewEnded(list []admin.HistoryRow) []Ended {
 	views := []Ended{}
 	for _, e := range list {
 		views = append(views, Ended{
-			e.EndedAt, e.Outcome, e.Slot, duration.Text(e.Lateness), duration.Text(e.Duration), e.Runner, e.Attempts, NewCheckData(e.FutureJob),
+			e.EndedAt, e.Outcome, e.Slot, duration.Text(e.Lateness), duration.Text(e.Duration), e.Runner, e.Attempts,
+			NewCheckData(e.FutureJob),
 		})
 	}
 	return views
@@ -101,7 +103,8 @@ func NewStats(list []admin.Stats) []Stats {
 	for _, s := range list {
 		views = append(views, Stats{
 			s.JobExec, s.Outcome, s.Count, duration.Text(s.SLA), s.Late,
-			duration.Text(s.LatenessP50), duration.Text(s.LatenessP99), duration.Text(s.DurationP50), duration.Text(s.DurationP99),
+			duration.Text(s.LatenessP50), duration.Text(s.LatenessP99), duration.Text(s.DurationP50),
+			duration.Text(s.DurationP99),
 		})
 	}
 	return views

@@ -40,7 +40,8 @@ type Event struct {
 // NewEvent returns an event as JSON.
 func NewEvent(e admin.TimelineEntry) Event {
 	v := Event{
-		ID: e.ID, JobExec: e.JobExec, ItemKey: e.ItemKey, Anonymous: e.Anonymous, What: e.What, At: TimeOrNil(e.At), Slot: e.Slot,
+		ID: e.ID, JobExec: e.JobExec, ItemKey: e.ItemKey, Anonymous: e.Anonymous, What: e.What,
+		At: TimeOrNil(e.At), Slot: e.Slot,
 		For: TimeOrNil(e.RequestedAt), By: e.By, App: e.App, Actor: e.Actor, Runner: e.Runner, Error: e.Error,
 		Run: e.Run, OpenedAt: TimeOrNil(e.OpenedAt), ClosedAt: TimeOrNil(e.ClosedAt), Hindrance: e.Hindrance,
 		MovedFrom: e.MovedFrom, MovedTo: e.MovedTo, Found: e.Found,
@@ -72,7 +73,8 @@ type DeadLetter struct {
 // NewDeadLetter returns a dead letter as JSON.
 func NewDeadLetter(d deadletter.Letter) DeadLetter {
 	return DeadLetter{
-		Number: d.Number, ID: d.ID, Source: d.Source, Type: d.Type, Subject: d.Subject, Time: TimeOrNil(d.Time), Data: d.Data,
+		Number: d.Number, ID: d.ID, Source: d.Source, Type: d.Type, Subject: d.Subject,
+		Time: TimeOrNil(d.Time), Data: d.Data,
 		Refusals: d.Refusals, Error: d.Error, RefusedAt: d.RefusedAt, DeadAt: d.DeadAt,
 	}
 }

@@ -53,7 +53,10 @@ func NewRule(s rulestore.Status) Rule {
 		AppliedAt: TimeOrNil(s.AppliedAt), AppliedBy: s.AppliedBy, PausedAt: TimeOrNil(s.PausedAt), Steps: []RuleStep{},
 	}
 	for _, step := range s.Rule.Steps {
-		v.Steps = append(v.Steps, RuleStep{step.Name, step.After.String(), step.Calendar, step.Event, step.SQL, step.Job})
+		v.Steps = append(v.Steps, RuleStep{
+			step.Name, step.After.String(), step.Calendar,
+			step.Event, step.SQL, step.Job,
+		})
 	}
 	return v
 }
@@ -62,7 +65,8 @@ func NewRule(s rulestore.Status) Rule {
 func NewRuleDetail(s rulestore.Status, fired []rulestore.FiredStep, sum rulestore.Summary) RuleDetail {
 	r := s.Rule
 	return RuleDetail{
-		Rule: NewRule(s), Key: r.Key, Since: r.Since, Done: r.Done, Where: r.Where, Payload: append([]string{}, r.Payload...), Role: r.Role,
+		Rule: NewRule(s), Key: r.Key, Since: r.Since, Done: r.Done, Where: r.Where,
+		Payload: append([]string{}, r.Payload...), Role: r.Role,
 		AtOnce: r.AtOnce, Fired: append([]FiredStep{}, fired...), Summary: sum,
 	}
 }
@@ -102,4 +106,3 @@ func (s RuleStep) Does() string {
 	}
 	return "sql " + strings.Join(strings.Fields(s.SQL), " ")
 }
-

@@ -66,7 +66,10 @@ func (c Claim) Row() []any {
 func NewClaims(claims []slots.Claim) []Claim {
 	views := []Claim{}
 	for _, c := range claims {
-		v := Claim{Slot: c.Slot, Token: c.Token, Kind: c.Kind, Jobs: append([]string{}, c.Jobs...), Runner: c.Runner, Live: c.Live}
+		v := Claim{
+			Slot: c.Slot, Token: c.Token, Kind: c.Kind, Jobs: append([]string{}, c.Jobs...),
+			Runner: c.Runner, Live: c.Live,
+		}
 		if c.Until.Unix() > 0 {
 			v.Until = &c.Until
 		}

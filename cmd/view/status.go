@@ -166,7 +166,8 @@ func NewJobStatus(list []slots.JobStatus) []JobStatus {
 	views := []JobStatus{}
 	for _, j := range list {
 		views = append(views, JobStatus{
-			j.JobExec, TimeOrNil(j.RegisteredAt), j.Unregistered, j.Checked, j.Failed, j.GaveUp, j.MaxChecks, TimeOrNil(j.LastSlot), j.LastChecked, j.LastFailed, j.LastLate, TimeOrNil(j.LastAt),
+			j.JobExec, TimeOrNil(j.RegisteredAt), j.Unregistered, j.Checked, j.Failed, j.GaveUp, j.MaxChecks,
+			TimeOrNil(j.LastSlot), j.LastChecked, j.LastFailed, j.LastLate, TimeOrNil(j.LastAt),
 			j.Error, duration.Text(j.SLA), j.Late, duration.Text(j.LatenessP50), duration.Text(j.LatenessP99),
 		})
 	}

@@ -34,7 +34,8 @@ func Sentence(e admin.TimelineEntry, now time.Time, self string) string {
 	case "rescheduled", "pushed_back":
 		return fmt.Sprintf("%s out of slot %s%s%s", strings.ReplaceAll(e.What, "_", " "), slot, into(e), who(e))
 	case "recorded":
-		return fmt.Sprintf("requested again%s, for %s, while due in slot %s: recorded until that check has ended", who(e), e.RequestedAt.Format(time.RFC3339), slot)
+		return fmt.Sprintf("requested again%s, for %s, while due in slot %s: recorded until that check has ended",
+			who(e), e.RequestedAt.Format(time.RFC3339), slot)
 	case "honoured":
 		return fmt.Sprintf("enqueued%s, when the check in slot %s had ended", who(e), slot)
 	case "width":
@@ -81,7 +82,8 @@ func ended(e admin.TimelineEntry, slot string) string {
 
 // check describes a check, and the run of its slot.
 func check(e admin.TimelineEntry) string {
-	text := fmt.Sprintf(" in slot %s by %s, %s after it, for %s", e.Slot.Format(time.RFC3339), cmp.Or(e.Runner, "a runner whose name went with the ledger"), spoken.Duration(e.Lateness), spoken.Duration(e.Duration))
+	text := fmt.Sprintf(" in slot %s by %s, %s after it, for %s", e.Slot.Format(time.RFC3339),
+		cmp.Or(e.Runner, "a runner whose name went with the ledger"), spoken.Duration(e.Lateness), spoken.Duration(e.Duration))
 	switch {
 	case e.Run == "catch_up":
 		text += fmt.Sprintf(" (the slot was missed, and caught up on at %s)", e.OpenedAt.Format(time.RFC3339))

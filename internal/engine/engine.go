@@ -80,7 +80,9 @@ type Span = bridge.StartSpan
 func Trace(r *jobs.Registry, start Span) { set(r).Start = start }
 
 // StartSpan begins a span, if Trace was called.
-func StartSpan(ctx context.Context, r *jobs.Registry, name string, attrs ...slog.Attr) (context.Context, func(err error, attrs ...slog.Attr)) {
+func StartSpan(
+	ctx context.Context, r *jobs.Registry, name string, attrs ...slog.Attr,
+) (context.Context, func(err error, attrs ...slog.Attr)) {
 	if start := set(r).Start; start != nil {
 		return start(ctx, name, attrs...)
 	}

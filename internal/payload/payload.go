@@ -37,7 +37,8 @@ func Problem(payload json.RawMessage, most int) string {
 	longer, ok := writtenOut(payload)
 	switch {
 	case !ok:
-		return fmt.Sprintf("must not contain a number of more than %d digits before its point or %d after it", maxWhole, maxFraction)
+		return fmt.Sprintf("must not contain a number of more than %d digits before its point or %d after it",
+			maxWhole, maxFraction)
 	case longer > 0 && len(payload)+longer > most:
 		return fmt.Sprintf("must be at most %d bytes with every digit of its numbers, is %d", most, len(payload)+longer)
 	}

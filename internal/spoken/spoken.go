@@ -19,7 +19,10 @@ var (
 		name       string
 	}{{2 * year, year, "years"}, {year / 6, year / 12, "months"}, {2 * day, day, "days"}}
 	short = []struct{ from, digits time.Duration }{
-		{time.Hour, time.Minute}, {time.Minute, time.Second}, {time.Second, time.Millisecond}, {0, 10 * time.Microsecond},
+		{time.Hour, time.Minute},
+		{time.Minute, time.Second},
+		{time.Second, time.Millisecond},
+		{0, 10 * time.Microsecond},
 	}
 )
 

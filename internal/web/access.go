@@ -78,7 +78,8 @@ func (a *Access) Find(r *http.Request, token string) (who Who, known bool, err e
 	address := a.address(r)
 	if a.failures != nil && a.failures.TooMany(address) {
 		a.failed.Add(1)
-		return Who{}, false, NewProblem(http.StatusTooManyRequests, "too many wrong tokens came from this address: wait a minute")
+		return Who{}, false, NewProblem(http.StatusTooManyRequests,
+			"too many wrong tokens came from this address: wait a minute")
 	}
 	if who, known = a.keys.Find(token); !known {
 		a.failed.Add(1)
@@ -86,7 +87,8 @@ func (a *Access) Find(r *http.Request, token string) (who Who, known bool, err e
 			a.failures.Wrong(address)
 		}
 		if more, write := a.lines.next(); write {
-			a.log.WarnContext(r.Context(), "a token is wrong", "address", address.String(), "method", r.Method, "path", short(r.URL.Path), "not_logged_before", more)
+			a.log.WarnContext(r.Context(), "a token is wrong", "address", address.String(), "method", r.Method,
+				"path", short(r.URL.Path), "not_logged_before", more)
 		}
 	}
 	return who, known, nil
@@ -95,7 +97,8 @@ func (a *Access) Find(r *http.Request, token string) (who Who, known bool, err e
 // LoggedIn logs that a visitor has logged in: each operator, and as many readers as wrong tokens.
 func (a *Access) LoggedIn(ctx context.Context, r *http.Request, who Who) {
 	if _, write := a.lines.next(); write || who.MayChange {
-		a.log.InfoContext(ctx, "logged in", "name", who.Name, "operator", who.MayChange, "address", a.address(r).String())
+		a.log.InfoContext(ctx, "logged in", "name", who.Name, "operator", who.MayChange,
+			"address", a.address(r).String())
 	}
 }
 

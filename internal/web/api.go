@@ -97,7 +97,8 @@ func (a API) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	_, told := errors.AsType[*Problem](err)
 	if p.Status >= http.StatusInternalServerError && !told && r.Context().Err() == nil { // otherwise the client has gone, or gets the whole error
-		cmp.Or(a.Logger, slog.Default()).ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+		cmp.Or(a.Logger, slog.Default()).ErrorContext(r.Context(), "request failed", "method", r.Method,
+			"path", r.URL.Path, "error", err)
 	}
 	a.write(w, r, p.Status, ProblemJSON, p)
 }
@@ -117,9 +118,11 @@ func (a API) Answer(w http.ResponseWriter, r *http.Request, v any) {
 func (a API) write(w http.ResponseWriter, r *http.Request, status int, media string, v any) {
 	text, err := json.Marshal(v)
 	if err != nil {
-		cmp.Or(a.Logger, slog.Default()).ErrorContext(r.Context(), "answer cannot be written as JSON", "path", r.URL.Path, "error", err)
+		cmp.Or(a.Logger, slog.Default()).ErrorContext(r.Context(), "answer cannot be written as JSON",
+			"path", r.URL.Path, "error", err)
 		status, media = http.StatusInternalServerError, ProblemJSON
-		text, _ = json.Marshal(NewProblem(status, "something went wrong; the log of the server has it")) // of texts, so it cannot fail
+		// of texts, so it cannot fail
+		text, _ = json.Marshal(NewProblem(status, "something went wrong; the log of the server has it"))
 	}
 	w.Header().Set("Content-Type", media)
 	w.WriteHeader(status)

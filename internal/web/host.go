@@ -19,9 +19,11 @@ func HostIsOurs(host string, names []string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return true
 	}
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || slices.ContainsFunc(names, func(name string) bool {
-		return host != "" && (strings.EqualFold(host, name) || strings.HasPrefix(name, ".") && strings.HasSuffix(host, strings.ToLower(name)))
-	})
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") ||
+		slices.ContainsFunc(names, func(name string) bool {
+			return host != "" && (strings.EqualFold(host, name) || strings.HasPrefix(name, ".") &&
+				strings.HasSuffix(host, strings.ToLower(name)))
+		})
 }
 
 // IsLoopback tells whether only this machine can reach an address to listen on.
@@ -39,7 +41,8 @@ func IsLoopback(listen string) bool {
 func Guard(names []string, setting string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !HostIsOurs(r.Host, names) {
-			http.Error(w, "this server does not answer to that name: add the names it has to "+setting, http.StatusMisdirectedRequest)
+			http.Error(w, "this server does not answer to that name: add the names it has to "+setting,
+				http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)

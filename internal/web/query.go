@@ -21,7 +21,8 @@ func Query(r *http.Request, known ...string) (Parameters, error) {
 	}
 	for name, values := range q {
 		if len(values) > 1 || !slices.Contains(known, name) {
-			return Parameters{}, NewProblem(http.StatusBadRequest, fmt.Sprintf("%s: want the parameters %s, each once", name, strings.Join(known, ", ")))
+			return Parameters{}, NewProblem(http.StatusBadRequest,
+				fmt.Sprintf("%s: want the parameters %s, each once", name, strings.Join(known, ", ")))
 		}
 	}
 	return Parameters{q}, nil

@@ -28,7 +28,9 @@ func newServer(handler http.Handler) *http.Server {
 
 // Listen serves at an address until end is called, which gives requests some seconds to finish. ctx
 // is only for the log: the server goes on while the process stops.
-func Listen(ctx context.Context, address string, handler http.Handler, log *slog.Logger) (at net.Addr, end func(), err error) {
+func Listen(
+	ctx context.Context, address string, handler http.Handler, log *slog.Logger,
+) (at net.Addr, end func(), err error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, nil, err

@@ -58,7 +58,8 @@ func control(allow []netip.Prefix) func(network, address string, _ syscall.RawCo
 		}
 	}
 	guardian := ssrf.New(
-		ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...), ssrf.WithDeniedV4Prefixes(azure),
+		ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...),
+		ssrf.WithDeniedV4Prefixes(azure),
 	)
 	return func(network, address string, conn syscall.RawConn) error {
 		if err := guardian.Safe(network, address, conn); err != nil {
@@ -89,9 +90,11 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	status, first := req.Response.StatusCode, via[0]
 	switch {
 	case req.Method != first.Method:
-		return fmt.Errorf("%w: %d to %s would lose the body, only 307 and 308 keep it: use the new URL", errRedirect, status, Origin(req.URL))
+		return fmt.Errorf("%w: %d to %s would lose the body, only 307 and 308 keep it: use the new URL", errRedirect,
+			status, Origin(req.URL))
 	case len(via) > maxRedirects:
-		return fmt.Errorf("%w: %d to %s is one more than the %d that are followed", errRedirect, status, Origin(req.URL), maxRedirects)
+		return fmt.Errorf("%w: %d to %s is one more than the %d that are followed", errRedirect, status,
+			Origin(req.URL), maxRedirects)
 	case first.URL.Scheme == "https" && req.URL.Scheme != "https":
 		return fmt.Errorf("%w: %d to %s would leave https", errRedirect, status, Origin(req.URL))
 	}

@@ -116,7 +116,8 @@ var errTooLong = errors.New("the answer is too long")
 // retry calls try until it succeeds, fails for good, or there is no try or time left. Its error is
 // the last one.
 func (c *Client) retry(ctx context.Context, try func() ([]byte, error)) (answer []byte, last error) {
-	doubling := retry.WithMaxRetries(uint64(c.cfg.MaxAttempts-1), retry.WithJitterPercent(20, retry.NewExponential(c.cfg.Backoff)))
+	doubling := retry.WithMaxRetries(uint64(c.cfg.MaxAttempts-1),
+		retry.WithJitterPercent(20, retry.NewExponential(c.cfg.Backoff)))
 	pauses := retry.BackoffFunc(func() (time.Duration, bool) {
 		pause, stop := doubling.Next()
 		if status, ok := errors.AsType[*StatusError](last); ok {

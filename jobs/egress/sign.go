@@ -46,7 +46,8 @@ func NewSigner(secrets string) (*Signer, error) {
 			return nil, fmt.Errorf(`webhook secret %d: what follows "whsec_" must be base64`, i+1)
 		}
 		if len(key) < minKey || len(key) > maxKey {
-			return nil, fmt.Errorf("webhook secret %d: must be base64 of %d to %d bytes, is of %d", i+1, minKey, maxKey, len(key))
+			return nil, fmt.Errorf("webhook secret %d: must be base64 of %d to %d bytes, is of %d", i+1,
+				minKey, maxKey, len(key))
 		}
 		s.keys = append(s.keys, key)
 	}

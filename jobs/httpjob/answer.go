@@ -68,7 +68,8 @@ func parse(body []byte) ([]result, error) {
 func (r result) toResult() jobs.Result {
 	switch {
 	case r.Error != nil && r.Next != nil:
-		return jobs.Result{Err: fmt.Errorf("the answer has both next %q and error %q for the row, want one", *r.Next, *r.Error)}
+		return jobs.Result{Err: fmt.Errorf("the answer has both next %q and error %q for the row, want one", *r.Next,
+			*r.Error)}
 	case r.Error != nil && *r.Error == "":
 		return jobs.Result{Err: errors.New("the service reports an error without a text")}
 	case r.Error != nil:

@@ -65,7 +65,8 @@ func Register(registry *jobs.Registry, cfg Config, opts ...jobs.Option) error {
 	if err != nil {
 		return fmt.Errorf("bind job %q to a service: %w", cfg.Name, err)
 	}
-	opts = append(slices.Clone(opts), jobs.Timeout(cfg.Timeout), jobs.BatchSize(cfg.BatchSize), jobs.Concurrency(cfg.Concurrency))
+	opts = append(slices.Clone(opts), jobs.Timeout(cfg.Timeout), jobs.BatchSize(cfg.BatchSize),
+		jobs.Concurrency(cfg.Concurrency))
 	registry.RegisterBatch(cfg.Name, s.check, opts...)
 	return nil
 }
@@ -138,7 +139,9 @@ func (s *service) ask(ctx context.Context, rows []jobs.FutureJob) ([]jobs.Result
 	if err != nil {
 		return nil, fmt.Errorf("encode the rows: %w", err)
 	}
-	answer, err := s.client.Post(ctx, s.to, egress.Message{ID: messageID(s.job, rows), ContentType: "application/json", Body: body})
+	answer, err := s.client.Post(ctx, s.to, egress.Message{
+		ID: messageID(s.job, rows), ContentType: "application/json", Body: body,
+	})
 	if err != nil {
 		return nil, err
 	}

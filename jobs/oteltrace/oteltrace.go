@@ -40,7 +40,9 @@ func Carry(ctx context.Context, tx jobs.DB) error {
 type tracer struct{ trace.Tracer }
 
 // start is an engine.Span.
-func (t tracer) start(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(err error, attrs ...slog.Attr)) {
+func (t tracer) start(
+	ctx context.Context, name string, attrs ...slog.Attr,
+) (context.Context, func(err error, attrs ...slog.Attr)) {
 	ctx, span := t.Start(ctx, "prescient "+name, trace.WithAttributes(attributes(attrs)...))
 	return ctx, func(err error, attrs ...slog.Attr) {
 		span.SetAttributes(attributes(attrs)...)
@@ -52,8 +54,11 @@ func (t tracer) start(ctx context.Context, name string, attrs ...slog.Attr) (con
 var errGone = errors.New("the check did not return: it panicked, or called runtime.Goexit")
 
 // check is a jobs.Middleware.
-func (t tracer) check(ctx context.Context, call jobs.Call, next func(context.Context) ([]jobs.Result, error)) (results []jobs.Result, err error) {
-	ctx, span := t.Start(ctx, "prescient check "+call.JobExec, trace.WithAttributes(attributes(describe(call))...), trace.WithLinks(enqueuers(ctx, call.Rows)...))
+func (t tracer) check(
+	ctx context.Context, call jobs.Call, next func(context.Context) ([]jobs.Result, error),
+) (results []jobs.Result, err error) {
+	ctx, span := t.Start(ctx, "prescient check "+call.JobExec, trace.WithAttributes(attributes(describe(call))...),
+		trace.WithLinks(enqueuers(ctx, call.Rows)...))
 	err = errGone // unless next returns
 	defer func() { end(span, err) }()
 	results, err = next(ctx)
@@ -76,7 +81,8 @@ func enqueuers(ctx context.Context, rows []jobs.FutureJob) []trace.Link {
 			continue
 		}
 		seen[parent] = true
-		enqueued := propagation.TraceContext{}.Extract(context.WithoutCancel(ctx), propagation.MapCarrier{"traceparent": parent})
+		enqueued := propagation.TraceContext{}.Extract(context.WithoutCancel(ctx),
+			propagation.MapCarrier{"traceparent": parent})
 		if span := trace.SpanContextFromContext(enqueued); span.IsRemote() {
 			links = append(links, trace.Link{SpanContext: span})
 		}
@@ -106,7 +112,8 @@ func describe(call jobs.Call) []slog.Attr {
 	first := call.Rows[0]
 	attrs := []slog.Attr{
 		slog.String("job_exec", call.JobExec), slog.Int("rows", len(call.Rows)),
-		slog.Time("slot", first.Slot), slog.Duration("lateness", first.Lateness), slog.Bool("caught_up", first.CaughtUp),
+		slog.Time("slot", first.Slot), slog.Duration("lateness", first.Lateness),
+		slog.Bool("caught_up", first.CaughtUp),
 	}
 	if call.Group != "" {
 		attrs = append(attrs, slog.String("group", call.Group))

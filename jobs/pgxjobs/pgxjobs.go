@@ -88,7 +88,9 @@ func (c connector) Open(string) (driver.Conn, error) { return c(context.Backgrou
 // RegisterBatchTx or RegisterGroup. The job needs jobs.WithPool with a pool of Open, for the
 // runner's database and with a role that has the rights of a runner. Each check in a transaction
 // (see run.connections) takes a connection of it.
-func InTx[In, Out any](fn func(ctx context.Context, tx pgx.Tx, in In) (Out, error)) func(ctx context.Context, tx *sqlx.Tx, in In) (Out, error) {
+func InTx[In, Out any](
+	fn func(ctx context.Context, tx pgx.Tx, in In) (Out, error),
+) func(ctx context.Context, tx *sqlx.Tx, in In) (Out, error) {
 	if fn == nil {
 		return nil
 	}

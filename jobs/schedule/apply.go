@@ -65,7 +65,9 @@ func (e *PruneError) Error() string {
 // It reads the input once, in one transaction and bounded memory: some 50 bytes for each schedule,
 // which find an id that is given twice. It returns an error of the input unchanged, and a deadlock
 // with another session as an error. In both cases the database is unchanged.
-func (s *Store) Apply(ctx context.Context, db jobs.DB, all iter.Seq2[Spec, error], o ApplyOptions) (ApplyResult, error) {
+func (s *Store) Apply(
+	ctx context.Context, db jobs.DB, all iter.Seq2[Spec, error], o ApplyOptions,
+) (ApplyResult, error) {
 	if all == nil { // not an empty file, by which Prune would delete every schedule
 		return ApplyResult{}, errors.New("apply schedules: the sequence is nil")
 	}

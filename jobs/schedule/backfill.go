@@ -70,7 +70,9 @@ const backfillPage = 5000
 // from the outbox. To another destination it publishes everything again, with the same IDs.
 //
 // Each transaction publishes up to 5,000 events. If Backfill fails, what it has published stays.
-func (s *Store) Backfill(ctx context.Context, db pgsql.Pool, to *PublishConfig, id string, from, until time.Time) (done BackfillResult, err error) {
+func (s *Store) Backfill(
+	ctx context.Context, db pgsql.Pool, to *PublishConfig, id string, from, until time.Time,
+) (done BackfillResult, err error) {
 	b := &backfill{store: s, db: pgsql.Sqlx(db), to: to}
 	if err = b.begin(ctx, id, from, until); err == nil {
 		err = b.all(ctx, from)
@@ -130,7 +132,8 @@ func (b *backfill) find(ctx context.Context, from time.Time) error {
 	}
 	return pgsql.InTx(ctx, b.db, func(tx *sqlx.Tx) error {
 		args := []any{b.schedule.ID, from, b.done.Until}
-		list, err := collect(ctx, b.store, tx, pgsql.SchedulePublished, args, func(row *sql.Rows, at *int64) error { return row.Scan(at) })
+		list, err := collect(ctx, b.store, tx, pgsql.SchedulePublished, args,
+			func(row *sql.Rows, at *int64) error { return row.Scan(at) })
 		for _, at := range list {
 			b.present[at] = true
 		}
@@ -169,7 +172,8 @@ func (b *backfill) flush(ctx context.Context) error {
 			return err
 		}
 		var last int // a separate statement sees what the lock waited for
-		if err := tx.QueryRowContext(ctx, pgsql.ScheduleBackfillFence.In(b.store.schema), b.schedule.ID, b.number).Scan(&last); err != nil {
+		if err := tx.QueryRowContext(ctx, pgsql.ScheduleBackfillFence.In(b.store.schema), b.schedule.ID,
+			b.number).Scan(&last); err != nil {
 			return err
 		}
 		if last == 0 {

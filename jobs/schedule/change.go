@@ -29,7 +29,9 @@ func (s *Store) Update(ctx context.Context, db jobs.DB, spec Spec, version int) 
 // Edit updates a schedule to the one that fn returns. fn gets the current schedule, which is locked
 // meanwhile. If fn returns an error, nothing changes. Edit may call fn again, because it may repeat
 // the transaction. A schedule keeps its ID. See Update.
-func (s *Store) Edit(ctx context.Context, db jobs.DB, id string, version int, fn func(Spec) (Spec, error)) (Schedule, error) {
+func (s *Store) Edit(
+	ctx context.Context, db jobs.DB, id string, version int, fn func(Spec) (Spec, error),
+) (Schedule, error) {
 	return s.changeOne(ctx, db, "update", edit{id, version, fn})
 }
 
@@ -43,7 +45,9 @@ func (s *Store) Resume(ctx context.Context, db jobs.DB, id string, version int) 
 	return s.setPaused(ctx, db, "resume", id, version, false)
 }
 
-func (s *Store) setPaused(ctx context.Context, db jobs.DB, verb, id string, version int, paused bool) (Schedule, error) {
+func (s *Store) setPaused(
+	ctx context.Context, db jobs.DB, verb, id string, version int, paused bool,
+) (Schedule, error) {
 	return s.changeOne(ctx, db, verb, edit{id, version, func(spec Spec) (Spec, error) {
 		spec.Paused = paused
 		return spec, nil
@@ -130,17 +134,18 @@ func (s *Store) lock(ctx context.Context, tx jobs.DB, ids []string) (locked, err
 
 // past fills in the last instant and the runs of schedules that have no waiting row.
 func (s *Store) past(ctx context.Context, tx jobs.DB, all locked) error {
-	_, err := collect(ctx, s, tx, pgsql.SchedulePast, []any{pq.StringArray(slices.Collect(maps.Keys(all)))}, func(row *sql.Rows, id *string) error {
-		var runs int64
-		var last sql.NullTime
-		if err := row.Scan(id, &runs, &last); err != nil {
-			return err
-		}
-		v := all[*id]
-		v.Runs, v.Last = runs, utc(last)
-		all[*id] = v
-		return nil
-	})
+	_, err := collect(ctx, s, tx, pgsql.SchedulePast, []any{pq.StringArray(slices.Collect(maps.Keys(all)))},
+		func(row *sql.Rows, id *string) error {
+			var runs int64
+			var last sql.NullTime
+			if err := row.Scan(id, &runs, &last); err != nil {
+				return err
+			}
+			v := all[*id]
+			v.Runs, v.Last = runs, utc(last)
+			all[*id] = v
+			return nil
+		})
 	return err
 }
 
@@ -152,9 +157,10 @@ func (s *Store) lockChanges(ctx context.Context, tx jobs.DB, ids []string) (lock
 			return nil, err
 		}
 	}
-	list, err := collect(ctx, s, tx, pgsql.ScheduleLock, []any{pq.StringArray(ids)}, func(row *sql.Rows, v *Schedule) error {
-		return v.scan(row, &v.Paused, &v.Version, &v.CreatedAt, &v.UpdatedAt)
-	})
+	list, err := collect(ctx, s, tx, pgsql.ScheduleLock, []any{pq.StringArray(ids)},
+		func(row *sql.Rows, v *Schedule) error {
+			return v.scan(row, &v.Paused, &v.Version, &v.CreatedAt, &v.UpdatedAt)
+		})
 	all := locked{}
 	for _, v := range list {
 		v.State = Ended
@@ -339,7 +345,8 @@ func (s *Store) write(ctx context.Context, tx jobs.DB, c changes) error {
 	}
 	if len(c.cancel) > 0 {
 		var n int64
-		if err := pgsql.One(ctx, tx, pgsql.ScheduleCancel.In(s.schema), []any{pq.StringArray(c.cancel)}, &n); err != nil {
+		if err := pgsql.One(ctx, tx, pgsql.ScheduleCancel.In(s.schema),
+			[]any{pq.StringArray(c.cancel)}, &n); err != nil {
 			return err
 		}
 	}

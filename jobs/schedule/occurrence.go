@@ -21,7 +21,10 @@ type Occurrence struct {
 }
 
 func newOccurrence(schedule string, at time.Time, payload json.RawMessage) Occurrence {
-	return Occurrence{ID: fmt.Sprintf("%s-%d", schedule, at.Unix()), GeneratedAt: at.Unix(), ScheduleID: schedule, Payload: payload}
+	return Occurrence{
+		ID: fmt.Sprintf("%s-%d", schedule, at.Unix()), GeneratedAt: at.Unix(),
+		ScheduleID: schedule, Payload: payload,
+	}
 }
 
 // data returns the occurrence as JSON.

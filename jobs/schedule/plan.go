@@ -27,8 +27,9 @@ var wholeSeconds, _ = grid.New(time.Second)
 
 func newTimeline(s Spec, c crontab.Crontab) timeline {
 	return timeline{
-		crontab: c, offset: offset(s.ID, s.Spread), misfire: s.Misfire, deadline: s.Deadline, deadlineFrom: s.DeadlineFrom,
-		maxRuns: int64(s.MaxRuns),
+		crontab: c, offset: offset(s.ID, s.Spread), misfire: s.Misfire, deadline: s.Deadline,
+		deadlineFrom: s.DeadlineFrom,
+		maxRuns:      int64(s.MaxRuns),
 	}
 }
 

@@ -92,7 +92,10 @@ func (to *PublishConfig) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.Futur
 	if err != nil {
 		return nil, fmt.Errorf("read the schedules that are due: %w", err)
 	}
-	b := &batch{to: to, tx: tx, grid: g, rows: rows, results: make([]jobs.Result, len(rows)), states: make([]scheduleState, len(rows))}
+	b := &batch{
+		to: to, tx: tx, grid: g, rows: rows, results: make([]jobs.Result, len(rows)),
+		states: make([]scheduleState, len(rows)),
+	}
 	publishing, cancel := context.WithTimeout(ctx, cmp.Or(to.Timeout, DefaultTimeout)/5*4)
 	defer cancel()
 	for i, row := range rows {
@@ -115,7 +118,9 @@ func (to *PublishConfig) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.Futur
 }
 
 // read returns the grid and the schedules of rows that the transaction has locked.
-func (to *PublishConfig) read(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) (grid.Grid, map[string]dueSchedule, error) {
+func (to *PublishConfig) read(
+	ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob,
+) (grid.Grid, map[string]dueSchedule, error) {
 	g, _, err := settings(ctx, tx, to.Schema)
 	if err != nil {
 		return g, nil, err
@@ -124,9 +129,10 @@ func (to *PublishConfig) read(ctx context.Context, tx *sqlx.Tx, rows []jobs.Futu
 	for i, row := range rows {
 		ids[i] = row.EntityKey
 	}
-	specs, err := pgsql.Collect(ctx, tx, pgsql.ScheduleDue.In(to.Schema), []any{pq.StringArray(ids)}, func(row *sql.Rows, s *Spec) error {
-		return s.scan(row)
-	})
+	specs, err := pgsql.Collect(ctx, tx, pgsql.ScheduleDue.In(to.Schema), []any{pq.StringArray(ids)},
+		func(row *sql.Rows, s *Spec) error {
+			return s.scan(row)
+		})
 	if err != nil {
 		return g, nil, err
 	}
@@ -209,7 +215,8 @@ func (b *batch) check(ctx context.Context, i int, s dueSchedule) error {
 // event returns the event of an occurrence.
 func (to *PublishConfig) event(o Occurrence, at, now time.Time) event.Event {
 	return event.Event{
-		ID: o.ID, Source: cmp.Or(to.Source, DefaultSource), Type: EventType, Subject: o.ScheduleID, Time: at, GeneratedAt: now, Data: o.data(),
+		ID: o.ID, Source: cmp.Or(to.Source, DefaultSource), Type: EventType, Subject: o.ScheduleID, Time: at,
+		GeneratedAt: now, Data: o.data(),
 	}
 }
 
@@ -298,7 +305,8 @@ func (p *stateChanges) add(id string, dropped int64, state cursor) {
 	if state.Last != 0 {
 		last = time.Unix(state.Last, 0).UTC().Format(time.RFC3339)
 	}
-	p.ids, p.dropped, p.runs, p.last = append(p.ids, id), append(p.dropped, dropped), append(p.runs, state.Runs), append(p.last, last)
+	p.ids, p.dropped, p.runs, p.last = append(p.ids, id), append(p.dropped, dropped), append(p.runs,
+		state.Runs), append(p.last, last)
 }
 
 func (p *stateChanges) write(ctx context.Context, tx jobs.DB, schema pgsql.Schema) error {

@@ -76,7 +76,10 @@ type Timeline struct {
 
 // Timeline returns the Timeline of a schedule.
 func (s Spec) Timeline() Timeline {
-	t := Timeline{crontab: s.Crontab, timezone: s.Timezone, offset: offset(s.ID, s.Spread), exclude: fmt.Sprint(s.Exclude)}
+	t := Timeline{
+		crontab: s.Crontab, timezone: s.Timezone, offset: offset(s.ID, s.Spread),
+		exclude: fmt.Sprint(s.Exclude),
+	}
 	if strings.Contains(s.Crontab, "@every") { // no other form uses the anchor
 		t.anchor = s.Anchor
 	}

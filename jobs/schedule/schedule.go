@@ -157,7 +157,8 @@ func (s Spec) normal(maxPayload int) (Spec, crontab.Crontab, error) {
 	if bytes.Equal(bytes.TrimSpace(s.Payload), []byte("null")) {
 		s.Payload = nil
 	}
-	return s, parsed, errors.Join(checkID(s.ID), err, checkPayload(s.Payload, maxPayload), s.checkTimes(), s.checkBounds(), s.checkWords())
+	return s, parsed, errors.Join(checkID(s.ID), err, checkPayload(s.Payload, maxPayload), s.checkTimes(),
+		s.checkBounds(), s.checkWords())
 }
 
 func checkPayload(text json.RawMessage, most int) error {
@@ -169,7 +170,8 @@ func checkPayload(text json.RawMessage, most int) error {
 
 // instants returns the instants of a schedule. The error is a jobs.FieldError.
 func (s Spec) instants() (crontab.Crontab, error) {
-	parsed, err := crontab.Parse(s.Crontab, s.Timezone, grid.Later(s.Anchor, grid.Min)) // any anchor will do until it is known
+	// any anchor will do until it is known
+	parsed, err := crontab.Parse(s.Crontab, s.Timezone, grid.Later(s.Anchor, grid.Min))
 	if err != nil {
 		return parsed, &jobs.FieldError{Field: "crontab", Message: err.Error()}
 	}
@@ -242,7 +244,8 @@ func (s Spec) checkBounds() error {
 
 func (s Spec) checkExclude() error {
 	if len(s.Exclude) > maxExclude {
-		return &jobs.FieldError{Field: "exclude", Message: fmt.Sprintf("must be at most %d, are %d", maxExclude, len(s.Exclude))}
+		return &jobs.FieldError{Field: "exclude", Message: fmt.Sprintf("must be at most %d, are %d",
+			maxExclude, len(s.Exclude))}
 	}
 	for _, pattern := range s.Exclude {
 		if strings.ContainsAny(pattern, "\n\x00") {
@@ -261,7 +264,10 @@ func (s Spec) checkWords() error {
 		errs = append(errs, &jobs.FieldError{Field: "misfire", Message: "must be all, latest or skip"})
 	}
 	if s.DeadlineFrom != "" && s.DeadlineFrom != FromInstant && s.DeadlineFrom != FromSlot {
-		errs = append(errs, &jobs.FieldError{Field: "deadline_from", Message: "must be instant or slot, or empty for what suits the width"})
+		errs = append(errs, &jobs.FieldError{
+			Field:   "deadline_from",
+			Message: "must be instant or slot, or empty for what suits the width",
+		})
 	}
 	return errors.Join(errs...)
 }

@@ -179,7 +179,8 @@ func neverFires(spec Spec, now time.Time) error {
 	if !spec.Start.IsZero() || !spec.End.IsZero() || len(spec.Exclude) > 0 {
 		within = ", within its start and end and without what it excludes"
 	}
-	rule := fmt.Sprintf("it would never fire: %q has no instant after %s%s", spec.Crontab, now.Format(time.RFC3339), within)
+	rule := fmt.Sprintf("it would never fire: %q has no instant after %s%s", spec.Crontab,
+		now.Format(time.RFC3339), within)
 	return &jobs.FieldError{Field: "crontab", Message: rule}
 }
 
@@ -275,7 +276,8 @@ func scanSchedule(row *sql.Rows, s *Schedule) error {
 	var slot sql.NullTime
 	var next []byte
 	var last, paused sql.NullTime
-	err := s.scan(row, &s.Paused, &s.Version, &s.CreatedAt, &s.UpdatedAt, &s.Dropped, &s.Runs, &last, &slot, &next, &s.ErrorCount, &s.LastError,
+	err := s.scan(row, &s.Paused, &s.Version, &s.CreatedAt, &s.UpdatedAt, &s.Dropped, &s.Runs, &last, &slot, &next,
+		&s.ErrorCount, &s.LastError,
 		&paused)
 	if err != nil {
 		return err
@@ -347,7 +349,8 @@ func (s *Spec) scan(row *sql.Rows, more ...any) error {
 // without nulls.
 func columns(specs []Spec) []any {
 	n := len(specs)
-	ids, crontabs, zones, payloads := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n)
+	ids, crontabs, zones, payloads := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray,
+		n), make(pq.StringArray, n)
 	deadlines, spreads := make(pq.Int64Array, n), make(pq.Int64Array, n)
 	misfires, anchors, paused := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.BoolArray, n)
 	from, excludes := make(pq.StringArray, n), make(pq.StringArray, n)
@@ -361,7 +364,10 @@ func columns(specs []Spec) []any {
 		starts[i], ends[i] = timestamp(s.Start), timestamp(s.End)
 		runs[i] = int64(s.MaxRuns)
 	}
-	return []any{ids, crontabs, zones, payloads, deadlines, spreads, misfires, anchors, paused, from, starts, ends, runs, excludes}
+	return []any{
+		ids, crontabs, zones, payloads, deadlines, spreads, misfires, anchors, paused, from,
+		starts, ends, runs, excludes,
+	}
 }
 
 // timestamp returns an instant as text, and "-infinity" for the zero time.
@@ -395,7 +401,8 @@ func (s *Store) now(ctx context.Context, tx jobs.DB) (time.Time, error) {
 func settings(ctx context.Context, tx jobs.DB, schema pgsql.Schema) (g grid.Grid, now time.Time, err error) {
 	var width, clock int64
 	var ignored any
-	if err = pgsql.One(ctx, tx, pgsql.ReadSettings.In(schema), nil, &width, &ignored, &ignored, &ignored, &clock, &ignored, &ignored, &ignored, &ignored); err == nil {
+	if err = pgsql.One(ctx, tx, pgsql.ReadSettings.In(schema), nil, &width, &ignored, &ignored, &ignored, &clock,
+		&ignored, &ignored, &ignored, &ignored); err == nil {
 		g, err = grid.New(time.Duration(width) * time.Second)
 	}
 	if err != nil {

@@ -29,7 +29,9 @@ func reading(ctx context.Context, db jobs.DB, fn func(tx jobs.DB) error) error {
 }
 
 // collect runs a statement and returns its rows, which scan fills in.
-func collect[T any](ctx context.Context, s *Store, tx jobs.DB, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error) ([]T, error) {
+func collect[T any](
+	ctx context.Context, s *Store, tx jobs.DB, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error,
+) ([]T, error) {
 	return pgsql.Collect(ctx, tx, stmt.In(s.schema), args, scan)
 }
 

@@ -77,7 +77,8 @@ func (b *binding) bounded(ctx context.Context, tx *sqlx.Tx) (string, error) {
 		}
 	}
 	// The offset keeps the query apart, so that the server computes each event once.
-	query := fmt.Sprintf("select %s%s as prescient_large from (select * from (\n%s\n) as q offset 0) as q", list, large, plainQuery(b.Query))
+	query := fmt.Sprintf("select %s%s as prescient_large from (select * from (\n%s\n) as q offset 0) as q", list,
+		large, plainQuery(b.Query))
 	b.wrapped.Store(&query)
 	return query, nil
 }
@@ -205,7 +206,8 @@ func (c columns) scan(rows *sql.Rows) (key string, a answer, err error) {
 	case time.Time:
 		a.next = &next
 	default:
-		a = answer{err: fmt.Errorf("the query returned next %s for entity_key %q: want a finite instant, or null", next, name.String)}
+		a = answer{err: fmt.Errorf("the query returned next %s for entity_key %q: want a finite instant, or null",
+			next, name.String)}
 	}
 	return name.String, a, nil
 }
@@ -250,7 +252,8 @@ func understood(ctx context.Context, tx *sqlx.Tx, query string) error {
 // checkColumns opens a cursor, which runs nothing until something is fetched. It returns the names
 // of the columns, and refuses what is no query.
 func checkColumns(ctx context.Context, tx *sqlx.Tx, query string) (names []string, err error) {
-	if _, err := tx.ExecContext(ctx, "declare prescient_check no scroll cursor for "+query, pq.Array([]string{})); err != nil {
+	if _, err := tx.ExecContext(ctx, "declare prescient_check no scroll cursor for "+query,
+		pq.Array([]string{})); err != nil {
 		return nil, err
 	}
 	rows, err := tx.QueryContext(ctx, "fetch 0 from prescient_check")

@@ -64,7 +64,8 @@ const publishTime = 30 * time.Second
 // jobs.Concurrency. It does not touch the database: see Check. Returns an error that names a
 // missing field, and panics as jobs.Registry.Register does.
 func Register(registry *jobs.Registry, cfg Config, opts ...jobs.Option) error {
-	if cfg.Query == "" || cfg.DB == nil || cfg.Publisher == nil || cfg.Source == "" || cfg.Timeout < 0 || cfg.BatchSize < 0 {
+	if cfg.Query == "" || cfg.DB == nil || cfg.Publisher == nil || cfg.Source == "" ||
+		cfg.Timeout < 0 || cfg.BatchSize < 0 {
 		return fmt.Errorf("bind job %q to a query: Query, DB, Publisher and Source must be set, and Timeout and BatchSize not negative", cfg.Name)
 	}
 	b := &binding{Config: withDefaults(cfg)}
@@ -99,7 +100,9 @@ type binding struct {
 
 // check is the function of the job: it runs the query for a page, and publishes the events. If the
 // answer is too large, it runs the query for each half of the page.
-func (b *binding) check(ctx context.Context, batch []jobs.FutureJob, publish func([]event.Event) error) ([]jobs.Result, error) {
+func (b *binding) check(
+	ctx context.Context, batch []jobs.FutureJob, publish func([]event.Event) error,
+) ([]jobs.Result, error) {
 	answers, err := b.ask(ctx, keys(batch))
 	if errors.Is(err, errTooLarge) && len(batch) > 1 {
 		half := len(batch) / 2

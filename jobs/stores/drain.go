@@ -24,7 +24,9 @@ func (s *Set) Undrain(ctx context.Context, name, by string) (bool, error) {
 	return s.mark(ctx, "undrain", name, by, pgsql.StoreUndrain)
 }
 
-func (s *Set) mark(ctx context.Context, verb, name, by string, stmt pgsql.Statement, args ...any) (changed bool, err error) {
+func (s *Set) mark(
+	ctx context.Context, verb, name, by string, stmt pgsql.Statement, args ...any,
+) (changed bool, err error) {
 	store, err := s.Get(name)
 	if err == nil {
 		err = store.send(ctx, by, stmt, args, func(*sql.Rows) error {
@@ -68,7 +70,8 @@ func (s *Store) State(ctx context.Context) (State, error) {
 			return s.Err
 		}
 		return pgsql.ReadTx(ctx, s.DB, func(tx *sqlx.Tx) error {
-			return pgsql.One(ctx, tx, s.in(pgsql.StoreState), []any{Counted}, &state.Waiting, &state.Schedules, &state.Leaving, &state.Arriving,
+			return pgsql.One(ctx, tx, s.in(pgsql.StoreState), []any{Counted}, &state.Waiting, &state.Schedules,
+				&state.Leaving, &state.Arriving,
 				&state.OpenSlots, &state.Unread, &last)
 		})
 	})

@@ -36,10 +36,11 @@ type Move struct {
 
 // Moved counts what was moved. It is correct beside an error, too.
 type Moved struct {
-	Finished  int64               // rows that an interrupted move had left on their way
-	Rows      int64               // rows that were given to other stores
-	Schedules int64               // and recurring schedules
-	Replaced  int64               // of all these, rows whose key waited in the other store already: they are in its history
+	Finished  int64 // rows that an interrupted move had left on their way
+	Rows      int64 // rows that were given to other stores
+	Schedules int64 // and recurring schedules
+	// of all these, rows whose key waited in the other store already: they are in its history
+	Replaced  int64
 	Cancelled int64               // of all these, rows that were cancelled on their way: they are in its history, too
 	To        map[string]int64    // rows and schedules, by store
 	Paused    map[string][]string // jobs that were paused in a store, because they are paused in the source

@@ -53,7 +53,8 @@ func (s *Store) schedulesAfter(ctx context.Context, id string) ([]item, error) {
 	return s.items(ctx, pgsql.StoreSchedules, []any{id, batchRows}, func(row *sql.Rows, i *item) error {
 		var dropped, version, data sql.NullString
 		var slot sql.NullTime
-		err := row.Scan(&i.schedule, &i.scheduleVersion, &i.definition, &dropped, &slot, &i.job, &i.id, &version, &data, &i.paused)
+		err := row.Scan(&i.schedule, &i.scheduleVersion, &i.definition, &dropped, &slot, &i.job, &i.id,
+			&version, &data, &i.paused)
 		i.key, i.name, i.dropped, i.version, i.data = i.schedule, scheduleJob, dropped.String, version.String, data.String
 		i.slot = slot.Time
 		return err
@@ -65,7 +66,9 @@ func (s *Store) schedulesAfter(ctx context.Context, id string) ([]item, error) {
 const scheduleJob = "schedule"
 
 // items reads a page. The last item may exceed the bounds.
-func (s *Store) items(ctx context.Context, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, i *item) error) (list []item, err error) {
+func (s *Store) items(
+	ctx context.Context, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, i *item) error,
+) (list []item, err error) {
 	err = pgsql.ReadTx(ctx, s.DB, func(tx *sqlx.Tx) error {
 		list = nil
 		var m pgsql.Message

@@ -22,7 +22,9 @@ var monotonic = time.Now //nolint:forbidigo // measures
 // send sends a statement as a transaction of its own, in one message, so that a process that stops
 // holds no locks. It repeats the message while another session holds a lock. actor is recorded in
 // timelines.
-func (s *Store) send(ctx context.Context, actor string, stmt pgsql.Statement, args []any, scan func(row *sql.Rows) error) error {
+func (s *Store) send(
+	ctx context.Context, actor string, stmt pgsql.Statement, args []any, scan func(row *sql.Rows) error,
+) error {
 	var m pgsql.Message
 	m.Add("select set_config('prescient_caller.actor', $1, true)", []any{actor}, skip)
 	m.Add(s.in(stmt), args, scan)

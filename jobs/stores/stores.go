@@ -145,7 +145,8 @@ func (s *Set) refresh(ctx context.Context) []*Store {
 	defer s.mu.Unlock()
 	known, before := slices.Clone(answers), *s.list.Load()
 	for i, store := range known {
-		if before[i].asked > nth || store.Err != nil && before[i].Client != nil && errors.Is(ctx.Err(), context.Canceled) {
+		if before[i].asked > nth || store.Err != nil && before[i].Client != nil &&
+			errors.Is(ctx.Err(), context.Canceled) {
 			known[i] = before[i]
 		}
 	}

@@ -94,11 +94,13 @@ func (m *mover) give(ctx context.Context, target *Store, batch int64, items []it
 	var slots, versions, schedules, scheduleVersions pq.StringArray
 	var numbers, ids pq.Int64Array
 	for _, i := range items {
-		slots, numbers, ids, versions = append(slots, i.slot.UTC().Format(timestamp)), append(numbers, i.job), append(ids, i.id), append(versions, i.version)
+		slots, numbers, ids, versions = append(slots, i.slot.UTC().Format(timestamp)), append(numbers,
+			i.job), append(ids, i.id), append(versions, i.version)
 		schedules, scheduleVersions = append(schedules, i.schedule), append(scheduleVersions, i.scheduleVersion)
 	}
 	args := []any{
-		m.token, batch, target.id, m.source.Name, target.Name, slots, numbers, ids, versions, schedules, scheduleVersions, pausedJobs(items), m.clock(),
+		m.token, batch, target.id, m.source.Name, target.Name, slots, numbers, ids, versions, schedules,
+		scheduleVersions, pausedJobs(items), m.clock(),
 	}
 	err = m.source.send(ctx, m.what.By, pgsql.StoreGive, args, func(row *sql.Rows) error { return row.Scan(&given) })
 	return given, err
@@ -129,7 +131,8 @@ func (m *mover) settle(ctx context.Context, target *Store, n note) error {
 		return err
 	})
 	if err != nil && len(given) > 0 {
-		return fmt.Errorf("%s on the way, and the next move from %s finishes it: %w", spoken.Count(len(given), "row is", "rows are"), m.source.Name, err)
+		return fmt.Errorf("%s on the way, and the next move from %s finishes it: %w",
+			spoken.Count(len(given), "row is", "rows are"), m.source.Name, err)
 	}
 	if err != nil || len(given) == 0 {
 		return err
@@ -183,7 +186,8 @@ func (m *mover) finish(ctx context.Context) error {
 		if len(stale) == 0 {
 			continue
 		}
-		if err := store.send(ctx, m.what.By, pgsql.StoreDrop, []any{m.source.id, pq.Int64Array(stale)}, skip); err != nil {
+		if err := store.send(ctx, m.what.By, pgsql.StoreDrop,
+			[]any{m.source.id, pq.Int64Array(stale)}, skip); err != nil {
 			m.fails(store, err)
 		}
 	}
@@ -193,7 +197,8 @@ func (m *mover) finish(ctx context.Context) error {
 // unreachable returns the error of rows on their way to a store whose id is unknown.
 func (m *mover) unreachable(l left) error {
 	if target, err := named(m.stores, l.targetName); err == nil && target.Err != nil {
-		return fmt.Errorf("%s on the way to store %s: repeat when it answers: %w", spoken.Count(len(l.given), "row is", "rows are"), target.Name, target.Err)
+		return fmt.Errorf("%s on the way to store %s: repeat when it answers: %w",
+			spoken.Count(len(l.given), "row is", "rows are"), target.Name, target.Err)
 	}
 	return fmt.Errorf("%s on the way to store %s, which is none of these stores: name it, and repeat",
 		spoken.Count(len(l.given), "row is", "rows are"), l.targetName)

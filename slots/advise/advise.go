@@ -75,7 +75,9 @@ func (a *Advice) At(open float64) (time.Duration, bool) {
 
 // Advise returns advice about the jobs that have history, sorted by name, each followed by its
 // classes. It also returns how many rows of history it read. width is the width of the slots.
-func Advise(ctx context.Context, db pgsql.Pool, schema pgsql.Schema, q Options, width time.Duration) (list []Advice, taken int64, err error) {
+func Advise(
+	ctx context.Context, db pgsql.Pool, schema pgsql.Schema, q Options, width time.Duration,
+) (list []Advice, taken int64, err error) {
 	err = pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) (err error) {
 		list, taken, err = InTx(ctx, tx, schema, q, width)
 		return err
@@ -84,7 +86,9 @@ func Advise(ctx context.Context, db pgsql.Pool, schema pgsql.Schema, q Options, 
 }
 
 // InTx is Advise in a transaction. It changes settings of the transaction.
-func InTx(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, q Options, width time.Duration) (list []Advice, taken int64, err error) {
+func InTx(
+	ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, q Options, width time.Duration,
+) (list []Advice, taken int64, err error) {
 	var names, by []string
 	if q.Job != "" {
 		names, by = []string{q.Job}, []string{q.By}

@@ -19,7 +19,9 @@ type Curve struct {
 
 // At returns the part that is finished at an age.
 func (c *Curve) At(age float64) float64 {
-	i, exact := slices.BinarySearchFunc(c.Ages, age, func(a int64, age float64) int { return cmp.Compare(float64(a), age) })
+	i, exact := slices.BinarySearchFunc(c.Ages, age, func(a int64, age float64) int {
+		return cmp.Compare(float64(a), age)
+	})
 	switch {
 	case exact:
 		return c.Finished[i]

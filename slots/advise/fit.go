@@ -128,7 +128,10 @@ func merge(known []interval, ages []int64) []interval {
 		}
 		list[i] = interval{int64(max(0, from)), int64(to), k.weight}
 	}
-	slices.SortStableFunc(list, func(a, b interval) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
+	slices.SortStableFunc(list, func(a, b interval) int {
+		return cmp.Or(cmp.Compare(a.from, b.from),
+			cmp.Compare(a.to, b.to))
+	})
 	n := 0
 	for i := range list {
 		if n > 0 && list[n-1].from == list[i].from && list[n-1].to == list[i].to {

@@ -57,10 +57,13 @@ func (r row) interval() (interval, bool) {
 
 // read returns the newest rows of history of jobs, the newest first, and how many rows it read. No
 // jobs means all jobs. by has, for each job, the field that defines its classes.
-func read(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, jobs, by []string, b Bounds) (rows []row, taken int64, err error) {
+func read(
+	ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, jobs, by []string, b Bounds,
+) (rows []row, taken int64, err error) {
 	var m pgsql.Message
 	m.Do(fmt.Sprintf("set local statement_timeout = %d", cmp.Or(b.Time, DefaultTime).Milliseconds()))
-	m.Do("set local jit = off; set local enable_seqscan = off") // BRIN finds the end of a partition, even with bad statistics
+	// BRIN finds the end of a partition, even with bad statistics
+	m.Do("set local jit = off; set local enable_seqscan = off")
 	if err := m.Send(ctx, tx); err != nil {
 		return nil, 0, fmt.Errorf("read history: %w", err)
 	}

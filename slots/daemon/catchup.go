@@ -110,7 +110,8 @@ func (d *daemon) catchUpOn(ctx context.Context, since, until time.Time) (left ti
 func (d *daemon) logCaught(ctx context.Context, caught slots.Caught, err error) {
 	found := int64(len(caught.Slots)) + caught.MoreSlots
 	left := found - caught.Total.Done
-	log := d.log.With("slots", found, "left", left, "empty", caught.Empty, "checked", caught.Total.Checked, "failed", caught.Total.Failed)
+	log := d.log.With("slots", found, "left", left, "empty", caught.Empty, "checked", caught.Total.Checked,
+		"failed", caught.Total.Failed)
 	switch {
 	case err != nil && !errors.Is(err, slots.ErrStopped):
 		log.ErrorContext(ctx, "catch-up failed", "error", err)

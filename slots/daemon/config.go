@@ -94,7 +94,10 @@ func newDaemon(cfg Config) (*daemon, error) {
 		cfg.AfterRun = func(context.Context, slots.Result, error) {}
 	}
 	cfg.Runner.Logger = cmp.Or(cfg.Runner.Logger, slog.Default())
-	d := &daemon{cfg: cfg, schema: schema, log: cfg.Runner.Logger, patience: 3 * pgsql.ReplyTimeout, notifier: notifier{cfg.Systemd, cfg.Runner.Logger}}
+	d := &daemon{
+		cfg: cfg, schema: schema, log: cfg.Runner.Logger, patience: 3 * pgsql.ReplyTimeout,
+		notifier: notifier{cfg.Systemd, cfg.Runner.Logger},
+	}
 	d.state = newState()
 	return d, nil
 }

@@ -195,7 +195,8 @@ func (d *daemon) endRun(ctx context.Context, result slots.Result, err error) {
 	err = stoppedBy(ctx, result.State != "", err)
 	d.mu.Lock()
 	delete(d.running, result.Slot)
-	done := err == nil && result.State == slots.StateDone || errors.Is(err, slots.ErrRefused) // catch-up tries those rows
+	// catch-up tries those rows
+	done := err == nil && result.State == slots.StateDone || errors.Is(err, slots.ErrRefused)
 	if done {
 		d.done, d.catchUp.due = result.Slot, true
 	}

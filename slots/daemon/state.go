@@ -47,7 +47,10 @@ type state struct {
 }
 
 func newState() state {
-	return state{wake: make(chan struct{}, 1), turned: monotonic(), running: map[time.Time]bool{}, warned: map[string]time.Time{}}
+	return state{
+		wake: make(chan struct{}, 1), turned: monotonic(), running: map[time.Time]bool{},
+		warned: map[string]time.Time{},
+	}
 }
 
 // enter records which slot has begun and how long it is to the next, and counts the slots that

@@ -69,7 +69,8 @@ func (d *daemon) notifyStatus() {
 	case len(h.Problems) > 0:
 		status = strings.Join(h.Problems, "; ")
 	case h.Last != nil:
-		status = fmt.Sprintf("slot %s is %s, %d checked", h.Last.Slot.Format(time.RFC3339), h.Last.State, h.Last.Checked)
+		status = fmt.Sprintf("slot %s is %s, %d checked", h.Last.Slot.Format(time.RFC3339),
+			h.Last.State, h.Last.Checked)
 	}
 	if h.Next != nil {
 		status += "; next slot " + h.Next.Format(time.RFC3339)

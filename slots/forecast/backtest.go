@@ -96,7 +96,8 @@ func Backtest(ctx context.Context, cfg Config, back, lead time.Duration) (Backte
 		begin := r.from.Add(-lookBack * day)
 		if most := r.grid.Add(r.to, -mostTested); begin.Before(most) {
 			begin = most
-			r.notes = append(r.notes, fmt.Sprintf("It knows the past from %s on: it reads at most %d slots.", begin.Format(time.RFC3339), mostTested))
+			r.notes = append(r.notes, fmt.Sprintf("It knows the past from %s on: it reads at most %d slots.",
+				begin.Format(time.RFC3339), mostTested))
 		}
 		list, err := r.readLedger(ctx, tx, [][2]time.Time{{begin, r.to}})
 		if err != nil {
@@ -177,7 +178,9 @@ func (w *window) rates(slot time.Time) rates {
 
 // at returns the stage of a slot.
 func (w *window) at(slot time.Time) stage {
-	i, found := slices.BinarySearchFunc(w.list, slot, func(s staged, slot time.Time) int { return s.slot.Compare(slot) })
+	i, found := slices.BinarySearchFunc(w.list, slot, func(s staged, slot time.Time) int {
+		return s.slot.Compare(slot)
+	})
 	if !found {
 		return stage{}
 	}

@@ -59,7 +59,8 @@ func (cfg Config) reader(ctx context.Context) (*reader, error) {
 		now = cfg.Now
 	}
 	return &reader{
-		schema: schema, grid: setting.Grid, since: setting.Since, now: now().UTC(), sample: int64(cfg.Sample), registry: cfg.Registry, slas: map[string]time.Duration{},
+		schema: schema, grid: setting.Grid, since: setting.Since, now: now().UTC(), sample: int64(cfg.Sample),
+		registry: cfg.Registry, slas: map[string]time.Duration{},
 	}, nil
 }
 
@@ -112,7 +113,10 @@ func jobsOf(loads map[string]load) []Job {
 	list := make([]Job, 0, len(loads))
 	for _, name := range slices.Sorted(maps.Keys(loads)) {
 		l := loads[name]
-		j := Job{JobExec: name, Waiting: int64(math.Round(l.waiting)), Expected: int64(math.Round(l.expected)), Paused: l.paused, Unregistered: l.unregistered}
+		j := Job{
+			JobExec: name, Waiting: int64(math.Round(l.waiting)), Expected: int64(math.Round(l.expected)),
+			Paused: l.paused, Unregistered: l.unregistered,
+		}
 		if j.Waiting > 0 || j.Expected > 0 {
 			list = append(list, j)
 		}
@@ -144,7 +148,10 @@ func (r *reader) forecast(cfg Config, g grid.Grid) Forecast {
 	if c.learned == 0 {
 		f.Notes = append(f.Notes, "No slot of the past tells how long rows take: the times are assumed.")
 	}
-	f.Findings = (&judge{forecast: &f, cost: c, capacity: by, slas: r.slas, deadlines: r.deadlines, registry: cfg.Registry}).findings()
+	f.Findings = (&judge{
+		forecast: &f, cost: c, capacity: by, slas: r.slas, deadlines: r.deadlines,
+		registry: cfg.Registry,
+	}).findings()
 	return f
 }
 
@@ -158,7 +165,8 @@ func (r *reader) expect(slot time.Time) map[string]load {
 		l, ahead := loads[name], slot.Sub(r.now)
 		if name == schedule.JobExec {
 			begun, c := r.begun().Unix(), r.coming[slot.Unix()]
-			left := min(1, ratio(r.waiting[begun][name].waiting, r.coming[begun].all, 0)) // the run of that slot has not moved them on yet
+			// the run of that slot has not moved them on yet
+			left := min(1, ratio(r.waiting[begun][name].waiting, r.coming[begun].all, 0))
 			l.expected = l.waiting + c.later + left*c.next
 		} else {
 			l.expected = r.past.rows(name, r.seasons[name], slot, r.curve(name).rates(slot, ahead), l.waiting)

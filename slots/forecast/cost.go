@@ -77,7 +77,10 @@ func (c cost) done(rows map[string]float64, job string, by capacity) float64 {
 // learn learns the cost of slots from the past, by least squares of the relative errors. The
 // assumptions are a prior, so that few slots are enough. Slots that nothing explains count less.
 func learn(p past) cost {
-	c := cost{slot: perSlot.Seconds(), factor: map[string]float64{}, check: map[string]float64{}, capacity: capacity{1, slots.DefaultWorkers}}
+	c := cost{
+		slot: perSlot.Seconds(), factor: map[string]float64{}, check: map[string]float64{},
+		capacity: capacity{1, slots.DefaultWorkers},
+	}
 	c.meet(p)
 	if by, ok := p.usualCapacity(); ok {
 		c.capacity = by

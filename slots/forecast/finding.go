@@ -70,7 +70,8 @@ func (j *judge) violations(s Slot) (list []violation) {
 		list = append(list, violation{Finding{
 			Slot: s.Slot, Condition: TooLong,
 			Text: fmt.Sprintf("slot %s ends %s after it began, and the next one begins after %s: %s %s",
-				clock(s.Slot), spoken.About(s.Ends()), spoken.Exact(width), spoken.Count(s.Rows, "row takes", "rows take"), spoken.About(s.Took)) + j.begun(width),
+				clock(s.Slot), spoken.About(s.Ends()), spoken.Exact(width),
+				spoken.Count(s.Rows, "row takes", "rows take"), spoken.About(s.Took)) + j.begun(width),
 			Help: j.help(rows, j.heaviest(rows), width, j.cost.took),
 		}, s.Ends().Seconds() / width.Seconds()})
 	}
@@ -86,12 +87,17 @@ func (j *judge) violations(s Slot) (list []violation) {
 }
 
 // late returns a violation if the last row of a job is reached later than limit.
-func (j *judge) late(s Slot, job Job, rows map[string]float64, c Condition, limit time.Duration, what string) violation {
+func (j *judge) late(
+	s Slot, job Job, rows map[string]float64, c Condition, limit time.Duration, what string,
+) violation {
 	return violation{Finding{
 		Slot: s.Slot, Condition: c, JobExec: job.JobExec,
 		Text: fmt.Sprintf("in slot %s the last of %s of %s is reached %s after it began; %s %s",
-			clock(s.Slot), spoken.Count(job.Expected, "row", "rows"), job.JobExec, spoken.About(job.Done), what, spoken.Exact(limit)) + j.begun(limit),
-		Help: j.help(rows, job.JobExec, limit, func(rows map[string]float64, by capacity) float64 { return j.cost.done(rows, job.JobExec, by) }),
+			clock(s.Slot), spoken.Count(job.Expected, "row", "rows"), job.JobExec, spoken.About(job.Done), what,
+			spoken.Exact(limit)) + j.begun(limit),
+		Help: j.help(rows, job.JobExec, limit, func(rows map[string]float64, by capacity) float64 {
+			return j.cost.done(rows, job.JobExec, by)
+		}),
 	}, job.Done.Seconds() / limit.Seconds()}
 }
 
@@ -154,22 +160,26 @@ func (j *judge) help(rows map[string]float64, job string, limit time.Duration, d
 	}
 	switch {
 	case done(rows, by) <= left:
-		help = append(help, fmt.Sprintf("%.0f runners instead of %.0f: it takes %s", by.runners, j.capacity.runners, spoken.About(seconds(done(rows, by)))))
+		help = append(help, fmt.Sprintf("%.0f runners instead of %.0f: it takes %s", by.runners, j.capacity.runners,
+			spoken.About(seconds(done(rows, by)))))
 	default:
-		help = append(help, fmt.Sprintf("runners alone do not help: with %.0f it takes %s", by.runners, spoken.About(seconds(done(rows, by)))))
+		help = append(help, fmt.Sprintf("runners alone do not help: with %.0f it takes %s", by.runners,
+			spoken.About(seconds(done(rows, by)))))
 	}
 	all, checks := j.cost.row(job, j.capacity)
 	if atOnce := j.atOnce(job); checks > all/2 && atOnce < j.capacity.workers*j.capacity.runners/2 {
 		n := min(j.capacity.workers*j.capacity.runners, math.Ceil(atOnce*done(rows, j.capacity)/max(left, 1e-3)))
 		help = append(help, fmt.Sprintf("of %s some %.0f checks run at once, where %.0f could: with a concurrency (or run.connections, for checks in transactions) that lets %.0f, it takes %s",
-			job, math.Ceil(atOnce), j.capacity.workers*j.capacity.runners, n, spoken.About(seconds(j.with(rows, job, atOnce/n, done)))))
+			job, math.Ceil(atOnce), j.capacity.workers*j.capacity.runners, n, spoken.About(seconds(j.with(rows,
+				job, atOnce/n, done)))))
 	}
 	if !j.batched(job) && checks > all/2 {
 		help = append(help, fmt.Sprintf("%s in batches: where one of %d rows takes as long as a check of one row does now, it takes %s",
 			job, inBatches, spoken.About(seconds(j.with(rows, job, 1.0/inBatches, done)))))
 	}
 	if n, took := j.spread(rows, job, left, done); n > 1 {
-		help = append(help, fmt.Sprintf("%s spread over %d slots: each takes %s of it", job, n, spoken.About(seconds(took))))
+		help = append(help, fmt.Sprintf("%s spread over %d slots: each takes %s of it", job, n,
+			spoken.About(seconds(took))))
 	}
 	return help
 }

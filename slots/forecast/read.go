@@ -50,20 +50,21 @@ func (r *reader) begun() time.Time { return r.grid.Previous(r.from) }
 func (r *reader) readSlots(ctx context.Context, tx *sqlx.Tx) (map[int64]map[string]load, error) {
 	waiting := map[int64]map[string]load{}
 	r.waits = map[string]bool{}
-	_, err := pgsql.Collect(ctx, tx, pgsql.ForecastSlots.In(r.schema), []any{r.begun(), r.to}, func(row *sql.Rows, _ *struct{}) error {
-		var slot time.Time
-		var name string
-		var rows int64
-		if err := row.Scan(&slot, &name, &rows); err != nil {
-			return err
-		}
-		if waiting[slot.Unix()] == nil {
-			waiting[slot.Unix()] = map[string]load{}
-		}
-		waiting[slot.Unix()][name] = load{waiting: float64(rows)}
-		r.waits[name] = true
-		return nil
-	})
+	_, err := pgsql.Collect(ctx, tx, pgsql.ForecastSlots.In(r.schema), []any{r.begun(), r.to},
+		func(row *sql.Rows, _ *struct{}) error {
+			var slot time.Time
+			var name string
+			var rows int64
+			if err := row.Scan(&slot, &name, &rows); err != nil {
+				return err
+			}
+			if waiting[slot.Unix()] == nil {
+				waiting[slot.Unix()] = map[string]load{}
+			}
+			waiting[slot.Unix()][name] = load{waiting: float64(rows)}
+			r.waits[name] = true
+			return nil
+		})
 	if err != nil {
 		return nil, fmt.Errorf("count what waits: %w", err)
 	}
@@ -152,21 +153,22 @@ func (r *reader) readLedger(ctx context.Context, tx *sqlx.Tx, ranges [][2]time.T
 	for _, part := range ranges {
 		from, to = append(from, part[0].Format(time.RFC3339Nano)), append(to, part[1].Format(time.RFC3339Nano))
 	}
-	list, err := pgsql.Collect(ctx, tx, pgsql.ForecastLedger.In(r.schema), []any{from, to}, func(row *sql.Rows, to **ran) error {
-		v := &ran{rows: map[string]float64{}, spent: map[string]time.Duration{}}
-		var took, delay int64
-		var names pq.StringArray
-		var rows, spent pq.Int64Array
-		if err := row.Scan(&v.slot, &v.kind, &took, &delay, &v.runners, &v.workers, &names, &rows, &spent); err != nil {
-			return err
-		}
-		v.slot, v.took, v.delay = v.slot.UTC(), time.Duration(took)*time.Microsecond, time.Duration(delay)*time.Microsecond
-		for i, name := range names {
-			v.rows[name], v.spent[name] = float64(rows[i]), time.Duration(spent[i])*time.Microsecond
-		}
-		*to = v
-		return nil
-	})
+	list, err := pgsql.Collect(ctx, tx, pgsql.ForecastLedger.In(r.schema), []any{from, to},
+		func(row *sql.Rows, to **ran) error {
+			v := &ran{rows: map[string]float64{}, spent: map[string]time.Duration{}}
+			var took, delay int64
+			var names pq.StringArray
+			var rows, spent pq.Int64Array
+			if err := row.Scan(&v.slot, &v.kind, &took, &delay, &v.runners, &v.workers, &names, &rows, &spent); err != nil {
+				return err
+			}
+			v.slot, v.took, v.delay = v.slot.UTC(), time.Duration(took)*time.Microsecond, time.Duration(delay)*time.Microsecond
+			for i, name := range names {
+				v.rows[name], v.spent[name] = float64(rows[i]), time.Duration(spent[i])*time.Microsecond
+			}
+			*to = v
+			return nil
+		})
 	if err != nil {
 		return nil, fmt.Errorf("read the ledger: %w", err)
 	}

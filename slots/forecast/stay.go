@@ -92,7 +92,10 @@ func parseEntry(line string) (e entry, moved bool) {
 		default:
 			return e, false
 		}
-		return entry{time.Unix(change.Slot, 0).UTC(), time.UnixMilli(change.At).UTC(), true, change.What == "retried"}, true
+		return entry{
+			time.Unix(change.Slot, 0).UTC(), time.UnixMilli(change.At).UTC(), true,
+			change.What == "retried",
+		}, true
 	}
 	if c, ok := trace.Parse(line); ok {
 		return entry{slot: c.Slot, at: c.Slot.Add(c.Lateness)}, true
@@ -100,7 +103,8 @@ func parseEntry(line string) (e entry, moved bool) {
 	var parts []json.RawMessage
 	var what string
 	var slot, late, at int64
-	if json.Unmarshal([]byte(line), &parts) != nil || len(parts) < 2 || json.Unmarshal(parts[0], &what) != nil || json.Unmarshal(parts[1], &slot) != nil {
+	if json.Unmarshal([]byte(line), &parts) != nil || len(parts) < 2 || json.Unmarshal(parts[0], &what) != nil ||
+		json.Unmarshal(parts[1], &slot) != nil {
 		return e, false
 	}
 	e.slot = time.Unix(slot, 0).UTC()
@@ -152,7 +156,10 @@ const regular = 20
 // more. If nothing is known, all rows come early and all are kept.
 func ratesOf(hour, all stage) rates {
 	late, kept := ratio(all.late, all.run, 0), ratio(all.kept, all.waited, 1)
-	return rates{(hour.late + regular*late) / (hour.run + regular), (hour.kept + regular*kept) / (hour.waited + regular)}
+	return rates{
+		(hour.late + regular*late) / (hour.run + regular),
+		(hour.kept + regular*kept) / (hour.waited + regular),
+	}
 }
 
 // curve holds the stays of a job's rows, by the hour of the day of their slot. They tell when rows

@@ -31,8 +31,14 @@ var Conditions = []Condition{
 	{"unregistered", "more than LIMIT jobs that no run of the last 7 days has registered, with rows in the next day that were asked for more than a width ago", "", 0, unregistered},
 	{"slow", "one of the newest four runs took more than LIMIT of the width", "%", 100, slow},
 	{"sla", "a job of which more than LIMIT of the checks in slots of the last day began later than its SLA, and some of the slot that was run last", "%", 1, sla},
-	{"between-stores", "rows on their way to another store for longer than LIMIT", "duration", (10 * time.Minute).Seconds(), betweenStores},
-	{"ahead", "a ledger with slots, or a beginning, that lie beyond the clock by more than LIMIT", "duration", time.Minute.Seconds(), ahead},
+	{
+		"between-stores", "rows on their way to another store for longer than LIMIT", "duration",
+		(10 * time.Minute).Seconds(), betweenStores,
+	},
+	{
+		"ahead", "a ledger with slots, or a beginning, that lie beyond the clock by more than LIMIT", "duration",
+		time.Minute.Seconds(), ahead,
+	},
 	{"consumers", "more than LIMIT consumers of the outbox at a position that the server has not come to", "", 0, consumers},
 	{"dead-letters", "more than LIMIT events that were given up, because their destination refused them", "", 0, deadLetters},
 }

@@ -59,7 +59,9 @@ func of(job string, found []Finding) []Finding {
 // Check reads the state and judges it. since is the first slot to search for missed or open slots;
 // the zero time means the ledger's first. knows tells whether the caller has registered a job: the
 // caller's catch-up cannot run rows of other jobs.
-func Check(ctx context.Context, l *slots.Ledger, since time.Time, limits Limits, knows func(job string) bool) (Report, error) {
+func Check(
+	ctx context.Context, l *slots.Ledger, since time.Time, limits Limits, knows func(job string) bool,
+) (Report, error) {
 	r := Report{knows: knows}
 	var err error
 	if r.Status, err = l.Status(ctx, since); err != nil {
@@ -130,7 +132,9 @@ func (r *Report) inState(states ...slots.State) (n, rows int64, first time.Time)
 
 func missed(r *Report, limit float64) []Finding {
 	n, rows, first := r.inState(slots.StateMissed)
-	return r.found(float64(n) > limit, "catch-up", "%s since %s: opened by no run; %s in %s", spoken.Count(n, "slot was", "slots were")+" missed", clock(first), spoken.Count(rows, "row waits", "rows wait"), them(n))
+	return r.found(float64(n) > limit, "catch-up", "%s since %s: opened by no run; %s in %s",
+		spoken.Count(n, "slot was", "slots were")+" missed", clock(first), spoken.Count(rows,
+			"row waits", "rows wait"), them(n))
 }
 
 func ahead(r *Report, limit float64) []Finding {
@@ -148,7 +152,8 @@ func consumers(r *Report, limit float64) (list []Finding) {
 
 func deadLetters(r *Report, limit float64) []Finding {
 	return r.found(float64(r.dead) > limit, "events dead", "%s since %s: the destination refused them, or they are held back behind such an event. "+
-		"Send them again with events resend, or discard them", spoken.Count(r.dead, "event is a dead letter", "events are dead letters"), clock(r.deadSince))
+		"Send them again with events resend, or discard them", spoken.Count(r.dead, "event is a dead letter",
+		"events are dead letters"), clock(r.deadSince))
 }
 
 // AheadText describes what lies beyond the clock.
@@ -158,10 +163,12 @@ func AheadText(a slots.Ahead) string {
 		parts = append(parts, fmt.Sprintf("the ledger begins at %s, which lies beyond the clock: no slot before it is found missed", clock(a.Since)))
 	}
 	if !a.Last.IsZero() {
-		parts = append(parts, fmt.Sprintf("%s beyond the clock, the last %s: when they begin, runs find them done", spoken.Count(a.Slots, "slot of the ledger lies", "slots of the ledger lie"), clock(a.Last)))
+		parts = append(parts, fmt.Sprintf("%s beyond the clock, the last %s: when they begin, runs find them done",
+			spoken.Count(a.Slots, "slot of the ledger lies", "slots of the ledger lie"), clock(a.Last)))
 	}
 	if a.Schedules > 0 {
-		parts = append(parts, spoken.Count(a.Schedules, "check of schedules was", "checks of schedules were")+" among them: the schedules are silent until then")
+		parts = append(parts, spoken.Count(a.Schedules, "check of schedules was", "checks of schedules were")+
+			" among them: the schedules are silent until then")
 	}
 	return "the clock was ahead while something was written: " + strings.Join(parts, "; ")
 }
@@ -177,17 +184,21 @@ func stranded(r *Report, limit float64) []Finding {
 		}
 	}
 	if n == 0 && expired > 0 { // in a slot that is being run, which catch-up leaves to its runners
-		return r.found(float64(expired) > limit, "run --slot "+clock(of), "%s by runners that have died", spoken.Count(expired, "claim is held", "claims are held"))
+		return r.found(float64(expired) > limit, "run --slot "+clock(of), "%s by runners that have died",
+			spoken.Count(expired, "claim is held", "claims are held"))
 	}
 	if rows == 0 {
 		return r.found(float64(n) > limit, "catch-up", "%s left open since %s, and no row of a job that is not paused waits in %s", spoken.Count(n, "slot was", "slots were"), clock(first), them(n))
 	}
-	remedy, foreign := "catch-up", r.foreign(keep(r.Trouble, func(t slots.Trouble) bool { return t.State != slots.StateMissed }))
+	remedy, foreign := "catch-up", r.foreign(keep(r.Trouble, func(t slots.Trouble) bool {
+		return t.State != slots.StateMissed
+	}))
 	text := fmt.Sprintf("%s stranded in %s since %s: runners left before the end of a slot, or rows were committed after a slot was closed",
 		spoken.Count(rows, "row is", "rows are"), spoken.Count(n, "slot", "slots"), clock(first))
 	if len(foreign) > 0 { // catch-up leaves these rows
 		remedy = "jobs list --job " + spoken.Word(foreign[0])
-		text += ". They are of jobs that are not registered here: " + spoken.List(foreign) + ". Run catch-up with a binary that has them, or cancel the rows if a name is wrong"
+		text += ". They are of jobs that are not registered here: " + spoken.List(foreign) +
+			". Run catch-up with a binary that has them, or cancel the rows if a name is wrong"
 	}
 	return r.found(float64(n) > limit, remedy, "%s", text)
 }
@@ -237,7 +248,8 @@ func overdue(r *Report, limit float64) []Finding {
 	case len(left) > 0:
 		remedy = "catch-up"
 	}
-	return r.found(rows > 0, remedy, "%s for more than %s, the oldest since %s", spoken.Count(rows, "row has been due", "rows have been due"), seconds(limit), clock(oldest))
+	return r.found(rows > 0, remedy, "%s for more than %s, the oldest since %s",
+		spoken.Count(rows, "row has been due", "rows have been due"), seconds(limit), clock(oldest))
 }
 
 // keep returns the slots that a test accepts.
@@ -258,7 +270,8 @@ func gaveUp(r *Report, limit float64) (list []Finding) {
 			names = append(names, fmt.Sprintf("%s (%d: %s)", j.JobExec, j.GaveUp, short(j.Error)))
 		}
 	}
-	return r.found(float64(n) > limit, "jobs retry --since 24h", "%s up in the last day: %s", spoken.Count(n, "row was given", "rows were given"), spoken.List(names))
+	return r.found(float64(n) > limit, "jobs retry --since 24h", "%s up in the last day: %s",
+		spoken.Count(n, "row was given", "rows were given"), spoken.List(names))
 }
 
 func failing(r *Report, limit float64) []Finding {
@@ -277,7 +290,8 @@ func failures(r *Report, limit float64, which func(j *slots.JobStatus) bool) (li
 		if j.LastGaveUp >= j.LastFailed { // no row waits for a retry
 			where = "jobs history --outcome failed"
 		}
-		found := r.found(bad && which(j), where+" --job "+spoken.Word(j.JobExec), "%d of %d checks of %s failed in slot %s, which was run last, at %s: %s",
+		found := r.found(bad && which(j), where+" --job "+spoken.Word(j.JobExec),
+			"%d of %d checks of %s failed in slot %s, which was run last, at %s: %s",
 			j.LastFailed, j.LastChecked, j.JobExec, clock(j.LastSlot), clock(j.LastAt), short(j.Error))
 		list = append(list, of(j.JobExec, found)...)
 	}
@@ -310,7 +324,8 @@ func unregistered(r *Report, limit float64) (list []Finding) {
 
 func slow(r *Report, limit float64) []Finding {
 	share := 100 * r.Took.Seconds() / r.Grid.Width().Seconds()
-	return r.found(share > limit, "slots show "+clock(r.Slowest), "slot %s has taken %s, %.0f %% of the time until the next one: it needs more runners, more workers, or batches",
+	return r.found(share > limit, "slots show "+clock(r.Slowest),
+		"slot %s has taken %s, %.0f %% of the time until the next one: it needs more runners, more workers, or batches",
 		clock(r.Slowest), seconds(r.Took.Seconds()), share)
 }
 
@@ -333,7 +348,8 @@ func betweenStores(r *Report, limit float64) (list []Finding) {
 		return nil
 	}
 	first := r.leaving[0]
-	return r.found(r.Now.Sub(first.Since).Seconds() > limit, "stores move "+first.From, "%s on the way from here to store %s since %s: the move was cut short, and the next one finishes it",
+	return r.found(r.Now.Sub(first.Since).Seconds() > limit, "stores move "+first.From,
+		"%s on the way from here to store %s since %s: the move was cut short, and the next one finishes it",
 		spoken.Count(rows, "row is", "rows are"), first.To, clock(first.Since))
 }
 

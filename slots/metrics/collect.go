@@ -112,7 +112,9 @@ func (r *runs) collect(ch chan<- prometheus.Metric, kind string) {
 func unix(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }
 
 // emitter returns a function that sends values of one type.
-func emitter(ch chan<- prometheus.Metric, as prometheus.ValueType) func(d *prometheus.Desc, value float64, labels ...string) {
+func emitter(
+	ch chan<- prometheus.Metric, as prometheus.ValueType,
+) func(d *prometheus.Desc, value float64, labels ...string) {
 	return func(d *prometheus.Desc, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, as, value, labels...)
 	}

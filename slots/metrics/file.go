@@ -166,7 +166,8 @@ func (m *Metrics) mergeMetric(family *dto.MetricFamily, own map[string]*dto.Metr
 	of := labels(was)
 	is := own[of]
 	gauge := family.GetType() == dto.MetricType_GAUGE
-	others := strings.Contains(of, "kind=") || strings.Contains(of, "store=") && !strings.Contains(of, fmt.Sprintf("store=%q", m.store))
+	others := strings.Contains(of, "kind=") || strings.Contains(of, "store=") &&
+		!strings.Contains(of, fmt.Sprintf("store=%q", m.store))
 	switch {
 	case is == nil && (!gauge || others):
 		family.Metric = append(family.Metric, was)
@@ -181,7 +182,9 @@ func (m *Metrics) mergeMetric(family *dto.MetricFamily, own map[string]*dto.Metr
 // addHistogram adds a histogram with the same buckets. It drops one of another version.
 func addHistogram(to, was *dto.Histogram) {
 	was.Bucket = slices.DeleteFunc(was.Bucket, func(b *dto.Bucket) bool { return math.IsInf(b.GetUpperBound(), 1) })
-	same := slices.EqualFunc(to.Bucket, was.Bucket, func(a, b *dto.Bucket) bool { return a.GetUpperBound() == b.GetUpperBound() })
+	same := slices.EqualFunc(to.Bucket, was.Bucket, func(a, b *dto.Bucket) bool {
+		return a.GetUpperBound() == b.GetUpperBound()
+	})
 	if !same {
 		return
 	}

@@ -104,7 +104,10 @@ func (m *Metrics) Recorded(list []slots.Recorded) {
 func (m *Metrics) job(name string) *job {
 	j, ok := m.jobs[name]
 	if !ok {
-		j = &job{rows: map[string]int64{}, lateness: newHistogram(latenessBounds), duration: newHistogram(durationBounds)}
+		j = &job{
+			rows: map[string]int64{}, lateness: newHistogram(latenessBounds),
+			duration: newHistogram(durationBounds),
+		}
 		for _, outcome := range []string{string(jobs.Done), string(jobs.Failed), slots.Retried} {
 			j.rows[outcome] = 0
 		}

@@ -159,7 +159,8 @@ func (s *Source) read(ctx context.Context) (*snapshot, error) {
 		return nil, err
 	}
 	err = pgsql.ReadTx(ctx, s.DB, func(tx *sqlx.Tx) error {
-		set := fmt.Sprintf("set local statement_timeout = %d; %s", patience.Milliseconds(), pgsql.SlotIndexOnly.In(schema))
+		set := fmt.Sprintf("set local statement_timeout = %d; %s", patience.Milliseconds(),
+			pgsql.SlotIndexOnly.In(schema))
 		if _, err := tx.ExecContext(ctx, set); err != nil {
 			return err
 		}
@@ -225,9 +226,10 @@ func (r *snapshot) readSlots(ctx context.Context, tx *sqlx.Tx, schema pgsql.Sche
 	if len(list) > 0 {
 		r.oldest = list[0].slot
 	}
-	r.rows, err = pgsql.Collect(ctx, tx, pgsql.MetricsRows.In(schema), []any{at, states}, func(row *sql.Rows, n *rows) error {
-		return row.Scan(&n.state, &n.job, &n.n)
-	})
+	r.rows, err = pgsql.Collect(ctx, tx, pgsql.MetricsRows.In(schema), []any{at, states},
+		func(row *sql.Rows, n *rows) error {
+			return row.Scan(&n.state, &n.job, &n.n)
+		})
 	return err
 }
 

@@ -94,7 +94,8 @@ func (s *Spool) Run(ctx context.Context, catchUp bool) (ran []File, err error) {
 
 // lock takes the lock of the spool. The kernel frees it when the run and its check have ended.
 func (s *Spool) lock() (*os.File, error) {
-	file, err := os.OpenFile(filepath.Join(s.cfg.Dir, ".lock"), os.O_RDWR|os.O_CREATE, 0o600) // no other user can hold it
+	// no other user can hold it
+	file, err := os.OpenFile(filepath.Join(s.cfg.Dir, ".lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock the spool: %w", err)
 	}
@@ -113,7 +114,8 @@ func (s *Spool) one(ctx context.Context, lock *os.File, f *File) (err error) {
 		_ = os.Remove(filepath.Dir(f.path))
 	}
 	if f.Problem != "" {
-		s.cfg.Logger.WarnContext(ctx, "problem with a file", "file", f.path, "became", string(f.State), "problem", f.Problem)
+		s.cfg.Logger.WarnContext(ctx, "problem with a file", "file", f.path,
+			"became", string(f.State), "problem", f.Problem)
 	}
 	return err
 }

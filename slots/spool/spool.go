@@ -179,7 +179,8 @@ func (s *Spool) Files() (files []File, err error) {
 		case strings.HasPrefix(f.Name, ".") || f.Name == doneDir || f.Name == failedDir || f.Name == outputDir:
 			return fs.SkipDir
 		case !ok:
-			return errors.New("not named after a slot: want yymmddhhmm in UTC, such as " + slotName(s.cfg.Grid.Next(s.Now())))
+			return errors.New("not named after a slot: want yymmddhhmm in UTC, such as " +
+				slotName(s.cfg.Grid.Next(s.Now())))
 		case !f.info.IsDir():
 			return errors.New("not a folder")
 		}

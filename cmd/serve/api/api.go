@@ -95,7 +95,9 @@ var description json.RawMessage
 // statuses are the HTTP statuses of errors that clients may see.
 var statuses = map[error]int{
 	board.ErrNotFound: http.StatusNotFound, schedule.ErrNotFound: http.StatusNotFound,
-	context.DeadlineExceeded: http.StatusServiceUnavailable, board.ErrReader: http.StatusForbidden, board.ErrCatchingUp: http.StatusConflict, board.ErrLocked: http.StatusConflict, slots.ErrStopped: http.StatusServiceUnavailable,
+	context.DeadlineExceeded: http.StatusServiceUnavailable, board.ErrReader: http.StatusForbidden,
+	board.ErrCatchingUp: http.StatusConflict, board.ErrLocked: http.StatusConflict,
+	slots.ErrStopped: http.StatusServiceUnavailable,
 }
 
 func problemOf(err error) *web.Problem {
@@ -106,7 +108,8 @@ func problemOf(err error) *web.Problem {
 	case pgsql.HasState(err, pqerror.InsufficientPrivilege):
 		return web.NewProblem(http.StatusForbidden, board.NoRights)
 	case pgsql.HasState(err, pqerror.QueryCanceled):
-		return web.NewProblem(http.StatusServiceUnavailable, "it would take the database too long: ask for less, such as one job, or a shorter time")
+		return web.NewProblem(http.StatusServiceUnavailable,
+			"it would take the database too long: ask for less, such as one job, or a shorter time")
 	}
 	return web.ProblemOf(err, statuses)
 }

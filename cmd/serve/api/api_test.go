@@ -59,7 +59,8 @@ func (w *world) listsStores() {
 	w.handler, err = NewStores(Config{Stores: &stores, Access: web.NewAccess(keys, nil, nil)})
 	w.must(err)
 	list := get[board.StoreList](w, "/stores").Stores
-	if len(list) != 2 || list[0].Error != "connection refused" || list[1].Name != "shop" || list[1].OK || list[1].Missed != 1 || list[1].Next == nil {
+	if len(list) != 2 || list[0].Error != "connection refused" || list[1].Name != "shop" || list[1].OK ||
+		list[1].Missed != 1 || list[1].Next == nil {
 		w.t.Errorf("%+v", list)
 	}
 }
@@ -92,7 +93,8 @@ func TestEveryOperationAnswersAsTheDocumentHasIt(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	l := get[board.Ledger](w, "/ledger?days=2")
-	if len(l.Days) != 2 || len(l.Days[0].Cells) != 96 || l.Days[0].Day != noon.Format(time.DateOnly) || l.Days[0].Cells[noon.Hour()*4].Checked != 5 {
+	if len(l.Days) != 2 || len(l.Days[0].Cells) != 96 || l.Days[0].Day != noon.Format(time.DateOnly) ||
+		l.Days[0].Cells[noon.Hour()*4].Checked != 5 {
 		t.Errorf("%+v", l.Days)
 	}
 	list := get[board.Jobs](w, "/jobs")
@@ -104,10 +106,12 @@ func TestEveryOperationAnswersAsTheDocumentHasIt(t *testing.T) {
 		t.Errorf("jobs %v, want %v", names, want)
 	}
 	j := get[board.Job](w, "/jobs/fail")
-	if len(j.Errors) != 1 || j.Errors[0].Error != "the warehouse does not answer" || len(j.Days) != 1 || j.Days[0].Failed != 1 {
+	if len(j.Errors) != 1 || j.Errors[0].Error != "the warehouse does not answer" ||
+		len(j.Days) != 1 || j.Days[0].Failed != 1 {
 		t.Errorf("%+v", j)
 	}
-	if a := get[board.JobAdvice](w, "/jobs/ok/advice"); a.JobExec != "ok" || a.Read == 0 || len(a.Advice) != 1 || !strings.Contains(a.Advice[0], "too little to go by") {
+	if a := get[board.JobAdvice](w, "/jobs/ok/advice"); a.JobExec != "ok" || a.Read == 0 || len(a.Advice) != 1 ||
+		!strings.Contains(a.Advice[0], "too little to go by") {
 		t.Errorf("advice: %+v", a)
 	}
 	if j = get[board.Job](w, "/jobs/ok"); len(j.Ahead) != 1 || j.Ahead[0].Rows != 1 || !j.Registered {
@@ -120,17 +124,20 @@ func TestEveryOperationAnswersAsTheDocumentHasIt(t *testing.T) {
 	if c := get[board.Waiting](w, "/checks?job_exec=ok"); len(c.Checks) != 2 || c.Checks[0].EntityKey != "5" {
 		t.Errorf("%+v", c)
 	}
-	if h := get[board.History](w, "/history?entity_name=order&entity_key=1"); len(h.Checks) != 1 || h.Checks[0].Outcome != jobs.Done {
+	if h := get[board.History](w, "/history?entity_name=order&entity_key=1"); len(h.Checks) != 1 ||
+		h.Checks[0].Outcome != jobs.Done {
 		t.Errorf("%+v", h)
 	}
 	until := url.QueryEscape(time.Now().Add(time.Minute).Format(time.RFC3339))
-	if h := get[board.History](w, "/history?outcome=failed&until="+until); len(h.Checks) != 1 || h.Checks[0].EntityKey != "4" {
+	if h := get[board.History](w, "/history?outcome=failed&until="+until); len(h.Checks) != 1 ||
+		h.Checks[0].EntityKey != "4" {
 		t.Errorf("%+v", h)
 	}
 	if s := get[board.Schedules](w, "/schedules?prefix=rep"); len(s.Schedules) != 1 || s.After != nil {
 		t.Errorf("%+v", s)
 	}
-	if s := get[board.Schedule](w, "/schedules/report"); len(s.Coming) != 20 || !s.Coming[0].Instant.Equal(noon.Add(time.Hour)) {
+	if s := get[board.Schedule](w, "/schedules/report"); len(s.Coming) != 20 ||
+		!s.Coming[0].Instant.Equal(noon.Add(time.Hour)) {
 		t.Errorf("%+v", s)
 	}
 	if e := get[board.Events](w, "/events"); len(e.Events) != 3 || e.Events[0].Subject != "report" {
@@ -186,7 +193,8 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 		counts                   board.Counts
 	}{
 		{
-			"cancel", `{"entity_name": "order", "entity_key": "6", "job_exec": "ok"}`, "It ends 1 waiting check of ok on order 6 as cancelled: ok in slot " + at(2*time.Hour),
+			"cancel", `{"entity_name": "order", "entity_key": "6", "job_exec": "ok"}`,
+			"It ends 1 waiting check of ok on order 6 as cancelled: ok in slot " + at(2*time.Hour),
 			"1 check was cancelled",
 			board.Counts{Rows: 1},
 		},
@@ -201,22 +209,31 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 			board.Counts{Rows: 500},
 		},
 		{
-			"reschedule", `{"job_exec": "elsewhere", "entity_name": "order", "entity_key": "7", "at": "` + at(50*time.Hour) + `"}`,
-			"It moves the check elsewhere on order 7 from slot " + at(24*time.Hour) + " to slot " + at(50*time.Hour), "it waits for slot " + at(50*time.Hour),
+			"reschedule", `{"job_exec": "elsewhere", "entity_name": "order", "entity_key": "7", "at": "` +
+				at(50*time.Hour) + `"}`,
+			"It moves the check elsewhere on order 7 from slot " + at(24*time.Hour) + " to slot " + at(50*time.Hour),
+			"it waits for slot " + at(50*time.Hour),
 			board.Counts{Rows: 1},
 		},
-		{"retry", `{"job_exec": "fail"}`, "It puts 1 failed check of job fail back into slot " + at(45*time.Minute) + ", with a clean error count", "1 check was put back", board.Counts{Rows: 1}},
+		{"retry", `{"job_exec": "fail"}`, "It puts 1 failed check of job fail back into slot " + at(45*time.Minute) +
+			", with a clean error count", "1 check was put back", board.Counts{Rows: 1}},
 		{"pause-job", `{"job_exec": "fail"}`, "It lets the checks of fail wait until the job is resumed: 1 in 1 slot of the next day", "fail is paused", board.Counts{}},
 		{"resume-job", `{"job_exec": "fail"}`, "It ends the pause of fail", "fail is resumed", board.Counts{}},
 		{"pause-schedule", `{"id": "report"}`, "It pauses schedule report, which publishes nothing until it is resumed; its next instant would have been " + at(time.Hour), "schedule report is paused", board.Counts{Schedules: 1}},
-		{"resume-schedule", `{"id": "report"}`, "It ends the pause of schedule report; its next instant is " + at(time.Hour), "schedule report is resumed, and waits for " + at(time.Hour), board.Counts{Schedules: 1}},
+		{"resume-schedule", `{"id": "report"}`, "It ends the pause of schedule report; its next instant is " +
+			at(time.Hour), "schedule report is resumed, and waits for " + at(time.Hour), board.Counts{Schedules: 1}},
 		{"trigger-schedule", `{"id": "report"}`, "It publishes an event of schedule report now; its next instant is unchanged", "published report-trigger-", board.Counts{Schedules: 1, Events: 1}},
 		{
-			"backfill-schedule", `{"id": "report", "from": "` + at(-10*time.Hour) + `", "to": "` + at(0) + `"}`, "It publishes 10 events of schedule report from " + at(-10*time.Hour) + " until " + at(0),
+			"backfill-schedule", `{"id": "report", "from": "` + at(-10*time.Hour) + `", "to": "` + at(0) + `"}`,
+			"It publishes 10 events of schedule report from " + at(-10*time.Hour) + " until " + at(0),
 			"8 events were published until " + at(0) + ", and 2 were in the outbox already",
 			board.Counts{Schedules: 1, Events: 10},
 		},
-		{"resend-events", `{"subject": "a"}`, "It sends 2 events again: dead letters of subject a", "2 events were sent, 0 refused again, and 0 held back", board.Counts{Events: 2}},
+		{
+			"resend-events", `{"subject": "a"}`, "It sends 2 events again: dead letters of subject a",
+			"2 events were sent, 0 refused again, and 0 held back",
+			board.Counts{Events: 2},
+		},
 		{"discard-events", `{}`, "It deletes 1 event: dead letters", "1 event was deleted", board.Counts{Events: 1}},
 		{
 			"catch-up", `{"mode": "run"}`, "It checks each row, or defers or skips it, by the misfire policy of its job: 1 row in 1 slot, and it closes 0 missed slots without rows",
@@ -233,19 +250,25 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 			t.Errorf("%s: %+v, want %q", test.name, done, test.result)
 		}
 		got := get[board.Actions](w, "/actions?limit=1&acted=9223372036854775807").Actions
-		if len(got) != 1 || got[0].ID != done.ID || got[0].Actor != "ops from 192.0.2.1" || got[0].By == "" || got[0].EndedAt == nil || got[0].Text != test.plan {
+		if len(got) != 1 || got[0].ID != done.ID || got[0].Actor != "ops from 192.0.2.1" || got[0].By == "" ||
+			got[0].EndedAt == nil || got[0].Text != test.plan {
 			t.Errorf("%s is not recorded: %+v", test.name, got)
 		}
 	}
 	e := get[board.Entity](w, "/entity?entity_name=order&entity_key=7")
-	if !slices.ContainsFunc(e.Story, func(s board.Sentence) bool { return s.What == "rescheduled" && s.Actor == "ops from 192.0.2.1" }) {
+	if !slices.ContainsFunc(e.Story, func(s board.Sentence) bool {
+		return s.What == "rescheduled" && s.Actor == "ops from 192.0.2.1"
+	}) {
 		t.Errorf("the story does not tell who moved it: %+v", e.Story)
 	}
 	e = get[board.Entity](w, "/entity?entity_name=order&entity_key=m7")
-	if !slices.ContainsFunc(e.Story, func(s board.Sentence) bool { return s.What == "cancelled" && s.Actor == "ops from 192.0.2.1" }) {
+	if !slices.ContainsFunc(e.Story, func(s board.Sentence) bool {
+		return s.What == "cancelled" && s.Actor == "ops from 192.0.2.1"
+	}) {
 		t.Errorf("the story does not tell who cancelled it: %+v", e.Story)
 	}
-	if left, err := admin.New(w.Client).List(t.Context(), w.DB, admin.Filter{JobExec: "many", Limit: 10}); err != nil || len(left) != 2 {
+	if left, err := admin.New(w.Client).List(t.Context(), w.DB,
+		admin.Filter{JobExec: "many", Limit: 10}); err != nil || len(left) != 2 {
 		t.Errorf("%d are left of another merchant, %v", len(left), err)
 	}
 	if s, err := w.Ledger.Status(t.Context(), time.Time{}); err != nil || !s.OK() {
@@ -300,10 +323,12 @@ func TestAScheduleShowsWhetherAndHowOftenItPublishes(t *testing.T) {
 	}
 	done := w.do("pause-job", `{"job_exec": "schedule"}`)
 	acted := fmt.Sprintf("acted=%d", done.Acted)
-	if s := get[board.Schedule](w, "/schedules/report?"+acted); s.State != schedule.Active || s.PublishingPausedAt == nil {
+	if s := get[board.Schedule](w, "/schedules/report?"+acted); s.State != schedule.Active ||
+		s.PublishingPausedAt == nil {
 		t.Errorf("%s, publishing is paused since %v", s.State, s.PublishingPausedAt)
 	}
-	if list := get[board.Schedules](w, "/schedules?"+acted).Schedules; len(list) != 1 || list[0].PublishingPausedAt == nil {
+	if list := get[board.Schedules](w, "/schedules?"+acted).Schedules; len(list) != 1 ||
+		list[0].PublishingPausedAt == nil {
 		t.Errorf("%+v", list)
 	}
 }
@@ -427,13 +452,16 @@ func TestMistakesAreProblems(t *testing.T) {
 	} {
 		answer := w.send(test.method, Prefix+test.target, strings.NewReader(test.body))
 		if answer.Code != test.status {
-			t.Errorf("%s %s %.60s: %d %s, want %d", test.method, test.target, test.body, answer.Code, answer.Body, test.status)
+			t.Errorf("%s %s %.60s: %d %s, want %d", test.method, test.target, test.body, answer.Code,
+				answer.Body, test.status)
 		}
 	}
-	if answer := w.send("POST", Prefix+"/actions/cancel?preview=true", strings.NewReader(`{}`), "Content-Type", "text/plain"); answer.Code != http.StatusUnsupportedMediaType {
+	if answer := w.send("POST", Prefix+"/actions/cancel?preview=true", strings.NewReader(`{}`), "Content-Type",
+		"text/plain"); answer.Code != http.StatusUnsupportedMediaType {
 		t.Errorf("%d", answer.Code)
 	}
-	if answer := w.send("POST", Prefix+"/actions/cancel?preview=true", iotest.ErrReader(os.ErrDeadlineExceeded)); answer.Code != http.StatusRequestTimeout {
+	if answer := w.send("POST", Prefix+"/actions/cancel?preview=true",
+		iotest.ErrReader(os.ErrDeadlineExceeded)); answer.Code != http.StatusRequestTimeout {
 		t.Errorf("%d", answer.Code)
 	}
 	if got := get[board.Actions](w, "/actions").Actions; len(got) != 0 {
@@ -472,7 +500,8 @@ func TestWhoMayDoWhat(t *testing.T) {
 	w.serve(w.board, func(c *Config) { c.OpenReading = true })
 	want(200, "GET", "/jobs", "")
 	want(403, "POST", "/actions/cancel?preview=true", "")
-	if answer := w.send("POST", Prefix+"/actions/cancel?preview=true", strings.NewReader(cancel)); !strings.Contains(answer.Body.String(), "needs the token of an operator") {
+	if answer := w.send("POST", Prefix+"/actions/cancel?preview=true",
+		strings.NewReader(cancel)); !strings.Contains(answer.Body.String(), "needs the token of an operator") {
 		t.Errorf("%s does not say what is needed by who has sent no token", answer.Body)
 	}
 	want(401, "GET", "/jobs", "not a token of ours")
@@ -497,20 +526,23 @@ func TestAServerThatMayOnlyReadDoesNotAct(t *testing.T) {
 	w.must(err)
 	t.Cleanup(func() { _ = db.Close() })
 	b, err := board.New(t.Context(), board.Config{
-		DB: db, Runner: slots.Config{Registry: jobs.NewRegistry()}, Publishing: &schedule.PublishConfig{Publisher: outbox.New(db, schema), Schema: schema}, Now: w.Clock.Now,
+		DB: db, Runner: slots.Config{Registry: jobs.NewRegistry()},
+		Publishing: &schedule.PublishConfig{Publisher: outbox.New(db, schema), Schema: schema}, Now: w.Clock.Now,
 	})
 	w.must(err)
 	t.Cleanup(b.Close)
 	w.serve(b)
 	for _, target := range []string{
-		"/overview", "/slots/2100-01-04T12:00:00Z", "/ledger", "/jobs", "/jobs/ok", "/entity?entity_name=order&entity_key=1", "/checks", "/history",
+		"/overview", "/slots/2100-01-04T12:00:00Z", "/ledger", "/jobs", "/jobs/ok",
+		"/entity?entity_name=order&entity_key=1", "/checks", "/history",
 		"/schedules", "/schedules/report", "/events", "/actions",
 	} {
 		get[map[string]any](w, target)
 	}
 	w.must(b.Expect(t.Context()))
 	for name, body := range map[string]string{
-		"cancel": `{"entity_name": "order", "entity_key": "6"}`, "pause-job": `{"job_exec": "ok"}`, "pause-schedule": `{"id": "report"}`, "trigger-schedule": `{"id": "report"}`,
+		"cancel": `{"entity_name": "order", "entity_key": "6"}`, "pause-job": `{"job_exec": "ok"}`,
+		"pause-schedule": `{"id": "report"}`, "trigger-schedule": `{"id": "report"}`,
 	} {
 		plan := w.preview(name, body)
 		answer := w.post(name, "confirm="+plan.Confirm, body)
@@ -531,7 +563,8 @@ func TestManyPreviewsAtOnceDoNotWaitForEachOthersConnections(t *testing.T) {
 	var previews sync.WaitGroup
 	for range 20 {
 		previews.Go(func() {
-			if _, err := w.board.Preview(ctx, board.Who{Name: "ops", Operator: true}, board.CatchUp{Mode: slots.ModeRun}); err != nil {
+			if _, err := w.board.Preview(ctx, board.Who{Name: "ops", Operator: true},
+				board.CatchUp{Mode: slots.ModeRun}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -558,7 +591,8 @@ func TestAPageOfChecksEndsAfterFourMegabytes(t *testing.T) {
 	w.must(json.Unmarshal([]byte(get("/checks?limit=200")), &first))
 	w.must(json.Unmarshal([]byte(get("/checks?limit=200&skip="+strconv.Itoa(len(first.Checks)))), &second))
 	if n := len(first.Checks) + len(second.Checks); n != rows || !first.More || second.More {
-		t.Errorf("%d and %d checks of %d; more: %t and %t", len(first.Checks), len(second.Checks), rows, first.More, second.More)
+		t.Errorf("%d and %d checks of %d; more: %t and %t", len(first.Checks), len(second.Checks), rows,
+			first.More, second.More)
 	}
 	w.RunAll()
 	var ended board.History

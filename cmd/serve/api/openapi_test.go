@@ -59,10 +59,16 @@ type object = map[string]any
 
 // parameters describe those of queries.
 var parameters = map[string]object{
-	acted:         {"type": "integer", "format": "int64", "minimum": 0, "description": "The acted of an action: what is answered is not from before it."},
-	"days":        {"type": "integer", "minimum": 1, "maximum": 31, "default": 30},
-	"limit":       {"type": "integer", "minimum": 1, "maximum": 200, "default": 50},
-	"skip":        {"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0, "description": "So many are left out first."},
+	acted: {
+		"type": "integer", "format": "int64", "minimum": 0,
+		"description": "The acted of an action: what is answered is not from before it.",
+	},
+	"days":  {"type": "integer", "minimum": 1, "maximum": 31, "default": 30},
+	"limit": {"type": "integer", "minimum": 1, "maximum": 200, "default": 50},
+	"skip": {
+		"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0,
+		"description": "So many are left out first.",
+	},
 	"job_exec":    {"type": "string"},
 	"entity_name": {"type": "string"},
 	"entity_key":  {"type": "string"},
@@ -71,13 +77,19 @@ var parameters = map[string]object{
 	"from":        {"type": "string", "format": "date-time", "description": "The first slot."},
 	"to":          {"type": "string", "format": "date-time", "description": "The slot to stop before."},
 	"until":       {"type": "string", "format": "date-time", "description": "Only what ended before."},
-	"before_id":   {"type": "integer", "minimum": 0, "default": 0, "description": "Also what ended at until, with a smaller id: for the next page."},
-	"prefix":      {"type": "string", "description": "The beginning of the ids."},
-	"state":       {"type": "string", "enum": []schedule.State{schedule.Active, schedule.Paused, schedule.Ended}},
-	"after":       {"type": "string", "description": "What the page before gave as after."},
-	"before":      {"type": "string", "description": "The position of the last event of the page before."},
-	"preview":     {"type": "string", "enum": []string{"true"}, "description": "Do nothing, and say what would be done."},
-	"confirm":     {"type": "string", "description": "The confirm of the plan that the preview has answered."},
+	"before_id": {
+		"type": "integer", "minimum": 0, "default": 0,
+		"description": "Also what ended at until, with a smaller id: for the next page.",
+	},
+	"prefix": {"type": "string", "description": "The beginning of the ids."},
+	"state":  {"type": "string", "enum": []schedule.State{schedule.Active, schedule.Paused, schedule.Ended}},
+	"after":  {"type": "string", "description": "What the page before gave as after."},
+	"before": {"type": "string", "description": "The position of the last event of the page before."},
+	"preview": {
+		"type": "string", "enum": []string{"true"},
+		"description": "Do nothing, and say what would be done.",
+	},
+	"confirm": {"type": "string", "description": "The confirm of the plan that the preview has answered."},
 }
 
 // problems are the answers that say what is wrong, and which operations may give each.
@@ -87,7 +99,10 @@ var problems = []struct {
 }{
 	{"400", "The request cannot be read.", func(r route) bool { return r.query != nil }},
 	{"401", "The token is missing or wrong.", func(route) bool { return true }},
-	{"403", "The token may only read, or the database role of the server may not do it.", func(route) bool { return true }},
+	{
+		"403", "The token may only read, or the database role of the server may not do it.",
+		func(route) bool { return true },
+	},
 	{"404", "There is no such thing.", func(r route) bool { return strings.Contains(r.path, "{") || r.body != nil }},
 	{"408", "The body did not come in time.", func(r route) bool { return r.body != nil }},
 	{"413", "The body is too large.", func(r route) bool { return r.body != nil }},
@@ -96,7 +111,9 @@ var problems = []struct {
 	{"428", "Neither preview nor confirm was given.", func(r route) bool { return r.body != nil }},
 	{"429", "Too many wrong tokens came from this address.", func(route) bool { return true }},
 	{"500", "Something went wrong; the log of the server has it.", func(r route) bool { return r.query != nil }},
-	{"503", "The database is not there, or is asked too much: try again.", func(r route) bool { return r.query != nil }},
+	{"503", "The database is not there, or is asked too much: try again.", func(r route) bool {
+		return r.query != nil
+	}},
 }
 
 // document makes the OpenAPI document.
@@ -161,7 +178,8 @@ func (s *schemas) operation(r route) object {
 		o["requestBody"] = object{"required": true, "content": object{"application/json": object{"schema": s.of(reflect.TypeOf(r.body))}}}
 		answers["200"] = content("With preview the plan, with confirm what was done.", "application/json",
 			object{"oneOf": []object{s.of(reflect.TypeFor[board.Plan]()), s.of(reflect.TypeFor[board.Done]())}})
-		answers["202"] = content("It goes on; the actions tell how it ends.", "application/json", s.of(reflect.TypeFor[board.Done]()))
+		answers["202"] = content("It goes on; the actions tell how it ends.", "application/json",
+			s.of(reflect.TypeFor[board.Done]()))
 		answers["409"] = content("It would do something else by now, and nothing is done; a catch-up goes on already; or somebody else holds what it changes.", web.ProblemJSON, s.of(reflect.TypeFor[changed]()))
 	}
 	for _, p := range problems {

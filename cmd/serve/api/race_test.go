@@ -39,18 +39,25 @@ func TestNothingIsDoneToWhatAnApplicationChangesBetweenThePlanAndTheDoing(t *tes
 		change       func(w *world, tx *sqlx.Tx) error
 		want         string // of the new plan
 	}{
-		"cancelled, and asked for anew": {"cancel", `{"entity_name": "order", "entity_key": "1"}`, func(w *world, tx *sqlx.Tx) error {
-			j := jobs.FutureJob{JobExec: "ok", EntityName: "order", EntityKey: "1"}
-			j.CheckAt = w.Now().Add(3 * time.Hour)
-			_, err := w.Client.Enqueue(t.Context(), tx, j, jobs.Replace)
-			return err
-		}, "T12:00"},
-		"cancelled, and done": {"cancel", `{"entity_name": "order", "entity_key": "1"}`, func(w *world, tx *sqlx.Tx) error {
-			_, err := w.Client.CancelEntity(t.Context(), tx, "order", "1")
-			return err
-		}, "ends 0 waiting checks"},
+		"cancelled, and asked for anew": {
+			"cancel", `{"entity_name": "order", "entity_key": "1"}`,
+			func(w *world, tx *sqlx.Tx) error {
+				j := jobs.FutureJob{JobExec: "ok", EntityName: "order", EntityKey: "1"}
+				j.CheckAt = w.Now().Add(3 * time.Hour)
+				_, err := w.Client.Enqueue(t.Context(), tx, j, jobs.Replace)
+				return err
+			}, "T12:00",
+		},
+		"cancelled, and done": {
+			"cancel", `{"entity_name": "order", "entity_key": "1"}`,
+			func(w *world, tx *sqlx.Tx) error {
+				_, err := w.Client.CancelEntity(t.Context(), tx, "order", "1")
+				return err
+			}, "ends 0 waiting checks",
+		},
 		"moved, and moved": {"reschedule", `{"job_exec": "ok", "entity_name": "order", "entity_key": "1", "at": "2100-01-05T00:00:00Z"}`, func(w *world, tx *sqlx.Tx) error {
-			_, _, err := w.Client.Reschedule(t.Context(), tx, jobs.Key{JobExec: "ok", EntityName: "order", EntityKey: "1"}, w.Now().Add(10*time.Hour))
+			_, _, err := w.Client.Reschedule(t.Context(), tx,
+				jobs.Key{JobExec: "ok", EntityName: "order", EntityKey: "1"}, w.Now().Add(10*time.Hour))
 			return err
 		}, "T19:00"},
 	} {
@@ -61,7 +68,9 @@ func TestNothingIsDoneToWhatAnApplicationChangesBetweenThePlanAndTheDoing(t *tes
 			plan := w.preview(test.action, test.body)
 			tx := w.DB.MustBegin()
 			w.must(test.change(w, tx))
-			answer := w.while(tx, func() *httptest.ResponseRecorder { return w.post(test.action, "confirm="+plan.Confirm, test.body) })
+			answer := w.while(tx, func() *httptest.ResponseRecorder {
+				return w.post(test.action, "confirm="+plan.Confirm, test.body)
+			})
 			var now changed
 			w.must(json.Unmarshal(answer.Body.Bytes(), &now))
 			if answer.Code != http.StatusConflict || now.Plan == nil || !strings.Contains(now.Plan.Text, test.want) {
@@ -84,7 +93,8 @@ func TestAnActionWaitsForNobodyForLong(t *testing.T) {
 	defer func() { _ = tx.Rollback() }()
 	_, err := tx.Exec("update prescient.future_job set payload = '{}'")
 	w.must(err)
-	if answer := w.post("cancel", "confirm="+plan.Confirm, body); answer.Code != http.StatusConflict || !strings.Contains(answer.Body.String(), board.ErrLocked.Error()) {
+	if answer := w.post("cancel", "confirm="+plan.Confirm, body); answer.Code != http.StatusConflict ||
+		!strings.Contains(answer.Body.String(), board.ErrLocked.Error()) {
 		t.Errorf("%d %s", answer.Code, answer.Body)
 	}
 	if n := w.count("select count(*) from prescient.future_job"); n != 1 {
@@ -123,7 +133,8 @@ func TestWhatAStoppedServerIsAskedForIsRecordedAsStopped(t *testing.T) {
 	w.Clock.Set(w.Now().Add(time.Hour))
 	plan := w.preview("catch-up", `{"mode": "run"}`)
 	w.board.Close()
-	if answer := w.post("catch-up", "confirm="+plan.Confirm, `{"mode": "run"}`); answer.Code != http.StatusServiceUnavailable {
+	if answer := w.post("catch-up", "confirm="+plan.Confirm,
+		`{"mode": "run"}`); answer.Code != http.StatusServiceUnavailable {
 		t.Errorf("%d %s", answer.Code, answer.Body)
 	}
 	if n := w.count("select count(*) from prescient.action where outcome = 'stopped'"); n != 1 {

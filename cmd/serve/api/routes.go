@@ -31,20 +31,23 @@ const acted = "acted"
 // read is a route that answers with a value of the board.
 func read[T any](path, id, summary string, query []string, get func(ctx context.Context, q request) (T, error)) route {
 	query = append(query, acted)
-	return route{http.MethodGet, path, id, summary, query, nil, *new(T), func(_ http.ResponseWriter, r *http.Request) (any, error) {
-		q, err := newRequest(r, query)
-		if err != nil {
-			return nil, err
-		}
-		v, err := get(r.Context(), q)
-		if errors.Is(err, board.ErrBusy) { // many clients may get this, so it is not logged
-			return nil, web.NewProblem(http.StatusServiceUnavailable, err.Error())
-		}
-		if err = cmp.Or(q.err, err); err != nil {
-			return nil, err
-		}
-		return v, nil
-	}}
+	return route{
+		http.MethodGet, path, id, summary, query, nil, *new(T),
+		func(_ http.ResponseWriter, r *http.Request) (any, error) {
+			q, err := newRequest(r, query)
+			if err != nil {
+				return nil, err
+			}
+			v, err := get(r.Context(), q)
+			if errors.Is(err, board.ErrBusy) { // many clients may get this, so it is not logged
+				return nil, web.NewProblem(http.StatusServiceUnavailable, err.Error())
+			}
+			if err = cmp.Or(q.err, err); err != nil {
+				return nil, err
+			}
+			return v, nil
+		},
+	}
 }
 
 // request reads the parameters of a request. It keeps the first error.
@@ -93,48 +96,63 @@ func (q *request) instant(name string) time.Time {
 func (a *api) routes() []route {
 	b := a.Board
 	return append(a.actions(),
-		read("/overview", "overview", "Is it all right?", nil, func(ctx context.Context, q request) (board.Overview, error) {
-			return b.Overview(ctx, q.acted)
-		}),
+		read("/overview", "overview", "Is it all right?", nil,
+			func(ctx context.Context, q request) (board.Overview, error) {
+				return b.Overview(ctx, q.acted)
+			}),
 		read("/slots/{slot}", "slot", "One slot", nil, func(ctx context.Context, q request) (board.Slot, error) {
 			slot, err := time.Parse(time.RFC3339Nano, q.r.PathValue("slot"))
 			if err != nil {
-				return board.Slot{}, web.NewProblem(http.StatusBadRequest, "the slot: want an instant such as 2006-01-02T15:15:00Z")
+				return board.Slot{}, web.NewProblem(http.StatusBadRequest,
+					"the slot: want an instant such as 2006-01-02T15:15:00Z")
 			}
 			return b.Slot(ctx, slot, q.acted)
 		}),
-		read("/ledger", "ledger", "A heat map of the slots of some days", []string{"days"}, func(ctx context.Context, q request) (board.Ledger, error) {
-			days := q.number("days", 30, 31)
-			if q.err != nil {
-				return board.Ledger{}, q.err
-			}
-			return b.Ledger(ctx, int(days), q.acted)
-		}),
-		read("/jobs", "jobs", "Every job, and how its checks of the last day have gone", nil, func(ctx context.Context, q request) (board.Jobs, error) {
-			return b.Jobs(ctx, q.acted)
-		}),
+		read("/ledger", "ledger", "A heat map of the slots of some days", []string{"days"},
+			func(ctx context.Context, q request) (board.Ledger, error) {
+				days := q.number("days", 30, 31)
+				if q.err != nil {
+					return board.Ledger{}, q.err
+				}
+				return b.Ledger(ctx, int(days), q.acted)
+			}),
+		read("/jobs", "jobs", "Every job, and how its checks of the last day have gone", nil,
+			func(ctx context.Context, q request) (board.Jobs, error) {
+				return b.Jobs(ctx, q.acted)
+			}),
 		read("/jobs/{job}", "job", "One job", nil, func(ctx context.Context, q request) (board.Job, error) {
 			return b.Job(ctx, q.r.PathValue("job"), q.acted)
 		}),
-		read("/jobs/{job}/advice", "advice", "What history advises on when to check the rows of a job", nil, func(ctx context.Context, q request) (board.JobAdvice, error) {
-			return b.Advice(ctx, q.r.PathValue("job"), q.acted)
-		}),
-		read("/entity", "entity", "The story of the checks of an entity", []string{"entity_name", "entity_key", "job_exec", "item_key"},
-			func(ctx context.Context, q request) (board.Entity, error) {
-				return b.Entity(ctx, jobs.Key{EntityName: q.Get("entity_name"), EntityKey: q.Get("entity_key"), JobExec: q.Get("job_exec"), ItemKey: q.Get("item_key")}, q.acted)
+		read("/jobs/{job}/advice", "advice", "What history advises on when to check the rows of a job", nil,
+			func(ctx context.Context, q request) (board.JobAdvice, error) {
+				return b.Advice(ctx, q.r.PathValue("job"), q.acted)
 			}),
-		read("/checks", "checks", "What waits, in the order of the slots", []string{"job_exec", "entity_name", "from", "to", "limit", "skip"},
+		read("/entity", "entity", "The story of the checks of an entity",
+			[]string{"entity_name", "entity_key", "job_exec", "item_key"},
+			func(ctx context.Context, q request) (board.Entity, error) {
+				return b.Entity(ctx, jobs.Key{
+					EntityName: q.Get("entity_name"), EntityKey: q.Get("entity_key"),
+					JobExec: q.Get("job_exec"), ItemKey: q.Get("item_key"),
+				}, q.acted)
+			}),
+		read("/checks", "checks", "What waits, in the order of the slots",
+			[]string{"job_exec", "entity_name", "from", "to", "limit", "skip"},
 			func(ctx context.Context, q request) (board.Waiting, error) {
-				f := board.WaitingFilter{JobExec: q.Get("job_exec"), EntityName: q.Get("entity_name"), From: q.instant("from"), To: q.instant("to"), Limit: q.limit(), Skip: int(q.skip())}
+				f := board.WaitingFilter{
+					JobExec: q.Get("job_exec"), EntityName: q.Get("entity_name"),
+					From: q.instant("from"), To: q.instant("to"), Limit: q.limit(), Skip: int(q.skip()),
+				}
 				if q.err != nil {
 					return board.Waiting{}, q.err
 				}
 				return b.Waiting(ctx, f, q.acted)
 			}),
-		read("/history", "history", "What ended, the latest first", []string{"job_exec", "outcome", "entity_name", "entity_key", "until", "before_id", "limit"},
+		read("/history", "history", "What ended, the latest first",
+			[]string{"job_exec", "outcome", "entity_name", "entity_key", "until", "before_id", "limit"},
 			func(ctx context.Context, q request) (board.History, error) {
 				f := board.HistoryFilter{
-					JobExec: q.Get("job_exec"), Outcome: jobs.Outcome(q.Get("outcome")), EntityName: q.Get("entity_name"), EntityKey: q.Get("entity_key"),
+					JobExec: q.Get("job_exec"), Outcome: jobs.Outcome(q.Get("outcome")),
+					EntityName: q.Get("entity_name"), EntityKey: q.Get("entity_key"),
 					Until: q.instant("until"), BeforeID: q.id("before_id"), Limit: q.limit(),
 				}
 				if q.err != nil {
@@ -142,38 +160,45 @@ func (a *api) routes() []route {
 				}
 				return b.History(ctx, f, q.acted)
 			}),
-		read("/schedules", "schedules", "A page of schedules, in the order of their ids", []string{"prefix", "state", "after", "limit"},
+		read("/schedules", "schedules", "A page of schedules, in the order of their ids",
+			[]string{"prefix", "state", "after", "limit"},
 			func(ctx context.Context, q request) (board.Schedules, error) {
-				f := schedule.Filter{Prefix: q.Get("prefix"), State: schedule.State(q.Get("state")), After: q.Get("after"), Limit: q.limit()}
+				f := schedule.Filter{
+					Prefix: q.Get("prefix"), State: schedule.State(q.Get("state")),
+					After: q.Get("after"), Limit: q.limit(),
+				}
 				if q.err != nil {
 					return board.Schedules{}, q.err
 				}
 				return b.Schedules(ctx, f, q.acted)
 			}),
-		read("/schedules/{id}", "schedule", "One schedule, and its next instants", nil, func(ctx context.Context, q request) (board.Schedule, error) {
-			return b.Schedule(ctx, q.r.PathValue("id"), q.acted)
-		}),
-		read("/events", "events", "The outbox, the newest first, and who reads it", []string{"before", "limit"}, func(ctx context.Context, q request) (board.Events, error) {
-			var before outbox.Position
-			var err error
-			if text := q.Get("before"); text != "" {
-				if before, err = outbox.ParsePosition(text); err != nil {
-					return board.Events{}, web.NewProblem(http.StatusBadRequest, "before: "+err.Error())
+		read("/schedules/{id}", "schedule", "One schedule, and its next instants", nil,
+			func(ctx context.Context, q request) (board.Schedule, error) {
+				return b.Schedule(ctx, q.r.PathValue("id"), q.acted)
+			}),
+		read("/events", "events", "The outbox, the newest first, and who reads it", []string{"before", "limit"},
+			func(ctx context.Context, q request) (board.Events, error) {
+				var before outbox.Position
+				var err error
+				if text := q.Get("before"); text != "" {
+					if before, err = outbox.ParsePosition(text); err != nil {
+						return board.Events{}, web.NewProblem(http.StatusBadRequest, "before: "+err.Error())
+					}
 				}
-			}
-			limit := q.limit()
-			if q.err != nil {
-				return board.Events{}, q.err
-			}
-			return b.Events(ctx, before, limit, q.acted)
-		}),
-		read("/actions", "actions", "What operators have done, the newest first", []string{"limit"}, func(ctx context.Context, q request) (board.Actions, error) {
-			limit := q.limit()
-			if q.err != nil {
-				return board.Actions{}, q.err
-			}
-			return b.Actions(ctx, limit, q.acted)
-		}),
+				limit := q.limit()
+				if q.err != nil {
+					return board.Events{}, q.err
+				}
+				return b.Events(ctx, before, limit, q.acted)
+			}),
+		read("/actions", "actions", "What operators have done, the newest first", []string{"limit"},
+			func(ctx context.Context, q request) (board.Actions, error) {
+				limit := q.limit()
+				if q.err != nil {
+					return board.Actions{}, q.err
+				}
+				return b.Actions(ctx, limit, q.acted)
+			}),
 		a.describe(),
 	)
 }
@@ -192,9 +217,14 @@ func (a *api) storeRoutes() []route {
 
 // describe is the route of the document, whose paths are those that clients ask for.
 func (a *api) describe() route {
-	return route{http.MethodGet, "/openapi.json", "describe", "This document", nil, nil, map[string]any{}, func(http.ResponseWriter, *http.Request) (any, error) {
-		return json.RawMessage(bytes.Replace(description, []byte(`"url": "`+Prefix), []byte(`"url": "`+a.Base+Prefix), 1)), nil
-	}}
+	return route{
+		http.MethodGet, "/openapi.json", "describe", "This document", nil, nil,
+		map[string]any{},
+		func(http.ResponseWriter, *http.Request) (any, error) {
+			return json.RawMessage(bytes.Replace(description, []byte(`"url": "`+Prefix),
+				[]byte(`"url": "`+a.Base+Prefix), 1)), nil
+		},
+	}
 }
 
 // lookTimeout bounds the wait for a store that does not answer.
@@ -222,42 +252,50 @@ func (a *api) actions() []route {
 // act is a route that previews or does an action.
 func act[A board.Action](a *api, name, summary string) route {
 	query := []string{"preview", "confirm"}
-	return route{http.MethodPost, "/actions/" + name, name, summary, query, *new(A), board.Done{}, func(_ http.ResponseWriter, r *http.Request) (any, error) {
-		q, err := web.Query(r, query...)
-		if err != nil {
-			return nil, err
-		}
-		preview, confirm := q.Get("preview"), q.Get("confirm")
-		if preview != "" && preview != "true" || (preview == "") == (confirm == "") {
-			return nil, web.NewProblem(http.StatusPreconditionRequired, "give either preview=true, or confirm and the confirm of the preview")
-		}
-		var action A
-		if err := web.Decode(r, &action); err != nil {
-			return nil, err
-		}
-		who, _, err := a.who(r)
-		if err != nil {
-			return nil, err
-		}
-		if preview != "" {
-			plan, err := a.Board.Preview(r.Context(), who, action)
+	return route{
+		http.MethodPost, "/actions/" + name, name, summary, query, *new(A),
+		board.Done{},
+		func(_ http.ResponseWriter, r *http.Request) (any, error) {
+			q, err := web.Query(r, query...)
 			if err != nil {
 				return nil, err
 			}
-			return plan, nil
-		}
-		done, err := a.Board.Do(r.Context(), who, action, confirm)
-		if now, is := errors.AsType[*board.ChangedError](err); is {
-			return web.Answer{Status: http.StatusConflict, Media: web.ProblemJSON, Value: changed{web.NewProblem(http.StatusConflict, now.Error()), &now.Plan}}, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if done.Outcome == board.Running {
-			return web.Answer{Status: http.StatusAccepted, Value: done}, nil
-		}
-		return done, nil
-	}}
+			preview, confirm := q.Get("preview"), q.Get("confirm")
+			if preview != "" && preview != "true" || (preview == "") == (confirm == "") {
+				return nil, web.NewProblem(http.StatusPreconditionRequired,
+					"give either preview=true, or confirm and the confirm of the preview")
+			}
+			var action A
+			if err := web.Decode(r, &action); err != nil {
+				return nil, err
+			}
+			who, _, err := a.who(r)
+			if err != nil {
+				return nil, err
+			}
+			if preview != "" {
+				plan, err := a.Board.Preview(r.Context(), who, action)
+				if err != nil {
+					return nil, err
+				}
+				return plan, nil
+			}
+			done, err := a.Board.Do(r.Context(), who, action, confirm)
+			if now, is := errors.AsType[*board.ChangedError](err); is {
+				return web.Answer{
+					Status: http.StatusConflict, Media: web.ProblemJSON,
+					Value: changed{web.NewProblem(http.StatusConflict, now.Error()), &now.Plan},
+				}, nil
+			}
+			if err != nil {
+				return nil, err
+			}
+			if done.Outcome == board.Running {
+				return web.Answer{Status: http.StatusAccepted, Value: done}, nil
+			}
+			return done, nil
+		},
+	}
 }
 
 // changed is the problem of an action that would now do something else. Another conflict has no

@@ -54,7 +54,9 @@ type world struct {
 func setup(t *testing.T, change ...func(*Config)) *world {
 	t.Helper()
 	registry := jobs.NewRegistry()
-	registry.Register("ok", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.SLA(time.Minute))
+	registry.Register("ok", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		return nil, nil
+	}, jobs.SLA(time.Minute))
 	registry.Register("fail", func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		return nil, errors.New("the warehouse does not answer")
 	}, jobs.Retry(0))
@@ -68,7 +70,8 @@ func setup(t *testing.T, change ...func(*Config)) *world {
 	w.must(err)
 	log := slog.New(slog.NewTextHandler(w.log, nil))
 	w.board, err = board.New(t.Context(), board.Config{
-		DB: w.DB, Runner: slots.Config{Registry: registry, Now: w.Clock.Now, Logger: log, Grace: time.Second}, Publishing: publishing, Self: "shop",
+		DB: w.DB, Runner: slots.Config{Registry: registry, Now: w.Clock.Now, Logger: log, Grace: time.Second},
+		Publishing: publishing, Self: "shop",
 		Logger: log, Now: w.Clock.Now,
 	})
 	w.must(err)
@@ -150,7 +153,8 @@ func (w *world) compare(r *http.Request, body []byte, answer *httptest.ResponseR
 	w.must(err)
 	route, path, err := d.router.FindRoute(r)
 	if err != nil {
-		if answer.Code != http.StatusNotFound && answer.Code != http.StatusMethodNotAllowed && answer.Code != http.StatusUnauthorized {
+		if answer.Code != http.StatusNotFound && answer.Code != http.StatusMethodNotAllowed &&
+			answer.Code != http.StatusUnauthorized {
 			w.t.Errorf("%s %s: %d, and the document does not have it: %v", r.Method, r.URL, answer.Code, err)
 		}
 		return
@@ -160,16 +164,23 @@ func (w *world) compare(r *http.Request, body []byte, answer *httptest.ResponseR
 	}
 	again := r.Clone(r.Context())
 	again.Body = io.NopCloser(bytes.NewReader(body))
-	options := &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, IncludeResponseStatus: true}
+	options := &openapi3filter.Options{
+		AuthenticationFunc:    openapi3filter.NoopAuthenticationFunc,
+		IncludeResponseStatus: true,
+	}
 	request := &openapi3filter.RequestValidationInput{Request: again, PathParams: path, Route: route, Options: options}
 	if answer.Code < 400 {
 		if err := openapi3filter.ValidateRequest(r.Context(), request); err != nil {
 			w.t.Errorf("%s %s is taken, and the document does not have it: %v", r.Method, r.URL, err)
 		}
 	}
-	response := &openapi3filter.ResponseValidationInput{RequestValidationInput: request, Status: answer.Code, Header: answer.Header(), Options: options}
+	response := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: request, Status: answer.Code,
+		Header: answer.Header(), Options: options,
+	}
 	if err := openapi3filter.ValidateResponse(r.Context(), response.SetBodyBytes(answer.Body.Bytes())); err != nil {
-		w.t.Errorf("%s %s: %d %.500s is not as the document has it: %.500v", r.Method, r.URL, answer.Code, answer.Body, err)
+		w.t.Errorf("%s %s: %d %.500s is not as the document has it: %.500v", r.Method, r.URL,
+			answer.Code, answer.Body, err)
 	}
 }
 
@@ -217,7 +228,8 @@ func (w *world) do(name, body string) board.Done {
 		w.t.Errorf("%s: recorded %+v, planned %+v", name, done, plan)
 	}
 	for done.Outcome == board.Running {
-		w.must(w.DB.GetContext(w.t.Context(), &done.Outcome, "select outcome from prescient.action where id = $1", done.ID))
+		w.must(w.DB.GetContext(w.t.Context(), &done.Outcome,
+			"select outcome from prescient.action where id = $1", done.ID))
 	}
 	var kept string
 	w.must(w.DB.GetContext(w.t.Context(), &kept, "select result from prescient.action where id = $1", done.ID))

@@ -27,8 +27,12 @@ func (p *planner) dead(ctx context.Context, f deadletter.Filter) (plan Plan, err
 	if err := checkWords(f.Subject, f.ID); err != nil {
 		return plan, err
 	}
-	args := []any{sql.NullString{String: f.Subject, Valid: f.Subject != ""}, sql.NullString{String: f.ID, Valid: f.ID != ""}}
-	if err := pgsql.One(ctx, p.reader, pgsql.EventDeadCount.In(p.schema), args, &plan.Events, new(sql.NullTime)); err != nil {
+	args := []any{
+		sql.NullString{String: f.Subject, Valid: f.Subject != ""},
+		sql.NullString{String: f.ID, Valid: f.ID != ""},
+	}
+	if err := pgsql.One(ctx, p.reader, pgsql.EventDeadCount.In(p.schema), args, &plan.Events,
+		new(sql.NullTime)); err != nil {
 		return plan, fmt.Errorf("count dead letters: %w", err)
 	}
 	plan.Nothing = plan.Events == 0
@@ -55,7 +59,8 @@ func (a ResendEvents) plan(ctx context.Context, p *planner) (plan Plan, err erro
 
 func (a ResendEvents) run(ctx context.Context, b *Board, _ *tools, _ Who) (string, error) {
 	sent, err := deadletter.NewList(b.cfg.DB, b.schema).Send(ctx, b.cfg.Publishing.Publisher, a.filter())
-	text := fmt.Sprintf("%s sent, %d refused again, and %d held back", spoken.Count(sent.Sent, "event was", "events were"), sent.Refused, sent.Held)
+	text := fmt.Sprintf("%s sent, %d refused again, and %d held back",
+		spoken.Count(sent.Sent, "event was", "events were"), sent.Refused, sent.Held)
 	if err != nil {
 		text += ": " + err.Error()
 	}

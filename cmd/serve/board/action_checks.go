@@ -30,7 +30,8 @@ type wait struct {
 // waiting returns the waiting check of a key. For a key without a job it returns the checks of the
 // entity that an operator may end.
 func (p *planner) waiting(ctx context.Context, key jobs.Key) (w wait, err error) {
-	if err := cmp.Or(checkText("entity_name", key.EntityName), checkText("entity_key", key.EntityKey), checkWords(key.JobExec, key.ItemKey)); err != nil {
+	if err := cmp.Or(checkText("entity_name", key.EntityName), checkText("entity_key", key.EntityKey),
+		checkWords(key.JobExec, key.ItemKey)); err != nil {
 		return w, err
 	}
 	return p.reader.waiting(ctx, key, sql.NullString{String: key.ItemKey, Valid: key.JobExec != ""}, key.JobExec == "")
@@ -40,7 +41,8 @@ func (p *planner) waiting(ctx context.Context, key jobs.Key) (w wait, err error)
 // noSchedules except those of schedules. A null item selects every item.
 func (r *reader) waiting(ctx context.Context, key jobs.Key, item sql.NullString, noSchedules bool) (w wait, err error) {
 	job := sql.NullString{String: key.JobExec, Valid: key.JobExec != ""}
-	err = pgsql.One(ctx, r, pgsql.BoardWaiting.In(r.schema), []any{key.EntityName, key.EntityKey, job, item, noSchedules}, &w.Rows, &w.First, &w.job, &w.Mark)
+	err = pgsql.One(ctx, r, pgsql.BoardWaiting.In(r.schema),
+		[]any{key.EntityName, key.EntityKey, job, item, noSchedules}, &w.Rows, &w.First, &w.job, &w.Mark)
 	if err != nil {
 		return w, fmt.Errorf("count what waits of %s %s: %w", key.EntityName, key.EntityKey, err)
 	}
@@ -99,7 +101,8 @@ func (c Cancel) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 		return plan, p.ofSchedule(c.EntityKey)
 	}
 	plan.Rows, plan.Nothing = w.Rows, w.Rows == 0
-	plan.Text = fmt.Sprintf("It ends %s of %s as cancelled", spoken.Count(plan.Rows, "waiting check", "waiting checks"), c.target())
+	plan.Text = fmt.Sprintf("It ends %s of %s as cancelled",
+		spoken.Count(plan.Rows, "waiting check", "waiting checks"), c.target())
 	if plan.Rows == 1 {
 		plan.Text += ": " + w.job + " in slot " + clock(w.First)
 	}
@@ -117,7 +120,10 @@ func (c Cancel) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
 		n, err = t.client.CancelEntity(ctx, tx, c.EntityName, c.EntityKey)
 	} else {
 		var found bool
-		found, err = t.client.Cancel(ctx, tx, jobs.Key{JobExec: c.JobExec, EntityName: c.EntityName, EntityKey: c.EntityKey, ItemKey: c.ItemKey})
+		found, err = t.client.Cancel(ctx, tx, jobs.Key{
+			JobExec: c.JobExec, EntityName: c.EntityName,
+			EntityKey: c.EntityKey, ItemKey: c.ItemKey,
+		})
 		if found {
 			n = 1
 		}
@@ -158,7 +164,10 @@ func (c CancelMany) target() string {
 }
 
 func (c CancelMany) filter() admin.CancelFilter {
-	return admin.CancelFilter{JobExec: c.JobExec, EntityName: c.EntityName, EntityKey: c.EntityKey, GroupKey: c.GroupKey, Payload: string(c.Payload)}
+	return admin.CancelFilter{
+		JobExec: c.JobExec, EntityName: c.EntityName, EntityKey: c.EntityKey,
+		GroupKey: c.GroupKey, Payload: string(c.Payload),
+	}
 }
 
 func (c CancelMany) plan(ctx context.Context, p *planner) (plan Plan, err error) {
@@ -203,7 +212,8 @@ func (c CancelMany) run(ctx context.Context, b *Board, t *tools, who Who) (strin
 				if err := jobs.SetActor(ctx, tx, who.String()); err != nil {
 					return err
 				}
-				ended, next, err := admin.New(t.client).CancelMany(ctx, tx, c.filter(), from, int(min(cancelledAtOnce, most-n)))
+				ended, next, err := admin.New(t.client).CancelMany(ctx, tx, c.filter(), from,
+					int(min(cancelledAtOnce, most-n)))
 				if err == nil {
 					n, from = n+ended, next
 				}
@@ -221,7 +231,8 @@ func (c CancelMany) run(ctx context.Context, b *Board, t *tools, who Who) (strin
 	}
 	left, err := admin.New(t.client).CountCancel(ctx, b.cfg.DB, c.filter())
 	if err == nil && left > 0 && n < most {
-		text += fmt.Sprintf(", and %s because another transaction has locked or moved them", spoken.Count(left, "was left", "were left"))
+		text += fmt.Sprintf(", and %s because another transaction has locked or moved them",
+			spoken.Count(left, "was left", "were left"))
 	}
 	return text, err
 }
@@ -317,7 +328,10 @@ func (a Retry) filter() admin.RetryFilter {
 	if limit == 0 {
 		limit = defaultRetry
 	}
-	return admin.RetryFilter{JobExec: a.JobExec, EntityName: a.EntityName, EntityKey: a.EntityKey, Since: a.Since, Limit: limit}
+	return admin.RetryFilter{
+		JobExec: a.JobExec, EntityName: a.EntityName, EntityKey: a.EntityKey,
+		Since: a.Since, Limit: limit,
+	}
 }
 
 func (a Retry) plan(ctx context.Context, p *planner) (plan Plan, err error) {
@@ -328,7 +342,8 @@ func (a Retry) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	if f.Limit < 1 || f.Limit > maxRetry {
 		return plan, &jobs.FieldError{Field: "limit", Message: fmt.Sprintf("must be 1 to %d", maxRetry)}
 	}
-	if err := cmp.Or(checkWords(a.JobExec, a.EntityName, a.EntityKey), checkInstant("since", a.Since), checkInstant("at", a.At)); err != nil {
+	if err := cmp.Or(checkWords(a.JobExec, a.EntityName, a.EntityKey), checkInstant("since", a.Since),
+		checkInstant("at", a.At)); err != nil {
 		return plan, err
 	}
 	if !a.At.IsZero() {
@@ -345,9 +360,11 @@ func (a Retry) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	}
 	plan.Rows, plan.Nothing = found-waits, found == waits
 	to := grid.Later(p.grid().Ceil(a.At), p.grid().Next(p.now()))
-	plan.Text = fmt.Sprintf("It puts %s%s back into slot %s, with a clean error count", spoken.Count(plan.Rows, "failed check", "failed checks"), a.narrowed(), clock(to))
+	plan.Text = fmt.Sprintf("It puts %s%s back into slot %s, with a clean error count",
+		spoken.Count(plan.Rows, "failed check", "failed checks"), a.narrowed(), clock(to))
 	if waits > 0 {
-		plan.Warnings = append(plan.Warnings, spoken.Count(waits, "failed check stays", "failed checks stay")+" in history, since the key waits already.")
+		plan.Warnings = append(plan.Warnings, spoken.Count(waits, "failed check stays", "failed checks stay")+
+			" in history, since the key waits already.")
 	}
 	if found == int64(f.Limit) {
 		plan.Warnings = append(plan.Warnings, fmt.Sprintf("These are the oldest %d, which is the limit: there may be more.", f.Limit))

@@ -60,7 +60,8 @@ func (a PauseJob) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 			more = " or more"
 		}
 	}
-	plan.Text = fmt.Sprintf("It lets the checks of %s wait until the job is resumed: %d%s in %s of the next day", a.JobExec, n, more,
+	plan.Text = fmt.Sprintf("It lets the checks of %s wait until the job is resumed: %d%s in %s of the next day",
+		a.JobExec, n, more,
 		spoken.Count(int64(len(ahead)), "slot", "slots"))
 	plan.Warnings = []string{"What a run has claimed is finished."}
 	return plan, nil
@@ -99,7 +100,8 @@ func (a ResumeJob) plan(ctx context.Context, p *planner) (plan Plan, err error) 
 	}
 	overdue, err := admin.New(p.client).List(ctx, p, admin.Filter{JobExec: a.JobExec, To: until, Limit: 1})
 	if len(overdue) > 0 {
-		plan.Warnings = []string{"Its checks in past slots, from " + clock(overdue[0].NextCheckAt) + " on, are overdue from then on, and catch-up takes them."}
+		plan.Warnings = []string{"Its checks in past slots, from " + clock(overdue[0].NextCheckAt) +
+			" on, are overdue from then on, and catch-up takes them."}
 	}
 	return plan, err
 }
@@ -136,7 +138,10 @@ func (c CatchUp) target() string {
 }
 
 func (c CatchUp) config(dryRun bool) slots.CatchUp {
-	return slots.CatchUp{Mode: c.Mode, Since: c.Since, Until: c.Until, Job: c.Job, Limit: c.Limit, Spread: c.Spread, DryRun: dryRun}
+	return slots.CatchUp{
+		Mode: c.Mode, Since: c.Since, Until: c.Until, Job: c.Job, Limit: c.Limit,
+		Spread: c.Spread, DryRun: dryRun,
+	}
 }
 
 // modes describes what each mode does with rows.
@@ -179,7 +184,8 @@ func (c CatchUp) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 		plan.Rows = min(plan.Rows, c.Limit)
 	}
 	plan.Nothing = plan.Slots == 0
-	plan.Text = fmt.Sprintf("It %s: %s in %s, and it closes %s without rows", does, c.howMany(plan.Rows, w.more && plan.Rows == w.rows),
+	plan.Text = fmt.Sprintf("It %s: %s in %s, and it closes %s without rows", does,
+		c.howMany(plan.Rows, w.more && plan.Rows == w.rows),
 		spoken.Count(w.slots, "slot", "slots"), spoken.Count(caught.Empty, "missed slot", "missed slots"))
 	plan.Warnings = w.warnings(c)
 	plan.fingerprint = []any{w.slots, caught.Empty, w.unregistered}
@@ -226,7 +232,8 @@ func (c CatchUp) left(knows func(job string) bool, caught slots.Caught, status s
 
 func (w left) warnings(c CatchUp) (list []string) {
 	if len(w.unregistered) > 0 {
-		list = append(list, "The rows of these jobs are left, since this binary does not have them: "+strings.Join(w.unregistered, ", ")+
+		list = append(list, "The rows of these jobs are left, since this binary does not have them: "+
+			strings.Join(w.unregistered, ", ")+
 			". Run catch-up with a binary that has them.")
 	}
 	if w.live > 0 {
@@ -265,7 +272,8 @@ func (c CatchUp) run(ctx context.Context, b *Board, _ *tools, _ Who) (string, er
 	}
 	caught, err := runner.CatchUp(ctx, c.config(false))
 	n := caught.Total
-	text := fmt.Sprintf("%s worked on, %d without rows closed; of %s %d moved and %d failed", spoken.Count(n.Slots, "slot was", "slots were"),
+	text := fmt.Sprintf("%s worked on, %d without rows closed; of %s %d moved and %d failed",
+		spoken.Count(n.Slots, "slot was", "slots were"),
 		caught.Empty, spoken.Count(n.Checked, "row", "rows"), n.Rescheduled, n.Failed)
 	if open := n.Slots - n.Done; open > 0 {
 		text += fmt.Sprintf("; %s open", spoken.Count(open, "slot was left", "slots were left"))

@@ -73,7 +73,8 @@ func (a BackfillSchedule) plan(ctx context.Context, p *planner) (plan Plan, err 
 		}
 	}
 	plan.Schedules, plan.Nothing = 1, plan.Events == 0
-	plan.Text = fmt.Sprintf("It publishes %s of schedule %s from %s until %s", spoken.Count(plan.Events, "event", "events"), a.ID, clock(a.From), clock(grid.Later(until, a.From)))
+	plan.Text = fmt.Sprintf("It publishes %s of schedule %s from %s until %s",
+		spoken.Count(plan.Events, "event", "events"), a.ID, clock(a.From), clock(grid.Later(until, a.From)))
 	plan.Warnings = []string{"Instants that the outbox has are left out. Other destinations, and a pruned outbox, get events again, with the same ids."}
 	plan.fingerprint = s.Version
 	return plan, nil
@@ -81,7 +82,8 @@ func (a BackfillSchedule) plan(ctx context.Context, p *planner) (plan Plan, err 
 
 func (a BackfillSchedule) run(ctx context.Context, b *Board, t *tools, _ Who) (string, error) {
 	done, err := t.store.Backfill(ctx, b.cfg.DB, b.cfg.Publishing, a.ID, a.From, a.To)
-	text := fmt.Sprintf("%s published until %s, and %d were in the outbox already", spoken.Count(done.Published, "event was", "events were"), clock(done.Until), done.Present)
+	text := fmt.Sprintf("%s published until %s, and %d were in the outbox already",
+		spoken.Count(done.Published, "event was", "events were"), clock(done.Until), done.Present)
 	if err != nil {
 		text += ": " + err.Error()
 	}

@@ -87,7 +87,8 @@ func (b *Board) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a Action) (Plan
 	}
 	var last int64
 	if _, is := a.(asyncAction); is { // its plan does not show what it has done, so a second confirmation would do it twice
-		if err := pgsql.One(ctx, r, pgsql.ActionLast.In(b.schema), []any{a.name(), cut(a.target())}, &last); err != nil {
+		if err := pgsql.One(ctx, r, pgsql.ActionLast.In(b.schema),
+			[]any{a.name(), cut(a.target())}, &last); err != nil {
 			return plan, fmt.Errorf("find the last action: %w", err)
 		}
 	}
@@ -199,7 +200,8 @@ func (b *Board) ended(id int64, a Action, result string, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.going), endTimeout)
 	defer cancel()
-	b.cfg.Logger.InfoContext(ctx, "action has ended", "action", a.name(), "id", id, "outcome", outcome, "result", result, "error", err)
+	b.cfg.Logger.InfoContext(ctx, "action has ended", "action", a.name(), "id", id, "outcome", outcome,
+		"result", result, "error", err)
 	err = pgsql.InTx(ctx, b.cfg.DB, func(tx *sqlx.Tx) error {
 		_, err := tx.ExecContext(ctx, pgsql.ActionEnd.In(b.schema), id, outcome, cut(result))
 		return err
@@ -212,7 +214,9 @@ func (b *Board) ended(id int64, a Action, result string, err error) {
 
 // verifyPlan sets the actor of a transaction and returns the current plan, if that is the confirmed
 // one.
-func (b *Board) verifyPlan(ctx context.Context, t *tools, tx *sqlx.Tx, who Who, a Action, confirm string) (Plan, error) {
+func (b *Board) verifyPlan(
+	ctx context.Context, t *tools, tx *sqlx.Tx, who Who, a Action, confirm string,
+) (Plan, error) {
 	if err := jobs.SetActor(ctx, tx, who.String()); err != nil {
 		return Plan{}, err
 	}
@@ -231,8 +235,14 @@ func (b *Board) verifyPlan(ctx context.Context, t *tools, tx *sqlx.Tx, who Who, 
 
 // record writes an action to table action.
 func (b *Board) record(ctx context.Context, tx *sqlx.Tx, who Who, p Plan, outcome, result string) (Done, error) {
-	d := Done{Actor: who.String(), What: p.What, Target: p.Target, Text: p.Text, Counts: p.Counts, Outcome: outcome, Result: result}
-	args := []any{d.Actor, d.What, cut(d.Target), cut(d.Text), d.Rows, d.Slots, d.Schedules, d.Events, outcome, cut(result)}
+	d := Done{
+		Actor: who.String(), What: p.What, Target: p.Target, Text: p.Text, Counts: p.Counts,
+		Outcome: outcome, Result: result,
+	}
+	args := []any{
+		d.Actor, d.What, cut(d.Target), cut(d.Text), d.Rows, d.Slots, d.Schedules,
+		d.Events, outcome, cut(result),
+	}
 	err := tx.QueryRowContext(ctx, pgsql.ActionInsert.In(b.schema), args...).Scan(&d.ID, &d.At, &d.EndedAt, &d.By)
 	if err != nil {
 		return d, fmt.Errorf("record the action: %w", err)

@@ -164,7 +164,10 @@ func (b *Board) newTools(ctx context.Context) (*tools, error) {
 	if t.client, err = jobs.NewClient(ctx, b.cfg.DB, jobs.Config{Schema: b.cfg.Schema, Horizon: b.cfg.Horizon, Now: b.cfg.Now}); err != nil {
 		return nil, err
 	}
-	t.store, err = schedule.NewStore(ctx, b.cfg.DB, schedule.Config{Schema: b.cfg.Schema, MaxPayload: b.cfg.MaxPayload, Now: b.cfg.Now})
+	t.store, err = schedule.NewStore(ctx, b.cfg.DB, schedule.Config{
+		Schema:     b.cfg.Schema,
+		MaxPayload: b.cfg.MaxPayload, Now: b.cfg.Now,
+	})
 	return t, err
 }
 
@@ -211,7 +214,9 @@ func (r *reader) slotIndexOnly(ctx context.Context) error {
 }
 
 // rows runs a statement and returns its rows, never nil.
-func rows[T any](ctx context.Context, r *reader, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error) ([]T, error) {
+func rows[T any](
+	ctx context.Context, r *reader, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error,
+) ([]T, error) {
 	return pgsql.Append(ctx, r, []T{}, stmt.In(r.schema), args, scan)
 }
 
@@ -227,7 +232,10 @@ type seen[T any] interface {
 func (s *Seen) see(v Seen) { *s = v }
 
 // read returns what fn reads, or has read lately; see cache.get.
-func read[T any, P seen[T]](ctx context.Context, b *Board, key string, acted int64, minAge time.Duration, fn func(ctx context.Context, r *reader) (T, error)) (T, error) {
+func read[T any, P seen[T]](
+	ctx context.Context, b *Board, key string, acted int64, minAge time.Duration,
+	fn func(ctx context.Context, r *reader) (T, error),
+) (T, error) {
 	type kept struct {
 		Value T // size counts both
 		AsOf  time.Time

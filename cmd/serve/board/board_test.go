@@ -26,7 +26,10 @@ func TestWhatAdviceAsksOfTheDatabaseCounts(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	db.MustExec(`select prescient.ensure_job('ok')`)
-	b, err := New(t.Context(), Config{DB: db, Runner: slots.Config{Registry: jobs.NewRegistry()}, Publishing: &schedule.PublishConfig{}})
+	b, err := New(t.Context(), Config{
+		DB: db, Runner: slots.Config{Registry: jobs.NewRegistry()},
+		Publishing: &schedule.PublishConfig{},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +77,10 @@ func TestADatabaseThatRefusesIsNotAskedForEachLook(t *testing.T) {
 func TestEachJobHasItsFiguresWhateverTheCollationOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCitus(t, "a column of a distributed table keeps its collation")
-	kit := testkit.New(t, testkit.Config{Registry: jobs.NewRegistry(), Start: time.Now().Truncate(15 * time.Minute).Add(-time.Hour)})
+	kit := testkit.New(t, testkit.Config{
+		Registry: jobs.NewRegistry(),
+		Start:    time.Now().Truncate(15 * time.Minute).Add(-time.Hour),
+	})
 	kit.DB.MustExec(`alter table prescient.job alter column name type text collate "en-US-x-icu"`)
 	registry := jobs.NewRegistry()
 	names := []string{"B", "Order.a", "a", "order.b", "order_c"}
@@ -90,7 +96,10 @@ func TestEachJobHasItsFiguresWhateverTheCollationOfTheDatabase(t *testing.T) {
 	if _, err := runner.Run(t.Context(), kit.Now()); err != nil {
 		t.Fatal(err)
 	}
-	b, err := New(t.Context(), Config{DB: kit.DB, Runner: slots.Config{Registry: registry}, Publishing: &schedule.PublishConfig{}, Now: kit.Clock.Now})
+	b, err := New(t.Context(), Config{
+		DB: kit.DB, Runner: slots.Config{Registry: registry},
+		Publishing: &schedule.PublishConfig{}, Now: kit.Clock.Now,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,9 @@ type load func(ctx context.Context) (value any, statements int, err error)
 // get returns a value that was read at most minAge ago. It returns an older one if the budget is
 // spent, or if a newer one would take too long. It never returns a value from before the given
 // action.
-func (s *cache) get(ctx context.Context, key string, acted int64, minAge time.Duration, read load) (any, time.Duration, error) {
+func (s *cache) get(
+	ctx context.Context, key string, acted int64, minAge time.Duration, read load,
+) (any, time.Duration, error) {
 	deadline, token := monotonic().Add(queueTimeout), web.TokenOf(ctx)
 	for {
 		s.mu.Lock()
@@ -109,7 +111,8 @@ func (s *cache) get(ctx context.Context, key string, acted int64, minAge time.Du
 		if e.inflight == nil {
 			forced := value != nil && max(e.acted, e.forced) < want // once for each action
 			due := key == first && now.Sub(e.tried) >= minAge
-			if left := s.budget(now); !forced && !due && (left <= 0 || !s.hasTurn(token) || left < burst/2 && have && s.othersFirst(e, now)) {
+			if left := s.budget(now); !forced && !due && (left <= 0 || !s.hasTurn(token) || left < burst/2 && have &&
+				s.othersFirst(e, now)) {
 				err := e.err
 				wait := max(time.Duration((1-s.left)/s.rate*float64(time.Second)), nap/10)
 				if err != nil || have {
@@ -252,7 +255,9 @@ func (s *cache) evict(keep *entry) {
 	for _, e := range s.entries {
 		all += e.size
 	}
-	keys := slices.SortedFunc(maps.Keys(s.entries), func(a, b string) int { return s.entries[a].used.Compare(s.entries[b].used) })
+	keys := slices.SortedFunc(maps.Keys(s.entries), func(a, b string) int {
+		return s.entries[a].used.Compare(s.entries[b].used)
+	})
 	for _, key := range keys {
 		if e := s.entries[key]; all > maxBytes && e != keep && e.inflight == nil && key != first {
 			all -= e.size
@@ -306,7 +311,8 @@ func (s *cache) entry(key string) *entry {
 // read than e. Call it with mu held.
 func (s *cache) othersFirst(e *entry, now time.Time) bool {
 	for _, o := range s.entries {
-		if o.value != nil && o.inflight == nil && o.began.Before(e.began) && now.Sub(o.began) > o.minAge && now.Sub(o.used) < lookedAt {
+		if o.value != nil && o.inflight == nil && o.began.Before(e.began) && now.Sub(o.began) > o.minAge &&
+			now.Sub(o.used) < lookedAt {
 			return true
 		}
 	}

@@ -73,7 +73,8 @@ func TestWhatIsKeptIsBoundedInBytes(t *testing.T) {
 		for _, e := range s.entries {
 			all += e.size
 		}
-		if all > maxBytes || all < maxBytes/2 || s.entries[first] == nil || s.entries["19"] == nil || s.entries["0"] != nil {
+		if all > maxBytes || all < maxBytes/2 || s.entries[first] == nil ||
+			s.entries["19"] == nil || s.entries["0"] != nil {
 			t.Errorf("%d bytes are kept, in %d entries", all, len(s.entries))
 		}
 	})
@@ -112,7 +113,8 @@ func TestAllReadsTogetherKeepTheBudget(t *testing.T) {
 			t.Errorf("%d statements in ten minutes, want at the most %d, and use of nearly all", c.calls.Load()*9, most)
 		}
 		if answers.Load() < 100_000 || busy.Load() > 2000 || old.Load() > 0 {
-			t.Errorf("%d answers, %d were told that the server is busy, %d too old", answers.Load(), busy.Load(), old.Load())
+			t.Errorf("%d answers, %d were told that the server is busy, %d too old", answers.Load(),
+				busy.Load(), old.Load())
 		}
 	})
 }
@@ -155,7 +157,8 @@ func TestATokenThatAsksForMuchDoesNotStarveAnother(t *testing.T) {
 		work.Wait()
 		s.work.Wait()
 		if modest.Load() < greedy.Load()/2 || busy.Load() > modest.Load()/10 {
-			t.Errorf("%d reads of the one, %d of the other, which was told %d times that the server is busy", greedy.Load(), modest.Load(), busy.Load())
+			t.Errorf("%d reads of the one, %d of the other, which was told %d times that the server is busy",
+				greedy.Load(), modest.Load(), busy.Load())
 		}
 	})
 }

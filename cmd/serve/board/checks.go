@@ -28,25 +28,27 @@ const (
 
 // Entity returns the timeline of the checks of an entity. A job and an item of the key narrow it.
 func (b *Board) Entity(ctx context.Context, key jobs.Key, acted int64) (Entity, error) {
-	if err := cmp.Or(checkText("entity_name", key.EntityName), checkText("entity_key", key.EntityKey), checkWords(key.JobExec, key.ItemKey)); err != nil {
+	if err := cmp.Or(checkText("entity_name", key.EntityName), checkText("entity_key", key.EntityKey),
+		checkWords(key.JobExec, key.ItemKey)); err != nil {
 		return Entity{}, err
 	}
-	return read(ctx, b, keyOf("entity", key.EntityName, key.EntityKey, key.JobExec, key.ItemKey), acted, pageAge, func(ctx context.Context, r *reader) (Entity, error) {
-		v := Entity{EntityName: key.EntityName, EntityKey: key.EntityKey, Story: []Sentence{}}
-		events, err := admin.New(r.client).Timeline(ctx, r, key)
-		if v.More = len(events) > maxStory; v.More {
-			events = events[len(events)-maxStory:]
-		}
-		for _, e := range events {
-			v.Story = append(v.Story, Sentence{view.NewEvent(e), view.Sentence(e, r.now(), b.cfg.Self)})
-		}
-		if err != nil {
+	return read(ctx, b, keyOf("entity", key.EntityName, key.EntityKey, key.JobExec, key.ItemKey), acted, pageAge,
+		func(ctx context.Context, r *reader) (Entity, error) {
+			v := Entity{EntityName: key.EntityName, EntityKey: key.EntityKey, Story: []Sentence{}}
+			events, err := admin.New(r.client).Timeline(ctx, r, key)
+			if v.More = len(events) > maxStory; v.More {
+				events = events[len(events)-maxStory:]
+			}
+			for _, e := range events {
+				v.Story = append(v.Story, Sentence{view.NewEvent(e), view.Sentence(e, r.now(), b.cfg.Self)})
+			}
+			if err != nil {
+				return v, err
+			}
+			wait, err := r.waiting(ctx, key, sql.NullString{String: key.ItemKey, Valid: key.ItemKey != ""}, false)
+			v.Waiting = wait.Rows
 			return v, err
-		}
-		wait, err := r.waiting(ctx, key, sql.NullString{String: key.ItemKey, Valid: key.ItemKey != ""}, false)
-		v.Waiting = wait.Rows
-		return v, err
-	})
+		})
 }
 
 // HistoryFilter narrows History. Zero fields do not narrow.
@@ -67,16 +69,19 @@ var windows = []time.Duration{15 * time.Minute, 2 * time.Hour, day, 31 * day}
 // History returns ended checks, the latest first. For an entity it reads all of history, else the
 // last month.
 func (b *Board) History(ctx context.Context, f HistoryFilter, acted int64) (History, error) {
-	if err := cmp.Or(checkPage(&f.Limit), checkWords(f.JobExec, f.EntityName, f.EntityKey), checkInstant("until", f.Until)); err != nil {
+	if err := cmp.Or(checkPage(&f.Limit), checkWords(f.JobExec, f.EntityName, f.EntityKey),
+		checkInstant("until", f.Until)); err != nil {
 		return History{}, err
 	}
 	if f.Outcome != "" && !slices.Contains(jobs.Outcomes, f.Outcome) {
 		return History{}, &jobs.FieldError{Field: "outcome", Message: "there is no such outcome"}
 	}
-	key := keyOf("history", f.JobExec, string(f.Outcome), f.EntityName, f.EntityKey, f.Until.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit, f.BeforeID))
+	key := keyOf("history", f.JobExec, string(f.Outcome), f.EntityName, f.EntityKey,
+		f.Until.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit, f.BeforeID))
 	return read(ctx, b, key, acted, pageAge, func(ctx context.Context, r *reader) (v History, err error) {
 		filter := admin.HistoryFilter{
-			JobExec: f.JobExec, Outcome: f.Outcome, EntityName: f.EntityName, EntityKey: f.EntityKey, To: f.Until, BeforeID: f.BeforeID, Limit: f.Limit,
+			JobExec: f.JobExec, Outcome: f.Outcome, EntityName: f.EntityName, EntityKey: f.EntityKey, To: f.Until,
+			BeforeID: f.BeforeID, Limit: f.Limit,
 		}
 		until := f.Until
 		if until.IsZero() {
@@ -111,13 +116,15 @@ type WaitingFilter struct {
 
 // Waiting returns waiting checks, ordered by slot.
 func (b *Board) Waiting(ctx context.Context, f WaitingFilter, acted int64) (Waiting, error) {
-	if err := cmp.Or(checkPage(&f.Limit), checkWords(f.JobExec, f.EntityName), checkInstant("from", f.From), checkInstant("to", f.To)); err != nil {
+	if err := cmp.Or(checkPage(&f.Limit), checkWords(f.JobExec, f.EntityName), checkInstant("from", f.From),
+		checkInstant("to", f.To)); err != nil {
 		return Waiting{}, err
 	}
 	if f.Skip < 0 || f.Skip > maxSkip {
 		return Waiting{}, &jobs.FieldError{Field: "skip", Message: fmt.Sprintf("must be 0 to %d", maxSkip)}
 	}
-	key := keyOf("waiting", f.JobExec, f.EntityName, f.From.UTC().Format(time.RFC3339Nano), f.To.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit, f.Skip))
+	key := keyOf("waiting", f.JobExec, f.EntityName, f.From.UTC().Format(time.RFC3339Nano),
+		f.To.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit, f.Skip))
 	return read(ctx, b, key, acted, pageAge, func(ctx context.Context, r *reader) (v Waiting, err error) {
 		v.Checks = []view.Check{}
 		paused, err := admin.New(r.client).Paused(ctx, r)
@@ -127,7 +134,11 @@ func (b *Board) Waiting(ctx context.Context, f WaitingFilter, acted int64) (Wait
 		if err := r.slotIndexOnly(ctx); err != nil {
 			return v, err
 		}
-		list, more, err := admin.New(r.client).ListPage(ctx, r, admin.Filter{JobExec: f.JobExec, EntityName: f.EntityName, From: f.From, To: f.To, Limit: f.Limit, Skip: f.Skip})
+		list, more, err := admin.New(r.client).ListPage(ctx, r,
+			admin.Filter{
+				JobExec: f.JobExec, EntityName: f.EntityName, From: f.From, To: f.To,
+				Limit: f.Limit, Skip: f.Skip,
+			})
 		for _, j := range list {
 			v.Checks = append(v.Checks, view.NewCheck(j, paused))
 		}
@@ -164,7 +175,8 @@ func checkText(field, text string) error {
 // represent. Zero: left out.
 func checkInstant(field string, at time.Time) error {
 	if !at.IsZero() && (at.Before(grid.Min) || at.After(grid.Max)) {
-		return &jobs.FieldError{Field: field, Message: fmt.Sprintf("must be from %s to %s", grid.Min.Format(time.DateOnly), grid.Max.Format(time.DateOnly))}
+		return &jobs.FieldError{Field: field, Message: fmt.Sprintf("must be from %s to %s",
+			grid.Min.Format(time.DateOnly), grid.Max.Format(time.DateOnly))}
 	}
 	return nil
 }

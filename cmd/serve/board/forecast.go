@@ -24,7 +24,10 @@ func (b *Board) Expect(ctx context.Context) error {
 }
 
 func (b *Board) readForecast(ctx context.Context) (any, int, error) {
-	f, err := forecast.Compute(ctx, forecast.Config{DB: b.cfg.DB, Schema: b.cfg.Schema, Now: b.cfg.Now, For: day, Registry: b.cfg.Runner.Registry})
+	f, err := forecast.Compute(ctx, forecast.Config{
+		DB: b.cfg.DB, Schema: b.cfg.Schema, Now: b.cfg.Now, For: day,
+		Registry: b.cfg.Runner.Registry,
+	})
 	if err != nil {
 		b.cfg.Logger.WarnContext(ctx, "there is no forecast", "error", err)
 	}
@@ -42,7 +45,9 @@ func (b *Board) forecast(ctx context.Context) (forecast.Forecast, bool) {
 func (v *Overview) addForecast(f forecast.Forecast) {
 	v.Axis = slices.Clone(v.Axis)
 	for _, s := range f.Slots {
-		i, exact := slices.BinarySearchFunc(v.Axis, s.Slot, func(c Cell, slot time.Time) int { return c.Slot.Compare(slot) })
+		i, exact := slices.BinarySearchFunc(v.Axis, s.Slot, func(c Cell, slot time.Time) int {
+			return c.Slot.Compare(slot)
+		})
 		if !exact {
 			i--
 		}
@@ -52,7 +57,10 @@ func (v *Overview) addForecast(f forecast.Forecast) {
 	}
 	v.Expected = []Expected{}
 	for _, found := range f.Findings {
-		v.Expected = append(v.Expected, Expected{found.Slot, found.Slots, string(found.Condition), found.JobExec, found.Text, append([]string{}, found.Help...)})
+		v.Expected = append(v.Expected, Expected{
+			found.Slot, found.Slots, string(found.Condition), found.JobExec,
+			found.Text, append([]string{}, found.Help...),
+		})
 	}
 }
 

@@ -130,7 +130,8 @@ func (j *Job) readSlots(ctx context.Context, r *reader, from, to time.Time) erro
 	}
 	list, err := rows(ctx, r, pgsql.BoardJob, []any{j.JobExec, from, to}, func(row *sql.Rows, s *line) error {
 		var took sql.NullInt64
-		err := row.Scan(&s.Slot, &s.Planned, &s.Finished, &s.Rescheduled, &s.Failed, &s.Late, (*int64)(&s.Spent), &s.error, &took)
+		err := row.Scan(&s.Slot, &s.Planned, &s.Finished, &s.Rescheduled, &s.Failed, &s.Late,
+			(*int64)(&s.Spent), &s.error, &took)
 		s.Slot, s.Spent, s.Took = s.Slot.UTC(), micros(int64(s.Spent)), micros(took.Int64)
 		s.Rate = perSecond(s.Finished+s.Rescheduled+s.Failed, s.Took)
 		return err

@@ -25,24 +25,25 @@ func (b *Board) Ledger(ctx context.Context, days int, acted int64) (Ledger, erro
 	if days < 1 || days > maxDays {
 		return Ledger{}, &RefusedError{fmt.Sprintf("days: must be 1 to %d", maxDays)}
 	}
-	return read(ctx, b, fmt.Sprintf("ledger %d", days), acted, ledgerAge, func(ctx context.Context, r *reader) (Ledger, error) {
-		g := r.grid()
-		current := g.Floor(r.now())
-		days := max(1, min(days, int(maxSlots/(day/g.Width()))))
-		today := current.Truncate(day)
-		span := cellSpan(g.Width())
-		cells, err := r.cells(ctx, today.AddDate(0, 0, 1-days), today.AddDate(0, 0, 1), span, current)
-		if err != nil {
-			return Ledger{}, err
-		}
-		since, err := r.since(ctx)
-		v := Ledger{Width: duration.Text(g.Width()), Since: since, Days: []LedgerDay{}}
-		for n := int(day / span); len(cells) > 0; cells = cells[:len(cells)-n] {
-			list := cells[len(cells)-n:]
-			v.Days = append(v.Days, LedgerDay{list[0].Slot.Format(time.DateOnly), list})
-		}
-		return v, err
-	})
+	return read(ctx, b, fmt.Sprintf("ledger %d", days), acted, ledgerAge,
+		func(ctx context.Context, r *reader) (Ledger, error) {
+			g := r.grid()
+			current := g.Floor(r.now())
+			days := max(1, min(days, int(maxSlots/(day/g.Width()))))
+			today := current.Truncate(day)
+			span := cellSpan(g.Width())
+			cells, err := r.cells(ctx, today.AddDate(0, 0, 1-days), today.AddDate(0, 0, 1), span, current)
+			if err != nil {
+				return Ledger{}, err
+			}
+			since, err := r.since(ctx)
+			v := Ledger{Width: duration.Text(g.Width()), Since: since, Days: []LedgerDay{}}
+			for n := int(day / span); len(cells) > 0; cells = cells[:len(cells)-n] {
+				list := cells[len(cells)-n:]
+				v.Days = append(v.Days, LedgerDay{list[0].Slot.Format(time.DateOnly), list})
+			}
+			return v, err
+		})
 }
 
 // state returns the row of a slot, opened or not, or a NoSlotError.

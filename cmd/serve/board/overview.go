@@ -78,7 +78,8 @@ func readAxis(ctx context.Context, r *reader, report health.Report) ([]Cell, err
 		return nil, err
 	}
 	for _, t := range slices.Concat(report.Trouble, report.Running) {
-		if i := int(t.Slot.Sub(first) / span); t.State == slots.StateDone && i >= 0 && i < len(cells) && !t.Slot.Before(first) {
+		if i := int(t.Slot.Sub(first) / span); t.State == slots.StateDone && i >= 0 &&
+			i < len(cells) && !t.Slot.Before(first) {
 			cells[i].Late = true
 		}
 	}
@@ -95,7 +96,8 @@ func (r *reader) cells(ctx context.Context, from, to time.Time, span time.Durati
 	opened := map[time.Time]counted{}
 	args := []any{from, to, int64(span / time.Second)}
 	_, err = rows(ctx, r, pgsql.BoardCells, args, func(row *sql.Rows, c *counted) error {
-		err := row.Scan(&c.Slot, &c.opened, &c.Done, &c.last, &c.open, &c.live, &c.CaughtUp, &c.Planned, &c.Checked, &c.Failed, (*int64)(&c.Took))
+		err := row.Scan(&c.Slot, &c.opened, &c.Done, &c.last, &c.open, &c.live, &c.CaughtUp, &c.Planned, &c.Checked,
+			&c.Failed, (*int64)(&c.Took))
 		c.Slot, c.Took = c.Slot.UTC(), micros(int64(c.Took))
 		opened[c.Slot] = *c
 		return err
@@ -162,7 +164,8 @@ func cellSpan(width time.Duration) time.Duration {
 
 func readConsumers(ctx context.Context, r *reader) ([]Consumer, error) {
 	list, err := rows(ctx, r, pgsql.BoardConsumers, nil, func(row *sql.Rows, c *Consumer) error {
-		err := row.Scan(&c.Consumer.Consumer, &c.Position.Mark, &c.Position.Number, &c.AckedAt, &c.Ahead, &c.Waiting, (*int64)(&c.Oldest))
+		err := row.Scan(&c.Consumer.Consumer, &c.Position.Mark, &c.Position.Number, &c.AckedAt, &c.Ahead,
+			&c.Waiting, (*int64)(&c.Oldest))
 		c.AckedAt, c.Oldest = c.AckedAt.UTC(), micros(int64(c.Oldest))
 		return err
 	})
@@ -173,12 +176,13 @@ func readConsumers(ctx context.Context, r *reader) ([]Consumer, error) {
 }
 
 func readMisfires(ctx context.Context, r *reader) ([]Misfire, error) {
-	list, err := rows(ctx, r, pgsql.BoardMisfires, []any{r.now().Add(-day), maxMisfires}, func(row *sql.Rows, m *Misfire) error {
-		var dropped, gaveUp sql.NullTime
-		err := row.Scan(&m.ID, &m.Dropped, &dropped, &gaveUp, &m.Error)
-		m.DroppedAt, m.GaveUpAt = utc(dropped), utc(gaveUp)
-		return err
-	})
+	list, err := rows(ctx, r, pgsql.BoardMisfires, []any{r.now().Add(-day), maxMisfires},
+		func(row *sql.Rows, m *Misfire) error {
+			var dropped, gaveUp sql.NullTime
+			err := row.Scan(&m.ID, &m.Dropped, &dropped, &gaveUp, &m.Error)
+			m.DroppedAt, m.GaveUpAt = utc(dropped), utc(gaveUp)
+			return err
+		})
 	if err != nil {
 		return nil, fmt.Errorf("read which schedules missed something: %w", err)
 	}

@@ -83,13 +83,15 @@ func (b *Board) Events(ctx context.Context, before outbox.Position, limit int, a
 		if before != (outbox.Position{}) {
 			mark = fmt.Sprint(before.Mark)
 		}
-		v.Events, err = rows(ctx, r, pgsql.BoardEvents, []any{limit, mark, before.Number}, func(row *sql.Rows, e *Event) error {
-			var at sql.NullTime
-			var position outbox.Position
-			err := row.Scan(&position.Mark, &position.Number, &e.ID, &e.Source, &e.Type, &e.Subject, &at, &e.WrittenAt, &e.Data)
-			e.Position, e.Time, e.WrittenAt = position.String(), utc(at), e.WrittenAt.UTC()
-			return err
-		})
+		v.Events, err = rows(ctx, r, pgsql.BoardEvents, []any{limit, mark, before.Number},
+			func(row *sql.Rows, e *Event) error {
+				var at sql.NullTime
+				var position outbox.Position
+				err := row.Scan(&position.Mark, &position.Number, &e.ID, &e.Source, &e.Type, &e.Subject,
+					&at, &e.WrittenAt, &e.Data)
+				e.Position, e.Time, e.WrittenAt = position.String(), utc(at), e.WrittenAt.UTC()
+				return err
+			})
 		if err != nil {
 			return v, fmt.Errorf("read the outbox: %w", err)
 		}
@@ -122,15 +124,17 @@ func (b *Board) Actions(ctx context.Context, limit int, acted int64) (Actions, e
 	if err := checkPage(&limit); err != nil {
 		return Actions{}, err
 	}
-	return read(ctx, b, keyOf("actions", fmt.Sprint(limit)), acted, pageAge, func(ctx context.Context, r *reader) (v Actions, err error) {
-		v.Actions, err = rows(ctx, r, pgsql.BoardActions, []any{limit}, scanDone)
-		return v, err
-	})
+	return read(ctx, b, keyOf("actions", fmt.Sprint(limit)), acted, pageAge,
+		func(ctx context.Context, r *reader) (v Actions, err error) {
+			v.Actions, err = rows(ctx, r, pgsql.BoardActions, []any{limit}, scanDone)
+			return v, err
+		})
 }
 
 func scanDone(row *sql.Rows, d *Done) error {
 	var ended sql.NullTime
-	err := row.Scan(&d.ID, &d.At, &ended, &d.By, &d.Actor, &d.What, &d.Target, &d.Text, &d.Rows, &d.Slots, &d.Schedules, &d.Events, &d.Outcome, &d.Result)
+	err := row.Scan(&d.ID, &d.At, &ended, &d.By, &d.Actor, &d.What, &d.Target, &d.Text, &d.Rows, &d.Slots,
+		&d.Schedules, &d.Events, &d.Outcome, &d.Result)
 	d.At, d.EndedAt = d.At.UTC(), utc(ended)
 	return err
 }

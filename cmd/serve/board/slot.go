@@ -25,7 +25,8 @@ type NoSlotError struct {
 }
 
 func (e *NoSlotError) Error() string {
-	return fmt.Sprintf("%s is not a slot: the width is %s; the slots around it are %s and %s", e.At.Format(time.RFC3339Nano), duration.Text(e.Width),
+	return fmt.Sprintf("%s is not a slot: the width is %s; the slots around it are %s and %s",
+		e.At.Format(time.RFC3339Nano), duration.Text(e.Width),
 		e.Previous.Format(time.RFC3339), e.Next.Format(time.RFC3339))
 }
 
@@ -42,53 +43,57 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 		return Slot{}, err
 	}
 	slot = slot.UTC()
-	v, err := read(ctx, b, "slot "+slot.Format(time.RFC3339Nano), acted, pageAge, func(ctx context.Context, r *reader) (v Slot, err error) {
-		g := r.grid()
-		run, err := r.state(ctx, slot)
-		if err != nil {
-			return v, err
-		}
-		paused, err := admin.New(r.client).Paused(ctx, r)
-		if err != nil {
-			return v, err
-		}
-		if err := r.slotIndexOnly(ctx); err != nil {
-			return v, err
-		}
-		claims, err := r.ledger.In(r).Claims(ctx, slot)
-		if err != nil {
-			return v, err
-		}
-		waiting, err := r.ledger.In(r).Waiting(ctx, slot)
-		if err != nil {
-			return v, err
-		}
-		v.SlotDetail = view.SlotDetail{Slot: view.NewSlot(run), Claims: view.NewClaims(claims), Waiting: view.NewWaiting(waiting, paused, b.has)}
-		v.Previous, v.Next = g.Previous(slot), g.Next(slot)
-		since, err := r.since(ctx)
-		if err != nil {
-			return v, err
-		}
-		if !slot.Before(since) {
-			v.Width = duration.Text(g.Width())
-		}
-		var last time.Time
-		if v.Jobs, last, err = readSlotJobs(ctx, r, slot); err != nil {
-			return v, err
-		}
-		live := slices.ContainsFunc(v.Claims, func(c view.Claim) bool { return c.Live })
-		switch {
-		case run.State == slots.StateOpen && live:
-			last = r.setting.Now()
-		case run.State == slots.StateDone && run.FinishedAt != nil && len(v.Jobs) == 0:
-			last = *run.FinishedAt
-		}
-		if !last.IsZero() { // otherwise the slot was not opened, or no outcome was recorded
-			v.Took = duration.Text(max(0, last.Sub(run.OpenedAt)))
-		}
-		v.Rate = perSecond(run.Checked, v.Took)
-		return v, nil
-	})
+	v, err := read(ctx, b, "slot "+slot.Format(time.RFC3339Nano), acted, pageAge,
+		func(ctx context.Context, r *reader) (v Slot, err error) {
+			g := r.grid()
+			run, err := r.state(ctx, slot)
+			if err != nil {
+				return v, err
+			}
+			paused, err := admin.New(r.client).Paused(ctx, r)
+			if err != nil {
+				return v, err
+			}
+			if err := r.slotIndexOnly(ctx); err != nil {
+				return v, err
+			}
+			claims, err := r.ledger.In(r).Claims(ctx, slot)
+			if err != nil {
+				return v, err
+			}
+			waiting, err := r.ledger.In(r).Waiting(ctx, slot)
+			if err != nil {
+				return v, err
+			}
+			v.SlotDetail = view.SlotDetail{
+				Slot: view.NewSlot(run), Claims: view.NewClaims(claims),
+				Waiting: view.NewWaiting(waiting, paused, b.has),
+			}
+			v.Previous, v.Next = g.Previous(slot), g.Next(slot)
+			since, err := r.since(ctx)
+			if err != nil {
+				return v, err
+			}
+			if !slot.Before(since) {
+				v.Width = duration.Text(g.Width())
+			}
+			var last time.Time
+			if v.Jobs, last, err = readSlotJobs(ctx, r, slot); err != nil {
+				return v, err
+			}
+			live := slices.ContainsFunc(v.Claims, func(c view.Claim) bool { return c.Live })
+			switch {
+			case run.State == slots.StateOpen && live:
+				last = r.setting.Now()
+			case run.State == slots.StateDone && run.FinishedAt != nil && len(v.Jobs) == 0:
+				last = *run.FinishedAt
+			}
+			if !last.IsZero() { // otherwise the slot was not opened, or no outcome was recorded
+				v.Took = duration.Text(max(0, last.Sub(run.OpenedAt)))
+			}
+			v.Rate = perSecond(run.Checked, v.Took)
+			return v, nil
+		})
 	if f, is := b.forecast(ctx); err == nil && is && slot.After(t.now()) {
 		for _, s := range f.Slots {
 			if s.Slot.Equal(slot) {
@@ -104,7 +109,8 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 func readSlotJobs(ctx context.Context, r *reader, slot time.Time) (list []SlotJob, lastOfAll time.Time, err error) {
 	list, err = rows(ctx, r, pgsql.BoardSlot, []any{slot, maxSlotJobs}, func(row *sql.Rows, j *SlotJob) error {
 		var first, last, ofAll sql.NullTime
-		err := row.Scan(&j.JobExec, &j.Planned, &j.Finished, &j.Rescheduled, &j.Failed, &j.Late, &j.Error, &first, &last,
+		err := row.Scan(&j.JobExec, &j.Planned, &j.Finished, &j.Rescheduled, &j.Failed, &j.Late,
+			&j.Error, &first, &last,
 			(*int64)(&j.Spent), &ofAll)
 		lastOfAll = ofAll.Time
 		j.FirstAt, j.LastAt, j.Spent = utc(first), utc(last), micros(int64(j.Spent))

@@ -59,11 +59,15 @@ var actionForms = []actionForm{
 		Path: "cancel", Title: "Cancel", Verb: "Cancel", Lead: "Waiting checks end as cancelled, and stay in history.",
 		Fields: []field{nameField, keyField, anyJob, itemField},
 		make: func(in *input) board.Action {
-			return board.Cancel{JobExec: in.text("job"), EntityName: in.text("name"), EntityKey: in.text("key"), ItemKey: in.text("item")}
+			return board.Cancel{
+				JobExec: in.text("job"), EntityName: in.text("name"), EntityKey: in.text("key"),
+				ItemKey: in.text("item"),
+			}
 		},
 	},
 	{
-		Path: "cancel-many", Title: "Cancel many checks", Verb: "Cancel", Lead: "The waiting checks that every field selects end as cancelled, in batches, and stay in history. Those of schedules stay.",
+		Path: "cancel-many", Title: "Cancel many checks", Verb: "Cancel",
+		Lead: "The waiting checks that every field selects end as cancelled, in batches, and stay in history. Those of schedules stay.",
 		Fields: []field{
 			{Name: "job", Label: "Job", Hint: "Empty: every job."},
 			{Name: "name", Label: "Entity", Hint: "Empty: every kind."},
@@ -74,20 +78,29 @@ var actionForms = []actionForm{
 		},
 		make: func(in *input) board.Action {
 			return board.CancelMany{
-				JobExec: in.text("job"), EntityName: in.text("name"), EntityKey: in.text("key"), GroupKey: in.text("group"),
-				Payload: in.payload("payload"), Limit: in.number("limit", 0, 1<<40),
+				JobExec: in.text("job"), EntityName: in.text("name"), EntityKey: in.text("key"),
+				GroupKey: in.text("group"),
+				Payload:  in.payload("payload"), Limit: in.number("limit", 0, 1<<40),
 			}
 		},
 	},
 	{
-		Path: "reschedule", Title: "Move a check", Verb: "Move", Lead: "The check waits for the first slot at or after the new time.",
-		Fields: []field{jobField, nameField, keyField, itemField, {Name: "at", Label: "New time", Hint: aheadHint, Required: true}},
+		Path: "reschedule", Title: "Move a check", Verb: "Move",
+		Lead: "The check waits for the first slot at or after the new time.",
+		Fields: []field{
+			jobField, nameField, keyField, itemField,
+			{Name: "at", Label: "New time", Hint: aheadHint, Required: true},
+		},
 		make: func(in *input) board.Action {
-			return board.Reschedule{JobExec: in.text("job"), EntityName: in.text("name"), EntityKey: in.text("key"), ItemKey: in.text("item"), At: in.ahead("at")}
+			return board.Reschedule{
+				JobExec: in.text("job"), EntityName: in.text("name"), EntityKey: in.text("key"),
+				ItemKey: in.text("item"), At: in.ahead("at"),
+			}
 		},
 	},
 	{
-		Path: "retry", Title: "Put failed checks back", Verb: "Put back", Lead: "Checks that were given up come back from history with a clean error count. A key that waits already stays unchanged.",
+		Path: "retry", Title: "Put failed checks back", Verb: "Put back",
+		Lead: "Checks that were given up come back from history with a clean error count. A key that waits already stays unchanged.",
 		Fields: []field{
 			{Name: "job", Label: "Job", Hint: "Empty: every job."},
 			{Name: "name", Label: "Entity", Hint: "Empty: every kind."},
@@ -97,21 +110,27 @@ var actionForms = []actionForm{
 			{Name: "at", Label: "Into the slot of", Hint: aheadHint + " Empty: the next slot."},
 		},
 		make: func(in *input) board.Action {
-			return board.Retry{JobExec: in.text("job"), EntityName: in.text("name"), EntityKey: in.text("key"), Since: in.past("since"), Limit: int(in.number("limit", 1, 100_000)), At: in.ahead("at")}
+			return board.Retry{
+				JobExec: in.text("job"), EntityName: in.text("name"), EntityKey: in.text("key"),
+				Since: in.past("since"), Limit: int(in.number("limit", 1, 100_000)), At: in.ahead("at"),
+			}
 		},
 	},
 	{
-		Path: "pause-job", Title: "Pause a job", Verb: "Pause", Lead: "Its rows wait until it is resumed; running checks finish.",
+		Path: "pause-job", Title: "Pause a job", Verb: "Pause",
+		Lead:   "Its rows wait until it is resumed; running checks finish.",
 		Fields: []field{jobField},
 		make:   func(in *input) board.Action { return board.PauseJob{JobExec: in.text("job")} },
 	},
 	{
-		Path: "resume-job", Title: "Resume a job", Verb: "Resume", Lead: "Its rows are run in their slots again; catch-up takes the rows whose slots have passed.",
+		Path: "resume-job", Title: "Resume a job", Verb: "Resume",
+		Lead:   "Its rows are run in their slots again; catch-up takes the rows whose slots have passed.",
 		Fields: []field{jobField},
 		make:   func(in *input) board.Action { return board.ResumeJob{JobExec: in.text("job")} },
 	},
 	{
-		Path: "catch-up", Title: "Catch up", Verb: "Catch up", Lead: "Repairs slots that were missed, left open, or have rows that came late: the oldest first, for the jobs that are registered with the binary that serves this page.",
+		Path: "catch-up", Title: "Catch up", Verb: "Catch up",
+		Lead: "Repairs slots that were missed, left open, or have rows that came late: the oldest first, for the jobs that are registered with the binary that serves this page.",
 		Fields: []field{
 			{Name: "mode", Label: "What to do with the rows", Options: []option{
 				{string(slots.ModeRun), "run: check each now, or apply the misfire policy of its job"},
@@ -126,44 +145,55 @@ var actionForms = []actionForm{
 		},
 		make: func(in *input) board.Action {
 			return board.CatchUp{
-				Mode: slots.Mode(cmp.Or(in.text("mode"), string(slots.ModeRun))), Job: in.text("job"), Since: in.past("since"), Until: in.past("until"),
+				Mode: slots.Mode(cmp.Or(in.text("mode"), string(slots.ModeRun))), Job: in.text("job"),
+				Since: in.past("since"), Until: in.past("until"),
 				Limit: in.number("limit", 0, 1<<40), Spread: int(in.number("spread", 0, 100_000)),
 			}
 		},
 	},
 	{
-		Path: "trigger", Title: "Publish now", Verb: "Publish", Lead: "One event of the schedule is published at once. Its instants stay as they are.",
+		Path: "trigger", Title: "Publish now", Verb: "Publish",
+		Lead:   "One event of the schedule is published at once. Its instants stay as they are.",
 		Fields: []field{idField},
 		make:   func(in *input) board.Action { return board.TriggerSchedule{ID: in.text("id")} },
 	},
 	{
-		Path: "backfill", Title: "Backfill a schedule", Verb: "Backfill", Lead: "The instants of a time that has passed are published, each with the id that it has or would have had.",
-		Fields: []field{idField, {Name: "from", Label: "From", Hint: pastHint, Required: true}, {Name: "to", Label: "Up to, but not including", Hint: pastHint, Required: true}},
+		Path: "backfill", Title: "Backfill a schedule", Verb: "Backfill",
+		Lead: "The instants of a time that has passed are published, each with the id that it has or would have had.",
+		Fields: []field{
+			idField,
+			{Name: "from", Label: "From", Hint: pastHint, Required: true},
+			{Name: "to", Label: "Up to, but not including", Hint: pastHint, Required: true},
+		},
 		make: func(in *input) board.Action {
 			return board.BackfillSchedule{ID: in.text("id"), From: in.past("from"), To: in.past("to")}
 		},
 	},
 	{
-		Path: "resend-events", Title: "Send dead letters again", Verb: "Send", Lead: "Events that were given up are sent again, in their order.",
+		Path: "resend-events", Title: "Send dead letters again", Verb: "Send",
+		Lead:   "Events that were given up are sent again, in their order.",
 		Fields: []field{subjectField, eventField},
 		make: func(in *input) board.Action {
 			return board.ResendEvents{Subject: in.text("subject"), ID: in.text("id")}
 		},
 	},
 	{
-		Path: "discard-events", Title: "Delete dead letters", Verb: "Delete", Lead: "Events that were given up are deleted. Nothing brings them back.",
+		Path: "discard-events", Title: "Delete dead letters", Verb: "Delete",
+		Lead:   "Events that were given up are deleted. Nothing brings them back.",
 		Fields: []field{subjectField, eventField},
 		make: func(in *input) board.Action {
 			return board.DiscardEvents{Subject: in.text("subject"), ID: in.text("id")}
 		},
 	},
 	{
-		Path: "pause-schedule", Title: "Pause a schedule", Verb: "Pause", Lead: "It publishes nothing until it is resumed.",
+		Path: "pause-schedule", Title: "Pause a schedule", Verb: "Pause",
+		Lead:   "It publishes nothing until it is resumed.",
 		Fields: []field{idField},
 		make:   func(in *input) board.Action { return board.PauseSchedule{ID: in.text("id")} },
 	},
 	{
-		Path: "resume-schedule", Title: "Resume a schedule", Verb: "Resume", Lead: "It goes on from now; what it would have published meanwhile is left out.",
+		Path: "resume-schedule", Title: "Resume a schedule", Verb: "Resume",
+		Lead:   "It goes on from now; what it would have published meanwhile is left out.",
 		Fields: []field{idField},
 		make:   func(in *input) board.Action { return board.ResumeSchedule{ID: in.text("id")} },
 	},

@@ -56,7 +56,8 @@ func newAxis(cells []board.Cell, trouble []view.Trouble, now time.Time) axis {
 	a := axis{Width: len(cells) * barStep}
 	for _, c := range cells {
 		for _, t := range trouble {
-			if end := c.Slot.Add(time.Duration(c.Span)); c.Checked == 0 && !t.Slot.Before(c.Slot) && t.Slot.Before(end) {
+			if end := c.Slot.Add(time.Duration(c.Span)); c.Checked == 0 &&
+				!t.Slot.Before(c.Slot) && t.Slot.Before(end) {
 				c.Planned = max(c.Planned, t.Waiting)
 			}
 		}
@@ -184,12 +185,14 @@ func says(c board.Cell) string {
 // stateWords are the states of slots for people.
 var stateWords = map[slots.State]string{
 	slots.StateDone: "run", slots.StateMissed: "missed", slots.StateOpen: "left open", board.StateRunning: "running",
-	board.StateDue: "due, and not begun", board.StateAhead: "to come", board.StateNoLedger: "before the ledger began", "not opened": "not opened",
+	board.StateDue: "due, and not begun", board.StateAhead: "to come", board.StateNoLedger: "before the ledger began",
+	"not opened": "not opened",
 }
 
 // stateMarks are the signs of states, which pages never show by colour alone.
 var stateMarks = map[slots.State]string{
-	slots.StateDone: "ok", slots.StateMissed: "bad", slots.StateOpen: "bad", board.StateRunning: "run", board.StateDue: "warn",
+	slots.StateDone: "ok", slots.StateMissed: "bad", slots.StateOpen: "bad",
+	board.StateRunning: "run", board.StateDue: "warn",
 	board.StateAhead: "idle", board.StateNoLedger: "idle", "not opened": "idle",
 }
 

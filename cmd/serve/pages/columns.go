@@ -48,7 +48,8 @@ func newJobChart(all []board.JobSlot) *jobChart {
 	}
 	for i, s := range all {
 		c := column{Slot: s.Slot, X: i * barStep, Wrong: s.Failed > 0}
-		c.Label = fmt.Sprintf("%s: %s, %s failed, took %s", s.Slot.Format("Jan 2, 15:04"), plural(checked(s), "row", "rows"), num(s.Failed), dur(s.Took))
+		c.Label = fmt.Sprintf("%s: %s, %s failed, took %s", s.Slot.Format("Jan 2, 15:04"),
+			plural(checked(s), "row", "rows"), num(s.Failed), dur(s.Took))
 		c.Height = height(checked(s), most, columnsHigh)
 		c.Y = columnsHigh - c.Height
 		chart.Rows.Columns = append(chart.Rows.Columns, c)
@@ -71,7 +72,8 @@ func newAheadChart(all []board.Ahead) *columns {
 	chart := columns{ID: "ahead", Title: "Rows", Most: num(most), Width: len(all) * barStep}
 	for i, a := range all {
 		c := column{Slot: a.Slot, X: i * barStep, Height: height(a.Rows, most, columnsHigh), Ahead: true}
-		c.Label, c.Y = fmt.Sprintf("%s: %s", a.Slot.Format("Jan 2, 15:04"), plural(a.Rows, "row waits", "rows wait")), columnsHigh-c.Height
+		c.Label, c.Y = fmt.Sprintf("%s: %s", a.Slot.Format("Jan 2, 15:04"),
+			plural(a.Rows, "row waits", "rows wait")), columnsHigh-c.Height
 		chart.Columns = append(chart.Columns, c)
 	}
 	return &chart

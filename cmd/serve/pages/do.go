@@ -65,7 +65,8 @@ func (p *Pages) do(d actionForm) http.HandlerFunc {
 func (p *Pages) act(w http.ResponseWriter, r *http.Request, d actionForm, in *input, action board.Action) {
 	done, err := p.cfg.Board.Do(r.Context(), p.who(r), action, r.Form.Get("confirm"))
 	if changed, ok := errors.AsType[*board.ChangedError](err); ok {
-		p.showPlan(w, r, d, in, http.StatusConflict, changed.Plan, "The data has changed since the preview, and nothing was done. This is the new preview.")
+		p.showPlan(w, r, d, in, http.StatusConflict, changed.Plan,
+			"The data has changed since the preview, and nothing was done. This is the new preview.")
 		return
 	}
 	if err != nil {
@@ -94,7 +95,10 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, d actionForm, in 
 // who returns the actor as it is recorded.
 func (p *Pages) who(r *http.Request) board.Who {
 	v := visitor(r.Context())
-	return board.Who{Name: v.Name, Remote: p.cfg.Access.Address(r).String(), Operator: v.Role == Operator, Token: v.Token}
+	return board.Who{
+		Name: v.Name, Remote: p.cfg.Access.Address(r).String(),
+		Operator: v.Role == Operator, Token: v.Token,
+	}
 }
 
 func (p *Pages) showDeed(w http.ResponseWriter, r *http.Request, d actionForm, in *input, status int, problem string) {
@@ -125,7 +129,9 @@ func fixed(inputs []filled) url.Values {
 	return values
 }
 
-func (p *Pages) showPlan(w http.ResponseWriter, r *http.Request, d actionForm, in *input, status int, plan board.Plan, problem string) {
+func (p *Pages) showPlan(
+	w http.ResponseWriter, r *http.Request, d actionForm, in *input, status int, plan board.Plan, problem string,
+) {
 	all := url.Values{}
 	v := formPage{Deed: d, Plan: plan, Problem: problem}
 	for _, f := range d.Fields {

@@ -16,10 +16,14 @@ import (
 
 // functions are the functions of the templates.
 var functions = template.FuncMap{
-	"when": when, "clock": clock, "num": num[int64], "count": num[int], "plural": plural, "dur": dur, "rate": rate, "percent": percent,
-	"cut": cut, "brief": brief, "whole": func(text string) string { return text }, "words": words, "add": func(a, b int) int { return a + b }, "minus": func(a, b int64) int64 { return a - b },
-	"slotMark": func(s slots.State) string { return stateMarks[s] }, "slotWord": func(s slots.State) string { return stateWords[s] },
-	"jobMark": jobMark, "scheduleMark": scheduleMark, "zoneOf": zoneOf, "local": local, "endMark": endMark, "outcomeMark": outcomeMark,
+	"when": when, "clock": clock, "num": num[int64], "count": num[int], "plural": plural, "dur": dur,
+	"rate": rate, "percent": percent,
+	"cut": cut, "brief": brief, "whole": func(text string) string { return text }, "words": words,
+	"add": func(a, b int) int { return a + b }, "minus": func(a, b int64) int64 { return a - b },
+	"slotMark": func(s slots.State) string { return stateMarks[s] },
+	"slotWord": func(s slots.State) string { return stateWords[s] },
+	"jobMark":  jobMark, "scheduleMark": scheduleMark, "zoneOf": zoneOf, "local": local, "endMark": endMark,
+	"outcomeMark": outcomeMark,
 }
 
 // when formats an instant to the second, for people and for programs.

@@ -58,7 +58,8 @@ func (p *Pages) logout(w http.ResponseWriter, r *http.Request) {
 // an attacker may contain any address.
 func (p *Pages) safeRedirect(next string) string {
 	u, err := url.Parse(next)
-	if err != nil || u.IsAbs() || u.Host != "" || u.Opaque != "" || !strings.HasPrefix(u.Path, "/") || strings.HasPrefix(u.Path, "//") || strings.Contains(next, `\`) {
+	if err != nil || u.IsAbs() || u.Host != "" || u.Opaque != "" || !strings.HasPrefix(u.Path, "/") ||
+		strings.HasPrefix(u.Path, "//") || strings.Contains(next, `\`) {
 		return p.link("/")
 	}
 	return (&url.URL{Path: u.Path, RawQuery: u.RawQuery}).String()
@@ -75,7 +76,8 @@ func (p *Pages) requireRole(role Role, next http.HandlerFunc) http.HandlerFunc {
 		case r.Method == http.MethodGet && who.Role == None || r.Method == http.MethodGet && p.cfg.OpenReading && who.Name == anonymous:
 			http.Redirect(w, r, p.link("/login", "next", p.base+r.URL.RequestURI()), http.StatusSeeOther)
 		default:
-			p.fail(w, r, http.StatusForbidden, "This needs the token of "+role.article()+"; you are logged in as "+who.Role.article()+".")
+			p.fail(w, r, http.StatusForbidden, "This needs the token of "+role.article()+
+				"; you are logged in as "+who.Role.article()+".")
 		}
 	}
 }

@@ -54,7 +54,10 @@ func scheduleMark(s httpapi.View) verdict {
 }
 
 func endMark(o jobs.Outcome) verdict {
-	mark := map[jobs.Outcome]string{jobs.Done: "ok", jobs.Failed: "bad", jobs.Cancelled: "idle", jobs.Replaced: "idle"}[o]
+	mark := map[jobs.Outcome]string{
+		jobs.Done: "ok", jobs.Failed: "bad", jobs.Cancelled: "idle",
+		jobs.Replaced: "idle",
+	}[o]
 	if mark == "" {
 		mark = "warn"
 	}
@@ -62,7 +65,10 @@ func endMark(o jobs.Outcome) verdict {
 }
 
 func outcomeMark(outcome string) verdict {
-	return verdict{Mark: map[string]string{board.Running: "run", board.Succeeded: "ok", board.Failed: "bad", board.Stopped: "warn"}[outcome], Text: outcome}
+	return verdict{Mark: map[string]string{
+		board.Running: "run", board.Succeeded: "ok", board.Failed: "bad",
+		board.Stopped: "warn",
+	}[outcome], Text: outcome}
 }
 
 // rate formats rows a second.

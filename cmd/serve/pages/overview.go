@@ -108,7 +108,10 @@ func (p *Pages) readOverview(ctx context.Context, acted int64) overviewPage {
 	if err != nil {
 		v := overviewPage{Overview: o, Failed: err}
 		p.cfg.Logger.ErrorContext(ctx, "reading the overview failed", "error", err)
-		v.Verdict = verdict{"bad", "The database does not answer", "What is due is run as soon as it does. The log of the server has the error."}
+		v.Verdict = verdict{
+			"bad", "The database does not answer",
+			"What is due is run as soon as it does. The log of the server has the error.",
+		}
 		return v
 	}
 	return newOverviewPage(o)
@@ -167,7 +170,8 @@ func (v overviewPage) summary() string {
 		said = append(said, was+strings.TrimPrefix(says(run), "run, ")+".")
 	}
 	for _, c := range v.Running {
-		said = append(said, "Slot "+v.clock(c.Slot)+" is being run; "+plural(c.Waiting, "row waits", "rows wait")+" in it.")
+		said = append(said, "Slot "+v.clock(c.Slot)+" is being run; "+
+			plural(c.Waiting, "row waits", "rows wait")+" in it.")
 	}
 	switch {
 	case next == nil || next.Forecast == nil:
@@ -203,7 +207,10 @@ func (v overviewPage) figures() []figure {
 	list := []figure{
 		{Name: "Overdue", Value: num(v.Overdue), Note: "rows", Mark: "bad"},
 		{Name: "Missed", Value: num(int64(len(v.Missed)) + v.MoreMissed), Note: "slots no run has opened", Mark: "bad"},
-		{Name: "Stranded", Value: num(len(v.LeftOpen) + len(v.Stragglers)), Note: "slots with rows left in them", Mark: "bad"},
+		{
+			Name: "Stranded", Value: num(len(v.LeftOpen) + len(v.Stragglers)),
+			Note: "slots with rows left in them", Mark: "bad",
+		},
 		{Name: "Failing", Value: num(failing), Note: "jobs, in their last slot", Mark: "bad"},
 		{Name: "Given up", Value: num(gaveUp), Note: "rows, in 24 hours", Mark: "bad"},
 		{Name: "Late", Value: num(late), Note: "jobs that broke their SLA", Mark: "warn"},

@@ -79,7 +79,14 @@ type search struct{ Name, Key string }
 // section is an entry of the navigation.
 type section struct{ Path, Name string }
 
-var sections = []section{{"/", "Now"}, {"/ledger", "Ledger"}, {"/jobs", "Jobs"}, {"/schedules", "Schedules"}, {"/events", "Events"}, {"/actions", "Actions"}}
+var sections = []section{
+	{"/", "Now"},
+	{"/ledger", "Ledger"},
+	{"/jobs", "Jobs"},
+	{"/schedules", "Schedules"},
+	{"/events", "Events"},
+	{"/actions", "Actions"},
+}
 
 // New returns the handler of all pages. Close it before the server.
 func New(cfg Config) (*Pages, error) {
@@ -111,9 +118,12 @@ func (p *Pages) ofBoard() error {
 	p.state = func(ctx context.Context) verdict { return p.readOverview(ctx, 0).Verdict }
 	return p.ready(p.fragments, func(mux *http.ServeMux) {
 		for path, handle := range map[string]http.HandlerFunc{
-			"/{$}": p.overview, "/slot": p.read("slot", p.slot), "/ledger": p.read("ledger", p.ledger), "/jobs": p.read("jobs", p.jobs),
-			"/job": p.read("job", p.job), "/advice": p.read("advice", p.advice), "/entity": p.read("entity", p.entity), "/schedules": p.read("schedules", p.schedules),
-			"/schedule": p.read("schedule", p.schedule), "/events": p.read("events", p.events), "/actions": p.read("actions", p.actions),
+			"/{$}": p.overview, "/slot": p.read("slot", p.slot), "/ledger": p.read("ledger", p.ledger),
+			"/jobs": p.read("jobs", p.jobs),
+			"/job":  p.read("job", p.job), "/advice": p.read("advice", p.advice),
+			"/entity": p.read("entity", p.entity), "/schedules": p.read("schedules", p.schedules),
+			"/schedule": p.read("schedule", p.schedule), "/events": p.read("events", p.events),
+			"/actions": p.read("actions", p.actions),
 			"/waiting": p.read("checks", p.waiting), "/ended": p.read("checks", p.ended),
 		} {
 			mux.Handle("GET "+path, p.requireRole(Reader, handle))
@@ -182,8 +192,10 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, status int, name st
 	who := visitor(r.Context())
 	_, loggedIn := p.sessions.find(p.sessions.id(r), false)
 	data := map[string]any{
-		"Title": v.Title, "Section": v.Section, "Page": v.Content, "Search": v.Search, "Sections": p.sections, "Visitor": who, "LoggedIn": loggedIn,
-		"FormToken": p.sessions.formToken(p.sessions.id(r)), "Path": p.base + r.URL.RequestURI(), "Version": p.version, "Store": p.store, "Top": "/",
+		"Title": v.Title, "Section": v.Section, "Page": v.Content, "Search": v.Search, "Sections": p.sections,
+		"Visitor": who, "LoggedIn": loggedIn,
+		"FormToken": p.sessions.formToken(p.sessions.id(r)), "Path": p.base + r.URL.RequestURI(),
+		"Version": p.version, "Store": p.store, "Top": "/",
 	}
 	if who.Role != None {
 		data["State"] = p.state(r.Context())

@@ -58,7 +58,10 @@ func (p *Pages) slot(r *http.Request) (page, error) {
 	if none, ok := errors.AsType[*board.NoSlotError](err); ok { // a timeline may name a slot of an earlier width
 		return page{Title: "No slot", Section: "Ledger", Content: slotPage{Not: none}}, nil
 	}
-	return page{Title: "Slot " + at.Format("2006-01-02 15:04"), Section: "Ledger", Content: slotPage{s, newGauge(time.Duration(s.Took), time.Duration(s.Width)), nil}}, err
+	return page{
+		Title: "Slot " + at.Format("2006-01-02 15:04"), Section: "Ledger",
+		Content: slotPage{s, newGauge(time.Duration(s.Took), time.Duration(s.Width)), nil},
+	}, err
 }
 
 type slotPage struct {
@@ -80,7 +83,10 @@ type jobPage struct {
 
 func (p *Pages) job(r *http.Request) (page, error) {
 	j, err := p.cfg.Board.Job(r.Context(), r.URL.Query().Get("name"), acted(r))
-	return page{Title: cut(60, j.JobExec), Section: "Jobs", Content: jobPage{j, newJobChart(j.Slots), newAheadChart(j.Ahead)}}, err
+	return page{Title: cut(60, j.JobExec), Section: "Jobs", Content: jobPage{
+		j, newJobChart(j.Slots),
+		newAheadChart(j.Ahead),
+	}}, err
 }
 
 func (p *Pages) advice(r *http.Request) (page, error) {
@@ -175,7 +181,10 @@ func (schedulesPage) States() []schedule.State {
 
 func (p *Pages) schedules(r *http.Request) (page, error) {
 	q := r.URL.Query()
-	f := schedule.Filter{Prefix: q.Get("prefix"), State: schedule.State(q.Get("state")), After: q.Get("after"), Limit: listed}
+	f := schedule.Filter{
+		Prefix: q.Get("prefix"), State: schedule.State(q.Get("state")),
+		After: q.Get("after"), Limit: listed,
+	}
 	all, err := p.cfg.Board.Schedules(r.Context(), f, acted(r))
 	return page{Title: "Schedules", Section: "Schedules", Content: schedulesPage{all, f}}, err
 }
@@ -277,7 +286,10 @@ func (p *Pages) waiting(r *http.Request) (page, error) {
 }
 
 func (p *Pages) ended(r *http.Request) (page, error) {
-	f := board.HistoryFilter{JobExec: r.URL.Query().Get("job"), Outcome: jobs.Outcome(r.URL.Query().Get("outcome")), Limit: listed}
+	f := board.HistoryFilter{
+		JobExec: r.URL.Query().Get("job"),
+		Outcome: jobs.Outcome(r.URL.Query().Get("outcome")), Limit: listed,
+	}
 	f.Until, _ = parseInstant(r.URL.Query().Get("until"))
 	f.BeforeID, _ = strconv.ParseInt(r.URL.Query().Get("before_id"), 10, 64)
 	h, err := p.cfg.Board.History(r.Context(), f, acted(r))

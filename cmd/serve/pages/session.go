@@ -65,7 +65,8 @@ func (s *sessions) set(w http.ResponseWriter, id string) {
 		age = -1
 	}
 	http.SetCookie(w, &http.Cookie{
-		Name: s.cookie(), Value: id, Path: "/", MaxAge: age, Secure: s.secure, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Name: s.cookie(), Value: id, Path: "/", MaxAge: age, Secure: s.secure, HttpOnly: true,
+		SameSite: http.SameSiteStrictMode,
 	})
 }
 

@@ -37,7 +37,10 @@ func NewStores(cfg Config) (*Pages, error) {
 // Of returns the handler of the pages of one store. Their paths begin with StorePath, after those
 // of NewStores, and they share its log-ins. Close it before the server.
 func (p *Pages) Of(store string, b *board.Board) (*Pages, error) {
-	one := &Pages{cfg: p.cfg, templates: p.templates, store: store, base: StorePath(store), sessions: p.sessions, origin: p.origin}
+	one := &Pages{
+		cfg: p.cfg, templates: p.templates, store: store, base: StorePath(store),
+		sessions: p.sessions, origin: p.origin,
+	}
 	one.cfg.Board = b
 	return one, one.ofBoard()
 }
@@ -117,15 +120,24 @@ func (v storesPage) judge() verdict {
 	case wrong == 0:
 		return verdict{"ok", "All is well", "In " + all + "."}
 	case unread == 0:
-		return verdict{"bad", "Something is wrong in " + num(wrong) + " of " + all, "Each store has the button or the command that mends it on its own page."}
+		return verdict{
+			"bad", "Something is wrong in " + num(wrong) + " of " + all,
+			"Each store has the button or the command that mends it on its own page.",
+		}
 	}
-	return verdict{"bad", "Something is wrong in " + num(wrong) + " of " + all, plural(int64(unread), "store", "stores") + " cannot be read. The other stores are shown."}
+	return verdict{
+		"bad", "Something is wrong in " + num(wrong) + " of " + all,
+		plural(int64(unread), "store", "stores") + " cannot be read. The other stores are shown.",
+	}
 }
 
 // storeFragments returns the parts of the page of all stores that change.
 func (p *Pages) storeFragments(ctx context.Context) fragments {
 	v := p.readStores(ctx)
-	return p.parts(ctx, "stores", map[string]part{"state": {"state", v.Verdict}, "verdict": {"stores-verdict", v}, "stores": {"store-table", v}})
+	return p.parts(ctx, "stores", map[string]part{
+		"state": {"state", v.Verdict}, "verdict": {"stores-verdict", v},
+		"stores": {"store-table", v},
+	})
 }
 
 // whichPage lists the stores that know an entity.

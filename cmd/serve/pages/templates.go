@@ -52,7 +52,8 @@ func parse() (*set, error) {
 	s := &set{all: map[string]*template.Template{}}
 	own := template.FuncMap{"url": func(path string, pairs ...any) string { return s.base + link(path, pairs...) }}
 	for _, name := range names {
-		t, err := template.New("").Funcs(functions).Funcs(own).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html",
+		t, err := template.New("").Funcs(functions).Funcs(own).ParseFS(templateFiles,
+			"templates/layout.html", "templates/parts.html",
 			"templates/chart.html", "templates/overview.html", name)
 		if err != nil {
 			return nil, err
@@ -78,7 +79,10 @@ func shorten(list *syntax.ListNode) {
 		case *syntax.ActionNode:
 			if len(n.Pipe.Decl) == 0 && !isWhole(n.Pipe) {
 				cut := syntax.NewIdentifier("brief").SetPos(n.Pos)
-				n.Pipe.Cmds = append(n.Pipe.Cmds, &syntax.CommandNode{NodeType: syntax.NodeCommand, Pos: n.Pos, Args: []syntax.Node{cut}})
+				n.Pipe.Cmds = append(n.Pipe.Cmds, &syntax.CommandNode{
+					NodeType: syntax.NodeCommand, Pos: n.Pos,
+					Args: []syntax.Node{cut},
+				})
 			}
 		case *syntax.IfNode:
 			shorten(n.List)

@@ -78,9 +78,11 @@ func cutZone(expr, timezone string) (rest, name string, err error) {
 	name, rest = cutWord(rest)
 	switch {
 	case name == "":
-		return "", "", fmt.Errorf("%s= names no time zone: write it right after the =, such as %[1]s=Europe/Berlin", prefix)
+		return "", "", fmt.Errorf("%s= names no time zone: write it right after the =, such as %[1]s=Europe/Berlin",
+			prefix)
 	case timezone != "" && timezone != name:
-		return "", "", fmt.Errorf("two time zones, %q in the expression and %q beside it: leave out one", name, timezone)
+		return "", "", fmt.Errorf("two time zones, %q in the expression and %q beside it: leave out one", name,
+			timezone)
 	}
 	return rest, name, nil
 }
@@ -123,7 +125,8 @@ func parseEvery(text string, anchor time.Time) (set, error) {
 	}
 	start := anchor.Unix()
 	if start < minimum || start > maximum {
-		return nil, fmt.Errorf("@every: its anchor, %s, is not between 1970 and 9999", anchor.UTC().Format(time.RFC3339))
+		return nil, fmt.Errorf("@every: its anchor, %s, is not between 1970 and 9999",
+			anchor.UTC().Format(time.RFC3339))
 	}
 	return series{start: start, interval: int64(every / time.Second)}, nil
 }
@@ -193,7 +196,8 @@ func parseCalendar(expr string, zone *time.Location) (*calendar, error) {
 	}
 	if _, ok := c.match(0); !ok {
 		if !c.dayOrWeekday && texts[4] != "*" {
-			return nil, fmt.Errorf("it would never fire: month %q has no day %q that is also %q of the week", texts[3], texts[2], texts[4])
+			return nil, fmt.Errorf("it would never fire: month %q has no day %q that is also %q of the week",
+				texts[3], texts[2], texts[4])
 		}
 		return nil, fmt.Errorf("it would never fire: month %q has no day %q", texts[3], texts[2])
 	}

@@ -36,12 +36,14 @@ func (f *field) relative(item string, r *relative) (bool, error) {
 		}
 		r.nearest |= 1 << day
 	case f.isWeekday() && upper == "L":
-		return true, fmt.Errorf("%q: write the day of the week before it: friL or 5L is the last Friday of the month", item)
+		return true, fmt.Errorf("%q: write the day of the week before it: friL or 5L is the last Friday of the month",
+			item)
 	case f.isWeekday() && strings.Contains(item, "#"):
 		day, text, _ := strings.Cut(item, "#")
 		n, ok := number(text)
 		if !ok || n < 1 || n > 5 {
-			return true, fmt.Errorf("%q: after # comes a number from 1 to 5; for the last such day, write %sL", item, day)
+			return true, fmt.Errorf("%q: after # comes a number from 1 to 5; for the last such day, write %sL", item,
+				day)
 		}
 		return true, f.addNth(day, n, r)
 	case f.isWeekday() && strings.HasSuffix(upper, "L"):

@@ -75,7 +75,8 @@ func (a *api) changeMany(w http.ResponseWriter, r *http.Request) (any, error) {
 	control := http.NewResponseController(w)
 	b := &bulk{api: a, r: r, ids: map[string]bool{}, result: bulkResult{Errors: []bulkFailure{}}, extend: func() {
 		by := monotonic().Add(bulkTime)
-		_ = errors.Join(control.SetReadDeadline(by), control.SetWriteDeadline(by)) // an error means that there are no deadlines to extend
+		// an error means that there are no deadlines to extend
+		_ = errors.Join(control.SetReadDeadline(by), control.SetWriteDeadline(by))
 	}}
 	failed := b.readAll()
 	if err := b.flush(); err != nil {
@@ -83,7 +84,8 @@ func (a *api) changeMany(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	if failed != nil {
 		p := problemOf(failed)
-		p.Detail = fmt.Sprintf("change %d: %s; of the changes before it %d were made and %d failed", b.read, p.Detail, b.result.Done, b.result.Failed)
+		p.Detail = fmt.Sprintf("change %d: %s; of the changes before it %d were made and %d failed", b.read, p.Detail,
+			b.result.Done, b.result.Failed)
 		return nil, errors.Join(p, failed) // the latter for the log
 	}
 	b.keepFirst()
@@ -103,7 +105,8 @@ func (b *bulk) readAll() error {
 	}
 	for dec.More() {
 		if b.read == maxChanges {
-			return web.NewProblem(http.StatusRequestEntityTooLarge, fmt.Sprintf("a request has at most %d changes: send the others in further requests", maxChanges))
+			return web.NewProblem(http.StatusRequestEntityTooLarge,
+				fmt.Sprintf("a request has at most %d changes: send the others in further requests", maxChanges))
 		}
 		body.left = body.most
 		var text json.RawMessage
@@ -156,7 +159,9 @@ func (b *bulk) add(text json.RawMessage) error {
 			return err
 		}
 	}
-	b.waiting = append(b.waiting, waiting{index, schedule.Change{Action: c.Action, Spec: c.Schedule.spec(), Version: c.Version}})
+	b.waiting = append(b.waiting, waiting{index, schedule.Change{
+		Action: c.Action, Spec: c.Schedule.spec(), Version: c.Version,
+	}})
 	b.ids[c.Schedule.ID] = true
 	b.size += len(text)
 	return nil

@@ -89,7 +89,9 @@ func (a *api) paths() map[string]map[string]web.Handler {
 }
 
 // changed is changing for a function that returns the changed schedule.
-func (a *api) changed(r *http.Request, fn func(tx jobs.DB) (schedule.Schedule, error)) (s schedule.Schedule, err error) {
+func (a *api) changed(
+	r *http.Request, fn func(tx jobs.DB) (schedule.Schedule, error),
+) (s schedule.Schedule, err error) {
 	err = a.changing(r, func(tx jobs.DB) error {
 		s, err = fn(tx)
 		return err
@@ -115,7 +117,8 @@ func (a *api) changing(r *http.Request, fn func(tx jobs.DB) error) error {
 
 // statuses are the HTTP statuses of the errors of the Store.
 var statuses = map[error]int{
-	schedule.ErrNotFound: http.StatusNotFound, schedule.ErrExists: http.StatusConflict, schedule.ErrVersion: http.StatusPreconditionFailed,
+	schedule.ErrNotFound: http.StatusNotFound, schedule.ErrExists: http.StatusConflict,
+	schedule.ErrVersion: http.StatusPreconditionFailed,
 }
 
 func problemOf(err error) *web.Problem { return web.ProblemOf(err, statuses) }

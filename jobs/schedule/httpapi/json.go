@@ -64,7 +64,8 @@ type View struct {
 // NewView returns the View of a schedule.
 func NewView(s schedule.Schedule) View {
 	v := View{
-		body: newBody(s.Spec), State: s.State, Version: s.Version, Last: s.Last, Runs: s.Runs, Dropped: s.Dropped, ErrorCount: s.ErrorCount, LastError: s.LastError,
+		body: newBody(s.Spec), State: s.State, Version: s.Version, Last: s.Last, Runs: s.Runs, Dropped: s.Dropped,
+		ErrorCount: s.ErrorCount, LastError: s.LastError,
 		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 	}
 	if !s.PublishingPausedAt.IsZero() {

@@ -25,7 +25,10 @@ func (a *api) list(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := schedule.Filter{Prefix: q.Get("prefix"), After: q.Get("after"), State: schedule.State(q.Get("state")), Limit: limit}
+	f := schedule.Filter{
+		Prefix: q.Get("prefix"), After: q.Get("after"),
+		State: schedule.State(q.Get("state")), Limit: limit,
+	}
 	if f.State != "" && f.State != schedule.Active && f.State != schedule.Paused && f.State != schedule.Ended {
 		return nil, web.NewProblem(http.StatusBadRequest, "state: must be active, paused or ended")
 	}
@@ -48,7 +51,9 @@ func (a *api) create(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := web.Decode(r, &b); err != nil {
 		return nil, err
 	}
-	s, err := a.changed(r, func(tx jobs.DB) (schedule.Schedule, error) { return a.Store.Create(r.Context(), tx, b.spec()) })
+	s, err := a.changed(r, func(tx jobs.DB) (schedule.Schedule, error) {
+		return a.Store.Create(r.Context(), tx, b.spec())
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +84,9 @@ func (a *api) update(w http.ResponseWriter, r *http.Request) (any, error) {
 	if b.ID, err = sameID(b.ID, id); err != nil {
 		return nil, err
 	}
-	s, err := a.changed(r, func(tx jobs.DB) (schedule.Schedule, error) { return a.Store.Update(r.Context(), tx, b.spec(), version) })
+	s, err := a.changed(r, func(tx jobs.DB) (schedule.Schedule, error) {
+		return a.Store.Update(r.Context(), tx, b.spec(), version)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +105,10 @@ func sameID(given, id string) (string, error) {
 func (a *api) delete(_ http.ResponseWriter, r *http.Request) (any, error) {
 	version, err := ifMatch(r)
 	if err == nil {
-		err = a.changing(r, func(tx jobs.DB) error { return a.Store.Delete(r.Context(), tx, r.PathValue("id"), version) })
+		err = a.changing(r, func(tx jobs.DB) error {
+			return a.Store.Delete(r.Context(), tx,
+				r.PathValue("id"), version)
+		})
 	}
 	return nil, err
 }

@@ -22,7 +22,8 @@ func (w *World) Live(hours int) {
 	w.Clock.Set(w.Now().Add(time.Duration(48-hours) * time.Hour))
 	w.must(w.Ledger.Begin(w.t.Context(), w.Client.Grid().Next(w.Now())))
 	var list []jobs.FutureJob
-	for slot := w.Client.Grid().Next(w.Now()); slot.Before(w.Now().Add(time.Duration(hours+24) * time.Hour)); slot = slot.Add(width) {
+	for slot := w.Client.Grid().Next(w.Now()); slot.Before(w.Now().Add(time.Duration(hours+
+		24) * time.Hour)); slot = slot.Add(width) {
 		list = append(list, orders(slot, len(list))...)
 	}
 	for len(list) > 0 {
@@ -32,7 +33,10 @@ func (w *World) Live(hours int) {
 		list = list[n:]
 	}
 	for _, s := range []schedule.Spec{
-		{ID: "report-42", Crontab: "0 9 * * mon-fri", Timezone: "Europe/Berlin", Payload: json.RawMessage(`{"report": 42}`)},
+		{
+			ID: "report-42", Crontab: "0 9 * * mon-fri", Timezone: "Europe/Berlin",
+			Payload: json.RawMessage(`{"report": 42}`),
+		},
 		{ID: "stock-feed", Crontab: "*/30 * * * *"},
 		{ID: "newsletter", Crontab: "0 8 * * tue"},
 	} {
@@ -72,7 +76,10 @@ func orders(slot time.Time, from int) (list []jobs.FutureJob) {
 	day := 1 - math.Cos(2*math.Pi*float64(slot.Hour()*60+slot.Minute()-180)/1440)
 	for i := range int(4 + 16*day) {
 		job := []string{"order.unshipped", "order.unshipped", "cart.abandoned", "review.ask", "invoice.unpaid"}[i%5]
-		list = append(list, jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: fmt.Sprint(10_000 + from + i), CheckAt: slot})
+		list = append(list, jobs.FutureJob{
+			JobExec: job, EntityName: "order",
+			EntityKey: fmt.Sprint(10_000 + from + i), CheckAt: slot,
+		})
 	}
 	return list
 }
@@ -82,10 +89,14 @@ func orders(slot time.Time, from int) (list []jobs.FutureJob) {
 func (w *World) Trouble() {
 	w.t.Helper()
 	for i := range 6 {
-		w.Enqueue(jobs.FutureJob{JobExec: "invoice.unpaid", EntityName: "invoice", EntityKey: fmt.Sprint(700 + i), Payload: json.RawMessage(`{"broken": true}`)}, w.Now().Add(width))
+		w.Enqueue(jobs.FutureJob{
+			JobExec: "invoice.unpaid", EntityName: "invoice", EntityKey: fmt.Sprint(700 + i),
+			Payload: json.RawMessage(`{"broken": true}`),
+		}, w.Now().Add(width))
 	}
 	for i := range 3 {
-		w.Enqueue(jobs.FutureJob{JobExec: "order.unshiped", EntityName: "order", EntityKey: fmt.Sprint(90 + i)}, w.Now().Add(7*time.Hour))
+		w.Enqueue(jobs.FutureJob{JobExec: "order.unshiped", EntityName: "order", EntityKey: fmt.Sprint(90 + i)},
+			w.Now().Add(7*time.Hour))
 	}
 	w.RunFor(2 * width)
 	w.Clock.Set(w.Now().Add(5 * width)) // nobody runs anything
@@ -152,10 +163,16 @@ func (w *World) Leftovers() []jobs.FutureJob {
 	}
 	_, err := w.Client.Cancel(ctx, w.DB, jobs.Key{JobExec: "review.ask", EntityName: "order", EntityKey: "cancelled"})
 	w.must(err)
-	again := jobs.FutureJob{JobExec: "review.ask", EntityName: "order", EntityKey: "replaced", CheckAt: w.Now().Add(2 * width)}
+	again := jobs.FutureJob{
+		JobExec: "review.ask", EntityName: "order", EntityKey: "replaced",
+		CheckAt: w.Now().Add(2 * width),
+	}
 	_, err = w.Client.Enqueue(ctx, w.DB, again, jobs.Replace)
 	w.must(err)
-	_, _, err = w.Client.Reschedule(ctx, w.DB, jobs.Key{JobExec: "review.ask", EntityName: "order", EntityKey: "moved", ItemKey: "a b&c"}, w.Now().Add(3*width))
+	_, _, err = w.Client.Reschedule(ctx, w.DB, jobs.Key{
+		JobExec: "review.ask", EntityName: "order",
+		EntityKey: "moved", ItemKey: "a b&c",
+	}, w.Now().Add(3*width))
 	w.must(err)
 	w.RunFor(3 * width)
 	w.Clock.Set(w.Now().Add(3 * width)) // nobody runs anything

@@ -33,7 +33,10 @@ func (w *World) Hostile() (columns []string) {
 			and c.table_name not in ('setting', 'migration') and c.column_name not in ('trace', 'attempts') -- which the store alone writes
 		order by 1, 2`))
 	for _, c := range all {
-		value := map[string]string{"text": `"%[2]s" || $1::text`, "json": `to_json($1::text)`, "jsonb": `to_jsonb($1::text)`, "_text": `array[$1::text]`}[c.Type]
+		value := map[string]string{
+			"text": `"%[2]s" || $1::text`, "json": `to_json($1::text)`,
+			"jsonb": `to_jsonb($1::text)`, "_text": `array[$1::text]`,
+		}[c.Type]
 		update := fmt.Sprintf(`update prescient."%[1]s" set "%[2]s" = `+value, c.Table, c.Column)
 		if _, err := w.DB.Exec(update, Script); err != nil {
 			continue // it takes no such text
