@@ -15,12 +15,11 @@ import (
 
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
+	jobsrule "github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/rule/backtest"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/testkit"
-
-	jobsrule "github.com/prescient-go/prescient/jobs/rule"
 )
 
 // ruleFile returns a file with the rule of the shop, in the words of rules. The rule writes alerts.

@@ -18,8 +18,11 @@ const (
 func (r *Rule) complete() (errs []error) {
 	wrong := func(field, format string, args ...any) { errs = append(errs, r.Problem(field, format, args...)) }
 	for _, f := range []struct{ field, value, such string }{
-		{"name", r.Name, "order.unshipped"}, {"table", r.Table, "shop.orders"}, {"key", r.Key, "id"},
-		{"since", r.Since, "placed_at"}, {"done", r.Done, "shipped_at"},
+		{"name", r.Name, "order.unshipped"},
+		{"table", r.Table, "shop.orders"},
+		{"key", r.Key, "id"},
+		{"since", r.Since, "placed_at"},
+		{"done", r.Done, "shipped_at"},
 	} {
 		if f.value == "" {
 			wrong(f.field, "must be set, such as %s", f.such)
