@@ -44,7 +44,7 @@ var Roles = map[string]pgsql.Role{
 	"slots list": pgsql.Reader, "slots show": pgsql.Reader, "slots set-width": pgsql.Operator, "slots rewind": pgsql.Operator,
 	"jobs list": pgsql.Reader, "jobs add": pgsql.App, "jobs cancel": pgsql.App,
 	"jobs reschedule": pgsql.App, "jobs retry": pgsql.Operator, "jobs pause": pgsql.Operator, "jobs resume": pgsql.Operator,
-	"rules plan": pgsql.Reader, "rules sql": pgsql.Reader, "rules list": pgsql.Reader, "rules show": pgsql.Reader,
+	"rules plan": pgsql.Reader, "rules sql": pgsql.Reader, "rules list": pgsql.Reader, "rules show": pgsql.Reader, "rules test": pgsql.Reader,
 	"rules apply": pgsql.Operator, "rules pause": pgsql.Operator, "rules resume": pgsql.Operator, "rules remove": pgsql.Operator,
 	"jobs history": pgsql.Reader, "jobs stats": pgsql.Reader, "jobs prune": pgsql.Operator,
 	"schedules list": pgsql.Reader, "schedules show": pgsql.Reader, "schedules preview": pgsql.Reader,
