@@ -2,5 +2,12 @@
 // tables that are there.
 //
 // A [Rule] names a table, the column from which time counts, what must happen, and the steps to take
-// if it has not happened in time. Rules are kept in a [File].
+// if it has not happened in time. Rules are kept in a [File], which [Parse] reads: each mistake is a
+// [Problem] with its line.
+//
+// A [Timing] computes when the steps of a row are due. Business time follows a [Calendar]: its hours,
+// its public holidays and the clocks of its time zone.
+//
+// Package rulestore applies rules to tables, and package backtest tests them on the past. [Register]
+// lets runs check the rows that wait.
 package rule
