@@ -23,7 +23,7 @@ import (
 
 // Help adds to the help of a command whose work is done by Store.
 func Help(c *cobra.Command) *cobra.Command {
-	c.Long += "\n\nWhere the settings list stores it works on all of them, or on those of --store, beside each other."
+	c.Long += "\n\nIf the settings list stores, it works on all of them concurrently, or on those of --store."
 	return c
 }
 

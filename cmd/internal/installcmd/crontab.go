@@ -42,7 +42,7 @@ the configuration file that this command has read: cron knows nothing of this sh
 
   --apply       puts the lines into the crontab of the user who runs this command, as a block between two marks. It
                 replaces the block of the same binary, configuration file and --store, keeps every other line, and shows
-                what changes. Once more changes nothing.
+                what changes. If nothing changes, it writes nothing.
   --remove      removes that block.
   --write FILE  writes the lines into a new file of /etc/cron.d, which name the --user that runs them. A file that is
                 there already and is different stays as it is.

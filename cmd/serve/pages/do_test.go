@@ -133,7 +133,7 @@ func TestAFormFromBeforeAnotherLogInSaysSo(t *testing.T) {
 	b := s.browser().login(story.OperatorToken)
 	page := b.get("/do/pause-job?job=order.unshipped", http.StatusOK)
 	b.login(story.OperatorToken) // in another tab
-	s.has(b.submit(page, nil, http.StatusForbidden), "of another log-in", "Go back, load that page again, and send it once more.")
+	s.has(b.submit(page, nil, http.StatusForbidden), "of another log-in", "Go back, load that page again, and send it again.")
 	s.has(b.submit(b.get("/do/pause-job?job=order.unshipped", http.StatusOK), nil, http.StatusOK), "is paused")
 }
 

@@ -71,7 +71,7 @@ func (p *Pages) guard(next http.Handler) http.Handler {
 			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 			if err := p.checkOrigin(r); err != nil {
 				p.fail(w, r, http.StatusForbidden, "This form was not sent from a page of this server: "+err.Error()+
-					". Go back, load that page again, and send it once more.")
+					". Go back, load that page again, and send it again.")
 				return
 			}
 		}
