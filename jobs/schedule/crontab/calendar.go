@@ -20,8 +20,8 @@ type calendar struct {
 	relative relative // the days beside day and weekday that depend on the month
 }
 
-// longestPause is that of 29 February on one day of the week, when it spans a century without a
-// leap year.
+// longestPause is the longest time between two instants: 29 February on one day of the week, across
+// a century without a leap year.
 const longestPause = 40 * 12 // months
 
 const secondsPerDay = 24 * 60 * 60

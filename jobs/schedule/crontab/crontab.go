@@ -16,18 +16,17 @@ var minimum, maximum = grid.Min.Unix(), grid.Max.Unix()
 // makes the others.
 type Crontab struct{ set set }
 
-// set is what the forms of a crontab have in common.
+// set is implemented by each form of a crontab.
 type set interface {
-	// first returns the first instant at or after a Unix time, and false when there is none.
+	// first returns the first instant at or after a Unix time, and false if there is none.
 	first(from int64) (int64, bool)
 }
 
-// Next returns the first instant strictly after another, in UTC, and false when there is none any
-// more.
+// Next returns the first instant strictly after another, in UTC. Returns false if there is none.
 func (c Crontab) Next(after time.Time) (time.Time, bool) { return instant(c.next(after.Unix())) }
 
-// Prev returns the last instant strictly before another, in UTC, and false when there is none. It
-// looks for it by bisection, with some 10 to 50 calls of Next, however much lies between.
+// Prev returns the last instant strictly before another, in UTC. Returns false if there is none. It
+// searches by bisection, with some 10 to 50 calls of Next, however much time lies between.
 func (c Crontab) Prev(before time.Time) (time.Time, bool) {
 	seconds := before.Unix()
 	if before.Nanosecond() > 0 {

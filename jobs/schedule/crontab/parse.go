@@ -23,9 +23,9 @@ const maxLength = 1000
 // it.
 //
 // The error says which part of the expression is wrong and what to write instead. A crontab that
-// could never fire, such as on 30 February, is an error, too. A time in the past is none, as there
-// is no clock here: a caller that wants to refuse "@at" of yesterday asks for Next(now) and gets
-// false.
+// could never fire, such as on 30 February, is an error, too. A time in the past is not, because
+// Parse has no clock. A caller that wants to refuse "@at" of yesterday calls Next(now), which
+// returns false.
 func Parse(expr, timezone string, anchor time.Time) (Crontab, error) {
 	if len(expr) > maxLength {
 		return Crontab{}, fmt.Errorf("parse crontab: %d characters, of at most %d", len(expr), maxLength)
