@@ -18,6 +18,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/event"
 	_ "github.com/prescient-go/prescient/jobs/event/file"
 	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -449,4 +450,43 @@ func (s *shop) strings(query string) (list []string) {
 		s.t.Fatal(err)
 	}
 	return list
+}
+
+func TestTheSummaryOfARuleCountsHowItsRowsEnded(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped())
+	s.order(1, 2, 3, 4, 5)
+	for id := range 6 {
+		s.waits(fmt.Sprint(id+1), day(4))
+	}
+	s.waits("7", day(7))
+	s.exec(`update shop.orders set shipped_at = $1 where id in (1, 2)`, day(3))
+	s.exec(`update shop.orders set channel = 'test' where id = 3`)
+	s.run(day(4))
+	s.exec(`update shop.orders set shipped_at = $1 where id = 4`, day(5))
+	s.run(day(7))
+	s.waits("8", day(9))
+	store, err := rulestore.New(t.Context(), s.db, rulestore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := store.Summary(t.Context(), "order.unshipped", time.Unix(0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := rulestore.Summary{
+		Waiting: 1, NextSlot: new(day(9)), Since: time.Unix(0, 0).UTC(),
+		Ended: rulestore.Ended{Met: 2, MetLate: 1, Open: 1, LeftOut: 3},
+	}
+	diff(t, want, got)
+	fired, err := store.Fired(t.Context(), "order.unshipped")
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]int64{}
+	for _, f := range fired {
+		counts[f.Step] = f.Fired
+	}
+	diff(t, map[string]int64{"first": 2, "final": 1}, counts)
 }

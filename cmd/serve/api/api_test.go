@@ -146,6 +146,13 @@ func TestEveryOperationAnswersAsTheDocumentHasIt(t *testing.T) {
 	if a := get[board.Actions](w, "/actions"); len(a.Actions) != 0 {
 		t.Errorf("%+v", a)
 	}
+	w.appliesARule()
+	if list := get[board.Rules](w, "/rules"); len(list.Rules) != 1 {
+		t.Errorf("%+v", list)
+	}
+	if v := get[board.Rule](w, "/rules/order.late"); v.Summary.Waiting != 3 {
+		t.Errorf("%+v", v)
+	}
 	get[map[string]any](w, "/openapi.json")
 	w.listsStores()
 	w.do("cancel", `{"entity_name": "order", "entity_key": "6"}`)

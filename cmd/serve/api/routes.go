@@ -160,6 +160,12 @@ func (a *api) routes() []route {
 				}
 				return b.History(ctx, f, q.acted)
 			}),
+		read("/rules", "rules", "Every rule that was applied", nil, func(ctx context.Context, q request) (board.Rules, error) {
+			return b.Rules(ctx, q.acted)
+		}),
+		read("/rules/{rule}", "rule", "One rule, what waits for it, and what it has fired", nil, func(ctx context.Context, q request) (board.Rule, error) {
+			return b.Rule(ctx, q.r.PathValue("rule"), q.acted)
+		}),
 		read("/schedules", "schedules", "A page of schedules, in the order of their ids",
 			[]string{"prefix", "state", "after", "limit"},
 			func(ctx context.Context, q request) (board.Schedules, error) {
@@ -239,6 +245,7 @@ func (a *api) actions() []route {
 		act[board.Retry](a, "retry", "Put failed checks back"),
 		act[board.PauseJob](a, "pause-job", "Let the checks of a job wait"),
 		act[board.ResumeJob](a, "resume-job", "End the pause of a job"),
+		act[board.RemoveRule](a, "remove-rule", "Drop the triggers of a rule, and cancel its waiting rows"),
 		act[board.CatchUp](a, "catch-up", "Repair missed slots"),
 		act[board.TriggerSchedule](a, "trigger-schedule", "Publish an event of a schedule now"),
 		act[board.BackfillSchedule](a, "backfill-schedule", "Publish the instants of a schedule that have passed"),

@@ -15,6 +15,7 @@ import (
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -120,13 +121,14 @@ type tools struct {
 	ledger  *slots.Ledger
 	client  *jobs.Client
 	store   *schedule.Store
+	rules   *rulestore.Store
 }
 
 const (
 	// toolsFor is how soon a change of the width is noticed.
 	toolsFor = time.Minute
 	// toolStatements is the cost of making tools. retryDelay is the pause after that failed.
-	toolStatements = 4
+	toolStatements = 5
 	retryDelay     = 2 * time.Second
 )
 
@@ -168,6 +170,10 @@ func (b *Board) newTools(ctx context.Context) (*tools, error) {
 		Schema:     b.cfg.Schema,
 		MaxPayload: b.cfg.MaxPayload, Now: b.cfg.Now,
 	})
+	if err != nil {
+		return nil, err
+	}
+	t.rules, err = rulestore.New(ctx, b.cfg.DB, rulestore.Config{Schema: b.cfg.Schema, Now: b.cfg.Now})
 	return t, err
 }
 

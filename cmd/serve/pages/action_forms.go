@@ -129,6 +129,12 @@ var actionForms = []actionForm{
 		make:   func(in *input) board.Action { return board.ResumeJob{JobExec: in.text("job")} },
 	},
 	{
+		Path: "remove-rule", Title: "Remove a rule", Verb: "Remove",
+		Lead:   "Its triggers are dropped, its waiting rows end as cancelled, and what has fired is forgotten. The table stays as it is.",
+		Fields: []field{{Name: "rule", Label: "Rule", Required: true, Fixed: true}},
+		make:   func(in *input) board.Action { return board.RemoveRule{Name: in.text("rule")} },
+	},
+	{
 		Path: "catch-up", Title: "Catch up", Verb: "Catch up",
 		Lead: "Repairs slots that were missed, left open, or have rows that came late: the oldest first, for the jobs that are registered with the binary that serves this page.",
 		Fields: []field{

@@ -89,6 +89,31 @@ func (p *Pages) job(r *http.Request) (page, error) {
 	}}, err
 }
 
+func (p *Pages) rules(r *http.Request) (page, error) {
+	all, err := p.cfg.Board.Rules(r.Context(), acted(r))
+	return page{Title: "Rules", Section: "Rules", Content: all}, err
+}
+
+type rulePage struct {
+	board.Rule
+	AheadChart *columns // nil: there is nothing to draw
+}
+
+// FiredBy returns what a step has fired.
+func (p rulePage) FiredBy(step string) view.FiredStep {
+	for _, f := range p.Fired {
+		if f.Step == step {
+			return f
+		}
+	}
+	return view.FiredStep{Step: step}
+}
+
+func (p *Pages) rule(r *http.Request) (page, error) {
+	v, err := p.cfg.Board.Rule(r.Context(), r.URL.Query().Get("name"), acted(r))
+	return page{Title: cut(60, v.Name), Section: "Rules", Content: rulePage{v, newAheadChart(v.Ahead)}}, err
+}
+
 func (p *Pages) advice(r *http.Request) (page, error) {
 	v, err := p.cfg.Board.Advice(r.Context(), r.URL.Query().Get("name"), acted(r))
 	return page{Title: "Advice on " + cut(60, v.JobExec), Section: "Jobs", Content: v}, err

@@ -21,7 +21,7 @@ import (
 var views = map[string]any{
 	"actions": actionsPage{}, "advice": board.JobAdvice{}, "checks": checksPage{}, "entity": entityPage{}, "error": "", "events": eventsPage{},
 	"form": formPage{}, "job": jobPage{}, "jobs": board.Jobs{}, "ledger": ledgerPage{}, "login": loginPage{}, "overview": overviewPage{},
-	"plan": formPage{}, "schedule": board.Schedule{}, "schedules": schedulesPage{}, "slot": slotPage{}, "stores": storesPage{}, "which": whichPage{},
+	"plan": formPage{}, "rule": rulePage{}, "rules": board.Rules{}, "schedule": board.Schedule{}, "schedules": schedulesPage{}, "slot": slotPage{}, "stores": storesPage{}, "which": whichPage{},
 }
 
 // Each page is rendered from values of its type: pointers are nil or not, lists are empty or long,
@@ -47,7 +47,7 @@ func TestEveryBranchOfEveryTemplateCanBeRendered(t *testing.T) {
 	}
 	slices.Sort(texts) // which maps give in any order
 	f := filler{rand.New(rand.NewPCG(1, 2)), slices.Compact(texts)}
-	for range 100 {
+	for range 200 {
 		for _, name := range slices.Sorted(maps.Keys(views)) {
 			data := map[string]any{
 				"Title": f.text(), "Section": sections[f.IntN(len(sections))].Name, "Page": f.some(reflect.TypeOf(views[name])).Interface(), "Search": search{}, "Sections": sections,

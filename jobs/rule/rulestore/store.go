@@ -37,6 +37,7 @@ type Store struct {
 	cfg    Config
 	schema pgsql.Schema
 	client *jobs.Client
+	reads  pgsql.Querier // nil: each read has a transaction of its own
 }
 
 // ErrNotFound is returned for a rule that was never applied, or was removed.
@@ -115,11 +116,27 @@ func (s *Store) Get(ctx context.Context, name string) (Status, error) {
 }
 
 func (s *Store) read(ctx context.Context, name any) (list []Status, err error) {
-	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		list, err = pgsql.Collect(ctx, tx, pgsql.RuleGet.In(s.schema), []any{name}, scanStatus)
+	err = s.reading(ctx, func(q pgsql.Querier) error {
+		list, err = pgsql.Collect(ctx, q, pgsql.RuleGet.In(s.schema), []any{name}, scanStatus)
 		return err
 	})
 	return list, pgsql.ExplainMissing(err)
+}
+
+// In returns a store that lists and sums up rules with the statements of q, a transaction of the
+// caller. It changes nothing with q.
+func (s *Store) In(q pgsql.Querier) *Store {
+	in := *s
+	in.reads = q
+	return &in
+}
+
+// reading calls fn with the transaction of In, or else with one of its own.
+func (s *Store) reading(ctx context.Context, fn func(q pgsql.Querier) error) error {
+	if s.reads != nil {
+		return fn(s.reads)
+	}
+	return pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error { return fn(tx) })
 }
 
 // scanStatus reads a row of statement rule_get.
@@ -140,16 +157,18 @@ func scanStatus(row *sql.Rows, r *Status) error {
 
 // FiredStep counts how often a step has fired.
 type FiredStep struct {
-	Step   string    `db:"step" json:"step"`
-	Fired  int64     `db:"fired" json:"fired"`
-	LastAt time.Time `db:"last_at" json:"last_at"` // UTC
+	Step   string    `json:"step"`
+	Fired  int64     `json:"fired"`
+	LastAt time.Time `json:"last_at"` // UTC
 }
 
 // Fired counts, for each step of a rule, how often it has fired. `jobs prune` removes old entries.
 func (s *Store) Fired(ctx context.Context, name string) (steps []FiredStep, err error) {
-	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		steps = nil
-		return tx.SelectContext(ctx, &steps, pgsql.RuleFiredSteps.In(s.schema), name)
+	err = s.reading(ctx, func(q pgsql.Querier) error {
+		steps, err = pgsql.Collect(ctx, q, pgsql.RuleFiredSteps.In(s.schema), []any{name}, func(row *sql.Rows, f *FiredStep) error {
+			return row.Scan(&f.Step, &f.Fired, &f.LastAt)
+		})
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("count what rule %s has fired: %w", name, pgsql.ExplainMissing(err))

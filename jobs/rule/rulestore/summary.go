@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -42,8 +40,8 @@ func (s *Store) Summary(ctx context.Context, name string, since time.Time) (Summ
 	sum := Summary{Since: since.UTC()}
 	var next sql.NullTime
 	e := &sum.Ended
-	err := pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		return pgsql.One(ctx, tx, pgsql.RuleSummary.In(s.schema), []any{name, since},
+	err := s.reading(ctx, func(q pgsql.Querier) error {
+		return pgsql.One(ctx, q, pgsql.RuleSummary.In(s.schema), []any{name, since},
 			&sum.Waiting, &next, &e.Met, &e.MetLate, &e.Open, &e.LeftOut, &e.Cancelled, &e.Failed)
 	})
 	if err != nil {
