@@ -27,7 +27,7 @@ type reader struct {
 var needed = map[string]string{"systemd.md": "systemd-analyze"}
 
 // fromNothing are the pages whose reader has no database, only PostgreSQL's programs.
-var fromNothing = map[string]bool{"tutorial.md": true}
+var fromNothing = map[string]bool{"alert.md": true, "tutorial.md": true}
 
 // withServer are the pages whose reader has a private PostgreSQL that runs, with the schema and its roles.
 var withServer = map[string]bool{"uninstall.md": true}
