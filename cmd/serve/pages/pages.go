@@ -121,7 +121,8 @@ func (p *Pages) ofBoard() error {
 		for path, handle := range map[string]http.HandlerFunc{
 			"/{$}": p.overview, "/slot": p.read("slot", p.slot), "/ledger": p.read("ledger", p.ledger),
 			"/jobs": p.read("jobs", p.jobs),
-			"/job":  p.read("job", p.job), "/rules": p.read("rules", p.rules), "/rule": p.read("rule", p.rule), "/advice": p.read("advice", p.advice),
+			"/job":  p.read("job", p.job), "/rules": p.read("rules", p.rules), "/rule": p.read("rule", p.rule),
+			"/advice": p.read("advice", p.advice),
 			"/entity": p.read("entity", p.entity), "/schedules": p.read("schedules", p.schedules),
 			"/schedule": p.read("schedule", p.schedule), "/events": p.read("events", p.events),
 			"/actions": p.read("actions", p.actions),
