@@ -31,7 +31,7 @@ func TestAHotStandbyIsReadAndSaysWhereToWrite(t *testing.T) {
 		"ledger_late":    {query: pgsql.LedgerLate.In(""), args: []any{noon, afterAll, 10}},
 		"ledger_slow":    {query: pgsql.LedgerSlow.In(""), args: []any{noon, afterAll}},
 		"why":            {query: pgsql.Why.In(""), args: []any{"order", "1", nil, nil, 1000}},
-		"history_list":   {query: pgsql.HistoryList.In(""), args: []any{noon, afterAll, nil, nil, 10, nil, nil, nil}},
+		"history_list":   {query: pgsql.HistoryList.In(""), args: []any{noon, afterAll, nil, nil, 10, nil, nil, nil, 0}},
 		"slot_waiting":   {query: pgsql.SlotWaiting.In(""), args: []any{noon}},
 		"claim_list":     {query: pgsql.ClaimList.In(""), args: []any{nil}},
 	} {
