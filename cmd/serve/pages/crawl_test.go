@@ -55,6 +55,7 @@ func TestEveryLinkOfAServerInWhichEverythingOccursAnswers(t *testing.T) {
 		from = append(from, "/entity?"+url.Values{"name": {e.EntityName}, "key": {e.EntityKey}}.Encode())
 	}
 	s.Trouble()
+	s.deadLetters()
 	b := s.browser().login(story.OperatorToken) // from here on pages may show what was read before
 	s.has(b.get("/", http.StatusOK), "Schedules that missed something", "late-feed", "Slots that were not run to their end", "order.unshiped")
 	answered := b.follow(210, from...)
