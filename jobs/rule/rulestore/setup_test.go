@@ -36,7 +36,18 @@ const orders = `
 
 func newShop(t testing.TB, change ...func(*rulestore.Config)) *shop {
 	t.Helper()
-	s := &shop{t: t, db: pgtest.New(t)}
+	return newShopOn(t, pgtest.URL(t), change...)
+}
+
+// newShopOn is newShop on a migrated database.
+func newShopOn(t testing.TB, url string, change ...func(*rulestore.Config)) *shop {
+	t.Helper()
+	s := &shop{t: t}
+	var err error
+	if s.db, err = pgsql.Open(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.db.Close() })
 	s.exec(orders)
 	s.open(change...)
 	return s

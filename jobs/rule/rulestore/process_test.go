@@ -1,0 +1,95 @@
+package rulestore_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// applyProcess names the variable that makes the test binary apply a rule to a database.
+const applyProcess = "PRESCIENT_TEST_APPLY_DATABASE"
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(applyProcess); url != "" {
+		if err := applyAfterADay(context.Background(), url); err != nil {
+			slog.Error("apply", "error", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(pgtest.Main(m))
+}
+
+// afterADay is the rule of unshipped orders, with its first step after a day.
+var afterADay = strings.Replace(unshipped, "after: 2d", "after: 1d", 1)
+
+// applyAfterADay applies the rule in many small transactions.
+func applyAfterADay(ctx context.Context, url string) error {
+	file, err := rule.Parse(strings.NewReader(afterADay))
+	if err != nil {
+		return err
+	}
+	db, err := pgsql.Open(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	store, err := rulestore.New(ctx, db, rulestore.Config{PageSize: 10})
+	if err != nil {
+		return err
+	}
+	_, err = store.Apply(ctx, file, nil)
+	return err
+}
+
+func TestAnApplyWhoseProcessIsKilledIsResumedAndMissesNoRow(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	s := newShopOn(t, url)
+	s.exec("insert into shop.orders (id, placed_at) select n, now() - n % 20 * interval '1 hour' from generate_series(1, 2000) as n")
+	ctx, stop := context.WithCancel(t.Context())
+	var writer sync.WaitGroup
+	writer.Go(func() { s.write(ctx, 0) })
+	const position = "select coalesce(max(position::bigint), 0) from prescient.rule where name = 'order.unshipped'"
+	for kill := range 3 {
+		was := s.count(position)
+		p := pgtest.StartProcess(t, applyProcess+"="+url)
+		s.eventually("the walk to go on", func() bool { return s.count(position) > was })
+		if err := p.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = p.Wait()
+		if status, err := s.store.Get(t.Context(), "order.unshipped"); err != nil || status.State != rulestore.Applying {
+			t.Fatalf("after kill %d: %+v, %v\n%s", kill+1, status, err, &p.Log)
+		}
+	}
+	if plan := s.plan(afterADay).Rules[0]; plan.Action != rulestore.Resume {
+		t.Errorf("planned %+v", plan)
+	}
+	s.apply(afterADay)
+	stop()
+	writer.Wait()
+	if status, err := s.store.Get(t.Context(), "order.unshipped"); err != nil || status.State != rulestore.Active || status.Version != 1 {
+		t.Errorf("%+v, %v", status, err)
+	}
+	s.everyRowThatCountsWaits()
+}
+
+// eventually waits until a condition holds.
+func (s *shop) eventually(what string, holds func() bool) {
+	s.t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
