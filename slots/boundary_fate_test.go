@@ -19,7 +19,7 @@ type fate struct {
 
 // inTx and inBatchTx are jobs that leave effects. In a batch the error of one row does not undo what was written for it.
 var (
-	inTx      = map[string]bool{"tx": true, "strict": true, "each": true, "batchtx": true, "askingtx": true, "left": true, "right": true}
+	inTx      = map[string]bool{"tx": true, "strict": true, "each": true, "batchtx": true, "askingtx": true, "left": true, "right": true, ruled: true}
 	inBatchTx = map[string]bool{"batchtx": true, "askingtx": true, "left": true, "right": true}
 )
 

@@ -87,6 +87,9 @@ func (c *trial) judge() {
 	if c.scenario.events {
 		c.eventsAreThoseOfTheRows(now)
 	}
+	if c.scenario.judge != nil {
+		c.scenario.judge(c, now)
+	}
 	c.childrenAreThoseOfTheChecks(now)
 	c.requestsAreHonoured(now)
 	c.ledgerIsRight(counts)

@@ -29,6 +29,7 @@ type scenario struct {
 	work      func(ctx context.Context, p *process) error // default: run slot 1
 	heal      func(ctx context.Context, p *process) error // default: run slot 1 and catch up
 	fates     func(c *trial, r row) []fate                // default: that of the row's key
+	judge     func(c *trial, now []place)                 // looks at more than every trial does
 	events    bool                                        // the rows are schedules
 	asks      bool                                        // the rows are asked for before A begins
 
@@ -178,6 +179,7 @@ func scenarios() []*scenario {
 				schedule.Register(r, &schedule.PublishConfig{Publisher: outbox.New(p.db, "")})
 			},
 		},
+		{name: "a rule", seed: seedRule, register: registerRule, judge: stepsAreThoseOfTheChecks, completes: true},
 	}
 	for _, sc := range list {
 		sc.setDefaults()

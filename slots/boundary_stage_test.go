@@ -29,6 +29,7 @@ type stage struct {
 // judged in the order in which its row was changed, a record when it commits.
 const watch = `
 create table effect (id bigint, checks int, errors int, process text);
+create table orders (key text primary key, placed_at timestamptz, shipped_at timestamptz);
 
 create table claim_event (
 	seq bigint generated always as identity, tx xid8 default pg_current_xact_id(), began timestamptz default now(), what text, slot timestamptz,
@@ -87,7 +88,8 @@ func newStage(t testing.TB) *stage {
 
 // tables are what a trial writes.
 const tables = "prescient.future_job prescient.future_job_history prescient.slot_job prescient.slot_run prescient.slot_claim " +
-	"prescient.slot_progress prescient.job prescient.schedule prescient.schedule_state prescient.event_outbox effect claim_event unfenced"
+	"prescient.slot_progress prescient.job prescient.schedule prescient.schedule_state prescient.event_outbox " +
+	"prescient.rule prescient.rule_fired orders effect claim_event unfenced"
 
 // reset ends what earlier trials have left and empties the database.
 func (s *stage) reset(t testing.TB) {
