@@ -44,7 +44,7 @@ func TestARowIsMovedWithEverythingItHas(t *testing.T) {
 			trace = '{"what": "rescheduled", "at": 1, "slot": 900}' || chr(10) || '`+short+`',
 			payload = '{"a": [1, null, "\\ \" '' é"], "n": 12345678901234567890.5}', enqueued_at = '2030-02-01 10:11:12.345678', enqueued_by = 'me',
 			enqueued_app = 'shop', enqueued_actor = 'you', enqueued_traceparent = '00-1', requested_for = '2030-02-01 10:00:00.000001', requested_within = 3600,
-			request = row('2030-02-02', 60, '{"b": 1}', 'h', 'replace', '1 day', '2030-02-01', 'she', 'shop', 'he', '00-2')`)
+			request = row('2030-02-02', 60, '{"b": 1}', 'h', 'replace', '1 day', '2030-02-01', 'she', 'shop', 'he', '00-2', 86400)`)
 	if empty := get[int](t, w.a, `select count(*) from prescient.future_job f, jsonb_each(to_jsonb(f)) as c where c.value = 'null'`); empty > 0 {
 		t.Fatalf("%d columns have no value: give each one", empty)
 	}
