@@ -1,4 +1,5 @@
--- Returns what the catalog says about a table ($1), as the login finds it. No row: there is none.
+-- Returns what the catalog says about a table ($2) of a schema ($1), and which rights the login has. Null: a
+-- schema of the search path. It needs no right on the schema. No row: there is no such table.
 -- Called by jobs/rule/rulestore.resolver.findTable.
 select
     c.oid,
@@ -9,9 +10,14 @@ select
     c.relispartition as partition,
     c.relpersistence::text as persistence,
     c.relkind <> 'p' and exists (select from pg_inherits i where i.inhparent = c.oid) as parent,
-    has_table_privilege(c.oid, 'trigger') as may_trigger,
+    quote_ident(current_user) as login,
+    quote_ident(current_database()) as database,
+    has_database_privilege(current_database(), 'temporary') as may_copy,
+    has_schema_privilege(c.relnamespace, 'usage') as may_use,
     has_schema_privilege(c.relnamespace, 'create') as may_create,
-    has_table_privilege(c.oid, 'select') as may_read
+    has_table_privilege(c.oid, 'select') as may_read,
+    has_table_privilege(c.oid, 'trigger') as may_trigger
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace
-where c.oid = to_regclass($1)
+where c.relname = $2
+    and case when $1::text is null then pg_table_is_visible(c.oid) else n.nspname = $1 end

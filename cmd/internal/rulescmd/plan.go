@@ -33,7 +33,9 @@ begin to wait, by slot, the rows that would wait for another slot, and the rows 
 each table page by page. With --check, the exit code is 3 if an apply would change anything.
 
 It refuses a rule that cannot work, with the line of the file: a table or a column that is not there, a key that is not
-unique, a condition that writes or is volatile, a step before the step above it, a name that a job of this binary has.`,
+unique, a condition that writes or is volatile, a step before the step above it, a name that a job of this binary has.
+
+It needs a login that may read the table.`,
 		Example: `  prescient rules plan -f rules.yaml
   prescient rules plan -f rules.yaml --check
   prescient rules plan -f rules.yaml --output json | jq '.rules[].begin'`,

@@ -79,9 +79,11 @@ func (o *fileOptions) read() (rule.File, error) {
 	return file, nil
 }
 
-// naming adds the name of the file to each mistake, and makes them errors of usage.
+// naming adds the name of the file to each error that names a line of it. Mistakes are errors of usage.
 func (o *fileOptions) naming(err error) error {
-	if _, mistake := errors.AsType[*rule.Problem](err); !mistake {
+	_, mistake := errors.AsType[*rule.Problem](err)
+	_, lacks := errors.AsType[*rulestore.RightsError](err)
+	if !mistake && !lacks {
 		return err
 	}
 	list := []error{err}
@@ -91,7 +93,10 @@ func (o *fileOptions) naming(err error) error {
 	for i, e := range list {
 		list[i] = fmt.Errorf("%s: %w", o.file, e)
 	}
-	return exit.Usagef("%w", errors.Join(list...))
+	if mistake {
+		return exit.Usagef("%w", errors.Join(list...))
+	}
+	return errors.Join(list...)
 }
 
 // withStore calls fn with the store of the database.

@@ -31,7 +31,7 @@ var ErrChanged = errors.New("another apply or remove has changed the rule: plan 
 // Returns an OverdueError, and changes nothing, if steps of rows have passed and a rule does not say
 // what happens to them. Told is called after each transaction; nil: nobody is told.
 func (s *Store) Apply(ctx context.Context, file rule.File, told func(Progress)) (Plan, error) {
-	plan, err := s.prepare(ctx, file)
+	plan, err := s.prepare(ctx, file, true)
 	if err == nil {
 		err = s.refuseOverdue(ctx, plan)
 	}
@@ -143,7 +143,7 @@ func (s *Store) install(ctx context.Context, p *RulePlan) (version int, err erro
 func (t trigger) install(ctx context.Context, tx *sqlx.Tx) error {
 	for _, statement := range []string{t.function, t.revoke, t.create} {
 		if _, err := tx.ExecContext(ctx, statement); err != nil {
-			return fmt.Errorf("create trigger %s: %w", t.name, err)
+			return fmt.Errorf("create trigger %s: %w", t.name, owned(err))
 		}
 	}
 	return nil

@@ -28,9 +28,7 @@ type table struct {
 	Partition   bool   `db:"partition"`
 	Persistence string `db:"persistence"`
 	Parent      bool   `db:"parent"`
-	MayTrigger  bool   `db:"may_trigger"`
-	MayCreate   bool   `db:"may_create"`
-	MayRead     bool   `db:"may_read"`
+	rights
 
 	columns []column
 }
@@ -61,7 +59,7 @@ type understood struct {
 var errUndo = errors.New("undo")
 
 // Understand asks the catalog what a rule of a file means, for a login that may read the table. It
-// returns the mistakes of the rule as Problems, joined, and changes nothing.
+// returns the mistakes of the rule as Problems, or a RightsError, joined, and changes nothing.
 func (s *Store) Understand(ctx context.Context, file rule.File, asked rule.Rule) (rule.Applied, error) {
 	u, err := s.understand(ctx, file, resolver{store: s, rule: asked, reading: true})
 	return u.Applied, err
@@ -162,11 +160,11 @@ func (r *resolver) findTable(ctx context.Context, t *table) (found bool, err err
 		r.wrong("table", "%s has three parts: a rule is about a table of the database that it is applied to, such as shop.orders", r.rule.Table)
 		return false, nil
 	}
-	for i, part := range parts {
-		parts[i] = pq.QuoteIdentifier(part)
+	var schema any
+	if len(parts) == 2 {
+		schema = parts[0]
 	}
-	name := strings.Join(parts, ".")
-	err = r.tx.GetContext(ctx, t, pgsql.RuleTable.In(r.store.schema), name)
+	err = r.tx.GetContext(ctx, t, pgsql.RuleTable.In(r.store.schema), schema, parts[len(parts)-1])
 	if errors.Is(err, sql.ErrNoRows) {
 		r.wrong("table", "there is no table %s in this database", r.rule.Table)
 		return false, nil
@@ -184,15 +182,13 @@ func (r *resolver) findTable(ctx context.Context, t *table) (found bool, err err
 		problem = "is temporary"
 	case t.Parent:
 		problem = "has tables that inherit from it, whose rows its triggers do not see"
-	case !r.reading && !t.MayTrigger:
-		problem = fmt.Sprintf("cannot get a trigger from this login: grant trigger, select on %s to it", t.Relation)
-	case !r.reading && !t.MayCreate:
-		problem = fmt.Sprintf("is in a schema in which the login may not create the function of a trigger: grant create on schema %s to it", t.Namespace)
-	case !t.MayRead:
-		problem = fmt.Sprintf("cannot be read by this login: grant select on %s to it", t.Relation)
 	}
 	if problem != "" {
 		r.wrong("table", "%s %s", r.rule.Table, problem)
+		return false, nil
+	}
+	if grants := t.missing(*t, !r.reading); len(grants) > 0 {
+		r.problems = append(r.problems, &RightsError{r.rule.Line, r.rule.Name, t.Relation, t.Login, grants})
 		return false, nil
 	}
 	return true, r.tx.SelectContext(ctx, &t.columns, pgsql.RuleColumns.In(r.store.schema), t.OID)

@@ -108,9 +108,10 @@ func (e *OverdueError) Error() string {
 }
 
 // Plan returns what Apply would do with the rules of a file, and changes nothing. It reads each
-// table, page by page. The error joins a Problem for each mistake.
+// table, page by page. The error joins a Problem for each mistake,
+// and a RightsError if the login may not read the table.
 func (s *Store) Plan(ctx context.Context, file rule.File) (Plan, error) {
-	plan, err := s.prepare(ctx, file)
+	plan, err := s.prepare(ctx, file, false)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -122,8 +123,9 @@ func (s *Store) Plan(ctx context.Context, file rule.File) (Plan, error) {
 	return plan, nil
 }
 
-// prepare finds out what is to do, without reading the tables.
-func (s *Store) prepare(ctx context.Context, file rule.File) (Plan, error) {
+// prepare finds out what is to do, without reading the tables. create tells that the login will
+// create triggers.
+func (s *Store) prepare(ctx context.Context, file rule.File, create bool) (Plan, error) {
 	known, err := s.List(ctx)
 	if err != nil {
 		return Plan{}, err
@@ -136,7 +138,7 @@ func (s *Store) prepare(ctx context.Context, file rule.File) (Plan, error) {
 		if i >= 0 {
 			was = &known[i]
 		}
-		p, err := s.prepareRule(ctx, file, asked, was)
+		p, err := s.prepareRule(ctx, file, resolver{store: s, rule: asked, reading: !create}, was)
 		if err != nil {
 			problems = append(problems, err)
 			continue
@@ -151,8 +153,9 @@ func (s *Store) prepare(ctx context.Context, file rule.File) (Plan, error) {
 	return plan, errors.Join(problems...)
 }
 
-func (s *Store) prepareRule(ctx context.Context, file rule.File, asked rule.Rule, was *Status) (RulePlan, error) {
-	u, err := s.understand(ctx, file, resolver{store: s, rule: asked})
+func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was *Status) (RulePlan, error) {
+	asked := r.rule
+	u, err := s.understand(ctx, file, r)
 	if err != nil {
 		return RulePlan{}, err
 	}
@@ -364,7 +367,7 @@ func (s *Store) SQL(ctx context.Context, file rule.File) (string, error) {
 	text := ""
 	var problems []error
 	for _, asked := range file.Rules {
-		u, err := s.understand(ctx, file, resolver{store: s, rule: asked})
+		u, err := s.understand(ctx, file, resolver{store: s, rule: asked, reading: true})
 		var timing *rule.Timing
 		if err == nil {
 			timing, err = rule.NewTiming(u.Rule, u.Calendars)

@@ -66,7 +66,7 @@ func (s *Store) uninstall(ctx context.Context, name string) error {
 		}
 		// Only the owner of a table may drop its trigger. The owner of the function may drop both.
 		_, err = tx.ExecContext(ctx, "drop function if exists "+strings.Join(functions, ", ")+" cascade")
-		return err
+		return owned(err)
 	})
 }
 

@@ -1,6 +1,7 @@
 package rulestore_test
 
 import (
+	"errors"
 	"net/url"
 	"strings"
 	"testing"
@@ -112,13 +113,19 @@ func TestARoleWithoutRightsIsToldWhatItLacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, step := range []struct{ grant, want string }{
-		{"", "grant trigger, select on shop.orders to it"},
-		{"grant trigger on shop.orders to rule_lacks", "grant create on schema shop to it"},
-		{"grant create on schema shop to rule_lacks; grant select (id) on shop.orders to rule_lacks", "grant select on shop.orders to it"},
+		{"revoke usage on schema shop from rule_lacks", "grant usage, create on schema shop to rule_lacks; grant select, trigger on shop.orders to rule_lacks"},
+		{"grant usage on schema shop to rule_lacks", "grant create on schema shop to rule_lacks; grant select, trigger on shop.orders to rule_lacks"},
+		{"grant trigger on shop.orders to rule_lacks", "grant create on schema shop to rule_lacks; grant select on shop.orders to rule_lacks"},
+		{"grant create on schema shop to rule_lacks; grant select (id) on shop.orders to rule_lacks", "grant select on shop.orders to rule_lacks"},
 	} {
-		db.MustExec("select 1; " + step.grant)
-		if _, err := store.Plan(t.Context(), parse(t, unshipped)); err == nil || !strings.Contains(err.Error(), step.want) {
+		db.MustExec(step.grant)
+		_, err := store.Apply(t.Context(), parse(t, unshipped), nil)
+		lacks, ok := errors.AsType[*rulestore.RightsError](err)
+		if !ok || strings.Join(lacks.Grants, "; ") != step.want {
 			t.Errorf("error %v, want %s", err, step.want)
 		}
+	}
+	if _, err := store.Plan(t.Context(), parse(t, unshipped)); err == nil || !strings.HasSuffix(err.Error(), ": grant select on shop.orders to rule_lacks") {
+		t.Errorf("plan: error %v", err)
 	}
 }

@@ -29,9 +29,9 @@ type Config struct {
 }
 
 // Store applies rules to the tables of a database, and reads the rules that were applied. It is
-// safe for concurrent use. If the schema has roles, Plan, List and Get need the rights of a reader,
-// Apply and Remove those of an operator. Plan, SQL and Apply also need the privileges trigger and
-// select on the table of a rule, and create on its schema.
+// safe for concurrent use. If the schema has roles, Plan, SQL, List and Get need the rights of a
+// reader, Apply and Remove those of an operator. Plan and SQL also need the privileges select on the
+// table of a rule, and usage on its schema. Apply needs trigger and create there, too.
 type Store struct {
 	db     *sqlx.DB
 	cfg    Config

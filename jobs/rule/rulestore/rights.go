@@ -1,0 +1,83 @@
+package rulestore
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lib/pq/pqerror"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// RightsError says what a login lacks on the table of a rule, which belongs to the application.
+type RightsError struct {
+	Line               int // of the rule in its file; 0: not known
+	Rule, Table, Login string
+	// Grants are the statements that give it.
+	Grants []string
+}
+
+// Error returns the statements, for the owner of the table.
+func (e *RightsError) Error() string {
+	where := ""
+	if e.Line > 0 {
+		where = fmt.Sprintf("line %d: ", e.Line)
+	}
+	return fmt.Sprintf("%srule %s: login %s lacks rights on table %s. Its owner gives them: %s",
+		where, e.Rule, e.Login, e.Table, strings.Join(e.Grants, "; "))
+}
+
+// rights are what a login may do with a table.
+type rights struct {
+	Login      string `db:"login"`
+	Database   string `db:"database"`
+	MayCopy    bool   `db:"may_copy"`
+	MayUse     bool   `db:"may_use"`
+	MayCreate  bool   `db:"may_create"`
+	MayRead    bool   `db:"may_read"`
+	MayTrigger bool   `db:"may_trigger"`
+}
+
+// missing returns the statements that give the login what it lacks: to read the table, and to create
+// its triggers if it shall.
+func (r rights) missing(t table, create bool) (grants []string) {
+	add := func(on string, all ...string) {
+		var names []string
+		for _, name := range all {
+			if name != "" {
+				names = append(names, name)
+			}
+		}
+		if len(names) > 0 {
+			grants = append(grants, fmt.Sprintf("grant %s on %s to %s", strings.Join(names, ", "), on, r.Login))
+		}
+	}
+	lacks := func(may bool, name string) string {
+		if may {
+			return ""
+		}
+		return name
+	}
+	add("database "+r.Database, lacks(r.MayCopy, "temporary"))
+	add("schema "+t.Namespace, lacks(r.MayUse, "usage"), lacks(r.MayCreate || !create, "create"))
+	add(t.Relation, lacks(r.MayRead, "select"), lacks(r.MayTrigger || !create, "trigger"))
+	return grants
+}
+
+// OwnerError says that the triggers of a rule, or their functions, belong to another login.
+type OwnerError struct {
+	Err error // of the server
+}
+
+// Error names who may do it.
+func (e *OwnerError) Error() string {
+	return e.Err.Error() + ": do it with the login that applied the rule, or with one that is a member of it"
+}
+
+// owned makes a refusal of the server an OwnerError.
+func owned(err error) error {
+	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
+		return &OwnerError{err}
+	}
+	return err
+}
