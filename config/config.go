@@ -163,7 +163,7 @@ type Server struct {
 
 	// Hosts are names that the servers answer to, separated by commas, besides localhost and
 	// addresses. The daemon also answers to the name of its machine. Defaults to empty.
-	Hosts string `mapstructure:"hosts"`
+	Hosts Hosts `mapstructure:"hosts"`
 
 	// Proxy is what browsers speak to a proxy in front of serve, http or https; off: there is no
 	// proxy. Behind a proxy, a token is needed. Defaults to off.

@@ -14,7 +14,8 @@
 // A file counts when its owner is the user who runs the command, or root, and nobody else may write to it. The same owner is
 // asked of a symbolic link at its path. A group may write whose number is the owner's: the private group of a user.
 //
-// A file is YAML (.yaml, .yml), TOML (.toml) or JSON (.json). This one spells out the defaults.
+// A file is YAML (.yaml, .yml), TOML (.toml) or JSON (.json). A setting of several values, such as
+// events.allowed_networks, may be a list there. This one spells out the defaults.
 // The fields of the sections, such as [Run], say what each setting means:
 //
 //	database:

@@ -49,6 +49,9 @@ func settings(section any) iter.Seq2[string, any] {
 // number.
 func set(target, value any) bool {
 	written, ok := text(value)
+	if list, is := value.([]any); is {
+		written, ok = join(list, target)
+	}
 	if !ok {
 		return false
 	}
@@ -60,6 +63,8 @@ func set(target, value any) bool {
 		*target, err = strconv.Atoi(written)
 	case *time.Duration:
 		*target, err = duration.Parse(written)
+	case *Hosts:
+		*target = Hosts(written)
 	case *Prefixes:
 		*target, err = parsePrefixes(written)
 	case *URL:
@@ -75,7 +80,7 @@ func set(target, value any) bool {
 }
 
 // text returns a scalar of a file, a variable or a flag as it was written, without the final line
-// break of a secret made with echo. No setting takes a list, a table or a truth value.
+// break of a secret made with echo. No setting takes a table or a truth value.
 func text(value any) (string, bool) {
 	switch value := value.(type) {
 	case string:
@@ -87,6 +92,28 @@ func text(value any) (string, bool) {
 	default:
 		return "", false
 	}
+}
+
+// join returns a list of a file as the text that a variable would have for the same setting. It
+// returns false if the setting is a single value.
+func join(list []any, target any) (string, bool) {
+	var separator string
+	switch target.(type) {
+	case *Hosts, *Prefixes:
+		separator = ", "
+	case *Secret:
+		separator = " "
+	default:
+		return "", false
+	}
+	texts := make([]string, len(list))
+	for i, value := range list {
+		var ok bool
+		if texts[i], ok = text(value); !ok {
+			return "", false
+		}
+	}
+	return strings.Join(texts, separator), true
 }
 
 // show returns the value of the field that target points to, for people.

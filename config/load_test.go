@@ -300,6 +300,58 @@ func TestAStrayVariableOfASectionsNameHidesNothing(t *testing.T) {
 	diff(t, 8, mustLoad(t, "--config", path).Config.Run.Workers)
 }
 
+func TestSettingsOfSeveralValuesAreAlsoListsInAFile(t *testing.T) {
+	const one, two = "s3cret-s3cret-s3cret", "ops:s3cret-s3cret-s3cre2"
+	for name, content := range map[string]string{
+		"list.yaml": `
+events:
+  allowed_networks: [10.0.0.0/8, "::1"]
+  secret: [` + signing + `, ` + signing + `]
+server:
+  token: [` + one + `, "` + two + `"]
+  read_token: []
+  hosts:
+    - board.example.com
+    - batch.example.com
+  proxy_networks:
+    - 192.0.2.0/24
+http_jobs: [{name: b, url: "http://localhost:8080", secret: [` + signing + `, ` + signing + `]}]
+`,
+		"list.toml": `
+[events]
+allowed_networks = ["10.0.0.0/8", "::1"]
+secret = ["` + signing + `", "` + signing + `"]
+[server]
+token = ["` + one + `", "` + two + `"]
+read_token = []
+hosts = ["board.example.com", "batch.example.com"]
+proxy_networks = ["192.0.2.0/24"]
+[[http_jobs]]
+name = "b"
+url = "http://localhost:8080"
+secret = ["` + signing + `", "` + signing + `"]
+`,
+		"list.json": `{
+"events": {"allowed_networks": ["10.0.0.0/8", "::1"], "secret": ["` + signing + `", "` + signing + `"]},
+"server": {"token": ["` + one + `", "` + two + `"], "read_token": [],
+	"hosts": ["board.example.com", "batch.example.com"], "proxy_networks": ["192.0.2.0/24"]},
+"http_jobs": [{"name": "b", "url": "http://localhost:8080", "secret": ["` + signing + `", "` + signing + `"]}]
+}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := writeFile(t, isolate(t), name, content)
+			got := mustLoad(t, "--config", path).Config
+			diff(t, "10.0.0.0/8, ::1/128", got.Events.AllowedNetworks.String())
+			diff(t, signing+" "+signing, got.Events.Secret.Reveal())
+			diff(t, one+" "+two, got.Server.Token.Reveal())
+			diff(t, "", got.Server.ReadToken.Reveal())
+			diff(t, Hosts("board.example.com, batch.example.com"), got.Server.Hosts)
+			diff(t, "192.0.2.0/24", got.Server.ProxyNetworks.String())
+			diff(t, signing+" "+signing, got.HTTPJobs[0].Secret.Reveal())
+		})
+	}
+}
+
 func TestAnEmptySectionHidesNothing(t *testing.T) {
 	path := writeFile(t, isolate(t), "set.yaml", "run:\n  # workers: 8\nlog: {level: warn}\n")
 	t.Setenv("PRESCIENT_RUN_BATCH_SIZE", "10")

@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// Hosts are names of servers separated by commas: "board.example.com, batch.example.com".
+type Hosts string
+
 // Prefixes are ranges of addresses, written as addresses and CIDR prefixes separated by commas: "10.0.0.0/8, ::1".
 type Prefixes []netip.Prefix
 

@@ -76,7 +76,9 @@ func TestABadValueNamesItsSource(t *testing.T) {
 func TestAValueOfAnotherTypeIsRefusedRatherThanConverted(t *testing.T) {
 	for _, content := range []string{
 		"run: {lease: 60}", "run: {workers: 1.9}", "run: {workers: true}", "run: {workers: [1]}", "run: {workers: ''}",
-		"run: {job_name: [a, b]}", "run: {job_name: {a: b}}", "log: {level: 3}", "database: {schema: 2026-01-01}",
+		"run: {job_name: [a, b]}", "server: {hosts: [[a]]}", "server: {hosts: ['board/example']}", "server: {token: [short]}",
+		"events: {allowed_networks: [localhost]}", "events: {allowed_networks: [true]}", "events: {allowed_networks: {a: b}}",
+		"run: {job_name: {a: b}}", "log: {level: 3}", "database: {schema: 2026-01-01}",
 	} {
 		t.Run(content, func(t *testing.T) {
 			path := writeFile(t, isolate(t), "bad.yaml", content)

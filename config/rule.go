@@ -138,7 +138,7 @@ var rules = map[string]rule[Config]{
 	},
 	"server.token":      {wantNamed, func(c Config) bool { return areNamedTokens(c.Server.Token.Reveal()) }},
 	"server.read_token": {wantNamed, func(c Config) bool { return areNamedTokens(c.Server.ReadToken.Reveal()) }},
-	"server.hosts":      {wantHosts, func(c Config) bool { return areHosts(c.Server.Hosts) }},
+	"server.hosts":      {wantHosts, func(c Config) bool { return areHosts(string(c.Server.Hosts)) }},
 	"server.proxy": {
 		"off, http or https",
 		func(c Config) bool { return slices.Contains([]string{"off", "http", "https"}, c.Server.Proxy) },

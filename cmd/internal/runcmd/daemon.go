@@ -103,7 +103,7 @@ func newGate(f *factory.Factory) (gate, error) {
 // adds. In a cluster they include the names of its services, which no site on the internet can
 // have.
 func daemonHosts(f *factory.Factory) []string {
-	names := web.Names(f.Config().Server.Hosts)
+	names := web.Names(string(f.Config().Server.Hosts))
 	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
 		names = append(names, ".svc", ".svc.cluster.local")
 	}

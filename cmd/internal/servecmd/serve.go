@@ -173,7 +173,7 @@ func guarded(f *factory.Factory, door door, next http.Handler) http.Handler {
 	group := metrics.NewGroup()
 	group.CountFailures(door.access.Failed)
 	mux := server.WithMetrics(server.ReadersOnly(door.mayRead, group.Handler()), next)
-	return web.Guard(web.Names(f.Config().Server.Hosts), "server.hosts", mux)
+	return web.Guard(web.Names(string(f.Config().Server.Hosts)), "server.hosts", mux)
 }
 
 // healthTimeout bounds the wait of a request for the health.
