@@ -76,6 +76,7 @@ var (
 	EventDeadHold         = file("event_dead_hold")
 	EventDeadKnown        = file("event_dead_known")
 	EventDeadList         = file("event_dead_list")
+	EventDeadPrune        = file("event_dead_prune")
 	EventDeadRefuse       = file("event_dead_refuse")
 	EventDeadSent         = file("event_dead_sent")
 	EventDeadSubjects     = file("event_dead_subjects")

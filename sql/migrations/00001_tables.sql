@@ -543,6 +543,7 @@ create table prescient.event_dead (
     refusals     integer     not null default 0,
     error        prescient.error_text,
     refused_at   timestamptz not null default clock_timestamp(),
+    tried_at     timestamptz not null default clock_timestamp(),
     dead_at      timestamptz,
 
     -- In the order of their subject: event_dead_list, event_dead_take.
@@ -554,6 +555,7 @@ create table prescient.event_dead (
 comment on table prescient.event_dead is 'events that a destination refuses: the dead letters, and those that their checks try again';
 comment on column prescient.event_dead.refusals is 'how often the destination refused it; 0: it is held back, behind an earlier dead letter of its subject';
 comment on column prescient.event_dead.refused_at is 'when it was first refused, or held back';
+comment on column prescient.event_dead.tried_at is 'when its check was last refused; event_dead_prune forgets what no check tries any more';
 comment on column prescient.event_dead.dead_at is 'since when it is a dead letter, which no check tries again; null: its check does';
 
 -- event_dead_subjects: whether the next event of a subject has to wait.

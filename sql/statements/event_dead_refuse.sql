@@ -13,6 +13,7 @@ with refused as (
     on conflict on constraint event_dead_key do update
     set refusals = d.refusals + 1,
         error = excluded.error,
+        tried_at = excluded.tried_at,
         dead_at = coalesce(
             d.dead_at,
             case

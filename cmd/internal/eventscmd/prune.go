@@ -6,13 +6,17 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs/event/deadletter"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 type pruneOptions struct {
@@ -27,7 +31,10 @@ func newCmdPrune(f *factory.Factory, runF func(ctx context.Context, f *factory.F
 		Short: "Delete the events that every consumer has acknowledged",
 		Long: `Delete the events that every consumer has acknowledged, with --keep only events written longer ago than that. An
 event that a consumer has not acknowledged stays, unless --unread is given. The consumer's next read then fails, and names
-the lost events. If no consumer exists, only --keep decides.`,
+the lost events. If no consumer exists, only --keep decides.
+
+It also forgets the refusals of events that no check has tried for 7 days and that are not dead letters. The check of such
+an event is gone, as that of a deleted schedule.`,
 		Example: `  prescient events prune
   prescient events prune --keep 7d
   prescient events prune --keep 90d --unread`,
@@ -44,8 +51,13 @@ the lost events. If no consumer exists, only --keep decides.`,
 	return c
 }
 
+// untried is how long after its last refusal an event without a check is forgotten. A check that is
+// paused for longer counts anew.
+const untried = 7 * 24 * time.Hour
+
 func pruneEvents(ctx context.Context, f *factory.Factory, o pruneOptions) error {
-	return withOutbox(ctx, f, func(box *outbox.Outbox, now time.Time) error {
+	return database.With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
+		box, now := outbox.New(db, f.Schema()), setting.Now()
 		var before time.Time
 		if o.keep > 0 {
 			before = now.Add(-o.keep)
@@ -54,13 +66,17 @@ func pruneEvents(ctx context.Context, f *factory.Factory, o pruneOptions) error 
 		if o.unread {
 			prune = box.PruneUnread
 		}
+		forgotten, failed := deadletter.NewList(db, f.Schema()).Prune(ctx, now.Add(-untried))
 		n, err := prune(ctx, before)
-		if err != nil && n == 0 {
+		if err = errors.Join(err, failed); err != nil && n+forgotten == 0 {
 			return err
 		}
 		view := struct {
-			Deleted int64 `json:"deleted"`
-		}{n}
-		return errors.Join(err, f.Print(view, func() error { return f.Table(nil, table.Row{"deleted", n}) }))
+			Deleted   int64 `json:"deleted"`
+			Forgotten int64 `json:"forgotten"`
+		}{n, forgotten}
+		return errors.Join(err, f.Print(view, func() error {
+			return f.Table(nil, table.Row{"deleted", n}, table.Row{"forgotten", forgotten})
+		}))
 	})
 }

@@ -236,6 +236,27 @@ func TestWithoutALimitAndForTheOutboxNothingIsGivenUp(t *testing.T) {
 	}
 }
 
+func TestTheRefusalsOfAnEventThatNoCheckTriesAreForgotten(t *testing.T) {
+	t.Parallel()
+	w := setup(t, deadletter.Config{MaxRefusals: 2})
+	w.receiver.refuse("a1", "b1", "c1")
+	w.want("first", w.publish("a1", "b1", "c1"), "failed failed failed")
+	w.want("a dead letter", w.publish("c1"), "ok")
+	w.db.MustExec("update prescient.event_dead set refused_at = refused_at - interval '8 days', tried_at = tried_at - interval '8 days'")
+	prune := func(want int64) {
+		t.Helper()
+		if n, err := w.list.Prune(t.Context(), time.Now().Add(-7*24*time.Hour)); n != want || err != nil {
+			t.Errorf("%d pruned, want %d: %v", n, want, err)
+		}
+	}
+	w.p = deadletter.New(w.receiver, deadletter.Config{DB: w.db, MaxRefusals: 3})
+	w.want("tried again", w.publish("b1"), "failed")
+	prune(1)
+	prune(0)
+	w.want("the count of b1 goes on, that of a1 begins anew", w.publish("a1", "b1"), "failed ok")
+	w.want("dead", w.dead(), "b1:3 c1:2")
+}
+
 func TestLettersAreSelectedBySubjectAndID(t *testing.T) {
 	t.Parallel()
 	w := setup(t, deadletter.Config{MaxRefusals: 1})

@@ -17,4 +17,7 @@
 //
 // The list is written in transactions of its own. A process that dies between an attempt and its
 // record has not counted the attempt. The event is then tried again, with the same id.
+//
+// [List.Prune] forgets the refusals of events whose checks are gone, such as those of a deleted
+// schedule.
 package deadletter

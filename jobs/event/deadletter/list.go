@@ -170,6 +170,19 @@ func (l *List) settle(ctx context.Context, tx *sqlx.Tx, of []Letter, results []e
 	return nil
 }
 
+// Prune forgets the refusals of events that are not dead letters and that no check has tried since an
+// instant of the database's clock, and returns the number of events. Their checks are gone, such as
+// that of a deleted schedule. If an event is tried after all, its refusals are counted anew.
+func (l *List) Prune(ctx context.Context, before time.Time) (n int64, err error) {
+	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		return tx.QueryRowContext(ctx, pgsql.EventDeadPrune.In(l.schema), before).Scan(&n)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("prune the refusals of events: %w", pgsql.ExplainMissing(err))
+	}
+	return n, nil
+}
+
 // Discard deletes letters, and returns their number. Events that were held back behind them stay in
 // the list until they are sent or discarded, too.
 func (l *List) Discard(ctx context.Context, f Filter) (n int64, err error) {
