@@ -24,10 +24,10 @@ type Config struct {
 	// Timeout limits one attempt, from the connection to the end of the answer. Defaults to
 	// DefaultTimeout.
 	Timeout time.Duration
-	// MaxAttempts bounds how often a message is sent. Defaults to DefaultTries.
+	// MaxAttempts bounds how often a message is sent. Defaults to DefaultMaxAttempts.
 	MaxAttempts int
 	// Backoff is the approximate pause before the second attempt. It doubles with each attempt.
-	// Defaults to DefaultPause.
+	// Defaults to DefaultBackoff.
 	Backoff time.Duration
 	// Concurrency bounds the messages that are sent at once. Others wait. Defaults to
 	// DefaultConcurrency.
@@ -40,8 +40,8 @@ type Config struct {
 // Defaults of Config.
 const (
 	DefaultTimeout     = 20 * time.Second
-	DefaultTries       = 4
-	DefaultPause       = 500 * time.Millisecond
+	DefaultMaxAttempts = 4
+	DefaultBackoff     = 500 * time.Millisecond
 	DefaultConcurrency = 16
 )
 
@@ -66,8 +66,8 @@ type Client struct {
 // New returns a client. Its error names the wrong setting, and does not show the secret.
 func New(cfg Config) (*Client, error) {
 	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
-	cfg.MaxAttempts = cmp.Or(cfg.MaxAttempts, DefaultTries)
-	cfg.Backoff = cmp.Or(cfg.Backoff, DefaultPause)
+	cfg.MaxAttempts = cmp.Or(cfg.MaxAttempts, DefaultMaxAttempts)
+	cfg.Backoff = cmp.Or(cfg.Backoff, DefaultBackoff)
 	cfg.Concurrency = cmp.Or(cfg.Concurrency, DefaultConcurrency)
 	if cfg.Timeout < 0 || cfg.MaxAttempts < 0 || cfg.Backoff < 0 || cfg.Concurrency < 0 || cfg.MaxResponseBytes < 0 {
 		return nil, fmt.Errorf("timeout %s, tries %d, pause %s, concurrency %d, max answer %d: none must be negative",

@@ -75,10 +75,10 @@ func TestATemporaryFailureIsTriedAgainAfterADoublingPause(t *testing.T) {
 					t.Fatal("it was sent")
 				}
 				at := tries()
-				if len(at) != DefaultTries {
+				if len(at) != DefaultMaxAttempts {
 					t.Fatalf("%d tries", len(at))
 				}
-				for i, pause := 1, DefaultPause; i < len(at); i, pause = i+1, 2*pause {
+				for i, pause := 1, DefaultBackoff; i < len(at); i, pause = i+1, 2*pause {
 					if got := at[i] - at[i-1]; got < pause*4/5 || got > pause*6/5 {
 						t.Errorf("pause %d was %s, want about %s", i, got, pause)
 					}
@@ -121,13 +121,13 @@ func TestRetryAfterIsWaitedFor(t *testing.T) {
 	inBubble := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // where synctest begins
 	for header, want := range map[string]time.Duration{
 		"7": 7 * time.Second,
-		"0": DefaultPause,
+		"0": DefaultBackoff,
 		inBubble.Add(30 * time.Second).Format(http.TimeFormat):  30 * time.Second,
-		inBubble.Add(-30 * time.Second).Format(http.TimeFormat): DefaultPause,
+		inBubble.Add(-30 * time.Second).Format(http.TimeFormat): DefaultBackoff,
 		"60":                      time.Minute,
-		"soon":                    DefaultPause,
-		"-5":                      DefaultPause,
-		"99999999999999999999999": DefaultPause,
+		"soon":                    DefaultBackoff,
+		"-5":                      DefaultBackoff,
+		"99999999999999999999999": DefaultBackoff,
 	} {
 		for _, status := range []int{429, 503} {
 			synctest.Test(t, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestRetryAfterIsWaitedFor(t *testing.T) {
 				if _, err := client.Post(t.Context(), hook, Message{ID: "1"}); err != nil {
 					t.Fatal(err)
 				}
-				if got := tries()[1]; got != want && (want != DefaultPause || got < want*4/5 || got > want*6/5) {
+				if got := tries()[1]; got != want && (want != DefaultBackoff || got < want*4/5 || got > want*6/5) {
 					t.Errorf("%d, Retry-After %q: waited %s, want %s", status, header, got, want)
 				}
 			})
@@ -236,7 +236,7 @@ func TestEachTryIsSignedWithItsOwnTimeAndTheSameID(t *testing.T) {
 		if n := len(slices.Compact(ids)); n != 1 || ids[0] != "a%2Eb" {
 			t.Errorf("ids %v", ids)
 		}
-		if n := len(slices.Compact(signatures)); n != DefaultTries {
+		if n := len(slices.Compact(signatures)); n != DefaultMaxAttempts {
 			t.Errorf("%d signatures", n)
 		}
 	})
