@@ -16,7 +16,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// AnyVersion, as a version, changes a schedule whatever its version is.
+// AnyVersion is the version for a change of a schedule whatever its version is.
 const AnyVersion = 0
 
 // Update replaces the whole content of a schedule. A zero Anchor keeps the current one. version is

@@ -101,7 +101,7 @@ func (a RemoveRule) plan(ctx context.Context, p *planner) (plan Plan, err error)
 	return plan, nil
 }
 
-func (a RemoveRule) run(ctx context.Context, b *Board, t *tools, _ Who) (string, error) {
+func (a RemoveRule) run(ctx context.Context, _ *Board, t *tools, _ Who) (string, error) {
 	removed, err := t.rules.Remove(ctx, a.Name, nil)
 	text := spoken.Count(removed.Cancelled, "waiting row was", "waiting rows were") + " cancelled"
 	if err != nil {
