@@ -2,6 +2,8 @@
 -- write rows. A number follows from the name, so the call does not wait for a transaction that
 -- writes the same new name: it leaves the row of table job to that one. If that transaction rolls
 -- back, the next caller writes the row, or the first runner that knows the job.
+-- A transaction keeps a lock for each new name until it ends. On a server whose settings give room
+-- for 19,840 locks, 30,000 new names in one transaction worked, and 40,000 ran out of shared memory.
 create or replace function prescient.ensure_job(job_exec text)
 returns bigint
 language plpgsql
