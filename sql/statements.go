@@ -150,6 +150,7 @@ var (
 	RuleRole              = file("rule_role")
 	RuleSummary           = file("rule_summary")
 	RuleTable             = file("rule_table")
+	RuleBeside            = file("rule_beside")
 	RuleChange            = file("rule_change")
 	RuleDelete            = file("rule_delete")
 	RuleDone              = file("rule_done")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 )
 
@@ -42,6 +44,7 @@ func runApply(ctx context.Context, o *applyOptions) error {
 		return err
 	}
 	return withStore(ctx, o.f, func(_ *sqlx.DB, store *rulestore.Store) error {
+		began := time.Now()
 		show, end := progressOf(o.f)
 		plan, err := store.Apply(ctx, file, show)
 		end()
@@ -52,8 +55,34 @@ func runApply(ctx context.Context, o *applyOptions) error {
 			return o.naming(err)
 		}
 		p := o.f.Printer
-		return p.Print(plan, func() error { return printPlan(p, plan, "done") })
+		return p.Print(plan, func() error { return printApplied(p, plan, time.Since(began)) })
 	})
+}
+
+// printApplied prints what an apply did, a line for each rule.
+func printApplied(p *output.Printer, plan rulestore.Plan, took time.Duration) error {
+	var lines []string
+	for _, r := range plan.Rules {
+		line := fmt.Sprintf("rule %s on table %s: %s", r.Name, r.Table, applied[r.Action])
+		sep := "; rows: "
+		for _, n := range counted(r) {
+			if r.Action != rulestore.Unchanged && n.rows > 0 {
+				line += fmt.Sprintf("%s%d %s", sep, n.rows, n.name)
+				sep = ", "
+			}
+		}
+		lines = append(lines, line)
+	}
+	if plan.Changes() {
+		lines = append(lines, fmt.Sprintf("It took %s.", took.Round(10*time.Millisecond)))
+	}
+	return errors.Join(p.Lines(lines...), printUnlisted(p, plan))
+}
+
+// applied says what an apply did.
+var applied = map[rulestore.Action]string{
+	rulestore.Create: "created", rulestore.Change: "changed",
+	rulestore.Resume: "an apply that was interrupted has gone on", rulestore.Unchanged: "nothing to change",
 }
 
 type sqlOptions struct{ fileOptions }

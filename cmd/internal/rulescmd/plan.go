@@ -29,8 +29,8 @@ func newCmdPlan(f *factory.Factory) *cobra.Command {
 		Use:   "plan",
 		Short: "Show what \"rules apply\" would change",
 		Long: `Show what "rules apply" would change, and change nothing: the triggers that it would create, the rows that would
-begin to wait, by slot, the rows that would wait for another slot, and the rows with steps that have passed. It reads
-each table page by page. With --check, the exit code is 3 if an apply would change anything.
+begin to wait, by slot, the rows that would wait for another slot, and the rows with steps that have passed. Beside each
+slot are the rows of all jobs that wait in it already. It reads each table page by page. With --check, the exit code is 3 if an apply would change anything.
 
 It refuses a rule that cannot work, with the line of the file: a table or a column that is not there, a key that is not
 unique, a condition that writes or is volatile, a step before the step above it, a name that a job of this binary has.
@@ -57,7 +57,7 @@ func runPlan(ctx context.Context, o *planOptions) error {
 			return o.naming(err)
 		}
 		p := o.f.Printer
-		err = p.Print(plan, func() error { return printPlan(p, plan, "") })
+		err = p.Print(plan, func() error { return printPlan(p, plan) })
 		if err == nil && o.check && plan.Changes() {
 			err = &exit.Error{Code: exit.Found}
 		}
@@ -68,36 +68,29 @@ func runPlan(ctx context.Context, o *planOptions) error {
 // maxSlots bounds the slots that a table lists.
 const maxSlots = 20
 
-// printPlan prints a plan for a person. done tells that it was carried out.
-func printPlan(p *output.Printer, plan rulestore.Plan, done string) error {
+// printPlan prints a plan for a person.
+func printPlan(p *output.Printer, plan rulestore.Plan) error {
 	var err error
 	for i, r := range plan.Rules {
 		if i > 0 {
 			err = errors.Join(err, p.Lines(""))
 		}
-		err = errors.Join(err, p.Lines(fmt.Sprintf("rule %s on table %s: %s", r.Name, r.Table, actionText(r.Action, done))), printRule(p, r))
+		err = errors.Join(err, p.Lines(fmt.Sprintf("rule %s on table %s: %s", r.Name, r.Table, planned[r.Action])), printRule(p, r))
 	}
-	if len(plan.Unlisted) > 0 {
-		err = errors.Join(err, p.Lines("", fmt.Sprintf("The file does not have %s. They stay as they are; see: prescient rules remove", spoken.List(plan.Unlisted))))
-	}
-	return err
+	return errors.Join(err, printUnlisted(p, plan))
 }
 
-func actionText(a rulestore.Action, done string) string {
-	switch a {
-	case rulestore.Unchanged:
-		return "nothing to change"
-	case rulestore.Resume:
-		return "an apply that was interrupted" + or(done, " would go on", " has gone on")
-	}
-	return or(done, "would be ", "") + map[rulestore.Action]string{rulestore.Create: "created", rulestore.Change: "changed"}[a]
+// planned says what an apply would do.
+var planned = map[rulestore.Action]string{
+	rulestore.Create: "would be created", rulestore.Change: "would be changed",
+	rulestore.Resume: "an apply that was interrupted would go on", rulestore.Unchanged: "nothing to change",
 }
 
-func or(done, before, after string) string {
-	if done == "" {
-		return before
+func printUnlisted(p *output.Printer, plan rulestore.Plan) error {
+	if len(plan.Unlisted) == 0 {
+		return nil
 	}
-	return after
+	return p.Lines("", fmt.Sprintf("The file does not have %s. They stay as they are; see: prescient rules remove", spoken.List(plan.Unlisted)))
 }
 
 // printRule prints the numbers of a rule's plan.
@@ -123,9 +116,11 @@ func printRule(p *output.Printer, r rulestore.RulePlan) error {
 	}
 	if r.Action != rulestore.Unchanged {
 		add("rows", "%d that the rule is about, and for which it has not happened", r.Counting)
-		add("begin to wait", "%d", r.Begin)
-		add("for another slot", "%d", r.Retimed)
-		add("wait already", "%d", r.Waiting)
+		for _, n := range counted(r) {
+			if n.rows > 0 {
+				add(n.name, "%d", n.rows)
+			}
+		}
 		if r.Overdue > 0 {
 			add("overdue", "%d have steps that have passed%s", r.Overdue, refusal(r.Refused))
 		}
@@ -136,13 +131,23 @@ func printRule(p *output.Printer, r rulestore.RulePlan) error {
 	shown := r.Slots[:min(len(r.Slots), maxSlots)]
 	list := make([]table.Row, len(shown))
 	for i, s := range shown {
-		list[i] = table.Row{s.Slot, s.Rows}
+		list[i] = table.Row{s.Slot, s.Rows, *s.Waiting} // counted for more slots than these
 	}
-	err := errors.Join(p.Lines(""), p.Table(table.Row{"SLOT", "ROWS"}, list...))
+	err := errors.Join(p.Lines(""), p.Table(table.Row{"SLOT", "ROWS", "WAITING ALREADY"}, list...))
 	if more := len(r.Slots) - len(shown); more > 0 {
 		err = errors.Join(err, p.Lines(fmt.Sprintf("and %s more; --output json lists them all", spoken.Count(more, "slot", "slots"))))
 	}
 	return err
+}
+
+type countedRows struct {
+	name string
+	rows int64
+}
+
+// counted returns what becomes of the rows of a rule.
+func counted(r rulestore.RulePlan) []countedRows {
+	return []countedRows{{"begin to wait", r.Begin}, {"re-timed", r.Retimed}, {"wait already", r.Waiting}}
 }
 
 func refusal(refused bool) string {

@@ -2,6 +2,7 @@ package rulestore
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,7 +80,13 @@ type RulePlan struct {
 type SlotCount struct {
 	Slot time.Time `json:"slot"` // UTC
 	Rows int64     `json:"rows"`
+	// Waiting is the number of rows of all jobs that wait in the slot already. Above 1,000 rows of a
+	// job it is an estimate. Null: it was not counted, for an Apply or after the first 100 slots.
+	Waiting *int64 `json:"waiting"`
 }
+
+// besideSlots is for how many slots of a rule Plan counts what waits in them already.
+const besideSlots = 100
 
 // StepPlan says what a rule that changes takes a step for.
 type StepPlan struct {
@@ -118,6 +125,9 @@ func (s *Store) Plan(ctx context.Context, file rule.File) (Plan, error) {
 	for i := range plan.Rules {
 		if err := s.count(ctx, &plan.Rules[i]); err != nil {
 			return Plan{}, fmt.Errorf("read table %s for rule %s: %w", plan.Rules[i].Table, plan.Rules[i].Name, err)
+		}
+		if err := s.beside(ctx, plan.Rules[i].Slots); err != nil {
+			return Plan{}, fmt.Errorf("count what waits in the slots of rule %s: %w", plan.Rules[i].Name, err)
 		}
 	}
 	return plan, nil
@@ -215,7 +225,7 @@ func (p *RulePlan) reset() {
 func (p *RulePlan) close() {
 	p.Refused = p.Overdue > 0 && p.rule.Rule.Overdue == rule.Overdue{}
 	for _, slot := range slices.SortedFunc(maps.Keys(p.slots), time.Time.Compare) {
-		p.Slots = append(p.Slots, SlotCount{slot, p.slots[slot]})
+		p.Slots = append(p.Slots, SlotCount{Slot: slot, Rows: p.slots[slot]})
 	}
 }
 
@@ -359,6 +369,32 @@ func (s *Store) count(ctx context.Context, p *RulePlan) error {
 	}
 	p.close()
 	return nil
+}
+
+// beside fills in what waits already in the first slots.
+func (s *Store) beside(ctx context.Context, slots []SlotCount) error {
+	slots = slots[:min(len(slots), besideSlots)]
+	if len(slots) == 0 {
+		return nil
+	}
+	asked := make([]string, len(slots))
+	for i, c := range slots {
+		asked[i] = string(pq.FormatTimestamp(c.Slot))
+	}
+	return pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		_, err := pgsql.Collect(ctx, tx, pgsql.RuleBeside.In(s.schema), []any{pq.Array(asked)}, func(row *sql.Rows, _ *struct{}) error {
+			var slot time.Time
+			var waiting int64
+			err := row.Scan(&slot, &waiting)
+			for i := range slots {
+				if slots[i].Slot.Equal(slot) {
+					slots[i].Waiting = &waiting
+				}
+			}
+			return err
+		})
+		return err
+	})
 }
 
 // SQL returns the statements that create the triggers of the rules of a file and their functions,
