@@ -147,6 +147,30 @@ func TestAStepThatHasFiredDoesNotFireAgain(t *testing.T) {
 	diff(t, []string{"05", "06", "08"}, times)
 }
 
+func TestAStepThatHasFiredDoesNotFireAgainBesideRowsForWhichItHasNot(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.toOutbox()
+	s.exec(`create table shop.escalation (order_id bigint)`)
+	s.apply(unshipped(steps(
+		rule.Step{Name: "event", After: rule.Delay{Duration: 4 * day24}, Event: "late"},
+		rule.Step{Name: "note", After: rule.Delay{Duration: 4 * day24}, SQL: `insert into shop.escalation values ($key)`},
+	)))
+	for id := range 9 {
+		s.order(id)
+		s.waits(fmt.Sprint(id), day(4))
+	}
+	s.exec(`insert into prescient.rule_fired (job, entity_key, since, step)
+		select prescient.find_job('order.unshipped'), key, $1, 'event' from unnest('{2,5}'::text[]) as key`, day0)
+	s.exec(`update shop.orders set shipped_at = $1 where id = 5`, day(3))
+	s.run(day(4))
+	got := s.state()
+	diff(t, "done: open event,note", got["order.unshipped 2"])
+	diff(t, "done: done at 2030-03-04T12:00:00Z event", got["order.unshipped 5"])
+	diff(t, []string{"late 0", "late 1", "late 3", "late 4", "late 6", "late 7", "late 8"}, s.outbox())
+	diff(t, []string{"0", "1", "2", "3", "4", "6", "7", "8"}, s.strings(`select order_id::text from shop.escalation order by 1`))
+}
+
 func TestStepsThatAreDueTogetherFireInTheirOrder(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

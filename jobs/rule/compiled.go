@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
@@ -21,6 +22,8 @@ type compiled struct {
 	timing *Timing
 	query  string     // for the rows of keys
 	sql    []prepared // of each step; empty: none
+	// again tells that a step had fired for a row at its first check, see page.remember.
+	again atomic.Bool
 }
 
 // prepared is the SQL of a step.

@@ -64,11 +64,22 @@ const (
 )
 
 // remember reads which steps have fired for the rows.
+//
+// It leaves out rows that are open at their first check: nearly always no step has fired for them. If
+// one has, record finds out, and the engine divides the call. From then on, remember reads all rows.
 func (p *page) remember(ctx context.Context) error {
+	_, inTx := p.Publisher.(event.TxPublisher) // nothing is published twice if the call is divided
+	all := !inTx || len(p.rows) == 1 || p.rule.again.Load()
 	of := make(map[string]int, len(p.rows))
-	keys := make([]string, len(p.rows))
+	var keys []string
 	for i, row := range p.rows {
-		of[row.EntityKey], keys[i] = i, row.EntityKey
+		s := p.turns[i].seen
+		if open := s.there && s.about && !s.done; all || row.CheckCount > 0 || len(row.Payload) > 0 || !open {
+			of[row.EntityKey], keys = i, append(keys, row.EntityKey)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
 	}
 	type fired struct {
 		key, step string
@@ -192,7 +203,8 @@ func (p *page) record(ctx context.Context) error {
 		return fmt.Errorf("record the steps of rule %s that fire: %w", p.rule.Rule.Name, err)
 	}
 	if n, err := answer.RowsAffected(); err != nil || n != int64(len(keys)) {
-		return cmp.Or(err, fmt.Errorf("%w: a step of rule %s has fired meanwhile", jobs.ErrDivide, p.rule.Rule.Name))
+		p.rule.again.Store(true)
+		return cmp.Or(err, fmt.Errorf("%w: a step of rule %s has fired before", jobs.ErrDivide, p.rule.Rule.Name))
 	}
 	return nil
 }
