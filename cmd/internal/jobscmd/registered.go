@@ -23,8 +23,11 @@ import (
 
 func newCmdRegistered(f *factory.Factory) *cobra.Command {
 	return f.WithOutput(&cobra.Command{
-		Use:     "registered",
-		Short:   "List the jobs of this binary and of the settings, and their options; needs no database",
+		Use:   "registered",
+		Short: "List the jobs of this binary and of the settings, and their options; needs no database",
+		Long: `List the jobs of this binary and of the settings, and their options; needs no database.
+
+The job of a rule is in the database instead; see "rules list".`,
 		Example: `  prescient jobs registered`,
 		Args:    cli.Exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return listRegistered(c.Context(), f) },
