@@ -38,7 +38,7 @@ const cases = `rules:
 // fired returns the events of a kit, as texts.
 func fired(kit *testkit.Kit) (list []string) {
 	for _, e := range kit.Events() {
-		list = append(list, e.Type+" "+e.Subject+" "+e.Time.Format("01-02 15:04"))
+		list = append(list, e.Type+" "+strings.TrimPrefix(e.Subject, "cases/")+" "+e.Time.Format("01-02 15:04"))
 	}
 	return list
 }

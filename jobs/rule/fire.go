@@ -63,7 +63,7 @@ func (p *page) prepare() {
 		case s.Event != "":
 			e := p.event(i, s, d)
 			if err := e.Validate(); err != nil {
-				return fmt.Errorf("publish the event of step %s, whose subject is the key: %w", s.Name, err)
+				return fmt.Errorf("publish the event of step %s, whose subject is the entity and the key: %w", s.Name, err)
 			}
 			p.turns[i].events = append(p.turns[i].events, e)
 		case s.Job != "":
@@ -115,7 +115,7 @@ func (p *page) publish(ctx context.Context) error {
 func (p *page) event(i int, s *Step, d due) event.Event {
 	row := p.rows[i]
 	return event.Event{
-		ID: stepID(p.rule.Rule.Name, row.EntityKey, p.turns[i].seen.since, s.Name), Source: p.Source, Type: s.Event, Subject: row.EntityKey,
+		ID: stepID(p.rule.Rule.Name, row.EntityKey, p.turns[i].seen.since, s.Name), Source: p.Source, Type: s.Event, Subject: row.EntityName + "/" + row.EntityKey,
 		Time: d.at, GeneratedAt: row.Slot.Add(row.Lateness), Data: p.data(i, s, d),
 	}
 }

@@ -225,7 +225,7 @@ func (s *shop) wants(want map[string]string) {
 // outbox returns the type and the subject of the events in the outbox.
 func (s *shop) outbox() (list []string) {
 	s.t.Helper()
-	if err := s.db.SelectContext(s.t.Context(), &list, `select type || ' ' || subject from prescient.event_outbox order by position`); err != nil {
+	if err := s.db.SelectContext(s.t.Context(), &list, `select type || ' ' || replace(subject, 'order/', '') from prescient.event_outbox order by position`); err != nil {
 		s.t.Fatal(err)
 	}
 	return list
@@ -260,7 +260,7 @@ func (r *recorder) published() (list []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range r.events {
-		list = append(list, e.Type+" "+e.Subject)
+		list = append(list, e.Type+" "+strings.TrimPrefix(e.Subject, "order/"))
 	}
 	return list
 }

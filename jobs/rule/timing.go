@@ -63,6 +63,16 @@ func (t *Timing) Due(step int, since time.Time) (time.Time, error) {
 // It equals the exact delay in plain time. In business time it is a lower bound, and may be 0.
 func (t *Timing) Earliest(step int) time.Duration { return t.steps[step].earliest }
 
+// EarliestFrom returns the smallest Earliest of a step and those after it: steps in different units
+// need not be due in their order.
+func (t *Timing) EarliestFrom(step int) time.Duration {
+	least := t.steps[step].earliest
+	for _, s := range t.steps[step:] {
+		least = min(least, s.earliest)
+	}
+	return least
+}
+
 func (s stepTiming) least() time.Duration {
 	switch {
 	case s.after.BusinessDays != 0:

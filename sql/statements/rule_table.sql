@@ -14,6 +14,9 @@ select
     quote_ident(current_database()) as database,
     has_database_privilege(current_database(), 'temporary') as may_copy,
     has_schema_privilege(c.relnamespace, 'usage') as may_use,
+    (select r.rolsuper from pg_roles r where r.rolname = current_user)
+        and not (select o.rolsuper from pg_roles o where o.oid = c.relowner) as exposes,
+    pg_get_userbyid(c.relowner) as owner,
     has_schema_privilege(c.relnamespace, 'create') as may_create,
     has_table_privilege(c.oid, 'select') as may_read,
     has_table_privilege(c.oid, 'trigger') as may_trigger

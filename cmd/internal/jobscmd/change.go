@@ -70,6 +70,11 @@ every field that is given. No index helps to find a payload, so the command read
 				o.key.JobExec, o.key.EntityName, o.key.EntityKey = args[0], args[1], args[2]
 				return cancelJob(c.Context(), f, o)
 			}
+			for _, name := range []string{"entity", "key", "group"} {
+				if flag := c.Flag(name); flag.Changed && flag.Value.String() == "" {
+					return exit.Usagef("--%s is empty: leave it out to select checks of any %[1]s", name)
+				}
+			}
 			o.filter.JobExec = strings.Join(args, "")
 			var err error
 			if o.filter.Payload, err = admin.PayloadFields(o.fields...); err != nil {

@@ -28,6 +28,10 @@ type table struct {
 	Partition   bool   `db:"partition"`
 	Persistence string `db:"persistence"`
 	Parent      bool   `db:"parent"`
+	// Exposes tells that the login is a superuser, and the owner of the table is not. Triggers run with
+	// the rights of the login, and the owner of a table can make them run code of its own.
+	Exposes bool   `db:"exposes"`
+	Owner   string `db:"owner"`
 	rights
 
 	columns []column
@@ -182,6 +186,9 @@ func (r *resolver) findTable(ctx context.Context, t *table) (found bool, err err
 		problem = "is temporary"
 	case t.Parent:
 		problem = "has tables that inherit from it, whose rows its triggers do not see"
+	case !r.reading && t.Exposes:
+		problem = fmt.Sprintf("belongs to role %s, and this login is a superuser, whose rights its triggers would have: "+
+			"apply with a login that has only the role %s, and trigger and select on the table", t.Owner, pgsql.Operator.In(r.store.schema))
 	}
 	if problem != "" {
 		r.wrong("table", "%s %s", r.rule.Table, problem)

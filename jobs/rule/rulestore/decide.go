@@ -49,8 +49,8 @@ type decider struct {
 	now    time.Time
 }
 
-// remaining returns the instants of the steps that may still fire, and the index of the first. A
-// step before one that has fired was left out on purpose.
+// remaining returns the instants of the steps that may still fire, the earliest first, and the index
+// of the first of these steps. A step before one that has fired was left out on purpose.
 func (d decider) remaining(r row) (due []time.Time, first int) {
 	for i, step := range d.rule.Steps {
 		if slices.Contains(r.fired, step.Name) {
@@ -67,6 +67,7 @@ func (d decider) remaining(r row) (due []time.Time, first int) {
 		}
 		due = append(due, at)
 	}
+	slices.SortFunc(due, time.Time.Compare) // steps in different units need not be in order
 	return due, first
 }
 
@@ -81,7 +82,7 @@ func (d decider) decide(r row) decision {
 	}
 	switch {
 	case coming == 0 && first == 0:
-		return decision{fate: begin, at: r.since.Add(d.timing.Earliest(0))}
+		return decision{fate: begin, at: r.since.Add(d.timing.EarliestFrom(0))}
 	case coming == 0:
 		return decision{fate: begin, at: due[0], from: d.now}
 	}
@@ -107,7 +108,7 @@ func (d decider) waiting(r row, due []time.Time, first, coming int) decision {
 		return decision{fate: leave}
 	}
 	if coming == 0 {
-		earliest := r.since.Add(d.timing.Earliest(first))
+		earliest := r.since.Add(d.timing.EarliestFrom(first))
 		if r.slot.Equal(d.grid.Ceil(due[0])) || !due[0].Equal(earliest) && r.slot.Equal(d.slotOf(earliest)) {
 			return decision{fate: leave}
 		}

@@ -73,6 +73,12 @@ func TestEachLoginNeedsOnlyItsOwnRights(t *testing.T) {
 	if got := get[string](t, db, "select string_agg(entity_key || ' ' || enqueued_by, ', ' order by entity_key) from rule_roles.future_job"); got != "1 rule_roles_night, 2 rule_roles_shop, 4 rule_roles_shop" {
 		t.Errorf("waiting %s", got)
 	}
+	// Only the login that has applied the rule sets its clock.
+	shop.MustExec("set prescient_caller.clock = '2020-01-01'; insert into shop.orders (id, placed_at) values (5, '2020-01-01')")
+	if n := get[int](t, db, "select count(*) from rule_roles.future_job where next_check_at < now()"); n != 0 {
+		t.Error("the application has let a row wait in a slot of the past")
+	}
+	shop.MustExec("reset prescient_caller.clock; delete from shop.orders where id = 5")
 	if _, err := shop.Exec("select * from rule_roles.future_job"); err == nil {
 		t.Error("the application may read checks")
 	}
@@ -127,5 +133,20 @@ func TestARoleWithoutRightsIsToldWhatItLacks(t *testing.T) {
 	}
 	if _, err := store.Plan(t.Context(), parse(t, unshipped)); err == nil || !strings.HasSuffix(err.Error(), ": grant select on shop.orders to rule_lacks") {
 		t.Errorf("plan: error %v", err)
+	}
+}
+
+// The owner of a table can make its triggers run code of its own, such as a cast of a type.
+func TestASuperuserGivesNoTriggersToTheTableOfAnother(t *testing.T) {
+	pgtest.NotOnCitus(t, "roles are of one node")
+	t.Parallel()
+	s := newShop(t)
+	pgtest.DropRoles(t, s.db, "rule_owner")
+	s.db.MustExec("create role rule_owner; grant create on schema shop to rule_owner; alter table shop.orders owner to rule_owner")
+	if _, err := s.store.Apply(t.Context(), parse(t, unshipped), nil); err == nil || !strings.Contains(err.Error(), "belongs to role rule_owner") {
+		t.Errorf("error %v", err)
+	}
+	if n := s.count("select count(*) from pg_trigger where tgrelid = 'shop.orders'::regclass"); n != 0 {
+		t.Errorf("%d triggers", n)
 	}
 }

@@ -91,6 +91,13 @@ func newTrigger(fill func(pgsql.Statement) string, file, event, name, relation, 
 	return t
 }
 
+// clock is the instant of a test in virtual time, or null. Only the role that applied the rule, which
+// owns the function, may set it: any other session could let rows wait in slots of the past.
+const clock = `case
+        when pg_has_role(coalesce(nullif(current_setting('role'), 'none'), session_user), current_user, 'member')
+        then nullif(current_setting('prescient_caller.clock', true), '')::timestamptz
+    end`
+
 // body matches the body of a function.
 var body = regexp.MustCompile(`(?s)\nas \$\w+\$(.*)\$\w+\$;$`)
 
@@ -109,7 +116,7 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing, names map[string
 		"{rule}", strings.Join(strings.Fields(u.Rule.Name), " "),
 		"{name}", pq.QuoteLiteral(u.Rule.Name), "{entity}", pq.QuoteLiteral(u.Rule.Entity),
 		"{key}", u.Key, "{since}", u.Since, "{about}", u.About, "{done}", "(" + u.Done + ")",
-		"{first}", seconds(t.Earliest(0)), "{coming}", strings.Join(coming, ", "), "{at_once}", fmt.Sprint(u.Rule.AtOnce),
+		"{first}", seconds(t.EarliestFrom(0)), "{clock}", clock, "{coming}", strings.Join(coming, ", "), "{at_once}", fmt.Sprint(u.Rule.AtOnce),
 	}
 	for event, name := range names {
 		values = append(values, "{"+event+"}", u.Schema+"."+pq.QuoteIdentifier(name))

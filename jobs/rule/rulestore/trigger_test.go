@@ -91,7 +91,7 @@ rules:
 	s.wants("closed: the check finds out", "1 at 03-08 12:00, 2 at 03-08 12:00, 3 at 03-08 12:00")
 	s.now = noon.AddDate(0, 0, 3).Add(1)
 	s.exec("update shop.orders set shipped_at = null where id = 2")
-	s.wants("open again before the step", "1 at 03-08 12:00, 2 at 03-08 12:00, 3 at 03-08 12:00")
+	s.wants("open again before the step", "1 at 03-08 12:00, 2 at 03-08 12:00 from 03-07 12:00, 3 at 03-08 12:00")
 	s.exec("delete from prescient.future_job") // the checks have found it closed
 	s.now = noon.AddDate(0, 0, 5)
 	s.exec("update shop.orders set shipped_at = null where id = 1")
@@ -183,4 +183,47 @@ rules:
 	s.exec(`update shop."Odd Orders" set data = '{"kind": "shop"}', clock = 3`)
 	s.wants("after all", "00000000-0000-0000-0000-000000000001 at 03-04 13:00, 00000000-0000-0000-0000-000000000002 at 03-04 13:00 from 03-04 12:00, "+
 		"00000000-0000-0000-0000-000000000003 at 03-04 13:00")
+}
+
+// Steps in different units need not be due in their order: 5 business days are more than 48 hours.
+func TestARowWaitsForTheEarliestOfItsSteps(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(`
+calendars: {desk: {}}
+rules:
+  - name: order.late
+    table: shop.orders
+    key: id
+    since: placed_at
+    done: shipped_at
+    steps: [{after: 5 business days, calendar: desk, event: a}, {after: 48h, event: b}]
+`)
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 12:00") + ")")
+	s.wants("48 hours are less", "1 at 03-06 12:00")
+}
+
+// What is the hour of an instant depends on a setting of the session.
+func TestAConditionMeansTheSameInEverySession(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(`
+rules:
+  - {name: order.early, table: shop.orders, key: id, since: placed_at, done: shipped_at, where: extract(hour from placed_at) < 13, steps: [{after: 48h, event: a}]}
+`)
+	s.exec("set local timezone = 'Asia/Tokyo'; insert into shop.orders (id, placed_at) values (1, " + at("04 12:00") + ")")
+	s.wants("noon in UTC", "1 at 03-06 12:00")
+}
+
+// The payload of a check is what its enqueue said, and an application may enqueue.
+func TestOneCheckWithAnotherPayloadStopsNoApply(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(unshipped)
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 12:00") + "), (2, " + at("04 12:00") + ")")
+	s.exec(`update prescient.future_job set payload = '{"from": "soon"}' where entity_key = '1'`)
+	s.apply(strings.Replace(unshipped, "2d", "1d", 1))
+	if n := s.count("select count(*) from prescient.future_job where next_check_at = " + at("05 12:00")); n != 2 {
+		t.Errorf("%d checks wait for the new step", n)
+	}
 }

@@ -55,6 +55,10 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 			return p, err
 		}
 	}
+	// As in the triggers and in the checks.
+	if _, err := tx.ExecContext(ctx, "set local timezone = 'UTC'; set local standard_conforming_strings = on; set local row_security = off"); err != nil {
+		return p, err
+	}
 	rows, err := tx.QueryContext(ctx, w.query())
 	if err != nil {
 		return p, err
@@ -70,11 +74,7 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 			p.last, p.end, p.now = r.key.String, int(r.read.Int64) < w.store.cfg.PageSize, r.now.Time
 			continue
 		}
-		row, err := r.row()
-		if err != nil {
-			return p, err
-		}
-		p.rows = append(p.rows, row)
+		p.rows = append(p.rows, r.row())
 	}
 	if w.store.cfg.Now != nil {
 		p.now = w.store.cfg.Now()
@@ -99,18 +99,14 @@ type found struct {
 	read      sql.NullInt64
 }
 
-func (f *found) row() (row, error) {
+func (f *found) row() row {
 	r := row{
 		key: f.key.String, since: time.UnixMicro(f.since.Int64).UTC(), fired: f.fired,
 		waits: f.id.Valid, id: f.id.Int64, slot: f.slot.Time.UTC(), errors: int(f.errors.Int64),
 	}
-	var err error
-	if f.from.Valid {
-		if r.from, err = time.Parse(time.RFC3339Nano, f.from.String); err != nil {
-			err = fmt.Errorf("read the payload of the check of %s: %w", r.key, err)
-		}
-	}
-	return r, err
+	// An application may have written something else, which is an error of its check alone.
+	r.from, _ = time.Parse(time.RFC3339Nano, f.from.String)
+	return r
 }
 
 var pageTemplate = template("page")

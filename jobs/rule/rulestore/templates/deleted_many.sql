@@ -4,6 +4,8 @@ returns trigger
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set timezone = 'UTC'
+set standard_conforming_strings = on
 as {quote}
 begin
     perform prescient.cancel_keys({name}, {entity}, (select array_agg({key}::text) from prescient_deleted));

@@ -4,10 +4,12 @@ returns trigger
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set timezone = 'UTC'
+set standard_conforming_strings = on
 as {quote}
 #variable_conflict use_column
 declare
-    clock timestamptz := nullif(current_setting('prescient_caller.clock', true), '')::timestamptz;
+    clock timestamptz := {clock};
 begin
     perform prescient.enqueue({name}, {entity}, {key}::text, {since} + {first}, on_conflict => 'replace', clock => clock)
     from (select new.*) as prescient_inserted

@@ -5,10 +5,12 @@ returns trigger
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set timezone = 'UTC'
+set standard_conforming_strings = on
 as {quote}
 #variable_conflict use_column
 declare
-    clock     timestamptz := nullif(current_setting('prescient_caller.clock', true), '')::timestamptz;
+    clock     timestamptz := {clock};
     now       timestamptz := coalesce(clock, clock_timestamp());
     old_key   text;
     new_key   text;
@@ -31,12 +33,14 @@ begin
     if counts and (old_key <> new_key or old_since is distinct from new_since) then
         perform prescient.enqueue({name}, {entity}, new_key, new_since + {first}, on_conflict => 'replace', clock => clock);
     elsif counts and counted is not true then
-        -- It begins to count again: only the steps that are still to come will fire.
+        -- It begins to count again: only the steps that are still to come will fire. A check that waits since
+        -- before is replaced, because it would also fire the steps that have passed meanwhile.
         due := least({coming});
         if due is not null then
             perform prescient.enqueue(
                 {name}, {entity}, new_key, due,
-                payload => jsonb_build_object('from', to_char(now at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')), clock => clock
+                payload => jsonb_build_object('from', to_char(now at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')),
+                on_conflict => 'replace', clock => clock
             );
         end if;
     elsif counts is not true and ({at_once} or coalesce(new_since = 'infinity', true)) then
