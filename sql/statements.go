@@ -155,6 +155,7 @@ var (
 	RuleDelete            = file("rule_delete")
 	RuleDone              = file("rule_done")
 	RuleEnqueue           = file("rule_enqueue")
+	RuleFaults            = file("rule_faults")
 	RuleFiredSteps        = file("rule_fired_steps")
 	RuleForget            = file("rule_forget")
 	RuleGet               = file("rule_get")

@@ -44,6 +44,7 @@ func NewCmdDoctor(f *factory.Factory) *cobra.Command {
   database   a server that is not PostgreSQL, missing rights, a wrong clock, too few connections, transactions that
              hold back vacuum, tables full of dead rows, missing months of history, a schema of another version
   jobs       queries of sql_jobs that cannot run, jobs that this binary does not have
+  rules      triggers that are gone or disabled, or that make writes to a table fail
   slots      all that "status --check" finds
 
 Each finding comes with the command that fixes it. The command exits 3 if a finding needs action. It changes nothing and

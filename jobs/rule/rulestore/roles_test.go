@@ -66,6 +66,9 @@ func TestEachLoginNeedsOnlyItsOwnRights(t *testing.T) {
 	if _, err := store.Apply(t.Context(), file, nil); err != nil {
 		t.Fatal(err)
 	}
+	if faults, err := store.Faults(t.Context()); err != nil || len(faults) > 0 {
+		t.Errorf("%+v, %v", faults, err)
+	}
 	shop.MustExec("insert into shop.orders (id, placed_at) values (2, now()), (3, now())")
 	shop.MustExec("insert into shop.orders (id, placed_at) values (4, now())")
 	shop.MustExec("delete from shop.orders where id = 3")

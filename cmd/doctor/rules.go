@@ -1,0 +1,55 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// rules finds rules whose triggers cannot do their work.
+func rules(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
+	store, err := rulestore.New(ctx, c.DB, rulestore.Config{Schema: c.Schema.String()})
+	if err != nil {
+		return nil, err
+	}
+	faults, err := store.In(tx).Faults(ctx)
+	for _, f := range faults {
+		found = append(found, c.fault(f)...)
+	}
+	return found, err
+}
+
+// fault returns the findings about one rule.
+func (c Config) fault(f rulestore.Fault) (found []Finding) {
+	name := spoken.Word(f.Rule)
+	add := func(what, do string, args ...any) {
+		found = append(found, action("rule "+f.Rule+": "+what, do, args...))
+	}
+	if f.Gone {
+		add("there is no table "+f.Table+", so its checks fail",
+			"%s rules remove %s  -- or give the table its name again", c.Name, name)
+	}
+	if len(f.Columns) > 0 {
+		add(fmt.Sprintf("table %s has no %s, which its triggers read: writes to the table fail", f.Table, spoken.List(f.Columns)),
+			"%s rules apply -f FILE  -- with the new name in the file, or give the column its old name", c.Name)
+	}
+	if f.Refused != "" {
+		add(fmt.Sprintf("role %s owns its triggers' functions, and may not call those of schema %s: writes to table %s fail", f.Refused, c.Schema, f.Table),
+			"grant %s to %s  -- if the role is missing: %s migrate roles", pgsql.Operator.In(c.Schema), pq.QuoteIdentifier(f.Refused), c.Name)
+	}
+	if len(f.Missing) > 0 {
+		add(fmt.Sprintf("table %s lacks its triggers %s: rows that were written since do not wait as the rule says", f.Table, spoken.List(f.Missing)),
+			"%s rules apply -f FILE  -- creates the triggers, and looks at all rows", c.Name)
+	}
+	if len(f.Off) > 0 {
+		add(fmt.Sprintf("its triggers %s of table %s are disabled: rows that were written since do not wait as the rule says", spoken.List(f.Off), f.Table),
+			"%s rules apply -f FILE  -- enables the triggers, and looks at all rows", c.Name)
+	}
+	return found
+}

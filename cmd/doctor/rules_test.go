@@ -1,0 +1,116 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+const unshipped = `{rules: [{name: unshipped, table: shop.orders, key: id, since: placed_at, done: shipped_at, steps: [{after: 2d, event: late}]}]}`
+
+// apply applies the rule.
+func (w *ward) apply() {
+	w.t.Helper()
+	file, err := rule.Parse(strings.NewReader(unshipped))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	store, err := rulestore.New(w.t.Context(), w.db, rulestore.Config{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := store.Apply(w.t.Context(), file, nil); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestARuleWhoseTriggersCannotWorkIsFoundUntilItIsMended(t *testing.T) {
+	t.Parallel()
+	const alter = "alter table shop.orders "
+	for name, test := range map[string]struct {
+		bring, mend string // no mend: rules apply mends it
+		want        []string
+	}{
+		"a trigger that was dropped": {
+			"drop trigger prescient_unshipped_insert on shop.orders", "",
+			[]string{"rule unshipped: table shop.orders lacks its triggers prescient_unshipped_insert: ", "orders rules apply -f FILE"},
+		},
+		"a trigger that is disabled": {
+			alter + "disable trigger prescient_unshipped_delete", "",
+			[]string{"its triggers prescient_unshipped_delete of table shop.orders are disabled: ", "orders rules apply -f FILE"},
+		},
+		"triggers that fire in replicas alone": {
+			alter + "enable replica trigger prescient_unshipped_update", "",
+			[]string{"its triggers prescient_unshipped_update of table shop.orders are disabled: "},
+		},
+		"a column that was renamed": {
+			alter + "rename placed_at to ordered_at", alter + "rename ordered_at to placed_at",
+			[]string{`table shop.orders has no "placed_at", which its triggers read: writes to the table fail`, "orders rules apply -f FILE"},
+		},
+		"a column that was dropped": {
+			alter + "drop shipped_at cascade", alter + "add shipped_at timestamptz",
+			[]string{`table shop.orders has no "shipped_at"`},
+		},
+		"a table that was renamed": {
+			alter + "rename to old_orders", "alter table shop.old_orders rename to orders",
+			[]string{"there is no table shop.orders, so its checks fail", "orders rules remove unshipped"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.exec("create schema shop; create table shop.orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz)")
+			w.apply()
+			if found := w.look(); has(found, "rules", Action, "") {
+				t.Fatalf("it is there before: %+v", found)
+			}
+			w.exec(test.bring)
+			for _, part := range test.want {
+				if found := w.look(); !has(found, "rules", Action, part) {
+					t.Errorf("%q is not found: %+v", part, found)
+				}
+			}
+			if test.mend != "" {
+				w.exec(test.mend)
+			}
+			w.apply()
+			if found := w.look(); has(found, "rules", Action, "") {
+				t.Errorf("it is still there: %+v", found)
+			}
+		})
+	}
+}
+
+func TestARuleWhoseRoleLostItsRightsIsFound(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "roles are of one node")
+	w := setup(t)
+	pgtest.DropRoles(t, w.db, "doctor_rules")
+	w.exec(`create role doctor_rules;
+		create schema shop; create table shop.orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz)`)
+	w.apply()
+	w.exec(`grant usage, create on schema shop to doctor_rules;
+		grant usage on schema prescient to doctor_rules;
+		grant execute on all functions in schema prescient to doctor_rules;
+		alter function shop.prescient_unshipped_insert() owner to doctor_rules`)
+	if found := w.look(); has(found, "rules", Action, "") {
+		t.Fatalf("it is there before: %+v", found)
+	}
+	for _, test := range []struct{ bring, mend string }{
+		{"revoke execute on all functions in schema prescient from public, doctor_rules", "grant execute on all functions in schema prescient to doctor_rules"},
+		{"revoke usage on schema prescient from doctor_rules", "grant usage on schema prescient to doctor_rules"},
+	} {
+		w.exec(test.bring)
+		if found := w.look(); !has(found, "rules", Action, `rule unshipped: role doctor_rules owns its triggers' functions`) ||
+			!has(found, "rules", Action, `grant prescient_operator to "doctor_rules"`) {
+			t.Errorf("%s: %+v", test.bring, found)
+		}
+		w.exec(test.mend)
+		if found := w.look(); has(found, "rules", Action, "") {
+			t.Errorf("it is still there: %+v", found)
+		}
+	}
+}

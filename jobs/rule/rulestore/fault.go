@@ -1,0 +1,66 @@
+package rulestore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lib/pq"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Fault says why the triggers of a rule cannot do their work.
+type Fault struct {
+	Rule  string
+	Table string
+	// Gone tells that there is no such table.
+	Gone bool
+	// Missing and Off name the triggers that the table lacks, and those that do not fire.
+	Missing, Off []string
+	// Columns has the columns that the triggers read, and the table lacks, as SQL.
+	Columns []string
+	// Refused is the owner of a trigger's function that may not call prescient. Empty: there is none.
+	Refused string
+}
+
+// Faults returns the rules whose triggers cannot do their work. It asks the catalog alone.
+func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
+	list, err := s.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var rules, names []string
+	for _, r := range list {
+		for _, event := range events {
+			rules, names = append(rules, r.Rule.Name), append(names, triggerName(s.schema, r.Rule.Name, event))
+		}
+	}
+	args := []any{pq.Array(rules), pq.Array(names), pq.Array(called()), s.schema.String()}
+	err = s.reading(ctx, func(q pgsql.Querier) error {
+		faults, err = pgsql.Collect(ctx, q, pgsql.RuleFaults.In(s.schema), args, scanFault)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for triggers of rules that cannot work: %w", pgsql.ExplainMissing(err))
+	}
+	return faults, nil
+}
+
+// scanFault reads a row of statement rule_faults.
+func scanFault(row *sql.Rows, f *Fault) error {
+	return row.Scan(&f.Rule, &f.Table, &f.Gone, (*pq.StringArray)(&f.Missing), (*pq.StringArray)(&f.Off), (*pq.StringArray)(&f.Columns), &f.Refused)
+}
+
+// called returns the functions that triggers call, with the types of their parameters.
+func called() (list []string) {
+	for _, routine := range pgsql.Routines() {
+		name, _, _ := strings.Cut(routine, "(")
+		if slices.Contains([]string{"cancel", "cancel_keys", "enqueue", "enqueue_many"}, name) {
+			list = append(list, routine)
+		}
+	}
+	return list
+}
