@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,7 +28,7 @@ func Parse(in io.Reader) (File, error) {
 	case err != nil:
 		return File{}, fmt.Errorf("read the rules: %w", err)
 	case len(text) > maxFile:
-		return File{}, fmt.Errorf("the file has more than %d bytes", maxFile)
+		return File{}, &Problem{Message: fmt.Sprintf("the file has more than %d bytes", maxFile)}
 	}
 	root, err := document(text)
 	if err != nil {
@@ -56,18 +57,38 @@ func document(text []byte) (*yaml.Node, error) {
 	var doc, more yaml.Node
 	switch err := decoder.Decode(&doc); {
 	case errors.Is(err, io.EOF):
-		return nil, errors.New(empty)
+		return nil, &Problem{Message: empty}
 	case err != nil:
-		return nil, errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil, malformed(text, err)
 	}
 	root := value(doc.Content[0])
 	if root == nil {
-		return nil, errors.New(empty)
+		return nil, &Problem{Message: empty}
 	}
 	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
 		return nil, &Problem{Line: more.Line, Message: "the file has a second document: write all rules into one list"}
 	}
 	return root, nil
+}
+
+// indentedByTab matches a line that begins with a tab, perhaps after spaces.
+var indentedByTab = regexp.MustCompile(`(?m)^ *\t`)
+
+// malformed makes an error of the YAML decoder a Problem with its line.
+func malformed(text []byte, err error) *Problem {
+	p := &Problem{Message: strings.TrimPrefix(err.Error(), "yaml: ")}
+	if line, message, found := strings.Cut(strings.TrimPrefix(p.Message, "line "), ": "); found {
+		if n, err := strconv.Atoi(line); err == nil {
+			p.Line, p.Message = n, message
+		}
+	}
+	tab := indentedByTab.FindIndex(text)
+	if tab != nil && (strings.Contains(p.Message, "cannot start any token") || strings.Contains(p.Message, "tab character")) {
+		if line := 1 + bytes.Count(text[:tab[0]], []byte("\n")); line <= p.Line+1 {
+			p.Line, p.Message = line, "indent with spaces, not with tabs"
+		}
+	}
+	return p
 }
 
 func (r *reader) file(root *yaml.Node) (f File) {
@@ -193,6 +214,9 @@ func (r *reader) cancel(node *yaml.Node) bool {
 	return false
 }
 
+// unread is the delay of a step whose delay is missing or cannot be read.
+var unread = Delay{Duration: -1}
+
 func (r *reader) steps(node *yaml.Node, rule *Rule) (steps []Step) {
 	nodes := r.list(node, "steps")
 	if len(nodes) > maxSteps {
@@ -202,7 +226,7 @@ func (r *reader) steps(node *yaml.Node, rule *Rule) (steps []Step) {
 	for i, n := range nodes {
 		at := fmt.Sprintf("steps[%d]", i+1)
 		rule.Lines[at] = n.Line
-		s := Step{Line: n.Line}
+		s := Step{Line: n.Line, After: unread}
 		texts := map[string]*string{"name": &s.Name, "calendar": &s.Calendar, "event": &s.Event, "sql": &s.SQL, "job": &s.Job}
 		hasAfter := false
 		for _, p := range r.mapping(n, at, []string{"after", "calendar", "event", "sql", "job", "name"}) {
@@ -214,7 +238,11 @@ func (r *reader) steps(node *yaml.Node, rule *Rule) (steps []Step) {
 				continue
 			}
 			hasAfter = true
-			if err := s.After.UnmarshalText([]byte(text)); err != nil && p.value.Kind == yaml.ScalarNode {
+			after, err := ParseDelay(text)
+			switch {
+			case err == nil:
+				s.After = after
+			case p.value.Kind == yaml.ScalarNode:
 				r.wrong(p.value.Line, field, "%s", err)
 			}
 		}

@@ -169,17 +169,21 @@ func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 		`steps: [{after: 1h}]`:                   `line 3: rule r: steps[1]: must have exactly one of event, sql and job, has 0`,
 		`steps: [{after: 1h, event: e, job: j}]`: `steps[1]: must have exactly one of event, sql and job, has 2`,
 		`steps: [{after: 1h, event: e, at: 5}]`:  `line 3: rule r: steps[1].at: there is no such field`,
-		"steps:\n- {after: 2h, event: e}\n- {after: 120m, event: f}":        `line 5: rule r: steps[2].after: 2h must be longer than the 2h of step 1: list the earliest step first`,
-		"steps:\n- {after: 2h, event: e}\n- {after: 3h, event: f, name: e}": `line 5: rule r: steps[2].name: "e" is the name of step 1, too`,
-		"steps:\n- {after: 1h, sql: s}\n- {after: 2h, sql: s, name: 1}":     `steps[2].name: "1" is the name of step 1, too`,
-		`steps: [{after: 1 business day, event: e}]`:                        `steps[1].after: a delay of 1 business day needs a calendar`,
-		`steps: [{after: 1h, event: e, calendar: berlin}]`:                  `steps[1].calendar: a delay of plain time, 1h, takes no calendar`,
-		`steps: [{after: 1 business day, event: e, calendar: x}]`:           `steps[1].calendar: there is no calendar "x" in the file`,
-		`steps: [{after: 0 business days, event: e, calendar: x}]`:          `"0 business days": want a whole number of at least 1`,
-		`steps: [{after: 1 business week, event: e, calendar: x}]`:          `"1 business week": want a duration`,
-		`steps: [{after: 2601 business days, event: e}]`:                    `must be at most 2600 business days or 20800 business hours`,
-		`steps: [{after: 1h, event: "a\tb"}]`:                               `steps[1].event: must be at most 1000 bytes of text without control characters`,
-		`steps: [{after: 0s, event: at.once}]`:                              ``,
+		"steps:\n- {after: 2h, event: e}\n- {after: 120m, event: f}":         `line 5: rule r: steps[2].after: 2h must be longer than the 2h of step 1: list the earliest step first`,
+		"steps:\n- {after: 2h, event: e}\n- {after: 3h, event: f, name: e}":  `line 5: rule r: steps[2].name: "e" is the name of step 1, too`,
+		"steps:\n- {after: 1h, sql: s}\n- {after: 2h, sql: s, name: 1}":      `steps[2].name: "1" is the name of step 1, too`,
+		`steps: [{after: 1 business day, event: e}]`:                         `steps[1].after: a delay of 1 business day needs a calendar`,
+		`steps: [{after: 1h, event: e, calendar: berlin}]`:                   `steps[1].calendar: a delay of plain time, 1h, takes no calendar`,
+		`steps: [{after: 1 business day, event: e, calendar: x}]`:            `steps[1].calendar: there is no calendar "x" in the file`,
+		`steps: [{after: 0 business days, event: e, calendar: x}]`:           `"0 business days": want a whole number of at least 1`,
+		`steps: [{after: 1 business week, event: e, calendar: x}]`:           `"1 business week": want a duration`,
+		`steps: [{after: 2601 business days, event: e}]`:                     `must be at most 2600 business days or 20800 business hours`,
+		`steps: [{after: 1h, event: "a\tb"}]`:                                `steps[1].event: must be at most 1000 bytes of text without control characters`,
+		`steps: [{after: 0s, event: at.once}]`:                               ``,
+		"steps:\n- {after: 1h, event: e}\n- {after: 2h, sql: select $id}":    `line 5: rule r: steps[2].sql: there is no value $id: want $key, $since, $step or $payload`,
+		`steps: [{after: 1h, sql: select $keys}]`:                            `there is no value $keys`,
+		`steps: [{after: 1h, sql: "select ($1)"}]`:                           `there is no value $1`,
+		`steps: [{after: 1h, sql: "select $a$ $id $a$, '$id', a$id, $key"}]`: ``,
 	} {
 		_, err := rule.Parse(strings.NewReader(fileOf(fields)))
 		switch {
@@ -193,35 +197,54 @@ func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 	}
 }
 
+func TestADelayThatCannotBeReadIsOneMistake(t *testing.T) {
+	t.Parallel()
+	for step, want := range map[string]string{
+		"{event: f}":                           `line 5: rule r: steps[2].after: must be set, such as 48h`,
+		"{after: , event: f}":                  `line 5: rule r: steps[2].after: must be set, such as 48h`,
+		"{after: soon, event: f}":              `line 5: rule r: steps[2].after: "soon": want a duration`,
+		"{after: [1h], event: f}":              `line 5: rule r: steps[2].after: want a text, not a list`,
+		"{after: soon, calendar: c, event: f}": `line 5: rule r: steps[2].after: "soon": want a duration`,
+	} {
+		_, err := rule.Parse(strings.NewReader(fileOf("steps:\n- {after: 2h, event: e}\n- " + step + "\n- {after: 3h, event: g}")))
+		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s\n got %v\nwant %s", step, err, want)
+		}
+	}
+}
+
 func TestAMistakeOfAFileIsToldWithItsLine(t *testing.T) {
 	t.Parallel()
 	calendar := func(fields string) string { return "calendars:\n  c: {" + fields + "}\nrules: []" }
 	for text, want := range map[string]string{
-		"":                                    "it is empty; a file without rules is written: rules: []",
-		"# nothing":                           "it is empty",
-		"rules: []":                           "",
-		"calendars: {}":                       "line 1: rules: must be set; a file without rules is written: rules: []",
-		"- name: r":                           "line 1: want fields, such as name: value, not a list",
-		"rule: []":                            "line 1: rule: there is no such field: want one of calendars, rules",
-		"rules: []\n---\nrules: []":           "line 2: the file has a second document",
-		"rules: [":                            "line 1: did not find expected node content",
-		"rules:\n- []":                        "line 2: want fields",
-		"rules: {a: b}":                       "line 1: rules: want a list, not fields",
-		fileOf("") + fileOf("")[7:]:           "rule r: name: the rule of line 4 has this name, too",
-		calendar(`timezone: Mars`):            "line 2: calendars.c: timezone: unknown time zone Mars: use a name of the IANA database",
-		calendar(`timezone: Local`):           `time zone "Local" is not the same on each machine`,
-		calendar(`country: XX`):               `calendars.c: country: the holidays of "XX" are not known. Known are AR, AT, AU,`,
-		calendar(`country: DE, region: XX`):   `region: "XX" is not a region of DE: want one of BB, BE,`,
-		calendar(`country: FR, region: XX`):   `region: the regions of FR are not known. Leave it out`,
-		calendar(`country: AU`):               `region: must be set, because AU has no common list of holidays: one of ACT, NSW,`,
-		calendar(`region: BE`):                `region: "BE" has no country`,
-		calendar(`country: NO`):               ``,
-		calendar(`hours: 09:00-17:00`):        `hours: "09:00-17:00": want days and hours, such as "mon-fri 09:00-17:00"`,
-		calendar(`hours: monday 09:00-17:00`): `hours: "monday": want days such as mon, mon-fri or mon,wed, in three letters each`,
-		calendar(`hours: mon 17:00-09:00`):    `hours: "17:00-09:00": must end after it begins. Hours past midnight are two`,
-		calendar(`hours: mon 9-17`):           `hours: "9-17": want hours such as 09:00-17:00, up to 24:00`,
-		calendar(`hours: mon 00:00-24:30`):    `hours: "00:00-24:30": want hours`,
-		calendar(`hours: "mon 09:00-12:00,11:00-17:00"`):          `hours: "11:00-17:00": must begin after the hours before it have ended`,
+		"":                                               "it is empty; a file without rules is written: rules: []",
+		"# nothing":                                      "it is empty",
+		"rules: []":                                      "",
+		"calendars: {}":                                  "line 1: rules: must be set; a file without rules is written: rules: []",
+		"- name: r":                                      "line 1: want fields, such as name: value, not a list",
+		"rule: []":                                       "line 1: rule: there is no such field: want one of calendars, rules",
+		"rules: []\n---\nrules: []":                      "line 2: the file has a second document",
+		"rules: [":                                       "line 1: did not find expected node content",
+		"rules:\n- []":                                   "line 2: want fields",
+		"rules:\n\t- name: r":                            "line 2: indent with spaces, not with tabs",
+		"rules:\n- name: r\n  \tkey: id":                 "line 3: indent with spaces, not with tabs",
+		"rules:\n- name: @r":                             "line 2: found character that cannot start any token",
+		"rules: {a: b}":                                  "line 1: rules: want a list, not fields",
+		fileOf("") + fileOf("")[7:]:                      "rule r: name: the rule of line 4 has this name, too",
+		calendar(`timezone: Mars`):                       "line 2: calendars.c: timezone: unknown time zone Mars: use a name of the IANA database",
+		calendar(`timezone: Local`):                      `time zone "Local" is not the same on each machine`,
+		calendar(`country: XX`):                          `calendars.c: country: the holidays of "XX" are not known. Known are AR, AT, AU,`,
+		calendar(`country: DE, region: XX`):              `region: "XX" is not a region of DE: want one of BB, BE,`,
+		calendar(`country: FR, region: XX`):              `region: the regions of FR are not known. Leave it out`,
+		calendar(`country: AU`):                          `region: must be set, because AU has no common list of holidays: one of ACT, NSW,`,
+		calendar(`region: BE`):                           `region: "BE" has no country`,
+		calendar(`country: NO`):                          ``,
+		calendar(`hours: 09:00-17:00`):                   `hours: "09:00-17:00": want days and hours, such as "mon-fri 09:00-17:00"`,
+		calendar(`hours: monday 09:00-17:00`):            `hours: "monday": want days such as mon, mon-fri or mon,wed, in three letters each`,
+		calendar(`hours: mon 17:00-09:00`):               `hours: "17:00-09:00": must end after it begins. Hours past midnight are two`,
+		calendar(`hours: mon 9-17`):                      `hours: "9-17": want hours such as 09:00-17:00, up to 24:00`,
+		calendar(`hours: mon 00:00-24:30`):               `hours: "00:00-24:30": want hours`,
+		calendar(`hours: "mon 09:00-12:00,11:00-17:00"`): `hours: "11:00-17:00": must begin after the hours before it have ended`,
 		calendar(`hours: "mon-fri 09:00-17:00; fri 09:00-15:00"`): `hours: fri has hours twice`,
 		calendar(`holidays: [2026-02-30]`):                        `holidays: "2026-02-30": want a day such as 2026-12-24, 12-24 for each year, or 12-24 from 12:00`,
 		calendar(`holidays: [12-24 at 12:00]`):                    `want a day such as`,
@@ -230,6 +253,9 @@ func TestAMistakeOfAFileIsToldWithItsLine(t *testing.T) {
 		"rules: []\n# " + strings.Repeat("x", 1<<20):              `the file has more than 1048576 bytes`,
 	} {
 		_, err := rule.Parse(strings.NewReader(text))
+		if _, ok := errors.AsType[*rule.Problem](err); err != nil && !ok {
+			t.Errorf("%.80s: %T, want a Problem", text, err)
+		}
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%.80s\n got %v\nwant %s", text, err, want)
 		}

@@ -2,6 +2,7 @@ package rule
 
 import (
 	"fmt"
+	"iter"
 	"regexp"
 	"strings"
 )
@@ -25,7 +26,7 @@ var opaque = regexp.MustCompile(`^(?:` +
 
 var (
 	dollarTag = regexp.MustCompile(`^\$(?:[\pL_][\pL\pN_]*)?\$`)
-	valueName = regexp.MustCompile(`^\$(key|since|step|payload)(?:[^\pL\pN_$]|$)`)
+	valueName = regexp.MustCompile(`^\$([\pL\pN_]+)`)
 	word      = regexp.MustCompile(`^[\pL_][\pL\pN_$]*`)
 )
 
@@ -35,37 +36,64 @@ func statement(text, keyType string) (query string, values []string) {
 	types := map[string]string{valueKey: keyType, valueSince: "timestamptz", valueStep: "text", valuePayload: "jsonb"}
 	number := map[string]int{}
 	var b strings.Builder
-	for rest := text; rest != ""; {
-		n := len(opaque.FindString(rest))
-		switch {
-		case n > 0:
-		case strings.HasPrefix(rest, "/*"):
-			n = comment(rest)
-		case valueName.MatchString(rest):
-			name := valueName.FindStringSubmatch(rest)[1]
-			if number[name] == 0 {
-				values = append(values, name)
-				number[name] = len(values)
-			}
-			fmt.Fprintf(&b, "($%d::text::%s)", number[name], types[name])
-			rest = rest[1+len(name):]
+	for part, name := range parts(text) {
+		if types[name] == "" {
+			b.WriteString(part)
 			continue
-		case dollarTag.MatchString(rest):
-			tag := dollarTag.FindString(rest)
-			if n = strings.Index(rest[len(tag):], tag); n < 0 {
-				n = len(rest)
-			} else {
-				n += 2 * len(tag)
-			}
-		case word.MatchString(rest): // in which a dollar sign begins nothing
-			n = len(word.FindString(rest))
-		default:
-			n = 1
 		}
-		b.WriteString(rest[:n])
-		rest = rest[n:]
+		if number[name] == 0 {
+			values = append(values, name)
+			number[name] = len(values)
+		}
+		fmt.Fprintf(&b, "($%d::text::%s)", number[name], types[name])
 	}
 	return b.String(), values
+}
+
+// unknownValue returns the first value that a text of SQL names and that a step does not have, such
+// as "$id". Empty: there is none.
+func unknownValue(text string) string {
+	for part, name := range parts(text) {
+		switch name {
+		case "", valueKey, valueSince, valueStep, valuePayload:
+		default:
+			return part
+		}
+	}
+	return ""
+}
+
+// parts yields the parts of a text of SQL, and with each the name of the value that it stands for.
+// Empty: it stands for itself.
+func parts(text string) iter.Seq2[string, string] {
+	return func(yield func(part, name string) bool) {
+		for rest := text; rest != ""; {
+			n, name := len(opaque.FindString(rest)), ""
+			switch {
+			case n > 0:
+			case strings.HasPrefix(rest, "/*"):
+				n = comment(rest)
+			case dollarTag.MatchString(rest):
+				tag := dollarTag.FindString(rest)
+				if n = strings.Index(rest[len(tag):], tag); n < 0 {
+					n = len(rest)
+				} else {
+					n += 2 * len(tag)
+				}
+			case valueName.MatchString(rest):
+				name = valueName.FindStringSubmatch(rest)[1]
+				n = 1 + len(name)
+			case word.MatchString(rest): // in which a dollar sign begins nothing
+				n = len(word.FindString(rest))
+			default:
+				n = 1
+			}
+			if !yield(rest[:n], name) {
+				return
+			}
+			rest = rest[n:]
+		}
+	}
 }
 
 // comment returns the length of the comment at the beginning of a text.

@@ -74,6 +74,9 @@ func (r *Rule) checkActions() (errs []error) {
 		if problem := checkName(s.Name); problem != "" {
 			wrong("name", "%s", problem)
 		}
+		if name := unknownValue(s.SQL); name != "" {
+			wrong("sql", "there is no value %s: want $key, $since, $step or $payload", name)
+		}
 		if problem := checkName(s.Job); problem != "" {
 			wrong("job", "%s", problem)
 		}
@@ -104,6 +107,9 @@ func checkName(name string) string {
 func (r *reader) checkSteps(rule Rule, calendars map[string]Calendar) {
 	latest := map[string]int{} // the last step of each kind of delay
 	for i, s := range rule.Steps {
+		if s.After == unread {
+			continue
+		}
 		at := fmt.Sprintf("steps[%d]", i+1)
 		_, found := calendars[s.Calendar]
 		switch {
