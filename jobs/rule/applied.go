@@ -32,3 +32,10 @@ type Applied struct {
 	// and those of About and Done.
 	Reads []string `json:"reads"`
 }
+
+// Query returns the SQL of a step, by its position from 0, with a parameter for each value that it
+// names. Empty: the step has no SQL.
+func (a Applied) Query(step int) string {
+	query, _ := statement(a.Rule.Steps[step].SQL, a.KeyType)
+	return query
+}

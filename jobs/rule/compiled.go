@@ -91,9 +91,7 @@ from (
 		mostAnswers, r.Key, finite(r.Since), r.About, r.Done, finite(doneAt), payload, r.Relation, r.KeyType)
 	for _, s := range r.Rule.Steps {
 		var p prepared
-		if s.SQL != "" {
-			p.query, p.values = statement(s.SQL, r.KeyType)
-		}
+		p.query, p.values = statement(s.SQL, r.KeyType)
 		r.sql = append(r.sql, p)
 	}
 	return r, nil

@@ -9,7 +9,6 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
@@ -33,7 +32,6 @@ they are. It changes nothing if steps of rows have passed and a rule does not sa
 It needs a login that may create triggers on the table and functions in its schema, and has the role
 prescient_operator, if roles were made.`,
 		Example: `  prescient rules plan -f rules.yaml && prescient rules apply -f rules.yaml`,
-		Args:    cli.Exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return runApply(c.Context(), o) },
 	}))
 }
@@ -95,7 +93,6 @@ func newCmdSQL(f *factory.Factory) *cobra.Command {
 		Long: `Print the statements that create the triggers of rules: for a team's own migrations, and for whoever has to allow
 them. "rules apply" finds triggers that are there already, and creates none of them again.`,
 		Example: `  prescient rules sql -f rules.yaml > migrations/0042_rules.sql`,
-		Args:    cli.Exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return runSQL(c.Context(), o) },
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
@@ -33,13 +32,13 @@ begin to wait, by slot, the rows that would wait for another slot, and the rows 
 slot are the rows of all jobs that wait in it already. It reads each table page by page. With --check, the exit code is 3 if an apply would change anything.
 
 It refuses a rule that cannot work, with the line of the file: a table or a column that is not there, a key that is not
-unique, a condition that writes or is volatile, a step before the step above it, a name that a job of this binary has.
+unique, a condition that writes or is volatile, a step before the step above it, a statement that the server cannot
+prepare, a name that a job of this binary has.
 
 It needs a login that may read the table.`,
 		Example: `  prescient rules plan -f rules.yaml
   prescient rules plan -f rules.yaml --check
   prescient rules plan -f rules.yaml --output json | jq '.rules[].begin'`,
-		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return runPlan(c.Context(), o) },
 	}))
 	c.Flags().BoolVar(&o.check, "check", false, "exit with 3 if an apply would change anything")

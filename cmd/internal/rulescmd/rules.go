@@ -58,6 +58,12 @@ type fileOptions struct {
 func (o *fileOptions) flag(c *cobra.Command) *cobra.Command {
 	c.Flags().StringVarP(&o.file, "file", "f", "", "the `FILE` of rules, YAML or JSON; - reads stdin")
 	_ = c.MarkFlagRequired("file")
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 1 && o.file == "" {
+			return fmt.Errorf("unexpected argument %q: want --file %s", args[0], args[0])
+		}
+		return cli.Exactly()(c, args)
+	}
 	return c
 }
 
@@ -86,17 +92,30 @@ func (o *fileOptions) naming(err error) error {
 	if !mistake && !lacks {
 		return err
 	}
-	list := []error{err}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		list = joined.Unwrap()
+	name := o.file
+	if name == "-" {
+		name = "stdin"
 	}
+	list := separate(err)
 	for i, e := range list {
-		list[i] = fmt.Errorf("%s: %w", o.file, e)
+		list[i] = fmt.Errorf("%s: %w", name, e)
 	}
 	if mistake {
 		return exit.Usagef("%w", errors.Join(list...))
 	}
 	return errors.Join(list...)
+}
+
+// separate returns the errors that an error joins, and those that they join.
+func separate(err error) (list []error) {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	for _, e := range joined.Unwrap() {
+		list = append(list, separate(e)...)
+	}
+	return list
 }
 
 // withStore calls fn with the store of the database.
@@ -130,7 +149,7 @@ func missing(ctx context.Context, store *rulestore.Store, name string, err error
 	for i, r := range list {
 		names[i] = r.Rule.Name
 	}
-	text := ""
+	text := "; see: prescient rules list"
 	if near := cli.Nearest(name, names); len(near) > 0 {
 		text = cli.DidYouMean(near)
 	}

@@ -53,7 +53,6 @@ that is not done at the step's slot. Deleted rows, and values from before an upd
 		Example: `  prescient rules test -f rules.yaml --from 2026-01-01 --to 2026-11-01
   prescient rules test -f rules.yaml --from 90d --after '24h,3 business days'
   prescient rules test -f rules.yaml --from 90d --list --output csv > alerts.csv`,
-		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return runTest(c.Context(), o) },
 	})
 	flags := c.Flags()

@@ -64,6 +64,7 @@ var errUndo = errors.New("undo")
 
 // Understand asks the catalog what a rule of a file means, for a login that may read the table. It
 // returns the mistakes of the rule as Problems, or a RightsError, joined, and changes nothing.
+// Statements of steps may name what does not exist yet.
 func (s *Store) Understand(ctx context.Context, file rule.File, asked rule.Rule) (rule.Applied, error) {
 	u, err := s.understand(ctx, file, resolver{store: s, rule: asked, reading: true})
 	return u.Applied, err

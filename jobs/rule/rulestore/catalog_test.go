@@ -2,6 +2,7 @@ package rulestore_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -69,6 +70,50 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 		}
 	}
 	s.exec("drop function shop.trusted(text); drop owned by catalog_owner; drop role catalog_owner")
+}
+
+func TestPlanRefusesAStatementThatCannotRun(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec(`
+		create table shop.escalation (order_id bigint, at timestamptz, step text, payload jsonb);
+		create procedure shop.escalate(bigint) language sql as $$ insert into shop.escalation values ($1) $$;
+		create role statement_reader;
+		grant usage on schema shop to statement_reader;
+		grant select on shop.orders, shop.escalation to statement_reader`)
+	for statement, want := range map[string]string{
+		"insert into shop.escalaton values ($key)":                           `relation "shop.escalaton" does not exist`,
+		"insrt into shop.escalation values ($key)":                           `syntax error at or near "insrt"`,
+		"insert into shop.escalation (orderid) values ($key)":                `column "orderid" of relation "escalation" does not exist`,
+		"insert into shop.escalation (order_id) values ($since)":             `column "order_id" is of type bigint but expression is of type timestamp with time zone`,
+		"insert into shop.escalation values ($key); delete from shop.orders": `cannot insert multiple commands into a prepared statement`,
+		"update orders set channel = 'late' where id = $key":                 `relation "orders" does not exist`,
+		"insert into shop.escalation values ($key, $since, $step, $payload)": "",
+		"update shop.orders set channel = 'late' where id = $key":            "",
+		"call shop.escalate($key)":                                           "",
+		"notify late":                                                        "",
+		"select pg_notify('late', $key::text)":                               "",
+	} {
+		step := fmt.Sprintf("{after: 4d, sql: %q}", statement)
+		file := strings.Replace(unshipped, "{after: 4d, event: order.unshipped.final}", step, 1)
+		for _, role := range []string{"", "    role: statement_reader\n"} {
+			_, err := s.store.Plan(t.Context(), parse(t, file+role))
+			if want == "" {
+				if err != nil {
+					t.Errorf("%s: error %v", statement, err)
+				}
+				continue
+			}
+			want := "line 11: rule order.unshipped: steps[2].sql: " + want
+			if err == nil || !strings.Contains(err.Error(), want) || len(problems(err)) != 1 {
+				t.Errorf("%s: error %v, want %s", statement, err, want)
+			}
+		}
+	}
+	if n := s.count("select count(*) from shop.escalation"); n != 0 {
+		t.Errorf("%d statements were executed", n)
+	}
+	s.exec("drop owned by statement_reader; drop role statement_reader")
 }
 
 func TestABooleanColumnIsACondition(t *testing.T) {

@@ -166,6 +166,9 @@ func (s *Store) prepare(ctx context.Context, file rule.File, create bool) (Plan,
 func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was *Status) (RulePlan, error) {
 	asked := r.rule
 	u, err := s.understand(ctx, file, r)
+	if u.KeyType != "" {
+		err = errors.Join(err, s.statements(ctx, u.Applied))
+	}
 	if err != nil {
 		return RulePlan{}, err
 	}

@@ -1,0 +1,77 @@
+package rulestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs/rule"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// statements lets the server prepare the statement of each step, as the role of the rule. The error
+// joins a Problem for each statement that the server refuses. No statement is executed.
+func (s *Store) statements(ctx context.Context, r rule.Applied) error {
+	if !slices.ContainsFunc(r.Rule.Steps, func(step rule.Step) bool { return step.SQL != "" }) {
+		return nil
+	}
+	var problems []error
+	err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		problems = nil
+		if role := r.Rule.Role; role != "" {
+			_, err := tx.ExecContext(ctx, "set local role "+pq.QuoteIdentifier(role))
+			if _, refused := errors.AsType[*pq.Error](err); refused {
+				return errUndo // only the login of the run needs to be a member of the role
+			}
+			if err != nil {
+				return err
+			}
+		}
+		for i := range r.Rule.Steps {
+			refusal, err := prepare(ctx, tx, r.Query(i))
+			if err != nil {
+				return err
+			}
+			// The login of the run may have rights that this login lacks.
+			if refusal == nil || refusal.Code == insufficientPrivilege && r.Rule.Role == "" {
+				continue
+			}
+			problems = append(problems, r.Rule.Problem(fmt.Sprintf("steps[%d].sql", i+1), "%s", refusal.Message))
+		}
+		return errUndo
+	})
+	if !errors.Is(err, errUndo) {
+		return fmt.Errorf("prepare the statements of rule %s: %w", r.Rule.Name, err)
+	}
+	return errors.Join(problems...)
+}
+
+const insufficientPrivilege = "42501"
+
+// mistakes are the classes of errors that a statement itself causes: data, unknown schemas, syntax and
+// names, and features that the server does not have.
+var mistakes = []pq.ErrorClass{"22", "3F", "42", "0A"}
+
+// prepare lets the server parse a statement, and returns why the server refuses it. Nil: it does not.
+func prepare(ctx context.Context, tx *sqlx.Tx, query string) (*pq.Error, error) {
+	if query == "" {
+		return nil, nil
+	}
+	if _, err := tx.ExecContext(ctx, "savepoint prescient_rule"); err != nil {
+		return nil, err
+	}
+	stmt, err := tx.PrepareContext(ctx, query)
+	if err == nil {
+		return nil, stmt.Close()
+	}
+	refusal, ok := errors.AsType[*pq.Error](err)
+	if !ok || !slices.Contains(mistakes, refusal.Code.Class()) {
+		return nil, err
+	}
+	_, err = tx.ExecContext(ctx, "rollback to prescient_rule")
+	return refusal, err
+}
