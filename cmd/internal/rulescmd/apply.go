@@ -15,11 +15,19 @@ import (
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 )
 
-type applyOptions struct{ fileOptions }
+type applyOptions struct {
+	fileOptions
+	again bool
+}
+
+// againVar adds the flag of commands that look at the rows of unchanged rules.
+func againVar(c *cobra.Command, again *bool) {
+	c.Flags().BoolVar(again, "again", false, "look at the rows of unchanged rules, too")
+}
 
 func newCmdApply(f *factory.Factory) *cobra.Command {
-	o := &applyOptions{fileOptions{f: f}}
-	return o.flag(f.WithOutput(&cobra.Command{
+	o := &applyOptions{fileOptions: fileOptions{f: f}}
+	c := o.flag(f.WithOutput(&cobra.Command{
 		Use:   "apply",
 		Short: "Make the tables' rows wait as the rules of a file say",
 		Long: `Make the rows of tables wait as the rules of a file say, and do nothing else than "rules plan" shows. It creates the
@@ -29,11 +37,15 @@ Applications go on writing to the table meanwhile.
 It is idempotent. If it is interrupted, the next apply goes on where it was. Rules that the file does not have stay as
 they are. It changes nothing if steps of rows have passed and a rule does not say what happens to them.
 
+With --again, it looks at the rows of unchanged rules, too, and lets those wait that triggers have missed.
+
 It needs a login that may create triggers on the table and functions in its schema, and has the role
 prescient_operator, if roles were made.`,
 		Example: `  prescient rules plan -f rules.yaml && prescient rules apply -f rules.yaml`,
 		RunE:    func(c *cobra.Command, _ []string) error { return runApply(c.Context(), o) },
 	}))
+	againVar(c, &o.again)
+	return c
 }
 
 func runApply(ctx context.Context, o *applyOptions) error {
@@ -43,6 +55,9 @@ func runApply(ctx context.Context, o *applyOptions) error {
 	}
 	return withStore(ctx, o.f, func(_ *sqlx.DB, store *rulestore.Store) error {
 		began := time.Now()
+		if o.again {
+			store = store.Again()
+		}
 		show, end := progressOf(o.f)
 		plan, err := store.Apply(ctx, file, show)
 		end()
@@ -81,6 +96,7 @@ func printApplied(p *output.Printer, plan rulestore.Plan, took time.Duration) er
 var applied = map[rulestore.Action]string{
 	rulestore.Create: "created", rulestore.Change: "changed",
 	rulestore.Resume: "an apply that was interrupted has gone on", rulestore.Unchanged: "nothing to change",
+	rulestore.Again: "its rows were looked at again",
 }
 
 type sqlOptions struct{ fileOptions }

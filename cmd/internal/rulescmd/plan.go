@@ -19,7 +19,7 @@ import (
 
 type planOptions struct {
 	fileOptions
-	check bool
+	check, again bool
 }
 
 func newCmdPlan(f *factory.Factory) *cobra.Command {
@@ -29,7 +29,9 @@ func newCmdPlan(f *factory.Factory) *cobra.Command {
 		Short: "Show what \"rules apply\" would change",
 		Long: `Show what "rules apply" would change, and change nothing: the triggers that it would create, the rows that would
 begin to wait, by slot, the rows that would wait for another slot, and the rows with steps that have passed. Beside each
-slot are the rows of all jobs that wait in it already. It reads each table page by page. With --check, the exit code is 3 if an apply would change anything.
+slot are the rows of all jobs that wait in it already. It reads each table page by page. With --check, the exit code
+is 3 if an apply would change anything. With --again, it also counts the rows of unchanged rules that
+triggers have missed.
 
 It refuses a rule that cannot work, with the line of the file: a table or a column that is not there, a key that is not
 unique, a condition that writes or is volatile, a step before the step above it, a statement that the server cannot
@@ -42,6 +44,7 @@ It needs a login that may read the table.`,
 		RunE: func(c *cobra.Command, _ []string) error { return runPlan(c.Context(), o) },
 	}))
 	c.Flags().BoolVar(&o.check, "check", false, "exit with 3 if an apply would change anything")
+	againVar(c, &o.again)
 	return c
 }
 
@@ -51,6 +54,9 @@ func runPlan(ctx context.Context, o *planOptions) error {
 		return err
 	}
 	return withStore(ctx, o.f, func(_ *sqlx.DB, store *rulestore.Store) error {
+		if o.again {
+			store = store.Again()
+		}
 		plan, err := store.Plan(ctx, file)
 		if err != nil {
 			return o.naming(err)
@@ -83,6 +89,7 @@ func printPlan(p *output.Printer, plan rulestore.Plan) error {
 var planned = map[rulestore.Action]string{
 	rulestore.Create: "would be created", rulestore.Change: "would be changed",
 	rulestore.Resume: "an apply that was interrupted would go on", rulestore.Unchanged: "nothing to change",
+	rulestore.Again: "its rows would be looked at again",
 }
 
 func printUnlisted(p *output.Printer, plan rulestore.Plan) error {

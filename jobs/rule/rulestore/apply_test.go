@@ -60,6 +60,11 @@ func TestApplyLetsTheRowsThatAreThereWait(t *testing.T) {
 				t.Errorf("a second apply changes something: %+v", again)
 			}
 			s.wants("after another apply", want)
+			s.store = s.store.Again()
+			if again := s.apply(file); again.Changes() {
+				t.Errorf("a second look at the rows changes something: %+v", again)
+			}
+			s.wants("after another look", want)
 		})
 	}
 }
@@ -169,6 +174,28 @@ func TestAStepThatIsAddedConcernsRowsThatHaveEnded(t *testing.T) {
 		delete from prescient.future_job`)
 	s.apply(file + "      - {after: 10d, event: order.lost}\n")
 	s.wants("after the change", "1 at 03-11 09:00 from 03-04 12:00")
+}
+
+func TestRowsThatTriggersHaveMissedAreFoundByASecondLook(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.rows(3, 5)
+	s.apply(unshipped)
+	s.exec("alter table shop.orders disable trigger user; insert into shop.orders (id, placed_at) values (6, " + at("04 10:00") + "); alter table shop.orders enable trigger user")
+	s.exec("select prescient.cancel('order.unshipped', 'orders', '3')")
+	if p := s.plan(unshipped); p.Changes() {
+		t.Errorf("planned %+v", p)
+	}
+	s.store = s.store.Again()
+	if p := s.plan(unshipped); !p.Changes() || p.Rules[0].Action != rulestore.Again || p.Rules[0].Begin != 2 || p.Rules[0].Waiting != 2 {
+		t.Errorf("planned %+v", p)
+	}
+	s.wants("after the plan", "4 at 03-06 09:00, 5 at 03-07 09:00")
+	s.apply(unshipped)
+	s.wants("after the apply", "3 at 03-05 09:00, 4 at 03-06 09:00, 5 at 03-07 09:00, 6 at 03-06 10:00")
+	if p := s.plan(unshipped); p.Changes() {
+		t.Errorf("something is left to do: %+v", p)
+	}
 }
 
 func TestAChangeOfWhatFiresLooksAtNoRow(t *testing.T) {

@@ -29,7 +29,9 @@ type Plan struct {
 
 // Changes reports whether an Apply would change anything.
 func (p Plan) Changes() bool {
-	return slices.ContainsFunc(p.Rules, func(r RulePlan) bool { return r.Action != Unchanged })
+	return slices.ContainsFunc(p.Rules, func(r RulePlan) bool {
+		return r.Action != Unchanged && (r.Action != Again || r.Begin+r.Retimed > 0)
+	})
 }
 
 // Action is what an Apply does with a rule.
@@ -41,6 +43,7 @@ const (
 	Change    Action = "change"
 	Resume    Action = "resume" // an Apply has died
 	Unchanged Action = "unchanged"
+	Again     Action = "again" // the rule is unchanged, and its rows are looked at
 )
 
 // RulePlan says what an Apply would do for one rule. The numbers of rows are those of the moment.
@@ -191,6 +194,12 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 	if len(p.triggers) > 0 && p.Action == Unchanged {
 		// Rows that were written without the triggers do not wait.
 		p.Action, p.walks = Change, true
+	}
+	if s.again {
+		p.walks = true
+		if p.Action == Unchanged {
+			p.Action = Again
+		}
 	}
 	return p, nil
 }

@@ -38,6 +38,7 @@ type Store struct {
 	schema pgsql.Schema
 	client *jobs.Client
 	reads  pgsql.Querier // nil: each read has a transaction of its own
+	again  bool
 }
 
 // ErrNotFound is returned for a rule that was never applied, or was removed.
@@ -129,6 +130,14 @@ func (s *Store) In(q pgsql.Querier) *Store {
 	in := *s
 	in.reads = q
 	return &in
+}
+
+// Again returns a store whose Plan and Apply look at the rows of rules that are unchanged, too. They
+// find the rows that triggers have missed.
+func (s *Store) Again() *Store {
+	again := *s
+	again.again = true
+	return &again
 }
 
 // reading calls fn with the transaction of In, or else with one of its own.
