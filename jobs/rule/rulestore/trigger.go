@@ -146,7 +146,7 @@ func (u understood) changed() string {
 			continue
 		}
 		if !c.Compares {
-			cast = "::text"
+			cast = `::text collate "C"`
 		}
 		columns = append(columns, fmt.Sprintf("old.%s%s is distinct from new.%s%s", name, cast, name, cast))
 	}

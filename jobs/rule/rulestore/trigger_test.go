@@ -227,3 +227,15 @@ func TestOneCheckWithAnotherPayloadStopsNoApply(t *testing.T) {
 		t.Errorf("%d checks wait for the new step", n)
 	}
 }
+
+// To such a column, Abc equals ABC. To the checks they are two keys.
+func TestAKeyThatChangesItsCaseIsAnotherKey(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec(`create collation shop.anycase (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+		create table shop.carts (id text collate shop.anycase primary key, placed_at timestamptz, shipped_at timestamptz)`)
+	s.apply(strings.ReplaceAll(strings.ReplaceAll(unshipped, "shop.orders", "shop.carts"), "    where: channel <> 'test'\n", ""))
+	s.exec("insert into shop.carts (id, placed_at) values ('Abc', " + at("04 12:00") + ")")
+	s.exec("update shop.carts set id = 'ABC'")
+	s.wants("changed", "ABC at 03-06 12:00")
+}
