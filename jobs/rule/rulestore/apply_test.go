@@ -371,3 +371,20 @@ func TestARemoveThatDiesIsResumed(t *testing.T) {
 	}
 	s.wants("after the remove", "")
 }
+
+// The check of a step that is due waits for the next slot if the run before it was late.
+func TestOverdueSkipsNoStepOfARowThatWaitsForTheNextSlot(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	late := func(last string) string {
+		return "rules: [{name: order.late, table: shop.orders, key: id, since: placed_at, done: shipped_at, overdue: skip, " +
+			"steps: [{after: 1h, event: a}, {after: 2h, event: b}, {after: " + last + ", event: c}]}]"
+	}
+	s.apply(late("3h"))
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 12:00") + ")")
+	s.exec("insert into prescient.rule_fired (job, entity_key, since, step) select job, '1', " + at("04 12:00") + ", 'a' from prescient.future_job")
+	s.exec("update prescient.future_job set next_check_at = " + at("04 14:15"))
+	s.now = noon.Add(2*time.Hour + time.Minute) // a run of 13:45 has recorded the row at 14:00:01
+	s.apply(late("4h"))
+	s.wants("applied", "1 at 03-04 14:15")
+}

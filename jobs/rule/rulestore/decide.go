@@ -114,8 +114,10 @@ func (d decider) waiting(r row, due []time.Time, first, coming int) decision {
 		}
 		return decision{fate: retime, at: due[0]}
 	}
-	if !r.slot.After(d.grid.Ceil(due[0])) {
-		return decision{fate: leave} // it waits for the slot of the step that has just passed
+	if !r.slot.After(grid.Later(d.grid.Ceil(due[0]), d.grid.Next(d.now))) {
+		// It waits for the slot of the step that has just passed. Or it waits for the next slot, because a
+		// run was late: Overdue must not skip a step of such a row.
+		return decision{fate: leave}
 	}
 	missed := decision{fate: retime, passed: true, at: d.now}
 	switch {
@@ -128,8 +130,6 @@ func (d decider) waiting(r row, due []time.Time, first, coming int) decision {
 		missed.fate = leave
 	case d.rule.Overdue.Policy == rule.OverdueSkip:
 		missed.at, missed.from = due[coming], d.now
-	case !r.slot.After(d.grid.Next(d.now)):
-		missed.fate = leave
 	}
 	return missed
 }
