@@ -156,3 +156,27 @@ func CountVar(fs *pflag.FlagSet, n *Count, name string, value Count, usage strin
 	*n = value
 	fs.Var(n, name, usage)
 }
+
+// word is the value of a flag that narrows what a command works on.
+type word string
+
+// String returns the text.
+func (w *word) String() string { return string(*w) }
+
+// Set refuses an empty text.
+func (w *word) Set(text string) error {
+	if text == "" {
+		return errors.New("it is empty: leave the flag out to select everything")
+	}
+	*w = word(text)
+	return nil
+}
+
+// Type names the type in help.
+func (w *word) Type() string { return "string" }
+
+// WordVar adds a flag that narrows what a command works on. Its value may not be empty: that of a
+// shell variable without a value would select everything.
+func WordVar(fs *pflag.FlagSet, target *string, name, usage string) {
+	fs.Var((*word)(target), name, usage)
+}

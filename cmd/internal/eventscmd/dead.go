@@ -25,8 +25,8 @@ func withList(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, list
 }
 
 func filterFlags(c *cobra.Command, filter *deadletter.Filter) {
-	c.Flags().StringVar(&filter.Subject, "subject", "", "only events of this `SUBJECT`, such as the id of a schedule")
-	c.Flags().StringVar(&filter.ID, "id", "", "only the event with this `ID`")
+	cli.WordVar(c.Flags(), &filter.Subject, "subject", "only events of this `SUBJECT`, such as the id of a schedule")
+	cli.WordVar(c.Flags(), &filter.ID, "id", "only the event with this `ID`")
 }
 
 func newCmdDead(f *factory.Factory) *cobra.Command {

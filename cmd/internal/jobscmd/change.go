@@ -70,11 +70,6 @@ every field that is given. No index helps to find a payload, so the command read
 				o.key.JobExec, o.key.EntityName, o.key.EntityKey = args[0], args[1], args[2]
 				return cancelJob(c.Context(), f, o)
 			}
-			for _, name := range []string{"entity", "key", "group"} {
-				if flag := c.Flag(name); flag.Changed && flag.Value.String() == "" {
-					return exit.Usagef("--%s is empty: leave it out to select checks of any %[1]s", name)
-				}
-			}
 			o.filter.JobExec = strings.Join(args, "")
 			var err error
 			if o.filter.Payload, err = admin.PayloadFields(o.fields...); err != nil {
@@ -84,9 +79,9 @@ every field that is given. No index helps to find a payload, so the command read
 		},
 	})
 	c.Flags().StringVar(&o.key.ItemKey, "item", "", "`KEY` of its item; needs JOB ENTITY KEY")
-	c.Flags().StringVar(&o.filter.EntityName, "entity", "", "only entities of this `NAME`")
-	c.Flags().StringVar(&o.filter.EntityKey, "key", "", "only entities of this `KEY`, in which * stands for any text")
-	c.Flags().StringVar(&o.filter.GroupKey, "group", "", "only the group of this `KEY`")
+	cli.WordVar(c.Flags(), &o.filter.EntityName, "entity", "only entities of this `NAME`")
+	cli.WordVar(c.Flags(), &o.filter.EntityKey, "key", "only entities of this `KEY`, in which * stands for any text")
+	cli.WordVar(c.Flags(), &o.filter.GroupKey, "group", "only the group of this `KEY`")
 	c.Flags().StringArrayVar(&o.fields, "payload", nil, "only payloads with this `FIELD=VALUE`; may be repeated")
 	c.Flags().Var(&o.limit, "limit", "number of checks to cancel at most, those of the first slots; default: all")
 	c.Flags().BoolVar(&o.yes, "yes", false, "cancel many checks")

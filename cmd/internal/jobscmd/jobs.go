@@ -32,9 +32,9 @@ func NewCmdJobs(f *factory.Factory) *cobra.Command {
 
 // keyVars adds the flags by which commands select checks.
 func keyVars(fs *pflag.FlagSet, job, entity, key *string) {
-	fs.StringVar(job, "job", "", "only this `JOB`")
-	fs.StringVar(entity, "entity", "", "only entities of this `NAME`")
-	fs.StringVar(key, "key", "", "only entities of this `KEY`")
+	cli.WordVar(fs, job, "job", "only this `JOB`")
+	cli.WordVar(fs, entity, "entity", "only entities of this `NAME`")
+	cli.WordVar(fs, key, "key", "only entities of this `KEY`")
 }
 
 type listOptions struct {

@@ -66,7 +66,7 @@ a job cannot run, as "run" does.`,
 	fs.Var(cli.Choice(&o.mode, slots.ModeRun, slots.ModeDefer, slots.ModeExpire), "mode", "what to do with the rows: run, defer or expire")
 	cli.SinceVar(fs, &o.since, "since", "first slot to repair")
 	cli.SinceVar(fs, &o.until, "until", "slot to stop before")
-	fs.StringVar(&o.job, "job", "", "take only the rows of this `JOB`")
+	cli.WordVar(fs, &o.job, "job", "take only the rows of this `JOB`")
 	fs.Var(&o.limit, "limit", "number of rows to take at most, besides the other rows of their groups; default: no limit")
 	cli.CountVar(fs, &o.spread, "spread", 1, "number of slots over which --mode defer spreads the rows")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "only list the slots")
