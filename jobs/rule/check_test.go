@@ -355,6 +355,24 @@ func TestARuleReadsItsTableAndExecutesItsSQLAsItsRole(t *testing.T) {
 	diff(t, []string{"1 " + role, "2 " + role}, s.strings(`select order_id || ' ' || by from shop.escalation order by 1`))
 }
 
+// A row that the role may not see is not gone.
+func TestARowThatRowSecurityHidesIsAnErrorAndNotGone(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	role := "rule_reader_" + strings.ToLower(rand.Text())
+	s.exec("create role " + role)
+	pgtest.DropRoles(t, s.db, role)
+	s.exec("grant usage on schema shop to " + role + "; grant select on shop.orders to " + role)
+	s.exec("alter table shop.orders enable row level security; create policy mine on shop.orders using (id > 1)")
+	s.apply(unshipped(func(a *rule.Applied) { a.Rule.Role = role }))
+	s.order(1)
+	s.waits("1", day(4))
+	s.run(day(4))
+	if got := s.state()["order.unshipped 1"]; !strings.Contains(got, "row-level security") {
+		t.Errorf("%s", got)
+	}
+}
+
 func TestRowsOfARuleThatIsRemovedEnd(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
