@@ -117,7 +117,7 @@ func stepsAreThoseOfTheChecks(c *trial, now []place) {
 	c.list(&got, `
 		select concat_ws(' ', 'fired', step, entity_key) from prescient.rule_fired
 		union all
-		select concat_ws(' ', 'event', type, subject) from prescient.event_outbox
+		select concat_ws(' ', 'event', type, replace(subject, 'order/', '')) from prescient.event_outbox
 		union all
 		select concat_ws(' ', 'job', f.entity_key) from prescient.future_job f join prescient.job j using (job) where j.name = 'escalate'`)
 	slices.Sort(want)

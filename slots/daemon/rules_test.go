@@ -53,10 +53,10 @@ rules:
 	}
 }
 
-// published returns the type and the subject of each event in the outbox.
+// published returns the type and the key of each event in the outbox.
 func (w *world) published() (list []string) {
 	w.t.Helper()
-	if err := w.db.SelectContext(w.t.Context(), &list, `select type || ' ' || subject from prescient.event_outbox order by type, subject`); err != nil {
+	if err := w.db.SelectContext(w.t.Context(), &list, `select type || ' ' || replace(subject, 'orders/', '') from prescient.event_outbox order by type, subject`); err != nil {
 		w.t.Fatal(err)
 	}
 	return list
