@@ -54,7 +54,7 @@ func runApply(ctx context.Context, o *applyOptions) error {
 		return err
 	}
 	return withStore(ctx, o.f, func(_ *sqlx.DB, store *rulestore.Store) error {
-		began := time.Now()
+		began := time.Now() //nolint:forbidigo // measures
 		if o.again {
 			store = store.Again()
 		}

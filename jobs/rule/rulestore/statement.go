@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -54,7 +55,7 @@ const insufficientPrivilege = "42501"
 
 // mistakes are the classes of errors that a statement itself causes: data, unknown schemas, syntax and
 // names, and features that the server does not have.
-var mistakes = []pq.ErrorClass{"22", "3F", "42", "0A"}
+var mistakes = []pqerror.Class{"22", "3F", "42", "0A"}
 
 // prepare lets the server parse a statement, and returns why the server refuses it. Nil: it does not.
 func prepare(ctx context.Context, tx *sqlx.Tx, query string) (*pq.Error, error) {
@@ -66,7 +67,8 @@ func prepare(ctx context.Context, tx *sqlx.Tx, query string) (*pq.Error, error) 
 	}
 	stmt, err := tx.PrepareContext(ctx, query)
 	if err == nil {
-		return nil, stmt.Close()
+		defer func() { _ = stmt.Close() }() // the transaction is rolled back
+		return nil, nil
 	}
 	refusal, ok := errors.AsType[*pq.Error](err)
 	if !ok || !slices.Contains(mistakes, refusal.Code.Class()) {
