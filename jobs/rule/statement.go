@@ -5,6 +5,8 @@ import (
 	"iter"
 	"regexp"
 	"strings"
+
+	"github.com/prescient-go/prescient/internal/sqltext"
 )
 
 // The values that the SQL of a step can name.
@@ -15,20 +17,8 @@ const (
 	valuePayload = "payload"
 )
 
-// opaque matches the parts of SQL in which a value is not replaced: texts, quoted names and comments. A
-// comment in a comment, and a text with a backslash before a quote, are read as PostgreSQL does.
-var opaque = regexp.MustCompile(`^(?:` +
-	`[eE]'(?:[^'\\]|\\(?s:.)|'')*'` +
-	`|'(?:[^']|'')*'` +
-	`|"(?:[^"]|"")*"` +
-	`|--[^\n]*` +
-	`)`)
-
-var (
-	dollarTag = regexp.MustCompile(`^\$(?:[\pL_][\pL\pN_]*)?\$`)
-	valueName = regexp.MustCompile(`^\$([\pL\pN_]+)`)
-	word      = regexp.MustCompile(`^[\pL_][\pL\pN_$]*`)
-)
+// valueName matches a name after a dollar sign, also the number of a parameter.
+var valueName = regexp.MustCompile(`^\$([\pL\pN_]+)`)
 
 // statement returns the SQL of a step with a parameter for each value that it names, and the values in
 // the order of the parameters. keyType is the type of $key, as SQL.
@@ -68,25 +58,10 @@ func unknownValue(text string) string {
 func parts(text string) iter.Seq2[string, string] {
 	return func(yield func(part, name string) bool) {
 		for rest := text; rest != ""; {
-			n, name := len(opaque.FindString(rest)), ""
-			switch {
-			case n > 0:
-			case strings.HasPrefix(rest, "/*"):
-				n = comment(rest)
-			case dollarTag.MatchString(rest):
-				tag := dollarTag.FindString(rest)
-				if n = strings.Index(rest[len(tag):], tag); n < 0 {
-					n = len(rest)
-				} else {
-					n += 2 * len(tag)
-				}
-			case valueName.MatchString(rest):
-				name = valueName.FindStringSubmatch(rest)[1]
-				n = 1 + len(name)
-			case word.MatchString(rest): // in which a dollar sign begins nothing
-				n = len(word.FindString(rest))
-			default:
-				n = 1
+			n, kind := sqltext.Next(rest)
+			name := ""
+			if found := valueName.FindStringSubmatch(rest); kind == sqltext.Other && found != nil {
+				n, name = len(found[0]), found[1]
 			}
 			if !yield(rest[:n], name) {
 				return
@@ -94,22 +69,4 @@ func parts(text string) iter.Seq2[string, string] {
 			rest = rest[n:]
 		}
 	}
-}
-
-// comment returns the length of the comment at the beginning of a text.
-func comment(text string) int {
-	depth := 0
-	for i := 0; i+1 < len(text); i++ {
-		switch text[i : i+2] {
-		case "/*":
-			depth++
-			i++
-		case "*/":
-			i++
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		}
-	}
-	return len(text)
 }
