@@ -1,5 +1,10 @@
 package rule
 
+// Settings is SQL that prepares a transaction to read the table of an Applied. Its conditions then
+// mean what they mean in the triggers, whose functions have the same settings. A table whose row
+// security concerns the login is refused: rows that the login may not see would look gone.
+const Settings = "set local timezone = 'UTC'; set local standard_conforming_strings = on; set local row_security = off"
+
 // Applied is a rule as the database keeps it: what was applied, and what the catalog said about it
 // then. Column definition of table rule has it as JSON.
 //

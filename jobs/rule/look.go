@@ -69,11 +69,9 @@ func (p *page) look(ctx context.Context) error {
 }
 
 // readOnly runs fn in a transaction in which a query can neither write nor exceed its timeout. Names
-// without a schema are those of PostgreSQL, and days begin in UTC, as in the triggers of the rule. A
-// table with row security is refused: rows that the role may not see would look gone.
+// without a schema are those of PostgreSQL, as in the triggers of the rule.
 func (p *page) readOnly(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
-	limits := fmt.Sprintf("set local statement_timeout = %d; set local search_path = pg_catalog, pg_temp; "+
-		"set local timezone = 'UTC'; set local standard_conforming_strings = on; set local row_security = off", p.Timeout.Milliseconds())
+	limits := fmt.Sprintf("set local statement_timeout = %d; set local search_path = pg_catalog, pg_temp; "+Settings, p.Timeout.Milliseconds())
 	if role := p.rule.Rule.Role; role != "" {
 		limits += "; set local role " + pq.QuoteIdentifier(role)
 	}

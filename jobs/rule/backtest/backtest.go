@@ -109,7 +109,7 @@ func (t *test) reset() {
 // read counts the rows of the table. Names without a schema are those of PostgreSQL, as in the
 // triggers of the rule.
 func (t *test) read(ctx context.Context, tx *sqlx.Tx) error {
-	setting := "set local search_path = pg_catalog, pg_temp"
+	setting := "set local search_path = pg_catalog, pg_temp; " + rule.Settings
 	if role := t.rule.Rule.Role; role != "" {
 		setting += "; set local role " + pq.QuoteIdentifier(role)
 	}

@@ -176,6 +176,19 @@ func TestWhatFiresIsWhatArithmeticGives(t *testing.T) {
 	}
 }
 
+func TestATestReadsConditionsAsTheTriggersDo(t *testing.T) {
+	t.Parallel()
+	db := orders(t, "(1, '2026-01-05 12:00Z', null, null)")
+	db.SetMaxOpenConns(1)
+	db.MustExec("set timezone = 'Asia/Tokyo'")
+	applied := unshipped(after(t, "soon", "24h"))
+	applied.About = "extract(hour from placed_at) < 13"
+	report, err := backtest.Run(t.Context(), db, applied, backtest.Config{From: at("2026-01-01 00:00"), To: at("2026-03-01 00:00"), Now: at("2026-02-04 09:00")})
+	if err != nil || report.Rows != 1 {
+		t.Errorf("%d rows, %v", report.Rows, err)
+	}
+}
+
 func TestATestOfARuleWritesNothing(t *testing.T) {
 	t.Parallel()
 	db := orders(t, `(1, '2026-01-05 10:00Z', null, null)`)

@@ -89,6 +89,12 @@ func TestEachLoginNeedsOnlyItsOwnRights(t *testing.T) {
 		get[string](t, db, "select proname from pg_proc where proname like 'prescient%insert'") + "()"); err == nil {
 		t.Error("the application may use the function for a trigger of its own")
 	}
+	// To a login that row security concerns, the table would look empty.
+	shop.MustExec("alter table shop.orders enable row level security")
+	if _, err := store.Again().Apply(t.Context(), file, nil); err == nil || !strings.Contains(err.Error(), "row-level security") {
+		t.Errorf("error %v", err)
+	}
+	shop.MustExec("alter table shop.orders disable row level security")
 	if removed, err := store.Remove(t.Context(), "order.unshipped", nil); err != nil || removed.Cancelled != 3 {
 		t.Errorf("%+v, %v", removed, err)
 	}

@@ -1,9 +1,12 @@
 package rulestore_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 )
 
 func TestAnInsertedRowWaitsForItsFirstStep(t *testing.T) {
@@ -213,6 +216,21 @@ rules:
 `)
 	s.exec("set local timezone = 'Asia/Tokyo'; insert into shop.orders (id, placed_at) values (1, " + at("04 12:00") + ")")
 	s.wants("noon in UTC", "1 at 03-06 12:00")
+}
+
+func TestAnApplyReadsConditionsAsTheTriggersDo(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("01 12:00") + ")")
+	s.db.SetMaxOpenConns(1)
+	s.db.MustExec("set timezone = 'Asia/Tokyo'")
+	_, err := s.store.Apply(t.Context(), parse(t, `
+rules:
+  - {name: order.early, table: shop.orders, key: id, since: placed_at, done: shipped_at, where: extract(hour from placed_at) < 13, steps: [{after: 48h, event: a}]}
+`), nil)
+	if _, ok := errors.AsType[*rulestore.OverdueError](err); !ok {
+		t.Errorf("error %v, and the step of the row has passed", err)
+	}
 }
 
 // The payload of a check is what its enqueue said, and an application may enqueue.

@@ -45,6 +45,9 @@ type page struct {
 
 // read reads the page after the last key.
 func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
+	if _, err := tx.ExecContext(ctx, rule.Settings); err != nil {
+		return p, err
+	}
 	if w.until == "" {
 		last := fmt.Sprintf("select %s::text as prescient_key from %s order by %s desc limit 1", w.rule.Key, w.rule.Relation, w.rule.Key)
 		err := pgsql.One(ctx, tx, last, nil, &w.until)
@@ -54,10 +57,6 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 		if err != nil {
 			return p, err
 		}
-	}
-	// As in the triggers and in the checks.
-	if _, err := tx.ExecContext(ctx, "set local timezone = 'UTC'; set local standard_conforming_strings = on; set local row_security = off"); err != nil {
-		return p, err
 	}
 	rows, err := tx.QueryContext(ctx, w.query())
 	if err != nil {
