@@ -124,7 +124,7 @@ func (s *Store) install(ctx context.Context, p *RulePlan) (version int, err erro
 	if err != nil {
 		return 0, err
 	}
-	err = s.lockTable(ctx, p.rule.Relation, false, func(tx *sqlx.Tx) error {
+	err = s.lockTable(ctx, p.rule.Relation, false, func(tx *sqlx.Tx) (err error) {
 		switch {
 		case p.was == nil:
 			err = pgsql.One(ctx, tx, pgsql.RuleInsert.In(s.schema), []any{p.Name, p.rule.Relation, definition}, &version)

@@ -328,6 +328,32 @@ func TestApplyGivesUpOnALockedTableAndNamesTheHolder(t *testing.T) {
 	}
 }
 
+func TestAnApplyThatIsResumedWaitsForALockedTable(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped)
+	s.exec("update prescient.rule set state = 'applying'; drop trigger " + s.insertTrigger() + " on shop.orders")
+	tx := s.db.MustBegin()
+	defer func() { _ = tx.Rollback() }()
+	tx.MustExec("insert into shop.orders (id) values (1)")
+	var applied sync.WaitGroup
+	applied.Go(func() {
+		if plan := s.apply(unshipped).Rules[0]; plan.Action != rulestore.Resume {
+			t.Errorf("applied %+v", plan)
+		}
+	})
+	blocked := func() bool {
+		return s.count("select count(*) from pg_locks where relation = 'shop.orders'::regclass and not granted") > 0
+	}
+	s.eventually("the apply to wait", blocked)
+	s.eventually("the apply to let writers through", func() bool { return !blocked() })
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	applied.Wait()
+	s.insertTrigger()
+}
+
 func TestRemoveLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)
