@@ -54,8 +54,12 @@ func TestAChangedSinceReTimesTheRow(t *testing.T) {
 	s.exec("update shop.orders set placed_at = null where id = 2")
 	s.exec("update shop.orders set placed_at = " + at("04 12:00") + " where id = 3")
 	s.wants("a passed step is due in the next slot", "1 at 03-04 12:15, 3 at 03-06 12:00")
-	s.exec("update shop.orders set placed_at = 'infinity' where id = 3")
-	s.wants("an instant that never comes", "1 at 03-04 12:15")
+	for _, never := range []string{"infinity", "-infinity", "9999-12-31"} {
+		s.exec("update shop.orders set placed_at = '" + never + "' where id = 3")
+		s.wants("an instant that never comes", "1 at 03-04 12:15")
+		s.exec("update shop.orders set placed_at = " + at("04 12:00") + " where id = 3")
+		s.wants("after "+never, "1 at 03-04 12:15, 3 at 03-06 12:00")
+	}
 }
 
 func TestAChangedKeyIsADeleteAndAnInsert(t *testing.T) {

@@ -43,7 +43,7 @@ begin
                 on_conflict => 'replace', clock => clock
             );
         end if;
-    elsif counts is not true and ({at_once} or coalesce(new_since = 'infinity', true)) then
+    elsif counts is not true and ({at_once} or (isfinite(new_since) and new_since < timestamptz '{last}') is not true) then
         perform prescient.cancel({name}, {entity}, new_key);
     end if;
     return null;
