@@ -109,12 +109,9 @@ type OverdueError struct {
 
 // Error names the three policies.
 func (e *OverdueError) Error() string {
-	where := ""
-	if e.Line > 0 {
-		where = fmt.Sprintf("line %d: ", e.Line)
-	}
-	return fmt.Sprintf("%srule %s: steps of %s have passed already: say what happens to them, with overdue: fire (in the next slot), "+
-		"skip (only the steps to come) or spread 8 (over the next 8 slots)", where, e.Rule, spoken.Count(e.Rows, "row", "rows"))
+	message := fmt.Sprintf("steps of %s have passed already: say what happens to them, with overdue: fire (in the next slot), "+
+		"skip (only the steps to come) or spread 8 (over the next 8 slots)", spoken.Count(e.Rows, "row", "rows"))
+	return (&rule.Problem{Line: e.Line, Rule: e.Rule, Message: message}).Error()
 }
 
 // Plan returns what Apply would do with the rules of a file, and changes nothing. It reads each

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -19,12 +20,8 @@ type RightsError struct {
 
 // Error returns the statements, for the owner of the table.
 func (e *RightsError) Error() string {
-	where := ""
-	if e.Line > 0 {
-		where = fmt.Sprintf("line %d: ", e.Line)
-	}
-	return fmt.Sprintf("%srule %s: login %s lacks rights on table %s. Its owner gives them: %s",
-		where, e.Rule, e.Login, e.Table, strings.Join(e.Grants, "; "))
+	message := fmt.Sprintf("login %s lacks rights on table %s. Its owner gives them: %s", e.Login, e.Table, strings.Join(e.Grants, "; "))
+	return (&rule.Problem{Line: e.Line, Rule: e.Rule, Message: message}).Error()
 }
 
 // rights are what a login may do with a table.
