@@ -28,7 +28,8 @@ type calendar struct {
 	week     [7][]span // the working hours of each weekday, from Sunday
 	closed   []closing
 	national []*cal.Holiday
-	years    sync.Map // the public holidays of a year, map[dayOfYear]bool by int
+	years    sync.Map             // the public holidays of a year, map[dayOfYear]bool by int
+	shift    func() time.Duration // by how much clocks differ at most; looked up once
 }
 
 // span is a part of a day. The end is exclusive, and at most 24h.
@@ -52,6 +53,7 @@ func (c Calendar) compile() (*calendar, error) {
 	national, holidayErr := publicHolidays(c.Country, c.Region)
 	week, hoursErr := parseHours(cmp.Or(c.Hours, defaultHours))
 	b := &calendar{zone: location, week: week, national: national}
+	b.shift = sync.OnceValue(b.widestShift)
 	errs := []error{within("timezone", zoneErr), holidayErr, within("hours", hoursErr)}
 	for _, text := range c.Holidays {
 		h, err := parseHoliday(text)
@@ -371,9 +373,9 @@ func (c *calendar) bounds() (open, end time.Duration) {
 	return open, end
 }
 
-// shift returns by how much clocks differ at most from those of another time, looking at each week
-// from 2015 to 2100. Only instants of the present decide whether a lower bound is early.
-func (c *calendar) shift() time.Duration {
+// widestShift returns by how much clocks differ at most from those of another time, looking at each
+// week from 2015 to 2100. Only instants of the present decide whether a lower bound is early.
+func (c *calendar) widestShift() time.Duration {
 	const week = 7 * day
 	at := time.Date(2015, time.January, 1, 0, 0, 0, 0, time.UTC)
 	_, least := at.In(c.zone).Zone()
