@@ -51,7 +51,10 @@ type column struct {
 	Steady     bool   `db:"steady"`
 }
 
-const timestamptz = "timestamp with time zone"
+// instants reports whether the type is timestamptz, with any precision.
+func (c column) instants() bool {
+	return strings.HasPrefix(c.Type, "timestamp") && strings.HasSuffix(c.Type, " with time zone")
+}
 
 // understood is a rule with what the catalog says about its table.
 type understood struct {
@@ -238,7 +241,7 @@ func (r *resolver) since(t table) *column {
 	case err != nil:
 		r.wrong("since", "%v", err)
 		return nil
-	case c.Type != timestamptz && !strings.HasPrefix(c.Type, "timestamp(") || strings.Contains(c.Type, "without"):
+	case !c.instants():
 		r.wrong("since", "column %s is of type %s: name a column of type timestamptz", r.rule.Since, c.Type)
 	}
 	return c
@@ -251,7 +254,7 @@ func (r *resolver) done(ctx context.Context, u *understood) (reads []int64, err 
 	case missing != nil || c.Type == "boolean":
 		u.Done, reads, err = r.condition(ctx, "done", r.rule.Done, u.table)
 		return reads, err
-	case c.Type == timestamptz || strings.HasPrefix(c.Type, "timestamp(") && strings.HasSuffix(c.Type, "with time zone"):
+	case c.instants():
 		u.DoneAt = true
 		u.Done = pq.QuoteIdentifier(c.Name) + " is not null"
 	default:

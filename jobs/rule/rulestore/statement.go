@@ -38,7 +38,7 @@ func (s *Store) statements(ctx context.Context, r rule.Applied) error {
 				return err
 			}
 			// The login of the run may have rights that this login lacks.
-			if refusal == nil || refusal.Code == insufficientPrivilege && r.Rule.Role == "" {
+			if refusal == nil || refusal.Code == pqerror.InsufficientPrivilege && r.Rule.Role == "" {
 				continue
 			}
 			problems = append(problems, r.Rule.Problem(fmt.Sprintf("steps[%d].sql", i+1), "%s", refusal.Message))
@@ -50,8 +50,6 @@ func (s *Store) statements(ctx context.Context, r rule.Applied) error {
 	}
 	return errors.Join(problems...)
 }
-
-const insufficientPrivilege = "42501"
 
 // mistakes are the classes of errors that a statement itself causes: data, unknown schemas, syntax and
 // names, and features that the server does not have.
