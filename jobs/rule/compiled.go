@@ -35,9 +35,8 @@ type prepared struct {
 // lock returns a rule as it is now. An apply that changes the rule waits for the end of the transaction.
 // Returns nil if the rule was removed.
 func (c *checker) lock(ctx context.Context, tx *sqlx.Tx, name string) (*compiled, error) {
-	var version int
 	var state, definition string
-	err := tx.QueryRowContext(ctx, pgsql.RuleLock.In(c.Schema), name).Scan(&version, &state, &definition)
+	err := tx.QueryRowContext(ctx, pgsql.RuleLock.In(c.Schema), name).Scan(&state, &definition)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && state == "removing" {
 		return nil, nil
 	}
