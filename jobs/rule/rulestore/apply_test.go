@@ -24,9 +24,9 @@ func (s *shop) rows(first, last int) {
 	s.exec("insert into shop.orders (id, placed_at) select n, "+at("01 09:00")+" + n * interval '24 hours' - interval '24 hours' from generate_series($1::int, $2) as n", first, last)
 }
 
-// with returns a file of rules with a policy for what is overdue.
-func with(file, overdue string) string {
-	return strings.Replace(file, "    steps:", "    overdue: "+overdue+"\n    steps:", 1)
+// with returns a file whose first rule has a further field.
+func with(file, field string) string {
+	return strings.Replace(file, "    steps:", "    "+field+"\n    steps:", 1)
 }
 
 func TestApplyLetsTheRowsThatAreThereWait(t *testing.T) {
@@ -43,7 +43,7 @@ func TestApplyLetsTheRowsThatAreThereWait(t *testing.T) {
 			s.rows(0, 4)
 			s.exec(`insert into shop.orders (id, channel, placed_at, shipped_at) values
 				(10, 'test', ` + at("04 09:00") + `, null), (11, 'web', null, null), (12, 'web', ` + at("04 09:00") + `, ` + at("04 11:51") + `)`)
-			file := with(unshipped, policy)
+			file := with(unshipped, "overdue: "+policy)
 			plan := s.plan(file)
 			s.wants("after the plan", "")
 			if diff := cmp.Diff(plan, s.apply(file), cmpopts.IgnoreUnexported(rulestore.RulePlan{}), cmpopts.IgnoreFields(rulestore.SlotCount{}, "Waiting")); diff != "" {
@@ -94,7 +94,7 @@ func TestAPlanTellsWhatWaitsInItsSlotsAlready(t *testing.T) {
 	s := newShopAt(t, noon)
 	s.rows(3, 4)
 	s.exec("select prescient.enqueue('other', 'order', n::text, " + at("05 09:00") + ") from generate_series(1, 7) as n")
-	file := with(unshipped, "fire")
+	file := with(unshipped, "overdue: fire")
 	var got []string
 	for _, c := range s.plan(file).Rules[0].Slots {
 		got = append(got, fmt.Sprintf("%s: %d and %d", c.Slot.Format("01-02 15:04"), c.Rows, *c.Waiting))
@@ -125,7 +125,7 @@ func TestPlacesOfASpreadAreThoseOfThePlan(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)
 	s.exec("insert into shop.orders (id, placed_at) select n, " + at("01 09:00") + " from generate_series(1, 400) as n")
-	file := with(unshipped, "spread 8")
+	file := with(unshipped, "overdue: spread 8")
 	plan := s.apply(file).Rules[0]
 	if got := slotsOf(plan); got != s.slots() || len(plan.Slots) != 8 {
 		t.Errorf("planned slots %s, and there are %s", got, s.slots())
@@ -136,7 +136,7 @@ func TestAChangedRuleReTimesWhatWaitsAndKeepsWhatHasFired(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)
 	s.rows(1, 6)
-	file := with(unshipped, "fire")
+	file := with(unshipped, "overdue: fire")
 	s.apply(file)
 	s.wants("at first", "1 at 03-04 12:15, 2 at 03-04 12:15, 3 at 03-05 09:00, 4 at 03-06 09:00, 5 at 03-07 09:00, 6 at 03-08 09:00")
 	// The check of row 1 has fired the first step, and waits for the second. Row 2 has fired both, and has ended.
@@ -167,7 +167,7 @@ func TestAStepThatIsAddedConcernsRowsThatHaveEnded(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)
 	s.rows(1, 1)
-	file := with(unshipped, "fire")
+	file := with(unshipped, "overdue: fire")
 	s.apply(file)
 	s.exec(`insert into prescient.rule_fired (job, entity_key, since, step)
 		select job, entity_key, ` + at("01 09:00") + `, step from prescient.future_job, unnest('{order.unshipped.primary,order.unshipped.final}'::text[]) as step;
@@ -202,10 +202,10 @@ func TestAChangeOfWhatFiresLooksAtNoRow(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)
 	s.rows(1, 4)
-	file := with(unshipped, "fire")
+	file := with(unshipped, "overdue: fire")
 	s.apply(file)
 	s.exec("delete from prescient.future_job")
-	plan := s.apply(strings.Replace(file, "    steps:", "    payload: [amount]\n    steps:", 1)).Rules[0]
+	plan := s.apply(with(file, "payload: [amount]")).Rules[0]
 	if plan.Action != rulestore.Change || plan.Begin+plan.Retimed+plan.Overdue != 0 || len(plan.Triggers) > 0 {
 		t.Errorf("planned %+v", plan)
 	}

@@ -121,7 +121,7 @@ func TestARowThatComesUnderTheConditionWaitsForTheStepsToCome(t *testing.T) {
 func TestAtOnceEndsTheWaitWhereItIsDone(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)
-	s.apply(strings.Replace(unshipped, "    steps:", "    cancel: at-once\n    steps:", 1))
+	s.apply(with(unshipped, "cancel: at-once"))
 	s.exec("insert into shop.orders (id, placed_at) select n, " + at("04 12:00") + " from generate_series(1, 3) as n")
 	s.exec("update shop.orders set shipped_at = " + at("04 12:30") + " where id = 1")
 	s.exec("update shop.orders set channel = 'test' where id = 2")
@@ -132,7 +132,7 @@ func TestAtOnceEndsTheWaitWhereItIsDone(t *testing.T) {
 func TestAColumnThatAnotherTriggerChangesCounts(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)
-	s.apply(strings.Replace(unshipped, "    steps:", "    cancel: at-once\n    steps:", 1))
+	s.apply(with(unshipped, "cancel: at-once"))
 	s.exec(`create function shop.ship() returns trigger language plpgsql as $$ begin new.shipped_at := new.placed_at; return new; end $$;
 		create trigger ship before update on shop.orders for each row execute function shop.ship()`)
 	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 12:00") + ")")
