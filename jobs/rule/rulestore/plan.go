@@ -350,14 +350,12 @@ func (s *Store) missing(ctx context.Context, u understood, all []trigger) (missi
 
 // walk returns a walk over the table of the rule.
 func (s *Store) walk(p *RulePlan) *walk {
-	known := p.was != nil && (p.was.Version > 1 || !p.was.AppliedAt.IsZero())
-	return &walk{store: s, rule: p.rule, timing: p.timing, grid: s.client.Grid(), known: known}
+	return &walk{store: s, rule: p.rule, timing: p.timing, grid: s.client.Grid(), known: p.was != nil}
 }
 
 // count reads the table and fills in the numbers of a rule.
 func (s *Store) count(ctx context.Context, p *RulePlan) error {
 	w := s.walk(p)
-	w.known = p.was != nil
 	for {
 		var next page
 		err := pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) (err error) {
