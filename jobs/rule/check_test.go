@@ -26,10 +26,7 @@ const day24 = 24 * time.Hour
 
 func TestAStepFiresForAnOrderThatIsOpenAndTheNextStepFollows(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
-	s.apply(unshipped())
-	s.order(1)
-	s.waits("1", day(4))
+	s := newLateOrder(t)
 	s.run(day(4))
 	s.wants(map[string]string{"1": "day 7"})
 	s.run(day(7))
@@ -86,10 +83,7 @@ func TestDoneMayBeACondition(t *testing.T) {
 // This is the example that Salesforce publishes: open, closed on day 3, opened again on day 5.
 func TestTheStepsThatPassedWhileAnOrderWasDoneDoNotFire(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
-	s.apply(unshipped())
-	s.order(1)
-	s.waits("1", day(4))
+	s := newLateOrder(t)
 	s.exec(`update shop.orders set shipped_at = $1`, day(3))
 	s.run(day(4))
 	s.wants(map[string]string{"1": "done: done at 2030-03-04T12:00:00Z"})
@@ -117,11 +111,8 @@ func TestAnOrderThatIsOpenedAgainAfterTheLastStepEnds(t *testing.T) {
 
 func TestAStepThatHasFiredDoesNotFireAgain(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
+	s := newLateOrder(t)
 	s.toOutbox()
-	s.apply(unshipped())
-	s.order(1)
-	s.waits("1", day(4))
 	s.run(day(4))
 
 	// The order is enqueued again, as by jobs add, or by a rule that is removed and applied.
@@ -173,11 +164,8 @@ func TestAStepThatHasFiredDoesNotFireAgainBesideRowsForWhichItHasNot(t *testing.
 
 func TestStepsThatAreDueTogetherFireInTheirOrder(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
+	s := newLateOrder(t)
 	s.toOutbox()
-	s.apply(unshipped())
-	s.order(1)
-	s.waits("1", day(4))
 	s.run(day(4).Add(-15 * time.Minute))
 	s.now = day(9)
 	s.exec(`update prescient.future_job set first_check_at = $1, next_check_at = $1`, day(9)) // all slots before were missed
@@ -375,10 +363,7 @@ func TestARowThatRowSecurityHidesIsAnErrorAndNotGone(t *testing.T) {
 
 func TestRowsOfARuleThatIsRemovedEnd(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
-	s.apply(unshipped())
-	s.order(1)
-	s.waits("1", day(4))
+	s := newLateOrder(t)
 	s.exec(`update prescient.rule set state = 'removing'`)
 	s.run(day(4))
 	s.wants(map[string]string{"1": "done: the rule is removed"})
@@ -387,10 +372,7 @@ func TestRowsOfARuleThatIsRemovedEnd(t *testing.T) {
 
 func TestRowsOfARuleThatIsPausedWait(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
-	s.apply(unshipped())
-	s.order(1)
-	s.waits("1", day(4))
+	s := newLateOrder(t)
 	if _, err := admin.New(s.client).Pause(t.Context(), s.db, "order.unshipped"); err != nil {
 		t.Fatal(err)
 	}
@@ -401,10 +383,7 @@ func TestRowsOfARuleThatIsPausedWait(t *testing.T) {
 
 func TestARuleThatChangesKeepsWhatHasFired(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
-	s.apply(unshipped())
-	s.order(1)
-	s.waits("1", day(4))
+	s := newLateOrder(t)
 	s.run(day(4))
 	s.apply(unshipped(steps(
 		rule.Step{Name: "first", After: rule.Delay{Duration: 5 * day24}, Event: "first"},
@@ -418,10 +397,7 @@ func TestARuleThatChangesKeepsWhatHasFired(t *testing.T) {
 
 func TestARowThatNoRuleHasMadeIsAnErrorOfItsOwn(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
-	s.apply(unshipped())
-	s.order(1)
-	s.waits("1", day(4))
+	s := newLateOrder(t)
 	s.waits("no number", day(4))
 	for _, job := range []jobs.FutureJob{
 		{EntityName: "bill", EntityKey: "2"}, {EntityName: "order", EntityKey: "3", ItemKey: "a"}, {EntityName: "order", EntityKey: "4", Anonymous: true},

@@ -99,6 +99,16 @@ func newShop(t *testing.T) *shop {
 	return s
 }
 
+// newLateOrder is newShop with the rule, and with an order that waits for its first step.
+func newLateOrder(t *testing.T) *shop {
+	t.Helper()
+	s := newShop(t)
+	s.apply(unshipped())
+	s.order(1)
+	s.waits("1", day(4))
+	return s
+}
+
 // publish makes the events of rules go to a publisher.
 func (s *shop) publish(p event.Publisher) {
 	s.t.Helper()
