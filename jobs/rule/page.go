@@ -28,7 +28,7 @@ type page struct {
 	results []jobs.Result // of each row
 }
 
-// turn is what a check knows of a row.
+// turn is a row of the page, with the steps to fire.
 type turn struct {
 	seen  seen
 	from  time.Time       // steps before it do not fire
@@ -57,8 +57,8 @@ type state struct {
 // What the last check of a row finds.
 const (
 	foundDone    = "done"    // with a column of instants: done at the instant
-	foundGone    = "gone"    // the row of the table
-	foundOutside = "outside" // the row is none that the rule is about
+	foundGone    = "gone"    // the table has no such row
+	foundOutside = "outside" // the rule is not about the row
 	foundOpen    = "open"    // no step is left
 	foundRemoved = "the rule is removed"
 )

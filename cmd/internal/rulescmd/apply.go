@@ -106,8 +106,9 @@ func newCmdSQL(f *factory.Factory) *cobra.Command {
 	return o.flag(&cobra.Command{
 		Use:   "sql",
 		Short: "Print the statements of the triggers, for a migration of your own",
-		Long: `Print the statements that create the triggers of rules: for a team's own migrations, and for whoever has to allow
-them. "rules apply" finds triggers that are there already, and creates none of them again.`,
+		Long: `Print the statements that create the triggers of rules: for a team's own migrations, and for a database
+administrator who must allow them. "rules apply" finds triggers that are there already, and creates none of them
+again.`,
 		Example: `  prescient rules sql -f rules.yaml > migrations/0042_rules.sql`,
 		RunE:    func(c *cobra.Command, _ []string) error { return runSQL(c.Context(), o) },
 	})

@@ -24,7 +24,7 @@ type Rules struct {
 type Rule struct {
 	Seen
 	view.RuleDetail
-	// Ahead is how many of its rows wait in the next 96 slots, where there are any, each counted up to 1,000.
+	// Ahead counts its rows in each of the next 96 slots, up to 1,000. Slots without rows are left out.
 	Ahead []Ahead `json:"ahead"`
 }
 

@@ -29,7 +29,7 @@ var ErrChanged = errors.New("another apply or remove has changed the rule: plan 
 // concurrent Applies of the same file share the work.
 //
 // Returns an OverdueError, and changes nothing, if steps of rows have passed and a rule does not say
-// what happens to them. Told is called after each transaction; nil: nobody is told.
+// what happens to them. Told is called after each transaction. Optional.
 func (s *Store) Apply(ctx context.Context, file rule.File, told func(Progress)) (Plan, error) {
 	plan, err := s.prepare(ctx, file, true)
 	if err == nil {

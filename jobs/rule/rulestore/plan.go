@@ -115,8 +115,8 @@ func (e *OverdueError) Error() string {
 }
 
 // Plan returns what Apply would do with the rules of a file, and changes nothing. It reads each
-// table, page by page. The error joins a Problem for each mistake,
-// and a RightsError if the login may not read the table.
+// table, page by page. The error joins a Problem for each mistake, and a RightsError if the login may
+// not read the table.
 func (s *Store) Plan(ctx context.Context, file rule.File) (Plan, error) {
 	plan, err := s.prepare(ctx, file, false)
 	if err != nil {

@@ -28,7 +28,7 @@ type Removed struct {
 // Remove drops the triggers and functions of a rule, cancels the checks that wait, and forgets what
 // has fired, in bounded transactions. If it is interrupted, the next Remove resumes it. Checks that
 // are due meanwhile end without firing. Returns ErrNotFound if there is no such rule. Told is called
-// after each transaction; nil: nobody is told.
+// after each transaction. Optional.
 func (s *Store) Remove(ctx context.Context, name string, told func(Progress)) (removed Removed, err error) {
 	if told == nil {
 		told = func(Progress) {}

@@ -51,9 +51,9 @@ type trigger struct {
 // keeps the plan that was made for one. The trigger has no list of columns: an earlier trigger may
 // change a column that the statement does not name.
 //
-// Inserts and deletes have a trigger for
-// each statement, with one call for all rows; on a partitioned table for each row, since a
-// statement trigger misses what is written to a partition directly.
+// Inserts and deletes have a trigger for each statement, with one call for all rows. On a partitioned
+// table it is one for each row, since a statement trigger misses what is written to a partition
+// directly.
 func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) []trigger {
 	names := map[string]string{}
 	for _, event := range events {

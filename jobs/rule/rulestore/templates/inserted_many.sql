@@ -13,7 +13,7 @@ declare
     keys   text[];
     ats    timestamptz[];
     n      integer;
-    others bigint;
+    waited bigint; -- how many keys waited before
     made   record;
 begin
     select array_agg(i.prescient_key), array_agg(i.prescient_at)
@@ -31,12 +31,12 @@ begin
         return null;
     end if;
     select e.kept + e.recorded
-    into others
+    into waited
     from prescient.enqueue_many(
         array_fill({name}::text, array[n]), array_fill({entity}::text, array[n]), keys, ats, array_fill(null::text, array[n]),
         array_fill(''::text, array[n]), array_fill(null::text, array[n]), clock => clock
     ) as e;
-    if others > 0 then
+    if waited > 0 then
         -- Some keys wait already, such as those of rows that a truncate has removed.
         perform prescient.enqueue({name}, {entity}, g.key, g.at, on_conflict => 'replace', clock => clock)
         from unnest(keys, ats) as g (key, at)

@@ -22,5 +22,5 @@ left join lateral (
 ) as r on true
 where p.prescient_counts
 union all
-select (select p.prescient_key::text from page p order by p.prescient_key desc limit 1), 
+select (select p.prescient_key::text from page p order by p.prescient_key desc limit 1),
     null, null, null, null, null, null, (select count(*) from page), clock_timestamp()
