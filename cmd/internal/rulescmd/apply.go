@@ -61,8 +61,8 @@ func runApply(ctx context.Context, o *applyOptions) error {
 		show, end := progressOf(o.f)
 		plan, err := store.Apply(ctx, file, show)
 		end()
-		if overdue, ok := errors.AsType[*rulestore.OverdueError](err); ok && overdue != nil {
-			return exit.Usagef("%s: %w; nothing was changed", o.file, err)
+		if _, overdue := errors.AsType[*rulestore.OverdueError](err); overdue {
+			return exit.Usagef("%w; nothing was changed", o.naming(err))
 		}
 		if err != nil {
 			return o.naming(err)

@@ -89,7 +89,8 @@ func (o *fileOptions) read() (rule.File, error) {
 func (o *fileOptions) naming(err error) error {
 	_, mistake := errors.AsType[*rule.Problem](err)
 	_, lacks := errors.AsType[*rulestore.RightsError](err)
-	if !mistake && !lacks {
+	_, overdue := errors.AsType[*rulestore.OverdueError](err)
+	if !mistake && !lacks && !overdue {
 		return err
 	}
 	name := o.file
