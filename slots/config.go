@@ -160,7 +160,7 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 	cfg.Early = min(cfg.Early, setting.Grid.Width()/2)
 	r := &Runner{cfg: cfg, log: cfg.Logger, schema: schema, setting: setting}
 	r.server = server.Server{DB: pgsql.Sqlx(cfg.DB), Schema: schema, Citus: setting.Citus, Lease: cfg.Lease, Logger: cfg.Logger}
-	if err := r.register(ctx); err != nil {
+	if err := r.register(ctx, pgsql.IsRetryable); err != nil {
 		return nil, err
 	}
 	r.makeHistoryMonths(ctx)
@@ -179,8 +179,8 @@ func (r *Runner) Now() time.Time {
 }
 
 // register reads the numbers of the jobs, those of the rules in the database included, and records
-// in the database that a run knows them.
-func (r *Runner) register(ctx context.Context) error {
+// in the database that a run knows them. It repeats an error for which passes returns true.
+func (r *Runner) register(ctx context.Context, passes func(err error) bool) error {
 	names, slas := []string{}, []sql.NullInt64{}
 	for def := range engine.All(r.cfg.Registry) {
 		names, slas = append(names, def.Name), append(slas, sql.NullInt64{Int64: def.SLA.Microseconds(), Valid: def.SLA > 0})
@@ -195,7 +195,7 @@ func (r *Runner) register(ctx context.Context) error {
 		numbers[name] = number
 		return err
 	})
-	if err := r.server.Retry(ctx, pgsql.IsRetryable, func() error { return r.server.Commit(ctx, &m) }); err != nil {
+	if err := r.server.Retry(ctx, passes, func() error { return r.server.Commit(ctx, &m) }); err != nil {
 		return fmt.Errorf("register jobs: %w", pgsql.ExplainMissing(err))
 	}
 	r.cfg.Registry = engine.WithRules(r.cfg.Registry, slices.Sorted(maps.Keys(numbers)))

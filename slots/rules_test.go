@@ -2,6 +2,8 @@ package slots_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // rules makes the registry of a world know rules, whose checks end their rows.
@@ -73,18 +76,63 @@ func TestARunThatWaitsForItsBoundaryKnowsARuleThatIsAppliedMeanwhile(t *testing.
 	w := setup(t)
 	w.rules()
 	w.enqueue("late", slot(1), 1)
-	looks := 0 // at the clock
-	r := w.runner(func(c *slots.Config) {
-		c.Now = func() time.Time {
-			if looks++; looks > 4 { // the run waits
-				return slot(1)
-			}
-			return slot(1).Add(-time.Millisecond)
-		}
-	})
+	r := w.runner(atBoundary)
 	w.apply("late")
 	result, err := r.Run(t.Context(), slot(1))
 	if err != nil || result.Finished != 1 {
 		t.Errorf("%+v, %v, want one row finished", result, err)
+	}
+}
+
+// atBoundary lets a run begin a moment before its slot.
+func atBoundary(c *slots.Config) {
+	looks := 0 // at the clock
+	c.Now = func() time.Time {
+		if looks++; looks > 4 { // the run waits
+			return slot(1)
+		}
+		return slot(1).Add(-time.Millisecond)
+	}
+}
+
+func TestARunThatWaitsForItsBoundarySurvivesAFaultWhenItLooksForRules(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []pgtest.Kind{pgtest.Cut, pgtest.LostReply, pgtest.Outage} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.rules()
+			w.enqueue("late", slot(1), 1)
+			faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
+			r := w.runner(atBoundary, func(c *slots.Config) { c.DB = faults.DB })
+			w.apply("late")
+			faults.Set(pgtest.Fault{
+				At: 1, Of: func(text string) bool { return strings.Contains(text, "register_jobs") },
+				Kind: kind, Pause: 100 * time.Millisecond, Reset: true,
+			})
+			result, err := r.Run(t.Context(), slot(1))
+			if err != nil || result.Finished != 1 {
+				t.Errorf("%+v, %v, want one row finished", result, err)
+			}
+			if k, _ := faults.Hit(); k == 0 {
+				t.Error("the fault did not happen")
+			}
+		})
+	}
+}
+
+func TestARunThatIsStoppedWhileItLooksForRulesSaysSo(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.rules()
+	faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
+	r := w.runner(atBoundary, func(c *slots.Config) { c.DB = faults.DB })
+	ctx, stop := context.WithCancel(t.Context())
+	faults.Set(pgtest.Fault{
+		At: 1, Of: func(text string) bool { return strings.Contains(text, "register_jobs") },
+		Kind: pgtest.SomebodyFirst, First: stop,
+	})
+	if _, err := r.Run(ctx, slot(1)); !errors.Is(err, slots.ErrStopped) {
+		t.Errorf("%v, want %v", err, slots.ErrStopped)
 	}
 }

@@ -50,10 +50,15 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 	}
 }
 
-// again returns a copy of the runner that knows the rules that were applied since it was made.
+// again returns a copy of the runner that knows the rules that were applied since it was made. Unlike NewRunner, it waits
+// for a database that is away for a while.
 func (r *Runner) again(ctx context.Context) (*Runner, error) {
 	fresh := *r
-	return &fresh, fresh.register(ctx)
+	err := fresh.register(ctx, server.Passes)
+	if err != nil && ctx.Err() != nil {
+		err = ErrStopped
+	}
+	return &fresh, err
 }
 
 // refuse returns an error for a slot from before the ledger's beginning. The slot that has begun last is always run,
