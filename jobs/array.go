@@ -14,7 +14,7 @@ import (
 // here, since the driver's general encoder takes as long for an array of times as the server takes to write the rows.
 func columns(list []FutureJob, on OnConflict, clock any) []any {
 	n := len(list)
-	var execs, names, keys, times, payloads, items, groups, withins, unlesses array
+	var execs, names, keys, times, payloads, items, groups array
 	for _, column := range []*array{&execs, &names, &keys, &times, &payloads, &items, &groups} {
 		column.text.Grow(16 * n)
 	}
@@ -31,21 +31,26 @@ func columns(list []FutureJob, on OnConflict, clock any) []any {
 		}
 		items.add(item)
 		groups.add(job.GroupKey)
-		withins.add(strconv.FormatInt(int64(job.Within/time.Second), 10))
-		unlesses.add(strconv.FormatInt(int64(job.UnlessEndedWithin/time.Second), 10))
 	}
 	policy, maxMicros := on.args()
-	var within, unless any
-	if slices.ContainsFunc(list, func(job FutureJob) bool { return job.Within != 0 }) {
-		within = withins.literal()
-	}
-	if slices.ContainsFunc(list, FutureJob.conditional) {
-		unless = unlesses.literal()
-	}
 	return []any{
 		execs.literal(), names.literal(), keys.literal(), times.literal(), payloads.literal(), items.literal(),
-		groups.literal(), policy, maxMicros, clock, within, nameless, unless,
+		groups.literal(), policy, maxMicros, clock,
+		spans(list, func(job FutureJob) time.Duration { return job.Within }), nameless,
+		spans(list, func(job FutureJob) time.Duration { return job.UnlessEndedWithin }),
 	}
+}
+
+// spans is a column of durations, in seconds. Nil: all of them are 0.
+func spans(list []FutureJob, of func(job FutureJob) time.Duration) any {
+	if !slices.ContainsFunc(list, func(job FutureJob) bool { return of(job) != 0 }) {
+		return nil
+	}
+	var column array
+	for _, job := range list {
+		column.add(strconv.FormatInt(int64(of(job)/time.Second), 10))
+	}
+	return column.literal()
 }
 
 // unused returns an item key that no row has.

@@ -110,10 +110,7 @@ func (l *Ledger) Took(ctx context.Context, since time.Time) (slot time.Time, too
 // Rules returns the names of the rules that were applied, in their order.
 func (l *Ledger) Rules(ctx context.Context) ([]string, error) {
 	names, err := list(ctx, l, pgsql.RuleNames, nil, func(row *sql.Rows, name *string) error { return row.Scan(name) })
-	if err != nil {
-		return nil, fmt.Errorf("list the rules: %w", err)
-	}
-	return names, nil
+	return names, wrapped("list the rules", err)
 }
 
 // Knows returns a function that tells whether a run with a registry checks the rows of a job: a job of the registry, or a
