@@ -108,7 +108,6 @@ const MinLease = time.Second
 // so a long-lived process creates one for every slot.
 type Runner struct {
 	cfg     Config
-	log     *slog.Logger
 	schema  pgsql.Schema
 	server  server.Server
 	setting pgsql.Setting
@@ -158,7 +157,7 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 		cfg.Logger.WarnContext(ctx, "the pool has too few connections: see SetMaxOpenConns", "connections", most, "needed", cfg.Connections+OwnConnections)
 	}
 	cfg.Early = min(cfg.Early, setting.Grid.Width()/2)
-	r := &Runner{cfg: cfg, log: cfg.Logger, schema: schema, setting: setting}
+	r := &Runner{cfg: cfg, schema: schema, setting: setting}
 	r.server = server.Server{DB: pgsql.Sqlx(cfg.DB), Schema: schema, Citus: setting.Citus, Lease: cfg.Lease, Logger: cfg.Logger}
 	if err := r.register(ctx, pgsql.IsRetryable); err != nil {
 		return nil, err
@@ -213,6 +212,6 @@ func (r *Runner) makeHistoryMonths(ctx context.Context) {
 	m.Do(pgsql.HistoryMonths.In(r.schema))
 	err := r.server.Commit(ctx, &m)
 	if err != nil && ctx.Err() == nil && !pgsql.IsLockTimeout(err) {
-		r.log.WarnContext(ctx, "history has no partition made ahead; rows go to its default partition", "error", err)
+		r.cfg.Logger.WarnContext(ctx, "history has no partition made ahead; rows go to its default partition", "error", err)
 	}
 }

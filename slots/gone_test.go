@@ -32,7 +32,7 @@ func staleCheck(t *testing.T, ctx context.Context, check jobs.CheckFunc) (*round
 	def, _ := engine.Lookup(registry, "job")
 	log := slog.New(slog.DiscardHandler)
 	cfg := Config{DB: db, Registry: registry, Workers: 4, Connections: 1, Page: 10, Lease: time.Minute, Logger: log, Now: time.Now}
-	r := newRun(ctx, &Runner{cfg: cfg, log: log, server: server.Server{DB: db, Lease: cfg.Lease, Logger: log}}, time.Time{}, selection{kind: KindRun})
+	r := newRun(ctx, &Runner{cfg: cfg, server: server.Server{DB: db, Lease: cfg.Lease, Logger: log}}, time.Time{}, selection{kind: KindRun})
 	t.Cleanup(r.close)
 	l := r.lanes.lane(1, def)
 	c := newClaim(l)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -19,7 +18,6 @@ import (
 // report collects the result of a run, and passes on progress, recorded outcomes and panics of functions.
 type report struct {
 	cfg     *Config
-	log     *slog.Logger
 	ctx     context.Context // of log lines
 	panics  *call.Panics
 	telling sync.Mutex // held while Progress is called
@@ -142,7 +140,8 @@ func (r *report) refuse(why error) int64 {
 	defer r.mu.Unlock()
 	r.refusal = cmp.Or(r.refusal, why)
 	if r.result.Refused++; r.result.Refused <= maxRefusals {
-		r.log.ErrorContext(r.ctx, "a row is left in its slot: the database refuses to record its outcome", "slot", r.result.Slot, "error", why)
+		r.cfg.Logger.ErrorContext(r.ctx, "a row is left in its slot: the database refuses to record its outcome",
+			"slot", r.result.Slot, "error", why)
 	}
 	return r.result.Refused
 }

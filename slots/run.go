@@ -60,11 +60,12 @@ type run struct {
 
 func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run {
 	n := &run{Runner: r, phases: newPhases(ctx, r.cfg.Grace), slot: slot, sel: sel, crew: newCrew()}
-	panics := call.NewPanics(r.log)
-	n.report = &report{cfg: &r.cfg, log: r.log, ctx: n.stop, panics: panics, result: Result{Slot: slot, Kind: sel.kind}}
+	panics := call.NewPanics(r.cfg.Logger)
+	n.report = &report{cfg: &r.cfg, ctx: n.stop, panics: panics, result: Result{Slot: slot, Kind: sel.kind}}
 	writer := &statement.Writer{Server: &r.server, Slot: slot, Runner: r.cfg.Name, Now: r.Now, Replayed: r.cfg.Now != nil}
 	n.session = &session.Session{
-		Server: &r.server, Slot: slot, Kind: string(sel.kind), Token: lease.NewToken(), Runner: r.cfg.Name, Able: r.cfg.Workers, Clock: writer.Clock,
+		Server: &r.server, Slot: slot, Kind: string(sel.kind), Token: lease.NewToken(), Runner: r.cfg.Name,
+		Able: r.cfg.Workers, Clock: writer.Clock,
 	}
 	n.leases = lease.NewKeeper(&r.server, n.session.Token, slog.Time("slot", slot))
 	n.records = record.New(writer, record.Options{
@@ -79,8 +80,8 @@ func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run 
 		order: turn.NewOrder(int64(r.cfg.Page), sel.limit),
 	}
 	n.calls = &caller{
-		phases: n.phases, log: r.log, report: n.report, panics: panics, moment: n.moment, leases: n.leases, pages: n.pages,
-		page: r.cfg.Page, grace: r.cfg.Grace, workers: r.cfg.Workers,
+		phases: n.phases, log: r.cfg.Logger, report: n.report, panics: panics, moment: n.moment, leases: n.leases,
+		pages: n.pages, page: r.cfg.Page, grace: r.cfg.Grace, workers: r.cfg.Workers,
 		txns: &txn.Run{
 			Server: &r.server, Records: n.records, Stop: n.stop, Halt: n.halt, Work: n.work, Grace: r.cfg.Grace, Moment: n.moment,
 			Groups: holder.NewAdvisory(&r.server, slot), Panics: panics,
@@ -93,13 +94,16 @@ func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run 
 func (r *run) newLimit(waits *holder.Advisory) func(number int64, d *engine.Definition, places int) *permit.Limit {
 	return func(number int64, d *engine.Definition, places int) *permit.Limit {
 		l := permit.NewLimit(
-			permit.Run{Server: &r.server, Token: r.session.Token, Stop: r.stop, Halt: r.halt, Work: r.work, Tried: func(lock string, got bool) {
-				if got {
-					waits.Got(lock)
-				} else {
-					waits.Wait(r.work, lock, slog.String("permits_of", d.Name))
-				}
-			}},
+			permit.Run{
+				Server: &r.server, Token: r.session.Token, Stop: r.stop, Halt: r.halt, Work: r.work,
+				Tried: func(lock string, got bool) {
+					if got {
+						waits.Got(lock)
+					} else {
+						waits.Wait(r.work, lock, slog.String("permits_of", d.Name))
+					}
+				},
+			},
 			permit.Rule{Job: number, Name: d.Name, AtMost: d.AtMost, PerSecond: d.PerSecond, Places: places})
 		r.leases.Join(l)
 		return l

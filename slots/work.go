@@ -38,7 +38,8 @@ func (r *run) workOn(c *claim) {
 		}
 	}
 	if len(c.Locked) > 0 {
-		r.log.WarnContext(r.work, "checks were done but not recorded, and will be done again", "claim", c.Token, "rows", len(c.Locked))
+		r.cfg.Logger.WarnContext(r.work, "checks were done but not recorded, and will be done again",
+			"claim", c.Token, "rows", len(c.Locked))
 	}
 	if err != nil && context.Cause(c.ctx) == nil {
 		r.halt(err)

@@ -85,7 +85,7 @@ func New(ctx context.Context, cfg Config) (r *Replay, err error) {
 	return r, r.Learn(ctx)
 }
 
-// Learn makes the Runner anew. It then knows the rules that were applied since.
+// Learn replaces the Runner by one that knows the rules that were applied since it was made.
 func (r *Replay) Learn(ctx context.Context) (err error) {
 	r.Runner, err = slots.NewRunner(ctx, slots.Config{
 		DB: r.cfg.DB, Schema: r.cfg.Schema, Registry: r.cfg.Registry, Name: "replay", Now: r.Now, Logger: r.cfg.Logger,

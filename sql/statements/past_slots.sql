@@ -1,7 +1,8 @@
 -- Returns the oldest $4 slots from $1 up to but not including $2 that are open or have rows, of paused
 -- jobs only if the slot was never opened. It leaves out slot $3, the current one, if no run has opened
--- it. With each slot it returns the number of all, and of those that were never opened. It jumps from slot to slot through the slot index. It is
--- thorough, and only for catch-up: while vacuum is held back it walks over dead entries.
+-- it. With each slot it returns the number of all, and of those that were never opened. It jumps from
+-- slot to slot through the slot index. It is thorough, and only for catch-up: while vacuum is held
+-- back it walks over dead entries.
 -- Called by slots.Runner.find.
 with recursive past (slot) as (
     (

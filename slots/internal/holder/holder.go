@@ -42,7 +42,9 @@ func (v *Vigil) Next() time.Duration {
 func (v *Vigil) IsLong() bool { return !v.told && time.Since(v.since) >= rowPatience }
 
 // Tell logs which session has locked rows of a slot. It does nothing on Citus, where the session is on a worker.
-func (v *Vigil) Tell(ctx context.Context, s *server.Server, slot time.Time, numbers pq.Int64Array, names []string, ids pq.Int64Array) {
+func (v *Vigil) Tell(
+	ctx context.Context, s *server.Server, slot time.Time, numbers pq.Int64Array, names []string, ids pq.Int64Array,
+) {
 	if len(ids) == 0 || s.Citus {
 		return
 	}
@@ -56,7 +58,8 @@ func (v *Vigil) Tell(ctx context.Context, s *server.Server, slot time.Time, numb
 	}
 	v.told = true
 	attrs := []slog.Attr{
-		slog.Time("slot", slot), slog.Any("jobs", names), slog.Int("rows", len(ids)), slog.String("holder", holder), slog.String("to_end_it", mends),
+		slog.Time("slot", slot), slog.Any("jobs", names), slog.Int("rows", len(ids)),
+		slog.String("holder", holder), slog.String("to_end_it", mends),
 	}
 	if since.Valid {
 		attrs = append(attrs, slog.Time("since", since.Time.UTC()))

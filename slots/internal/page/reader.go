@@ -99,7 +99,9 @@ type Rows struct {
 
 // Read reads the rows of jobs in ranges of ids, about expected ones, until it has enough bytes. It leaves out those in
 // without. At is the local monotonic instant before it.
-func (r *Reader) Read(ctx context.Context, numbers pq.Int64Array, ranges [][2]int64, without map[int64]bool, expected int64) (rows Rows, err error) {
+func (r *Reader) Read(
+	ctx context.Context, numbers pq.Int64Array, ranges [][2]int64, without map[int64]bool, expected int64,
+) (rows Rows, err error) {
 	var m pgsql.Message
 	m.Do(pgsql.SlotIndexOnly.In(r.Server.Schema))
 	scan := r.scan(func(number int64, job jobs.FutureJob) error {

@@ -30,7 +30,8 @@ const MaxMessage = 16 << 20
 // fence. If that takes several messages, send sends all but the last. ours: the connection is of the
 // runner's pool.
 func (w *Writer) AddTx(
-	m *pgsql.Message, token, part int64, outcomes []row.Outcome, transaction string, ours bool, n *row.Tally, send func(m *pgsql.Message) error,
+	m *pgsql.Message, token, part int64, outcomes []row.Outcome, transaction string, ours bool, n *row.Tally,
+	send func(m *pgsql.Message) error,
 ) error {
 	if len(outcomes) == 1 {
 		w.Server.Unhurried(m, server.LockTimeout)
@@ -51,7 +52,9 @@ func (w *Writer) AddTx(
 
 // AddLocked adds to a transaction what records outcomes of rows that it has locked, in the order of
 // their ids, and the fence. If that takes several messages, send sends all but the last.
-func (w *Writer) AddLocked(m *pgsql.Message, token, part int64, outcomes []row.Outcome, n *row.Tally, send func(m *pgsql.Message) error) error {
+func (w *Writer) AddLocked(
+	m *pgsql.Message, token, part int64, outcomes []row.Outcome, n *row.Tally, send func(m *pgsql.Message) error,
+) error {
 	for len(outcomes) > 0 {
 		some := row.Fitting(outcomes, MaxMessage)
 		w.statements(m, token, outcomes[:some], n)
@@ -157,8 +160,8 @@ func (w *Writer) moveRows(m *pgsql.Message, token int64, batch []row.Outcome, n 
 	m.Add(pgsql.RowsMove.In(w.Server.Schema), args, counts(n))
 }
 
-// addEnqueued adds the statement for what outcomes ask for. Their rows must be locked: what comes
-// of one that is gone is nobody's to ask for.
+// addEnqueued adds the statement for the checks that outcomes enqueue. Their rows must be locked,
+// because a row that is gone enqueues nothing.
 func (w *Writer) addEnqueued(m *pgsql.Message, locked []row.Outcome) {
 	var list []jobs.FutureJob
 	for i := range locked {

@@ -44,7 +44,7 @@ func (c *Checker) commit(ctx context.Context, tx *transaction, u *unit.Unit, p *
 		err = c.commitTx(ctx, tx, u, p, &m)
 	}
 	if err != nil {
-		tx.End() // nobody holds a connection and waits for another
+		tx.End() // so that no goroutine holds a connection while it waits for another
 		if !c.wasCommitted(p, err, sent.Part) {
 			u.Tried.Lost, u.Failure.Crowded = &sent, pgsql.IsLockTimeout(err)
 			return c.recordFailed(ctx, u, p, err)
@@ -107,7 +107,8 @@ func (c *Checker) sameDatabase(ctx context.Context, tx *sqlx.Tx) error {
 	const none = 0 // no record has this part
 	var held bool
 	var m pgsql.Message
-	m.Add(pgsql.RecordFind.In(c.Schema), []any{c.Records.Slot, c.claim.Token, none}, func(row *sql.Rows) error { return row.Scan(new(bool), &held) })
+	args := []any{c.Records.Slot, c.claim.Token, none}
+	m.Add(pgsql.RecordFind.In(c.Schema), args, func(row *sql.Rows) error { return row.Scan(new(bool), &held) })
 	if err := m.Send(ctx, tx); err != nil {
 		return err
 	}

@@ -61,7 +61,9 @@ func (u *Unit) Parts() []*Unit {
 	}
 	var list []*Unit
 	for rows := range slices.Chunk(u.Rows, (len(u.Rows)+1)/2) {
-		list = append(list, &Unit{Def: u.Def, Number: u.Number, Rows: rows, Waited: true, Failure: Failure{division: u.Failure.division}})
+		list = append(list, &Unit{
+			Def: u.Def, Number: u.Number, Rows: rows, Waited: true, Failure: Failure{division: u.Failure.division},
+		})
 	}
 	return list
 }

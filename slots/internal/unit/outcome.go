@@ -21,7 +21,9 @@ const (
 
 // Outcomes returns what becomes of the rows after a call that took a while, by the results of the call. err is the error
 // of every row. It logs the panics among the errors.
-func (u *Unit) Outcomes(ctx context.Context, m guard.Moment, results []jobs.Result, err error, took time.Duration, panics *call.Panics) []row.Outcome {
+func (u *Unit) Outcomes(
+	ctx context.Context, m guard.Moment, results []jobs.Result, err error, took time.Duration, panics *call.Panics,
+) []row.Outcome {
 	verdicts := make([]guard.Verdict, len(u.Rows))
 	for i := range u.Rows {
 		result := jobs.Result{Err: err}
@@ -58,7 +60,8 @@ func (u *Unit) outcomes(verdicts []guard.Verdict, ran bool, took time.Duration) 
 	for i := range u.Rows {
 		r := &u.Rows[i]
 		list[i] = row.Outcome{
-			ID: r.ID, Number: u.numberOf(i), Verdict: &verdicts[i], Ran: ran, Lateness: r.Lateness.Truncate(latenessUnit), Duration: took,
+			ID: r.ID, Number: u.numberOf(i), Verdict: &verdicts[i],
+			Ran: ran, Lateness: r.Lateness.Truncate(latenessUnit), Duration: took,
 		}
 	}
 	return list
