@@ -150,18 +150,17 @@ one stay in the list: send them with "events resend".`,
 
 func discard(ctx context.Context, f *factory.Factory, s selection, yes bool) error {
 	return withList(ctx, f, func(_ *sqlx.DB, list *deadletter.List) error {
-		if !yes {
-			n, err := list.Count(ctx, s.filter)
-			if err == nil && n > 0 {
-				err = exit.Usagef("this deletes %s: add --yes to delete %s", spoken.Count(n, "dead letter", "dead letters"), spoken.Noun(n, "it", "them"))
-			}
-			if err != nil {
-				return err
-			}
+		do := list.Count
+		if yes {
+			do = list.Discard
 		}
-		n, err := list.Discard(ctx, s.filter)
+		n, err := do(ctx, s.filter)
 		if err != nil {
 			return err
+		}
+		if !yes && n > 0 {
+			return exit.Usagef("this deletes %s: add --yes to delete %s",
+				spoken.Count(n, "dead letter", "dead letters"), spoken.Noun(n, "it", "them"))
 		}
 		v := struct {
 			Discarded int64 `json:"discarded"`
