@@ -13,7 +13,10 @@ import (
 )
 
 // doctorName finds the names of doctor's findings in its source.
-var doctorName = regexp.MustCompile(`\{"([a-z]+)", [a-zA-Z]+\}|Name(?::|, err =| =) "([a-z]+)"`)
+var doctorName = regexp.MustCompile(`\{"([a-z]+)", [a-zA-Z]+\}|Name(?::|, err =| =) "([a-z_]+)"`)
+
+// findingSources are the directories whose code makes findings of doctor.
+var findingSources = []string{"../cmd/doctor", "../cmd/internal/doctorcmd", "../cmd/internal/server"}
 
 func TestThePageOfTroublesHasEveryConditionAndEveryFinding(t *testing.T) {
 	t.Parallel()
@@ -22,7 +25,7 @@ func TestThePageOfTroublesHasEveryConditionAndEveryFinding(t *testing.T) {
 		_, text, _ := strings.Cut(page, "\n## "+heading+"\n")
 		text, _, _ = strings.Cut(text, "\n## ")
 		rows := map[string]bool{}
-		for _, m := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|").FindAllStringSubmatch(text, -1) {
+		for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_-]+)` \\|").FindAllStringSubmatch(text, -1) {
 			rows[m[1]] = true
 		}
 		return rows
@@ -42,21 +45,27 @@ func TestThePageOfTroublesHasEveryConditionAndEveryFinding(t *testing.T) {
 	}
 	compare("Conditions of `status --check`", health.Names())
 	compare("Conditions of `plan forecast --check`", []string{string(forecast.TooLong), string(forecast.SLA), string(forecast.Deadline)})
-	sources, err := filepath.Glob("../cmd/doctor/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var names []string
-	for _, path := range sources {
-		if strings.HasSuffix(path, "_test.go") {
-			continue
-		}
-		source, err := os.ReadFile(path)
+	for _, directory := range findingSources {
+		sources, err := filepath.Glob(directory + "/*.go")
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range doctorName.FindAllStringSubmatch(string(source), -1) {
-			names = append(names, m[1]+m[2])
+		before := len(names)
+		for _, path := range sources {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			source, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range doctorName.FindAllStringSubmatch(string(source), -1) {
+				names = append(names, m[1]+m[2])
+			}
+		}
+		if len(names) == before {
+			t.Errorf("%s makes no finding any more", directory)
 		}
 	}
 	if len(names) < 10 {
