@@ -11,7 +11,7 @@
 //  3. the environment: run.job_name is PRESCIENT_RUN_JOB_NAME. An empty variable counts as unset;
 //  4. a flag given on the command line, see [Flags], [RunFlags] and their kin. An empty one counts as given.
 //
-// A file counts when its owner is the user who runs the command, or root, and nobody else may write to it. The same owner is
+// A file counts when its owner is the user who runs the command, or root, and no other user may write to it. The same owner is
 // asked of a symbolic link at its path. A group may write whose number is the owner's: the private group of a user.
 //
 // A file is YAML (.yaml, .yml), TOML (.toml) or JSON (.json). A setting of several values, such as

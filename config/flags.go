@@ -54,7 +54,7 @@ func DaemonFlags(fs *pflag.FlagSet) {
 
 // ServeFlags registers the flag of prescient serve: --listen.
 func ServeFlags(fs *pflag.FlagSet) {
-	fs.String("listen", Default().Serve.Listen, "`HOST:PORT` of the HTTP server; one that others reach needs server.token or server.read_token")
+	fs.String("listen", Default().Serve.Listen, "`HOST:PORT` of the HTTP server; one that other machines reach needs server.token or server.read_token")
 	bind(fs, "listen", "serve.listen")
 }
 

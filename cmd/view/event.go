@@ -34,7 +34,7 @@ type Event struct {
 	Hindrance string         `json:"hindrance"`
 	MovedFrom string         `json:"moved_from"` // the store; empty: no move between stores
 	MovedTo   string         `json:"moved_to"`
-	Found     string         `json:"found"` // by the last check of a rule; empty: it is none
+	Found     string         `json:"found"` // by the last check of a rule; empty: the job is no rule
 }
 
 // NewEvent returns an event as JSON.

@@ -71,10 +71,10 @@ func Require(ctx context.Context, f *factory.Factory, db *sqlx.DB, c *jobs.Clien
 // Meant returns a question that names similar jobs, of this binary or of names. It is empty if no
 // name is similar.
 func Meant(f *factory.Factory, job string, names []string) string {
-	others := append(slices.Clone(names), Names(f)...)
-	others = slices.DeleteFunc(others, func(name string) bool { return name == job })
-	slices.Sort(others)
-	if near := cli.Nearest(job, slices.Compact(others)); len(near) > 0 {
+	known := append(slices.Clone(names), Names(f)...)
+	known = slices.DeleteFunc(known, func(name string) bool { return name == job })
+	slices.Sort(known)
+	if near := cli.Nearest(job, slices.Compact(known)); len(near) > 0 {
 		return cli.DidYouMean(near)
 	}
 	return ""

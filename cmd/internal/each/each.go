@@ -1,5 +1,5 @@
 // Package each is the loop over the stores that a command works on: it runs the command in each of
-// them, and makes one result of theirs. It knows no command.
+// them, and joins their results. It knows no command.
 package each
 
 import (

@@ -51,8 +51,8 @@ an event is gone, as that of a deleted schedule.`,
 	return c
 }
 
-// untried is how long after its last refusal an event without a check is forgotten. A check that is
-// paused for longer counts anew.
+// untried is how long after its last refusal an event is forgotten that is no dead letter. If its
+// check was only paused for longer, the refusals are counted from 0 again.
 const untried = 7 * 24 * time.Hour
 
 func pruneEvents(ctx context.Context, f *factory.Factory, o pruneOptions) error {

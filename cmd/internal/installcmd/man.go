@@ -18,7 +18,7 @@ func newCmdMan(f *factory.Factory) *cobra.Command {
 		Use:   "man DIR",
 		Short: "Write the manual pages of all commands",
 		Long: `Write the manual pages of all commands of this binary into a directory, where "man" finds them when it is a man1 of
-its path. Pages that are there already are written anew. With SOURCE_DATE_EPOCH set, they are the same every time.`,
+its path. It overwrites pages that are there already. With SOURCE_DATE_EPOCH set, they are the same every time.`,
 		Example: `  prescient install man /usr/local/share/man/man1
   man ` + f.Name + `-catch-up`,
 		Annotations: map[string]string{cli.NeedsNoConfig: ""},

@@ -79,7 +79,7 @@ func printDryRun(f *factory.Factory, view caughtView) error {
 	}
 	if view.Empty > 0 {
 		err = errors.Join(err, f.Sentence(fmt.Sprintf("%s missed without rows: catch-up records %s as done",
-			spoken.Count(view.Empty, "slot was", "slots were"), map[bool]string{true: "it", false: "them"}[view.Empty == 1])))
+			spoken.Count(view.Empty, "slot was", "slots were"), spoken.Noun(view.Empty, "it", "them"))))
 	}
 	return err
 }

@@ -67,7 +67,7 @@ func setWidth(ctx context.Context, f *factory.Factory, g grid.Grid) error {
 		return err
 	}
 	if before.Grid != g && len(before.Trouble) > 0 { // without rows, or it would have been refused
-		f.Log().WarnContext(ctx, "slots that were missed are forgotten: the ledger begins anew with the new width",
+		f.Log().WarnContext(ctx, "slots that were missed are forgotten: the ledger starts over with the new width",
 			"slots", int64(len(before.Trouble))+before.MoreMissed+before.MoreOpen, "from", before.Trouble[0].Slot)
 	}
 	if want := f.Config().Slots.Width; want != 0 && want != g.Width() {

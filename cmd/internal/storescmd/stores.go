@@ -126,7 +126,7 @@ func listOfStores(ctx context.Context, f *factory.Factory, set *stores.Set) erro
 	err := f.Print(list, func() error {
 		header := table.Row{"STORE", layout.Droppable("DATABASE"), "STATE", "WAITING", "SCHEDULES", layout.Droppable("LEAVING"), layout.Droppable("ARRIVING"), "LAST SLOT"}
 		err := output.Rows(f.Printer, list, header, func(v storeState) table.Row {
-			if v.Error != "" { // what is in it nobody knows
+			if v.Error != "" { // its content is unknown
 				return table.Row{v.Name, where(v.Database), v.State, "", "", "", "", v.LastSlot}
 			}
 			return table.Row{v.Name, where(v.Database), v.State, layout.AtLeast(v.Waiting, stores.Counted), layout.AtLeast(v.Schedules, stores.Counted), v.Leaving, v.Arriving, v.LastSlot}
@@ -230,7 +230,8 @@ func drainStore(ctx context.Context, f *factory.Factory, set *stores.Set, name s
 	})
 }
 
-// answers tells what is wrong with a name of a store: that the settings do not list it, or that nobody can tell which stores a pattern stands for.
+// answers returns an error if the settings do not list a store, or if the stores that its pattern
+// stands for cannot be read.
 func answers(f *factory.Factory, set *stores.Set, name string) error {
 	if _, err := f.Stores().FindOne(name); err != nil {
 		return err
