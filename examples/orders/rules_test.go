@@ -3,8 +3,10 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -137,23 +139,57 @@ func TestARuleGivesTheAlertsOfTheReplayAndOfArithmetic(t *testing.T) {
 	if err != nil {
 		t.Skip("the file of real orders is not here: ", err)
 	}
-	orders, err := readOrders(strings.NewReader(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	slices.SortStableFunc(orders, func(a, b order) int { return a.placedAt.Compare(b.placedAt) })
 	const day = 24 * time.Hour
 	for _, r := range []rule{{2 * day, 5 * day, false}, {7 * day, 30 * day, false}, {100 * time.Minute, 10*day + time.Second, false}} {
 		t.Run(fmt.Sprint(r), func(t *testing.T) {
 			t.Parallel()
-			want := expected(t, string(text), r.primary, r.final)
-			fromReplay, _ := replayed(t, string(text), r, 1)
-			for name, got := range map[string]string{"rules test": lookedBack(t, orders, r), "the rule": ruled(t, orders, r), "replay": fromReplay} {
-				if diff := gocmp.Diff(want, got); diff != "" {
-					t.Errorf("%s (-arithmetic +%s)\n%s", name, name, diff)
-				}
-			}
-			t.Logf("%d alerts", strings.Count(want, "\n")-1)
+			compareAlerts(t, string(text), r)
 		})
+	}
+}
+
+func TestARuleGivesTheAlertsOfRandomOrders(t *testing.T) {
+	t.Parallel()
+	for i, r := range []rule{
+		{time.Second, 15 * time.Minute, false},
+		{15 * time.Minute, 30 * time.Minute, false},
+		{48 * time.Hour, 120 * time.Hour, false},
+	} {
+		t.Run(fmt.Sprint(r), func(t *testing.T) {
+			t.Parallel()
+			compareAlerts(t, inMicroseconds(t, randomOrders(rand.New(rand.NewPCG(8, uint64(i))), 100)), r)
+		})
+	}
+}
+
+// inMicroseconds returns a file of orders with the instants that a table can hold.
+func inMicroseconds(t *testing.T, text string) string {
+	t.Helper()
+	return regexp.MustCompile(`[0-9-]+T[0-9:.]+(Z|[+-][0-9:]+)`).ReplaceAllStringFunc(text, func(instant string) string {
+		at, err := time.Parse(time.RFC3339Nano, instant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at.Truncate(time.Microsecond).Format(time.RFC3339Nano)
+	})
+}
+
+// compareAlerts compares the alerts of the replay, of the rule and of its test with arithmetic.
+func compareAlerts(t *testing.T, text string, r rule) {
+	t.Helper()
+	orders, err := readOrders(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortStableFunc(orders, func(a, b order) int { return a.placedAt.Compare(b.placedAt) })
+	want := expected(t, text, r.primary, r.final)
+	if strings.Count(want, "\n") < 10 {
+		t.Fatalf("there is little to compare: %s", want)
+	}
+	fromReplay, _ := replayed(t, text, r, 1)
+	for name, got := range map[string]string{"rules test": lookedBack(t, orders, r), "the rule": ruled(t, orders, r), "replay": fromReplay} {
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-arithmetic +%s)\n%s", name, name, diff)
+		}
 	}
 }
