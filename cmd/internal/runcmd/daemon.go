@@ -32,8 +32,8 @@ each slot, also with runs that cron starts. Each claims the next rows, so an idl
 take over the rows of one that dies.
 
 A slot that takes longer than the width runs beside the next one. Each of the two, and catch-up, has its own --workers
-and --connections, so the daemon needs up to 3 x (--connections + 5) connections. If history.retention is set, it also
-does once a day what "jobs prune" does.
+and --connections, so the daemon needs up to 3 x (--connections + 5) connections, and 4 more if rules were applied. If
+history.retention is set, it also does once a day what "jobs prune" does.
 
 On SIGTERM it finishes the running checks within run.grace, records them and exits 0. It exits 1 if a check has ignored
 its timeout: only the end of the process ends such a check. A supervisor must then restart the daemon. The daemon does
