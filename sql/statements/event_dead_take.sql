@@ -1,6 +1,6 @@
 -- event_dead_list for letters that are sent again: it locks them, so that no run holds an event back
 -- behind one that is just being sent.
--- Called by jobs/event/deadletter.List.sendPage.
+-- Called by jobs/event/deadletter.sending.page.
 select d.number, d.id, d.source, d.type, coalesce(d.subject, ''), d.time, d.generated_at, d.data::text, d.refusals, coalesce(d.error, ''), d.refused_at, d.dead_at
 from prescient.event_dead d
 where d.dead_at is not null

@@ -18,6 +18,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/deadletter"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -337,4 +338,39 @@ func TestEventsKeepTheirOrderBesideASending(t *testing.T) {
 		}
 		w.want("dead", w.dead(), "")
 	}
+}
+
+// The server may end the transaction of a sending because of another one, if the default of the role
+// is serializable. The sending then repeats it.
+func TestALetterThatIsSentAgainByARepeatedTransactionCountsOnce(t *testing.T) {
+	t.Parallel()
+	db, err := pgsql.Open(t.Context(), pgtest.Direct(t), pgsql.Param("default_transaction_isolation", "serializable"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	r := &receiver{}
+	w := &world{t: t, db: db, receiver: r, list: deadletter.NewList(db, ""), p: deadletter.New(r, deadletter.Config{DB: db, MaxRefusals: 1})}
+	r.refuse("a1")
+	w.want("refused", w.publish("a1", "a2"), "ok ok")
+
+	calls := 0
+	p := event.Wrap(r, func(ctx context.Context, _ []event.Event, publish func(context.Context) error) error {
+		if calls++; calls == 1 { // a transaction that conflicts with that of the sending
+			err := pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
+				_, err := tx.ExecContext(ctx, `insert into prescient.event_dead (id, source, type, subject, dead_at)
+					select 'b1', 'test', 'happened', 'b', now() from prescient.event_dead where id = 'a1' and refusals = 1`)
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		return publish(ctx)
+	})
+	sent, err := w.list.Send(t.Context(), p, deadletter.Filter{})
+	if diff := cmp.Diff(deadletter.Sent{Sent: 1, Refused: 1, Held: 1}, sent); diff != "" || err != nil || calls != 2 {
+		t.Errorf("%s, %v, %d calls", diff, err, calls)
+	}
+	w.want("dead", w.dead(), "a1:2 a2:0")
 }

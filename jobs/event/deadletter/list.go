@@ -103,71 +103,99 @@ const sendPage = 100
 // Send sends letters again, through p, in their order, and removes those that p has accepted. p must
 // not be a publisher of New. After an error, what was accepted before may be sent once more.
 func (l *List) Send(ctx context.Context, p event.Publisher, f Filter) (total Sent, err error) {
-	failed := map[string]bool{} // subjects
-	for after, more := int64(0), true; more; {
-		if after, more, err = l.sendPage(ctx, p, f, after, failed, &total); err != nil {
-			return total, fmt.Errorf("send dead letters: %w", pgsql.ExplainMissing(err))
+	s := sending{list: l, to: p, filter: f, failed: map[string]bool{}}
+	for more := true; more; {
+		if more, err = s.page(ctx); err != nil {
+			return s.total, fmt.Errorf("send dead letters: %w", pgsql.ExplainMissing(err))
 		}
 	}
-	return total, nil
+	return s.total, nil
 }
 
-func (l *List) sendPage(ctx context.Context, p event.Publisher, f Filter, after int64, failed map[string]bool, total *Sent) (last int64, more bool, err error) {
-	var down error
-	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		page, err := l.read(ctx, tx, pgsql.EventDeadTake, f, after, sendPage)
-		if err != nil || len(page) == 0 {
+// sending is a call of Send.
+type sending struct {
+	list   *List
+	to     event.Publisher
+	filter Filter
+	after  int64           // the number of the last letter so far
+	failed map[string]bool // subjects
+	total  Sent
+}
+
+// page sends the next letters, and reports whether more may follow.
+func (s *sending) page(ctx context.Context) (more bool, err error) {
+	var page []Letter
+	var results []error
+	var sent Sent
+	err = pgsql.InTx(ctx, s.list.db, func(tx *sqlx.Tx) (err error) { // repeatable: it leaves s as it is
+		if page, err = s.list.read(ctx, tx, pgsql.EventDeadTake, s.filter, s.after, sendPage); err != nil {
 			return err
 		}
-		last, more = page[len(page)-1].Number, len(page) == sendPage
-		var events []event.Event
-		var of []Letter
-		for _, d := range page {
-			if failed[d.Subject] {
-				total.Held++
-				continue
-			}
-			events, of = append(events, d.Event), append(of, d)
+		if results, err = s.publish(ctx, page); err != nil {
+			return err
 		}
-		if len(events) == 0 {
-			return nil
-		}
-		err = p.Publish(ctx, events)
-		if _, partial := errors.AsType[*event.PartialError](err); err != nil && !partial {
-			down = err
-			return nil
-		}
-		return l.settle(ctx, tx, of, event.Errors(err, len(events)), failed, total)
+		sent, err = s.list.settle(ctx, tx, page, results)
+		return err
 	})
-	return last, more, errors.Join(err, down)
+	if err != nil || len(page) == 0 {
+		return false, err
+	}
+	for n, d := range page {
+		if results[n] != nil && d.Subject != "" {
+			s.failed[d.Subject] = true
+		}
+	}
+	s.after = page[len(page)-1].Number
+	s.total = Sent{s.total.Sent + sent.Sent, s.total.Refused + sent.Refused, s.total.Held + sent.Held}
+	return len(page) == sendPage, nil
 }
 
-// settle records what became of letters.
-func (l *List) settle(ctx context.Context, tx *sqlx.Tx, of []Letter, results []error, failed map[string]bool, total *Sent) error {
+// publish sends a page, and returns the error of each letter. It holds back the letters behind a failed
+// one of their subject.
+func (s *sending) publish(ctx context.Context, page []Letter) ([]error, error) {
+	results := make([]error, len(page))
+	var events []event.Event
+	var of []int // letters of the events
+	for n, d := range page {
+		if s.failed[d.Subject] {
+			results[n] = event.ErrBlocked
+			continue
+		}
+		events, of = append(events, d.Event), append(of, n)
+	}
+	if len(events) == 0 {
+		return results, nil
+	}
+	err := s.to.Publish(ctx, events)
+	if _, partial := errors.AsType[*event.PartialError](err); err != nil && !partial {
+		return nil, err
+	}
+	for i, err := range event.Errors(err, len(events)) {
+		results[of[i]] = err
+	}
+	return results, nil
+}
+
+// settle records what became of the letters of a page.
+func (l *List) settle(ctx context.Context, tx *sqlx.Tx, page []Letter, results []error) (Sent, error) {
 	var sent, refused pq.Int64Array
 	var texts pq.StringArray
-	for n, d := range of {
-		if results[n] != nil && d.Subject != "" {
-			failed[d.Subject] = true
-		}
+	for n, d := range page {
 		switch {
 		case results[n] == nil:
 			sent = append(sent, d.Number)
-		case errors.Is(results[n], event.ErrNotSent):
-			total.Held++
-		default:
+		case !errors.Is(results[n], event.ErrNotSent):
 			refused, texts = append(refused, d.Number), append(texts, short(results[n].Error()))
 		}
 	}
 	if _, err := tx.ExecContext(ctx, pgsql.EventDeadSent.In(l.schema), sent); err != nil {
-		return err
+		return Sent{}, err
 	}
 	if _, err := tx.ExecContext(ctx, pgsql.EventDeadAgain.In(l.schema), refused, texts); err != nil {
-		return err
+		return Sent{}, err
 	}
-	total.Sent += int64(len(sent))
-	total.Refused += int64(len(refused))
-	return nil
+	held := len(page) - len(sent) - len(refused)
+	return Sent{int64(len(sent)), int64(len(refused)), int64(held)}, nil
 }
 
 // Prune forgets the refusals of events that are not dead letters and that no check has tried since an
