@@ -5,12 +5,14 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/internal/stored"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -77,14 +79,7 @@ func (l *List) read(ctx context.Context, tx *sqlx.Tx, s pgsql.Statement, f Filte
 
 // Scan reads a letter from a row of statement event_dead_list.
 func Scan(row *sql.Rows, d *Letter) error {
-	var at, generated sql.NullTime
-	err := row.Scan(&d.Number, &d.ID, &d.Source, &d.Type, &d.Subject, &at, &generated, (*[]byte)(&d.Data), &d.Refusals, &d.Error, &d.RefusedAt, &d.DeadAt)
-	if at.Valid {
-		d.Time = at.Time.UTC()
-	}
-	if generated.Valid {
-		d.GeneratedAt = generated.Time.UTC()
-	}
+	err := row.Scan(slices.Concat([]any{&d.Number}, stored.Into(&d.Event), []any{&d.Refusals, &d.Error, &d.RefusedAt, &d.DeadAt})...)
 	d.RefusedAt, d.DeadAt = d.RefusedAt.UTC(), d.DeadAt.UTC()
 	return err
 }

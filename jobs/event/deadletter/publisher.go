@@ -14,6 +14,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/internal/stored"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -105,7 +106,7 @@ func pick(events []event.Event, indices []int) []event.Event {
 // known returns the events that were refused before, and whether they are dead letters.
 func (p *publisher) known(ctx context.Context, events []event.Event) (map[key]bool, error) {
 	known := map[key]bool{}
-	c := columns(events)
+	c := stored.Columns(events)
 	err := pgsql.ReadTx(ctx, p.db, func(tx *sqlx.Tx) error {
 		clear(known)
 		_, err := pgsql.Collect(ctx, tx, pgsql.EventDeadKnown.In(p.cfg.Schema), []any{c[1], c[0]}, func(row *sql.Rows, k *key) error {
@@ -154,7 +155,7 @@ func (p *publisher) hold(ctx context.Context, events []event.Event) (held []bool
 				behind = append(behind, e)
 			}
 		}
-		_, err = tx.ExecContext(ctx, pgsql.EventDeadHold.In(p.cfg.Schema), columns(behind)...)
+		_, err = tx.ExecContext(ctx, pgsql.EventDeadHold.In(p.cfg.Schema), stored.Columns(behind)...)
 		return err
 	})
 	return held, err
@@ -230,7 +231,7 @@ func (p *publisher) accept(ctx context.Context, tx *sqlx.Tx, events []event.Even
 	if len(events) == 0 {
 		return nil
 	}
-	c := columns(events)
+	c := stored.Columns(events)
 	_, err := tx.ExecContext(ctx, pgsql.EventDeadAccept.In(p.cfg.Schema), c[1], c[0])
 	return err
 }
@@ -241,34 +242,12 @@ func (p *publisher) refuse(ctx context.Context, tx *sqlx.Tx, events []event.Even
 	}
 	most := sql.NullInt64{Int64: int64(p.cfg.MaxRefusals), Valid: p.cfg.MaxRefusals > 0}
 	age := sql.NullFloat64{Float64: p.cfg.MaxAge.Seconds(), Valid: p.cfg.MaxAge > 0}
-	_, err := pgsql.Collect(ctx, tx, pgsql.EventDeadRefuse.In(p.cfg.Schema), append(columns(events), texts, most, age), func(row *sql.Rows, k *key) error {
+	_, err := pgsql.Collect(ctx, tx, pgsql.EventDeadRefuse.In(p.cfg.Schema), append(stored.Columns(events), texts, most, age), func(row *sql.Rows, k *key) error {
 		err := row.Scan(&k.source, &k.id)
 		dead[*k] = true
 		return err
 	})
 	return err
-}
-
-// columns returns events as one array for each column, in which an empty text is null.
-func columns(events []event.Event) []any {
-	list := make([]pq.StringArray, 7)
-	for _, e := range events {
-		for c, text := range []string{e.ID, e.Source, e.Type, e.Subject, timestamp(e.Time), timestamp(e.GeneratedAt), string(e.Data)} {
-			list[c] = append(list[c], text)
-		}
-	}
-	args := make([]any, len(list))
-	for c := range list {
-		args[c] = list[c]
-	}
-	return args
-}
-
-func timestamp(at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return string(pq.FormatTimestamp(at.UTC()))
 }
 
 // maxError bounds the text of an error, in bytes.

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"time"
 
 	"github.com/jmoiron/sqlx"
-	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/internal/stored"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -54,29 +53,13 @@ func (o *Outbox) PublishTx(ctx context.Context, tx *sqlx.Tx, events []event.Even
 	if len(events) == 0 {
 		return nil
 	}
-	columns := make([]pq.StringArray, 7)
 	for i, e := range events {
 		if err := e.Validate(); err != nil {
 			return fmt.Errorf("event %d of %d, id %q: %w", i+1, len(events), e.ID, err)
 		}
-		for c, text := range []string{e.ID, e.Source, e.Type, e.Subject, timestamp(e.Time), timestamp(e.GeneratedAt), string(e.Data)} {
-			columns[c] = append(columns[c], text)
-		}
 	}
-	args := make([]any, len(columns))
-	for c := range columns {
-		args[c] = columns[c]
-	}
-	if _, err := tx.ExecContext(ctx, pgsql.EventInsert.In(o.schema), args...); err != nil {
+	if _, err := tx.ExecContext(ctx, pgsql.EventInsert.In(o.schema), stored.Columns(events)...); err != nil {
 		return fmt.Errorf("write events to the outbox: %w", pgsql.ExplainMissing(err))
 	}
 	return nil
-}
-
-// timestamp is an instant as the database reads it, or empty.
-func timestamp(at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return string(pq.FormatTimestamp(at.UTC()))
 }

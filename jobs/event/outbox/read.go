@@ -6,11 +6,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/internal/stored"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -66,15 +68,7 @@ func (o *Outbox) ahead(ctx context.Context, tx *sqlx.Tx, p Position) error {
 }
 
 func scan(row *sql.Rows, s *Stored) error {
-	var at, generated sql.NullTime
-	err := row.Scan(&s.Position.Mark, &s.Position.Number, &s.ID, &s.Source, &s.Type, &s.Subject, &at, &generated,
-		(*[]byte)(&s.Data), &s.WrittenAt)
-	if at.Valid {
-		s.Time = at.Time.UTC()
-	}
-	if generated.Valid {
-		s.GeneratedAt = generated.Time.UTC()
-	}
+	err := row.Scan(slices.Concat([]any{&s.Position.Mark, &s.Position.Number}, stored.Into(&s.Event), []any{&s.WrittenAt})...)
 	s.WrittenAt = s.WrittenAt.UTC()
 	return err
 }

@@ -1,0 +1,51 @@
+// Package stored writes events into tables and reads them: the outbox, and the dead letters.
+package stored
+
+import (
+	"database/sql"
+	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs/event"
+)
+
+// Columns returns events as one array for each column: id, source, type, subject, time, generated_at
+// and data. An empty text stands for null.
+func Columns(events []event.Event) []any {
+	list := make([]pq.StringArray, 7)
+	for _, e := range events {
+		texts := []string{e.ID, e.Source, e.Type, e.Subject, timestamp(e.Time), timestamp(e.GeneratedAt), string(e.Data)}
+		for c, text := range texts {
+			list[c] = append(list[c], text)
+		}
+	}
+	args := make([]any, len(list))
+	for c := range list {
+		args[c] = list[c]
+	}
+	return args
+}
+
+// timestamp returns an instant as the database reads it, or "" for the zero time.
+func timestamp(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return string(pq.FormatTimestamp(at.UTC()))
+}
+
+// Into returns the destinations for the columns of an event, in the order of Columns.
+func Into(e *event.Event) []any {
+	return []any{&e.ID, &e.Source, &e.Type, &e.Subject, instant{&e.Time}, instant{&e.GeneratedAt}, (*[]byte)(&e.Data)}
+}
+
+// instant is a destination that takes null as the zero time, and returns UTC.
+type instant struct{ at *time.Time }
+
+func (i instant) Scan(value any) error {
+	var at sql.NullTime
+	err := at.Scan(value)
+	*i.at = at.Time.UTC()
+	return err
+}
