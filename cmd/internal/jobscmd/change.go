@@ -200,14 +200,16 @@ func cancelWalk(ctx context.Context, db *sqlx.DB, c *admin.Client, filter admin.
 	var from admin.CancelPosition
 	for {
 		var n int64
+		var next admin.CancelPosition // apart from from, because the transaction may be repeated
 		err := database.Change(ctx, db, func(tx *sqlx.Tx) (err error) {
-			n, from, err = c.CancelMany(ctx, tx, filter, from, int(min(cancelledAtOnce, most-cancelled)))
+			n, next, err = c.CancelMany(ctx, tx, filter, from, int(min(cancelledAtOnce, most-cancelled)))
 			return err
 		})
 		if err != nil {
 			return cancelled, err
 		}
-		if cancelled += n; from.IsZero() || cancelled == most {
+		cancelled, from = cancelled+n, next
+		if from.IsZero() || cancelled == most {
 			return cancelled, nil
 		}
 	}

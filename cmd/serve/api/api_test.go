@@ -283,6 +283,35 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 	}
 }
 
+// The server may refuse a commit because of another transaction. Its changes are then made again.
+func TestManyChecksAreCancelledThoughACommitIsRefused(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var many []jobs.FutureJob
+	for n := range 1500 {
+		many = append(many, jobs.FutureJob{
+			JobExec: "many", EntityName: "order", EntityKey: fmt.Sprint(n), CheckAt: w.Clock.Now().Add(48 * time.Hour),
+		})
+	}
+	_, err := w.Client.EnqueueMany(t.Context(), w.DB, many)
+	w.must(err)
+	_, err = w.DB.ExecContext(t.Context(), `
+		create sequence public.commits;
+		create function public.refuse_first() returns trigger language plpgsql as $$
+		begin
+			if nextval('public.commits') = 1 then
+				raise 'could not serialize access' using errcode = 'serialization_failure';
+			end if;
+			return null;
+		end $$;
+		create constraint trigger refuse_first after insert on prescient.future_job_history
+		deferrable initially deferred for each row execute function public.refuse_first()`)
+	w.must(err)
+	if done := w.do("cancel-many", `{"job_exec": "many"}`); done.Result != "1500 checks were cancelled" {
+		t.Errorf("%+v", done)
+	}
+}
+
 func TestTheChecksOfSchedulesAreChangedByTheirSchedules(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

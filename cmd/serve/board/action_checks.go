@@ -203,28 +203,8 @@ func (c CancelMany) plan(ctx context.Context, p *planner) (plan Plan, err error)
 const cancelledAtOnce = 1000
 
 func (c CancelMany) run(ctx context.Context, b *Board, t *tools, who Who) (string, error) {
-	var n int64
-	var from admin.CancelPosition
 	most := cmp.Or(c.Limit, math.MaxInt64)
-	err := func() error {
-		for n < most {
-			err := pgsql.InTx(ctx, b.cfg.DB, func(tx *sqlx.Tx) error {
-				if err := jobs.SetActor(ctx, tx, who.String()); err != nil {
-					return err
-				}
-				ended, next, err := admin.New(t.client).CancelMany(ctx, tx, c.filter(), from,
-					int(min(cancelledAtOnce, most-n)))
-				if err == nil {
-					n, from = n+ended, next
-				}
-				return err
-			})
-			if err != nil || from.IsZero() {
-				return err
-			}
-		}
-		return nil
-	}()
+	n, err := c.walk(ctx, b, t, who, most)
 	text := spoken.Count(n, "check was", "checks were") + " cancelled"
 	if err != nil {
 		return text + ": " + err.Error(), err
@@ -235,6 +215,30 @@ func (c CancelMany) run(ctx context.Context, b *Board, t *tools, who Who) (strin
 			spoken.Count(left, "was left", "were left"))
 	}
 	return text, err
+}
+
+// walk cancels checks on one walk through the slots, at most so many, and returns their number.
+func (c CancelMany) walk(ctx context.Context, b *Board, t *tools, who Who, most int64) (n int64, err error) {
+	var from admin.CancelPosition
+	for {
+		var ended int64
+		var next admin.CancelPosition // apart from from, because the transaction may be repeated
+		err := pgsql.InTx(ctx, b.cfg.DB, func(tx *sqlx.Tx) (err error) {
+			if err := jobs.SetActor(ctx, tx, who.String()); err != nil {
+				return err
+			}
+			limit := int(min(cancelledAtOnce, most-n))
+			ended, next, err = admin.New(t.client).CancelMany(ctx, tx, c.filter(), from, limit)
+			return err
+		})
+		if err != nil {
+			return n, err
+		}
+		n, from = n+ended, next
+		if from.IsZero() || n == most {
+			return n, nil
+		}
+	}
 }
 
 // Reschedule moves a waiting check to the first slot at or after At.
