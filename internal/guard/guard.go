@@ -91,7 +91,7 @@ func After(d *engine.Definition, m Moment, job *jobs.FutureJob, next *time.Time,
 }
 
 func failed(d *engine.Definition, m Moment, job *jobs.FutureJob, err error) Verdict {
-	text := errorText(err)
+	text := ErrorText(err)
 	if job.ErrorCount+1 > d.Retry {
 		return Verdict{Outcome: jobs.Failed, Error: text}
 	}
@@ -111,9 +111,9 @@ func (m Moment) Latest() time.Time {
 // maxErrorText is how many bytes of an error's text are kept.
 const maxErrorText = 2000
 
-// errorText returns an error's text as the database accepts it, without NUL bytes and invalid
+// ErrorText returns an error's text as the database accepts it, without NUL bytes and invalid
 // UTF-8. One bad text must not fail the batch that it is recorded in.
-func errorText(err error) string {
+func ErrorText(err error) string {
 	// Cut again, because U+FFFD is longer than the bytes it replaces.
 	text := cut(strings.ToValidUTF8(strings.ReplaceAll(cut(err.Error()), "\x00", ""), "\uFFFD"))
 	if text == "" {

@@ -27,11 +27,7 @@ func (p *planner) dead(ctx context.Context, f deadletter.Filter) (plan Plan, err
 	if err := checkWords(f.Subject, f.ID); err != nil {
 		return plan, err
 	}
-	args := []any{
-		sql.NullString{String: f.Subject, Valid: f.Subject != ""},
-		sql.NullString{String: f.ID, Valid: f.ID != ""},
-	}
-	if err := pgsql.One(ctx, p.reader, pgsql.EventDeadCount.In(p.schema), args, &plan.Events,
+	if err := pgsql.One(ctx, p.reader, pgsql.EventDeadCount.In(p.schema), f.Args(), &plan.Events,
 		new(sql.NullTime)); err != nil {
 		return plan, fmt.Errorf("count dead letters: %w", err)
 	}

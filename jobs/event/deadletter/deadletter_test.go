@@ -374,3 +374,22 @@ func TestALetterThatIsSentAgainByARepeatedTransactionCountsOnce(t *testing.T) {
 	}
 	w.want("dead", w.dead(), "a1:2 a2:0")
 }
+
+func TestAnErrorThatTheDatabaseCannotStoreIsCutAndCleaned(t *testing.T) {
+	t.Parallel()
+	w := setup(t, deadletter.Config{})
+	text := "bad \x00\xff" + strings.Repeat("ü", 2000)
+	p := event.Wrap(w.receiver, func(context.Context, []event.Event, func(context.Context) error) error {
+		return event.Partial([]error{errors.New(text)})
+	})
+	if err := deadletter.New(p, deadletter.Config{DB: w.db, MaxRefusals: 1}).Publish(t.Context(), of("a1")); err != nil {
+		t.Fatal(err)
+	}
+	if sent, err := w.list.Send(t.Context(), p, deadletter.Filter{}); err != nil || sent.Refused != 1 {
+		t.Errorf("%+v, %v", sent, err)
+	}
+	page, err := w.list.Page(t.Context(), deadletter.Filter{}, 0, 1)
+	if err != nil || len(page) != 1 || !strings.HasPrefix(page[0].Error, "bad \uFFFDüü") || len(page[0].Error) < 1990 {
+		t.Errorf("%v, %v", page, err)
+	}
+}

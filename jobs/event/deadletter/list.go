@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/internal/stored"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -37,7 +38,8 @@ type Filter struct {
 	ID      string
 }
 
-func (f Filter) args() []any {
+// Args returns the parameters of a statement that takes a subject and an id. An empty field is null.
+func (f Filter) Args() []any {
 	return []any{sql.NullString{String: f.Subject, Valid: f.Subject != ""}, sql.NullString{String: f.ID, Valid: f.ID != ""}}
 }
 
@@ -53,7 +55,7 @@ func NewList(db pgsql.Pool, schema pgsql.Schema) *List { return &List{pgsql.Sqlx
 // Count returns the number of letters that a filter selects.
 func (l *List) Count(ctx context.Context, f Filter) (n int64, err error) {
 	err = pgsql.ReadTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		return tx.QueryRowContext(ctx, pgsql.EventDeadCount.In(l.schema), f.args()...).Scan(&n, new(sql.NullTime))
+		return tx.QueryRowContext(ctx, pgsql.EventDeadCount.In(l.schema), f.Args()...).Scan(&n, new(sql.NullTime))
 	})
 	if err != nil {
 		return 0, fmt.Errorf("count dead letters: %w", pgsql.ExplainMissing(err))
@@ -74,7 +76,7 @@ func (l *List) Page(ctx context.Context, f Filter, after int64, limit int) (page
 }
 
 func (l *List) read(ctx context.Context, tx *sqlx.Tx, s pgsql.Statement, f Filter, after int64, limit int) ([]Letter, error) {
-	return pgsql.Collect(ctx, tx, s.In(l.schema), append([]any{after, limit}, f.args()...), Scan)
+	return pgsql.Collect(ctx, tx, s.In(l.schema), append([]any{after, limit}, f.Args()...), Scan)
 }
 
 // Scan reads a letter from a row of statement event_dead_list.
@@ -180,7 +182,7 @@ func (l *List) settle(ctx context.Context, tx *sqlx.Tx, page []Letter, results [
 		case results[n] == nil:
 			sent = append(sent, d.Number)
 		case !errors.Is(results[n], event.ErrNotSent):
-			refused, texts = append(refused, d.Number), append(texts, short(results[n].Error()))
+			refused, texts = append(refused, d.Number), append(texts, guard.ErrorText(results[n]))
 		}
 	}
 	if _, err := tx.ExecContext(ctx, pgsql.EventDeadSent.In(l.schema), sent); err != nil {
@@ -195,7 +197,7 @@ func (l *List) settle(ctx context.Context, tx *sqlx.Tx, page []Letter, results [
 
 // Prune forgets the refusals of events that are not dead letters and that no check has tried since an
 // instant of the database's clock, and returns the number of events. Their checks are gone, such as
-// that of a deleted schedule. If an event is tried after all, its refusals are counted anew.
+// that of a deleted schedule. If an event is tried after all, its refusals are counted from zero.
 func (l *List) Prune(ctx context.Context, before time.Time) (n int64, err error) {
 	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
 		return tx.QueryRowContext(ctx, pgsql.EventDeadPrune.In(l.schema), before).Scan(&n)
@@ -210,7 +212,7 @@ func (l *List) Prune(ctx context.Context, before time.Time) (n int64, err error)
 // the list until they are sent or discarded, too.
 func (l *List) Discard(ctx context.Context, f Filter) (n int64, err error) {
 	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		return tx.QueryRowContext(ctx, pgsql.EventDeadDiscard.In(l.schema), f.args()...).Scan(&n)
+		return tx.QueryRowContext(ctx, pgsql.EventDeadDiscard.In(l.schema), f.Args()...).Scan(&n)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("discard dead letters: %w", pgsql.ExplainMissing(err))

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/internal/stored"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -196,7 +196,7 @@ func (p *publisher) record(ctx context.Context, events []event.Event, sent []int
 			accepted = append(accepted, events[i])
 		case results[n] != nil && !errors.Is(results[n], event.ErrNotSent) && ctx.Err() == nil:
 			refused = append(refused, events[i])
-			texts = append(texts, short(results[n].Error()))
+			texts = append(texts, guard.ErrorText(results[n]))
 		}
 	}
 	if len(accepted)+len(refused) == 0 {
@@ -248,16 +248,4 @@ func (p *publisher) refuse(ctx context.Context, tx *sqlx.Tx, events []event.Even
 		return err
 	})
 	return err
-}
-
-// maxError bounds the text of an error, in bytes.
-const maxError = 2000
-
-// short returns a text that the database takes.
-func short(text string) string {
-	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "")
-	if len(text) > maxError {
-		text = strings.ToValidUTF8(text[:maxError], "")
-	}
-	return text
 }
