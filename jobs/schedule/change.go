@@ -325,7 +325,7 @@ func overdue(was Schedule, now time.Time) int64 {
 	}
 	c, err := was.instants()
 	if err != nil {
-		return 1 // the number of others is unknown
+		return 1 // there may be more
 	}
 	n := count(c, was.Next.Add(-time.Second), now)
 	if was.MaxRuns > 0 {

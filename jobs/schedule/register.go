@@ -305,8 +305,8 @@ func (p *stateChanges) add(id string, dropped int64, state cursor) {
 	if state.Last != 0 {
 		last = time.Unix(state.Last, 0).UTC().Format(time.RFC3339)
 	}
-	p.ids, p.dropped, p.runs, p.last = append(p.ids, id), append(p.dropped, dropped), append(p.runs,
-		state.Runs), append(p.last, last)
+	p.ids, p.dropped = append(p.ids, id), append(p.dropped, dropped)
+	p.runs, p.last = append(p.runs, state.Runs), append(p.last, last)
 }
 
 func (p *stateChanges) write(ctx context.Context, tx jobs.DB, schema pgsql.Schema) error {

@@ -180,7 +180,7 @@ func (s *schemas) operation(r route) object {
 			object{"oneOf": []object{s.of(reflect.TypeFor[board.Plan]()), s.of(reflect.TypeFor[board.Done]())}})
 		answers["202"] = content("It goes on; the actions tell how it ends.", "application/json",
 			s.of(reflect.TypeFor[board.Done]()))
-		answers["409"] = content("It would do something else by now, and nothing is done; a catch-up goes on already; or somebody else holds what it changes.", web.ProblemJSON, s.of(reflect.TypeFor[changed]()))
+		answers["409"] = content("It would do something else by now, and nothing is done; a catch-up goes on already; or another transaction holds a lock on what it changes.", web.ProblemJSON, s.of(reflect.TypeFor[changed]()))
 	}
 	for _, p := range problems {
 		if p.given(r) {

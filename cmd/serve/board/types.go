@@ -265,7 +265,7 @@ type Event struct {
 type History struct {
 	Seen
 	Checks []view.Ended `json:"checks"`
-	More   bool         `json:"more"` // others match, too: a page ends after limit checks, or 4 MiB of payloads
+	More   bool         `json:"more"` // more checks match: a page ends after limit checks, or 4 MiB of payloads
 	// Since is how far back the search went; there may be more before. Null: it went through all of
 	// history.
 	Since *time.Time `json:"since"`
@@ -275,7 +275,7 @@ type History struct {
 type Waiting struct {
 	Seen
 	Checks []view.Check `json:"checks"`
-	More   bool         `json:"more"` // others match, too: a page ends after limit checks, or 4 MiB of payloads
+	More   bool         `json:"more"` // more checks match: a page ends after limit checks, or 4 MiB of payloads
 }
 
 // Actions lists the actions of operators, the newest first.

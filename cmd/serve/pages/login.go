@@ -65,8 +65,8 @@ func (p *Pages) safeRedirect(next string) string {
 	return (&url.URL{Path: u.Path, RawQuery: u.RawQuery}).String()
 }
 
-// requireRole passes on the requests of visitors with the role. It asks others to log in, or tells
-// them what is missing.
+// requireRole passes on the requests of visitors with the role. It asks other visitors to log in, or
+// tells them what is missing.
 func (p *Pages) requireRole(role Role, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		who := visitor(r.Context())

@@ -35,7 +35,7 @@ type overviewPage struct {
 	Failed      error // why the overview cannot be read
 }
 
-// verdict is the state in a word, for the top of the page and the foot of the others.
+// verdict is the state in a word, for the top of the page and the foot of the other pages.
 type verdict struct {
 	Mark   string // ok, warn or bad
 	Text   string

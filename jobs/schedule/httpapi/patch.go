@@ -15,7 +15,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
-// patch changes the fields that a request names by RFC 7396, and keeps the others.
+// patch changes the fields that a request names by RFC 7396, and keeps the other fields.
 func (a *api) patch(w http.ResponseWriter, r *http.Request) (any, error) {
 	version, err := ifMatch(r)
 	if err != nil {
