@@ -6,12 +6,15 @@
 //	GET  /api/v1/ledger               a heat map; ?days
 //	GET  /api/v1/jobs                 every job
 //	GET  /api/v1/jobs/{job}           one job
+//	GET  /api/v1/jobs/{job}/advice    when to check its rows
 //	GET  /api/v1/entity               the timeline of an entity; ?entity_name, ?entity_key, ?job_exec and ?item_key
 //	GET  /api/v1/checks               waiting checks; ?job_exec, ?entity_name, ?from, ?to, ?limit and ?skip
 //	GET  /api/v1/history              ended checks; ?job_exec, ?outcome, ?entity_name, ?entity_key, ?until, ?before_id and ?limit
+//	GET  /api/v1/rules                every rule
+//	GET  /api/v1/rules/{rule}         one rule, what waits for it, and what it has fired
 //	GET  /api/v1/schedules            a page of schedules; ?prefix, ?state, ?after and ?limit
 //	GET  /api/v1/schedules/{id}       one schedule, and its next instants
-//	GET  /api/v1/events               the outbox and who reads it; ?before and ?limit
+//	GET  /api/v1/events               the outbox, who reads it, and dead letters; ?before and ?limit
 //	GET  /api/v1/actions              the actions of operators; ?limit
 //	POST /api/v1/actions/{action}     does something: see below
 //	GET  /api/v1/stores               the state of each store, if there are several; the other paths are then below /stores/NAME
@@ -26,7 +29,7 @@
 // does nothing and answers 409 with the current plan. The field acted of the answer is a parameter
 // of later reads: with ?acted they show nothing from before the action.
 //
-//	cancel, cancel-many, reschedule, retry, pause-job, resume-job, catch-up,
+//	cancel, cancel-many, reschedule, retry, pause-job, resume-job, remove-rule, catch-up,
 //	trigger-schedule, backfill-schedule, pause-schedule, resume-schedule,
 //	resend-events, discard-events
 //

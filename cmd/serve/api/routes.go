@@ -67,22 +67,10 @@ func newRequest(r *http.Request, known []string) (request, error) {
 	return request{Parameters: q, r: r, acted: n}, err
 }
 
-func (q *request) limit() int { return int(q.number("limit", 0, 200)) }
+func (q *request) limit() int { return int(q.number("limit", 0, 1, 200)) }
 
-func (q *request) skip() int64 {
-	n, err := q.Number("skip", 0, 0, 1_000_000)
-	q.err = cmp.Or(q.err, err)
-	return n
-}
-
-func (q *request) id(name string) int64 {
-	n, err := q.Number(name, 0, 0, math.MaxInt64)
-	q.err = cmp.Or(q.err, err)
-	return n
-}
-
-func (q *request) number(name string, fallback, most int64) int64 {
-	n, err := q.Number(name, fallback, 1, most)
+func (q *request) number(name string, fallback, least, most int64) int64 {
+	n, err := q.Number(name, fallback, least, most)
 	q.err = cmp.Or(q.err, err)
 	return n
 }
@@ -110,7 +98,7 @@ func (a *api) routes() []route {
 		}),
 		read("/ledger", "ledger", "A heat map of the slots of some days", []string{"days"},
 			func(ctx context.Context, q request) (board.Ledger, error) {
-				days := q.number("days", 30, 31)
+				days := q.number("days", 30, 1, 31)
 				if q.err != nil {
 					return board.Ledger{}, q.err
 				}
@@ -140,7 +128,7 @@ func (a *api) routes() []route {
 			func(ctx context.Context, q request) (board.Waiting, error) {
 				f := board.WaitingFilter{
 					JobExec: q.Get("job_exec"), EntityName: q.Get("entity_name"),
-					From: q.instant("from"), To: q.instant("to"), Limit: q.limit(), Skip: int(q.skip()),
+					From: q.instant("from"), To: q.instant("to"), Limit: q.limit(), Skip: int(q.number("skip", 0, 0, 1_000_000)),
 				}
 				if q.err != nil {
 					return board.Waiting{}, q.err
@@ -153,7 +141,7 @@ func (a *api) routes() []route {
 				f := board.HistoryFilter{
 					JobExec: q.Get("job_exec"), Outcome: jobs.Outcome(q.Get("outcome")),
 					EntityName: q.Get("entity_name"), EntityKey: q.Get("entity_key"),
-					Until: q.instant("until"), BeforeID: q.id("before_id"), Limit: q.limit(),
+					Until: q.instant("until"), BeforeID: q.number("before_id", 0, 0, math.MaxInt64), Limit: q.limit(),
 				}
 				if q.err != nil {
 					return board.History{}, q.err

@@ -11,7 +11,7 @@ import (
 
 // formPage is a form, or the preview of its action.
 type formPage struct {
-	Deed    actionForm
+	Form    actionForm
 	Inputs  []filled
 	Problem string
 	Plan    board.Plan
@@ -40,12 +40,12 @@ func (p *Pages) do(d actionForm) http.HandlerFunc {
 		}
 		in := &input{values: r.Form, now: o.Now, wrong: map[string]string{}}
 		if r.Method == http.MethodGet && (d.asks() || r.Form.Has("edit")) {
-			p.showDeed(w, r, d, in, http.StatusOK, "")
+			p.showForm(w, r, d, in, http.StatusOK, "")
 			return
 		}
 		action := d.action(in)
 		if action == nil {
-			p.showDeed(w, r, d, in, http.StatusUnprocessableEntity, "")
+			p.showForm(w, r, d, in, http.StatusUnprocessableEntity, "")
 			return
 		}
 		if r.Method == http.MethodPost && r.Form.Get("confirm") != "" {
@@ -82,11 +82,11 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, d actionForm, in 
 	field, isField := errors.AsType[*jobs.FieldError](err)
 	switch {
 	case isRefused:
-		p.showDeed(w, r, d, in, http.StatusUnprocessableEntity, refused.Reason)
+		p.showForm(w, r, d, in, http.StatusUnprocessableEntity, refused.Reason)
 	case isField:
-		p.showDeed(w, r, d, in, http.StatusUnprocessableEntity, field.Error())
+		p.showForm(w, r, d, in, http.StatusUnprocessableEntity, field.Error())
 	case errors.Is(err, board.ErrCatchingUp), errors.Is(err, board.ErrLocked):
-		p.showDeed(w, r, d, in, http.StatusConflict, err.Error())
+		p.showForm(w, r, d, in, http.StatusConflict, err.Error())
 	default:
 		p.failed(w, r, err)
 	}
@@ -101,8 +101,8 @@ func (p *Pages) who(r *http.Request) board.Who {
 	}
 }
 
-func (p *Pages) showDeed(w http.ResponseWriter, r *http.Request, d actionForm, in *input, status int, problem string) {
-	v := formPage{Deed: d, Problem: problem, Back: "/"}
+func (p *Pages) showForm(w http.ResponseWriter, r *http.Request, d actionForm, in *input, status int, problem string) {
+	v := formPage{Form: d, Problem: problem, Back: "/"}
 	for _, f := range d.Fields {
 		value := in.text(f.Name)
 		if value == "" {
@@ -133,7 +133,7 @@ func (p *Pages) showPlan(
 	w http.ResponseWriter, r *http.Request, d actionForm, in *input, status int, plan board.Plan, problem string,
 ) {
 	all := url.Values{}
-	v := formPage{Deed: d, Plan: plan, Problem: problem}
+	v := formPage{Form: d, Plan: plan, Problem: problem}
 	for _, f := range d.Fields {
 		if value := in.text(f.Name); value != "" {
 			all.Set(f.Name, value)
