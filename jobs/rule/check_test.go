@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +37,7 @@ func TestAStepFiresForAnOrderThatIsOpenAndTheNextStepFollows(t *testing.T) {
 		{Source: "shop", Type: "order.unshipped.final", Subject: "order/1", Time: day(7), GeneratedAt: day(7), Data: json.RawMessage(
 			`{"rule":"order.unshipped","step":"final","entity":"order","key":"1","since":"2030-03-01T12:00:00Z","after":"7d","at":"2030-03-08T12:00:00Z","payload":{"customer":"ada"}}`)},
 	}
-	got := slices.Clone(s.publisher.events)
+	got := s.publisher.Events()
 	for i := range got {
 		if len(got[i].ID) != 32 {
 			t.Errorf("id %q", got[i].ID)
@@ -64,7 +63,7 @@ func TestARowThatNeedsNothingEndsWithWhatWasFound(t *testing.T) {
 	s.wants(map[string]string{
 		"1": "done: done at 2030-03-04T12:00:00Z", "2": "done: outside", "3": "done: outside", "4": "day 5", "5": "done: gone",
 	})
-	diff(t, []string(nil), s.publisher.published())
+	diff(t, []string(nil), s.published())
 }
 
 func TestDoneMayBeACondition(t *testing.T) {
@@ -92,10 +91,10 @@ func TestTheStepsThatPassedWhileAnOrderWasDoneDoNotFire(t *testing.T) {
 	s.waits("1", day(5), day(5))
 	s.run(day(5))
 	s.wants(map[string]string{"1": "day 7"})
-	diff(t, []string(nil), s.publisher.published())
+	diff(t, []string(nil), s.published())
 	s.run(day(7))
 	s.wants(map[string]string{"1": "done: open final"})
-	diff(t, []string{"order.unshipped.final 1"}, s.publisher.published())
+	diff(t, []string{"order.unshipped.final 1"}, s.published())
 }
 
 func TestAnOrderThatIsOpenedAgainAfterTheLastStepEnds(t *testing.T) {
@@ -106,7 +105,7 @@ func TestAnOrderThatIsOpenedAgainAfterTheLastStepEnds(t *testing.T) {
 	s.waits("1", day(8), day(8))
 	s.run(day(8))
 	s.wants(map[string]string{"1": "done: open"})
-	diff(t, []string(nil), s.publisher.published())
+	diff(t, []string(nil), s.published())
 }
 
 func TestAStepThatHasFiredDoesNotFireAgain(t *testing.T) {
@@ -214,7 +213,7 @@ func TestAnEventThatIsRefusedIsPublishedAgainWithItsID(t *testing.T) {
 	s.waits("1", day(4))
 	s.waits("2", day(4))
 	var ids []string
-	s.publisher.refuse = func(e event.Event) error {
+	s.publisher.Refuse = func(e event.Event) error {
 		if e.Subject == "order/1" {
 			ids = append(ids, e.ID)
 			return errors.New("the reply was lost")
@@ -224,12 +223,12 @@ func TestAnEventThatIsRefusedIsPublishedAgainWithItsID(t *testing.T) {
 	s.run(day(4))
 	s.wants(map[string]string{"1": "day 4.01 publish the event: the reply was lost", "2": "done: open 1,2"})
 	diff(t, []string{"2"}, s.strings(`select order_id::text from shop.escalation`))
-	s.publisher.refuse = nil
+	s.publisher.Refuse = nil
 	s.run(day(4).Add(15 * time.Minute))
 	s.wants(map[string]string{"1": "done: open 1,2", "2": "done: open 1,2"})
 	diff(t, []string{"1", "2"}, s.strings(`select order_id::text from shop.escalation order by 1`))
-	diff(t, []string{"late 2", "late 1"}, s.publisher.published())
-	diff(t, ids, []string{s.publisher.events[1].ID})
+	diff(t, []string{"late 2", "late 1"}, s.published())
+	diff(t, ids, []string{s.publisher.Events()[1].ID})
 }
 
 func TestEventsGoToAFile(t *testing.T) {
@@ -367,7 +366,7 @@ func TestRowsOfARuleThatIsRemovedEnd(t *testing.T) {
 	s.exec(`update prescient.rule set state = 'removing'`)
 	s.run(day(4))
 	s.wants(map[string]string{"1": "done: the rule is removed"})
-	diff(t, []string(nil), s.publisher.published())
+	diff(t, []string(nil), s.published())
 }
 
 func TestRowsOfARuleThatIsPausedWait(t *testing.T) {
@@ -378,7 +377,7 @@ func TestRowsOfARuleThatIsPausedWait(t *testing.T) {
 	}
 	s.run(day(4))
 	s.wants(map[string]string{"1": "day 4"})
-	diff(t, []string(nil), s.publisher.published())
+	diff(t, []string(nil), s.published())
 }
 
 func TestARuleThatChangesKeepsWhatHasFired(t *testing.T) {
@@ -392,7 +391,7 @@ func TestARuleThatChangesKeepsWhatHasFired(t *testing.T) {
 	)))
 	s.run(day(7))
 	s.wants(map[string]string{"1": "done: open first,new,final"})
-	diff(t, []string{"order.unshipped.first 1", "new 1", "final 1"}, s.publisher.published())
+	diff(t, []string{"order.unshipped.first 1", "new 1", "final 1"}, s.published())
 }
 
 func TestARowThatNoRuleHasMadeIsAnErrorOfItsOwn(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/eventtest"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/slots"
@@ -42,7 +42,7 @@ type shop struct {
 	pool      *sqlx.DB // the queries'
 	client    *jobs.Client
 	registry  *jobs.Registry
-	publisher *recorder
+	publisher *eventtest.Recorder
 	now       time.Time
 }
 
@@ -79,7 +79,7 @@ func steps(list ...rule.Step) func(*rule.Applied) {
 
 func newShop(t *testing.T) *shop {
 	t.Helper()
-	s := &shop{t: t, url: pgtest.URL(t), now: day0, publisher: &recorder{}}
+	s := &shop{t: t, url: pgtest.URL(t), now: day0, publisher: &eventtest.Recorder{}}
 	for _, db := range []**sqlx.DB{&s.db, &s.pool} {
 		opened, err := pgsql.Open(t.Context(), s.url)
 		if err != nil {
@@ -241,35 +241,9 @@ func (s *shop) outbox() (list []string) {
 	return list
 }
 
-// recorder is a publisher that keeps what it gets, unless refuse says otherwise.
-type recorder struct {
-	mu     sync.Mutex
-	events []event.Event
-	refuse func(event.Event) error
-}
-
-func (r *recorder) Publish(_ context.Context, events []event.Event) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	errs := make([]error, len(events))
-	for i, e := range events {
-		if r.refuse != nil {
-			errs[i] = r.refuse(e)
-		}
-		if errs[i] == nil {
-			r.events = append(r.events, e)
-		}
-	}
-	return event.Partial(errs)
-}
-
-func (r *recorder) Close() error { return nil }
-
 // published returns the type and the subject of what was published.
-func (r *recorder) published() (list []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, e := range r.events {
+func (s *shop) published() (list []string) {
+	for _, e := range s.publisher.Events() {
 		list = append(list, e.Type+" "+strings.TrimPrefix(e.Subject, "order/"))
 	}
 	return list

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"sync"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/eventtest"
 	"github.com/prescient-go/prescient/jobs/sqljob"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -42,13 +43,13 @@ type world struct {
 	db        *sqlx.DB // the runner's
 	pool      *sqlx.DB // the queries'
 	client    *jobs.Client
-	publisher *recorder
+	publisher *eventtest.Recorder
 	now       time.Time
 }
 
 func setup(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, url: pgtest.URL(t), now: noon, publisher: &recorder{}}
+	w := &world{t: t, url: pgtest.URL(t), now: noon, publisher: &eventtest.Recorder{}}
 	for _, db := range []**sqlx.DB{&w.db, &w.pool} {
 		opened, err := pgsql.Open(t.Context(), w.url)
 		if err != nil {
@@ -147,60 +148,16 @@ func (w *world) state() map[string]string {
 	return state
 }
 
-// recorder is a publisher that keeps what it gets, unless refuse says otherwise.
-type recorder struct {
-	mu     sync.Mutex
-	events []event.Event
-	most   int // bytes of data at once
-	refuse func(event.Event) error
-}
-
-func (r *recorder) Publish(_ context.Context, events []event.Event) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	errs := make([]error, len(events))
-	failed, size := false, 0
-	for i, e := range events {
-		size += len(e.Data)
-		r.most = max(r.most, size)
-		if r.refuse != nil {
-			errs[i] = r.refuse(e)
-		}
-		if errs[i] == nil {
-			r.events = append(r.events, e)
-		}
-		failed = failed || errs[i] != nil
-	}
-	if failed {
-		return &event.PartialError{Errs: errs}
-	}
-	return nil
-}
-
-func (r *recorder) Close() error { return nil }
-
 // published returns what was published, by subject.
-func (r *recorder) published() []event.Event {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	list := slices.Clone(r.events)
-	slices.SortStableFunc(list, func(a, b event.Event) int { return compare(a.Subject+a.ID, b.Subject+b.ID) })
+func (w *world) published() []event.Event {
+	list := w.publisher.Events()
+	slices.SortStableFunc(list, func(a, b event.Event) int { return strings.Compare(a.Subject+a.ID, b.Subject+b.ID) })
 	return list
-}
-
-func compare(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // table is a publisher that writes into a table of the runner's database, in the transaction it is
 // given.
-type table struct{ recorder }
+type table struct{ eventtest.Recorder }
 
 func (*table) PublishTx(ctx context.Context, tx *sqlx.Tx, events []event.Event) error {
 	for _, e := range events {

@@ -35,7 +35,7 @@ func TestAnOrderThatIsNotShippedIsAnEventAndTheOthersAreDone(t *testing.T) {
 		{Source: "shop", Type: "unshipped", Subject: "1", Time: slot(1), GeneratedAt: slot(1), Data: raw(`{"customer": "ada"}`)},
 		{Source: "shop", Type: "unshipped", Subject: "3", Time: slot(1), GeneratedAt: slot(1), Data: raw(`{"customer": "eve"}`)},
 	}
-	got := w.publisher.published()
+	got := w.published()
 	if d := cmp.Diff(want, got, cmpopts.IgnoreFields(event.Event{}, "ID")); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
@@ -54,7 +54,7 @@ func TestTheNextLookIsAnotherEvent(t *testing.T) {
 	w.exec(`update orders set look_again = null`)
 	w.run(slot(2), cfg)
 	diff(t, map[string]string{"1": "done"}, w.state())
-	got := w.publisher.published()
+	got := w.published()
 	if len(got) != 2 || got[0].ID == got[1].ID || got[0].Type != "com.example.unshipped" {
 		t.Errorf("%+v, want two events", got)
 	}
@@ -67,7 +67,7 @@ func TestAKeyWithoutAnEventIsOnlyLookedAtAgain(t *testing.T) {
 	w.run(slot(1), w.config(`select k as entity_key, null::json as event,
 		case k when '1' then timestamptz '2030-03-01 13:00+00' end as next from unnest($1::text[]) k`))
 	diff(t, map[string]string{"1": "13:00:00", "2": "done"}, w.state())
-	diff(t, 0, len(w.publisher.published()))
+	diff(t, 0, len(w.published()))
 }
 
 func TestAQueryGetsNoMoreKeysThanItsBatchSize(t *testing.T) {
@@ -77,7 +77,7 @@ func TestAQueryGetsNoMoreKeysThanItsBatchSize(t *testing.T) {
 	w.run(slot(1), w.config(`select k as entity_key, json_build_object('keys', cardinality($1::text[])) as event from unnest($1::text[]) k`,
 		func(c *sqljob.Config) { c.BatchSize = 2 }))
 	got := map[string]int{}
-	for _, e := range w.publisher.published() {
+	for _, e := range w.published() {
 		got[string(e.Data)]++
 	}
 	diff(t, map[string]int{`{"keys" : 2}`: 4, `{"keys" : 1}`: 1}, got)
@@ -93,7 +93,7 @@ func TestRowsOfOneEntityShareTheAnswerAndHaveEventsOfTheirOwn(t *testing.T) {
 	w.enqueue(jobs.FutureJob{EntityKey: "1", Anonymous: true}, slot(1))
 	w.run(slot(1), w.config(unshipped))
 	ids := map[string]bool{}
-	for _, e := range w.publisher.published() {
+	for _, e := range w.published() {
 		ids[e.ID+" of "+e.Subject] = true
 	}
 	if len(ids) != 4 {
@@ -107,16 +107,16 @@ func TestTheEventOfARowThatIsRepeatedHasTheSameID(t *testing.T) {
 	w.exec(`insert into orders values (1, 'ada', null, null)`)
 	w.due(slot(1), "1")
 	var seen []string
-	w.publisher.refuse = func(e event.Event) error {
+	w.publisher.Refuse = func(e event.Event) error {
 		seen = append(seen, e.ID)
 		return errors.New("the reply was lost")
 	}
 	w.run(slot(1), w.config(unshipped))
 	diff(t, map[string]string{"1": "12:30:00 publish the event: the reply was lost"}, w.state())
-	w.publisher.refuse = nil
+	w.publisher.Refuse = nil
 	w.run(slot(2), w.config(unshipped))
 	diff(t, map[string]string{"1": "done"}, w.state())
-	diff(t, seen, []string{w.publisher.published()[0].ID})
+	diff(t, seen, []string{w.published()[0].ID})
 }
 
 func TestAnEventThatIsRefusedIsTheErrorOfItsRowAlone(t *testing.T) {
@@ -124,7 +124,7 @@ func TestAnEventThatIsRefusedIsTheErrorOfItsRowAlone(t *testing.T) {
 	w := setup(t)
 	w.exec(`insert into orders values (1, 'ada', null, null), (2, 'bob', null, null)`)
 	w.due(slot(1), "1", "2")
-	w.publisher.refuse = func(e event.Event) error {
+	w.publisher.Refuse = func(e event.Event) error {
 		if e.Subject == "2" {
 			return errors.New("too large")
 		}
@@ -215,7 +215,7 @@ func TestWhatAQueryMayNotDoIsAnErrorOfItsRows(t *testing.T) {
 			if got := w.state()["1"]; !strings.HasPrefix(got, "12:30:00 ") || !strings.Contains(got, test.want) {
 				t.Errorf("%s\nwant an error with %s", got, test.want)
 			}
-			diff(t, 0, len(w.publisher.published()))
+			diff(t, 0, len(w.published()))
 		})
 	}
 }
@@ -239,10 +239,10 @@ func TestAQueryRunsOnceForAPage(t *testing.T) {
 	w.exec(`update prescient.future_job set group_key = 'g'`)
 	// The event tells how many keys the query was given.
 	w.run(slot(1), w.config(`select k as entity_key, to_json(cardinality($1::text[])) as event from unnest($1::text[]) k`))
-	for _, e := range w.publisher.published() {
+	for _, e := range w.published() {
 		diff(t, raw("300"), e.Data)
 	}
-	diff(t, 300, len(w.publisher.published()))
+	diff(t, 300, len(w.published()))
 }
 
 func TestTheQueryRunsUnderItsRole(t *testing.T) {
@@ -344,8 +344,8 @@ func TestAQueryRunsOnAHotStandby(t *testing.T) {
 		t.Error(err)
 	}
 	w.due(slot(1), "1")
-	if result := w.run(slot(1), cfg); result.Finished != 1 || len(w.publisher.events) != 1 {
-		t.Errorf("%+v, %v", result, w.publisher.events)
+	if result := w.run(slot(1), cfg); result.Finished != 1 || len(w.publisher.Events()) != 1 {
+		t.Errorf("%+v, %v", result, w.publisher.Events())
 	}
 }
 
@@ -369,8 +369,8 @@ func TestALargeAnswerIsAskedForInParts(t *testing.T) {
 			t.Errorf("%s: %s", key, was)
 		}
 	}
-	if n := len(w.publisher.published()); n != 39 || w.publisher.most > 16<<20 {
-		t.Errorf("%d events were published, up to %d bytes of them at once", n, w.publisher.most)
+	if n := len(w.published()); n != 39 || w.publisher.Most() > 16<<20 {
+		t.Errorf("%d events were published, up to %d bytes of them at once", n, w.publisher.Most())
 	}
 }
 
