@@ -159,32 +159,18 @@ func cancelMany(ctx context.Context, f *factory.Factory, o cancelOptions) error 
 		return errOfSchedule(f, jobs.Key{EntityKey: o.filter.EntityKey})
 	}
 	err := database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, _ time.Time) error {
-		found, err := admin.New(c).CountCancel(ctx, db, o.filter)
-		if err == nil && found == 0 {
+		var view cancelledView
+		var err error
+		if o.yes {
+			view, err = cancelFound(ctx, db, admin.New(c), o)
+		} else {
+			err = countFound(ctx, db, admin.New(c), o)
+		}
+		if err == nil && view == (cancelledView{}) {
 			err = checks.Require(ctx, f, db, c, o.filter.JobExec)
 		}
-		if err != nil {
+		if err != nil && view.Cancelled == 0 {
 			return err
-		}
-		if found > 0 && !o.yes {
-			if limit := int64(o.limit); limit > 0 && found > limit {
-				return exit.Usagef("this cancels %d of %s: add --yes to cancel them", o.limit, spoken.Count(found, "waiting check", "waiting checks"))
-			}
-			return exit.Usagef("this cancels %s: add --yes to cancel %s", spoken.Count(found, "waiting check", "waiting checks"), spoken.Noun(found, "it", "them"))
-		}
-		var view cancelledView
-		most := cmp.Or(int64(o.limit), math.MaxInt64)
-		for left, walks := found, 0; err == nil && left > 0 && view.Cancelled < most && walks < 2; walks++ { // again for rows that moved meanwhile
-			var n int64
-			n, err = cancelWalk(ctx, db, admin.New(c), o.filter, most-view.Cancelled)
-			view.Cancelled += n
-			if err == nil {
-				left, err = admin.New(c).CountCancel(ctx, db, o.filter)
-				view.Left = left
-			}
-		}
-		if view.Cancelled == most {
-			view.Left = 0 // beyond the limit, not locked
 		}
 		return errors.Join(err, printCancelled(f, view))
 	})
@@ -192,6 +178,40 @@ func cancelMany(ctx context.Context, f *factory.Factory, o cancelOptions) error 
 		err = &advice.RoleError{Err: err, Role: pgsql.Runner} // cancelling one check needs fewer rights
 	}
 	return err
+}
+
+// countFound returns an error of usage with the number of checks that --yes would cancel. It returns
+// nil if there are none.
+func countFound(ctx context.Context, db *sqlx.DB, c *admin.Client, o cancelOptions) error {
+	found, err := c.CountCancel(ctx, db, o.filter)
+	if err != nil || found == 0 {
+		return err
+	}
+	all := spoken.Count(found, "waiting check", "waiting checks")
+	if limit := int64(o.limit); limit > 0 && found > limit {
+		return exit.Usagef("this cancels %d of %s: add --yes to cancel them", limit, all)
+	}
+	return exit.Usagef("this cancels %s: add --yes to cancel %s", all, spoken.Noun(found, "it", "them"))
+}
+
+// cancelFound cancels what the filter finds, and counts what is left then, unless that is beyond the
+// limit.
+func cancelFound(ctx context.Context, db *sqlx.DB, c *admin.Client, o cancelOptions) (view cancelledView, err error) {
+	most := cmp.Or(int64(o.limit), math.MaxInt64)
+	for range 2 { // the second time for rows that moved meanwhile
+		n, err := cancelWalk(ctx, db, c, o.filter, most-view.Cancelled)
+		if view.Cancelled += n; view.Cancelled == most {
+			view.Left = 0
+			return view, err
+		}
+		if err == nil {
+			view.Left, err = c.CountCancel(ctx, db, o.filter)
+		}
+		if err != nil || view.Left == 0 {
+			return view, err
+		}
+	}
+	return view, nil
 }
 
 // cancelWalk cancels what a filter finds on one walk through the slots, at most so many, and returns
