@@ -32,8 +32,9 @@ type FutureJob struct {
 	Within time.Duration
 	// UnlessEndedWithin enqueues the check only if the last check of its key that ended as Done did
 	// so longer ago than this. A key that waits is treated as OnConflict says. A request that is
-	// recorded on a due row keeps the condition, so it is dropped if the row ends as Done. Whole
-	// seconds, up to 366 days. 0: no condition. Not for anonymous rows. Zero in a row that was read.
+	// recorded on a due row keeps the condition, so it is dropped if the row ends as Done. A row that
+	// was pruned from history does not count. Whole seconds, up to 366 days. 0: no condition. Not for
+	// anonymous rows. Zero in a row that was read.
 	UnlessEndedWithin time.Duration
 	// ItemKey distinguishes several checks of one job on one entity. Up to 500 bytes, usually
 	// empty.

@@ -1,15 +1,15 @@
 -- Enqueues one check. A null item_key makes it anonymous. If the key waits already, on_conflict
 -- decides: keep (the waiting row stays), replace (it goes to history and the new row takes its
 -- place), push_back (see there; cap is only for it) or error (unique_violation).
--- action tells what was done: inserted, kept, replaced, pushed_back,
--- recorded or recent.
+-- action tells what was done: inserted, kept, replaced, pushed_back, recorded or recent.
 -- within: any slot from the first one at or after check_at that is before check_at + within, in
 -- whole seconds; a day has 24 hours. The slot follows from job_exec, entity_name, entity_key and
 -- item_key alone, and never changes; see place. If no slot lies in the window, it is the first one
 -- at or after check_at, as without within.
 -- unless_ended_within: if the key does not wait, and its last check that ended as done did so in
 -- that time, nothing is enqueued. A day has 24 hours. action is then recent, and id and slot are
--- those of the ended row. A request that is recorded keeps the condition; see honour.
+-- those of the ended row. A request that is recorded keeps the condition; see honour. Rows that were
+-- pruned from history do not count.
 -- The call ends with triggered_data_change_violation if a trigger on future_job suppresses the
 -- change or changes the key.
 -- A row whose slot has begun is due, and stays due: otherwise a key that is enqueued again and
