@@ -1,81 +1,95 @@
-// Package slots runs slots: it opens them in the ledger, claims their rows page by page under leases, has them checked
-// and records what became of them. It also catches up on slots that were missed.
+// Package slots runs slots. A run opens a slot in the ledger, claims its rows page by page under leases, calls the
+// checks of these rows and records the outcomes. CatchUp runs the slots that were missed or left open.
 //
-// A slot is jobs, a job is pages, and a page is what a runner holds. One row on its way, and where to read it:
+// # The way of one row
 //
-//	Runner.Due      which.go    the slot that this moment, this Job name or --slot stands for
-//	Runner.Run      runner.go   waits for its boundary and runs it
-//	run.do          run.go      opens the slot, claims while there is something to claim, closes the slot
-//	phases          phases.go   the contexts of a run, which end one after the other when it is stopped
-//	session.Session internal/session  takes part in the slot: opens it, lists its jobs, closes it
-//	lanes           lane.go     the jobs of the slot that are known here, by what their checks wait for
-//	turn.Order      internal/turn  which jobs have their rows claimed next, and how many rows
-//	run.claim       claim.go    a claim: the next rows of a job, under a lease
-//	page.Reader     internal/page  claims rows, takes them over, and reads them within bounds
-//	run.workOn      work.go     the way of a claim: read, check, record, done; account.go counts its rows
-//	unit.Unit       internal/unit  the rows of one call: how they are put together and divided, and what becomes of them
-//	lanes.admit     admit.go    divides the units of a claim by the door that their checks wait at
-//	permit.Door     internal/permit  where a check waits for a place, its instant and a worker; what all runners may do of a job
-//	round           check.go    calls the functions, so many at once; timeout, panic and Goexit become errors (internal/call)
-//	txn.Checker     internal/txn  does a check in a transaction of its own, which locks its rows and records itself; its
-//	                            commit begins that of the next row in the same message
-//	tray            tray.go     what has become of the units of a round, until it is recorded
-//	row.Outcome     internal/row  the result of a row; outcomes that are alike are recorded together
-//	record.Recorder internal/record  records outcomes, in one message to the server that ends with the fence; later those
-//	                            of rows that another transaction has locked; and isolates the rows that the database refuses
-//	statement.Writer internal/statement  writes the statements for that, and what goes into the trace of a row that is
-//	                            moved; see prescient.why
-//	holder.Vigil    internal/holder  names in the log the session that holds a lock of rows for long
-//	server.Server   internal/server  sends the messages of the engine, and again while the database cannot do it
-//	lease.Keeper    internal/lease   renews the leases of the claims, and drops those that are lost
-//	Runner.CatchUp  catchup.go  every slot that was missed or left, oldest first
-//	Ledger          ledger.go   what there is to see; ledger_jobs.go how the jobs do, which package health judges
-//	report          report.go   what a run tells of itself: its result, its progress, and the Observer (observer.go)
+// A slot has rows of several jobs, and a run claims the rows of a job a page at a time. Follow a row in this order:
 //
-// The statements are functions in the database (open_slot, claim_rows, take_over, fence, close_slot in
-// sql/functions): each is one message that commits by itself, so a runner that is stopped in its middle
-// holds nothing up, and one that gets no reply sends it again.
+//	Runner.Due         which.go           chooses the slot, from the clock, --slot or the name of a Kubernetes Job
+//	Runner.Run         runner.go          waits for the boundary of the slot, and runs it
+//	run.do             run.go             opens the slot, claims pages until no rows are left, and closes the slot
+//	session.Session    internal/session   opens the slot in the database, lists its jobs, and closes it
+//	lanes              lane.go            hold the jobs of the slot that this binary knows, by what their checks wait for
+//	turn.Order         internal/turn      chooses the job to claim rows of next, and the number of rows
+//	run.claim          claim.go           claims the next page of a job under a lease, or a page of a dead runner
+//	page.Reader        internal/page      reads the rows of a claim within a bound on memory
+//	run.workOn         work.go            takes a claim from reading to recording; account.go counts its rows
+//	unit.Unit          internal/unit      holds the rows of one call, and divides them if the call fails as a whole
+//	lanes.admit        admit.go           sends each unit to the door that its checks wait at
+//	permit.Door        internal/permit    starts a check when workers, connections and the job's limits allow it
+//	round              check.go           calls the functions concurrently
+//	call               internal/call      turns a timeout, a panic and runtime.Goexit into an error
+//	txn.Checker        internal/txn       runs a check in its own transaction, which also locks the row and records it
+//	row.Outcome        internal/row       is the result of a row
+//	tray               tray.go            collects the outcomes of a round until they are recorded
+//	record.Recorder    internal/record    records outcomes in one message, which ends with the fence
+//	statement.Writer   internal/statement writes the statements of this message, and the row's trace for prescient.why
 //
-// A claim moves the cursor of a job past the next rows and leaves a row in slot_claim with a token and the time until
-// which it is good. So whoever is idle claims more, and a runner that dies leaves a page: another takes the claim over
-// under a new token. The fence, in the transaction of everything that is recorded, finds no claim with the old one. The
-// record of its last row ends a claim, and the end of the last claim closes the slot. A job that is paused, is not
-// registered here or is at its limit is one whose cursor is not moved.
+// These parts serve all steps:
 //
-// Rows that another transaction has locked wait outside of the bounds on checks, and the run tries them once a second.
-// In memory they may take 64 MiB beside the 80 MiB of rows that the run works on; beyond that it claims nothing until
-// some are free. Rows that wait for a place of a limit which other runs have may take 16 MiB more for each such job.
-// Only what a function did, or did not survive, is an error of its row; what the database cannot do is repeated for as
-// long as a lease, and then ends the run. If the database refuses rows, by a trigger of the application for example, the
-// run finds the row that is to blame by halving: that row has an error, and the others are recorded. If the database
-// refuses the error too, the row is left, and its claim keeps the slot open for catch-up.
+//	Ledger             ledger.go          reads the state of slots and jobs for operators; package health judges it
+//	Runner.CatchUp     catchup.go         runs the missed slots, the oldest first
+//	phases             phases.go          are the contexts of a run; they end one after the other when the run is stopped
+//	lease.Keeper       internal/lease     renews the leases of the claims, and drops the claims that are lost
+//	server.Server      internal/server    sends the messages, and repeats them while the database is away
+//	holder.Vigil       internal/holder    logs the session that holds a lock of rows for long
+//	report             report.go          collects the result and the progress for the Observer (observer.go)
 //
-// Rows come late where a transaction that began before the slot commits while it runs: whoever enqueues takes the
-// number of its transaction before it chooses the slot, and whoever opens the slot takes a number after it has begun. So
-// when all lower numbers have ended, the slot is settled. Where it was not from the start, it is looked through again
-// before it is closed. What commits after that is a straggler, for catch-up.
+// # Claims, leases and the fence
 //
-// The slot's instant is a parameter everywhere. Leases use the database's clock, always; everything that compares
-// with slots uses Config.Now, or the database's clock where that is nil.
+// The statements are functions in the database: open_slot, claim_rows, take_over, fence and close_slot in
+// sql/functions. Each call is one message that commits by itself. A runner that is killed in the middle leaves no lock
+// behind, and a runner that gets no reply sends the message again.
 //
-// The parts below internal know nothing of what uses them. Each may import what stands behind it, and the linter holds
-// that:
+// A claim moves the cursor of a job past its next rows. It also inserts a row into slot_claim, with a token and the
+// instant at which the lease expires. So an idle runner simply claims more. When a runner dies, its leases expire, and
+// another runner takes its claims over under a new token. Each transaction that records outcomes ends with the fence,
+// which fails if the claim no longer carries the token of the runner. The record of the last row of a claim ends the
+// claim, and the end of the last claim closes the slot. The cursor of a job does not move while the job is paused or at
+// its limit, or if this binary does not know the job.
 //
-//	turn            nothing              numbers alone; pure
-//	row             internal/guard, jobs values that travel
-//	server          elapsed, sql         no rows, claims or jobs
-//	lease           server               tokens; what else a heartbeat renews is a Companion
-//	permit          server               the rules of jobs, and no rows
-//	session         server               no rows and no checks
-//	holder          server               rows by their ids
-//	page            lease, row, server, jobs, internal/engine; no functions and no outcomes
-//	call            elapsed              no SQL and no claims
-//	unit            call, row, jobs, and engine and guard of internal; no SQL, no claims and no places
-//	statement       row, server, jobs, and engine, guard and trace of internal; sends nothing, and no leases
-//	record          statement, lease, row, server, jobs, internal/guard; no functions and no turns
-//	txn             unit, call, record, statement, lease, permit, holder, row, server, jobs, internal/guard; no turns, no pages
+// # Locked rows and refused rows
 //
-// Package internal/shape tests how large structs, types and packages are.
+// A row that another transaction has locked does not block the checks beside it. The run tries to record it once a
+// second. Such rows may use 64 MiB of memory beside the 80 MiB of the rows in work; above that the run stops claiming.
+// Rows that wait for a permit of a limit shared with other runs may use 16 MiB more for each such job.
 //
-// The arithmetic of the grid is in package grid below this one.
+// A row gets an error for what its function did, or for an outcome that the database refuses. A failure of the database
+// itself is not an error of the row: the run repeats the message for as long as a lease, and then ends. If the database
+// refuses a message, for example because a trigger of the application raises an error, the run halves the rows until it
+// finds the one to blame. That row gets an error, and the others are recorded. If the database refuses the error too,
+// the row stays, and its claim keeps the slot open for catch-up.
+//
+// # Rows that arrive late
+//
+// A transaction that began before the slot can commit rows into it while the slot runs. An enqueue takes the number of
+// its transaction before it chooses the slot, and open_slot takes a number after the slot has begun. So the slot is
+// settled when all transactions with lower numbers have ended. If it was not settled at first, the run looks through it
+// again before it closes it. Rows that commit after that are stragglers, and catch-up runs them.
+//
+// # Time
+//
+// The instant of the slot is a parameter everywhere. Leases always use the clock of the database. Everything that is
+// compared with slots uses Config.Now, or the clock of the database if that is nil. Package grid has the arithmetic of
+// slots.
+//
+// # Who may import whom
+//
+// No package below internal knows its callers. Each may import what stands behind it, and the linter checks that:
+//
+//	turn        nothing; it works on numbers alone
+//	row         internal/guard, jobs
+//	server      elapsed, sql
+//	lease       server; whatever else a heartbeat renews registers as a Companion
+//	permit      server
+//	session     server
+//	holder      server
+//	call        elapsed
+//	page        lease, row, server, jobs, internal/engine
+//	unit        call, row, jobs, internal/engine, internal/guard
+//	statement   row, server, jobs, internal/engine, internal/guard, internal/trace
+//	record      statement, lease, row, server, jobs, internal/guard
+//	txn         unit, call, record, statement, lease, permit, holder, row, server, jobs, internal/guard
+//
+// Package internal/shape tests the sizes of structs, types and packages.
 package slots
