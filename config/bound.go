@@ -40,7 +40,8 @@ type SQLJob struct {
 	// Database is where the query runs. Default: empty, the database of the jobs.
 	Database URL `mapstructure:"database"`
 
-	// Role is what the query runs as; the user of the database must be allowed to take it. Default: empty, that user.
+	// Role is the role that the query runs as. The user of the database must be a member of it. Defaults to empty, the user
+	// itself.
 	Role string `mapstructure:"role"`
 
 	// Type is the type of the events. Default: empty, the job's name.
@@ -58,7 +59,7 @@ type SQLJob struct {
 	Options
 }
 
-// Options are what a job is registered with, however it is bound; see package jobs.
+// Options are the options of a job that is bound to a service or to a query; see package jobs.
 type Options struct {
 	// MaxChecks is how many checks a row gets, at least 1. Default: 5.
 	MaxChecks int `mapstructure:"max_checks"`

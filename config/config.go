@@ -130,8 +130,8 @@ type Events struct {
 	// 0: there is no limit. Defaults to 0.
 	MaxRefusedFor time.Duration `mapstructure:"max_refused_for"`
 
-	// AfterDeadLetter is what later events of the subject of a dead letter do, hold or continue: hold
-	// keeps their order. Defaults to hold.
+	// AfterDeadLetter says whether later events of the subject of a dead letter wait: hold makes them
+	// wait, which keeps their order, and continue does not. Defaults to hold.
 	AfterDeadLetter string `mapstructure:"after_dead_letter"`
 }
 

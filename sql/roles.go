@@ -16,8 +16,8 @@ import (
 //go:embed roles.sql
 var roles string
 
-// Role is what a login does with the schema. Each Role is a role of the server with the privileges
-// that it needs.
+// Role says how a login uses the schema. Each Role is a role of the server with the privileges that
+// this use needs.
 type Role string
 
 // The roles. Operator may do everything that Runner may; Runner everything that App and Reader may.

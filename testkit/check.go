@@ -18,7 +18,7 @@ import (
 
 // Checked is the result of a check, and what happens to its row.
 type Checked struct {
-	// Result is what the function returned. If a batch failed as a whole, every row has its error.
+	// Result is the result of the function. If a batch failed as a whole, every row has its error.
 	jobs.Result
 	// Slot is the next slot of the row, on a grid of 15 minutes: the one the check asked for, or
 	// after an error the end of the back-off. Zero: the row has ended.

@@ -75,5 +75,5 @@ func (t *Text) Set(text string) error {
 	return err
 }
 
-// Type is what a flag takes.
+// Type names the value that a flag takes.
 func (t *Text) Type() string { return "DURATION" }

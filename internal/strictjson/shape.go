@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// shape is what the scanner needs to know of a Go type.
+// shape describes a Go type to the scanner.
 type shape struct {
 	fields map[string]*shape // of a struct, by their names in JSON; nil: any key is allowed
 	elem   *shape            // of a list or a map

@@ -21,7 +21,7 @@ type Event struct {
 	Source string
 	// Type says what happened, such as "com.example.order.unshipped".
 	Type string
-	// Subject is what the event is about: the id of the schedule. Events of one subject are
+	// Subject names the thing that the event is about, such as the id of the schedule. Events of one subject are
 	// published in order; those without one are in none.
 	Subject string
 	// Time is the nominal instant of the event: of a schedule, the one the crontab gives, not when

@@ -17,7 +17,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Config is what the openers of publishers get beside the URL. Each takes what it needs.
+// Config configures publishers beside their URL. Each opener reads the fields that it needs.
 type Config struct {
 	// DB and Schema are the store of the jobs, for outbox.
 	DB     pgsql.Pool

@@ -49,7 +49,7 @@ type due struct {
 type state struct {
 	// From is set for a row that began to count after steps had passed: those do not fire.
 	From *time.Time `json:"from,omitempty"`
-	// Found is what the last check found, and Fired are the steps that have fired. They are in history.
+	// Found says what the last check found, and Fired lists the steps that have fired. History has both.
 	Found string   `json:"found,omitempty"`
 	Fired []string `json:"fired,omitempty"`
 }

@@ -47,7 +47,7 @@ type Rule struct {
 	Where string `json:"where,omitempty"`
 	// Payload lists the columns whose values go with events.
 	Payload []string `json:"payload,omitempty"`
-	// Steps are what happens if Done has not, the earliest first. There is at least one.
+	// Steps fire if the row is not done in time, the earliest first. There is at least one.
 	Steps []Step `json:"steps"`
 	// Overdue says what happens to rows whose steps have passed when the rule is applied.
 	Overdue Overdue `json:"overdue,omitzero"`

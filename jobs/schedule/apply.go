@@ -16,7 +16,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Action is what Apply does with a schedule.
+// Action says what Apply does with a schedule.
 type Action string
 
 // The actions.

@@ -36,7 +36,7 @@ func newTimeline(s Spec, c crontab.Crontab) timeline {
 // ends reports whether a schedule has published all that it may.
 func (t timeline) ends(state cursor) bool { return t.maxRuns > 0 && state.Runs >= t.maxRuns }
 
-// plan is what a check of a schedule does. It drops the nominal instants in (from, cut] and
+// plan says what a check of a schedule does. It drops the nominal instants in (from, cut] and
 // publishes those in (cut, last]. The row then waits for the first instant after last.
 type plan struct {
 	from, cut, last time.Time

@@ -158,7 +158,7 @@ type batch struct {
 	down   error         // why the publisher takes no more events
 }
 
-// scheduleState is what a row leaves behind in its schedule.
+// scheduleState holds what the check of a row changes in its schedule.
 type scheduleState struct {
 	dropped int64
 	ended   bool // unless its last event fails

@@ -86,7 +86,7 @@ const (
 // MaxCatchUp is how many missed instants the policy All publishes at most.
 const MaxCatchUp = 100
 
-// State is what a schedule does.
+// State says whether a schedule is active, paused or has ended.
 type State string
 
 // The states.

@@ -75,7 +75,7 @@ func chosen(stores []*Store) (list []*Store) {
 	return list
 }
 
-// Get returns the store with a name. Returns an error if there is none, or if it does not answer.
+// Get returns the store with a name. Returns an error if no store has it, or if the store does not answer.
 func (s *Set) Get(name string) (*Store, error) {
 	store, err := named(*s.list.Load(), name)
 	if err != nil {

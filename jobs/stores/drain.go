@@ -11,7 +11,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Drain marks a store in its own settings. Route then chooses others as soon as each Set is
+// Drain marks a store in its own settings. Route then chooses other stores as soon as each Set is
 // refreshed, and Move takes everything out of it. by is recorded as the actor. It returns whether
 // the mark is new.
 func (s *Set) Drain(ctx context.Context, name, by string) (bool, error) {

@@ -50,7 +50,7 @@ type Moved struct {
 	changed int
 }
 
-// Move moves rows and schedules from one store to others while runs and applications go on. It
+// Move moves rows and schedules from one store to other stores while runs and applications go on. It
 // first finishes an earlier move that was interrupted. It returns when no row is left to be moved,
 // or an error; repeat it then. Each row is in one place, and none is lost.
 //

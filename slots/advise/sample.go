@@ -31,7 +31,7 @@ const (
 	DefaultTime   = 10 * time.Second
 )
 
-// row is what is known of an ended row. Its ages are in seconds.
+// row is an ended row. Its ages are in seconds.
 type row struct {
 	job, class     string
 	open, finished sql.NullInt64

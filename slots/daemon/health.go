@@ -35,7 +35,7 @@ type Health struct {
 	CatchingUp bool `json:"catching_up"`
 }
 
-// LastRun is what this daemon did for a slot.
+// LastRun says what this daemon did for a slot.
 type LastRun struct {
 	Slot        time.Time   `json:"slot"`
 	State       slots.State `json:"state"` // open: other runners work on it; empty: it could not be opened

@@ -25,7 +25,7 @@ func (v stay) was(at time.Time) bool {
 // lead returns how long before its slot the row came.
 func (v stay) lead() time.Duration { return v.slot.Sub(v.arrived) }
 
-// rowHistory is what is known of one row of a sample.
+// rowHistory is the history of one row of a sample.
 type rowHistory struct {
 	job        string
 	enqueuedAt time.Time

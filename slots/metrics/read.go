@@ -96,7 +96,7 @@ func (m *Metrics) Read(ctx context.Context) {
 	m.ledger = ledger
 }
 
-// snapshot is what the database returned at one moment.
+// snapshot holds what the database returned at one moment.
 type snapshot struct {
 	now      time.Time
 	width    time.Duration

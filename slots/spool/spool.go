@@ -41,7 +41,7 @@ type Config struct {
 // processes.
 type Spool struct{ cfg Config }
 
-// State is what a file is, or what a run made of it.
+// State says what became of a file.
 type State string
 
 // The states.

@@ -36,8 +36,8 @@ func (i install) program(name string) string { return filepath.Join(i.dir, name)
 
 func (i install) String() string { return fmt.Sprintf("%d.%d (%s)", i.major, i.minor, i.dir) }
 
-// places are groups of globs: PATH, for whoever has chosen, and then where Debian and Ubuntu,
-// Fedora and its PGDG packages, and Homebrew install.
+// places are groups of globs. PATH comes first, because the user has chosen it. Then come the
+// directories of Debian and Ubuntu, of Fedora and its PGDG packages, and of Homebrew.
 func places() [][]string {
 	return [][]string{filepath.SplitList(os.Getenv("PATH")), {
 		"/usr/lib/postgresql/*/bin",

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// maxSocketPath is what every system takes: Linux has room for 107 bytes, macOS for 103.
+// maxSocketPath is a length that every system accepts: Linux has room for 107 bytes, macOS for 103.
 const maxSocketPath = 100
 
-// socketFile is what PostgreSQL names its socket.
+// socketFile is the name that PostgreSQL gives its socket.
 const socketFile = ".s.PGSQL." + port
 
 // socket is the directory of the unix socket: a part of the server's own directory or, when that

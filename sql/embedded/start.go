@@ -18,11 +18,11 @@ import (
 // errOrphans is a start that failed because processes of a killed server have not ended yet.
 var errOrphans = errors.New("processes of the server's last run are still there")
 
-// errEnded is a server that somebody stopped while it was starting.
+// errEnded is returned for a server that another process stopped while it was starting.
 var errEnded = errors.New("it was stopped meanwhile; start it again")
 
-// Start makes the database when there is none, starts the server when it does not run, and returns
-// when it accepts connections. Any number of processes may do so at once. When ctx ends first the
+// Start creates the database if it is missing, starts the server if it does not run, and returns
+// when the server accepts connections. Any number of processes may do so at once. When ctx ends first the
 // server goes on starting: call again.
 //
 // The errors ErrNoBinaries and ErrVersion are for a person to resolve; any other has the end of the

@@ -10,7 +10,7 @@ import (
 	"github.com/lib/pq"
 )
 
-// Status is what is known about a server at one moment.
+// Status is the state of a server at one moment.
 type Status struct {
 	Running bool   // it accepts connections
 	PID     int    // of its main process; 0 when there is none. Set but not Running: starting or stopping

@@ -1,4 +1,4 @@
--- Ends a waiting check by its key. Returns whether there was one. There is none of a key with a null in it.
+-- Ends a waiting check by its key. Returns whether there was one. A key with a null in it finds no check.
 create or replace function prescient.cancel(job_exec text, entity_name text, entity_key text, item_key text default '')
 returns boolean
 language sql

@@ -4,8 +4,8 @@
 -- chosen slot has a higher number, and knows from it which transactions may still bring rows into
 -- the slot; see open_slot. It asks the clock itself, where the number was taken: a query asks it
 -- where the setting is, which on Citus is another server.
--- It is in PL/pgSQL, which keeps the plan: each enqueue would plan an SQL function anew, at a third
--- of its cost.
+-- It is in PL/pgSQL, which keeps the plan: each enqueue would plan an SQL function again, which is a
+-- third of the cost of an enqueue.
 create or replace function prescient.due_slot(
     at     timestamptz,
     clock  timestamptz default null,

@@ -108,7 +108,7 @@ begin
         end loop;
         inserted := coalesce(cardinality(written), 0);
         later := prescient.due_slot(timestamptz '1970-01-01 00:00:00+00', clock);
-        if later > first then -- somebody's key may have been waited for over a boundary
+        if later > first then -- waiting for another transaction's key may have taken until after a boundary
             for begun in
                 select
                     next_check_at, job, id, asked,

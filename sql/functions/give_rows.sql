@@ -5,7 +5,7 @@
 --   2. receive_rows: the target writes copies of them into transfer_in, which no run reads;
 --   3. give_rows: the source deletes the rows that have not changed since, and notes them in
 --      transfer_out. Until now they are the source's rows, and from now on the target's;
---   4. settle_rows: the target turns the copies of these rows into rows, and deletes the others;
+--   4. settle_rows: the target turns the copies of these rows into rows, and deletes the other copies;
 --   5. store_forget: the source deletes its note.
 --
 -- So every row can be found at any moment, in the source or later in the target: cancel in the

@@ -26,7 +26,7 @@ as $$
 declare
     run    prescient.slot_run;
     now    timestamptz;
-    first  boolean; -- nobody has opened the slot before
+    first  boolean; -- no run has opened the slot before
     fresh  boolean; -- claims begin at the first row
     stale  bigint[];
     waits  bigint;

@@ -1,8 +1,9 @@
--- The slot of a check where any will do from first, the first one at or after an instant, up to, but not including,
--- `within` seconds after that; null: first alone. Which of them follows from the hash. Where it is before earliest, it is one of
--- those that are left, or earliest. Grid.Place of package slots/grid returns the same.
--- Stable, and no more than an expression, so that it is a part of the statement that uses it: a call would cost more
--- than all the rest.
+-- Returns the slot of a check that may wait for any slot of a window. The window begins at first, the first slot at or
+-- after an instant, and ends before `within` seconds after that instant. A null within returns first. The hash decides
+-- which slot it is. If that slot is before earliest, the hash chooses among the slots of the window from earliest on, or
+-- it is earliest. Grid.Place of package slots/grid returns the same.
+-- It is stable and a single expression, so the planner makes it a part of the statement that uses it. A call would cost
+-- more than the rest of that statement.
 create or replace function prescient.pick_slot(
     first    timestamptz,
     at       timestamptz,

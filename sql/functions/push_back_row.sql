@@ -36,7 +36,7 @@ begin
     end if;
     -- The slot is chosen once the row is locked: the wait for its lock may have crossed a boundary.
     if waiting.next_check_at <= coalesce(clock, clock_timestamp()) then
-        if push_back_row.job_exec is distinct from 'schedule' then -- the publication of that is what the slot is for
+        if push_back_row.job_exec is distinct from 'schedule' then -- a due schedule publishes in its slot
             perform prescient.record_request(
                 waiting.next_check_at, waiting.job, waiting.id,
                 prescient.make_request(check_at, seconds, waiting.payload, waiting.group_key, 'push_back', cap, null)

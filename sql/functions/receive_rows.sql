@@ -1,5 +1,5 @@
--- Writes copies of rows of another store, given as JSON: of future_job, and for schedules of
--- schedule and schedule_state; '': none. Jobs that are paused there (paused_jobs) are paused here
+-- Writes copies of rows of another store, given as JSON: rows of future_job, and for schedules also of
+-- schedule and schedule_state ('' for other rows). Jobs that are paused there (paused_jobs) are paused here
 -- before their rows can be checked. It returns the jobs that were not paused here.
 create or replace function prescient.receive_rows(
     source      text,

@@ -1,6 +1,6 @@
 -- Changes the distance between two slots and moves waiting rows onto the new grid, only upward, in
 -- the caller's transaction. It is refused while a slot is open, and while rows are due: the ledger
--- begins anew after the change, so their missed slot would be forgotten. Returns how many rows were
+-- starts again after the change, so their missed slot would be forgotten. Returns how many rows were
 -- moved.
 -- It waits for open transactions no longer than a runner waits for it, because every session waits
 -- behind it, and longer than deadlock_timeout, after which autovacuum gives way.

@@ -1,4 +1,4 @@
--- What window_hash is given for a key of future_job. A null item_key, that of an anonymous row, is as ''.
+-- Returns the text of a key of future_job for window_hash. A null item_key, of an anonymous row, counts as ''.
 create or replace function prescient.window_key(job_exec text, entity_name text, entity_key text, item_key text)
 returns text
 language sql

@@ -1,4 +1,5 @@
--- The number of slots from first on, which is at or after an instant, that are before `within` seconds after it; at least 1.
+-- Returns the number of slots from first on that are before `within` seconds after an instant; at least 1. first is the
+-- first slot at or after the instant.
 create or replace function prescient.window_slots(first timestamptz, at timestamptz, within integer, width interval)
 returns bigint
 language sql

@@ -490,7 +490,7 @@ create index schedule_state_dropped_at on prescient.schedule_state (dropped_at) 
 -- Events, written in the transaction of their cause, and how far consumers have read them.
 
 -- Transactions do not commit in the order in which they wrote, so a reader that remembers the last position it has
--- seen would miss those that commit later. mark is what orders events for readers, before position:
+-- seen would miss those that commit later. Readers order events by mark, and then by position. mark has two properties:
 --   - it is at least the number of the transaction itself. A reader takes marks below that of the oldest transaction
 --     that runs, so all there are of them are committed, and none will be added;
 --   - it is at least that of every transaction that had ended when the event was written. So an event that was written

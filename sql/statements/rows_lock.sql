@@ -1,4 +1,4 @@
--- Locks those rows of a batch that nobody else has locked, in id order. Rows that do not come back are gone.
+-- Locks the rows of a batch that no other transaction has locked, in id order. Rows that do not come back are gone.
 -- Called by slots/internal/statement.Writer.AddLock.
 with free as materialized (
     select id

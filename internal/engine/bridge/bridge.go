@@ -86,7 +86,7 @@ type Set[Job, Result any, Misfire ~string] struct {
 	Rule  func(registry any, name string)
 }
 
-// Client is what package admin needs of a *jobs.Client.
+// Client is the part of a *jobs.Client that package admin uses.
 type Client struct {
 	Schema pgsql.Schema
 	// Now is the clock that slots are compared with. Clock is its instant as a parameter of

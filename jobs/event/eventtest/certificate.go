@@ -14,7 +14,7 @@ import (
 // Certificate is for 127.0.0.1. Main makes it a root of this process, which reads its roots once.
 var Certificate tls.Certificate
 
-// Main is what TestMain calls: it runs the tests with Certificate, and returns their exit code.
+// Main runs the tests with Certificate, and returns their exit code. TestMain calls it.
 func Main(m *testing.M) int {
 	https := httptest.NewTLSServer(http.NotFoundHandler())
 	Certificate = https.TLS.Certificates[0]

@@ -1,5 +1,5 @@
-// Package eventtest is what the tests of brokers have in common: events to send, and what every
-// package that publishes to a broker promises.
+// Package eventtest has events for the tests of brokers, and the tests that every package that
+// publishes to a broker must pass.
 package eventtest
 
 import (

@@ -62,7 +62,7 @@ func options(to target, log *slog.Logger) []kgo.Opt {
 	return options
 }
 
-// target is what a URL stands for.
+// target is a parsed URL.
 type target struct {
 	brokers []string
 	topic   string

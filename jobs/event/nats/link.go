@@ -17,7 +17,7 @@ const redial = time.Second
 
 var monotonic = time.Now //nolint:forbidigo // measures
 
-// link makes a connection when a caller needs one and there is none.
+// link connects when a caller needs a connection and has none.
 type link struct {
 	options nats.Options
 

@@ -109,7 +109,7 @@ func parseSubject(text string) (subject, error) {
 	return subject{prefix: prefix, keyed: keyed}, nil
 }
 
-// String is what a stream must listen on.
+// String returns the subject that a stream must listen on.
 func (s subject) String() string {
 	if s.keyed {
 		return s.prefix + ".*"

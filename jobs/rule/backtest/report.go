@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Report is what the steps of a rule would have done. Its times are in UTC.
+// Report says what the steps of a rule would have done. Its times are in UTC.
 type Report struct {
 	Name  string    `json:"name"` // of the rule
 	Table string    `json:"table"`
