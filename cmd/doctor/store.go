@@ -152,7 +152,7 @@ func waitingJobs(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, e
 		default:
 			found = append(found, action(
 				fmt.Sprintf("rows of job %s wait, the first in slot %s: no run of the last 7 days knew it, and this binary does not have it", job.Name, job.Slot.UTC().Format(time.RFC3339)),
-				"run a binary that has it, or see them with: %s jobs list --job %s", c.Name, spoken.Word(job.Name)))
+				"run a binary that has it, or cancel them if the name is wrong or its rule was removed. See them with: %s jobs list --job %s", c.Name, spoken.Word(job.Name)))
 		}
 	}
 	if more > 0 {

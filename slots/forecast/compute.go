@@ -163,12 +163,15 @@ func (r *reader) expect(slot time.Time) map[string]load {
 	}
 	for _, name := range r.names() {
 		l, ahead := loads[name], slot.Sub(r.now)
-		if name == schedule.JobExec {
+		switch {
+		case r.removed[name]:
+			l.expected = l.waiting
+		case name == schedule.JobExec:
 			begun, c := r.begun().Unix(), r.coming[slot.Unix()]
 			// the run of that slot has not moved them on yet
 			left := min(1, ratio(r.waiting[begun][name].waiting, r.coming[begun].all, 0))
 			l.expected = l.waiting + c.later + left*c.next
-		} else {
+		default:
 			l.expected = r.past.rows(name, r.seasons[name], slot, r.curve(name).rates(slot, ahead), l.waiting)
 		}
 		l.paused, l.unregistered = r.state(name)

@@ -35,6 +35,7 @@ type reader struct {
 	waits     map[string]bool           // jobs that have rows in them
 	paused    map[string]bool
 	known     map[string]bool // by a run of the last 7 days
+	removed   map[string]bool // rules whose rows do not come any more
 	slas      map[string]time.Duration
 	deadlines map[int64]time.Duration // the shortest deadline of the schedules in a slot
 	past      past
@@ -73,15 +74,19 @@ func (r *reader) readSlots(ctx context.Context, tx *sqlx.Tx) (map[int64]map[stri
 
 // readJobs reads what is known of each job, including jobs whose rows are all still to come.
 func (r *reader) readJobs(ctx context.Context, tx *sqlx.Tx) error {
-	r.paused, r.known = map[string]bool{}, map[string]bool{}
+	r.paused, r.known, r.removed = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	_, err := pgsql.Collect(ctx, tx, pgsql.ForecastJobs.In(r.schema), nil, func(row *sql.Rows, _ *struct{}) error {
 		var name string
-		var paused, known bool
+		var paused, known, removed bool
 		var sla sql.NullInt64
-		if err := row.Scan(&name, &paused, &known, &sla); err != nil {
+		if err := row.Scan(&name, &paused, &known, &removed, &sla); err != nil {
 			return err
 		}
-		r.paused[name], r.known[name] = paused, known
+		if r.registry != nil && removed {
+			_, here := engine.Lookup(r.registry, name)
+			removed = !here
+		}
+		r.paused[name], r.known[name], r.removed[name] = paused, known, removed && name != schedule.JobExec
 		if sla.Valid {
 			r.slas[name] = time.Duration(sla.Int64) * time.Microsecond
 		}

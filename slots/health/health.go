@@ -312,7 +312,7 @@ func unregistered(r *Report, limit float64) (list []Finding) {
 	bad := float64(len(here)+len(nowhere)) > limit
 	if len(nowhere) > 0 {
 		list = r.found(bad, "jobs list --job "+spoken.Word(nowhere[0]),
-			"rows wait for jobs that no run of the last 7 days has registered: %s. Run a binary that has them, or cancel the rows if a name is wrong",
+			"rows wait for jobs that no run of the last 7 days has registered: %s. Run a binary that has them, or cancel the rows if a name is wrong or its rule was removed",
 			spoken.List(nowhere))
 	}
 	if len(here) > 0 { // nothing has run yet, or an older binary has

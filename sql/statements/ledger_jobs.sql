@@ -1,6 +1,7 @@
 -- Returns how the jobs did in the slots from $1 to $2, by the ledger and by history. It also
 -- returns the jobs with rows in slots up to $3 that no run has registered in the last 7 days, nor
--- since their checks were enqueued, a width ago. Every run knows the rules.
+-- since their checks were enqueued, a width ago. Every run knows the rules. What a rule did that was
+-- removed does not count.
 -- In the percentiles a bucket counts as its upper bound. A slot with a runner counts once the
 -- runner has finished; a slot that was left open counts. The newest slot is the one that was run
 -- last, by catch-up perhaps.
@@ -36,7 +37,9 @@ with left_open as materialized (
         ) as parts
         group by slot, job
     ) as s
+    left join prescient.job j on j.job = s.job
     join (select slot, job, sum(checks)::bigint as checked from checks group by slot, job) as l on l.slot = s.slot and l.job = s.job
+    where j.job is null or j.registered_at is not null or exists (select from prescient.rule r where r.name = j.name)
 ), total as (
     select
         job, sum(checked)::bigint as checked, sum(failed)::bigint as failed, sum(late)::bigint as late,
@@ -68,8 +71,11 @@ with left_open as materialized (
         count(*) filter (where h.outcome = 'failed' and h.slot = l.slot) as last_n,
         (array_agg(h.last_error order by h.finished_at desc) filter (where h.outcome = 'failed'))[1] as error
     from prescient.future_job_history h
-    left join (select j.name, t.slot from total t join prescient.job j on j.job = t.job) as l on l.name = h.job_exec
-    where h.outcome in ('failed', 'max_checks') and h.finished_at >= $1
+    left join (select n.name, t.slot from total t join prescient.job n on n.job = t.job) as l on l.name = h.job_exec
+    left join prescient.job j on j.name = h.job_exec
+    where h.outcome in ('failed', 'max_checks')
+        and h.finished_at >= $1
+        and (j.job is null or j.registered_at is not null or exists (select from prescient.rule r where r.name = j.name))
     group by h.job_exec
 ), waiting as (
     select number, min(due.slot) as slot

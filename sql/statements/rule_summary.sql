@@ -1,6 +1,7 @@
 -- Sums up a rule $1: its waiting rows, up to 1,000,000, and their first slot; and the rows that ended
 -- since $2. met: the expected thing has happened before any step; met_late: after a step; open: the
--- last step has fired; left_out: the row of the table is gone, or no longer one of the rule.
+-- last step has fired; left_out: the row of the table is gone, or no longer one of the rule. Rows of a
+-- rule of the same name that was removed do not count.
 -- Called by jobs/rule/rulestore.Store.Summary.
 select
     waiting.n as waiting, waiting.first as next_slot,
@@ -25,6 +26,8 @@ cross join (
     from (
         select h.outcome::text, h.payload ->> 'found' as found, h.payload -> 'fired' is not null as fired
         from prescient.future_job_history h
-        where h.job_exec = $1 and h.finished_at >= $2
+        where h.job_exec = $1
+            and h.finished_at >= $2
+            and h.enqueued_at >= (select r.created_at from prescient.rule r where r.name = $1)
     ) as h
 ) as ended

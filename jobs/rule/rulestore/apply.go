@@ -127,7 +127,7 @@ func (s *Store) install(ctx context.Context, p *RulePlan) (version int, err erro
 	err = s.lockTable(ctx, p.rule.Relation, false, func(tx *sqlx.Tx) (err error) {
 		switch {
 		case p.was == nil:
-			err = pgsql.One(ctx, tx, pgsql.RuleInsert.In(s.schema), []any{p.Name, p.rule.Relation, definition}, &version)
+			err = pgsql.One(ctx, tx, pgsql.RuleInsert.In(s.schema), []any{p.Name, p.rule.Relation, definition, s.clock()}, &version)
 		case p.Action == Resume:
 			version = p.was.Version
 		default:
