@@ -1,7 +1,16 @@
--- Counts the entries of a rule ($1), by step: how often each step has fired.
+-- Counts the entries of a rule ($1), by step: how often each step has fired, and how many of its events are dead letters.
 -- Called by jobs/rule/rulestore.Store.Fired.
-select f.step, count(*) as fired, max(f.fired_at) as last_at
-from prescient.rule_fired f
-where f.job = prescient.find_job($1)
-group by f.step
+select f.step, f.fired, f.last_at, coalesce(d.n, 0) as dead_letters
+from (
+    select f.step, count(*) as fired, max(f.fired_at) as last_at
+    from prescient.rule_fired f
+    where f.job = prescient.find_job($1)
+    group by f.step
+) as f
+left join (
+    select d.data ->> 'step' as step, count(*) as n
+    from prescient.event_dead d
+    where d.dead_at is not null and d.data ->> 'rule' = $1
+    group by 1
+) as d on d.step = f.step
 order by f.step

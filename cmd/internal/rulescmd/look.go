@@ -59,7 +59,8 @@ func newCmdShow(f *factory.Factory) *cobra.Command {
 		Use:   "show NAME",
 		Short: "Show a rule, what waits for it, and what has fired",
 		Long: `Show a rule, the rows that wait for its next step, what each step has fired, and how the rows ended since --since:
-whether the expected thing had happened before any step, after a step, or not at all.`,
+whether the expected thing had happened before any step, after a step, or not at all. Dead letters are events that a
+step has fired, and that were given up because their destination refused them. "events dead" lists them.`,
 		Example: `  prescient rules show order.unshipped
   prescient rules show order.unshipped --since 30d --output json | jq .ended`,
 		Args: cli.Exactly("NAME"),
@@ -122,8 +123,8 @@ func printShown(p *output.Printer, v view.RuleDetail) error {
 		if n := slices.IndexFunc(v.Fired, func(f view.FiredStep) bool { return f.Step == s.Name }); n >= 0 {
 			fired, last = v.Fired[n], &v.Fired[n].LastAt
 		}
-		steps[i] = table.Row{s.Name, s.When(), s.Does(), fired.Fired, last}
+		steps[i] = table.Row{s.Name, s.When(), s.Does(), fired.Fired, fired.DeadLetters, last}
 	}
 	return errors.Join(p.Table(nil, append(rows, table.Row{"ended", ended})...), p.Lines(""),
-		p.Table(table.Row{"STEP", "AFTER", "DOES", "FIRED", layout.Droppable("LAST")}, steps...))
+		p.Table(table.Row{"STEP", "AFTER", "DOES", "FIRED", layout.Droppable("DEAD LETTERS"), layout.Droppable("LAST")}, steps...))
 }

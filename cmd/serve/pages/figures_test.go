@@ -665,8 +665,24 @@ func isDigits(text string) bool { return strings.Trim(text, "0123456789.,") == "
 // complete fails for every figure of the places that no test computes.
 func (f *figures) complete() {
 	f.t.Helper()
+	missing := f.completePages(figureTests)
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE prescient_(\w+) (\w+)$`).FindAllStringSubmatch(f.text["metrics"], -1) {
+		if m[2] == "histogram" {
+			m[1] += "_count"
+		}
+		missing("metrics", m[1])
+	}
+	for _, name := range numbersOf(reflect.TypeFor[view.Status]()) {
+		missing("status", "status "+name)
+	}
+}
+
+// completePages fails for every figure of the pages that none of the tests computes. It returns a function that fails if
+// none computes a figure of another place.
+func (f *figures) completePages(tests []figureTest) (missing func(place, figure string)) {
+	f.t.Helper()
 	tested := map[string]bool{}
-	for _, test := range figureTests {
+	for _, test := range tests {
 		place, _, _ := strings.Cut(test.place, "?")
 		part := strings.Split(test.what, " | ")
 		switch {
@@ -682,7 +698,8 @@ func (f *figures) complete() {
 			tested[place+" "+fields[len(fields)-1]] = true
 		}
 	}
-	missing := func(place, figure string) {
+	missing = func(place, figure string) {
+		f.t.Helper()
 		if !tested[figure] && untested[figure] == "" {
 			f.t.Errorf("%s: no test computes %q", place, figure)
 		}
@@ -705,15 +722,7 @@ func (f *figures) complete() {
 			}
 		}
 	}
-	for _, m := range regexp.MustCompile(`(?m)^# TYPE prescient_(\w+) (\w+)$`).FindAllStringSubmatch(f.text["metrics"], -1) {
-		if m[2] == "histogram" {
-			m[1] += "_count"
-		}
-		missing("metrics", m[1])
-	}
-	for _, name := range numbersOf(reflect.TypeFor[view.Status]()) {
-		missing("status", "status "+name)
-	}
+	return missing
 }
 
 // numbersOf returns the names of the numbers, durations and lists of a type, as JSON.

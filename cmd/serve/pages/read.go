@@ -109,6 +109,15 @@ func (p rulePage) FiredBy(step string) view.FiredStep {
 	return view.FiredStep{Step: step}
 }
 
+// Share returns how often a step has fired, in hundredths of the step that has fired most often.
+func (p rulePage) Share(step string) int64 {
+	most := int64(1)
+	for _, f := range p.Fired {
+		most = max(most, f.Fired)
+	}
+	return 100 * p.FiredBy(step).Fired / most
+}
+
 func (p *Pages) rule(r *http.Request) (page, error) {
 	v, err := p.cfg.Board.Rule(r.Context(), r.URL.Query().Get("name"), acted(r))
 	return page{Title: cut(60, v.Name), Section: "Rules", Content: rulePage{v, newAheadChart(v.Ahead)}}, err

@@ -169,13 +169,16 @@ type FiredStep struct {
 	Step   string    `json:"step"`
 	Fired  int64     `json:"fired"`
 	LastAt time.Time `json:"last_at"` // UTC
+	// DeadLetters is the number of its events that were given up, because their destination refused
+	// them. They have fired.
+	DeadLetters int64 `json:"dead_letters"`
 }
 
 // Fired counts, for each step of a rule, how often it has fired. `jobs prune` removes old entries.
 func (s *Store) Fired(ctx context.Context, name string) (steps []FiredStep, err error) {
 	err = s.reading(ctx, func(q pgsql.Querier) error {
 		steps, err = pgsql.Collect(ctx, q, pgsql.RuleFiredSteps.In(s.schema), []any{name}, func(row *sql.Rows, f *FiredStep) error {
-			return row.Scan(&f.Step, &f.Fired, &f.LastAt)
+			return row.Scan(&f.Step, &f.Fired, &f.LastAt, &f.DeadLetters)
 		})
 		return err
 	})
