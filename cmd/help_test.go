@@ -125,7 +125,7 @@ func TestEveryCommandIsInItsPageOfDocs(t *testing.T) {
 // word is a word of a command line, or the beginning of what is no part of the command: a pipe, a redirection, a comment.
 var word = regexp.MustCompile(`'[^']*'|"[^"]*"|\)|[^\s'")]+`)
 
-// Whoever copies an example at night wants it to work.
+// An example must work when it is copied.
 func TestTheExamplesOfEveryCommandParse(t *testing.T) {
 	t.Parallel()
 	a := New(jobs.NewRegistry())

@@ -98,7 +98,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// manifest is what the tests look at of a Kubernetes object: its containers, wherever they are.
+// manifest has the parts of a Kubernetes object that the tests look at: its containers, at any depth.
 type manifest struct {
 	Spec struct {
 		podTemplate `yaml:",inline"`

@@ -359,7 +359,7 @@ func wordsOf(t *testing.T, field reflect.StructField) string {
 	return before + word + after
 }
 
-// simple is what docs/json.md calls a type that is no object and no array.
+// simple returns the name that docs/json.md gives a type that is neither an object nor an array.
 func simple(is reflect.Type) string {
 	switch is {
 	case reflect.TypeFor[time.Time]():

@@ -41,7 +41,7 @@ func runsAreStopped(t *testing.T, flags ...string) {
 	}
 }
 
-// What nobody has waited for is not what is wrong.
+// A store that was not waited for is not reported as a problem.
 func TestWhoIsStoppedWhileItConnectsSaysThatAndNothingOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())

@@ -132,7 +132,7 @@ func writeStores(t *testing.T) string {
 	t.Helper()
 	was := server.FindAgain
 	server.FindAgain = 50 * time.Millisecond
-	t.Cleanup(func() { server.FindAgain = was }) // when whatever looks has ended
+	t.Cleanup(func() { server.FindAgain = was }) // when the last reader has ended
 	database := pgtest.URL(t)
 	t.Setenv("PRESCIENT_DATABASE_URL", database)
 	file := filepath.Join(t.TempDir(), "prescient.yaml")

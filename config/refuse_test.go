@@ -183,7 +183,7 @@ func TestWhatYAMLReadsAsAnotherValueIsRefused(t *testing.T) {
 	}
 }
 
-// Nobody would be told that the second one counts for nothing.
+// Otherwise the second one would be ignored silently.
 func TestAFileOfSeveralDocumentsIsRefused(t *testing.T) {
 	path := writeFile(t, isolate(t), "two.yaml", "---\nrun: {batch_size: 500}\n---\nrun: {batch_size: 600}\n")
 	_, err := load(parse(t, "--config", path), nil)

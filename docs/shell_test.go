@@ -156,7 +156,7 @@ func (r *reader) follow(b block) {
 	}
 }
 
-// different is what is not the same each time: instants, numbers, and how much room they take.
+// different matches what differs each time: instants, numbers, and the room that they take.
 var different = regexp.MustCompile(`\d[\d:.TZ-]*|[ \t]+`)
 
 func normal(line string) string {

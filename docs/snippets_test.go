@@ -75,7 +75,7 @@ func commented(t *testing.T) (list []block) {
 	return list
 }
 
-// elided is what stands for code that is left out.
+// elided marks code that is left out.
 var elided = regexp.MustCompile(`(?m)^\s*\.\.\.$`)
 
 func isGo(text string) bool {
@@ -106,7 +106,7 @@ var given = map[string]string{
 	"testing.md":                      "t *testing.T",
 }
 
-// beside is what snippets that are declarations name.
+// beside declares the names that snippets use.
 var beside = map[string]string{
 	"../testkit/doc.go": "func checks() *jobs.Registry { return nil }",
 	"../cmd/doc.go":     "func unshipped(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }",

@@ -123,7 +123,7 @@ func TestThePictureOfSpreadingIsWhatWasMeasured(t *testing.T) {
 	const file = "spreading.svg"
 	drawn := draw(before, after)
 	if *update {
-		if err := os.WriteFile(file, drawn, 0o644); err != nil { //nolint:gosec // for everybody to read
+		if err := os.WriteFile(file, drawn, 0o644); err != nil { //nolint:gosec // every user may read it
 			t.Fatal(err)
 		}
 	}

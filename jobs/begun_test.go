@@ -185,7 +185,7 @@ func TestAMoveThatWaitsForTheRowOverABoundaryDoesNotGoIntoThePast(t *testing.T) 
 	}
 }
 
-// A key that somebody has asked for who has not committed is waited for, and the row is written when he has not.
+// An enqueue waits for an open transaction that enqueues the same key. If that one rolls back, the row is written.
 func TestARowThatWaitsForItsKeyOverABoundaryDoesNotGoIntoThePast(t *testing.T) {
 	t.Parallel()
 	for way, ask := range ways {
@@ -361,7 +361,7 @@ func TestASlotThatOpensKnowsOfWhoeverHasChosenIt(t *testing.T) {
 	}
 }
 
-// A number that was given in a transaction which is undone is nobody's.
+// A number that was given in a transaction which rolls back belongs to no row.
 func TestAStreamAsksForTheNumbersOfItsJobsInEveryTransaction(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -508,7 +508,7 @@ func TestACallWithoutADatabaseSaysSo(t *testing.T) {
 	}
 }
 
-// What a setting holds may come from a request, whoever sets it without SetActor.
+// An application may set the actor without SetActor, from the text of a request.
 func TestWhoEnqueuesIsKeptNoLongerThanAKey(t *testing.T) {
 	t.Parallel()
 	for name, ask := range ways {

@@ -42,7 +42,7 @@ func ExampleClient_Enqueue() {
 	slog.Info("the order will be looked at", "slot", enqueued.Slot, "action", enqueued.Action)
 }
 
-// Nobody will cancel these checks, so they need no key and are cheaper without.
+// The application never cancels these checks, so they need no key and are cheaper without one.
 func ExampleClient_EnqueueMany() {
 	var checks []jobs.FutureJob
 	for order := range 5000 {
@@ -148,7 +148,7 @@ func ExamplePayload() {
 	// Output: Ada 12 <nil>
 }
 
-// Whoever places orders and whoever checks them share the kind: neither can mean another payload.
+// The code that places orders and the code that checks them share the kind, so both use the same payload.
 func ExampleKind() {
 	type order struct {
 		Customer string
@@ -194,7 +194,7 @@ func ExampleKind_Payload() {
 	jobs.NewRegistry().RegisterBatch(unshipped.Name, check)
 }
 
-// A line in the log for each call that failed, of whatever job.
+// A line in the log for each call that failed, of any job.
 func ExampleRegistry_Use() {
 	registry := jobs.NewRegistry()
 	registry.Register("order.unshipped", func(context.Context, jobs.FutureJob) (*time.Time, error) {

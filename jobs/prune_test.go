@@ -110,7 +110,7 @@ func TestPruneGivesWayToAReaderAndNobodyWaitsBehindIt(t *testing.T) {
 	}
 }
 
-// cancelAtOnce cancels the check of an order, which must not wait for anybody.
+// cancelAtOnce cancels the check of an order, which must not wait for another session.
 func (w *world) cancelAtOnce(key string) {
 	w.t.Helper()
 	tx := w.db.MustBegin()

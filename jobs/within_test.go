@@ -195,7 +195,7 @@ func TestHowASessionWritesValuesIsOfNoAccountForAWindow(t *testing.T) {
 	}
 }
 
-// A key that waits is asked for again: with the same arguments nothing moves, whatever is to become of it.
+// Enqueuing a waiting key again with the same arguments moves nothing, by any policy.
 func TestAKeyThatIsAskedForAgainKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	for name, on := range map[string]jobs.OnConflict{"keep": jobs.Keep, "replace": jobs.Replace, "push back": jobs.PushBack(0)} {
@@ -342,7 +342,7 @@ func TestAChangeOfTheWidthMovesWhatWasPlacedUpwardOnly(t *testing.T) {
 	}
 }
 
-// narrowing is a transaction in which somebody else wants narrower slots while a stream is about to be copied.
+// narrowing is a transaction of another session that narrows the slots just before a stream is copied.
 type narrowing struct {
 	*sqlx.Tx
 	narrow func()

@@ -20,7 +20,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/httpjob"
 )
 
-// failing is what the n-th check of a row says: the first two fail, and so does every one of the first row.
+// failing returns the result of the n-th check of a row: the first two fail, and all checks of the first row.
 func failing(job jobs.FutureJob) error {
 	if job.EntityKey == "0" || job.CheckCount+job.ErrorCount < 2 {
 		return fmt.Errorf("boom %d of %s", job.ErrorCount+1, job.EntityKey)
@@ -68,7 +68,7 @@ func failingService(t *testing.T) *httptest.Server {
 	return server
 }
 
-// Every error of a row can be found out later, of a row that succeeded in the end, too, whatever the shape of its job.
+// Every error of a row can be read later, also of a row that succeeded in the end, for every shape of job.
 func TestEveryAttemptsErrorIsKept(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -367,7 +367,7 @@ func doneGroup(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Re
 	return make([]jobs.Result, len(batch)), nil
 }
 
-// While a batch is checked somebody takes over its claim, and dies.
+// While a batch is checked, another runner takes over its claim and dies.
 func TestABatchThatLosesItsLeaseIsNotRecordedAndCheckedAgain(t *testing.T) {
 	t.Parallel()
 	for _, inTx := range []bool{false, true} {

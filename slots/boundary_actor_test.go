@@ -17,16 +17,16 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// deed is what somebody did to rows, and what that has promised.
+// deed is an action of an owner of rows, with what its result promised.
 type deed struct {
 	ids  []int64 // of rows that are as their owner wants them
 	kept func(now []place) error
 }
 
-// actor is somebody who goes first. Errors are complaints: nobody is to suffer from a run.
+// actor is an application. Its errors fail the trial: no application may suffer from a run.
 type actor func(c *trial, target row) deed
 
-// deeds are what may be done to a row, and to a job, by its owner.
+// deeds are the actions on a row, and on a job, by its owner.
 var deeds = map[string]actor{
 	"cancel": func(c *trial, r row) deed {
 		found, err := c.client.Cancel(context.Background(), c.db, r.natural())
@@ -128,7 +128,7 @@ var others = map[string]actor{
 	},
 }
 
-// blame records the error of somebody who did nothing wrong.
+// blame records the error of an application that did nothing wrong.
 func (c *trial) blame(err error) {
 	if err != nil {
 		c.complain("%s failed: %v", c.hazard.name, err)

@@ -8,7 +8,7 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// fate is what may have become of a row in the end.
+// fate is a possible end of a row.
 type fate struct {
 	outcome jobs.Outcome // empty: it waits
 	slot    time.Time    // the one it waits for, or the one it ended in

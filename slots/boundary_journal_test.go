@@ -15,7 +15,7 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// journal is what the checks of a trial have seen.
+// journal records what the checks of a trial have seen.
 type journal struct {
 	trial *trial
 
@@ -100,7 +100,7 @@ func (p *process) start(ctx context.Context, rows ...jobs.FutureJob) (ended func
 	}, nil
 }
 
-// kindOf is what the check of a row with a key returns.
+// kindOf names the result of the check of a row, by its key.
 func kindOf(key string) string {
 	kind, _, _ := strings.Cut(key, " ")
 	return kind
@@ -108,7 +108,7 @@ func kindOf(key string) string {
 
 var errToldTo = errors.New("told to fail")
 
-// behave is what a check returns, by the first word of the entity_key.
+// behave returns the result of a check, by the first word of the entity_key.
 func behave(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 	switch kindOf(job.EntityKey) {
 	case "finish":

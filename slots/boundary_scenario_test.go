@@ -15,7 +15,7 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// scenario is what process A does when nothing goes wrong.
+// scenario is the work of process A without a fault.
 type scenario struct {
 	name     string
 	now      time.Time
@@ -249,7 +249,7 @@ func seedMixed(c *trial) {
 			{job: "left", entity: "order", key: "finish 5", group: "g", slot: slot(1)},
 			{job: "right", entity: "order", key: "move 5", group: "g", slot: slot(1)},
 		},
-		rowsOf("skip", slot(1), "finish 6"), // a slot that is run is not missed, whoever helps
+		rowsOf("skip", slot(1), "finish 6"), // a slot that is run is not missed, also with helpers
 	)...)
 }
 
@@ -318,7 +318,7 @@ func (c *trial) store() *schedule.Store {
 	return store
 }
 
-// lockRows has somebody hold the first row of each job for most of a lease.
+// lockRows locks the first row of each job, in another session, for most of a lease.
 func lockRows(c *trial) (end func()) {
 	tx, err := c.db.BeginTxx(c.t.Context(), nil)
 	if err != nil {
@@ -344,7 +344,7 @@ func lockRows(c *trial) (end func()) {
 	return func() { <-ended }
 }
 
-// commitLate has somebody commit rows into the slot when the first check begins, or after a lease.
+// commitLate commits rows into the slot, in another session, when the first check begins or after a lease.
 func commitLate(c *trial) (end func()) {
 	c.clock.Set(noon)
 	tx, err := c.db.BeginTxx(c.t.Context(), nil)

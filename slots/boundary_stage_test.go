@@ -18,7 +18,7 @@ import (
 type stage struct {
 	url    string
 	admin  *sqlx.DB
-	db     *sqlx.DB // of everybody but the process that something happens to
+	db     *sqlx.DB // of every session but process A
 	trials int
 
 	mu   sync.Mutex
@@ -86,7 +86,7 @@ func newStage(t testing.TB) *stage {
 	return s
 }
 
-// tables are what a trial writes.
+// tables are the tables that a trial writes.
 const tables = "prescient.future_job prescient.future_job_history prescient.slot_job prescient.slot_run prescient.slot_claim " +
 	"prescient.slot_progress prescient.job prescient.schedule prescient.schedule_state prescient.event_outbox " +
 	"prescient.rule prescient.rule_fired orders effect claim_event unfenced"

@@ -28,14 +28,14 @@ const (
 	some = 240
 )
 
-// hazard is what goes wrong, and what is still to be expected then.
+// hazard is a fault, with what still holds after it.
 type hazard struct {
 	name      string
 	fault     pgtest.Fault // at a round trip that is chosen for each trial
-	actor     actor        // who is first, if somebody is
-	overtaken bool         // the process stands still until somebody has taken its work over
+	actor     actor        // who goes first; nil: no other session
+	overtaken bool         // the process stands still until another runner has taken its work over
 	forever   bool         // and does so until it is killed
-	shares    bool         // somebody else works on the slot, or rows of it are left on purpose
+	shares    bool         // another runner works on the slot, or rows of it are left on purpose
 }
 
 // lossless tells whether every statement of the process has its effect, and its answer.

@@ -42,13 +42,13 @@ type trial struct {
 	scenario  *scenario
 	hazard    hazard
 	stage     *stage
-	db        *sqlx.DB // of everybody but A
+	db        *sqlx.DB // of every session but A
 	client    *jobs.Client
 	clock     *replay.Clock
 	rows      []row
 	committed int // of rows: those that can be seen when A begins
 	journal   *journal
-	deed      deed // what somebody else did
+	deed      deed // what another session did
 	deedDone  chan struct{}
 	resumed   time.Time // by the database's clock: when paused jobs were
 	hit       string    // the round trip at which something went wrong
@@ -280,7 +280,7 @@ func (c *trial) play(at boundary) *pgtest.Faults {
 	}
 	a.begin(ctx)
 
-	overtake := make(<-chan struct{}) // never, unless somebody takes the work over while A stands still
+	overtake := make(<-chan struct{}) // never, unless another runner takes the work over while A stands still
 	if c.hazard.overtaken {
 		overtake = faults.Happened()
 	}
@@ -336,7 +336,7 @@ func labelOf(text string) string {
 	return cmp.Or(strings.Join(names, "+"), fmt.Sprintf("%.40s", text))
 }
 
-// fault is what goes wrong at a round trip of A.
+// fault is a failure at a round trip of A.
 func (c *trial) fault(at boundary) pgtest.Fault {
 	f := c.hazard.fault
 	f.At, f.Reset = at.n, at.n%2 == 0
@@ -415,7 +415,7 @@ func (c *trial) heal(a *process) {
 	}
 	var checked int64
 	for _, r := range h.results {
-		if !r.Slot.Equal(slot(4)) { // which nobody has missed
+		if !r.Slot.Equal(slot(4)) { // which no run has missed
 			checked += r.Checked
 		}
 	}

@@ -262,7 +262,7 @@ func TestAnOutageAtACommitIsNoTimeoutOfTheNextCheck(t *testing.T) {
 }
 
 // A short outage cuts the connection of a check that takes longer than a lease, which finds out when it is over. It is no sign that the
-// database still cannot do it, whatever went wrong meanwhile.
+// database still cannot do it, whatever error came meanwhile.
 func TestAnOutageIsNotCountedAgainByAConnectionThatItHasCut(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -281,7 +281,7 @@ func TestAnOutageIsNotCountedAgainByAConnectionThatItHasCut(t *testing.T) {
 	}
 }
 
-// Whoever finds out what became of a commit has given back the connection that broke.
+// The session that resolves a commit has already given back the broken connection.
 func TestACheckThatLosesAReplyNeedsNoSecondConnection(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -306,7 +306,7 @@ func TestACheckThatLosesAReplyNeedsNoSecondConnection(t *testing.T) {
 // The error is the whole run's, and the runner's own pool is all right.
 func TestAPoolThatDoesNotWorkIsToldByItsJob(t *testing.T) {
 	t.Parallel()
-	w := setupAt(t, pgtest.Direct(t)) // the pooler of the tests lets everybody in
+	w := setupAt(t, pgtest.Direct(t)) // the pooler of the tests lets every user in
 	nobody, err := url.Parse(w.url)
 	if err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ type shard struct {
 	done   atomic.Int64 // rows that were recorded, of runs that failed, too
 	trials atomic.Int64 // runs that failed
 	holds  []*hold
-	middle *hold // of the transaction of a check; nil: there is none
+	middle *hold // of the transaction of a check; nil without one
 	ended  sync.WaitGroup
 }
 
@@ -115,7 +115,7 @@ func TestStoresOnCitusAreRunWhileOneMovesAndTheWorkerOfAnotherDies(t *testing.T)
 	for _, s := range stores {
 		s.ended.Go(s.finish)
 	}
-	t.Cleanup(func() { // whatever has failed
+	t.Cleanup(func() { // after any failure
 		for _, s := range stores {
 			s.ended.Wait()
 		}
@@ -167,7 +167,7 @@ func killers(t *testing.T) (kill, start string) {
 	return kill, start
 }
 
-// The worker of a store dies at some moment of whatever goes on, and again. What was being done is done again until it is done.
+// The worker of a store dies at some moment, again and again. Each operation is repeated until it succeeds.
 func TestAWorkerThatDiesLeavesNoWidthHalfChangedAndNoSlotHalfOpened(t *testing.T) {
 	kill, start := killers(t)
 	db, err := pgsql.Open(t.Context(), pgtest.Empty(t))

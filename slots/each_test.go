@@ -18,7 +18,7 @@ import (
 	"github.com/prescient-go/prescient/slots"
 )
 
-// poison is what the check of a bad row does. tx is nil in jobs without a transaction.
+// poison is the check of a bad row. tx is nil in jobs without a transaction.
 type poison struct {
 	do   func(ctx context.Context, tx *sqlx.Tx) error
 	inTx bool // it needs a transaction
@@ -69,7 +69,7 @@ type shape struct {
 	most     map[string]int // calls of a good row, by poison; "" is for the others
 }
 
-// divided is what a good row may cost in calls of 50 rows: it is in each of the halves that the bad one is in.
+// divided is the most calls of a good row in calls of 50 rows: it is in each half that the bad row is in.
 var divided = map[string]int{
 	"returns an error": 1, "panics": 1, "violates a constraint": 1, "goes on after an SQL error": 1, "kills its connection": 13, "": 7,
 }

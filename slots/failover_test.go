@@ -80,7 +80,7 @@ func (p *pair) kill() error {
 	if err != nil {
 		return err
 	}
-	// Nobody of it may do anything more once the first is dead.
+	// No session of it may write any more once the first is dead.
 	if err := syscall.Kill(status.PID, syscall.SIGSTOP); err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (f *failoverTrial) affect(ctx context.Context, tx *sqlx.Tx, rows ...jobs.Fu
 	return nil
 }
 
-// called lets it happen, beside whatever else goes on.
+// called lets it happen, beside the other work.
 func (f *failoverTrial) called() error {
 	if f.calls.Add(1) == f.strike {
 		go func() {
@@ -257,7 +257,7 @@ func (f *failoverTrial) place() {
 			}
 			return err
 		})
-		if err != nil { // it does not know, and asks nobody
+		if err != nil { // it does not know, and cannot ask
 			time.Sleep(time.Millisecond)
 			continue
 		}

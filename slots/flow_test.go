@@ -268,7 +268,7 @@ func TestOfTwoLastPartsOfAGroupThatEndAtOnceOneAsksForWhatFollows(t *testing.T) 
 	}
 }
 
-// Three e-mails become one: whoever checks a group considers what is to come, of any job.
+// Three e-mails become one: the check of a group considers the rows to come, of any job.
 func TestTheCheckOfAGroupEndsAndMovesWhatElseWaitsForIt(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

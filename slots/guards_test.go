@@ -215,7 +215,7 @@ func TestARowWhoseDeadlinePassesWhileItWaitsForItsTurnIsNotChecked(t *testing.T)
 	}
 }
 
-// Whoever looks for another error in it calls a method of the pointer.
+// A search for another error in it calls a method of the pointer.
 func TestANilPointerThatBecameAnErrorIsTheErrorOfItsRow(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

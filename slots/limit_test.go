@@ -284,7 +284,7 @@ func TestARowWithoutAKeyOfItsOwnIsCheckedAllTheSame(t *testing.T) {
 	}
 }
 
-// Whoever waits for room only takes an instant for a check that is there: others wait for it.
+// A check takes an instant of the rate only if it exists, because other checks wait for the instant.
 func TestChecksThatAreNotThereTakeNothingOfALimit(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -381,7 +381,7 @@ func TestThePlacesOfADeadRunnerAreFreeWhenItsLeaseEnds(t *testing.T) {
 		return nil, nil
 	}, jobs.AtMost(2))
 	w.enqueueTenants("limited", 20, "a")
-	// Places are taken already; those of the living are renewed by nobody. One is of a key that is not asked for any more.
+	// Permits are taken already, and no run renews them. One is of a key without rows.
 	for token, of := range []struct{ key, lease string }{{"", "0"}, {"", "2 seconds"}, {"gone", "0"}} {
 		_, err := w.db.ExecContext(t.Context(), `insert into prescient.job_permit (job, key, token, places, allocated_until)
 			values (prescient.find_job('limited'), $1, $2, 2, clock_timestamp() + $3::interval)`, of.key, token, of.lease)
@@ -401,7 +401,7 @@ func TestThePlacesOfADeadRunnerAreFreeWhenItsLeaseEnds(t *testing.T) {
 	}
 }
 
-// A row that somebody has locked waits outside of every bound, this one, too.
+// A row that another transaction has locked waits outside of every bound, also of this one.
 func TestALockedRowKeepsNoPlaceFromOthers(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -533,7 +533,7 @@ func TestACheckThatWaitsForItsInstantIsNotAbandoned(t *testing.T) {
 	}
 }
 
-// A binary that has no limits claims rows of several jobs at once: whoever takes them over keeps to what holds for each.
+// A binary without limits claims rows of several jobs at once. A runner that takes them over keeps the limit of each job.
 func TestLimitsHoldForWhatIsTakenOverFromABinaryWithoutThem(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -585,7 +585,7 @@ func TestLimitsHoldForWhatIsTakenOverFromABinaryWithoutThem(t *testing.T) {
 	}
 }
 
-// Heartbeats renew all places of a run, so one that it could not give back would be nobody's for as long as the run goes on.
+// Heartbeats renew all permits of a run, so a permit that it could not give back would be lost while the run goes on.
 func TestAPlaceThatCouldNotBeGivenBackIsFreeWhileTheRunGoesOn(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -8,14 +8,14 @@ import (
 	"github.com/prescient-go/prescient/slots"
 )
 
-// broken panics whatever it is told.
+// broken panics in every method.
 type broken struct{}
 
 func (broken) Recorded([]slots.Recorded) { panic("metrics are broken") }
 func (broken) Ran(slots.Result, error)   { panic("metrics are broken") }
 func (broken) progress(slots.Progress)   { panic("the bar is broken") }
 
-// Whoever looks on does not end a run by a panic: it is logged once.
+// A panic of an observer does not end a run: it is logged once.
 func TestAPanicOfWhoeverIsToldOfARunEndsNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

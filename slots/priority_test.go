@@ -93,7 +93,7 @@ func TestAPriorityHoldsUpNobodyWhileItsJobIsAtALimitOfItsOwn(t *testing.T) {
 }
 
 // Checks with a transaction wait for connections, and for workers where there are no more of these. A job of a higher
-// priority has its rows claimed first whatever it shares with others.
+// priority has its rows claimed first, with any bound that it shares with other jobs.
 func TestAPriorityCountsAmongAllJobsThatWaitForTheSame(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

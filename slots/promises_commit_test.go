@@ -76,7 +76,7 @@ func TestARecordThatIsCommittedAfterItsConnectionHasBrokenIsCounted(t *testing.T
 	}
 }
 
-// Rows that somebody has locked are given free just then: they were no part of what is committed, and are recorded after it.
+// Locked rows are released during the commit: they are no part of it, and are recorded after it.
 func TestRowsThatWereLockedAreRecordedAfterARecordWhoseConnectionHasBroken(t *testing.T) {
 	t.Parallel()
 	for name, rows := range map[string]int{"nothing else": 1, "others": 4} {
@@ -111,7 +111,7 @@ func TestRowsThatWereLockedAreRecordedAfterARecordWhoseConnectionHasBroken(t *te
 	}
 }
 
-// Whoever finds that rows are gone which were locked learns by the fence that they were not his any more.
+// A runner that finds locked rows gone learns from the fence that its claim is lost.
 func TestRowsThatAreGoneWithTheLeaseAreNotRecorded(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -116,7 +116,7 @@ func TestWhatACheckSetsInItsSessionIsLeftToNobody(t *testing.T) {
 	}
 }
 
-// A pooler has given its session to somebody else by then.
+// A pooler has given its session to another client by then.
 func TestWhatACheckSetsInItsSessionAfterItHasEndedItsTransactionIsLeftToNobody(t *testing.T) {
 	t.Parallel()
 	for name, register := range txShapes {
@@ -402,7 +402,7 @@ func TestAStatementThatACheckGivesUpItselfIsItsError(t *testing.T) {
 			if result := w.run(slot(1), func(c *slots.Config) { c.Lease = time.Second }); result.Failed != 1 || result.State != slots.StateDone {
 				t.Errorf("%+v", result)
 			}
-			if n := calls.Load(); n > 2 { // the server may say that somebody else has cancelled it
+			if n := calls.Load(); n > 2 { // the server may say that another user has cancelled it
 				t.Errorf("%d calls", n)
 			}
 		})

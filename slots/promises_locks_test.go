@@ -203,7 +203,7 @@ func TestACheckNeverMakesAnApplicationTheVictimOfADeadlock(t *testing.T) {
 	}
 }
 
-// crossWaits has an application and a check want what the other holds. query is what the application asks of the row.
+// crossWaits lets an application and a check each wait for a lock of the other. query is the application's query of the row.
 func (w *world) crossWaits(register func(*jobs.Registry, string, jobs.TxCheckFunc, ...jobs.Option), query string) {
 	w.t.Helper()
 	w.db.MustExec(`create table account (balance int); insert into account values (0)`)
@@ -272,7 +272,7 @@ func TestACheckWaitsForAnApplicationWithoutCountingAnError(t *testing.T) {
 	}
 }
 
-// The server may say of a lock timeout that somebody has cancelled the statement.
+// The server may report a lock timeout as a cancelled statement.
 func TestAStatementThatIsCancelledIsRepeatedOnce(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -319,7 +319,7 @@ func (b *syncBuffer) String() string {
 	return b.buf.String()
 }
 
-// The run itself does not wait in the database, where others could see for whom.
+// The run itself does not wait in the database, where a lock view would show the holder.
 func TestARunThatWaitsLongForTheLockOfARowNamesTheSessionThatHoldsIt(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCitus(t, "locks of its tables are those of the worker")

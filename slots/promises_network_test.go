@@ -24,7 +24,7 @@ type network struct {
 	latency  time.Duration // of each message and of each answer
 
 	received atomic.Int64 // bytes of the server
-	silent   sync.RWMutex // held for writing nothing gets through, and nobody learns of it
+	silent   sync.RWMutex // held for writing nothing gets through, and neither side notices
 	away     sync.Mutex   // held while no new connection is made
 
 	mu       sync.Mutex

@@ -159,7 +159,7 @@ func TestASlotThatIsLeftOpenWithoutRowsIsClosedByTheNextCatchUp(t *testing.T) {
 	w.isClosed(first.Finished)
 }
 
-// The process is killed when it has recorded its last row, and before it has closed the slot, whose row somebody holds.
+// The process is killed after its last record and before it closes the slot, whose row another session holds.
 func TestASlotWhoseRunnerDiedAfterItsLastRecordIsClosedByTheNextCatchUp(t *testing.T) {
 	t.Parallel()
 	w := setupProcesses(t)
@@ -228,7 +228,7 @@ func (w *world) waitsForALock() bool {
 	return pgtest.Waits(w.t, w.db) > 0
 }
 
-// Who draws how far a run has come may be held up by a terminal that nobody reads.
+// The display of progress may be blocked by a terminal that is not read.
 func TestARunThatIsStoppedDoesNotWaitForItsProgress(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

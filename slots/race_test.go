@@ -196,7 +196,7 @@ func TestAStoppedRunRecordsWhatFinishesInItsGracePeriodAndHandsTheRestBack(t *te
 			t.Errorf("claim %+v was not handed back", c)
 		}
 	}
-	// The slot is nobody's now; the same command again finishes it at once.
+	// No runner has the slot now; the same command again finishes it at once.
 	again := w.run(slot(1))
 	if again.Finished+result.Finished != 100 || again.State != slots.StateDone || again.TakenOver != 0 {
 		t.Errorf("the next run: %+v", again)

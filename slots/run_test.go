@@ -134,7 +134,7 @@ func TestARowCommittedBehindTheReaderIsCheckedByTheSameRun(t *testing.T) {
 	}
 }
 
-// The runner reads the row again while its first check, whose outcome is nobody's by now, still goes on.
+// The runner reads the row again while its first check, whose outcome is lost by now, still runs.
 func TestARowWhoseCheckOutlivesTheLeaseIsCheckedAgain(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -46,7 +46,7 @@ func TestTheLogNamesTheFirstOfManyUnknownJobs(t *testing.T) {
 	}
 }
 
-// Sixty days of slots of a second are five million: none is looked at by itself.
+// Sixty days of slots of a second are five million, too many to look at each.
 func TestTheStatusOfSixtyDaysOfSecondsIsBounded(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

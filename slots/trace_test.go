@@ -21,7 +21,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// life is what is known of the rows of one key, as the test has seen it happen.
+// life records what the test has seen of the rows of one key.
 type life struct {
 	events []string
 	slot   int // of the row that waits; 0: none does
@@ -105,7 +105,7 @@ func (l *lives) replace(share float64, to int) {
 		l.pick(share, true), slot(to), func(k *life) { k.add("replaced", k.slot); k.add("enqueued", to); k.slot, k.errors = to, 0 })
 }
 
-// check is what the nth check of a key does: it is done, asks for another in a later slot, or fails.
+// check is the nth check of a key: it is done, asks for another check in a later slot, or fails.
 func check(key string, nth, now int) (next int, err error) {
 	n, _ := strconv.Atoi(key)
 	switch r := rand.New(rand.NewPCG(uint64(n), uint64(nth))).IntN(10); {
@@ -147,7 +147,7 @@ func (l *lives) run(now int) {
 	}
 }
 
-// Whatever happens to a check, its story can be told from its row, and of its row alone.
+// The story of a check can always be told, from its row alone.
 func TestTenThousandLivesCanBeToldFromTheirTraces(t *testing.T) {
 	t.Parallel()
 	l := &lives{world: setup(t), rnd: rand.New(rand.NewPCG(1, 2))}
@@ -261,7 +261,7 @@ func TestWhyNamesEachRunnerOfASlot(t *testing.T) {
 	}
 }
 
-// A slot that the ledger has forgotten may be opened once more, by hand: who finds nothing in it has checked nothing.
+// A slot that the ledger has forgotten may be opened again by hand: a run that finds no rows has checked nothing.
 func TestWhyNamesNobodyWhoOpenedASlotThatWasForgotten(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

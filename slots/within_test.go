@@ -11,7 +11,7 @@ import (
 	"github.com/prescient-go/prescient/slots"
 )
 
-// Everybody asks for midnight, first and again: each key has its place in the night, and keeps it from one night to the next.
+// All keys ask for midnight, every night: each key has its slot in the night, and keeps it from one night to the next.
 func TestWhatIsAskedForWithAWindowIsSpreadInEachRoundAndInEveryReplay(t *testing.T) {
 	t.Parallel()
 	const rows, night = 400, 4 * time.Hour

@@ -130,7 +130,7 @@ func TestReadSettingKnowsASchemaOfAnotherVersion(t *testing.T) {
 		{own, own, nil},
 		{own, own - 1, nil},
 		{own + 1, own, nil},
-		{own + 2, own - 1, nil}, // somebody newer has only added to it
+		{own + 2, own - 1, nil}, // newer code has only added to it
 		{own + 1, own + 1, pgsql.ErrNewer},
 	} {
 		exec(t, migrated, "update prescient.setting set schema_version = $1, min_code_version = $2", test.version, test.usableFrom)

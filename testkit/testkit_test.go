@@ -14,9 +14,9 @@ import (
 	"github.com/prescient-go/prescient/testkit"
 )
 
-// There is no TestMain: nobody needs one.
+// There is no TestMain: tests need none.
 
-// remind looks once more 24 h after the first look.
+// remind looks again 24 h after the first look.
 func remind(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 	if job.CheckCount > 0 {
 		return nil, nil

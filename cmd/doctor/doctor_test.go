@@ -116,7 +116,7 @@ func TestEachFindingAppearsAndGoesAway(t *testing.T) {
 			"months", Note, "select prescient.make_history_month('2099-01-01T00:00:01Z')", `insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, first_check_at, slot,
 				check_count, error_count, spent, enqueued_at, enqueued_by, outcome, finished_at)
 				values (1, 'job', 'order', '1', now(), now(), 0, 0, '0', now(), 'me', 'done', '2099-01-01 00:00:01Z')`,
-			// Whoever types it may be where the month has begun before.
+			// The operator may type it in a zone where the month has begun already.
 			`begin; set local timezone = 'Asia/Kolkata'; select prescient.make_history_month('2099-01-01T00:00:01Z'); commit`, nil,
 		},
 		"a job that nobody knows": {

@@ -89,7 +89,7 @@ func (b *builder) golang() (volumes []string) {
 	return append(volumes, "--volume", env["GOMODCACHE"]+":/go/pkg/mod:ro", "--volume", env["GOCACHE"]+":/go/cache")
 }
 
-// image is what is in one.
+// image is the content of an image.
 type image struct {
 	Config struct {
 		User       string

@@ -292,7 +292,7 @@ func write(t *testing.T, s install.Setup) string {
 	return dir
 }
 
-// helm is what helm template makes of a chart, or its error.
+// helm returns the output of helm template for a chart, or its error.
 func helm(c *chart.Chart, release string, values map[string]any) (map[string]string, error) {
 	options := chartutil.ReleaseOptions{Name: release, Namespace: "default", Revision: 1, IsInstall: true}
 	data, err := chartutil.ToRenderValues(c, values, options, chartutil.DefaultCapabilities)
@@ -332,7 +332,7 @@ func TestHelmMakesOfTheChartWhatIsPrinted(t *testing.T) {
 	}
 }
 
-// lintErrors is what helm lint has against a chart in dir with these values over its own.
+// lintErrors returns the errors of helm lint for the chart in dir with these values over its own.
 func lintErrors(dir string, values map[string]any) error {
 	result := lint.AllWithKubeVersion(dir, values, "default", &chartutil.DefaultCapabilities.KubeVersion)
 	var problems []error

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(pgtest.Main(m))
 }
 
-// event is what of an event this test looks at.
+// event has the fields of an event that this test looks at.
 type event struct {
 	Source, Type, Subject string
 	Data                  data

@@ -63,7 +63,7 @@ func TestAnEventIsOneLineOfCloudEventsJSON(t *testing.T) {
 	}
 }
 
-// Whoever prints events for people has < as it is.
+// An event that is printed for people has < unescaped.
 func TestAnEventEscapesNoMoreThanWhoeverWritesIt(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder

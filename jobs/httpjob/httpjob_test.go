@@ -80,7 +80,7 @@ func setup(t *testing.T, answer func(r request) (int, any)) *world {
 	return w
 }
 
-// request is what a service reads.
+// request is the request that a service reads.
 type request struct {
 	Job  string
 	Slot time.Time

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
 var noon = time.Date(2030, time.March, 1, 12, 0, 0, 0, time.UTC)
 
-// spans are what a run of a registry's jobs at noon made, with n rows of each job.
+// spans returns the spans of a run of a registry's jobs at noon, with n rows of each job.
 func spans(t *testing.T, registry *jobs.Registry, rows int) (tracetest.SpanStubs, slots.Result) {
 	t.Helper()
 	db := pgtest.New(t)

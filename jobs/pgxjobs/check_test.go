@@ -60,7 +60,7 @@ func (w *world) runner(registry *jobs.Registry, change ...func(*slots.Config)) *
 	return runner
 }
 
-// givenBack fails where somebody still has a connection of the pool.
+// givenBack fails if a connection of the pool is still in use.
 func (w *world) givenBack() {
 	w.t.Helper()
 	for range 100 {

@@ -20,7 +20,7 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// said is what a call returned.
+// said is the result of a call.
 type said struct {
 	Call   string
 	Result any

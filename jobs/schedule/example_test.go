@@ -39,7 +39,7 @@ func ExampleStore_Create() {
 	slog.Info("the first one is due", "at", created.Next, "slot", created.Slot, "error", err)
 }
 
-// Change what was read, and nothing that somebody else has changed meanwhile.
+// Change what was read, and overwrite no change that another client has made meanwhile.
 func ExampleStore_Update() {
 	report, err := store.Get(ctx, db, "report-42")
 	if err != nil {

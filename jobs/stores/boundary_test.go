@@ -38,7 +38,7 @@ const (
 type stage struct {
 	urls [2]string
 	dbs  [2]*sqlx.DB
-	set  *stores.Set // of everybody but the mover that something happens to
+	set  *stores.Set // of every session but the mover
 }
 
 func newStage(t *testing.T) *stage {
@@ -67,19 +67,19 @@ func (s *stage) list(dbs [2]*sqlx.DB) []stores.Store {
 // who does something while a move goes on, and what is promised for it.
 type who func(c *trial) (promise func() error)
 
-// trial is a move at one of whose round trips something goes wrong, or somebody does something.
+// trial is a move with a fault, or an action of another session, at one of its round trips.
 type trial struct {
 	t        *testing.T
 	stage    *stage
 	schedule *schedule.Store // of a
 }
 
-// target is the key that somebody does something about.
+// target is the key that the other session acts on.
 const target = "k3"
 
 var ofTarget = jobs.Key{JobExec: "remind", EntityName: "order", EntityKey: target}
 
-// numbered is a check that is known by its payload, whatever row it becomes.
+// numbered is a check that its payload identifies in any row.
 func numbered(key string, n, at int) jobs.FutureJob {
 	j := check(key, slot(at))
 	j.Payload = fmt.Appendf(nil, `{"n": %d}`, n)
@@ -277,7 +277,7 @@ func (c *trial) judge() {
 	}
 }
 
-// somebody is what others do meanwhile.
+// somebody is an action of another session meanwhile.
 var somebody = map[string]who{
 	"cancel": func(c *trial) func() error {
 		cancelled := 0

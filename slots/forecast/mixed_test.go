@@ -75,7 +75,7 @@ func mixedJobs(to *schedule.PublishConfig) *jobs.Registry {
 		return jobs.Result{}
 	})
 	each("payment.pending", func(row jobs.FutureJob) jobs.Result {
-		if row.CheckCount == 0 && row.EntityKey[5] < '5' { // half of them are checked once more
+		if row.CheckCount == 0 && row.EntityKey[5] < '5' { // half of them are checked again
 			return jobs.Result{Next: new(row.Slot.Add(2 * time.Hour))}
 		}
 		return jobs.Result{}

@@ -164,7 +164,7 @@ func TestWhatCannotRunIsReportedAndNeverRun(t *testing.T) {
 	}
 }
 
-// Whoever owns a file, or may write to it or to a directory above it, decides what runs.
+// The owner of a file, and every user who may write to it or to a directory above it, decides what runs.
 func TestWhatAnotherUserOwnsOrCanWriteIsNeverRun(t *testing.T) {
 	t.Parallel()
 	const other = 54321

@@ -69,7 +69,7 @@ func TestServerIsSetUpAsDocumented(t *testing.T) {
 	}
 }
 
-// A query that somebody configures runs as this role.
+// A query of the configuration runs as this role.
 func TestTheRoleOwnsItsDatabaseAndReachesNoFileOfTheServer(t *testing.T) {
 	t.Parallel()
 	s := started(t)

@@ -61,7 +61,7 @@ func TestDatabaseIsDroppedWithItsTestThoughSomebodyIsConnected(t *testing.T) {
 	}
 }
 
-// TestProcess is what the tests below run as a process of its own.
+// TestProcess is run by the tests below in a process of its own.
 func TestProcess(t *testing.T) {
 	end := os.Getenv(endVariable)
 	if end == "" {

@@ -48,7 +48,7 @@ type world struct {
 	handler   http.Handler
 	token     string
 	log       *bytes.Buffer
-	seen      map[string]bool // operations and statuses that were answered; nil: nobody looks
+	seen      map[string]bool // operations and statuses that were answered; nil: the test does not need them
 }
 
 func setup(t *testing.T, change ...func(*Config)) *world {
@@ -80,7 +80,7 @@ func setup(t *testing.T, change ...func(*Config)) *world {
 	return w
 }
 
-// serve makes the handler anew.
+// serve makes a new handler.
 func (w *world) serve(b *board.Board, change ...func(*Config)) {
 	w.t.Helper()
 	keys, err := web.NewNamedKeys([]string{"ops:" + operator}, []string{reader})

@@ -204,7 +204,7 @@ func TestAnActionIsSeenByWhoeverKnowsItsNumberAndCostsOneRead(t *testing.T) {
 		if get(0) != int64(1) {
 			t.Error("somebody else had it read again")
 		}
-		for _, acted := range []int64{n, n, 1 << 62} { // a number that nobody has is the last
+		for _, acted := range []int64{n, n, 1 << 62} { // a number that no store has is the last
 			if v := get(acted); v != int64(2) {
 				t.Errorf("%v: want it read again, once", v)
 			}

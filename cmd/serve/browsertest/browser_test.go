@@ -152,7 +152,7 @@ func (b *browser) login(token string) {
 	}
 }
 
-// picture is what the window shows.
+// picture returns an image of the window.
 func (b *browser) picture() image.Image {
 	b.t.Helper()
 	text, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())

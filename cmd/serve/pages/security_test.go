@@ -156,7 +156,7 @@ func TestALogInHasAnIdThatNobodyKnewBefore(t *testing.T) {
 	s.has(other.get("/", http.StatusOK), "<h1>Log in</h1>")
 }
 
-// inline is what the policy forbids, and foreign what would ask another server.
+// inline finds what the policy forbids, and foreign finds requests to another server.
 var (
 	inline  = regexp.MustCompile(`(?i)<script[^>]*>[^<]|<style|\sstyle=|\son[a-z]+=|javascript:`)
 	foreign = regexp.MustCompile(`(?i)(src|href|action)="(https?:)?//`)

@@ -146,7 +146,7 @@ func TestExpireSaysThatItsNumberIsAnUpperBound(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
 	s.enqueueItems(3, s.Now().Add(time.Hour))
-	s.Clock.Set(s.Now().Add(2 * time.Hour)) // nobody runs anything
+	s.Clock.Set(s.Now().Add(2 * time.Hour)) // no runner works
 	b := s.browser().login(story.OperatorToken)
 	plan := b.submit(b.get("/do/catch-up", http.StatusOK), url.Values{"mode": {"expire"}}, http.StatusOK)
 	s.has(plan, "those of 3 rows", "The number of rows is an upper bound")

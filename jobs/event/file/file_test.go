@@ -289,7 +289,7 @@ func TestAFileThatIsRemovedWhileItsLockIsWaitedForIsMadeAnew(t *testing.T) {
 	}
 }
 
-// waits tells whether somebody waits for the lock of a file.
+// waits tells whether a process waits for the lock of a file.
 func waits(t *testing.T, of *os.File, locks string) bool {
 	t.Helper()
 	var info syscall.Stat_t

@@ -365,7 +365,7 @@ func TestWithoutAConsumerTheAgeOfEventsDecides(t *testing.T) {
 	}
 }
 
-// Whoever reads on after what was removed would not look at an event that comes before it.
+// A reader that continues behind removed events must not miss an earlier event that commits later.
 func TestWhatNoReaderCanSeeYetIsNotPruned(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -450,7 +450,7 @@ func TestAReaderIsToldOfWhatWasRemovedBeforeItReadIt(t *testing.T) {
 	if err := w.box.Lost(ctx, all[2].Position); err != nil {
 		t.Errorf("who has lost nothing: %v", err)
 	}
-	// What all have acknowledged moves nobody back: the note of what was removed only goes forward.
+	// Pruning what all consumers have acknowledged moves no consumer back: the watermark only goes forward.
 	publish(4)
 	if _, err := w.box.Ack(ctx, "billing", all[2].Position); err != nil {
 		t.Fatal(err)

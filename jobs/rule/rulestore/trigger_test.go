@@ -237,7 +237,7 @@ rules:
 	}
 }
 
-// The payload of a check is what its enqueue said, and an application may enqueue.
+// The payload of a check comes from its enqueue, and an application may enqueue.
 func TestOneCheckWithAnotherPayloadStopsNoApply(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)

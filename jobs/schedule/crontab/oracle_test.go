@@ -165,7 +165,7 @@ func after(instants []time.Time, at time.Time) int {
 	return sort.Search(len(instants), func(i int) bool { return instants[i].After(at) })
 }
 
-// clocks is what the clocks of a zone have shown, each minute.
+// clocks returns what the clocks of a zone have shown, for each minute.
 type clocks struct {
 	zone    string
 	start   time.Time

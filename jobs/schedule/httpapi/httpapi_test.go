@@ -37,7 +37,7 @@ type world struct {
 	store   *schedule.Store
 	db      *sqlx.DB
 	log     *bytes.Buffer
-	seen    map[string]bool // operations and statuses, where somebody wants to know
+	seen    map[string]bool // operations and statuses that were answered; nil: the test does not need them
 }
 
 func setup(t testing.TB) *world {

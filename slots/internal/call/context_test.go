@@ -13,7 +13,7 @@ import (
 // errLost is a cause of the parent.
 var errLost = errors.New("lease lost")
 
-// Each way to look at a deadline sees each way it ends, whether somebody waited for it or not.
+// Each way to look at a deadline sees each way it ends, with and without a waiting goroutine.
 func TestDeadlineEnds(t *testing.T) {
 	endings := map[string]struct {
 		end   func(d *Context, cancelClaim context.CancelCauseFunc)

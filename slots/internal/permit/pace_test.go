@@ -26,7 +26,7 @@ func paceOf(t *testing.T, db *sqlx.DB, perSecond int) *pace {
 	return newPace(run, Rule{Job: 1, PerSecond: perSecond, Places: 4}, "", new(replies))
 }
 
-// What the database has not given is nobody's: the next check, of a claim that goes on, must not begin by it.
+// The next check of a claim must not begin at an instant that the database has not given.
 func TestInstantsThatWereNotGivenAreNotThere(t *testing.T) {
 	t.Parallel()
 	db, err := sqlx.Open("postgres", "")
