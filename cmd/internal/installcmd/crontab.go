@@ -37,22 +37,22 @@ func newCmdCrontab(f *factory.Factory, runF func(ctx context.Context, f *factory
 	c := f.WithOutput(&cobra.Command{
 		Use:   "crontab",
 		Short: "Print or install a crontab that runs this binary at each slot, and catches up",
-		Long: `Print a crontab that runs this binary at each slot, catches up after it, and tells by mail what is wrong. It names
-the configuration file that this command has read: cron knows nothing of this shell.
+		Long: `Print a crontab that runs this binary at each slot, catches up after the run, and mails problems. The crontab names
+the configuration file that this command has read, because cron does not see the environment of this shell.
 
-  --apply       puts the lines into the crontab of the user who runs this command, as a block between two marks. It
-                replaces the block of the same binary, configuration file and --store, keeps every other line, and shows
-                what changes. If nothing changes, it writes nothing.
-  --remove      removes that block.
-  --write FILE  writes the lines into a new file of /etc/cron.d, which name the --user that runs them. A file that is
-                there already and is different stays as it is.
+  --apply       Put the lines into the crontab of the user who runs this command, as a block between two marks. This
+                replaces the block of the same binary, configuration file and --store, and keeps every other line. It
+                shows what changes. If nothing changes, it writes nothing.
+  --remove      Remove that block.
+  --write FILE  Write the lines into a new file of /etc/cron.d. They name the --user that runs them. A file that exists
+                and is different is not changed.
 
 A command that fails changes nothing.
 
 ` + widthHelp + `
-Slots are instants in UTC, and cron goes by the zone of the machine. Where the two do not fit, because of summer time or
-because a width divides no hour, the lines start a run more often: one that finds its slot done does nothing. Slots that
-do not begin with a minute are for the daemon.`,
+Slots are instants in UTC, and cron uses the time zone of the machine. Summer time, or a width that does not divide an
+hour, may make the two differ. Then the lines start runs more often, and a run that finds its slot done does nothing.
+Slots that do not begin at a full minute need the daemon.`,
 		Example: `  prescient install crontab --apply
   prescient install crontab --user orders --write /etc/cron.d/` + f.Name + `
   prescient install crontab --width 15m --timezone Europe/Berlin`,

@@ -25,16 +25,17 @@ func newCmdKubernetes(f *factory.Factory, runF func(ctx context.Context, f *fact
 	c := f.WithOutput(&cobra.Command{
 		Use:   "kubernetes",
 		Short: "Print manifests, or a Helm chart, that run an image at each slot, or as a daemon",
-		Long: `Print the manifests of Kubernetes that run an image at each slot: CronJobs for runs and for catch-up, and a Job for
-the schema. With --daemon, a Deployment with its Service instead of the CronJobs. With --helm, the chart that they are
-made of. Nothing is installed.
+		Long: `Print manifests of Kubernetes that run an image at each slot: CronJobs for runs and for catch-up, and a Job for the
+schema. With --daemon, print a Deployment with its Service instead of the CronJobs. With --helm, print the Helm chart of
+the same objects. The command installs nothing.
 
-Every object and pod is called NAME-prescient, since an application of that NAME has a Service, Deployment and pods of its
-own. Every selector names components, too.
+Every object and pod is called NAME-prescient, because the application called NAME has a Service, a Deployment and pods
+of its own. Every selector also names the component.
 
-The pods get their configuration from a Secret, which is yours to make: the configuration file that this command has read
-under its own name or, where it has read none, the URL of the database as database-url. No other setting of this shell
-gets there. The NetworkPolicy lets them connect to the ports that the configuration names, and to --port.
+The pods read their configuration from a Secret that you create. It contains the configuration file that this command
+has read, under the name of the file. If the command has read no file, it contains the URL of the database as
+database-url. No other setting of this shell reaches the pods. The NetworkPolicy allows connections to the ports that
+the configuration names, and to --port.
 
 ` + widthHelp,
 		Example: `  kubectl create secret generic ` + install.KubernetesName(f.Name) + ` \

@@ -20,12 +20,13 @@ func newCmdSystemd(f *factory.Factory, runF func(ctx context.Context, f *factory
 	c := f.WithOutput(&cobra.Command{
 		Use:   "systemd",
 		Short: "Print units that run this binary at each slot, or as a daemon",
-		Long: `Print the units of systemd that run this binary at each slot and catch up after it: a timer, and the services that
-it starts. With --daemon, the service that does all of it by itself. They are locked in: no privilege, nothing of the
-machine to be written but where the configuration says so (metrics.file, events.destination, spool.dir), nothing of anybody's home
-to be seen. Nothing is installed, unless --write says where.
+		Long: `Print units of systemd that run this binary at each slot and catch up after the run: a timer, and the services that
+it starts. With --daemon, print one service that does both. The units are sandboxed. They have no privileges, cannot see
+home directories, and can write only to metrics.file, events.destination and spool.dir. Without --write, the command
+installs nothing.
 
-The configuration file that this command has read is handed to the service by systemd, so it may be root's alone.
+systemd passes the configuration file that this command has read to the service, so only root needs to be able to read
+it.
 
 ` + widthHelp,
 		Example: `  prescient install systemd --write /etc/systemd/system
