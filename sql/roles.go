@@ -20,7 +20,8 @@ var roles string
 // this use needs.
 type Role string
 
-// The roles. Operator may do everything that Runner may; Runner everything that App and Reader may.
+// The roles. Operator may do everything that Runner and Rules may; Runner everything that App and
+// Reader may.
 const (
 	// Owner owns the tables and functions, and may migrate.
 	Owner Role = "owner"
@@ -30,7 +31,9 @@ const (
 	Reader Role = "reader"
 	// Runner runs slots, catches up, publishes events and changes schedules.
 	Runner Role = "runner"
-	// Operator pauses, retries, prunes, acknowledges events and changes the width.
+	// Rules owns the functions of the triggers of rules. It may let rows of rules wait, and cancel them.
+	Rules Role = "rules"
+	// Operator pauses, retries, prunes, acknowledges events, applies rules and changes the width.
 	Operator Role = "operator"
 )
 
@@ -44,7 +47,7 @@ const maxRoleSchema = maxName - len("_operator")
 var ErrCreateRole = errors.New("the roles are missing, and making them needs CREATEROLE: connect as a role that has it, " +
 	"or let an administrator run the script of `prescient migrate roles --dry-run`")
 
-// MakeRoles makes the five roles, hands the schema over to the owner and grants each role what it
+// MakeRoles makes the six roles, hands the schema over to the owner and grants each role what it
 // needs. Idempotent. The schema must exist. The login of db becomes a member of the owner.
 //
 // Returns ErrCreateRole if a role is missing and db's login may not create roles. Returns ErrNewer
@@ -128,14 +131,14 @@ func keepRoles(ctx context.Context, db Pool, schema Schema) error {
 // may not drop.
 var ErrDropRole = errors.New("the role cannot be dropped")
 
-// DropRoles takes the privileges in the schema from the five roles, and drops the roles. The tables
+// DropRoles takes the privileges in the schema from the six roles, and drops the roles. The tables
 // must be gone: see MigrateDown. Returns ErrDropRole, and drops none, if a role has anything else
 // in this database or another. Idempotent.
 //
 // It never uses drop owned: an application's objects may belong to a role, too.
 func DropRoles(ctx context.Context, db Pool, schema Schema) error {
 	err := InTx(ctx, db, func(tx *sqlx.Tx) error {
-		for _, role := range []Role{Operator, Runner, Reader, App, Owner} {
+		for _, role := range []Role{Operator, Owner, Runner, Rules, Reader, App} {
 			if err := dropRole(ctx, tx, schema, pq.QuoteIdentifier(role.In(schema))); err != nil {
 				return fmt.Errorf("drop role %s: %w", role.In(schema), err)
 			}

@@ -1,11 +1,12 @@
--- Five roles without a login, each with the least privileges. Grant them to logins: grant prescient_app to shop;
+-- Six roles without a login, each with the least privileges. Grant them to logins: grant prescient_app to shop;
 --
 --   owner     owns the tables and functions, and may migrate
 --   app       may call the functions that enqueue, cancel and move checks; it has no right on any table
 --   reader    may read everything
 --   runner    runs slots, catches up, publishes events and changes schedules; it is also an app and a reader
+--   rules     owns the functions of the triggers of rules, and may let rows of rules wait and cancel them
 --   operator  pauses, retries, prunes, acknowledges events, applies rules, changes the width and moves rows to other stores; it is
---             also a runner
+--             also a runner, and a member of rules
 --
 -- The script is idempotent. It needs CREATEROLE if a role is missing, and must run as a member of the owner, or as the
 -- creator of the schema who may create in the database. Roles belong to the whole server.
@@ -16,7 +17,7 @@ do $$
 declare
     part text;
 begin
-    foreach part in array array['owner', 'app', 'reader', 'runner', 'operator'] loop
+    foreach part in array array['owner', 'app', 'reader', 'runner', 'rules', 'operator'] loop
         if to_regrole('prescient_' || part) is null then
             -- A session in another database of the server, where the lock above does not hold, may be creating it.
             begin
@@ -40,6 +41,13 @@ begin
     if not pg_has_role('prescient_operator', 'prescient_runner', 'member') then
         grant prescient_runner to prescient_operator;
     end if;
+    -- An apply creates functions as the role.
+    if not pg_has_role('prescient_operator', 'prescient_rules', 'member') then
+        grant prescient_rules to prescient_operator;
+    end if;
+    if not pg_has_role('prescient_owner', 'prescient_rules', 'member') then
+        grant prescient_rules to prescient_owner;
+    end if;
 end
 $$;
 
@@ -54,7 +62,7 @@ declare
     );
     own_types    regtype[]      := array[{types}];
     own_routines regprocedure[] := array[{routines}];
-    everybody    text           := 'public, prescient_app, prescient_reader, prescient_runner, prescient_operator';
+    everybody    text           := 'public, prescient_app, prescient_reader, prescient_runner, prescient_rules, prescient_operator';
     shared       boolean;
     command      text;
 begin
@@ -104,9 +112,9 @@ begin
         select format('grant execute on routine %s to %s', p.oid::regprocedure, g.role)
         from (values
             ('prescient_app', array[
-                'settings', 'slot_floor', 'slot_ceil', 'enqueue', 'enqueue_many', 'cancel', 'cancel_entity', 'cancel_keys', 'reschedule', 'push_back',
-                'lock_group', 'store'
+                'settings', 'slot_floor', 'slot_ceil', 'enqueue', 'enqueue_many', 'cancel', 'cancel_entity', 'reschedule', 'push_back', 'lock_group', 'store'
             ]),
+            ('prescient_rules', array['rule_wait', 'rule_wait_many', 'cancel_keys']),
             ('prescient_reader', array[
                 'settings', 'slot_floor', 'slot_ceil', 'find_job', 'jobs_in_slot', 'estimate_rows', 'why', 'journal_check', 'journal_value',
                 'journal_abroad', 'oldest_active_xid', 'read_events', 'newest_events', 'store', 'force_slot_index'
@@ -129,7 +137,7 @@ begin
 end
 $$;
 
-grant usage on schema prescient to prescient_app, prescient_reader;
+grant usage on schema prescient to prescient_app, prescient_reader, prescient_rules;
 
 grant insert on prescient.job, prescient.future_job_history, prescient.event_outbox, prescient.rule_fired to prescient_runner;
 grant insert, update, delete

@@ -21,10 +21,11 @@ import (
 // mayRun says which role each statement needs. A role that contains that role may run it, too; see
 // contains.
 var mayRun = map[pgsql.Role]string{
-	"anybody": `check_number check_role rule_columns rule_condition rule_functions rule_holders rule_role rule_table rule_triggers doctor_clock doctor_room doctor_holders doctor_rights doctor_sessions
+	"anybody": `check_number check_role rule_columns rule_condition rule_function_owner rule_functions rule_holders rule_role rule_table rule_triggers doctor_clock doctor_room doctor_holders doctor_rights doctor_sessions
 		doctor_settings doctor_standby doctor_tables engine_signs engine_version event_ahead advisory_holder group_try lock_holders metrics_blocking roles_made schedule_normal schema_check store_schemas`,
 	// An app and a reader may run these.
-	"both":    `forecast_blocks functions_applied read_settings schedule_blocks store_read`,
+	"member":  `forecast_blocks schedule_blocks`,
+	"both":    `functions_applied read_settings store_read`,
 	pgsql.App: `cancel cancel_entity enqueue enqueue_many push_back reschedule rule_enqueue schedule_cancel`,
 	pgsql.Reader: `action_last advise_sample advise_since board_actions board_ahead board_cells board_consumers board_events board_job board_jobs board_misfires
 		board_retry board_slot board_waiting cancel_count claim_list claim_orphans doctor_jobs doctor_months enqueue_lock event_consumers event_dead_count event_dead_known event_dead_list event_lost event_newest event_read forecast_history forecast_jobs
@@ -44,22 +45,24 @@ var mayRun = map[pgsql.Role]string{
 // alone.
 var mayCall = map[pgsql.Role]string{
 	"both":       `settings slot_ceil slot_floor store`,
-	pgsql.App:    `cancel cancel_entity cancel_keys enqueue enqueue_many lock_group push_back reschedule`,
+	pgsql.App:    `cancel cancel_entity enqueue enqueue_many lock_group push_back reschedule`,
 	pgsql.Reader: `oldest_active_xid jobs_in_slot newest_events find_job read_events estimate_rows force_slot_index journal_abroad journal_check journal_value why`,
 	pgsql.Runner: `begin_check claim_rows close_slot terminate_sessions fence finish_rows_apart ensure_job lateness_bucket lock_slot scan_slot make_history_month
 		honour honour_moved make_history_months move_rows move_rows_alike open_slot record_row raise_suppressed register_jobs require_recorded same_check slot_is_claimable due_slot take_over reserve_rate acquire_permits
 		journal_entry journal_in lock_rule traced unreadable_rows wait_for_locks`,
+	pgsql.Rules:    `cancel_keys rule_wait rule_wait_many`,
 	pgsql.Operator: `drop_history_months end_action give_rows prune_events receive_rows record_action record_request retime retry_failed set_width settle_rows`,
-	pgsql.Owner:    `end_checks ended_recently make_request push_back_row require_schedules pick_slot window_slots window_hash window_key within_seconds`,
+	pgsql.Owner:    `end_checks ended_recently find_rule make_request push_back_row require_rights pick_slot window_slots window_hash window_key within_seconds`,
 }
 
 var contains = map[pgsql.Role][]pgsql.Role{
 	"nobody":       {"anybody"},
-	pgsql.App:      {"anybody", "both", pgsql.App},
-	pgsql.Reader:   {"anybody", "both", pgsql.Reader},
-	pgsql.Runner:   {"anybody", "both", pgsql.App, pgsql.Reader, pgsql.Runner},
-	pgsql.Operator: {"anybody", "both", pgsql.App, pgsql.Reader, pgsql.Runner, pgsql.Operator},
-	pgsql.Owner:    {"anybody", "both", pgsql.App, pgsql.Reader, pgsql.Runner, pgsql.Operator, pgsql.Owner},
+	pgsql.App:      {"anybody", "member", "both", pgsql.App},
+	pgsql.Reader:   {"anybody", "member", "both", pgsql.Reader},
+	pgsql.Runner:   {"anybody", "member", "both", pgsql.App, pgsql.Reader, pgsql.Runner},
+	pgsql.Rules:    {"anybody", "member", pgsql.Rules},
+	pgsql.Operator: {"anybody", "member", "both", pgsql.App, pgsql.Reader, pgsql.Runner, pgsql.Rules, pgsql.Operator},
+	pgsql.Owner:    {"anybody", "member", "both", pgsql.App, pgsql.Reader, pgsql.Runner, pgsql.Rules, pgsql.Operator, pgsql.Owner},
 }
 
 // needed returns the role that a name needs.
@@ -264,6 +267,7 @@ func TestFunctionsWithTheRightsOfTheOwnerCallNothingOfTheCaller(t *testing.T) {
 	db := withRoles(t, schema)
 	err := as(t, db, "none", func(tx *sqlx.Tx) error {
 		exec(t, tx, "grant create, temporary on database "+get[string](t, tx, "select current_database()")+" to shadows_operator")
+		exec(t, tx, "insert into shadows.rule (name, relation, definition) values ('unshipped', 'shop.orders', '{}')")
 		exec(t, tx, shadows)
 		// The shadows are found first.
 		exec(t, tx, "savepoint caught; select date_bin('1 hour', clock_timestamp(), clock_timestamp())")
@@ -281,6 +285,8 @@ func TestFunctionsWithTheRightsOfTheOwnerCallNothingOfTheCaller(t *testing.T) {
 			"enqueue_many('{remind}', '{order}', '{2}', '{2030-03-01}', '{null}', '{a}', '{null}', 'push_back')",
 			"reschedule('remind', 'order', '1', '2030-03-05')", "push_back('remind', 'order', '1', '2030-03-06')",
 			"cancel('remind', 'order', '1')", "cancel_entity('order', '2')",
+			"rule_wait('unshipped', 'order', '1', '2030-03-01')", "rule_wait('unshipped', 'order', '1', '2030-03-02', '{}')",
+			"rule_wait_many('unshipped', 'order', '{1,2}', '{2030-03-01,2030-03-01}')", "cancel_keys('unshipped', 'order', '{1,2}')",
 			"make_history_month('2031-01-01')", "drop_history_months('2031-01-01')", "set_width('1 hour')",
 		} {
 			exec(t, tx, "select from shadows."+call)
@@ -292,6 +298,76 @@ func TestFunctionsWithTheRightsOfTheOwnerCallNothingOfTheCaller(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// The triggers of a rule keep its checks in step with a table. An application that writes to the table
+// has no right on them.
+func TestAnApplicationCannotForgeTheChecksOfARule(t *testing.T) {
+	t.Parallel()
+	const schema = "forged_rule"
+	db := withRoles(t, schema)
+	exec(t, db, `
+		grant forged_rule_app to forged_rule_nobody;
+		insert into forged_rule.rule (name, relation, definition) values ('unshipped', 'shop.orders', '{}');
+		select forged_rule.rule_wait('unshipped', 'orders', '1', '2030-03-01')`)
+	for _, call := range []string{
+		"enqueue('unshipped', 'orders', '2', '2030-03-01')",
+		"enqueue('unshipped', 'orders', '1', '2031-03-01', on_conflict => 'replace')",
+		"enqueue_many('{a,unshipped}', '{orders,orders}', '{2,2}', '{2030-03-01,2030-03-01}', '{null,null}', '{\"\",\"\"}', '{null,null}')",
+		"reschedule('unshipped', 'orders', '1', '2031-03-01')", "push_back('unshipped', 'orders', '1', '2031-03-01')",
+		"cancel('unshipped', 'orders', '1')",
+		"cancel_keys('unshipped', 'orders', '{1}')", "rule_wait('unshipped', 'orders', '2', '2030-03-01')",
+		"rule_wait_many('unshipped', 'orders', '{2}', '{2030-03-01}')",
+	} {
+		err := as(t, db, "forged_rule_nobody", func(tx *sqlx.Tx) error {
+			_, err := tx.ExecContext(t.Context(), "select forged_rule."+call)
+			return err
+		})
+		if pq.As(err, pqerror.InsufficientPrivilege) == nil {
+			t.Errorf("%s: %v", call, err)
+		}
+		if err := as(t, db, "forged_rule_operator", func(tx *sqlx.Tx) error {
+			_, err := tx.ExecContext(t.Context(), "select forged_rule."+call)
+			return err
+		}); err != nil {
+			t.Errorf("%s as an operator: %v", call, err)
+		}
+	}
+	exec(t, db, "select forged_rule.enqueue('remind', 'orders', '1', '2030-03-01'); set role forged_rule_nobody; select forged_rule.cancel_entity('orders', '1'); reset role")
+	if got := list(t, db, "select j.name from forged_rule.future_job f join forged_rule.job j using (job)"); !slices.Equal(got, []string{"unshipped"}) {
+		t.Errorf("waiting: %q", got)
+	}
+}
+
+// The owner of a table can make the functions of its triggers run code, so their owner may do nothing
+// else than let rows of rules wait.
+func TestTheOwnerOfTriggersWritesOnlyForRules(t *testing.T) {
+	t.Parallel()
+	const schema = "only_rules"
+	db := withRoles(t, schema)
+	exec(t, db, `insert into only_rules.rule (name, relation, definition) values ('unshipped', 'shop.orders', '{}')`)
+	err := as(t, db, "only_rules_rules", func(tx *sqlx.Tx) error {
+		exec(t, tx, `select only_rules.rule_wait('unshipped', 'orders', '1', '2030-03-01'), only_rules.rule_wait('remind', 'orders', '2', '2030-03-01');
+			select only_rules.rule_wait_many('unshipped', 'orders', '{3,4}', '{2030-03-01,2030-03-02}'), only_rules.rule_wait_many('remind', 'orders', '{5}', '{2030-03-01}');
+			select only_rules.cancel_keys('unshipped', 'orders', '{3}'), only_rules.cancel_keys('remind', 'orders', '{1}');
+			reset role`)
+		if got := list(t, tx, "select entity_key from only_rules.future_job order by 1"); !slices.Equal(got, []string{"1", "4"}) {
+			t.Errorf("waiting: %q", got)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	for _, call := range []string{"enqueue('unshipped', 'orders', '1', '2030-03-01')", "retime('unshipped', null, null, null, null, null)"} {
+		err := as(t, db, "only_rules_rules", func(tx *sqlx.Tx) error {
+			_, err := tx.ExecContext(t.Context(), "select only_rules."+call)
+			return err
+		})
+		if pq.As(err, pqerror.InsufficientPrivilege) == nil {
+			t.Errorf("%s: %v", call, err)
+		}
 	}
 }
 

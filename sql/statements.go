@@ -156,6 +156,7 @@ var (
 	RuleDone              = file("rule_done")
 	RuleEnqueue           = file("rule_enqueue")
 	RuleFaults            = file("rule_faults")
+	RuleFunctionOwner     = file("rule_function_owner")
 	RuleFiredSteps        = file("rule_fired_steps")
 	RuleForget            = file("rule_forget")
 	RuleGet               = file("rule_get")

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
@@ -41,7 +42,14 @@ func (c Config) fault(f rulestore.Fault) (found []Finding) {
 	}
 	if f.Refused != "" {
 		add(fmt.Sprintf("role %s owns its triggers' functions, and may not call those of schema %s: writes to table %s fail", f.Refused, c.Schema, f.Table),
-			"grant %s to %s  -- if the role is missing: %s migrate roles", pgsql.Operator.In(c.Schema), pq.QuoteIdentifier(f.Refused), c.Name)
+			"grant %s to %s  -- if the role is missing: %s migrate roles", pgsql.Rules.In(c.Schema), pq.QuoteIdentifier(f.Refused), c.Name)
+	}
+	if f.Owner != "" {
+		do, args := "%s", []any{strings.Join(f.Gives, "; ")}
+		if len(f.Gives) == 0 {
+			do, args = "%s migrate roles, and %[1]s rules apply -f FILE", []any{c.Name}
+		}
+		add(fmt.Sprintf("role %s owns its triggers' functions, so the owner of table %s can use the rights of that role", f.Owner, f.Table), do, args...)
 	}
 	if len(f.Missing) > 0 {
 		add(fmt.Sprintf("table %s lacks its triggers %s: rows that were written since do not wait as the rule says", f.Table, spoken.List(f.Missing)),

@@ -105,7 +105,7 @@ func TestARuleWhoseRoleLostItsRightsIsFound(t *testing.T) {
 	} {
 		w.exec(test.bring)
 		if found := w.look(); !has(found, "rules", Action, `rule unshipped: role doctor_rules owns its triggers' functions`) ||
-			!has(found, "rules", Action, `grant prescient_operator to "doctor_rules"`) {
+			!has(found, "rules", Action, `grant prescient_rules to "doctor_rules"`) {
 			t.Errorf("%s: %+v", test.bring, found)
 		}
 		w.exec(test.mend)

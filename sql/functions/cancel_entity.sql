@@ -1,4 +1,5 @@
--- Cancels all checks of an entity that have a key. Returns their number.
+-- Cancels all checks of an entity that have a key, but those of schedules and rules. Returns their
+-- number.
 create or replace function prescient.cancel_entity(entity_name text, entity_key text)
 returns bigint
 language sql

@@ -1,6 +1,6 @@
--- Ends the waiting checks of one job on many entities of a name, as cancel does for one. Returns
+-- Ends the waiting checks of a rule on many entities of a name, as cancel does for one. Returns
 -- their number. It locks them in the order of their keys, so that it never deadlocks with
--- enqueue_many. Called by the triggers of rules.
+-- rule_wait_many. Called by the triggers of rules.
 create or replace function prescient.cancel_keys(job_exec text, entity_name text, entity_keys text[])
 returns bigint
 language plpgsql
@@ -9,15 +9,15 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    number    bigint := prescient.find_job(job_exec);
+    number    bigint := prescient.find_rule(job_exec);
     entry     text := prescient.journal_entry('cancelled', timestamptz 'epoch');
     found     bigint;
     gone      bigint;
     cancelled bigint := 0;
     arriving  bigint;
 begin
-    if cancel_keys.job_exec = 'schedule' then
-        perform prescient.require_schedules();
+    if number is null then
+        return 0;
     end if;
     perform from prescient.future_job where false;
     -- First, as in end_checks.

@@ -1,5 +1,6 @@
 -- Ends waiting rows by key and puts them into history. A null job_exec takes every job of the
--- entity but "schedule", whose rows belong to schedules; a null item_key takes every item.
+-- entity but "schedule" and those of rules, which keep their rows in step with a table themselves; a
+-- null item_key takes every item.
 -- Anonymous rows are never found. Rows on their way from another store end in the same way when
 -- they arrive. number: the job, if its name may not have committed yet.
 create or replace function prescient.end_checks(
@@ -19,8 +20,8 @@ declare
     arriving bigint;
     entry    text := prescient.journal_entry(outcome, timestamptz 'epoch');
 begin
-    if end_checks.job_exec = 'schedule' then
-        perform prescient.require_schedules();
+    if end_checks.job_exec = 'schedule' or exists (select from prescient.rule r where r.name = end_checks.job_exec) then
+        perform prescient.require_rights(end_checks.job_exec);
     end if;
     -- First, because settle_rows has locked the copies, and this waits for it. A copy whose slot has begun does not
     -- count: its row may never have been released, and have been checked in its own store.
@@ -31,7 +32,9 @@ begin
         where i.entity_name = end_checks.entity_name
             and i.entity_key = end_checks.entity_key
             and case
-                when end_checks.job_exec is null then end_checks.number is null and i.job_exec <> 'schedule'
+                when end_checks.job_exec is null then end_checks.number is null
+                    and i.job_exec <> 'schedule'
+                    and not exists (select from prescient.rule r where r.name = i.job_exec)
                 else i.job_exec = end_checks.job_exec
             end
             and (end_checks.item_key is null or i.item_key = end_checks.item_key)
@@ -48,6 +51,7 @@ begin
             and case
                 when end_checks.number is not null then f.job = end_checks.number
                 when end_checks.job_exec is null then f.job <> prescient.find_job('schedule')
+                    and not exists (select from prescient.job j join prescient.rule r on r.name = j.name where j.job = f.job)
                 else f.job = prescient.find_job(end_checks.job_exec)
             end
             and (end_checks.item_key is null or f.item_key = end_checks.item_key)

@@ -43,9 +43,9 @@ declare
     enqueued_traceparent text := left(nullif(current_setting('prescient_caller.traceparent', true), ''), 500);
     wrong          interval;
 begin
-    if 'schedule' = any (job_execs) then
-        perform prescient.require_schedules();
-    end if;
+    perform prescient.require_rights(n.name)
+    from (select distinct name from unnest(job_execs) as g (name)) as n
+    where n.name = 'schedule' or exists (select from prescient.rule r where r.name = n.name);
     if array_position(check_ats, null) is not null or cardinality(check_ats) < cardinality(job_execs) then
         raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
     end if;

@@ -1,8 +1,9 @@
 -- Returns the rules whose triggers cannot do their work, with what is wrong. $1 and $2 have the name of each trigger with its
--- rule, and $3 the functions of schema $4 that triggers call. Rules that are being removed do not count.
+-- rule, $3 the functions of schema $4 that triggers call, and $5 the role that owns the triggers' functions if roles were made.
+-- Rules that are being removed do not count.
 -- Called by jobs/rule/rulestore.Store.Faults.
 with wanted as (
-    select r.name, r.relation, r.definition, c.oid as relid, w.triggers
+    select r.name, r.relation, r.definition, c.oid as relid, c.trusted, w.triggers
     from prescient.rule r
     join (
         select u.rule, array_agg(u.trigger) as triggers
@@ -10,8 +11,9 @@ with wanted as (
         group by u.rule
     ) as w on w.rule = r.name
     left join (
-        select c.oid, format('%I.%I', n.nspname, c.relname) as relation
+        select c.oid, format('%I.%I', n.nspname, c.relname) as relation, o.rolsuper as trusted
         from pg_class c
+        join pg_roles o on o.oid = c.relowner
         join pg_namespace n on n.oid = c.relnamespace
         where c.relkind in ('r', 'p')
     ) as c on c.relation = r.relation
@@ -58,10 +60,35 @@ found as (
                         where not has_function_privilege(o.oid, to_regprocedure(format('%I.%s', $4::text, f.routine)), 'execute')
                     )
                 )
-        ), '')::text as refused
+        ), '')::text as refused,
+        coalesce((
+            select min(o.rolname)
+            from pg_trigger t
+            join pg_proc p on p.oid = t.tgfoid
+            join pg_roles o on o.oid = p.proowner
+            where t.tgrelid = w.relid and t.tgname = any (w.triggers) and (o.rolname <> k.name or o.rolsuper and not w.trusted and k.name is null)
+        ), '')::text as owner,
+        array(
+            select format('alter function %I.%I() owner to %I', n.nspname, p.proname, k.name)
+            from pg_trigger t
+            join pg_proc p on p.oid = t.tgfoid
+            join pg_namespace n on n.oid = p.pronamespace
+            where t.tgrelid = w.relid and t.tgname = any (w.triggers) and pg_get_userbyid(p.proowner) <> k.name
+            order by 1
+        ) as gives
     from wanted w
+    left join (
+        select r.rolname as name
+        from pg_roles r
+        where r.rolname = $5
+            and exists (
+                select
+                from unnest($3::text[]) as f (routine)
+                where has_function_privilege(r.oid, to_regprocedure(format('%I.%s', $4::text, f.routine)), 'execute')
+            )
+    ) as k on true
 )
-select name, relation, gone, missing, off, columns, refused
+select name, relation, gone, missing, off, columns, refused, owner, gives
 from found
-where gone or missing <> '{}' or off <> '{}' or columns <> '{}' or refused <> ''
+where gone or missing <> '{}' or off <> '{}' or columns <> '{}' or refused <> '' or owner <> ''
 order by name

@@ -25,8 +25,8 @@ func newCmdRoles(f *factory.Factory) *cobra.Command {
 	var script bool
 	c := each.Help(f.WithOutput(&cobra.Command{
 		Use:   "roles",
-		Short: "Make roles with only the rights that each user needs: app, reader, runner, operator, owner",
-		Long: `Make five roles without login, make one of them the owner of the schema, and grant each the rights that it needs.
+		Short: "Make roles with only the rights that each user needs: app, reader, runner, rules, operator, owner",
+		Long: `Make six roles without login, make one of them the owner of the schema, and grant each the rights that it needs.
 Logins become members: grant prescient_app to shop. The names of the roles begin with the name of the schema. The command
 is idempotent, and "migrate up" keeps the roles current. It needs CREATEROLE and the owner of the schema. If no login has
 both, print the script with --dry-run for an administrator.`,
@@ -60,7 +60,8 @@ func migrateRoles(ctx context.Context, f *factory.Factory) error {
 		named(pgsql.App, "ask for checks, cancel and move them"),
 		named(pgsql.Reader, "read all tables: status, list, show, stats"),
 		named(pgsql.Runner, "run, catch-up, daemon, schedules; is also an app and a reader"),
-		named(pgsql.Operator, "pause, retry, prune, ack, set-width, stores move; is also a runner"),
+		named(pgsql.Rules, "own the functions of the triggers of rules; grant it to no login"),
+		named(pgsql.Operator, "pause, retry, prune, ack, set-width, stores move, rules apply; is also a runner"),
 		named(pgsql.Owner, "migrate; owns all objects"),
 	}
 	return output.List(f.Printer, list, table.Row{"ROLE", "MAY"}, func(v roleView) table.Row { return table.Row{v.Role, v.May} })

@@ -39,8 +39,8 @@ they are. It changes nothing if steps of rows have passed and a rule does not sa
 
 With --again, it looks at the rows of unchanged rules, too, and lets those wait that triggers have missed.
 
-It needs a login that may create triggers on the table and functions in its schema, and has the role
-prescient_operator, if roles were made.`,
+It needs a login that may create triggers on the table. If roles were made, the login is a member of prescient_operator, and
+prescient_rules may create functions in the table's schema. Without roles, the login may.`,
 		Example: `  prescient rules plan -f rules.yaml && prescient rules apply -f rules.yaml`,
 		RunE:    func(c *cobra.Command, _ []string) error { return runApply(c.Context(), o) },
 	}))
@@ -107,8 +107,8 @@ func newCmdSQL(f *factory.Factory) *cobra.Command {
 		Use:   "sql",
 		Short: "Print the statements of the triggers, for a migration of your own",
 		Long: `Print the statements that create the triggers of rules: for a team's own migrations, and for a database
-administrator who must allow them. "rules apply" finds triggers that are there already, and creates none of them
-again.`,
+administrator who must allow them. They give the functions to the role prescient_rules, if roles were made. "rules apply"
+finds triggers that are there already. Until then, the triggers let nothing wait.`,
 		Example: `  prescient rules sql -f rules.yaml > migrations/0042_rules.sql`,
 		RunE:    func(c *cobra.Command, _ []string) error { return runSQL(c.Context(), o) },
 	})

@@ -144,14 +144,46 @@ func (s *Store) install(ctx context.Context, p *RulePlan) (version int, err erro
 	return version, err
 }
 
-// install creates or replaces a trigger and its function.
+// install creates or replaces a trigger and its function. If the trigger is there, it does so once
+// more, because that waits for the transactions that have written to the table.
 func (t trigger) install(ctx context.Context, tx *sqlx.Tx) error {
-	for _, statement := range []string{t.function, t.revoke, t.create} {
-		if _, err := tx.ExecContext(ctx, statement); err != nil {
-			return fmt.Errorf("create trigger %s: %w", t.name, owned(err))
-		}
+	var err error
+	if !t.there {
+		err = t.define(ctx, tx)
+	}
+	if err == nil {
+		_, err = tx.ExecContext(ctx, t.create)
+	}
+	if err != nil {
+		return fmt.Errorf("create trigger %s: %w", t.name, owned(err))
 	}
 	return nil
+}
+
+// define creates or replaces the function, as the role that owns it.
+func (t trigger) define(ctx context.Context, tx *sqlx.Tx) error {
+	if t.owner == "" {
+		_, err := tx.ExecContext(ctx, t.function+t.revoke)
+		return err
+	}
+	var owner, login string
+	err := pgsql.One(ctx, tx, pgsql.RuleFunctionOwner.In(pgsql.DefaultSchema), []any{t.routine + "()"}, &owner)
+	if errors.Is(err, sql.ErrNoRows) {
+		owner, err = t.owner, nil
+	}
+	if err == nil && owner != t.owner {
+		_, err = tx.ExecContext(ctx, t.give)
+	}
+	if err == nil {
+		err = tx.GetContext(ctx, &login, "select current_setting('role')")
+	}
+	if err == nil {
+		_, err = tx.ExecContext(ctx, "set local role "+t.owner+";"+t.function+t.revoke)
+	}
+	if err == nil {
+		_, err = tx.ExecContext(ctx, "select set_config('role', $1, true)", login)
+	}
+	return err
 }
 
 // walkOver lets the rows of the table wait as the rule says.

@@ -28,8 +28,11 @@ type table struct {
 	Partition   bool   `db:"partition"`
 	Persistence string `db:"persistence"`
 	Parent      bool   `db:"parent"`
-	// Exposes tells that the login is a superuser, and the owner of the table is not. Triggers run with
-	// the rights of the login, and the owner of a table can make them run code of its own.
+	// FunctionOwner is the role that owns the functions of triggers, which may do nothing else than let
+	// rows of rules wait, as SQL. Empty: no roles were made, and the login owns them.
+	FunctionOwner string `db:"function_owner"`
+	// Exposes tells that a superuser would own the functions of triggers, and the owner of the table is
+	// none. The owner of a table can make its triggers run code of its own.
 	Exposes bool   `db:"exposes"`
 	Owner   string `db:"owner"`
 	rights
@@ -172,7 +175,7 @@ func (r *resolver) findTable(ctx context.Context, t *table) (found bool, err err
 	if len(parts) == 2 {
 		schema = parts[0]
 	}
-	err = r.tx.GetContext(ctx, t, pgsql.RuleTable.In(r.store.schema), schema, parts[len(parts)-1])
+	err = r.tx.GetContext(ctx, t, pgsql.RuleTable.In(r.store.schema), schema, parts[len(parts)-1], pgsql.Rules.In(r.store.schema))
 	if errors.Is(err, sql.ErrNoRows) {
 		r.wrong("table", "there is no table %s in this database", r.rule.Table)
 		return false, nil
@@ -192,7 +195,7 @@ func (r *resolver) findTable(ctx context.Context, t *table) (found bool, err err
 		problem = "has tables that inherit from it, whose rows its triggers do not see"
 	case !r.reading && t.Exposes:
 		problem = fmt.Sprintf("belongs to role %s, and this login is a superuser, whose rights its triggers would have: "+
-			"apply with a login that has only the role %s, and trigger and select on the table", t.Owner, pgsql.Operator.In(r.store.schema))
+			"make roles with `prescient migrate roles`, or apply with a login that has only what a rule needs", t.Owner)
 	}
 	if problem != "" {
 		r.wrong("table", "%s %s", r.rule.Table, problem)

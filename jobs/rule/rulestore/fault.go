@@ -24,6 +24,11 @@ type Fault struct {
 	Columns []string
 	// Refused is the owner of a trigger's function that may not call prescient. Empty: there is none.
 	Refused string
+	// Owner is the role that owns a trigger's function and has other rights, which the owner of the table
+	// could use. Gives are the statements that give the functions to the right role. Without roles they
+	// are empty.
+	Owner string
+	Gives []string
 }
 
 // Faults returns the rules whose triggers cannot do their work. It asks the catalog alone.
@@ -38,7 +43,7 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 			rules, names = append(rules, r.Rule.Name), append(names, triggerName(s.schema, r.Rule.Name, event))
 		}
 	}
-	args := []any{pq.Array(rules), pq.Array(names), pq.Array(called()), s.schema.String()}
+	args := []any{pq.Array(rules), pq.Array(names), pq.Array(called()), s.schema.String(), pgsql.Rules.In(s.schema)}
 	err = s.reading(ctx, func(q pgsql.Querier) error {
 		faults, err = pgsql.Collect(ctx, q, pgsql.RuleFaults.In(s.schema), args, scanFault)
 		return err
@@ -51,14 +56,15 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 
 // scanFault reads a row of statement rule_faults.
 func scanFault(row *sql.Rows, f *Fault) error {
-	return row.Scan(&f.Rule, &f.Table, &f.Gone, (*pq.StringArray)(&f.Missing), (*pq.StringArray)(&f.Off), (*pq.StringArray)(&f.Columns), &f.Refused)
+	return row.Scan(&f.Rule, &f.Table, &f.Gone, (*pq.StringArray)(&f.Missing), (*pq.StringArray)(&f.Off), (*pq.StringArray)(&f.Columns),
+		&f.Refused, &f.Owner, (*pq.StringArray)(&f.Gives))
 }
 
 // called returns the functions that triggers call, with the types of their parameters.
 func called() (list []string) {
 	for _, routine := range pgsql.Routines() {
 		name, _, _ := strings.Cut(routine, "(")
-		if slices.Contains([]string{"cancel", "cancel_keys", "enqueue", "enqueue_many"}, name) {
+		if slices.Contains([]string{"cancel_keys", "rule_wait", "rule_wait_many"}, name) {
 			list = append(list, routine)
 		}
 	}

@@ -181,12 +181,18 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 			return RulePlan{}, err
 		}
 	}
-	p.triggers, err = s.missing(ctx, u, triggersOf(s.schema, u, p.timing))
-	if err != nil {
+	all := triggersOf(s.schema, u, p.timing)
+	if err := s.find(ctx, u, all); err != nil {
 		return RulePlan{}, fmt.Errorf("look for the triggers of rule %s: %w", asked.Name, err)
 	}
-	for _, t := range p.triggers {
-		p.Triggers = append(p.Triggers, t.name)
+	for _, t := range all {
+		if !t.there {
+			p.Triggers = append(p.Triggers, t.name)
+		}
+		// Those of a new rule have let nothing wait until now.
+		if !t.there || was == nil {
+			p.triggers = append(p.triggers, t)
+		}
 	}
 	if len(p.triggers) > 0 && p.Action == Unchanged {
 		// Rows that were written without the triggers do not wait.
@@ -316,8 +322,9 @@ func stepPlans(was, is []rule.Step) (plans []StepPlan) {
 	return plans
 }
 
-// missing returns the triggers that the table lacks, or has in another version.
-func (s *Store) missing(ctx context.Context, u understood, all []trigger) (missing []trigger, err error) {
+// find marks the triggers that the table has in the same version, and whose functions belong to the
+// right role.
+func (s *Store) find(ctx context.Context, u understood, all []trigger) error {
 	var names []string
 	for _, t := range all {
 		names = append(names, t.name)
@@ -327,25 +334,25 @@ func (s *Store) missing(ctx context.Context, u understood, all []trigger) (missi
 		Body     string `db:"body"`
 		Argument string `db:"argument"`
 		Definer  bool   `db:"definer"`
+		Owner    string `db:"owner"`
+		Exposes  bool   `db:"exposes"`
 	}
-	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
+	err := pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		found = nil
 		return tx.SelectContext(ctx, &found, pgsql.RuleTriggers.In(s.schema), u.Relation, pq.Array(names))
 	})
-	for _, t := range all {
-		same := false
+	for i := range all {
+		t := &all[i]
 		for _, f := range found {
 			argument := t.argument
 			if argument != "" {
 				argument += `\000`
 			}
-			same = same || f.Name == t.name && f.Body == t.body && f.Argument == argument && f.Definer
-		}
-		if !same {
-			missing = append(missing, t)
+			owned := !f.Exposes && (t.owner == "" || t.owner == f.Owner)
+			t.there = t.there || f.Name == t.name && f.Body == t.body && f.Argument == argument && f.Definer && owned
 		}
 	}
-	return missing, err
+	return err
 }
 
 // walk returns a walk over the table of the rule.
@@ -419,7 +426,13 @@ func (s *Store) SQL(ctx context.Context, file rule.File) (string, error) {
 			problems = append(problems, err)
 			continue
 		}
+		if u.table.FunctionOwner == "" {
+			text += u.refuseSuperuser() + "\n\n"
+		}
 		for _, t := range triggersOf(s.schema, u, timing) {
+			if t.give != "" {
+				t.revoke += "\n" + t.give
+			}
 			text += t.function + "\n" + t.revoke + "\n" + t.create + "\n\n"
 		}
 	}

@@ -33,12 +33,16 @@ type rights struct {
 	MayCreate  bool   `db:"may_create"`
 	MayRead    bool   `db:"may_read"`
 	MayTrigger bool   `db:"may_trigger"`
+	// OwnerMayUse and OwnerMayCreate are rights of the owner of the triggers' functions on the schema.
+	OwnerMayUse    bool `db:"owner_may_use"`
+	OwnerMayCreate bool `db:"owner_may_create"`
 }
 
 // missing returns the statements that give the login what it lacks: to read the table, and to create
-// its triggers if it shall.
+// its triggers if it shall. It creates their functions as the role that owns them, whose rights on the
+// schema it has as a member.
 func (r rights) missing(t table, create bool) (grants []string) {
-	add := func(on string, all ...string) {
+	add := func(to, on string, all ...string) {
 		var names []string
 		for _, name := range all {
 			if name != "" {
@@ -46,7 +50,7 @@ func (r rights) missing(t table, create bool) (grants []string) {
 			}
 		}
 		if len(names) > 0 {
-			grants = append(grants, fmt.Sprintf("grant %s on %s to %s", strings.Join(names, ", "), on, r.Login))
+			grants = append(grants, fmt.Sprintf("grant %s on %s to %s", strings.Join(names, ", "), on, to))
 		}
 	}
 	lacks := func(may bool, name string) string {
@@ -55,9 +59,14 @@ func (r rights) missing(t table, create bool) (grants []string) {
 		}
 		return name
 	}
-	add("database "+r.Database, lacks(r.MayCopy, "temporary"))
-	add("schema "+t.Namespace, lacks(r.MayUse, "usage"), lacks(r.MayCreate || !create, "create"))
-	add(t.Relation, lacks(r.MayRead, "select"), lacks(r.MayTrigger || !create, "trigger"))
+	add(r.Login, "database "+r.Database, lacks(r.MayCopy, "temporary"))
+	mayUse, mayCreate := r.MayUse, r.MayCreate || !create
+	if create && t.FunctionOwner != "" {
+		add(t.FunctionOwner, "schema "+t.Namespace, lacks(r.OwnerMayUse, "usage"), lacks(r.OwnerMayCreate, "create"))
+		mayUse, mayCreate = r.MayUse || !r.OwnerMayUse, true
+	}
+	add(r.Login, "schema "+t.Namespace, lacks(mayUse, "usage"), lacks(mayCreate, "create"))
+	add(r.Login, t.Relation, lacks(r.MayRead, "select"), lacks(r.MayTrigger || !create, "trigger"))
 	return grants
 }
 

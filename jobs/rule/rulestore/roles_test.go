@@ -56,7 +56,7 @@ func TestEachLoginNeedsOnlyItsOwnRights(t *testing.T) {
 	shop, night := login(t, base, "rule_roles_shop"), login(t, base, "rule_roles_night")
 	shop.MustExec(`create table shop.orders (id bigint primary key, channel text not null default 'web', placed_at timestamptz, shipped_at timestamptz, amount numeric);
 		insert into shop.orders (id, placed_at) values (1, now());
-		grant usage, create on schema shop to rule_roles_night;
+		grant usage, create on schema shop to rule_roles_rules;
 		grant select, trigger on shop.orders to rule_roles_night`)
 	store, err := rulestore.New(t.Context(), night, rulestore.Config{Schema: schema})
 	if err != nil {
@@ -68,6 +68,10 @@ func TestEachLoginNeedsOnlyItsOwnRights(t *testing.T) {
 	}
 	if faults, err := store.Faults(t.Context()); err != nil || len(faults) > 0 {
 		t.Errorf("%+v, %v", faults, err)
+	}
+	// The owner of the table can make the functions run code of its own.
+	if owners := get[string](t, db, functionOwners); owners != "rule_roles_rules" {
+		t.Errorf("the functions of the triggers belong to %s", owners)
 	}
 	shop.MustExec("insert into shop.orders (id, placed_at) values (2, now()), (3, now())")
 	shop.MustExec("insert into shop.orders (id, placed_at) values (4, now())")
@@ -99,6 +103,8 @@ func TestEachLoginNeedsOnlyItsOwnRights(t *testing.T) {
 		t.Errorf("%+v, %v", removed, err)
 	}
 }
+
+const functionOwners = "select string_agg(distinct proowner::regrole::text, ', ') from pg_proc where pronamespace = 'shop'::regnamespace and proname like 'prescient%'"
 
 func get[T any](t testing.TB, db *sqlx.DB, query string) (v T) {
 	t.Helper()
@@ -157,5 +163,86 @@ func TestASuperuserGivesNoTriggersToTheTableOfAnother(t *testing.T) {
 	}
 	if n := s.count("select count(*) from pg_trigger where tgrelid = 'shop.orders'::regclass"); n != 0 {
 		t.Errorf("%d triggers", n)
+	}
+}
+
+// rolesOn returns a shop whose schema has roles, and whose table belongs to the role with the name of
+// the schema and "_shop".
+func rolesOn(t *testing.T, schema pgsql.Schema) *shop {
+	t.Helper()
+	pgtest.NotOnCitus(t, "roles are of one node")
+	base := pgtest.URL(t)
+	db, err := pgsql.Open(t.Context(), base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	pgtest.DropRoles(t, db, schema.String()+"_")
+	owner := schema.String() + "_shop"
+	db.MustExec("create role " + owner + " login password '" + owner + "'; drop schema prescient cascade")
+	if err := pgsql.Migrate(t.Context(), db, schema); err != nil {
+		t.Fatal(err)
+	}
+	if err := pgsql.MakeRoles(t.Context(), db, schema); err != nil {
+		t.Fatal(err)
+	}
+	db.MustExec(orders + `;
+		grant usage, create on schema shop to ` + owner + `;
+		alter table shop.orders owner to ` + owner)
+	s := &shop{t: t, db: db}
+	s.open(func(cfg *rulestore.Config) { cfg.Schema = schema.String() })
+	return s
+}
+
+func TestWithRolesASuperuserGivesItsRightsToNoTable(t *testing.T) {
+	t.Parallel()
+	s := rolesOn(t, "rule_super")
+	_, err := s.store.Apply(t.Context(), parse(t, unshipped), nil)
+	if lacks, ok := errors.AsType[*rulestore.RightsError](err); !ok || strings.Join(lacks.Grants, "; ") != `grant usage, create on schema shop to rule_super_rules` {
+		t.Fatalf("error %v", err)
+	}
+	s.exec("grant usage, create on schema shop to rule_super_rules")
+	s.apply(unshipped)
+	if owners := get[string](t, s.db, functionOwners); owners != "rule_super_rules" {
+		t.Errorf("the functions of the triggers belong to %s", owners)
+	}
+	const owner = "rule_super_shop"
+	s.exec("alter function shop." + get[string](t, s.db, "select max(proname) from pg_proc where pronamespace = 'shop'::regnamespace") + "() owner to " + owner)
+	faults, err := s.store.Faults(t.Context())
+	if err != nil || len(faults) != 1 || faults[0].Owner != owner || len(faults[0].Gives) != 1 {
+		t.Fatalf("%+v, %v", faults, err)
+	}
+	s.exec(faults[0].Gives[0])
+	if faults, err := s.store.Faults(t.Context()); err != nil || len(faults) > 0 {
+		t.Errorf("%+v, %v", faults, err)
+	}
+}
+
+// The statements of SQL may be run by any login.
+func TestTheStatementsForMigrationsGiveTheFunctionsToTheRightRole(t *testing.T) {
+	t.Parallel()
+	s := rolesOn(t, "rule_printed")
+	text, err := s.store.SQL(t.Context(), parse(t, unshipped))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.exec(text)
+	if owners := get[string](t, s.db, functionOwners); owners != "rule_printed_rules" {
+		t.Errorf("the functions of the triggers belong to %s", owners)
+	}
+}
+
+func TestTheStatementsForMigrationsAreRefusedAsASuperuserForTheTableOfAnother(t *testing.T) {
+	pgtest.NotOnCitus(t, "roles are of one node")
+	t.Parallel()
+	s := newShop(t)
+	text, err := s.store.SQL(t.Context(), parse(t, unshipped))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pgtest.DropRoles(t, s.db, "rule_print_owner")
+	s.db.MustExec("create role rule_print_owner; grant create on schema shop to rule_print_owner; alter table shop.orders owner to rule_print_owner")
+	if _, err := s.db.ExecContext(t.Context(), text); err == nil || !strings.Contains(err.Error(), "could use the rights of a superuser") {
+		t.Errorf("error %v", err)
 	}
 }

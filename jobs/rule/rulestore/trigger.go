@@ -33,12 +33,17 @@ var events = []string{"insert", "update", "delete"}
 
 // trigger is one of the triggers of a rule, with its function.
 type trigger struct {
-	// name names the trigger, and the function in the schema of the table.
-	name string
+	// name names the trigger, and the function in the schema of the table. routine is that of the
+	// function with the schema, as SQL.
+	name, routine string
 	// function is the statement that creates or replaces the function, and body its body.
 	function, body string
 	// revoke is the statement that lets no other role use the function for a trigger of its own.
 	revoke string
+	// owner owns the function. give is the statement that makes it the owner. Empty: the login owns it.
+	owner, give string
+	// there tells that the table has the trigger.
+	there bool
 	// create is the statement that creates or replaces the trigger. argument tells two versions of a
 	// trigger apart.
 	create, argument string
@@ -70,11 +75,36 @@ func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) []trigger {
 		}
 		return fmt.Sprintf("referencing %s table as %s %s", which, table, level)
 	}
-	return []trigger{
+	all := []trigger{
 		newTrigger(fill, "inserted_"+kind, "insert", names["insert"], u.Relation, rows("new", "prescient_inserted"), ""),
 		newTrigger(fill, "updated", "update", names["update"], u.Relation, "for each row when ("+u.changed()+")", strings.Join(u.Reads, ", ")),
 		newTrigger(fill, "deleted_"+kind, "delete", names["delete"], u.Relation, rows("old", "prescient_deleted"), ""),
 	}
+	if owner := u.table.FunctionOwner; owner != "" {
+		for i := range all {
+			all[i].owner, all[i].give = owner, fmt.Sprintf("alter function %s() owner to %s;", all[i].routine, owner)
+		}
+	}
+	return all
+}
+
+// refuseSuperuser returns a statement that fails for a superuser, if the owner of the table is none. It
+// is for a schema without roles, where the functions of triggers belong to who creates them.
+func (u understood) refuseSuperuser() string {
+	return fmt.Sprintf(`do $prescient$
+begin
+    if exists (
+        select
+        from pg_catalog.pg_class c
+        join pg_catalog.pg_roles o on o.oid = c.relowner
+        join pg_catalog.pg_roles l on l.rolname = current_user
+        where c.oid = %s::regclass and l.rolsuper and not o.rolsuper
+    ) then
+        raise exception 'the owner of the table could use the rights of a superuser through these triggers'
+            using hint = 'Make roles with prescient migrate roles and print the statements again, or use another login.';
+    end if;
+end
+$prescient$;`, pq.QuoteLiteral(u.Relation))
 }
 
 func newTrigger(fill func(pgsql.Statement) string, file, event, name, relation, rest, argument string) trigger {
@@ -87,12 +117,13 @@ func newTrigger(fill func(pgsql.Statement) string, file, event, name, relation, 
 	}
 	t.create = fmt.Sprintf("create or replace trigger %s after %s on %s\n%s\nexecute function %s(%s);",
 		pq.QuoteIdentifier(name), event, relation, rest, function, call)
+	t.routine = function
 	t.revoke = fmt.Sprintf("revoke all on function %s() from public;", function)
 	return t
 }
 
-// clock is the instant of a test in virtual time, or null. Only the role that applied the rule, which
-// owns the function, may set it: any other session could let rows wait in slots of the past.
+// clock is the instant of a test in virtual time, or null. Only members of the role that owns the
+// function may set it: any other session could let rows wait in slots of the past.
 const clock = `case
         when pg_has_role(coalesce(nullif(current_setting('role'), 'none'), session_user), current_user, 'member')
         then nullif(current_setting('prescient_caller.clock', true), '')::timestamptz

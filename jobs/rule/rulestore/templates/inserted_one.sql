@@ -11,7 +11,7 @@ as {quote}
 declare
     clock timestamptz := {clock};
 begin
-    perform prescient.enqueue({name}, {entity}, {key}::text, {since} + {first}, on_conflict => 'replace', clock => clock)
+    perform prescient.rule_wait({name}, {entity}, {key}::text, {since} + {first}, clock => clock)
     from (select new.*) as prescient_inserted
     where {about} and {done} is not true;
     return null;

@@ -28,23 +28,22 @@ begin
     from (select new.*) as prescient_new;
 
     if old_key <> new_key then
-        perform prescient.cancel({name}, {entity}, old_key);
+        perform prescient.cancel_keys({name}, {entity}, array[old_key]);
     end if;
     if counts and (old_key <> new_key or old_since is distinct from new_since) then
-        perform prescient.enqueue({name}, {entity}, new_key, new_since + {first}, on_conflict => 'replace', clock => clock);
+        perform prescient.rule_wait({name}, {entity}, new_key, new_since + {first}, clock => clock);
     elsif counts and counted is not true then
         -- It begins to count again: only the steps that are still to come will fire. A check that waits since
-        -- before is replaced, because it would also fire the steps that have passed meanwhile.
+        -- before gets the instant, too, because it would also fire the steps that have passed meanwhile.
         due := least({coming});
         if due is not null then
-            perform prescient.enqueue(
+            perform prescient.rule_wait(
                 {name}, {entity}, new_key, due,
-                payload => jsonb_build_object('from', to_char(now at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')),
-                on_conflict => 'replace', clock => clock
+                jsonb_build_object('from', to_char(now at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')), clock
             );
         end if;
     elsif counts is not true and ({at_once} or (isfinite(new_since) and new_since < timestamptz '{last}') is not true) then
-        perform prescient.cancel({name}, {entity}, new_key);
+        perform prescient.cancel_keys({name}, {entity}, array[new_key]);
     end if;
     return null;
 end

@@ -1,0 +1,82 @@
+-- Lets many rows of a rule wait, as rule_wait does for one, given as arrays of one length. It writes them in the order of
+-- their keys, so that two calls never deadlock.
+-- Called by the triggers of rules.
+create or replace function prescient.rule_wait_many(
+    job_exec    text,
+    entity_name text,
+    entity_keys text[],
+    check_ats   timestamptz[],
+    clock       timestamptz default null
+)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    number         bigint := prescient.find_rule(job_exec);
+    grid           interval;
+    first          timestamptz;
+    later          timestamptz;
+    written        bigint[];
+    keys           text[];
+    made           record;
+    enqueued_by    text := coalesce(nullif(current_setting('role'), 'none'), session_user);
+    enqueued_app   text := nullif(current_setting('application_name'), '');
+    enqueued_actor text := left(nullif(current_setting('prescient_caller.actor', true), ''), 500);
+    enqueued_traceparent text := left(nullif(current_setting('prescient_caller.traceparent', true), ''), 500);
+begin
+    if number is null then
+        return;
+    end if;
+    perform from prescient.future_job where false;
+    grid := (select width from prescient.setting);
+    first := prescient.due_slot(timestamptz '1970-01-01 00:00:00+00', clock);
+    -- Row by row, because Citus reports the number of given rows as that of inserted ones.
+    for made in
+        with given as (
+            select u.entity_key, u.check_at, greatest(prescient.slot_ceil(u.check_at, grid), first) as target
+            from unnest(entity_keys, check_ats) as u (entity_key, check_at)
+            order by u.entity_key
+        )
+        insert into prescient.future_job (
+            job, entity_name, entity_key, first_check_at, next_check_at, requested_for, enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent
+        )
+        select
+            number, rule_wait_many.entity_name, entity_key, target, target, nullif(check_at, target),
+            enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent
+        from given
+        on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
+        returning id, entity_key
+    loop
+        written := written || made.id;
+        keys := keys || made.entity_key::text;
+    end loop;
+    later := prescient.due_slot(timestamptz '1970-01-01 00:00:00+00', clock);
+    if later > first then -- the insert has waited for another transaction's key over a boundary
+        for made in
+            select f.next_check_at, f.id
+            from prescient.future_job f
+            where f.next_check_at >= first and f.next_check_at < later and f.job = number and f.id = any (written)
+        loop
+            update prescient.future_job f
+            set first_check_at = later,
+                next_check_at = later,
+                requested_for = coalesce(f.requested_for, f.first_check_at)
+            where f.next_check_at = made.next_check_at and f.job = number and f.id = made.id;
+            if not found then
+                perform prescient.raise_suppressed('the update of a new row');
+            end if;
+        end loop;
+    end if;
+    if cardinality(entity_keys) > coalesce(cardinality(written), 0) then
+        -- Some keys wait already, such as those of rows that a truncate has removed.
+        perform prescient.rule_wait(rule_wait_many.job_exec, rule_wait_many.entity_name, u.entity_key, u.check_at, null, clock)
+        from unnest(entity_keys, check_ats) as u (entity_key, check_at)
+        where not exists (select from unnest(keys) as k (entity_key) where k.entity_key = u.entity_key)
+        order by u.entity_key;
+    end if;
+end
+$$;
+revoke all on function prescient.rule_wait_many(text, text, text[], timestamptz[], timestamptz) from public;
