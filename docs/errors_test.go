@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots/replay"
@@ -43,7 +44,7 @@ func errorsUntilFailed(t *testing.T) (n int) {
 		if _, err := r.Run(ctx); err != nil {
 			t.Fatal(err)
 		}
-		ended, err := admin.New(r.Client).History(ctx, db, admin.HistoryFilter{Limit: 1})
+		ended, err := seq.Collect(admin.New(r.Client).History(ctx, db, admin.HistoryFilter{Limit: 1}))
 		if err != nil {
 			t.Fatal(err)
 		}

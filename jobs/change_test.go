@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 )
@@ -94,7 +95,7 @@ func TestCancelManyEndsWhatAFilterFinds(t *testing.T) {
 		if err != nil || min(counted, int64(step.limit)) != step.want {
 			t.Errorf("%+v: counted %d, %v", step.filter, counted, err)
 		}
-		n, next, err := admin.New(w.client).CancelMany(t.Context(), w.db, step.filter, admin.CancelPosition{}, step.limit)
+		n, next, err := admin.New(w.client).CancelMany(t.Context(), w.db, step.filter, admin.Position{}, step.limit)
 		if err != nil || n != step.want || next.IsZero() != (n < int64(step.limit)) {
 			t.Errorf("%+v: %d, %v, %v, want %d", step.filter, n, next, err, step.want)
 		}
@@ -103,10 +104,10 @@ func TestCancelManyEndsWhatAFilterFinds(t *testing.T) {
 		t.Errorf("%d wait, history %v", len(w.waiting()), n)
 	}
 	for name, err := range map[string]error{
-		"a filter that finds everything": third(admin.New(w.client).CancelMany(t.Context(), w.db, admin.CancelFilter{}, admin.CancelPosition{}, 1)),
-		"a payload that is no object":    third(admin.New(w.client).CancelMany(t.Context(), w.db, admin.CancelFilter{Payload: `42`}, admin.CancelPosition{}, 1)),
-		"a payload without a field":      third(admin.New(w.client).CancelMany(t.Context(), w.db, admin.CancelFilter{Payload: `{}`}, admin.CancelPosition{}, 1)),
-		"a limit of nothing":             third(admin.New(w.client).CancelMany(t.Context(), w.db, admin.CancelFilter{JobExec: "a"}, admin.CancelPosition{}, 0)),
+		"a filter that finds everything": third(admin.New(w.client).CancelMany(t.Context(), w.db, admin.CancelFilter{}, admin.Position{}, 1)),
+		"a payload that is no object":    third(admin.New(w.client).CancelMany(t.Context(), w.db, admin.CancelFilter{Payload: `42`}, admin.Position{}, 1)),
+		"a payload without a field":      third(admin.New(w.client).CancelMany(t.Context(), w.db, admin.CancelFilter{Payload: `{}`}, admin.Position{}, 1)),
+		"a limit of nothing":             third(admin.New(w.client).CancelMany(t.Context(), w.db, admin.CancelFilter{JobExec: "a"}, admin.Position{}, 0)),
 	} {
 		if err == nil {
 			t.Errorf("%s is taken", name)
@@ -114,7 +115,7 @@ func TestCancelManyEndsWhatAFilterFinds(t *testing.T) {
 	}
 }
 
-func third(_ int64, _ admin.CancelPosition, err error) error { return err }
+func third(_ int64, _ admin.Position, err error) error { return err }
 
 // A walk does not come back to a row that another transaction had locked: the caller may walk again.
 func TestCancelManyGoesOnBehindItsPosition(t *testing.T) {
@@ -130,7 +131,7 @@ func TestCancelManyGoesOnBehindItsPosition(t *testing.T) {
 	holder := w.db.MustBegin()
 	defer func() { _ = holder.Rollback() }()
 	holder.MustExec("select from prescient.future_job where entity_key = '0' for update")
-	all, from := admin.CancelFilter{EntityName: "order"}, admin.CancelPosition{}
+	all, from := admin.CancelFilter{EntityName: "order"}, admin.Position{}
 	for walk, batches := range [][]int64{{2, 2, 2, 0}, {1}} {
 		for i, want := range batches {
 			n, next, err := admin.New(w.client).CancelMany(t.Context(), w.db, all, from, 2)
@@ -159,7 +160,7 @@ func TestCancelManyLeavesARowThatAnotherTransactionHasLocked(t *testing.T) {
 	defer func() { _ = holder.Rollback() }()
 	holder.MustExec("select from prescient.future_job where entity_key = '1' for update")
 	all := admin.CancelFilter{EntityName: "order"}
-	if n, _, err := admin.New(w.client).CancelMany(t.Context(), w.db, all, admin.CancelPosition{}, 10); err != nil || n != 1 {
+	if n, _, err := admin.New(w.client).CancelMany(t.Context(), w.db, all, admin.Position{}, 10); err != nil || n != 1 {
 		t.Errorf("%d, %v", n, err)
 	}
 	if n, err := admin.New(w.client).CountCancel(t.Context(), w.db, all); err != nil || n != 1 {
@@ -197,7 +198,7 @@ func TestCancelManyCancelsARowThatIsMovedMeanwhile(t *testing.T) {
 	}
 	for n := int64(limit); n > 0; { // a row that a mover has locked is left to a later call
 		var err error
-		if n, _, err = admin.New(w.client).CancelMany(t.Context(), w.db, admin.CancelFilter{EntityName: "order"}, admin.CancelPosition{}, limit); err != nil {
+		if n, _, err = admin.New(w.client).CancelMany(t.Context(), w.db, admin.CancelFilter{EntityName: "order"}, admin.Position{}, limit); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -219,7 +220,7 @@ func TestACancelledKeyMayBeEnqueuedAgain(t *testing.T) {
 			t.Errorf("%t, %v", found, err)
 		}
 	}
-	if list, err := admin.New(w.client).EntityHistory(t.Context(), w.db, "order", "1"); err != nil || len(list) != 3 {
+	if list, err := seq.Collect(admin.New(w.client).History(t.Context(), w.db, ofOrder1)); err != nil || len(list) != 3 {
 		t.Errorf("%v, %v", list, err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -499,7 +500,7 @@ func TestACallWithoutADatabaseSaysSo(t *testing.T) {
 	_, enqueue := w.client.Enqueue(t.Context(), nil, check("1", now))
 	_, all := w.client.EnqueueAll(t.Context(), nil, slices.Values([]jobs.FutureJob{check("1", now)}))
 	_, cancel := w.client.Cancel(t.Context(), nil, keyOf("1"))
-	_, list := admin.New(w.client).List(t.Context(), nil, admin.Filter{})
+	_, list := seq.Collect(admin.New(w.client).List(t.Context(), nil, admin.Filter{}))
 	_, prune := admin.New(w.client).Prune(t.Context(), nil, now, true)
 	for name, err := range map[string]error{"Enqueue": enqueue, "EnqueueAll": all, "Cancel": cancel, "List": list, "Prune": prune} {
 		if err == nil || !strings.Contains(err.Error(), "there is no database: db is nil") {

@@ -1,18 +1,25 @@
 package jobs_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
+
+// ofOrder1 selects the ended checks of one entity.
+var ofOrder1 = admin.HistoryFilter{EntityName: "order", EntityKey: "1"}
 
 // keys are the entities of a list, in its order.
 func keys(list []jobs.FutureJob) (keys []string) {
@@ -49,25 +56,152 @@ func TestListNarrowsByEachFilterAndSortsBySlot(t *testing.T) {
 		"limit":     {admin.Filter{Limit: 2}, []string{"1", "2"}},
 		"all of it": {admin.Filter{JobExec: "alert", EntityName: "order", From: slot(1), To: slot(5), Limit: 9}, []string{"3"}},
 	} {
-		got, err := admin.New(w.client).List(t.Context(), w.db, test.filter)
+		got, err := seq.Collect(admin.New(w.client).List(t.Context(), w.db, test.filter))
 		if diff := cmp.Diff(test.want, keys(got)); diff != "" || err != nil {
 			t.Errorf("%s: %v\n%s", name, err, diff)
 		}
 	}
 }
 
-func TestListShows100UnlessTold(t *testing.T) {
+// A list reads 1,000 rows at once, or 4 MiB of payloads.
+func TestAListHasTheRowsOfAllPages(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
+	operator := admin.New(w.client)
+	const small, large = 2050, 100
 	var list []jobs.FutureJob
-	for i := range 120 {
-		list = append(list, anonymous(fmt.Sprint(i), slot(1)))
+	for i := range small + large {
+		list = append(list, anonymous(fmt.Sprint(i), slot(1+i/1500)))
 	}
 	if _, err := w.client.EnqueueMany(t.Context(), w.db, list); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := admin.New(w.client).List(t.Context(), w.db, admin.Filter{}); err != nil || len(got) != 100 || !got[0].Anonymous {
-		t.Errorf("%d, %v", len(got), err)
+	w.exec(`update prescient.future_job set payload = to_jsonb(repeat('x', 60000)) where id in (
+		select id from prescient.future_job order by next_check_at, job, id offset $1)`, small)
+	all := operator.List(t.Context(), w.db, admin.Filter{})
+	for range 2 { // a list can be read again
+		got, err := seq.Collect(all)
+		seen := map[string]bool{}
+		for i, job := range got {
+			seen[job.EntityKey] = job.NextCheckAt.Equal(slot(1 + i/1500))
+		}
+		if err != nil || len(got) != len(list) || len(seen) != len(list) || slices.Contains(slices.Collect(maps.Values(seen)), false) {
+			t.Errorf("%d rows of %d checks, %v", len(got), len(seen), err)
+		}
+	}
+	if got, err := seq.Collect(operator.List(t.Context(), w.db, admin.Filter{Limit: 1010})); err != nil || len(got) != 1010 {
+		t.Errorf("%d rows of 1010, %v", len(got), err)
+	}
+	for name, test := range map[string]struct {
+		filter admin.Filter
+		want   int
+		more   bool
+	}{
+		"the default":       {admin.Filter{}, 100, true},
+		"a page of 4 MiB":   {admin.Filter{After: positionOf(t, operator, w, small), Limit: 200}, 70, true},
+		"the last row":      {admin.Filter{After: positionOf(t, operator, w, small+large-1)}, 1, false},
+		"behind the filter": {admin.Filter{To: slot(1), After: positionOf(t, operator, w, small)}, 0, false},
+	} {
+		page, next, err := operator.ListPage(t.Context(), w.db, test.filter)
+		if err != nil || len(page) != test.want || next.IsZero() == test.more {
+			t.Errorf("%s: %d rows, next %s, %v", name, len(page), next, err)
+		}
+	}
+
+	for more, from := true, (admin.Position{}); more; more = !from.IsZero() {
+		var err error
+		if _, from, err = operator.CancelMany(t.Context(), w.db, admin.CancelFilter{EntityName: "order"}, from, 1000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.exec("update prescient.future_job_history set finished_at = date_trunc('second', finished_at)")
+	ended, err := seq.Collect(operator.History(t.Context(), w.db, admin.HistoryFilter{}))
+	seen := map[string]bool{}
+	for _, row := range ended {
+		seen[row.EntityKey] = true
+	}
+	if err != nil || len(ended) != small+large || len(seen) != small+large {
+		t.Errorf("%d rows of %d checks have ended, %v", len(ended), len(seen), err)
+	}
+}
+
+// positionOf returns the position behind the first n waiting rows.
+func positionOf(t *testing.T, operator *admin.Client, w *world, n int) (at admin.Position) {
+	t.Helper()
+	for n > 0 {
+		page, next, err := operator.ListPage(t.Context(), w.db, admin.Filter{After: at, Limit: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n -= len(page)
+		at = next
+	}
+	return at
+}
+
+func TestAListEndsWithItsFirstError(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	n := 0
+	for _, err := range admin.New(w.client).List(ctx, w.db, admin.Filter{}) {
+		if n++; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d values", n)
+	}
+}
+
+func TestAPositionIsReadAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue(check("1", slot(1)), jobs.Keep)
+	w.enqueue(check("2", slot(1)), jobs.Keep)
+	_, next, err := admin.New(w.client).ListPage(t.Context(), w.db, admin.Filter{Limit: 1})
+	if err != nil || !next.At().Equal(slot(1)) {
+		t.Fatal(next, err)
+	}
+	if again, err := admin.ParsePosition(next.String()); err != nil || again != next {
+		t.Errorf("%s, %v", again, err)
+	}
+	for _, text := range []string{
+		"", "1_2", "1_2_3_4", "1_2_x", "+1_2_3", "01_2_3", " 1_2_3", "-1_2_3", "253402300800000000_1_1", "9223372036854775807_1_1", "1_2_9223372036854775808",
+	} {
+		if p, err := admin.ParsePosition(text); err == nil {
+			t.Errorf("%q is %s", text, p)
+		}
+	}
+}
+
+// What ends or arrives between two pages shifts no row.
+func TestRowsThatEndOrArriveBetweenTwoPagesShiftNoOther(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	operator := admin.New(w.client)
+	for i := range 10 {
+		w.enqueue(check(fmt.Sprint(i), slot(1+i/4)), jobs.Keep)
+	}
+	var waiting []string
+	filter := admin.Filter{Limit: 3}
+	for more := true; more; more = !filter.After.IsZero() {
+		page, next, err := operator.ListPage(t.Context(), w.db, filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waiting = append(waiting, keys(page)...)
+		filter.After = next
+		for _, key := range keys(page)[1:] { // also the row of the position
+			if _, err := w.client.Cancel(t.Context(), w.db, keyOf(key)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.enqueue(check("new "+keys(page)[0], slot(1)), jobs.Keep)
+	}
+	if diff := cmp.Diff([]string{"0", "1", "2", "3", "new 0", "4", "5", "6", "7", "8", "9"}, waiting); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -88,8 +222,8 @@ func TestShowAndTraceAreOfOneEntity(t *testing.T) {
 	}
 	w.enqueue(check("1", slot(5)), jobs.Replace)
 	w.fail()
-	trace, err := admin.New(w.client).EntityHistory(t.Context(), w.db, "order", "1")
-	if err != nil || len(trace) != 4 || trace[0].Outcome != jobs.Replaced || trace[3].Outcome != jobs.Failed {
+	trace, err := seq.Collect(admin.New(w.client).History(t.Context(), w.db, ofOrder1))
+	if err != nil || len(trace) != 4 || trace[3].Outcome != jobs.Replaced || trace[0].Outcome != jobs.Failed {
 		t.Errorf("%+v, %v", trace, err)
 	}
 }
@@ -140,7 +274,7 @@ func TestHistoryNarrowsByEachFilterAndShowsTheLatestFirst(t *testing.T) {
 		"from, to": {admin.HistoryFilter{From: slot(1), To: slot(3)}, []string{"2", "1"}},
 		"limit":    {admin.HistoryFilter{Limit: 1}, []string{"3"}},
 	} {
-		list, err := admin.New(w.client).History(t.Context(), w.db, test.filter)
+		list, err := seq.Collect(admin.New(w.client).History(t.Context(), w.db, test.filter))
 		var got []string
 		for _, e := range list {
 			got = append(got, e.EntityKey)
@@ -336,7 +470,7 @@ func TestReadingWithoutASchemaSaysWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = empty.Close() })
-	if _, err := admin.New(w.client).List(t.Context(), empty, admin.Filter{}); !errors.Is(err, pgsql.ErrNotMigrated) {
+	if _, err := seq.Collect(admin.New(w.client).List(t.Context(), empty, admin.Filter{})); !errors.Is(err, pgsql.ErrNotMigrated) {
 		t.Error(err)
 	}
 	if _, err := w.client.Enqueue(t.Context(), empty, check("1", slot(1))); !errors.Is(err, pgsql.ErrNotMigrated) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -85,7 +86,7 @@ func (w *world) enqueue(job jobs.FutureJob, on jobs.OnConflict) jobs.EnqueueResu
 
 func (w *world) waiting() []jobs.FutureJob {
 	w.t.Helper()
-	list, err := admin.New(w.client).List(w.t.Context(), w.db, admin.Filter{Limit: 10_000})
+	list, err := seq.Collect(admin.New(w.client).List(w.t.Context(), w.db, admin.Filter{Limit: 10_000}))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -94,7 +95,7 @@ func (w *world) waiting() []jobs.FutureJob {
 
 func (w *world) history() []admin.HistoryRow {
 	w.t.Helper()
-	list, err := admin.New(w.client).History(w.t.Context(), w.db, admin.HistoryFilter{Limit: 10_000})
+	list, err := seq.Collect(admin.New(w.client).History(w.t.Context(), w.db, admin.HistoryFilter{Limit: 10_000}))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/httpjob"
@@ -105,7 +106,7 @@ func TestEveryAttemptsErrorIsKept(t *testing.T) {
 			t.Errorf("%s, which was done: %s", job, diff)
 		}
 	}
-	list, err := admin.New(w.client).History(t.Context(), w.db, admin.HistoryFilter{})
+	list, err := seq.Collect(admin.New(w.client).History(t.Context(), w.db, admin.HistoryFilter{}))
 	if err != nil || len(list) != 2*len(shapes) {
 		t.Fatal(len(list), err)
 	}
@@ -149,7 +150,7 @@ func TestTheErrorsOfARowAreBounded(t *testing.T) {
 	for n := range 41 {
 		w.run(slot(n + 1))
 	}
-	list, err := admin.New(w.client).History(t.Context(), w.db, admin.HistoryFilter{})
+	list, err := seq.Collect(admin.New(w.client).History(t.Context(), w.db, admin.HistoryFilter{}))
 	if err != nil || len(list) != 1 || len(list[0].Attempts) != 20 {
 		t.Fatal(list, err)
 	}

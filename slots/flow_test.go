@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
@@ -29,7 +30,7 @@ func child(job, key, group string, at time.Time) jobs.FutureJob {
 // pending counts the rows of a job that wait.
 func (w *world) pending(job string) int {
 	w.t.Helper()
-	list, err := admin.New(w.client).List(w.t.Context(), w.db, admin.Filter{JobExec: job, Limit: 1 << 20})
+	list, err := seq.Collect(admin.New(w.client).List(w.t.Context(), w.db, admin.Filter{JobExec: job, Limit: 1 << 20}))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -316,7 +317,7 @@ func TestTheCheckOfAGroupEndsAndMovesWhatElseWaitsForIt(t *testing.T) {
 	if len(mails) != 2 || mails[0]+mails[1] != "1 2 3 6 " && mails[0]+mails[1] != "6 1 2 3 " {
 		t.Errorf("mails %q", mails)
 	}
-	left, err := admin.New(w.client).List(ctx, w.db, admin.Filter{})
+	left, err := seq.Collect(admin.New(w.client).List(ctx, w.db, admin.Filter{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/engine"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
@@ -34,7 +35,7 @@ type ended struct {
 // fate returns what became of order 0.
 func (w *world) fate() ended {
 	w.t.Helper()
-	list, err := admin.New(w.client).EntityHistory(w.t.Context(), w.db, "order", "0")
+	list, err := seq.Collect(admin.New(w.client).History(w.t.Context(), w.db, admin.HistoryFilter{EntityName: "order", EntityKey: "0"}))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -459,7 +460,7 @@ func TestThePayloadOfTheLastCheckIsInHistory(t *testing.T) {
 	}
 	w.run(slot(1))
 	got := map[string]string{}
-	ended, err := admin.New(w.client).History(t.Context(), w.db, admin.HistoryFilter{})
+	ended, err := seq.Collect(admin.New(w.client).History(t.Context(), w.db, admin.HistoryFilter{}))
 	if err != nil {
 		t.Fatal(err)
 	}

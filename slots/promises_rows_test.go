@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
@@ -72,7 +73,7 @@ func TestARowOfAJobThatIsPausedDuringTheRunIsNotDoneWithoutItsCheck(t *testing.T
 	})
 	w.run(slot(1), func(c *slots.Config) { c.Page = page; c.Workers = 1 })
 
-	ended, err := admin.New(w.client).History(t.Context(), w.db, admin.HistoryFilter{Outcome: jobs.Done, Limit: 1000})
+	ended, err := seq.Collect(admin.New(w.client).History(t.Context(), w.db, admin.HistoryFilter{Outcome: jobs.Done, Limit: 1000}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
@@ -80,7 +81,7 @@ func TestEveryPartIsPlayedWithTheRightsOfItsRole(t *testing.T) {
 	if _, _, err := client.Reschedule(t.Context(), app, check("one", "2").Key(), slot(2)); err != nil {
 		t.Error(err)
 	}
-	if _, err := admin.New(client).List(t.Context(), app, admin.Filter{Limit: 1}); err == nil {
+	if _, err := seq.Collect(admin.New(client).List(t.Context(), app, admin.Filter{Limit: 1})); err == nil {
 		t.Error("an app reads the table")
 	}
 
@@ -127,7 +128,7 @@ func TestEveryPartIsPlayedWithTheRightsOfItsRole(t *testing.T) {
 		t.Errorf("%+v, %v", status, err)
 	}
 	outcomes := map[jobs.Outcome]int{}
-	history, err := admin.New(client).History(t.Context(), reader, admin.HistoryFilter{Limit: 100})
+	history, err := seq.Collect(admin.New(client).History(t.Context(), reader, admin.HistoryFilter{Limit: 100}))
 	for _, e := range history {
 		outcomes[e.Outcome]++
 	}

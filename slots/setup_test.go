@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
@@ -126,7 +127,7 @@ func (w *world) background(at time.Time, change ...func(*slots.Config)) <-chan s
 // outcomes counts history by outcome.
 func (w *world) outcomes() map[jobs.Outcome]int {
 	w.t.Helper()
-	list, err := admin.New(w.client).History(w.t.Context(), w.db, admin.HistoryFilter{Limit: 1 << 20})
+	list, err := seq.Collect(admin.New(w.client).History(w.t.Context(), w.db, admin.HistoryFilter{Limit: 1 << 20}))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -140,7 +141,7 @@ func (w *world) outcomes() map[jobs.Outcome]int {
 // waiting lists what waits.
 func (w *world) waiting() []jobs.FutureJob {
 	w.t.Helper()
-	list, err := admin.New(w.client).List(w.t.Context(), w.db, admin.Filter{Limit: 1 << 20})
+	list, err := seq.Collect(admin.New(w.client).List(w.t.Context(), w.db, admin.Filter{Limit: 1 << 20}))
 	if err != nil {
 		w.t.Fatal(err)
 	}

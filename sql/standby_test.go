@@ -25,13 +25,13 @@ func TestAHotStandbyIsReadAndSaysWhereToWrite(t *testing.T) {
 		t.Error("no migration is applied")
 	}
 	for name, stmt := range map[string]statement{
-		"job_list":       {query: pgsql.JobList.In(""), args: []any{nil, nil, noon, afterAll, 10, 0, nil, nil}},
+		"job_list":       {query: pgsql.JobList.In(""), args: []any{nil, nil, noon, afterAll, 10, noon, 0, 0, nil, 1 << 20}},
 		"ledger_trouble": {query: pgsql.LedgerTrouble.In(""), args: []any{noon, afterAll, 1000}},
 		"ledger_jobs":    {query: pgsql.LedgerJobs.In(""), args: []any{noon, afterAll, afterAll}},
 		"ledger_late":    {query: pgsql.LedgerLate.In(""), args: []any{noon, afterAll, 10}},
 		"ledger_slow":    {query: pgsql.LedgerSlow.In(""), args: []any{noon, afterAll}},
 		"why":            {query: pgsql.Why.In(""), args: []any{"order", "1", nil, nil, 1000}},
-		"history_list":   {query: pgsql.HistoryList.In(""), args: []any{noon, afterAll, nil, nil, 10, nil, nil, nil, 0}},
+		"history_list":   {query: pgsql.HistoryList.In(""), args: []any{noon, afterAll, nil, nil, 10, nil, nil, 1 << 20, 0}},
 		"slot_waiting":   {query: pgsql.SlotWaiting.In(""), args: []any{noon}},
 		"claim_list":     {query: pgsql.ClaimList.In(""), args: []any{nil}},
 	} {

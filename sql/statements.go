@@ -101,7 +101,6 @@ var (
 	HistoryMonths         = file("history_months")
 	HistoryPrune          = file("history_prune")
 	HistoryRetry          = file("history_retry")
-	HistoryShow           = file("history_show")
 	HistoryStats          = file("history_stats")
 	JobKnown              = file("job_known")
 	JobList               = file("job_list")

@@ -2,10 +2,11 @@ package testkit
 
 import (
 	"fmt"
-	"math"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 )
@@ -13,7 +14,7 @@ import (
 // Waiting returns the waiting rows of all jobs, in the order of their slots.
 func (k *Kit) Waiting() []jobs.FutureJob {
 	k.t.Helper()
-	rows, err := admin.New(k.Client).List(k.t.Context(), k.DB, admin.Filter{Limit: math.MaxInt32})
+	rows, err := seq.Collect(admin.New(k.Client).List(k.t.Context(), k.DB, admin.Filter{}))
 	k.must(err)
 	return rows
 }
@@ -21,11 +22,9 @@ func (k *Kit) Waiting() []jobs.FutureJob {
 // Ended returns the ended rows of all jobs, the oldest first.
 func (k *Kit) Ended() []admin.HistoryRow {
 	k.t.Helper()
-	rows, err := admin.New(k.Client).History(k.t.Context(), k.DB, admin.HistoryFilter{Limit: math.MaxInt32})
+	rows, err := seq.Collect(admin.New(k.Client).History(k.t.Context(), k.DB, admin.HistoryFilter{}))
 	k.must(err)
-	for i, j := 0, len(rows)-1; i < j; i, j = i+1, j-1 {
-		rows[i], rows[j] = rows[j], rows[i]
-	}
+	slices.Reverse(rows)
 	return rows
 }
 
@@ -62,12 +61,13 @@ func (k *Kit) RequireNotWaiting(key jobs.Key) {
 func (k *Kit) RequireEnded(key jobs.Key, outcome jobs.Outcome) admin.HistoryRow {
 	k.t.Helper()
 	k.RequireNotWaiting(key)
-	rows, err := admin.New(k.Client).EntityHistory(k.t.Context(), k.DB, key.EntityName, key.EntityKey)
-	k.must(err)
 	var last admin.HistoryRow
-	for _, row := range rows {
+	ended := admin.HistoryFilter{JobExec: key.JobExec, EntityName: key.EntityName, EntityKey: key.EntityKey}
+	for row, err := range admin.New(k.Client).History(k.t.Context(), k.DB, ended) {
+		k.must(err)
 		if row.Key() == key {
 			last = row
+			break
 		}
 	}
 	if last.Outcome != outcome {
@@ -116,7 +116,7 @@ func (k *Kit) story(key jobs.Key) string {
 func (k *Kit) waits() string {
 	k.t.Helper()
 	const enough = 10
-	rows, err := admin.New(k.Client).List(k.t.Context(), k.DB, admin.Filter{Limit: enough})
+	rows, next, err := admin.New(k.Client).ListPage(k.t.Context(), k.DB, admin.Filter{Limit: enough})
 	k.must(err)
 	if len(rows) == 0 {
 		return "nothing waits"
@@ -125,7 +125,7 @@ func (k *Kit) waits() string {
 	for _, row := range rows {
 		text += fmt.Sprintf("\n  slot %s  %s", instant(row.NextCheckAt), row.Key())
 	}
-	if len(rows) == enough {
+	if !next.IsZero() {
 		text += "\n  ..."
 	}
 	return text

@@ -73,7 +73,7 @@ func (k *Kit) RunAll() (results []slots.Result) {
 	k.t.Helper()
 	from := k.Client.Grid().Ceil(k.Now())
 	for range maxSlots {
-		next, err := admin.New(k.Client).List(k.t.Context(), k.DB, admin.Filter{From: from, Limit: 1})
+		next, _, err := admin.New(k.Client).ListPage(k.t.Context(), k.DB, admin.Filter{From: from, Limit: 1})
 		k.must(err)
 		if len(next) == 0 {
 			return results

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -124,7 +125,7 @@ func (t *teller) audit(ctx context.Context) error {
 	if err := t.db.GetContext(ctx, &t.facts.Orders, t.shop.sql(`select count(*) from shop.orders`)); err != nil {
 		return err
 	}
-	waiting, err := admin.New(t.Client).List(ctx, t.db, admin.Filter{Limit: 10 * orderCount})
+	waiting, err := seq.Collect(admin.New(t.Client).List(ctx, t.db, admin.Filter{}))
 	if err != nil {
 		return err
 	}

@@ -159,9 +159,11 @@ func (p *player) run(ctx context.Context, slot time.Time) error {
 	if result.Failed == 0 {
 		return nil
 	}
-	failed, err := admin.New(p.Client).History(ctx, p.db, admin.HistoryFilter{Outcome: jobs.Failed, Limit: 1})
-	if err != nil {
-		return err
+	for last, err := range admin.New(p.Client).History(ctx, p.db, admin.HistoryFilter{Outcome: jobs.Failed, Limit: 1}) {
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("%d checks failed, the last of them: %s", result.Failed, last.LastError)
 	}
-	return fmt.Errorf("%d checks failed, the last of them: %s", result.Failed, failed[0].LastError)
+	return nil
 }

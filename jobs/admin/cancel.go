@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/jobs"
@@ -78,22 +77,12 @@ func (c *Client) CountCancel(ctx context.Context, db jobs.DB, f CancelFilter) (i
 	return n, nil
 }
 
-// CancelPosition is how far a walk of [Client.CancelMany] through the slots has come. The zero value
-// is the beginning, and the end.
-type CancelPosition struct {
-	slot    time.Time
-	job, id int64
-}
-
-// IsZero reports whether the position is the beginning or the end of a walk.
-func (p CancelPosition) IsZero() bool { return p == CancelPosition{} }
-
 // CancelMany ends up to limit waiting checks behind a position as Cancelled, the first slots first.
 // It returns their number, and the position from which the next call goes on. To cancel all of them,
 // the caller repeats it, each time in a new transaction, until the position is zero. CancelMany skips
 // a row that another transaction has locked, and does not find a row that is moved to before the
 // position: CountCancel counts them, and another walk cancels them. It needs the rights of a runner.
-func (c *Client) CancelMany(ctx context.Context, db jobs.DB, f CancelFilter, from CancelPosition, limit int) (n int64, next CancelPosition, err error) {
+func (c *Client) CancelMany(ctx context.Context, db jobs.DB, f CancelFilter, from Position, limit int) (n int64, next Position, err error) {
 	if f == (CancelFilter{}) || limit < 1 {
 		return 0, from, errors.New("cancel many: the filter must name something, and the limit be at least 1")
 	}
@@ -105,13 +94,13 @@ func (c *Client) CancelMany(ctx context.Context, db jobs.DB, f CancelFilter, fro
 			var cancelled, locked int64
 			var slot sql.NullTime
 			var job, id sql.NullInt64
-			args := append(f.args(), int64(limit)-n, from.slot, from.job, from.id)
+			args := append(f.args(), int64(limit)-n, from.at, from.job, from.id)
 			if err := pgsql.One(ctx, db, pgsql.CancelMany.In(c.jobs.Schema), args, &cancelled, &locked, &slot, &job, &id); err != nil {
 				return err
 			}
-			next = CancelPosition{}
+			next = Position{}
 			if n+locked == int64(limit) { // there may be more
-				next = CancelPosition{slot.Time, job.Int64, id.Int64}
+				next = Position{slot.Time, job.Int64, id.Int64}
 			}
 			n += cancelled
 			// A row that was moved meanwhile is locked now, and the next statement finds it.

@@ -46,13 +46,13 @@ func (c *Client) row(ctx context.Context, db jobs.DB, stmt pgsql.Statement, args
 	})
 }
 
-// list runs a statement that only reads. It returns the rows, each as scan fills it in.
-func list[T any](ctx context.Context, c *Client, db jobs.DB, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error) (rows []T, err error) {
+// rows runs a statement that only reads. It returns the rows, each as scan fills it in.
+func rows[T any](ctx context.Context, c *Client, db jobs.DB, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error) (all []T, err error) {
 	err = tx.Read(ctx, db, func(db tx.DB) error {
-		rows, err = pgsql.Collect(ctx, db, stmt.In(c.jobs.Schema), args, scan)
+		all, err = pgsql.Collect(ctx, db, stmt.In(c.jobs.Schema), args, scan)
 		return err
 	})
-	return rows, err
+	return all, err
 }
 
 // scanJob reads a row of the statements job_list or job_show.

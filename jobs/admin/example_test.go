@@ -55,11 +55,12 @@ func ExampleClient_Timeline() {
 
 // The failed checks of last week's outage, the latest first.
 func ExampleClient_History() {
-	failed, err := operator.History(ctx, db, admin.HistoryFilter{Outcome: jobs.Failed, From: placedAt, Limit: 20})
-	if err != nil {
-		slog.Error("read history", "error", err)
-	}
-	for _, row := range failed {
+	failed := admin.HistoryFilter{Outcome: jobs.Failed, From: placedAt, Limit: 20}
+	for row, err := range operator.History(ctx, db, failed) {
+		if err != nil {
+			slog.Error("read history", "error", err)
+			return
+		}
 		slog.Info("failed", "check", row.Key().String(), "at", row.EndedAt, "error", row.LastError)
 	}
 }
@@ -86,23 +87,48 @@ func ExampleClient_Stats() {
 }
 
 func ExampleClient_List() {
-	waiting, err := operator.List(ctx, db, admin.Filter{JobExec: "order.unshipped", Limit: 20})
-	if err != nil {
-		slog.Error("read what waits", "error", err)
-	}
-	for _, job := range waiting {
+	for job, err := range operator.List(ctx, db, admin.Filter{JobExec: "order.unshipped"}) {
+		if err != nil {
+			slog.Error("read what waits", "error", err)
+			return
+		}
 		slog.Info("waiting", "check", job.Key().String(), "slot", job.NextCheckAt)
 	}
 }
 
-func ExampleClient_EntityHistory() {
-	ended, err := operator.EntityHistory(ctx, db, "order", "42")
+// A page of a list, and the next one, as a server shows them.
+func ExampleClient_ListPage() {
+	filter := admin.Filter{JobExec: "order.unshipped", Limit: 20}
+	first, next, err := operator.ListPage(ctx, db, filter)
+	if err == nil && !next.IsZero() {
+		filter.After = next
+		var second []jobs.FutureJob
+		second, next, err = operator.ListPage(ctx, db, filter)
+		slog.Info("read", "checks", len(first)+len(second), "more follow", !next.IsZero())
+	}
+	if err != nil {
+		slog.Error("read what waits", "error", err)
+	}
+}
+
+// What became of the checks of order 42, the latest first, a page at a time.
+func ExampleClient_HistoryPage() {
+	ended, next, err := operator.HistoryPage(ctx, db, admin.HistoryFilter{EntityName: "order", EntityKey: "42"})
 	if err != nil {
 		slog.Error("read the history", "error", err)
 	}
 	for _, check := range ended {
 		slog.Info("ended", "check", check.Key().String(), "outcome", check.Outcome, "at", check.EndedAt)
 	}
+	if !next.IsZero() {
+		slog.Info("more have ended", "after", next.String())
+	}
+}
+
+// A position as text, such as in an address.
+func ExampleParsePosition() {
+	after, err := admin.ParsePosition("1772457300000000_42_7")
+	slog.Info("the page begins", "behind slot", after.At(), "error", err)
 }
 
 // The mail server was down for a while; what failed since then is tried again in the next slot.
@@ -114,7 +140,7 @@ func ExampleClient_Retry() {
 // A merchant has closed: none of its orders needs a check any more.
 func ExampleClient_CancelMany() {
 	closed := admin.CancelFilter{JobExec: "order.unshipped", GroupKey: "merchant-7"}
-	var from admin.CancelPosition
+	var from admin.Position
 	for more := true; more; more = !from.IsZero() {
 		tx, err := db.BeginTxx(ctx, nil)
 		if err == nil {

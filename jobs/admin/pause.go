@@ -46,7 +46,7 @@ func (c *Client) setPaused(ctx context.Context, db jobs.DB, verb string, stmt pg
 // JobNames returns at most limit names of jobs, sorted: jobs that have ever been enqueued, and
 // paused jobs.
 func (c *Client) JobNames(ctx context.Context, db jobs.DB, limit int) ([]string, error) {
-	names, err := list(ctx, c, db, pgsql.JobNames, []any{limit}, func(row *sql.Rows, name *string) error { return row.Scan(name) })
+	names, err := rows(ctx, c, db, pgsql.JobNames, []any{limit}, func(row *sql.Rows, name *string) error { return row.Scan(name) })
 	if err != nil {
 		return nil, fmt.Errorf("list the names of jobs: %w", err)
 	}
@@ -55,7 +55,7 @@ func (c *Client) JobNames(ctx context.Context, db jobs.DB, limit int) ([]string,
 
 // Paused returns the paused jobs, sorted by name.
 func (c *Client) Paused(ctx context.Context, db jobs.DB) ([]PausedJob, error) {
-	paused, err := list(ctx, c, db, pgsql.JobPaused, nil, func(row *sql.Rows, p *PausedJob) error {
+	paused, err := rows(ctx, c, db, pgsql.JobPaused, nil, func(row *sql.Rows, p *PausedJob) error {
 		var at int64
 		err := row.Scan(&p.JobExec, &at, &p.PausedBy)
 		p.PausedAt = time.UnixMicro(at).UTC()

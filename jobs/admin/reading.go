@@ -6,9 +6,11 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/engine/bridge"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -19,56 +21,58 @@ type Filter struct {
 	EntityName string
 	EntityKey  string
 	From, To   time.Time // slots from From up to but not including To
-	Limit      int       // default 100
-	Skip       int       // rows to leave out first: a page may end within a slot
+	After      Position  // only the checks behind it
+	Limit      int       // checks of the list; default: all of them; of a page: 100
 }
 
-// List returns waiting checks, ordered by slot.
-func (c *Client) List(ctx context.Context, db jobs.DB, f Filter) ([]jobs.FutureJob, error) {
-	return c.waiting(ctx, db, f, nil)
+// List returns the waiting checks, ordered by slot. It reads them page by page, on a pool each page
+// in a transaction of its own. A check that moves meanwhile to a later slot may come again. After an
+// error the list ends.
+func (c *Client) List(ctx context.Context, db jobs.DB, f Filter) iter.Seq2[jobs.FutureJob, error] {
+	return seq.Pages(f.After, f.Limit, func(after Position, limit int) ([]jobs.FutureJob, Position, error) {
+		f := f
+		f.After, f.Limit = after, limit
+		return c.ListPage(ctx, db, f)
+	})
 }
 
-// ListPage returns what List does, but ends the page early once its payloads have 4 MiB. It reports
-// whether more checks follow. The next page skips those of this one, too.
-func (c *Client) ListPage(ctx context.Context, db jobs.DB, f Filter) (page []jobs.FutureJob, more bool, err error) {
-	limit := cmp.Or(f.Limit, defaultLimit)
-	f.Limit = limit + 1
-	list, err := c.waiting(ctx, db, f, pageBytes)
-	page, more = cut(list, limit, func(j jobs.FutureJob) int { return len(j.Payload) })
-	return page, more, err
-}
-
-// defaultLimit is the default of Filter.Limit and HistoryFilter.Limit.
-const defaultLimit = 100
-
-// pageBytes bounds the payloads of a page, in bytes.
-const pageBytes = 4 << 20
-
-// cut returns the first limit elements, or fewer that have pageBytes, and whether there are more.
-func cut[T any](list []T, limit int, size func(T) int) (page []T, more bool) {
-	n, bytes := 0, 0
-	for n < min(len(list), limit) && bytes < pageBytes {
-		bytes += size(list[n])
-		n++
-	}
-	return list[:n], n < len(list)
-}
-
-// waiting lists checks, up to a number of bytes if most is not nil.
-func (c *Client) waiting(ctx context.Context, db jobs.DB, f Filter, most any) ([]jobs.FutureJob, error) {
+// ListPage returns the first checks of List, up to Limit, or fewer once their payloads have 4 MiB. If
+// more checks follow, next is the After of the next page. Otherwise it is zero.
+func (c *Client) ListPage(ctx context.Context, db jobs.DB, f Filter) (page []jobs.FutureJob, next Position, err error) {
 	from, to := span(f.From, f.To)
-	args := []any{nullable(f.JobExec), nullable(f.EntityName), from, to, cmp.Or(f.Limit, defaultLimit), f.Skip, nullable(f.EntityKey), most}
-	waiting, err := list(ctx, c, db, pgsql.JobList, args, scanJob)
-	if err != nil {
-		return nil, fmt.Errorf("list jobs: %w", err)
+	limit := cmp.Or(f.Limit, defaultLimit)
+	args := []any{
+		nullable(f.JobExec), nullable(f.EntityName), from, to, limit + 1, f.After.at, f.After.job, f.After.id,
+		nullable(f.EntityKey), pageBytes,
 	}
-	return waiting, nil
+	type numbered struct {
+		jobs.FutureJob
+		job int64
+	}
+	waiting, err := rows(ctx, c, db, pgsql.JobList, args, func(row *sql.Rows, v *numbered) error {
+		return bridge.Scan(row, &v.FutureJob, &v.job)
+	})
+	if err != nil {
+		return nil, Position{}, fmt.Errorf("list jobs: %w", err)
+	}
+	n := fitting(waiting, limit, func(v numbered) int { return len(v.Payload) })
+	if n < len(waiting) {
+		last := waiting[n-1]
+		next = Position{last.NextCheckAt, last.job, last.ID}
+	}
+	for _, v := range waiting[:n] {
+		page = append(page, v.FutureJob)
+	}
+	return page, next, nil
 }
+
+// defaultLimit is the default of the Limit of a page.
+const defaultLimit = 100
 
 // Show returns the waiting checks of one entity, at most the first MaxRows. It leaves out anonymous
 // checks.
 func (c *Client) Show(ctx context.Context, db jobs.DB, entityName, entityKey string) ([]jobs.FutureJob, error) {
-	waiting, err := list(ctx, c, db, pgsql.JobShow, []any{entityName, entityKey, MaxRows}, scanJob)
+	waiting, err := rows(ctx, c, db, pgsql.JobShow, []any{entityName, entityKey, MaxRows}, scanJob)
 	if err != nil {
 		return nil, fmt.Errorf("show the jobs of %s %s: %w", entityName, entityKey, err)
 	}
@@ -103,47 +107,42 @@ type HistoryFilter struct {
 	EntityName string
 	EntityKey  string
 	From, To   time.Time // ended from From up to but not including To
-	// BeforeID adds the checks that ended at To itself and have a smaller ID: with the EndedAt and the
-	// ID of the last check of a page, To and BeforeID select the next page. Zero: none.
-	BeforeID int64
-	Limit    int // default 100
+	After      Position  // only the checks behind it, which ended earlier
+	Limit      int       // checks of the list; default: all of them; of a page: 100
 }
 
-// History returns ended checks, the latest first.
-func (c *Client) History(ctx context.Context, db jobs.DB, f HistoryFilter) ([]HistoryRow, error) {
-	return c.ended(ctx, db, f, nil)
+// History returns the ended checks, the latest first. It reads them page by page, on a pool each page
+// in a transaction of its own. After an error the list ends.
+func (c *Client) History(ctx context.Context, db jobs.DB, f HistoryFilter) iter.Seq2[HistoryRow, error] {
+	return seq.Pages(f.After, f.Limit, func(after Position, limit int) ([]HistoryRow, Position, error) {
+		f := f
+		f.After, f.Limit = after, limit
+		return c.HistoryPage(ctx, db, f)
+	})
 }
 
-// HistoryPage returns what History does, but ends the page early once its payloads have 4 MiB. It
-// reports whether more checks have ended.
-func (c *Client) HistoryPage(ctx context.Context, db jobs.DB, f HistoryFilter) (page []HistoryRow, more bool, err error) {
-	limit := cmp.Or(f.Limit, defaultLimit)
-	f.Limit = limit + 1
-	list, err := c.ended(ctx, db, f, pageBytes)
-	page, more = cut(list, limit, func(e HistoryRow) int { return len(e.Payload) })
-	return page, more, err
-}
-
-// ended lists ended checks, up to a number of bytes if most is not nil.
-func (c *Client) ended(ctx context.Context, db jobs.DB, f HistoryFilter, most any) ([]HistoryRow, error) {
+// HistoryPage returns the first checks of History, up to Limit, or fewer once their payloads have
+// 4 MiB. If more checks follow, next is the After of the next page. Otherwise it is zero.
+func (c *Client) HistoryPage(ctx context.Context, db jobs.DB, f HistoryFilter) (page []HistoryRow, next Position, err error) {
 	from, to := span(f.From, f.To)
+	var before int64 // the ids of the rows that ended at to
+	if !f.After.IsZero() && f.After.at.Before(to) {
+		to, before = f.After.at, f.After.id
+	}
+	limit := cmp.Or(f.Limit, defaultLimit)
 	args := []any{
-		from, to, nullable(f.JobExec), nullable(string(f.Outcome)), cmp.Or(f.Limit, defaultLimit), nullable(f.EntityName), nullable(f.EntityKey), most, f.BeforeID,
+		from, to, nullable(f.JobExec), nullable(string(f.Outcome)), limit + 1, nullable(f.EntityName),
+		nullable(f.EntityKey), pageBytes, before,
 	}
-	ended, err := list(ctx, c, db, pgsql.HistoryList, args, scanEnded)
+	ended, err := rows(ctx, c, db, pgsql.HistoryList, args, scanEnded)
 	if err != nil {
-		return nil, fmt.Errorf("list history: %w", err)
+		return nil, Position{}, fmt.Errorf("list history: %w", err)
 	}
-	return ended, nil
-}
-
-// EntityHistory returns the ended checks of one entity, the oldest first, at most the last MaxRows.
-func (c *Client) EntityHistory(ctx context.Context, db jobs.DB, entityName, entityKey string) ([]HistoryRow, error) {
-	ended, err := list(ctx, c, db, pgsql.HistoryShow, []any{entityName, entityKey, MaxRows}, scanEnded)
-	if err != nil {
-		return nil, fmt.Errorf("show the history of %s %s: %w", entityName, entityKey, err)
+	n := fitting(ended, limit, func(e HistoryRow) int { return len(e.Payload) })
+	if n < len(ended) {
+		next = Position{at: ended[n-1].EndedAt, id: ended[n-1].ID}
 	}
-	return ended, nil
+	return ended[:n], next, nil
 }
 
 func scanEnded(row *sql.Rows, e *HistoryRow) error {
@@ -186,7 +185,7 @@ type Stats struct {
 // outcome.
 func (c *Client) Stats(ctx context.Context, db jobs.DB, from, to time.Time) ([]Stats, error) {
 	from, to = span(from, to)
-	stats, err := list(ctx, c, db, pgsql.HistoryStats, []any{from, to}, func(row *sql.Rows, s *Stats) error {
+	stats, err := rows(ctx, c, db, pgsql.HistoryStats, []any{from, to}, func(row *sql.Rows, s *Stats) error {
 		var sla, late50, late99, took50, took99 *int64
 		err := row.Scan(&s.JobExec, &s.Outcome, &s.Count, &sla, &s.Late, &late50, &late99, &took50, &took99)
 		s.SLA = micros(sla)

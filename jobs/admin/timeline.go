@@ -67,7 +67,7 @@ type TimelineEntry struct {
 	Hindrance string
 }
 
-// MaxRows bounds the rows of one entity that Timeline, Show and EntityHistory return: so many
+// MaxRows bounds the rows of one entity that Timeline and Show return: so many
 // waiting rows, and so many ended rows.
 const MaxRows = 1000
 
@@ -77,7 +77,7 @@ const MaxRows = 1000
 // once they have ended.
 func (c *Client) Timeline(ctx context.Context, db jobs.DB, key jobs.Key) ([]TimelineEntry, error) {
 	args := []any{key.EntityName, key.EntityKey, nullable(key.JobExec), nullable(key.ItemKey), MaxRows}
-	events, err := list(ctx, c, db, pgsql.Why, args, func(row *sql.Rows, e *TimelineEntry) error {
+	events, err := rows(ctx, c, db, pgsql.Why, args, func(row *sql.Rows, e *TimelineEntry) error {
 		var at, target, opened, closed sql.NullTime
 		var lateness, duration, within *int64
 		err := row.Scan(&e.ID, &e.JobExec, &e.ItemKey, &e.Anonymous, &at, &e.What, &e.Slot, &target, &e.By, &e.App, &e.Actor,

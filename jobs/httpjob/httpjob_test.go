@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/egress"
@@ -149,14 +150,14 @@ func (w *world) run(at time.Time, cfg httpjob.Config, opts ...jobs.Option) slots
 func (w *world) state() map[string]string {
 	w.t.Helper()
 	state := map[string]string{}
-	ended, err := admin.New(w.client).History(w.t.Context(), w.db, admin.HistoryFilter{Limit: 1000})
+	ended, err := seq.Collect(admin.New(w.client).History(w.t.Context(), w.db, admin.HistoryFilter{Limit: 1000}))
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	for _, e := range ended {
 		state[e.EntityKey] = string(e.Outcome)
 	}
-	waiting, err := admin.New(w.client).List(w.t.Context(), w.db, admin.Filter{Limit: 1000})
+	waiting, err := seq.Collect(admin.New(w.client).List(w.t.Context(), w.db, admin.Filter{Limit: 1000}))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/pgxjobs"
@@ -76,13 +77,13 @@ func (w *world) story(db jobs.DB) (all []said) {
 	tell("Cancel", err, found)
 	ended, err := c.CancelEntity(ctx, db, "order", "3")
 	tell("CancelEntity", err, ended)
-	list, err := admin.New(c).List(ctx, db, admin.Filter{JobExec: "remind", From: slot(0), To: slot(9)})
+	list, err := seq.Collect(admin.New(c).List(ctx, db, admin.Filter{JobExec: "remind", From: slot(0), To: slot(9)}))
 	tell("List", err, list)
 	list, err = admin.New(c).Show(ctx, db, "order", "1")
 	tell("Show", err, list)
-	history, err := admin.New(c).History(ctx, db, admin.HistoryFilter{Outcome: jobs.Cancelled})
+	history, err := seq.Collect(admin.New(c).History(ctx, db, admin.HistoryFilter{Outcome: jobs.Cancelled}))
 	tell("History", err, len(history))
-	history, err = admin.New(c).EntityHistory(ctx, db, "order", "1")
+	history, err = seq.Collect(admin.New(c).History(ctx, db, admin.HistoryFilter{EntityName: "order", EntityKey: "1"}))
 	tell("Trace", err, history)
 	stats, err := admin.New(c).Stats(ctx, db, time.Time{}, time.Time{})
 	tell("Stats", err, stats)

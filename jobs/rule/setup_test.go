@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event"
@@ -190,7 +191,7 @@ func (s *shop) tryRun(at time.Time) (slots.Result, error) {
 func (s *shop) state() map[string]string {
 	s.t.Helper()
 	state := map[string]string{}
-	ended, err := admin.New(s.client).History(s.t.Context(), s.db, admin.HistoryFilter{Limit: 1000})
+	ended, err := seq.Collect(admin.New(s.client).History(s.t.Context(), s.db, admin.HistoryFilter{Limit: 1000}))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -206,7 +207,7 @@ func (s *shop) state() map[string]string {
 		}
 		state[e.JobExec+" "+e.EntityKey] = strings.TrimSpace(fmt.Sprintf("%s: %s %s", e.Outcome, p.Found, strings.Join(p.Fired, ",")))
 	}
-	waiting, err := admin.New(s.client).List(s.t.Context(), s.db, admin.Filter{Limit: 1000})
+	waiting, err := seq.Collect(admin.New(s.client).List(s.t.Context(), s.db, admin.Filter{Limit: 1000}))
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/trace"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -231,7 +232,7 @@ func TestOfAKeyThatWaitsInTheOtherStoreThatRowStays(t *testing.T) {
 	if diff := cmp.Diff(map[string]time.Time{"1": slot(9), "2": slot(5)}, w.waiting(w.b)); diff != "" {
 		t.Error(diff)
 	}
-	ended, err := admin.New(w.b.Client).History(t.Context(), w.b.DB, admin.HistoryFilter{})
+	ended, err := seq.Collect(admin.New(w.b.Client).History(t.Context(), w.b.DB, admin.HistoryFilter{}))
 	if err != nil || len(ended) != 1 || ended[0].Outcome != jobs.Replaced || ended[0].EntityKey != "1" || !ended[0].Slot.Equal(slot(5)) {
 		t.Errorf("%+v, %v", ended, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/stores"
@@ -99,7 +100,7 @@ func (w *world) drain(name string) {
 // waiting are the keys that wait in a store, and their slots.
 func (w *world) waiting(s *stores.Store) map[string]time.Time {
 	w.t.Helper()
-	list, err := admin.New(s.Client).List(w.t.Context(), s.DB, admin.Filter{Limit: 100_000})
+	list, err := seq.Collect(admin.New(s.Client).List(w.t.Context(), s.DB, admin.Filter{Limit: 100_000}))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -141,7 +141,7 @@ func setWidth(ctx context.Context, db pgsql.Pool, cfg Config, ledger *slots.Ledg
 	if err != nil {
 		return err
 	}
-	waiting, err := admin.New(client).List(ctx, db, admin.Filter{Limit: 1})
+	waiting, _, err := admin.New(client).ListPage(ctx, db, admin.Filter{Limit: 1})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -154,7 +155,7 @@ func TestAnItemThatFailedTooOftenIsInHistoryAndCanBePutBack(t *testing.T) {
 	if err := end(); err != nil {
 		t.Error(err)
 	}
-	ended, err := admin.New(w.queue.client).History(t.Context(), w.db, admin.HistoryFilter{})
+	ended, err := seq.Collect(admin.New(w.queue.client).History(t.Context(), w.db, admin.HistoryFilter{}))
 	if err != nil || len(ended) != 1 || ended[0].LastError != "no connection" {
 		t.Fatalf("history: %+v, %v", ended, err)
 	}

@@ -1,14 +1,14 @@
 -- Returns a page of history that filters narrow down. The page ends with the second row after $8 bytes
--- of payloads, if $8 is not null. That second row tells the caller that there are more.
+-- of payloads. That second row tells the caller that there are more.
 -- $9: the page also has the rows that ended at $2 and have a smaller id.
--- Called by jobs/admin.Client.ended.
+-- Called by jobs/admin.Client.HistoryPage.
 select
     id, job_exec, entity_name, entity_key, item_key, anonymous, group_key, first_check_at, next_check_at, check_count, error_count,
     last_error, spent, payload, enqueued_at, enqueued_by, outcome, finished_at, lateness, duration, runner, attempts
 from (
     select
         page.*,
-        sum(case when $8::bigint is not null then octet_length(payload::text) end) over (
+        sum(octet_length(payload::text)) over (
             order by finished_at desc, id desc rows between unbounded preceding and 2 preceding
         ) as bytes
     from (
@@ -38,5 +38,5 @@ from (
         limit $5
     ) as page
 ) as page
-where $8 is null or coalesce(bytes, 0) < $8
+where coalesce(bytes, 0) < $8
 order by finished_at desc, id desc

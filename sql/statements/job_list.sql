@@ -1,14 +1,15 @@
 -- Returns waiting checks by slot. A filter by entity uses an index. Other filters read the slots
--- from $3 to $4. The page ends with the second row after $8 bytes of payloads, if $8 is not null. That
--- second row tells the caller that there are more.
--- Called by jobs/admin.Client.waiting.
+-- from $3 to $4. The page begins behind a position: a slot ($6), a job number ($7) and an id ($8). It
+-- ends with the second row after $10 bytes of payloads. That second row tells the caller that there
+-- are more.
+-- Called by jobs/admin.Client.ListPage.
 select
     id, job_exec, entity_name, entity_key, item_key, anonymous, group_key, first_check_at, next_check_at, check_count, error_count,
-    last_error, spent, payload, enqueued_at, enqueued_by
+    last_error, spent, payload, enqueued_at, enqueued_by, job
 from (
     select
         page.*,
-        sum(case when $8::bigint is not null then octet_length(payload::text) end) over (
+        sum(octet_length(payload::text)) over (
             order by next_check_at, job, id rows between unbounded preceding and 2 preceding
         ) as bytes
     from (
@@ -22,11 +23,11 @@ from (
             and next_check_at < $4
             and ($1::text is null or job = prescient.find_job($1))
             and ($2::text is null or entity_name = $2)
-            and ($7::text is null or entity_key = $7)
+            and ($9::text is null or entity_key = $9)
+            and (next_check_at, job, id) > ($6::timestamptz, $7::bigint, $8::bigint)
         order by next_check_at, job, id
         limit $5
-        offset $6
     ) as page
 ) as page
-where $8 is null or coalesce(bytes, 0) < $8
+where coalesce(bytes, 0) < $10
 order by next_check_at, job, id

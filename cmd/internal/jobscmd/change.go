@@ -217,10 +217,10 @@ func cancelFound(ctx context.Context, db *sqlx.DB, c *admin.Client, o cancelOpti
 // cancelWalk cancels what a filter finds on one walk through the slots, at most so many, and returns
 // the number.
 func cancelWalk(ctx context.Context, db *sqlx.DB, c *admin.Client, filter admin.CancelFilter, most int64) (cancelled int64, err error) {
-	var from admin.CancelPosition
+	var from admin.Position
 	for {
 		var n int64
-		var next admin.CancelPosition // apart from from, because the transaction may be repeated
+		var next admin.Position // apart from from, because the transaction may be repeated
 		err := database.Change(ctx, db, func(tx *sqlx.Tx) (err error) {
 			n, next, err = c.CancelMany(ctx, tx, filter, from, int(min(cancelledAtOnce, most-cancelled)))
 			return err

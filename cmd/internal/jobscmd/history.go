@@ -16,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 )
@@ -52,7 +53,7 @@ func listEnded(ctx context.Context, f *factory.Factory, o *historyOptions) error
 			return err
 		}
 		o.filter.From, o.filter.To, o.filter.Limit = o.since.From(now), o.until.From(now), int(o.limit)
-		list, err := admin.New(c).History(ctx, db, o.filter)
+		list, err := seq.Collect(admin.New(c).History(ctx, db, o.filter))
 		if err != nil {
 			return err
 		}

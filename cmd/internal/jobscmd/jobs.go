@@ -18,6 +18,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 )
@@ -67,7 +68,7 @@ func listJobs(ctx context.Context, f *factory.Factory, o *listOptions) error {
 			return err
 		}
 		o.filter.From, o.filter.To, o.filter.Limit = o.since.From(now), o.until.From(now), int(o.limit)
-		list, err := admin.New(c).List(ctx, db, o.filter)
+		list, err := seq.Collect(admin.New(c).List(ctx, db, o.filter))
 		if err != nil {
 			return err
 		}

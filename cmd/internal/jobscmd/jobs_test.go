@@ -31,7 +31,7 @@ func execute(c *cobra.Command, args ...string) error {
 
 // options compares options, without the flags that instants come from.
 var options = cmp.Options{
-	cmp.AllowUnexported(addOptions{}, listOptions{}, historyOptions{}, pruneOptions{}),
+	cmp.AllowUnexported(addOptions{}, listOptions{}, historyOptions{}, pruneOptions{}, admin.Position{}),
 	cmpopts.IgnoreTypes(cli.When{}, cli.Instant{}),
 }
 

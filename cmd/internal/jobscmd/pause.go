@@ -115,7 +115,7 @@ func overdueSince(ctx context.Context, f *factory.Factory, db *sqlx.DB, c *jobs.
 	} else if err != nil {
 		return nil, err
 	}
-	list, err := admin.New(c).List(ctx, db, admin.Filter{JobExec: job, To: until, Limit: 1})
+	list, _, err := admin.New(c).ListPage(ctx, db, admin.Filter{JobExec: job, To: until, Limit: 1})
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}

@@ -158,7 +158,7 @@ func newsOfRun(ctx context.Context, db *sqlx.DB, slot time.Time, view runView) i
 		}
 	}
 	return func(c *jobs.Client, job string) (bool, error) {
-		first, err := admin.New(c).List(ctx, db, admin.Filter{JobExec: job, Limit: 1})
+		first, _, err := admin.New(c).ListPage(ctx, db, admin.Filter{JobExec: job, Limit: 1})
 		if err != nil || len(first) == 0 {
 			return false, err
 		}

@@ -274,7 +274,7 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 	}) {
 		t.Errorf("the story does not tell who cancelled it: %+v", e.Story)
 	}
-	if left, err := admin.New(w.Client).List(t.Context(), w.DB,
+	if left, _, err := admin.New(w.Client).ListPage(t.Context(), w.DB,
 		admin.Filter{JobExec: "many", Limit: 10}); err != nil || len(left) != 2 {
 		t.Errorf("%d are left of another merchant, %v", len(left), err)
 	}
@@ -625,15 +625,15 @@ func TestAPageOfChecksEndsAfterFourMegabytes(t *testing.T) {
 	}
 	var first, second board.Waiting
 	w.must(json.Unmarshal([]byte(get("/checks?limit=200")), &first))
-	w.must(json.Unmarshal([]byte(get("/checks?limit=200&skip="+strconv.Itoa(len(first.Checks)))), &second))
-	if n := len(first.Checks) + len(second.Checks); n != rows || !first.More || second.More {
-		t.Errorf("%d and %d checks of %d; more: %t and %t", len(first.Checks), len(second.Checks), rows,
-			first.More, second.More)
+	w.must(json.Unmarshal([]byte(get("/checks?limit=200&after="+*first.After)), &second))
+	if n := len(first.Checks) + len(second.Checks); n != rows || first.After == nil || second.After != nil {
+		t.Errorf("%d and %d checks of %d; after: %v and %v", len(first.Checks), len(second.Checks), rows,
+			first.After, second.After)
 	}
 	w.RunAll()
 	var ended board.History
 	w.must(json.Unmarshal([]byte(get("/history?limit=200&until="+url.QueryEscape(time.Now().Add(time.Minute).Format(time.RFC3339)))), &ended))
-	if n := len(ended.Checks); n < 60 || n > 80 || !ended.More {
-		t.Errorf("%d ended checks; more: %t", n, ended.More)
+	if n := len(ended.Checks); n < 60 || n > 80 || ended.After == nil {
+		t.Errorf("%d ended checks; after: %v", n, ended.After)
 	}
 }

@@ -8,8 +8,8 @@
 //	GET  /api/v1/jobs/{job}           one job
 //	GET  /api/v1/jobs/{job}/advice    when to check its rows
 //	GET  /api/v1/entity               the timeline of an entity; ?entity_name, ?entity_key, ?job_exec and ?item_key
-//	GET  /api/v1/checks               waiting checks; ?job_exec, ?entity_name, ?from, ?to, ?limit and ?skip
-//	GET  /api/v1/history              ended checks; ?job_exec, ?outcome, ?entity_name, ?entity_key, ?until, ?before_id and ?limit
+//	GET  /api/v1/checks               waiting checks; ?job_exec, ?entity_name, ?from, ?to, ?after and ?limit
+//	GET  /api/v1/history              ended checks; ?job_exec, ?outcome, ?entity_name, ?entity_key, ?until, ?after and ?limit
 //	GET  /api/v1/rules                every rule
 //	GET  /api/v1/rules/{rule}         one rule, what waits for it, and what it has fired
 //	GET  /api/v1/schedules            a page of schedules; ?prefix, ?state, ?after and ?limit

@@ -13,6 +13,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/serve/board"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
@@ -75,6 +76,19 @@ func (q *request) number(name string, fallback, least, most int64) int64 {
 	return n
 }
 
+// position reads where a page of checks begins. Without one it is the first page.
+func (q *request) position() (after admin.Position) {
+	text := q.Get("after")
+	if text == "" {
+		return after
+	}
+	after, err := admin.ParsePosition(text)
+	if err != nil {
+		q.err = cmp.Or[error](q.err, web.NewProblem(http.StatusBadRequest, "after: "+err.Error()))
+	}
+	return after
+}
+
 func (q *request) instant(name string) time.Time {
 	at, err := q.Instant(name, false)
 	q.err = cmp.Or(q.err, err)
@@ -124,11 +138,11 @@ func (a *api) routes() []route {
 				}, q.acted)
 			}),
 		read("/checks", "checks", "What waits, in the order of the slots",
-			[]string{"job_exec", "entity_name", "from", "to", "limit", "skip"},
+			[]string{"job_exec", "entity_name", "from", "to", "after", "limit"},
 			func(ctx context.Context, q request) (board.Waiting, error) {
 				f := board.WaitingFilter{
 					JobExec: q.Get("job_exec"), EntityName: q.Get("entity_name"),
-					From: q.instant("from"), To: q.instant("to"), Limit: q.limit(), Skip: int(q.number("skip", 0, 0, 1_000_000)),
+					From: q.instant("from"), To: q.instant("to"), After: q.position(), Limit: q.limit(),
 				}
 				if q.err != nil {
 					return board.Waiting{}, q.err
@@ -136,12 +150,12 @@ func (a *api) routes() []route {
 				return b.Waiting(ctx, f, q.acted)
 			}),
 		read("/history", "history", "What ended, the latest first",
-			[]string{"job_exec", "outcome", "entity_name", "entity_key", "until", "before_id", "limit"},
+			[]string{"job_exec", "outcome", "entity_name", "entity_key", "until", "after", "limit"},
 			func(ctx context.Context, q request) (board.History, error) {
 				f := board.HistoryFilter{
 					JobExec: q.Get("job_exec"), Outcome: jobs.Outcome(q.Get("outcome")),
 					EntityName: q.Get("entity_name"), EntityKey: q.Get("entity_key"),
-					Until: q.instant("until"), BeforeID: q.number("before_id", 0, 0, math.MaxInt64), Limit: q.limit(),
+					Until: q.instant("until"), After: q.position(), Limit: q.limit(),
 				}
 				if q.err != nil {
 					return board.History{}, q.err

@@ -219,10 +219,10 @@ func (c CancelMany) run(ctx context.Context, b *Board, t *tools, who Who) (strin
 
 // walk cancels checks on one walk through the slots, at most so many, and returns their number.
 func (c CancelMany) walk(ctx context.Context, b *Board, t *tools, who Who, most int64) (n int64, err error) {
-	var from admin.CancelPosition
+	var from admin.Position
 	for {
 		var ended int64
-		var next admin.CancelPosition // apart from from, because the transaction may be repeated
+		var next admin.Position // apart from from, because the transaction may be repeated
 		err := pgsql.InTx(ctx, b.cfg.DB, func(tx *sqlx.Tx) (err error) {
 			if err := jobs.SetActor(ctx, tx, who.String()); err != nil {
 				return err

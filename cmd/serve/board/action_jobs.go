@@ -98,7 +98,7 @@ func (a ResumeJob) plan(ctx context.Context, p *planner) (plan Plan, err error) 
 	if run.State == StateDue { // the run of the current slot has yet to open it
 		until = p.grid().Floor(p.now())
 	}
-	overdue, err := admin.New(p.client).List(ctx, p, admin.Filter{JobExec: a.JobExec, To: until, Limit: 1})
+	overdue, _, err := admin.New(p.client).ListPage(ctx, p, admin.Filter{JobExec: a.JobExec, To: until, Limit: 1})
 	if len(overdue) > 0 {
 		plan.Warnings = []string{"Its checks in past slots, from " + clock(overdue[0].NextCheckAt) +
 			" on, are overdue from then on, and catch-up takes them."}

@@ -22,7 +22,6 @@ const (
 	// maxPage bounds the checks, schedules or events of a page. defaultPage is the default.
 	maxPage     = 200
 	defaultPage = 50
-	maxSkip     = 1_000_000
 	maxText     = 500 // bytes of a name or a key
 )
 
@@ -58,8 +57,8 @@ type HistoryFilter struct {
 	EntityName string
 	EntityKey  string
 	Until      time.Time // rows that ended before
-	BeforeID   int64     // and rows that ended at Until, with a smaller id
-	Limit      int       // default 50, at most 200
+	After      admin.Position
+	Limit      int // default 50, at most 200
 }
 
 // windows are how far back History looks, one after another, until it has found enough. History has
@@ -77,27 +76,24 @@ func (b *Board) History(ctx context.Context, f HistoryFilter, acted int64) (Hist
 		return History{}, &jobs.FieldError{Field: "outcome", Message: "there is no such outcome"}
 	}
 	key := keyOf("history", f.JobExec, string(f.Outcome), f.EntityName, f.EntityKey,
-		f.Until.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit, f.BeforeID))
+		f.Until.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit), f.After.String())
 	return read(ctx, b, key, acted, pageAge, func(ctx context.Context, r *reader) (v History, err error) {
 		filter := admin.HistoryFilter{
 			JobExec: f.JobExec, Outcome: f.Outcome, EntityName: f.EntityName, EntityKey: f.EntityKey, To: f.Until,
-			BeforeID: f.BeforeID, Limit: f.Limit,
+			After: f.After, Limit: f.Limit,
 		}
-		until := f.Until
-		if until.IsZero() {
-			until = r.now()
-		}
+		until := cmp.Or(f.After.At(), f.Until, r.now())
 		v.Checks = []view.Ended{}
 		for _, window := range windows {
 			if indexed := f.EntityKey != "" && f.EntityName != ""; !indexed {
 				filter.From = until.Add(-window).UTC()
 				v.Since = &filter.From
 			}
-			found, more, err := admin.New(r.client).HistoryPage(ctx, r, filter)
+			found, next, err := admin.New(r.client).HistoryPage(ctx, r, filter)
 			if err != nil {
 				return v, err
 			}
-			if v.Checks, v.More = view.NewEnded(found), more; more || v.Since == nil {
+			if v.Checks, v.After = view.NewEnded(found), after(next); v.After != nil || v.Since == nil {
 				break
 			}
 		}
@@ -110,8 +106,8 @@ type WaitingFilter struct {
 	JobExec    string
 	EntityName string
 	From, To   time.Time // slots from From up to but not including To; zero From: now
-	Limit      int       // default 50, at most 200
-	Skip       int       // how many of the first ones to leave out, up to 1,000,000
+	After      admin.Position
+	Limit      int // default 50, at most 200
 }
 
 // Waiting returns waiting checks, ordered by slot.
@@ -120,11 +116,8 @@ func (b *Board) Waiting(ctx context.Context, f WaitingFilter, acted int64) (Wait
 		checkInstant("to", f.To)); err != nil {
 		return Waiting{}, err
 	}
-	if f.Skip < 0 || f.Skip > maxSkip {
-		return Waiting{}, &jobs.FieldError{Field: "skip", Message: fmt.Sprintf("must be 0 to %d", maxSkip)}
-	}
 	key := keyOf("waiting", f.JobExec, f.EntityName, f.From.UTC().Format(time.RFC3339Nano),
-		f.To.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit, f.Skip))
+		f.To.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit), f.After.String())
 	return read(ctx, b, key, acted, pageAge, func(ctx context.Context, r *reader) (v Waiting, err error) {
 		v.Checks = []view.Check{}
 		paused, err := admin.New(r.client).Paused(ctx, r)
@@ -134,17 +127,25 @@ func (b *Board) Waiting(ctx context.Context, f WaitingFilter, acted int64) (Wait
 		if err := r.slotIndexOnly(ctx); err != nil {
 			return v, err
 		}
-		list, more, err := admin.New(r.client).ListPage(ctx, r,
+		list, next, err := admin.New(r.client).ListPage(ctx, r,
 			admin.Filter{
 				JobExec: f.JobExec, EntityName: f.EntityName, From: f.From, To: f.To,
-				Limit: f.Limit, Skip: f.Skip,
+				After: f.After, Limit: f.Limit,
 			})
 		for _, j := range list {
 			v.Checks = append(v.Checks, view.NewCheck(j, paused))
 		}
-		v.More = more
+		v.After = after(next)
 		return v, err
 	})
+}
+
+// after returns the position of the next page, or nil if there is none.
+func after(next admin.Position) *string {
+	if next.IsZero() {
+		return nil
+	}
+	return new(next.String())
 }
 
 // keyOf returns the cache key of a read with a caller's parameters.

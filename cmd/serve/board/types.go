@@ -265,7 +265,9 @@ type Event struct {
 type History struct {
 	Seen
 	Checks []view.Ended `json:"checks"`
-	More   bool         `json:"more"` // more checks match: a page ends after limit checks, or 4 MiB of payloads
+	// After begins the next page; null: nothing follows. A page ends after limit checks, or 4 MiB of
+	// payloads.
+	After *string `json:"after"`
 	// Since is how far back the search went; there may be more before. Null: it went through all of
 	// history.
 	Since *time.Time `json:"since"`
@@ -275,7 +277,9 @@ type History struct {
 type Waiting struct {
 	Seen
 	Checks []view.Check `json:"checks"`
-	More   bool         `json:"more"` // more checks match: a page ends after limit checks, or 4 MiB of payloads
+	// After begins the next page; null: nothing follows. A page ends after limit checks, or 4 MiB of
+	// payloads. Checks that come or go before it do not shift it.
+	After *string `json:"after"`
 }
 
 // Actions lists the actions of operators, the newest first.

@@ -10,6 +10,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/serve/board"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
@@ -302,19 +303,26 @@ type checksPage struct {
 	More     string // the address of the next page; empty: this is the last
 }
 
+// position reads where a page of checks begins. Without one it is the first page.
+func position(r *http.Request) (after admin.Position, err error) {
+	if text := r.URL.Query().Get("after"); text != "" {
+		if after, err = admin.ParsePosition(text); err != nil {
+			err = badAddress("The address names no position in a list of checks.")
+		}
+	}
+	return after, err
+}
+
 func (p *Pages) waiting(r *http.Request) (page, error) {
 	f := board.WaitingFilter{JobExec: r.URL.Query().Get("job"), Limit: listed}
-	f.From, _ = parseInstant(r.URL.Query().Get("from"))
-	f.Skip, _ = strconv.Atoi(r.URL.Query().Get("skip"))
+	var err error
+	if f.After, err = position(r); err != nil {
+		return page{}, err
+	}
 	w, err := p.cfg.Board.Waiting(r.Context(), f, acted(r))
 	v := checksPage{Job: f.JobExec, Waiting: w.Checks}
-	if n := len(w.Checks); w.More {
-		last := w.Checks[n-1].NextCheckAt
-		skip := n - slices.IndexFunc(w.Checks, func(c view.Check) bool { return c.NextCheckAt.Equal(last) })
-		if last.Equal(f.From) {
-			skip += f.Skip
-		}
-		v.More = link("/waiting", "job", f.JobExec, "from", last, "skip", skip)
+	if w.After != nil {
+		v.More = link("/waiting", "job", f.JobExec, "after", *w.After)
 	}
 	return page{Title: "What waits", Section: "Jobs", Content: v}, err
 }
@@ -324,12 +332,14 @@ func (p *Pages) ended(r *http.Request) (page, error) {
 		JobExec: r.URL.Query().Get("job"),
 		Outcome: jobs.Outcome(r.URL.Query().Get("outcome")), Limit: listed,
 	}
-	f.Until, _ = parseInstant(r.URL.Query().Get("until"))
-	f.BeforeID, _ = strconv.ParseInt(r.URL.Query().Get("before_id"), 10, 64)
+	var err error
+	if f.After, err = position(r); err != nil {
+		return page{}, err
+	}
 	h, err := p.cfg.Board.History(r.Context(), f, acted(r))
 	v := checksPage{Job: f.JobExec, Outcome: f.Outcome, Outcomes: jobs.Outcomes, Ended: h.Checks}
-	if n := len(h.Checks); h.More {
-		v.More = link("/ended", "job", f.JobExec, "outcome", f.Outcome, "until", h.Checks[n-1].FinishedAt, "before_id", h.Checks[n-1].ID)
+	if h.After != nil {
+		v.More = link("/ended", "job", f.JobExec, "outcome", f.Outcome, "after", *h.After)
 	}
 	return page{Title: "What has ended", Section: "Jobs", Content: v}, err
 }

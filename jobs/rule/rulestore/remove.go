@@ -77,7 +77,7 @@ func (s *Store) clean(ctx context.Context, name string, told func(Progress)) (re
 	// Each walk through the slots leaves rows that checks have locked, which end them.
 	for before := int64(-1); before < removed.Cancelled; {
 		before = removed.Cancelled
-		for from := (admin.CancelPosition{}); ; {
+		for from := (admin.Position{}); ; {
 			n, next, err := client.CancelMany(ctx, s.db, filter, from, removeBatch)
 			if err != nil {
 				return removed, err

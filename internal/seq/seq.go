@@ -1,0 +1,48 @@
+// Package seq has sequences that may end in an error, such as the rows of a list.
+package seq
+
+import "iter"
+
+// Collect returns the values of a sequence up to its end or its first error, and that error.
+func Collect[T any](all iter.Seq2[T, error]) (values []T, err error) {
+	for value, err := range all {
+		if err != nil {
+			return values, err
+		}
+		values = append(values, value)
+	}
+	return values, nil
+}
+
+// pageRows bounds the rows that Pages asks for at once.
+const pageRows = 1000
+
+// Pages returns the rows of all pages behind a position, at most limit of them; 0: all. Function page
+// returns up to a number of rows behind a position, and the position of the next page. The zero
+// position stands for the beginning and for the end.
+func Pages[T any, P comparable](after P, limit int, page func(after P, limit int) (rows []T, next P, err error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var end P
+		at, left := after, limit
+		for {
+			size := pageRows
+			if limit != 0 {
+				size = min(size, left)
+			}
+			rows, next, err := page(at, size)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, row := range rows {
+				if !yield(row, nil) {
+					return
+				}
+			}
+			if at, left = next, left-len(rows); at == end || left == 0 {
+				return
+			}
+		}
+	}
+}
