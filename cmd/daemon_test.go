@@ -3,8 +3,10 @@ package cmd
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
@@ -78,8 +80,8 @@ func TestADaemonAnswersTheProbesOfItsManifest(t *testing.T) {
 			answer, _ = ask(t, http.MethodGet, url+path, "", "")
 		}
 	}
-	if answer, _ := ask(t, http.MethodGet, url+"/schedules", "", ""); answer != http.StatusNotFound {
-		t.Errorf("without server.token, /schedules: %d", answer)
+	if answer, _ := ask(t, http.MethodGet, url+schedules, "", ""); answer != http.StatusNotFound {
+		t.Errorf("without server.token, %s: %d", schedules, answer)
 	}
 }
 
@@ -106,25 +108,28 @@ func ask(t *testing.T, method, url, token, body string) (status int, text string
 	return response.StatusCode, string(answer)
 }
 
+// schedules is the path of the schedules.
+const schedules = "/api/schedules/v1/schedules"
+
 func TestADaemonServesSchedulesToWhoKnowsItsToken(t *testing.T) {
 	const token = "a-token-for-this-test"
 	t.Setenv("PRESCIENT_SERVER_TOKEN", "ops:"+token+" the-token-of-another")
 	t.Setenv("PRESCIENT_SERVER_READ_TOKEN", "a-token-that-reads")
 	url := serve(t, "daemon")
 	for _, wrong := range []string{"", "another-token-altogether"} {
-		if status, text := ask(t, http.MethodGet, url+"/schedules", wrong, ""); status != http.StatusUnauthorized {
+		if status, text := ask(t, http.MethodGet, url+schedules, wrong, ""); status != http.StatusUnauthorized {
 			t.Errorf("with the token %q: %d %s", wrong, status, text)
 		}
 	}
 	report := `{"id": "report-42", "crontab": "0 9 * * mon-fri", "timezone": "Europe/Berlin"}`
-	if status, text := ask(t, http.MethodPost, url+"/schedules", token, report); status != http.StatusCreated {
+	if status, text := ask(t, http.MethodPost, url+schedules, token, report); status != http.StatusCreated {
 		t.Errorf("create: %d %s", status, text)
 	}
-	if status, text := ask(t, http.MethodDelete, url+"/schedules/report-42", "a-token-that-reads", ""); status != http.StatusForbidden {
+	if status, text := ask(t, http.MethodDelete, url+schedules+"/report-42", "a-token-that-reads", ""); status != http.StatusForbidden {
 		t.Errorf("delete, with a token that reads: %d %s", status, text)
 	}
 	for _, reader := range []string{token, "the-token-of-another", "a-token-that-reads"} {
-		if status, text := ask(t, http.MethodGet, url+"/schedules", reader, ""); status != http.StatusOK || !strings.Contains(text, `"report-42"`) {
+		if status, text := ask(t, http.MethodGet, url+schedules, reader, ""); status != http.StatusOK || !strings.Contains(text, `"report-42"`) {
 			t.Errorf("list: %d %s", status, text)
 		}
 	}
@@ -150,11 +155,13 @@ func TestADaemonTellsDetailsToThoseWhoHaveAToken(t *testing.T) {
 		}
 	}
 	eventually(t, url+"/metrics", token, "", "\nprescient_authentication_failures_total 2\n", "\nprescient_database_up 1\n")
-	for range 10 { // programs share an address: one does not lock out others
+	for range 10 {
 		ask(t, http.MethodGet, url+"/metrics", "another-token-altogether", "")
 	}
-	if status, _ := ask(t, http.MethodGet, url+"/metrics", token, ""); status != http.StatusOK {
-		t.Errorf("/metrics after wrong tokens of others: %d", status)
+	for path, want := range map[string]int{"/metrics": http.StatusUnauthorized, "/api/v1/overview": http.StatusTooManyRequests, "/livez": http.StatusOK} {
+		if status, _ := ask(t, http.MethodGet, url+path, token, ""); status != want {
+			t.Errorf("%s after wrong tokens from this address: %d, want %d", path, status, want)
+		}
 	}
 }
 
@@ -190,6 +197,7 @@ func TestADaemonIsAskedByItsNames(t *testing.T) {
 func TestADaemonRunsEveryStoreThatCanBeReached(t *testing.T) {
 	const token = "a-token-for-this-test"
 	t.Setenv("PRESCIENT_SERVER_TOKEN", token)
+	t.Setenv("PRESCIENT_SERVER_READ_TOKEN", "a-token-that-reads")
 	database := writeStores(t)
 	url := serve(t, "daemon")
 	eventually(t, url+"/readyz", token, "", `"ready":true`)
@@ -212,13 +220,13 @@ func TestADaemonRunsEveryStoreThatCanBeReached(t *testing.T) {
 
 	// The schedules of each have a path of their own.
 	report := `{"id": "report-42", "crontab": "0 9 * * mon-fri"}`
-	if status, text := ask(t, http.MethodPost, url+"/stores/tenants/tenant_42/schedules", token, report); status != http.StatusCreated {
+	if status, text := ask(t, http.MethodPost, url+"/stores/tenants/tenant_42"+schedules, token, report); status != http.StatusCreated {
 		t.Errorf("create: %d %s", status, text)
 	}
-	if status, text := ask(t, http.MethodGet, url+"/stores/shop/schedules", token, ""); status != http.StatusOK || strings.Contains(text, "report-42") {
+	if status, text := ask(t, http.MethodGet, url+"/stores/shop"+schedules, token, ""); status != http.StatusOK || strings.Contains(text, "report-42") {
 		t.Errorf("list of another store: %d %s", status, text)
 	}
-	for _, path := range []string{"/schedules", "/stores/down/schedules"} {
+	for _, path := range []string{schedules, "/stores/down" + schedules} {
 		if status, text := ask(t, http.MethodGet, url+path, token, ""); status != http.StatusNotFound {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
@@ -243,5 +251,91 @@ func TestADaemonServesItsMetrics(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d\n%s", status, text)
 		}
+	}
+}
+
+func TestADaemonServesPagesAndAPIWithTheTokensOfServe(t *testing.T) {
+	const operator, reader = "0123456789abcdef", "fedcba9876543210"
+	t.Setenv("PRESCIENT_SERVER_TOKEN", "ops:"+operator)
+	t.Setenv("PRESCIENT_SERVER_READ_TOKEN", reader)
+	url := serve(t, "daemon")
+	eventually(t, url+"/api/v1/overview", reader, "", `"as_of"`, `"ok":true`)
+	if status, text := ask(t, http.MethodGet, url+"/", "", ""); status != http.StatusOK || !strings.Contains(text, "<code>cmd.test daemon</code>") {
+		t.Errorf("the log-in: %d %s", status, text)
+	}
+	const key = `{"entity_name": "order", "entity_key": "1"}`
+	for token, want := range map[string]int{reader: http.StatusForbidden, operator: http.StatusOK} {
+		if status, text := ask(t, http.MethodPost, url+"/api/v1/actions/cancel?preview=true", token, key); status != want {
+			t.Errorf("an action: %d %s, want %d", status, text, want)
+		}
+	}
+	if status, text := ask(t, http.MethodGet, url+"/api/schedules/v1/openapi.json", reader, ""); status != http.StatusOK || !strings.Contains(text, `"/api/schedules/v1/"`) {
+		t.Errorf("%d %.200s", status, text)
+	}
+}
+
+func TestADaemonThatOtherMachinesReachHasNoPagesWithoutATokenAtAll(t *testing.T) {
+	url := serve(t, "daemon", "--listen", ":0")
+	_, port, _ := strings.Cut(strings.TrimPrefix(url, "http://["), "]")
+	url = "http://localhost" + port
+	eventually(t, url+"/healthz", "", "problems", `{"ok":true}`)
+	eventually(t, url+"/metrics", "", "", "\nprescient_database_up 1\n")
+	for _, path := range []string{"/", "/api/v1/overview", schedules, "/login"} {
+		if status, text := ask(t, http.MethodGet, url+path, "", ""); status != http.StatusNotFound || !strings.Contains(text, "server.token") {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+}
+
+func TestServeIsReadyWhenAStoreCanBeRead(t *testing.T) {
+	url := serve(t, "serve")
+	eventually(t, url+"/readyz", "", "", `"ready":true`)
+	eventually(t, url+"/livez", "", "", `"alive":true`)
+}
+
+// asRunner makes the settings name a login that is a member of the schema's role of runners alone.
+func asRunner(t *testing.T) {
+	t.Helper()
+	pgtest.NotOnCitus(t, "there are no roles; see docs/citus.md")
+	const schema = "daemon_roles"
+	address, err := url.Parse(pgtest.Direct(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := pgsql.Open(t.Context(), address.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	pgtest.DropRoles(t, db, schema+"_")
+	if err := errors.Join(pgsql.Migrate(t.Context(), db, schema), pgsql.MakeRoles(t.Context(), db, schema)); err != nil {
+		t.Fatal(err)
+	}
+	db.MustExec(`create role daemon_roles_login login password 'secret'; grant daemon_roles_runner to daemon_roles_login;
+		select daemon_roles.ensure_job('order.unpaid')`)
+	address.User = url.UserPassword("daemon_roles_login", "secret")
+	t.Setenv("PRESCIENT_DATABASE_URL", address.String())
+	t.Setenv("PRESCIENT_DATABASE_SCHEMA", schema)
+}
+
+func TestADaemonRefusesActionsThatItsRoleMayNotDo(t *testing.T) {
+	const operator = "0123456789abcdef"
+	t.Setenv("PRESCIENT_SERVER_TOKEN", "ops:"+operator)
+	asRunner(t)
+	url := serve(t, "daemon")
+	eventually(t, url+"/api/v1/overview", "", "", `"as_of"`)
+	for _, path := range []string{"/", "/ledger", "/jobs", "/rules", "/schedules", "/events", "/actions", "/waiting", "/ended"} {
+		if status, text := ask(t, http.MethodGet, url+path, "", ""); status != http.StatusOK {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	const pause = `{"job_exec": "order.unpaid"}`
+	status, text := ask(t, http.MethodPost, url+"/api/v1/actions/pause-job?preview=true", operator, pause)
+	if _, rest, found := strings.Cut(text, `"confirm":"`); found {
+		confirm, _, _ := strings.Cut(rest, `"`)
+		status, text = ask(t, http.MethodPost, url+"/api/v1/actions/pause-job?confirm="+confirm, operator, pause)
+	}
+	if status != http.StatusForbidden || !strings.Contains(text, "actions need the role of an operator") {
+		t.Errorf("%d %s", status, text)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prescient-go/prescient/cmd/internal/server"
+	"github.com/prescient-go/prescient/cmd/internal/each"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -74,9 +74,9 @@ func TestAServerWarnsOfTokensThatTravelUnencrypted(t *testing.T) {
 	app.Out, app.Err = io.Discard, &log
 	t.Setenv("PRESCIENT_SERVER_TOKEN", "ops:0123456789abcdef")
 	t.Setenv("PRESCIENT_DATABASE_URL", "postgres://nobody@127.0.0.1:1/none")
-	for _, command := range []string{"serve", "daemon"} {
+	for i, command := range []string{"serve", "daemon"} {
 		app.Run(t.Context(), []string{command, "--listen", ":0"})
-		if command == "serve" && strings.Count(log.String(), "serve.listen is :0: other machines reach it without TLS") != 1 || strings.Contains(log.String(), "0123456789abcdef") {
+		if strings.Count(log.String(), "server.listen is :0: other machines reach it without TLS") != i+1 || strings.Contains(log.String(), "0123456789abcdef") {
 			t.Errorf("%s logs\n%s", command, &log)
 		}
 	}
@@ -130,9 +130,9 @@ func refusesToServe(t *testing.T, args []string) {
 // writeStores has the settings list a store, one that is down, and a pattern; it returns the URL of the database.
 func writeStores(t *testing.T) string {
 	t.Helper()
-	was := server.FindAgain
-	server.FindAgain = 50 * time.Millisecond
-	t.Cleanup(func() { server.FindAgain = was }) // when the last reader has ended
+	was := each.FindAgain
+	each.FindAgain = 50 * time.Millisecond
+	t.Cleanup(func() { each.FindAgain = was }) // when the last reader has ended
 	database := pgtest.URL(t)
 	t.Setenv("PRESCIENT_DATABASE_URL", database)
 	file := filepath.Join(t.TempDir(), "prescient.yaml")

@@ -11,8 +11,6 @@ type Config struct {
 	Run      Run      `mapstructure:"run"`
 	Jobs     Jobs     `mapstructure:"jobs"`
 	Events   Events   `mapstructure:"events"`
-	Daemon   Daemon   `mapstructure:"daemon"`
-	Serve    Serve    `mapstructure:"serve"`
 	Server   Server   `mapstructure:"server"`
 	Spool    Spool    `mapstructure:"spool"`
 	History  History  `mapstructure:"history"`
@@ -135,37 +133,28 @@ type Events struct {
 	AfterDeadLetter string `mapstructure:"after_dead_letter"`
 }
 
-// Daemon says where prescient daemon listens.
-type Daemon struct {
-	// Listen is where the daemon serves HTTP, host:port or :port. Empty: it does not. Defaults to
-	// empty.
-	Listen string `mapstructure:"listen"`
-}
-
-// Serve says where prescient serve listens.
-type Serve struct {
-	// Listen is where serve serves HTTP, host:port or :port. An address that other machines reach
-	// needs a token. Defaults to localhost:8088.
-	Listen string `mapstructure:"listen"`
-}
-
-// Server says who may send requests to the HTTP server of prescient serve, and to that of the daemon.
+// Server is the HTTP server of prescient serve and of the daemon.
 type Server struct {
+	// Listen is where the server listens, host:port or :port. An address that other machines reach
+	// needs a token for pages and API. Empty: serve listens on localhost:8088, and the daemon does
+	// not. Defaults to empty.
+	Listen string `mapstructure:"listen"`
+
 	// Token is the bearer token of operators, at least 16 characters, or several separated by
 	// spaces. A name and a colon may precede a token, as in ops:0123456789abcdef: actions are
 	// recorded under the name. Empty: no request can act. Defaults to empty.
 	Token Secret `mapstructure:"token"`
 
-	// ReadToken is the same for readers. Without it, every user of this machine may read what serve
-	// shows. Without either, the daemon has no schedules API, and its /metrics needs no token.
-	// Defaults to empty.
+	// ReadToken is the same for readers. Without it, every user of this machine may read a server
+	// that listens only locally. Without either, there is no API of schedules, and a daemon that other
+	// machines reach serves only health and metrics. Defaults to empty.
 	ReadToken Secret `mapstructure:"read_token"`
 
-	// Hosts are names that the servers answer to, separated by commas, besides localhost and
-	// addresses. The daemon also answers to the name of its machine. Defaults to empty.
+	// Hosts are names that the server answers to, separated by commas, besides localhost, addresses
+	// and the name of the machine. Defaults to empty.
 	Hosts Hosts `mapstructure:"hosts"`
 
-	// Proxy is what browsers speak to a proxy in front of serve, http or https; off: there is no
+	// Proxy is what browsers speak to a proxy in front of the server, http or https; off: there is no
 	// proxy. Behind a proxy, a token is needed. Defaults to off.
 	Proxy string `mapstructure:"proxy"`
 
@@ -216,7 +205,6 @@ func Default() Config {
 			StartTolerance: 5 * time.Second,
 		},
 		Jobs:   Jobs{Horizon: 5 * 365 * 24 * time.Hour, MaxPayload: 64 << 10},
-		Serve:  Serve{Listen: "localhost:8088"},
 		Server: Server{Proxy: "off"},
 		Events: Events{Destination: NewEndpoint("outbox:"), Source: "prescient", AfterDeadLetter: "hold"},
 		Log:    Log{Level: "info", Format: "text"},

@@ -51,7 +51,6 @@ func TestTheDefaultsAreAsPromised(t *testing.T) {
 		},
 		Jobs:   Jobs{Horizon: 43800 * time.Hour, MaxPayload: 65536},
 		Events: Events{Destination: NewEndpoint("outbox:"), Source: "prescient", AfterDeadLetter: "hold"},
-		Serve:  Serve{Listen: "localhost:8088"},
 		Server: Server{Proxy: "off"},
 		Log:    Log{Level: "info", Format: "text"},
 	}, Default())

@@ -47,11 +47,8 @@
 //	  max_refusals: 0
 //	  max_refused_for: 0s
 //	  after_dead_letter: hold
-//	daemon:
-//	  listen: ""
-//	serve:
-//	  listen: localhost:8088
 //	server:
+//	  listen: ""
 //	  token: ""
 //	  read_token: ""
 //	  hosts: ""

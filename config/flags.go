@@ -46,16 +46,10 @@ func EventFlags(fs *pflag.FlagSet) {
 	bind(fs, "events-destination", "events.destination")
 }
 
-// DaemonFlags registers the flag of the daemon: --listen.
-func DaemonFlags(fs *pflag.FlagSet) {
-	fs.String("listen", "", "`HOST:PORT` of the HTTP server: health, and the API of schedules; default: no server")
-	bind(fs, "listen", "daemon.listen")
-}
-
-// ServeFlags registers the flag of prescient serve: --listen.
-func ServeFlags(fs *pflag.FlagSet) {
-	fs.String("listen", Default().Serve.Listen, "`HOST:PORT` of the HTTP server; one that other machines reach needs server.token or server.read_token")
-	bind(fs, "listen", "serve.listen")
+// ServerFlags registers the flag of serve and daemon: --listen. otherwise says what they do without it.
+func ServerFlags(fs *pflag.FlagSet, otherwise string) {
+	fs.String("listen", "", "`HOST:PORT` of the HTTP server; one that other machines reach needs a token; default: "+otherwise)
+	bind(fs, "listen", "server.listen")
 }
 
 // SpoolFlags registers the flag of the commands that work in a spool directory: --dir.

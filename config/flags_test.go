@@ -16,7 +16,7 @@ func TestEveryFlagSetsItsKey(t *testing.T) {
 	want.Database = Database{URL: NewURL("postgres://db/orders"), Schema: "checks", Prepare: "off"}
 	want.Run.Workers, want.Run.Connections = changed.Run.Workers, changed.Run.Connections
 	want.Run.BatchSize, want.Run.Shard = changed.Run.BatchSize, changed.Run.Shard
-	want.Events.Destination, want.Daemon.Listen, want.Spool = NewEndpoint("stdout:"), changed.Daemon.Listen, changed.Spool
+	want.Events.Destination, want.Server.Listen, want.Spool = NewEndpoint("stdout:"), changed.Server.Listen, changed.Spool
 	want.Log = changed.Log
 	diff(t, want, loaded.Config)
 
@@ -30,25 +30,9 @@ func TestEveryFlagSetsItsKey(t *testing.T) {
 		"database.url": "flag --database-url", "database.schema": "flag --schema",
 		"log.level": "flag --log-level", "log.format": "flag --log-format",
 		"run.workers": "flag --workers", "run.connections": "flag --connections", "run.batch_size": "flag --batch-size",
-		"run.shard": "flag --shard", "events.destination": "flag --events-destination", "daemon.listen": "flag --listen",
+		"run.shard": "flag --shard", "events.destination": "flag --events-destination", "server.listen": "flag --listen",
 		"spool.dir": "flag --dir",
 	}, origins)
-}
-
-func TestTheFlagOfServeIsNotThatOfTheDaemon(t *testing.T) {
-	isolate(t)
-	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-	ServeFlags(fs)
-	if err := fs.Parse([]string{"--listen=:1"}); err != nil {
-		t.Fatal(err)
-	}
-	loaded, err := load(fs, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c := loaded.Config; c.Serve.Listen != ":1" || c.Daemon.Listen != "" {
-		t.Errorf("serve listens on %q, the daemon on %q", c.Serve.Listen, c.Daemon.Listen)
-	}
 }
 
 func TestAnotherFlagOfTheSameNameIsLeftAlone(t *testing.T) {

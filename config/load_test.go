@@ -28,12 +28,11 @@ var changed = Config{
 		Secret: NewSecret(signing), AllowedNetworks: Prefixes{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 		MaxRefusals: 100, MaxRefusedFor: 48 * time.Hour, AfterDeadLetter: "continue",
 	},
-	Serve: Serve{Listen: ":8089"},
 	Server: Server{
-		Token: NewSecret("ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2"), ReadToken: NewSecret("s3cret-s3cret-s3cre3"),
+		Listen: ":8080",
+		Token:  NewSecret("ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2"), ReadToken: NewSecret("s3cret-s3cret-s3cre3"),
 		Hosts: "board.example.com", Proxy: "https", ProxyNetworks: Prefixes{netip.MustParsePrefix("192.0.2.0/24")},
 	},
-	Daemon:  Daemon{Listen: ":8080"},
 	Spool:   Spool{Dir: "/var/spool/prescient"},
 	History: History{Retention: 90 * 24 * time.Hour},
 	Metrics: Metrics{File: "/var/lib/metrics/prescient.prom"},
@@ -65,8 +64,7 @@ var changedText = map[string]string{
 	"events.max_refusals":      "100",
 	"events.max_refused_for":   "48h",
 	"events.after_dead_letter": "continue",
-	"daemon.listen":            ":8080",
-	"serve.listen":             ":8089",
+	"server.listen":            ":8080",
 	"server.token":             "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2",
 	"server.read_token":        "s3cret-s3cret-s3cre3",
 	"server.hosts":             "board.example.com",
@@ -86,9 +84,7 @@ slots: {width: 5m}
 run: {workers: 8, connections: 20, batch_size: 200, lease: 90s, grace: 1m, start_tolerance: 1.5s, claim_delay: 2s, stores: 3, shard: 1/3, job_name: scan-29401665, ping_url: "https://example.com/ping"}
 jobs: {horizon: 1d12h, max_payload: 1048576}
 events: {destination: "https://app:s3cret@example.com/hook", source: https://shop.example.com/orders, secret: ` + signing + `, allowed_networks: "10.0.0.0/8, ::1", max_refusals: 100, max_refused_for: 48h, after_dead_letter: continue}
-daemon: {listen: ":8080"}
-serve: {listen: ":8089"}
-server: {token: "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", read_token: s3cret-s3cret-s3cre3, hosts: board.example.com, proxy: https, proxy_networks: 192.0.2.0/24}
+server: {listen: ":8080", token: "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", read_token: s3cret-s3cret-s3cre3, hosts: board.example.com, proxy: https, proxy_networks: 192.0.2.0/24}
 spool: {dir: /var/spool/prescient}
 history: {retention: 90d}
 metrics: {file: /var/lib/metrics/prescient.prom}
@@ -98,9 +94,7 @@ log: {level: debug, format: json}
 database = {url = "postgres://app:s3cret@db/orders?sslmode=verify-full", schema = "checks", prepare = "on"}
 slots.width = "5m"
 jobs = {horizon = "1d12h", max_payload = 1048576}
-daemon.listen = ":8080"
-serve.listen = ":8089"
-server = {token = "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", read_token = "s3cret-s3cret-s3cre3", hosts = "board.example.com", proxy = "https", proxy_networks = "192.0.2.0/24"}
+server = {listen = ":8080", token = "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", read_token = "s3cret-s3cret-s3cre3", hosts = "board.example.com", proxy = "https", proxy_networks = "192.0.2.0/24"}
 spool.dir = "/var/spool/prescient"
 history.retention = "90d"
 metrics.file = "/var/lib/metrics/prescient.prom"
@@ -132,9 +126,7 @@ after_dead_letter = "continue"
 "run": {"workers": 8, "connections": 20, "batch_size": 200, "lease": "90s", "grace": "1m", "start_tolerance": "1.5s", "claim_delay": "2s", "stores": 3, "shard": "1/3", "job_name": "scan-29401665", "ping_url": "https://example.com/ping"},
 "jobs": {"horizon": "1d12h", "max_payload": 1048576},
 "events": {"destination": "https://app:s3cret@example.com/hook", "source": "https://shop.example.com/orders", "secret": "` + signing + `", "allowed_networks": "10.0.0.0/8, ::1", "max_refusals": 100, "max_refused_for": "48h", "after_dead_letter": "continue"},
-"daemon": {"listen": ":8080"},
-"serve": {"listen": ":8089"},
-"server": {"token": "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", "read_token": "s3cret-s3cret-s3cre3", "hosts": "board.example.com", "proxy": "https", "proxy_networks": "192.0.2.0/24"},
+"server": {"listen": ":8080", "token": "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", "read_token": "s3cret-s3cret-s3cre3", "hosts": "board.example.com", "proxy": "https", "proxy_networks": "192.0.2.0/24"},
 "spool": {"dir": "/var/spool/prescient"},
 "history": {"retention": "90d"},
 "metrics": {"file": "/var/lib/metrics/prescient.prom"},
@@ -378,7 +370,6 @@ func TestEntriesAreSortedAndMasked(t *testing.T) {
 		got = append(got, [2]string{entry.Key, entry.Value})
 	}
 	diff(t, [][2]string{
-		{"daemon.listen", ":8080"},
 		{"database.prepare", "on"},
 		{"database.schema", "checks"},
 		{"database.url", "postgres://app:***@db/orders?sslmode=verify-full"},
@@ -406,8 +397,8 @@ func TestEntriesAreSortedAndMasked(t *testing.T) {
 		{"run.start_tolerance", "1.5s"},
 		{"run.stores", "3"},
 		{"run.workers", "8"},
-		{"serve.listen", ":8089"},
 		{"server.hosts", "board.example.com"},
+		{"server.listen", ":8080"},
 		{"server.proxy", "https"},
 		{"server.proxy_networks", "192.0.2.0/24"},
 		{"server.read_token", "***"},

@@ -31,11 +31,10 @@ func TestABadValueNamesItsKeyItsSourceAndItsRule(t *testing.T) {
 		"events.max_refused_for":   {"-1s", "48"},
 		"events.after_dead_letter": {"skip"},
 		"events.allowed_networks":  {"localhost", "10.0.0.0/33", "10.0.0.1,", "fe80::1%eth0", "::ffff:10.0.0.1", "::ffff:10.0.0.0/104"},
-		"daemon.listen":            {"8080", "localhost", "localhost:http", "localhost:65536"},
+		"server.listen":            {"8080", "localhost", "localhost:http", "localhost:65536"},
 		"server.token":             {"short", "s3cret s3cret s3cret", "s3crét-s3cret-s3cret", " ", "ops:s3cret"},
 		"server.read_token":        {"short", "s3cret-s3cret-s3cret short", "ops:s3cret", "ops:s3cret-s3cret-s3cret eve:s3cret"},
 		"server.hosts":             {"batch/example", "board/example", "a,,b"},
-		"serve.listen":             {"8080", "localhost"},
 		"server.proxy":             {"on", "HTTPS"},
 		"server.proxy_networks":    {"localhost", "10.0.0.0/33", "fe80::1%eth0"},
 		"history.retention":        {"-1d", "90"},
@@ -90,10 +89,10 @@ func TestAValueOfAnotherTypeIsRefusedRatherThanConverted(t *testing.T) {
 
 func TestAnUnknownKeyInTheFileNamesTheKeyTheFileAndWhatThereIs(t *testing.T) {
 	tests := map[string]struct{ content, key, hint string }{
-		"typo of a setting":       {"daemon: {listens: x}", "daemon.listens", "daemon has listen"},
+		"typo of a setting":       {"spool: {dirs: x}", "spool.dirs", "spool has dir"},
 		"typo in a long section":  {"run: {worker: 8}", "run.worker", "run has workers, connections, stores, shard, batch_size, lease, grace, start_tolerance, claim_delay"},
 		"typo without a value":    {"run: {worker: }", "run.worker", "run has workers"},
-		"typo of a section":       {"runs: {workers: 8}", "runs.workers", "the sections are daemon, database, events, history, http_jobs, jobs, log, metrics, run, serve, server, slots, spool, sql_jobs"},
+		"typo of a section":       {"runs: {workers: 8}", "runs.workers", "the sections are database, events, history, http_jobs, jobs, log, metrics, run, server, slots, spool, sql_jobs"},
 		"typo of an empty one":    {"runs:", "runs", "the sections are"},
 		"setting without one":     {"workers: 8", "workers", "the sections are"},
 		"value for a section":     {"run: 8", "run", "run has workers"},

@@ -128,13 +128,9 @@ var rules = map[string]rule[Config]{
 			return c.Events.AfterDeadLetter == "hold" || c.Events.AfterDeadLetter == "continue"
 		},
 	},
-	"daemon.listen": {
-		"empty, or host:port, such as localhost:8080 or :8080",
-		func(c Config) bool { return c.Daemon.Listen == "" || isHostPort(c.Daemon.Listen) },
-	},
-	"serve.listen": {
-		"host:port, such as localhost:8088 or :8088",
-		func(c Config) bool { return isHostPort(c.Serve.Listen) },
+	"server.listen": {
+		"empty, or host:port, such as localhost:8088 or :8088",
+		func(c Config) bool { return c.Server.Listen == "" || isHostPort(c.Server.Listen) },
 	},
 	"server.token":      {wantNamed, func(c Config) bool { return areNamedTokens(c.Server.Token.Reveal()) }},
 	"server.read_token": {wantNamed, func(c Config) bool { return areNamedTokens(c.Server.ReadToken.Reveal()) }},

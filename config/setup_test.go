@@ -51,7 +51,7 @@ func parse(t *testing.T, args ...string) *pflag.FlagSet {
 	Flags(fs)
 	RunFlags(fs)
 	EventFlags(fs)
-	DaemonFlags(fs)
+	ServerFlags(fs, "none")
 	SpoolFlags(fs)
 	if err := fs.Parse(args); err != nil {
 		t.Fatal(err)

@@ -68,7 +68,6 @@ type daemon struct {
 	schema   pgsql.Schema
 	log      *slog.Logger
 	patience time.Duration // how long one turn of the loop may take
-	notifier notifier
 	state
 }
 
@@ -84,9 +83,6 @@ func newDaemon(cfg Config) (*daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.MayRead == nil {
-		cfg.MayRead = nobody
-	}
 	if cfg.BeforeRun == nil {
 		cfg.BeforeRun = func(context.Context, time.Time) {}
 	}
@@ -95,9 +91,7 @@ func newDaemon(cfg Config) (*daemon, error) {
 	}
 	cfg.Runner.Logger = cmp.Or(cfg.Runner.Logger, slog.Default())
 	d := &daemon{
-		cfg: cfg, schema: schema, log: cfg.Runner.Logger, patience: 3 * pgsql.ReplyTimeout,
-		notifier: notifier{cfg.Systemd, cfg.Runner.Logger},
+		cfg: cfg, schema: schema, log: cfg.Runner.Logger, patience: 3 * pgsql.ReplyTimeout, state: newState(),
 	}
-	d.state = newState()
 	return d, nil
 }

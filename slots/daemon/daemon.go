@@ -41,9 +41,14 @@ func Run(ctx context.Context, cfg Config) error {
 
 // run serves HTTP and runs slots.
 func (d *daemon) run(ctx context.Context) error {
-	ctx, d.stop = context.WithCancel(ctx)
-	defer d.stop()
-	closeServer, err := d.serve(ctx)
+	ctx, stop := context.WithCancel(ctx)
+	all := NewMulti(ctx, MultiConfig{MayRead: d.cfg.MayRead, Systemd: d.cfg.Systemd, Logger: d.log})
+	defer func() {
+		stop()
+		all.Close()
+	}()
+	all.add("", d)
+	closeServer, err := d.serve(ctx, all.Handler())
 	if err != nil {
 		return err
 	}
@@ -52,15 +57,17 @@ func (d *daemon) run(ctx context.Context) error {
 }
 
 func (d *daemon) runSlots(ctx context.Context) error {
-	d.work.Go(func() { d.notifier.feedWatchdog(ctx, func() bool { return d.alive(d.patience) }) })
-
+	ctx, d.stop = context.WithCancel(ctx)
+	defer d.stop()
 	for ctx.Err() == nil {
 		pause, err := d.runOnce(ctx)
 		d.wait(ctx, d.recordAnswer(ctx, pause, err))
 	}
 
 	d.log.InfoContext(ctx, "daemon is stopping; what runs is given its grace period")
-	d.notifier.stopping()
+	d.mu.Lock()
+	d.stopping = true
+	d.mu.Unlock()
 	d.work.Wait()
 	d.log.InfoContext(ctx, "daemon has stopped")
 	d.mu.Lock()
@@ -115,9 +122,7 @@ func (d *daemon) recordAnswer(ctx context.Context, pause time.Duration, err erro
 	}
 	if err == nil && !ready {
 		d.log.InfoContext(ctx, "daemon is ready")
-		d.notifier.ready()
 	}
-	d.notifyStatus()
 	return pause
 }
 

@@ -103,13 +103,13 @@ func TestAClockThatStepsForwardLosesNothing(t *testing.T) {
 	d, _ := w.start(func(c *Config) {
 		c.Runner.Now = func() time.Time { return base.Add(time.Since(start) + time.Duration(ahead.Load())) }
 	})
-	eventually(t, "the daemon to be at work", func() bool { h := d.health(false); return h.Last != nil && !h.CatchingUp })
+	eventually(t, "the daemon to be at work", func() bool { h := d.health(); return h.Last != nil && !h.CatchingUp })
 	for n := range 5 {
 		w.due(w.grid.Add(base, 600*(n+1)), "job", 1)
 	}
 	ahead.Store(int64(2 * time.Hour))
 	eventually(t, "every row to be checked", func() bool { return len(seen()) == 5 })
-	eventually(t, "the daemon to be well again", func() bool { return len(d.health(false).Problems) == 0 })
+	eventually(t, "the daemon to be well again", func() bool { return len(d.health().Problems) == 0 })
 }
 
 func TestAClockThatStepsBackRunsNothingTwice(t *testing.T) {
@@ -188,7 +188,7 @@ func TestALongRunDelaysNoSlotAndIsNotCaughtUpOn(t *testing.T) {
 	w.due(w.grid.Add(first, 3), "job", 1)
 	d, _ := w.start(func(c *Config) { c.Runner.Page, c.Runner.Workers = 2, 2 })
 	eventually(t, "later slots to be run", func() bool { return len(seen()) == 2 })
-	if running := d.health(false).Running; len(running) == 0 || !running[0].Equal(first) {
+	if running := d.health().Running; len(running) == 0 || !running[0].Equal(first) {
 		t.Errorf("running: %v, want %s", running, first)
 	}
 	close(release)
@@ -208,10 +208,10 @@ func TestASlotThatFindsNoRoomIsAProblemUntilItIsCaughtUpOn(t *testing.T) {
 	})
 	w.due(w.slot(1), "long", 1)
 	d, _ := w.start(func(c *Config) { c.Slots = 1 })
-	eventually(t, "a slot to find no room", func() bool { return len(d.health(false).Problems) > 0 })
+	eventually(t, "a slot to find no room", func() bool { return len(d.health().Problems) > 0 })
 	close(release)
 	eventually(t, "the daemon to be well again", func() bool {
-		h := d.health(false)
+		h := d.health()
 		return len(h.Problems) == 0 && h.Missed == 0 && w.ended() == 1
 	})
 }
@@ -299,7 +299,7 @@ func TestADatabaseThatIsStoppedAndStartedAgainCostsNoRow(t *testing.T) {
 	w.record("job")
 	log := &lines{}
 	d, end := w.start(func(c *Config) { c.Runner.Logger = log.logger() })
-	eventually(t, "the daemon to be well", func() bool { h := d.health(false); return h.Last != nil && len(h.Problems) == 0 })
+	eventually(t, "the daemon to be well", func() bool { h := d.health(); return h.Last != nil && len(h.Problems) == 0 })
 	for n := range 10 {
 		w.due(w.slot(1+n), "job", 1)
 	}
@@ -313,14 +313,14 @@ func TestADatabaseThatIsStoppedAndStartedAgainCostsNoRow(t *testing.T) {
 		return d.down != nil && d.failures > 2
 	}
 	eventually(t, "the daemon to notice", down)
-	if problems := d.health(false).Problems; len(problems) == 0 {
+	if problems := d.health().Problems; len(problems) == 0 {
 		t.Error("no problem without a database")
 	}
 	if err := server.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "every row to be recorded", func() bool { return w.ended() == 10 })
-	eventually(t, "the daemon to be well again", func() bool { return len(d.health(false).Problems) == 0 })
+	eventually(t, "the daemon to be well again", func() bool { return len(d.health().Problems) == 0 })
 	if err := end(); err != nil {
 		t.Error(err)
 	}
@@ -468,7 +468,7 @@ func TestRowsOfAJobThatIsNotRegisteredAreLeftToADaemonThatHasIt(t *testing.T) {
 	log := &lines{}
 	d, _ := w.start(func(c *Config) { c.Runner.Logger = log.logger() })
 	eventually(t, "the slot to be left open", func() bool {
-		h := d.health(false)
+		h := d.health()
 		return w.ended() == 1 && h.Last != nil && h.Last.State == slots.StateOpen && !h.CatchingUp
 	})
 	const warning = "their jobs are not registered here"

@@ -47,12 +47,12 @@ type LastRun struct {
 	Seconds     float64     `json:"seconds"`
 }
 
-func (d *daemon) health(stopping bool) Health {
+func (d *daemon) health() Health {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	h := Health{Problems: d.problems(), Running: d.busy(), Missed: d.catchUp.missed, CatchingUp: d.catchUp.busy}
-	if stopping {
-		h.Problems = append(h.Problems, "the daemon is stopping")
+	if d.stopping {
+		h.Problems = append(h.Problems, stoppingText)
 	}
 	if h.Running == nil {
 		h.Running = []time.Time{} // otherwise null in JSON
@@ -64,6 +64,24 @@ func (d *daemon) health(stopping bool) Health {
 		h.Last = &LastRun{r.Slot, r.State, r.Planned, r.Checked, r.Finished, r.Rescheduled, r.Failed, r.Took.Seconds()}
 	}
 	return h
+}
+
+const stoppingText = "the daemon is stopping"
+
+// isReady tells whether it runs slots.
+func (d *daemon) isReady() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ready && d.down == nil && !d.stopping
+}
+
+// isAlive tells whether its loop does not hang. A loop that has ended waits for checks, which may take
+// their grace period.
+func (d *daemon) isAlive() bool {
+	d.mu.Lock()
+	stopping := d.stopping
+	d.mu.Unlock()
+	return stopping || d.alive(d.patience)
 }
 
 // problems returns the problems of Health. Call it with mu held.
@@ -140,17 +158,14 @@ func (d *daemon) look(ctx context.Context) (health.Report, error) {
 	return health.Check(ctx, ledger, time.Time{}, health.Limits{}, knows)
 }
 
-// writeHealth writes the state: all of it if mayRead, otherwise OK alone.
-func writeHealth(w http.ResponseWriter, ok bool, all any, mayRead bool) {
-	if !mayRead {
-		all = map[string]bool{"ok": ok}
-	}
-	web.WriteHealth(w, ok, all)
+// guard refuses requests for another host name than [Hosts] returns.
+func guard(names []string, listen string, next http.Handler) http.Handler {
+	return web.Guard(Hosts(names, listen), "server.hosts", next)
 }
 
-// guard refuses requests for another host name than the given ones, the one in listen, and the
-// machine's.
-func guard(names []string, listen string, next http.Handler) http.Handler {
+// Hosts returns the names that a server answers to, besides localhost and addresses: the given
+// ones, the one in the address that it listens on, and the machine's.
+func Hosts(names []string, listen string) []string {
 	names = slices.Clone(names)
 	if host, _, err := net.SplitHostPort(listen); err == nil {
 		names = append(names, host)
@@ -158,41 +173,23 @@ func guard(names []string, listen string, next http.Handler) http.Handler {
 	if machine, err := os.Hostname(); err == nil {
 		names = append(names, machine)
 	}
-	return web.Guard(names, "server.hosts", next)
+	return names
 }
 
-// handler serves /healthz, /readyz, /livez and, on every other path, Config.Handler.
-func (d *daemon) handler(ctx context.Context) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
-		h := d.health(ctx.Err() != nil)
-		d.findings(r.Context(), &h)
-		h.OK = len(h.Problems) == 0
-		writeHealth(w, h.OK, h, d.cfg.MayRead(r))
-	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		d.mu.Lock()
-		ready := d.ready && d.down == nil && ctx.Err() == nil
-		d.mu.Unlock()
-		web.WriteHealth(w, ready, map[string]bool{"ready": ready})
-	})
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
-		alive := ctx.Err() != nil || d.alive(d.patience)
-		web.WriteHealth(w, alive, map[string]bool{"alive": alive})
-	})
-	if d.cfg.Handler != nil {
-		mux.Handle("/", d.cfg.Handler)
-	}
-	return guard(d.cfg.Hosts, d.cfg.Listen, mux)
-}
-
-// serve starts the server if Config has an address. The server goes on while the daemon stops; end
-// stops it.
-func (d *daemon) serve(ctx context.Context) (end func(), err error) {
+// serve starts the server if Config has an address. health serves /healthz, /readyz and /livez. The
+// server goes on while the daemon stops; end stops it.
+func (d *daemon) serve(ctx context.Context, health http.Handler) (end func(), err error) {
 	if d.cfg.Listen == "" {
 		return func() {}, nil
 	}
-	if _, end, err = web.Listen(ctx, d.cfg.Listen, d.handler(ctx), d.log); err != nil {
+	mux := http.NewServeMux()
+	for _, path := range Paths {
+		mux.Handle(path, health)
+	}
+	if d.cfg.Handler != nil {
+		mux.Handle("/", d.cfg.Handler)
+	}
+	if _, end, err = web.Listen(ctx, d.cfg.Listen, guard(d.cfg.Hosts, d.cfg.Listen, mux), d.log); err != nil {
 		return nil, fmt.Errorf("serve health: %w", err)
 	}
 	return end, nil

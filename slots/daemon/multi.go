@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -15,41 +16,34 @@ import (
 	"github.com/prescient-go/prescient/internal/web"
 )
 
-// Multi runs the daemons of many stores in one process, with one server. It is safe for concurrent
-// use.
+// Multi runs the daemons of several stores in one process, and tells their health. A store without a
+// name is the only one. It is safe for concurrent use.
 type Multi struct {
+	ctx      context.Context
 	cfg      MultiConfig
 	notifier notifier
-	end      func()
+	work     sync.WaitGroup
 
 	mu      sync.Mutex
-	members map[string]*member
+	members map[string]member
 }
 
-// MultiConfig configures a Fleet. Every zero field means its default.
+// MultiConfig configures a Multi. Every zero field means its default.
 type MultiConfig struct {
-	// Listen is as in Config.
-	Listen string
-	// Hosts and MayRead are as in Config.
-	Hosts   []string
+	// MayRead and Systemd are as in Config.
 	MayRead func(r *http.Request) bool
-	// Handler serves every path except /healthz, /readyz, /livez and those below /stores/. Defaults
-	// to 404.
-	Handler http.Handler
-	// Systemd is as in Config.
 	Systemd bool
 	// Logger gets warnings. Defaults to slog.Default().
 	Logger *slog.Logger
 }
 
-// member is a store of a fleet.
+// member is a store of a Multi.
 type member struct {
-	daemon  *daemon // nil: it could not be begun
-	serving http.Handler
-	down    error // why it could not be begun
+	daemon *daemon // nil: it could not be begun
+	down   error   // why it could not be begun
 }
 
-// MultiHealth is the state of the stores of a fleet, which /healthz returns as JSON.
+// MultiHealth is the state of several stores, which /healthz returns as JSON.
 type MultiHealth struct {
 	// OK tells that there are no problems. A sender that may not read gets this alone.
 	OK bool `json:"ok"`
@@ -59,81 +53,74 @@ type MultiHealth struct {
 	Stores map[string]Health `json:"stores"`
 }
 
-// fleetEvery is how often systemd is told the state of a fleet.
-const fleetEvery = time.Second
+// multiEvery is how often systemd is told the state.
+const multiEvery = time.Second
 
-// NewMulti starts to serve, until ctx ends and Close is called. Returns an error if it cannot
-// listen on the address.
-func NewMulti(ctx context.Context, cfg MultiConfig) (*Multi, error) {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
+// Paths are the paths that Multi.Handler serves.
+var Paths = []string{"/healthz", "/readyz", "/livez"}
+
+// NewMulti returns a Multi without stores. It tells systemd the state until ctx ends.
+func NewMulti(ctx context.Context, cfg MultiConfig) *Multi {
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	if cfg.MayRead == nil {
 		cfg.MayRead = nobody
 	}
-	f := &Multi{cfg: cfg, notifier: notifier{cfg.Systemd, cfg.Logger}, members: map[string]*member{}, end: func() {}}
-	if cfg.Listen != "" {
-		var err error
-		if _, f.end, err = web.Listen(ctx, cfg.Listen, f.handler(ctx), cfg.Logger); err != nil {
-			return nil, fmt.Errorf("serve health: %w", err)
-		}
-	}
-	go f.notifier.feedWatchdog(ctx, f.alive)
-	go f.tell(ctx)
-	return f, nil
+	m := &Multi{ctx: ctx, cfg: cfg, notifier: notifier{cfg.Systemd, cfg.Logger}, members: map[string]member{}}
+	m.work.Go(func() { m.notifier.feedWatchdog(ctx, m.alive) })
+	m.work.Go(m.tell)
+	return m
 }
 
-// Close stops the server.
-func (f *Multi) Close() { f.end() }
+// Close waits until systemd was told that the process stops. Call it when the context of NewMulti
+// has ended.
+func (m *Multi) Close() { m.work.Wait() }
 
-// Run is the function Run for a store, without a server and without systemd: the fleet has them.
-// The fleet serves Config.Handler below /stores/STORE/.
-func (f *Multi) Run(ctx context.Context, store string, cfg Config) error {
-	cfg.Listen, cfg.Systemd = "", false
+// Run is the function Run for a store, without a server and without systemd.
+func (m *Multi) Run(ctx context.Context, store string, cfg Config) error {
 	d, err := newDaemon(cfg)
 	if err != nil {
 		return err
 	}
-	ctx, d.stop = context.WithCancel(ctx)
-	defer d.stop()
-	f.mu.Lock()
-	f.members[store] = &member{daemon: d, serving: cfg.Handler}
-	f.mu.Unlock()
+	m.add(store, d)
 	return d.runSlots(ctx)
 }
 
-// Down marks the store as unreachable with the given error. A nil error removes the store.
-func (f *Multi) Down(store string, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.members[store] = &member{down: err}
+func (m *Multi) add(store string, d *daemon) { m.set(store, member{daemon: d}) }
+
+// Down marks the store as unreachable with the given error.
+func (m *Multi) Down(store string, err error) { m.set(store, member{down: err}) }
+
+func (m *Multi) set(store string, is member) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.members[store] = is
 }
 
 // Gone removes a store.
-func (f *Multi) Gone(store string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.members, store)
+func (m *Multi) Gone(store string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.members, store)
 }
 
 // list returns the stores by name, and the members.
-func (f *Multi) list() (names []string, members map[string]*member) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Sorted(maps.Keys(f.members)), maps.Clone(f.members)
+func (m *Multi) list() (names []string, members map[string]member) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(maps.Keys(m.members)), maps.Clone(m.members)
 }
 
 // health returns the state of all stores. With look it reads the ledgers, otherwise it returns what
 // is known.
-func (f *Multi) health(ctx context.Context, look bool) MultiHealth {
+func (m *Multi) health(ctx context.Context, look bool) MultiHealth {
 	h := MultiHealth{Problems: []string{}, Stores: map[string]Health{}}
-	names, members := f.list()
+	names, members := m.list()
 	found := make([]Health, len(names))
 	var looking sync.WaitGroup
 	for i, name := range names {
 		if d := members[name].daemon; d != nil {
 			looking.Go(func() {
-				found[i] = d.health(false)
+				found[i] = d.health()
 				if look {
 					d.findings(ctx, &found[i])
 				}
@@ -142,35 +129,38 @@ func (f *Multi) health(ctx context.Context, look bool) MultiHealth {
 	}
 	looking.Wait()
 	for i, name := range names {
-		if m := members[name]; m.daemon == nil {
-			h.Problems = append(h.Problems, fmt.Sprintf("store %s: %v", name, m.down))
+		of := "store " + name + ": "
+		if name == "" {
+			of = ""
+		}
+		if is := members[name]; is.daemon == nil {
+			h.Problems = append(h.Problems, fmt.Sprint(of, is.down))
 			continue
 		}
+		found[i].OK = len(found[i].Problems) == 0
 		h.Stores[name] = found[i]
 		for _, problem := range found[i].Problems {
-			h.Problems = append(h.Problems, "store "+name+": "+problem)
+			h.Problems = append(h.Problems, of+problem)
 		}
 	}
+	if m.ctx.Err() != nil && !slices.Contains(h.Problems, stoppingText) {
+		h.Problems = append(h.Problems, stoppingText)
+	}
+	h.OK = len(h.Problems) == 0
 	return h
 }
 
 // ready tells whether slots of any store are run. One unreachable database is no reason to send the
 // other stores' traffic away.
-func (f *Multi) ready() bool {
-	return f.any(func(d *daemon) bool {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		return d.ready && d.down == nil
-	})
+func (m *Multi) ready() bool { return m.ctx.Err() == nil && m.any((*daemon).isReady) }
+
+// alive tells whether no daemon hangs. A stop takes as long as the grace period of checks.
+func (m *Multi) alive() bool {
+	return m.ctx.Err() != nil || !m.any(func(d *daemon) bool { return !d.isAlive() })
 }
 
-// alive tells whether no daemon hangs.
-func (f *Multi) alive() bool {
-	return !f.any(func(d *daemon) bool { return !d.alive(d.patience) })
-}
-
-func (f *Multi) any(is func(d *daemon) bool) bool {
-	_, members := f.list()
+func (m *Multi) any(is func(d *daemon) bool) bool {
+	_, members := m.list()
 	for _, m := range members {
 		if m.daemon != nil && is(m.daemon) {
 			return true
@@ -179,68 +169,62 @@ func (f *Multi) any(is func(d *daemon) bool) bool {
 	return false
 }
 
-// tell reports the state of all stores to systemd, until ctx ends.
-func (f *Multi) tell(ctx context.Context) {
-	if !f.notifier.on {
+// tell reports the state of all stores to systemd.
+func (m *Multi) tell() {
+	if !m.notifier.on {
 		return
 	}
-	ticker := time.NewTicker(fleetEvery)
+	ticker := time.NewTicker(multiEvery)
 	defer ticker.Stop()
 	for ready := false; ; {
-		if !ready && f.ready() {
+		if !ready && m.ready() {
 			ready = true
-			f.notifier.ready()
+			m.notifier.ready()
 		}
-		if h := f.health(ctx, false); len(h.Problems) > 0 {
-			f.notifier.status(strings.Join(h.Problems, "; "))
-		} else {
-			f.notifier.status("well, " + spoken.Count(len(h.Stores), "store", "stores"))
-		}
+		m.notifier.status(m.health(m.ctx, false).status())
 		select {
 		case <-ticker.C:
-		case <-ctx.Done():
-			f.notifier.stopping()
+		case <-m.ctx.Done():
+			m.notifier.stopping()
 			return
 		}
 	}
 }
 
-// handler serves /healthz, /readyz, /livez, the handlers of the stores below /stores/STORE/, and
-// MultiConfig.Handler.
-func (f *Multi) handler(ctx context.Context) http.Handler {
+// status describes the state to the readers of `systemctl status`.
+func (h MultiHealth) status() string {
+	if one, single := h.Stores[""]; single {
+		return one.status()
+	}
+	if len(h.Problems) > 0 {
+		return strings.Join(h.Problems, "; ")
+	}
+	return "well, " + spoken.Count(len(h.Stores), "store", "stores")
+}
+
+// Handler serves Paths. Of a store without a name, /healthz returns a Health, otherwise it returns a
+// MultiHealth.
+func (m *Multi) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
-		h := f.health(r.Context(), true)
-		if ctx.Err() != nil {
-			h.Problems = append(h.Problems, "the daemon is stopping")
+		h := m.health(r.Context(), true)
+		var all any = h
+		if one, single := h.Stores[""]; single {
+			one.OK, one.Problems = h.OK, h.Problems
+			all = one
 		}
-		h.OK = len(h.Problems) == 0
-		writeHealth(w, h.OK, h, f.cfg.MayRead(r))
+		if !m.cfg.MayRead(r) {
+			all = map[string]bool{"ok": h.OK}
+		}
+		web.WriteHealth(w, h.OK, all)
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		ready := f.ready() && ctx.Err() == nil
+		ready := m.ready()
 		web.WriteHealth(w, ready, map[string]bool{"ready": ready})
 	})
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
-		alive := ctx.Err() != nil || f.alive()
+		alive := m.alive()
 		web.WriteHealth(w, alive, map[string]bool{"alive": alive})
 	})
-	mux.HandleFunc("/stores/", f.serveStore)
-	if f.cfg.Handler != nil {
-		mux.Handle("/", f.cfg.Handler)
-	}
-	return guard(f.cfg.Hosts, f.cfg.Listen, mux)
-}
-
-// serveStore passes a request to the handler of its store. The name of a store may contain a slash.
-func (f *Multi) serveStore(w http.ResponseWriter, r *http.Request) {
-	_, members := f.list()
-	rest := strings.TrimPrefix(r.URL.Path, "/stores/")
-	for name, m := range members {
-		if m.serving != nil && strings.HasPrefix(rest, name+"/") {
-			http.StripPrefix("/stores/"+name, m.serving).ServeHTTP(w, r)
-			return
-		}
-	}
-	http.NotFound(w, r)
+	return mux
 }

@@ -94,11 +94,7 @@ func TestARuleThatIsAppliedBesideADaemonIsCheckedFromTheNextSlotOn(t *testing.T)
 
 func TestTheStoresOfAFleetHaveRulesOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	fleet, err := NewMulti(t.Context(), MultiConfig{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer fleet.Close()
+	fleet := NewMulti(t.Context(), MultiConfig{Logger: slog.New(slog.DiscardHandler)})
 	stores := map[string]*world{}
 	for _, name := range []string{"east", "west"} {
 		w := setup(t, time.Second)

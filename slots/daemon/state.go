@@ -24,6 +24,8 @@ type state struct {
 	ready  bool      // the database has answered once
 	failed error     // what Run returns
 
+	stopping bool // the loop has ended
+
 	down      error     // of the last query
 	downSince time.Time // local monotonic instant
 	failures  int       // failed queries in a row

@@ -58,22 +58,18 @@ func (m notifier) feedWatchdog(ctx context.Context, alive func() bool) {
 	}
 }
 
-// notifyStatus reports the state of the daemon.
-func (d *daemon) notifyStatus() {
-	if !d.notifier.on {
-		return
-	}
-	h := d.health(false)
-	status := "well"
+// status describes a state to the readers of `systemctl status`.
+func (h Health) status() string {
+	text := "well"
 	switch {
 	case len(h.Problems) > 0:
-		status = strings.Join(h.Problems, "; ")
+		text = strings.Join(h.Problems, "; ")
 	case h.Last != nil:
-		status = fmt.Sprintf("slot %s is %s, %d checked", h.Last.Slot.Format(time.RFC3339),
+		text = fmt.Sprintf("slot %s is %s, %d checked", h.Last.Slot.Format(time.RFC3339),
 			h.Last.State, h.Last.Checked)
 	}
 	if h.Next != nil {
-		status += "; next slot " + h.Next.Format(time.RFC3339)
+		text += "; next slot " + h.Next.Format(time.RFC3339)
 	}
-	d.notifier.status(status)
+	return text
 }

@@ -139,7 +139,7 @@ func TestHealthIsToldWhileTheDatabaseIsSilent(t *testing.T) {
 	})
 	base := "http://" + log.address(t)
 	eventually(t, "the daemon to wait for the next slot", func() bool {
-		h := d.health(false)
+		h := d.health()
 		return h.Last != nil && len(h.Running) == 0 && !h.CatchingUp
 	})
 	var pids []int
@@ -170,7 +170,7 @@ func TestHealthWithoutADatabaseSaysSoWhileTheLoopIsAlive(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, _ := w.start()
-	handler := d.handler(t.Context())
+	handler := healthOf(d)
 	ask := func(path string) (int, string) {
 		answer := httptest.NewRecorder()
 		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil))
@@ -260,11 +260,7 @@ func TestSystemdIsToldTheStateOfTheStoresOfAFleet(t *testing.T) {
 	w := setup(t, day)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	f, err := NewMulti(ctx, MultiConfig{Systemd: true, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := NewMulti(ctx, MultiConfig{Systemd: true, Logger: slog.New(slog.DiscardHandler)})
 	f.Down("far", errors.New("no route"))
 	eventually(t, "the status of one that is down", func() bool { return m.heard("STATUS=store far: no route") > 0 })
 	if m.heard("READY=1") > 0 {
@@ -303,7 +299,7 @@ func TestTheWatchdogIsNotFedWhenTheLoopHangs(t *testing.T) {
 	defer release()
 	eventually(t, "the loop to be given up", func() bool { return !d.alive(d.patience) })
 	answer := httptest.NewRecorder()
-	d.handler(context.Background()).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://localhost/livez", nil))
+	healthOf(d).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://localhost/livez", nil))
 	if answer.Code != http.StatusServiceUnavailable {
 		t.Errorf("/livez: %d", answer.Code)
 	}
@@ -387,4 +383,11 @@ func TestASlotThatBeginsWithoutADatabaseIsARunThatFailed(t *testing.T) {
 			t.Errorf("one is counted %d times", again)
 		}
 	}
+}
+
+// healthOf serves the health of a daemon without a server.
+func healthOf(d *daemon) http.Handler {
+	m := NewMulti(context.Background(), MultiConfig{MayRead: d.cfg.MayRead})
+	m.add("", d)
+	return m.Handler()
 }

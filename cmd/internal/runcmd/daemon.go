@@ -2,21 +2,18 @@ package runcmd
 
 import (
 	"context"
-	"net/http"
-	"os"
+	"errors"
+	"fmt"
+	"sync"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
-	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/each"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/server"
 	"github.com/prescient-go/prescient/config"
-	"github.com/prescient-go/prescient/internal/web"
-	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/daemon"
 	"github.com/prescient-go/prescient/slots/metrics"
@@ -31,23 +28,23 @@ func NewCmdDaemon(f *factory.Factory) *cobra.Command {
 each slot, also with runs that cron starts. Each claims the next rows, so an idle daemon claims more. The other daemons
 take over the rows of one that dies.
 
-A slot that takes longer than the width runs beside the next one. Each of the two, and catch-up, has its own --workers
-and --connections, so the daemon needs up to 3 x (--connections + 5) connections, and 4 more if rules were applied. If
-history.retention is set, it also does once a day what "jobs prune" does.
+A slot that takes longer than the width runs beside the next one. Each of the two, and catch-up, has its own run.workers
+and run.connections. So the daemon needs up to 3 x (run.connections + 5) connections, 1 more for the metrics, and 4 more
+if rules were applied. If history.retention is set, it also does once a day what "jobs prune" does.
 
 On SIGTERM it finishes the running checks within run.grace, records them and exits 0. It exits 1 if a check has ignored
 its timeout: only the end of the process ends such a check. A supervisor must then restart the daemon. The daemon does
 not start without a database. If it loses the database later, it waits.
 
-With --listen it serves
-  /healthz  for monitoring: 200, or 503 when "status --check" finds something or the database does not answer; with
-            server.token or server.read_token its JSON has the problems in words
+With --listen or server.listen it also serves the pages and the API of "serve", with the same tokens and host names. They
+use up to run.connections + 5 more connections, and the daemon's database role. The role of a runner may read everything.
+An action that needs an operator is refused. On an address that other machines reach, without server.token and
+server.read_token, it serves only health and metrics:
+  /healthz  for monitoring: 200, or 503 when "status --check" finds something or the database does not answer; for
+            readers its JSON has the problems in words
   /readyz   200 if it runs slots: the database answers, and no stop is under way
   /livez    503 only when the daemon hangs, so that restarting it helps
-  /metrics  for Prometheus; reading them takes one more connection. If a token is set, they need one
-  /schedules, /changes, /preview, /openapi.json  recurring schedules, for clients that know server.token or server.read_token
-It answers only to these host names: localhost, addresses, the name of the machine, names of Kubernetes services
-(NAME.NAMESPACE.svc) and server.hosts.
+  /metrics  for Prometheus
 
 Under systemd, with Type=notify, it reports when it is ready and its state, and it feeds the watchdog.`,
 		Example: `  prescient daemon
@@ -57,9 +54,20 @@ Under systemd, with Type=notify, it reports when it is ready and its state, and 
 		RunE: func(c *cobra.Command, _ []string) error { return runDaemon(c.Context(), f) },
 	})
 	config.RunFlags(c.Flags())
-	config.DaemonFlags(c.Flags())
+	config.ServerFlags(c.Flags(), "server.listen of the configuration, else no server")
 	checks.EventFlags(c)
 	return c
+}
+
+// daemons runs a daemon for each store of the command.
+type daemons struct {
+	all     *daemon.Multi
+	metrics *metrics.Group
+	ping    *pinger
+	end     context.CancelCauseFunc // ends the command
+
+	mu     sync.Mutex
+	failed error // the errors of recording in several stores, after all were stopped
 }
 
 func runDaemon(ctx context.Context, f *factory.Factory) error {
@@ -67,88 +75,85 @@ func runDaemon(ctx context.Context, f *factory.Factory) error {
 	if err != nil {
 		return err
 	}
-	server.WarnUnencrypted(ctx, f)
-	gate, err := newGate(f)
+	listen := f.Config().Server.Listen
+	served, err := server.New(ctx, f, listen)
 	if err != nil {
 		return err
 	}
-	if f.One() != nil {
-		return runDaemons(ctx, f, gate, ping)
+	ctx, end := context.WithCancelCause(ctx)
+	d := &daemons{
+		all:     daemon.NewMulti(ctx, daemon.MultiConfig{MayRead: served.MayRead, Systemd: true, Logger: f.Log()}),
+		metrics: served.Metrics, ping: ping, end: end,
 	}
-	m := metrics.NewStore(f.Scope().Store)
-	return runStore(ctx, f, gate, ping, m, func(cfg daemon.Config) error {
-		all := metrics.NewGroup()
-		all.Add(m)
-		cfg.Listen, cfg.Hosts, cfg.MayRead = f.Config().Daemon.Listen, daemonHosts(f), gate.access.Allows
-		cfg.Handler, cfg.Systemd = gate.withMetrics(all, cfg.Handler), true
-		return daemon.Run(ctx, cfg)
-	})
-}
-
-// gate decides who may send requests to a daemon.
-type gate struct {
-	access *web.Access
-	tokens bool // there are some
-}
-
-func newGate(f *factory.Factory) (gate, error) {
-	keys, err := server.Keys(f)
-	if err != nil {
-		return gate{}, err
-	}
-	return gate{web.NewAccess(keys, nil, f.Log()), len(keys) > 0}, nil
-}
-
-// daemonHosts returns the names that a daemon answers to, besides the names that package daemon
-// adds. In a cluster they include the names of its services, which no site on the internet can
-// have.
-func daemonHosts(f *factory.Factory) []string {
-	names := web.Names(string(f.Config().Server.Hosts))
-	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
-		names = append(names, ".svc", ".svc.cluster.local")
-	}
-	return names
-}
-
-// withMetrics serves the metrics of a group, and every other path through next. If tokens are set,
-// only a request with a token gets the metrics.
-func (g gate) withMetrics(group *metrics.Group, next http.Handler) http.Handler {
-	group.CountFailures(g.access.Failed)
-	handler := group.Handler()
-	if g.tokens {
-		handler = server.ReadersOnly(g.access.Allows, handler)
-	}
-	return server.WithMetrics(handler, next)
-}
-
-// runStore calls run with the configuration of a daemon for the database of the settings. Its
-// handler serves the schedules.
-func runStore(ctx context.Context, f *factory.Factory, gate gate, ping *pinger, m *metrics.Metrics, run func(cfg daemon.Config) error) error {
-	return checks.With(ctx, f, m, func(b *checks.Bound) error {
-		api, err := schedulesAPI(ctx, f, gate, b.DB)
+	defer func() {
+		end(nil)
+		d.all.Close()
+	}()
+	if listen != "" {
+		stop, err := served.Begin(ctx, d.all.Handler())
 		if err != nil {
-			return err
+			return unlessStopped(ctx, err)
 		}
+		defer func() { _ = stop() }() // pages show how the slots end
+		if why := served.Closed(); why != nil {
+			f.Log().InfoContext(ctx, "only health and metrics are served", "reason", why)
+		}
+	}
+	err = each.Keep(ctx, f, func(own context.Context, f *factory.Factory) error { return d.run(ctx, own, f) }, d.ended)
+	err = unlessStopped(ctx, err)
+	if cause := context.Cause(ctx); errors.Is(cause, slots.ErrAbandoned) {
+		err = errors.Join(cause, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return errors.Join(err, d.failed)
+}
+
+// unlessStopped returns the error of a daemon, but nil if SIGTERM came while it connected.
+func unlessStopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// run runs the slots of a store until own ends. ctx is that of all stores.
+func (d *daemons) run(ctx, own context.Context, f *factory.Factory) error {
+	m := metrics.NewStore(f.Scope().Store)
+	return checks.With(own, f, m, func(b *checks.Bound) error {
 		cfg := daemon.Config{
-			Runner: b.Runner(f, nil), Keep: f.Config().History.Retention, Handler: api, BeforeRun: ping.begins,
-			AfterRun: func(ctx context.Context, result slots.Result, err error) { ping.ran(ctx, f.Scope().Store, result, err) },
+			Runner: b.Runner(f, nil), Keep: f.Config().History.Retention, BeforeRun: d.ping.begins,
+			AfterRun: func(ctx context.Context, result slots.Result, err error) {
+				d.ping.ran(ctx, f.Scope().Store, result, err)
+			},
 		}
 		b.Watch(f)
-		if f.Scope().Pools == nil {
+		d.metrics.Add(m)
+		name := each.Name(f)
+		if name == "" {
 			b.DB.SetMaxOpenConns(cfg.Pool() + 1) // one is for the metrics
+			return d.all.Run(own, name, cfg)
 		}
-		return run(cfg)
+		err := d.all.Run(own, name, cfg)
+		if err != nil && ctx.Err() != nil {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.failed = errors.Join(d.failed, fmt.Errorf("store %s: %w", name, err))
+		}
+		return err
 	})
 }
 
-// schedulesAPI returns the handler of the schedules, or nil if no token is set.
-func schedulesAPI(ctx context.Context, f *factory.Factory, gate gate, db *sqlx.DB) (http.Handler, error) {
-	if !gate.tokens {
-		return nil, nil
+// ended is told that a store of several is not run any more, and why.
+func (d *daemons) ended(store string, err error) {
+	switch {
+	case err == nil:
+		d.all.Gone(store)
+		d.metrics.Remove(store)
+		d.ping.gone(store)
+	case errors.Is(err, slots.ErrAbandoned):
+		d.end(err) // only the end of the process ends such a check
+	default:
+		d.all.Down(store, err)
 	}
-	store, err := database.Schedules(ctx, f, db)
-	if err != nil {
-		return nil, err
-	}
-	return httpapi.New(httpapi.Config{Store: store, DB: db, Access: gate.access, Logger: f.Log()})
 }

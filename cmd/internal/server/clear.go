@@ -1,13 +1,9 @@
-// Package server has what the HTTP servers of serve and daemon share: who may send requests, and what
-// they warn of. It knows no command.
 package server
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/prescient-go/prescient/cmd/doctor"
-	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/web"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -19,17 +15,11 @@ func Unencrypted(cfg config.Config) []doctor.Finding {
 	if cfg.Server.Token == (config.Secret{}) && cfg.Server.ReadToken == (config.Secret{}) {
 		return list
 	}
-	for _, server := range []struct{ command, listen, hint string }{
-		{"daemon", cfg.Daemon.Listen, ""},
-		{"serve", cfg.Serve.Listen, ", and set server.proxy and server.proxy_networks"},
-	} {
-		if server.listen == "" || web.IsLoopback(server.listen) {
-			continue
-		}
+	if listen := cfg.Server.Listen; listen != "" && !web.IsLoopback(listen) {
 		list = append(list, doctor.Finding{
 			Name: "encryption", Severity: doctor.Note,
-			What: fmt.Sprintf("%s.listen is %s: other machines reach it without TLS, so tokens travel unencrypted", server.command, server.listen),
-			Do:   "listen on localhost, behind a proxy with TLS" + server.hint + "; on a private network, leave it",
+			What: fmt.Sprintf("server.listen is %s: other machines reach it without TLS, so tokens travel unencrypted", listen),
+			Do:   "listen on localhost, behind a proxy with TLS, and set server.proxy and server.proxy_networks; on a private network, leave it",
 		})
 	}
 	return list
@@ -61,11 +51,4 @@ func clearDatabases(cfg config.Config) (list []doctor.Finding) {
 		}
 	}
 	return list
-}
-
-// WarnUnencrypted logs once the findings of Unencrypted that concern a server.
-func WarnUnencrypted(ctx context.Context, f *factory.Factory) {
-	for _, found := range Unencrypted(f.Config()) {
-		f.Log().WarnContext(ctx, "a secret may travel unencrypted", "what", found.What, "remedy", found.Do)
-	}
 }

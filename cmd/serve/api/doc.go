@@ -1,5 +1,5 @@
-// Package api is the HTTP API of prescient serve: what its pages show and do, as JSON, under
-// /api/v1. openapi.json describes all of it for machines, and is served.
+// Package api is the HTTP API of prescient serve and of the daemon: what their pages show and do, as
+// JSON, under /api/v1. openapi.json describes all of it for machines, and is served.
 //
 //	GET  /api/v1/overview             is it all right?
 //	GET  /api/v1/slots/{slot}         one slot, such as 2026-03-01T13:15:00Z

@@ -11,12 +11,12 @@ type loginPage struct {
 	Problem string
 	Open    bool // reading needs no log-in
 	Next    string
-	Binary  string
+	Command string
 }
 
 // login shows the log-in form, and logs a visitor in.
 func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
-	v := loginPage{Open: p.cfg.OpenReading, Binary: p.cfg.Binary, Next: p.safeRedirect(r.URL.Query().Get("next"))}
+	v := loginPage{Open: p.cfg.OpenReading, Command: p.cfg.Command, Next: p.safeRedirect(r.URL.Query().Get("next"))}
 	if r.Method != http.MethodPost {
 		p.showLogin(w, r, http.StatusOK, v)
 		return

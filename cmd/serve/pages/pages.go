@@ -40,8 +40,8 @@ type Config struct {
 	Stores *board.Stores
 	// Access finds the owner of a token. The API of the server shares it.
 	Access *web.Access
-	// Binary is the name of the binary that serves, for commands on pages. Defaults to "prescient".
-	Binary string
+	// Command is the command that serves, for texts on pages. Defaults to "prescient serve".
+	Command string
 	// OpenReading allows reading without a token, for a server that only this machine reaches.
 	OpenReading bool
 	// Secure is true if browsers reach the server over TLS, also through a proxy. Cookies then
@@ -103,7 +103,7 @@ func New(cfg Config) (*Pages, error) {
 
 func newPages(cfg Config) (*Pages, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	cfg.Binary = cmp.Or(cfg.Binary, "prescient")
+	cfg.Command = cmp.Or(cfg.Command, "prescient serve")
 	all, err := newTemplates()
 	if err != nil {
 		return nil, fmt.Errorf("parse the pages: %w", err)
@@ -244,6 +244,6 @@ func (p *Pages) failed(w http.ResponseWriter, r *http.Request, err error) {
 		p.fail(w, r, http.StatusForbidden, board.NoRights)
 	default:
 		p.cfg.Logger.ErrorContext(r.Context(), "reading a page failed", "path", r.URL.Path, "error", err)
-		p.fail(w, r, http.StatusServiceUnavailable, "The database does not answer, or the page cannot be read. The log of "+p.cfg.Binary+" serve has the error.")
+		p.fail(w, r, http.StatusServiceUnavailable, "The database does not answer, or the page cannot be read. The log of "+p.cfg.Command+" has the error.")
 	}
 }

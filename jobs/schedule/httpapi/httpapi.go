@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"cmp"
 	_ "embed"
 	"encoding/json"
@@ -27,6 +28,9 @@ type Config struct {
 	ReadTokens []string
 	// Access replaces both kinds of tokens. Handlers of one server share it. Optional.
 	Access *web.Access
+	// Base is the beginning of the paths as clients request them, if a prefix is stripped from them.
+	// Only the header Location and the description use it. Optional.
+	Base string
 	// MaxBody limits the body of a request, and each change of POST /changes, in bytes. Defaults to
 	// 1 MiB.
 	MaxBody int64
@@ -102,7 +106,10 @@ func (a *api) changed(
 //go:embed openapi.json
 var description json.RawMessage
 
-func (a *api) describe(http.ResponseWriter, *http.Request) (any, error) { return description, nil }
+// describe answers with the document, whose paths are those that clients ask for.
+func (a *api) describe(http.ResponseWriter, *http.Request) (any, error) {
+	return json.RawMessage(bytes.Replace(description, []byte(`"url": "/"`), []byte(`"url": "`+a.Base+`/"`), 1)), nil
+}
 
 // changing calls fn with a transaction whose actor is the sender of a request.
 func (a *api) changing(r *http.Request, fn func(tx jobs.DB) error) error {

@@ -57,7 +57,7 @@ func (a *api) create(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.Header().Set("Location", "/schedules/"+url.PathEscape(s.ID))
+	w.Header().Set("Location", a.Base+"/schedules/"+url.PathEscape(s.ID))
 	setVersion(w, s)
 	return web.Answer{Status: http.StatusCreated, Value: NewView(s)}, nil
 }

@@ -1,0 +1,83 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/web"
+	"github.com/prescient-go/prescient/slots/daemon"
+)
+
+// door decides who may read and who may act.
+type door struct {
+	access *web.Access
+	tokens bool  // there are some
+	open   bool  // everyone may read
+	closed error // why pages and API are not served; nil: they are
+}
+
+// newDoor returns the door of a server that listens on an address.
+func newDoor(f *factory.Factory, listen string) (door, error) {
+	cfg := f.Config().Server
+	keys, err := web.NewNamedKeys(strings.Fields(cfg.Token.Reveal()), strings.Fields(cfg.ReadToken.Reveal()))
+	if err != nil {
+		return door{}, exit.Usagef("server.token, server.read_token: %w", err)
+	}
+	private := web.IsLoopback(listen) && cfg.Proxy == "off"
+	d := door{
+		access: web.NewAccess(keys, web.ProxiedAddress(cfg.ProxyNetworks), f.Log()).LockingOut(),
+		tokens: len(keys) > 0, open: private && cfg.ReadToken == config.Secret{},
+	}
+	if !private && !d.tokens {
+		why, or := fmt.Sprintf("server.proxy is %s, so other machines may connect", cfg.Proxy), ""
+		if cfg.Proxy == "off" {
+			why, or = fmt.Sprintf("other machines may connect to %s", listen), ", or listen on localhost"
+		}
+		d.closed = exit.Usagef("%s: set server.token or server.read_token, such as ops: and what `openssl rand -hex 16` prints%s", why, or)
+	}
+	return d, nil
+}
+
+// mayRead reports whether the sender of a request may read.
+func (d door) mayRead(r *http.Request) bool {
+	return d.open && r.Header.Get("Authorization") == "" || d.access.Allows(r)
+}
+
+// readers refuses requests without the right to read.
+func (d door) readers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !d.mayRead(r) {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="prescient"`)
+			http.Error(w, "send the header Authorization: Bearer, and a token", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// hosts returns the names that the server answers to, besides localhost and addresses. In a cluster
+// they include the names of its services, which no site on the internet can have.
+func hosts(f *factory.Factory, listen string) []string {
+	names := web.Names(string(f.Config().Server.Hosts))
+	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		names = append(names, ".svc", ".svc.cluster.local")
+	}
+	return daemon.Hosts(names, listen)
+}
+
+// warn logs once what is dangerous in the settings of the server.
+func warn(ctx context.Context, f *factory.Factory, listen string) {
+	for _, found := range Unencrypted(f.Config()) {
+		f.Log().WarnContext(ctx, "a secret may travel unencrypted", "what", found.What, "remedy", found.Do)
+	}
+	if cfg := f.Config().Server; listen != "" && cfg.Proxy != "off" && len(cfg.ProxyNetworks) == 0 {
+		f.Log().WarnContext(ctx, "server.proxy is set and server.proxy_networks is empty: every request counts as the proxy's own, and five wrong tokens "+
+			"keep everybody out for a minute. Set server.proxy_networks to the addresses of the proxy", "proxy", cfg.Proxy)
+	}
+}

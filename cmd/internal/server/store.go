@@ -1,0 +1,116 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/prescient-go/prescient/cmd/internal/checks"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/each"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/serve/api"
+	"github.com/prescient-go/prescient/cmd/serve/board"
+	"github.com/prescient-go/prescient/cmd/serve/pages"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
+)
+
+// SchedulesPath is the beginning of the paths of the API of schedules.
+const SchedulesPath = "/api/schedules/v1"
+
+// api returns the configuration of an API without its data.
+func (s *Server) api(f *factory.Factory) api.Config {
+	return api.Config{Access: s.door.access, OpenReading: s.door.open, Logger: f.Log()}
+}
+
+// pages returns the configuration of pages without their data.
+func (s *Server) pages() pages.Config {
+	return pages.Config{
+		Command: s.f.Command(), Access: s.door.access, OpenReading: s.door.open, Secure: s.f.Config().Server.Proxy == "https", Logger: s.f.Log(),
+	}
+}
+
+// serveStore serves a store until ctx ends.
+func (s *Server) serveStore(ctx context.Context, f *factory.Factory) error {
+	return checks.With(ctx, f, nil, func(bound *checks.Bound) error {
+		b, err := newBoard(ctx, f, bound, s)
+		if err != nil {
+			return err
+		}
+		defer b.Close()
+		handler, err := s.store(ctx, f, bound, b)
+		if err != nil {
+			return err
+		}
+		defer handler.pages.Close()
+		name := each.Name(f)
+		s.mu.Lock()
+		s.serving[name] = handler
+		s.mu.Unlock()
+		s.stores.SetUp(name, b)
+		if s.top == nil {
+			close(s.up)
+		}
+		<-ctx.Done()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.serving, name)
+		return nil
+	})
+}
+
+// newBoard returns the board of a store.
+func newBoard(ctx context.Context, f *factory.Factory, b *checks.Bound, s *Server) (*board.Board, error) {
+	view, err := database.NewView(f, b.Setting)
+	if err != nil {
+		return nil, err
+	}
+	return board.New(ctx, board.Config{
+		DB: b.DB, Schema: f.Config().Database.Schema, Runner: b.Runner(f, nil), Self: f.Self(), Private: view.Private,
+		Horizon: f.Config().Jobs.Horizon, MaxPayload: f.Config().Jobs.MaxPayload, Plans: s.plans, Logger: f.Log(),
+		Publishing: &schedule.PublishConfig{Publisher: b.Destination, Source: f.Config().Events.Source, Schema: f.Schema()},
+	})
+}
+
+// store returns the handler of a store's pages, API and, if there are tokens, schedules.
+func (s *Server) store(ctx context.Context, f *factory.Factory, bound *checks.Bound, b *board.Board) (serving, error) {
+	name, base := each.Name(f), ""
+	if name != "" {
+		base = pages.StorePath(name)
+	}
+	cfg := s.api(f)
+	cfg.Board, cfg.Base = b, base
+	answers, err := api.New(cfg)
+	if err != nil {
+		return serving{}, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/api/", answers)
+	if s.door.tokens {
+		store, err := database.Schedules(ctx, f, bound.DB)
+		if err != nil {
+			return serving{}, err
+		}
+		schedules, err := httpapi.New(httpapi.Config{Store: store, DB: bound.DB, Access: s.door.access, Base: base + SchedulesPath, Logger: f.Log()})
+		if err != nil {
+			return serving{}, err
+		}
+		mux.Handle(SchedulesPath+"/", http.StripPrefix(SchedulesPath, schedules))
+	}
+	shown, err := s.pagesOf(name, b)
+	if err != nil {
+		return serving{}, err
+	}
+	mux.Handle("/", shown)
+	return serving{mux, shown}, nil
+}
+
+// pagesOf returns the pages of a store.
+func (s *Server) pagesOf(name string, b *board.Board) (*pages.Pages, error) {
+	if s.top != nil {
+		return s.top.Of(name, b)
+	}
+	cfg := s.pages()
+	cfg.Board = b
+	return pages.New(cfg)
+}
