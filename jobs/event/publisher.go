@@ -32,8 +32,8 @@ type TxPublisher interface {
 // ErrBlocked is the error of an event that was not sent since an earlier one of its Subject failed.
 var ErrBlocked = fmt.Errorf("%w: an earlier event of the subject failed", ErrNotSent)
 
-// ErrNotSent is matched by the error of an event that was not sent, because of other events. The
-// receiver has not refused it.
+// ErrNotSent is matched by the error of an event that was not sent, because of other events, or
+// because the configuration forbids it. The receiver has not refused it.
 var ErrNotSent = errors.New("not sent")
 
 // PartialError tells what became of each event of a batch.

@@ -3,6 +3,7 @@ package eventscmd
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jmoiron/sqlx"
@@ -86,8 +87,9 @@ func newCmdResend(f *factory.Factory) *cobra.Command {
 	c := f.WithOutput(&cobra.Command{
 		Use:   "resend",
 		Short: "Send dead letters again, to events.destination",
-		Long: `Send dead letters again, to events.destination, in their order, and remove those that it accepts. After a refusal, the
-later letters of the subject stay in the list. The command exits with 1 if any letter stays.`,
+		Long: `Send dead letters again, to events.destination, in their order, and remove those that it accepts. It prints the
+destination before it sends anything. After a refusal, the later letters of the subject stay in the list. The command
+exits with 1 if any letter stays.`,
 		Example: `  prescient events resend --all
   prescient events resend --subject report-42`,
 		Args: cli.Exactly(),
@@ -110,17 +112,28 @@ func resend(ctx context.Context, f *factory.Factory, s selection) error {
 			return err
 		}
 		defer func() { err = errors.Join(err, publisher.Close()) }()
+		to := f.Config().Events.Destination.String()
+		if !f.IsJSON() {
+			n, err := list.Count(ctx, s.filter)
+			if err != nil {
+				return err
+			}
+			if err := f.Lines(fmt.Sprintf("sending %s to %s (%s)", spoken.Count(n, "dead letter", "dead letters"), to, f.Origin("events.destination"))); err != nil {
+				return err
+			}
+		}
 		sent, err := list.Send(ctx, publisher, s.filter)
 		v := struct {
-			Sent    int64 `json:"sent"`
-			Refused int64 `json:"refused"`
-			Held    int64 `json:"held"` // behind a refused one of their subject
-		}{sent.Sent, sent.Refused, sent.Held}
+			Destination string `json:"destination"`
+			Sent        int64  `json:"sent"`
+			Refused     int64  `json:"refused"`
+			Held        int64  `json:"held"` // behind a refused one of their subject
+		}{to, sent.Sent, sent.Refused, sent.Held}
 		err = errors.Join(err, f.Print(v, func() error {
-			return f.Table(nil, table.Row{"sent", v.Sent}, table.Row{"refused again", v.Refused}, table.Row{"held back", v.Held})
+			return f.Table(nil, table.Row{"destination", v.Destination}, table.Row{"sent", v.Sent}, table.Row{"refused again", v.Refused}, table.Row{"held back", v.Held})
 		}))
 		if err == nil && sent.Refused+sent.Held > 0 {
-			err = errors.New("not all dead letters were sent; see the errors with: " + f.Self() + " events dead")
+			err = fmt.Errorf("%s did not take all dead letters; see the errors with: %s events dead", to, f.Self())
 		}
 		return err
 	})

@@ -71,11 +71,11 @@ func newCmdTail(f *factory.Factory, runF func(ctx context.Context, f *factory.Fa
 	c := f.WithOutput(&cobra.Command{
 		Use:   "tail",
 		Short: "Print the newest events in the outbox, or the events after a position, one a line",
-		Long: `Print events in the outbox, one a line, in their order: the position, the time, the id and the data of each. With
---output json each line is a CloudEvent with its position. Without --after and --consumer, these are the newest --limit
-events. Otherwise they begin after --after, or after the last event that --consumer has acknowledged; --after 0-0 begins
-with the oldest. With --follow the command then waits for more events until it is stopped. On a terminal, long lines are
-cut.
+		Long: `Print events in the outbox, one a line, in their order: the position, the time, the id, the type and the data of each.
+With --output json each line is a CloudEvent with its position. Without --after and --consumer, these are the newest
+--limit events. Otherwise they begin after --after, or after the last event that --consumer has acknowledged; --after 0-0
+begins with the oldest. With --follow the command then waits for more events until it is stopped. On a terminal, long
+lines are cut.
 
 An open transaction that has written something, anywhere on the server, holds back the events after it.
 
@@ -210,7 +210,7 @@ func printEvents(f *factory.Factory, page []outbox.Stored) error {
 			lines[i] = line
 			continue
 		}
-		lines[i] = fmt.Sprint(s.Position, "  ", layout.Cell(s.Time), "  ", layout.Cell(s.ID), "  ", layout.Cell(string(s.Data)))
+		lines[i] = fmt.Sprint(s.Position, "  ", layout.Cell(s.Time), "  ", layout.Cell(s.ID), "  ", layout.Cell(s.Type), "  ", layout.Cell(string(s.Data)))
 		if width := f.Width(); width > 0 {
 			lines[i] = layout.Cut(lines[i], width)
 		}

@@ -15,9 +15,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/jobs/egress"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/deadletter"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
+	_ "github.com/prescient-go/prescient/jobs/event/webhook"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -223,6 +225,25 @@ func TestADestinationThatIsDownAsAWholeRefusesNoEvent(t *testing.T) {
 		t.Errorf("%+v, %v", sent, err)
 	}
 	w.want("dead", w.dead(), "a1:1 a2:0")
+}
+
+func TestAnAddressThatTheSettingsForbidIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	w := setup(t, deadletter.Config{MaxRefusals: 1})
+	w.receiver.refuse("a1")
+	w.want("refused", w.publish("a1"), "ok")
+	webhook, err := event.Open(t.Context(), "http://127.0.0.1:9/", event.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := deadletter.New(webhook, deadletter.Config{DB: w.db, MaxRefusals: 1})
+	if err := p.Publish(t.Context(), of("b1")); !errors.Is(err, egress.ErrAddress) {
+		t.Errorf("%v", err)
+	}
+	if sent, err := w.list.Send(t.Context(), webhook, deadletter.Filter{}); !errors.Is(err, egress.ErrAddress) || sent != (deadletter.Sent{}) {
+		t.Errorf("%+v, %v", sent, err)
+	}
+	w.want("dead", w.dead(), "a1:1")
 }
 
 func TestWithoutALimitAndForTheOutboxNothingIsGivenUp(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/jobs/egress"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/internal/stored"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -168,6 +169,9 @@ func (s *sending) publish(ctx context.Context, page []Letter) ([]error, error) {
 		return nil, err
 	}
 	for i, err := range event.Errors(err, len(events)) {
+		if errors.Is(err, egress.ErrAddress) {
+			return nil, err // as for every other letter
+		}
 		results[of[i]] = err
 	}
 	return results, nil

@@ -112,6 +112,9 @@ func (b *batch) post(ctx context.Context, e event.Event) error {
 		if !refused(err) {
 			b.failed.Add(1)
 		}
+		if errors.Is(err, egress.ErrAddress) {
+			return fmt.Errorf("publish event %q: %w: %w", e.ID, event.ErrNotSent, err)
+		}
 		return fmt.Errorf("publish event %q: %w", e.ID, err)
 	}
 	b.failed.Store(0)
