@@ -53,8 +53,11 @@ func runApply(ctx context.Context, o *applyOptions) error {
 	if err != nil {
 		return err
 	}
-	return withStore(ctx, o.f, func(_ *sqlx.DB, store *rulestore.Store) error {
+	return withStore(ctx, o.f, func(db *sqlx.DB, store *rulestore.Store) error {
 		began := time.Now() //nolint:forbidigo // measures
+		if err := warnOfJobs(ctx, o.f, db, file); err != nil {
+			return err
+		}
 		if o.again {
 			store = store.Again()
 		}

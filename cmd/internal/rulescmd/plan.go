@@ -53,13 +53,16 @@ func runPlan(ctx context.Context, o *planOptions) error {
 	if err != nil {
 		return err
 	}
-	return withStore(ctx, o.f, func(_ *sqlx.DB, store *rulestore.Store) error {
+	return withStore(ctx, o.f, func(db *sqlx.DB, store *rulestore.Store) error {
 		if o.again {
 			store = store.Again()
 		}
 		plan, err := store.Plan(ctx, file)
 		if err != nil {
 			return o.naming(err)
+		}
+		if err := warnOfJobs(ctx, o.f, db, file); err != nil {
+			return err
 		}
 		p := o.f.Printer
 		err = p.Print(plan, func() error { return printPlan(p, plan) })
@@ -104,6 +107,9 @@ func printRule(p *output.Printer, r rulestore.RulePlan) error {
 	var rows []table.Row
 	add := func(name, format string, args ...any) {
 		rows = append(rows, table.Row{name, fmt.Sprintf(format, args...)})
+	}
+	if r.Was != "" {
+		add("renamed?", "rule %[1]s has the same table and steps, and the file does not have it. If this is its new name, what %[1]s has fired does not count: steps that have passed are overdue. Remove %[1]s, or both fire", r.Was)
 	}
 	if len(r.Triggers) > 0 {
 		add("triggers", "%s", strings.Join(r.Triggers, ", "))

@@ -2,6 +2,7 @@
 package rulescmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,13 +129,37 @@ func withStore(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, sto
 func withDB(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, store *rulestore.Store, now time.Time) error) error {
 	return database.With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
 		store, err := rulestore.New(ctx, db, rulestore.Config{
-			Schema: f.Config().Database.Schema, Reserved: func(name string) bool { return checks.Has(f, name) },
+			Schema: f.Config().Database.Schema, Reserved: func(name string) bool { return checks.Has(f, name) }, Meant: meant,
 		})
 		if err != nil {
 			return err
 		}
 		return fn(db, store, setting.Now())
 	}, pgsql.Patient())
+}
+
+// meant asks whether one of some names was meant by a mistyped one. Empty: none is similar.
+func meant(typed string, names []string) string {
+	if near := cli.Nearest(typed, names); len(near) > 0 {
+		return cli.DidYouMean(near)
+	}
+	return ""
+}
+
+// warnOfJobs warns of steps whose job neither this binary nor the database has. Another binary may have it.
+func warnOfJobs(ctx context.Context, f *factory.Factory, db *sqlx.DB, file rule.File) error {
+	client, err := database.Client(ctx, f, db)
+	if err != nil {
+		return err
+	}
+	for _, r := range file.Rules {
+		for i, s := range r.Steps {
+			if err := checks.Require(ctx, f, db, client, s.Job); err != nil {
+				f.Log().WarnContext(ctx, "is the name of the job right?", "error", r.Problem(fmt.Sprintf("steps[%d].job", i+1), "%v", err))
+			}
+		}
+	}
+	return nil
 }
 
 // missing makes the error of a rule that is not there one of usage, which names similar rules.
@@ -150,9 +175,5 @@ func missing(ctx context.Context, store *rulestore.Store, name string, err error
 	for i, r := range list {
 		names[i] = r.Rule.Name
 	}
-	text := "; see: prescient rules list"
-	if near := cli.Nearest(name, names); len(near) > 0 {
-		text = cli.DidYouMean(near)
-	}
-	return exit.Usagef("there is no rule %s%s", name, text)
+	return exit.Usagef("there is no rule %s%s", name, cmp.Or(meant(name, names), "; see: prescient rules list"))
 }

@@ -38,6 +38,7 @@ type table struct {
 	rights
 
 	columns []column
+	meant   func(typed string, names []string) string // nil: similar names are not looked for
 }
 
 // partitioned reports whether the table has partitions. Triggers with transition tables do not see
@@ -129,6 +130,7 @@ func (r *resolver) resolve(ctx context.Context) (understood, error) {
 	}
 	u.Relation, u.Schema = u.table.Relation, u.table.Namespace
 	u.Rule.Entity = cmp.Or(u.Rule.Entity, u.table.Name)
+	u.table.meant = r.store.cfg.Meant
 	key, since := r.key(u.table), r.since(u.table)
 	if key == nil || since == nil {
 		return u, nil
@@ -219,7 +221,15 @@ func (t table) column(name string) (c *column, err error) {
 			return &t.columns[i], nil
 		}
 	}
-	return nil, fmt.Errorf("table %s has no column %s", t.Relation, name)
+	names := make([]string, len(t.columns))
+	for i, c := range t.columns {
+		names[i] = c.Name
+	}
+	text := ""
+	if t.meant != nil {
+		text = t.meant(parts[len(parts)-1], slices.Clone(names))
+	}
+	return nil, fmt.Errorf("table %s has no column %s%s", t.Relation, name, cmp.Or(text, ": it has "+spoken.List(names)))
 }
 
 func (r *resolver) key(t table) *column {
@@ -378,7 +388,7 @@ func (r *resolver) addCheck(ctx context.Context, field, text string, t table) er
 	if !ok {
 		return err
 	}
-	r.wrong(field, "%s", strings.ReplaceAll(refused.Message, "check constraint", "a condition"))
+	r.wrong(field, "%s", strings.ReplaceAll(explain(refused), "check constraint", "a condition"))
 	_, err = r.tx.ExecContext(ctx, "rollback to "+again)
 	return err
 }

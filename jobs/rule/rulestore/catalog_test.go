@@ -3,6 +3,7 @@ package rulestore_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,7 +21,15 @@ func problems(err error) (list []*rule.Problem) {
 
 func TestPlanRefusesWhatCannotBe(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, func(cfg *rulestore.Config) { cfg.Reserved = func(name string) bool { return name == "order.known" } })
+	s := newShop(t, func(cfg *rulestore.Config) {
+		cfg.Reserved = func(name string) bool { return name == "order.known" }
+		cfg.Meant = func(typed string, names []string) string {
+			if typed == "place_at" && slices.Contains(names, "placed_at") {
+				return ": did you mean placed_at?"
+			}
+			return ""
+		}
+	})
 	s.exec(`
 		create view shop.seen as select * from shop.orders;
 		create table shop.parent (id bigint primary key, placed_at timestamptz, shipped_at timestamptz, channel text);
@@ -42,11 +51,15 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 		"key: id -> key: amount":                           "line 5: rule order.unshipped: key: column amount has no primary key",
 		"key: id -> key: maybe":                            "line 5: rule order.unshipped: key: column maybe may be null",
 		"key: id -> key: day":                              "line 5: rule order.unshipped: key: the text of type date depends",
-		"key: id -> key: number":                           "line 5: rule order.unshipped: key: table shop.orders has no column number",
+		"key: id -> key: number":                           "line 5: rule order.unshipped: key: table shop.orders has no column number: it has id, channel, amount, ",
+		"since: placed_at -> since: place_at":              "line 6: rule order.unshipped: since: table shop.orders has no column place_at: did you mean placed_at?",
 		"since: placed_at -> since: local_at":              "line 6: rule order.unshipped: since: column local_at is of type timestamp without time zone",
 		"done: shipped_at -> done: local_at":               "line 7: rule order.unshipped: done: column local_at is of type timestamp without time zone",
 		"done: shipped_at -> done: amount":                 "line 7: rule order.unshipped: done: column amount is of type numeric",
 		"done: shipped_at -> done: shipped > 1":            `line 7: rule order.unshipped: done: column "shipped" does not exist`,
+		"done: shipped_at -> done: shiped_at":              `line 7: rule order.unshipped: done: column "shiped_at" does not exist. Perhaps you meant to reference the column "orders.shipped_at".`,
+		"channel <> 'test' -> channel == 'web'":            "line 8: rule order.unshipped: where: operator does not exist: text == unknown: SQL compares with =",
+		"channel <> 'test' -> ready && ready":              "line 8: rule order.unshipped: where: operator does not exist: boolean && boolean: SQL writes and",
 		"channel <> 'test' -> channel":                     "line 8: rule order.unshipped: where: argument of CHECK must be type boolean",
 		"channel <> 'test' -> amount > random()":           "line 8: rule order.unshipped: where: function random() is volatile",
 		"channel <> 'test' -> shop.touch(channel)":         "line 8: rule order.unshipped: where: function shop.touch(text) is volatile",

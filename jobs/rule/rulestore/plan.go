@@ -51,6 +51,9 @@ type RulePlan struct {
 	Name   string `json:"name"`
 	Table  string `json:"table"`
 	Action Action `json:"action"`
+	// Was is a rule of the database that the file does not have, if it has the same table and steps as
+	// a rule that is created: perhaps the name before. What it has fired counts for its name alone.
+	Was string `json:"was,omitempty"`
 	// Triggers names the triggers that Apply would create or replace.
 	Triggers []string `json:"triggers,omitempty"`
 	// Steps says what becomes of the steps of a rule that changes.
@@ -160,7 +163,21 @@ func (s *Store) prepare(ctx context.Context, file rule.File, create bool) (Plan,
 			plan.Unlisted = append(plan.Unlisted, k.Rule.Name)
 		}
 	}
+	for i := range plan.Rules {
+		plan.Rules[i].renamed(known, plan.Unlisted)
+	}
 	return plan, errors.Join(problems...)
+}
+
+// renamed looks for the name before of a rule that is created, among the rules that the file does not
+// have.
+func (p *RulePlan) renamed(known []Status, unlisted []string) {
+	for _, k := range known {
+		if p.Action == Create && k.State != Removing && k.Relation == p.Table && slices.Contains(unlisted, k.Rule.Name) &&
+			slices.EqualFunc(k.Rule.Steps, p.rule.Rule.Steps, func(a, b rule.Step) bool { return a.After == b.After && a.Calendar == b.Calendar }) {
+			p.Was = k.Rule.Name
+		}
+	}
 }
 
 func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was *Status) (RulePlan, error) {
