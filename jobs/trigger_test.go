@@ -7,6 +7,7 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -80,5 +81,18 @@ func TestAMoveThatATriggerSuppressesEndsInAnError(t *testing.T) {
 	_, _, err := w.client.Reschedule(t.Context(), w.db, keyOf("13"), now.AddDate(0, 0, 2))
 	suppressed(t, err)
 	_, _, err = w.client.PushBack(t.Context(), w.db, keyOf("13"), now.AddDate(0, 0, 2), 0)
+	suppressed(t, err)
+}
+
+func TestACancellationThatATriggerSuppressesEndsInAnError(t *testing.T) {
+	t.Parallel()
+	w := ignoring(t, "delete", `return null;`)
+	_, err := w.client.Cancel(t.Context(), w.db, keyOf("13"))
+	suppressed(t, err)
+	_, err = w.client.CancelEntity(t.Context(), w.db, "order", "13")
+	suppressed(t, err)
+	_, err = w.client.End(t.Context(), w.db, jobs.Done, w.waiting()...)
+	suppressed(t, err)
+	_, _, err = admin.New(w.client).CancelMany(t.Context(), w.db, admin.CancelFilter{EntityKey: "13"}, admin.Position{}, 10)
 	suppressed(t, err)
 }

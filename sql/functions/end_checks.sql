@@ -16,7 +16,8 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-    ended    bigint;
+    waiting  record;
+    ended    bigint := 0;
     arriving bigint;
     entry    text := prescient.journal_entry(outcome, timestamptz 'epoch');
 begin
@@ -44,8 +45,9 @@ begin
     )
     select count(*) into arriving from marked where slot::timestamptz > clock_timestamp();
 
-    with gone as (
-        delete from prescient.future_job f
+    for waiting in
+        select f.next_check_at, f.job, f.id
+        from prescient.future_job f
         where f.entity_name = end_checks.entity_name
             and f.entity_key = end_checks.entity_key
             and case
@@ -56,19 +58,13 @@ begin
             end
             and (end_checks.item_key is null or f.item_key = end_checks.item_key)
             and f.item_key is not null
-        returning *
-    )
-    insert into prescient.future_job_history (
-        id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for, requested_within, request, trace, outcome
-    )
-    select
-        id, coalesce((select j.name from prescient.job j where j.job = gone.job), end_checks.job_exec, '#' || gone.job), entity_name, entity_key, item_key, group_key,
-        first_check_at, next_check_at, check_count, error_count, last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for,
-        requested_within, request,
-        prescient.traced(trace, prescient.journal_in(entry, next_check_at)), end_checks.outcome
-    from gone;
-    get diagnostics ended = row_count;
+        order by f.job, f.item_key
+        for update
+    loop
+        if prescient.end_row(waiting.next_check_at, waiting.job, waiting.id, job_exec, outcome) then
+            ended := ended + 1;
+        end if;
+    end loop;
     return ended + arriving;
 end
 $$;

@@ -48,13 +48,11 @@ begin
         )
         select
             g.id, j.name, g.entity_name, g.entity_key, g.item_key, g.group_key, g.first_check_at, g.next_check_at,
-            case when g.outcome in ('done', 'max_checks', 'horizon', 'past') then g.check_count + 1 else g.check_count end,
-            case when g.outcome = 'failed' then g.error_count + 1 else g.error_count end,
+            prescient.checks_after(g.check_count, g.outcome), prescient.errors_after(g.error_count, g.outcome),
             coalesce(g.error, g.last_error),
-            g.spent + coalesce(g.duration, 0)::double precision * interval '1 microsecond',
+            g.spent + prescient.microseconds(coalesce(g.duration, 0)),
             coalesce(g.state::prescient.payload, g.payload), g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.requested_for, g.requested_within, g.request, g.trace, g.outcome,
-            g.lateness::double precision * interval '1 microsecond',
-            g.duration::double precision * interval '1 microsecond',
+            prescient.microseconds(g.lateness), prescient.microseconds(g.duration),
             finish_rows_apart.runner
         from gone g
         join unnest(numbers, names) as j (job, name) on j.job = g.job
@@ -75,9 +73,9 @@ begin
     select
         at, own, this, j.job, prescient.lateness_bucket(o.lateness) as bucket,
         count(*) filter (where o.outcome <> 'failed'), count(*) filter (where o.outcome = 'failed'),
-        count(*) filter (where o.lateness::double precision * interval '1 microsecond' > j.sla),
+        count(*) filter (where prescient.microseconds(o.lateness) > j.sla),
         min(o.error) filter (where o.outcome = 'failed'),
-        coalesce(sum(o.duration), 0)::double precision * interval '1 microsecond'
+        prescient.microseconds(coalesce(sum(o.duration), 0)::bigint)
     from unnest(gone_ids, gone_names) as g (id, name)
     join unnest(numbers, names, slas) as j (job, name, sla) on j.name = g.name
     join unnest(ids, outcomes, errors, latenesses, durations) as o (id, outcome, error, lateness, duration) on o.id = g.id

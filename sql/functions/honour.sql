@@ -3,8 +3,8 @@
 -- later slot, on_conflict decides as it does in enqueue: keep drops the request. If the row has
 -- ended as done, or its key has within unless_ended_within, the request is dropped too, if it has
 -- that condition. slot: the slot that the row was in. outcome: how it ended; null: it waits.
--- Called by everything that records an outcome, in the same transaction: record_row, rows_finish,
--- rows_finish_alike, finish_rows_apart, honour_moved, job_end; and by reschedule.
+-- Called by everything that records an outcome, in the same transaction: end_row, record_row,
+-- rows_finish, rows_finish_alike, finish_rows_apart, honour_moved; and by reschedule.
 create or replace function prescient.honour(
     number      bigint,
     entity_name text,

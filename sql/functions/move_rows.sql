@@ -42,11 +42,11 @@ begin
         ), moved as (
             update prescient.future_job f
             set next_check_at = greatest(o.next_check_at, earliest),
-                check_count = case when o.kind = 'next' then f.check_count + 1 else f.check_count end,
-                error_count = case when o.kind = 'next' then 0 when o.kind = 'retry' then f.error_count + 1 else f.error_count end,
+                check_count = prescient.checks_after(f.check_count, o.kind),
+                error_count = prescient.errors_after(f.error_count, o.kind),
                 last_error = coalesce(o.error, f.last_error),
                 payload = coalesce(o.payload::prescient.payload, f.payload),
-                spent = f.spent + coalesce(o.duration, 0)::double precision * interval '1 microsecond',
+                spent = f.spent + prescient.microseconds(coalesce(o.duration, 0)),
                 trace = prescient.traced(f.trace, o.entry)
             from outcome o
             where f.next_check_at = at
@@ -60,9 +60,9 @@ begin
             at, own, this, m.job, prescient.lateness_bucket(m.lateness) as bucket,
             count(*) filter (where m.kind <> 'retry'), count(*) filter (where m.kind = 'retry'),
             count(m.asked_at),
-            count(*) filter (where m.lateness::double precision * interval '1 microsecond' > j.sla),
+            count(*) filter (where prescient.microseconds(m.lateness) > j.sla),
             min(m.error) filter (where m.kind = 'retry'),
-            coalesce(sum(m.duration), 0)::double precision * interval '1 microsecond'
+            prescient.microseconds(coalesce(sum(m.duration), 0)::bigint)
         from moved m
         left join prescient.job j on j.job = m.job
         group by m.job, bucket

@@ -33,9 +33,9 @@ begin
         with moved as (
             update prescient.future_job f
             set next_check_at = greatest(check_at, earliest),
-                check_count = f.check_count + case when kind = 'next' then 1 else 0 end,
-                error_count = case when kind = 'next' then 0 else f.error_count end,
-                spent = f.spent + coalesce(duration, 0)::double precision * interval '1 microsecond',
+                check_count = prescient.checks_after(f.check_count, kind),
+                error_count = prescient.errors_after(f.error_count, kind),
+                spent = f.spent + prescient.microseconds(coalesce(duration, 0)),
                 trace = prescient.traced(f.trace, entry)
             where f.next_check_at = at
                 and f.job = any (numbers)
@@ -46,8 +46,8 @@ begin
         insert into prescient.slot_progress (slot, token, part, job, bucket, rescheduled, requests, late, spent)
         select
             at, own, this, m.job, prescient.lateness_bucket(lateness), m.n, m.requests,
-            case when lateness::double precision * interval '1 microsecond' > j.sla then m.n else 0 end,
-            m.n * coalesce(duration, 0)::double precision * interval '1 microsecond'
+            case when prescient.microseconds(lateness) > j.sla then m.n else 0 end,
+            prescient.microseconds(m.n * coalesce(duration, 0))
         from (select job, count(*) as n, count(asked_at) as requests from moved group by job) as m
         left join prescient.job j on j.job = m.job
         returning rescheduled, requests

@@ -22,48 +22,29 @@ begin
             null;
         end if;
     end if;
-    if o.outcome is null then
+    if o.outcome is not null then
+        there := prescient.end_row(
+            o.slot, o.job, o.id, o.job_exec, o.outcome, o.clock, o.error, o.payload, o.lateness, o.duration, o.runner
+        );
+    else
         target := greatest(o.next_check_at, prescient.due_slot(timestamptz '1970-01-01 00:00:00+00', o.clock));
         update prescient.future_job f
         set next_check_at = target,
-            check_count = case o.move when 'next' then f.check_count + 1 else f.check_count end,
-            error_count = case o.move when 'next' then 0 when 'retry' then f.error_count + 1 else f.error_count end,
+            check_count = prescient.checks_after(f.check_count, o.move),
+            error_count = prescient.errors_after(f.error_count, o.move),
             last_error = coalesce(o.error, f.last_error),
             payload = coalesce(o.payload::prescient.payload, f.payload),
-            spent = f.spent + coalesce(o.duration, 0)::double precision * interval '1 microsecond',
+            spent = f.spent + prescient.microseconds(coalesce(o.duration, 0)),
             trace = prescient.traced(f.trace, o.entry)
         where f.next_check_at = o.slot and f.job = o.job and f.id = o.id
         returning f.entity_name::text, f.entity_key::text, f.item_key::text, f.request into was;
-    else
-        with gone as (
-            delete from prescient.future_job f
-            where f.next_check_at = o.slot and f.job = o.job and f.id = o.id
-            returning *
-        )
-        insert into prescient.future_job_history (
-            id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for, requested_within, request, trace, outcome, lateness, duration, runner
-        )
-        select
-            g.id, o.job_exec, g.entity_name, g.entity_key, g.item_key, g.group_key,
-            g.first_check_at, g.next_check_at,
-            case when o.outcome in ('done', 'max_checks', 'horizon', 'past') then g.check_count + 1 else g.check_count end,
-            case when o.outcome = 'failed' then g.error_count + 1 else g.error_count end,
-            coalesce(o.error, g.last_error),
-            g.spent + coalesce(o.duration, 0)::double precision * interval '1 microsecond',
-            coalesce(o.payload::prescient.payload, g.payload), g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.requested_for, g.requested_within, g.request, g.trace, o.outcome,
-            o.lateness::double precision * interval '1 microsecond',
-            o.duration::double precision * interval '1 microsecond',
-            o.runner
-        from gone g
-        returning entity_name::text, entity_key::text, item_key::text, request into was;
-    end if;
-    there := found;
-    if not there then
-        perform prescient.require_recorded(o.slot, array[o.job], o.id, o.id, array[o.id]);
-    end if;
-    if (was.request).check_at is not null then
-        perform prescient.honour(o.job, was.entity_name, was.entity_key, was.item_key, o.slot, was.request, o.clock, o.outcome);
+        there := found;
+        if not there then
+            perform prescient.require_recorded(o.slot, array[o.job], o.id, o.id, array[o.id]);
+        end if;
+        if (was.request).check_at is not null then
+            perform prescient.honour(o.job, was.entity_name, was.entity_key, was.item_key, o.slot, was.request, o.clock, null);
+        end if;
     end if;
     if o.transaction is not null then
         perform from prescient.slot_claim c where c.token = o.token for key share;
@@ -77,7 +58,7 @@ begin
             o.slot, o.token, o.part, o.job, prescient.lateness_bucket(o.lateness),
             (o.outcome is not null and not failed)::integer, (o.outcome is null and not failed)::integer, failed::integer, o.late::integer,
             case when failed then o.error end,
-            coalesce(o.duration, 0)::double precision * interval '1 microsecond'
+            prescient.microseconds(coalesce(o.duration, 0))
         );
     elsif o.transaction is not null then
         insert into prescient.slot_progress (slot, token, part, job) values (o.slot, o.token, o.part, 0);

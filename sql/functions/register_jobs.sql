@@ -39,12 +39,12 @@ begin
     set registered_at = clock,
         sla = stale.sla
     from (
-        select o.job, g.sla::double precision * interval '1 microsecond' as sla
+        select o.job, prescient.microseconds(g.sla) as sla
         from prescient.job o
         join unnest(names, slas) as g (name, sla) on g.name = o.name
         where o.registered_at is null
             or o.registered_at < clock - interval '1 hour'
-            or o.sla is distinct from g.sla::double precision * interval '1 microsecond'
+            or o.sla is distinct from prescient.microseconds(g.sla)
         for update of o skip locked
     ) as stale
     where j.job = stale.job;

@@ -1,6 +1,7 @@
--- Fails if one of the rows (ids) is still in its slot (at) although its outcome was recorded: a trigger suppresses the
--- change, and the row would be left behind when the slot is closed. Else it returns true.
--- Called by everything that records outcomes, if it has changed fewer rows than it was given.
+-- Fails if one of the rows (ids) is still in its slot (at) although a statement has ended or moved it:
+-- a trigger suppresses the change. A run would leave the row behind when it closes the slot.
+-- Otherwise it returns true.
+-- Called by everything that ends or records rows, if it has changed fewer rows than it was given.
 create or replace function prescient.require_recorded(at timestamptz, numbers bigint[], first_id bigint, last_id bigint, ids bigint[])
 returns boolean
 language plpgsql
@@ -17,7 +18,7 @@ begin
             and f.id between first_id and last_id
             and f.id + 0 = any (ids)
     ) then
-        perform prescient.raise_suppressed('the change of a row whose outcome was recorded');
+        perform prescient.raise_suppressed('the end or the move of a row');
     end if;
     return true;
 end

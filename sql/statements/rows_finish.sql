@@ -21,13 +21,11 @@ with outcome as (
     )
     select
         g.id, j.name, g.entity_name, g.entity_key, g.item_key, g.group_key, g.first_check_at, g.next_check_at,
-        case when g.outcome in ('done', 'max_checks', 'horizon', 'past') then g.check_count + 1 else g.check_count end,
-        case when g.outcome = 'failed' then g.error_count + 1 else g.error_count end,
+        prescient.checks_after(g.check_count, g.outcome), prescient.errors_after(g.error_count, g.outcome),
         coalesce(g.error, g.last_error),
-        g.spent + coalesce(g.duration, 0)::double precision * interval '1 microsecond',
+        g.spent + prescient.microseconds(coalesce(g.duration, 0)),
         coalesce(g.state::prescient.payload, g.payload), g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.requested_for, g.requested_within, g.request, g.trace, g.outcome,
-        g.lateness::double precision * interval '1 microsecond',
-        g.duration::double precision * interval '1 microsecond',
+        prescient.microseconds(g.lateness), prescient.microseconds(g.duration),
         $12::text
     from gone g
     join unnest($4::bigint[], $13::text[]) as j (job, name) on j.job = g.job
@@ -36,9 +34,9 @@ with outcome as (
     select
         $1, $2, $3, g.job, prescient.lateness_bucket(g.lateness) as bucket,
         count(*) filter (where g.outcome <> 'failed'), count(*) filter (where g.outcome = 'failed'),
-        count(*) filter (where g.lateness::double precision * interval '1 microsecond' > j.sla),
+        count(*) filter (where prescient.microseconds(g.lateness) > j.sla),
         min(g.error) filter (where g.outcome = 'failed'),
-        coalesce(sum(g.duration), 0)::double precision * interval '1 microsecond'
+        prescient.microseconds(coalesce(sum(g.duration), 0)::bigint)
     from gone g
     left join prescient.job j on j.job = g.job
     group by g.job, bucket

@@ -16,13 +16,11 @@ with gone as (
     )
     select
         g.id, j.name, g.entity_name, g.entity_key, g.item_key, g.group_key, g.first_check_at, g.next_check_at,
-        g.check_count + case when $8::text in ('done', 'max_checks', 'horizon', 'past') then 1 else 0 end,
-        g.error_count,
+        prescient.checks_after(g.check_count, $8::text), g.error_count,
         g.last_error,
-        g.spent + coalesce($10::bigint, 0)::double precision * interval '1 microsecond',
+        g.spent + prescient.microseconds(coalesce($10::bigint, 0)),
         g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.requested_for, g.requested_within, g.request, g.trace, $8,
-        $9::bigint::double precision * interval '1 microsecond',
-        $10::double precision * interval '1 microsecond',
+        prescient.microseconds($9::bigint), prescient.microseconds($10),
         $11::text
     from gone g
     join unnest($4::bigint[], $12::text[]) as j (job, name) on j.job = g.job
@@ -30,8 +28,8 @@ with gone as (
     insert into prescient.slot_progress (slot, token, part, job, bucket, finished, late, spent)
     select
         $1, $2, $3, g.job, prescient.lateness_bucket($9), g.n,
-        case when $9::double precision * interval '1 microsecond' > j.sla then g.n else 0 end,
-        g.n * coalesce($10, 0)::double precision * interval '1 microsecond'
+        case when prescient.microseconds($9) > j.sla then g.n else 0 end,
+        prescient.microseconds(g.n * coalesce($10, 0))
     from (select job, count(*) as n from gone group by job) as g
     left join prescient.job j on j.job = g.job
 )
