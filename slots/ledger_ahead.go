@@ -71,9 +71,9 @@ func (l *Ledger) ConsumersAhead(ctx context.Context) ([]string, error) {
 // DeadLetters returns the number of events that were given up because their destination refused them, and since when the
 // oldest is one. It is the zero time if there is none.
 func (l *Ledger) DeadLetters(ctx context.Context) (n int64, since time.Time, err error) {
-	_, err = list(ctx, l, pgsql.EventDeadCount, []any{nil, nil}, func(row *sql.Rows, _ *struct{}) error {
+	_, err = list(ctx, l, pgsql.EventDeadCount, []any{nil, nil, nil}, func(row *sql.Rows, _ *struct{}) error {
 		var at sql.NullTime
-		err := row.Scan(&n, &at)
+		err := row.Scan(&n, &at, new(sql.NullTime), new(string))
 		if at.Valid {
 			since = at.Time.UTC()
 		}

@@ -7,6 +7,7 @@ where d.dead_at is not null
     and d.number > $1
     and ($3::text is null or d.subject = $3)
     and ($4::text is null or d.id = $4)
+    and ($5::timestamptz is null or d.dead_at < $5)
 order by d.number
 limit $2
 for update

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jmoiron/sqlx"
@@ -114,11 +115,11 @@ func resend(ctx context.Context, f *factory.Factory, s selection) error {
 		defer func() { err = errors.Join(err, publisher.Close()) }()
 		to := f.Config().Events.Destination.String()
 		if !f.IsJSON() {
-			n, err := list.Count(ctx, s.filter)
+			found, err := list.Count(ctx, s.filter)
 			if err != nil {
 				return err
 			}
-			if err := f.Lines(fmt.Sprintf("sending %s to %s (%s)", spoken.Count(n, "dead letter", "dead letters"), to, f.Origin("events.destination"))); err != nil {
+			if err := f.Lines(fmt.Sprintf("sending %s to %s (%s)", spoken.Count(found.Letters, "dead letter", "dead letters"), to, f.Origin("events.destination"))); err != nil {
 				return err
 			}
 		}
@@ -141,43 +142,53 @@ func resend(ctx context.Context, f *factory.Factory, s selection) error {
 
 func newCmdDiscard(f *factory.Factory) *cobra.Command {
 	var s selection
+	var until cli.Instant
 	var yes bool
 	c := f.WithOutput(&cobra.Command{
 		Use:   "discard",
 		Short: "Delete dead letters",
-		Long: `Delete dead letters. Without --yes the command only prints their number. Events that were held back behind a discarded
-one stay in the list: send them with "events resend".`,
+		Long: `Delete dead letters. Without --yes the command only prints their number, and the --until that leaves out events that are
+given up later. Events that were held back behind a discarded one stay in the list: send them with "events resend".`,
 		Example: `  prescient events discard --id report-42-1772438400 --yes`,
 		Args:    cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := s.validate(); err != nil {
 				return err
 			}
+			s.filter.Until = until.At
 			return discard(c.Context(), f, s, yes)
 		},
 	})
 	s.flags(c)
+	c.Flags().Var(&until, "until", "only events that were given up before")
 	c.Flags().BoolVar(&yes, "yes", false, "delete them")
 	return c
 }
 
 func discard(ctx context.Context, f *factory.Factory, s selection, yes bool) error {
-	return withList(ctx, f, func(_ *sqlx.DB, list *deadletter.List) error {
-		do := list.Count
+	return withList(ctx, f, func(_ *sqlx.DB, list *deadletter.List) (err error) {
+		var n int64
 		if yes {
-			do = list.Discard
+			n, err = list.Discard(ctx, s.filter)
+		} else {
+			err = previewDiscard(ctx, list, s.filter)
 		}
-		n, err := do(ctx, s.filter)
 		if err != nil {
 			return err
-		}
-		if !yes && n > 0 {
-			return exit.Usagef("this deletes %s: add --yes to delete %s",
-				spoken.Count(n, "dead letter", "dead letters"), spoken.Noun(n, "it", "them"))
 		}
 		v := struct {
 			Discarded int64 `json:"discarded"`
 		}{n}
 		return f.Print(v, func() error { return f.Table(nil, table.Row{"discarded", n}) })
 	})
+}
+
+// previewDiscard returns an error that counts the dead letters, if there are any.
+func previewDiscard(ctx context.Context, list *deadletter.List, filter deadletter.Filter) error {
+	found, err := list.Count(ctx, filter)
+	if err != nil || found.Letters == 0 {
+		return err
+	}
+	return exit.Usagef("this deletes %s: add --until %s --yes to delete %s, and none that follows",
+		spoken.Count(found.Letters, "dead letter", "dead letters"), found.Until.Format(time.RFC3339Nano), spoken.Noun(found.Letters, "it", "them"))
 }

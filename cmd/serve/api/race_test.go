@@ -36,11 +36,12 @@ func TestNothingIsDoneToWhatAnApplicationChangesBetweenThePlanAndTheDoing(t *tes
 	t.Parallel()
 	for name, test := range map[string]struct {
 		action, body string
+		before       string // a statement before the preview
 		change       func(w *world, tx *sqlx.Tx) error
 		want         string // of the new plan
 	}{
 		"cancelled, and asked for anew": {
-			"cancel", `{"entity_name": "order", "entity_key": "1"}`,
+			"cancel", `{"entity_name": "order", "entity_key": "1"}`, "",
 			func(w *world, tx *sqlx.Tx) error {
 				j := jobs.FutureJob{JobExec: "ok", EntityName: "order", EntityKey: "1"}
 				j.CheckAt = w.Now().Add(3 * time.Hour)
@@ -49,22 +50,30 @@ func TestNothingIsDoneToWhatAnApplicationChangesBetweenThePlanAndTheDoing(t *tes
 			}, "T12:00",
 		},
 		"cancelled, and done": {
-			"cancel", `{"entity_name": "order", "entity_key": "1"}`,
+			"cancel", `{"entity_name": "order", "entity_key": "1"}`, "",
 			func(w *world, tx *sqlx.Tx) error {
 				_, err := w.Client.CancelEntity(t.Context(), tx, "order", "1")
 				return err
 			}, "ends 0 waiting checks",
 		},
-		"moved, and moved": {"reschedule", `{"job_exec": "ok", "entity_name": "order", "entity_key": "1", "at": "2100-01-05T00:00:00Z"}`, func(w *world, tx *sqlx.Tx) error {
+		"moved, and moved": {"reschedule", `{"job_exec": "ok", "entity_name": "order", "entity_key": "1", "at": "2100-01-05T00:00:00Z"}`, "", func(w *world, tx *sqlx.Tx) error {
 			_, _, err := w.Client.Reschedule(t.Context(), tx,
 				jobs.Key{JobExec: "ok", EntityName: "order", EntityKey: "1"}, w.Now().Add(10*time.Hour))
 			return err
 		}, "T19:00"},
+		"sent, and another given up": {
+			"discard-events", `{}`, deadLetter("a1"),
+			func(_ *world, tx *sqlx.Tx) error {
+				_, err := tx.Exec("delete from prescient.event_dead; " + deadLetter("b1"))
+				return err
+			}, "deletes 1 event",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			w.enqueue("ok", w.Now().Add(time.Hour), "1")
+			w.DB.MustExec(test.before)
 			plan := w.preview(test.action, test.body)
 			tx := w.DB.MustBegin()
 			w.must(test.change(w, tx))
@@ -78,6 +87,30 @@ func TestNothingIsDoneToWhatAnApplicationChangesBetweenThePlanAndTheDoing(t *tes
 			}
 			if n := w.count("select count(*) from prescient.action"); n != 0 {
 				t.Errorf("%d actions are recorded", n)
+			}
+		})
+	}
+}
+
+// deadLetter returns the statement that gives an event up.
+func deadLetter(id string) string {
+	return "insert into prescient.event_dead (id, source, type, dead_at) values ('" + id + "', 's', 't', clock_timestamp())"
+}
+
+func TestOtherDeadLettersThanThoseOfThePreviewAreNotTouched(t *testing.T) {
+	t.Parallel()
+	for _, action := range []string{"discard-events", "resend-events"} {
+		t.Run(action, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.DB.MustExec(deadLetter("a1"))
+			plan := w.preview(action, `{}`)
+			w.DB.MustExec("delete from prescient.event_dead; " + deadLetter("b1"))
+			if answer := w.post(action, "confirm="+plan.Confirm, `{}`); answer.Code != http.StatusConflict {
+				t.Errorf("%d %s", answer.Code, answer.Body)
+			}
+			if n := w.count("select count(*) from prescient.event_dead where id = 'b1'"); n != 1 {
+				t.Error("the letter is gone")
 			}
 		})
 	}

@@ -2,12 +2,12 @@ package board
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
+
+	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event/deadletter"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // letters names the dead letters that a filter selects.
@@ -22,17 +22,14 @@ func letters(f deadletter.Filter) string {
 	return text
 }
 
-// dead counts dead letters.
+// dead plans for dead letters: the plan is confirmed for these letters, not for as many others.
 func (p *planner) dead(ctx context.Context, f deadletter.Filter) (plan Plan, err error) {
 	if err := checkWords(f.Subject, f.ID); err != nil {
 		return plan, err
 	}
-	if err := pgsql.One(ctx, p.reader, pgsql.EventDeadCount.In(p.schema), f.Args(), &plan.Events,
-		new(sql.NullTime)); err != nil {
-		return plan, fmt.Errorf("count dead letters: %w", err)
-	}
-	plan.Nothing = plan.Events == 0
-	return plan, nil
+	found, err := deadletter.Count(ctx, p, p.schema, f)
+	plan.Events, plan.Nothing, plan.fingerprint = found.Letters, found.Letters == 0, found.Digest
+	return plan, err
 }
 
 // ResendEvents sends dead letters again, in their order. Empty fields do not narrow. It goes on when
@@ -42,9 +39,11 @@ type ResendEvents struct {
 	ID      string `json:"id"`
 }
 
-func (a ResendEvents) name() string              { return "resend events" }
-func (a ResendEvents) filter() deadletter.Filter { return deadletter.Filter(a) }
-func (a ResendEvents) target() string            { return letters(a.filter()) }
+func (a ResendEvents) name() string { return "resend events" }
+func (a ResendEvents) filter() deadletter.Filter {
+	return deadletter.Filter{Subject: a.Subject, ID: a.ID}
+}
+func (a ResendEvents) target() string { return letters(a.filter()) }
 
 func (a ResendEvents) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	plan, err = p.dead(ctx, a.filter())
@@ -63,15 +62,17 @@ func (a ResendEvents) run(ctx context.Context, b *Board, _ *tools, _ Who) (strin
 	return text, err
 }
 
-// DiscardEvents deletes dead letters. Empty fields do not narrow. It goes on when Do has returned.
+// DiscardEvents deletes dead letters. Empty fields do not narrow.
 type DiscardEvents struct {
 	Subject string `json:"subject"`
 	ID      string `json:"id"`
 }
 
-func (a DiscardEvents) name() string              { return "discard events" }
-func (a DiscardEvents) filter() deadletter.Filter { return deadletter.Filter(a) }
-func (a DiscardEvents) target() string            { return letters(a.filter()) }
+func (a DiscardEvents) name() string { return "discard events" }
+func (a DiscardEvents) filter() deadletter.Filter {
+	return deadletter.Filter{Subject: a.Subject, ID: a.ID}
+}
+func (a DiscardEvents) target() string { return letters(a.filter()) }
 
 func (a DiscardEvents) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	plan, err = p.dead(ctx, a.filter())
@@ -80,7 +81,8 @@ func (a DiscardEvents) plan(ctx context.Context, p *planner) (plan Plan, err err
 	return plan, err
 }
 
-func (a DiscardEvents) run(ctx context.Context, b *Board, _ *tools, _ Who) (string, error) {
-	n, err := deadletter.NewList(b.cfg.DB, b.schema).Discard(ctx, a.filter())
+// do deletes the letters of the plan in its transaction, because letters cannot be restored.
+func (a DiscardEvents) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
+	n, err := deadletter.Discard(ctx, tx, t.schema, a.filter())
 	return spoken.Count(n, "event was", "events were") + " deleted", err
 }

@@ -80,7 +80,7 @@ func (b *Board) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a Action) (Plan
 	if _, err := tx.ExecContext(ctx, statementTimeout); err != nil {
 		return Plan{}, err
 	}
-	r := &reader{tools: t, tx: tx, schema: b.schema}
+	r := &reader{tools: t, tx: tx}
 	plan, err := a.plan(ctx, &planner{r, b})
 	if err != nil {
 		return plan, fmt.Errorf("%s: %w", a.name(), err)

@@ -117,6 +117,7 @@ func (b *Board) has(job string) bool {
 // tools read and act. They know the grid at the time they were made.
 type tools struct {
 	made    time.Time
+	schema  pgsql.Schema
 	setting pgsql.Setting
 	ledger  *slots.Ledger
 	client  *jobs.Client
@@ -155,7 +156,7 @@ func (b *Board) current(ctx context.Context) (*tools, error) {
 }
 
 func (b *Board) newTools(ctx context.Context) (*tools, error) {
-	t := &tools{made: monotonic()}
+	t := &tools{made: monotonic(), schema: b.schema}
 	var err error
 	if t.setting, err = pgsql.ReadSetting(ctx, b.cfg.DB, b.schema); err != nil {
 		return nil, err
@@ -184,7 +185,6 @@ func (t *tools) now() time.Time  { return t.ledger.Now().UTC() }
 type reader struct {
 	*tools
 	tx         *sqlx.Tx
-	schema     pgsql.Schema
 	statements int
 }
 
@@ -257,7 +257,7 @@ func read[T any, P seen[T]](
 			if _, err = tx.ExecContext(ctx, statementTimeout); err != nil {
 				return err
 			}
-			r := &reader{tools: t, tx: tx, schema: b.schema}
+			r := &reader{tools: t, tx: tx}
 			k.Value, err = fn(ctx, r)
 			n += r.statements
 			return err

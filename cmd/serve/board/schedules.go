@@ -108,7 +108,7 @@ const mostDead = 100
 
 // readDead returns the first dead letters.
 func readDead(ctx context.Context, r *reader) ([]view.DeadLetter, error) {
-	letters, err := rows(ctx, r, pgsql.EventDeadList, []any{0, mostDead, nil, nil}, deadletter.Scan)
+	letters, err := rows(ctx, r, pgsql.EventDeadList, []any{0, mostDead, nil, nil, nil}, deadletter.Scan)
 	list := make([]view.DeadLetter, len(letters))
 	for i, d := range letters {
 		list[i] = view.NewDeadLetter(d)

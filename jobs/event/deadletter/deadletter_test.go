@@ -285,9 +285,23 @@ func TestLettersAreSelectedBySubjectAndID(t *testing.T) {
 	w.receiver.refuse("a1", "b1", "c1")
 	w.want("refused", w.publish("a1", "b1", "c1", "c2"), "ok ok ok ok")
 	for f, want := range map[deadletter.Filter]int64{{}: 4, {Subject: "c"}: 2, {ID: "c2"}: 1, {Subject: "a", ID: "c2"}: 0} {
-		if n, err := w.list.Count(t.Context(), f); err != nil || n != want {
-			t.Errorf("%+v: %d, %v", f, n, err)
+		if found, err := w.list.Count(t.Context(), f); err != nil || found.Letters != want {
+			t.Errorf("%+v: %+v, %v", f, found, err)
 		}
+	}
+	of := func(f deadletter.Filter) deadletter.Counted {
+		found, err := w.list.Count(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	all, first, second := of(deadletter.Filter{}), of(deadletter.Filter{ID: "c1"}), of(deadletter.Filter{ID: "c2"})
+	if first.Digest == second.Digest || of(deadletter.Filter{Until: all.Until}) != all {
+		t.Errorf("%+v, %+v, %+v", all, first, second)
+	}
+	if before := of(deadletter.Filter{Until: all.Until.Add(-time.Microsecond)}); before.Letters >= all.Letters {
+		t.Errorf("%+v were given up before the newest of %+v", before, all)
 	}
 	w.receiver.refuse()
 	if n, err := w.list.Discard(t.Context(), deadletter.Filter{ID: "c1"}); err != nil || n != 1 {

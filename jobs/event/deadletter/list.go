@@ -37,11 +37,16 @@ type Letter struct {
 type Filter struct {
 	Subject string
 	ID      string
+	Until   time.Time // letters whose DeadAt is before
 }
 
-// Args returns the parameters of a statement that takes a subject and an id. An empty field is null.
-func (f Filter) Args() []any {
-	return []any{sql.NullString{String: f.Subject, Valid: f.Subject != ""}, sql.NullString{String: f.ID, Valid: f.ID != ""}}
+// args returns the parameters of a statement that takes a subject, an id and an instant.
+func (f Filter) args() []any {
+	return []any{
+		sql.NullString{String: f.Subject, Valid: f.Subject != ""},
+		sql.NullString{String: f.ID, Valid: f.ID != ""},
+		sql.NullTime{Time: f.Until, Valid: !f.Until.IsZero()},
+	}
 }
 
 // List is the list of dead letters of a store. It is safe for concurrent use.
@@ -53,15 +58,35 @@ type List struct {
 // NewList returns the list of a store.
 func NewList(db pgsql.Pool, schema pgsql.Schema) *List { return &List{pgsql.Sqlx(db), schema} }
 
-// Count returns the number of letters that a filter selects.
-func (l *List) Count(ctx context.Context, f Filter) (n int64, err error) {
+// Counted says which letters a filter selects.
+type Counted struct {
+	Letters int64
+	// Until is a Filter.Until that leaves out the letters of later. Zero: there are no letters.
+	Until time.Time
+	// Digest tells these letters from as many others.
+	Digest string
+}
+
+// Count counts the letters that a filter selects.
+func (l *List) Count(ctx context.Context, f Filter) (found Counted, err error) {
 	err = pgsql.ReadTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		return tx.QueryRowContext(ctx, pgsql.EventDeadCount.In(l.schema), f.Args()...).Scan(&n, new(sql.NullTime))
+		found, err = Count(ctx, tx, l.schema, f)
+		return err
 	})
+	return found, pgsql.ExplainMissing(err)
+}
+
+// Count is List.Count in a transaction.
+func Count(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, f Filter) (found Counted, err error) {
+	var newest sql.NullTime
+	err = pgsql.One(ctx, tx, pgsql.EventDeadCount.In(schema), f.args(), &found.Letters, new(sql.NullTime), &newest, &found.Digest)
 	if err != nil {
-		return 0, fmt.Errorf("count dead letters: %w", pgsql.ExplainMissing(err))
+		return found, fmt.Errorf("count dead letters: %w", err)
 	}
-	return n, nil
+	if newest.Valid {
+		found.Until = newest.Time.UTC().Add(time.Microsecond)
+	}
+	return found, nil
 }
 
 // Page returns up to limit letters after a number, in their order.
@@ -77,7 +102,7 @@ func (l *List) Page(ctx context.Context, f Filter, after int64, limit int) (page
 }
 
 func (l *List) read(ctx context.Context, tx *sqlx.Tx, s pgsql.Statement, f Filter, after int64, limit int) ([]Letter, error) {
-	return pgsql.Collect(ctx, tx, s.In(l.schema), append([]any{after, limit}, f.Args()...), Scan)
+	return pgsql.Collect(ctx, tx, s.In(l.schema), append([]any{after, limit}, f.args()...), Scan)
 }
 
 // Scan reads a letter from a row of statement event_dead_list.
@@ -216,10 +241,16 @@ func (l *List) Prune(ctx context.Context, before time.Time) (n int64, err error)
 // the list until they are sent or discarded, too.
 func (l *List) Discard(ctx context.Context, f Filter) (n int64, err error) {
 	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		return tx.QueryRowContext(ctx, pgsql.EventDeadDiscard.In(l.schema), f.Args()...).Scan(&n)
+		n, err = Discard(ctx, tx, l.schema, f)
+		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("discard dead letters: %w", pgsql.ExplainMissing(err))
+	return n, pgsql.ExplainMissing(err)
+}
+
+// Discard is List.Discard in a transaction.
+func Discard(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, f Filter) (n int64, err error) {
+	if err := pgsql.One(ctx, tx, pgsql.EventDeadDiscard.In(schema), f.args(), &n); err != nil {
+		return 0, fmt.Errorf("discard dead letters: %w", err)
 	}
 	return n, nil
 }
