@@ -36,6 +36,7 @@ func acted(text string) int {
 func TestNoCommandLetsUntrustedTextActOnATerminal(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1") // so that doctor does not ask what cron sees
 	dir := t.TempDir()
+	t.Setenv("PRESCIENT_SPOOL_DIR", dir)
 	for name, content := range map[string]string{"check": "#!/bin/sh\n", "stores.yaml": "stores: [{name: a}, {name: b, schema: b}]\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o700); err != nil {
 			t.Fatal(err)
@@ -87,8 +88,8 @@ func TestNoCommandLetsUntrustedTextActOnATerminal(t *testing.T) {
 		{"config", "show", "--log-level", evil},
 		{evil},
 		{"jobs", "list", "--" + evil},
-		{"spool", "add", "--dir", dir, "--in", "1h", filepath.Join(dir, "check")},
-		{"spool", "list", "--dir", dir},
+		{"spool", "add", "--in", "1h", filepath.Join(dir, "check")},
+		{"spool", "list"},
 		{"stores", "list", "--config", filepath.Join(dir, "stores.yaml")},
 		{"status", "--store", evil, "--config", filepath.Join(dir, "stores.yaml")},
 		{"__complete", "jobs", "pause", ""},
@@ -100,7 +101,8 @@ func TestNoCommandLetsUntrustedTextActOnATerminal(t *testing.T) {
 			a.Name, a.Out, a.Err = "shop", &out, &log
 			args := append([]string{}, line...)
 			if line[0] != "__complete" {
-				args = append(args, "--database-url", url, "--log-format", map[string]string{"table": "text", "json": "json"}[format])
+				args = append(args, "--database-url", url)
+				t.Setenv("PRESCIENT_LOG_FORMAT", map[string]string{"table": "text", "json": "json"}[format])
 			}
 			if c, _, err := a.newLine().root.Find(line); err == nil && c.Flags().Lookup("output") != nil {
 				args = append(args, "--output", format)

@@ -9,15 +9,11 @@ import (
 
 func TestEveryFlagSetsItsKey(t *testing.T) {
 	isolate(t)
-	loaded := mustLoad(t, "--database-url=postgres://db/orders", "--schema=checks", "--log-level=debug", "--log-format=json",
-		"--workers=8", "--connections=20", "--batch-size=200", "--shard=1/3",
-		"--events-destination=stdout:", "--listen=:8080", "--dir=/var/spool/prescient")
+	loaded := mustLoad(t, "--database-url=postgres://db/orders", "--schema=checks", "--log-level=debug", "--workers=8", "--shard=1/3",
+		"--listen=:8080")
 	want := Default()
 	want.Database = Database{URL: NewURL("postgres://db/orders"), Schema: "checks", Prepare: "off"}
-	want.Run.Workers, want.Run.Connections = changed.Run.Workers, changed.Run.Connections
-	want.Run.BatchSize, want.Run.Shard = changed.Run.BatchSize, changed.Run.Shard
-	want.Events.Destination, want.Server.Listen, want.Spool = NewEndpoint("stdout:"), changed.Server.Listen, changed.Spool
-	want.Log = changed.Log
+	want.Run.Workers, want.Run.Shard, want.Server.Listen, want.Log.Level = changed.Run.Workers, changed.Run.Shard, changed.Server.Listen, changed.Log.Level
 	diff(t, want, loaded.Config)
 
 	origins := map[string]string{}
@@ -27,11 +23,8 @@ func TestEveryFlagSetsItsKey(t *testing.T) {
 		}
 	}
 	diff(t, map[string]string{
-		"database.url": "flag --database-url", "database.schema": "flag --schema",
-		"log.level": "flag --log-level", "log.format": "flag --log-format",
-		"run.workers": "flag --workers", "run.connections": "flag --connections", "run.batch_size": "flag --batch-size",
-		"run.shard": "flag --shard", "events.destination": "flag --events-destination", "server.listen": "flag --listen",
-		"spool.dir": "flag --dir",
+		"database.url": "flag --database-url", "database.schema": "flag --schema", "log.level": "flag --log-level",
+		"run.workers": "flag --workers", "run.shard": "flag --shard", "server.listen": "flag --listen",
 	}, origins)
 }
 
@@ -39,15 +32,15 @@ func TestAnotherFlagOfTheSameNameIsLeftAlone(t *testing.T) {
 	isolate(t)
 	fs := pflag.NewFlagSet("list", pflag.ContinueOnError)
 	Flags(fs)
-	fs.Int("batch-size", 1, "rows of the list")
-	if err := fs.Parse([]string{"--batch-size=7"}); err != nil {
+	fs.Int("workers", 1, "rows of the list")
+	if err := fs.Parse([]string{"--workers=7"}); err != nil {
 		t.Fatal(err)
 	}
 	loaded, err := load(fs, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	diff(t, 2000, loaded.Config.Run.BatchSize)
+	diff(t, 64, loaded.Config.Run.Workers)
 }
 
 func TestTheHelpOfEveryFlagSaysItsDefault(t *testing.T) {

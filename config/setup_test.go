@@ -50,9 +50,7 @@ func parse(t *testing.T, args ...string) *pflag.FlagSet {
 	fs := pflag.NewFlagSet("prescient", pflag.ContinueOnError)
 	Flags(fs)
 	RunFlags(fs)
-	EventFlags(fs)
 	ServerFlags(fs, "none")
-	SpoolFlags(fs)
 	if err := fs.Parse(args); err != nil {
 		t.Fatal(err)
 	}

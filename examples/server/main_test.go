@@ -197,7 +197,8 @@ func TestAServerAndACronRunShareASlotAndCheckEachRowOnce(t *testing.T) {
 	server := s.startServer()
 	slot := s.place(3000)
 	s.eventually("a claim of the server", `select runner from prescient.slot_claim where first_id > 0`)
-	cron := s.process("run", "--slot", slot, "--batch-size", "100")
+	cron := s.process("run", "--slot", slot)
+	cron.Env = append(cron.Environ(), "PRESCIENT_RUN_BATCH_SIZE=100")
 	if err := cron.Start(); err != nil {
 		t.Fatal(err)
 	}

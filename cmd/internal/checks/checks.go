@@ -8,16 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
-	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
@@ -106,19 +103,6 @@ func (b *Bound) Runner(f *factory.Factory, progress func(slots.Progress)) slots.
 		Lease: cfg.Run.Lease, Grace: none(cfg.Run.Grace), Early: none(cfg.Run.StartTolerance), ClaimDelay: cfg.Run.ClaimDelay,
 		Logger: f.Log(), Progress: progress, Observer: observer,
 	}
-}
-
-// EventFlags adds --events-destination, which offers the schemes that are linked into this binary.
-func EventFlags(c *cobra.Command) {
-	config.EventFlags(c.Flags())
-	schemes := event.Schemes()
-	for i := range schemes {
-		schemes[i] += ":"
-	}
-	c.Flags().Lookup("events-destination").Usage += "; this binary has " + strings.Join(schemes, ", ")
-	_ = c.RegisterFlagCompletionFunc("events-destination", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return schemes, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
-	})
 }
 
 // OpenPublisher opens events.destination. The caller closes it.

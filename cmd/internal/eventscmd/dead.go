@@ -102,7 +102,6 @@ exits with 1 if any letter stays.`,
 		},
 	})
 	s.flags(c)
-	checks.EventFlags(c)
 	return c
 }
 

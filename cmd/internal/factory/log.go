@@ -16,11 +16,10 @@ import (
 
 // logs is stderr: it opens the logs of a command line.
 type logs struct {
-	err     io.Writer
-	tail    *tail
-	global  bool // the log is slog's default, too
-	quiet   bool // success is not logged
-	verbose bool // but in one line, if something was done
+	err    io.Writer
+	tail   *tail
+	global bool // the log is slog's default, too
+	quiet  bool // success is not logged
 }
 
 // Log returns the log, on stderr.
@@ -45,23 +44,13 @@ func (l *logs) Quiet() bool { return l.quiet }
 // terminal, it does not log success, which cron would mail.
 const quietInPipes = "quiet-in-pipes"
 
-// Verbose makes a command silent about success if cron runs it, and gives it --verbose.
-func (l *logs) Verbose(c *cobra.Command) *cobra.Command {
+// QuietInPipes makes a command silent about success if cron runs it.
+func (l *logs) QuietInPipes(c *cobra.Command) *cobra.Command {
 	if c.Annotations == nil {
 		c.Annotations = map[string]string{}
 	}
 	c.Annotations[quietInPipes] = "yes"
-	c.Flags().BoolVarP(&l.verbose, "verbose", "v", false, "log one line that sums up the work, even if stderr is no terminal")
 	return c
-}
-
-// Done returns the log for the results of a command. A quiet command logs them only with --verbose,
-// and only if it did something.
-func (f *Factory) Done(something bool) *slog.Logger {
-	if f.quiet && f.verbose && something {
-		return f.logger(f.Config().Log.Format, slog.LevelInfo, f.scope.Store)
-	}
-	return f.log
 }
 
 // open returns the log that the settings describe.

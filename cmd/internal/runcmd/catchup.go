@@ -34,7 +34,7 @@ type catchUpOptions struct {
 // NewCmdCatchUp returns the command catch-up.
 func NewCmdCatchUp(f *factory.Factory) *cobra.Command {
 	o := catchUpOptions{mode: slots.ModeRun}
-	c := each.Help(f.Verbose(f.WithOutput(&cobra.Command{
+	c := each.Help(f.QuietInPipes(f.WithOutput(&cobra.Command{
 		Use:   "catch-up",
 		Short: "Repair slots that were missed, left open, or have stragglers",
 		Long: `Repair slots that were missed, left open by a runner that died, or have stragglers: rows committed after
@@ -71,7 +71,6 @@ a job cannot run, as "run" does.`,
 	cli.CountVar(fs, &o.spread, "spread", 1, "number of slots over which --mode defer spreads the rows")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "only list the slots")
 	config.RunFlags(fs)
-	checks.EventFlags(c)
 	return c
 }
 
@@ -126,7 +125,7 @@ func (c catchUp) run(ctx context.Context) (caughtView, error) {
 	c.bars.close()
 	view := newCaughtView(caught, c.o)
 	err = errors.Join(err, lookAtLeft(ctx, c.f, c.b.DB, &view, c.o))
-	c.f.Done(len(view.Slots) > 0 || view.Empty > 0).LogAttrs(ctx, slog.LevelInfo, "catch-up", slog.Any("mode", c.o.mode), slog.Bool("dry_run", c.o.dryRun),
+	c.f.Log().LogAttrs(ctx, slog.LevelInfo, "catch-up", slog.Any("mode", c.o.mode), slog.Bool("dry_run", c.o.dryRun),
 		slog.Int64("slots", int64(len(view.Slots))+view.MoreSlots), slog.Int64("empty", view.Empty), slog.Int64("checked", view.Checked), slog.Int64("failed", view.Failed))
 	if c.b.Metrics != nil {
 		c.b.Metrics.Ended(slots.KindCatchUp, err)

@@ -48,14 +48,13 @@ server.read_token, it serves only health and metrics:
 
 Under systemd, with Type=notify, it reports when it is ready and its state, and it feeds the watchdog.`,
 		Example: `  prescient daemon
-  prescient daemon --listen localhost:8080 --log-format json
+  PRESCIENT_LOG_FORMAT=json prescient daemon --listen localhost:8080
   curl -fsS localhost:8080/healthz`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return runDaemon(c.Context(), f) },
 	})
 	config.RunFlags(c.Flags())
 	config.ServerFlags(c.Flags(), "server.listen of the configuration, else no server")
-	checks.EventFlags(c)
 	return c
 }
 

@@ -28,13 +28,13 @@ type runOptions struct {
 // NewCmdRun returns the command run.
 func NewCmdRun(f *factory.Factory) *cobra.Command {
 	var o runOptions
-	c := each.Help(f.Verbose(f.WithOutput(&cobra.Command{
+	c := each.Help(f.QuietInPipes(f.WithOutput(&cobra.Command{
 		Use:   "run",
 		Short: "Run the checks of one slot",
 		Long: `Run the checks of one slot: the current one by default. --slot or the name of a Kubernetes Job selects
 another. A run that starts up to run.start_tolerance before a boundary waits for the boundary.
 
-Any number of runs may share a slot. Each claims rows of a job, up to --batch-size, then more, so an idle run claims
+Any number of runs may share a slot. Each claims rows of a job, up to run.batch_size, then more, so an idle run claims
 more rows. A claim belongs to its run until run.lease passes without a heartbeat. A run that finds nothing to do
 exits 0.
 
@@ -48,7 +48,7 @@ With --catch-up it then does what "catch-up" does. So missed slots and straggler
 need no operator.
 
 It writes nothing to stdout without --output json. The log has a line that sums up the run, if the log goes to a
-terminal or --verbose or --log-level requests it. The log always has a warning for each job with failed checks, with
+terminal or --log-level requests it. The log always has a warning for each job with failed checks, with
 the first error. It always has an error if rows were given up.`,
 		Example: `  # crontab: every slot of the default width
   */15 * * * * prescient run --catch-up
@@ -65,7 +65,6 @@ the first error. It always has an error if rows were given up.`,
 	c.Flags().Var(&o.slot, "slot", "the `SLOT` to run; default: the current slot")
 	c.Flags().BoolVar(&o.catchUp, "catch-up", false, "then repair slots that were missed, left open, or have stragglers")
 	config.RunFlags(c.Flags())
-	checks.EventFlags(c)
 	return c
 }
 
@@ -85,7 +84,7 @@ func runSlot(ctx context.Context, f *factory.Factory, o runOptions) error {
 		result, err := runner.Run(ctx, slot)
 		bars.close()
 		if result.State != "" { // opened
-			f.Done(true).LogAttrs(ctx, slog.LevelInfo, "slot run", slog.Any("", result))
+			f.Log().LogAttrs(ctx, slog.LevelInfo, "slot run", slog.Any("", result))
 		}
 		view := runView{resultView: newResultView(result)}
 		var left unregistered

@@ -96,7 +96,7 @@ func logLeft(ctx context.Context, f *factory.Factory, db *sqlx.DB, now time.Time
 		}
 		if len(known) > 0 {
 			//nolint:sloglint // likewise
-			f.Done(true).InfoContext(ctx, left.text, "jobs", spoken.Some(known), "slots", count)
+			f.Log().InfoContext(ctx, left.text, "jobs", spoken.Some(known), "slots", count)
 		}
 	}
 	return len(unregistered) > 0, nil

@@ -6,9 +6,7 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
-	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/each"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
@@ -55,18 +53,7 @@ With several stores, / is a page of all of them. Each has its own pages and its 
 		RunE: func(c *cobra.Command, _ []string) error { return runServer(c.Context(), f) },
 	})
 	config.ServerFlags(c.Flags(), "server.listen of the configuration, else "+DefaultListen)
-	checks.EventFlags(c)
-	addRunFlags(c.Flags(), "workers", "connections", "batch-size")
 	return c
-}
-
-// addRunFlags adds the run flags that the server uses.
-func addRunFlags(fs *pflag.FlagSet, names ...string) {
-	all := pflag.NewFlagSet("", pflag.ContinueOnError)
-	config.RunFlags(all)
-	for _, name := range names {
-		fs.AddFlag(all.Lookup(name))
-	}
 }
 
 // DefaultListen is where serve listens without server.listen.

@@ -18,7 +18,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
-	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/slots/spool"
@@ -52,9 +51,10 @@ func NewCmdSpool(f *factory.Factory) *cobra.Command {
   anything else  it is retried 1, 2, 4 ... slots later; after %d errors in a row it moves to DIR/failed/2603011315
 
 A line "next: 2026-03-01T14:00:00Z" in its output, with status 0 or 75, asks for the slot at or after that time. The
-output is in DIR/output/2603011315. A check may take %s. A file may have %d checks.`,
+output is in DIR/output/2603011315. A check may take %s. A file may have %d checks.
+
+DIR is spool.dir of the configuration, or PRESCIENT_SPOOL_DIR.`,
 		spool.Retry+1, duration.Text(spool.Timeout), spool.MaxChecks)
-	config.SpoolFlags(c.PersistentFlags())
 	duration.Var(c.PersistentFlags(), &o.width, "width", 0,
 		"distance between two slots, whole minutes; default: slots.width of the configuration, else 15m")
 	return c
@@ -115,7 +115,7 @@ type runOptions struct {
 
 func newCmdRun(in *folder, runF func(ctx context.Context, o *runOptions) error) *cobra.Command {
 	o := &runOptions{folder: in}
-	c := in.f.Verbose(in.f.WithOutput(&cobra.Command{
+	c := in.f.QuietInPipes(in.f.WithOutput(&cobra.Command{
 		Use:   "run",
 		Short: "Run the executables of the current slot, with --catch-up those of earlier slots, too",
 		Long: `Run the executables of the current slot. With --catch-up, first run those of earlier slots, the oldest slot
@@ -124,8 +124,8 @@ first. If another run is at work, it does nothing and exits with 0.
 With --check it runs nothing, and lists what was missed and what cannot run. The exit code is 3 if there is anything, and
 also if a run finds a file that cannot run.`,
 		Example: `  # crontab: every slot of the default width
-  */15 * * * * prescient spool run --catch-up --dir /var/spool/checks
-  prescient spool run --check --dir /var/spool/checks`,
+  */15 * * * * prescient spool run --catch-up
+  prescient spool run --check`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return runF(c.Context(), o) },
 	}))
@@ -153,7 +153,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 		for _, f := range files {
 			became[f.State]++
 		}
-		o.f.Done(len(files) > 0).InfoContext(ctx, "spool run", "files", len(files), "done", became[spool.StateDone],
+		o.f.Log().InfoContext(ctx, "spool run", "files", len(files), "done", became[spool.StateDone],
 			"moved", became[spool.StateMoved], "failed", became[spool.StateFailed], "left", became[spool.StateLeft],
 			"refused", became[spool.StateRefused])
 	}

@@ -73,6 +73,7 @@ volumeMounts:
   - {name: config, mountPath: /etc/prescient, readOnly: true}
 {{- end }}
 env:
+  - {name: PRESCIENT_LOG_FORMAT, value: json}
 {{- if .Values.secret.config }}
   - {name: PRESCIENT_CONFIG, value: /etc/prescient/{{ .Values.secret.config }}}
 {{- else }}
