@@ -108,7 +108,7 @@ func (s *Server) store(ctx context.Context, f *factory.Factory, bound *checks.Bo
 // pagesOf returns the pages of a store.
 func (s *Server) pagesOf(name string, b *board.Board) (*pages.Pages, error) {
 	if s.top != nil {
-		return s.top.Of(name, b)
+		return s.top.Of(name, b), nil
 	}
 	cfg := s.pages()
 	cfg.Board = b

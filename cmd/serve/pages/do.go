@@ -25,9 +25,12 @@ type filled struct {
 	Value, Wrong string
 }
 
+// actions shows the forms and the previews of actions, and does them.
+type actions struct{ *site }
+
 // do shows the form of an action. When that is filled in, it shows the preview. When that is
 // confirmed, it does the action.
-func (p *Pages) do(d actionForm) http.HandlerFunc {
+func (p actions) do(d actionForm) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := r.ParseForm(); err != nil {
 			p.fail(w, r, http.StatusBadRequest, "The form cannot be read.")
@@ -62,7 +65,7 @@ func (p *Pages) do(d actionForm) http.HandlerFunc {
 }
 
 // act does a confirmed action, and then shows the page that the action changed.
-func (p *Pages) act(w http.ResponseWriter, r *http.Request, d actionForm, in *input, action board.Action) {
+func (p actions) act(w http.ResponseWriter, r *http.Request, d actionForm, in *input, action board.Action) {
 	done, err := p.cfg.Board.Do(r.Context(), p.who(r), action, r.Form.Get("confirm"))
 	if changed, ok := errors.AsType[*board.ChangedError](err); ok {
 		p.showPlan(w, r, d, in, http.StatusConflict, changed.Plan,
@@ -77,7 +80,7 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request, d actionForm, in *in
 }
 
 // refuse shows the form of an action with the problem.
-func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, d actionForm, in *input, err error) {
+func (p actions) refuse(w http.ResponseWriter, r *http.Request, d actionForm, in *input, err error) {
 	refused, isRefused := errors.AsType[*board.RefusedError](err)
 	field, isField := errors.AsType[*jobs.FieldError](err)
 	switch {
@@ -93,7 +96,7 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, d actionForm, in 
 }
 
 // who returns the actor as it is recorded.
-func (p *Pages) who(r *http.Request) board.Who {
+func (p actions) who(r *http.Request) board.Who {
 	v := visitor(r.Context())
 	return board.Who{
 		Name: v.Name, Remote: p.cfg.Access.Address(r).String(),
@@ -101,7 +104,7 @@ func (p *Pages) who(r *http.Request) board.Who {
 	}
 }
 
-func (p *Pages) showForm(w http.ResponseWriter, r *http.Request, d actionForm, in *input, status int, problem string) {
+func (p actions) showForm(w http.ResponseWriter, r *http.Request, d actionForm, in *input, status int, problem string) {
 	v := formPage{Form: d, Problem: problem, Back: "/"}
 	for _, f := range d.Fields {
 		value := in.text(f.Name)
@@ -129,7 +132,7 @@ func fixed(inputs []filled) url.Values {
 	return values
 }
 
-func (p *Pages) showPlan(
+func (p actions) showPlan(
 	w http.ResponseWriter, r *http.Request, d actionForm, in *input, status int, plan board.Plan, problem string,
 ) {
 	all := url.Values{}

@@ -145,7 +145,7 @@ func brief(value any) any {
 func words(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") }
 
 // link returns an address of these pages for a browser. Templates write no other address.
-func (p *Pages) link(path string, pairs ...any) string { return p.base + link(path, pairs...) }
+func (s *site) link(path string, pairs ...any) string { return s.base + link(path, pairs...) }
 
 // link returns a path with its parameters. It leaves out those without a value.
 func link(path string, pairs ...any) string {

@@ -59,7 +59,7 @@ func headers(h http.Header) {
 }
 
 // guard refuses forms of other sites, and adds the visitor to the context of a request.
-func (p *Pages) guard(next http.Handler) http.Handler {
+func (p visitors) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		headers(w.Header())
 		who, known := p.sessions.find(p.sessions.id(r), r.URL.Path != livePath)
@@ -81,7 +81,7 @@ func (p *Pages) guard(next http.Handler) http.Handler {
 
 // checkOrigin refuses requests that another site makes a browser send. It checks the browser's
 // headers, and the token that only the forms of these pages have.
-func (p *Pages) checkOrigin(r *http.Request) error {
+func (p visitors) checkOrigin(r *http.Request) error {
 	if err := p.origin.Check(r); err != nil {
 		return err
 	}

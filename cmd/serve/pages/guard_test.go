@@ -13,7 +13,7 @@ func TestALogInLeadsBackToThesePagesAlone(t *testing.T) {
 		"https://evil.example/": "/", "//evil.example/": "/", "///evil.example": "/", `/\evil.example`: "/", `\\evil.example`: "/",
 		"javascript:alert(1)": "/", "evil": "/", "/%2f/evil": "/", "/\tevil": "/", "http:/evil": "/",
 	} {
-		if got := new(Pages).safeRedirect(next); got != want {
+		if got := (visitors{&site{}}).safeRedirect(next); got != want {
 			t.Errorf("%q leads to %q, want %q", next, got, want)
 		}
 	}

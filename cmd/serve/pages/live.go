@@ -143,14 +143,14 @@ func (h *hub) broadcast(ctx context.Context, now fragments) {
 	}
 }
 
-// live sends changed parts of pages as server-sent events.
-func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
-	told := p.hub.subscribe(visitor(r.Context()).Token)
+// serve sends changed parts of pages as server-sent events, while the visitor may read.
+func (h *hub) serve(w http.ResponseWriter, r *http.Request, mayRead func(r *http.Request) bool) {
+	told := h.subscribe(visitor(r.Context()).Token)
 	if told == nil {
 		http.Error(w, "too many watch at once, or the server is being stopped\n", http.StatusServiceUnavailable)
 		return
 	}
-	defer p.hub.unsubscribe(told)
+	defer h.unsubscribe(told)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would buffer the events
 	control := http.NewResponseController(w)
@@ -160,7 +160,7 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		case changed, open := <-told:
-			if !open || !p.mayRead(r) {
+			if !open || !mayRead(r) {
 				return
 			}
 			text, _ := json.Marshal(changed) // strings never fail
@@ -172,22 +172,6 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// mayRead reports whether the visitor of an open stream may still read; the log-in may have ended.
-func (p *Pages) mayRead(r *http.Request) bool {
-	_, known := p.sessions.find(p.sessions.id(r), false)
-	return known || p.cfg.OpenReading
-}
-
-// fragments returns the parts of pages that change.
-func (p *Pages) fragments(ctx context.Context) fragments {
-	v := p.readOverview(ctx, 0)
-	list := map[string]part{"state": {"state", v.Verdict}, "verdict": {"verdict", v}}
-	if v.Failed == nil { // after an error the page keeps the last state
-		list["axis"], list["figures"], list["trouble"] = part{"axis-part", v}, part{"figures", v}, part{"trouble", v}
-	}
-	return p.parts(ctx, "overview", list)
-}
-
 // part is a template of a page, and its data.
 type part struct {
 	template string
@@ -195,12 +179,12 @@ type part struct {
 }
 
 // parts renders parts of a page, by their id in it.
-func (p *Pages) parts(ctx context.Context, page string, list map[string]part) fragments {
+func (s *site) parts(ctx context.Context, page string, list map[string]part) fragments {
 	found := fragments{}
 	for id, part := range list {
-		html, err := p.render(page, part.template, part.data)
+		html, err := s.render(page, part.template, part.data)
 		if err != nil {
-			p.cfg.Logger.ErrorContext(ctx, "a part of a page cannot be shown", "part", part.template, "error", err)
+			s.cfg.Logger.ErrorContext(ctx, "a part of a page cannot be shown", "part", part.template, "error", err)
 			continue
 		}
 		found[id] = html

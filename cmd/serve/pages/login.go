@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// visitors logs visitors in and out, and keeps out those without the rights.
+type visitors struct{ *site }
+
 type loginPage struct {
 	Problem string
 	Open    bool // reading needs no log-in
@@ -15,7 +18,7 @@ type loginPage struct {
 }
 
 // login shows the log-in form, and logs a visitor in.
-func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
+func (p visitors) login(w http.ResponseWriter, r *http.Request) {
 	v := loginPage{Open: p.cfg.OpenReading, Command: p.cfg.Command, Next: p.safeRedirect(r.URL.Query().Get("next"))}
 	if r.Method != http.MethodPost {
 		p.showLogin(w, r, http.StatusOK, v)
@@ -40,7 +43,7 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
 
 // showLogin shows the form. It gives the browser an id first, because the token of the form depends
 // on it.
-func (p *Pages) showLogin(w http.ResponseWriter, r *http.Request, status int, v loginPage) {
+func (p visitors) showLogin(w http.ResponseWriter, r *http.Request, status int, v loginPage) {
 	if p.sessions.id(r) == "" {
 		id := base64.RawURLEncoding.EncodeToString(random(32))
 		p.sessions.set(w, id)
@@ -49,14 +52,14 @@ func (p *Pages) showLogin(w http.ResponseWriter, r *http.Request, status int, v 
 	p.show(w, r, status, "login", page{Title: "Log in", Content: v})
 }
 
-func (p *Pages) logout(w http.ResponseWriter, r *http.Request) {
+func (p visitors) logout(w http.ResponseWriter, r *http.Request) {
 	p.sessions.end(w, r)
 	http.Redirect(w, r, p.link("/"), http.StatusSeeOther)
 }
 
 // safeRedirect returns next if it is an address of this server, otherwise the first page. A link of
 // an attacker may contain any address.
-func (p *Pages) safeRedirect(next string) string {
+func (p visitors) safeRedirect(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.IsAbs() || u.Host != "" || u.Opaque != "" || !strings.HasPrefix(u.Path, "/") ||
 		strings.HasPrefix(u.Path, "//") || strings.Contains(next, `\`) {
@@ -67,7 +70,7 @@ func (p *Pages) safeRedirect(next string) string {
 
 // requireRole passes on the requests of visitors with the role. It asks other visitors to log in, or
 // tells them what is missing.
-func (p *Pages) requireRole(role Role, next http.HandlerFunc) http.HandlerFunc {
+func (p visitors) requireRole(role Role, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		who := visitor(r.Context())
 		switch {
@@ -80,4 +83,10 @@ func (p *Pages) requireRole(role Role, next http.HandlerFunc) http.HandlerFunc {
 				"; you are logged in as "+who.Role.article()+".")
 		}
 	}
+}
+
+// mayRead reports whether the visitor of an open stream may still read; the log-in may have ended.
+func (p visitors) mayRead(r *http.Request) bool {
+	_, known := p.sessions.find(p.sessions.id(r), false)
+	return known || p.cfg.OpenReading
 }

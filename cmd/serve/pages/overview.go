@@ -93,17 +93,20 @@ type figure struct {
 	Bad               bool
 }
 
-func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
-	v := p.readOverview(r.Context(), acted(r))
+// overviews shows the first page of a store.
+type overviews struct{ *site }
+
+func (p overviews) show(w http.ResponseWriter, r *http.Request) {
+	v := p.read(r.Context(), acted(r))
 	status := http.StatusOK
 	if v.Failed != nil {
 		status = http.StatusServiceUnavailable
 	}
-	p.show(w, r, status, "overview", page{Section: "Now", Content: v})
+	p.site.show(w, r, status, "overview", page{Section: "Now", Content: v})
 }
 
-// readOverview reads the first page. If the database does not answer, the page says so.
-func (p *Pages) readOverview(ctx context.Context, acted int64) overviewPage {
+// read reads the first page. If the database does not answer, the page says so.
+func (p overviews) read(ctx context.Context, acted int64) overviewPage {
 	o, err := p.cfg.Board.Overview(ctx, acted)
 	if err != nil {
 		v := overviewPage{Overview: o, Failed: err}
@@ -115,6 +118,16 @@ func (p *Pages) readOverview(ctx context.Context, acted int64) overviewPage {
 		return v
 	}
 	return newOverviewPage(o)
+}
+
+// fragments returns the parts of pages that change.
+func (p overviews) fragments(ctx context.Context) fragments {
+	v := p.read(ctx, 0)
+	list := map[string]part{"state": {"state", v.Verdict}, "verdict": {"verdict", v}}
+	if v.Failed == nil { // after an error the page keeps the last state
+		list["axis"], list["figures"], list["trouble"] = part{"axis-part", v}, part{"figures", v}, part{"trouble", v}
+	}
+	return p.parts(ctx, "overview", list)
 }
 
 func newOverviewPage(o board.Overview) overviewPage {

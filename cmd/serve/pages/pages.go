@@ -53,17 +53,23 @@ type Config struct {
 
 // Pages is the handler of the pages. It is safe for concurrent use.
 type Pages struct {
+	site    *site
+	handler http.Handler
+	hub     *hub
+}
+
+// site is what the pages of one handler share. Each type with a group of pages embeds it.
+type site struct {
 	cfg       Config
 	store     string // the store; empty: the only one, or the page of all stores
 	base      string // the beginning of its paths
 	sections  []section
 	state     func(ctx context.Context) verdict
-	handler   http.Handler
 	templates *templates
+	static    fs.FS
 	version   string // of the static files
 	sessions  *sessions
 	origin    *http.CrossOriginProtection
-	hub       *hub
 }
 
 // page is the content of a template, with its title and its section of the navigation.
@@ -94,62 +100,67 @@ func New(cfg Config) (*Pages, error) {
 	if cfg.Board == nil || cfg.Access == nil {
 		return nil, errors.New("pages.Config: Board and Access must be set")
 	}
-	p, err := newPages(cfg)
+	s, err := newSite(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return p, p.ofBoard()
+	return ofBoard(s), nil
 }
 
-func newPages(cfg Config) (*Pages, error) {
+func newSite(cfg Config) (*site, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	cfg.Command = cmp.Or(cfg.Command, "prescient serve")
 	all, err := newTemplates()
 	if err != nil {
 		return nil, fmt.Errorf("parse the pages: %w", err)
 	}
-	return &Pages{
-		cfg: cfg, templates: all, sessions: newSessions(cfg.Secure, monotonic), origin: http.NewCrossOriginProtection(),
+	static, err := fs.Sub(staticFiles, "static")
+	if err != nil {
+		return nil, err
+	}
+	return &site{
+		cfg: cfg, templates: all, static: static, version: digest(static),
+		sessions: newSessions(cfg.Secure, monotonic), origin: http.NewCrossOriginProtection(),
 	}, nil
 }
 
-// ofBoard makes them the pages of their Board.
-func (p *Pages) ofBoard() error {
-	p.sections = sections
-	p.state = func(ctx context.Context) verdict { return p.readOverview(ctx, 0).Verdict }
-	return p.ready(p.fragments, func(mux *http.ServeMux) {
-		for path, handle := range map[string]http.HandlerFunc{
-			"/{$}": p.overview, "/slot": p.read("slot", p.slot), "/ledger": p.read("ledger", p.ledger),
-			"/jobs": p.read("jobs", p.jobs),
-			"/job":  p.read("job", p.job), "/rules": p.read("rules", p.rules), "/rule": p.read("rule", p.rule),
-			"/advice": p.read("advice", p.advice),
-			"/entity": p.read("entity", p.entity), "/schedules": p.read("schedules", p.schedules),
-			"/schedule": p.read("schedule", p.schedule), "/events": p.read("events", p.events),
-			"/actions": p.read("actions", p.actions),
-			"/waiting": p.read("checks", p.waiting), "/ended": p.read("checks", p.ended),
-		} {
-			mux.Handle("GET "+path, p.requireRole(Reader, handle))
+// ofBoard returns the pages of the Board of a site.
+func ofBoard(s *site) *Pages {
+	first, doing := overviews{s}, actions{s}
+	s.sections = sections
+	s.state = func(ctx context.Context) verdict { return first.read(ctx, 0).Verdict }
+	return newPages(s, first.fragments, func(mux *http.ServeMux, v visitors) {
+		mux.Handle("GET /{$}", v.requireRole(Reader, first.show))
+		for path, reading := range readings {
+			mux.Handle("GET "+path, v.requireRole(Reader, s.handle(reading)))
 		}
-		for _, d := range actionForms {
-			mux.Handle("GET /do/"+d.Path, p.requireRole(Operator, p.do(d)))
-			mux.Handle("POST /do/"+d.Path, p.requireRole(Operator, p.do(d)))
+		for _, form := range actionForms {
+			mux.Handle("GET /do/"+form.Path, v.requireRole(Operator, doing.do(form)))
+			mux.Handle("POST /do/"+form.Path, v.requireRole(Operator, doing.do(form)))
 		}
 	})
 }
 
-// ready builds the handler from the given routes and those of every page. Streams send what render
+// newPages returns the handler of the given routes and those of every site. Streams send what render
 // returns.
-func (p *Pages) ready(render func(ctx context.Context) fragments, routes func(mux *http.ServeMux)) error {
-	p.hub = newHub(render)
-	static, err := fs.Sub(staticFiles, "static")
-	if err != nil {
-		return err
-	}
-	p.version = digest(static)
-	mux := p.shared(static)
-	routes(mux)
-	p.handler = p.guard(mux)
-	return nil
+func newPages(s *site, render func(ctx context.Context) fragments, routes func(mux *http.ServeMux, v visitors)) *Pages {
+	p, v, mux := &Pages{site: s, hub: newHub(render)}, visitors{s}, http.NewServeMux()
+	mux.Handle("GET "+livePath, v.requireRole(Reader, func(w http.ResponseWriter, r *http.Request) {
+		p.hub.serve(w, r, v.mayRead)
+	}))
+	mux.HandleFunc("GET /login", v.login)
+	mux.HandleFunc("POST /login", v.login)
+	mux.HandleFunc("POST /logout", v.logout)
+	mux.HandleFunc("GET /static/{file}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable") // their addresses contain their version
+		http.ServeFileFS(w, r, s.static, r.PathValue("file"))
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, r, http.StatusNotFound, "There is no such page.")
+	})
+	routes(mux, v)
+	p.handler = v.guard(mux)
+	return p
 }
 
 // ServeHTTP answers a request.
@@ -157,23 +168,6 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.handler.Se
 
 // Close ends all streams, which would never end by themselves.
 func (p *Pages) Close() { p.hub.close() }
-
-// shared returns the routes of the pages of one store and of all stores.
-func (p *Pages) shared(static fs.FS) *http.ServeMux {
-	mux := http.NewServeMux()
-	mux.Handle("GET "+livePath, p.requireRole(Reader, p.live))
-	mux.HandleFunc("GET /login", p.login)
-	mux.HandleFunc("POST /login", p.login)
-	mux.HandleFunc("POST /logout", p.logout)
-	mux.HandleFunc("GET /static/{file}", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable") // their addresses contain their version
-		http.ServeFileFS(w, r, static, r.PathValue("file"))
-	})
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		p.fail(w, r, http.StatusNotFound, "There is no such page.")
-	})
-	return mux
-}
 
 // digest returns a short name for a version of files.
 func digest(files fs.FS) string {
@@ -190,21 +184,21 @@ func digest(files fs.FS) string {
 }
 
 // show sends a page.
-func (p *Pages) show(w http.ResponseWriter, r *http.Request, status int, name string, v page) {
+func (s *site) show(w http.ResponseWriter, r *http.Request, status int, name string, v page) {
 	who := visitor(r.Context())
-	_, loggedIn := p.sessions.find(p.sessions.id(r), false)
+	_, loggedIn := s.sessions.find(s.sessions.id(r), false)
 	data := map[string]any{
-		"Title": v.Title, "Section": v.Section, "Page": v.Content, "Search": v.Search, "Sections": p.sections,
+		"Title": v.Title, "Section": v.Section, "Page": v.Content, "Search": v.Search, "Sections": s.sections,
 		"Visitor": who, "LoggedIn": loggedIn,
-		"FormToken": p.sessions.formToken(p.sessions.id(r)), "Path": p.base + r.URL.RequestURI(),
-		"Version": p.version, "Store": p.store, "Top": "/",
+		"FormToken": s.sessions.formToken(s.sessions.id(r)), "Path": s.base + r.URL.RequestURI(),
+		"Version": s.version, "Store": s.store, "Top": "/",
 	}
 	if who.Role != None {
-		data["State"] = p.state(r.Context())
+		data["State"] = s.state(r.Context())
 	}
-	html, err := p.render(name, "layout", data)
+	html, err := s.render(name, "layout", data)
 	if err != nil {
-		p.cfg.Logger.ErrorContext(r.Context(), "a page cannot be shown", "page", name, "error", err)
+		s.cfg.Logger.ErrorContext(r.Context(), "a page cannot be shown", "page", name, "error", err)
 		http.Error(w, "this page cannot be shown; the log has the error\n", http.StatusInternalServerError)
 		return
 	}
@@ -213,37 +207,37 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, status int, name st
 	_, _ = io.WriteString(w, html)
 }
 
-func (p *Pages) render(name, part string, data any) (string, error) {
+func (s *site) render(name, part string, data any) (string, error) {
 	var html bytes.Buffer
-	if err := p.templates.execute(&html, p.base, name, part, data); err != nil {
+	if err := s.templates.execute(&html, s.base, name, part, data); err != nil {
 		return "", err
 	}
 	return escapeControls(html.String()), nil
 }
 
 // fail shows a page with a problem.
-func (p *Pages) fail(w http.ResponseWriter, r *http.Request, status int, text string) {
-	p.show(w, r, status, "error", page{Title: http.StatusText(status), Content: text})
+func (s *site) fail(w http.ResponseWriter, r *http.Request, status int, text string) {
+	s.show(w, r, status, "error", page{Title: http.StatusText(status), Content: text})
 }
 
 // failed shows a page for an error of a Board.
-func (p *Pages) failed(w http.ResponseWriter, r *http.Request, err error) {
+func (s *site) failed(w http.ResponseWriter, r *http.Request, err error) {
 	refused, isRefused := errors.AsType[*board.RefusedError](err)
 	field, isField := errors.AsType[*jobs.FieldError](err)
 	switch {
 	case isRefused:
-		p.fail(w, r, http.StatusBadRequest, refused.Reason)
+		s.fail(w, r, http.StatusBadRequest, refused.Reason)
 	case isField:
-		p.fail(w, r, http.StatusBadRequest, field.Error())
+		s.fail(w, r, http.StatusBadRequest, field.Error())
 	case errors.Is(err, board.ErrNotFound), errors.Is(err, schedule.ErrNotFound):
-		p.fail(w, r, http.StatusNotFound, "There is no such thing, or no more.")
+		s.fail(w, r, http.StatusNotFound, "There is no such thing, or no more.")
 	case errors.Is(err, board.ErrBusy):
 		w.Header().Set("Retry-After", "2")
-		p.fail(w, r, http.StatusServiceUnavailable, "Too many requests at once: this one was not sent to the database. Load the page again in a moment.")
+		s.fail(w, r, http.StatusServiceUnavailable, "Too many requests at once: this one was not sent to the database. Load the page again in a moment.")
 	case pgsql.HasState(err, pqerror.InsufficientPrivilege):
-		p.fail(w, r, http.StatusForbidden, board.NoRights)
+		s.fail(w, r, http.StatusForbidden, board.NoRights)
 	default:
-		p.cfg.Logger.ErrorContext(r.Context(), "reading a page failed", "path", r.URL.Path, "error", err)
-		p.fail(w, r, http.StatusServiceUnavailable, "The database does not answer, or the page cannot be read. The log of "+p.cfg.Command+" has the error.")
+		s.cfg.Logger.ErrorContext(r.Context(), "reading a page failed", "path", r.URL.Path, "error", err)
+		s.fail(w, r, http.StatusServiceUnavailable, "The database does not answer, or the page cannot be read. The log of "+s.cfg.Command+" has the error.")
 	}
 }

@@ -20,27 +20,48 @@ const (
 	ledgerDays = 30
 )
 
-// reading reads the content of a page.
-type reading func(r *http.Request) (page, error)
+// reading reads the content of a page, for a template.
+type reading struct {
+	template string
+	read     func(b *board.Board, r *http.Request) (page, error)
+}
+
+// readings are the pages that only read, by their path.
+var readings = map[string]reading{
+	"/slot":      {"slot", readSlot},
+	"/ledger":    {"ledger", readLedger},
+	"/jobs":      {"jobs", readJobs},
+	"/job":       {"job", readJob},
+	"/rules":     {"rules", readRules},
+	"/rule":      {"rule", readRule},
+	"/advice":    {"advice", readAdvice},
+	"/entity":    {"entity", readEntity},
+	"/schedules": {"schedules", readSchedules},
+	"/schedule":  {"schedule", readSchedule},
+	"/events":    {"events", readEvents},
+	"/actions":   {"actions", readActions},
+	"/waiting":   {"checks", readWaiting},
+	"/ended":     {"checks", readEnded},
+}
 
 // badAddress is returned if the address names no page.
 type badAddress string
 
 func (e badAddress) Error() string { return string(e) }
 
-// read shows the page that a reading returns, or its error.
-func (p *Pages) read(name string, fn reading) http.HandlerFunc {
+// handle shows the page that a reading returns, or its error.
+func (s *site) handle(to reading) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		v, err := fn(r)
+		v, err := to.read(s.cfg.Board, r)
 		if bad, ok := errors.AsType[badAddress](err); ok {
-			p.fail(w, r, http.StatusBadRequest, bad.Error())
+			s.fail(w, r, http.StatusBadRequest, bad.Error())
 			return
 		}
 		if err != nil {
-			p.failed(w, r, err)
+			s.failed(w, r, err)
 			return
 		}
-		p.show(w, r, http.StatusOK, name, v)
+		s.show(w, r, http.StatusOK, to.template, v)
 	}
 }
 
@@ -50,12 +71,12 @@ func acted(r *http.Request) int64 {
 	return n
 }
 
-func (p *Pages) slot(r *http.Request) (page, error) {
+func readSlot(b *board.Board, r *http.Request) (page, error) {
 	at, ok := parseInstant(r.URL.Query().Get("at"))
 	if !ok {
 		return page{}, badAddress("The address names no slot: it ends in ?at=2026-03-01T13:15:00Z or the like.")
 	}
-	s, err := p.cfg.Board.Slot(r.Context(), at, acted(r))
+	s, err := b.Slot(r.Context(), at, acted(r))
 	if none, ok := errors.AsType[*board.NoSlotError](err); ok { // a timeline may name a slot of an earlier width
 		return page{Title: "No slot", Section: "Ledger", Content: slotPage{Not: none}}, nil
 	}
@@ -71,8 +92,8 @@ type slotPage struct {
 	Not   *board.NoSlotError // nil if it is a slot
 }
 
-func (p *Pages) jobs(r *http.Request) (page, error) {
-	all, err := p.cfg.Board.Jobs(r.Context(), acted(r))
+func readJobs(b *board.Board, r *http.Request) (page, error) {
+	all, err := b.Jobs(r.Context(), acted(r))
 	return page{Title: "Jobs", Section: "Jobs", Content: all}, err
 }
 
@@ -82,16 +103,16 @@ type jobPage struct {
 	AheadChart *columns  // nil if no row waits
 }
 
-func (p *Pages) job(r *http.Request) (page, error) {
-	j, err := p.cfg.Board.Job(r.Context(), r.URL.Query().Get("name"), acted(r))
+func readJob(b *board.Board, r *http.Request) (page, error) {
+	j, err := b.Job(r.Context(), r.URL.Query().Get("name"), acted(r))
 	return page{Title: cut(60, j.JobExec), Section: "Jobs", Content: jobPage{
 		j, newJobChart(j.Slots),
 		newAheadChart(j.Ahead),
 	}}, err
 }
 
-func (p *Pages) rules(r *http.Request) (page, error) {
-	all, err := p.cfg.Board.Rules(r.Context(), acted(r))
+func readRules(b *board.Board, r *http.Request) (page, error) {
+	all, err := b.Rules(r.Context(), acted(r))
 	return page{Title: "Rules", Section: "Rules", Content: all}, err
 }
 
@@ -119,13 +140,13 @@ func (p rulePage) Share(step string) int64 {
 	return 100 * p.FiredBy(step).Fired / most
 }
 
-func (p *Pages) rule(r *http.Request) (page, error) {
-	v, err := p.cfg.Board.Rule(r.Context(), r.URL.Query().Get("name"), acted(r))
+func readRule(b *board.Board, r *http.Request) (page, error) {
+	v, err := b.Rule(r.Context(), r.URL.Query().Get("name"), acted(r))
 	return page{Title: cut(60, v.Name), Section: "Rules", Content: rulePage{v, newAheadChart(v.Ahead)}}, err
 }
 
-func (p *Pages) advice(r *http.Request) (page, error) {
-	v, err := p.cfg.Board.Advice(r.Context(), r.URL.Query().Get("name"), acted(r))
+func readAdvice(b *board.Board, r *http.Request) (page, error) {
+	v, err := b.Advice(r.Context(), r.URL.Query().Get("name"), acted(r))
 	return page{Title: "Advice on " + cut(60, v.JobExec), Section: "Jobs", Content: v}, err
 }
 
@@ -165,14 +186,14 @@ type sentence struct {
 	Slot *time.Time
 }
 
-func (p *Pages) entity(r *http.Request) (page, error) {
+func readEntity(b *board.Board, r *http.Request) (page, error) {
 	name, key := r.URL.Query().Get("name"), r.URL.Query().Get("key")
 	v := page{Title: cut(60, name+" "+key), Search: search{name, key}}
 	if name == "" || key == "" {
 		v.Title, v.Content = "Find an entity", entityPage{}
 		return v, nil
 	}
-	e, err := p.cfg.Board.Entity(r.Context(), jobs.Key{EntityName: name, EntityKey: key}, acted(r))
+	e, err := b.Entity(r.Context(), jobs.Key{EntityName: name, EntityKey: key}, acted(r))
 	v.Content = entityPage{e, entityRows(e.Story)}
 	return v, err
 }
@@ -214,18 +235,18 @@ func (schedulesPage) States() []schedule.State {
 	return []schedule.State{schedule.Active, schedule.Paused, schedule.Ended}
 }
 
-func (p *Pages) schedules(r *http.Request) (page, error) {
+func readSchedules(b *board.Board, r *http.Request) (page, error) {
 	q := r.URL.Query()
 	f := schedule.Filter{
 		Prefix: q.Get("prefix"), State: schedule.State(q.Get("state")),
 		After: q.Get("after"), Limit: listed,
 	}
-	all, err := p.cfg.Board.Schedules(r.Context(), f, acted(r))
+	all, err := b.Schedules(r.Context(), f, acted(r))
 	return page{Title: "Schedules", Section: "Schedules", Content: schedulesPage{all, f}}, err
 }
 
-func (p *Pages) schedule(r *http.Request) (page, error) {
-	s, err := p.cfg.Board.Schedule(r.Context(), r.URL.Query().Get("id"), acted(r))
+func readSchedule(b *board.Board, r *http.Request) (page, error) {
+	s, err := b.Schedule(r.Context(), r.URL.Query().Get("id"), acted(r))
 	return page{Title: cut(60, s.ID), Section: "Schedules", Content: s}, err
 }
 
@@ -237,8 +258,8 @@ type ledgerPage struct {
 	Bars []bar            // of that day
 }
 
-func (p *Pages) ledger(r *http.Request) (page, error) {
-	l, err := p.cfg.Board.Ledger(r.Context(), ledgerDays, acted(r))
+func readLedger(b *board.Board, r *http.Request) (page, error) {
+	l, err := b.Ledger(r.Context(), ledgerDays, acted(r))
 	l.Days = slices.DeleteFunc(slices.Clone(l.Days), beforeLedger)
 	v := ledgerPage{Ledger: l, Heat: newHeat(l.Days), Sums: daySums(l.Days)}
 	if day := r.URL.Query().Get("day"); day != "" && err == nil {
@@ -264,7 +285,7 @@ func (e eventsPage) Next() string {
 	return ""
 }
 
-func (p *Pages) events(r *http.Request) (page, error) {
+func readEvents(b *board.Board, r *http.Request) (page, error) {
 	var before outbox.Position
 	if text := r.URL.Query().Get("before"); text != "" {
 		var err error
@@ -272,7 +293,7 @@ func (p *Pages) events(r *http.Request) (page, error) {
 			return page{}, badAddress("The address names no position in the outbox.")
 		}
 	}
-	e, err := p.cfg.Board.Events(r.Context(), before, listed, acted(r))
+	e, err := b.Events(r.Context(), before, listed, acted(r))
 	return page{Title: "Events", Section: "Events", Content: eventsPage{e}}, err
 }
 
@@ -281,8 +302,8 @@ type actionsPage struct {
 	New *board.Done // the action that was just done; nil: none
 }
 
-func (p *Pages) actions(r *http.Request) (page, error) {
-	all, err := p.cfg.Board.Actions(r.Context(), listed, acted(r))
+func readActions(b *board.Board, r *http.Request) (page, error) {
+	all, err := b.Actions(r.Context(), listed, acted(r))
 	v := actionsPage{Actions: all}
 	id, _ := strconv.ParseInt(r.URL.Query().Get("id"), 10, 64)
 	for i, a := range all.Actions {
@@ -313,13 +334,13 @@ func position(r *http.Request) (after admin.Position, err error) {
 	return after, err
 }
 
-func (p *Pages) waiting(r *http.Request) (page, error) {
+func readWaiting(b *board.Board, r *http.Request) (page, error) {
 	f := board.WaitingFilter{JobExec: r.URL.Query().Get("job"), Limit: listed}
 	var err error
 	if f.After, err = position(r); err != nil {
 		return page{}, err
 	}
-	w, err := p.cfg.Board.Waiting(r.Context(), f, acted(r))
+	w, err := b.Waiting(r.Context(), f, acted(r))
 	v := checksPage{Job: f.JobExec, Waiting: w.Checks}
 	if w.After != nil {
 		v.More = link("/waiting", "job", f.JobExec, "after", *w.After)
@@ -327,7 +348,7 @@ func (p *Pages) waiting(r *http.Request) (page, error) {
 	return page{Title: "What waits", Section: "Jobs", Content: v}, err
 }
 
-func (p *Pages) ended(r *http.Request) (page, error) {
+func readEnded(b *board.Board, r *http.Request) (page, error) {
 	f := board.HistoryFilter{
 		JobExec: r.URL.Query().Get("job"),
 		Outcome: jobs.Outcome(r.URL.Query().Get("outcome")), Limit: listed,
@@ -336,7 +357,7 @@ func (p *Pages) ended(r *http.Request) (page, error) {
 	if f.After, err = position(r); err != nil {
 		return page{}, err
 	}
-	h, err := p.cfg.Board.History(r.Context(), f, acted(r))
+	h, err := b.History(r.Context(), f, acted(r))
 	v := checksPage{Job: f.JobExec, Outcome: f.Outcome, Outcomes: jobs.Outcomes, Ended: h.Checks}
 	if h.After != nil {
 		v.More = link("/ended", "job", f.JobExec, "outcome", f.Outcome, "after", *h.After)

@@ -22,27 +22,25 @@ func NewStores(cfg Config) (*Pages, error) {
 	if cfg.Stores == nil || cfg.Access == nil {
 		return nil, errors.New("pages.Config: Stores and Access must be set")
 	}
-	p, err := newPages(cfg)
+	s, err := newSite(cfg)
 	if err != nil {
 		return nil, err
 	}
-	p.sections = []section{{"/", "Stores"}}
-	p.state = func(ctx context.Context) verdict { return p.readStores(ctx).Verdict }
-	return p, p.ready(p.storeFragments, func(mux *http.ServeMux) {
-		mux.Handle("GET /{$}", p.requireRole(Reader, p.stores))
-		mux.Handle("GET /entity", p.requireRole(Reader, p.whichStore))
-	})
+	all := allStores{s}
+	s.sections = []section{{"/", "Stores"}}
+	s.state = func(ctx context.Context) verdict { return all.read(ctx).Verdict }
+	return newPages(s, all.fragments, func(mux *http.ServeMux, v visitors) {
+		mux.Handle("GET /{$}", v.requireRole(Reader, all.show))
+		mux.Handle("GET /entity", v.requireRole(Reader, all.find))
+	}), nil
 }
 
 // Of returns the handler of the pages of one store. Their paths begin with StorePath, after those
 // of NewStores, and they share its log-ins. Close it before the server.
-func (p *Pages) Of(store string, b *board.Board) (*Pages, error) {
-	one := &Pages{
-		cfg: p.cfg, templates: p.templates, store: store, base: StorePath(store),
-		sessions: p.sessions, origin: p.origin,
-	}
-	one.cfg.Board = b
-	return one, one.ofBoard()
+func (p *Pages) Of(store string, b *board.Board) *Pages {
+	one := *p.site
+	one.store, one.base, one.cfg.Board = store, StorePath(store), b
+	return ofBoard(&one)
 }
 
 // StorePath returns the beginning of the paths of a store's pages.
@@ -62,11 +60,14 @@ type storeLine struct {
 	Wrong []string // in words
 }
 
-func (p *Pages) stores(w http.ResponseWriter, r *http.Request) {
-	p.show(w, r, http.StatusOK, "stores", page{Section: "Stores", Content: p.readStores(r.Context())})
+// allStores shows the stores of a server.
+type allStores struct{ *site }
+
+func (p allStores) show(w http.ResponseWriter, r *http.Request) {
+	p.site.show(w, r, http.StatusOK, "stores", page{Section: "Stores", Content: p.read(r.Context())})
 }
 
-func (p *Pages) readStores(ctx context.Context) (v storesPage) {
+func (p allStores) read(ctx context.Context) (v storesPage) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	for _, s := range p.cfg.Stores.Look(ctx).Stores {
@@ -131,9 +132,9 @@ func (v storesPage) judge() verdict {
 	}
 }
 
-// storeFragments returns the parts of the page of all stores that change.
-func (p *Pages) storeFragments(ctx context.Context) fragments {
-	v := p.readStores(ctx)
+// fragments returns the parts of the page that change.
+func (p allStores) fragments(ctx context.Context) fragments {
+	v := p.read(ctx)
 	return p.parts(ctx, "stores", map[string]part{
 		"state": {"state", v.Verdict}, "verdict": {"stores-verdict", v},
 		"stores": {"store-table", v},
@@ -156,8 +157,8 @@ type knownIn struct {
 // Told returns the length of the timeline.
 func (k knownIn) Told() int64 { return int64(len(k.Entity.Story)) }
 
-// whichStore finds the stores that know an entity. If there is one, it redirects to its page.
-func (p *Pages) whichStore(w http.ResponseWriter, r *http.Request) {
+// find finds the stores that know an entity. If there is one, it redirects to its page.
+func (p allStores) find(w http.ResponseWriter, r *http.Request) {
 	v := whichPage{Name: r.URL.Query().Get("name"), Key: r.URL.Query().Get("key")}
 	shown := page{Title: "Find an entity", Search: search{v.Name, v.Key}}
 	if v.Name != "" && v.Key != "" {
@@ -177,5 +178,5 @@ func (p *Pages) whichStore(w http.ResponseWriter, r *http.Request) {
 		shown.Title = cut(60, v.Name+" "+v.Key)
 	}
 	shown.Content = v
-	p.show(w, r, http.StatusOK, "which", shown)
+	p.site.show(w, r, http.StatusOK, "which", shown)
 }

@@ -35,10 +35,7 @@ func Stores(t testing.TB, worlds map[string]*World, down map[string]error) *Seve
 	mux := http.NewServeMux()
 	mux.Handle("/", front)
 	for name, w := range worlds {
-		p, err := front.Of(name, w.Board)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := front.Of(name, w.Board)
 		s.all = append(s.all, p)
 		stores.SetUp(name, w.Board)
 		mux.Handle(pages.StorePath(name)+"/", http.StripPrefix(pages.StorePath(name), p))
