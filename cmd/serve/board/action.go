@@ -42,7 +42,7 @@ type txAction interface {
 // asyncAction is an action with transactions of its own. It goes on when Do has returned.
 type asyncAction interface {
 	Action
-	run(ctx context.Context, b *Board, t *tools, who Who) (result string, err error)
+	run(ctx context.Context, s *source, t *tools, who Who) (result string, err error)
 }
 
 // Plan is what an action will do.

@@ -57,7 +57,7 @@ func (p *planner) ofSchedule(id string) error {
 		id = spoken.Word(id)
 	}
 	return &RefusedError{fmt.Sprintf("nothing was changed: the checks of job %q belong to schedules; pause the schedule on its page, "+
-		"or use: %s schedules delete %s", schedule.JobExec, p.b.cfg.Self, cmp.Or(id, "ID"))}
+		"or use: %s schedules delete %s", schedule.JobExec, p.from.cfg.Self, cmp.Or(id, "ID"))}
 }
 
 // ofFailedSchedule refuses to put back failed checks of schedules, because they could publish an
@@ -67,7 +67,7 @@ func (p *planner) ofFailedSchedule(id string) error {
 		id = spoken.Word(id)
 	}
 	return &RefusedError{fmt.Sprintf("nothing was put back: the checks of job %q belong to schedules; give a schedule a new check with: "+
-		"%s schedules resume %s, and publish what it has missed by a backfill on its page", schedule.JobExec, p.b.cfg.Self, cmp.Or(id, "ID"))}
+		"%s schedules resume %s, and publish what it has missed by a backfill on its page", schedule.JobExec, p.from.cfg.Self, cmp.Or(id, "ID"))}
 }
 
 // Cancel ends the waiting checks of an entity as cancelled. A job and an item narrow it.
@@ -202,14 +202,14 @@ func (c CancelMany) plan(ctx context.Context, p *planner) (plan Plan, err error)
 // cancelledAtOnce bounds the checks that one transaction cancels.
 const cancelledAtOnce = 1000
 
-func (c CancelMany) run(ctx context.Context, b *Board, t *tools, who Who) (string, error) {
+func (c CancelMany) run(ctx context.Context, s *source, t *tools, who Who) (string, error) {
 	most := cmp.Or(c.Limit, math.MaxInt64)
-	n, err := c.walk(ctx, b, t, who, most)
+	n, err := c.walk(ctx, s, t, who, most)
 	text := spoken.Count(n, "check was", "checks were") + " cancelled"
 	if err != nil {
 		return text + ": " + err.Error(), err
 	}
-	left, err := admin.New(t.client).CountCancel(ctx, b.cfg.DB, c.filter())
+	left, err := admin.New(t.client).CountCancel(ctx, s.cfg.DB, c.filter())
 	if err == nil && left > 0 && n < most {
 		text += fmt.Sprintf(", and %s because another transaction has locked or moved them",
 			spoken.Count(left, "was left", "were left"))
@@ -218,12 +218,12 @@ func (c CancelMany) run(ctx context.Context, b *Board, t *tools, who Who) (strin
 }
 
 // walk cancels checks on one walk through the slots, at most so many, and returns their number.
-func (c CancelMany) walk(ctx context.Context, b *Board, t *tools, who Who, most int64) (n int64, err error) {
+func (c CancelMany) walk(ctx context.Context, s *source, t *tools, who Who, most int64) (n int64, err error) {
 	var from admin.Position
 	for {
 		var ended int64
 		var next admin.Position // apart from from, because the transaction may be repeated
-		err := pgsql.InTx(ctx, b.cfg.DB, func(tx *sqlx.Tx) (err error) {
+		err := pgsql.InTx(ctx, s.cfg.DB, func(tx *sqlx.Tx) (err error) {
 			if err := jobs.SetActor(ctx, tx, who.String()); err != nil {
 				return err
 			}

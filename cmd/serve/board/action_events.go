@@ -52,8 +52,8 @@ func (a ResendEvents) plan(ctx context.Context, p *planner) (plan Plan, err erro
 	return plan, err
 }
 
-func (a ResendEvents) run(ctx context.Context, b *Board, _ *tools, _ Who) (string, error) {
-	sent, err := deadletter.NewList(b.cfg.DB, b.schema).Send(ctx, b.cfg.Publishing.Publisher, a.filter())
+func (a ResendEvents) run(ctx context.Context, s *source, _ *tools, _ Who) (string, error) {
+	sent, err := deadletter.NewList(s.cfg.DB, s.schema).Send(ctx, s.cfg.Publishing.Publisher, a.filter())
 	text := fmt.Sprintf("%s sent, %d refused again, and %d held back",
 		spoken.Count(sent.Sent, "event was", "events were"), sent.Refused, sent.Held)
 	if err != nil {

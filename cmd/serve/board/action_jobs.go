@@ -21,11 +21,11 @@ func (p *planner) paused(ctx context.Context, job string) (bool, error) {
 	if err := checkText("job_exec", job); err != nil {
 		return false, err
 	}
-	lines, err := p.b.readJobs(ctx, p.reader, job)
+	lines, err := p.from.readJobs(ctx, p.reader, job)
 	if err != nil {
 		return false, err
 	}
-	if len(lines) == 0 && !p.b.has(job) {
+	if len(lines) == 0 && !p.from.has(job) {
 		return false, notFound("job " + job)
 	}
 	return len(lines) > 0 && lines[0].Paused != nil, nil
@@ -159,7 +159,7 @@ func (c CatchUp) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	if err := checkWords(c.Job); err != nil {
 		return plan, err
 	}
-	runner, err := slots.NewRunner(ctx, p.b.cfg.Runner)
+	runner, err := slots.NewRunner(ctx, p.from.cfg.Runner)
 	if err != nil {
 		return plan, err
 	}
@@ -174,7 +174,7 @@ func (c CatchUp) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	if err != nil {
 		return plan, err
 	}
-	knows, err := p.ledger.In(p).Knows(ctx, p.b.cfg.Runner.Registry)
+	knows, err := p.ledger.In(p).Knows(ctx, p.from.cfg.Runner.Registry)
 	if err != nil {
 		return plan, err
 	}
@@ -265,8 +265,8 @@ func atLeast(rows int64, more bool) string {
 	return spoken.Count(rows, "row", "rows")
 }
 
-func (c CatchUp) run(ctx context.Context, b *Board, _ *tools, _ Who) (string, error) {
-	runner, err := slots.NewRunner(ctx, b.cfg.Runner)
+func (c CatchUp) run(ctx context.Context, s *source, _ *tools, _ Who) (string, error) {
+	runner, err := slots.NewRunner(ctx, s.cfg.Runner)
 	if err != nil {
 		return "", err
 	}

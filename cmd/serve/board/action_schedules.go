@@ -29,8 +29,8 @@ func (a TriggerSchedule) plan(ctx context.Context, p *planner) (plan Plan, err e
 	return plan, err
 }
 
-func (a TriggerSchedule) run(ctx context.Context, b *Board, t *tools, _ Who) (string, error) {
-	e, err := t.store.Trigger(ctx, b.cfg.DB, b.cfg.Publishing, a.ID)
+func (a TriggerSchedule) run(ctx context.Context, s *source, t *tools, _ Who) (string, error) {
+	e, err := t.store.Trigger(ctx, s.cfg.DB, s.cfg.Publishing, a.ID)
 	if err != nil {
 		return "", err
 	}
@@ -80,8 +80,8 @@ func (a BackfillSchedule) plan(ctx context.Context, p *planner) (plan Plan, err 
 	return plan, nil
 }
 
-func (a BackfillSchedule) run(ctx context.Context, b *Board, t *tools, _ Who) (string, error) {
-	done, err := t.store.Backfill(ctx, b.cfg.DB, b.cfg.Publishing, a.ID, a.From, a.To)
+func (a BackfillSchedule) run(ctx context.Context, s *source, t *tools, _ Who) (string, error) {
+	done, err := t.store.Backfill(ctx, s.cfg.DB, s.cfg.Publishing, a.ID, a.From, a.To)
 	text := fmt.Sprintf("%s published until %s, and %d were in the outbox already",
 		spoken.Count(done.Published, "event was", "events were"), clock(done.Until), done.Present)
 	if err != nil {

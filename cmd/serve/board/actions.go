@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -26,10 +27,33 @@ const NoRights = "the database role of this server may not do that: actions need
 // ErrCatchingUp is returned while another catch-up runs.
 var ErrCatchingUp = errors.New("a catch-up of this server goes on: wait until it has ended")
 
-// planner has what plans need: a transaction, and the board.
+// operator plans and does actions.
+type operator struct {
+	*source
+
+	// The life of actions that go on after Do has returned.
+	going context.Context
+	stop  context.CancelFunc
+	work  sync.WaitGroup
+	busy  chan struct{} // holds one entry while a catch-up runs
+}
+
+func newOperator(ctx context.Context, s *source) *operator {
+	o := &operator{source: s, busy: make(chan struct{}, 1)}
+	o.going, o.stop = context.WithCancel(context.WithoutCancel(ctx))
+	return o
+}
+
+// close stops the actions that go on, and waits until their results are recorded.
+func (o *operator) close() {
+	o.stop()
+	o.work.Wait()
+}
+
+// planner has what plans need: a transaction, and what it reads from.
 type planner struct {
 	*reader
-	b *Board
+	from *source
 }
 
 // maxPlans bounds the concurrent plans. The plan of a catch-up needs a second connection, and the
@@ -48,46 +72,46 @@ const lockTimeout = 5 * time.Second
 
 // transact runs fn in a serializable transaction, when it is its turn. So fn does exactly what it
 // has planned, whatever happens concurrently.
-func (b *Board) transact(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
+func (o *operator) transact(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
 	select {
-	case b.cfg.Plans <- struct{}{}:
-		defer func() { <-b.cfg.Plans }()
+	case o.cfg.Plans <- struct{}{}:
+		defer func() { <-o.cfg.Plans }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	return pgsql.SerializableTx(ctx, b.cfg.DB, fn)
+	return pgsql.SerializableTx(ctx, o.cfg.DB, fn)
 }
 
 // Preview returns the plan of an action.
-func (b *Board) Preview(ctx context.Context, who Who, a Action) (Plan, error) {
+func (o *operator) Preview(ctx context.Context, who Who, a Action) (Plan, error) {
 	if !who.Operator {
 		return Plan{}, ErrReader
 	}
-	t, err := b.newTools(ctx)
+	t, err := o.newTools(ctx)
 	if err != nil {
 		return Plan{}, err
 	}
 	var plan Plan
-	err = b.transact(ctx, func(tx *sqlx.Tx) (err error) {
-		plan, err = b.plan(ctx, t, tx, a)
+	err = o.transact(ctx, func(tx *sqlx.Tx) (err error) {
+		plan, err = o.plan(ctx, t, tx, a)
 		return err
 	})
 	return plan, pgsql.ExplainMissing(err)
 }
 
 // plan is Preview in a transaction.
-func (b *Board) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a Action) (Plan, error) {
+func (o *operator) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a Action) (Plan, error) {
 	if _, err := tx.ExecContext(ctx, statementTimeout); err != nil {
 		return Plan{}, err
 	}
 	r := &reader{tools: t, tx: tx}
-	plan, err := a.plan(ctx, &planner{r, b})
+	plan, err := a.plan(ctx, &planner{r, o.source})
 	if err != nil {
 		return plan, fmt.Errorf("%s: %w", a.name(), err)
 	}
 	var last int64
 	if _, is := a.(asyncAction); is { // its plan does not show what it has done, so a second confirmation would do it twice
-		if err := pgsql.One(ctx, r, pgsql.ActionLast.In(b.schema),
+		if err := pgsql.One(ctx, r, pgsql.ActionLast.In(o.schema),
 			[]any{a.name(), cut(a.target())}, &last); err != nil {
 			return plan, fmt.Errorf("find the last action: %w", err)
 		}
@@ -104,21 +128,21 @@ func (b *Board) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a Action) (Plan
 
 // Do does what the Plan with this Confirm says. If the action would now do something else, Do does
 // nothing and returns a ChangedError. If an action goes on when Do returns, its Outcome is Running.
-func (b *Board) Do(ctx context.Context, who Who, a Action, confirm string) (Done, error) {
+func (o *operator) Do(ctx context.Context, who Who, a Action, confirm string) (Done, error) {
 	if !who.Operator {
 		return Done{}, ErrReader
 	}
-	t, err := b.newTools(ctx)
+	t, err := o.newTools(ctx)
 	if err != nil {
 		return Done{}, err
 	}
 	var done Done
 	if l, is := a.(asyncAction); is {
-		done, err = b.begin(ctx, t, who, l, confirm)
+		done, err = o.begin(ctx, t, who, l, confirm)
 	} else {
-		done, err = b.doOnce(ctx, t, who, a.(txAction), confirm)
+		done, err = o.doOnce(ctx, t, who, a.(txAction), confirm)
 	}
-	log := b.cfg.Logger.With("action", a.name(), "target", a.target(), "actor", who.String())
+	log := o.cfg.Logger.With("action", a.name(), "target", a.target(), "actor", who.String())
 	if err != nil {
 		log.WarnContext(ctx, "action was not done", "error", err)
 		if pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err) {
@@ -127,14 +151,14 @@ func (b *Board) Do(ctx context.Context, who Who, a Action, confirm string) (Done
 		return done, pgsql.ExplainMissing(err)
 	}
 	log.InfoContext(ctx, "action", "id", done.ID, "plan", done.Text, "outcome", done.Outcome, "result", done.Result)
-	done.Acted = b.cache.act()
+	done.Acted = o.cache.act()
 	return done, nil
 }
 
 // doOnce does a txAction, with its record.
-func (b *Board) doOnce(ctx context.Context, t *tools, who Who, a txAction, confirm string) (done Done, err error) {
-	err = b.transact(ctx, func(tx *sqlx.Tx) error {
-		plan, err := b.verifyPlan(ctx, t, tx, who, a, confirm)
+func (o *operator) doOnce(ctx context.Context, t *tools, who Who, a txAction, confirm string) (done Done, err error) {
+	err = o.transact(ctx, func(tx *sqlx.Tx) error {
+		plan, err := o.verifyPlan(ctx, t, tx, who, a, confirm)
 		if err != nil {
 			return err
 		}
@@ -142,46 +166,46 @@ func (b *Board) doOnce(ctx context.Context, t *tools, who Who, a txAction, confi
 		if err != nil {
 			return fmt.Errorf("%s: %w", a.name(), err)
 		}
-		done, err = b.record(ctx, tx, who, plan, Succeeded, result)
+		done, err = o.record(ctx, tx, who, plan, Succeeded, result)
 		return err
 	})
 	return done, err
 }
 
 // begin begins an asyncAction, with its record.
-func (b *Board) begin(ctx context.Context, t *tools, who Who, a asyncAction, confirm string) (done Done, err error) {
+func (o *operator) begin(ctx context.Context, t *tools, who Who, a asyncAction, confirm string) (done Done, err error) {
 	_, alone := a.(CatchUp)
 	if alone {
 		select {
-		case b.busy <- struct{}{}:
+		case o.busy <- struct{}{}:
 		default:
 			return done, ErrCatchingUp
 		}
 	}
-	err = b.transact(ctx, func(tx *sqlx.Tx) error {
-		plan, err := b.verifyPlan(ctx, t, tx, who, a, confirm)
+	err = o.transact(ctx, func(tx *sqlx.Tx) error {
+		plan, err := o.verifyPlan(ctx, t, tx, who, a, confirm)
 		if err == nil {
-			done, err = b.record(ctx, tx, who, plan, Running, "")
+			done, err = o.record(ctx, tx, who, plan, Running, "")
 		}
 		return err
 	})
-	if err == nil && b.going.Err() != nil {
+	if err == nil && o.going.Err() != nil {
 		err = slots.ErrStopped
-		b.ended(done.ID, a, "", err)
+		o.ended(done.ID, a, "", err)
 	}
 	if err != nil {
 		if alone {
-			<-b.busy
+			<-o.busy
 		}
 		return done, err
 	}
 	id := done.ID
-	b.work.Go(func() {
-		result, err := a.run(b.going, b, t, who)
+	o.work.Go(func() {
+		result, err := a.run(o.going, o.source, t, who)
 		if alone {
-			<-b.busy
+			<-o.busy
 		}
-		b.ended(id, a, result, err)
+		o.ended(id, a, result, err)
 	})
 	return done, nil
 }
@@ -190,37 +214,37 @@ func (b *Board) begin(ctx context.Context, t *tools, who Who, a asyncAction, con
 const endTimeout = 10 * time.Second
 
 // ended records the end of an asyncAction.
-func (b *Board) ended(id int64, a Action, result string, err error) {
+func (o *operator) ended(id int64, a Action, result string, err error) {
 	outcome := Succeeded
 	switch {
-	case errors.Is(err, slots.ErrStopped) || err != nil && b.going.Err() != nil:
+	case errors.Is(err, slots.ErrStopped) || err != nil && o.going.Err() != nil:
 		outcome = Stopped
 	case err != nil:
 		outcome, result = Failed, cmp.Or(result, err.Error())
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.going), endTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(o.going), endTimeout)
 	defer cancel()
-	b.cfg.Logger.InfoContext(ctx, "action has ended", "action", a.name(), "id", id, "outcome", outcome,
+	o.cfg.Logger.InfoContext(ctx, "action has ended", "action", a.name(), "id", id, "outcome", outcome,
 		"result", result, "error", err)
-	err = pgsql.InTx(ctx, b.cfg.DB, func(tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(ctx, pgsql.ActionEnd.In(b.schema), id, outcome, cut(result))
+	err = pgsql.InTx(ctx, o.cfg.DB, func(tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, pgsql.ActionEnd.In(o.schema), id, outcome, cut(result))
 		return err
 	})
 	if err != nil {
-		b.cfg.Logger.ErrorContext(ctx, "the end of an action cannot be recorded", "id", id, "error", err)
+		o.cfg.Logger.ErrorContext(ctx, "the end of an action cannot be recorded", "id", id, "error", err)
 	}
-	b.cache.act()
+	o.cache.act()
 }
 
 // verifyPlan sets the actor of a transaction and returns the current plan, if that is the confirmed
 // one.
-func (b *Board) verifyPlan(
+func (o *operator) verifyPlan(
 	ctx context.Context, t *tools, tx *sqlx.Tx, who Who, a Action, confirm string,
 ) (Plan, error) {
 	if err := jobs.SetActor(ctx, tx, who.String()); err != nil {
 		return Plan{}, err
 	}
-	plan, err := b.plan(ctx, t, tx, a)
+	plan, err := o.plan(ctx, t, tx, a)
 	switch {
 	case err != nil:
 		return plan, err
@@ -229,12 +253,12 @@ func (b *Board) verifyPlan(
 	case plan.Nothing:
 		return plan, &RefusedError{"there is nothing to do: " + plan.Text}
 	}
-	_, err = tx.ExecContext(ctx, "set local statement_timeout = default; "+pgsql.WaitForLocks(lockTimeout).In(b.schema))
+	_, err = tx.ExecContext(ctx, "set local statement_timeout = default; "+pgsql.WaitForLocks(lockTimeout).In(o.schema))
 	return plan, err
 }
 
 // record writes an action to table action.
-func (b *Board) record(ctx context.Context, tx *sqlx.Tx, who Who, p Plan, outcome, result string) (Done, error) {
+func (o *operator) record(ctx context.Context, tx *sqlx.Tx, who Who, p Plan, outcome, result string) (Done, error) {
 	d := Done{
 		Actor: who.String(), What: p.What, Target: p.Target, Text: p.Text, Counts: p.Counts,
 		Outcome: outcome, Result: result,
@@ -243,7 +267,7 @@ func (b *Board) record(ctx context.Context, tx *sqlx.Tx, who Who, p Plan, outcom
 		d.Actor, d.What, cut(d.Target), cut(d.Text), d.Rows, d.Slots, d.Schedules,
 		d.Events, outcome, cut(result),
 	}
-	err := tx.QueryRowContext(ctx, pgsql.ActionInsert.In(b.schema), args...).Scan(&d.ID, &d.At, &d.EndedAt, &d.By)
+	err := tx.QueryRowContext(ctx, pgsql.ActionInsert.In(o.schema), args...).Scan(&d.ID, &d.At, &d.EndedAt, &d.By)
 	if err != nil {
 		return d, fmt.Errorf("record the action: %w", err)
 	}

@@ -53,15 +53,15 @@ type Config struct {
 
 // Board reads for pages and the API, and does actions. It is safe for concurrent use.
 type Board struct {
+	*source
+	*operator
+}
+
+// source is what reads and actions begin with: the database, the cache of what was read, and tools.
+type source struct {
 	cfg    Config
 	schema pgsql.Schema
 	cache  *cache
-
-	// The life of actions that go on after Do has returned.
-	going context.Context
-	stop  context.CancelFunc
-	work  sync.WaitGroup
-	busy  chan struct{} // holds one entry while a catch-up runs
 
 	mu     sync.Mutex
 	tools  *tools
@@ -92,25 +92,23 @@ func New(ctx context.Context, cfg Config) (*Board, error) {
 	if cfg.Plans == nil {
 		cfg.Plans = NewPlans()
 	}
-	b := &Board{cfg: cfg, schema: schema, cache: newCache(), busy: make(chan struct{}, 1)}
+	s := &source{cfg: cfg, schema: schema, cache: newCache()}
 	if cfg.Statements > 0 {
-		b.cache.rate = float64(cfg.Statements)
+		s.cache.rate = float64(cfg.Statements)
 	}
-	b.going, b.stop = context.WithCancel(context.WithoutCancel(ctx))
-	_, err = b.current(ctx)
-	return b, err
+	_, err = s.current(ctx)
+	return &Board{s, newOperator(ctx, s)}, err
 }
 
 // Close stops running actions, such as a catch-up, and waits until their results are recorded.
 func (b *Board) Close() {
-	b.stop()
-	b.work.Wait()
-	b.cache.work.Wait()
+	b.operator.close()
+	b.source.cache.work.Wait()
 }
 
 // has reports whether a job is registered with the binary.
-func (b *Board) has(job string) bool {
-	_, is := engine.Lookup(b.cfg.Runner.Registry, job)
+func (s *source) has(job string) bool {
+	_, is := engine.Lookup(s.cfg.Runner.Registry, job)
 	return is
 }
 
@@ -134,47 +132,47 @@ const (
 )
 
 // current returns tools that are not too old.
-func (b *Board) current(ctx context.Context) (*tools, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.tools != nil && monotonic().Sub(b.tools.made) < toolsFor {
-		return b.tools, nil
+func (s *source) current(ctx context.Context) (*tools, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tools != nil && monotonic().Sub(s.tools.made) < toolsFor {
+		return s.tools, nil
 	}
-	if b.failed != nil && monotonic().Sub(b.tried) < retryDelay {
-		return nil, b.failed
+	if s.failed != nil && monotonic().Sub(s.tried) < retryDelay {
+		return nil, s.failed
 	}
-	t, err := b.newTools(ctx)
-	b.cache.spend(toolStatements)
+	t, err := s.newTools(ctx)
+	s.cache.spend(toolStatements)
 	if err != nil && ctx.Err() != nil { // the request has ended; its error must not reach other requests
 		return nil, err
 	}
-	b.failed, b.tried = err, monotonic()
+	s.failed, s.tried = err, monotonic()
 	if err == nil {
-		b.tools = t
+		s.tools = t
 	}
 	return t, err
 }
 
-func (b *Board) newTools(ctx context.Context) (*tools, error) {
-	t := &tools{made: monotonic(), schema: b.schema}
+func (s *source) newTools(ctx context.Context) (*tools, error) {
+	t := &tools{made: monotonic(), schema: s.schema}
 	var err error
-	if t.setting, err = pgsql.ReadSetting(ctx, b.cfg.DB, b.schema); err != nil {
+	if t.setting, err = pgsql.ReadSetting(ctx, s.cfg.DB, s.schema); err != nil {
 		return nil, err
 	}
-	if t.ledger, err = slots.NewLedger(ctx, b.cfg.DB, b.cfg.Schema, b.cfg.Now); err != nil {
+	if t.ledger, err = slots.NewLedger(ctx, s.cfg.DB, s.cfg.Schema, s.cfg.Now); err != nil {
 		return nil, err
 	}
-	if t.client, err = jobs.NewClient(ctx, b.cfg.DB, jobs.Config{Schema: b.cfg.Schema, Horizon: b.cfg.Horizon, Now: b.cfg.Now}); err != nil {
+	if t.client, err = jobs.NewClient(ctx, s.cfg.DB, jobs.Config{Schema: s.cfg.Schema, Horizon: s.cfg.Horizon, Now: s.cfg.Now}); err != nil {
 		return nil, err
 	}
-	t.store, err = schedule.NewStore(ctx, b.cfg.DB, schedule.Config{
-		Schema:     b.cfg.Schema,
-		MaxPayload: b.cfg.MaxPayload, Now: b.cfg.Now,
+	t.store, err = schedule.NewStore(ctx, s.cfg.DB, schedule.Config{
+		Schema:     s.cfg.Schema,
+		MaxPayload: s.cfg.MaxPayload, Now: s.cfg.Now,
 	})
 	if err != nil {
 		return nil, err
 	}
-	t.rules, err = rulestore.New(ctx, b.cfg.DB, rulestore.Config{Schema: b.cfg.Schema, Now: b.cfg.Now})
+	t.rules, err = rulestore.New(ctx, s.cfg.DB, rulestore.Config{Schema: s.cfg.Schema, Now: s.cfg.Now})
 	return t, err
 }
 
@@ -239,21 +237,21 @@ func (s *Seen) see(v Seen) { *s = v }
 
 // read returns what fn reads, or has read lately; see cache.get.
 func read[T any, P seen[T]](
-	ctx context.Context, b *Board, key string, acted int64, minAge time.Duration,
+	ctx context.Context, s *source, key string, acted int64, minAge time.Duration,
 	fn func(ctx context.Context, r *reader) (T, error),
 ) (T, error) {
 	type kept struct {
 		Value T // size counts both
 		AsOf  time.Time
 	}
-	got, age, err := b.cache.get(ctx, key, acted, minAge, func(ctx context.Context) (any, int, error) {
-		t, err := b.current(ctx)
+	got, age, err := s.cache.get(ctx, key, acted, minAge, func(ctx context.Context) (any, int, error) {
+		t, err := s.current(ctx)
 		if err != nil {
 			return nil, 0, err
 		}
 		k := kept{AsOf: t.now()}
 		var n int
-		err = pgsql.ReadTx(ctx, b.cfg.DB, func(tx *sqlx.Tx) (err error) {
+		err = pgsql.ReadTx(ctx, s.cfg.DB, func(tx *sqlx.Tx) (err error) {
 			if _, err = tx.ExecContext(ctx, statementTimeout); err != nil {
 				return err
 			}

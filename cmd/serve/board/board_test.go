@@ -55,7 +55,7 @@ func TestADatabaseThatRefusesIsNotAskedForEachLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = db.Close()
-	b := &Board{cfg: Config{DB: db}, cache: newCache()}
+	b := &source{cfg: Config{DB: db}, cache: newCache()}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	_, _ = b.current(gone)

@@ -31,7 +31,7 @@ func (b *Board) Entity(ctx context.Context, key jobs.Key, acted int64) (Entity, 
 		checkWords(key.JobExec, key.ItemKey)); err != nil {
 		return Entity{}, err
 	}
-	return read(ctx, b, keyOf("entity", key.EntityName, key.EntityKey, key.JobExec, key.ItemKey), acted, pageAge,
+	return read(ctx, b.source, keyOf("entity", key.EntityName, key.EntityKey, key.JobExec, key.ItemKey), acted, pageAge,
 		func(ctx context.Context, r *reader) (Entity, error) {
 			v := Entity{EntityName: key.EntityName, EntityKey: key.EntityKey, Story: []Sentence{}}
 			events, err := admin.New(r.client).Timeline(ctx, r, key)
@@ -77,7 +77,7 @@ func (b *Board) History(ctx context.Context, f HistoryFilter, acted int64) (Hist
 	}
 	key := keyOf("history", f.JobExec, string(f.Outcome), f.EntityName, f.EntityKey,
 		f.Until.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit), f.After.String())
-	return read(ctx, b, key, acted, pageAge, func(ctx context.Context, r *reader) (v History, err error) {
+	return read(ctx, b.source, key, acted, pageAge, func(ctx context.Context, r *reader) (v History, err error) {
 		filter := admin.HistoryFilter{
 			JobExec: f.JobExec, Outcome: f.Outcome, EntityName: f.EntityName, EntityKey: f.EntityKey, To: f.Until,
 			After: f.After, Limit: f.Limit,
@@ -118,7 +118,7 @@ func (b *Board) Waiting(ctx context.Context, f WaitingFilter, acted int64) (Wait
 	}
 	key := keyOf("waiting", f.JobExec, f.EntityName, f.From.UTC().Format(time.RFC3339Nano),
 		f.To.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit), f.After.String())
-	return read(ctx, b, key, acted, pageAge, func(ctx context.Context, r *reader) (v Waiting, err error) {
+	return read(ctx, b.source, key, acted, pageAge, func(ctx context.Context, r *reader) (v Waiting, err error) {
 		v.Checks = []view.Check{}
 		paused, err := admin.New(r.client).Paused(ctx, r)
 		if err != nil {

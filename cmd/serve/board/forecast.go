@@ -23,20 +23,20 @@ func (b *Board) Expect(ctx context.Context) error {
 	return err
 }
 
-func (b *Board) readForecast(ctx context.Context) (any, int, error) {
+func (s *source) readForecast(ctx context.Context) (any, int, error) {
 	f, err := forecast.Compute(ctx, forecast.Config{
-		DB: b.cfg.DB, Schema: b.cfg.Schema, Now: b.cfg.Now, For: day,
-		Registry: b.cfg.Runner.Registry,
+		DB: s.cfg.DB, Schema: s.cfg.Schema, Now: s.cfg.Now, For: day,
+		Registry: s.cfg.Runner.Registry,
 	})
 	if err != nil {
-		b.cfg.Logger.WarnContext(ctx, "there is no forecast", "error", err)
+		s.cfg.Logger.WarnContext(ctx, "there is no forecast", "error", err)
 	}
 	return f, forecastStatements, err
 }
 
 // forecast returns the last forecast, and whether there is one.
-func (b *Board) forecast(ctx context.Context) (forecast.Forecast, bool) {
-	f, is := b.cache.getStale(ctx, "forecast", forecastAge, b.readForecast).(forecast.Forecast)
+func (s *source) forecast(ctx context.Context) (forecast.Forecast, bool) {
+	f, is := s.cache.getStale(ctx, "forecast", forecastAge, s.readForecast).(forecast.Forecast)
 	return f, is
 }
 

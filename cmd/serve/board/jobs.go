@@ -22,7 +22,7 @@ const (
 
 // Jobs returns every job that was ever enqueued, with the results of its checks of the last day.
 func (b *Board) Jobs(ctx context.Context, acted int64) (Jobs, error) {
-	return read(ctx, b, "jobs", acted, overviewAge, func(ctx context.Context, r *reader) (v Jobs, err error) {
+	return read(ctx, b.source, "jobs", acted, overviewAge, func(ctx context.Context, r *reader) (v Jobs, err error) {
 		v.Jobs, err = b.readJobs(ctx, r, nil)
 		if v.More = len(v.Jobs) > maxJobs; v.More {
 			v.Jobs = v.Jobs[:maxJobs]
@@ -32,7 +32,7 @@ func (b *Board) Jobs(ctx context.Context, acted int64) (Jobs, error) {
 }
 
 // readJobs reads at most maxJobs + 1 jobs, or the one of a name.
-func (b *Board) readJobs(ctx context.Context, r *reader, name any) ([]JobLine, error) {
+func (s *source) readJobs(ctx context.Context, r *reader, name any) ([]JobLine, error) {
 	list, err := rows(ctx, r, pgsql.BoardJobs, []any{maxJobs + 1, name}, func(row *sql.Rows, j *JobLine) error {
 		var paused, registered sql.NullTime
 		var by string
@@ -40,7 +40,7 @@ func (b *Board) readJobs(ctx context.Context, r *reader, name any) ([]JobLine, e
 		var isRule bool
 		err := row.Scan(&j.JobExec, &paused, &by, &registered, &sla, &isRule)
 		j.RegisteredAt, j.SLA = utc(registered), micros(sla.Int64)
-		j.Registered = b.has(j.JobExec) || isRule && engine.KnowsRules(b.cfg.Runner.Registry)
+		j.Registered = s.has(j.JobExec) || isRule && engine.KnowsRules(s.cfg.Runner.Registry)
 		if paused.Valid {
 			j.Paused = &view.Paused{JobExec: j.JobExec, PausedAt: paused.Time.UTC(), PausedBy: by}
 		}
@@ -60,9 +60,9 @@ func (b *Board) readJobs(ctx context.Context, r *reader, name any) ([]JobLine, e
 	for i, j := range list {
 		places[j.JobExec] = i
 	}
-	for _, s := range view.NewJobStatus(done) {
-		if i, found := places[s.JobExec]; found {
-			list[i].JobStatus = s
+	for _, status := range view.NewJobStatus(done) {
+		if i, found := places[status.JobExec]; found {
+			list[i].JobStatus = status
 		}
 	}
 	return list, nil
@@ -73,7 +73,7 @@ func (b *Board) Job(ctx context.Context, name string, acted int64) (Job, error) 
 	if err := checkText("job_exec", name); err != nil {
 		return Job{}, err
 	}
-	return read(ctx, b, "job "+name, acted, pageAge, func(ctx context.Context, r *reader) (v Job, err error) {
+	return read(ctx, b.source, "job "+name, acted, pageAge, func(ctx context.Context, r *reader) (v Job, err error) {
 		lines, err := b.readJobs(ctx, r, name)
 		if err != nil {
 			return v, err
@@ -104,7 +104,7 @@ func (b *Board) Advice(ctx context.Context, name string, acted int64) (JobAdvice
 	if err := checkText("job_exec", name); err != nil {
 		return JobAdvice{}, err
 	}
-	return read(ctx, b, "advice "+name, acted, adviceAge, func(ctx context.Context, r *reader) (v JobAdvice, err error) {
+	return read(ctx, b.source, "advice "+name, acted, adviceAge, func(ctx context.Context, r *reader) (v JobAdvice, err error) {
 		lines, err := b.readJobs(ctx, r, name)
 		if err != nil {
 			return v, err

@@ -25,7 +25,7 @@ func (b *Board) Ledger(ctx context.Context, days int, acted int64) (Ledger, erro
 	if days < 1 || days > maxDays {
 		return Ledger{}, &RefusedError{fmt.Sprintf("days: must be 1 to %d", maxDays)}
 	}
-	return read(ctx, b, fmt.Sprintf("ledger %d", days), acted, ledgerAge,
+	return read(ctx, b.source, fmt.Sprintf("ledger %d", days), acted, ledgerAge,
 		func(ctx context.Context, r *reader) (Ledger, error) {
 			g := r.grid()
 			current := g.Floor(r.now())

@@ -30,14 +30,14 @@ const (
 // Overview returns the answer to "is it all right?". acted is the number of the reader's last
 // action; 0: none.
 func (b *Board) Overview(ctx context.Context, acted int64) (Overview, error) {
-	v, err := read(ctx, b, first, acted, overviewAge, b.readOverview)
+	v, err := read(ctx, b.source, first, acted, overviewAge, b.readOverview)
 	if f, is := b.forecast(ctx); err == nil && is {
 		v.addForecast(f)
 	}
 	return v, err
 }
 
-func (b *Board) readOverview(ctx context.Context, r *reader) (v Overview, err error) {
+func (s *source) readOverview(ctx context.Context, r *reader) (v Overview, err error) {
 	if v.Consumers, err = readConsumers(ctx, r); err != nil {
 		return v, err
 	}
@@ -52,7 +52,7 @@ func (b *Board) readOverview(ctx context.Context, r *reader) (v Overview, err er
 		return v, err
 	}
 	ledger := r.ledger.In(r)
-	knows, err := ledger.Knows(ctx, b.cfg.Runner.Registry)
+	knows, err := ledger.Knows(ctx, s.cfg.Runner.Registry)
 	if err != nil {
 		return v, err
 	}
@@ -60,8 +60,8 @@ func (b *Board) readOverview(ctx context.Context, r *reader) (v Overview, err er
 	if err != nil {
 		return v, err
 	}
-	v.Status = view.NewStatus(report, paused, b.cfg.Self, knows)
-	v.Database = view.Database{Private: b.cfg.Private, Server: r.setting.Server, Schema: b.cfg.Schema}
+	v.Status = view.NewStatus(report, paused, s.cfg.Self, knows)
+	v.Database = view.Database{Private: s.cfg.Private, Server: r.setting.Server, Schema: s.cfg.Schema}
 	v.Expected = []Expected{}
 	v.Axis, err = readAxis(ctx, r, report)
 	return v, err

@@ -30,7 +30,7 @@ type Rule struct {
 
 // Rules returns every rule that was applied.
 func (b *Board) Rules(ctx context.Context, acted int64) (Rules, error) {
-	return read(ctx, b, "rules", acted, overviewAge, func(ctx context.Context, r *reader) (v Rules, err error) {
+	return read(ctx, b.source, "rules", acted, overviewAge, func(ctx context.Context, r *reader) (v Rules, err error) {
 		list, err := r.rules.In(r).List(ctx)
 		v.Rules = []view.Rule{}
 		for _, s := range list {
@@ -45,7 +45,7 @@ func (b *Board) Rule(ctx context.Context, name string, acted int64) (Rule, error
 	if err := checkText("name", name); err != nil {
 		return Rule{}, err
 	}
-	return read(ctx, b, "rule "+name, acted, pageAge, func(ctx context.Context, r *reader) (v Rule, err error) {
+	return read(ctx, b.source, "rule "+name, acted, pageAge, func(ctx context.Context, r *reader) (v Rule, err error) {
 		store := r.rules.In(r)
 		status, err := store.Get(ctx, name)
 		if errors.Is(err, rulestore.ErrNotFound) {
@@ -101,7 +101,7 @@ func (a RemoveRule) plan(ctx context.Context, p *planner) (plan Plan, err error)
 	return plan, nil
 }
 
-func (a RemoveRule) run(ctx context.Context, _ *Board, t *tools, _ Who) (string, error) {
+func (a RemoveRule) run(ctx context.Context, _ *source, t *tools, _ Who) (string, error) {
 	removed, err := t.rules.Remove(ctx, a.Name, nil)
 	text := spoken.Count(removed.Cancelled, "waiting row was", "waiting rows were") + " cancelled"
 	if err != nil {

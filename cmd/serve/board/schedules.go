@@ -27,7 +27,7 @@ func (b *Board) Schedules(ctx context.Context, f schedule.Filter, acted int64) (
 		return Schedules{}, &jobs.FieldError{Field: "state", Message: "must be active, paused or ended"}
 	}
 	key := keyOf("schedules", f.Prefix, f.After, string(f.State), fmt.Sprint(f.Limit))
-	return read(ctx, b, key, acted, pageAge, func(ctx context.Context, r *reader) (v Schedules, err error) {
+	return read(ctx, b.source, key, acted, pageAge, func(ctx context.Context, r *reader) (v Schedules, err error) {
 		v.Schedules = []httpapi.View{}
 		list, more, err := r.store.Page(ctx, r, f)
 		if more {
@@ -45,7 +45,7 @@ func (b *Board) Schedule(ctx context.Context, id string, acted int64) (Schedule,
 	if err := checkText("id", id); err != nil {
 		return Schedule{}, err
 	}
-	return read(ctx, b, "schedule "+id, acted, pageAge, func(ctx context.Context, r *reader) (v Schedule, err error) {
+	return read(ctx, b.source, "schedule "+id, acted, pageAge, func(ctx context.Context, r *reader) (v Schedule, err error) {
 		s, err := r.store.Get(ctx, r, id)
 		if err != nil {
 			return v, err
@@ -78,7 +78,7 @@ func (b *Board) Events(ctx context.Context, before outbox.Position, limit int, a
 		return Events{}, err
 	}
 	key := keyOf("events", before.String(), fmt.Sprint(limit))
-	return read(ctx, b, key, acted, pageAge, func(ctx context.Context, r *reader) (v Events, err error) {
+	return read(ctx, b.source, key, acted, pageAge, func(ctx context.Context, r *reader) (v Events, err error) {
 		var mark any
 		if before != (outbox.Position{}) {
 			mark = fmt.Sprint(before.Mark)
@@ -124,7 +124,7 @@ func (b *Board) Actions(ctx context.Context, limit int, acted int64) (Actions, e
 	if err := checkPage(&limit); err != nil {
 		return Actions{}, err
 	}
-	return read(ctx, b, keyOf("actions", fmt.Sprint(limit)), acted, pageAge,
+	return read(ctx, b.source, keyOf("actions", fmt.Sprint(limit)), acted, pageAge,
 		func(ctx context.Context, r *reader) (v Actions, err error) {
 			v.Actions, err = rows(ctx, r, pgsql.BoardActions, []any{limit}, scanDone)
 			return v, err

@@ -43,7 +43,7 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 		return Slot{}, err
 	}
 	slot = slot.UTC()
-	v, err := read(ctx, b, "slot "+slot.Format(time.RFC3339Nano), acted, pageAge,
+	v, err := read(ctx, b.source, "slot "+slot.Format(time.RFC3339Nano), acted, pageAge,
 		func(ctx context.Context, r *reader) (v Slot, err error) {
 			g := r.grid()
 			run, err := r.state(ctx, slot)
