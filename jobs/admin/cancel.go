@@ -39,16 +39,20 @@ func (f CancelFilter) validate() error {
 }
 
 // PayloadFields returns the JSON object of fields that are given as NAME=VALUE, for
-// CancelFilter.Payload. A value that is not JSON is a text. Without fields it returns "".
+// CancelFilter.Payload. A value that is not JSON is a text. A single text may be the JSON object
+// itself. Without fields it returns "".
 func PayloadFields(fields ...string) (string, error) {
 	if len(fields) == 0 {
 		return "", nil
+	}
+	if text := strings.TrimSpace(fields[0]); len(fields) == 1 && strings.HasPrefix(text, "{") && json.Valid([]byte(text)) {
+		return text, nil
 	}
 	object := map[string]json.RawMessage{}
 	for _, f := range fields {
 		name, value, ok := strings.Cut(f, "=")
 		if _, twice := object[name]; !ok || name == "" || twice {
-			return "", fmt.Errorf("%q must be FIELD=VALUE, each field once", f)
+			return "", fmt.Errorf("%q must be FIELD=VALUE, such as merchant=42, each field once, or a JSON object", f)
 		}
 		object[name] = json.RawMessage(value)
 		if !json.Valid(object[name]) {

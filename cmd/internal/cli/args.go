@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -141,8 +142,15 @@ func Payload(in io.Reader, text string) (json.RawMessage, error) {
 	}
 	// A text that is not JSON is reported with all other errors. Keys that differ only in case
 	// belong to the application.
-	if err := strictjson.Check([]byte(text)); err != nil && json.Valid([]byte(text)) {
+	err := strictjson.Check([]byte(text))
+	if err != nil && json.Valid([]byte(text)) {
 		return nil, exit.Usagef("payload: %w", err)
+	}
+	if name, value, field := strings.Cut(text, "="); err != nil && field && !strings.ContainsAny(name, `{["'`+"\n") {
+		if !json.Valid([]byte(value)) {
+			value = strconv.Quote(value)
+		}
+		return nil, exit.Usagef("--payload %s: must be valid JSON, such as: --payload '{%q: %s}'", text, name, value)
 	}
 	return json.RawMessage(text), nil
 }

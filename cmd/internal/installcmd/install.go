@@ -160,7 +160,7 @@ func warnUnseen(ctx context.Context, f *factory.Factory) {
 // installError turns an error of package install into one of usage.
 func installError(f *factory.Factory, err error) error {
 	if errors.Is(err, install.ErrWidth) {
-		return exit.Usagef("%w: %s daemon", err, f.Self())
+		return exit.Usagef("%w: %s daemon. Or give them another width: %[2]s slots set-width 1m", err, f.Self())
 	}
 	if err != nil {
 		return &exit.Error{Code: exit.Usage, Err: err}

@@ -48,8 +48,9 @@ select. It includes anonymous checks, but never the checks of schedules. Without
 ends 1,000 checks in each transaction. It skips and counts a check that another transaction has locked.
 
 --payload merchant=42 selects the checks whose payload is an object with the field merchant of the value 42. The value is
-JSON: true, null, or a text in quotation marks. Anything that is not JSON is a text: country=DE. A check must have
-every field that is given. No index helps to find a payload, so the command reads all rows of the job.`,
+JSON: true, null, or a text in quotation marks. Anything that is not JSON is a text: country=DE. A JSON object does the
+same: --payload '{"merchant": 42}'. A check must have every field that is given. No index helps to find a payload, so the
+command reads all rows of the job. The checks of a rule do not have its payload: select them by --key.`,
 		Example: `  prescient jobs cancel order.unshipped order 42
   prescient jobs cancel oder.unshiped        # counts them, of a misspelt job
   prescient jobs cancel oder.unshiped --yes  # cancels them

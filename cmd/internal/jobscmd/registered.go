@@ -3,6 +3,7 @@ package jobscmd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -78,13 +79,17 @@ func listRegistered(ctx context.Context, f *factory.Factory) error {
 		"NAME", "MAX CHECKS", "TIMEOUT", layout.Droppable("HORIZON"), "RETRY", layout.Droppable("DEADLINE"), "SLA", layout.Droppable("WITHIN"), layout.Droppable("CONCURRENCY"),
 		layout.Droppable("MISFIRE"), layout.Droppable("FROM"), layout.Droppable("OPTIONS"),
 	}
-	return output.List(f.Printer, views, header, func(v definitionView) table.Row {
+	err = output.List(f.Printer, views, header, func(v definitionView) table.Row {
 		return table.Row{
 			v.Name, v.MaxChecks, v.Timeout.String(), v.Horizon.String(), v.Retry, layout.OrNone(time.Duration(v.Deadline)),
 			layout.OrNone(time.Duration(v.SLA)), layout.OrNone(time.Duration(v.Within)), v.Concurrency, string(v.Misfire),
 			v.From, v.options(),
 		}
 	})
+	if !f.IsJSON() {
+		err = errors.Join(err, f.Lines("", "Each rule of the database is a job, too: "+f.Self()+" rules list"))
+	}
+	return err
 }
 
 // newDefinitionView returns a definition with every option of it.

@@ -249,8 +249,8 @@ func parseInstant(text string) (time.Time, bool) {
 // payload takes a JSON object, or one field of it as NAME=VALUE.
 func (in *input) payload(name string) json.RawMessage {
 	text := strings.TrimSpace(in.text(name))
-	if text == "" || strings.HasPrefix(text, "{") && json.Valid([]byte(text)) {
-		return json.RawMessage(text)
+	if text == "" {
+		return nil
 	}
 	object, err := admin.PayloadFields(text)
 	if err != nil {
