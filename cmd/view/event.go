@@ -34,7 +34,8 @@ type Event struct {
 	Hindrance string         `json:"hindrance"`
 	MovedFrom string         `json:"moved_from"` // the store; empty: no move between stores
 	MovedTo   string         `json:"moved_to"`
-	Found     string         `json:"found"` // by the last check of a rule; empty: the job is no rule
+	Found     string         `json:"found"`    // by the last check of a rule; empty: the job is no rule
+	LeftOut   bool           `json:"left_out"` // of an end: the request that was recorded on the row, by its unless_ended_within
 }
 
 // NewEvent returns an event as JSON.
@@ -44,7 +45,7 @@ func NewEvent(e admin.TimelineEntry) Event {
 		At: TimeOrNil(e.At), Slot: e.Slot,
 		For: TimeOrNil(e.RequestedAt), By: e.By, App: e.App, Actor: e.Actor, Runner: e.Runner, Error: e.Error,
 		Run: e.Run, OpenedAt: TimeOrNil(e.OpenedAt), ClosedAt: TimeOrNil(e.ClosedAt), Hindrance: e.Hindrance,
-		MovedFrom: e.MovedFrom, MovedTo: e.MovedTo, Found: e.Found,
+		MovedFrom: e.MovedFrom, MovedTo: e.MovedTo, Found: e.Found, LeftOut: e.LeftOut,
 	}
 	if e.Within > 0 {
 		v.Within = new(duration.Text(e.Within))

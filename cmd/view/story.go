@@ -77,6 +77,9 @@ func ended(e admin.TimelineEntry, slot string) string {
 	if !e.Ran {
 		text += who(e)
 	}
+	if e.LeftOut {
+		text += ". The request that was recorded is left out: it wants no check so soon after an end as done (unless_ended_within)"
+	}
 	return text
 }
 

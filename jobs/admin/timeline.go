@@ -49,6 +49,10 @@ type TimelineEntry struct {
 	// or open. Empty for all other entries.
 	Found string
 
+	// LeftOut tells of an end that a request was recorded on the row, and was left out because of its
+	// FutureJob.UnlessEndedWithin: the key has ended as done in that time, perhaps with this end.
+	LeftOut bool
+
 	// To is the slot that a rescheduled, pushed_back, deferred or width event moved the row to, in UTC. Zero: unknown.
 	To time.Time
 	// For moved: the names of the stores, given by the operator who moved the row.
@@ -93,7 +97,34 @@ func (c *Client) Timeline(ctx context.Context, db jobs.DB, key jobs.Key) ([]Time
 		return nil, fmt.Errorf("read the timeline of %s %s: %w", key.EntityName, key.EntityKey, err)
 	}
 	setTargets(events)
+	setLeftOut(events)
 	return events, nil
+}
+
+// setLeftOut finds the ends whose row had a request that made no row. Without a condition, the end of a
+// check honours it.
+func setLeftOut(events []TimelineEntry) {
+	type request struct {
+		job, item string
+		slot      time.Time
+	}
+	recorded, honoured := map[int64]time.Time{}, map[request]bool{} // by row: the slot of the last one
+	for _, e := range events {
+		switch e.What {
+		case "recorded":
+			recorded[e.ID] = e.Slot
+		case "honoured":
+			honoured[request{e.JobExec, e.ItemKey, e.Slot}] = true
+		}
+	}
+	for i := range events {
+		e := &events[i]
+		slot, asked := recorded[e.ID]
+		switch jobs.Outcome(e.What) {
+		case jobs.Done, jobs.Failed, jobs.TooManyChecks, jobs.BeyondHorizon, jobs.InThePast, jobs.DeadlinePassed, jobs.Skipped:
+			e.LeftOut = asked && slot.Equal(e.Slot) && !honoured[request{e.JobExec, e.ItemKey, e.Slot}]
+		}
+	}
 }
 
 // setTargets sets the target slots of moves: the next entry of a row has the slot.

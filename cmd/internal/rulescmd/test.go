@@ -46,6 +46,9 @@ func newCmdTest(f *factory.Factory) *cobra.Command {
 done in time, by the month in which they began to wait. It reads each table once, in a read-only transaction, and
 writes nothing. The rules need not be applied.
 
+FIRED counts the rows for which the step would have fired, MET those that were done by then, and OPEN those that are not
+done and whose slot is still to come. FIRED % is the part of the fired rows, without the open ones.
+
 "done" must be a column of instants, because a table does not say since when a condition is true. A step fires for a row
 that is not done at the step's slot. Deleted rows, and values from before an update, are not known.
 
