@@ -1,5 +1,6 @@
--- What rows_finish does, for Citus: that would take its parts apart, and send what one has found for another to all servers. An insert
--- of what a delete returns stays where the rows are.
+-- Does what rows_finish does, for Citus. Citus would run the parts of rows_finish apart, and send what
+-- one part has found for another to all servers. But an insert of what a delete returns stays where
+-- the rows are.
 create or replace function prescient.finish_rows_apart(
     at         timestamptz,
     own        bigint,
@@ -31,11 +32,17 @@ declare
     entry      record;
 begin
     rescheduled := 0;
-    slas := array(select j.sla from unnest(numbers) with ordinality as n (job, nth) left join prescient.job j on j.job = n.job order by n.nth);
+    slas := array(
+        select j.sla
+        from unnest(numbers) with ordinality as n (job, nth)
+        left join prescient.job j on j.job = n.job
+        order by n.nth
+    );
     for entry in
         with gone as (
             delete from prescient.future_job f
-            using unnest(ids, outcomes, errors, latenesses, durations, states) as o (id, outcome, error, lateness, duration, state)
+            using unnest(ids, outcomes, errors, latenesses, durations, states)
+                as o (id, outcome, error, lateness, duration, state)
             where f.next_check_at = at
                 and f.job = any (numbers)
                 and f.id between first_id and last_id
@@ -44,16 +51,16 @@ begin
         )
         insert into prescient.future_job_history (
             id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for, requested_within, request, trace, outcome, lateness, duration, runner
+            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for,
+            requested_within, request, trace, outcome, lateness, duration, runner
         )
         select
             g.id, j.name, g.entity_name, g.entity_key, g.item_key, g.group_key, g.first_check_at, g.next_check_at,
             prescient.checks_after(g.check_count, g.outcome), prescient.errors_after(g.error_count, g.outcome),
-            coalesce(g.error, g.last_error),
-            g.spent + prescient.microseconds(coalesce(g.duration, 0)),
-            coalesce(g.state::prescient.payload, g.payload), g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.requested_for, g.requested_within, g.request, g.trace, g.outcome,
-            prescient.microseconds(g.lateness), prescient.microseconds(g.duration),
-            finish_rows_apart.runner
+            coalesce(g.error, g.last_error), g.spent + prescient.microseconds(coalesce(g.duration, 0)),
+            coalesce(g.state::prescient.payload, g.payload), g.enqueued_at, g.enqueued_by, g.enqueued_app,
+            g.enqueued_actor, g.requested_for, g.requested_within, g.request, g.trace, g.outcome,
+            prescient.microseconds(g.lateness), prescient.microseconds(g.duration), finish_rows_apart.runner
         from gone g
         join unnest(numbers, names) as j (job, name) on j.job = g.job
         returning id, job_exec, entity_name, entity_key, item_key, request, outcome
@@ -62,7 +69,8 @@ begin
         gone_names := gone_names || entry.job_exec;
         if (entry.request).check_at is not null then
             perform prescient.honour(
-                numbers[array_position(names, entry.job_exec)], entry.entity_name, entry.entity_key, entry.item_key, at, entry.request, clock, entry.outcome
+                numbers[array_position(names, entry.job_exec)], entry.entity_name, entry.entity_key, entry.item_key, at,
+                entry.request, clock, entry.outcome
             );
         end if;
     end loop;

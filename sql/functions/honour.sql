@@ -42,12 +42,13 @@ begin
         target := prescient.due_slot(request.check_at, clock, case when key is not null then request.within end, key);
         insert into prescient.future_job as f (
             job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, trace,
-            enqueued_at, enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent, requested_for, requested_within
+            enqueued_at, enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent, requested_for,
+            requested_within
         )
         values (
-            number, honour.entity_name, honour.entity_key, honour.item_key, request.group_key, target, target, request.payload, entry,
-            request.enqueued_at, request.enqueued_by, request.enqueued_app, request.enqueued_actor, request.enqueued_traceparent,
-            nullif(request.check_at, target), request.within
+            number, honour.entity_name, honour.entity_key, honour.item_key, request.group_key, target, target,
+            request.payload, entry, request.enqueued_at, request.enqueued_by, request.enqueued_app,
+            request.enqueued_actor, request.enqueued_traceparent, nullif(request.check_at, target), request.within
         )
         on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing;
         exit when found;

@@ -1,7 +1,8 @@
--- Moves rows of a claim to later slots, and counts them for the claim (own) by job. kinds: next (the check asked for it),
--- retry (it failed), defer (it did not run). payloads replace those of the rows where they are not null, entries go into their
--- traces. A slot that has begun by now is none to move to. Rows that are no longer in the slot are their owner's again.
--- Planned by each call, with the numbers that it is given.
+-- Moves rows of a claim to later slots, and counts them for the claim (own) by job. kinds: next (the
+-- check asked for it), retry (it failed), defer (it did not run). payloads replace those of the rows
+-- unless they are null, and entries go into their traces. A slot that has begun by now is never a
+-- target. It leaves out a row that has moved or ended meanwhile. Each call is planned with the numbers
+-- that it is given.
 create or replace function prescient.move_rows(
     at         timestamptz,
     own        bigint,

@@ -1,4 +1,5 @@
--- move_rows for rows of which all is alike: no error, and one entry for their traces. See rows_finish_alike.
+-- Does what move_rows does, for rows that are all alike: no error, and one entry for their traces. See
+-- rows_finish_alike.
 create or replace function prescient.move_rows_alike(
     at       timestamptz,
     own      bigint,

@@ -1,5 +1,6 @@
--- Records the outcome of one row: what rows_finish and rows_move do for many, with plans that are kept. Returns false where the
--- row is gone, which is then its owner's again. One argument, since each costs the server more to read than a field of it.
+-- Records the outcome of one row, as rows_finish and rows_move do for many, with plans that are kept.
+-- Returns false if the row has moved or ended meanwhile. It has one argument, because each argument
+-- costs the server more to read than a field of one.
 create or replace function prescient.record_row(o prescient.row_outcome)
 returns boolean
 language plpgsql

@@ -51,8 +51,10 @@ begin
             select
                 f.next_check_at, f.job, f.id,
                 row(
-                    r.next_check_at, null, case when r.payload is null and (i.data ->> 'null_payload')::boolean then jsonb 'null' else r.payload end,
-                    r.group_key, 'keep', null, r.enqueued_at, r.enqueued_by, r.enqueued_app, r.enqueued_actor, r.enqueued_traceparent, null
+                    r.next_check_at, null,
+                    case when r.payload is null and (i.data ->> 'null_payload')::boolean then jsonb 'null' else r.payload end,
+                    r.group_key, 'keep', null, r.enqueued_at, r.enqueued_by, r.enqueued_app, r.enqueued_actor,
+                    r.enqueued_traceparent, null
                 )::prescient.request as request
             from prescient.transfer_in i
             cross join lateral json_populate_record(null::prescient.future_job, i.data) as r
@@ -103,7 +105,8 @@ begin
         || ',"from":' || to_json(source_name) || ',"to":' || to_json(target_name) || '}';
     with arriving as materialized (
         select
-            r.*, case when r.payload is null and (i.data ->> 'null_payload')::boolean then jsonb 'null' else r.payload end as exactly,
+            r.*,
+            case when r.payload is null and (i.data ->> 'null_payload')::boolean then jsonb 'null' else r.payload end as exactly,
             i.outcome, i.told, i.schedule is null or i.schedule ->> 'id' = any (fresh) as may_wait,
             coalesce(nullif(i.job_exec, ''), '#' || r.job) as name,
             case when i.job_exec = '' then r.job else prescient.find_job(i.job_exec) end as number,
@@ -114,14 +117,14 @@ begin
         where i.source = settle_rows.source and i.batch = this and i.nth = any (given) and i.data is not null
     ), waiting as (
         insert into prescient.future_job (
-            job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, check_count, error_count, last_error,
-            spent, trace, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent, requested_for, requested_within,
-            request
+            job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, check_count, error_count,
+            last_error, spent, trace, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor,
+            enqueued_traceparent, requested_for, requested_within, request
         )
         select
-            a.number, a.entity_name, a.entity_key, a.item_key, a.group_key, a.first_check_at, a.target, a.check_count, a.error_count, a.last_error,
-            a.spent, a.traced, a.exactly, a.enqueued_at, a.enqueued_by, a.enqueued_app, a.enqueued_actor, a.enqueued_traceparent, a.requested_for, a.requested_within,
-            a.request
+            a.number, a.entity_name, a.entity_key, a.item_key, a.group_key, a.first_check_at, a.target, a.check_count,
+            a.error_count, a.last_error, a.spent, a.traced, a.exactly, a.enqueued_at, a.enqueued_by, a.enqueued_app,
+            a.enqueued_actor, a.enqueued_traceparent, a.requested_for, a.requested_within, a.request
         from arriving a
         where a.outcome is null and a.may_wait
         order by a.entity_name, a.entity_key, a.name, a.item_key
@@ -140,13 +143,15 @@ begin
     ), kept as (
         insert into prescient.future_job_history (
             id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for, requested_within, request, trace, outcome
+            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for,
+            requested_within, request, trace, outcome
         )
         select
-            e.id, e.name, e.entity_name, e.entity_key, e.item_key, e.group_key,
-            e.first_check_at, e.target, e.check_count, e.error_count, e.last_error, e.spent, e.exactly, e.enqueued_at, e.enqueued_by,
+            e.id, e.name, e.entity_name, e.entity_key, e.item_key, e.group_key, e.first_check_at, e.target,
+            e.check_count, e.error_count, e.last_error, e.spent, e.exactly, e.enqueued_at, e.enqueued_by,
             e.enqueued_app, e.enqueued_actor, e.requested_for, e.requested_within, e.request,
-            prescient.traced(e.traced, coalesce(prescient.journal_in(e.told, e.next_check_at), prescient.journal_entry('replaced', e.target))), e.ends
+            prescient.traced(e.traced, coalesce(prescient.journal_in(e.told, e.next_check_at), prescient.journal_entry('replaced', e.target))),
+            e.ends
         from ended e
         returning outcome
     )

@@ -1,6 +1,10 @@
--- Moves finished rows of a claim to history, and counts them for the claim ($2) by job; $13: the names of the jobs
--- ($4); $14: the clock; $15: the payloads that replace those of the rows, or null. Rows that are no longer in the slot are their owner's again. The bounds on job and id keep a
--- plan made for a slot that the statistics have not seen from reading all of the slot.
+-- Moves finished rows of a claim to history, and counts them for the claim ($2) by job; $13: the
+-- names of the jobs ($4); $14: the clock; $15: the payloads that replace those of the rows, or null.
+-- It leaves out a row that has moved or ended meanwhile. The bounds on job and id keep a plan made for
+-- a slot that the statistics have not seen from reading all of the slot.
+-- rows_finish and rows_finish_alike have lists of columns of their own. Measured in pages of 1,000
+-- rows: a function for both lists that the planner inlines costs the server 6 to 7 % more, and
+-- finish_rows_apart at least 6 % more.
 -- Called by slots/internal/statement.Writer.finishRows.
 with outcome as (
     select *
@@ -17,16 +21,16 @@ with outcome as (
 ), archived as (
     insert into prescient.future_job_history (
         id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for, requested_within, request, trace, outcome, lateness, duration, runner
+        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for,
+        requested_within, request, trace, outcome, lateness, duration, runner
     )
     select
         g.id, j.name, g.entity_name, g.entity_key, g.item_key, g.group_key, g.first_check_at, g.next_check_at,
         prescient.checks_after(g.check_count, g.outcome), prescient.errors_after(g.error_count, g.outcome),
-        coalesce(g.error, g.last_error),
-        g.spent + prescient.microseconds(coalesce(g.duration, 0)),
-        coalesce(g.state::prescient.payload, g.payload), g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.requested_for, g.requested_within, g.request, g.trace, g.outcome,
-        prescient.microseconds(g.lateness), prescient.microseconds(g.duration),
-        $12::text
+        coalesce(g.error, g.last_error), g.spent + prescient.microseconds(coalesce(g.duration, 0)),
+        coalesce(g.state::prescient.payload, g.payload), g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor,
+        g.requested_for, g.requested_within, g.request, g.trace, g.outcome, prescient.microseconds(g.lateness),
+        prescient.microseconds(g.duration), $12::text
     from gone g
     join unnest($4::bigint[], $13::text[]) as j (job, name) on j.job = g.job
 ), tallied as (
@@ -47,7 +51,12 @@ select
     count(*) filter (where outcome = 'failed') as failed
 from (
     -- Volatile, so that it is called for each of them.
-    select g.outcome, case when (g.request).check_at is not null then prescient.honour(g.job, g.entity_name, g.entity_key, g.item_key, $1, g.request, $14, g.outcome) end
+    select
+        g.outcome,
+        case
+            when (g.request).check_at is not null
+                then prescient.honour(g.job, g.entity_name, g.entity_key, g.item_key, $1, g.request, $14, g.outcome)
+        end
     from gone g
 ) as g
 having count(*) = cardinality($7::bigint[]) or prescient.require_recorded($1, $4::bigint[], $5, $6, $7::bigint[])

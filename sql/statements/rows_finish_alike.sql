@@ -1,6 +1,7 @@
--- rows_finish for rows of which all is alike: the outcome $8, no error, lateness $9 and duration $10. A third cheaper:
--- it joins no outcomes. The ids ($7) are a filter (hence the + 0): one look into the index finds their range. The
--- filter is hashed where the array is a constant of the plan, so not in a generic one.
+-- rows_finish for rows that are all alike: the outcome $8, no error, lateness $9 and duration $10. It
+-- costs a third less, because it joins no outcomes. The ids ($7) are a filter (hence the + 0): one
+-- look into the index finds their range. The server hashes the filter if the array is a constant of
+-- the plan, so not in a generic one.
 -- Called by slots/internal/statement.Writer.recordAlike.
 with gone as (
     delete from prescient.future_job f
@@ -12,16 +13,15 @@ with gone as (
 ), archived as (
     insert into prescient.future_job_history (
         id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for, requested_within, request, trace, outcome, lateness, duration, runner
+        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for,
+        requested_within, request, trace, outcome, lateness, duration, runner
     )
     select
         g.id, j.name, g.entity_name, g.entity_key, g.item_key, g.group_key, g.first_check_at, g.next_check_at,
-        prescient.checks_after(g.check_count, $8::text), g.error_count,
-        g.last_error,
-        g.spent + prescient.microseconds(coalesce($10::bigint, 0)),
-        g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor, g.requested_for, g.requested_within, g.request, g.trace, $8,
-        prescient.microseconds($9::bigint), prescient.microseconds($10),
-        $11::text
+        prescient.checks_after(g.check_count, $8::text), g.error_count, g.last_error,
+        g.spent + prescient.microseconds(coalesce($10::bigint, 0)), g.payload, g.enqueued_at, g.enqueued_by,
+        g.enqueued_app, g.enqueued_actor, g.requested_for, g.requested_within, g.request, g.trace, $8,
+        prescient.microseconds($9::bigint), prescient.microseconds($10), $11::text
     from gone g
     join unnest($4::bigint[], $12::text[]) as j (job, name) on j.job = g.job
 ), tallied as (
@@ -36,7 +36,11 @@ with gone as (
 select count(*) as finished, 0::bigint as rescheduled, 0::bigint as failed
 from (
     -- Volatile, so that it is called for each of them.
-    select case when (g.request).check_at is not null then prescient.honour(g.job, g.entity_name, g.entity_key, g.item_key, $1, g.request, $13, $8) end
+    select
+        case
+            when (g.request).check_at is not null
+                then prescient.honour(g.job, g.entity_name, g.entity_key, g.item_key, $1, g.request, $13, $8)
+        end
     from gone g
 ) as g
 having count(*) = cardinality($7::bigint[]) or prescient.require_recorded($1, $4::bigint[], $5, $6, $7::bigint[])
