@@ -32,7 +32,11 @@ func (c Config) fault(f rulestore.Fault) (found []Finding) {
 	add := func(what, do string, args ...any) {
 		found = append(found, action("rule "+f.Rule+": "+what, do, args...))
 	}
-	if f.Gone {
+	switch {
+	case f.Moved != "":
+		add("table "+f.Table+" is now "+f.Moved+", so its checks fail",
+			"%s rules apply -f FILE  -- with the new name in the file, or give the table its old name", c.Name)
+	case f.Gone:
 		add("there is no table "+f.Table+", so its checks fail",
 			"%s rules remove %s  -- or give the table its name again", c.Name, name)
 	}

@@ -56,6 +56,10 @@ func TestARuleWhoseTriggersCannotWorkIsFoundUntilItIsMended(t *testing.T) {
 		},
 		"a table that was renamed": {
 			alter + "rename to old_orders", "alter table shop.old_orders rename to orders",
+			[]string{"table shop.orders is now shop.old_orders, so its checks fail", "orders rules apply -f FILE"},
+		},
+		"a table that was dropped": {
+			"drop table shop.orders", "create table shop.orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz)",
 			[]string{"there is no table shop.orders, so its checks fail", "orders rules remove unshipped"},
 		},
 	} {

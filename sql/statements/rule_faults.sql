@@ -24,6 +24,13 @@ found as (
         w.name,
         w.relation,
         w.relid is null as gone,
+        coalesce((
+            select min(format('%I.%I', n.nspname, c.relname))
+            from pg_trigger t
+            join pg_class c on c.oid = t.tgrelid
+            join pg_namespace n on n.oid = c.relnamespace
+            where w.relid is null and t.tgname = any (w.triggers) and not c.relispartition
+        ), '') as moved,
         array(
             select u.trigger
             from unnest(w.triggers) as u (trigger)
@@ -88,7 +95,7 @@ found as (
             )
     ) as k on true
 )
-select name, relation, gone, missing, off, columns, refused, owner, gives
+select name, relation, gone, moved, missing, off, columns, refused, owner, gives
 from found
 where gone or missing <> '{}' or off <> '{}' or columns <> '{}' or refused <> '' or owner <> ''
 order by name

@@ -131,7 +131,7 @@ func (s *Store) install(ctx context.Context, p *RulePlan) (version int, err erro
 		case p.Action == Resume:
 			version = p.was.Version
 		default:
-			err = pgsql.One(ctx, tx, pgsql.RuleChange.In(s.schema), []any{p.Name, definition, p.was.Version, p.walks}, &version)
+			err = pgsql.One(ctx, tx, pgsql.RuleChange.In(s.schema), []any{p.Name, definition, p.was.Version, p.walks, p.rule.Relation}, &version)
 		}
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrChanged

@@ -414,3 +414,68 @@ func TestOverdueSkipsNoStepOfARowThatWaitsForTheNextSlot(t *testing.T) {
 	s.apply(late("4h"))
 	s.wants("applied", "1 at 03-04 14:15")
 }
+
+func TestARemoveFindsTheTriggersOfATableThatWasRenamed(t *testing.T) {
+	t.Parallel()
+	for name, rename := range map[string]string{
+		"a table":               "alter table shop.orders rename to old_orders",
+		"a schema":              "alter schema shop rename to shop2",
+		"a table in new schema": "create schema other; alter table shop.orders set schema other",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShopAt(t, noon)
+			s.apply(unshipped)
+			s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 11:50") + ")")
+			s.exec(rename)
+			if removed, err := s.store.Remove(t.Context(), "order.unshipped", nil); err != nil || removed.Cancelled != 1 {
+				t.Errorf("%+v, %v", removed, err)
+			}
+			if n := s.count("select (select count(*) from pg_trigger where tgname like 'prescient%') + (select count(*) from pg_proc where proname like 'prescient_order%')"); n != 0 {
+				t.Errorf("%d triggers and functions are left", n)
+			}
+		})
+	}
+}
+
+func TestARuleFollowsItsTableToAnotherName(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ rename, table string }{
+		"a table":               {"alter table shop.orders rename to old_orders", "shop.old_orders"},
+		"a schema":              {"alter schema shop rename to shop2", "shop2.orders"},
+		"a table in new schema": {"create schema other; alter table shop.orders set schema other", "other.orders"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShopAt(t, noon)
+			s.apply(unshipped)
+			s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 11:50") + ")")
+			s.exec(test.rename)
+			file := strings.ReplaceAll(unshipped, "shop.orders", test.table)
+			if test.table == "shop.old_orders" { // the name of the table was that of the entity
+				if _, err := s.store.Plan(t.Context(), parse(t, file)); err == nil || !strings.Contains(err.Error(), "write entity: orders") {
+					t.Errorf("error %v", err)
+				}
+				file = with(file, "entity: orders")
+			}
+			if p := s.plan(file).Rules[0]; p.Action != rulestore.Change || p.Begin+p.Retimed > 0 {
+				t.Errorf("%+v", p)
+			}
+			s.apply(file)
+			s.exec("insert into " + test.table + " (id, placed_at) values (2, " + at("04 11:50") + ")")
+			s.wants("before and after", "1 at 03-06 12:00, 2 at 03-06 12:00")
+			if faults, err := s.store.Faults(t.Context()); err != nil || len(faults) > 0 {
+				t.Errorf("%+v, %v", faults, err)
+			}
+			if p := s.plan(file); p.Changes() {
+				t.Errorf("applied again: %+v", p)
+			}
+			if _, err := s.store.Remove(t.Context(), "order.unshipped", nil); err != nil {
+				t.Fatal(err)
+			}
+			if n := s.count("select count(*) from pg_proc where proname like 'prescient_order%'"); n != 0 {
+				t.Errorf("%d functions are left", n)
+			}
+		})
+	}
+}

@@ -16,8 +16,10 @@ import (
 type Fault struct {
 	Rule  string
 	Table string
-	// Gone tells that there is no such table.
-	Gone bool
+	// Gone tells that there is no such table. Moved is the table that has its triggers now. Empty: there
+	// is none.
+	Gone  bool
+	Moved string
 	// Missing and Off name the triggers that the table lacks, and those that do not fire.
 	Missing, Off []string
 	// Columns has the columns that the triggers read, and the table lacks, as SQL.
@@ -39,8 +41,8 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 	}
 	var rules, names []string
 	for _, r := range list {
-		for _, event := range events {
-			rules, names = append(rules, r.Rule.Name), append(names, triggerName(s.schema, r.Rule.Name, event))
+		for _, name := range triggerNames(s.schema, r.Rule.Name) {
+			rules, names = append(rules, r.Rule.Name), append(names, name)
 		}
 	}
 	args := []any{pq.Array(rules), pq.Array(names), pq.Array(called()), s.schema.String(), pgsql.Rules.In(s.schema)}
@@ -56,7 +58,7 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 
 // scanFault reads a row of statement rule_faults.
 func scanFault(row *sql.Rows, f *Fault) error {
-	return row.Scan(&f.Rule, &f.Table, &f.Gone, (*pq.StringArray)(&f.Missing), (*pq.StringArray)(&f.Off), (*pq.StringArray)(&f.Columns),
+	return row.Scan(&f.Rule, &f.Table, &f.Gone, &f.Moved, (*pq.StringArray)(&f.Missing), (*pq.StringArray)(&f.Off), (*pq.StringArray)(&f.Columns),
 		&f.Refused, &f.Owner, (*pq.StringArray)(&f.Gives))
 }
 

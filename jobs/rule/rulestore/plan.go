@@ -194,7 +194,11 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 		return RulePlan{}, asked.Problem("steps", "%v", err)
 	}
 	if was != nil {
-		if err := p.compare(*was); err != nil {
+		moved, err := s.moved(ctx, *was, u)
+		if err != nil {
+			return RulePlan{}, fmt.Errorf("look for the table of rule %s: %w", asked.Name, err)
+		}
+		if err := p.compare(*was, moved); err != nil {
 			return RulePlan{}, err
 		}
 	}
@@ -261,14 +265,27 @@ func (p *RulePlan) close() {
 	}
 }
 
-// compare says what changes since the rule was applied.
-func (p *RulePlan) compare(was Status) error {
+// moved reports whether the table of a rule has another name or schema since the rule was applied.
+func (s *Store) moved(ctx context.Context, was Status, u understood) (moved bool, err error) {
+	if was.Relation == u.Relation {
+		return false, nil
+	}
+	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		return tx.GetContext(ctx, &moved, pgsql.RuleMoved.In(s.schema), was.Relation, u.Relation, pq.Array(triggerNames(s.schema, u.Rule.Name)))
+	})
+	return moved, err
+}
+
+// compare says what changes since the rule was applied. moved tells that its table has another name.
+func (p *RulePlan) compare(was Status, moved bool) error {
 	is := p.rule.Rule
 	switch {
 	case was.State == Removing:
 		return is.Problem("name", "the rule is being removed: finish that first, with `prescient rules remove %s`", is.Name)
-	case was.Relation != p.rule.Relation:
+	case was.Relation != p.rule.Relation && !moved:
 		return is.Problem("table", "the rule is about table %s: remove it first, or give this one another name", was.Relation)
+	case moved && was.Rule.Entity != is.Entity:
+		return is.Problem("entity", "the checks that wait have the entity %s, from the name that table %s had: write entity: %[1]s", was.Rule.Entity, was.Relation)
 	case was.Key != p.rule.Key || was.Rule.Entity != is.Entity:
 		return is.Problem("key", "the checks that wait have the key %s of entity %s: remove the rule first, or give this one another name", was.Key, was.Rule.Entity)
 	}

@@ -45,7 +45,8 @@ func (s *Store) Remove(ctx context.Context, name string, told func(Progress)) (r
 	return removed, nil
 }
 
-// uninstall drops the triggers with their functions, and marks the rule.
+// uninstall drops the triggers with their functions, and marks the rule. It finds the functions by
+// their names, because the table may have got another name or schema.
 func (s *Store) uninstall(ctx context.Context, name string) error {
 	status, err := s.Get(ctx, name)
 	if err != nil {
@@ -61,11 +62,12 @@ func (s *Store) uninstall(ctx context.Context, name string) error {
 			return err
 		}
 		var functions []string
-		for _, event := range events {
-			functions = append(functions, status.Schema+"."+pq.QuoteIdentifier(triggerName(s.schema, name, event))+"()")
+		err = tx.SelectContext(ctx, &functions, pgsql.RuleRoutines.In(s.schema), pq.Array(triggerNames(s.schema, name)), pq.QuoteLiteral(name))
+		if err != nil || len(functions) == 0 {
+			return err
 		}
 		// Only the owner of a table may drop its trigger. The owner of the function may drop both.
-		_, err = tx.ExecContext(ctx, "drop function if exists "+strings.Join(functions, ", ")+" cascade")
+		_, err = tx.ExecContext(ctx, "drop function "+strings.Join(functions, ", ")+" cascade")
 		return owned(err)
 	})
 }

@@ -185,6 +185,14 @@ func (u understood) changed() string {
 	return strings.Join(columns, " or ")
 }
 
+// triggerNames returns the names of the triggers of a rule.
+func triggerNames(schema pgsql.Schema, rule string) (names []string) {
+	for _, event := range events {
+		names = append(names, triggerName(schema, rule, event))
+	}
+	return names
+}
+
 var unsafe = regexp.MustCompile(`[^a-z0-9_]+`)
 
 // maxTriggerName is the longest name in PostgreSQL, in bytes.
