@@ -1,19 +1,34 @@
--- Sums up a rule $1: its waiting rows, up to 1,000,000, and their first slot; and the rows that ended
--- since $2. met: the expected thing has happened before any step; met_late: after a step; open: the
+-- Sums up a rule $1: its waiting rows in the next 10,000 slots that have rows, and their first slot; and the rows that ended
+-- since $2. Above 1,000 rows in a slot their number is an estimate; see the function estimate_rows. met: the expected thing has happened before any step; met_late: after a step; open: the
 -- last step has fired; left_out: the row of the table is gone, or no longer one of the rule. Rows of a
 -- rule of the same name that was removed do not count.
 -- Called by jobs/rule/rulestore.Store.Summary.
 select
-    waiting.n as waiting, waiting.first as next_slot,
+    coalesce(waiting.n, 0) as waiting, waiting.first as next_slot,
     ended.met, ended.met_late, ended.open, ended.left_out, ended.cancelled, ended.failed
 from (
-    select count(*) as n, min(next_check_at) as first
-    from (
-        select f.next_check_at::timestamptz as next_check_at
-        from prescient.future_job f
-        where f.job = prescient.find_job($1)
-        limit 1000000
-    ) as f
+    -- Through the slots one by one: no index has the rows of a job, and a scan would read those of all jobs.
+    with recursive slots (nth, slot) as (
+        (select 1, f.next_check_at::timestamptz from prescient.future_job f order by f.next_check_at limit 1)
+        union all
+        select s.nth + 1, n.slot
+        from slots s
+        cross join lateral (
+            select f.next_check_at::timestamptz as slot
+            from prescient.future_job f
+            where f.next_check_at > s.slot
+            order by f.next_check_at
+            limit 1
+        ) as n
+        where s.nth < 10000
+    )
+    select sum(case when c.n <= 1000 then c.n else prescient.estimate_rows(s.slot, j.job) end)::bigint as n, min(s.slot) filter (where c.n > 0) as first
+    from (select prescient.find_job($1) as job offset 0) as j -- found once
+    cross join slots s
+    cross join lateral (
+        select count(*) as n
+        from (select from prescient.future_job f where f.next_check_at = s.slot and f.job = j.job limit 1001) as page
+    ) as c
 ) as waiting
 cross join (
     select

@@ -11,7 +11,8 @@ import (
 
 // Summary says what waits for a rule, and how its rows ended.
 type Summary struct {
-	// Waiting is the number of rows that wait, up to a million. NextSlot is their first slot, in UTC.
+	// Waiting is the number of rows that wait, in the next 10,000 slots that have rows of any job. Above
+	// 1,000 rows in a slot it is an estimate. NextSlot is their first slot, in UTC.
 	Waiting  int64      `json:"waiting"`
 	NextSlot *time.Time `json:"next_slot"` // null: no row waits
 	// Since is the instant from which Ended counts, in UTC.
