@@ -4,6 +4,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"log/slog"
 	"maps"
@@ -88,6 +89,10 @@ func StartSpan(
 	}
 	return ctx, func(error, ...slog.Attr) {}
 }
+
+// ErrDefer is the error of a row that could not be checked, and that waits for the next slot without an
+// error.
+var ErrDefer = errors.New("the check is deferred to the next slot")
 
 // Validate returns the errors of a check, as an enqueue of it would.
 func Validate(job jobs.FutureJob) error { return bridge.Validate(job) }

@@ -4,6 +4,7 @@ package guard
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -69,6 +70,8 @@ func PastDeadline(d *engine.Definition, m Moment) bool {
 // After judges the result of a check. An error overrides everything else that was returned.
 func After(d *engine.Definition, m Moment, job *jobs.FutureJob, next *time.Time, err error) Verdict {
 	switch {
+	case errors.Is(err, engine.ErrDefer):
+		return Defer(m)
 	case err != nil:
 		return failed(d, m, job, err)
 	case next == nil:

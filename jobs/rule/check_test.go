@@ -19,6 +19,7 @@ import (
 	_ "github.com/prescient-go/prescient/jobs/event/file"
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -507,4 +508,36 @@ func TestTheSummaryOfARuleCountsHowItsRowsEnded(t *testing.T) {
 		counts[f.Step] = f.Fired
 	}
 	diff(t, map[string]int64{"first": 2, "final": 1}, counts)
+}
+
+// Such as by alter table or vacuum full. The rules of other tables go on.
+func TestTheChecksOfALockedTableWaitForTheNextSlot(t *testing.T) {
+	t.Parallel()
+	s := newLateOrder(t)
+	s.pool.SetMaxOpenConns(1)
+	s.exec(`create table shop.parcels (like shop.orders including all); insert into shop.parcels (id, placed_at) values (1, '` + day0.Format(time.RFC3339) + `')`)
+	s.apply(unshipped(func(a *rule.Applied) {
+		a.Rule.Name, a.Rule.Table, a.Relation, a.Rule.Entity = "parcel.unshipped", "shop.parcels", "shop.parcels", "parcel"
+		a.Rule.Steps[0].Event = "parcel.unshipped"
+	}))
+	job := jobs.FutureJob{JobExec: "parcel.unshipped", EntityName: "parcel", EntityKey: "1", CheckAt: day(4)}
+	if _, err := s.client.Enqueue(t.Context(), s.db, job); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := s.db.BeginTxx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	tx.MustExec("lock table shop.orders in access exclusive mode")
+	s.run(day(4))
+	diff(t, []string{"parcel.unshipped parcel/1"}, s.published())
+	next := grid.Default.Next(day(4))
+	s.wants(map[string]string{"1": fmt.Sprintf("day %.4g", next.Sub(day0).Hours()/24)})
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	s.publish(s.publisher) // another process
+	s.run(next)
+	s.wants(map[string]string{"1": "day 7"})
 }

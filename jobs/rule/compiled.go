@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
@@ -24,6 +25,8 @@ type compiled struct {
 	sql    []prepared // of each step; empty: none
 	// again tells that a step had fired for a row at its first check, see page.remember.
 	again atomic.Bool
+	// locked is when a page last found the table locked. Nil: none has.
+	locked atomic.Pointer[time.Time]
 }
 
 // prepared is the SQL of a step.

@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -28,8 +29,24 @@ type seen struct {
 	large              bool // the payload exceeds mostAnswers, and was not read
 }
 
-// look reads the rows of the table for the keys of the page.
+const (
+	// lockTime is how long a query waits for a lock of the table. Meanwhile it has one of the few
+	// connections that all rules share.
+	lockTime = time.Second
+	// lockPause is how long after that the other pages of the rule do not try.
+	lockPause = 5 * time.Second
+)
+
+// errLocked is the error of the rows of a table that another session has locked, such as with vacuum
+// full or alter table.
+var errLocked = fmt.Errorf("the table is locked: %w", engine.ErrDefer)
+
+// look reads the rows of the table for the keys of the page. It returns errLocked if the table is
+// locked.
 func (p *page) look(ctx context.Context) error {
+	if at := p.rule.locked.Load(); at != nil && time.Since(*at) < lockPause {
+		return errLocked
+	}
 	keys := make([]string, len(p.rows))
 	for i, row := range p.rows {
 		keys[i] = row.EntityKey
@@ -56,6 +73,12 @@ func (p *page) look(ctx context.Context) error {
 		})
 		return err
 	})
+	if pgsql.IsLockTimeout(err) {
+		p.rule.locked.Store(new(time.Now())) //nolint:forbidigo // measures how long ago
+		p.Logger.WarnContext(ctx, "the table of a rule is locked by another session: its checks wait for the next slot",
+			"rule", p.rule.Rule.Name, "table", p.rule.Relation)
+		return errLocked
+	}
 	if strings.HasPrefix(string(pgsql.State(err)), "22") && len(p.rows) > 1 { // a value of one row is at fault
 		return fmt.Errorf("%w: %w", jobs.ErrDivide, err)
 	}
@@ -71,7 +94,8 @@ func (p *page) look(ctx context.Context) error {
 // readOnly runs fn in a transaction in which a query can neither write nor exceed its timeout. Names
 // without a schema are those of PostgreSQL, as in the triggers of the rule.
 func (p *page) readOnly(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
-	limits := fmt.Sprintf("set local statement_timeout = %d; set local search_path = pg_catalog, pg_temp; "+Settings, p.Timeout.Milliseconds())
+	limits := fmt.Sprintf("set local statement_timeout = %d; set local lock_timeout = %d; set local search_path = pg_catalog, pg_temp; "+Settings,
+		p.Timeout.Milliseconds(), lockTime.Milliseconds())
 	if role := p.rule.Rule.Role; role != "" {
 		limits += "; set local role " + pq.QuoteIdentifier(role)
 	}

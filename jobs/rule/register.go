@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"sync"
 	"time"
@@ -30,6 +31,9 @@ type CheckConfig struct {
 	Source string
 	// Schema holds the rules. Defaults to "prescient".
 	Schema pgsql.Schema
+	// Logger is told if a table is locked by another session, whose checks then wait for the next slot.
+	// Defaults to slog.Default.
+	Logger *slog.Logger
 	// Timeout limits the query for a page of keys. Defaults to DefaultTimeout.
 	Timeout time.Duration
 }
@@ -52,6 +56,7 @@ func Register(registry *jobs.Registry, cfg CheckConfig) error {
 		return errors.New("register rules: DB, Publisher and Source must be set, and Timeout not negative")
 	}
 	c := &checker{CheckConfig: cfg}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.Timeout = max(time.Millisecond, cmp.Or(c.Timeout, DefaultTimeout))
 	engine.OnRule(registry, func(r *jobs.Registry, name string) {
 		r.RegisterBatchTx(name, c.check, jobs.MaxChecks(math.MaxInt32), jobs.Horizon(farthest), jobs.Timeout(c.Timeout+actTime))
@@ -78,7 +83,13 @@ func (c *checker) check(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob)
 		}
 		return p.results, nil
 	}
-	if err := p.look(ctx); err != nil {
+	switch err := p.look(ctx); {
+	case errors.Is(err, errLocked):
+		for i := range rows {
+			p.fail(i, errLocked)
+		}
+		return p.results, nil
+	case err != nil:
 		return nil, err
 	}
 	if err := p.remember(ctx); err != nil {

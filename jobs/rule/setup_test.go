@@ -116,6 +116,7 @@ func (s *shop) publish(p event.Publisher) {
 	s.registry = jobs.NewRegistry()
 	err := rule.Register(s.registry, rule.CheckConfig{
 		DB: func(context.Context) (pgsql.Pool, error) { return s.pool, nil }, Publisher: p, Source: "shop", Timeout: 5 * time.Second,
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		s.t.Fatal(err)

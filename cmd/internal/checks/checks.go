@@ -156,5 +156,6 @@ func (b *Bound) registerRules(f *factory.Factory) (release func(), err error) {
 	p := &pool{address: func(ctx context.Context) (string, error) { return database.Address(ctx, f) }, size: rulesConnections}
 	return p.close, rule.Register(b.Registry, rule.CheckConfig{
 		DB: p.open, Publisher: b.Publisher, Source: f.Config().Events.Source, Schema: f.Schema(),
+		Logger: f.Log(),
 	})
 }
