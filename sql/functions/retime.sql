@@ -1,11 +1,13 @@
--- Moves waiting checks of a job to the slots of other instants, each given by its slot and id: a
--- row that has been replaced since is left alone, and so is one that is due or has a request.
+-- Moves waiting checks of a job to the slots of other instants, each given by its slot, its id and the
+-- instant that it was requested for: a row that has been moved since is left alone, and so is one that
+-- is due or has a request.
 -- payloads: null leaves the payload. withins: windows in seconds, or null; see enqueue. Returns how
 -- many it moved.
 create or replace function prescient.retime(
     job_exec  text,
     slots     timestamptz[],
     ids       bigint[],
+    requested timestamptz[],
     check_ats timestamptz[],
     payloads  text[],
     withins   bigint[],
@@ -25,8 +27,8 @@ declare
     target timestamptz;
 begin
     for asked in
-        select u.slot, u.id, u.check_at, u.payload, u.within
-        from unnest(slots, ids, check_ats, payloads, withins) as u (slot, id, check_at, payload, within)
+        select u.slot, u.id, u.requested, u.check_at, u.payload, u.within
+        from unnest(slots, ids, requested, check_ats, payloads, withins) as u (slot, id, requested, check_at, payload, within)
         order by u.slot, u.id
     loop
         select w.*
@@ -36,6 +38,7 @@ begin
         for update;
         continue when not found
             or f.next_check_at <= coalesce(retime.clock, clock_timestamp())
+            or coalesce(f.requested_for, f.first_check_at) <> asked.requested
             or (f.request).check_at is not null;
         target := prescient.due_slot(
             asked.check_at, retime.clock, asked.within::integer,
@@ -56,4 +59,4 @@ begin
     return moved;
 end
 $$;
-revoke all on function prescient.retime(text, timestamptz[], bigint[], timestamptz[], text[], bigint[], timestamptz) from public;
+revoke all on function prescient.retime(text, timestamptz[], bigint[], timestamptz[], timestamptz[], text[], bigint[], timestamptz) from public;

@@ -196,6 +196,9 @@ func (s *Store) walkOver(ctx context.Context, p *RulePlan, version int, told fun
 	for {
 		var next page
 		err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) (err error) {
+			if _, err := tx.ExecContext(ctx, fmt.Sprintf("set local lock_timeout = %d", walkTimeout.Milliseconds())); err != nil {
+				return err
+			}
 			if next, err = w.read(ctx, tx); err != nil {
 				return err
 			}
@@ -211,6 +214,14 @@ func (s *Store) walkOver(ctx context.Context, p *RulePlan, version int, told fun
 			}
 			return err
 		})
+		if pgsql.IsLockTimeout(err) {
+			select {
+			case <-time.After(walkPause):
+				continue
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
 		if errors.Is(err, ErrChanged) {
 			// Another Apply of the same version has come further.
 			if now, getErr := s.Get(ctx, p.Name); getErr == nil && now.Version == version && now.State == Applying && now.Position != w.after {
@@ -229,6 +240,14 @@ func (s *Store) walkOver(ctx context.Context, p *RulePlan, version int, told fun
 		}
 	}
 }
+
+// A transaction of an application locks the checks of the rows that it updates. A page that waits for
+// them gives up sooner than the server looks for a deadlock, which is after 1 s by default. Otherwise the
+// application could be the one that the server ends. The page also gives up the locks that it has.
+const (
+	walkTimeout = 500 * time.Millisecond
+	walkPause   = 200 * time.Millisecond
+)
 
 // changed runs a statement that changes a rule. It returns ErrChanged if there is no row to change.
 func (s *Store) changed(ctx context.Context, statement pgsql.Statement, args ...any) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // rows inserts an order for each day from the first to the last of March, whose ids are the days.
@@ -477,5 +479,64 @@ func TestARuleFollowsItsTableToAnotherName(t *testing.T) {
 				t.Errorf("%d functions are left", n)
 			}
 		})
+	}
+}
+
+// The triggers of an update lock the checks of its rows, one after the other. An apply that waited for
+// one of them, with locks of others, would hold up the update, or be in a deadlock with it.
+func TestAnApplyHoldsUpNoUpdateOfTheApplication(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec("insert into shop.orders (id, placed_at) select n, now() + n * interval '15 minutes' from generate_series(1, 103) as n")
+	s.apply(unshipped)
+	begin := func() *sqlx.Tx {
+		tx, err := s.db.BeginTxx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tx
+	}
+	update, other := begin(), begin()
+	defer func() { _, _ = update.Rollback(), other.Rollback() }()
+	var begun sync.Once
+	_, err := s.store.Apply(t.Context(), parse(t, strings.Replace(unshipped, "2d", "1d", 1)), func(rulestore.Progress) {
+		begun.Do(func() {
+			other.MustExec("select from prescient.future_job where entity_key = '102' for update")
+			update.MustExec("set local statement_timeout = '10 s'; update shop.orders set placed_at = placed_at + interval '1 hour' where id = 103")
+			go func() {
+				for pgtest.Waits(t, s.db) == 0 {
+					runtime.Gosched() // until the apply waits
+				}
+				_, err := update.ExecContext(t.Context(), "update shop.orders set placed_at = placed_at + interval '1 hour' where id = 101")
+				if err := errors.Join(err, update.Commit(), other.Commit()); err != nil {
+					t.Error(err)
+				}
+			}()
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.count(`select count(*) from prescient.future_job f join shop.orders o on o.id::text = f.entity_key
+		where f.next_check_at = prescient.slot_ceil(o.placed_at + interval '24 hours')`); n != 103 {
+		t.Errorf("%d of 103 checks wait for the new step", n)
+	}
+}
+
+// An apply reads a page, and the application changes a row of it before the page is written.
+func TestAnApplyLeavesARowThatTheApplicationHasMovedWithinItsSlot(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped)
+	s.exec("insert into shop.orders (id, placed_at) values (1, '2100-01-01 12:01Z')")
+	const retime = `select prescient.retime('order.unshipped', array[f.next_check_at], array[f.id], array[timestamptz '2100-01-03 12:01Z'],
+		array[timestamptz '2100-02-01'], array[null], array[null]::bigint[]) from prescient.future_job f`
+	s.exec("update shop.orders set placed_at = '2100-01-01 12:02Z'")
+	if n := s.count(retime); n != 0 {
+		t.Error("the row was moved by what was read before")
+	}
+	s.exec("update shop.orders set placed_at = '2100-01-01 12:01Z'")
+	if n := s.count(retime); n != 1 {
+		t.Error("the row was not moved")
 	}
 }

@@ -25,11 +25,13 @@ type row struct {
 	since time.Time
 	fired []string // the steps that have fired
 
-	waits  bool
-	id     int64
-	slot   time.Time // it waits for
-	from   time.Time // steps that are due before do not fire; zero: all do
-	errors int       // of its last checks
+	waits bool
+	id    int64
+	slot  time.Time // it waits for
+	// requested is the instant that it was requested for.
+	requested time.Time
+	from      time.Time // steps that are due before do not fire; zero: all do
+	errors    int       // of its last checks
 }
 
 // decision is what an apply does with a row.

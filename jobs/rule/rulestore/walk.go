@@ -66,7 +66,7 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 	p.rows = make([]row, 0, w.store.cfg.PageSize)
 	for rows.Next() {
 		var r found
-		if err := rows.Scan(&r.key, &r.since, &r.id, &r.slot, &r.from, &r.errors, &r.fired, &r.read, &r.now); err != nil {
+		if err := rows.Scan(&r.key, &r.since, &r.id, &r.slot, &r.requested, &r.from, &r.errors, &r.fired, &r.read, &r.now); err != nil {
 			return p, err
 		}
 		if r.read.Valid { // the last row is about the page
@@ -92,6 +92,7 @@ type found struct {
 	since     sql.NullInt64 // microseconds since 1970
 	id        sql.NullInt64
 	slot, now sql.NullTime
+	requested sql.NullTime
 	from      sql.NullString
 	errors    sql.NullInt64
 	fired     pq.StringArray
@@ -101,7 +102,7 @@ type found struct {
 func (f *found) row() row {
 	r := row{
 		key: f.key.String, since: time.UnixMicro(f.since.Int64).UTC(), fired: f.fired,
-		waits: f.id.Valid, id: f.id.Int64, slot: f.slot.Time.UTC(), errors: int(f.errors.Int64),
+		waits: f.id.Valid, id: f.id.Int64, slot: f.slot.Time.UTC(), requested: f.requested.Time, errors: int(f.errors.Int64),
 	}
 	// An application may have written something else, which is an error of its check alone.
 	r.from, _ = time.Parse(time.RFC3339Nano, f.from.String)
@@ -160,6 +161,7 @@ type batch struct {
 	keys     []string
 	slots    []string // that they wait for
 	ids      []int64
+	were     []string // the instants that they were requested for
 	ats      []string
 	payloads []string
 	withins  []int64 // seconds
@@ -179,6 +181,7 @@ func (b *batch) add(r row, what decision) {
 	if r.waits {
 		b.slots = append(b.slots, string(pq.FormatTimestamp(r.slot)))
 		b.ids = append(b.ids, r.id)
+		b.were = append(b.were, string(pq.FormatTimestamp(r.requested)))
 	}
 }
 
@@ -198,5 +201,5 @@ func (b *batch) retimeArgs(r rule.Rule) []any {
 	if len(b.keys) == 0 {
 		return nil
 	}
-	return []any{r.Name, pq.Array(b.slots), pq.Array(b.ids), pq.Array(b.ats), pq.Array(b.payloads), pq.Array(b.withins)}
+	return []any{r.Name, pq.Array(b.slots), pq.Array(b.ids), pq.Array(b.were), pq.Array(b.ats), pq.Array(b.payloads), pq.Array(b.withins)}
 }

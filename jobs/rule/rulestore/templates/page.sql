@@ -6,11 +6,11 @@ with page as materialized (
     limit {limit}
 )
 select
-    p.prescient_key::text as key, (extract(epoch from p.prescient_since) * 1000000)::bigint as since, f.id, f.next_check_at as slot,
+    p.prescient_key::text as key, (extract(epoch from p.prescient_since) * 1000000)::bigint as since, f.id, f.next_check_at as slot, f.requested,
     f.payload ->> 'from' as from, f.error_count as errors, r.steps as fired, null::bigint as read, null::timestamptz as now
 from page p
 left join lateral (
-    select w.id, w.next_check_at, w.payload, w.error_count
+    select w.id, w.next_check_at, coalesce(w.requested_for, w.first_check_at) as requested, w.payload, w.error_count
     from prescient.future_job w
     where {known} and w.entity_name = {entity} and w.entity_key = p.prescient_key::text and w.job = (select prescient.find_job({name})) and w.item_key = ''
     limit 1
@@ -23,4 +23,4 @@ left join lateral (
 where p.prescient_counts
 union all
 select (select p.prescient_key::text from page p order by p.prescient_key desc limit 1),
-    null, null, null, null, null, null, (select count(*) from page), clock_timestamp()
+    null, null, null, null, null, null, null, (select count(*) from page), clock_timestamp()
