@@ -111,11 +111,13 @@ func offerSchedules(ctx context.Context, f *factory.Factory) []string {
 		if err != nil {
 			return nil, err
 		}
-		list, err := store.List(ctx, db, schedule.Filter{Limit: completed})
-		for _, s := range list {
+		for s, err := range store.List(ctx, db, schedule.Filter{Limit: completed}) {
+			if err != nil {
+				return ids, err
+			}
 			ids = append(ids, cobra.CompletionWithDesc(s.ID, s.Crontab))
 		}
-		return ids, err
+		return ids, nil
 	})
 }
 
@@ -125,11 +127,13 @@ func offerSlots(ctx context.Context, f *factory.Factory) []string {
 		if err != nil {
 			return nil, err
 		}
-		list, err := ledger.List(ctx, time.Time{}, time.Time{}, completedSlots)
-		for _, s := range list {
+		for s, err := range ledger.List(ctx, time.Time{}, time.Time{}, completedSlots) {
+			if err != nil {
+				return slots, err
+			}
 			slots = append(slots, cobra.CompletionWithDesc(s.Slot.UTC().Format(time.RFC3339), string(s.State)))
 		}
-		return slots, err
+		return slots, nil
 	})
 }
 

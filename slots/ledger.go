@@ -5,11 +5,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -171,8 +173,21 @@ type SlotRun struct {
 // ErrNoSlot is returned for a slot that has no ledger row.
 var ErrNoSlot = errors.New("the slot was never opened")
 
-// List returns the newest ledger rows of slots from one instant up to but not including another.
-func (l *Ledger) List(ctx context.Context, from, to time.Time, limit int) ([]SlotRun, error) {
+// List returns the ledger rows of slots from one instant up to but not including another, the newest
+// first, at most limit of them; 0: all. It reads them page by page, each in a transaction of its own.
+// After an error the list ends.
+func (l *Ledger) List(ctx context.Context, from, to time.Time, limit int) iter.Seq2[SlotRun, error] {
+	return seq.Pages(to, limit, func(to time.Time, limit int) (page []SlotRun, next time.Time, err error) {
+		page, err = l.page(ctx, from, to, limit)
+		if len(page) == limit {
+			next = page[limit-1].Slot
+		}
+		return page, next, err
+	})
+}
+
+// page returns the newest ledger rows of slots from one instant up to but not including another.
+func (l *Ledger) page(ctx context.Context, from, to time.Time, limit int) ([]SlotRun, error) {
 	args := []any{timeOr(from, grid.Min), timeOr(to, grid.Max), limit}
 	runs, err := list(ctx, l, pgsql.SlotList, args, func(row *sql.Rows, r *SlotRun) error {
 		err := row.Scan(&r.Slot, &r.State, &r.Kind, &r.Planned, &r.Checked, &r.Finished, &r.Rescheduled, &r.Failed, &r.TakeOvers,
@@ -191,7 +206,7 @@ func (l *Ledger) List(ctx context.Context, from, to time.Time, limit int) ([]Slo
 
 // Show returns the ledger row of a slot with what its runners have recorded so far, or ErrNoSlot.
 func (l *Ledger) Show(ctx context.Context, slot time.Time) (SlotRun, error) {
-	runs, err := l.List(ctx, slot, slot.Add(time.Microsecond), 1)
+	runs, err := l.page(ctx, slot, slot.Add(time.Microsecond), 1)
 	if err == nil && len(runs) == 0 {
 		err = ErrNoSlot
 	}

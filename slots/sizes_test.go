@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -103,5 +104,26 @@ func TestAStragglerIsFoundBehindManySlotsOfAPausedJob(t *testing.T) {
 	}
 	if len(status.Trouble) != 1 || !status.Trouble[0].Slot.Equal(straggler) || status.Trouble[0].Waiting != 1 {
 		t.Errorf("in trouble are %+v, want the slot %s with one row", status.Trouble, straggler)
+	}
+}
+
+// A list reads 1,000 slots at once.
+func TestAListOfSlotsHasThoseOfAllPages(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const many = 2100
+	w.db.MustExec(`insert into prescient.slot_run (slot, state, kind, planned, finished_at)
+		select $1::timestamptz + n * interval '15 minutes', 'done', 'run', n, $1 from generate_series(1, $2) n`, noon, many)
+	all, err := seq.Collect(w.ledger.List(t.Context(), slot(2), time.Time{}, 0))
+	if err != nil || len(all) != many-1 || !all[0].Slot.Equal(slot(many)) || !all[len(all)-1].Slot.Equal(slot(2)) {
+		t.Errorf("%d slots, %v", len(all), err)
+	}
+	for i, run := range all {
+		if run.Planned != int64(many-i) {
+			t.Fatalf("slot %d is %+v", i, run)
+		}
+	}
+	if some, err := seq.Collect(w.ledger.List(t.Context(), time.Time{}, time.Time{}, 1500)); err != nil || len(some) != 1500 {
+		t.Errorf("%d slots of 1500, %v", len(some), err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -74,7 +75,7 @@ func TestARunRefusesWhatIsNoSlotWhatLiesAheadAndWhatIsBeforeTheLedger(t *testing
 	if _, err := r.Run(t.Context(), slot(0)); err == nil || !strings.Contains(err.Error(), "before the ledger, which begins at 2030-03-01T12:15:00Z") {
 		t.Errorf("before the ledger: %v", err)
 	}
-	if runs, err := w.ledger.List(t.Context(), time.Time{}, time.Time{}, 1); err != nil || len(runs) != 0 {
+	if runs, err := seq.Collect(w.ledger.List(t.Context(), time.Time{}, time.Time{}, 1)); err != nil || len(runs) != 0 {
 		t.Errorf("a refused slot has a row in the ledger: %+v, %v", runs, err)
 	}
 	w.clock.Set(noon)

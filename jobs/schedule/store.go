@@ -15,6 +15,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -219,24 +220,29 @@ type Filter struct {
 	// After is the last id of the previous page.
 	After string
 	State State
-	Limit int // default 100
+	Limit int // schedules of the list; default: all of them; of a page: 100
 }
 
-// List returns schedules in the order of their ids, byte by byte.
-func (s *Store) List(ctx context.Context, db jobs.DB, f Filter) ([]Schedule, error) {
-	list, err := s.list(ctx, db, f, nil, nil)
-	if err != nil {
-		return nil, fmt.Errorf("list schedules: %w", err)
-	}
-	return list, nil
+// List returns the schedules in the order of their ids, byte by byte. It reads them page by page, on
+// a pool each page in a transaction of its own. After an error the list ends.
+func (s *Store) List(ctx context.Context, db jobs.DB, f Filter) iter.Seq2[Schedule, error] {
+	return seq.Pages(f.After, f.Limit, func(after string, limit int) (page []Schedule, next string, err error) {
+		f := f
+		f.After, f.Limit = after, limit
+		page, more, err := s.Page(ctx, db, f)
+		if more {
+			next = page[len(page)-1].ID
+		}
+		return page, next, err
+	})
 }
 
 // pageBytes bounds the payloads of a page, in bytes: a thousand of the largest payloads are a
 // gigabyte.
 const pageBytes = 4 << 20
 
-// Page returns what List does, but ends the page early once its payloads have 4 MiB. It reports
-// whether more schedules follow. The next page begins after the last id of this one.
+// Page returns the first schedules of List, up to Limit, or fewer once their payloads have 4 MiB. It
+// reports whether more schedules follow. The next page begins after the last id of this one.
 func (s *Store) Page(ctx context.Context, db jobs.DB, f Filter) (page []Schedule, more bool, err error) {
 	limit := cmp.Or(f.Limit, defaultPage)
 	f.Limit = limit + 1

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -202,7 +203,7 @@ func TestListPagesThroughIDsByteByByte(t *testing.T) {
 		"paused":    {schedule.Filter{State: schedule.Paused}, "zz"},
 		"ended":     {schedule.Filter{State: schedule.Ended}, "B"},
 	} {
-		list, err := w.store.List(t.Context(), w.db, test.filter)
+		list, err := seq.Collect(w.store.List(t.Context(), w.db, test.filter))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -292,7 +293,7 @@ func TestAnEditNeverLooksLikeAMissedRun(t *testing.T) {
 		"resumed": {schedule.Active, "12:50", 3}, "still paused": {schedule.Paused, "00:00", 3},
 	}
 	got := map[string]view{}
-	list, err := w.store.List(t.Context(), w.db, schedule.Filter{})
+	list, err := seq.Collect(w.store.List(t.Context(), w.db, schedule.Filter{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
@@ -145,7 +146,7 @@ func setWidth(ctx context.Context, db pgsql.Pool, cfg Config, ledger *slots.Ledg
 	if err != nil {
 		return err
 	}
-	runs, err := ledger.List(ctx, time.Time{}, time.Time{}, 1)
+	runs, err := seq.Collect(ledger.List(ctx, time.Time{}, time.Time{}, 1))
 	if err != nil {
 		return err
 	}

@@ -57,16 +57,15 @@ func newCmdList(f *factory.Factory, runF func(ctx context.Context, f *factory.Fa
 func listSchedules(ctx context.Context, f *factory.Factory, o listOptions) error {
 	return database.WithSchedules(ctx, f, func(db *sqlx.DB, s *schedule.Store) error {
 		o.filter.Limit = int(o.limit)
-		list, err := s.List(ctx, db, o.filter)
-		if err != nil {
-			return err
-		}
-		views := make([]httpapi.View, len(list))
-		for i, v := range list {
-			views[i] = httpapi.NewView(v)
+		var views []httpapi.View
+		for v, err := range s.List(ctx, db, o.filter) {
+			if err != nil {
+				return err
+			}
+			views = append(views, httpapi.NewView(v))
 		}
 		header := table.Row{"ID", "STATE", "LAST", "NEXT", "CRONTAB", layout.Droppable("TIMEZONE"), layout.Droppable("VERSION"), layout.Droppable("DROPPED"), "LAST ERROR"}
-		err = output.List(f.Printer, views, header, func(v httpapi.View) table.Row {
+		err := output.List(f.Printer, views, header, func(v httpapi.View) table.Row {
 			return table.Row{v.ID, stateText(v), v.Last, v.Next, v.Crontab, v.Timezone, v.Version, v.Dropped, v.LastError}
 		})
 		if err == nil && len(views) > 0 && !f.IsJSON() {

@@ -55,12 +55,11 @@ func listSlots(ctx context.Context, f *factory.Factory, o *listOptions) error {
 		if err := cli.InOrder(now, o.since, o.until); err != nil {
 			return err
 		}
-		runs, err := l.List(ctx, o.since.From(now), o.until.From(now), int(o.limit))
-		if err != nil {
-			return err
-		}
 		var views []view.Slot
-		for _, run := range runs {
+		for run, err := range l.List(ctx, o.since.From(now), o.until.From(now), int(o.limit)) {
+			if err != nil {
+				return err
+			}
 			views = append(views, view.NewSlot(run))
 		}
 		header := table.Row{
