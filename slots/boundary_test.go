@@ -113,7 +113,7 @@ func TestEveryPromiseIsKeptWhateverHappensAtAnyStatementOfARunner(t *testing.T) 
 	}
 	th.slow = watchSlowness(t)
 	all := scenarios()
-	th.perform(rehearsals(all))
+	th.perform(th.rehearsals(all))
 	th.perform(th.choose(all))
 	th.bury()
 	summary := fmt.Sprintf("statement boundaries: %d scenarios with %d boundaries, of which %d were met by a fault; %d faults tried, %d of them not reached, %d failed (%s=%d)",
@@ -133,11 +133,16 @@ func (p performance) String() string {
 	return fmt.Sprintf("%s/%s/%s", p.scenario.name, p.hazard.name, p.at)
 }
 
-// rehearsals plays each scenario without a fault, to count its round trips: runs are concurrent, so they vary a little.
-func rehearsals(all []*scenario) []performance {
+// rehearsals plays each scenario without a fault, to count its round trips. Runs are concurrent, so they vary a little,
+// and a count of every round trip needs several.
+func (th *theater) rehearsals(all []*scenario) []performance {
+	times := 1
+	if th.long {
+		times = 3
+	}
 	var list []performance
 	for _, sc := range all {
-		for range 3 {
+		for range times {
 			list = append(list, performance{sc, hazard{name: "nothing"}, boundary{label: "rehearsal"}})
 		}
 	}

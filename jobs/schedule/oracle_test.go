@@ -3,6 +3,7 @@ package schedule_test
 import (
 	"fmt"
 	"iter"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -146,12 +147,9 @@ func expected(spec schedule.Spec, instants []time.Time) (ids []string, dropped i
 
 func TestThroughTenSlotsWithAnOutageExactlyTheIDsOfTheOracleArePublished(t *testing.T) {
 	t.Parallel()
-	schedules := 100_000
-	if raceDetector {
-		schedules = 40_000 // each takes several times as long
-	}
-	if testing.Short() {
-		schedules = 5_000
+	schedules := 20_000
+	if os.Getenv("PRESCIENT_TEST_LONG") != "" {
+		schedules = 100_000
 	}
 	w := setup(t)
 	n, err := w.store.CreateAll(t.Context(), w.db, specs(schedules))

@@ -1,6 +1,0 @@
-//go:build !race
-
-package schedule_test
-
-// raceDetector tells whether this binary has it.
-const raceDetector = false
