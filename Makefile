@@ -6,8 +6,30 @@ GORELEASER = github.com/goreleaser/goreleaser/v2@v2.14.3
 # how long make test-long fuzzes each target
 FUZZTIME = 20s
 
-# packages that hardly start a goroutine: the race detector would make their tests three times slower
-PLAIN = ./cmd ./config/... ./docs ./examples/... ./jobs/schedule/... ./slots/advise ./slots/forecast ./slots/grid ./slots/health ./slots/replay
+# packages that hardly share memory between goroutines: the race detector would make their tests two to three times slower
+PLAIN = ./cmd ./cmd/demo ./cmd/doctor ./cmd/install ./cmd/internal/... ./config/... ./docs ./examples/... ./internal/guard \
+	./internal/plain ./internal/spoken ./internal/sqltext ./internal/tx ./internal/trust ./jobs/event/deadletter ./jobs/event/outbox \
+	./jobs/rule/... ./jobs/schedule/... ./slots/advise ./slots/forecast ./slots/grid ./slots/health ./slots/internal/shape ./slots/replay
+
+# tests that measure memory, wait for leases or follow every link: the race detector would make them two to four times slower,
+# and find no more than the other tests of their packages
+HEAVY = EveryPromise|PartOfTheMemory|MoreMemory|EveryLinkOfAServer|EveryBranchOfEveryTemplate|IsShownAsText
+HEAVY_IN = ./slots ./jobs ./cmd/serve/pages
+
+# tests of which make test runs a sample: with PRESCIENT_TEST_LONG every fault at every statement of a runner and of a move,
+# 100,000 schedules beside their oracle, and 10,000 lives
+LONG = EveryPromise|EachRowIsInOnePlace|Oracle|LivesCanBeTold
+
+# packages with long tests begin first, so that no core is idle at the end
+RACE_FIRST = ./slots ./jobs/stores ./jobs ./cmd/serve/pages
+PLAIN_FIRST = ./cmd ./docs ./jobs/schedule ./examples/orders
+
+# the modules beside this one, and the other versions of PostgreSQL: each of them leaves a core idle
+BESIDE = test-short-versions test-browser test-orm test-deploy
+.PHONY: $(BESIDE)
+
+# tests wait for locks and leases now and then: one package more than there are cores
+TEST = PATH="$$PATH:$(CURDIR)/bin" GORACE=atexit_sleep_ms=0 go test -timeout 20m -p $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 
 .PHONY: help build demo test test-long test-pooler test-citus test-failover test-versions lint check-release deploy clients pictures screenshots bench bench-30m bench-full postgres promtool languages browser clean
 
@@ -21,17 +43,26 @@ demo: postgres build ## a two-day story on a private PostgreSQL: checks fire, an
 	@bin/prescient dev-db demo
 
 test: postgres promtool languages browser ## every test, with the race detector where it is worth its time, on a PostgreSQL that the tests start themselves
-	PATH="$$PATH:$(CURDIR)/bin" go test -race -timeout 20m $$(go list ./... | grep -vxF "$$(go list $(PLAIN))")
-	PATH="$$PATH:$(CURDIR)/bin" go test -timeout 20m $(PLAIN)
-	cd deploy/test && go test ./...
-	cd examples/orm && go generate ./ent && go test ./...
-	cd cmd/serve/browsertest && go test ./...
+	$(TEST) -race -skip '$(HEAVY)' $(RACE_FIRST) $$(go list ./... | grep -vxF "$$(go list $(PLAIN))")
+	$(TEST) -run '$(HEAVY)' $(HEAVY_IN)
+	$(TEST) $(PLAIN_FIRST) $(PLAIN)
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target $(BESIDE)
+
+test-short-versions:
 	sql/pgtest/versions/test.sh short
 
-test-long: postgres promtool languages browser ## what takes longer than make test should: every fault at every statement, 100,000 schedules beside their oracle, every fuzz target, and every test with the race detector
+test-browser:
+	cd cmd/serve/browsertest && go test ./...
+
+test-orm:
+	cd examples/orm && go generate ./ent && go test ./...
+
+test-deploy:
+	cd deploy/test && go test ./...
+
+test-long: postgres promtool languages browser ## what takes longer than make test should: whole what make test samples, every fuzz target, and every test with the race detector
 	PATH="$$PATH:$(CURDIR)/bin" go test -race -timeout 1h ./...
-	PRESCIENT_TEST_LONG=1 go test -count 1 -timeout 3h -run EveryPromise ./slots
-	go test -count 1 -run Oracle ./jobs/schedule/...
+	PRESCIENT_TEST_LONG=1 go test -count 1 -timeout 3h -run '$(LONG)' ./slots ./jobs/stores ./jobs/schedule/...
 	@for package in $$(go list ./...); do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \
 			echo "$$package $$target"; \

@@ -21,7 +21,7 @@ func payloadOf(bytes int) json.RawMessage {
 
 // Ten thousand permitted payloads are 655 MB, of which a statement made 6 GB. Not parallel, since it measures the
 // memory of the process.
-func TestAStreamHoldsFewMegabytesWhateverItsPayloads(t *testing.T) {
+func TestAStreamTakesABoundedPartOfTheMemoryWhateverItsPayloads(t *testing.T) {
 	for name, on := range map[string]jobs.OnConflict{"copied": jobs.Keep, "replaced": jobs.Replace} {
 		s := setup(t)
 		var m runtime.MemStats

@@ -135,7 +135,7 @@ func TestRowsThatWaitForAPlaceTakeABoundedPartOfTheMemory(t *testing.T) {
 }
 
 // Not parallel: it measures the memory of the process.
-func TestLargePayloadsOfResultsAreRecordedInPartsOfThem(t *testing.T) {
+func TestLargePayloadsOfResultsTakeABoundedPartOfTheMemory(t *testing.T) {
 	const rows, size, limit = 300, 300_000, 240 << 20
 	payload := []byte(`"` + strings.Repeat("x", size) + `"`)
 	results := func(batch []jobs.FutureJob) ([]jobs.Result, error) {
