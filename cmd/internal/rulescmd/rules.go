@@ -42,7 +42,7 @@ func NewCmdRules(f *factory.Factory) *cobra.Command {
       steps:
         - {after: 48h, event: order.late}
         - {after: 3 business days, calendar: berlin, job: order.lost}
-        - {after: 10d, sql: "insert into escalation values ($key)"}
+        - {after: 10d, sql: "insert into shop.lost values ($key)"}
       overdue: spread 8            # rows late on apply: fire, skip or spread N
 
 "rules apply" creates triggers on the table. Each row that the rule is about then waits for its next step. Every run,
