@@ -30,21 +30,21 @@ const asCSV = "csv"
 
 type testOptions struct {
 	fileOptions
-	from, to cli.Instant
-	after    []string
-	rule     string
-	list     bool
+	since, until cli.Instant
+	after        []string
+	rule         string // empty: all
+	list         bool
 }
 
 func newCmdTest(f *factory.Factory) *cobra.Command {
 	o := &testOptions{fileOptions: fileOptions{f: f}}
 	f.Format = output.Table
 	c := o.flag(&cobra.Command{
-		Use:   "test",
+		Use:   "test [RULE]",
 		Short: "Show what rules would have done in the past",
 		Long: `Show what each step of each rule would have done in the past: for how many rows it would have fired, and how many were
 done in time, by the month in which they began to wait. It reads each table once, in a read-only transaction, and
-writes nothing. The rules need not be applied.
+writes nothing. The rules need not be applied. With RULE it tests that rule of the file alone.
 
 FIRED counts the rows for which the step would have fired, MET those that were done by then, and OPEN those that are not
 done and whose slot is still to come. FIRED % is the part of the fired rows, without the open ones.
@@ -53,19 +53,28 @@ done and whose slot is still to come. FIRED % is the part of the fired rows, wit
 that is not done at the step's slot. Deleted rows, and values from before an update, are not known.
 
 --after tries other delays, each as the only step. --list lists each row and step instead of counts.`,
-		Example: `  prescient rules test -f rules.yaml --from 2026-01-01 --to 2026-11-01
-  prescient rules test -f rules.yaml --from 90d --after '24h,3 business days'
-  prescient rules test -f rules.yaml --from 90d --list --output csv > alerts.csv`,
-		RunE: func(c *cobra.Command, _ []string) error { return runTest(c.Context(), o) },
+		Example: `  prescient rules test -f rules.yaml --since 2026-01-01 --until 2026-11-01
+  prescient rules test -f rules.yaml --since 90d --after '24h,3 business days'
+  prescient rules test -f rules.yaml --since 90d --list -o csv > alerts.csv`,
+		RunE: func(c *cobra.Command, args []string) error {
+			o.rule = strings.Join(args, "")
+			return runTest(c.Context(), o)
+		},
 	})
+	ofFile := c.Args
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 1 && o.file != "" {
+			return nil
+		}
+		return ofFile(c, args)
+	}
 	flags := c.Flags()
-	cli.SinceVar(flags, &o.from, "from", "rows that began to wait at this time or later")
-	cli.SinceVar(flags, &o.to, "to", "rows that began to wait before this time; default now")
+	cli.SinceVar(flags, &o.since, "since", "only rows that began to wait since")
+	cli.SinceVar(flags, &o.until, "until", "only rows that began to wait before; default: now")
 	flags.StringSliceVar(&o.after, "after", nil, "other `DELAYS` to try, with commas between: 24h,48h,3 business days")
-	flags.StringVar(&o.rule, "rule", "", "test only the rule with this `NAME`")
 	flags.BoolVar(&o.list, "list", false, "list each row for which a step would have fired")
 	flags.VarP(cli.Choice(&f.Format, output.Table, output.JSON, asCSV), "output", "o", "`FORMAT` on stdout: table, json or csv")
-	_ = c.MarkFlagRequired("from")
+	_ = c.MarkFlagRequired("since")
 	return c
 }
 
@@ -87,13 +96,13 @@ func runTest(ctx context.Context, o *testOptions) error {
 	}
 	return database.With(ctx, o.f, func(db *sqlx.DB, setting pgsql.Setting) error {
 		cfg := backtest.Config{
-			From: o.from.From(setting.Now()), To: o.to.From(setting.Now()), Now: setting.Now(), Grid: setting.Grid, After: after, List: o.list,
+			From: o.since.From(setting.Now()), To: o.until.From(setting.Now()), Now: setting.Now(), Grid: setting.Grid, After: after, List: o.list,
 		}
-		if !o.to.Given() {
+		if !o.until.Given() {
 			cfg.To = cfg.Now
 		}
 		if !cfg.From.Before(cfg.To) {
-			return exit.Usagef("--from %s: must be before --to, %s", cfg.From.Format(time.RFC3339), cfg.To.Format(time.RFC3339))
+			return exit.Usagef("--since %s: must be before --until, %s", cfg.From.Format(time.RFC3339), cfg.To.Format(time.RFC3339))
 		}
 		reports, err := testAll(ctx, o.f, db, file, cfg)
 		if err != nil {
@@ -103,7 +112,7 @@ func runTest(ctx context.Context, o *testOptions) error {
 	}, pgsql.Patient())
 }
 
-// chosen returns the rules of the file that --rule chooses.
+// chosen returns the rules of the file that the argument RULE chooses.
 func (o *testOptions) chosen(file rule.File) ([]rule.Rule, error) {
 	var names []string
 	for _, r := range file.Rules {
@@ -113,7 +122,7 @@ func (o *testOptions) chosen(file rule.File) ([]rule.Rule, error) {
 		names = append(names, r.Name)
 	}
 	if o.rule != "" {
-		return nil, exit.Usagef("--rule %s: the file has no such rule, but %s", o.rule, spoken.List(names))
+		return nil, exit.Usagef("the file has no rule %s, but %s", o.rule, spoken.List(names))
 	}
 	return file.Rules, nil
 }
