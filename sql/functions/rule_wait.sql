@@ -60,7 +60,7 @@ begin
             written := found;
         elsif waiting.next_check_at <= coalesce(clock, clock_timestamp()) then
             written := prescient.record_request(
-                waiting.next_check_at, number, waiting.id, prescient.make_request(check_at, null, rule_wait.payload, null, 'replace', null, null)
+                waiting.next_check_at, number, waiting.id, prescient.make_request(greatest(check_at, timestamptz 'epoch'), null, rule_wait.payload, null, 'replace', null, null)
             );
         else
             target := prescient.due_slot(check_at, clock);

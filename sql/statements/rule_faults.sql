@@ -11,12 +11,12 @@ with wanted as (
         group by u.rule
     ) as w on w.rule = r.name
     left join (
-        select c.oid, format('%I.%I', n.nspname, c.relname) as relation, o.rolsuper as trusted
+        select c.oid, array[n.nspname::text, c.relname::text] as relation, o.rolsuper as trusted
         from pg_class c
         join pg_roles o on o.oid = c.relowner
         join pg_namespace n on n.oid = c.relnamespace
         where c.relkind in ('r', 'p')
-    ) as c on c.relation = r.relation
+    ) as c on c.relation = parse_ident(r.relation) -- whose quotes depend on a setting of the session
     where r.state <> 'removing'
 ),
 found as (

@@ -77,13 +77,23 @@ func (s *Store) Understand(ctx context.Context, file rule.File, asked rule.Rule)
 	return u.Applied, err
 }
 
+// textSettings are those that change how the server reads the texts of a rule, and how it writes what
+// they mean. The definition of a rule must not depend on the session.
+const textSettings = `
+	set local timezone = 'UTC';
+	set local datestyle = 'ISO';
+	set local intervalstyle = 'postgres';
+	set local extra_float_digits = 1;
+	set local bytea_output = 'hex';
+	set local quote_all_identifiers = off;
+	set local standard_conforming_strings = on`
+
 // understand asks the catalog about a rule.
 func (s *Store) understand(ctx context.Context, file rule.File, r resolver) (u understood, err error) {
 	asked := r.rule
 	err = pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		r.tx, r.problems = tx, nil
-		// The names of types and functions are written with their schemas, and instants in UTC.
-		if _, err := tx.ExecContext(ctx, "set local timezone = 'UTC'; set local datestyle = 'ISO'"); err != nil {
+		if _, err := tx.ExecContext(ctx, textSettings); err != nil {
 			return err
 		}
 		if u, err = r.resolve(ctx); err != nil {
@@ -144,7 +154,7 @@ func (r *resolver) resolve(ctx context.Context) (understood, error) {
 	if err != nil {
 		return u, err
 	}
-	u.About = fmt.Sprintf("%s and isfinite(%s) and %s < timestamptz '%s'", where, u.Since, u.Since, lastSince)
+	u.About = fmt.Sprintf("%s and isfinite(%s) and %[2]s >= timestamptz '%s' and %[2]s < timestamptz '%[4]s'", where, u.Since, firstSince, lastSince)
 	reads = append(reads, more...)
 	if more, err = r.done(ctx, &u); err != nil {
 		return u, err
@@ -159,8 +169,12 @@ func (r *resolver) resolve(ctx context.Context) (understood, error) {
 	return u, r.role(ctx, u)
 }
 
-// lastSince bounds the instants from which delays count. A later one stands for never.
-const lastSince = "2200-01-01 00:00:00+00"
+// firstSince and lastSince bound the instants from which delays count. One before the first or from the
+// last on stands for never.
+const (
+	firstSince = "0001-01-01 00:00:00+00"
+	lastSince  = "2200-01-01 00:00:00+00"
+)
 
 // findTable finds the table, and refuses one that cannot have a rule.
 func (r *resolver) findTable(ctx context.Context, t *table) (found bool, err error) {

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // problems returns the mistakes that an error joins.
@@ -195,4 +197,66 @@ func (s *shop) insertTrigger() (name string) {
 		s.t.Fatal(err)
 	}
 	return name
+}
+
+// Settings of a login or a database change how the server writes names, and reads texts.
+func TestARuleIsTheSameWithAnySettings(t *testing.T) {
+	t.Parallel()
+	s := newShopOn(t, pgtest.URL(t))
+	file := with(strings.Replace(unshipped, "channel <> 'test'", `channel <> 'te\st'`, 1), `overdue: skip`)
+	s.exec(`create table shop."Odd" (id bigint primary key, channel text, placed_at timestamptz, shipped_at timestamptz)`)
+	odd := strings.NewReplacer("shop.orders", `shop."Odd"`, "order.unshipped", "odd.unshipped").Replace(strings.TrimPrefix(file, "\nrules:\n"))
+	file += odd
+	s.apply(file)
+	s.db.SetMaxOpenConns(1)
+	for setting, value := range map[string]string{
+		"quote_all_identifiers": "on", "standard_conforming_strings": "off", "search_path": "", "intervalstyle": "iso_8601",
+		"extra_float_digits": "-15", "bytea_output": "escape", "timezone": "Asia/Tokyo", "xmloption": "document", "backslash_quote": "off",
+	} {
+		s.db.MustExec("set " + setting + " = '" + value + "'")
+		if plan := s.plan(file); plan.Changes() {
+			t.Errorf("with %s = %q: %+v", setting, value, plan.Rules)
+		}
+		if faults, err := s.store.Faults(t.Context()); err != nil || len(faults) > 0 {
+			t.Errorf("with %s = %q: %+v, %v", setting, value, faults, err)
+		}
+		s.apply(strings.ReplaceAll(file, "2d", "1d"))
+		s.exec("insert into shop.orders (id, placed_at) values (1, now())")
+		s.exec("update shop.orders set placed_at = placed_at + interval '1 hour', channel = 'app'")
+		s.exec("delete from shop.orders")
+		s.apply(file)
+		s.db.MustExec("reset " + setting)
+		if plan := s.plan(file); plan.Changes() {
+			t.Errorf("applied with %s = %q: %+v", setting, value, plan.Rules)
+		}
+	}
+}
+
+func TestAnInstantLongAgoIsPassed(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(with(unshipped, "overdue: fire"))
+	for _, since := range []string{"4000-01-01 BC", "0001-12-31 23:59Z BC"} {
+		s.exec("insert into shop.orders (id, placed_at) values (1, '" + since + "')")
+		s.wants("before year 1", "")
+		s.exec("update shop.orders set placed_at = " + at("04 12:00"))
+		s.wants("with an instant", "1 at 03-06 12:00")
+		s.exec("update shop.orders set placed_at = '" + since + "'")
+		s.wants("before year 1 again", "")
+		s.exec("delete from shop.orders")
+	}
+	for _, since := range []string{"0001-01-03", "1960-01-01"} {
+		s.exec("insert into shop.orders (id, placed_at) values (1, '" + since + "')")
+		s.wants("since "+since, "1 at 03-04 12:15")
+		s.now = noon.Add(20 * time.Minute)
+		s.exec("update shop.orders set placed_at = placed_at - interval '1 day'")
+		s.wants("due, and since before "+since, "1 at 03-04 12:15")
+		s.now = noon
+		s.exec("alter table shop.orders disable trigger all; update shop.orders set placed_at = placed_at - interval '1 day'; alter table shop.orders enable trigger all; delete from prescient.future_job")
+		if plan, err := s.store.Again().Apply(t.Context(), parse(t, with(unshipped, "overdue: fire")), nil); err != nil || plan.Rules[0].Begin != 1 {
+			t.Errorf("since %s: %+v, %v", since, plan.Rules, err)
+		}
+		s.exec("delete from shop.orders")
+		s.wants("deleted", "")
+	}
 }

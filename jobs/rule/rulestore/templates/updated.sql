@@ -42,7 +42,7 @@ begin
                 jsonb_build_object('from', to_char(now at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')), clock
             );
         end if;
-    elsif counts is not true and ({at_once} or (isfinite(new_since) and new_since < timestamptz '{last}') is not true) then
+    elsif counts is not true and ({at_once} or (new_since >= timestamptz '{since_first}' and new_since < timestamptz '{since_last}') is not true) then
         perform prescient.cancel_keys({name}, {entity}, array[new_key]);
     end if;
     return null;
