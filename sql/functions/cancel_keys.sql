@@ -1,7 +1,8 @@
 -- Ends the waiting checks of a rule on many entities of a name, as cancel does for one. Returns
--- their number. It locks them in the order of their keys, so that it never deadlocks with
--- rule_wait_many. Called by the triggers of rules.
-create or replace function prescient.cancel_keys(job_exec text, entity_name text, entity_keys text[])
+-- their number. A check whose slot has begun is left to its run, which finds out how the row ends: its
+-- own step may have closed the row. It locks them in the order of their keys, so that it never
+-- deadlocks with rule_wait_many. Called by the triggers of rules.
+create or replace function prescient.cancel_keys(job_exec text, entity_name text, entity_keys text[], clock timestamptz default null)
 returns bigint
 language plpgsql
 security definer
@@ -40,6 +41,7 @@ begin
             and f.entity_key = any (cancel_keys.entity_keys)
             and f.job = number
             and f.item_key = ''
+            and f.next_check_at > coalesce(cancel_keys.clock, clock_timestamp())
         order by f.entity_key
         for update
     loop
@@ -50,4 +52,4 @@ begin
     return cancelled + arriving;
 end
 $$;
-revoke all on function prescient.cancel_keys(text, text, text[]) from public;
+revoke all on function prescient.cancel_keys(text, text, text[], timestamptz) from public;

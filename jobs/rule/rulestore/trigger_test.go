@@ -261,3 +261,17 @@ func TestAKeyThatChangesItsCaseIsAnotherKey(t *testing.T) {
 	s.exec("update shop.carts set id = 'ABC'")
 	s.wants("changed", "ABC at 03-06 12:00")
 }
+
+// A step may close or delete its own row. Its check, which is at work, ends the row as done.
+func TestACheckThatIsDueIsLeftToItsRun(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(with(unshipped, "cancel: at-once"))
+	s.exec("insert into shop.orders (id, placed_at) select n, " + at("04 12:00") + " from generate_series(1, 5) as n")
+	s.now = noon.AddDate(0, 0, 2)
+	s.exec("update shop.orders set shipped_at = " + at("06 12:00") + " where id = 1")
+	s.exec("update shop.orders set id = 0 where id = 2")
+	s.exec("delete from shop.orders where id > 3")
+	s.exec("delete from shop.orders where id = 3")
+	s.wants("all are due", "0 at 03-06 12:15, 1 at 03-06 12:00, 2 at 03-06 12:00, 3 at 03-06 12:00, 4 at 03-06 12:00, 5 at 03-06 12:00")
+}

@@ -8,7 +8,7 @@ set timezone = 'UTC'
 set standard_conforming_strings = on
 as {quote}
 begin
-    perform prescient.cancel_keys({name}, {entity}, (select array_agg({key}::text) from prescient_deleted));
+    perform prescient.cancel_keys({name}, {entity}, (select array_agg({key}::text) from prescient_deleted), {clock});
     return null;
 end
 {quote};

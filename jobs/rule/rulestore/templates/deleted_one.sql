@@ -8,7 +8,7 @@ set timezone = 'UTC'
 set standard_conforming_strings = on
 as {quote}
 begin
-    perform prescient.cancel_keys({name}, {entity}, array[old.{key}::text]);
+    perform prescient.cancel_keys({name}, {entity}, array[old.{key}::text], {clock});
     return null;
 end
 {quote};

@@ -28,7 +28,7 @@ begin
     from (select new.*) as prescient_new;
 
     if old_key <> new_key then
-        perform prescient.cancel_keys({name}, {entity}, array[old_key]);
+        perform prescient.cancel_keys({name}, {entity}, array[old_key], clock);
     end if;
     if counts and (old_key <> new_key or old_since is distinct from new_since) then
         perform prescient.rule_wait({name}, {entity}, new_key, new_since + {first}, clock => clock);
@@ -43,7 +43,7 @@ begin
             );
         end if;
     elsif counts is not true and ({at_once} or (new_since >= timestamptz '{since_first}' and new_since < timestamptz '{since_last}') is not true) then
-        perform prescient.cancel_keys({name}, {entity}, array[new_key]);
+        perform prescient.cancel_keys({name}, {entity}, array[new_key], clock);
     end if;
     return null;
 end
