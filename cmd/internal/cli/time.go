@@ -3,10 +3,27 @@ package cli
 import (
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/slots/grid"
 )
+
+// Span is the pair of flags --since and --until.
+type Span struct{ since, until Instant }
+
+// Flags adds the flags, each with its usage.
+func (s *Span) Flags(fs *pflag.FlagSet, since, until string) {
+	SinceVar(fs, &s.since, "since", since)
+	SinceVar(fs, &s.until, "until", until)
+}
+
+// At returns the bounds at now, each zero if its flag was not given. A span that ends before it has
+// begun is an error of usage.
+func (s *Span) At(now time.Time) (from, to time.Time, err error) {
+	return s.since.From(now), s.until.From(now), InOrder(now, s.since, s.until)
+}
 
 // InOrder returns an error of usage if --since and --until are given, and the span at now ends before it has begun.
 func InOrder(now time.Time, since, until Instant) error {

@@ -22,9 +22,9 @@ import (
 )
 
 type historyOptions struct {
-	filter       admin.HistoryFilter
-	since, until cli.Instant
-	limit        cli.Count
+	filter admin.HistoryFilter
+	span   cli.Span
+	limit  cli.Count
 }
 
 func newCmdHistory(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *historyOptions) error) *cobra.Command {
@@ -41,18 +41,18 @@ func newCmdHistory(f *factory.Factory, runF func(ctx context.Context, f *factory
 	})
 	keyVars(c.Flags(), &o.filter.JobExec, &o.filter.EntityName, &o.filter.EntityKey)
 	c.Flags().Var(cli.Choice(&o.filter.Outcome, jobs.Outcomes...), "outcome", "only this one: "+cli.OrList(jobs.Outcomes))
-	cli.SinceVar(c.Flags(), &o.since, "since", "only what ended since")
-	cli.SinceVar(c.Flags(), &o.until, "until", "only what ended before")
+	o.span.Flags(c.Flags(), "only what ended since", "only what ended before")
 	cli.CountVar(c.Flags(), &o.limit, "limit", 100, "maximum number of checks")
 	return c
 }
 
 func listEnded(ctx context.Context, f *factory.Factory, o *historyOptions) error {
 	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
-		if err := cli.InOrder(now, o.since, o.until); err != nil {
+		var err error
+		if o.filter.From, o.filter.To, err = o.span.At(now); err != nil {
 			return err
 		}
-		o.filter.From, o.filter.To, o.filter.Limit = o.since.From(now), o.until.From(now), int(o.limit)
+		o.filter.Limit = int(o.limit)
 		list, err := seq.Collect(admin.New(c).History(ctx, db, o.filter))
 		if err != nil {
 			return err
@@ -93,7 +93,7 @@ func ofCheck(o jobs.Outcome, d duration.Text) any {
 }
 
 type statsOptions struct {
-	since, until cli.Instant
+	span cli.Span
 }
 
 func newCmdStats(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *statsOptions) error) *cobra.Command {
@@ -107,17 +107,17 @@ checks that began later after their slot than the SLA of the job allows.`,
 		Args:    cli.Exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, &o) },
 	})
-	cli.SinceVar(c.Flags(), &o.since, "since", "only what ended since")
-	cli.SinceVar(c.Flags(), &o.until, "until", "only what ended before")
+	o.span.Flags(c.Flags(), "only what ended since", "only what ended before")
 	return c
 }
 
 func jobsStats(ctx context.Context, f *factory.Factory, o *statsOptions) error {
 	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
-		if err := cli.InOrder(now, o.since, o.until); err != nil {
+		from, to, err := o.span.At(now)
+		if err != nil {
 			return err
 		}
-		list, err := admin.New(c).Stats(ctx, db, o.since.From(now), o.until.From(now))
+		list, err := admin.New(c).Stats(ctx, db, from, to)
 		if err != nil {
 			return err
 		}

@@ -39,9 +39,9 @@ func keyVars(fs *pflag.FlagSet, job, entity, key *string) {
 }
 
 type listOptions struct {
-	filter       admin.Filter
-	since, until cli.Instant
-	limit        cli.Count
+	filter admin.Filter
+	span   cli.Span
+	limit  cli.Count
 }
 
 func newCmdList(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *listOptions) error) *cobra.Command {
@@ -56,18 +56,18 @@ func newCmdList(f *factory.Factory, runF func(ctx context.Context, f *factory.Fa
 		RunE: func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, &o) },
 	})
 	keyVars(c.Flags(), &o.filter.JobExec, &o.filter.EntityName, &o.filter.EntityKey)
-	cli.SinceVar(c.Flags(), &o.since, "since", "first slot")
-	cli.SinceVar(c.Flags(), &o.until, "until", "slot to stop before")
+	o.span.Flags(c.Flags(), "first slot", "slot to stop before")
 	cli.CountVar(c.Flags(), &o.limit, "limit", 100, "maximum number of checks")
 	return c
 }
 
 func listJobs(ctx context.Context, f *factory.Factory, o *listOptions) error {
 	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
-		if err := cli.InOrder(now, o.since, o.until); err != nil {
+		var err error
+		if o.filter.From, o.filter.To, err = o.span.At(now); err != nil {
 			return err
 		}
-		o.filter.From, o.filter.To, o.filter.Limit = o.since.From(now), o.until.From(now), int(o.limit)
+		o.filter.Limit = int(o.limit)
 		list, err := seq.Collect(admin.New(c).List(ctx, db, o.filter))
 		if err != nil {
 			return err

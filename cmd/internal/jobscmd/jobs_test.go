@@ -32,7 +32,7 @@ func execute(c *cobra.Command, args ...string) error {
 // options compares options, without the flags that instants come from.
 var options = cmp.Options{
 	cmp.AllowUnexported(addOptions{}, listOptions{}, historyOptions{}, pruneOptions{}, admin.Position{}),
-	cmpopts.IgnoreTypes(cli.When{}, cli.Instant{}),
+	cmpopts.IgnoreTypes(cli.When{}, cli.Span{}, cli.Instant{}),
 }
 
 func TestAddReadsItsCommandLine(t *testing.T) {

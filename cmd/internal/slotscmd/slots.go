@@ -30,8 +30,8 @@ func NewCmdSlots(f *factory.Factory) *cobra.Command {
 }
 
 type listOptions struct {
-	since, until cli.Instant
-	limit        cli.Count
+	span  cli.Span
+	limit cli.Count
 }
 
 func newCmdList(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *listOptions) error) *cobra.Command {
@@ -43,20 +43,19 @@ func newCmdList(f *factory.Factory, runF func(ctx context.Context, f *factory.Fa
 		Args:    cli.Exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, &o) },
 	})
-	cli.SinceVar(c.Flags(), &o.since, "since", "first slot")
-	cli.SinceVar(c.Flags(), &o.until, "until", "slot to stop before")
+	o.span.Flags(c.Flags(), "first slot", "slot to stop before")
 	cli.CountVar(c.Flags(), &o.limit, "limit", 50, "maximum number of slots")
 	return c
 }
 
 func listSlots(ctx context.Context, f *factory.Factory, o *listOptions) error {
 	return database.WithLedger(ctx, f, func(_ *sqlx.DB, l *slots.Ledger, _ pgsql.Setting) error {
-		now := l.Now()
-		if err := cli.InOrder(now, o.since, o.until); err != nil {
+		from, to, err := o.span.At(l.Now())
+		if err != nil {
 			return err
 		}
 		var views []view.Slot
-		for run, err := range l.List(ctx, o.since.From(now), o.until.From(now), int(o.limit)) {
+		for run, err := range l.List(ctx, from, to, int(o.limit)) {
 			if err != nil {
 				return err
 			}
