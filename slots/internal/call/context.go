@@ -1,6 +1,6 @@
-// Package call has what a call of a job's function ends with: the context that ends at its timeout, the watch by which
-// it is abandoned, and the errors and log lines of a function that does not return properly. It knows no SQL and no
-// claims.
+// Package call bounds the call of a job's function. A context ends at the timeout, and by a watch the
+// run abandons a call. The package also has the errors and log lines of a function that does not return
+// properly. It knows no SQL and no claims.
 package call
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 )
 
-// The errors of checks that do not return properly, as they stand in last_error.
+// The errors of checks that do not return properly, as last_error has them.
 var (
 	ErrTimeout = errors.New("timeout")
 	ErrIgnored = errors.New("the check went on and was abandoned")
@@ -25,8 +25,9 @@ func Most(timeout, grace time.Duration) time.Duration {
 	return timeout + min(grace, math.MaxInt64-timeout)
 }
 
-// Context is the context of a check: it ends with its parent, at the job's timeout, and after the check. It sets no
-// timer until the function waits for it: most checks are over by then, and a timer is a third of the cost of a check.
+// Context is the context of a check. It ends with its parent, at the job's timeout, and after the check.
+// It sets no timer until the function waits for it: most checks never do, and a timer is a third of the
+// cost of a check.
 type Context struct {
 	parent context.Context
 	at     time.Time
@@ -34,18 +35,18 @@ type Context struct {
 	mu    sync.Mutex
 	armed context.Context // nil: the function has not waited yet
 	stop  context.CancelFunc
-	over  bool // the check is
+	over  bool // the check has returned
 }
 
-// NewContext returns a context that ends with its parent, and at an instant.
+// NewContext returns a context that ends with its parent, or at an instant.
 func NewContext(parent context.Context, at time.Time) *Context {
 	return &Context{parent: parent, at: at}
 }
 
-// Restart moves the instant at which the context ends. Call it before the function has the context.
+// Restart moves the instant at which the context ends. Call it before the function gets the context.
 func (c *Context) Restart(at time.Time) { c.at = at }
 
-// End ends the context when the check is over.
+// End ends the context after the check.
 func (c *Context) End() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,7 +56,7 @@ func (c *Context) End() {
 	}
 }
 
-// arm returns a context that ends on time by itself.
+// arm returns a context with a timer, which ends at the timeout by itself.
 func (c *Context) arm() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +69,7 @@ func (c *Context) arm() context.Context {
 	return c.armed
 }
 
-// quiet tells whether the function does not wait, and nothing has ended the context either.
+// quiet reports whether the function does not wait and the context has not ended.
 func (c *Context) quiet() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,5 +90,5 @@ func (c *Context) Err() error {
 	return c.arm().Err()
 }
 
-// Value arms, since this is how package context looks for the parent of a context, and for its cause.
+// Value arms, because package context finds the parent of a context, and its cause, by Value.
 func (c *Context) Value(key any) any { return c.arm().Value(key) }

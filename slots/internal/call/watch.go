@@ -7,8 +7,8 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 )
 
-// Watch is how far a call has come. A call begins, its function starts, and either it ends or it is abandoned. The
-// goroutine of the call calls all methods but Abandon. The zero value is that of a call that has not begun.
+// Watch follows a call: it begins, its function starts, and it ends or is abandoned. The goroutine of
+// the call calls all methods but Abandon. The zero value is for a call that has not begun.
 type Watch struct {
 	mu    sync.Mutex
 	began time.Time // local monotonic instant
@@ -23,7 +23,7 @@ func (w *Watch) Begin() {
 	w.began, w.open, w.safe = elapsed.Now(), true, true
 }
 
-// Start notes that the function starts. The time of the call is measured from here.
+// Start notes that the function starts. The time of the call counts from here.
 func (w *Watch) Start() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package elapsed has the clock that measures durations. It never gives the time of day: the database does, or
+// Package elapsed has the clock that measures durations. The time of day comes from the database, or from
 // slots.Config.Now.
 package elapsed
 

@@ -29,12 +29,12 @@ type Companion interface {
 	EndsBefore(at time.Time) bool
 }
 
-// Keeper keeps the leases of a run. Its methods may be called by several goroutines at once.
+// Keeper keeps the leases of a run. Its methods are safe for concurrent use.
 type Keeper struct {
 	server *server.Server
 	token  int64         // of the run
-	about  slog.Attr     // tells in the log of whose leases a line is
-	soon   chan struct{} // a lease was long on its way, and is to be renewed
+	about  slog.Attr     // names the slot in the log
+	soon   chan struct{} // a lease that took long to get must be renewed now
 
 	mu         sync.Mutex
 	held       map[int64]*Lease
@@ -42,8 +42,8 @@ type Keeper struct {
 	lost       int
 }
 
-// NewKeeper returns the keeper of the leases of a run, which itself has a token. about is in the log lines about a
-// lease that is lost.
+// NewKeeper returns the keeper of the leases of a run. token is that of the run itself. about is part of
+// each log line about a lost lease.
 func NewKeeper(s *server.Server, token int64, about slog.Attr) *Keeper {
 	return &Keeper{server: s, token: token, about: about, soon: make(chan struct{}, 1), held: map[int64]*Lease{}}
 }
@@ -61,7 +61,7 @@ func (k *Keeper) Add(l *Lease) {
 	}
 }
 
-// Join has a companion told of each heartbeat.
+// Join adds a companion, which each heartbeat renews.
 func (k *Keeper) Join(c Companion) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -75,14 +75,14 @@ func (k *Keeper) Remove(l *Lease) {
 	delete(k.held, l.Token)
 }
 
-// Lost is how many leases were lost.
+// Lost returns the number of lost leases.
 func (k *Keeper) Lost() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.lost
 }
 
-// Lose drops a lease that is not this runner's any more: its context ends, with ErrLost as the cause.
+// Lose drops a lease that this runner has lost, and ends its context with ErrLost as the cause.
 func (k *Keeper) Lose(l *Lease) {
 	if k.drop(l) {
 		l.cancel(ErrLost)
@@ -90,7 +90,7 @@ func (k *Keeper) Lose(l *Lease) {
 	}
 }
 
-// drop forgets a lease, and tells whether it was held.
+// drop forgets a lease, and reports whether the run held it.
 func (k *Keeper) drop(l *Lease) (held bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -101,9 +101,9 @@ func (k *Keeper) drop(l *Lease) (held bool) {
 	return held
 }
 
-// Beat renews the leases three times in the time that they last, until ctx ends. In between it drops a lease before
-// that can end, and calls Watch of the others. A heartbeat that fails is repeated; one that gets no answer does not
-// keep the next one from being sent.
+// Beat renews the leases three times in their length, until ctx ends. In between it drops each lease
+// shortly before it can end, and calls Watch of the other leases. Beat repeats a heartbeat that fails.
+// It sends the next heartbeat also if the one before gets no answer.
 func (k *Keeper) Beat(ctx context.Context) {
 	var renewing sync.WaitGroup
 	defer renewing.Wait()
@@ -138,8 +138,8 @@ func (k *Keeper) Beat(ctx context.Context) {
 	}
 }
 
-// renew renews the leases once, if the database answers. A lease that another runner has by now is lost. When the
-// database never answers, Expired drops the leases.
+// renew renews the leases once, if the database answers. A lease that another runner has taken over is
+// lost. If the database never answers, Expired drops the leases.
 func (k *Keeper) renew(ctx context.Context) bool {
 	leases := k.list()
 	tokens := append(pq.Int64Array{k.token}, tokensOf(leases)...)
@@ -164,7 +164,7 @@ func (k *Keeper) renew(ctx context.Context) bool {
 	for _, l := range leases {
 		if kept[l.Token] {
 			l.Extend(asked, k.server.Lease)
-		} else if !l.IsEnding() { // else it may be gone because its last rows were recorded
+		} else if !l.IsEnding() { // otherwise it may be gone because its last rows were recorded
 			k.Lose(l)
 		}
 	}
@@ -174,8 +174,9 @@ func (k *Keeper) renew(ctx context.Context) bool {
 	return true
 }
 
-// Expired drops a lease before it can end. The time is measured here, on the monotonic clock, so that a lease also ends
-// when the network is dead or the process was stopped for a while.
+// Expired drops a lease shortly before it can end, and reports whether it did. It measures the time on
+// the local monotonic clock, so a lease also ends if the network is dead or the process was stopped for
+// a while.
 func (k *Keeper) Expired(l *Lease) bool {
 	late := l.endsBefore(elapsed.Now().Add(k.server.Lease / 10))
 	if late {
@@ -184,12 +185,13 @@ func (k *Keeper) Expired(l *Lease) bool {
 	return late
 }
 
-// HandBack gives up the leases that are held, and that of the run, so that other runners need not wait for them to end.
+// HandBack gives up all leases, and that of the run, so that other runners need not wait until they
+// end.
 func (k *Keeper) HandBack(ctx context.Context) {
 	var m pgsql.Message
 	m.Add(pgsql.ClaimRelease.In(k.server.Schema), []any{tokensOf(k.list()), k.token}, server.Nothing)
 	if err := k.server.Commit(ctx, &m); err != nil {
-		k.server.Logger.WarnContext(ctx, "claims were not handed back; others take them over when their leases end", "error", err)
+		k.server.Logger.WarnContext(ctx, "claims were not handed back; other runners take them over when their leases end", "error", err)
 	}
 }
 

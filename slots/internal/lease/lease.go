@@ -1,6 +1,6 @@
-// Package lease keeps what a run holds its own: it renews the leases three times in the time that they last, ends the
-// context of one that is lost, with ErrLost as the cause, and releases what is not done. It knows tokens alone. What
-// else is to be renewed by the token of the run is a Companion.
+// Package lease keeps the leases of a run. It renews them three times in their length, and releases
+// those whose work is not done. It ends the context of a lost lease, with ErrLost as the cause. The
+// package knows only tokens. A Companion is renewed together with the leases.
 package lease
 
 import (
@@ -16,21 +16,21 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// ErrLost is the cause of the context of a lease that another runner may have by now.
+// ErrLost is the cause with which the context of a lease ends if another runner may have the lease.
 var ErrLost = errors.New("lease lost")
 
-// IsLost tells whether the fence of a record has found no lease.
+// IsLost reports whether the fence of a record has found no lease.
 func IsLost(err error) bool { return pgsql.HasState(err, "PS001") || errors.Is(err, ErrLost) }
 
-// NewToken returns a random token, which no other lease has. A runner that gets no reply asks for the same claim again
-// by it.
+// NewToken returns a random token, which no other lease has. If a reply is lost, the runner asks for
+// the same claim again by its token.
 func NewToken() int64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:])
 	return int64(binary.BigEndian.Uint64(b[:]) >> 1)
 }
 
-// Lease is a right that ends when it is not renewed in time.
+// Lease is a right that ends unless it is renewed in time.
 type Lease struct {
 	Token int64
 	// Watch is called often while the lease is good. Set it before Keeper.Add. Optional.
@@ -39,20 +39,20 @@ type Lease struct {
 	needs  []Companion
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	until  atomic.Pointer[time.Time] // local monotonic instant before which it does not end
+	until  atomic.Pointer[time.Time] // local monotonic instant until which it lasts
 	ending atomic.Bool
 }
 
-// New returns a lease under a token of its own. Call Extend before each statement that asks for it, and Begin when it
-// is there.
+// New returns a lease with a token of its own. Call Extend before each statement that asks for it, and
+// Begin once it is granted.
 func New() *Lease { return &Lease{Token: NewToken()} }
 
-// Extend notes that the lease is asked for, or renewed, by a statement that is sent after an instant: it cannot end
-// earlier than counted from there.
+// Extend notes that a statement, sent after the instant asked, asks for the lease or renews it. The
+// lease cannot end earlier than its length after that instant.
 func (l *Lease) Extend(asked time.Time, length time.Duration) { l.until.Store(new(asked.Add(length))) }
 
-// Begin derives the context of the lease, which ends when the lease is lost or released. Without one of the companions
-// that it needs the lease is no good.
+// Begin derives the context of the lease, which ends when the lease is lost or released. The lease ends
+// with the first of the companions that it needs.
 func (l *Lease) Begin(ctx context.Context, needs ...Companion) context.Context {
 	l.needs = needs
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
@@ -62,17 +62,17 @@ func (l *Lease) Begin(ctx context.Context, needs ...Companion) context.Context {
 // Release ends the context.
 func (l *Lease) Release() { l.cancel(nil) }
 
-// Ending notes whether the record that ends the lease is on its way. A heartbeat that does not find the lease then has
-// not lost it.
+// Ending notes whether the record that ends the lease is on its way. Then the lease is not lost if a
+// heartbeat does not find it.
 func (l *Lease) Ending(is bool) { l.ending.Store(is) }
 
-// IsEnding tells whether the record that ends the lease is on its way.
+// IsEnding reports whether the record that ends the lease is on its way.
 func (l *Lease) IsEnding() bool { return l.ending.Load() }
 
 // Good reports whether no other runner can have taken the lease over yet.
 func (l *Lease) Good() bool { return elapsed.Now().Before(*l.until.Load()) }
 
-// endsBefore tells whether the lease, or what it needs, may end before an instant.
+// endsBefore reports whether the lease, or a companion that it needs, may end before an instant.
 func (l *Lease) endsBefore(at time.Time) bool {
 	return l.until.Load().Before(at) || slices.ContainsFunc(l.needs, func(c Companion) bool { return c.EndsBefore(at) })
 }

@@ -67,16 +67,13 @@ func (r *Reader) TakeOver(l *lease.Lease, numbers []int64) (c Claim, err error) 
 // obtain gets a claim. It asks for the same claim again if the reply is lost.
 func (r *Reader) obtain(l *lease.Lease, stmt pgsql.Statement, scan func(row *sql.Rows) error, of ...any) error {
 	var m pgsql.Message
-	args := append([]any{r.Slot, r.Kind, l.Token, r.Runner, r.length().Microseconds()}, of...)
+	args := append([]any{r.Slot, r.Kind, l.Token, r.Runner, r.Server.Lease.Microseconds()}, of...)
 	m.Add(stmt.In(r.Server.Schema), args, scan)
 	return r.send(r.Stop, func() error {
-		l.Extend(elapsed.Now(), r.length())
+		l.Extend(elapsed.Now(), r.Server.Lease)
 		return r.Server.Commit(r.Work, &m)
 	})
 }
-
-// length is that of a lease.
-func (r *Reader) length() time.Duration { return r.Server.Lease }
 
 // send calls fn when no other call has a connection, and again while the database cannot do it, until ctx ends.
 func (r *Reader) send(ctx context.Context, fn func() error) error {

@@ -1,4 +1,4 @@
-// Package permit tells what may start now: checks wait at a Door for workers and connections, for a place of
-// jobs.AtMost and for an instant of jobs.PerSecond. It knows no rows, and three statements of its own: acquire_permits,
-// leave_places, reserve_rate.
+// Package permit decides when a check may start. Checks wait at a Door for workers and connections,
+// for a place of jobs.AtMost and for an instant of jobs.PerSecond. The package knows no rows, and
+// only three statements: acquire_permits, leave_places and reserve_rate.
 package permit

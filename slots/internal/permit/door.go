@@ -7,19 +7,19 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 )
 
-// Door is where checks wait for what they need: a place, an instant, a worker.
+// Door lets a check in when there is a place, an instant and a worker for it.
 type Door struct {
 	stop  context.Context
 	gates gates
-	share *Share // nil: its checks are subject to no limit
+	share *Share // nil: no limit applies to its checks
 }
 
-// NewDoor returns a door with gates that are entered in their order, until stop ends. The share is nil for checks that
-// are subject to no limit.
+// NewDoor returns a door with gates, which a check enters in their order until stop ends. share is nil
+// if no limit applies to the checks.
 func NewDoor(stop context.Context, of []Semaphore, share *Share) *Door { return &Door{stop, of, share} }
 
-// Enter waits for room for a check, and for the instant at which the check may begin. It returns false when ctx or the
-// run ends first.
+// Enter waits for room for a check, and for the instant at which the check may begin. It returns false
+// if ctx or the run ends first.
 func (d *Door) Enter(ctx context.Context) (Pass, bool) {
 	at, ok := d.enter(ctx)
 	return Pass{Since: elapsed.Now(), share: d.share, at: at}, ok
@@ -32,7 +32,7 @@ func (d *Door) enter(ctx context.Context) (at time.Time, ok bool) {
 	if !d.share.enter(ctx) {
 		return at, false
 	}
-	if at, ok = d.enterNext(ctx); ok && late(at) { // since the workers were busy
+	if at, ok = d.enterNext(ctx); ok && late(at) { // because the workers were busy
 		d.gates.leave()
 		at, ok = d.enterHolding(ctx)
 	}
@@ -42,7 +42,8 @@ func (d *Door) enter(ctx context.Context) (at time.Time, ok bool) {
 	return at, ok
 }
 
-// enterNext waits for an instant, and then for a worker. Few do so at a time, since the instant passes meanwhile.
+// enterNext waits for an instant, and then for a worker. Few checks do so at a time, because the
+// instant passes meanwhile.
 func (d *Door) enterNext(ctx context.Context) (at time.Time, ok bool) {
 	s := d.share
 	if !s.next.Enter(d.stop, ctx) {
@@ -55,8 +56,8 @@ func (d *Door) enterNext(ctx context.Context) (at time.Time, ok bool) {
 	return at, ok
 }
 
-// enterHolding waits for an instant while it occupies a worker. Few checks do so at a time, since other checks could
-// use the worker.
+// enterHolding waits for an instant while it occupies a worker. Few checks do so at a time, because
+// other checks could use the worker.
 func (d *Door) enterHolding(ctx context.Context) (at time.Time, ok bool) {
 	s := d.share
 	if !s.holding.Enter(d.stop, ctx) {
@@ -80,19 +81,19 @@ func (d *Door) Leave() {
 	}
 }
 
-// Pass is the room that a check has behind a Door. Checks that follow in the same place keep it.
+// Pass is the room that a Door has given to a check. Checks that follow in the same place keep it.
 type Pass struct {
 	Since time.Time // local monotonic instant at which the check entered
 
-	share *Share    // nil: the check is subject to no limit
-	at    time.Time // the instant at which its rate lets it begin; zero: any
+	share *Share    // nil: no limit applies to the check
+	at    time.Time // when its rate lets it begin; zero: at any instant
 }
 
-// IsLimited tells whether the check is subject to a limit.
+// IsLimited reports whether a limit applies to the check.
 func (p *Pass) IsLimited() bool { return p.share != nil }
 
-// Renew waits for another instant at which the check may begin, if its own has passed. It returns false when ctx or the
-// run ends first.
+// Renew waits for another instant at which the check may begin, if its own has passed. It returns false
+// if ctx or the run ends first.
 func (p *Pass) Renew(ctx context.Context) bool {
 	if !late(p.at) {
 		return true
@@ -101,7 +102,7 @@ func (p *Pass) Renew(ctx context.Context) bool {
 	return ok
 }
 
-// Spare gives the instant to the next check: the function of this one is not called.
+// Spare gives the instant to the next check, because the function of this check is not called.
 func (p *Pass) Spare() {
 	if !p.at.IsZero() && !late(p.at) {
 		p.share.pace.spare(p.at)

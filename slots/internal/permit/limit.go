@@ -18,15 +18,15 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Run is the run that permits are for.
+// Run describes the run that permits are for.
 type Run struct {
 	*server.Server
-	Token int64                   // by which the run holds permits
-	Stop  context.Context         // ends when nothing more is to be started
+	Token int64                   // of the run, under which it holds permits
+	Stop  context.Context         // ends when nothing more may be started
 	Halt  context.CancelCauseFunc // ends Stop, for an error of the database
 	Work  context.Context         // of statements
-	// Tried is told whether the run got the lock of the places of a job, by the lock's name, or another session has it.
-	// Optional.
+	// Tried is called after an attempt to lock the places of a job, with the lock's name. got is false
+	// if another session has the lock. Optional.
 	Tried func(lock string, got bool)
 }
 
@@ -34,24 +34,24 @@ type Run struct {
 type Rule struct {
 	Job       int64  // its number
 	Name      string // of the job, for the log
-	AtMost    int    // so many checks at once; 0: any
-	PerSecond int    // so many checks a second; 0: any
-	Places    int    // how many checks of the job this run can do at once
+	AtMost    int    // checks at once; 0: any number
+	PerSecond int    // checks a second; 0: any number
+	Places    int    // checks of the job that this run can do at once
 }
 
-// Limit is the part of this run in the Rule of a job; see jobs.AtMost and jobs.PerSecond.
-// Its places are good for as long as its leases are, and are given back when no claim uses them any more.
+// Limit applies the Rule of a job to this run; see jobs.AtMost and jobs.PerSecond. Its places are good
+// while its leases are, and go back to the other runs when no claim uses them.
 type Limit struct {
 	run  Run
 	rule Rule
 
-	holding Semaphore // checks that wait for their instant with a worker in hand
+	holding Semaphore // checks that hold a worker while they wait for their instant
 	replies replies   // with instants
 
 	mu     sync.Mutex
-	shares map[string]*Share         // by key; without jobs.LimitBy there is one, of the empty key
-	owed   map[string]bool           // keys of which there are places to be given back
-	until  atomic.Pointer[time.Time] // local monotonic instant before which no place ends; nil: there are none
+	shares map[string]*Share         // by key; without jobs.LimitBy only that of the empty key
+	owed   map[string]bool           // keys with places to give back
+	until  atomic.Pointer[time.Time] // local monotonic instant until which all places last; nil: it has none
 }
 
 // Share holds the permits that the run has for a key.
@@ -60,22 +60,22 @@ type Share struct {
 	key     string
 	stop    context.Context // of the run
 	pace    *pace           // nil: a check may begin at any instant
-	next    Semaphore       // checks that wait for a worker with their instant, or for that: half as many as can run
+	next    Semaphore       // checks that wait for an instant and then a worker: half as many as can run
 	holding Semaphore       // of the limit
-	free    chan struct{}   // has something in it for each place that is free; nil: any number of checks may run
-	has     int             // places; guarded by limit.mu, as are those below
+	free    chan struct{}   // holds a value for each free place; nil: any number of checks may run
+	has     int             // places; limit.mu guards this field and those below
 	users   int             // claims
 	asked   time.Time
 }
 
-// Holding is the shares that a claim uses.
+// Holding has the shares that a claim uses.
 type Holding map[*Share]bool
 
-// perHolder is how many of the checks of a second one has that waits for its instant with a worker in hand: so it waits
-// for 20 ms, but where fewer than 50 are allowed.
+// perHolder divides PerSecond into the number of checks that may hold a worker while they wait for
+// their instant. So such a check waits for 20 ms, and longer only if fewer than 50 a second are allowed.
 const perHolder = 50
 
-// leaveTime bounds the statement that gives places back.
+// leaveTime bounds the time of the statement that gives places back.
 const leaveTime = 5 * time.Second
 
 // askAgain is how soon a run asks again for places that it did not get.
@@ -89,11 +89,11 @@ func NewLimit(run Run, rule Rule) *Limit {
 	}
 }
 
-// maxKey is how long a key may be as it is, in bytes: it is in an index.
+// maxKey is the length in bytes up to which a key is used as it is, because an index has it.
 const maxKey = 500
 
-// Key returns the key that the database knows a limit's key by. One that the database cannot store, such as a text that
-// was cut within a character, is known by its hash.
+// Key returns the key by which the database knows a limit's key: its hash if the database cannot store
+// it, for example a text that was cut within a character.
 func Key(key string) string {
 	if len(key) > maxKey || !utf8.ValidString(key) || strings.ContainsRune(key, 0) {
 		return fmt.Sprintf("%x", sha256.Sum256([]byte(key)))
@@ -101,8 +101,9 @@ func Key(key string) string {
 	return key
 }
 
-// Obtain returns the shares of keys for a claim, which uses them until Leave: with places for so many checks of each
-// key, as far as the run can use them and there are any. A key without a place is not among them.
+// Obtain returns the shares of keys for a claim, which uses them until Leave. checks are the checks of
+// each key. A share has places for them, as far as the run can use them and the database has free ones.
+// A key without a place has no share.
 func (l *Limit) Obtain(ctx context.Context, of Holding, checks map[string]int) (map[string]*Share, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,7 +139,7 @@ func (l *Limit) Obtain(ctx context.Context, of Holding, checks map[string]int) (
 	return shares, nil
 }
 
-// share returns a share that has no places yet.
+// share returns a new share without places.
 func (l *Limit) share(key string) *Share {
 	s := &Share{limit: l, key: key, stop: l.run.Stop, next: make(Semaphore, (l.rule.Places+1)/2), holding: l.holding}
 	if l.rule.AtMost > 0 {
@@ -150,7 +151,7 @@ func (l *Limit) share(key string) *Share {
 	return s
 }
 
-// take asks for places. While another session has the lock of them, there are none. Call it with mu held.
+// take asks for places. It gets none while another session has their lock. Call it with mu held.
 func (l *Limit) take(ctx context.Context, keys pq.StringArray, wanted pq.Int64Array) error {
 	var m pgsql.Message
 	var asked time.Time
@@ -190,20 +191,20 @@ func (l *Limit) take(ctx context.Context, keys pq.StringArray, wanted pq.Int64Ar
 	return nil
 }
 
-// Renewed notes that the places were renewed by a heartbeat that was sent at an instant.
+// Renewed notes that a heartbeat, which was sent at an instant, has renewed the places.
 func (l *Limit) Renewed(asked time.Time) {
 	if until := l.until.Load(); until != nil {
 		l.until.CompareAndSwap(until, new(asked.Add(l.run.Lease)))
 	}
 }
 
-// EndsBefore tells whether places may end before an instant.
+// EndsBefore reports whether places may end before an instant.
 func (l *Limit) EndsBefore(at time.Time) bool {
 	until := l.until.Load()
 	return until != nil && until.Before(at)
 }
 
-// Leave gives back the places that only this claim has used.
+// Leave gives back the places that only this claim uses.
 func (l *Limit) Leave(of Holding) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -227,9 +228,10 @@ func (l *Limit) Leave(of Holding) {
 	l.giveBack(ctx)
 }
 
-// Tidy gives back what could not be given back before: a heartbeat renews the run's places of any key.
+// Tidy gives back the places that Leave could not give back, because a heartbeat renews all places of
+// the run.
 func (l *Limit) Tidy(ctx context.Context) {
-	if l.mu.TryLock() { // it may be held for as long as the database does not answer
+	if l.mu.TryLock() { // otherwise it may wait until the database answers
 		defer l.mu.Unlock()
 		l.giveBack(ctx)
 	}
@@ -239,7 +241,7 @@ func (l *Limit) Tidy(ctx context.Context) {
 func (l *Limit) giveBack(ctx context.Context) {
 	var keys pq.StringArray
 	for key := range l.owed {
-		if s := l.shares[key]; s == nil || s.has == 0 { // else they are used again
+		if s := l.shares[key]; s == nil || s.has == 0 { // otherwise a claim uses them again
 			keys = append(keys, key)
 		}
 	}
@@ -247,14 +249,16 @@ func (l *Limit) giveBack(ctx context.Context) {
 		var m pgsql.Message
 		m.Add(pgsql.LimitLeave.In(l.run.Schema), []any{l.run.Token, l.rule.Job, keys}, server.Nothing)
 		if err := l.run.Commit(ctx, &m); err != nil {
-			l.run.Logger.WarnContext(ctx, "places were not given back; others can have them after the next heartbeat, or when the lease ends", "job", l.rule.Name, "error", err)
+			l.run.Logger.WarnContext(ctx,
+				"places were not given back; other runs get them after the next heartbeat, or when the lease ends",
+				"job", l.rule.Name, "error", err)
 			return
 		}
 	}
 	clear(l.owed)
 }
 
-// enter waits for a place, where there are so many; leave gives it back.
+// enter waits for a place, if their number is limited; leave gives it back.
 func (s *Share) enter(ctx context.Context) bool {
 	if s.free == nil {
 		return true

@@ -14,19 +14,20 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// What all runs may begin in a second is given out as instants, one for each check. A check may begin up to maxLate after its own,
-// so the instants are further apart by paceSlack of a second: then no second has too many, wherever it begins.
+// The database gives out instants, one for each check that the runs may begin in a second. A check may
+// begin up to maxLate after its instant. So the instants are further apart, by paceSlack of a second:
+// then no second has too many checks, wherever it begins.
 const (
 	paceSlack = 0.05
-	maxLate   = 30 * time.Millisecond // the rest is for what differs between the ways to the database
-	// paceAhead is for how long a run takes instants at once.
+	maxLate   = 30 * time.Millisecond // the rest is for different delays on the way to the database
+	// paceAhead is the time for which a run takes instants in advance.
 	paceAhead = 50 * time.Millisecond
-	// inHand is which part of a second's checks wait with their instants in hand: a tenth, or two. When the run is stopped or dies these
-	// are lost, and all runs wait until they have passed.
+	// inHand divides PerSecond into the number of checks that wait with an instant in hand; at least two
+	// do. If the run is stopped or dies, these instants are lost, and all runs wait until they have passed.
 	inHand = 10
 )
 
-// pace is the instants that a run has been given for a key.
+// pace has the instants that a run has got for a key.
 type pace struct {
 	run     Run
 	rule    Rule
@@ -34,20 +35,20 @@ type pace struct {
 	replies *replies
 
 	waiting atomic.Int64 // checks
-	hands   Semaphore    // of those that may have an instant
+	hands   Semaphore    // checks that may have an instant
 
 	mu    sync.Mutex
 	ahead []time.Time // local monotonic
-	taken int64       // the last time
-	stale int64       // so many of them have passed unused
+	taken int64       // instants, the last time
+	stale int64       // those of them that have passed unused
 }
 
 func newPace(run Run, rule Rule, key string, r *replies) *pace {
 	return &pace{run: run, rule: rule, key: key, replies: r, hands: make(Semaphore, max(2, rule.PerSecond/inHand))}
 }
 
-// await waits for the next instant at which a check may begin, until ctx ends or the run is stopped. It is zero where the pace does
-// not matter.
+// await waits for the next instant at which a check may begin. It returns false if ctx ends or the run
+// is stopped first. A nil pace returns a zero instant.
 func (p *pace) await(ctx context.Context) (at time.Time, ok bool) {
 	if p == nil {
 		return at, true
@@ -69,7 +70,7 @@ func (p *pace) await(ctx context.Context) (at time.Time, ok bool) {
 	return at, pass(p.run.Stop, ctx, time.Until(at))
 }
 
-// next returns the next instant. What has passed unused is gone, for the other runs, too.
+// next returns the next instant. An instant that has passed unused is lost, for the other runs too.
 func (p *pace) next(ctx context.Context) (at time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,14 +88,15 @@ func (p *pace) next(ctx context.Context) (at time.Time, err error) {
 	}
 }
 
-// spare gives an instant that no check has begun by to the next one.
+// spare gives an unused instant to the next check.
 func (p *pace) spare(at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ahead = slices.Insert(p.ahead, 0, at)
 }
 
-// take takes instants from the database: as many as were used of the last ones, or a few more. Call it with mu held.
+// take takes instants from the database: as many as were used of the last ones, or a few more. Call it
+// with mu held.
 func (p *pace) take(ctx context.Context) error {
 	spacing := time.Duration(math.Ceil((1+paceSlack)*1e6/float64(p.rule.PerSecond))) * time.Microsecond // the database's unit
 	n := p.taken - p.stale
@@ -121,22 +123,23 @@ func (p *pace) take(ctx context.Context) error {
 	return nil
 }
 
-// replies measures how long replies with instants take.
+// replies measures how long the database takes to reply with instants.
 type replies struct {
-	took atomic.Int64 // nanoseconds of the last one; 0: there was none
+	took atomic.Int64 // nanoseconds of the last reply; 0: there was none
 }
 
-// isSlow tells whether a reply with instants took longer than the one before, by so much that these would be others' by now: how far ahead
-// they are was found out at some moment in between. What is always slow is so for all.
+// isSlow reports whether a reply took so much longer than the reply before that its instants may have
+// passed: the database measured at an unknown moment in between how far ahead they are. A way to the
+// database that is always slow does not matter, because it shifts all instants alike.
 func (r *replies) isSlow(took time.Duration) bool {
 	before := time.Duration(r.took.Swap(int64(took)))
 	return before > 0 && took > before+maxLate
 }
 
-// late tells whether it is too late for a check to begin at its instant. The zero instant is any.
+// late reports whether it is too late for a check to begin at its instant. It never is for a zero one.
 func late(at time.Time) bool { return !at.IsZero() && time.Since(at) > maxLate }
 
-// pass lets time pass, and returns false when one of the contexts ended first.
+// pass lets time pass. It returns false if one of the contexts ends first.
 func pass(a, b context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):

@@ -8,7 +8,7 @@ import (
 // Semaphore bounds how much is done at once.
 type Semaphore chan struct{}
 
-// Enter waits for room, unless one of the contexts ends first.
+// Enter waits for room. It returns false if one of the contexts ends first.
 func (s Semaphore) Enter(a, b context.Context) bool {
 	if s.Try() {
 		return true
@@ -22,7 +22,7 @@ func (s Semaphore) Enter(a, b context.Context) bool {
 	return false
 }
 
-// Try enters where there is room.
+// Try enters if there is room. It does not wait.
 func (s Semaphore) Try() bool {
 	select {
 	case s <- struct{}{}:
@@ -32,7 +32,7 @@ func (s Semaphore) Try() bool {
 	}
 }
 
-// Leave leaves.
+// Leave makes room.
 func (s Semaphore) Leave() { <-s }
 
 // gates are semaphores that a check enters one after the other.

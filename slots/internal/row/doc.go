@@ -1,3 +1,4 @@
-// Package row has the values that travel through a run: rows as they are read, outcomes of rows, and tallies of them. It
-// knows the limits of jobs by package guard, and nothing of claims, functions or servers.
+// Package row has the values that travel through a run: rows as they are read, outcomes of rows, and
+// tallies of outcomes. It knows the guards of jobs by package guard, and no claims, functions or
+// servers.
 package row

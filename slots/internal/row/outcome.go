@@ -29,10 +29,10 @@ func (o *Outcome) Size() int64 {
 	return int64(bytes)
 }
 
-// minAlike is how many rows make a statement of their own worth while, unless they are all there are.
+// minAlike is how many rows are worth a statement of their own, unless all rows are alike.
 const minAlike = 50
 
-// mark is in what rows are alike.
+// mark has the values in which rows are alike.
 type mark struct {
 	outcome            jobs.Outcome
 	move               guard.Move
@@ -41,14 +41,14 @@ type mark struct {
 	lateness, duration time.Duration
 }
 
-// mark returns the mark of an outcome; ok is false when it has what no other row has.
+// mark returns the mark of an outcome. ok is false if the outcome has an error or a payload.
 func (o *Outcome) mark() (m mark, ok bool) {
 	m = mark{o.Verdict.Outcome, o.Verdict.Move, o.Verdict.Next, o.Ran, o.Lateness, o.Duration}
 	return m, o.Verdict.Error == "" && o.Verdict.Payload == nil
 }
 
-// Alike groups outcomes that differ only in their row, and returns the remaining outcomes as the rest. It keeps the
-// order of the outcomes in each.
+// Alike groups outcomes that differ only in their row, and returns the remaining outcomes as the rest.
+// It keeps the order of the outcomes in each.
 func Alike(outcomes []Outcome) (groups [][]Outcome, rest []Outcome) {
 	if len(outcomes) == 0 {
 		return nil, nil
@@ -112,7 +112,7 @@ func Fitting(outcomes []Outcome, most int64) int {
 	return len(outcomes)
 }
 
-// FirstMove returns the first instant to which outcomes move rows. Zero: they move none.
+// FirstMove returns the first instant to which outcomes move rows. It is zero if they move none.
 func FirstMove(outcomes []Outcome) (first time.Time) {
 	for i := range outcomes {
 		if v := outcomes[i].Verdict; v.Outcome == "" && (first.IsZero() || v.Next.Before(first)) {
@@ -122,10 +122,10 @@ func FirstMove(outcomes []Outcome) (first time.Time) {
 	return first
 }
 
-// Enqueues tells whether other checks are asked for with an outcome.
+// Enqueues reports whether an outcome enqueues other checks.
 func (o Outcome) Enqueues() bool { return len(o.Verdict.Enqueue) > 0 }
 
-// IsFailure tells whether an outcome counts as failed, though it may be tried again.
+// IsFailure reports whether an outcome counts as failed. A later check may still succeed.
 func (o *Outcome) IsFailure() bool {
 	return o.Verdict.Outcome == jobs.Failed || o.Verdict.Move == guard.MoveRetry
 }
@@ -140,7 +140,7 @@ func Only(outcomes []Outcome, keep func(o *Outcome) bool) (list []Outcome) {
 	return list
 }
 
-// Expected is the tally of outcomes when all their rows are still in the slot.
+// Expected returns the tally of outcomes if all their rows are still in the slot.
 func Expected(outcomes []Outcome) Tally {
 	var n Tally
 	for i := range outcomes {
@@ -161,7 +161,7 @@ type Tally struct {
 	Finished, Rescheduled, Failed, Yielded int64
 }
 
-// Checked is how many outcomes were recorded.
+// Checked returns how many outcomes were recorded.
 func (t Tally) Checked() int64 { return t.Finished + t.Rescheduled + t.Failed }
 
 // Plus adds another tally.

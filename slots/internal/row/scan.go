@@ -22,8 +22,8 @@ const (
 	MostAtOnce = AtOnce / withoutTexts
 )
 
-// Scan reads the rows that the statements page_read and group_read return for a slot. name returns the name of the job of
-// a number.
+// Scan returns a function that reads the rows of the statements page_read and group_read for a slot, and
+// passes each to take. name returns the name of the job of a number.
 func Scan(slot time.Time, name func(number int64) string, take func(number int64, job jobs.FutureJob) error) func(row *sql.Rows) error {
 	var id, number, checks, failures, spent, enqueued integer
 	var item, group, lastError, trace sql.NullString
@@ -51,8 +51,8 @@ func Scan(slot time.Time, name func(number int64) string, take func(number int64
 	}
 }
 
-// integer scans without the reflection that database/sql needs for an int64, and without its text for an int: a row has
-// six integers. Null is 0.
+// integer scans without the reflection that database/sql needs for an int64, and without the text for an
+// int, because a row has six integers. Null is 0.
 type integer int64
 
 func (n *integer) Scan(value any) error {

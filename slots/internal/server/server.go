@@ -1,5 +1,6 @@
-// Package server sends the messages of the engine to the database: each as one transaction, with the timeouts of the
-// engine, and again while the database cannot do it. It knows no rows, claims or jobs.
+// Package server sends the messages of the engine to the database: each as one transaction, with the
+// timeouts of the engine. It repeats a message while the database cannot carry it out. The package knows
+// no rows, claims or jobs.
 package server
 
 import (
@@ -18,24 +19,25 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// LockTimeout is how long a run waits for a lock. It is far below the server's deadlock_timeout (1 s): the run yields
-// before the server would end an application's transaction.
+// LockTimeout is how long a run waits for a lock. It is far below the server's deadlock_timeout (1 s),
+// so the run yields before the server would end an application's transaction.
 const LockTimeout = 100 * time.Millisecond
 
-// OwnTimeout is how long a run waits for locks that the engine alone takes, each for a moment.
+// OwnTimeout is how long a run waits for locks that only the engine takes, each for a moment.
 const OwnTimeout = 5 * time.Second
 
-// Server is the database server, as the engine uses it. It does not change.
+// Server is the database server, as the engine uses it. It is constant.
 type Server struct {
 	DB     *sqlx.DB
 	Schema pgsql.Schema
 	Citus  bool          // the database is a Citus cluster
-	Lease  time.Duration // how long what the server cannot do is repeated
+	Lease  time.Duration // how long to repeat what the server cannot do now
 	Logger *slog.Logger
 }
 
-// Settings are those of a transaction of the engine: how long it waits for a lock, and when the server ends it since
-// this process was stopped in its middle. Arrays may have nulls, whatever the role or database has set.
+// Settings returns the settings of a transaction of the engine. lock is how long it waits for a lock.
+// After idle the server ends a transaction in whose middle this process was stopped. Arrays may have
+// nulls, whatever the role or database has set.
 func (s *Server) Settings(idle, lock time.Duration) string {
 	return fmt.Sprintf("%s; set local idle_in_transaction_session_timeout = %s; set local statement_timeout = 0; set local array_nulls = on",
 		s.WaitForLocks(lock), Millis(idle))
@@ -55,7 +57,7 @@ func Millis(d time.Duration) string {
 	return strconv.FormatInt(min(d.Milliseconds(), math.MaxInt32), 10)
 }
 
-// WaitForLocks is pgsql.WaitForLocks, or what it comes to where there are no workers to be told.
+// WaitForLocks is pgsql.WaitForLocks. Without Citus it is a shorter statement with the same effect.
 func (s *Server) WaitForLocks(most time.Duration) string {
 	if s.Citus {
 		return pgsql.WaitForLocks(most).In(s.Schema)
@@ -63,23 +65,24 @@ func (s *Server) WaitForLocks(most time.Duration) string {
 	return fmt.Sprintf("set local lock_timeout = %d", most.Milliseconds())
 }
 
-// Commit sends a message of the engine as one transaction, of which nothing is compiled.
+// Commit sends a message of the engine as one transaction, in which the server compiles nothing (JIT).
 func (s *Server) Commit(ctx context.Context, m *pgsql.Message) error {
 	return m.Commit(ctx, s.DB, s.Settings(s.Lease, OwnTimeout)+"; set local jit = off")
 }
 
-// Ask sends a statement that is a transaction of its own, and reads what it returns; again while the database cannot do
-// it, until ctx ends. What was sent goes on until work ends.
+// Ask sends a statement as a transaction of its own, and reads what it returns. It repeats the statement
+// while the database cannot carry it out, until ctx ends. A statement that was sent goes on until work
+// ends.
 func (s *Server) Ask(ctx, work context.Context, stmt pgsql.Statement, args []any, scan func(row *sql.Rows) error) error {
 	var m pgsql.Message
 	m.Add(stmt.In(s.Schema), args, scan)
 	return s.Retry(ctx, Passes, func() error { return s.Commit(work, &m) })
 }
 
-// Retry repeats fn while the database cannot do it: the server restarts, is out of connections, or another transaction
-// has a lock. Retry gives up after the time of a lease, or when ctx ends.
+// Retry repeats fn while the database cannot carry it out: the server restarts, is out of connections,
+// or another transaction has a lock. Retry gives up after the length of a lease, or when ctx ends.
 func (s *Server) Retry(ctx context.Context, passes func(err error) bool, fn func() error) error {
-	var since time.Time // of the first error: before that fn may have waited for its turn
+	var since time.Time // of the first error, because fn may have waited for its turn before
 	pause := 20 * time.Millisecond
 	for {
 		err := fn()
@@ -97,7 +100,7 @@ func (s *Server) Retry(ctx context.Context, passes func(err error) bool, fn func
 	}
 }
 
-// Sleep waits, and returns false when ctx ended first.
+// Sleep waits. It returns false if ctx ends first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -107,7 +110,7 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Passes tells whether the same may succeed a little later.
+// Passes reports whether the same statement may succeed a little later.
 func Passes(err error) bool {
 	return pgsql.IsTransient(err) || pgsql.IsRetryable(err) || pgsql.IsLockTimeout(err) || pgsql.HasState(err, pqerror.QueryCanceled)
 }
@@ -115,7 +118,7 @@ func Passes(err error) bool {
 // Nothing scans no rows.
 func Nothing(*sql.Rows) error { return nil }
 
-// Into reads rows of one number each.
+// Into returns a function that adds the number of each row to a set.
 func Into(set map[int64]bool) func(row *sql.Rows) error {
 	return func(row *sql.Rows) error {
 		var n int64

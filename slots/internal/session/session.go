@@ -1,5 +1,5 @@
-// Package session takes part in a slot for a run: it opens the slot, lists its jobs and closes it. It knows no rows and
-// no checks.
+// Package session takes part in a slot for a run: it opens the slot, lists its jobs and closes it. It
+// knows no rows and no checks.
 package session
 
 import (
@@ -11,33 +11,34 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// settleTries and settleEvery are how long a run waits for the transactions from before its slot to end: most are
-// short, and if one goes on, the whole slot has to be looked through for the rows that it may have brought.
+// settleTries and settleEvery bound how long a run waits for the transactions from before its slot to
+// end. Most of them are short. If one goes on, the run must look through the whole slot for rows that
+// the transaction may have brought.
 const (
 	settleTries = 10
 	settleEvery = 10 * time.Millisecond
 )
 
-// Session is the part that a run takes in its slot.
+// Session takes part in a slot for a run.
 type Session struct {
 	Server *server.Server
 	Slot   time.Time
 	Kind   string     // slots.Kind
-	Token  int64      // by which the run is known to be at the slot
+	Token  int64      // of the run, which shows that it is at the slot
 	Runner string     // its name
-	Able   int        // how many checks it does at once
+	Able   int        // checks that it can do at once
 	Clock  func() any // returns the instant of a replayed clock; nil: the clock of the database counts
 }
 
-// Opened describes the slot as the run has found it.
+// Opened describes the slot as the run found it.
 type Opened struct {
 	State   string        // of prescient.open_slot: early, done, busy or open
-	Planned int64         // rows; an estimate when there are many
+	Planned int64         // rows; an estimate if there are many
 	Ahead   time.Duration // until a slot that is early begins; 0: it is off the grid
 	Taken   int           // claims of dead runners, whose rows can be claimed again
 	Place   int           // of the runner among those of the slot, by which traces name it
 
-	settled bool // no transaction can bring rows any more
+	settled bool // no transaction can bring more rows
 }
 
 // Job is a job that has rows in the slot.
@@ -47,9 +48,9 @@ type Job struct {
 	Claimable bool
 }
 
-// Open lets the run into the slot, and opens it where no runner has. It repeats what the database cannot do until ctx
-// ends. A slot of more than few rows it opens once its rows are all there, or after a tenth of a second. Its statements
-// go on until work ends.
+// Open lets the run into the slot, and opens the slot if no runner has. If the slot has more than few
+// rows, it waits until all rows are there, but at most a tenth of a second. It repeats what the
+// database cannot do now until ctx ends. Its statements go on until work ends.
 func (s *Session) Open(ctx, work context.Context, few int64) (o Opened, list []Job, err error) {
 	taken := 0
 	for try := 0; ; try++ {
@@ -79,7 +80,7 @@ func (s *Session) openOnce(ctx, work context.Context) (o Opened, list []Job, err
 	return o, list, nil
 }
 
-// Jobs lists the jobs of the slot, those with few rows first.
+// Jobs lists the jobs of the slot. Those with few rows come first.
 func (s *Session) Jobs(ctx, work context.Context) ([]Job, error) {
 	return s.jobs(ctx, work, new(pgsql.Message))
 }
@@ -99,7 +100,7 @@ func (s *Session) jobs(ctx, work context.Context, m *pgsql.Message) (list []Job,
 	return list, err
 }
 
-// Orphans lists the jobs of claims whose runner has not been heard of for too long.
+// Orphans lists the jobs of claims whose lease has ended.
 func (s *Session) Orphans(work context.Context) (names []string, err error) {
 	var m pgsql.Message
 	m.Add(pgsql.ClaimOrphans.In(s.Server.Schema), []any{s.Slot}, func(row *sql.Rows) error {
@@ -115,8 +116,8 @@ func (s *Session) Orphans(work context.Context) (names []string, err error) {
 	return names, err
 }
 
-// Close closes the slot if nothing of it is left; see prescient.close_slot. leaves tells that the run leaves rows in
-// the slot on purpose.
+// Close closes the slot if no work is left in it; see prescient.close_slot. leaves is true if the run
+// leaves rows in the slot on purpose.
 func (s *Session) Close(work context.Context, leaves bool) (state string, err error) {
 	err = s.Server.Ask(work, work, pgsql.SlotClose, []any{s.Slot, leaves, nil}, func(row *sql.Rows) error { return row.Scan(&state) })
 	return state, err

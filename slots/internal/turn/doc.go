@@ -1,3 +1,4 @@
-// Package turn decides which jobs a run claims rows of next, and how many rows. It knows numbers alone. It is pure: one
-// goroutine uses it, now is a parameter, and what other goroutines count comes in as a Load and a Memory.
+// Package turn decides of which jobs a run claims rows next, and how many rows. It knows only numbers.
+// It is pure: one goroutine uses it, now is a parameter, and other goroutines count in a Load and a
+// Memory.
 package turn

@@ -19,25 +19,25 @@ type Spec struct {
 // Bound is a set of bounds on the checks that run at once.
 type Bound uint8
 
-// The bounds that lanes share. A limit of a lane's own is no other lane's concern, and so has no bit.
+// The bounds that lanes share. A lane's own limit concerns no other lane, so it has no bit.
 const (
 	Workers Bound = 1 << iota
 	Connections
 )
 
-// Load counts the rows of a lane that a run has just now.
+// Load counts the rows of a lane that a run has now.
 type Load struct {
 	Size   int64 // rows of the next claim
-	Fits   int64 // rows that fit into the bytes of a claim, by those that were read last; 0: not known
+	Fits   int64 // rows that fit into the bytes of a claim, by the rows that were read last; 0: not known
 	Queued int64 // rows that were claimed and not started
 	Kept   int64 // rows in memory
 	Parked int64 // bytes of the rows that wait for a place which other runs have
 }
 
-// Full tells whether the run may keep no more rows of the lane that wait for a place.
+// Full reports whether the run must not keep more rows of the lane that wait for a place.
 func (l Load) Full() bool { return l.Parked > bytesParked }
 
-// Lane is jobs whose checks wait for the same things. One that is slow, or limited, holds up no other.
+// Lane has the jobs whose checks wait for the same things. A slow or limited lane holds up no other.
 type Lane struct {
 	Spec
 	Load Load
@@ -52,7 +52,7 @@ type Job struct {
 	Priority int
 }
 
-// Offer adds a job that has rows to be claimed.
+// Offer adds a job that has rows to claim.
 func (l *Lane) Offer(j Job) {
 	if !slices.Contains(l.jobs, j) {
 		l.jobs = append(l.jobs, j)
@@ -70,8 +70,9 @@ func (l *Lane) First() (numbers []int64) {
 	return numbers
 }
 
-// Claimed notes that rows of the First jobs were claimed, and which jobs have rows left. A claim has rows of the first of
-// them, and of others only if those have none left. If the first one has, it is last now.
+// Claimed notes that rows of the First jobs were claimed, and which jobs have rows left. A claim has
+// rows of the first of them, and rows of the next only if the first has none left. Otherwise the first
+// becomes the last.
 func (l *Lane) Claimed(left []int64) {
 	top := l.priority()
 	isTop := func(j Job) bool { return j.Priority == top }
@@ -90,7 +91,7 @@ func (l *Lane) Rest(until time.Time) { l.until = until }
 
 func (l *Lane) resting(now time.Time) bool { return now.Before(l.until) }
 
-// priority is that of the jobs of a lane which are claimed next.
+// priority returns the highest priority of the jobs of a lane.
 func (l *Lane) priority() int {
 	top := math.MinInt
 	for _, j := range l.jobs {

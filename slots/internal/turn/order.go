@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// pagesInFlight and bytesInFlight bound the rows in memory that a run works on. bytesHeld bounds, apart from these, the
-// rows that other transactions have locked, and bytesParked those of a lane that wait for a place of its limit.
+// pagesInFlight and bytesInFlight bound the rows in memory that a run works on. Besides, bytesHeld bounds
+// the rows that other transactions have locked, and bytesParked the rows of a lane that wait for a place
+// of its limit.
 const (
 	pagesInFlight = 4
 	bytesInFlight = 64 << 20
@@ -14,12 +15,12 @@ const (
 	bytesParked   = 16 << 20
 )
 
-// Order is the lanes of a run, in the order of their turns.
+// Order has the lanes of a run, in the order of their turns.
 type Order struct {
 	// Memory is set by the run before Next, Want, Waits and Rests.
 	Memory Memory
 
-	page  int64   // rows of a claim at the most
+	page  int64   // rows of a claim at most
 	most  int64   // rows that the run may take; 0: no limit
 	lanes []*Lane // the lane whose turn is next first
 }
@@ -32,11 +33,11 @@ type Memory struct {
 	Taken int64 // rows since the run began
 }
 
-// Full tells whether the run may keep no more rows that other transactions have locked.
+// Full reports whether the run must not keep more rows that other transactions have locked.
 func (m Memory) Full() bool { return m.Held > bytesHeld }
 
-// NewOrder returns an order without lanes, for claims of at most page rows. most bounds the rows that the run takes; 0:
-// no limit.
+// NewOrder returns an order without lanes, for claims of at most page rows. most bounds the rows that the
+// run takes. 0: no limit.
 func NewOrder(page, most int64) *Order { return &Order{page: page, most: most} }
 
 // Add adds a lane. Set its Load before Next and Want.
@@ -53,9 +54,10 @@ func (o *Order) Clear() {
 	}
 }
 
-// Next returns a lane that has rows to be claimed, and room for them; nil when there is none. Of several it returns the
-// one that was returned longest ago, so that a lane without room leaves its turns to all others alike. A lane waits for
-// each lane of a higher priority that has room too, or whose checks wait for the same bound.
+// Next returns a lane that has rows to claim and room for them, or nil. Of several it returns the one
+// that it returned longest ago, so that a lane without room leaves its turns to all other lanes alike. A
+// lane waits for each lane of a higher priority that has room too, or whose checks wait for the same
+// bound.
 func (o *Order) Next(now time.Time) *Lane {
 	if o.Reached() {
 		return nil
@@ -74,15 +76,15 @@ func (o *Order) Next(now time.Time) *Lane {
 	return l
 }
 
-// isHeldUp tells whether a lane needs a bound that the checks of a lane of higher priority wait for. A lane that rests
-// does not wait for it.
+// isHeldUp reports whether a lane needs a bound for which the checks of a lane of higher priority wait.
+// A lane that rests waits for no bound.
 func (o *Order) isHeldUp(l *Lane, now time.Time) bool {
 	return slices.ContainsFunc(o.lanes, func(higher *Lane) bool {
 		return len(higher.jobs) > 0 && higher.priority() > l.priority() && !higher.resting(now) && higher.Scarce&l.Needs != 0
 	})
 }
 
-// hasRoom tells whether a lane is about to run out of rows, and there is memory for more.
+// hasRoom reports whether a lane is about to run out of rows, and there is memory for more.
 func (o *Order) hasRoom(l *Lane, now time.Time) bool {
 	if l.Load.Queued > l.Load.Size/2 || o.Memory.Bytes > bytesInFlight || o.Memory.Full() || l.resting(now) {
 		return false
@@ -93,7 +95,7 @@ func (o *Order) hasRoom(l *Lane, now time.Time) bool {
 	return o.Memory.Rows < pagesInFlight*o.page
 }
 
-// Want returns how many rows to claim of a lane.
+// Want returns how many rows of a lane to claim.
 func (o *Order) Want(l *Lane) int64 {
 	n := l.Load.Size
 	if fits := l.Load.Fits; fits > 0 {
@@ -105,15 +107,15 @@ func (o *Order) Want(l *Lane) int64 {
 	return n
 }
 
-// Reached tells whether the run has taken as many rows as it may.
+// Reached reports whether the run has taken as many rows as it may.
 func (o *Order) Reached() bool { return o.most > 0 && o.Memory.Taken >= o.most }
 
-// Waits tells whether a lane has rows to be claimed for which there was no room in this run.
+// Waits reports whether a lane has rows to claim for which this run had no room.
 func (o *Order) Waits(now time.Time) bool {
 	return !o.Reached() && slices.ContainsFunc(o.lanes, func(l *Lane) bool { return len(l.jobs) > 0 && !l.resting(now) })
 }
 
-// Rests tells whether a lane has rows to be claimed for which other runners must make room.
+// Rests reports whether a lane has rows to claim for which other runners must make room.
 func (o *Order) Rests(now time.Time) bool {
 	return slices.ContainsFunc(o.lanes, func(l *Lane) bool { return len(l.jobs) > 0 && l.resting(now) })
 }

@@ -2,11 +2,11 @@ package turn
 
 import "time"
 
-// quick and slow are the times that checking a claim takes for the next claim to be larger, and smaller: a runner that
-// has nothing to do should find something to claim, and a runner that dies should leave little.
+// The next claim is larger if the checks of a claim took less than quick, and smaller if they took more
+// than slow: an idle runner should find rows to claim, and a runner that dies should leave few.
 const quick, slow = 250 * time.Millisecond, 2 * time.Second
 
-// FirstSize is how many rows the first claim of a lane has.
+// FirstSize returns the rows of the first claim of a lane.
 func (s Spec) FirstSize(page int) int64 {
 	if s.Whole {
 		return int64(page)
@@ -14,7 +14,7 @@ func (s Spec) FirstSize(page int) int64 {
 	return int64(min(page, 4*s.Places))
 }
 
-// NextSize is how many rows the claim has after one of size rows, whose checks took so long.
+// NextSize returns the rows of the claim after one of size rows, whose checks took a while.
 func (s Spec) NextSize(size int64, took time.Duration, page int) int64 {
 	switch {
 	case s.Whole:
