@@ -108,7 +108,7 @@ func (a *account) holdLocked(bytes int64) {
 	a.hold(waits{a.waits.locked + bytes, a.waits.parked})
 }
 
-// close counts nothing of the claim any more.
+// close removes the rows of the claim from all counts.
 func (a *account) close() {
 	a.landAll()
 	a.hold(waits{})

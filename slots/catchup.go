@@ -18,7 +18,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Mode is what catch-up does with the rows of missed slots.
+// Mode says what catch-up does with the rows of missed slots.
 type Mode string
 
 // The modes.

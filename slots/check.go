@@ -18,7 +18,7 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/unit"
 )
 
-// caller is what the rounds of a run share to call functions.
+// caller has what the rounds of a run share to call functions.
 type caller struct {
 	*phases
 
@@ -42,7 +42,7 @@ type round struct {
 	lease   *lease.Lease
 	checker *txn.Checker
 	read    time.Time        // local monotonic instant at which the rows were read
-	started func(rows int64) // is told of rows whose check begins
+	started func(rows int64) // is called with rows whose check begins
 }
 
 // round returns a round of checks of a claim.
@@ -134,7 +134,7 @@ func (rd *round) check(u *unit.Unit, q *queue, place *txn.Place) (goOn bool) {
 const fresh = 3 * time.Second
 
 // mayStart reports whether the function of a check without a transaction may start. Otherwise the check is done, or waits;
-// goOn is what check returns. A check with a transaction finds out when it locks its rows.
+// check returns goOn. A check with a transaction finds out when it locks its rows.
 func (rd *round) mayStart(u *unit.Unit, place *txn.Place) (goOn, ok bool) {
 	if time.Since(rd.read) >= fresh {
 		if rd.isGone(u) {

@@ -66,7 +66,7 @@ type Config struct {
 	Observer Observer
 }
 
-// Shared are bounds over several runners, such as those of many stores. A nil bound is none.
+// Shared has bounds over several runners, such as those of many stores. A nil bound does not apply.
 type Shared struct {
 	// Runs bounds the slots that are run concurrently. Each needs OwnConnections. Further runs wait.
 	Runs Bound

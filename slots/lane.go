@@ -40,7 +40,7 @@ type lanes struct {
 	cfg    *Config
 	stop   context.Context
 	panics *call.Panics
-	// newLimit returns the limit of a job, of which this run can do so many checks at once.
+	// newLimit returns the limit of a job. places are the checks of the job that this run can do at once.
 	newLimit func(number int64, d *engine.Definition, places int) *permit.Limit
 
 	workers     permit.Semaphore // concurrent checks
@@ -176,7 +176,7 @@ func (s *lanes) turns() *turn.Order {
 	return s.order
 }
 
-// next returns the lane whose rows to claim next; nil if there is none.
+// next returns the lane whose rows to claim next, or nil.
 func (s *lanes) next() *lane {
 	chosen := s.turns().Next(elapsed.Now())
 	if i := slices.IndexFunc(s.list, func(l *lane) bool { return l.turn == chosen }); i >= 0 {

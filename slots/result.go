@@ -49,7 +49,7 @@ const (
 	StateMissed State = "missed"
 )
 
-// Result is what one runner did for one slot.
+// Result says what one runner did for one slot.
 type Result struct {
 	Slot time.Time
 	Kind Kind

@@ -38,7 +38,7 @@ func (e earlyError) Error() string {
 }
 
 // errOffGrid is returned for an instant that was a slot when the runner was made.
-var errOffGrid = errors.New("it is not a slot any more, since the width was changed: what was in it waits in the slots after it")
+var errOffGrid = errors.New("it is no slot since the width was changed: its rows wait in the slots after it")
 
 // run is the work of one runner on one slot. The goroutine of do decides what to claim, and each claim has a goroutine of
 // its own, in workOn. They share the bounds on concurrent work, the leases, and the result.

@@ -49,7 +49,7 @@ func newTray(stop, ctx context.Context, page int, queues []*queue) *tray {
 // isEnded reports whether nothing more may be started.
 func (t *tray) isEnded() bool { return t.stop.Err() != nil || t.ctx.Err() != nil }
 
-// start begins the call of a unit. It returns false if no call may begin any more.
+// start begins the call of a unit. It returns false if no more calls may begin.
 func (t *tray) start(u *unit.Unit, q *queue) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -157,7 +157,7 @@ func (t *tray) isOver() bool {
 	return len(t.running) == 0 && (t.waiting == 0 || t.isEnded())
 }
 
-// taken is what take returns.
+// taken is the result of take.
 type taken struct {
 	batch
 

@@ -39,7 +39,7 @@ type row struct {
 	checks, vain   int64 // vain: checks that found nothing
 }
 
-// cancelled tells whether the owner of the row ended it.
+// cancelled reports whether the owner of the row ended it.
 func (r row) cancelled() bool { return r.finished.Valid && r.checks == r.vain }
 
 // interval returns what is known of when a row was finished. Returns false if nothing is known.

@@ -31,7 +31,7 @@ type Config struct {
 	// machine's name and that in Listen. It refuses every other name, because a page of another
 	// site could point its name here. Optional.
 	Hosts []string
-	// MayRead tells whether the sender of a request may see the problems in /healthz, which name
+	// MayRead reports whether the sender of a request may see the problems in /healthz, which name
 	// jobs and errors. Every sender may see whether there are problems. Defaults to false for all
 	// requests.
 	MayRead func(r *http.Request) bool

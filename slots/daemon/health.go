@@ -31,7 +31,7 @@ type Health struct {
 	Next *time.Time `json:"next"`
 	// Missed is how many slots began while this daemon could not run them, until catch-up is done.
 	Missed int64 `json:"missed"`
-	// CatchingUp tells whether catch-up is running.
+	// CatchingUp reports whether catch-up is running.
 	CatchingUp bool `json:"catching_up"`
 }
 
@@ -68,14 +68,14 @@ func (d *daemon) health() Health {
 
 const stoppingText = "the daemon is stopping"
 
-// isReady tells whether it runs slots.
+// isReady reports whether it runs slots.
 func (d *daemon) isReady() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.ready && d.down == nil && !d.stopping
 }
 
-// isAlive tells whether its loop does not hang. A loop that has ended waits for checks, which may take
+// isAlive reports whether its loop does not hang. A loop that has ended waits for checks, which may take
 // their grace period.
 func (d *daemon) isAlive() bool {
 	d.mu.Lock()

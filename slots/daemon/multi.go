@@ -53,7 +53,7 @@ type MultiHealth struct {
 	Stores map[string]Health `json:"stores"`
 }
 
-// multiEvery is how often systemd is told the state.
+// multiEvery is how often the daemon tells systemd its state.
 const multiEvery = time.Second
 
 // Paths are the paths that Multi.Handler serves.
@@ -150,11 +150,11 @@ func (m *Multi) health(ctx context.Context, look bool) MultiHealth {
 	return h
 }
 
-// ready tells whether slots of any store are run. One unreachable database is no reason to send the
+// ready reports whether slots of any store are run. One unreachable database is no reason to send the
 // other stores' traffic away.
 func (m *Multi) ready() bool { return m.ctx.Err() == nil && m.any((*daemon).isReady) }
 
-// alive tells whether no daemon hangs. A stop takes as long as the grace period of checks.
+// alive reports whether no daemon hangs. A stop takes as long as the grace period of checks.
 func (m *Multi) alive() bool {
 	return m.ctx.Err() != nil || !m.any(func(d *daemon) bool { return !d.isAlive() })
 }

@@ -86,7 +86,7 @@ func (s *state) wakeUp() {
 	}
 }
 
-// alive tells whether the loop's last turn is no longer ago than patience.
+// alive reports whether the loop's last turn is no longer ago than patience.
 func (s *state) alive(patience time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -198,7 +198,7 @@ func (j *judge) atOnce(job string) float64 {
 	return j.cost.check[job] / all
 }
 
-// batched tells whether the job's function takes more than one row a call, as far as known.
+// batched reports whether the job's function takes more than one row a call, as far as known.
 func (j *judge) batched(job string) bool {
 	if j.registry == nil {
 		return false

@@ -80,7 +80,7 @@ type Job struct {
 	Paused, Unregistered bool
 }
 
-// Runs tells whether rows of the job will be run.
+// Runs reports whether rows of the job will be run.
 func (j Job) Runs() bool { return !j.Paused && !j.Unregistered }
 
 // Ends is the time from the slot to the end of its run.

@@ -35,7 +35,7 @@ type reader struct {
 	waits     map[string]bool           // jobs that have rows in them
 	paused    map[string]bool
 	known     map[string]bool // by a run of the last 7 days
-	removed   map[string]bool // rules whose rows do not come any more
+	removed   map[string]bool // rules that were removed: no more rows come
 	slas      map[string]time.Duration
 	deadlines map[int64]time.Duration // the shortest deadline of the schedules in a slot
 	past      past
@@ -98,7 +98,7 @@ func (r *reader) readJobs(ctx context.Context, tx *sqlx.Tx) error {
 	return nil
 }
 
-// state tells whether a run skips the rows of a job: the job is paused, or no run knows it. A job
+// state reports whether a run skips the rows of a job: the job is paused, or no run knows it. A job
 // that only the past has counts as known.
 func (r *reader) state(name string) (paused, unregistered bool) {
 	known := r.known[name]

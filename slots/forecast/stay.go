@@ -17,7 +17,7 @@ type stay struct {
 	exact   bool      // it was asked for at the instant of a slot
 }
 
-// was tells whether the row was in its slot at an instant.
+// was reports whether the row was in its slot at an instant.
 func (v stay) was(at time.Time) bool {
 	return !v.arrived.After(at) && (v.left.IsZero() || v.left.After(at))
 }

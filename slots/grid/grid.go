@@ -89,7 +89,7 @@ func (g Grid) Add(slot time.Time, n int) time.Time {
 	return time.Unix(slot.Unix()+int64(n)*g.step(), 0).UTC()
 }
 
-// Contains tells whether t is a slot.
+// Contains reports whether t is a slot.
 func (g Grid) Contains(t time.Time) bool { return g.Floor(t).Equal(t) }
 
 // Between yields the slots from `from` up to but not including `to`, in order.

@@ -57,7 +57,7 @@ func of(job string, found []Finding) []Finding {
 }
 
 // Check reads the state and judges it. since is the first slot to search for missed or open slots;
-// the zero time means the ledger's first. knows tells whether the caller has registered a job: the
+// the zero time means the ledger's first. knows reports whether the caller has registered a job: the
 // caller's catch-up cannot run rows of other jobs.
 func Check(
 	ctx context.Context, l *slots.Ledger, since time.Time, limits Limits, knows func(job string) bool,

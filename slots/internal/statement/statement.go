@@ -85,7 +85,7 @@ func (w *Writer) statements(m *pgsql.Message, token int64, batch []row.Outcome, 
 	w.moveRows(m, token, row.Only(rest, func(o *row.Outcome) bool { return o.Verdict.Outcome == "" }), n)
 }
 
-// shared is what recordRow says of a transaction in which more is recorded.
+// shared says that the transaction records more than one row.
 var shared = make([]any, 5)
 
 // recordRow adds the statement for one outcome. own is what the row_outcome says of the transaction

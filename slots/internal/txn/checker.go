@@ -22,7 +22,7 @@ import (
 
 // Errors by which a check with a transaction ends without an error of its rows.
 var (
-	ErrRecorded = errors.New("the outcome is recorded with the transaction, or must not be recorded any more")
+	ErrRecorded = errors.New("the outcome is recorded with the transaction, or must not be recorded")
 	ErrAgain    = errors.New("another session has a lock, or the database cannot do it now: to be repeated")
 	errEndedTx  = errors.New("the check ended its transaction itself: it must return instead")
 )

@@ -26,7 +26,7 @@ func groupKeyOf(d *engine.Definition, row *jobs.FutureJob) GroupKey {
 	return GroupKey{d.Group, groupOf(row), row.EntityName, row.EntityKey, 0}
 }
 
-// groupOf returns what the rows of one group have in common: the group_key, or the entity if there is none.
+// groupOf returns the group_key of a row, or else its entity: the rows of a group have it in common.
 func groupOf(row *jobs.FutureJob) string {
 	if row.GroupKey != "" {
 		return row.GroupKey
@@ -34,7 +34,7 @@ func groupOf(row *jobs.FutureJob) string {
 	return row.EntityName + "\x1f" + row.EntityKey
 }
 
-// GroupName returns what the rows of a group have in common.
+// GroupName returns the name of the group, which its rows have in common.
 func (u *Unit) GroupName() string { return groupOf(&u.one[0]) }
 
 // Builder puts the rows of a page into units, one a call.

@@ -9,7 +9,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 )
 
-// Failure is what decides whether a failed call is divided.
+// Failure decides whether a failed call is divided.
 type Failure struct {
 	Whole   bool // the call failed as a whole and is to be divided
 	Crowded bool // it was not recorded, because another transaction has a lock

@@ -7,7 +7,7 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/row"
 )
 
-// Tried is what earlier calls of a unit in transactions have met.
+// Tried notes the problems of earlier calls of a unit in transactions.
 type Tried struct {
 	Lost *row.Lost // a record without a reply; nil: there was none
 

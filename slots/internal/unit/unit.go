@@ -28,7 +28,7 @@ type Unit struct {
 	one     [1]jobs.FutureJob
 }
 
-// Group is what is known of a group of rows that one call checks.
+// Group describes a group of rows that one call checks.
 type Group struct {
 	Key        GroupKey
 	Members    []int64 // its rows that are in the claim
