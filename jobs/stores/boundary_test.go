@@ -26,7 +26,7 @@ import (
 const (
 	// some is how many of the cases are tried when PRESCIENT_TEST_LONG does not ask for all.
 	// PRESCIENT_TEST_SEED chooses them.
-	some = 240
+	some = 120
 	// stages is how many trials take place at once.
 	stages = 4
 	// returnsWithin is how long a move may go on.
