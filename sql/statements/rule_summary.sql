@@ -1,7 +1,7 @@
 -- Sums up a rule $1: its waiting rows in the next 10,000 slots that have rows, and their first slot; and the rows that ended
 -- since $2. Above 1,000 rows in a slot their number is an estimate; see the function estimate_rows. met: the expected thing has happened before any step; met_late: after a step; open: the
--- last step has fired; left_out: the row of the table is gone, or no longer one of the rule. Rows of a
--- rule of the same name that was removed do not count.
+-- last step has fired; left_out: the row of the table is gone, or no longer one of the rule. Rows that
+-- ended before the rule was applied first do not count: they are of a removed rule of the same name.
 -- Called by jobs/rule/rulestore.Store.Summary.
 select
     coalesce(waiting.n, 0) as waiting, waiting.first as next_slot,
@@ -42,7 +42,6 @@ cross join (
         select h.outcome::text, h.payload ->> 'found' as found, h.payload -> 'fired' is not null as fired
         from prescient.future_job_history h
         where h.job_exec = $1
-            and h.finished_at >= $2
-            and h.enqueued_at >= (select r.created_at from prescient.rule r where r.name = $1)
+            and h.finished_at >= greatest($2, (select r.created_at from prescient.rule r where r.name = $1))
     ) as h
 ) as ended
