@@ -27,7 +27,7 @@ func (t *teller) monday(ctx context.Context) error {
 		day(o.placed), o.placed.Format("05"),
 		o.placed.Add(primary).Format("15:04:05"), t.Ledger.Grid().Ceil(o.placed.Add(primary)).Format("15:04"))
 
-	t.printf("\n  Cron starts %s at every slot. It reads the rows of its slot, and no others.\n",
+	t.printf("\n  Cron starts %s at every slot. It reads only the rows of its slot.\n",
 		t.paint(bold, "prescient run"))
 	sum, n, err := t.pass(ctx, start, outage)
 	if err != nil {
@@ -43,7 +43,7 @@ func (t *teller) monday(ctx context.Context) error {
 
 func (t *teller) outage(ctx context.Context) error {
 	last := t.Ledger.Grid().Add(outage, outageSlots-1)
-	t.chapter(fmt.Sprintf("Tuesday, %s to %s: nobody runs the slots", outage.Format("15:04"), last.Format("15:04")))
+	t.chapter(fmt.Sprintf("Tuesday, %s to %s: no runner runs the slots", outage.Format("15:04"), last.Format("15:04")))
 	t.word("ledger", "one row for every slot that was run, an empty one too")
 	t.word("missed", "a slot without such a row: a gap cannot hide")
 	after := t.Ledger.Grid().Next(last)

@@ -20,7 +20,9 @@ const pageRows = 1000
 // Pages returns the rows of all pages behind a position, at most limit of them; 0: all. Function page
 // returns up to a number of rows behind a position, and the position of the next page. The zero
 // position stands for the beginning and for the end.
-func Pages[T any, P comparable](after P, limit int, page func(after P, limit int) (rows []T, next P, err error)) iter.Seq2[T, error] {
+func Pages[T any, P comparable](
+	after P, limit int, page func(after P, limit int) (rows []T, next P, err error),
+) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var end P
 		at, left := after, limit

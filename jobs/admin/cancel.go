@@ -86,7 +86,9 @@ func (c *Client) CountCancel(ctx context.Context, db jobs.DB, f CancelFilter) (i
 // the caller repeats it, each time in a new transaction, until the position is zero. CancelMany skips
 // a row that another transaction has locked, and does not find a row that is moved to before the
 // position: CountCancel counts them, and another walk cancels them. It needs the rights of a runner.
-func (c *Client) CancelMany(ctx context.Context, db jobs.DB, f CancelFilter, from Position, limit int) (n int64, next Position, err error) {
+func (c *Client) CancelMany(
+	ctx context.Context, db jobs.DB, f CancelFilter, from Position, limit int,
+) (n int64, next Position, err error) {
 	if f == (CancelFilter{}) || limit < 1 {
 		return 0, from, errors.New("cancel many: the filter must name something, and the limit be at least 1")
 	}

@@ -123,7 +123,9 @@ func (c *Client) History(ctx context.Context, db jobs.DB, f HistoryFilter) iter.
 
 // HistoryPage returns the first checks of History, up to Limit, or fewer once their payloads have
 // 4 MiB. If more checks follow, next is the After of the next page. Otherwise it is zero.
-func (c *Client) HistoryPage(ctx context.Context, db jobs.DB, f HistoryFilter) (page []HistoryRow, next Position, err error) {
+func (c *Client) HistoryPage(
+	ctx context.Context, db jobs.DB, f HistoryFilter,
+) (page []HistoryRow, next Position, err error) {
 	from, to := span(f.From, f.To)
 	var before int64 // the ids of the rows that ended at to
 	if !f.After.IsZero() && f.After.at.Before(to) {
@@ -212,7 +214,9 @@ type RetryFilter struct {
 // waits already stays unchanged, and its failed row stays in history: waiting counts such rows.
 // Retry never moves rows of job "schedule". Store.Resume of package schedule gives a schedule a new
 // row.
-func (c *Client) Retry(ctx context.Context, db jobs.DB, f RetryFilter, at time.Time) (retried, waiting int64, err error) {
+func (c *Client) Retry(
+	ctx context.Context, db jobs.DB, f RetryFilter, at time.Time,
+) (retried, waiting int64, err error) {
 	if at.IsZero() {
 		at = c.jobs.Now()
 	}

@@ -45,7 +45,7 @@ type TimelineEntry struct {
 	Lateness, Duration time.Duration
 	Error              string
 
-	// Found is what the last check of a rule found in its table: done at an instant, done, gone, outside
+	// Found says what the last check of a rule found in its table: done at an instant, done, gone, outside
 	// or open. Empty for all other entries.
 	Found string
 
@@ -63,7 +63,7 @@ type TimelineEntry struct {
 	Run                string
 	OpenedAt, ClosedAt time.Time
 
-	// Hindrance is what blocks a waiting row. Empty: nothing.
+	// Hindrance says what blocks a waiting row. Empty: nothing.
 	//
 	//   - "paused"; "unregistered": no run of the last 7 days knows its job
 	//   - "missed": no run has opened its slot; "open": its slot is being run, or was left open

@@ -106,8 +106,8 @@ func (o *installOptions) machine(f *factory.Factory) (s install.Setup, err error
 }
 
 // knownWidth is the width of the slots and who says so: the database, or else given or the
-// settings. Of several stores it is the least: where others have wider slots, most runs find
-// nothing new there.
+// settings. Of several stores it is the least: in a store with wider slots, most runs find nothing
+// new.
 func knownWidth(ctx context.Context, f *factory.Factory, given time.Duration) (width time.Duration, from string, err error) {
 	if _, err := grid.New(cmp.Or(given, grid.DefaultWidth)); err != nil {
 		return 0, "", exit.Usagef("--width: %w", err)
@@ -136,7 +136,8 @@ func knownWidth(ctx context.Context, f *factory.Factory, given time.Duration) (w
 	return width, from, err
 }
 
-// givenWidth is the width that a flag or a setting says. why is what is wrong with the database.
+// givenWidth returns the width that a flag or a setting says. why says what is wrong with the
+// database.
 func givenWidth(f *factory.Factory, given time.Duration, why error) (width time.Duration, from string, err error) {
 	width, from = given, "--width"
 	if given == 0 {

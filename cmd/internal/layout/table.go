@@ -55,7 +55,7 @@ func Table(width int, header table.Row, rows ...table.Row) string {
 	return t.Render() + left
 }
 
-// column is what decides how wide a column of a table is.
+// column has what decides the width of a column of a table.
 type column struct {
 	name     string
 	width    int

@@ -50,7 +50,7 @@ expected thing has happened.`,
 	}, runResume)
 }
 
-// pausedView is what pause and resume print as JSON.
+// pausedView is the JSON of pause and resume.
 type pausedView struct {
 	Name    string `json:"name"`
 	Changed bool   `json:"changed"`
@@ -100,7 +100,7 @@ If the rule is applied again, steps fire again for rows for which they have fire
 	}, runRemove)
 }
 
-// removedView is what remove prints as JSON.
+// removedView is the JSON of remove.
 type removedView struct {
 	Name string `json:"name"`
 	rulestore.Removed

@@ -102,7 +102,7 @@ func runSlot(ctx context.Context, f *factory.Factory, o runOptions) error {
 	})
 }
 
-// runView is what run prints as JSON.
+// runView is the JSON of run.
 type runView struct {
 	resultView
 	CatchUp *caughtView `json:"catch_up"` // null: without --catch-up

@@ -37,7 +37,7 @@ the rows that now belong to it with "stores move". The command is idempotent.`,
 	return c
 }
 
-// addedStore is what stores add tells.
+// addedStore describes a store that stores add has added.
 type addedStore struct {
 	Store   string        `json:"store"`
 	Version int           `json:"version"` // of its schema

@@ -62,7 +62,7 @@ type movedView struct {
 	Left      *int64      `json:"left"` // null: the store could not be asked
 }
 
-// movedInto is what one store has got.
+// movedInto counts what one store has got.
 type movedInto struct {
 	Store  string   `json:"store"`
 	Moved  int64    `json:"moved"`

@@ -71,7 +71,7 @@ func withStores(ctx context.Context, f *factory.Factory, fn func(set *stores.Set
 	return fn(set)
 }
 
-// storeState is what stores list tells of one.
+// storeState describes a store for stores list.
 type storeState struct {
 	Name      string        `json:"name"`
 	Database  view.Database `json:"database"`

@@ -25,7 +25,7 @@ func (w Who) String() string {
 
 // Action is an action of an operator: one of the types in the files action_*.go.
 type Action interface {
-	// name is the name of the action in the log and in the table action. target is what it changes.
+	// name is the name of the action in the log and in the table action. target names what it changes.
 	name() string
 	target() string
 	// plan returns what the action would do, without What, Target and Confirm. It returns a
@@ -45,7 +45,7 @@ type asyncAction interface {
 	run(ctx context.Context, s *source, t *tools, who Who) (result string, err error)
 }
 
-// Plan is what an action will do.
+// Plan says what an action will do.
 type Plan struct {
 	What   string `json:"what"`   // such as cancel
 	Target string `json:"target"` // such as order 42

@@ -192,7 +192,7 @@ func (c CatchUp) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	return plan, nil
 }
 
-// left is what catch-up finds.
+// left counts what catch-up finds.
 type left struct {
 	slots, rows  int64
 	more         bool     // rows are counted up to slots.MostOverdue of a job in a slot, in slots.MostMissed slots

@@ -57,7 +57,7 @@ type Board struct {
 	*operator
 }
 
-// source is what reads and actions begin with: the database, the cache of what was read, and tools.
+// source reads from the database through a cache, and makes the tools of reads and actions.
 type source struct {
 	cfg    Config
 	schema pgsql.Schema

@@ -67,7 +67,7 @@ type StoreStatus struct {
 }
 
 // Look returns the state of each store, as far as it can be read before ctx ends. A store that does
-// not answer is listed as such, and does not delay the others.
+// not answer is listed as such, and does not delay the answers of other stores.
 func (s *Stores) Look(ctx context.Context) StoreList {
 	list := fanOut(s, func(name string, m member) StoreStatus {
 		v := StoreStatus{Name: name, Findings: []view.Finding{}}
@@ -123,7 +123,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// Found is what one of several stores knows about an entity.
+// Found says what one of several stores knows about an entity.
 type Found struct {
 	Name   string
 	Entity Entity

@@ -65,7 +65,7 @@ type Forecast struct {
 	Took duration.Text `json:"took"`
 }
 
-// Expected is what will go wrong in a slot, or in several consecutive slots.
+// Expected says what will go wrong in a slot, or in several consecutive slots.
 type Expected struct {
 	Slot      time.Time `json:"slot"` // the first
 	Slots     int       `json:"slots"`

@@ -76,7 +76,7 @@ func (p visitors) requireRole(role Role, next http.HandlerFunc) http.HandlerFunc
 		switch {
 		case who.Role >= role:
 			next(w, r)
-		case r.Method == http.MethodGet && who.Role == None || r.Method == http.MethodGet && p.cfg.OpenReading && who.Name == anonymous:
+		case r.Method == http.MethodGet && (who.Role == None || p.cfg.OpenReading && who.Name == anonymous):
 			http.Redirect(w, r, p.link("/login", "next", p.base+r.URL.RequestURI()), http.StatusSeeOther)
 		default:
 			p.fail(w, r, http.StatusForbidden, "This needs the token of "+role.article()+

@@ -58,7 +58,8 @@ type Pages struct {
 	hub     *hub
 }
 
-// site is what the pages of one handler share. Each type with a group of pages embeds it.
+// site has what the pages of one handler share, and shows a page. Each type with a group of pages
+// embeds it.
 type site struct {
 	cfg       Config
 	store     string // the store; empty: the only one, or the page of all stores

@@ -99,7 +99,7 @@ func (w *World) Trouble() {
 			w.Now().Add(7*time.Hour))
 	}
 	w.RunFor(2 * width)
-	w.Clock.Set(w.Now().Add(5 * width)) // nobody runs anything
+	w.Clock.Set(w.Now().Add(5 * width)) // no runner runs in them
 	_, err := admin.New(w.Client).Pause(w.t.Context(), w.DB, "review.ask")
 	w.must(err)
 	_, err = w.Schedules.Pause(w.t.Context(), w.DB, "newsletter", 0)
@@ -175,7 +175,7 @@ func (w *World) Leftovers() []jobs.FutureJob {
 	}, w.Now().Add(3*width))
 	w.must(err)
 	w.RunFor(3 * width)
-	w.Clock.Set(w.Now().Add(3 * width)) // nobody runs anything
+	w.Clock.Set(w.Now().Add(3 * width)) // no runner runs in them
 	w.RunDue()
 	_, err = w.DB.Exec(`
 		insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, item_key, first_check_at, slot, check_count, error_count,
