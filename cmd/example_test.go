@@ -20,4 +20,6 @@ func Example() {
 	// Output:
 	// NAME             MAX CHECKS  TIMEOUT  HORIZON  RETRY  DEADLINE  SLA   WITHIN  CONCURRENCY  MISFIRE  FROM  OPTIONS
 	// order.unshipped           5  5s       43800h       5  2 days    none  none              0  run      go    -
+	//
+	// Each rule of the database is a job, too: cmd.test rules list
 }
