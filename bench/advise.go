@@ -55,7 +55,8 @@ func (b *bench) advise(ctx context.Context, s *store, size int) error {
 		took, read = append(took, time.Since(started).Seconds()), n
 	}
 	b.report.add(figure{
-		Workload: "advise", Case: fmt.Sprintf("advise out of %s rows of history", short(size)), Subject: "prescient, time", Unit: "s", Value: median(took),
+		Workload: "advise", Case: fmt.Sprintf("advise out of %s rows of history", short(size)), Subject: "prescient, time",
+		Unit: "s", Value: median(took),
 		Note: fmt.Sprintf("the first time %.2f s; it read %d rows", took[0], read),
 	}, 0, nil)
 	return nil
@@ -65,7 +66,8 @@ func (b *bench) advise(ctx context.Context, s *store, size int) error {
 // found nothing.
 func (s *store) ended(ctx context.Context, from, to, all int) error {
 	for month := range 4 {
-		if err := s.exec(ctx, fmt.Sprintf("select prescient.make_history_month(now() - interval '%d months')", month)); err != nil {
+		if err := s.exec(ctx,
+			fmt.Sprintf("select prescient.make_history_month(now() - interval '%d months')", month)); err != nil {
 			return err
 		}
 	}

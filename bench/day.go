@@ -92,7 +92,9 @@ func (d *virtualDay) spec() schedule.Spec {
 	if at.After(*d.now.Load()) {
 		d.expected.add(fmt.Sprintf("%s-%d", id, at.Unix()))
 	}
-	return schedule.Spec{ID: id, Crontab: fmt.Sprintf("%d %d * * *", at.Minute(), at.Hour()), Payload: []byte(`{"user": 1234}`)}
+	return schedule.Spec{
+		ID: id, Crontab: fmt.Sprintf("%d %d * * *", at.Minute(), at.Hour()), Payload: []byte(`{"user": 1234}`),
+	}
 }
 
 func (d *virtualDay) specs(n int) func(yield func(schedule.Spec) bool) {
@@ -143,7 +145,8 @@ func (d *virtualDay) live(ctx context.Context) error {
 func (d *virtualDay) runSlot(ctx context.Context, k int) error {
 	started := clock()
 	runner, err := slots.NewRunner(ctx, slots.Config{
-		DB: d.store.db, Registry: d.registry, Now: func() time.Time { return *d.now.Load() }, Logger: slog.New(slog.DiscardHandler),
+		DB: d.store.db, Registry: d.registry, Now: func() time.Time { return *d.now.Load() },
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err
@@ -210,9 +213,12 @@ func (d *virtualDay) tell(ctx context.Context) error {
 		slices.Sort(list)
 		return list[int(part*float64(len(list)-1))].Seconds()
 	}
-	d.figure("publish, with those that were created on the day", float64(d.published.count), "events", fmt.Sprintf("%s on disk; %s", disk, peakMemory()))
-	d.figure("run a slot, median", seconds(d.took, 0.5), "s", fmt.Sprintf("%.1f s the longest, but for the one after the outage", seconds(d.took, 1)))
-	d.figure("create one beside a run, p99", 1000*seconds(d.creates, 0.99), "ms", fmt.Sprintf("%.1f ms at the median", 1000*seconds(d.creates, 0.5)))
+	d.figure("publish, with those that were created on the day", float64(d.published.count), "events",
+		fmt.Sprintf("%s on disk; %s", disk, peakMemory()))
+	d.figure("run a slot, median", seconds(d.took, 0.5), "s",
+		fmt.Sprintf("%.1f s the longest, but for the one after the outage", seconds(d.took, 1)))
+	d.figure("create one beside a run, p99", 1000*seconds(d.creates, 0.99), "ms",
+		fmt.Sprintf("%.1f ms at the median", 1000*seconds(d.creates, 0.5)))
 	if d.published != d.expected {
 		return fmt.Errorf("published %+v, and expected %+v", d.published, d.expected)
 	}
@@ -221,6 +227,7 @@ func (d *virtualDay) tell(ctx context.Context) error {
 
 func (d *virtualDay) figure(what string, value float64, unit, note string) {
 	d.report.add(figure{
-		Workload: "day", Case: fmt.Sprintf("a day of %s schedules: %s", short(d.bench.schedules), what), Subject: "prescient", Value: value, Unit: unit, Note: note,
+		Workload: "day", Case: fmt.Sprintf("a day of %s schedules: %s", short(d.bench.schedules), what), Subject: "prescient",
+		Value: value, Unit: unit, Note: note,
 	}, 0, nil)
 }

@@ -195,7 +195,9 @@ func (e *enqueuing) bulk(ctx context.Context, rows int, keyed bool) error {
 		fastest = 2
 	}
 	for i := own; i < len(sides); i++ {
-		f := figure{Workload: "enqueue", Case: what, Subject: "prescient " + sides[i].name, Against: "COPY", Note: "into the same table"}
+		f := figure{
+			Workload: "enqueue", Case: what, Subject: "prescient " + sides[i].name, Against: "COPY", Note: "into the same table",
+		}
 		var toCopy, toRiver *target
 		if i == len(sides)-1 { // the bulk call
 			toCopy, toRiver = atLeast(0.7), atLeast(1)
@@ -220,12 +222,13 @@ func (e *enqueuing) copy(ctx context.Context, rows int, keyed bool) error {
 	}
 	next, stop := iter.Pull(e.jobs(rows, keyed))
 	defer stop()
-	_, err = e.store.pool.CopyFrom(ctx, pgx.Identifier{"prescient", "future_job"}, columns, pgx.CopyFromFunc(func() ([]any, error) {
-		j, ok := next()
-		if !ok {
-			return nil, nil
-		}
-		return []any{job, j.EntityName, j.EntityKey, item, j.FirstCheckAt, j.NextCheckAt, j.Payload}, nil
-	}))
+	_, err = e.store.pool.CopyFrom(ctx, pgx.Identifier{"prescient", "future_job"}, columns,
+		pgx.CopyFromFunc(func() ([]any, error) {
+			j, ok := next()
+			if !ok {
+				return nil, nil
+			}
+			return []any{job, j.EntityName, j.EntityKey, item, j.FirstCheckAt, j.NextCheckAt, j.Payload}, nil
+		}))
 	return err
 }

@@ -82,8 +82,10 @@ func (b *bench) lookAhead(ctx context.Context, s *store, size int) error {
 		return err
 	}
 	b.report.add(figure{
-		Workload: "forecast", Case: fmt.Sprintf("a day of %s that wait", short(size)), Subject: "prescient, time", Unit: "s", Value: median(took),
-		Note: fmt.Sprintf("the first time %.2f s; it counted %d rows in the next 24 hours, which are %d", took[0], rows, waiting),
+		Workload: "forecast", Case: fmt.Sprintf("a day of %s that wait", short(size)), Subject: "prescient, time", Unit: "s",
+		Value: median(took),
+		Note: fmt.Sprintf("the first time %.2f s; it counted %d rows in the next 24 hours, which are %d", took[0], rows,
+			waiting),
 	}, 0, nil)
 	return nil
 }
@@ -105,7 +107,9 @@ func (b *bench) runTimes(ctx context.Context, s *store) error {
 	const slots = 160
 	for k := range slots {
 		all := 0
-		for job, n := range map[string]int{jobName: 500 + k*7919%4000, "bench.batch": 500 + k*104729%9000, "bench.wait": 200 + k*1299709%5000} {
+		for job, n := range map[string]int{
+			jobName: 500 + k*7919%4000, "bench.batch": 500 + k*104729%9000, "bench.wait": 200 + k*1299709%5000,
+		} {
 			all += n
 			if err := s.waitFor(ctx, job, k, n); err != nil {
 				return err
@@ -116,17 +120,21 @@ func (b *bench) runTimes(ctx context.Context, s *store) error {
 		}
 	}
 	// They were asked for by another clock than that of the slots.
-	if err := s.exec(ctx, "update prescient.future_job_history set enqueued_at = slot - interval '3 hours', finished_at = slot"); err != nil {
+	if err := s.exec(ctx,
+		"update prescient.future_job_history set enqueued_at = slot - interval '3 hours', finished_at = slot"); err != nil {
 		return err
 	}
-	tested, err := forecast.Backtest(ctx, forecast.Config{DB: s.db, Now: func() time.Time { return s.slot(slots) }}, 48*time.Hour, time.Hour)
+	tested, err := forecast.Backtest(ctx, forecast.Config{DB: s.db, Now: func() time.Time {
+		return s.slot(slots)
+	}}, 48*time.Hour, time.Hour)
 	if err != nil {
 		return err
 	}
 	for what, e := range map[string]forecast.Errors{"rows of a slot": tested.Rows, "run time of a slot": tested.Took} {
 		b.report.add(figure{
-			Workload: "forecast", Case: what, Subject: "median error of what is told an hour before", Unit: "%", Value: 100 * e.Median,
-			Note: fmt.Sprintf("%d slots of up to 18,000 rows; 9 of 10 are off by no more than %.0f %%", e.Slots, 100*e.P90),
+			Workload: "forecast", Case: what, Subject: "median error of what is told an hour before", Unit: "%",
+			Value: 100 * e.Median,
+			Note:  fmt.Sprintf("%d slots of up to 18,000 rows; 9 of 10 are off by no more than %.0f %%", e.Slots, 100*e.P90),
 		}, 0, nil)
 	}
 	return nil

@@ -28,7 +28,8 @@ func limits(ctx context.Context, b *bench) error {
 		return err
 	}
 	defer s.drop(ctx)
-	if err := b.idleLimits(ctx, s, "checks that do nothing", b.rows, finish, jobs.AtMost(limitRunners*limitWorkers)); err != nil {
+	if err := b.idleLimits(ctx, s, "checks that do nothing", b.rows, finish,
+		jobs.AtMost(limitRunners*limitWorkers)); err != nil {
 		return err
 	}
 	short := func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
@@ -38,7 +39,8 @@ func limits(ctx context.Context, b *bench) error {
 		}
 		return nil, ctx.Err()
 	}
-	err = b.idleLimits(ctx, s, "checks of 10 ms", b.rows/5, short, jobs.AtMost(limitRunners*limitWorkers), jobs.PerSecond(10_000))
+	err = b.idleLimits(ctx, s, "checks of 10 ms", b.rows/5, short, jobs.AtMost(limitRunners*limitWorkers),
+		jobs.PerSecond(10_000))
 	if err != nil {
 		return err
 	}
@@ -46,7 +48,9 @@ func limits(ctx context.Context, b *bench) error {
 }
 
 // idleLimits compares a job with limits that it never reaches to one without.
-func (b *bench) idleLimits(ctx context.Context, s *store, what string, rows int, fn jobs.CheckFunc, opts ...jobs.Option) error {
+func (b *bench) idleLimits(
+	ctx context.Context, s *store, what string, rows int, fn jobs.CheckFunc, opts ...jobs.Option,
+) error {
 	one := func(name string, opts ...jobs.Option) side {
 		return side{
 			name:    name,
@@ -61,7 +65,8 @@ func (b *bench) idleLimits(ctx context.Context, s *store, what string, rows int,
 	if err != nil {
 		return err
 	}
-	b.report.compare(figure{Workload: "limits", Case: what, Subject: "limits that are not reached", Against: "no limits"}, rates[0], rates[1], atLeast(0.9))
+	b.report.compare(figure{Workload: "limits", Case: what, Subject: "limits that are not reached", Against: "no limits"},
+		rates[0], rates[1], atLeast(0.9))
 	return nil
 }
 
@@ -96,11 +101,13 @@ func (b *bench) bindingLimits(ctx context.Context, s *store, rows int) error {
 		within = max(within, i-first+1)
 	}
 	if most.Load() > atMost || within > perSecond {
-		return fmt.Errorf("%d at once and %d within a second, and %d and %d were allowed", most.Load(), within, atMost, perSecond)
+		return fmt.Errorf("%d at once and %d within a second, and %d and %d were allowed", most.Load(), within, atMost,
+			perSecond)
 	}
 	b.report.add(figure{
-		Workload: "limits", Case: fmt.Sprintf("%s checks, %d at once and %d a second", short(rows), atMost, perSecond), Subject: "four runners",
-		Unit: "rows/s", Value: p.rate(), Note: fmt.Sprintf("at most %d at once, %d within a second", most.Load(), within),
+		Workload: "limits", Case: fmt.Sprintf("%s checks, %d at once and %d a second", short(rows), atMost, perSecond),
+		Subject: "four runners",
+		Unit:    "rows/s", Value: p.rate(), Note: fmt.Sprintf("at most %d at once, %d within a second", most.Load(), within),
 	}, 0, nil)
 	return nil
 }
@@ -134,7 +141,8 @@ func (s *store) runTogether(ctx context.Context, registry *jobs.Registry, rows i
 		return p, err
 	}
 	var seconds float64
-	err = s.db.GetContext(ctx, &seconds, "select extract(epoch from finished_at - opened_at) from prescient.slot_run where slot = $1", s.slot(0))
+	err = s.db.GetContext(ctx, &seconds,
+		"select extract(epoch from finished_at - opened_at) from prescient.slot_run where slot = $1", s.slot(0))
 	p.took = time.Duration(seconds * float64(time.Second))
 	return p, err
 }

@@ -125,30 +125,35 @@ func parse(args []string) (o options, chosen []workload, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.BoolVar(&o.short, "short", false, "the short set: smaller tables, fewer cases, about twelve minutes")
 	flags.StringVar(&o.only, "only", "", "the workloads to run, with commas between; default all")
-	flags.IntVar(&o.rows, "rows", 100_000, "due `rows` of a measured part; all other sizes follow. Below 100000 no target is judged")
+	flags.IntVar(&o.rows, "rows", 100_000,
+		"due `rows` of a measured part; all other sizes follow. Below 100000 no target is judged")
 	flags.IntVar(&o.rounds, "rounds", 3, "how often each part is measured; the median counts. At least 3")
 	flags.IntVar(&o.schedules, "schedules", 30_000_000, "`schedules` of the workload day")
 	flags.IntVar(&o.waiting, "waiting", 100_000_000, "`rows` that wait in the workload stores; 0: that part is left out")
 	flags.StringVar(&o.json, "json", "", "write the results to this `file`, too")
-	flags.StringVar(&o.dir, "dir", "", "where the database goes, and is removed at the end; default the user's cache, /var/tmp for root")
-	flags.Func("pg", "a `NAME=VALUE` for the PostgreSQL server, such as wal_compression=lz4; may be given again", func(s string) error {
-		name, value, ok := strings.Cut(s, "=")
-		if !ok {
-			return errors.New("want NAME=VALUE")
-		}
-		settings[name] = value
-		return nil
-	})
+	flags.StringVar(&o.dir, "dir", "",
+		"where the database goes, and is removed at the end; default the user's cache, /var/tmp for root")
+	flags.Func("pg", "a `NAME=VALUE` for the PostgreSQL server, such as wal_compression=lz4; may be given again",
+		func(s string) error {
+			name, value, ok := strings.Cut(s, "=")
+			if !ok {
+				return errors.New("want NAME=VALUE")
+			}
+			settings[name] = value
+			return nil
+		})
 	flags.Usage = func() {
 		out := flags.Output()
-		fmt.Fprintln(out, "usage: go run . [-short] [-only floor,peers,...] [-rows N] [-rounds N] [-pg NAME=VALUE] [-json FILE] [-dir DIR]")
+		fmt.Fprintln(out,
+			"usage: go run . [-short] [-only floor,peers,...] [-rows N] [-rounds N] [-pg NAME=VALUE] [-json FILE] [-dir DIR]")
 		flags.PrintDefaults()
 		fmt.Fprintln(out, "\nworkloads:")
 		for _, w := range workloads {
 			fmt.Fprintf(out, "  %-10s %s\n", w.name, w.about)
 		}
-		fmt.Fprintln(out, "\nIt starts a PostgreSQL of its own and removes it. Free disk space: 6 GB for the short set; 30 GB for all,"+
-			"\nof which the 30M rows of scale take about 12 GB, and WAL up to 12 GB.")
+		fmt.Fprintln(out,
+			"\nIt starts a PostgreSQL of its own and removes it. Free disk space: 6 GB for the short set; 30 GB for all,"+
+				"\nof which the 30M rows of scale take about 12 GB, and WAL up to 12 GB.")
 	}
 	if err := flags.Parse(args); err != nil {
 		return o, nil, err

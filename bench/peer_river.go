@@ -29,7 +29,9 @@ type riverArgs struct {
 func (riverArgs) Kind() string { return jobName }
 
 func riverJob(i int) riverArgs {
-	return riverArgs{int64(i), fmt.Sprintf("customer-%d", i%100_000), "EUR", float64(i%1000) + 0.5, "xxxxxxxxxxxxxxxxxxxxxxxxxxxx"}
+	return riverArgs{
+		int64(i), fmt.Sprintf("customer-%d", i%100_000), "EUR", float64(i%1000) + 0.5, "xxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+	}
 }
 
 // riverQueue is a database with River's schema.
@@ -130,7 +132,9 @@ type riverRun struct {
 }
 
 // newRun prepares a client for rows jobs. Cooldown and poll interval are the smallest that River takes.
-func (q *riverQueue) newRun(rows, workers int, fn func(ctx context.Context, job *river.Job[riverArgs]) error) (*riverRun, error) {
+func (q *riverQueue) newRun(
+	rows, workers int, fn func(ctx context.Context, job *river.Job[riverArgs]) error,
+) (*riverRun, error) {
 	w := &riverWorker{fn: fn, done: make(chan struct{})}
 	w.left.Store(int64(rows))
 	bundle := river.NewWorkers()
@@ -173,7 +177,9 @@ func (r *riverRun) stop(ctx context.Context) error {
 }
 
 // work does the due jobs. completed is how many finished rows the table has then.
-func (q *riverQueue) work(ctx context.Context, rows, completed, workers int, fn func(ctx context.Context, job *river.Job[riverArgs]) error) (part, error) {
+func (q *riverQueue) work(
+	ctx context.Context, rows, completed, workers int, fn func(ctx context.Context, job *river.Job[riverArgs]) error,
+) (part, error) {
 	r, err := q.newRun(rows, workers, fn)
 	if err != nil {
 		return part{}, err

@@ -98,9 +98,10 @@ func (b *bench) peers(ctx context.Context) (all []peer, err error) {
 	add(s.database, peer{side: side{name: "prescient", prepare: prepare, measure: func(ctx context.Context) (part, error) {
 		return s.run(ctx, register(finish), s.slot(0), n)
 	}}})
-	add(nil, peer{side: side{name: "prescient, in batches", prepare: prepare, measure: func(ctx context.Context) (part, error) {
-		return s.run(ctx, registerBatch(finishBatch), s.slot(0), n)
-	}}})
+	add(nil,
+		peer{side: side{name: "prescient, in batches", prepare: prepare, measure: func(ctx context.Context) (part, error) {
+			return s.run(ctx, registerBatch(finishBatch), s.slot(0), n)
+		}}})
 
 	r, err := b.server.river(ctx, "river")
 	if err != nil {
@@ -201,7 +202,8 @@ func (b *bench) scheduled(ctx context.Context) error {
 	if s.grid, err = grid.New(width); err != nil {
 		return err
 	}
-	if _, err := s.db.ExecContext(ctx, "select prescient.set_width($1::bigint * interval '1 second')", int(width/time.Second)); err != nil {
+	if _, err := s.db.ExecContext(ctx, "select prescient.set_width($1::bigint * interval '1 second')",
+		int(width/time.Second)); err != nil {
 		return fmt.Errorf("set the width: %w", err)
 	}
 	r, err := b.server.river(ctx, "river_scheduled")

@@ -66,7 +66,9 @@ func realistic(ctx context.Context, b *bench) error {
 			},
 		}
 	}
-	ofRiver := func(name, note string, rows, workers int, fn func(ctx context.Context, job *river.Job[riverArgs]) error) side {
+	ofRiver := func(name, note string, rows, workers int,
+		fn func(ctx context.Context, job *river.Job[riverArgs]) error,
+	) side {
 		return side{
 			name: name, note: note,
 			prepare: func(ctx context.Context) error {
@@ -90,7 +92,8 @@ func realistic(ctx context.Context, b *bench) error {
 	}
 	ours := 4
 	if !b.short {
-		sides = slices.Insert(sides, ours, own("prescient, each row on its own", "at least once", rows, s, register(s.checkOrder)))
+		sides = slices.Insert(sides, ours,
+			own("prescient, each row on its own", "at least once", rows, s, register(s.checkOrder)))
 		ours++
 	}
 	what := fmt.Sprintf("%s checks, 5 %% alerts", short(rows))
@@ -232,7 +235,8 @@ func judge(batch []jobs.FutureJob, rows interface {
 	Next() bool
 	Scan(dest ...any) error
 	Err() error
-}) (results []jobs.Result, unpaid []int64, err error) {
+},
+) (results []jobs.Result, unpaid []int64, err error) {
 	found := make(map[int64]string, len(batch))
 	for rows.Next() {
 		var id int64

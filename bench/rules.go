@@ -69,7 +69,8 @@ func rules(ctx context.Context, b *bench) error {
 	if r.rules, err = rulestore.New(ctx, s.db, rulestore.Config{}); err != nil {
 		return err
 	}
-	err = s.exec(ctx, "create schema shop", fmt.Sprintf(ruleTable, "shop.orders"), fmt.Sprintf(ruleTable, "shop.plain"), fmt.Sprintf(ruleTable, "shop.other"))
+	err = s.exec(ctx, "create schema shop", fmt.Sprintf(ruleTable, "shop.orders"), fmt.Sprintf(ruleTable, "shop.plain"),
+		fmt.Sprintf(ruleTable, "shop.other"))
 	if err != nil {
 		return err
 	}
@@ -79,7 +80,9 @@ func rules(ctx context.Context, b *bench) error {
 	if err := s.exec(ctx, statementTrigger); err != nil {
 		return err
 	}
-	for _, measure := range []func(context.Context) error{r.insertOne, r.insertMany, r.updateOthers, r.slotOfRows, r.apply} {
+	for _, measure := range []func(context.Context) error{
+		r.insertOne, r.insertMany, r.updateOthers, r.slotOfRows, r.apply,
+	} {
 		if err := measure(ctx); err != nil {
 			return err
 		}
@@ -193,7 +196,8 @@ func (r *ruled) insertMany(ctx context.Context) error {
 }
 
 func (r *ruled) compareInserts(
-	ctx context.Context, what string, rows int, insert func(table string, enqueues bool) func(ctx context.Context) error, and string,
+	ctx context.Context, what string, rows int, insert func(table string, enqueues bool) func(ctx context.Context) error,
+	and string,
 ) error {
 	rates, err := r.interleave(ctx, what,
 		r.inserts("with the rule", rows, rows, insert("orders", false)),
@@ -219,7 +223,8 @@ func (r *ruled) updateOthers(ctx context.Context) error {
 			return timed(rows, func() error {
 				if !one {
 					for first := 1; first <= rows; first += batch {
-						statement := fmt.Sprintf("update shop.%s set amount = amount + 1 where id between %d and %d", table, first, first+batch-1)
+						statement := fmt.Sprintf("update shop.%s set amount = amount + 1 where id between %d and %d", table, first,
+							first+batch-1)
 						if err := r.exec(ctx, statement); err != nil {
 							return err
 						}
@@ -240,7 +245,8 @@ func (r *ruled) updateOthers(ctx context.Context) error {
 		if one {
 			what = fmt.Sprintf("another column of %s updated one by one", short(rows))
 		}
-		rates, err := r.interleave(ctx, what, updates("with the rule", "orders", one), updates("without", "plain", one), updates("with a statement trigger", "other", one))
+		rates, err := r.interleave(ctx, what, updates("with the rule", "orders", one), updates("without", "plain", one),
+			updates("with a statement trigger", "other", one))
 		if err != nil {
 			return err
 		}
@@ -302,11 +308,13 @@ func (r *ruled) slotOfRows(ctx context.Context) error {
 		}
 	}
 	what := fmt.Sprintf("a slot of %s rows, each with an event to the outbox and a next check", short(rows))
-	rates, err := r.interleave(ctx, what, checks("a rule", r.file.Rules[0].Name, byRule), checks("sql_jobs", jobName, bySQL))
+	rates, err := r.interleave(ctx, what, checks("a rule", r.file.Rules[0].Name, byRule),
+		checks("sql_jobs", jobName, bySQL))
 	if err != nil {
 		return err
 	}
-	r.report.compare(figure{Workload: "rules", Case: what, Subject: "a rule", Against: "sql_jobs"}, rates[0], rates[1], atLeast(0.8))
+	r.report.compare(figure{Workload: "rules", Case: what, Subject: "a rule", Against: "sql_jobs"}, rates[0], rates[1],
+		atLeast(0.8))
 	return nil
 }
 
@@ -366,7 +374,10 @@ func (r *ruled) apply(ctx context.Context) error {
 		return err
 	}
 	for i, subject := range []string{"alone", fmt.Sprintf("beside %d connections that insert one by one", writers)} {
-		f := figure{Workload: "rules", Case: what, Subject: subject, Unit: rowsPerSecond, Value: rates[i].median(), Note: fmt.Sprintf("heap at most %d MiB", highest)}
+		f := figure{
+			Workload: "rules", Case: what, Subject: subject, Unit: rowsPerSecond, Value: rates[i].median(),
+			Note: fmt.Sprintf("heap at most %d MiB", highest),
+		}
 		if i == 1 {
 			f.Note += fmt.Sprintf("; they inserted %s rows meanwhile", short(inserted))
 		}
@@ -382,7 +393,8 @@ func (r *ruled) apply(ctx context.Context) error {
 func (r *ruled) insertUntil(ctx context.Context, first int) (n int, err error) {
 	for ; ctx.Err() == nil; n++ {
 		err := pgsql.InTx(context.WithoutCancel(ctx), r.db, func(tx *sqlx.Tx) error {
-			_, err := tx.ExecContext(context.WithoutCancel(ctx), fmt.Sprintf("insert into shop.orders (id) values (%d)", first+n))
+			_, err := tx.ExecContext(context.WithoutCancel(ctx),
+				fmt.Sprintf("insert into shop.orders (id) values (%d)", first+n))
 			return err
 		})
 		if err != nil {

@@ -93,7 +93,8 @@ func (b *bench) waitingSize(ctx context.Context, s *store, step, size int) (rate
 			return nil, err
 		}
 		rates = append(rates, p.rate())
-		b.log.InfoContext(ctx, "measured", "what", "scale", "waiting", size, "round", round+1, "took", p.took.Round(time.Millisecond))
+		b.log.InfoContext(ctx, "measured", "what", "scale", "waiting", size, "round", round+1, "took",
+			p.took.Round(time.Millisecond))
 	}
 	return rates, nil
 }
@@ -132,7 +133,8 @@ func (b *bench) emptySlot(ctx context.Context) error {
 		}
 		millis = append(millis, float64(took.Microseconds())/1000)
 	}
-	if err := s.expect(ctx, runs, "select count(*) from prescient.slot_run where state = 'done' and planned = 0"); err != nil {
+	if err := s.expect(ctx, runs,
+		"select count(*) from prescient.slot_run where state = 'done' and planned = 0"); err != nil {
 		return err
 	}
 	value := median(millis)
@@ -147,7 +149,8 @@ func (b *bench) emptySlot(ctx context.Context) error {
 func (b *bench) build(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	dir, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/prescient-go/prescient").Output()
+	dir, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}",
+		"github.com/prescient-go/prescient").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the module of prescient: %w; run this command in the directory of its own module", err)
 	}
@@ -207,7 +210,8 @@ func (b *bench) smallSlot(ctx context.Context) error {
 	}
 	value := median(whole) - median(start)
 	b.report.add(figure{
-		Workload: "scale", Case: "a slot of 10 rows", Subject: "opening, claiming, recording and closing it", Value: value, Unit: "transactions",
+		Workload: "scale", Case: "a slot of 10 rows", Subject: "opening, claiming, recording and closing it", Value: value,
+		Unit: "transactions",
 		Note: fmt.Sprintf("and %g to start a runner", median(start)),
 	}, value, atMost(6, "transactions"))
 	return nil
@@ -262,7 +266,8 @@ func (s *store) settled(ctx context.Context) (n int64, err error) {
 		}
 		if sessions == 0 {
 			time.Sleep(50 * time.Millisecond)
-			err := s.admin.QueryRowContext(ctx, "select xact_commit + xact_rollback from pg_stat_database where datname = $1", s.name).Scan(&n)
+			err := s.admin.QueryRowContext(ctx, "select xact_commit + xact_rollback from pg_stat_database where datname = $1",
+				s.name).Scan(&n)
 			return n, err
 		}
 		time.Sleep(10 * time.Millisecond)

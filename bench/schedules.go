@@ -33,7 +33,8 @@ func schedules(ctx context.Context, b *bench) error {
 	}
 	rates := func(what string, p part, note string) {
 		b.report.add(figure{
-			Workload: "schedules", Case: what + " " + short(n), Subject: "prescient", Unit: "rows/s", Value: p.rate(), Note: note,
+			Workload: "schedules", Case: what + " " + short(n), Subject: "prescient", Unit: "rows/s", Value: p.rate(),
+			Note: note,
 		}, 0, nil)
 	}
 	waiting, err := s.bytesPerRow(ctx, n, "schedule", "schedule_pkey", "future_job", "future_job_pkey", "future_job_key")
@@ -72,7 +73,9 @@ func (s *store) backfillSchedule(ctx context.Context, n int) (part, error) {
 		return part{}, err
 	}
 	from := now.Add(-time.Duration(n) * time.Second)
-	_, err = store.Create(ctx, s.db, schedule.Spec{ID: "backfilled", Crontab: "@every 1s", Anchor: from, Payload: []byte(payloadOf(0))})
+	_, err = store.Create(ctx, s.db, schedule.Spec{
+		ID: "backfilled", Crontab: "@every 1s", Anchor: from, Payload: []byte(payloadOf(0)),
+	})
 	if err != nil {
 		return part{}, err
 	}

@@ -104,7 +104,8 @@ func (e *enqueuing) windowsOneByOne(ctx context.Context, rows int) error {
 		return func(ctx context.Context, tx *sqlx.Tx, i int) error {
 			j := e.windowed(i, window)
 			var done jobs.EnqueueResult
-			return pgsql.One(ctx, tx, query, []any{j.JobExec, j.EntityName, j.EntityKey, j.CheckAt, string(j.Payload)}, &done.ID, &done.Slot, &done.Action)
+			return pgsql.One(ctx, tx, query, []any{j.JobExec, j.EntityName, j.EntityKey, j.CheckAt, string(j.Payload)}, &done.ID,
+				&done.Slot, &done.Action)
 		}
 	}
 	sides := []side{
@@ -120,7 +121,9 @@ func (e *enqueuing) windowsOneByOne(ctx context.Context, rows int) error {
 		return err
 	}
 	for i := 1; i < len(sides); i++ {
-		f := figure{Workload: "spreading", Case: what, Subject: sides[i].name, Against: sides[0].name, Note: "into one of 16 slots"}
+		f := figure{
+			Workload: "spreading", Case: what, Subject: sides[i].name, Against: sides[0].name, Note: "into one of 16 slots",
+		}
 		var wanted *target
 		if i == 1 {
 			wanted = atLeast(0.9)
@@ -153,11 +156,15 @@ func (e *enqueuing) windowsInBulk(ctx context.Context, rows int) error {
 		enqueue func(within time.Duration) func(ctx context.Context) error
 	}{{"EnqueueMany, 5000 a call", many}, {"EnqueueAll", all}} {
 		what := fmt.Sprintf("%s in bulk, %s", short(rows), way.name)
-		rates, err := e.interleave(ctx, what, e.into("without a window", rows, way.enqueue(0)), e.into("Within", rows, way.enqueue(window)))
+		rates, err := e.interleave(ctx, what, e.into("without a window", rows, way.enqueue(0)),
+			e.into("Within", rows, way.enqueue(window)))
 		if err != nil {
 			return err
 		}
-		f := figure{Workload: "spreading", Case: what, Subject: "Within: the place of the key", Against: "without a window", Note: "into 16 slots"}
+		f := figure{
+			Workload: "spreading", Case: what, Subject: "Within: the place of the key", Against: "without a window",
+			Note: "into 16 slots",
+		}
 		e.report.compare(f, rates[1], rates[0], atLeast(0.9))
 	}
 	return nil

@@ -165,7 +165,8 @@ func (s *store) run(ctx context.Context, registry *jobs.Registry, slot time.Time
 		return err
 	})
 	if err == nil && (result.State != slots.StateDone || result.Checked != int64(rows) || result.Failed != 0) {
-		err = fmt.Errorf("the run recorded %d of %d rows, %d failed, and left the slot %s", result.Checked, rows, result.Failed, result.State)
+		err = fmt.Errorf("the run recorded %d of %d rows, %d failed, and left the slot %s", result.Checked, rows,
+			result.Failed, result.State)
 	}
 	if err != nil {
 		return p, err

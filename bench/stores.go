@@ -83,13 +83,17 @@ func (f fleet) cost(ctx context.Context, b *bench) error {
 			if err != nil {
 				return fmt.Errorf("%d stores: %w", n, err)
 			}
-			cpu[i], statements[i] = append(cpu[i], used.Seconds()*1e6/float64(rows)), append(statements[i], 1000*float64(sent)/float64(rows))
-			b.log.InfoContext(ctx, "measured", "what", "stores", "stores", n, "round", round+1, "rows", rows, "cpu", used, "statements", sent)
+			cpu[i], statements[i] = append(cpu[i], used.Seconds()*1e6/float64(rows)), append(statements[i],
+				1000*float64(sent)/float64(rows))
+			b.log.InfoContext(ctx, "measured", "what", "stores", "stores", n, "round", round+1, "rows", rows, "cpu", used,
+				"statements", sent)
 		}
 	}
 	what := short(rows) + " rows due in one slot"
-	b.report.add(figure{Workload: "stores", Case: what, Subject: "1 store, CPU of servers and runner", Value: median(cpu[0]), Unit: "µs a row",
-		Note: fmt.Sprintf("%.1f statements for 1,000 rows", median(statements[0]))}, 0, nil)
+	b.report.add(figure{
+		Workload: "stores", Case: what, Subject: "1 store, CPU of servers and runner", Value: median(cpu[0]), Unit: "µs a row",
+		Note: fmt.Sprintf("%.1f statements for 1,000 rows", median(statements[0])),
+	}, 0, nil)
 	for i, n := range counts[1:] {
 		f := figure{
 			Workload: "stores", Case: what, Subject: fmt.Sprintf("%d stores, CPU of servers and runner", n), Against: "1 store",
@@ -126,7 +130,8 @@ func (f fleet) runOnce(ctx context.Context, rows int) (used time.Duration, sent 
 	}
 	after, err := f.cpu(ctx)
 	for _, s := range f {
-		n, failed := s.count(ctx, `select coalesce(sum(calls), 0) from pg_stat_statements where dbid = (select oid from pg_database where datname = current_database())`)
+		n, failed := s.count(ctx,
+			`select coalesce(sum(calls), 0) from pg_stat_statements where dbid = (select oid from pg_database where datname = current_database())`)
 		sent, err = sent+n, errors.Join(err, failed)
 	}
 	return after - before, sent, err
@@ -189,7 +194,10 @@ func (f fleet) waiting(ctx context.Context, b *bench) error {
 	}
 	what := fmt.Sprintf("%s due in each of %d stores, %s waiting in all", short(b.rows), len(f), short(b.waiting))
 	against := fmt.Sprintf("one store of %s, alone", short(each))
-	took := figure{Workload: "stores", Case: what, Subject: "the run of a store, time", Against: against, Unit: "s", Note: "in each " + size}
+	took := figure{
+		Workload: "stores", Case: what, Subject: "the run of a store, time", Against: against, Unit: "s",
+		Note: "in each " + size,
+	}
 	took.Value, took.Base = median(beside.took), median(alone.took)
 	took.Ratio = took.Value / took.Base
 	b.report.add(took, took.Ratio, atMost(1.1, ""))
@@ -219,7 +227,8 @@ func (t *slotTimes) add(ctx context.Context, b *bench, s *store, slot int) error
 		return err
 	}
 	after, err := fleet{s}.cpu(ctx)
-	b.log.InfoContext(ctx, "measured", "what", "stores", "rows", p.rows, "took", p.took.Round(time.Millisecond), "cpu", after-before)
+	b.log.InfoContext(ctx, "measured", "what", "stores", "rows", p.rows, "took", p.took.Round(time.Millisecond), "cpu",
+		after-before)
 	t.took = append(t.took, p.took.Seconds())
 	t.cpu = append(t.cpu, float64((after-before).Microseconds())/float64(p.rows))
 	return err

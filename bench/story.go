@@ -48,7 +48,8 @@ func story(ctx context.Context, b *bench) error {
 func (b *bench) compareStories(ctx context.Context, what string, sides ...side) error {
 	rates, err := b.interleave(ctx, what, sides...)
 	if err == nil {
-		b.report.compare(figure{Workload: "story", Case: what, Subject: "with its story", Against: "without"}, rates[0], rates[1], atLeast(0.9))
+		b.report.compare(figure{Workload: "story", Case: what, Subject: "with its story", Against: "without"}, rates[0],
+			rates[1], atLeast(0.9))
 	}
 	return err
 }
@@ -80,7 +81,8 @@ func (b *bench) storyOfEnqueues(ctx context.Context, both []*store) error {
 			return nil
 		}))
 	}
-	if err := b.compareStories(ctx, fmt.Sprintf("enqueue %s one by one, %d connections", short(few), oneByOne), single...); err != nil {
+	if err := b.compareStories(ctx, fmt.Sprintf("enqueue %s one by one, %d connections", short(few), oneByOne),
+		single...); err != nil {
 		return err
 	}
 	return b.compareStories(ctx, fmt.Sprintf("enqueue %s, EnqueueMany, 5000 a call", short(b.rows)), many...)

@@ -58,7 +58,8 @@ func teams(ctx context.Context, b *bench) error {
 				return err
 			}
 			for i, subject := range []string{"20 jobs in one schema", "20 schemas, one after another"} {
-				b.report.compare(figure{Workload: "teams", Case: what, Subject: subject, Against: "one job"}, rates[i+1], rates[0], nil)
+				b.report.compare(figure{Workload: "teams", Case: what, Subject: subject, Against: "one job"}, rates[i+1], rates[0],
+					nil)
 			}
 		}
 	}
@@ -107,7 +108,10 @@ func enqueueAll(ctx context.Context, t *team, rows int) error {
 	at := t.store.slot(0)
 	n, err := t.client.EnqueueAll(ctx, t.store.db, func(yield func(jobs.FutureJob) bool) {
 		for i := range rows {
-			job := jobs.FutureJob{JobExec: t.jobs[i%len(t.jobs)], EntityName: "order", EntityKey: fmt.Sprint(i), CheckAt: at, Payload: []byte(payloadOf(i))}
+			job := jobs.FutureJob{
+				JobExec: t.jobs[i%len(t.jobs)], EntityName: "order", EntityKey: fmt.Sprint(i), CheckAt: at,
+				Payload: []byte(payloadOf(i)),
+			}
 			if !yield(job) {
 				return
 			}
@@ -125,7 +129,8 @@ func runAll(ctx context.Context, t *team, rows int) error {
 		registry.Register(name, func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil })
 	}
 	runner, err := slots.NewRunner(ctx, slots.Config{
-		DB: t.store.db, Schema: t.schema.String(), Registry: registry, Connections: connections - 4, Now: func() time.Time { return at },
+		DB: t.store.db, Schema: t.schema.String(), Registry: registry, Connections: connections - 4,
+		Now:    func() time.Time { return at },
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

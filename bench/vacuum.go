@@ -87,7 +87,8 @@ func (b *bench) holdBack(ctx context.Context, what string, h holder) (rates seri
 			return nil, err
 		}
 		rates = append(rates, p.rate())
-		b.log.InfoContext(ctx, "measured", "what", what, "side", h.name, "round", round+1, "took", p.took.Round(time.Millisecond), "per_second", int64(p.rate()))
+		b.log.InfoContext(ctx, "measured", "what", what, "side", h.name, "round", round+1, "took",
+			p.took.Round(time.Millisecond), "per_second", int64(p.rate()))
 	}
 	return rates, nil
 }

@@ -36,7 +36,8 @@ type offer func(ctx context.Context, f *factory.Factory) []string
 // a flag.
 var offers = map[string]offer{
 	"JOB": offerJobs, "ID": offerSchedules, "SLOT": offerSlots, "CONSUMER": offerConsumers,
-	"SHELL": offerWords(installcmd.Shells...), "LEVEL": offerWords("debug", "info", "warn", "error"), "FORMAT": offerWords("text", "json"),
+	"SHELL": offerWords(installcmd.Shells...), "LEVEL": offerWords("debug", "info", "warn", "error"),
+	"FORMAT": offerWords("text", "json"),
 }
 
 // complete lets a shell complete the arguments and flags of a command and its subcommands.
@@ -149,7 +150,9 @@ func offerConsumers(ctx context.Context, f *factory.Factory) []string {
 
 // look returns what fn finds in the database, or nothing if the database does not answer in time.
 // Unlike Open it does not start or migrate the private PostgreSQL.
-func look(ctx context.Context, f *factory.Factory, fn func(ctx context.Context, db *sqlx.DB) ([]string, error)) []string {
+func look(
+	ctx context.Context, f *factory.Factory, fn func(ctx context.Context, db *sqlx.DB) ([]string, error),
+) []string {
 	ctx, cancel := context.WithTimeout(ctx, completeTime)
 	defer cancel()
 	found := make(chan []string, 1)

@@ -108,9 +108,13 @@ func usage(b *strings.Builder, c *cobra.Command, width int) {
 		fmt.Fprintf(b, "Examples:\n%s\n\n", c.Example)
 	}
 	for _, g := range c.Groups() {
-		list(b, g.Title, c.Commands(), func(sub *cobra.Command) bool { return sub.IsAvailableCommand() && sub.GroupID == g.ID }, width)
+		list(b, g.Title, c.Commands(), func(sub *cobra.Command) bool {
+			return sub.IsAvailableCommand() && sub.GroupID == g.ID
+		}, width)
 	}
-	list(b, "Commands", c.Commands(), func(sub *cobra.Command) bool { return sub.IsAvailableCommand() && sub.GroupID == "" }, width)
+	list(b, "Commands", c.Commands(), func(sub *cobra.Command) bool {
+		return sub.IsAvailableCommand() && sub.GroupID == ""
+	}, width)
 	list(b, "Topics", c.Commands(), (*cobra.Command).IsAdditionalHelpTopicCommand, width)
 }
 
@@ -124,7 +128,8 @@ func usageOfFlags(b *strings.Builder, c *cobra.Command, width int) {
 		b.WriteString(layout.Fill(fmt.Sprintf("%q describes a command.", c.CommandPath()+" COMMAND --help"), width) + "\n")
 	}
 	if c.Name() != flagsTopic {
-		b.WriteString(layout.Fill(fmt.Sprintf("%q describes the flags that every command has.", root+" help "+flagsTopic), width) + "\n")
+		b.WriteString(layout.Fill(fmt.Sprintf("%q describes the flags that every command has.", root+" help "+flagsTopic),
+			width) + "\n")
 	}
 }
 

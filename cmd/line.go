@@ -100,11 +100,15 @@ func wrap(f *factory.Factory, c *cobra.Command, reached func()) {
 
 // addCommands adds the commands of every binary to the root, in the groups of its help.
 func addCommands(root *cobra.Command, f *factory.Factory) {
-	addGroup(root, "Run", runcmd.NewCmdRun(f), runcmd.NewCmdCatchUp(f), runcmd.NewCmdDaemon(f), servecmd.NewCmdServe(f), spoolcmd.NewCmdSpool(f))
-	addGroup(root, "Look", statuscmd.NewCmdStatus(f), statuscmd.NewCmdWhy(f), plancmd.NewCmdPlan(f), doctorcmd.NewCmdDoctor(f))
-	addGroup(root, "Read and change", jobscmd.NewCmdJobs(f), rulescmd.NewCmdRules(f), schedulescmd.NewCmdSchedules(f), slotscmd.NewCmdSlots(f),
+	addGroup(root, "Run", runcmd.NewCmdRun(f), runcmd.NewCmdCatchUp(f), runcmd.NewCmdDaemon(f), servecmd.NewCmdServe(f),
+		spoolcmd.NewCmdSpool(f))
+	addGroup(root, "Look", statuscmd.NewCmdStatus(f), statuscmd.NewCmdWhy(f), plancmd.NewCmdPlan(f),
+		doctorcmd.NewCmdDoctor(f))
+	addGroup(root, "Read and change", jobscmd.NewCmdJobs(f), rulescmd.NewCmdRules(f), schedulescmd.NewCmdSchedules(f),
+		slotscmd.NewCmdSlots(f),
 		eventscmd.NewCmdEvents(f), storescmd.NewCmdStores(f))
-	addGroup(root, "Set up", migratecmd.NewCmdMigrate(f), installcmd.NewCmdInstall(f), configcmd.NewCmdConfig(f), devdbcmd.NewCmdDevDB(f))
+	addGroup(root, "Set up", migratecmd.NewCmdMigrate(f), installcmd.NewCmdInstall(f), configcmd.NewCmdConfig(f),
+		devdbcmd.NewCmdDevDB(f))
 }
 
 // mentions returns a pattern for commands of the stock binary that a text mentions.

@@ -29,8 +29,12 @@ func explainUsage(c *cobra.Command, text string) string {
 			return m[0] + cli.DidYouMean(below)
 		}
 	}
-	text = suggestions.ReplaceAllStringFunc(text, func(list string) string { return cli.DidYouMean(strings.Fields(list)[4:]) })
-	text = required.ReplaceAllStringFunc(text, func(list string) string { return "give " + oneOf(strings.Fields(required.FindStringSubmatch(list)[1])) })
+	text = suggestions.ReplaceAllStringFunc(text, func(list string) string {
+		return cli.DidYouMean(strings.Fields(list)[4:])
+	})
+	text = required.ReplaceAllStringFunc(text, func(list string) string {
+		return "give " + oneOf(strings.Fields(required.FindStringSubmatch(list)[1]))
+	})
 	text = missing.ReplaceAllStringFunc(text, func(list string) string {
 		return "missing --" + strings.ReplaceAll(missing.FindStringSubmatch(list)[1], `", "`, " and --")
 	})

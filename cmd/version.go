@@ -17,7 +17,9 @@ func versionFlag(root *cobra.Command) {
 	v := readVersion()
 	root.Version = v.prescient
 	root.SetVersionTemplate(v.String() + "\n")
-	root.Flags().Bool("version", false, "show the version of prescient, of the schema and of Go, and the revision of the binary") // cobra's own would take -v
+	// cobra's own would take -v
+	root.Flags().Bool("version", false,
+		"show the version of prescient, of the schema and of Go, and the revision of the binary")
 }
 
 // version describes the build of a binary.

@@ -28,14 +28,16 @@ func Flags(fs *pflag.FlagSet) {
 func RunFlags(fs *pflag.FlagSet) {
 	d := Default().Run
 	fs.Int("workers", d.Workers, "run `N` checks at once")
-	fs.String("shard", d.Shard, "run only shard `I/N` of the stores, with I from 0 to N-1: N processes share the stores; default: all")
+	fs.String("shard", d.Shard,
+		"run only shard `I/N` of the stores, with I from 0 to N-1: N processes share the stores; default: all")
 	bind(fs, "workers", "run.workers")
 	bind(fs, "shard", "run.shard")
 }
 
 // ServerFlags registers the flag of serve and daemon: --listen. otherwise says what they do without it.
 func ServerFlags(fs *pflag.FlagSet, otherwise string) {
-	fs.String("listen", "", "`HOST:PORT` of the HTTP server; one that other machines reach needs a token; default: "+otherwise)
+	fs.String("listen", "",
+		"`HOST:PORT` of the HTTP server; one that other machines reach needs a token; default: "+otherwise)
 	bind(fs, "listen", "server.listen")
 }
 

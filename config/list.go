@@ -21,11 +21,14 @@ func (s sources) lists(c *Config) (entries []Entry, problems []error) {
 	entries, problems = readList(s, "http_jobs", &c.HTTPJobs, defaultHTTPJob, httpRules)
 	more, wrong := readList(s, "sql_jobs", &c.SQLJobs, defaultSQLJob, sqlRules)
 	stores, bad := readList(s, "stores", &c.Stores, Store{}, storeRules)
-	return slices.Concat(entries, more, stores), slices.Concat(problems, wrong, bad, s.duplicateJobs(c), s.duplicateStores(c))
+	return slices.Concat(entries, more, stores), slices.Concat(problems, wrong, bad, s.duplicateJobs(c),
+		s.duplicateStores(c))
 }
 
 // readList reads the tables of a section, each over the defaults.
-func readList[T any](s sources, section string, list *[]T, defaults T, rules map[string]rule[T]) (entries []Entry, problems []error) {
+func readList[T any](
+	s sources, section string, list *[]T, defaults T, rules map[string]rule[T],
+) (entries []Entry, problems []error) {
 	value := s.Get(section)
 	tables, ok := value.([]any)
 	if !ok && value != nil {
@@ -37,7 +40,8 @@ func readList[T any](s sources, section string, list *[]T, defaults T, rules map
 			problems = append(problems, fill(s, &item, table, entryRef{section, i + 1, table["name"]}, rules)...)
 			entries = append(entries, itemEntries(s, section, &item, table)...)
 		} else {
-			problems = append(problems, fmt.Errorf("set entry %d of %s from file %s: want a table: %s", i+1, section, s.file, lists[section]))
+			problems = append(problems,
+				fmt.Errorf("set entry %d of %s from file %s: want a table: %s", i+1, section, s.file, lists[section]))
 		}
 		*list = append(*list, item)
 	}
@@ -55,7 +59,8 @@ func fill[T any](s sources, item *T, table map[string]any, at entryRef, rules ma
 		case value == nil && !rule.holds(*item):
 			problems = append(problems, fmt.Errorf("set %s of %s from file %s: missing, want %s", name, at, s.file, rule.want))
 		case value != nil && (!set(field, value) || !rule.holds(*item)):
-			problems = append(problems, fmt.Errorf("set %s of %s from file %s: got %s, want %s", name, at, s.file, printable(field, value), rule.want))
+			problems = append(problems,
+				fmt.Errorf("set %s of %s from file %s: got %s, want %s", name, at, s.file, printable(field, value), rule.want))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(table)) {
@@ -85,8 +90,9 @@ func (s sources) duplicateJobs(c *Config) (problems []error) {
 	bind := func(at entryRef) {
 		name, _ := at.name.(string)
 		if before, taken := first[name]; taken && name != "" {
-			problems = append(problems, fmt.Errorf("set name of %s from file %s: the name is bound by %s already, and a job has one binding",
-				at, s.file, before))
+			problems = append(problems,
+				fmt.Errorf("set name of %s from file %s: the name is bound by %s already, and a job has one binding",
+					at, s.file, before))
 			return
 		}
 		first[name] = at

@@ -76,7 +76,8 @@ func redactEndpoint(text string) (shown string, secret, ok bool) {
 		u.User, secret = url.User(Mask), true
 	}
 	shown, more, ok := redactParsed(u)
-	if web := u.Scheme == "http" || u.Scheme == "https"; ok && web && (strings.Trim(u.EscapedPath(), "/") != "" || u.RawQuery != "") {
+	if web := u.Scheme == "http" || u.Scheme == "https"; ok && web &&
+		(strings.Trim(u.EscapedPath(), "/") != "" || u.RawQuery != "") {
 		u.Path, u.RawPath, u.RawQuery = "/"+Mask, "", ""
 		shown = strings.ReplaceAll(u.String(), url.QueryEscape(Mask), Mask)
 	}

@@ -49,7 +49,8 @@ var storeRules = map[string]rule[Store]{
 	"schema": {
 		rules["database.schema"].want + ", or a pattern of such, with a * for any letters",
 		func(s Store) bool {
-			return s.Schema == "" || schemaPattern.MatchString(s.Schema) && len(s.Schema) <= maxName && !strings.HasPrefix(s.Schema, "pg_")
+			return s.Schema == "" || schemaPattern.MatchString(s.Schema) && len(s.Schema) <= maxName &&
+				!strings.HasPrefix(s.Schema, "pg_")
 		},
 	},
 }
@@ -65,8 +66,9 @@ func (s sources) duplicateStores(c *Config) (problems []error) {
 		database := store.Database(*c)
 		where := database.URL.Reveal() + " " + database.Schema
 		if before, taken := places[where]; taken {
-			problems = append(problems, fmt.Errorf("set schema of %s from file %s: it is the schema %s of the database of %s, and a store is listed once",
-				at, s.file, database.Schema, before))
+			problems = append(problems,
+				fmt.Errorf("set schema of %s from file %s: it is the schema %s of the database of %s, and a store is listed once",
+					at, s.file, database.Schema, before))
 		}
 		names[store.Name], places[where] = at, at
 	}

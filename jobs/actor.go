@@ -29,7 +29,8 @@ func setLocal(ctx context.Context, db DB, what, value string) error {
 	if err := checkName(what, value, 0, maxKey); err != nil {
 		return fmt.Errorf("set %s: %w", what, err)
 	}
-	if _, err := db.ExecContext(ctx, "select set_config('prescient_caller.' || $1::text, $2, true)", what, value); err != nil {
+	if _, err := db.ExecContext(ctx, "select set_config('prescient_caller.' || $1::text, $2, true)", what,
+		value); err != nil {
 		return fmt.Errorf("set %s: %w", what, err)
 	}
 	return nil

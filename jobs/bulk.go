@@ -86,7 +86,9 @@ func (j FutureJob) size() int {
 // those of EnqueueMany, but a *BulkError lists at most the first 1,000 bad rows. Two concurrent
 // streams with the same keys in another order may deadlock: then one of them fails, with nothing
 // written. on is as with Enqueue.
-func (c *Client) EnqueueAll(ctx context.Context, db DB, all iter.Seq[FutureJob], on ...OnConflict) (EnqueueCounts, error) {
+func (c *Client) EnqueueAll(
+	ctx context.Context, db DB, all iter.Seq[FutureJob], on ...OnConflict,
+) (EnqueueCounts, error) {
 	return c.enqueueAll(ctx, db, all, lastOf(on))
 }
 
@@ -207,7 +209,8 @@ func (w *writer) finish() (EnqueueCounts, error) {
 // writeChunk writes rows that have been validated.
 func (c *Client) writeChunk(ctx context.Context, db DB, list []FutureJob, on OnConflict) (EnqueueCounts, error) {
 	var n EnqueueCounts
-	err := c.row(ctx, db, pgsql.EnqueueMany, columns(list, on, c.clock()), &n.Inserted, &n.Kept, &n.Replaced, &n.PushedBack, &n.Recorded, &n.Recent)
+	err := c.row(ctx, db, pgsql.EnqueueMany, columns(list, on, c.clock()), &n.Inserted, &n.Kept, &n.Replaced,
+		&n.PushedBack, &n.Recorded, &n.Recent)
 	return n, on.explain(err)
 }
 
@@ -232,7 +235,8 @@ func atomically(ctx context.Context, tx DB, fn func() error) error {
 
 func (n EnqueueCounts) plus(m EnqueueCounts) EnqueueCounts {
 	return EnqueueCounts{
-		n.Inserted + m.Inserted, n.Kept + m.Kept, n.Replaced + m.Replaced, n.PushedBack + m.PushedBack, n.Recorded + m.Recorded,
+		n.Inserted + m.Inserted, n.Kept + m.Kept, n.Replaced + m.Replaced, n.PushedBack + m.PushedBack,
+		n.Recorded + m.Recorded,
 		n.Recent + m.Recent,
 	}
 }

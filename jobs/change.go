@@ -56,7 +56,9 @@ func (c *Client) Reschedule(ctx context.Context, db DB, key Key, at time.Time) (
 // the first check; 0 is no limit. It returns the slot (UTC) that the check waits for, and whether
 // such a check waits. A move within the same slot writes nothing. On a row whose slot has begun the
 // call is recorded as a request with the row's own payload; see OnConflict.
-func (c *Client) PushBack(ctx context.Context, db DB, key Key, at time.Time, maxWait time.Duration) (slot time.Time, found bool, err error) {
+func (c *Client) PushBack(
+	ctx context.Context, db DB, key Key, at time.Time, maxWait time.Duration,
+) (slot time.Time, found bool, err error) {
 	on := PushBack(maxWait)
 	if err := errors.Join(c.validateChange(key, at), on.validate()); err != nil {
 		return time.Time{}, false, fmt.Errorf("push back %s: %w", key, err)
@@ -82,7 +84,9 @@ func (c *Client) validateDue(at time.Time) error {
 	return errors.Join(validateTime(at, 0), c.validateHorizon(at, 0))
 }
 
-func (c *Client) slot(ctx context.Context, db DB, verb string, key Key, stmt pgsql.Statement, args []any) (time.Time, bool, error) {
+func (c *Client) slot(
+	ctx context.Context, db DB, verb string, key Key, stmt pgsql.Statement, args []any,
+) (time.Time, bool, error) {
 	var slot sql.NullTime
 	if err := c.row(ctx, db, stmt, args, &slot); err != nil {
 		return time.Time{}, false, fmt.Errorf("%s %s: %w", verb, key, err)

@@ -81,7 +81,9 @@ func NewClient(ctx context.Context, db pgsql.Pool, cfg Config) (*Client, error) 
 func init() {
 	bridge.ClientOf = func(client any) bridge.Client {
 		c := client.(*Client)
-		return bridge.Client{Schema: c.schema, Now: c.now, Clock: c.clock, ValidateDue: c.validateDue, ValidateName: validateJobName}
+		return bridge.Client{
+			Schema: c.schema, Now: c.now, Clock: c.clock, ValidateDue: c.validateDue, ValidateName: validateJobName,
+		}
 	}
 	bridge.Scan = func(row *sql.Rows, job any, more ...any) error { return job.(*FutureJob).scan(row, more...) }
 }
@@ -129,7 +131,9 @@ func (c *Client) row(ctx context.Context, db DB, stmt pgsql.Statement, args []an
 }
 
 // list runs a statement that only reads. It returns the rows, each as scan fills it in.
-func list[T any](ctx context.Context, c *Client, db DB, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error) (rows []T, err error) {
+func list[T any](
+	ctx context.Context, c *Client, db DB, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error,
+) (rows []T, err error) {
 	err = tx.Read(ctx, db, func(db tx.DB) error {
 		rows, err = pgsql.Collect(ctx, db, stmt.In(c.schema), args, scan)
 		return err

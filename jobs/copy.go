@@ -48,7 +48,8 @@ func (w *copier) write(ctx context.Context, tx DB, rows []FutureJob) (n EnqueueC
 	case err == nil:
 		n.Inserted, ok = int64(len(rows)), true
 	// Citus turns the other three into InternalError.
-	case pgsql.HasState(err, "", pqerror.UniqueViolation, pqerror.CheckViolation, pqerror.InsufficientPrivilege, pqerror.InternalError):
+	case pgsql.HasState(err, "", pqerror.UniqueViolation, pqerror.CheckViolation, pqerror.InsufficientPrivilege,
+		pqerror.InternalError):
 		then = "rollback to savepoint prescient_copy"
 	default:
 		return n, false, err
@@ -71,12 +72,13 @@ func (w *copier) number(ctx context.Context, tx DB, rows []FutureJob) error {
 	if names.text.Len() == 0 {
 		return nil
 	}
-	_, err := pgsql.Collect(ctx, tx, pgsql.JobNumbers.In(w.client.schema), []any{names.literal()}, func(row *sql.Rows, number *int64) error {
-		var name string
-		err := row.Scan(&name, number)
-		w.numbers[name] = *number
-		return err
-	})
+	_, err := pgsql.Collect(ctx, tx, pgsql.JobNumbers.In(w.client.schema), []any{names.literal()},
+		func(row *sql.Rows, number *int64) error {
+			var name string
+			err := row.Scan(&name, number)
+			w.numbers[name] = *number
+			return err
+		})
 	if err != nil {
 		return fmt.Errorf("number jobs: %w", err)
 	}
@@ -120,7 +122,8 @@ type enqueuing struct {
 
 // nextSlot returns the first slot that has not begun.
 func (w *copier) nextSlot(ctx context.Context, tx DB) (next time.Time, who enqueuing, err error) {
-	err = pgsql.One(ctx, tx, pgsql.NextSlot.In(w.client.schema), []any{w.client.clock()}, &next, &who.by, &who.app, &who.actor, &who.trace)
+	err = pgsql.One(ctx, tx, pgsql.NextSlot.In(w.client.schema), []any{w.client.clock()}, &next, &who.by, &who.app,
+		&who.actor, &who.trace)
 	return next, who, err
 }
 
@@ -149,7 +152,8 @@ func (w *copier) values(ctx context.Context, tx DB, rows []FutureJob) (iter.Seq[
 			asked := sql.NullTime{Time: j.checkAt()}
 			asked.Valid = !asked.Time.Equal(slot)
 			row := []any{
-				w.numbers[j.JobExec], j.EntityName, j.EntityKey, j.item(), nullable(j.GroupKey), slot, slot, nullable(string(j.Payload)), asked, j.within(),
+				w.numbers[j.JobExec], j.EntityName, j.EntityKey, j.item(), nullable(j.GroupKey), slot, slot,
+				nullable(string(j.Payload)), asked, j.within(),
 				who.by, who.app, who.actor, who.trace,
 			}
 			if !yield(row) {

@@ -128,7 +128,8 @@ func (j *FutureJob) scan(row *sql.Rows, more ...any) error {
 	var spent int64
 	dest := []any{
 		&j.ID, &j.JobExec, &j.EntityName, &j.EntityKey, &j.ItemKey, &j.Anonymous, &j.GroupKey, &j.FirstCheckAt,
-		&j.NextCheckAt, &j.CheckCount, &j.ErrorCount, &j.LastError, &spent, (*[]byte)(&j.Payload), &j.EnqueuedAt, &j.EnqueuedBy,
+		&j.NextCheckAt, &j.CheckCount, &j.ErrorCount, &j.LastError, &spent, (*[]byte)(&j.Payload), &j.EnqueuedAt,
+		&j.EnqueuedBy,
 	}
 	if err := row.Scan(append(dest, more...)...); err != nil {
 		return fmt.Errorf("read future job: %w", err)

@@ -152,7 +152,9 @@ func sound(err error) (safe error) {
 var errNone = errors.New("no error")
 
 // within calls the function inside the remaining middleware.
-func (job registered) within(ctx context.Context, around []Middleware, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {
+func (job registered) within(
+	ctx context.Context, around []Middleware, tx *sqlx.Tx, rows []FutureJob,
+) ([]Result, error) {
 	switch {
 	case len(around) > 0:
 		call := Call{JobExec: job.Name, Group: job.Group, Rows: slices.Clone(rows)}

@@ -29,7 +29,9 @@ type Kind[T any] struct {
 
 // Enqueue enqueues one check of the kind, as Client.Enqueue does. job names the entity and the
 // instant.
-func (k Kind[T]) Enqueue(ctx context.Context, c *Client, db DB, job FutureJob, payload T, on ...OnConflict) (EnqueueResult, error) {
+func (k Kind[T]) Enqueue(
+	ctx context.Context, c *Client, db DB, job FutureJob, payload T, on ...OnConflict,
+) (EnqueueResult, error) {
 	job, err := k.Job(job, payload)
 	if err != nil {
 		return EnqueueResult{}, fmt.Errorf("enqueue %s: %w", job.Key(), err)
@@ -96,7 +98,9 @@ func versionOf(payload json.RawMessage) int {
 // Register adds the job to a registry, as Registry.Register does. If fn returns a next time, the
 // next check gets the payload as fn has changed it. If fn returns an error, its changes are
 // dropped.
-func (k Kind[T]) Register(r *Registry, fn func(ctx context.Context, job FutureJob, payload *T) (next *time.Time, err error), opts ...Option) {
+func (k Kind[T]) Register(
+	r *Registry, fn func(ctx context.Context, job FutureJob, payload *T) (next *time.Time, err error), opts ...Option,
+) {
 	var h handler
 	if fn != nil {
 		h.one = k.call(func(ctx context.Context, _ *sqlx.Tx, job FutureJob, payload *T) (*time.Time, error) {
@@ -107,7 +111,10 @@ func (k Kind[T]) Register(r *Registry, fn func(ctx context.Context, job FutureJo
 }
 
 // RegisterTx is Register for a job that writes through a transaction, as Registry.RegisterTx does.
-func (k Kind[T]) RegisterTx(r *Registry, fn func(ctx context.Context, tx *sqlx.Tx, job FutureJob, payload *T) (next *time.Time, err error), opts ...Option) {
+func (k Kind[T]) RegisterTx(
+	r *Registry, fn func(ctx context.Context, tx *sqlx.Tx, job FutureJob, payload *T) (next *time.Time, err error),
+	opts ...Option,
+) {
 	var h handler
 	if fn != nil {
 		h.one, h.inTx = k.call(fn), true
@@ -116,7 +123,9 @@ func (k Kind[T]) RegisterTx(r *Registry, fn func(ctx context.Context, tx *sqlx.T
 }
 
 // call gives a function its payload, and records its changes to it.
-func (k Kind[T]) call(fn func(ctx context.Context, tx *sqlx.Tx, job FutureJob, payload *T) (*time.Time, error)) func(ctx context.Context, tx *sqlx.Tx, job FutureJob) (Result, error) {
+func (k Kind[T]) call(
+	fn func(ctx context.Context, tx *sqlx.Tx, job FutureJob, payload *T) (*time.Time, error),
+) func(ctx context.Context, tx *sqlx.Tx, job FutureJob) (Result, error) {
 	return func(ctx context.Context, tx *sqlx.Tx, job FutureJob) (Result, error) {
 		payload, err := k.Payload(job)
 		if err != nil {

@@ -273,9 +273,11 @@ func (r *Registry) add(d *definition, h handler, opts []Option) {
 	must(d, d.Horizon > 0, "Horizon(%s): must be positive", d.Horizon)
 	must(d, d.Retry >= 0, "Retry(%d): must not be negative", d.Retry)
 	must(d, d.MaxBackOff >= 1, "MaxBackOff(%d): must be at least 1", d.MaxBackOff)
-	must(d, d.BatchSize == 0 || h.many != nil && !d.Grouped(), "BatchSize needs RegisterBatch, RegisterBatchTx or RegisterEach")
+	must(d, d.BatchSize == 0 || h.many != nil &&
+		!d.Grouped(), "BatchSize needs RegisterBatch, RegisterBatchTx or RegisterEach")
 	must(d, !d.Limited() || !d.Grouped(), "AtMost and PerSecond are not for jobs that are checked by group")
-	must(d, d.DB == nil || h.inTx, "WithPool needs a function with a transaction: RegisterTx, RegisterEach, RegisterBatchTx or RegisterGroup")
+	must(d, d.DB == nil ||
+		h.inTx, "WithPool needs a function with a transaction: RegisterTx, RegisterEach, RegisterBatchTx or RegisterGroup")
 	must(d, d.LimitBy == nil || d.Limited(), "LimitBy needs AtMost or PerSecond")
 	known := d.Misfire == MisfireRun || d.Misfire == MisfireDefer || d.Misfire == MisfireSkip
 	must(d, known, "OnMisfire(%q): must be run, defer or skip", d.Misfire)
@@ -288,5 +290,7 @@ func (r *Registry) put(job registered) {
 		r.registered, r.set.Jobs = map[string]registered{}, map[string]*definition{}
 	}
 	r.registered[job.Name] = job
-	r.set.Jobs[job.Name] = job.With(bridge.Function[FutureJob, Result]{Call: job.call, InTx: job.handler.inTx, Batched: job.handler.many != nil})
+	r.set.Jobs[job.Name] = job.With(bridge.Function[FutureJob, Result]{
+		Call: job.call, InTx: job.handler.inTx, Batched: job.handler.many != nil,
+	})
 }

@@ -29,7 +29,8 @@ func (c *Client) Related(ctx context.Context, db DB, job FutureJob) ([]FutureJob
 // rights of a runner.
 func (c *Client) End(ctx context.Context, db DB, outcome Outcome, rows ...FutureJob) (int64, error) {
 	if outcome != Done && outcome != Cancelled {
-		return 0, fmt.Errorf("end %s: outcome is %q; it must be %s or %s", spoken.Count(len(rows), "job", "jobs"), outcome, Done, Cancelled)
+		return 0, fmt.Errorf("end %s: outcome is %q; it must be %s or %s", spoken.Count(len(rows), "job", "jobs"), outcome,
+			Done, Cancelled)
 	}
 	var slots array
 	var names []string
@@ -40,7 +41,8 @@ func (c *Client) End(ctx context.Context, db DB, outcome Outcome, rows ...Future
 		ids = append(ids, row.ID)
 	}
 	var n int64
-	if err := c.row(ctx, db, pgsql.JobEnd, []any{slots.literal(), pq.StringArray(names), pq.Int64Array(ids), outcome, c.clock()}, &n); err != nil {
+	if err := c.row(ctx, db, pgsql.JobEnd,
+		[]any{slots.literal(), pq.StringArray(names), pq.Int64Array(ids), outcome, c.clock()}, &n); err != nil {
 		return 0, fmt.Errorf("end %s: %w", spoken.Count(len(rows), "job", "jobs"), err)
 	}
 	return n, nil

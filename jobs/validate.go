@@ -80,7 +80,8 @@ func (c *Client) validate(j FutureJob) error {
 // validate returns the errors that the database would return for a job to enqueue, and an error for
 // a payload of more than maxPayload bytes.
 func (j FutureJob) validate(maxPayload int) error {
-	return errors.Join(j.Key().validate(), checkName("group_key", j.GroupKey, 0, maxKey), validateTime(j.checkAt(), min(j.Within, maxWithin)), validatePayload(j.Payload, maxPayload), validateAnonymous(j), checkWithin(j.Within), checkUnless(j))
+	return errors.Join(j.Key().validate(), checkName("group_key", j.GroupKey, 0, maxKey),
+		validateTime(j.checkAt(), min(j.Within, maxWithin)), validatePayload(j.Payload, maxPayload), validateAnonymous(j), checkWithin(j.Within), checkUnless(j))
 }
 
 func validateAnonymous(j FutureJob) error {
@@ -117,7 +118,9 @@ func validateTime(at time.Time, within time.Duration) error {
 	case at.IsZero():
 		return &FieldError{"check_at", "must be set: CheckAt is when to look"}
 	case at.Before(grid.Min) || at.Add(within).After(grid.Max):
-		return &FieldError{"check_at", fmt.Sprintf("must be from %s to %s", grid.Min.Format("2006-01-02"), grid.Max.Format("2006-01-02"))}
+		return &FieldError{
+			"check_at", fmt.Sprintf("must be from %s to %s", grid.Min.Format("2006-01-02"), grid.Max.Format("2006-01-02")),
+		}
 	}
 	return nil
 }

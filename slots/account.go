@@ -13,7 +13,9 @@ type load struct {
 }
 
 func (l *load) now() turn.Load {
-	return turn.Load{Size: l.size.Load(), Fits: l.fits.Load(), Queued: l.queued.Load(), Kept: l.kept.Load(), Parked: l.parked.Load()}
+	return turn.Load{
+		Size: l.size.Load(), Fits: l.fits.Load(), Queued: l.queued.Load(), Kept: l.kept.Load(), Parked: l.parked.Load(),
+	}
 }
 
 // memory is turn.Memory, counted by the goroutines of a run.

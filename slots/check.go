@@ -69,7 +69,9 @@ func (rd *round) checkMany(q *queue) {
 		if !ok {
 			return
 		}
-		place := &txn.Place{Pass: pass, Later: rd.later, Follow: func(before *unit.Unit) *unit.Unit { return rd.begin(q, before) }}
+		place := &txn.Place{
+			Pass: pass, Later: rd.later, Follow: func(before *unit.Unit) *unit.Unit { return rd.begin(q, before) },
+		}
 		for u := rd.begin(q, nil); u != nil; u = place.Next() {
 			if !rd.check(u, q, place) {
 				return
@@ -166,7 +168,9 @@ func (rd *round) isGone(u *unit.Unit) bool {
 }
 
 // conclude processes the return of a check.
-func (rd *round) conclude(ctx context.Context, u *unit.Unit, results []jobs.Result, err error, took time.Duration) bool {
+func (rd *round) conclude(
+	ctx context.Context, u *unit.Unit, results []jobs.Result, err error, took time.Duration,
+) bool {
 	switch {
 	case errors.Is(err, txn.ErrRecorded):
 		return rd.settle(u, nil)

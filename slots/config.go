@@ -153,12 +153,16 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	if most := cfg.DB.Stats().MaxOpenConnections; most > 0 && most < cfg.Connections+OwnConnections && cfg.Shared.Runs == nil {
-		cfg.Logger.WarnContext(ctx, "the pool has too few connections: see SetMaxOpenConns", "connections", most, "needed", cfg.Connections+OwnConnections)
+	if most := cfg.DB.Stats().MaxOpenConnections; most > 0 && most < cfg.Connections+OwnConnections &&
+		cfg.Shared.Runs == nil {
+		cfg.Logger.WarnContext(ctx, "the pool has too few connections: see SetMaxOpenConns", "connections", most, "needed",
+			cfg.Connections+OwnConnections)
 	}
 	cfg.Early = min(cfg.Early, setting.Grid.Width()/2)
 	r := &Runner{cfg: cfg, schema: schema, setting: setting}
-	r.server = server.Server{DB: pgsql.Sqlx(cfg.DB), Schema: schema, Citus: setting.Citus, Lease: cfg.Lease, Logger: cfg.Logger}
+	r.server = server.Server{
+		DB: pgsql.Sqlx(cfg.DB), Schema: schema, Citus: setting.Citus, Lease: cfg.Lease, Logger: cfg.Logger,
+	}
 	if err := r.register(ctx, pgsql.IsRetryable); err != nil {
 		return nil, err
 	}

@@ -91,7 +91,8 @@ func (s *lanes) lane(number int64, d *engine.Definition) *lane {
 
 func (s *lanes) spec(d *engine.Definition) turn.Spec {
 	spec := turn.Spec{
-		Whole: d.Batched(), Own: d.Concurrency > 0 || d.Limited(), Places: s.cfg.Workers, Needs: turn.Workers, Scarce: s.scarce(d),
+		Whole: d.Batched(), Own: d.Concurrency > 0 || d.Limited(), Places: s.cfg.Workers, Needs: turn.Workers,
+		Scarce: s.scarce(d),
 	}
 	if d.Concurrency > 0 {
 		spec.Places = min(spec.Places, d.Concurrency)

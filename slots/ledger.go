@@ -190,7 +190,8 @@ func (l *Ledger) List(ctx context.Context, from, to time.Time, limit int) iter.S
 func (l *Ledger) page(ctx context.Context, from, to time.Time, limit int) ([]SlotRun, error) {
 	args := []any{timeOr(from, grid.Min), timeOr(to, grid.Max), limit}
 	runs, err := list(ctx, l, pgsql.SlotList, args, func(row *sql.Rows, r *SlotRun) error {
-		err := row.Scan(&r.Slot, &r.State, &r.Kind, &r.Planned, &r.Checked, &r.Finished, &r.Rescheduled, &r.Failed, &r.TakeOvers,
+		err := row.Scan(&r.Slot, &r.State, &r.Kind, &r.Planned, &r.Checked, &r.Finished, &r.Rescheduled, &r.Failed,
+			&r.TakeOvers,
 			&r.OpenedAt, &r.FinishedAt)
 		r.Slot, r.OpenedAt = r.Slot.UTC(), r.OpenedAt.UTC()
 		if r.FinishedAt != nil {
@@ -296,7 +297,9 @@ func (l *Ledger) Prune(ctx context.Context, before time.Time) (int64, error) {
 }
 
 // list runs a statement in a transaction and returns its rows.
-func list[T any](ctx context.Context, l *Ledger, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error) (rows []T, err error) {
+func list[T any](
+	ctx context.Context, l *Ledger, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error,
+) (rows []T, err error) {
 	if l.reads != nil {
 		return pgsql.Collect(ctx, l.reads, stmt.In(l.schema), args, scan)
 	}

@@ -53,7 +53,8 @@ func (l *Ledger) Jobs(ctx context.Context, since time.Time) ([]JobStatus, error)
 	list, err := list(ctx, l, pgsql.LedgerJobs, args, func(row *sql.Rows, j *JobStatus) error {
 		var sla, p50, p99 sql.NullInt64
 		var registered, slot, at sql.NullTime
-		err := row.Scan(&j.JobExec, &sla, &registered, &j.Unregistered, &j.Checked, &j.Failed, &j.Late, &slot, &j.LastChecked, &j.LastFailed,
+		err := row.Scan(&j.JobExec, &sla, &registered, &j.Unregistered, &j.Checked, &j.Failed, &j.Late, &slot, &j.LastChecked,
+			&j.LastFailed,
 			&j.LastLate, &at, &j.GaveUp, &j.LastGaveUp, &j.MaxChecks, &j.Error, &p50, &p99)
 		j.SLA, j.LatenessP50, j.LatenessP99 = duration(sla), duration(p50), duration(p99)
 		j.RegisteredAt, j.LastSlot = registered.Time.UTC(), slot.Time.UTC()

@@ -153,5 +153,6 @@ func (r *report) refused() error {
 	if r.refusal == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %s, the first of which is %w", ErrRefused, spoken.Count(r.result.Refused, "row", "rows"), r.refusal)
+	return fmt.Errorf("%w: %s, the first of which is %w", ErrRefused, spoken.Count(r.result.Refused, "row", "rows"),
+		r.refusal)
 }

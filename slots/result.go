@@ -117,7 +117,9 @@ func (r *Result) add(t row.Tally) {
 
 // addFailure adds the outcome of a check that ended in an error.
 func (r *Result) addFailure(job string, o *row.Outcome) {
-	i, known := slices.BinarySearchFunc(r.Failures, job, func(f Failure, job string) int { return strings.Compare(f.Job, job) })
+	i, known := slices.BinarySearchFunc(r.Failures, job, func(f Failure, job string) int {
+		return strings.Compare(f.Job, job)
+	})
 	if !known {
 		r.Failures = slices.Insert(r.Failures, i, Failure{Job: job, Error: o.Verdict.Error})
 	}

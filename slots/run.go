@@ -72,7 +72,8 @@ func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run 
 		Leases: n.leases, Page: r.cfg.Page, Moment: n.moment, Count: n.count, CountRefused: n.countRefused,
 	})
 	n.pages = page.NewReader(page.Reader{
-		Server: &r.server, Slot: slot, Kind: string(sel.kind), Runner: r.cfg.Name, Stop: n.stop, Work: n.work, Most: sel.limit,
+		Server: &r.server, Slot: slot, Kind: string(sel.kind), Runner: r.cfg.Name, Stop: n.stop, Work: n.work,
+		Most: sel.limit,
 	})
 	n.lanes = &lanes{
 		cfg: &r.cfg, stop: n.stop, panics: panics, newLimit: n.newLimit(holder.NewAdvisory(&r.server, slot)),
@@ -83,7 +84,8 @@ func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run 
 		phases: n.phases, log: r.cfg.Logger, report: n.report, panics: panics, moment: n.moment, leases: n.leases,
 		pages: n.pages, page: r.cfg.Page, grace: r.cfg.Grace, workers: r.cfg.Workers,
 		txns: &txn.Run{
-			Server: &r.server, Records: n.records, Stop: n.stop, Halt: n.halt, Work: n.work, Grace: r.cfg.Grace, Moment: n.moment,
+			Server: &r.server, Records: n.records, Stop: n.stop, Halt: n.halt, Work: n.work, Grace: r.cfg.Grace,
+			Moment: n.moment,
 			Groups: holder.NewAdvisory(&r.server, slot), Panics: panics,
 		},
 	}

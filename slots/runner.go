@@ -64,7 +64,8 @@ func (r *Runner) again(ctx context.Context) (*Runner, error) {
 // refuse returns an error for a slot from before the ledger's beginning. The slot that has begun last is always run,
 // because its rows are due.
 func (r *Runner) refuse(slot time.Time) error {
-	if slot.IsZero() || !r.Grid().Contains(slot) || !slot.Before(r.setting.Since) || !slot.Before(r.Grid().Floor(r.Now())) {
+	if slot.IsZero() || !r.Grid().Contains(slot) || !slot.Before(r.setting.Since) ||
+		!slot.Before(r.Grid().Floor(r.Now())) {
 		return nil
 	}
 	return fmt.Errorf("slot %s is before the ledger, which begins at %s. catch-up runs the rows that were left there",

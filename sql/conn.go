@@ -104,7 +104,9 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	return c.tx.watch(rows), err
 }
 
-func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (result driver.Result, err error) {
+func (c *conn) ExecContext(
+	ctx context.Context, query string, args []driver.NamedValue,
+) (result driver.Result, err error) {
 	defer func() { c.note(err) }()
 	ctx, query, s, err := c.ready(ctx, query, args)
 	switch {
@@ -117,7 +119,9 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 }
 
 // ready checks a statement before it is sent. Returns it prepared, or nil if it is sent as text.
-func (c *conn) ready(ctx context.Context, query string, args []driver.NamedValue) (context.Context, string, pqconn.Stmt, error) {
+func (c *conn) ready(
+	ctx context.Context, query string, args []driver.NamedValue,
+) (context.Context, string, pqconn.Stmt, error) {
 	ctx, query, err := c.tx.enter(ctx, query, len(args) == 0)
 	if err != nil {
 		return ctx, query, nil, err

@@ -60,7 +60,8 @@ func BeginLazy(ctx context.Context, db *sqlx.DB, cleanup ...string) (*LazyTx, er
 func (t *LazyTx) begin(ctx context.Context, begun bool) (*LazyTx, error) {
 	conn := t.conn
 	// Not under ctx: database/sql would drop the answer to a commit that arrives after ctx ended.
-	tx, err := conn.BeginTxx(context.WithValue(context.WithoutCancel(ctx), lazy, lazyTx{ctx: ctx, begun: begun, cleanup: t.cleanup}), nil)
+	tx, err := conn.BeginTxx(context.WithValue(context.WithoutCancel(ctx), lazy,
+		lazyTx{ctx: ctx, begun: begun, cleanup: t.cleanup}), nil)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -163,7 +164,9 @@ func (m *Message) commitTx(ctx context.Context, tx *LazyTx, after int, ends bool
 // transaction, which is rolled back when its context ends. Any error leaves open whether the first
 // transaction was committed, except [sql.ErrTxDone] and an error of [Message.Add] of either
 // message.
-func (m *Message) CommitAndBegin(ctx context.Context, tx *LazyTx, first *Message) (begun func(ctx context.Context) (*LazyTx, error), err error) {
+func (m *Message) CommitAndBegin(
+	ctx context.Context, tx *LazyTx, first *Message,
+) (begun func(ctx context.Context) (*LazyTx, error), err error) {
 	after := len(m.scans)
 	m.Do("commit")
 	m.Do("begin read write")

@@ -90,7 +90,8 @@ func PrintRoles(w io.Writer, schema Schema) error {
 
 func rolesScript(schema Schema) (string, error) {
 	if name := schema.String(); len(name) > maxRoleSchema {
-		return "", fmt.Errorf("schema %s: a role's name begins with it, so it must not be longer than %d letters", name, maxRoleSchema)
+		return "", fmt.Errorf("schema %s: a role's name begins with it, so it must not be longer than %d letters", name,
+			maxRoleSchema)
 	}
 	script := strings.ReplaceAll(roles, string(DefaultSchema), schema.String())
 	return strings.NewReplacer(
@@ -159,7 +160,8 @@ func dropRole(ctx context.Context, tx *sqlx.Tx, schema Schema, role string) erro
 		return err
 	}
 	if schemaThere {
-		if _, err := tx.ExecContext(ctx, "revoke all on schema "+pq.QuoteIdentifier(schema.String())+" from "+role); err != nil {
+		if _, err := tx.ExecContext(ctx,
+			"revoke all on schema "+pq.QuoteIdentifier(schema.String())+" from "+role); err != nil {
 			return err
 		}
 	}

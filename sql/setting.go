@@ -50,7 +50,8 @@ func ReadSetting(ctx context.Context, db Pool, schema Schema) (Setting, error) {
 	var seconds, since, version, usableFrom, clock int64
 	var m Message
 	m.Add(ReadSettings.In(schema), nil, func(row *sql.Rows) error {
-		return row.Scan(&seconds, &since, &version, &usableFrom, &clock, &s.Server.Host, &s.Server.Database, &s.Server.Version, &s.Citus)
+		return row.Scan(&seconds, &since, &version, &usableFrom, &clock, &s.Server.Host, &s.Server.Database,
+			&s.Server.Version, &s.Citus)
 	})
 	addEngine(&m)
 	err := Retry(func() error {

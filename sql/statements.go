@@ -269,7 +269,8 @@ func textOf(name string) string {
 	}
 	var lines strings.Builder
 	for line := range strings.Lines(string(content)) {
-		if !strings.HasPrefix(strings.TrimSpace(line), "--") { // a parameter written into the statement must not land in a comment
+		// a parameter written into the statement must not land in a comment
+		if !strings.HasPrefix(strings.TrimSpace(line), "--") {
 			lines.WriteString(line)
 		}
 	}

@@ -21,7 +21,8 @@ func OptionalTLS(url string) (host string) {
 		if !address.IsValid() {
 			address, _ = netip.ParseAddr(strings.Trim(s.Host, "[]"))
 		}
-		isLocal := address.IsLoopback() || s.Host == "" && !address.IsValid() || s.Host == "localhost" || strings.HasPrefix(s.Host, "/") || strings.HasPrefix(s.Host, "@")
+		isLocal := address.IsLoopback() || s.Host == "" && !address.IsValid() || s.Host == "localhost" ||
+			strings.HasPrefix(s.Host, "/") || strings.HasPrefix(s.Host, "@")
 		if !isLocal {
 			return s.Host
 		}

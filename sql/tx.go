@@ -129,7 +129,8 @@ func IsTransient(err error) bool {
 			state == pqerror.AdminShutdown || state == pqerror.CrashShutdown || state == pqerror.CannotConnectNow
 	}
 	_, network := errors.AsType[net.Error](err)
-	return network || errors.Is(err, errUnwanted) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return network || errors.Is(err, errUnwanted) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // ExplainMissing turns the server's error about something missing into an error that says what to
@@ -138,7 +139,8 @@ func IsTransient(err error) bool {
 func ExplainMissing(err error) error {
 	var what error
 	switch {
-	case HasState(err, pqerror.UndefinedTable, pqerror.InvalidSchemaName, pqerror.UndefinedFunction, pqerror.UndefinedColumn):
+	case HasState(err, pqerror.UndefinedTable, pqerror.InvalidSchemaName, pqerror.UndefinedFunction,
+		pqerror.UndefinedColumn):
 		what = ErrNotMigrated
 	case HasState(err, pqerror.ReadOnlySQLTransaction):
 		what = ErrReadOnly
@@ -173,12 +175,16 @@ func One(ctx context.Context, q Querier, query string, args []any, dest ...any) 
 }
 
 // Collect runs a query and returns its rows, each filled in by scan.
-func Collect[T any](ctx context.Context, q Querier, query string, args []any, scan func(row *sql.Rows, v *T) error) ([]T, error) {
+func Collect[T any](
+	ctx context.Context, q Querier, query string, args []any, scan func(row *sql.Rows, v *T) error,
+) ([]T, error) {
 	return Append(ctx, q, nil, query, args, scan)
 }
 
 // Append is Collect for a list that has room already.
-func Append[T any](ctx context.Context, q Querier, list []T, query string, args []any, scan func(row *sql.Rows, v *T) error) ([]T, error) {
+func Append[T any](
+	ctx context.Context, q Querier, list []T, query string, args []any, scan func(row *sql.Rows, v *T) error,
+) ([]T, error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err

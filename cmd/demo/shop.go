@@ -84,7 +84,9 @@ func (s shop) check(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time
 	if job.CheckCount > 0 {
 		alert, next = "final", nil
 	}
-	_, err := tx.ExecContext(ctx, s.sql(`insert into shop.alerts (order_id, alert, slot, caught_up, late) values ($1::integer, $2, $3, $4, $5)`),
+	_,
+		err := tx.ExecContext(ctx,
+		s.sql(`insert into shop.alerts (order_id, alert, slot, caught_up, late) values ($1::integer, $2, $3, $4, $5)`),
 		job.EntityKey, alert, job.Slot, job.CaughtUp, job.Lateness)
 	return next, err
 }
@@ -117,6 +119,7 @@ type alert struct {
 
 func (s shop) alerts(ctx context.Context, db *sqlx.DB) ([]alert, error) {
 	var list []alert
-	err := db.SelectContext(ctx, &list, s.sql(`select order_id, alert, slot, caught_up, late from shop.alerts order by slot, order_id`))
+	err := db.SelectContext(ctx, &list,
+		s.sql(`select order_id, alert, slot, caught_up, late from shop.alerts order by slot, order_id`))
 	return list, err
 }

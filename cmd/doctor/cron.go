@@ -108,7 +108,8 @@ func Width(list []Crontab, width time.Duration, binary string) []Finding {
 		found[0].What = fmt.Sprintf("%s runs slots %d times a day, and there are %d: the other slots are missed until a catch-up", where, n, want)
 	case n > want:
 		found[0].Severity = Note
-		found[0].What = fmt.Sprintf("%s runs slots %d times a day, and there are %d: the other runs find nothing to do", where, n, want)
+		found[0].What = fmt.Sprintf("%s runs slots %d times a day, and there are %d: the other runs find nothing to do",
+			where, n, want)
 	default:
 		return nil
 	}
@@ -138,7 +139,8 @@ func CronSees(ctx context.Context, env []string) (list []config.Entry, err error
 	}
 	show := exec.CommandContext(ctx, self, "config", "show", "--output", "json")
 	show.Dir = home
-	show.Env = append([]string{"HOME=" + home, "LOGNAME=" + os.Getenv("LOGNAME"), "SHELL=/bin/sh", "PATH=/usr/bin:/bin"}, env...)
+	show.Env = append([]string{"HOME=" + home, "LOGNAME=" + os.Getenv("LOGNAME"), "SHELL=/bin/sh", "PATH=/usr/bin:/bin"},
+		env...)
 	out, err := show.Output()
 	if err == nil {
 		err = json.Unmarshal(out, &list)
@@ -182,7 +184,8 @@ func Environment(here, cron []config.Entry, crontabs []Crontab) []Finding {
 	if files := named(crontabs); len(files) > 0 { // a command reads only one file
 		mends = "put it into " + strings.Join(files, " and ") + ", which the crontab names"
 	}
-	f := note("no crontab here runs slots. Such a crontab would not see these settings: "+strings.Join(differ, ", "), "if cron is to run slots, %s", mends)
+	f := note("no crontab here runs slots. Such a crontab would not see these settings: "+strings.Join(differ, ", "),
+		"if cron is to run slots, %s", mends)
 	if len(crontabs) > 0 {
 		f = action("cron runs slots here without these settings of this shell: "+strings.Join(differ, ", "), "%s", mends)
 	}

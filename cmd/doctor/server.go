@@ -30,7 +30,8 @@ func standby(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {
 	if err != nil || !recovers {
 		return nil, err
 	}
-	return []Finding{action("the server is a hot standby, which can be read and not written", "point database.url at the primary")}, nil
+	return []Finding{action("the server is a hot standby, which can be read and not written",
+		"point database.url at the primary")}, nil
 }
 
 // clock reads the database's clock between two readings of this machine's.
@@ -51,7 +52,8 @@ func offset(most, least, early time.Duration) []Finding {
 	if ahead.Abs() < time.Second {
 		return nil
 	}
-	found := note(fmt.Sprintf("the clock of this machine is %s the database's by %s", map[bool]string{true: "behind", false: "ahead of"}[ahead > 0],
+	found := note(fmt.Sprintf("the clock of this machine is %s the database's by %s",
+		map[bool]string{true: "behind", false: "ahead of"}[ahead > 0],
 		duration.Format(ahead.Abs().Round(time.Millisecond))), "timedatectl set-ntp true")
 	if -ahead > early {
 		found.Severity = Action
@@ -93,8 +95,9 @@ func settings(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err 
 			"alter system set autovacuum = on; select pg_reload_conf()"))
 	}
 	if is.Isolation != "read committed" {
-		found = append(found, action("transactions begin at "+is.Isolation+", so concurrent runs and enqueues fail: could not serialize access",
-			"alter role %s set default_transaction_isolation = 'read committed'", pq.QuoteIdentifier(is.Name)))
+		found = append(found,
+			action("transactions begin at "+is.Isolation+", so concurrent runs and enqueues fail: could not serialize access",
+				"alter role %s set default_transaction_isolation = 'read committed'", pq.QuoteIdentifier(is.Name)))
 	}
 	return found, nil
 }

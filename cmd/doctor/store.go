@@ -25,9 +25,14 @@ func migrations(ctx context.Context, c Config) (found []Finding, migrated bool, 
 	_, err = pgsql.ReadSetting(ctx, c.DB, c.Schema)
 	switch {
 	case errors.Is(err, pgsql.ErrNotMigrated):
-		found = []Finding{action("schema "+c.Schema.String()+" is missing, or older than this binary", "%s migrate up", c.Name)}
+		found = []Finding{
+			action("schema "+c.Schema.String()+" is missing, or older than this binary", "%s migrate up", c.Name),
+		}
 	case errors.Is(err, pgsql.ErrNewer):
-		found = []Finding{action("schema "+c.Schema.String()+" is newer than this binary, and must not be used by it", "install a newer %s", c.Name)}
+		found = []Finding{
+			action("schema "+c.Schema.String()+" is newer than this binary, and must not be used by it", "install a newer %s",
+				c.Name),
+		}
 	case pgsql.HasState(err, pqerror.InsufficientPrivilege):
 		return nil, true, nil // rights tells
 	}
@@ -48,13 +53,15 @@ func rights(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 	}
 	for _, schema := range may.Open {
 		schema = pq.QuoteIdentifier(schema)
-		found = append(found, action("every role may create functions in schema "+schema+", which is in the search_path of "+may.Name+": its commands could call them, with its rights",
-			"revoke create on schema %s from public", schema))
+		found = append(found,
+			action("every role may create functions in schema "+schema+", which is in the search_path of "+may.Name+": its commands could call them, with its rights",
+				"revoke create on schema %s from public", schema))
 	}
 	switch {
 	case may.Super:
-		found = append(found, note("the commands run as "+may.Name+", a superuser: a query of sql_jobs could read the server's files",
-			"make roles (%s migrate roles), and a login that has %s", c.Name, pgsql.Runner.In(c.Schema)))
+		found = append(found,
+			note("the commands run as "+may.Name+", a superuser: a query of sql_jobs could read the server's files",
+				"make roles (%s migrate roles), and a login that has %s", c.Name, pgsql.Runner.In(c.Schema)))
 	case !may.Runs:
 		found = append(found, action(may.Name+" may not run slots: run, catch-up and daemon will fail",
 			"grant %s to %s  -- if the role is missing: %s migrate roles", pgsql.Runner.In(c.Schema), pq.QuoteIdentifier(may.Name), c.Name))
@@ -98,11 +105,14 @@ func tables(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 		case t.Off:
 			found = append(found, action("autovacuum is off for "+name, "alter table %s reset (autovacuum_enabled)", name))
 		case t.Dead > max(c.Dead, 2*t.Live):
-			found = append(found, action(fmt.Sprintf("%s has %d dead rows beside %d: autovacuum does not keep up, or something holds it back", name, t.Dead, t.Live),
-				"vacuum (verbose, analyze) %s", name))
+			found = append(found,
+				action(fmt.Sprintf("%s has %d dead rows beside %d: autovacuum does not keep up, or something holds it back", name,
+					t.Dead, t.Live),
+					"vacuum (verbose, analyze) %s", name))
 		default:
-			found = append(found, note(fmt.Sprintf("%s takes %d MB for %s", name, t.Bytes>>20, spoken.Count(t.Live, "row", "rows")),
-				"vacuum full %s  -- locks it: between two slots, or with pg_repack", name))
+			found = append(found,
+				note(fmt.Sprintf("%s takes %d MB for %s", name, t.Bytes>>20, spoken.Count(t.Live, "row", "rows")),
+					"vacuum full %s  -- locks it: between two slots, or with pg_repack", name))
 		}
 	}
 	return found, err
@@ -117,13 +127,15 @@ func months(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 		return nil, err
 	}
 	if len(is.Missing) > 0 {
-		found = append(found, action("history has no partition for "+strings.Join(is.Missing, ", ")+", which every run makes ahead",
-			"select %s.make_history_months()", c.Schema))
+		found = append(found,
+			action("history has no partition for "+strings.Join(is.Missing, ", ")+", which every run makes ahead",
+				"select %s.make_history_months()", c.Schema))
 	}
 	for _, relation := range is.Taken {
 		_, name, _ := strings.Cut(relation, ".")
-		found = append(found, action(relation+" has the name of a month of history and is no partition of it: rows of the month go to the default partition",
-			"alter table %s rename to %s_other; select %s.make_history_months()", relation, cmp.Or(name, relation), c.Schema))
+		found = append(found,
+			action(relation+" has the name of a month of history and is no partition of it: rows of the month go to the default partition",
+				"alter table %s rename to %s_other; select %s.make_history_months()", relation, cmp.Or(name, relation), c.Schema))
 	}
 	if is.Rest.Valid {
 		found = append(found, note("rows of history have gone to the default partition, for want of one of their month",

@@ -83,14 +83,16 @@ const maxLabel = 40
 // object.
 func (s Setup) checkName() error {
 	if !label.MatchString(s.Name) || len(s.Name) > maxLabel {
-		return fmt.Errorf("the name %q: want lower-case letters, digits and -, at most %d of them: give it by --name", s.Name, maxLabel)
+		return fmt.Errorf("the name %q: want lower-case letters, digits and -, at most %d of them: give it by --name", s.Name,
+			maxLabel)
 	}
 	return s.check()
 }
 
 // check refuses text that needs quotes, which differ in each kind of file.
 func (s Setup) check() error {
-	for _, text := range append([]string{s.Name, s.Binary, s.Config, s.Store, s.User, s.MailTo, s.Image, s.Secret}, s.Writes...) {
+	for _, text := range append([]string{s.Name, s.Binary, s.Config, s.Store, s.User, s.MailTo, s.Image, s.Secret},
+		s.Writes...) {
 		if !plain.MatchString(text) {
 			return fmt.Errorf("%q cannot be written without quotes: want letters, digits and . _ @ / : + , - alone", text)
 		}

@@ -66,7 +66,10 @@ func Kubernetes(s Setup) (File, error) {
 		return File{}, err
 	}
 	data := map[string]any{"Values": values, "Release": map[string]any{"Name": s.Name}}
-	parts := []string{fmt.Sprintf("# Printed by %s install kubernetes: slots of %s (says %s).\n", cmp.Or(s.Program, s.Name), s.Slots(), s.WidthFrom)}
+	parts := []string{
+		fmt.Sprintf("# Printed by %s install kubernetes: slots of %s (says %s).\n", cmp.Or(s.Program, s.Name), s.Slots(),
+			s.WidthFrom),
+	}
 	for _, name := range manifests {
 		var b strings.Builder
 		if err := t.ExecuteTemplate(&b, name, data); err != nil {

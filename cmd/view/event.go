@@ -34,8 +34,9 @@ type Event struct {
 	Hindrance string         `json:"hindrance"`
 	MovedFrom string         `json:"moved_from"` // the store; empty: no move between stores
 	MovedTo   string         `json:"moved_to"`
-	Found     string         `json:"found"`    // by the last check of a rule; empty: the job is no rule
-	LeftOut   bool           `json:"left_out"` // of an end: the request that was recorded on the row, by its unless_ended_within
+	Found     string         `json:"found"` // by the last check of a rule; empty: the job is no rule
+	// of an end: the request that was recorded on the row, by its unless_ended_within
+	LeftOut bool `json:"left_out"`
 }
 
 // NewEvent returns an event as JSON.

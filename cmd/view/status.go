@@ -37,7 +37,8 @@ type Status struct {
 	ClaimsExpired int           `json:"claims_expired"`
 	NotRegistered []string      `json:"not_registered"` // jobs with rows in trouble that this binary lacks
 	Jobs          []JobStatus   `json:"jobs"`           // with checks or given-up rows in the last day, or unregistered
-	LateSlots     []LateSlot    `json:"late_slots"`     // slots with checks that began later than the SLA of their job, newest first
+	// slots with checks that began later than the SLA of their job, newest first
+	LateSlots []LateSlot `json:"late_slots"`
 
 	Trouble []Trouble `json:"-"` // all slots in trouble, in order
 }

@@ -59,7 +59,8 @@ func (s shop) checkUnshipped(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJo
 		return nil, err
 	}
 	var shipped bool
-	err = tx.GetContext(ctx, &shipped, s.sql(`select shipped_at is not null from shop.orders where id = $1`), job.EntityKey)
+	err = tx.GetContext(ctx, &shipped, s.sql(`select shipped_at is not null from shop.orders where id = $1`),
+		job.EntityKey)
 	switch {
 	case errors.Is(err, sql.ErrNoRows): // deleted since
 		return nil, nil

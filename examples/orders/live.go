@@ -73,7 +73,8 @@ func place(ctx context.Context, app *cmd.App, db *sqlx.DB, id string, r rule) er
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(app.Out, "order %s is placed; the slot of its first check is %s\n", id, waiting.Slot.Format(time.RFC3339))
+	_, err = fmt.Fprintf(app.Out, "order %s is placed; the slot of its first check is %s\n", id,
+		waiting.Slot.Format(time.RFC3339))
 	return err
 }
 
@@ -87,7 +88,8 @@ func shipCommand(app *cmd.App) *cobra.Command {
 			return withDB(c.Context(), app, func(db *sqlx.DB) error { return ship(c.Context(), app, db, args[0], cancel) })
 		},
 	}
-	c.Flags().BoolVar(&cancel, "cancel", false, "cancel what waits for the order, for orders that were placed with --cancel")
+	c.Flags().BoolVar(&cancel, "cancel", false,
+		"cancel what waits for the order, for orders that were placed with --cancel")
 	return c
 }
 
@@ -132,7 +134,8 @@ func alertsCommand(app *cmd.App) *cobra.Command {
 
 // flags adds --primary and --final.
 func (r *rule) flags(c *cobra.Command) {
-	duration.Var(c.Flags(), &r.primary, "primary", 48*time.Hour, "raise the primary alert that long after an order was placed")
+	duration.Var(c.Flags(), &r.primary, "primary", 48*time.Hour,
+		"raise the primary alert that long after an order was placed")
 	duration.Var(c.Flags(), &r.final, "final", 120*time.Hour, "raise the final alert that long after an order was placed")
 	c.Flags().BoolVar(&r.cancel, "cancel", false, "ask for both alerts at once, which whoever ships the order cancels")
 }

@@ -22,7 +22,9 @@ func partsOf(orders []order) int {
 
 // playParts plays orders in parts, by the time they were placed, each in a replay of its own,
 // concurrently. It calls progress with the sum of all parts, from one goroutine at a time.
-func playParts(ctx context.Context, db *sqlx.DB, orders []order, r rule, parts int, progress func(summary)) (summary, error) {
+func playParts(
+	ctx context.Context, db *sqlx.DB, orders []order, r rule, parts int, progress func(summary),
+) (summary, error) {
 	if len(orders) == 0 {
 		return summary{}, nil
 	}

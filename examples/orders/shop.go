@@ -86,7 +86,8 @@ func (s shop) ship(ctx context.Context, tx *sqlx.Tx, orders []order) (int64, err
 
 // raise writes an alert.
 func (s shop) raise(ctx context.Context, tx *sqlx.Tx, a alert) error {
-	_, err := tx.ExecContext(ctx, s.sql(`insert into shop.alerts (order_id, alert, slot) values ($1, $2, $3)`), a.OrderID, a.Alert, a.Slot)
+	_, err := tx.ExecContext(ctx, s.sql(`insert into shop.alerts (order_id, alert, slot) values ($1, $2, $3)`), a.OrderID,
+		a.Alert, a.Slot)
 	if err != nil {
 		return fmt.Errorf("raise the %s alert of order %s: %w", a.Alert, a.OrderID, err)
 	}

@@ -66,7 +66,8 @@ func (a API) Serve(limit int64, handlers map[string]Handler) http.HandlerFunc {
 			w.Header().Set("Allow", allow)
 			a.Fail(w, r, NewProblem(http.StatusMethodNotAllowed, "this path has "+allow))
 		case !who.MayChange && r.Method != http.MethodGet:
-			a.Fail(w, r, NewProblem(http.StatusForbidden, "this needs the token of an operator: without it one may read, and change nothing"))
+			a.Fail(w, r,
+				NewProblem(http.StatusForbidden, "this needs the token of an operator: without it one may read, and change nothing"))
 		default:
 			r = r.WithContext(context.WithValue(WithToken(r.Context(), who.Token), whoKey{}, who))
 			r.Body = http.MaxBytesReader(w, r.Body, limit)
@@ -96,7 +97,8 @@ func (a API) Fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", "5")
 	}
 	_, told := errors.AsType[*Problem](err)
-	if p.Status >= http.StatusInternalServerError && !told && r.Context().Err() == nil { // otherwise the client has gone, or gets the whole error
+	// otherwise the client has gone, or gets the whole error
+	if p.Status >= http.StatusInternalServerError && !told && r.Context().Err() == nil {
 		cmp.Or(a.Logger, slog.Default()).ErrorContext(r.Context(), "request failed", "method", r.Method,
 			"path", r.URL.Path, "error", err)
 	}

@@ -20,7 +20,8 @@ import (
 func CheckMedia(r *http.Request, others ...string) error {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" && !slices.Contains(others, media) {
-		return NewProblem(http.StatusUnsupportedMediaType, "send the body as JSON, with the header Content-Type: application/json")
+		return NewProblem(http.StatusUnsupportedMediaType,
+			"send the body as JSON, with the header Content-Type: application/json")
 	}
 	return nil
 }

@@ -31,7 +31,9 @@ func (c *Client) Resume(ctx context.Context, db jobs.DB, jobExec string) (bool, 
 	return c.setPaused(ctx, db, "resume", pgsql.JobResume, jobExec)
 }
 
-func (c *Client) setPaused(ctx context.Context, db jobs.DB, verb string, stmt pgsql.Statement, jobExec string) (bool, error) {
+func (c *Client) setPaused(
+	ctx context.Context, db jobs.DB, verb string, stmt pgsql.Statement, jobExec string,
+) (bool, error) {
 	var changed string
 	err := c.jobs.ValidateName(jobExec)
 	if err == nil {
@@ -46,7 +48,9 @@ func (c *Client) setPaused(ctx context.Context, db jobs.DB, verb string, stmt pg
 // JobNames returns at most limit names of jobs, sorted: jobs that have ever been enqueued, and
 // paused jobs.
 func (c *Client) JobNames(ctx context.Context, db jobs.DB, limit int) ([]string, error) {
-	names, err := rows(ctx, c, db, pgsql.JobNames, []any{limit}, func(row *sql.Rows, name *string) error { return row.Scan(name) })
+	names, err := rows(ctx, c, db, pgsql.JobNames, []any{limit}, func(row *sql.Rows, name *string) error {
+		return row.Scan(name)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list the names of jobs: %w", err)
 	}

@@ -92,16 +92,19 @@ func (c *Client) pruneFired(ctx context.Context, db jobs.DB, before time.Time, d
 	}
 }
 
-func (c *Client) prune(ctx context.Context, db jobs.DB, before time.Time, dryRun bool) (pruned []PrunedPartition, err error) {
+func (c *Client) prune(
+	ctx context.Context, db jobs.DB, before time.Time, dryRun bool,
+) (pruned []PrunedPartition, err error) {
 	in := tx.In
 	if dryRun {
 		in = tx.Read
 	}
 	err = in(ctx, db, func(db tx.DB) error {
 		args := []any{before, dryRun}
-		pruned, err = pgsql.Collect(ctx, db, pgsql.HistoryPrune.In(c.jobs.Schema), args, func(row *sql.Rows, p *PrunedPartition) error {
-			return row.Scan(&p.Partition, &p.Rows)
-		})
+		pruned, err = pgsql.Collect(ctx, db, pgsql.HistoryPrune.In(c.jobs.Schema), args,
+			func(row *sql.Rows, p *PrunedPartition) error {
+				return row.Scan(&p.Partition, &p.Rows)
+			})
 		return err
 	})
 	return pruned, err

@@ -121,7 +121,8 @@ func setLeftOut(events []TimelineEntry) {
 		e := &events[i]
 		slot, asked := recorded[e.ID]
 		switch jobs.Outcome(e.What) {
-		case jobs.Done, jobs.Failed, jobs.TooManyChecks, jobs.BeyondHorizon, jobs.InThePast, jobs.DeadlinePassed, jobs.Skipped:
+		case jobs.Done, jobs.Failed, jobs.TooManyChecks, jobs.BeyondHorizon, jobs.InThePast, jobs.DeadlinePassed,
+			jobs.Skipped:
 			e.LeftOut = asked && slot.Equal(e.Slot) && !honoured[request{e.JobExec, e.ItemKey, e.Slot}]
 		}
 	}

@@ -39,7 +39,8 @@ func NewSigner(secrets string) (*Signer, error) {
 	for i, secret := range strings.Fields(secrets) {
 		text, ok := strings.CutPrefix(secret, "whsec_")
 		if !ok {
-			return nil, fmt.Errorf(`webhook secret %d: must begin with "whsec_", as "whsec_$(openssl rand -base64 32)" does`, i+1)
+			return nil, fmt.Errorf(`webhook secret %d: must begin with "whsec_", as "whsec_$(openssl rand -base64 32)" does`,
+				i+1)
 		}
 		key, err := base64.StdEncoding.DecodeString(text)
 		if err != nil {

@@ -10,7 +10,9 @@ import (
 // them. fn gets what is to be published, calls publish once with ctx or one made of it, and returns
 // its error. It is called by several goroutines at once. The publisher is a TxPublisher if p is
 // one: then an event that was published without an error may still be rolled back.
-func Wrap(p Publisher, fn func(ctx context.Context, events []Event, publish func(ctx context.Context) error) error) Publisher {
+func Wrap(
+	p Publisher, fn func(ctx context.Context, events []Event, publish func(ctx context.Context) error) error,
+) Publisher {
 	a := around{p, fn}
 	if tx, ok := p.(TxPublisher); ok {
 		return aroundTx{a, tx}

@@ -40,8 +40,10 @@ const maxAttribute = 1000
 // attribute. ID, Source, Type and Subject are at most 1000 bytes of text.
 func (e Event) Validate() error {
 	return errors.Join(
-		checkText("id", e.ID, true), checkText("source", e.Source, true), checkReference(e.Source), checkText("type", e.Type, true),
-		checkText("subject", e.Subject, false), checkTime("time", e.Time), checkTime("generatedat", e.GeneratedAt), checkData(e.Data),
+		checkText("id", e.ID, true), checkText("source", e.Source, true), checkReference(e.Source),
+		checkText("type", e.Type, true),
+		checkText("subject", e.Subject, false), checkTime("time", e.Time), checkTime("generatedat", e.GeneratedAt),
+		checkData(e.Data),
 	)
 }
 
@@ -54,7 +56,8 @@ func checkText(attribute, value string, required bool) error {
 	case !utf8.ValidString(value):
 		return fmt.Errorf("%s: must be valid UTF-8", attribute)
 	case strings.ContainsFunc(value, isForbidden):
-		return fmt.Errorf("%s: must not contain a control character (such as NUL or a line break) or a noncharacter", attribute)
+		return fmt.Errorf("%s: must not contain a control character (such as NUL or a line break) or a noncharacter",
+			attribute)
 	}
 	return nil
 }

@@ -76,7 +76,8 @@ func Open(ctx context.Context, to string, cfg Config) (Publisher, error) {
 
 // packages are those of this module that register a scheme.
 var packages = map[string]string{
-	"file": "file", "stdout": "file", "http": "webhook", "https": "webhook", "kafka": "kafka", "nats": "nats", "outbox": "outbox",
+	"file": "file", "stdout": "file", "http": "webhook", "https": "webhook", "kafka": "kafka", "nats": "nats",
+	"outbox": "outbox",
 }
 
 // notLinked is the error for a scheme that no package has registered. It names the import that

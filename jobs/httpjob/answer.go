@@ -79,7 +79,10 @@ func (r result) toResult() jobs.Result {
 	}
 	next, err := time.Parse(time.RFC3339, *r.Next)
 	if err != nil {
-		return jobs.Result{Err: fmt.Errorf("the answer has next %q for the row, want an instant such as 2026-03-01T13:15:00Z, or null", *r.Next)}
+		return jobs.Result{
+			Err: fmt.Errorf("the answer has next %q for the row, want an instant such as 2026-03-01T13:15:00Z, or null",
+				*r.Next),
+		}
 	}
 	return jobs.Result{Next: &next}
 }

@@ -97,7 +97,8 @@ func InTx[In, Out any](
 	return func(ctx context.Context, tx *sqlx.Tx, in In) (out Out, err error) {
 		var own txLease
 		if _, err := tx.ExecContext(ctx, "", &own); err != nil {
-			return out, cmp.Or(ctx.Err(), fmt.Errorf("the transaction of the check is not one of pgx: register the job with jobs.WithPool(pgxjobs.Open(pool)): %w", err))
+			return out, cmp.Or(ctx.Err(),
+				fmt.Errorf("the transaction of the check is not one of pgx: register the job with jobs.WithPool(pgxjobs.Open(pool)): %w", err))
 		}
 		defer own.release()
 		out, err = fn(ctx, own.tx, in)

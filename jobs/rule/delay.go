@@ -57,7 +57,8 @@ func ParseDelay(text string) (Delay, error) {
 		return Delay{}, fmt.Errorf("%q: %w", text, errDelay)
 	}
 	if d.BusinessDays > maxBusinessDays || d.BusinessTime > maxBusinessTime {
-		return Delay{}, fmt.Errorf("%q: must be at most %d business days or %d business hours", text, maxBusinessDays, maxBusinessTime/time.Hour)
+		return Delay{}, fmt.Errorf("%q: must be at most %d business days or %d business hours", text, maxBusinessDays,
+			maxBusinessTime/time.Hour)
 	}
 	return d, nil
 }

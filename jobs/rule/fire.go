@@ -68,7 +68,9 @@ func (p *page) prepare() {
 			p.turns[i].events = append(p.turns[i].events, e)
 		case s.Job != "":
 			row := p.rows[i]
-			job := jobs.FutureJob{JobExec: s.Job, EntityName: row.EntityName, EntityKey: row.EntityKey, CheckAt: row.Slot, Payload: p.data(i, s, d)}
+			job := jobs.FutureJob{
+				JobExec: s.Job, EntityName: row.EntityName, EntityKey: row.EntityKey, CheckAt: row.Slot, Payload: p.data(i, s, d),
+			}
 			if err := engine.Validate(job); err != nil {
 				return fmt.Errorf("enqueue the job of step %s: %w", s.Name, err)
 			}
@@ -115,8 +117,9 @@ func (p *page) publish(ctx context.Context) error {
 func (p *page) event(i int, s *Step, d due) event.Event {
 	row := p.rows[i]
 	return event.Event{
-		ID: stepID(p.rule.Rule.Name, row.EntityKey, p.turns[i].seen.since, s.Name), Source: p.Source, Type: s.Event, Subject: row.EntityName + "/" + row.EntityKey,
-		Time: d.at, GeneratedAt: row.Slot.Add(row.Lateness), Data: p.data(i, s, d),
+		ID: stepID(p.rule.Rule.Name, row.EntityKey, p.turns[i].seen.since, s.Name), Source: p.Source, Type: s.Event,
+		Subject: row.EntityName + "/" + row.EntityKey,
+		Time:    d.at, GeneratedAt: row.Slot.Add(row.Lateness), Data: p.data(i, s, d),
 	}
 }
 
@@ -142,7 +145,8 @@ type stepData struct {
 func (p *page) data(i int, s *Step, d due) json.RawMessage {
 	row, seen := p.rows[i], p.turns[i].seen
 	text, _ := json.Marshal(stepData{ // never fails
-		Rule: p.rule.Rule.Name, Step: s.Name, Entity: row.EntityName, Key: row.EntityKey, Since: seen.since, After: s.After, At: d.at, Payload: seen.payload,
+		Rule: p.rule.Rule.Name, Step: s.Name, Entity: row.EntityName, Key: row.EntityKey, Since: seen.since, After: s.After,
+		At: d.at, Payload: seen.payload,
 	})
 	return text
 }

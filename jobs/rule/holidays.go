@@ -119,7 +119,8 @@ func publicHolidays(code, region string) ([]*cal.Holiday, error) {
 	list, inRegion := c.regions[region]
 	switch {
 	case !found:
-		return nil, fmt.Errorf("country: the holidays of %q are not known. Known are %s. List the days in holidays instead", code, strings.Join(slices.Sorted(maps.Keys(countries)), ", "))
+		return nil, fmt.Errorf("country: the holidays of %q are not known. Known are %s. List the days in holidays instead",
+			code, strings.Join(slices.Sorted(maps.Keys(countries)), ", "))
 	case region == "" && c.national == nil:
 		return nil, fmt.Errorf("region: must be set, because %s has no common list of holidays: one of %s", code, regions)
 	case region == "":

@@ -185,7 +185,8 @@ func (p *page) record(ctx context.Context) error {
 		}
 		for _, d := range t.due {
 			name := p.rule.Rule.Steps[d.step].Name
-			keys, since, steps = append(keys, p.rows[i].EntityKey), append(since, string(pq.FormatTimestamp(t.seen.since))), append(steps, name)
+			keys, since, steps = append(keys, p.rows[i].EntityKey), append(since,
+				string(pq.FormatTimestamp(t.seen.since))), append(steps, name)
 			if t.fired == nil {
 				t.fired = map[string]bool{}
 			}
@@ -198,7 +199,8 @@ func (p *page) record(ctx context.Context) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	answer, err := p.tx.ExecContext(ctx, pgsql.RuleFire.In(p.Schema), p.rule.Rule.Name, pq.StringArray(keys), pq.StringArray(since), pq.StringArray(steps))
+	answer, err := p.tx.ExecContext(ctx, pgsql.RuleFire.In(p.Schema), p.rule.Rule.Name, pq.StringArray(keys),
+		pq.StringArray(since), pq.StringArray(steps))
 	if err != nil {
 		return fmt.Errorf("record the steps of rule %s that fire: %w", p.rule.Rule.Name, err)
 	}

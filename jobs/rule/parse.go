@@ -83,7 +83,8 @@ func malformed(text []byte, err error) *Problem {
 		}
 	}
 	tab := indentedByTab.FindIndex(text)
-	if tab != nil && (strings.Contains(p.Message, "cannot start any token") || strings.Contains(p.Message, "tab character")) {
+	if tab != nil && (strings.Contains(p.Message, "cannot start any token") || strings.Contains(p.Message,
+		"tab character")) {
 		if line := 1 + bytes.Count(text[:tab[0]], []byte("\n")); line <= p.Line+1 {
 			p.Line, p.Message = line, "indent with spaces, not with tabs"
 		}
@@ -156,7 +157,9 @@ func (r *reader) rules(node *yaml.Node) (rules []Rule) {
 	return rules
 }
 
-var ruleFields = []string{"name", "table", "key", "entity", "since", "done", "where", "payload", "steps", "overdue", "cancel", "role"}
+var ruleFields = []string{
+	"name", "table", "key", "entity", "since", "done", "where", "payload", "steps", "overdue", "cancel", "role",
+}
 
 // one reads a rule.
 func (r *reader) one(node *yaml.Node) Rule {

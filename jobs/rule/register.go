@@ -59,7 +59,8 @@ func Register(registry *jobs.Registry, cfg CheckConfig) error {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.Timeout = max(time.Millisecond, cmp.Or(c.Timeout, DefaultTimeout))
 	engine.OnRule(registry, func(r *jobs.Registry, name string) {
-		r.RegisterBatchTx(name, c.check, jobs.MaxChecks(math.MaxInt32), jobs.Horizon(farthest), jobs.Timeout(c.Timeout+actTime))
+		r.RegisterBatchTx(name, c.check, jobs.MaxChecks(math.MaxInt32), jobs.Horizon(farthest),
+			jobs.Timeout(c.Timeout+actTime))
 	})
 	return nil
 }
@@ -76,7 +77,9 @@ func (c *checker) check(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob)
 	if err != nil {
 		return nil, err
 	}
-	p := &page{checker: c, rule: r, tx: tx, rows: rows, turns: make([]turn, len(rows)), results: make([]jobs.Result, len(rows))}
+	p := &page{
+		checker: c, rule: r, tx: tx, rows: rows, turns: make([]turn, len(rows)), results: make([]jobs.Result, len(rows)),
+	}
 	if r == nil {
 		for i := range rows {
 			p.end(i, foundRemoved)

@@ -114,7 +114,8 @@ func (r *reader) checkSteps(rule Rule, calendars map[string]Calendar) {
 		_, found := calendars[s.Calendar]
 		switch {
 		case s.After.Business() && s.Calendar == "":
-			r.errs = append(r.errs, rule.Problem(path(at, "after"), "a delay of %s needs a calendar: write calendar: and one of the file's calendars", s.After))
+			r.errs = append(r.errs,
+				rule.Problem(path(at, "after"), "a delay of %s needs a calendar: write calendar: and one of the file's calendars", s.After))
 		case !s.After.Business() && s.Calendar != "":
 			r.errs = append(r.errs, rule.Problem(path(at, "calendar"), "a delay of plain time, %s, takes no calendar", s.After))
 		case s.Calendar != "" && !found:
@@ -125,7 +126,8 @@ func (r *reader) checkSteps(rule Rule, calendars map[string]Calendar) {
 			kind += " days"
 		}
 		if before, again := latest[kind]; again && !rule.Steps[before-1].After.less(s.After) {
-			r.errs = append(r.errs, rule.Problem(path(at, "after"), "%s must be longer than the %s of step %d: list the earliest step first", s.After, rule.Steps[before-1].After, before))
+			r.errs = append(r.errs,
+				rule.Problem(path(at, "after"), "%s must be longer than the %s of step %d: list the earliest step first", s.After, rule.Steps[before-1].After, before))
 		}
 		latest[kind] = i + 1
 	}

@@ -100,7 +100,8 @@ func (to *PublishConfig) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.Futur
 	defer cancel()
 	for i, row := range rows {
 		if row.EntityName != EntityName || row.ItemKey != "" || row.Anonymous {
-			b.results[i].Err = fmt.Errorf("the row stands for no schedule: rows of job %q have entity_name %q and no item_key", JobExec, EntityName)
+			b.results[i].Err = fmt.Errorf("the row stands for no schedule: rows of job %q have entity_name %q and no item_key",
+				JobExec, EntityName)
 			continue
 		}
 		s, ok := schedules[row.EntityKey]

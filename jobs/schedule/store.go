@@ -165,7 +165,11 @@ func (s *Store) prepare(spec *Spec, known cursor, now time.Time) (*jobs.FutureJo
 	case !ok:
 		return nil, neverFires(*spec, now)
 	case spec.MaxRuns > 0 && known.Runs >= int64(spec.MaxRuns):
-		return nil, &jobs.FieldError{Field: "max_runs", Message: fmt.Sprintf("it would never fire: it has published %s already", spoken.Count(known.Runs, "event", "events"))}
+		return nil, &jobs.FieldError{
+			Field: "max_runs",
+			Message: fmt.Sprintf("it would never fire: it has published %s already",
+				spoken.Count(known.Runs, "event", "events")),
+		}
 	case spec.Paused:
 		return nil, nil
 	}

@@ -123,7 +123,8 @@ func (d *daemon) findings(ctx context.Context, h *Health) {
 	case result := <-answer:
 		h.Problems = append(h.Problems, result.Val.([]string)...)
 	case <-time.After(lookTimeout + time.Second): // if the context does end it
-		h.Problems = append(h.Problems, fmt.Sprintf("the state is unknown: the database has not answered for %s", lookTimeout))
+		h.Problems = append(h.Problems,
+			fmt.Sprintf("the state is unknown: the database has not answered for %s", lookTimeout))
 	}
 }
 

@@ -56,7 +56,8 @@ func pack(id string, readyAt time.Time, data []byte) (jobs.FutureJob, error) {
 	case readyAt.IsZero():
 		return item, errors.New("the instant is not set")
 	case len(data) > MaxData:
-		return item, fmt.Errorf("the data is %d bytes, and %d are the most: keep it elsewhere and let the item name it", len(data), MaxData)
+		return item, fmt.Errorf("the data is %d bytes, and %d are the most: keep it elsewhere and let the item name it",
+			len(data), MaxData)
 	}
 	return item, item.SetPayload(envelope{At: grid.RoundMicro(readyAt), Data: append([]byte{}, data...)})
 }

@@ -202,8 +202,9 @@ func (r *reader) backtest(stages map[string][]staged, lead time.Duration) Backte
 		t.From = second
 	}
 	if !t.From.Before(t.To) {
-		t.Notes = append(t.Notes, fmt.Sprintf("There is nothing to compare yet: the ledger begins at %s, and the first slot that can be judged is that of %s.",
-			clock(first), clock(t.From)))
+		t.Notes = append(t.Notes,
+			fmt.Sprintf("There is nothing to compare yet: the ledger begins at %s, and the first slot that can be judged is that of %s.",
+				clock(first), clock(t.From)))
 		return t
 	}
 	windows := map[string]*window{}

@@ -152,7 +152,9 @@ type ends func(rows map[string]float64, by capacity) float64
 func (j *judge) help(rows map[string]float64, job string, limit time.Duration, done ends) (help []string) {
 	left := limit.Seconds() - j.cost.delay.Seconds()
 	if left <= 0 {
-		return []string{"begin runs at their slots: see what starts them, such as the minutes in the crontab; nothing else helps"}
+		return []string{
+			"begin runs at their slots: see what starts them, such as the minutes in the crontab; nothing else helps",
+		}
 	}
 	by := j.capacity
 	for by.runners < mostRunners && done(rows, by) > left {
@@ -169,13 +171,15 @@ func (j *judge) help(rows map[string]float64, job string, limit time.Duration, d
 	all, checks := j.cost.row(job, j.capacity)
 	if atOnce := j.atOnce(job); checks > all/2 && atOnce < j.capacity.workers*j.capacity.runners/2 {
 		n := min(j.capacity.workers*j.capacity.runners, math.Ceil(atOnce*done(rows, j.capacity)/max(left, 1e-3)))
-		help = append(help, fmt.Sprintf("of %s some %.0f checks run at once, where %.0f could: with a concurrency (or run.connections, for checks in transactions) that lets %.0f, it takes %s",
-			job, math.Ceil(atOnce), j.capacity.workers*j.capacity.runners, n, spoken.About(seconds(j.with(rows,
-				job, atOnce/n, done)))))
+		help = append(help,
+			fmt.Sprintf("of %s some %.0f checks run at once, where %.0f could: with a concurrency (or run.connections, for checks in transactions) that lets %.0f, it takes %s",
+				job, math.Ceil(atOnce), j.capacity.workers*j.capacity.runners, n, spoken.About(seconds(j.with(rows,
+					job, atOnce/n, done)))))
 	}
 	if !j.batched(job) && checks > all/2 {
-		help = append(help, fmt.Sprintf("%s in batches: where one of %d rows takes as long as a check of one row does now, it takes %s",
-			job, inBatches, spoken.About(seconds(j.with(rows, job, 1.0/inBatches, done)))))
+		help = append(help,
+			fmt.Sprintf("%s in batches: where one of %d rows takes as long as a check of one row does now, it takes %s",
+				job, inBatches, spoken.About(seconds(j.with(rows, job, 1.0/inBatches, done)))))
 	}
 	if n, took := j.spread(rows, job, left, done); n > 1 {
 		help = append(help, fmt.Sprintf("%s spread over %d slots: each takes %s of it", job, n,

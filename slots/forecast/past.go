@@ -45,7 +45,8 @@ func newPast(list []*ran, g grid.Grid, since time.Time) past {
 		if r.slot.Before(since) {
 			r.parts = distance(list, i, g.Width()).Seconds() / g.Width().Seconds()
 		}
-		for at, end := g.Ceil(r.slot), r.slot.Add(-time.Duration(r.parts*float64(g.Width()))); at.After(end); at = g.Add(at, -1) {
+		for at, end := g.Ceil(r.slot), r.slot.Add(-time.Duration(r.parts*float64(g.Width()))); at.After(end); at = g.Add(at,
+			-1) {
 			rows := p.bySlot[at.Unix()]
 			if rows == nil {
 				rows = map[string]float64{}

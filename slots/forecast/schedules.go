@@ -50,7 +50,8 @@ func (r *reader) readSchedules(ctx context.Context, tx *sqlx.Tx, lead time.Durat
 		case s.State == schedule.Ended: // it published in slots of the past, up to its last instant
 			s.End = s.Last.Add(time.Second)
 		}
-		if lead < 0 && s.CreatedAt.After(r.begun()) && !s.CreatedAt.After(r.now) { // its first instant is the first one after it was created
+		// its first instant is the first one after it was created
+		if lead < 0 && s.CreatedAt.After(r.begun()) && !s.CreatedAt.After(r.now) {
 			s.Start = grid.Later(s.Start, s.CreatedAt.Truncate(time.Second).Add(time.Second))
 		}
 		key := key{Timeline: s.Timeline()}

@@ -151,16 +151,18 @@ func consumers(r *Report, limit float64) (list []Finding) {
 }
 
 func deadLetters(r *Report, limit float64) []Finding {
-	return r.found(float64(r.dead) > limit, "events dead", "%s since %s: the destination refused them, or they are held back behind such an event. "+
-		"Send them again with events resend, or discard them", spoken.Count(r.dead, "event is a dead letter",
-		"events are dead letters"), clock(r.deadSince))
+	return r.found(float64(r.dead) > limit, "events dead",
+		"%s since %s: the destination refused them, or they are held back behind such an event. "+
+			"Send them again with events resend, or discard them", spoken.Count(r.dead, "event is a dead letter",
+			"events are dead letters"), clock(r.deadSince))
 }
 
 // AheadText describes what lies beyond the clock.
 func AheadText(a slots.Ahead) string {
 	var parts []string
 	if !a.Since.IsZero() {
-		parts = append(parts, fmt.Sprintf("the ledger begins at %s, which lies beyond the clock: no slot before it is found missed", clock(a.Since)))
+		parts = append(parts,
+			fmt.Sprintf("the ledger begins at %s, which lies beyond the clock: no slot before it is found missed", clock(a.Since)))
 	}
 	if !a.Last.IsZero() {
 		parts = append(parts, fmt.Sprintf("%s beyond the clock, the last %s: when they begin, runs find them done",
@@ -188,7 +190,8 @@ func stranded(r *Report, limit float64) []Finding {
 			spoken.Count(expired, "claim is held", "claims are held"))
 	}
 	if rows == 0 {
-		return r.found(float64(n) > limit, "catch-up", "%s left open since %s, and no row of a job that is not paused waits in %s", spoken.Count(n, "slot was", "slots were"), clock(first), them(n))
+		return r.found(float64(n) > limit, "catch-up",
+			"%s left open since %s, and no row of a job that is not paused waits in %s", spoken.Count(n, "slot was", "slots were"), clock(first), them(n))
 	}
 	remedy, foreign := "catch-up", r.foreign(keep(r.Trouble, func(t slots.Trouble) bool {
 		return t.State != slots.StateMissed
@@ -316,8 +319,10 @@ func unregistered(r *Report, limit float64) (list []Finding) {
 			spoken.List(nowhere))
 	}
 	if len(here) > 0 { // nothing has run yet, or an older binary has
-		list = append(list, r.found(bad, "run", "rows wait for jobs that this binary has, and that no run of the last 7 days has registered: %s. "+
-			"Let this binary run the slots", spoken.List(here))...)
+		list = append(list,
+			r.found(bad, "run",
+				"rows wait for jobs that this binary has, and that no run of the last 7 days has registered: %s. "+
+					"Let this binary run the slots", spoken.List(here))...)
 	}
 	return list
 }
@@ -332,7 +337,8 @@ func slow(r *Report, limit float64) []Finding {
 func sla(r *Report, limit float64) (list []Finding) {
 	for _, j := range r.Jobs {
 		bad := j.SLA > 0 && j.LastLate > 0 && 100*float64(j.Late)/float64(j.Checked) > limit
-		found := r.found(bad, "jobs stats --since 24h", "%d of %d checks of %s in the last day began later than %s after their slot, and %d of %d of slot %s, which was run last, at %s",
+		found := r.found(bad, "jobs stats --since 24h",
+			"%d of %d checks of %s in the last day began later than %s after their slot, and %d of %d of slot %s, which was run last, at %s",
 			j.Late, j.Checked, j.JobExec, seconds(j.SLA.Seconds()), j.LastLate, j.LastChecked, clock(j.LastSlot), clock(j.LastAt))
 		list = append(list, of(j.JobExec, found)...)
 	}

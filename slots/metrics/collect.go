@@ -10,19 +10,21 @@ import (
 var (
 	databaseUp = desc("database_up", "1 if the database has answered; 0 if not, or if not asked yet.")
 
-	checks    = desc("checks_total", "Rows whose check was recorded, by how it ended.", "job_exec", "outcome")
-	lateness  = desc("check_lateness_seconds", "From the slot of a row to the start of its check.", "job_exec")
-	duration  = desc("check_duration_seconds", "Run time of a check; for a batch, the share of each row.", "job_exec")
-	sla       = desc("sla_seconds", "The SLA of the job: the longest time from a slot to the start of a check.", "job_exec")
+	checks   = desc("checks_total", "Rows whose check was recorded, by how it ended.", "job_exec", "outcome")
+	lateness = desc("check_lateness_seconds", "From the slot of a row to the start of its check.", "job_exec")
+	duration = desc("check_duration_seconds", "Run time of a check; for a batch, the share of each row.", "job_exec")
+	sla      = desc("sla_seconds", "The SLA of the job: the longest time from a slot to the start of a check.",
+		"job_exec")
 	slaBroken = desc("sla_broken_checks_total", "Checks that began later than the SLA of the job allows.", "job_exec")
 	yielded   = desc("yielded_rows_total", "Rows that their owner cancelled or moved while they were checked.")
 	abandoned = desc("abandoned_checks_total", "Checks that ignored their timeout and the grace period.")
 
-	ran        = desc("runs_total", "Runs of a slot by this process, by how they ended.", "kind", "result")
-	runTime    = desc("run_duration_seconds", "Run time of a slot in this process.", "kind")
-	lastTook   = desc("last_run_duration_seconds", "Run time of the last slot in this process.", "kind")
-	lastEnd    = desc("last_run_timestamp_seconds", "When the last run or catch-up of this process ended.", "kind")
-	lastGood   = desc("last_run_success_timestamp_seconds", "When the last run or catch-up of this process ended without failure.", "kind")
+	ran      = desc("runs_total", "Runs of a slot by this process, by how they ended.", "kind", "result")
+	runTime  = desc("run_duration_seconds", "Run time of a slot in this process.", "kind")
+	lastTook = desc("last_run_duration_seconds", "Run time of the last slot in this process.", "kind")
+	lastEnd  = desc("last_run_timestamp_seconds", "When the last run or catch-up of this process ended.", "kind")
+	lastGood = desc("last_run_success_timestamp_seconds",
+		"When the last run or catch-up of this process ended without failure.", "kind")
 	takenOver  = desc("claims_taken_over_total", "Claims taken over from other runners whose lease had expired.")
 	leasesLost = desc("leases_lost_total", "Claims lost to other runners, or whose lease could not be renewed.")
 
@@ -32,21 +34,28 @@ var (
 	slotWidth   = desc("slot_width_seconds", "Distance between two slots.")
 	slotBegan   = desc("slot_timestamp_seconds", "The current slot.")
 	slotLag     = desc("slot_lag_seconds", "Time since the oldest slot began that is not done; 0 if all are done.")
-	ledgerAhead = desc("ledger_ahead_seconds", "How far the ledger lies beyond the current slot, because the clock was ahead; 0 if it does not.")
+	ledgerAhead = desc("ledger_ahead_seconds",
+		"How far the ledger lies beyond the current slot, because the clock was ahead; 0 if it does not.")
 	slotPlanned = desc("slot_planned_rows", "Rows of the current slot when it was opened; an estimate if there are many.")
 	slotChecked = desc("slot_checked_rows", "Rows of the current slot whose outcome is recorded.")
 	slotFailed  = desc("slot_failed_rows", "Rows of the current slot whose check failed.")
 	unfinished  = desc("unfinished_slots", "Slots that are missed, left open, being run, or have stragglers.", "state")
-	overdue     = desc("overdue_rows", "Rows that wait in slots that are missed, left open or done; counted up to a limit.", "job_exec", "state")
-	claims      = desc("claims", "Claims of open slots: live, or expired and not taken over yet.", "state")
+	overdue     = desc("overdue_rows",
+		"Rows that wait in slots that are missed, left open or done; counted up to a limit.", "job_exec", "state")
+	claims = desc("claims", "Claims of open slots: live, or expired and not taken over yet.", "state")
 
-	forecastRows = desc("forecast_rows", "Forecast rows of a coming slot: the next one (1), the one after it (2) ...", "ahead")
+	forecastRows = desc("forecast_rows", "Forecast rows of a coming slot: the next one (1), the one after it (2) ...",
+		"ahead")
 	forecastTook = desc("forecast_duration_seconds", "Forecast run time of a coming slot.", "ahead")
 
-	waiting  = desc("outbox_waiting_events", "Events that a consumer has not acknowledged, counted up to 10,000.", "consumer")
-	oldest   = desc("outbox_oldest_waiting_seconds", "Time since the oldest event was written that a consumer has not acknowledged.", "consumer")
-	dead     = desc("dead_letter_events", "Events that were given up because their destination refused them, or that are held back behind one.")
-	blocking = desc("outbox_blocking_transaction_seconds", "Age of the oldest transaction that holds back readers of the outbox.")
+	waiting = desc("outbox_waiting_events", "Events that a consumer has not acknowledged, counted up to 10,000.",
+		"consumer")
+	oldest = desc("outbox_oldest_waiting_seconds",
+		"Time since the oldest event was written that a consumer has not acknowledged.", "consumer")
+	dead = desc("dead_letter_events",
+		"Events that were given up because their destination refused them, or that are held back behind one.")
+	blocking = desc("outbox_blocking_transaction_seconds",
+		"Age of the oldest transaction that holds back readers of the outbox.")
 )
 
 // descs lists all metrics.

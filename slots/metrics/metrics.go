@@ -218,7 +218,8 @@ func NewGroup() *Group {
 // CountFailures adds prescient_authentication_failures_total, whose value failed returns.
 func (g *Group) CountFailures(failed func() int64) {
 	g.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "prescient_authentication_failures_total", Help: "Requests with a wrong token, or with any token from an address that had sent too many wrong ones.",
+		Name: "prescient_authentication_failures_total",
+		Help: "Requests with a wrong token, or with any token from an address that had sent too many wrong ones.",
 	}, func() float64 { return float64(failed()) }))
 }
 

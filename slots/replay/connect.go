@@ -33,7 +33,8 @@ func Connect(ctx context.Context, url string) (*sqlx.DB, error) {
 }
 
 func connect(ctx context.Context, url, plans string) (*sqlx.DB, error) {
-	db, err := pgsql.Open(ctx, url, pgsql.Prepared(), pgsql.Param("synchronous_commit", "off"), pgsql.Param("plan_cache_mode", plans))
+	db, err := pgsql.Open(ctx, url, pgsql.Prepared(), pgsql.Param("synchronous_commit", "off"),
+		pgsql.Param("plan_cache_mode", plans))
 	if err != nil {
 		return nil, err
 	}

@@ -92,7 +92,9 @@ func Open(cfg Config) (*Spool, error) {
 	case cfg.Grid.Width()%time.Minute != 0:
 		return nil, &jobs.FieldError{Field: "width", Message: "must be whole minutes, like the names of the folders"}
 	case cfg.Dir == "":
-		return nil, &jobs.FieldError{Field: "dir", Message: "must be set, by spool.dir in the configuration or by PRESCIENT_SPOOL_DIR"}
+		return nil, &jobs.FieldError{
+			Field: "dir", Message: "must be set, by spool.dir in the configuration or by PRESCIENT_SPOOL_DIR",
+		}
 	}
 	var err error
 	if cfg.Dir, err = filepath.Abs(cfg.Dir); err != nil {

@@ -25,7 +25,8 @@ func (s *Server) lock(ctx context.Context) (*os.File, error) {
 			return nil, errors.Join(fmt.Errorf("lock %s/lock: %w", s.dir, err), file.Close())
 		}
 		if err := pause(ctx, 20*time.Millisecond); err != nil {
-			return nil, errors.Join(fmt.Errorf("wait for another process that starts or stops the server: %w", err), file.Close())
+			return nil, errors.Join(fmt.Errorf("wait for another process that starts or stops the server: %w", err),
+				file.Close())
 		}
 	}
 }

@@ -47,7 +47,8 @@ type Server struct {
 	dir      string
 	settings map[string]string
 	user     account
-	places   [][]string // globs of the directories that may hold the programs, in groups: the first that has any is preferred
+	// globs of the directories that may hold the programs, in groups: the first that has any is preferred
+	places [][]string
 }
 
 // Open says which server is meant. It reads and starts nothing: a Server that was never started has

@@ -135,7 +135,8 @@ func (s *Server) await(ctx context.Context, exited <-chan error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait until the embedded PostgreSQL accepts connections: %w; it goes on starting, see %s", context.Cause(ctx), s.log())
+			return fmt.Errorf("wait until the embedded PostgreSQL accepts connections: %w; it goes on starting, see %s",
+				context.Cause(ctx), s.log())
 		case err := <-exited:
 			return fmt.Errorf("run the server: %w", cmp.Or(err, errEnded))
 		case <-time.After(20 * time.Millisecond):

@@ -80,7 +80,8 @@ func (s *Server) version(ctx context.Context) (string, error) {
 	db := sql.OpenDB(connector)
 	defer func() { _ = db.Close() }()
 	var version string
-	if err := db.QueryRowContext(ctx, "select split_part(current_setting('server_version'), ' ', 1)").Scan(&version); err != nil {
+	if err := db.QueryRowContext(ctx,
+		"select split_part(current_setting('server_version'), ' ', 1)").Scan(&version); err != nil {
 		return "", fmt.Errorf("ask the server for its version: %w", err)
 	}
 	return version, nil

@@ -36,7 +36,9 @@ func (c faultyConnector) Connect(ctx context.Context) (driver.Conn, error) {
 		if fault.Reset {
 			return nil, refused
 		}
-		return nil, &pq.Error{Severity: pqerror.SeverityFatal, Code: pqerror.TooManyConnections, Message: "sorry, too many clients already"}
+		return nil, &pq.Error{
+			Severity: pqerror.SeverityFatal, Code: pqerror.TooManyConnections, Message: "sorry, too many clients already",
+		}
 	}
 	var w *wire
 	base, err := c.Connector.Connect(context.WithValue(ctx, wireKey{}, &w))

@@ -85,7 +85,8 @@ func startServer() (*server, error) {
 func tempRoot() string {
 	const plenty = 4 << 30
 	var shm syscall.Statfs_t
-	if os.Getenv("TMPDIR") == "" && syscall.Statfs("/dev/shm", &shm) == nil && uint64(shm.Bavail)*uint64(shm.Bsize) >= plenty {
+	if os.Getenv("TMPDIR") == "" && syscall.Statfs("/dev/shm", &shm) == nil &&
+		uint64(shm.Bavail)*uint64(shm.Bsize) >= plenty {
 		return "/dev/shm"
 	}
 	return os.TempDir()
@@ -181,7 +182,8 @@ func (s *server) drop(ctx context.Context, name string) error {
 		}
 	}
 	err := s.everywhere(ctx, command)
-	for tries := 0; OnCitus() && pgsql.HasState(err, pqerror.ObjectInUse) && tries < 3; tries++ { // a daemon was about to connect
+	// a daemon was about to connect
+	for tries := 0; OnCitus() && pgsql.HasState(err, pqerror.ObjectInUse) && tries < 3; tries++ {
 		err = s.everywhere(ctx, command)
 	}
 	if err != nil {

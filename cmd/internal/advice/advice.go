@@ -39,19 +39,25 @@ func hint(err error) string {
 // runner is also an app and a reader.
 var Roles = map[string]pgsql.Role{
 	"run": pgsql.Runner, "catch-up": pgsql.Runner, "daemon": pgsql.Runner,
-	"serve": pgsql.Reader, "status": pgsql.Reader, "plan forecast": pgsql.Reader, "why": pgsql.Reader, "plan advise": pgsql.Reader, "doctor": pgsql.Reader,
+	"serve": pgsql.Reader, "status": pgsql.Reader, "plan forecast": pgsql.Reader, "why": pgsql.Reader,
+	"plan advise": pgsql.Reader, "doctor": pgsql.Reader,
 	"install crontab": pgsql.Reader, "install systemd": pgsql.Reader, "install kubernetes": pgsql.Reader,
-	"slots list": pgsql.Reader, "slots show": pgsql.Reader, "slots set-width": pgsql.Operator, "slots rewind": pgsql.Operator,
-	"jobs list": pgsql.Reader, "jobs add": pgsql.App, "jobs cancel": pgsql.App,
-	"jobs reschedule": pgsql.App, "jobs retry": pgsql.Operator, "jobs pause": pgsql.Operator, "jobs resume": pgsql.Operator,
-	"rules plan": pgsql.Reader, "rules sql": pgsql.Reader, "rules list": pgsql.Reader, "rules show": pgsql.Reader, "rules test": pgsql.Reader,
-	"rules apply": pgsql.Operator, "rules pause": pgsql.Operator, "rules resume": pgsql.Operator, "rules remove": pgsql.Operator,
+	"slots list": pgsql.Reader, "slots show": pgsql.Reader, "slots set-width": pgsql.Operator,
+	"slots rewind": pgsql.Operator,
+	"jobs list":    pgsql.Reader, "jobs add": pgsql.App, "jobs cancel": pgsql.App,
+	"jobs reschedule": pgsql.App, "jobs retry": pgsql.Operator, "jobs pause": pgsql.Operator,
+	"jobs resume": pgsql.Operator,
+	"rules plan":  pgsql.Reader, "rules sql": pgsql.Reader, "rules list": pgsql.Reader, "rules show": pgsql.Reader,
+	"rules test":  pgsql.Reader,
+	"rules apply": pgsql.Operator, "rules pause": pgsql.Operator, "rules resume": pgsql.Operator,
+	"rules remove": pgsql.Operator,
 	"jobs history": pgsql.Reader, "jobs stats": pgsql.Reader, "jobs prune": pgsql.Operator,
 	"schedules list": pgsql.Reader, "schedules show": pgsql.Reader, "schedules preview": pgsql.Reader,
 	"schedules create": pgsql.Runner, "schedules update": pgsql.Runner, "schedules delete": pgsql.Runner,
 	"schedules pause": pgsql.Runner, "schedules resume": pgsql.Runner, "schedules apply": pgsql.Runner,
 	"schedules trigger": pgsql.Runner, "schedules backfill": pgsql.Runner,
-	"events tail": pgsql.Reader, "events consumers": pgsql.Reader, "events ack": pgsql.Operator, "events forget": pgsql.Operator, "events prune": pgsql.Operator,
+	"events tail": pgsql.Reader, "events consumers": pgsql.Reader, "events ack": pgsql.Operator,
+	"events forget": pgsql.Operator, "events prune": pgsql.Operator,
 	"events dead": pgsql.Reader, "events resend": pgsql.Runner, "events discard": pgsql.Runner,
 	"stores list": pgsql.Reader, "stores drain": pgsql.Operator, "stores move": pgsql.Operator, "stores add": pgsql.Owner,
 	"migrate up": pgsql.Owner, "migrate down": pgsql.Owner, "migrate status": pgsql.Reader, "migrate roles": pgsql.Owner,
@@ -75,7 +81,8 @@ func refusal(f *factory.Factory, err error) string {
 	if more, ok := errors.AsType[*RoleError](err); ok {
 		role, known = more.Role, true
 	}
-	if !pgsql.HasState(err, pqerror.InsufficientPrivilege) || !known || errors.Is(err, pgsql.ErrCreateRole) || errors.Is(err, pgsql.ErrDropRole) {
+	if !pgsql.HasState(err, pqerror.InsufficientPrivilege) || !known || errors.Is(err, pgsql.ErrCreateRole) ||
+		errors.Is(err, pgsql.ErrDropRole) {
 		return ""
 	}
 	if of, ok := errors.AsType[*stores.Error](err); ok { // a store has its own login, roles and schema

@@ -86,7 +86,8 @@ func CheckNames(f *factory.Factory, registry *jobs.Registry) error {
 	var problems []error
 	refuse := func(section, name string) {
 		if taken[name] {
-			problems = append(problems, fmt.Errorf("%s binds the job %q, which this binary has in Go: take one of them out, or rename it", section, name))
+			problems = append(problems,
+				fmt.Errorf("%s binds the job %q, which this binary has in Go: take one of them out, or rename it", section, name))
 		}
 	}
 	for _, job := range f.Config().HTTPJobs {

@@ -65,7 +65,10 @@ func With(ctx context.Context, f *factory.Factory, m *metrics.Metrics, fn func(b
 		destination := publisher
 		publisher = givingUp(f, db, publisher)
 		registry := engine.Clone(f.Registry)
-		b := &Bound{DB: db, Setting: setting, Registry: registry, Publisher: traced(publisher, registry), Destination: destination, Metrics: m}
+		b := &Bound{
+			DB: db, Setting: setting, Registry: registry, Publisher: traced(publisher, registry), Destination: destination,
+			Metrics: m,
+		}
 		release, err := b.bind(ctx, f)
 		if err != nil {
 			return err
@@ -99,7 +102,8 @@ func (b *Bound) Runner(f *factory.Factory, progress func(slots.Progress)) slots.
 	}
 	return slots.Config{
 		DB: b.DB, Schema: cfg.Database.Schema, Registry: b.Registry,
-		Shared: pools.Bounds(b.DB), Workers: pools.Part(cfg.Run.Workers), Connections: pools.Part(cfg.Run.Connections), Page: cfg.Run.BatchSize,
+		Shared: pools.Bounds(b.DB), Workers: pools.Part(cfg.Run.Workers), Connections: pools.Part(cfg.Run.Connections),
+		Page:  cfg.Run.BatchSize,
 		Lease: cfg.Run.Lease, Grace: none(cfg.Run.Grace), Early: none(cfg.Run.StartTolerance), ClaimDelay: cfg.Run.ClaimDelay,
 		Logger: f.Log(), Progress: progress, Observer: observer,
 	}
@@ -112,7 +116,9 @@ func OpenPublisher(ctx context.Context, f *factory.Factory, db *sqlx.DB) (event.
 		DB: db, Schema: f.Schema(), Secret: events.Secret.Reveal(), Allow: events.AllowedNetworks, Logger: f.Log(),
 	})
 	if err != nil {
-		return nil, &exit.Error{Code: exit.Usage, Err: fmt.Errorf("events.destination (%s): %w", f.Origin("events.destination"), err)}
+		return nil, &exit.Error{
+			Code: exit.Usage, Err: fmt.Errorf("events.destination (%s): %w", f.Origin("events.destination"), err),
+		}
 	}
 	return publisher, nil
 }
@@ -121,8 +127,9 @@ func OpenPublisher(ctx context.Context, f *factory.Factory, db *sqlx.DB) (event.
 func givingUp(f *factory.Factory, db *sqlx.DB, p event.Publisher) event.Publisher {
 	events := f.Config().Events
 	return deadletter.New(p, deadletter.Config{
-		DB: db, Schema: f.Schema(), MaxRefusals: events.MaxRefusals, MaxAge: events.MaxRefusedFor, Continue: events.AfterDeadLetter == "continue",
-		Logger: f.Log(),
+		DB: db, Schema: f.Schema(), MaxRefusals: events.MaxRefusals, MaxAge: events.MaxRefusedFor,
+		Continue: events.AfterDeadLetter == "continue",
+		Logger:   f.Log(),
 	})
 }
 
@@ -144,7 +151,9 @@ func (b *Bound) registerSchedules(f *factory.Factory) {
 			return
 		}
 	}
-	schedule.Register(b.Registry, &schedule.PublishConfig{Publisher: b.Publisher, Source: f.Config().Events.Source, Schema: f.Schema()})
+	schedule.Register(b.Registry, &schedule.PublishConfig{
+		Publisher: b.Publisher, Source: f.Config().Events.Source, Schema: f.Schema(),
+	})
 }
 
 // rulesConnections bounds the connections on which the checks of rules read tables.
@@ -153,7 +162,9 @@ const rulesConnections = 4
 // registerRules makes the registry know the rules of the database. The caller calls release when it no
 // longer uses the registry.
 func (b *Bound) registerRules(f *factory.Factory) (release func(), err error) {
-	p := &pool{address: func(ctx context.Context) (string, error) { return database.Address(ctx, f) }, size: rulesConnections}
+	p := &pool{
+		address: func(ctx context.Context) (string, error) { return database.Address(ctx, f) }, size: rulesConnections,
+	}
 	return p.close, rule.Register(b.Registry, rule.CheckConfig{
 		DB: p.open, Publisher: b.Publisher, Source: f.Config().Events.Source, Schema: f.Schema(),
 		Logger: f.Log(),

@@ -99,7 +99,8 @@ func SuggestFlags(c *cobra.Command, err error) error {
 func Nearest(typed string, names []string) []string {
 	c := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra suggests similar names only for commands
 	slices.Sort(names)
-	whole, spaced := strings.NewReplacer(" ", "\x00"), strings.NewReplacer("\x00", " ") // the name of a command ends at a space
+	// the name of a command ends at a space
+	whole, spaced := strings.NewReplacer(" ", "\x00"), strings.NewReplacer("\x00", " ")
 	for _, name := range slices.Compact(names) {
 		c.AddCommand(&cobra.Command{Use: whole.Replace(name), Run: func(*cobra.Command, []string) {}})
 	}

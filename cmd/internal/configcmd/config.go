@@ -23,9 +23,10 @@ secrets.`,
   prescient config show --config /etc/prescient/prescient.yaml --output json`,
 		Args: cli.Exactly(),
 		RunE: func(*cobra.Command, []string) error {
-			return output.List(f.Printer, f.Loaded().Entries, table.Row{"KEY", "VALUE", "ORIGIN"}, func(e config.Entry) table.Row {
-				return table.Row{e.Key, e.Value, e.Origin}
-			})
+			return output.List(f.Printer, f.Loaded().Entries, table.Row{"KEY", "VALUE", "ORIGIN"},
+				func(e config.Entry) table.Row {
+					return table.Row{e.Key, e.Value, e.Origin}
+				})
 		},
 	}))
 }

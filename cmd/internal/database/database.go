@@ -167,7 +167,9 @@ func NewView(f *factory.Factory, s pgsql.Setting) (view.Database, error) {
 }
 
 // With calls fn with the database of Open and its settings, and closes it.
-func With(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, s pgsql.Setting) error, opts ...pgsql.Option) error {
+func With(
+	ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, s pgsql.Setting) error, opts ...pgsql.Option,
+) error {
 	db, setting, err := open(ctx, f, opts...)
 	if err != nil {
 		return err
@@ -182,7 +184,9 @@ func Ledger(ctx context.Context, f *factory.Factory, db *sqlx.DB) (*slots.Ledger
 }
 
 // WithLedger is With for commands about slots.
-func WithLedger(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, l *slots.Ledger, s pgsql.Setting) error) error {
+func WithLedger(
+	ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, l *slots.Ledger, s pgsql.Setting) error,
+) error {
 	return With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
 		ledger, err := Ledger(ctx, f, db)
 		if err != nil {
@@ -214,7 +218,10 @@ func Change(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error 
 }
 
 // WithClient is With for commands about jobs. now is the database's clock.
-func WithClient(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, c *jobs.Client, now time.Time) error, opts ...pgsql.Option) error {
+func WithClient(
+	ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, c *jobs.Client, now time.Time) error,
+	opts ...pgsql.Option,
+) error {
 	return With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
 		client, err := Client(ctx, f, db)
 		if err != nil {
@@ -241,7 +248,9 @@ func NewWatchedPools(f *factory.Factory, opts ...pgsql.Option) *multistore.Pools
 	return newPools(f, func(ctx context.Context, db *sqlx.DB) { watchLocks(ctx, f, db) }, opts...)
 }
 
-func newPools(f *factory.Factory, watch func(ctx context.Context, db *sqlx.DB), opts ...pgsql.Option) *multistore.Pools {
+func newPools(
+	f *factory.Factory, watch func(ctx context.Context, db *sqlx.DB), opts ...pgsql.Option,
+) *multistore.Pools {
 	return multistore.New(multistore.Config{
 		List: f.Stores(), Options: opts, Open: OpenURL, Watch: watch,
 		Connect: func(ctx context.Context, p *multistore.Pools, s multistore.Store) (*sqlx.DB, error) {
@@ -267,7 +276,9 @@ func Running(ctx context.Context, f *factory.Factory) (*sqlx.DB, error) {
 }
 
 // WithSchedules is With for commands about schedules.
-func WithSchedules(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, s *schedule.Store) error, opts ...pgsql.Option) error {
+func WithSchedules(
+	ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, s *schedule.Store) error, opts ...pgsql.Option,
+) error {
 	return With(ctx, f, func(db *sqlx.DB, _ pgsql.Setting) error {
 		store, err := Schedules(ctx, f, db)
 		if err != nil {

@@ -22,7 +22,9 @@ func OpenURL(ctx context.Context, url string, opts ...pgsql.Option) (*sqlx.DB, e
 	if cfg, err := pq.NewConfig(url); err == nil && cfg.Service != "" {
 		err := trust.File(cfg.ServiceFile)
 		if refused, ok := errors.AsType[*trust.Error](err); ok {
-			return nil, &exit.Error{Code: exit.Usage, Err: fmt.Errorf("read service %s from %s: %w", cfg.Service, refused.Path, refused)}
+			return nil, &exit.Error{
+				Code: exit.Usage, Err: fmt.Errorf("read service %s from %s: %w", cfg.Service, refused.Path, refused),
+			}
 		}
 	}
 	if private, err := embedded.Open(embedded.Config{}); err == nil && url == private.URL() {

@@ -42,7 +42,9 @@ func tellDemo(ctx context.Context, f *factory.Factory) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	p := f.Printer
-	if _, err := demo.Tell(ctx, db, p.Out, demo.Options{Seed: demo.DefaultSeed, Colour: p.Colour(), Width: p.Width(), Name: typed(f.Name)}); err != nil {
+	if _, err := demo.Tell(ctx, db, p.Out, demo.Options{
+		Seed: demo.DefaultSeed, Colour: p.Colour(), Width: p.Width(), Name: typed(f.Name),
+	}); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(p.Out, "\nTwo days took %s.\n", time.Since(started).Round(10*time.Millisecond))

@@ -16,12 +16,14 @@ import (
 // NewCmdDevDB returns the command dev-db, with those below it.
 func NewCmdDevDB(f *factory.Factory) *cobra.Command {
 	c := cli.Group("dev-db", "Start, stop and find the private PostgreSQL, and run a demo on it",
-		f.WithOutput(newCmdServer(f, "start", "Start the private PostgreSQL, making it at the first time", func(ctx context.Context, s *embedded.Server) error {
-			return private.Start(ctx, s, f.Log())
-		})),
-		f.WithOutput(newCmdServer(f, "stop", "Stop the private PostgreSQL; its data stays", func(ctx context.Context, s *embedded.Server) error {
-			return s.Stop(ctx)
-		})),
+		f.WithOutput(newCmdServer(f, "start", "Start the private PostgreSQL, making it at the first time",
+			func(ctx context.Context, s *embedded.Server) error {
+				return private.Start(ctx, s, f.Log())
+			})),
+		f.WithOutput(newCmdServer(f, "stop", "Stop the private PostgreSQL; its data stays",
+			func(ctx context.Context, s *embedded.Server) error {
+				return s.Stop(ctx)
+			})),
 		f.WithOutput(newCmdServer(f, "status", "Show whether the private PostgreSQL runs, and its directory", nil)),
 		newCmdURL(f), newCmdDemo(f))
 	c.Long = `The private PostgreSQL serves commands whose database.url is embedded:, and at a terminal commands without
@@ -31,7 +33,9 @@ on a unix socket.`
 }
 
 // newCmdServer returns a command that acts on the server and shows its status.
-func newCmdServer(f *factory.Factory, name, short string, act func(context.Context, *embedded.Server) error) *cobra.Command {
+func newCmdServer(
+	f *factory.Factory, name, short string, act func(context.Context, *embedded.Server) error,
+) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Short: short, Example: "  prescient dev-db " + name, Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -52,7 +56,8 @@ func newCmdServer(f *factory.Factory, name, short string, act func(context.Conte
 
 func warnUnused(ctx context.Context, f *factory.Factory) {
 	if !private.Is(f.Config().Database) {
-		f.Log().WarnContext(ctx, "commands do not use the private PostgreSQL: database.url is set", "origin", f.Origin("database.url"))
+		f.Log().WarnContext(ctx, "commands do not use the private PostgreSQL: database.url is set", "origin",
+			f.Origin("database.url"))
 	}
 }
 
@@ -81,7 +86,8 @@ func newCmdURL(f *factory.Factory) *cobra.Command {
 			return f.Print(view, func() error { return f.Lines(view.URL) })
 		},
 	})
-	c.Flags().BoolVar(&superuser, "superuser", false, "of the role that may do anything, such as make roles; commands do not use it")
+	c.Flags().BoolVar(&superuser, "superuser", false,
+		"of the role that may do anything, such as make roles; commands do not use it")
 	return c
 }
 

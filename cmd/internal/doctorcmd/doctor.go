@@ -136,9 +136,14 @@ func lookAtURL(f *factory.Factory) string {
 }
 
 // examineHealth returns the findings of status --check, and a width that commands would refuse.
-func examineHealth(ctx context.Context, f *factory.Factory, db *sqlx.DB, setting pgsql.Setting) (list []doctor.Finding, err error) {
+func examineHealth(
+	ctx context.Context, f *factory.Factory, db *sqlx.DB, setting pgsql.Setting,
+) (list []doctor.Finding, err error) {
 	if err := database.CheckWidth(f, setting); err != nil {
-		list = append(list, doctor.Finding{Name: "width", Severity: doctor.Action, What: err.Error(), Do: "until then every command that uses the schema ends with exit code 2"})
+		list = append(list, doctor.Finding{
+			Name: "width", Severity: doctor.Action, What: err.Error(),
+			Do: "until then every command that uses the schema ends with exit code 2",
+		})
 	}
 	ledger, err := database.Ledger(ctx, f, db)
 	if err != nil {
@@ -153,7 +158,9 @@ func examineHealth(ctx context.Context, f *factory.Factory, db *sqlx.DB, setting
 		return list, nil // the check of rights reports this
 	}
 	for _, found := range view.NewFindings(report.Findings, f.Self()) {
-		list = append(list, doctor.Finding{Name: found.Condition, Severity: doctor.Action, What: found.Text, Do: found.Remedy})
+		list = append(list, doctor.Finding{
+			Name: found.Condition, Severity: doctor.Action, What: found.Text, Do: found.Remedy,
+		})
 	}
 	return list, err
 }
@@ -164,12 +171,16 @@ func examineHealth(ctx context.Context, f *factory.Factory, db *sqlx.DB, setting
 func examineCrontabs(f *factory.Factory, crontabs []doctor.Crontab, setting pgsql.Setting) []doctor.Finding {
 	self := strings.TrimSuffix(f.Self(), " --store "+f.Scope().Store)
 	found := doctor.Width(crontabs, setting.Grid.Width(), self)
-	return slices.DeleteFunc(found, func(found doctor.Finding) bool { return f.Scope().Store != "" && found.Severity == doctor.Note })
+	return slices.DeleteFunc(found, func(found doctor.Finding) bool {
+		return f.Scope().Store != "" && found.Severity == doctor.Note
+	})
 }
 
 // examineSettings compares the settings with those that cron would see. systemd and Kubernetes give
 // a process its environment, so it does nothing there.
-func examineSettings(ctx context.Context, f *factory.Factory, view *doctorView, crontabs []doctor.Crontab) []doctor.Finding {
+func examineSettings(
+	ctx context.Context, f *factory.Factory, view *doctorView, crontabs []doctor.Crontab,
+) []doctor.Finding {
 	var env []string
 	for _, c := range crontabs {
 		env = append(env, c.Env...)
@@ -207,7 +218,9 @@ func examineFile(f *factory.Factory) []doctor.Finding {
 }
 
 func printDoctor(f *factory.Factory, view doctorView) error {
-	view.OK = !slices.ContainsFunc(view.Findings, func(found doctor.Finding) bool { return found.Severity == doctor.Action })
+	view.OK = !slices.ContainsFunc(view.Findings, func(found doctor.Finding) bool {
+		return found.Severity == doctor.Action
+	})
 	if view.Settings == nil {
 		view.Settings = []settingView{}
 	}
@@ -226,7 +239,8 @@ func printDoctor(f *factory.Factory, view doctorView) error {
 func printExamined(f *factory.Factory, view doctorView) error {
 	var err error
 	for _, found := range view.Findings {
-		err = errors.Join(err, f.Sentence(fmt.Sprintf("%s: %s: %s", found.Severity, found.Name, found.What)), f.Lines(strings.Map(plain.Printable, "    "+found.Do)))
+		err = errors.Join(err, f.Sentence(fmt.Sprintf("%s: %s: %s", found.Severity, found.Name, found.What)),
+			f.Lines(strings.Map(plain.Printable, "    "+found.Do)))
 	}
 	if len(view.Findings) == 0 {
 		err = f.Lines("nothing is wrong")

@@ -60,7 +60,8 @@ func forbiddenServices(f *factory.Factory) []string {
 func examineEvents(f *factory.Factory) (list []doctor.Finding) {
 	if problem := eventsProblem(f); problem != "" {
 		list = append(list, doctor.Finding{
-			Name: "events", Severity: doctor.Action, What: problem, Do: "create the directory, allow the address, or correct events.destination",
+			Name: "events", Severity: doctor.Action, What: problem,
+			Do: "create the directory, allow the address, or correct events.destination",
 		})
 	}
 	for _, problem := range forbiddenServices(f) {

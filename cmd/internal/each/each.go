@@ -32,7 +32,9 @@ func Help(c *cobra.Command) *cobra.Command {
 // the command. A store that the command works on alone prints as it goes.
 //
 // opts are how the databases are connected to, since stores share pools.
-func Store(ctx context.Context, f *factory.Factory, fn func(ctx context.Context, f *factory.Factory) error, opts ...pgsql.Option) error {
+func Store(
+	ctx context.Context, f *factory.Factory, fn func(ctx context.Context, f *factory.Factory) error, opts ...pgsql.Option,
+) error {
 	if f.One() == nil {
 		return fn(ctx, f)
 	}
@@ -44,7 +46,9 @@ func Store(ctx context.Context, f *factory.Factory, fn func(ctx context.Context,
 }
 
 // visit calls fn for each store of several, and returns the results in the order of the settings.
-func visit(ctx context.Context, f *factory.Factory, fn func(ctx context.Context, f *factory.Factory) error, opts ...pgsql.Option) (_ []*part, err error) {
+func visit(
+	ctx context.Context, f *factory.Factory, fn func(ctx context.Context, f *factory.Factory) error, opts ...pgsql.Option,
+) (_ []*part, err error) {
 	pools := database.NewWatchedPools(f, opts...)
 	defer func() { err = errors.Join(err, pools.Close()) }()
 	return multistore.Visit(ctx, pools, func(ctx context.Context, s multistore.Store) *part {
@@ -103,7 +107,9 @@ func join(f *factory.Factory, parts []*part) error {
 	if err := f.Print(views, func() error { return printParts(f, parts) }); err != nil {
 		return err
 	}
-	code := slices.MinFunc(codes, func(a, b exit.Code) int { return cmp.Compare(slices.Index(worst, a), slices.Index(worst, b)) })
+	code := slices.MinFunc(codes, func(a, b exit.Code) int {
+		return cmp.Compare(slices.Index(worst, a), slices.Index(worst, b))
+	})
 	if code == exit.Done {
 		return nil
 	}

@@ -19,7 +19,10 @@ var FindAgain = 30 * time.Second
 // if fn fails, and begins with stores that are made later. ended is told why fn ended early; a nil
 // error says that the store does not exist any more. A store that the command works on alone is not
 // tried again: Keep returns its error.
-func Keep(ctx context.Context, f *factory.Factory, fn func(ctx context.Context, f *factory.Factory) error, ended func(store string, err error)) (err error) {
+func Keep(
+	ctx context.Context, f *factory.Factory, fn func(ctx context.Context, f *factory.Factory) error,
+	ended func(store string, err error),
+) (err error) {
 	if f.One() == nil {
 		return fn(ctx, f)
 	}

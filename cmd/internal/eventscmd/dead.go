@@ -23,7 +23,9 @@ import (
 )
 
 func withList(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, list *deadletter.List) error) error {
-	return database.With(ctx, f, func(db *sqlx.DB, _ pgsql.Setting) error { return fn(db, deadletter.NewList(db, f.Schema())) })
+	return database.With(ctx, f, func(db *sqlx.DB, _ pgsql.Setting) error {
+		return fn(db, deadletter.NewList(db, f.Schema()))
+	})
 }
 
 func filterFlags(c *cobra.Command, filter *deadletter.Filter) {
@@ -118,7 +120,8 @@ func resend(ctx context.Context, f *factory.Factory, s selection) error {
 			if err != nil {
 				return err
 			}
-			if err := f.Lines(fmt.Sprintf("sending %s to %s (%s)", spoken.Count(found.Letters, "dead letter", "dead letters"), to, f.Origin("events.destination"))); err != nil {
+			if err := f.Lines(fmt.Sprintf("sending %s to %s (%s)", spoken.Count(found.Letters, "dead letter", "dead letters"),
+				to, f.Origin("events.destination"))); err != nil {
 				return err
 			}
 		}
@@ -130,7 +133,8 @@ func resend(ctx context.Context, f *factory.Factory, s selection) error {
 			Held        int64  `json:"held"` // behind a refused one of their subject
 		}{to, sent.Sent, sent.Refused, sent.Held}
 		err = errors.Join(err, f.Print(v, func() error {
-			return f.Table(nil, table.Row{"destination", v.Destination}, table.Row{"sent", v.Sent}, table.Row{"refused again", v.Refused}, table.Row{"held back", v.Held})
+			return f.Table(nil, table.Row{"destination", v.Destination}, table.Row{"sent", v.Sent},
+				table.Row{"refused again", v.Refused}, table.Row{"held back", v.Held})
 		}))
 		if err == nil && sent.Refused+sent.Held > 0 {
 			err = fmt.Errorf("%s did not take all dead letters; see the errors with: %s events dead", to, f.Self())

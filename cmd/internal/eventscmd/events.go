@@ -28,7 +28,8 @@ import (
 
 // NewCmdEvents returns the command events, with those below it.
 func NewCmdEvents(f *factory.Factory) *cobra.Command {
-	return cli.Group("events", "Read the events in the outbox, show how far each consumer has read, and deal with dead letters",
+	return cli.Group("events",
+		"Read the events in the outbox, show how far each consumer has read, and deal with dead letters",
 		newCmdTail(f, tailEvents), newCmdAck(f), newCmdForget(f), newCmdConsumers(f), newCmdPrune(f, pruneEvents), newCmdDead(f), newCmdResend(f), newCmdDiscard(f))
 }
 
@@ -66,7 +67,9 @@ type tailOptions struct {
 	newest   cli.Count // begin with the newest that many; 0: after what after and consumer say
 }
 
-func newCmdTail(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o tailOptions) error) *cobra.Command {
+func newCmdTail(
+	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o tailOptions) error,
+) *cobra.Command {
 	var o tailOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "tail",
@@ -210,7 +213,8 @@ func printEvents(f *factory.Factory, page []outbox.Stored) error {
 			lines[i] = line
 			continue
 		}
-		lines[i] = fmt.Sprint(s.Position, "  ", layout.Cell(s.Time), "  ", layout.Cell(s.ID), "  ", layout.Cell(s.Type), "  ", layout.Cell(string(s.Data)))
+		lines[i] = fmt.Sprint(s.Position, "  ", layout.Cell(s.Time), "  ", layout.Cell(s.ID), "  ", layout.Cell(s.Type), "  ",
+			layout.Cell(string(s.Data)))
 		if width := f.Width(); width > 0 {
 			lines[i] = layout.Cut(lines[i], width)
 		}
@@ -295,7 +299,8 @@ func newCmdConsumers(f *factory.Factory) *cobra.Command {
 }
 
 func printConsumers(f *factory.Factory, list []outbox.Consumer) error {
-	return output.List(f.Printer, view.NewConsumers(list), table.Row{"CONSUMER", "POSITION", "ACKED AT"}, func(v view.Consumer) table.Row {
-		return table.Row{v.Consumer, v.Position.String(), v.AckedAt}
-	})
+	return output.List(f.Printer, view.NewConsumers(list), table.Row{"CONSUMER", "POSITION", "ACKED AT"},
+		func(v view.Consumer) table.Row {
+			return table.Row{v.Consumer, v.Position.String(), v.AckedAt}
+		})
 }

@@ -24,7 +24,9 @@ type pruneOptions struct {
 	unread bool
 }
 
-func newCmdPrune(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o pruneOptions) error) *cobra.Command {
+func newCmdPrune(
+	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o pruneOptions) error,
+) *cobra.Command {
 	var o pruneOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "prune",

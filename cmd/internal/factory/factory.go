@@ -79,7 +79,8 @@ func (f *Factory) Use(loaded config.Loaded) {
 
 // StoreFlag adds --store.
 func (f *Factory) StoreFlag(fs *pflag.FlagSet) {
-	fs.StringVar(&f.scope.Chosen, "store", "", "work only on the store with this `NAME`, or on the stores of a pattern; see stores in the configuration file")
+	fs.StringVar(&f.scope.Chosen, "store", "",
+		"work only on the store with this `NAME`, or on the stores of a pattern; see stores in the configuration file")
 }
 
 // Load loads the settings of a command that is about to run, and finds out which stores it works
@@ -159,7 +160,8 @@ func whereFlags(fs *pflag.FlagSet) (text string) {
 // environment.
 func (f *Factory) unseenFile(fs *pflag.FlagSet) string {
 	file := f.loaded.File
-	if flag := fs.Lookup("config"); flag != nil && flag.Changed || os.Getenv("PRESCIENT_CONFIG") == "" || file == UsualConfig || f.ErrIsTerminal() {
+	if flag := fs.Lookup("config"); flag != nil && flag.Changed || os.Getenv("PRESCIENT_CONFIG") == "" ||
+		file == UsualConfig || f.ErrIsTerminal() {
 		return ""
 	}
 	return " --config " + spoken.Word(file)

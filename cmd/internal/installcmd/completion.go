@@ -48,7 +48,8 @@ func writeCompletion(root *cobra.Command, w io.Writer, shell string) error {
 		if err := root.GenFishCompletion(&script, true); err != nil {
 			return err
 		}
-		_, err := io.WriteString(w, strings.Replace(script.String(), "(commandline -opc)", "(commandline -opc | string escape)", 1))
+		_, err := io.WriteString(w,
+			strings.Replace(script.String(), "(commandline -opc)", "(commandline -opc | string escape)", 1))
 		return err
 	}
 	return exit.Usagef("unknown shell %q: want %s", shell, cli.OrList(Shells))

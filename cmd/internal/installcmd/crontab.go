@@ -32,7 +32,9 @@ type crontabOptions struct {
 	remove bool
 }
 
-func newCmdCrontab(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *crontabOptions) error) *cobra.Command {
+func newCmdCrontab(
+	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *crontabOptions) error,
+) *cobra.Command {
 	var o crontabOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "crontab",

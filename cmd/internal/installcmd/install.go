@@ -26,7 +26,8 @@ import (
 
 // NewCmdInstall returns the command install, with those below it.
 func NewCmdInstall(f *factory.Factory) *cobra.Command {
-	return cli.Group("install", "Print or install what starts this binary: cron, systemd, Kubernetes; manual pages and completion",
+	return cli.Group("install",
+		"Print or install what starts this binary: cron, systemd, Kubernetes; manual pages and completion",
 		newCmdCrontab(f, runCrontab), newCmdSystemd(f, printSystemd), newCmdKubernetes(f, printKubernetes), newCmdMan(f), newCmdCompletion(f))
 }
 
@@ -57,7 +58,8 @@ func (o *installOptions) binaryFlag(c *cobra.Command) {
 func (o *installOptions) writeFlags(c *cobra.Command) {
 	c.Flags().StringVar(&o.Name, "name", o.Name, "`NAME` of what is installed")
 	_ = c.RegisterFlagCompletionFunc("name", cobra.NoFileCompletions)
-	c.Flags().StringVar(&o.write, "write", "", "write the files into `DIRECTORY`, where none is different, instead of printing them")
+	c.Flags().StringVar(&o.write, "write", "",
+		"write the files into `DIRECTORY`, where none is different, instead of printing them")
 	_ = c.MarkFlagDirname("write")
 }
 
@@ -78,7 +80,8 @@ func (o *installOptions) fillMachine(ctx context.Context, f *factory.Factory) (i
 		return s, err
 	}
 	if f.Loaded().File == "" {
-		f.Log().WarnContext(ctx, "no configuration file was read: write one where it is named, with a database.url", "file", s.Config)
+		f.Log().WarnContext(ctx, "no configuration file was read: write one where it is named, with a database.url", "file",
+			s.Config)
 	}
 	s.Width, s.WidthFrom, err = knownWidth(ctx, f, s.Width)
 	if err == nil {
@@ -108,7 +111,9 @@ func (o *installOptions) machine(f *factory.Factory) (s install.Setup, err error
 // knownWidth is the width of the slots and who says so: the database, or else given or the
 // settings. Of several stores it is the least: in a store with wider slots, most runs find nothing
 // new.
-func knownWidth(ctx context.Context, f *factory.Factory, given time.Duration) (width time.Duration, from string, err error) {
+func knownWidth(
+	ctx context.Context, f *factory.Factory, given time.Duration,
+) (width time.Duration, from string, err error) {
 	if _, err := grid.New(cmp.Or(given, grid.DefaultWidth)); err != nil {
 		return 0, "", exit.Usagef("--width: %w", err)
 	}
@@ -153,7 +158,8 @@ func givenWidth(f *factory.Factory, given time.Duration, why error) (width time.
 func warnUnseen(ctx context.Context, f *factory.Factory) {
 	for _, e := range f.Loaded().Entries {
 		if strings.HasPrefix(e.Origin, "environment ") || strings.HasPrefix(e.Origin, "flag ") {
-			f.Log().WarnContext(ctx, "a setting is not in the configuration file, so what is installed does not see it", "key", e.Key, "origin", e.Origin)
+			f.Log().WarnContext(ctx, "a setting is not in the configuration file, so what is installed does not see it", "key",
+				e.Key, "origin", e.Origin)
 		}
 	}
 }

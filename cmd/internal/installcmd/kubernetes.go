@@ -20,7 +20,9 @@ import (
 	"github.com/prescient-go/prescient/config/duration"
 )
 
-func newCmdKubernetes(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *installOptions) error) *cobra.Command {
+func newCmdKubernetes(
+	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *installOptions) error,
+) *cobra.Command {
 	var o installOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "kubernetes",
@@ -60,7 +62,8 @@ the configuration names, and to --port.
 	o.Replicas = 2
 	cli.CountVar(fs, (*cli.Count)(&o.Replicas), "replicas", 2, "number of pods that share a slot, or of daemons")
 	o.Shards = 1
-	cli.CountVar(fs, (*cli.Count)(&o.Shards), "shards", 1, "number of shards that the stores are divided into, each with pods of its own")
+	cli.CountVar(fs, (*cli.Count)(&o.Shards), "shards", 1,
+		"number of shards that the stores are divided into, each with pods of its own")
 	fs.BoolVar(&o.Daemon, "daemon", false, "run daemons instead of a Job for each slot")
 	fs.BoolVar(&o.helm, "helm", false, "print the files of a Helm chart")
 	_ = c.MarkFlagRequired("image")
@@ -92,7 +95,8 @@ func printKubernetes(ctx context.Context, f *factory.Factory, o *installOptions)
 	s.Ports = portsOut(f, o.ports)
 	if s.Config != "" {
 		if f.Config().Database.URL.Reveal() == config.Embedded {
-			f.Log().WarnContext(ctx, "database.url is embedded:, so each pod would look for a private PostgreSQL of its own: name a server", "file", s.Config)
+			f.Log().WarnContext(ctx,
+				"database.url is embedded:, so each pod would look for a private PostgreSQL of its own: name a server", "file", s.Config)
 		}
 		s.Config = filepath.Base(s.Config)
 		warnUnseen(ctx, f)
@@ -120,7 +124,8 @@ func adviseDaemon(ctx context.Context, f *factory.Factory, width time.Duration) 
 	if width < time.Minute {
 		return exit.Usagef("slots of %s: %w: add --daemon", duration.Format(width), install.ErrWidth)
 	}
-	f.Log().WarnContext(ctx, "slots of a minute are thousands of Jobs a day, and each starts late: daemons suit them better, see --daemon")
+	f.Log().WarnContext(ctx,
+		"slots of a minute are thousands of Jobs a day, and each starts late: daemons suit them better, see --daemon")
 	return nil
 }
 

@@ -15,7 +15,9 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 )
 
-func newCmdSystemd(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *installOptions) error) *cobra.Command {
+func newCmdSystemd(
+	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *installOptions) error,
+) *cobra.Command {
 	var o installOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "systemd",

@@ -35,7 +35,9 @@ type addOptions struct {
 	unless     time.Duration
 }
 
-func newCmdAdd(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *addOptions) error) *cobra.Command {
+func newCmdAdd(
+	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *addOptions) error,
+) *cobra.Command {
 	var o addOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "add JOB ENTITY KEY",
@@ -70,7 +72,8 @@ The action is then "recent", with the slot and the id of that check.`,
 	fs := c.Flags()
 	o.when.Flags(c)
 	c.MarkFlagsOneRequired("at", "in")
-	duration.Var(fs, &o.within, "within", 0, "how long after the instant any slot will do; 0: the first slot at or after it")
+	duration.Var(fs, &o.within, "within", 0,
+		"how long after the instant any slot will do; 0: the first slot at or after it")
 	fs.StringVar(&o.payload, "payload", "", "a `JSON` value for the check; - reads it from stdin")
 	fs.StringVar(&o.key.ItemKey, "item", "", "`KEY` that distinguishes two checks of one job on one entity")
 	fs.StringVar(&o.group, "group", "", "`KEY` of the group; default: the entity is its own")
@@ -79,7 +82,8 @@ The action is then "recent", with the slot and the id of that check.`,
 	fs.Var(cli.Choice(&o.onConflict, "keep", "replace", "push-back", "error"), "on-conflict",
 		"for a key that waits already: keep, replace, push-back or error")
 	duration.Var(fs, &o.maxWait, "max-wait", 0, "how far from the first check push-back may go; 0: no limit")
-	duration.Var(fs, &o.unless, "unless-ended-within", 0, "add nothing if the key ended as done in that time; 0: no condition")
+	duration.Var(fs, &o.unless, "unless-ended-within", 0,
+		"add nothing if the key ended as done in that time; 0: no condition")
 	return c
 }
 
@@ -145,7 +149,8 @@ func warnUnknown(ctx context.Context, f *factory.Factory, db *sqlx.DB, c *jobs.C
 	if meant := strings.TrimPrefix(checks.Meant(f, job, names), ": "); meant != "" {
 		attrs = append(attrs, "hint", meant)
 	}
-	f.Log().WarnContext(ctx, "no run has ever registered this job: the check waits until one does. If the name is wrong, cancel it", attrs...)
+	f.Log().WarnContext(ctx,
+		"no run has ever registered this job: the check waits until one does. If the name is wrong, cancel it", attrs...)
 	return nil
 }
 

@@ -217,7 +217,9 @@ func cancelFound(ctx context.Context, db *sqlx.DB, c *admin.Client, o cancelOpti
 
 // cancelWalk cancels what a filter finds on one walk through the slots, at most so many, and returns
 // the number.
-func cancelWalk(ctx context.Context, db *sqlx.DB, c *admin.Client, filter admin.CancelFilter, most int64) (cancelled int64, err error) {
+func cancelWalk(
+	ctx context.Context, db *sqlx.DB, c *admin.Client, filter admin.CancelFilter, most int64,
+) (cancelled int64, err error) {
 	var from admin.Position
 	for {
 		var n int64
@@ -243,7 +245,9 @@ type rescheduleOptions struct {
 	maxWait  time.Duration
 }
 
-func newCmdReschedule(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *rescheduleOptions) error) *cobra.Command {
+func newCmdReschedule(
+	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *rescheduleOptions) error,
+) *cobra.Command {
 	var o rescheduleOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "reschedule JOB ENTITY KEY",
@@ -307,7 +311,9 @@ type retryOptions struct {
 	all    bool
 }
 
-func newCmdRetry(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *retryOptions) error) *cobra.Command {
+func newCmdRetry(
+	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *retryOptions) error,
+) *cobra.Command {
 	var o retryOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "retry",

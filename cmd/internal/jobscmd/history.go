@@ -27,7 +27,9 @@ type historyOptions struct {
 	limit  cli.Count
 }
 
-func newCmdHistory(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *historyOptions) error) *cobra.Command {
+func newCmdHistory(
+	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *historyOptions) error,
+) *cobra.Command {
 	var o historyOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "history",
@@ -71,7 +73,8 @@ func printEnded(f *factory.Factory, list []admin.HistoryRow) error {
 
 func endedTable(f *factory.Factory, list []view.Ended) error {
 	header := table.Row{
-		"FINISHED AT", "OUTCOME", layout.Droppable("SLOT"), "JOB", layout.Droppable("ENTITY"), "KEY", layout.Droppable("ITEM"), layout.Droppable("CHECKS"),
+		"FINISHED AT", "OUTCOME", layout.Droppable("SLOT"), "JOB", layout.Droppable("ENTITY"), "KEY",
+		layout.Droppable("ITEM"), layout.Droppable("CHECKS"),
 		layout.Droppable("ERRORS"), layout.Droppable("LATENESS"), layout.Droppable("DURATION"), "LAST ERROR",
 	}
 	return output.Rows(f.Printer, list, header, func(v view.Ended) table.Row {
@@ -96,7 +99,9 @@ type statsOptions struct {
 	span cli.Span
 }
 
-func newCmdStats(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *statsOptions) error) *cobra.Command {
+func newCmdStats(
+	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *statsOptions) error,
+) *cobra.Command {
 	var o statsOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "stats",
@@ -122,7 +127,8 @@ func jobsStats(ctx context.Context, f *factory.Factory, o *statsOptions) error {
 			return err
 		}
 		header := table.Row{
-			"JOB", "OUTCOME", "COUNT", "LATE", layout.Droppable("LATENESS P50"), "LATENESS P99", layout.Droppable("DURATION P50"), layout.Droppable("DURATION P99"),
+			"JOB", "OUTCOME", "COUNT", "LATE", layout.Droppable("LATENESS P50"), "LATENESS P99",
+			layout.Droppable("DURATION P50"), layout.Droppable("DURATION P99"),
 		}
 		return output.List(f.Printer, view.NewStats(list), header, func(v view.Stats) table.Row {
 			return table.Row{

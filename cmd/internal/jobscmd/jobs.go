@@ -44,7 +44,9 @@ type listOptions struct {
 	limit  cli.Count
 }
 
-func newCmdList(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *listOptions) error) *cobra.Command {
+func newCmdList(
+	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *listOptions) error,
+) *cobra.Command {
 	var o listOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "list",
@@ -94,7 +96,8 @@ func waitingJobs(ctx context.Context, db *sqlx.DB, c *jobs.Client, list []jobs.F
 
 func waitingTable(f *factory.Factory, list []view.Check) error {
 	header := table.Row{
-		"NEXT CHECK", "STATE", "JOB", layout.Droppable("ENTITY"), "KEY", layout.Droppable("ITEM"), layout.Droppable("CHECKS"), layout.Droppable("ERRORS"), "LAST ERROR",
+		"NEXT CHECK", "STATE", "JOB", layout.Droppable("ENTITY"), "KEY", layout.Droppable("ITEM"), layout.Droppable("CHECKS"),
+		layout.Droppable("ERRORS"), "LAST ERROR",
 	}
 	return output.Rows(f.Printer, list, header, func(v view.Check) table.Row {
 		return table.Row{

@@ -53,7 +53,8 @@ func pauseJob(ctx context.Context, f *factory.Factory, job string) error {
 			if job == schedule.JobExec {
 				return f.Lines(fmt.Sprintf("job %s is paused: no schedule publishes until: %s jobs resume %[1]s", job, f.Self()))
 			}
-			return f.Lines(fmt.Sprintf("%s is paused; its checks wait until: %s jobs resume %s", job, f.Self(), spoken.Word(job)))
+			return f.Lines(fmt.Sprintf("%s is paused; its checks wait until: %s jobs resume %s", job, f.Self(),
+				spoken.Word(job)))
 		})
 	})
 }
@@ -104,7 +105,9 @@ func resumeJob(ctx context.Context, f *factory.Factory, job string) error {
 
 // overdueSince returns the first slot with rows of a job that is left to catch-up, or nil. The
 // current slot is left to its run until a run has opened it.
-func overdueSince(ctx context.Context, f *factory.Factory, db *sqlx.DB, c *jobs.Client, job string, now time.Time) (*time.Time, error) {
+func overdueSince(
+	ctx context.Context, f *factory.Factory, db *sqlx.DB, c *jobs.Client, job string, now time.Time,
+) (*time.Time, error) {
 	ledger, err := database.Ledger(ctx, f, db)
 	if err != nil {
 		return nil, err

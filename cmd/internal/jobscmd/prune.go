@@ -22,7 +22,9 @@ type pruneOptions struct {
 	dryRun bool
 }
 
-func newCmdPrune(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o pruneOptions) error) *cobra.Command {
+func newCmdPrune(
+	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o pruneOptions) error,
+) *cobra.Command {
 	var o pruneOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "prune",
@@ -42,7 +44,8 @@ While a dump or a long query reads history, the command gives up after a few sec
 			return runF(c.Context(), f, o)
 		},
 	})
-	duration.Var(c.Flags(), &o.keep, "keep", 0, "how long to keep what ended; default: history.retention of the configuration")
+	duration.Var(c.Flags(), &o.keep, "keep", 0,
+		"how long to keep what ended; default: history.retention of the configuration")
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "only print what would be dropped")
 	return c
 }

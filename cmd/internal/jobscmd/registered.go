@@ -76,7 +76,8 @@ func listRegistered(ctx context.Context, f *factory.Factory) error {
 		views = append(views, newDefinitionView(d, cmp.Or(from[d.Name], "go")))
 	}
 	header := table.Row{
-		"NAME", "MAX CHECKS", "TIMEOUT", layout.Droppable("HORIZON"), "RETRY", layout.Droppable("DEADLINE"), "SLA", layout.Droppable("WITHIN"), layout.Droppable("CONCURRENCY"),
+		"NAME", "MAX CHECKS", "TIMEOUT", layout.Droppable("HORIZON"), "RETRY", layout.Droppable("DEADLINE"), "SLA",
+		layout.Droppable("WITHIN"), layout.Droppable("CONCURRENCY"),
 		layout.Droppable("MISFIRE"), layout.Droppable("FROM"), layout.Droppable("OPTIONS"),
 	}
 	err = output.List(f.Printer, views, header, func(v definitionView) table.Row {

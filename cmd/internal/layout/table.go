@@ -35,7 +35,9 @@ func Table(width int, header table.Row, rows ...table.Row) string {
 	switch {
 	case width == 0:
 	case header == nil:
-		t.SetColumnConfigs([]table.ColumnConfig{{Number: 2, WidthMax: max(width-columns[0].width-gap, legible), WidthMaxEnforcer: Wrap}})
+		t.SetColumnConfigs([]table.ColumnConfig{
+			{Number: 2, WidthMax: max(width-columns[0].width-gap, legible), WidthMaxEnforcer: Wrap},
+		})
 	default:
 		left = fit(columns, width)
 		t.SetColumnConfigs(configs(columns))

@@ -83,7 +83,9 @@ exit code is 3 if this binary needs another schema. An older schema needs "migra
   prescient migrate status --check`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error { return migrateStatus(ctx, f, check) }, pgsql.Patient())
+			return each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
+				return migrateStatus(ctx, f, check)
+			}, pgsql.Patient())
 		},
 	}))
 	c.Flags().BoolVar(&check, "check", false, "exit with 3 if this binary needs another schema")
@@ -148,7 +150,8 @@ func migrateDown(ctx context.Context, f *factory.Factory, yes, roles bool) error
 		undone := slices.DeleteFunc(slices.Clone(list), func(m pgsql.Migration) bool { return !m.Applied })
 		switch last := list[len(list)-1].Version; {
 		case last > pgsql.SchemaVersion:
-			return fmt.Errorf("schema %s has version %d, and this binary knows %d: %w", f.Schema(), last, pgsql.SchemaVersion, pgsql.ErrNewer)
+			return fmt.Errorf("schema %s has version %d, and this binary knows %d: %w", f.Schema(), last, pgsql.SchemaVersion,
+				pgsql.ErrNewer)
 		case len(undone) == 0 && !roles:
 			return f.Print([]pgsql.Migration{}, func() error { return f.Sentence("nothing to do: the schema does not exist") })
 		case !yes:

@@ -64,5 +64,7 @@ func migrateRoles(ctx context.Context, f *factory.Factory) error {
 		named(pgsql.Operator, "pause, retry, prune, ack, set-width, stores move, rules apply; is also a runner"),
 		named(pgsql.Owner, "migrate; owns all objects"),
 	}
-	return output.List(f.Printer, list, table.Row{"ROLE", "MAY"}, func(v roleView) table.Row { return table.Row{v.Role, v.May} })
+	return output.List(f.Printer, list, table.Row{"ROLE", "MAY"}, func(v roleView) table.Row {
+		return table.Row{v.Role, v.May}
+	})
 }

@@ -52,7 +52,8 @@ func (l List) Choose(elsewhere, all bool) (one Store, many bool, err error) {
 	shard := l.Settings.Run.Shard
 	switch {
 	case elsewhere && chosen != "":
-		return Store{}, false, exit.Usagef("--store %s: it says where the store is, and so do --schema and --database-url", chosen)
+		return Store{}, false, exit.Usagef("--store %s: it says where the store is, and so do --schema and --database-url",
+			chosen)
 	case elsewhere:
 		return Store{}, false, nil
 	case len(stores) == 0 && chosen != "":
@@ -125,7 +126,8 @@ func (l List) Names() string {
 
 // ErrMany returns the error of a command for one store that is not told which one.
 func (l List) ErrMany() error {
-	return exit.Usagef("the settings list several stores, and this command works on one: name it with --store, one of %s", l.Names())
+	return exit.Usagef("the settings list several stores, and this command works on one: name it with --store, one of %s",
+		l.Names())
 }
 
 // entries returns the entries of the settings, or the one that --store names.

@@ -111,7 +111,8 @@ func (p *Pools) Open(ctx context.Context, url string, opts ...pgsql.Option) (*sq
 		if err != nil {
 			return nil, err
 		}
-		if db, err = p.cfg.Open(ctx, url, slices.Concat(opts, p.cfg.Options, []pgsql.Option{pgsql.Shared(s.connections)})...); err != nil {
+		if db, err = p.cfg.Open(ctx, url,
+			slices.Concat(opts, p.cfg.Options, []pgsql.Option{pgsql.Shared(s.connections)})...); err != nil {
 			return nil, err
 		}
 		db.SetMaxOpenConns(p.most())
@@ -178,7 +179,8 @@ func (p *Pools) find(ctx context.Context, entry config.Store) (list []Store, kno
 		names, err = p.schemas(ctx, Store{Name: entry.Name, Database: database})
 		known = err == nil
 		if known && len(names) == 0 {
-			err = fmt.Errorf("no schema like %s holds the tables: make one with prescient migrate up --store %s/SCHEMA", database.Schema, entry.Name)
+			err = fmt.Errorf("no schema like %s holds the tables: make one with prescient migrate up --store %s/SCHEMA",
+				database.Schema, entry.Name)
 		}
 		if err != nil && p.cfg.List.inShard(entry.Name) {
 			return []Store{{Name: entry.Name, Database: database, Err: err}}, known

@@ -48,12 +48,15 @@ The command changes nothing: return the interval that you choose from the job's 
 			if o.by != "" && o.job == "" {
 				return exit.Usagef("--by divides the rows of one job: also give --job")
 			}
-			return each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error { return giveAdvice(ctx, f, o) })
+			return each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
+				return giveAdvice(ctx, f, o)
+			})
 		},
 	}))
 	c.Flags().StringVar(&o.job, "job", "", "only this `JOB`")
 	c.Flags().StringVar(&o.by, "by", "", "a `FIELD` of the payload that divides its rows, such as carrier")
-	cli.CountVar(c.Flags(), &o.limit, "limit", advise.DefaultRows, "maximum number of rows of history to read, the newest first")
+	cli.CountVar(c.Flags(), &o.limit, "limit", advise.DefaultRows,
+		"maximum number of rows of history to read, the newest first")
 	return c
 }
 
@@ -133,12 +136,14 @@ func giveAdvice(ctx context.Context, f *factory.Factory, o adviseOptions) error 
 		}
 		var view advisedView
 		bounds := advise.Bounds{Rows: int64(o.limit), Time: time.Minute}
-		list, read, err := advise.Advise(ctx, db, f.Schema(), advise.Options{Job: o.job, By: o.by, Bounds: bounds}, setting.Grid.Width())
+		list, read, err := advise.Advise(ctx, db, f.Schema(), advise.Options{Job: o.job, By: o.by, Bounds: bounds},
+			setting.Grid.Width())
 		if err != nil {
 			return err
 		}
 		if o.by != "" && !slices.ContainsFunc(list, func(l advise.Advice) bool { return l.Class != "" }) {
-			f.Log().WarnContext(ctx, "no class has enough rows: is the name of the field right?", "job", o.job, "by", o.by, "rows", advise.MinRows)
+			f.Log().WarnContext(ctx, "no class has enough rows: is the name of the field right?", "job", o.job, "by", o.by,
+				"rows", advise.MinRows)
 		}
 		view.Read, view.Jobs = read, []adviceView{}
 		for i := range list {
@@ -157,7 +162,8 @@ func printAdvice(f *factory.Factory, told advisedView, list []advise.Advice) err
 		})
 	}
 	header := table.Row{
-		"JOB", layout.Droppable("CLASS"), layout.Droppable("ROWS"), "CHECKS", "FOUND NOTHING", "HALF DONE BY", layout.Droppable("90 % BY"), "CHECKS A ROW", layout.Droppable("DELAY"),
+		"JOB", layout.Droppable("CLASS"), layout.Droppable("ROWS"), "CHECKS", "FOUND NOTHING", "HALF DONE BY",
+		layout.Droppable("90 % BY"), "CHECKS A ROW", layout.Droppable("DELAY"),
 	}
 	if err := f.Table(header, rows...); err != nil {
 		return err
@@ -167,7 +173,8 @@ func printAdvice(f *factory.Factory, told advisedView, list []advise.Advice) err
 		lines = append(lines, "", strings.Map(plain.Printable, view.Advice(&list[i])))
 		lines = append(lines, plot(&list[i])...)
 	}
-	return f.Lines(append(lines, "", spoken.Count(told.Read, "row", "rows")+" of history "+spoken.Noun(told.Read, "was", "were")+" read.")...)
+	return f.Lines(append(lines, "",
+		spoken.Count(told.Read, "row", "rows")+" of history "+spoken.Noun(told.Read, "was", "were")+" read.")...)
 }
 
 func partOf(part, of int64) string {
@@ -207,7 +214,8 @@ func plot(a *advise.Advice) (lines []string) {
 	for i := range plotLines + 1 {
 		age := end / plotLines * time.Duration(i)
 		open := a.OpenAt(age)
-		lines = append(lines, strings.TrimRight(fmt.Sprintf("%10s %4.0f %%  %s", spoken.Exact(age.Round(exact)), 100*open, strings.Repeat("█", int(open*plotWidth+0.5))), " "))
+		lines = append(lines,
+			strings.TrimRight(fmt.Sprintf("%10s %4.0f %%  %s", spoken.Exact(age.Round(exact)), 100*open, strings.Repeat("█", int(open*plotWidth+0.5))), " "))
 	}
 	return lines
 }

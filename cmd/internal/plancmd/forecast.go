@@ -49,12 +49,15 @@ deadline.`,
 			if o.ahead == 0 {
 				return exit.Usagef("--for 0s: must be positive")
 			}
-			return each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error { return lookAhead(ctx, f, &o) })
+			return each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
+				return lookAhead(ctx, f, &o)
+			})
 		},
 	}))
 	duration.Var(c.Flags(), &o.ahead, "for", 24*time.Hour, "how far ahead to look")
 	c.Flags().BoolVar(&o.check, "check", false, "print only problems, and exit with 3 if there are any")
-	c.Flags().Var(&o.whatIf, "what-if", "what slots are run with: runners=N, workers=N of each, width=DURATION, with commas between")
+	c.Flags().Var(&o.whatIf, "what-if",
+		"what slots are run with: runners=N, workers=N of each, width=DURATION, with commas between")
 	return c
 }
 

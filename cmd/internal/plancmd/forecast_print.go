@@ -63,18 +63,26 @@ type forecastFinding struct {
 
 func newForecastView(ahead forecast.Forecast) forecastView {
 	v := forecastView{
-		OK: len(ahead.Findings) == 0, Now: ahead.Now, Width: duration.Text(ahead.Grid.Width()), From: ahead.From, To: ahead.To, Runners: ahead.Runners, Workers: ahead.Workers,
-		Learned: ahead.Learned, Slots: []forecastSlotView{}, Findings: []forecastFinding{}, Notes: append([]string{}, ahead.Notes...),
+		OK: len(ahead.Findings) == 0, Now: ahead.Now, Width: duration.Text(ahead.Grid.Width()), From: ahead.From,
+		To: ahead.To, Runners: ahead.Runners, Workers: ahead.Workers,
+		Learned: ahead.Learned, Slots: []forecastSlotView{}, Findings: []forecastFinding{},
+		Notes: append([]string{}, ahead.Notes...),
 	}
 	for _, s := range ahead.Slots {
-		slot := forecastSlotView{s.Slot, s.Rows, s.Waiting, duration.Text(s.Begins), duration.Text(s.Took), []forecastJobView{}}
+		slot := forecastSlotView{
+			s.Slot, s.Rows, s.Waiting, duration.Text(s.Begins), duration.Text(s.Took), []forecastJobView{},
+		}
 		for _, j := range s.Jobs {
-			slot.Jobs = append(slot.Jobs, forecastJobView{j.JobExec, j.Waiting, j.Expected, duration.Text(j.Done), j.Paused, j.Unregistered})
+			slot.Jobs = append(slot.Jobs, forecastJobView{
+				j.JobExec, j.Waiting, j.Expected, duration.Text(j.Done), j.Paused, j.Unregistered,
+			})
 		}
 		v.Slots = append(v.Slots, slot)
 	}
 	for _, n := range ahead.Findings {
-		v.Findings = append(v.Findings, forecastFinding{n.Slot, n.Slots, n.Condition, n.JobExec, n.Text, append([]string{}, n.Help...)})
+		v.Findings = append(v.Findings, forecastFinding{
+			n.Slot, n.Slots, n.Condition, n.JobExec, n.Text, append([]string{}, n.Help...),
+		})
 	}
 	return v
 }
@@ -111,10 +119,13 @@ func printBars(f *factory.Factory, ahead forecast.Forecast) error {
 		if s.Ends() > ahead.Grid.Width() {
 			mark = " !"
 		}
-		rows = append(rows, table.Row{s.Slot, s.Rows, s.Waiting, spoken.About(s.Took), bar(s.Waiting, s.Rows, most) + mark, jobsText(s)})
+		rows = append(rows, table.Row{
+			s.Slot, s.Rows, s.Waiting, spoken.About(s.Took), bar(s.Waiting, s.Rows, most) + mark, jobsText(s),
+		})
 	}
 	if len(rows) == 0 {
-		return f.Sentence(fmt.Sprintf("nothing is due from %s to %s", ahead.From.Format(time.RFC3339), ahead.To.Format(time.RFC3339)))
+		return f.Sentence(fmt.Sprintf("nothing is due from %s to %s", ahead.From.Format(time.RFC3339),
+			ahead.To.Format(time.RFC3339)))
 	}
 	header := table.Row{"SLOT", "ROWS", layout.Droppable("WAITING"), "TAKES", "", layout.Droppable("JOBS")}
 	return errors.Join(f.Table(header, rows...), f.Lines(""), f.Sentence(fmt.Sprintf(

@@ -57,14 +57,19 @@ type pausedView struct {
 }
 
 func runPause(ctx context.Context, o *nameOptions) error {
-	return o.setPaused(ctx, (*admin.Client).Pause, "%s is paused; its rows wait until: %s rules resume %s", "%s is paused already")
+	return o.setPaused(ctx, (*admin.Client).Pause, "%s is paused; its rows wait until: %s rules resume %s",
+		"%s is paused already")
 }
 
 func runResume(ctx context.Context, o *nameOptions) error {
-	return o.setPaused(ctx, (*admin.Client).Resume, "%s goes on; catch-up takes what was due meanwhile: %s catch-up --job %s", "%s was not paused")
+	return o.setPaused(ctx, (*admin.Client).Resume,
+		"%s goes on; catch-up takes what was due meanwhile: %s catch-up --job %s", "%s was not paused")
 }
 
-func (o *nameOptions) setPaused(ctx context.Context, set func(c *admin.Client, ctx context.Context, db jobs.DB, job string) (bool, error), done, nothing string) error {
+func (o *nameOptions) setPaused(
+	ctx context.Context, set func(c *admin.Client, ctx context.Context, db jobs.DB, job string) (bool, error), done,
+	nothing string,
+) error {
 	return withStore(ctx, o.f, func(db *sqlx.DB, store *rulestore.Store) error {
 		if _, err := store.Get(ctx, o.name); err != nil {
 			return missing(ctx, store, o.name, err)
@@ -116,7 +121,8 @@ func runRemove(ctx context.Context, o *nameOptions) error {
 		}
 		p := o.f.Printer
 		return p.Print(removedView{o.name, removed}, func() error {
-			return p.Lines(fmt.Sprintf("%s is removed: %s cancelled", o.name, spoken.Count(removed.Cancelled, "waiting row was", "waiting rows were")))
+			return p.Lines(fmt.Sprintf("%s is removed: %s cancelled", o.name,
+				spoken.Count(removed.Cancelled, "waiting row was", "waiting rows were")))
 		})
 	})
 }

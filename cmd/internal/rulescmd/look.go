@@ -40,7 +40,10 @@ func runList(ctx context.Context, f *factory.Factory) error {
 		for i, s := range list {
 			views[i] = view.NewRule(s)
 		}
-		header := table.Row{"NAME", "TABLE", "STEPS AFTER", "STATE", layout.Droppable("VERSION"), layout.Droppable("APPLIED"), layout.Droppable("BY")}
+		header := table.Row{
+			"NAME", "TABLE", "STEPS AFTER", "STATE", layout.Droppable("VERSION"), layout.Droppable("APPLIED"),
+			layout.Droppable("BY"),
+		}
 		return output.List(f.Printer, views, header, func(r view.Rule) table.Row {
 			return table.Row{r.Name, r.Table, r.Delays(), r.Word(), r.Version, r.AppliedAt, r.AppliedBy}
 		})
@@ -100,7 +103,9 @@ func runShow(ctx context.Context, o *showOptions) error {
 }
 
 func printShown(p *output.Printer, v view.RuleDetail) error {
-	rows := []table.Row{{"rule", v.Name}, {"state", v.Word()}, {"table", v.Table}, {"key", v.Key}, {"since", v.Since}, {"done", v.Done}}
+	rows := []table.Row{
+		{"rule", v.Name}, {"state", v.Word()}, {"table", v.Table}, {"key", v.Key}, {"since", v.Since}, {"done", v.Done},
+	}
 	add := func(name, value string) {
 		if value != "" {
 			rows = append(rows, table.Row{name, value})
@@ -112,7 +117,8 @@ func printShown(p *output.Printer, v view.RuleDetail) error {
 	if v.AtOnce {
 		add("cancel", "at-once")
 	}
-	rows = append(rows, table.Row{"version", v.Version}, table.Row{"applied", v.AppliedAt}, table.Row{"waiting", v.Summary.Waiting}, table.Row{"next slot", v.Summary.NextSlot})
+	rows = append(rows, table.Row{"version", v.Version}, table.Row{"applied", v.AppliedAt},
+		table.Row{"waiting", v.Summary.Waiting}, table.Row{"next slot", v.Summary.NextSlot})
 	e := v.Summary.Ended
 	ended := fmt.Sprintf("since %s: %d in time, %d after a step, %d open after the last step, %d left out, %d cancelled, %d failed",
 		v.Summary.Since.Format(time.RFC3339), e.Met, e.MetLate, e.Open, e.LeftOut, e.Cancelled, e.Failed)

@@ -83,7 +83,8 @@ func printPlan(p *output.Printer, plan rulestore.Plan) error {
 		if i > 0 {
 			err = errors.Join(err, p.Lines(""))
 		}
-		err = errors.Join(err, p.Lines(fmt.Sprintf("rule %s on table %s: %s", r.Name, r.Table, planned[r.Action])), printRule(p, r))
+		err = errors.Join(err, p.Lines(fmt.Sprintf("rule %s on table %s: %s", r.Name, r.Table, planned[r.Action])),
+			printRule(p, r))
 	}
 	return errors.Join(err, printUnlisted(p, plan))
 }
@@ -99,7 +100,8 @@ func printUnlisted(p *output.Printer, plan rulestore.Plan) error {
 	if len(plan.Unlisted) == 0 {
 		return nil
 	}
-	return p.Lines("", fmt.Sprintf("The file does not have %s. They stay as they are; see: prescient rules remove", spoken.List(plan.Unlisted)))
+	return p.Lines("",
+		fmt.Sprintf("The file does not have %s. They stay as they are; see: prescient rules remove", spoken.List(plan.Unlisted)))
 }
 
 // printRule prints the numbers of a rule's plan.
@@ -109,7 +111,8 @@ func printRule(p *output.Printer, r rulestore.RulePlan) error {
 		rows = append(rows, table.Row{name, fmt.Sprintf(format, args...)})
 	}
 	if r.Was != "" {
-		add("renamed?", "rule %[1]s has the same table and steps, and the file does not have it. If this is its new name, what %[1]s has fired does not count: steps that have passed are overdue. Remove %[1]s, or both fire", r.Was)
+		add("renamed?",
+			"rule %[1]s has the same table and steps, and the file does not have it. If this is its new name, what %[1]s has fired does not count: steps that have passed are overdue. Remove %[1]s, or both fire", r.Was)
 	}
 	if len(r.Triggers) > 0 {
 		add("triggers", "%s", strings.Join(r.Triggers, ", "))
@@ -147,7 +150,8 @@ func printRule(p *output.Printer, r rulestore.RulePlan) error {
 	}
 	err := errors.Join(p.Lines(""), p.Table(table.Row{"SLOT", "ROWS", "WAITING ALREADY"}, list...))
 	if more := len(r.Slots) - len(shown); more > 0 {
-		err = errors.Join(err, p.Lines(fmt.Sprintf("and %s more; --output json lists them all", spoken.Count(more, "slot", "slots"))))
+		err = errors.Join(err,
+			p.Lines(fmt.Sprintf("and %s more; --output json lists them all", spoken.Count(more, "slot", "slots"))))
 	}
 	return err
 }

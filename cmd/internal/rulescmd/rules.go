@@ -126,7 +126,9 @@ func withStore(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, sto
 }
 
 // withDB is withStore with the clock of the database.
-func withDB(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, store *rulestore.Store, now time.Time) error) error {
+func withDB(
+	ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, store *rulestore.Store, now time.Time) error,
+) error {
 	return database.With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
 		store, err := rulestore.New(ctx, db, rulestore.Config{
 			Schema: f.Config().Database.Schema, Reserved: func(name string) bool { return checks.Has(f, name) }, Meant: meant,
@@ -155,7 +157,8 @@ func warnOfJobs(ctx context.Context, f *factory.Factory, db *sqlx.DB, file rule.
 	for _, r := range file.Rules {
 		for i, s := range r.Steps {
 			if err := checks.Require(ctx, f, db, client, s.Job); err != nil {
-				f.Log().WarnContext(ctx, "is the name of the job right?", "error", r.Problem(fmt.Sprintf("steps[%d].job", i+1), "%v", err))
+				f.Log().WarnContext(ctx, "is the name of the job right?", "error",
+					r.Problem(fmt.Sprintf("steps[%d].job", i+1), "%v", err))
 			}
 		}
 	}

@@ -73,7 +73,8 @@ that is not done at the step's slot. Deleted rows, and values from before an upd
 	cli.SinceVar(flags, &o.until, "until", "only rows that began to wait before; default: now")
 	flags.StringSliceVar(&o.after, "after", nil, "other `DELAYS` to try, with commas between: 24h,48h,3 business days")
 	flags.BoolVar(&o.list, "list", false, "list each row for which a step would have fired")
-	flags.VarP(cli.Choice(&f.Format, output.Table, output.JSON, asCSV), "output", "o", "`FORMAT` on stdout: table, json or csv")
+	flags.VarP(cli.Choice(&f.Format, output.Table, output.JSON, asCSV), "output", "o",
+		"`FORMAT` on stdout: table, json or csv")
 	_ = c.MarkFlagRequired("since")
 	return c
 }
@@ -96,13 +97,15 @@ func runTest(ctx context.Context, o *testOptions) error {
 	}
 	return database.With(ctx, o.f, func(db *sqlx.DB, setting pgsql.Setting) error {
 		cfg := backtest.Config{
-			From: o.since.From(setting.Now()), To: o.until.From(setting.Now()), Now: setting.Now(), Grid: setting.Grid, After: after, List: o.list,
+			From: o.since.From(setting.Now()), To: o.until.From(setting.Now()), Now: setting.Now(), Grid: setting.Grid,
+			After: after, List: o.list,
 		}
 		if !o.until.Given() {
 			cfg.To = cfg.Now
 		}
 		if !cfg.From.Before(cfg.To) {
-			return exit.Usagef("--since %s: must be before --until, %s", cfg.From.Format(time.RFC3339), cfg.To.Format(time.RFC3339))
+			return exit.Usagef("--since %s: must be before --until, %s", cfg.From.Format(time.RFC3339),
+				cfg.To.Format(time.RFC3339))
 		}
 		reports, err := testAll(ctx, o.f, db, file, cfg)
 		if err != nil {
@@ -127,7 +130,9 @@ func (o *testOptions) chosen(file rule.File) ([]rule.Rule, error) {
 	return file.Rules, nil
 }
 
-func testAll(ctx context.Context, f *factory.Factory, db *sqlx.DB, file rule.File, cfg backtest.Config) ([]backtest.Report, error) {
+func testAll(
+	ctx context.Context, f *factory.Factory, db *sqlx.DB, file rule.File, cfg backtest.Config,
+) ([]backtest.Report, error) {
 	store, err := rulestore.New(ctx, db, rulestore.Config{Schema: f.Config().Database.Schema})
 	if err != nil {
 		return nil, err
@@ -176,7 +181,9 @@ func (o *testOptions) printList(reports []backtest.Report) error {
 	records, rows := [][]string{{"rule", "step", "key", "due", "slot"}}, []table.Row{}
 	for _, r := range reports {
 		for _, f := range r.List {
-			records = append(records, []string{r.Name, f.Step, f.Key, f.Due.Format(time.RFC3339Nano), f.Slot.Format(time.RFC3339)})
+			records = append(records, []string{
+				r.Name, f.Step, f.Key, f.Due.Format(time.RFC3339Nano), f.Slot.Format(time.RFC3339),
+			})
 			rows = append(rows, table.Row{f.Slot, r.Name, f.Step, f.Key})
 		}
 	}
@@ -192,7 +199,9 @@ func (o *testOptions) printMonths(reports []backtest.Report) error {
 	for _, r := range reports {
 		for _, s := range append(r.Steps, r.Alternatives...) {
 			for _, m := range s.Months {
-				rows = append(rows, []string{r.Name, s.Name, s.After, monthText(m.Month), count(m.Fired), count(m.Met), count(m.Open)})
+				rows = append(rows, []string{
+					r.Name, s.Name, s.After, monthText(m.Month), count(m.Fired), count(m.Met), count(m.Open),
+				})
 			}
 		}
 	}
@@ -226,7 +235,8 @@ func (o *testOptions) printReport(r backtest.Report) error {
 		errs = append(errs, o.f.Lines(""), o.f.Table(table.Row{"STEP", "MONTH", "FIRED", "MET", "OPEN"}, months...))
 	}
 	if len(slots) > 0 {
-		errs = append(errs, o.f.Lines(""), o.f.Table(table.Row{"STEP", "FIRST KEYS", "SLOTS", "BUSIEST SLOT", "ROWS"}, slots...))
+		errs = append(errs, o.f.Lines(""),
+			o.f.Table(table.Row{"STEP", "FIRST KEYS", "SLOTS", "BUSIEST SLOT", "ROWS"}, slots...))
 	}
 	return errors.Join(errs...)
 }

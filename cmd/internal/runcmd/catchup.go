@@ -58,12 +58,15 @@ a job cannot run, as "run" does.`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return pinged(c.Context(), f, func() error {
-				return each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error { return runCatchUp(ctx, f, &o) })
+				return each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
+					return runCatchUp(ctx, f, &o)
+				})
 			})
 		},
 	})))
 	fs := c.Flags()
-	fs.Var(cli.Choice(&o.mode, slots.ModeRun, slots.ModeDefer, slots.ModeExpire), "mode", "what to do with the rows: run, defer or expire")
+	fs.Var(cli.Choice(&o.mode, slots.ModeRun, slots.ModeDefer, slots.ModeExpire), "mode",
+		"what to do with the rows: run, defer or expire")
 	cli.SinceVar(fs, &o.since, "since", "first slot to repair")
 	cli.SinceVar(fs, &o.until, "until", "slot to stop before")
 	cli.WordVar(fs, &o.job, "job", "take only the rows of this `JOB`")
@@ -97,7 +100,8 @@ func runCatchUp(ctx context.Context, f *factory.Factory, o *catchUpOptions) erro
 		var left unregistered
 		c := catchUp{f: f, b: b, runner: runner, bars: bars, o: o, left: &left}
 		view, err := c.run(ctx)
-		return cmp.Or(errors.Join(err, printCaught(f, view)), cannotRun(ctx, f, b, runner.Now(), left, newsOfCatchUp(ctx, f, b.DB, runner.Now())))
+		return cmp.Or(errors.Join(err, printCaught(f, view)),
+			cannotRun(ctx, f, b, runner.Now(), left, newsOfCatchUp(ctx, f, b.DB, runner.Now())))
 	}
 	if o.dryRun {
 		return stoppedBy(ctx, checks.With(ctx, f, nil, work))
@@ -142,7 +146,10 @@ func printCaught(f *factory.Factory, view caughtView) error {
 		if len(view.Slots) == 0 {
 			return nil
 		}
-		header := table.Row{"SLOT", "WAS", "NOW", "CHECKED", "FINISHED", layout.Droppable("RESCHEDULED"), "FAILED", layout.Droppable("YIELDED"), layout.Droppable("TOOK")}
+		header := table.Row{
+			"SLOT", "WAS", "NOW", "CHECKED", "FINISHED", layout.Droppable("RESCHEDULED"), "FAILED", layout.Droppable("YIELDED"),
+			layout.Droppable("TOOK"),
+		}
 		return output.Few(f.Printer, len(view.Slots)+int(view.MoreSlots), view.Slots, header, func(s caughtSlot) table.Row {
 			if s.Result == nil {
 				return table.Row{s.Slot, s.was(), "", "", "", "", "", "", ""}

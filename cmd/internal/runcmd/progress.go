@@ -32,7 +32,9 @@ func barsOn(out io.Writer) *bars {
 	w := progress.NewWriter()
 	w.SetOutputWriter(out)
 	w.SetUpdateFrequency(200 * time.Millisecond)
-	w.Style().Visibility = progress.StyleVisibility{Percentage: true, Value: true, Speed: true, Time: true, ETA: true, Tracker: true}
+	w.Style().Visibility = progress.StyleVisibility{
+		Percentage: true, Value: true, Speed: true, Time: true, ETA: true, Tracker: true,
+	}
 	return &bars{writer: w}
 }
 

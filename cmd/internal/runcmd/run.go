@@ -140,6 +140,7 @@ type resultView struct {
 func newResultView(r slots.Result) resultView {
 	return resultView{
 		r.Slot.UTC(), r.Kind, r.State, r.Planned, r.Checked, r.Finished, r.Rescheduled, r.Failed, r.Yielded,
-		r.TakenOver, r.Lost, r.Refused, r.Abandoned, append([]string{}, r.Unknown...), append([]slots.Failure{}, r.Failures...), duration.Text(r.Took),
+		r.TakenOver, r.Lost, r.Refused, r.Abandoned, append([]string{}, r.Unknown...),
+		append([]slots.Failure{}, r.Failures...), duration.Text(r.Took),
 	}
 }

@@ -47,7 +47,9 @@ func (u *unregistered) add(r slots.Result) {
 // cannotRun names the jobs whose rows have left slots open. It returns an error without text and
 // with the code Found if no run has registered one of these jobs, or if a query cannot run. Jobs
 // that are no news are logged like successes.
-func cannotRun(ctx context.Context, f *factory.Factory, b *checks.Bound, now time.Time, left unregistered, news isNews) error {
+func cannotRun(
+	ctx context.Context, f *factory.Factory, b *checks.Bound, now time.Time, left unregistered, news isNews,
+) error {
 	if len(left.jobs) > 0 {
 		nowhere, err := logLeft(ctx, f, b.DB, now, left.jobs, left.slots, news)
 		if err != nil {
@@ -64,7 +66,9 @@ func cannotRun(ctx context.Context, f *factory.Factory, b *checks.Bound, now tim
 }
 
 // logLeft logs the jobs of rows that are left in slots. It returns whether no run has registered one of them.
-func logLeft(ctx context.Context, f *factory.Factory, db *sqlx.DB, now time.Time, names []string, count int, news isNews) (nowhere bool, err error) {
+func logLeft(
+	ctx context.Context, f *factory.Factory, db *sqlx.DB, now time.Time, names []string, count int, news isNews,
+) (nowhere bool, err error) {
 	c, err := database.Client(ctx, f, db)
 	if err != nil {
 		return false, err

@@ -29,7 +29,9 @@ type applyOptions struct {
 	maxDeletes cli.Count
 }
 
-func newCmdApply(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o applyOptions) error) *cobra.Command {
+func newCmdApply(
+	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o applyOptions) error,
+) *cobra.Command {
 	var o applyOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "apply",
@@ -68,7 +70,8 @@ In place of a schedule, a document may have a list of them, as "schedules: [...]
 	fs.StringVarP(&o.file, "file", "f", "", "the `FILE`; - reads stdin")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "only print what would be done")
 	fs.BoolVar(&o.prune, "prune", false, "delete the schedules that the file does not have")
-	cli.CountVar(fs, &o.maxDeletes, "max-deletes", 10, "with --prune, change nothing when more than N schedules would be deleted")
+	cli.CountVar(fs, &o.maxDeletes, "max-deletes", 10,
+		"with --prune, change nothing when more than N schedules would be deleted")
 	_ = c.MarkFlagRequired("file")
 	return c
 }
@@ -151,7 +154,9 @@ func namingFile(name string, all iter.Seq2[schedule.Spec, error]) iter.Seq2[sche
 
 func printApplied(f *factory.Factory, view appliedView) error {
 	return f.Print(view, func() error {
-		err := output.Rows(f.Printer, view.Changes, table.Row{"ID", "ACTION"}, func(v appliedItem) table.Row { return table.Row{v.ID, string(v.Action)} })
+		err := output.Rows(f.Printer, view.Changes, table.Row{"ID", "ACTION"}, func(v appliedItem) table.Row {
+			return table.Row{v.ID, string(v.Action)}
+		})
 		if err != nil {
 			return err
 		}
@@ -164,6 +169,7 @@ func printApplied(f *factory.Factory, view appliedView) error {
 		if view.DryRun {
 			note = " (dry run: nothing was written)"
 		}
-		return f.Lines("", fmt.Sprintf("%d created, %d updated, %d deleted, %d unchanged%s", view.Created, view.Updated, view.Deleted, view.Unchanged, note))
+		return f.Lines("",
+			fmt.Sprintf("%d created, %d updated, %d deleted, %d unchanged%s", view.Created, view.Updated, view.Deleted, view.Unchanged, note))
 	})
 }

@@ -28,7 +28,8 @@ type specFlags struct {
 func (o *specFlags) flags(c *cobra.Command) {
 	o.c = c
 	fs := c.Flags()
-	fs.StringVar(&o.spec.Crontab, "crontab", "", "`EXPR` of five fields, or a name such as @daily, \"@every 90m\" (or 1d12h, 2w), \"@at 1647067401\"")
+	fs.StringVar(&o.spec.Crontab, "crontab", "",
+		"`EXPR` of five fields, or a name such as @daily, \"@every 90m\" (or 1d12h, 2w), \"@at 1647067401\"")
 	fs.StringVar(&o.spec.Timezone, "timezone", "", "`NAME` such as Europe/Berlin; default: UTC")
 	fs.StringVar(&o.payload, "payload", "", "a `JSON` value, the data of the events; - reads it from stdin")
 	duration.Var(fs, &o.spec.Deadline, "deadline", 0, "drop an event that would be later than this; 0: none")
@@ -36,29 +37,33 @@ func (o *specFlags) flags(c *cobra.Command) {
 		"what the deadline counts from: instant or slot; default: instant if slots are a minute wide or less, else slot")
 	duration.Var(fs, &o.spec.Spread, "spread", 0, "delay the schedule by a fixed part of this, chosen by its id")
 	o.spec.Misfire = schedule.All
-	fs.Var(cli.Choice(&o.spec.Misfire, schedule.All, schedule.Latest, schedule.Skip), "misfire", "which instants of missed slots are published: all, latest or skip")
+	fs.Var(cli.Choice(&o.spec.Misfire, schedule.All, schedule.Latest, schedule.Skip), "misfire",
+		"which instants of missed slots are published: all, latest or skip")
 	fs.Var(&o.anchor, "anchor", "the first instant of @every; default: --start, or the time of creation")
 	o.start.None, o.end.None = true, true
 	fs.Var(&o.start, "start", "no instant is before this; none: no bound")
 	fs.Var(&o.end, "end", "no instant is at or after this; none: no bound")
 	fs.IntVar(&o.spec.MaxRuns, "max-runs", 0, "end it after `N` events; 0: never")
-	fs.StringArrayVar(&o.spec.Exclude, "exclude", nil, "leave out `WHAT`: sat,sun, 2026-12-25, 2026-12-24..2027-01-01 or five fields; may be repeated; empty: nothing")
+	fs.StringArrayVar(&o.spec.Exclude, "exclude", nil,
+		"leave out `WHAT`: sat,sun, 2026-12-25, 2026-12-24..2027-01-01 or five fields; may be repeated; empty: nothing")
 }
 
 // apply changes a spec by the given flags.
 func (o *specFlags) apply(f *factory.Factory, spec *schedule.Spec) (err error) {
 	set := map[string]func(){
-		"crontab":       func() { spec.Crontab = o.spec.Crontab },
-		"timezone":      func() { spec.Timezone = o.spec.Timezone },
-		"payload":       func() { spec.Payload, err = cli.Payload(f.In, o.payload) },
-		"deadline":      func() { spec.Deadline = o.spec.Deadline },
-		"spread":        func() { spec.Spread = o.spec.Spread },
-		"misfire":       func() { spec.Misfire = o.spec.Misfire },
-		"anchor":        func() { spec.Anchor = o.anchor.At },
-		"start":         func() { spec.Start = o.start.At },
-		"end":           func() { spec.End = o.end.At },
-		"max-runs":      func() { spec.MaxRuns = o.spec.MaxRuns },
-		"exclude":       func() { spec.Exclude = slices.DeleteFunc(o.spec.Exclude, func(text string) bool { return text == "" }) },
+		"crontab":  func() { spec.Crontab = o.spec.Crontab },
+		"timezone": func() { spec.Timezone = o.spec.Timezone },
+		"payload":  func() { spec.Payload, err = cli.Payload(f.In, o.payload) },
+		"deadline": func() { spec.Deadline = o.spec.Deadline },
+		"spread":   func() { spec.Spread = o.spec.Spread },
+		"misfire":  func() { spec.Misfire = o.spec.Misfire },
+		"anchor":   func() { spec.Anchor = o.anchor.At },
+		"start":    func() { spec.Start = o.start.At },
+		"end":      func() { spec.End = o.end.At },
+		"max-runs": func() { spec.MaxRuns = o.spec.MaxRuns },
+		"exclude": func() {
+			spec.Exclude = slices.DeleteFunc(o.spec.Exclude, func(text string) bool { return text == "" })
+		},
 		"deadline-from": func() { spec.DeadlineFrom = o.spec.DeadlineFrom },
 	}
 	for name, take := range set {
@@ -119,7 +124,8 @@ exclude starts with the first instant after now; any other change leaves the ins
 	})
 	o.flags(c)
 	versionVar(c, &version)
-	c.MarkFlagsOneRequired("crontab", "timezone", "payload", "deadline", "deadline-from", "spread", "misfire", "anchor", "start", "end", "max-runs",
+	c.MarkFlagsOneRequired("crontab", "timezone", "payload", "deadline", "deadline-from", "spread", "misfire", "anchor",
+		"start", "end", "max-runs",
 		"exclude")
 	return c
 }
@@ -173,14 +179,19 @@ func newCmdDelete(f *factory.Factory) *cobra.Command {
 }
 
 func newCmdPause(f *factory.Factory) *cobra.Command {
-	return changeSchedule(f, "pause", "Pause a schedule: it publishes nothing until it is resumed", (*schedule.Store).Pause)
+	return changeSchedule(f, "pause", "Pause a schedule: it publishes nothing until it is resumed",
+		(*schedule.Store).Pause)
 }
 
 func newCmdResume(f *factory.Factory) *cobra.Command {
-	return changeSchedule(f, "resume", "End a pause; the next instant is the first one after now", (*schedule.Store).Resume)
+	return changeSchedule(f, "resume", "End a pause; the next instant is the first one after now",
+		(*schedule.Store).Resume)
 }
 
-func changeSchedule(f *factory.Factory, verb, short string, change func(s *schedule.Store, ctx context.Context, db jobs.DB, id string, version int) (schedule.Schedule, error)) *cobra.Command {
+func changeSchedule(
+	f *factory.Factory, verb, short string,
+	change func(s *schedule.Store, ctx context.Context, db jobs.DB, id string, version int) (schedule.Schedule, error),
+) *cobra.Command {
 	var version cli.Count
 	c := f.WithOutput(&cobra.Command{
 		Use:     verb + " ID",

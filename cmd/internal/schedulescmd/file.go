@@ -39,9 +39,11 @@ type scheduleEntry struct {
 func (e scheduleEntry) spec() schedule.Spec {
 	return schedule.Spec{
 		ID: e.ID, Crontab: e.Crontab, Timezone: e.Timezone, Payload: json.RawMessage(e.Payload),
-		Deadline: time.Duration(e.Deadline), DeadlineFrom: e.DeadlineFrom, Spread: time.Duration(e.Spread), Misfire: e.Misfire,
-		Anchor: time.Time(e.Anchor), Start: time.Time(e.Start), End: time.Time(e.End), MaxRuns: int(e.MaxRuns), Exclude: e.Exclude,
-		Paused: e.Paused != nil && *e.Paused, KeepPaused: e.Paused == nil,
+		Deadline: time.Duration(e.Deadline), DeadlineFrom: e.DeadlineFrom, Spread: time.Duration(e.Spread),
+		Misfire: e.Misfire,
+		Anchor:  time.Time(e.Anchor), Start: time.Time(e.Start), End: time.Time(e.End), MaxRuns: int(e.MaxRuns),
+		Exclude: e.Exclude,
+		Paused:  e.Paused != nil && *e.Paused, KeepPaused: e.Paused == nil,
 	}
 }
 

@@ -28,7 +28,9 @@ type previewOptions struct {
 	width                time.Duration
 }
 
-func newCmdPreview(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o previewOptions) error) *cobra.Command {
+func newCmdPreview(
+	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o previewOptions) error,
+) *cobra.Command {
 	var o previewOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "preview",
@@ -100,7 +102,9 @@ type previewView struct {
 }
 
 // printInstants prints each instant at once, because their number is unbounded.
-func printInstants(ctx context.Context, f *factory.Factory, instants iter.Seq2[time.Time, time.Time], zone *time.Location) error {
+func printInstants(
+	ctx context.Context, f *factory.Factory, instants iter.Seq2[time.Time, time.Time], zone *time.Location,
+) error {
 	w := bufio.NewWriter(f.Out)
 	for at, slot := range instants {
 		if ctx.Err() != nil {

@@ -20,7 +20,9 @@ import (
 )
 
 // withPublishing is withSchedules for commands that publish their events.
-func withPublishing(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, s *schedule.Store, to *schedule.PublishConfig) error) error {
+func withPublishing(
+	ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, s *schedule.Store, to *schedule.PublishConfig) error,
+) error {
 	return database.WithSchedules(ctx, f, func(db *sqlx.DB, s *schedule.Store) (err error) {
 		publisher, err := checks.OpenPublisher(ctx, f, db)
 		if err != nil {

@@ -35,7 +35,9 @@ type listOptions struct {
 	limit  cli.Count
 }
 
-func newCmdList(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o listOptions) error) *cobra.Command {
+func newCmdList(
+	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o listOptions) error,
+) *cobra.Command {
 	var o listOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "list",
@@ -49,7 +51,8 @@ func newCmdList(f *factory.Factory, runF func(ctx context.Context, f *factory.Fa
 	fs := c.Flags()
 	fs.StringVar(&o.filter.Prefix, "prefix", "", "only ids that begin with this `TEXT`")
 	fs.StringVar(&o.filter.After, "after", "", "only ids after this `ID`")
-	fs.Var(cli.Choice(&o.filter.State, schedule.Active, schedule.Paused, schedule.Ended), "state", "only schedules that are active, paused or ended")
+	fs.Var(cli.Choice(&o.filter.State, schedule.Active, schedule.Paused, schedule.Ended), "state",
+		"only schedules that are active, paused or ended")
 	cli.CountVar(fs, &o.limit, "limit", 100, "maximum number of schedules")
 	return c
 }
@@ -64,7 +67,10 @@ func listSchedules(ctx context.Context, f *factory.Factory, o listOptions) error
 			}
 			views = append(views, httpapi.NewView(v))
 		}
-		header := table.Row{"ID", "STATE", "LAST", "NEXT", "CRONTAB", layout.Droppable("TIMEZONE"), layout.Droppable("VERSION"), layout.Droppable("DROPPED"), "LAST ERROR"}
+		header := table.Row{
+			"ID", "STATE", "LAST", "NEXT", "CRONTAB", layout.Droppable("TIMEZONE"), layout.Droppable("VERSION"),
+			layout.Droppable("DROPPED"), "LAST ERROR",
+		}
 		err := output.List(f.Printer, views, header, func(v httpapi.View) table.Row {
 			return table.Row{v.ID, stateText(v), v.Last, v.Next, v.Crontab, v.Timezone, v.Version, v.Dropped, v.LastError}
 		})
@@ -98,11 +104,14 @@ func printSchedule(f *factory.Factory, s schedule.Schedule, err error) error {
 	v := httpapi.NewView(s)
 	return f.Print(v, func() error {
 		err := f.Table(nil,
-			table.Row{"id", v.ID}, table.Row{"state", stateText(v)}, table.Row{"last", v.Last}, table.Row{"next", v.Next}, table.Row{"slot", v.Slot},
+			table.Row{"id", v.ID}, table.Row{"state", stateText(v)}, table.Row{"last", v.Last}, table.Row{"next", v.Next},
+			table.Row{"slot", v.Slot},
 			table.Row{"crontab", v.Crontab}, table.Row{"timezone", v.Timezone}, table.Row{"payload", string(v.Payload)},
-			table.Row{"deadline", layout.OrNone(s.Deadline)}, table.Row{"deadline from", deadlineFrom(s.DeadlineFrom)}, table.Row{"spread", layout.OrNone(s.Spread)}, table.Row{"misfire", string(v.Misfire)},
+			table.Row{"deadline", layout.OrNone(s.Deadline)}, table.Row{"deadline from", deadlineFrom(s.DeadlineFrom)},
+			table.Row{"spread", layout.OrNone(s.Spread)}, table.Row{"misfire", string(v.Misfire)},
 			table.Row{"anchor", v.Anchor}, table.Row{"start", v.Start}, table.Row{"end", v.End}, table.Row{"runs", runs(s)},
-			table.Row{"exclude", strings.Join(v.Exclude, "; ")}, table.Row{"version", v.Version}, table.Row{"dropped", v.Dropped},
+			table.Row{"exclude", strings.Join(v.Exclude, "; ")}, table.Row{"version", v.Version},
+			table.Row{"dropped", v.Dropped},
 			table.Row{"errors in a row", v.ErrorCount}, table.Row{"last error", v.LastError},
 			table.Row{"created", v.CreatedAt}, table.Row{"updated", v.UpdatedAt},
 		)

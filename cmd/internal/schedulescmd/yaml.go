@@ -67,7 +67,8 @@ func unquoted(p piece) error {
 	for line := range strings.Lines(string(p.text)) {
 		n++
 		if m := needsQuotes.FindStringSubmatch(line); m != nil {
-			return fmt.Errorf("line %d: %s begins with a character that has a meaning in YAML: quote it, such as %s: %q", n, m[1], m[1], strings.Trim(m[2], "[] "))
+			return fmt.Errorf("line %d: %s begins with a character that has a meaning in YAML: quote it, such as %s: %q", n,
+				m[1], m[1], strings.Trim(m[2], "[] "))
 		}
 	}
 	return nil
@@ -78,7 +79,10 @@ func unquoted(p piece) error {
 var (
 	goTypes = regexp.MustCompile(` in type [\w.*\[\]]+`)
 	unfit   = regexp.MustCompile("cannot unmarshal (!!\\w+)( `.*`)? into (\\W*)([\\w.]+)")
-	kinds   = map[string]string{"!!seq": "a list", "!!map": "an object", "[]": "a list", "int": "a number", "bool": "true or false", "string": "a string"}
+	kinds   = map[string]string{
+		"!!seq": "a list", "!!map": "an object", "[]": "a list", "int": "a number", "bool": "true or false",
+		"string": "a string",
+	}
 )
 
 // plainly rewrites the decoder's error in plain words.
@@ -232,7 +236,8 @@ func notJSON(node *yaml.Node, depth int) error {
 // sameNumber refuses a number that YAML would change.
 func sameNumber(node *yaml.Node) error {
 	if value, changed := plainyaml.Changed(node); changed {
-		return fmt.Errorf("line %d: the number %s would become %s: write it in decimal digits, or in quotes if it is a text", node.Line, node.Value, value)
+		return fmt.Errorf("line %d: the number %s would become %s: write it in decimal digits, or in quotes if it is a text",
+			node.Line, node.Value, value)
 	}
 	return nil
 }

@@ -77,7 +77,8 @@ func warn(ctx context.Context, f *factory.Factory, listen string) {
 		f.Log().WarnContext(ctx, "a secret may travel unencrypted", "what", found.What, "remedy", found.Do)
 	}
 	if cfg := f.Config().Server; listen != "" && cfg.Proxy != "off" && len(cfg.ProxyNetworks) == 0 {
-		f.Log().WarnContext(ctx, "server.proxy is set and server.proxy_networks is empty: every request counts as the proxy's own, and five wrong tokens "+
-			"keep everybody out for a minute. Set server.proxy_networks to the addresses of the proxy", "proxy", cfg.Proxy)
+		f.Log().WarnContext(ctx,
+			"server.proxy is set and server.proxy_networks is empty: every request counts as the proxy's own, and five wrong tokens "+
+				"keep everybody out for a minute. Set server.proxy_networks to the addresses of the proxy", "proxy", cfg.Proxy)
 	}
 }

@@ -50,7 +50,10 @@ type serving struct {
 // New returns a Server for an address. It logs what is dangerous in the settings.
 func New(ctx context.Context, f *factory.Factory, listen string) (*Server, error) {
 	warn(ctx, f, listen)
-	s := &Server{f: f, listen: listen, plans: board.NewPlans(), serving: map[string]serving{}, Metrics: metrics.NewGroup(), up: make(chan struct{})}
+	s := &Server{
+		f: f, listen: listen, plans: board.NewPlans(), serving: map[string]serving{}, Metrics: metrics.NewGroup(),
+		up: make(chan struct{}),
+	}
 	var err error
 	if s.door, err = newDoor(f, listen); err != nil {
 		return nil, err

@@ -26,7 +26,8 @@ func (s *Server) api(f *factory.Factory) api.Config {
 // pages returns the configuration of pages without their data.
 func (s *Server) pages() pages.Config {
 	return pages.Config{
-		Command: s.f.Command(), Access: s.door.access, OpenReading: s.door.open, Secure: s.f.Config().Server.Proxy == "https", Logger: s.f.Log(),
+		Command: s.f.Command(), Access: s.door.access, OpenReading: s.door.open, Secure: s.f.Config().Server.Proxy == "https",
+		Logger: s.f.Log(),
 	}
 }
 
@@ -91,7 +92,9 @@ func (s *Server) store(ctx context.Context, f *factory.Factory, bound *checks.Bo
 		if err != nil {
 			return serving{}, err
 		}
-		schedules, err := httpapi.New(httpapi.Config{Store: store, DB: bound.DB, Access: s.door.access, Base: base + SchedulesPath, Logger: f.Log()})
+		schedules, err := httpapi.New(httpapi.Config{
+			Store: store, DB: bound.DB, Access: s.door.access, Base: base + SchedulesPath, Logger: f.Log(),
+		})
 		if err != nil {
 			return serving{}, err
 		}

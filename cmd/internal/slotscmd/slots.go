@@ -26,7 +26,8 @@ import (
 
 // NewCmdSlots returns the command slots, with those below it.
 func NewCmdSlots(f *factory.Factory) *cobra.Command {
-	return cli.Group("slots", "Read the ledger of slots, and change their width", newCmdList(f, listSlots), newCmdShow(f), newCmdSetWidth(f), newCmdRewind(f))
+	return cli.Group("slots", "Read the ledger of slots, and change their width", newCmdList(f, listSlots), newCmdShow(f),
+		newCmdSetWidth(f), newCmdRewind(f))
 }
 
 type listOptions struct {
@@ -34,7 +35,9 @@ type listOptions struct {
 	limit cli.Count
 }
 
-func newCmdList(f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *listOptions) error) *cobra.Command {
+func newCmdList(
+	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *listOptions) error,
+) *cobra.Command {
 	var o listOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:     "list",
@@ -62,12 +65,14 @@ func listSlots(ctx context.Context, f *factory.Factory, o *listOptions) error {
 			views = append(views, view.NewSlot(run))
 		}
 		header := table.Row{
-			"SLOT", "STATE", layout.Droppable("KIND"), "PLANNED", "CHECKED", "FINISHED", layout.Droppable("RESCHEDULED"), "FAILED",
+			"SLOT", "STATE", layout.Droppable("KIND"), "PLANNED", "CHECKED", "FINISHED", layout.Droppable("RESCHEDULED"),
+			"FAILED",
 			layout.Droppable("TAKE-OVERS"), layout.Droppable("FINISHED AT"),
 		}
 		return output.List(f.Printer, views, header, func(v view.Slot) table.Row {
 			return table.Row{
-				v.Slot, string(v.State), string(v.Kind), v.Planned, v.Checked, v.Finished, v.Rescheduled, v.Failed, v.TakeOvers, v.FinishedAt,
+				v.Slot, string(v.State), string(v.Kind), v.Planned, v.Checked, v.Finished, v.Rescheduled, v.Failed, v.TakeOvers,
+				v.FinishedAt,
 			}
 		})
 	})
@@ -152,12 +157,14 @@ func gone(v view.SlotDetail) int64 {
 
 func printSlot(f *factory.Factory, v view.SlotDetail) error {
 	return f.Print(v, func() error {
-		err := f.Table(nil, table.Row{"slot", v.Slot.Slot}, table.Row{"state", string(v.State)}, table.Row{"kind", string(v.Kind)},
+		err := f.Table(nil, table.Row{"slot", v.Slot.Slot}, table.Row{"state", string(v.State)},
+			table.Row{"kind", string(v.Kind)},
 			table.Row{"planned", v.Planned}, table.Row{"checked", v.Checked}, table.Row{"finished", v.Finished},
 			table.Row{"rescheduled", v.Rescheduled}, table.Row{"failed", v.Failed}, table.Row{"take-overs", v.TakeOvers},
 			table.Row{"opened at", v.OpenedAt}, table.Row{"finished at", v.FinishedAt})
 		if err == nil && len(v.Claims) > 0 {
-			err = errors.Join(f.Lines(""), output.Rows(f.Printer, v.Claims, table.Row{layout.Droppable("KIND"), "RUNNER", "UNTIL", "LIVE", "JOBS"}, func(c view.Claim) table.Row { return c.Row() }))
+			err = errors.Join(f.Lines(""),
+				output.Rows(f.Printer, v.Claims, table.Row{layout.Droppable("KIND"), "RUNNER", "UNTIL", "LIVE", "JOBS"}, func(c view.Claim) table.Row { return c.Row() }))
 		}
 		if err == nil && len(v.Waiting) > 0 {
 			header := table.Row{"JOB", "WAITING", "STATE"}

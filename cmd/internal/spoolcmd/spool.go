@@ -42,7 +42,8 @@ func (o *folder) open() (*spool.Spool, error) {
 // NewCmdSpool returns the command spool, with those below it.
 func NewCmdSpool(f *factory.Factory) *cobra.Command {
 	o := &folder{f: f}
-	c := cli.Group("spool", "Run executables from a folder for each slot, without a database", newCmdAdd(o, runAdd), newCmdRun(o, runRun))
+	c := cli.Group("spool", "Run executables from a folder for each slot, without a database", newCmdAdd(o, runAdd),
+		newCmdRun(o, runRun))
 	c.Long = fmt.Sprintf(`Run executables from a folder for each slot, without a database. "spool run" starts those in DIR/2603011315 at
 2026-03-01T13:15:00Z, one after another. The exit status of an executable decides what becomes of it:
 
@@ -130,7 +131,8 @@ also if a run finds a file that cannot run.`,
 		RunE: func(c *cobra.Command, _ []string) error { return runF(c.Context(), o) },
 	}))
 	c.Flags().BoolVar(&o.catchUp, "catch-up", false, "run the files of earlier slots first")
-	c.Flags().BoolVar(&o.check, "check", false, "run nothing: list what was missed or cannot run, and exit with 3 if there is anything")
+	c.Flags().BoolVar(&o.check, "check", false,
+		"run nothing: list what was missed or cannot run, and exit with 3 if there is anything")
 	return c
 }
 

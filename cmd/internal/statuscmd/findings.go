@@ -38,21 +38,25 @@ func printJobs(f *factory.Factory, v view.Status) error {
 		}))
 	}
 	if len(limited) > 0 {
-		err = errors.Join(err, f.Lines(""), output.Few(f.Printer, len(limited), limited, table.Row{"ENDED BY MAX CHECKS", "JOB"}, func(j view.JobStatus) table.Row {
-			return table.Row{j.MaxChecks, j.JobExec}
-		}))
+		err = errors.Join(err, f.Lines(""),
+			output.Few(f.Printer, len(limited), limited, table.Row{"ENDED BY MAX CHECKS", "JOB"},
+				func(j view.JobStatus) table.Row {
+					return table.Row{j.MaxChecks, j.JobExec}
+				}))
 	}
 	if len(promised) > 0 {
 		header := table.Row{"SLA", "KEPT", "LATE", "OF", "P50", "P99", "JOB"}
-		err = errors.Join(err, f.Lines(""), output.Few(f.Printer, len(promised), promised, header, func(j view.JobStatus) table.Row {
-			return table.Row{j.SLA, j.Kept(), j.Late, j.Checked, j.LatenessP50, j.LatenessP99, j.JobExec}
-		}))
+		err = errors.Join(err, f.Lines(""),
+			output.Few(f.Printer, len(promised), promised, header, func(j view.JobStatus) table.Row {
+				return table.Row{j.SLA, j.Kept(), j.Late, j.Checked, j.LatenessP50, j.LatenessP99, j.JobExec}
+			}))
 	}
 	if len(v.LateSlots) > 0 {
 		header := table.Row{"SLA BROKEN IN SLOT", "LATE", "OF", "JOB"}
-		err = errors.Join(err, f.Lines(""), output.Few(f.Printer, len(v.LateSlots), v.LateSlots, header, func(s view.LateSlot) table.Row {
-			return table.Row{s.Slot, s.Late, s.Checked, s.JobExec}
-		}))
+		err = errors.Join(err, f.Lines(""),
+			output.Few(f.Printer, len(v.LateSlots), v.LateSlots, header, func(s view.LateSlot) table.Row {
+				return table.Row{s.Slot, s.Late, s.Checked, s.JobExec}
+			}))
 	}
 	return err
 }
@@ -70,7 +74,8 @@ func printFindings(f *factory.Factory, v view.Status) error {
 		}
 	}
 	if len(v.NotRegistered) > 0 {
-		err = errors.Join(err, f.Sentence("not registered here, and left to a binary that has it: "+spoken.List(v.NotRegistered)))
+		err = errors.Join(err,
+			f.Sentence("not registered here, and left to a binary that has it: "+spoken.List(v.NotRegistered)))
 	}
 	return err
 }
@@ -84,12 +89,15 @@ func printTrouble(f *factory.Factory, v view.Status) error {
 			empty = append(empty, table.Row{t.Slot, view.StateWord(t.State), t.Waiting, ""})
 		}
 		for _, job := range t.Jobs {
-			lines = append(lines, table.Row{t.Slot, view.StateWord(t.State), layout.AtLeast(job.Waiting, slots.MostOverdue), job.Marked(job.JobExec)})
+			lines = append(lines, table.Row{
+				t.Slot, view.StateWord(t.State), layout.AtLeast(job.Waiting, slots.MostOverdue), job.Marked(job.JobExec),
+			})
 		}
 	}
 	if lines = append(lines, empty...); len(lines) == 0 {
 		return nil
 	}
 	header := table.Row{"SLOT", "STATE", "WAITING", "JOB"}
-	return errors.Join(output.Few(f.Printer, len(lines)+int(v.MoreMissed+v.MoreOpen), lines, header, func(line table.Row) table.Row { return line }), f.Lines(""))
+	return errors.Join(output.Few(f.Printer, len(lines)+int(v.MoreMissed+v.MoreOpen), lines, header,
+		func(line table.Row) table.Row { return line }), f.Lines(""))
 }

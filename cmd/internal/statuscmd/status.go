@@ -69,7 +69,8 @@ With --check, prints only problems. Exits 3 if there are any. These are the cond
 	cli.SinceVar(c.Flags(), &o.since, "since", "first slot to show; default: the ledger's first")
 	c.Flags().BoolVar(&o.check, "check", false, "print only problems, and exit with 3 if there are any")
 	c.Flags().Var(&o.limits, "limit", "another limit of a condition, such as gave-up=10 or slow=off; may be given again")
-	_ = c.RegisterFlagCompletionFunc("limit", cobra.FixedCompletions(withSuffix(health.Names(), "="), cobra.ShellCompDirectiveNoSpace))
+	_ = c.RegisterFlagCompletionFunc("limit",
+		cobra.FixedCompletions(withSuffix(health.Names(), "="), cobra.ShellCompDirectiveNoSpace))
 	return c
 }
 

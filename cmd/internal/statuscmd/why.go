@@ -41,7 +41,9 @@ kept.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			key.EntityName, key.EntityKey = args[0], args[1]
 			var told atomic.Bool
-			err := each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error { return why(ctx, f, key, &told) })
+			err := each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
+				return why(ctx, f, key, &told)
+			})
 			if err != nil || told.Load() || f.IsJSON() {
 				return err
 			}
@@ -53,7 +55,8 @@ kept.`,
 		},
 	}))
 	c.Flags().StringVar(&key.JobExec, "job", "", "only this `JOB`")
-	c.Flags().StringVar(&key.ItemKey, "item", "", "only this `KEY`, which distinguishes two checks of one job on one entity")
+	c.Flags().StringVar(&key.ItemKey, "item", "",
+		"only this `KEY`, which distinguishes two checks of one job on one entity")
 	return c
 }
 
@@ -74,7 +77,8 @@ func why(ctx context.Context, f *factory.Factory, key jobs.Key, told *atomic.Boo
 			rows[e.ID] = true
 		}
 		if len(rows) >= admin.MaxRows {
-			f.Log().WarnContext(ctx, "only the newest rows are shown, and there may be more: narrow them with --job and --item", "rows", len(rows))
+			f.Log().WarnContext(ctx, "only the newest rows are shown, and there may be more: narrow them with --job and --item",
+				"rows", len(rows))
 		}
 		return f.Print(views, func() error {
 			if len(views) == 0 {

@@ -45,7 +45,8 @@ that arrives ends as replaced.`,
 			return withStores(c.Context(), f, func(set *stores.Set) error { return moveRows(c.Context(), f, set, o) })
 		},
 	})
-	c.Flags().StringVar(&o.key, "key", "entity", "`WHAT` chooses the store of a row: entity, its key, or payload:FIELD, as in the applications; a schedule goes by its id")
+	c.Flags().StringVar(&o.key, "key", "entity",
+		"`WHAT` chooses the store of a row: entity, its key, or payload:FIELD, as in the applications; a schedule goes by its id")
 	return c
 }
 
@@ -82,7 +83,8 @@ func moveRows(ctx context.Context, f *factory.Factory, set *stores.Set, o moveOp
 	for _, s := range f.Config().Stores {
 		if len(o.to) == 0 && s.IsPattern() && slices.Contains(known(set), s.Name) {
 			_, err := set.Get(s.Name)
-			return fmt.Errorf("cannot find which stores %s stands for, and so where rows belong: %w; or name the target stores", s.Name, err)
+			return fmt.Errorf("cannot find which stores %s stands for, and so where rows belong: %w; or name the target stores",
+				s.Name, err)
 		}
 	}
 	what := stores.Move{From: o.from, To: o.to, By: database.Actor()}
@@ -91,14 +93,17 @@ func moveRows(ctx context.Context, f *factory.Factory, set *stores.Set, o moveOp
 	}
 	moved, err := set.Move(ctx, what)
 	v := movedView{
-		Store: o.from, Finished: moved.Finished, Rows: moved.Rows, Schedules: moved.Schedules, To: []movedInto{}, Replaced: moved.Replaced,
+		Store: o.from, Finished: moved.Finished, Rows: moved.Rows, Schedules: moved.Schedules, To: []movedInto{},
+		Replaced:  moved.Replaced,
 		Cancelled: moved.Cancelled, Keyless: moved.Keyless,
 	}
 	if moved.Left >= 0 {
 		v.Left = &moved.Left
 	}
 	for s := range set.All() {
-		if into := (movedInto{s.Name, moved.To[s.Name], append([]string{}, moved.Paused[s.Name]...)}); into.Moved > 0 || len(into.Paused) > 0 {
+		if into := (movedInto{
+			s.Name, moved.To[s.Name], append([]string{}, moved.Paused[s.Name]...),
+		}); into.Moved > 0 || len(into.Paused) > 0 {
 			v.To = append(v.To, into)
 		}
 	}
@@ -132,7 +137,8 @@ func printMoved(f *factory.Factory, v movedView) error {
 	err := f.Table(nil, rows...)
 	for _, to := range v.To {
 		if len(to.Paused) > 0 {
-			err = errors.Join(err, f.Sentence(fmt.Sprintf("paused in %s, as in %s: %s", to.Store, v.Store, strings.Join(to.Paused, ", "))))
+			err = errors.Join(err,
+				f.Sentence(fmt.Sprintf("paused in %s, as in %s: %s", to.Store, v.Store, strings.Join(to.Paused, ", "))))
 		}
 	}
 	return err

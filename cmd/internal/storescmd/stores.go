@@ -29,7 +29,8 @@ import (
 
 // NewCmdStores returns the command stores, with those below it.
 func NewCmdStores(f *factory.Factory) *cobra.Command {
-	c := cli.Group("stores", "List stores, add and drain them, and move rows between them", newCmdList(f), newCmdAdd(f), newCmdDrain(f), newCmdMove(f))
+	c := cli.Group("stores", "List stores, add and drain them, and move rows between them", newCmdList(f), newCmdAdd(f),
+		newCmdDrain(f), newCmdMove(f))
 	for _, sub := range c.Commands() {
 		sub.Annotations = map[string]string{factory.OfStores: "yes"}
 	}
@@ -63,7 +64,8 @@ func withStores(ctx context.Context, f *factory.Factory, fn func(set *stores.Set
 	opening.Wait()
 	cfg := f.Config()
 	set, err := stores.New(ctx, list, jobs.Config{
-		Horizon: cfg.Jobs.Horizon, MaxPayload: cfg.Jobs.MaxPayload, Logger: slog.New(slog.DiscardHandler), // what does not answer is told of below
+		// what does not answer is told of below
+		Horizon: cfg.Jobs.Horizon, MaxPayload: cfg.Jobs.MaxPayload, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err
@@ -119,17 +121,24 @@ func listOfStores(ctx context.Context, f *factory.Factory, set *stores.Set) erro
 			down = append(down, fmt.Sprintf("store %s: %s", v.Name, v.Error))
 		}
 		if v.Leaving > 0 {
-			left = append(left, fmt.Sprintf("%s on the way from store %s: if no move goes on, finish it with %s stores move %[2]s",
-				spoken.Count(v.Leaving, "row is", "rows are"), v.Name, f.Self()))
+			left = append(left,
+				fmt.Sprintf("%s on the way from store %s: if no move goes on, finish it with %s stores move %[2]s",
+					spoken.Count(v.Leaving, "row is", "rows are"), v.Name, f.Self()))
 		}
 	}
 	err := f.Print(list, func() error {
-		header := table.Row{"STORE", layout.Droppable("DATABASE"), "STATE", "WAITING", "SCHEDULES", layout.Droppable("LEAVING"), layout.Droppable("ARRIVING"), "LAST SLOT"}
+		header := table.Row{
+			"STORE", layout.Droppable("DATABASE"), "STATE", "WAITING", "SCHEDULES", layout.Droppable("LEAVING"),
+			layout.Droppable("ARRIVING"), "LAST SLOT",
+		}
 		err := output.Rows(f.Printer, list, header, func(v storeState) table.Row {
 			if v.Error != "" { // its content is unknown
 				return table.Row{v.Name, where(v.Database), v.State, "", "", "", "", v.LastSlot}
 			}
-			return table.Row{v.Name, where(v.Database), v.State, layout.AtLeast(v.Waiting, stores.Counted), layout.AtLeast(v.Schedules, stores.Counted), v.Leaving, v.Arriving, v.LastSlot}
+			return table.Row{
+				v.Name, where(v.Database), v.State, layout.AtLeast(v.Waiting, stores.Counted),
+				layout.AtLeast(v.Schedules, stores.Counted), v.Leaving, v.Arriving, v.LastSlot,
+			}
 		})
 		for _, text := range left {
 			err = errors.Join(err, f.Lines(""), f.Sentence(text))
@@ -193,7 +202,9 @@ mark. "stores move" moves all rows out of it. Runs go on over the store until it
   prescient stores drain shop --undo`,
 		Args: cli.Exactly("NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return withStores(c.Context(), f, func(set *stores.Set) error { return drainStore(c.Context(), f, set, args[0], undo) })
+			return withStores(c.Context(), f, func(set *stores.Set) error {
+				return drainStore(c.Context(), f, set, args[0], undo)
+			})
 		},
 	})
 	c.Flags().BoolVar(&undo, "undo", false, "let it have new rows again; moved rows stay where they are")
@@ -226,7 +237,8 @@ func drainStore(ctx context.Context, f *factory.Factory, set *stores.Set, name s
 		case !view.Changed:
 			return f.Lines(name + " is being drained already")
 		}
-		return f.Lines(fmt.Sprintf("%s is being drained; move what waits in it with: %s stores move %s", name, f.Self(), name))
+		return f.Lines(fmt.Sprintf("%s is being drained; move what waits in it with: %s stores move %s", name, f.Self(),
+			name))
 	})
 }
 

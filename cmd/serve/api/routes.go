@@ -162,12 +162,14 @@ func (a *api) routes() []route {
 				}
 				return b.History(ctx, f, q.acted)
 			}),
-		read("/rules", "rules", "Every rule that was applied", nil, func(ctx context.Context, q request) (board.Rules, error) {
-			return b.Rules(ctx, q.acted)
-		}),
-		read("/rules/{rule}", "rule", "One rule, what waits for it, and what it has fired", nil, func(ctx context.Context, q request) (board.Rule, error) {
-			return b.Rule(ctx, q.r.PathValue("rule"), q.acted)
-		}),
+		read("/rules", "rules", "Every rule that was applied", nil,
+			func(ctx context.Context, q request) (board.Rules, error) {
+				return b.Rules(ctx, q.acted)
+			}),
+		read("/rules/{rule}", "rule", "One rule, what waits for it, and what it has fired", nil,
+			func(ctx context.Context, q request) (board.Rule, error) {
+				return b.Rule(ctx, q.r.PathValue("rule"), q.acted)
+			}),
 		read("/schedules", "schedules", "A page of schedules, in the order of their ids",
 			[]string{"prefix", "state", "after", "limit"},
 			func(ctx context.Context, q request) (board.Schedules, error) {

@@ -107,7 +107,8 @@ func (c Cancel) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 		plan.Text += ": " + w.job + " in slot " + clock(w.First)
 	}
 	if w.Rows > 0 && !w.First.After(p.now()) {
-		plan.Warnings = append(plan.Warnings, "A check whose slot has begun may be running. It runs on, and nothing of what it returns is recorded.")
+		plan.Warnings = append(plan.Warnings,
+			"A check whose slot has begun may be running. It runs on, and nothing of what it returns is recorded.")
 	}
 	plan.fingerprint = w
 	return plan, nil
@@ -134,12 +135,13 @@ func (c Cancel) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
 // CancelMany ends the waiting checks that all given fields select as cancelled. At least one field
 // must be given. It goes on when Do has returned.
 type CancelMany struct {
-	JobExec    string          `json:"job_exec"`
-	EntityName string          `json:"entity_name"`
-	EntityKey  string          `json:"entity_key"` // * stands for any text
-	GroupKey   string          `json:"group_key"`
-	Payload    json.RawMessage `json:"payload,omitempty"` // a JSON object; the payload has each of its fields with the same value
-	Limit      int64           `json:"limit"`             // checks of the first slots; 0: all
+	JobExec    string `json:"job_exec"`
+	EntityName string `json:"entity_name"`
+	EntityKey  string `json:"entity_key"` // * stands for any text
+	GroupKey   string `json:"group_key"`
+	// a JSON object; the payload has each of its fields with the same value
+	Payload json.RawMessage `json:"payload,omitempty"`
+	Limit   int64           `json:"limit"` // checks of the first slots; 0: all
 }
 
 func (c CancelMany) name() string { return "cancel many" }
@@ -194,7 +196,9 @@ func (c CancelMany) plan(ctx context.Context, p *planner) (plan Plan, err error)
 		plan.Text = fmt.Sprintf("It ends %d of the %s as cancelled, those of the first slots", c.Limit, c.target())
 	}
 	if found > 0 {
-		plan.Warnings = []string{"A check whose slot has begun may be running. It runs on, and nothing of what it returns is recorded."}
+		plan.Warnings = []string{
+			"A check whose slot has begun may be running. It runs on, and nothing of what it returns is recorded.",
+		}
 	}
 	return plan, nil
 }
@@ -371,7 +375,8 @@ func (a Retry) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 			" in history, since the key waits already.")
 	}
 	if found == int64(f.Limit) {
-		plan.Warnings = append(plan.Warnings, fmt.Sprintf("These are the oldest %d, which is the limit: there may be more.", f.Limit))
+		plan.Warnings = append(plan.Warnings,
+			fmt.Sprintf("These are the oldest %d, which is the limit: there may be more.", f.Limit))
 	}
 	plan.fingerprint = []any{waits}
 	return plan, nil

@@ -240,7 +240,8 @@ func (w left) warnings(c CatchUp) (list []string) {
 		list = append(list, spoken.Count(w.live, "slot is", "slots are")+" left to the run that is at it.")
 	}
 	if c.Mode == slots.ModeExpire && w.rows > 0 {
-		list = append(list, "The number of rows is an upper bound: it counts all late rows, but only rows past their deadline are archived.")
+		list = append(list,
+			"The number of rows is an upper bound: it counts all late rows, but only rows past their deadline are archived.")
 	}
 	if c.Mode == slots.ModeRun && w.rows > 0 {
 		list = append(list, "The checks run in this server.")

@@ -69,13 +69,18 @@ func (a BackfillSchedule) plan(ctx context.Context, p *planner) (plan Plan, err 
 	}
 	for range all {
 		if plan.Events++; plan.Events > maxBackfill {
-			return plan, &RefusedError{fmt.Sprintf("these are more than %d events: take a shorter time, or use the command: schedules backfill", maxBackfill)}
+			return plan, &RefusedError{
+				fmt.Sprintf("these are more than %d events: take a shorter time, or use the command: schedules backfill",
+					maxBackfill),
+			}
 		}
 	}
 	plan.Schedules, plan.Nothing = 1, plan.Events == 0
 	plan.Text = fmt.Sprintf("It publishes %s of schedule %s from %s until %s",
 		spoken.Count(plan.Events, "event", "events"), a.ID, clock(a.From), clock(grid.Later(until, a.From)))
-	plan.Warnings = []string{"Instants that the outbox has are left out. Other destinations, and a pruned outbox, get events again, with the same ids."}
+	plan.Warnings = []string{
+		"Instants that the outbox has are left out. Other destinations, and a pruned outbox, get events again, with the same ids.",
+	}
 	plan.fingerprint = s.Version
 	return plan, nil
 }

@@ -110,7 +110,8 @@ func (o *operator) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a Action) (P
 		return plan, fmt.Errorf("%s: %w", a.name(), err)
 	}
 	var last int64
-	if _, is := a.(asyncAction); is { // its plan does not show what it has done, so a second confirmation would do it twice
+	// its plan does not show what it has done, so a second confirmation would do it twice
+	if _, is := a.(asyncAction); is {
 		if err := pgsql.One(ctx, r, pgsql.ActionLast.In(o.schema),
 			[]any{a.name(), cut(a.target())}, &last); err != nil {
 			return plan, fmt.Errorf("find the last action: %w", err)

@@ -102,8 +102,8 @@ func New(ctx context.Context, cfg Config) (*Board, error) {
 
 // Close stops running actions, such as a catch-up, and waits until their results are recorded.
 func (b *Board) Close() {
-	b.operator.close()
-	b.source.cache.work.Wait()
+	b.close()
+	b.cache.work.Wait()
 }
 
 // has reports whether a job is registered with the binary.
@@ -162,7 +162,9 @@ func (s *source) newTools(ctx context.Context) (*tools, error) {
 	if t.ledger, err = slots.NewLedger(ctx, s.cfg.DB, s.cfg.Schema, s.cfg.Now); err != nil {
 		return nil, err
 	}
-	if t.client, err = jobs.NewClient(ctx, s.cfg.DB, jobs.Config{Schema: s.cfg.Schema, Horizon: s.cfg.Horizon, Now: s.cfg.Now}); err != nil {
+	if t.client, err = jobs.NewClient(ctx, s.cfg.DB, jobs.Config{
+		Schema: s.cfg.Schema, Horizon: s.cfg.Horizon, Now: s.cfg.Now,
+	}); err != nil {
 		return nil, err
 	}
 	t.store, err = schedule.NewStore(ctx, s.cfg.DB, schedule.Config{

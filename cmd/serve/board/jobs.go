@@ -104,22 +104,23 @@ func (b *Board) Advice(ctx context.Context, name string, acted int64) (JobAdvice
 	if err := checkText("job_exec", name); err != nil {
 		return JobAdvice{}, err
 	}
-	return read(ctx, b.source, "advice "+name, acted, adviceAge, func(ctx context.Context, r *reader) (v JobAdvice, err error) {
-		lines, err := b.readJobs(ctx, r, name)
-		if err != nil {
+	return read(ctx, b.source, "advice "+name, acted, adviceAge,
+		func(ctx context.Context, r *reader) (v JobAdvice, err error) {
+			lines, err := b.readJobs(ctx, r, name)
+			if err != nil {
+				return v, err
+			}
+			if len(lines) == 0 {
+				return v, notFound("job " + name)
+			}
+			q := advise.Options{Job: name, Bounds: advise.Bounds{Rows: adviceRows, PerJob: adviceRows, Time: adviceTime}}
+			list, read, err := advise.InTx(ctx, r, r.schema, q, r.grid().Width())
+			v.JobExec, v.Read, v.Advice = name, read, []string{}
+			for i := range list {
+				v.Advice = append(v.Advice, view.Advice(&list[i]))
+			}
 			return v, err
-		}
-		if len(lines) == 0 {
-			return v, notFound("job " + name)
-		}
-		q := advise.Options{Job: name, Bounds: advise.Bounds{Rows: adviceRows, PerJob: adviceRows, Time: adviceTime}}
-		list, read, err := advise.InTx(ctx, r, r.schema, q, r.grid().Width())
-		v.JobExec, v.Read, v.Advice = name, read, []string{}
-		for i := range list {
-			v.Advice = append(v.Advice, view.Advice(&list[i]))
-		}
-		return v, err
-	})
+		})
 }
 
 // readSlots reads the slots in [from, to).

@@ -45,30 +45,31 @@ func (b *Board) Schedule(ctx context.Context, id string, acted int64) (Schedule,
 	if err := checkText("id", id); err != nil {
 		return Schedule{}, err
 	}
-	return read(ctx, b.source, "schedule "+id, acted, pageAge, func(ctx context.Context, r *reader) (v Schedule, err error) {
-		s, err := r.store.Get(ctx, r, id)
-		if err != nil {
-			return v, err
-		}
-		v.View, v.Coming = httpapi.NewView(s), []Instant{}
-		if s.State != schedule.Active {
-			return v, nil
-		}
-		most := coming
-		if s.MaxRuns > 0 {
-			most = min(most, s.MaxRuns-int(s.Runs))
-		}
-		all, err := schedule.Preview(s.Spec, r.grid(), s.Next, s.Next.AddDate(100, 0, 0))
-		if err != nil {
-			return v, err
-		}
-		for at, slot := range all {
-			if v.Coming = append(v.Coming, Instant{at, slot}); len(v.Coming) >= most {
-				break
+	return read(ctx, b.source, "schedule "+id, acted, pageAge,
+		func(ctx context.Context, r *reader) (v Schedule, err error) {
+			s, err := r.store.Get(ctx, r, id)
+			if err != nil {
+				return v, err
 			}
-		}
-		return v, nil
-	})
+			v.View, v.Coming = httpapi.NewView(s), []Instant{}
+			if s.State != schedule.Active {
+				return v, nil
+			}
+			most := coming
+			if s.MaxRuns > 0 {
+				most = min(most, s.MaxRuns-int(s.Runs))
+			}
+			all, err := schedule.Preview(s.Spec, r.grid(), s.Next, s.Next.AddDate(100, 0, 0))
+			if err != nil {
+				return v, err
+			}
+			for at, slot := range all {
+				if v.Coming = append(v.Coming, Instant{at, slot}); len(v.Coming) >= most {
+					break
+				}
+			}
+			return v, nil
+		})
 }
 
 // Events returns the newest events in the outbox before a position, and the readers of the outbox.

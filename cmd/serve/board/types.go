@@ -209,7 +209,8 @@ type Sentence struct {
 type Schedules struct {
 	Seen
 	Schedules []httpapi.View `json:"schedules"` // by id
-	After     *string        `json:"after"`     // of the next page, null on the last one; a page ends after 4 MiB of payloads
+	// of the next page, null on the last one; a page ends after 4 MiB of payloads
+	After *string `json:"after"`
 }
 
 // Schedule is one schedule.

@@ -234,11 +234,13 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request, err error) {
 		s.fail(w, r, http.StatusNotFound, "There is no such thing, or no more.")
 	case errors.Is(err, board.ErrBusy):
 		w.Header().Set("Retry-After", "2")
-		s.fail(w, r, http.StatusServiceUnavailable, "Too many requests at once: this one was not sent to the database. Load the page again in a moment.")
+		s.fail(w, r, http.StatusServiceUnavailable,
+			"Too many requests at once: this one was not sent to the database. Load the page again in a moment.")
 	case pgsql.HasState(err, pqerror.InsufficientPrivilege):
 		s.fail(w, r, http.StatusForbidden, board.NoRights)
 	default:
 		s.cfg.Logger.ErrorContext(r.Context(), "reading a page failed", "path", r.URL.Path, "error", err)
-		s.fail(w, r, http.StatusServiceUnavailable, "The database does not answer, or the page cannot be read. The log of "+s.cfg.Command+" has the error.")
+		s.fail(w, r, http.StatusServiceUnavailable,
+			"The database does not answer, or the page cannot be read. The log of "+s.cfg.Command+" has the error.")
 	}
 }

@@ -76,7 +76,8 @@ func (d *Definition[Job, Result, Misfire]) Call(ctx context.Context, tx *sqlx.Tx
 }
 
 // StartSpan is engine.StartSpan without the registry.
-type StartSpan func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(err error, attrs ...slog.Attr))
+type StartSpan func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context,
+	func(err error, attrs ...slog.Attr))
 
 // Set holds the jobs of a registry by name. Start begins its spans, and Rule adds the job of a rule
 // of the database to a *jobs.Registry. Both may be nil.

@@ -79,7 +79,8 @@ func (l *List) Count(ctx context.Context, f Filter) (found Counted, err error) {
 // Count is List.Count in a transaction.
 func Count(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, f Filter) (found Counted, err error) {
 	var newest sql.NullTime
-	err = pgsql.One(ctx, tx, pgsql.EventDeadCount.In(schema), f.args(), &found.Letters, new(sql.NullTime), &newest, &found.Digest)
+	err = pgsql.One(ctx, tx, pgsql.EventDeadCount.In(schema), f.args(), &found.Letters, new(sql.NullTime), &newest,
+		&found.Digest)
 	if err != nil {
 		return found, fmt.Errorf("count dead letters: %w", err)
 	}
@@ -101,13 +102,16 @@ func (l *List) Page(ctx context.Context, f Filter, after int64, limit int) (page
 	return page, nil
 }
 
-func (l *List) read(ctx context.Context, tx *sqlx.Tx, s pgsql.Statement, f Filter, after int64, limit int) ([]Letter, error) {
+func (l *List) read(
+	ctx context.Context, tx *sqlx.Tx, s pgsql.Statement, f Filter, after int64, limit int,
+) ([]Letter, error) {
 	return pgsql.Collect(ctx, tx, s.In(l.schema), append([]any{after, limit}, f.args()...), Scan)
 }
 
 // Scan reads a letter from a row of statement event_dead_list.
 func Scan(row *sql.Rows, d *Letter) error {
-	err := row.Scan(slices.Concat([]any{&d.Number}, stored.Into(&d.Event), []any{&d.Refusals, &d.Error, &d.RefusedAt, &d.DeadAt})...)
+	err := row.Scan(slices.Concat([]any{&d.Number}, stored.Into(&d.Event),
+		[]any{&d.Refusals, &d.Error, &d.RefusedAt, &d.DeadAt})...)
 	d.RefusedAt, d.DeadAt = d.RefusedAt.UTC(), d.DeadAt.UTC()
 	return err
 }

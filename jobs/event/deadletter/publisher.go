@@ -109,12 +109,13 @@ func (p *publisher) known(ctx context.Context, events []event.Event) (map[key]bo
 	c := stored.Columns(events)
 	err := pgsql.ReadTx(ctx, p.db, func(tx *sqlx.Tx) error {
 		clear(known)
-		_, err := pgsql.Collect(ctx, tx, pgsql.EventDeadKnown.In(p.cfg.Schema), []any{c[1], c[0]}, func(row *sql.Rows, k *key) error {
-			var dead bool
-			err := row.Scan(&k.source, &k.id, &dead)
-			known[*k] = dead
-			return err
-		})
+		_, err := pgsql.Collect(ctx, tx, pgsql.EventDeadKnown.In(p.cfg.Schema), []any{c[1], c[0]},
+			func(row *sql.Rows, k *key) error {
+				var dead bool
+				err := row.Scan(&k.source, &k.id, &dead)
+				known[*k] = dead
+				return err
+			})
 		return err
 	})
 	return known, err
@@ -122,7 +123,9 @@ func (p *publisher) known(ctx context.Context, events []event.Event) (map[key]bo
 
 // admit returns which events of rest are to be sent. It leaves out dead letters, and holds back those
 // behind a dead letter of their subject.
-func (p *publisher) admit(ctx context.Context, events []event.Event, rest []int, known map[key]bool) (send []int, err error) {
+func (p *publisher) admit(
+	ctx context.Context, events []event.Event, rest []int, known map[key]bool,
+) (send []int, err error) {
 	var live []int
 	for _, i := range rest {
 		if !known[keyOf(events[i])] {
@@ -171,12 +174,13 @@ func (p *publisher) blocked(ctx context.Context, tx *sqlx.Tx, events []event.Eve
 	}
 	for {
 		blocked, sure := map[string]bool{}, true
-		_, err := pgsql.Collect(ctx, tx, pgsql.EventDeadSubjects.In(p.cfg.Schema), []any{subjects}, func(row *sql.Rows, subject *string) error {
-			var locked bool
-			err := row.Scan(subject, &locked)
-			blocked[*subject], sure = true, sure && locked
-			return err
-		})
+		_, err := pgsql.Collect(ctx, tx, pgsql.EventDeadSubjects.In(p.cfg.Schema), []any{subjects},
+			func(row *sql.Rows, subject *string) error {
+				var locked bool
+				err := row.Scan(subject, &locked)
+				blocked[*subject], sure = true, sure && locked
+				return err
+			})
 		if err != nil || sure {
 			return blocked, err
 		}
@@ -185,7 +189,9 @@ func (p *publisher) blocked(ctx context.Context, tx *sqlx.Tx, events []event.Eve
 
 // record records what became of the events that were sent, and sets their errors. It returns those
 // that were blocked by an event that is a dead letter now.
-func (p *publisher) record(ctx context.Context, events []event.Event, sent []int, results []error, known map[key]bool, errs []error) (again []int, err error) {
+func (p *publisher) record(
+	ctx context.Context, events []event.Event, sent []int, results []error, known map[key]bool, errs []error,
+) (again []int, err error) {
 	var accepted, refused []event.Event
 	var texts pq.StringArray
 	for n, i := range sent {
@@ -236,16 +242,19 @@ func (p *publisher) accept(ctx context.Context, tx *sqlx.Tx, events []event.Even
 	return err
 }
 
-func (p *publisher) refuse(ctx context.Context, tx *sqlx.Tx, events []event.Event, texts pq.StringArray, dead map[key]bool) error {
+func (p *publisher) refuse(
+	ctx context.Context, tx *sqlx.Tx, events []event.Event, texts pq.StringArray, dead map[key]bool,
+) error {
 	if len(events) == 0 {
 		return nil
 	}
 	most := sql.NullInt64{Int64: int64(p.cfg.MaxRefusals), Valid: p.cfg.MaxRefusals > 0}
 	age := sql.NullFloat64{Float64: p.cfg.MaxAge.Seconds(), Valid: p.cfg.MaxAge > 0}
-	_, err := pgsql.Collect(ctx, tx, pgsql.EventDeadRefuse.In(p.cfg.Schema), append(stored.Columns(events), texts, most, age), func(row *sql.Rows, k *key) error {
-		err := row.Scan(&k.source, &k.id)
-		dead[*k] = true
-		return err
-	})
+	_, err := pgsql.Collect(ctx, tx, pgsql.EventDeadRefuse.In(p.cfg.Schema),
+		append(stored.Columns(events), texts, most, age), func(row *sql.Rows, k *key) error {
+			err := row.Scan(&k.source, &k.id)
+			dead[*k] = true
+			return err
+		})
 	return err
 }

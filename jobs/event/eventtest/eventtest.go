@@ -82,7 +82,8 @@ func Arrived(t testing.TB, sent event.Event, body []byte) {
 	if err := official.UnmarshalJSON(body); err != nil {
 		t.Fatal(err)
 	}
-	if err := official.Validate(); err != nil || official.ID() != sent.ID || official.Subject() != sent.Subject || !official.Time().Equal(sent.Time) {
+	if err := official.Validate(); err != nil || official.ID() != sent.ID || official.Subject() != sent.Subject ||
+		!official.Time().Equal(sent.Time) {
 		t.Error(err, official)
 	}
 }
@@ -156,7 +157,8 @@ func Refused(t testing.TB, urls map[string]string) {
 // NotLinked fails if jobs or jobs/event need a package whose path begins with prefix.
 func NotLinked(t testing.TB, prefix string) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "github.com/prescient-go/prescient/jobs", "github.com/prescient-go/prescient/jobs/event").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "github.com/prescient-go/prescient/jobs",
+		"github.com/prescient-go/prescient/jobs/event").Output()
 	if err != nil || len(out) == 0 {
 		t.Fatal(err)
 	}

@@ -32,7 +32,8 @@ func init() { event.Register("file", openFile) }
 type file string
 
 func openFile(_ context.Context, to *url.URL, _ event.Config) (event.Publisher, error) {
-	if (to.Host != "" && to.Host != "localhost") || !filepath.IsAbs(to.Path) || to.User != nil || to.RawQuery != "" || to.Fragment != "" {
+	if (to.Host != "" && to.Host != "localhost") || !filepath.IsAbs(to.Path) || to.User != nil || to.RawQuery != "" ||
+		to.Fragment != "" {
 		return nil, errors.New("must be file:// and an absolute path, as in file:///var/log/events.jsonl, and nothing else")
 	}
 	f := file(to.Path)

@@ -51,7 +51,9 @@ func options(to target, log *slog.Logger) []kgo.Opt {
 		kgo.AllowIdempotentProduceCancellation(),
 		// A cluster that is back is found within a second.
 		kgo.MetadataMinAge(250 * time.Millisecond),
-		kgo.RetryBackoffFn(func(tries int) time.Duration { return min(time.Duration(tries)*250*time.Millisecond, time.Second) }),
+		kgo.RetryBackoffFn(func(tries int) time.Duration {
+			return min(time.Duration(tries)*250*time.Millisecond, time.Second)
+		}),
 	}
 	if to.tls {
 		options = append(options, kgo.DialTLS())

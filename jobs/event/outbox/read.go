@@ -68,7 +68,8 @@ func (o *Outbox) ahead(ctx context.Context, tx *sqlx.Tx, p Position) error {
 }
 
 func scan(row *sql.Rows, s *Stored) error {
-	err := row.Scan(slices.Concat([]any{&s.Position.Mark, &s.Position.Number}, stored.Into(&s.Event), []any{&s.WrittenAt})...)
+	err := row.Scan(slices.Concat([]any{&s.Position.Mark, &s.Position.Number}, stored.Into(&s.Event),
+		[]any{&s.WrittenAt})...)
 	s.WrittenAt = s.WrittenAt.UTC()
 	return err
 }
@@ -151,11 +152,12 @@ func (o *Outbox) Consumer(ctx context.Context, name string) (Consumer, error) {
 
 func (o *Outbox) consumers(ctx context.Context, name any) (list []Consumer, err error) {
 	err = pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error {
-		list, err = pgsql.Collect(ctx, tx, pgsql.EventConsumers.In(o.schema), []any{name}, func(row *sql.Rows, c *Consumer) error {
-			err := row.Scan(&c.Name, &c.Position.Mark, &c.Position.Number, &c.AckedAt, &c.Ahead)
-			c.AckedAt = c.AckedAt.UTC()
-			return err
-		})
+		list, err = pgsql.Collect(ctx, tx, pgsql.EventConsumers.In(o.schema), []any{name},
+			func(row *sql.Rows, c *Consumer) error {
+				err := row.Scan(&c.Name, &c.Position.Mark, &c.Position.Number, &c.AckedAt, &c.Ahead)
+				c.AckedAt = c.AckedAt.UTC()
+				return err
+			})
 		return err
 	})
 	if err != nil {

@@ -108,7 +108,9 @@ func (b *batch) post(ctx context.Context, e event.Event) error {
 	if err != nil {
 		return fmt.Errorf("encode event %q: %w", e.ID, err)
 	}
-	if _, err := b.client.Post(ctx, b.to, egress.Message{ID: e.ID, ContentType: event.ContentType, Body: body}); err != nil {
+	if _, err := b.client.Post(ctx, b.to, egress.Message{
+		ID: e.ID, ContentType: event.ContentType, Body: body,
+	}); err != nil {
 		if !refused(err) {
 			b.failed.Add(1)
 		}
@@ -125,6 +127,7 @@ func (b *batch) post(ctx context.Context, e event.Event) error {
 func refused(err error) bool {
 	status, ok := errors.AsType[*egress.StatusError](err)
 	return ok && slices.Contains([]int{
-		http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
+		http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
+		http.StatusUnprocessableEntity,
 	}, status.Status)
 }

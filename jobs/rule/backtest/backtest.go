@@ -63,7 +63,8 @@ type test struct {
 
 func newTest(r rule.Applied, cfg Config) (*test, error) {
 	if !r.DoneAt {
-		return nil, r.Rule.Problem("done", "is a condition, and the table does not say since when it is true: to test the past, name a column of type timestamptz")
+		return nil, r.Rule.Problem("done",
+			"is a condition, and the table does not say since when it is true: to test the past, name a column of type timestamptz")
 	}
 	t := &test{cfg: cfg, rule: r}
 	name, err := rule.ParseName(r.Rule.Done)
@@ -116,8 +117,10 @@ func (t *test) read(ctx context.Context, tx *sqlx.Tx) error {
 	if _, err := tx.ExecContext(ctx, setting); err != nil {
 		return fmt.Errorf("prepare the transaction: %w", err)
 	}
-	rows, err := tx.QueryContext(ctx, fmt.Sprintf(`select %s::text, %s, case when isfinite(%[3]s) then %[3]s end from %s where %[2]s >= $1 and %[2]s < $2 and (%[5]s)`,
-		t.rule.Key, t.rule.Since, t.doneAt, t.rule.Relation, t.rule.About), t.cfg.From, t.cfg.To)
+	rows,
+		err := tx.QueryContext(ctx,
+		fmt.Sprintf(`select %s::text, %s, case when isfinite(%[3]s) then %[3]s end from %s where %[2]s >= $1 and %[2]s < $2 and (%[5]s)`,
+			t.rule.Key, t.rule.Since, t.doneAt, t.rule.Relation, t.rule.About), t.cfg.From, t.cfg.To)
 	if err != nil {
 		return err
 	}
@@ -165,7 +168,8 @@ func (t *test) row(key string, since time.Time, done sql.NullTime) error {
 func (t *test) report() Report {
 	slices.SortFunc(t.fired, compareFired)
 	r := Report{
-		Name: t.rule.Rule.Name, Table: t.rule.Rule.Table, From: t.cfg.From.UTC(), To: t.cfg.To.UTC(), Rows: t.rows, List: t.fired,
+		Name: t.rule.Rule.Name, Table: t.rule.Rule.Table, From: t.cfg.From.UTC(), To: t.cfg.To.UTC(), Rows: t.rows,
+		List:  t.fired,
 		Steps: []Step{}, Alternatives: []Step{},
 	}
 	for i, tally := range t.tallies {

@@ -127,11 +127,13 @@ func (s *Store) install(ctx context.Context, p *RulePlan) (version int, err erro
 	err = s.lockTable(ctx, p.rule.Relation, false, func(tx *sqlx.Tx) (err error) {
 		switch {
 		case p.was == nil:
-			err = pgsql.One(ctx, tx, pgsql.RuleInsert.In(s.schema), []any{p.Name, p.rule.Relation, definition, s.clock()}, &version)
+			err = pgsql.One(ctx, tx, pgsql.RuleInsert.In(s.schema), []any{p.Name, p.rule.Relation, definition, s.clock()},
+				&version)
 		case p.Action == Resume:
 			version = p.was.Version
 		default:
-			err = pgsql.One(ctx, tx, pgsql.RuleChange.In(s.schema), []any{p.Name, definition, p.was.Version, p.walks, p.rule.Relation}, &version)
+			err = pgsql.One(ctx, tx, pgsql.RuleChange.In(s.schema),
+				[]any{p.Name, definition, p.was.Version, p.walks, p.rule.Relation}, &version)
 		}
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrChanged
@@ -196,7 +198,8 @@ func (s *Store) walkOver(ctx context.Context, p *RulePlan, version int, told fun
 	for {
 		var next page
 		err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) (err error) {
-			if _, err := tx.ExecContext(ctx, fmt.Sprintf("set local lock_timeout = %d", walkTimeout.Milliseconds())); err != nil {
+			if _, err := tx.ExecContext(ctx,
+				fmt.Sprintf("set local lock_timeout = %d", walkTimeout.Milliseconds())); err != nil {
 				return err
 			}
 			if next, err = w.read(ctx, tx); err != nil {
@@ -224,7 +227,8 @@ func (s *Store) walkOver(ctx context.Context, p *RulePlan, version int, told fun
 		}
 		if errors.Is(err, ErrChanged) {
 			// Another Apply of the same version has come further.
-			if now, getErr := s.Get(ctx, p.Name); getErr == nil && now.Version == version && now.State == Applying && now.Position != w.after {
+			if now, getErr := s.Get(ctx, p.Name); getErr == nil && now.Version == version && now.State == Applying &&
+				now.Position != w.after {
 				w.after = now.Position
 				continue
 			}
@@ -295,7 +299,8 @@ func (e *LockedError) Unwrap() error { return e.Err }
 func (s *Store) lockTable(ctx context.Context, relation string, exclusive bool, fn func(tx *sqlx.Tx) error) error {
 	for try := 1; ; try++ {
 		err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
-			if _, err := tx.ExecContext(ctx, fmt.Sprintf("set local lock_timeout = %d", lockTimeout.Milliseconds())); err != nil {
+			if _, err := tx.ExecContext(ctx,
+				fmt.Sprintf("set local lock_timeout = %d", lockTimeout.Milliseconds())); err != nil {
 				return err
 			}
 			return fn(tx)

@@ -154,7 +154,8 @@ func (r *resolver) resolve(ctx context.Context) (understood, error) {
 	if err != nil {
 		return u, err
 	}
-	u.About = fmt.Sprintf("%s and isfinite(%s) and %[2]s >= timestamptz '%s' and %[2]s < timestamptz '%[4]s'", where, u.Since, firstSince, lastSince)
+	u.About = fmt.Sprintf("%s and isfinite(%s) and %[2]s >= timestamptz '%s' and %[2]s < timestamptz '%[4]s'", where,
+		u.Since, firstSince, lastSince)
 	reads = append(reads, more...)
 	if more, err = r.done(ctx, &u); err != nil {
 		return u, err
@@ -184,14 +185,16 @@ func (r *resolver) findTable(ctx context.Context, t *table) (found bool, err err
 		r.wrong("table", "%v", err)
 		return false, nil
 	case len(parts) > 2:
-		r.wrong("table", "%s has three parts: a rule is about a table of the database that it is applied to, such as shop.orders", r.rule.Table)
+		r.wrong("table",
+			"%s has three parts: a rule is about a table of the database that it is applied to, such as shop.orders", r.rule.Table)
 		return false, nil
 	}
 	var schema any
 	if len(parts) == 2 {
 		schema = parts[0]
 	}
-	err = r.tx.GetContext(ctx, t, pgsql.RuleTable.In(r.store.schema), schema, parts[len(parts)-1], pgsql.Rules.In(r.store.schema))
+	err = r.tx.GetContext(ctx, t, pgsql.RuleTable.In(r.store.schema), schema, parts[len(parts)-1],
+		pgsql.Rules.In(r.store.schema))
 	if errors.Is(err, sql.ErrNoRows) {
 		r.wrong("table", "there is no table %s in this database", r.rule.Table)
 		return false, nil
@@ -253,11 +256,13 @@ func (r *resolver) key(t table) *column {
 		r.wrong("key", "%v", err)
 		return nil
 	case !c.Identifies:
-		r.wrong("key", "column %s has no primary key and no unique constraint of its own: name a column that identifies a row", r.rule.Key)
+		r.wrong("key",
+			"column %s has no primary key and no unique constraint of its own: name a column that identifies a row", r.rule.Key)
 	case !c.Required:
 		r.wrong("key", "column %s may be null: name a column that is not null", r.rule.Key)
 	case !c.Steady:
-		r.wrong("key", "the text of type %s depends on settings of the session: name a column such as a number, a text or a uuid", c.Type)
+		r.wrong("key",
+			"the text of type %s depends on settings of the session: name a column such as a number, a text or a uuid", c.Type)
 	}
 	return c
 }
@@ -285,7 +290,8 @@ func (r *resolver) done(ctx context.Context, u *understood) (reads []int64, err 
 		u.DoneAt = true
 		u.Done = pq.QuoteIdentifier(c.Name) + " is not null"
 	default:
-		r.wrong("done", "column %s is of type %s: name a column of type timestamptz, or a condition such as %s is not null", r.rule.Done, c.Type, r.rule.Done)
+		r.wrong("done", "column %s is of type %s: name a column of type timestamptz, or a condition such as %s is not null",
+			r.rule.Done, c.Type, r.rule.Done)
 	}
 	return []int64{c.Number}, nil
 }
@@ -317,21 +323,24 @@ func (r *resolver) role(ctx context.Context, u understood) error {
 	}
 	var there bool
 	var unread pq.StringArray
-	err := pgsql.One(ctx, r.tx, pgsql.RuleRole.In(r.store.schema), []any{r.rule.Role, u.table.OID, pq.Array(names)}, &there, &unread)
+	err := pgsql.One(ctx, r.tx, pgsql.RuleRole.In(r.store.schema), []any{r.rule.Role, u.table.OID, pq.Array(names)},
+		&there, &unread)
 	switch {
 	case err != nil:
 		return err
 	case !there:
 		r.wrong("role", "there is no role %s", r.rule.Role)
 	case len(unread) > 0:
-		r.wrong("role", "role %s may not read %s of %s: grant usage on its schema, and select on the columns", r.rule.Role, spoken.List(unread), u.Relation)
+		r.wrong("role", "role %s may not read %s of %s: grant usage on its schema, and select on the columns", r.rule.Role,
+			spoken.List(unread), u.Relation)
 	}
 	return nil
 }
 
 // copyTable makes an empty copy of the table, whose checks tell what conditions mean.
 func (r *resolver) copyTable(ctx context.Context, t table) error {
-	_, err := r.tx.ExecContext(ctx, fmt.Sprintf("create temporary table pg_temp.%s (like %s)", pq.QuoteIdentifier(t.Name), t.Relation))
+	_, err := r.tx.ExecContext(ctx,
+		fmt.Sprintf("create temporary table pg_temp.%s (like %s)", pq.QuoteIdentifier(t.Name), t.Relation))
 	return err
 }
 
@@ -340,7 +349,9 @@ var function = regexp.MustCompile(`:(?:funcid|opfuncid) (\d+)`)
 
 // condition returns a condition as the server understands it, and the numbers of the columns that
 // it reads. The server itself refuses subqueries, aggregates and what is not boolean.
-func (r *resolver) condition(ctx context.Context, field, text string, t table) (canonical string, reads []int64, err error) {
+func (r *resolver) condition(
+	ctx context.Context, field, text string, t table,
+) (canonical string, reads []int64, err error) {
 	if err := r.addCheck(ctx, field, text, t); err != nil || len(r.problems) > 0 {
 		return "", nil, err
 	}
@@ -375,7 +386,8 @@ func (r *resolver) condition(ctx context.Context, field, text string, t table) (
 	case volatile:
 		r.wrong(field, "function %s is volatile: it may write, or give another answer each time", name)
 	default:
-		r.wrong(field, "function %s belongs to %s, who could change what the triggers run with the rights of this login", name, owner)
+		r.wrong(field, "function %s belongs to %s, who could change what the triggers run with the rights of this login",
+			name, owner)
 	}
 	_, err = r.tx.ExecContext(ctx, "select set_config('search_path', $1, true)", path)
 	return "(" + found.Text + ")", found.Columns, err
@@ -391,7 +403,8 @@ func (r *resolver) addCheck(ctx context.Context, field, text string, t table) er
 	if _, err := r.tx.ExecContext(ctx, "savepoint "+again); err != nil {
 		return err
 	}
-	statement := fmt.Sprintf("alter table pg_temp.%s add constraint %s%s check ((\n%s\n))", pq.QuoteIdentifier(t.Name), conditionName, field, text)
+	statement := fmt.Sprintf("alter table pg_temp.%s add constraint %s%s check ((\n%s\n))", pq.QuoteIdentifier(t.Name),
+		conditionName, field, text)
 	// A prepared statement is only one.
 	stmt, err := r.tx.PrepareContext(ctx, statement)
 	if err == nil {

@@ -58,7 +58,8 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 
 // scanFault reads a row of statement rule_faults.
 func scanFault(row *sql.Rows, f *Fault) error {
-	return row.Scan(&f.Rule, &f.Table, &f.Gone, &f.Moved, (*pq.StringArray)(&f.Missing), (*pq.StringArray)(&f.Off), (*pq.StringArray)(&f.Columns),
+	return row.Scan(&f.Rule, &f.Table, &f.Gone, &f.Moved, (*pq.StringArray)(&f.Missing), (*pq.StringArray)(&f.Off),
+		(*pq.StringArray)(&f.Columns),
 		&f.Refused, &f.Owner, (*pq.StringArray)(&f.Gives))
 }
 

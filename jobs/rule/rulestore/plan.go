@@ -174,7 +174,9 @@ func (s *Store) prepare(ctx context.Context, file rule.File, create bool) (Plan,
 func (p *RulePlan) renamed(known []Status, unlisted []string) {
 	for _, k := range known {
 		if p.Action == Create && k.State != Removing && k.Relation == p.Table && slices.Contains(unlisted, k.Rule.Name) &&
-			slices.EqualFunc(k.Rule.Steps, p.rule.Rule.Steps, func(a, b rule.Step) bool { return a.After == b.After && a.Calendar == b.Calendar }) {
+			slices.EqualFunc(k.Rule.Steps, p.rule.Rule.Steps, func(a, b rule.Step) bool {
+				return a.After == b.After && a.Calendar == b.Calendar
+			}) {
 			p.Was = k.Rule.Name
 		}
 	}
@@ -189,7 +191,9 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 	if err != nil {
 		return RulePlan{}, err
 	}
-	p := RulePlan{Name: asked.Name, Table: u.Relation, Action: Create, rule: u, was: was, walks: true, slots: map[time.Time]int64{}}
+	p := RulePlan{
+		Name: asked.Name, Table: u.Relation, Action: Create, rule: u, was: was, walks: true, slots: map[time.Time]int64{},
+	}
 	if p.timing, err = rule.NewTiming(u.Rule, u.Calendars); err != nil {
 		return RulePlan{}, asked.Problem("steps", "%v", err)
 	}
@@ -271,7 +275,8 @@ func (s *Store) moved(ctx context.Context, was Status, u understood) (moved bool
 		return false, nil
 	}
 	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		return tx.GetContext(ctx, &moved, pgsql.RuleMoved.In(s.schema), was.Relation, u.Relation, pq.Array(triggerNames(s.schema, u.Rule.Name)))
+		return tx.GetContext(ctx, &moved, pgsql.RuleMoved.In(s.schema), was.Relation, u.Relation,
+			pq.Array(triggerNames(s.schema, u.Rule.Name)))
 	})
 	return moved, err
 }
@@ -285,9 +290,11 @@ func (p *RulePlan) compare(was Status, moved bool) error {
 	case was.Relation != p.rule.Relation && !moved:
 		return is.Problem("table", "the rule is about table %s: remove it first, or give this one another name", was.Relation)
 	case moved && was.Rule.Entity != is.Entity:
-		return is.Problem("entity", "the checks that wait have the entity %s, from the name that table %s had: write entity: %[1]s", was.Rule.Entity, was.Relation)
+		return is.Problem("entity",
+			"the checks that wait have the entity %s, from the name that table %s had: write entity: %[1]s", was.Rule.Entity, was.Relation)
 	case was.Key != p.rule.Key || was.Rule.Entity != is.Entity:
-		return is.Problem("key", "the checks that wait have the key %s of entity %s: remove the rule first, or give this one another name", was.Key, was.Rule.Entity)
+		return is.Problem("key",
+			"the checks that wait have the key %s of entity %s: remove the rule first, or give this one another name", was.Key, was.Rule.Entity)
 	}
 	wanted := p.rule.Applied
 	same := reflect.DeepEqual(plain(was.Applied), plain(wanted))
@@ -430,17 +437,18 @@ func (s *Store) beside(ctx context.Context, slots []SlotCount) error {
 		asked[i] = string(pq.FormatTimestamp(c.Slot))
 	}
 	return pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		_, err := pgsql.Collect(ctx, tx, pgsql.RuleBeside.In(s.schema), []any{pq.Array(asked)}, func(row *sql.Rows, _ *struct{}) error {
-			var slot time.Time
-			var waiting int64
-			err := row.Scan(&slot, &waiting)
-			for i := range slots {
-				if slots[i].Slot.Equal(slot) {
-					slots[i].Waiting = &waiting
+		_, err := pgsql.Collect(ctx, tx, pgsql.RuleBeside.In(s.schema), []any{pq.Array(asked)},
+			func(row *sql.Rows, _ *struct{}) error {
+				var slot time.Time
+				var waiting int64
+				err := row.Scan(&slot, &waiting)
+				for i := range slots {
+					if slots[i].Slot.Equal(slot) {
+						slots[i].Waiting = &waiting
+					}
 				}
-			}
-			return err
-		})
+				return err
+			})
 		return err
 	})
 }

@@ -62,7 +62,8 @@ func (s *Store) uninstall(ctx context.Context, name string) error {
 			return err
 		}
 		var functions []string
-		err = tx.SelectContext(ctx, &functions, pgsql.RuleRoutines.In(s.schema), pq.Array(triggerNames(s.schema, name)), pq.QuoteLiteral(name))
+		err = tx.SelectContext(ctx, &functions, pgsql.RuleRoutines.In(s.schema), pq.Array(triggerNames(s.schema, name)),
+			pq.QuoteLiteral(name))
 		if err != nil || len(functions) == 0 {
 			return err
 		}

@@ -20,7 +20,8 @@ type RightsError struct {
 
 // Error returns the statements, for the owner of the table.
 func (e *RightsError) Error() string {
-	message := fmt.Sprintf("login %s lacks rights on table %s. Its owner gives them: %s", e.Login, e.Table, strings.Join(e.Grants, "; "))
+	message := fmt.Sprintf("login %s lacks rights on table %s. Its owner gives them: %s", e.Login, e.Table,
+		strings.Join(e.Grants, "; "))
 	return (&rule.Problem{Line: e.Line, Rule: e.Rule, Message: message}).Error()
 }
 

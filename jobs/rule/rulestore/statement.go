@@ -53,7 +53,9 @@ func (s *Store) statements(ctx context.Context, r rule.Applied) error {
 }
 
 // spellings are operators of other languages, and how SQL writes them.
-var spellings = map[string]string{"==": "SQL compares with =", "&&": "SQL writes and", "!": "SQL writes not", "%%": "SQL writes like"}
+var spellings = map[string]string{
+	"==": "SQL compares with =", "&&": "SQL writes and", "!": "SQL writes not", "%%": "SQL writes like",
+}
 
 // operator matches the message about an operator that the server does not have.
 var operator = regexp.MustCompile(`^operator does not exist: (?:\S.* )?(==|&&|!|%%) \S`)

@@ -156,7 +156,8 @@ func scanStatus(row *sql.Rows, r *Status) error {
 	var name, relation, definition string
 	var position sql.NullString
 	var appliedAt, pausedAt sql.NullTime
-	err := row.Scan(&name, &relation, &definition, &r.Version, &r.State, &position, &appliedAt, &r.AppliedBy, &pausedAt, &r.PausedBy)
+	err := row.Scan(&name, &relation, &definition, &r.Version, &r.State, &position, &appliedAt, &r.AppliedBy, &pausedAt,
+		&r.PausedBy)
 	if err != nil {
 		return err
 	}
@@ -180,9 +181,10 @@ type FiredStep struct {
 // Fired counts, for each step of a rule, how often it has fired. `jobs prune` removes old entries.
 func (s *Store) Fired(ctx context.Context, name string) (steps []FiredStep, err error) {
 	err = s.reading(ctx, func(q pgsql.Querier) error {
-		steps, err = pgsql.Collect(ctx, q, pgsql.RuleFiredSteps.In(s.schema), []any{name}, func(row *sql.Rows, f *FiredStep) error {
-			return row.Scan(&f.Step, &f.Fired, &f.LastAt, &f.DeadLetters)
-		})
+		steps, err = pgsql.Collect(ctx, q, pgsql.RuleFiredSteps.In(s.schema), []any{name},
+			func(row *sql.Rows, f *FiredStep) error {
+				return row.Scan(&f.Step, &f.Fired, &f.LastAt, &f.DeadLetters)
+			})
 		return err
 	})
 	if err != nil {

@@ -77,7 +77,8 @@ func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) []trigger {
 	}
 	all := []trigger{
 		newTrigger(fill, "inserted_"+kind, "insert", names["insert"], u.Relation, rows("new", "prescient_inserted"), ""),
-		newTrigger(fill, "updated", "update", names["update"], u.Relation, "for each row when ("+u.changed()+")", strings.Join(u.Reads, ", ")),
+		newTrigger(fill, "updated", "update", names["update"], u.Relation, "for each row when ("+u.changed()+")",
+			strings.Join(u.Reads, ", ")),
 		newTrigger(fill, "deleted_"+kind, "delete", names["delete"], u.Relation, rows("old", "prescient_deleted"), ""),
 	}
 	if owner := u.table.FunctionOwner; owner != "" {
@@ -147,7 +148,8 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing, names map[string
 		"{rule}", strings.Join(strings.Fields(u.Rule.Name), " "),
 		"{name}", pq.QuoteLiteral(u.Rule.Name), "{entity}", pq.QuoteLiteral(u.Rule.Entity),
 		"{key}", u.Key, "{since}", u.Since, "{about}", u.About, "{done}", "(" + u.Done + ")",
-		"{first}", seconds(t.EarliestFrom(0)), "{clock}", clock, "{coming}", strings.Join(coming, ", "), "{at_once}", fmt.Sprint(u.Rule.AtOnce),
+		"{first}", seconds(t.EarliestFrom(0)), "{clock}", clock, "{coming}", strings.Join(coming, ", "), "{at_once}",
+		fmt.Sprint(u.Rule.AtOnce),
 		"{since_first}", firstSince, "{since_last}", lastSince,
 	}
 	for event, name := range names {

@@ -49,7 +49,8 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 		return p, err
 	}
 	if w.until == "" {
-		last := fmt.Sprintf("select %s::text as prescient_key from %s order by %s desc limit 1", w.rule.Key, w.rule.Relation, w.rule.Key)
+		last := fmt.Sprintf("select %s::text as prescient_key from %s order by %s desc limit 1", w.rule.Key, w.rule.Relation,
+			w.rule.Key)
 		err := pgsql.One(ctx, tx, last, nil, &w.until)
 		if errors.Is(err, sql.ErrNoRows) {
 			return page{end: true}, nil
@@ -66,7 +67,8 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 	p.rows = make([]row, 0, w.store.cfg.PageSize)
 	for rows.Next() {
 		var r found
-		if err := rows.Scan(&r.key, &r.since, &r.id, &r.slot, &r.requested, &r.from, &r.errors, &r.fired, &r.read, &r.now); err != nil {
+		if err := rows.Scan(&r.key, &r.since, &r.id, &r.slot, &r.requested, &r.from, &r.errors, &r.fired, &r.read,
+			&r.now); err != nil {
 			return p, err
 		}
 		if r.read.Valid { // the last row is about the page
@@ -118,7 +120,8 @@ func (w *walk) query() string {
 		between += fmt.Sprintf(" and %s > %s::%s", w.rule.Key, pq.QuoteLiteral(w.after), w.rule.KeyType)
 	}
 	return strings.NewReplacer(
-		"{key}", w.rule.Key, "{since}", w.rule.Since, "{about}", w.rule.About, "{done}", "("+w.rule.Done+")", "{relation}", w.rule.Relation,
+		"{key}", w.rule.Key, "{since}", w.rule.Since, "{about}", w.rule.About, "{done}", "("+w.rule.Done+")", "{relation}",
+		w.rule.Relation,
 		"{between}", between, "{limit}", strconv.Itoa(w.store.cfg.PageSize), "{known}", strconv.FormatBool(w.known),
 		"{name}", pq.QuoteLiteral(w.rule.Rule.Name), "{entity}", pq.QuoteLiteral(w.rule.Rule.Entity),
 	).Replace(pageTemplate.In(w.store.schema))
@@ -201,5 +204,8 @@ func (b *batch) retimeArgs(r rule.Rule) []any {
 	if len(b.keys) == 0 {
 		return nil
 	}
-	return []any{r.Name, pq.Array(b.slots), pq.Array(b.ids), pq.Array(b.were), pq.Array(b.ats), pq.Array(b.payloads), pq.Array(b.withins)}
+	return []any{
+		r.Name, pq.Array(b.slots), pq.Array(b.ids), pq.Array(b.were), pq.Array(b.ats), pq.Array(b.payloads),
+		pq.Array(b.withins),
+	}
 }

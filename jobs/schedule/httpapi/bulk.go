@@ -138,7 +138,8 @@ func expect(dec *json.Decoder, tokens ...json.Token) error {
 			return web.Unreadable(err)
 		}
 		if got != want {
-			return web.NewProblem(http.StatusBadRequest, fmt.Sprintf(`the body: want {"changes": [...]}, and found %v instead of %v`, got, want))
+			return web.NewProblem(http.StatusBadRequest,
+				fmt.Sprintf(`the body: want {"changes": [...]}, and found %v instead of %v`, got, want))
 		}
 	}
 	return nil
@@ -206,7 +207,8 @@ func (b *bulk) make(changes []waiting) error {
 
 func (b *bulk) fail(index int64, id string, err error) {
 	b.result.Failed++
-	if b.result.Errors = append(b.result.Errors, bulkFailure{index, id, problemOf(err)}); len(b.result.Errors) == 2*maxFailures {
+	if b.result.Errors = append(b.result.Errors,
+		bulkFailure{index, id, problemOf(err)}); len(b.result.Errors) == 2*maxFailures {
 		b.keepFirst()
 	}
 }

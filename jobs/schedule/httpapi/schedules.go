@@ -113,7 +113,8 @@ func (a *api) delete(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return nil, err
 }
 
-type changeFunc func(s *schedule.Store, ctx context.Context, db jobs.DB, id string, version int) (schedule.Schedule, error)
+type changeFunc func(s *schedule.Store, ctx context.Context, db jobs.DB, id string, version int) (schedule.Schedule,
+	error)
 
 func (a *api) change(change changeFunc) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) (any, error) {

@@ -22,12 +22,14 @@ func (p *Panics) Check(ctx context.Context, job, rows string, value any, stack [
 
 // LimitBy logs a panic of the key function of a job.
 func (p *Panics) LimitBy(ctx context.Context, job, row string, value any) {
-	p.log.Log(ctx, p.level("LimitBy of "+job), "LimitBy panicked: the check counts to the empty key", "check", row, "panic", value)
+	p.log.Log(ctx, p.level("LimitBy of "+job), "LimitBy panicked: the check counts to the empty key", "check", row,
+		"panic", value)
 }
 
 // Watcher logs a panic of a function that observes the run.
 func (p *Panics) Watcher(ctx context.Context, function string, value any, stack []byte) {
-	p.log.Log(ctx, p.level(function), "a function that observes the run panicked", "function", function, "panic", value, "stack", string(stack))
+	p.log.Log(ctx, p.level(function), "a function that observes the run panicked", "function", function, "panic", value,
+		"stack", string(stack))
 }
 
 // level returns the level at which to log a panic of a function: error for the first one of a run, and

@@ -191,7 +191,8 @@ func (k *Keeper) HandBack(ctx context.Context) {
 	var m pgsql.Message
 	m.Add(pgsql.ClaimRelease.In(k.server.Schema), []any{tokensOf(k.list()), k.token}, server.Nothing)
 	if err := k.server.Commit(ctx, &m); err != nil {
-		k.server.Logger.WarnContext(ctx, "claims were not handed back; other runners take them over when their leases end", "error", err)
+		k.server.Logger.WarnContext(ctx, "claims were not handed back; other runners take them over when their leases end",
+			"error", err)
 	}
 }
 

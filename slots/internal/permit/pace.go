@@ -98,7 +98,8 @@ func (p *pace) spare(at time.Time) {
 // take takes instants from the database: as many as were used of the last ones, or a few more. Call it
 // with mu held.
 func (p *pace) take(ctx context.Context) error {
-	spacing := time.Duration(math.Ceil((1+paceSlack)*1e6/float64(p.rule.PerSecond))) * time.Microsecond // the database's unit
+	// the database's unit
+	spacing := time.Duration(math.Ceil((1+paceSlack)*1e6/float64(p.rule.PerSecond))) * time.Microsecond
 	n := p.taken - p.stale
 	if p.stale == 0 {
 		n += n/4 + 1

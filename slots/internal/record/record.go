@@ -72,7 +72,9 @@ func (r *Recorder) recordAll(ctx context.Context, c *Claim, batch []row.Outcome,
 		m.Add(pgsql.SlotUnsettle.In(r.Server.Schema), []any{r.Slot}, server.Nothing)
 	}
 	if ends && c.Closes {
-		m.Add(pgsql.SlotClose.In(r.Server.Schema), []any{r.Slot, false, c.Token}, func(row *sql.Rows) error { return row.Scan(&end) })
+		m.Add(pgsql.SlotClose.In(r.Server.Schema), []any{r.Slot, false, c.Token}, func(row *sql.Rows) error {
+			return row.Scan(&end)
+		})
 	}
 	if ends {
 		c.Ending(true)
@@ -141,7 +143,9 @@ func (r *Recorder) commitOnce(ctx context.Context, c *Claim, part int64, m *pgsq
 // since. But nothing else ends a claim while its lease is good.
 func (r *Recorder) Find(ctx context.Context, c *Claim, part int64) (done bool, err error) {
 	var held bool
-	err = r.Server.Ask(ctx, ctx, pgsql.RecordFind, []any{r.Slot, c.Token, part}, func(row *sql.Rows) error { return row.Scan(&done, &held) })
+	err = r.Server.Ask(ctx, ctx, pgsql.RecordFind, []any{r.Slot, c.Token, part}, func(row *sql.Rows) error {
+		return row.Scan(&done, &held)
+	})
 	if err == nil && !done && !held {
 		if done = c.IsEnding() && c.Good(); !done {
 			err = lease.ErrLost

@@ -20,9 +20,9 @@ import (
 // notOfRows lists the classes of errors that would meet any row: because of the schema, the rights of
 // the role, or the state of the server. PS is the class of the engine's own errors.
 var notOfRows = []pqerror.Class{
-	"PS", pqerror.ClassFeatureNotSupported, pqerror.ClassInvalidTransactionState, pqerror.ClassInvalidAuthorizationSpecification,
-	pqerror.ClassTransactionRollback, pqerror.ClassSyntaxErrorOrAccessRuleViolation, pqerror.ClassObjectNotInPrerequisiteState,
-	pqerror.ClassOperatorIntervention, pqerror.ClassSystemError,
+	"PS", pqerror.ClassFeatureNotSupported, pqerror.ClassInvalidTransactionState, pqerror.ClassTransactionRollback,
+	pqerror.ClassInvalidAuthorizationSpecification, pqerror.ClassSyntaxErrorOrAccessRuleViolation,
+	pqerror.ClassObjectNotInPrerequisiteState, pqerror.ClassOperatorIntervention, pqerror.ClassSystemError,
 }
 
 // Refuses reports whether the database refuses a statement because of its rows: for example, because

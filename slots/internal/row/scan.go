@@ -24,7 +24,9 @@ const (
 
 // Scan returns a function that reads the rows of the statements page_read and group_read for a slot, and
 // passes each to take. name returns the name of the job of a number.
-func Scan(slot time.Time, name func(number int64) string, take func(number int64, job jobs.FutureJob) error) func(row *sql.Rows) error {
+func Scan(
+	slot time.Time, name func(number int64) string, take func(number int64, job jobs.FutureJob) error,
+) func(row *sql.Rows) error {
 	var id, number, checks, failures, spent, enqueued integer
 	var item, group, lastError, trace sql.NullString
 	var first sql.NullInt64

@@ -73,7 +73,9 @@ func (s *Server) Commit(ctx context.Context, m *pgsql.Message) error {
 // Ask sends a statement as a transaction of its own, and reads what it returns. It repeats the statement
 // while the database cannot carry it out, until ctx ends. A statement that was sent goes on until work
 // ends.
-func (s *Server) Ask(ctx, work context.Context, stmt pgsql.Statement, args []any, scan func(row *sql.Rows) error) error {
+func (s *Server) Ask(
+	ctx, work context.Context, stmt pgsql.Statement, args []any, scan func(row *sql.Rows) error,
+) error {
 	var m pgsql.Message
 	m.Add(stmt.In(s.Schema), args, scan)
 	return s.Retry(ctx, Passes, func() error { return s.Commit(work, &m) })
@@ -112,7 +114,8 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 
 // Passes reports whether the same statement may succeed a little later.
 func Passes(err error) bool {
-	return pgsql.IsTransient(err) || pgsql.IsRetryable(err) || pgsql.IsLockTimeout(err) || pgsql.HasState(err, pqerror.QueryCanceled)
+	return pgsql.IsTransient(err) || pgsql.IsRetryable(err) || pgsql.IsLockTimeout(err) ||
+		pgsql.HasState(err, pqerror.QueryCanceled)
 }
 
 // Nothing scans no rows.

@@ -57,7 +57,8 @@ func (s *Session) Open(ctx, work context.Context, few int64) (o Opened, list []J
 		o, list, err = s.openOnce(ctx, work)
 		taken += o.Taken
 		o.Taken = taken
-		if err != nil || o.State != "open" || o.settled || try == settleTries || o.Planned <= few || !server.Sleep(ctx, settleEvery) {
+		if err != nil || o.State != "open" || o.settled || try == settleTries || o.Planned <= few ||
+			!server.Sleep(ctx, settleEvery) {
 			return o, list, err
 		}
 	}
@@ -119,6 +120,8 @@ func (s *Session) Orphans(work context.Context) (names []string, err error) {
 // Close closes the slot if no work is left in it; see prescient.close_slot. leaves is true if the run
 // leaves rows in the slot on purpose.
 func (s *Session) Close(work context.Context, leaves bool) (state string, err error) {
-	err = s.Server.Ask(work, work, pgsql.SlotClose, []any{s.Slot, leaves, nil}, func(row *sql.Rows) error { return row.Scan(&state) })
+	err = s.Server.Ask(work, work, pgsql.SlotClose, []any{s.Slot, leaves, nil}, func(row *sql.Rows) error {
+		return row.Scan(&state)
+	})
 	return state, err
 }

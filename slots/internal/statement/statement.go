@@ -114,12 +114,14 @@ func (w *Writer) recordAlike(m *pgsql.Message, token int64, batch []row.Outcome,
 	o := &batch[0]
 	switch {
 	case o.Verdict.Outcome == "":
-		args := append(w.which(token, batch), o.Verdict.Next, string(o.Verdict.Move), durationOf(o), w.Clock(), nullable(w.trace(o)), latenessOf(o))
+		args := append(w.which(token, batch), o.Verdict.Next, string(o.Verdict.Move), durationOf(o), w.Clock(),
+			nullable(w.trace(o)), latenessOf(o))
 		m.Add(pgsql.RowsMoveAlike.In(w.Server.Schema), args, counts(n))
 	case w.Server.Citus:
 		w.finishRows(m, token, batch, n)
 	default:
-		args := append(w.which(token, batch), string(o.Verdict.Outcome), latenessOf(o), durationOf(o), w.Runner, w.namesOf(batch), w.Clock())
+		args := append(w.which(token, batch), string(o.Verdict.Outcome), latenessOf(o), durationOf(o), w.Runner,
+			w.namesOf(batch), w.Clock())
 		m.Add(pgsql.RowsFinishAlike.In(w.Server.Schema), args, counts(n))
 	}
 }
@@ -205,7 +207,9 @@ func counts(n *row.Tally) func(row *sql.Rows) error {
 // which are the parameters by which every statement names its rows.
 func (w *Writer) which(token int64, batch []row.Outcome) []any {
 	ids := row.IDs(batch)
-	return []any{w.Slot, token, w.NextPart(), pq.Int64Array(row.Numbers(batch)), ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
+	return []any{
+		w.Slot, token, w.NextPart(), pq.Int64Array(row.Numbers(batch)), ids[0], ids[len(ids)-1], pq.Int64Array(ids),
+	}
 }
 
 // namesOf returns the names of the jobs of outcomes.

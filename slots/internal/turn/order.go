@@ -64,7 +64,8 @@ func (o *Order) Next(now time.Time) *Lane {
 	}
 	next := -1
 	for i, l := range o.lanes {
-		if len(l.jobs) > 0 && o.hasRoom(l, now) && !o.isHeldUp(l, now) && (next < 0 || l.priority() > o.lanes[next].priority()) {
+		if len(l.jobs) > 0 && o.hasRoom(l, now) && !o.isHeldUp(l, now) &&
+			(next < 0 || l.priority() > o.lanes[next].priority()) {
 			next = i
 		}
 	}

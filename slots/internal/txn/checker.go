@@ -167,5 +167,6 @@ func (c *Checker) failed(ctx context.Context, tx *transaction, u *unit.Unit, p *
 // isCut reports whether an error is of a statement that was cut short: by a context that ended, which makes the driver
 // close the connection, or by another session.
 func isCut(err error) bool {
-	return pgsql.HasState(err, pqerror.QueryCanceled) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	return pgsql.HasState(err, pqerror.QueryCanceled) || errors.Is(err, context.Canceled) ||
+		errors.Is(err, context.DeadlineExceeded)
 }

@@ -170,7 +170,7 @@ func (c *Checker) postpone(ctx context.Context, u *unit.Unit, p *Place, err erro
 
 // patience ends when checks of a claim meet errors of the database for longer than a lease. It is safe for concurrent use.
 type patience struct {
-	since atomic.Pointer[time.Time] // local monotonic instant of the first error since the last record; nil: there was none
+	since atomic.Pointer[time.Time] // when the first error since the last record came; nil: none came
 }
 
 // isOver notes an error, and reports whether the patience is over. A check that came to its place before the first error

@@ -147,7 +147,7 @@ func (c *Checker) lockGroup(ctx context.Context, tx *transaction, u *unit.Unit) 
 	}
 	g := u.Group
 	rest := slices.DeleteFunc(slices.Clone(g.Members), func(id int64) bool {
-		_, found := slices.BinarySearchFunc(rows, id, func(row jobs.FutureJob, id int64) int { return cmp.Compare(row.ID, id) })
+		_, found := slices.BinarySearchFunc(rows, id, func(r jobs.FutureJob, id int64) int { return cmp.Compare(r.ID, id) })
 		return found
 	})
 	switch {

@@ -43,7 +43,8 @@ func (w *World) Hostile() (columns []string) {
 		}
 		columns = append(columns, c.Table+"."+c.Column)
 		for _, order := range []string{c.First, c.Last} {
-			few := fmt.Sprintf(` where (tableoid, ctid) in (select tableoid, ctid from prescient."%s" order by %s limit 50)`, c.Table, order)
+			few := fmt.Sprintf(` where (tableoid, ctid) in (select tableoid, ctid from prescient."%s" order by %s limit 50)`,
+				c.Table, order)
 			for _, length := range []int{100_000, 3_000, 300, 100} {
 				if _, err := w.DB.Exec(update+few, strings.Repeat("W", length)); err == nil {
 					break

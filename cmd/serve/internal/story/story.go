@@ -71,9 +71,10 @@ func (w *World) known() *jobs.Registry {
 		}
 		return nil, nil
 	}, jobs.Retry(0))
-	r.RegisterGroup("parcels", []string{"parcel.pack"}, func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
-		return make([]jobs.Result, len(batch)), nil
-	})
+	r.RegisterGroup("parcels", []string{"parcel.pack"},
+		func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			return make([]jobs.Result, len(batch)), nil
+		})
 	r.Register("cart.kept", func(_ context.Context, j jobs.FutureJob) (*time.Time, error) {
 		return new(j.Slot.Add(width)), nil
 	}, jobs.MaxChecks(2))
