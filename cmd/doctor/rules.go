@@ -51,7 +51,7 @@ func (c Config) fault(f rulestore.Fault) (found []Finding) {
 			"grant %s to %s  -- if the role is missing: %s migrate roles", pgsql.Rules.In(c.Schema), pq.QuoteIdentifier(f.Refused), c.Name)
 	}
 	if f.Owner != "" {
-		do, args := "%s", []any{strings.Join(f.Gives, "; ")}
+		do, args := "%s; then: %s rules apply -f FILE", []any{strings.Join(f.Gives, "; "), c.Name}
 		if len(f.Gives) == 0 {
 			do, args = "%s migrate roles, and %[1]s rules apply -f FILE", []any{c.Name}
 		}

@@ -27,9 +27,11 @@ found as (
         coalesce((
             select min(format('%I.%I', n.nspname, c.relname))
             from pg_trigger t
+            join pg_proc p on p.oid = t.tgfoid
             join pg_class c on c.oid = t.tgrelid
             join pg_namespace n on n.oid = c.relnamespace
             where w.relid is null and t.tgname = any (w.triggers) and not c.relispartition
+                and (k.name is null or pg_get_userbyid(p.proowner) = k.name)
         ), '') as moved,
         array(
             select u.trigger

@@ -110,8 +110,9 @@ func newCmdSQL(f *factory.Factory) *cobra.Command {
 		Use:   "sql",
 		Short: "Print the statements of the triggers, for a migration of your own",
 		Long: `Print the statements that create the triggers of rules: for a team's own migrations, and for a database
-administrator who must allow them. They give the functions to the role prescient_rules, if roles were made. "rules apply"
-finds triggers that are there already. Until then, the triggers let nothing wait.`,
+administrator who must allow them. They give the functions to the role prescient_rules, if roles were made, so the login
+that runs them must be a member of it. They are one transaction: leave out begin and commit if your tool opens one. "rules
+apply" finds triggers that are there already. Until then, the triggers let nothing wait.`,
 		Example: `  prescient rules sql -f rules.yaml > migrations/0042_rules.sql`,
 		RunE:    func(c *cobra.Command, _ []string) error { return runSQL(c.Context(), o) },
 	})
@@ -127,7 +128,7 @@ func runSQL(ctx context.Context, o *sqlOptions) error {
 		if err != nil {
 			return o.naming(err)
 		}
-		_, err = fmt.Fprint(o.f.Out, text)
+		_, err = fmt.Fprint(o.f.Out, "begin;\n\n"+text+"commit;\n")
 		return err
 	})
 }

@@ -67,7 +67,7 @@ func scanFault(row *sql.Rows, f *Fault) error {
 func called() (list []string) {
 	for _, routine := range pgsql.Routines() {
 		name, _, _ := strings.Cut(routine, "(")
-		if slices.Contains([]string{"cancel_keys", "rule_wait", "rule_wait_many"}, name) {
+		if slices.Contains([]string{"cancel_keys", "rule_resume", "rule_wait", "rule_wait_many"}, name) {
 			list = append(list, routine)
 		}
 	}

@@ -63,7 +63,7 @@ func (s *Store) uninstall(ctx context.Context, name string) error {
 		}
 		var functions []string
 		err = tx.SelectContext(ctx, &functions, pgsql.RuleRoutines.In(s.schema), pq.Array(triggerNames(s.schema, name)),
-			pq.QuoteLiteral(name))
+			pq.QuoteLiteral(name), pgsql.Rules.In(s.schema), pgsql.Operator.In(s.schema))
 		if err != nil || len(functions) == 0 {
 			return err
 		}

@@ -166,6 +166,25 @@ func TestASuperuserGivesNoTriggersToTheTableOfAnother(t *testing.T) {
 	}
 }
 
+// Any login may create functions, at least temporary ones.
+func TestARemoveLeavesTheFunctionsOfOtherRoles(t *testing.T) {
+	t.Parallel()
+	s := rolesOn(t, "rule_foreign")
+	s.exec("grant usage, create on schema shop to rule_foreign_rules")
+	s.apply(unshipped)
+	name := get[string](t, s.db, "select min(proname) from pg_proc where pronamespace = 'shop'::regnamespace and proname like 'prescient%'")
+	s.exec(`create schema other authorization rule_foreign_shop;
+		create function other.` + name + `() returns trigger language plpgsql as $$begin raise notice 'order.unshipped'; return null; end$$;
+		alter function other.` + name + `() owner to rule_foreign_shop`)
+	if _, err := s.store.Remove(t.Context(), "order.unshipped", nil); err != nil {
+		t.Error(err)
+	}
+	left := get[string](t, s.db, "select string_agg(pronamespace::regnamespace::text, ' ') from pg_proc where proname = '"+name+"'")
+	if left != "other" {
+		t.Errorf("functions are left in schemas %q", left)
+	}
+}
+
 // rolesOn returns a shop whose schema has roles, and whose table belongs to the role with the name of
 // the schema and "_shop".
 func rolesOn(t *testing.T, schema pgsql.Schema) *shop {

@@ -139,10 +139,9 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing, names map[string
 	for i, step := range u.Rule.Steps {
 		at := "new_since + " + seconds(t.Earliest(i))
 		if step.After.Business() { // the check finds the exact instant
-			coming = append(coming, "greatest("+at+", now)")
-		} else {
-			coming = append(coming, "case when "+at+" > now then "+at+" end")
+			at = "greatest(" + at + ", now)"
 		}
+		coming = append(coming, at)
 	}
 	values := []string{
 		"{rule}", strings.Join(strings.Fields(u.Rule.Name), " "),

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 )
@@ -106,6 +107,19 @@ rules:
 	s.now = noon.AddDate(0, 0, 8)
 	s.exec("update shop.orders set shipped_at = null where id = 3")
 	s.wants("open again when no step is left", "1 at 03-11 12:00 from 03-09 12:00")
+}
+
+// A step whose slot is still to come has not passed, although its instant has.
+func TestAStepIsNotLostIfItsRowIsClosedAndOpenedAgainBeforeItsSlot(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(unshipped)
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("02 12:01") + ")")
+	s.wants("placed", "1 at 03-04 12:15")
+	s.now = noon.Add(2 * time.Minute) // the instant was a minute ago
+	s.exec("update shop.orders set shipped_at = " + at("04 12:02"))
+	s.exec("update shop.orders set shipped_at = null")
+	s.wants("closed and open again", "1 at 03-04 12:15 from 03-04 12:00")
 }
 
 func TestARowThatComesUnderTheConditionWaitsForTheStepsToCome(t *testing.T) {

@@ -18,7 +18,6 @@ declare
     new_since timestamptz;
     counted   boolean; -- whether the row waited for something
     counts    boolean; -- whether it does now
-    due       timestamptz;
 begin
     select {key}::text, {since}, {about} and {done} is not true
     into old_key, old_since, counted
@@ -33,15 +32,7 @@ begin
     if counts and (old_key <> new_key or old_since is distinct from new_since) then
         perform prescient.rule_wait({name}, {entity}, new_key, new_since + {first}, clock => clock);
     elsif counts and counted is not true then
-        -- It begins to count again: only the steps that are still to come will fire. A check that waits since
-        -- before gets the instant, too, because it would also fire the steps that have passed meanwhile.
-        due := least({coming});
-        if due is not null then
-            perform prescient.rule_wait(
-                {name}, {entity}, new_key, due,
-                jsonb_build_object('from', to_char(now at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')), clock
-            );
-        end if;
+        perform prescient.rule_resume({name}, {entity}, new_key, array[{coming}], clock);
     elsif counts is not true and ({at_once} or (new_since >= timestamptz '{since_first}' and new_since < timestamptz '{since_last}') is not true) then
         perform prescient.cancel_keys({name}, {entity}, array[new_key], clock);
     end if;
