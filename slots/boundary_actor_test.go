@@ -80,7 +80,7 @@ var deeds = map[string]actor{
 			var claims int
 			err := c.stage.admin.GetContext(context.Background(), &claims, `
 				select count(*) from claim_event e join prescient.job j on j.job = any (e.jobs)
-				where j.name = $1 and e.began > $2 and e.began < $3`, r.job, paused, c.resumed)
+				where e.what <> 'left' and j.name = $1 and e.began > $2 and e.began < $3`, r.job, paused, c.resumed)
 			if claims > 0 {
 				return fmt.Errorf("%d times rows of job %s were claimed while it was paused", claims, r.job)
 			}

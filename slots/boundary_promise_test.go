@@ -359,6 +359,8 @@ func (c *trial) claimsWereKept() {
 		case "ended":
 			delete(held, e.Token)
 			continue
+		case "left":
+			continue
 		case "taken over":
 			if e.Live {
 				c.complain("%s took over claim %d, whose lease had not ended", e.Runner, e.Was)

@@ -38,8 +38,9 @@ create table claim_event (
 create function watch_claim() returns trigger language plpgsql as $$
 begin
 	if tg_op = 'INSERT' then
+		-- A runner that takes over a part of a claim leaves the rest under a lease that has ended.
 		insert into claim_event (what, slot, token, jobs, first_id, last_id, runner)
-		values ('claimed', new.slot, new.token, new.jobs, new.first_id, new.last_id, new.runner);
+		values (case when new.allocated_until < clock_timestamp() then 'left' else 'claimed' end, new.slot, new.token, new.jobs, new.first_id, new.last_id, new.runner);
 	elsif tg_op = 'DELETE' then
 		insert into claim_event (what, slot, token, live, runner)
 		values ('ended', old.slot, old.token, old.allocated_until >= clock_timestamp(), old.runner);
