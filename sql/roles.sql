@@ -122,7 +122,7 @@ begin
             ('prescient_runner', array[
                 'wait_for_locks', 'ensure_job', 'due_slot', 'lock_slot', 'scan_slot', 'slot_is_claimable', 'terminate_sessions', 'open_slot',
                 'claim_rows', 'take_over', 'fence', 'close_slot', 'begin_check', 'same_check', 'record_row', 'move_rows', 'move_rows_alike', 'honour', 'honour_moved',
-                'finish_rows_apart', 'end_row', 'checks_after', 'errors_after', 'microseconds', 'cancel_many', 'make_history_month', 'make_history_months', 'register_jobs', 'lateness_bucket', 'traced', 'journal_entry',
+                'finish_rows_apart', 'end_row', 'checks_after', 'errors_after', 'microseconds', 'make_history_month', 'make_history_months', 'register_jobs', 'lateness_bucket', 'traced', 'journal_entry',
                 'journal_in', 'acquire_permits', 'reserve_rate', 'require_recorded', 'raise_suppressed', 'unreadable_rows', 'lock_rule'
             ]),
             ('prescient_operator', array[

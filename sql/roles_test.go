@@ -47,7 +47,7 @@ var mayCall = map[pgsql.Role]string{
 	"both":       `settings slot_ceil slot_floor store`,
 	pgsql.App:    `cancel cancel_entity enqueue enqueue_many lock_group push_back reschedule`,
 	pgsql.Reader: `oldest_active_xid jobs_in_slot newest_events find_job read_events estimate_rows force_slot_index journal_abroad journal_check journal_value why`,
-	pgsql.Runner: `begin_check claim_rows close_slot terminate_sessions fence finish_rows_apart end_row cancel_many checks_after errors_after microseconds ensure_job lateness_bucket lock_slot scan_slot make_history_month
+	pgsql.Runner: `begin_check claim_rows close_slot terminate_sessions fence finish_rows_apart end_row checks_after errors_after microseconds ensure_job lateness_bucket lock_slot scan_slot make_history_month
 		honour honour_moved make_history_months move_rows move_rows_alike open_slot record_row raise_suppressed register_jobs require_recorded same_check slot_is_claimable due_slot take_over reserve_rate acquire_permits
 		journal_entry journal_in lock_rule traced unreadable_rows wait_for_locks`,
 	pgsql.Rules:    `cancel_keys rule_resume rule_wait rule_wait_many`,

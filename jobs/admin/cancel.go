@@ -96,15 +96,24 @@ func (c *Client) CancelMany(
 		return 0, from, fmt.Errorf("cancel many: %w", err)
 	}
 	err = tx.In(ctx, db, func(db tx.DB) error {
-		var slot sql.NullTime
-		var job, id sql.NullInt64
-		args := append(f.args(), limit, from.at, from.job, from.id)
-		if err := pgsql.One(ctx, db, pgsql.CancelMany.In(c.jobs.Schema), args, &n, &slot, &job, &id); err != nil {
-			return err
-		}
-		next = Position{}
-		if n == int64(limit) { // there may be more
-			next = Position{slot.Time, job.Int64, id.Int64}
+		for again := false; n < int64(limit); again = true {
+			var cancelled, locked int64
+			var slot sql.NullTime
+			var job, id sql.NullInt64
+			args := append(f.args(), int64(limit)-n, from.at, from.job, from.id)
+			err := pgsql.One(ctx, db, pgsql.CancelMany.In(c.jobs.Schema), args, &cancelled, &locked, &slot, &job, &id)
+			if err != nil {
+				return err
+			}
+			next = Position{}
+			if n+locked == int64(limit) { // there may be more
+				next = Position{slot.Time, job.Int64, id.Int64}
+			}
+			n += cancelled
+			// A row that was moved meanwhile is locked now, and the next statement finds it.
+			if cancelled == locked || again && cancelled == 0 {
+				break
+			}
 		}
 		return nil
 	})

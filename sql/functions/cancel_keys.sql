@@ -12,7 +12,8 @@ as $$
 declare
     number    bigint := prescient.find_rule(job_exec);
     entry     text := prescient.journal_entry('cancelled', timestamptz 'epoch');
-    waiting   record;
+    found     bigint; -- rows that were locked
+    gone      bigint; -- rows of these that were deleted
     cancelled bigint := 0;
     arriving  bigint;
 begin
@@ -34,22 +35,43 @@ begin
     )
     select count(*) into arriving from marked where slot::timestamptz > clock_timestamp();
 
-    for waiting in
-        select f.next_check_at, f.job, f.id
-        from prescient.future_job f
-        where f.entity_name = cancel_keys.entity_name
-            and f.entity_key = any (cancel_keys.entity_keys)
-            and f.job = number
-            and f.item_key = ''
-            and f.next_check_at > coalesce(cancel_keys.clock, clock_timestamp())
-        order by f.entity_key
-        for update
-    loop
-        if prescient.end_row(waiting.next_check_at, waiting.job, waiting.id, job_exec, 'cancelled') then
-            cancelled := cancelled + 1;
+    -- A row that another transaction moved after the snapshot is locked and not deleted, and the next turn finds it.
+    for turn in 1 .. 100 loop
+        with picked as materialized (
+            select f.next_check_at, f.job, f.id
+            from prescient.future_job f
+            where f.entity_name = cancel_keys.entity_name
+                and f.entity_key = any (cancel_keys.entity_keys)
+                and f.job = number
+                and f.item_key = ''
+                and f.next_check_at > coalesce(cancel_keys.clock, clock_timestamp())
+            order by f.entity_key
+            for update
+        ), ended as (
+            delete from prescient.future_job f
+            using picked p
+            where f.next_check_at = p.next_check_at and f.job = p.job and f.id = p.id
+            returning f.*
+        ), archived as (
+            insert into prescient.future_job_history (
+                id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count,
+                error_count, last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor,
+                requested_for, requested_within, request, trace, outcome
+            )
+            select
+                e.id, cancel_keys.job_exec, e.entity_name, e.entity_key, e.item_key, e.group_key, e.first_check_at,
+                e.next_check_at, e.check_count, e.error_count, e.last_error, e.spent, e.payload, e.enqueued_at,
+                e.enqueued_by, e.enqueued_app, e.enqueued_actor, e.requested_for, e.requested_within, e.request,
+                prescient.traced(e.trace, prescient.journal_in(entry, e.next_check_at)), 'cancelled'
+            from ended e
+        )
+        select (select count(*) from picked), (select count(*) from ended) into found, gone;
+        cancelled := cancelled + gone;
+        if found = gone then
+            return cancelled + arriving;
         end if;
     end loop;
-    return cancelled + arriving;
+    perform prescient.raise_suppressed(format('the end of checks of rule %L, entity_name %L', job_exec, entity_name));
 end
 $$;
 revoke all on function prescient.cancel_keys(text, text, text[], timestamptz) from public;

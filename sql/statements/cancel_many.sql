@@ -1,4 +1,44 @@
--- Cancels waiting checks that a filter finds. See the function cancel_many.
+-- Cancels up to $6 of the waiting checks of a job ($1), an entity_name ($2), a pattern of entity_key
+-- ($3), a group ($4) and fields of the payload ($5). Nulls do not narrow, and checks of schedules
+-- stay. It begins behind a position, which is a slot ($7), a job number ($8) and an id ($9): from the
+-- first slot, the statement would read everything again that the caller has walked past. It leaves a
+-- row that another transaction has locked: waiting could deadlock with a transaction that writes the
+-- same rows in another order. It returns how many rows it cancelled, how many it locked, and the
+-- position of the last one. A row that another transaction moved after the snapshot is locked but not
+-- cancelled: its version in the snapshot has another key.
 -- Called by jobs/admin.Client.CancelMany.
-select cancelled, slot, job, id
-from prescient.cancel_many($1, $2, $3, $4, $5, $6, $7, $8, $9)
+with picked as materialized (
+    select f.next_check_at, f.job, f.id
+    from prescient.future_job f
+    where f.job is distinct from prescient.find_job('schedule')
+        and ($1::text is null or f.job = prescient.find_job($1))
+        and ($2::text is null or f.entity_name = $2)
+        and ($3::text is null or f.entity_key like $3)
+        and ($4::text is null or f.group_key = $4)
+        and ($5::text is null or f.payload @> $5::jsonb)
+        and (f.next_check_at, f.job, f.id) > ($7::timestamptz, $8::bigint, $9::bigint)
+    order by f.next_check_at, f.job, f.id
+    limit $6
+    for update skip locked
+), gone as (
+    delete from prescient.future_job f
+    using picked p
+    where f.next_check_at = p.next_check_at and f.job = p.job and f.id = p.id
+    returning f.*
+), archived as (
+    insert into prescient.future_job_history (
+        id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
+        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for,
+        requested_within, request, trace, outcome
+    )
+    select
+        g.id, coalesce((select j.name from prescient.job j where j.job = g.job), '#' || g.job), g.entity_name,
+        g.entity_key, g.item_key, g.group_key, g.first_check_at, g.next_check_at, g.check_count, g.error_count,
+        g.last_error, g.spent, g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor,
+        g.requested_for, g.requested_within, g.request,
+        prescient.traced(g.trace, prescient.journal_in(prescient.journal_entry('cancelled', timestamptz 'epoch'), g.next_check_at)), 'cancelled'
+    from gone g
+)
+select (select count(*) from gone), (select count(*) from picked), l.next_check_at, l.job, l.id
+from (values (1)) as one
+left join (select p.* from picked p order by p.next_check_at desc, p.job desc, p.id desc limit 1) as l on true
