@@ -40,8 +40,8 @@ type SQLJob struct {
 	// Database is where the query runs. Default: empty, the database of the jobs.
 	Database URL `mapstructure:"database"`
 
-	// Role is the role that the query runs as. The user of the database must be a member of it. Defaults to empty, the user
-	// itself.
+	// Role is the role that the query runs as. The user of the database must be a member of it.
+	// Defaults to empty, the user itself.
 	Role string `mapstructure:"role"`
 
 	// Type is the type of the events. Default: empty, the job's name.

@@ -154,7 +154,7 @@ type Server struct {
 	// and the name of the machine. Defaults to empty.
 	Hosts Hosts `mapstructure:"hosts"`
 
-	// Proxy is what browsers speak to a proxy in front of the server, http or https; off: there is no
+	// Proxy is the scheme of URLs of a proxy in front of the server: http, https, or off without a
 	// proxy. Behind a proxy, a token is needed. Defaults to off.
 	Proxy string `mapstructure:"proxy"`
 

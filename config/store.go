@@ -10,8 +10,8 @@ import (
 // Store is one schema of one database, or, with a pattern, each schema of a database that has the tables: one for each tenant, service
 // or shard. Where there are none, Config.Database is the only one.
 type Store struct {
-	// Name identifies the store in logs, in metrics and in --store. It has 1 to 63 lower-case letters, digits, _ and -, and
-	// must be set.
+	// Name identifies the store in logs, in metrics and in --store. It has 1 to 63 lower-case
+	// letters, digits, _ and -, and must be set.
 	Name string `mapstructure:"name"`
 
 	// URL is where the database is, as Database.URL. Default: empty, database.url.

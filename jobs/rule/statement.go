@@ -41,7 +41,7 @@ func statement(text, keyType string) (query string, values []string) {
 }
 
 // unknownValue returns the first value that a text of SQL names and that a step does not have, such
-// as "$id". Empty: there is none.
+// as "$id". Returns "" if the step has all of them.
 func unknownValue(text string) string {
 	for part, name := range parts(text) {
 		switch name {

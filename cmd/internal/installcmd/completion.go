@@ -18,9 +18,9 @@ func newCmdCompletion(f *factory.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion SHELL",
 		Short: "Write the script by which bash, fish, powershell or zsh completes this binary's commands",
-		Long: `Write a completion script for a shell to stdout. It completes the commands of this binary, their flags, and the names
-of jobs, schedules, slots and consumers in the database. SHELL is bash, fish, powershell or zsh. The script of bash
-needs the package bash-completion.`,
+		Long: `Write a completion script for a shell to stdout. It completes the commands of this binary, their flags, and
+the names of jobs, schedules, slots and consumers in the database. SHELL is bash, fish, powershell or zsh. The script of
+bash needs the package bash-completion.`,
 		Example: `  source <(prescient install completion bash)  # in this shell
   prescient install completion zsh > "${fpath[1]}/_` + f.Name + `"
   prescient install completion fish > ~/.config/fish/completions/` + f.Name + `.fish`,

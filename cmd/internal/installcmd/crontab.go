@@ -39,8 +39,8 @@ func newCmdCrontab(
 	c := f.WithOutput(&cobra.Command{
 		Use:   "crontab",
 		Short: "Print or install a crontab that runs this binary at each slot, and catches up",
-		Long: `Print a crontab that runs this binary at each slot, catches up after the run, and mails problems. The crontab names
-the configuration file that this command has read, because cron does not see the environment of this shell.
+		Long: `Print a crontab that runs this binary at each slot, catches up after the run, and mails problems. The crontab
+names the configuration file that this command has read, because cron does not see the environment of this shell.
 
   --apply       Put the lines into the crontab of the user who runs this command, as a block between two marks. This
                 replaces the block of the same binary, configuration file and --store, and keeps every other line. It

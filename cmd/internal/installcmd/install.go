@@ -31,8 +31,8 @@ func NewCmdInstall(f *factory.Factory) *cobra.Command {
 		newCmdCrontab(f, runCrontab), newCmdSystemd(f, printSystemd), newCmdKubernetes(f, printKubernetes), newCmdMan(f), newCmdCompletion(f))
 }
 
-const widthHelp = `The width of the slots comes from the database, or from --width if the database cannot be reached. The first line says
-which.`
+const widthHelp = `The width of the slots comes from the database, or from --width if the database cannot be reached.
+The first line says which.`
 
 type installOptions struct {
 	install.Setup

@@ -27,9 +27,9 @@ func newCmdKubernetes(
 	c := f.WithOutput(&cobra.Command{
 		Use:   "kubernetes",
 		Short: "Print manifests, or a Helm chart, that run an image at each slot, or as a daemon",
-		Long: `Print manifests of Kubernetes that run an image at each slot: CronJobs for runs and for catch-up, and a Job for the
-schema. With --daemon, print a Deployment with its Service instead of the CronJobs. With --helm, print the Helm chart of
-the same objects. The command installs nothing.
+		Long: `Print manifests of Kubernetes that run an image at each slot: CronJobs for runs and for catch-up, and a Job
+for the schema. With --daemon, print a Deployment with its Service instead of the CronJobs. With --helm, print the Helm
+chart of the same objects. The command installs nothing.
 
 Every object and pod is called NAME-prescient, because the application called NAME has a Service, a Deployment and pods
 of its own. Every selector also names the component.

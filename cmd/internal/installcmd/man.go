@@ -17,9 +17,9 @@ func newCmdMan(f *factory.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages of all commands",
-		Long: `Write the manual pages of all commands of this binary into a directory, and overwrite the pages that it has. "man"
-finds them if the directory is the man1 of a directory in its path. With SOURCE_DATE_EPOCH set, the pages are the same
-every time.`,
+		Long: `Write the manual pages of all commands of this binary into a directory, and overwrite the pages that it has.
+"man" finds them if the directory is the man1 of a directory in its path. With SOURCE_DATE_EPOCH set, the pages are the
+same every time.`,
 		Example: `  prescient install man /usr/local/share/man/man1
   man ` + f.Name + `-catch-up`,
 		Annotations: map[string]string{cli.NeedsNoConfig: ""},

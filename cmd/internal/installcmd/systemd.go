@@ -22,10 +22,10 @@ func newCmdSystemd(
 	c := f.WithOutput(&cobra.Command{
 		Use:   "systemd",
 		Short: "Print units that run this binary at each slot, or as a daemon",
-		Long: `Print units of systemd that run this binary at each slot and catch up after the run: a timer, and the services that
-it starts. With --daemon, print one service that does both. The units are sandboxed. They have no privileges, cannot see
-home directories, and can write only to metrics.file, events.destination and spool.dir. Without --write, the command
-installs nothing.
+		Long: `Print units of systemd that run this binary at each slot and catch up after the run: a timer, and the services
+that it starts. With --daemon, print one service that does both. The units are sandboxed. They have no privileges,
+cannot see home directories, and can write only to metrics.file, events.destination and spool.dir. Without --write, the
+command installs nothing.
 
 systemd passes the configuration file that this command has read to the service, so only root needs to be able to read
 it.

@@ -140,7 +140,7 @@ func (b *Board) Waiting(ctx context.Context, f WaitingFilter, acted int64) (Wait
 	})
 }
 
-// after returns the position of the next page, or nil if there is none.
+// after returns the position of the next page, or nil after the last page.
 func after(next admin.Position) *string {
 	if next.IsZero() {
 		return nil

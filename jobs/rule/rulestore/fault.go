@@ -16,15 +16,15 @@ import (
 type Fault struct {
 	Rule  string
 	Table string
-	// Gone tells that there is no such table. Moved is the table that has its triggers now. Empty: there
-	// is none.
+	// Gone tells that the table does not exist. Moved is the table that has its triggers now. Empty if no
+	// table has them.
 	Gone  bool
 	Moved string
 	// Missing and Off name the triggers that the table lacks, and those that do not fire.
 	Missing, Off []string
 	// Columns has the columns that the triggers read, and the table lacks, as SQL.
 	Columns []string
-	// Refused is the owner of a trigger's function that may not call prescient. Empty: there is none.
+	// Refused is the owner of a trigger's function that may not call prescient. Empty if all owners may.
 	Refused string
 	// Owner is the role that owns a trigger's function and has other rights, which the owner of the table
 	// could use. Gives are the statements that give the functions to the right role. Without roles they

@@ -89,8 +89,8 @@ func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) []trigger {
 	return all
 }
 
-// refuseSuperuser returns a statement that fails for a superuser, if the owner of the table is none. It
-// is for a schema without roles, where the functions of triggers belong to who creates them.
+// refuseSuperuser returns a statement that fails for a superuser, unless the owner of the table is one,
+// too. It is for a schema without roles, where the role that creates the functions of triggers owns them.
 func (u understood) refuseSuperuser() string {
 	return fmt.Sprintf(`do $prescient$
 begin
