@@ -61,7 +61,7 @@ func runApply(ctx context.Context, o *applyOptions) error {
 		if o.again {
 			store = store.Again()
 		}
-		show, end := progressOf(o.f)
+		show, end := progressOf(ctx, o.f)
 		plan, err := store.Apply(ctx, file, show)
 		end()
 		if _, overdue := errors.AsType[*rulestore.OverdueError](err); overdue {

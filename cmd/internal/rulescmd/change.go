@@ -113,7 +113,7 @@ type removedView struct {
 
 func runRemove(ctx context.Context, o *nameOptions) error {
 	return withStore(ctx, o.f, func(_ *sqlx.DB, store *rulestore.Store) error {
-		show, end := progressOf(o.f)
+		show, end := progressOf(ctx, o.f)
 		removed, err := store.Remove(ctx, o.name, show)
 		end()
 		if err != nil {

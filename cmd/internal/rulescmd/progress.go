@@ -1,6 +1,7 @@
 package rulescmd
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -11,8 +12,23 @@ import (
 )
 
 // progressOf returns a function that shows how many rows of a rule were worked on, on a terminal, and
-// the function that ends it, before any other output. In a pipe both do nothing.
-func progressOf(f *factory.Factory) (show func(p rulestore.Progress), end func()) {
+// the function that ends it, before any other output. It logs once which session holds up the work,
+// also in a pipe.
+func progressOf(ctx context.Context, f *factory.Factory) (show func(p rulestore.Progress), end func()) {
+	draw, end := bars(f)
+	warned := map[string]bool{}
+	return func(p rulestore.Progress) {
+		if p.Waits == nil {
+			draw(p)
+		} else if why := p.Waits.Error(); !warned[why] {
+			warned[why] = true
+			f.Log().WarnContext(ctx, "waiting for a lock of a row", "rule", p.Rule, "lock", why)
+		}
+	}, end
+}
+
+// bars draws a bar for each rule on a terminal. In a pipe both functions do nothing.
+func bars(f *factory.Factory) (draw func(p rulestore.Progress), end func()) {
 	if !f.ErrIsTerminal() {
 		return func(rulestore.Progress) {}, func() {}
 	}
@@ -22,7 +38,7 @@ func progressOf(f *factory.Factory) (show func(p rulestore.Progress), end func()
 	w.Style().Visibility = progress.StyleVisibility{Value: true, Speed: true, Time: true}
 	var drawing sync.WaitGroup
 	trackers := map[string]*progress.Tracker{}
-	show = func(p rulestore.Progress) {
+	draw = func(p rulestore.Progress) {
 		if len(trackers) == 0 {
 			drawing.Go(w.Render)
 		}
@@ -32,7 +48,7 @@ func progressOf(f *factory.Factory) (show func(p rulestore.Progress), end func()
 		}
 		trackers[p.Rule].SetValue(p.Rows)
 	}
-	return show, func() {
+	return draw, func() {
 		for _, t := range trackers {
 			t.MarkAsDone()
 		}

@@ -18,6 +18,9 @@ type Progress struct {
 	Rule string
 	// Rows is the number of rows that were looked at or cancelled.
 	Rows int64
+	// Waits is set if another session has held a row for some seconds, and is told again each time. Apply
+	// goes on when that session lets go.
+	Waits *LockedError
 }
 
 // ErrChanged is returned by Apply if another Apply or a Remove has changed the rule meanwhile.
@@ -195,7 +198,7 @@ func (s *Store) walkOver(ctx context.Context, p *RulePlan, version int, told fun
 		w.after = p.was.Position
 	}
 	progress := Progress{Rule: p.Name}
-	for {
+	for tries := 1; ; tries++ {
 		var next page
 		err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) (err error) {
 			if _, err := tx.ExecContext(ctx,
@@ -218,6 +221,9 @@ func (s *Store) walkOver(ctx context.Context, p *RulePlan, version int, told fun
 			return err
 		})
 		if pgsql.IsLockTimeout(err) {
+			if tries%walkTries == 0 {
+				told(Progress{Rule: p.Name, Rows: progress.Rows, Waits: s.locked(ctx, p.rule.Relation, false, err)})
+			}
 			select {
 			case <-time.After(walkPause):
 				continue
@@ -236,6 +242,7 @@ func (s *Store) walkOver(ctx context.Context, p *RulePlan, version int, told fun
 		if err != nil {
 			return err
 		}
+		tries = 0
 		p.count(next)
 		progress.Rows += int64(len(next.rows))
 		told(progress)
@@ -251,6 +258,7 @@ func (s *Store) walkOver(ctx context.Context, p *RulePlan, version int, told fun
 const (
 	walkTimeout = 500 * time.Millisecond
 	walkPause   = 200 * time.Millisecond
+	walkTries   = 5 // after so many it tells who has the lock
 )
 
 // changed runs a statement that changes a rule. It returns ErrChanged if there is no row to change.
@@ -320,7 +328,7 @@ func (s *Store) lockTable(ctx context.Context, relation string, exclusive bool, 
 }
 
 // locked finds out who holds the lock.
-func (s *Store) locked(ctx context.Context, relation string, exclusive bool, err error) error {
+func (s *Store) locked(ctx context.Context, relation string, exclusive bool, err error) *LockedError {
 	e := &LockedError{Table: relation, Err: err}
 	_ = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		return pgsql.One(ctx, tx, pgsql.RuleHolders.In(s.schema), []any{relation, exclusive}, &e.Holder, &e.Mends)

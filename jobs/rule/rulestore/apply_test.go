@@ -523,6 +523,34 @@ func TestAnApplyHoldsUpNoUpdateOfTheApplication(t *testing.T) {
 	}
 }
 
+// The watch of a command over its locks would not see it: no single wait is long.
+func TestAnApplyThatWaitsForARowTellsWhoHoldsIt(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec("insert into shop.orders (id, placed_at) select n, now() + n * interval '15 minutes' from generate_series(1, 103) as n")
+	s.apply(unshipped)
+	var update *sqlx.Tx
+	var waits *rulestore.LockedError
+	_, err := s.store.Apply(t.Context(), parse(t, strings.Replace(unshipped, "2d", "1d", 1)), func(p rulestore.Progress) {
+		switch {
+		case update == nil: // after the first page
+			update = s.db.MustBeginTx(t.Context(), nil)
+			update.MustExec("update shop.orders set placed_at = placed_at + interval '1 hour' where id = 102")
+		case p.Waits != nil && waits == nil:
+			waits = p.Waits
+			if err := update.Commit(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if err != nil || waits == nil {
+		t.Fatalf("waited for %v, %v", waits, err)
+	}
+	if waits.Table != "shop.orders" || !strings.Contains(waits.Mends, "pg_terminate_backend") {
+		t.Errorf("waited for %+v", waits)
+	}
+}
+
 // An apply reads a page, and the application changes a row of it before the page is written.
 func TestAnApplyLeavesARowThatTheApplicationHasMovedWithinItsSlot(t *testing.T) {
 	t.Parallel()
