@@ -11,7 +11,6 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 )
 
@@ -70,13 +69,12 @@ func runApply(ctx context.Context, o *applyOptions) error {
 		if err != nil {
 			return o.naming(err)
 		}
-		p := o.f.Printer
-		return p.Print(plan, func() error { return printApplied(p, plan, time.Since(began)) })
+		return o.f.Print(plan, func() error { return printApplied(o.f, plan, time.Since(began)) })
 	})
 }
 
 // printApplied prints what an apply did, a line for each rule.
-func printApplied(p *output.Printer, plan rulestore.Plan, took time.Duration) error {
+func printApplied(f *factory.Factory, plan rulestore.Plan, took time.Duration) error {
 	var lines []string
 	for _, r := range plan.Rules {
 		line := fmt.Sprintf("rule %s on table %s: %s", r.Name, r.Table, applied[r.Action])
@@ -92,7 +90,7 @@ func printApplied(p *output.Printer, plan rulestore.Plan, took time.Duration) er
 	if plan.Changes() {
 		lines = append(lines, fmt.Sprintf("It took %s.", took.Round(10*time.Millisecond)))
 	}
-	return errors.Join(p.Lines(lines...), printUnlisted(p, plan))
+	return errors.Join(f.Lines(lines...), printUnlisted(f, plan))
 }
 
 // applied says what an apply did.

@@ -64,8 +64,7 @@ func runPlan(ctx context.Context, o *planOptions) error {
 		if err := warnOfJobs(ctx, o.f, db, file); err != nil {
 			return err
 		}
-		p := o.f.Printer
-		err = p.Print(plan, func() error { return printPlan(p, plan) })
+		err = o.f.Print(plan, func() error { return printPlan(o.f, plan) })
 		if err == nil && o.check && plan.Changes() {
 			err = &exit.Error{Code: exit.Found}
 		}
@@ -77,16 +76,16 @@ func runPlan(ctx context.Context, o *planOptions) error {
 const maxSlots = 20
 
 // printPlan prints a plan for a person.
-func printPlan(p *output.Printer, plan rulestore.Plan) error {
+func printPlan(f *factory.Factory, plan rulestore.Plan) error {
 	var err error
 	for i, r := range plan.Rules {
 		if i > 0 {
-			err = errors.Join(err, p.Lines(""))
+			err = errors.Join(err, f.Lines(""))
 		}
-		err = errors.Join(err, p.Lines(fmt.Sprintf("rule %s on table %s: %s", r.Name, r.Table, planned[r.Action])),
-			printRule(p, r))
+		err = errors.Join(err, f.Lines(fmt.Sprintf("rule %s on table %s: %s", r.Name, r.Table, planned[r.Action])),
+			printRule(f.Printer, r))
 	}
-	return errors.Join(err, printUnlisted(p, plan))
+	return errors.Join(err, printUnlisted(f, plan))
 }
 
 // planned says what an apply would do.
@@ -96,12 +95,12 @@ var planned = map[rulestore.Action]string{
 	rulestore.Again: "its rows would be looked at again",
 }
 
-func printUnlisted(p *output.Printer, plan rulestore.Plan) error {
+func printUnlisted(f *factory.Factory, plan rulestore.Plan) error {
 	if len(plan.Unlisted) == 0 {
 		return nil
 	}
-	return p.Lines("",
-		fmt.Sprintf("The file does not have %s. They stay as they are; see: prescient rules remove", spoken.List(plan.Unlisted)))
+	return f.Lines("", fmt.Sprintf("The file does not have %s. They stay as they are; see: %s rules remove",
+		spoken.List(plan.Unlisted), f.Self()))
 }
 
 // printRule prints the numbers of a rule's plan.
