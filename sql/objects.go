@@ -27,8 +27,14 @@ func Tables() []string { return append(slices.Clone(tables), versionTableName) }
 func Types() []string { return slices.Clone(types) }
 
 // Routines lists the functions and procedures with the types of their parameters, such as
-// "slot_ceil(timestamptz)".
-func Routines() []string { return slices.Clone(routines) }
+// "slot_ceil(timestamptz)". With names, it lists only those: an application may have functions of the
+// same names.
+func Routines(names ...string) []string {
+	return slices.DeleteFunc(slices.Clone(routines), func(routine string) bool {
+		name, _, _ := strings.Cut(routine, "(")
+		return len(names) > 0 && !slices.Contains(names, name)
+	})
+}
 
 // declared lists the names that a pattern finds in files.
 func declared(pattern string, files []source) []string {

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -47,7 +46,7 @@ func rights(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 		Name               string
 		Super, Reads, Runs bool
 		Open               pq.StringArray
-	}](ctx, tx, c, pgsql.DoctorRights, c.Schema.String(), pq.Array(signatures("open_slot", "make_history_months")))
+	}](ctx, tx, c, pgsql.DoctorRights, c.Schema.String(), pq.Array(pgsql.Routines("open_slot", "make_history_months")))
 	if err != nil {
 		return nil, err
 	}
@@ -67,17 +66,6 @@ func rights(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 			"grant %s to %s  -- if the role is missing: %s migrate roles", pgsql.Runner.In(c.Schema), pq.QuoteIdentifier(may.Name), c.Name))
 	}
 	return found, nil
-}
-
-// signatures returns functions of prescient with the types of their parameters: an application may have functions of
-// the same names.
-func signatures(names ...string) (list []string) {
-	for _, routine := range pgsql.Routines() {
-		if name, _, _ := strings.Cut(routine, "("); slices.Contains(names, name) {
-			list = append(list, routine)
-		}
-	}
-	return list
 }
 
 // beyondClock finds rows that were written while the clock was ahead.

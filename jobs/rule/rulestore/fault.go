@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/lib/pq"
 
@@ -45,7 +43,8 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 			rules, names = append(rules, r.Rule.Name), append(names, name)
 		}
 	}
-	args := []any{pq.Array(rules), pq.Array(names), pq.Array(called()), s.schema.String(), pgsql.Rules.In(s.schema)}
+	called := pgsql.Routines("cancel_keys", "rule_resume", "rule_wait", "rule_wait_many")
+	args := []any{pq.Array(rules), pq.Array(names), pq.Array(called), s.schema.String(), pgsql.Rules.In(s.schema)}
 	err = s.reading(ctx, func(q pgsql.Querier) error {
 		faults, err = pgsql.Collect(ctx, q, pgsql.RuleFaults.In(s.schema), args, scanFault)
 		return err
@@ -59,17 +58,5 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 // scanFault reads a row of statement rule_faults.
 func scanFault(row *sql.Rows, f *Fault) error {
 	return row.Scan(&f.Rule, &f.Table, &f.Gone, &f.Moved, (*pq.StringArray)(&f.Missing), (*pq.StringArray)(&f.Off),
-		(*pq.StringArray)(&f.Columns),
-		&f.Refused, &f.Owner, (*pq.StringArray)(&f.Gives))
-}
-
-// called returns the functions that triggers call, with the types of their parameters.
-func called() (list []string) {
-	for _, routine := range pgsql.Routines() {
-		name, _, _ := strings.Cut(routine, "(")
-		if slices.Contains([]string{"cancel_keys", "rule_resume", "rule_wait", "rule_wait_many"}, name) {
-			list = append(list, routine)
-		}
-	}
-	return list
+		(*pq.StringArray)(&f.Columns), &f.Refused, &f.Owner, (*pq.StringArray)(&f.Gives))
 }
