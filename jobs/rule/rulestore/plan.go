@@ -366,10 +366,6 @@ func stepPlans(was, is []rule.Step) (plans []StepPlan) {
 // find marks the triggers that the table has in the same version, and whose functions belong to the
 // right role.
 func (s *Store) find(ctx context.Context, u understood, all []trigger) error {
-	var names []string
-	for _, t := range all {
-		names = append(names, t.name)
-	}
 	var found []struct {
 		Name     string `db:"name"`
 		Body     string `db:"body"`
@@ -380,7 +376,8 @@ func (s *Store) find(ctx context.Context, u understood, all []trigger) error {
 	}
 	err := pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		found = nil
-		return tx.SelectContext(ctx, &found, pgsql.RuleTriggers.In(s.schema), u.Relation, pq.Array(names))
+		return tx.SelectContext(ctx, &found, pgsql.RuleTriggers.In(s.schema), u.Relation,
+			pq.Array(triggerNames(s.schema, u.Rule.Name)))
 	})
 	for i := range all {
 		t := &all[i]
