@@ -39,8 +39,7 @@ func File(path string, mode fs.FileMode, entries []config.Entry) []Finding {
 // that no command reads.
 func Skipped(list []config.Skipped) (found []Finding) {
 	for _, s := range list {
-		f := action(fmt.Sprintf("configuration file %s is not read, since another user may have written it: %s", s.File,
-			s.Why),
+		f := action("configuration file "+s.File+" is not read, since another user may have written it: "+s.Why,
 			"%s  -- if its content is right; else remove it", s.Do)
 		f.Name = "file"
 		found = append(found, f)

@@ -185,8 +185,9 @@ func (p *page) record(ctx context.Context) error {
 		}
 		for _, d := range t.due {
 			name := p.rule.Rule.Steps[d.step].Name
-			keys, since, steps = append(keys, p.rows[i].EntityKey), append(since,
-				string(pq.FormatTimestamp(t.seen.since))), append(steps, name)
+			keys = append(keys, p.rows[i].EntityKey)
+			since = append(since, string(pq.FormatTimestamp(t.seen.since)))
+			steps = append(steps, name)
 			if t.fired == nil {
 				t.fired = map[string]bool{}
 			}

@@ -147,9 +147,8 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing, names map[string
 		"{rule}", strings.Join(strings.Fields(u.Rule.Name), " "),
 		"{name}", pq.QuoteLiteral(u.Rule.Name), "{entity}", pq.QuoteLiteral(u.Rule.Entity),
 		"{key}", u.Key, "{since}", u.Since, "{about}", u.About, "{done}", "(" + u.Done + ")",
-		"{first}", seconds(t.EarliestFrom(0)), "{clock}", clock, "{coming}", strings.Join(coming, ", "), "{at_once}",
-		fmt.Sprint(u.Rule.AtOnce),
-		"{since_first}", firstSince, "{since_last}", lastSince,
+		"{first}", seconds(t.EarliestFrom(0)), "{clock}", clock, "{coming}", strings.Join(coming, ", "),
+		"{at_once}", fmt.Sprint(u.Rule.AtOnce), "{since_first}", firstSince, "{since_last}", lastSince,
 	}
 	for event, name := range names {
 		values = append(values, "{"+event+"}", u.Schema+"."+pq.QuoteIdentifier(name))
