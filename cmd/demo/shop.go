@@ -84,8 +84,7 @@ func (s shop) check(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time
 	if job.CheckCount > 0 {
 		alert, next = "final", nil
 	}
-	_,
-		err := tx.ExecContext(ctx,
+	_, err := tx.ExecContext(ctx,
 		s.sql(`insert into shop.alerts (order_id, alert, slot, caught_up, late) values ($1::integer, $2, $3, $4, $5)`),
 		job.EntityKey, alert, job.Slot, job.CaughtUp, job.Lateness)
 	return next, err

@@ -117,10 +117,12 @@ func (t *test) read(ctx context.Context, tx *sqlx.Tx) error {
 	if _, err := tx.ExecContext(ctx, setting); err != nil {
 		return fmt.Errorf("prepare the transaction: %w", err)
 	}
-	rows,
-		err := tx.QueryContext(ctx,
-		fmt.Sprintf(`select %s::text, %s, case when isfinite(%[3]s) then %[3]s end from %s where %[2]s >= $1 and %[2]s < $2 and (%[5]s)`,
-			t.rule.Key, t.rule.Since, t.doneAt, t.rule.Relation, t.rule.About), t.cfg.From, t.cfg.To)
+	query := fmt.Sprintf(`
+		select %s::text, %s, case when isfinite(%[3]s) then %[3]s end
+		from %s
+		where %[2]s >= $1 and %[2]s < $2 and (%[5]s)`,
+		t.rule.Key, t.rule.Since, t.doneAt, t.rule.Relation, t.rule.About)
+	rows, err := tx.QueryContext(ctx, query, t.cfg.From, t.cfg.To)
 	if err != nil {
 		return err
 	}
@@ -169,8 +171,7 @@ func (t *test) report() Report {
 	slices.SortFunc(t.fired, compareFired)
 	r := Report{
 		Name: t.rule.Rule.Name, Table: t.rule.Rule.Table, From: t.cfg.From.UTC(), To: t.cfg.To.UTC(), Rows: t.rows,
-		List:  t.fired,
-		Steps: []Step{}, Alternatives: []Step{},
+		List: t.fired, Steps: []Step{}, Alternatives: []Step{},
 	}
 	for i, tally := range t.tallies {
 		if i < len(t.rule.Rule.Steps) {
