@@ -43,11 +43,18 @@ func (b *syncBuffer) String() string {
 // serve runs a daemon, or the server, until the test ends, and returns where it listens.
 func serve(t *testing.T, command string, args ...string) (url string) {
 	t.Helper()
+	url, _ = serveWith(t, jobs.NewRegistry(), command, args...)
+	return url
+}
+
+// serveWith is serve with the jobs of a registry. stop sends the process the signal to stop.
+func serveWith(t *testing.T, registry *jobs.Registry, command string, args ...string) (url string, stop func()) {
+	t.Helper()
 	if os.Getenv("PRESCIENT_DATABASE_URL") == "" {
 		t.Setenv("PRESCIENT_DATABASE_URL", pgtest.URL(t))
 	}
 	var log syncBuffer
-	app := New(jobs.NewRegistry())
+	app := New(registry)
 	app.Out, app.Err = io.Discard, &log
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan Code, 1)
@@ -60,11 +67,11 @@ func serve(t *testing.T, command string, args ...string) (url string) {
 	})
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if address := regexp.MustCompile(`msg=listening .*address=(\S+)`).FindStringSubmatch(log.String()); address != nil {
-			return "http://" + address[1]
+			return "http://" + address[1], stop
 		}
 	}
 	t.Fatalf("it does not listen\n%s", &log)
-	return ""
+	return "", nil
 }
 
 func TestADaemonAnswersTheProbesOfItsManifest(t *testing.T) {
@@ -284,6 +291,45 @@ func TestADaemonThatOtherMachinesReachHasNoPagesWithoutATokenAtAll(t *testing.T)
 		if status, text := ask(t, http.MethodGet, url+path, "", ""); status != http.StatusNotFound || !strings.Contains(text, "server.token") {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
+	}
+}
+
+// Otherwise a catch-up would get a grace period after that of the slots, and the supervisor would kill
+// the process.
+func TestADaemonThatStopsBeginsNoActionThatGoesOn(t *testing.T) {
+	const operator = "0123456789abcdef"
+	t.Setenv("PRESCIENT_SERVER_TOKEN", "ops:"+operator)
+	t.Setenv("PRESCIENT_DATABASE_URL", pgtest.URL(t))
+	app := New(jobs.NewRegistry())
+	app.Out, app.Err = io.Discard, io.Discard
+	if code := app.Run(t.Context(), []string{"slots", "set-width", "1s"}); code != Done {
+		t.Fatalf("exit code %d", code)
+	}
+	db := sqlx.MustOpen("postgres", os.Getenv("PRESCIENT_DATABASE_URL"))
+	t.Cleanup(func() { _ = db.Close() })
+	begun, release := make(chan struct{}), make(chan struct{})
+	registry := jobs.NewRegistry()
+	registry.Register("held", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		close(begun)
+		<-release
+		return nil, nil
+	})
+	url, stop := serveWith(t, registry, "daemon")
+	t.Cleanup(func() { close(release) })
+	db.MustExec("select prescient.enqueue('held', 'order', '1', now())")
+	<-begun
+	stop()
+	const body = `{"job_exec": "unknown"}`
+	action, status := url+"/api/v1/actions/cancel-many", 0
+	for end := time.Now().Add(10 * time.Second); status != http.StatusServiceUnavailable; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("an action that goes on begins while the daemon stops: %d", status)
+		}
+		db.MustExec("select prescient.enqueue('unknown', 'order', gen_random_uuid()::text, now() + interval '1 day')")
+		_, plan := ask(t, http.MethodPost, action+"?preview=true", operator, body)
+		_, rest, _ := strings.Cut(plan, `"confirm":"`)
+		confirm, _, _ := strings.Cut(rest, `"`)
+		status, _ = ask(t, http.MethodPost, action+"?confirm="+confirm, operator, body)
 	}
 }
 

@@ -33,9 +33,10 @@ type Server struct {
 	door   door
 	stores board.Stores
 	plans  slots.Bound
-	top    *pages.Pages  // the pages of several stores; nil: of one
-	list   http.Handler  // the API of several stores; nil: of one
-	up     chan struct{} // closed when a single store is served
+	top    *pages.Pages    // the pages of several stores; nil: of one
+	list   http.Handler    // the API of several stores; nil: of one
+	up     chan struct{}   // closed when a single store is served
+	ending context.Context // ends when the process begins to stop
 
 	mu      sync.Mutex
 	serving map[string]serving // by store
@@ -79,10 +80,11 @@ func (s *Server) MayRead(r *http.Request) bool { return s.door.mayRead(r) }
 
 // Begin serves pages and API of every store. It returns when it listens, which is after it has
 // connected to a single store. It tries again a store of several that cannot be read. health serves
-// daemon.Paths; nil: the health of the stores as the pages show them. The server goes on when ctx has
-// ended, until stop is called. stop ends the streams of watchers, and gives requests some seconds to
-// finish.
+// daemon.Paths; nil: the health of the stores as the pages show them. When ctx ends, running actions
+// stop, and no other begins that would go on after its request. The server answers until stop is
+// called. stop ends the streams of watchers, and gives requests some seconds to finish.
 func (s *Server) Begin(ctx context.Context, health http.Handler) (stop func() error, err error) {
+	s.ending = ctx
 	if s.door.closed != nil {
 		end, err := s.begin(ctx, health)
 		return func() error { end(); return nil }, err

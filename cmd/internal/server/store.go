@@ -39,6 +39,8 @@ func (s *Server) serveStore(ctx context.Context, f *factory.Factory) error {
 			return err
 		}
 		defer b.Close()
+		// a catch-up of the pages and the slots of a daemon share one grace period
+		defer context.AfterFunc(s.ending, b.Stop)()
 		handler, err := s.store(ctx, f, bound, b)
 		if err != nil {
 			return err

@@ -100,6 +100,10 @@ func New(ctx context.Context, cfg Config) (*Board, error) {
 	return &Board{s, newOperator(ctx, s)}, err
 }
 
+// Stop stops running actions, such as a catch-up, and begins no other that would go on after Do has
+// returned. Reads go on until Close.
+func (b *Board) Stop() { b.stop() }
+
 // Close stops running actions, such as a catch-up, and waits until their results are recorded.
 func (b *Board) Close() {
 	b.close()
