@@ -333,6 +333,33 @@ func TestADaemonThatStopsBeginsNoActionThatGoesOn(t *testing.T) {
 	}
 }
 
+func TestADaemonOfSeveralStoresEndsWithACheckThatIgnoresItsTimeout(t *testing.T) {
+	db := sqlx.MustOpen("postgres", writeStores(t))
+	t.Cleanup(func() { _ = db.Close() })
+	t.Setenv("PRESCIENT_RUN_GRACE", "0s")
+	registry, release := jobs.NewRegistry(), make(chan struct{})
+	defer close(release)
+	registry.Register("stuck", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		<-release
+		return nil, nil
+	}, jobs.Timeout(10*time.Millisecond))
+	var log syncBuffer
+	app := New(registry)
+	app.Out, app.Err = io.Discard, &log
+	if code := app.Run(t.Context(), []string{"slots", "set-width", "1s", "--store", "shop"}); code != Done {
+		t.Fatalf("exit code %d\n%s", code, &log)
+	}
+	db.MustExec("select prescient.enqueue('stuck', 'order', '1', now())")
+	if code := app.Run(t.Context(), []string{"daemon"}); code != Failure {
+		t.Errorf("exit code %d\n%s", code, &log)
+	}
+	for line := range strings.Lines(log.String()) {
+		if strings.Contains(line, "trying again") && strings.Contains(line, "store=shop") {
+			t.Error(line)
+		}
+	}
+}
+
 func TestServeIsReadyWhenAStoreCanBeRead(t *testing.T) {
 	url := serve(t, "serve")
 	eventually(t, url+"/readyz", "", "", `"ready":true`)

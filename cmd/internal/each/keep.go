@@ -31,10 +31,10 @@ func Keep(
 	k := multistore.Keeper{Pools: pools, Every: FindAgain}
 	k.Run = func(ctx context.Context, s multistore.Store) error { return fn(ctx, f.Of(s, pools)) }
 	k.Failed = func(store string, err error) {
+		ended(store, err) // which may end ctx
 		if err != nil && ctx.Err() == nil {
 			f.Log().ErrorContext(ctx, "the store cannot be used; trying again", "store", store, "error", advice.Hint(f, err))
 		}
-		ended(store, err)
 	}
 	k.Keep(ctx)
 	return nil
