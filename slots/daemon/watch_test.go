@@ -277,6 +277,17 @@ func TestSystemdIsToldTheStateOfTheStoresOfAFleet(t *testing.T) {
 	eventually(t, "STOPPING=1", func() bool { return m.heard("STOPPING=1") == 1 })
 }
 
+func TestTheOnlyStoreIsNotHealthyBeforeItRuns(t *testing.T) {
+	t.Parallel()
+	m := NewMulti(t.Context(), MultiConfig{MayRead: func(*http.Request) bool { return true }})
+	m.Down("", errors.New("not yet"))
+	answer := httptest.NewRecorder()
+	m.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/healthz", nil))
+	if answer.Code != http.StatusServiceUnavailable || !strings.Contains(answer.Body.String(), `["not yet"]`) {
+		t.Errorf("%d %s", answer.Code, answer.Body)
+	}
+}
+
 func TestTheWatchdogIsNotFedWhenTheLoopHangs(t *testing.T) {
 	m := newManager(t, "100000")
 	w := setup(t, time.Second)

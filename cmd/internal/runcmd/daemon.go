@@ -88,6 +88,9 @@ func runDaemon(ctx context.Context, f *factory.Factory) error {
 		end(nil)
 		d.all.Close()
 	}()
+	if f.One() == nil {
+		d.all.Down("", errors.New("the database has not answered yet")) // until run begins
+	}
 	if listen != "" {
 		stop, err := served.Begin(ctx, d.all.Handler())
 		if err != nil {
