@@ -22,6 +22,7 @@ declare
     target  timestamptz;
     waiting record;
     kept    text; -- the trace of the row
+    moved   boolean := false; -- by the turn before, into a slot that began while the update waited
 begin
     select j.job into number from prescient.job j join prescient.rule r on r.name = j.name where j.name = rule_wait.job_exec;
     if not found then
@@ -58,14 +59,14 @@ begin
                 requested_for = check_at
             where f.next_check_at = waiting.next_check_at and f.job = number and f.id = waiting.id;
             written := found;
-        elsif waiting.next_check_at <= coalesce(clock, clock_timestamp()) then
+        elsif waiting.next_check_at <= coalesce(clock, clock_timestamp()) and not moved then
             written := prescient.record_request(
                 waiting.next_check_at, number, waiting.id, prescient.make_request(greatest(check_at, timestamptz 'epoch'), null, rule_wait.payload, null, 'replace', null, null)
             );
         else
             target := prescient.due_slot(check_at, clock);
             kept := waiting.trace;
-            if target <> waiting.next_check_at then
+            if target <> waiting.next_check_at and not moved then
                 -- As an assignment, whose plan is kept. In the update, both functions would be planned for each row, at two thirds
                 -- of its cost.
                 kept := prescient.journal_entry('rescheduled', waiting.next_check_at);
@@ -81,6 +82,7 @@ begin
                 trace = kept
             where f.next_check_at = waiting.next_check_at and f.job = number and f.id = waiting.id;
             -- The update may have waited for another transaction: for one that has ended or moved the row, or over a boundary.
+            moved := found and target <> waiting.next_check_at;
             written := found and target > coalesce(clock, clock_timestamp());
         end if;
         exit when written;

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 func TestAnInsertedRowWaitsForItsFirstStep(t *testing.T) {
@@ -288,4 +290,73 @@ func TestACheckThatIsDueIsLeftToItsRun(t *testing.T) {
 	s.exec("delete from shop.orders where id > 3")
 	s.exec("delete from shop.orders where id = 3")
 	s.wants("all are due", "0 at 03-06 12:15, 1 at 03-06 12:00, 2 at 03-06 12:00, 3 at 03-06 12:00, 4 at 03-06 12:00, 5 at 03-06 12:00")
+}
+
+// Slots are a second apart here, and the clock is the database's.
+func TestARowThatWaitsForALockOverABoundaryDoesNotGoIntoThePast(t *testing.T) {
+	t.Parallel()
+	const insert = "insert into shop.orders (id, placed_at) select n, $1::timestamptz - interval '2 days' from generate_series(1, $2::int) as n"
+	for name, c := range map[string]struct {
+		rows   int
+		holder string // what it locks
+		ask    string // what waits for it
+	}{
+		"an insert of one row":   {1, insert, insert},
+		"an insert of many rows": {3, insert, insert},
+		"an update": {
+			1, "select from prescient.future_job for update",
+			"update shop.orders set placed_at = $1::timestamptz - interval '2 days' where id <= $2",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t)
+			s.exec("select prescient.set_width('1 second')")
+			s.apply(unshipped)
+			asked := s.clock().Add(time.Second)
+			held := []any{}
+			if c.holder == c.ask {
+				held = []any{asked.AddDate(0, 0, 1), c.rows}
+			} else {
+				s.exec(insert, asked.AddDate(0, 0, 1), c.rows)
+			}
+			holder := s.db.MustBegin()
+			defer func() { _ = holder.Rollback() }()
+			if _, err := holder.ExecContext(t.Context(), c.holder, held...); err != nil {
+				t.Fatal(err)
+			}
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				if _, err := s.db.ExecContext(t.Context(), c.ask, asked, c.rows); err != nil {
+					t.Error(err)
+				}
+			})
+			for pgtest.Waits(t, s.db) == 0 {
+				continue
+			}
+			released := s.clock()
+			for !released.After(asked.Add(time.Second)) {
+				released = s.clock()
+			}
+			if err := holder.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+			wg.Wait()
+			if n := s.count(`
+				select count(*) from prescient.future_job
+				where next_check_at > $1 and requested_for = $2 and (request).check_at is null
+					and coalesce(trace, '') not like '%' || chr(10) || '%'`, released, asked); n != c.rows {
+				t.Errorf("%d of %d rows wait for a slot after %s: %s", n, c.rows, released, s.waiting())
+			}
+		})
+	}
+}
+
+// clock is the database's.
+func (s *shop) clock() (at time.Time) {
+	s.t.Helper()
+	if err := s.db.GetContext(s.t.Context(), &at, "select clock_timestamp()"); err != nil {
+		s.t.Fatal(err)
+	}
+	return at
 }
