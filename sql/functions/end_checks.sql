@@ -21,9 +21,7 @@ declare
     arriving bigint;
     entry    text := prescient.journal_entry(outcome, timestamptz 'epoch');
 begin
-    if end_checks.job_exec = 'schedule' or exists (select from prescient.rule r where r.name = end_checks.job_exec) then
-        perform prescient.require_rights(end_checks.job_exec);
-    end if;
+    perform prescient.require_rights(end_checks.job_exec);
     -- First, because settle_rows has locked the copies, and this waits for it. A copy whose slot has begun does not
     -- count: its row may never have been released, and have been checked in its own store.
     with marked as (

@@ -51,9 +51,7 @@ declare
     lately  integer; -- unless_ended_within in seconds
     ended   record;
 begin
-    if enqueue.job_exec = 'schedule' or exists (select from prescient.rule r where r.name = enqueue.job_exec) then
-        perform prescient.require_rights(enqueue.job_exec);
-    end if;
+    perform prescient.require_rights(enqueue.job_exec);
     if on_conflict not in ('keep', 'replace', 'push_back', 'error') or on_conflict is null then
         raise exception 'on_conflict is %; it must be keep, replace, push_back or error', coalesce(quote_literal(on_conflict), 'null')
             using errcode = 'invalid_parameter_value';

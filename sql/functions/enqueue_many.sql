@@ -44,8 +44,7 @@ declare
     wrong          interval;
 begin
     perform prescient.require_rights(n.name)
-    from (select distinct name from unnest(job_execs) as g (name)) as n
-    where n.name = 'schedule' or exists (select from prescient.rule r where r.name = n.name);
+    from (select distinct name from unnest(job_execs) as g (name)) as n;
     if array_position(check_ats, null) is not null or cardinality(check_ats) < cardinality(job_execs) then
         raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
     end if;

@@ -23,9 +23,7 @@ as $$
 declare
     seconds integer := prescient.within_seconds(within);
 begin
-    if push_back.job_exec = 'schedule' or exists (select from prescient.rule r where r.name = push_back.job_exec) then
-        perform prescient.require_rights(push_back.job_exec);
-    end if;
+    perform prescient.require_rights(push_back.job_exec);
     if check_at is null then
         raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
     end if;

@@ -20,9 +20,7 @@ declare
     target  timestamptz;
     asked   prescient.request;
 begin
-    if reschedule.job_exec = 'schedule' or exists (select from prescient.rule r where r.name = reschedule.job_exec) then
-        perform prescient.require_rights(reschedule.job_exec);
-    end if;
+    perform prescient.require_rights(reschedule.job_exec);
     if check_at is null then
         raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
     end if;
