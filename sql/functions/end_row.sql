@@ -7,7 +7,8 @@
 -- A row that is cancelled or replaced takes its request with it. The request of another row is
 -- honoured; see honour.
 -- The plans are kept, and look into the slot index whatever the statistics say.
--- It costs three times as much as a part of a statement for many rows, so cancel_many and cancel_keys do not use it.
+-- It costs three times as much as a part of a statement for many rows, so cancel_many and cancel_keys
+-- do not use it.
 -- Called by end_checks and record_row, and by the statement job_end.
 create or replace function prescient.end_row(
     at       timestamptz,

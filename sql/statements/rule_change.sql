@@ -1,5 +1,6 @@
--- Gives a rule ($1) another definition ($2), of a table that may have another name now ($5). $4 tells whether an apply has to walk over its table. It returns no row if the rule has
--- not version $3 any more, or is being removed.
+-- Gives a rule ($1) another definition ($2), of a table that may have another name now ($5). $4 says
+-- whether an apply has to walk over its table. It returns no row if the rule no longer has version $3,
+-- or is being removed.
 -- Called by jobs/rule/rulestore.Store.install.
 update prescient.rule
 set definition = $2::json,

@@ -1,7 +1,9 @@
--- Sums up a rule $1: its waiting rows in the next 10,000 slots that have rows, and their first slot; and the rows that ended
--- since $2. Above 1,000 rows in a slot their number is an estimate; see the function estimate_rows. met: the expected thing has happened before any step; met_late: after a step; open: the
--- last step has fired; left_out: the row of the table is gone, or no longer one of the rule. Rows that
--- ended before the rule was applied first do not count: they are of a removed rule of the same name.
+-- Sums up a rule $1: its waiting rows in the next 10,000 slots that have rows, and their first slot;
+-- and the rows that ended since $2. Above 1,000 rows in a slot their number is an estimate; see the
+-- function estimate_rows. met: the expected thing has happened before any step; met_late: after a
+-- step; open: the last step has fired; left_out: the row of the table is gone, or no longer one of the
+-- rule. Rows that ended before the rule was applied first do not count: they are of a removed rule of
+-- the same name.
 -- Called by jobs/rule/rulestore.Store.Summary.
 select
     coalesce(waiting.n, 0) as waiting, waiting.first as next_slot,
@@ -22,7 +24,9 @@ from (
         ) as n
         where s.nth < 10000
     )
-    select sum(case when c.n <= 1000 then c.n else prescient.estimate_rows(s.slot, j.job) end)::bigint as n, min(s.slot) filter (where c.n > 0) as first
+    select
+        sum(case when c.n <= 1000 then c.n else prescient.estimate_rows(s.slot, j.job) end)::bigint as n,
+        min(s.slot) filter (where c.n > 0) as first
     from (select prescient.find_job($1) as job offset 0) as j -- found once
     cross join slots s
     cross join lateral (
