@@ -8,7 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lib/pq/pqerror"
+
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -359,4 +362,27 @@ func (s *shop) clock() (at time.Time) {
 		s.t.Fatal(err)
 	}
 	return at
+}
+
+func TestAWaitThatATriggerSuppressesIsAnErrorOfTheStatement(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(with(unshipped, "cancel: at-once"))
+	s.exec("insert into shop.orders (id, placed_at) select n, " + at("04 12:00") + " from generate_series(1, 4) as n")
+	s.exec("create function ignore() returns trigger language plpgsql as 'begin return null; end'")
+	s.exec("create trigger ignore before insert or update or delete on prescient.future_job for each row execute function ignore()")
+	before := s.waiting()
+	for _, statement := range []string{
+		"insert into shop.orders (id, placed_at) values (5, " + at("04 12:00") + ")",
+		"insert into shop.orders (id, placed_at) values (5, " + at("04 12:00") + "), (6, " + at("04 12:00") + ")",
+		"update shop.orders set placed_at = " + at("05 12:00") + " where id = 1",
+		"update shop.orders set shipped_at = " + at("04 12:00") + " where id = 2",
+		"delete from shop.orders where id = 3",
+		"delete from shop.orders where id > 2",
+	} {
+		if _, err := s.db.ExecContext(t.Context(), statement); !pgsql.HasState(err, pqerror.TriggeredDataChangeViolation) {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+	s.wants("nothing has changed", before)
 }
