@@ -80,7 +80,7 @@ func parameterTypes(parameters string) []string {
 }
 
 // dropScript drops everything of prescient in a schema, and the schema if nothing else is in it. It
-// fails if an application's object depends on an object of prescient.
+// fails if an application's object depends on an object of prescient, other than the triggers of rules.
 func dropScript(schema Schema) string {
 	var script strings.Builder
 	drop := func(kind string, names []string) {
@@ -90,6 +90,7 @@ func dropScript(schema Schema) string {
 		}
 		fmt.Fprintf(&script, "drop %s if exists %s;\n", kind, strings.Join(qualified, ", "))
 	}
+	fmt.Fprintf(&script, "drop schema if exists %s cascade;\n", Rules.In(schema)) // with the triggers that call its functions
 	drop("routine", routines)
 	drop("table", Tables())
 	drop("type", types)

@@ -4,7 +4,8 @@
 --   app       may call the functions that enqueue, cancel and move checks; it has no right on any table
 --   reader    may read everything
 --   runner    runs slots, catches up, publishes events and changes schedules; it is also an app and a reader
---   rules     owns the functions of the triggers of rules, and may let rows of rules wait and cancel them
+--   rules     owns the functions of the triggers of rules, in a schema of their own, and may let rows of rules wait and
+--             cancel them
 --   operator  pauses, retries, prunes, acknowledges events, applies rules, changes the width and moves rows to other stores; it is
 --             also a runner, and a member of rules
 --
@@ -41,7 +42,7 @@ begin
     if not pg_has_role('prescient_operator', 'prescient_runner', 'member') then
         grant prescient_runner to prescient_operator;
     end if;
-    -- An apply creates functions as the role.
+    -- An apply creates functions, and gives them to the role.
     if not pg_has_role('prescient_operator', 'prescient_rules', 'member') then
         grant prescient_rules to prescient_operator;
     end if;
@@ -138,6 +139,28 @@ end
 $$;
 
 grant usage on schema prescient to prescient_app, prescient_reader, prescient_rules;
+
+-- The functions of the triggers of rules call one of each other by its name. So nobody else may create functions where they are.
+do $$
+declare
+    command text;
+begin
+    if to_regnamespace('prescient_rules') is null then
+        create schema prescient_rules authorization prescient_rules;
+    end if;
+    for command in
+        select 'alter schema prescient_rules owner to prescient_rules'
+        from pg_namespace n
+        where n.nspname = 'prescient_rules' and n.nspowner <> 'prescient_rules'::regrole
+        union all
+        select format('alter routine %s owner to prescient_rules', p.oid::regprocedure)
+        from pg_proc p
+        where p.pronamespace = 'prescient_rules'::regnamespace and p.proowner <> 'prescient_rules'::regrole
+    loop
+        execute command;
+    end loop;
+end
+$$;
 
 grant insert on prescient.job, prescient.future_job_history, prescient.event_outbox, prescient.rule_fired to prescient_runner;
 grant insert, update, delete

@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
@@ -41,22 +40,17 @@ func (c Config) fault(f rulestore.Fault) (found []Finding) {
 			"%s rules remove %s  -- or give the table its name again", c.Name, name)
 	}
 	if len(f.Columns) > 0 {
-		add(fmt.Sprintf("table %s has no %s, which its triggers read: writes to the table fail", f.Table,
-			spoken.List(f.Columns)),
+		add(fmt.Sprintf("table %s has no %s, which the rule reads, so its checks fail", f.Table, spoken.List(f.Columns)),
 			"%s rules apply -f FILE  -- with the new name in the file, or give the column its old name", c.Name)
+	}
+	if f.Broken {
+		add("the function that its triggers share was dropped: writes to table "+f.Table+" fail",
+			"%s rules apply -f FILE  -- creates it, and looks at all rows", c.Name)
 	}
 	if f.Refused != "" {
 		add(fmt.Sprintf("role %s owns its triggers' functions, and may not call those of schema %s: writes to table %s fail",
 			f.Refused, c.Schema, f.Table),
 			"grant %s to %s  -- if the role is missing: %s migrate roles", pgsql.Rules.In(c.Schema), pq.QuoteIdentifier(f.Refused), c.Name)
-	}
-	if f.Owner != "" {
-		do, args := "%s; then: %s rules apply -f FILE", []any{strings.Join(f.Gives, "; "), c.Name}
-		if len(f.Gives) == 0 {
-			do, args = "%s migrate roles, and %[1]s rules apply -f FILE", []any{c.Name}
-		}
-		add(fmt.Sprintf("role %s owns its triggers' functions, so the owner of table %s can use the rights of that role",
-			f.Owner, f.Table), do, args...)
 	}
 	if len(f.Missing) > 0 {
 		add(fmt.Sprintf("table %s lacks its triggers %s: rows that were written since do not wait as the rule says", f.Table,

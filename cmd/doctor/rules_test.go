@@ -48,18 +48,22 @@ func TestARuleWhoseTriggersCannotWorkIsFoundUntilItIsMended(t *testing.T) {
 		},
 		"a column that was renamed": {
 			alter + "rename placed_at to ordered_at", alter + "rename ordered_at to placed_at",
-			[]string{`table shop.orders has no "placed_at", which its triggers read: writes to the table fail`, "orders rules apply -f FILE"},
+			[]string{`table shop.orders has no "placed_at", which the rule reads, so its checks fail`, "orders rules apply -f FILE"},
 		},
 		"a column that was dropped": {
 			alter + "drop shipped_at cascade", alter + "add shipped_at timestamptz",
-			[]string{`table shop.orders has no "shipped_at"`},
+			[]string{
+				`table shop.orders has no "shipped_at"`,
+				"the function that its triggers share was dropped: writes to table shop.orders fail",
+				"lacks its triggers prescient_unshipped_update",
+			},
 		},
 		"a table that was renamed": {
 			alter + "rename to old_orders", "alter table shop.old_orders rename to orders",
 			[]string{"table shop.orders is now shop.old_orders, so its checks fail", "orders rules apply -f FILE"},
 		},
 		"a table that was dropped": {
-			"drop table shop.orders", "create table shop.orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz)",
+			"drop table shop.orders cascade", "create table shop.orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz)",
 			[]string{"there is no table shop.orders, so its checks fail", "orders rules remove unshipped"},
 		},
 	} {
@@ -96,10 +100,9 @@ func TestARuleWhoseRoleLostItsRightsIsFound(t *testing.T) {
 	w.exec(`create role doctor_rules;
 		create schema shop; create table shop.orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz)`)
 	w.apply()
-	w.exec(`grant usage, create on schema shop to doctor_rules;
-		grant usage on schema prescient to doctor_rules;
+	w.exec(`grant usage on schema prescient to doctor_rules;
 		grant execute on all functions in schema prescient to doctor_rules;
-		alter function shop.prescient_unshipped_insert() owner to doctor_rules`)
+		alter function prescient_rules.prescient_unshipped_insert() owner to doctor_rules`)
 	if found := w.look(); has(found, "rules", Action, "") {
 		t.Fatalf("it is there before: %+v", found)
 	}

@@ -16,8 +16,6 @@ type Applied struct {
 	Calendars map[string]Calendar `json:"calendars,omitempty"`
 	// Relation is the table, with its schema, quoted where SQL needs it.
 	Relation string `json:"relation"`
-	// Schema is the schema of the table, as SQL. It has the functions of the triggers, too.
-	Schema string `json:"schema"`
 	// Key is the column of the key, as SQL.
 	Key string `json:"key"`
 	// KeyType is the type of the key's column, as SQL text with its schema, such as bigint.

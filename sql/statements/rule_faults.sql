@@ -1,19 +1,19 @@
--- Returns the rules whose triggers cannot do their work, with what is wrong. $1 and $2 have the name of each trigger with its
--- rule, $3 the functions of schema $4 that triggers call, and $5 the role that owns the triggers' functions if roles were made.
+-- Returns the rules whose triggers cannot do their work, with what is wrong. $1, $2 and $6 have the name of each trigger with
+-- its rule, and with the function that says what a row means. $3 has the functions of schema $4 that triggers call. $5 is the
+-- schema of triggers' functions.
 -- Rules that are being removed do not count.
 -- Called by jobs/rule/rulestore.Store.Faults.
 with wanted as (
-    select r.name, r.relation, r.definition, c.oid as relid, c.trusted, w.triggers
+    select r.name, r.relation, r.definition, c.oid as relid, w.triggers, w.function
     from prescient.rule r
     join (
-        select u.rule, array_agg(u.trigger) as triggers
-        from unnest($1::text[], $2::text[]) as u (rule, trigger)
+        select u.rule, array_agg(u.trigger) as triggers, min(u.function) as function
+        from unnest($1::text[], $2::text[], $6::text[]) as u (rule, trigger, function)
         group by u.rule
     ) as w on w.rule = r.name
     left join (
-        select c.oid, array[n.nspname::text, c.relname::text] as relation, o.rolsuper as trusted
+        select c.oid, array[n.nspname::text, c.relname::text] as relation
         from pg_class c
-        join pg_roles o on o.oid = c.relowner
         join pg_namespace n on n.oid = c.relnamespace
         where c.relkind in ('r', 'p')
     ) as c on c.relation = parse_ident(r.relation) -- whose quotes depend on a setting of the session
@@ -30,8 +30,8 @@ found as (
             join pg_proc p on p.oid = t.tgfoid
             join pg_class c on c.oid = t.tgrelid
             join pg_namespace n on n.oid = c.relnamespace
-            where w.relid is null and t.tgname = any (w.triggers) and not c.relispartition
-                and (k.name is null or pg_get_userbyid(p.proowner) = k.name)
+            join pg_namespace f on f.oid = p.pronamespace
+            where w.relid is null and t.tgname = any (w.triggers) and not c.relispartition and f.nspname = $5
         ), '') as moved,
         array(
             select u.trigger
@@ -39,6 +39,13 @@ found as (
             where w.relid is not null and not exists (select from pg_trigger t where t.tgrelid = w.relid and t.tgname = u.trigger)
             order by 1
         ) as missing,
+        exists (select from pg_trigger t where t.tgrelid = w.relid and t.tgname = any (w.triggers))
+            and not exists (
+                select
+                from pg_proc p
+                join pg_namespace n on n.oid = p.pronamespace
+                where n.nspname = $5 and p.proname = w.function
+            ) as broken,
         array(
             select t.tgname::text
             from pg_trigger t
@@ -69,35 +76,10 @@ found as (
                         where not has_function_privilege(o.oid, to_regprocedure(format('%I.%s', $4::text, f.routine)), 'execute')
                     )
                 )
-        ), '')::text as refused,
-        coalesce((
-            select min(o.rolname)
-            from pg_trigger t
-            join pg_proc p on p.oid = t.tgfoid
-            join pg_roles o on o.oid = p.proowner
-            where t.tgrelid = w.relid and t.tgname = any (w.triggers) and (o.rolname <> k.name or o.rolsuper and not w.trusted and k.name is null)
-        ), '')::text as owner,
-        array(
-            select format('alter function %I.%I() owner to %I', n.nspname, p.proname, k.name)
-            from pg_trigger t
-            join pg_proc p on p.oid = t.tgfoid
-            join pg_namespace n on n.oid = p.pronamespace
-            where t.tgrelid = w.relid and t.tgname = any (w.triggers) and pg_get_userbyid(p.proowner) <> k.name
-            order by 1
-        ) as gives
+        ), '')::text as refused
     from wanted w
-    left join (
-        select r.rolname as name
-        from pg_roles r
-        where r.rolname = $5
-            and exists (
-                select
-                from unnest($3::text[]) as f (routine)
-                where has_function_privilege(r.oid, to_regprocedure(format('%I.%s', $4::text, f.routine)), 'execute')
-            )
-    ) as k on true
 )
-select name, relation, gone, moved, missing, off, columns, refused, owner, gives
+select name, relation, gone, moved, missing, broken, off, columns, refused
 from found
-where gone or missing <> '{}' or off <> '{}' or columns <> '{}' or refused <> '' or owner <> ''
+where gone or broken or missing <> '{}' or off <> '{}' or columns <> '{}' or refused <> ''
 order by name

@@ -1,6 +1,6 @@
 -- Returns what the catalog says about a table ($2) of a schema ($1), and which rights the login has. Null: a
--- schema of the search path. $3 is the role that owns the functions of triggers, if it may call prescient's.
--- It needs no right on the schema. No row: there is no such table.
+-- schema of the search path. $3 is the name of the schema of triggers' functions, and of the role that owns them if roles
+-- were made. It needs no right on the schema. No row: there is no such table.
 -- Called by jobs/rule/rulestore.resolver.findTable.
 select
     c.oid,
@@ -15,23 +15,21 @@ select
     quote_ident(current_database()) as database,
     has_database_privilege(current_database(), 'temporary') as may_copy,
     has_schema_privilege(c.relnamespace, 'usage') as may_use,
-    k.name is null
-        and (select r.rolsuper from pg_roles r where r.rolname = current_user)
-        and not (select o.rolsuper from pg_roles o where o.oid = c.relowner) as exposes,
-    coalesce(quote_ident(k.name), '') as function_owner,
-    coalesce(has_schema_privilege(k.oid, c.relnamespace, 'usage'), true) as owner_may_use,
-    coalesce(has_schema_privilege(k.oid, c.relnamespace, 'create'), true) as owner_may_create,
-    pg_get_userbyid(c.relowner) as owner,
-    has_schema_privilege(c.relnamespace, 'create') as may_create,
     has_table_privilege(c.oid, 'select') as may_read,
-    has_table_privilege(c.oid, 'trigger') as may_trigger
+    has_table_privilege(c.oid, 'trigger') as may_trigger,
+    exists (
+        select
+        from pg_roles r
+        where r.rolname = $3
+            and has_function_privilege(r.oid, 'prescient.rule_wait(text, text, text, timestamptz, jsonb, timestamptz)', 'execute')
+    ) as roles,
+    f.oid is null as lacks_schema,
+    case
+        when f.oid is null then has_database_privilege(current_database(), 'create')
+        else has_schema_privilege(f.oid, 'usage') and has_schema_privilege(f.oid, 'create')
+    end as may_make
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace
-left join (
-    select r.oid, r.rolname::text as name
-    from pg_roles r
-    where r.rolname = $3
-        and has_function_privilege(r.oid, 'prescient.rule_wait(text, text, text, timestamptz, jsonb, timestamptz)', 'execute')
-) as k on true
+left join pg_namespace f on f.nspname = $3
 where c.relname = $2
     and case when $1::text is null then pg_table_is_visible(c.oid) else n.nspname = $1 end

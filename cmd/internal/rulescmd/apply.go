@@ -38,8 +38,7 @@ they are. It changes nothing if steps of rows have passed and a rule does not sa
 
 With --again, it looks at the rows of unchanged rules, too, and lets those wait that triggers have missed.
 
-It needs a login that may create triggers on the table. If roles were made, the login is a member of prescient_operator, and
-prescient_rules may create functions in the table's schema. Without roles, the login may.`,
+It needs a login that may create triggers on the table. If roles were made, the login is a member of prescient_operator.`,
 		Example: `  prescient rules plan -f rules.yaml && prescient rules apply -f rules.yaml`,
 		RunE:    func(c *cobra.Command, _ []string) error { return runApply(c.Context(), o) },
 	}))

@@ -141,6 +141,9 @@ func (s *Store) install(ctx context.Context, p *RulePlan) (version int, err erro
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrChanged
 		}
+		if err == nil && p.functions != "" {
+			err = s.makeRow(ctx, tx, p)
+		}
 		for i := 0; i < len(p.triggers) && err == nil; i++ {
 			err = p.triggers[i].install(ctx, tx)
 		}
@@ -149,46 +152,30 @@ func (s *Store) install(ctx context.Context, p *RulePlan) (version int, err erro
 	return version, err
 }
 
+// makeRow creates or replaces the function of a row. What it calls may have become another's since the
+// rule was understood.
+func (s *Store) makeRow(ctx context.Context, tx *sqlx.Tx, p *RulePlan) error {
+	if _, err := tx.ExecContext(ctx, p.functions); err != nil {
+		return fmt.Errorf("create the functions of the triggers: %w", owned(err))
+	}
+	problem, err := s.refuseForeign(ctx, tx, p.rule.row(s.schema), p.rule.Relation)
+	if err == nil && problem != "" {
+		err = p.rule.Rule.Problem("", "%s", problem)
+	}
+	return err
+}
+
 // install creates or replaces a trigger and its function. If the trigger is there, it does so once
 // more, because that waits for the transactions that have written to the table.
 func (t trigger) install(ctx context.Context, tx *sqlx.Tx) error {
-	var err error
+	statements := t.create
 	if !t.there {
-		err = t.define(ctx, tx)
+		statements = t.function + "\n" + t.create
 	}
-	if err == nil {
-		_, err = tx.ExecContext(ctx, t.create)
-	}
-	if err != nil {
+	if _, err := tx.ExecContext(ctx, statements); err != nil {
 		return fmt.Errorf("create trigger %s: %w", t.name, owned(err))
 	}
 	return nil
-}
-
-// define creates or replaces the function, as the role that owns it.
-func (t trigger) define(ctx context.Context, tx *sqlx.Tx) error {
-	if t.owner == "" {
-		_, err := tx.ExecContext(ctx, t.function+t.revoke)
-		return err
-	}
-	var owner, login string
-	err := pgsql.One(ctx, tx, pgsql.RuleFunctionOwner.In(pgsql.DefaultSchema), []any{t.routine + "()"}, &owner)
-	if errors.Is(err, sql.ErrNoRows) {
-		owner, err = t.owner, nil
-	}
-	if err == nil && owner != t.owner {
-		_, err = tx.ExecContext(ctx, t.give)
-	}
-	if err == nil {
-		err = tx.GetContext(ctx, &login, "select current_setting('role')")
-	}
-	if err == nil {
-		_, err = tx.ExecContext(ctx, "set local role "+t.owner+";"+t.function+t.revoke)
-	}
-	if err == nil {
-		_, err = tx.ExecContext(ctx, "select set_config('role', $1, true)", login)
-	}
-	return err
 }
 
 // walkOver lets the rows of the table wait as the rule says.

@@ -568,3 +568,47 @@ func TestAnApplyLeavesARowThatTheApplicationHasMovedWithinItsSlot(t *testing.T) 
 		t.Error("the row was not moved")
 	}
 }
+
+func TestAfterMigrateDownTheTableIsWrittenAsBefore(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped)
+	if err := pgsql.MigrateDown(t.Context(), s.db, ""); err != nil {
+		t.Fatal(err)
+	}
+	s.exec("insert into shop.orders (id, placed_at) values (1, now())")
+	if n := s.count("select count(*) from pg_trigger where tgrelid = 'shop.orders'::regclass and not tgisinternal"); n != 0 {
+		t.Errorf("%d triggers are left", n)
+	}
+}
+
+func TestATableMayGetAndLoseColumnsThatTheRuleDoesNotRead(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec("alter table shop.orders drop column note")
+	s.apply(unshipped)
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 12:00") + "), (2, " + at("04 12:00") + ")")
+	s.exec("alter table shop.orders add column more integer; alter table shop.orders drop column amount")
+	s.exec("insert into shop.orders (id, placed_at) values (3, " + at("04 12:00") + "), (4, " + at("04 12:00") + ")")
+	s.exec("update shop.orders set placed_at = " + at("05 12:00") + " where id in (1, 3)")
+	s.exec("delete from shop.orders where id in (2, 4)")
+	s.wants("after all", "1 at 03-07 12:00, 3 at 03-07 12:00")
+}
+
+func TestTheTypeOfAColumnThatTheRuleReadsMayChange(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec("alter table shop.orders alter column id type integer")
+	s.apply(unshipped)
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 12:00") + ")")
+	trigger := get[string](t, s.db, "select tgname from pg_trigger where tgname like 'prescient%update'")
+	s.exec("drop trigger " + trigger + " on shop.orders; drop function prescient_rules." + strings.TrimSuffix(trigger, "update") + "row(shop.orders); alter table shop.orders alter column id type bigint")
+	if _, err := s.db.Exec("insert into shop.orders (id, placed_at) values (2, now())"); err == nil {
+		t.Error("a row was written without its rule")
+	}
+	if plan := s.apply(unshipped); len(plan.Rules[0].Triggers) != 3 {
+		t.Errorf("triggers %v are created", plan.Rules[0].Triggers)
+	}
+	s.exec("insert into shop.orders (id, placed_at) values (3000000000, " + at("04 12:00") + ")")
+	s.wants("after the apply", "1 at 03-06 12:00, 3000000000 at 03-06 12:00")
+}

@@ -28,13 +28,6 @@ type table struct {
 	Partition   bool   `db:"partition"`
 	Persistence string `db:"persistence"`
 	Parent      bool   `db:"parent"`
-	// FunctionOwner is the role that owns the functions of triggers, which may do nothing else than let
-	// rows of rules wait, as SQL. Empty: no roles were made, and the login owns them.
-	FunctionOwner string `db:"function_owner"`
-	// Exposes tells that a superuser would own the functions of triggers, and the owner of the table is
-	// none. The owner of a table can make its triggers run code of its own.
-	Exposes bool   `db:"exposes"`
-	Owner   string `db:"owner"`
 	rights
 
 	columns []column
@@ -79,14 +72,13 @@ func (s *Store) Understand(ctx context.Context, file rule.File, asked rule.Rule)
 
 // textSettings are those that change how the server reads the texts of a rule, and how it writes what
 // they mean. The definition of a rule must not depend on the session.
-const textSettings = `
-	set local timezone = 'UTC';
-	set local datestyle = 'ISO';
-	set local intervalstyle = 'postgres';
-	set local extra_float_digits = 1;
-	set local bytea_output = 'hex';
-	set local quote_all_identifiers = off;
-	set local standard_conforming_strings = on`
+const textSettings = `set local timezone = 'UTC';
+set local datestyle = 'ISO';
+set local intervalstyle = 'postgres';
+set local extra_float_digits = 1;
+set local bytea_output = 'hex';
+set local quote_all_identifiers = off;
+set local standard_conforming_strings = on`
 
 // understand asks the catalog about a rule.
 func (s *Store) understand(ctx context.Context, file rule.File, r resolver) (u understood, err error) {
@@ -138,7 +130,7 @@ func (r *resolver) resolve(ctx context.Context) (understood, error) {
 	if err != nil || !found {
 		return u, err
 	}
-	u.Relation, u.Schema = u.table.Relation, u.table.Namespace
+	u.Relation = u.table.Relation
 	u.Rule.Entity = cmp.Or(u.Rule.Entity, u.table.Name)
 	u.table.meant = r.store.cfg.Meant
 	key, since := r.key(u.table), r.since(u.table)
@@ -212,15 +204,12 @@ func (r *resolver) findTable(ctx context.Context, t *table) (found bool, err err
 		problem = "is temporary"
 	case t.Parent:
 		problem = "has tables that inherit from it, whose rows its triggers do not see"
-	case !r.reading && t.Exposes:
-		problem = fmt.Sprintf("belongs to role %s, and this login is a superuser, whose rights its triggers would have: "+
-			"make roles with `prescient migrate roles`, or apply with a login that has only what a rule needs", t.Owner)
 	}
 	if problem != "" {
 		r.wrong("table", "%s %s", r.rule.Table, problem)
 		return false, nil
 	}
-	if grants := t.missing(*t, !r.reading); len(grants) > 0 {
+	if grants := t.missing(r.store.schema, *t, !r.reading); len(grants) > 0 {
 		r.problems = append(r.problems, &RightsError{r.rule.Line, r.rule.Name, t.Relation, t.Login, grants})
 		return false, nil
 	}
@@ -376,24 +365,49 @@ func (r *resolver) condition(
 	for _, m := range function.FindAllStringSubmatch(found.Tree, -1) {
 		functions = append(functions, m[1])
 	}
-	var name, owner string
-	var volatile bool
-	err = pgsql.One(ctx, r.tx, pgsql.RuleFunctions.In(r.store.schema), []any{functions}, &name, &volatile, &owner)
+	var name string
+	err = pgsql.One(ctx, r.tx, pgsql.RuleFunctions.In(r.store.schema), []any{functions}, &name)
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
-	case err != nil:
-		return "", nil, err
-	case volatile:
+	case err == nil:
 		r.wrong(field, "function %s is volatile: it may write, or give another answer each time", name)
-	default:
-		r.wrong(field, "function %s belongs to %s, who could change what the triggers run with the rights of this login",
-			name, owner)
+	case errors.Is(err, sql.ErrNoRows):
+		err = r.foreign(ctx, field, found.Text, t)
+	}
+	if err != nil {
+		return "", nil, err
 	}
 	_, err = r.tx.ExecContext(ctx, "select set_config('search_path', $1, true)", path)
 	return "(" + found.Text + ")", found.Columns, err
 }
 
-// conditionName begins the names of the checks of the copy.
+// foreign refuses an expression that runs code of another role. A function of the copy tells what it
+// runs.
+func (r *resolver) foreign(ctx context.Context, field, expression string, t table) error {
+	copied := "pg_temp." + pq.QuoteIdentifier(t.Name)
+	function := fmt.Sprintf("pg_temp.%s%s", conditionName, field)
+	_, err := r.tx.ExecContext(ctx, fmt.Sprintf(`create function %s(prescient_row %s) returns boolean language sql
+		begin atomic select %s from (select (prescient_row).*) as prescient_columns; end`, function, copied, expression))
+	if err != nil {
+		return err
+	}
+	problem, err := r.store.refuseForeign(ctx, r.tx, fmt.Sprintf("%s(%s)", function, copied), copied)
+	if problem != "" {
+		r.wrong(field, "%s", problem)
+	}
+	return err
+}
+
+// refuseForeign returns why the triggers of a table must not use a function, or nothing.
+func (s *Store) refuseForeign(ctx context.Context, tx *sqlx.Tx, function, relation string) (problem string, err error) {
+	var object, owner string
+	err = pgsql.One(ctx, tx, pgsql.RuleForeign.In(s.schema), []any{function, relation}, &object, &owner)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return fmt.Sprintf("%s belongs to %s, who could change what the triggers run", object, owner), err
+}
+
+// conditionName begins the names of the checks of the copy, and of its functions.
 const conditionName = "prescient_rule_"
 
 // addCheck adds a condition to the copy as a check. What the server says against it is a problem of

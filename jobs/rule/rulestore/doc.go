@@ -6,6 +6,8 @@
 // lets the rows that are there wait, page by page. [Store.Remove] undoes that.
 //
 // The triggers enqueue, move and cancel checks in the transaction that writes a row. Their functions
-// run with the rights of the role that applied the rule, so applications need no right on
-// prescient. The checks find out what has happened; see package rule.
+// run with the rights of a role that may do that for every rule, so applications need no right on
+// prescient. They run no code of the table's owner: what the rule reads of a row is a function of its
+// own, in which the server has understood all names before. The checks find out what has happened; see
+// package rule.
 package rulestore

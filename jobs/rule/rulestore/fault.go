@@ -20,15 +20,12 @@ type Fault struct {
 	Moved string
 	// Missing and Off name the triggers that the table lacks, and those that do not fire.
 	Missing, Off []string
-	// Columns has the columns that the triggers read, and the table lacks, as SQL.
+	// Broken tells that the function is gone which says what a row means, so that the triggers fail.
+	Broken bool
+	// Columns has the columns that the rule reads, and the table lacks, as SQL.
 	Columns []string
 	// Refused is the owner of a trigger's function that may not call prescient. Empty if all owners may.
 	Refused string
-	// Owner is the role that owns a trigger's function and has other rights, which the owner of the table
-	// could use. Gives are the statements that give the functions to the right role. Without roles they
-	// are empty.
-	Owner string
-	Gives []string
 }
 
 // Faults returns the rules whose triggers cannot do their work. It asks the catalog alone.
@@ -37,14 +34,15 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var rules, names []string
+	var rules, names, functions []string
 	for _, r := range list {
 		for _, name := range triggerNames(s.schema, r.Rule.Name) {
 			rules, names = append(rules, r.Rule.Name), append(names, name)
+			functions = append(functions, triggerName(s.schema, r.Rule.Name, rowFunction))
 		}
 	}
 	called := pgsql.Routines("cancel_keys", "rule_resume", "rule_wait", "rule_wait_many")
-	args := []any{pq.Array(rules), pq.Array(names), pq.Array(called), s.schema.String(), pgsql.Rules.In(s.schema)}
+	args := []any{pq.Array(rules), pq.Array(names), pq.Array(called), s.schema.String(), pgsql.Rules.In(s.schema), pq.Array(functions)}
 	err = s.reading(ctx, func(q pgsql.Querier) error {
 		faults, err = pgsql.Collect(ctx, q, pgsql.RuleFaults.In(s.schema), args, scanFault)
 		return err
@@ -57,6 +55,6 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 
 // scanFault reads a row of statement rule_faults.
 func scanFault(row *sql.Rows, f *Fault) error {
-	return row.Scan(&f.Rule, &f.Table, &f.Gone, &f.Moved, (*pq.StringArray)(&f.Missing), (*pq.StringArray)(&f.Off),
-		(*pq.StringArray)(&f.Columns), &f.Refused, &f.Owner, (*pq.StringArray)(&f.Gives))
+	return row.Scan(&f.Rule, &f.Table, &f.Gone, &f.Moved, (*pq.StringArray)(&f.Missing), &f.Broken, (*pq.StringArray)(&f.Off),
+		(*pq.StringArray)(&f.Columns), &f.Refused)
 }

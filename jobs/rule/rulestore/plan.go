@@ -78,8 +78,10 @@ type RulePlan struct {
 	rule     understood
 	timing   *rule.Timing
 	triggers []trigger
-	was      *Status
-	walks    bool // the rows of the table have to be looked at
+	// functions are the statements that come before those of the triggers that are not there.
+	functions string
+	was       *Status
+	walks     bool // the rows of the table have to be looked at
 }
 
 // SlotCount is a number of rows in a slot.
@@ -206,13 +208,14 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 			return RulePlan{}, err
 		}
 	}
-	all := triggersOf(s.schema, u, p.timing)
+	row, all := triggersOf(s.schema, u, p.timing)
 	if err := s.find(ctx, u, all); err != nil {
 		return RulePlan{}, fmt.Errorf("look for the triggers of rule %s: %w", asked.Name, err)
 	}
 	for _, t := range all {
 		if !t.there {
 			p.Triggers = append(p.Triggers, t.name)
+			p.functions = u.settings(s.schema) + row
 		}
 		// Those of a new rule have let nothing wait until now.
 		if !t.there || was == nil {
@@ -363,21 +366,19 @@ func stepPlans(was, is []rule.Step) (plans []StepPlan) {
 	return plans
 }
 
-// find marks the triggers that the table has in the same version, and whose functions belong to the
-// right role.
+// find marks the triggers that the table has in the same version.
 func (s *Store) find(ctx context.Context, u understood, all []trigger) error {
 	var found []struct {
 		Name     string `db:"name"`
 		Body     string `db:"body"`
 		Argument string `db:"argument"`
 		Definer  bool   `db:"definer"`
-		Owner    string `db:"owner"`
-		Exposes  bool   `db:"exposes"`
 	}
 	err := pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		found = nil
 		return tx.SelectContext(ctx, &found, pgsql.RuleTriggers.In(s.schema), u.Relation,
-			pq.Array(triggerNames(s.schema, u.Rule.Name)))
+			pq.Array(triggerNames(s.schema, u.Rule.Name)), pgsql.Rules.In(s.schema),
+			triggerName(s.schema, u.Rule.Name, rowFunction))
 	})
 	for i := range all {
 		t := &all[i]
@@ -386,8 +387,7 @@ func (s *Store) find(ctx context.Context, u understood, all []trigger) error {
 			if argument != "" {
 				argument += `\000`
 			}
-			owned := !f.Exposes && (t.owner == "" || t.owner == f.Owner)
-			t.there = t.there || f.Name == t.name && f.Body == t.body && f.Argument == argument && f.Definer && owned
+			t.there = t.there || f.Name == t.name && f.Body == t.body && f.Argument == argument && f.Definer
 		}
 	}
 	return err
@@ -465,14 +465,13 @@ func (s *Store) SQL(ctx context.Context, file rule.File) (string, error) {
 			problems = append(problems, err)
 			continue
 		}
-		if u.table.FunctionOwner == "" {
-			text += u.refuseSuperuser() + "\n\n"
+		row, all := triggersOf(s.schema, u, timing)
+		if text == "" {
+			text = u.settings(s.schema)
 		}
-		for _, t := range triggersOf(s.schema, u, timing) {
-			if t.give != "" {
-				t.revoke += "\n" + t.give
-			}
-			text += t.function + "\n" + t.revoke + "\n" + t.create + "\n\n"
+		text += row + "\n\n"
+		for _, t := range all {
+			text += t.function + "\n" + t.create + "\n\n"
 		}
 	}
 	return text, errors.Join(problems...)

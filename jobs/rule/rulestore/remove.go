@@ -45,8 +45,8 @@ func (s *Store) Remove(ctx context.Context, name string, told func(Progress)) (r
 	return removed, nil
 }
 
-// uninstall drops the triggers with their functions, and marks the rule. It finds the functions by
-// their names, because the table may have got another name or schema.
+// uninstall drops the triggers with their functions, and marks the rule. The table may have got another
+// name or schema.
 func (s *Store) uninstall(ctx context.Context, name string) error {
 	status, err := s.Get(ctx, name)
 	if err != nil {
@@ -62,8 +62,8 @@ func (s *Store) uninstall(ctx context.Context, name string) error {
 			return err
 		}
 		var functions []string
-		err = tx.SelectContext(ctx, &functions, pgsql.RuleRoutines.In(s.schema), pq.Array(triggerNames(s.schema, name)),
-			pq.QuoteLiteral(name), pgsql.Rules.In(s.schema), pgsql.Operator.In(s.schema))
+		names := append(triggerNames(s.schema, name), triggerName(s.schema, name, rowFunction))
+		err = tx.SelectContext(ctx, &functions, pgsql.RuleRoutines.In(s.schema), pq.Array(names), pgsql.Rules.In(s.schema))
 		if err != nil || len(functions) == 0 {
 			return err
 		}

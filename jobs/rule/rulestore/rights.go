@@ -2,6 +2,7 @@ package rulestore
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lib/pq/pqerror"
@@ -25,33 +26,30 @@ func (e *RightsError) Error() string {
 	return (&rule.Problem{Line: e.Line, Rule: e.Rule, Message: message}).Error()
 }
 
-// rights are what a login may do with a table.
+// rights are what a login may do with a table, and with the schema of the functions of triggers.
 type rights struct {
 	Login      string `db:"login"`
 	Database   string `db:"database"`
 	MayCopy    bool   `db:"may_copy"`
 	MayUse     bool   `db:"may_use"`
-	MayCreate  bool   `db:"may_create"`
 	MayRead    bool   `db:"may_read"`
 	MayTrigger bool   `db:"may_trigger"`
-	// OwnerMayUse and OwnerMayCreate are rights of the owner of the triggers' functions on the schema.
-	OwnerMayUse    bool `db:"owner_may_use"`
-	OwnerMayCreate bool `db:"owner_may_create"`
+	// Roles tells that roles were made, one of which owns the functions of triggers. Otherwise the login
+	// owns them.
+	Roles bool `db:"roles"`
+	// LacksSchema tells that the schema of the functions does not exist, and MayMake that the login may
+	// create it, or functions in it.
+	LacksSchema bool `db:"lacks_schema"`
+	MayMake     bool `db:"may_make"`
 }
 
 // missing returns the statements that give the login what it lacks: to read the table, and to create
-// its triggers if it shall. It creates their functions as the role that owns them, whose rights on the
-// schema it has as a member.
-func (r rights) missing(t table, create bool) (grants []string) {
-	add := func(to, on string, all ...string) {
-		var names []string
-		for _, name := range all {
-			if name != "" {
-				names = append(names, name)
-			}
-		}
+// its triggers if it shall.
+func (r rights) missing(schema pgsql.Schema, t table, create bool) (grants []string) {
+	add := func(on string, all ...string) {
+		names := slices.DeleteFunc(all, func(name string) bool { return name == "" })
 		if len(names) > 0 {
-			grants = append(grants, fmt.Sprintf("grant %s on %s to %s", strings.Join(names, ", "), on, to))
+			grants = append(grants, fmt.Sprintf("grant %s on %s to %s", strings.Join(names, ", "), on, r.Login))
 		}
 	}
 	lacks := func(may bool, name string) string {
@@ -60,14 +58,19 @@ func (r rights) missing(t table, create bool) (grants []string) {
 		}
 		return name
 	}
-	add(r.Login, "database "+r.Database, lacks(r.MayCopy, "temporary"))
-	mayUse, mayCreate := r.MayUse, r.MayCreate || !create
-	if create && t.FunctionOwner != "" {
-		add(t.FunctionOwner, "schema "+t.Namespace, lacks(r.OwnerMayUse, "usage"), lacks(r.OwnerMayCreate, "create"))
-		mayUse, mayCreate = r.MayUse || !r.OwnerMayUse, true
+	add("database "+r.Database, lacks(r.MayCopy, "temporary"))
+	add("schema "+t.Namespace, lacks(r.MayUse, "usage"))
+	add(t.Relation, lacks(r.MayRead, "select"), lacks(r.MayTrigger || !create, "trigger"))
+	functions := pgsql.Rules.In(schema)
+	switch {
+	case r.MayMake || !create:
+	case r.LacksSchema && r.Roles:
+		grants = append(grants, fmt.Sprintf("create schema %s authorization %[1]s", functions))
+	case r.LacksSchema:
+		grants = append(grants, fmt.Sprintf("create schema %s authorization %s", functions, r.Login))
+	case !r.Roles: // with roles, the login is no operator, which the server says
+		add("schema "+functions, "usage", "create")
 	}
-	add(r.Login, "schema "+t.Namespace, lacks(mayUse, "usage"), lacks(mayCreate, "create"))
-	add(r.Login, t.Relation, lacks(r.MayRead, "select"), lacks(r.MayTrigger || !create, "trigger"))
 	return grants
 }
 

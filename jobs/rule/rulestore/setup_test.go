@@ -19,6 +19,7 @@ import (
 type shop struct {
 	t     testing.TB
 	db    *sqlx.DB
+	url   string // of rolesOn
 	store *rulestore.Store
 	now   time.Time // of replays; zero: the database's
 }

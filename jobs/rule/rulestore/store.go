@@ -34,7 +34,7 @@ type Config struct {
 // Store applies rules to the tables of a database, and reads the rules that were applied. It is
 // safe for concurrent use. If the schema has roles, Plan, SQL, List and Get need the rights of a
 // reader, Apply and Remove those of an operator. Plan and SQL also need the privileges select on the
-// table of a rule, and usage on its schema. Apply needs trigger and create there, too.
+// table of a rule, and usage on its schema. Apply needs trigger there, too.
 type Store struct {
 	db     *sqlx.DB
 	cfg    Config

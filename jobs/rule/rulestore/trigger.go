@@ -33,15 +33,10 @@ var events = []string{"insert", "update", "delete"}
 
 // trigger is one of the triggers of a rule, with its function.
 type trigger struct {
-	// name names the trigger, and the function in the schema of the table. routine is that of the
-	// function with the schema, as SQL.
-	name, routine string
-	// function is the statement that creates or replaces the function, and body its body.
+	// name names the trigger, and its function in the schema of functions.
+	name string
+	// function is the statements that create or replace the function, and body its body.
 	function, body string
-	// revoke is the statement that lets no other role use the function for a trigger of its own.
-	revoke string
-	// owner owns the function. give is the statement that makes it the owner. Empty: the login owns it.
-	owner, give string
 	// there tells that the table has the trigger.
 	there bool
 	// create is the statement that creates or replaces the trigger. argument tells two versions of a
@@ -49,22 +44,22 @@ type trigger struct {
 	create, argument string
 }
 
-// triggersOf returns the triggers of a rule. An update has a trigger for each row, whose condition is
-// tested where the row is written. An update of other columns costs the server 5 microseconds a
-// statement more, and 10,000 rows in one statement 0.03 s instead of 0.02 s. A statement trigger that
-// joins the two versions of each row costs as much for one row. For 10,000 it took 5.9 s, because it
-// keeps the plan that was made for one. The trigger has no list of columns: an earlier trigger may
-// change a column that the statement does not name.
+// triggersOf returns the triggers of a rule, and the statements that create or replace the function that
+// they share. An update has a trigger for each row, whose condition is tested where the row is written.
+// An update of other columns costs the server 5 microseconds a statement more, and 10,000 rows in one
+// statement 0.03 s instead of 0.02 s. A statement trigger that joins the two versions of each row costs
+// as much for one row. For 10,000 it took 5.9 s, because it keeps the plan that was made for one. The
+// trigger has no list of columns: an earlier trigger may change a column that the statement does not
+// name.
 //
 // Inserts and deletes have a trigger for each statement, with one call for all rows. On a partitioned
 // table it is one for each row, since a statement trigger misses what is written to a partition
 // directly.
-func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) []trigger {
-	names := map[string]string{}
-	for _, event := range events {
-		names[event] = triggerName(schema, u.Rule.Name, event)
-	}
-	fill := u.filler(schema, t, names)
+func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) (row string, all []trigger) {
+	fill := u.filler(schema, t)
+	row = fill(template("row"), "")
+	version := sha256.Sum256([]byte(row))
+	row += u.keep(schema, u.row(schema))
 	kind, level := "many", "for each statement"
 	if u.table.partitioned() {
 		kind, level = "one", "for each row"
@@ -75,52 +70,71 @@ func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) []trigger {
 		}
 		return fmt.Sprintf("referencing %s table as %s %s", which, table, level)
 	}
-	all := []trigger{
-		newTrigger(fill, "inserted_"+kind, "insert", names["insert"], u.Relation, rows("new", "prescient_inserted"), ""),
-		newTrigger(fill, "updated", "update", names["update"], u.Relation, "for each row when ("+u.changed()+")",
-			strings.Join(u.Reads, ", ")),
-		newTrigger(fill, "deleted_"+kind, "delete", names["delete"], u.Relation, rows("old", "prescient_deleted"), ""),
-	}
-	if owner := u.table.FunctionOwner; owner != "" {
-		for i := range all {
-			all[i].owner, all[i].give = owner, fmt.Sprintf("alter function %s() owner to %s;", all[i].routine, owner)
+	add := func(file, event, rest, argument string) {
+		name := triggerName(schema, u.Rule.Name, event)
+		function := u.function(schema, event)
+		made := trigger{name: name, argument: argument, function: fill(template(file), hex.EncodeToString(version[:4]))}
+		made.body = body.FindStringSubmatch(made.function)[1]
+		made.function += u.keep(schema, function+"()")
+		if argument != "" {
+			argument = pq.QuoteLiteral(argument)
 		}
+		made.create = fmt.Sprintf("create or replace trigger %s after %s on %s\n%s\nexecute function %s(%s);",
+			pq.QuoteIdentifier(name), event, u.Relation, rest, function, argument)
+		all = append(all, made)
 	}
-	return all
+	add("inserted_"+kind, "insert", rows("new", "prescient_inserted"), "")
+	add("updated", "update", "for each row when ("+u.changed()+")", strings.Join(u.Reads, ", "))
+	add("deleted_"+kind, "delete", rows("old", "prescient_deleted"), "")
+	return row, all
 }
 
-// refuseSuperuser returns a statement that fails for a superuser, unless the owner of the table is one,
-// too. It is for a schema without roles, where the role that creates the functions of triggers owns them.
-func (u understood) refuseSuperuser() string {
-	return fmt.Sprintf(`do $prescient$
+// function returns the name of a function of a rule, as SQL. All are in a schema of their own, in which
+// no application may create anything: a trigger calls the function of a row by its name.
+func (u understood) function(schema pgsql.Schema, which string) string {
+	return pgsql.Rules.In(schema) + "." + pq.QuoteIdentifier(triggerName(schema, u.Rule.Name, which))
+}
+
+// row returns the name of the function that says what a row means, with its parameter.
+func (u understood) row(schema pgsql.Schema) string {
+	return fmt.Sprintf("%s(%s)", u.function(schema, rowFunction), u.Relation)
+}
+
+// rowFunction is in the name of the function that says what a row means.
+const rowFunction = "row"
+
+// keep returns the statements after which no other role may call a function, or use it for a trigger of its
+// own, and any operator may replace it.
+func (u understood) keep(schema pgsql.Schema, function string) string {
+	text := fmt.Sprintf("\nrevoke all on function %s from public;", function)
+	if u.table.Roles {
+		text += fmt.Sprintf("\nalter function %s owner to %s;", function, pgsql.Rules.In(schema))
+	}
+	return text
+}
+
+// settings returns the statements that come before those of the functions: in the rest of the transaction,
+// the server reads the texts of the rule as they are meant. They also create the schema of the functions
+// if it is missing. Two sessions may create it at once.
+func (u understood) settings(schema pgsql.Schema) string {
+	text := textSettings + ";\nset local search_path = pg_catalog, pg_temp;\n\n"
+	if !u.table.LacksSchema {
+		return text
+	}
+	functions, owner := pgsql.Rules.In(schema), ""
+	if u.table.Roles {
+		owner = " authorization " + functions
+	}
+	return text + fmt.Sprintf(`do $$
 begin
-    if exists (
-        select
-        from pg_catalog.pg_class c
-        join pg_catalog.pg_roles o on o.oid = c.relowner
-        join pg_catalog.pg_roles l on l.rolname = current_user
-        where c.oid = %s::regclass and l.rolsuper and not o.rolsuper
-    ) then
-        raise exception 'the owner of the table could use the rights of a superuser through these triggers'
-            using hint = 'Make roles with prescient migrate roles and print the statements again, or use another login.';
-    end if;
+    create schema %s%s;
+exception
+    when duplicate_schema or unique_violation then
+        null;
 end
-$prescient$;`, pq.QuoteLiteral(u.Relation))
-}
+$$;
 
-func newTrigger(fill func(pgsql.Statement) string, file, event, name, relation, rest, argument string) trigger {
-	t := trigger{name: name, argument: argument, function: fill(template(file))}
-	t.body = body.FindStringSubmatch(t.function)[1]
-	function := fill(pgsql.NewStatement("{" + event + "}"))
-	call := ""
-	if argument != "" {
-		call = pq.QuoteLiteral(argument)
-	}
-	t.create = fmt.Sprintf("create or replace trigger %s after %s on %s\n%s\nexecute function %s(%s);",
-		pq.QuoteIdentifier(name), event, relation, rest, function, call)
-	t.routine = function
-	t.revoke = fmt.Sprintf("revoke all on function %s() from public;", function)
-	return t
+`, functions, owner)
 }
 
 // clock is the instant of a test in virtual time, or null. Only members of the role that owns the
@@ -133,9 +147,9 @@ const clock = `case
 // body matches the body of a function.
 var body = regexp.MustCompile(`(?s)\nas \$\w+\$(.*)\$\w+\$;$`)
 
-// filler returns the function that fills in a template.
-func (u understood) filler(schema pgsql.Schema, t *rule.Timing, names map[string]string) func(pgsql.Statement) string {
-	var coming []string
+// filler returns the function that fills in a template. version is that of the function of a row.
+func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.Statement, version string) string {
+	var coming, columns []string
 	for i, step := range u.Rule.Steps {
 		at := "new_since + " + seconds(t.Earliest(i))
 		if step.After.Business() { // the check finds the exact instant
@@ -143,24 +157,28 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing, names map[string
 		}
 		coming = append(coming, at)
 	}
+	for _, column := range u.Reads {
+		columns = append(columns, "(prescient_row)."+column)
+	}
 	values := []string{
 		"{rule}", strings.Join(strings.Fields(u.Rule.Name), " "),
 		"{name}", pq.QuoteLiteral(u.Rule.Name), "{entity}", pq.QuoteLiteral(u.Rule.Entity),
+		"{relation}", u.Relation, "{columns}", strings.Join(columns, ", "),
 		"{key}", u.Key, "{since}", u.Since, "{about}", u.About, "{done}", "(" + u.Done + ")",
 		"{first}", seconds(t.EarliestFrom(0)), "{clock}", clock, "{coming}", strings.Join(coming, ", "),
 		"{at_once}", fmt.Sprint(u.Rule.AtOnce), "{since_first}", firstSince, "{since_last}", lastSince,
 	}
-	for event, name := range names {
-		values = append(values, "{"+event+"}", u.Schema+"."+pq.QuoteIdentifier(name))
+	for _, name := range append([]string{rowFunction}, events...) {
+		values = append(values, "{"+name+"}", u.function(schema, name))
 	}
 	tag := "$prescient$"
 	for n := 1; strings.Contains(strings.Join(values, ""), tag); n++ {
 		tag = fmt.Sprintf("$prescient%d$", n)
 	}
-	replacer := strings.NewReplacer(append(values, "{quote}", tag)...)
-	return func(template pgsql.Statement) string {
+	values = append(values, "{quote}", tag)
+	return func(text pgsql.Statement, version string) string {
 		// The texts of the rule come last: they may name the default schema.
-		return replacer.Replace(template.In(schema))
+		return strings.NewReplacer(append(slices.Clip(values), "{version}", version)...).Replace(text.In(schema))
 	}
 }
 

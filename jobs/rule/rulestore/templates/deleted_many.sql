@@ -7,8 +7,11 @@ set search_path = pg_catalog, pg_temp
 set timezone = 'UTC'
 set standard_conforming_strings = on
 as {quote}
+-- What a row says: version {version}.
+declare
+    keys text[] := (select array_agg(r.key) from prescient_deleted as prescient_row, {row}(prescient_row.*) as r);
 begin
-    perform prescient.cancel_keys({name}, {entity}, (select array_agg({key}::text) from prescient_deleted), {clock});
+    perform prescient.cancel_keys({name}, {entity}, keys, {clock});
     return null;
 end
 {quote};

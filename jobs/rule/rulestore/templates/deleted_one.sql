@@ -7,8 +7,10 @@ set search_path = pg_catalog, pg_temp
 set timezone = 'UTC'
 set standard_conforming_strings = on
 as {quote}
+-- What a row says: version {version}.
 begin
-    perform prescient.cancel_keys({name}, {entity}, array[old.{key}::text], {clock});
+    perform prescient.cancel_keys({name}, {entity}, array[r.key], {clock})
+    from {row}(old) as r;
     return null;
 end
 {quote};

@@ -7,20 +7,17 @@ set search_path = pg_catalog, pg_temp
 set timezone = 'UTC'
 set standard_conforming_strings = on
 as {quote}
-#variable_conflict use_column
+-- What a row says: version {version}.
 declare
     clock timestamptz := {clock};
     keys  text[];
     ats   timestamptz[];
     n     integer;
 begin
-    select array_agg(i.prescient_key), array_agg(i.prescient_at)
+    select array_agg(r.key), array_agg(r.since + {first})
     into keys, ats
-    from (
-        select {key}::text as prescient_key, {since} + {first} as prescient_at
-        from prescient_inserted
-        where {about} and {done} is not true
-    ) as i;
+    from prescient_inserted as prescient_row, {row}(prescient_row.*) as r
+    where r.counts;
     n := coalesce(cardinality(keys), 0);
     if n = 1 then
         perform prescient.rule_wait({name}, {entity}, keys[1], ats[1], clock => clock);

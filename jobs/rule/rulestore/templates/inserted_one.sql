@@ -7,13 +7,13 @@ set search_path = pg_catalog, pg_temp
 set timezone = 'UTC'
 set standard_conforming_strings = on
 as {quote}
-#variable_conflict use_column
+-- What a row says: version {version}.
 declare
     clock timestamptz := {clock};
 begin
-    perform prescient.rule_wait({name}, {entity}, {key}::text, {since} + {first}, clock => clock)
-    from (select new.*) as prescient_inserted
-    where {about} and {done} is not true;
+    perform prescient.rule_wait({name}, {entity}, r.key, r.since + {first}, clock => clock)
+    from {row}(new) as r
+    where r.counts;
     return null;
 end
 {quote};

@@ -8,7 +8,7 @@ set search_path = pg_catalog, pg_temp
 set timezone = 'UTC'
 set standard_conforming_strings = on
 as {quote}
-#variable_conflict use_column
+-- What a row says: version {version}.
 declare
     clock     timestamptz := {clock};
     now       timestamptz := coalesce(clock, clock_timestamp());
@@ -19,12 +19,8 @@ declare
     counted   boolean; -- whether the row waited for something
     counts    boolean; -- whether it does now
 begin
-    select {key}::text, {since}, {about} and {done} is not true
-    into old_key, old_since, counted
-    from (select old.*) as prescient_old;
-    select {key}::text, {since}, {about} and {done} is not true
-    into new_key, new_since, counts
-    from (select new.*) as prescient_new;
+    select r.key, r.since, r.counts into old_key, old_since, counted from {row}(old) as r;
+    select r.key, r.since, r.counts into new_key, new_since, counts from {row}(new) as r;
 
     if old_key <> new_key then
         perform prescient.cancel_keys({name}, {entity}, array[old_key], clock);
