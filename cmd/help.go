@@ -52,8 +52,8 @@ func newFlagsTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   flagsTopic,
 		Short: "Flags that every command has, and what flags take",
-		Long: `Every command has the flags below. Each is also a setting, for the configuration file or the environment. "config
-show" names the source of each.
+		Long: `Every command has the flags below. Each is also a setting, for the configuration file or
+the environment. "config show" names the source of each.
 
 What flags take:
 

@@ -18,7 +18,8 @@ func explainUsage(c *cobra.Command, text string) string {
 	missing := regexp.MustCompile(`^required flag\(s\) "(.*)" not set$`)
 	number := regexp.MustCompile(`strconv\.(ParseInt|Atoi): parsing "[^"]*": invalid syntax`)
 	truth := regexp.MustCompile(`strconv\.ParseBool: parsing "[^"]*": invalid syntax`)
-	exclusive := regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(\S+) (\S+)\] were all set$`)
+	exclusive := regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; ` +
+		`\[(\S+) (\S+)\] were all set$`)
 
 	if !c.HasSubCommands() { // an argument of a team's own command, which takes none
 		argument := regexp.MustCompile(`^unknown command ("(?:[^"\\]|\\.)*") for ".*"$`)

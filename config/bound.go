@@ -103,9 +103,11 @@ var httpRules = withOptions(map[string]rule[HTTPJob]{
 			return isEndpoint(j.URL) && (strings.HasPrefix(url, "http://") || strings.HasPrefix(url, "https://"))
 		},
 	},
-	"secret":      {rules["events.secret"].want, func(j HTTPJob) bool { return areSigningSecrets(j.Secret) }},
-	"timeout":     {wantTimeout, func(j HTTPJob) bool { return j.Timeout > 0 }},
-	"batch_size":  {"a whole number from 1 to 10000", func(j HTTPJob) bool { return 1 <= j.BatchSize && j.BatchSize <= 10000 }},
+	"secret":  {rules["events.secret"].want, func(j HTTPJob) bool { return areSigningSecrets(j.Secret) }},
+	"timeout": {wantTimeout, func(j HTTPJob) bool { return j.Timeout > 0 }},
+	"batch_size": {"a whole number from 1 to 10000", func(j HTTPJob) bool {
+		return 1 <= j.BatchSize && j.BatchSize <= 10000
+	}},
 	"concurrency": {wantCount, func(j HTTPJob) bool { return j.Concurrency >= 1 }},
 }, func(j HTTPJob) Options { return j.Options })
 

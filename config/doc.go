@@ -11,8 +11,9 @@
 //  3. the environment: run.job_name is PRESCIENT_RUN_JOB_NAME. An empty variable counts as unset;
 //  4. a flag given on the command line, see [Flags], [RunFlags] and their kin. An empty one counts as given.
 //
-// A file counts when its owner is the user who runs the command, or root, and no other user may write to it. The same owner is
-// asked of a symbolic link at its path. A group may write whose number is the owner's: the private group of a user.
+// A file counts when its owner is the user who runs the command, or root, and no other user may
+// write to it. The same owner is asked of a symbolic link at its path. A group may write whose
+// number is the owner's: the private group of a user.
 //
 // A file is YAML (.yaml, .yml), TOML (.toml) or JSON (.json). A setting of several values, such as
 // events.allowed_networks, may be a list there. This one spells out the defaults.
@@ -97,8 +98,9 @@
 //	sla = "0s"                   # 5m: how long after its slot a check is to begin at the latest
 //	within = "0s"                # 1h: any slot of an hour will do for a next check
 //
-// One more list, of the file alone, is for whoever has more than one schema, or database: [[stores]], of which each has a
-// name, a url (empty: database.url) and a schema (empty: database.schema; or a pattern, such as tenant_*); see [Store].
+// One more list, of the file alone, is for whoever has more than one schema, or database:
+// [[stores]], of which each has a name, a url (empty: database.url) and a schema (empty:
+// database.schema; or a pattern, such as tenant_*); see [Store].
 //
 // Nothing is guessed: a key that the file misspells, a number without its unit and a value out of range are
 // errors that name the key, its source and the rule, all of them at once.

@@ -72,8 +72,8 @@ type Skipped struct {
 
 // warning returns the warning about a skipped file for the log.
 func (s Skipped) warning() string {
-	return fmt.Sprintf("configuration file %s is skipped, since another user may have written it: %s. Remove it or, if its content is right, run: %s",
-		s.File, s.Why, s.Do)
+	return fmt.Sprintf("configuration file %s is skipped, since another user may have written it: %s. "+
+		"Remove it or, if its content is right, run: %s", s.File, s.Why, s.Do)
 }
 
 // byteOrderMark begins the files of some editors.
@@ -179,7 +179,8 @@ func sameValues(content []byte) error {
 	var walk func(node *yaml.Node) error
 	walk = func(node *yaml.Node) error {
 		if _, changed := plainyaml.Changed(node); changed {
-			return fmt.Errorf("line %d: YAML reads this number as another one, as it reads 0123 as 83 and 1_000 as 1000: write it in decimal digits, or in quotes if it is a text", node.Line)
+			return fmt.Errorf("line %d: YAML reads this number as another one, as it reads 0123 as 83 and 1_000 as 1000: "+
+				"write it in decimal digits, or in quotes if it is a text", node.Line)
 		}
 		if node.Kind == yaml.ScalarNode && node.ShortTag() == "!!timestamp" {
 			return fmt.Errorf("line %d: YAML reads this text as a timestamp: write it in quotes", node.Line)

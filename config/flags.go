@@ -7,9 +7,9 @@ import (
 // annotation marks the flags that set a key, so that a command may have a flag --listen of its own.
 const annotation = "prescient-key"
 
-// Flags registers the flags that every command has: --config, --database-url, --schema and --log-level. Other settings have
-// few flags: a variable such as PRESCIENT_RUN_BATCH_SIZE sets one for a single command, too. No flag takes a password: Load
-// refuses one in --database-url.
+// Flags registers the flags that every command has: --config, --database-url, --schema and
+// --log-level. Other settings have few flags: a variable such as PRESCIENT_RUN_BATCH_SIZE sets one
+// for a single command, too. No flag takes a password: Load refuses one in --database-url.
 func Flags(fs *pflag.FlagSet) {
 	d := Default()
 	fs.String("config", "", "configuration `FILE` (.yaml, .toml or .json); default: "+

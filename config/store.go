@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// Store is one schema of one database, or, with a pattern, each schema of a database that has the tables: one for each tenant, service
-// or shard. Where there are none, Config.Database is the only one.
+// Store is one schema of one database, or, with a pattern, each schema of a database that has the
+// tables: one for each tenant, service or shard. Where there are none, Config.Database is the only
+// one.
 type Store struct {
 	// Name identifies the store in logs, in metrics and in --store. It has 1 to 63 lower-case
 	// letters, digits, _ and -, and must be set.
@@ -17,8 +18,8 @@ type Store struct {
 	// URL is where the database is, as Database.URL. Default: empty, database.url.
 	URL URL `mapstructure:"url"`
 
-	// Schema holds the tables. With a * for any letters it stands for each schema with such a name that holds the tables; the name
-	// of each is then NAME/SCHEMA. Default: empty, database.schema.
+	// Schema holds the tables. With a * for any letters it stands for each schema with such a name
+	// that holds the tables; the name of each is then NAME/SCHEMA. Default: empty, database.schema.
 	Schema string `mapstructure:"schema"`
 }
 
@@ -55,7 +56,8 @@ var storeRules = map[string]rule[Store]{
 	},
 }
 
-// duplicateStores returns an error for each store that has the name, or the place, of one before it: its slots would be run twice.
+// duplicateStores returns an error for each store that has the name, or the place, of one before
+// it: its slots would be run twice.
 func (s sources) duplicateStores(c *Config) (problems []error) {
 	names, places := map[string]entryRef{}, map[string]entryRef{}
 	for i, store := range c.Stores {

@@ -24,7 +24,8 @@ func SetTraceParent(ctx context.Context, tx DB, traceparent string) error {
 
 func setLocal(ctx context.Context, db DB, what, value string) error {
 	if db == nil || !tx.Is(db) {
-		return fmt.Errorf("set %s: it holds for the rest of a transaction: begin one, and give it here and to the calls after it", what)
+		return fmt.Errorf("set %s: it holds for the rest of a transaction: "+
+			"begin one, and give it here and to the calls after it", what)
 	}
 	if err := checkName(what, value, 0, maxKey); err != nil {
 		return fmt.Errorf("set %s: %w", what, err)

@@ -8,7 +8,10 @@
 //	if err != nil {
 //		return err
 //	}
-//	check := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42", CheckAt: placedAt.Add(48 * time.Hour)}
+//	check := jobs.FutureJob{
+//		JobExec: "order.unshipped", EntityName: "order", EntityKey: "42",
+//		CheckAt: placedAt.Add(48 * time.Hour),
+//	}
 //	if _, err := client.Enqueue(ctx, tx, check); err != nil {
 //		return err
 //	}

@@ -248,7 +248,8 @@ func (r *Registry) RegisterGroup(family string, names []string, fn TxBatchFunc, 
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.registered)) {
 		if r.registered[name].Group == family {
-			panic(fmt.Sprintf("register group %q: the family is registered already, with job %q. Register all of its jobs at once", family, name))
+			panic(fmt.Sprintf("register group %q: the family is registered already, with job %q. "+
+				"Register all of its jobs at once", family, name))
 		}
 	}
 	for _, name := range names {

@@ -81,7 +81,8 @@ func (c *Client) validate(j FutureJob) error {
 // a payload of more than maxPayload bytes.
 func (j FutureJob) validate(maxPayload int) error {
 	return errors.Join(j.Key().validate(), checkName("group_key", j.GroupKey, 0, maxKey),
-		validateTime(j.checkAt(), min(j.Within, maxWithin)), validatePayload(j.Payload, maxPayload), validateAnonymous(j), checkWithin(j.Within), checkUnless(j))
+		validateTime(j.checkAt(), min(j.Within, maxWithin)), validatePayload(j.Payload, maxPayload),
+		validateAnonymous(j), checkWithin(j.Within), checkUnless(j))
 }
 
 func validateAnonymous(j FutureJob) error {

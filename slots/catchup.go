@@ -164,8 +164,8 @@ func (r *Runner) selection(c CatchUp) (selection, error) {
 // maxSpread keeps the total width of a spread within a time.Duration.
 const maxSpread = 100_000
 
-// deferAll returns the judge that moves rows to the next slots, each to the one that its key picks; its id picks that of
-// an anonymous row.
+// deferAll returns the judge that moves rows to the next slots, each to the one that its key picks;
+// its id picks that of an anonymous row.
 func deferAll(over int) judge {
 	return func(_ *engine.Definition, row *jobs.FutureJob, m guard.Moment) (*guard.Verdict, bool) {
 		key, next := row.Key(), m.Grid.Next(m.Latest())

@@ -81,8 +81,8 @@ func (rd *round) checkMany(q *queue) {
 	}
 }
 
-// begin returns the next unit of a queue. It returns nil if there is none, if the run is stopped, or if the unit may not
-// follow the check before it in the same place.
+// begin returns the next unit of a queue. It returns nil if there is none, if the run is stopped,
+// or if the unit may not follow the check before it in the same place.
 func (rd *round) begin(q *queue, before *unit.Unit) *unit.Unit {
 	rd.leases.Expired(rd.lease) // ends the context of the claim if it is
 	u := q.next(before)
@@ -94,7 +94,8 @@ func (rd *round) begin(q *queue, before *unit.Unit) *unit.Unit {
 	return u
 }
 
-// check does one check. It returns false if its goroutine must end: the check was abandoned, or has ended the goroutine.
+// check does one check. It returns false if its goroutine must end: the check was abandoned, or has
+// ended the goroutine.
 func (rd *round) check(u *unit.Unit, q *queue, place *txn.Place) (goOn bool) {
 	if u.Verdict != nil {
 		return rd.settle(u, u.Unchecked(*u.Verdict))
@@ -135,8 +136,9 @@ func (rd *round) check(u *unit.Unit, q *queue, place *txn.Place) (goOn bool) {
 // fresh is how long rows are taken to be as they were read. The checks of a claim of the right size take less.
 const fresh = 3 * time.Second
 
-// mayStart reports whether the function of a check without a transaction may start. Otherwise the check is done, or waits;
-// check returns goOn. A check with a transaction finds out when it locks its rows.
+// mayStart reports whether the function of a check without a transaction may start. Otherwise the
+// check is done, or waits; check returns goOn. A check with a transaction finds out when it locks
+// its rows.
 func (rd *round) mayStart(u *unit.Unit, place *txn.Place) (goOn, ok bool) {
 	if time.Since(rd.read) >= fresh {
 		if rd.isGone(u) {

@@ -115,7 +115,8 @@ func (r *run) takeOver() (bool, error) {
 func (r *run) begin(c *claim, rows page.Claim) {
 	c.Jobs, c.First, c.Last = rows.Jobs, rows.First, rows.Last
 	ctx, end := engine.StartSpan(r.checks, r.cfg.Registry, "claim",
-		slog.Time("slot", r.slot), slog.Int64("claim", c.Token), slog.Any("jobs", r.records.Names(c.Jobs)), slog.Int64("rows", rows.Rows))
+		slog.Time("slot", r.slot), slog.Int64("claim", c.Token),
+		slog.Any("jobs", r.records.Names(c.Jobs)), slog.Int64("rows", rows.Rows))
 	c.ctx = c.Begin(ctx, c.limits()...)
 	c.Watch = c.abandonOverdue
 	c.end = end

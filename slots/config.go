@@ -142,7 +142,8 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 	cfg.Early = max(0, cmp.Or(cfg.Early, DefaultEarly))
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	if cfg.ClaimDelay < 0 || cfg.Workers < 1 || cfg.Connections < 1 || cfg.Page < 1 || cfg.Lease < MinLease {
-		return nil, fmt.Errorf("slots.Config: Workers, Connections and Page must be positive, ClaimDelay not negative, and Lease at least %s", MinLease)
+		return nil, fmt.Errorf("slots.Config: Workers, Connections and Page must be positive, ClaimDelay not negative, "+
+			"and Lease at least %s", MinLease)
 	}
 	for _, bound := range []Bound{cfg.Shared.Runs, cfg.Shared.Workers, cfg.Shared.Connections} {
 		if bound != nil && cap(bound) == 0 { // everybody would wait for ever
@@ -209,8 +210,9 @@ func (r *Runner) register(ctx context.Context, passes func(err error) bool) erro
 	return nil
 }
 
-// makeHistoryMonths only warns: a role that may not create tables can still run, and the rows that it finishes go to the
-// default partition. While another session reads history, a later run creates the partitions.
+// makeHistoryMonths only warns: a role that may not create tables can still run, and the rows that
+// it finishes go to the default partition. While another session reads history, a later run creates
+// the partitions.
 func (r *Runner) makeHistoryMonths(ctx context.Context) {
 	var m pgsql.Message
 	m.Do(pgsql.HistoryMonths.In(r.schema))

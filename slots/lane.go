@@ -34,8 +34,8 @@ func (l *lane) adapt(took time.Duration, page int) {
 	size.Store(l.spec.NextSize(size.Load(), took, page))
 }
 
-// lanes are the jobs of the slot that are known here, by what their checks wait for. Only the goroutine of run.do changes
-// them, while there are no claims.
+// lanes are the jobs of the slot that are known here, by what their checks wait for. Only the
+// goroutine of run.do changes them, while there are no claims.
 type lanes struct {
 	cfg    *Config
 	stop   context.Context

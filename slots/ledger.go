@@ -42,8 +42,8 @@ func NewLedger(ctx context.Context, db pgsql.Pool, schema string, now func() tim
 	return &Ledger{db: pgsql.Sqlx(db), schema: name, setting: setting, now: now}, nil
 }
 
-// In returns a ledger that reads in a transaction of the caller. The transaction must have called [pgsql.SlotIndexOnly].
-// Changes of the ledger have transactions of their own.
+// In returns a ledger that reads in a transaction of the caller. The transaction must have called
+// [pgsql.SlotIndexOnly]. Changes of the ledger have transactions of their own.
 func (l *Ledger) In(tx pgsql.Querier) *Ledger {
 	in := *l
 	in.reads = tx
@@ -275,8 +275,8 @@ func (l *Ledger) Begin(ctx context.Context, slot time.Time) error {
 	return nil
 }
 
-// Prune deletes the ledger rows of slots before an instant, and returns their number. It keeps everything from the first
-// slot in trouble on, so that no missed slot is forgotten.
+// Prune deletes the ledger rows of slots before an instant, and returns their number. It keeps
+// everything from the first slot in trouble on, so that no missed slot is forgotten.
 func (l *Ledger) Prune(ctx context.Context, before time.Time) (int64, error) {
 	status, err := l.Status(ctx, time.Time{})
 	if err != nil {

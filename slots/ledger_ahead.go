@@ -13,7 +13,8 @@ import (
 
 // Ahead describes what lies beyond the clock, because it was written while the clock was ahead.
 type Ahead struct {
-	// Since is the beginning of the ledger, if that lies beyond the next slot: until then no slot is missed. Otherwise zero.
+	// Since is the beginning of the ledger, if that lies beyond the next slot: until then no slot is
+	// missed. Otherwise zero.
 	Since time.Time
 	// Last is the last slot of the ledger beyond the clock, and Slots the number of these, counted up to 10,000. A run
 	// finds them done. Zero: there are none.
@@ -68,8 +69,8 @@ func (l *Ledger) ConsumersAhead(ctx context.Context) ([]string, error) {
 	return names, wrapped("read the consumers of the outbox", err)
 }
 
-// DeadLetters returns the number of events that were given up because their destination refused them, and since when the
-// oldest is one. It is the zero time if there is none.
+// DeadLetters returns the number of events that were given up because their destination refused
+// them, and since when the oldest is one. It is the zero time if there is none.
 func (l *Ledger) DeadLetters(ctx context.Context) (n int64, since time.Time, err error) {
 	_, err = list(ctx, l, pgsql.EventDeadCount, []any{nil, nil, nil}, func(row *sql.Rows, _ *struct{}) error {
 		var at sql.NullTime
@@ -82,9 +83,9 @@ func (l *Ledger) DeadLetters(ctx context.Context) (n int64, since time.Time, err
 	return n, since, wrapped("count dead letters", err)
 }
 
-// Rewind deletes the slots of the ledger that lie beyond the clock, and returns their number. It keeps a slot that has a
-// runner. A ledger that begins beyond the clock begins with the current slot afterwards. schedule.Store.Rewind does the
-// same for schedules.
+// Rewind deletes the slots of the ledger that lie beyond the clock, and returns their number. It
+// keeps a slot that has a runner. A ledger that begins beyond the clock begins with the current
+// slot afterwards. schedule.Store.Rewind does the same for schedules.
 func (l *Ledger) Rewind(ctx context.Context) (forgotten int64, err error) {
 	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
 		return tx.QueryRowContext(ctx, pgsql.LedgerRewind.In(l.schema), l.Grid().Floor(l.now())).Scan(&forgotten)

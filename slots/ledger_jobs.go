@@ -114,8 +114,8 @@ func (l *Ledger) Rules(ctx context.Context) ([]string, error) {
 	return names, wrapped("list the rules", err)
 }
 
-// Knows returns a function that reports whether a run with a registry checks the rows of a job: a job of the registry, or a
-// rule, if the registry knows rules.
+// Knows returns a function that reports whether a run with a registry checks the rows of a job: a
+// job of the registry, or a rule, if the registry knows rules.
 func (l *Ledger) Knows(ctx context.Context, registry *jobs.Registry) (knows func(job string) bool, err error) {
 	if engine.KnowsRules(registry) {
 		names, err := l.Rules(ctx)

@@ -22,8 +22,9 @@ var ErrStopped = errors.New("stopped before the slot was done")
 // end with the process, which should exit soon, with a failure.
 var ErrAbandoned = errors.New("checks ignored their timeout")
 
-// ErrRefused is returned by a run that left rows in their slot, because the database records neither their outcome nor an
-// error: a trigger raises an error at every change of them, for example. The slot stays open, and catch-up tries again.
+// ErrRefused is returned by a run that left rows in their slot, because the database records
+// neither their outcome nor an error: a trigger raises an error at every change of them, for
+// example. The slot stays open, and catch-up tries again.
 var ErrRefused = errors.New("the database refuses to record rows, which are left in their slot")
 
 // ErrLeaseLost is the cause of the context of a check whose runner lost its lease: another runner may be doing the

@@ -40,8 +40,9 @@ func (e earlyError) Error() string {
 // errOffGrid is returned for an instant that was a slot when the runner was made.
 var errOffGrid = errors.New("it is no slot since the width was changed: its rows wait in the slots after it")
 
-// run is the work of one runner on one slot. The goroutine of do decides what to claim, and each claim has a goroutine of
-// its own, in workOn. They share the bounds on concurrent work, the leases, and the result.
+// run is the work of one runner on one slot. The goroutine of do decides what to claim, and each
+// claim has a goroutine of its own, in workOn. They share the bounds on concurrent work, the
+// leases, and the result.
 type run struct {
 	*Runner
 	*phases
@@ -297,9 +298,9 @@ func (r *run) noteOrphans() error {
 	return err
 }
 
-// stays reports whether an idle run stays at the slot. It stays for a lease, in which it would find out that another
-// runner has died, and longer if rows rest that only this run may be able to check. Catch-up goes on to other slots, and
-// a run that has left rows keeps the slot open itself.
+// stays reports whether an idle run stays at the slot. It stays for a lease, in which it would find
+// out that another runner has died, and longer if rows rest that only this run may be able to
+// check. Catch-up goes on to other slots, and a run that has left rows keeps the slot open itself.
 func (r *run) stays(idle time.Time) bool {
 	if r.sel.kind == KindCatchUp || r.report.refused() != nil {
 		return time.Since(idle) <= 2*lookEvery

@@ -15,10 +15,11 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/server"
 )
 
-// Run runs a slot, together with other runners that are at it. It waits for a boundary that is at most Config.Early
-// ahead. It does nothing for a slot that is done, or whose rows other runners hold for a whole lease. Run refuses a slot
-// from before the ledger's beginning, except the slot that has begun last. It refuses a slot that is further ahead than
-// Config.Early, also if the clock is set back meanwhile.
+// Run runs a slot, together with other runners that are at it. It waits for a boundary that is at
+// most Config.Early ahead. It does nothing for a slot that is done, or whose rows other runners
+// hold for a whole lease. Run refuses a slot from before the ledger's beginning, except the slot
+// that has begun last. It refuses a slot that is further ahead than Config.Early, also if the clock
+// is set back meanwhile.
 //
 // When ctx ends the run stops. It gives running checks Config.Grace, records their outcomes, hands its claims back and
 // returns ErrStopped within another ten seconds. The result is valid beside any error.
@@ -50,8 +51,8 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 	}
 }
 
-// again returns a copy of the runner that knows the rules that were applied since it was made. Unlike NewRunner, it waits
-// for a database that is away for a while.
+// again returns a copy of the runner that knows the rules that were applied since it was made.
+// Unlike NewRunner, it waits for a database that is away for a while.
 func (r *Runner) again(ctx context.Context) (*Runner, error) {
 	fresh := *r
 	err := fresh.register(ctx, server.Passes)

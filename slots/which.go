@@ -45,8 +45,9 @@ func scheduledAt(jobName string) (time.Time, bool) {
 	return time.Unix(int64(minutes)*60, 0).UTC(), true
 }
 
-// Await waits for a slot whose boundary is at most early ahead, so that no check starts before it. It refuses an instant
-// that is no slot or lies further ahead. It returns ErrStopped if ctx ends first.
+// Await waits for a slot whose boundary is at most early ahead, so that no check starts before it.
+// It refuses an instant that is no slot or lies further ahead. It returns ErrStopped if ctx ends
+// first.
 func Await(ctx context.Context, g grid.Grid, slot time.Time, early time.Duration, now func() time.Time) error {
 	if slot.IsZero() {
 		return errors.New("the slot is not set")

@@ -110,8 +110,8 @@ func (r *run) units(c *claim, rows page.Rows) []*unit.Unit {
 	return b.Units
 }
 
-// process checks units, and records their outcomes as they come. The last record ends the claim if nothing else of it is
-// left.
+// process checks units, and records their outcomes as they come. The last record ends the claim if
+// nothing else of it is left.
 func (r *run) process(c *claim, units []*unit.Unit, more bool) error {
 	queues, err := r.lanes.admit(c, units)
 	if err != nil {

@@ -17,7 +17,8 @@ type EngineError struct {
 }
 
 // EngineRemedy says how to fix an EngineError.
-const EngineRemedy = "point database.url at PostgreSQL 15 or newer, or at a service that runs it; docs/engines.md tells which are known"
+const EngineRemedy = "point database.url at PostgreSQL 15 or newer, or at a service that runs it; " +
+	"docs/engines.md tells which are known"
 
 // What names the engine and says what it lacks.
 func (e *EngineError) What() string {
@@ -64,8 +65,10 @@ func addEngine(m *Message) {
 // engines lists the refused engines, each with a text that identifies it. If several match, the
 // first applies.
 var engines = []struct{ says, name, why string }{
-	{"CockroachDB", "CockroachDB", "it locks no tables, its transaction numbers have no order, and its partitions are not tables"},
-	{"-YB-", "YugabyteDB", "its transactions have no numbers in their order, by which a run knows that none may still bring rows into its slot"},
+	{"CockroachDB", "CockroachDB", "it locks no tables, its transaction numbers have no order, " +
+		"and its partitions are not tables"},
+	{"-YB-", "YugabyteDB", "its transactions have no numbers in their order, " +
+		"by which a run knows that none may still bring rows into its slot"},
 	{"(MatrixDB", "YMatrix", segments},
 	{"(Greenplum Database", "Greenplum", segments},
 	{"Cloudberry", "Cloudberry", segments},
@@ -74,13 +77,18 @@ var engines = []struct{ says, name, why string }{
 	{"(Materialize", "Materialize", "a transaction either reads or inserts, so it can neither claim nor record rows"},
 	{"-RisingWave-", "RisingWave", "it accepts BEGIN but starts no transaction that writes"},
 	{"sys.iam_pg_role_mappings", "Aurora DSQL", "it has no PL/pgSQL, no partitions and no advisory locks"},
-	{"extension aurora_limitless_fdw", "Aurora PostgreSQL Limitless Database", "it has no identity columns, attaches no partitions, and takes no CHECK that calls a function"},
-	{"extension bdr", "EDB Postgres Distributed", "each of its nodes takes writes, conflicts are settled afterwards, and locks hold on one node alone"},
+	{
+		"extension aurora_limitless_fdw", "Aurora PostgreSQL Limitless Database",
+		"it has no identity columns, attaches no partitions, and takes no CHECK that calls a function",
+	},
+	{"extension bdr", "EDB Postgres Distributed", "each of its nodes takes writes, conflicts are settled afterwards, " +
+		"and locks hold on one node alone"},
 }
 
 const (
-	segments = "it spreads rows over segments, and a unique index must contain the distribution columns, so the key of a check would not be unique"
-	gauss    = "it comes from PostgreSQL 9.2, and has no insert ... on conflict"
+	segments = "it spreads rows over segments, and a unique index must contain the distribution columns, " +
+		"so the key of a check would not be unique"
+	gauss = "it comes from PostgreSQL 9.2, and has no insert ... on conflict"
 )
 
 func refuseEngine(says string) error {

@@ -58,7 +58,8 @@ func functionStatements(schema Schema) []string {
 // there are, and make the next months of history.
 func functionsApplied(schema Schema) []string {
 	return []string{
-		schema.qualify("update prescient.setting\nset functions = '" + functionsHash + "',\n    functions_at = clock_timestamp();"),
+		schema.qualify("update prescient.setting\nset functions = '" + functionsHash + "',\n" +
+			"    functions_at = clock_timestamp();"),
 		schema.qualify("select prescient.make_history_months();"),
 	}
 }

@@ -47,7 +47,9 @@ func declared(pattern string, files []source) []string {
 	return names
 }
 
-var routineHead = regexp.MustCompile(`(?ms)^create or replace (?:function|procedure) prescient\.(\w+)\((.*?)\)\n(?:returns|language)`)
+var routineHead = regexp.MustCompile(
+	`(?ms)^create or replace (?:function|procedure) prescient\.(\w+)\((.*?)\)\n(?:returns|language)`,
+)
 
 func declaredRoutines() []string {
 	var all []string

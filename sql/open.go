@@ -24,7 +24,8 @@ const connectTimeout = 10 * time.Second
 
 // ErrURL is returned for a database URL that cannot be parsed. It says nothing about the URL, which
 // may hold a password.
-var ErrURL = errors.New("database URL cannot be parsed: write postgres://user@host:5432/database?sslmode=verify-full (percent-encode special characters), or host=... dbname=... pairs")
+var ErrURL = errors.New("database URL cannot be parsed: write postgres://user@host:5432/database?sslmode=verify-full " +
+	"(percent-encode special characters), or host=... dbname=... pairs")
 
 // unusable returns the error for a URL that the driver cannot parse, or for an environment variable
 // that it refuses, such as PGGSSENCMODE.

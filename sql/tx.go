@@ -16,13 +16,15 @@ import (
 )
 
 // ErrNotMigrated is returned if the schema is missing or older than the code.
-var ErrNotMigrated = errors.New("the database has no prescient schema of this version: run `prescient migrate up` (as a role that may create tables)")
+var ErrNotMigrated = errors.New("the database has no prescient schema of this version: " +
+	"run `prescient migrate up` (as a role that may create tables)")
 
 // ErrNewer is returned if the schema is newer than the code.
 var ErrNewer = errors.New("the database was migrated by a newer version of prescient: install that version")
 
 // ErrReadOnly is returned if a write reaches a server or a transaction that only reads.
-var ErrReadOnly = errors.New("the database is a hot standby, or the transaction is read-only: point database.url at the primary, or begin one that may write")
+var ErrReadOnly = errors.New("the database is a hot standby, or the transaction is read-only: " +
+	"point database.url at the primary, or begin one that may write")
 
 // ErrNoDatabase is returned if a call gets neither a *sql.DB nor a *sqlx.DB.
 var ErrNoDatabase = errors.New("there is no database: db is nil, or neither a *sql.DB nor a *sqlx.DB")

@@ -94,7 +94,8 @@ func call(t testing.TB, def *engine.Definition, tx *sqlx.Tx, rows []jobs.FutureJ
 	defer cancel()
 	results, err := def.Call(ctx, tx, slices.Clone(rows))
 	if err == nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		t.Fatalf("the check of job %s went on after its timeout of %s and returned no error: let it end with its context, and return an error", def.Name, def.Timeout)
+		t.Fatalf("the check of job %s went on after its timeout of %s and returned no error: "+
+			"let it end with its context, and return an error", def.Name, def.Timeout)
 	}
 	if err != nil {
 		results = slices.Repeat([]jobs.Result{{Err: err}}, len(rows))

@@ -105,7 +105,8 @@ func Width(list []Crontab, width time.Duration, binary string) []Finding {
 		found[0].What = fmt.Sprintf("slots are %s apart, which cron cannot follow", duration.Format(width))
 		found[0].Do = binary + " daemon"
 	case n < want:
-		found[0].What = fmt.Sprintf("%s runs slots %d times a day, and there are %d: the other slots are missed until a catch-up", where, n, want)
+		found[0].What = fmt.Sprintf("%s runs slots %d times a day, and there are %d: "+
+			"the other slots are missed until a catch-up", where, n, want)
 	case n > want:
 		found[0].Severity = Note
 		found[0].What = fmt.Sprintf("%s runs slots %d times a day, and there are %d: the other runs find nothing to do",
@@ -180,7 +181,8 @@ func Environment(here, cron []config.Entry, crontabs []Crontab) []Finding {
 	if len(differ) == 0 {
 		return nil
 	}
-	mends := "put it into /etc/prescient/prescient.yaml, or name another file in the crontab: PRESCIENT_CONFIG=/path/to/prescient.yaml"
+	mends := "put it into /etc/prescient/prescient.yaml, or name another file in the crontab: " +
+		"PRESCIENT_CONFIG=/path/to/prescient.yaml"
 	if files := named(crontabs); len(files) > 0 { // a command reads only one file
 		mends = "put it into " + strings.Join(files, " and ") + ", which the crontab names"
 	}

@@ -67,7 +67,8 @@ var (
 		{"holders", holders},
 	}
 	store = []check{
-		{"rights", rights}, {"ahead", beyondClock}, {"tables", tables}, {"months", months}, {"jobs", waitingJobs}, {"rules", rules},
+		{"rights", rights}, {"ahead", beyondClock}, {"tables", tables}, {"months", months}, {"jobs", waitingJobs},
+		{"rules", rules},
 	}
 )
 

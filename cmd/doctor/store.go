@@ -53,7 +53,8 @@ func rights(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 	for _, schema := range may.Open {
 		schema = pq.QuoteIdentifier(schema)
 		found = append(found,
-			action("every role may create functions in schema "+schema+", which is in the search_path of "+may.Name+": its commands could call them, with its rights",
+			action("every role may create functions in schema "+schema+", which is in the search_path of "+may.Name+": "+
+				"its commands could call them, with its rights",
 				"revoke create on schema %s from public", schema))
 	}
 	switch {
@@ -63,7 +64,8 @@ func rights(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 				"make roles (%s migrate roles), and a login that has %s", c.Name, pgsql.Runner.In(c.Schema)))
 	case !may.Runs:
 		found = append(found, action(may.Name+" may not run slots: run, catch-up and daemon will fail",
-			"grant %s to %s  -- if the role is missing: %s migrate roles", pgsql.Runner.In(c.Schema), pq.QuoteIdentifier(may.Name), c.Name))
+			"grant %s to %s  -- if the role is missing: %s migrate roles",
+			pgsql.Runner.In(c.Schema), pq.QuoteIdentifier(may.Name), c.Name))
 	}
 	return found, nil
 }
@@ -122,12 +124,14 @@ func months(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 	for _, relation := range is.Taken {
 		_, name, _ := strings.Cut(relation, ".")
 		found = append(found,
-			action(relation+" has the name of a month of history and is no partition of it: rows of the month go to the default partition",
+			action(relation+" has the name of a month of history and is no partition of it: "+
+				"rows of the month go to the default partition",
 				"alter table %s rename to %s_other; select %s.make_history_months()", relation, cmp.Or(name, relation), c.Schema))
 	}
 	if is.Rest.Valid {
 		found = append(found, note("rows of history have gone to the default partition, for want of one of their month",
-			"select %s.make_history_month('%s')  -- then repeat this command: more may be missing", c.Schema, is.Rest.Time.UTC().Format(time.RFC3339)))
+			"select %s.make_history_month('%s')  -- then repeat this command: more may be missing",
+			c.Schema, is.Rest.Time.UTC().Format(time.RFC3339)))
 	}
 	return found, nil
 }
@@ -151,8 +155,10 @@ func waitingJobs(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, e
 			more++
 		default:
 			found = append(found, action(
-				fmt.Sprintf("rows of job %s wait, the first in slot %s: no run of the last 7 days knew it, and this binary does not have it", job.Name, job.Slot.UTC().Format(time.RFC3339)),
-				"run a binary that has it, or cancel them if the name is wrong or its rule was removed. See them with: %s jobs list --job %s", c.Name, spoken.Word(job.Name)))
+				fmt.Sprintf("rows of job %s wait, the first in slot %s: no run of the last 7 days knew it, "+
+					"and this binary does not have it", job.Name, job.Slot.UTC().Format(time.RFC3339)),
+				"run a binary that has it, or cancel them if the name is wrong or its rule was removed. See them with: "+
+					"%s jobs list --job %s", c.Name, spoken.Word(job.Name)))
 		}
 	}
 	if more > 0 {

@@ -21,7 +21,8 @@ func Advice(a *advise.Advice) string {
 	case a.Checks == 0:
 		return name + ": its rows were ended before their first check."
 	case a.Halved == nil:
-		return name + ": nothing would halve the checks, since a row has one at the least, unless its owner cancels it before."
+		return name + ": nothing would halve the checks, since a row has one at the least, " +
+			"unless its owner cancels it before."
 	}
 	text := name + ": " + cost(&a.Past) + " the row is finished."
 	if a.Fixed != nil && len(a.Fixed.Next) > 0 {

@@ -78,7 +78,8 @@ func ended(e admin.TimelineEntry, slot string) string {
 		text += who(e)
 	}
 	if e.LeftOut {
-		text += ". The request that was recorded is left out: it wants no check so soon after an end as done (unless_ended_within)"
+		text += ". The request that was recorded is left out: " +
+			"it wants no check so soon after an end as done (unless_ended_within)"
 	}
 	return text
 }
@@ -86,7 +87,8 @@ func ended(e admin.TimelineEntry, slot string) string {
 // check describes a check, and the run of its slot.
 func check(e admin.TimelineEntry) string {
 	text := fmt.Sprintf(" in slot %s by %s, %s after it, for %s", e.Slot.Format(time.RFC3339),
-		cmp.Or(e.Runner, "a runner whose name went with the ledger"), spoken.Duration(e.Lateness), spoken.Duration(e.Duration))
+		cmp.Or(e.Runner, "a runner whose name went with the ledger"),
+		spoken.Duration(e.Lateness), spoken.Duration(e.Duration))
 	switch {
 	case e.Run == "catch_up":
 		text += fmt.Sprintf(" (the slot was missed, and caught up on at %s)", e.OpenedAt.Format(time.RFC3339))

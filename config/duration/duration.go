@@ -19,7 +19,8 @@ const (
 	maxDays = uint64(math.MaxInt64 / day)
 )
 
-var errSyntax = errors.New("want numbers with units, such as 90s, 15m, 12h, 90d or 1d12h, not negative, below 292 years")
+var errSyntax = errors.New("want numbers with units, such as 90s, 15m, 12h, 90d or 1d12h, not negative, " +
+	"below 292 years")
 
 // Parse parses a duration as [time.ParseDuration] does, and also days in front: "90d", "1d12h".
 // A day is 24 hours, whatever the clocks of a time zone do, and its number is whole. "0" needs no unit.

@@ -27,10 +27,11 @@ func replayCommand(app *cmd.App) *cobra.Command {
 		Long: `Tell which alerts the orders of a file would have raised, by taking them through the engine in virtual time,
 slot by slot, 15 minutes apart. It works in a schema of its own, which it drops at the end, and touches nothing else.
 
-FILE is CSV with a header that has at least order_id, placed_at and shipped_at; times are RFC 3339, and shipped_at is
-empty for an order that never was. With --cancel each order asks for both of its alerts at once, and the transaction that
-ships it cancels them: the alerts are the same, what it costs is not. Other columns and the order of the lines do not matter. When a line is wrong,
-nothing is run. The alerts are written as CSV, order_id,alert,slot, sorted by slot.`,
+FILE is CSV with a header that has at least order_id, placed_at and shipped_at; times are RFC 3339,
+and shipped_at is empty for an order that never was. With --cancel each order asks for both of its
+alerts at once, and the transaction that ships it cancels them: the alerts are the same, what it
+costs is not. Other columns and the order of the lines do not matter. When a line is wrong, nothing
+is run. The alerts are written as CSV, order_id,alert,slot, sorted by slot.`,
 		Example: "  prescient replay --orders orders.csv --primary 48h --final 120h --out alerts.csv",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return runReplay(c.Context(), app, o) },
@@ -126,7 +127,8 @@ func (s summary) String() string {
 		cancelled = fmt.Sprintf(" of %d that were asked for, %d cancelled", s.asked, s.cancelled)
 	}
 	return fmt.Sprintf("%d orders, %d slots, %d checks%s, %d alerts (%d primary, %d final) in %s: %.0f checks/s",
-		s.orders, s.slots, s.checks, cancelled, len(s.alerts), kinds["primary"], kinds["final"], s.took.Round(time.Millisecond), rate)
+		s.orders, s.slots, s.checks, cancelled, len(s.alerts), kinds["primary"], kinds["final"],
+		s.took.Round(time.Millisecond), rate)
 }
 
 // progress is a line on the terminal. In a pipe it prints nothing.

@@ -67,7 +67,8 @@ func (a API) Serve(limit int64, handlers map[string]Handler) http.HandlerFunc {
 			a.Fail(w, r, NewProblem(http.StatusMethodNotAllowed, "this path has "+allow))
 		case !who.MayChange && r.Method != http.MethodGet:
 			a.Fail(w, r,
-				NewProblem(http.StatusForbidden, "this needs the token of an operator: without it one may read, and change nothing"))
+				NewProblem(http.StatusForbidden, "this needs the token of an operator: "+
+					"without it one may read, and change nothing"))
 		default:
 			r = r.WithContext(context.WithValue(WithToken(r.Context(), who.Token), whoKey{}, who))
 			r.Body = http.MaxBytesReader(w, r.Body, limit)

@@ -13,7 +13,8 @@ import (
 )
 
 // ErrHistoryInUse is returned by Prune if a long read of history blocks it.
-var ErrHistoryInUse = errors.New("a session is reading history, such as a dump or a long query: try again when it has ended")
+var ErrHistoryInUse = errors.New("a session is reading history, such as a dump or a long query: " +
+	"try again when it has ended")
 
 const (
 	// pruneTries bounds the tries of Prune, with pauses of prunePause, which short statements do

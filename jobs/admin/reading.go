@@ -191,7 +191,8 @@ func (c *Client) Stats(ctx context.Context, db jobs.DB, from, to time.Time) ([]S
 		var sla, late50, late99, took50, took99 *int64
 		err := row.Scan(&s.JobExec, &s.Outcome, &s.Count, &sla, &s.Late, &late50, &late99, &took50, &took99)
 		s.SLA = micros(sla)
-		s.LatenessP50, s.LatenessP99, s.DurationP50, s.DurationP99 = micros(late50), micros(late99), micros(took50), micros(took99)
+		s.LatenessP50, s.LatenessP99 = micros(late50), micros(late99)
+		s.DurationP50, s.DurationP99 = micros(took50), micros(took99)
 		return err
 	})
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 )
 
 // ErrAddress is the error of an address that neither is public nor in Config.Allow.
-var ErrAddress = errors.New("the address is private, link-local or otherwise special, and the configuration (events.allowed_networks) does not allow it")
+var ErrAddress = errors.New("the address is private, link-local or otherwise special, " +
+	"and the configuration (events.allowed_networks) does not allow it")
 
 // azure is where Azure answers its virtual machines, beside the link-local address: metadata in the
 // public range.

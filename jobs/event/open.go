@@ -59,7 +59,8 @@ func Register(scheme string, open Opener) {
 func Open(ctx context.Context, to string, cfg Config) (Publisher, error) {
 	u, err := parse(to)
 	if err != nil {
-		return nil, fmt.Errorf("open publisher: %w: it must begin with one of %s (it is not shown, as it may hold a password)", err, schemes())
+		return nil, fmt.Errorf("open publisher: %w: "+
+			"it must begin with one of %s (it is not shown, as it may hold a password)", err, schemes())
 	}
 	mu.Lock()
 	open := openers[u.Scheme]

@@ -84,7 +84,8 @@ func newService(cfg Config) (*service, error) {
 	}
 	to, err := url.Parse(cfg.URL)
 	if err != nil {
-		return nil, errors.New("the URL cannot be parsed: percent-encode special characters (it is not shown, as it may hold a password)")
+		return nil, errors.New("the URL cannot be parsed: " +
+			"percent-encode special characters (it is not shown, as it may hold a password)")
 	}
 	if err := egress.CheckURL(to); err != nil {
 		return nil, err

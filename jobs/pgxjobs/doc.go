@@ -9,7 +9,10 @@
 //		return err
 //	}
 //	defer func() { _ = tx.Rollback(ctx) }()
-//	check := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42", CheckAt: placedAt.Add(48 * time.Hour)}
+//	check := jobs.FutureJob{
+//		JobExec: "order.unshipped", EntityName: "order", EntityKey: "42",
+//		CheckAt: placedAt.Add(48 * time.Hour),
+//	}
 //	if _, err := client.Enqueue(ctx, pgxjobs.Tx(tx), check); err != nil {
 //		return err
 //	}
@@ -27,7 +30,8 @@
 // the connections of the runner.
 //
 //	unshipped := func(ctx context.Context, tx pgx.Tx, job jobs.FutureJob) (*time.Time, error) {
-//		_, err := tx.Exec(ctx, "insert into alert (number) select number from orders where number = $1 and shipped_at is null", job.EntityKey)
+//		_, err := tx.Exec(ctx, `insert into alert (number)
+//			select number from orders where number = $1 and shipped_at is null`, job.EntityKey)
 //		return nil, err
 //	}
 //	registry.RegisterTx("order.unshipped", pgxjobs.InTx(unshipped), jobs.WithPool(db))

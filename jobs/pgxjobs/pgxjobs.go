@@ -98,7 +98,8 @@ func InTx[In, Out any](
 		var own txLease
 		if _, err := tx.ExecContext(ctx, "", &own); err != nil {
 			return out, cmp.Or(ctx.Err(),
-				fmt.Errorf("the transaction of the check is not one of pgx: register the job with jobs.WithPool(pgxjobs.Open(pool)): %w", err))
+				fmt.Errorf("the transaction of the check is not one of pgx: "+
+					"register the job with jobs.WithPool(pgxjobs.Open(pool)): %w", err))
 		}
 		defer own.release()
 		out, err = fn(ctx, own.tx, in)
@@ -109,4 +110,5 @@ func InTx[In, Out any](
 	}
 }
 
-var errLeftOpen = errors.New("the check has left rows of its transaction open: it must read them to their end, or close them")
+var errLeftOpen = errors.New("the check has left rows of its transaction open: " +
+	"it must read them to their end, or close them")

@@ -129,7 +129,8 @@ func parseSpans(text string) (spans []span, err error) {
 		case err != nil || endErr != nil:
 			return nil, fmt.Errorf("%q: want hours such as 09:00-17:00, up to 24:00", part)
 		case to <= from:
-			return nil, fmt.Errorf("%q: must end after it begins. Hours past midnight are two: 22:00-24:00 on a day, and 00:00-06:00 on the next", part)
+			return nil, fmt.Errorf("%q: must end after it begins. Hours past midnight are two: "+
+				"22:00-24:00 on a day, and 00:00-06:00 on the next", part)
 		case len(spans) > 0 && from < spans[len(spans)-1].to:
 			return nil, fmt.Errorf("%q: must begin after the hours before it have ended", part)
 		}

@@ -20,7 +20,8 @@ const (
 	maxBusinessTime = 20_800 * time.Hour
 )
 
-var errDelay = errors.New("want a duration such as 90m, 48h or 10d, or a number of business days, hours or minutes, such as 3 business days")
+var errDelay = errors.New("want a duration such as 90m, 48h or 10d, or a number of business days, hours or minutes, " +
+	"such as 3 business days")
 
 // ParseDelay reads a delay: a duration such as "90m", "48h" or "10d", or business time such as
 // "3 business days", "4 business hours" or "30 business minutes".

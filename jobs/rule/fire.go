@@ -56,8 +56,8 @@ func (p *page) fail(i int, err error) { p.results[i] = jobs.Result{Err: err} }
 func (p *page) prepare() {
 	p.each(func(i int, s *Step, d due) error {
 		if p.turns[i].seen.large {
-			return fmt.Errorf("the payload of rule %s exceeds %d MiB for key %q. Select what consumers need, or where they find it",
-				p.rule.Rule.Name, mostAnswers>>20, p.rows[i].EntityKey)
+			return fmt.Errorf("the payload of rule %s exceeds %d MiB for key %q. "+
+				"Select what consumers need, or where they find it", p.rule.Rule.Name, mostAnswers>>20, p.rows[i].EntityKey)
 		}
 		switch {
 		case s.Event != "":

@@ -98,7 +98,8 @@ func (p *page) look(ctx context.Context) error {
 // readOnly runs fn in a transaction in which a query can neither write nor exceed its timeout. Names
 // without a schema are those of PostgreSQL, as in the triggers of the rule.
 func (p *page) readOnly(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
-	limits := fmt.Sprintf("set local statement_timeout = %d; set local lock_timeout = %d; set local search_path = pg_catalog, pg_temp; "+Settings,
+	limits := fmt.Sprintf("set local statement_timeout = %d; set local lock_timeout = %d; "+
+		"set local search_path = pg_catalog, pg_temp; "+Settings,
 		p.Timeout.Milliseconds(), lockTime.Milliseconds())
 	if role := p.rule.Rule.Role; role != "" {
 		limits += "; set local role " + pq.QuoteIdentifier(role)

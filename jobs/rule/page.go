@@ -107,8 +107,8 @@ func (p *page) remember(ctx context.Context) error {
 func (p *page) plan(i int) {
 	row, t := p.rows[i], &p.turns[i]
 	if row.Anonymous || row.ItemKey != "" || p.rule.Rule.Entity != "" && row.EntityName != p.rule.Rule.Entity {
-		p.results[i].Err = fmt.Errorf("the row stands for no row of %s: checks of rule %s have entity_name %q and no item_key",
-			p.rule.Relation, p.rule.Rule.Name, p.rule.Rule.Entity)
+		p.results[i].Err = fmt.Errorf("the row stands for no row of %s: "+
+			"checks of rule %s have entity_name %q and no item_key", p.rule.Relation, p.rule.Rule.Name, p.rule.Rule.Entity)
 		return
 	}
 	was, err := jobs.Payload[state](row)

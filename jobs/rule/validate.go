@@ -115,7 +115,8 @@ func (r *reader) checkSteps(rule Rule, calendars map[string]Calendar) {
 		switch {
 		case s.After.Business() && s.Calendar == "":
 			r.errs = append(r.errs,
-				rule.Problem(path(at, "after"), "a delay of %s needs a calendar: write calendar: and one of the file's calendars", s.After))
+				rule.Problem(path(at, "after"), "a delay of %s needs a calendar: write calendar: "+
+					"and one of the file's calendars", s.After))
 		case !s.After.Business() && s.Calendar != "":
 			r.errs = append(r.errs, rule.Problem(path(at, "calendar"), "a delay of plain time, %s, takes no calendar", s.After))
 		case s.Calendar != "" && !found:
@@ -127,7 +128,8 @@ func (r *reader) checkSteps(rule Rule, calendars map[string]Calendar) {
 		}
 		if before, again := latest[kind]; again && !rule.Steps[before-1].After.less(s.After) {
 			r.errs = append(r.errs,
-				rule.Problem(path(at, "after"), "%s must be longer than the %s of step %d: list the earliest step first", s.After, rule.Steps[before-1].After, before))
+				rule.Problem(path(at, "after"), "%s must be longer than the %s of step %d: "+
+					"list the earliest step first", s.After, rule.Steps[before-1].After, before))
 		}
 		latest[kind] = i + 1
 	}

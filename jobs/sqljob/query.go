@@ -85,8 +85,8 @@ func (b *binding) bounded(ctx context.Context, tx *sqlx.Tx) (string, error) {
 
 // largeEvent returns the error of a row whose event is too large.
 func (b *binding) largeEvent(key string) error {
-	return fmt.Errorf("query of job %q: the event for entity_key %q has more than %d MiB. Select what its consumers need, "+
-		"or where they find it", b.Name, key, mostAnswers>>20)
+	return fmt.Errorf("query of job %q: the event for entity_key %q has more than %d MiB. "+
+		"Select what its consumers need, or where they find it", b.Name, key, mostAnswers>>20)
 }
 
 // readOnly runs fn in a transaction in which a query can neither write nor exceed its timeout. It
@@ -121,7 +121,8 @@ func (b *binding) read(rows *sql.Rows, asked map[string]bool, answers map[string
 			return err
 		}
 		if !asked[key] {
-			return fmt.Errorf("it returned entity_key %q, which is not in $1: it must return keys as they were given, and no others", key)
+			return fmt.Errorf("it returned entity_key %q, which is not in $1: "+
+				"it must return keys as they were given, and no others", key)
 		}
 		if _, twice := answers[key]; twice {
 			a = answer{err: fmt.Errorf("the query returned entity_key %q more than once", key)}

@@ -66,7 +66,8 @@ const publishTime = 30 * time.Second
 func Register(registry *jobs.Registry, cfg Config, opts ...jobs.Option) error {
 	if cfg.Query == "" || cfg.DB == nil || cfg.Publisher == nil || cfg.Source == "" ||
 		cfg.Timeout < 0 || cfg.BatchSize < 0 {
-		return fmt.Errorf("bind job %q to a query: Query, DB, Publisher and Source must be set, and Timeout and BatchSize not negative", cfg.Name)
+		return fmt.Errorf("bind job %q to a query: "+
+			"Query, DB, Publisher and Source must be set, and Timeout and BatchSize not negative", cfg.Name)
 	}
 	b := &binding{Config: withDefaults(cfg)}
 	opts = append(slices.Clone(opts), jobs.Timeout(b.Timeout+publishTime), jobs.Concurrency(b.Concurrency))

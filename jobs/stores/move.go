@@ -161,8 +161,8 @@ func (m *mover) identify(ctx context.Context, store *Store) error {
 		if other == store || other.id != store.id {
 			continue
 		}
-		return fmt.Errorf("stores %s and %s are the same schema, or one is a copy of the other: name one of them alone, or give the copy a new id, with: "+
-			"update SCHEMA.setting set store = null", other.Name, store.Name)
+		return fmt.Errorf("stores %s and %s are the same schema, or one is a copy of the other: name one of them alone, "+
+			"or give the copy a new id, with: update SCHEMA.setting set store = null", other.Name, store.Name)
 	}
 	return nil
 }
@@ -258,8 +258,8 @@ func (m *mover) movable(target *Store) error {
 		return &Error{target.Name, target.Err}
 	}
 	if target.version != m.source.version {
-		return fmt.Errorf("store %s has version %d of the schema, and %s has %d: bring both to the same, with: prescient migrate up",
-			target.Name, target.version, m.source.Name, m.source.version)
+		return fmt.Errorf("store %s has version %d of the schema, and %s has %d: bring both to the same, with: "+
+			"prescient migrate up", target.Name, target.version, m.source.Name, m.source.version)
 	}
 	return nil
 }

@@ -249,7 +249,8 @@ func (d *daemon) warnNotRegistered(ctx context.Context, result slots.Result) {
 	d.mu.Unlock()
 	if len(names) > 0 {
 		d.log.WarnContext(ctx, "rows are left, and their slot open, since their jobs are not registered here: "+
-			"run it with a binary that has them, or cancel the rows if a name is wrong", "slot", result.Slot, "jobs", spoken.Some(names))
+			"run it with a binary that has them, or cancel the rows if a name is wrong",
+			"slot", result.Slot, "jobs", spoken.Some(names))
 	}
 }
 

@@ -151,8 +151,8 @@ func setWidth(ctx context.Context, db pgsql.Pool, cfg Config, ledger *slots.Ledg
 		return err
 	}
 	if len(waiting) > 0 || len(runs) > 0 || ledger.Grid() != grid.Default {
-		return fmt.Errorf("its slots are %s wide, not %s: correct delayq.Config, or change it with: prescient --schema %s slots set-width %[2]s",
-			ledger.Grid(), cfg.Width, cfg.Schema)
+		return fmt.Errorf("its slots are %s wide, not %s: correct delayq.Config, or change it with: "+
+			"prescient --schema %s slots set-width %[2]s", ledger.Grid(), cfg.Width, cfg.Schema)
 	}
 	g, err := grid.New(cfg.Width)
 	if err == nil {

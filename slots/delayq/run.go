@@ -34,7 +34,8 @@ func (q *Queue) RunContext(ctx context.Context, handle func(ctx context.Context,
 			return nil, err
 		}
 		return nil, handle(ctx, item)
-	}, jobs.Retry(max(0, cmp.Or(q.cfg.Retry, jobs.DefaultRetry))), jobs.Timeout(cmp.Or(q.cfg.Timeout, jobs.DefaultTimeout)))
+	}, jobs.Retry(max(0, cmp.Or(q.cfg.Retry, jobs.DefaultRetry))),
+		jobs.Timeout(cmp.Or(q.cfg.Timeout, jobs.DefaultTimeout)))
 
 	err := daemon.Run(ctx, daemon.Config{
 		Runner: slots.Config{

@@ -84,7 +84,8 @@ const backtestSample = 10
 func Backtest(ctx context.Context, cfg Config, back, lead time.Duration) (BacktestResult, error) {
 	cfg.Sample = backtestSample * cmp.Or(cfg.Sample, defaultSample)
 	if back <= 0 || lead < 0 {
-		return BacktestResult{}, fmt.Errorf("backtest: %s back, %s ahead: the first must be positive, and the second not negative", back, lead)
+		return BacktestResult{}, fmt.Errorf("backtest: %s back, %s ahead: "+
+			"the first must be positive, and the second not negative", back, lead)
 	}
 	r, err := cfg.reader(ctx)
 	if err != nil {
@@ -203,8 +204,8 @@ func (r *reader) backtest(stages map[string][]staged, lead time.Duration) Backte
 	}
 	if !t.From.Before(t.To) {
 		t.Notes = append(t.Notes,
-			fmt.Sprintf("There is nothing to compare yet: the ledger begins at %s, and the first slot that can be judged is that of %s.",
-				clock(first), clock(t.From)))
+			fmt.Sprintf("There is nothing to compare yet: "+
+				"the ledger begins at %s, and the first slot that can be judged is that of %s.", clock(first), clock(t.From)))
 		return t
 	}
 	windows := map[string]*window{}

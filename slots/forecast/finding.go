@@ -172,7 +172,8 @@ func (j *judge) help(rows map[string]float64, job string, limit time.Duration, d
 	if atOnce := j.atOnce(job); checks > all/2 && atOnce < j.capacity.workers*j.capacity.runners/2 {
 		n := min(j.capacity.workers*j.capacity.runners, math.Ceil(atOnce*done(rows, j.capacity)/max(left, 1e-3)))
 		help = append(help,
-			fmt.Sprintf("of %s some %.0f checks run at once, where %.0f could: with a concurrency (or run.connections, for checks in transactions) that lets %.0f, it takes %s",
+			fmt.Sprintf("of %s some %.0f checks run at once, where %.0f could: "+
+				"with a concurrency (or run.connections, for checks in transactions) that lets %.0f, it takes %s",
 				job, math.Ceil(atOnce), j.capacity.workers*j.capacity.runners, n, spoken.About(seconds(j.with(rows,
 					job, atOnce/n, done)))))
 	}

@@ -32,7 +32,8 @@ var (
 )
 
 // ErrWidth is returned for a width that cannot be a grid's.
-var ErrWidth = errors.New("width must be a whole number of seconds that divides 24 h, from 1s to 24h (such as 1m, 5m, 15m, 1h)")
+var ErrWidth = errors.New("width must be a whole number of seconds that divides 24 h, from 1s to 24h " +
+	"(such as 1m, 5m, 15m, 1h)")
 
 // Grid is the set of all slots of one width. The zero value is the default grid. Grids compare with
 // ==.

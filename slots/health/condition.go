@@ -23,14 +23,18 @@ type Condition struct {
 // Conditions lists all conditions, in the order in which they are judged.
 var Conditions = []Condition{
 	{"missed", "more than LIMIT slots that no run has opened", "", 0, missed},
-	{"stranded", "more than LIMIT slots that were left open, or have rows which were committed after they were closed", "", 0, stranded},
+	{"stranded", "more than LIMIT slots that were left open, " +
+		"or have rows which were committed after they were closed", "", 0, stranded},
 	{"overdue", "rows that have been due for longer than LIMIT", "duration", time.Hour.Seconds(), overdue},
 	{"gave-up", "more than LIMIT rows that were given up after their last error, in the last day", "", 0, gaveUp},
 	{"failing", "a job of which more than LIMIT of the checks failed in the slot that was run last", "%", 50, failing},
-	{"publishing", "recurring schedules of which more than LIMIT could not be published in the slot that was run last", "%", 0, publishing},
-	{"unregistered", "more than LIMIT jobs that no run of the last 7 days has registered, with rows in the next day that were asked for more than a width ago", "", 0, unregistered},
+	{"publishing", "recurring schedules of which more than LIMIT could not be published in " +
+		"the slot that was run last", "%", 0, publishing},
+	{"unregistered", "more than LIMIT jobs that no run of the last 7 days has registered, " +
+		"with rows in the next day that were asked for more than a width ago", "", 0, unregistered},
 	{"slow", "one of the newest four runs took more than LIMIT of the width", "%", 100, slow},
-	{"sla", "a job of which more than LIMIT of the checks in slots of the last day began later than its SLA, and some of the slot that was run last", "%", 1, sla},
+	{"sla", "a job of which more than LIMIT of the checks in slots of the last day began later than its SLA, " +
+		"and some of the slot that was run last", "%", 1, sla},
 	{
 		"between-stores", "rows on their way to another store for longer than LIMIT", "duration",
 		(10 * time.Minute).Seconds(), betweenStores,
@@ -39,8 +43,14 @@ var Conditions = []Condition{
 		"ahead", "a ledger with slots, or a beginning, that lie beyond the clock by more than LIMIT", "duration",
 		time.Minute.Seconds(), ahead,
 	},
-	{"consumers", "more than LIMIT consumers of the outbox at a position that the server has not come to", "", 0, consumers},
-	{"dead-letters", "more than LIMIT events that were given up, because their destination refused them", "", 0, deadLetters},
+	{
+		"consumers", "more than LIMIT consumers of the outbox at a position that the server has not come to", "", 0,
+		consumers,
+	},
+	{
+		"dead-letters", "more than LIMIT events that were given up, because their destination refused them", "", 0,
+		deadLetters,
+	},
 }
 
 // Limits holds the limits that differ from the defaults. The zero value has none.

@@ -162,7 +162,8 @@ func AheadText(a slots.Ahead) string {
 	var parts []string
 	if !a.Since.IsZero() {
 		parts = append(parts,
-			fmt.Sprintf("the ledger begins at %s, which lies beyond the clock: no slot before it is found missed", clock(a.Since)))
+			fmt.Sprintf("the ledger begins at %s, which lies beyond the clock: no slot before it is found missed",
+				clock(a.Since)))
 	}
 	if !a.Last.IsZero() {
 		parts = append(parts, fmt.Sprintf("%s beyond the clock, the last %s: when they begin, runs find them done",
@@ -191,12 +192,14 @@ func stranded(r *Report, limit float64) []Finding {
 	}
 	if rows == 0 {
 		return r.found(float64(n) > limit, "catch-up",
-			"%s left open since %s, and no row of a job that is not paused waits in %s", spoken.Count(n, "slot was", "slots were"), clock(first), them(n))
+			"%s left open since %s, and no row of a job that is not paused waits in %s",
+			spoken.Count(n, "slot was", "slots were"), clock(first), them(n))
 	}
 	remedy, foreign := "catch-up", r.foreign(keep(r.Trouble, func(t slots.Trouble) bool {
 		return t.State != slots.StateMissed
 	}))
-	text := fmt.Sprintf("%s stranded in %s since %s: runners left before the end of a slot, or rows were committed after a slot was closed",
+	text := fmt.Sprintf("%s stranded in %s since %s: "+
+		"runners left before the end of a slot, or rows were committed after a slot was closed",
 		spoken.Count(rows, "row is", "rows are"), spoken.Count(n, "slot", "slots"), clock(first))
 	if len(foreign) > 0 { // catch-up leaves these rows
 		remedy = "jobs list --job " + spoken.Word(foreign[0])
@@ -315,7 +318,8 @@ func unregistered(r *Report, limit float64) (list []Finding) {
 	bad := float64(len(here)+len(nowhere)) > limit
 	if len(nowhere) > 0 {
 		list = r.found(bad, "jobs list --job "+spoken.Word(nowhere[0]),
-			"rows wait for jobs that no run of the last 7 days has registered: %s. Run a binary that has them, or cancel the rows if a name is wrong or its rule was removed",
+			"rows wait for jobs that no run of the last 7 days has registered: %s. "+
+				"Run a binary that has them, or cancel the rows if a name is wrong or its rule was removed",
 			spoken.List(nowhere))
 	}
 	if len(here) > 0 { // nothing has run yet, or an older binary has
@@ -338,8 +342,10 @@ func sla(r *Report, limit float64) (list []Finding) {
 	for _, j := range r.Jobs {
 		bad := j.SLA > 0 && j.LastLate > 0 && 100*float64(j.Late)/float64(j.Checked) > limit
 		found := r.found(bad, "jobs stats --since 24h",
-			"%d of %d checks of %s in the last day began later than %s after their slot, and %d of %d of slot %s, which was run last, at %s",
-			j.Late, j.Checked, j.JobExec, seconds(j.SLA.Seconds()), j.LastLate, j.LastChecked, clock(j.LastSlot), clock(j.LastAt))
+			"%d of %d checks of %s in the last day began later than %s after their slot, and %d of %d of slot %s, "+
+				"which was run last, at %s",
+			j.Late, j.Checked, j.JobExec, seconds(j.SLA.Seconds()), j.LastLate, j.LastChecked,
+			clock(j.LastSlot), clock(j.LastAt))
 		list = append(list, of(j.JobExec, found)...)
 	}
 	return list

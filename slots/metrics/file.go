@@ -116,7 +116,8 @@ func readFile(path string) (map[string]*dto.MetricFamily, error) {
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(content))
 	if err != nil {
-		return nil, fmt.Errorf("the file does not hold metrics, so it was not replaced: name another file, or remove this one: %w", err)
+		return nil, fmt.Errorf("the file does not hold metrics, so it was not replaced: "+
+			"name another file, or remove this one: %w", err)
 	}
 	for name := range families {
 		if !strings.HasPrefix(name, "prescient_") {

@@ -66,8 +66,8 @@ func (s *Server) install(ctx context.Context, major int) (install, error) {
 		return found[i], nil
 	}
 	return install{}, fmt.Errorf("start the embedded PostgreSQL: %w: %s was made by PostgreSQL %d, but there is only %v; "+
-		"install PostgreSQL %d and start again, then stay with it or move the data with pg_upgrade or pg_dump. Nothing was changed",
-		ErrVersion, s.data(), major, found, major)
+		"install PostgreSQL %d and start again, then stay with it or move the data with pg_upgrade or pg_dump. "+
+		"Nothing was changed", ErrVersion, s.data(), major, found, major)
 }
 
 // findInstalls lists what is there, newest first.

@@ -58,8 +58,9 @@ func (s *Server) CheckSocket() error {
 	}
 	known := owner(info) == s.user.uid || owner(info) == os.Geteuid()
 	if !info.IsDir() || !known || info.Mode().Perm() != 0o700 {
-		return fmt.Errorf("check the directory of the socket: %s is %s of user %d, not a directory that only user %s may enter, "+
-			"so another user's server may be there; remove it and start again", dir, info.Mode(), owner(info), s.user.name)
+		return fmt.Errorf("check the directory of the socket: %s is %s of user %d, "+
+			"not a directory that only user %s may enter, so another user's server may be there; "+
+			"remove it and start again", dir, info.Mode(), owner(info), s.user.name)
 	}
 	return nil
 }

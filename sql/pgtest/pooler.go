@@ -66,7 +66,9 @@ func Pooled(t testing.TB, direct string) string {
 		t.Fatal(err)
 	}
 	config := filepath.Join(dir, "pgbouncer.ini")
-	if err := os.WriteFile(config, fmt.Appendf(nil, poolerConfig, host, port, to.User.Username(), dir), 0o644); err != nil { //nolint:gosec // for the pooler's user
+	//nolint:gosec // for the pooler's user
+	if err := os.WriteFile(config, fmt.Appendf(nil, poolerConfig, host, port, to.User.Username(), dir),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })

@@ -45,7 +45,8 @@ func StandBy(t testing.TB, server *embedded.Server) {
 	if err := server.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	err := os.WriteFile(filepath.Join(server.Dir(), "data", "standby.signal"), nil, 0o644) //nolint:gosec // for the server's user
+	//nolint:gosec // for the server's user
+	err := os.WriteFile(filepath.Join(server.Dir(), "data", "standby.signal"), nil, 0o644)
 	if err := errors.Join(err, server.Start(t.Context())); err != nil {
 		t.Fatal(err)
 	}

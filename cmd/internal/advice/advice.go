@@ -28,7 +28,8 @@ func hint(err error) string {
 	case !ok || answer.Code == pqerror.UndefinedFunction: // its hint is about types, but the schema is missing
 		return ""
 	case answer.Code == pqerror.UndefinedFile && strings.HasPrefix(answer.Message, "could not load library"):
-		return "; if the files of PostgreSQL were replaced while it runs, restart it; the private one by: prescient dev-db stop"
+		return "; if the files of PostgreSQL were replaced while it runs, restart it; the private one by: " +
+			"prescient dev-db stop"
 	case answer.Hint != "":
 		return "; " + answer.Hint
 	}
@@ -94,6 +95,7 @@ func refusal(f *factory.Factory, err error) string {
 	if cfg, err := pq.NewConfig(f.Config().Database.URL.Reveal()); err == nil {
 		user = cmp.Or(cfg.User, user)
 	}
-	return fmt.Sprintf("; %s lacks the role %[2]s, which this needs: give it with grant %[2]s to %s, or make it with %s migrate roles",
+	return fmt.Sprintf("; %s lacks the role %[2]s, which this needs: "+
+		"give it with grant %[2]s to %s, or make it with %s migrate roles",
 		user, role.In(f.Schema()), pq.QuoteIdentifier(user), f.Self())
 }

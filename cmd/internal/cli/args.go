@@ -74,7 +74,8 @@ func RequireSubcommand(c *cobra.Command, subs []*cobra.Command) {
 	}
 }
 
-// SuggestFlags names the flags that an unknown one may have been meant for, or the command where that one is unknown, too.
+// SuggestFlags names the flags that an unknown one may have been meant for, or the command where
+// that one is unknown, too.
 func SuggestFlags(c *cobra.Command, err error) error {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {

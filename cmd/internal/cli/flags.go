@@ -58,7 +58,8 @@ func (i *Instant) Set(text string) error {
 	}
 	before, err := duration.Parse(text)
 	if err != nil {
-		return errors.New("want an instant such as 2006-01-02T15:04:05Z, a date such as 2006-01-02, or how long ago such as 90m or 7d")
+		return errors.New("want an instant such as 2006-01-02T15:04:05Z, a date such as 2006-01-02, " +
+			"or how long ago such as 90m or 7d")
 	}
 	i.At, i.before, i.text = time.Time{}, before, text
 	return nil

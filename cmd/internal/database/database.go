@@ -150,7 +150,8 @@ func CheckWidth(f *factory.Factory, setting pgsql.Setting) error {
 		return nil
 	}
 	return exit.Usagef("slots.width is %s (%s), but the database has slots of %s: correct the setting, "+
-		"or change the database with: %s slots set-width %s", duration.Text(want), f.Origin("slots.width"), duration.Text(have), f.Self(), duration.Text(want))
+		"or change the database with: %s slots set-width %s",
+		duration.Text(want), f.Origin("slots.width"), duration.Text(have), f.Self(), duration.Text(want))
 }
 
 // NewView describes a database to a reader.

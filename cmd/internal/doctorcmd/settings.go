@@ -24,8 +24,8 @@ func eventsProblem(f *factory.Factory) string {
 	}
 	dir := filepath.Dir(to.Path)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return fmt.Sprintf("events.destination (%s) is a file in %s, which is no directory: no event is published until this user can write to such a directory",
-			f.Origin("events.destination"), dir)
+		return fmt.Sprintf("events.destination (%s) is a file in %s, which is no directory: "+
+			"no event is published until this user can write to such a directory", f.Origin("events.destination"), dir)
 	}
 	return ""
 }
@@ -36,8 +36,8 @@ func forbidden(f *factory.Factory, what string, to *url.URL) string {
 	if egress.CheckHost(to, f.Config().Events.AllowedNetworks) == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s is at %s, a private or special address that events.allowed_networks does not have: nothing is sent there. Add the address to events.allowed_networks",
-		what, to.Hostname())
+	return fmt.Sprintf("%s is at %s, a private or special address that events.allowed_networks does not have: "+
+		"nothing is sent there. Add the address to events.allowed_networks", what, to.Hostname())
 }
 
 // forbiddenServices returns a text for each URL of http_jobs whose address events.allowed_networks

@@ -39,10 +39,10 @@ func newCmdDead(f *factory.Factory) *cobra.Command {
 	c := f.WithOutput(&cobra.Command{
 		Use:   "dead",
 		Short: "List the dead letters: events that were given up because their destination refused them",
-		Long: `List the dead letters, in the order in which they are sent again. An event becomes one after events.max_refusals refusals,
-or if it is refused events.max_refused_for after its first refusal. Without these settings no event is given up. 0
-refusals: the event is held back behind an earlier dead letter of its subject, unless events.after_dead_letter is
-continue.`,
+		Long: `List the dead letters, in the order in which they are sent again. An event becomes one
+after events.max_refusals refusals, or if it is refused events.max_refused_for after its first
+refusal. Without these settings no event is given up. 0 refusals: the event is held back behind an
+earlier dead letter of its subject, unless events.after_dead_letter is continue.`,
 		Example: `  prescient events dead
   prescient events dead --subject report-42 --output json`,
 		Args: cli.Exactly(),
@@ -150,8 +150,9 @@ func newCmdDiscard(f *factory.Factory) *cobra.Command {
 	c := f.WithOutput(&cobra.Command{
 		Use:   "discard",
 		Short: "Delete dead letters",
-		Long: `Delete dead letters. Without --yes the command only prints their number, and the --until that leaves out events that are
-given up later. Events that were held back behind a discarded one stay in the list: send them with "events resend".`,
+		Long: `Delete dead letters. Without --yes the command only prints their number, and the --until
+that leaves out events that are given up later. Events that were held back behind a discarded one
+stay in the list: send them with "events resend".`,
 		Example: `  prescient events discard --id report-42-1772438400 --yes`,
 		Args:    cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -193,5 +194,6 @@ func previewDiscard(ctx context.Context, list *deadletter.List, filter deadlette
 		return err
 	}
 	return exit.Usagef("this deletes %s: add --until %s --yes to delete %s, and none that follows",
-		spoken.Count(found.Letters, "dead letter", "dead letters"), found.Until.Format(time.RFC3339Nano), spoken.Noun(found.Letters, "it", "them"))
+		spoken.Count(found.Letters, "dead letter", "dead letters"), found.Until.Format(time.RFC3339Nano),
+		spoken.Noun(found.Letters, "it", "them"))
 }

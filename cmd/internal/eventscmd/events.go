@@ -30,7 +30,8 @@ import (
 func NewCmdEvents(f *factory.Factory) *cobra.Command {
 	return cli.Group("events",
 		"Read the events in the outbox, show how far each consumer has read, and deal with dead letters",
-		newCmdTail(f, tailEvents), newCmdAck(f), newCmdForget(f), newCmdConsumers(f), newCmdPrune(f, pruneEvents), newCmdDead(f), newCmdResend(f), newCmdDiscard(f))
+		newCmdTail(f, tailEvents), newCmdAck(f), newCmdForget(f), newCmdConsumers(f),
+		newCmdPrune(f, pruneEvents), newCmdDead(f), newCmdResend(f), newCmdDiscard(f))
 }
 
 func withOutbox(ctx context.Context, f *factory.Factory, fn func(box *outbox.Outbox, now time.Time) error) error {
@@ -74,11 +75,12 @@ func newCmdTail(
 	c := f.WithOutput(&cobra.Command{
 		Use:   "tail",
 		Short: "Print the newest events in the outbox, or the events after a position, one a line",
-		Long: `Print events in the outbox, one a line, in their order: the position, the time, the id, the type and the data of each.
-With --output json each line is a CloudEvent with its position. Without --after and --consumer, these are the newest
---limit events. Otherwise they begin after --after, or after the last event that --consumer has acknowledged; --after 0-0
-begins with the oldest. With --follow the command then waits for more events until it is stopped. On a terminal, long
-lines are cut.
+		Long: `Print events in the outbox, one a line, in their order: the position, the time, the id, the
+type and the data of each. With --output json each line is a CloudEvent with its position. Without
+--after and --consumer, these are the newest --limit events. Otherwise they begin after --after, or
+after the last event that --consumer has acknowledged; --after 0-0 begins with the oldest. With
+--follow the command then waits for more events until it is stopped. On a terminal, long lines are
+cut.
 
 An open transaction that has written something, anywhere on the server, holds back the events after it.
 
@@ -238,9 +240,10 @@ func newCmdAck(f *factory.Factory) *cobra.Command {
 	return f.WithOutput(&cobra.Command{
 		Use:   "ack CONSUMER POSITION",
 		Short: "Record how far a consumer has read the outbox",
-		Long: `Record that a consumer has dealt with every event up to and including a position that "events tail" has printed.
-It only goes forward. The first ack makes the consumer known. From then on "events prune" removes nothing that the
-consumer has not acknowledged, until "events forget", or unless --unread is given.`,
+		Long: `Record that a consumer has dealt with every event up to and including a position that
+"events tail" has printed. It only goes forward. The first ack makes the consumer known. From then
+on "events prune" removes nothing that the consumer has not acknowledged, until "events forget", or
+unless --unread is given.`,
 		Example: `  prescient events ack billing 7311-42`,
 		Args:    cli.Exactly("CONSUMER", "POSITION"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -31,19 +31,21 @@ func newCmdPrune(
 	c := f.WithOutput(&cobra.Command{
 		Use:   "prune",
 		Short: "Delete the events that every consumer has acknowledged",
-		Long: `Delete the events that every consumer has acknowledged, with --keep only events written longer ago than that. An
-event that a consumer has not acknowledged stays, unless --unread is given. The consumer's next read then fails, and names
-the lost events. If no consumer exists, only --keep decides.
+		Long: `Delete the events that every consumer has acknowledged, with --keep only events written
+longer ago than that. An event that a consumer has not acknowledged stays, unless --unread is given.
+The consumer's next read then fails, and names the lost events. If no consumer exists, only --keep
+decides.
 
-It also forgets the refusals of events that no check has tried for 7 days and that are not dead letters. The check of such
-an event is gone, as that of a deleted schedule.`,
+It also forgets the refusals of events that no check has tried for 7 days and that are not dead
+letters. The check of such an event is gone, as that of a deleted schedule.`,
 		Example: `  prescient events prune
   prescient events prune --keep 7d
   prescient events prune --keep 90d --unread`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.unread && o.keep <= 0 {
-				return exit.Usagef("--unread deletes events that a consumer has not read: give --keep to keep the recent ones, such as --keep 90d")
+				return exit.Usagef("--unread deletes events that a consumer has not read: " +
+					"give --keep to keep the recent ones, such as --keep 90d")
 			}
 			return runF(c.Context(), f, o)
 		},

@@ -28,7 +28,8 @@ import (
 func NewCmdInstall(f *factory.Factory) *cobra.Command {
 	return cli.Group("install",
 		"Print or install what starts this binary: cron, systemd, Kubernetes; manual pages and completion",
-		newCmdCrontab(f, runCrontab), newCmdSystemd(f, printSystemd), newCmdKubernetes(f, printKubernetes), newCmdMan(f), newCmdCompletion(f))
+		newCmdCrontab(f, runCrontab), newCmdSystemd(f, printSystemd), newCmdKubernetes(f, printKubernetes),
+		newCmdMan(f), newCmdCompletion(f))
 }
 
 const widthHelp = `The width of the slots comes from the database, or from --width if the database cannot be reached.
@@ -127,8 +128,8 @@ func knownWidth(
 		change += " --" + from // store NAME
 	}
 	if err == nil && given != 0 && given != width {
-		err = exit.Usagef("--width is %s, but %s has slots of %s: leave the flag out, or change the database with: %s slots set-width %s",
-			duration.Format(given), from, duration.Format(width), change, duration.Format(given))
+		err = exit.Usagef("--width is %s, but %s has slots of %s: leave the flag out, or change the database with: "+
+			"%s slots set-width %s", duration.Format(given), from, duration.Format(width), change, duration.Format(given))
 	}
 	if _, usage := errors.AsType[*exit.Error](err); err == nil || usage {
 		return width, from, err

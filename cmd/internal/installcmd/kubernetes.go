@@ -75,7 +75,8 @@ the configuration names, and to --port.
 
 func printKubernetes(ctx context.Context, f *factory.Factory, o *installOptions) error {
 	if f.Scope().Chosen != "" {
-		return exit.Usagef("--store %s: pods work on all stores that their configuration lists; leave the flag out, or give pods of their own a file with that store alone", f.Scope().Chosen)
+		return exit.Usagef("--store %s: pods work on all stores that their configuration lists; "+
+			"leave the flag out, or give pods of their own a file with that store alone", f.Scope().Chosen)
 	}
 	for _, port := range o.ports {
 		if port < 1 || port > 65535 {
@@ -96,13 +97,15 @@ func printKubernetes(ctx context.Context, f *factory.Factory, o *installOptions)
 	if s.Config != "" {
 		if f.Config().Database.URL.Reveal() == config.Embedded {
 			f.Log().WarnContext(ctx,
-				"database.url is embedded:, so each pod would look for a private PostgreSQL of its own: name a server", "file", s.Config)
+				"database.url is embedded:, so each pod would look for a private PostgreSQL of its own: name a server",
+				"file", s.Config)
 		}
 		s.Config = filepath.Base(s.Config)
 		warnUnseen(ctx, f)
 	}
 	if o.Shards > 1 && (o.Daemon || f.One() == nil) {
-		return exit.Usagef("--shards divides the stores of the settings among the pods of a slot: it needs such a list, and is not for daemons, which share every store")
+		return exit.Usagef("--shards divides the stores of the settings among the pods of a slot: " +
+			"it needs such a list, and is not for daemons, which share every store")
 	}
 	if o.helm {
 		files, err := install.Chart(s)

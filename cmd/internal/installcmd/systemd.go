@@ -61,11 +61,12 @@ func printSystemd(ctx context.Context, f *factory.Factory, o *installOptions) er
 	s.Writes = writes(f)
 	for _, path := range s.Writes {
 		if !filepath.IsAbs(path) {
-			return exit.Usagef("the units write to no %s: let metrics.file, events.destination and spool.dir be paths from the root", path)
+			return exit.Usagef("the units write to no %s: "+
+				"let metrics.file, events.destination and spool.dir be paths from the root", path)
 		}
 		if dir := hides(path); dir != "" {
-			return exit.Usagef("the units cannot write to %s, since nothing below %s is shown to them: let metrics.file, events.destination "+
-				"and spool.dir be elsewhere, say below /var/lib", path, dir)
+			return exit.Usagef("the units cannot write to %s, since nothing below %s is shown to them: "+
+				"let metrics.file, events.destination and spool.dir be elsewhere, say below /var/lib", path, dir)
 		}
 	}
 	files, err := install.Systemd(s)

@@ -42,9 +42,9 @@ func newCmdAdd(
 	c := f.WithOutput(&cobra.Command{
 		Use:   "add JOB ENTITY KEY",
 		Short: "Ask for a check",
-		Long: `Enqueue a check of an entity, at the first slot at or after an instant. With --within, any slot from that one on and
-before the end of the window will do, and the key chooses it. A key that waits already stays unchanged,
-unless --on-conflict is given:
+		Long: `Enqueue a check of an entity, at the first slot at or after an instant. With --within, any
+slot from that one on and before the end of the window will do, and the key chooses it. A key that
+waits already stays unchanged, unless --on-conflict is given:
 
   keep       leave the waiting check
   replace    end it as "replaced" and put this one in its place
@@ -96,8 +96,8 @@ func addJob(ctx context.Context, f *factory.Factory, o *addOptions) error {
 		return exit.Usagef("--max-wait works only with --on-conflict push-back")
 	}
 	if job.JobExec == schedule.JobExec {
-		return fmt.Errorf("nothing was added: the checks of job %q belong to schedules; use: %s schedules create ID --crontab EXPR, "+
-			"or to publish an event now: %[2]s schedules trigger ID", schedule.JobExec, f.Self())
+		return fmt.Errorf("nothing was added: the checks of job %q belong to schedules; use: %s schedules create ID "+
+			"--crontab EXPR, or to publish an event now: %[2]s schedules trigger ID", schedule.JobExec, f.Self())
 	}
 	payload, err := cli.Payload(f.In, o.payload)
 	if err != nil {

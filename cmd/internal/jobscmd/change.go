@@ -47,10 +47,11 @@ Without ENTITY and KEY it ends all waiting checks of JOB, or of every job, that 
 select. It includes anonymous checks, but never the checks of schedules. Without --yes it only prints their number. It
 ends 1,000 checks in each transaction. It skips and counts a check that another transaction has locked.
 
---payload merchant=42 selects the checks whose payload is an object with the field merchant of the value 42. The value is
-JSON: true, null, or a text in quotation marks. Anything that is not JSON is a text: country=DE. A JSON object does the
-same: --payload '{"merchant": 42}'. A check must have every field that is given. No index helps to find a payload, so the
-command reads all rows of the job. The checks of a rule do not have its payload: select them by --key.`,
+--payload merchant=42 selects the checks whose payload is an object with the field merchant of the
+value 42. The value is JSON: true, null, or a text in quotation marks. Anything that is not JSON is
+a text: country=DE. A JSON object does the same: --payload '{"merchant": 42}'. A check must have
+every field that is given. No index helps to find a payload, so the command reads all rows of the
+job. The checks of a rule do not have its payload: select them by --key.`,
 		Example: `  prescient jobs cancel order.unshipped order 42
   prescient jobs cancel oder.unshiped        # counts them, of a misspelt job
   prescient jobs cancel oder.unshiped --yes  # cancels them
@@ -92,8 +93,8 @@ command reads all rows of the job. The checks of a rule do not have its payload:
 // errOfSchedule is the refusal to change the check of a schedule, which would silently end or move
 // the schedule.
 func errOfSchedule(f *factory.Factory, key jobs.Key) error {
-	return fmt.Errorf("nothing was changed: the checks of job %q belong to schedules; use: %s schedules pause %s, or: %[2]s schedules delete %[3]s",
-		schedule.JobExec, f.Self(), spoken.Word(key.EntityKey))
+	return fmt.Errorf("nothing was changed: the checks of job %q belong to schedules; use: %s schedules pause %s, or: "+
+		"%[2]s schedules delete %[3]s", schedule.JobExec, f.Self(), spoken.Word(key.EntityKey))
 }
 
 // errOfFailedSchedule is the refusal to put failed checks of schedules back. They could publish an
@@ -103,8 +104,9 @@ func errOfFailedSchedule(f *factory.Factory, id string) error {
 	if id != "" {
 		word = spoken.Word(id)
 	}
-	return fmt.Errorf("nothing was put back: the checks of job %q belong to schedules; give a schedule a new check with: %s schedules resume %s, "+
-		"and publish what it has missed with: %[2]s schedules backfill %[3]s", schedule.JobExec, f.Self(), word)
+	return fmt.Errorf("nothing was put back: the checks of job %q belong to schedules; "+
+		"give a schedule a new check with: %s schedules resume %s, and publish what it has missed with: "+
+		"%[2]s schedules backfill %[3]s", schedule.JobExec, f.Self(), word)
 }
 
 // cancelledView counts the cancelled checks, as JSON.
@@ -115,7 +117,8 @@ type cancelledView struct {
 
 func cancelJob(ctx context.Context, f *factory.Factory, o cancelOptions) error {
 	if o.filter != (admin.CancelFilter{}) || len(o.fields) > 0 || o.limit != 0 {
-		return exit.Usagef("--entity, --key, --group, --payload and --limit are for many checks: leave them out, or ENTITY and KEY")
+		return exit.Usagef("--entity, --key, --group, --payload and --limit are for many checks: " +
+			"leave them out, or ENTITY and KEY")
 	}
 	if o.key.JobExec == schedule.JobExec {
 		return errOfSchedule(f, o.key)
@@ -318,9 +321,10 @@ func newCmdRetry(
 	c := f.WithOutput(&cobra.Command{
 		Use:   "retry",
 		Short: "Put failed checks back",
-		Long: `Put failed checks back from history, with a clean error count, into the next slot or the slot of --at or --in. A
-key that waits already stays unchanged, and its failed check stays in history. The checks of job schedule also stay in
-history: they belong to schedules, see schedules resume and schedules backfill.`,
+		Long: `Put failed checks back from history, with a clean error count, into the next slot or the
+slot of --at or --in. A key that waits already stays unchanged, and its failed check stays in
+history. The checks of job schedule also stay in history: they belong to schedules, see schedules
+resume and schedules backfill.`,
 		Example: `  prescient jobs retry --job order.unshipped --since 24h
   prescient jobs retry --entity order --key 42
   prescient jobs retry --all --limit 100000 --in 1h`,

@@ -63,8 +63,8 @@ func newCmdResume(f *factory.Factory) *cobra.Command {
 	return f.WithOutput(&cobra.Command{
 		Use:   "resume JOB",
 		Short: "End the pause of a job",
-		Long: `End the pause of a job. Checks whose slots have passed meanwhile are overdue from now on. Catch-up takes them, by
-the misfire policy of the job.`,
+		Long: `End the pause of a job. Checks whose slots have passed meanwhile are overdue from now on.
+Catch-up takes them, by the misfire policy of the job.`,
 		Example: `  prescient jobs resume order.unshipped && prescient catch-up`,
 		Args:    cli.Exactly("JOB"),
 		RunE:    func(c *cobra.Command, args []string) error { return resumeJob(c.Context(), f, args[0]) },

@@ -21,8 +21,8 @@ const (
 	legible = 24
 )
 
-// Table returns a borderless table of a width. With width 0 it is as wide as its content. Rows without a header are pairs of a
-// label and a value.
+// Table returns a borderless table of a width. With width 0 it is as wide as its content. Rows
+// without a header are pairs of a label and a value.
 func Table(width int, header table.Row, rows ...table.Row) string {
 	t := table.NewWriter()
 	t.SetStyle(table.Style{

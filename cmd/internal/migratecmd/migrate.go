@@ -33,9 +33,10 @@ func newCmdUp(f *factory.Factory) *cobra.Command {
 	return each.Help(f.WithOutput(&cobra.Command{
 		Use:   "up",
 		Short: "Bring the schema up to date, and create it if it is missing",
-		Long: `Bring the schema up to date, create it if it is missing, and print the steps that were applied. Migrations change
-tables, and "functions" replaces the functions with those of this binary. Processes may do this concurrently. The role
-must be allowed to create tables. Connect to PostgreSQL itself, not through a pooler in transaction mode.`,
+		Long: `Bring the schema up to date, create it if it is missing, and print the steps that were
+applied. Migrations change tables, and "functions" replaces the functions with those of this binary.
+Processes may do this concurrently. The role must be allowed to create tables. Connect to PostgreSQL
+itself, not through a pooler in transaction mode.`,
 		Example: `  prescient migrate up --database-url postgres://owner@db.example.com/shop`,
 		Args:    cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -62,7 +63,8 @@ func migrateUp(ctx context.Context, f *factory.Factory) error {
 		if len(fresh) == 0 {
 			text := upToDate
 			if last := after[len(after)-1].Version; last > pgsql.SchemaVersion {
-				text = fmt.Sprintf("nothing to do: the schema has version %d, which is newer than this binary, and may be used by it", last)
+				text = fmt.Sprintf("nothing to do: "+
+					"the schema has version %d, which is newer than this binary, and may be used by it", last)
 			}
 			return f.Print([]pgsql.Migration{}, func() error { return f.Lines(text) })
 		}
@@ -77,8 +79,9 @@ func newCmdStatus(f *factory.Factory) *cobra.Command {
 	c := each.Help(f.WithOutput(&cobra.Command{
 		Use:   "status",
 		Short: "List the migrations, and which of them the database has",
-		Long: `List the migrations, and which of them the database has, including migrations of a newer binary. With --check the
-exit code is 3 if this binary needs another schema. An older schema needs "migrate up". A newer one needs a newer binary.`,
+		Long: `List the migrations, and which of them the database has, including migrations of a newer
+binary. With --check the exit code is 3 if this binary needs another schema. An older schema needs
+"migrate up". A newer one needs a newer binary.`,
 		Example: `  prescient migrate status
   prescient migrate status --check`,
 		Args: cli.Exactly(),
@@ -103,8 +106,8 @@ func migrateStatus(ctx context.Context, f *factory.Factory, check bool) error {
 		verdict, differs := upToDate, true
 		switch last := list[len(list)-1].Version; {
 		case last > pgsql.SchemaVersion:
-			verdict = fmt.Sprintf("the schema is newer than this binary: it has version %d, and the binary knows %d; install the newer binary",
-				last, pgsql.SchemaVersion)
+			verdict = fmt.Sprintf("the schema is newer than this binary: it has version %d, and the binary knows %d; "+
+				"install the newer binary", last, pgsql.SchemaVersion)
 		case missing > 0:
 			verdict = fmt.Sprintf("%d of %d are missing; apply them with: %s migrate up", missing, len(list), f.Self())
 		default:
@@ -123,9 +126,9 @@ func newCmdDown(f *factory.Factory) *cobra.Command {
 	c := f.WithOutput(&cobra.Command{
 		Use:   "down",
 		Short: "Drop the schema: prescient's tables and functions, with every row",
-		Long: `Drop the schema: prescient's tables, types and functions, with every waiting check and all history. Objects of an
-application in the same schema stay, and with them the schema. It fails, and drops nothing, if such an object depends on
-one of prescient's.
+		Long: `Drop the schema: prescient's tables, types and functions, with every waiting check and all
+history. Objects of an application in the same schema stay, and with them the schema. It fails, and
+drops nothing, if such an object depends on one of prescient's.
 
 The roles of "migrate roles" stay. With --roles it drops them after the tables. If a role still owns objects or has
 rights, here or in another database of the server, all roles stay, and an error names them.
@@ -155,8 +158,8 @@ func migrateDown(ctx context.Context, f *factory.Factory, yes, roles bool) error
 		case len(undone) == 0 && !roles:
 			return f.Print([]pgsql.Migration{}, func() error { return f.Sentence("nothing to do: the schema does not exist") })
 		case !yes:
-			return exit.Usagef("this drops prescient's tables and functions in schema %s of %s, with every row; add --yes to drop them",
-				f.Schema(), databaseName(f))
+			return exit.Usagef("this drops prescient's tables and functions in schema %s of %s, with every row; "+
+				"add --yes to drop them", f.Schema(), databaseName(f))
 		}
 		if err := pgsql.MigrateDown(ctx, db, f.Schema()); err != nil {
 			return err

@@ -26,10 +26,11 @@ func newCmdRoles(f *factory.Factory) *cobra.Command {
 	c := each.Help(f.WithOutput(&cobra.Command{
 		Use:   "roles",
 		Short: "Make roles with only the rights that each user needs: app, reader, runner, rules, operator, owner",
-		Long: `Make six roles without login, make one of them the owner of the schema, and grant each the rights that it needs.
-Logins become members: grant prescient_app to shop. The names of the roles begin with the name of the schema. The command
-is idempotent, and "migrate up" keeps the roles current. It needs CREATEROLE and the owner of the schema. If no login has
-both, print the script with --dry-run for an administrator.`,
+		Long: `Make six roles without login, make one of them the owner of the schema, and grant each the
+rights that it needs. Logins become members: grant prescient_app to shop. The names of the roles
+begin with the name of the schema. The command is idempotent, and "migrate up" keeps the roles
+current. It needs CREATEROLE and the owner of the schema. If no login has both, print the script
+with --dry-run for an administrator.`,
 		Example: `  prescient migrate roles
   prescient migrate roles --dry-run | psql shop   # needs no database.url`,
 		Args: cli.Exactly(),

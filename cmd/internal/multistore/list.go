@@ -57,9 +57,11 @@ func (l List) Choose(elsewhere, all bool) (one Store, many bool, err error) {
 	case elsewhere:
 		return Store{}, false, nil
 	case len(stores) == 0 && chosen != "":
-		return Store{}, false, exit.Usagef("--store %s: the settings list no stores: add it to stores in a configuration file", chosen)
+		return Store{}, false, exit.Usagef("--store %s: the settings list no stores: "+
+			"add it to stores in a configuration file", chosen)
 	case len(stores) == 0 && shard != "" && l.Scope.Sharded:
-		return Store{}, false, exit.Usagef("run.shard %s: it is a shard of the stores, and the settings list none: add them to a configuration file", shard)
+		return Store{}, false, exit.Usagef("run.shard %s: it is a shard of the stores, and the settings list none: "+
+			"add them to a configuration file", shard)
 	case len(stores) == 0:
 		return Store{}, false, nil
 	case chosen == "":

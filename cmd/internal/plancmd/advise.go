@@ -40,7 +40,8 @@ func newCmdAdvise(f *factory.Factory) *cobra.Command {
 which next delays would halve the checks. It reads history: a row was finished between the last check that found nothing
 and the check that ended it. DELAY is the average time from then to the check that ended it.
 
-The command changes nothing: return the interval that you choose from the job's function. docs/advise.md has an example.`,
+The command changes nothing: return the interval that you choose from the job's function.
+docs/advise.md has an example.`,
 		Example: `  prescient plan advise
   prescient plan advise --job order.unshipped --by carrier`,
 		Args: cli.Exactly(),
@@ -214,8 +215,9 @@ func plot(a *advise.Advice) (lines []string) {
 	for i := range plotLines + 1 {
 		age := end / plotLines * time.Duration(i)
 		open := a.OpenAt(age)
+		bar := strings.Repeat("█", int(open*plotWidth+0.5))
 		lines = append(lines,
-			strings.TrimRight(fmt.Sprintf("%10s %4.0f %%  %s", spoken.Exact(age.Round(exact)), 100*open, strings.Repeat("█", int(open*plotWidth+0.5))), " "))
+			strings.TrimRight(fmt.Sprintf("%10s %4.0f %%  %s", spoken.Exact(age.Round(exact)), 100*open, bar), " "))
 	}
 	return lines
 }

@@ -32,8 +32,9 @@ func newCmdForecast(f *factory.Factory) *cobra.Command {
 	c := each.Help(f.WithOutput(&cobra.Command{
 		Use:   "forecast",
 		Short: "Forecast the coming slots, and which of them will not end in time",
-		Long: `Forecast each coming slot: its rows, and how long it will run. Show which slots will not end before the next one
-begins, or will break an SLA or a deadline, with what would help and by how much.
+		Long: `Forecast each coming slot: its rows, and how long it will run. Show which slots will not
+end before the next one begins, or will break an SLA or a deadline, with what would help and by how
+much.
 
 It counts waiting rows in the index, and estimates more than 1,000 of a job in a slot. The rest follows from the past:
 the share of a job's rows that comes late, and the rows of slots at that time of day. It adds every coming instant of

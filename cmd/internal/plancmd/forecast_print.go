@@ -129,7 +129,8 @@ func printBars(f *factory.Factory, ahead forecast.Forecast) error {
 	}
 	header := table.Row{"SLOT", "ROWS", layout.Droppable("WAITING"), "TAKES", "", layout.Droppable("JOBS")}
 	return errors.Join(f.Table(header, rows...), f.Lines(""), f.Sentence(fmt.Sprintf(
-		"%d of %d slots have rows. Times: %d x %d workers, from %s of the past.", len(rows), len(ahead.Slots), ahead.Runners, ahead.Workers, spoken.Count(ahead.Learned, "slot", "slots"))))
+		"%d of %d slots have rows. Times: %d x %d workers, from %s of the past.",
+		len(rows), len(ahead.Slots), ahead.Runners, ahead.Workers, spoken.Count(ahead.Learned, "slot", "slots"))))
 }
 
 // bar returns a bar of rows. The rows that wait already are dark.

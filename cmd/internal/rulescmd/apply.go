@@ -29,16 +29,17 @@ func newCmdApply(f *factory.Factory) *cobra.Command {
 	c := o.flag(f.WithOutput(&cobra.Command{
 		Use:   "apply",
 		Short: "Make the tables' rows wait as the rules of a file say",
-		Long: `Make the rows of tables wait as the rules of a file say, and do nothing else than "rules plan" shows. It creates the
-triggers of a rule in one transaction. Then it lets the rows of the table wait, up to 10,000 in each transaction.
-Applications go on writing to the table meanwhile.
+		Long: `Make the rows of tables wait as the rules of a file say, and do nothing else than "rules
+plan" shows. It creates the triggers of a rule in one transaction. Then it lets the rows of the
+table wait, up to 10,000 in each transaction. Applications go on writing to the table meanwhile.
 
 It is idempotent. If it is interrupted, the next apply goes on where it was. Rules that the file does not have stay as
 they are. It changes nothing if steps of rows have passed and a rule does not say what happens to them.
 
 With --again, it looks at the rows of unchanged rules, too, and lets those wait that triggers have missed.
 
-It needs a login that may create triggers on the table. If roles were made, the login is a member of prescient_operator.`,
+It needs a login that may create triggers on the table. If roles were made, the login is a member of
+prescient_operator.`,
 		Example: `  prescient rules plan -f rules.yaml && prescient rules apply -f rules.yaml`,
 		RunE:    func(c *cobra.Command, _ []string) error { return runApply(c.Context(), o) },
 	}))
@@ -106,10 +107,11 @@ func newCmdSQL(f *factory.Factory) *cobra.Command {
 	return o.flag(&cobra.Command{
 		Use:   "sql",
 		Short: "Print the statements of the triggers, for a migration of your own",
-		Long: `Print the statements that create the triggers of rules: for a team's own migrations, and for a database
-administrator who must allow them. They give the functions to the role prescient_rules, if roles were made, so the login
-that runs them must be a member of it. They are one transaction: leave out begin and commit if your tool opens one. "rules
-apply" finds triggers that are there already. Until then, the triggers let nothing wait.`,
+		Long: `Print the statements that create the triggers of rules: for a team's own migrations, and
+for a database administrator who must allow them. They give the functions to the role
+prescient_rules, if roles were made, so the login that runs them must be a member of it. They are
+one transaction: leave out begin and commit if your tool opens one. "rules apply" finds triggers
+that are there already. Until then, the triggers let nothing wait.`,
 		Example: `  prescient rules sql -f rules.yaml > migrations/0042_rules.sql`,
 		RunE:    func(c *cobra.Command, _ []string) error { return runSQL(c.Context(), o) },
 	})

@@ -34,8 +34,8 @@ func newCmdPause(f *factory.Factory) *cobra.Command {
 	return (&nameOptions{f: f}).command(&cobra.Command{
 		Use:   "pause NAME",
 		Short: "Hold back the steps of a rule until it is resumed",
-		Long: `Hold back the steps of a rule until "rules resume", as "jobs pause" does. Rows of the table go on to wait. A run that
-is under way finishes the rows that it has claimed.`,
+		Long: `Hold back the steps of a rule until "rules resume", as "jobs pause" does. Rows of the table
+go on to wait. A run that is under way finishes the rows that it has claimed.`,
 		Example: `  prescient rules pause order.unshipped`,
 	}, runPause)
 }
@@ -96,9 +96,10 @@ func newCmdRemove(f *factory.Factory) *cobra.Command {
 	return (&nameOptions{f: f}).command(&cobra.Command{
 		Use:   "remove NAME",
 		Short: "Drop the triggers of a rule, cancel its waiting rows, and forget it",
-		Long: `Drop the triggers of a rule and their functions, cancel the rows that wait, up to 10,000 in each transaction, and
-forget what has fired. A pause of the rule ends. Rows that a run checks meanwhile end without a step. The table stays
-as it is. If it is interrupted, the next remove goes on.
+		Long: `Drop the triggers of a rule and their functions, cancel the rows that wait, up to 10,000 in
+each transaction, and forget what has fired. A pause of the rule ends. Rows that a run checks
+meanwhile end without a step. The table stays as it is. If it is interrupted, the next remove goes
+on.
 
 If the rule is applied again, steps fire again for rows for which they have fired. "rules pause" holds a rule back.`,
 		Example: `  prescient rules remove order.unshipped`,

@@ -61,9 +61,10 @@ func newCmdShow(f *factory.Factory) *cobra.Command {
 	c := f.WithOutput(&cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a rule, what waits for it, and what has fired",
-		Long: `Show a rule, the rows that wait for its next step, what each step has fired, and how the rows ended since --since:
-whether the expected thing had happened before any step, after a step, or not at all. Dead letters are events that a
-step has fired, and that were given up because their destination refused them. "events dead" lists them.`,
+		Long: `Show a rule, the rows that wait for its next step, what each step has fired, and how the
+rows ended since --since: whether the expected thing had happened before any step, after a step, or
+not at all. Dead letters are events that a step has fired, and that were given up because their
+destination refused them. "events dead" lists them.`,
 		Example: `  prescient rules show order.unshipped
   prescient rules show order.unshipped --since 30d --output json | jq .ended`,
 		Args: cli.Exactly("NAME"),
@@ -120,7 +121,8 @@ func printShown(p *output.Printer, v view.RuleDetail) error {
 	rows = append(rows, table.Row{"version", v.Version}, table.Row{"applied", v.AppliedAt},
 		table.Row{"waiting", v.Summary.Waiting}, table.Row{"next slot", v.Summary.NextSlot})
 	e := v.Summary.Ended
-	ended := fmt.Sprintf("since %s: %d in time, %d after a step, %d open after the last step, %d left out, %d cancelled, %d failed",
+	ended := fmt.Sprintf("since %s: %d in time, %d after a step, %d open after the last step, %d left out, "+
+		"%d cancelled, %d failed",
 		v.Summary.Since.Format(time.RFC3339), e.Met, e.MetLate, e.Open, e.LeftOut, e.Cancelled, e.Failed)
 	steps := make([]table.Row, len(v.Steps))
 	for i, s := range v.Steps {
@@ -131,6 +133,6 @@ func printShown(p *output.Printer, v view.RuleDetail) error {
 		}
 		steps[i] = table.Row{s.Name, s.When(), s.Does(), fired.Fired, fired.DeadLetters, last}
 	}
-	return errors.Join(p.Table(nil, append(rows, table.Row{"ended", ended})...), p.Lines(""),
-		p.Table(table.Row{"STEP", "AFTER", "DOES", "FIRED", layout.Droppable("DEAD LETTERS"), layout.Droppable("LAST")}, steps...))
+	header := table.Row{"STEP", "AFTER", "DOES", "FIRED", layout.Droppable("DEAD LETTERS"), layout.Droppable("LAST")}
+	return errors.Join(p.Table(nil, append(rows, table.Row{"ended", ended})...), p.Lines(""), p.Table(header, steps...))
 }

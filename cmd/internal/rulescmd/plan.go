@@ -27,11 +27,11 @@ func newCmdPlan(f *factory.Factory) *cobra.Command {
 	c := o.flag(f.WithOutput(&cobra.Command{
 		Use:   "plan",
 		Short: "Show what \"rules apply\" would change",
-		Long: `Show what "rules apply" would change, and change nothing: the triggers that it would create, the rows that would
-begin to wait, by slot, the rows that would wait for another slot, and the rows with steps that have passed. Beside each
-slot are the rows of all jobs that wait in it already. It reads each table page by page. With --check, the exit code
-is 3 if an apply would change anything. With --again, it also counts the rows of unchanged rules that
-triggers have missed.
+		Long: `Show what "rules apply" would change, and change nothing: the triggers that it would
+create, the rows that would begin to wait, by slot, the rows that would wait for another slot, and
+the rows with steps that have passed. Beside each slot are the rows of all jobs that wait in it
+already. It reads each table page by page. With --check, the exit code is 3 if an apply would change
+anything. With --again, it also counts the rows of unchanged rules that triggers have missed.
 
 It refuses a rule that cannot work, with the line of the file: a table or a column that is not there, a key that is not
 unique, a condition that writes or is volatile, a step before the step above it, a statement that the server cannot
@@ -111,7 +111,8 @@ func printRule(p *output.Printer, r rulestore.RulePlan) error {
 	}
 	if r.Was != "" {
 		add("renamed?",
-			"rule %[1]s has the same table and steps, and the file does not have it. If this is its new name, what %[1]s has fired does not count: steps that have passed are overdue. Remove %[1]s, or both fire", r.Was)
+			"rule %[1]s has the same table and steps, and the file does not have it. If this is its new name, "+
+				"what %[1]s has fired does not count: steps that have passed are overdue. Remove %[1]s, or both fire", r.Was)
 	}
 	if len(r.Triggers) > 0 {
 		add("triggers", "%s", strings.Join(r.Triggers, ", "))

@@ -26,7 +26,8 @@ import (
 // NewCmdRules returns the command rules, with those below it.
 func NewCmdRules(f *factory.Factory) *cobra.Command {
 	c := cli.Group("rules", "Act on rows of tables for which something has not happened in time",
-		newCmdPlan(f), newCmdApply(f), newCmdTest(f), newCmdSQL(f), newCmdList(f), newCmdShow(f), newCmdPause(f), newCmdResume(f), newCmdRemove(f))
+		newCmdPlan(f), newCmdApply(f), newCmdTest(f), newCmdSQL(f),
+		newCmdList(f), newCmdShow(f), newCmdPause(f), newCmdResume(f), newCmdRemove(f))
 	c.Long = `Act on rows of tables for which something has not happened in time. A file says so in rules:
 
   calendars:

@@ -42,9 +42,10 @@ func newCmdTest(f *factory.Factory) *cobra.Command {
 	c := o.flag(&cobra.Command{
 		Use:   "test [RULE]",
 		Short: "Show what rules would have done in the past",
-		Long: `Show what each step of each rule would have done in the past: for how many rows it would have fired, and how many were
-done in time, by the month in which they began to wait. It reads each table once, in a read-only transaction, and
-writes nothing. The rules need not be applied. With RULE it tests that rule of the file alone.
+		Long: `Show what each step of each rule would have done in the past: for how many rows it would
+have fired, and how many were done in time, by the month in which they began to wait. It reads each
+table once, in a read-only transaction, and writes nothing. The rules need not be applied. With RULE
+it tests that rule of the file alone.
 
 FIRED counts the rows for which the step would have fired, MET those that were done by then, and OPEN those that are not
 done and whose slot is still to come. FIRED % is the part of the fired rows, without the open ones.

@@ -130,7 +130,8 @@ func (c catchUp) run(ctx context.Context) (caughtView, error) {
 	view := newCaughtView(caught, c.o)
 	err = errors.Join(err, lookAtLeft(ctx, c.f, c.b.DB, &view, c.o))
 	c.f.Log().LogAttrs(ctx, slog.LevelInfo, "catch-up", slog.Any("mode", c.o.mode), slog.Bool("dry_run", c.o.dryRun),
-		slog.Int64("slots", int64(len(view.Slots))+view.MoreSlots), slog.Int64("empty", view.Empty), slog.Int64("checked", view.Checked), slog.Int64("failed", view.Failed))
+		slog.Int64("slots", int64(len(view.Slots))+view.MoreSlots), slog.Int64("empty", view.Empty),
+		slog.Int64("checked", view.Checked), slog.Int64("failed", view.Failed))
 	if c.b.Metrics != nil {
 		c.b.Metrics.Ended(slots.KindCatchUp, err)
 	}

@@ -24,9 +24,9 @@ func NewCmdDaemon(f *factory.Factory) *cobra.Command {
 	c := each.Help(&cobra.Command{
 		Use:   "daemon",
 		Short: "Run every slot as it begins, and catch up in between: no cron needed",
-		Long: `Run every slot as it begins, and catch up in between, until SIGTERM. Any number of daemons, on any machines, share
-each slot, also with runs that cron starts. Each claims the next rows, so an idle daemon claims more. The other daemons
-take over the rows of one that dies.
+		Long: `Run every slot as it begins, and catch up in between, until SIGTERM. Any number of daemons,
+on any machines, share each slot, also with runs that cron starts. Each claims the next rows, so an
+idle daemon claims more. The other daemons take over the rows of one that dies.
 
 A slot that takes longer than the width runs beside the next one. Each of the two, and catch-up, has its own run.workers
 and run.connections. So the daemon needs up to 3 x (run.connections + 5) connections, 1 more for the metrics, and 4 more
@@ -36,10 +36,11 @@ On SIGTERM it finishes the running checks within run.grace, records them and exi
 its timeout: only the end of the process ends such a check. A supervisor must then restart the daemon. The daemon does
 not start without a database. If it loses the database later, it waits.
 
-With --listen or server.listen it also serves the pages and the API of "serve", with the same tokens and host names. They
-use up to run.connections + 5 more connections, and the daemon's database role. The role of a runner may read everything.
-An action that needs an operator is refused. On an address that other machines reach, without server.token and
-server.read_token, it serves only health and metrics:
+With --listen or server.listen it also serves the pages and the API of "serve", with the same tokens
+and host names. They use up to run.connections + 5 more connections, and the daemon's database role.
+The role of a runner may read everything. An action that needs an operator is refused. On an address
+that other machines reach, without server.token and server.read_token, it serves only health and
+metrics:
   /healthz  for monitoring: 200, or 503 when "status --check" finds something or the database does not answer; for
             readers its JSON has the problems in words
   /readyz   200 if it runs slots: the database answers, and no stop is under way

@@ -87,8 +87,8 @@ func logLeft(
 	}{
 		{elsewhere, slog.LevelWarn, "rows are left, and their slots open, since their jobs are not registered here: " +
 			"run these with a binary that has them"},
-		{unregistered, slog.LevelError, "rows are left, and their slots open, since no run of the last 7 days has registered their jobs: " +
-			"run these with a binary that has them, or cancel the rows if a name is wrong"},
+		{unregistered, slog.LevelError, "rows are left, and their slots open, since no run of the last 7 days has " +
+			"registered their jobs: run these with a binary that has them, or cancel the rows if a name is wrong"},
 	} {
 		fresh, known, err := splitBy(left.jobs, func(job string) (bool, error) { return news(c, job) })
 		if err != nil {
@@ -125,8 +125,8 @@ func splitBy(names []string, is func(name string) (bool, error)) (with, without 
 // allNews is isNews of a command that an operator types.
 func allNews(*jobs.Client, string) (bool, error) { return true, nil }
 
-// newsOfCatchUp is isNews of catch-up. At a terminal, and with a level of the log, every job is news. In the mail of cron
-// a job is news once a day (UTC).
+// newsOfCatchUp is isNews of catch-up. At a terminal, and with a level of the log, every job is
+// news. In the mail of cron a job is news once a day (UTC).
 func newsOfCatchUp(ctx context.Context, f *factory.Factory, db *sqlx.DB, now time.Time) isNews {
 	if !f.Quiet() {
 		return allNews

@@ -36,9 +36,10 @@ func newCmdApply(
 	c := f.WithOutput(&cobra.Command{
 		Use:   "apply",
 		Short: "Create and update schedules from a file",
-		Long: `Create the schedules of a YAML or JSON file that are new and update the ones that differ, in one transaction. Equal
-schedules are not touched. A field that a schedule leaves out gets its default, but anchor and paused stay unchanged.
-Schedules that the file does not have stay, unless --prune is given: then they are deleted.
+		Long: `Create the schedules of a YAML or JSON file that are new and update the ones that differ,
+in one transaction. Equal schedules are not touched. A field that a schedule leaves out gets its
+default, but anchor and paused stay unchanged. Schedules that the file does not have stay, unless
+--prune is given: then they are deleted.
 
   id: report-42
   crontab: "0 9 * * mon-fri"
@@ -170,6 +171,7 @@ func printApplied(f *factory.Factory, view appliedView) error {
 			note = " (dry run: nothing was written)"
 		}
 		return f.Lines("",
-			fmt.Sprintf("%d created, %d updated, %d deleted, %d unchanged%s", view.Created, view.Updated, view.Deleted, view.Unchanged, note))
+			fmt.Sprintf("%d created, %d updated, %d deleted, %d unchanged%s",
+				view.Created, view.Updated, view.Deleted, view.Unchanged, note))
 	})
 }

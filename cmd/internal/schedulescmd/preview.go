@@ -44,7 +44,8 @@ The command needs no database if --width or slots.width is set.`,
     --since 2026-03-01 --until 2026-03-02 --width 15m`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return exit.Usagef("preview takes a crontab, as --crontab, and not the ID of a schedule. To see the schedule: %s schedules show %s", f.Self(), spoken.Word(args[0]))
+				return exit.Usagef("preview takes a crontab, as --crontab, and not the ID of a schedule. To see the schedule: "+
+					"%s schedules show %s", f.Self(), spoken.Word(args[0]))
 			}
 			return nil
 		},

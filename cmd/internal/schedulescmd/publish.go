@@ -74,11 +74,12 @@ func newCmdBackfill(f *factory.Factory) *cobra.Command {
 	c := f.WithOutput(&cobra.Command{
 		Use:   "backfill ID...",
 		Short: "Publish the instants of schedules that have passed",
-		Long: `Publish the instants of schedules from --since up to but not including --until, to events.destination. It takes one
-schedule after another, the oldest instant first. Use it for instants from before the schedule was created, for instants
-that its misfire policy has dropped, or for another destination. It ends at now, or at the instant that a run publishes
-next. Events have the ids that a run gives them. @every has no instants before its anchor, which defaults to the time of
-creation.
+		Long: `Publish the instants of schedules from --since up to but not including --until, to
+events.destination. It takes one schedule after another, the oldest instant first. Use it for
+instants from before the schedule was created, for instants that its misfire policy has dropped, or
+for another destination. It ends at now, or at the instant that a run publishes next. Events have
+the ids that a run gives them. @every has no instants before its anchor, which defaults to the time
+of creation.
 
 The outbox has each instant only once, even beside runs and after a backfill that was killed: instants that it has are
 left out. Other destinations, and a pruned outbox, get events again, with the same ids.`,

@@ -61,7 +61,8 @@ func readYAML(in *bufio.Reader, each func(scheduleEntry) error) error {
 // needsQuotes matches a value that begins with a special character of YAML, as a crontab may.
 var needsQuotes = regexp.MustCompile(`^\s*(?:-\s+)?([a-z_]+):\s+(\[?\s*(?:\*[\s/,\d]|[@%]).*?)\s*$`)
 
-// unquoted returns an error for the first line of a piece whose value must be in quotes. It returns nil if there is none.
+// unquoted returns an error for the first line of a piece whose value must be in quotes. It returns
+// nil if there is none.
 func unquoted(p piece) error {
 	n := p.before
 	for line := range strings.Lines(string(p.text)) {

@@ -19,10 +19,11 @@ func NewCmdServe(f *factory.Factory) *cobra.Command {
 	c := each.Help(&cobra.Command{
 		Use:   "serve",
 		Short: "Serve pages and an API over HTTP, to read the state and to act on it",
-		Long: `Serve pages and an API over HTTP until SIGTERM. They show the slots of the last and the next day, overdue, missed,
-failing and given-up rows, each slot, job, entity, schedule and event, and the ledger as a heat map. They offer actions:
-cancel, reschedule, retry, pause, resume, catch-up, and trigger and backfill of schedules. The server previews an action
-in numbers first, and records who did it.
+		Long: `Serve pages and an API over HTTP until SIGTERM. They show the slots of the last and the
+next day, overdue, missed, failing and given-up rows, each slot, job, entity, schedule and event,
+and the ledger as a heat map. They offer actions: cancel, reschedule, retry, pause, resume,
+catch-up, and trigger and backfill of schedules. The server previews an action in numbers first, and
+records who did it.
 
   /                  for people: pages that need no JavaScript, and update themselves if the browser has it
   /api/v1            for programs; /api/v1/openapi.json describes it
@@ -32,11 +33,12 @@ in numbers first, and records who did it.
   /livez             200
   /metrics           for Prometheus, and for readers: tokens that were wrong, and the process
 
-It listens on this machine only, and everyone who reaches it there may read. On another address, and behind a proxy, it
-wants a token. Readers have server.read_token, and operators have server.token. Without server.token no action is possible.
-A token may have a name before it, by which its actions are recorded: ops:0123456789abcdef. After five wrong tokens, it
-refuses the tokens of that address for a minute. It answers only to these host names: localhost, addresses, the name of
-the machine, names of Kubernetes services (NAME.NAMESPACE.svc) and server.hosts.
+It listens on this machine only, and everyone who reaches it there may read. On another address, and
+behind a proxy, it wants a token. Readers have server.read_token, and operators have server.token.
+Without server.token no action is possible. A token may have a name before it, by which its actions
+are recorded: ops:0123456789abcdef. After five wrong tokens, it refuses the tokens of that address
+for a minute. It answers only to these host names: localhost, addresses, the name of the machine,
+names of Kubernetes services (NAME.NAMESPACE.svc) and server.hosts.
 
 The server sends the database two statements a second on average, and 40 at once at first, for any number of readers. It
 needs the role of a reader. Actions need the role of an operator, and are refused if the server lacks it. Catch-up runs

@@ -39,7 +39,8 @@ func newDoor(f *factory.Factory, listen string) (door, error) {
 		if cfg.Proxy == "off" {
 			why, or = fmt.Sprintf("other machines may connect to %s", listen), ", or listen on localhost"
 		}
-		d.closed = exit.Usagef("%s: set server.token or server.read_token, such as ops: and what `openssl rand -hex 16` prints%s", why, or)
+		d.closed = exit.Usagef("%s: set server.token or server.read_token, such as ops: and what "+
+			"`openssl rand -hex 16` prints%s", why, or)
 	}
 	return d, nil
 }
@@ -78,7 +79,8 @@ func warn(ctx context.Context, f *factory.Factory, listen string) {
 	}
 	if cfg := f.Config().Server; listen != "" && cfg.Proxy != "off" && len(cfg.ProxyNetworks) == 0 {
 		f.Log().WarnContext(ctx,
-			"server.proxy is set and server.proxy_networks is empty: every request counts as the proxy's own, and five wrong tokens "+
-				"keep everybody out for a minute. Set server.proxy_networks to the addresses of the proxy", "proxy", cfg.Proxy)
+			"server.proxy is set and server.proxy_networks is empty: every request counts as the proxy's own, "+
+				"and five wrong tokens keep everybody out for a minute. "+
+				"Set server.proxy_networks to the addresses of the proxy", "proxy", cfg.Proxy)
 	}
 }

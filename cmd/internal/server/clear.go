@@ -19,7 +19,8 @@ func Unencrypted(cfg config.Config) []doctor.Finding {
 		list = append(list, doctor.Finding{
 			Name: "encryption", Severity: doctor.Note,
 			What: fmt.Sprintf("server.listen is %s: other machines reach it without TLS, so tokens travel unencrypted", listen),
-			Do:   "listen on localhost, behind a proxy with TLS, and set server.proxy and server.proxy_networks; on a private network, leave it",
+			Do: "listen on localhost, behind a proxy with TLS, and set server.proxy and server.proxy_networks; " +
+				"on a private network, leave it",
 		})
 	}
 	return list
@@ -45,8 +46,10 @@ func clearDatabases(cfg config.Config) (list []doctor.Finding) {
 		if host := pgsql.OptionalTLS(u.url.Reveal()); host != "" {
 			list = append(list, doctor.Finding{
 				Name: "encryption", Severity: doctor.Note,
-				What: fmt.Sprintf("%s connects to %s with sslmode=prefer, or allow: the connection may be unencrypted, and the server's certificate is not checked", u.key, host),
-				Do:   "add sslmode=verify-full to " + u.key + "; if the network is private, set sslmode=disable or require to accept this",
+				What: fmt.Sprintf("%s connects to %s with sslmode=prefer, or allow: "+
+					"the connection may be unencrypted, and the server's certificate is not checked", u.key, host),
+				Do: "add sslmode=verify-full to " + u.key + "; if the network is private, " +
+					"set sslmode=disable or require to accept this",
 			})
 		}
 	}

@@ -163,8 +163,9 @@ func printSlot(f *factory.Factory, v view.SlotDetail) error {
 			table.Row{"rescheduled", v.Rescheduled}, table.Row{"failed", v.Failed}, table.Row{"take-overs", v.TakeOvers},
 			table.Row{"opened at", v.OpenedAt}, table.Row{"finished at", v.FinishedAt})
 		if err == nil && len(v.Claims) > 0 {
+			header := table.Row{layout.Droppable("KIND"), "RUNNER", "UNTIL", "LIVE", "JOBS"}
 			err = errors.Join(f.Lines(""),
-				output.Rows(f.Printer, v.Claims, table.Row{layout.Droppable("KIND"), "RUNNER", "UNTIL", "LIVE", "JOBS"}, func(c view.Claim) table.Row { return c.Row() }))
+				output.Rows(f.Printer, v.Claims, header, func(c view.Claim) table.Row { return c.Row() }))
 		}
 		if err == nil && len(v.Waiting) > 0 {
 			header := table.Row{"JOB", "WAITING", "STATE"}

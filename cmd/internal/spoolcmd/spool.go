@@ -44,8 +44,9 @@ func NewCmdSpool(f *factory.Factory) *cobra.Command {
 	o := &folder{f: f}
 	c := cli.Group("spool", "Run executables from a folder for each slot, without a database", newCmdAdd(o, runAdd),
 		newCmdRun(o, runRun))
-	c.Long = fmt.Sprintf(`Run executables from a folder for each slot, without a database. "spool run" starts those in DIR/2603011315 at
-2026-03-01T13:15:00Z, one after another. The exit status of an executable decides what becomes of it:
+	c.Long = fmt.Sprintf(`Run executables from a folder for each slot, without a database. "spool run"
+starts those in DIR/2603011315 at 2026-03-01T13:15:00Z, one after another. The exit status of an
+executable decides what becomes of it:
 
   0              it is finished and moves to DIR/done/2603011315
   75             it moves to the next slot
@@ -122,8 +123,8 @@ func newCmdRun(in *folder, runF func(ctx context.Context, o *runOptions) error) 
 		Long: `Run the executables of the current slot. With --catch-up, first run those of earlier slots, the oldest slot
 first. If another run is at work, it does nothing and exits with 0.
 
-With --check it runs nothing, and lists what was missed and what cannot run. The exit code is 3 if there is anything, and
-also if a run finds a file that cannot run.`,
+With --check it runs nothing, and lists what was missed and what cannot run. The exit code is 3 if
+there is anything, and also if a run finds a file that cannot run.`,
 		Example: `  # crontab: every slot of the default width
   */15 * * * * prescient spool run --catch-up
   prescient spool run --check`,

@@ -28,13 +28,14 @@ func NewCmdWhy(f *factory.Factory) *cobra.Command {
 	c := each.Help(f.WithOutput(&cobra.Command{
 		Use:   "why ENTITY KEY",
 		Short: "Show the history of the checks of an entity",
-		Long: `Show the history of the checks of an entity, in order: who requested them, when and for when, who moved, replaced or
-cancelled them, and how they ended. Each check has its runner, lateness, run time and error. A waiting row has when it is
-due, and what blocks it. All instants are in UTC.
+		Long: `Show the history of the checks of an entity, in order: who requested them, when and for
+when, who moved, replaced or cancelled them, and how they ended. Each check has its runner,
+lateness, run time and error. A waiting row has when it is due, and what blocks it. All instants are
+in UTC.
 
-The command shows the newest 1,000 waiting rows, and the newest 1,000 ended rows. It names the role, the application_name
-and, if the application has set one, the actor. The newest 20 entries between the beginning and the end of a row are
-kept.`,
+The command shows the newest 1,000 waiting rows, and the newest 1,000 ended rows. It names the role,
+the application_name and, if the application has set one, the actor. The newest 20 entries between
+the beginning and the end of a row are kept.`,
 		Example: `  prescient why order 42
   prescient why order 42 --job order.unshipped --output json`,
 		Args: cli.Exactly("ENTITY", "KEY"),
@@ -51,7 +52,8 @@ kept.`,
 			if key.JobExec+key.ItemKey != "" {
 				of = " of this job and item"
 			}
-			return f.Sentence(fmt.Sprintf("%s %s has no check%s: none with a key waits, and none is in history. Are the names right?", key.EntityName, key.EntityKey, of))
+			return f.Sentence(fmt.Sprintf("%s %s has no check%s: none with a key waits, and none is in history. "+
+				"Are the names right?", key.EntityName, key.EntityKey, of))
 		},
 	}))
 	c.Flags().StringVar(&key.JobExec, "job", "", "only this `JOB`")
@@ -90,8 +92,8 @@ func why(ctx context.Context, f *factory.Factory, key jobs.Key, told *atomic.Boo
 	})
 }
 
-// story returns a line for each event, below a heading for each row. A width other than 0 is that of the terminal, at which
-// lines are wrapped.
+// story returns a line for each event, below a heading for each row. A width other than 0 is that
+// of the terminal, at which lines are wrapped.
 func story(events []admin.TimelineEntry, now time.Time, self string, width int) (lines []string) {
 	for i, e := range events {
 		if i == 0 || e.ID != events[i-1].ID {

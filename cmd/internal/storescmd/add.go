@@ -25,9 +25,10 @@ func newCmdAdd(f *factory.Factory) *cobra.Command {
 	c := f.WithOutput(&cobra.Command{
 		Use:   "add NAME",
 		Short: "Make a store ready that the settings list",
-		Long: `Prepare a store that the settings list or that one of their patterns covers. Bring its schema up to date, create it if
-it is missing, and set the width of its slots to that of the other stores. If applications choose stores by keys, then move
-the rows that now belong to it with "stores move". The command is idempotent.`,
+		Long: `Prepare a store that the settings list or that one of their patterns covers. Bring its
+schema up to date, create it if it is missing, and set the width of its slots to that of the other
+stores. If applications choose stores by keys, then move the rows that now belong to it with "stores
+move". The command is idempotent.`,
 		Example: `  prescient stores add north
   prescient stores add tenants/tenant_42 --roles`,
 		Args: cli.Exactly("NAME"),
@@ -87,7 +88,8 @@ func addStore(ctx context.Context, f *factory.Factory, name string, roles bool) 
 		return errors.Join(
 			f.Table(nil, table.Row{"store", v.Store}, table.Row{"schema version", v.Version},
 				table.Row{"width", v.Width.String()}),
-			f.Sentence(fmt.Sprintf("If keys choose the store, let every application know %s, and then move the rows that now belong to it, from each other store: %s stores move STORE", v.Store, f.Self())),
+			f.Sentence(fmt.Sprintf("If keys choose the store, let every application know %s, "+
+				"and then move the rows that now belong to it, from each other store: %s stores move STORE", v.Store, f.Self())),
 		)
 	})
 }

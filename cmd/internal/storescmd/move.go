@@ -29,14 +29,15 @@ func newCmdMove(f *factory.Factory) *cobra.Command {
 	c := f.WithOutput(&cobra.Command{
 		Use:   "move STORE [TO...]",
 		Short: "Move waiting rows of a store to other stores, while runs and applications go on",
-		Long: `Move rows and recurring schedules of a store to other stores. The key of each chooses its store, as applications do
-with Route. From a store that is being drained, all of them go. From another store, the ones go that now belong to a
-store that was added. Stores that are named after the first one are the only targets.
+		Long: `Move rows and recurring schedules of a store to other stores. The key of each chooses its
+store, as applications do with Route. From a store that is being drained, all of them go. From
+another store, the ones go that now belong to a store that was added. Stores that are named after
+the first one are the only targets.
 
-Runs and applications go on. A row keeps its slot and its history of changes, and never runs twice. Rows whose slots have
-begun or begin within a minute are left to the runs of their store: repeat the command after those runs. The command first
-finishes an earlier move that has died. If a key already waits in the other store, that row stays unchanged, and the row
-that arrives ends as replaced.`,
+Runs and applications go on. A row keeps its slot and its history of changes, and never runs twice.
+Rows whose slots have begun or begin within a minute are left to the runs of their store: repeat the
+command after those runs. The command first finishes an earlier move that has died. If a key already
+waits in the other store, that row stays unchanged, and the row that arrives ends as replaced.`,
 		Example: `  prescient stores move shop
   prescient stores move shop north south --key payload:tenant`,
 		Args: cli.AtLeast("STORE"),
@@ -46,7 +47,8 @@ that arrives ends as replaced.`,
 		},
 	})
 	c.Flags().StringVar(&o.key, "key", "entity",
-		"`WHAT` chooses the store of a row: entity, its key, or payload:FIELD, as in the applications; a schedule goes by its id")
+		"`WHAT` chooses the store of a row: entity, its key, or payload:FIELD, as in the applications; "+
+			"a schedule goes by its id")
 	return c
 }
 

@@ -34,8 +34,9 @@ func NewCmdStores(f *factory.Factory) *cobra.Command {
 	for _, sub := range c.Commands() {
 		sub.Annotations = map[string]string{factory.OfStores: "yes"}
 	}
-	c.Long = `List stores, add and drain them, and move rows between them. The settings list the stores. Each is a schema of a
-database. Other commands work on the store of --store. Without it, a command whose help says so works on all stores.`
+	c.Long = `List stores, add and drain them, and move rows between them. The settings list the
+stores. Each is a schema of a database. Other commands work on the store of --store. Without it, a
+command whose help says so works on all stores.`
 	return c
 }
 
@@ -94,9 +95,10 @@ func newCmdList(f *factory.Factory) *cobra.Command {
 	return f.WithOutput(&cobra.Command{
 		Use:   "list",
 		Short: "List the stores, with their state and what waits in them",
-		Long: `List the stores of the settings. A store that is being drained may be removed when its state is empty. The rows and
-recurring schedules in a store are counted up to 10,000. So are the rows that move between it and other stores: some stay
-on their way if a move has died. The list also has the last slot. The exit code is 1 if a store does not answer.`,
+		Long: `List the stores of the settings. A store that is being drained may be removed when its
+state is empty. The rows and recurring schedules in a store are counted up to 10,000. So are the
+rows that move between it and other stores: some stay on their way if a move has died. The list also
+has the last slot. The exit code is 1 if a store does not answer.`,
 		Example: `  prescient stores list`,
 		Args:    cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -196,8 +198,9 @@ func newCmdDrain(f *factory.Factory) *cobra.Command {
 	c := f.WithOutput(&cobra.Command{
 		Use:   "drain NAME",
 		Short: "Let new rows go to other stores, so that a store can be taken away",
-		Long: `Mark a store for removal. Applications that let a key choose the store choose another one, once they have read the
-mark. "stores move" moves all rows out of it. Runs go on over the store until it is empty, which "stores list" shows.`,
+		Long: `Mark a store for removal. Applications that let a key choose the store choose another one,
+once they have read the mark. "stores move" moves all rows out of it. Runs go on over the store
+until it is empty, which "stores list" shows.`,
 		Example: `  prescient stores drain shop && prescient stores move shop
   prescient stores drain shop --undo`,
 		Args: cli.Exactly("NAME"),

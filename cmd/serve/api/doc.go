@@ -9,7 +9,8 @@
 //	GET  /api/v1/jobs/{job}/advice    when to check its rows
 //	GET  /api/v1/entity               the timeline of an entity; ?entity_name, ?entity_key, ?job_exec and ?item_key
 //	GET  /api/v1/checks               waiting checks; ?job_exec, ?entity_name, ?from, ?to, ?after and ?limit
-//	GET  /api/v1/history              ended checks; ?job_exec, ?outcome, ?entity_name, ?entity_key, ?until, ?after and ?limit
+//	GET  /api/v1/history              ended checks; ?job_exec, ?outcome, ?entity_name, ?entity_key, ?until, ?after
+//	                                  and ?limit
 //	GET  /api/v1/rules                every rule
 //	GET  /api/v1/rules/{rule}         one rule, what waits for it, and what it has fired
 //	GET  /api/v1/schedules            a page of schedules; ?prefix, ?state, ?after and ?limit
@@ -17,7 +18,8 @@
 //	GET  /api/v1/events               the outbox, who reads it, and dead letters; ?before and ?limit
 //	GET  /api/v1/actions              the actions of operators; ?limit
 //	POST /api/v1/actions/{action}     does something: see below
-//	GET  /api/v1/stores               the state of each store, if there are several; the other paths are then below /stores/NAME
+//	GET  /api/v1/stores               the state of each store, if there are several; the other paths are then
+//	                                  below /stores/NAME
 //	GET  /api/v1/openapi.json         describes all of it
 //
 // An answer says when its data was read from the database, as_of, and how old it is, age. Readers

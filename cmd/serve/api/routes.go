@@ -216,7 +216,8 @@ func (a *api) routes() []route {
 // storeRoutes are the routes for all stores, if there are several.
 func (a *api) storeRoutes() []route {
 	return []route{
-		{http.MethodGet, "/stores", "stores", "The state of each store, the worst first: only at the root of a server of several stores", nil, nil, board.StoreList{}, func(_ http.ResponseWriter, r *http.Request) (any, error) {
+		{http.MethodGet, "/stores", "stores", "The state of each store, the worst first: only at the root of a " +
+			"server of several stores", nil, nil, board.StoreList{}, func(_ http.ResponseWriter, r *http.Request) (any, error) {
 			ctx, cancel := context.WithTimeout(r.Context(), lookTimeout)
 			defer cancel()
 			return a.Stores.Look(ctx), nil

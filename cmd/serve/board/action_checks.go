@@ -56,8 +56,8 @@ func (p *planner) ofSchedule(id string) error {
 	if id != "" {
 		id = spoken.Word(id)
 	}
-	return &RefusedError{fmt.Sprintf("nothing was changed: the checks of job %q belong to schedules; pause the schedule on its page, "+
-		"or use: %s schedules delete %s", schedule.JobExec, p.from.cfg.Self, cmp.Or(id, "ID"))}
+	return &RefusedError{fmt.Sprintf("nothing was changed: the checks of job %q belong to schedules; pause the schedule "+
+		"on its page, or use: %s schedules delete %s", schedule.JobExec, p.from.cfg.Self, cmp.Or(id, "ID"))}
 }
 
 // ofFailedSchedule refuses to put back failed checks of schedules, because they could publish an
@@ -66,8 +66,9 @@ func (p *planner) ofFailedSchedule(id string) error {
 	if id != "" {
 		id = spoken.Word(id)
 	}
-	return &RefusedError{fmt.Sprintf("nothing was put back: the checks of job %q belong to schedules; give a schedule a new check with: "+
-		"%s schedules resume %s, and publish what it has missed by a backfill on its page", schedule.JobExec, p.from.cfg.Self, cmp.Or(id, "ID"))}
+	return &RefusedError{fmt.Sprintf("nothing was put back: the checks of job %q belong to schedules; "+
+		"give a schedule a new check with: %s schedules resume %s, "+
+		"and publish what it has missed by a backfill on its page", schedule.JobExec, p.from.cfg.Self, cmp.Or(id, "ID"))}
 }
 
 // Cancel ends the waiting checks of an entity as cancelled. A job and an item narrow it.

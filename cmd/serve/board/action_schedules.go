@@ -79,7 +79,8 @@ func (a BackfillSchedule) plan(ctx context.Context, p *planner) (plan Plan, err 
 	plan.Text = fmt.Sprintf("It publishes %s of schedule %s from %s until %s",
 		spoken.Count(plan.Events, "event", "events"), a.ID, clock(a.From), clock(grid.Later(until, a.From)))
 	plan.Warnings = []string{
-		"Instants that the outbox has are left out. Other destinations, and a pruned outbox, get events again, with the same ids.",
+		"Instants that the outbox has are left out. " +
+			"Other destinations, and a pruned outbox, get events again, with the same ids.",
 	}
 	plan.fingerprint = s.Version
 	return plan, nil

@@ -22,7 +22,8 @@ import (
 var ErrReader = errors.New("this needs the token of an operator, one of server.token")
 
 // NoRights is the answer if the database refuses a request of the server for lack of rights.
-const NoRights = "the database role of this server may not do that: actions need the role of an operator, which the command migrate roles makes"
+const NoRights = "the database role of this server may not do that: " +
+	"actions need the role of an operator, which the command migrate roles makes"
 
 // ErrCatchingUp is returned while another catch-up runs.
 var ErrCatchingUp = errors.New("a catch-up of this server goes on: wait until it has ended")
@@ -65,7 +66,8 @@ func NewPlans() slots.Bound { return make(slots.Bound, maxPlans) }
 
 // ErrLocked is returned if another transaction holds the lock on an action's rows for longer than
 // the action waits, or changes them again and again.
-var ErrLocked = errors.New("another transaction holds what this changes, and nothing was done: try again when that has ended")
+var ErrLocked = errors.New("another transaction holds what this changes, and nothing was done: " +
+	"try again when that has ended")
 
 // lockTimeout bounds an action's wait for a lock. The user waits, too.
 const lockTimeout = 5 * time.Second

@@ -67,13 +67,17 @@ var actionForms = []actionForm{
 	},
 	{
 		Path: "cancel-many", Title: "Cancel many checks", Verb: "Cancel",
-		Lead: "The waiting checks that every field selects end as cancelled, in batches, and stay in history. Those of schedules stay.",
+		Lead: "The waiting checks that every field selects end as cancelled, in batches, and stay in history. " +
+			"Those of schedules stay.",
 		Fields: []field{
 			{Name: "job", Label: "Job", Hint: "Empty: every job."},
 			{Name: "name", Label: "Entity", Hint: "Empty: every kind."},
 			{Name: "key", Label: "Key", Hint: "* stands for any text, such as 42-*. Empty: every key."},
 			{Name: "group", Label: "Group", Hint: "Empty: every group."},
-			{Name: "payload", Label: "Payload", Hint: `A field, such as merchant=42, or several, such as {"merchant": 42, "country": "DE"}. Empty: every payload.`},
+			{
+				Name: "payload", Label: "Payload",
+				Hint: `A field, such as merchant=42, or several, such as {"merchant": 42, "country": "DE"}. Empty: every payload.`,
+			},
 			{Name: "limit", Label: "At the most", Hint: "Those of the first slots. Empty: all."},
 		},
 		make: func(in *input) board.Action {
@@ -100,7 +104,8 @@ var actionForms = []actionForm{
 	},
 	{
 		Path: "retry", Title: "Put failed checks back", Verb: "Put back",
-		Lead: "Checks that were given up come back from history with a clean error count. A key that waits already stays unchanged.",
+		Lead: "Checks that were given up come back from history with a clean error count. " +
+			"A key that waits already stays unchanged.",
 		Fields: []field{
 			{Name: "job", Label: "Job", Hint: "Empty: every job."},
 			{Name: "name", Label: "Entity", Hint: "Empty: every kind."},
@@ -130,13 +135,15 @@ var actionForms = []actionForm{
 	},
 	{
 		Path: "remove-rule", Title: "Remove a rule", Verb: "Remove",
-		Lead:   "Its triggers are dropped, its waiting rows end as cancelled, and what has fired is forgotten. The table stays as it is.",
+		Lead: "Its triggers are dropped, its waiting rows end as cancelled, and what has fired is forgotten. " +
+			"The table stays as it is.",
 		Fields: []field{{Name: "rule", Label: "Rule", Required: true, Fixed: true}},
 		make:   func(in *input) board.Action { return board.RemoveRule{Name: in.text("rule")} },
 	},
 	{
 		Path: "catch-up", Title: "Catch up", Verb: "Catch up",
-		Lead: "Repairs slots that were missed, left open, or have rows that came late: the oldest first, for the jobs that are registered with the binary that serves this page.",
+		Lead: "Repairs slots that were missed, left open, or have rows that came late: " +
+			"the oldest first, for the jobs that are registered with the binary that serves this page.",
 		Fields: []field{
 			{Name: "mode", Label: "What to do with the rows", Options: []option{
 				{string(slots.ModeRun), "run: check each now, or apply the misfire policy of its job"},

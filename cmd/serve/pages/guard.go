@@ -42,8 +42,8 @@ func visitorOf(who web.Who) Visitor {
 }
 
 // policy lets a page load only its own script, style and pictures.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
-	"frame-ancestors 'none'; base-uri 'none'"
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
 // maxForm bounds a form, in bytes.
 const maxForm = 64 << 10

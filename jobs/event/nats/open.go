@@ -103,7 +103,8 @@ func parseSubject(text string) (subject, error) {
 		if token == "" || strings.ContainsAny(token, "*>") || strings.ContainsFunc(token, func(r rune) bool {
 			return unicode.IsSpace(r) || unicode.IsControl(r)
 		}) {
-			return subject{}, fmt.Errorf("subject %q: tokens between dots must not be empty, nor hold spaces, * or >; only the last may be *", text)
+			return subject{}, fmt.Errorf("subject %q: tokens between dots must not be empty, nor hold spaces, * or >; "+
+				"only the last may be *", text)
 		}
 	}
 	return subject{prefix: prefix, keyed: keyed}, nil

@@ -86,8 +86,9 @@ type Consumer struct {
 }
 
 // ErrConsumerAhead is returned for a Consumer that is Ahead.
-var ErrConsumerAhead = errors.New("the consumer is at a position that this server has not come to, so it gets no events: " +
-	"the position is another server's, as after a restore from a dump. Forget the consumer; it then begins with the oldest event")
+var ErrConsumerAhead = errors.New("the consumer is at a position that this server has not come to, " +
+	"so it gets no events: the position is another server's, as after a restore from a dump. Forget the consumer; " +
+	"it then begins with the oldest event")
 
 // ErrNotReadable is returned for a position that lies ahead of what can be read.
 var ErrNotReadable = errors.New("the position lies ahead of what can be read: give one that events tail has printed")

@@ -1,10 +1,11 @@
 // Package webhook publishes events by HTTP: one signed POST for each (https: and http:). Import it
 // to link it.
 //
-// The body is the CloudEvent as JSON, of the type application/cloudevents+json. The headers webhook-id, which is the
-// event's ID, percent-encoded where it has to be, webhook-timestamp and webhook-signature are those of Standard Webhooks
-// 1.0; the receiver tells by the id what it has already. Which answers are tried again, which redirects are followed and
-// which addresses are allowed, is told by package egress. The whole URL, with its query, is the receiver's.
+// The body is the CloudEvent as JSON, of the type application/cloudevents+json. The headers
+// webhook-id, which is the event's ID, percent-encoded where it has to be, webhook-timestamp and
+// webhook-signature are those of Standard Webhooks 1.0; the receiver tells by the id what it has
+// already. Which answers are tried again, which redirects are followed and which addresses are
+// allowed, is told by package egress. The whole URL, with its query, is the receiver's.
 //
 // Up to 16 events are under way at once, those of one subject one after the other. When 16 have
 // failed in a row, each after all its tries, the receiver is taken to be down and the rest of the

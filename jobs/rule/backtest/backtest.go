@@ -64,7 +64,8 @@ type test struct {
 func newTest(r rule.Applied, cfg Config) (*test, error) {
 	if !r.DoneAt {
 		return nil, r.Rule.Problem("done",
-			"is a condition, and the table does not say since when it is true: to test the past, name a column of type timestamptz")
+			"is a condition, and the table does not say since when it is true: "+
+				"to test the past, name a column of type timestamptz")
 	}
 	t := &test{cfg: cfg, rule: r}
 	name, err := rule.ParseName(r.Rule.Done)

@@ -65,7 +65,8 @@
 //   - The five fields and the "one day is enough" are those of crontab in POSIX; names, steps, 7 for Sunday, @daily and
 //     kin, and * as the mark of an unrestricted day, */2 too, of crontab(5) by Paul Vixie; CRON_TZ of cronie.
 //   - N/step, TZ= and @every are those of robfig/cron, and so of Kubernetes. @at is our own.
-//   - L, W and # are those of Quartz, but with the days of the week of crontab(5): 5L is Friday here, and Thursday there.
+//   - L, W and # are those of Quartz, but with the days of the week of crontab(5): 5L is Friday here, and Thursday
+//     there.
 //   - Summer time is that of cron(8) by Paul Vixie, for gaps of any length instead of up to 3 hours; counting 8-18/2
 //     among the wildcards is our own.
 //   - Refused, though some crons take them: a range that goes backwards (22-2), and a step longer than its range

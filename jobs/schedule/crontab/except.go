@@ -184,7 +184,8 @@ func (w *walk) free(minute int) int {
 }
 
 // errExclusion lists the forms of an exclusion.
-var errExclusion = errors.New("want days of the week (sat,sun), a day (2026-12-25), days (2026-12-24..2027-01-01) or five fields (* 12-13 * * *)")
+var errExclusion = errors.New("want days of the week (sat,sun), a day (2026-12-25), " +
+	"days (2026-12-24..2027-01-01) or five fields (* 12-13 * * *)")
 
 func parseExclusion(text string, zone *time.Location) (x exclusion, err error) {
 	rest, name, err := cutZone(strings.TrimSpace(text), "")
@@ -228,7 +229,8 @@ func days(text string) (first, end int64, err error) {
 	a, errA := time.Parse(time.DateOnly, from)
 	b, errB := time.Parse(time.DateOnly, to)
 	if errA != nil || errB != nil || b.Before(a) {
-		return 0, 0, errors.New("want a day such as 2026-12-25, or the first and the last of several such as 2026-12-24..2027-01-01")
+		return 0, 0, errors.New("want a day such as 2026-12-25, " +
+			"or the first and the last of several such as 2026-12-24..2027-01-01")
 	}
 	return a.Unix(), b.AddDate(0, 0, 1).Unix(), nil
 }

@@ -72,8 +72,8 @@ func (f *field) item(item string) (low, high, step int, err error) {
 		return 0, 0, 0, fmt.Errorf("the step of %q is no number from 1 on", item)
 	}
 	if size := high - low + 1; step > size {
-		return 0, 0, 0, fmt.Errorf("the step of %q is longer than %d-%d: for an interval, see \"@every 90m\"; for one value, write %d",
-			item, low, high, low)
+		return 0, 0, 0, fmt.Errorf("the step of %q is longer than %d-%d: for an interval, see \"@every 90m\"; "+
+			"for one value, write %d", item, low, high, low)
 	}
 	return low, high, step, nil
 }

@@ -161,7 +161,8 @@ func interval(text string) (sum time.Duration, err error) {
 func parseAt(instant string) (set, error) {
 	at, err := strconv.ParseInt(instant, 10, 64)
 	if err != nil || at < minimum || at > maximum {
-		return nil, fmt.Errorf("@at: %q is no instant between 1970 and 9999 in Unix seconds (not milliseconds), such as 1647067401", instant)
+		return nil, fmt.Errorf("@at: %q is no instant between 1970 and 9999 in Unix seconds (not milliseconds), "+
+			"such as 1647067401", instant)
 	}
 	return series{start: at}, nil
 }
@@ -215,7 +216,8 @@ func split(expr string) (texts [len(fields)]string, err error) {
 	}
 	switch {
 	case n == 0:
-		return texts, errors.New("it is empty: write minute, hour, day of month, month and day of week, such as \"30 2 * * *\"")
+		return texts, errors.New("it is empty: write minute, hour, day of month, month and day of week, " +
+			"such as \"30 2 * * *\"")
 	case n < len(texts):
 		return texts, fmt.Errorf("%d of 5 fields: %s is missing", n, fields[n].name)
 	case n > len(texts):

@@ -6,7 +6,8 @@
 // Every request needs the header "Authorization: Bearer <token>". Bodies are JSON. openapi.json
 // describes all of it for machines, and is served.
 //
-//	GET    /schedules               a page of schedules; ?prefix, ?state, ?after and ?limit (100, at most 1000; 4 MiB of payloads)
+//	GET    /schedules               a page of schedules; ?prefix, ?state, ?after and ?limit (100, at most 1000; 4 MiB of
+//	                                payloads)
 //	POST   /schedules               creates one: 201
 //	GET    /schedules/{id}          one schedule
 //	PUT    /schedules/{id}          replaces all of its fields, but keeps an anchor that is left out
@@ -15,7 +16,8 @@
 //	POST   /schedules/{id}/pause    stops its events
 //	POST   /schedules/{id}/resume   starts its events again, from now on
 //	POST   /changes                 creates, updates and deletes many
-//	GET    /preview                 instants with slots and local time; ?crontab, ?timezone, ?anchor, ?from, ?to and ?limit
+//	GET    /preview                 instants with slots and local time; ?crontab, ?timezone, ?anchor, ?from, ?to and
+//	                                ?limit
 //	GET    /openapi.json            describes all of it
 //
 // A schedule is, with every field (only id and crontab are required),

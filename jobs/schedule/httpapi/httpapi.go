@@ -56,7 +56,8 @@ type api struct {
 func New(cfg Config) (http.Handler, error) {
 	keys, err := web.NewNamedKeys(cfg.Tokens, cfg.ReadTokens)
 	if cfg.Store == nil || cfg.DB == nil || len(keys) == 0 && cfg.Access == nil || err != nil {
-		return nil, fmt.Errorf("httpapi.Config: Store, DB and Tokens or ReadTokens, of at least %d characters each, must be set", web.MinToken)
+		return nil, fmt.Errorf("httpapi.Config: "+
+			"Store, DB and Tokens or ReadTokens, of at least %d characters each, must be set", web.MinToken)
 	}
 	cfg.MaxBody, cfg.MaxBulk = cmp.Or(cfg.MaxBody, defaultMaxBody), cmp.Or(cfg.MaxBulk, defaultMaxBulk)
 	cfg.Tokens, cfg.ReadTokens = nil, nil

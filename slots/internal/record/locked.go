@@ -43,7 +43,9 @@ func (r *Recorder) BePatient() (leave func(), ok bool) {
 // transaction may hold a key that an outcome enqueues, and the other outcomes need not wait for it.
 // recordApart takes at most as long as a slow write. It adapts the size of the parts, and leaves the
 // rest to the next call, in another order.
-func (r *Recorder) recordApart(ctx context.Context, c *Claim, batch []row.Outcome, wait time.Duration) (locked []row.Outcome, err error) {
+func (r *Recorder) recordApart(
+	ctx context.Context, c *Claim, batch []row.Outcome, wait time.Duration,
+) (locked []row.Outcome, err error) {
 	locked, err = r.recordFree(ctx, c, batch, wait)
 	if len(locked) < len(batch) || !slices.ContainsFunc(batch, row.Outcome.Enqueues) {
 		return locked, err
@@ -85,7 +87,9 @@ var errBusy = errors.New("a record without a reply may still be carried out")
 
 // recordTogether is recordFree without the division: the database records all of the free rows, or
 // none. With PatientFor it first waits for the first of the rows.
-func (r *Recorder) recordTogether(ctx context.Context, c *Claim, batch []row.Outcome, wait time.Duration) (locked []row.Outcome, err error) {
+func (r *Recorder) recordTogether(
+	ctx context.Context, c *Claim, batch []row.Outcome, wait time.Duration,
+) (locked []row.Outcome, err error) {
 	if len(batch) == 0 {
 		return nil, nil
 	}
@@ -135,7 +139,9 @@ func (r *Recorder) recordTogether(ctx context.Context, c *Claim, batch []row.Out
 }
 
 // lockFree locks the rows of a batch that no other transaction has locked.
-func (r *Recorder) lockFree(ctx context.Context, tx *sqlx.Tx, batch []row.Outcome, wait time.Duration) (free, busy map[int64]bool, err error) {
+func (r *Recorder) lockFree(
+	ctx context.Context, tx *sqlx.Tx, batch []row.Outcome, wait time.Duration,
+) (free, busy map[int64]bool, err error) {
 	var m pgsql.Message
 	m.Do(r.Server.Settings(r.Server.Lease, min(wait, server.LockTimeout)))
 	m.Do(pgsql.SlotIndexOnly.In(r.Server.Schema))

@@ -21,12 +21,11 @@ const slotBegun = "PS004"
 
 // Record records outcomes of a claim, and ends the claim with the last of them. It returns those
 // whose rows another transaction has locked.
-func (r *Recorder) Record(ctx context.Context, c *Claim, batch []row.Outcome, ends bool) (locked []row.Outcome, err error) {
-	if len(batch) == 0 {
-		if ends {
-			err = r.End(ctx, c)
-		}
-		return nil, err
+func (r *Recorder) Record(
+	ctx context.Context, c *Claim, batch []row.Outcome, ends bool,
+) (locked []row.Outcome, err error) {
+	if len(batch) == 0 && ends {
+		return nil, r.End(ctx, c)
 	}
 	row.Sort(batch)
 	for len(batch) > 0 && err == nil {
@@ -38,15 +37,15 @@ func (r *Recorder) Record(ctx context.Context, c *Claim, batch []row.Outcome, en
 	return locked, err
 }
 
-// recordSome records outcomes that fit into a message.
-func (r *Recorder) recordSome(ctx context.Context, c *Claim, batch []row.Outcome, ends bool) (locked []row.Outcome, err error) {
+// recordSome records outcomes that fit into a message. It returns those whose rows are locked.
+func (r *Recorder) recordSome(ctx context.Context, c *Claim, batch []row.Outcome, ends bool) ([]row.Outcome, error) {
 	r.writing.writers <- struct{}{}
 	defer func() { <-r.writing.writers }()
 	if r.writing.isWary() || slices.ContainsFunc(batch, row.Outcome.Enqueues) {
 		return r.recordApart(ctx, c, batch, server.LockTimeout)
 	}
 	began := elapsed.Now()
-	err = r.recordAll(ctx, c, batch, ends)
+	err := r.recordAll(ctx, c, batch, ends)
 	switch {
 	case pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err):
 		r.writing.beWary()
@@ -112,7 +111,9 @@ func (r *Recorder) End(ctx context.Context, c *Claim) error { return r.recordAll
 // commitOnce sends a message that ends with the fence, and repeats it while the database cannot
 // carry it out. If the reply is lost, it finds out whether the message was committed, and then sets
 // n to all.
-func (r *Recorder) commitOnce(ctx context.Context, c *Claim, part int64, m *pgsql.Message, n *row.Tally, all row.Tally) error {
+func (r *Recorder) commitOnce(
+	ctx context.Context, c *Claim, part int64, m *pgsql.Message, n *row.Tally, all row.Tally,
+) error {
 	unknown := false // a message without a reply may still be carried out, and holds locks until then
 	waits := func(err error) bool { return pgsql.IsTransient(err) || unknown && pgsql.IsLockTimeout(err) }
 	return r.Server.Retry(ctx, waits, func() error {

@@ -36,7 +36,9 @@ func (r *Recorder) Refuses(err error) bool {
 // recordFree records the rows that no other transaction has locked, and returns the others: their
 // checks have run and must not run again. If the database refuses a batch, it is divided into
 // halves, down to the row that causes the error.
-func (r *Recorder) recordFree(ctx context.Context, c *Claim, batch []row.Outcome, wait time.Duration) (locked []row.Outcome, err error) {
+func (r *Recorder) recordFree(
+	ctx context.Context, c *Claim, batch []row.Outcome, wait time.Duration,
+) (locked []row.Outcome, err error) {
 	locked, err = r.recordTogether(ctx, c, batch, wait)
 	switch {
 	case !r.Refuses(err):
@@ -54,9 +56,9 @@ func (r *Recorder) recordFree(ctx context.Context, c *Claim, batch []row.Outcome
 	return locked, nil
 }
 
-// recordError records a refusal as an error of the row. If the database refuses that too, the row is
-// left in its slot.
-func (r *Recorder) recordError(ctx context.Context, c *Claim, o row.Outcome, cause error) (locked []row.Outcome, err error) {
+// recordError records a refusal as an error of the row, and returns the outcome if the row is locked.
+// If the database refuses the error too, the row is left in its slot.
+func (r *Recorder) recordError(ctx context.Context, c *Claim, o row.Outcome, cause error) ([]row.Outcome, error) {
 	r.Server.Logger.DebugContext(ctx, "a row is refused", "id", o.ID, "error", cause)
 	job, found, err := r.attempts(ctx, o)
 	switch {
@@ -70,7 +72,7 @@ func (r *Recorder) recordError(ctx context.Context, c *Claim, o row.Outcome, cau
 	job.JobExec = def.Name
 	cause = fmt.Errorf("%s: %w", job.Key(), cause)
 	o.Verdict = new(guard.After(def, r.Moment(), &job, nil, cause))
-	locked, err = r.recordTogether(ctx, c, []row.Outcome{o}, server.LockTimeout)
+	locked, err := r.recordTogether(ctx, c, []row.Outcome{o}, server.LockTimeout)
 	if r.Refuses(err) {
 		c.Refused++
 		c.Leave(o.ID)

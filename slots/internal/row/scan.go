@@ -13,7 +13,8 @@ const withoutTexts = 500
 
 // SizeOf returns about how many bytes a row takes.
 func SizeOf(j *jobs.FutureJob) int64 {
-	return int64(withoutTexts + len(j.Payload) + len(j.EntityKey) + len(j.ItemKey) + len(j.GroupKey) + len(j.LastError) + len(j.TraceParent))
+	return int64(withoutTexts + len(j.Payload) + len(j.EntityKey) + len(j.ItemKey) + len(j.GroupKey) +
+		len(j.LastError) + len(j.TraceParent))
 }
 
 // AtOnce bounds the rows that one statement reads, in bytes; MostAtOnce bounds their number by it.

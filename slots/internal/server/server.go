@@ -39,8 +39,8 @@ type Server struct {
 // After idle the server ends a transaction in whose middle this process was stopped. Arrays may have
 // nulls, whatever the role or database has set.
 func (s *Server) Settings(idle, lock time.Duration) string {
-	return fmt.Sprintf("%s; set local idle_in_transaction_session_timeout = %s; set local statement_timeout = 0; set local array_nulls = on",
-		s.WaitForLocks(lock), Millis(idle))
+	return fmt.Sprintf("%s; set local idle_in_transaction_session_timeout = %s; set local statement_timeout = 0; "+
+		"set local array_nulls = on", s.WaitForLocks(lock), Millis(idle))
 }
 
 // Unhurried adds the settings that must precede begin_check and record_row, which make the other settings themselves: a

@@ -77,7 +77,8 @@ func (s *Session) openOnce(ctx, work context.Context) (o Opened, list []Job, err
 	if err != nil {
 		return Opened{}, nil, err
 	}
-	o.Planned, o.Taken, o.settled, o.Ahead = planned.Int64, int(taken.Int64), settled.Bool, time.Duration(ahead)*time.Microsecond
+	o.Planned, o.Taken, o.settled = planned.Int64, int(taken.Int64), settled.Bool
+	o.Ahead = time.Duration(ahead) * time.Microsecond
 	return o, list, nil
 }
 

@@ -82,13 +82,8 @@ func (c *Checker) wasCommitted(p *Place, err error, part int64) bool {
 	if p.next == nil && pgsql.State(err) != "" && !pgsql.IsTransient(err) || errors.Is(err, sql.ErrTxDone) {
 		return false
 	}
-	done, found := c.find(part)
+	done, found := c.Records.Find(c.Work, c.claim, part)
 	return found == nil && done
-}
-
-// find finds out whether a record was committed.
-func (c *Checker) find(part int64) (done bool, err error) {
-	return c.Records.Find(c.Work, c.claim, part)
 }
 
 // countLost counts a record that was committed in spite of an error, if the rows of a check are gone because of it.
@@ -97,7 +92,7 @@ func (c *Checker) countLost(u *unit.Unit) {
 	if lost == nil {
 		return
 	}
-	if done, err := c.find(lost.Part); err == nil && done {
+	if done, err := c.Records.Find(c.Work, c.claim, lost.Part); err == nil && done {
 		c.Records.Count(row.Expected(lost.Outcomes), lost.Outcomes)
 	}
 }
@@ -112,14 +107,14 @@ func (c *Checker) sameDatabase(ctx context.Context, tx *sqlx.Tx) error {
 	if err := m.Send(ctx, tx); err != nil {
 		return err
 	}
-	if _, lost := c.find(none); held || lost != nil {
+	if _, lost := c.Records.Find(c.Work, c.claim, none); held || lost != nil {
 		return ErrRecorded
 	}
 	return errors.New("it is a pool of another database than the runner's: the rows are not there")
 }
 
-// recordFailed returns why an outcome was not recorded: the lease is lost, the check has ended or broken its transaction,
-// or the database cannot record it now.
+// recordFailed returns why an outcome was not recorded: the lease is lost, the check has ended or
+// broken its transaction, or the database cannot record it now.
 func (c *Checker) recordFailed(ctx context.Context, u *unit.Unit, p *Place, err error) error {
 	failed, commit := errors.AsType[*pgsql.CommitError](err)
 	switch state := pgsql.State(err); {
@@ -135,9 +130,11 @@ func (c *Checker) recordFailed(ctx context.Context, u *unit.Unit, p *Place, err 
 	case state == pqerror.InFailedSQLTransaction:
 		return fmt.Errorf("the check went on after an error of its transaction: %w", err)
 	case state == pqerror.ObjectInUse: // what Forget drops is in use
-		return fmt.Errorf(`the check has left constraints of a temporary table for the commit, which "set constraints all immediate" checks: %w`, err)
+		return fmt.Errorf("the check has left constraints of a temporary table for the commit, "+
+			`which "set constraints all immediate" checks: %w`, err)
 	case state == pqerror.ReadOnlySQLTransaction, state == "" && !pgsql.IsTransient(err) && ctx.Err() == nil:
-		return fmt.Errorf("the check has left its transaction such that nothing can be recorded in it, read-only or with rows open: %w", err)
+		return fmt.Errorf("the check has left its transaction such that nothing can be recorded in it, "+
+			"read-only or with rows open: %w", err)
 	case errors.Is(err, driver.ErrBadConn):
 		return broke(u, err)
 	case c.Records.Refuses(err):
@@ -168,13 +165,13 @@ func (c *Checker) postpone(ctx context.Context, u *unit.Unit, p *Place, err erro
 	return ErrAgain
 }
 
-// patience ends when checks of a claim meet errors of the database for longer than a lease. It is safe for concurrent use.
+// patience ends when checks of a claim meet errors of the database for longer than a lease. Safe for concurrent use.
 type patience struct {
 	since atomic.Pointer[time.Time] // when the first error since the last record came; nil: none came
 }
 
-// isOver notes an error, and reports whether the patience is over. A check that came to its place before the first error
-// may learn of it late. Waits for locks do not count.
+// isOver notes an error, and reports whether the patience is over. A check that came to its place
+// before the first error may learn of it late. Waits for locks do not count.
 func (p *patience) isOver(err error, came time.Time, lease time.Duration) bool {
 	if !pgsql.IsTransient(err) {
 		return false

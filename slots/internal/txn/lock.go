@@ -161,7 +161,9 @@ func (c *Checker) lockGroup(ctx context.Context, tx *transaction, u *unit.Unit) 
 }
 
 // readGroup locks and reads the due rows of a group, up to row.AtOnce bytes of them; more reports that rows are left.
-func (c *Checker) readGroup(ctx context.Context, tx *sqlx.Tx, u *unit.Unit) (rows []jobs.FutureJob, numbers []int64, more bool, err error) {
+func (c *Checker) readGroup(
+	ctx context.Context, tx *sqlx.Tx, u *unit.Unit,
+) (rows []jobs.FutureJob, numbers []int64, more bool, err error) {
 	args := append(c.findsGroup(u), row.MostAtOnce+1, append(pq.Int64Array{}, u.Group.Unreadable...))
 	name := func(number int64) string { return c.Records.Jobs[number].Name }
 	var m pgsql.Message

@@ -48,9 +48,10 @@ func (u *Unit) Hangs() bool {
 	return d.timeouts.Add(1) > d.most
 }
 
-// Parts returns the units to call instead of one that was not done: the unit itself, or the halves of a batch whose call
-// failed as a whole, or that could not be recorded because of a lock. A key that one of its rows enqueues may belong to
-// an open transaction, and the other rows need not wait for it.
+// Parts returns the units to call instead of one that was not done: the unit itself, or the halves
+// of a batch whose call failed as a whole, or that could not be recorded because of a lock. A key
+// that one of its rows enqueues may belong to an open transaction, and the other rows need not wait
+// for it.
 func (u *Unit) Parts() []*Unit {
 	if u.Group != nil { // without the rows that its call read
 		u.SetRows(u.one[:], nil)

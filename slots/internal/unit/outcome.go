@@ -19,8 +19,8 @@ const (
 	durationUnit = time.Millisecond // of a row that was checked alone
 )
 
-// Outcomes returns what becomes of the rows after a call that took a while, by the results of the call. err is the error
-// of every row. It logs the panics among the errors.
+// Outcomes returns what becomes of the rows after a call that took a while, by the results of the
+// call. err is the error of every row. It logs the panics among the errors.
 func (u *Unit) Outcomes(
 	ctx context.Context, m guard.Moment, results []jobs.Result, err error, took time.Duration, panics *call.Panics,
 ) []row.Outcome {

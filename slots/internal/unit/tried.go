@@ -16,9 +16,10 @@ type Tried struct {
 	conflicted time.Time // when the server first ended its transaction in favour of another
 }
 
-// CanceledOnce notes that a statement of the function was cancelled, and reports whether it is the first time. The server
-// reports a lock timeout as a cancellation if it grants the lock just then and the statement waits for another lock. A
-// statement that was cancelled for a reason will be cancelled again.
+// CanceledOnce notes that a statement of the function was cancelled, and reports whether it is the
+// first time. The server reports a lock timeout as a cancellation if it grants the lock just then
+// and the statement waits for another lock. A statement that was cancelled for a reason will be
+// cancelled again.
 func (t *Tried) CanceledOnce() bool {
 	first := !t.canceled
 	t.canceled = true

@@ -50,7 +50,8 @@ func (w *World) Live(hours int) {
 		update prescient.slot_run as r
 		set opened_at = e.opened_at, finished_at = e.finished_at
 		from (
-			select slot, slot + interval '1 second' as opened_at, slot + interval '1 second' + (finished_at - opened_at) as finished_at
+			select slot, slot + interval '1 second' as opened_at,
+				slot + interval '1 second' + (finished_at - opened_at) as finished_at
 			from prescient.slot_run
 			offset 0 -- or Citus sees that columns are updated by functions of others, and refuses it
 		) as e
@@ -178,9 +179,10 @@ func (w *World) Leftovers() []jobs.FutureJob {
 	w.Clock.Set(w.Now().Add(3 * width)) // no runner runs in them
 	w.RunDue()
 	_, err = w.DB.Exec(`
-		insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, item_key, first_check_at, slot, check_count, error_count,
-			last_error, spent, enqueued_at, enqueued_by, outcome, runner)
-		values (-1, 'schedule', 'schedule', 'deleted', '', $1, $1, 0, 6, 'no such zone', '1 s', $1, 'shop', 'failed', 'here')`, w.Client.Grid().Floor(w.Now()))
+		insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, item_key, first_check_at, slot,
+			check_count, error_count, last_error, spent, enqueued_at, enqueued_by, outcome, runner)
+		values (-1, 'schedule', 'schedule', 'deleted', '', $1, $1,
+			0, 6, 'no such zone', '1 s', $1, 'shop', 'failed', 'here')`, w.Client.Grid().Floor(w.Now()))
 	w.must(err)
 	return checks
 }

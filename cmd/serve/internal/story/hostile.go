@@ -29,8 +29,10 @@ func (w *World) Hostile() (columns []string) {
 			join pg_attribute a using (attnum)
 			where i.indisprimary and i.indrelid = format('prescient.%I', c.table_name)::regclass and a.attrelid = i.indrelid
 		) as k on true
-		where c.table_schema = 'prescient' and t.table_type = 'BASE TABLE' and c.is_generated = 'NEVER' and c.udt_name in ('text', 'json', 'jsonb', '_text')
-			and c.table_name not in ('setting', 'migration') and c.column_name not in ('trace', 'attempts') -- which the store alone writes
+		where c.table_schema = 'prescient' and t.table_type = 'BASE TABLE' and c.is_generated = 'NEVER'
+			and c.udt_name in ('text', 'json', 'jsonb', '_text')
+			and c.table_name not in ('setting', 'migration')
+			and c.column_name not in ('trace', 'attempts') -- which the store alone writes
 		order by 1, 2`))
 	for _, c := range all {
 		value := map[string]string{

@@ -98,7 +98,8 @@ func NewOfWidth(t testing.TB, of time.Duration, change func(*pages.Config)) *Wor
 	w := &World{t: t, blocked: make(chan struct{})}
 	known, publishing := w.known(), &schedule.PublishConfig{}
 	schedule.Register(known, publishing)
-	start := time.Now().UTC().Truncate(width).Add(-51 * time.Hour) //nolint:forbidigo // what is recorded has the database's time
+	//nolint:forbidigo // what is recorded has the database's time
+	start := time.Now().UTC().Truncate(width).Add(-51 * time.Hour)
 	w.Kit = testkit.New(t, testkit.Config{Registry: known, Start: start})
 	schema, err := pgsql.ParseSchema("")
 	w.must(err)
