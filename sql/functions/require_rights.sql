@@ -1,6 +1,7 @@
--- Fails if a job belongs to schedules or to a rule, and the caller is no runner. The rows of job "schedule" say what
--- schedules publish next, and those of a rule when its steps fire. So a role that may not write the tables of both may not
--- write their rows either. The triggers of rules call functions of their own.
+-- Fails if a job belongs to schedules or to a rule, and the caller is no runner. The rows of job
+-- "schedule" say what schedules publish next, and those of a rule when its steps fire. So a role that
+-- may not write the tables of both may not write their rows either. The triggers of rules call
+-- functions of their own.
 -- Called by the functions for applications, which run with the owner's rights: the caller is the
 -- role of the session.
 create or replace function prescient.require_rights(job_exec text)
@@ -13,14 +14,19 @@ declare
 begin
     if job_exec = 'schedule' then
         if not has_table_privilege(caller, 'prescient.schedule', 'insert') then
-            raise exception 'job "schedule" belongs to recurring schedules, which role % may not change', quote_ident(caller)
+            raise exception 'job "schedule" belongs to recurring schedules, which role % may not change',
+                quote_ident(caller)
                 using errcode = 'insufficient_privilege',
-                    hint = 'Ask for a check of a job with another name. To change schedules, use a role that is a member of prescient_runner.';
+                    hint = 'Ask for a check of a job with another name. To change schedules, '
+                        'use a role that is a member of prescient_runner.';
         end if;
-    elsif exists (select from prescient.rule r where r.name = job_exec) and not has_table_privilege(caller, 'prescient.rule_fired', 'insert') then
-        raise exception 'job % belongs to the rule of that name, whose checks role % may not change', quote_literal(job_exec), quote_ident(caller)
+    elsif exists (select from prescient.rule r where r.name = job_exec)
+        and not has_table_privilege(caller, 'prescient.rule_fired', 'insert') then
+        raise exception 'job % belongs to the rule of that name, whose checks role % may not change',
+            quote_literal(job_exec), quote_ident(caller)
             using errcode = 'insufficient_privilege',
-                hint = 'Its triggers keep the checks in step with the table. To change them by hand, use a role that is a member of prescient_runner.';
+                hint = 'Its triggers keep the checks in step with the table. To change them by hand, '
+                    'use a role that is a member of prescient_runner.';
     end if;
 end
 $$;

@@ -1,7 +1,8 @@
--- Lets a row of a rule that counts again wait for the first of some instants, those of its steps. A step whose slot has
--- begun has passed, and does not fire. The slot of a later one is still to come, although the instant may lie before now.
--- Without such an instant the function does nothing. A check that waits since before gets the instant, too, because it
--- would also fire the steps that have passed meanwhile.
+-- Lets a row of a rule that counts again wait for the first of some instants, those of its steps. A
+-- step whose slot has begun has passed, and does not fire. The slot of a later one is still to come,
+-- although the instant may lie before now. Without such an instant the function does nothing. A check
+-- that waits since before gets the instant, too, because it would also fire the steps that have passed
+-- meanwhile.
 -- Called by the triggers of rules.
 create or replace function prescient.rule_resume(
     job_exec    text,
@@ -17,7 +18,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    passed timestamptz := prescient.slot_floor(coalesce(clock, clock_timestamp()), (select width from prescient.setting));
+    passed timestamptz := prescient.slot_floor(
+        coalesce(clock, clock_timestamp()),
+        (select width from prescient.setting)
+    );
     due    timestamptz := (select min(u.check_at) from unnest(check_ats) as u (check_at) where u.check_at > passed);
 begin
     if due is null then
@@ -25,7 +29,9 @@ begin
     end if;
     perform prescient.rule_wait(
         rule_resume.job_exec, rule_resume.entity_name, rule_resume.entity_key, due,
-        jsonb_build_object('from', to_char((passed + interval '1 microsecond') at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')),
+        jsonb_build_object(
+            'from', to_char((passed + interval '1 microsecond') at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+        ),
         clock
     );
 end

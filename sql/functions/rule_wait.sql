@@ -24,7 +24,11 @@ declare
     kept    text; -- the trace of the row
     moved   boolean := false; -- by the turn before, into a slot that began while the update waited
 begin
-    select j.job into number from prescient.job j join prescient.rule r on r.name = j.name where j.name = rule_wait.job_exec;
+    select j.job
+    into number
+    from prescient.job j
+    join prescient.rule r on r.name = j.name
+    where j.name = rule_wait.job_exec;
     if not found then
         number := prescient.find_rule(job_exec);
         if number is null then
@@ -43,8 +47,13 @@ begin
             and f.item_key = '';
         if not found then
             target := prescient.due_slot(check_at, clock);
-            insert into prescient.future_job as f (job, entity_name, entity_key, first_check_at, next_check_at, payload, requested_for)
-            values (number, rule_wait.entity_name, rule_wait.entity_key, target, target, rule_wait.payload, nullif(check_at, target))
+            insert into prescient.future_job as f (
+                job, entity_name, entity_key, first_check_at, next_check_at, payload, requested_for
+            )
+            values (
+                number, rule_wait.entity_name, rule_wait.entity_key, target, target, rule_wait.payload,
+                nullif(check_at, target)
+            )
             on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
             returning f.next_check_at, f.id, f.trace
             into waiting;
@@ -61,14 +70,17 @@ begin
             written := found;
         elsif waiting.next_check_at <= coalesce(clock, clock_timestamp()) and not moved then
             written := prescient.record_request(
-                waiting.next_check_at, number, waiting.id, prescient.make_request(greatest(check_at, timestamptz 'epoch'), null, rule_wait.payload, null, 'replace', null, null)
+                waiting.next_check_at, number, waiting.id,
+                prescient.make_request(
+                    greatest(check_at, timestamptz 'epoch'), null, rule_wait.payload, null, 'replace', null, null
+                )
             );
         else
             target := prescient.due_slot(check_at, clock);
             kept := waiting.trace;
             if target <> waiting.next_check_at and not moved then
-                -- As an assignment, whose plan is kept. In the update, both functions would be planned for each row, at two thirds
-                -- of its cost.
+                -- As an assignment, whose plan is kept. In the update, both functions would be planned for
+                -- each row, at two thirds of its cost.
                 kept := prescient.journal_entry('rescheduled', waiting.next_check_at);
                 kept := prescient.traced(waiting.trace, kept);
             end if;
@@ -81,7 +93,8 @@ begin
                 payload = rule_wait.payload,
                 trace = kept
             where f.next_check_at = waiting.next_check_at and f.job = number and f.id = waiting.id;
-            -- The update may have waited for another transaction: for one that has ended or moved the row, or over a boundary.
+            -- The update may have waited for another transaction: for one that has ended or moved the row,
+            -- or over a boundary.
             moved := found and target <> waiting.next_check_at;
             written := found and target > coalesce(clock, clock_timestamp());
         end if;

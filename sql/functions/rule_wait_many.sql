@@ -1,5 +1,5 @@
--- Lets many rows of a rule wait, as rule_wait does for one, given as arrays of one length. It writes them in the order of
--- their keys, so that two calls never deadlock.
+-- Lets many rows of a rule wait, as rule_wait does for one, given as arrays of one length. It writes
+-- them in the order of their keys, so that two calls never deadlock.
 -- Called by the triggers of rules.
 create or replace function prescient.rule_wait_many(
     job_exec    text,
@@ -41,7 +41,8 @@ begin
             order by u.entity_key
         )
         insert into prescient.future_job (
-            job, entity_name, entity_key, first_check_at, next_check_at, requested_for, enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent
+            job, entity_name, entity_key, first_check_at, next_check_at, requested_for,
+            enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent
         )
         select
             number, rule_wait_many.entity_name, entity_key, target, target, nullif(check_at, target),
@@ -72,7 +73,9 @@ begin
     end if;
     if cardinality(entity_keys) > coalesce(cardinality(written), 0) then
         -- Some keys wait already, such as those of rows that a truncate has removed.
-        perform prescient.rule_wait(rule_wait_many.job_exec, rule_wait_many.entity_name, u.entity_key, u.check_at, null, clock)
+        perform prescient.rule_wait(
+            rule_wait_many.job_exec, rule_wait_many.entity_name, u.entity_key, u.check_at, null, clock
+        )
         from unnest(entity_keys, check_ats) as u (entity_key, check_at)
         where not exists (select from unnest(keys) as k (entity_key) where k.entity_key = u.entity_key)
         order by u.entity_key;
