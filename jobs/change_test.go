@@ -2,9 +2,12 @@ package jobs_test
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
@@ -167,6 +170,66 @@ func TestCancelManyLeavesARowThatAnotherTransactionHasLocked(t *testing.T) {
 		t.Errorf("%d left, %v", n, err)
 	}
 }
+
+// One row is locked during the first walk, and another one during both.
+func TestCancelAllWalksASecondTimeForRowsThatWereLocked(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var list []jobs.FutureJob
+	for n := range 2500 {
+		list = append(list, check(fmt.Sprint(n), slot(4)))
+	}
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, list); err != nil {
+		t.Fatal(err)
+	}
+	hold := func(key string) *sqlx.Tx {
+		holder := w.db.MustBegin()
+		t.Cleanup(func() { _ = holder.Rollback() })
+		holder.MustExec("select from prescient.future_job where entity_key = $1 for update", key)
+		return holder
+	}
+	first, _ := hold("0"), hold("1")
+	var told []int64
+	done, err := admin.New(w.client).CancelAll(t.Context(), w.db, admin.CancelFilter{EntityName: "order"}, admin.CancelOptions{
+		Actor: "alice",
+		Told: func(n int64) {
+			told = append(told, n)
+			_ = first.Rollback() // has no effect after the first time
+		},
+	})
+	if err != nil || done != (admin.Cancelled{Cancelled: 2499, Left: 1}) || !slices.Equal(told, []int64{1000, 2000, 2498, 2499}) {
+		t.Errorf("%+v, %v, told %v", done, err, told)
+	}
+	var actors int
+	if err := w.db.Get(&actors, `select count(*) from prescient.future_job_history where trace like '%alice%'`); err != nil || actors != 2499 {
+		t.Errorf("%d rows name the actor, %v", actors, err)
+	}
+}
+
+func TestCancelAllEndsAtItsLimit(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{check("1", slot(4)), check("2", slot(5)), check("3", slot(6))}); err != nil {
+		t.Fatal(err)
+	}
+	operator, all := admin.New(w.client), admin.CancelFilter{EntityName: "order"}
+	if done, err := operator.CancelAll(t.Context(), w.db, all, admin.CancelOptions{Limit: 2}); err != nil || done != (admin.Cancelled{Cancelled: 2}) {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if rows := w.waiting(); len(rows) != 1 || rows[0].EntityKey != "3" {
+		t.Errorf("%+v wait", rows)
+	}
+	for name, err := range map[string]error{
+		"a filter that finds everything": second(operator.CancelAll(t.Context(), w.db, admin.CancelFilter{}, admin.CancelOptions{})),
+		"a negative limit":               second(operator.CancelAll(t.Context(), w.db, all, admin.CancelOptions{Limit: -1})),
+	} {
+		if err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+}
+
+func second(_ admin.Cancelled, err error) error { return err }
 
 // A transaction moves a row between the snapshot of CancelMany and its lock on the row.
 func TestCancelManyCancelsARowThatIsMovedMeanwhile(t *testing.T) {

@@ -1,12 +1,16 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
+
+	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/jobs"
@@ -121,4 +125,76 @@ func (c *Client) CancelMany(
 		return 0, from, fmt.Errorf("cancel many: %w", err)
 	}
 	return n, next, nil
+}
+
+// CancelOptions say how CancelAll works.
+type CancelOptions struct {
+	// Limit is how many checks it cancels at most, those of the first slots. Default: all.
+	Limit int64
+	// Actor is recorded with each transaction, see jobs.SetActor. Optional.
+	Actor string
+	// Told is called after each transaction with the number of cancelled checks so far. Optional.
+	Told func(cancelled int64)
+}
+
+// Cancelled counts what CancelAll did.
+type Cancelled struct {
+	Cancelled int64
+	// Left is how many checks the filter still selects, because other transactions have locked or moved
+	// them. It is 0 if the limit was reached.
+	Left int64
+}
+
+const (
+	// cancelledAtOnce is how many checks a transaction of CancelAll cancels.
+	cancelledAtOnce = 1000
+	// cancelWalks is how often CancelAll walks through the slots: the second time for rows that moved
+	// meanwhile.
+	cancelWalks = 2
+)
+
+// CancelAll ends the waiting checks that a filter selects as Cancelled, 1,000 in each transaction. A
+// check that another transaction holds locked is left. After an error, the transactions before it stay.
+// CancelAll needs the rights of a runner.
+func (c *Client) CancelAll(
+	ctx context.Context, db pgsql.Pool, f CancelFilter, o CancelOptions,
+) (done Cancelled, err error) {
+	o.Limit = cmp.Or(o.Limit, math.MaxInt64)
+	for range cancelWalks {
+		err = c.walk(ctx, db, f, o, &done.Cancelled)
+		if done.Left = 0; err != nil || done.Cancelled == o.Limit {
+			break
+		}
+		if done.Left, err = c.CountCancel(ctx, db, f); err != nil || done.Left == 0 {
+			break
+		}
+	}
+	return done, err
+}
+
+// walk cancels checks on one walk through the slots, and adds their number to cancelled.
+func (c *Client) walk(ctx context.Context, db pgsql.Pool, f CancelFilter, o CancelOptions, cancelled *int64) error {
+	for from := (Position{}); ; {
+		var n int64
+		var next Position // apart from from, because the transaction may be repeated
+		err := pgsql.InTx(ctx, db, func(tx *sqlx.Tx) (err error) {
+			if o.Actor != "" {
+				if err := jobs.SetActor(ctx, tx, o.Actor); err != nil {
+					return err
+				}
+			}
+			n, next, err = c.CancelMany(ctx, tx, f, from, int(min(cancelledAtOnce, o.Limit-*cancelled)))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		*cancelled += n
+		if o.Told != nil {
+			o.Told(*cancelled)
+		}
+		if from = next; from.IsZero() || *cancelled == o.Limit {
+			return nil
+		}
+	}
 }

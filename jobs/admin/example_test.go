@@ -138,20 +138,8 @@ func ExampleClient_Retry() {
 }
 
 // A merchant has closed: none of its orders needs a check any more.
-func ExampleClient_CancelMany() {
+func ExampleClient_CancelAll() {
 	closed := admin.CancelFilter{JobExec: "order.unshipped", GroupKey: "merchant-7"}
-	var from admin.Position
-	for more := true; more; more = !from.IsZero() {
-		tx, err := db.BeginTxx(ctx, nil)
-		if err == nil {
-			_, from, err = operator.CancelMany(ctx, tx, closed, from, 1000)
-		}
-		if err == nil {
-			err = tx.Commit()
-		}
-		if err != nil {
-			slog.Error("cancel the checks of a merchant", "error", err)
-			return
-		}
-	}
+	done, err := operator.CancelAll(ctx, db, closed, admin.CancelOptions{Actor: "alice"})
+	slog.Info("the checks of a merchant were cancelled", "cancelled", done.Cancelled, "left", done.Left, "error", err)
 }

@@ -1,11 +1,9 @@
 package jobscmd
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -150,9 +148,6 @@ func printCancelled(f *factory.Factory, view cancelledView) error {
 	return f.Print(view, func() error { return f.Table(nil, rows...) })
 }
 
-// cancelledAtOnce bounds the checks that one transaction cancels.
-const cancelledAtOnce = 1000
-
 func cancelMany(ctx context.Context, f *factory.Factory, o cancelOptions) error {
 	switch {
 	case o.key.ItemKey != "":
@@ -166,7 +161,10 @@ func cancelMany(ctx context.Context, f *factory.Factory, o cancelOptions) error 
 		var view cancelledView
 		var err error
 		if o.yes {
-			view, err = cancelFound(ctx, db, admin.New(c), o)
+			var done admin.Cancelled
+			done, err = admin.New(c).CancelAll(ctx, db, o.filter,
+				admin.CancelOptions{Limit: int64(o.limit), Actor: database.Actor()})
+			view = cancelledView(done)
 		} else {
 			err = countFound(ctx, db, admin.New(c), o)
 		}
@@ -196,49 +194,6 @@ func countFound(ctx context.Context, db *sqlx.DB, c *admin.Client, o cancelOptio
 		return exit.Usagef("this cancels %d of %s: add --yes to cancel them", limit, all)
 	}
 	return exit.Usagef("this cancels %s: add --yes to cancel %s", all, spoken.Noun(found, "it", "them"))
-}
-
-// cancelFound cancels what the filter finds, and counts what is left then, unless that is beyond the
-// limit.
-func cancelFound(ctx context.Context, db *sqlx.DB, c *admin.Client, o cancelOptions) (view cancelledView, err error) {
-	most := cmp.Or(int64(o.limit), math.MaxInt64)
-	for range 2 { // the second time for rows that moved meanwhile
-		n, err := cancelWalk(ctx, db, c, o.filter, most-view.Cancelled)
-		if view.Cancelled += n; view.Cancelled == most {
-			view.Left = 0
-			return view, err
-		}
-		if err == nil {
-			view.Left, err = c.CountCancel(ctx, db, o.filter)
-		}
-		if err != nil || view.Left == 0 {
-			return view, err
-		}
-	}
-	return view, nil
-}
-
-// cancelWalk cancels what a filter finds on one walk through the slots, at most so many, and returns
-// the number.
-func cancelWalk(
-	ctx context.Context, db *sqlx.DB, c *admin.Client, filter admin.CancelFilter, most int64,
-) (cancelled int64, err error) {
-	var from admin.Position
-	for {
-		var n int64
-		var next admin.Position // apart from from, because the transaction may be repeated
-		err := database.Change(ctx, db, func(tx *sqlx.Tx) (err error) {
-			n, next, err = c.CancelMany(ctx, tx, filter, from, int(min(cancelledAtOnce, most-cancelled)))
-			return err
-		})
-		if err != nil {
-			return cancelled, err
-		}
-		cancelled, from = cancelled+n, next
-		if from.IsZero() || cancelled == most {
-			return cancelled, nil
-		}
-	}
 }
 
 type rescheduleOptions struct {

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -204,46 +203,18 @@ func (c CancelMany) plan(ctx context.Context, p *planner) (plan Plan, err error)
 	return plan, nil
 }
 
-// cancelledAtOnce bounds the checks that one transaction cancels.
-const cancelledAtOnce = 1000
-
 func (c CancelMany) run(ctx context.Context, s *source, t *tools, who Who) (string, error) {
-	most := cmp.Or(c.Limit, math.MaxInt64)
-	n, err := c.walk(ctx, s, t, who, most)
-	text := spoken.Count(n, "check was", "checks were") + " cancelled"
-	if err != nil {
-		return text + ": " + err.Error(), err
-	}
-	left, err := admin.New(t.client).CountCancel(ctx, s.cfg.DB, c.filter())
-	if err == nil && left > 0 && n < most {
+	done, err := admin.New(t.client).CancelAll(ctx, s.cfg.DB, c.filter(),
+		admin.CancelOptions{Limit: c.Limit, Actor: who.String()})
+	text := spoken.Count(done.Cancelled, "check was", "checks were") + " cancelled"
+	switch {
+	case err != nil:
+		text += ": " + err.Error()
+	case done.Left > 0:
 		text += fmt.Sprintf(", and %s because another transaction has locked or moved them",
-			spoken.Count(left, "was left", "were left"))
+			spoken.Count(done.Left, "was left", "were left"))
 	}
 	return text, err
-}
-
-// walk cancels checks on one walk through the slots, at most so many, and returns their number.
-func (c CancelMany) walk(ctx context.Context, s *source, t *tools, who Who, most int64) (n int64, err error) {
-	var from admin.Position
-	for {
-		var ended int64
-		var next admin.Position // apart from from, because the transaction may be repeated
-		err := pgsql.InTx(ctx, s.cfg.DB, func(tx *sqlx.Tx) (err error) {
-			if err := jobs.SetActor(ctx, tx, who.String()); err != nil {
-				return err
-			}
-			limit := int(min(cancelledAtOnce, most-n))
-			ended, next, err = admin.New(t.client).CancelMany(ctx, tx, c.filter(), from, limit)
-			return err
-		})
-		if err != nil {
-			return n, err
-		}
-		n, from = n+ended, next
-		if from.IsZero() || n == most {
-			return n, nil
-		}
-	}
 }
 
 // Reschedule moves a waiting check to the first slot at or after At.
