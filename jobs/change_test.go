@@ -95,8 +95,8 @@ func TestCancelManyEndsWhatAFilterFinds(t *testing.T) {
 		{admin.CancelFilter{EntityName: "order"}, 2, 0},
 	} {
 		counted, err := admin.New(w.client).CountCancel(t.Context(), w.db, step.filter)
-		if err != nil || min(counted, int64(step.limit)) != step.want {
-			t.Errorf("%+v: counted %d, %v", step.filter, counted, err)
+		if err != nil || min(counted.Checks, int64(step.limit)) != step.want {
+			t.Errorf("%+v: counted %+v, %v", step.filter, counted, err)
 		}
 		n, next, err := admin.New(w.client).CancelMany(t.Context(), w.db, step.filter, admin.Position{}, step.limit)
 		if err != nil || n != step.want || next.IsZero() != (n < int64(step.limit)) {
@@ -166,8 +166,8 @@ func TestCancelManyLeavesARowThatAnotherTransactionHasLocked(t *testing.T) {
 	if n, _, err := admin.New(w.client).CancelMany(t.Context(), w.db, all, admin.Position{}, 10); err != nil || n != 1 {
 		t.Errorf("%d, %v", n, err)
 	}
-	if n, err := admin.New(w.client).CountCancel(t.Context(), w.db, all); err != nil || n != 1 {
-		t.Errorf("%d left, %v", n, err)
+	if n, err := admin.New(w.client).CountCancel(t.Context(), w.db, all); err != nil || n.Checks != 1 {
+		t.Errorf("%+v left, %v", n, err)
 	}
 }
 
@@ -230,6 +230,38 @@ func TestCancelAllEndsAtItsLimit(t *testing.T) {
 }
 
 func second(_ admin.Cancelled, err error) error { return err }
+
+func TestACountNamesTheChecksThatAreCancelled(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	operator, all := admin.New(w.client), admin.CancelFilter{JobExec: "remind"}
+	if found, err := operator.CountCancel(t.Context(), w.db, all); err != nil || found != (admin.CancelCount{Digest: "0"}) {
+		t.Errorf("%+v, %v", found, err)
+	}
+	w.enqueue(check("1", slot(4)), jobs.Keep)
+	found, err := operator.CountCancel(t.Context(), w.db, all)
+	if err != nil || found.Checks != 1 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	if _, err := w.client.Cancel(t.Context(), w.db, keyOf("1")); err != nil {
+		t.Fatal(err)
+	}
+	w.enqueue(check("2", slot(4)), jobs.Keep)
+	if other, err := operator.CountCancel(t.Context(), w.db, all); err != nil || other.Checks != 1 || other.Digest == found.Digest {
+		t.Errorf("%+v, as %+v, %v", other, found, err)
+	}
+	w.enqueue(check("1", slot(3)), jobs.Keep)
+	all.Until = found.Until
+	if found, err := operator.CountCancel(t.Context(), w.db, all); err != nil || found.Checks != 0 {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if done, err := operator.CancelAll(t.Context(), w.db, all, admin.CancelOptions{}); err != nil || done != (admin.Cancelled{}) {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if err := second(operator.CancelAll(t.Context(), w.db, admin.CancelFilter{Until: found.Until}, admin.CancelOptions{})); err == nil {
+		t.Error("a filter of Until alone is taken")
+	}
+}
 
 // A transaction moves a row between the snapshot of CancelMany and its lock on the row.
 func TestCancelManyCancelsARowThatIsMovedMeanwhile(t *testing.T) {

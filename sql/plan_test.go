@@ -167,7 +167,7 @@ func TestACancellationReadsWhatIsBehindItsPosition(t *testing.T) {
 	if err := pgsql.One(t.Context(), db, late, nil, &slot, &job, &id); err != nil {
 		t.Fatal(err)
 	}
-	args := []any{"remind", nil, "no such key%", nil, nil, 1000, slot, job, id}
+	args := []any{"remind", nil, "no such key%", nil, nil, nil, 1000, slot, job, id}
 	s := statement{query: pgsql.CancelMany.In(""), args: args, most: slotIndex(1000)}
 	if r := s.reads(t, db, "set local enable_sort = off"); !r.within(s.most) {
 		t.Errorf("it reads %v, and %v is enough", r, s.most)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -28,6 +29,15 @@ type CancelFilter struct {
 	// same value. 42 and "42" are different values. A field that is an object or an array need only
 	// be contained, as by the operator @> of PostgreSQL.
 	Payload string
+	// Until selects checks that were enqueued before, by the database's clock. A filter needs another
+	// field, too. The instant of a preview leaves out checks that are enqueued after it.
+	Until time.Time
+}
+
+// IsZero reports whether the filter selects no checks, because no field but Until is set.
+func (f CancelFilter) IsZero() bool {
+	f.Until = time.Time{}
+	return f == CancelFilter{}
 }
 
 // validate returns an error for a payload that is no object, or has no field.
@@ -70,19 +80,35 @@ func PayloadFields(fields ...string) (string, error) {
 // args returns the parameters of its statements.
 func (f CancelFilter) args() []any {
 	key := strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`, "*", "%").Replace(f.EntityKey)
-	return []any{nullable(f.JobExec), nullable(f.EntityName), nullable(key), nullable(f.GroupKey), nullable(f.Payload)}
+	return []any{
+		nullable(f.JobExec), nullable(f.EntityName), nullable(key), nullable(f.GroupKey), nullable(f.Payload),
+		sql.NullTime{Time: f.Until, Valid: !f.Until.IsZero()},
+	}
+}
+
+// CancelCount says which checks a filter selects.
+type CancelCount struct {
+	Checks int64
+	// Until is a CancelFilter.Until that leaves out the checks that are enqueued later. Zero: there are
+	// no checks.
+	Until time.Time
+	// Digest tells these checks from as many others.
+	Digest string
 }
 
 // CountCancel counts the waiting checks that [Client.CancelMany] would end.
-func (c *Client) CountCancel(ctx context.Context, db jobs.DB, f CancelFilter) (int64, error) {
+func (c *Client) CountCancel(ctx context.Context, db jobs.DB, f CancelFilter) (found CancelCount, err error) {
 	if err := f.validate(); err != nil {
-		return 0, fmt.Errorf("count the checks to cancel: %w", err)
+		return found, fmt.Errorf("count the checks to cancel: %w", err)
 	}
-	var n int64
-	if err := c.row(ctx, db, pgsql.CancelCount, f.args(), &n); err != nil {
-		return 0, fmt.Errorf("count the checks to cancel: %w", err)
+	var newest sql.NullTime
+	if err := c.row(ctx, db, pgsql.CancelCount, f.args(), &found.Checks, &newest, &found.Digest); err != nil {
+		return CancelCount{}, fmt.Errorf("count the checks to cancel: %w", err)
 	}
-	return n, nil
+	if newest.Valid {
+		found.Until = newest.Time.UTC().Add(time.Microsecond)
+	}
+	return found, nil
 }
 
 // CancelMany ends up to limit waiting checks behind a position as Cancelled, the first slots first.
@@ -93,7 +119,7 @@ func (c *Client) CountCancel(ctx context.Context, db jobs.DB, f CancelFilter) (i
 func (c *Client) CancelMany(
 	ctx context.Context, db jobs.DB, f CancelFilter, from Position, limit int,
 ) (n int64, next Position, err error) {
-	if f == (CancelFilter{}) || limit < 1 {
+	if f.IsZero() || limit < 1 {
 		return 0, from, errors.New("cancel many: the filter must name something, and the limit be at least 1")
 	}
 	if err := f.validate(); err != nil {
@@ -165,9 +191,11 @@ func (c *Client) CancelAll(
 		if done.Left = 0; err != nil || done.Cancelled == o.Limit {
 			break
 		}
-		if done.Left, err = c.CountCancel(ctx, db, f); err != nil || done.Left == 0 {
+		var left CancelCount
+		if left, err = c.CountCancel(ctx, db, f); err != nil || left.Checks == 0 {
 			break
 		}
+		done.Left = left.Checks
 	}
 	return done, err
 }

@@ -230,13 +230,20 @@ func (c *Client) Retry(
 	return retried, waiting, nil
 }
 
-// PreviewRetry returns how many checks Retry would find, and how many of them would stay because
-// their key waits already.
-func (c *Client) PreviewRetry(ctx context.Context, db jobs.DB, f RetryFilter) (found, waiting int64, err error) {
-	if err := c.row(ctx, db, pgsql.BoardRetry, f.args(), &found, &waiting); err != nil {
-		return 0, 0, fmt.Errorf("count failed jobs: %w", err)
+// RetryCount says which checks Retry would find.
+type RetryCount struct {
+	Checks  int64
+	Waiting int64 // of them; they would stay, because their key waits already
+	// Digest tells these checks from as many others.
+	Digest string
+}
+
+// PreviewRetry counts the checks that Retry would find.
+func (c *Client) PreviewRetry(ctx context.Context, db jobs.DB, f RetryFilter) (found RetryCount, err error) {
+	if err := c.row(ctx, db, pgsql.BoardRetry, f.args(), &found.Checks, &found.Waiting, &found.Digest); err != nil {
+		return RetryCount{}, fmt.Errorf("count failed jobs: %w", err)
 	}
-	return found, waiting, nil
+	return found, nil
 }
 
 // args returns the parameters of statements that select failed checks.

@@ -48,7 +48,7 @@ begin
             and (retry_failed.entity_name is null or h.entity_name = retry_failed.entity_name)
             and (retry_failed.entity_key is null or h.entity_key = retry_failed.entity_key)
             and h.finished_at >= since
-        order by h.finished_at
+        order by h.finished_at, h.id
         limit most
         for update
     ) as h;

@@ -1,5 +1,6 @@
 -- Previews history_retry for the failed checks of job $1, entity $2 and key $3 since $4, at most
--- $5. It counts the checks, and those that stay in history because their key waits already.
+-- $5. It counts the checks, and those that stay in history because their key waits already. The digest
+-- tells these checks from as many others.
 -- Called by jobs/admin.Client.PreviewRetry.
 select
     count(*) as found,
@@ -10,9 +11,10 @@ select
             and f.entity_key = h.entity_key
             and f.job = prescient.find_job(h.job_exec)
             and f.item_key = h.item_key
-    )) as waiting
+    )) as waiting,
+    coalesce(sum(hashint8extended(h.id, 0)), 0)::text as digest
 from (
-    select h.job_exec, h.entity_name, h.entity_key, h.item_key
+    select h.id, h.job_exec, h.entity_name, h.entity_key, h.item_key
     from prescient.future_job_history h
     where h.outcome = 'failed'
         and h.job_exec <> 'schedule'
@@ -20,6 +22,6 @@ from (
         and ($2::text is null or h.entity_name = $2)
         and ($3::text is null or h.entity_key = $3)
         and h.finished_at >= $4
-    order by h.finished_at
+    order by h.finished_at, h.id
     limit $5
 ) as h

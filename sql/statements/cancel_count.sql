@@ -1,6 +1,8 @@
--- Counts the waiting checks that a filter finds, see cancel_many. Those of schedules never count.
+-- Counts the waiting checks that a filter finds, see cancel_many. Those of schedules never count. It
+-- also returns when the newest of them was enqueued, and a digest, which tells these checks from as
+-- many others.
 -- Called by jobs/admin.Client.CountCancel.
-select count(*)
+select count(*), max(f.enqueued_at), coalesce(sum(hashint8extended(f.id, 0)), 0)::text
 from prescient.future_job f
 where f.job is distinct from prescient.find_job('schedule')
     and ($1::text is null or f.job = prescient.find_job($1))
@@ -8,3 +10,4 @@ where f.job is distinct from prescient.find_job('schedule')
     and ($3::text is null or f.entity_key like $3)
     and ($4::text is null or f.group_key = $4)
     and ($5::text is null or f.payload @> $5::jsonb)
+    and ($6::timestamptz is null or f.enqueued_at < $6)

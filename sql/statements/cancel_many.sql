@@ -1,11 +1,11 @@
--- Cancels up to $6 of the waiting checks of a job ($1), an entity_name ($2), a pattern of entity_key
--- ($3), a group ($4) and fields of the payload ($5). Nulls do not narrow, and checks of schedules
--- stay. It begins behind a position, which is a slot ($7), a job number ($8) and an id ($9): from the
--- first slot, the statement would read everything again that the caller has walked past. It leaves a
--- row that another transaction has locked: waiting could deadlock with a transaction that writes the
--- same rows in another order. It returns how many rows it cancelled, how many it locked, and the
--- position of the last one. A row that another transaction moved after the snapshot is locked but not
--- cancelled: its version in the snapshot has another key.
+-- Cancels up to $7 of the waiting checks of a job ($1), an entity_name ($2), a pattern of entity_key
+-- ($3), a group ($4) and fields of the payload ($5) that were enqueued before $6. Nulls do not narrow,
+-- and checks of schedules stay. It begins behind a position, which is a slot ($8), a job number ($9)
+-- and an id ($10): from the first slot, the statement would read everything again that the caller has
+-- walked past. It leaves a row that another transaction has locked: waiting could deadlock with a
+-- transaction that writes the same rows in another order. It returns how many rows it cancelled, how
+-- many it locked, and the position of the last one. A row that another transaction moved after the
+-- snapshot is locked but not cancelled: its version in the snapshot has another key.
 -- Called by jobs/admin.Client.CancelMany.
 with picked as materialized (
     select f.next_check_at, f.job, f.id
@@ -16,9 +16,10 @@ with picked as materialized (
         and ($3::text is null or f.entity_key like $3)
         and ($4::text is null or f.group_key = $4)
         and ($5::text is null or f.payload @> $5::jsonb)
-        and (f.next_check_at, f.job, f.id) > ($7::timestamptz, $8::bigint, $9::bigint)
+        and ($6::timestamptz is null or f.enqueued_at < $6)
+        and (f.next_check_at, f.job, f.id) > ($8::timestamptz, $9::bigint, $10::bigint)
     order by f.next_check_at, f.job, f.id
-    limit $6
+    limit $7
     for update skip locked
 ), gone as (
     delete from prescient.future_job f

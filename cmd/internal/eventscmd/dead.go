@@ -151,8 +151,9 @@ func newCmdDiscard(f *factory.Factory) *cobra.Command {
 		Use:   "discard",
 		Short: "Delete dead letters",
 		Long: `Delete dead letters. Without --yes the command only prints their number, and the --until
-that leaves out events that are given up later. Events that were held back behind a discarded one
-stay in the list: send them with "events resend".`,
+that leaves out events that are given up later. An event that a run was giving up during the count
+may be among the deleted ones. Events that were held back behind a discarded one stay in the list:
+send them with "events resend".`,
 		Example: `  prescient events discard --id report-42-1772438400 --yes`,
 		Args:    cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -29,6 +29,7 @@ import (
 type cancelOptions struct {
 	key    jobs.Key
 	filter admin.CancelFilter
+	until  cli.Instant
 	fields []string
 	limit  cli.Count
 	yes    bool
@@ -41,9 +42,11 @@ func newCmdCancel(f *factory.Factory) *cobra.Command {
 		Short: "End a waiting check as cancelled, or many of them",
 		Long: `End the waiting check of JOB ENTITY KEY as cancelled.
 
-Without ENTITY and KEY it ends all waiting checks of JOB, or of every job, that --entity, --key, --group and --payload
-select. It includes anonymous checks, but never the checks of schedules. Without --yes it only prints their number. It
-ends 1,000 checks in each transaction. It skips and counts a check that another transaction has locked.
+Without ENTITY and KEY it ends all waiting checks of JOB, or of every job, that --entity, --key,
+--group and --payload select. It includes anonymous checks, but never the checks of schedules.
+Without --yes it only prints their number, and the --until that leaves out checks that are enqueued
+later. It cancels checks of transactions that were open then, too. It ends 1,000 checks in each
+transaction. It skips and counts a check that another transaction has locked.
 
 --payload merchant=42 selects the checks whose payload is an object with the field merchant of the
 value 42. The value is JSON: true, null, or a text in quotation marks. Anything that is not JSON is
@@ -83,6 +86,7 @@ job. The checks of a rule do not have its payload: select them by --key.`,
 	cli.WordVar(c.Flags(), &o.filter.EntityKey, "key", "only entities of this `KEY`, in which * stands for any text")
 	cli.WordVar(c.Flags(), &o.filter.GroupKey, "group", "only the group of this `KEY`")
 	c.Flags().StringArrayVar(&o.fields, "payload", nil, "only payloads with this `FIELD=VALUE`; may be repeated")
+	cli.SinceVar(c.Flags(), &o.until, "until", "only checks that were enqueued before")
 	c.Flags().Var(&o.limit, "limit", "number of checks to cancel at most, those of the first slots; default: all")
 	c.Flags().BoolVar(&o.yes, "yes", false, "cancel many checks")
 	return c
@@ -114,8 +118,8 @@ type cancelledView struct {
 }
 
 func cancelJob(ctx context.Context, f *factory.Factory, o cancelOptions) error {
-	if o.filter != (admin.CancelFilter{}) || len(o.fields) > 0 || o.limit != 0 {
-		return exit.Usagef("--entity, --key, --group, --payload and --limit are for many checks: " +
+	if !o.filter.IsZero() || len(o.fields) > 0 || o.until.Given() || o.limit != 0 {
+		return exit.Usagef("--entity, --key, --group, --payload, --until and --limit are for many checks: " +
 			"leave them out, or ENTITY and KEY")
 	}
 	if o.key.JobExec == schedule.JobExec {
@@ -152,12 +156,13 @@ func cancelMany(ctx context.Context, f *factory.Factory, o cancelOptions) error 
 	switch {
 	case o.key.ItemKey != "":
 		return exit.Usagef("--item needs JOB ENTITY KEY")
-	case o.filter == (admin.CancelFilter{}):
+	case o.filter.IsZero():
 		return exit.Usagef("give JOB ENTITY KEY, or JOB, --entity, --key, --group or --payload")
 	case o.filter.JobExec == schedule.JobExec || o.filter.JobExec == "" && o.filter.EntityName == schedule.EntityName:
 		return errOfSchedule(f, jobs.Key{EntityKey: o.filter.EntityKey})
 	}
-	err := database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, _ time.Time) error {
+	err := database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
+		o.filter.Until = o.until.From(now)
 		var view cancelledView
 		var err error
 		if o.yes {
@@ -186,14 +191,15 @@ func cancelMany(ctx context.Context, f *factory.Factory, o cancelOptions) error 
 // nil if there are none.
 func countFound(ctx context.Context, db *sqlx.DB, c *admin.Client, o cancelOptions) error {
 	found, err := c.CountCancel(ctx, db, o.filter)
-	if err != nil || found == 0 {
+	if err != nil || found.Checks == 0 {
 		return err
 	}
-	all := spoken.Count(found, "waiting check", "waiting checks")
-	if limit := int64(o.limit); limit > 0 && found > limit {
-		return exit.Usagef("this cancels %d of %s: add --yes to cancel them", limit, all)
+	what := spoken.Count(found.Checks, "waiting check", "waiting checks")
+	if limit := int64(o.limit); limit > 0 && found.Checks > limit {
+		what = fmt.Sprintf("%d of %s", limit, what)
 	}
-	return exit.Usagef("this cancels %s: add --yes to cancel %s", all, spoken.Noun(found, "it", "them"))
+	return exit.Usagef("this cancels %s: add --until %s --yes to cancel %s, and none that follows",
+		what, found.Until.Format(time.RFC3339Nano), spoken.Noun(found.Checks, "it", "them"))
 }
 
 type rescheduleOptions struct {

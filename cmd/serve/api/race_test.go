@@ -116,6 +116,52 @@ func TestOtherDeadLettersThanThoseOfThePreviewAreNotTouched(t *testing.T) {
 	}
 }
 
+func TestOtherChecksThanThoseOfThePreviewAreNotCancelledOrPutBack(t *testing.T) {
+	t.Parallel()
+	for action, fail := range map[string]bool{"cancel-many": false, "retry": true} {
+		t.Run(action, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			const body = `{"job_exec": "ok"}`
+			add := func(key string) {
+				w.enqueue("ok", w.Now().Add(time.Hour), key)
+				if fail {
+					_, err := w.Client.CancelEntity(t.Context(), w.DB, "order", key)
+					w.must(err)
+					w.DB.MustExec("update prescient.future_job_history set outcome = 'failed'")
+				}
+			}
+			add("1")
+			plan := w.preview(action, body)
+			w.DB.MustExec("delete from prescient.future_job; delete from prescient.future_job_history")
+			add("2")
+			if answer := w.post(action, "confirm="+plan.Confirm, body); answer.Code != http.StatusConflict {
+				t.Errorf("%d %s", answer.Code, answer.Body)
+			}
+		})
+	}
+}
+
+// The action has begun, and waits, when another check is enqueued.
+func TestACheckThatIsEnqueuedAfterTheConfirmationIsNotCancelled(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue("ok", w.Now().Add(time.Hour), "1")
+	tx := w.DB.MustBegin()
+	tx.MustExec("lock table prescient.future_job_history in share mode")
+	done := w.begin("cancel-many", `{"job_exec": "ok"}`)
+	for pgtest.Waits(t, w.DB) == 0 && t.Context().Err() == nil {
+	}
+	w.enqueue("ok", w.Now().Add(time.Hour), "2")
+	w.must(tx.Commit())
+	if done := w.ended(done); done.Result != "1 check was cancelled" {
+		t.Errorf("%+v", done)
+	}
+	if n := w.count("select count(*) from prescient.future_job where entity_key = '2'"); n != 1 {
+		t.Errorf("%d checks wait", n)
+	}
+}
+
 func TestAnActionWaitsForNobodyForLong(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -217,6 +217,12 @@ func (w *world) preview(name, body string) (p board.Plan) {
 // do previews an action and does it, and waits until it has ended.
 func (w *world) do(name, body string) board.Done {
 	w.t.Helper()
+	return w.ended(w.begin(name, body))
+}
+
+// begin previews an action and does it.
+func (w *world) begin(name, body string) board.Done {
+	w.t.Helper()
 	plan := w.preview(name, body)
 	answer := w.post(name, "confirm="+url.QueryEscape(plan.Confirm), body)
 	var done board.Done
@@ -227,6 +233,12 @@ func (w *world) do(name, body string) board.Done {
 	if done.Text != plan.Text || done.Counts != plan.Counts {
 		w.t.Errorf("%s: recorded %+v, planned %+v", name, done, plan)
 	}
+	return done
+}
+
+// ended waits until an action has ended.
+func (w *world) ended(done board.Done) board.Done {
+	w.t.Helper()
 	for done.Outcome == board.Running {
 		w.must(w.DB.GetContext(w.t.Context(), &done.Outcome,
 			"select outcome from prescient.action where id = $1", done.ID))

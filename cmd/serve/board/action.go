@@ -59,6 +59,8 @@ type Plan struct {
 	Confirm string `json:"confirm"`
 
 	fingerprint any // what must stay the same until Do, besides the numbers
+	// bounded is the action that leaves out what comes after the plan. Nil: the action itself.
+	bounded asyncAction
 }
 
 // Counts counts what an action changes.

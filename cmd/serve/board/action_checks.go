@@ -141,7 +141,8 @@ type CancelMany struct {
 	GroupKey   string `json:"group_key"`
 	// a JSON object; the payload has each of its fields with the same value
 	Payload json.RawMessage `json:"payload,omitempty"`
-	Limit   int64           `json:"limit"` // checks of the first slots; 0: all
+	Until   time.Time       `json:"until,omitzero"` // enqueued before
+	Limit   int64           `json:"limit"`          // checks of the first slots; 0: all
 }
 
 func (c CancelMany) name() string { return "cancel many" }
@@ -162,13 +163,16 @@ func (c CancelMany) target() string {
 	if len(c.Payload) > 0 {
 		text += " with payload " + string(c.Payload)
 	}
+	if !c.Until.IsZero() {
+		text += " enqueued before " + clock(c.Until)
+	}
 	return text
 }
 
 func (c CancelMany) filter() admin.CancelFilter {
 	return admin.CancelFilter{
 		JobExec: c.JobExec, EntityName: c.EntityName, EntityKey: c.EntityKey,
-		GroupKey: c.GroupKey, Payload: string(c.Payload),
+		GroupKey: c.GroupKey, Payload: string(c.Payload), Until: c.Until,
 	}
 }
 
@@ -176,30 +180,33 @@ func (c CancelMany) plan(ctx context.Context, p *planner) (plan Plan, err error)
 	if c.JobExec == schedule.JobExec || c.JobExec == "" && c.EntityName == schedule.EntityName {
 		return plan, p.ofSchedule(c.EntityKey)
 	}
-	if c.filter() == (admin.CancelFilter{}) {
+	if c.filter().IsZero() {
 		return plan, &jobs.FieldError{Field: "job_exec", Message: "or another field must say which checks"}
 	}
 	if c.Limit < 0 {
 		return plan, &jobs.FieldError{Field: "limit", Message: "must be at least 0"}
 	}
-	if err := checkWords(c.JobExec, c.EntityName, c.EntityKey, c.GroupKey, string(c.Payload)); err != nil {
+	if err := cmp.Or(checkWords(c.JobExec, c.EntityName, c.EntityKey, c.GroupKey, string(c.Payload)),
+		checkInstant("until", c.Until)); err != nil {
 		return plan, err
 	}
 	found, err := admin.New(p.client).CountCancel(ctx, p, c.filter())
 	if err != nil {
 		return plan, err
 	}
-	plan.Rows, plan.Nothing = found, found == 0
-	plan.Text = fmt.Sprintf("It ends %s as cancelled: %s", spoken.Count(found, "check", "checks"), c.target())
-	if c.Limit > 0 && found > c.Limit {
+	plan.Rows, plan.Nothing, plan.fingerprint = found.Checks, found.Checks == 0, found.Digest
+	plan.Text = fmt.Sprintf("It ends %s as cancelled: %s", spoken.Count(found.Checks, "check", "checks"), c.target())
+	if c.Limit > 0 && found.Checks > c.Limit {
 		plan.Rows = c.Limit
 		plan.Text = fmt.Sprintf("It ends %d of the %s as cancelled, those of the first slots", c.Limit, c.target())
 	}
-	if found > 0 {
+	if !plan.Nothing {
 		plan.Warnings = []string{
 			"A check whose slot has begun may be running. It runs on, and nothing of what it returns is recorded.",
 		}
 	}
+	c.Until = found.Until
+	plan.bounded = c
 	return plan, nil
 }
 
@@ -331,26 +338,26 @@ func (a Retry) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 			return plan, err
 		}
 	}
-	found, waits, err := admin.New(p.client).PreviewRetry(ctx, p, f)
+	found, err := admin.New(p.client).PreviewRetry(ctx, p, f)
 	if err != nil {
 		return plan, err
 	}
-	if found == 0 && a.JobExec == "" && a.EntityName == schedule.EntityName {
+	if found.Checks == 0 && a.JobExec == "" && a.EntityName == schedule.EntityName {
 		return plan, p.ofFailedSchedule(a.EntityKey)
 	}
-	plan.Rows, plan.Nothing = found-waits, found == waits
+	plan.Rows, plan.Nothing = found.Checks-found.Waiting, found.Checks == found.Waiting
 	to := grid.Later(p.grid().Ceil(a.At), p.grid().Next(p.now()))
 	plan.Text = fmt.Sprintf("It puts %s%s back into slot %s, with a clean error count",
 		spoken.Count(plan.Rows, "failed check", "failed checks"), a.narrowed(), clock(to))
-	if waits > 0 {
-		plan.Warnings = append(plan.Warnings, spoken.Count(waits, "failed check stays", "failed checks stay")+
+	if found.Waiting > 0 {
+		plan.Warnings = append(plan.Warnings, spoken.Count(found.Waiting, "failed check stays", "failed checks stay")+
 			" in history, since the key waits already.")
 	}
-	if found == int64(f.Limit) {
+	if found.Checks == int64(f.Limit) {
 		plan.Warnings = append(plan.Warnings,
 			fmt.Sprintf("These are the oldest %d, which is the limit: there may be more.", f.Limit))
 	}
-	plan.fingerprint = []any{waits}
+	plan.fingerprint = found
 	return plan, nil
 }
 

@@ -3,6 +3,7 @@ package board
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -22,14 +23,15 @@ func letters(f deadletter.Filter) string {
 	return text
 }
 
-// dead plans for dead letters: the plan is confirmed for these letters, not for as many others.
-func (p *planner) dead(ctx context.Context, f deadletter.Filter) (plan Plan, err error) {
+// dead plans for dead letters: the plan is confirmed for these letters, not for as many others. It also
+// returns a Filter.Until that leaves out later ones.
+func (p *planner) dead(ctx context.Context, f deadletter.Filter) (plan Plan, until time.Time, err error) {
 	if err := checkWords(f.Subject, f.ID); err != nil {
-		return plan, err
+		return plan, until, err
 	}
 	found, err := deadletter.Count(ctx, p, p.schema, f)
 	plan.Events, plan.Nothing, plan.fingerprint = found.Letters, found.Letters == 0, found.Digest
-	return plan, err
+	return plan, found.Until, err
 }
 
 // ResendEvents sends dead letters again, in their order. Empty fields do not narrow. It goes on when
@@ -37,16 +39,19 @@ func (p *planner) dead(ctx context.Context, f deadletter.Filter) (plan Plan, err
 type ResendEvents struct {
 	Subject string `json:"subject"`
 	ID      string `json:"id"`
+
+	until time.Time // given up before; zero: no bound
 }
 
 func (a ResendEvents) name() string { return "resend events" }
 func (a ResendEvents) filter() deadletter.Filter {
-	return deadletter.Filter{Subject: a.Subject, ID: a.ID}
+	return deadletter.Filter{Subject: a.Subject, ID: a.ID, Until: a.until}
 }
 func (a ResendEvents) target() string { return letters(a.filter()) }
 
 func (a ResendEvents) plan(ctx context.Context, p *planner) (plan Plan, err error) {
-	plan, err = p.dead(ctx, a.filter())
+	plan, a.until, err = p.dead(ctx, a.filter())
+	plan.bounded = a
 	plan.Text = fmt.Sprintf("It sends %s again: %s", spoken.Count(plan.Events, "event", "events"), a.target())
 	plan.Warnings = []string{"After a refusal, the later events of the subject stay in the list."}
 	return plan, err
@@ -75,7 +80,7 @@ func (a DiscardEvents) filter() deadletter.Filter {
 func (a DiscardEvents) target() string { return letters(a.filter()) }
 
 func (a DiscardEvents) plan(ctx context.Context, p *planner) (plan Plan, err error) {
-	plan, err = p.dead(ctx, a.filter())
+	plan, _, err = p.dead(ctx, a.filter())
 	plan.Text = fmt.Sprintf("It deletes %s: %s", spoken.Count(plan.Events, "event", "events"), a.target())
 	plan.Warnings = []string{"Events that are held back behind a deleted one stay in the list until they are sent."}
 	return plan, err

@@ -185,11 +185,16 @@ func (o *operator) begin(ctx context.Context, t *tools, who Who, a asyncAction, 
 			return done, ErrCatchingUp
 		}
 	}
+	bounded := a
 	err = o.transact(ctx, func(tx *sqlx.Tx) error {
 		plan, err := o.verifyPlan(ctx, t, tx, who, a, confirm)
-		if err == nil {
-			done, err = o.record(ctx, tx, who, plan, Running, "")
+		if err != nil {
+			return err
 		}
+		if plan.bounded != nil {
+			bounded = plan.bounded
+		}
+		done, err = o.record(ctx, tx, who, plan, Running, "")
 		return err
 	})
 	if err == nil && o.going.Err() != nil {
@@ -204,7 +209,7 @@ func (o *operator) begin(ctx context.Context, t *tools, who Who, a asyncAction, 
 	}
 	id := done.ID
 	o.work.Go(func() {
-		result, err := a.run(o.going, o.source, t, who)
+		result, err := bounded.run(o.going, o.source, t, who)
 		if alone {
 			<-o.busy
 		}

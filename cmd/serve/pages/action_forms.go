@@ -78,13 +78,14 @@ var actionForms = []actionForm{
 				Name: "payload", Label: "Payload",
 				Hint: `A field, such as merchant=42, or several, such as {"merchant": 42, "country": "DE"}. Empty: every payload.`,
 			},
+			{Name: "until", Label: "Enqueued before", Hint: pastHint},
 			{Name: "limit", Label: "At the most", Hint: "Those of the first slots. Empty: all."},
 		},
 		make: func(in *input) board.Action {
 			return board.CancelMany{
 				JobExec: in.text("job"), EntityName: in.text("name"), EntityKey: in.text("key"),
 				GroupKey: in.text("group"),
-				Payload:  in.payload("payload"), Limit: in.number("limit", 0, 1<<40),
+				Payload:  in.payload("payload"), Until: in.past("until"), Limit: in.number("limit", 0, 1<<40),
 			}
 		},
 	},
