@@ -44,8 +44,8 @@ type Setup struct {
 	Now  time.Time
 
 	// User runs the lines of a crontab in /etc/cron.d. Empty: a user's crontab, which names no
-	// user. MailTo gets the output.
-	User, MailTo string
+	// user. Cron mails what they print to root.
+	User string
 
 	// Image is the image of the pods, Secret the Secret with their configuration, and Replicas the
 	// number of pods that share a slot. Shards is the number of shards of the stores (0: one), each
@@ -91,7 +91,7 @@ func (s Setup) checkName() error {
 
 // check refuses text that needs quotes, which differ in each kind of file.
 func (s Setup) check() error {
-	for _, text := range append([]string{s.Name, s.Binary, s.Config, s.Store, s.User, s.MailTo, s.Image, s.Secret},
+	for _, text := range append([]string{s.Name, s.Binary, s.Config, s.Store, s.User, s.Image, s.Secret},
 		s.Writes...) {
 		if !plain.MatchString(text) {
 			return fmt.Errorf("%q cannot be written without quotes: want letters, digits and . _ @ / : + , - alone", text)

@@ -29,7 +29,7 @@ var winter = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 func setup() Setup {
 	return Setup{
 		Name: "orders", Binary: "/usr/bin/true", Config: "/etc/prescient/prescient.yaml", Width: 15 * time.Minute, WidthFrom: "--width",
-		Now: winter, MailTo: "root", Image: "registry.example.com/orders:1", Secret: "orders", Replicas: 2, Shards: 1, Ports: []int{5432},
+		Now: winter, Image: "registry.example.com/orders:1", Secret: "orders", Replicas: 2, Shards: 1, Ports: []int{5432},
 	}
 }
 
@@ -149,7 +149,6 @@ func TestNothingIsWrittenThatWouldHaveToBeQuoted(t *testing.T) {
 	for _, change := range []func(*Setup){
 		func(s *Setup) { s.Binary = "/opt/my orders" },
 		func(s *Setup) { s.Config = "/etc/a\nb.yaml" },
-		func(s *Setup) { s.MailTo = "me;reboot" },
 		func(s *Setup) { s.User = "100%" },
 		func(s *Setup) { s.Name = "a'b" },
 		func(s *Setup) { s.Image = "{{ x }}" },

@@ -46,6 +46,16 @@ func AtLeast(name string) cobra.PositionalArgs {
 	}
 }
 
+// AtMost accepts the named argument, and nothing more.
+func AtMost(name string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return Exactly(name)(c, args)
+	}
+}
+
 // Group returns a command that only has subcommands.
 func Group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short}

@@ -18,8 +18,7 @@ import (
 // Instant is a flag or an argument for a moment: RFC 3339, a date (midnight UTC) or, if Ago is set, a duration before
 // now. The zero value means that the flag was not given, so the first instant of the year 1 is refused.
 type Instant struct {
-	Ago  bool // durations are allowed
-	None bool // the word none is allowed, and stands for the zero time
+	Ago bool // durations are allowed
 
 	At     time.Time // the given moment; zero for a duration before now
 	before time.Duration
@@ -34,10 +33,6 @@ func (i *Instant) Type() string { return "TIME" }
 
 // Set parses an instant.
 func (i *Instant) Set(text string) error {
-	if i.None && text == "none" {
-		i.At, i.text = time.Time{}, text
-		return nil
-	}
 	const zoneless, minutes = "2006-01-02T15:04:05", "2006-01-02T15:04"
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", time.DateOnly, zoneless, minutes} {
 		at, err := time.Parse(layout, text)

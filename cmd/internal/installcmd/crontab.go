@@ -47,7 +47,8 @@ names the configuration file that this command has read, because cron does not s
                 shows what changes. If nothing changes, it writes nothing.
   --remove      Remove that block.
   --write FILE  Write the lines into a new file of /etc/cron.d. They name the --user that runs them. A file that exists
-                and is different is not changed.
+                and is different is not changed. Cron mails what the lines print to root: edit MAILTO in the file to
+                change this.
 
 A command that fails changes nothing.
 
@@ -60,7 +61,7 @@ Slots that do not begin at a full minute need the daemon.`,
   prescient install crontab --width 15m --timezone Europe/Berlin`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.check(c.Flags().Changed("mailto")); err != nil {
+			if err := o.check(); err != nil {
 				return err
 			}
 			return runF(c.Context(), f, &o)
@@ -71,12 +72,11 @@ Slots that do not begin at a full minute need the daemon.`,
 	fs := c.Flags()
 	fs.StringVar(&o.User, "user", "",
 		"`USER` that the lines of a file in /etc/cron.d name; default: the lines are for a user's crontab, which names none")
-	fs.StringVar(&o.MailTo, "mailto", "root", "`ADDRESS` that gets what the commands of a file in /etc/cron.d print")
 	fs.StringVar(&o.timezone, "timezone", "", "`ZONE` of cron's clock; default: this machine's")
 	fs.StringVar(&o.file, "write", "", "write a new `FILE` of /etc/cron.d instead of printing it")
 	fs.BoolVar(&o.apply, "apply", false, "put the lines into the crontab of the user who runs this command")
 	fs.BoolVar(&o.remove, "remove", false, "remove them from it")
-	for _, other := range []string{"write", "user", "mailto"} {
+	for _, other := range []string{"write", "user"} {
 		c.MarkFlagsMutuallyExclusive("apply", other)
 		c.MarkFlagsMutuallyExclusive("remove", other)
 	}
@@ -89,13 +89,10 @@ Slots that do not begin at a full minute need the daemon.`,
 var cronName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 // check returns an error of usage for flags that do not go together.
-func (o *crontabOptions) check(mailTo bool) error {
+func (o *crontabOptions) check() error {
 	switch {
 	case o.User == "" && o.file != "":
 		return exit.Usagef("--write %s: the lines of a file in /etc/cron.d name the user who runs them: give --user", o.file)
-	case o.User == "" && mailTo:
-		return exit.Usagef("--mailto is for a file of /etc/cron.d, with --user: " +
-			"in a user's crontab it would redirect the mail of other lines, too")
 	case o.file != "" && !cronName.MatchString(filepath.Base(o.file)):
 		return exit.Usagef("--write %s: cron ignores a file of /etc/cron.d whose name has more than letters, digits, _ and -",
 			o.file)

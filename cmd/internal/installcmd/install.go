@@ -40,7 +40,6 @@ type installOptions struct {
 	timezone string
 	write    string
 	helm     bool
-	ports    []int
 }
 
 // flags adds the flags that all kinds of setup have.

@@ -3,7 +3,6 @@ package installcmd
 import (
 	"context"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 
@@ -30,9 +29,7 @@ func TestCrontabRefusesFlagsThatDoNotGoTogether(t *testing.T) {
 		"--apply":                              "",
 		"--remove":                             "",
 		"--user shop --write /etc/cron.d/shop": "",
-		"--user shop --mailto ops@example.com": "",
 		"--write /etc/cron.d/shop":             "give --user",
-		"--mailto ops@example.com":             "--mailto is for a file of /etc/cron.d",
 		"--user shop --write /etc/cron.d/a.b":  "cron ignores a file",
 		"--apply --remove":                     "none of the others can be",
 		"--apply --user shop":                  "none of the others can be",
@@ -55,13 +52,13 @@ func TestKubernetesReadsItsCommandLine(t *testing.T) {
 	t.Parallel()
 	var got *installOptions
 	run := func(_ context.Context, _ *factory.Factory, o *installOptions) error { got = o; return nil }
-	if err := execute(newCmdKubernetes(newFactory(), run), "--replicas 3"); err == nil || got != nil {
+	if err := execute(newCmdKubernetes(newFactory(), run), "--daemon"); err == nil || got != nil {
 		t.Errorf("without --image: %v", err)
 	}
-	if err := execute(newCmdKubernetes(newFactory(), run), "--image example.com/shop:1 --port 8080,9090 --helm"); err != nil {
+	if err := execute(newCmdKubernetes(newFactory(), run), "--image example.com/shop:1 --shards 3 --helm"); err != nil {
 		t.Fatal(err)
 	}
-	if got.Name != "shop" || got.Program != "shop" || got.Replicas != 2 || got.Shards != 1 || !got.helm || !slices.Equal(got.ports, []int{8080, 9090}) {
+	if got.Name != "shop" || got.Program != "shop" || got.Shards != 3 || !got.helm || got.Daemon {
 		t.Errorf("%+v", got)
 	}
 }

@@ -36,8 +36,9 @@ of its own. Every selector also names the component.
 
 The pods read their configuration from a Secret that you create. It contains the configuration file that this command
 has read, under the name of the file. If the command has read no file, it contains the URL of the database as
-database-url. No other setting of this shell reaches the pods. The NetworkPolicy allows connections to the ports that
-the configuration names, and to --port.
+database-url. No other setting of this shell reaches the pods. The Secret has the name of the objects, two pods share a
+slot, and the NetworkPolicy allows connections to the ports that the configuration names. To change this, edit the
+manifests, or the values of the chart.
 
 ` + widthHelp,
 		Example: `  kubectl create secret generic ` + install.KubernetesName(f.Name) + ` \
@@ -45,7 +46,7 @@ the configuration names, and to --port.
   prescient install kubernetes --image example.com/` + f.Name + `:1 |
     kubectl apply -f -
   prescient install kubernetes --image example.com/` + f.Name + `:1 \
-    --daemon --replicas 3
+    --daemon
 
   prescient install kubernetes --image example.com/` + f.Name + `:1 \
     --helm --write chart
@@ -57,43 +58,37 @@ the configuration names, and to --port.
 	o.writeFlags(c)
 	fs := c.Flags()
 	fs.StringVar(&o.Image, "image", "", "`IMAGE` whose entrypoint is the binary")
-	fs.StringVar(&o.Secret, "secret", "", "`NAME` of the Secret with the configuration; default: the name of the objects")
-	fs.IntSliceVar(&o.ports, "port", nil, "another TCP `PORT` that the checks connect to")
-	o.Replicas = 2
-	cli.CountVar(fs, (*cli.Count)(&o.Replicas), "replicas", 2, "number of pods that share a slot, or of daemons")
 	o.Shards = 1
 	cli.CountVar(fs, (*cli.Count)(&o.Shards), "shards", 1,
 		"number of shards that the stores are divided into, each with pods of its own")
 	fs.BoolVar(&o.Daemon, "daemon", false, "run daemons instead of a Job for each slot")
 	fs.BoolVar(&o.helm, "helm", false, "print the files of a Helm chart")
 	_ = c.MarkFlagRequired("image")
-	for _, name := range []string{"image", "secret", "port", "replicas", "shards"} {
+	for _, name := range []string{"image", "shards"} {
 		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
 	return c
 }
+
+// replicas is the number of pods that share a slot, or of daemons.
+const replicas = 2
 
 func printKubernetes(ctx context.Context, f *factory.Factory, o *installOptions) error {
 	if f.Scope().Chosen != "" {
 		return exit.Usagef("--store %s: pods work on all stores that their configuration lists; "+
 			"leave the flag out, or give pods of their own a file with that store alone", f.Scope().Chosen)
 	}
-	for _, port := range o.ports {
-		if port < 1 || port > 65535 {
-			return exit.Usagef("--port %d: want a number from 1 to 65535", port)
-		}
-	}
 	s, err := o.fill(ctx, f)
 	if err != nil {
 		return err
 	}
-	s.Secret = cmp.Or(s.Secret, install.KubernetesName(s.Name))
+	s.Secret, s.Replicas = install.KubernetesName(s.Name), replicas
 	if !s.Daemon && s.Width <= time.Minute {
 		if err := adviseDaemon(ctx, f, s.Width); err != nil {
 			return err
 		}
 	}
-	s.Ports = portsOut(f, o.ports)
+	s.Ports = portsOut(f)
 	if s.Config != "" {
 		if f.Config().Database.URL.Reveal() == config.Embedded {
 			f.Log().WarnContext(ctx,
@@ -135,8 +130,8 @@ func adviseDaemon(ctx context.Context, f *factory.Factory, width time.Duration) 
 // usualPorts are those of the services that a URL may name without a port.
 var usualPorts = map[string]int{"http": 80, "https": 443, "nats": 4222, "kafka": 9092}
 
-// portsOut is the TCP ports that the settings have commands connect to, and more, in order.
-func portsOut(f *factory.Factory, more []int) []int {
+// portsOut returns the TCP ports that the settings have commands connect to, in order.
+func portsOut(f *factory.Factory) (ports []int) {
 	cfg := f.Config()
 	databases := []string{cfg.Database.URL.Reveal()}
 	for _, store := range cfg.Stores {
@@ -145,7 +140,6 @@ func portsOut(f *factory.Factory, more []int) []int {
 	for _, job := range cfg.SQLJobs {
 		databases = append(databases, job.Database.Reveal())
 	}
-	ports := slices.Clone(more)
 	for _, text := range databases {
 		if server, err := pq.NewConfig(text); err == nil {
 			ports = append(ports, int(cmp.Or(server.Port, 5432)))

@@ -19,10 +19,10 @@ import (
 
 // specFlags are the flags that describe a schedule.
 type specFlags struct {
-	spec               schedule.Spec
-	anchor, start, end cli.Instant
-	payload            string
-	c                  *cobra.Command
+	spec    schedule.Spec
+	anchor  cli.Instant
+	payload string
+	c       *cobra.Command
 }
 
 func (o *specFlags) flags(c *cobra.Command) {
@@ -33,17 +33,11 @@ func (o *specFlags) flags(c *cobra.Command) {
 	fs.StringVar(&o.spec.Timezone, "timezone", "", "`NAME` such as Europe/Berlin; default: UTC")
 	fs.StringVar(&o.payload, "payload", "", "a `JSON` value, the data of the events; - reads it from stdin")
 	duration.Var(fs, &o.spec.Deadline, "deadline", 0, "drop an event that would be later than this; 0: none")
-	fs.Var(cli.Choice(&o.spec.DeadlineFrom, schedule.FromInstant, schedule.FromSlot), "deadline-from",
-		"what the deadline counts from: instant or slot; default: instant if slots are a minute wide or less, else slot")
 	duration.Var(fs, &o.spec.Spread, "spread", 0, "delay the schedule by a fixed part of this, chosen by its id")
 	o.spec.Misfire = schedule.All
 	fs.Var(cli.Choice(&o.spec.Misfire, schedule.All, schedule.Latest, schedule.Skip), "misfire",
 		"which instants of missed slots are published: all, latest or skip")
-	fs.Var(&o.anchor, "anchor", "the first instant of @every; default: --start, or the time of creation")
-	o.start.None, o.end.None = true, true
-	fs.Var(&o.start, "start", "no instant is before this; none: no bound")
-	fs.Var(&o.end, "end", "no instant is at or after this; none: no bound")
-	fs.IntVar(&o.spec.MaxRuns, "max-runs", 0, "end it after `N` events; 0: never")
+	fs.Var(&o.anchor, "anchor", "the first instant of @every; default: the start in a file, or the time of creation")
 	fs.StringArrayVar(&o.spec.Exclude, "exclude", nil,
 		"leave out `WHAT`: sat,sun, 2026-12-25, 2026-12-24..2027-01-01 or five fields; may be repeated; empty: nothing")
 }
@@ -58,13 +52,9 @@ func (o *specFlags) apply(f *factory.Factory, spec *schedule.Spec) (err error) {
 		"spread":   func() { spec.Spread = o.spec.Spread },
 		"misfire":  func() { spec.Misfire = o.spec.Misfire },
 		"anchor":   func() { spec.Anchor = o.anchor.At },
-		"start":    func() { spec.Start = o.start.At },
-		"end":      func() { spec.End = o.end.At },
-		"max-runs": func() { spec.MaxRuns = o.spec.MaxRuns },
 		"exclude": func() {
 			spec.Exclude = slices.DeleteFunc(o.spec.Exclude, func(text string) bool { return text == "" })
 		},
-		"deadline-from": func() { spec.DeadlineFrom = o.spec.DeadlineFrom },
 	}
 	for name, take := range set {
 		if o.c.Flags().Changed(name) {
@@ -74,21 +64,24 @@ func (o *specFlags) apply(f *factory.Factory, spec *schedule.Spec) (err error) {
 	return err
 }
 
+// ofFiles says which fields of a schedule have no flag.
+const ofFiles = `A file of "schedules apply" has more fields: start, end, max_runs, deadline_from and paused.`
+
 func newCmdCreate(f *factory.Factory) *cobra.Command {
 	var o specFlags
-	var paused bool
 	c := f.WithOutput(&cobra.Command{
 		Use:   "create ID",
 		Short: "Create a schedule; its first instant is the first one after now",
+		Long:  "Create a schedule; its first instant is the first one after now. " + ofFiles,
 		Example: `  prescient schedules create report-42 --crontab '0 9 * * mon-fri' \
     --timezone Europe/Berlin --payload '{"report": 42}'
   prescient schedules create cleanup --crontab '@every 90m' --misfire latest
   prescient schedules create sale --crontab '@at 1893456000' --deadline 1h
-  prescient schedules create lunch --crontab '0 11 * * *' --end 2027-01-01 \
+  prescient schedules create lunch --crontab '0 11 * * *' \
     --exclude sat,sun --exclude 2026-12-24..2026-12-31`,
 		Args: cli.Exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
-			spec := schedule.Spec{ID: args[0], Paused: paused}
+			spec := schedule.Spec{ID: args[0]}
 			if err := o.apply(f, &spec); err != nil {
 				return err
 			}
@@ -102,7 +95,6 @@ func newCmdCreate(f *factory.Factory) *cobra.Command {
 		},
 	})
 	o.flags(c)
-	c.Flags().BoolVar(&paused, "paused", false, "publish nothing until it is resumed")
 	_ = c.MarkFlagRequired("crontab")
 	return c
 }
@@ -113,9 +105,8 @@ func newCmdUpdate(f *factory.Factory) *cobra.Command {
 	c := f.WithOutput(&cobra.Command{
 		Use:   "update ID",
 		Short: "Change what the flags name, and nothing else",
-		Long: `Change what the flags name, and nothing else. Another crontab, timezone, anchor, spread,
-start, end, max-runs or exclude starts with the first instant after now; any other change leaves the
-instant that waits.`,
+		Long: `Change what the flags name, and nothing else. Another crontab, timezone, anchor, spread or exclude starts with the
+first instant after now; any other change leaves the instant that waits. ` + ofFiles,
 		Example: `  prescient schedules update report-42 --crontab '0 10 * * mon-fri'
   prescient schedules update report-42 --payload '{"report": 43}' --version 2`,
 		Args: cli.Exactly("ID"),
@@ -125,9 +116,7 @@ instant that waits.`,
 	})
 	o.flags(c)
 	versionVar(c, &version)
-	c.MarkFlagsOneRequired("crontab", "timezone", "payload", "deadline", "deadline-from", "spread", "misfire", "anchor",
-		"start", "end", "max-runs",
-		"exclude")
+	c.MarkFlagsOneRequired("crontab", "timezone", "payload", "deadline", "spread", "misfire", "anchor", "exclude")
 	return c
 }
 

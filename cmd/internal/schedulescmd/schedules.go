@@ -40,16 +40,19 @@ func newCmdList(
 ) *cobra.Command {
 	var o listOptions
 	c := f.WithOutput(&cobra.Command{
-		Use:   "list",
+		Use:   "list [PREFIX]",
 		Short: "List schedules in the order of their ids",
-		Example: `  prescient schedules list --prefix report-
+		Long:  "List schedules in the order of their ids, all of them, or those whose id begins with PREFIX.",
+		Example: `  prescient schedules list report-
   prescient schedules list --state paused --output json | jq '.[].id'
   prescient schedules list --limit 1000 --after report-4711  # the next page`,
-		Args: cli.Exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, o) },
+		Args: cli.AtMost("PREFIX"),
+		RunE: func(c *cobra.Command, args []string) error {
+			o.filter.Prefix = strings.Join(args, "")
+			return runF(c.Context(), f, o)
+		},
 	})
 	fs := c.Flags()
-	fs.StringVar(&o.filter.Prefix, "prefix", "", "only ids that begin with this `TEXT`")
 	fs.StringVar(&o.filter.After, "after", "", "only ids after this `ID`")
 	fs.Var(cli.Choice(&o.filter.State, schedule.Active, schedule.Paused, schedule.Ended), "state",
 		"only schedules that are active, paused or ended")
