@@ -170,6 +170,7 @@ var (
 	RuleTriggers          = file("rule_triggers")
 	RowAttempts           = file("row_attempts")
 	RuleFire              = file("rule_fire")
+	RuleFiredKey          = file("rule_fired_key")
 	RuleFiredRead         = file("rule_fired_read")
 	RuleLock              = file("rule_lock")
 	RuleMoved             = file("rule_moved")

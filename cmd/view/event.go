@@ -35,8 +35,16 @@ type Event struct {
 	MovedFrom string         `json:"moved_from"` // the store; empty: no move between stores
 	MovedTo   string         `json:"moved_to"`
 	Found     string         `json:"found"` // by the last check of a rule; empty: the job is no rule
+	Fired     []Firing       `json:"fired"` // steps of a rule, by this check
 	// of an end: the request that was recorded on the row, by its unless_ended_within
 	LeftOut bool `json:"left_out"`
+}
+
+// Firing is admin.Firing as JSON.
+type Firing struct {
+	Step  string    `json:"step"`
+	Since time.Time `json:"since"` // the instant from which its delay counts
+	At    time.Time `json:"at"`
 }
 
 // NewEvent returns an event as JSON.
@@ -47,6 +55,10 @@ func NewEvent(e admin.TimelineEntry) Event {
 		For: TimeOrNil(e.RequestedAt), By: e.By, App: e.App, Actor: e.Actor, Runner: e.Runner, Error: e.Error,
 		Run: e.Run, OpenedAt: TimeOrNil(e.OpenedAt), ClosedAt: TimeOrNil(e.ClosedAt), Hindrance: e.Hindrance,
 		MovedFrom: e.MovedFrom, MovedTo: e.MovedTo, Found: e.Found, LeftOut: e.LeftOut,
+		Fired: []Firing{},
+	}
+	for _, s := range e.Fired {
+		v.Fired = append(v.Fired, Firing(s))
 	}
 	if e.Within > 0 {
 		v.Within = new(duration.Text(e.Within))

@@ -13,6 +13,10 @@ import (
 // Sentence describes an event of a timeline for people. now decides whether a slot is due. self is
 // how to call the binary, for advice.
 func Sentence(e admin.TimelineEntry, now time.Time, self string) string {
+	return sentence(e, now, self) + fired(e)
+}
+
+func sentence(e admin.TimelineEntry, now time.Time, self string) string {
 	slot := e.Slot.Format(time.RFC3339)
 	switch e.What {
 	case "enqueued":
@@ -82,6 +86,18 @@ func ended(e admin.TimelineEntry, slot string) string {
 			"it wants no check so soon after an end as done (unless_ended_within)"
 	}
 	return text
+}
+
+// fired names the steps of a rule that have fired.
+func fired(e admin.TimelineEntry) string {
+	if len(e.Fired) == 0 {
+		return ""
+	}
+	var steps []string
+	for _, s := range e.Fired {
+		steps = append(steps, s.Step+" at "+s.At.Format(time.RFC3339))
+	}
+	return ". Steps fired: " + strings.Join(steps, ", ")
 }
 
 // check describes a check, and the run of its slot.

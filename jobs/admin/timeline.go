@@ -4,8 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -48,6 +53,9 @@ type TimelineEntry struct {
 	// Found says what the last check of a rule found in its table: done at an instant, done, gone, outside
 	// or open. Empty for all other entries.
 	Found string
+	// Fired lists the steps of a rule that this check has fired. A step whose check has left the timeline
+	// is with the entry before it.
+	Fired []Firing
 
 	// LeftOut tells of an end that a request was recorded on the row, and was left out because of its
 	// FutureJob.UnlessEndedWithin: the key has ended as done in that time, perhaps with this end.
@@ -71,6 +79,13 @@ type TimelineEntry struct {
 	Hindrance string
 }
 
+// Firing says that a step of a rule has fired.
+type Firing struct {
+	Step string
+	// Since is the instant from which its delay counts. At is when it fired. Both are in UTC.
+	Since, At time.Time
+}
+
 // MaxRows bounds the rows of one entity that Timeline and Show return: so many
 // waiting rows, and so many ended rows.
 const MaxRows = 1000
@@ -80,8 +95,25 @@ const MaxRows = 1000
 // An empty JobExec or ItemKey of the key selects every job or item. It finds anonymous rows only
 // once they have ended.
 func (c *Client) Timeline(ctx context.Context, db jobs.DB, key jobs.Key) ([]TimelineEntry, error) {
+	var events []TimelineEntry
+	err := tx.Read(ctx, db, func(db tx.DB) (err error) {
+		if events, err = c.entries(ctx, db, key); err == nil && len(events) > 0 {
+			err = c.addFired(ctx, db, key.EntityKey, events)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the timeline of %s %s: %w", key.EntityName, key.EntityKey, err)
+	}
+	setTargets(events)
+	setLeftOut(events)
+	return events, nil
+}
+
+// entries returns the entries of a timeline, as far as a single statement reads them.
+func (c *Client) entries(ctx context.Context, db jobs.DB, key jobs.Key) ([]TimelineEntry, error) {
 	args := []any{key.EntityName, key.EntityKey, nullable(key.JobExec), nullable(key.ItemKey), MaxRows}
-	events, err := rows(ctx, c, db, pgsql.Why, args, func(row *sql.Rows, e *TimelineEntry) error {
+	return rows(ctx, c, db, pgsql.Why, args, func(row *sql.Rows, e *TimelineEntry) error {
 		var at, target, opened, closed sql.NullTime
 		var lateness, duration, within *int64
 		err := row.Scan(&e.ID, &e.JobExec, &e.ItemKey, &e.Anonymous, &at, &e.What, &e.Slot, &target, &e.By, &e.App, &e.Actor,
@@ -93,12 +125,44 @@ func (c *Client) Timeline(ctx context.Context, db jobs.DB, key jobs.Key) ([]Time
 		e.Within = micros(within)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read the timeline of %s %s: %w", key.EntityName, key.EntityKey, err)
+}
+
+// addFired adds the steps that rules have fired for a key to the checks that fired them.
+func (c *Client) addFired(ctx context.Context, db jobs.DB, entityKey string, events []TimelineEntry) error {
+	ofJob := map[string][]*TimelineEntry{}
+	for i := range events {
+		ofJob[events[i].JobExec] = append(ofJob[events[i].JobExec], &events[i])
 	}
-	setTargets(events)
-	setLeftOut(events)
-	return events, nil
+	type step struct {
+		Firing
+		job string
+	}
+	names := pq.StringArray(slices.Collect(maps.Keys(ofJob)))
+	fired, err := rows(ctx, c, db, pgsql.RuleFiredKey, []any{names, entityKey}, func(row *sql.Rows, s *step) error {
+		err := row.Scan(&s.job, &s.Step, &s.Since, &s.At)
+		s.Since, s.At = s.Since.UTC(), s.At.UTC()
+		return err
+	})
+	for _, s := range fired {
+		entries := ofJob[s.job]
+		of := entries[0]
+		for _, e := range entries {
+			if begun := e.begun(); !begun.IsZero() && !begun.After(s.At) {
+				of = e
+			}
+		}
+		of.Fired = append(of.Fired, s.Firing)
+	}
+	return err
+}
+
+// begun returns when the check of an entry began, or shortly before, see Runner. For an entry without a
+// check it returns At.
+func (e TimelineEntry) begun() time.Time {
+	if e.Ran {
+		return e.Slot.Add(e.Lateness)
+	}
+	return e.At
 }
 
 // setLeftOut finds the ends whose row had a request that made no row. Without a condition, the end of a

@@ -1,7 +1,7 @@
 -- Returns the timeline of the checks of an entity. See the function why. SQL may ask for -infinity
 -- or for a year before Christ: to Go these are its zero time. found: what the last check of a rule
 -- found.
--- Called by jobs/admin.Client.Timeline.
+-- Called by jobs/admin.Client.entries.
 select
     id, job, coalesce(item, ''), item is null, at, what, slot, greatest(target, timestamptz '0001-01-01 00:00:00+00') as target, coalesce(by_role, ''), coalesce(app, ''), coalesce(actor, ''),
     coalesce(runner, ''), (extract(epoch from lateness) * 1000000)::bigint, (extract(epoch from duration) * 1000000)::bigint,

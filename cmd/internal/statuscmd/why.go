@@ -30,8 +30,8 @@ func NewCmdWhy(f *factory.Factory) *cobra.Command {
 		Short: "Show the history of the checks of an entity",
 		Long: `Show the history of the checks of an entity, in order: who requested them, when and for
 when, who moved, replaced or cancelled them, and how they ended. Each check has its runner,
-lateness, run time and error. A waiting row has when it is due, and what blocks it. All instants are
-in UTC.
+lateness, run time and error, and the steps of a rule that it has fired. A waiting row has when it is
+due, and what blocks it. All instants are in UTC.
 
 The command shows the newest 1,000 waiting rows, and the newest 1,000 ended rows. It names the role,
 the application_name and, if the application has set one, the actor. The newest 20 entries between
