@@ -2,8 +2,10 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -86,11 +88,17 @@ func (a *App) Run(ctx context.Context, args []string) Code {
 	c, err := line.root.ExecuteContextC(ctx)
 	code := codeOf(err)
 	switch {
-	case err != nil && !line.reached:
+	case err != nil && !line.reached && !unwritten(err):
 		code, err = Usage, fmt.Errorf("%s; see %s --help", explainUsage(c, err.Error()), c.CommandPath())
 	case err == nil && line.helpErr != nil:
 		code, err = Failure, line.helpErr
 	}
 	report(ctx, a.f, failure{c, args, code, err})
 	return code
+}
+
+// unwritten reports whether err says that a file could not be written: cobra itself prints the version.
+func unwritten(err error) bool {
+	failed, ok := errors.AsType[*fs.PathError](err)
+	return ok && failed.Op == "write"
 }
