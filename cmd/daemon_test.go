@@ -17,6 +17,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/cmd/internal/each"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -53,16 +54,23 @@ func serveWith(t *testing.T, registry *jobs.Registry, command string, args ...st
 	if os.Getenv("PRESCIENT_DATABASE_URL") == "" {
 		t.Setenv("PRESCIENT_DATABASE_URL", pgtest.URL(t))
 	}
-	var log syncBuffer
+	return serveLogging(t, new(syncBuffer), registry, command, args...)
+}
+
+// serveLogging is serveWith with a log.
+func serveLogging(
+	t *testing.T, log *syncBuffer, registry *jobs.Registry, command string, args ...string,
+) (url string, stop func()) {
+	t.Helper()
 	app := New(registry)
-	app.Out, app.Err = io.Discard, &log
+	app.Out, app.Err = io.Discard, log
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan Code, 1)
 	go func() { ended <- app.Run(ctx, append([]string{command, "--listen", "127.0.0.1:0"}, args...)) }()
 	t.Cleanup(func() {
 		stop()
 		if code := <-ended; code != Done {
-			t.Errorf("exit code %d\n%s", code, &log)
+			t.Errorf("exit code %d\n%s", code, log)
 		}
 	})
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -70,7 +78,7 @@ func serveWith(t *testing.T, registry *jobs.Registry, command string, args ...st
 			return "http://" + address[1], stop
 		}
 	}
-	t.Fatalf("it does not listen\n%s", &log)
+	t.Fatalf("it does not listen\n%s", log)
 	return "", nil
 }
 
@@ -247,6 +255,22 @@ func TestADaemonRunsEveryStoreThatCanBeReached(t *testing.T) {
 	eventually(t, url+"/metrics", token, `tenants/tenant_42`)
 }
 
+func TestADaemonLogsOnceThatAStoreCannotBeUsed(t *testing.T) {
+	writeStores(t)
+	each.FindAgain = time.Hour
+	var log syncBuffer
+	t.Cleanup(func() { // when the daemon has ended
+		for _, store := range []string{"down", "tenants"} {
+			if n := strings.Count(log.String(), `msg="the store cannot be used; trying again" store=`+store+" "); n != 1 {
+				t.Errorf("store %s: %d lines in\n%s", store, n, &log)
+			}
+		}
+	})
+	url, _ := serveLogging(t, &log, jobs.NewRegistry(), "daemon")
+	eventually(t, url+"/healthz", "", "", "store down: connect to the database", "store tenants: no schema like tenant_*")
+	eventually(t, url+"/api/v1/stores", "", "", `"name":"shop","ok":true`, "connect to the database", "no schema like tenant_*")
+}
+
 func TestADaemonServesItsMetrics(t *testing.T) {
 	url := serve(t, "daemon")
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
@@ -330,6 +354,44 @@ func TestADaemonThatStopsBeginsNoActionThatGoesOn(t *testing.T) {
 		_, rest, _ := strings.Cut(plan, `"confirm":"`)
 		confirm, _, _ := strings.Cut(rest, `"`)
 		status, _ = ask(t, http.MethodPost, action+"?confirm="+confirm, operator, body)
+	}
+}
+
+func TestADaemonServesEveryStoreUntilTheChecksOfAllHaveEnded(t *testing.T) {
+	db := sqlx.MustOpen("postgres", writeStores(t))
+	t.Cleanup(func() { _ = db.Close() })
+	if err := pgsql.Migrate(t.Context(), db, "tenant_42"); err != nil {
+		t.Fatal(err)
+	}
+	app := New(jobs.NewRegistry())
+	app.Out, app.Err = io.Discard, io.Discard
+	if code := app.Run(t.Context(), []string{"slots", "set-width", "1s", "--store", "shop"}); code != Done {
+		t.Fatalf("exit code %d", code)
+	}
+	begun, release := make(chan struct{}), make(chan struct{})
+	registry := jobs.NewRegistry()
+	registry.Register("held", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		close(begun)
+		<-release
+		return nil, nil
+	})
+	var log syncBuffer
+	url, stop := serveLogging(t, &log, registry, "daemon")
+	t.Cleanup(func() { close(release) })
+	const tenant = "/stores/tenants/tenant_42/"
+	eventually(t, url+"/", "", "", `href="`+tenant+`"`)
+	db.MustExec("select prescient.enqueue('held', 'order', '1', now())")
+	<-begun
+	stop()
+	for end := time.Now().Add(20 * time.Second); !strings.Contains(log.String(), `msg="daemon has stopped" store=tenants/tenant_42`); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the store without checks has not stopped\n%s", &log)
+		}
+	}
+	for _, path := range []string{tenant, "/stores/shop/"} {
+		if status, text := ask(t, http.MethodGet, url+path, "", ""); status != http.StatusOK {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
 	}
 }
 

@@ -40,6 +40,16 @@ func Keep(
 	return nil
 }
 
+// Awaited returns the names by which Keep tells of stores before it has found them: those of the
+// entries of the settings, or "" for a store that the command works on alone. For an entry that turns
+// out to be no store, Keep calls ended with a nil error.
+func Awaited(f *factory.Factory) []string {
+	if f.One() == nil {
+		return []string{""}
+	}
+	return f.Stores().EntryNames()
+}
+
 // Name returns the name of the store of a Factory that Keep has made, or "" for a store that the
 // command works on alone.
 func Name(f *factory.Factory) string {

@@ -193,6 +193,13 @@ func (f *Factory) Of(s multistore.Store, pools *multistore.Pools) *Factory {
 	return &one
 }
 
+// Through returns a Factory for the same store of several, which connects through other pools.
+func (f *Factory) Through(pools *multistore.Pools) *Factory {
+	one := *f
+	one.scope.Pools = pools
+	return &one
+}
+
 // enter makes a store the one that f works on.
 func (f *Factory) enter(s multistore.Store) {
 	f.scope.Store = s.Name

@@ -35,11 +35,11 @@ func (k *Keeper) Keep(ctx context.Context) {
 }
 
 // find looks for the stores of an entry of the settings until ctx ends. It starts Run for the
-// stores that lack it, and ends it for those that are gone.
+// stores that lack it, and ends it for those that are gone. At first the entry counts as a store.
 func (k *Keeper) find(ctx context.Context, entry config.Store) {
 	ticker := time.NewTicker(k.Every)
 	defer ticker.Stop()
-	were := map[string]bool{}
+	were := map[string]bool{entry.Name: true}
 	for {
 		list, known := k.Pools.find(ctx, entry)
 		are := map[string]bool{}

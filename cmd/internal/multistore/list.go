@@ -142,6 +142,15 @@ func (l List) entries() (list []config.Store) {
 	return list
 }
 
+// EntryNames returns the names of the entries that the command works on. That of a pattern is not the
+// name of a store.
+func (l List) EntryNames() (names []string) {
+	for _, entry := range l.entries() {
+		names = append(names, entry.Name)
+	}
+	return names
+}
+
 // inShard reports whether a store belongs to the shard of run.shard. Only commands that run slots
 // divide the stores. A command that looks at rows or moves them needs all stores.
 func (l List) inShard(store string) bool {

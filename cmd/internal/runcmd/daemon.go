@@ -10,8 +10,10 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/each"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/multistore"
 	"github.com/prescient-go/prescient/cmd/internal/server"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/slots"
@@ -64,45 +66,37 @@ type daemons struct {
 	all     *daemon.Multi
 	metrics *metrics.Group
 	ping    *pinger
-	end     context.CancelCauseFunc // ends the command
+	pools   *multistore.Pools       // of slots, if pages have those of the Factory; nil otherwise
+	ctx     context.Context         // ends when the command begins to stop
+	end     context.CancelCauseFunc // ends ctx
 
 	mu     sync.Mutex
 	failed error // the errors of recording in several stores, after all were stopped
 }
 
-func runDaemon(ctx context.Context, f *factory.Factory) error {
+func runDaemon(ctx context.Context, f *factory.Factory) (err error) {
 	ping, err := newPinger(f)
 	if err != nil {
 		return err
 	}
-	listen := f.Config().Server.Listen
-	served, err := server.New(ctx, f, listen)
+	served, err := server.New(ctx, f, f.Config().Server.Listen)
 	if err != nil {
 		return err
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	d := &daemons{
 		all:     daemon.NewMulti(ctx, daemon.MultiConfig{MayRead: served.MayRead, Systemd: true, Logger: f.Log()}),
-		metrics: served.Metrics, ping: ping, end: end,
+		metrics: served.Metrics, ping: ping, ctx: ctx, end: end,
 	}
 	defer func() {
 		end(nil)
 		d.all.Close()
 	}()
-	if f.One() == nil {
-		d.all.Down("", errors.New("the database has not answered yet")) // until run begins
+	if f.One() != nil && served.Listens() {
+		d.pools = database.NewPools(f)
+		defer func() { err = errors.Join(err, d.pools.Close()) }()
 	}
-	if listen != "" {
-		stop, err := served.Begin(ctx, d.all.Handler())
-		if err != nil {
-			return unlessStopped(ctx, err)
-		}
-		defer func() { _ = stop() }() // pages show how the slots end
-		if why := served.Closed(); why != nil {
-			f.Log().InfoContext(ctx, "only health and metrics are served", "reason", why)
-		}
-	}
-	err = each.Keep(ctx, f, func(own context.Context, f *factory.Factory) error { return d.run(ctx, own, f) }, d.ended)
+	err = served.Run(ctx, server.Work{Run: d.run, Ended: d.ended, Health: d.all.Handler()})
 	err = unlessStopped(ctx, err)
 	if cause := context.Cause(ctx); errors.Is(cause, slots.ErrAbandoned) {
 		err = errors.Join(cause, err)
@@ -120,10 +114,13 @@ func unlessStopped(ctx context.Context, err error) error {
 	return err
 }
 
-// run runs the slots of a store until own ends. ctx is that of all stores.
-func (d *daemons) run(ctx, own context.Context, f *factory.Factory) error {
+// run runs the slots of a store until ctx ends.
+func (d *daemons) run(ctx context.Context, f *factory.Factory) error {
+	if d.pools != nil {
+		f = f.Through(d.pools)
+	}
 	m := metrics.NewStore(f.Scope().Store)
-	return checks.With(own, f, m, func(b *checks.Bound) error {
+	return checks.With(ctx, f, m, func(b *checks.Bound) error {
 		cfg := daemon.Config{
 			Runner: b.Runner(f, nil), Keep: f.Config().History.Retention, BeforeRun: d.ping.begins,
 			AfterRun: func(ctx context.Context, result slots.Result, err error) {
@@ -135,10 +132,10 @@ func (d *daemons) run(ctx, own context.Context, f *factory.Factory) error {
 		name := each.Name(f)
 		if name == "" {
 			b.DB.SetMaxOpenConns(cfg.Pool() + 1) // one is for the metrics
-			return d.all.Run(own, name, cfg)
+			return d.all.Run(ctx, name, cfg)
 		}
-		err := d.all.Run(own, name, cfg)
-		if err != nil && ctx.Err() != nil {
+		err := d.all.Run(ctx, name, cfg)
+		if err != nil && d.ctx.Err() != nil {
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			d.failed = errors.Join(d.failed, fmt.Errorf("store %s: %w", name, err))
@@ -147,7 +144,7 @@ func (d *daemons) run(ctx, own context.Context, f *factory.Factory) error {
 	})
 }
 
-// ended is told that a store of several is not run any more, and why.
+// ended is told why a store is not run; see each.Keep.
 func (d *daemons) ended(store string, err error) {
 	switch {
 	case err == nil:

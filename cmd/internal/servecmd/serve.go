@@ -4,6 +4,7 @@ package servecmd
 import (
 	"cmp"
 	"context"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -69,11 +70,12 @@ func runServer(ctx context.Context, f *factory.Factory) error {
 	if err := s.Closed(); err != nil {
 		return err
 	}
-	stop, err := s.Begin(ctx, nil)
-	if err != nil {
-		return err
-	}
-	<-ctx.Done()
-	f.Log().InfoContext(ctx, "server is stopping")
-	return stop()
+	stopping := sync.OnceFunc(func() { f.Log().InfoContext(ctx, "server is stopping") })
+	return s.Run(ctx, server.Work{Run: func(own context.Context, _ *factory.Factory) error {
+		<-own.Done()
+		if ctx.Err() != nil { // otherwise the store is gone
+			stopping()
+		}
+		return nil
+	}})
 }

@@ -28,18 +28,20 @@ type Server struct {
 	// Metrics are served at /metrics.
 	Metrics *metrics.Group
 
-	f      *factory.Factory
-	listen string
-	door   door
-	stores board.Stores
-	plans  slots.Bound
-	top    *pages.Pages    // the pages of several stores; nil: of one
-	list   http.Handler    // the API of several stores; nil: of one
-	up     chan struct{}   // closed when a single store is served
-	ending context.Context // ends when the process begins to stop
+	f       *factory.Factory
+	listen  string
+	door    door
+	stores  board.Stores
+	plans   slots.Bound
+	top     *pages.Pages    // the pages of several stores; nil: of one
+	list    http.Handler    // the API of several stores; nil: of one
+	ending  context.Context // ends when the process begins to stop
+	unheard chan struct{}   // closed when the server of several stores gets no more requests
 
-	mu      sync.Mutex
-	serving map[string]serving // by store
+	mu       sync.Mutex
+	serving  map[string]serving // by store
+	stopping bool               // no work begins any more
+	working  sync.WaitGroup     // stores of several whose work goes on
 }
 
 // serving has the handler of a store.
@@ -48,12 +50,13 @@ type serving struct {
 	pages *pages.Pages
 }
 
-// New returns a Server for an address. It logs what is dangerous in the settings.
+// New returns a Server for an address. It logs what is dangerous in the settings. An empty address
+// makes a Server that only works in the stores.
 func New(ctx context.Context, f *factory.Factory, listen string) (*Server, error) {
 	warn(ctx, f, listen)
 	s := &Server{
 		f: f, listen: listen, plans: board.NewPlans(), serving: map[string]serving{}, Metrics: metrics.NewGroup(),
-		up: make(chan struct{}),
+		unheard: make(chan struct{}),
 	}
 	var err error
 	if s.door, err = newDoor(f, listen); err != nil {
@@ -75,57 +78,119 @@ func New(ctx context.Context, f *factory.Factory, listen string) (*Server, error
 // Closed returns why the server has no pages and no API, or nil if it has them.
 func (s *Server) Closed() error { return s.door.closed }
 
+// Listens reports whether the server has an address.
+func (s *Server) Listens() bool { return s.listen != "" }
+
 // MayRead reports whether the sender of a request may read.
 func (s *Server) MayRead(r *http.Request) bool { return s.door.mayRead(r) }
 
-// Begin serves pages and API of every store. It returns when it listens, which is after it has
-// connected to a single store. It tries again a store of several that cannot be read. health serves
-// daemon.Paths; nil: the health of the stores as the pages show them. When ctx ends, running actions
-// stop, and no other begins that would go on after its request. The server answers until stop is
-// called. stop ends the streams of watchers, and gives requests some seconds to finish.
-func (s *Server) Begin(ctx context.Context, health http.Handler) (stop func() error, err error) {
-	s.ending = ctx
-	if s.door.closed != nil {
-		end, err := s.begin(ctx, health)
-		return func() error { end(); return nil }, err
-	}
-	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	starting := context.AfterFunc(ctx, cancel)
-	ended := make(chan error, 1)
-	go func() { ended <- s.serve(serving) }()
-	if s.top == nil {
-		select {
-		case <-s.up:
-		case err := <-ended:
-			cancel()
-			return nil, err
-		}
-	}
-	starting()
-	end, err := s.begin(ctx, health)
-	stop = func() error {
-		s.closePages()
-		end()
-		cancel() // no request is left
-		return <-ended
-	}
-	if err != nil {
-		return nil, errors.Join(err, stop())
-	}
-	return stop, nil
+// Work is the work of a command in its stores.
+type Work struct {
+	// Run works in a store until ctx ends.
+	Run func(ctx context.Context, f *factory.Factory) error
+	// Ended is called when the work in a store cannot begin, or has ended early; see each.Keep. Optional.
+	Ended func(store string, err error)
+	// Health serves daemon.Paths. Default: the health of the stores as the pages show them.
+	Health http.Handler
 }
 
-// serve serves every store until ctx ends.
-func (s *Server) serve(ctx context.Context) error {
-	return each.Keep(ctx, s.f, s.serveStore, func(store string, err error) {
+// Run works in every store until ctx ends, and serves each store meanwhile. It tries again a store of
+// several that cannot be used. It listens at once, but for a single store after it has connected.
+//
+// When ctx ends, the running actions of the pages stop. The server answers until the work in every
+// store has ended. Run then ends the streams of watchers, and gives requests some seconds to finish.
+func (s *Server) Run(ctx context.Context, w Work) error {
+	s.ending = ctx
+	if w.Ended == nil {
+		w.Ended = func(string, error) {}
+	}
+	for _, store := range each.Awaited(s.f) {
+		s.ended(w, store, errors.New("the database has not answered yet"))
+	}
+	switch {
+	case s.listen == "":
+		return each.Keep(ctx, s.f, w.Run, w.Ended)
+	case s.door.closed != nil:
+		return s.serveHealth(ctx, w)
+	case s.top == nil:
+		return s.serveOne(ctx, w)
+	}
+	return s.serveSeveral(ctx, w)
+}
+
+// serveHealth works in every store, and serves only health and metrics.
+func (s *Server) serveHealth(ctx context.Context, w Work) error {
+	end, err := s.begin(ctx, w.Health)
+	if err != nil {
+		return err
+	}
+	defer end()
+	s.f.Log().InfoContext(ctx, "only health and metrics are served", "reason", s.door.closed)
+	return each.Keep(ctx, s.f, w.Run, w.Ended)
+}
+
+// serveOne works in the only store, and serves it meanwhile.
+func (s *Server) serveOne(ctx context.Context, w Work) error {
+	return s.serveStore(ctx, s.f, func() error {
+		end, err := s.begin(ctx, w.Health)
 		if err != nil {
-			err = errors.New(advice.Hint(s.f, err))
+			return err
 		}
-		s.stores.SetDown(store, err)
+		defer end()
+		return w.Run(ctx, s.f)
 	})
 }
 
-// begin begins to listen. end may be called after an error, too.
+// serveSeveral works in every store of several, and serves each meanwhile.
+func (s *Server) serveSeveral(ctx context.Context, w Work) error {
+	end, err := s.begin(ctx, w.Health)
+	if err != nil {
+		return err
+	}
+	kept := make(chan error, 1)
+	go func() {
+		kept <- each.Keep(ctx, s.f, func(own context.Context, f *factory.Factory) error {
+			return s.serveStore(own, f, func() error { return s.work(own, f, w) })
+		}, func(store string, err error) { s.ended(w, store, err) })
+	}()
+	<-ctx.Done()
+	s.mu.Lock()
+	s.stopping = true
+	s.mu.Unlock()
+	s.working.Wait()
+	end()
+	close(s.unheard)
+	return <-kept
+}
+
+// work works in a store of several. When the process stops, it returns after the last request, so that
+// the pages of every store show how the work ends.
+func (s *Server) work(ctx context.Context, f *factory.Factory, w Work) error {
+	s.mu.Lock()
+	if s.stopping {
+		s.mu.Unlock()
+		return nil
+	}
+	s.working.Add(1)
+	s.mu.Unlock()
+	err := w.Run(ctx, f)
+	s.working.Done()
+	if s.ending.Err() != nil {
+		<-s.unheard
+	}
+	return err
+}
+
+// ended is told why the work in a store cannot begin, or has ended early.
+func (s *Server) ended(w Work, store string, err error) {
+	w.Ended(store, err)
+	if err != nil {
+		err = errors.New(advice.Hint(s.f, err))
+	}
+	s.stores.SetDown(store, err)
+}
+
+// begin begins to listen. end ends the streams of watchers, and gives requests some seconds to finish.
 func (s *Server) begin(ctx context.Context, health http.Handler) (end func(), err error) {
 	if health == nil {
 		health = s.health()
@@ -140,11 +205,14 @@ func (s *Server) begin(ctx context.Context, health http.Handler) (end func(), er
 		mux.Handle(path, health)
 	}
 	mux.Handle("/", s.content())
-	_, end, err = web.Listen(ctx, s.listen, web.Guard(hosts(s.f, s.listen), "server.hosts", mux), s.f.Log())
+	_, shutDown, err := web.Listen(ctx, s.listen, web.Guard(hosts(s.f, s.listen), "server.hosts", mux), s.f.Log())
 	if err != nil {
-		return func() {}, fmt.Errorf("serve HTTP: %w", err)
+		return nil, fmt.Errorf("serve HTTP: %w", err)
 	}
-	return end, nil
+	return func() {
+		s.closePages()
+		shutDown()
+	}, nil
 }
 
 // closePages ends the streams of all watchers.

@@ -31,35 +31,45 @@ func (s *Server) pages() pages.Config {
 	}
 }
 
-// serveStore serves a store until ctx ends.
-func (s *Server) serveStore(ctx context.Context, f *factory.Factory) error {
-	return checks.With(ctx, f, nil, func(bound *checks.Bound) error {
-		b, err := newBoard(ctx, f, bound, s)
+// serveStore serves a store while work goes on. ctx only bounds the time until work begins.
+func (s *Server) serveStore(ctx context.Context, f *factory.Factory, work func() error) error {
+	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	beginning := context.AfterFunc(ctx, cancel)
+	return checks.With(lasting, f, nil, func(bound *checks.Bound) error {
+		b, err := newBoard(lasting, f, bound, s)
 		if err != nil {
 			return err
 		}
 		defer b.Close()
 		// a catch-up of the pages and the slots of a daemon share one grace period
 		defer context.AfterFunc(s.ending, b.Stop)()
-		handler, err := s.store(ctx, f, bound, b)
+		handler, err := s.store(lasting, f, bound, b)
 		if err != nil {
 			return err
 		}
 		defer handler.pages.Close()
 		name := each.Name(f)
-		s.mu.Lock()
-		s.serving[name] = handler
-		s.mu.Unlock()
+		s.serve(name, handler)
+		defer s.leave(name)
 		s.stores.SetUp(name, b)
-		if s.top == nil {
-			close(s.up)
-		}
-		<-ctx.Done()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.serving, name)
-		return nil
+		beginning()
+		return work()
 	})
+}
+
+// serve begins to give requests for a store to its handler.
+func (s *Server) serve(store string, handler serving) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.serving[store] = handler
+}
+
+// leave ends what serve has begun.
+func (s *Server) leave(store string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.serving, store)
 }
 
 // newBoard returns the board of a store.
