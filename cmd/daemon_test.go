@@ -241,7 +241,7 @@ func TestADaemonRunsEveryStoreThatCanBeReached(t *testing.T) {
 	if status, text := ask(t, http.MethodGet, url+"/stores/shop"+schedules, token, ""); status != http.StatusOK || strings.Contains(text, "report-42") {
 		t.Errorf("list of another store: %d %s", status, text)
 	}
-	for _, path := range []string{schedules, "/stores/down" + schedules} {
+	for _, path := range []string{schedules, "/stores/nobody" + schedules} {
 		if status, text := ask(t, http.MethodGet, url+path, token, ""); status != http.StatusNotFound {
 			t.Errorf("%s: %d %s", path, status, text)
 		}

@@ -3,14 +3,19 @@ package cmd
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/cmd/internal/each"
 	"github.com/prescient-go/prescient/jobs"
@@ -191,8 +196,99 @@ func TestEveryStoreIsServedThatCanBeReached(t *testing.T) {
 	if status, text := ask(t, http.MethodPost, url+tenant+"/api/v1/actions/cancel?preview=true", operator, key); status != http.StatusOK || !strings.Contains(text, `"nothing":true`) {
 		t.Errorf("%d %s", status, text)
 	}
-	for _, path := range []string{"/api/v1/overview", "/stores/down/", "/stores/down/api/v1/overview", "/jobs"} {
+	for _, path := range []string{"/api/v1/overview", "/stores/nobody/", "/stores/nobody/api/v1/overview", "/jobs"} {
 		if status, text := ask(t, http.MethodGet, url+path, "", ""); status != http.StatusNotFound {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+}
+
+// answer sends a request without a token, follows no redirect, and returns what comes back without the name of the store.
+func answer(t *testing.T, method, url, store, path string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url+"/stores/"+store+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	response.Header.Del("Date")
+	response.Header.Del("Set-Cookie")
+	response.Header.Del("Content-Length") // with the name
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := regexp.MustCompile(`name="form_token" value="[^"]+"`).ReplaceAllString(fmt.Sprint(response.StatusCode, response.Header, string(body)), "")
+	return strings.NewReplacer("stores/"+store, "stores/STORE", "stores%2F"+store, "stores%2FSTORE").Replace(text)
+}
+
+func TestWithoutATokenNobodyLearnsWhichStoresThereAre(t *testing.T) {
+	const reader = "fedcba9876543210"
+	t.Setenv("PRESCIENT_SERVER_READ_TOKEN", reader)
+	writeStores(t)
+	url := serve(t, "serve")
+	eventually(t, url+"/stores/shop/api/v1/overview", reader, "", `"as_of"`)
+	eventually(t, url+"/api/v1/stores", reader, "", "connect to the database")
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		for _, path := range []string{
+			"", "/", "/jobs", "/login", "/logout", "/live", "/nowhere", "/static/app.js", "/do/cancel", "/api", "/api/v1", "/api/v1/overview",
+			"/api/v1/nowhere", "/api/v1/actions/cancel", "/api/schedules/v1", schedules,
+		} {
+			want := answer(t, method, url, "nobody", path)
+			for _, store := range []string{"shop", "down"} {
+				if diff := cmp.Diff(want, answer(t, method, url, store, path)); diff != "" {
+					t.Errorf("%s %s: store %s is told from one that is not there:\n%s", method, path, store, diff)
+				}
+			}
+		}
+	}
+	if text := answer(t, http.MethodGet, url, "shop", "/jobs"); !strings.Contains(text, "Location:[/login?next=%2Fstores%2FSTORE%2Fjobs]") {
+		t.Error(text)
+	}
+}
+
+func TestAStoreThatIsDownAnswersThatItCannotBeRead(t *testing.T) {
+	const operator = "0123456789abcdef"
+	t.Setenv("PRESCIENT_SERVER_TOKEN", "ops:"+operator)
+	writeStores(t)
+	url := serve(t, "daemon")
+	for path, want := range map[string]string{
+		"/stores/down/api/v1/overview": "store down cannot be read: ", "/stores/down" + schedules: "store down cannot be read: ",
+		"/stores/tenants/tenant_1/api/v1/overview": "store tenants cannot be read: ", "/stores/down/jobs": "Store down cannot be read: ",
+	} {
+		if status, text := ask(t, http.MethodGet, url+path, operator, ""); status != http.StatusServiceUnavailable || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	eventually(t, url+"/stores/down/api/v1/overview", operator, "", `{"title":"Service Unavailable","status":503,"detail":"store down cannot be read: connect to the database: `)
+	if status, text := ask(t, http.MethodGet, url+"/stores/nobody/api/v1/overview", operator, ""); status != http.StatusNotFound || !strings.Contains(text, `"status":404`) {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, text := ask(t, http.MethodGet, url+"/stores/down"+schedules, "guessed-guessed-guessed", ""); status != http.StatusUnauthorized {
+		t.Errorf("%d %s", status, text)
+	}
+}
+
+func TestWithoutTheTablesTheServerSaysHowToMakeThem(t *testing.T) {
+	const operator = "0123456789abcdef"
+	t.Setenv("PRESCIENT_SERVER_TOKEN", "ops:"+operator)
+	url := serve(t, "serve")
+	db := sqlx.MustOpen("postgres", os.Getenv("PRESCIENT_DATABASE_URL"))
+	t.Cleanup(func() { _ = db.Close() })
+	db.MustExec("drop schema prescient cascade")
+	for _, path := range []string{"/api/v1/jobs", "/api/v1/schedules", schedules, schedules + "/report", "/jobs", "/schedules"} {
+		if status, text := ask(t, http.MethodGet, url+path, operator, ""); status != http.StatusServiceUnavailable || !strings.Contains(text, "prescient migrate up") {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	for path, body := range map[string]string{
+		schedules: `{"id": "a", "crontab": "@daily"}`, "/api/v1/actions/pause-job?preview=true": `{"job_exec": "a"}`,
+	} {
+		if status, text := ask(t, http.MethodPost, url+path, operator, body); status != http.StatusServiceUnavailable || !strings.Contains(text, "prescient migrate up") {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
 	}

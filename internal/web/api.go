@@ -49,17 +49,9 @@ func (a API) Serve(limit int64, handlers map[string]Handler) http.HandlerFunc {
 		}
 	}
 	allow := strings.Join(list, ", ")
-	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
+	return a.authorised(func(w http.ResponseWriter, r *http.Request, who Who) {
 		handle := handlers[r.Method]
-		who, known, err := a.Who(r)
 		switch {
-		case err != nil:
-			a.Fail(w, r, err)
-		case !known:
-			w.Header().Set("WWW-Authenticate", `Bearer realm="prescient"`)
-			a.Fail(w, r, NewProblem(http.StatusUnauthorized, unknown(r)))
 		case handlers == nil:
 			a.Fail(w, r, NewProblem(http.StatusNotFound, "there is no such path"))
 		case handle == nil:
@@ -78,6 +70,29 @@ func (a API) Serve(limit int64, handlers map[string]Handler) http.HandlerFunc {
 				return
 			}
 			a.Answer(w, r, answer)
+		}
+	})
+}
+
+// Refuse returns a handler that answers each authorised request with an error.
+func (a API) Refuse(why func(r *http.Request) error) http.HandlerFunc {
+	return a.authorised(func(w http.ResponseWriter, r *http.Request, _ Who) { a.Fail(w, r, why(r)) })
+}
+
+// authorised returns a handler that passes on the requests of known senders, and refuses the others.
+func (a API) authorised(next func(w http.ResponseWriter, r *http.Request, who Who)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		who, known, err := a.Who(r)
+		switch {
+		case err != nil:
+			a.Fail(w, r, err)
+		case !known:
+			w.Header().Set("WWW-Authenticate", `Bearer realm="prescient"`)
+			a.Fail(w, r, NewProblem(http.StatusUnauthorized, unknown(r)))
+		default:
+			next(w, r, who)
 		}
 	}
 }

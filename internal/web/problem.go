@@ -49,6 +49,12 @@ func ProblemOf(err error, statuses map[error]int) *Problem {
 	if pgsql.IsTransient(err) {
 		return NewProblem(http.StatusServiceUnavailable, "the database is not there; try again")
 	}
+	missing := pgsql.ExplainMissing(err)
+	for _, why := range []error{pgsql.ErrNotMigrated, pgsql.ErrNewer, pgsql.ErrReadOnly} {
+		if errors.Is(missing, why) {
+			return NewProblem(http.StatusServiceUnavailable, why.Error())
+		}
+	}
 	return NewProblem(http.StatusInternalServerError, "something went wrong; the log of the server has it")
 }
 

@@ -35,6 +35,7 @@ type Server struct {
 	plans   slots.Bound
 	top     *pages.Pages    // the pages of several stores; nil: of one
 	list    http.Handler    // the API of several stores; nil: of one
+	absent  http.Handler    // the API of stores that are down or unknown; nil: of one
 	ending  context.Context // ends when the process begins to stop
 	unheard chan struct{}   // closed when the server of several stores gets no more requests
 
@@ -71,6 +72,11 @@ func New(ctx context.Context, f *factory.Factory, listen string) (*Server, error
 	if s.list, err = api.NewStores(answers); err != nil {
 		return nil, err
 	}
+	absent, err := api.NewAbsent(answers)
+	if err != nil {
+		return nil, err
+	}
+	s.absent = http.StripPrefix(pages.StorePath(""), absent)
 	s.top, err = pages.NewStores(shown)
 	return s, err
 }
@@ -120,7 +126,7 @@ func (s *Server) Run(ctx context.Context, w Work) error {
 
 // serveHealth works in every store, and serves only health and metrics.
 func (s *Server) serveHealth(ctx context.Context, w Work) error {
-	end, err := s.begin(ctx, w.Health)
+	end, err := s.begin(ctx, w.Health, http.HandlerFunc(noContent))
 	if err != nil {
 		return err
 	}
@@ -131,8 +137,8 @@ func (s *Server) serveHealth(ctx context.Context, w Work) error {
 
 // serveOne works in the only store, and serves it meanwhile.
 func (s *Server) serveOne(ctx context.Context, w Work) error {
-	return s.serveStore(ctx, s.f, func() error {
-		end, err := s.begin(ctx, w.Health)
+	return s.serveStore(ctx, s.f, func(store http.Handler) error {
+		end, err := s.begin(ctx, w.Health, store)
 		if err != nil {
 			return err
 		}
@@ -143,14 +149,14 @@ func (s *Server) serveOne(ctx context.Context, w Work) error {
 
 // serveSeveral works in every store of several, and serves each meanwhile.
 func (s *Server) serveSeveral(ctx context.Context, w Work) error {
-	end, err := s.begin(ctx, w.Health)
+	end, err := s.begin(ctx, w.Health, s.several())
 	if err != nil {
 		return err
 	}
 	kept := make(chan error, 1)
 	go func() {
 		kept <- each.Keep(ctx, s.f, func(own context.Context, f *factory.Factory) error {
-			return s.serveStore(own, f, func() error { return s.work(own, f, w) })
+			return s.serveStore(own, f, func(http.Handler) error { return s.work(own, f, w) })
 		}, func(store string, err error) { s.ended(w, store, err) })
 	}()
 	<-ctx.Done()
@@ -190,8 +196,9 @@ func (s *Server) ended(w Work, store string, err error) {
 	s.stores.SetDown(store, err)
 }
 
-// begin begins to listen. end ends the streams of watchers, and gives requests some seconds to finish.
-func (s *Server) begin(ctx context.Context, health http.Handler) (end func(), err error) {
+// begin begins to listen. content serves pages and API. end ends the streams of watchers, and gives
+// requests some seconds to finish.
+func (s *Server) begin(ctx context.Context, health, content http.Handler) (end func(), err error) {
 	if health == nil {
 		health = s.health()
 	}
@@ -204,7 +211,7 @@ func (s *Server) begin(ctx context.Context, health http.Handler) (end func(), er
 	for _, path := range daemon.Paths {
 		mux.Handle(path, health)
 	}
-	mux.Handle("/", s.content())
+	mux.Handle("/", content)
 	_, shutDown, err := web.Listen(ctx, s.listen, web.Guard(hosts(s.f, s.listen), "server.hosts", mux), s.f.Log())
 	if err != nil {
 		return nil, fmt.Errorf("serve HTTP: %w", err)
@@ -227,53 +234,47 @@ func (s *Server) closePages() {
 	}
 }
 
-// content returns the handler of pages and API.
-func (s *Server) content() http.Handler {
-	if s.door.closed != nil {
-		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, "this server has no pages and no API without server.token or server.read_token", http.StatusNotFound)
-		})
-	}
-	if s.top == nil {
-		return http.HandlerFunc(s.single)
-	}
+// noContent answers requests for pages and API if there are none.
+func noContent(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "this server has no pages and no API without server.token or server.read_token", http.StatusNotFound)
+}
+
+// several returns the handler of pages and API of several stores.
+func (s *Server) several() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", s.top)
 	mux.Handle("/api/", s.list)
-	mux.HandleFunc("/stores/", s.one)
+	mux.HandleFunc(pages.StorePath(""), s.ofStore)
 	return mux
 }
 
-// single gives a request to the handler of the only store.
-func (s *Server) single(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	store, known := s.serving[""]
-	s.mu.Unlock()
-	if !known {
-		http.Error(w, "the server is stopping", http.StatusServiceUnavailable)
-		return
-	}
-	store.ServeHTTP(w, r)
-}
-
-// one gives a request to the handler of its store. The name of a store may have a slash.
-func (s *Server) one(w http.ResponseWriter, r *http.Request) {
-	path := strings.TrimPrefix(r.URL.Path, "/stores/")
-	s.mu.Lock()
-	var name string
-	for store := range s.serving {
-		if path == store || strings.HasPrefix(path, store+"/") {
-			name = store
-		}
-	}
-	store, known := s.serving[name]
-	s.mu.Unlock()
+// ofStore gives a request to the handler of its store. Without the right to read, the answer does not
+// depend on whether there is such a store.
+func (s *Server) ofStore(w http.ResponseWriter, r *http.Request) {
+	path := strings.TrimPrefix(r.URL.Path, pages.StorePath(""))
+	name, store := s.find(path)
+	isAPI := strings.Contains(path, api.Prefix+"/") || strings.Contains(path, SchedulesPath+"/")
 	switch {
-	case !known:
-		s.top.ServeHTTP(w, r) // which has no such page
+	case isAPI && name == "":
+		s.absent.ServeHTTP(w, r)
+	case !isAPI && (name == "" || !s.top.MayRead(r)):
+		s.top.ServeHTTP(w, r)
 	case path == name:
 		http.Redirect(w, r, pages.StorePath(name)+"/", http.StatusSeeOther)
 	default:
 		http.StripPrefix(pages.StorePath(name), store).ServeHTTP(w, r)
 	}
+}
+
+// find returns the store with which a path begins, and its handler. The name of a store may have a
+// slash. Returns an empty name if no such store is served.
+func (s *Server) find(path string) (name string, store http.Handler) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, store := range s.serving {
+		if path == name || strings.HasPrefix(path, name+"/") {
+			return name, store
+		}
+	}
+	return "", nil
 }

@@ -31,8 +31,11 @@ func (s *Server) pages() pages.Config {
 	}
 }
 
-// serveStore serves a store while work goes on. ctx only bounds the time until work begins.
-func (s *Server) serveStore(ctx context.Context, f *factory.Factory, work func() error) error {
+// serveStore serves a store while work goes on, which gets its handler. ctx only bounds the time until
+// work begins.
+func (s *Server) serveStore(
+	ctx context.Context, f *factory.Factory, work func(store http.Handler) error,
+) error {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	beginning := context.AfterFunc(ctx, cancel)
@@ -54,7 +57,7 @@ func (s *Server) serveStore(ctx context.Context, f *factory.Factory, work func()
 		defer s.leave(name)
 		s.stores.SetUp(name, b)
 		beginning()
-		return work()
+		return work(handler)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 
@@ -24,13 +25,14 @@ const Prefix = "/api/v1"
 // maxBody bounds a body, in bytes.
 const maxBody = 64 << 10
 
-// Config configures the handler. Board and Access must be set, and Stores for NewStores.
+// Config configures the handler. Access must be set, and Board for New, Stores for NewStores
+// and NewAbsent.
 type Config struct {
 	Board *board.Board
 	// Base is the beginning of the paths as clients request them, if they are below another path.
 	// Only the description uses it.
 	Base string
-	// Stores are the stores that NewStores lists.
+	// Stores are the stores that NewStores lists, and of which NewAbsent says why they are down.
 	Stores *board.Stores
 	// Access finds the owner of a token. Handlers of one server share it.
 	Access *web.Access
@@ -61,7 +63,31 @@ func NewStores(cfg Config) (http.Handler, error) {
 	return newHandler(cfg, (*api).storeRoutes), nil
 }
 
+// NewAbsent returns the handler of the API of stores without a handler of New. It answers 503 for a
+// store that is down, and otherwise 404. The paths of its requests begin with the name of a store.
+func NewAbsent(cfg Config) (http.Handler, error) {
+	if cfg.Stores == nil || cfg.Access == nil {
+		return nil, errors.New("api.Config: Stores and Access must be set")
+	}
+	return newAPI(cfg).web.Refuse(func(r *http.Request) error {
+		if store, why := cfg.Stores.Absent(r.URL.Path); why != nil {
+			return web.NewProblem(http.StatusServiceUnavailable, fmt.Sprintf("store %s cannot be read: %v", store, why))
+		}
+		return web.NewProblem(http.StatusNotFound, "there is no such path")
+	}), nil
+}
+
 func newHandler(cfg Config, routes func(a *api) []route) http.Handler {
+	a := newAPI(cfg)
+	mux := http.NewServeMux()
+	for path, methods := range byPath(routes(a)) {
+		mux.Handle(Prefix+path, a.web.Serve(maxBody, methods))
+	}
+	mux.Handle(Prefix+"/", a.web.Serve(maxBody, nil))
+	return mux
+}
+
+func newAPI(cfg Config) *api {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	a := &api{Config: cfg}
 	a.web = web.API{
@@ -71,12 +97,7 @@ func newHandler(cfg Config, routes func(a *api) []route) http.Handler {
 		},
 		Problem: problemOf, Logger: cfg.Logger,
 	}
-	mux := http.NewServeMux()
-	for path, methods := range byPath(routes(a)) {
-		mux.Handle(Prefix+path, a.web.Serve(maxBody, methods))
-	}
-	mux.Handle(Prefix+"/", a.web.Serve(maxBody, nil))
-	return mux
+	return a
 }
 
 // who returns the sender of a request.

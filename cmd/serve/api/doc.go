@@ -50,5 +50,5 @@
 //	428  neither preview nor confirm was given
 //	429  too many wrong tokens came from this address
 //	500  any other error; it is in the log
-//	503  the database does not answer, or has too many requests: try again
+//	503  the database does not answer, lacks the tables, or has too many requests: try again
 package api

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,6 +45,22 @@ func (s *Stores) set(store string, m member) {
 		delete(s.all, store)
 	}
 }
+
+// Absent returns the store with which a path begins, and why it cannot be read. The error is nil if
+// there is no such store. A path is the name of a store, with or without a slash and more.
+func (s *Stores) Absent(path string) (store string, why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, m := range s.all {
+		if path == name || strings.HasPrefix(path, name+"/") {
+			return name, cmp.Or(m.down, errOpening)
+		}
+	}
+	return "", nil
+}
+
+// errOpening is why the board of a store is not served.
+var errOpening = errors.New("it is being opened; try again")
 
 // StoreList is a list of all stores.
 type StoreList struct {

@@ -157,12 +157,15 @@ func newPages(s *site, render func(ctx context.Context) fragments, routes func(m
 		http.ServeFileFS(w, r, s.static, r.PathValue("file"))
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.fail(w, r, http.StatusNotFound, "There is no such page.")
+		s.fail(w, r, http.StatusNotFound, noPage)
 	})
 	routes(mux, v)
 	p.handler = v.guard(mux)
 	return p
 }
+
+// noPage is the text for a path without a page.
+const noPage = "There is no such page."
 
 // ServeHTTP answers a request.
 func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
@@ -238,6 +241,8 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request, err error) {
 			"Too many requests at once: this one was not sent to the database. Load the page again in a moment.")
 	case pgsql.HasState(err, pqerror.InsufficientPrivilege):
 		s.fail(w, r, http.StatusForbidden, board.NoRights)
+	case errors.Is(err, pgsql.ErrNotMigrated):
+		s.fail(w, r, http.StatusServiceUnavailable, "The page cannot be read: "+pgsql.ErrNotMigrated.Error()+".")
 	default:
 		s.cfg.Logger.ErrorContext(r.Context(), "reading a page failed", "path", r.URL.Path, "error", err)
 		s.fail(w, r, http.StatusServiceUnavailable,

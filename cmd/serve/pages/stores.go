@@ -3,7 +3,9 @@ package pages
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/serve/board"
@@ -32,6 +34,7 @@ func NewStores(cfg Config) (*Pages, error) {
 	return newPages(s, all.fragments, func(mux *http.ServeMux, v visitors) {
 		mux.Handle("GET /{$}", v.requireRole(Reader, all.show))
 		mux.Handle("GET /entity", v.requireRole(Reader, all.find))
+		mux.Handle(StorePath(""), v.requireRole(Reader, all.absent))
 	}), nil
 }
 
@@ -42,6 +45,9 @@ func (p *Pages) Of(store string, b *board.Board) *Pages {
 	one.store, one.base, one.cfg.Board = store, StorePath(store), b
 	return ofBoard(&one)
 }
+
+// MayRead reports whether the visitor may read.
+func (p *Pages) MayRead(r *http.Request) bool { return visitors{p.site}.mayRead(r) }
 
 // StorePath returns the beginning of the paths of a store's pages.
 func StorePath(store string) string { return "/stores/" + store }
@@ -65,6 +71,15 @@ type allStores struct{ *site }
 
 func (p allStores) show(w http.ResponseWriter, r *http.Request) {
 	p.site.show(w, r, http.StatusOK, "stores", page{Section: "Stores", Content: p.read(r.Context())})
+}
+
+// absent answers for a store without pages: it is down, or there is none.
+func (p allStores) absent(w http.ResponseWriter, r *http.Request) {
+	if store, why := p.cfg.Stores.Absent(strings.TrimPrefix(r.URL.Path, StorePath(""))); why != nil {
+		p.fail(w, r, http.StatusServiceUnavailable, fmt.Sprintf("Store %s cannot be read: %v.", store, why))
+		return
+	}
+	p.fail(w, r, http.StatusNotFound, noPage)
 }
 
 func (p allStores) read(ctx context.Context) (v storesPage) {

@@ -54,5 +54,5 @@
 //	415  the body is not application/json
 //	422  a field is wrong; "errors" lists each with its rule
 //	500  anything else; the log has it
-//	503  the database is not there: try again
+//	503  the database is not there, or lacks the tables: try again
 package httpapi
