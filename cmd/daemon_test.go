@@ -357,6 +357,32 @@ func TestADaemonThatStopsBeginsNoActionThatGoesOn(t *testing.T) {
 	}
 }
 
+func TestAServerThatIsStoppedWhileItConnectsEndsWell(t *testing.T) {
+	t.Setenv("PRESCIENT_DATABASE_URL", pgtest.URL(t))
+	db := sqlx.MustOpen("postgres", os.Getenv("PRESCIENT_DATABASE_URL"))
+	t.Cleanup(func() { _ = db.Close() })
+	locked := db.MustBegin()
+	t.Cleanup(func() { _ = locked.Rollback() })
+	locked.MustExec("lock prescient.setting")
+	for _, args := range [][]string{{"daemon"}, {"daemon", "--listen", "127.0.0.1:0"}, {"serve", "--listen", "127.0.0.1:0"}} {
+		var log syncBuffer
+		app := New(jobs.NewRegistry())
+		app.Out, app.Err = io.Discard, &log
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan Code, 1)
+		go func() { ended <- app.Run(ctx, args) }()
+		for end, waiting := time.Now().Add(20*time.Second), 0; waiting == 0; time.Sleep(10 * time.Millisecond) {
+			if err := db.GetContext(t.Context(), &waiting, "select count(*) from pg_locks where not granted"); err != nil || time.Now().After(end) {
+				t.Fatalf("it does not connect: %v", err)
+			}
+		}
+		stop()
+		if code := <-ended; code != Done {
+			t.Errorf("%q: exit code %d\n%s", args, code, &log)
+		}
+	}
+}
+
 func TestADaemonServesEveryStoreUntilTheChecksOfAllHaveEnded(t *testing.T) {
 	db := sqlx.MustOpen("postgres", writeStores(t))
 	t.Cleanup(func() { _ = db.Close() })

@@ -97,7 +97,6 @@ func runDaemon(ctx context.Context, f *factory.Factory) (err error) {
 		defer func() { err = errors.Join(err, d.pools.Close()) }()
 	}
 	err = served.Run(ctx, server.Work{Run: d.run, Ended: d.ended, Health: d.all.Handler()})
-	err = unlessStopped(ctx, err)
 	if cause := context.Cause(ctx); errors.Is(cause, slots.ErrAbandoned) {
 		err = errors.Join(cause, err)
 	}
@@ -106,21 +105,14 @@ func runDaemon(ctx context.Context, f *factory.Factory) (err error) {
 	return errors.Join(err, d.failed)
 }
 
-// unlessStopped returns the error of a daemon, but nil if SIGTERM came while it connected.
-func unlessStopped(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
-}
-
 // run runs the slots of a store until ctx ends.
 func (d *daemons) run(ctx context.Context, f *factory.Factory) error {
 	if d.pools != nil {
 		f = f.Through(d.pools)
 	}
-	m := metrics.NewStore(f.Scope().Store)
-	return checks.With(ctx, f, m, func(b *checks.Bound) error {
+	m, begun := metrics.NewStore(f.Scope().Store), false
+	err := checks.With(ctx, f, m, func(b *checks.Bound) error {
+		begun = true
 		cfg := daemon.Config{
 			Runner: b.Runner(f, nil), Keep: f.Config().History.Retention, BeforeRun: d.ping.begins,
 			AfterRun: func(ctx context.Context, result slots.Result, err error) {
@@ -142,6 +134,10 @@ func (d *daemons) run(ctx context.Context, f *factory.Factory) error {
 		}
 		return err
 	})
+	if !begun && ctx.Err() != nil {
+		return nil // stopped while it connected
+	}
+	return err
 }
 
 // ended is told why a store is not run; see each.Keep.

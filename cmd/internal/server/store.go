@@ -38,8 +38,8 @@ func (s *Server) serveStore(
 ) error {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	beginning := context.AfterFunc(ctx, cancel)
-	return checks.With(lasting, f, nil, func(bound *checks.Bound) error {
+	beginning, begun := context.AfterFunc(ctx, cancel), false
+	err := checks.With(lasting, f, nil, func(bound *checks.Bound) error {
 		b, err := newBoard(lasting, f, bound, s)
 		if err != nil {
 			return err
@@ -57,8 +57,13 @@ func (s *Server) serveStore(
 		defer s.leave(name)
 		s.stores.SetUp(name, b)
 		beginning()
+		begun = true
 		return work(handler)
 	})
+	if !begun && ctx.Err() != nil {
+		return nil // stopped while it connected
+	}
+	return err
 }
 
 // serve begins to give requests for a store to its handler.
