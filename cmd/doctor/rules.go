@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
@@ -12,17 +13,38 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// rules finds rules whose triggers cannot do their work.
+// rules finds rules whose triggers cannot do their work, and those whose apply or remove has stopped.
 func rules(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
 	store, err := rulestore.New(ctx, c.DB, rulestore.Config{Schema: c.Schema.String()})
 	if err != nil {
 		return nil, err
+	}
+	list, err := store.In(tx).List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range list {
+		found = append(found, c.stopped(r)...)
 	}
 	faults, err := store.In(tx).Faults(ctx)
 	for _, f := range faults {
 		found = append(found, c.fault(f)...)
 	}
 	return found, err
+}
+
+// stopped returns the finding about an apply or a remove that has not advanced lately.
+func (c Config) stopped(r rulestore.Status) []Finding {
+	at := r.StoppedAt.Format(time.RFC3339)
+	switch {
+	case r.StoppedAt.IsZero():
+		return nil
+	case r.State == rulestore.Removing:
+		return []Finding{action(fmt.Sprintf("rule %s: a remove has stopped at %s", r.Rule.Name, at),
+			"%s rules remove %s  -- resumes it", c.Name, spoken.Word(r.Rule.Name))}
+	}
+	return []Finding{action(fmt.Sprintf("rule %s: an apply has stopped at %s, so rows of table %s do not wait yet", r.Rule.Name, at, r.Relation),
+		"%s rules apply -f FILE  -- resumes it", c.Name)}
 }
 
 // fault returns the findings about one rule.

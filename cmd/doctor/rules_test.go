@@ -92,6 +92,34 @@ func TestARuleWhoseTriggersCannotWorkIsFoundUntilItIsMended(t *testing.T) {
 	}
 }
 
+func TestAnApplyOrARemoveThatHasStoppedIsFoundUntilItIsResumed(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec("create schema shop; create table shop.orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz)")
+	w.apply()
+	for state, want := range map[string]string{
+		"applying": "rule unshipped: an apply has stopped at 20",
+		"removing": "rule unshipped: a remove has stopped at 20",
+	} {
+		w.exec("update prescient.rule set state = '" + state + "', updated_at = now() - interval '4 minutes'")
+		if found := w.look(); has(found, "rules", Action, "") {
+			t.Errorf("%s: it is at work, and found: %+v", state, found)
+		}
+		w.exec("update prescient.rule set updated_at = now() - interval '6 minutes'")
+		if found := w.look(); !has(found, "rules", Action, want) {
+			t.Errorf("%s: %+v", state, found)
+		}
+	}
+	w.exec("update prescient.rule set state = 'applying'")
+	if found := w.look(); !has(found, "rules", Action, "orders rules apply -f FILE  -- resumes it") {
+		t.Errorf("%+v", found)
+	}
+	w.apply()
+	if found := w.look(); has(found, "rules", Action, "") {
+		t.Errorf("it is still there: %+v", found)
+	}
+}
+
 func TestARuleWhoseRoleLostItsRightsIsFound(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCitus(t, "roles are of one node")

@@ -96,6 +96,9 @@ type Status struct {
 	// PausedAt is since when runs claim none of its rows, in UTC. Zero: it is not paused.
 	PausedAt time.Time `json:"paused_at,omitzero"`
 	PausedBy string    `json:"paused_by,omitempty"`
+	// StoppedAt is when an apply or a remove has advanced last, in UTC, if that is more than 5 minutes
+	// ago: it has died, or another session blocks it. Zero: there is none, or it is at work.
+	StoppedAt time.Time `json:"stopped_at,omitzero"`
 }
 
 // List returns all rules, in the order of their names.
@@ -155,13 +158,14 @@ func (s *Store) reading(ctx context.Context, fn func(q pgsql.Querier) error) err
 func scanStatus(row *sql.Rows, r *Status) error {
 	var name, relation, definition string
 	var position sql.NullString
-	var appliedAt, pausedAt sql.NullTime
+	var appliedAt, pausedAt, stoppedAt sql.NullTime
 	err := row.Scan(&name, &relation, &definition, &r.Version, &r.State, &position, &appliedAt, &r.AppliedBy, &pausedAt,
-		&r.PausedBy)
+		&r.PausedBy, &stoppedAt)
 	if err != nil {
 		return err
 	}
 	r.Position, r.AppliedAt, r.PausedAt = position.String, appliedAt.Time.UTC(), pausedAt.Time.UTC()
+	r.StoppedAt = stoppedAt.Time.UTC()
 	if err := json.Unmarshal([]byte(definition), &r.Applied); err != nil {
 		return fmt.Errorf("read the definition of rule %s: %w", name, err)
 	}
