@@ -129,14 +129,3 @@ func (c *Client) row(ctx context.Context, db DB, stmt pgsql.Statement, args []an
 		return pgsql.One(ctx, db, stmt.In(c.schema), args, dest...)
 	})
 }
-
-// list runs a statement that only reads. It returns the rows, each as scan fills it in.
-func list[T any](
-	ctx context.Context, c *Client, db DB, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error,
-) (rows []T, err error) {
-	err = tx.Read(ctx, db, func(db tx.DB) error {
-		rows, err = pgsql.Collect(ctx, db, stmt.In(c.schema), args, scan)
-		return err
-	})
-	return rows, err
-}

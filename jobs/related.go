@@ -7,6 +7,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/internal/tx"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -16,7 +17,7 @@ import (
 // or cancels others by key. Related finds only the anonymous rows of the group.
 func (c *Client) Related(ctx context.Context, db DB, job FutureJob) ([]FutureJob, error) {
 	args := []any{job.EntityName, job.EntityKey, nullable(job.GroupKey)}
-	related, err := list(ctx, c, db, pgsql.JobRelated, args, scanJob)
+	related, err := tx.Collect(ctx, db, pgsql.JobRelated.In(c.schema), args, scanJob)
 	if err != nil {
 		return nil, fmt.Errorf("list checks related to %s: %w", job.Key(), err)
 	}

@@ -29,6 +29,17 @@ func Read(ctx context.Context, db DB, fn func(db DB) error) error {
 	return in(ctx, db, &sql.TxOptions{ReadOnly: true}, fn)
 }
 
+// Collect runs a query in Read, and returns its rows, each filled in by scan.
+func Collect[T any](
+	ctx context.Context, db DB, query string, args []any, scan func(row *sql.Rows, v *T) error,
+) (list []T, err error) {
+	err = Read(ctx, db, func(db DB) error {
+		list, err = pgsql.Collect(ctx, db, query, args, scan)
+		return err
+	})
+	return list, err
+}
+
 func in(ctx context.Context, db DB, opts *sql.TxOptions, fn func(db DB) error) error {
 	if db == nil {
 		return pgsql.ErrNoDatabase

@@ -49,12 +49,8 @@ func (c *Client) row(ctx context.Context, db jobs.DB, stmt pgsql.Statement, args
 // rows runs a statement that only reads. It returns the rows, each as scan fills it in.
 func rows[T any](
 	ctx context.Context, c *Client, db jobs.DB, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error,
-) (all []T, err error) {
-	err = tx.Read(ctx, db, func(db tx.DB) error {
-		all, err = pgsql.Collect(ctx, db, stmt.In(c.jobs.Schema), args, scan)
-		return err
-	})
-	return all, err
+) ([]T, error) {
+	return tx.Collect(ctx, db, stmt.In(c.jobs.Schema), args, scan)
 }
 
 // scanJob reads a row of the statements job_list or job_show.
