@@ -11,8 +11,8 @@ PLAIN = ./cmd ./cmd/demo ./cmd/doctor ./cmd/install ./cmd/internal/... ./config/
 	./internal/plain ./internal/spoken ./internal/sqltext ./internal/tx ./internal/trust ./jobs/event/deadletter ./jobs/event/outbox \
 	./jobs/rule/... ./jobs/schedule/... ./slots/advise ./slots/forecast ./slots/grid ./slots/health ./slots/internal/shape ./slots/replay
 
-# tests that measure memory, wait for leases or follow every link: the race detector would make them two to four times slower,
-# and find no more than the other tests of their packages
+# tests that measure memory, wait for leases or follow every link, and their packages: the race detector would make these
+# tests two to four times slower, and find no more than the other tests of the packages
 HEAVY = EveryPromise|PartOfTheMemory|MoreMemory|EveryLinkOfAServer|EveryBranchOfEveryTemplate|IsShownAsText
 HEAVY_IN = ./slots ./jobs ./cmd/serve/pages
 
@@ -20,16 +20,15 @@ HEAVY_IN = ./slots ./jobs ./cmd/serve/pages
 # 100,000 schedules beside their oracle, and 10,000 lives
 LONG = EveryPromise|EachRowIsInOnePlace|Oracle|LivesCanBeTold
 
+# the parts of make test, of which two run at once; the last are the modules beside this one, and other versions of PostgreSQL
+PARTS = test-light test-race test-plain test-heavy test-short-versions test-browser test-orm test-deploy
+.PHONY: $(PARTS)
+
 # packages with long tests begin first, so that no core is idle at the end
-RACE_FIRST = ./slots ./jobs/stores ./jobs ./cmd/serve/pages
 PLAIN_FIRST = ./cmd ./docs ./jobs/schedule ./examples/orders
 
-# the modules beside this one, and the other versions of PostgreSQL: each of them leaves a core idle
-BESIDE = test-short-versions test-browser test-orm test-deploy
-.PHONY: $(BESIDE)
-
-# tests wait for locks and leases now and then: one package more than there are cores
-TEST = PATH="$$PATH:$(CURDIR)/bin" GORACE=atexit_sleep_ms=0 go test -timeout 20m -p $$(($$(getconf _NPROCESSORS_ONLN) + 1))
+# tests wait for locks and leases now and then: each part has half of the cores, and one package more
+TEST = PATH="$$PATH:$(CURDIR)/bin" GORACE=atexit_sleep_ms=0 go test -timeout 20m -p $$(($$(getconf _NPROCESSORS_ONLN) / 2 + 1))
 
 .PHONY: help build demo test test-long test-pooler test-citus test-failover test-versions lint check-release deploy clients pictures screenshots bench bench-30m bench-full postgres promtool languages browser clean
 
@@ -43,10 +42,19 @@ demo: postgres build ## a two-day story on a private PostgreSQL: checks fire, an
 	@bin/prescient dev-db demo
 
 test: postgres promtool languages browser ## every test, with the race detector where it is worth its time, on a PostgreSQL that the tests start themselves
-	$(TEST) -race -skip '$(HEAVY)' $(RACE_FIRST) $$(go list ./... | grep -vxF "$$(go list $(PLAIN))")
-	$(TEST) -run '$(HEAVY)' $(HEAVY_IN)
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 $(PARTS)
+
+test-light:
+	$(TEST) -race -skip '$(HEAVY)' $(HEAVY_IN)
+
+test-race:
+	$(TEST) -race $$(go list ./... | grep -vxF "$$(go list $(PLAIN) $(HEAVY_IN))")
+
+test-plain:
 	$(TEST) $(PLAIN_FIRST) $(PLAIN)
-	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target $(BESIDE)
+
+test-heavy:
+	$(TEST) -run '$(HEAVY)' $(HEAVY_IN)
 
 test-short-versions:
 	sql/pgtest/versions/test.sh short
