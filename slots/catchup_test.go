@@ -442,7 +442,7 @@ func TestCatchUpListsTheFirstOfManyMissedSlots(t *testing.T) {
 	}
 
 	// The rest is caught up on, too.
-	w.db.MustExec(`delete from prescient.future_job where id % 10 = 0 or entity_key::int > $1`, 2*slots.MostMissed)
+	w.db.MustExec(`delete from prescient.future_job where id % 10 = 0 or entity_key::int > $1`, slots.MostMissed*5/4)
 	n := int64(w.count(`select count(*) from prescient.future_job`))
 	results := int64(0)
 	caught = w.catchUp(slots.CatchUp{After: func(slots.Result) { results++ }})

@@ -20,46 +20,56 @@ import (
 
 // poison is the check of a bad row. tx is nil in jobs without a transaction.
 type poison struct {
-	do   func(ctx context.Context, tx *sqlx.Tx) error
-	inTx bool // it needs a transaction
+	do    func(ctx context.Context, tx *sqlx.Tx) error
+	inTx  bool // it needs a transaction
+	waits bool // for the timeout
+}
+
+// timeout is short for a poison that waits for it: the engine divides a call that has timed out, and so calls it again and
+// again.
+func (p poison) timeout() time.Duration {
+	if p.waits {
+		return 500 * time.Millisecond
+	}
+	return 10 * time.Second
 }
 
 // endsTx is the poison that has no savepoint to protect the rows of its call.
 const endsTx = "ends the transaction by SQL"
 
 var poisons = map[string]poison{
-	"returns an error": {func(context.Context, *sqlx.Tx) error { return errors.New("no such order") }, false},
-	"panics":           {func(context.Context, *sqlx.Tx) error { panic("no such order") }, false},
-	"calls Goexit":     {func(context.Context, *sqlx.Tx) error { runtime.Goexit(); return nil }, false},
-	"times out":        {func(ctx context.Context, _ *sqlx.Tx) error { <-ctx.Done(); return ctx.Err() }, false},
+	"returns an error": {func(context.Context, *sqlx.Tx) error { return errors.New("no such order") }, false, false},
+	"panics":           {func(context.Context, *sqlx.Tx) error { panic("no such order") }, false, false},
+	"calls Goexit":     {func(context.Context, *sqlx.Tx) error { runtime.Goexit(); return nil }, false, false},
+	"times out":        {func(ctx context.Context, _ *sqlx.Tx) error { <-ctx.Done(); return ctx.Err() }, false, true},
 	"times out in a statement": {func(ctx context.Context, tx *sqlx.Tx) error {
 		_, err := tx.ExecContext(ctx, `select pg_sleep(600)`)
 		return err
-	}, true},
+	}, true, true},
 	"violates a constraint": {func(ctx context.Context, tx *sqlx.Tx) error {
 		_, err := tx.ExecContext(ctx, `insert into alert values (null)`)
 		return err
-	}, true},
+	}, true, false},
 	"goes on after an SQL error": {func(ctx context.Context, tx *sqlx.Tx) error {
 		_, _ = tx.ExecContext(ctx, `select 1/0`)
 		return nil
-	}, true},
+	}, true, false},
 	"violates a deferred constraint": {func(ctx context.Context, tx *sqlx.Tx) error {
 		_, err := tx.ExecContext(ctx, `insert into part values (1), (1)`)
 		return err
-	}, true},
+	}, true, false},
 	endsTx: {func(ctx context.Context, tx *sqlx.Tx) error {
 		_, err := tx.ExecContext(ctx, `rollback`)
 		return err
-	}, true},
+	}, true, false},
 	"kills its connection": {func(ctx context.Context, tx *sqlx.Tx) error {
 		_, err := tx.ExecContext(ctx, `select pg_terminate_backend(pg_backend_pid())`)
 		return err
-	}, true},
+	}, true, false},
 	"deadlocks": {func(ctx context.Context, tx *sqlx.Tx) error {
 		_, err := tx.ExecContext(ctx, `do $$ begin raise exception 'deadlock' using errcode = '40P01'; end $$`)
 		return err
-	}, true},
+	}, true, false},
 }
 
 // shape registers a job whose check of one row is fn.
@@ -148,10 +158,10 @@ func TestABadRowCostsItselfOneErrorAndTheOthersRepetitionsAtMost(t *testing.T) {
 						return nil, p.do(ctx, tx)
 					}
 					return nil, nil
-				}, jobs.Timeout(2*time.Second))
+				}, jobs.Timeout(p.timeout()))
 				w.enqueue(name, slot(1), 100)
 			}
-			result := w.run(slot(1), func(c *slots.Config) { c.Page = 0 })
+			result := w.run(slot(1), func(c *slots.Config) { c.Page, c.Lease = 0, 3*time.Second })
 			if result.Finished != int64(99*jobsOf) || result.Failed != int64(jobsOf) || result.State != slots.StateDone {
 				t.Errorf("%+v", result)
 			}

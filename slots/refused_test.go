@@ -226,7 +226,7 @@ const enormous = `
 
 func TestARowThatCannotBeReadHasAnErrorOfItsOwn(t *testing.T) {
 	t.Parallel()
-	const rows, bad = 40, "7"
+	const rows, bad = 8, "7"
 	w := setup(t)
 	var c calls
 	w.registry.RegisterBatch("batch", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
@@ -291,7 +291,7 @@ func TestAGroupIsCheckedWithoutItsRowThatCannotBeRead(t *testing.T) {
 // long after a lease.
 func TestAGroupDoesNotWaitForTheClaimOfARowThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	const rows = 24
+	const rows = 15
 	w := setup(t)
 	var c calls
 	w.registry.RegisterGroup("family", []string{"job"}, func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {

@@ -152,7 +152,7 @@ func (l *lives) run(now int) {
 func TestThousandsOfLivesCanBeToldFromTheirTraces(t *testing.T) {
 	t.Parallel()
 	l := &lives{world: setup(t), rnd: rand.New(rand.NewPCG(1, 2))}
-	number := 2000
+	number := 1000
 	if os.Getenv(longVariable) != "" {
 		number = 10_000
 	}

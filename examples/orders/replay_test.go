@@ -84,13 +84,14 @@ func replayed(t *testing.T, text string, r rule, parts int) (string, summary) {
 
 const realOrders = "../../../shared/data/northwind_orders.csv"
 
-func TestReplayOfRealOrdersIsWhatArithmeticGives(t *testing.T) {
+// Without cancellations, TestARuleGivesTheAlertsOfTheReplayAndOfArithmetic compares the same.
+func TestReplayOfRealOrdersWithCancellationsIsWhatArithmeticGives(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(realOrders)
 	if err != nil {
 		t.Skip("the file of real orders is not here: ", err)
 	}
-	for _, r := range []rule{{48 * time.Hour, 120 * time.Hour, false}, {48 * time.Hour, 120 * time.Hour, true}, {7 * 24 * time.Hour, 30 * 24 * time.Hour, false}, {7 * 24 * time.Hour, 30 * 24 * time.Hour, true}} {
+	for _, r := range []rule{{48 * time.Hour, 120 * time.Hour, true}, {7 * 24 * time.Hour, 30 * 24 * time.Hour, true}} {
 		t.Run(fmt.Sprint(r), func(t *testing.T) {
 			t.Parallel()
 			got, sum := replayed(t, string(text), r, 1)

@@ -3,6 +3,7 @@ package schedule_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -48,10 +49,13 @@ func TestNothingOfWhatAChangeHasEndedIsPublishedAfterItsCommit(t *testing.T) {
 			w := setup(t)
 			const rounds, schedules = 15, 40
 			for n := 1; n <= rounds; n++ {
-				for i := range schedules {
-					spec := every(fmt.Sprintf("%d-%d", n, i))
-					spec.Payload = json.RawMessage(`"old"`)
-					w.create(spec)
+				specs := make([]schedule.Spec, schedules)
+				for i := range specs {
+					specs[i] = every(fmt.Sprintf("%d-%d", n, i))
+					specs[i].Payload = json.RawMessage(`"old"`)
+				}
+				if _, err := w.store.CreateAll(t.Context(), w.db, slices.Values(specs)); err != nil {
+					t.Fatal(err)
 				}
 				w.clock.Set(slot(n))
 				var wg sync.WaitGroup
@@ -71,9 +75,10 @@ func TestNothingOfWhatAChangeHasEndedIsPublishedAfterItsCommit(t *testing.T) {
 					t.Fatal(err)
 				}
 				wg.Wait()
+				after := w.oldOfAll()
 				for i, before := range oldAfter {
 					id := fmt.Sprintf("%d-%d", n, i)
-					if after := w.old(id); after != before {
+					if after := after[id]; after != before {
 						t.Errorf("%s: %d events of the version before when the change was committed, now %d", id, before, after)
 					}
 				}
@@ -90,6 +95,24 @@ func TestNothingOfWhatAChangeHasEndedIsPublishedAfterItsCommit(t *testing.T) {
 // old counts the events of a schedule as it was before its change.
 func (w *world) old(id string) int {
 	return w.count(`select count(*) from prescient.event_outbox where subject = $1 and data::text = '"old"'`, id)
+}
+
+// oldOfAll counts the events of each schedule as it was before its change.
+func (w *world) oldOfAll() map[string]int {
+	w.t.Helper()
+	var rows []struct {
+		Subject string
+		Count   int
+	}
+	err := w.db.Select(&rows, `select subject, count(*) from prescient.event_outbox where data::text = '"old"' group by subject`)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	counts := map[string]int{}
+	for _, r := range rows {
+		counts[r.Subject] = r.Count
+	}
+	return counts
 }
 
 // stop deletes what is left of a round, so that the next one has its own schedules alone.
