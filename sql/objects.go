@@ -92,7 +92,8 @@ func dropScript(schema Schema) string {
 		}
 		fmt.Fprintf(&script, "drop %s if exists %s;\n", kind, strings.Join(qualified, ", "))
 	}
-	fmt.Fprintf(&script, "drop schema if exists %s cascade;\n", Rules.In(schema)) // with the triggers that call its functions
+	// With the triggers that call its functions.
+	fmt.Fprintf(&script, "drop schema if exists %s cascade;\n", Rules.In(schema))
 	drop("routine", routines)
 	drop("table", Tables())
 	drop("type", types)

@@ -44,8 +44,8 @@ func (r Role) In(schema Schema) string { return schema.String() + "_" + string(r
 const maxRoleSchema = maxName - len("_operator")
 
 // ErrCreateRole is returned if a role is missing and the login may not create it.
-var ErrCreateRole = errors.New("the roles are missing, and making them needs CREATEROLE: connect as a role that has it, " +
-	"or let an administrator run the script of `prescient migrate roles --dry-run`")
+var ErrCreateRole = errors.New("the roles are missing, and making them needs CREATEROLE: " +
+	"connect as a role that has it, or let an administrator run the script of `prescient migrate roles --dry-run`")
 
 // MakeRoles makes the six roles, hands the schema over to the owner and grants each role what it
 // needs. Idempotent. The schema must exist. The login of db becomes a member of the owner.

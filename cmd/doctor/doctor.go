@@ -67,7 +67,11 @@ var (
 		{"holders", holders},
 	}
 	store = []check{
-		{"rights", rights}, {"ahead", beyondClock}, {"tables", tables}, {"months", months}, {"jobs", waitingJobs},
+		{"rights", rights},
+		{"ahead", beyondClock},
+		{"tables", tables},
+		{"months", months},
+		{"jobs", waitingJobs},
 		{"rules", rules},
 	}
 )

@@ -72,7 +72,8 @@ func (c Config) fault(f rulestore.Fault) (found []Finding) {
 	if f.Refused != "" {
 		add(fmt.Sprintf("role %s owns its triggers' functions, and may not call those of schema %s: writes to table %s fail",
 			f.Refused, c.Schema, f.Table),
-			"grant %s to %s  -- if the role is missing: %s migrate roles", pgsql.Rules.In(c.Schema), pq.QuoteIdentifier(f.Refused), c.Name)
+			"grant %s to %s  -- if the role is missing: %s migrate roles",
+			pgsql.Rules.In(c.Schema), pq.QuoteIdentifier(f.Refused), c.Name)
 	}
 	if len(f.Missing) > 0 {
 		add(fmt.Sprintf("table %s lacks its triggers %s: rows that were written since do not wait as the rule says", f.Table,

@@ -82,7 +82,8 @@ func (s *Store) passed(ctx context.Context, p *RulePlan) (some bool, err error) 
 	if p.was != nil {
 		return true, nil
 	}
-	query := fmt.Sprintf("select exists (select from %s where %s and (%s) is not true and %s + %s <= coalesce($1::timestamptz, clock_timestamp()))",
+	query := fmt.Sprintf("select exists (select from %s where %s and (%s) is not true "+
+		"and %s + %s <= coalesce($1::timestamptz, clock_timestamp()))",
 		p.rule.Relation, p.rule.About, p.rule.Done, p.rule.Since, seconds(p.timing.EarliestFrom(0)))
 	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		if _, err := tx.ExecContext(ctx, rule.Settings); err != nil {

@@ -178,7 +178,8 @@ func (r *resolver) findTable(ctx context.Context, t *table) (found bool, err err
 		return false, nil
 	case len(parts) > 2:
 		r.wrong("table",
-			"%s has three parts: a rule is about a table of the database that it is applied to, such as shop.orders", r.rule.Table)
+			"%s has three parts: a rule is about a table of the database that it is applied to, such as shop.orders",
+			r.rule.Table)
 		return false, nil
 	}
 	var schema any

@@ -42,7 +42,10 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 		}
 	}
 	called := pgsql.Routines("cancel_keys", "rule_resume", "rule_wait", "rule_wait_many")
-	args := []any{pq.Array(rules), pq.Array(names), pq.Array(called), s.schema.String(), pgsql.Rules.In(s.schema), pq.Array(functions)}
+	args := []any{
+		pq.Array(rules), pq.Array(names), pq.Array(called), s.schema.String(), pgsql.Rules.In(s.schema),
+		pq.Array(functions),
+	}
 	err = s.reading(ctx, func(q pgsql.Querier) error {
 		faults, err = pgsql.Collect(ctx, q, pgsql.RuleFaults.In(s.schema), args, scanFault)
 		return err
@@ -55,6 +58,6 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 
 // scanFault reads a row of statement rule_faults.
 func scanFault(row *sql.Rows, f *Fault) error {
-	return row.Scan(&f.Rule, &f.Table, &f.Gone, &f.Moved, (*pq.StringArray)(&f.Missing), &f.Broken, (*pq.StringArray)(&f.Off),
-		(*pq.StringArray)(&f.Columns), &f.Refused)
+	return row.Scan(&f.Rule, &f.Table, &f.Gone, &f.Moved, (*pq.StringArray)(&f.Missing), &f.Broken,
+		(*pq.StringArray)(&f.Off), (*pq.StringArray)(&f.Columns), &f.Refused)
 }

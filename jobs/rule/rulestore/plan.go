@@ -114,8 +114,9 @@ type OverdueError struct {
 
 // Error names the three policies.
 func (e *OverdueError) Error() string {
-	message := fmt.Sprintf("steps of %s have passed already: say what happens to them, with overdue: fire (in the next slot), "+
-		"skip (only the steps to come) or spread 8 (over the next 8 slots)", spoken.Count(e.Rows, "row", "rows"))
+	message := fmt.Sprintf("steps of %s have passed already: say what happens to them, with overdue: "+
+		"fire (in the next slot), skip (only the steps to come) or spread 8 (over the next 8 slots)",
+		spoken.Count(e.Rows, "row", "rows"))
 	return (&rule.Problem{Line: e.Line, Rule: e.Rule, Message: message}).Error()
 }
 
@@ -294,10 +295,12 @@ func (p *RulePlan) compare(was Status, moved bool) error {
 		return is.Problem("table", "the rule is about table %s: remove it first, or give this one another name", was.Relation)
 	case moved && was.Rule.Entity != is.Entity:
 		return is.Problem("entity",
-			"the checks that wait have the entity %s, from the name that table %s had: write entity: %[1]s", was.Rule.Entity, was.Relation)
+			"the checks that wait have the entity %s, from the name that table %s had: write entity: %[1]s",
+			was.Rule.Entity, was.Relation)
 	case was.Key != p.rule.Key || was.Rule.Entity != is.Entity:
 		return is.Problem("key",
-			"the checks that wait have the key %s of entity %s: remove the rule first, or give this one another name", was.Key, was.Rule.Entity)
+			"the checks that wait have the key %s of entity %s: remove the rule first, or give this one another name",
+			was.Key, was.Rule.Entity)
 	}
 	wanted := p.rule.Applied
 	same := reflect.DeepEqual(plain(was.Applied), plain(wanted))

@@ -121,7 +121,8 @@ func (w *walk) query() string {
 	}
 	return strings.NewReplacer(
 		"{key}", w.rule.Key, "{since}", w.rule.Since, "{about}", w.rule.About, "{done}", "("+w.rule.Done+")",
-		"{relation}", w.rule.Relation, "{between}", between, "{limit}", strconv.Itoa(w.store.cfg.PageSize), "{known}", strconv.FormatBool(w.known),
+		"{relation}", w.rule.Relation, "{between}", between, "{limit}", strconv.Itoa(w.store.cfg.PageSize),
+		"{known}", strconv.FormatBool(w.known),
 		"{name}", pq.QuoteLiteral(w.rule.Rule.Name), "{entity}", pq.QuoteLiteral(w.rule.Rule.Entity),
 	).Replace(pageTemplate.In(w.store.schema))
 }

@@ -86,8 +86,8 @@ func (p *Place) leave() (begun *transaction) {
 	return begun
 }
 
-// Check does a check and records its outcome in one transaction. It returns ErrRecorded, ErrAgain to repeat the check, or
-// what the function did: results without their record, or the error of its rows.
+// Check does a check and records its outcome in one transaction. It returns ErrRecorded, ErrAgain to repeat the check,
+// or what the function did: results without their record, or the error of its rows.
 func (c *Checker) Check(ctx *call.Context, u *unit.Unit, p *Place) ([]jobs.Result, error) {
 	open, end := context.WithCancel(c.ctx) // until its transaction ends
 	defer end()
