@@ -116,7 +116,7 @@ type catchUp struct {
 	runner *slots.Runner
 	bars   *bars // nil: none
 	o      *catchUpOptions
-	left   *unregistered // gets the jobs whose rows are left
+	left   *unregistered // gets the jobs whose rows leave slots open
 }
 
 // run runs the catch-up and logs its results.
@@ -128,7 +128,7 @@ func (c catchUp) run(ctx context.Context) (caughtView, error) {
 	})
 	c.bars.close()
 	view := newCaughtView(caught, c.o)
-	err = errors.Join(err, lookAtLeft(ctx, c.f, c.b.DB, &view, c.o))
+	err = errors.Join(err, addRemaining(ctx, c.f, c.b.DB, &view, c.o))
 	c.f.Log().LogAttrs(ctx, slog.LevelInfo, "catch-up", slog.Any("mode", c.o.mode), slog.Bool("dry_run", c.o.dryRun),
 		slog.Int64("slots", int64(len(view.Slots))+view.MoreSlots), slog.Int64("empty", view.Empty),
 		slog.Int64("checked", view.Checked), slog.Int64("failed", view.Failed))
@@ -169,14 +169,14 @@ type caughtView struct {
 	Checked   int64        `json:"checked"`
 	Failed    int64        `json:"failed"`
 	Slots     []caughtSlot `json:"slots"`
-	MoreSlots int64        `json:"more_slots"` // slots with rows that slots leaves out
+	MoreSlots int64        `json:"more_slots"` // slots with rows that Slots does not list
 }
 
 type caughtSlot struct {
 	Slot   time.Time   `json:"slot"`
 	Was    slots.State `json:"was"`
 	Result *resultView `json:"result"` // null: not worked on
-	leftView
+	remainingView
 }
 
 func newCaughtView(caught slots.Caught, o *catchUpOptions) caughtView {

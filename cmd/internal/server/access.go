@@ -17,8 +17,8 @@ import (
 // door decides who may read and who may act.
 type door struct {
 	access *web.Access
-	tokens bool  // there are some
-	open   bool  // everyone may read
+	tokens bool  // the settings have a token
+	open   bool  // no token is needed to read
 	closed error // why pages and API are not served; nil: they are
 }
 

@@ -28,25 +28,25 @@ type Server struct {
 	// Metrics are served at /metrics.
 	Metrics *metrics.Group
 
-	f       *factory.Factory
-	listen  string
-	door    door
-	stores  board.Stores
-	plans   slots.Bound
-	top     *pages.Pages    // the pages of several stores; nil: of one
-	list    http.Handler    // the API of several stores; nil: of one
-	absent  http.Handler    // the API of stores that are down or unknown; nil: of one
-	ending  context.Context // ends when the process begins to stop
-	unheard chan struct{}   // closed when the server of several stores gets no more requests
+	f      *factory.Factory
+	listen string
+	door   door
+	stores board.Stores
+	plans  slots.Bound
+	top    *pages.Pages    // the pages of several stores; nil: of one
+	list   http.Handler    // the API of several stores; nil: of one
+	absent http.Handler    // the API of stores that are down or unknown; nil: of one
+	ending context.Context // ends when the process begins to stop
+	shut   chan struct{}   // closed when a server of several stores has stopped listening
 
 	mu       sync.Mutex
-	serving  map[string]serving // by store
-	stopping bool               // no work begins any more
-	working  sync.WaitGroup     // stores of several whose work goes on
+	serving  map[string]storeHandler // by store
+	stopping bool                    // no work begins any more
+	working  sync.WaitGroup          // stores of several whose work goes on
 }
 
-// serving has the handler of a store.
-type serving struct {
+// storeHandler serves the pages and the API of a store.
+type storeHandler struct {
 	http.Handler
 	pages *pages.Pages
 }
@@ -56,8 +56,8 @@ type serving struct {
 func New(ctx context.Context, f *factory.Factory, listen string) (*Server, error) {
 	warn(ctx, f, listen)
 	s := &Server{
-		f: f, listen: listen, plans: board.NewPlans(), serving: map[string]serving{}, Metrics: metrics.NewGroup(),
-		unheard: make(chan struct{}),
+		f: f, listen: listen, plans: board.NewPlans(), serving: map[string]storeHandler{}, Metrics: metrics.NewGroup(),
+		shut: make(chan struct{}),
 	}
 	var err error
 	if s.door, err = newDoor(f, listen); err != nil {
@@ -67,7 +67,7 @@ func New(ctx context.Context, f *factory.Factory, listen string) (*Server, error
 	if f.One() == nil {
 		return s, nil
 	}
-	answers, shown := s.api(f), s.pages()
+	answers, shown := s.apiConfig(f), s.pagesConfig()
 	answers.Stores, shown.Stores = &s.stores, &s.stores
 	if s.list, err = api.NewStores(answers); err != nil {
 		return nil, err
@@ -94,14 +94,15 @@ func (s *Server) MayRead(r *http.Request) bool { return s.door.mayRead(r) }
 type Work struct {
 	// Run works in a store until ctx ends.
 	Run func(ctx context.Context, f *factory.Factory) error
-	// Ended is called when the work in a store cannot begin, or has ended early; see each.Keep. Optional.
+	// Ended is called if the work in a store cannot begin, or has ended early; see each.Keep.
+	// Optional.
 	Ended func(store string, err error)
 	// Health serves daemon.Paths. Default: the health of the stores as the pages show them.
 	Health http.Handler
 }
 
-// Run works in every store until ctx ends, and serves each store meanwhile. It tries again a store of
-// several that cannot be used. It listens at once, but for a single store after it has connected.
+// Run works in every store until ctx ends, and serves each store meanwhile. It tries again a store
+// of several that cannot be used. It listens at once, but for a single store after it has connected.
 //
 // When ctx ends, the running actions of the pages stop. The server answers until the work in every
 // store has ended. Run then ends the streams of watchers, and gives requests some seconds to finish.
@@ -126,11 +127,11 @@ func (s *Server) Run(ctx context.Context, w Work) error {
 
 // serveHealth works in every store, and serves only health and metrics.
 func (s *Server) serveHealth(ctx context.Context, w Work) error {
-	end, err := s.begin(ctx, w.Health, http.HandlerFunc(noContent))
+	stop, err := s.startListening(ctx, w.Health, http.HandlerFunc(noContent))
 	if err != nil {
 		return err
 	}
-	defer end()
+	defer stop()
 	s.f.Log().InfoContext(ctx, "only health and metrics are served", "reason", s.door.closed)
 	return each.Keep(ctx, s.f, w.Run, w.Ended)
 }
@@ -138,18 +139,18 @@ func (s *Server) serveHealth(ctx context.Context, w Work) error {
 // serveOne works in the only store, and serves it meanwhile.
 func (s *Server) serveOne(ctx context.Context, w Work) error {
 	return s.serveStore(ctx, s.f, func(store http.Handler) error {
-		end, err := s.begin(ctx, w.Health, store)
+		stop, err := s.startListening(ctx, w.Health, store)
 		if err != nil {
 			return err
 		}
-		defer end()
+		defer stop()
 		return w.Run(ctx, s.f)
 	})
 }
 
 // serveSeveral works in every store of several, and serves each meanwhile.
 func (s *Server) serveSeveral(ctx context.Context, w Work) error {
-	end, err := s.begin(ctx, w.Health, s.several())
+	stop, err := s.startListening(ctx, w.Health, s.several())
 	if err != nil {
 		return err
 	}
@@ -164,13 +165,13 @@ func (s *Server) serveSeveral(ctx context.Context, w Work) error {
 	s.stopping = true
 	s.mu.Unlock()
 	s.working.Wait()
-	end()
-	close(s.unheard)
+	stop()
+	close(s.shut)
 	return <-kept
 }
 
-// work works in a store of several. When the process stops, it returns after the last request, so that
-// the pages of every store show how the work ends.
+// work works in a store of several. When the process stops, it returns after the last request, so
+// that the pages of every store show how the work ends.
 func (s *Server) work(ctx context.Context, f *factory.Factory, w Work) error {
 	s.mu.Lock()
 	if s.stopping {
@@ -182,7 +183,7 @@ func (s *Server) work(ctx context.Context, f *factory.Factory, w Work) error {
 	err := w.Run(ctx, f)
 	s.working.Done()
 	if s.ending.Err() != nil {
-		<-s.unheard
+		<-s.shut
 	}
 	return err
 }
@@ -196,9 +197,9 @@ func (s *Server) ended(w Work, store string, err error) {
 	s.stores.SetDown(store, err)
 }
 
-// begin begins to listen. content serves pages and API. end ends the streams of watchers, and gives
-// requests some seconds to finish.
-func (s *Server) begin(ctx context.Context, health, content http.Handler) (end func(), err error) {
+// startListening starts the HTTP server. content serves pages and API. stop ends the streams of
+// watchers, and gives requests some seconds to finish.
+func (s *Server) startListening(ctx context.Context, health, content http.Handler) (stop func(), err error) {
 	if health == nil {
 		health = s.health()
 	}
@@ -212,13 +213,13 @@ func (s *Server) begin(ctx context.Context, health, content http.Handler) (end f
 		mux.Handle(path, health)
 	}
 	mux.Handle("/", content)
-	_, shutDown, err := web.Listen(ctx, s.listen, web.Guard(hosts(s.f, s.listen), "server.hosts", mux), s.f.Log())
+	_, shutdown, err := web.Listen(ctx, s.listen, web.Guard(hosts(s.f, s.listen), "server.hosts", mux), s.f.Log())
 	if err != nil {
 		return nil, fmt.Errorf("serve HTTP: %w", err)
 	}
 	return func() {
 		s.closePages()
-		shutDown()
+		shutdown()
 	}, nil
 }
 
@@ -248,8 +249,8 @@ func (s *Server) several() http.Handler {
 	return mux
 }
 
-// ofStore gives a request to the handler of its store. Without the right to read, the answer does not
-// depend on whether there is such a store.
+// ofStore gives a request to the handler of its store. Without the right to read, the answer does
+// not depend on whether there is such a store.
 func (s *Server) ofStore(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimPrefix(r.URL.Path, pages.StorePath(""))
 	name, store := s.find(path)

@@ -15,48 +15,48 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 )
 
-// SchedulesPath is the beginning of the paths of the API of schedules.
+// SchedulesPath is the connecting of the paths of the API of schedules.
 const SchedulesPath = "/api/schedules/v1"
 
-// api returns the configuration of an API without its data.
-func (s *Server) api(f *factory.Factory) api.Config {
+// apiConfig returns the configuration of an API without its data.
+func (s *Server) apiConfig(f *factory.Factory) api.Config {
 	return api.Config{Access: s.door.access, OpenReading: s.door.open, Logger: f.Log()}
 }
 
-// pages returns the configuration of pages without their data.
-func (s *Server) pages() pages.Config {
+// pagesConfig returns the configuration of pages without their data.
+func (s *Server) pagesConfig() pages.Config {
 	return pages.Config{
 		Command: s.f.Command(), Access: s.door.access, OpenReading: s.door.open, Secure: s.f.Config().Server.Proxy == "https",
 		Logger: s.f.Log(),
 	}
 }
 
-// serveStore serves a store while work goes on, which gets its handler. ctx only bounds the time until
-// work begins.
+// serveStore serves a store while work goes on, which gets its handler. ctx only bounds the time
+// until work begins.
 func (s *Server) serveStore(
 	ctx context.Context, f *factory.Factory, work func(store http.Handler) error,
 ) error {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	beginning, begun := context.AfterFunc(ctx, cancel), false
+	detach, begun := context.AfterFunc(ctx, cancel), false
 	err := checks.With(lasting, f, nil, func(bound *checks.Bound) error {
-		b, err := newBoard(lasting, f, bound, s)
+		b, err := s.newBoard(lasting, f, bound)
 		if err != nil {
 			return err
 		}
 		defer b.Close()
 		// a catch-up of the pages and the slots of a daemon share one grace period
 		defer context.AfterFunc(s.ending, b.Stop)()
-		handler, err := s.store(lasting, f, bound, b)
+		handler, err := s.newHandler(lasting, f, bound, b)
 		if err != nil {
 			return err
 		}
 		defer handler.pages.Close()
 		name := each.Name(f)
-		s.serve(name, handler)
-		defer s.leave(name)
+		s.add(name, handler)
+		defer s.remove(name)
 		s.stores.SetUp(name, b)
-		beginning()
+		detach()
 		begun = true
 		return work(handler)
 	})
@@ -66,22 +66,22 @@ func (s *Server) serveStore(
 	return err
 }
 
-// serve begins to give requests for a store to its handler.
-func (s *Server) serve(store string, handler serving) {
+// add gives further requests for a store to its handler.
+func (s *Server) add(store string, handler storeHandler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.serving[store] = handler
 }
 
-// leave ends what serve has begun.
-func (s *Server) leave(store string) {
+// remove undoes add.
+func (s *Server) remove(store string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.serving, store)
 }
 
 // newBoard returns the board of a store.
-func newBoard(ctx context.Context, f *factory.Factory, b *checks.Bound, s *Server) (*board.Board, error) {
+func (s *Server) newBoard(ctx context.Context, f *factory.Factory, b *checks.Bound) (*board.Board, error) {
 	view, err := database.NewView(f, b.Setting)
 	if err != nil {
 		return nil, err
@@ -93,47 +93,49 @@ func newBoard(ctx context.Context, f *factory.Factory, b *checks.Bound, s *Serve
 	})
 }
 
-// store returns the handler of a store's pages, API and, if there are tokens, schedules.
-func (s *Server) store(ctx context.Context, f *factory.Factory, bound *checks.Bound, b *board.Board) (serving, error) {
+// newHandler returns the handler of a store's pages, API and, if there are tokens, schedules.
+func (s *Server) newHandler(
+	ctx context.Context, f *factory.Factory, bound *checks.Bound, b *board.Board,
+) (storeHandler, error) {
 	name, base := each.Name(f), ""
 	if name != "" {
 		base = pages.StorePath(name)
 	}
-	cfg := s.api(f)
+	cfg := s.apiConfig(f)
 	cfg.Board, cfg.Base = b, base
 	answers, err := api.New(cfg)
 	if err != nil {
-		return serving{}, err
+		return storeHandler{}, err
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/api/", answers)
 	if s.door.tokens {
 		store, err := database.Schedules(ctx, f, bound.DB)
 		if err != nil {
-			return serving{}, err
+			return storeHandler{}, err
 		}
 		schedules, err := httpapi.New(httpapi.Config{
 			Store: store, DB: bound.DB, Access: s.door.access, Base: base + SchedulesPath, Logger: f.Log(),
 		})
 		if err != nil {
-			return serving{}, err
+			return storeHandler{}, err
 		}
 		mux.Handle(SchedulesPath+"/", http.StripPrefix(SchedulesPath, schedules))
 	}
-	shown, err := s.pagesOf(name, b)
+	shown, err := s.newPages(name, b)
 	if err != nil {
-		return serving{}, err
+		return storeHandler{}, err
 	}
 	mux.Handle("/", shown)
-	return serving{mux, shown}, nil
+	return storeHandler{mux, shown}, nil
 }
 
-// pagesOf returns the pages of a store.
-func (s *Server) pagesOf(name string, b *board.Board) (*pages.Pages, error) {
+// newPages returns the pages of a store.
+func (s *Server) newPages(name string, b *board.Board) (*pages.Pages, error) {
 	if s.top != nil {
 		return s.top.Of(name, b), nil
 	}
-	cfg := s.pages()
+	cfg := s.pagesConfig()
 	cfg.Board = b
 	return pages.New(cfg)
 }

@@ -11,7 +11,7 @@ import (
 
 // Unencrypted finds passwords and tokens that the settings let travel over a network unencrypted.
 func Unencrypted(cfg config.Config) []doctor.Finding {
-	list := clearDatabases(cfg)
+	list := unencryptedDatabases(cfg)
 	if cfg.Server.Token == (config.Secret{}) && cfg.Server.ReadToken == (config.Secret{}) {
 		return list
 	}
@@ -26,8 +26,8 @@ func Unencrypted(cfg config.Config) []doctor.Finding {
 	return list
 }
 
-// clearDatabases finds connections to databases on other machines whose encryption is optional.
-func clearDatabases(cfg config.Config) (list []doctor.Finding) {
+// unencryptedDatabases finds connections to databases on other machines whose encryption is optional.
+func unencryptedDatabases(cfg config.Config) (list []doctor.Finding) {
 	type named struct {
 		key string
 		url config.URL

@@ -20,20 +20,20 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// knownFor is how long a job counts as known after a run that has registered it, as with status --check.
+// knownFor is how long a job counts as known after a run that has registered it. status --check has
+// the same bound.
 const knownFor = 7 * 24 * time.Hour
 
-// isNews reports whether the rows of a job that a run has left are news to the reader of its log.
+// isNews reports whether the reader of the log does not know yet that a job's rows leave slots open.
 type isNews func(c *jobs.Client, job string) (bool, error)
 
-// unregistered has the jobs, by name, whose rows have left slots open, because they are not
-// registered here.
+// unregistered lists jobs that are not registered here, and whose rows therefore leave slots open.
 type unregistered struct {
-	jobs  []string
-	slots int
+	jobs  []string // sorted
+	slots int      // how many slots stay open
 }
 
-// add adds the result of a slot.
+// add adds the unknown jobs of a slot that a run has left open.
 func (u *unregistered) add(r slots.Result) {
 	if r.State != slots.StateOpen || len(r.Unknown) == 0 {
 		return
@@ -44,14 +44,14 @@ func (u *unregistered) add(r slots.Result) {
 	u.jobs = slices.Compact(u.jobs)
 }
 
-// cannotRun names the jobs whose rows have left slots open. It returns an error without text and
-// with the code Found if no run has registered one of these jobs, or if a query cannot run. Jobs
-// that are no news are logged like successes.
+// cannotRun logs the jobs whose rows leave slots open. It returns an error without text and with the
+// code Found if no run of the last 7 days has registered one of these jobs, or if a query of sql_jobs
+// cannot run. A job that is no news is logged at the level info.
 func cannotRun(
 	ctx context.Context, f *factory.Factory, b *checks.Bound, now time.Time, left unregistered, news isNews,
 ) error {
 	if len(left.jobs) > 0 {
-		nowhere, err := logLeft(ctx, f, b.DB, now, left.jobs, left.slots, news)
+		nowhere, err := logUnregistered(ctx, f, b.DB, now, left, news)
 		if err != nil {
 			return err
 		}
@@ -65,15 +65,16 @@ func cannotRun(
 	return nil
 }
 
-// logLeft logs the jobs of rows that are left in slots. It returns whether no run has registered one of them.
-func logLeft(
-	ctx context.Context, f *factory.Factory, db *sqlx.DB, now time.Time, names []string, count int, news isNews,
-) (nowhere bool, err error) {
+// logUnregistered logs the jobs whose rows leave slots open. It reports whether no run of the last 7
+// days has registered one of them.
+func logUnregistered(
+	ctx context.Context, f *factory.Factory, db *sqlx.DB, now time.Time, all unregistered, news isNews,
+) (bool, error) {
 	c, err := database.Client(ctx, f, db)
 	if err != nil {
 		return false, err
 	}
-	elsewhere, unregistered, err := splitBy(names, func(job string) (bool, error) {
+	elsewhere, nowhere, err := splitBy(all.jobs, func(job string) (bool, error) {
 		at, err := admin.New(c).RegisteredAt(ctx, db, job)
 		return now.Sub(at) < knownFor, err
 	})
@@ -87,7 +88,7 @@ func logLeft(
 	}{
 		{elsewhere, slog.LevelWarn, "rows are left, and their slots open, since their jobs are not registered here: " +
 			"run these with a binary that has them"},
-		{unregistered, slog.LevelError, "rows are left, and their slots open, since no run of the last 7 days has " +
+		{nowhere, slog.LevelError, "rows are left, and their slots open, since no run of the last 7 days has " +
 			"registered their jobs: run these with a binary that has them, or cancel the rows if a name is wrong"},
 	} {
 		fresh, known, err := splitBy(left.jobs, func(job string) (bool, error) { return news(c, job) })
@@ -96,14 +97,14 @@ func logLeft(
 		}
 		if len(fresh) > 0 {
 			//nolint:sloglint // one of the two constant texts above
-			f.Log().Log(ctx, left.level, left.text, "jobs", spoken.Some(fresh), "slots", count)
+			f.Log().Log(ctx, left.level, left.text, "jobs", spoken.Some(fresh), "slots", all.slots)
 		}
 		if len(known) > 0 {
 			//nolint:sloglint // likewise
-			f.Log().InfoContext(ctx, left.text, "jobs", spoken.Some(known), "slots", count)
+			f.Log().InfoContext(ctx, left.text, "jobs", spoken.Some(known), "slots", all.slots)
 		}
 	}
-	return len(unregistered) > 0, nil
+	return len(nowhere) > 0, nil
 }
 
 // splitBy returns the names for which is returns true, and the other names.
@@ -122,11 +123,11 @@ func splitBy(names []string, is func(name string) (bool, error)) (with, without 
 	return with, without, nil
 }
 
-// allNews is isNews of a command that an operator types.
+// allNews is isNews of a command that an operator types: every job is news.
 func allNews(*jobs.Client, string) (bool, error) { return true, nil }
 
-// newsOfCatchUp is isNews of catch-up. At a terminal, and with a level of the log, every job is
-// news. In the mail of cron a job is news once a day (UTC).
+// newsOfCatchUp returns isNews of catch-up. Every job is news at a terminal, and if the settings set
+// the level of the log. In the mail of cron a job is news once a day (UTC).
 func newsOfCatchUp(ctx context.Context, f *factory.Factory, db *sqlx.DB, now time.Time) isNews {
 	if !f.Quiet() {
 		return allNews
@@ -145,8 +146,9 @@ func newsOfCatchUp(ctx context.Context, f *factory.Factory, db *sqlx.DB, now tim
 	}
 }
 
-// newsOfRun is isNews of run, whose log cron mails: the same rows would be mailed in every slot. A job is news if its
-// first slot with rows was not left open before. In the first slot of a UTC day each job is.
+// newsOfRun returns isNews of run, whose log cron mails: the same rows would be mailed in every slot.
+// A job is news if its first slot with rows was not left open before, and in the first slot of each
+// day (UTC).
 func newsOfRun(ctx context.Context, db *sqlx.DB, slot time.Time, view runView) isNews {
 	if slot.Equal(slot.Truncate(24 * time.Hour)) {
 		return allNews

@@ -19,26 +19,26 @@ import (
 	"github.com/prescient-go/prescient/slots"
 )
 
-// leftView is the remaining work in a slot that catch-up has not finished, or would work on in a
+// remainingView is the remaining work in a slot that catch-up has not finished, or would work on in a
 // dry run.
-type leftView struct {
+type remainingView struct {
 	Waiting *int64   `json:"waiting"` // rows, counted as status does; null: nothing is left
-	Jobs    []string `json:"jobs"`    // whose rows these are
-	Live    bool     `json:"live"`    // a run is at it: it is left to that
+	Jobs    []string `json:"jobs"`    // of these rows
+	Live    bool     `json:"live"`    // a run works on the slot, and catch-up leaves it to that run
 }
 
-// lookAtLeft adds to a view the remaining work of its slots.
-func lookAtLeft(ctx context.Context, f *factory.Factory, db *sqlx.DB, view *caughtView, o *catchUpOptions) error {
-	left := map[time.Time]*leftView{}
+// addRemaining adds to a view the remaining work of its slots.
+func addRemaining(ctx context.Context, f *factory.Factory, db *sqlx.DB, view *caughtView, o *catchUpOptions) error {
+	remaining := map[time.Time]*remainingView{}
 	for i := range view.Slots {
 		s := &view.Slots[i]
 		s.Jobs = []string{}
 		if s.Result == nil || s.Result.State == slots.StateOpen {
 			s.Waiting = new(int64)
-			left[s.Slot.UTC()] = &s.leftView
+			remaining[s.Slot.UTC()] = &s.remainingView
 		}
 	}
-	if len(left) == 0 || ctx.Err() != nil {
+	if len(remaining) == 0 || ctx.Err() != nil {
 		return nil
 	}
 	ledger, err := database.Ledger(ctx, f, db)
@@ -47,15 +47,15 @@ func lookAtLeft(ctx context.Context, f *factory.Factory, db *sqlx.DB, view *caug
 	}
 	status, err := ledger.Status(ctx, o.since.From(ledger.Now()))
 	for _, t := range append(status.Trouble, status.Running...) {
-		l := left[t.Slot]
-		if l == nil {
+		r := remaining[t.Slot]
+		if r == nil {
 			continue
 		}
-		l.Live = t.Live > 0
+		r.Live = t.Live > 0
 		for _, job := range t.Jobs {
 			if o.job == "" || o.job == job.JobExec {
-				*l.Waiting += job.Waiting
-				l.Jobs = append(l.Jobs, job.JobExec)
+				*r.Waiting += job.Waiting
+				r.Jobs = append(r.Jobs, job.JobExec)
 			}
 		}
 	}
@@ -72,10 +72,9 @@ func (s caughtSlot) was() string {
 
 // printDryRun prints the slots that catch-up would work on, and how many it would only record. It
 // prints nothing for none.
-func printDryRun(f *factory.Factory, view caughtView) error {
-	var err error
+func printDryRun(f *factory.Factory, view caughtView) (err error) {
 	if len(view.Slots) > 0 {
-		err = printSlotsLeft(f, view.Slots, len(view.Slots)+int(view.MoreSlots))
+		err = printRemaining(f, view.Slots, len(view.Slots)+int(view.MoreSlots))
 	}
 	if view.Empty > 0 {
 		err = errors.Join(err, f.Sentence(fmt.Sprintf("%s missed without rows: catch-up records %s as done",
@@ -84,8 +83,8 @@ func printDryRun(f *factory.Factory, view caughtView) error {
 	return err
 }
 
-// printSlotsLeft prints the first of n slots.
-func printSlotsLeft(f *factory.Factory, list []caughtSlot, n int) error {
+// printRemaining prints the remaining work of the first of n slots.
+func printRemaining(f *factory.Factory, list []caughtSlot, n int) error {
 	return output.Few(f.Printer, n, list, table.Row{"SLOT", "WAS", "WAITING", "JOBS"}, func(s caughtSlot) table.Row {
 		return table.Row{s.Slot, s.was(), layout.AtLeast(*s.Waiting, slots.MostOverdue), strings.Join(s.Jobs, ", ")}
 	})
