@@ -43,8 +43,10 @@ func (c Config) stopped(r rulestore.Status) []Finding {
 		return []Finding{action(fmt.Sprintf("rule %s: a remove has stopped at %s", r.Rule.Name, at),
 			"%s rules remove %s  -- resumes it", c.Name, spoken.Word(r.Rule.Name))}
 	}
-	return []Finding{action(fmt.Sprintf("rule %s: an apply has stopped at %s, so rows of table %s do not wait yet", r.Rule.Name, at, r.Relation),
-		"%s rules apply -f FILE  -- resumes it", c.Name)}
+	return []Finding{action(
+		fmt.Sprintf("rule %s: an apply has stopped at %s, so rows of table %s do not wait yet", r.Rule.Name, at, r.Relation),
+		"%s rules apply -f FILE  -- resumes it", c.Name,
+	)}
 }
 
 // fault returns the findings about one rule.

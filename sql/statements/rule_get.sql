@@ -4,7 +4,9 @@
 select
     r.name, r.relation, r.definition::text as definition, r.version, r.state, r.position, r.applied_at, coalesce(r.applied_by, '') as applied_by,
     j.paused_at, coalesce(j.paused_by, '') as paused_by,
-    case when r.state <> 'active' and r.updated_at < clock_timestamp() - interval '5 minutes' then r.updated_at end as stopped_at
+    case
+        when r.state <> 'active' and r.updated_at < clock_timestamp() - interval '5 minutes' then r.updated_at
+    end as stopped_at
 from prescient.rule r
 left join prescient.job j on j.name = r.name
 where $1::text is null or r.name = $1
