@@ -47,14 +47,14 @@ func TestRowsAreCheckedWhenTheirSlotsBegin(t *testing.T) {
 		}
 	}
 	if onTime == 0 {
-		t.Error("catch-up did it all")
+		t.Error("catch-up checked all rows, and no run of a slot did")
 	}
 	if n := w.count(`select count(*) from prescient.future_job_history where finished_at < slot`); n != 0 {
 		t.Errorf("%d rows were checked early", n)
 	}
 }
 
-func TestAfterTheStartTheSlotThatHasBegunIsRunAndEarlierOnesAreCaughtUpOn(t *testing.T) {
+func TestADaemonRunsTheCurrentSlotFirstAndCatchesUpOnEarlierOnes(t *testing.T) {
 	t.Parallel()
 	w := setup(t, day)
 	seen := w.record("job")
@@ -75,11 +75,11 @@ func TestAfterTheStartTheSlotThatHasBegunIsRunAndEarlierOnesAreCaughtUpOn(t *tes
 		}
 	}
 	if n := w.count(`select count(*) from prescient.slot_run where state = 'done'`); n != 4 {
-		t.Errorf("%d slots are done in the ledger, want 4: the empty one, too", n)
+		t.Errorf("%d slots are done in the ledger, want 4, with the one without rows", n)
 	}
 }
 
-func TestStragglersAreCaughtUpOn(t *testing.T) {
+func TestADaemonCatchesUpOnStragglers(t *testing.T) {
 	t.Parallel()
 	w := setup(t, time.Second)
 	w.record("job")
@@ -141,7 +141,7 @@ func TestTwoDaemonsShareASlotAndCheckEveryRowOnce(t *testing.T) {
 	w.due(w.slot(0), "job", rows)
 	var mu sync.Mutex
 	checked := map[string]int{}
-	var both sync.WaitGroup // every check waits until both daemons work
+	var both sync.WaitGroup // every check waits until both daemons have begun one
 	both.Add(2)
 	for range 2 {
 		atWork := sync.OnceFunc(both.Done)
@@ -198,7 +198,7 @@ func TestALongRunDelaysNoSlotAndIsNotCaughtUpOn(t *testing.T) {
 	}
 }
 
-func TestASlotThatFindsNoRoomIsAProblemUntilItIsCaughtUpOn(t *testing.T) {
+func TestASlotThatCannotStartIsAProblemUntilCatchUpRunsIt(t *testing.T) {
 	t.Parallel()
 	w := setup(t, time.Second)
 	release := make(chan struct{})
@@ -208,7 +208,7 @@ func TestASlotThatFindsNoRoomIsAProblemUntilItIsCaughtUpOn(t *testing.T) {
 	})
 	w.due(w.slot(1), "long", 1)
 	d, _ := w.start(func(c *Config) { c.Slots = 1 })
-	eventually(t, "a slot to find no room", func() bool { return len(d.health().Problems) > 0 })
+	eventually(t, "a slot that cannot start", func() bool { return len(d.health().Problems) > 0 })
 	close(release)
 	eventually(t, "the daemon to be well again", func() bool {
 		h := d.health()
@@ -234,7 +234,7 @@ func TestADaemonFinishesTheSlotOfAnotherThatWasKilled(t *testing.T) {
 		t.Errorf("the other has recorded %d rows, want %d", n, rows)
 	}
 	if run, err := w.ledger.Show(t.Context(), w.slot(0)); err != nil || run.TakeOvers == 0 {
-		t.Errorf("nobody took over: %+v, %v", run, err)
+		t.Errorf("the ledger has no take-over: %+v, %v", run, err)
 	}
 	heir.Terminate(t, func() {})
 }
@@ -259,7 +259,7 @@ func TestACheckThatOutlastsTheGraceAfterSIGTERMIsLeftToTheNextDaemon(t *testing.
 	eventually(t, "the check to be running", func() bool { return w.count(`select count(*) from trace`) == 1 })
 	p.Terminate(t, func() {})
 	if n := w.count(`select count(*) from prescient.future_job where error_count = 0`); n != 1 {
-		t.Errorf("the row does not wait any more\n%s", &p.Log)
+		t.Errorf("the row no longer waits\n%s", &p.Log)
 	}
 	if n := w.count(`select count(*) from prescient.slot_claim where allocated_until > clock_timestamp()`); n != 0 {
 		t.Errorf("%d claims were not handed back\n%s", n, &p.Log)
@@ -410,11 +410,11 @@ func TestASlotLeftOpenWithoutRowsIsClosedByTheNextCatchUp(t *testing.T) {
 	})
 }
 
-func TestASlotThatWasLeftToItsRunIsCaughtUpOnWhenThatIsGone(t *testing.T) {
+func TestCatchUpLeavesASlotToTheRunThatHasItUntilThatRunStops(t *testing.T) {
 	t.Parallel()
 	w := setup(t, time.Second)
 	w.record("job")
-	slot := w.slot(-2 * int(lookBack/time.Second))
+	slot := w.slot(-2 * int(lookBack/time.Second)) // only a catch-up of the whole ledger finds it
 	if err := w.ledger.Begin(t.Context(), slot); err != nil {
 		t.Fatal(err)
 	}
@@ -455,7 +455,7 @@ func TestASlotThatWasLeftToItsRunIsCaughtUpOnWhenThatIsGone(t *testing.T) {
 	eventually(t, "the row to be recorded", func() bool { return w.ended() == 1 })
 }
 
-func TestRowsOfAJobThatIsNotRegisteredAreLeftToADaemonThatHasIt(t *testing.T) {
+func TestADaemonLeavesRowsOfAJobThatItHasNotRegisteredToOneThatHas(t *testing.T) {
 	t.Parallel()
 	w := setup(t, day)
 	w.record("job")
@@ -506,7 +506,7 @@ func TestAnInvalidConfigurationIsRefused(t *testing.T) {
 	}
 }
 
-func TestRowsThatTheDatabaseRefusesAreLeftToCatchUp(t *testing.T) {
+func TestARowThatTheDatabaseRefusesIsCheckedOnceByTheRunAndOnceByCatchUp(t *testing.T) {
 	t.Parallel()
 	w := setup(t, day)
 	seen := w.record("job")
@@ -516,22 +516,22 @@ func TestRowsThatTheDatabaseRefusesAreLeftToCatchUp(t *testing.T) {
 		create trigger refuse before update or delete on prescient.future_job
 		for each row when (old.entity_key = '1') execute function refuse()`)
 	d, _ := w.start()
-	const once = 2 // by the run, and by the first catch-up
+	const want = 2
 	calls := func() int { return keys(seen())[fmt.Sprint(w.slot(0).Unix(), " 1")] }
 	atRest := func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		return len(d.running) == 0 && !d.catchUp.busy
 	}
-	eventually(t, "the run and the catch-up", func() bool { return calls() >= once && atRest() })
+	eventually(t, "the run and the catch-up", func() bool { return calls() >= want && atRest() })
 	for range 3 {
 		if _, err := d.runOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "a turn of the loop to end", atRest)
 	}
-	if n := calls(); n != once {
-		t.Errorf("the function was called %d times for the row, want %d", n, once)
+	if n := calls(); n != want {
+		t.Errorf("the function was called %d times for the row, want %d", n, want)
 	}
 	if n := w.ended(); n != 1 {
 		t.Errorf("%d rows have ended, want the other one", n)

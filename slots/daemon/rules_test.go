@@ -18,8 +18,8 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// sells makes a table of orders, and makes the registry know rules.
-func (w *world) sells() {
+// useRules creates the table orders, and lets the registry check rules.
+func (w *world) useRules() {
 	w.t.Helper()
 	w.db.MustExec(`create table orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz)`)
 	reading, err := pgsql.Open(w.t.Context(), w.url)
@@ -62,10 +62,10 @@ func (w *world) published() (list []string) {
 	return list
 }
 
-func TestARuleThatIsAppliedBesideADaemonIsCheckedFromTheNextSlotOn(t *testing.T) {
+func TestARunningDaemonChecksAnAppliedRuleFromTheNextSlotOn(t *testing.T) {
 	t.Parallel()
 	w := setup(t, time.Second)
-	w.sells()
+	w.useRules()
 	var onTime atomic.Int64
 	w.registry.Use(func(ctx context.Context, call jobs.Call, next func(context.Context) ([]jobs.Result, error)) ([]jobs.Result, error) {
 		for _, row := range call.Rows {
@@ -88,17 +88,17 @@ func TestARuleThatIsAppliedBesideADaemonIsCheckedFromTheNextSlotOn(t *testing.T)
 		t.Error(diff)
 	}
 	if onTime.Load() == 0 {
-		t.Error("catch-up did it all")
+		t.Error("catch-up checked all rows, and no run of a slot did")
 	}
 }
 
-func TestTheStoresOfAFleetHaveRulesOfTheirOwn(t *testing.T) {
+func TestEachStoreHasItsOwnRules(t *testing.T) {
 	t.Parallel()
-	fleet := NewMulti(t.Context(), MultiConfig{Logger: slog.New(slog.DiscardHandler)})
+	multi := NewMulti(t.Context(), MultiConfig{Logger: slog.New(slog.DiscardHandler)})
 	stores := map[string]*world{}
 	for _, name := range []string{"east", "west"} {
 		w := setup(t, time.Second)
-		w.sells()
+		w.useRules()
 		w.db.MustExec(`insert into orders values (1, now())`)
 		w.apply(name)
 		stores[name] = w
@@ -106,7 +106,7 @@ func TestTheStoresOfAFleetHaveRulesOfTheirOwn(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, len(stores))
 	for name, w := range stores {
-		go func() { ended <- fleet.Run(ctx, name, w.config()) }()
+		go func() { ended <- multi.Run(ctx, name, w.config()) }()
 	}
 	for _, w := range stores {
 		eventually(t, "the row to be recorded", func() bool { return w.ended() == 1 })

@@ -97,7 +97,7 @@ func TestHealthIsServedBesideTheHandlerOfTheCaller(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := net.Dial("tcp", strings.TrimPrefix(base, "http://")); err == nil {
-		t.Error("it listens though it has stopped")
+		t.Error("the daemon listens after its end")
 	}
 }
 
@@ -127,10 +127,10 @@ func TestFailingChecksAreAProblemOfHealthAndNotOfReadiness(t *testing.T) {
 	}
 }
 
-// A stopped server or a dead network is silent, and a context alone does not end that.
-func TestHealthIsToldWhileTheDatabaseIsSilent(t *testing.T) {
+// A stopped server or a dead network sends nothing, and the end of a context alone does not end a read from it.
+func TestHealthAnswersWhileTheDatabaseIsSilent(t *testing.T) {
 	t.Parallel()
-	pgtest.NotOnCitus(t, "its servers are others' processes")
+	pgtest.NotOnCitus(t, "the test does not start its servers, so it cannot stop them")
 	w := setupOn(t, day, pgtest.Direct(t))
 	log := &lines{}
 	d, end := w.start(func(c *Config) {
@@ -163,7 +163,7 @@ func TestHealthIsToldWhileTheDatabaseIsSilent(t *testing.T) {
 	}
 }
 
-func TestHealthWithoutADatabaseSaysSoWhileTheLoopIsAlive(t *testing.T) {
+func TestWithoutADatabaseHealthAndReadinessFailAndLivenessDoesNot(t *testing.T) {
 	t.Parallel()
 	w := setup(t, day)
 	if err := w.db.Close(); err != nil {
@@ -191,14 +191,13 @@ func TestHealthWithoutADatabaseSaysSoWhileTheLoopIsAlive(t *testing.T) {
 	}
 }
 
-// manager stands for systemd: the socket that it listens on, and the messages it got.
+// manager stands for systemd: it listens on a socket, and keeps the messages that it gets.
 type manager struct {
 	mu   sync.Mutex
 	told []string
 }
 
-// newManager must be called from a test that is not parallel, because the socket is in the
-// environment.
+// newManager sets variables of the environment, so a test that calls it is not parallel.
 func newManager(t *testing.T, watchdog string) *manager {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "notify")
@@ -247,7 +246,7 @@ func TestSystemdIsToldTheStateOfTheDaemon(t *testing.T) {
 	eventually(t, "the watchdog to be fed", func() bool { return m.heard("WATCHDOG=1") > 3 })
 	eventually(t, "the status", func() bool { return m.heard("STATUS=slot ") > 0 })
 	if n := m.heard("STOPPING=1"); n != 0 {
-		t.Errorf("stopping was told %d times before the end", n)
+		t.Errorf("STOPPING=1 was sent %d times before the end", n)
 	}
 	if err := end(); err != nil {
 		t.Error(err)
@@ -255,16 +254,16 @@ func TestSystemdIsToldTheStateOfTheDaemon(t *testing.T) {
 	eventually(t, "STOPPING=1", func() bool { return m.heard("STOPPING=1") == 1 })
 }
 
-func TestSystemdIsToldTheStateOfTheStoresOfAFleet(t *testing.T) {
+func TestSystemdIsToldTheStateOfEachStore(t *testing.T) {
 	m := newManager(t, "200000")
 	w := setup(t, day)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	f := NewMulti(ctx, MultiConfig{Systemd: true, Logger: slog.New(slog.DiscardHandler)})
 	f.Down("far", errors.New("no route"))
-	eventually(t, "the status of one that is down", func() bool { return m.heard("STATUS=store far: no route") > 0 })
+	eventually(t, "the status of the store that is down", func() bool { return m.heard("STATUS=store far: no route") > 0 })
 	if m.heard("READY=1") > 0 {
-		t.Error("it is said to be ready, and runs nothing")
+		t.Error("READY=1 was sent, and no store runs")
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- f.Run(ctx, "shop", w.config()) }()
@@ -291,7 +290,7 @@ func TestTheOnlyStoreIsNotHealthyBeforeItRuns(t *testing.T) {
 func TestTheWatchdogIsNotFedWhenTheLoopHangs(t *testing.T) {
 	m := newManager(t, "100000")
 	w := setup(t, time.Second)
-	var hang atomicChannel
+	var hang gate
 	d, err := newDaemon(w.config(func(c *Config) {
 		c.Systemd = true
 		start, base := time.Now(), w.slot(0)
@@ -308,7 +307,7 @@ func TestTheWatchdogIsNotFedWhenTheLoopHangs(t *testing.T) {
 	eventually(t, "the watchdog to be fed", func() bool { return m.heard("WATCHDOG=1") > 3 })
 	release := hang.close()
 	defer release()
-	eventually(t, "the loop to be given up", func() bool { return !d.alive(d.patience) })
+	eventually(t, "the loop to count as hanging", func() bool { return !d.alive(d.patience) })
 	answer := httptest.NewRecorder()
 	healthOf(d).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://localhost/livez", nil))
 	if answer.Code != http.StatusServiceUnavailable {
@@ -322,13 +321,13 @@ func TestTheWatchdogIsNotFedWhenTheLoopHangs(t *testing.T) {
 	}
 }
 
-// atomicChannel blocks the goroutines that wait on it between close and release.
-type atomicChannel struct {
+// gate blocks the goroutines that wait at it between close and release.
+type gate struct {
 	mu     sync.Mutex
 	closed chan struct{}
 }
 
-func (c *atomicChannel) wait() {
+func (c *gate) wait() {
 	c.mu.Lock()
 	closed := c.closed
 	c.mu.Unlock()
@@ -337,7 +336,7 @@ func (c *atomicChannel) wait() {
 	}
 }
 
-func (c *atomicChannel) close() (release func()) {
+func (c *gate) close() (release func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	closed := make(chan struct{})
@@ -374,7 +373,7 @@ func (o *observer) count(from time.Time) (n, again int) {
 	return n, again
 }
 
-func TestASlotThatBeginsWithoutADatabaseIsARunThatFailed(t *testing.T) {
+func TestASlotThatBeginsWithoutADatabaseCountsAsAFailedRun(t *testing.T) {
 	t.Parallel()
 	w := setup(t, time.Second)
 	watching := &observer{failed: map[time.Time]int{}}
@@ -384,14 +383,14 @@ func TestASlotThatBeginsWithoutADatabaseIsARunThatFailed(t *testing.T) {
 		c.AfterRun = func(_ context.Context, r slots.Result, err error) { told.Ran(r, err) }
 	})
 	eventually(t, "a slot to be done", func() bool { return w.count(`select count(*) from prescient.slot_run where state = 'done'`) > 0 })
-	next := w.slot(2) // nothing that runs now fails with it
+	next := w.slot(2) // no run of it has begun when the pool is closed
 	if err := w.db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range []*observer{watching, told} {
 		eventually(t, "two runs that failed", func() bool { n, _ := o.count(next); return n >= 2 })
 		if _, again := o.count(next); again != 1 {
-			t.Errorf("one is counted %d times", again)
+			t.Errorf("a failed run is counted %d times", again)
 		}
 	}
 }
