@@ -92,18 +92,6 @@ func TestAnEntityWithVeryManyChecksIsCountedAndNotListed(t *testing.T) {
 	s.has(b.submit(plan, nil, http.StatusOK), "3007 checks were cancelled")
 }
 
-// A statement of a page that takes 5 seconds is stopped.
-func TestAnEntityWithManyLongTimelinesIsShown(t *testing.T) {
-	t.Parallel()
-	s := setup(t, nil)
-	const rows, checks = 400, 20
-	s.enqueueItems(rows, s.Now().Add(2*time.Hour))
-	_, err := s.DB.Exec(`update prescient.future_job set trace = (
-		select string_agg(encode('\x6a0000000000000000'::bytea, 'base64'), chr(10)) from generate_series(1, $1))`, checks)
-	s.must(err)
-	s.has(s.browser().login(story.ReadToken).get("/entity?name=order&key=1", http.StatusOK), "400 checks wait.")
-}
-
 func TestEveryRowOfASlotCanBePagedTo(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
