@@ -96,10 +96,10 @@ func newCmdRemove(f *factory.Factory) *cobra.Command {
 	return (&nameOptions{f: f}).command(&cobra.Command{
 		Use:   "remove NAME",
 		Short: "Drop the triggers of a rule, cancel its waiting rows, and forget it",
-		Long: `Drop the triggers of a rule and their functions, cancel the rows that wait, up to 10,000 in
-each transaction, and forget what has fired. A pause of the rule ends. Rows that a run checks
-meanwhile end without a step. The table stays as it is. If it is interrupted, the next remove goes
-on.
+		Long: `Drop the triggers of a rule and their functions, cancel the rows that wait, in bounded
+transactions, and forget what has fired. A pause of the rule ends. Rows that a run checks meanwhile
+end without a step. The table stays as it is. If it is interrupted, or another session keeps a check
+locked, the next remove goes on.
 
 If the rule is applied again, steps fire again for rows for which they have fired. "rules pause" holds a rule back.`,
 		Example: `  prescient rules remove order.unshipped`,

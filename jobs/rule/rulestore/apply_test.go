@@ -400,6 +400,30 @@ func TestARemoveThatDiesIsResumed(t *testing.T) {
 	s.wants("after the remove", "")
 }
 
+func TestARemoveThatCannotCancelACheckIsResumedWhenItCan(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.rows(4, 6)
+	s.apply(unshipped)
+	holder := s.db.MustBegin()
+	defer func() { _ = holder.Rollback() }()
+	holder.MustExec("select from prescient.future_job where entity_key = '4' for update")
+	removed, err := s.store.Remove(t.Context(), "order.unshipped", nil)
+	if err == nil || !strings.Contains(err.Error(), "1 check is locked by another session") || removed.Cancelled != 2 {
+		t.Errorf("%+v, error %v", removed, err)
+	}
+	if status, err := s.store.Get(t.Context(), "order.unshipped"); err != nil || status.State != rulestore.Removing {
+		t.Errorf("%+v, error %v", status.State, err)
+	}
+	if err := holder.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := s.store.Remove(t.Context(), "order.unshipped", nil); err != nil || removed.Cancelled != 1 {
+		t.Errorf("%+v, error %v", removed, err)
+	}
+	s.wants("after the remove", "")
+}
+
 // The check of a step that is due waits for the next slot if the run before it was late.
 func TestOverdueSkipsNoStepOfARowThatWaitsForTheNextSlot(t *testing.T) {
 	t.Parallel()

@@ -6,16 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/admin"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// removeBatch is how many checks or entries a transaction of Remove deletes.
-const removeBatch = 10_000
+// forgetBatch is how many entries about steps a transaction of Remove deletes.
+const forgetBatch = 10_000
 
 // Removed counts what Remove did.
 type Removed struct {
@@ -75,33 +77,43 @@ func (s *Store) uninstall(ctx context.Context, name string) error {
 
 // clean cancels the checks, and deletes what the rule has fired.
 func (s *Store) clean(ctx context.Context, name string, told func(Progress)) (removed Removed, err error) {
-	client := admin.New(s.client)
-	filter := admin.CancelFilter{JobExec: name}
-	// Each walk through the slots leaves rows that checks have locked, which end them.
-	for before := int64(-1); before < removed.Cancelled; {
-		before = removed.Cancelled
-		for from := (admin.Position{}); ; {
-			n, next, err := client.CancelMany(ctx, s.db, filter, from, removeBatch)
-			if err != nil {
-				return removed, err
-			}
-			removed.Cancelled += n
-			told(Progress{Rule: name, Rows: removed.Cancelled})
-			if from = next; from.IsZero() {
-				break
-			}
-		}
+	if removed.Cancelled, err = s.cancel(ctx, name, told); err != nil {
+		return removed, err
 	}
 	for {
 		var n int64
 		err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
-			return pgsql.One(ctx, tx, pgsql.RuleForget.In(s.schema), []any{name, removeBatch}, &n)
+			return pgsql.One(ctx, tx, pgsql.RuleForget.In(s.schema), []any{name, forgetBatch}, &n)
 		})
 		if err != nil {
 			return removed, err
 		}
-		if removed.Forgotten += n; n < removeBatch {
+		if removed.Forgotten += n; n < forgetBatch {
 			return removed, nil
+		}
+	}
+}
+
+// cancel cancels the checks. A run that has locked one soon ends it. Returns an error if another
+// session keeps one locked.
+func (s *Store) cancel(ctx context.Context, name string, told func(Progress)) (cancelled int64, err error) {
+	for try := 1; ; try++ {
+		before := cancelled
+		done, err := admin.New(s.client).CancelAll(ctx, s.db, admin.CancelFilter{JobExec: name}, admin.CancelOptions{
+			Told: func(n int64) { told(Progress{Rule: name, Rows: before + n}) },
+		})
+		cancelled += done.Cancelled
+		if err != nil || done.Left == 0 {
+			return cancelled, err
+		}
+		if try == lockTries {
+			return cancelled, fmt.Errorf("%s locked by another session: remove the rule again when its transaction has ended",
+				spoken.Count(done.Left, "check is", "checks are"))
+		}
+		select {
+		case <-time.After(lockPause):
+		case <-ctx.Done():
+			return cancelled, ctx.Err()
 		}
 	}
 }
