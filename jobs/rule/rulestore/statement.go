@@ -34,7 +34,7 @@ func (s *Store) statements(ctx context.Context, r rule.Applied) error {
 			}
 		}
 		for i := range r.Rule.Steps {
-			refused, err := prepare(ctx, tx, r.Query(i))
+			refused, err := refusal(ctx, tx, r.Query(i))
 			if err != nil {
 				return err
 			}
@@ -75,8 +75,8 @@ func explain(refused *pq.Error) string {
 // names, and features that the server does not have.
 var mistakes = []pqerror.Class{"22", "3F", "42", "0A"}
 
-// prepare lets the server parse a statement, and returns why the server refuses it. Nil: it does not.
-func prepare(ctx context.Context, tx *sqlx.Tx, query string) (*pq.Error, error) {
+// refusal lets the server parse a statement, and returns why the server refuses it. Nil: it does not.
+func refusal(ctx context.Context, tx *sqlx.Tx, query string) (*pq.Error, error) {
 	if query == "" {
 		return nil, nil
 	}
@@ -88,10 +88,10 @@ func prepare(ctx context.Context, tx *sqlx.Tx, query string) (*pq.Error, error) 
 		defer func() { _ = stmt.Close() }() // the transaction is rolled back
 		return nil, nil
 	}
-	refusal, ok := errors.AsType[*pq.Error](err)
-	if !ok || !slices.Contains(mistakes, refusal.Code.Class()) {
+	refused, ok := errors.AsType[*pq.Error](err)
+	if !ok || !slices.Contains(mistakes, refused.Code.Class()) {
 		return nil, err
 	}
 	_, err = tx.ExecContext(ctx, "rollback to prescient_rule")
-	return refusal, err
+	return refused, err
 }
