@@ -6,8 +6,8 @@
 --   runner    runs slots, catches up, publishes events and changes schedules; it is also an app and a reader
 --   rules     owns the functions of the triggers of rules, in a schema of their own, and may let rows of rules wait and
 --             cancel them
---   operator  pauses, retries, prunes, acknowledges events, applies rules, changes the width and moves rows to other stores; it is
---             also a runner, and a member of rules
+--   operator  pauses, retries, prunes, acknowledges events, applies rules, changes the width and moves rows to
+--             other stores; it is also a runner, and a member of rules
 --
 -- The script is idempotent. It needs CREATEROLE if a role is missing, and must run as a member of the owner, or as the
 -- creator of the schema who may create in the database. Roles belong to the whole server.
@@ -52,7 +52,8 @@ begin
 end
 $$;
 
--- Ownership and grants concern only prescient's own objects, because an application may have objects in the same schema.
+-- Ownership and grants concern only prescient's own objects, because an application may have objects in
+-- the same schema.
 -- {tables}, {types} and {routines} are the lists of sql/objects.go. Months of history belong to their table.
 do $$
 declare
@@ -63,7 +64,8 @@ declare
     );
     own_types    regtype[]      := array[{types}];
     own_routines regprocedure[] := array[{routines}];
-    everybody    text           := 'public, prescient_app, prescient_reader, prescient_runner, prescient_rules, prescient_operator';
+    everybody    text           := 'public, prescient_app, prescient_reader, prescient_runner, prescient_rules, '
+        'prescient_operator';
     shared       boolean;
     command      text;
 begin
@@ -74,9 +76,15 @@ begin
                 and c.relkind in ('r', 'p', 'v', 'm', 'f', 'S')
                 and not c.oid = any (own_tables)
                 -- A sequence of an identity column belongs to its table.
-                and not exists (select from pg_depend d where d.objid = c.oid and d.refobjid = any (own_tables) and d.deptype in ('i', 'a'))
+                and not exists (
+                    select from pg_depend d
+                    where d.objid = c.oid and d.refobjid = any (own_tables) and d.deptype in ('i', 'a')
+                )
         )
-        or exists (select from pg_proc p where p.pronamespace = 'prescient'::regnamespace and not p.oid = any (own_routines))
+        or exists (
+            select from pg_proc p
+            where p.pronamespace = 'prescient'::regnamespace and not p.oid = any (own_routines)
+        )
         or exists (
             select from pg_type y left join pg_class c on c.oid = y.typrelid
             where y.typnamespace = 'prescient'::regnamespace
@@ -113,22 +121,27 @@ begin
         select format('grant execute on routine %s to %s', p.oid::regprocedure, g.role)
         from (values
             ('prescient_app', array[
-                'settings', 'slot_floor', 'slot_ceil', 'enqueue', 'enqueue_many', 'cancel', 'cancel_entity', 'reschedule', 'push_back', 'lock_group', 'store'
+                'settings', 'slot_floor', 'slot_ceil', 'enqueue', 'enqueue_many', 'cancel', 'cancel_entity',
+                'reschedule', 'push_back', 'lock_group', 'store'
             ]),
             ('prescient_rules', array['rule_resume', 'rule_wait', 'rule_wait_many', 'cancel_keys']),
             ('prescient_reader', array[
-                'settings', 'slot_floor', 'slot_ceil', 'find_job', 'jobs_in_slot', 'estimate_rows', 'why', 'journal_check', 'journal_value',
-                'journal_abroad', 'oldest_active_xid', 'read_events', 'newest_events', 'store', 'force_slot_index'
+                'settings', 'slot_floor', 'slot_ceil', 'find_job', 'jobs_in_slot', 'estimate_rows', 'why',
+                'journal_check', 'journal_value', 'journal_abroad', 'oldest_active_xid', 'read_events',
+                'newest_events', 'store', 'force_slot_index'
             ]),
             ('prescient_runner', array[
-                'wait_for_locks', 'ensure_job', 'due_slot', 'lock_slot', 'scan_slot', 'slot_is_claimable', 'terminate_sessions', 'open_slot',
-                'claim_rows', 'take_over', 'fence', 'close_slot', 'begin_check', 'same_check', 'record_row', 'move_rows', 'move_rows_alike', 'honour', 'honour_moved',
-                'finish_rows_apart', 'end_row', 'checks_after', 'errors_after', 'microseconds', 'make_history_month', 'make_history_months', 'register_jobs', 'lateness_bucket', 'traced', 'journal_entry',
-                'journal_in', 'acquire_permits', 'reserve_rate', 'require_recorded', 'raise_suppressed', 'unreadable_rows', 'lock_rule'
+                'wait_for_locks', 'ensure_job', 'due_slot', 'lock_slot', 'scan_slot', 'slot_is_claimable',
+                'terminate_sessions', 'open_slot', 'claim_rows', 'take_over', 'fence', 'close_slot', 'begin_check',
+                'same_check', 'record_row', 'move_rows', 'move_rows_alike', 'honour', 'honour_moved',
+                'finish_rows_apart', 'end_row', 'checks_after', 'errors_after', 'microseconds',
+                'make_history_month', 'make_history_months', 'register_jobs', 'lateness_bucket', 'traced',
+                'journal_entry', 'journal_in', 'acquire_permits', 'reserve_rate', 'require_recorded',
+                'raise_suppressed', 'unreadable_rows', 'lock_rule'
             ]),
             ('prescient_operator', array[
-                'drop_history_months', 'set_width', 'retry_failed', 'prune_events', 'receive_rows', 'give_rows', 'settle_rows',
-                'record_action', 'end_action', 'record_request', 'retime'
+                'drop_history_months', 'set_width', 'retry_failed', 'prune_events', 'receive_rows', 'give_rows',
+                'settle_rows', 'record_action', 'end_action', 'record_request', 'retime'
             ])
         ) as g (role, names)
         join pg_proc p on p.proname = any (g.names) and p.oid = any (own_routines)
@@ -140,7 +153,8 @@ $$;
 
 grant usage on schema prescient to prescient_app, prescient_reader, prescient_rules;
 
--- The functions of the triggers of rules call one of each other by its name. So nobody else may create functions where they are.
+-- The functions of the triggers of rules call one of each other by its name. So no other role may create
+-- functions where they are.
 do $$
 declare
     command text;
@@ -162,7 +176,8 @@ begin
 end
 $$;
 
-grant insert on prescient.job, prescient.future_job_history, prescient.event_outbox, prescient.rule_fired to prescient_runner;
+grant insert on prescient.job, prescient.future_job_history, prescient.event_outbox, prescient.rule_fired
+to prescient_runner;
 grant insert, update, delete
 on prescient.future_job, prescient.slot_job, prescient.slot_claim, prescient.slot_progress, prescient.slot_lateness,
     prescient.job_permit, prescient.job_rate, prescient.event_dead, prescient.schedule, prescient.schedule_state
