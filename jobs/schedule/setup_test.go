@@ -257,10 +257,11 @@ func (w *world) count(query string, args ...any) (n int) {
 	return n
 }
 
-// eventually waits until the database shows something.
+// eventually waits until the database shows something. A long transaction of another test, such as
+// one that creates 12,000 schedules, holds back the readers of all outboxes of the server.
 func (w *world) eventually(what string, shown func() bool) {
 	w.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !shown(); {
+	for deadline := time.Now().Add(time.Minute); !shown(); {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("waited in vain for %s", what)
 		}
