@@ -27,8 +27,10 @@ PARTS = test-light test-race test-plain test-heavy test-short-versions test-brow
 # packages with long tests begin first, so that no core is idle at the end
 PLAIN_FIRST = ./cmd ./docs ./jobs/schedule ./examples/orders
 
-# tests wait for locks and leases now and then: each part has half of the cores, and one package more
-TEST = PATH="$$PATH:$(CURDIR)/bin" GORACE=atexit_sleep_ms=0 go test -timeout 20m -p $$(($$(getconf _NPROCESSORS_ONLN) / 2 + 1))
+# tests wait for locks and leases now and then: each part has half of the cores, and one package more; without DWARF, a test
+# binary is linked in three quarters of the time
+TEST = PATH="$$PATH:$(CURDIR)/bin" GORACE=atexit_sleep_ms=0 \
+	go test -ldflags=-w -timeout 20m -p $$(($$(getconf _NPROCESSORS_ONLN) / 2 + 1))
 
 .PHONY: help build demo test test-long test-pooler test-citus test-failover test-versions lint check-release deploy clients pictures screenshots bench bench-30m bench-full postgres promtool languages browser clean
 
