@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -51,9 +52,6 @@ func serve(t *testing.T, command string, args ...string) (url string) {
 // serveWith is serve with the jobs of a registry. stop sends the process the signal to stop.
 func serveWith(t *testing.T, registry *jobs.Registry, command string, args ...string) (url string, stop func()) {
 	t.Helper()
-	if os.Getenv("PRESCIENT_DATABASE_URL") == "" {
-		t.Setenv("PRESCIENT_DATABASE_URL", pgtest.URL(t))
-	}
 	return serveLogging(t, new(syncBuffer), registry, command, args...)
 }
 
@@ -62,6 +60,9 @@ func serveLogging(
 	t *testing.T, log *syncBuffer, registry *jobs.Registry, command string, args ...string,
 ) (url string, stop func()) {
 	t.Helper()
+	if os.Getenv("PRESCIENT_DATABASE_URL") == "" {
+		t.Setenv("PRESCIENT_DATABASE_URL", pgtest.URL(t))
+	}
 	app := New(registry)
 	app.Out, app.Err = io.Discard, log
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -269,6 +270,20 @@ func TestADaemonLogsOnceThatAStoreCannotBeUsed(t *testing.T) {
 	url, _ := serveLogging(t, &log, jobs.NewRegistry(), "daemon")
 	eventually(t, url+"/healthz", "", "", "store down: connect to the database", "store tenants: no schema like tenant_*")
 	eventually(t, url+"/api/v1/stores", "", "", `"name":"shop","ok":true`, "connect to the database", "no schema like tenant_*")
+}
+
+func TestADaemonLogsOnceThatAQueryCannotRun(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "prescient.yaml")
+	if err := os.WriteFile(file, []byte("sql_jobs: [{name: late, query: select key from nowhere}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PRESCIENT_CONFIG", file)
+	var log syncBuffer
+	url, _ := serveLogging(t, &log, jobs.NewRegistry(), "daemon")
+	eventually(t, url+"/readyz", "", "", `"ready":true`)
+	if n := strings.Count(log.String(), `msg="a job cannot run: its rows will fail, others run" job=late`); n != 1 {
+		t.Errorf("%d lines in\n%s", n, &log)
+	}
 }
 
 func TestADaemonServesItsMetrics(t *testing.T) {

@@ -26,23 +26,28 @@ import (
 
 // bind adds to the registry the jobs that the settings bind to a service or a query. The caller calls
 // release when it no longer uses the registry. A name that the registry has already is an error of
-// usage. A query that cannot run is logged, and fails only the rows of its own job.
-func (b *Bound) bind(ctx context.Context, f *factory.Factory) (release func(), err error) {
-	queries, release := queriesOf(f)
-	if err := register(f, b.Registry, queries, b.Publisher); err != nil {
+// usage.
+func (b *Bound) bind(f *factory.Factory) (release func(), err error) {
+	b.queries, release = queriesOf(f)
+	if err := register(f, b.Registry, b.queries, b.Publisher); err != nil {
 		release()
 		return nil, err
-	}
-	for i, err := range tryQueries(ctx, queries) {
-		if err != nil {
-			f.Log().ErrorContext(ctx, "a job cannot run: its rows will fail, others run", "job", queries[i].Name, "error", err)
-			b.Broken = true
-		}
 	}
 	return release, nil
 }
 
-// register is bind without the check whether the queries can run.
+// logBroken logs the queries that cannot run.
+func (b *Bound) logBroken(ctx context.Context, f *factory.Factory) {
+	for i, err := range tryQueries(ctx, b.queries) {
+		if err != nil {
+			f.Log().ErrorContext(ctx, "a job cannot run: its rows will fail, others run",
+				"job", b.queries[i].Name, "error", err)
+			b.Broken = true
+		}
+	}
+}
+
+// register adds to a registry the jobs that the settings bind to a service, and those of queries.
 func register(f *factory.Factory, registry *jobs.Registry, queries []sqljob.Config, publisher event.Publisher) error {
 	if err := CheckNames(f, registry); err != nil {
 		return err

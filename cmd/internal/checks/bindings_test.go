@@ -91,7 +91,7 @@ func (b *bound) bindAll() {
 func (b *bound) bind() (release func(), err error) {
 	b.Use(b.loaded)
 	b.bound = &Bound{DB: b.db, Registry: b.Registry, Publisher: b}
-	return b.bound.bind(b.t.Context(), b.Factory)
+	return b.bound.bind(b.Factory)
 }
 
 // run runs a slot with a row of each job, and returns what became of them.
@@ -197,6 +197,7 @@ func TestAQueryThatCannotRunIsLoggedAndHarmsItsOwnRowsAlone(t *testing.T) {
 	b.query("bad", "select nothing from nowhere where k = any ($1)")
 	b.query("far", always).Database = config.NewURL("host=/nonexistent dbname=x")
 	b.bindAll()
+	b.bound.logBroken(t.Context(), b.Factory)
 	for _, part := range []string{`job=bad`, `relation \"nowhere\" does not exist at column 21`, `job=far`, "connect to the database"} {
 		if !strings.Contains(b.logs.String(), part) {
 			t.Errorf("%s\nlacks %s", b.logs.String(), part)

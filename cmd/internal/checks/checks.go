@@ -24,6 +24,7 @@ import (
 	_ "github.com/prescient-go/prescient/jobs/event/webhook"
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/jobs/sqljob"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/metrics"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -38,16 +39,27 @@ type Bound struct {
 	Publisher event.Publisher
 	// Destination is where Publisher publishes, without giving up on events.
 	Destination event.Publisher
-	// Broken says that a query of sql_jobs cannot run.
+	// Broken says that a query of sql_jobs cannot run, as far as With has found out.
 	Broken bool
 	// Metrics counts what is run and published. Nil: nothing is counted.
 	Metrics *metrics.Metrics
+
+	queries []sqljob.Config
 }
 
-// With is database.With for commands that run checks. The registry has the jobs of the binary, the
+// With is Bind for commands that run slots. It logs each query that cannot run: only the rows of its
+// own job then fail.
+func With(ctx context.Context, f *factory.Factory, m *metrics.Metrics, fn func(b *Bound) error) error {
+	return Bind(ctx, f, m, func(b *Bound) error {
+		b.logBroken(ctx, f)
+		return fn(b)
+	})
+}
+
+// Bind is database.With for commands that run checks. The registry has the jobs of the binary, the
 // jobs that the settings bind to a service or a query, and the job of schedules. It knows the rules of
 // the database. Events go to events.destination. m may be nil.
-func With(ctx context.Context, f *factory.Factory, m *metrics.Metrics, fn func(b *Bound) error) error {
+func Bind(ctx context.Context, f *factory.Factory, m *metrics.Metrics, fn func(b *Bound) error) error {
 	return database.With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) (err error) {
 		view, err := database.NewView(f, setting)
 		if err != nil {
@@ -69,7 +81,7 @@ func With(ctx context.Context, f *factory.Factory, m *metrics.Metrics, fn func(b
 			DB: db, Setting: setting, Registry: registry, Publisher: traced(publisher, registry), Destination: destination,
 			Metrics: m,
 		}
-		release, err := b.bind(ctx, f)
+		release, err := b.bind(f)
 		if err != nil {
 			return err
 		}

@@ -39,7 +39,7 @@ func (s *Server) serveStore(
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	detach, begun := context.AfterFunc(ctx, cancel), false
-	err := checks.With(lasting, f, nil, func(bound *checks.Bound) error {
+	err := checks.Bind(lasting, f, nil, func(bound *checks.Bound) error {
 		b, err := s.newBoard(lasting, f, bound)
 		if err != nil {
 			return err
