@@ -86,7 +86,8 @@ begin
     -- After a hundred turns the cause is a trigger.
     for turn in 1 .. 100 loop
         if lately is not null and done = 'inserted' then
-            -- Only saves the insert. The look after it is the one that counts: the insert may wait for the end of a row.
+            -- Only saves the insert. The look after it is the one that counts: the insert may wait
+            -- for the end of a row.
             ended := prescient.ended_recently(enqueue.job_exec, enqueue.entity_name, enqueue.entity_key, enqueue.item_key, lately, clock);
             if ended.id is not null and not exists (
                 select

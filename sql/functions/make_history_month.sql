@@ -37,8 +37,9 @@ begin
     if to_regclass('prescient.' || month_name) is not null then
         return null; -- it was made meanwhile
     end if;
-    -- A session that ends a row in a month that has begun has to wait for the parent table. If it had chosen the default
-    -- partition and waited for that, it would fail because the row no longer belongs there.
+    -- A session that ends a row in a month that has begun has to wait for the parent table. If it
+    -- had chosen the default partition and waited for that, it would fail because the row no longer
+    -- belongs there.
     if month_start <= clock_timestamp() then
         lock table only prescient.future_job_history in access exclusive mode nowait;
     end if;

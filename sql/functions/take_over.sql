@@ -1,6 +1,7 @@
--- Takes over a claim whose lease has ended, under a new token: the same rows, of which those that are recorded are gone.
--- Of a claim of several jobs it takes those that the caller knows (numbers) and that are not paused. The rest stays to be
--- taken over, under a token of its own too: its old runner may still be alive, and must not find the old one.
+-- Takes over a claim whose lease has ended, under a new token: the same rows, of which those that
+-- are recorded are gone. Of a claim of several jobs it takes those that the caller knows (numbers)
+-- and that are not paused. The rest stays to be taken over, under a token of its own too: its old
+-- runner may still be alive, and must not find the old one.
 create or replace function prescient.take_over(
     at       timestamptz,
     run_kind text,

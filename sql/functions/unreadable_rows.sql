@@ -1,5 +1,5 @@
--- Finds the rows of a claim that cannot be read, with what the server says of each: a payload that is too large as text,
--- for example. It reads each row by itself.
+-- Finds the rows of a claim that cannot be read, with what the server says of each: a payload that
+-- is too large as text, for example. It reads each row by itself.
 -- Called by page_unreadable, after the server has refused to read the rows together.
 create or replace function prescient.unreadable_rows(at timestamptz, numbers bigint[], first_id bigint, last_id bigint)
 returns table (id bigint, job bigint, problem text)

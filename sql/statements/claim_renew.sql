@@ -1,5 +1,5 @@
--- The heartbeat of a run's claims, and of its places. Claims that do not come back are gone, or lost. They are locked in the
--- order of their tokens.
+-- The heartbeat of a run's claims, and of its places. Claims that do not come back are gone, or
+-- lost. They are locked in the order of their tokens.
 -- Called by slots/internal/lease.Keeper.renew.
 with places as (
     update prescient.job_permit

@@ -1,6 +1,7 @@
--- Who has held the lock of one of a few rows ($5) for longer than $6 microseconds; $1 to $4 are those of page_read. Checks
--- of other runners, which end, are left out. A role without pg_read_all_stats does not see since when. A row that several
--- transactions have locked at once names none of them.
+-- Who has held the lock of one of a few rows ($5) for longer than $6 microseconds; $1 to $4 are
+-- those of page_read. Checks of other runners, which end, are left out. A role without
+-- pg_read_all_stats does not see since when. A row that several transactions have locked at once
+-- names none of them.
 -- Called by slots/internal/holder.Vigil.Tell.
 with locks as (
     select l.pid, l.transactionid, l.granted

@@ -1,5 +1,6 @@
--- Lets rows of a rule wait: of the job $1 and the entity_name $2, the keys $3 at the instants $4, with the payloads $5
--- ('' stands for none) and the windows $6 in seconds (0 stands for none); nulls: no row has one. $7: the clock of a replay, or null.
+-- Lets rows of a rule wait: of the job $1 and the entity_name $2, the keys $3 at the instants $4,
+-- with the payloads $5 ('' stands for none) and the windows $6 in seconds (0 stands for none);
+-- nulls: no row has one. $7: the clock of a replay, or null.
 -- Called by jobs/rule/rulestore.walk.write.
 select inserted + kept + recorded
 from prescient.enqueue_many(

@@ -1,4 +1,5 @@
--- Counts the entries of a rule ($1), by step: how often each step has fired, and how many of its events are dead letters.
+-- Counts the entries of a rule ($1), by step: how often each step has fired, and how many of its
+-- events are dead letters.
 -- Called by jobs/rule/rulestore.Store.Fired.
 select f.step, f.fired, f.last_at, coalesce(d.n, 0) as dead_letters
 from (

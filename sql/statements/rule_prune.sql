@@ -1,5 +1,6 @@
--- Deletes old entries about steps that have fired, out of the next $6 entries after one ($2 to $5; nulls: the first ones):
--- those from before $1 whose key does not wait. It returns their number, how many entries it has read, and the last one.
+-- Deletes old entries about steps that have fired, out of the next $6 entries after one ($2 to $5;
+-- nulls: the first ones): those from before $1 whose key does not wait. It returns their number,
+-- how many entries it has read, and the last one.
 -- Called by jobs/admin.Client.pruneFired.
 with page as materialized (
     select f.job, f.entity_key, f.since, f.step, f.fired_at
