@@ -142,6 +142,9 @@ func MigrateDown(ctx context.Context, db Pool, schema Schema) error {
 		_, err := tx.ExecContext(ctx, dropScript(schema))
 		return err
 	})
+	if IsLockTimeout(err) {
+		err = fmt.Errorf("%w: another session uses a table with a rule: try again when its transaction has ended", err)
+	}
 	if e, ok := errors.AsType[*pq.Error](err); ok && e.Detail != "" {
 		err = fmt.Errorf("%w: %s", err, e.Detail) // the objects that depend on it
 	}

@@ -92,8 +92,10 @@ func dropScript(schema Schema) string {
 		}
 		fmt.Fprintf(&script, "drop %s if exists %s;\n", kind, strings.Join(qualified, ", "))
 	}
-	// With the triggers that call its functions.
-	fmt.Fprintf(&script, "drop schema if exists %s cascade;\n", Rules.In(schema))
+	// The triggers of rules go with their functions. Their tables belong to applications, whose sessions must
+	// not wait long behind this lock.
+	fmt.Fprintf(&script, "set local lock_timeout = '3s';\ndrop schema if exists %s cascade;\n", Rules.In(schema))
+	fmt.Fprint(&script, "set local lock_timeout = 0;\n")
 	drop("routine", routines)
 	drop("table", Tables())
 	drop("type", types)

@@ -52,6 +52,71 @@ begin
 end
 $$;
 
+-- The functions of the triggers of rules call one of each other by its name, with the rights of their owner. So
+-- nobody else may use the schema in which they are, or have made something there before. Without roles, it was made
+-- by the owner of the schema of the tables, the caller or a superuser.
+do $$
+declare
+    trusted oid[] := array(
+        select r.oid
+        from pg_roles r
+        where r.rolsuper
+            or r.rolname = current_user
+            or pg_has_role(r.oid, 'prescient_rules', 'member')
+            or r.oid = (select n.nspowner from pg_namespace n where n.nspname = 'prescient')
+    );
+    other   name;
+    command text;
+begin
+    if to_regnamespace('prescient_rules') is null then
+        create schema prescient_rules authorization prescient_rules;
+    end if;
+    select pg_get_userbyid(o.owner) into other
+    from (
+        select n.nspowner from pg_namespace n where n.nspname = 'prescient_rules'
+        union all
+        select p.proowner from pg_proc p where p.pronamespace = 'prescient_rules'::regnamespace
+        union all
+        select y.typowner from pg_type y where y.typnamespace = 'prescient_rules'::regnamespace
+    ) as o (owner)
+    where not o.owner = any (trusted)
+    limit 1;
+    if found then
+        raise exception
+            'schema prescient_rules belongs to role %, or has functions of it, which could change what rules do', other
+            using errcode = 'object_not_in_prerequisite_state',
+                hint = 'Let its owner or a superuser drop it: drop schema prescient_rules cascade. '
+                    'Then make the roles, and apply the rules again.';
+    end if;
+    for command in
+        select format(
+            'revoke all on schema prescient_rules from %s',
+            case a.grantee when 0 then 'public' else a.grantee::regrole::text end
+        )
+        from pg_namespace n
+        cross join aclexplode(n.nspacl) as a
+        where n.nspname = 'prescient_rules' and a.grantee <> n.nspowner
+        union all
+        select 'alter schema prescient_rules owner to prescient_rules'
+        from pg_namespace n
+        where n.nspname = 'prescient_rules' and n.nspowner <> 'prescient_rules'::regrole
+        union all
+        -- Without its parameters: their types may be of a schema that the caller may not use.
+        select format('alter routine prescient_rules.%I owner to prescient_rules', p.proname)
+        from pg_proc p
+        where p.pronamespace = 'prescient_rules'::regnamespace and p.proowner <> 'prescient_rules'::regrole
+        union all
+        select format('alter domain prescient_rules.%I owner to prescient_rules', y.typname)
+        from pg_type y
+        where y.typnamespace = 'prescient_rules'::regnamespace
+            and y.typtype = 'd'
+            and y.typowner <> 'prescient_rules'::regrole
+    loop
+        execute command;
+    end loop;
+end
+$$;
+
 -- Ownership and grants concern only prescient's own objects, because an application may have objects in
 -- the same schema.
 -- {tables}, {types} and {routines} are the lists of sql/objects.go. Months of history belong to their table.
@@ -128,7 +193,7 @@ begin
             ('prescient_reader', array[
                 'settings', 'slot_floor', 'slot_ceil', 'find_job', 'jobs_in_slot', 'estimate_rows', 'why',
                 'journal_check', 'journal_value', 'journal_abroad', 'oldest_active_xid', 'read_events',
-                'newest_events', 'store', 'force_slot_index'
+                'newest_events', 'refuse_foreign', 'store', 'force_slot_index'
             ]),
             ('prescient_runner', array[
                 'wait_for_locks', 'ensure_job', 'due_slot', 'lock_slot', 'scan_slot', 'slot_is_claimable',
@@ -152,29 +217,6 @@ end
 $$;
 
 grant usage on schema prescient to prescient_app, prescient_reader, prescient_rules;
-
--- The functions of the triggers of rules call one of each other by its name. So no other role may create
--- functions where they are.
-do $$
-declare
-    command text;
-begin
-    if to_regnamespace('prescient_rules') is null then
-        create schema prescient_rules authorization prescient_rules;
-    end if;
-    for command in
-        select 'alter schema prescient_rules owner to prescient_rules'
-        from pg_namespace n
-        where n.nspname = 'prescient_rules' and n.nspowner <> 'prescient_rules'::regrole
-        union all
-        select format('alter routine %s owner to prescient_rules', p.oid::regprocedure)
-        from pg_proc p
-        where p.pronamespace = 'prescient_rules'::regnamespace and p.proowner <> 'prescient_rules'::regrole
-    loop
-        execute command;
-    end loop;
-end
-$$;
 
 grant insert on prescient.job, prescient.future_job_history, prescient.event_outbox, prescient.rule_fired
 to prescient_runner;

@@ -148,7 +148,6 @@ var (
 	RuleForeign           = file("rule_foreign")
 	RuleFunctions         = file("rule_functions")
 	RuleRole              = file("rule_role")
-	RuleRoutines          = file("rule_routines")
 	RuleSummary           = file("rule_summary")
 	RuleTable             = file("rule_table")
 	RuleBeside            = file("rule_beside")

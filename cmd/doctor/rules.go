@@ -67,6 +67,16 @@ func (c Config) fault(f rulestore.Fault) (found []Finding) {
 		add(fmt.Sprintf("table %s has no %s, which the rule reads, so its checks fail", f.Table, spoken.List(f.Columns)),
 			"%s rules apply -f FILE  -- with the new name in the file, or give the column its old name", c.Name)
 	}
+	if len(f.Swapped) > 0 {
+		add(fmt.Sprintf("its triggers read another column of table %s than %s, which had the name before", f.Table,
+			spoken.List(f.Swapped)),
+			"%s rules apply -f FILE  -- creates the triggers again, and looks at all rows", c.Name)
+	}
+	if f.Parent != "" {
+		add(fmt.Sprintf("table %s has become a part of table %s: its triggers miss rows that are written through that table",
+			f.Table, f.Parent),
+			"%s rules remove %s  -- and make a rule about table %s", c.Name, name, f.Parent)
+	}
 	if f.Broken {
 		add("the function that its triggers share was dropped: writes to table "+f.Table+" fail",
 			"%s rules apply -f FILE  -- creates it, and looks at all rows", c.Name)

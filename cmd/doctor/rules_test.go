@@ -58,6 +58,15 @@ func TestARuleWhoseTriggersCannotWorkIsFoundUntilItIsMended(t *testing.T) {
 				"lacks its triggers prescient_unshipped_update",
 			},
 		},
+		"a column that took the name of another": {
+			alter + "add other timestamptz; " + alter + "rename placed_at to before; " + alter + "rename other to placed_at", "",
+			[]string{`its triggers read another column of table shop.orders than "placed_at", which had the name before`, "orders rules apply -f FILE"},
+		},
+		"a table that became a partition": {
+			"create table shop.all_orders (like shop.orders) partition by list (id); alter table shop.all_orders attach partition shop.orders default",
+			"alter table shop.all_orders detach partition shop.orders",
+			[]string{"table shop.orders has become a part of table shop.all_orders: its triggers miss rows", "orders rules remove unshipped"},
+		},
 		"a table that was renamed": {
 			alter + "rename to old_orders", "alter table shop.old_orders rename to orders",
 			[]string{"table shop.orders is now shop.old_orders, so its checks fail", "orders rules apply -f FILE"},

@@ -19,7 +19,7 @@ select
             and i.indpred is null
     ) as identifies,
     (e.typnamespace = 'pg_catalog'::regnamespace or e.typtype = 'e')
-        and e.typname not in ('json', 'xml', 'numeric', 'point', 'lseg', 'path', 'box', 'polygon', 'line', 'circle')
+        and e.typname not in ('json', 'jsonb', 'xml', 'numeric', 'float4', 'float8', 'interval', 'bpchar', 'point', 'lseg', 'path', 'box', 'polygon', 'line', 'circle')
         and not exists (select from pg_collation c where c.oid = a.attcollation and not c.collisdeterministic) as compares,
     o.provolatile = 'i' and t.typname not in ('float4', 'float8', 'bytea') as steady
 from pg_attribute a

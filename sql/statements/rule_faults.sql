@@ -62,6 +62,22 @@ found as (
                     where a.attrelid = w.relid and not a.attisdropped and '"' || replace(a.attname, '"', '""') || '"' = k.name
                 )
         ) as columns,
+        array(
+            select k.name
+            from json_array_elements_text(w.definition -> 'reads') as k (name)
+            join pg_attribute a on a.attrelid = w.relid and not a.attisdropped and '"' || replace(a.attname, '"', '""') || '"' = k.name
+            join pg_namespace n on n.nspname = $5
+            join pg_proc p on p.pronamespace = n.oid and p.proname = w.function
+            where not exists (
+                select
+                from pg_depend d
+                where d.classid = 'pg_proc'::regclass and d.objid = p.oid
+                    and d.refclassid = 'pg_class'::regclass and d.refobjid = w.relid and d.refobjsubid = a.attnum
+            )
+        ) as swapped,
+        coalesce((
+            select i.inhparent::regclass::text from pg_inherits i where i.inhrelid = w.relid limit 1
+        ), '') as parent,
         coalesce((
             select min(o.rolname)
             from pg_trigger t
@@ -79,7 +95,7 @@ found as (
         ), '')::text as refused
     from wanted w
 )
-select name, relation, gone, moved, missing, broken, off, columns, refused
+select name, relation, gone, moved, missing, broken, off, columns, swapped, parent, refused
 from found
-where gone or broken or missing <> '{}' or off <> '{}' or columns <> '{}' or refused <> ''
+where gone or broken or missing <> '{}' or off <> '{}' or columns <> '{}' or swapped <> '{}' or parent <> '' or refused <> ''
 order by name

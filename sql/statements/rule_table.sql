@@ -17,13 +17,22 @@ select
     has_schema_privilege(c.relnamespace, 'usage') as may_use,
     has_table_privilege(c.oid, 'select') as may_read,
     has_table_privilege(c.oid, 'trigger') as may_trigger,
+    array(
+        select format('%I.%I', pn.nspname, p.relname)
+        from pg_partition_tree(c.oid) as part
+        join pg_class p on p.oid = part.relid
+        join pg_namespace pn on pn.oid = p.relnamespace
+        where part.relid <> c.oid and not has_table_privilege(part.relid, 'trigger')
+        order by 1
+    ) as untriggered,
     exists (
         select
         from pg_roles r
         where r.rolname = $3
             and has_function_privilege(r.oid, 'prescient.rule_wait(text, text, text, timestamptz, jsonb, timestamptz)', 'execute')
     ) as roles,
-    f.oid is null as lacks_schema,
+    coalesce(pg_get_userbyid(f.nspowner), '')::text as functions_owner,
+    f.nspowner in (select r.oid from pg_roles r where r.rolsuper or r.rolname = current_user) as functions_own,
     case
         when f.oid is null then has_database_privilege(current_database(), 'create')
         else has_schema_privilege(f.oid, 'usage') and has_schema_privilege(f.oid, 'create')

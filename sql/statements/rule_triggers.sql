@@ -1,7 +1,17 @@
 -- Returns the triggers with names ($2) that a table ($1) has, with their functions, which are in a schema ($3). Triggers that do
--- not fire for applications do not count. No row: the function of a row ($4) is gone.
+-- not fire for applications do not count. reads: the columns of the table that the function of a row ($4) reads; null if there is
+-- none.
 -- Called by jobs/rule/rulestore.Store.find.
-select t.tgname::text as name, p.prosrc as body, coalesce(encode(t.tgargs, 'escape'), '') as argument, p.prosecdef as definer
+select
+    t.tgname::text as name, p.prosrc as body, encode(t.tgargs, 'hex') as argument, p.prosecdef as definer,
+    (
+        select array_agg('"' || replace(a.attname, '"', '""') || '"' order by a.attnum)
+        from pg_proc f
+        join pg_depend d on d.classid = 'pg_proc'::regclass and d.objid = f.oid
+        join pg_attribute a on a.attrelid = d.refobjid and a.attnum = d.refobjsubid
+        where f.pronamespace = n.oid and f.proname = $4
+            and d.refclassid = 'pg_class'::regclass and d.refobjid = t.tgrelid and d.refobjsubid > 0
+    ) as reads
 from pg_trigger t
 join pg_proc p on p.oid = t.tgfoid
 join pg_namespace n on n.oid = p.pronamespace
@@ -10,4 +20,3 @@ where t.tgrelid = to_regclass($1)
     and t.tgenabled in ('O', 'A')
     and p.proname = t.tgname
     and n.nspname = $3
-    and exists (select from pg_proc f where f.pronamespace = n.oid and f.proname = $4)

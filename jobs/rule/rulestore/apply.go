@@ -143,7 +143,9 @@ func (s *Store) install(ctx context.Context, p *RulePlan) (version int, err erro
 			return ErrChanged
 		}
 		if err == nil && p.functions != "" {
-			err = s.makeRow(ctx, tx, p)
+			if _, err = tx.ExecContext(ctx, p.functions); err != nil {
+				err = fmt.Errorf("create the functions of the triggers: %w", owned(err))
+			}
 		}
 		for i := 0; i < len(p.triggers) && err == nil; i++ {
 			err = p.triggers[i].install(ctx, tx)
@@ -151,19 +153,6 @@ func (s *Store) install(ctx context.Context, p *RulePlan) (version int, err erro
 		return err
 	})
 	return version, err
-}
-
-// makeRow creates or replaces the function of a row. What it calls may have become another's since the
-// rule was understood.
-func (s *Store) makeRow(ctx context.Context, tx *sqlx.Tx, p *RulePlan) error {
-	if _, err := tx.ExecContext(ctx, p.functions); err != nil {
-		return fmt.Errorf("create the functions of the triggers: %w", owned(err))
-	}
-	problem, err := s.refuseForeign(ctx, tx, p.rule.row(s.schema), p.rule.Relation)
-	if err == nil && problem != "" {
-		err = p.rule.Rule.Problem("", "%s", problem)
-	}
-	return err
 }
 
 // install creates or replaces a trigger and its function. If the trigger is there, it does so once

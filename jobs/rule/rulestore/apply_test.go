@@ -636,3 +636,74 @@ func TestTheTypeOfAColumnThatTheRuleReadsMayChange(t *testing.T) {
 	s.exec("insert into shop.orders (id, placed_at) values (3000000000, " + at("04 12:00") + ")")
 	s.wants("after the apply", "1 at 03-06 12:00, 3000000000 at 03-06 12:00")
 }
+
+func TestATableThatTookTheNameOfAnotherHasTheTriggersAlone(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(unshipped)
+	s.exec(`alter table shop.orders rename to orders_before;
+		create table shop.orders (like shop.orders_before including all)`)
+	s.apply(unshipped)
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 12:00") + "), (2, " + at("04 12:00") + ")")
+	s.exec("insert into shop.orders_before (id, placed_at) values (3, " + at("04 12:00") + ")")
+	s.exec("delete from shop.orders where id = 2")
+	s.wants("after all", "1 at 03-06 12:00")
+}
+
+func TestAColumnThatTookTheNameOfAnotherIsRead(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(unshipped)
+	s.exec(`alter table shop.orders add column other_at timestamptz;
+		alter table shop.orders rename placed_at to before_at;
+		alter table shop.orders rename other_at to placed_at`)
+	s.apply(unshipped)
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 12:00") + ")")
+	s.wants("after the apply", "1 at 03-06 12:00")
+	if plan := s.plan(unshipped); plan.Changes() {
+		t.Errorf("it would change %+v", plan.Rules)
+	}
+}
+
+func TestAnApplyThatMakesATriggerAnewLooksAtAllRows(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(unshipped)
+	s.exec("drop trigger " + get[string](t, s.db, "select quote_ident(tgname) from pg_trigger where tgname like 'prescient%insert'") + " on shop.orders")
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 12:00") + ")")
+	s.apply(with(unshipped, "payload: [id]"))
+	s.wants("after the apply", "1 at 03-06 12:00")
+}
+
+func TestARuleOfAColumnWithAnyNameIsUnchanged(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec(`alter table shop.orders add "größe\{row}" integer`)
+	file := strings.Replace(unshipped, "where: channel <> 'test'", `where: '"größe\{row}" is null'`, 1)
+	s.apply(file)
+	if plan := s.plan(file); plan.Changes() {
+		t.Errorf("it would change %+v", plan.Rules)
+	}
+}
+
+// Values may be equal, and mean something else to a condition.
+func TestAnUpdateToAnEqualValueCounts(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec("alter table shop.orders add grace interval not null default '1 month', add data jsonb not null default '{\"a\": 1.0}'")
+	s.apply(strings.Replace(unshipped, "where: channel <> 'test'", "where: extract(day from grace) = 30 or data ->> 'a' = '1.00'", 1))
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 12:00") + "), (2, " + at("04 12:00") + ")")
+	s.wants("after the insert", "")
+	s.exec("update shop.orders set grace = '30 days' where id = 1; update shop.orders set data = '{\"a\": 1.00}' where id = 2")
+	s.wants("after the update", "1 at 03-06 12:00 from 03-04 12:00, 2 at 03-06 12:00 from 03-04 12:00")
+}
+
+func TestChecksThatWaitForTheNameOfANewRuleAreRefused(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec("select prescient.enqueue('order.unshipped', 'orders', '1', now())")
+	_, err := s.store.Apply(t.Context(), parse(t, unshipped), nil)
+	if err == nil || !strings.Contains(err.Error(), "line 3: rule order.unshipped: name: 1 check of job order.unshipped wait") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -195,7 +195,7 @@ func (r *resolver) findTable(ctx context.Context, t *table) (found bool, err err
 	if err != nil {
 		return false, err
 	}
-	problem := ""
+	problem, foreign := "", t.foreign(r.store.schema, !r.reading)
 	switch {
 	case t.Kind != "r" && t.Kind != "p":
 		problem = "is not a table: name the table that it shows"
@@ -208,6 +208,10 @@ func (r *resolver) findTable(ctx context.Context, t *table) (found bool, err err
 	}
 	if problem != "" {
 		r.wrong("table", "%s %s", r.rule.Table, problem)
+		return false, nil
+	}
+	if foreign != "" {
+		r.wrong("table", "%s", foreign)
 		return false, nil
 	}
 	if grants := t.missing(r.store.schema, *t, !r.reading); len(grants) > 0 {
@@ -354,7 +358,7 @@ func (r *resolver) condition(
 	copied := "pg_temp." + pq.QuoteIdentifier(t.Name)
 	err = r.tx.GetContext(ctx, &path, "select current_setting('search_path')")
 	if err == nil {
-		_, err = r.tx.ExecContext(ctx, "select set_config('search_path', 'pg_catalog', true)")
+		_, err = r.tx.ExecContext(ctx, "select set_config('search_path', 'pg_catalog, pg_temp', true)")
 	}
 	if err == nil {
 		err = r.tx.GetContext(ctx, &found, pgsql.RuleCondition.In(r.store.schema), copied, conditionName+field)
@@ -367,12 +371,18 @@ func (r *resolver) condition(
 		functions = append(functions, m[1])
 	}
 	var name string
-	err = pgsql.One(ctx, r.tx, pgsql.RuleFunctions.In(r.store.schema), []any{functions}, &name)
+	var volatile bool
+	err = pgsql.One(ctx, r.tx, pgsql.RuleFunctions.In(r.store.schema), []any{functions}, &name, &volatile)
 	switch {
-	case err == nil:
-		r.wrong(field, "function %s is volatile: it may write, or give another answer each time", name)
+	case strings.Contains(found.Tree, "{JSONCONSTRUCTOREXPR "):
+		r.wrong(field, "a constructor of JSON uses casts that are created later: compare the column itself")
+		err = nil
 	case errors.Is(err, sql.ErrNoRows):
 		err = r.foreign(ctx, field, found.Text, t)
+	case volatile:
+		r.wrong(field, "function %s is volatile: it may write, or give another answer each time", name)
+	case err == nil:
+		r.wrong(field, "function %s uses casts that are created later: compare the column itself", name)
 	}
 	if err != nil {
 		return "", nil, err
@@ -386,26 +396,26 @@ func (r *resolver) condition(
 func (r *resolver) foreign(ctx context.Context, field, expression string, t table) error {
 	copied := "pg_temp." + pq.QuoteIdentifier(t.Name)
 	function := fmt.Sprintf("pg_temp.%s%s", conditionName, field)
+	if _, err := r.tx.ExecContext(ctx, "savepoint "+conditionName); err != nil {
+		return err
+	}
 	_, err := r.tx.ExecContext(ctx, fmt.Sprintf(`create function %s(prescient_row %s) returns boolean language sql
 		begin atomic select %s from (select (prescient_row).*) as prescient_columns; end`, function, copied, expression))
+	if refused, ok := errors.AsType[*pq.Error](err); ok {
+		r.wrong(field, "a condition is about columns of the row: %s", refused.Message)
+		_, err = r.tx.ExecContext(ctx, "rollback to "+conditionName)
+		return err
+	}
 	if err != nil {
 		return err
 	}
-	problem, err := r.store.refuseForeign(ctx, r.tx, fmt.Sprintf("%s(%s)", function, copied), copied)
-	if problem != "" {
-		r.wrong(field, "%s", problem)
+	var problem sql.NullString
+	args := []any{fmt.Sprintf("%s(%s)", function, copied)}
+	err = pgsql.One(ctx, r.tx, pgsql.RuleForeign.In(r.store.schema), args, &problem)
+	if problem.Valid {
+		r.wrong(field, "%s", problem.String)
 	}
 	return err
-}
-
-// refuseForeign returns why the triggers of a table must not use a function, or nothing.
-func (s *Store) refuseForeign(ctx context.Context, tx *sqlx.Tx, function, relation string) (problem string, err error) {
-	var object, owner string
-	err = pgsql.One(ctx, tx, pgsql.RuleForeign.In(s.schema), []any{function, relation}, &object, &owner)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
-	}
-	return fmt.Sprintf("%s belongs to %s, who could change what the triggers run", object, owner), err
 }
 
 // conditionName begins the names of the checks of the copy, and of its functions.

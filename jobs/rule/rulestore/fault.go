@@ -24,6 +24,11 @@ type Fault struct {
 	Broken bool
 	// Columns has the columns that the rule reads, and the table lacks, as SQL.
 	Columns []string
+	// Swapped has the columns that the rule reads, and of which its triggers read another that had the name
+	// before.
+	Swapped []string
+	// Parent is a table of which this one has become a part. Triggers miss what is written through it.
+	Parent string
 	// Refused is the owner of a trigger's function that may not call prescient. Empty if all owners may.
 	Refused string
 }
@@ -59,5 +64,5 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 // scanFault reads a row of statement rule_faults.
 func scanFault(row *sql.Rows, f *Fault) error {
 	return row.Scan(&f.Rule, &f.Table, &f.Gone, &f.Moved, (*pq.StringArray)(&f.Missing), &f.Broken,
-		(*pq.StringArray)(&f.Off), (*pq.StringArray)(&f.Columns), &f.Refused)
+		(*pq.StringArray)(&f.Off), (*pq.StringArray)(&f.Columns), (*pq.StringArray)(&f.Swapped), &f.Parent, &f.Refused)
 }

@@ -3,6 +3,7 @@ package rulestore
 import (
 	"context"
 	"database/sql"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -200,6 +202,12 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 	if p.timing, err = rule.NewTiming(u.Rule, u.Calendars); err != nil {
 		return RulePlan{}, asked.Problem("steps", "%v", err)
 	}
+	if was == nil {
+		err = s.refuseWaiting(ctx, asked)
+	}
+	if err != nil {
+		return RulePlan{}, err
+	}
 	if was != nil {
 		moved, err := s.moved(ctx, *was, u)
 		if err != nil {
@@ -223,9 +231,12 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 			p.triggers = append(p.triggers, t)
 		}
 	}
-	if len(p.triggers) > 0 && p.Action == Unchanged {
+	if was != nil && len(p.triggers) > 0 {
 		// Rows that were written without the triggers do not wait.
-		p.Action, p.walks = Change, true
+		p.walks = true
+		if p.Action == Unchanged {
+			p.Action = Change
+		}
 	}
 	if s.again {
 		p.walks = true
@@ -234,6 +245,17 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 		}
 	}
 	return p, nil
+}
+
+// refuseWaiting returns an error if checks of the job of a new rule wait already. They may have instants
+// and payloads that are not those of the rule.
+func (s *Store) refuseWaiting(ctx context.Context, asked rule.Rule) error {
+	found, err := admin.New(s.client).CountCancel(ctx, s.db, admin.CancelFilter{JobExec: asked.Name})
+	if err != nil || found.Checks == 0 {
+		return err
+	}
+	return asked.Problem("name", "%s of job %s wait already: cancel them with `prescient jobs cancel %[2]s`, or give the "+
+		"rule another name", spoken.Count(found.Checks, "check", "checks"), spoken.Word(asked.Name))
 }
 
 // count adds what an apply does with the rows of a page.
@@ -372,10 +394,11 @@ func stepPlans(was, is []rule.Step) (plans []StepPlan) {
 // find marks the triggers that the table has in the same version.
 func (s *Store) find(ctx context.Context, u understood, all []trigger) error {
 	var found []struct {
-		Name     string `db:"name"`
-		Body     string `db:"body"`
-		Argument string `db:"argument"`
-		Definer  bool   `db:"definer"`
+		Name     string         `db:"name"`
+		Body     string         `db:"body"`
+		Argument string         `db:"argument"`
+		Definer  bool           `db:"definer"`
+		Reads    pq.StringArray `db:"reads"`
 	}
 	err := pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		found = nil
@@ -386,11 +409,12 @@ func (s *Store) find(ctx context.Context, u understood, all []trigger) error {
 	for i := range all {
 		t := &all[i]
 		for _, f := range found {
-			argument := t.argument
-			if argument != "" {
-				argument += `\000`
+			argument := ""
+			if t.argument != "" {
+				argument = hex.EncodeToString([]byte(t.argument + "\x00"))
 			}
-			t.there = t.there || f.Name == t.name && f.Body == t.body && f.Argument == argument && f.Definer
+			t.there = t.there || f.Name == t.name && f.Body == t.body && f.Argument == argument && f.Definer &&
+				slices.Equal(f.Reads, u.Reads)
 		}
 	}
 	return err

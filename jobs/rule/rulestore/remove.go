@@ -5,11 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
-	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -63,14 +61,8 @@ func (s *Store) uninstall(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		var functions []string
-		names := append(triggerNames(s.schema, name), triggerName(s.schema, name, rowFunction))
-		err = tx.SelectContext(ctx, &functions, pgsql.RuleRoutines.In(s.schema), pq.Array(names), pgsql.Rules.In(s.schema))
-		if err != nil || len(functions) == 0 {
-			return err
-		}
 		// Only the owner of a table may drop its trigger. The owner of the function may drop both.
-		_, err = tx.ExecContext(ctx, "drop function "+strings.Join(functions, ", ")+" cascade")
+		_, err = tx.ExecContext(ctx, dropFunctions(s.schema, name))
 		return owned(err)
 	})
 }

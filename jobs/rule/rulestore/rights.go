@@ -1,10 +1,12 @@
 package rulestore
 
 import (
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/jobs/rule"
@@ -37,10 +39,28 @@ type rights struct {
 	// Roles tells that roles were made, one of which owns the functions of triggers. Otherwise the login
 	// owns them.
 	Roles bool `db:"roles"`
-	// LacksSchema tells that the schema of the functions does not exist, and MayMake that the login may
-	// create it, or functions in it.
-	LacksSchema bool `db:"lacks_schema"`
-	MayMake     bool `db:"may_make"`
+	// FunctionsOwner owns the schema of the functions. Empty: there is no such schema. FunctionsOwn tells
+	// that the login or a superuser does, and MayMake that the login may create it, or functions in it.
+	FunctionsOwner string       `db:"functions_owner"`
+	FunctionsOwn   sql.NullBool `db:"functions_own"`
+	MayMake        bool         `db:"may_make"`
+	// Untriggered has the partitions on which the login may create no triggers.
+	Untriggered pq.StringArray `db:"untriggered"`
+}
+
+// foreign returns why the login must not create functions for triggers in their schema, or nothing. Its
+// owner could replace one that another calls.
+func (r rights) foreign(schema pgsql.Schema, create bool) string {
+	functions := pgsql.Rules.In(schema)
+	switch {
+	case r.Roles && r.FunctionsOwner != functions:
+		return fmt.Sprintf("the functions of its triggers would be in schema %s, which role %[1]s must own: "+
+			"`prescient migrate roles` makes it", functions)
+	case create && !r.Roles && r.FunctionsOwn.Valid && !r.FunctionsOwn.Bool:
+		return fmt.Sprintf("the functions of its triggers would be in schema %s, which belongs to %s: apply with that "+
+			"login, or make roles with `prescient migrate roles`", functions, r.FunctionsOwner)
+	}
+	return ""
 }
 
 // missing returns the statements that give the login what it lacks: to read the table, and to create
@@ -61,14 +81,15 @@ func (r rights) missing(schema pgsql.Schema, t table, create bool) (grants []str
 	add("database "+r.Database, lacks(r.MayCopy, "temporary"))
 	add("schema "+t.Namespace, lacks(r.MayUse, "usage"))
 	add(t.Relation, lacks(r.MayRead, "select"), lacks(r.MayTrigger || !create, "trigger"))
+	if create && len(r.Untriggered) > 0 {
+		add(strings.Join(r.Untriggered, ", "), "trigger")
+	}
 	functions := pgsql.Rules.In(schema)
 	switch {
-	case r.MayMake || !create:
-	case r.LacksSchema && r.Roles:
-		grants = append(grants, fmt.Sprintf("create schema %s authorization %[1]s", functions))
-	case r.LacksSchema:
+	case r.MayMake || !create || r.Roles: // with roles, the server says that the login is no operator
+	case r.FunctionsOwner == "":
 		grants = append(grants, fmt.Sprintf("create schema %s authorization %s", functions, r.Login))
-	case !r.Roles: // with roles, the login is no operator, which the server says
+	default:
 		add("schema "+functions, "usage", "create")
 	}
 	return grants

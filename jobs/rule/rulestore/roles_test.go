@@ -273,11 +273,18 @@ func TestARuleThatWouldRunCodeOfAnotherIsRefused(t *testing.T) {
 		create cast (shop.id as text) with function shop.code(shop.id) as implicit;
 		create function shop.same(text, integer) returns boolean language sql immutable as $$ select true $$;
 		create operator shop.=== (leftarg = text, rightarg = integer, function = shop.same);
+		create operator shop.==== (leftarg = text, rightarg = text, function = texteq);
 		alter table shop.orders add kind shop.id not null unique`)
+	s.exec("create domain shop.outer as shop.word")
 	for change, want := range map[string]string{
 		"channel <> 'test' -> channel::shop.word = 'x'":        "line 8: rule order.unshipped: where: type shop.word belongs to rule_code_shop",
-		"channel <> 'test' -> (channel::shop.word[])[1] = 'x'": "line 8: rule order.unshipped: where: type shop.word[] belongs to rule_code_shop",
-		"channel <> 'test' -> channel operator(shop.===) 1":    "line 8: rule order.unshipped: where: ",
+		"channel <> 'test' -> (channel::shop.word[])[1] = 'x'": "line 8: rule order.unshipped: where: type shop.word belongs to rule_code_shop",
+		"channel <> 'test' -> channel operator(shop.===) 1":    "line 8: rule order.unshipped: where: operator shop.===(text,integer) belongs to rule_code_shop",
+		"channel <> 'test' -> channel operator(shop.====) 'x'": "line 8: rule order.unshipped: where: operator shop.====(text,text) belongs to rule_code_shop",
+		"channel <> 'test' -> channel::shop.outer = 'x'":       "line 8: rule order.unshipped: where: type shop.word belongs to rule_code_shop",
+		"channel <> 'test' -> to_jsonb(kind) = '1'":            "line 8: rule order.unshipped: where: function to_jsonb(anyelement) uses casts that are created later",
+		"channel <> 'test' -> quote_literal(id) = '1'":         "line 8: rule order.unshipped: where: function quote_literal(anyelement) uses casts that are created later",
+		"channel <> 'test' -> orders is not null":              "line 8: rule order.unshipped: where: a condition is about columns of the row",
 		"done: shipped_at -> done: shop.same(channel, 1)":      "line 7: rule order.unshipped: done: function shop.same(text,integer) belongs to rule_code_shop",
 		"key: id -> key: kind":                                 "line 5: rule order.unshipped: key: the text of type shop.id depends",
 	} {
@@ -296,12 +303,75 @@ func TestTheFunctionsOfTriggersBelongToTheRoleOfRules(t *testing.T) {
 	if owners := get[string](t, s.db, functionOwners, "rule_super_rules"); owners != "rule_super_rules" {
 		t.Errorf("the functions of the triggers belong to %s", owners)
 	}
-	s.exec("alter function rule_super_rules." + get[string](t, s.db, "select max(proname) from pg_proc where pronamespace = 'rule_super_rules'::regnamespace") + "() owner to rule_super_shop")
+	s.exec("alter function rule_super_rules." + get[string](t, s.db, "select max(proname) from pg_proc where pronamespace = 'rule_super_rules'::regnamespace") + "() owner to rule_super_operator")
 	if err := pgsql.MakeRoles(t.Context(), s.db, "rule_super"); err != nil {
 		t.Fatal(err)
 	}
 	if owners := get[string](t, s.db, functionOwners, "rule_super_rules"); owners != "rule_super_rules" {
 		t.Errorf("after migrate roles, they belong to %s", owners)
+	}
+	// A role that may use the schema, or has made something there, could let the triggers run its code.
+	s.exec("grant usage, create on schema rule_super_rules to rule_super_shop")
+	if err := pgsql.MakeRoles(t.Context(), s.db, "rule_super"); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.count("select count(*) from pg_namespace n, aclexplode(n.nspacl) a where n.nspname = 'rule_super_rules' and a.grantee <> n.nspowner"); n != 0 {
+		t.Errorf("%d grants are left", n)
+	}
+	s.exec("create function rule_super_rules.gift() returns void language sql as ''; alter function rule_super_rules.gift() owner to rule_super_shop")
+	if err := pgsql.MakeRoles(t.Context(), s.db, "rule_super"); err == nil || !strings.Contains(err.Error(), "has functions of it") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Who owns the schema of the functions can replace one that another calls.
+func TestNobodyAppliesIntoASchemaOfAnother(t *testing.T) {
+	pgtest.NotOnCitus(t, "roles are of one node")
+	t.Parallel()
+	s := newShop(t)
+	pgtest.DropRoles(t, s.db, "rule_squat")
+	s.db.MustExec("create role rule_squat; create schema prescient_rules authorization rule_squat")
+	if _, err := s.store.Apply(t.Context(), parse(t, unshipped), nil); err == nil || !strings.Contains(err.Error(), "which belongs to rule_squat") {
+		t.Errorf("error %v", err)
+	}
+	if err := pgsql.MakeRoles(t.Context(), s.db, ""); err == nil || !strings.Contains(err.Error(), "schema prescient_rules belongs to role rule_squat") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// In a partition, a row has a type of its own.
+func TestTheOwnerOfAPartitionCannotLetItsTriggersRunCode(t *testing.T) {
+	t.Parallel()
+	s := rolesOn(t, "rule_part")
+	s.exec(`create table shop.parcels (id bigint primary key, placed_at timestamptz, shipped_at timestamptz, channel text default 'web') partition by range (id);
+		create table shop.parcels_1 (channel text default 'web', shipped_at timestamptz, gone integer, id bigint not null, placed_at timestamptz);
+		alter table shop.parcels_1 drop column gone;
+		alter table shop.parcels attach partition shop.parcels_1 for values from (0) to (100);
+		alter table shop.parcels owner to rule_part_shop;
+		alter table shop.parcels_1 owner to rule_part_shop`)
+	s.apply(strings.ReplaceAll(unshipped, "shop.orders", "shop.parcels"))
+	owner := login(t, s.url, "rule_part_shop")
+	owner.MustExec(`create table shop.ran (by text);
+		grant insert on shop.ran to public;
+		create function shop.code(shop.parcels_1) returns shop.parcels language plpgsql as $$begin insert into shop.ran values (current_user); return null; end$$;
+		create cast (shop.parcels_1 as shop.parcels) with function shop.code(shop.parcels_1) as implicit;
+		insert into shop.parcels (id, placed_at) values (1, now()), (2, now());
+		insert into shop.parcels_1 (id, placed_at) values (3, now());
+		update shop.parcels set placed_at = now() - interval '1 hour' where id = 1;
+		delete from shop.parcels_1 where id = 2;
+		create table shop.parcels_2 partition of shop.parcels for values from (100) to (200);
+		insert into shop.parcels (id, placed_at) values (101, now());
+		alter table shop.parcels add column more text;
+		insert into shop.parcels (id, placed_at) values (4, now()), (102, now())`)
+	if n := s.count("select count(*) from shop.ran"); n != 0 {
+		t.Errorf("the code ran %d times, first as %s", n, get[string](t, s.db, "select min(by) from shop.ran"))
+	}
+	if got := get[string](t, s.db, "select string_agg(entity_key, ' ' order by entity_key::int) from rule_part.future_job"); got != "1 3 4 101 102" {
+		t.Errorf("waiting %s", got)
+	}
+	if _, err := owner.Exec("create trigger mine after insert on shop.ran for each row execute function rule_part_rules." +
+		get[string](t, s.db, "select quote_ident(proname) from pg_proc where proname like 'prescient%insert'") + "()"); err == nil {
+		t.Error("the owner may use the function for a trigger of its own")
 	}
 }
 

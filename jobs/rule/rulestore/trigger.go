@@ -59,7 +59,7 @@ func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) (row string, 
 	fill := u.filler(schema, t)
 	row = fill(template("row"), "")
 	version := sha256.Sum256([]byte(row))
-	row += u.keep(schema, u.row(schema))
+	row += u.keep(schema, fmt.Sprintf("%s(%s)", u.function(schema, rowFunction), u.Relation), false)
 	kind, level := "many", "for each statement"
 	if u.table.partitioned() {
 		kind, level = "one", "for each row"
@@ -75,7 +75,7 @@ func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) (row string, 
 		function := u.function(schema, event)
 		made := trigger{name: name, argument: argument, function: fill(template(file), hex.EncodeToString(version[:4]))}
 		made.body = body.FindStringSubmatch(made.function)[1]
-		made.function += u.keep(schema, function+"()")
+		made.function += u.keep(schema, function+"()", u.table.partitioned())
 		if argument != "" {
 			argument = pq.QuoteLiteral(argument)
 		}
@@ -95,18 +95,32 @@ func (u understood) function(schema pgsql.Schema, which string) string {
 	return pgsql.Rules.In(schema) + "." + pq.QuoteIdentifier(triggerName(schema, u.Rule.Name, which))
 }
 
-// row returns the name of the function that says what a row means, with its parameter.
-func (u understood) row(schema pgsql.Schema) string {
-	return fmt.Sprintf("%s(%s)", u.function(schema, rowFunction), u.Relation)
+// dropFunctions returns the statement that drops the functions of a rule, and the triggers that call
+// them. It leaves out the parameters, whose types may be of a schema that the login may not use.
+func dropFunctions(schema pgsql.Schema, name string) string {
+	var functions []string
+	for _, which := range append(slices.Clone(events), rowFunction) {
+		functions = append(functions, pgsql.Rules.In(schema)+"."+pq.QuoteIdentifier(triggerName(schema, name, which)))
+	}
+	return fmt.Sprintf("drop function if exists %s cascade; drop domain if exists %s.%s", strings.Join(functions, ", "),
+		pgsql.Rules.In(schema), pq.QuoteIdentifier(triggerName(schema, name, rowType)))
 }
 
-// rowFunction is in the name of the function that says what a row means.
-const rowFunction = "row"
+// rowFunction is in the name of the function that says what a row means. rowType is in that of the type of
+// the rows of a partitioned table.
+const (
+	rowFunction = "row"
+	rowType     = "type"
+)
 
 // keep returns the statements after which no other role may call a function, or use it for a trigger of its
-// own, and any operator may replace it.
-func (u understood) keep(schema pgsql.Schema, function string) string {
-	text := fmt.Sprintf("\nrevoke all on function %s from public;", function)
+// own, and any operator may replace it. The trigger of a partitioned table is copied to each partition, by
+// the role that creates the partition: it needs the right to execute the function. Without one to use the
+// schema, it can do nothing else with it.
+func (u understood) keep(schema pgsql.Schema, function string, copied bool) (text string) {
+	if !copied {
+		text = fmt.Sprintf("\nrevoke all on function %s from public;", function)
+	}
 	if u.table.Roles {
 		text += fmt.Sprintf("\nalter function %s owner to %s;", function, pgsql.Rules.In(schema))
 	}
@@ -118,23 +132,19 @@ func (u understood) keep(schema pgsql.Schema, function string) string {
 // if it is missing. Two sessions may create it at once.
 func (u understood) settings(schema pgsql.Schema) string {
 	text := textSettings + ";\nset local search_path = pg_catalog, pg_temp;\n\n"
-	if !u.table.LacksSchema {
+	if u.table.FunctionsOwner != "" {
 		return text
-	}
-	functions, owner := pgsql.Rules.In(schema), ""
-	if u.table.Roles {
-		owner = " authorization " + functions
 	}
 	return text + fmt.Sprintf(`do $$
 begin
-    create schema %s%s;
+    create schema %s;
 exception
     when duplicate_schema or unique_violation then
         null;
 end
 $$;
 
-`, functions, owner)
+`, pgsql.Rules.In(schema))
 }
 
 // clock is the instant of a test in virtual time, or null. Only members of the role that owns the
@@ -163,11 +173,12 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.
 	values := []string{
 		"{rule}", strings.Join(strings.Fields(u.Rule.Name), " "),
 		"{name}", pq.QuoteLiteral(u.Rule.Name), "{entity}", pq.QuoteLiteral(u.Rule.Entity),
-		"{relation}", u.Relation, "{columns}", strings.Join(columns, ", "),
+		"{relation}", u.Relation, "{literal}", pq.QuoteLiteral(u.Relation), "{columns}", strings.Join(columns, ", "),
 		"{key}", u.Key, "{since}", u.Since, "{about}", u.About, "{done}", "(" + u.Done + ")",
 		"{first}", seconds(t.EarliestFrom(0)), "{clock}", clock, "{coming}", strings.Join(coming, ", "),
 		"{at_once}", fmt.Sprint(u.Rule.AtOnce), "{since_first}", firstSince, "{since_last}", lastSince,
 	}
+	values = append(values, u.rows(schema)...)
 	for _, name := range append([]string{rowFunction}, events...) {
 		values = append(values, "{"+name+"}", u.function(schema, name))
 	}
@@ -180,6 +191,33 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.
 		// The texts of the rule come last: they may name the default schema.
 		return strings.NewReplacer(append(slices.Clip(values), "{version}", version)...).Replace(text.In(schema))
 	}
+}
+
+// rows returns the values of a template that say how a trigger for each row hands a row to the function that
+// says what it means. In a partition, a row has the type of the partition, and PostgreSQL would look for a
+// cast to that of the table before it knows that one is a part of the other. So the columns are copied into a
+// row of the table's own type, by their names: their types are those of the table's. That type has a name in
+// the schema of the functions, since their owner may not use the schema of the table.
+func (u understood) rows(schema pgsql.Schema) []string {
+	take := func(which string) string {
+		var all []string
+		for _, column := range u.Reads {
+			all = append(all, fmt.Sprintf("%s_row.%s := %[1]s.%[2]s;", which, column))
+		}
+		return strings.Join(all, "\n    ")
+	}
+	kind := u.function(schema, rowType)
+	values := []string{"{type}", kind, "{take_old}", take("old"), "{take_new}", take("new")}
+	if !u.table.partitioned() {
+		return append(values, "{create_type}", "", "{declare_rows}", "", "{take_rows}", "", "{old}", "old", "{new}", "new")
+	}
+	create := fmt.Sprintf("create domain %s as %s;\n", kind, u.Relation)
+	if u.table.Roles {
+		create += fmt.Sprintf("alter domain %s owner to %s;\n", kind, pgsql.Rules.In(schema))
+	}
+	declare := fmt.Sprintf("\n    old_row %s;\n    new_row %[1]s;", kind)
+	return append(values, "{create_type}", create, "{declare_rows}", declare,
+		"{take_rows}", "\n    "+take("old")+"\n    "+take("new"), "{old}", "old_row", "{new}", "new_row")
 }
 
 // seconds writes a duration as SQL, in seconds, since a day of an interval may have 23 hours.

@@ -8,9 +8,12 @@ set timezone = 'UTC'
 set standard_conforming_strings = on
 as {quote}
 -- What a row says: version {version}.
+declare
+    old_row {type};
 begin
+    {take_old}
     perform prescient.cancel_keys({name}, {entity}, array[r.key], {clock})
-    from {row}(old) as r;
+    from {row}(old_row) as r;
     return null;
 end
 {quote};

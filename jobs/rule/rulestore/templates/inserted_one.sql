@@ -9,10 +9,12 @@ set standard_conforming_strings = on
 as {quote}
 -- What a row says: version {version}.
 declare
+    new_row {type};
     clock timestamptz := {clock};
 begin
+    {take_new}
     perform prescient.rule_wait({name}, {entity}, r.key, r.since + {first}, clock => clock)
-    from {row}(new) as r
+    from {row}(new_row) as r
     where r.counts;
     return null;
 end

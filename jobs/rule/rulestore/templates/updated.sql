@@ -9,7 +9,7 @@ set timezone = 'UTC'
 set standard_conforming_strings = on
 as {quote}
 -- What a row says: version {version}.
-declare
+declare{declare_rows}
     clock     timestamptz := {clock};
     now       timestamptz := coalesce(clock, clock_timestamp());
     old_key   text;
@@ -18,9 +18,9 @@ declare
     new_since timestamptz;
     counted   boolean; -- whether the row waited for something
     counts    boolean; -- whether it does now
-begin
-    select r.key, r.since, r.counts into old_key, old_since, counted from {row}(old) as r;
-    select r.key, r.since, r.counts into new_key, new_since, counts from {row}(new) as r;
+begin{take_rows}
+    select r.key, r.since, r.counts into old_key, old_since, counted from {row}({old}) as r;
+    select r.key, r.since, r.counts into new_key, new_since, counts from {row}({new}) as r;
 
     if old_key <> new_key then
         perform prescient.cancel_keys({name}, {entity}, array[old_key], clock);
