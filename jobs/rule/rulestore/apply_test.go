@@ -707,3 +707,20 @@ func TestChecksThatWaitForTheNameOfANewRuleAreRefused(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+func TestMigrateDownDoesNotWaitLongForATableInUse(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped)
+	reader, err := s.db.BeginTxx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = reader.Rollback() }()
+	if _, err := reader.Exec("select from shop.orders"); err != nil {
+		t.Fatal(err)
+	}
+	if err := pgsql.MigrateDown(t.Context(), s.db, ""); err == nil || !strings.Contains(err.Error(), "another session uses a table with a rule") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -388,3 +388,28 @@ func TestTheStatementsForMigrationsGiveTheFunctionsToTheRightRole(t *testing.T) 
 		t.Errorf("the functions of the triggers belong to %s", owners)
 	}
 }
+
+func TestALoginWithoutRightsOnAPartitionIsToldTheGrant(t *testing.T) {
+	pgtest.NotOnCitus(t, "roles are of one node")
+	t.Parallel()
+	base := pgtest.URL(t)
+	s := newShopOn(t, base)
+	pgtest.DropRoles(t, s.db, "rule_parts")
+	s.db.MustExec(`create role rule_parts login password 'rule_parts';
+		create table shop.parcels (like shop.orders including all) partition by range (id);
+		create table shop.parcels_1 partition of shop.parcels for values from (0) to (100);
+		create schema prescient_rules authorization rule_parts;
+		grant usage on schema prescient, shop to rule_parts;
+		grant select on all tables in schema prescient to rule_parts;
+		grant execute on all functions in schema prescient to rule_parts;
+		grant select, trigger on shop.parcels to rule_parts`)
+	store, err := rulestore.New(t.Context(), login(t, base, "rule_parts"), rulestore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = store.Apply(t.Context(), parse(t, strings.ReplaceAll(unshipped, "shop.orders", "shop.parcels")), nil)
+	lacks, ok := errors.AsType[*rulestore.RightsError](err)
+	if !ok || strings.Join(lacks.Grants, "; ") != "grant trigger on shop.parcels_1 to rule_parts" {
+		t.Errorf("error %v", err)
+	}
+}
