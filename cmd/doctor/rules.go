@@ -49,33 +49,11 @@ func (c Config) stopped(r rulestore.Status) []Finding {
 	)}
 }
 
-// fault returns the findings about one rule.
+// fault returns the findings about one rule, with those about writes that fail first.
 func (c Config) fault(f rulestore.Fault) (found []Finding) {
 	name := spoken.Word(f.Rule)
 	add := func(what, do string, args ...any) {
 		found = append(found, action("rule "+f.Rule+": "+what, do, args...))
-	}
-	switch {
-	case f.Moved != "":
-		add("table "+f.Table+" is now "+f.Moved+", so its checks fail",
-			"%s rules apply -f FILE  -- with the new name in the file, or give the table its old name", c.Name)
-	case f.Gone:
-		add("there is no table "+f.Table+", so its checks fail",
-			"%s rules remove %s  -- or give the table its name again", c.Name, name)
-	}
-	if len(f.Columns) > 0 {
-		add(fmt.Sprintf("table %s has no %s, which the rule reads, so its checks fail", f.Table, spoken.List(f.Columns)),
-			"%s rules apply -f FILE  -- with the new name in the file, or give the column its old name", c.Name)
-	}
-	if len(f.Swapped) > 0 {
-		add(fmt.Sprintf("its triggers read another column of table %s than %s, which had the name before", f.Table,
-			spoken.List(f.Swapped)),
-			"%s rules apply -f FILE  -- creates the triggers again, and looks at all rows", c.Name)
-	}
-	if f.Parent != "" {
-		add(fmt.Sprintf("table %s has become a part of table %s: its triggers miss rows that are written through that table",
-			f.Table, f.Parent),
-			"%s rules remove %s  -- and make a rule about table %s", c.Name, name, f.Parent)
 	}
 	if f.Broken {
 		add("the function that its triggers share was dropped: writes to table "+f.Table+" fail",
@@ -86,6 +64,33 @@ func (c Config) fault(f rulestore.Fault) (found []Finding) {
 			f.Refused, c.Schema, f.Table),
 			"grant %s to %s  -- if the role is missing: %s migrate roles",
 			pgsql.Rules.In(c.Schema), pq.QuoteIdentifier(f.Refused), c.Name)
+	}
+	switch {
+	case f.Moved != "":
+		lines := "table: " + f.Moved
+		if f.Entity != "" {
+			lines += " and entity: " + f.Entity
+		}
+		add("table "+f.Table+" is now "+f.Moved+", so its checks fail",
+			"%s rules apply -f FILE  -- with %s in the file, or give the table its old name", c.Name, lines)
+	case f.Gone:
+		add("there is no table "+f.Table+", so its checks fail",
+			"%s rules remove %s  -- or restore the table, and apply the rule again", c.Name, name)
+	}
+	if len(f.Columns) > 0 {
+		add(fmt.Sprintf("table %s has no %s, which the rule reads, so its checks fail", f.Table, spoken.List(f.Columns)),
+			"%s rules apply -f FILE  -- with the new name of the column in the file. If it was dropped, take it out of the file",
+			c.Name)
+	}
+	if len(f.Swapped) > 0 {
+		add(fmt.Sprintf("its triggers read another column of table %s than %s, which had the name before", f.Table,
+			spoken.List(f.Swapped)),
+			"%s rules apply -f FILE  -- creates the triggers again, and looks at all rows", c.Name)
+	}
+	if f.Parent != "" {
+		add(fmt.Sprintf("table %s has become a part of table %s: its triggers miss rows that are written through that table",
+			f.Table, f.Parent),
+			"%s rules remove %s  -- and make a rule about table %s", c.Name, name, f.Parent)
 	}
 	if len(f.Missing) > 0 {
 		add(fmt.Sprintf("table %s lacks its triggers %s: rows that were written since do not wait as the rule says", f.Table,

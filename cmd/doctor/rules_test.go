@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,7 +10,10 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-const unshipped = `{rules: [{name: unshipped, table: shop.orders, key: id, since: placed_at, done: shipped_at, steps: [{after: 2d, event: late}]}]}`
+const orders = "create table shop.orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz, customer text)"
+
+const unshipped = `{rules: [{name: unshipped, table: shop.orders, key: id, since: placed_at, done: shipped_at, payload: [customer],
+    steps: [{after: 2d, event: late}]}]}`
 
 // apply applies the rule.
 func (w *ward) apply() {
@@ -48,13 +52,24 @@ func TestARuleWhoseTriggersCannotWorkIsFoundUntilItIsMended(t *testing.T) {
 		},
 		"a column that was renamed": {
 			alter + "rename placed_at to ordered_at", alter + "rename ordered_at to placed_at",
-			[]string{`table shop.orders has no "placed_at", which the rule reads, so its checks fail`, "orders rules apply -f FILE"},
+			[]string{
+				`table shop.orders has no "placed_at", which the rule reads, so its checks fail`,
+				"orders rules apply -f FILE  -- with the new name of the column in the file. If it was dropped, take it out of the file",
+			},
+		},
+		"a column of the payload that was renamed": {
+			alter + "rename customer to client", alter + "rename client to customer",
+			[]string{`table shop.orders has no "customer", which the rule reads, so its checks fail`},
+		},
+		"a column of the payload that was dropped": {
+			alter + "drop customer", alter + "add customer text",
+			[]string{`table shop.orders has no "customer", which the rule reads, so its checks fail`},
 		},
 		"a column that was dropped": {
 			alter + "drop shipped_at cascade", alter + "add shipped_at timestamptz",
 			[]string{
-				`table shop.orders has no "shipped_at"`,
 				"the function that its triggers share was dropped: writes to table shop.orders fail",
+				`table shop.orders has no "shipped_at"`, "If it was dropped, take it out of the file",
 				"lacks its triggers prescient_unshipped_update",
 			},
 		},
@@ -69,26 +84,34 @@ func TestARuleWhoseTriggersCannotWorkIsFoundUntilItIsMended(t *testing.T) {
 		},
 		"a table that was renamed": {
 			alter + "rename to old_orders", "alter table shop.old_orders rename to orders",
-			[]string{"table shop.orders is now shop.old_orders, so its checks fail", "orders rules apply -f FILE"},
+			[]string{"table shop.orders is now shop.old_orders, so its checks fail", "with table: shop.old_orders and entity: orders in the file"},
+		},
+		"a schema that was renamed": {
+			"alter schema shop rename to store", "alter schema store rename to shop",
+			[]string{"table shop.orders is now store.orders, so its checks fail", "with table: store.orders in the file"},
 		},
 		"a table that was dropped": {
-			"drop table shop.orders cascade", "create table shop.orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz)",
-			[]string{"there is no table shop.orders, so its checks fail", "orders rules remove unshipped"},
+			"drop table shop.orders cascade", orders,
+			[]string{"there is no table shop.orders, so its checks fail", "orders rules remove unshipped  -- or restore the table, and apply the rule again"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
-			w.exec("create schema shop; create table shop.orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz)")
+			w.exec("create schema shop; " + orders)
 			w.apply()
 			if found := w.look(); has(found, "rules", Action, "") {
 				t.Fatalf("it is there before: %+v", found)
 			}
 			w.exec(test.bring)
+			found := w.look()
+			before := 0
 			for _, part := range test.want {
-				if found := w.look(); !has(found, "rules", Action, part) {
-					t.Errorf("%q is not found: %+v", part, found)
+				at := slices.IndexFunc(found, func(f Finding) bool { return has([]Finding{f}, "rules", Action, part) })
+				if at < before {
+					t.Errorf("%q is not found, or in another order: %+v", part, found)
 				}
+				before = max(before, at)
 			}
 			if test.mend != "" {
 				w.exec(test.mend)
@@ -104,7 +127,7 @@ func TestARuleWhoseTriggersCannotWorkIsFoundUntilItIsMended(t *testing.T) {
 func TestAnApplyOrARemoveThatHasStoppedIsFoundUntilItIsResumed(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.exec("create schema shop; create table shop.orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz)")
+	w.exec("create schema shop; " + orders)
 	w.apply()
 	for state, want := range map[string]string{
 		"applying": "rule unshipped: an apply has stopped at 20",
@@ -134,8 +157,7 @@ func TestARuleWhoseRoleLostItsRightsIsFound(t *testing.T) {
 	pgtest.NotOnCitus(t, "roles are of one node")
 	w := setup(t)
 	pgtest.DropRoles(t, w.db, "doctor_rules")
-	w.exec(`create role doctor_rules;
-		create schema shop; create table shop.orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz)`)
+	w.exec("create role doctor_rules; create schema shop; " + orders)
 	w.apply()
 	w.exec(`grant usage on schema prescient to doctor_rules;
 		grant execute on all functions in schema prescient to doctor_rules;

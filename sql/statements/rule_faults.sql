@@ -54,13 +54,18 @@ found as (
         ) as off,
         array(
             select k.name
-            from json_array_elements_text(w.definition -> 'reads') as k (name)
+            from (
+                select json_array_elements_text(w.definition -> 'reads')
+                union
+                select json_array_elements_text(w.definition -> 'payload')
+            ) as k (name)
             where w.relid is not null
                 and not exists (
                     select
                     from pg_attribute a
                     where a.attrelid = w.relid and not a.attisdropped and '"' || replace(a.attname, '"', '""') || '"' = k.name
                 )
+            order by 1
         ) as columns,
         array(
             select k.name

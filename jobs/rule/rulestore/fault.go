@@ -7,6 +7,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -18,6 +19,9 @@ type Fault struct {
 	// table has them.
 	Gone  bool
 	Moved string
+	// Entity is the entity of the rule, which its file must name if it was the name that the table had
+	// before. Empty if the file need not name it.
+	Entity string
 	// Missing and Off name the triggers that the table lacks, and those that do not fire.
 	Missing, Off []string
 	// Broken tells that the function is gone which says what a row means, so that the triggers fail.
@@ -40,7 +44,9 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 		return nil, err
 	}
 	var rules, names, functions []string
+	entities := make(map[string]string, len(list))
 	for _, r := range list {
+		entities[r.Rule.Name] = r.Rule.Entity
 		for _, name := range triggerNames(s.schema, r.Rule.Name) {
 			rules, names = append(rules, r.Rule.Name), append(names, name)
 			functions = append(functions, triggerName(s.schema, r.Rule.Name, rowFunction))
@@ -58,6 +64,12 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for triggers of rules that cannot work: %w", pgsql.ExplainMissing(err))
 	}
+	for i := range faults {
+		f := &faults[i]
+		if entity := entities[f.Rule]; f.Moved != "" && tableOf(f.Table) == entity && tableOf(f.Moved) != entity {
+			f.Entity = entity
+		}
+	}
 	return faults, nil
 }
 
@@ -65,4 +77,13 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 func scanFault(row *sql.Rows, f *Fault) error {
 	return row.Scan(&f.Rule, &f.Table, &f.Gone, &f.Moved, (*pq.StringArray)(&f.Missing), &f.Broken,
 		(*pq.StringArray)(&f.Off), (*pq.StringArray)(&f.Columns), (*pq.StringArray)(&f.Swapped), &f.Parent, &f.Refused)
+}
+
+// tableOf returns the name of a table without its schema.
+func tableOf(relation string) string {
+	names, err := rule.ParseName(relation)
+	if err != nil {
+		return ""
+	}
+	return names[len(names)-1]
 }
