@@ -147,6 +147,7 @@ var (
 	RuleCondition         = file("rule_condition")
 	RuleForeign           = file("rule_foreign")
 	RuleFunctions         = file("rule_functions")
+	RuleReader            = file("rule_reader")
 	RuleRole              = file("rule_role")
 	RuleSummary           = file("rule_summary")
 	RuleTable             = file("rule_table")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -317,6 +319,62 @@ func TestAStepCanEnqueueAJob(t *testing.T) {
 	diff(t, map[string]string{"order.unshipped 1": "done: open lost", "order.lost 1": "day 4.01"}, s.state())
 	diff(t, []string{"order order.unshipped lost"}, s.strings(`
 		select entity_name || ' ' || (payload ->> 'rule') || ' ' || (payload ->> 'step') from prescient.future_job`))
+}
+
+func TestACheckThatMayNotReadItsTableSaysWhichGrantsItNeeds(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "roles are of one node")
+	s := newShop(t)
+	login := "rule_denied_" + strings.ToLower(rand.Text())
+	role := login + "_role"
+	s.exec("create role " + login + " login password '" + login + "'; create role " + role)
+	pgtest.DropRoles(t, s.db, login)
+	u, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(login, login)
+	if s.pool, err = pgsql.Open(t.Context(), u.String()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.pool.Close() })
+	s.order(1)
+	s.waits("1", day(4))
+	quoted := func(a *rule.Applied) {
+		a.Payload, a.Reads = []string{`"customer"`}, []string{`"id"`, `"placed_at"`, `"channel"`, `"shipped_at"`}
+	}
+	run := func() {
+		var slot time.Time
+		if err := s.db.GetContext(t.Context(), &slot, "select next_check_at from prescient.future_job"); err != nil {
+			t.Fatal(err)
+		}
+		s.run(slot)
+	}
+	usage, read := "grant usage on schema shop to ", "grant select on shop.orders to "
+	for _, test := range []struct{ what, role, grants string }{
+		{"the login has no right", "", usage + login + "; " + read + login},
+		{"the login may use the schema", "", read + login},
+		{"the login is no member of the role", role, `grant "` + role + `" to ` + login},
+		{"the role has no right", role, usage + role + "; " + read + role},
+		{"one column of the role is missing", role, read + role},
+	} {
+		s.apply(unshipped(quoted, func(a *rule.Applied) { a.Rule.Role = test.role }))
+		run()
+		got := s.state()["order.unshipped 1"]
+		if !strings.Contains(got, "permission denied") || !strings.HasSuffix(got, ": "+test.grants) {
+			t.Errorf("%s: %s", test.what, got)
+		}
+		switch test.what {
+		case "the login has no right":
+			s.exec(usage + login)
+		case "the role has no right":
+			s.exec(usage + role + "; grant select (id, placed_at, channel, shipped_at) on shop.orders to " + role)
+		default:
+			s.exec(test.grants)
+		}
+	}
+	run()
+	s.wants(map[string]string{"1": "day 7"})
 }
 
 func TestARuleReadsItsTableAndExecutesItsSQLAsItsRole(t *testing.T) {

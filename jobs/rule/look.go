@@ -5,11 +5,13 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
@@ -87,7 +89,7 @@ func (p *page) look(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", jobs.ErrDivide, err)
 	}
 	if err != nil {
-		return fmt.Errorf("read %s for rule %s: %w", p.rule.Relation, p.rule.Rule.Name, err)
+		return fmt.Errorf("read %s for rule %s: %w", p.rule.Relation, p.rule.Rule.Name, p.denied(ctx, err))
 	}
 	for i, row := range p.rows {
 		p.turns[i].seen = found[row.EntityKey]
@@ -114,4 +116,33 @@ func (p *page) readOnly(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
 		}
 		return fn(tx)
 	})
+}
+
+// denied adds to an error that denies the query the statements that allow it. Returns other errors as
+// they are, and those about other objects than the table, its schema and the role.
+func (p *page) denied(ctx context.Context, err error) error {
+	if !pgsql.HasState(err, pqerror.InsufficientPrivilege) {
+		return err
+	}
+	db, problem := p.DB(ctx)
+	if problem != nil {
+		return err
+	}
+	r := &p.rule.Applied
+	var login string
+	var member bool
+	var grants pq.StringArray
+	problem = pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) error {
+		return pgsql.One(ctx, tx, pgsql.RuleReader.In(p.Schema),
+			[]any{r.Rule.Role, r.Relation, pq.Array(slices.Concat(r.Reads, r.Payload))}, &login, &member, &grants)
+	})
+	switch role := pq.QuoteIdentifier(r.Rule.Role); {
+	case problem != nil:
+		return err
+	case !member:
+		return fmt.Errorf("%w: login %s is no member of role %s of the rule: grant %[3]s to %[2]s", err, login, role)
+	case len(grants) > 0:
+		return fmt.Errorf("%w. The owner of the table gives the right: %s", err, strings.Join(grants, "; "))
+	}
+	return err
 }
