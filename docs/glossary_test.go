@@ -20,8 +20,8 @@ const ordinary = `
 	acted active address after age all api application applied as asked at authentication axis before begin begins
 	between blocking by calendar cancelled caught cells changed changes class closed code coming concurrency confirm
 	count counting created cron current data database day days default delay deleted description detail do done
-	due duration empty end ended enqueued error exec expected failed failure field fields file finished first fixed for
-	forgotten found from go half halved has help host id index instant interval is key kind lag last latest learn
+	due duration empty end ended enqueued error estimated exec expected failed failure field fields file finished first
+	fixed for forgotten found from go half halved has help host id index instant interval is key kind lag last latest learn
 	learned listed live local log lost max median method min mode modified month months more most moved name
 	next not note nothing now number of ok old oldest once open opened origin out over own p50 p90 p99 part past path per
 	percent pid plan point

@@ -568,6 +568,31 @@ func TestTheSummaryOfARuleCountsHowItsRowsEnded(t *testing.T) {
 	diff(t, map[string]int64{"first": 2, "final": 1}, counts)
 }
 
+func TestTheSummaryOfARuleTellsWhetherItEstimatesTheRowsThatWait(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped())
+	store, err := rulestore.New(t.Context(), s.db, rulestore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []jobs.FutureJob
+	for id := range 1001 {
+		rows = append(rows, jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: fmt.Sprint(id), CheckAt: day(4)})
+	}
+	for _, test := range []struct {
+		rows      []jobs.FutureJob
+		estimated bool
+	}{{rows[:1000], false}, {rows[1000:], true}} {
+		if _, err := s.client.EnqueueMany(t.Context(), s.db, test.rows); err != nil {
+			t.Fatal(err)
+		}
+		if sum, err := store.Summary(t.Context(), "order.unshipped", day0); err != nil || sum.Waiting < 1000 || sum.Estimated != test.estimated {
+			t.Errorf("%+v, %v", sum, err)
+		}
+	}
+}
+
 // Such as by alter table or vacuum full. The rules of other tables go on.
 func TestTheChecksOfALockedTableWaitForTheNextSlot(t *testing.T) {
 	t.Parallel()

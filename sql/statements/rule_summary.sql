@@ -1,12 +1,12 @@
 -- Sums up a rule $1: its waiting rows in the next 10,000 slots that have rows, and their first slot;
--- and the rows that ended since $2. Above 1,000 rows in a slot their number is an estimate; see the
+-- and the rows that ended since $2. Above 1,000 rows in a slot their number is estimated; see the
 -- function estimate_rows. met: the expected thing has happened before any step; met_late: after a
 -- step; open: the last step has fired; left_out: the row of the table is gone, or no longer one of the
 -- rule. Rows that ended before the rule was applied first do not count: they are of a removed rule of
 -- the same name.
 -- Called by jobs/rule/rulestore.Store.Summary.
 select
-    coalesce(waiting.n, 0) as waiting, waiting.first as next_slot,
+    coalesce(waiting.n, 0) as waiting, coalesce(waiting.estimated, false) as estimated, waiting.first as next_slot,
     ended.met, ended.met_late, ended.open, ended.left_out, ended.cancelled, ended.failed
 from (
     -- Through the slots one by one: no index has the rows of a job, and a scan would read those of all jobs.
@@ -26,6 +26,7 @@ from (
     )
     select
         sum(case when c.n <= 1000 then c.n else prescient.estimate_rows(s.slot, j.job) end)::bigint as n,
+        bool_or(c.n > 1000) as estimated,
         min(s.slot) filter (where c.n > 0) as first
     from (select prescient.find_job($1) as job offset 0) as j -- found once
     cross join slots s

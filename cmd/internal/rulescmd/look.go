@@ -118,8 +118,12 @@ func printShown(p *output.Printer, v view.RuleDetail) error {
 	if v.AtOnce {
 		add("cancel", "at-once")
 	}
+	waiting := fmt.Sprint(v.Summary.Waiting)
+	if v.Summary.Estimated {
+		waiting = "about " + waiting
+	}
 	rows = append(rows, table.Row{"version", v.Version}, table.Row{"applied", v.AppliedAt},
-		table.Row{"waiting", v.Summary.Waiting}, table.Row{"next slot", v.Summary.NextSlot})
+		table.Row{"waiting", waiting}, table.Row{"next slot", v.Summary.NextSlot})
 	e := v.Summary.Ended
 	ended := fmt.Sprintf("since %s: %d in time, %d after a step, %d open after the last step, %d left out, "+
 		"%d cancelled, %d failed",

@@ -93,8 +93,12 @@ func (a RemoveRule) plan(ctx context.Context, p *planner) (plan Plan, err error)
 		return plan, err
 	}
 	// Rows change between preview and confirmation, so their number is not confirmed.
-	plan.Text = fmt.Sprintf("It drops the triggers of %s on table %s, cancels its waiting rows, %d now, "+
-		"and forgets what has fired", a.Name, status.Relation, sum.Waiting)
+	about := ""
+	if sum.Estimated {
+		about = "about "
+	}
+	plan.Text = fmt.Sprintf("It drops the triggers of %s on table %s, cancels its waiting rows, %s%d now, "+
+		"and forgets what has fired", a.Name, status.Relation, about, sum.Waiting)
 	plan.Warnings = []string{
 		"If the rule is applied again, steps fire again for rows for which they have fired. A pause holds a rule back.",
 		"It needs the right to drop the triggers.",

@@ -11,10 +11,12 @@ import (
 
 // Summary says what waits for a rule, and how its rows ended.
 type Summary struct {
-	// Waiting is the number of rows that wait, in the next 10,000 slots that have rows of any job. Above
-	// 1,000 rows in a slot it is an estimate. NextSlot is their first slot, in UTC.
-	Waiting  int64      `json:"waiting"`
-	NextSlot *time.Time `json:"next_slot"` // null: no row waits
+	// Waiting is the number of rows that wait, in the next 10,000 slots that have rows of any job.
+	// Estimated tells that a slot has more than 1,000 of them, so that the number is an estimate.
+	// NextSlot is their first slot, in UTC.
+	Waiting   int64      `json:"waiting"`
+	Estimated bool       `json:"estimated"`
+	NextSlot  *time.Time `json:"next_slot"` // null: no row waits
 	// Since is the instant from which Ended counts, in UTC.
 	Since time.Time `json:"since"`
 	Ended Ended     `json:"ended"`
@@ -43,7 +45,7 @@ func (s *Store) Summary(ctx context.Context, name string, since time.Time) (Summ
 	e := &sum.Ended
 	err := s.reading(ctx, func(q pgsql.Querier) error {
 		return pgsql.One(ctx, q, pgsql.RuleSummary.In(s.schema), []any{name, since},
-			&sum.Waiting, &next, &e.Met, &e.MetLate, &e.Open, &e.LeftOut, &e.Cancelled, &e.Failed)
+			&sum.Waiting, &sum.Estimated, &next, &e.Met, &e.MetLate, &e.Open, &e.LeftOut, &e.Cancelled, &e.Failed)
 	})
 	if err != nil {
 		return Summary{}, fmt.Errorf("sum up rule %s: %w", name, pgsql.ExplainMissing(err))
