@@ -18,6 +18,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/deadletter"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -87,12 +88,16 @@ func (s selection) validate() error {
 
 func newCmdResend(f *factory.Factory) *cobra.Command {
 	var s selection
+	var yes bool
 	c := f.WithOutput(&cobra.Command{
 		Use:   "resend",
 		Short: "Send dead letters again, to events.destination",
 		Long: `Send dead letters again, to events.destination, in their order, and remove those that it accepts. It prints the
 destination before it sends anything. After a refusal, the later letters of the subject stay in the list. The command
-exits with 1 if any letter stays.`,
+exits with 1 if any letter stays.
+
+The outbox refuses no event. So if events.destination is the outbox, another destination has refused the letters, such
+as that of the daemon. The command then sends nothing without --yes, and prints a refusal.`,
 		Example: `  prescient events resend --all
   prescient events resend --subject report-42`,
 		Args: cli.Exactly(),
@@ -100,14 +105,15 @@ exits with 1 if any letter stays.`,
 			if err := s.validate(); err != nil {
 				return err
 			}
-			return resend(c.Context(), f, s)
+			return resend(c.Context(), f, s, yes)
 		},
 	})
 	s.flags(c)
+	c.Flags().BoolVar(&yes, "yes", false, "send to the outbox what another destination has refused")
 	return c
 }
 
-func resend(ctx context.Context, f *factory.Factory, s selection) error {
+func resend(ctx context.Context, f *factory.Factory, s selection, yes bool) error {
 	return withList(ctx, f, func(db *sqlx.DB, list *deadletter.List) (err error) {
 		publisher, err := checks.OpenPublisher(ctx, f, db)
 		if err != nil {
@@ -115,6 +121,11 @@ func resend(ctx context.Context, f *factory.Factory, s selection) error {
 		}
 		defer func() { err = errors.Join(err, publisher.Close()) }()
 		to := f.Config().Events.Destination.String()
+		if _, box := publisher.(event.TxPublisher); box && !yes {
+			if err := refusedElsewhere(ctx, f, list, s.filter); err != nil {
+				return err
+			}
+		}
 		if !f.IsJSON() {
 			found, err := list.Count(ctx, s.filter)
 			if err != nil {
@@ -141,6 +152,29 @@ func resend(ctx context.Context, f *factory.Factory, s selection) error {
 		}
 		return err
 	})
+}
+
+// refusedElsewhere returns an error if there are letters. The outbox, to which they would be sent, refuses no event.
+func refusedElsewhere(ctx context.Context, f *factory.Factory, list *deadletter.List, filter deadletter.Filter) error {
+	found, err := list.Count(ctx, filter)
+	if err != nil || found.Letters == 0 {
+		return err
+	}
+	page, err := list.Page(ctx, filter, 0, 100)
+	if err != nil {
+		return err
+	}
+	said := ""
+	for _, letter := range page { // an event that was only held back has no error
+		if letter.Error != "" {
+			said = fmt.Sprintf(" (%s)", letter.Error)
+			break
+		}
+	}
+	return exit.Usagef("this sends %s to %s (%s), but another destination refused %s%s. Nothing was sent. "+
+		"Set events.destination to that destination, or add --yes to send %[4]s to the outbox",
+		spoken.Count(found.Letters, "dead letter", "dead letters"), f.Config().Events.Destination,
+		f.Origin("events.destination"), spoken.Noun(found.Letters, "it", "them"), said)
 }
 
 func newCmdDiscard(f *factory.Factory) *cobra.Command {

@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/deadletter"
 )
 
@@ -54,6 +55,10 @@ func (a ResendEvents) plan(ctx context.Context, p *planner) (plan Plan, err erro
 	plan.bounded = a
 	plan.Text = fmt.Sprintf("It sends %s again: %s", spoken.Count(plan.Events, "event", "events"), a.target())
 	plan.Warnings = []string{"After a refusal, the later events of the subject stay in the list."}
+	if _, box := p.from.cfg.Publishing.Publisher.(event.TxPublisher); box {
+		plan.Warnings = append(plan.Warnings,
+			"They go to the outbox, which refuses no event: another destination has refused them.")
+	}
 	return plan, err
 }
 
