@@ -293,6 +293,10 @@ func TestRightsThatAreMissingAreFoundWithTheGrantThatGivesThem(t *testing.T) {
 	if has(found, "rights", Note, "") || has(found, "sessions", Note, "") {
 		t.Errorf("an operator who sees the sessions: %+v", found)
 	}
+	w.exec(`alter table doctor_rights.job set (autovacuum_enabled = false)`)
+	if found := w.look(); !has(found, "tables", Action, "reset (autovacuum_enabled)  -- as a member of doctor_rights_owner") {
+		t.Errorf("a table of the owner: %+v", found)
+	}
 	w.exec(`create function doctor_rights.open_slot(integer) returns integer language sql as 'select 1';
 		revoke all on function doctor_rights.open_slot(integer) from public`)
 	if found := w.look(); has(found, "rights", Action, "") {

@@ -88,21 +88,25 @@ func tables(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 		Name              string
 		Dead, Live, Bytes int64
 		Off               bool
+		Owner             string // of the table, if the login has not the rights of that role
 	}](ctx, tx, c, pgsql.DoctorTables, c.Schema.String(), c.Dead, c.Bytes, pq.Array(pgsql.Tables()))
 	for _, t := range all {
-		name := c.Schema.String() + "." + t.Name
+		name, as := c.Schema.String()+"."+t.Name, ""
+		if t.Owner != "" {
+			as = "  -- as a member of " + t.Owner
+		}
 		switch {
 		case t.Off:
-			found = append(found, action("autovacuum is off for "+name, "alter table %s reset (autovacuum_enabled)", name))
+			found = append(found, action("autovacuum is off for "+name, "alter table %s reset (autovacuum_enabled)%s", name, as))
 		case t.Dead > max(c.Dead, 2*t.Live):
 			found = append(found,
 				action(fmt.Sprintf("%s has %d dead rows beside %d: autovacuum does not keep up, or something holds it back", name,
 					t.Dead, t.Live),
-					"vacuum (verbose, analyze) %s", name))
+					"vacuum (verbose, analyze) %s%s", name, as))
 		default:
 			found = append(found,
 				note(fmt.Sprintf("%s takes %d MB for %s", name, t.Bytes>>20, spoken.Count(t.Live, "row", "rows")),
-					"vacuum full %s  -- locks it: between two slots, or with pg_repack", name))
+					"vacuum full %s%s  -- locks it: between two slots, or with pg_repack", name, as))
 		}
 	}
 	return found, err

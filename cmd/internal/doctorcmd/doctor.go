@@ -132,7 +132,7 @@ func lookAtURL(f *factory.Factory) string {
 	if own := "stores[" + of + "].url"; f.Origin(own) != "default" {
 		key = own
 	}
-	return fmt.Sprintf("check %s (%s)", key, f.Origin(key))
+	return fmt.Sprintf("is the server running? If it is, check %s (%s)", key, f.Origin(key))
 }
 
 // examineHealth returns the findings of status --check, and a width that commands would refuse.
@@ -217,7 +217,9 @@ func examineFile(f *factory.Factory) []doctor.Finding {
 	return doctor.File(f.Loaded().File, file.Mode(), f.Loaded().Entries)
 }
 
+// printDoctor prints the findings: actions before notes.
 func printDoctor(f *factory.Factory, view doctorView) error {
+	slices.SortStableFunc(view.Findings, func(a, b doctor.Finding) int { return rank(a) - rank(b) })
 	view.OK = !slices.ContainsFunc(view.Findings, func(found doctor.Finding) bool {
 		return found.Severity == doctor.Action
 	})
@@ -234,6 +236,14 @@ func printDoctor(f *factory.Factory, view doctorView) error {
 		return err
 	}
 	return &exit.Error{Code: exit.Found}
+}
+
+// rank orders findings: what needs an operator comes first.
+func rank(found doctor.Finding) int {
+	if found.Severity == doctor.Action {
+		return 0
+	}
+	return 1
 }
 
 func printExamined(f *factory.Factory, view doctorView) error {
