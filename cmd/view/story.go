@@ -137,6 +137,9 @@ func due(e admin.TimelineEntry, now time.Time, self string) string {
 	}
 	switch e.Hindrance {
 	case "paused":
+		if e.OfRule {
+			return text + ", but its rule is paused: " + self + " rules resume " + spoken.Word(e.JobExec)
+		}
 		text += ", but its job is paused: " + self + " jobs resume " + spoken.Word(e.JobExec)
 	case "unregistered":
 		text += ", but no run of the last 7 days has registered its job: it waits for one of a binary that has it"

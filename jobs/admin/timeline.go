@@ -77,6 +77,9 @@ type TimelineEntry struct {
 	//   - "missed": no run has opened its slot; "open": its slot is being run, or was left open
 	//   - "straggler": it was committed after its slot was closed
 	Hindrance string
+
+	// OfRule reports whether the job is that of a rule.
+	OfRule bool
 }
 
 // Firing says that a step of a rule has fired.
@@ -118,7 +121,7 @@ func (c *Client) entries(ctx context.Context, db jobs.DB, key jobs.Key) ([]Timel
 		var lateness, duration, within *int64
 		err := row.Scan(&e.ID, &e.JobExec, &e.ItemKey, &e.Anonymous, &at, &e.What, &e.Slot, &target, &e.By, &e.App, &e.Actor,
 			&e.Runner, &lateness, &duration, &e.Error, &e.Run, &opened, &closed, &e.Hindrance, &within,
-			&e.MovedFrom, &e.MovedTo, &e.Found)
+			&e.MovedFrom, &e.MovedTo, &e.Found, &e.OfRule)
 		e.At, e.Slot, e.RequestedAt = at.Time.UTC(), e.Slot.UTC(), target.Time.UTC()
 		e.OpenedAt, e.ClosedAt = opened.Time.UTC(), closed.Time.UTC()
 		e.Ran, e.Lateness, e.Duration = lateness != nil, micros(lateness), micros(duration)

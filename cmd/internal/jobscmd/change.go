@@ -22,6 +22,7 @@ import (
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -140,16 +141,33 @@ func cancelJob(ctx context.Context, f *factory.Factory, o cancelOptions) error {
 		if err != nil {
 			return err
 		}
-		return printCancelled(f, view)
+		return printCancelled(ctx, f, db, o.key.JobExec, view)
 	})
 }
 
-func printCancelled(f *factory.Factory, view cancelledView) error {
+// ofRule reports whether a job is that of a rule. It is false if the login may not read the rules:
+// it may not cancel their checks either.
+func ofRule(ctx context.Context, f *factory.Factory, db *sqlx.DB, job string) bool {
+	store, err := rulestore.New(ctx, db, rulestore.Config{Schema: f.Config().Database.Schema})
+	if err == nil {
+		_, err = store.Get(ctx, job)
+	}
+	return err == nil
+}
+
+func printCancelled(ctx context.Context, f *factory.Factory, db *sqlx.DB, job string, view cancelledView) error {
 	rows := []table.Row{{"cancelled", view.Cancelled}}
 	if view.Left > 0 {
 		rows = append(rows, table.Row{"left, because another transaction has locked them", view.Left})
 	}
-	return f.Print(view, func() error { return f.Table(nil, rows...) })
+	return f.Print(view, func() error {
+		err := f.Table(nil, rows...)
+		if view.Cancelled > 0 && ofRule(ctx, f, db, job) {
+			err = errors.Join(err, f.Lines(fmt.Sprintf("%s is a rule: "+
+				"its cancelled rows wait again after: %s rules apply --again -f FILE", job, f.Self())))
+		}
+		return err
+	})
 }
 
 func cancelMany(ctx context.Context, f *factory.Factory, o cancelOptions) error {
@@ -179,7 +197,7 @@ func cancelMany(ctx context.Context, f *factory.Factory, o cancelOptions) error 
 		if err != nil && view.Cancelled == 0 {
 			return err
 		}
-		return errors.Join(err, printCancelled(f, view))
+		return errors.Join(err, printCancelled(ctx, f, db, o.filter.JobExec, view))
 	})
 	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
 		err = &advice.RoleError{Err: err, Role: pgsql.Runner} // cancelling one check needs fewer rights

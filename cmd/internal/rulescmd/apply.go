@@ -11,6 +11,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 )
 
@@ -86,6 +87,10 @@ func printApplied(f *factory.Factory, plan rulestore.Plan, took time.Duration) e
 			}
 		}
 		lines = append(lines, line)
+		if r.Was != "" {
+			lines = append(lines, fmt.Sprintf("  renamed? rule %[1]s has the same table and steps, and is not in this file. "+
+				"If %[2]s is its new name, both fire until: %[3]s rules remove %[4]s", r.Was, r.Name, f.Self(), spoken.Word(r.Was)))
+		}
 	}
 	if plan.Changes() {
 		lines = append(lines, fmt.Sprintf("It took %s.", took.Round(10*time.Millisecond)))

@@ -99,8 +99,9 @@ func printUnlisted(f *factory.Factory, plan rulestore.Plan) error {
 	if len(plan.Unlisted) == 0 {
 		return nil
 	}
-	return f.Lines("", fmt.Sprintf("The file does not have %s. They stay as they are; see: %s rules remove",
-		spoken.List(plan.Unlisted), f.Self()))
+	n := int64(len(plan.Unlisted))
+	return f.Lines("", fmt.Sprintf("%s %s applied, but not in this file: %s. To end one: %s rules remove NAME",
+		spoken.List(plan.Unlisted), spoken.Noun(n, "is", "are"), spoken.Noun(n, "it stays", "they stay"), f.Self()))
 }
 
 // printRule prints the numbers of a rule's plan.
