@@ -2,7 +2,9 @@ package statuscmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,8 +20,10 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/jobs/event/deadletter"
 )
 
 // NewCmdWhy returns the command why.
@@ -31,7 +35,8 @@ func NewCmdWhy(f *factory.Factory) *cobra.Command {
 		Long: `Show the history of the checks of an entity, in order: who requested them, when and for
 when, who moved, replaced or cancelled them, and how they ended. Each check has its runner,
 lateness, run time and error, and the steps of a rule that it has fired. A waiting row has when it is
-due, and what blocks it. All instants are in UTC.
+due, and what blocks it. All instants are in UTC. The last line counts the events of steps that are
+dead letters, if there are any.
 
 The command shows the newest 1,000 waiting rows, and the newest 1,000 ended rows. It names the role,
 the application_name and, if the application has set one, the actor. The newest 20 entries between
@@ -87,9 +92,28 @@ func why(ctx context.Context, f *factory.Factory, key jobs.Key, told *atomic.Boo
 				return nil
 			}
 			told.Store(true)
-			return f.Lines(story(events, now, f.Self(), f.Width())...)
+			lines := story(events, now, f.Self(), f.Width())
+			dead, err := undelivered(ctx, f, db, key, events)
+			return errors.Join(err, f.Lines(append(lines, dead...)...))
 		})
 	})
+}
+
+// undelivered says how many events of an entity are dead letters, if a rule has fired a step about it.
+func undelivered(
+	ctx context.Context, f *factory.Factory, db *sqlx.DB, key jobs.Key, events []admin.TimelineEntry,
+) (lines []string, err error) {
+	if !slices.ContainsFunc(events, func(e admin.TimelineEntry) bool { return len(e.Fired) > 0 }) {
+		return nil, nil
+	}
+	subject := key.EntityName + "/" + key.EntityKey
+	found, err := deadletter.NewList(db, f.Schema()).Count(ctx, deadletter.Filter{Subject: subject})
+	if err != nil || found.Letters == 0 {
+		return nil, err
+	}
+	return []string{"", fmt.Sprintf("%s about it %s not delivered: see %s events dead --subject %s",
+		spoken.Count(found.Letters, "event", "events"), spoken.Noun(found.Letters, "is a dead letter,", "are dead letters,"),
+		f.Self(), spoken.Word(subject))}, nil
 }
 
 // story returns a line for each event, below a heading for each row. A width other than 0 is that
