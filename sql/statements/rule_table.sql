@@ -1,6 +1,6 @@
 -- Returns what the catalog says about a table ($2) of a schema ($1), and which rights the login has. Null: a
 -- schema of the search path. $3 is the name of the schema of triggers' functions, and of the role that owns them if roles
--- were made. It needs no right on the schema. No row: there is no such table.
+-- were made. $4 is the name of the operators' role. It needs no right on the schema. No row: there is no such table.
 -- Called by jobs/rule/rulestore.resolver.findTable.
 select
     c.oid,
@@ -31,6 +31,7 @@ select
         where r.rolname = $3
             and has_function_privilege(r.oid, 'prescient.rule_wait(text, text, text, timestamptz, jsonb, timestamptz)', 'execute')
     ) as roles,
+    exists (select from pg_roles r where r.rolname = $4 and pg_has_role(r.oid, 'usage')) as operates,
     coalesce(pg_get_userbyid(f.nspowner), '')::text as functions_owner,
     f.nspowner in (select r.oid from pg_roles r where r.rolsuper or r.rolname = current_user) as functions_own,
     case

@@ -187,7 +187,7 @@ func (r *resolver) findTable(ctx context.Context, t *table) (found bool, err err
 		schema = parts[0]
 	}
 	err = r.tx.GetContext(ctx, t, pgsql.RuleTable.In(r.store.schema), schema, parts[len(parts)-1],
-		pgsql.Rules.In(r.store.schema))
+		pgsql.Rules.In(r.store.schema), pgsql.Operator.In(r.store.schema))
 	if errors.Is(err, sql.ErrNoRows) {
 		r.wrong("table", "there is no table %s in this database", r.rule.Table)
 		return false, nil
@@ -215,7 +215,13 @@ func (r *resolver) findTable(ctx context.Context, t *table) (found bool, err err
 		return false, nil
 	}
 	if grants := t.missing(r.store.schema, *t, !r.reading); len(grants) > 0 {
-		r.problems = append(r.problems, &RightsError{r.rule.Line, r.rule.Name, t.Relation, t.Login, grants})
+		lacks := &RightsError{
+			Line: r.rule.Line, Rule: r.rule.Name, Table: t.Relation, Login: t.Login, Grants: grants,
+		}
+		if t.Roles && !t.Operates && !r.reading {
+			lacks.Role = pgsql.Operator.In(r.store.schema)
+		}
+		r.problems = append(r.problems, lacks)
 		return false, nil
 	}
 	return true, r.tx.SelectContext(ctx, &t.columns, pgsql.RuleColumns.In(r.store.schema), t.OID)

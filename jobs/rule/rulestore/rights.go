@@ -17,13 +17,19 @@ import (
 type RightsError struct {
 	Line               int // of the rule in its file; 0: not known
 	Rule, Table, Login string
-	// Grants are the statements that give it.
+	// Role is the role of prescient that it lacks, too. Empty: none.
+	Role string
+	// Grants are the statements that give its rights on the table.
 	Grants []string
 }
 
-// Error returns the statements, for the owner of the table.
+// Error returns the statements: the one that gives the role, and those for the owner of the table.
 func (e *RightsError) Error() string {
-	message := fmt.Sprintf("login %s lacks rights on table %s. Its owner gives them: %s", e.Login, e.Table,
+	lacks, too := "login "+e.Login+" lacks", ""
+	if e.Role != "" {
+		lacks, too = fmt.Sprintf("%s the role %s: grant %[2]s to %s. It lacks", lacks, e.Role, e.Login), ", too"
+	}
+	message := fmt.Sprintf("%s rights on table %s%s. Its owner gives them: %s", lacks, e.Table, too,
 		strings.Join(e.Grants, "; "))
 	return (&rule.Problem{Line: e.Line, Rule: e.Rule, Message: message}).Error()
 }
@@ -39,6 +45,8 @@ type rights struct {
 	// Roles tells that roles were made, one of which owns the functions of triggers. Otherwise the login
 	// owns them.
 	Roles bool `db:"roles"`
+	// Operates tells that the login has the rights of an operator, if roles were made.
+	Operates bool `db:"operates"`
 	// FunctionsOwner owns the schema of the functions. Empty: there is no such schema. FunctionsOwn tells
 	// that the login or a superuser does, and MayMake that the login may create it, or functions in it.
 	FunctionsOwner string       `db:"functions_owner"`
