@@ -60,10 +60,12 @@ func (c Config) fault(f rulestore.Fault) (found []Finding) {
 			"%s rules apply -f FILE  -- creates it, and looks at all rows", c.Name)
 	}
 	if f.Refused != "" {
+		do := fmt.Sprintf("%s migrate roles", c.Name)
+		if role := pgsql.Rules.In(c.Schema); f.Refused != role {
+			do = fmt.Sprintf("grant %s to %s  -- if the role is missing: %s", role, pq.QuoteIdentifier(f.Refused), do)
+		}
 		add(fmt.Sprintf("role %s owns its triggers' functions, and may not call those of schema %s: writes to table %s fail",
-			f.Refused, c.Schema, f.Table),
-			"grant %s to %s  -- if the role is missing: %s migrate roles",
-			pgsql.Rules.In(c.Schema), pq.QuoteIdentifier(f.Refused), c.Name)
+			f.Refused, c.Schema, f.Table), "%s", do)
 	}
 	switch {
 	case f.Moved != "":
