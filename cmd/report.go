@@ -36,7 +36,7 @@ func report(ctx context.Context, f *factory.Factory, failed failure) {
 		text = interrupted.ReplaceAllString(text, "interrupted")
 	}
 	text = driverPrefix.ReplaceAllString(text, "")
-	text = redact(f.Named(text+advice.For(f, failed.err)), failed.args)
+	text = redact(f.Named(text+advice.For(ctx, f, failed.err)), failed.args)
 	path := failed.command.CommandPath()
 	if f.Config().Log.Format == "json" {
 		f.Log().ErrorContext(ctx, "command failed", "command", path, "exit_code", int(failed.code), "error", text)

@@ -110,6 +110,21 @@ func literals(schema Schema, names []string) string {
 	return strings.Join(all, ", ")
 }
 
+// Holder says whether a login has a Role.
+type Holder struct {
+	Login string
+	Made  bool // the role exists
+	Holds bool // the login has the rights of the role; a superuser has those of every role that exists
+}
+
+// ReadHolder reports whether the login of db has a Role. It needs no right on the schema.
+func ReadHolder(ctx context.Context, db Pool, schema Schema, role Role) (h Holder, err error) {
+	err = ReadTx(ctx, db, func(tx *sqlx.Tx) error {
+		return One(ctx, tx, RoleHeld.In(schema), []any{role.In(schema)}, &h.Login, &h.Made, &h.Holds)
+	})
+	return h, err
+}
+
 // keepRoles grants the roles what a migration has added, if the schema belongs to the owner role.
 func keepRoles(ctx context.Context, db Pool, schema Schema) error {
 	var made bool

@@ -22,7 +22,7 @@ import (
 // contains.
 var mayRun = map[pgsql.Role]string{
 	"anybody": `check_number check_role rule_columns rule_condition rule_functions rule_holders rule_moved rule_reader rule_role rule_table rule_triggers doctor_clock doctor_room doctor_holders doctor_rights doctor_sessions
-		doctor_settings doctor_standby doctor_tables engine_signs engine_version event_ahead advisory_holder group_try lock_holders metrics_blocking roles_made schedule_normal schema_check store_schemas`,
+		doctor_settings doctor_standby doctor_tables engine_signs engine_version event_ahead advisory_holder group_try lock_holders metrics_blocking role_held roles_made schedule_normal schema_check store_schemas`,
 	// An app and a reader may run these.
 	"member":  `forecast_blocks schedule_blocks`,
 	"both":    `functions_applied read_settings store_read`,

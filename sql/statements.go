@@ -142,6 +142,7 @@ var (
 	ReadSettings          = file("read_settings")
 	RecordFind            = file("record_find")
 	Reschedule            = file("reschedule")
+	RoleHeld              = file("role_held")
 	RolesMade             = file("roles_made")
 	RuleColumns           = file("rule_columns")
 	RuleCondition         = file("rule_condition")

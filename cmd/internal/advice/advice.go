@@ -2,7 +2,7 @@
 package advice
 
 import (
-	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,13 +10,19 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/jobs/stores"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // For returns what to do about an error of a command, to be added to its text.
-func For(f *factory.Factory, err error) string { return hint(err) + refusal(f, err) }
+func For(ctx context.Context, f *factory.Factory, err error) string {
+	if text := hint(err); text != "" {
+		return text
+	}
+	return refusal(ctx, f, err)
+}
 
 // Hint returns the text of an error with the hint of the database, for commands that try again.
 func Hint(f *factory.Factory, err error) string { return f.Named(err.Error() + hint(err)) }
@@ -76,8 +82,9 @@ func (e *RoleError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *RoleError) Unwrap() error { return e.Err }
 
-// refusal returns advice for an error of the server about missing rights.
-func refusal(f *factory.Factory, err error) string {
+// refusal returns advice for an error of the server about missing rights. It returns nothing if the
+// login has the role that the command needs, because then it lacks other rights.
+func refusal(ctx context.Context, f *factory.Factory, err error) string {
 	role, known := Roles[strings.TrimPrefix(f.Command(), f.Name+" ")]
 	if more, ok := errors.AsType[*RoleError](err); ok {
 		role, known = more.Role, true
@@ -91,11 +98,23 @@ func refusal(f *factory.Factory, err error) string {
 			f = f.Of(s, f.Scope().Pools)
 		}
 	}
-	user := "LOGIN"
-	if cfg, err := pq.NewConfig(f.Config().Database.URL.Reveal()); err == nil {
-		user = cmp.Or(cfg.User, user)
+	h, err := holder(ctx, f, role)
+	if err != nil || h.Holds {
+		return "" // the error of the server stands alone
 	}
-	return fmt.Sprintf("; %s lacks the role %[2]s, which this needs: "+
-		"give it with grant %[2]s to %s, or make it with %s migrate roles",
-		user, role.In(f.Schema()), pq.QuoteIdentifier(user), f.Self())
+	give := fmt.Sprintf("give it with grant %s to %s", role.In(f.Schema()), pq.QuoteIdentifier(h.Login))
+	if !h.Made {
+		give = fmt.Sprintf("make it with %s migrate roles, and %s", f.Self(), give)
+	}
+	return fmt.Sprintf("; %s lacks the role %s, which this needs: %s", h.Login, role.In(f.Schema()), give)
+}
+
+// holder asks the database of f about its login.
+func holder(ctx context.Context, f *factory.Factory, role pgsql.Role) (h pgsql.Holder, err error) {
+	db, err := database.Connect(ctx, f)
+	if err != nil {
+		return h, err
+	}
+	defer func() { _ = database.Close(f, db) }()
+	return pgsql.ReadHolder(ctx, db, f.Schema(), role)
 }

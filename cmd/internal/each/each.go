@@ -80,7 +80,7 @@ func (p *part) end(ctx context.Context, f *factory.Factory) {
 		p.err = &exit.Error{Code: exit.Stopped, Err: p.err} // before it had begun
 	}
 	if silent, ok := errors.AsType[*exit.Error](p.err); p.err != nil && (!ok || silent.Err != nil) {
-		p.what = f.Named(p.err.Error() + advice.For(f, p.err))
+		p.what = f.Named(p.err.Error() + advice.For(ctx, f, p.err))
 	}
 }
 
