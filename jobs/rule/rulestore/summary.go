@@ -15,7 +15,7 @@ type Summary struct {
 	// Estimated tells that a slot has more than 1,000 of them, so that the number is an estimate.
 	// NextSlot is their first slot, in UTC.
 	Waiting   int64      `json:"waiting"`
-	Estimated bool       `json:"estimated"`
+	Estimated bool       `json:"estimated"` // whether waiting is an estimate
 	NextSlot  *time.Time `json:"next_slot"` // null: no row waits
 	// Since is the instant from which Ended counts, in UTC.
 	Since time.Time `json:"since"`
