@@ -21,7 +21,7 @@ import (
 // mayRun says which role each statement needs. A role that contains that role may run it, too; see
 // contains.
 var mayRun = map[pgsql.Role]string{
-	"anybody": `check_number check_role rule_columns rule_condition rule_functions rule_holders rule_moved rule_reader rule_role rule_table rule_triggers doctor_clock doctor_room doctor_holders doctor_rights doctor_sessions
+	"anybody": `check_number check_role rule_columns rule_condition rule_holders rule_moved rule_reader rule_role rule_table rule_triggers doctor_clock doctor_room doctor_holders doctor_rights doctor_sessions
 		doctor_settings doctor_standby doctor_tables engine_signs engine_version event_ahead advisory_holder group_try lock_holders metrics_blocking role_held roles_made schedule_normal schema_check store_schemas`,
 	// An app and a reader may run these.
 	"member":  `forecast_blocks schedule_blocks`,
@@ -31,7 +31,7 @@ var mayRun = map[pgsql.Role]string{
 		board_retry board_slot board_waiting cancel_count claim_list claim_orphans doctor_jobs doctor_months enqueue_lock event_consumers event_dead_count event_dead_known event_dead_list event_lost event_newest event_read forecast_history forecast_jobs
 		forecast_ledger forecast_slots forecast_traces history_list history_stats job_known job_list job_names
 		job_paused job_related job_show
-		ledger_ahead ledger_gaps ledger_jobs ledger_late ledger_slow ledger_trouble metrics_outbox metrics_rows metrics_slots migration_applied page_read past_slots record_find row_attempts row_holder rows_left rule_beside rule_faults rule_fired_key rule_fired_read rule_fired_steps rule_foreign rule_get rule_prune_count rule_names rule_summary schedule_ahead schedule_backfill_fence schedule_due schedule_ids schedule_list schedule_past schedule_published schedule_sample schema_version slot_jobs slot_list
+		ledger_ahead ledger_gaps ledger_jobs ledger_late ledger_slow ledger_trouble metrics_outbox metrics_rows metrics_slots migration_applied page_read past_slots record_find row_attempts row_holder rows_left rule_beside rule_faults rule_fired_key rule_fired_read rule_fired_steps rule_refused rule_get rule_prune_count rule_names rule_summary schedule_ahead schedule_backfill_fence schedule_due schedule_ids schedule_list schedule_past schedule_published schedule_sample schema_version slot_jobs slot_list
 		slot_waiting store_batches store_notes store_rows store_schedules store_state why`,
 	pgsql.Runner: `cancel_many check_begin check_same claim_fence claim_release claim_renew claim_rows claim_take_over enqueue_copy event_dead_accept event_dead_again event_dead_discard event_dead_hold event_dead_prune event_dead_refuse event_dead_sent event_dead_subjects event_dead_take event_insert
 		group_read group_unreadable history_months job_end job_numbers job_register job_tell ledger_fill ledger_skip limit_leave limit_pace limit_take next_slot page_unreadable row_record row_wait rows_finish rows_finish_alike rows_finish_apart
@@ -46,7 +46,7 @@ var mayRun = map[pgsql.Role]string{
 var mayCall = map[pgsql.Role]string{
 	"both":       `settings slot_ceil slot_floor store`,
 	pgsql.App:    `cancel cancel_entity enqueue enqueue_many lock_group push_back reschedule`,
-	pgsql.Reader: `oldest_active_xid refuse_foreign jobs_in_slot newest_events find_job read_events estimate_rows force_slot_index journal_abroad journal_check journal_value why`,
+	pgsql.Reader: `oldest_active_xid refuse_routine jobs_in_slot newest_events find_job read_events estimate_rows force_slot_index journal_abroad journal_check journal_value why`,
 	pgsql.Runner: `begin_check claim_rows close_slot terminate_sessions fence finish_rows_apart end_row checks_after errors_after microseconds ensure_job lateness_bucket lock_slot scan_slot make_history_month
 		honour honour_moved make_history_months move_rows move_rows_alike open_slot record_row raise_suppressed register_jobs require_recorded same_check slot_is_claimable due_slot take_over reserve_rate acquire_permits
 		journal_entry journal_in lock_rule traced unreadable_rows wait_for_locks`,

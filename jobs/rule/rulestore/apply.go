@@ -142,17 +142,26 @@ func (s *Store) install(ctx context.Context, p *RulePlan) (version int, err erro
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrChanged
 		}
-		if err == nil && p.functions != "" {
-			if _, err = tx.ExecContext(ctx, p.functions); err != nil {
-				err = fmt.Errorf("create the functions of the triggers: %w", owned(err))
-			}
+		if err == nil {
+			err = around(ctx, tx, p.before)
 		}
 		for i := 0; i < len(p.triggers) && err == nil; i++ {
 			err = p.triggers[i].install(ctx, tx)
 		}
+		if err == nil {
+			err = around(ctx, tx, p.after)
+		}
 		return err
 	})
 	return version, err
+}
+
+// around runs the statements before or after those of the triggers.
+func around(ctx context.Context, tx *sqlx.Tx, statements string) error {
+	if _, err := tx.ExecContext(ctx, statements); err != nil {
+		return fmt.Errorf("create the functions of the triggers: %w", owned(err))
+	}
+	return nil
 }
 
 // install creates or replaces a trigger and its function. If the trigger is there, it does so once

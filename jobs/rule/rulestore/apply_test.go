@@ -724,3 +724,18 @@ func TestMigrateDownDoesNotWaitLongForATableInUse(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+func TestATableThatIsMadeAnewWithPartitionsGetsMore(t *testing.T) {
+	t.Parallel()
+	s := rolesOn(t, "rule_anew")
+	s.apply(unshipped)
+	s.exec(`drop table shop.orders cascade;
+		create table shop.orders (id bigint primary key, channel text, placed_at timestamptz, shipped_at timestamptz) partition by range (id);
+		alter table shop.orders owner to rule_anew_shop`)
+	s.apply(unshipped)
+	login(t, s.url, "rule_anew_shop").MustExec(`create table shop.orders_1 partition of shop.orders for values from (0) to (100);
+		insert into shop.orders (id, channel, placed_at) values (1, 'web', now())`)
+	if n := s.count("select count(*) from rule_anew.future_job"); n != 1 {
+		t.Errorf("%d checks wait", n)
+	}
+}

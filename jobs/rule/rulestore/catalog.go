@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -344,9 +343,6 @@ func (r *resolver) copyTable(ctx context.Context, t table) error {
 	return err
 }
 
-// function matches the number of a function in the tree of a condition.
-var function = regexp.MustCompile(`:(?:funcid|opfuncid) (\d+)`)
-
 // condition returns a condition as the server understands it, and the numbers of the columns that
 // it reads. The server itself refuses subqueries, aggregates and what is not boolean.
 func (r *resolver) condition(
@@ -358,7 +354,6 @@ func (r *resolver) condition(
 	var found struct {
 		Text    string        `db:"text"`
 		Columns pq.Int64Array `db:"columns"`
-		Tree    string        `db:"tree"`
 	}
 	var path string
 	copied := "pg_temp." + pq.QuoteIdentifier(t.Name)
@@ -372,24 +367,7 @@ func (r *resolver) condition(
 	if err != nil {
 		return "", nil, err
 	}
-	var functions pq.StringArray
-	for _, m := range function.FindAllStringSubmatch(found.Tree, -1) {
-		functions = append(functions, m[1])
-	}
-	var name string
-	var volatile bool
-	err = pgsql.One(ctx, r.tx, pgsql.RuleFunctions.In(r.store.schema), []any{functions}, &name, &volatile)
-	switch {
-	case strings.Contains(found.Tree, "{JSONCONSTRUCTOREXPR "):
-		r.wrong(field, "a constructor of JSON uses casts that are created later: compare the column itself")
-		err = nil
-	case errors.Is(err, sql.ErrNoRows):
-		err = r.foreign(ctx, field, found.Text, t)
-	case volatile:
-		r.wrong(field, "function %s is volatile: it may write, or give another answer each time", name)
-	case err == nil:
-		r.wrong(field, "function %s uses casts that are created later: compare the column itself", name)
-	}
+	err = r.refused(ctx, field, found.Text, t)
 	if err != nil {
 		return "", nil, err
 	}
@@ -397,9 +375,9 @@ func (r *resolver) condition(
 	return "(" + found.Text + ")", found.Columns, err
 }
 
-// foreign refuses an expression that runs code of another role. A function of the copy tells what it
+// refused refuses an expression that could run something else later. A function of the copy tells what it
 // runs.
-func (r *resolver) foreign(ctx context.Context, field, expression string, t table) error {
+func (r *resolver) refused(ctx context.Context, field, expression string, t table) error {
 	copied := "pg_temp." + pq.QuoteIdentifier(t.Name)
 	function := fmt.Sprintf("pg_temp.%s%s", conditionName, field)
 	if _, err := r.tx.ExecContext(ctx, "savepoint "+conditionName); err != nil {
@@ -417,7 +395,7 @@ func (r *resolver) foreign(ctx context.Context, field, expression string, t tabl
 	}
 	var problem sql.NullString
 	args := []any{fmt.Sprintf("%s(%s)", function, copied)}
-	err = pgsql.One(ctx, r.tx, pgsql.RuleForeign.In(r.store.schema), args, &problem)
+	err = pgsql.One(ctx, r.tx, pgsql.RuleRefused.In(r.store.schema), args, &problem)
 	if problem.Valid {
 		r.wrong(field, "%s", problem.String)
 	}

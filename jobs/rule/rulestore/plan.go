@@ -80,10 +80,10 @@ type RulePlan struct {
 	rule     understood
 	timing   *rule.Timing
 	triggers []trigger
-	// functions are the statements that come before those of the triggers that are not there.
-	functions string
-	was       *Status
-	walks     bool // the rows of the table have to be looked at
+	// before and after are the statements around those of the triggers that are not there.
+	before, after string
+	was           *Status
+	walks         bool // the rows of the table have to be looked at
 }
 
 // SlotCount is a number of rows in a slot.
@@ -217,14 +217,14 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 			return RulePlan{}, err
 		}
 	}
-	row, all := triggersOf(s.schema, u, p.timing)
+	before, after, all := triggersOf(s.schema, u, p.timing)
 	if err := s.find(ctx, u, all); err != nil {
 		return RulePlan{}, fmt.Errorf("look for the triggers of rule %s: %w", asked.Name, err)
 	}
 	for _, t := range all {
 		if !t.there {
 			p.Triggers = append(p.Triggers, t.name)
-			p.functions = u.settings(s.schema) + row
+			p.before, p.after = before, after
 		}
 		// Those of a new rule have let nothing wait until now.
 		if !t.there || was == nil {
@@ -492,14 +492,12 @@ func (s *Store) SQL(ctx context.Context, file rule.File) (string, error) {
 			problems = append(problems, err)
 			continue
 		}
-		row, all := triggersOf(s.schema, u, timing)
-		if text == "" {
-			text = u.settings(s.schema)
-		}
-		text += row + "\n\n"
+		before, after, all := triggersOf(s.schema, u, timing)
+		text += before
 		for _, t := range all {
 			text += t.function + "\n" + t.create + "\n\n"
 		}
+		text += after
 	}
 	return text, errors.Join(problems...)
 }

@@ -275,18 +275,19 @@ func TestARuleThatWouldRunCodeOfAnotherIsRefused(t *testing.T) {
 		create operator shop.=== (leftarg = text, rightarg = integer, function = shop.same);
 		create operator shop.==== (leftarg = text, rightarg = text, function = texteq);
 		alter table shop.orders add kind shop.id not null unique`)
-	s.exec("create domain shop.outer as shop.word")
+	s.exec("create domain shop.outer as shop.word; create view shop.seen as select 1 as one")
 	for change, want := range map[string]string{
-		"channel <> 'test' -> channel::shop.word = 'x'":        "line 8: rule order.unshipped: where: type shop.word belongs to rule_code_shop",
-		"channel <> 'test' -> (channel::shop.word[])[1] = 'x'": "line 8: rule order.unshipped: where: type shop.word belongs to rule_code_shop",
-		"channel <> 'test' -> channel operator(shop.===) 1":    "line 8: rule order.unshipped: where: operator shop.===(text,integer) belongs to rule_code_shop",
-		"channel <> 'test' -> channel operator(shop.====) 'x'": "line 8: rule order.unshipped: where: operator shop.====(text,text) belongs to rule_code_shop",
-		"channel <> 'test' -> channel::shop.outer = 'x'":       "line 8: rule order.unshipped: where: type shop.word belongs to rule_code_shop",
-		"channel <> 'test' -> to_jsonb(kind) = '1'":            "line 8: rule order.unshipped: where: function to_jsonb(anyelement) uses casts that are created later",
-		"channel <> 'test' -> quote_literal(id) = '1'":         "line 8: rule order.unshipped: where: function quote_literal(anyelement) uses casts that are created later",
-		"channel <> 'test' -> orders is not null":              "line 8: rule order.unshipped: where: a condition is about columns of the row",
-		"done: shipped_at -> done: shop.same(channel, 1)":      "line 7: rule order.unshipped: done: function shop.same(text,integer) belongs to rule_code_shop",
-		"key: id -> key: kind":                                 "line 5: rule order.unshipped: key: the text of type shop.id depends",
+		"channel <> 'test' -> channel::shop.word = 'x'":                              "line 8: rule order.unshipped: where: type shop.word belongs to rule_code_shop",
+		"channel <> 'test' -> (channel::shop.word[])[1] = 'x'":                       "line 8: rule order.unshipped: where: type shop.word belongs to rule_code_shop",
+		"channel <> 'test' -> channel operator(shop.===) 1":                          "line 8: rule order.unshipped: where: operator shop.===(text,integer) belongs to rule_code_shop",
+		"channel <> 'test' -> channel operator(shop.====) 'x'":                       "line 8: rule order.unshipped: where: operator shop.====(text,text) belongs to rule_code_shop",
+		"channel <> 'test' -> channel::shop.outer = 'x'":                             "line 8: rule order.unshipped: where: type shop.word belongs to rule_code_shop",
+		"channel <> 'test' -> to_jsonb(kind) = '1'":                                  "line 8: rule order.unshipped: where: function to_jsonb(anyelement) gives another answer if a cast or a view changes",
+		"channel <> 'test' -> quote_literal(id) = '1'":                               "line 8: rule order.unshipped: where: function quote_literal(anyelement) gives another answer if a cast or a view changes",
+		"channel <> 'test' -> table_to_xml('shop.seen', true, true, '') is not null": "line 8: rule order.unshipped: where: function table_to_xml(regclass,boolean,boolean,text) gives another answer",
+		"channel <> 'test' -> orders is not null":                                    "line 8: rule order.unshipped: where: a condition is about columns of the row",
+		"done: shipped_at -> done: shop.same(channel, 1)":                            "line 7: rule order.unshipped: done: function shop.same(text,integer) belongs to rule_code_shop",
+		"key: id -> key: kind":                                                       "line 5: rule order.unshipped: key: the text of type shop.id depends",
 	} {
 		from, to, _ := strings.Cut(change, " -> ")
 		_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(unshipped, from, to, 1)))
@@ -410,6 +411,64 @@ func TestALoginWithoutRightsOnAPartitionIsToldTheGrant(t *testing.T) {
 	_, err = store.Apply(t.Context(), parse(t, strings.ReplaceAll(unshipped, "shop.orders", "shop.parcels")), nil)
 	lacks, ok := errors.AsType[*rulestore.RightsError](err)
 	if !ok || strings.Join(lacks.Grants, "; ") != "grant trigger on shop.parcels_1 to rule_parts" {
+		t.Errorf("error %v", err)
+	}
+}
+
+// The owner of a table may give its name to another table while an apply waits for a lock.
+func TestTheTriggersOfARuleAreThoseOfOneTable(t *testing.T) {
+	t.Parallel()
+	s := rolesOn(t, "rule_swap")
+	s.exec("create table shop.other (like shop.orders including all); alter table shop.other owner to rule_swap_shop")
+	owner := login(t, s.url, "rule_swap_shop")
+	tx := owner.MustBegin()
+	defer func() { _ = tx.Rollback() }()
+	tx.MustExec("lock table shop.orders in exclusive mode")
+	applied := make(chan error)
+	go func() {
+		_, err := s.store.Apply(t.Context(), parse(t, unshipped), nil)
+		applied <- err
+	}()
+	for n := 0; n == 0; {
+		n = s.count("select count(*) from pg_locks where not granted and relation = 'shop.orders'::regclass")
+	}
+	tx.MustExec("alter table shop.orders rename to orders_before; alter table shop.other rename to orders")
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-applied; err == nil || !strings.Contains(err.Error(), "another table has taken the name of table shop.orders") {
+		t.Errorf("error %v", err)
+	}
+	if n := s.count("select count(*) from pg_trigger where tgname like 'prescient%'"); n != 0 {
+		t.Errorf("%d triggers", n)
+	}
+}
+
+// The statements may run long after they were printed.
+func TestTheStatementsForMigrationsAreRefusedWhereTheyMeanSomethingElse(t *testing.T) {
+	t.Parallel()
+	s := rolesOn(t, "rule_later")
+	text, err := s.store.SQL(t.Context(), parse(t, strings.Replace(unshipped, "channel <> 'test'", "quote_literal(note) <> 'x'", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.exec("create type shop.state as enum ('open'); alter table shop.orders alter column note type shop.state using 'open'")
+	if _, err := s.db.ExecContext(t.Context(), text); err == nil || !strings.Contains(err.Error(), "function quote_literal(anyelement) gives another answer") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestTheStatementsForMigrationsAreRefusedForASchemaOfAnother(t *testing.T) {
+	pgtest.NotOnCitus(t, "roles are of one node")
+	t.Parallel()
+	s := newShop(t)
+	text, err := s.store.SQL(t.Context(), parse(t, unshipped))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pgtest.DropRoles(t, s.db, "rule_early")
+	s.db.MustExec("create role rule_early; create schema prescient_rules authorization rule_early")
+	if _, err := s.db.ExecContext(t.Context(), text); err == nil || !strings.Contains(err.Error(), "schema prescient_rules belongs to another role") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -44,8 +44,9 @@ type trigger struct {
 	create, argument string
 }
 
-// triggersOf returns the triggers of a rule, and the statements that create or replace the function that
-// they share. An update has a trigger for each row, whose condition is tested where the row is written.
+// triggersOf returns the triggers of a rule, and the statements that come before and after those of their
+// functions: they create or replace the function that all share, and test that all are those of one table. An
+// update has a trigger for each row, whose condition is tested where the row is written.
 // An update of other columns costs the server 5 microseconds a statement more, and 10,000 rows in one
 // statement 0.03 s instead of 0.02 s. A statement trigger that joins the two versions of each row costs
 // as much for one row. For 10,000 it took 5.9 s, because it keeps the plan that was made for one. The
@@ -55,9 +56,9 @@ type trigger struct {
 // Inserts and deletes have a trigger for each statement, with one call for all rows. On a partitioned
 // table it is one for each row, since a statement trigger misses what is written to a partition
 // directly.
-func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) (row string, all []trigger) {
+func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) (before, after string, all []trigger) {
 	fill := u.filler(schema, t)
-	row = fill(template("row"), "")
+	row := fill(template("row"), "")
 	version := sha256.Sum256([]byte(row))
 	row += u.keep(schema, fmt.Sprintf("%s(%s)", u.function(schema, rowFunction), u.Relation), false)
 	kind, level := "many", "for each statement"
@@ -86,7 +87,7 @@ func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) (row string, 
 	add("inserted_"+kind, "insert", rows("new", "prescient_inserted"), "")
 	add("updated", "update", "for each row when ("+u.changed()+")", strings.Join(u.Reads, ", "))
 	add("deleted_"+kind, "delete", rows("old", "prescient_deleted"), "")
-	return row, all
+	return u.settings(schema) + row + "\n\n", fill(template("check"), "") + "\n\n", all
 }
 
 // function returns the name of a function of a rule, as SQL. All are in a schema of their own, in which
@@ -118,8 +119,9 @@ const (
 // the role that creates the partition: it needs the right to execute the function. Without one to use the
 // schema, it can do nothing else with it.
 func (u understood) keep(schema pgsql.Schema, function string, copied bool) (text string) {
-	if !copied {
-		text = fmt.Sprintf("\nrevoke all on function %s from public;", function)
+	text = fmt.Sprintf("\nrevoke all on function %s from public;", function)
+	if copied {
+		text = fmt.Sprintf("\ngrant execute on function %s to public;", function)
 	}
 	if u.table.Roles {
 		text += fmt.Sprintf("\nalter function %s owner to %s;", function, pgsql.Rules.In(schema))
@@ -129,22 +131,41 @@ func (u understood) keep(schema pgsql.Schema, function string, copied bool) (tex
 
 // settings returns the statements that come before those of the functions: in the rest of the transaction,
 // the server reads the texts of the rule as they are meant. They also create the schema of the functions
-// if it is missing. Two sessions may create it at once.
+// if it is missing, and refuse one that belongs to another role. Two sessions may create it at once.
 func (u understood) settings(schema pgsql.Schema) string {
-	text := textSettings + ";\nset local search_path = pg_catalog, pg_temp;\n\n"
-	if u.table.FunctionsOwner != "" {
-		return text
+	functions, owners := pgsql.Rules.In(schema), "r.rolsuper or r.rolname = current_user"
+	if u.table.Roles {
+		owners = "r.rolname = n.nspname"
 	}
-	return text + fmt.Sprintf(`do $$
+	return textSettings + fmt.Sprintf(`;
+set local search_path = pg_catalog, pg_temp;
+
+do $$
 begin
-    create schema %s;
+    if to_regnamespace('%s') is null then
+        create schema %[1]s;
+    end if;
 exception
     when duplicate_schema or unique_violation then
         null;
 end
 $$;
+do $$
+begin
+    if not exists (
+        select
+        from pg_namespace n
+        join pg_roles r on r.oid = n.nspowner
+        where n.nspname = '%[1]s' and (%[2]s)
+    ) then
+        raise exception 'schema %[1]s belongs to another role, which could change what the triggers run'
+            using errcode = 'object_not_in_prerequisite_state',
+                hint = 'Let its owner or a superuser drop it, or make roles with prescient migrate roles.';
+    end if;
+end
+$$;
 
-`, pgsql.Rules.In(schema))
+`, functions, owners)
 }
 
 // clock is the instant of a test in virtual time, or null. Only members of the role that owns the
