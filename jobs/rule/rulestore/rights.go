@@ -94,7 +94,7 @@ func (r rights) missing(schema pgsql.Schema, t table, create bool) (grants []str
 	}
 	functions := pgsql.Rules.In(schema)
 	switch {
-	case r.MayMake || !create || r.Roles: // with roles, the server says that the login is no operator
+	case r.MayMake || !create || r.Roles: // with roles, an operator may
 	case r.FunctionsOwner == "":
 		grants = append(grants, fmt.Sprintf("create schema %s authorization %s", functions, r.Login))
 	default:
