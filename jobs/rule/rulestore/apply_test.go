@@ -739,3 +739,21 @@ func TestATableThatIsMadeAnewWithPartitionsGetsMore(t *testing.T) {
 		t.Errorf("%d checks wait", n)
 	}
 }
+
+// The rows that another apply lets wait are no checks of a job that happens to have the name.
+func TestARuleThatAnotherApplyHasMadeMeanwhileIsToldSo(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec("insert into shop.orders (id, placed_at) values (1, now())")
+	other := *s
+	other.open()
+	s.open(func(cfg *rulestore.Config) {
+		cfg.Reserved = func(string) bool { // is called after the rules were listed
+			other.apply(unshipped)
+			return false
+		}
+	})
+	if _, err := s.store.Apply(t.Context(), parse(t, unshipped), nil); !errors.Is(err, rulestore.ErrChanged) {
+		t.Errorf("error %v", err)
+	}
+}

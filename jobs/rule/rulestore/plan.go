@@ -1,6 +1,7 @@
 package rulestore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/hex"
@@ -80,7 +81,8 @@ type RulePlan struct {
 	rule     understood
 	timing   *rule.Timing
 	triggers []trigger
-	// before and after are the statements around those of the triggers that are not there.
+	// before creates what the functions of triggers that are not there call. after tests that all triggers are
+	// those of one table.
 	before, after string
 	was           *Status
 	walks         bool // the rows of the table have to be looked at
@@ -224,11 +226,11 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 	for _, t := range all {
 		if !t.there {
 			p.Triggers = append(p.Triggers, t.name)
-			p.before, p.after = before, after
+			p.before = before
 		}
 		// Those of a new rule have let nothing wait until now.
 		if !t.there || was == nil {
-			p.triggers = append(p.triggers, t)
+			p.triggers, p.after = append(p.triggers, t), after
 		}
 	}
 	if was != nil && len(p.triggers) > 0 {
@@ -253,6 +255,9 @@ func (s *Store) refuseWaiting(ctx context.Context, asked rule.Rule) error {
 	found, err := admin.New(s.client).CountCancel(ctx, s.db, admin.CancelFilter{JobExec: asked.Name})
 	if err != nil || found.Checks == 0 {
 		return err
+	}
+	if _, err := s.Get(ctx, asked.Name); !errors.Is(err, ErrNotFound) {
+		return cmp.Or(err, ErrChanged) // another apply has made the rule, and the checks are its own
 	}
 	return asked.Problem("name", "%s of job %s wait already: cancel them with `prescient jobs cancel %[2]s`, or give the "+
 		"rule another name", spoken.Count(found.Checks, "check", "checks"), spoken.Word(asked.Name))
