@@ -143,38 +143,35 @@ func (s *Store) install(ctx context.Context, p *RulePlan) (version int, err erro
 			return ErrChanged
 		}
 		if err == nil {
-			err = around(ctx, tx, p.before)
-		}
-		for i := 0; i < len(p.triggers) && err == nil; i++ {
-			err = p.triggers[i].install(ctx, tx)
-		}
-		if err == nil {
-			err = around(ctx, tx, p.after)
+			err = p.createTriggers(ctx, tx)
 		}
 		return err
 	})
 	return version, err
 }
 
-// around runs the statements before or after those of the triggers.
-func around(ctx context.Context, tx *sqlx.Tx, statements string) error {
-	if _, err := tx.ExecContext(ctx, statements); err != nil {
-		return fmt.Errorf("create the functions of the triggers: %w", owned(err))
+// createTriggers creates or replaces the triggers and their functions. If a trigger is there, it does so
+// once more, because that waits for the transactions that have written to the table.
+func (p *RulePlan) createTriggers(ctx context.Context, tx *sqlx.Tx) error {
+	create := func(what, statements string) error {
+		if _, err := tx.ExecContext(ctx, statements); err != nil {
+			return fmt.Errorf("create %s: %w", what, owned(err))
+		}
+		return nil
 	}
-	return nil
-}
-
-// install creates or replaces a trigger and its function. If the trigger is there, it does so once
-// more, because that waits for the transactions that have written to the table.
-func (t trigger) install(ctx context.Context, tx *sqlx.Tx) error {
-	statements := t.create
-	if !t.there {
-		statements = t.function + "\n" + t.create
+	if err := create("the function of a row", p.before); err != nil {
+		return err
 	}
-	if _, err := tx.ExecContext(ctx, statements); err != nil {
-		return fmt.Errorf("create trigger %s: %w", t.name, owned(err))
+	for _, t := range p.triggers {
+		statements := t.create
+		if !t.there {
+			statements = t.function + "\n" + t.create
+		}
+		if err := create("trigger "+t.name, statements); err != nil {
+			return err
+		}
 	}
-	return nil
+	return create("the triggers of one table", p.after)
 }
 
 // walkOver lets the rows of the table wait as the rule says.

@@ -226,7 +226,7 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 	for _, t := range all {
 		if !t.there {
 			p.Triggers = append(p.Triggers, t.name)
-			p.before = before
+			p.before = u.settings(s.schema) + before
 		}
 		// Those of a new rule have let nothing wait until now.
 		if !t.there || was == nil {
@@ -498,6 +498,9 @@ func (s *Store) SQL(ctx context.Context, file rule.File) (string, error) {
 			continue
 		}
 		before, after, all := triggersOf(s.schema, u, timing)
+		if text == "" {
+			text = u.settings(s.schema)
+		}
 		text += before
 		for _, t := range all {
 			text += t.function + "\n" + t.create + "\n\n"

@@ -97,7 +97,7 @@ type Status struct {
 	PausedAt time.Time `json:"paused_at,omitzero"`
 	PausedBy string    `json:"paused_by,omitempty"`
 	// StoppedAt is when an apply or a remove has advanced last, in UTC, if that is more than 5 minutes
-	// ago: it has died, or another session blocks it. Zero: there is none, or it is at work.
+	// ago: it has died, or another session blocks it. Zero: it is done, or at work.
 	StoppedAt time.Time `json:"stopped_at,omitzero"`
 }
 

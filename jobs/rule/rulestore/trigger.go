@@ -44,14 +44,14 @@ type trigger struct {
 	create, argument string
 }
 
-// triggersOf returns the triggers of a rule, and the statements that come before and after those of their
-// functions: they create or replace the function that all share, and test that all are those of one table. An
-// update has a trigger for each row, whose condition is tested where the row is written.
-// An update of other columns costs the server 5 microseconds a statement more, and 10,000 rows in one
-// statement 0.03 s instead of 0.02 s. A statement trigger that joins the two versions of each row costs
-// as much for one row. For 10,000 it took 5.9 s, because it keeps the plan that was made for one. The
-// trigger has no list of columns: an earlier trigger may change a column that the statement does not
-// name.
+// triggersOf returns the triggers of a rule, and the statements that come before and after them: they
+// create the function that all triggers share, and test that all are those of one table.
+//
+// An update has a trigger for each row, whose condition is tested where the row is written. An update
+// of other columns costs the server 5 microseconds a statement more, and 10,000 rows in one statement
+// 0.03 s instead of 0.02 s. A statement trigger that joins the two versions of each row costs as much
+// for one row. For 10,000 it took 5.9 s, because it keeps the plan that was made for one. The trigger
+// has no list of columns: an earlier trigger may change a column that the statement does not name.
 //
 // Inserts and deletes have a trigger for each statement, with one call for all rows. On a partitioned
 // table it is one for each row, since a statement trigger misses what is written to a partition
@@ -60,7 +60,7 @@ func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) (before, afte
 	fill := u.filler(schema, t)
 	row := fill(template("row"), "")
 	version := sha256.Sum256([]byte(row))
-	row += u.keep(schema, fmt.Sprintf("%s(%s)", u.function(schema, rowFunction), u.Relation), false)
+	row += u.protect(schema, fmt.Sprintf("%s(%s)", u.function(schema, rowFunction), u.Relation), false)
 	kind, level := "many", "for each statement"
 	if u.table.partitioned() {
 		kind, level = "one", "for each row"
@@ -76,7 +76,7 @@ func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) (before, afte
 		function := u.function(schema, event)
 		made := trigger{name: name, argument: argument, function: fill(template(file), hex.EncodeToString(version[:4]))}
 		made.body = body.FindStringSubmatch(made.function)[1]
-		made.function += u.keep(schema, function+"()", u.table.partitioned())
+		made.function += u.protect(schema, function+"()", u.table.partitioned())
 		if argument != "" {
 			argument = pq.QuoteLiteral(argument)
 		}
@@ -87,7 +87,7 @@ func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) (before, afte
 	add("inserted_"+kind, "insert", rows("new", "prescient_inserted"), "")
 	add("updated", "update", "for each row when ("+u.changed()+")", strings.Join(u.Reads, ", "))
 	add("deleted_"+kind, "delete", rows("old", "prescient_deleted"), "")
-	return u.settings(schema) + row + "\n\n", fill(template("check"), "") + "\n\n", all
+	return row + "\n\n", fill(template("check"), "") + "\n\n", all
 }
 
 // function returns the name of a function of a rule, as SQL. All are in a schema of their own, in which
@@ -114,14 +114,15 @@ const (
 	rowType     = "type"
 )
 
-// keep returns the statements after which no other role may call a function, or use it for a trigger of its
-// own, and any operator may replace it. The trigger of a partitioned table is copied to each partition, by
-// the role that creates the partition: it needs the right to execute the function. Without one to use the
-// schema, it can do nothing else with it.
-func (u understood) keep(schema pgsql.Schema, function string, copied bool) (text string) {
-	text = fmt.Sprintf("\nrevoke all on function %s from public;", function)
+// protect returns the statements after which no other role may call a function, or use it for a trigger of
+// its own, and any operator may replace it. The trigger of a partitioned table is copied to each partition,
+// by the role that creates the partition: it needs the right to execute the function. Without one to use
+// the schema, it can do nothing else with it.
+func (u understood) protect(schema pgsql.Schema, function string, copied bool) (text string) {
 	if copied {
 		text = fmt.Sprintf("\ngrant execute on function %s to public;", function)
+	} else {
+		text = fmt.Sprintf("\nrevoke all on function %s from public;", function)
 	}
 	if u.table.Roles {
 		text += fmt.Sprintf("\nalter function %s owner to %s;", function, pgsql.Rules.In(schema))
@@ -129,9 +130,9 @@ func (u understood) keep(schema pgsql.Schema, function string, copied bool) (tex
 	return text
 }
 
-// settings returns the statements that come before those of the functions: in the rest of the transaction,
-// the server reads the texts of the rule as they are meant. They also create the schema of the functions
-// if it is missing, and refuse one that belongs to another role. Two sessions may create it at once.
+// settings returns the statements that come first, once for all rules. In the rest of the transaction, the
+// server reads the texts of rules as they are meant. They also create the schema of the functions if it is
+// missing, and refuse one that belongs to another role. Two sessions may create it at once.
 func (u understood) settings(schema pgsql.Schema) string {
 	functions, owners := pgsql.Rules.In(schema), "r.rolsuper or r.rolname = current_user"
 	if u.table.Roles {
