@@ -154,7 +154,8 @@ func resend(ctx context.Context, f *factory.Factory, s selection, yes bool) erro
 	})
 }
 
-// refusedElsewhere returns an error if there are letters. The outbox, to which they would be sent, refuses no event.
+// refusedElsewhere returns an error if there are letters. They would go to the outbox, which refuses
+// no event: another destination has refused them.
 func refusedElsewhere(ctx context.Context, f *factory.Factory, list *deadletter.List, filter deadletter.Filter) error {
 	found, err := list.Count(ctx, filter)
 	if err != nil || found.Letters == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 )
 
-// SchedulesPath is the connecting of the paths of the API of schedules.
+// SchedulesPath is the beginning of the paths of the API of schedules.
 const SchedulesPath = "/api/schedules/v1"
 
 // apiConfig returns the configuration of an API without its data.
