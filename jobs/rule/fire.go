@@ -118,10 +118,13 @@ func (p *page) event(i int, s *Step, d due) event.Event {
 	row := p.rows[i]
 	return event.Event{
 		ID: stepID(p.rule.Rule.Name, row.EntityKey, p.turns[i].seen.since, s.Name), Source: p.Source, Type: s.Event,
-		Subject: row.EntityName + "/" + row.EntityKey,
+		Subject: Subject(row.EntityName, row.EntityKey),
 		Time:    d.at, GeneratedAt: row.Slot.Add(row.Lateness), Data: p.data(i, s, d),
 	}
 }
+
+// Subject returns the subject of the events that rules publish about an entity.
+func Subject(entityName, entityKey string) string { return entityName + "/" + entityKey }
 
 // stepID identifies a step of a rule for a key and an instant from which delays count.
 func stepID(rule, key string, since time.Time, step string) string {

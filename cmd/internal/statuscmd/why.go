@@ -24,6 +24,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event/deadletter"
+	"github.com/prescient-go/prescient/jobs/rule"
 )
 
 // NewCmdWhy returns the command why.
@@ -106,7 +107,7 @@ func undelivered(
 	if !slices.ContainsFunc(events, func(e admin.TimelineEntry) bool { return len(e.Fired) > 0 }) {
 		return nil, nil
 	}
-	subject := key.EntityName + "/" + key.EntityKey
+	subject := rule.Subject(key.EntityName, key.EntityKey)
 	found, err := deadletter.NewList(db, f.Schema()).Count(ctx, deadletter.Filter{Subject: subject})
 	if err != nil || found.Letters == 0 {
 		return nil, err
