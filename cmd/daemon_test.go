@@ -333,6 +333,19 @@ func TestADaemonThatOtherMachinesReachHasNoPagesWithoutATokenAtAll(t *testing.T)
 	}
 }
 
+// withHeldJob returns a registry with the job held. Its only check closes begun, and then waits until
+// release is called.
+func withHeldJob() (registry *jobs.Registry, begun <-chan struct{}, release func()) {
+	registry = jobs.NewRegistry()
+	started, released := make(chan struct{}), make(chan struct{})
+	registry.Register("held", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		close(started)
+		<-released
+		return nil, nil
+	})
+	return registry, started, func() { close(released) }
+}
+
 // Otherwise a catch-up would get a grace period after that of the slots, and the supervisor would kill
 // the process.
 func TestADaemonThatStopsBeginsNoActionThatGoesOn(t *testing.T) {
@@ -346,15 +359,9 @@ func TestADaemonThatStopsBeginsNoActionThatGoesOn(t *testing.T) {
 	}
 	db := sqlx.MustOpen("postgres", os.Getenv("PRESCIENT_DATABASE_URL"))
 	t.Cleanup(func() { _ = db.Close() })
-	begun, release := make(chan struct{}), make(chan struct{})
-	registry := jobs.NewRegistry()
-	registry.Register("held", func(context.Context, jobs.FutureJob) (*time.Time, error) {
-		close(begun)
-		<-release
-		return nil, nil
-	})
+	registry, begun, release := withHeldJob()
 	url, stop := serveWith(t, registry, "daemon")
-	t.Cleanup(func() { close(release) })
+	t.Cleanup(release)
 	db.MustExec("select prescient.enqueue('held', 'order', '1', now())")
 	<-begun
 	stop()
@@ -409,16 +416,10 @@ func TestADaemonServesEveryStoreUntilTheChecksOfAllHaveEnded(t *testing.T) {
 	if code := app.Run(t.Context(), []string{"slots", "set-width", "1s", "--store", "shop"}); code != Done {
 		t.Fatalf("exit code %d", code)
 	}
-	begun, release := make(chan struct{}), make(chan struct{})
-	registry := jobs.NewRegistry()
-	registry.Register("held", func(context.Context, jobs.FutureJob) (*time.Time, error) {
-		close(begun)
-		<-release
-		return nil, nil
-	})
+	registry, begun, release := withHeldJob()
 	var log syncBuffer
 	url, stop := serveLogging(t, &log, registry, "daemon")
-	t.Cleanup(func() { close(release) })
+	t.Cleanup(release)
 	const tenant = "/stores/tenants/tenant_42/"
 	eventually(t, url+"/", "", "", `href="`+tenant+`"`)
 	db.MustExec("select prescient.enqueue('held', 'order', '1', now())")
