@@ -98,9 +98,9 @@
 //	sla = "0s"                   # 5m: how long after its slot a check is to begin at the latest
 //	within = "0s"                # 1h: any slot of an hour will do for a next check
 //
-// One more list, of the file alone, is for whoever has more than one schema, or database:
-// [[stores]], of which each has a name, a url (empty: database.url) and a schema (empty:
-// database.schema; or a pattern, such as tenant_*); see [Store].
+// One more list, [[stores]], is for a team that has several schemas or databases. Only the file can
+// hold it. Each store has a name, a url (empty: database.url) and a schema (empty: database.schema;
+// or a pattern, such as tenant_*); see [Store].
 //
 // Nothing is guessed: a key that the file misspells, a number without its unit and a value out of range are
 // errors that name the key, its source and the rule, all of them at once.

@@ -81,8 +81,8 @@ func (rd *round) checkMany(q *queue) {
 	}
 }
 
-// begin returns the next unit of a queue. It returns nil if there is none, if the run is stopped,
-// or if the unit may not follow the check before it in the same place.
+// begin returns the next unit of a queue. It returns nil if the queue is empty, if the run is
+// stopped, or if the unit may not follow the check before it in the same place.
 func (rd *round) begin(q *queue, before *unit.Unit) *unit.Unit {
 	rd.leases.Expired(rd.lease) // ends the context of the claim if it is
 	u := q.next(before)

@@ -70,7 +70,7 @@ func (l *Ledger) ConsumersAhead(ctx context.Context) ([]string, error) {
 }
 
 // DeadLetters returns the number of events that were given up because their destination refused
-// them, and since when the oldest is one. It is the zero time if there is none.
+// them, and since when the oldest is one. It is the zero time if n is 0.
 func (l *Ledger) DeadLetters(ctx context.Context) (n int64, since time.Time, err error) {
 	_, err = list(ctx, l, pgsql.EventDeadCount, []any{nil, nil, nil}, func(row *sql.Rows, _ *struct{}) error {
 		var at sql.NullTime

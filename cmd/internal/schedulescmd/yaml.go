@@ -62,7 +62,7 @@ func readYAML(in *bufio.Reader, each func(scheduleEntry) error) error {
 var needsQuotes = regexp.MustCompile(`^\s*(?:-\s+)?([a-z_]+):\s+(\[?\s*(?:\*[\s/,\d]|[@%]).*?)\s*$`)
 
 // unquoted returns an error for the first line of a piece whose value must be in quotes. It returns
-// nil if there is none.
+// nil if no value must.
 func unquoted(p piece) error {
 	n := p.before
 	for line := range strings.Lines(string(p.text)) {
