@@ -39,6 +39,7 @@ var (
 	CancelCount           = file("cancel_count")
 	CancelEntity          = file("cancel_entity")
 	CancelMany            = file("cancel_many")
+	CancelSuppressed      = file("cancel_suppressed")
 	CheckBegin            = file("check_begin")
 	CheckNumber           = file("check_number")
 	CheckRole             = file("check_role")

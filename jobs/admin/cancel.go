@@ -111,11 +111,16 @@ func (c *Client) CountCancel(ctx context.Context, db jobs.DB, f CancelFilter) (f
 	return found, nil
 }
 
+// vainTurns is how many turns in a row CancelMany may lock rows and cancel none of them. Then the cause
+// is a trigger.
+const vainTurns = 10
+
 // CancelMany ends up to limit waiting checks behind a position as Cancelled, the first slots first.
 // It returns their number, and the position from which the next call goes on. To cancel all of them,
 // the caller repeats it, each time in a new transaction, until the position is zero. CancelMany skips
 // a row that another transaction has locked, and does not find a row that is moved to before the
-// position: CountCancel counts them, and another walk cancels them. It needs the rights of a runner.
+// position: CountCancel counts them, and another walk cancels them. A trigger on future_job that
+// suppresses a cancellation is an error of PostgreSQL. It needs the rights of a runner.
 func (c *Client) CancelMany(
 	ctx context.Context, db jobs.DB, f CancelFilter, from Position, limit int,
 ) (n int64, next Position, err error) {
@@ -126,7 +131,7 @@ func (c *Client) CancelMany(
 		return 0, from, fmt.Errorf("cancel many: %w", err)
 	}
 	err = tx.In(ctx, db, func(db tx.DB) error {
-		for again := false; n < int64(limit); again = true {
+		for vain := 0; vain < vainTurns; {
 			var cancelled, locked int64
 			var slot sql.NullTime
 			var job, id sql.NullInt64
@@ -139,13 +144,16 @@ func (c *Client) CancelMany(
 			if n+locked == int64(limit) { // there may be more
 				next = Position{slot.Time, job.Int64, id.Int64}
 			}
-			n += cancelled
-			// A row that was moved meanwhile is locked now, and the next statement finds it.
-			if cancelled == locked || again && cancelled == 0 {
-				break
+			if n += cancelled; cancelled == locked {
+				return nil
+			}
+			// A row that was moved meanwhile is locked now, and the next turn finds it.
+			if vain++; cancelled > 0 {
+				vain = 0
 			}
 		}
-		return nil
+		_, err := db.ExecContext(ctx, pgsql.CancelSuppressed.In(c.jobs.Schema))
+		return err
 	})
 	if err != nil {
 		return 0, from, fmt.Errorf("cancel many: %w", err)
