@@ -256,6 +256,13 @@ func TestADaemonRunsEveryStoreThatCanBeReached(t *testing.T) {
 	eventually(t, url+"/metrics", token, `tenants/tenant_42`)
 }
 
+func TestADaemonOfAShardIsHealthyWithoutTheStoresOfOtherShards(t *testing.T) {
+	writeStores(t)
+	url := serve(t, "daemon", "--shard", "0/3") // the other entries are in shard 2
+	eventually(t, url+"/healthz", "", "has not answered yet", `{"ok":true,`, `"shop":{`)
+	eventually(t, url+"/api/v1/stores", "", "has not answered yet", `"name":"shop","ok":true`)
+}
+
 func TestADaemonLogsOnceThatAStoreCannotBeUsed(t *testing.T) {
 	writeStores(t)
 	each.FindAgain = time.Hour

@@ -143,10 +143,12 @@ func (l List) entries() (list []config.Store) {
 }
 
 // EntryNames returns the names of the entries that the command works on. That of a pattern is not the
-// name of a store.
+// name of a store: its stores may belong to the shard of run.shard, whatever its own name.
 func (l List) EntryNames() (names []string) {
 	for _, entry := range l.entries() {
-		names = append(names, entry.Name)
+		if entry.IsPattern() || l.inShard(entry.Name) {
+			names = append(names, entry.Name)
+		}
 	}
 	return names
 }
