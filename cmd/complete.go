@@ -15,6 +15,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/installcmd"
 	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -132,7 +133,7 @@ func offerSlots(ctx context.Context, f *factory.Factory) []string {
 			if err != nil {
 				return slots, err
 			}
-			slots = append(slots, cobra.CompletionWithDesc(s.Slot.UTC().Format(time.RFC3339), string(s.State)))
+			slots = append(slots, cobra.CompletionWithDesc(spoken.Instant(s.Slot), string(s.State)))
 		}
 		return slots, nil
 	})

@@ -212,7 +212,7 @@ func (l *Ledger) Show(ctx context.Context, slot time.Time) (SlotRun, error) {
 		err = ErrNoSlot
 	}
 	if err != nil {
-		return SlotRun{}, fmt.Errorf("show slot %s: %w", slot.UTC().Format(time.RFC3339), err)
+		return SlotRun{}, fmt.Errorf("show slot %s: %w", spoken.Instant(slot), err)
 	}
 	return runs[0], nil
 }
@@ -245,7 +245,7 @@ func (l *Ledger) Waiting(ctx context.Context, slot time.Time) ([]JobCount, error
 		return row.Scan(&c.JobExec, &c.Waiting, &c.Paused)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("count what waits in slot %s: %w", slot.UTC().Format(time.RFC3339), err)
+		return nil, fmt.Errorf("count what waits in slot %s: %w", spoken.Instant(slot), err)
 	}
 	return counts, nil
 }
@@ -270,7 +270,7 @@ func (l *Ledger) Begin(ctx context.Context, slot time.Time) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("begin the ledger at %s: %w", slot.UTC().Format(time.RFC3339), err)
+		return fmt.Errorf("begin the ledger at %s: %w", spoken.Instant(slot), err)
 	}
 	return nil
 }

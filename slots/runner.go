@@ -9,6 +9,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/permit"
@@ -70,7 +71,7 @@ func (r *Runner) refuse(slot time.Time) error {
 		return nil
 	}
 	return fmt.Errorf("slot %s is before the ledger, which begins at %s. catch-up runs the rows that were left there",
-		slot.Format(time.RFC3339), r.setting.Since.Format(time.RFC3339))
+		spoken.Instant(slot), spoken.Instant(r.setting.Since))
 }
 
 func isEarly(err error) bool {
@@ -118,7 +119,7 @@ func (r *Runner) run(ctx context.Context, slot time.Time, sel selection) (Result
 		n.report.tell("Observer.Ran", func() { r.cfg.Observer.Ran(result, err) })
 	}
 	if err != nil {
-		return result, fmt.Errorf("run slot %s: %w", slot.UTC().Format(time.RFC3339), err)
+		return result, fmt.Errorf("run slot %s: %w", spoken.Instant(slot), err)
 	}
 	return result, nil
 }

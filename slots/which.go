@@ -55,11 +55,11 @@ func Await(ctx context.Context, g grid.Grid, slot time.Time, early time.Duration
 	if !g.Contains(slot) {
 		return fmt.Errorf("%s is not a slot: the width is %s; the slots around it are %s and %s",
 			slot.UTC().Format(time.RFC3339Nano),
-			g.Width(), g.Floor(slot).Format(time.RFC3339), g.Next(slot).Format(time.RFC3339))
+			g.Width(), spoken.Instant(g.Floor(slot)), spoken.Instant(g.Next(slot)))
 	}
 	for ahead := slot.Sub(now()); ahead > 0; ahead = slot.Sub(now()) {
 		if ahead > early { // at once, or because the clock was set back
-			return fmt.Errorf("slot %s is %s ahead: a slot is never run early", slot.UTC().Format(time.RFC3339),
+			return fmt.Errorf("slot %s is %s ahead: a slot is never run early", spoken.Instant(slot),
 				spoken.Duration(ahead))
 		}
 		if !server.Sleep(ctx, ahead) {

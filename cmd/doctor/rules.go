@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
@@ -35,7 +34,7 @@ func rules(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err err
 
 // stopped returns the finding about an apply or a remove that has not advanced lately.
 func (c Config) stopped(r rulestore.Status) []Finding {
-	at := r.StoppedAt.Format(time.RFC3339)
+	at := spoken.Instant(r.StoppedAt)
 	switch {
 	case r.StoppedAt.IsZero():
 		return nil

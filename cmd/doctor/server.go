@@ -119,7 +119,7 @@ func holders(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err e
 	for _, h := range all {
 		what := h.What + " holds back vacuum and the readers of the outbox"
 		if h.Since != nil {
-			what += " since " + h.Since.UTC().Format(time.RFC3339)
+			what += " since " + spoken.Instant(*h.Since)
 		}
 		found = append(found, action(what, "%s", h.Mends))
 	}

@@ -135,7 +135,7 @@ func months(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 	if is.Rest.Valid {
 		found = append(found, note("rows of history have gone to the default partition, for want of one of their month",
 			"select %s.make_history_month('%s')  -- then repeat this command: more may be missing",
-			c.Schema, is.Rest.Time.UTC().Format(time.RFC3339)))
+			c.Schema, spoken.Instant(is.Rest.Time)))
 	}
 	return found, nil
 }
@@ -160,7 +160,7 @@ func waitingJobs(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, e
 		default:
 			found = append(found, action(
 				fmt.Sprintf("rows of job %s wait, the first in slot %s: no run of the last 7 days knew it, "+
-					"and this binary does not have it", job.Name, job.Slot.UTC().Format(time.RFC3339)),
+					"and this binary does not have it", job.Name, spoken.Instant(job.Slot)),
 				"run a binary that has it, or cancel them if the name is wrong or its rule was removed. See them with: "+
 					"%s jobs list --job %s", c.Name, spoken.Word(job.Name)))
 		}

@@ -17,7 +17,7 @@ func Sentence(e admin.TimelineEntry, now time.Time, self string) string {
 }
 
 func sentence(e admin.TimelineEntry, now time.Time, self string) string {
-	slot := e.Slot.Format(time.RFC3339)
+	slot := spoken.Instant(e.Slot)
 	switch e.What {
 	case "enqueued":
 		at := "an instant before the year 1"
@@ -39,7 +39,7 @@ func sentence(e admin.TimelineEntry, now time.Time, self string) string {
 		return fmt.Sprintf("%s out of slot %s%s%s", strings.ReplaceAll(e.What, "_", " "), slot, into(e), who(e))
 	case "recorded":
 		return fmt.Sprintf("requested again%s, for %s, while due in slot %s: recorded until that check has ended",
-			who(e), e.RequestedAt.Format(time.RFC3339), slot)
+			who(e), spoken.Instant(e.RequestedAt), slot)
 	case "honoured":
 		return fmt.Sprintf("enqueued%s, when the check in slot %s had ended", who(e), slot)
 	case "width":
@@ -61,7 +61,7 @@ func into(e admin.TimelineEntry) string {
 	if e.To.IsZero() {
 		return ""
 	}
-	return " into slot " + e.To.Format(time.RFC3339)
+	return " into slot " + spoken.Instant(e.To)
 }
 
 // ended says how a row ended.
@@ -95,21 +95,21 @@ func fired(e admin.TimelineEntry) string {
 	}
 	var steps []string
 	for _, s := range e.Fired {
-		steps = append(steps, s.Step+" at "+s.At.Format(time.RFC3339))
+		steps = append(steps, s.Step+" at "+spoken.Instant(s.At))
 	}
 	return ". Steps fired: " + strings.Join(steps, ", ")
 }
 
 // check describes a check, and the run of its slot.
 func check(e admin.TimelineEntry) string {
-	text := fmt.Sprintf(" in slot %s by %s, %s after it, for %s", e.Slot.Format(time.RFC3339),
+	text := fmt.Sprintf(" in slot %s by %s, %s after it, for %s", spoken.Instant(e.Slot),
 		cmp.Or(e.Runner, "a runner whose name went with the ledger"),
 		spoken.Duration(e.Lateness), spoken.Duration(e.Duration))
 	switch {
 	case e.Run == "catch_up":
-		text += fmt.Sprintf(" (the slot was missed, and caught up on at %s)", e.OpenedAt.Format(time.RFC3339))
+		text += fmt.Sprintf(" (the slot was missed, and caught up on at %s)", spoken.Instant(e.OpenedAt))
 	case e.Run != "" && e.OpenedAt.Sub(e.Slot) > time.Minute:
-		text += fmt.Sprintf(" (the slot was opened at %s)", e.OpenedAt.Format(time.RFC3339))
+		text += fmt.Sprintf(" (the slot was opened at %s)", spoken.Instant(e.OpenedAt))
 	}
 	return text
 }

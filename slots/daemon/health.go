@@ -95,7 +95,7 @@ func (d *daemon) problems() []string {
 	note(!d.ready && d.down == nil, "the database has not answered yet")
 	note(d.down != nil, "the database cannot be used: %v", d.down)
 	note(!d.late.IsZero(), "slot %s waits for the run of another: %s being run, which is the most at once",
-		d.late.Format(time.RFC3339), spoken.Count(len(d.running), "slot is", "slots are"))
+		spoken.Instant(d.late), spoken.Count(len(d.running), "slot is", "slots are"))
 	note(d.lastErr != nil, "the last run failed: %v", d.lastErr)
 	note(d.catchUp.missed > 0, "%s without a run here, and catch-up has yet to come to %s",
 		spoken.Count(d.catchUp.missed, "slot began", "slots began"), spoken.Noun(d.catchUp.missed, "it", "them"))

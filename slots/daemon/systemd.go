@@ -8,6 +8,8 @@ import (
 	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/prescient-go/prescient/internal/spoken"
 )
 
 // notifier talks to systemd, if systemd runs the process.
@@ -65,11 +67,11 @@ func (h Health) status() string {
 	case len(h.Problems) > 0:
 		text = strings.Join(h.Problems, "; ")
 	case h.Last != nil:
-		text = fmt.Sprintf("slot %s is %s, %d checked", h.Last.Slot.Format(time.RFC3339),
+		text = fmt.Sprintf("slot %s is %s, %d checked", spoken.Instant(h.Last.Slot),
 			h.Last.State, h.Last.Checked)
 	}
 	if h.Next != nil {
-		text += "; next slot " + h.Next.Format(time.RFC3339)
+		text += "; next slot " + spoken.Instant(*h.Next)
 	}
 	return text
 }

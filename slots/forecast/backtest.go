@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -98,7 +99,7 @@ func Backtest(ctx context.Context, cfg Config, back, lead time.Duration) (Backte
 		if most := r.grid.Add(r.to, -mostTested); begin.Before(most) {
 			begin = most
 			r.notes = append(r.notes, fmt.Sprintf("It knows the past from %s on: it reads at most %d slots.",
-				begin.Format(time.RFC3339), mostTested))
+				spoken.Instant(begin), mostTested))
 		}
 		list, err := r.readLedger(ctx, tx, [][2]time.Time{{begin, r.to}})
 		if err != nil {

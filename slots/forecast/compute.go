@@ -137,7 +137,7 @@ func (r *reader) forecast(cfg Config, g grid.Grid) Forecast {
 	}
 	if r.cut {
 		f.Notes = append(f.Notes, fmt.Sprintf("It ends at %s: more than %d slots, of %s here, are not looked at.",
-			f.To.Format(time.RFC3339), MaxSlots, spoken.Exact(g.Width())))
+			spoken.Instant(f.To), MaxSlots, spoken.Exact(g.Width())))
 	}
 	c := learn(r.past)
 	by := cfg.WhatIf.capacity(c.capacity)

@@ -224,4 +224,4 @@ func (j *judge) spread(rows map[string]float64, job string, left float64, done e
 	return 0, 0
 }
 
-func clock(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+func clock(at time.Time) string { return spoken.Instant(at) }

@@ -380,7 +380,7 @@ func them(n int64) string {
 	return "them"
 }
 
-func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func clock(t time.Time) string { return spoken.Instant(t) }
 
 func seconds(s float64) string {
 	return duration.Format(time.Duration(s * float64(time.Second)).Round(time.Second))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
@@ -36,5 +37,5 @@ func InOrder(now time.Time, since, until Instant) error {
 // NotSlot returns the error of an instant that is off the grid.
 func NotSlot(g grid.Grid, at time.Time) error {
 	return exit.Usagef("%s is not a slot: the width is %s; the slots around it are %s and %s", at.Format(time.RFC3339Nano),
-		duration.Text(g.Width()), g.Floor(at).Format(time.RFC3339), g.Next(at).Format(time.RFC3339))
+		duration.Text(g.Width()), spoken.Instant(g.Floor(at)), spoken.Instant(g.Next(at)))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/internal/spoken"
 )
 
 // logs is stderr: it opens the logs of a command line.
@@ -82,11 +83,15 @@ func (l *logs) logger(format string, level slog.Level, store string) *slog.Logge
 	return log
 }
 
-// readable logs instants in UTC and durations as text, in JSON too.
-func readable(_ []string, attr slog.Attr) slog.Attr {
+// readable logs durations as text, and instants in UTC as every text says them. The instant of the
+// line itself keeps its fraction of a second.
+func readable(groups []string, attr slog.Attr) slog.Attr {
 	switch attr.Value.Kind() {
 	case slog.KindTime:
-		attr.Value = slog.TimeValue(attr.Value.Time().UTC())
+		at := attr.Value.Time().UTC()
+		if attr.Value = slog.TimeValue(at); len(groups) > 0 || attr.Key != slog.TimeKey {
+			attr.Value = slog.StringValue(spoken.Instant(at))
+		}
 	case slog.KindDuration:
 		attr.Value = slog.StringValue(attr.Value.Duration().String())
 	}

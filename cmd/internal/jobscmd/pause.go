@@ -98,7 +98,7 @@ func resumeJob(ctx context.Context, f *factory.Factory, job string) error {
 				return f.Lines(job + " is resumed")
 			}
 			return f.Lines(fmt.Sprintf("%s is resumed; its checks in past slots, from %s on, are taken by: %s catch-up",
-				job, view.OverdueSince.Format(time.RFC3339), f.Self()))
+				job, spoken.Instant(*view.OverdueSince), f.Self()))
 		})
 	})
 }

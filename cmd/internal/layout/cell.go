@@ -18,7 +18,7 @@ func Cell(v any) any {
 		if v.IsZero() {
 			return "-"
 		}
-		return v.UTC().Format(time.RFC3339)
+		return spoken.Instant(v)
 	case *time.Time:
 		if v == nil {
 			return "-"

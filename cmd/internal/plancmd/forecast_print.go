@@ -124,8 +124,8 @@ func printBars(f *factory.Factory, ahead forecast.Forecast) error {
 		})
 	}
 	if len(rows) == 0 {
-		return f.Sentence(fmt.Sprintf("nothing is due from %s to %s", ahead.From.Format(time.RFC3339),
-			ahead.To.Format(time.RFC3339)))
+		return f.Sentence(fmt.Sprintf("nothing is due from %s to %s", spoken.Instant(ahead.From),
+			spoken.Instant(ahead.To)))
 	}
 	header := table.Row{"SLOT", "ROWS", layout.Droppable("WAITING"), "TAKES", "", layout.Droppable("JOBS")}
 	return errors.Join(f.Table(header, rows...), f.Lines(""), f.Sentence(fmt.Sprintf(
@@ -164,7 +164,7 @@ func printForecastFindings(f *factory.Factory, v forecastView) error {
 	for _, found := range v.Findings {
 		more := ""
 		if found.Slots > 1 {
-			more = fmt.Sprintf("; %d slots in a row from %s on, this is the worst", found.Slots, found.Slot.Format(time.RFC3339))
+			more = fmt.Sprintf("; %d slots in a row from %s on, this is the worst", found.Slots, spoken.Instant(found.Slot))
 		}
 		err = errors.Join(err, f.Sentence(fmt.Sprintf("%s: %s%s", found.Condition, found.Text, more)))
 		for _, help := range found.Help {

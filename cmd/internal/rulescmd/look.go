@@ -17,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 )
 
@@ -127,7 +128,7 @@ func printShown(p *output.Printer, v view.RuleDetail) error {
 	e := v.Summary.Ended
 	ended := fmt.Sprintf("since %s: %d in time, %d after a step, %d open after the last step, %d left out, "+
 		"%d cancelled, %d failed",
-		v.Summary.Since.Format(time.RFC3339), e.Met, e.MetLate, e.Open, e.LeftOut, e.Cancelled, e.Failed)
+		spoken.Instant(v.Summary.Since), e.Met, e.MetLate, e.Open, e.LeftOut, e.Cancelled, e.Failed)
 	steps := make([]table.Row, len(v.Steps))
 	for i, s := range v.Steps {
 		var fired view.FiredStep

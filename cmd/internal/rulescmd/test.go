@@ -105,8 +105,8 @@ func runTest(ctx context.Context, o *testOptions) error {
 			cfg.To = cfg.Now
 		}
 		if !cfg.From.Before(cfg.To) {
-			return exit.Usagef("--since %s: must be before --until, %s", cfg.From.Format(time.RFC3339),
-				cfg.To.Format(time.RFC3339))
+			return exit.Usagef("--since %s: must be before --until, %s", spoken.Instant(cfg.From),
+				spoken.Instant(cfg.To))
 		}
 		reports, err := testAll(ctx, o.f, db, file, cfg)
 		if err != nil {
@@ -183,7 +183,7 @@ func (o *testOptions) printList(reports []backtest.Report) error {
 	for _, r := range reports {
 		for _, f := range r.List {
 			records = append(records, []string{
-				r.Name, f.Step, f.Key, f.Due.Format(time.RFC3339Nano), f.Slot.Format(time.RFC3339),
+				r.Name, f.Step, f.Key, f.Due.Format(time.RFC3339Nano), spoken.Instant(f.Slot),
 			})
 			rows = append(rows, table.Row{f.Slot, r.Name, f.Step, f.Key})
 		}
@@ -229,7 +229,7 @@ func (o *testOptions) printReport(r backtest.Report) error {
 	}
 	errs := []error{
 		o.f.Lines(fmt.Sprintf("rule %s on table %s: %s began to wait from %s to %s", r.Name, r.Table,
-			spoken.Count(r.Rows, "row", "rows"), r.From.Format(time.RFC3339), r.To.Format(time.RFC3339)), ""),
+			spoken.Count(r.Rows, "row", "rows"), spoken.Instant(r.From), spoken.Instant(r.To)), ""),
 		o.f.Table(table.Row{"STEP", "AFTER", "FIRED", "MET", "OPEN", "FIRED %"}, totals...),
 	}
 	if len(months) > 0 {

@@ -8,6 +8,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/progress"
 
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -60,7 +61,7 @@ func (b *bars) show(p slots.Progress) {
 // planned.
 func (b *bars) start(p slots.Progress) {
 	b.slot, b.known = p.Slot, p.Planned > p.Recorded
-	b.tracker = &progress.Tracker{Message: "slot " + p.Slot.Format(time.RFC3339), AutoStopDisabled: true}
+	b.tracker = &progress.Tracker{Message: "slot " + spoken.Instant(p.Slot), AutoStopDisabled: true}
 	if b.known {
 		b.tracker.Total = p.Planned
 	}

@@ -111,7 +111,7 @@ func printInstants(
 		if ctx.Err() != nil {
 			break
 		}
-		line := at.Format(time.RFC3339) + "\t" + slot.Format(time.RFC3339)
+		line := spoken.Instant(at) + "\t" + spoken.Instant(slot)
 		if zone != time.UTC {
 			line += "\t" + at.In(zone).Format("Mon 2006-01-02 15:04:05 MST")
 		}

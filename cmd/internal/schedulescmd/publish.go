@@ -16,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
@@ -129,7 +130,7 @@ func unfinished(ctx context.Context, id string, done schedule.BackfillResult, er
 	far := "before the first of its events was published; repeat the command"
 	if done.Published > 0 {
 		far = fmt.Sprintf("after %d of its events were published, up to the one of %s; continue with --since %s",
-			done.Published, done.Last.Format(time.RFC3339), done.Last.Add(time.Second).Format(time.RFC3339))
+			done.Published, spoken.Instant(done.Last), spoken.Instant(done.Last.Add(time.Second)))
 	}
 	return &exit.Error{Code: exit.Stopped, Err: fmt.Errorf("backfill schedule %q: stopped by a signal %s", id, far)}
 }

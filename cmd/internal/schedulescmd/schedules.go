@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jmoiron/sqlx"
@@ -18,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 )
@@ -136,7 +136,7 @@ func printPublishingPaused(f *factory.Factory, v httpapi.View) error {
 		return nil
 	}
 	return f.Sentence(fmt.Sprintf("no schedule publishes: job %q is paused since %s; resume it with: %s jobs resume %[1]s",
-		schedule.JobExec, v.PublishingPausedAt.Format(time.RFC3339), f.Self()))
+		schedule.JobExec, spoken.Instant(*v.PublishingPausedAt), f.Self()))
 }
 
 func deadlineFrom(from schedule.DeadlineFrom) string {

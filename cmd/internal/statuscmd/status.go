@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jmoiron/sqlx"
@@ -144,7 +143,7 @@ func printStatus(f *factory.Factory, v view.Status) error {
 	state := cmp.Or(string(v.CurrentState), string(view.NotOpened))
 	err := f.Table(nil,
 		table.Row{"database", v.Database.String()},
-		table.Row{"current slot", fmt.Sprintf("%s, %s", v.CurrentSlot.Format(time.RFC3339), state)},
+		table.Row{"current slot", fmt.Sprintf("%s, %s", spoken.Instant(v.CurrentSlot), state)},
 		table.Row{"next slot", v.NextSlot},
 		table.Row{"width", v.Width.String()},
 		table.Row{"ledger since", v.Since},

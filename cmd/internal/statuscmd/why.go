@@ -133,7 +133,7 @@ func story(events []admin.TimelineEntry, now time.Time, self string, width int) 
 		}
 		at := strings.Repeat(" ", len("2026-03-01T13:05:00Z"))
 		if !e.At.IsZero() {
-			at = e.At.Format(time.RFC3339)
+			at = spoken.Instant(e.At)
 		}
 		at += "  "
 		sentence := strings.Map(plain.Printable, view.Sentence(e, now, self))

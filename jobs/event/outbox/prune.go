@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -55,7 +56,7 @@ type LostError struct {
 func (e *LostError) Error() string {
 	return fmt.Sprintf("events after %s, up to %s (written at %s), were removed at %s before they were read from here: "+
 		"take what is missing from a backup or from who gave rise to it, then go on after %[2]s",
-		e.After, e.UpTo, e.WrittenAt.Format(time.RFC3339), e.RemovedAt.Format(time.RFC3339))
+		e.After, e.UpTo, spoken.Instant(e.WrittenAt), spoken.Instant(e.RemovedAt))
 }
 
 // Lost returns a *LostError if events after a position, even the zero Position, were removed.

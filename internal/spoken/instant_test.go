@@ -1,0 +1,29 @@
+package spoken
+
+import (
+	"testing"
+	"time"
+)
+
+func TestAnInstantIsSaidInOneFormWithItsDistanceFromNow(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 14, 5, 0, 0, time.FixedZone("", 3600))
+	for text, want := range map[string]string{
+		"0s": "now", "900ms": "now", "1s": "1 s ago", "119s": "119 s ago", "6m59s": "6 min ago", "119m": "119 min ago", "2h5m": "2 h ago",
+		"47h": "47 h ago", "80h": "3 days ago", "2000h": "3 months ago", "-1s": "in 1 s", "-9m30s": "in 9 min", "-3h": "in 3 h", "-72h": "in 3 days",
+	} {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Ago(now.Add(-d), now); got != want {
+			t.Errorf("%s before: %q, want %q", text, got, want)
+		}
+	}
+	if got := Since(now, now.Add(6*time.Minute)); got != "2026-03-01T13:05:00Z, 6 min ago" {
+		t.Error(got)
+	}
+	if got := Instant(time.Time{}); got != "-" {
+		t.Error(got)
+	}
+}
