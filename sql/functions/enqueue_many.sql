@@ -62,122 +62,147 @@ begin
     recorded := 0;
     recent := 0;
     -- keep, the default, leaves a row whose slot has not begun: one statement. Other policies go row by row, and so do
-    -- conditions, which need a look into history for each row.
+    -- conditions, which need a look into history for each row. So do keys that would wait for another transaction after
+    -- a later key was written: locks are taken in the order of the keys alone.
     if on_conflict = 'keep' and num_nonnulls(variadic coalesce(unless_ended_withins, '{}')) = 0 then
         perform prescient.ensure_job(name)
         from (select distinct name from unnest(job_execs) as g (name) order by name) as names;
-        grid := (select width from prescient.setting);
-        first := prescient.due_slot(timestamptz '1970-01-01 00:00:00+00', clock);
-        -- Row by row, because Citus reports the number of given rows as that of inserted ones.
-        for begun in
-            with given as (
-                select
-                    job.job, entity_name, entity_key, prescient.pick_slot(usual, check_at, within, first, grid, hash) as target,
-                    payload, item_key, group_key, check_at, within
-                from (
-                    select
-                        job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, nth, prescient.slot_ceil(check_at, grid) as usual,
-                        prescient.within_seconds(within) as within,
-                        case when within is not null then prescient.window_hash(prescient.window_key(job_exec, entity_name, entity_key, item_key)) end as hash
-                    from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins) with ordinality
-                        as u (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, within, nth)
-                    offset 0 -- each is found out once
-                ) as g
-                left join (
-                    select name, prescient.find_job(name) as job
-                    from (select distinct name from unnest(job_execs) as n (name)) as n
-                ) as job on job.name = g.job_exec -- an array that is too short gives nulls, which are refused
-                order by entity_name, entity_key, job_exec, item_key, nth
-            )
-            insert into prescient.future_job (
-                job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, requested_for, requested_within,
-                enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent
-            )
-            select
-                job, entity_name, entity_key, item_key, group_key, target, target, payload::jsonb, nullif(check_at, target), within,
-                enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent
-            from given
-            on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
-            returning id, item_key
-        loop
-            written := written || begun.id;
-            if begun.item_key is null then
-                nameless := nameless + 1;
-            end if;
-        end loop;
-        inserted := coalesce(cardinality(written), 0);
-        later := prescient.due_slot(timestamptz '1970-01-01 00:00:00+00', clock);
-        if later > first then -- waiting for another transaction's key may have taken until after a boundary
+        begin
+            grid := (select width from prescient.setting);
+            first := prescient.due_slot(timestamptz '1970-01-01 00:00:00+00', clock);
+            -- Row by row, because Citus reports the number of given rows as that of inserted ones.
             for begun in
-                select
-                    next_check_at, job, id, asked,
-                    prescient.pick_slot(
-                        prescient.slot_ceil(asked, grid), asked, requested_within, later, grid,
-                        prescient.window_hash(prescient.window_key(name, entity_name, entity_key, item_key))
-                    ) as target
-                from (
-                    select o.*, n.name, coalesce(o.requested_for, o.first_check_at) as asked
-                    from prescient.future_job o
-                    join (
+                with given as (
+                    select
+                        job.job, entity_name, entity_key, prescient.pick_slot(usual, check_at, within, first, grid, hash) as target,
+                        payload, item_key, group_key, check_at, within
+                    from (
+                        select
+                            job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, nth, prescient.slot_ceil(check_at, grid) as usual,
+                            prescient.within_seconds(within) as within,
+                            case when within is not null then prescient.window_hash(prescient.window_key(job_exec, entity_name, entity_key, item_key)) end as hash
+                        from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins) with ordinality
+                            as u (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, within, nth)
+                        offset 0 -- each is found out once
+                    ) as g
+                    left join (
                         select name, prescient.find_job(name) as job
                         from (select distinct name from unnest(job_execs) as n (name)) as n
-                    ) as n on n.job = o.job
-                    where o.next_check_at >= first and o.next_check_at < later and o.id = any (written)
-                ) as o
+                    ) as job on job.name = g.job_exec -- an array that is too short gives nulls, which are refused
+                    order by entity_name, entity_key, job_exec, item_key, nth
+                )
+                insert into prescient.future_job (
+                    job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, requested_for, requested_within,
+                    enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent
+                )
+                select
+                    job, entity_name, entity_key, item_key, group_key, target, target, payload::jsonb, nullif(check_at, target), within,
+                    enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent
+                from given
+                on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
+                returning id, item_key
             loop
-                update prescient.future_job f
-                set first_check_at = begun.target,
-                    next_check_at = begun.target,
-                    requested_for = begun.asked
-                where f.next_check_at = begun.next_check_at and f.job = begun.job and f.id = begun.id;
-                if not found then
-                    perform prescient.raise_suppressed('the update of a new row');
+                written := written || begun.id;
+                if begun.item_key is null then
+                    nameless := nameless + 1;
                 end if;
             end loop;
-            first := later;
-        end if;
-        kept := coalesce(cardinality(job_execs), 0) - inserted;
-        if kept = 0 then
-            return;
-        end if;
-        if nameless < (select count(*) from generate_subscripts(job_execs, 1) as nth where item_keys[nth] is null) then
-            perform prescient.raise_suppressed('the insert of an anonymous row');
-        end if;
-        select array_agg(g.nth), array_agg(g.nth) filter (where f.next_check_at < first)
-        into waiting, started
-        from unnest(job_execs, entity_names, entity_keys, item_keys) with ordinality as g (job_exec, entity_name, entity_key, item_key, nth)
-        join prescient.future_job f
-            on f.entity_name = g.entity_name and f.entity_key = g.entity_key and f.job = prescient.find_job(g.job_exec) and f.item_key = g.item_key;
-        -- A key that was not written and does not wait has ended meanwhile, or a trigger suppresses it. enqueue finds
-        -- out which.
-        for begun in
-            select g.*
-            from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins) with ordinality
-                as g (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, within, nth)
-            where g.item_key is not null
-                and (
-                    exists (select from unnest(started) as s (nth) where s.nth = g.nth)
-                    or not exists (select from unnest(waiting) as w (nth) where w.nth = g.nth)
+            inserted := coalesce(cardinality(written), 0);
+            later := prescient.due_slot(timestamptz '1970-01-01 00:00:00+00', clock);
+            if later > first then -- waiting for another transaction's key may have taken until after a boundary
+                for begun in
+                    select
+                        next_check_at, job, id, asked,
+                        prescient.pick_slot(
+                            prescient.slot_ceil(asked, grid), asked, requested_within, later, grid,
+                            prescient.window_hash(prescient.window_key(name, entity_name, entity_key, item_key))
+                        ) as target
+                    from (
+                        select o.*, n.name, coalesce(o.requested_for, o.first_check_at) as asked
+                        from prescient.future_job o
+                        join (
+                            select name, prescient.find_job(name) as job
+                            from (select distinct name from unnest(job_execs) as n (name)) as n
+                        ) as n on n.job = o.job
+                        where o.next_check_at >= first and o.next_check_at < later and o.id = any (written)
+                    ) as o
+                loop
+                    update prescient.future_job f
+                    set first_check_at = begun.target,
+                        next_check_at = begun.target,
+                        requested_for = begun.asked
+                    where f.next_check_at = begun.next_check_at and f.job = begun.job and f.id = begun.id;
+                    if not found then
+                        perform prescient.raise_suppressed('the update of a new row');
+                    end if;
+                end loop;
+                first := later;
+            end if;
+            kept := coalesce(cardinality(job_execs), 0) - inserted;
+            if kept = 0 then
+                return;
+            end if;
+            if nameless < (select count(*) from generate_subscripts(job_execs, 1) as nth where item_keys[nth] is null) then
+                perform prescient.raise_suppressed('the insert of an anonymous row');
+            end if;
+            select array_agg(g.nth), array_agg(g.nth) filter (where f.next_check_at < first)
+            into waiting, started
+            from unnest(job_execs, entity_names, entity_keys, item_keys) with ordinality as g (job_exec, entity_name, entity_key, item_key, nth)
+            join prescient.future_job f
+                on f.entity_name = g.entity_name and f.entity_key = g.entity_key and f.job = prescient.find_job(g.job_exec) and f.item_key = g.item_key;
+            for begun in
+                select g.*
+                from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins) with ordinality
+                    as g (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, within, nth)
+                where g.item_key is not null
+                    and (
+                        exists (select from unnest(started) as s (nth) where s.nth = g.nth)
+                        or not exists (select from unnest(waiting) as w (nth) where w.nth = g.nth)
+                    )
+                order by g.entity_name, g.entity_key, g.job_exec, g.item_key, g.nth
+            loop
+                -- The lock of a key that comes before another one is not waited for here. A key that was not written and
+                -- does not wait has ended meanwhile, or a trigger suppresses it: enqueue finds out which.
+                perform
+                from prescient.future_job f
+                where f.entity_name = begun.entity_name
+                    and f.entity_key = begun.entity_key
+                    and f.job = prescient.find_job(begun.job_exec)
+                    and f.item_key = begun.item_key
+                    and (f.request).check_at is null
+                for update skip locked;
+                if not found and not exists (
+                    select
+                    from prescient.future_job f
+                    where f.entity_name = begun.entity_name
+                        and f.entity_key = begun.entity_key
+                        and f.job = prescient.find_job(begun.job_exec)
+                        and f.item_key = begun.item_key
+                        and (f.request).check_at is not null
+                        and (f.request).unless_ended_within is null -- record_request locks no such row
+                ) then
+                    raise exception 'a key that waits already is locked' using errcode = 'PS005';
+                end if;
+                case (
+                    select e.action
+                    from prescient.enqueue(
+                        begun.job_exec, begun.entity_name, begun.entity_key, begun.check_at, begun.payload::jsonb, begun.item_key, begun.group_key,
+                        'keep', null, enqueue_many.clock, begun.within
+                    ) as e
                 )
-            order by g.entity_name, g.entity_key, g.job_exec, g.item_key, g.nth
-        loop
-            case (
-                select e.action
-                from prescient.enqueue(
-                    begun.job_exec, begun.entity_name, begun.entity_key, begun.check_at, begun.payload::jsonb, begun.item_key, begun.group_key,
-                    'keep', null, enqueue_many.clock, begun.within
-                ) as e
-            )
-                when 'recorded' then
-                    recorded := recorded + 1;
-                    kept := kept - 1;
-                when 'inserted' then -- its check has ended meanwhile
-                    inserted := inserted + 1;
-                    kept := kept - 1;
-                else
-            end case;
-        end loop;
-        return;
+                    when 'recorded' then
+                        recorded := recorded + 1;
+                        kept := kept - 1;
+                    when 'inserted' then -- its check has ended meanwhile
+                        inserted := inserted + 1;
+                        kept := kept - 1;
+                    else
+                end case;
+            end loop;
+            return;
+        exception
+            when sqlstate 'PS005' then null; -- nothing is written, and the keys are taken row by row
+        end;
     end if;
 
     select
