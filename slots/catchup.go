@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/spread"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -90,13 +92,13 @@ func (r *Runner) CatchUp(ctx context.Context, c CatchUp) (Caught, error) {
 	if err != nil || c.DryRun {
 		return caught, err
 	}
-	var errs []error
+	var errs slotErrors
 	for missed, err := range r.eachMissed(ctx, first) {
 		if err == nil && ctx.Err() != nil {
 			err = ErrStopped
 		}
 		if err != nil {
-			return caught, errors.Join(append(errs, err)...)
+			return caught, errors.Join(errs.join(), err)
 		}
 		if c.Each != nil {
 			c.Each(missed)
@@ -110,16 +112,49 @@ func (r *Runner) CatchUp(ctx context.Context, c CatchUp) (Caught, error) {
 			continue
 		}
 		if err != nil && !errors.Is(err, ErrAbandoned) && !errors.Is(err, ErrRefused) {
-			return caught, errors.Join(append(errs, err)...)
+			return caught, errors.Join(errs.join(), err)
 		}
-		errs = append(errs, err)
+		errs.add(err)
 		if sel.limit > 0 {
 			if sel.limit -= result.Checked + result.Yielded + result.Refused; sel.limit <= 0 {
 				break
 			}
 		}
 	}
-	return caught, errors.Join(errs...)
+	return caught, errs.join()
+}
+
+// maxSlotErrors is how many errors of slots the error of a catch-up has.
+const maxSlotErrors = 20
+
+// slotErrors are the errors of slots at which a catch-up goes on: ErrAbandoned and ErrRefused.
+type slotErrors struct {
+	list []error
+	more int // errors that are left out
+}
+
+// add adds the error of a slot, if it is not nil. It keeps the first maxSlotErrors, and the first of each kind.
+func (e *slotErrors) add(err error) {
+	kept := errors.Join(e.list...)
+	isNew := errors.Is(err, ErrAbandoned) && !errors.Is(kept, ErrAbandoned) ||
+		errors.Is(err, ErrRefused) && !errors.Is(kept, ErrRefused)
+	switch {
+	case err == nil:
+	case len(e.list) < maxSlotErrors || isNew:
+		e.list = append(e.list, err)
+	default:
+		e.more++
+	}
+}
+
+// join returns the errors as one, which says how many are left out. It returns nil if there are none.
+func (e *slotErrors) join() error {
+	list := e.list
+	if e.more > 0 {
+		list = append(slices.Clip(list), fmt.Errorf("%s more ended with such an error: see the log, or status",
+			spoken.Count(int64(e.more), "slot", "slots")))
+	}
+	return errors.Join(list...)
 }
 
 // add adds the result of a slot.
@@ -200,18 +235,18 @@ func (r *Runner) missed(ctx context.Context, c CatchUp) (Caught, search, error) 
 	current := r.Grid().Floor(r.Now())
 	since, until := r.Grid().Ceil(timeOr(c.Since, grid.Min)), timeOr(c.Until, r.Grid().Next(current))
 	f := search{since: since, until: grid.Earlier(until, r.Grid().Next(current)), current: current, most: MostMissed}
-	gaps, filled := pgsql.LedgerFill, int64(0)
+	var m pgsql.Message
+	var filled int64
+	m.Do(pgsql.SlotIndexOnly.In(r.schema))
 	if c.DryRun {
-		gaps = pgsql.LedgerGaps
+		m.Add(pgsql.LedgerGaps.In(r.schema), []any{since, grid.Earlier(until, current)}, countSlots(&caught.Empty))
 	} else {
 		var err error
 		if since, filled, err = r.fill(ctx, since, grid.Earlier(until, current)); err != nil {
 			return caught, f, err
 		}
+		r.addFill(&m, since, grid.Earlier(until, current), &caught.Empty)
 	}
-	var m pgsql.Message
-	m.Do(pgsql.SlotIndexOnly.In(r.schema))
-	m.Add(gaps.In(r.schema), []any{since, grid.Earlier(until, current)}, countSlots(&caught.Empty))
 	if err := r.find(ctx, &m, &f); err != nil {
 		return caught, f, err
 	}
@@ -265,13 +300,22 @@ func (r *Runner) fill(ctx context.Context, since, until time.Time) (rest time.Ti
 		var m pgsql.Message
 		var n int64
 		m.Do(pgsql.SlotIndexOnly.In(r.schema))
-		m.Add(pgsql.LedgerFill.In(r.schema), []any{since, since.Add(step)}, countSlots(&n))
+		r.addFill(&m, since, since.Add(step), &n)
 		if err := r.look(ctx, &m, func() {}); err != nil {
 			return since, empty, err
 		}
 		empty += n
 	}
 	return since, empty, nil
+}
+
+// addFill adds the statement that records the missed slots without rows in a range, and counts them in empty.
+func (r *Runner) addFill(m *pgsql.Message, since, until time.Time, empty *int64) {
+	var clock any // nil: the clock of the database counts
+	if r.cfg.Now != nil {
+		clock = r.Now()
+	}
+	m.Add(pgsql.LedgerFill.In(r.schema), []any{since, until, clock}, countSlots(empty))
 }
 
 // countSlots reads the number of slots, and neither the first nor the last of them.

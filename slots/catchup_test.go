@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -484,5 +485,32 @@ func TestAStoppedCatchUpGoesOnWhereItStopped(t *testing.T) {
 	caught := w.catchUp(slots.CatchUp{})
 	if n := recorded(); n != all || caught.Empty != int64(all-before) {
 		t.Errorf("%d of %d slots were recorded, and then %d of %d", before, all, caught.Empty, n)
+	}
+}
+
+// The clock is an hour ahead when catch-up chooses its slots, and right when it writes them.
+func TestCatchUpRecordsNoSlotThatHasNotBegunWhenItWrites(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var ahead atomic.Bool
+	runner := w.runner(func(c *slots.Config) {
+		c.Now = func() time.Time {
+			if ahead.Swap(false) {
+				return slot(8)
+			}
+			return slot(4)
+		}
+	})
+	ahead.Store(true)
+	caught, err := runner.CatchUp(t.Context(), slots.CatchUp{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last time.Time
+	if err := w.db.Get(&last, "select max(slot) from prescient.slot_run"); err != nil {
+		t.Fatal(err)
+	}
+	if !last.Equal(slot(3)) {
+		t.Errorf("catch-up recorded %d empty slots, the last of which is %s: it is %s", caught.Empty, last, slot(4))
 	}
 }

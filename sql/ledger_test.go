@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -116,5 +117,52 @@ func TestTheLedgerCountsRunnersAndWorkers(t *testing.T) {
 	}
 	if n := took(); n != "2 runners, 96 workers" {
 		t.Error("after others, one at a time: " + n)
+	}
+}
+
+func TestTheLedgerKeepsTheNamesOfAHundredRunnersAndCountsTheOthers(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	exec(t, db, "insert into prescient.job (job, name) values (1, 'remind')")
+	exec(t, db, `insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
+		values (1, 'order', '1', '2030-03-01 12:00:00Z', '2030-03-01 12:00:00Z')`)
+	open := func(token int, name string) int {
+		return get[int](t, db, `select place from prescient.open_slot('2030-03-01 12:00:00Z', 'run', $1, $2, '1 minute',
+			'2030-03-01 12:00:00Z')`, token, name)
+	}
+	for n := 1; n <= 103; n++ {
+		want := min(n, 101)
+		for range 2 { // a reply is lost
+			if place := open(n, fmt.Sprintf("runner %d", n)); place != want {
+				t.Errorf("runner %d has place %d, want %d", n, place, want)
+			}
+		}
+	}
+	if place := open(104, "runner 7"); place != 7 {
+		t.Errorf("a name that is known has place %d", place)
+	}
+	names := list(t, db, "select unnest(names) from prescient.slot_run")
+	if len(names) != 101 || names[99] != "runner 100" || names[100] != "one of 3 runners after the first 100" {
+		t.Errorf("%q", names)
+	}
+}
+
+// The clock of the database has stepped back by an hour since catch-up chose the slots.
+func TestEmptySlotsAreRecordedUpToTheClockOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	exec(t, db, "update prescient.setting set since = prescient.slot_floor(clock_timestamp() - interval '2 hours', width)")
+	for until, want := range map[string]string{"1 hour": "0 ahead", "-1 hour": "0 ahead"} {
+		at := get[time.Time](t, db, "select clock_timestamp() + $1::interval", until)
+		exec(t, db, pgsql.LedgerFill.In(""), at.Add(-2*time.Hour), at, nil)
+		got := get[string](t, db, `
+			select count(*) || ' ahead' from prescient.slot_run, prescient.setting
+			where slot >= prescient.slot_floor(clock_timestamp(), width)`)
+		if got != want {
+			t.Errorf("until %s from now: %s", until, got)
+		}
+	}
+	if n := get[int](t, db, "select count(*) from prescient.slot_run"); n < 6 {
+		t.Errorf("%d slots of the past are recorded", n)
 	}
 }

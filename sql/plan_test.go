@@ -275,7 +275,7 @@ func (d due) statements() map[string]statement {
 		"metrics_slots":  {[]string{recorded}, pgsql.MetricsSlots.In(""), []any{noon, afterAll}, slotIndex(30_000 + whole)},
 		"metrics_rows":   {nil, pgsql.MetricsRows.In(""), []any{pq.StringArray{d.slot}, pq.StringArray{"missed"}}, slotIndex(2*1000 + few)},
 		"forecast_slots": {nil, pgsql.ForecastSlots.In(""), []any{d.slot, strings.Replace(d.slot, "12:00", "12:15", 1)}, slotIndex(look)},
-		"ledger_fill":    {nil, pgsql.LedgerFill.In(""), []any{noon, afterAll}, slotIndex(whole)},
+		"ledger_fill":    {nil, pgsql.LedgerFill.In(""), []any{noon, afterAll, nil}, slotIndex(whole)},
 		"ledger_gaps":    {nil, pgsql.LedgerGaps.In(""), []any{noon, afterAll}, nil},
 		"ledger_skip":    {nil, pgsql.LedgerSkip.In(""), []any{noon, afterAll}, slotIndex(few)},
 		"ledger_ahead":   {nil, pgsql.LedgerAhead.In(""), []any{noon}, nil},

@@ -5,7 +5,8 @@
 -- that are not paused. settled: no transaction can bring rows into the slot any more; until then
 -- the first claim looks for jobs again.
 -- taken: claims of dead runners, whose rows can be claimed again. able: how many checks the runner
--- does concurrently. place: the position of the runner in the names of the slot.
+-- does concurrently. place: the position of the runner in the names of the slot; runners after the
+-- first hundred share the last one.
 create or replace function prescient.open_slot(
     at       timestamptz,
     run_kind text,
@@ -30,6 +31,8 @@ declare
     fresh  boolean; -- claims begin at the first row
     stale  bigint[];
     waits  bigint;
+    most   constant integer := 100; -- names to keep
+    entered boolean; -- the runner is new at the slot
 begin
     perform prescient.lock_slot(at, true);
     now := clock_timestamp();
@@ -110,15 +113,26 @@ begin
         end if;
     end if;
     -- Here, and not at the opening: the slot may be an old one that the ledger has forgotten, with no rows.
-    place := array_position(run.names, who);
-    if place is null then
-        update prescient.slot_run r set names = run.names || who where r.slot = at;
-        place := cardinality(run.names) + 1;
-    end if;
     insert into prescient.slot_claim (token, slot, kind, jobs, first_id, last_id, runner, allocated_until)
     values (own, at, run_kind, '{}', 0, 0, who, statement_timestamp() + lease)
     on conflict (token) do nothing;
-    if found and not first then
+    entered := found;
+    place := array_position(run.names, who);
+    if place is null then
+        -- A slot that stays open is opened by every catch-up, under another name.
+        place := least(cardinality(run.names), most) + 1;
+        if entered then
+            run.names[place] := case
+                when place <= most then who
+                else format(
+                    'one of %s runners after the first %s',
+                    coalesce(substring(run.names[place] from '[0-9]+')::integer, 0) + 1, most
+                )
+            end;
+            update prescient.slot_run r set names = run.names where r.slot = at;
+        end if;
+    end if;
+    if entered and not first then
         update prescient.slot_run r
         set runners = r.runners + 1,
             workers = r.workers + able

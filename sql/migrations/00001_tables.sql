@@ -274,7 +274,7 @@ comment on column prescient.slot_run.checked is 'rows whose outcome a run record
 comment on column prescient.slot_run.failed is 'checks that ended in an error, before a retry or for good';
 comment on column prescient.slot_run.horizon is 'a transaction that brings rows into the slot has a lower number than this';
 comment on column prescient.slot_run.closed_by is 'the claim whose last record closed the slot; null: it was closed without one';
-comment on column prescient.slot_run.names is 'the names of its runners; traces hold positions in this list';
+comment on column prescient.slot_run.names is 'the names of its first hundred runners, and how many came after them; traces hold positions in this list';
 comment on column prescient.slot_run.runners is 'the largest number of concurrent runners; 0: the slot had nothing to do, or is from before this was counted';
 comment on column prescient.slot_run.workers is 'the largest number of concurrent checks of all runners';
 comment on column prescient.slot_run.settled is 'all transactions below the horizon had ended when the slot was scanned: no row can come behind a cursor';
