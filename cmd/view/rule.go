@@ -19,7 +19,7 @@ type Rule struct {
 	Steps     []RuleStep `json:"steps"`
 }
 
-// RuleStep is a step of a rule, as JSON. Exactly one of Event, SQL and Job is set.
+// RuleStep is a step of a rule, as JSON. At least one of Event, SQL and Job is set.
 type RuleStep struct {
 	Name     string `json:"name"`
 	After    string `json:"after"`
@@ -98,11 +98,11 @@ func (s RuleStep) When() string {
 
 // Does describes what a step does.
 func (s RuleStep) Does() string {
-	switch {
-	case s.Event != "":
-		return "event " + s.Event
-	case s.Job != "":
-		return "job " + s.Job
+	var acts []string
+	for _, act := range [][2]string{{"event", s.Event}, {"sql", s.SQL}, {"job", s.Job}} {
+		if act[1] != "" {
+			acts = append(acts, act[0]+" "+strings.Join(strings.Fields(act[1]), " "))
+		}
 	}
-	return "sql " + strings.Join(strings.Fields(s.SQL), " ")
+	return strings.Join(acts, ", ")
 }

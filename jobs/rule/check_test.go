@@ -309,6 +309,29 @@ func TestSQLThatFailsIsTheErrorOfItsRowAlone(t *testing.T) {
 	diff(t, []string{"0", "1", "2", "3", "4"}, s.strings(`select order_id::text from shop.escalation order by 1`))
 }
 
+// A statement that closes its row takes neither the event nor the job of its own step away.
+func TestAStepDoesSeveralThingsForTheRowAsItWas(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.toOutbox()
+	s.apply(unshipped(steps(
+		rule.Step{
+			Name: "lost", After: rule.Delay{Duration: 4 * day24}, Event: "late", Job: "order.lost",
+			SQL: `update shop.orders set shipped_at = now(), customer = 'nobody' where id = $key`,
+		},
+		rule.Step{Name: "later", After: rule.Delay{Duration: 5 * day24}, Event: "later"},
+	)))
+	s.order(1)
+	s.waits("1", day(4))
+	s.run(day(4))
+	diff(t, []string{"late 1"}, s.outbox())
+	diff(t, []string{"ada"}, s.strings(`select data -> 'payload' ->> 'customer' from prescient.event_outbox`))
+	diff(t, []string{"ada"}, s.strings(`select payload -> 'payload' ->> 'customer' from prescient.future_job where entity_key = '1' and payload ? 'payload'`))
+	diff(t, []string{"nobody"}, s.strings(`select customer from shop.orders`))
+	s.run(day(5))
+	diff(t, []string{"late 1"}, s.outbox())
+}
+
 func TestAStepCanEnqueueAJob(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

@@ -59,14 +59,14 @@ func (p *page) prepare() {
 			return fmt.Errorf("the payload of rule %s exceeds %d MiB for key %q. "+
 				"Select what consumers need, or where they find it", p.rule.Rule.Name, mostAnswers>>20, p.rows[i].EntityKey)
 		}
-		switch {
-		case s.Event != "":
+		if s.Event != "" {
 			e := p.event(i, s, d)
 			if err := e.Validate(); err != nil {
 				return fmt.Errorf("publish the event of step %s, whose subject is the entity and the key: %w", s.Name, err)
 			}
 			p.turns[i].events = append(p.turns[i].events, e)
-		case s.Job != "":
+		}
+		if s.Job != "" {
 			row := p.rows[i]
 			job := jobs.FutureJob{
 				JobExec: s.Job, EntityName: row.EntityName, EntityKey: row.EntityKey, CheckAt: row.Slot, Payload: p.data(i, s, d),

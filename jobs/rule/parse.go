@@ -2,6 +2,7 @@ package rule
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -158,7 +159,8 @@ func (r *reader) rules(node *yaml.Node) (rules []Rule) {
 }
 
 var ruleFields = []string{
-	"name", "table", "key", "entity", "since", "done", "where", "payload", "steps", "overdue", "cancel", "role",
+	"name", "table", "key", "entity", "since", "done", "where", "payload", "timezone", "steps", "overdue", "cancel",
+	"role",
 }
 
 // one reads a rule.
@@ -170,7 +172,7 @@ func (r *reader) one(node *yaml.Node) Rule {
 	pairs := r.mapping(node, "", ruleFields)
 	texts := map[string]*string{
 		"name": &rule.Name, "table": &rule.Table, "key": &rule.Key, "entity": &rule.Entity, "since": &rule.Since,
-		"done": &rule.Done, "where": &rule.Where, "role": &rule.Role,
+		"done": &rule.Done, "where": &rule.Where, "role": &rule.Role, "timezone": &rule.Timezone,
 	}
 	for _, p := range pairs {
 		field := p.key.Value
@@ -276,5 +278,5 @@ func nameSteps(steps []Step) {
 	}
 }
 
-// does returns the event or the job of a step.
-func (s Step) does() string { return s.Event + s.Job }
+// does returns the event or else the job of a step.
+func (s Step) does() string { return cmp.Or(s.Event, s.Job) }

@@ -138,7 +138,7 @@ func parse(t *testing.T, fields string) rule.File {
 func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 	t.Parallel()
 	for fields, want := range map[string]string{
-		`when: now()`:                            `line 3: rule r: when: there is no such field: want one of name, table, key, entity, since, done, where, payload, steps, overdue, cancel, role`,
+		`when: now()`:                            `line 3: rule r: when: there is no such field: want one of name, table, key, entity, since, done, where, payload, timezone, steps, overdue, cancel, role`,
 		"where: true\nwhere: false":              `line 4: rule r: where: is there twice`,
 		`name:`:                                  `line 3: name: must be set, such as order.unshipped`,
 		`name: schedule`:                         `line 3: rule schedule: name: the job of schedules has this name`,
@@ -166,8 +166,10 @@ func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 		`steps: [{after: soon, event: e}]`:       `line 3: rule r: steps[1].after: "soon": want a duration such as 90m, 48h or 10d, or a number of business days, hours or minutes, such as 3 business days`,
 		`steps: [{after: 1.5s, event: e}]`:       `"1.5s": must be whole seconds`,
 		`steps: [{after: 3661d, event: e}]`:      `"3661d": must be at most 3660d`,
-		`steps: [{after: 1h}]`:                   `line 3: rule r: steps[1]: must have exactly one of event, sql and job, has 0`,
-		`steps: [{after: 1h, event: e, job: j}]`: `steps[1]: must have exactly one of event, sql and job, has 2`,
+		`steps: [{after: 1h}]`:                   `line 3: rule r: steps[1]: must have at least one of event, sql and job`,
+		`steps: [{after: 1h, event: e, job: j}]`: ``,
+		`timezone: Mars`:                         `line 3: rule r: timezone: unknown time zone Mars`,
+		`timezone: Europe/Berlin`:                ``,
 		`steps: [{after: 1h, event: e, at: 5}]`:  `line 3: rule r: steps[1].at: there is no such field`,
 		"steps:\n- {after: 2h, event: e}\n- {after: 120m, event: f}":         `line 5: rule r: steps[2].after: 2h must be longer than the 2h of step 1: list the earliest step first`,
 		"steps:\n- {after: 2h, event: e}\n- {after: 3h, event: f, name: e}":  `line 5: rule r: steps[2].name: "e" is the name of step 1, too`,

@@ -47,6 +47,9 @@ type Rule struct {
 	Where string `json:"where,omitempty"`
 	// Payload lists the columns whose values go with events.
 	Payload []string `json:"payload,omitempty"`
+	// Timezone is a name of the IANA database. Its clocks say what a day and a time of day are. Defaults to
+	// UTC.
+	Timezone string `json:"timezone,omitempty"`
 	// Steps fire if the row is not done in time, the earliest first. There is at least one.
 	Steps []Step `json:"steps"`
 	// Overdue says what happens to rows whose steps have passed when the rule is applied.
@@ -63,10 +66,11 @@ type Rule struct {
 	Lines map[string]int `json:"-"`
 }
 
-// Step is one thing to do. It has exactly one of Event, SQL and Job.
+// Step is a time, and what to do then. It has at least one of Event, SQL and Job. The payload of the event
+// and of the job is the row as it was before the statement.
 type Step struct {
-	// Name identifies the step among those of its rule. Defaults to the Event or the Job, if no other
-	// step has the same, else to the position of the step, such as "2".
+	// Name identifies the step among those of its rule. Defaults to the Event, or without one to the Job, if
+	// no other step has the same, else to the position of the step, such as "2".
 	Name string `json:"name"`
 	// After is the delay since Rule.Since.
 	After Delay `json:"after"`

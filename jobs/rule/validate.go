@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 )
 
 // The bounds of names in bytes.
@@ -48,6 +50,9 @@ func (r *Rule) complete() (errs []error) {
 	if problem := checkName(r.Entity); problem != "" {
 		wrong("entity", "%s", problem)
 	}
+	if _, err := crontab.Zone("", r.Timezone); err != nil {
+		wrong("timezone", "%s", err)
+	}
 	if len(r.Steps) == 0 {
 		wrong("steps", "must have at least one step, such as {after: 48h, event: order.unshipped}")
 	}
@@ -62,14 +67,8 @@ func (r *Rule) checkActions() (errs []error) {
 		wrong := func(field, format string, args ...any) {
 			errs = append(errs, r.Problem(path(at, field), format, args...))
 		}
-		count := 0
-		for _, does := range []string{s.Event, s.SQL, s.Job} {
-			if does != "" {
-				count++
-			}
-		}
-		if count != 1 {
-			errs = append(errs, r.Problem(at, "must have exactly one of event, sql and job, has %d", count))
+		if s.Event == "" && s.SQL == "" && s.Job == "" {
+			errs = append(errs, r.Problem(at, "must have at least one of event, sql and job"))
 		}
 		if problem := checkName(s.Name); problem != "" {
 			wrong("name", "%s", problem)
