@@ -18,7 +18,7 @@ import (
 var functions = template.FuncMap{
 	"when": when, "clock": clock, "num": num[int64], "count": num[int], "plural": plural, "dur": dur,
 	"rate": rate, "percent": percent,
-	"cut": cut, "brief": brief, "whole": func(text string) string { return text }, "words": words,
+	"cut": cut, "words": words,
 	"add": func(a, b int) int { return a + b }, "minus": func(a, b int64) int64 { return a - b },
 	"slotMark": func(s slots.State) string { return stateMarks[s] },
 	"slotWord": func(s slots.State) string { return stateWords[s] },
@@ -122,23 +122,6 @@ func cut(n int, text string) string {
 		return string(runes[:n]) + "…"
 	}
 	return text
-}
-
-// longest is how many characters of a text a page shows.
-const longest = 4000
-
-// brief shortens a text of more than longest characters. It returns every other value unchanged,
-// also HTML.
-func brief(value any) any {
-	if err, ok := value.(error); ok {
-		value = err.Error()
-	}
-	if text, ok := value.(string); ok && len(text) > longest {
-		if runes := []rune(text); len(runes) > longest {
-			return string(runes[:longest]) + "…"
-		}
-	}
-	return value
 }
 
 // words returns a name of the database as people write it.

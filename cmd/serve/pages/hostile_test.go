@@ -13,6 +13,13 @@ import (
 	"github.com/prescient-go/prescient/cmd/serve/internal/story"
 )
 
+// uncut is part of the texts of Hostile that no page shows whole. payload is the part that shows the payload of a
+// schedule, which is whole.
+var (
+	uncut   = strings.Repeat("W", 4001)
+	payload = regexp.MustCompile(`(?s)<pre .*</pre>`)
+)
+
 var linked = regexp.MustCompile(`<a[^>]* href="([^"]+)"`)
 
 // crawl visits a page, and every page that one of those visited links to, a few of each kind.
@@ -66,6 +73,9 @@ func TestWhateverIsStoredIsShownAsText(t *testing.T) {
 		}
 		if len(body) > 1<<20 {
 			t.Errorf("%.80s is %d bytes long", path, len(body))
+		}
+		if text := payload.ReplaceAllString(body, ""); strings.Contains(text, uncut) {
+			t.Errorf("%.80s shows a text whole", path)
 		}
 		if strings.Contains(body, "&lt;script&gt;hacked") {
 			u, err := url.Parse(path)

@@ -5,7 +5,6 @@ import (
 	"io"
 	"io/fs"
 	"runtime"
-	syntax "text/template/parse"
 )
 
 // templates are the templates of all pages of every store. It is safe for concurrent use.
@@ -58,47 +57,7 @@ func parse() (*set, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, one := range t.Templates() {
-			if one.Tree != nil {
-				shorten(one.Tree.Root)
-			}
-		}
 		s.all[name[len("templates/page_"):len(name)-len(".html")]] = t
 	}
 	return s, nil
-}
-
-// shorten pipes everything that a template shows through brief, so that no text is missed. It
-// leaves addresses, which lead elsewhere if they are cut, and what the template passes to whole.
-func shorten(list *syntax.ListNode) {
-	if list == nil {
-		return
-	}
-	for _, node := range list.Nodes {
-		switch n := node.(type) {
-		case *syntax.ActionNode:
-			if len(n.Pipe.Decl) == 0 && !isWhole(n.Pipe) {
-				cut := syntax.NewIdentifier("brief").SetPos(n.Pos)
-				n.Pipe.Cmds = append(n.Pipe.Cmds, &syntax.CommandNode{
-					NodeType: syntax.NodeCommand, Pos: n.Pos,
-					Args: []syntax.Node{cut},
-				})
-			}
-		case *syntax.IfNode:
-			shorten(n.List)
-			shorten(n.ElseList)
-		case *syntax.RangeNode:
-			shorten(n.List)
-			shorten(n.ElseList)
-		case *syntax.WithNode:
-			shorten(n.List)
-			shorten(n.ElseList)
-		}
-	}
-}
-
-func isWhole(pipe *syntax.PipeNode) bool {
-	last := pipe.Cmds[len(pipe.Cmds)-1]
-	name, ok := last.Args[0].(*syntax.IdentifierNode)
-	return ok && (name.Ident == "url" || name.Ident == "whole")
 }
