@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -42,7 +43,7 @@ func Listen(
 			log.ErrorContext(ctx, "the HTTP server ended", "error", err)
 		}
 	}()
-	log.InfoContext(ctx, "listening", "address", listener.Addr().String())
+	log.InfoContext(ctx, "listening", "address", listener.Addr().String(), "url", localURL(listener.Addr()))
 	return listener.Addr(), func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
 		defer cancel()
@@ -50,6 +51,19 @@ func Listen(
 			_ = server.Close()
 		}
 	}, nil
+}
+
+// localURL returns the URL of a server for a browser on this machine.
+func localURL(at net.Addr) string {
+	tcp, ok := at.(*net.TCPAddr)
+	if !ok {
+		return ""
+	}
+	host := tcp.IP.String()
+	if tcp.IP.IsUnspecified() || host == "127.0.0.1" {
+		host = "localhost"
+	}
+	return "http://" + net.JoinHostPort(host, strconv.Itoa(tcp.Port)) + "/"
 }
 
 // WriteHealth writes v, with status 503 unless ok.

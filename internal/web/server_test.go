@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,5 +71,25 @@ func TestAClientThatIsSlowOrDoesNothingIsNotWaitedForLong(t *testing.T) {
 				_ = client.Close()
 			})
 		})
+	}
+}
+
+func TestTheLogHasAURLToClick(t *testing.T) {
+	t.Parallel()
+	for host, want := range map[string]string{
+		"0.0.0.0": "localhost", "127.0.0.1": "localhost", "127.0.0.2": "127.0.0.2", "::": "localhost", "::1": "[::1]",
+	} {
+		if got := localURL(&net.TCPAddr{IP: net.ParseIP(host), Port: 8088}); got != "http://"+want+":8088/" {
+			t.Errorf("%s: %s", host, got)
+		}
+	}
+	var log strings.Builder
+	at, end, err := Listen(t.Context(), "localhost:0", http.NotFoundHandler(), slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	end()
+	if want := fmt.Sprintf("url=http://localhost:%d/", at.(*net.TCPAddr).Port); !strings.Contains(log.String(), want) {
+		t.Errorf("%s is missing in %s", want, log.String())
 	}
 }

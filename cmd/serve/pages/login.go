@@ -46,8 +46,8 @@ func (p visitors) login(w http.ResponseWriter, r *http.Request) {
 func (p visitors) showLogin(w http.ResponseWriter, r *http.Request, status int, v loginPage) {
 	if p.sessions.id(r) == "" {
 		id := base64.RawURLEncoding.EncodeToString(random(32))
-		p.sessions.set(w, id)
-		r.AddCookie(&http.Cookie{Name: p.sessions.cookie(), Value: id})
+		p.sessions.set(w, r, id)
+		r.AddCookie(&http.Cookie{Name: p.sessions.cookie(r), Value: id})
 	}
 	p.show(w, r, status, "login", page{Title: "Log in", Content: v})
 }

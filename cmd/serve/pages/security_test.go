@@ -146,13 +146,13 @@ func TestALogInHasAnIdThatNobodyKnewBefore(t *testing.T) {
 	at, err := url.Parse(s.server.URL)
 	s.must(err)
 	b.get("/login", http.StatusOK)
-	before := b.client.Jar.Cookies(at)[0].Value
+	before := b.client.Jar.Cookies(at)[0]
 	b.login(story.ReadToken)
-	if after := b.client.Jar.Cookies(at)[0].Value; after == before {
+	if after := b.client.Jar.Cookies(at)[0].Value; after == before.Value {
 		t.Error("the id that the browser came with is that of the log-in")
 	}
 	other := s.browser()
-	other.client.Jar.SetCookies(at, []*http.Cookie{{Name: "prescient_session", Value: before, Path: "/"}})
+	other.client.Jar.SetCookies(at, []*http.Cookie{{Name: before.Name, Value: before.Value, Path: "/"}})
 	s.has(other.get("/", http.StatusOK), "<h1>Log in</h1>")
 }
 

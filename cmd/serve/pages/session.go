@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"iter"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -50,29 +51,34 @@ func random(n int) []byte {
 }
 
 // cookie returns the name of the cookie. With the prefix __Host-, browsers accept it only from this
-// host, over TLS.
-func (s *sessions) cookie() string {
+// host, over TLS. Browsers send a cookie to every port of a host, so the name contains the port that
+// the browser uses: a log-in at one of two servers on a host leaves that at the other.
+func (s *sessions) cookie(r *http.Request) string {
+	name := "prescient_session"
 	if s.secure {
-		return "__Host-prescient"
+		name = "__Host-prescient"
 	}
-	return "prescient_session"
+	if _, port, err := net.SplitHostPort(r.Host); err == nil && port != "" {
+		name += "_" + port
+	}
+	return name
 }
 
 // set gives the browser an id. An empty id removes it.
-func (s *sessions) set(w http.ResponseWriter, id string) {
+func (s *sessions) set(w http.ResponseWriter, r *http.Request, id string) {
 	age := int(sessionFor / time.Second)
 	if id == "" {
 		age = -1
 	}
 	http.SetCookie(w, &http.Cookie{
-		Name: s.cookie(), Value: id, Path: "/", MaxAge: age, Secure: s.secure, HttpOnly: true,
+		Name: s.cookie(r), Value: id, Path: "/", MaxAge: age, Secure: s.secure, HttpOnly: true,
 		SameSite: http.SameSiteStrictMode,
 	})
 }
 
 // id returns the id of the browser, or nothing.
 func (s *sessions) id(r *http.Request) string {
-	c, err := r.Cookie(s.cookie())
+	c, err := r.Cookie(s.cookie(r))
 	if err != nil {
 		return ""
 	}
@@ -83,7 +89,7 @@ func (s *sessions) id(r *http.Request) string {
 // browser is useless. An earlier log-in of the browser ends.
 func (s *sessions) begin(w http.ResponseWriter, r *http.Request, v Visitor) {
 	id := base64.RawURLEncoding.EncodeToString(random(32))
-	s.set(w, id)
+	s.set(w, r, id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, sha256.Sum256([]byte(s.id(r))))
@@ -147,7 +153,7 @@ func (s *sessions) end(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	delete(s.open, sha256.Sum256([]byte(s.id(r))))
 	s.mu.Unlock()
-	s.set(w, "")
+	s.set(w, r, "")
 }
 
 // formToken returns the token that a form from a browser with this id must contain.

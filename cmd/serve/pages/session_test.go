@@ -103,6 +103,30 @@ func TestTheCookieIsForThisServerAlone(t *testing.T) {
 	}
 }
 
+// Browsers send a cookie to each port of a host.
+func TestTheCookieOfAServerIsNoneOfOneOnAnotherPort(t *testing.T) {
+	t.Parallel()
+	for _, secure := range []bool{false, true} {
+		s, other := newSessions(secure, monotonic), newSessions(secure, monotonic)
+		at := func(host string) *http.Request {
+			return httptest.NewRequest(http.MethodGet, "http://"+host+"/", nil)
+		}
+		jar := at("localhost:8088")
+		for server, host := range map[*sessions]string{s: "localhost:8088", other: "localhost:8089"} {
+			w := httptest.NewRecorder()
+			server.begin(w, at(host), Visitor{Role: Reader, Name: "ann"})
+			jar.AddCookie(w.Result().Cookies()[0])
+		}
+		for server, host := range map[*sessions]string{s: "localhost:8088", other: "localhost:8089"} {
+			r := jar.Clone(t.Context())
+			r.Host = host
+			if _, known := server.find(server.id(r), true); !known {
+				t.Errorf("secure %v: %s has logged out", secure, host)
+			}
+		}
+	}
+}
+
 func TestTheTokenOfAFormIsThatOfOneBrowser(t *testing.T) {
 	t.Parallel()
 	s, other := newSessions(false, monotonic), newSessions(false, monotonic)
