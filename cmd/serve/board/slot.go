@@ -65,9 +65,13 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 			if err != nil {
 				return v, err
 			}
+			knows, err := r.ledger.In(r).Knows(ctx, b.cfg.Runner.Registry)
+			if err != nil {
+				return v, err
+			}
 			v.SlotDetail = view.SlotDetail{
 				Slot: view.NewSlot(run), Claims: view.NewClaims(claims),
-				Waiting: view.NewWaiting(waiting, paused, b.has),
+				Waiting: view.NewWaiting(waiting, paused, knows),
 			}
 			v.Previous, v.Next = g.Previous(slot), g.Next(slot)
 			since, err := r.since(ctx)

@@ -85,7 +85,7 @@ var actionForms = []actionForm{
 			return board.CancelMany{
 				JobExec: in.text("job"), EntityName: in.text("name"), EntityKey: in.text("key"),
 				GroupKey: in.text("group"),
-				Payload:  in.payload("payload"), Until: in.past("until"), Limit: in.number("limit", 0, 1<<40),
+				Payload:  in.payload("payload"), Until: in.past("until"), Limit: in.number("limit", 1<<40),
 			}
 		},
 	},
@@ -112,13 +112,16 @@ var actionForms = []actionForm{
 			{Name: "name", Label: "Entity", Hint: "Empty: every kind."},
 			{Name: "key", Label: "Key", Hint: "Empty: every key."},
 			{Name: "since", Label: "Given up since", Hint: pastHint},
-			{Name: "limit", Label: "At the most", Hint: "The oldest first, up to 100,000.", Default: "1000"},
+			{
+				Name: "limit", Label: "At the most",
+				Hint: "The oldest first, up to 100,000. Empty: 1,000.", Default: "1000",
+			},
 			{Name: "at", Label: "Into the slot of", Hint: aheadHint + " Empty: the next slot."},
 		},
 		make: func(in *input) board.Action {
 			return board.Retry{
 				JobExec: in.text("job"), EntityName: in.text("name"), EntityKey: in.text("key"),
-				Since: in.past("since"), Limit: int(in.number("limit", 1, 100_000)), At: in.ahead("at"),
+				Since: in.past("since"), Limit: int(in.number("limit", 100_000)), At: in.ahead("at"),
 			}
 		},
 	},
@@ -161,7 +164,7 @@ var actionForms = []actionForm{
 			return board.CatchUp{
 				Mode: slots.Mode(cmp.Or(in.text("mode"), string(slots.ModeRun))), Job: in.text("job"),
 				Since: in.past("since"), Until: in.past("until"),
-				Limit: in.number("limit", 0, 1<<40), Spread: int(in.number("spread", 0, 100_000)),
+				Limit: in.number("limit", 1<<40), Spread: int(in.number("spread", 100_000)),
 			}
 		},
 	},
@@ -267,14 +270,16 @@ func (in *input) payload(name string) json.RawMessage {
 	return json.RawMessage(object)
 }
 
-func (in *input) number(name string, least, most int64) int64 {
+// number reads a number from 1 to most. An empty field is 0, which every action takes as the default
+// that the hint of the field names.
+func (in *input) number(name string, most int64) int64 {
 	text := strings.ReplaceAll(strings.TrimSpace(in.text(name)), ",", "")
 	if text == "" {
-		return least
+		return 0
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < least || n > most {
-		in.wrong[name] = fmt.Sprintf("must be a number from %s to %s", num(least), num(most))
+	if err != nil || n < 1 || n > most {
+		in.wrong[name] = fmt.Sprintf("must be a number from 1 to %s, or empty", num(most))
 	}
 	return n
 }

@@ -150,6 +150,20 @@ func TestAKeyWithSpacesIsNotThatWithoutThem(t *testing.T) {
 	}
 }
 
+func TestAnEmptyNumberIsTheDefaultThatItsFieldNames(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	for i := range 3 {
+		s.Enqueue(jobs.FutureJob{JobExec: "invoice.unpaid", EntityName: "invoice", EntityKey: fmt.Sprint(i), Payload: []byte(`{"broken": true}`)}, s.Now().Add(30*time.Minute))
+	}
+	s.RunFor(time.Hour)
+	b := s.browser().login(story.OperatorToken)
+	form := b.get("/do/retry?since=24h", http.StatusOK)
+	s.has(form, "Empty: 1,000.")
+	s.has(b.submit(form, url.Values{"limit": {""}}, http.StatusOK), "It puts 3 failed checks back")
+	s.has(b.submit(form, url.Values{"limit": {"0"}}, http.StatusUnprocessableEntity), "must be a number from 1 to 100,000, or empty")
+}
+
 func TestWhatIsWrongWithAFormIsSaidBesideTheField(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)

@@ -221,7 +221,7 @@ func (v overviewPage) figures() []figure {
 		{Name: "Overdue", Value: num(v.Overdue), Note: "rows", Mark: "bad"},
 		{Name: "Missed", Value: num(int64(len(v.Missed)) + v.MoreMissed), Note: "slots no run has opened", Mark: "bad"},
 		{
-			Name: "Stranded", Value: num(len(v.LeftOpen) + len(v.Stragglers)),
+			Name: "Stranded", Value: num(int64(len(v.LeftOpen)+len(v.Stragglers)) + v.MoreOpen),
 			Note: "slots with rows left in them", Mark: "bad",
 		},
 		{Name: "Failing", Value: num(failing), Note: "jobs, in their last slot", Mark: "bad"},

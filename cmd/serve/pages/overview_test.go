@@ -48,3 +48,16 @@ func TestTheFirstPageListsSomeOfTenThousandJobs(t *testing.T) {
 		t.Errorf("%d jobs and %d more", len(v.Listed), v.MoreJobs)
 	}
 }
+
+func TestTheFiguresCountTheSlotsBeyondThoseListed(t *testing.T) {
+	t.Parallel()
+	many := make([]view.Trouble, 1000)
+	v := newOverviewPage(board.Overview{Status: view.Status{Missed: many, MoreMissed: 2, LeftOpen: many, MoreOpen: 5}})
+	got := map[string]string{}
+	for _, f := range v.Figures {
+		got[f.Name] = f.Value
+	}
+	if got["Stranded"] != "1,005" || got["Missed"] != "1,002" {
+		t.Errorf("stranded %s, missed %s", got["Stranded"], got["Missed"])
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,6 +64,12 @@ func TestTheFiguresOfARuleAreThoseOfTheDatabase(t *testing.T) {
 		}
 	}
 	f.has(f.browser.get("/rules", http.StatusOK), "order.late", "public.orders")
+	f.Clock.Set(f.Now().Add(4 * time.Hour)) // no runner runs
+	slot := f.browser.get("/slot?at="+next, http.StatusOK)
+	f.has(slot, "Rows that wait in the slot", "order.late")
+	if strings.Contains(slot, "not registered") {
+		t.Errorf("the page of a slot calls the rule unregistered:\n%s", slot)
+	}
 }
 
 // liveWithARule lets four hours pass over orders that end in every way.

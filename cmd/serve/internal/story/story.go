@@ -17,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
+	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -110,6 +111,10 @@ func NewOfWidth(t testing.TB, of time.Duration, change func(*pages.Config)) *Wor
 	}
 	w.Outbox = outbox.New(w.DB, schema)
 	publishing.Publisher = w.Outbox
+	w.must(rule.Register(known, rule.CheckConfig{
+		DB: func(context.Context) (pgsql.Pool, error) { return w.DB, nil }, Publisher: w.Outbox, Source: "/shop",
+		Schema: schema,
+	}))
 	w.Schedules, err = schedule.NewStore(t.Context(), w.DB, schedule.Config{Now: w.Clock.Now})
 	w.must(err)
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
