@@ -1,9 +1,6 @@
 package rule
 
-// Settings is SQL that prepares a transaction to read the table of an Applied. Its conditions then
-// mean what they mean in the triggers, whose functions have the same settings. A table whose row
-// security concerns the login is refused: rows that the login may not see would look gone.
-const Settings = "set local timezone = 'UTC'; set local standard_conforming_strings = on; set local row_security = off"
+import "fmt"
 
 // Applied is a rule as the database keeps it: what was applied, and what the catalog said about it
 // then. Column definition of table rule has it as JSON.
@@ -25,9 +22,10 @@ type Applied struct {
 	// About is the condition of the rows that the rule is about: Rule.Where, and an instant in Since
 	// to count from.
 	About string `json:"about"`
-	// Done is the condition that the expected thing has happened. It is null or false for not yet.
+	// Done is the condition that the expected thing has happened, which is null or false for not yet. Or it is the
+	// column of the instant at which it happens, see DoneBy.
 	Done string `json:"done"`
-	// DoneAt tells that Rule.Done is the name of a column of instants. Otherwise it is a condition.
+	// DoneAt tells that Done is a column of instants. Otherwise it is a condition.
 	DoneAt bool `json:"done_at,omitempty"`
 	// Payload has the columns of Rule.Payload, as SQL.
 	Payload []string `json:"payload,omitempty"`
@@ -41,4 +39,13 @@ type Applied struct {
 func (a Applied) Query(step int) string {
 	query, _ := statement(a.Rule.Steps[step].SQL, a.KeyType)
 	return query
+}
+
+// DoneBy returns the condition that the expected thing has happened by an instant, which is SQL of type timestamptz. A
+// later value of the column Done means not yet, infinity means never, and -infinity means always.
+func (a Applied) DoneBy(instant string) string {
+	if a.DoneAt {
+		return fmt.Sprintf("(%s <= %s)", a.Done, instant)
+	}
+	return "(" + a.Done + ")"
 }

@@ -84,6 +84,26 @@ func TestDoneMayBeACondition(t *testing.T) {
 }
 
 // This is the example that Salesforce publishes: open, closed on day 3, opened again on day 5.
+func TestADoneInTheFutureIsNotYet(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped())
+	for id, done := range map[int]any{1: day(4), 2: day(5), 3: "infinity", 4: "-infinity"} {
+		s.order(id)
+		s.exec("update shop.orders set shipped_at = $2 where id = $1", id, done)
+		s.waits(fmt.Sprint(id), day(4))
+	}
+	s.run(day(4))
+	s.wants(map[string]string{
+		"1": "done: done at 2030-03-05T12:00:00Z", "2": "day 7", "3": "day 7", "4": "done: done",
+	})
+	s.run(day(7))
+	s.wants(map[string]string{
+		"1": "done: done at 2030-03-05T12:00:00Z", "2": "done: done at 2030-03-06T12:00:00Z first", "3": "done: open first,final",
+		"4": "done: done",
+	})
+}
+
 func TestTheStepsThatPassedWhileAnOrderWasDoneDoNotFire(t *testing.T) {
 	t.Parallel()
 	s := newLateOrder(t)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
-	"github.com/lib/pq"
 
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -68,11 +67,7 @@ func compile(definition string) (*compiled, error) {
 	}
 	doneAt := "null::timestamptz"
 	if r.DoneAt {
-		column, err := ParseName(r.Rule.Done)
-		if err != nil {
-			return nil, err
-		}
-		doneAt = pq.QuoteIdentifier(column[len(column)-1])
+		doneAt = r.Done
 	}
 	payload := "null::text"
 	if len(r.Payload) > 0 {
@@ -90,7 +85,7 @@ from (
     where %[2]s = any ($1::text[]::%[9]s[])
     offset 0
 ) as prescient_row`,
-		mostAnswers, r.Key, finite(r.Since), r.About, r.Done, finite(doneAt), payload, r.Relation, r.KeyType)
+		mostAnswers, r.Key, finite(r.Since), r.About, r.DoneBy("$2::timestamptz"), finite(doneAt), payload, r.Relation, r.KeyType)
 	for _, s := range r.Rule.Steps {
 		var p prepared
 		p.query, p.values = statement(s.SQL, r.KeyType)

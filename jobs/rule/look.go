@@ -15,6 +15,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -54,15 +55,20 @@ func (p *page) look(ctx context.Context) error {
 		return errLocked
 	}
 	keys := make([]string, len(p.rows))
+	var now time.Time // of the latest row: never before its slot
 	for i, row := range p.rows {
-		keys[i] = row.EntityKey
+		keys[i], now = row.EntityKey, grid.Later(now, row.Slot.Add(row.Lateness))
+	}
+	args := []any{pq.StringArray(keys)}
+	if p.rule.DoneAt {
+		args = append(args, now)
 	}
 	found := make(map[string]seen, len(keys))
 	size := 0
 	err := p.readOnly(ctx, func(tx *sqlx.Tx) error {
 		clear(found)
 		size = 0
-		_, err := pgsql.Collect(ctx, tx, p.rule.query, []any{pq.StringArray(keys)}, func(row *sql.Rows, key *string) error {
+		_, err := pgsql.Collect(ctx, tx, p.rule.query, args, func(row *sql.Rows, key *string) error {
 			var s seen
 			var since sql.NullTime
 			var payload sql.NullString
@@ -100,9 +106,8 @@ func (p *page) look(ctx context.Context) error {
 // readOnly runs fn in a transaction in which a query can neither write nor exceed its timeout. Names
 // without a schema are those of PostgreSQL, as in the triggers of the rule.
 func (p *page) readOnly(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
-	limits := fmt.Sprintf("set local statement_timeout = %d; set local lock_timeout = %d; "+
-		"set local search_path = pg_catalog, pg_temp; "+Settings,
-		p.Timeout.Milliseconds(), lockTime.Milliseconds())
+	limits := fmt.Sprintf("set local statement_timeout = %d; set local lock_timeout = %d; %s",
+		p.Timeout.Milliseconds(), lockTime.Milliseconds(), ReadSettings)
 	if role := p.rule.Rule.Role; role != "" {
 		limits += "; set local role " + pq.QuoteIdentifier(role)
 	}

@@ -40,8 +40,8 @@ type Rule struct {
 	// Since is the timestamptz column from which delays count. A row without a value waits for
 	// nothing.
 	Since string `json:"since"`
-	// Done is a timestamptz column, whose value means that the expected thing has happened, or a
-	// condition that is true then.
+	// Done is a timestamptz column, whose value is the instant at which the expected thing happens, or a condition
+	// that is true then. An instant that is still to come means not yet.
 	Done string `json:"done"`
 	// Where is the condition of the rows that the rule is about. Empty: all rows.
 	Where string `json:"where,omitempty"`

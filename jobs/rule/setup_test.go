@@ -59,7 +59,7 @@ func unshipped(change ...func(*rule.Applied)) rule.Applied {
 			},
 		},
 		Relation: "shop.orders", Key: "id", KeyType: "bigint", Since: "placed_at", About: "channel <> 'test' and placed_at is not null",
-		Done: "shipped_at is not null", DoneAt: true, Payload: []string{"customer"}, Reads: []string{"id", "placed_at", "channel", "shipped_at"},
+		Done: "shipped_at", DoneAt: true, Payload: []string{"customer"}, Reads: []string{"id", "placed_at", "channel", "shipped_at"},
 	}
 	for _, c := range change {
 		c(&a)

@@ -1,6 +1,5 @@
 -- Returns the columns of a table ($1): whether the value may be null, whether it alone identifies a row, and whether its
--- text is the same in each session. compares: two values are the same if and only if their operator = says so, with any
--- search_path.
+-- text is the same in each session.
 -- Called by jobs/rule/rulestore.resolver.findTable.
 select
     a.attname::text as name,
@@ -18,14 +17,10 @@ select
             and i.indkey[0] = a.attnum
             and i.indpred is null
     ) as identifies,
-    (e.typnamespace = 'pg_catalog'::regnamespace or e.typtype = 'e')
-        and e.typname not in ('json', 'jsonb', 'xml', 'numeric', 'float4', 'float8', 'interval', 'bpchar', 'point', 'lseg', 'path', 'box', 'polygon', 'line', 'circle')
-        and not exists (select from pg_collation c where c.oid = a.attcollation and not c.collisdeterministic) as compares,
     o.provolatile = 'i' and t.typname not in ('float4', 'float8', 'bytea') as steady
 from pg_attribute a
 join pg_type t on t.oid = a.atttypid
 join pg_type b on b.oid = coalesce(nullif(t.typbasetype, 0), t.oid)
-join pg_type e on e.oid = case when b.typcategory = 'A' then b.typelem else b.oid end
 join pg_proc o on o.oid = b.typoutput
 where a.attrelid = $1::oid and a.attnum > 0 and not a.attisdropped
 order by a.attnum

@@ -53,7 +53,6 @@ func Run(ctx context.Context, db pgsql.Pool, r rule.Applied, cfg Config) (Report
 type test struct {
 	cfg    Config
 	rule   rule.Applied
-	doneAt string
 	timing *rule.Timing
 
 	rows    int64
@@ -68,11 +67,6 @@ func newTest(r rule.Applied, cfg Config) (*test, error) {
 				"to test the past, name a column of type timestamptz")
 	}
 	t := &test{cfg: cfg, rule: r}
-	name, err := rule.ParseName(r.Rule.Done)
-	if err != nil {
-		return nil, err
-	}
-	t.doneAt = pq.QuoteIdentifier(name[len(name)-1])
 	all := r.Rule
 	all.Steps = slices.Clone(all.Steps)
 	for _, after := range cfg.After {
@@ -85,6 +79,7 @@ func newTest(r rule.Applied, cfg Config) (*test, error) {
 		}
 		all.Steps = append(all.Steps, s)
 	}
+	var err error
 	t.timing, err = rule.NewTiming(all, r.Calendars)
 	return t, err
 }
@@ -111,7 +106,7 @@ func (t *test) reset() {
 // read counts the rows of the table. Names without a schema are those of PostgreSQL, as in the
 // triggers of the rule.
 func (t *test) read(ctx context.Context, tx *sqlx.Tx) error {
-	setting := "set local search_path = pg_catalog, pg_temp; " + rule.Settings
+	setting := rule.ReadSettings
 	if role := t.rule.Rule.Role; role != "" {
 		setting += "; set local role " + pq.QuoteIdentifier(role)
 	}
@@ -119,10 +114,10 @@ func (t *test) read(ctx context.Context, tx *sqlx.Tx) error {
 		return fmt.Errorf("prepare the transaction: %w", err)
 	}
 	query := fmt.Sprintf(`
-		select %s::text, %s, case when isfinite(%[3]s) then %[3]s end
+		select %s::text, %s, case when %[3]s < 'infinity' then greatest(%[3]s, '0001-01-01Z') end
 		from %s
 		where %[2]s >= $1 and %[2]s < $2 and (%[5]s)`,
-		t.rule.Key, t.rule.Since, t.doneAt, t.rule.Relation, t.rule.About)
+		t.rule.Key, t.rule.Since, t.rule.Done, t.rule.Relation, t.rule.About)
 	rows, err := tx.QueryContext(ctx, query, t.cfg.From, t.cfg.To)
 	if err != nil {
 		return err
@@ -153,7 +148,7 @@ func (t *test) row(key string, since time.Time, done sql.NullTime) error {
 		f := Fired{Step: tally.Name, Key: key, Due: due, Slot: t.cfg.Grid.Ceil(due).UTC(), index: i}
 		month := tally.month(since)
 		switch {
-		case done.Valid && !done.Time.After(f.Slot):
+		case done.Valid && !done.Time.After(f.Slot) && !done.Time.After(t.cfg.Now):
 			month.Met++
 		case f.Slot.After(t.cfg.Now):
 			month.Open++

@@ -82,17 +82,19 @@ func (s *Store) passed(ctx context.Context, p *RulePlan) (some bool, err error) 
 	if p.was != nil {
 		return true, nil
 	}
-	query := fmt.Sprintf("select exists (select from %s where %s and (%s) is not true "+
-		"and %s + %s <= coalesce($1::timestamptz, clock_timestamp()))",
-		p.rule.Relation, p.rule.About, p.rule.Done, p.rule.Since, seconds(p.timing.EarliestFrom(0)))
+	query := fmt.Sprintf("select exists (select from %s where %s and %s is not true and %s + %s <= %s)",
+		p.rule.Relation, p.rule.About, p.rule.DoneBy(present), p.rule.Since, seconds(p.timing.EarliestFrom(0)), present)
 	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		if _, err := tx.ExecContext(ctx, rule.Settings); err != nil {
+		if _, err := tx.ExecContext(ctx, rule.ReadSettings); err != nil {
 			return err
 		}
 		return tx.GetContext(ctx, &some, query, s.clock())
 	})
 	return some, err
 }
+
+// present is the instant of a statement whose parameter is the clock.
+const present = "coalesce($1::timestamptz, clock_timestamp())"
 
 // clock returns the parameter that gives statements a replayed clock. Nil asks the database.
 func (s *Store) clock() any {

@@ -43,7 +43,6 @@ type column struct {
 	Type       string `db:"type"`
 	Required   bool   `db:"required"`
 	Identifies bool   `db:"identifies"`
-	Compares   bool   `db:"compares"`
 	Steady     bool   `db:"steady"`
 }
 
@@ -69,22 +68,12 @@ func (s *Store) Understand(ctx context.Context, file rule.File, asked rule.Rule)
 	return u.Applied, err
 }
 
-// textSettings are those that change how the server reads the texts of a rule, and how it writes what
-// they mean. The definition of a rule must not depend on the session.
-const textSettings = `set local timezone = 'UTC';
-set local datestyle = 'ISO';
-set local intervalstyle = 'postgres';
-set local extra_float_digits = 1;
-set local bytea_output = 'hex';
-set local quote_all_identifiers = off;
-set local standard_conforming_strings = on`
-
 // understand asks the catalog about a rule.
 func (s *Store) understand(ctx context.Context, file rule.File, r resolver) (u understood, err error) {
 	asked := r.rule
 	err = pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		r.tx, r.problems = tx, nil
-		if _, err := tx.ExecContext(ctx, textSettings); err != nil {
+		if _, err := tx.ExecContext(ctx, rule.UnderstandSettings); err != nil {
 			return err
 		}
 		if u, err = r.resolve(ctx); err != nil {
@@ -287,7 +276,7 @@ func (r *resolver) done(ctx context.Context, u *understood) (reads []int64, err 
 		return reads, err
 	case c.instants():
 		u.DoneAt = true
-		u.Done = pq.QuoteIdentifier(c.Name) + " is not null"
+		u.Done = pq.QuoteIdentifier(c.Name)
 	default:
 		r.wrong("done", "column %s is of type %s: name a column of type timestamptz, or a condition such as %s is not null",
 			r.rule.Done, c.Type, r.rule.Done)

@@ -138,7 +138,7 @@ func (u understood) settings(schema pgsql.Schema) string {
 	if u.table.Roles {
 		owners = "r.rolname = n.nspname"
 	}
-	return textSettings + fmt.Sprintf(`;
+	return rule.UnderstandSettings + fmt.Sprintf(`;
 set local search_path = pg_catalog, pg_temp;
 
 do $$
@@ -192,11 +192,15 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.
 	for _, column := range u.Reads {
 		columns = append(columns, "(prescient_row)."+column)
 	}
+	done, doneAt := u.DoneBy(""), "null::timestamptz"
+	if u.DoneAt {
+		done, doneAt = "false", u.Done
+	}
 	values := []string{
 		"{rule}", strings.Join(strings.Fields(u.Rule.Name), " "),
 		"{name}", pq.QuoteLiteral(u.Rule.Name), "{entity}", pq.QuoteLiteral(u.Rule.Entity),
 		"{relation}", u.Relation, "{literal}", pq.QuoteLiteral(u.Relation), "{columns}", strings.Join(columns, ", "),
-		"{key}", u.Key, "{since}", u.Since, "{about}", u.About, "{done}", "(" + u.Done + ")",
+		"{key}", u.Key, "{since}", u.Since, "{about}", u.About, "{done}", done, "{done_at}", doneAt,
 		"{first}", seconds(t.EarliestFrom(0)), "{clock}", clock, "{coming}", strings.Join(coming, ", "),
 		"{at_once}", fmt.Sprint(u.Rule.AtOnce), "{since_first}", firstSince, "{since_last}", lastSince,
 	}
@@ -208,7 +212,7 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.
 	for n := 1; strings.Contains(strings.Join(values, ""), tag); n++ {
 		tag = fmt.Sprintf("$prescient%d$", n)
 	}
-	values = append(values, "{quote}", tag)
+	values = append(values, "{quote}", tag, "{settings}", rule.FunctionSettings)
 	return func(text pgsql.Statement, version string) string {
 		// The texts of the rule come last: they may name the default schema.
 		return strings.NewReplacer(append(slices.Clip(values), "{version}", version)...).Replace(text.In(schema))
@@ -247,20 +251,17 @@ func seconds(d time.Duration) string {
 	return fmt.Sprintf("interval '%d seconds'", d/time.Second)
 }
 
-// changed returns the condition that a column that the rule reads has changed.
+// changed returns the condition that a column that the rule reads has changed. It compares the bytes of values. So it
+// means the same with any settings of the session, for a value that equals another, and for a type without =.
 func (u understood) changed() string {
-	var columns []string
-	for _, c := range u.table.columns {
-		name, cast := pq.QuoteIdentifier(c.Name), ""
-		if !slices.Contains(u.Reads, name) {
-			continue
+	version := func(which string) string {
+		columns := make([]string, len(u.Reads))
+		for i, c := range u.Reads {
+			columns[i] = which + "." + c
 		}
-		if !c.Compares {
-			cast = `::text collate "C"`
-		}
-		columns = append(columns, fmt.Sprintf("old.%s%s is distinct from new.%s%s", name, cast, name, cast))
+		return "row(" + strings.Join(columns, ", ") + ")"
 	}
-	return strings.Join(columns, " or ")
+	return fmt.Sprintf("pg_catalog.record_image_ne(%s, %s)", version("old"), version("new"))
 }
 
 // triggerNames returns the names of the triggers of a rule.

@@ -45,7 +45,7 @@ type page struct {
 
 // read reads the page after the last key.
 func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
-	if _, err := tx.ExecContext(ctx, rule.Settings); err != nil {
+	if _, err := tx.ExecContext(ctx, rule.ReadSettings); err != nil {
 		return p, err
 	}
 	if w.until == "" {
@@ -59,7 +59,7 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 			return p, err
 		}
 	}
-	rows, err := tx.QueryContext(ctx, w.query())
+	rows, err := tx.QueryContext(ctx, w.query(), w.store.clock())
 	if err != nil {
 		return p, err
 	}
@@ -76,9 +76,6 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 			continue
 		}
 		p.rows = append(p.rows, r.row())
-	}
-	if w.store.cfg.Now != nil {
-		p.now = w.store.cfg.Now()
 	}
 	p.now = p.now.UTC()
 	p.decider = decider{rule: w.rule.Rule, timing: w.timing, grid: w.grid, now: p.now}
@@ -120,7 +117,7 @@ func (w *walk) query() string {
 		between += fmt.Sprintf(" and %s > %s::%s", w.rule.Key, pq.QuoteLiteral(w.after), w.rule.KeyType)
 	}
 	return strings.NewReplacer(
-		"{key}", w.rule.Key, "{since}", w.rule.Since, "{about}", w.rule.About, "{done}", "("+w.rule.Done+")",
+		"{key}", w.rule.Key, "{since}", w.rule.Since, "{about}", w.rule.About, "{done}", w.rule.DoneBy(present),
 		"{relation}", w.rule.Relation, "{between}", between, "{limit}", strconv.Itoa(w.store.cfg.PageSize),
 		"{known}", strconv.FormatBool(w.known),
 		"{name}", pq.QuoteLiteral(w.rule.Rule.Name), "{entity}", pq.QuoteLiteral(w.rule.Rule.Entity),

@@ -3,9 +3,7 @@ create or replace function {delete}()
 returns trigger
 language plpgsql
 security definer
-set search_path = pg_catalog, pg_temp
-set timezone = 'UTC'
-set standard_conforming_strings = on
+{settings}
 as {quote}
 -- What a row says: version {version}.
 declare

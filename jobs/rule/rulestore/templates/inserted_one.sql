@@ -3,9 +3,7 @@ create or replace function {insert}()
 returns trigger
 language plpgsql
 security definer
-set search_path = pg_catalog, pg_temp
-set timezone = 'UTC'
-set standard_conforming_strings = on
+{settings}
 as {quote}
 -- What a row says: version {version}.
 declare
@@ -15,7 +13,7 @@ begin
     {take_new}
     perform prescient.rule_wait({name}, {entity}, r.key, r.since + {first}, clock => clock)
     from {row}(new_row) as r
-    where r.counts;
+    where r.counts and (r.done_at <= coalesce(clock, clock_timestamp())) is not true;
     return null;
 end
 {quote};

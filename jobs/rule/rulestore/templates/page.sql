@@ -23,4 +23,4 @@ left join lateral (
 where p.prescient_counts
 union all
 select (select p.prescient_key::text from page p order by p.prescient_key desc limit 1),
-    null, null, null, null, null, null, null, (select count(*) from page), clock_timestamp()
+    null, null, null, null, null, null, null, (select count(*) from page), coalesce($1::timestamptz, clock_timestamp())

@@ -18,11 +18,11 @@ begin
 end
 {quote};
 {create_type}create function {row}(prescient_row {relation})
-returns table (key text, since timestamptz, counts boolean)
+returns table (key text, since timestamptz, counts boolean, done_at timestamptz)
 language sql
 stable
 begin atomic
-    select {key}::text, {since}, {about} and {done} is not true
+    select {key}::text, {since}, {about} and {done} is not true, {done_at}
     from (select {columns}) as prescient_columns;
 end;
 do {quote}

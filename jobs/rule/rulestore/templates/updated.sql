@@ -4,9 +4,7 @@ create or replace function {update}()
 returns trigger
 language plpgsql
 security definer
-set search_path = pg_catalog, pg_temp
-set timezone = 'UTC'
-set standard_conforming_strings = on
+{settings}
 as {quote}
 -- What a row says: version {version}.
 declare{declare_rows}
@@ -19,8 +17,12 @@ declare{declare_rows}
     counted   boolean; -- whether the row waited for something
     counts    boolean; -- whether it does now
 begin{take_rows}
-    select r.key, r.since, r.counts into old_key, old_since, counted from {row}({old}) as r;
-    select r.key, r.since, r.counts into new_key, new_since, counts from {row}({new}) as r;
+    select r.key, r.since, r.counts and (r.done_at <= now) is not true
+    into old_key, old_since, counted
+    from {row}({old}) as r;
+    select r.key, r.since, r.counts and (r.done_at <= now) is not true
+    into new_key, new_since, counts
+    from {row}({new}) as r;
 
     if old_key <> new_key then
         perform prescient.cancel_keys({name}, {entity}, array[old_key], clock);

@@ -1,0 +1,51 @@
+package rule
+
+import (
+	"fmt"
+	"strings"
+)
+
+// settings decide what a text of SQL means and how a value becomes a text. Each has the same value when the
+// server understands a rule, when a trigger reads a row, and when a check, an apply or a test reads the table.
+// So a condition means the same for all of them, whatever an application sets for its session.
+var settings = [][2]string{
+	{"timezone", "'UTC'"},
+	{"datestyle", "'ISO, MDY'"},
+	{"intervalstyle", "'postgres'"},
+	{"extra_float_digits", "1"},
+	{"bytea_output", "'hex'"},
+	{"xmlbinary", "'base64'"},
+	{"xmloption", "'content'"},
+	{"lc_monetary", "'C'"},
+	{"lc_numeric", "'C'"},
+	{"lc_time", "'C'"},
+	{"default_text_search_config", "'pg_catalog.simple'"},
+	{"array_nulls", "on"},
+	{"transform_null_equals", "off"},
+	{"quote_all_identifiers", "off"},
+	{"standard_conforming_strings", "on"},
+}
+
+// names is the search_path of reading transactions and triggers. A text of an Applied names other schemas itself.
+const names = "search_path = pg_catalog, pg_temp"
+
+// UnderstandSettings is SQL that prepares a transaction to understand the texts of a rule. It leaves the
+// search_path of the session, by which a file may name functions.
+var UnderstandSettings = setLocal()
+
+// ReadSettings is SQL that prepares a transaction to read the table of an Applied. A table whose row security
+// concerns the login is refused: rows that the login may not see would look gone.
+var ReadSettings = "set local " + names + "; set local row_security = off; " + setLocal()
+
+// FunctionSettings are the settings of a trigger's function, a line for each.
+var FunctionSettings = "set " + names + "\n" + each("set %s = %s", "\n")
+
+func setLocal() string { return each("set local %s = %s", "; ") }
+
+func each(format, sep string) string {
+	list := make([]string, len(settings))
+	for i, s := range settings {
+		list[i] = fmt.Sprintf(format, s[0], s[1])
+	}
+	return strings.Join(list, sep)
+}
