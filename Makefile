@@ -21,7 +21,7 @@ HEAVY_IN = ./slots ./jobs ./cmd/serve/pages
 LONG = EveryPromise|EachRowIsInOnePlace|Oracle|LivesCanBeTold
 
 # the parts of make test, of which two run at once; the last are the modules beside this one, and other versions of PostgreSQL
-PARTS = test-light test-race test-plain test-heavy test-short-versions test-browser test-orm test-deploy
+PARTS = test-light test-race test-plain test-heavy test-bench test-short-versions test-browser test-orm test-deploy
 .PHONY: $(PARTS)
 
 # packages with long tests begin first, so that no core is idle at the end
@@ -30,7 +30,7 @@ PLAIN_FIRST = ./cmd ./docs ./jobs/schedule ./examples/orders
 # tests wait for locks and leases now and then: each part has half of the cores, and one package more; without DWARF, a test
 # binary is linked in three quarters of the time
 TEST = PATH="$$PATH:$(CURDIR)/bin" GORACE=atexit_sleep_ms=0 \
-	go test -ldflags=-w -timeout 20m -p $$(($$(getconf _NPROCESSORS_ONLN) / 2 + 1))
+	go test -ldflags=-w -timeout 1h -p $$(($$(getconf _NPROCESSORS_ONLN) / 2 + 1))
 
 .PHONY: help build demo test test-long test-pooler test-citus test-failover test-versions lint check-release deploy clients pictures screenshots bench bench-30m bench-full postgres promtool languages browser clean
 
@@ -57,6 +57,9 @@ test-plain:
 
 test-heavy:
 	$(TEST) -run '$(HEAVY)' $(HEAVY_IN)
+
+test-bench:
+	cd bench && go test -timeout 1h ./...
 
 test-short-versions:
 	sql/pgtest/versions/test.sh short

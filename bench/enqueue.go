@@ -228,7 +228,7 @@ func (e *enqueuing) copy(ctx context.Context, rows int, keyed bool) error {
 			if !ok {
 				return nil, nil
 			}
-			return []any{job, j.EntityName, j.EntityKey, item, j.FirstCheckAt, j.NextCheckAt, j.Payload}, nil
+			return []any{job, j.EntityName, j.EntityKey, item, j.CheckAt, j.CheckAt, j.Payload}, nil
 		}))
 	return err
 }

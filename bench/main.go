@@ -48,25 +48,47 @@ var workloads = []workload{
 
 // bench is what the workloads share.
 type bench struct {
-	server    *server
-	report    *report
-	short     bool
+	sizes
+	server *server
+	report *report
+	short  bool
+	toy    bool
+	log    *slog.Logger
+}
+
+// sizes are how much the workloads do.
+type sizes struct {
 	rows      int // due rows of a measured part
 	rounds    int
 	schedules int // of a virtual day
 	waiting   int // rows of the workload stores
-	log       *slog.Logger
+
+	jobRounds int           // of the workload vacuum
+	teams     int           // beside one
+	browsers  int           // of the workload serve
+	browse    time.Duration // how long they read pages
+	past      int           // slots of the ledger that serve shows
+	forecast  int           // slots whose run times are forecast
+}
+
+var usual = sizes{
+	rows: 100_000, rounds: 3, schedules: 30_000_000, waiting: 100_000_000,
+	jobRounds: 20, teams: 20, browsers: 200, browse: time.Minute, past: 365 * 96, forecast: 60,
+}
+
+// toys show that a workload runs. They measure nothing.
+var toys = sizes{
+	rows: 100, rounds: 1, schedules: 1000, waiting: 2000,
+	jobRounds: 3, teams: 3, browsers: 3, browse: 2 * time.Second, past: 96, forecast: 5,
 }
 
 type options struct {
-	short     bool
-	only      string
-	rows      int
-	rounds    int
-	schedules int
-	waiting   int
-	json      string
-	dir       string
+	sizes
+	short bool
+	toy   bool
+	only  string
+	json  string
+	dir   string
 }
 
 func main() {
@@ -89,10 +111,7 @@ func run(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	b := &bench{
-		short: o.short, rows: o.rows, rounds: o.rounds, schedules: o.schedules, waiting: o.waiting,
-		log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
-	}
+	b := &bench{sizes: o.sizes, short: o.short, toy: o.toy, log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	if b.server, err = startServer(ctx, o.dir); err != nil {
 		return err
 	}
@@ -122,14 +141,17 @@ func run(ctx context.Context, args []string) (err error) {
 }
 
 func parse(args []string) (o options, chosen []workload, err error) {
+	o.sizes = usual
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.BoolVar(&o.short, "short", false, "the short set: smaller tables, fewer cases, about twelve minutes")
+	flags.BoolVar(&o.toy, "toy", false,
+		"tiny sizes: every workload runs once, in a minute, and nothing is measured. Not with other sizes")
 	flags.StringVar(&o.only, "only", "", "the workloads to run, with commas between; default all")
-	flags.IntVar(&o.rows, "rows", 100_000,
+	flags.IntVar(&o.rows, "rows", usual.rows,
 		"due `rows` of a measured part; all other sizes follow. Below 100000 no target is judged")
-	flags.IntVar(&o.rounds, "rounds", 3, "how often each part is measured; the median counts. At least 3")
-	flags.IntVar(&o.schedules, "schedules", 30_000_000, "`schedules` of the workload day")
-	flags.IntVar(&o.waiting, "waiting", 100_000_000, "`rows` that wait in the workload stores; 0: that part is left out")
+	flags.IntVar(&o.rounds, "rounds", usual.rounds, "how often each part is measured; the median counts. At least 3")
+	flags.IntVar(&o.schedules, "schedules", usual.schedules, "`schedules` of the workload day")
+	flags.IntVar(&o.waiting, "waiting", usual.waiting, "`rows` that wait in the workload stores; 0: that part is left out")
 	flags.StringVar(&o.json, "json", "", "write the results to this `file`, too")
 	flags.StringVar(&o.dir, "dir", "",
 		"where the database goes, and is removed at the end; default the user's cache, /var/tmp for root")
@@ -145,7 +167,7 @@ func parse(args []string) (o options, chosen []workload, err error) {
 	flags.Usage = func() {
 		out := flags.Output()
 		fmt.Fprintln(out,
-			"usage: go run . [-short] [-only floor,peers,...] [-rows N] [-rounds N] [-pg NAME=VALUE] [-json FILE] [-dir DIR]")
+			"usage: go run . [-short] [-toy] [-only floor,peers,...] [-rows N] [-rounds N] [-pg NAME=VALUE] [-json FILE] [-dir DIR]")
 		flags.PrintDefaults()
 		fmt.Fprintln(out, "\nworkloads:")
 		for _, w := range workloads {
@@ -161,8 +183,14 @@ func parse(args []string) (o options, chosen []workload, err error) {
 	if flags.NArg() > 0 || o.rounds < 3 || o.rows < 100 || o.schedules < 1000 {
 		return o, nil, errors.New("no arguments but flags; -rounds is at least 3, -rows at least 100, -schedules at least 1000")
 	}
+	if o.toy {
+		if o.sizes != usual || o.short {
+			return o, nil, errors.New("-toy has sizes of its own: leave out -short, -rows, -rounds, -schedules and -waiting")
+		}
+		o.sizes = toys
+	}
 	for _, w := range workloads {
-		if !w.alone && (!o.short || !w.long) {
+		if o.toy || !w.alone && (!o.short || !w.long) {
 			chosen = append(chosen, w)
 		}
 	}

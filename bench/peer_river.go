@@ -209,7 +209,7 @@ func (q *riverQueue) workAt(ctx context.Context, rows, workers int, offset time.
 	at := clock().Add(4*time.Second + time.Duration(rows)*60*time.Microsecond + offset)
 	err = q.add(ctx, rows, at)
 	if err == nil && !clock().Before(at) {
-		err = errors.New("inserting took too long")
+		err = errLate
 	}
 	if err == nil {
 		err = r.finished(ctx)

@@ -46,7 +46,7 @@ type figure struct {
 
 const rowsPerSecond = "rows/s"
 
-// target is what issue 3 asks of a figure.
+// target is what a figure is expected to reach.
 type target struct {
 	atMost bool
 	limit  float64

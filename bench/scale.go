@@ -124,10 +124,17 @@ func (b *bench) emptySlot(ctx context.Context) error {
 		return err
 	}
 	const runs = 10
-	yesterday := s.grid.Add(s.first, -2*int(24*time.Hour/s.grid.Width()))
+	first := s.grid.Add(s.first, -2*int(24*time.Hour/s.grid.Width())) // in the past, as the process asks the real clock
+	ledger, err := slots.NewLedger(ctx, s.db, "", nil)
+	if err == nil {
+		err = ledger.Begin(ctx, first)
+	}
+	if err != nil {
+		return err
+	}
 	var millis []float64
 	for i := range runs {
-		took, err := s.process(ctx, binary, s.grid.Add(yesterday, i-2*runs))
+		took, err := s.process(ctx, binary, s.grid.Add(first, i))
 		if err != nil {
 			return err
 		}
@@ -165,7 +172,7 @@ func (b *bench) build(ctx context.Context) (string, error) {
 
 // process runs the binary for one slot.
 func (s *store) process(ctx context.Context, binary string, slot time.Time) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, partLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, "run", "--slot", slot.Format(time.RFC3339))
 	for _, variable := range os.Environ() {

@@ -17,12 +17,8 @@ import (
 	"time"
 )
 
-const (
-	serveSlots    = 365 * 96 // of the ledger, a year
-	serveJobs     = 20
-	serveBrowsers = 200
-	serveFor      = time.Minute
-)
+// serveJobs is how many jobs the ledger has.
+const serveJobs = 20
 
 // serve has browsers look at every page of prescient serve, with rows that wait and a year of ledger.
 func serve(ctx context.Context, b *bench) (err error) {
@@ -35,7 +31,7 @@ func serve(ctx context.Context, b *bench) (err error) {
 	if b.short {
 		waiting = 10 * b.rows
 	}
-	if err := errors.Join(s.fillLean(ctx, waiting), s.fillLedger(ctx)); err != nil {
+	if err := errors.Join(s.fillLean(ctx, waiting), s.fillLedger(ctx, b.past)); err != nil {
 		return err
 	}
 	counted := s.exec(ctx, "create extension pg_stat_statements", "select pg_stat_statements_reset()") == nil
@@ -49,17 +45,21 @@ func serve(ctx context.Context, b *bench) (err error) {
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	started := clock()
-	took, err := look(ctx, url, s)
+	took, busy, err := b.look(ctx, url, s)
+	if err == nil && len(took) == 0 {
+		err = fmt.Errorf("no page was answered; %d requests were told to try again", busy)
+	}
 	if err != nil {
 		return err
 	}
 	elapsed := time.Since(started)
 	slices.Sort(took)
 	p := func(q float64) float64 { return float64(took[int(q*float64(len(took)-1))].Microseconds()) / 1000 }
-	name := fmt.Sprintf("%d browsers, %s rows waiting, a year of ledger", serveBrowsers, short(waiting))
+	name := fmt.Sprintf("%d browsers, %s rows waiting, %d days of ledger", b.browsers, short(waiting), b.past/96)
 	b.report.add(figure{
 		Workload: "serve", Case: name, Subject: "an answer, 95 of 100", Value: p(0.95), Unit: "ms",
-		Note: fmt.Sprintf("half %.1f, 99 of 100 %.1f, the slowest %.0f ms; %d answers", p(0.5), p(0.99), p(1), len(took)),
+		Note: fmt.Sprintf("half %.1f, 99 of 100 %.1f, the slowest %.0f ms; %d answers, and %d requests that were told to try again",
+			p(0.5), p(0.99), p(1), len(took), busy),
 	}, p(0.95), atMost(100, "ms"))
 	if !counted {
 		b.report.note("Statements of serve were not counted: that needs -pg shared_preload_libraries=pg_stat_statements.")
@@ -77,12 +77,12 @@ func serve(ctx context.Context, b *bench) (err error) {
 	return nil
 }
 
-// fillLedger makes a year of slots that were run, of some jobs.
-func (s *store) fillLedger(ctx context.Context) error {
+// fillLedger makes slots that were run, of some jobs.
+func (s *store) fillLedger(ctx context.Context, past int) error {
 	return s.exec(ctx,
 		fmt.Sprintf(`insert into prescient.slot_run (slot, state, kind, planned, checked, finished, opened_at, finished_at, settled)
 			select slot, 'done', 'run', 1000, 1000, 1000, slot + interval '1 second', slot + interval '40 seconds', true
-			from generate_series(prescient.slot_floor(now(), interval '15 minutes') - %d * interval '15 minutes', now(), interval '15 minutes') as slot`, serveSlots),
+			from generate_series(prescient.slot_floor(now(), interval '15 minutes') - %d * interval '15 minutes', now(), interval '15 minutes') as slot`, past),
 		fmt.Sprintf(`insert into prescient.job (job, name, registered_at) select n, name, now()
 			from generate_series(0, %d - 1) as n, lateral (select 'job.' || n) as j (name) on conflict do nothing`, serveJobs),
 		`insert into prescient.slot_job (slot, job, planned, drained, finished, spent, first_at, last_at)
@@ -135,21 +135,21 @@ func (s *store) serve(ctx context.Context, binary string) (url string, stop func
 	return "", nil, errors.Join(fmt.Errorf("prescient serve does not listen; it said: %s", said), stop())
 }
 
-// look has browsers look at pages for some time, and returns how long each answer took. They look at each page in turn, and again
-// after a second.
-func look(ctx context.Context, url string, s *store) (took []time.Duration, err error) {
+// look has browsers read pages for some time, a random page each second. It returns how long each answer took, and how many
+// requests were told to try again. The error is the first one.
+func (b *bench) look(ctx context.Context, url string, s *store) (took []time.Duration, busy int, err error) {
 	slot := clock().UTC().Truncate(15 * time.Minute)
 	pages := []string{
 		"/overview", "/ledger", "/jobs", "/job" + "s/job.3", "/schedules", "/events", "/actions",
 		"/slots/" + slot.Add(-time.Hour).Format(time.RFC3339), "/slots/" + s.slot(3).UTC().Format(time.RFC3339),
 		"/entity?entity_name=order&entity_key=7000", "/history", "/checks?limit=50",
 	}
-	ctx, cancel := context.WithTimeout(ctx, serveFor)
+	ctx, cancel := context.WithTimeout(ctx, b.browse)
 	defer cancel()
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: serveBrowsers}}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: b.browsers}}
 	var mu sync.Mutex
 	var work sync.WaitGroup
-	for range serveBrowsers {
+	for range b.browsers {
 		work.Go(func() {
 			for ctx.Err() == nil {
 				page := pages[rand.IntN(len(pages))] //nolint:gosec // no secret
@@ -157,8 +157,14 @@ func look(ctx context.Context, url string, s *store) (took []time.Duration, err 
 				failed := get(ctx, client, url+page)
 				d := time.Since(began)
 				mu.Lock()
-				if ctx.Err() == nil {
-					took, err = append(took, d), errors.Join(err, failed)
+				switch {
+				case ctx.Err() != nil:
+				case errors.Is(failed, errBusy):
+					busy++
+				case failed == nil:
+					took = append(took, d)
+				case err == nil:
+					err = failed
 				}
 				mu.Unlock()
 				select {
@@ -169,8 +175,11 @@ func look(ctx context.Context, url string, s *store) (took []time.Duration, err 
 		})
 	}
 	work.Wait()
-	return took, err
+	return took, busy, err
 }
+
+// errBusy is that the server answers later: it bounds the statements that pages send.
+var errBusy = errors.New("try again")
 
 func get(ctx context.Context, client *http.Client, url string) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -182,7 +191,11 @@ func get(ctx context.Context, client *http.Client, url string) error {
 		return err
 	}
 	defer func() { _ = answer.Body.Close() }()
-	if body, _ := io.ReadAll(answer.Body); answer.StatusCode != http.StatusOK {
+	body, _ := io.ReadAll(answer.Body)
+	if answer.StatusCode == http.StatusServiceUnavailable {
+		return errBusy
+	}
+	if answer.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s: %s: %.200s", url, answer.Status, body)
 	}
 	return nil

@@ -13,9 +13,6 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// manyTeams is how many teams there are beside one.
-const manyTeams = 20
-
 // team has a schema, of its own or with others, and jobs in it.
 type team struct {
 	store  *store
@@ -24,7 +21,7 @@ type team struct {
 	client *jobs.Client
 }
 
-// teams writes and runs the same rows as one job, as 20 jobs of teams that share a schema, and in 20 schemas.
+// teams writes and runs the same rows as one job, as jobs of teams that share a schema, and in a schema for each team.
 func teams(ctx context.Context, b *bench) error {
 	s, err := b.server.store(ctx, "teams")
 	if err != nil {
@@ -35,19 +32,19 @@ func teams(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	shared, err := s.team(ctx, "", manyTeams)
+	shared, err := s.team(ctx, "", b.teams)
 	if err != nil {
 		return err
 	}
 	var own []*team
-	for i := range manyTeams {
+	for i := range b.teams {
 		t, err := s.team(ctx, pgsql.Schema(fmt.Sprint("team", i)), 1)
 		if err != nil {
 			return err
 		}
 		own = append(own, t)
 	}
-	for _, rows := range []int{b.rows, b.rows / 100} {
+	for _, rows := range []int{b.rows, max(b.rows/100, b.teams)} {
 		for what, measure := range map[string]func(list []*team) side{
 			"enqueue": func(list []*team) side { return together(list, rows, empty, enqueueAll) },
 			"run":     func(list []*team) side { return together(list, rows, enqueueAll, runAll) },
@@ -57,7 +54,9 @@ func teams(ctx context.Context, b *bench) error {
 			if err != nil {
 				return err
 			}
-			for i, subject := range []string{"20 jobs in one schema", "20 schemas, one after another"} {
+			for i, subject := range []string{
+				fmt.Sprintf("%d jobs in one schema", b.teams), fmt.Sprintf("%d schemas, one after another", b.teams),
+			} {
 				b.report.compare(figure{Workload: "teams", Case: what, Subject: subject, Against: "one job"}, rates[i+1], rates[0],
 					nil)
 			}

@@ -8,9 +8,6 @@ import (
 	"time"
 )
 
-// vacuumRounds is how many rounds of new jobs there are.
-const vacuumRounds = 20
-
 // holder is a queue that gets new jobs and does them, round after round.
 type holder struct {
 	name   string
@@ -22,7 +19,7 @@ type holder struct {
 	versus *target // of prescient's last round over its last
 }
 
-// heldBack gives each queue 20 rounds of new jobs while another transaction keeps a snapshot, so that nothing of what
+// heldBack gives each queue rounds of new jobs while another transaction keeps a snapshot, so that nothing of what
 // the rounds leave behind can be removed.
 func heldBack(ctx context.Context, b *bench) error {
 	rows := b.rows / 2
@@ -36,7 +33,7 @@ func heldBack(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	what := fmt.Sprintf("%d rounds of %s", vacuumRounds, short(rows))
+	what := fmt.Sprintf("%d rounds of %s", b.jobRounds, short(rows))
 	var own series
 	for i, h := range all {
 		for _, t := range []*target{h.target, h.versus} {
@@ -49,7 +46,7 @@ func heldBack(ctx context.Context, b *bench) error {
 			return fmt.Errorf("%s: %w", h.name, err)
 		}
 		first, last := rates[:3], rates[len(rates)-3:]
-		note := "first: the median of rounds 1-3, last: of rounds 18-20"
+		note := "first: the median of the first three rounds, last: of the last three"
 		if h.note != "" {
 			note += "; " + h.note
 		}
@@ -78,7 +75,7 @@ func (b *bench) holdBack(ctx context.Context, what string, h holder) (rates seri
 	if err := tx.QueryRowContext(ctx, "select count(*) from pg_class").Scan(&tables); err != nil {
 		return nil, fmt.Errorf("hold back vacuum: %w", err)
 	}
-	for round := range vacuumRounds {
+	for round := range b.jobRounds {
 		p, err := b.measure(ctx, side{
 			prepare: func(ctx context.Context) error { return h.add(ctx, round) },
 			measure: func(ctx context.Context) (part, error) { return h.work(ctx, round) },
