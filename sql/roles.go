@@ -115,14 +115,33 @@ type Holder struct {
 	Login string
 	Made  bool // the role exists
 	Holds bool // the login has the rights of the role; a superuser has those of every role that exists
+
+	Owner     string // the owner of the schema; empty: there is no such schema
+	Owns      bool   // the login has the rights of that owner
+	Database  string
+	MayCreate bool // schemas in the database
 }
 
-// ReadHolder reports whether the login of db has a Role. It needs no right on the schema.
+// ReadHolder reports whether the login of db has a Role, and what else its right to migrate depends
+// on. It needs no right on the schema.
 func ReadHolder(ctx context.Context, db Pool, schema Schema, role Role) (h Holder, err error) {
 	err = ReadTx(ctx, db, func(tx *sqlx.Tx) error {
-		return One(ctx, tx, RoleHeld.In(schema), []any{role.In(schema)}, &h.Login, &h.Made, &h.Holds)
+		return One(ctx, tx, RoleHeld.In(schema), []any{role.In(schema), schema.String()},
+			&h.Login, &h.Made, &h.Holds, &h.Owner, &h.Owns, &h.Database, &h.MayCreate)
 	})
 	return h, err
+}
+
+// RolesLosing returns the roles that own the tables of a schema and lose them by MakeRoles, in the
+// order of their names. A member of the owner role, the login of db and superusers lose nothing.
+func RolesLosing(ctx context.Context, db Pool, schema Schema) (names []string, err error) {
+	err = ReadTx(ctx, db, func(tx *sqlx.Tx) error {
+		return tx.SelectContext(ctx, &names, RolesLose.In(schema), schema.String(), Owner.In(schema))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find the roles that lose the tables of schema %s: %w", schema, err)
+	}
+	return names, nil
 }
 
 // keepRoles grants the roles what a migration has added, if the schema belongs to the owner role.

@@ -132,8 +132,17 @@ declare
     everybody    text           := 'public, prescient_app, prescient_reader, prescient_runner, prescient_rules, '
         'prescient_operator';
     shared       boolean;
+    losing       text;
     command      text;
 begin
+    select string_agg(distinct quote_ident(r.rolname), ', ') into losing
+    from pg_class c
+    join pg_roles r on r.oid = c.relowner
+    where c.oid = any (own_tables) and not r.rolsuper and not pg_has_role(r.oid, 'prescient_owner', 'usage');
+    if losing is not null then
+        raise warning 'the tables of schema prescient no longer belong to %: its runs and commands fail', losing
+            using hint = format('Grant it what it needs: grant prescient_runner to %s; or the owner, if it migrates.', losing);
+    end if;
     shared := 'prescient' = 'public'
         or exists (
             select from pg_class c

@@ -22,7 +22,7 @@ import (
 // contains.
 var mayRun = map[pgsql.Role]string{
 	"anybody": `check_number check_role rule_columns rule_condition rule_holders rule_moved rule_reader rule_role rule_table rule_triggers doctor_clock doctor_room doctor_holders doctor_rights doctor_sessions
-		doctor_settings doctor_standby doctor_tables engine_signs engine_version event_ahead advisory_holder group_try lock_holders metrics_blocking role_held roles_made schedule_normal schema_check store_schemas`,
+		doctor_settings doctor_standby doctor_tables engine_signs engine_version event_ahead advisory_holder group_try lock_holders metrics_blocking role_held roles_lose roles_made schedule_normal schema_check store_schemas`,
 	// An app and a reader may run these.
 	"member":  `forecast_blocks schedule_blocks`,
 	"both":    `functions_applied read_settings store_read`,
@@ -707,5 +707,38 @@ func TestRolesAreDroppedUnlessOneIsStillInUse(t *testing.T) {
 	}
 	if n := get[int](t, db, "select count(*) from goes_down.orders"); n != 0 {
 		t.Error(n)
+	}
+}
+
+// A login that cron uses often owns the schema, because it has migrated it.
+func TestTheOwnerThatLosesTheTablesIsKnownBefore(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, oneRole)
+	const schema = "roles_lose"
+	db := pgtest.New(t)
+	exec(t, db, "create role "+schema+"_cron login")
+	pgtest.DropRoles(t, db, schema+"_")
+	if err := pgsql.Migrate(t.Context(), db, schema); err != nil {
+		t.Fatal(err)
+	}
+	losing := func() []string {
+		t.Helper()
+		names, err := pgsql.RolesLosing(t.Context(), db, schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	if got := losing(); len(got) > 0 {
+		t.Errorf("of a superuser: %v", got)
+	}
+	exec(t, db, "alter table "+schema+".setting owner to "+schema+"_cron")
+	exec(t, db, "alter table "+schema+".future_job owner to "+schema+"_cron")
+	if got := losing(); !slices.Equal(got, []string{schema + "_cron"}) {
+		t.Errorf("before: %v", got)
+	}
+	makeRoles(t, db, schema)
+	if got := losing(); len(got) > 0 {
+		t.Errorf("when they are made: %v", got)
 	}
 }

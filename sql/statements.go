@@ -144,6 +144,7 @@ var (
 	RecordFind            = file("record_find")
 	Reschedule            = file("reschedule")
 	RoleHeld              = file("role_held")
+	RolesLose             = file("roles_lose")
 	RolesMade             = file("roles_made")
 	RuleColumns           = file("rule_columns")
 	RuleCondition         = file("rule_condition")

@@ -102,11 +102,31 @@ func refusal(ctx context.Context, f *factory.Factory, err error) string {
 	if err != nil || h.Holds {
 		return "" // the error of the server stands alone
 	}
+	if text := ownership(h, f.Schema(), role); text != "" {
+		return text
+	}
 	give := fmt.Sprintf("give it with grant %s to %s", role.In(f.Schema()), pq.QuoteIdentifier(h.Login))
 	if !h.Made {
 		give = fmt.Sprintf("make it with %s migrate roles, and %s", f.Self(), give)
 	}
 	return fmt.Sprintf("; %s lacks the role %s, which this needs: %s", h.Login, role.In(f.Schema()), give)
+}
+
+// ownership returns advice for a command that needs the owner of the schema before the roles are
+// made. "migrate roles" cannot help it: that command needs the same rights.
+func ownership(h pgsql.Holder, schema pgsql.Schema, role pgsql.Role) string {
+	login := pq.QuoteIdentifier(h.Login)
+	switch {
+	case role != pgsql.Owner || h.Made:
+		return ""
+	case h.Owner != "" && !h.Owns:
+		return fmt.Sprintf("; schema %s belongs to %s: connect as that role, or let it be given with grant %s to %s",
+			schema, h.Owner, pq.QuoteIdentifier(h.Owner), login)
+	case !h.MayCreate:
+		return fmt.Sprintf("; %s may create no schema in database %s: let the owner of the database or a superuser run "+
+			"grant create on database %s to %s", h.Login, h.Database, pq.QuoteIdentifier(h.Database), login)
+	}
+	return ""
 }
 
 // holder asks the database of f about its login.

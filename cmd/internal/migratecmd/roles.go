@@ -3,15 +3,23 @@ package migratecmd
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/each"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/internal/spoken"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -21,39 +29,65 @@ type roleView struct {
 	May  string `json:"may"`
 }
 
+// scriptView is the script that makes the roles, as JSON.
+type scriptView struct {
+	Schema string `json:"schema"`
+	Script string `json:"script"`
+}
+
 func newCmdRoles(f *factory.Factory) *cobra.Command {
-	var script bool
+	var script, yes bool
 	c := each.Help(f.WithOutput(&cobra.Command{
 		Use:   "roles",
 		Short: "Make roles with only the rights that each user needs: app, reader, runner, rules, operator, owner",
 		Long: `Make six roles without login, make one of them the owner of the schema, and grant each the
 rights that it needs. Logins become members: grant prescient_app to shop. The names of the roles
 begin with the name of the schema. The command is idempotent, and "migrate up" keeps the roles
-current. It needs CREATEROLE and the owner of the schema. If no login has both, print the script
-with --dry-run for an administrator.`,
+current. It needs CREATEROLE, CREATE on the database and the owner of the schema. If no login has
+all of these, print the script with --dry-run for an administrator.
+
+The login that owned the schema before loses it, unless it runs the command itself. If there is such
+a login, the command changes nothing: it prints what the login loses and what to grant to it. With
+--yes it makes the roles, and prints the same.`,
 		Example: `  prescient migrate roles
+  prescient migrate roles --yes                   # although another login loses the schema
   prescient migrate roles --dry-run | psql shop   # needs no database.url`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if script {
-				if err := f.One(); err != nil {
-					return err
-				}
-				return pgsql.PrintRoles(f.Out, f.Schema())
+				return printRoles(f)
 			}
-			return each.Store(c.Context(), f, migrateRoles, pgsql.Patient())
+			return each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
+				return migrateRoles(ctx, f, yes)
+			}, pgsql.Patient())
 		},
 	}))
 	c.Flags().BoolVar(&script, "dry-run", false, "only print the script for psql")
+	c.Flags().BoolVar(&yes, "yes", false, "make the roles although another login loses the schema")
+	c.MarkFlagsMutuallyExclusive("dry-run", "yes")
 	return c
 }
 
-func migrateRoles(ctx context.Context, f *factory.Factory) error {
+func printRoles(f *factory.Factory) error {
+	if err := f.One(); err != nil {
+		return err
+	}
+	var text strings.Builder
+	if err := pgsql.PrintRoles(&text, f.Schema()); err != nil {
+		return err
+	}
+	return f.Print(scriptView{f.Schema().String(), text.String()}, func() error {
+		_, err := io.WriteString(f.Out, text.String())
+		return err
+	})
+}
+
+func migrateRoles(ctx context.Context, f *factory.Factory, yes bool) error {
 	db, err := database.Connect(ctx, f, pgsql.Patient())
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(pgsql.MakeRoles(ctx, db, f.Schema()), database.Close(f, db)); err != nil {
+	if err := errors.Join(makeRoles(ctx, f, db, yes), database.Close(f, db)); err != nil {
 		return err
 	}
 	named := func(role pgsql.Role, may string) roleView { return roleView{role.In(f.Schema()), may} }
@@ -68,4 +102,38 @@ func migrateRoles(ctx context.Context, f *factory.Factory) error {
 	return output.List(f.Printer, list, table.Row{"ROLE", "MAY"}, func(v roleView) table.Row {
 		return table.Row{v.Role, v.May}
 	})
+}
+
+// makeRoles makes the roles. If a role loses the schema by that, it says so on stderr first, and
+// makes them only with --yes.
+func makeRoles(ctx context.Context, f *factory.Factory, db *sqlx.DB, yes bool) error {
+	losing, err := pgsql.RolesLosing(ctx, db, f.Schema())
+	if err != nil {
+		return err
+	}
+	if len(losing) > 0 {
+		text := losses(f.Schema(), losing)
+		if !yes {
+			return exit.Usagef("%s\nNothing was changed: add --yes to make the roles, and grant in the same minute", text)
+		}
+		if _, err := fmt.Fprintln(f.Err(), plain.Text(text)); err != nil {
+			return err
+		}
+	}
+	return pgsql.MakeRoles(ctx, db, f.Schema())
+}
+
+// losses says what roles lose when the owner role gets the schema, and the grants that give it back.
+func losses(schema pgsql.Schema, losing []string) string {
+	lines := []string{fmt.Sprintf("%s the tables of schema %s, and may do nothing with them once %s owns them: "+
+		"its runs and commands fail until it is a member of a role. Grant one of these:",
+		spoken.List(losing)+spoken.Noun(len(losing), " owns", " own"), schema, pgsql.Owner.In(schema))}
+	for _, name := range losing {
+		to := " to " + pq.QuoteIdentifier(name) + ";  -- "
+		lines = append(lines,
+			"    grant "+pgsql.Runner.In(schema)+to+"if it runs slots: cron, a CronJob, a daemon",
+			"    grant "+pgsql.Operator.In(schema)+to+"if it also retries, prunes and applies rules",
+			"    grant "+pgsql.Owner.In(schema)+to+"if it migrates; it then keeps all that it has")
+	}
+	return strings.Join(lines, "\n")
 }
