@@ -60,7 +60,7 @@ func MaxChecks(n int) Option { return func(d *definition) { d.MaxChecks = n } }
 
 // Timeout ends a check's context, this long after the call of the function. Waiting for a
 // connection or a lock before the call does not count. A check that goes on is abandoned after the
-// runner's grace period. Default 1 minute.
+// runner's grace period, also if the runner has lost the lease of the row. Default 1 minute.
 func Timeout(limit time.Duration) Option { return func(d *definition) { d.Timeout = limit } }
 
 // Horizon limits how far ahead of now a check may set the next. Default 5 years.

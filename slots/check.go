@@ -48,7 +48,7 @@ type round struct {
 // round returns a round of checks of a claim.
 func (c *caller) round(of *claim, queues []*queue) *round {
 	return &round{
-		caller: c, tray: newTray(c.stop, of.ctx, c.page, queues),
+		caller: c, tray: newTray(c.phases, of.ctx, c.page, queues),
 		lease: of.Lease, checker: of.checker, read: of.readAt, started: of.started,
 	}
 }
@@ -186,6 +186,24 @@ func (rd *round) conclude(
 		return rd.yield(u)
 	}
 	return rd.settle(u, u.Outcomes(ctx, rd.moment(), results, err, took, rd.panics))
+}
+
+// watchEvery is how often a round looks for checks that are overdue.
+const watchEvery = 100 * time.Millisecond
+
+// watch abandons overdue checks until the round is over. If the run has left checks behind then, because it was
+// stopped, watch goes on until none of them is left: they have places in the bounds of Config.Shared.
+func (rd *round) watch(over <-chan struct{}) {
+	look := time.NewTicker(watchEvery)
+	defer look.Stop()
+	for over != nil || rd.isBusy() {
+		select {
+		case <-look.C:
+			rd.abandonOverdue()
+		case <-over:
+			over = nil
+		}
+	}
 }
 
 // abandonOverdue abandons checks that ignored their timeout and the grace period. Other checks get their places, and

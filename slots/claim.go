@@ -2,9 +2,9 @@ package slots
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/lib/pq"
@@ -37,8 +37,7 @@ type claim struct {
 	readAt time.Time    // local monotonic instant at which its rows were read
 	again  []*unit.Unit // units to check once another transaction's lock is gone, or a permit is free
 	vigil  holder.Vigil
-	undone bool                  // rows were not checked, and are left to other runners
-	round  atomic.Pointer[round] // the running checks
+	undone bool // rows were not checked, and are left to other runners
 }
 
 func newClaim(lanes ...*lane) *claim {
@@ -118,7 +117,6 @@ func (r *run) begin(c *claim, rows page.Claim) {
 		slog.Time("slot", r.slot), slog.Int64("claim", c.Token),
 		slog.Any("jobs", r.records.Names(c.Jobs)), slog.Int64("rows", rows.Rows))
 	c.ctx = c.Begin(ctx, c.limits()...)
-	c.Watch = c.abandonOverdue
 	c.end = end
 	c.account = r.lanes.account(c.lanes[0], r.crew.changed)
 	c.checker = txn.NewChecker(c.ctx, r.calls.txns, &c.Claim)
@@ -157,11 +155,8 @@ func (c *claim) giveUp() {
 	}
 }
 
-func (c *claim) abandonOverdue() {
-	if rd := c.round.Load(); rd != nil {
-		rd.abandonOverdue()
-	}
-}
+// isLost reports whether the run has lost the lease of a claim.
+func (c *claim) isLost() bool { return errors.Is(context.Cause(c.ctx), ErrLeaseLost) }
 
 // isOver reports whether a claim is done, lost, or to be handed back.
 func (c *claim) isOver() bool { return c.Done || c.undone || c.ctx.Err() != nil }

@@ -48,6 +48,9 @@
 // claim, and the end of the last claim closes the slot. The cursor of a job does not move while the job is paused or at
 // its limit, or if this binary does not know the job.
 //
+// A claim whose lease is lost records nothing more. It ends when each of its checks has returned or is abandoned. Until
+// then the checks keep their workers and permits, and the run goes on.
+//
 // # Locked rows and refused rows
 //
 // A row that another transaction has locked does not block the checks beside it. The run tries to record it once a

@@ -267,7 +267,7 @@ func (r *run) look() error {
 	return err
 }
 
-// know sets the jobs of the slot. It may only be called while there are no claims.
+// know sets the jobs of the slot. It may only be called while there are no claims, so no check reads them then.
 func (r *run) know(list []session.Job) {
 	known := map[int64]*engine.Definition{}
 	r.lanes.clear()

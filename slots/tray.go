@@ -18,9 +18,9 @@ const linger = 50 * time.Millisecond
 // tray collects what becomes of the units of a round, until the goroutine of the claim takes it. It is safe for
 // concurrent use.
 type tray struct {
-	page      int             // rows of a record
-	stop, ctx context.Context // ends of the run and of the claim
-	ready     chan struct{}   // signals that take has something to return
+	page              int             // rows of a record
+	stop, checks, ctx context.Context // ends of the run, of its time for checks, and of the claim
+	ready             chan struct{}   // signals that take has something to return
 
 	mu      sync.Mutex
 	waiting int                   // units that are not started
@@ -38,8 +38,11 @@ type batch struct {
 	oldest   time.Time // when the first outcome was added
 }
 
-func newTray(stop, ctx context.Context, page int, queues []*queue) *tray {
-	t := &tray{page: page, stop: stop, ctx: ctx, ready: make(chan struct{}, 1), running: map[*unit.Unit]*queue{}}
+func newTray(p *phases, ctx context.Context, page int, queues []*queue) *tray {
+	t := &tray{
+		page: page, stop: p.stop, checks: p.checks, ctx: ctx,
+		ready: make(chan struct{}, 1), running: map[*unit.Unit]*queue{},
+	}
 	for _, q := range queues {
 		t.waiting += len(q.units)
 	}
@@ -152,6 +155,9 @@ func (t *tray) poke() {
 	}
 }
 
+// isBusy reports whether a check runs that was not abandoned.
+func (t *tray) isBusy() bool { return len(t.calls()) > 0 }
+
 // isOver reports whether no check runs and none will start. The caller holds mu.
 func (t *tray) isOver() bool {
 	return len(t.running) == 0 && (t.waiting == 0 || t.isEnded())
@@ -165,10 +171,11 @@ type taken struct {
 	last  bool         // there will be no more
 }
 
-// take waits for outcomes: all of them, or those that have waited long enough.
+// take waits for outcomes: all of them, or those that have waited long enough. The last have come when no check runs
+// and none will start, or when the run's time for checks is over.
 func (t *tray) take() taken {
 	var timer <-chan time.Time
-	stop := t.stop.Done()
+	stop, lost := t.stop.Done(), t.ctx.Done()
 	for {
 		got, waits := t.takeNow()
 		if got != nil {
@@ -183,7 +190,9 @@ func (t *tray) take() taken {
 			timer = nil
 		case <-stop:
 			stop = nil
-		case <-t.ctx.Done():
+		case <-lost:
+			lost = nil
+		case <-t.checks.Done():
 		}
 	}
 }
@@ -192,7 +201,7 @@ func (t *tray) take() taken {
 func (t *tray) takeNow() (got *taken, waits bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n, last := len(t.done.outcomes), t.ctx.Err() != nil || t.isOver()
+	n, last := len(t.done.outcomes), t.checks.Err() != nil || t.isOver()
 	if !last && n < t.page && (n == 0 || time.Since(t.done.oldest) < linger) {
 		return nil, n > 0
 	}

@@ -2,7 +2,6 @@ package slots
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
@@ -111,7 +110,8 @@ func (r *run) units(c *claim, rows page.Rows) []*unit.Unit {
 }
 
 // process checks units, and records their outcomes as they come. The last record ends the claim if
-// nothing else of it is left.
+// nothing else of it is left. If the lease is lost, process records nothing more, but still returns
+// only when each check has returned or is abandoned: until then the claim keeps its permits.
 func (r *run) process(c *claim, units []*unit.Unit, more bool) error {
 	queues, err := r.lanes.admit(c, units)
 	if err != nil {
@@ -119,14 +119,16 @@ func (r *run) process(c *claim, units []*unit.Unit, more bool) error {
 	}
 	began := elapsed.Now()
 	rd := r.calls.round(c, queues)
-	c.round.Store(rd)
-	defer c.round.Store(nil)
+	over := make(chan struct{})
+	defer close(over)
+	go rd.watch(over)
 	rd.start(queues)
 	for last := false; !last; {
 		got := rd.take()
 		last = got.last
-		if errors.Is(context.Cause(c.ctx), ErrLeaseLost) {
-			return nil
+		if c.isLost() {
+			c.close() // so that the run claims other rows meanwhile
+			continue
 		}
 		c.undone = c.undone || last && rd.wasCut()
 		c.postpone(got.again...)

@@ -16,8 +16,8 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// watchEvery is how often a keeper looks for leases that are about to end.
-const watchEvery = 100 * time.Millisecond
+// lookEvery is how often a keeper looks for leases that are about to end.
+const lookEvery = 100 * time.Millisecond
 
 // Companion holds rights that a heartbeat renews together with the leases, by the token of the run.
 type Companion interface {
@@ -102,19 +102,19 @@ func (k *Keeper) drop(l *Lease) (held bool) {
 }
 
 // Beat renews the leases three times in their length, until ctx ends. In between it drops each lease
-// shortly before it can end, and calls Watch of the other leases. Beat repeats a heartbeat that fails.
-// It sends the next heartbeat also if the one before gets no answer.
+// shortly before it can end. Beat repeats a heartbeat that fails. It sends the next heartbeat also if
+// the one before gets no answer.
 func (k *Keeper) Beat(ctx context.Context) {
 	var renewing sync.WaitGroup
 	defer renewing.Wait()
-	renew, look := time.Tick(k.server.Lease/3), time.Tick(watchEvery)
+	renew, look := time.Tick(k.server.Lease/3), time.Tick(lookEvery)
 	busy := make(chan struct{}, 2)
 	beat := func() {
 		select {
 		case busy <- struct{}{}:
 			renewing.Go(func() {
 				defer func() { <-busy }()
-				for !k.renew(ctx) && server.Sleep(ctx, watchEvery) {
+				for !k.renew(ctx) && server.Sleep(ctx, lookEvery) {
 				}
 			})
 		default:
@@ -128,9 +128,7 @@ func (k *Keeper) Beat(ctx context.Context) {
 			beat()
 		case <-look:
 			for _, l := range k.list() {
-				if !k.Expired(l) && l.Watch != nil {
-					l.Watch()
-				}
+				k.Expired(l)
 			}
 		case <-ctx.Done():
 			return

@@ -33,8 +33,6 @@ func NewToken() int64 {
 // Lease is a right that ends unless it is renewed in time.
 type Lease struct {
 	Token int64
-	// Watch is called often while the lease is good. Set it before Keeper.Add. Optional.
-	Watch func()
 
 	needs  []Companion
 	ctx    context.Context
