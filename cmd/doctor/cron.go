@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prescient-go/prescient/cmd/internal/access"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs/schedule/crontab"
@@ -27,6 +28,8 @@ type Crontab struct {
 	Env []string
 	// Runs are the times of the lines that run slots: five fields, or a name such as @hourly.
 	Runs []string
+	// Users are the users that run them. Empty for the crontab of the user who runs doctor.
+	Users []string
 }
 
 // Crontabs returns the crontabs of the system and of the user with a line that calls the binary's
@@ -68,11 +71,15 @@ func readCrontab(path, text, binary string, users bool) Crontab {
 		if m == nil {
 			continue
 		}
-		command := m[2]
+		command, runner := m[2], ""
 		if users {
+			runner = strings.TrimSpace(user.FindString(command))
 			command = user.ReplaceAllString(command, "")
 		}
 		if runs.MatchString(command) {
+			if runner != "" && !slices.Contains(c.Users, runner) {
+				c.Users = append(c.Users, runner)
+			}
 			c.Runs = append(c.Runs, m[1])
 			if m := config.FindStringSubmatch(command); m != nil {
 				c.Env = append(c.Env, "PRESCIENT_CONFIG="+m[1])
@@ -125,6 +132,26 @@ func instants(line string, day time.Time) iter.Seq[time.Time] {
 		return func(func(time.Time) bool) {}
 	}
 	return c.Between(day.Add(-time.Second), day.Add(24*time.Hour-time.Second))
+}
+
+// Users finds the users of crontabs who do not exist, and those who cannot read the configuration
+// file: their runs fail before they can log anything but that. usual is the file that a crontab
+// means if it names none.
+func Users(list []Crontab, usual string) (found []Finding) {
+	for _, c := range list {
+		file := usual
+		if files := named([]Crontab{c}); len(files) > 0 {
+			file = files[len(files)-1]
+		}
+		for _, name := range c.Users {
+			if bad := access.Check(name, file); bad != nil {
+				f := action(fmt.Sprintf("%s runs slots as user %s, which cannot work: %s", c.Path, name, bad.What), "%s", bad.Do)
+				f.Name = "crontab"
+				found = append(found, f)
+			}
+		}
+	}
+	return found
 }
 
 // CronSees returns the settings that the binary has if cron starts it: in the home directory, with

@@ -3,6 +3,7 @@ package doctor
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,18 +32,32 @@ PRESCIENT_CONFIG = "/etc/orders.yaml"
 		"x",
 		[]string{"PATH=/usr/local/bin:/usr/bin:/bin", "PRESCIENT_CONFIG=/etc/orders.yaml", "PRESCIENT_CONFIG=/etc/night.yaml"},
 		[]string{"*/15 * * * *", "0 6-18 * * mon-fri", "@hourly", "@daily"},
+		nil,
 	}
 	if diff := cmp.Diff(want, readCrontab("x", own, "orders", false)); diff != "" {
 		t.Error(diff)
 	}
 	for _, line := range []string{"*/5 * * * * root orders run\n", "*/5\t*\t*\t*\t*\troot\torders run\n", "*/5 * * * *  root   orders run\n"} {
 		system := readCrontab("x", line, "orders", true)
-		if len(system.Runs) != 1 || strings.Join(strings.Fields(system.Runs[0]), " ") != "*/5 * * * *" {
-			t.Errorf("%q: %q", line, system.Runs)
+		if len(system.Runs) != 1 || strings.Join(strings.Fields(system.Runs[0]), " ") != "*/5 * * * *" || !slices.Equal(system.Users, []string{"root"}) {
+			t.Errorf("%q: %q by %q", line, system.Runs, system.Users)
 		}
 	}
 	if mine := readCrontab("x", "0 0 1 jan,jul * orders run\n", "orders", false); len(mine.Runs) != 1 {
 		t.Errorf("months by name: %q", mine.Runs)
+	}
+}
+
+func TestAUserOfCronWhoCannotReadTheFileIsFound(t *testing.T) {
+	t.Parallel()
+	list := []Crontab{{Path: "/etc/cron.d/orders", Users: []string{"no_such_user", "root"}}}
+	found := Users(list, "/etc/prescient/prescient.yaml")
+	if len(found) != 1 || !has(found, "crontab", Action, "as user no_such_user, which cannot work: there is no user no_such_user") {
+		t.Errorf("%+v", found)
+	}
+	list = []Crontab{{Path: "/etc/cron.d/orders", Users: []string{"nobody"}, Env: []string{"PRESCIENT_CONFIG=/no/such.yaml"}}}
+	if found := Users(list, ""); !has(found, "crontab", Action, "install -o nobody -m 0600 such.yaml /no/such.yaml") {
+		t.Errorf("%+v", found)
 	}
 }
 
@@ -84,7 +99,7 @@ func TestTheCrontabsOfTheSystemAreRead(t *testing.T) {
 		t.Skip("this needs root, and cron: ", err)
 	}
 	t.Cleanup(func() { _ = os.Remove(path) })
-	want := []Crontab{{path, []string{"PRESCIENT_CONFIG=/etc/x.yaml"}, []string{"0 0 30 2 *"}}}
+	want := []Crontab{{path, []string{"PRESCIENT_CONFIG=/etc/x.yaml"}, []string{"0 0 30 2 *"}, []string{"root"}}}
 	if diff := cmp.Diff(want, Crontabs(t.Context(), name)); diff != "" {
 		t.Error(diff)
 	}

@@ -40,7 +40,8 @@ func NewCmdDoctor(f *factory.Factory) *cobra.Command {
 
   settings   settings that cron would not see, secrets that every user can read, a configuration file that another user
              may have written, a slots.width other than the database's, a missing directory of events.destination,
-             private addresses that events.allowed_networks lacks, a crontab that does not fit the slots
+             private addresses that events.allowed_networks lacks, a crontab that does not fit the slots, or whose user
+             cannot read the configuration file
   database   a server that is not PostgreSQL, missing rights, a wrong clock, too few connections, transactions that
              hold back vacuum, tables full of dead rows, missing months of history, a schema of another version
   jobs       queries of sql_jobs that cannot run, jobs that this binary does not have
@@ -77,11 +78,21 @@ type settingView struct {
 	Cron bool `json:"cron"` // sees it, too
 }
 
+// forget takes back that cron sees the settings, if a user of cron cannot read them.
+func (v *doctorView) forget(unread []doctor.Finding) {
+	for i := range v.Settings {
+		v.Settings[i].Cron = v.Settings[i].Cron && len(unread) == 0
+	}
+}
+
 func examine(ctx context.Context, f *factory.Factory) error {
 	var view doctorView
 	crontabs := doctor.Crontabs(ctx, f.Name)
 	if !f.Scope().Repeats { // findings about this machine
 		view.Findings = append(examineSettings(ctx, f, &view, crontabs), doctor.Skipped(f.Loaded().Skipped)...)
+		unread := doctor.Users(crontabs, factory.UsualConfig)
+		view.forget(unread)
+		view.Findings = append(view.Findings, unread...)
 		view.Findings = append(view.Findings, examineFile(f)...)
 		view.Findings = append(view.Findings, server.Unencrypted(f.Config())...)
 		view.Findings = append(view.Findings, examineEvents(f)...)

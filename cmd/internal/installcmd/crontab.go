@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/install"
+	"github.com/prescient-go/prescient/cmd/internal/access"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
@@ -47,7 +48,8 @@ names the configuration file that this command has read, because cron does not s
                 shows what changes. If nothing changes, it writes nothing.
   --remove      Remove that block.
   --write FILE  Write the lines into a new file of /etc/cron.d. They name the --user that runs them. A file that exists
-                and is different is not changed. Cron mails what the lines print to root: edit MAILTO in the file to
+                and is different is not changed. If this machine has no such user, or the user cannot read the
+                configuration file, nothing is written. Cron mails what the lines print to root: edit MAILTO in the file to
                 change this.
 
 A command that fails changes nothing.
@@ -153,6 +155,9 @@ func printCrontab(ctx context.Context, f *factory.Factory, o *crontabOptions) er
 	if err != nil {
 		return err
 	}
+	if err := o.checkUser(ctx, f); err != nil {
+		return err
+	}
 	if o.file != "" {
 		o.write, file.Path = filepath.Dir(o.file), filepath.Base(o.file)
 		if _, err := os.Stat(o.write); err != nil {
@@ -160,6 +165,25 @@ func printCrontab(ctx context.Context, f *factory.Factory, o *crontabOptions) er
 		}
 	}
 	return deliver(f, &o.installOptions, []install.File{file})
+}
+
+// checkUser looks whether --user exists and can read the configuration file that the lines name. It
+// refuses to write lines that cannot work. Lines that are printed may be for another machine. A file
+// that does not exist yet is a warning, too.
+func (o *crontabOptions) checkUser(ctx context.Context, f *factory.Factory) error {
+	if o.User == "" {
+		return nil
+	}
+	file := cmp.Or(f.Loaded().File, factory.UsualConfig)
+	bad := access.Check(o.User, file)
+	switch _, err := os.Stat(file); {
+	case bad == nil:
+		return nil
+	case o.file != "" && !errors.Is(err, fs.ErrNotExist):
+		return exit.Usagef("--user %s: %s: %s", o.User, bad.What, bad.Do)
+	}
+	f.Log().WarnContext(ctx, "cron cannot run these lines yet: "+bad.What, "do", bad.Do)
+	return nil
 }
 
 // installCrontab puts the block into the user's crontab, or removes it, and shows what has changed.
