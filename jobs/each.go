@@ -20,8 +20,9 @@ const DefaultEachSize = 50
 
 // ErrDivide marks an error of a BatchFunc or a TxBatchFunc as a failure of the whole call. The
 // runner then rolls back the transaction, and calls the function again with each half of the rows,
-// down to the single row, which then owns the error. Any other error that the function returns
-// belongs to every row of the call.
+// down to the single row, which then owns the error. It does so without ErrDivide if the error is one
+// of PostgreSQL about a value, such as a cast or a constraint. Any other error that the function
+// returns belongs to every row of the call.
 var ErrDivide = errors.New("the call failed as a whole")
 
 // RegisterEach adds a job like RegisterTx, and lets up to 50 rows share a transaction, or as many

@@ -60,8 +60,8 @@ func (r *Result) validate() error {
 // BatchFunc does the checks of up to a page of rows of its job in one call, so that one query can
 // look up a thousand orders. It returns a result for each row, in their order. If it returns an
 // error, or any other number of results, every row has failed. After a panic, a timeout,
-// runtime.Goexit, or an error that wraps ErrDivide, the runner calls it again with each half of the
-// rows. The rules of CheckFunc hold for the batch as a whole. If some leases are lost, only their
+// runtime.Goexit, an error of PostgreSQL about a value, or an error that wraps ErrDivide, the runner
+// calls it again with each half of the rows. The rules of CheckFunc hold for the batch as a whole. If some leases are lost, only their
 // rows are dropped. ctx ends when no lease is left.
 type BatchFunc func(ctx context.Context, batch []FutureJob) ([]Result, error)
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lib/pq/pqerror"
+
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/call"
@@ -16,6 +18,7 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/page"
 	"github.com/prescient-go/prescient/slots/internal/txn"
 	"github.com/prescient-go/prescient/slots/internal/unit"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // caller has what the rounds of a run share to call functions.
@@ -126,7 +129,7 @@ func (rd *round) check(u *unit.Unit, q *queue, place *txn.Place) (goOn bool) {
 		results, err = rd.checker.Check(ctx, u, place)
 	case u.Def.Batched():
 		results, err = u.Def.Call(ctx, nil, slices.Clone(u.Rows)) // a clone, because the function may change it
-		u.Failure.Own = err != nil && ctx.Err() == nil
+		u.Failure.Own = err != nil && ctx.Err() == nil && !pgsql.HasState(err, pqerror.QueryCanceled) && !pgsql.IsOfValue(err)
 	default:
 		results, err = u.Def.Call(ctx, nil, u.Rows)
 	}
@@ -180,7 +183,7 @@ func (rd *round) conclude(
 		return rd.yield(u)
 	case rd.ctx.Err() != nil: // the check was cut short, or its claim belongs to another runner
 		return rd.forget(u)
-	case u.FailedAsAWhole(err) && (!errors.Is(context.Cause(ctx), call.ErrTimeout) || !u.Hangs()):
+	case u.FailedAsAWhole(err) && u.MayDivide(took, timedOut(ctx, err)):
 		rd.log.DebugContext(ctx, "call is divided", "check", u.String(), "error", err)
 		u.Failure.Whole = true
 		return rd.yield(u)
@@ -204,6 +207,13 @@ func (rd *round) watch(over <-chan struct{}) {
 			over = nil
 		}
 	}
+}
+
+// timedOut reports whether a call failed because of its timeout, or of a timeout that its function set: for a statement,
+// or in a context.
+func timedOut(ctx context.Context, err error) bool {
+	return errors.Is(context.Cause(ctx), call.ErrTimeout) || pgsql.HasState(err, pqerror.QueryCanceled) ||
+		errors.Is(err, context.DeadlineExceeded)
 }
 
 // abandonOverdue abandons checks that ignored their timeout and the grace period. Other checks get their places, and

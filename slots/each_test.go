@@ -7,12 +7,14 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
@@ -196,29 +198,96 @@ func TestABadRowCostsItselfOneErrorAndTheOthersRepetitionsAtMost(t *testing.T) {
 	}
 }
 
-// With a service that hangs, dividing each call would wait for it once for each row.
+// With a service that hangs, dividing each call would wait for it once for each row. Three slow rows make three calls
+// time out of each size, so the fourth of a size tells that more is wrong: 1 + 2 + 4 calls, and the halves of three.
 func TestCallsThatAllTimeOutAreNotDividedDownToTheRow(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
-	const rows, timeouts = 64, 3 * 7
-	var calls atomic.Int64
-	w.registry.RegisterBatch("job", func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
-		calls.Add(1)
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}, jobs.Timeout(50*time.Millisecond))
-	w.enqueue("job", slot(1), rows)
-	result := w.run(slot(1), func(c *slots.Config) { c.Page = rows })
-	if n := calls.Load(); n > 2*timeouts+1 {
-		t.Errorf("%d calls, want %d at most", n, 2*timeouts+1)
+	const rows, most = 64, 1 + 2 + 4 + 6
+	hangs := map[string]func(w *world, calls *atomic.Int64){
+		"until its timeout": func(w *world, calls *atomic.Int64) {
+			w.registry.RegisterBatch("job", func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+				calls.Add(1)
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}, jobs.Timeout(50*time.Millisecond))
+		},
+		"until statement_timeout": func(w *world, calls *atomic.Int64) {
+			w.registry.RegisterBatchTx("job", func(ctx context.Context, tx *sqlx.Tx, _ []jobs.FutureJob) ([]jobs.Result, error) {
+				calls.Add(1)
+				_, err := tx.ExecContext(ctx, `set local statement_timeout = '20ms'; select pg_sleep(60)`)
+				return nil, err
+			})
+		},
+		"until statement_timeout, on a connection of its own": func(w *world, calls *atomic.Int64) {
+			w.registry.RegisterBatch("job", func(ctx context.Context, _ []jobs.FutureJob) ([]jobs.Result, error) {
+				calls.Add(1)
+				_, err := w.db.ExecContext(ctx, `set local statement_timeout = '20ms'; select pg_sleep(60)`)
+				return nil, err
+			})
+		},
 	}
-	for _, row := range w.waiting() {
-		if row.ErrorCount != 1 {
-			t.Errorf("row %s has %d errors", row.EntityKey, row.ErrorCount)
+	for name, register := range hangs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			var calls atomic.Int64
+			register(w, &calls)
+			w.enqueue("job", slot(1), rows)
+			result := w.run(slot(1), func(c *slots.Config) { c.Page = rows })
+			if n := calls.Load(); n > most {
+				t.Errorf("%d calls, want %d at most", n, most)
+			}
+			for _, row := range w.waiting() {
+				if row.ErrorCount != 1 {
+					t.Errorf("row %s has %d errors", row.EntityKey, row.ErrorCount)
+				}
+			}
+			if result.Failed != rows {
+				t.Errorf("%+v", result)
+			}
+		})
+	}
+}
+
+// The server names no row with its error.
+func TestAValueThatTheServerRefusesIsTheErrorOfItsRowAlone(t *testing.T) {
+	t.Parallel()
+	const keys = `select sum(1 / (k::int - 57)) from unnest($1::text[]) k`
+	keysOf := func(batch []jobs.FutureJob) pq.StringArray {
+		var list pq.StringArray
+		for _, job := range batch {
+			list = append(list, job.EntityKey)
 		}
+		return list
 	}
-	if result.Failed != rows {
-		t.Errorf("%+v", result)
+	for name, register := range map[string]func(w *world){
+		"RegisterBatch": func(w *world) {
+			w.registry.RegisterBatch("job", func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+				_, err := w.db.ExecContext(ctx, keys, keysOf(batch))
+				return make([]jobs.Result, len(batch)), err
+			})
+		},
+		"RegisterBatchTx": func(w *world) {
+			w.registry.RegisterBatchTx("job", func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+				_, err := tx.ExecContext(ctx, keys, keysOf(batch))
+				return make([]jobs.Result, len(batch)), err
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			register(w)
+			w.enqueue("job", slot(1), 100)
+			if result := w.run(slot(1)); result.Finished != 99 || result.Failed != 1 {
+				t.Errorf("%+v", result)
+			}
+			for _, row := range w.waiting() {
+				if row.EntityKey != "57" || !strings.Contains(row.LastError, "division by zero") {
+					t.Errorf("row %s waits: %s", row.EntityKey, row.LastError)
+				}
+			}
+		})
 	}
 }
 

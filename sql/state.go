@@ -37,3 +37,25 @@ func routine(err error) string {
 
 // HasState tells whether err is an error of the server with one of these states.
 func HasState(err error, states ...pqerror.Code) bool { return slices.Contains(states, State(err)) }
+
+// IsOfValue tells whether err is an error of the server about a value, so that a statement with the
+// other values may succeed: a cast, a division by zero, a constraint, a subquery with two rows, a
+// limit, or an exception that a function raises.
+func IsOfValue(err error) bool {
+	state := State(err)
+	if state == "" {
+		return false
+	}
+	switch state.Class() {
+	case pqerror.ClassCardinalityViolation, pqerror.ClassDataException, pqerror.ClassIntegrityConstraintViolation,
+		pqerror.ClassProgramLimitExceeded, pqerror.ClassPLpgSQLError:
+		return true
+	}
+	return false
+}
+
+// IsRowSecurity tells whether err says that a policy of row security concerns a statement of a
+// transaction with row_security off.
+func IsRowSecurity(err error) bool {
+	return HasState(err, pqerror.InsufficientPrivilege) && routine(err) == "check_enable_rls"
+}

@@ -34,6 +34,9 @@
 // unknown or repeated field, an id that was not in the request. A row is finished only if the
 // answer says so.
 //
+// A status that refuses the content (400, 413 or 422) may be because of one row. The runner then sends
+// each half of the rows, down to the single row, which owns the error.
+//
 // Requests are signed, retried and limited to allowed addresses, as package egress does. After a
 // crash a request may come again. With the same rows in the same state it has the same webhook-id.
 // A row with the same id and check_count is the same check.

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -125,6 +126,9 @@ func (s *service) check(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Res
 		rows[n] = batch[i]
 	}
 	answered, err := s.ask(ctx, rows)
+	if refusesContent(err) && len(rows) > 1 {
+		return nil, fmt.Errorf("%w: %w", jobs.ErrDivide, err)
+	}
 	if err != nil {
 		answered = slices.Repeat([]jobs.Result{{Err: err}}, len(rows))
 	}
@@ -132,6 +136,14 @@ func (s *service) check(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Res
 		results[i] = answered[n]
 	}
 	return results, nil
+}
+
+// refusesContent reports whether the service refuses the content of a request: a row may be at fault.
+func refusesContent(err error) bool {
+	status, ok := errors.AsType[*egress.StatusError](err)
+	return ok && slices.Contains([]int{
+		http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity,
+	}, status.Status)
 }
 
 // ask makes one request. An error belongs to all its rows.

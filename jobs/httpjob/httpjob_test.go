@@ -262,7 +262,7 @@ func TestARequestHasNoMoreRowsThanItMayAndAFailedOneFailsItsRowsAlone(t *testing
 	t.Parallel()
 	w := setup(t, func(r request) (int, any) {
 		if r.Rows[0].EntityKey == "3" {
-			return http.StatusRequestEntityTooLarge, "too much"
+			return http.StatusForbidden, "not yours"
 		}
 		return each(func(string) result { return result{} })(r)
 	})
@@ -271,12 +271,35 @@ func TestARequestHasNoMoreRowsThanItMayAndAFailedOneFailsItsRowsAlone(t *testing
 	diff(t, 3, len(w.got))
 	state := w.state()
 	for _, key := range []string{"3", "4"} {
-		if !strings.Contains(state[key], "status 413") {
+		if !strings.Contains(state[key], "status 403") {
 			t.Errorf("row %s: %s", key, state[key])
 		}
 		delete(state, key)
 	}
 	diff(t, map[string]string{"1": "done", "2": "done", "5": "done"}, state)
+}
+
+// A row that the service cannot take must not end the checks of the others in its request.
+func TestARowWhoseContentTheServiceRefusesFailsAlone(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity} {
+		w := setup(t, func(r request) (int, any) {
+			for _, row := range r.Rows {
+				if row.EntityKey == "3" {
+					return status, "no such invoice"
+				}
+			}
+			return each(func(string) result { return result{} })(r)
+		})
+		w.due(invoices("1", "2", "3", "4", "5")...)
+		w.run(slot(1), w.config())
+		state := w.state()
+		if got := state["3"]; !strings.HasPrefix(got, "12:30:00 post to http") || !strings.Contains(got, fmt.Sprintf("status %d", status)) {
+			t.Errorf("row 3: %s", got)
+		}
+		delete(state, "3")
+		diff(t, map[string]string{"1": "done", "2": "done", "4": "done", "5": "done"}, state)
+	}
 }
 
 func TestARowWhosePayloadIsTooDeepForJSONHoldsUpNoOther(t *testing.T) {

@@ -91,9 +91,6 @@ func (p *page) look(ctx context.Context) error {
 			"rule", p.rule.Rule.Name, "table", p.rule.Relation)
 		return errLocked
 	}
-	if strings.HasPrefix(string(pgsql.State(err)), "22") && len(p.rows) > 1 { // a value of one row is at fault
-		return fmt.Errorf("%w: %w", jobs.ErrDivide, err)
-	}
 	if err != nil {
 		return fmt.Errorf("read %s for rule %s: %w", p.rule.Relation, p.rule.Rule.Name, p.denied(ctx, err))
 	}

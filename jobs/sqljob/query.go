@@ -11,7 +11,10 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -29,6 +32,18 @@ const mostAnswers = 16 << 20
 
 // errTooLarge is the error of a page whose answers exceed that.
 var errTooLarge = errors.New("the answer is too large")
+
+// divided is an error that the runner looks for the rows of, in each half of the batch. Its text tells
+// the operator nothing of that.
+type divided struct{ error }
+
+func (divided) Is(target error) bool { return target == jobs.ErrDivide }
+func (d divided) Unwrap() error      { return d.error }
+
+// settings make a query mean the same for each login and each database, as those of a rule do. With
+// row_security off, a policy that would hide rows is an error: a key that the query does not return is
+// finished.
+var settings = rule.UnderstandSettings + "; set local row_security = off"
 
 // ask runs the query for keys. The result leaves out keys that need nothing.
 func (b *binding) ask(ctx context.Context, keys []string) (answers map[string]answer, err error) {
@@ -52,7 +67,19 @@ func (b *binding) ask(ctx context.Context, keys []string) (answers map[string]an
 	if err != nil {
 		b.wrapped.Store(nil) // the columns of the query may have changed
 	}
-	return answers, err
+	return answers, b.explain(err)
+}
+
+// explain adds to an error of the server what its text does not tell.
+func (b *binding) explain(err error) error {
+	switch {
+	case pgsql.HasState(err, pqerror.QueryCanceled):
+		return divided{fmt.Errorf("%w (its timeout is %s)", err, b.Timeout)}
+	case pgsql.IsRowSecurity(err):
+		return fmt.Errorf("%w. Rows that it hides would look finished: let the query run as a role "+
+			"with bypassrls, or as the owner of the table, or call a security definer function of such a role", err)
+	}
+	return err
 }
 
 // bounded returns the query with the same columns and one more, which marks a row whose event is
@@ -92,7 +119,7 @@ func (b *binding) largeEvent(key string) error {
 // readOnly runs fn in a transaction in which a query can neither write nor exceed its timeout. It
 // also works on a hot standby.
 func (b *binding) readOnly(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
-	limits := fmt.Sprintf("set local statement_timeout = %d", b.Timeout.Milliseconds())
+	limits := fmt.Sprintf("set local statement_timeout = %d; ", b.Timeout.Milliseconds()) + settings
 	if b.Role != "" {
 		limits += "; set local role " + pq.QuoteIdentifier(b.Role)
 	}
@@ -121,8 +148,8 @@ func (b *binding) read(rows *sql.Rows, asked map[string]bool, answers map[string
 			return err
 		}
 		if !asked[key] {
-			return fmt.Errorf("it returned entity_key %q, which is not in $1: "+
-				"it must return keys as they were given, and no others", key)
+			return divided{fmt.Errorf("it returned entity_key %q, which is not in $1: "+
+				"it must return keys as they were given, and no others", key)}
 		}
 		if _, twice := answers[key]; twice {
 			a = answer{err: fmt.Errorf("the query returned entity_key %q more than once", key)}
@@ -196,7 +223,7 @@ func (c columns) scan(rows *sql.Rows) (key string, a answer, err error) {
 		return "", answer{}, err
 	}
 	if !name.Valid {
-		return "", answer{}, errors.New("it returned a row whose entity_key is null")
+		return "", answer{}, divided{errors.New("it returned a row whose entity_key is null")}
 	}
 	if large {
 		return name.String, answer{large: true}, nil

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -390,4 +391,125 @@ func TestAnEnormousAnswerIsRefusedUnread(t *testing.T) {
 	if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 50 {
 		t.Errorf("the run took %d MiB", mib)
 	}
+}
+
+// Row security would hide open orders from the query without an error, and they would end as done.
+func TestAPolicyThatWouldHideRowsIsAnError(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const reader = "prescient_sqljob_hidden"
+	w.exec(`create role ` + reader)
+	t.Cleanup(func() { // roles belong to the server, not to the test's database
+		if _, err := w.db.Exec(`drop owned by ` + reader + `; drop role ` + reader); err != nil {
+			t.Error(err)
+		}
+	})
+	w.exec(`grant select on orders to ` + reader)
+	w.exec(`alter table orders enable row level security`)
+	w.exec(`insert into orders values (1, 'ada', null, null)`)
+	w.due(slot(1), "1")
+	cfg := w.config(unshipped, func(c *sqljob.Config) { c.Role = reader })
+	w.run(slot(1), cfg)
+	const want = `query would be affected by row-level security policy for table "orders"`
+	if got := w.state()["1"]; !strings.HasPrefix(got, "12:30:00 ") || !strings.Contains(got, want) || !strings.Contains(got, "bypassrls") {
+		t.Errorf("%s\nwant an error with %s", got, want)
+	}
+	if err := sqljob.Check(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("the check of the query: %v", err)
+	}
+}
+
+// Callers may enqueue any key, and must not end the alerts of others.
+func TestAKeyThatTheQueryCannotReadFailsAlone(t *testing.T) {
+	t.Parallel()
+	const bad = "zwölf"
+	for name, query := range map[string]string{
+		"a cast":             unshipped,
+		"a division by zero": `select k as entity_key, to_json(1 / (length(k) - length('` + bad + `'))) as event from unnest($1::text[]) k`,
+		"a subquery with two rows": `select k as entity_key, to_json((select 1 from generate_series(1, case k when '` + bad + `' then 2 else 1 end))) as event
+			from unnest($1::text[]) k`,
+		"another key":   `select case k when '` + bad + `' then '99' else k end as entity_key, '{}'::json as event from unnest($1::text[]) k`,
+		"a key of null": `select nullif(k, '` + bad + `') as entity_key, '{}'::json as event from unnest($1::text[]) k`,
+		"it takes long": `select k as entity_key, '{}'::json as event from unnest($1::text[]) k where case k when '` + bad + `' then pg_sleep(60) is not null else true end`,
+	} {
+		for publisher, inTx := range map[string]bool{"outbox": true, "elsewhere": false} {
+			t.Run(name+", events go "+publisher, func(t *testing.T) {
+				t.Parallel()
+				w := setup(t)
+				w.exec(`insert into orders select n, 'ada', null, null from generate_series(1, 20) n`)
+				for n := range 20 {
+					w.due(slot(1), strconv.Itoa(n+1))
+				}
+				w.due(slot(1), bad)
+				w.run(slot(1), w.config(query, func(c *sqljob.Config) {
+					c.Timeout = 300 * time.Millisecond
+					if inTx {
+						c.Publisher = outbox.New(w.db, "")
+					}
+				}))
+				state := w.state()
+				if !strings.HasPrefix(state[bad], "12:30:00 query of job") {
+					t.Errorf("%s: %s", bad, state[bad])
+				}
+				delete(state, bad)
+				for key, got := range state {
+					if got != "done" {
+						t.Errorf("%s: %s", key, got)
+					}
+				}
+			})
+		}
+	}
+}
+
+// With halves down to the row, and each of them twice, 32 rows would take 126 times the timeout.
+func TestAQueryThatHangsIsNotCalledAgainForEachRow(t *testing.T) {
+	t.Parallel()
+	for _, rows := range []int{1, 8, 32} {
+		t.Run(strconv.Itoa(rows), func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			for n := range rows {
+				w.due(slot(1), strconv.Itoa(n))
+			}
+			var calls atomic.Int64
+			w.run(slot(1), w.config(`select k as entity_key, '{}'::json as event from unnest($1::text[]) k, pg_sleep(60)`, func(c *sqljob.Config) {
+				c.Timeout, c.Publisher = 20*time.Millisecond, outbox.New(w.db, "")
+				c.DB = func(ctx context.Context) (pgsql.Pool, error) {
+					calls.Add(1)
+					return w.queries(ctx)
+				}
+			}))
+			most := int64(13)
+			if rows == 1 {
+				most = 1
+			}
+			if n := calls.Load(); n > most {
+				t.Errorf("%d calls for %d rows, want at most %d", n, rows, most)
+			}
+			for key, got := range w.state() {
+				if !strings.Contains(got, "statement timeout") || !strings.HasSuffix(got, "(its timeout is 20ms)") {
+					t.Errorf("%s: %s", key, got)
+				}
+			}
+		})
+	}
+}
+
+// A login, a database or a server may have settings of its own.
+func TestAQueryMeansTheSameWithTheSettingsOfAnyLogin(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	odd, err := pgsql.Open(t.Context(), w.url, pgsql.Param("bytea_output", "escape"), pgsql.Param("datestyle", "SQL, DMY"),
+		pgsql.Param("intervalstyle", "sql_standard"), pgsql.Param("timezone", "Asia/Kathmandu"), pgsql.Param("extra_float_digits", "-15"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = odd.Close() })
+	w.due(slot(1), "1")
+	w.run(slot(1), w.config(`select k as entity_key, to_json(concat_ws(' ', bytea '\x01', timestamptz '2030-01-02 03:04Z', interval '-1 day 2 h', 0.1::float8 + 0.2)) as event
+		from unnest($1::text[]) k`, func(c *sqljob.Config) {
+		c.DB = func(context.Context) (pgsql.Pool, error) { return odd, nil }
+	}))
+	diff(t, raw(`"\\x01 2030-01-02 03:04:00+00 -1 days +02:00:00 0.30000000000000004"`), w.published()[0].Data)
 }

@@ -154,12 +154,13 @@ func (c *Checker) failed(ctx context.Context, tx *transaction, u *unit.Unit, p *
 		u.Failure.Whole = true // so that the other rows do not wait
 		return c.postpone(ctx, u, p, err)
 	case pgsql.IsRetryable(err) && !u.Tried.ConflictsFor(c.Lease), pgsql.IsLockTimeout(err),
-		pgsql.HasState(err, pqerror.QueryCanceled) && u.Tried.CanceledOnce():
+		pgsql.HasState(err, pqerror.QueryCanceled) && !errors.Is(err, jobs.ErrDivide) && u.Tried.CanceledOnce() &&
+			!u.Divisible():
 		return c.postpone(ctx, u, p, err)
 	case pgsql.IsStale(err) && u.Tried.Broke() <= maxBreaks:
 		return ErrAgain
 	case !isCut(err):
-		u.Failure.Own = true
+		u.Failure.Own = !pgsql.IsOfValue(err)
 	}
 	return err
 }

@@ -2,9 +2,11 @@ package unit
 
 import (
 	"errors"
+	"math"
 	"math/bits"
 	"slices"
-	"sync/atomic"
+	"sync"
+	"time"
 
 	"github.com/prescient-go/prescient/jobs"
 )
@@ -15,21 +17,26 @@ type Failure struct {
 	Crowded bool // it was not recorded, because another transaction has a lock
 	Own     bool // the function itself returned the error, for each of its rows
 
-	division *division // of the call that it is a part of; nil: it is no part of a call that timed out
+	division *division // of the call that it is a part of; nil: it is no part of a call that failed
+	level    int       // how often the rows of that call were halved
 }
 
-// division counts the timeouts of the parts of one call.
+// division counts the failures of the parts of one call. It is safe for concurrent use.
 type division struct {
-	timeouts atomic.Int64
-	most     int64 // timeouts after which a call that times out is not divided
+	most time.Duration // that failed calls may take together
+
+	mu    sync.Mutex
+	spent time.Duration // by failed calls
+	late  map[int]int   // calls that timed out, by level
+	over  bool          // no part is divided any more
 }
 
 // Divisible reports whether the function may be called with each half of the rows instead.
 func (u *Unit) Divisible() bool { return u.Def.Batched() && !u.Def.Grouped() && len(u.Rows) > 1 }
 
 // FailedAsAWhole reports whether a call of several rows failed for a reason that one row may have caused: a timeout, a
-// panic, the commit. An error that the function returned for all rows is not divided, because a service that is down
-// would be called once for each row.
+// panic, the commit, a value that the server refuses. Another error that the function returned for all rows is not
+// divided, because a service that is down would be called once for each row.
 func (u *Unit) FailedAsAWhole(err error) bool {
 	return err != nil && u.Divisible() && (!u.Failure.Own || errors.Is(err, jobs.ErrDivide))
 }
@@ -38,14 +45,30 @@ func (u *Unit) FailedAsAWhole(err error) bool {
 // hangs, and dividing would wait for it once for each row.
 const slowRows = 3
 
-// Hangs counts a timeout of a call, and reports whether there were too many to divide it.
-func (u *Unit) Hangs() bool {
-	d := u.Failure.division
-	if d == nil {
-		d = &division{most: slowRows * int64(bits.Len(uint(len(u.Rows))))}
-		u.Failure.division = d
+// MayDivide notes a failed call, which took a while and may have timed out, and reports whether its halves may be
+// called. They may not once the failures show more than slowRows rows that time out: more calls of a level timed out,
+// or failed calls took longer together than the timeouts of so many rows.
+func (u *Unit) MayDivide(took time.Duration, timedOut bool) bool {
+	if u.Failure.division == nil {
+		u.Failure.division = newDivision(u.Def.Timeout, len(u.Rows))
 	}
-	return d.timeouts.Add(1) > d.most
+	return u.Failure.division.goesOn(u.Failure.level, took, timedOut)
+}
+
+func newDivision(timeout time.Duration, rows int) *division {
+	levels := time.Duration(slowRows * bits.Len(uint(rows)))
+	return &division{most: levels * min(timeout, math.MaxInt64/levels), late: map[int]int{}}
+}
+
+func (d *division) goesOn(level int, took time.Duration, timedOut bool) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.spent += took
+	if timedOut {
+		d.late[level]++
+	}
+	d.over = d.over || d.late[level] > slowRows || d.spent > d.most
+	return !d.over
 }
 
 // Parts returns the units to call instead of one that was not done: the unit itself, or the halves
@@ -63,7 +86,8 @@ func (u *Unit) Parts() []*Unit {
 	var list []*Unit
 	for rows := range slices.Chunk(u.Rows, (len(u.Rows)+1)/2) {
 		list = append(list, &Unit{
-			Def: u.Def, Number: u.Number, Rows: rows, Waited: true, Failure: Failure{division: u.Failure.division},
+			Def: u.Def, Number: u.Number, Rows: rows, Waited: true, Tried: Tried{canceled: u.Tried.canceled},
+			Failure: Failure{division: u.Failure.division, level: u.Failure.level + 1},
 		})
 	}
 	return list

@@ -17,9 +17,9 @@ type Tried struct {
 }
 
 // CanceledOnce notes that a statement of the function was cancelled, and reports whether it is the
-// first time. The server reports a lock timeout as a cancellation if it grants the lock just then
-// and the statement waits for another lock. A statement that was cancelled for a reason will be
-// cancelled again.
+// first time, also for the call that the unit is a part of. The server reports a lock timeout as a
+// cancellation if it grants the lock just then and the statement waits for another lock. A statement
+// that was cancelled for a reason will be cancelled again.
 func (t *Tried) CanceledOnce() bool {
 	first := !t.canceled
 	t.canceled = true
