@@ -406,11 +406,43 @@ func TestASlotThatWaitedForAnUnknownJobDidNotTakeLong(t *testing.T) {
 			if at, took, err := w.ledger.Took(t.Context(), slot(0)); err != nil || !at.Equal(slot(1)) || took > time.Minute {
 				t.Errorf("slot %s took %s: %v", at, took, err)
 			}
+			w.db.MustExec(`update prescient.slot_run set worked = '0', resumed_at = null`) // as if a runner had stayed
 			w.db.MustExec(`update prescient.slot_job set last_at = last_at + interval '1 hour' where last_at is not null`)
 			if _, took, err := w.ledger.Took(t.Context(), slot(0)); err != nil || (took >= time.Hour) != (known > 0) {
 				t.Errorf("with an outcome an hour after it was opened: %s, %v", took, err)
 			}
 		})
+	}
+}
+
+// Catch-up does the rows that a run has left. More runners would not have ended the slot earlier.
+func TestASlotThatCatchUpFinishesDidNotTakeTheTimeInBetween(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("job", done)
+	w.enqueue("job", slot(1), 3)
+	w.enqueue("later", slot(1), 1)
+	if result := w.run(slot(1)); result.State != slots.StateOpen {
+		t.Fatalf("%+v", result)
+	}
+	// The first run took 20 minutes, and it was three hours ago, on the clock of the database.
+	w.db.MustExec(`update prescient.slot_run set opened_at = opened_at - interval '3 hours'`)
+	w.db.MustExec(`update prescient.slot_progress set recorded_at = recorded_at - interval '2 hours 40 minutes'`)
+	w.clock.Set(slot(2))
+	for known := range 2 { // the first one does not know the job either
+		if known == 1 {
+			w.registry.Register("later", done)
+		}
+		if _, err := w.runner().CatchUp(t.Context(), slots.CatchUp{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := w.status(); !s.OK() {
+		t.Fatalf("%+v", s)
+	}
+	at, took, err := w.ledger.Took(t.Context(), slot(0))
+	if err != nil || !at.Equal(slot(1)) || took < 20*time.Minute || took > 21*time.Minute {
+		t.Errorf("slot %s took %s: %v", at, took, err)
 	}
 }
 

@@ -87,6 +87,14 @@ begin
             insert into prescient.slot_progress (slot, token, part, job, take_overs) values (at, own, 0, 0, taken);
         end if;
         update prescient.slot_job s set drained = true where s.slot = at and not s.drained;
+        -- Since its last outcome the slot has waited: for a binary with the job, or after a kill.
+        update prescient.slot_run r
+        set worked = r.worked + greatest(interval '0', greatest(
+                (select max(t.recorded_at) from prescient.slot_progress t where t.slot = at and t.job <> 0),
+                (select max(s.last_at) from prescient.slot_job s where s.slot = at)
+            ) - coalesce(r.resumed_at, r.opened_at)),
+            resumed_at = now
+        where r.slot = at;
     end if;
     if fresh or not run.settled and not exists (select from prescient.slot_job s where s.slot = at and s.cursor > 0) then
         settled := prescient.oldest_active_xid() >= run.horizon;

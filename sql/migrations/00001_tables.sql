@@ -259,6 +259,8 @@ create table prescient.slot_run (
     closed_by   bigint,
     names       text[]      not null default '{}',
     opened_at   timestamptz not null default clock_timestamp(),
+    worked      interval    not null default '0',
+    resumed_at  timestamptz,
     finished_at timestamptz,
     runners     integer     not null default 0,
     workers     integer     not null default 0,
@@ -275,6 +277,8 @@ comment on column prescient.slot_run.failed is 'checks that ended in an error, b
 comment on column prescient.slot_run.horizon is 'a transaction that brings rows into the slot has a lower number than this';
 comment on column prescient.slot_run.closed_by is 'the claim whose last record closed the slot; null: it was closed without one';
 comment on column prescient.slot_run.names is 'the names of its first hundred runners, and how many came after them; traces hold positions in this list';
+comment on column prescient.slot_run.worked is 'how long runners worked on it before resumed_at, up to the last outcome';
+comment on column prescient.slot_run.resumed_at is 'when a runner last found it open and without a live runner; null: it was never left';
 comment on column prescient.slot_run.runners is 'the largest number of concurrent runners; 0: the slot had nothing to do, or is from before this was counted';
 comment on column prescient.slot_run.workers is 'the largest number of concurrent checks of all runners';
 comment on column prescient.slot_run.settled is 'all transactions below the horizon had ended when the slot was scanned: no row can come behind a cursor';

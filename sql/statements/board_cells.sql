@@ -1,7 +1,7 @@
 -- Sums up the opened slots from $1 up to but not including $2, in cells of $3 seconds. Counts of
 -- open slots are what their runners have recorded so far.
 -- live: open slots with a runner. took: the longest run, from its opening to its last outcome, in
--- microseconds. A slot may have stayed open longer, for rows of a job that no run knew.
+-- microseconds. The time in which a slot was open without a runner does not count.
 -- Called by cmd/serve/board.reader.cells.
 select
     date_bin($3 * interval '1 second', r.slot, $1) as cell,
@@ -14,11 +14,12 @@ select
     sum(r.planned)::bigint as planned,
     sum(r.checked + coalesce(o.checked, 0))::bigint as checked,
     sum(r.failed + coalesce(o.failed, 0))::bigint as failed,
-    greatest(max(extract(epoch from case
-        when r.kind <> 'run' or r.state = 'open' and not o.live then null
-        when r.state = 'open' then clock_timestamp() - r.opened_at
-        when j.slot is null then r.finished_at - r.opened_at
-        else j.last_at - r.opened_at
+    coalesce(max(extract(epoch from case
+        when r.kind = 'run' and (r.state = 'done' or o.live) then r.worked + greatest(interval '0', case
+            when r.state = 'open' then clock_timestamp()
+            when j.slot is null then r.finished_at
+            else j.last_at
+        end - coalesce(r.resumed_at, r.opened_at))
     end)) * 1000000, 0)::bigint as took
 from prescient.slot_run r
 left join lateral (

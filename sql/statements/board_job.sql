@@ -1,7 +1,7 @@
 -- Returns the slots from $2 up to but not including $3 in which job $1 had rows, newest first, with
 -- what became of the rows. Counts of open slots are what their runners have recorded so far.
--- took: from the opening of the slot to its last row, in microseconds; null if the slot was caught
--- up.
+-- took: from the opening of the slot to its last row, in microseconds, without the time in which it
+-- had no runner; null if the slot was caught up.
 -- Called by cmd/serve/board.Job.readSlots.
 select
     r.slot, s.planned,
@@ -11,7 +11,9 @@ select
     (s.late + coalesce(t.late, 0))::bigint as late,
     (extract(epoch from s.spent + coalesce(t.spent, '0')) * 1000000)::bigint as spent,
     coalesce(t.error, s.error, '') as error,
-    case when r.kind = 'run' then greatest(extract(epoch from greatest(s.last_at, t.last_at) - r.opened_at) * 1000000, 0)::bigint end as took
+    case when r.kind = 'run' and greatest(s.last_at, t.last_at) is not null then (extract(epoch from r.worked + greatest(
+        interval '0', greatest(s.last_at, t.last_at) - coalesce(r.resumed_at, r.opened_at)
+    )) * 1000000)::bigint end as took
 from prescient.slot_run r
 join prescient.slot_job s on s.slot = r.slot and s.job = prescient.find_job($1)
 left join lateral (

@@ -1,11 +1,13 @@
 -- Returns the results of the slots in the ranges from $1 up to but not including $2, oldest first,
 -- with the rows and the run time of each job.
 -- took: from the opening of a slot to its last outcome, in microseconds. delay: from the slot to
--- its opening. A slot with rows may have stayed open longer, for a job that no run knew.
+-- its opening. The time in which a slot was open without a runner does not count.
 -- Called by slots/forecast.reader.readLedger.
 select
     r.slot, r.kind,
-    greatest(0, extract(epoch from coalesce(done.last_at, r.finished_at) - r.opened_at) * 1000000)::bigint as took,
+    (extract(epoch from r.worked + greatest(
+        interval '0', coalesce(done.last_at, r.finished_at) - coalesce(r.resumed_at, r.opened_at)
+    )) * 1000000)::bigint as took,
     (extract(epoch from r.opened_at - r.slot) * 1000000)::bigint as delay,
     r.runners, r.workers,
     coalesce(done.names, '{}') as names, coalesce(done.rows, '{}') as rows, coalesce(done.spent, '{}') as spent

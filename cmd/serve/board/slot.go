@@ -81,19 +81,19 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 			if !slot.Before(since) {
 				v.Width = duration.Text(g.Width())
 			}
-			var last time.Time
-			if v.Jobs, last, err = readSlotJobs(ctx, r, slot); err != nil {
+			work := work{began: run.OpenedAt}
+			if v.Jobs, err = readSlotJobs(ctx, r, slot, &work); err != nil {
 				return v, err
 			}
 			live := slices.ContainsFunc(v.Claims, func(c view.Claim) bool { return c.Live })
 			switch {
 			case run.State == slots.StateOpen && live:
-				last = r.setting.Now()
+				work.last = r.setting.Now()
 			case run.State == slots.StateDone && run.FinishedAt != nil && len(v.Jobs) == 0:
-				last = *run.FinishedAt
+				work.last = *run.FinishedAt
 			}
-			if !last.IsZero() { // otherwise the slot was not opened, or no outcome was recorded
-				v.Took = duration.Text(max(0, last.Sub(run.OpenedAt)))
+			if !work.last.IsZero() { // otherwise the slot was not opened, or no outcome was recorded
+				v.Took = duration.Text(work.before + max(0, work.last.Sub(work.began)))
 			}
 			v.Rate = perSecond(run.Checked, v.Took)
 			return v, nil
@@ -108,20 +108,30 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 	return v, err
 }
 
-// readSlotJobs returns the jobs of a slot, and when its last outcome was recorded. The slot may
-// have stayed open for longer, because of rows of a job that no run knew.
-func readSlotJobs(ctx context.Context, r *reader, slot time.Time) (list []SlotJob, lastOfAll time.Time, err error) {
+// work is the time that runners worked on a slot. The time in which the slot was open without a
+// runner does not count.
+type work struct {
+	before      time.Duration // the slot was left
+	began, last time.Time     // after that
+}
+
+// readSlotJobs returns the jobs of a slot, and completes the work on it by what they recorded.
+func readSlotJobs(ctx context.Context, r *reader, slot time.Time, w *work) (list []SlotJob, err error) {
 	list, err = rows(ctx, r, pgsql.BoardSlot, []any{slot, maxSlotJobs}, func(row *sql.Rows, j *SlotJob) error {
-		var first, last, ofAll sql.NullTime
+		var first, last, ofAll, resumed sql.NullTime
+		var before int64
 		err := row.Scan(&j.JobExec, &j.Planned, &j.Finished, &j.Rescheduled, &j.Failed, &j.Late,
 			&j.Error, &first, &last,
-			(*int64)(&j.Spent), &ofAll)
-		lastOfAll = ofAll.Time
+			(*int64)(&j.Spent), &ofAll, &before, &resumed)
+		w.before, w.last = time.Duration(micros(before)), ofAll.Time
+		if resumed.Valid {
+			w.began = resumed.Time
+		}
 		j.FirstAt, j.LastAt, j.Spent = utc(first), utc(last), micros(int64(j.Spent))
 		return err
 	})
 	if err != nil {
-		return nil, lastOfAll, fmt.Errorf("read the jobs of a slot: %w", err)
+		return nil, fmt.Errorf("read the jobs of a slot: %w", err)
 	}
-	return list, lastOfAll, nil
+	return list, nil
 }
