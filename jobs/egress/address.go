@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -31,21 +32,35 @@ func newTransport(cfg Config) *http.Transport {
 		ForceAttemptHTTP2:   true,
 		MaxIdleConnsPerHost: cfg.Concurrency,
 		IdleConnTimeout:     90 * time.Second,
+
+		MaxResponseHeaderBytes: maxHeaders,
 	}
 }
 
-// CheckHost returns ErrAddress for a URL whose host is an address that allow forbids. It resolves
-// no name: only the address that a connection is made to counts.
-func CheckHost(to *url.URL, allow []netip.Prefix) error {
-	address, err := netip.ParseAddr(to.Hostname())
+// maxHeaders bounds the headers of an answer. The default of net/http is 10 MB, for each message that is
+// being sent.
+const maxHeaders = 64 << 10
+
+// Forbidden looks up the host of a URL, and returns its addresses if allow forbids all of them. Returns
+// an error for a name that cannot be looked up before ctx ends. A name may have another address when a
+// message is sent: only the address that a connection is made to counts.
+func Forbidden(ctx context.Context, to *url.URL, allow []netip.Prefix) ([]netip.Addr, error) {
+	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", to.Hostname()) // an address is its own
 	if err != nil {
-		return nil
+		return nil, fmt.Errorf("look up %s: %w", to.Hostname(), err)
 	}
-	network := "tcp6"
-	if address.Is4() {
-		network = "tcp4"
+	check := control(allow)
+	for i, address := range addresses {
+		network := "tcp6"
+		if address = address.Unmap(); address.Is4() {
+			network = "tcp4"
+		}
+		if check(network, netip.AddrPortFrom(address, 443).String(), nil) == nil {
+			return nil, nil
+		}
+		addresses[i] = address
 	}
-	return control(allow)(network, netip.AddrPortFrom(address, 443).String(), nil)
+	return addresses, nil
 }
 
 // control refuses a connection by the address that was resolved, before it is made.

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -301,6 +302,42 @@ func TestAnErrorShowsNoPathAndNoQueryOfTheURLThatTheAnswerQuotes(t *testing.T) {
 				t.Errorf("the error is %v", err)
 			}
 		})
+	}
+}
+
+// By default, net/http reads 10 MB of headers, for each of the messages that are sent at once.
+func TestTheHeadersOfAnAnswerAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, bytes := range []int{32 << 10, 128 << 10} {
+		r := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Long", strings.Repeat("x", bytes)) })
+		client := newClient(t, egress.Config{Allow: loopback})
+		_, err := client.Post(t.Context(), r.url(t, "/"), message)
+		if refused := err != nil && strings.Contains(err.Error(), "headers exceeded 65536 bytes"); refused != (bytes > 64<<10) {
+			t.Errorf("headers of %d bytes: %v", bytes, err)
+		}
+	}
+}
+
+func TestAHostIsForbiddenIfAllItsAddressesAre(t *testing.T) {
+	t.Parallel()
+	for host, address := range map[string]string{
+		"localhost": "127.0.0.1", "127.0.0.1": "127.0.0.1", "[::1]": "::1", "[::ffff:10.0.0.7]": "10.0.0.7", "93.184.216.34": "",
+	} {
+		to := &url.URL{Scheme: "https", Host: host}
+		got, err := egress.Forbidden(t.Context(), to, nil)
+		if wrong := address != "" && !slices.Contains(got, netip.MustParseAddr(address)); wrong || err != nil || address == "" && got != nil {
+			t.Errorf("%s: %v, %v", host, got, err)
+		}
+		allowed := append(slices.Clone(loopback), netip.MustParsePrefix("10.0.0.0/8"))
+		if got, err := egress.Forbidden(t.Context(), to, allowed); got != nil || err != nil {
+			t.Errorf("%s although it is allowed: %v, %v", host, got, err)
+		}
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	_, err := egress.Forbidden(ended, &url.URL{Scheme: "https", Host: "a.name.invalid"}, nil)
+	if err == nil || !strings.HasPrefix(err.Error(), "look up a.name.invalid: ") {
+		t.Errorf("a name that cannot be looked up: %v", err)
 	}
 }
 

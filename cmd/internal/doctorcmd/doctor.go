@@ -95,7 +95,7 @@ func examine(ctx context.Context, f *factory.Factory) error {
 		view.Findings = append(view.Findings, unread...)
 		view.Findings = append(view.Findings, examineFile(f)...)
 		view.Findings = append(view.Findings, server.Unencrypted(f.Config())...)
-		view.Findings = append(view.Findings, examineEvents(f)...)
+		view.Findings = append(view.Findings, examineEvents(ctx, f)...)
 	}
 	db, err := database.Connect(ctx, f)
 	if bad, ok := errors.AsType[*exit.Error](err); ok && bad.Code == exit.Usage || err != nil && ctx.Err() != nil {

@@ -1,10 +1,14 @@
 package doctorcmd
 
 import (
+	"context"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/prescient-go/prescient/cmd/doctor"
 	"github.com/prescient-go/prescient/cmd/internal/checks"
@@ -14,10 +18,10 @@ import (
 
 // eventsProblem returns the problem with the file's directory or the address that events go to; empty: none, or they go
 // elsewhere.
-func eventsProblem(f *factory.Factory) string {
+func eventsProblem(ctx context.Context, f *factory.Factory) string {
 	to, err := url.Parse(f.Config().Events.Destination.Reveal())
 	if err == nil && (to.Scheme == "http" || to.Scheme == "https") {
-		return forbidden(f, fmt.Sprintf("events.destination (%s)", f.Origin("events.destination")), to)
+		return forbidden(ctx, f, fmt.Sprintf("events.destination (%s)", f.Origin("events.destination")), to)
 	}
 	if err != nil || to.Scheme != "file" {
 		return ""
@@ -30,41 +34,60 @@ func eventsProblem(f *factory.Factory) string {
 	return ""
 }
 
-// forbidden returns an error text if events.allowed_networks forbids the address of a URL. Empty:
-// it does not, or the host is a name.
-func forbidden(f *factory.Factory, what string, to *url.URL) string {
-	if egress.CheckHost(to, f.Config().Events.AllowedNetworks) == nil {
+// lookupTime bounds the time for the address of a name.
+const lookupTime = 2 * time.Second
+
+// forbidden returns an error text if events.allowed_networks forbids the address of a URL, or if its
+// name cannot be looked up. Empty: neither.
+func forbidden(ctx context.Context, f *factory.Factory, what string, to *url.URL) string {
+	ctx, cancel := context.WithTimeout(ctx, lookupTime)
+	defer cancel()
+	addresses, err := egress.Forbidden(ctx, to, f.Config().Events.AllowedNetworks)
+	if err != nil {
+		return fmt.Sprintf("%s: the address of its host was not found from here, nothing is sent there: %s", what, err)
+	}
+	if len(addresses) == 0 {
 		return ""
 	}
+	host := to.Hostname()
+	if _, err := netip.ParseAddr(host); err != nil {
+		host += fmt.Sprintf(" (%s)", strings.Join(texts(addresses), ", "))
+	}
 	return fmt.Sprintf("%s is at %s, a private or special address that events.allowed_networks does not have: "+
-		"nothing is sent there. Add the address to events.allowed_networks", what, to.Hostname())
+		"nothing is sent there. Add the address to events.allowed_networks", what, host)
 }
 
-// forbiddenServices returns a text for each URL of http_jobs whose address events.allowed_networks
-// forbids.
-func forbiddenServices(f *factory.Factory) []string {
-	texts := []string{}
+func texts(addresses []netip.Addr) (list []string) {
+	for _, a := range addresses {
+		list = append(list, a.String())
+	}
+	return list
+}
+
+// forbiddenServices returns a text for each URL of http_jobs that forbidden has one for.
+func forbiddenServices(ctx context.Context, f *factory.Factory) []string {
+	list := []string{}
 	for _, job := range f.Config().HTTPJobs {
 		to, err := url.Parse(job.URL.Reveal())
 		if err != nil {
 			continue // loading the settings reports this
 		}
-		if text := forbidden(f, "the service of job "+job.Name, to); text != "" {
-			texts = append(texts, text)
+		if text := forbidden(ctx, f, "the service of job "+job.Name, to); text != "" {
+			list = append(list, text)
 		}
 	}
-	return texts
+	return list
 }
 
 // examineEvents finds a missing directory of events.destination, and addresses that events.allowed_networks forbids.
-func examineEvents(f *factory.Factory) (list []doctor.Finding) {
-	if problem := eventsProblem(f); problem != "" {
+func examineEvents(ctx context.Context, f *factory.Factory) (list []doctor.Finding) {
+	if problem := eventsProblem(ctx, f); problem != "" {
 		list = append(list, doctor.Finding{
 			Name: "events", Severity: doctor.Action, What: problem,
 			Do: "create the directory, allow the address, or correct events.destination",
 		})
 	}
-	for _, problem := range forbiddenServices(f) {
+	for _, problem := range forbiddenServices(ctx, f) {
 		list = append(list, doctor.Finding{
 			Name: "http_jobs", Severity: doctor.Action, What: problem, Do: "allow the address, or correct the url of the job",
 		})
