@@ -12,6 +12,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -70,7 +71,12 @@ func has(found []Finding, name string, severity Severity, part string) bool {
 
 func TestEachFindingAppearsAndGoesAway(t *testing.T) {
 	t.Parallel()
-	far := time.Now().AddDate(0, 2, 0).UTC().Format("200601")
+	// The last month that has a table. Two months after the 31st of December are the 3rd of March for time.AddDate.
+	const last = `select to_char(date_trunc('month', clock_timestamp() at time zone 'UTC') + interval '2 months', 'YYYYMM')`
+	var far string
+	if err := setup(t).db.Get(&far, last); err != nil {
+		t.Fatal(err)
+	}
 	for name, test := range map[string]struct {
 		check    string
 		severity Severity
@@ -149,7 +155,7 @@ func TestEachFindingAppearsAndGoesAway(t *testing.T) {
 			remedy, _, _ := strings.Cut(found[i].Do, "  -- ")
 			// Vacuum keeps rows that a transaction which began before may still see, such as one of a server's own
 			// workers.
-			deadline := time.Now().Add(20 * time.Second)
+			deadline := time.Now().Add(await.Limit)
 			for {
 				w.exec(cmp.Or(test.mend, remedy))
 				found := w.look()
@@ -213,13 +219,13 @@ func TestDeadRowsAreFoundUntilVacuumHasBeenThere(t *testing.T) {
 	w.exec(`insert into prescient.job (job, name) select n, n::text from generate_series(1, 100) as n`)
 	w.exec(`delete from prescient.job`)
 	const part = "vacuum (verbose, analyze) prescient.job"
-	for deadline := time.Now().Add(30 * time.Second); !has(w.look(), "tables", Action, part); time.Sleep(50 * time.Millisecond) { // the server counts now and then
+	for deadline := time.Now().Add(await.Limit); !has(w.look(), "tables", Action, part); time.Sleep(50 * time.Millisecond) { // the server counts now and then
 		if time.Now().After(deadline) {
 			t.Fatal("100 dead rows were not found")
 		}
 	}
 	w.exec(`vacuum prescient.job`)
-	for deadline := time.Now().Add(30 * time.Second); has(w.look(), "tables", Action, part); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(await.Limit); has(w.look(), "tables", Action, part); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("dead rows were found after vacuum")
 		}
