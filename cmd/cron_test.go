@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prescient-go/prescient/cmd"
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -36,25 +36,68 @@ func fenced(t *testing.T, language string) string {
 	return block
 }
 
-// startCron starts Debian's cron, unless one runs, which looks at /etc/cron.d by itself.
-func startCron(t *testing.T) {
+// privately is a script that runs Debian's cron until its input ends. Cron sees one crontab, $DIR/table, and none of the machine:
+// the script has file systems of its own over cron's directories. They and all processes of cron end with the script, which is
+// the first process of its namespace, and the script ends with the test, however that ends.
+const privately = `set -e
+exec 3<&0
+mount -t tmpfs none /run
+mount -t tmpfs none /var/spool/cron
+mkdir /var/spool/cron/crontabs
+[ ! -e /etc/crontab ] || mount --bind "$DIR/empty" /etc/crontab
+mount -t tmpfs none /etc/cron.d
+install -m 644 "$DIR/table" /etc/cron.d/orders
+env -i PATH=/usr/bin:/bin "$CRON" -f &
+cron=$!
+{ read -r _ <&3 || true; kill $cron; } &
+wait $cron
+`
+
+// startCron starts Debian's cron with a crontab. It returns whether cron still runs, and what it said.
+func startCron(t *testing.T, table string) (runs func() bool, said *bytes.Buffer) {
 	t.Helper()
 	path, err := exec.LookPath("cron")
 	if err != nil {
 		path = "/usr/sbin/cron"
 	}
-	if _, err := os.Stat(path); err != nil || os.Getuid() != 0 {
-		t.Skip("this needs root, and Debian's cron: apt-get install cron")
+	namespace := []string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc"}
+	if _, err := os.Stat(path); err != nil || exec.Command("unshare", append(namespace, "true")...).Run() != nil {
+		t.Skip("this needs root, who may mount, and Debian's cron: apt-get install cron")
 	}
-	if exec.Command("pidof", "cron").Run() == nil {
-		return
+	dir := t.TempDir()
+	err = errors.Join(os.WriteFile(filepath.Join(dir, "table"), []byte(table), 0o600),
+		os.WriteFile(filepath.Join(dir, "empty"), nil, 0o600))
+	if err != nil {
+		t.Fatal(err)
 	}
-	cron := exec.Command(path, "-f")
-	cron.Env = []string{"PATH=/usr/bin:/bin"}
-	if err := cron.Start(); err != nil {
-		t.Skip("cron does not start here: ", err)
+	cron := exec.Command("unshare", append(namespace, "sh", "-c", privately)...)
+	cron.Env = append(os.Environ(), "CRON="+path, "DIR="+dir)
+	said = &bytes.Buffer{}
+	cron.Stdout, cron.Stderr = said, said
+	input, err := cron.StdinPipe()
+	if err == nil {
+		err = cron.Start()
 	}
-	t.Cleanup(func() { _ = errors.Join(cron.Process.Signal(syscall.SIGTERM), cron.Wait()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cron.Wait() // its exit code is that of a process that was stopped
+	}()
+	t.Cleanup(func() {
+		_ = input.Close()
+		<-ended
+	})
+	return func() bool {
+		select {
+		case <-ended:
+			return false
+		default:
+			return true
+		}
+	}, said
 }
 
 // But for the first line, which says where it comes from.
@@ -145,7 +188,6 @@ func TestTheCrontabThatIsPrintedRunsItsDatabaseUnderCron(t *testing.T) {
 		}
 		return path
 	}
-	startCron(t)
 	orders := filepath.Join(dir, "orders")
 	if out, err := exec.Command("go", "build", "-o", orders, "./prescient").CombinedOutput(); err != nil {
 		t.Fatal(string(out), err)
@@ -176,38 +218,34 @@ func TestTheCrontabThatIsPrintedRunsItsDatabaseUnderCron(t *testing.T) {
 	notified := filepath.Join(dir, "notified")
 	table = strings.Replace(table, "MAILTO=root", `MAILTO=""`, 1)
 	table = strings.Replace(table, check, often+notified+"\n* * * * *  root  touch "+dir+"/probe\n", 1)
-	path := fmt.Sprintf("/etc/cron.d/prescient-test-%d", os.Getpid())
-	if err := os.WriteFile(path, []byte(table), 0o644); err != nil {
-		t.Fatal(err)
+	runs, said := startCron(t, table)
+	await := func(what string, done func() bool) {
+		t.Helper()
+		for until := time.Now().Add(await.Limit); !done(); time.Sleep(time.Second) {
+			if !runs() {
+				t.Fatalf("cron has ended: %s", said)
+			}
+			if time.Now().After(until) {
+				if _, err := os.Stat(filepath.Join(dir, "probe")); err != nil {
+					t.Skip("cron runs nothing here")
+				}
+				t.Fatalf("%s:\n%s", what, table)
+			}
+		}
 	}
-	t.Cleanup(func() { _ = os.Remove(path) })
-
-	for until := time.Now().Add(4 * time.Minute); ; time.Sleep(time.Second) {
-		var kinds []string
+	var kinds []string
+	await("the ledger has no run and no catch-up", func() bool {
+		kinds = nil
 		if err := db.Select(&kinds, `select kind from prescient.slot_run where state = 'done' order by slot`); err != nil {
 			t.Fatal(err)
 		}
-		if slices.Contains(kinds, "catch_up") && slices.Contains(kinds, "run") {
-			break
-		}
-		startCron(t) // one that another test had started may have ended with it
-		if time.Now().After(until) {
-			if _, err := os.Stat(filepath.Join(dir, "probe")); err != nil {
-				t.Skip("cron runs nothing here")
-			}
-			t.Fatalf("after 4 minutes the ledger has %q:\n%s", kinds, table)
-		}
-	}
+		return slices.Contains(kinds, "catch_up") && slices.Contains(kinds, "run")
+	})
 	// Its check tells of a database that is away.
 	_ = os.Remove(notified)
 	write("prescient.yaml", "database: {url: 'postgres://nobody@127.0.0.1:1/none'}\n")
-	for until := time.Now().Add(3 * time.Minute); ; time.Sleep(time.Second) {
-		if _, err := os.Stat(notified); err == nil {
-			return
-		}
-		startCron(t)
-		if time.Now().After(until) {
-			t.Fatal("nobody was notified")
-		}
-	}
+	await("the check does not tell that the database is away", func() bool {
+		_, err := os.Stat(notified)
+		return err == nil
+	})
 }
