@@ -19,6 +19,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/cmd/internal/each"
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -74,7 +75,7 @@ func serveLogging(
 			t.Errorf("exit code %d\n%s", code, log)
 		}
 	})
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(await.Limit); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if address := regexp.MustCompile(`msg=listening .*address=(\S+)`).FindStringSubmatch(log.String()); address != nil {
 			return "http://" + address[1], stop
 		}
@@ -89,7 +90,7 @@ func TestADaemonAnswersTheProbesOfItsManifest(t *testing.T) {
 	c := list[slices.IndexFunc(list, func(c container) bool { return c.Args[0] == "daemon" })]
 	for _, path := range []string{c.LivenessProbe.HTTPGet.Path, c.ReadinessProbe.HTTPGet.Path} {
 		answer := 0
-		for deadline := time.Now().Add(20 * time.Second); answer != http.StatusOK; time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(await.Limit); answer != http.StatusOK; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s: %d", path, answer)
 			}
@@ -295,7 +296,7 @@ func TestADaemonLogsOnceThatAQueryCannotRun(t *testing.T) {
 
 func TestADaemonServesItsMetrics(t *testing.T) {
 	url := serve(t, "daemon")
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(await.Limit); ; time.Sleep(10 * time.Millisecond) {
 		status, text := ask(t, http.MethodGet, url+"/metrics", "", "")
 		if status == http.StatusOK && strings.Contains(text, "\nprescient_database_up 1\n") &&
 			strings.Contains(text, "\n"+`prescient_runs_total{kind="run",result="done"} 1`+"\n") {
@@ -374,7 +375,7 @@ func TestADaemonThatStopsBeginsNoActionThatGoesOn(t *testing.T) {
 	stop()
 	const body = `{"job_exec": "unknown"}`
 	action, status := url+"/api/v1/actions/cancel-many", 0
-	for end := time.Now().Add(10 * time.Second); status != http.StatusServiceUnavailable; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(await.Limit); status != http.StatusServiceUnavailable; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("an action that goes on begins while the daemon stops: %d", status)
 		}
@@ -432,7 +433,7 @@ func TestADaemonServesEveryStoreUntilTheChecksOfAllHaveEnded(t *testing.T) {
 	db.MustExec("select prescient.enqueue('held', 'order', '1', now())")
 	<-begun
 	stop()
-	for end := time.Now().Add(20 * time.Second); !strings.Contains(log.String(), `msg="daemon has stopped" store=tenants/tenant_42`); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(await.Limit); !strings.Contains(log.String(), `msg="daemon has stopped" store=tenants/tenant_42`); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("the store without checks has not stopped\n%s", &log)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -107,7 +108,7 @@ func TestNoCommandLetsUntrustedTextActOnATerminal(t *testing.T) {
 			if c, _, err := a.newLine().root.Find(line); err == nil && c.Flags().Lookup("output") != nil {
 				args = append(args, "--output", format)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 			a.Run(ctx, args)
 			if ctx.Err() != nil {
 				t.Fatalf("%q does not end", line)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -91,7 +92,7 @@ func TestADaemonTellsOfEachSlotThatBeginsAndIsDone(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan Code)
 	go func() { ended <- app.Run(ctx, []string{"daemon"}) }()
-	for until := time.Now().Add(20 * time.Second); len(service.told()) < 2 && time.Now().Before(until); {
+	for until := time.Now().Add(await.Limit); len(service.told()) < 2 && time.Now().Before(until); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	stop()

@@ -18,6 +18,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/cmd/internal/each"
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -152,7 +153,7 @@ func writeStores(t *testing.T) string {
 // eventually asks until an answer has these parts, and lacks one.
 func eventually(t *testing.T, url, token, lacks string, parts ...string) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(await.Limit); ; time.Sleep(20 * time.Millisecond) {
 		_, text := ask(t, http.MethodGet, url, token, "")
 		if (lacks == "" || !strings.Contains(text, lacks)) && !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(text, part) }) {
 			return

@@ -20,6 +20,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/cmd"
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -284,7 +285,7 @@ func (w *world) refuses(service string) {
 func (w *world) becomes(want map[string]string) {
 	w.t.Helper()
 	waiting := 1
-	for deadline := time.Now().Add(60 * time.Second); waiting > 0; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(await.Limit); waiting > 0; time.Sleep(20 * time.Millisecond) {
 		if err := w.db.GetContext(w.t.Context(), &waiting, `select count(*) from prescient.future_job`); err != nil || time.Now().After(deadline) {
 			w.t.Fatalf("%d checks wait, %v", waiting, err)
 		}

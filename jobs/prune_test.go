@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -101,7 +102,7 @@ func TestPruneGivesWayToAReaderAndNobodyWaitsBehindIt(t *testing.T) {
 			w.cancelAtOnce(fmt.Sprint(i % 20))
 		}
 	}
-	if !errors.Is(err, admin.ErrHistoryInUse) || time.Since(began) > 30*time.Second {
+	if !errors.Is(err, admin.ErrHistoryInUse) || time.Since(began) > await.Limit {
 		t.Errorf("after %s: %v", time.Since(began), err)
 	}
 	end()
@@ -140,9 +141,9 @@ func TestPruneTriesOnceInATransactionOfTheCaller(t *testing.T) {
 	defer w.reading()()
 	tx := w.db.MustBegin()
 	defer func() { _ = tx.Rollback() }()
-	began := time.Now()
-	if _, err := admin.New(w.client).Prune(t.Context(), tx, time.Now(), false); !errors.Is(err, admin.ErrHistoryInUse) || time.Since(began) > 2*time.Second {
-		t.Errorf("after %s: %v", time.Since(began), err)
+	// A second try would fail differently: the server refuses every statement of a transaction after an error.
+	if _, err := admin.New(w.client).Prune(t.Context(), tx, time.Now(), false); !errors.Is(err, admin.ErrHistoryInUse) {
+		t.Error(err)
 	}
 }
 

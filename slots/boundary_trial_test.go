@@ -16,6 +16,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
@@ -32,7 +33,7 @@ const (
 	// healedWithin is how long a slot may stay open after what has gone wrong: lease, heartbeat and five seconds.
 	healedWithin = trialLease + trialLease/3 + 5*time.Second
 	// returnsWithin is how long a run may go on that cannot reach its database, or has nothing left to do.
-	returnsWithin = 30 * time.Second
+	returnsWithin = await.Limit
 )
 
 // trial is a scenario in which something goes wrong once: a process A that it happens to, somebody else who does

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -292,7 +293,7 @@ func TestACheckThatLosesAReplyNeedsNoSecondConnection(t *testing.T) {
 	faults.DB.SetMaxOpenConns(1)
 	faults.Set(pgtest.Fault{At: 1, Kind: pgtest.LostReply, Of: func(text string) bool { return strings.Contains(text, "record_row") }})
 	w.clock.Set(slot(1))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	result, err := w.runner(alone, func(c *slots.Config) { c.DB, c.Lease = faults.DB, 2*time.Second }).Run(ctx, slot(1))
 	if err != nil || result.Finished != 5 || result.State != slots.StateDone {
@@ -339,7 +340,7 @@ func TestACheckThatMissesWhatAnotherHasDeallocatedInThePoolOfItsJob(t *testing.T
 	}, jobs.Retry(0), jobs.WithPool(open(t, w.url, pgsql.Prepared())))
 	w.enqueue("job", slot(1), 10)
 	w.clock.Set(slot(1))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	if result, err := w.runner(alone).Run(ctx, slot(1)); err != nil || result.Finished != 9 || result.Failed != 1 {
 		t.Errorf("%+v, %v", result, err)

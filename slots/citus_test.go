@@ -120,7 +120,7 @@ func TestStoresOnCitusAreRunWhileOneMovesAndTheWorkerOfAnotherDies(t *testing.T)
 			s.ended.Wait()
 		}
 	})
-	await(t, untilMoving.reached)
+	happens(t, untilMoving.reached)
 	tell("%s has recorded %d of its %d rows, and is asked to move from %s to %s", moving.schema, moving.done.Load(), moving.rows, from, to)
 	moved := make(chan struct{})
 	moving.ended.Go(func() { defer close(moved); moving.move(from, to) })
@@ -128,7 +128,7 @@ func TestStoresOnCitusAreRunWhileOneMovesAndTheWorkerOfAnotherDies(t *testing.T)
 	before := moving.done.Load()
 	tell("it moves: what is recorded from now on is sent on to %s", to)
 	close(untilMoving.open)
-	await(t, moved)
+	happens(t, moved)
 	during := moving.done.Load() - before
 	tell("it has moved, with %d rows recorded meanwhile", during)
 	if during == 0 {
@@ -136,7 +136,7 @@ func TestStoresOnCitusAreRunWhileOneMovesAndTheWorkerOfAnotherDies(t *testing.T)
 	}
 	close(untilMoved.open)
 	close(untilOver.open)
-	await(t, middle.reached)
+	happens(t, middle.reached)
 	shell(t, kill, from)
 	tell("%s was killed in the middle of checks of %s, which had recorded %d rows", from, dying.schema, dying.done.Load())
 	close(middle.open)
@@ -253,8 +253,8 @@ func untilDeathsAreOver(die func(), what func(tried int) error) (failed int) {
 	return failed
 }
 
-// await waits for what happens to a store.
-func await(t *testing.T, what <-chan struct{}) {
+// happens waits for what happens to a store.
+func happens(t *testing.T, what <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-what:

@@ -18,6 +18,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -228,7 +229,7 @@ func (f *failoverTrial) run() {
 func (f *failoverTrial) untilDone(at time.Time) {
 	f.clock.Set(at)
 	var err error
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(await.Limit); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		f.runs++
 		var r *slots.Runner
 		var result slots.Result

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
@@ -487,7 +488,7 @@ func TestACheckThatIsRepeatedIsAbandonedAsAnyWhenItIgnoresItsTimeout(t *testing.
 	over := make(chan struct{})
 	end := sync.OnceFunc(func() { close(over) })
 	t.Cleanup(end)
-	time.AfterFunc(10*time.Second, end) // it would go on for ever
+	time.AfterFunc(await.Limit, end) // it would go on for ever
 	var calls atomic.Int64
 	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
 		if calls.Add(1) > 1 {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -238,8 +239,8 @@ func TestARunThatIsStoppedLeavesThePaceToOthers(t *testing.T) {
 		}()
 		select {
 		case <-began:
-		case <-time.After(10 * time.Second):
-			t.Error("no check has begun in ten seconds")
+		case <-time.After(await.Limit):
+			t.Error("no check has begun")
 		}
 		stop()
 		if err := <-ended; !errors.Is(err, slots.ErrStopped) {
@@ -474,7 +475,7 @@ func TestCatchUpMovesAndEndsRowsOfAJobThatIsAtItsLimit(t *testing.T) {
 			w.enqueueTenants("limited", 20, "a")
 			w.takePlace("limited", "1 hour")
 			w.clock.Set(slot(4))
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 			defer cancel()
 			caught, err := w.runner().CatchUp(ctx, slots.CatchUp{Mode: test.mode})
 			if err != nil || len(caught.Results) != 1 || caught.Results[0].Checked != 20 {
@@ -745,14 +746,14 @@ func TestARowThatIsCancelledOrTooLateTakesNoInstantFromOthers(t *testing.T) {
 				began := time.Now()
 				register(w, func() {
 					once.Do(func() { end(w); began = time.Now() })
-				}, jobs.PerSecond(5), jobs.AtMost(1), jobs.Deadline(time.Minute))
+				}, jobs.PerSecond(2), jobs.AtMost(1), jobs.Deadline(time.Minute))
 				w.enqueueTenants("limited", rows, "a")
 				w.clock.Set(slot(1))
 				result := <-w.background(slot(1), func(c *slots.Config) { c.Workers = rows })
 				if result.State != slots.StateDone {
 					t.Errorf("%+v", result)
 				}
-				if took := time.Since(began); took > 7*time.Second {
+				if took := time.Since(began); took > rows/2*time.Second*2/3 {
 					t.Errorf("%d checks were begun in %s: %+v", w.outcomes()[jobs.Done], took, result)
 				}
 			})

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -164,9 +165,9 @@ func TestAServerWithoutRoomEndsTheRunWithAnErrorWithinALease(t *testing.T) {
 		if err == nil {
 			t.Error("the run ended without an error")
 		}
-	case <-time.After(lease + 5*time.Second):
+	case <-time.After(await.Limit):
 		stop()
-		t.Errorf("the run went on for %s, and then ended: %v", lease+5*time.Second, <-ended)
+		t.Errorf("the run went on for %s, and then ended: %v", await.Limit, <-ended)
 	}
 	w.db.MustExec(`drop trigger refuse on prescient.future_job_history`)
 	if again := w.run(slot(1)); again.State != slots.StateDone {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
@@ -372,7 +373,7 @@ func TestACheckThatCannotBeSerializedForALeaseIsAnError(t *testing.T) {
 				register(w.registry, "job", leaveEffect)
 				w.enqueue("job", slot(1), 1)
 				w.clock.Set(slot(1))
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 				defer cancel()
 				result, err := w.runner(func(c *slots.Config) { c.Lease = time.Second }).Run(ctx, slot(1))
 				if err != nil || result.Failed != 1 || result.State != slots.StateDone {

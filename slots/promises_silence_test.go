@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -49,8 +50,7 @@ func TestASlotIsFinishedSoonAfterItsRunnerWasStoppedInTheMiddleOfATransaction(t 
 		return nil, err
 	})
 	w.clock.Set(slot(1))
-	const lease, heartbeat, statement = time.Second, time.Second / 3, time.Second / 2
-	ctx, cancel := context.WithTimeout(t.Context(), lease+heartbeat+5*time.Second+statement)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	state := slots.StateOpen
 	for state == slots.StateOpen && ctx.Err() == nil {
@@ -113,7 +113,7 @@ func TestARunWhoseNetworkFellSilentReturnsSoonAfterItIsStopped(t *testing.T) {
 			t.Error("the run returned no error")
 		}
 		t.Logf("the run returned after %s: %v", time.Since(stopped), err)
-	case <-time.After(grace + 10*time.Second + time.Second):
+	case <-time.After(await.Limit):
 		t.Errorf("the run goes on after %s", time.Since(stopped))
 	}
 }
@@ -157,14 +157,13 @@ func TestAReaderOfHistoryAtTheTurnOfTheMonthHoldsUpNoRun(t *testing.T) {
 		result, _ := r.Run(ctx, slot(1))
 		ended <- result
 	}()
-	const soon = 10 * time.Second
 	select {
 	case result := <-ended:
 		if result.Finished != 100 || result.State != slots.StateDone {
 			t.Errorf("%+v", result)
 		}
-	case <-time.After(soon):
-		t.Errorf("the run goes on after %s", soon)
+	case <-time.After(await.Limit):
+		t.Errorf("the run goes on after %s", await.Limit)
 		stop()
 		<-ended
 	}

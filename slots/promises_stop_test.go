@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -191,8 +192,7 @@ func TestASlotWhoseRunnerDiedAfterItsLastRecordIsClosedByTheNextCatchUp(t *testi
 	w.registry.Register("held", done)
 	killed := time.Now()
 	w.run(slot(2))
-	const lease, heartbeat = time.Second, time.Second / 3
-	for w.show(slot(1)).State != slots.StateDone && time.Since(killed) < lease+heartbeat+5*time.Second {
+	for w.show(slot(1)).State != slots.StateDone && time.Since(killed) < await.Limit {
 		w.catchUp(slots.CatchUp{})
 	}
 	w.isClosed(rows)
@@ -253,7 +253,7 @@ func TestARunThatIsStoppedDoesNotWaitForItsProgress(t *testing.T) {
 		if !errors.Is(err, slots.ErrStopped) {
 			t.Error(err)
 		}
-	case <-time.After(15 * time.Second): // a second of grace, ten seconds, and a busy machine
+	case <-time.After(await.Limit):
 		t.Error("it goes on")
 	}
 }

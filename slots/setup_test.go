@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -157,10 +158,5 @@ var slotGrid = grid.Default
 // eventually waits until the database shows something.
 func (w *world) eventually(what string, shown func() bool) {
 	w.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !shown(); {
-		if time.Now().After(deadline) {
-			w.t.Fatalf("waited in vain for %s", what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	await.True(w.t, what, shown)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/slots"
 )
@@ -135,7 +136,7 @@ func TestARunWhoseClockIsSetBackAsksOnceAndNotAgainAndAgain(t *testing.T) {
 
 func TestAWaitForASlotEndsIfTheClockIsSetBack(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	asked := 0
 	now := func() time.Time {

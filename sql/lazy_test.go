@@ -15,6 +15,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/await"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -375,7 +376,7 @@ func TestATransactionIsRolledBackAndItsConnectionFreeWhenItsContextEnds(t *testi
 		defer tx.End() // after everything else
 		tx.MustExec("insert into lazy values (1)")
 		cancel()
-		waits, end := context.WithTimeout(t.Context(), 30*time.Second)
+		waits, end := context.WithTimeout(t.Context(), await.Limit)
 		defer end()
 		if _, err := db.ExecContext(waits, "lock table lazy"); err == nil || waits.Err() != nil { // outside the transaction
 			t.Fatal("the only connection is not free: ", err)
@@ -427,7 +428,7 @@ func TestAMessageThatCannotBeWrittenLeavesItsTransactionAsItIs(t *testing.T) {
 					err = insertLast(ctx, tx, 2)
 				} else {
 					cancel()
-					waits, end := context.WithTimeout(t.Context(), 30*time.Second)
+					waits, end := context.WithTimeout(t.Context(), await.Limit)
 					_, err = db.ExecContext(waits, "select") // on the only connection
 					end()
 				}

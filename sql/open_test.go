@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prescient-go/prescient/internal/await"
 )
 
 func TestConnectingToASilentServerEndsWithTheConnectTimeout(t *testing.T) {
@@ -96,7 +98,7 @@ func TestAConnectionGivenUpForMissingTLSIsClosed(t *testing.T) {
 		if !errors.Is(err, io.EOF) {
 			t.Error(err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(await.Limit):
 		t.Error("it is still there")
 	}
 }

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/spoken"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -250,7 +250,7 @@ func TestAChangeOfTheWidthDoesNotWaitForATransactionThatStaysOpen(t *testing.T) 
 	holder := begin(t, db)
 	exec(t, holder, "select prescient.enqueue('remind', 'order', '1', '2030-03-01 12:00:00Z')")
 	pid := get[int](t, holder, "select pg_backend_pid()")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	var change error
 	var wg sync.WaitGroup

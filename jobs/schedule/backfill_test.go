@@ -12,6 +12,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -308,7 +309,7 @@ func TestASlowPublisherOfABackfillHoldsUpNoRun(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(await.Limit):
 		t.Error("the run waits for the publisher of the backfill")
 	}
 	close(slow.goOn)

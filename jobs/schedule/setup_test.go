@@ -14,6 +14,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
@@ -261,10 +262,5 @@ func (w *world) count(query string, args ...any) (n int) {
 // one that creates 12,000 schedules, holds back the readers of all outboxes of the server.
 func (w *world) eventually(what string, shown func() bool) {
 	w.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !shown(); {
-		if time.Now().After(deadline) {
-			w.t.Fatalf("waited in vain for %s", what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	await.True(w.t, what, shown)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -30,7 +31,7 @@ const (
 	// stages is how many trials take place at once.
 	stages = 4
 	// returnsWithin is how long a move may go on.
-	returnsWithin = time.Minute
+	returnsWithin = await.Limit
 )
 
 // stage is stores in which trials take place, one after the other: a in a database of its own, b

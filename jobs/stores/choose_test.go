@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/stores"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -206,7 +207,7 @@ func TestARefreshThatBeganEarlierAndEndsLaterForgetsNothing(t *testing.T) {
 	const answered = `select exists (select from pg_stat_activity where datname = $1 and state = 'idle' and state_change > $2)`
 	for !get[bool](t, w.c, answered, name, began) || !waits(t, w.c) { // the first store has answered, and the second one has not
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	if changed, err := w.set.Drain(ctx, "a", "me"); !changed || err != nil {
 		t.Error(changed, err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -200,12 +201,7 @@ func (w *world) ended() int {
 // eventually waits until a condition holds.
 func eventually(t testing.TB, what string, shown func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !shown(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	await.True(t, what, shown)
 }
 
 func (w *world) startProcess() *pgtest.Process {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/internal/await"
 )
 
 func TestAQueueIsNotRunWithoutAFunction(t *testing.T) {
@@ -25,7 +27,7 @@ func TestAQueueIsNotRunWithoutAFunction(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "run queue mail: the function is nil") {
 				t.Errorf("%s: %v", name, err)
 			}
-		case <-time.After(5 * time.Second):
+		case <-time.After(await.Limit):
 			t.Errorf("%s: the queue is run", name)
 		}
 	}

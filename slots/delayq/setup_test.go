@@ -12,6 +12,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -135,12 +136,7 @@ func (w *world) ended(outcome string) int {
 
 func eventually(t testing.TB, what string, shown func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !shown(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	await.True(t, what, shown)
 }
 
 func (w *world) start() *pgtest.Process {

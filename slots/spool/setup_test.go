@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/slots/replay"
@@ -215,10 +216,5 @@ func (w *world) start() *exec.Cmd {
 // eventually waits until something is so.
 func (w *world) eventually(what string, shown func() bool) {
 	w.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !shown(); {
-		if time.Now().After(deadline) {
-			w.t.Fatalf("waited in vain for %s", what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	await.True(w.t, what, shown)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -78,7 +79,7 @@ func (p *pair) sessions() string {
 
 func (p *pair) eventually(want string, get func() string) {
 	p.Helper()
-	for deadline := time.Now().Add(20 * time.Second); get() != want; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(await.Limit); get() != want; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			p.Fatalf("%s, want %s", get(), want)
 		}

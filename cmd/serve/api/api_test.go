@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prescient-go/prescient/cmd/serve/board"
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -594,7 +595,7 @@ func TestManyPreviewsAtOnceDoNotWaitForEachOthersConnections(t *testing.T) {
 	w := setup(t)
 	w.aDay()
 	w.DB.SetMaxOpenConns(slots.OwnConnections + 1) // as few as there may be
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	var previews sync.WaitGroup
 	for range 20 {

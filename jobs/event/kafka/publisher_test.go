@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/eventtest"
 )
@@ -205,7 +206,7 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// publishFor fails unless Publish ends in errors about when its context does.
+// publishFor fails unless Publish ends in errors when its context does.
 func publishFor(t *testing.T, limit time.Duration, p event.Publisher, events []event.Event) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -216,7 +217,7 @@ func publishFor(t *testing.T, limit time.Duration, p event.Publisher, events []e
 			t.Errorf("event %d is reported as published", i)
 		}
 	}
-	if took := time.Since(start); took > limit+2*time.Second {
+	if took := time.Since(start); took > limit+await.Limit {
 		t.Errorf("Publish took %s under a context of %s", took, limit)
 	}
 }

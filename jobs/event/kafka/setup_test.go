@@ -6,11 +6,11 @@ import (
 	"os"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/eventtest"
 )
@@ -64,7 +64,7 @@ func (w *world) open(url string) event.Publisher {
 // stored returns what is in the topic events, in the order of each partition.
 func (w *world) stored(options ...kgo.Opt) []*kgo.Record {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(w.t.Context(), await.Limit)
 	defer cancel()
 	client, err := kgo.NewClient(append(options, kgo.SeedBrokers(w.address), kgo.ConsumeTopics("events"), kgo.DisableClientMetrics(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)

@@ -54,6 +54,7 @@ func options(to *url.URL, log *slog.Logger) (nats.Options, error) {
 	options.Secure = to.Scheme == "tls"
 	options.PingInterval = pingInterval
 	options.FlusherTimeout = ackWait / 2
+	options.Timeout = ackWait // a handshake under load may take longer than the client's default of 2 s
 	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		log.Warn("NATS reports an error", "error", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/eventtest"
 )
@@ -188,7 +189,7 @@ func TestAServerThatIsDownIsAnErrorUntilItIsBack(t *testing.T) {
 // untilPublished publishes what failed again and again, as runs do.
 func untilPublished(t *testing.T, p event.Publisher, events []event.Event) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	for len(events) > 0 {
 		err := p.Publish(ctx, events)

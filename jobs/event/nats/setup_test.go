@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/eventtest"
 )
@@ -46,7 +47,7 @@ func (w *world) start() {
 		w.t.Fatal(err)
 	}
 	s.Start()
-	if !s.ReadyForConnections(20 * time.Second) {
+	if !s.ReadyForConnections(await.Limit) {
 		w.t.Fatal("the server does not start")
 	}
 	w.server = s

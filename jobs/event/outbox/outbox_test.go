@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -57,7 +58,7 @@ func (w *world) read(after outbox.Position, limit int) []outbox.Stored {
 // readAll reads until there are n events: other tests on the server hold them back for a moment.
 func (w *world) readAll(n int) (list []outbox.Stored) {
 	w.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); len(list) < n; {
+	for deadline := time.Now().Add(await.Limit); len(list) < n; {
 		if list = w.read(outbox.Position{}, 1_000_000); time.Now().After(deadline) {
 			w.t.Fatalf("%d events, want %d", len(list), n)
 		}
@@ -236,7 +237,7 @@ func TestAReaderBesideManyWritersSeesEveryEventOnceAndEachSubjectInOrder(t *test
 	last := map[string]int{}
 	var after outbox.Position
 	seen := 0
-	for deadline := time.Now().Add(60 * time.Second); seen < writers*rounds && !t.Failed() && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(await.Limit); seen < writers*rounds && !t.Failed() && time.Now().Before(deadline); {
 		for _, s := range w.read(after, 7) {
 			var n int
 			if _, err := fmt.Sscanf(s.ID, s.Subject+"-%d", &n); err != nil || n != last[s.Subject]+1 {

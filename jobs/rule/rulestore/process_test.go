@@ -7,8 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -87,9 +87,5 @@ func TestAnApplyWhoseProcessIsKilledIsResumedAndMissesNoRow(t *testing.T) {
 // eventually waits until a condition holds.
 func (s *shop) eventually(what string, holds func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			s.t.Fatalf("waited in vain for %s", what)
-		}
-	}
+	await.True(s.t, what, holds)
 }
