@@ -2,12 +2,16 @@
 -- whether an apply has to walk over its table. It returns no row if the rule no longer has version $3,
 -- or is being removed.
 -- Called by jobs/rule/rulestore.Store.install.
-update prescient.rule
+with locked as (
+    select r.name from prescient.rule r where r.name = $1 for update -- waits for checks, see lock_rule
+)
+update prescient.rule r
 set definition = $2::json,
     relation = $5,
-    version = version + 1,
-    state = case when $4::boolean then 'applying' else state end,
-    position = case when $4::boolean then null else position end,
+    version = r.version + 1,
+    state = case when $4::boolean then 'applying' else r.state end,
+    position = case when $4::boolean then null else r.position end,
     updated_at = statement_timestamp()
-where name = $1 and version = $3 and state <> 'removing'
-returning version
+from locked
+where r.name = locked.name and r.version = $3 and r.state <> 'removing'
+returning r.version

@@ -28,8 +28,9 @@ var ErrChanged = errors.New("another apply or remove has changed the rule: plan 
 
 // Apply does what Plan says. It is idempotent. It creates the triggers of a rule in one
 // transaction, and then lets the rows of the table wait page by page, each in a transaction. If it
-// is interrupted, the next Apply resumes it. Applications go on writing to the table. Two
-// concurrent Applies of the same file share the work.
+// is interrupted, the next Apply resumes it. Applications go on writing to the table. Of two concurrent
+// Applies of the same file, one writes a page and the other goes on behind it. Both return when the rule is
+// applied.
 //
 // Returns an OverdueError, and changes nothing, if steps of rows have passed and a rule does not say
 // what happens to them. Told is called after each transaction. Optional.
@@ -45,11 +46,39 @@ func (s *Store) Apply(ctx context.Context, file rule.File, told func(Progress)) 
 		told = func(Progress) {}
 	}
 	for i := range plan.Rules {
-		if err := s.apply(ctx, &plan.Rules[i], told); err != nil {
-			return plan, fmt.Errorf("apply rule %s: %w", plan.Rules[i].Name, err)
+		p := &plan.Rules[i]
+		err := s.apply(ctx, p, told)
+		if errors.Is(err, ErrChanged) {
+			err = s.join(ctx, file, p, told)
+		}
+		if err != nil {
+			return plan, fmt.Errorf("apply rule %s: %w", p.Name, err)
 		}
 	}
 	return plan, nil
+}
+
+// join goes on with a rule that another Apply of the same file has changed first. It returns ErrChanged if the rule is
+// not the same now.
+func (s *Store) join(ctx context.Context, file rule.File, p *RulePlan, told func(Progress)) error {
+	was, err := s.Get(ctx, p.Name)
+	if errors.Is(err, ErrNotFound) || err == nil && was.State == Removing {
+		return ErrChanged
+	}
+	if err != nil {
+		return err
+	}
+	once := *s
+	once.again = false // the other Apply looks at the rows
+	joined, err := once.prepareRule(ctx, file, resolver{store: &once, rule: p.rule.Rule}, &was)
+	if err != nil {
+		return err
+	}
+	if joined.Action != Resume && joined.Action != Unchanged {
+		return ErrChanged
+	}
+	*p = joined
+	return once.apply(ctx, p, told)
 }
 
 // refuseOverdue returns an error for each rule that does not say what happens to rows whose steps
@@ -114,10 +143,9 @@ func (s *Store) apply(ctx context.Context, p *RulePlan, told func(Progress)) err
 		return err
 	}
 	if p.walks {
-		if err := s.walkOver(ctx, p, version, told); err != nil {
-			return err
-		}
+		err := s.walkOver(ctx, p, version, told)
 		p.close()
+		return err
 	}
 	return s.changed(ctx, pgsql.RuleDone, p.Name, version)
 }
@@ -193,17 +221,15 @@ func (s *Store) walkOver(ctx context.Context, p *RulePlan, version int, told fun
 			if next, err = w.read(ctx, tx); err != nil {
 				return err
 			}
-			if err := w.write(ctx, tx, next); err != nil || next.end {
+			if err := w.write(ctx, tx, next); err != nil {
 				return err
 			}
-			var name string
-			// Last, because checks of the rule wait for this row.
-			before := sql.NullString{String: w.after, Valid: w.after != ""}
-			err = pgsql.One(ctx, tx, pgsql.RulePosition.In(s.schema), []any{p.Name, version, before, next.last}, &name)
-			if errors.Is(err, sql.ErrNoRows) {
-				return ErrChanged
+			// The fence of the page: a remove that comes first undoes it, and one that comes later finds its rows.
+			if next.end {
+				return s.fence(ctx, tx, pgsql.RuleDone, p.Name, version)
 			}
-			return err
+			before := sql.NullString{String: w.after, Valid: w.after != ""}
+			return s.fence(ctx, tx, pgsql.RulePosition, p.Name, version, before, next.last)
 		})
 		if pgsql.IsLockTimeout(err) {
 			if tries%walkTries == 0 {
@@ -217,9 +243,13 @@ func (s *Store) walkOver(ctx context.Context, p *RulePlan, version int, told fun
 			}
 		}
 		if errors.Is(err, ErrChanged) {
-			// Another Apply of the same version has come further.
-			if now, getErr := s.Get(ctx, p.Name); getErr == nil && now.Version == version && now.State == Applying &&
-				now.Position != w.after {
+			// Another Apply of the same version has come further, or is done.
+			now, getErr := s.Get(ctx, p.Name)
+			switch {
+			case getErr != nil || now.Version != version || now.State == Removing:
+			case now.State == Active:
+				return nil
+			case now.Position != w.after:
 				w.after = now.Position
 				continue
 			}
@@ -248,10 +278,13 @@ const (
 
 // changed runs a statement that changes a rule. It returns ErrChanged if there is no row to change.
 func (s *Store) changed(ctx context.Context, statement pgsql.Statement, args ...any) error {
-	err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		var name string
-		return pgsql.One(ctx, tx, statement.In(s.schema), args, &name)
-	})
+	return pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error { return s.fence(ctx, tx, statement, args...) })
+}
+
+// fence is changed in a transaction, which must be rolled back after an error.
+func (s *Store) fence(ctx context.Context, tx *sqlx.Tx, statement pgsql.Statement, args ...any) error {
+	var name string
+	err := pgsql.One(ctx, tx, statement.In(s.schema), args, &name)
 	if errors.Is(err, sql.ErrNoRows) {
 		return ErrChanged
 	}

@@ -741,7 +741,7 @@ func TestATableThatIsMadeAnewWithPartitionsGetsMore(t *testing.T) {
 }
 
 // The rows that another apply lets wait are no checks of a job that happens to have the name.
-func TestARuleThatAnotherApplyHasMadeMeanwhileIsToldSo(t *testing.T) {
+func TestARuleThatAnotherApplyHasMadeMeanwhileIsUnchanged(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	s.exec("insert into shop.orders (id, placed_at) values (1, now())")
@@ -753,7 +753,80 @@ func TestARuleThatAnotherApplyHasMadeMeanwhileIsToldSo(t *testing.T) {
 			return false
 		}
 	})
-	if _, err := s.store.Apply(t.Context(), parse(t, unshipped), nil); !errors.Is(err, rulestore.ErrChanged) {
-		t.Errorf("error %v", err)
+	if got := s.apply(unshipped).Rules[0].Action; got != rulestore.Unchanged {
+		t.Errorf("action %s", got)
+	}
+}
+
+// meanwhile applies a file, and calls fn once, after a page.
+func (s *shop) meanwhile(file string, page int64, fn func()) error {
+	s.t.Helper()
+	_, err := s.store.Apply(s.t.Context(), parse(s.t, file), func(p rulestore.Progress) {
+		if p.Rows == page {
+			fn()
+		}
+	})
+	return err
+}
+
+func TestTwoAppliesOfOneFileBothEnd(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.rows(5, 254)
+	other := *s
+	other.open(func(cfg *rulestore.Config) { cfg.Now = func() time.Time { return s.now } })
+	if err := s.meanwhile(unshipped, 100, func() { other.apply(unshipped) }); err != nil {
+		t.Error(err)
+	}
+	if n := s.count("select count(*) from prescient.future_job"); n != 250 {
+		t.Errorf("%d checks wait", n)
+	}
+	if err := s.meanwhile(afterADay, 100, func() { other.apply(unshipped) }); !errors.Is(err, rulestore.ErrChanged) {
+		t.Errorf("another file: %v", err)
+	}
+}
+
+// Its last page would let rows wait that no check ends.
+func TestARemoveBesideAnApplyLeavesNoRow(t *testing.T) {
+	t.Parallel()
+	for _, page := range []int64{100, 200} {
+		s := newShopAt(t, noon)
+		s.rows(5, 254)
+		err := s.meanwhile(unshipped, page, func() {
+			if _, err := s.store.Remove(t.Context(), "order.unshipped", nil); err != nil {
+				t.Error(err)
+			}
+		})
+		if !errors.Is(err, rulestore.ErrChanged) {
+			t.Errorf("after %d rows: %v", page, err)
+		}
+		s.wants("removed", "")
+	}
+}
+
+// A check locks its rule until it is recorded, and there may always be one.
+func TestTheWalkOfAnApplyDoesNotWaitForChecks(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.rows(5, 254)
+	check := s.db.MustBegin()
+	defer func() { _ = check.Rollback() }()
+	err := s.meanwhile(unshipped, 100, func() {
+		check.MustExec("select from prescient.lock_rule('order.unshipped')")
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	changed := make(chan error)
+	go func() {
+		_, err := s.store.Apply(t.Context(), parse(t, afterADay), nil)
+		changed <- err
+	}()
+	s.eventually("a change to wait for the check", func() bool { return pgtest.Waits(t, s.db) > 0 })
+	if err := check.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-changed; err != nil {
+		t.Error(err)
 	}
 }

@@ -1,7 +1,6 @@
 package rulestore
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/hex"
@@ -205,7 +204,8 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 		return RulePlan{}, asked.Problem("steps", "%v", err)
 	}
 	if was == nil {
-		err = s.refuseWaiting(ctx, asked)
+		was, err = s.refuseWaiting(ctx, asked)
+		p.was = was
 	}
 	if err != nil {
 		return RulePlan{}, err
@@ -250,16 +250,18 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 }
 
 // refuseWaiting returns an error if checks of the job of a new rule wait already. They may have instants
-// and payloads that are not those of the rule.
-func (s *Store) refuseWaiting(ctx context.Context, asked rule.Rule) error {
+// and payloads that are not those of the rule. If another apply has made the rule meanwhile, the checks are
+// its own, and refuseWaiting returns the rule.
+func (s *Store) refuseWaiting(ctx context.Context, asked rule.Rule) (*Status, error) {
 	found, err := admin.New(s.client).CountCancel(ctx, s.db, admin.CancelFilter{JobExec: asked.Name})
 	if err != nil || found.Checks == 0 {
-		return err
+		return nil, err
 	}
-	if _, err := s.Get(ctx, asked.Name); !errors.Is(err, ErrNotFound) {
-		return cmp.Or(err, ErrChanged) // another apply has made the rule, and the checks are its own
+	made, err := s.Get(ctx, asked.Name)
+	if !errors.Is(err, ErrNotFound) {
+		return &made, err
 	}
-	return asked.Problem("name", "%s of job %s wait already: cancel them with `prescient jobs cancel %[2]s`, or give the "+
+	return nil, asked.Problem("name", "%s of job %s wait already: cancel them with `prescient jobs cancel %[2]s`, or give the "+
 		"rule another name", spoken.Count(found.Checks, "check", "checks"), spoken.Word(asked.Name))
 }
 
