@@ -150,7 +150,8 @@ func (c *Client) addFired(ctx context.Context, db jobs.DB, entityKey string, eve
 		entries := ofJob[s.job]
 		of := entries[0]
 		for _, e := range entries {
-			if begun := e.begun(); !begun.IsZero() && !begun.After(s.At) {
+			// A step that moves its own row makes entries while its check runs.
+			if begun := e.begun(); !begun.IsZero() && !begun.After(s.At) && (e.ranAt(s.At) || !of.ranAt(s.At)) {
 				of = e
 			}
 		}
@@ -166,6 +167,13 @@ func (e TimelineEntry) begun() time.Time {
 		return e.Slot.Add(e.Lateness)
 	}
 	return e.At
+}
+
+// ranAt reports whether the check of an entry ran at an instant. It is not exact, see Runner.
+func (e TimelineEntry) ranAt(at time.Time) bool {
+	const rounded, clocks = 1000, time.Second
+	ended := e.begun().Add(e.Duration + (e.Lateness+e.Duration)/rounded + clocks)
+	return e.Ran && !at.Before(e.begun()) && !at.After(ended)
 }
 
 // setLeftOut finds the ends whose row had a request that made no row. Without a condition, the end of a

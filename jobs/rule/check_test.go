@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	_ "github.com/prescient-go/prescient/jobs/event/file"
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -295,6 +297,44 @@ func TestAStepCanExecuteSQLWithTheValuesOfItsRow(t *testing.T) {
 	const of = `note it {"customer": "ada"} $key $step '$key`
 	diff(t, []string{"1 2030-03-01 12 " + of + "1", "2 2030-03-01 12 " + of + "2"}, s.strings(`
 		select concat_ws(' ', order_id, to_char(since at time zone 'UTC', 'YYYY-MM-DD HH24'), step, payload, note) from shop.escalation order by 1`))
+}
+
+// As the trigger of a table does whose row the statement updates. The clock is the database's.
+func TestAStepThatMovesItsOwnRowIsOfTheCheckThatFiredIt(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec("select prescient.set_width('1 second')")
+	s.apply(unshipped(steps(rule.Step{Name: "later", SQL: `
+		select prescient.rule_wait('order.unshipped', 'order', $key::text, $since + interval '9 days')`})))
+	s.exec("insert into shop.orders (id, placed_at) values (1, now() - interval '1 day')")
+	s.exec("select prescient.rule_wait('order.unshipped', 'order', '1', now() - interval '1 day')")
+	runner, err := slots.NewRunner(t.Context(), slots.Config{DB: s.db, Registry: s.registry, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var slot time.Time
+	for begun := false; !begun; {
+		err := s.db.QueryRowContext(t.Context(), "select next_check_at, next_check_at <= clock_timestamp() from prescient.future_job").Scan(&slot, &begun)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := runner.Run(t.Context(), slot); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := admin.New(s.client).Timeline(t.Context(), s.db, jobs.Key{EntityName: "order", EntityKey: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		text := e.What
+		for _, f := range e.Fired {
+			text += " " + f.Step
+		}
+		got = append(got, text)
+	}
+	diff(t, []string{"enqueued", "recorded", "done later", "enqueued", "honoured", "waiting"}, got)
 }
 
 func TestSQLThatFailsIsTheErrorOfItsRowAlone(t *testing.T) {
