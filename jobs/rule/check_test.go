@@ -561,6 +561,34 @@ func TestARowThatNoRuleHasMadeIsAnErrorOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestAValueThatWasRenamedIsToldWithWhatToDo(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec(`create type shop.state as enum ('new', 'sent'); alter table shop.orders add state shop.state default 'new'`)
+	s.apply(unshipped(func(a *rule.Applied) { a.About = "state = 'new'::shop.state" }))
+	s.order(1, 2)
+	s.waits("1", day(4))
+	s.waits("2", day(4))
+	s.exec("alter type shop.state rename value 'new' to 'open'")
+	s.run(day(4))
+	const want = `day 4.01 read shop.orders for rule order.unshipped: pq: invalid input value for enum shop.state: "new" at position 6:127 (22P02). ` +
+		"If the value has another name now, apply the file of the rule with that name"
+	s.wants(map[string]string{"1": want, "2": want})
+}
+
+func TestAKeyWithALineBreakIsToldWithWhatToDo(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec("alter table shop.orders alter id type text")
+	s.apply(unshipped(func(a *rule.Applied) { a.KeyType = "text" }))
+	s.exec("insert into shop.orders (id, placed_at) values ($1, $2)", "a\nb", day0)
+	s.waits("a\nb", day(4))
+	s.run(day(4))
+	s.wants(map[string]string{"a\nb": "day 4.01 publish the event of step first, whose subject is the entity and the key: " +
+		"subject: must not contain a control character (such as NUL or a line break) or a noncharacter. " +
+		"Leave such rows out with where, or let the step enqueue a job"})
+}
+
 func TestAPayloadThatIsTooLargeIsTheErrorOfItsRowAlone(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

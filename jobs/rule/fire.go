@@ -62,7 +62,8 @@ func (p *page) prepare() {
 		if s.Event != "" {
 			e := p.event(i, s, d)
 			if err := e.Validate(); err != nil {
-				return fmt.Errorf("publish the event of step %s, whose subject is the entity and the key: %w", s.Name, err)
+				return fmt.Errorf("publish the event of step %s, whose subject is the entity and the key: %w. "+
+					"Leave such rows out with where, or let the step enqueue a job", s.Name, err)
 			}
 			p.turns[i].events = append(p.turns[i].events, e)
 		}

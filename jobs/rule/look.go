@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -90,6 +91,10 @@ func (p *page) look(ctx context.Context) error {
 		p.Logger.WarnContext(ctx, "the table of a rule is locked by another session: its checks wait for the next slot",
 			"rule", p.rule.Rule.Name, "table", p.rule.Relation)
 		return errLocked
+	}
+	if refused, ok := errors.AsType[*pq.Error](err); ok && refused.Code.Class() == "22" && refused.Position != "" {
+		// The query itself is at fault: it names a value of a type that was renamed since.
+		err = fmt.Errorf("%w. If the value has another name now, apply the file of the rule with that name", err)
 	}
 	if err != nil {
 		return fmt.Errorf("read %s for rule %s: %w", p.rule.Relation, p.rule.Rule.Name, p.denied(ctx, err))

@@ -3,8 +3,9 @@
 -- It must not use an object whose owner could let it run other code: a function, an operator, which has others for its
 -- negation, or a type that is or has a domain, whose checks run. A superuser and the caller may own them. The type of the
 -- first parameter does not count: it is that of the rows of the table.
+-- The role that calls it, which is the current one by default, must have the right to execute what it calls.
 -- Called when the functions of triggers are created, by statements that rules sql prints, too.
-create or replace function prescient.refuse_routine(routine regprocedure)
+create or replace function prescient.refuse_routine(routine regprocedure, caller text default null)
 returns text
 language sql
 stable
@@ -59,6 +60,11 @@ as $$
         from called c
         where c.provolatile = 'v'
         union all
+        select format('role %I of the triggers may not execute function %s: grant execute on function %2$s to %1$I', r.caller, c.oid::regprocedure)
+        from called c
+        cross join (select coalesce(refuse_routine.caller, current_user) as caller) as r
+        where not has_function_privilege(r.caller, c.oid, 'execute')
+        union all
         select format('function %s gives another answer if a cast or a view changes', c.oid::regprocedure)
         from called c
         where c.pronamespace = 'pg_catalog'::regnamespace
@@ -79,4 +85,4 @@ as $$
     )
     select what from problems order by what limit 1
 $$;
-revoke all on function prescient.refuse_routine(regprocedure) from public;
+revoke all on function prescient.refuse_routine(regprocedure, text) from public;

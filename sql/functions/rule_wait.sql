@@ -24,6 +24,11 @@ declare
     kept    text; -- the trace of the row
     moved   boolean := false; -- by the turn before, into a slot that began while the update waited
 begin
+    if octet_length(entity_key) not between 1 and 500 then
+        raise exception 'a row of rule % has a key of % bytes: want 1 to 500', quote_literal(job_exec), octet_length(entity_key)
+            using errcode = 'check_violation',
+                hint = 'Leave such rows out: write where: octet_length(KEY) between 1 and 500 into the rule, and apply it.';
+    end if;
     select j.job
     into number
     from prescient.job j

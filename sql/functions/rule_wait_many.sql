@@ -30,6 +30,12 @@ begin
     if number is null then
         return;
     end if;
+    if exists (select from unnest(entity_keys) as k (entity_key) where octet_length(k.entity_key) not between 1 and 500) then
+        -- Raises the error of one row.
+        perform prescient.rule_wait(rule_wait_many.job_exec, rule_wait_many.entity_name, k.entity_key, timestamptz 'epoch')
+        from unnest(entity_keys) as k (entity_key)
+        where octet_length(k.entity_key) not between 1 and 500;
+    end if;
     perform from prescient.future_job where false;
     grid := (select width from prescient.setting);
     first := prescient.due_slot(timestamptz '1970-01-01 00:00:00+00', clock);

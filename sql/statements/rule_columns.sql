@@ -1,5 +1,6 @@
 -- Returns the columns of a table ($1): whether the value may be null, whether it alone identifies a row, and whether its
--- text is the same in each session.
+-- text is the same in each session and for ever. base: the type without domains, as SQL that is read alike with any
+-- search_path. own: PostgreSQL has it itself.
 -- Called by jobs/rule/rulestore.resolver.findTable.
 select
     a.attname::text as name,
@@ -17,10 +18,29 @@ select
             and i.indkey[0] = a.attnum
             and i.indpred is null
     ) as identifies,
-    o.provolatile = 'i' and t.typname not in ('float4', 'float8', 'bytea') as steady
+    case
+        when n.nspname = 'pg_catalog' then format_type(b.oid, d.mod)
+        else format('%I.%I', n.nspname, b.typname)
+    end as base,
+    n.nspname = 'pg_catalog' as own,
+    b.typtype = 'e' as enum,
+    o.provolatile = 'i' and b.typname not in ('float4', 'float8', 'bytea') as steady
 from pg_attribute a
-join pg_type t on t.oid = a.atttypid
-join pg_type b on b.oid = coalesce(nullif(t.typbasetype, 0), t.oid)
+cross join lateral (
+    with recursive down as (
+        select t.oid, t.typtype, t.typbasetype, t.typtypmod, a.atttypmod as mod
+        from pg_type t
+        where t.oid = a.atttypid
+        union all
+        select t.oid, t.typtype, t.typbasetype, t.typtypmod, w.typtypmod
+        from down w
+        join pg_type t on t.oid = w.typbasetype
+        where w.typtype = 'd'
+    )
+    select w.oid, w.mod from down w where w.typtype <> 'd'
+) as d
+join pg_type b on b.oid = d.oid
+join pg_namespace n on n.oid = b.typnamespace
 join pg_proc o on o.oid = b.typoutput
 where a.attrelid = $1::oid and a.attnum > 0 and not a.attisdropped
 order by a.attnum

@@ -11,6 +11,7 @@ select
     c.relispartition as partition,
     c.relpersistence::text as persistence,
     c.relkind <> 'p' and exists (select from pg_inherits i where i.inhparent = c.oid) as parent,
+    coalesce(pg_get_partkeydef(c.oid), '') as partition_key,
     quote_ident(current_user) as login,
     quote_ident(current_database()) as database,
     has_database_privilege(current_database(), 'temporary') as may_copy,

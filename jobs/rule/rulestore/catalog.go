@@ -13,6 +13,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/internal/sqltext"
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -27,6 +28,8 @@ type table struct {
 	Partition   bool   `db:"partition"`
 	Persistence string `db:"persistence"`
 	Parent      bool   `db:"parent"`
+	// PartitionKey is such as RANGE (placed_at). Empty: the table has no partitions.
+	PartitionKey string `db:"partition_key"`
 	rights
 
 	columns []column
@@ -44,6 +47,10 @@ type column struct {
 	Required   bool   `db:"required"`
 	Identifies bool   `db:"identifies"`
 	Steady     bool   `db:"steady"`
+	// Base is the type without domains, as SQL. Own tells that PostgreSQL has it itself.
+	Base string `db:"base"`
+	Own  bool   `db:"own"`
+	Enum bool   `db:"enum"`
 }
 
 // instants reports whether the type is timestamptz, with any precision.
@@ -125,7 +132,7 @@ func (r *resolver) resolve(ctx context.Context) (understood, error) {
 	if key == nil || since == nil {
 		return u, nil
 	}
-	u.Key, u.KeyType, u.Since = pq.QuoteIdentifier(key.Name), key.Type, pq.QuoteIdentifier(since.Name)
+	u.Key, u.KeyType, u.Since = pq.QuoteIdentifier(key.Name), key.Base, pq.QuoteIdentifier(since.Name)
 	reads := []int64{key.Number, since.Number}
 	if err := r.copyTable(ctx, u.table); err != nil {
 		return u, err
@@ -243,11 +250,21 @@ func (r *resolver) key(t table) *column {
 	case err != nil:
 		r.wrong("key", "%v", err)
 		return nil
+	case !c.Identifies && t.partitioned():
+		r.wrong("key", "column %s has no unique constraint of its own, which PostgreSQL requires to contain the partition "+
+			"key of table %s, %s. Partition the table by %[1]s, or let a query of sql_jobs find the rows: a rule needs a "+
+			"column that identifies a row in all partitions", r.rule.Key, t.Relation, t.PartitionKey)
 	case !c.Identifies:
 		r.wrong("key",
 			"column %s has no primary key and no unique constraint of its own: name a column that identifies a row", r.rule.Key)
 	case !c.Required:
 		r.wrong("key", "column %s may be null: name a column that is not null", r.rule.Key)
+	case c.Enum:
+		r.wrong("key", "type %s is an enum, whose values may get other names: name a column such as a number, a text or a "+
+			"uuid", c.Type)
+	case !c.Own:
+		r.wrong("key", "type %s is not one of PostgreSQL's own, and may compare its values in another way than the checks: "+
+			"name a column such as a number, a text or a uuid", c.Type)
 	case !c.Steady:
 		r.wrong("key",
 			"the text of type %s depends on settings of the session: name a column such as a number, a text or a uuid", c.Type)
@@ -383,7 +400,10 @@ func (r *resolver) refused(ctx context.Context, field, expression string, t tabl
 		return err
 	}
 	var problem sql.NullString
-	args := []any{fmt.Sprintf("%s(%s)", function, copied)}
+	args := []any{fmt.Sprintf("%s(%s)", function, copied), nil}
+	if t.Roles {
+		args[1] = pgsql.Rules.In(r.store.schema)
+	}
 	err = pgsql.One(ctx, r.tx, pgsql.RuleRefused.In(r.store.schema), args, &problem)
 	if problem.Valid {
 		r.wrong(field, "%s", problem.String)
@@ -398,6 +418,10 @@ const conditionName = "prescient_rule_"
 // the rule.
 func (r *resolver) addCheck(ctx context.Context, field, text string, t table) error {
 	const again = "prescient_rule"
+	if !sqltext.Closed(text) {
+		r.wrong(field, "a parenthesis is closed that the condition has not opened: write one whole condition")
+		return nil
+	}
 	if _, err := r.tx.ExecContext(ctx, "savepoint "+again); err != nil {
 		return err
 	}

@@ -44,7 +44,12 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 		create role catalog_owner;
 		grant usage, create on schema shop to catalog_owner;
 		set local role catalog_owner;
-		create function shop.trusted(text) returns boolean language sql stable as $$ select true $$`)
+		create function shop.trusted(text) returns boolean language sql stable as $$ select true $$;
+		reset role;
+		create type shop.kind as enum ('a');
+		create type shop.pair as range (subtype = int);
+		create table shop.days (id bigint, placed_at timestamptz, shipped_at timestamptz, channel text, primary key (id, placed_at)) partition by range (placed_at);
+		alter table shop.orders add kind shop.kind not null unique, add pair shop.pair not null unique`)
 	for change, want := range map[string]string{
 		"table: shop.orders -> table: shop.missing":        "line 4: rule order.unshipped: table: there is no table shop.missing in this database",
 		"table: shop.orders -> table: shop.seen":           "line 4: rule order.unshipped: table: shop.seen is not a table",
@@ -53,6 +58,10 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 		"key: id -> key: amount":                           "line 5: rule order.unshipped: key: column amount has no primary key",
 		"key: id -> key: maybe":                            "line 5: rule order.unshipped: key: column maybe may be null",
 		"key: id -> key: day":                              "line 5: rule order.unshipped: key: the text of type date depends",
+		"key: id -> key: kind":                             "line 5: rule order.unshipped: key: type shop.kind is an enum, whose values may get other names",
+		"key: id -> key: pair":                             "line 5: rule order.unshipped: key: type shop.pair is not one of PostgreSQL's own",
+		"table: shop.orders -> table: shop.days":           "line 5: rule order.unshipped: key: column id has no unique constraint of its own, which PostgreSQL requires to contain the partition key of table shop.days, RANGE (placed_at). Partition the table by id",
+		"channel <> 'test' -> true) or (true":              "line 8: rule order.unshipped: where: a parenthesis is closed",
 		"key: id -> key: number":                           "line 5: rule order.unshipped: key: table shop.orders has no column number: it has id, channel, amount, ",
 		"since: placed_at -> since: place_at":              "line 6: rule order.unshipped: since: table shop.orders has no column place_at: did you mean placed_at?",
 		"since: placed_at -> since: local_at":              "line 6: rule order.unshipped: since: column local_at is of type timestamp without time zone",

@@ -287,7 +287,7 @@ func TestARuleThatWouldRunCodeOfAnotherIsRefused(t *testing.T) {
 		"channel <> 'test' -> table_to_xml('shop.seen', true, true, '') is not null": "line 8: rule order.unshipped: where: function table_to_xml(regclass,boolean,boolean,text) gives another answer",
 		"channel <> 'test' -> orders is not null":                                    "line 8: rule order.unshipped: where: a condition is about columns of the row",
 		"done: shipped_at -> done: shop.same(channel, 1)":                            "line 7: rule order.unshipped: done: function shop.same(text,integer) belongs to rule_code_shop",
-		"key: id -> key: kind":                                                       "line 5: rule order.unshipped: key: the text of type shop.id depends",
+		"key: id -> key: kind":                                                       "line 5: rule order.unshipped: key: type shop.id is an enum",
 	} {
 		from, to, _ := strings.Cut(change, " -> ")
 		_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(unshipped, from, to, 1)))
@@ -295,6 +295,30 @@ func TestARuleThatWouldRunCodeOfAnotherIsRefused(t *testing.T) {
 			t.Errorf("%s: error %v, want %s", change, err, want)
 		}
 	}
+}
+
+// Otherwise each write of the application would fail.
+func TestAConditionThatTheRoleOfTriggersMayNotExecuteIsRefused(t *testing.T) {
+	t.Parallel()
+	s := rolesOn(t, "rule_exec")
+	s.exec(`create function shop.known(text) returns boolean language sql stable as $$ select $1 = 'web' $$;
+		create function shop.fits(text) returns boolean language sql stable as $$ select shop.known($1) $$;
+		revoke execute on function shop.known from public;
+		alter table shop.orders alter amount set default 0`)
+	for condition, want := range map[string]string{
+		"shop.known(channel)": "line 8: rule order.unshipped: where: role rule_exec_rules of the triggers may not execute function shop.known(text): " +
+			"grant execute on function shop.known(text) to rule_exec_rules",
+		"shop.fits(channel)": "the triggers of the rule would fail, because their role rule_exec_rules lacks a right: permission denied for schema shop",
+	} {
+		_, err := s.store.Apply(t.Context(), parse(t, strings.Replace(unshipped, "channel <> 'test'", condition, 1)), nil)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %s", condition, err, want)
+		}
+		s.exec("insert into shop.orders (id, placed_at) values (1, now()); delete from shop.orders")
+	}
+	s.exec("grant usage on schema shop to rule_exec_rules; grant execute on function shop.known to rule_exec_rules")
+	s.apply(strings.Replace(unshipped, "channel <> 'test'", "shop.fits(channel) and 1 / coalesce(amount, 0) > 0", 1))
+	s.exec("insert into shop.orders (id, amount, placed_at) values (1, 1, now())")
 }
 
 func TestTheFunctionsOfTriggersBelongToTheRoleOfRules(t *testing.T) {

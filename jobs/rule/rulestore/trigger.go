@@ -61,6 +61,9 @@ func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) (before, afte
 	row := fill(template("row"), "")
 	version := sha256.Sum256([]byte(row))
 	row += u.protect(schema, fmt.Sprintf("%s(%s)", u.function(schema, rowFunction), u.Relation), false)
+	if u.table.Roles {
+		row += "\n" + fill(template("call"), "")
+	}
 	kind, level := "many", "for each statement"
 	if u.table.partitioned() {
 		kind, level = "one", "for each row"
@@ -208,11 +211,15 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.
 	for _, name := range append([]string{rowFunction}, events...) {
 		values = append(values, "{"+name+"}", u.function(schema, name))
 	}
+	owner, caller := pgsql.Rules.In(schema), "null"
+	if u.table.Roles {
+		caller = pq.QuoteLiteral(owner)
+	}
 	tag := "$prescient$"
 	for n := 1; strings.Contains(strings.Join(values, ""), tag); n++ {
 		tag = fmt.Sprintf("$prescient%d$", n)
 	}
-	values = append(values, "{quote}", tag, "{settings}", rule.FunctionSettings)
+	values = append(values, "{quote}", tag, "{owner}", owner, "{caller}", caller, "{settings}", rule.FunctionSettings)
 	return func(text pgsql.Statement, version string) string {
 		// The texts of the rule come last: they may name the default schema.
 		return strings.NewReplacer(append(slices.Clip(values), "{version}", version)...).Replace(text.In(schema))

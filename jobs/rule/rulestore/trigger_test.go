@@ -233,6 +233,46 @@ rules:
 		"00000000-0000-0000-0000-000000000003 at 03-04 13:00")
 }
 
+func TestAKeyOfADomainIsReadAsItsType(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec(`create domain shop.number as bigint check (value > 0);
+		create domain shop.order_number as shop.number;
+		create table shop.parcels (id shop.order_number primary key, placed_at timestamptz, shipped_at timestamptz);
+		insert into shop.parcels values (1, ` + at("04 12:00") + `)`)
+	s.db.SetMaxOpenConns(1)
+	s.db.MustExec("set search_path = shop")
+	s.apply(strings.ReplaceAll(strings.ReplaceAll(unshipped, "shop.orders", "shop.parcels"), "    where: channel <> 'test'\n", ""))
+	s.exec("insert into shop.parcels values (2, " + at("04 12:00") + ")")
+	s.wants("there, and inserted", "1 at 03-06 12:00, 2 at 03-06 12:00")
+	if status, err := s.store.Get(t.Context(), "order.unshipped"); err != nil || status.KeyType != "bigint" {
+		t.Errorf("type %s, error %v", status.KeyType, err)
+	}
+}
+
+// The message of the server names a domain of prescient.
+func TestAKeyThatNoCheckCanHaveIsToldWithItsRule(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec("create table shop.parcels (id text primary key, placed_at timestamptz, shipped_at timestamptz)")
+	file := strings.ReplaceAll(strings.ReplaceAll(unshipped, "shop.orders", "shop.parcels"), "channel <> 'test'", "true")
+	s.apply(file)
+	for _, rows := range []string{"('', now())", "('a', now()), ('', now())", "(repeat('x', 501), now())"} {
+		_, err := s.db.ExecContext(t.Context(), "insert into shop.parcels (id, placed_at) values "+rows)
+		if err == nil || !strings.Contains(err.Error(), "a row of rule 'order.unshipped' has a key of ") {
+			t.Errorf("%s: %v", rows, err)
+		}
+	}
+	s.exec("alter table shop.parcels disable trigger all; insert into shop.parcels (id, placed_at) values ('', " + at("04 12:00") + "); alter table shop.parcels enable trigger all")
+	_, err := s.store.Again().Apply(t.Context(), parse(t, file), nil)
+	if err == nil || !strings.Contains(err.Error(), `line 5: rule order.unshipped: key: a row has a key of 0 bytes, and may have 1 to 500. Leave such rows out with where: octet_length("id")`) {
+		t.Errorf("error %v", err)
+	}
+	s.apply(strings.ReplaceAll(file, "where: true", "where: octet_length(id) between 1 and 500"))
+	s.exec("insert into shop.parcels (id, placed_at) values (repeat('x', 501), now()), ('a\nb', " + at("04 12:00") + ")")
+	s.wants("left out", "a\nb at 03-06 12:00")
+}
+
 // Steps in different units need not be due in their order: 5 business days are more than 48 hours.
 func TestARowWaitsForTheEarliestOfItsSteps(t *testing.T) {
 	t.Parallel()

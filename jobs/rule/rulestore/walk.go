@@ -75,6 +75,10 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 			p.last, p.end, p.now = r.key.String, int(r.read.Int64) < w.store.cfg.PageSize, r.now.Time
 			continue
 		}
+		if n := len(r.key.String); n < 1 || n > maxKey {
+			return p, w.rule.Rule.Problem("key", "a row has a key of %d bytes, and may have 1 to %d. Leave such rows out with "+
+				"where: octet_length(%s) between 1 and %[2]d", n, maxKey, w.rule.Key)
+		}
 		p.rows = append(p.rows, r.row())
 	}
 	p.now = p.now.UTC()
@@ -84,6 +88,9 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 	}
 	return p, rows.Err()
 }
+
+// maxKey bounds the bytes of a key.
+const maxKey = 500
 
 // found is a row of the query of a page.
 type found struct {

@@ -27,7 +27,7 @@ begin atomic
 end;
 do {quote}
 declare
-    problem text := prescient.refuse_routine('{row}'::regproc::regprocedure);
+    problem text := prescient.refuse_routine('{row}'::regproc::regprocedure, {caller});
 begin
     if problem is not null then
         raise exception '%', problem using errcode = 'object_not_in_prerequisite_state';
