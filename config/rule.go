@@ -195,12 +195,14 @@ func isHostPort(text string) bool {
 	return err == nil
 }
 
-// areSigningSecrets tells whether a text has the form of secrets of Standard Webhooks.
+// isHTTPURL tells whether a text is an http or https URL with a host.
 func isHTTPURL(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
 }
 
+// areSigningSecrets tells whether a text has the form of secrets of Standard Webhooks, separated by
+// white space. An empty text has.
 func areSigningSecrets(secrets Secret) bool {
 	if secrets != (Secret{}) && strings.TrimSpace(secrets.Reveal()) == "" {
 		return false

@@ -78,9 +78,14 @@ func newCmdTail(
 		Long: `Print events in the outbox, one a line, in their order: the position, the time, the id, the
 type and the data of each. With --output json each line is a CloudEvent with its position. Without
 --after and --consumer, these are the newest --limit events. Otherwise they begin after --after, or
-after the last event that --consumer has acknowledged; --after 0-0 begins with the oldest. With
---follow the command then waits for more events until it is stopped. On a terminal, long lines are
-cut.
+after the last event that --consumer has acknowledged; --after 0-0 begins with the oldest. On a
+terminal, long lines are cut.
+
+With --follow the command then waits for more events until it is stopped. --limit N then means to
+begin with the newest N events or, with --after or --consumer, to stop after N.
+
+If events.destination sends the events elsewhere, the outbox does not have them, and the command says
+where they go.
 
 An open transaction that has written something, anywhere on the server, holds back the events after it.
 
@@ -103,7 +108,7 @@ do next.`,
 	fs := c.Flags()
 	fs.Var(&o.after, "after", "begin after this one")
 	fs.StringVar(&o.consumer, "consumer", "", "begin after what this `CONSUMER` has acknowledged")
-	cli.CountVar(fs, &o.limit, "limit", 100, "print at most N events; default with --follow: no limit")
+	cli.CountVar(fs, &o.limit, "limit", 100, "print at most N events; with --follow, see above")
 	fs.BoolVarP(&o.follow, "follow", "f", false, "wait for more")
 	c.MarkFlagsMutuallyExclusive("after", "consumer")
 	return c
@@ -122,6 +127,7 @@ func tailEvents(ctx context.Context, f *factory.Factory, o tailOptions) error {
 		if err != nil {
 			return toGoOn(f, err, o.consumer)
 		}
+		noteDestination(ctx, f)
 		left := int(o.limit)
 		if o.newest > 0 {
 			page, err := box.Newest(ctx, int(o.newest))
@@ -131,7 +137,7 @@ func tailEvents(ctx context.Context, f *factory.Factory, o tailOptions) error {
 			if err != nil || !o.follow {
 				return err
 			}
-			if left -= len(page); len(page) > 0 {
+			if o.limit = 0; len(page) > 0 { // which has said where to begin
 				after = page[len(page)-1].Position
 			}
 		}
@@ -168,6 +174,15 @@ func tailEvents(ctx context.Context, f *factory.Factory, o tailOptions) error {
 		}
 		return nil
 	})
+}
+
+// noteDestination logs where events go, unless to the outbox.
+func noteDestination(ctx context.Context, f *factory.Factory) {
+	if to := f.Config().Events.Destination; to.Reveal() != "outbox:" {
+		f.Log().WarnContext(ctx, "the outbox has no new events: events.destination sends them elsewhere, which keeps no list "+
+			"here. What a rule has fired is told by rules show and why, and what was refused by events dead",
+			"destination", to.String(), "origin", f.Origin("events.destination"))
+	}
 }
 
 // tailStart returns the position to begin after. A consumer that has acknowledged nothing begins

@@ -99,6 +99,7 @@ func (b *Board) Events(ctx context.Context, before outbox.Position, limit int, a
 		if v.Consumers, err = readConsumers(ctx, r); err != nil {
 			return v, err
 		}
+		v.Destination = b.cfg.Destination
 		v.Dead, err = readDead(ctx, r)
 		return v, err
 	})

@@ -248,6 +248,8 @@ type Events struct {
 	Consumers []Consumer `json:"consumers"`
 	// Dead are the first dead letters, at most 100, in the order in which they are sent again.
 	Dead []view.DeadLetter `json:"dead"`
+	// Destination is where events go instead. Empty: to the outbox.
+	Destination string `json:"destination"`
 }
 
 // Event is an event in the outbox.
