@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -45,6 +46,9 @@ func ProblemOf(err error, statuses map[error]int) *Problem {
 		p := NewProblem(http.StatusUnprocessableEntity, err.Error())
 		p.Errors = fields
 		return p
+	}
+	if errors.Is(err, ErrLate) || errors.Is(err, context.DeadlineExceeded) {
+		return NewProblem(http.StatusServiceUnavailable, ErrLate.Error())
 	}
 	if pgsql.IsTransient(err) {
 		return NewProblem(http.StatusServiceUnavailable, "the database is not there; try again")

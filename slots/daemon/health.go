@@ -104,8 +104,9 @@ func (d *daemon) problems() []string {
 }
 
 // findings adds the problems that the ledger shows. Concurrent requests share one read, and its
-// result holds for lookAgain. A context does not end a read on a dead network, so after lookTimeout
-// the answer says that the database has not answered.
+// result holds for lookAgain. A context does not end a read on a dead network, so findings waits for a
+// read at most answerTimeout. Then it adds what the last read has found, and says how long ago that was
+// if the new one takes longer than lookTimeout.
 func (d *daemon) findings(ctx context.Context, h *Health) {
 	d.mu.Lock()
 	down := d.down != nil || !d.ready
@@ -114,37 +115,57 @@ func (d *daemon) findings(ctx context.Context, h *Health) {
 		return // which is a problem already
 	}
 	answer := d.looking.DoChan("", func() (any, error) {
-		if d.looked.IsZero() || time.Since(d.looked) > lookAgain {
+		if last := d.lastLook(); last.at.IsZero() || time.Since(last.at) > lookAgain {
 			d.lookAnew(context.WithoutCancel(ctx)) // other requests may wait for it, too
 		}
-		return d.found, nil
+		return nil, nil
 	})
 	select {
-	case result := <-answer:
-		h.Problems = append(h.Problems, result.Val.([]string)...)
-	case <-time.After(lookTimeout + time.Second): // if the context does end it
-		h.Problems = append(h.Problems,
-			fmt.Sprintf("the state is unknown: the database has not answered for %s", lookTimeout))
+	case <-answer:
+	case <-time.After(answerTimeout):
 	}
+	last := d.lastLook()
+	h.Problems = append(h.Problems, last.found...)
+	switch {
+	case last.at.IsZero():
+		h.Problems = append(h.Problems, "the state is unknown: the database has not answered yet")
+	case !last.next.IsZero() && time.Since(last.next) > lookTimeout:
+		h.Problems = append(h.Problems, fmt.Sprintf("the database has not answered for %s: the state is that of %s ago",
+			time.Since(last.next).Truncate(time.Second), time.Since(last.at).Truncate(time.Second)))
+	}
+}
+
+func (d *daemon) lastLook() look {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.looked
 }
 
 // lookAnew reads what the ledger shows. Concurrent calls share one read.
 func (d *daemon) lookAnew(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
+	d.mu.Lock()
+	d.looked.next = monotonic()
+	d.mu.Unlock()
 	report, err := d.look(ctx)
-	d.looked, d.found = monotonic(), nil
+	var found []string
 	if err != nil {
-		d.found = []string{fmt.Sprintf("the state is unknown: %v", err)}
+		found = []string{fmt.Sprintf("the state is unknown: %v", err)}
 	}
 	for _, f := range report.Findings {
-		d.found = append(d.found, f.Condition+": "+f.Text)
+		found = append(found, f.Condition+": "+f.Text)
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.looked = look{at: monotonic(), found: found}
 }
 
 const (
 	lookAgain   = 10 * time.Second
 	lookTimeout = 5 * time.Second
+	// answerTimeout bounds the wait of a request for a read.
+	answerTimeout = 800 * time.Millisecond
 )
 
 func (d *daemon) look(ctx context.Context) (health.Report, error) {

@@ -44,8 +44,14 @@ type state struct {
 	catchUp catchUpState
 
 	looking singleflight.Group
-	looked  time.Time // local monotonic instant of the last read of the ledger
-	found   []string  // the problems it showed
+	looked  look
+}
+
+// look is the last read of the ledger for the health. Its instants are local and monotonic.
+type look struct {
+	at    time.Time // when it ended; zero: there was none
+	found []string  // the problems it showed
+	next  time.Time // when the read that goes on began; zero: none does
 }
 
 func newState() state {

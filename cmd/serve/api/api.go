@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -84,7 +83,7 @@ func newHandler(cfg Config, routes func(a *api) []route) http.Handler {
 		mux.Handle(Prefix+path, a.web.Serve(maxBody, methods))
 	}
 	mux.Handle(Prefix+"/", a.web.Serve(maxBody, nil))
-	return mux
+	return web.Deadline(mux, web.ProblemJSON, web.LateProblem)
 }
 
 func newAPI(cfg Config) *api {
@@ -116,7 +115,7 @@ var description json.RawMessage
 // statuses are the HTTP statuses of errors that clients may see.
 var statuses = map[error]int{
 	board.ErrNotFound: http.StatusNotFound, schedule.ErrNotFound: http.StatusNotFound,
-	context.DeadlineExceeded: http.StatusServiceUnavailable, board.ErrReader: http.StatusForbidden,
+	board.ErrReader:     http.StatusForbidden,
 	board.ErrCatchingUp: http.StatusConflict, board.ErrLocked: http.StatusConflict,
 	slots.ErrStopped: http.StatusServiceUnavailable,
 }

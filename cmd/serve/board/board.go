@@ -248,16 +248,30 @@ func read[T any, P seen[T]](
 	ctx context.Context, s *source, key string, acted int64, minAge time.Duration,
 	fn func(ctx context.Context, r *reader) (T, error),
 ) (T, error) {
-	type kept struct {
-		Value T // size counts both
-		AsOf  time.Time
+	got, age, err := s.cache.get(ctx, key, acted, minAge, loadOf(s, fn))
+	if err != nil {
+		var none T
+		return none, err
 	}
-	got, age, err := s.cache.get(ctx, key, acted, minAge, func(ctx context.Context) (any, int, error) {
+	k := got.(kept[T])
+	P(&k.Value).see(Seen{AsOf: k.AsOf, Age: duration.Text(age.Round(time.Millisecond))})
+	return k.Value, nil
+}
+
+// kept is a value in the cache, with the instant at which it was read. size counts both.
+type kept[T any] struct {
+	Value T
+	AsOf  time.Time
+}
+
+// loadOf returns what reads a value for the cache.
+func loadOf[T any](s *source, fn func(ctx context.Context, r *reader) (T, error)) load {
+	return func(ctx context.Context) (any, int, error) {
 		t, err := s.current(ctx)
 		if err != nil {
 			return nil, 0, err
 		}
-		k := kept{AsOf: t.now()}
+		k := kept[T]{AsOf: t.now()}
 		var n int
 		err = pgsql.ReadTx(ctx, s.cfg.DB, func(tx *sqlx.Tx) (err error) {
 			if _, err = tx.ExecContext(ctx, statementTimeout); err != nil {
@@ -269,14 +283,7 @@ func read[T any, P seen[T]](
 			return err
 		})
 		return k, n, pgsql.ExplainMissing(err)
-	})
-	if err != nil {
-		var none T
-		return none, err
 	}
-	k := got.(kept)
-	P(&k.Value).see(Seen{AsOf: k.AsOf, Age: duration.Text(age.Round(time.Millisecond))})
-	return k.Value, nil
 }
 
 func micros(n int64) duration.Text { return duration.Text(time.Duration(n) * time.Microsecond) }

@@ -210,6 +210,34 @@ func (s *cache) getStale(ctx context.Context, key string, minAge time.Duration, 
 	return e.value
 }
 
+// glance returns the last value, nil if there is none, and its age. It reads a newer one if that is
+// older than minAge, whatever the budget, and waits for it until ctx ends. silent is how long that read
+// has waited by then; 0: it has ended. Returns the error of the last read that has ended.
+func (s *cache) glance(
+	ctx context.Context, key string, minAge time.Duration, read load,
+) (value any, age, silent time.Duration, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entry(key)
+	if now := monotonic(); e.inflight == nil && (e.value == nil || now.Sub(e.began) >= minAge) &&
+		now.Sub(e.tried) >= minAge {
+		s.begin(ctx, e, read)
+	}
+	if inflight := e.inflight; inflight != nil {
+		s.mu.Unlock()
+		select {
+		case <-inflight:
+		case <-ctx.Done():
+		}
+		s.mu.Lock()
+	}
+	now := monotonic()
+	if e.inflight != nil {
+		silent = now.Sub(e.tried)
+	}
+	return e.value, now.Sub(e.began), silent, e.err
+}
+
 // begin reads in the background, so that the request may end earlier. Call it with mu held.
 func (s *cache) begin(ctx context.Context, e *entry, read load) {
 	inflight := make(chan struct{})

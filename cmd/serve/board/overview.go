@@ -37,6 +37,21 @@ func (b *Board) Overview(ctx context.Context, acted int64) (Overview, error) {
 	return v, err
 }
 
+// glance returns the findings of the overview; see Stores.Glance.
+func (b *Board) glance(ctx context.Context) Glance {
+	value, age, silent, err := b.cache.glance(ctx, first, overviewAge, loadOf(b.source, b.readOverview))
+	v := Glance{Silent: silent}
+	if last, is := value.(kept[Overview]); is {
+		v.Findings, v.Age = last.Value.Findings, age
+	} else {
+		v.Error = "the database has not answered yet"
+	}
+	if err != nil {
+		v.Error = reason(err)
+	}
+	return v
+}
+
 func (s *source) readOverview(ctx context.Context, r *reader) (v Overview, err error) {
 	if v.Consumers, err = readConsumers(ctx, r); err != nil {
 		return v, err

@@ -38,10 +38,6 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 	if err := checkInstant("slot", slot); err != nil {
 		return Slot{}, err
 	}
-	t, err := b.current(ctx)
-	if err != nil {
-		return Slot{}, err
-	}
 	slot = slot.UTC()
 	v, err := read(ctx, b.source, "slot "+slot.Format(time.RFC3339Nano), acted, pageAge,
 		func(ctx context.Context, r *reader) (v Slot, err error) {
@@ -98,7 +94,7 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 			v.Rate = perSecond(run.Checked, v.Took)
 			return v, nil
 		})
-	if f, is := b.forecast(ctx); err == nil && is && slot.After(t.now()) {
+	if f, is := b.forecast(ctx); err == nil && is && slot.After(v.AsOf) {
 		for _, s := range f.Slots {
 			if s.Slot.Equal(slot) {
 				v.Forecast = &Forecast{s.Rows, duration.Text(s.Took.Round(time.Millisecond))}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -134,10 +135,32 @@ func (s *StoreStatus) add(o Overview) {
 
 // reason returns why a store cannot be read.
 func reason(err error) string {
-	if errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, web.ErrLate) {
 		return "the database does not answer"
 	}
 	return err.Error()
+}
+
+// Glance is what the board of one of several stores knows about its health.
+type Glance struct {
+	Name     string
+	Findings []view.Finding // the problems that were last read
+	Age      time.Duration  // since then; 0: they were never read
+	Silent   time.Duration  // how long the newest read has waited for the database; 0: it has ended
+	Error    string         // why the store cannot be read; empty: the last read has succeeded
+}
+
+// Glance returns the health of each store, by name. It waits for a database that does not answer
+// until ctx ends, and then returns what was last read.
+func (s *Stores) Glance(ctx context.Context) []Glance {
+	return fanOut(s, func(name string, m member) Glance {
+		if m.down != nil {
+			return Glance{Name: name, Error: m.down.Error()}
+		}
+		g := m.board.glance(ctx)
+		g.Name = name
+		return g
+	})
 }
 
 // Found says what one of several stores knows about an entity.

@@ -160,9 +160,20 @@ func newPages(s *site, render func(ctx context.Context) fragments, routes func(m
 		s.fail(w, r, http.StatusNotFound, noPage)
 	})
 	routes(mux, v)
-	p.handler = v.guard(mux)
+	all := v.guard(mux)
+	bounded := web.Deadline(all, "text/plain; charset=utf-8", latePage)
+	p.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == livePath { // a stream
+			all.ServeHTTP(w, r)
+			return
+		}
+		bounded.ServeHTTP(w, r)
+	})
 	return p
 }
+
+// latePage is the answer to a request that gets no other one in time.
+const latePage = "The database does not answer. Load the page again in a moment.\n"
 
 // noPage is the text for a path without a page.
 const noPage = "There is no such page."
@@ -243,6 +254,10 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request, err error) {
 		s.fail(w, r, http.StatusForbidden, board.NoRights)
 	case errors.Is(err, pgsql.ErrNotMigrated):
 		s.fail(w, r, http.StatusServiceUnavailable, "The page cannot be read: "+pgsql.ErrNotMigrated.Error()+".")
+	case errors.Is(err, web.ErrLate), errors.Is(err, context.DeadlineExceeded):
+		w.Header().Set("Retry-After", "2")
+		s.fail(w, r, http.StatusServiceUnavailable,
+			"The database does not answer. Load the page again in a moment.")
 	default:
 		s.cfg.Logger.ErrorContext(r.Context(), "reading a page failed", "path", r.URL.Path, "error", err)
 		s.fail(w, r, http.StatusServiceUnavailable,

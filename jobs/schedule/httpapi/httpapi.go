@@ -72,7 +72,11 @@ func New(cfg Config) (http.Handler, error) {
 		if path == "/changes" {
 			limit = a.MaxBulk
 		}
-		mux.Handle(path, a.Serve(limit, methods))
+		answer := http.Handler(a.Serve(limit, methods))
+		if path != "/changes" { // which extends its deadline with each change
+			answer = web.Deadline(answer, web.ProblemJSON, web.LateProblem)
+		}
+		mux.Handle(path, answer)
 	}
 	mux.Handle("/", a.Serve(a.MaxBody, nil))
 	return mux, nil
