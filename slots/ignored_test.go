@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 )
@@ -21,14 +22,9 @@ func (w *world) loseClaims() {
 }
 
 // endOf waits for the end of a run.
-func endOf[T any](t *testing.T, running <-chan T) (result T) {
+func endOf[T any](t *testing.T, running <-chan T) T {
 	t.Helper()
-	select {
-	case result = <-running:
-	case <-time.After(time.Minute):
-		t.Fatal("the run still goes on after a minute")
-	}
-	return result
+	return await.Receive(t, "the end of the run", running)
 }
 
 // ending is the result and the error of a run.

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -115,7 +116,7 @@ func (s *shop) publish(p event.Publisher) {
 	s.t.Helper()
 	s.registry = jobs.NewRegistry()
 	err := rule.Register(s.registry, rule.CheckConfig{
-		DB: func(context.Context) (pgsql.Pool, error) { return s.pool, nil }, Publisher: p, Source: "shop", Timeout: 5 * time.Second,
+		DB: func(context.Context) (pgsql.Pool, error) { return s.pool, nil }, Publisher: p, Source: "shop", Timeout: await.Limit,
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -3,8 +3,8 @@ package sqljob_test
 import (
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs/sqljob"
 )
 
@@ -24,7 +24,7 @@ func TestAQueryThatCanRunPassesItsCheckWithoutRunning(t *testing.T) {
 		"that is slow":                  `select k as entity_key, '{}'::json as event from unnest($1::text[]) k, pg_sleep(60)`,
 		"a common table":                `with k as (select unnest($1::text[]) as k) select k as entity_key, now() as next from k`,
 	} {
-		if err := sqljob.Check(t.Context(), w.config(query, func(c *sqljob.Config) { c.Timeout = 5 * time.Second })); err != nil {
+		if err := sqljob.Check(t.Context(), w.config(query, func(c *sqljob.Config) { c.Timeout = await.Limit })); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

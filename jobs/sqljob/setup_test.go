@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -78,7 +79,7 @@ func (w *world) queries(context.Context) (pgsql.Pool, error) { return w.pool, ni
 
 // config binds the job "unshipped" to a query.
 func (w *world) config(query string, change ...func(*sqljob.Config)) sqljob.Config {
-	cfg := sqljob.Config{Name: "unshipped", Query: query, DB: w.queries, Publisher: w.publisher, Source: "shop"}
+	cfg := sqljob.Config{Name: "unshipped", Query: query, DB: w.queries, Publisher: w.publisher, Source: "shop", Timeout: await.Limit}
 	for _, c := range change {
 		c(&cfg)
 	}

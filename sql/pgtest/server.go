@@ -22,7 +22,7 @@ import (
 const variable = "PRESCIENT_TEST_DATABASE_URL"
 
 // patience bounds the work that is done once for all tests, on a busy machine.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // settings trade everything that survives a crash for speed. Without autovacuum a test does the
 // same each time.
