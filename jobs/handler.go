@@ -18,8 +18,9 @@ import (
 // is finished. The runner retries an error, a panic, a call of runtime.Goexit and a timeout in
 // later slots; see Retry.
 //
-// ctx ends at the job's timeout, when the run is stopped, and when the runner loses its lease. A
-// check may run again after a crash, so its effects must be idempotent.
+// ctx ends at the job's timeout, when the grace period of a stopped run is over, and when the runner
+// loses the lease or the permit of the row. A check may run again after a crash, so its effects must
+// be idempotent.
 type CheckFunc func(ctx context.Context, job FutureJob) (next *time.Time, err error)
 
 // TxCheckFunc is a CheckFunc that writes through a transaction. Its writes and the check's outcome
@@ -61,8 +62,8 @@ func (r *Result) validate() error {
 // look up a thousand orders. It returns a result for each row, in their order. If it returns an
 // error, or any other number of results, every row has failed. After a panic, a timeout,
 // runtime.Goexit, an error of PostgreSQL about a value, or an error that wraps ErrDivide, the runner
-// calls it again with each half of the rows. The rules of CheckFunc hold for the batch as a whole. If some leases are lost, only their
-// rows are dropped. ctx ends when no lease is left.
+// calls it again with each half of the rows. The rules of CheckFunc hold for the batch as a whole:
+// all rows of a call have one lease.
 type BatchFunc func(ctx context.Context, batch []FutureJob) ([]Result, error)
 
 // TxBatchFunc is a BatchFunc that writes through a transaction. Its writes and the outcomes of all

@@ -115,10 +115,10 @@ func BatchSize(n int) Option {
 }
 
 // AtMost limits the concurrent checks of the job over all runners. Runners share the permits. A
-// permit belongs to a runner until its lease expires; a runner without a permit waits. A check that
-// ignores the end of its context may go on when its permit belongs to another runner, as it may
-// when its row does. For a job that takes many rows, calls count, not rows. It is not for
-// RegisterGroup. Default: no limit.
+// permit belongs to a runner until its lease expires; a runner without a permit waits. If a runner
+// loses a permit, the contexts of the checks that need it end. A check that ignores the end of its
+// context may go on when its permit belongs to another runner, as it may when its row does. For a
+// job that takes many rows, calls count, not rows. It is not for RegisterGroup. Default: no limit.
 func AtMost(n int) Option {
 	return func(d *definition) {
 		must(d, n >= 1 && n <= math.MaxInt32, "AtMost(%d): must be from 1 to %d", n, math.MaxInt32)

@@ -29,7 +29,7 @@ type claim struct {
 	*account
 
 	lanes   []*lane // of its jobs: several if it was taken over from a binary that had these jobs in one lane
-	shares  permit.Holding
+	shares  *permit.Holding
 	ctx     context.Context                     // of its checks; ends when the lease is lost
 	end     func(err error, attrs ...slog.Attr) // of its span
 	checker *txn.Checker
@@ -41,7 +41,7 @@ type claim struct {
 }
 
 func newClaim(lanes ...*lane) *claim {
-	return &claim{Claim: record.Claim{Lease: lease.New()}, lanes: lanes, shares: permit.Holding{}}
+	return &claim{Claim: record.Claim{Lease: lease.New()}, lanes: lanes, shares: permit.NewHolding()}
 }
 
 // claim claims rows of a lane and starts the work on them. It returns false if there were none.
@@ -116,7 +116,7 @@ func (r *run) begin(c *claim, rows page.Claim) {
 	ctx, end := engine.StartSpan(r.checks, r.cfg.Registry, "claim",
 		slog.Time("slot", r.slot), slog.Int64("claim", c.Token),
 		slog.Any("jobs", r.records.Names(c.Jobs)), slog.Int64("rows", rows.Rows))
-	c.ctx = c.Begin(ctx, c.limits()...)
+	c.ctx = c.Begin(ctx, c.needs()...)
 	c.end = end
 	c.account = r.lanes.account(c.lanes[0], r.crew.changed)
 	c.checker = txn.NewChecker(c.ctx, r.calls.txns, &c.Claim)
@@ -136,8 +136,9 @@ func (r *run) drop(c *claim) {
 	c.giveUp()
 }
 
-// limits returns the limits of the jobs of a claim, whose permits end with its lease.
-func (c *claim) limits() (list []lease.Companion) {
+// needs returns what a claim needs beside its lease: the permits of its jobs.
+func (c *claim) needs() []lease.Right {
+	list := []lease.Right{c.shares}
 	for _, l := range c.lanes {
 		if l.limit != nil {
 			list = append(list, l.limit)
@@ -149,7 +150,7 @@ func (c *claim) limits() (list []lease.Companion) {
 // giveUp gives back the permits of a claim.
 func (c *claim) giveUp() {
 	for _, l := range c.lanes {
-		if l.limit != nil && len(c.shares) > 0 {
+		if l.limit != nil {
 			l.limit.Leave(c.shares)
 		}
 	}

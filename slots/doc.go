@@ -30,7 +30,7 @@
 //	Ledger             ledger.go          reads the state of slots and jobs for operators; package health judges it
 //	Runner.CatchUp     catchup.go         runs the missed slots, the oldest first
 //	phases             phases.go          are the contexts of a run; they end one after the other when the run is stopped
-//	lease.Keeper       internal/lease     renews the leases of the claims, and drops the claims that are lost
+//	lease.Keeper       internal/lease     renews the leases of the claims and their permits, and drops what is lost
 //	server.Server      internal/server    sends the messages, and repeats them while the database is away
 //	holder.Vigil       internal/holder    logs the session that holds a lock of rows for long
 //	report             report.go          collects the result and the progress for the Observer (observer.go)
@@ -78,21 +78,22 @@
 //
 // # Who may import whom
 //
-// No package below internal knows its callers. Each may import what stands behind it, and the linter checks that:
+// No package below internal knows its callers. Each imports what stands behind it, and the linter checks that:
 //
+//	elapsed     nothing
 //	turn        nothing; it works on numbers alone
 //	row         internal/guard, jobs
 //	server      elapsed, sql
-//	lease       server; whatever else a heartbeat renews registers as a Companion
-//	permit      server
-//	session     server
-//	holder      server
+//	lease       elapsed, server, sql; what else a heartbeat renews joins as a Companion
+//	permit      elapsed, server, sql
+//	session     server, sql
+//	holder      elapsed, server, sql
 //	call        elapsed
-//	page        lease, row, server, jobs, internal/engine
-//	unit        call, row, jobs, internal/engine, internal/guard
-//	statement   row, server, jobs, internal/engine, internal/guard, internal/trace
-//	record      statement, lease, row, server, jobs, internal/guard
-//	txn         unit, call, record, statement, lease, permit, holder, row, server, jobs, internal/guard
+//	page        elapsed, lease, row, server, jobs, internal/engine, sql
+//	unit        call, elapsed, row, jobs, internal/engine, internal/guard
+//	statement   row, server, jobs, internal/engine, internal/guard, internal/trace, sql
+//	record      elapsed, lease, row, server, statement, jobs, internal/guard, sql
+//	txn         call, elapsed, holder, lease, permit, record, row, server, statement, unit, jobs, internal/guard, sql
 //
 // Package internal/shape tests the sizes of structs, types and packages.
 package slots

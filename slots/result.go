@@ -28,7 +28,7 @@ var ErrAbandoned = errors.New("checks ignored their timeout")
 var ErrRefused = errors.New("the database refuses to record rows, which are left in their slot")
 
 // ErrLeaseLost is the cause of the context of a check whose runner lost its lease: another runner may be doing the
-// same check.
+// same check. It is also the cause if the runner lost the permit of the check; see jobs.AtMost.
 var ErrLeaseLost = lease.ErrLost
 
 // Kind says why a slot was opened.

@@ -128,6 +128,7 @@ var (
 	LedgerTrouble         = file("ledger_trouble")
 	LimitLeave            = file("limit_leave")
 	LimitPace             = file("limit_pace")
+	LimitRenew            = file("limit_renew")
 	LimitTake             = file("limit_take")
 	LockHolders           = file("lock_holders")
 	MetricsBlocking       = file("metrics_blocking")

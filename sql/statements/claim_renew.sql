@@ -1,11 +1,6 @@
--- The heartbeat of a run's claims, and of its places. Claims that do not come back are gone, or
--- lost. They are locked in the order of their tokens.
+-- The heartbeat of a run's claims. Claims that do not come back are gone, or lost. They are locked
+-- in the order of their tokens.
 -- Called by slots/internal/lease.Keeper.renew.
-with places as (
-    update prescient.job_permit
-    set allocated_until = statement_timestamp() + $2 * interval '1 microsecond'
-    where token = any ($1::bigint[]) and allocated_until >= statement_timestamp()
-)
 update prescient.slot_claim c
 set allocated_until = statement_timestamp() + $2 * interval '1 microsecond'
 from (

@@ -19,14 +19,11 @@ import (
 // lookEvery is how often a keeper looks for leases that are about to end.
 const lookEvery = 100 * time.Millisecond
 
-// Companion holds rights that a heartbeat renews together with the leases, by the token of the run.
+// Companion holds rights that a heartbeat renews together with the leases.
 type Companion interface {
-	// Renewed is called after a successful heartbeat, with the instant before it was sent.
-	Renewed(asked time.Time)
-	// Tidy is called after a heartbeat, and may give back rights that are not needed.
-	Tidy(ctx context.Context)
-	// EndsBefore reports whether a renewed right may end before an instant.
-	EndsBefore(at time.Time) bool
+	// Renew adds to a heartbeat what renews the rights. The keeper calls renewed once the heartbeat is committed,
+	// with the local monotonic instant before it was sent. Rights that did not come back are lost.
+	Renew(m *pgsql.Message) (renewed func(asked time.Time))
 }
 
 // Keeper keeps the leases of a run. Its methods are safe for concurrent use.
@@ -137,27 +134,29 @@ func (k *Keeper) Beat(ctx context.Context) {
 }
 
 // renew renews the leases once, if the database answers. A lease that another runner has taken over is
-// lost. If the database never answers, Expired drops the leases.
+// lost. If the database never answers, Expired drops the leases. So it does with leases that need a right
+// that was lost.
 func (k *Keeper) renew(ctx context.Context) bool {
 	leases := k.list()
 	tokens := append(pq.Int64Array{k.token}, tokensOf(leases)...)
-	asked := elapsed.Now() // before the statement: the lease cannot end earlier than counted from here
 	ctx, cancel := context.WithTimeout(ctx, k.server.Lease/3)
 	defer cancel()
 	var m pgsql.Message
 	kept := map[int64]bool{}
 	m.Add(pgsql.ClaimRenew.In(k.server.Schema), []any{tokens, k.server.Lease.Microseconds()}, server.Into(kept))
+	var renewed []func(asked time.Time)
+	for _, c := range k.joined() {
+		renewed = append(renewed, c.Renew(&m))
+	}
+	asked := elapsed.Now() // before the statement: the lease cannot end earlier than counted from here
 	if err := k.server.Commit(ctx, &m); err != nil {
 		if !errors.Is(ctx.Err(), context.Canceled) {
 			k.server.Logger.WarnContext(ctx, "heartbeat failed", "error", err)
 		}
 		return false
 	}
-	k.mu.Lock()
-	companions := slices.Clone(k.companions)
-	k.mu.Unlock()
-	for _, c := range companions {
-		c.Renewed(asked)
+	for _, of := range renewed {
+		of(asked)
 	}
 	for _, l := range leases {
 		if kept[l.Token] {
@@ -165,9 +164,6 @@ func (k *Keeper) renew(ctx context.Context) bool {
 		} else if !l.IsEnding() { // otherwise it may be gone because its last rows were recorded
 			k.Lose(l)
 		}
-	}
-	for _, c := range companions {
-		c.Tidy(ctx)
 	}
 	return true
 }
@@ -192,6 +188,12 @@ func (k *Keeper) HandBack(ctx context.Context) {
 		k.server.Logger.WarnContext(ctx, "claims were not handed back; other runners take them over when their leases end",
 			"error", err)
 	}
+}
+
+func (k *Keeper) joined() []Companion {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.companions)
 }
 
 func (k *Keeper) list() []*Lease {

@@ -1,6 +1,6 @@
 // Package lease keeps the leases of a run. It renews them three times in their length, and releases
 // those whose work is not done. It ends the context of a lost lease, with ErrLost as the cause. The
-// package knows only tokens. A Companion is renewed together with the leases.
+// package knows only tokens. A Companion is renewed together with the leases; a lease may need a Right.
 package lease
 
 import (
@@ -16,7 +16,8 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// ErrLost is the cause with which the context of a lease ends if another runner may have the lease.
+// ErrLost is the cause with which the context of a lease ends if another runner may have the lease, or a right that
+// the lease needs.
 var ErrLost = errors.New("lease lost")
 
 // IsLost reports whether the fence of a record has found no lease.
@@ -34,7 +35,7 @@ func NewToken() int64 {
 type Lease struct {
 	Token int64
 
-	needs  []Companion
+	needs  []Right
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	until  atomic.Pointer[time.Time] // local monotonic instant until which it lasts
@@ -49,9 +50,15 @@ func New() *Lease { return &Lease{Token: NewToken()} }
 // lease cannot end earlier than its length after that instant.
 func (l *Lease) Extend(asked time.Time, length time.Duration) { l.until.Store(new(asked.Add(length))) }
 
+// Right is what a lease needs beside itself, such as a permit.
+type Right interface {
+	// EndsBefore reports whether the right may end before an instant, or is lost.
+	EndsBefore(at time.Time) bool
+}
+
 // Begin derives the context of the lease, which ends when the lease is lost or released. The lease ends
-// with the first of the companions that it needs.
-func (l *Lease) Begin(ctx context.Context, needs ...Companion) context.Context {
+// with the first of the rights that it needs.
+func (l *Lease) Begin(ctx context.Context, needs ...Right) context.Context {
 	l.needs = needs
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	return l.ctx
@@ -70,7 +77,7 @@ func (l *Lease) IsEnding() bool { return l.ending.Load() }
 // Good reports whether no other runner can have taken the lease over yet.
 func (l *Lease) Good() bool { return elapsed.Now().Before(*l.until.Load()) }
 
-// endsBefore reports whether the lease, or a companion that it needs, may end before an instant.
+// endsBefore reports whether the lease, or a right that it needs, may end before an instant.
 func (l *Lease) endsBefore(at time.Time) bool {
-	return l.until.Load().Before(at) || slices.ContainsFunc(l.needs, func(c Companion) bool { return c.EndsBefore(at) })
+	return l.until.Load().Before(at) || slices.ContainsFunc(l.needs, func(r Right) bool { return r.EndsBefore(at) })
 }

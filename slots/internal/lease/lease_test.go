@@ -11,11 +11,9 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/server"
 )
 
-// until is a companion that ends at an instant.
+// until is a right that ends at an instant.
 type until time.Time
 
-func (until) Renewed(time.Time)              {}
-func (until) Tidy(context.Context)           {}
 func (u until) EndsBefore(at time.Time) bool { return time.Time(u).Before(at) }
 
 func TestALeaseIsDroppedBeforeItCanEnd(t *testing.T) {
@@ -23,7 +21,7 @@ func TestALeaseIsDroppedBeforeItCanEnd(t *testing.T) {
 	const length = time.Minute
 	for name, test := range map[string]struct {
 		ago  time.Duration // since it was renewed
-		with time.Duration // that its companion is good for
+		with time.Duration // that the right is good for which it needs
 		lost bool
 	}{
 		"just renewed":                    {0, length, false},

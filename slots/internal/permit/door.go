@@ -94,11 +94,11 @@ func (p *Pass) IsLimited() bool { return p.share != nil }
 
 // Renew waits for another instant at which the check may begin, if its own has passed. It returns false
 // if ctx or the run ends first.
-func (p *Pass) Renew(ctx context.Context) bool {
+func (p *Pass) Renew(ctx context.Context) (ok bool) {
 	if !late(p.at) {
 		return true
 	}
-	_, ok := p.share.pace.await(ctx)
+	p.at, ok = p.share.pace.await(ctx)
 	return ok
 }
 
@@ -107,4 +107,5 @@ func (p *Pass) Spare() {
 	if !p.at.IsZero() && !late(p.at) {
 		p.share.pace.spare(p.at)
 	}
+	p.at = time.Time{}
 }

@@ -92,7 +92,8 @@ func (p *pace) next(ctx context.Context) (at time.Time, err error) {
 func (p *pace) spare(at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ahead = slices.Insert(p.ahead, 0, at)
+	p.ahead = append(p.ahead, at)
+	slices.SortFunc(p.ahead, time.Time.Compare)
 }
 
 // take takes instants from the database: as many as were used of the last ones, or a few more. Call it

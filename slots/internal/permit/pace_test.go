@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
@@ -92,5 +93,25 @@ func TestAPassWhoseInstantHasPassedWaitsForAnother(t *testing.T) {
 	late := Pass{share: &Share{pace: p}, at: elapsed.Now().Add(-time.Hour)}
 	if !late.Renew(t.Context()) || elapsed.Now().Before(next) || len(p.ahead) > 0 {
 		t.Error("it has not waited for the next instant")
+	}
+	if !late.at.Equal(next) {
+		t.Errorf("its instant is %s, want %s", late.at, next)
+	}
+}
+
+// The checks that an instant is spared for come in the order of the list.
+func TestInstantsThatAreGivenBackAreInOrder(t *testing.T) {
+	t.Parallel()
+	p := paceOf(t, nil, 100)
+	at := func(n int) time.Time { return elapsed.Now().Truncate(0).Add(time.Duration(n) * time.Minute) }
+	first, second, third := at(1), at(2), at(3)
+	p.ahead = []time.Time{third}
+	for _, spared := range []time.Time{first, second} {
+		pass := Pass{share: &Share{pace: p}, at: spared}
+		pass.Spare()
+		pass.Spare() // once is enough
+	}
+	if diff := cmp.Diff([]time.Time{first, second, third}, p.ahead); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

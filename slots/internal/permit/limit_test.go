@@ -1,0 +1,111 @@
+package permit
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/slots/internal/server"
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// limitOf returns the limit of a run for job 1, of which at most 3 checks may run at once.
+func limitOf(t *testing.T, db *sqlx.DB, token int64) *Limit {
+	t.Helper()
+	stop, halt := context.WithCancelCause(t.Context())
+	t.Cleanup(func() { halt(nil) })
+	s := &server.Server{DB: db, Schema: "prescient", Lease: time.Minute, Logger: slog.New(slog.DiscardHandler)}
+	return NewLimit(Run{Server: s, Token: token, Stop: stop, Halt: halt, Work: t.Context()}, Rule{Job: 1, Name: "job", AtMost: 3, Places: 8})
+}
+
+// obtain asks for permits of the empty key, and returns how many the run has then.
+func obtain(t *testing.T, l *Limit, of *Holding, n int) (has int) {
+	t.Helper()
+	if s := l.shares[""]; s != nil {
+		s.asked = time.Time{} // it may ask again at once
+	}
+	shares, err := l.Obtain(t.Context(), of, map[string]int{"": n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := shares[""]; s != nil {
+		return s.has
+	}
+	return 0
+}
+
+// beat sends a heartbeat.
+func beat(t *testing.T, l *Limit) {
+	t.Helper()
+	var m pgsql.Message
+	asked, renewed := time.Now(), l.Renew(&m) //nolint:forbidigo // it measures
+	if err := l.run.Commit(t.Context(), &m); err != nil {
+		t.Fatal(err)
+	}
+	renewed(asked)
+}
+
+func TestAClaimEndsWithThePermitsThatItNeedsAndWithNoOthers(t *testing.T) {
+	t.Parallel()
+	isLost := func(h *Holding) bool { return h.EndsBefore(time.Time{}) }
+	for name, test := range map[string]struct {
+		gone  bool // the row of the run
+		taken int  // by another run
+		find  func(t *testing.T, l *Limit, of *Holding)
+		lost  bool
+	}{
+		"a heartbeat finds them": {false, 1, func(t *testing.T, l *Limit, _ *Holding) { beat(t, l) }, false},
+		"a heartbeat does not":   {true, 2, func(t *testing.T, l *Limit, _ *Holding) { beat(t, l) }, true},
+		"asking for more brings more": {
+			false, 0, func(t *testing.T, l *Limit, of *Holding) { obtain(t, l, of, 3) }, false,
+		},
+		"asking for more brings as many": {
+			false, 1, func(t *testing.T, l *Limit, of *Holding) { obtain(t, l, of, 3) }, false,
+		},
+		"asking for more brings fewer": {
+			true, 2, func(t *testing.T, l *Limit, of *Holding) { obtain(t, l, of, 3) }, true,
+		},
+		"asking for more brings none": {
+			true, 3, func(t *testing.T, l *Limit, of *Holding) { obtain(t, l, of, 3) }, true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := pgtest.URL(t)
+			db, err := pgsql.Open(t.Context(), url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = db.Close() })
+			l, claim, next := limitOf(t, db, 1), NewHolding(), NewHolding()
+			if n := obtain(t, l, claim, 2); n != 2 || isLost(claim) {
+				t.Fatalf("the run has %d permits, want 2", n)
+			}
+			if test.gone {
+				db.MustExec(`delete from prescient.job_permit`)
+			}
+			if n := obtain(t, limitOf(t, db, 2), NewHolding(), test.taken); n != test.taken {
+				t.Fatalf("the other run has %d permits, want %d", n, test.taken)
+			}
+			test.find(t, l, claim)
+			if isLost(claim) != test.lost {
+				t.Errorf("the claim has lost its permits: %t", !test.lost)
+			}
+			if n := obtain(t, l, next, 3); test.lost && n != 0 {
+				t.Errorf("the next claim has %d permits while checks go on that have lost theirs", n)
+			}
+			l.Leave(next)
+			l.Leave(claim)
+			if n, want := obtain(t, l, next, 3), 3-test.taken; n != want {
+				t.Errorf("the next claim has %d permits, want %d", n, want)
+			}
+			if isLost(next) {
+				t.Error("the next claim has lost its permits")
+			}
+		})
+	}
+}
