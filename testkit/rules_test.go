@@ -1,6 +1,8 @@
 package testkit_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/testkit"
 )
 
@@ -84,5 +87,74 @@ func TestAFileOfRulesThatIsWrongFailsTheTest(t *testing.T) {
 		if got := fatal(t, kit, func(k *testkit.Kit) { k.Rules(rulesFile(t, text)) }); !strings.Contains(got, want) {
 			t.Errorf("it fails with %q, want %q", got, want)
 		}
+	}
+}
+
+const reminders = `calendars:
+  office: {hours: "mon-fri 09:00-17:00"}
+rules:
+  - name: case.open
+    table: public.cases
+    key: id
+    since: opened_at
+    done: closed_at
+    timezone: Europe/Berlin
+    steps:
+      - {before: 1w at 09:00, event: soon}
+      - {after: 1d, every: 2d, event: reminder}
+      - {after: 1 business day, every: 1 business day, times: 2, calendar: office, event: call}
+`
+
+func TestAStepRepeatsUntilTheRowIsDone(t *testing.T) {
+	t.Parallel()
+	kit := testkit.New(t, testkit.Config{Registry: registry(), Start: time.Date(2026, time.March, 2, 9, 0, 0, 0, time.UTC)}) // a Monday
+	kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz)")
+	kit.Rules(rulesFile(t, reminders))
+	kit.DB.MustExec("insert into cases values (1, $1), (2, $2)", kit.Now(), kit.Now().AddDate(0, 0, 14))
+	kit.RunFor(4 * day)
+	kit.Clock.Set(kit.Now().Add(5*day + time.Hour)) // nothing runs
+	kit.RunDue()
+	kit.RunDue()
+	kit.RunFor(2 * day)
+	kit.DB.MustExec("update cases set closed_at = $1 where id = 1", kit.Now())
+	kit.RunFor(10 * day)
+	kit.DB.MustExec("update cases set closed_at = null where id = 1")
+	kit.RunFor(4 * day)
+	kit.DB.MustExec("delete from cases")
+	kit.RunAll()
+	var left []string
+	timeline, err := admin.New(kit.Client).Timeline(t.Context(), kit.DB, jobs.Key{EntityName: "cases", EntityKey: "1"})
+	for _, e := range timeline {
+		for _, f := range e.Fired {
+			if f.Step == "reminder" {
+				left = append(left, fmt.Sprintf("#%d %d", f.Number, f.LeftOut))
+			}
+		}
+	}
+	if diff := cmp.Diff([]string{"#1 0", "#2 0", "#5 2", "#6 0", "#12 5", "#13 0"}, left); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
+	numbers := map[string]bool{}
+	for _, e := range kit.Events() {
+		var data struct{ Number int }
+		if err := json.Unmarshal(e.Data, &data); err != nil || (data.Number > 0) != (e.Type != "soon") || numbers[e.ID] {
+			t.Errorf("%+v, %v", e, err)
+		}
+		numbers[e.ID] = true
+	}
+	want := []string{
+		"soon 1 02-24 08:00", "reminder 1 03-03 09:00", "call 1 03-03 09:00", "call 1 03-04 09:00", "reminder 1 03-05 09:00",
+		// #3 and #4 are left out.
+		"reminder 1 03-11 09:00", "reminder 1 03-13 09:00",
+		// It is open again from March 23, 09:00.
+		"reminder 1 03-25 09:00", "reminder 1 03-27 09:00",
+		"soon 2 03-10 08:00", "call 2 03-17 09:00", "call 2 03-18 09:00", "reminder 2 03-17 09:00", "reminder 2 03-19 09:00",
+		"reminder 2 03-21 09:00", "reminder 2 03-23 09:00", "reminder 2 03-25 09:00", "reminder 2 03-27 09:00",
+	}
+	got := fired(kit)
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

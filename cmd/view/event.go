@@ -42,9 +42,11 @@ type Event struct {
 
 // Firing is admin.Firing as JSON.
 type Firing struct {
-	Step  string    `json:"step"`
-	Since time.Time `json:"since"` // the instant from which its delay counts
-	At    time.Time `json:"at"`
+	Step    string    `json:"step"`
+	Number  int       `json:"number"`   // of the times at which the step is due, from 1
+	LeftOut int       `json:"left_out"` // how many of them just before it did not fire
+	Since   time.Time `json:"since"`    // the instant from which its delay counts
+	At      time.Time `json:"at"`
 }
 
 // NewEvent returns an event as JSON.

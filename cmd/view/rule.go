@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 )
 
@@ -22,7 +23,11 @@ type Rule struct {
 // RuleStep is a step of a rule, as JSON. At least one of Event, SQL and Job is set.
 type RuleStep struct {
 	Name     string `json:"name"`
-	After    string `json:"after"`
+	When     string `json:"when"`     // such as "after 3 business days of berlin"
+	After    string `json:"after"`    // empty: Before is set
+	Before   string `json:"before"`   // empty: After is set
+	Every    string `json:"every"`    // empty: the step fires once
+	Times    int    `json:"times"`    // 0: a step with Every fires until the row is done
 	Calendar string `json:"calendar"` // empty: plain time
 	Event    string `json:"event"`
 	SQL      string `json:"sql"`
@@ -53,10 +58,24 @@ func NewRule(s rulestore.Status) Rule {
 		AppliedAt: TimeOrNil(s.AppliedAt), AppliedBy: s.AppliedBy, PausedAt: TimeOrNil(s.PausedAt), Steps: []RuleStep{},
 	}
 	for _, step := range s.Rule.Steps {
-		v.Steps = append(v.Steps, RuleStep{
-			step.Name, step.After.String(), step.Calendar,
-			step.Event, step.SQL, step.Job,
-		})
+		v.Steps = append(v.Steps, newRuleStep(step))
+	}
+	return v
+}
+
+func newRuleStep(s rule.Step) RuleStep {
+	v := RuleStep{
+		Name: s.Name, When: s.When(), After: s.After.String(), Times: s.Times, Calendar: s.Calendar,
+		Event: s.Event, SQL: s.SQL, Job: s.Job,
+	}
+	if s.Before != (rule.Delay{}) {
+		v.After, v.Before = "", s.Before.String()
+	}
+	if s.Repeats() {
+		v.Every = s.Every.String()
+	}
+	if s.Calendar != "" {
+		v.When += " of " + s.Calendar
 	}
 	return v
 }
@@ -79,21 +98,13 @@ func (r Rule) Word() string {
 	return r.State
 }
 
-// Delays lists the delays of the steps of a rule.
-func (r Rule) Delays() string {
+// Times lists the times of the steps of a rule.
+func (r Rule) Times() string {
 	list := make([]string, len(r.Steps))
 	for i, s := range r.Steps {
-		list[i] = s.After
+		list[i] = s.When
 	}
-	return strings.Join(list, ", ")
-}
-
-// When describes the delay of a step.
-func (s RuleStep) When() string {
-	if s.Calendar != "" {
-		return s.After + " of " + s.Calendar
-	}
-	return s.After
+	return strings.Join(list, "; ")
 }
 
 // Does describes what a step does.

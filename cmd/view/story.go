@@ -95,9 +95,24 @@ func fired(e admin.TimelineEntry) string {
 	}
 	var steps []string
 	for _, s := range e.Fired {
-		steps = append(steps, s.Step+" at "+spoken.Instant(s.At))
+		step := s.Step
+		if s.Number > 1 {
+			step = fmt.Sprintf("%s#%d", s.Step, s.Number)
+		}
+		steps = append(steps, step+" at "+spoken.Instant(s.At)+leftOut(s))
 	}
 	return ". Steps fired: " + strings.Join(steps, ", ")
+}
+
+// leftOut names the times just before a step fired at which it was due and did not fire.
+func leftOut(s admin.Firing) string {
+	switch {
+	case s.LeftOut == 1:
+		return fmt.Sprintf(" (#%d was left out)", s.Number-1)
+	case s.LeftOut > 1:
+		return fmt.Sprintf(" (#%d to #%d were left out)", s.Number-s.LeftOut, s.Number-1)
+	}
+	return ""
 }
 
 // check describes a check, and the run of its slot.

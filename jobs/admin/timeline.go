@@ -85,6 +85,9 @@ type TimelineEntry struct {
 // Firing says that a step of a rule has fired.
 type Firing struct {
 	Step string
+	// Number counts the times at which the step is due, from 1. LeftOut is how many of them just before this
+	// one did not fire: of those that are due together, such as after an outage, the last one fires.
+	Number, LeftOut int
 	// Since is the instant from which its delay counts. At is when it fired. Both are in UTC.
 	Since, At time.Time
 }
@@ -142,7 +145,7 @@ func (c *Client) addFired(ctx context.Context, db jobs.DB, entityKey string, eve
 	}
 	names := pq.StringArray(slices.Collect(maps.Keys(ofJob)))
 	fired, err := rows(ctx, c, db, pgsql.RuleFiredKey, []any{names, entityKey}, func(row *sql.Rows, s *step) error {
-		err := row.Scan(&s.job, &s.Step, &s.Since, &s.At)
+		err := row.Scan(&s.job, &s.Step, &s.Number, &s.LeftOut, &s.Since, &s.At)
 		s.Since, s.At = s.Since.UTC(), s.At.UTC()
 		return err
 	})

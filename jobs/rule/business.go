@@ -14,22 +14,19 @@ import (
 
 	"github.com/rickar/cal/v2"
 
-	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
 // defaultHours are the working hours of a Calendar without Hours.
 const defaultHours = "mon-fri 00:00-24:00"
 
-// calendar is a Calendar to compute with. Days are midnights in UTC, and times of day are durations
-// from midnight by the clock on the wall: on a day of a time change, 09:00 is 9h.
+// calendar is a Calendar to compute with.
 type calendar struct {
-	zone     *time.Location
+	*clocks
 	week     [7][]span // the working hours of each weekday, from Sunday
 	closed   []closing
 	national []*cal.Holiday
-	years    sync.Map             // the public holidays of a year, map[dayOfYear]bool by int
-	shift    func() time.Duration // by how much clocks differ at most; looked up once
+	years    sync.Map // the public holidays of a year, map[dayOfYear]bool by int
 }
 
 // span is a part of a day. The end is exclusive, and at most 24h.
@@ -49,11 +46,10 @@ type dayOfYear struct {
 
 // compile checks a calendar.
 func (c Calendar) compile() (*calendar, error) {
-	location, zoneErr := crontab.Zone("", c.Timezone)
+	zone, zoneErr := clocksOf(c.Timezone)
 	national, holidayErr := publicHolidays(c.Country, c.Region)
 	week, hoursErr := parseHours(cmp.Or(c.Hours, defaultHours))
-	b := &calendar{zone: location, week: week, national: national}
-	b.shift = sync.OnceValue(b.widestShift)
+	b := &calendar{clocks: zone, week: week, national: national}
 	errs := []error{within("timezone", zoneErr), holidayErr, within("hours", hoursErr)}
 	for _, text := range c.Holidays {
 		h, err := parseHoliday(text)
@@ -233,98 +229,93 @@ const maxDays = 30 * 366
 // interval is a piece of working time.
 type interval struct{ from, to time.Time }
 
-// work yields the days with working time from an instant on, each with its working time from then
-// on.
-func (c *calendar) work(since time.Time) iter.Seq2[time.Time, []interval] {
+// work yields the days with working time from an instant on, each with its working time from then on. Back,
+// it yields those until the instant, the last first, with their working time until then, the last first.
+func (c *calendar) work(since time.Time, back bool) iter.Seq2[time.Time, []interval] {
 	return func(yield func(time.Time, []interval) bool) {
-		year, month, d := since.In(c.zone).Date()
-		today := time.Date(year, month, d, 0, 0, 0, 0, time.UTC)
+		step := 1
+		if back {
+			step = -1
+		}
+		today := c.today(since)
 		for range maxDays {
 			var list []interval
 			for _, s := range c.hours(today) {
-				i := interval{grid.Later(c.instant(today, s.from), since), c.instant(today, s.to)}
-				if i.from.Before(i.to) {
-					list = append(list, i)
+				i := interval{c.instant(today, s.from), c.instant(today, s.to)}
+				switch {
+				case !i.from.Before(i.to): // clocks skip it
+				case back && !i.from.After(since):
+					list = append([]interval{{i.from, grid.Earlier(i.to, since)}}, list...)
+				case !back && since.Before(i.to):
+					list = append(list, interval{grid.Later(i.from, since), i.to})
 				}
 			}
 			if list != nil && !yield(today, list) {
 				return
 			}
-			today = today.AddDate(0, 0, 1)
+			today = today.AddDate(0, 0, step)
 		}
 	}
 }
 
-// addDays returns the same time of day some working days after an instant. An instant outside of the
-// hours counts as the next opening. On the last day, a time of day outside of the hours becomes the
-// next opening of that day, or else its closing.
-func (c *calendar) addDays(since time.Time, n int) (time.Time, error) {
-	begin, left := time.Time{}, n
-	for today, list := range c.work(since) {
-		if begin.IsZero() {
-			begin = list[0].from
+// addWorkdays returns the same time of day some working days after an instant, or before it if n is
+// negative. An instant outside of the hours counts as the next opening, or back as the closing before. On
+// the last day, a time of day outside of the hours becomes the next opening of that day, or else its closing.
+// Back, it becomes the closing before, or else the opening.
+func (c *calendar) addWorkdays(since time.Time, n int) (time.Time, error) {
+	back, left := n < 0, max(n, -n)
+	var clock time.Duration
+	begun := false
+	for today, list := range c.work(since, back) {
+		if !begun {
+			begun, clock = true, min(c.wall(list[0].nearest(back)).Sub(today), day)
 			continue
 		}
 		if left--; left > 0 {
 			continue
 		}
-		at := c.instant(today, c.clock(begin))
+		at := c.instant(today, clock)
 		for _, i := range list {
-			if at.Before(i.to) {
+			switch {
+			case back && !at.Before(i.from):
+				return grid.Earlier(at, i.to), nil
+			case !back && at.Before(i.to):
 				return grid.Later(at, i.from), nil
 			}
 		}
-		return list[len(list)-1].to, nil
+		return list[len(list)-1].nearest(!back), nil
 	}
 	return time.Time{}, ErrNoWork
 }
 
-// addTime returns the instant at which a span of working time has passed since an instant.
-func (c *calendar) addTime(since time.Time, left time.Duration) (time.Time, error) {
-	for _, list := range c.work(since) {
+// nearest returns the end of an interval at which a count begins.
+func (i interval) nearest(back bool) time.Time {
+	if back {
+		return i.to
+	}
+	return i.from
+}
+
+// addTime returns the instant from which a span of working time has passed since another one. A negative
+// span counts back.
+func (c *calendar) addTime(since time.Time, span time.Duration) (time.Time, error) {
+	back, left := span < 0, max(span, -span)
+	for _, list := range c.work(since, back) {
 		for _, i := range list {
-			if end := i.from.Add(left); !end.After(i.to) {
-				return end, nil
+			switch length := i.to.Sub(i.from); {
+			case left > length:
+				left -= length
+			case back:
+				return i.to.Add(-left), nil
+			default:
+				return i.from.Add(left), nil
 			}
-			left -= i.to.Sub(i.from)
 		}
 	}
 	return time.Time{}, ErrNoWork
 }
 
-// clock returns the time of day that clocks show at an instant.
-func (c *calendar) clock(at time.Time) time.Duration {
-	at = at.In(c.zone)
-	hour, minute, second := at.Clock()
-	return time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute + time.Duration(second)*time.Second +
-		time.Duration(at.Nanosecond())
-}
-
-// instant returns the instant at which clocks show a time of a day. If they show it twice, it is the
-// first instant. If they skip it, it is the instant at which they skip.
-func (c *calendar) instant(today time.Time, clock time.Duration) time.Time {
-	wall := today.Add(clock)
-	_, before := wall.Add(-day).In(c.zone).Zone()
-	_, after := wall.Add(day).In(c.zone).Zone()
-	first := wall.Add(-time.Duration(max(before, after)) * time.Second)
-	last := wall.Add(-time.Duration(min(before, after)) * time.Second)
-	switch {
-	case c.shows(first, wall):
-		return first
-	case c.shows(last, wall):
-		return last
-	}
-	skipped, _ := last.In(c.zone).ZoneBounds()
-	return skipped
-}
-
-// shows reports whether clocks show the time of wall at an instant.
-func (c *calendar) shows(at, wall time.Time) bool {
-	_, offset := at.In(c.zone).Zone()
-	return at.Add(time.Duration(offset) * time.Second).Equal(wall)
-}
-
-// leastDays returns a lower bound of what addDays adds to any instant.
+// leastDays returns a lower bound of what addWorkdays adds to any instant.
 func (c *calendar) leastDays(n int) time.Duration {
 	if c.uniform() {
 		return max(time.Duration(n)*day-c.shift(), 0)
@@ -374,16 +365,41 @@ func (c *calendar) bounds() (open, end time.Duration) {
 	return open, end
 }
 
-// widestShift returns by how much clocks differ at most from those of another time, looking at each
-// week from 2015 to 2100. Only instants of the present decide whether a lower bound is early.
-func (c *calendar) widestShift() time.Duration {
-	const week = 7 * day
-	at := time.Date(2015, time.January, 1, 0, 0, 0, 0, time.UTC)
-	_, least := at.In(c.zone).Zone()
-	most := least
-	for ; c.zone != time.UTC && at.Year() < 2100; at = at.Add(week) {
-		_, offset := at.In(c.zone).Zone()
-		least, most = min(least, offset), max(most, offset)
+// farthest returns an upper bound of the time from which addWorkdays or addTime count back to an instant, in
+// the years from 1990 to 2200: need is the working days, or the working time. It looks at all days with
+// working time, and at the days between them.
+func (c *calendar) farthest(days int, work time.Duration) time.Duration {
+	need := work + c.shift()
+	if days > 0 {
+		need = time.Duration(days + 1)
 	}
-	return time.Duration(most-least) * time.Second
+	type piece struct {
+		today time.Time
+		work  time.Duration
+	}
+	var window []piece // the shortest that has enough, of days on end
+	var sum, longest time.Duration
+	today := time.Date(1990, time.January, 1, 0, 0, 0, 0, time.UTC)
+	for ; today.Year() < 2200; today = today.AddDate(0, 0, 1) {
+		if sum >= need { // an instant may be the end of a day without work
+			longest = max(longest, today.Sub(window[0].today))
+		}
+		p := piece{today: today}
+		for _, s := range c.hours(today) {
+			p.work += s.to - s.from
+		}
+		if days > 0 && p.work > 0 {
+			p.work = 1
+		}
+		if p.work > 0 {
+			window, sum = append(window, p), sum+p.work
+		}
+		for len(window) > 0 && sum-window[0].work >= need {
+			window, sum = window[1:], sum-window[0].work
+		}
+	}
+	if longest == 0 {
+		return maxDays * day
+	}
+	return longest + day + c.shift()
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -34,26 +35,29 @@ type prepared struct {
 	values []string
 }
 
-// lock returns a rule as it is now. An apply that changes the rule waits for the end of the transaction.
-// Returns nil if the rule was removed.
-func (c *checker) lock(ctx context.Context, tx *sqlx.Tx, name string) (*compiled, error) {
+// lock returns a rule as it is now, and the slots. An apply that changes the rule waits for the end of the
+// transaction. Returns nil if the rule was removed.
+func (c *checker) lock(ctx context.Context, tx *sqlx.Tx, name string) (r *compiled, slots grid.Grid, err error) {
 	var state, definition string
-	err := tx.QueryRowContext(ctx, pgsql.RuleLock.In(c.Schema), name).Scan(&state, &definition)
+	var width int64
+	err = tx.QueryRowContext(ctx, pgsql.RuleLock.In(c.Schema), name).Scan(&state, &definition, &width)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && state == "removing" {
-		return nil, nil
+		return nil, slots, nil
+	}
+	if err == nil {
+		slots, err = grid.New(time.Duration(width) * time.Second)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read rule %s: %w", name, pgsql.ExplainMissing(err))
+		return nil, slots, fmt.Errorf("read rule %s: %w", name, pgsql.ExplainMissing(err))
 	}
 	if known, ok := c.rules.Load(name); ok && known.(*compiled).text == definition {
-		return known.(*compiled), nil
+		return known.(*compiled), slots, nil
 	}
-	r, err := compile(definition)
-	if err != nil {
-		return nil, fmt.Errorf("rule %s cannot be read by this version: %w", name, err)
+	if r, err = compile(definition); err != nil {
+		return nil, slots, fmt.Errorf("rule %s cannot be read by this version: %w", name, err)
 	}
 	c.rules.Store(name, r)
-	return r, nil
+	return r, slots, nil
 }
 
 func compile(definition string) (*compiled, error) {

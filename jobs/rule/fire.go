@@ -114,13 +114,13 @@ func (p *page) publish(ctx context.Context) error {
 	return nil
 }
 
-// event returns the event of a step. A repetition has the same ID.
+// event returns the event of a step. A call that is repeated gives it the same ID.
 func (p *page) event(i int, s *Step, d due) event.Event {
 	row := p.rows[i]
 	return event.Event{
-		ID: stepID(p.rule.Rule.Name, row.EntityKey, p.turns[i].seen.since, s.Name), Source: p.Source, Type: s.Event,
+		ID: stepID(p.rule.Rule.Name, row.EntityKey, p.turns[i].seen.since, Repetition(s.Name, d.Number)), Source: p.Source, Type: s.Event,
 		Subject: Subject(row.EntityName, row.EntityKey),
-		Time:    d.at, GeneratedAt: row.Slot.Add(row.Lateness), Data: p.data(i, s, d),
+		Time:    d.At, GeneratedAt: row.Slot.Add(row.Lateness), Data: p.data(i, s, d),
 	}
 }
 
@@ -141,17 +141,22 @@ type stepData struct {
 	Entity  string          `json:"entity"`
 	Key     string          `json:"key"`
 	Since   time.Time       `json:"since"`
-	After   Delay           `json:"after"`
+	When    string          `json:"when"`             // see Step.When
+	Number  int             `json:"number,omitempty"` // of a step that repeats, from 1
 	At      time.Time       `json:"at"`
 	Payload json.RawMessage `json:"payload,omitempty"`
 }
 
 func (p *page) data(i int, s *Step, d due) json.RawMessage {
 	row, seen := p.rows[i], p.turns[i].seen
-	text, _ := json.Marshal(stepData{ // never fails
-		Rule: p.rule.Rule.Name, Step: s.Name, Entity: row.EntityName, Key: row.EntityKey, Since: seen.since, After: s.After,
-		At: d.at, Payload: seen.payload,
-	})
+	data := stepData{
+		Rule: p.rule.Rule.Name, Step: s.Name, Entity: row.EntityName, Key: row.EntityKey, Since: seen.since, When: s.When(),
+		At: d.At, Payload: seen.payload,
+	}
+	if s.Repeats() {
+		data.Number = d.Number
+	}
+	text, _ := json.Marshal(data) // never fails
 	return text
 }
 
@@ -258,6 +263,8 @@ func (p *page) executeStep(ctx context.Context, i int, d due) error {
 			args[n] = seen.since.Format(time.RFC3339Nano)
 		case valueStep:
 			args[n] = s.Name
+		case valueNumber:
+			args[n] = d.Number
 		case valuePayload:
 			if seen.payload != nil {
 				args[n] = string(seen.payload)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -22,6 +23,7 @@ import (
 type page struct {
 	*checker
 	rule    *compiled
+	grid    grid.Grid
 	tx      *sqlx.Tx
 	rows    []jobs.FutureJob
 	turns   []turn        // of each row
@@ -31,18 +33,18 @@ type page struct {
 // turn is a row of the page, with the steps to fire.
 type turn struct {
 	seen  seen
-	from  time.Time       // steps before it do not fire
-	fired map[string]bool // names of steps
-	due   []due           // steps to fire, in their order
-	last  bool            // no step comes after them
+	from  time.Time      // steps before it do not fire
+	fired map[string]int // the last occurrence that has fired, by the name of the step
+	due   []due          // steps to fire, in their order
+	last  bool           // no step comes after them
 
 	events []event.Event // of the steps to fire
 }
 
-// due is a step to fire, by its index, and the instant at which it was due.
+// due is an occurrence of a step to fire, by the index of the step.
 type due struct {
 	step int
-	at   time.Time
+	Occurrence
 }
 
 // state is the payload of a row.
@@ -83,10 +85,11 @@ func (p *page) remember(ctx context.Context) error {
 	}
 	type fired struct {
 		key, step string
+		number    int
 		since     time.Time
 	}
 	list, err := pgsql.Collect(ctx, p.tx, pgsql.RuleFiredRead.In(p.Schema), []any{p.rule.Rule.Name, pq.StringArray(keys)},
-		func(row *sql.Rows, f *fired) error { return row.Scan(&f.key, &f.since, &f.step) })
+		func(row *sql.Rows, f *fired) error { return row.Scan(&f.key, &f.since, &f.step, &f.number) })
 	if err != nil {
 		return fmt.Errorf("read the steps of rule %s that have fired: %w", p.rule.Rule.Name, err)
 	}
@@ -95,12 +98,17 @@ func (p *page) remember(ctx context.Context) error {
 		if !f.since.Equal(t.seen.since) {
 			continue
 		}
-		if t.fired == nil {
-			t.fired = map[string]bool{}
-		}
-		t.fired[f.step] = true
+		t.fires(f.step, f.number)
 	}
 	return nil
+}
+
+// fires notes that an occurrence of a step has fired.
+func (t *turn) fires(step string, number int) {
+	if t.fired == nil {
+		t.fired = map[string]int{}
+	}
+	t.fired[step] = max(t.fired[step], number)
 }
 
 // plan decides about a row: it ends, or steps of it are due, or it waits.
@@ -133,25 +141,32 @@ func (p *page) plan(i int) {
 	}
 }
 
-// steps finds the steps of a row that are due, and when the next one is.
+// steps finds the steps of a row that are due in its slot, and when the next one is. Of the times at which
+// a step repeats, the last one fires that is due in a slot that has begun: a check may be late, after an
+// outage.
 func (p *page) steps(i int) error {
 	row, t := p.rows[i], &p.turns[i]
-	var next time.Time
+	begun := grid.Later(row.Slot, p.grid.Floor(row.Slot.Add(row.Lateness)))
+	var earliest time.Time
 	for n, s := range p.rule.Rule.Steps {
-		at, err := p.rule.timing.Due(n, t.seen.since)
-		switch {
-		case err != nil:
+		until := row.Slot
+		if s.Repeats() {
+			until = begun
+		}
+		last, next, err := p.rule.timing.Around(n, t.seen.since, grid.Later(until, t.from.Add(-1)))
+		if err != nil {
 			return fmt.Errorf("step %s: %w", s.Name, err)
-		case at.Before(t.from) || t.fired[s.Name]:
-		case !at.After(row.Slot):
-			t.due = append(t.due, due{n, at})
-		case next.IsZero() || at.Before(next):
-			next = at
+		}
+		if last.Number > t.fired[s.Name] && !last.At.Before(t.from) {
+			t.due = append(t.due, due{n, last})
+		}
+		if next.Number > 0 && (earliest.IsZero() || next.At.Before(earliest)) {
+			earliest = next.At
 		}
 	}
-	slices.SortStableFunc(t.due, func(a, b due) int { return a.at.Compare(b.at) })
-	if t.last = next.IsZero(); !t.last {
-		p.results[i].Next = &next
+	slices.SortStableFunc(t.due, func(a, b due) int { return a.At.Compare(b.At) })
+	if t.last = earliest.IsZero(); !t.last {
+		p.results[i].Next = &earliest
 	} else if len(t.due) == 0 {
 		p.end(i, foundOpen)
 	}
@@ -165,8 +180,8 @@ func (p *page) end(i int, found string) {
 	was.Found, was.Fired = found, nil
 	if p.rule != nil {
 		for _, s := range p.rule.Rule.Steps {
-			if t.fired[s.Name] {
-				was.Fired = append(was.Fired, s.Name)
+			if n := t.fired[s.Name]; n > 0 {
+				was.Fired = append(was.Fired, Repetition(s.Name, n))
 			}
 		}
 	}
@@ -187,11 +202,8 @@ func (p *page) record(ctx context.Context) error {
 			name := p.rule.Rule.Steps[d.step].Name
 			keys = append(keys, p.rows[i].EntityKey)
 			since = append(since, string(pq.FormatTimestamp(t.seen.since)))
-			steps = append(steps, name)
-			if t.fired == nil {
-				t.fired = map[string]bool{}
-			}
-			t.fired[name] = true
+			steps = append(steps, Repetition(name, d.Number))
+			t.fires(name, d.Number)
 		}
 		if t.last {
 			p.end(i, foundOpen)

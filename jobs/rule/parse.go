@@ -2,7 +2,6 @@ package rule
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -229,35 +228,60 @@ func (r *reader) steps(node *yaml.Node, rule *Rule) (steps []Step) {
 		return nil
 	}
 	for i, n := range nodes {
-		at := fmt.Sprintf("steps[%d]", i+1)
-		rule.Lines[at] = n.Line
-		s := Step{Line: n.Line, After: unread}
-		texts := map[string]*string{"name": &s.Name, "calendar": &s.Calendar, "event": &s.Event, "sql": &s.SQL, "job": &s.Job}
-		hasAfter := false
-		for _, p := range r.mapping(n, at, []string{"after", "calendar", "event", "sql", "job", "name"}) {
-			field := path(at, p.key.Value)
-			rule.Lines[field] = p.key.Line
-			text := strings.TrimSpace(r.text(p.value, field))
-			if p.key.Value != "after" {
-				*texts[p.key.Value] = text
-				continue
-			}
-			hasAfter = true
-			after, err := ParseDelay(text)
-			switch {
-			case err == nil:
-				s.After = after
-			case p.value.Kind == yaml.ScalarNode:
-				r.wrong(p.value.Line, field, "%s", err)
-			}
-		}
-		if !hasAfter {
-			r.wrong(n.Line, path(at, "after"), "must be set, such as 48h")
-		}
-		steps = append(steps, s)
+		steps = append(steps, r.step(n, fmt.Sprintf("steps[%d]", i+1), rule.Lines))
 	}
 	nameSteps(steps)
 	return steps
+}
+
+var stepFields = []string{"after", "before", "every", "times", "calendar", "event", "sql", "job", "name"}
+
+// step reads a step.
+func (r *reader) step(node *yaml.Node, at string, lines map[string]int) Step {
+	lines[at] = node.Line
+	s := Step{Line: node.Line}
+	texts := map[string]*string{"name": &s.Name, "calendar": &s.Calendar, "event": &s.Event, "sql": &s.SQL, "job": &s.Job}
+	delays := map[string]*Delay{"after": &s.After, "before": &s.Before, "every": &s.Every}
+	var first []string // of after and before
+	read := true
+	for _, p := range r.mapping(node, at, stepFields) {
+		name, field := p.key.Value, path(at, p.key.Value)
+		lines[field] = p.key.Line
+		text := strings.TrimSpace(r.text(p.value, field))
+		switch delay := delays[name]; {
+		case p.value.Kind != yaml.ScalarNode: // an error already
+			read = read && delay == nil
+		case delay != nil:
+			problem := delay.UnmarshalText([]byte(text))
+			if problem == nil && name != "after" && *delay == (Delay{}) {
+				problem = fmt.Errorf("%q: must be longer than 0s", text)
+			}
+			if problem != nil {
+				r.wrong(p.value.Line, field, "%s", problem)
+				read = false
+			}
+		case name == "times":
+			times, err := strconv.Atoi(text)
+			if s.Times = times; err != nil || times < 1 || times > maxTimes {
+				r.wrong(p.value.Line, field, "%q: want a whole number from 1 to %d", text, maxTimes)
+			}
+		default:
+			*texts[name] = text
+		}
+		if name == "after" || name == "before" {
+			first = append(first, name)
+		}
+	}
+	switch {
+	case len(first) == 0:
+		r.wrong(node.Line, path(at, "after"), "must be set, such as 48h, or before")
+	case len(first) == 2:
+		r.wrong(node.Line, path(at, "before"), "a step has either after or before")
+	}
+	if len(first) != 1 || !read {
+		s.After = unread
+	}
+	return s
 }
 
 // nameSteps gives a name to each step without one.
@@ -272,11 +296,9 @@ func nameSteps(steps []Step) {
 			continue
 		}
 		s.Name = strconv.Itoa(i + 1)
-		if does := s.does(); does != "" && uses[does] == 1 && len(does) <= maxName {
+		does := s.does()
+		if does != "" && uses[does] == 1 && len(does) <= maxName-maxNumber && !repetition.MatchString(does) {
 			s.Name = does
 		}
 	}
 }
-
-// does returns the event or else the job of a step.
-func (s Step) does() string { return cmp.Or(s.Event, s.Job) }

@@ -73,12 +73,13 @@ type checker struct {
 
 // check is the function of the job of each rule.
 func (c *checker) check(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
-	r, err := c.lock(ctx, tx, rows[0].JobExec)
+	r, slots, err := c.lock(ctx, tx, rows[0].JobExec)
 	if err != nil {
 		return nil, err
 	}
 	p := &page{
-		checker: c, rule: r, tx: tx, rows: rows, turns: make([]turn, len(rows)), results: make([]jobs.Result, len(rows)),
+		checker: c, rule: r, grid: slots, tx: tx, rows: rows,
+		turns: make([]turn, len(rows)), results: make([]jobs.Result, len(rows)),
 	}
 	if r == nil {
 		for i := range rows {

@@ -1,7 +1,5 @@
 package rule
 
-import "time"
-
 // File is a file of rules.
 type File struct {
 	// Calendars has the calendars that steps name.
@@ -64,37 +62,6 @@ type Rule struct {
 	Line int `json:"-"`
 	// Lines are the lines of its fields, such as "key" and "steps[1].after".
 	Lines map[string]int `json:"-"`
-}
-
-// Step is a time, and what to do then. It has at least one of Event, SQL and Job. The payload of the event
-// and of the job is the row as it was before the statement.
-type Step struct {
-	// Name identifies the step among those of its rule. Defaults to the Event, or without one to the Job, if
-	// no other step has the same, else to the position of the step, such as "2".
-	Name string `json:"name"`
-	// After is the delay since Rule.Since.
-	After Delay `json:"after"`
-	// Calendar names the calendar of a delay in business time.
-	Calendar string `json:"calendar,omitempty"`
-	// Event is the type of an event to publish.
-	Event string `json:"event,omitempty"`
-	// SQL is a statement to execute in the transaction that records the check. $key, $since, $step and
-	// $payload stand for values.
-	SQL string `json:"sql,omitempty"`
-	// Job is a job to enqueue for the same entity.
-	Job string `json:"job,omitempty"`
-	// Line is the line of the step in its file, for messages. 0: not known.
-	Line int `json:"-"`
-}
-
-// Delay is a time span, in exactly one of its units. Its text is such as "48h" or "3 business days".
-type Delay struct {
-	// Duration is a plain span. A day has 24 hours.
-	Duration time.Duration
-	// BusinessDays counts the working days of a calendar.
-	BusinessDays int
-	// BusinessTime counts the working hours of a calendar.
-	BusinessTime time.Duration
 }
 
 // Overdue says what happens to rows whose steps have passed when the rule is applied. The zero value

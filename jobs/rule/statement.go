@@ -14,6 +14,7 @@ const (
 	valueKey     = "key"
 	valueSince   = "since"
 	valueStep    = "step"
+	valueNumber  = "number"
 	valuePayload = "payload"
 )
 
@@ -23,7 +24,8 @@ var valueName = regexp.MustCompile(`^\$([\pL\pN_]+)`)
 // statement returns the SQL of a step with a parameter for each value that it names, and the values in
 // the order of the parameters. keyType is the type of $key, as SQL.
 func statement(text, keyType string) (query string, values []string) {
-	types := map[string]string{valueKey: keyType, valueSince: "timestamptz", valueStep: "text", valuePayload: "jsonb"}
+	types := map[string]string{valueKey: keyType, valueSince: "timestamptz", valueStep: "text", valueNumber: "bigint",
+		valuePayload: "jsonb"}
 	number := map[string]int{}
 	var b strings.Builder
 	for part, name := range parts(text) {
@@ -45,7 +47,7 @@ func statement(text, keyType string) (query string, values []string) {
 func unknownValue(text string) string {
 	for part, name := range parts(text) {
 		switch name {
-		case "", valueKey, valueSince, valueStep, valuePayload:
+		case "", valueKey, valueSince, valueStep, valueNumber, valuePayload:
 		default:
 			return part
 		}

@@ -1,87 +1,245 @@
 package rule
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"sort"
+	"sync"
 	"time"
 )
 
-// Timing computes when the steps of a rule are due. It is safe for concurrent use.
+// ErrNoWork is returned for a calendar whose working time ends before a delay does.
+var ErrNoWork = errors.New("the calendar has too little working time")
+
+// Timing computes when the steps of a rule fire: a step is a function from an instant from which delays
+// count to the times at which it fires. It is safe for concurrent use.
 type Timing struct {
-	steps []stepTiming
+	steps []*stepTiming
 }
 
-type stepTiming struct {
-	after    Delay
-	calendar *calendar // nil for plain time
-	earliest time.Duration
+// Occurrence is one of the times at which a step fires for a row.
+type Occurrence struct {
+	// Number counts from 1. 0: there is no such occurrence.
+	Number int
+	At     time.Time // UTC
 }
 
 // NewTiming returns the timing of a rule. calendars has at least those that its steps name.
 func NewTiming(r Rule, calendars map[string]Calendar) (*Timing, error) {
+	zone, err := clocksOf(r.Timezone)
+	if err != nil {
+		return nil, fmt.Errorf("timezone: %w", err)
+	}
 	known := map[string]*calendar{}
 	t := &Timing{}
 	for i, s := range r.Steps {
-		timing := stepTiming{after: s.After}
-		if s.After.Business() {
+		timing := &stepTiming{clocks: zone, first: s.After.move(1), every: s.Every.move(1), limit: maxTimes}
+		if s.Before != (Delay{}) {
+			timing.first = s.Before.move(-1)
+		}
+		if s.Repeats() {
+			timing.limit = cmp.Or(s.Times, maxTimes)
+		} else {
+			timing.limit = 1
+		}
+		if at := cmp.Or(s.Before.At, s.After.At); at != "" {
+			timing.timed = true
+			if timing.clock, err = parseTimeOfDay(at); err != nil {
+				return nil, fmt.Errorf("step %d: %w", i+1, err)
+			}
+			// Each time is at the same time of day.
+			timing.every.days, timing.every.seconds = timing.every.days+int(timing.every.seconds/daySeconds), 0
+		}
+		if s.Calendar != "" || s.business() {
 			c, found := calendars[s.Calendar]
 			if !found {
 				return nil, fmt.Errorf("step %d: there is no calendar %q", i+1, s.Calendar)
 			}
 			if known[s.Calendar] == nil {
-				var err error
 				if known[s.Calendar], err = c.compile(); err != nil {
 					return nil, fmt.Errorf("calendar %s: %w", s.Calendar, err)
 				}
 			}
 			timing.calendar = known[s.Calendar]
 		}
-		timing.earliest = timing.least()
+		timing.earliest = sync.OnceValue(timing.least)
 		t.steps = append(t.steps, timing)
 	}
 	return t, nil
 }
 
-// Due returns the instant at which a step is due, in UTC. step is the index in Rule.Steps. Returns
-// ErrNoWork if the calendar has too little working time.
-func (t *Timing) Due(step int, since time.Time) (time.Time, error) {
-	s := t.steps[step]
-	var at time.Time
-	var err error
-	switch {
-	case s.after.BusinessDays != 0:
-		at, err = s.calendar.addDays(since, s.after.BusinessDays)
-	case s.after.BusinessTime != 0:
-		at, err = s.calendar.addTime(since, s.after.BusinessTime)
-	default:
-		at = since.Add(s.after.Duration)
-	}
-	return at.UTC(), err
+// First returns the instant at which a step fires for the first time, in UTC. step is the index in
+// Rule.Steps. Returns ErrNoWork if the calendar has too little working time.
+func (t *Timing) First(step int, since time.Time) (time.Time, error) {
+	return t.steps[step].nth(since, 1)
 }
 
-// Earliest returns a delay that SQL can add to the since of any row: the step is never due before.
-// It equals the exact delay in plain time. In business time it is a lower bound, and may be 0.
-func (t *Timing) Earliest(step int) time.Duration { return t.steps[step].earliest }
+// Around returns the last occurrence of a step at or before an instant, and the first one after it. It finds
+// them without looking at those before. Returns ErrNoWork if the calendar has too little working time for the
+// first occurrence. Occurrences for which it has too little do not exist.
+func (t *Timing) Around(step int, since, at time.Time) (last, next Occurrence, err error) {
+	s := t.steps[step]
+	first, err := s.nth(since, 1)
+	if err != nil {
+		return last, next, err
+	}
+	if first.After(at) {
+		return last, Occurrence{1, first}, nil
+	}
+	last = Occurrence{1, first}
+	if s.limit > 1 {
+		begin, _ := s.untimed(since, 1)
+		most := 2 + (at.Unix()-begin.Unix()+3*daySeconds)/s.every.pace()
+		later := func(n int) bool { // reports whether occurrence n+2 is after the instant
+			is, err := s.nth(since, n+2)
+			return err != nil || is.After(at)
+		}
+		last.Number = 1 + sort.Search(min(int(most), s.limit)-1, later)
+		if last.At, err = s.nth(since, last.Number); err != nil {
+			return last, next, err
+		}
+	}
+	if last.Number < s.limit {
+		if is, err := s.nth(since, last.Number+1); err == nil {
+			next = Occurrence{last.Number + 1, is}
+		}
+	}
+	return last, next, nil
+}
+
+// Earliest returns a delay that SQL can add to the since of any row, which is negative for a step before it:
+// the step never fires before. If the delay is not Exact, it is a lower bound.
+func (t *Timing) Earliest(step int) time.Duration { return t.steps[step].earliest() }
+
+// Exact reports whether a step fires once, Earliest after the since of a row.
+func (t *Timing) Exact(step int) bool {
+	s := t.steps[step]
+	return s.limit == 1 && !s.timed && s.first == move{seconds: s.first.seconds}
+}
 
 // EarliestFrom returns the smallest Earliest of a step and those after it: steps in different units
 // need not be due in their order.
 func (t *Timing) EarliestFrom(step int) time.Duration {
-	least := t.steps[step].earliest
+	least := t.steps[step].earliest()
 	for _, s := range t.steps[step:] {
-		least = min(least, s.earliest)
+		least = min(least, s.earliest())
 	}
 	return least
 }
 
-func (s stepTiming) least() time.Duration {
-	switch {
-	case s.after.BusinessDays != 0:
-		return s.calendar.leastDays(s.after.BusinessDays)
-	case s.after.BusinessTime != 0:
-		return s.calendar.leastTime(s.after.BusinessTime)
-	}
-	return s.after.Duration
+// stepTiming is the timing of one step.
+type stepTiming struct {
+	*clocks            // of the rule
+	calendar *calendar // nil: the step has none
+	first    move      // from since to the first occurrence
+	every    move      // to the next one
+	limit    int       // the number of occurrences
+	timed    bool      // occurrences are at a time of day
+	clock    time.Duration
+	earliest func() time.Duration
 }
 
-// ErrNoWork is returned for a calendar whose working time ends before a delay does.
-var ErrNoWork = errors.New("the calendar has too little working time")
+// maxTimes bounds how often a step fires for a row.
+const maxTimes = 999_999_999
+
+const daySeconds = int64(day / time.Second)
+
+// move is a Delay in one direction. One field of it is set at most.
+type move struct {
+	seconds      int64
+	days, months int
+	workdays     int
+	work         time.Duration
+}
+
+// move returns the delay, in the direction of a sign.
+func (d Delay) move(sign int) move {
+	return move{
+		seconds: int64(sign) * int64(d.Duration/time.Second), days: sign * 7 * d.Weeks, months: sign * d.Months,
+		workdays: sign * d.BusinessDays, work: time.Duration(sign) * d.BusinessTime,
+	}
+}
+
+// pace returns about how many seconds a move takes, at least: n moves take 3 days less at most.
+func (m move) pace() int64 {
+	return m.seconds + daySeconds*int64(m.days+28*m.months+m.workdays) + int64(m.work/time.Second)
+}
+
+// nth returns the instant of an occurrence.
+func (s *stepTiming) nth(since time.Time, n int) (time.Time, error) {
+	at, err := s.untimed(since, n)
+	if err == nil && s.timed {
+		at, err = s.next(at)
+	}
+	return at.UTC(), err
+}
+
+// untimed is nth without the time of day. It counts from the first occurrence, or by months from since: a
+// month after January 31, and two.
+func (s *stepTiming) untimed(since time.Time, n int) (time.Time, error) {
+	if s.first.months != 0 && s.every.months != 0 {
+		return s.addMonths(since, s.first.months+(n-1)*s.every.months), nil
+	}
+	first, err := s.add(since, s.first, 1)
+	if err != nil || n == 1 {
+		return first, err
+	}
+	return s.add(first, s.every, n-1)
+}
+
+// add returns the instant some moves after another one.
+func (s *stepTiming) add(from time.Time, m move, n int) (time.Time, error) {
+	switch {
+	case m.days != 0:
+		return s.addDays(from, n*m.days), nil
+	case m.months != 0:
+		return s.addMonths(from, n*m.months), nil
+	case m.workdays != 0:
+		return s.calendar.addWorkdays(from, n*m.workdays)
+	case m.work != 0:
+		if n > int(maxDays*day/max(m.work, -m.work)) {
+			return time.Time{}, ErrNoWork
+		}
+		return s.calendar.addTime(from, time.Duration(n)*m.work)
+	}
+	return time.Unix(from.Unix()+int64(n)*m.seconds, int64(from.Nanosecond())), nil
+}
+
+// next returns the first instant at or after another one at which clocks show the time of day of the step. In
+// business time, it is one of a working day.
+func (s *stepTiming) next(at time.Time) (time.Time, error) {
+	clocks := s.clocks
+	if s.calendar != nil {
+		clocks = s.calendar.clocks
+	}
+	today := clocks.today(at)
+	for range maxDays {
+		is := clocks.instant(today, s.clock)
+		if !is.Before(at) && (s.calendar == nil || len(s.calendar.hours(today)) > 0) {
+			return is, nil
+		}
+		today = today.AddDate(0, 0, 1)
+	}
+	return time.Time{}, ErrNoWork
+}
+
+// least returns a lower bound of what the first move adds to any instant. A month has about 30.44 days, and a
+// number of months at most 4 days more or less than that.
+func (s *stepTiming) least() time.Duration {
+	const month = 2_629_746 * time.Second
+	m := s.first
+	switch {
+	case m.workdays < 0 || m.work < 0:
+		return -s.calendar.farthest(-m.workdays, -m.work)
+	case m.workdays > 0:
+		return s.calendar.leastDays(m.workdays)
+	case m.work > 0:
+		return s.calendar.leastTime(m.work)
+	case m.days != 0:
+		return time.Duration(m.days)*day - s.shift()
+	case m.months != 0:
+		return time.Duration(m.months)*month - 4*day - s.shift()
+	}
+	return time.Duration(m.seconds) * time.Second
+}

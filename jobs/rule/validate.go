@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 )
 
@@ -70,11 +72,21 @@ func (r *Rule) checkActions() (errs []error) {
 		if s.Event == "" && s.SQL == "" && s.Job == "" {
 			errs = append(errs, r.Problem(at, "must have at least one of event, sql and job"))
 		}
-		if problem := checkName(s.Name); problem != "" {
+		most := maxName
+		if s.Repeats() {
+			most -= maxNumber
+		}
+		if problem := checkLength(s.Name, most); problem != "" {
 			wrong("name", "%s", problem)
 		}
+		if repetition.MatchString(s.Name) {
+			wrong("name", "%q ends as the name of a repetition does, such as reminder#2", s.Name)
+		}
+		if field, problem := s.checkTimes(); problem != "" {
+			wrong(field, "%s", problem)
+		}
 		if name := unknownValue(s.SQL); name != "" {
-			wrong("sql", "there is no value %s: want $key, $since, $step or $payload", name)
+			wrong("sql", "there is no value %s: want $key, $since, $step, $number or $payload", name)
 		}
 		if problem := checkName(s.Job); problem != "" {
 			wrong("job", "%s", problem)
@@ -92,10 +104,12 @@ func (r *Rule) checkActions() (errs []error) {
 }
 
 // checkName returns what is wrong with the name of a job or an entity. Empty: nothing.
-func checkName(name string) string {
+func checkName(name string) string { return checkLength(name, maxName) }
+
+func checkLength(name string, most int) string {
 	switch {
-	case len(name) > maxName:
-		return "must be at most " + strconv.Itoa(maxName) + " bytes, is " + strconv.Itoa(len(name))
+	case len(name) > most:
+		return "must be at most " + strconv.Itoa(most) + " bytes, is " + strconv.Itoa(len(name))
 	case strings.ContainsRune(name, 0):
 		return "must not contain a NUL byte"
 	}
@@ -109,32 +123,77 @@ func (r *reader) checkSteps(rule Rule, calendars map[string]Calendar) {
 		if s.After == unread {
 			continue
 		}
-		at := fmt.Sprintf("steps[%d]", i+1)
+		wrong := func(field, format string, args ...any) {
+			r.errs = append(r.errs, rule.Problem(path(fmt.Sprintf("steps[%d]", i+1), field), format, args...))
+		}
+		field, delay := s.delay()
+		if s.Every.Business() {
+			field, delay = "every", s.Every
+		}
 		_, found := calendars[s.Calendar]
 		switch {
-		case s.After.Business() && s.Calendar == "":
-			r.errs = append(r.errs,
-				rule.Problem(path(at, "after"), "a delay of %s needs a calendar: write calendar: "+
-					"and one of the file's calendars", s.After))
-		case !s.After.Business() && s.Calendar != "":
-			r.errs = append(r.errs, rule.Problem(path(at, "calendar"), "a delay of plain time, %s, takes no calendar", s.After))
-		case s.Calendar != "" && !found:
-			r.errs = append(r.errs, rule.Problem(path(at, "calendar"), "there is no calendar %q in the file", s.Calendar))
+		case s.business() && s.Calendar == "":
+			wrong(field, "a delay of %s needs a calendar: write calendar: and one of the file's calendars", delay)
+		case s.Calendar == "":
+		case !s.business() && delay.At == "":
+			wrong("calendar", "a delay of plain time, %s, takes no calendar", delay)
+		case !found:
+			wrong("calendar", "there is no calendar %q in the file", s.Calendar)
 		}
-		kind := s.Calendar
-		if s.After.BusinessDays > 0 {
-			kind += " days"
-		}
-		if before, again := latest[kind]; again && !rule.Steps[before-1].After.less(s.After) {
-			r.errs = append(r.errs,
-				rule.Problem(path(at, "after"), "%s must be longer than the %s of step %d: "+
-					"list the earliest step first", s.After, rule.Steps[before-1].After, before))
+		kind := s.kind()
+		if before, again := latest[kind]; again && s.amount() <= rule.Steps[before-1].amount() {
+			field, delay := s.delay()
+			_, other := rule.Steps[before-1].delay()
+			wrong(field, "%s must be %s than the %s of step %d: list the earliest step first", delay,
+				map[string]string{"after": "longer", "before": "shorter"}[field], other, before)
 		}
 		latest[kind] = i + 1
 	}
 }
 
-// less compares two delays of the same kind.
-func (d Delay) less(other Delay) bool {
-	return d.Duration < other.Duration || d.BusinessDays < other.BusinessDays || d.BusinessTime < other.BusinessTime
+// delay returns the field of the delay of a step, and its value.
+func (s Step) delay() (field string, d Delay) {
+	if s.Before != (Delay{}) {
+		return "before", s.Before
+	}
+	return "after", s.After
+}
+
+// kind returns what the steps have in common whose delays compare.
+func (s Step) kind() string {
+	_, d := s.delay()
+	unit, _ := d.kind()
+	return unit + " " + s.Calendar
+}
+
+// amount returns the delay of a step, in the unit of its kind. It is negative for a step before since.
+func (s Step) amount() int64 {
+	field, d := s.delay()
+	_, amount := d.kind()
+	if field == "before" {
+		return -amount
+	}
+	return amount
+}
+
+// minEvery is the shortest delay between the times that a step fires.
+const minEvery = time.Minute
+
+// checkTimes returns what is wrong with the times of a step, and with which of its fields.
+func (s Step) checkTimes() (field, problem string) {
+	_, first := s.delay()
+	switch {
+	case s.Before.At != "" && s.Before == Delay{At: s.Before.At}:
+		return "before", "must be longer than 0s"
+	case !s.Repeats() && s.Times != 0:
+		return "times", "needs every, such as every: 2d"
+	case !s.Repeats():
+	case s.Every.At != "":
+		return "every", fmt.Sprintf("takes no time of day: write it once, such as after: 3d at %s", s.Every.At)
+	case s.Every.Duration != 0 && s.Every.Duration < minEvery:
+		return "every", fmt.Sprintf("must be at least %s", duration.Format(minEvery))
+	case first.At != "" && (s.Every.Duration%day != 0 || s.Every.BusinessTime != 0):
+		return "every", "must be whole days, weeks, months or business days, because the step has a time of day"
+	}
+	return "", ""
 }

@@ -1,12 +1,12 @@
--- Counts the entries of a rule ($1), by step: how often each step has fired, and how many of its
--- events are dead letters.
+-- Counts the entries of a rule ($1), by step: how often each step has fired, its repetitions included, and how
+-- many of its events are dead letters.
 -- Called by jobs/rule/rulestore.Store.Fired.
 select f.step, f.fired, f.last_at, coalesce(d.n, 0) as dead_letters
 from (
-    select f.step, count(*) as fired, max(f.fired_at) as last_at
+    select regexp_replace(f.step, '#[0-9]+$', '') as step, count(*) as fired, max(f.fired_at) as last_at
     from prescient.rule_fired f
     where f.job = prescient.find_job($1)
-    group by f.step
+    group by 1
 ) as f
 left join (
     select d.data ->> 'step' as step, count(*) as n

@@ -1,4 +1,4 @@
--- Returns a rule, and makes an apply that changes it wait for the end of the transaction.
+-- Returns a rule with the width of slots in seconds, and makes an apply that changes it wait for the end of the transaction.
 -- Called by jobs/rule.checker.lock.
-select state, definition
+select state, definition, (select extract(epoch from width)::bigint from prescient.setting)
 from prescient.lock_rule($1)

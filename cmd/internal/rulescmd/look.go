@@ -42,11 +42,11 @@ func runList(ctx context.Context, f *factory.Factory) error {
 			views[i] = view.NewRule(s)
 		}
 		header := table.Row{
-			"NAME", "TABLE", "STEPS AFTER", "STATE", layout.Droppable("VERSION"), layout.Droppable("APPLIED"),
+			"NAME", "TABLE", "STEPS", "STATE", layout.Droppable("VERSION"), layout.Droppable("APPLIED"),
 			layout.Droppable("BY"),
 		}
 		return output.List(f.Printer, views, header, func(r view.Rule) table.Row {
-			return table.Row{r.Name, r.Table, r.Delays(), r.Word(), r.Version, r.AppliedAt, r.AppliedBy}
+			return table.Row{r.Name, r.Table, r.Times(), r.Word(), r.Version, r.AppliedAt, r.AppliedBy}
 		})
 	})
 }
@@ -136,8 +136,8 @@ func printShown(p *output.Printer, v view.RuleDetail) error {
 		if n := slices.IndexFunc(v.Fired, func(f view.FiredStep) bool { return f.Step == s.Name }); n >= 0 {
 			fired, last = v.Fired[n], &v.Fired[n].LastAt
 		}
-		steps[i] = table.Row{s.Name, s.When(), s.Does(), fired.Fired, fired.DeadLetters, last}
+		steps[i] = table.Row{s.Name, s.When, s.Does(), fired.Fired, fired.DeadLetters, last}
 	}
-	header := table.Row{"STEP", "AFTER", "DOES", "FIRED", layout.Droppable("DEAD LETTERS"), layout.Droppable("LAST")}
+	header := table.Row{"STEP", "WHEN", "DOES", "FIRED", layout.Droppable("DEAD LETTERS"), layout.Droppable("LAST")}
 	return errors.Join(p.Table(nil, append(rows, table.Row{"ended", ended})...), p.Lines(""), p.Table(header, steps...))
 }

@@ -121,13 +121,13 @@ func printRule(p *output.Printer, r rulestore.RulePlan) error {
 	for _, s := range r.Steps {
 		switch {
 		case s.Was == "":
-			add("step "+s.Name, "new: after %s", s.Is)
+			add("step "+s.Name, "new: %s", s.Is)
 		case s.Is == "":
-			add("step "+s.Name, "gone; it was after %s. What has fired stays fired", s.Was)
+			add("step "+s.Name, "gone; it was %s. What has fired stays fired", s.Was)
 		case s.Was != s.Is:
-			add("step "+s.Name, "after %s, was after %s. It fires only for rows for which it has not fired", s.Is, s.Was)
+			add("step "+s.Name, "%s, was %s. It fires only for rows for which it has not fired", s.Is, s.Was)
 		default:
-			add("step "+s.Name, "after %s, as before", s.Is)
+			add("step "+s.Name, "%s, as before", s.Is)
 		}
 	}
 	if r.Action != rulestore.Unchanged {

@@ -48,7 +48,8 @@ table once, in a read-only transaction, and writes nothing. The rules need not b
 it tests that rule of the file alone.
 
 FIRED counts the rows for which the step would have fired, MET those that were done by then, and OPEN those that are not
-done and whose slot is still to come. FIRED % is the part of the fired rows, without the open ones.
+done and whose slot is still to come. FIRED % is the part of the fired rows, without the open ones. AGAIN counts how
+often the step would have fired again for these rows.
 
 "done" must be a column of instants, because a table does not say since when a condition is true. A step fires for a row
 that is not done at the step's slot. Deleted rows, and values from before an update, are not known.
@@ -179,13 +180,13 @@ func (o *testOptions) print(reports []backtest.Report) error {
 
 // printList prints what would have fired, as CSV or as a table.
 func (o *testOptions) printList(reports []backtest.Report) error {
-	records, rows := [][]string{{"rule", "step", "key", "due", "slot"}}, []table.Row{}
+	records, rows := [][]string{{"rule", "step", "number", "key", "due", "slot"}}, []table.Row{}
 	for _, r := range reports {
 		for _, f := range r.List {
 			records = append(records, []string{
-				r.Name, f.Step, f.Key, f.Due.Format(time.RFC3339Nano), spoken.Instant(f.Slot),
+				r.Name, f.Step, strconv.Itoa(f.Number), f.Key, f.Due.Format(time.RFC3339Nano), spoken.Instant(f.Slot),
 			})
-			rows = append(rows, table.Row{f.Slot, r.Name, f.Step, f.Key})
+			rows = append(rows, table.Row{f.Slot, r.Name, rule.Repetition(f.Step, f.Number), f.Key})
 		}
 	}
 	if o.f.Format == asCSV {
@@ -196,12 +197,12 @@ func (o *testOptions) printList(reports []backtest.Report) error {
 
 // printMonths prints the counts of each rule, step and month as CSV.
 func (o *testOptions) printMonths(reports []backtest.Report) error {
-	rows := [][]string{{"rule", "step", "after", "month", "fired", "met", "open"}}
+	rows := [][]string{{"rule", "step", "when", "month", "fired", "met", "open", "again"}}
 	for _, r := range reports {
 		for _, s := range append(r.Steps, r.Alternatives...) {
 			for _, m := range s.Months {
 				rows = append(rows, []string{
-					r.Name, s.Name, s.After, monthText(m.Month), count(m.Fired), count(m.Met), count(m.Open),
+					r.Name, s.Name, s.When, monthText(m.Month), count(m.Fired), count(m.Met), count(m.Open), count(m.Again),
 				})
 			}
 		}
@@ -221,7 +222,7 @@ func (o *testOptions) printReport(r backtest.Report) error {
 	}
 	for _, s := range r.Steps {
 		for _, m := range s.Months {
-			months = append(months, table.Row{s.Name, monthText(m.Month), m.Fired, m.Met, m.Open})
+			months = append(months, table.Row{s.Name, monthText(m.Month), m.Fired, m.Met, m.Open, m.Again})
 		}
 		for _, busiest := range s.Busiest(1) {
 			slots = append(slots, table.Row{s.Name, firstKeys(s), len(s.Slots), busiest.Slot, busiest.Rows})
@@ -230,10 +231,10 @@ func (o *testOptions) printReport(r backtest.Report) error {
 	errs := []error{
 		o.f.Lines(fmt.Sprintf("rule %s on table %s: %s began to wait from %s to %s", r.Name, r.Table,
 			spoken.Count(r.Rows, "row", "rows"), spoken.Instant(r.From), spoken.Instant(r.To)), ""),
-		o.f.Table(table.Row{"STEP", "AFTER", "FIRED", "MET", "OPEN", "FIRED %"}, totals...),
+		o.f.Table(table.Row{"STEP", "WHEN", "FIRED", "MET", "OPEN", "FIRED %", "AGAIN"}, totals...),
 	}
 	if len(months) > 0 {
-		errs = append(errs, o.f.Lines(""), o.f.Table(table.Row{"STEP", "MONTH", "FIRED", "MET", "OPEN"}, months...))
+		errs = append(errs, o.f.Lines(""), o.f.Table(table.Row{"STEP", "MONTH", "FIRED", "MET", "OPEN", "AGAIN"}, months...))
 	}
 	if len(slots) > 0 {
 		errs = append(errs, o.f.Lines(""),
@@ -260,5 +261,5 @@ func stepRow(s backtest.Step) table.Row {
 	if name == "" {
 		name = "(--after)"
 	}
-	return table.Row{name, s.After, s.Fired, s.Met, s.Open, share}
+	return table.Row{name, s.When, s.Fired, s.Met, s.Open, share, s.Again}
 }

@@ -96,10 +96,10 @@ func (c Config) calendar(r rule.Rule) string {
 func (t *test) reset() {
 	t.rows, t.fired, t.tallies = 0, []Fired{}, nil
 	for _, s := range t.rule.Rule.Steps {
-		t.tallies = append(t.tallies, newTally(Step{Name: s.Name, After: s.After.String()}))
+		t.tallies = append(t.tallies, newTally(Step{Name: s.Name, When: s.When()}))
 	}
 	for _, after := range t.cfg.After {
-		t.tallies = append(t.tallies, newTally(Step{After: after.String()}))
+		t.tallies = append(t.tallies, newTally(Step{When: rule.Step{After: after}.When()}))
 	}
 }
 
@@ -141,23 +141,34 @@ func (t *test) read(ctx context.Context, tx *sqlx.Tx) error {
 func (t *test) row(key string, since time.Time, done sql.NullTime) error {
 	t.rows++
 	for i, tally := range t.tallies {
-		due, err := t.timing.Due(i, since)
+		first, err := t.timing.First(i, since)
 		if err != nil {
 			return fmt.Errorf("key %s: %w", key, err)
 		}
-		f := Fired{Step: tally.Name, Key: key, Due: due, Slot: t.cfg.Grid.Ceil(due).UTC(), index: i}
 		month := tally.month(since)
-		switch {
-		case done.Valid && !done.Time.After(f.Slot) && !done.Time.After(t.cfg.Now):
-			month.Met++
-		case f.Slot.After(t.cfg.Now):
-			month.Open++
-		default:
-			month.Fired++
+		fired := int64(0)
+		for next := (rule.Occurrence{Number: 1, At: first}); next.Number > 0; {
+			slot := t.cfg.Grid.Ceil(next.At).UTC()
+			met := done.Valid && !done.Time.After(slot) && !done.Time.After(t.cfg.Now)
+			if met || slot.After(t.cfg.Now) {
+				if fired == 0 {
+					month.end(met)
+				}
+				break
+			}
+			var last rule.Occurrence
+			if last, next, err = t.timing.Around(i, since, slot); err != nil {
+				return fmt.Errorf("key %s: %w", key, err)
+			}
+			f := Fired{Step: tally.Name, Key: key, Due: last.At, Slot: slot, Number: last.Number, index: i}
+			fired++
 			tally.fire(f)
 			if t.cfg.List && i < len(t.rule.Rule.Steps) {
 				t.fired = append(t.fired, f)
 			}
+		}
+		if fired > 0 {
+			month.Fired, month.Again = month.Fired+1, month.Again+fired-1
 		}
 	}
 	return nil

@@ -25,8 +25,8 @@ type Report struct {
 type Step struct {
 	// Name is that of the step. Empty: it is an alternative.
 	Name string `json:"name"`
-	// After is the delay, such as "48h".
-	After string `json:"after"`
+	// When is the time of the step, such as "after 48h".
+	When string `json:"when"`
 	Counts
 	// Months has the counts of each month in which rows began to wait, the earliest first.
 	Months []Month `json:"months"`
@@ -36,7 +36,7 @@ type Step struct {
 	Slots []Slot `json:"slots"`
 }
 
-// Counts counts rows. Each row is in one of the three.
+// Counts counts rows. Each row is in one of Fired, Met and Open.
 type Counts struct {
 	// Fired rows were not done at the slot of the step.
 	Fired int64 `json:"fired"`
@@ -44,6 +44,17 @@ type Counts struct {
 	Met int64 `json:"met"`
 	// Open rows are not done, and the slot of the step is still to come.
 	Open int64 `json:"open"`
+	// Again counts how often the step would have fired again for the Fired rows.
+	Again int64 `json:"again"`
+}
+
+// end counts a row for which the step would not have fired.
+func (c *Counts) end(met bool) {
+	if met {
+		c.Met++
+	} else {
+		c.Open++
+	}
 }
 
 // Month has the counts of the rows that began to wait in a month.
@@ -66,6 +77,8 @@ type Fired struct {
 	// Due is the exact instant of the step, and Slot the first slot at or after it.
 	Due  time.Time `json:"due"`
 	Slot time.Time `json:"slot"`
+	// Number counts the times that the step is due for the row, from 1.
+	Number int `json:"number"`
 
 	index int // of the step
 }

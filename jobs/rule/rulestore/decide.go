@@ -23,7 +23,7 @@ const (
 type row struct {
 	key   string
 	since time.Time
-	fired []string // the steps that have fired
+	fired []string // the steps that have fired, see rule.Repetition
 
 	waits bool
 	id    int64
@@ -32,6 +32,16 @@ type row struct {
 	requested time.Time
 	from      time.Time // steps that are due before do not fire; zero: all do
 	errors    int       // of its last checks
+}
+
+// occurrences returns the last occurrence of each step that has fired, by its name.
+func (r row) occurrences() map[string]int {
+	last := map[string]int{}
+	for _, name := range r.fired {
+		step, n := rule.ParseRepetition(name)
+		last[step] = max(last[step], n)
+	}
+	return last
 }
 
 // decision is what an apply does with a row.
@@ -51,23 +61,31 @@ type decider struct {
 	now    time.Time
 }
 
-// remaining returns the instants of the steps that may still fire, the earliest first, and the index
-// of the first of these steps. A step before one that has fired was left out on purpose.
+// remaining returns the instants at which steps may still fire, the earliest first, and the index of the
+// first of these steps. Of the occurrences of a step that have passed, only the last one fires. A step before
+// one that has fired was left out on purpose.
 func (d decider) remaining(r row) (due []time.Time, first int) {
+	fired, after := r.occurrences(), 0
 	for i, step := range d.rule.Steps {
-		if slices.Contains(r.fired, step.Name) {
-			first = i + 1
+		if fired[step.Name] > 0 {
+			after = i + 1
 		}
 	}
-	for i := first; i < len(d.rule.Steps); i++ {
-		at, err := d.timing.Due(i, r.since)
-		if err != nil || at.Before(r.from) { // without an instant it never fires
-			if len(due) == 0 {
-				first = i + 1
-			}
+	for i, step := range d.rule.Steps {
+		last, next, err := d.timing.Around(i, r.since, d.now)
+		if err != nil || i < after && !step.Repeats() { // without an instant it never fires
 			continue
 		}
-		due = append(due, at)
+		for _, o := range []rule.Occurrence{last, next} {
+			leftOut := o == last && i < after && fired[step.Name] == 0
+			if o.Number <= fired[step.Name] || leftOut || o.At.Before(r.from) {
+				continue
+			}
+			if len(due) == 0 {
+				first = i
+			}
+			due = append(due, o.At)
+		}
 	}
 	slices.SortFunc(due, time.Time.Compare) // steps in different units need not be in order
 	return due, first
@@ -78,18 +96,19 @@ func (d decider) decide(r row) decision {
 	if len(due) == 0 {
 		return decision{fate: leave}
 	}
+	fresh := first == 0 && len(r.fired) == 0
 	coming := slices.IndexFunc(due, func(at time.Time) bool { return at.After(d.now) })
 	if r.waits {
 		return d.waiting(r, due, first, coming)
 	}
 	switch {
-	case coming == 0 && first == 0:
+	case coming == 0 && fresh:
 		return decision{fate: begin, at: r.since.Add(d.timing.EarliestFrom(0))}
 	case coming == 0:
 		return decision{fate: begin, at: due[0], from: d.now}
 	}
 	missed := decision{fate: begin, passed: true, at: due[0]}
-	if first > 0 {
+	if !fresh {
 		missed.from = due[0]
 	}
 	switch {

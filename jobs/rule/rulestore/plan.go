@@ -102,9 +102,9 @@ const besideSlots = 100
 // StepPlan says what a rule that changes takes a step for.
 type StepPlan struct {
 	Name string `json:"name"`
-	// Was is the delay of the step of that name before. Empty: the step is new.
+	// Was is the time of the step of that name before, such as "after 48h". Empty: the step is new.
 	Was string `json:"was,omitempty"`
-	// Is is its delay now. Empty: the step is gone.
+	// Is is its time now. Empty: the step is gone.
 	Is string `json:"is,omitempty"`
 }
 
@@ -181,7 +181,7 @@ func (p *RulePlan) renamed(known []Status, unlisted []string) {
 	for _, k := range known {
 		if p.Action == Create && k.State != Removing && k.Relation == p.Table && slices.Contains(unlisted, k.Rule.Name) &&
 			slices.EqualFunc(k.Rule.Steps, p.rule.Rule.Steps, func(a, b rule.Step) bool {
-				return a.After == b.After && a.Calendar == b.Calendar
+				return a.When() == b.When() && a.Calendar == b.Calendar
 			}) {
 			p.Was = k.Rule.Name
 		}
@@ -367,32 +367,27 @@ func plain(a rule.Applied) (comparable rule.Applied) {
 // timed returns what decides whether and when rows wait.
 func timed(a rule.Applied) any {
 	a = plain(a)
-	type step struct {
-		Name     string
-		After    rule.Delay
-		Calendar string
+	for i := range a.Rule.Steps {
+		s := &a.Rule.Steps[i]
+		s.Event, s.SQL, s.Job = "", "", ""
 	}
-	var steps []step
-	for _, s := range a.Rule.Steps {
-		steps = append(steps, step{s.Name, s.After, s.Calendar})
-	}
-	return []any{a.Since, a.About, a.Done, steps, a.Calendars}
+	return []any{a.Since, a.About, a.Done, a.Rule.Timezone, a.Rule.Steps, a.Calendars}
 }
 
 // stepPlans pairs the steps of two versions of a rule by their names.
 func stepPlans(was, is []rule.Step) (plans []StepPlan) {
 	for _, s := range is {
-		p := StepPlan{Name: s.Name, Is: s.After.String()}
+		p := StepPlan{Name: s.Name, Is: s.When()}
 		for _, w := range was {
 			if w.Name == s.Name {
-				p.Was = w.After.String()
+				p.Was = w.When()
 			}
 		}
 		plans = append(plans, p)
 	}
 	for _, w := range was {
 		if !slices.ContainsFunc(is, func(s rule.Step) bool { return s.Name == w.Name }) {
-			plans = append(plans, StepPlan{Name: w.Name, Was: w.After.String()})
+			plans = append(plans, StepPlan{Name: w.Name, Was: w.When()})
 		}
 	}
 	return plans

@@ -185,10 +185,10 @@ var body = regexp.MustCompile(`(?s)\nas \$\w+\$(.*)\$\w+\$;$`)
 // filler returns the function that fills in a template. version is that of the function of a row.
 func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.Statement, version string) string {
 	var coming, columns []string
-	for i, step := range u.Rule.Steps {
+	for i := range u.Rule.Steps {
 		at := "new_since + " + seconds(t.Earliest(i))
-		if step.After.Business() { // the check finds the exact instant
-			at = "greatest(" + at + ", now)"
+		if !t.Exact(i) { // the check finds the exact instant
+			at = "greatest(" + at + ", now + interval '1 microsecond')"
 		}
 		coming = append(coming, at)
 	}

@@ -1,0 +1,86 @@
+package rule
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strconv"
+
+	"github.com/prescient-go/prescient/internal/spoken"
+)
+
+// Step is a time, and what to do then. It has at least one of Event, SQL and Job. The payload of the event
+// and of the job is the row as it was before the statement.
+type Step struct {
+	// Name identifies the step among those of its rule. Defaults to the Event, or without one to the Job, if
+	// no other step has the same, else to the position of the step, such as "2". It does not end as the name of
+	// a repetition does, see Repetition.
+	Name string `json:"name"`
+	// After is the delay since Rule.Since. Before counts backwards from it. At most one of them is set.
+	After  Delay `json:"after,omitzero"`
+	Before Delay `json:"before,omitzero"`
+	// Every is the delay from one time that the step fires to the next, counted from the first time. The zero
+	// value means that it fires once.
+	Every Delay `json:"every,omitzero"`
+	// Times is how often a step with Every fires, the first time included. 0: until the row is done.
+	Times int `json:"times,omitempty"`
+	// Calendar names the calendar of a delay in business time.
+	Calendar string `json:"calendar,omitempty"`
+	// Event is the type of an event to publish.
+	Event string `json:"event,omitempty"`
+	// SQL is a statement to execute in the transaction that records the check. $key, $since, $step, $number
+	// and $payload stand for values.
+	SQL string `json:"sql,omitempty"`
+	// Job is a job to enqueue for the same entity.
+	Job string `json:"job,omitempty"`
+	// Line is the line of the step in its file, for messages. 0: not known.
+	Line int `json:"-"`
+}
+
+// When describes the time of a step, such as "after 48h" or "before 45d, every 1w, 3 times".
+func (s Step) When() string {
+	text := "after " + s.After.String()
+	if s.Before != (Delay{}) {
+		text = "before " + s.Before.String()
+	}
+	if s.Repeats() {
+		text += ", every " + s.Every.String()
+	}
+	if s.Times > 0 {
+		text += ", " + spoken.Count(s.Times, "time", "times")
+	}
+	return text
+}
+
+// Repeats reports whether a step may fire more than once for a row.
+func (s Step) Repeats() bool { return s.Every != Delay{} }
+
+// business reports whether a step needs a calendar.
+func (s Step) business() bool { return s.After.Business() || s.Before.Business() || s.Every.Business() }
+
+// does returns the event or else the job of a step.
+func (s Step) does() string { return cmp.Or(s.Event, s.Job) }
+
+// repetition matches the name of a repetition of a step.
+var repetition = regexp.MustCompile(`^(.*)#([0-9]+)$`)
+
+// maxNumber is the longest end of the name of a repetition, in bytes.
+const maxNumber = len("#999999999")
+
+// Repetition returns the name under which the database keeps that a step has fired for the nth time. The
+// first time has the name of the step, the second one such as "reminder#2".
+func Repetition(step string, n int) string {
+	if n == 1 {
+		return step
+	}
+	return fmt.Sprintf("%s#%d", step, n)
+}
+
+// ParseRepetition returns the step and the number of a name that Repetition returns.
+func ParseRepetition(name string) (step string, n int) {
+	if m := repetition.FindStringSubmatch(name); m != nil {
+		n, _ = strconv.Atoi(m[2]) // 0 for a number that Repetition never writes
+		return m[1], n
+	}
+	return name, 1
+}
