@@ -40,7 +40,8 @@ type Status struct {
 	// slots with checks that began later than the SLA of their job, newest first
 	LateSlots []LateSlot `json:"late_slots"`
 
-	Trouble []Trouble `json:"-"` // all slots in trouble, in order
+	Trouble []Trouble        `json:"-"` // all slots in trouble, in order
+	Due     map[string]int64 `json:"-"` // rows that no runner is at, by job; see health.Report
 }
 
 // Trouble is slots.Trouble as JSON.
@@ -77,6 +78,7 @@ func NewStatus(s health.Report, paused []admin.PausedJob, self string, has func(
 		}
 	}
 	v.OK, v.Findings = len(s.Findings) == 0, NewFindings(s.Findings, self)
+	v.Due = s.Due
 	v.Jobs, v.LateSlots = NewJobStatus(s.Jobs), newLateSlots(s.LateSlots)
 	return v
 }

@@ -16,6 +16,9 @@ import (
 // span is how far back jobs are judged.
 const span = 24 * time.Hour
 
+// Prompt is how soon after its beginning a run opens a slot if all is well.
+const Prompt = time.Minute
+
 // Report is the state of a store at one moment.
 type Report struct {
 	slots.Status
@@ -31,7 +34,10 @@ type Report struct {
 	dead      int64    // letters
 	deadSince time.Time
 	unopened  int64 // rows of the current slot, which no run has opened yet
-	knows     func(job string) bool
+	// Due counts the rows, by job, that no runner is at: those of slots in trouble, and those of the
+	// current slot if no run has opened it for longer than Prompt. It leaves out paused jobs.
+	Due   map[string]int64
+	knows func(job string) bool
 	// Findings are the problems. Empty if all is well.
 	Findings []Finding
 }
@@ -62,7 +68,7 @@ func of(job string, found []Finding) []Finding {
 func Check(
 	ctx context.Context, l *slots.Ledger, since time.Time, limits Limits, knows func(job string) bool,
 ) (Report, error) {
-	r := Report{knows: knows}
+	r := Report{knows: knows, Due: map[string]int64{}}
 	var err error
 	if r.Status, err = l.Status(ctx, since); err != nil {
 		return r, err
@@ -73,9 +79,18 @@ func Check(
 			return r, err
 		}
 		for _, w := range waiting {
-			if !w.Paused {
-				r.unopened += w.Waiting
+			if w.Paused {
+				continue
 			}
+			r.unopened += w.Waiting
+			if r.Now.Sub(r.Current.Slot) > Prompt {
+				r.Due[w.JobExec] += w.Waiting
+			}
+		}
+	}
+	for _, t := range r.Trouble {
+		for _, job := range t.Jobs {
+			r.Due[job.JobExec] += job.Waiting
 		}
 	}
 	day := r.Now.Add(-span)

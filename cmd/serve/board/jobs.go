@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/view"
@@ -22,13 +23,22 @@ const (
 
 // Jobs returns every job that was ever enqueued, with the results of its checks of the last day.
 func (b *Board) Jobs(ctx context.Context, acted int64) (Jobs, error) {
-	return read(ctx, b.source, "jobs", acted, overviewAge, func(ctx context.Context, r *reader) (v Jobs, err error) {
+	v, err := read(ctx, b.source, "jobs", acted, overviewAge, func(ctx context.Context, r *reader) (v Jobs, err error) {
 		v.Jobs, err = b.readJobs(ctx, r, nil)
 		if v.More = len(v.Jobs) > maxJobs; v.More {
 			v.Jobs = v.Jobs[:maxJobs]
 		}
 		return v, err
 	})
+	if err != nil {
+		return v, err
+	}
+	o, err := b.Overview(ctx, acted)
+	v.Jobs = slices.Clone(v.Jobs) // which is shared
+	for i := range v.Jobs {
+		v.Jobs[i].Overdue = o.Due[v.Jobs[i].JobExec]
+	}
+	return v, err
 }
 
 // readJobs reads at most maxJobs + 1 jobs, or the one of a name.
@@ -73,7 +83,7 @@ func (b *Board) Job(ctx context.Context, name string, acted int64) (Job, error) 
 	if err := checkText("job_exec", name); err != nil {
 		return Job{}, err
 	}
-	return read(ctx, b.source, "job "+name, acted, pageAge, func(ctx context.Context, r *reader) (v Job, err error) {
+	v, err := read(ctx, b.source, "job "+name, acted, pageAge, func(ctx context.Context, r *reader) (v Job, err error) {
 		lines, err := b.readJobs(ctx, r, name)
 		if err != nil {
 			return v, err
@@ -89,6 +99,12 @@ func (b *Board) Job(ctx context.Context, name string, acted int64) (Job, error) 
 		v.Ahead, err = readAhead(ctx, r, name, current)
 		return v, err
 	})
+	if err != nil {
+		return v, err
+	}
+	o, err := b.Overview(ctx, acted)
+	v.Overdue = o.Due[name]
+	return v, err
 }
 
 const (

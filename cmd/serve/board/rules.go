@@ -26,6 +26,8 @@ type Rule struct {
 	view.RuleDetail
 	// Ahead counts its rows in each of the next 96 slots, up to 1,000. Slots without rows are left out.
 	Ahead []Ahead `json:"ahead"`
+	// Overdue counts its rows that are due, and that no runner is at.
+	Overdue int64 `json:"overdue"`
 }
 
 // Rules returns every rule that was applied.
@@ -45,7 +47,7 @@ func (b *Board) Rule(ctx context.Context, name string, acted int64) (Rule, error
 	if err := checkText("name", name); err != nil {
 		return Rule{}, err
 	}
-	return read(ctx, b.source, "rule "+name, acted, pageAge, func(ctx context.Context, r *reader) (v Rule, err error) {
+	v, err := read(ctx, b.source, "rule "+name, acted, pageAge, func(ctx context.Context, r *reader) (v Rule, err error) {
 		store := r.rules.In(r)
 		status, err := store.Get(ctx, name)
 		if errors.Is(err, rulestore.ErrNotFound) {
@@ -66,6 +68,12 @@ func (b *Board) Rule(ctx context.Context, name string, acted int64) (Rule, error
 		v.Ahead, err = readAhead(ctx, r, name, r.grid().Floor(r.now()))
 		return v, err
 	})
+	if err != nil {
+		return v, err
+	}
+	o, err := b.Overview(ctx, acted)
+	v.Overdue = o.Due[name]
+	return v, err
 }
 
 // RemoveRule drops the triggers of a rule, cancels its waiting rows, and forgets what has fired.

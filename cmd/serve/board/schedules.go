@@ -12,6 +12,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
+	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -51,7 +52,7 @@ func (b *Board) Schedule(ctx context.Context, id string, acted int64) (Schedule,
 			if err != nil {
 				return v, err
 			}
-			v.View, v.Coming = httpapi.NewView(s), []Instant{}
+			v.View, v.Coming, v.Overdue = httpapi.NewView(s), []Instant{}, []Instant{}
 			if s.State != schedule.Active {
 				return v, nil
 			}
@@ -59,11 +60,25 @@ func (b *Board) Schedule(ctx context.Context, id string, acted int64) (Schedule,
 			if s.MaxRuns > 0 {
 				most = min(most, s.MaxRuns-int(s.Runs))
 			}
-			all, err := schedule.Preview(s.Spec, r.grid(), s.Next, s.Next.AddDate(100, 0, 0))
+			passed, err := schedule.Preview(s.Spec, r.grid(), s.Next, r.now())
+			if err != nil {
+				return v, err
+			}
+			for at, slot := range passed {
+				if slot.After(r.now()) || len(v.Overdue) >= most {
+					break
+				}
+				v.Overdue = append(v.Overdue, Instant{at, slot})
+			}
+			from := grid.Later(s.Next, r.grid().Floor(r.now()))
+			all, err := schedule.Preview(s.Spec, r.grid(), from, from.AddDate(100, 0, 0))
 			if err != nil {
 				return v, err
 			}
 			for at, slot := range all {
+				if !slot.After(r.now()) {
+					continue
+				}
 				if v.Coming = append(v.Coming, Instant{at, slot}); len(v.Coming) >= most {
 					break
 				}

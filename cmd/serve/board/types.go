@@ -130,6 +130,7 @@ type JobLine struct {
 	view.JobStatus
 	Registered bool         `json:"registered"` // in the binary that serves
 	Paused     *view.Paused `json:"paused"`     // null: it is not paused
+	Overdue    int64        `json:"overdue"`    // rows that are due, and that no runner is at
 }
 
 // Job is one job.
@@ -218,6 +219,8 @@ type Schedule struct {
 	Seen
 	httpapi.View
 	Coming []Instant `json:"coming"` // the next 20 instants
+	// Overdue are the first 20 instants whose slots have begun, and which no run has published.
+	Overdue []Instant `json:"overdue"`
 }
 
 // Instant is an instant of a schedule, and the slot that publishes it.

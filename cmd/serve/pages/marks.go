@@ -14,17 +14,20 @@ import (
 func jobMark(of any) verdict {
 	var j view.JobStatus
 	var paused bool
+	var overdue int64
 	switch v := of.(type) {
 	case view.JobStatus:
 		j = v
 	case board.JobLine:
-		j, paused = v.JobStatus, v.Paused != nil
+		j, paused, overdue = v.JobStatus, v.Paused != nil, v.Overdue
 	}
 	switch {
 	case paused:
 		return verdict{Mark: "warn", Text: "paused"}
 	case j.Unregistered:
 		return verdict{Mark: "bad", Text: "no runner knows it"}
+	case overdue > 0:
+		return verdict{Mark: "bad", Text: plural(overdue, "row is", "rows are") + " overdue"}
 	case j.LastFailed > 0 && j.LastFailed == j.LastChecked:
 		return verdict{Mark: "bad", Text: "all of its last slot failed"}
 	case j.LastFailed > 0:

@@ -2,15 +2,22 @@ package pages
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
+	"github.com/lib/pq/pqerror"
+
 	"github.com/prescient-go/prescient/cmd/serve/board"
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // shownTrouble and shownJobs bound the slots in trouble and the jobs of the first page. tooOld is
@@ -30,7 +37,7 @@ type overviewPage struct {
 	Figures     []figure
 	Trouble     []view.Trouble
 	MoreTrouble int
-	Listed      []view.JobStatus
+	Listed      []board.JobLine
 	MoreJobs    int
 	Failed      error // why the overview cannot be read
 }
@@ -111,13 +118,27 @@ func (p overviews) read(ctx context.Context, acted int64) overviewPage {
 	if err != nil {
 		v := overviewPage{Overview: o, Failed: err}
 		p.cfg.Logger.ErrorContext(ctx, "reading the overview failed", "error", err)
-		v.Verdict = verdict{
-			"bad", "The database does not answer",
-			"What is due is run as soon as it does. The log of the server has the error.",
-		}
+		v.Verdict = p.unread(err)
 		return v
 	}
 	return newOverviewPage(o)
+}
+
+// unread is the verdict if the overview cannot be read.
+func (p overviews) unread(err error) verdict {
+	v := verdict{Mark: "bad", Text: "The state cannot be read", Detail: "The log of " + p.cfg.Command + " has the error."}
+	switch {
+	case errors.Is(err, pgsql.ErrNotMigrated):
+		v.Text = "The database has no tables of prescient"
+		v.Detail = "No check is run before they are there. " + err.Error() + "."
+	case pgsql.HasState(err, pqerror.InsufficientPrivilege):
+		v.Text, v.Detail = "The database refuses this server", "Its login may not read the tables: it needs the role of "+
+			"a reader, which the command migrate roles makes. "+v.Detail
+	case errors.Is(err, web.ErrLate), errors.Is(err, context.DeadlineExceeded), pgsql.IsTransient(err):
+		v.Text = "The database does not answer"
+		v.Detail = "Slots that begin meanwhile are missed. When it answers again, catch-up runs their rows. " + v.Detail
+	}
+	return v
 }
 
 // fragments returns the parts of pages that change.
@@ -137,7 +158,9 @@ func newOverviewPage(o board.Overview) overviewPage {
 	}
 	v.Trouble = o.Trouble[:min(shownTrouble, len(o.Trouble))]
 	v.MoreTrouble = len(o.Trouble) - len(v.Trouble) + int(o.MoreMissed+o.MoreOpen)
-	v.Listed = o.Jobs[:min(shownJobs, len(o.Jobs))]
+	for _, j := range o.Jobs[:min(shownJobs, len(o.Jobs))] {
+		v.Listed = append(v.Listed, board.JobLine{JobStatus: j, Overdue: o.Due[j.JobExec]})
+	}
 	v.MoreJobs = len(o.Jobs) - len(v.Listed)
 	v.Axis = newAxis(o.Axis, o.Trouble, o.Now)
 	v.Verdict, v.Figures = v.judge(), v.figures()
@@ -152,10 +175,22 @@ func (v overviewPage) judge() verdict {
 		answer.Mark, answer.Text = "bad", "One thing is wrong"
 	case n > 1:
 		answer.Mark, answer.Text = "bad", num(n)+" things are wrong"
+	case v.waits() > 0:
+		answer.Mark, answer.Text = "warn", "No run has come"
+		answer.Detail = fmt.Sprintf("Slot %s began %s, and no run has opened it. %s. %s", v.clock(v.CurrentSlot),
+			spoken.Ago(v.CurrentSlot, v.Now), plural(v.waits(), "row waits in it", "rows wait in it"), v.summary())
 	case time.Duration(v.Age) > tooOld:
 		answer.Mark, answer.Text = "warn", "All was well "+dur(v.Age)+" ago"
 	}
 	return answer
+}
+
+// waits returns the number of rows that are due and that no runner is at.
+func (v overviewPage) waits() (n int64) {
+	for _, rows := range v.Due {
+		n += rows
+	}
+	return n
 }
 
 // summary says which slot was run last, and which comes next.
@@ -218,7 +253,7 @@ func (v overviewPage) figures() []figure {
 		unknown += one(j.Unregistered)
 	}
 	list := []figure{
-		{Name: "Overdue", Value: num(v.Overdue), Note: "rows", Mark: "bad"},
+		{Name: "Overdue", Value: num(v.waits()), Note: "rows", Mark: "bad"},
 		{Name: "Missed", Value: num(int64(len(v.Missed)) + v.MoreMissed), Note: "slots no run has opened", Mark: "bad"},
 		{
 			Name: "Stranded", Value: num(int64(len(v.LeftOpen)+len(v.Stragglers)) + v.MoreOpen),
@@ -229,7 +264,7 @@ func (v overviewPage) figures() []figure {
 		{Name: "Late", Value: num(late), Note: "jobs that broke their SLA", Mark: "warn"},
 		{Name: "Unknown", Value: num(unknown), Note: "jobs that no runner knows", Mark: "bad"},
 		{Name: "Paused", Value: num(len(v.Paused)), Note: "jobs", Mark: "warn"},
-		{Name: "Schedules", Value: num(len(v.Schedules)), Note: "have missed something", Mark: "warn"},
+		{Name: "Schedules", Value: num(int64(len(v.Schedules)) + v.Due[schedule.JobExec]), Note: "have missed something", Mark: "warn"},
 	}
 	for i := range list {
 		list[i].Bad = list[i].Value != "0"
