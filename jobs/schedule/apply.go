@@ -195,7 +195,7 @@ func (a *applyCall) current(ctx context.Context, ids []string) (locked, error) {
 // compare decides what to do with a schedule, and adds it to c if it is an update.
 func (a *applyCall) compare(c *changes, was Schedule, exists bool, spec Spec, now time.Time) error {
 	if !exists {
-		if _, err := a.store.prepare(&spec, cursor{}, now); err != nil {
+		if _, err := a.store.prepareNew(&spec, now); err != nil {
 			return fmt.Errorf("%s schedule %q: %w", Create, spec.ID, err)
 		}
 		a.done.Created++

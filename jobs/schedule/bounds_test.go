@@ -106,6 +106,35 @@ func TestAScheduleEndsAfterItsRunsAndAPauseForgetsNothing(t *testing.T) {
 	}
 }
 
+// Another machine may allow larger payloads.
+func TestAPayloadOverTheLimitOfThisMachineStaysAndCannotBeGiven(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	spec := every("a")
+	spec.Payload = []byte(`{"text": "` + strings.Repeat("x", 100) + `"}`)
+	w.create(spec)
+	small := *w
+	var err error
+	if small.store, err = schedule.NewStore(t.Context(), w.db, schedule.Config{MaxPayload: 50, Now: w.clock.Now}); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := small.store.Pause(t.Context(), w.db, "a", schedule.AnyVersion); err != nil || s.State != schedule.Paused {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if s, err := small.store.Resume(t.Context(), w.db, "a", schedule.AnyVersion); err != nil || s.State != schedule.Active {
+		t.Errorf("%+v, %v", s, err)
+	}
+	spec = w.get("a").Spec
+	spec.Crontab = "*/10 * * * *"
+	if s := small.update(spec); s.Crontab != spec.Crontab {
+		t.Errorf("%+v", s)
+	}
+	spec.Payload = []byte(`{"text": "` + strings.Repeat("y", 100) + `"}`)
+	if _, err := small.store.Update(t.Context(), w.db, spec, schedule.AnyVersion); fields(err) != "payload" {
+		t.Error(err)
+	}
+}
+
 func TestAPublisherThatFailsCountsNoRunTwice(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -228,9 +229,13 @@ func (s *Store) edited(ctx context.Context, tx jobs.DB, current locked, edits []
 }
 
 // checked returns the normal form of a spec. A schedule can be paused even if this binary does not
-// know its time zone or crontab.
+// know its time zone or crontab. It keeps a payload that another machine has accepted.
 func (s *Store) checked(spec, was Spec) (Spec, error) {
-	normal, _, err := spec.normal(s.cfg.MaxPayload)
+	most := s.cfg.MaxPayload
+	if bytes.Equal(spec.Payload, was.Payload) {
+		most = max(most, len(was.Payload))
+	}
+	normal, _, err := spec.normal(most)
 	if _, unknown := spec.instants(); unknown != nil && spec.Paused && spec.sameTimeline(was) {
 		pausing := was
 		if pausing.Paused = true; spec.same(pausing) {

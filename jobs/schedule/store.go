@@ -120,7 +120,7 @@ func (s *Store) create(ctx context.Context, tx jobs.DB, specs []Spec) error {
 	var errs []error
 	normal := make([]Spec, len(specs))
 	for i, spec := range specs {
-		row, err := s.prepare(&spec, cursor{}, now)
+		row, err := s.prepareNew(&spec, now)
 		if err != nil {
 			if errs = append(errs, withID(specs, spec.ID, err)); len(errs) == maxListed {
 				break
@@ -146,8 +146,17 @@ func (s *Store) create(ctx context.Context, tx jobs.DB, specs []Spec) error {
 // maxListed bounds the schedules that the error of a bulk call names.
 const maxListed = 20
 
+// prepareNew is prepare for a schedule that is not in the database yet.
+func (s *Store) prepareNew(spec *Spec, now time.Time) (*jobs.FutureJob, error) {
+	if err := checkPayload(spec.Payload, s.cfg.MaxPayload); err != nil {
+		return nil, err
+	}
+	return s.prepare(spec, cursor{}, now)
+}
+
 // prepare checks a spec, fills in its defaults, and returns its row of future_job with the given
-// cursor. It returns nil for a paused schedule.
+// cursor. It returns nil for a paused schedule. It does not check the size of the payload, which
+// another machine may have accepted.
 func (s *Store) prepare(spec *Spec, known cursor, now time.Time) (*jobs.FutureJob, error) {
 	if spec.Anchor.IsZero() {
 		spec.Anchor = now.Truncate(time.Second)
@@ -155,7 +164,7 @@ func (s *Store) prepare(spec *Spec, known cursor, now time.Time) (*jobs.FutureJo
 			spec.Anchor = spec.Start.Truncate(time.Second)
 		}
 	}
-	normal, parsed, err := spec.normal(s.cfg.MaxPayload)
+	normal, parsed, err := spec.normal(max(s.cfg.MaxPayload, len(spec.Payload)))
 	if err != nil {
 		return nil, err
 	}

@@ -23,9 +23,10 @@ import (
 )
 
 type previewOptions struct {
-	spec                 schedule.Spec
-	since, until, anchor cli.Instant
-	width                time.Duration
+	spec   schedule.Spec
+	span   cli.Span
+	anchor cli.Instant
+	width  time.Duration
 }
 
 func newCmdPreview(
@@ -56,8 +57,7 @@ The command needs no database if --width or slots.width is set.`,
 	fs.StringVar(&o.spec.Timezone, "timezone", "", "`NAME` such as Europe/Berlin; default: UTC")
 	fs.Var(&o.anchor, "anchor", "the first instant of @every; default: --since")
 	fs.StringArrayVar(&o.spec.Exclude, "exclude", nil, "leave out `WHAT`, as in create; may be repeated")
-	fs.Var(&o.since, "since", "first instant")
-	fs.Var(&o.until, "until", "instant to stop before")
+	o.span.Flags(fs, "print from this instant on", "stop before this instant")
 	duration.Var(fs, &o.width, "width", 0, "distance between two slots; default: the database's")
 	for _, name := range []string{"crontab", "since", "until"} {
 		_ = c.MarkFlagRequired(name)
@@ -66,10 +66,11 @@ The command needs no database if --width or slots.width is set.`,
 }
 
 func previewSchedule(ctx context.Context, f *factory.Factory, o previewOptions) error {
-	if err := cli.InOrder(time.Time{}, o.since, o.until); err != nil {
+	since, until, err := o.span.At(time.Now()) //nolint:forbidigo // nothing is published, and there may be no database
+	if err != nil {
 		return err
 	}
-	o.spec.Anchor = o.since.At
+	o.spec.Anchor = since
 	if o.anchor.Given() {
 		o.spec.Anchor = o.anchor.At
 	}
@@ -77,7 +78,7 @@ func previewSchedule(ctx context.Context, f *factory.Factory, o previewOptions) 
 	if err != nil {
 		return err
 	}
-	instants, err := schedule.Preview(o.spec, g, o.since.At, o.until.At)
+	instants, err := schedule.Preview(o.spec, g, since, until)
 	if err != nil {
 		return err
 	}

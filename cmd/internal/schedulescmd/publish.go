@@ -18,6 +18,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/schedule"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // withPublishing is withSchedules for commands that publish their events.
@@ -71,7 +72,7 @@ type backfilledView struct {
 }
 
 func newCmdBackfill(f *factory.Factory) *cobra.Command {
-	var since, until cli.Instant
+	var span cli.Span
 	c := f.WithOutput(&cobra.Command{
 		Use:   "backfill ID...",
 		Short: "Publish the instants of schedules that have passed",
@@ -87,14 +88,18 @@ left out. Other destinations, and a pruned outbox, get events again, with the sa
 		Example: `  prescient schedules backfill report-42 --since 2026-01-01 --until 2026-03-01`,
 		Args:    cli.AtLeast("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := cli.InOrder(time.Time{}, since, until); err != nil {
+			var since, until time.Time
+			err := database.With(c.Context(), f, func(_ *sqlx.DB, setting pgsql.Setting) (err error) {
+				since, until, err = span.At(setting.Now())
+				return err
+			})
+			if err != nil {
 				return err
 			}
-			return backfillSchedules(c.Context(), f, args, since.At, until.At)
+			return backfillSchedules(c.Context(), f, args, since, until)
 		},
 	})
-	c.Flags().Var(&since, "since", "first instant")
-	c.Flags().Var(&until, "until", "instant to stop before")
+	span.Flags(c.Flags(), "publish from this instant on", "stop before this instant")
 	_ = c.MarkFlagRequired("since")
 	_ = c.MarkFlagRequired("until")
 	return c
