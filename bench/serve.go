@@ -45,7 +45,7 @@ func serve(ctx context.Context, b *bench) (err error) {
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	started := clock()
-	took, busy, err := b.look(ctx, url, s)
+	took, busy, never, err := b.look(ctx, url, s)
 	if err == nil && len(took) == 0 {
 		err = fmt.Errorf("no page was answered; %d requests were told to try again", busy)
 	}
@@ -58,7 +58,7 @@ func serve(ctx context.Context, b *bench) (err error) {
 	name := fmt.Sprintf("%d browsers, %s rows waiting, %d days of ledger", b.browsers, short(waiting), b.past/96)
 	b.report.add(figure{
 		Workload: "serve", Case: name, Subject: "an answer, 95 of 100", Value: p(0.95), Unit: "ms",
-		Note: fmt.Sprintf("half %.1f, 99 of 100 %.1f, the slowest %.0f ms; %d answers, and %d requests that were told to try again",
+		Note: never + fmt.Sprintf("half %.1f, 99 of 100 %.1f, the slowest %.0f ms; %d answers, and %d requests that were told to try again",
 			p(0.5), p(0.99), p(1), len(took), busy),
 	}, p(0.95), atMost(100, "ms"))
 	if !counted {
@@ -135,9 +135,11 @@ func (s *store) serve(ctx context.Context, binary string) (url string, stop func
 	return "", nil, errors.Join(fmt.Errorf("prescient serve does not listen; it said: %s", said), stop())
 }
 
-// look has browsers read pages for some time, a random page each second. It returns how long each answer took, and how many
-// requests were told to try again. The error is the first one.
-func (b *bench) look(ctx context.Context, url string, s *store) (took []time.Duration, busy int, err error) {
+// look has browsers read pages for some time, a random page each second. It returns how long each answer took, how many
+// requests were told to try again, and which pages had no other answer. The error is the first one.
+func (b *bench) look(
+	ctx context.Context, url string, s *store,
+) (took []time.Duration, busy int, never string, err error) {
 	slot := clock().UTC().Truncate(15 * time.Minute)
 	pages := []string{
 		"/overview", "/ledger", "/jobs", "/job" + "s/job.3", "/schedules", "/events", "/actions",
@@ -147,6 +149,7 @@ func (b *bench) look(ctx context.Context, url string, s *store) (took []time.Dur
 	ctx, cancel := context.WithTimeout(ctx, b.browse)
 	defer cancel()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: b.browsers}}
+	asked, answered := map[string]bool{}, map[string]bool{}
 	var mu sync.Mutex
 	var work sync.WaitGroup
 	for range b.browsers {
@@ -161,8 +164,10 @@ func (b *bench) look(ctx context.Context, url string, s *store) (took []time.Dur
 				case ctx.Err() != nil:
 				case errors.Is(failed, errBusy):
 					busy++
+					asked[page] = true
 				case failed == nil:
 					took = append(took, d)
+					answered[page] = true
 				case err == nil:
 					err = failed
 				}
@@ -175,7 +180,12 @@ func (b *bench) look(ctx context.Context, url string, s *store) (took []time.Dur
 		})
 	}
 	work.Wait()
-	return took, busy, err
+	for _, page := range pages {
+		if asked[page] && !answered[page] {
+			never += "**" + page + " was never answered**; "
+		}
+	}
+	return took, busy, never, err
 }
 
 // errBusy is that the server answers later: it bounds the statements that pages send.
