@@ -39,13 +39,13 @@ create function watch_claim() returns trigger language plpgsql as $$
 begin
 	if tg_op = 'INSERT' then
 		-- A runner that takes over a part of a claim leaves the rest under a lease that has ended.
-		insert into claim_event (what, slot, token, jobs, first_id, last_id, runner)
+		insert into public.claim_event (what, slot, token, jobs, first_id, last_id, runner)
 		values (case when new.allocated_until < clock_timestamp() then 'left' else 'claimed' end, new.slot, new.token, new.jobs, new.first_id, new.last_id, new.runner);
 	elsif tg_op = 'DELETE' then
-		insert into claim_event (what, slot, token, live, runner)
+		insert into public.claim_event (what, slot, token, live, runner)
 		values ('ended', old.slot, old.token, old.allocated_until >= clock_timestamp(), old.runner);
 	elsif old.token <> new.token then
-		insert into claim_event (what, slot, token, was, live, jobs, first_id, last_id, runner)
+		insert into public.claim_event (what, slot, token, was, live, jobs, first_id, last_id, runner)
 		values ('taken over', new.slot, new.token, old.token, old.allocated_until >= clock_timestamp(), new.jobs, new.first_id, new.last_id, new.runner);
 	end if;
 	return null;
@@ -56,10 +56,10 @@ create table unfenced (token bigint, part bigint, job bigint);
 create function watch_record() returns trigger language plpgsql as $$
 begin
 	if not exists (select from prescient.slot_claim where token = new.token)
-		and not exists (select from claim_event where token = new.token and what = 'ended' and tx = pg_current_xact_id())
+		and not exists (select from public.claim_event where token = new.token and what = 'ended' and tx = pg_current_xact_id())
 		and exists (select from prescient.slot_progress where token = new.token and part = new.part and job = new.job)
 	then
-		insert into unfenced values (new.token, new.part, new.job);
+		insert into public.unfenced values (new.token, new.part, new.job);
 	end if;
 	return null;
 end $$;

@@ -72,7 +72,7 @@ func TestARunThatFailsStrandsNothing(t *testing.T) {
 		create table broken ();
 		create function refuse() returns trigger language plpgsql as $$
 		begin
-			if exists (select from broken) then
+			if exists (select from public.broken) then
 				raise exception 'history is broken' using errcode = 'system_error';
 			end if;
 			return new;

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"regexp"
+	"sync/atomic"
 
 	"github.com/prescient-go/prescient/internal/pqconn"
 )
@@ -14,7 +15,7 @@ import (
 // NewConnector wraps a connector of lib/pq. Its connections support the transactions of [BeginLazy]
 // and, with prepare, keep statements prepared. [Open] uses it.
 func NewConnector(base driver.Connector, prepare bool) driver.Connector {
-	return connector{base, &preparing{wanted: prepare}, nil}
+	return connector{base, &preparing{wanted: prepare}, nil, new(atomic.Bool)}
 }
 
 // errUnwanted is returned if no server of the URL matches target_session_attrs. During a failover,
@@ -27,7 +28,8 @@ var unwanted = regexp.MustCompile(`session is (not )?read-only|server is (not )?
 type connector struct {
 	driver.Connector
 	prepare *preparing
-	share   *Share // nil: no limit
+	share   *Share       // nil: no limit
+	wrote   *atomic.Bool // a transaction that may write has begun on a connection of the pool
 }
 
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
@@ -45,7 +47,8 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 func (c connector) connect(ctx context.Context) (driver.Conn, error) {
 	attempt, end := context.WithCancel(ctx)
 	defer end() // also closes connections that the driver gave up without closing, such as to a server without TLS
-	base, err := c.Connector.Connect(context.WithValue(ctx, connecting{}, attempt))
+	is := &dialing{attempt: attempt}
+	base, err := c.Connector.Connect(context.WithValue(ctx, connecting{}, is))
 	if ctx.Err() != nil && (errors.Is(err, net.ErrClosed) || errors.Is(err, context.Canceled)) {
 		return nil, ctx.Err() // the driver's error would not name the cause
 	}
@@ -55,7 +58,9 @@ func (c connector) connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: base.(pqconn.Conn), prepared: newPrepared(c.prepare), share: c.share}, nil
+	return &conn{
+		Conn: base.(pqconn.Conn), prepared: newPrepared(c.prepare), share: c.share, wrote: c.wrote, pooled: &is.pooled,
+	}, nil
 }
 
 // lazyDriver marks pools whose connections support BeginLazy.
@@ -69,6 +74,8 @@ type conn struct {
 	broken   bool    // the pool must not use it again
 	tx       *lazyTx // the current transaction; nil: none, or one that is not lazy
 	share    *Share  // counts this connection; nil: none does
+	wrote    *atomic.Bool
+	pooled   *atomic.Bool // PgBouncer has ended it because of its statement mode
 }
 
 // Close closes the connection. database/sql calls it once.
@@ -82,8 +89,12 @@ func (c *conn) IsValid() bool { return !c.broken && !c.share.wanted() && c.Conn.
 
 func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	tx, ok := ctx.Value(lazy).(lazyTx)
-	if !ok {
-		return c.Conn.BeginTx(ctx, opts)
+	switch {
+	case !ok && ctx.Value(ownKey{}) != nil:
+		return c.beginOwn(ctx, opts)
+	case !ok:
+		tx, err := c.Conn.BeginTx(ctx, opts)
+		return tx, c.noteBegin(opts.ReadOnly, err)
 	}
 	tx.conn = c
 	c.tx = &tx
@@ -91,7 +102,7 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 }
 
 func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (rows driver.Rows, err error) {
-	defer func() { c.note(err) }()
+	defer func() { err = c.noteStatement(query, err) }()
 	ctx, query, s, err := c.ready(ctx, query, args)
 	switch {
 	case err != nil:
@@ -107,7 +118,7 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 func (c *conn) ExecContext(
 	ctx context.Context, query string, args []driver.NamedValue,
 ) (result driver.Result, err error) {
-	defer func() { c.note(err) }()
+	defer func() { err = c.noteStatement(query, err) }()
 	ctx, query, s, err := c.ready(ctx, query, args)
 	switch {
 	case err != nil:

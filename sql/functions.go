@@ -65,10 +65,15 @@ func functionsApplied(schema Schema) []string {
 }
 
 // functionsState tells whether the schema has the functions of this code, and since when. The time
-// is zero if the schema has others.
+// is zero if the schema has others, or was renamed: the bodies of functions name their schema.
 func functionsState(ctx context.Context, tx *sqlx.Tx, schema Schema) (current bool, since time.Time, err error) {
 	var hash string
 	var at int64 // microseconds since 1970
+	var here bool
+	err = tx.GetContext(ctx, &here, FunctionsHere.In(schema), schema.qualify("prescient.setting"))
+	if err != nil || !here {
+		return false, time.Time{}, err
+	}
 	err = tx.QueryRowContext(ctx, FunctionsApplied.In(schema)).Scan(&hash, &at)
 	if err != nil || hash != functionsHash {
 		return false, time.Time{}, err

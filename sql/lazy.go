@@ -223,7 +223,8 @@ func (t *lazyTx) enter(ctx context.Context, query string, simple bool) (context.
 	case simple:
 		query = "begin read write;\n" + query
 	default:
-		if _, err := t.conn.Conn.ExecContext(ctx, "begin read write", nil); err != nil {
+		_, err := t.conn.Conn.ExecContext(ctx, "begin read write", nil)
+		if err = t.conn.noteBegin(false, err); err != nil {
 			return ctx, query, err
 		}
 	}
@@ -286,10 +287,7 @@ type rows struct {
 
 func (r *rows) Next(dest []driver.Value) error {
 	err := r.Rows.Next(dest)
-	if err != nil {
-		r.tx.conn.note(err) // of one statement among several
-	}
-	return err
+	return r.tx.conn.note(err) // of one statement among several
 }
 
 func (r *rows) Close() error {

@@ -79,7 +79,7 @@ func (m *Message) Commit(ctx context.Context, db *sqlx.DB, settings string) erro
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	answered, err := m.send(ctx, conn, "begin read write;\n"+settings+";\n"+m.text.String()+"commit")
+	answered, err := m.send(ctx, conn, beginMessage(settings)+m.text.String()+"commit")
 	if answered == 0 {
 		err = explainBegin(err)
 	}
@@ -95,7 +95,8 @@ func (m *Message) Commit(ctx context.Context, db *sqlx.DB, settings string) erro
 // commitEach is Commit for a driver that sends one statement at a time.
 func (m *Message) commitEach(ctx context.Context, db *sqlx.DB, settings string) error {
 	return Commit(func() (*sqlx.Tx, error) { return db.BeginTxx(ctx, nil) }, func(tx *sqlx.Tx) error {
-		for text := range strings.SplitSeq("set transaction read write;"+settings, ";") {
+		first := "set transaction " + ownMode + ", read write;" + errorsForHidden + ";" + ownPath + ";"
+		for text := range strings.SplitSeq(first+settings, ";") {
 			if _, err := tx.ExecContext(ctx, text); err != nil {
 				return explainBegin(err)
 			}
@@ -108,7 +109,8 @@ func (m *Message) commitEach(ctx context.Context, db *sqlx.DB, settings string) 
 // transaction holds them together, and it may repeat them all.
 func (m *Message) Read(ctx context.Context, db *sqlx.DB) error {
 	if Several(db) {
-		return m.Send(ctx, db)
+		_, err := m.send(ctx, db, "set transaction "+ownMode+";\n"+errorsForHidden+";\n"+m.text.String())
+		return err
 	}
 	return ReadTx(ctx, db, func(tx *sqlx.Tx) error { return m.SendEach(ctx, tx) })
 }

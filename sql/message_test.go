@@ -158,7 +158,7 @@ func TestACompositeIsReadAsItWasWritten(t *testing.T) {
 			const query = `
 				select f.a is not distinct from $2::text and f.b is not distinct from $3::bigint and f.c is not distinct from $4::boolean
 					and f.d is not distinct from $5::timestamptz and f.e is not distinct from $6::jsonb
-				from (select ($1::fields).*) as f`
+				from (select ($1::public.fields).*) as f`
 			m.Add(query, args, func(row *sql.Rows) error { return row.Scan(&same) })
 			if err := m.Commit(t.Context(), db, "set local datestyle = 'German'"); err != nil || !same {
 				t.Errorf("%q: %v, %v", whole, same, err)

@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -113,7 +115,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*sqlx.DB, error) {
 		return nil, ErrURL
 	}
 	base.Dialer(o.dialer)
-	db := sqlx.NewDb(sql.OpenDB(connector{o.around(base), &o.prepare, o.share}), "postgres")
+	db := sqlx.NewDb(sql.OpenDB(connector{o.around(base), &o.prepare, o.share, new(atomic.Bool)}), "postgres")
 	o.share.add(db.DB)
 	db.SetMaxIdleConns(math.MaxInt32) // keeps as many as are open
 	db.SetConnMaxIdleTime(maxIdleTime)
@@ -153,8 +155,10 @@ func (d dialer) DialContext(ctx context.Context, network, address string) (net.C
 		return nil, err
 	}
 	conn := dialed
-	if attempt, ok := ctx.Value(connecting{}).(context.Context); ok {
-		conn = &attemptConn{dialed, context.AfterFunc(attempt, func() { _ = dialed.Close() })}
+	is, ok := ctx.Value(connecting{}).(*dialing)
+	if ok {
+		conn = &refusalConn{dialed, &is.pooled}
+		conn = &attemptConn{conn, context.AfterFunc(is.attempt, func() { _ = dialed.Close() })}
 	}
 	if d.reply > 0 {
 		conn = &deadlineConn{Conn: conn, reply: d.reply}
@@ -162,9 +166,30 @@ func (d dialer) DialContext(ctx context.Context, network, address string) (net.C
 	return conn, nil
 }
 
-// connecting is the context key of an attempt to connect. The driver dials with another context,
-// which ends after dialing, and checks no context while the server authenticates.
+// connecting is the context key of a dialing. The driver dials with another context, which ends after
+// dialing, and checks no context while the server authenticates.
 type connecting struct{}
+
+// dialing is what a connection shares with the one of the network.
+type dialing struct {
+	attempt context.Context //nolint:containedctx // ends with the attempt to connect
+	pooled  atomic.Bool     // see refusalConn
+}
+
+// refusalConn notes that PgBouncer ends the connection because it is in statement mode. The driver
+// returns driver.ErrBadConn for every fatal error.
+type refusalConn struct {
+	net.Conn
+	pooled *atomic.Bool
+}
+
+func (c *refusalConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && p[0] == 'E' && bytes.Contains(p[:n], []byte(statementPooling)) {
+		c.pooled.Store(true)
+	}
+	return n, err
+}
 
 // attemptConn is closed when the attempt ends before the server has let it in.
 type attemptConn struct {

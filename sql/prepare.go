@@ -42,18 +42,6 @@ func IsStale(err error) bool {
 	return HasState(err, pqerror.InvalidSQLStatementName, pqerror.DuplicatePstatement)
 }
 
-// note marks the connection as broken if err says so. If its prepared statements are gone, the
-// application deallocates them or a pooler is in between.
-func (c *conn) note(err error) {
-	if err == nil || !IsStale(err) {
-		return
-	}
-	c.broken = true
-	if !HasState(err, pqerror.FeatureNotSupported) {
-		c.prepared.gone.Store(true)
-	}
-}
-
 // keep returns the prepared statement for a query; nil if the query is sent as text.
 func (c *conn) keep(ctx context.Context, query string, args int) (pqconn.Stmt, error) {
 	p := &c.prepared

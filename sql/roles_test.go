@@ -21,10 +21,10 @@ import (
 // mayRun says which role each statement needs. A role that contains that role may run it, too; see
 // contains.
 var mayRun = map[pgsql.Role]string{
-	"anybody": `check_number check_role rule_columns rule_condition rule_holders rule_moved rule_reader rule_role rule_table rule_triggers doctor_clock doctor_room doctor_holders doctor_rights doctor_sessions
+	"anybody": `check_number check_role rule_columns rule_condition rule_holders rule_moved rule_reader rule_role rule_table rule_triggers doctor_clock doctor_collation doctor_room doctor_row_security doctor_holders doctor_rights doctor_sessions
 		doctor_settings doctor_standby doctor_tables engine_signs engine_version event_ahead advisory_holder group_try lock_holders metrics_blocking role_held roles_lose roles_made schedule_normal schema_check store_schemas`,
 	// An app and a reader may run these.
-	"member":  `forecast_blocks schedule_blocks`,
+	"member":  `forecast_blocks functions_here schedule_blocks`,
 	"both":    `functions_applied read_settings store_read`,
 	pgsql.App: `cancel cancel_entity enqueue enqueue_many push_back reschedule rule_enqueue schedule_cancel`,
 	pgsql.Reader: `action_last advise_sample advise_since board_actions board_ahead board_cells board_consumers board_events board_job board_jobs board_misfires
@@ -206,6 +206,9 @@ func TestFunctionsWithTheRightsOfTheOwnerArePinnedAndNotPublic(t *testing.T) {
 	}
 	if got := list(t, db, "select proname "+definers+" and 'search_path=pg_catalog, pg_temp' <> all (coalesce(proconfig, '{}'))"); len(got) > 0 {
 		t.Errorf("the search_path is not pinned: %q", got)
+	}
+	if got := list(t, db, "select proname "+definers+" and 'row_security=off' <> all (coalesce(proconfig, '{}'))"); len(got) > 0 {
+		t.Errorf("row security may hide rows: %q", got)
 	}
 	if got := list(t, db, "select proname "+definers+" and has_function_privilege('public', oid, 'execute')"); len(got) > 0 {
 		t.Errorf("anybody may execute: %q", got)

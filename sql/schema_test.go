@@ -158,3 +158,22 @@ func TestNowFollowsTheClockOfTheDatabase(t *testing.T) {
 		t.Errorf("since %s", setting.Since)
 	}
 }
+
+// The order of a language changes with an upgrade of the system, and an index in that order then misses keys.
+func TestEveryIndexOfTextComparesByBytes(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	const indexes = `
+		select i.indexrelid::regclass || ' (' || co.collname || ')'
+		from pg_index i
+		join pg_class c on c.oid = i.indrelid
+		cross join unnest(i.indcollation) as used
+		join pg_collation co on co.oid = used
+		where c.relnamespace = 'prescient'::regnamespace`
+	if got := list(t, db, indexes+" and co.collname <> 'C'"); len(got) > 0 {
+		t.Errorf("%q", got)
+	}
+	if got := list(t, db, indexes); len(got) < 20 {
+		t.Errorf("only %q", got)
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
@@ -42,6 +44,20 @@ var monotonic = time.Now //nolint:forbidigo // measures
 // Returns ErrNewer if the schema is newer and code of this version must not use it. Returns an
 // EngineError as RefuseEngine does.
 func ReadSetting(ctx context.Context, db Pool, schema Schema) (Setting, error) {
+	return readSetting(ctx, db, schema, (*Message).Read)
+}
+
+// ReadSettingToWrite is ReadSetting for a process that writes. Returns ErrReadOnly if the server is a
+// hot standby. The pool does not use its connection to that server again.
+func ReadSettingToWrite(ctx context.Context, db Pool, schema Schema) (Setting, error) {
+	return readSetting(ctx, db, schema, func(m *Message, ctx context.Context, db *sqlx.DB) error {
+		return m.Commit(ctx, db, "set local jit = off")
+	})
+}
+
+func readSetting(
+	ctx context.Context, db Pool, schema Schema, send func(m *Message, ctx context.Context, db *sqlx.DB) error,
+) (Setting, error) {
 	var s Setting
 	pool := Sqlx(db)
 	if pool == nil {
@@ -55,7 +71,7 @@ func ReadSetting(ctx context.Context, db Pool, schema Schema) (Setting, error) {
 	})
 	addEngine(&m)
 	err := Retry(func() error {
-		err := m.Read(ctx, pool)
+		err := send(&m, ctx, pool)
 		s.elapsed = monotonic() // after the answer, so that Now never runs ahead of the database
 		return err
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -34,7 +35,7 @@ func TestACallerThatStartsToWaitWhileAConnectionIsPutAwayGetsItsPlace(t *testing
 		db := sql.OpenDB(connector{lookedAt{back: func() {
 			go func() { entered <- share.enter(t.Context()) }()
 			synctest.Wait()
-		}}, &preparing{}, share})
+		}}, &preparing{}, share, new(atomic.Bool)})
 		share.add(db)
 		conn, err := db.Conn(t.Context())
 		if err == nil {

@@ -1,6 +1,7 @@
 package sql_test
 
 import (
+	"database/sql"
 	"errors"
 	"net/url"
 	"strings"
@@ -82,6 +83,57 @@ func TestTheErrorIsTransientIfNoServerIsThePrimary(t *testing.T) {
 		if !pgsql.IsTransient(err) || !strings.Contains(err.Error(), "no server matches target_session_attrs") {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+// A pool that leads to a primary by a name, an address or a list of servers finds the new primary with a
+// new connection alone.
+func TestAPoolDialsAgainIfItsServerHasBecomeAStandby(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Private(t, nil)
+	if err := server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	db := open(t, server.URL())
+	if err := pgsql.Migrate(t.Context(), db, ""); err != nil {
+		t.Fatal(err)
+	}
+	pgtest.StandBy(t, server)
+	var pid int
+	const session = "select pg_backend_pid()"
+	for get := func() error { return db.GetContext(t.Context(), &pid, session) }; get() != nil; { // the old connections are dead
+		continue
+	}
+	write := func(*sqlx.Tx) error { return nil }
+	var m pgsql.Message
+	m.Add("select 1", nil, func(row *sql.Rows) error { return row.Scan(new(int)) })
+	for name, try := range map[string]func() error{
+		"InTx":    func() error { return pgsql.InTx(t.Context(), db, write) },
+		"Commit":  func() error { return m.Commit(t.Context(), db, "set local jit = off") },
+		"BeginTx": func() error { _, err := db.BeginTxx(t.Context(), nil); return err },
+		"BeginLazy": func() error {
+			tx, err := pgsql.BeginLazy(t.Context(), db)
+			if err != nil {
+				return err
+			}
+			defer tx.End()
+			return m.Send(t.Context(), tx)
+		},
+		"setting": func() error { _, err := pgsql.ReadSettingToWrite(t.Context(), db, ""); return err },
+	} {
+		before := get[int](t, db, session)
+		if err := try(); !pgsql.IsTransient(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if after := get[int](t, db, session); after == before {
+			t.Errorf("%s: the pool keeps its connection to the standby", name)
+		}
+	}
+	if !get[bool](t, open(t, server.SuperuserURL()), "select pg_promote()") {
+		t.Fatal("it is not promoted")
+	}
+	if err := pgsql.InTx(t.Context(), db, write); err != nil {
+		t.Errorf("afterwards: %v", err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"strings"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
@@ -26,6 +27,10 @@ var ErrNewer = errors.New("the database was migrated by a newer version of presc
 var ErrReadOnly = errors.New("the database is a hot standby, or the transaction is read-only: " +
 	"point database.url at the primary, or begin one that may write")
 
+// ErrStatementPooling is returned if PgBouncer ends each transaction after its first statement.
+var ErrStatementPooling = errors.New("PgBouncer is in statement mode, which allows no transactions: " +
+	"set pool_mode = transaction for this database, or point database.url at PostgreSQL itself")
+
 // ErrNoDatabase is returned if a call gets neither a *sql.DB nor a *sqlx.DB.
 var ErrNoDatabase = errors.New("there is no database: db is nil, or neither a *sql.DB nor a *sqlx.DB")
 
@@ -33,11 +38,13 @@ var ErrNoDatabase = errors.New("there is no database: db is nil, or neither a *s
 // ended the transaction because of another one (a deadlock or a serialization failure). So fn must
 // be repeatable.
 //
+// The transaction is READ COMMITTED, and fails if row security would hide rows from it.
+//
 // Every statement goes through a transaction, reads too. database/sql silently repeats an
 // autocommit statement when the connection drops. A pooler in transaction mode mixes up the answers
 // of parameterised statements outside one.
 func InTx(ctx context.Context, db Pool, fn func(tx *sqlx.Tx) error) error {
-	return inTx(ctx, db, nil, fn)
+	return inTx(ctx, db, &sql.TxOptions{Isolation: sql.LevelReadCommitted}, fn)
 }
 
 // SerializableTx is InTx for a function that reads, decides and then writes. fn sees one snapshot.
@@ -49,7 +56,7 @@ func SerializableTx(ctx context.Context, db Pool, fn func(tx *sqlx.Tx) error) er
 
 // ReadTx is InTx for a function that only reads, on a hot standby too.
 func ReadTx(ctx context.Context, db Pool, fn func(tx *sqlx.Tx) error) error {
-	return inTx(ctx, db, &sql.TxOptions{ReadOnly: true}, fn)
+	return inTx(ctx, db, &sql.TxOptions{Isolation: sql.LevelReadCommitted, ReadOnly: true}, fn)
 }
 
 func inTx(ctx context.Context, db Pool, opts *sql.TxOptions, fn func(tx *sqlx.Tx) error) error {
@@ -57,8 +64,17 @@ func inTx(ctx context.Context, db Pool, opts *sql.TxOptions, fn func(tx *sqlx.Tx
 	if pool == nil {
 		return ErrNoDatabase
 	}
+	settle := fn
+	if !Ours(pool) {
+		settle = func(tx *sqlx.Tx) error {
+			if err := Settle(ctx, tx); err != nil {
+				return err
+			}
+			return fn(tx)
+		}
+	}
 	return Retry(func() error {
-		return Commit(func() (*sqlx.Tx, error) { return pool.BeginTxx(ctx, opts) }, fn)
+		return Commit(func() (*sqlx.Tx, error) { return pool.BeginTxx(Own(ctx), opts) }, settle)
 	})
 }
 
@@ -96,17 +112,30 @@ func Commit[T interface {
 	return nil
 }
 
-// explainBegin explains the error of BEGIN READ WRITE on a standby. It hides a URL that an
+// explainBegin explains the error of BEGIN on a standby or through PgBouncer in statement mode. It hides a URL that an
 // application's driver could not parse, because it may hold a password.
 func explainBegin(err error) error {
 	if _, unparsed := errors.AsType[*url.Error](err); unparsed {
 		return ErrURL
 	}
-	if HasState(err, pqerror.FeatureNotSupported) {
+	switch {
+	case HasState(err, pqerror.FeatureNotSupported):
 		return fmt.Errorf("%w (%w)", ErrReadOnly, err)
+	case poolsStatements(err):
+		return fmt.Errorf("%w (%w)", ErrStatementPooling, err)
 	}
 	return err
 }
+
+// poolsStatements tells whether err is PgBouncer's about the beginning of a transaction in statement
+// mode. Its code is that of a broken connection.
+func poolsStatements(err error) bool {
+	return err != nil && HasState(err, pqerror.ProtocolViolation) &&
+		strings.Contains(err.Error(), statementPooling)
+}
+
+// statementPooling is the end of PgBouncer's message, which is always in English.
+const statementPooling = "in statement pooling mode"
 
 // IsRetryable tells whether err ended a transaction that may succeed when repeated as a whole.
 func IsRetryable(err error) bool {
@@ -122,8 +151,11 @@ func IsLockTimeout(err error) bool {
 // starting, stopping or out of connections. The statement may succeed soon. After a commit, its
 // outcome is unknown.
 func IsTransient(err error) bool {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || poolsStatements(err) || errors.Is(err, ErrStatementPooling) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
+	}
+	if _, demoted := errors.AsType[*demotedError](err); demoted {
+		return true
 	}
 	if state := State(err); state != "" {
 		class := state.Class()
@@ -137,7 +169,7 @@ func IsTransient(err error) bool {
 
 // ExplainMissing turns the server's error about something missing into an error that says what to
 // do. A missing table, schema or function becomes ErrNotMigrated; a refused write becomes
-// ErrReadOnly.
+// ErrReadOnly; a statement from which row security would hide rows becomes ErrRowSecurity.
 func ExplainMissing(err error) error {
 	var what error
 	switch {
@@ -146,6 +178,10 @@ func ExplainMissing(err error) error {
 		what = ErrNotMigrated
 	case HasState(err, pqerror.ReadOnlySQLTransaction):
 		what = ErrReadOnly
+	case poolsStatements(err):
+		what = ErrStatementPooling
+	case IsRowSecurity(err):
+		what = ErrRowSecurity
 	default:
 		return err
 	}

@@ -19,6 +19,32 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
+func TestPgBouncerInStatementModeIsRefusedAndNotTriedAgain(t *testing.T) {
+	t.Parallel()
+	db := open(t, pgtest.PooledIn(t, pgtest.Direct(t), "statement"))
+	nothing := func(*sqlx.Tx) error { return nil }
+	something := func(tx *sqlx.Tx) error { return tx.GetContext(t.Context(), new(int), "select $1::int", 1) }
+	lazily := func() error {
+		tx, err := pgsql.BeginLazy(t.Context(), db)
+		if err != nil {
+			return err
+		}
+		defer tx.End()
+		return something(tx.Tx)
+	}
+	for name, try := range map[string]func() error{
+		"InTx":      func() error { return pgsql.InTx(t.Context(), db, nothing) },
+		"ReadTx":    func() error { return pgsql.ReadTx(t.Context(), db, nothing) },
+		"a query":   func() error { return pgsql.InTx(t.Context(), db, something) },
+		"BeginLazy": lazily,
+		"migrate":   func() error { return pgsql.Migrate(t.Context(), db, "") },
+	} {
+		if err := try(); !errors.Is(err, pgsql.ErrStatementPooling) || pgsql.IsTransient(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestAURLThatTheDriverCannotParseIsNotShown(t *testing.T) {
 	t.Parallel()
 	db, err := sqlx.Open("postgres", "postgres://me:hun%zzter2@db.example.com/shop")

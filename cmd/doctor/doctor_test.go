@@ -186,6 +186,65 @@ func TestAnEngineThatIsRefusedIsTheOneFinding(t *testing.T) {
 	}
 }
 
+func TestRowSecurityOnTablesOfPrescientIsFoundUntilItIsOff(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec(`create role hidden_rows login; grant usage on schema prescient to hidden_rows;
+		grant all on all tables in schema prescient to hidden_rows;
+		grant execute on all functions in schema prescient to hidden_rows`)
+	pgtest.DropRoles(t, w.DB, "hidden_rows")
+	w.exec(`create table prescient.orders ()`)
+	loop := func(enable string) string {
+		return `do $$ declare name regclass; begin
+			for name in select oid from pg_class where relnamespace = 'prescient'::regnamespace and relkind in ('r', 'p') loop
+				execute format('alter table %s ` + enable + ` row level security', name); end loop; end $$`
+	}
+	if found := w.look(); has(found, "row security", Action, "") {
+		t.Errorf("it is off: %+v", found)
+	}
+	w.exec(loop("enable"))
+	owner := w.DB
+	w.DB = open(t, w.url, pgsql.Param("role", "hidden_rows"))
+	found := w.look()
+	if !has(found, "row security", Action, "alter table prescient.future_job disable row level security") ||
+		!has(found, "row security", Action, "future_job_history_rest") || has(found, "row security", Action, "orders") {
+		t.Errorf("%+v", found)
+	}
+	for _, f := range found {
+		if f.Name == "row security" {
+			do, _, _ := strings.Cut(f.Do, "  --")
+			w.DB = owner
+			w.exec(do)
+		}
+	}
+	w.exec(`drop table prescient.orders`)
+	w.DB = open(t, w.url, pgsql.Param("role", "hidden_rows"))
+	if found := w.look(); has(found, "row security", Action, "") || has(found, "ahead", Note, "") {
+		t.Errorf("afterwards: %+v", found)
+	}
+}
+
+func TestACollationOfAnotherVersionIsFoundUntilItIsRefreshed(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec(`create collation swiss (provider = icu, locale = 'de-CH');
+		create table customer (name text collate swiss primary key)`)
+	if found := w.look(); has(found, "collation", Action, "") {
+		t.Errorf("%+v", found)
+	}
+	w.exec(`update pg_collation set collversion = '1' where collname = 'swiss'`)
+	const mends = "reindex table public.customer; alter collation public.swiss refresh version"
+	if found := w.look(); !has(found, "collation", Action, mends) || !has(found, "collation", Action, "had version 1, and the system has") {
+		t.Errorf("%+v", found)
+	}
+	for statement := range strings.SplitSeq(mends, "; ") {
+		w.exec(statement)
+	}
+	if found := w.look(); has(found, "collation", Action, "") {
+		t.Errorf("afterwards: %+v", found)
+	}
+}
+
 func TestAnOldTransactionIsFoundUntilItEnds(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

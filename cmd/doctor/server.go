@@ -96,10 +96,23 @@ func settings(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err 
 	}
 	if is.Isolation != "read committed" {
 		found = append(found,
-			action("transactions begin at "+is.Isolation+", so concurrent runs and enqueues fail: could not serialize access",
+			action("transactions begin at "+is.Isolation+", so concurrent checks and enqueues of applications fail: "+
+				"could not serialize access",
 				"alter role %s set default_transaction_isolation = 'read committed'", pq.QuoteIdentifier(is.Name)))
 	}
 	return found, nil
+}
+
+// collations finds text indexes that may be out of order, because the system sorts texts in another way
+// since its upgrade.
+func collations(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
+	all, err := list[struct{ Name, Was, Version, Mends string }](ctx, tx, c, pgsql.DoctorCollation)
+	for _, is := range all {
+		found = append(found, action(fmt.Sprintf("the collation of %s had version %s, and the system has %s since its upgrade: "+
+			"indexes of texts may miss rows, also for rules and queries of sql_jobs; keys of prescient compare by their bytes",
+			is.Name, is.Was, is.Version), "%s", is.Mends))
+	}
+	return found, err
 }
 
 func sessions(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {

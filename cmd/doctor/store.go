@@ -33,7 +33,7 @@ func migrations(ctx context.Context, c Config) (found []Finding, migrated bool, 
 				c.Name),
 		}
 	case pgsql.HasState(err, pqerror.InsufficientPrivilege):
-		return nil, true, nil // rights tells
+		return nil, true, nil // rights tells, or rowSecurity
 	}
 	for i := range found {
 		found[i].Name, err = "migrations", nil
@@ -68,6 +68,27 @@ func rights(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 			pgsql.Runner.In(c.Schema), pq.QuoteIdentifier(may.Name), c.Name))
 	}
 	return found, nil
+}
+
+// rowSecurity finds tables from which the server refuses to read, because row security would hide rows
+// from a login that does not own them. Other checks of the tables would be refused, too.
+func rowSecurity(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {
+	all, err := list[struct{ Name, Owner string }](ctx, tx, c, pgsql.DoctorRowSecurity, c.Schema.String(),
+		pq.Array(pgsql.Tables()))
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	var do []string
+	as := ""
+	for _, t := range all {
+		do = append(do, fmt.Sprintf("alter table %s.%s disable row level security, no force row level security",
+			c.Schema, t.Name))
+		if t.Owner != "" {
+			as = "  -- as a member of " + t.Owner
+		}
+	}
+	return []Finding{action("row security is on for "+spoken.Count(int64(len(all)), "table", "tables")+" of prescient: "+
+		"it would hide rows, so runs, enqueues and reads end with an error", "%s%s", strings.Join(do, "; "), as)}, nil
 }
 
 // beyondClock finds rows that were written while the clock was ahead.

@@ -5,6 +5,7 @@ package tx
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -22,11 +23,13 @@ type pool interface {
 // In runs fn in db if that is a transaction, otherwise in a new one, because database/sql may
 // silently repeat a statement outside a transaction. Errors are explained, see
 // pgsql.ExplainMissing.
-func In(ctx context.Context, db DB, fn func(db DB) error) error { return in(ctx, db, nil, fn) }
+func In(ctx context.Context, db DB, fn func(db DB) error) error {
+	return in(ctx, db, &sql.TxOptions{Isolation: sql.LevelReadCommitted}, fn)
+}
 
 // Read is In for a function that only reads. It also works on a pool of a hot standby.
 func Read(ctx context.Context, db DB, fn func(db DB) error) error {
-	return in(ctx, db, &sql.TxOptions{ReadOnly: true}, fn)
+	return in(ctx, db, &sql.TxOptions{Isolation: sql.LevelReadCommitted, ReadOnly: true}, fn)
 }
 
 // Collect runs a query in Read, and returns its rows, each filled in by scan.
@@ -48,8 +51,17 @@ func in(ctx context.Context, db DB, opts *sql.TxOptions, fn func(db DB) error) e
 	if !ok {
 		return pgsql.ExplainMissing(fn(db))
 	}
-	begin := func() (*sql.Tx, error) { return p.BeginTx(ctx, opts) }
-	return pgsql.Commit(begin, func(tx *sql.Tx) error { return pgsql.ExplainMissing(fn(tx)) })
+	begin := func() (*sql.Tx, error) { return p.BeginTx(pgsql.Own(ctx), opts) }
+	d, ok := db.(interface{ Driver() driver.Driver })
+	settled := ok && pgsql.Ours(d)
+	return pgsql.Commit(begin, func(tx *sql.Tx) error {
+		if opts.ReadOnly && !settled { // what writes calls functions, which make the settings themselves
+			if err := pgsql.Settle(ctx, tx); err != nil {
+				return err
+			}
+		}
+		return pgsql.ExplainMissing(fn(tx))
+	})
 }
 
 // Is tells whether In would run in db itself. Then the owner of db repeats the transaction.

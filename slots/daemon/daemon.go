@@ -78,7 +78,7 @@ func (d *daemon) runSlots(ctx context.Context) error {
 // runOnce asks the database for the time, and begins what is due. It returns how long nothing else
 // will be due.
 func (d *daemon) runOnce(ctx context.Context) (pause time.Duration, err error) {
-	setting, err := pgsql.ReadSetting(ctx, d.cfg.Runner.DB, d.schema)
+	setting, err := pgsql.ReadSettingToWrite(ctx, d.cfg.Runner.DB, d.schema)
 	if err != nil {
 		return 0, err
 	}

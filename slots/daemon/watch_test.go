@@ -18,6 +18,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -161,6 +162,43 @@ func TestHealthAnswersWhileTheDatabaseIsSilent(t *testing.T) {
 		!strings.Contains(strings.Join(h.Problems, "\n"), "the state is unknown: the database has not answered yet") {
 		t.Errorf("%d %+v after %s", code, h, took)
 	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The standby can be read, so a daemon that only asked for the time would stay ready.
+func TestADaemonIsNotReadyWhileItsServerIsAStandby(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Private(t, nil)
+	if err := server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	db, err := pgsql.Open(t.Context(), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if err := pgsql.Migrate(t.Context(), db, ""); err != nil {
+		t.Fatal(err)
+	}
+	w := setupOn(t, day, server.URL())
+	d, end := w.start()
+	eventually(t, "the daemon to be ready", d.isReady)
+	pgtest.StandBy(t, server)
+	eventually(t, "the reason", func() bool {
+		return !d.isReady() && strings.Contains(strings.Join(d.health().Problems, "\n"), pgsql.ErrReadOnly.Error())
+	})
+	eventually(t, "the promotion", func() bool {
+		super, err := pgsql.Open(t.Context(), server.SuperuserURL())
+		if err != nil {
+			return false
+		}
+		defer func() { _ = super.Close() }()
+		var promoted bool
+		return super.GetContext(t.Context(), &promoted, "select pg_promote()") == nil && promoted
+	})
+	eventually(t, "the daemon to be ready again", d.isReady)
 	if err := end(); err != nil {
 		t.Error(err)
 	}

@@ -7,6 +7,8 @@
 create or replace function prescient.begin_check(c prescient.row_check)
 returns text
 language plpgsql
+set search_path = pg_catalog, pg_temp
+set row_security = off
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set jit = off

@@ -4,6 +4,7 @@ returns boolean
 language sql
 security definer
 set search_path = pg_catalog, pg_temp
+set row_security = off
 as $$
     select case
         when job_exec is null or item_key is null then false -- which end_checks takes for all

@@ -5,6 +5,7 @@ returns bigint
 language sql
 security definer
 set search_path = pg_catalog, pg_temp
+set row_security = off
 as $$
     select prescient.end_checks('cancelled', entity_name, entity_key, null, null)
 $$;

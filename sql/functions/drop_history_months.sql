@@ -7,6 +7,7 @@ returns table (partition text, rows bigint)
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set row_security = off
 as $$
 begin
     if not dry_run then

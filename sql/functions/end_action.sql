@@ -5,6 +5,7 @@ returns boolean
 language sql
 security definer
 set search_path = pg_catalog, pg_temp
+set row_security = off
 as $$
     with ended as (
         update prescient.action a

@@ -39,6 +39,7 @@ create or replace function prescient.enqueue(
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set row_security = off
 as $$
 #variable_conflict use_column
 declare

@@ -26,6 +26,7 @@ create or replace function prescient.enqueue_many(
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set row_security = off
 as $$
 #variable_conflict use_column
 declare
@@ -66,7 +67,7 @@ begin
     -- a later key was written: locks are taken in the order of the keys alone.
     if on_conflict = 'keep' and num_nonnulls(variadic coalesce(unless_ended_withins, '{}')) = 0 then
         perform prescient.ensure_job(name)
-        from (select distinct name from unnest(job_execs) as g (name) order by name) as names;
+        from (select name from unnest(job_execs) as g (name) group by name order by name collate "C") as names;
         begin
             grid := (select width from prescient.setting);
             first := prescient.due_slot(timestamptz '1970-01-01 00:00:00+00', clock);
@@ -89,7 +90,7 @@ begin
                         select name, prescient.find_job(name) as job
                         from (select distinct name from unnest(job_execs) as n (name)) as n
                     ) as job on job.name = g.job_exec -- an array that is too short gives nulls, which are refused
-                    order by entity_name, entity_key, job_exec, item_key, nth
+                    order by entity_name collate "C", entity_key collate "C", job_exec collate "C", item_key collate "C", nth
                 )
                 insert into prescient.future_job (
                     job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, requested_for, requested_within,
@@ -159,7 +160,7 @@ begin
                         exists (select from unnest(started) as s (nth) where s.nth = g.nth)
                         or not exists (select from unnest(waiting) as w (nth) where w.nth = g.nth)
                     )
-                order by g.entity_name, g.entity_key, g.job_exec, g.item_key, g.nth
+                order by g.entity_name collate "C", g.entity_key collate "C", g.job_exec collate "C", g.item_key collate "C", g.nth
             loop
                 -- The lock of a key that comes before another one is not waited for here. A key that was not written and
                 -- does not wait has ended meanwhile, or a trigger suppresses it: enqueue finds out which.
@@ -217,7 +218,7 @@ begin
         select *
         from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins, unless_ended_withins) with ordinality
             as u (job_exec, entity_name, entity_key, check_at, payload, item_key, group_key, within, unless_ended_within, nth)
-        order by entity_name, entity_key, job_exec, item_key, nth
+        order by entity_name collate "C", entity_key collate "C", job_exec collate "C", item_key collate "C", nth
     ) as g,
     lateral prescient.enqueue(
         g.job_exec, g.entity_name, g.entity_key, g.check_at, g.payload::jsonb, g.item_key, g.group_key,

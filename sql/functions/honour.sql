@@ -19,6 +19,7 @@ returns void
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set row_security = off
 as $$
 #variable_conflict use_column
 declare

@@ -7,6 +7,7 @@ returns table (state text, definition json)
 language sql
 security definer
 set search_path = pg_catalog, pg_temp
+set row_security = off
 as $$
     select r.state, r.definition
     from prescient.rule r

@@ -8,6 +8,7 @@ returns text
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set row_security = off
 set datestyle = 'ISO' -- others write bounds with the abbreviation of a zone, which may be read as that of another
 as $$
 declare

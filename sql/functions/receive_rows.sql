@@ -32,7 +32,7 @@ begin
     insert into prescient.job as j (job, name, paused_at, paused_by)
     select prescient.find_job(u.name), u.name, statement_timestamp(), current_user
     from unnest(paused_jobs) as u (name)
-    order by u.name
+    order by u.name collate "C"
     on conflict (name) do update
     set paused_at = excluded.paused_at,
         paused_by = excluded.paused_by

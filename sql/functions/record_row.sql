@@ -4,6 +4,8 @@
 create or replace function prescient.record_row(o prescient.row_outcome)
 returns boolean
 language plpgsql
+set search_path = pg_catalog, pg_temp
+set row_security = off
 set enable_seqscan = off
 set jit = off
 as $$

@@ -16,7 +16,7 @@ begin
     -- In the order of the names, so that two calls never deadlock.
     return query
     select g.name, prescient.ensure_job(g.name)
-    from (select distinct u.name from unnest(names) as u (name) order by u.name) as g;
+    from (select u.name from unnest(names) as u (name) group by u.name order by u.name collate "C") as g;
 
     -- Any login may hold the advisory locks for which ensure_job does not wait. So runs write a name without them. They
     -- leave it to a later run only if a transaction that writes the name is still open.
@@ -27,7 +27,7 @@ begin
             insert into prescient.job (job, name)
             select hashtextextended(u.name, 0), u.name
             from (select distinct n.name from unnest(names) as n (name)) as u
-            order by u.name
+            order by u.name collate "C"
             on conflict do nothing;
         exception
             when lock_not_available then null;

@@ -13,6 +13,7 @@ returns timestamptz
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set row_security = off
 as $$
 #variable_conflict use_column
 declare

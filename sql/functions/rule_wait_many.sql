@@ -12,6 +12,7 @@ returns void
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set row_security = off
 as $$
 #variable_conflict use_column
 declare
@@ -44,7 +45,7 @@ begin
         with given as (
             select u.entity_key, u.check_at, greatest(prescient.slot_ceil(u.check_at, grid), first) as target
             from unnest(entity_keys, check_ats) as u (entity_key, check_at)
-            order by u.entity_key
+            order by u.entity_key collate "C"
         )
         insert into prescient.future_job (
             job, entity_name, entity_key, first_check_at, next_check_at, requested_for,
@@ -84,7 +85,7 @@ begin
         )
         from unnest(entity_keys, check_ats) as u (entity_key, check_at)
         where not exists (select from unnest(keys) as k (entity_key) where k.entity_key = u.entity_key)
-        order by u.entity_key;
+        order by u.entity_key collate "C";
     end if;
 end
 $$;

@@ -9,6 +9,7 @@ returns bigint
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set row_security = off
 set lock_timeout = '3s'
 as $$
 declare

@@ -13,6 +13,7 @@ language sql
 stable
 security definer
 set search_path = pg_catalog, pg_temp
+set row_security = off
 as $$
     select s.width, s.since, s.schema_version, s.min_code_version, s.functions, s.functions_at
     from prescient.setting s

@@ -22,6 +22,7 @@ strict
 parallel safe
 security definer
 set search_path = pg_catalog, pg_temp
+set row_security = off
 as $$
     select prescient.slot_ceil(at, width)
     from prescient.setting

@@ -5,6 +5,7 @@ language sql
 stable
 security definer
 set search_path = pg_catalog, pg_temp
+set row_security = off
 as $$
     select s.store, s.draining_since, s.draining_by
     from prescient.setting s

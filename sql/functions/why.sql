@@ -37,6 +37,7 @@ returns table (
 )
 language plpgsql
 stable
+set row_security = off
 as $$
 #variable_conflict use_column
 begin

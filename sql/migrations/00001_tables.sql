@@ -66,7 +66,7 @@ create domain prescient.error_text as text constraint error_is_at_most_2000_byte
 -- The jobs by number, and the cache of pending checks: nothing old in it.
 create table prescient.job (
     job       bigint not null,
-    name      text   not null,
+    name      text collate "C"   not null,
     paused_at timestamptz,
     paused_by prescient.label,
     registered_at timestamptz,
@@ -86,13 +86,16 @@ comment on column prescient.job.registered_at is 'when a run last registered the
 comment on column prescient.job.told_on is 'the day (UTC) on which the log of a catch-up last named the job, whose rows it left; null: never';
 comment on column prescient.job.sla is 'how long after its slot a check may begin at the latest, as the last run registered it; null: no SLA';
 
+-- The keys compare by their bytes. The order of a language changes with an upgrade of the system: then the indexes do not
+-- find keys that wait, and these wait twice.
+--
 -- The values of a row's columns. They are domains, because every statement that writes a row reads the checks of the
 -- table from the catalog again: that was a quarter of the server's time for an enqueue. The names together stay below
 -- the size of a b-tree entry.
-create domain prescient.entity_name as text constraint entity_name_is_1_to_200_bytes check (octet_length(value) between 1 and 200);
-create domain prescient.entity_key as text constraint entity_key_is_1_to_500_bytes check (octet_length(value) between 1 and 500);
-create domain prescient.item_key as text constraint item_key_is_at_most_500_bytes check (octet_length(value) <= 500);
-create domain prescient.group_key as text constraint group_key_is_1_to_500_bytes check (octet_length(value) between 1 and 500);
+create domain prescient.entity_name as text collate "C" constraint entity_name_is_1_to_200_bytes check (octet_length(value) between 1 and 200);
+create domain prescient.entity_key as text collate "C" constraint entity_key_is_1_to_500_bytes check (octet_length(value) between 1 and 500);
+create domain prescient.item_key as text collate "C" constraint item_key_is_at_most_500_bytes check (octet_length(value) <= 500);
+create domain prescient.group_key as text collate "C" constraint group_key_is_1_to_500_bytes check (octet_length(value) between 1 and 500);
 
 -- Also keeps out the infinities, which the driver cannot scan.
 create domain prescient.instant as timestamptz constraint future_job_in_range
@@ -508,10 +511,10 @@ create table prescient.event_outbox (
         (pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 1)::text::xid8
     ),
     position     bigint      not null generated always as identity,
-    id           text        not null,
-    source       text        not null,
-    type         text        not null,
-    subject      text,
+    id           text collate "C"        not null,
+    source       text collate "C"        not null,
+    type         text collate "C"        not null,
+    subject      text collate "C",
     time         timestamptz,
     generated_at timestamptz,
     data         json,
@@ -524,7 +527,7 @@ create table prescient.event_outbox (
 with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
 create table prescient.event_consumer (
-    name     text        not null,
+    name     text collate "C"        not null,
     mark     xid8        not null,
     position bigint      not null,
     acked_at timestamptz not null default clock_timestamp(),
@@ -537,10 +540,10 @@ comment on table prescient.event_consumer is 'the last event that each consumer 
 -- Events that a destination outside of the database refuses, if the settings limit how often one is tried.
 create table prescient.event_dead (
     number       bigint      not null generated always as identity,
-    id           text        not null,
-    source       text        not null,
-    type         text        not null,
-    subject      text,
+    id           text collate "C"        not null,
+    source       text collate "C"        not null,
+    type         text collate "C"        not null,
+    subject      text collate "C",
     time         timestamptz,
     generated_at timestamptz,
     data         json,
@@ -570,7 +573,7 @@ create index event_dead_subject on prescient.event_dead (subject, number) where 
 -- The permits of a run. Like a claim they expire unless they are renewed.
 create table prescient.job_permit (
     job             bigint      not null,
-    key             text        not null,
+    key             text collate "C"        not null,
     token           bigint      not null,
     places          integer     not null,
     allocated_until timestamptz not null,
@@ -586,7 +589,7 @@ comment on column prescient.job_permit.token is 'the token of the run in slot_cl
 
 create table prescient.job_rate (
     job     bigint      not null,
-    key     text        not null,
+    key     text collate "C"        not null,
     free_at timestamptz not null,
     constraint job_rate_pkey primary key (job, key)
 )
@@ -642,9 +645,9 @@ comment on column prescient.action.outcome is 'running: it is running, or its se
 -- Rows on their way to another store; ../functions/give_rows.sql describes the way.
 create table prescient.transfer_out (
     batch       bigint      not null,
-    target      text        not null,
-    source_name text        not null,
-    target_name text        not null,
+    target      text collate "C"        not null,
+    source_name text collate "C"        not null,
+    target_name text collate "C"        not null,
     given       integer[]   not null,
     given_at    timestamptz not null default clock_timestamp(),
     constraint transfer_out_pkey primary key (batch)
@@ -655,13 +658,13 @@ comment on column prescient.transfer_out.given is 'the rows of the batch, by the
 comment on column prescient.transfer_out.source_name is 'the mover''s name for this store; target_name: its name for the other one';
 
 create table prescient.transfer_in (
-    source      text    not null,
+    source      text collate "C"    not null,
     batch       bigint  not null,
     nth         integer not null,
-    job_exec    text    not null,
-    entity_name text    not null,
-    entity_key  text    not null,
-    item_key    text,
+    job_exec    text collate "C"    not null,
+    entity_name text collate "C"    not null,
+    entity_key  text collate "C"    not null,
+    item_key    text collate "C",
     data        json,
     schedule    json,
     dropped     json,
@@ -713,7 +716,7 @@ create table prescient.rule_fired (
     job        bigint               not null,
     entity_key prescient.entity_key not null,
     since      timestamptz          not null,
-    step       text                 not null,
+    step       text collate "C"                 not null,
     fired_at   timestamptz          not null default clock_timestamp(),
 
     -- The check of a rule, and the walk of an apply: by key.

@@ -282,7 +282,7 @@ func (f *Faults) letFirst(fault Fault) {
 }
 
 var (
-	noise   = regexp.MustCompile(`--[^\n]*|(?i:\bset\s+local\s[^;]*;?)`)
+	noise   = regexp.MustCompile(`--[^\n]*|(?i:\bset\s+local\s[^;]*;?| isolation level [a-z ]+, not deferrable[^;]*|^select;\s)`)
 	strs    = regexp.MustCompile(`'(?:[^']|'')*'`)
 	numbers = regexp.MustCompile(`\(-?[0-9]+\)`)
 	spaces  = regexp.MustCompile(`\s+`)
@@ -292,5 +292,6 @@ var (
 // settings.
 func textOf(query string) string {
 	query = noise.ReplaceAllString(strs.ReplaceAllString(query, "''"), " ")
-	return strings.TrimSpace(spaces.ReplaceAllString(numbers.ReplaceAllString(query, "()"), " "))
+	query = spaces.ReplaceAllString(numbers.ReplaceAllString(query, "()"), " ")
+	return strings.Trim(query, "; ")
 }

@@ -35,7 +35,7 @@ listen_addr =
 listen_port = 6432
 unix_socket_dir = %s
 auth_type = any
-pool_mode = transaction
+pool_mode = %s
 server_reset_query_always = 0
 default_pool_size = 20
 max_client_conn = 1000
@@ -44,6 +44,12 @@ max_client_conn = 1000
 // Pooled starts PgBouncer in transaction mode before a database, and returns the URL through it.
 // Every user becomes the one of the URL. It skips the test if PgBouncer is not installed.
 func Pooled(t testing.TB, direct string) string {
+	t.Helper()
+	return PooledIn(t, direct, "transaction")
+}
+
+// PooledIn is Pooled for any pool_mode.
+func PooledIn(t testing.TB, direct, mode string) string {
 	t.Helper()
 	NotOnCitus(t, "nobody has tried a pooler before the coordinator")
 	program, err := exec.LookPath("pgbouncer")
@@ -67,7 +73,7 @@ func Pooled(t testing.TB, direct string) string {
 	}
 	config := filepath.Join(dir, "pgbouncer.ini")
 	//nolint:gosec // for the pooler's user
-	if err := os.WriteFile(config, fmt.Appendf(nil, poolerConfig, host, port, to.User.Username(), dir),
+	if err := os.WriteFile(config, fmt.Appendf(nil, poolerConfig, host, port, to.User.Username(), dir, mode),
 		0o644); err != nil {
 		t.Fatal(err)
 	}

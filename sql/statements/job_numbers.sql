@@ -2,4 +2,4 @@
 -- that two calls never deadlock.
 -- Called by jobs.copier.number.
 select name, prescient.ensure_job(name) as job
-from (select distinct name from unnest($1::text[]) as g (name) order by name) as names
+from (select name from unnest($1::text[]) as g (name) group by name order by name collate "C") as names

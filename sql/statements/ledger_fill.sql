@@ -1,9 +1,9 @@
 -- Records the missed slots from $1 up to but not including $2 that had nothing to do, and returns
 -- their number. The current slot by the clock of this moment ($3; null: the database's) and later ones
--- stay out: the clock may have stepped back since $2 was chosen, and their runs are still to come. It probes only the gaps of the ledger, with a lateral join: a "not exists" would
--- become a hash of the whole table.
--- Called by slots.Runner.fill.
--- Called by slots.Runner.missed.
+-- stay out: the clock may have stepped back since $2 was chosen, and their runs are still to come.
+-- It probes only the gaps of the ledger, with a lateral join: a "not exists" would become a hash of
+-- the whole table.
+-- Called by slots.Runner.addFill.
 with gap as materialized (
     select s.slot
     from (

@@ -2,7 +2,7 @@
 -- is. Times are numbers; see page_read.
 -- Called by cmd/serve/board.reader.since.
 -- Called by jobs/schedule.settings.
--- Called by sql.ReadSetting.
+-- Called by sql.readSetting.
 select
     extract(epoch from width)::bigint as width_seconds,
     (extract(epoch from since) * 1000000)::bigint as since,

@@ -89,8 +89,8 @@ func refusal(ctx context.Context, f *factory.Factory, err error) string {
 	if more, ok := errors.AsType[*RoleError](err); ok {
 		role, known = more.Role, true
 	}
-	if !pgsql.HasState(err, pqerror.InsufficientPrivilege) || !known || errors.Is(err, pgsql.ErrCreateRole) ||
-		errors.Is(err, pgsql.ErrDropRole) {
+	if !pgsql.HasState(err, pqerror.InsufficientPrivilege) || !known || pgsql.IsRowSecurity(err) ||
+		errors.Is(err, pgsql.ErrCreateRole) || errors.Is(err, pgsql.ErrDropRole) {
 		return ""
 	}
 	if of, ok := errors.AsType[*stores.Error](err); ok { // a store has its own login, roles and schema

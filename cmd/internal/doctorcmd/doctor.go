@@ -42,8 +42,9 @@ func NewCmdDoctor(f *factory.Factory) *cobra.Command {
              may have written, a slots.width other than the database's, a missing directory of events.destination,
              private addresses that events.allowed_networks lacks, a crontab that does not fit the slots, or whose user
              cannot read the configuration file
-  database   a server that is not PostgreSQL, missing rights, a wrong clock, too few connections, transactions that
-             hold back vacuum, tables full of dead rows, missing months of history, a schema of another version
+  database   a server that is not PostgreSQL, missing rights, row security on prescient's tables, a changed collation, a
+             wrong clock, too few connections, transactions that hold back vacuum, tables full of dead rows, missing
+             months of history, a schema of another version
   jobs       queries of sql_jobs that cannot run, jobs that this binary does not have
   rules      triggers that are gone or disabled, or that make writes to a table fail
   slots      all that "status --check" finds

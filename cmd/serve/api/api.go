@@ -125,6 +125,8 @@ func problemOf(err error) *web.Problem {
 		return web.NewProblem(http.StatusUnprocessableEntity, refused.Reason)
 	}
 	switch {
+	case pgsql.IsRowSecurity(err):
+		return web.NewProblem(http.StatusServiceUnavailable, pgsql.ErrRowSecurity.Error())
 	case pgsql.HasState(err, pqerror.InsufficientPrivilege):
 		return web.NewProblem(http.StatusForbidden, board.NoRights)
 	case pgsql.HasState(err, pqerror.QueryCanceled):

@@ -250,6 +250,8 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", "2")
 		s.fail(w, r, http.StatusServiceUnavailable,
 			"Too many requests at once: this one was not sent to the database. Load the page again in a moment.")
+	case pgsql.IsRowSecurity(err):
+		s.fail(w, r, http.StatusServiceUnavailable, "The page cannot be read: "+pgsql.ErrRowSecurity.Error()+".")
 	case pgsql.HasState(err, pqerror.InsufficientPrivilege):
 		s.fail(w, r, http.StatusForbidden, board.NoRights)
 	case errors.Is(err, pgsql.ErrNotMigrated):

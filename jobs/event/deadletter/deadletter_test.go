@@ -379,19 +379,24 @@ func TestEventsKeepTheirOrderBesideASending(t *testing.T) {
 // is serializable. The sending then repeats it.
 func TestALetterThatIsSentAgainByARepeatedTransactionCountsOnce(t *testing.T) {
 	t.Parallel()
-	db, err := pgsql.Open(t.Context(), pgtest.Direct(t), pgsql.Param("default_transaction_isolation", "serializable"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
+	db := pgtest.New(t)
 	r := &receiver{}
 	w := &world{t: t, db: db, receiver: r, list: deadletter.NewList(db, ""), p: deadletter.New(r, deadletter.Config{DB: db, MaxRefusals: 1})}
 	r.refuse("a1")
 	w.want("refused", w.publish("a1", "a2"), "ok ok")
+	db.MustExec(`create sequence tries;
+		create function conflict_once() returns trigger language plpgsql as $$
+		begin
+			if nextval('public.tries') = 1 then
+				raise serialization_failure;
+			end if;
+			return new;
+		end $$;
+		create trigger conflict_once before update on prescient.event_dead for each row execute function conflict_once()`)
 
 	calls := 0
 	p := event.Wrap(r, func(ctx context.Context, _ []event.Event, publish func(context.Context) error) error {
-		if calls++; calls == 1 { // a transaction that conflicts with that of the sending
+		if calls++; calls == 1 { // a letter that only the second try finds
 			err := pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
 				_, err := tx.ExecContext(ctx, `insert into prescient.event_dead (id, source, type, subject, dead_at)
 					select 'b1', 'test', 'happened', 'b', now() from prescient.event_dead where id = 'a1' and refusals = 1`)

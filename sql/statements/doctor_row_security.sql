@@ -1,0 +1,19 @@
+-- Returns the tables with the names $2 in schema $1, and the months of history, whose row security is
+-- on. The owner of a table is empty if the session has the rights of that role.
+-- Called by cmd/doctor.rowSecurity.
+select
+    c.relname as name,
+    case when pg_has_role(c.relowner, 'usage') then '' else pg_get_userbyid(c.relowner)::text end as owner
+from pg_catalog.pg_class c
+join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where n.nspname = $1
+    and c.relkind in ('r', 'p')
+    and (c.relrowsecurity or c.relforcerowsecurity)
+    and (
+        c.relname = any ($2)
+        or exists (
+            select from pg_catalog.pg_inherits i join pg_catalog.pg_class p on p.oid = i.inhparent
+            where i.inhrelid = c.oid and p.relnamespace = n.oid and p.relname = any ($2)
+        )
+    )
+order by c.relname
