@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -64,6 +65,8 @@ type source struct {
 	cfg    Config
 	schema pgsql.Schema
 	cache  *cache
+
+	last atomic.Pointer[tools] // those that were made last
 
 	mu     sync.Mutex
 	tools  *tools
@@ -155,8 +158,18 @@ func (s *source) current(ctx context.Context) (*tools, error) {
 	s.failed, s.tried = err, monotonic()
 	if err == nil {
 		s.tools = t
+		s.last.Store(t)
 	}
 	return t, err
+}
+
+// Now returns the instant that slots are compared with, without asking the database. It is zero until
+// the database has answered once.
+func (s *source) Now() time.Time {
+	if t := s.last.Load(); t != nil {
+		return t.now()
+	}
+	return time.Time{}
 }
 
 func (s *source) newTools(ctx context.Context) (*tools, error) {

@@ -3,6 +3,7 @@ package browsertest
 import (
 	"errors"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +22,7 @@ func seen(w *story.World) map[string]string {
 		"slot-ahead": "/slot?at=" + at(slot.Add(time.Hour)),
 		"jobs":       "/jobs", "job": "/job?name=order.unshipped", "job-failing": "/job?name=invoice.unpaid", "advice": "/advice?name=order.unshipped",
 		"entity": "/entity?name=invoice&key=702", "entity-waits": "/entity?name=order&key=91", "entity-none": "/entity?name=order&key=nobody", "find": "/entity",
+		"rules": "/rules", "rule": "/rule?name=parcel.unshipped",
 		"schedules": "/schedules", "schedule": "/schedule?id=report-42", "events": "/events", "actions": "/actions",
 		"waiting": "/waiting?job=order.unshipped", "ended": "/ended?job=invoice.unpaid&outcome=failed",
 		"catch-up": "/do/catch-up", "cancel": "/do/cancel?name=order&key=91", "retry": "/do/retry?since=24h", "not-found": "/nothing",
@@ -40,9 +42,33 @@ func TestEveryPageCanBeUsedByEverybody(t *testing.T) {
 	w := story.New(t, nil)
 	w.Live(48)
 	w.Trouble()
+	apply(t, w)
 	b := open(t, w)
 	b.login(story.OperatorToken)
 	b.suit(program, seen(w))
+}
+
+// apply gives the shop a rule, with rows that wait for it.
+func apply(t *testing.T, w *story.World) {
+	t.Helper()
+	w.DB.MustExec(`create table parcels (id bigint primary key, ordered_at timestamptz, shipped_at timestamptz)`)
+	path := t.TempDir() + "/rules.yaml"
+	err := os.WriteFile(path, []byte(`rules:
+  - name: parcel.unshipped
+    table: public.parcels
+    key: id
+    since: ordered_at
+    done: shipped_at
+    where: id > 0
+    steps:
+      - {after: 1h, event: parcel.late}
+      - {after: 72h, name: lost, sql: "update parcels set shipped_at = now() where id = $key::bigint"}
+`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Rules(path)
+	w.DB.MustExec(`insert into parcels select n, $1 from generate_series(1, 30) as n`, w.Now())
 }
 
 func TestThePagesOfSeveralStoresCanBeUsedByEverybody(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/serve/board"
 	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -134,7 +135,7 @@ func (a *axis) addTicks() {
 
 // Label says what a bar shows.
 func (b bar) Label() string {
-	text := b.Slot.Format("Jan 2, 15:04")
+	text := spoken.Instant(b.Slot)
 	if b.Slots > 1 {
 		text += fmt.Sprintf(" and %s more slots", num(b.Slots-1))
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/serve/board"
+	"github.com/prescient-go/prescient/internal/spoken"
 )
 
 // columns is a small chart with a column for each slot, the oldest first.
@@ -48,7 +49,7 @@ func newJobChart(all []board.JobSlot) *jobChart {
 	}
 	for i, s := range all {
 		c := column{Slot: s.Slot, X: i * barStep, Wrong: s.Failed > 0}
-		c.Label = fmt.Sprintf("%s: %s, %s failed, took %s", s.Slot.Format("Jan 2, 15:04"),
+		c.Label = fmt.Sprintf("%s: %s, %s failed, took %s", spoken.Instant(s.Slot),
 			plural(checked(s), "row", "rows"), num(s.Failed), dur(s.Took))
 		c.Height = height(checked(s), most, columnsHigh)
 		c.Y = columnsHigh - c.Height
@@ -72,7 +73,7 @@ func newAheadChart(all []board.Ahead) *columns {
 	chart := columns{ID: "ahead", Title: "Rows", Most: num(most), Width: len(all) * barStep}
 	for i, a := range all {
 		c := column{Slot: a.Slot, X: i * barStep, Height: height(a.Rows, most, columnsHigh), Ahead: true}
-		c.Label, c.Y = fmt.Sprintf("%s: %s", a.Slot.Format("Jan 2, 15:04"),
+		c.Label, c.Y = fmt.Sprintf("%s: %s", spoken.Instant(a.Slot),
 			plural(a.Rows, "row waits", "rows wait")), columnsHigh-c.Height
 		chart.Columns = append(chart.Columns, c)
 	}

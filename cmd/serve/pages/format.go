@@ -16,7 +16,7 @@ import (
 
 // functions are the functions of the templates.
 var functions = template.FuncMap{
-	"when": when, "clock": clock, "num": num[int64], "count": num[int], "plural": plural, "dur": dur,
+	"stamp": stamp, "instant": spoken.Instant, "clock": clock, "num": num[int64], "count": num[int], "plural": plural, "dur": dur,
 	"rate": rate, "percent": percent,
 	"cut": cut, "words": words,
 	"add": func(a, b int) int { return a + b }, "minus": func(a, b int64) int64 { return a - b },
@@ -26,17 +26,24 @@ var functions = template.FuncMap{
 	"outcomeMark": outcomeMark,
 }
 
-// when formats an instant to the second, for people and for programs.
-func when(at any) template.HTML {
+// stamp formats an instant in the form of commands and logs, for people and for programs.
+func stamp(at any) template.HTML {
 	t, ok := instant(at)
 	if !ok {
 		return `<span class="none">-</span>`
 	}
-	text := t.Format("2006-01-02 15:04")
-	if t.Second() != 0 {
-		text = t.Format(time.DateTime)
+	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, //nolint:gosec // digits
+		formatInstant(t), spoken.Instant(t)))
+}
+
+// when formats an instant, with its distance from now beside it. The script of the page keeps the
+// distance up to date.
+func when(at any, now time.Time) template.HTML {
+	t, ok := instant(at)
+	if !ok || now.IsZero() {
+		return stamp(at)
 	}
-	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, formatInstant(t), text)) //nolint:gosec // digits
+	return stamp(at) + template.HTML(` <small class="ago">`+spoken.Ago(t, now)+`</small>`) //nolint:gosec // a duration
 }
 
 // clock formats the time of day.

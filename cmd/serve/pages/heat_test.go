@@ -27,7 +27,7 @@ func TestTheHeatMapDrawsEveryMissedSlot(t *testing.T) {
 		t.Fatal(err)
 	}
 	var html strings.Builder
-	if err := all.execute(&html, "", "ledger", "heat", newHeat(days)); err != nil {
+	if err := all.execute(&html, "", time.Time{}, "ledger", "heat", newHeat(days)); err != nil {
 		t.Fatal(err)
 	}
 	_, path, _ := strings.Cut(html.String(), `class="heat-missed" d="`)

@@ -53,3 +53,15 @@ func TestThePageSaysWhyTheStateCannotBeRead(t *testing.T) {
 		t.Errorf("the database answers:\n%s", page)
 	}
 }
+
+func TestAnInstantIsThatOfTheCommandsWithItsDistanceBeside(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	s.Live(3)
+	slot := s.Client.Grid().Next(s.Now())
+	s.Clock.Set(slot.Add(30*time.Minute + 6*time.Minute)) // two slots are missed
+	b := s.browser().login(story.ReadToken)
+	at := s.Client.Grid().Floor(s.Now()).Format(time.RFC3339)
+	s.has(b.get("/slot?at="+at, http.StatusOK), "<h1>Slot "+at+"</h1>", "<title>(1) Slot "+at, `id="clock"`)
+	s.has(b.get("/schedule?id=stock-feed", http.StatusOK), `</time> <small class="ago">`, " min ago</small>")
+}

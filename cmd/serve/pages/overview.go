@@ -47,6 +47,7 @@ type verdict struct {
 	Mark   string // ok, warn or bad
 	Text   string
 	Detail string
+	Count  int // problems, for the title of the page
 }
 
 // finding is a problem, with the page that solves it or tells more.
@@ -126,7 +127,7 @@ func (p overviews) read(ctx context.Context, acted int64) overviewPage {
 
 // unread is the verdict if the overview cannot be read.
 func (p overviews) unread(err error) verdict {
-	v := verdict{Mark: "bad", Text: "The state cannot be read", Detail: "The log of " + p.cfg.Command + " has the error."}
+	v := verdict{Mark: "bad", Text: "The state cannot be read", Count: 1, Detail: "The log of " + p.cfg.Command + " has the error."}
 	switch {
 	case errors.Is(err, pgsql.ErrNotMigrated):
 		v.Text = "The database has no tables of prescient"
@@ -169,14 +170,14 @@ func newOverviewPage(o board.Overview) overviewPage {
 
 // judge returns the verdict of the page.
 func (v overviewPage) judge() verdict {
-	answer := verdict{"ok", "All is well", v.summary()}
+	answer := verdict{Mark: "ok", Text: "All is well", Detail: v.summary(), Count: len(v.Findings)}
 	switch n := len(v.Findings); {
 	case n == 1:
 		answer.Mark, answer.Text = "bad", "One thing is wrong"
 	case n > 1:
 		answer.Mark, answer.Text = "bad", num(n)+" things are wrong"
 	case v.waits() > 0:
-		answer.Mark, answer.Text = "warn", "No run has come"
+		answer.Mark, answer.Text, answer.Count = "warn", "No run has come", 1
 		answer.Detail = fmt.Sprintf("Slot %s began %s, and no run has opened it. %s. %s", v.clock(v.CurrentSlot),
 			spoken.Ago(v.CurrentSlot, v.Now), plural(v.waits(), "row waits in it", "rows wait in it"), v.summary())
 	case time.Duration(v.Age) > tooOld:
@@ -225,7 +226,7 @@ func (v overviewPage) summary() string {
 	case next == nil || next.Forecast == nil:
 		said = append(said, "The next is "+v.clock(v.NextSlot)+".")
 	case next.Slots > 1:
-		said = append(said, "The next is "+v.clock(v.NextSlot)+".", "The "+v.several(*next)+": "+says(*next)+".")
+		said = append(said, "The next is "+v.clock(v.NextSlot)+".", "In the "+v.several(*next)+": "+says(*next)+".")
 	default:
 		said = append(said, "The next is "+v.clock(next.Slot)+": "+says(*next)+".")
 	}

@@ -66,6 +66,7 @@ type site struct {
 	base      string // the beginning of its paths
 	sections  []section
 	state     func(ctx context.Context) verdict
+	now       func() time.Time
 	templates *templates
 	static    fs.FS
 	version   string // of the static files
@@ -122,13 +123,14 @@ func newSite(cfg Config) (*site, error) {
 	return &site{
 		cfg: cfg, templates: all, static: static, version: digest(static),
 		sessions: newSessions(cfg.Secure, monotonic), origin: http.NewCrossOriginProtection(),
+		now: func() time.Time { return time.Time{} },
 	}, nil
 }
 
 // ofBoard returns the pages of the Board of a site.
 func ofBoard(s *site) *Pages {
 	first, doing := overviews{s}, actions{s}
-	s.sections = sections
+	s.sections, s.now = sections, s.cfg.Board.Now
 	s.state = func(ctx context.Context) verdict { return first.read(ctx, 0).Verdict }
 	return newPages(s, first.fragments, func(mux *http.ServeMux, v visitors) {
 		mux.Handle("GET /{$}", v.requireRole(Reader, first.show))
@@ -210,6 +212,9 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, status int, name str
 	}
 	if who.Role != None {
 		data["State"] = s.state(r.Context())
+		if now := s.now(); !now.IsZero() {
+			data["Now"] = now
+		}
 	}
 	html, err := s.render(name, "layout", data)
 	if err != nil {
@@ -224,7 +229,7 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, status int, name str
 
 func (s *site) render(name, part string, data any) (string, error) {
 	var html bytes.Buffer
-	if err := s.templates.execute(&html, s.base, name, part, data); err != nil {
+	if err := s.templates.execute(&html, s.base, s.now(), name, part, data); err != nil {
 		return "", err
 	}
 	return escapeControls(html.String()), nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/serve/board"
 	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
@@ -81,7 +82,7 @@ func readSlot(b *board.Board, r *http.Request) (page, error) {
 		return page{Title: "No slot", Section: "Ledger", Content: slotPage{Not: none}}, nil
 	}
 	return page{
-		Title: "Slot " + at.Format("2006-01-02 15:04"), Section: "Ledger",
+		Title: "Slot " + spoken.Instant(at), Section: "Ledger",
 		Content: slotPage{s, newGauge(time.Duration(s.Took), time.Duration(s.Width)), nil},
 	}, err
 }

@@ -132,18 +132,18 @@ func (v storesPage) judge() verdict {
 	all := plural(int64(len(v.Stores)), "store", "stores")
 	switch {
 	case len(v.Stores) == 0:
-		return verdict{"warn", "No store is known yet", "Those of the settings are being looked for."}
+		return verdict{Mark: "warn", Text: "No store is known yet", Detail: "Those of the settings are being looked for."}
 	case wrong == 0:
-		return verdict{"ok", "All is well", "In " + all + "."}
+		return verdict{Mark: "ok", Text: "All is well", Detail: "In " + all + "."}
 	case unread == 0:
 		return verdict{
-			"bad", "Something is wrong in " + num(wrong) + " of " + all,
-			"Each store has the button or the command that mends it on its own page.",
+			Mark: "bad", Text: "Something is wrong in " + num(wrong) + " of " + all, Count: wrong,
+			Detail: "Each store has the button or the command that mends it on its own page.",
 		}
 	}
 	return verdict{
-		"bad", "Something is wrong in " + num(wrong) + " of " + all,
-		plural(int64(unread), "store", "stores") + " cannot be read. The other stores are shown.",
+		Mark: "bad", Text: "Something is wrong in " + num(wrong) + " of " + all, Count: wrong,
+		Detail: plural(int64(unread), "store", "stores") + " cannot be read. The other stores are shown.",
 	}
 }
 

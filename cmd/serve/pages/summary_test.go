@@ -25,7 +25,7 @@ func TestLatelyTellsASlotFromSeveralThatShareABar(t *testing.T) {
 	for n, want := range map[int64]string{
 		1: "Slot 12:00 was run: 78 rows, 42 failed, took 1m9s, longer than the width. The next is 12:30: about 98 rows to come, in about 3s.",
 		15: "14 of 15 slots from 12:00 on were run: 78 rows, 42 failed, the longest took 1m9s, longer than the width. " +
-			"The next is 12:16. The 15 slots from 12:30 on: about 98 rows to come, the longest in about 3s.",
+			"The next is 12:16. In the 15 slots from 12:30 on: about 98 rows to come, the longest in about 3s.",
 	} {
 		if got := page(n).summary(); got != want {
 			t.Errorf("%s\nwant %s", got, want)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"runtime"
+	"time"
 )
 
 // templates are the templates of all pages of every store. It is safe for concurrent use.
@@ -18,6 +19,7 @@ type templates struct {
 // with base.
 type set struct {
 	base string
+	now  time.Time // of the clock that slots are compared with; zero: not known
 	all  map[string]*template.Template
 }
 
@@ -30,8 +32,8 @@ func newTemplates() (*templates, error) {
 	return t, err
 }
 
-// execute writes a part of a page whose links begin with base.
-func (t *templates) execute(w io.Writer, base, name, part string, data any) (err error) {
+// execute writes a part of a page whose links begin with base, as of now.
+func (t *templates) execute(w io.Writer, base string, now time.Time, name, part string, data any) (err error) {
 	s := <-t.idle
 	defer func() { t.idle <- s }()
 	if s == nil {
@@ -39,7 +41,7 @@ func (t *templates) execute(w io.Writer, base, name, part string, data any) (err
 			return err
 		}
 	}
-	s.base = base
+	s.base, s.now = base, now
 	return s.all[name].ExecuteTemplate(w, part, data)
 }
 
@@ -49,7 +51,10 @@ func parse() (*set, error) {
 		return nil, err
 	}
 	s := &set{all: map[string]*template.Template{}}
-	own := template.FuncMap{"url": func(path string, pairs ...any) string { return s.base + link(path, pairs...) }}
+	own := template.FuncMap{
+		"url":  func(path string, pairs ...any) string { return s.base + link(path, pairs...) },
+		"when": func(at any) template.HTML { return when(at, s.now) },
+	}
 	for _, name := range names {
 		t, err := template.New("").Funcs(functions).Funcs(own).ParseFS(templateFiles,
 			"templates/layout.html", "templates/parts.html",

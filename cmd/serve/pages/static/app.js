@@ -12,8 +12,40 @@
     const open = new Set(Array.from(part.querySelectorAll("details[open][id]"), (d) => d.id));
     part.innerHTML = html;
     for (const d of part.querySelectorAll("details[id]")) d.open = open.has(d.id);
+    if (id === "state") title(part.querySelector("[data-problems]"));
+    refresh();
     if (focused) part.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   }
+
+  // The title has the number of problems.
+  function title(mark) {
+    const n = Number(mark?.dataset.problems);
+    document.title = (n > 0 ? `(${n}) ` : "") + document.title.replace(/^\(\d+\) /, "");
+  }
+
+  // The clock of the page is that of the server. Ago is spoken.Ago of the server.
+  const ahead = document.body.dataset.now ? Date.parse(document.body.dataset.now) - Date.now() : undefined;
+  const clock = document.getElementById("clock");
+
+  function span(s) {
+    if (s < 120) return `${s} s`;
+    if (s < 7200) return `${Math.floor(s / 60)} min`;
+    if (s < 172800) return `${Math.floor(s / 3600)} h`;
+    return undefined; // which changes too slowly
+  }
+
+  function refresh() {
+    if (ahead === undefined) return;
+    const now = Date.now() + ahead;
+    if (clock) clock.textContent = clock.dateTime = new Date(now).toISOString().slice(0, 19) + "Z";
+    for (const ago of document.querySelectorAll(".ago")) {
+      const s = (now - Date.parse(ago.previousElementSibling.dateTime)) / 1000;
+      const text = span(Math.floor(Math.abs(s)));
+      if (text) ago.textContent = Math.abs(s) < 1 ? "now" : s > 0 ? `${text} ago` : `in ${text}`;
+    }
+  }
+
+  setInterval(refresh, 1000);
 
   function say(text) {
     if (state && state.textContent !== text) state.textContent = text;
