@@ -69,6 +69,7 @@ var (
 	EnqueueCopy           = file("enqueue_copy")
 	EnqueueLock           = file("enqueue_lock")
 	EnqueueMany           = file("enqueue_many")
+	EntityKinds           = file("entity_kinds")
 	EventAck              = file("event_ack")
 	EventAhead            = file("event_ahead")
 	EventConsumers        = file("event_consumers")

@@ -116,6 +116,17 @@ func (c *Client) Timeline(ctx context.Context, db jobs.DB, key jobs.Key) ([]Time
 	return events, nil
 }
 
+// Kinds returns the first 20 names of entities that have a check with a key, waiting or in history, in
+// order. They tell a reader who does not find an entity how its name is written.
+func (c *Client) Kinds(ctx context.Context, db jobs.DB, entityKey string) ([]string, error) {
+	names, err := rows(ctx, c, db, pgsql.EntityKinds, []any{entityKey},
+		func(row *sql.Rows, name *string) error { return row.Scan(name) })
+	if err != nil {
+		return nil, fmt.Errorf("find the entities with the key %s: %w", entityKey, err)
+	}
+	return names, nil
+}
+
 // entries returns the entries of a timeline, as far as a single statement reads them.
 func (c *Client) entries(ctx context.Context, db jobs.DB, key jobs.Key) ([]TimelineEntry, error) {
 	args := []any{key.EntityName, key.EntityKey, nullable(key.JobExec), nullable(key.ItemKey), MaxRows}

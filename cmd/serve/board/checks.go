@@ -33,7 +33,7 @@ func (b *Board) Entity(ctx context.Context, key jobs.Key, acted int64) (Entity, 
 	}
 	return read(ctx, b.source, keyOf("entity", key.EntityName, key.EntityKey, key.JobExec, key.ItemKey), acted, pageAge,
 		func(ctx context.Context, r *reader) (Entity, error) {
-			v := Entity{EntityName: key.EntityName, EntityKey: key.EntityKey, Story: []Sentence{}}
+			v := Entity{EntityName: key.EntityName, EntityKey: key.EntityKey, Story: []Sentence{}, Kinds: []string{}}
 			events, err := admin.New(r.client).Timeline(ctx, r, key)
 			if v.More = len(events) > maxStory; v.More {
 				events = events[len(events)-maxStory:]
@@ -46,6 +46,11 @@ func (b *Board) Entity(ctx context.Context, key jobs.Key, acted int64) (Entity, 
 			}
 			wait, err := r.waiting(ctx, key, sql.NullString{String: key.ItemKey, Valid: key.ItemKey != ""}, false)
 			v.Waiting = wait.Rows
+			if err != nil || len(events) > 0 {
+				return v, err
+			}
+			kinds, err := admin.New(r.client).Kinds(ctx, r, key.EntityKey)
+			v.Kinds = append(v.Kinds, kinds...)
 			return v, err
 		})
 }

@@ -197,6 +197,7 @@ type Entity struct {
 	EntityKey  string     `json:"entity_key"`
 	Story      []Sentence `json:"story"`   // row by row, in order; the last 1000
 	Waiting    int64      `json:"waiting"` // keyed checks
+	Kinds      []string   `json:"kinds"`   // entity names that have this key, if nothing is known of this entity
 	More       bool       `json:"more"`    // the timeline is longer
 }
 

@@ -169,3 +169,17 @@ func TestAScheduleShowsItsInstantsByTheClocksOfItsZone(t *testing.T) {
 		}
 	}
 }
+
+func TestAnEntityThatIsNotFoundSuggestsTheKindsWithItsKey(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	for kind, key := range map[string]string{"orders": "42", "invoice": "42", "parcel": "43"} {
+		s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: kind, EntityKey: key}, s.Now().Add(2*time.Hour))
+	}
+	s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "gone", EntityKey: "42"}, s.Now().Add(2*time.Hour))
+	_, err := s.Client.CancelEntity(t.Context(), s.DB, "gone", "42")
+	s.must(err)
+	page := s.browser().login(story.ReadToken).get("/entity?name=order&key=42", http.StatusOK)
+	s.has(page, `<a href="/entity?key=42&amp;name=gone">gone 42</a>, <a href="/entity?key=42&amp;name=invoice">invoice 42</a>, `+
+		`<a href="/entity?key=42&amp;name=orders">orders 42</a>.`)
+}
