@@ -39,7 +39,7 @@ var printing = []string{
 	"schedules preview --crontab @daily --since 2026-03-01 --until 2026-03-02", "schedules trigger report",
 	"schedules backfill report --since 2026-03-01 --until 2026-03-03", "schedules delete report",
 	"schedules apply -f DIR/schedules.yaml",
-	"rules test -f DIR/rules.yaml --since 2026-01-01", "rules plan -f DIR/rules.yaml", "rules apply -f DIR/rules.yaml", "rules list", "rules show late", "rules pause late", "rules resume late",
+	"rules test -f DIR/rules.yaml --since 2026-01-01", "rules calendar de -f DIR/calendar.yaml --year 2026", "rules plan -f DIR/rules.yaml", "rules apply -f DIR/rules.yaml", "rules list", "rules show late", "rules pause late", "rules resume late",
 	"rules remove late",
 	"events ack billing 0-0", "events consumers", "events prune", "events forget billing", "events dead", "events resend --all", "events discard --all --yes",
 	"spool add --in 1h DIR/check --config DIR/spool.yaml", "spool run --config DIR/spool.yaml",
@@ -95,7 +95,7 @@ func TestTheJSONOfEveryCommandIsDescribed(t *testing.T) {
 func printedTypes(t *testing.T) map[string]reflect.Type {
 	t.Helper()
 	dir := t.TempDir()
-	for name, content := range map[string]string{"check": "#!/bin/sh\n", "schedules.yaml": "schedules: []\n", "rules.yaml": ruleOfOrders, "spool.yaml": "spool: {dir: " + dir + "}\n", "stores.yaml": "stores: [{name: a}, {name: b, schema: b}]\n"} {
+	for name, content := range map[string]string{"check": "#!/bin/sh\n", "schedules.yaml": "schedules: []\n", "rules.yaml": ruleOfOrders, "calendar.yaml": "calendars: {de: {country: DE}}\nrules: []\n", "spool.yaml": "spool: {dir: " + dir + "}\n", "stores.yaml": "stores: [{name: a}, {name: b, schema: b}]\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o700); err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 const ordinary = `
 	acted active address after again age all api application applied as asked at authentication axis before begin begins
 	between blocking by calendar cancelled caught cells changed changes class closed code coming concurrency confirm
-	count counting created cron current data database day days default delay deleted description detail do done
+	count counting created cron current data database date day days default delay deleted description detail do done
 	due duration empty end ended enqueued error estimated exec expected failed failure field fields file finished first
 	fixed for forgotten found from go half halved has help host id index instant interval is key kind lag last latest learn
 	learned listed live local log lost max median method min mode modified month months more most moved name
@@ -29,7 +29,7 @@ const ordinary = `
 	revision role row rows rule running schema script second seconds series services settings severity since size
 	socket source span sql start state subject success sum table taken takes target text time timeout timestamp
 	timezone title to took total transaction type unchanged unfinished unknown unread until up updated url user value
-	version waiting warnings was what when where who why written`
+	version waiting warnings was what when where who why works written`
 
 var (
 	glossaryEntry = regexp.MustCompile(`(?ms)^- \*\*([^*]+)\*\*: (.*?)\n(?:- |\n|\z)`)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/prescient-go/prescient/internal/engine"
@@ -23,7 +24,7 @@ func (k *Kit) Rules(path string) {
 	k.t.Helper()
 	in, err := os.Open(path)
 	k.must(err)
-	file, err := rule.Parse(in)
+	file, err := rule.ParseIn(in, filepath.Dir(path))
 	k.must(in.Close())
 	if err != nil {
 		k.t.Fatalf("%s: %v", path, err)

@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rickar/cal/v2"
-
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
@@ -25,8 +23,9 @@ type calendar struct {
 	*clocks
 	week     [7][]span // the working hours of each weekday, from Sunday
 	closed   []closing
-	national []*cal.Holiday
-	years    sync.Map // the public holidays of a year, map[dayOfYear]bool by int
+	workdays []closing // no holidays, although closed or national has them
+	national []lawful
+	years    sync.Map // the holidays of a year, map[dayOfYear]*closedDay by int
 }
 
 // span is a part of a day. The end is exclusive, and at most 24h.
@@ -34,9 +33,16 @@ type span struct{ from, to time.Duration }
 
 // closing says that work ends on a day at a time of day, or does not begin.
 type closing struct {
-	year int // 0: every year
+	first, last int // years; 0: there is none
+	except      []int
 	dayOfYear
-	from time.Duration
+	from         time.Duration
+	name, source string
+}
+
+// in reports whether a closing is one of a year.
+func (c closing) in(year int) bool {
+	return year >= c.first && (c.last == 0 || year <= c.last) && !slices.Contains(c.except, year)
 }
 
 type dayOfYear struct {
@@ -53,10 +59,40 @@ func (c Calendar) compile() (*calendar, error) {
 	errs := []error{within("timezone", zoneErr), holidayErr, within("hours", hoursErr)}
 	for _, text := range c.Holidays {
 		h, err := parseHoliday(text)
+		h.source = "holidays"
 		errs = append(errs, within("holidays", err))
 		b.closed = append(b.closed, h)
 	}
-	return b, errors.Join(errs...)
+	for _, f := range c.Files {
+		for _, d := range f.Days {
+			h, err := parseHoliday(d.Day)
+			h.first, h.last, h.except = max(h.first, d.From), max(h.last, d.Until), d.Except
+			h.name, h.source = d.Name, "file "+f.Name
+			errs = append(errs, within("holidays", err))
+			b.closed = append(b.closed, h)
+		}
+	}
+	for _, text := range c.Workdays {
+		w, err := parseHoliday(text)
+		if err == nil && strings.Contains(text, " from ") {
+			err = fmt.Errorf("%q: want a whole day, such as 2026-12-24", text)
+		}
+		errs = append(errs, within("workdays", err))
+		b.workdays = append(b.workdays, w)
+	}
+	err := errors.Join(errs...)
+	if err == nil && !b.ever() {
+		err = errors.New("it has no working time: each of its working days is a holiday")
+	}
+	return b, err
+}
+
+// ever reports whether a calendar has working time in the 30 years from 2020 on.
+func (c *calendar) ever() bool {
+	for range c.work(time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC), false) {
+		return true
+	}
+	return false
 }
 
 // within names the field of an error.
@@ -157,7 +193,7 @@ func parseHoliday(text string) (c closing, err error) {
 	date, from, half := strings.Cut(text, " from ")
 	at, err := time.Parse(time.DateOnly, date)
 	if err == nil {
-		c.year = at.Year()
+		c.first, c.last = at.Year(), at.Year()
 	} else if at, err = time.Parse(time.DateOnly, "2000-"+date); err != nil { // a leap year
 		return c, fmt.Errorf("%q: want a day such as 2026-12-24, 12-24 for each year, or 12-24 from 12:00", text)
 	}
@@ -177,14 +213,8 @@ func (c *calendar) hours(at time.Time) []span {
 		return nil
 	}
 	year, month, d := at.Date()
-	date := dayOfYear{month, d}
-	if c.public(year)[date] {
-		return nil
-	}
-	for _, closed := range c.closed {
-		if closed.dayOfYear == date && (closed.year == 0 || closed.year == year) {
-			spans = before(spans, closed.from)
-		}
+	if closed := c.year(year)[dayOfYear{month, d}]; closed != nil && !closed.works {
+		return before(spans, closed.from)
 	}
 	return spans
 }
@@ -199,24 +229,45 @@ func before(spans []span, end time.Duration) (left []span) {
 	return left
 }
 
-// public returns the public holidays of a year, and the days on which they are observed. Those of a
-// neighbouring year may be observed in this one.
-func (c *calendar) public(year int) map[dayOfYear]bool {
-	if len(c.national) == 0 {
-		return nil
-	}
+// closedDay is a day on which work ends at a time of day, or does not begin.
+type closedDay struct {
+	from  time.Duration
+	why   []closing
+	works bool // the calendar's workdays take it off
+}
+
+// year returns the holidays of a year, and the days on which they are observed. Those of a neighbouring year
+// may be observed in this one.
+func (c *calendar) year(year int) map[dayOfYear]*closedDay {
 	if known, ok := c.years.Load(year); ok {
-		return known.(map[dayOfYear]bool)
+		return known.(map[dayOfYear]*closedDay)
 	}
-	days := map[dayOfYear]bool{}
+	days := map[dayOfYear]*closedDay{}
+	add := func(h closing) {
+		if days[h.dayOfYear] == nil {
+			days[h.dayOfYear] = &closedDay{from: h.from}
+		}
+		closed := days[h.dayOfYear]
+		closed.from, closed.why = min(closed.from, h.from), append(closed.why, h)
+	}
 	for _, holiday := range c.national {
 		for y := year - 1; y <= year+1; y++ {
 			actual, observed := holiday.Calc(y)
-			for _, at := range []time.Time{actual, observed} {
-				if !at.IsZero() && at.Year() == year {
-					days[dayOfYear{at.Month(), at.Day()}] = true
+			for i, at := range []time.Time{actual, observed} {
+				if !at.IsZero() && at.Year() == year && (i == 0 || !at.Equal(actual)) {
+					add(closing{dayOfYear: dayOfYear{at.Month(), at.Day()}, name: holiday.Name, source: holiday.source})
 				}
 			}
+		}
+	}
+	for _, h := range c.closed {
+		if h.in(year) {
+			add(h)
+		}
+	}
+	for _, w := range c.workdays {
+		if closed := days[w.dayOfYear]; closed != nil && w.in(year) {
+			closed.works = true
 		}
 	}
 	c.years.Store(year, days)

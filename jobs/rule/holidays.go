@@ -1,10 +1,12 @@
 package rule
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rickar/cal/v2"
 	"github.com/rickar/cal/v2/ar"
@@ -63,7 +65,7 @@ var countries = map[string]country{
 	"BG": {national: bg.Holidays},
 	"BR": {national: br.Holidays},
 	"CA": {national: ca.Holidays},
-	"CH": {ch.Holidays, map[string][]*cal.Holiday{
+	"CH": {nil, map[string][]*cal.Holiday{
 		"AG": ch.HolidaysAG, "AI": ch.HolidaysAI, "AR": ch.HolidaysAR, "BE": ch.HolidaysBE,
 		"BL": ch.HolidaysBL, "BS": ch.HolidaysBS, "FR": ch.HolidaysFR, "GE": ch.HolidaysGE,
 		"GL": ch.HolidaysGL, "GR": ch.HolidaysGR, "JU": ch.HolidaysJU, "LU": ch.HolidaysLU,
@@ -106,8 +108,14 @@ var countries = map[string]country{
 	"ZA": {national: za.Holidays},
 }
 
+// lawful is a public holiday with its source.
+type lawful struct {
+	*cal.Holiday
+	source string
+}
+
 // publicHolidays returns the public holidays of a country, or of a region with those of its country.
-func publicHolidays(code, region string) ([]*cal.Holiday, error) {
+func publicHolidays(code, region string) ([]lawful, error) {
 	if code == "" {
 		if region != "" {
 			return nil, fmt.Errorf("region: %q has no country: write country beside it", region)
@@ -124,11 +132,54 @@ func publicHolidays(code, region string) ([]*cal.Holiday, error) {
 	case region == "" && c.national == nil:
 		return nil, fmt.Errorf("region: must be set, because %s has no common list of holidays: one of %s", code, regions)
 	case region == "":
-		return c.national, nil
+		list = c.national
 	case c.regions == nil:
 		return nil, fmt.Errorf("region: the regions of %s are not known. Leave it out, and list their days in holidays", code)
 	case !inRegion:
 		return nil, fmt.Errorf("region: %q is not a region of %s: want one of %s", region, code, regions)
 	}
+	name := code
+	if region != "" {
+		name += "-" + region
+	}
+	return corrected(name, list), nil
+}
+
+// Holiday is a day of a calendar on which work ends early, or does not begin.
+type Holiday struct {
+	Date string `json:"date"` // 2026-12-24
+	// Name is the name of the holiday. Empty: it has none.
+	Name string `json:"name"`
+	// Source is where the calendar has it from: a country's list, a law, a file, or the field holidays.
+	Source string `json:"source"`
+	// From is the time of day at which work ends. Empty: no work begins.
+	From string `json:"from"`
+	// Works tells that the field workdays takes the day off the holidays.
+	Works bool `json:"works"`
+}
+
+// HolidaysOf returns the holidays of a calendar in a year, by their dates. A day that has several sources is
+// there for each of them, also a day of the week without working hours. Returns an error that names the
+// mistake of the calendar.
+func (c Calendar) HolidaysOf(year int) (list []Holiday, err error) {
+	compiled, err := c.compile()
+	if err != nil {
+		return nil, err
+	}
+	for on, closed := range compiled.year(year) {
+		date := time.Date(year, on.month, on.day, 0, 0, 0, 0, time.UTC)
+		for _, why := range closed.why {
+			h := Holiday{Date: date.Format(time.DateOnly), Name: why.name, Source: why.source, Works: closed.works}
+			if why.from > 0 {
+				h.From = time.Time{}.Add(why.from).Format("15:04")
+			}
+			if date.Month() == on.month { // not February 29 of another year
+				list = append(list, h)
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b Holiday) int {
+		return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Name, b.Name))
+	})
 	return list, nil
 }

@@ -20,9 +20,13 @@ const (
 	maxSteps = 100
 )
 
-// Parse reads a file of rules, in YAML or JSON. It fills in the defaults of names. The error joins a
-// Problem for each mistake, in the order of the file.
-func Parse(in io.Reader) (File, error) {
+// Parse reads a file of rules, in YAML or JSON. It fills in the defaults of names, and reads the files of
+// holidays, whose paths are relative to the working directory. The error joins a Problem for each mistake, in
+// the order of the file.
+func Parse(in io.Reader) (File, error) { return ParseIn(in, "") }
+
+// ParseIn is Parse with paths relative to a directory.
+func ParseIn(in io.Reader, dir string) (File, error) {
 	text, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	switch {
 	case err != nil:
@@ -34,7 +38,7 @@ func Parse(in io.Reader) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	r := &reader{}
+	r := &reader{dir: dir}
 	file := r.file(root)
 	if len(r.errs) > 0 {
 		slices.SortStableFunc(r.errs, func(a, b error) int { return lineOf(a) - lineOf(b) })
@@ -127,15 +131,40 @@ func (r *reader) calendars(node *yaml.Node) map[string]Calendar {
 
 func (r *reader) calendar(node *yaml.Node, at string) (c Calendar) {
 	texts := map[string]*string{"timezone": &c.Timezone, "country": &c.Country, "region": &c.Region, "hours": &c.Hours}
-	for _, p := range r.mapping(node, at, []string{"timezone", "country", "region", "hours", "holidays"}) {
+	for _, p := range r.mapping(node, at, []string{"timezone", "country", "region", "hours", "holidays", "workdays"}) {
 		field := path(at, p.key.Value)
-		if p.key.Value == "holidays" {
-			c.Holidays = r.texts(p.value, field)
-			continue
+		switch p.key.Value {
+		case "holidays":
+			r.holidays(p.value, field, &c)
+		case "workdays":
+			c.Workdays = r.texts(p.value, field)
+		default:
+			*texts[p.key.Value] = r.text(p.value, field)
 		}
-		*texts[p.key.Value] = r.text(p.value, field)
 	}
 	return c
+}
+
+// holidays reads a list of days and files, or one file.
+func (r *reader) holidays(node *yaml.Node, at string, c *Calendar) {
+	entries := []*yaml.Node{node}
+	if node.Kind != yaml.MappingNode {
+		entries = r.list(node, at)
+	}
+	for _, entry := range entries {
+		if entry.Kind != yaml.MappingNode {
+			c.Holidays = append(c.Holidays, r.text(entry, at))
+			continue
+		}
+		for _, p := range r.mapping(entry, at, []string{"file"}) {
+			name := r.text(p.value, path(at, "file"))
+			file, err := readHolidays(r.dir, name)
+			if err != nil {
+				r.wrong(p.value.Line, path(at, "file"), "%s: %v", name, err)
+			}
+			c.Files = append(c.Files, file)
+		}
+	}
 }
 
 func (r *reader) rules(node *yaml.Node) (rules []Rule) {

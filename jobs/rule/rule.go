@@ -22,6 +22,29 @@ type Calendar struct {
 	// Holidays are further days without work: "2026-12-24", "12-24" of each year, or the end of a
 	// day, "12-24 from 12:00".
 	Holidays []string `json:"holidays,omitempty"`
+	// Files are files with further days without work. Their days were read with the file of the calendar.
+	Files []HolidayFile `json:"files,omitempty"`
+	// Workdays are no holidays, although Country, Holidays or Files have them: "2026-12-24", or "12-24" of
+	// each year.
+	Workdays []string `json:"workdays,omitempty"`
+}
+
+// HolidayFile is a file of holidays, in the iCalendar format.
+type HolidayFile struct {
+	// Name is its path, relative to the directory of the file that names it.
+	Name string    `json:"name"`
+	Days []FileDay `json:"days"`
+}
+
+// FileDay is a day of a file, such as "2026-12-24", or "12-24" of each year.
+type FileDay struct {
+	Day  string `json:"day"`
+	Name string `json:"name,omitempty"`
+	// From and Until are the first and the last year of a day of each year. 0: there is none.
+	From  int `json:"from,omitempty"`
+	Until int `json:"until,omitempty"`
+	// Except are years without the day.
+	Except []int `json:"except,omitempty"`
 }
 
 // Rule says what to do for the rows of a table for which something has not happened in time.

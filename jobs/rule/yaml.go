@@ -10,6 +10,7 @@ import (
 
 // reader reads the nodes of a file, and collects the mistakes.
 type reader struct {
+	dir  string // of the file
 	rule string // the name of the rule that is being read
 	errs []error
 }

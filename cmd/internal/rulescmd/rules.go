@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -26,7 +27,7 @@ import (
 // NewCmdRules returns the command rules, with those below it.
 func NewCmdRules(f *factory.Factory) *cobra.Command {
 	c := cli.Group("rules", "Act on rows of tables for which something has not happened in time",
-		newCmdPlan(f), newCmdApply(f), newCmdTest(f), newCmdSQL(f),
+		newCmdPlan(f), newCmdApply(f), newCmdTest(f), newCmdCalendar(f), newCmdSQL(f),
 		newCmdList(f), newCmdShow(f), newCmdPause(f), newCmdResume(f), newCmdRemove(f))
 	c.Long = `Act on rows of tables for which something has not happened in time. A file says so in rules:
 
@@ -71,16 +72,16 @@ func (o *fileOptions) flag(c *cobra.Command) *cobra.Command {
 
 // read reads the file. Its mistakes are errors of usage, each with its line.
 func (o *fileOptions) read() (rule.File, error) {
-	in := io.NopCloser(o.f.In)
+	in, dir := io.NopCloser(o.f.In), ""
 	if o.file != "-" {
 		opened, err := os.Open(o.file)
 		if err != nil {
 			return rule.File{}, fmt.Errorf("read the rules: %w", err)
 		}
-		in = opened
+		in, dir = opened, filepath.Dir(o.file)
 	}
 	defer func() { _ = in.Close() }() // it was only read
-	file, err := rule.Parse(in)
+	file, err := rule.ParseIn(in, dir)
 	if err != nil {
 		return rule.File{}, o.naming(err)
 	}
