@@ -49,10 +49,11 @@ earlier dead letter of its subject, unless events.after_dead_letter is continue.
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return withList(c.Context(), f, func(_ *sqlx.DB, list *deadletter.List) error {
-				page, err := list.Page(c.Context(), filter, 0, int(limit))
+				page, err := list.Page(c.Context(), filter, 0, output.OneMore(limit))
 				if err != nil {
 					return err
 				}
+				page = output.Limited(c.Context(), f.Log(), page, limit, "give a larger --limit")
 				letters := make([]view.DeadLetter, len(page))
 				for i, d := range page {
 					letters[i] = view.NewDeadLetter(d)

@@ -179,8 +179,8 @@ func tailEvents(ctx context.Context, f *factory.Factory, o tailOptions) error {
 // noteDestination logs where events go, unless to the outbox.
 func noteDestination(ctx context.Context, f *factory.Factory) {
 	if to := f.Config().Events.Destination; to.Reveal() != "outbox:" {
-		f.Log().WarnContext(ctx, "the outbox has no new events: events.destination sends them elsewhere, which keeps no list "+
-			"here. What a rule has fired is told by rules show and why, and what was refused by events dead",
+		f.Log().WarnContext(ctx, "the outbox has no new events: events.destination sends them elsewhere, which keeps "+
+			"no list here. What a rule has fired is told by rules show and why, and what was refused by events dead",
 			"destination", to.String(), "origin", f.Origin("events.destination"))
 	}
 }

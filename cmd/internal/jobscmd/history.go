@@ -54,11 +54,12 @@ func listEnded(ctx context.Context, f *factory.Factory, o *historyOptions) error
 		if o.filter.From, o.filter.To, err = o.span.At(now); err != nil {
 			return err
 		}
-		o.filter.Limit = int(o.limit)
+		o.filter.Limit = output.OneMore(o.limit)
 		list, err := seq.Collect(admin.New(c).History(ctx, db, o.filter))
 		if err != nil {
 			return err
 		}
+		list = output.Limited(ctx, f.Log(), list, o.limit, "give a larger --limit, or go on with --until")
 		if len(list) == 0 {
 			checks.Warn(ctx, f, db, c, o.filter.JobExec)
 		}

@@ -69,11 +69,12 @@ func listJobs(ctx context.Context, f *factory.Factory, o *listOptions) error {
 		if o.filter.From, o.filter.To, err = o.span.At(now); err != nil {
 			return err
 		}
-		o.filter.Limit = int(o.limit)
+		o.filter.Limit = output.OneMore(o.limit)
 		list, err := seq.Collect(admin.New(c).List(ctx, db, o.filter))
 		if err != nil {
 			return err
 		}
+		list = output.Limited(ctx, f.Log(), list, o.limit, "give a larger --limit, or go on with --since")
 		if len(list) == 0 {
 			checks.Warn(ctx, f, db, c, o.filter.JobExec)
 		}

@@ -3,10 +3,13 @@
 package output
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"math"
 	"os"
 	"strings"
 
@@ -78,6 +81,25 @@ func Rows[T any](p *Printer, list []T, header table.Row, row func(T) table.Row) 
 		rows[i] = row(v)
 	}
 	return p.Table(header, rows...)
+}
+
+// OneMore returns the limit to read a list with, so that Limited can tell whether the list goes on. 0 is
+// no limit.
+func OneMore(limit cli.Count) int {
+	if limit == 0 || limit == math.MaxInt32 { // which cli.Count takes at most
+		return int(limit)
+	}
+	return int(limit) + 1
+}
+
+// Limited returns the elements of a list up to a limit. If there are more, it logs that, and how to get
+// them.
+func Limited[T any](ctx context.Context, log *slog.Logger, list []T, limit cli.Count, how string) []T {
+	if limit == 0 || len(list) <= int(limit) {
+		return list
+	}
+	log.WarnContext(ctx, fmt.Sprintf("the list ends after %d, and there are more: %s", limit, how))
+	return list[:limit]
 }
 
 // shown is the number of elements of a long list that Few prints.

@@ -62,7 +62,7 @@ func newCmdList(
 
 func listSchedules(ctx context.Context, f *factory.Factory, o listOptions) error {
 	return database.WithSchedules(ctx, f, func(db *sqlx.DB, s *schedule.Store) error {
-		o.filter.Limit = int(o.limit)
+		o.filter.Limit = output.OneMore(o.limit)
 		var views []httpapi.View
 		for v, err := range s.List(ctx, db, o.filter) {
 			if err != nil {
@@ -70,6 +70,7 @@ func listSchedules(ctx context.Context, f *factory.Factory, o listOptions) error
 			}
 			views = append(views, httpapi.NewView(v))
 		}
+		views = output.Limited(ctx, f.Log(), views, o.limit, "give a larger --limit, or the last ID as --after")
 		header := table.Row{
 			"ID", "STATE", "LAST", "NEXT", "CRONTAB", layout.Droppable("TIMEZONE"), layout.Droppable("VERSION"),
 			layout.Droppable("DROPPED"), "LAST ERROR",

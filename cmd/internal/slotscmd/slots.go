@@ -58,12 +58,13 @@ func listSlots(ctx context.Context, f *factory.Factory, o *listOptions) error {
 			return err
 		}
 		var views []view.Slot
-		for run, err := range l.List(ctx, from, to, int(o.limit)) {
+		for run, err := range l.List(ctx, from, to, output.OneMore(o.limit)) {
 			if err != nil {
 				return err
 			}
 			views = append(views, view.NewSlot(run))
 		}
+		views = output.Limited(ctx, f.Log(), views, o.limit, "give a larger --limit, or go on with --until")
 		header := table.Row{
 			"SLOT", "STATE", layout.Droppable("KIND"), "PLANNED", "CHECKED", "FINISHED", layout.Droppable("RESCHEDULED"),
 			"FAILED",

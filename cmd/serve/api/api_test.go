@@ -480,6 +480,7 @@ func TestMistakesAreProblems(t *testing.T) {
 		{"POST", "/actions/pause-job?preview=true", `{"job_exec": ""}`, 422},
 		{"POST", "/actions/catch-up?preview=true", `{"mode": "guess"}`, 422},
 		{"POST", "/actions/catch-up?preview=true", `{"mode": "run", "limit": -1}`, 422},
+		{"POST", "/actions/catch-up?preview=true", `{"mode": "run", "job": "nobody knows it"}`, 422},
 		{"POST", "/actions/catch-up?preview=true", `{"mode": "run", "spread": 3}`, 422},
 		{"POST", "/actions/trigger-schedule?preview=true", `{"id": "nobody"}`, 404},
 		{"POST", "/actions/backfill-schedule?preview=true", `{"id": "report"}`, 422},

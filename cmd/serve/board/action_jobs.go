@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -159,6 +160,13 @@ func (c CatchUp) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	if err := checkWords(c.Job); err != nil {
 		return plan, err
 	}
+	knows, err := p.ledger.In(p).Knows(ctx, p.from.cfg.Runner.Registry)
+	if err != nil {
+		return plan, err
+	}
+	if err := c.requireJob(ctx, p, knows); err != nil {
+		return plan, err
+	}
 	runner, err := slots.NewRunner(ctx, p.from.cfg.Runner)
 	if err != nil {
 		return plan, err
@@ -174,10 +182,6 @@ func (c CatchUp) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	if err != nil {
 		return plan, err
 	}
-	knows, err := p.ledger.In(p).Knows(ctx, p.from.cfg.Runner.Registry)
-	if err != nil {
-		return plan, err
-	}
 	w := c.left(knows, caught, status)
 	plan.Rows, plan.Slots = w.rows, w.slots+caught.Empty
 	if c.Limit > 0 {
@@ -190,6 +194,31 @@ func (c CatchUp) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	plan.Warnings = w.warnings(c)
 	plan.fingerprint = []any{w.slots, caught.Empty, w.unregistered}
 	return plan, nil
+}
+
+// mostKnown bounds the jobs that the refusal of an unknown one names.
+const mostKnown = 20
+
+// requireJob refuses a job that neither this binary nor the database has.
+func (c CatchUp) requireJob(ctx context.Context, p *planner, knows func(job string) bool) error {
+	if c.Job == "" || knows(c.Job) {
+		return nil
+	}
+	const most = 100_000 // names that are read
+	names, err := admin.New(p.client).JobNames(ctx, p, most)
+	if err != nil || slices.Contains(names, c.Job) {
+		return err
+	}
+	for d := range engine.All(p.from.cfg.Runner.Registry) {
+		names = append(names, d.Name)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	known := spoken.List(names[:min(len(names), mostKnown)])
+	if n := len(names) - mostKnown; n > 0 {
+		known += fmt.Sprintf(", and %d more", n)
+	}
+	return &jobs.FieldError{Field: "job", Message: "is unknown to this binary and to the database, which have: " + known}
 }
 
 // left counts what catch-up finds.
