@@ -380,3 +380,46 @@ func TestARunThatWaitsLongForTheLockOfARowNamesTheSessionThatHoldsIt(t *testing.
 		})
 	}
 }
+
+// The checks will run again, which their owner must be able to read in the log.
+func TestARunThatCannotRecordChecksThatItHasDoneSaysHowMany(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "its workers report such an error otherwise")
+	for name, held := range map[string]int{"their rows were locked": 3, "nothing was in their way": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			breakRecords := func() { w.db.MustExec(`alter table prescient.slot_progress rename to gone`) }
+			w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+				if held == 0 {
+					breakRecords()
+				}
+				return nil, nil
+			})
+			w.enqueue("job", slot(1), max(held, 1))
+			var log syncBuffer
+			w.clock.Set(slot(1))
+			business := w.db.MustBegin()
+			defer func() { _ = business.Rollback() }()
+			business.MustExec(`select from prescient.future_job limit $1 for update`, held)
+			running := w.startRun(context.WithoutCancel(t.Context()), w.runner(func(c *slots.Config) {
+				c.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			}))
+			if held > 0 {
+				w.eventually("the run to wait for the rows", func() bool { return strings.Contains(log.String(), "holder=") })
+				breakRecords()
+				if err := business.Rollback(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			result := endOf(t, running)
+			if result.err == nil || !strings.Contains(result.err.Error(), "slot_progress") {
+				t.Errorf("%+v", result)
+			}
+			if want := `msg="checks were done but not recorded, and will be done again" claim=`; !strings.Contains(log.String(), want) ||
+				!strings.Contains(log.String(), fmt.Sprintf("rows=%d\n", max(held, 1))) {
+				t.Errorf("the log:\n%s", log.String())
+			}
+		})
+	}
+}

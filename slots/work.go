@@ -136,11 +136,11 @@ func (r *run) process(c *claim, units []*unit.Unit, more bool) error {
 			c.holdLocked(u.Bytes())
 		}
 		ends := last && !more && !c.undone && c.Refused == 0 && c.isEmpty()
-		locked, err := r.records.Record(r.work, &c.Claim, got.outcomes, ends)
+		left, err := r.records.Record(r.work, &c.Claim, got.outcomes, ends)
+		c.postponeLocked(left)
 		if err != nil {
 			return err
 		}
-		c.postponeLocked(locked)
 		c.land(got.settled)
 	}
 	c.lanes[0].adapt(time.Since(began), r.cfg.Page)

@@ -82,7 +82,7 @@ type Holding struct {
 // NewHolding returns a Holding without shares.
 func NewHolding() *Holding { return &Holding{shares: map[*Share]bool{}} }
 
-// EndsBefore reports whether permits that the claim needs are lost. Until Leave, the run may only end its checks.
+// EndsBefore reports whether permits that the claim needs are lost, whatever the instant. It implements lease.Right.
 func (h *Holding) EndsBefore(time.Time) bool { return h.lost.Load() }
 
 // perHolder divides PerSecond into the number of checks that may hold a worker while they wait for

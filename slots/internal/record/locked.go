@@ -16,9 +16,9 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// RecordLocked records the outcomes in Locked whose rows are free by now. One claim at a time waits
-// for the first of its rows.
-func (r *Recorder) RecordLocked(ctx context.Context, c *Claim) (locked []row.Outcome, err error) {
+// RecordLocked records the outcomes in Locked whose rows are free by now, and returns those that are
+// left, also with an error. One claim at a time waits for the first of its rows.
+func (r *Recorder) RecordLocked(ctx context.Context, c *Claim) (left []row.Outcome, err error) {
 	if leave, ok := r.BePatient(); ok {
 		defer leave()
 		return r.recordApart(ctx, c, c.Locked, PatientFor)
@@ -45,32 +45,30 @@ func (r *Recorder) BePatient() (leave func(), ok bool) {
 // rest to the next call, in another order.
 func (r *Recorder) recordApart(
 	ctx context.Context, c *Claim, batch []row.Outcome, wait time.Duration,
-) (locked []row.Outcome, err error) {
-	locked, err = r.recordFree(ctx, c, batch, wait)
-	if len(locked) < len(batch) || !slices.ContainsFunc(batch, row.Outcome.Enqueues) {
-		return locked, err
+) (left []row.Outcome, err error) {
+	left, err = r.recordFree(ctx, c, batch, wait)
+	if err != nil || len(left) < len(batch) || !slices.ContainsFunc(batch, row.Outcome.Enqueues) {
+		return left, err
 	}
 	rand.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })
 	if c.part == 0 {
 		c.part = len(batch) / 2
 	}
-	locked = nil
-	for began := elapsed.Now(); len(batch) > 0 && time.Since(began) < slowWrite; {
+	left = nil
+	for began := elapsed.Now(); len(batch) > 0 && err == nil && time.Since(began) < slowWrite; {
 		n := min(max(c.part, 1), len(batch))
-		rest, err := r.recordFree(ctx, c, batch[:n], brieflyFor)
-		if err != nil {
-			return nil, err
-		}
-		if len(rest) == n && n > 1 {
+		var rest []row.Outcome
+		rest, err = r.recordFree(ctx, c, batch[:n], brieflyFor)
+		if err == nil && len(rest) == n && n > 1 {
 			c.part = n / 2
 			continue
 		}
 		if len(rest) < n {
 			c.part = 2 * n
 		}
-		locked, batch = append(locked, rest...), batch[n:]
+		left, batch = append(left, rest...), batch[n:]
 	}
-	return append(locked, batch...), nil
+	return append(left, batch...), err
 }
 
 // PatientFor is the lock_timeout of a transaction that has no lock yet and queues for a row that
@@ -89,7 +87,7 @@ var errBusy = errors.New("a record without a reply may still be carried out")
 // none. With PatientFor it first waits for the first of the rows.
 func (r *Recorder) recordTogether(
 	ctx context.Context, c *Claim, batch []row.Outcome, wait time.Duration,
-) (locked []row.Outcome, err error) {
+) (left []row.Outcome, err error) {
 	if len(batch) == 0 {
 		return nil, nil
 	}
@@ -125,7 +123,7 @@ func (r *Recorder) recordTogether(
 	case pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err) || errors.Is(err, errBusy):
 		return batch, nil
 	case err != nil:
-		return nil, err
+		return batch, err
 	}
 	for _, l := range without {
 		if done, _ := r.Find(ctx, c, l.Part); done {

@@ -19,11 +19,11 @@ import (
 // slotBegun is the state of the error of a fence whose record was on its way over a boundary.
 const slotBegun = "PS004"
 
-// Record records outcomes of a claim, and ends the claim with the last of them. It returns those
-// whose rows another transaction has locked.
+// Record records outcomes of a claim, and ends the claim with the last of them. It returns those that
+// are left: their rows are locked by another transaction, or an error came before they were recorded.
 func (r *Recorder) Record(
 	ctx context.Context, c *Claim, batch []row.Outcome, ends bool,
-) (locked []row.Outcome, err error) {
+) (left []row.Outcome, err error) {
 	if len(batch) == 0 && ends {
 		return nil, r.End(ctx, c)
 	}
@@ -31,13 +31,13 @@ func (r *Recorder) Record(
 	for len(batch) > 0 && err == nil {
 		n := row.Fitting(batch[:min(len(batch), r.writing.size())], statement.MaxMessage)
 		var rest []row.Outcome
-		rest, err = r.recordSome(ctx, c, batch[:n], ends && n == len(batch) && len(locked) == 0)
-		locked, batch = append(locked, rest...), batch[n:]
+		rest, err = r.recordSome(ctx, c, batch[:n], ends && n == len(batch) && len(left) == 0)
+		left, batch = append(left, rest...), batch[n:]
 	}
-	return locked, err
+	return append(left, batch...), err
 }
 
-// recordSome records outcomes that fit into a message. It returns those whose rows are locked.
+// recordSome records outcomes that fit into a message. It returns those that are left.
 func (r *Recorder) recordSome(ctx context.Context, c *Claim, batch []row.Outcome, ends bool) ([]row.Outcome, error) {
 	r.writing.writers <- struct{}{}
 	defer func() { <-r.writing.writers }()
@@ -52,9 +52,11 @@ func (r *Recorder) recordSome(ctx context.Context, c *Claim, batch []row.Outcome
 		return r.recordFree(ctx, c, batch, server.LockTimeout)
 	case pgsql.HasState(err, slotBegun) || r.Refuses(err):
 		return r.recordFree(ctx, c, batch, server.LockTimeout)
+	case err != nil:
+		return batch, err
 	}
 	r.writing.adapt(time.Since(began))
-	return nil, err
+	return nil, nil
 }
 
 // recordAll records outcomes in one message, without a look at locks first.

@@ -33,37 +33,36 @@ func (r *Recorder) Refuses(err error) bool {
 	return state != "" && !r.Server.Citus && !server.Passes(err) && !slices.Contains(notOfRows, state.Class())
 }
 
-// recordFree records the rows that no other transaction has locked, and returns the others: their
-// checks have run and must not run again. If the database refuses a batch, it is divided into
-// halves, down to the row that causes the error.
+// recordFree records the rows that no other transaction has locked, and returns the others, also with
+// an error: their checks have run and must not run again. If the database refuses a batch, it is
+// divided into halves, down to the row that causes the error.
 func (r *Recorder) recordFree(
 	ctx context.Context, c *Claim, batch []row.Outcome, wait time.Duration,
-) (locked []row.Outcome, err error) {
-	locked, err = r.recordTogether(ctx, c, batch, wait)
+) (left []row.Outcome, err error) {
+	left, err = r.recordTogether(ctx, c, batch, wait)
 	switch {
 	case !r.Refuses(err):
-		return locked, err
+		return left, err
 	case len(batch) == 1:
 		return r.recordError(ctx, c, batch[0], fmt.Errorf("its outcome cannot be recorded: %w", err))
 	}
+	left, err = nil, nil
 	for half := range slices.Chunk(slices.Clone(batch), (len(batch)+1)/2) {
-		rest, err := r.recordFree(ctx, c, half, server.LockTimeout)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			half, err = r.recordFree(ctx, c, half, server.LockTimeout)
 		}
-		locked = append(locked, rest...)
+		left = append(left, half...)
 	}
-	return locked, nil
+	return left, err
 }
 
-// recordError records a refusal as an error of the row, and returns the outcome if the row is locked.
-// If the database refuses the error too, the row is left in its slot.
+// recordError records a refusal as an error of the row, and returns the outcome if it is left. If the database refuses the error too, the row is left in its slot.
 func (r *Recorder) recordError(ctx context.Context, c *Claim, o row.Outcome, cause error) ([]row.Outcome, error) {
 	r.Server.Logger.DebugContext(ctx, "a row is refused", "id", o.ID, "error", cause)
 	job, found, err := r.attempts(ctx, o)
 	switch {
 	case err != nil:
-		return nil, err
+		return []row.Outcome{o}, err
 	case !found: // it was cancelled or moved meanwhile
 		r.Count(row.Tally{Yielded: 1}, nil)
 		return nil, nil
