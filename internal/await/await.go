@@ -13,11 +13,13 @@ const Limit = 5 * time.Minute
 // pause is between two looks.
 const pause = 5 * time.Millisecond
 
+var monotonic = time.Now //nolint:forbidigo // measures
+
 // True waits until shown returns true. The test fails if that takes longer than Limit.
 func True(t testing.TB, what string, shown func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(Limit); !shown(); time.Sleep(pause) {
-		if time.Now().After(deadline) {
+	for deadline := monotonic().Add(Limit); !shown(); time.Sleep(pause) {
+		if monotonic().After(deadline) {
 			t.Fatalf("waited %s for %s", Limit, what)
 		}
 	}
