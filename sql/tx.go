@@ -151,7 +151,8 @@ func IsLockTimeout(err error) bool {
 // starting, stopping or out of connections. The statement may succeed soon. After a commit, its
 // outcome is unknown.
 func IsTransient(err error) bool {
-	if err == nil || poolsStatements(err) || errors.Is(err, ErrStatementPooling) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || poolsStatements(err) || errors.Is(err, ErrStatementPooling) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
 	if _, demoted := errors.AsType[*demotedError](err); demoted {
