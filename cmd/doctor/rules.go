@@ -40,7 +40,7 @@ func (c Config) stopped(r rulestore.Status) []Finding {
 		return nil
 	case r.State == rulestore.Removing:
 		return []Finding{action(fmt.Sprintf("rule %s: a remove has stopped at %s", r.Rule.Name, at),
-			"%s rules remove %s  -- resumes it", c.Name, spoken.Word(r.Rule.Name))}
+			"%s rules remove %s --yes  -- resumes it", c.Name, spoken.Word(r.Rule.Name))}
 	}
 	return []Finding{action(
 		fmt.Sprintf("rule %s: an apply has stopped at %s, so rows of table %s do not wait yet", r.Rule.Name, at, r.Relation),

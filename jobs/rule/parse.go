@@ -57,13 +57,14 @@ func lineOf(err error) int {
 // document returns the root of a file that has one document.
 func document(text []byte) (*yaml.Node, error) {
 	const empty = "it is empty; a file without rules is written: rules: []"
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	in := &lines{rest: text}
+	decoder := yaml.NewDecoder(in)
 	var doc, more yaml.Node
 	switch err := decoder.Decode(&doc); {
 	case errors.Is(err, io.EOF):
 		return nil, &Problem{Message: empty}
 	case err != nil:
-		return nil, malformed(text, err)
+		return nil, malformed(text, err, in.read)
 	}
 	root := value(doc.Content[0])
 	if root == nil {
@@ -78,13 +79,53 @@ func document(text []byte) (*yaml.Node, error) {
 // indentedByTab matches a line that begins with a tab, perhaps after spaces.
 var indentedByTab = regexp.MustCompile(`(?m)^ *\t`)
 
-// malformed makes an error of the YAML decoder a Problem with its line.
-func malformed(text []byte, err error) *Problem {
+// lines reads a text line by line, and counts the lines.
+type lines struct {
+	rest []byte
+	read int
+}
+
+func (l *lines) Read(p []byte) (n int, err error) {
+	if len(l.rest) == 0 {
+		return 0, io.EOF
+	}
+	end := bytes.IndexByte(l.rest, '\n') + 1
+	if end == 0 {
+		end = len(l.rest)
+	}
+	n = copy(p, l.rest[:end])
+	if l.rest = l.rest[n:]; n == end {
+		l.read++
+	}
+	return n, nil
+}
+
+// ahead is how many lines the decoder reads at most behind the one that is at fault.
+const ahead = 3
+
+// lineAtFault returns the line at which the decoder cannot go on. The decoder names the line at which the block begins.
+// The lines before the one at fault can be decoded. read is how many lines the decoder has read.
+func lineAtFault(text []byte, read int) (line int, found bool) {
+	all := bytes.SplitAfter(text, []byte("\n"))
+	for n := min(read, len(all)) - 1; n > 0 && n >= read-ahead; n-- {
+		var doc yaml.Node
+		if yaml.Unmarshal(bytes.Join(all[:n], nil), &doc) == nil {
+			return n + 1, true
+		}
+	}
+	return 0, false
+}
+
+// malformed makes an error of the YAML decoder a Problem with its line. read is how many lines it has read.
+func malformed(text []byte, err error, read int) *Problem {
 	p := &Problem{Message: strings.TrimPrefix(err.Error(), "yaml: ")}
 	if line, message, found := strings.Cut(strings.TrimPrefix(p.Message, "line "), ": "); found {
 		if n, err := strconv.Atoi(line); err == nil {
 			p.Line, p.Message = n, message
 		}
+	}
+	if line, found := lineAtFault(text, read); found {
+		p.Line = line
 	}
 	tab := indentedByTab.FindIndex(text)
 	if tab != nil && (strings.Contains(p.Message, "cannot start any token") || strings.Contains(p.Message,

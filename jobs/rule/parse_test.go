@@ -290,6 +290,41 @@ func TestAMistakeOfAFileIsToldWithItsLine(t *testing.T) {
 	}
 }
 
+// The decoder names the line at which the block begins.
+func TestAnErrorOfSyntaxHasItsOwnLine(t *testing.T) {
+	t.Parallel()
+	const file = `rules:
+  - name: a
+    table: shop.orders
+    key: id
+    since: placed_at
+    done: shipped_at
+    where: channel <> 'test'
+    steps:
+      - {after: 2d, event: a}
+      - {after: 4d, event: b}
+  - name: b
+    key: id
+`
+	for change, want := range map[string]string{
+		"    since: placed_at -> since: placed_at":       "line 6: ",
+		"    since: placed_at ->       since: placed_at": "line 5: ",
+		"where: channel <> 'test' -> where: 'a' <> 'b'":  "line 7: did not find expected key",
+		"where: channel <> 'test' -> where: a: b":        "line 7: mapping values are not allowed in this context",
+		"after: 2d, event: a} -> after: 2d, event: a":    "line 9: ",
+		"event: b} -> event: b}}":                        "line 10: ",
+		"done: shipped_at -> done shipped_at":            "line 6: could not find expected ':'",
+		"name: b -> name: 'b":                            "line 11: found unexpected end of stream",
+		"  - name: b ->    - name: b":                    "line 11: ",
+	} {
+		from, to, _ := strings.Cut(change, " -> ")
+		_, err := rule.Parse(strings.NewReader(strings.Replace(file, from, to, 1)))
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: error %v, want %s", change, err, want)
+		}
+	}
+}
+
 func TestAllMistakesAreToldInTheOrderOfTheFile(t *testing.T) {
 	t.Parallel()
 	_, err := rule.Parse(strings.NewReader("calendars: {c: {timezone: Mars}}\nrules:\n- {name: a}\n- {name: b, foo: 1}\n"))

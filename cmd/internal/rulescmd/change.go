@@ -9,6 +9,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
@@ -19,6 +20,7 @@ import (
 type nameOptions struct {
 	f    *factory.Factory
 	name string
+	yes  bool // for remove
 }
 
 func (o *nameOptions) command(c *cobra.Command, run func(ctx context.Context, o *nameOptions) error) *cobra.Command {
@@ -93,17 +95,21 @@ func (o *nameOptions) setPaused(
 }
 
 func newCmdRemove(f *factory.Factory) *cobra.Command {
-	return (&nameOptions{f: f}).command(&cobra.Command{
+	o := &nameOptions{f: f}
+	c := o.command(&cobra.Command{
 		Use:   "remove NAME",
 		Short: "Drop the triggers of a rule, cancel its waiting rows, and forget it",
 		Long: `Drop the triggers of a rule and their functions, cancel the rows that wait, in bounded
 transactions, and forget what has fired. A pause of the rule ends. Rows that a run checks meanwhile
 end without a step. The table stays as it is. If it is interrupted, or another session keeps a check
-locked, the next remove goes on.
+locked, the next remove goes on. Without --yes it only prints how many rows it would cancel.
 
 If the rule is applied again, steps fire again for rows for which they have fired. "rules pause" holds a rule back.`,
-		Example: `  prescient rules remove order.unshipped`,
+		Example: `  prescient rules remove order.unshipped        # tells how many rows wait
+  prescient rules remove order.unshipped --yes  # cancels them`,
 	}, runRemove)
+	c.Flags().BoolVar(&o.yes, "yes", false, "remove the rule")
+	return c
 }
 
 // removedView is the JSON of remove.
@@ -114,6 +120,15 @@ type removedView struct {
 
 func runRemove(ctx context.Context, o *nameOptions) error {
 	return withStore(ctx, o.f, func(_ *sqlx.DB, store *rulestore.Store) error {
+		if !o.yes {
+			would, err := store.CountRemove(ctx, o.name)
+			if err != nil {
+				return missing(ctx, store, o.name, err)
+			}
+			return exit.Usagef("this drops the triggers of rule %s, cancels %s, and forgets %s: add --yes", o.name,
+				spoken.Count(would.Cancelled, "waiting row", "waiting rows"),
+				spoken.Count(would.Forgotten, "step that has fired", "steps that have fired"))
+		}
 		show, end := progressOf(ctx, o.f)
 		removed, err := store.Remove(ctx, o.name, show)
 		end()

@@ -1,6 +1,7 @@
 package rulescmd
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -22,6 +23,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/rule/backtest"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -44,8 +46,8 @@ func newCmdTest(f *factory.Factory) *cobra.Command {
 		Short: "Show what rules would have done in the past",
 		Long: `Show what each step of each rule would have done in the past: for how many rows it would
 have fired, and how many were done in time, by the month in which they began to wait. It reads each
-table once, in a read-only transaction, and writes nothing. The rules need not be applied. With RULE
-it tests that rule of the file alone.
+table once, in a read-only transaction, and writes nothing. The rules need not be applied, and the database needs no
+schema of prescient. With RULE it tests that rule of the file alone.
 
 FIRED counts the rows for which the step would have fired, MET those that were done by then, and OPEN those that are not
 done and whose slot is still to come. FIRED % is the part of the fired rows, without the open ones. AGAIN counts how
@@ -97,10 +99,9 @@ func runTest(ctx context.Context, o *testOptions) error {
 	if file.Rules, err = o.chosen(file); err != nil {
 		return err
 	}
-	return database.With(ctx, o.f, func(db *sqlx.DB, setting pgsql.Setting) error {
+	return withPast(ctx, o.f, func(db *sqlx.DB, store *rulestore.Store, g grid.Grid, now time.Time) error {
 		cfg := backtest.Config{
-			From: o.since.From(setting.Now()), To: o.until.From(setting.Now()), Now: setting.Now(), Grid: setting.Grid,
-			After: after, List: o.list,
+			From: o.since.From(now), To: o.until.From(now), Now: now, Grid: g, After: after, List: o.list,
 		}
 		if !o.until.Given() {
 			cfg.To = cfg.Now
@@ -109,12 +110,60 @@ func runTest(ctx context.Context, o *testOptions) error {
 			return exit.Usagef("--since %s: must be before --until, %s", spoken.Instant(cfg.From),
 				spoken.Instant(cfg.To))
 		}
-		reports, err := testAll(ctx, o.f, db, file, cfg)
+		reports, err := testAll(ctx, store, db, file, cfg)
 		if err != nil {
 			return o.naming(err)
 		}
 		return o.print(reports)
-	}, pgsql.Patient())
+	})
+}
+
+// withPast calls fn with what a test reads. In a database without prescient's schema, the slots are those of a new
+// one: of the setting slots.width, or of its default.
+func withPast(
+	ctx context.Context, f *factory.Factory,
+	fn func(db *sqlx.DB, store *rulestore.Store, g grid.Grid, now time.Time) error,
+) (err error) {
+	db, err := database.Connect(ctx, f, pgsql.Patient())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, database.Close(f, db)) }()
+	cfg := rulestore.Config{Schema: f.Config().Database.Schema, Meant: meant}
+	setting, err := database.Setting(ctx, f, db)
+	if errors.Is(err, pgsql.ErrNotMigrated) {
+		return withoutSchema(ctx, f, db, cfg, fn)
+	}
+	if err == nil {
+		err = database.CheckWidth(f, setting)
+	}
+	if err != nil {
+		return err
+	}
+	store, err := rulestore.New(ctx, db, cfg)
+	if err != nil {
+		return err
+	}
+	return fn(db, store, setting.Grid, setting.Now())
+}
+
+func withoutSchema(
+	ctx context.Context, f *factory.Factory, db *sqlx.DB, cfg rulestore.Config,
+	fn func(db *sqlx.DB, store *rulestore.Store, g grid.Grid, now time.Time) error,
+) error {
+	store, err := rulestore.NewReader(db, cfg)
+	if err != nil {
+		return err
+	}
+	slots, err := grid.New(cmp.Or(f.Config().Slots.Width, grid.DefaultWidth))
+	if err != nil {
+		return err
+	}
+	var now time.Time
+	if err := db.GetContext(ctx, &now, "select clock_timestamp()"); err != nil {
+		return fmt.Errorf("ask the database for its clock: %w", err)
+	}
+	return fn(db, store, slots, now.UTC())
 }
 
 // chosen returns the rules of the file that the argument RULE chooses.
@@ -133,12 +182,8 @@ func (o *testOptions) chosen(file rule.File) ([]rule.Rule, error) {
 }
 
 func testAll(
-	ctx context.Context, f *factory.Factory, db *sqlx.DB, file rule.File, cfg backtest.Config,
+	ctx context.Context, store *rulestore.Store, db *sqlx.DB, file rule.File, cfg backtest.Config,
 ) ([]backtest.Report, error) {
-	store, err := rulestore.New(ctx, db, rulestore.Config{Schema: f.Config().Database.Schema})
-	if err != nil {
-		return nil, err
-	}
 	for name := range file.Calendars {
 		if len(file.Calendars) == 1 {
 			cfg.Calendar = name

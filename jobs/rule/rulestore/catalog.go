@@ -396,7 +396,7 @@ func (r *resolver) refused(ctx context.Context, field, expression string, t tabl
 		_, err = r.tx.ExecContext(ctx, "rollback to "+conditionName)
 		return err
 	}
-	if err != nil {
+	if err != nil || r.store.client == nil {
 		return err
 	}
 	var problem sql.NullString

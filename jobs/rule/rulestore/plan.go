@@ -319,7 +319,7 @@ func (p *RulePlan) compare(was Status, moved bool) error {
 	is := p.rule.Rule
 	switch {
 	case was.State == Removing:
-		return is.Problem("name", "the rule is being removed: finish that first, with `prescient rules remove %s`", is.Name)
+		return is.Problem("name", "the rule is being removed: finish that first, with `prescient rules remove %s --yes`", is.Name)
 	case was.Relation != p.rule.Relation && !moved:
 		return is.Problem("table", "the rule is about table %s: remove it first, or give this one another name", was.Relation)
 	case moved && was.Rule.Entity != is.Entity:

@@ -39,7 +39,7 @@ type Store struct {
 	db     *sqlx.DB
 	cfg    Config
 	schema pgsql.Schema
-	client *jobs.Client
+	client *jobs.Client  // nil for NewReader
 	reads  pgsql.Querier // nil: each read has a transaction of its own
 	again  bool
 }
@@ -66,6 +66,13 @@ func New(ctx context.Context, db pgsql.Pool, cfg Config) (*Store, error) {
 		return nil, err
 	}
 	return &Store{db: pgsql.Sqlx(db), cfg: cfg, schema: schema, client: client}, nil
+}
+
+// NewReader returns a store that only understands rules, see Understand. It needs no schema of prescient in the
+// database. Plan and Apply also refuse a condition that triggers must not evaluate.
+func NewReader(db pgsql.Pool, cfg Config) (*Store, error) {
+	schema, err := pgsql.ParseSchema(cfg.Schema)
+	return &Store{db: pgsql.Sqlx(db), cfg: cfg, schema: schema}, err
 }
 
 // State says what is being done with a rule.
