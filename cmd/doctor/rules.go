@@ -88,6 +88,11 @@ func (c Config) fault(f rulestore.Fault) (found []Finding) {
 			spoken.List(f.Swapped)),
 			"%s rules apply -f FILE  -- creates the triggers again, and looks at all rows", c.Name)
 	}
+	if len(f.Attached) > 0 {
+		add(fmt.Sprintf("%s %s was attached to table %s after the triggers were made: rows that it had do not wait",
+			spoken.Noun(int64(len(f.Attached)), "partition", "each of the partitions"), spoken.List(f.Attached), f.Table),
+			"%s rules apply -f FILE  -- looks at all rows", c.Name)
+	}
 	if f.Parent != "" {
 		add(fmt.Sprintf("table %s has become a part of table %s: its triggers miss rows that are written through that table",
 			f.Table, f.Parent),

@@ -2,6 +2,9 @@
 -- its rule, and with the function that says what a row means. $3 has the functions of schema $4 that triggers call. $5 is the
 -- schema of triggers' functions.
 -- Rules that are being removed do not count.
+-- attached: the partitions whose rows of before do not wait. PostgreSQL makes the triggers of a partition in the transaction
+-- that makes those of the table, or in the one that makes the partition. Those of another transaction are of a table that was
+-- attached, or were disabled and enabled alone.
 -- Called by jobs/rule/rulestore.Store.Faults.
 with wanted as (
     select r.name, r.relation, r.definition, c.oid as relid, w.triggers, w.function
@@ -80,6 +83,17 @@ found as (
                     and d.refclassid = 'pg_class'::regclass and d.refobjid = w.relid and d.refobjsubid = a.attnum
             )
         ) as swapped,
+        array(
+            select distinct format('%I.%I', n.nspname, c.relname)
+            from pg_trigger t
+            cross join pg_partition_tree(t.tgrelid) as part
+            join pg_trigger k on k.tgrelid = part.relid and k.tgfoid = t.tgfoid
+            join pg_attribute a on a.attrelid = part.relid and a.attname = 'tableoid'
+            join pg_class c on c.oid = part.relid
+            join pg_namespace n on n.oid = c.relnamespace
+            where t.tgrelid = w.relid and t.tgname = any (w.triggers) and part.isleaf and k.xmin <> t.xmin and k.xmin <> a.xmin
+            order by 1
+        ) as attached,
         coalesce((
             select i.inhparent::regclass::text from pg_inherits i where i.inhrelid = w.relid limit 1
         ), '') as parent,
@@ -100,7 +114,7 @@ found as (
         ), '')::text as refused
     from wanted w
 )
-select name, relation, gone, moved, missing, broken, off, columns, swapped, parent, refused
+select name, relation, gone, moved, missing, broken, off, columns, swapped, attached, parent, refused
 from found
-where gone or broken or missing <> '{}' or off <> '{}' or columns <> '{}' or swapped <> '{}' or parent <> '' or refused <> ''
+where gone or broken or missing <> '{}' or off <> '{}' or columns <> '{}' or swapped <> '{}' or attached <> '{}' or parent <> '' or refused <> ''
 order by name

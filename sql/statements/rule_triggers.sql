@@ -1,9 +1,16 @@
 -- Returns the triggers with names ($2) that a table ($1) has, with their functions, which are in a schema ($3). Triggers that do
--- not fire for applications do not count. reads: the columns of the table that the function of a row ($4) reads; null if there is
+-- not fire for applications do not count. behind: the trigger of a partition was made or changed by itself, see rule_faults. reads: the columns of the table that the function of a row ($4) reads; null if there is
 -- none.
 -- Called by jobs/rule/rulestore.Store.find.
 select
     t.tgname::text as name, p.prosrc as body, encode(t.tgargs, 'hex') as argument, p.prosecdef as definer,
+    exists (
+        select
+        from pg_partition_tree(t.tgrelid) as part
+        join pg_trigger k on k.tgrelid = part.relid and k.tgfoid = t.tgfoid
+        join pg_attribute a on a.attrelid = part.relid and a.attname = 'tableoid'
+        where part.isleaf and k.xmin <> t.xmin and k.xmin <> a.xmin
+    ) as behind,
     (
         select array_agg('"' || replace(a.attname, '"', '""') || '"' order by a.attnum)
         from pg_proc f

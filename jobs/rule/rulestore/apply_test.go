@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -737,6 +738,42 @@ func TestATableThatIsMadeAnewWithPartitionsGetsMore(t *testing.T) {
 		insert into shop.orders (id, channel, placed_at) values (1, 'web', now())`)
 	if n := s.count("select count(*) from rule_anew.future_job"); n != 1 {
 		t.Errorf("%d checks wait", n)
+	}
+}
+
+// Triggers do not see the rows that a table has when it becomes a partition.
+func TestRowsOfAPartitionThatIsAttachedWaitAfterAnApply(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec(`create table shop.parcels (id bigint primary key, placed_at timestamptz, shipped_at timestamptz) partition by range (id);
+		create table shop.parcels_0 partition of shop.parcels for values from (0) to (10)`)
+	file := strings.ReplaceAll(strings.ReplaceAll(unshipped, "shop.orders", "shop.parcels"), "    where: channel <> 'test'\n", "")
+	s.apply(file)
+	faults := func(what string, want ...string) {
+		t.Helper()
+		faults, err := s.store.Faults(t.Context())
+		var got []string
+		for _, f := range faults {
+			got = append(got, f.Attached...)
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %v, want %q", what, got, err, want)
+		}
+	}
+	s.exec("create table shop.parcels_1 partition of shop.parcels for values from (10) to (20)")
+	faults("a new partition")
+	s.exec("create table shop.parcels_2 (like shop.parcels including all); insert into shop.parcels_2 values (21, " + at("04 12:00") + ")")
+	s.exec("alter table shop.parcels attach partition shop.parcels_2 for values from (20) to (30)")
+	s.wants("attached", "")
+	faults("attached", "shop.parcels_2")
+	if plan := s.plan(file); plan.Rules[0].Begin != 1 {
+		t.Errorf("%+v", plan.Rules)
+	}
+	s.apply(file)
+	s.wants("applied", "21 at 03-06 12:00")
+	faults("applied")
+	if plan := s.plan(file); plan.Changes() {
+		t.Errorf("%+v", plan.Rules)
 	}
 }
 

@@ -31,6 +31,8 @@ type Fault struct {
 	// Swapped has the columns that the rule reads, and of which its triggers read another that had the name
 	// before.
 	Swapped []string
+	// Attached has the partitions that were attached since the triggers were made, with rows that may not wait.
+	Attached []string
 	// Parent is a table of which this one has become a part. Triggers miss what is written through it.
 	Parent string
 	// Refused is the owner of a trigger's function that may not call prescient. Empty if all owners may.
@@ -76,7 +78,8 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 // scanFault reads a row of statement rule_faults.
 func scanFault(row *sql.Rows, f *Fault) error {
 	return row.Scan(&f.Rule, &f.Table, &f.Gone, &f.Moved, (*pq.StringArray)(&f.Missing), &f.Broken,
-		(*pq.StringArray)(&f.Off), (*pq.StringArray)(&f.Columns), (*pq.StringArray)(&f.Swapped), &f.Parent, &f.Refused)
+		(*pq.StringArray)(&f.Off), (*pq.StringArray)(&f.Columns), (*pq.StringArray)(&f.Swapped),
+		(*pq.StringArray)(&f.Attached), &f.Parent, &f.Refused)
 }
 
 // tableOf returns the name of a table without its schema.

@@ -400,6 +400,7 @@ func (s *Store) find(ctx context.Context, u understood, all []trigger) error {
 		Body     string         `db:"body"`
 		Argument string         `db:"argument"`
 		Definer  bool           `db:"definer"`
+		Behind   bool           `db:"behind"`
 		Reads    pq.StringArray `db:"reads"`
 	}
 	err := pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
@@ -415,7 +416,7 @@ func (s *Store) find(ctx context.Context, u understood, all []trigger) error {
 			if t.argument != "" {
 				argument = hex.EncodeToString([]byte(t.argument + "\x00"))
 			}
-			t.there = t.there || f.Name == t.name && f.Body == t.body && f.Argument == argument && f.Definer &&
+			t.there = t.there || f.Name == t.name && f.Body == t.body && f.Argument == argument && f.Definer && !f.Behind &&
 				slices.Equal(f.Reads, u.Reads)
 		}
 	}
