@@ -1,6 +1,7 @@
 -- Records that an apply of a rule ($1) of version $2 is done. It returns no row if another apply or a remove has changed
 -- the rule.
--- Called by jobs/rule/rulestore.Store.apply and walkOver.
+-- Called by jobs/rule/rulestore.Store.apply.
+-- Called by jobs/rule/rulestore.Store.walkOver.
 update prescient.rule
 set state = 'active',
     position = null,
