@@ -261,8 +261,8 @@ func (s *Store) refuseWaiting(ctx context.Context, asked rule.Rule) (*Status, er
 	if !errors.Is(err, ErrNotFound) {
 		return &made, err
 	}
-	return nil, asked.Problem("name", "%s of job %s wait already: cancel them with `prescient jobs cancel %[2]s`, or give the "+
-		"rule another name", spoken.Count(found.Checks, "check", "checks"), spoken.Word(asked.Name))
+	return nil, asked.Problem("name", "%s of job %s wait already: cancel them with `prescient jobs cancel %[2]s`, or "+
+		"give the rule another name", spoken.Count(found.Checks, "check", "checks"), spoken.Word(asked.Name))
 }
 
 // count adds what an apply does with the rows of a page.
@@ -319,7 +319,8 @@ func (p *RulePlan) compare(was Status, moved bool) error {
 	is := p.rule.Rule
 	switch {
 	case was.State == Removing:
-		return is.Problem("name", "the rule is being removed: finish that first, with `prescient rules remove %s --yes`", is.Name)
+		return is.Problem("name", "the rule is being removed: finish that first, with `prescient rules remove %s --yes`",
+			is.Name)
 	case was.Relation != p.rule.Relation && !moved:
 		return is.Problem("table", "the rule is about table %s: remove it first, or give this one another name", was.Relation)
 	case moved && was.Rule.Entity != is.Entity:
