@@ -1,6 +1,6 @@
 -- Returns the first 20 names of entities that have a check with the key $1, waiting or in history. It
 -- goes from one name to the next along the indexes, past at most 1,000 names.
--- Called by jobs/admin.Kinds.
+-- Called by jobs/admin.Client.Kinds.
 with recursive waiting (name, n) as (
     select min(entity_name::text), 1
     from prescient.future_job
