@@ -3,6 +3,8 @@ package testkit_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +16,9 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/jobs/rule/backtest"
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	"github.com/prescient-go/prescient/testkit"
 )
 
@@ -156,5 +161,98 @@ func TestAStepRepeatsUntilTheRowIsDone(t *testing.T) {
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// What the engine fires in virtual time is what a test on the past says that it would have fired.
+func TestARuleFiresWhatATestOnThePastSays(t *testing.T) {
+	t.Parallel()
+	const text = `calendars:
+  office: {timezone: America/New_York, country: US, hours: "mon-fri 09:00-17:00", workdays: [2026-11-26]}
+rules:
+  - name: case.open
+    table: public.cases
+    key: id
+    since: opened_at
+    done: closed_at
+    timezone: Europe/Berlin
+    steps:
+      - {before: 1 month at 09:00, name: month, event: month}
+      - {before: 3 business days, calendar: office, name: days, event: days}
+      - {after: 1h, every: 36h, times: 4, name: hours, event: hours}
+      - {after: 2d at 07:30, every: 1w, name: weeks, event: weeks}
+      - {after: 1 business hour, every: 1 business day, calendar: office, times: 6, name: work, event: work}
+`
+	rnd := rand.New(rand.NewPCG(5, 8))
+	start := time.Date(2026, time.September, 20, 0, 0, 0, 0, time.UTC)
+	kit := testkit.New(t, testkit.Config{Registry: registry(), Start: start})
+	kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz)")
+	path := rulesFile(t, text)
+	kit.Rules(path)
+	closed := map[time.Time]int{}
+	for id := range 40 {
+		opened := start.AddDate(0, 0, 32).Add(time.Duration(rnd.Int64N(int64(20 * day)))).Truncate(time.Minute)
+		kit.DB.MustExec("insert into cases values ($1, $2)", id, opened)
+		if rnd.IntN(4) > 0 {
+			closed[opened.Add(time.Duration(rnd.Int64N(int64(20*day)))-5*day).Truncate(time.Second)] = id
+		}
+	}
+	for _, at := range slices.SortedFunc(maps.Keys(closed), time.Time.Compare) {
+		kit.RunUntil(at)
+		kit.DB.MustExec("update cases set closed_at = $1 where id = $2", at, closed[at])
+	}
+	end := start.AddDate(0, 0, 90)
+	kit.RunUntil(end)
+	var got, want []string
+	for _, e := range kit.Events() {
+		got = append(got, fmt.Sprintf("%s %s %s", e.Type, strings.TrimPrefix(e.Subject, "cases/"), e.Time.Format(time.RFC3339)))
+	}
+	file, err := rule.ParseIn(strings.NewReader(text), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := rulestore.New(t.Context(), kit.DB, rulestore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	applied, err := store.Understand(t.Context(), file, file.Rules[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := backtest.Run(t.Context(), kit.DB, applied, backtest.Config{From: start, To: end, Now: end, Grid: kit.Client.Grid(), List: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range report.List {
+		want = append(want, fmt.Sprintf("%s %s %s", f.Step, f.Key, f.Due.Format(time.RFC3339)))
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" || len(want) < 300 {
+		t.Errorf("%d (-test on the past +engine)\n%s", len(want), diff)
+	}
+}
+
+// Rows that are there when a rule with a repetition is applied.
+func TestARepetitionOfARowThatIsThereFollowsOverdue(t *testing.T) {
+	t.Parallel()
+	for overdue, want := range map[string][]string{
+		"fire": {"r 1 03-13 09:00", "r 1 03-15 09:00", "r 1 03-24 09:00"},
+		"skip": {"r 1 03-15 09:00", "r 1 03-24 09:00"},
+	} {
+		kit := testkit.New(t, testkit.Config{Registry: registry(), Start: time.Date(2026, time.March, 14, 9, 0, 0, 0, time.UTC)})
+		kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz)")
+		kit.DB.MustExec("insert into cases values (1, $1)", kit.Now().AddDate(0, 0, -12))
+		text := func(every string) string {
+			return "rules:\n- {name: case.open, table: public.cases, key: id, since: opened_at, done: closed_at, overdue: " + overdue +
+				", steps: [{after: 1d, every: " + every + ", event: r}]}"
+		}
+		kit.Rules(rulesFile(t, text("2d")))
+		kit.RunFor(2 * day)
+		kit.Rules(rulesFile(t, text("3d"))) // #7 has fired, so #8 is the next one
+		kit.RunFor(10 * day)
+		if diff := cmp.Diff(want, fired(kit)); diff != "" {
+			t.Errorf("%s: %s", overdue, diff)
+		}
 	}
 }
