@@ -26,6 +26,7 @@ type calendar struct {
 	workdays []closing // no holidays, although closed or national has them
 	national []lawful
 	years    sync.Map // the holidays of a year, map[dayOfYear]*closedDay by int
+	open     sync.Map // the days of a year with working time, *[367]bool by int
 }
 
 // span is a part of a day. The end is exclusive, and at most 24h.
@@ -291,12 +292,10 @@ func (c *calendar) work(since time.Time, back bool) iter.Seq2[time.Time, []inter
 		today := c.today(since)
 		for range maxDays {
 			var list []interval
-			for _, s := range c.hours(today) {
-				i := interval{c.instant(today, s.from), c.instant(today, s.to)}
+			for i := range c.intervals(today, back) {
 				switch {
-				case !i.from.Before(i.to): // clocks skip it
 				case back && !i.from.After(since):
-					list = append([]interval{{i.from, grid.Earlier(i.to, since)}}, list...)
+					list = append(list, interval{i.from, grid.Earlier(i.to, since)})
 				case !back && since.Before(i.to):
 					list = append(list, interval{grid.Later(i.from, since), i.to})
 				}
@@ -314,29 +313,76 @@ func (c *calendar) work(since time.Time, back bool) iter.Seq2[time.Time, []inter
 // the last day, a time of day outside of the hours becomes the next opening of that day, or else its closing.
 // Back, it becomes the closing before, or else the opening.
 func (c *calendar) addWorkdays(since time.Time, n int) (time.Time, error) {
-	back, left := n < 0, max(n, -n)
-	var clock time.Duration
-	begun := false
+	back, step := n < 0, 1
+	if back {
+		step = -1
+	}
+	today, clock, found := c.begin(since, back)
+	for range maxDays {
+		if !found || n == 0 {
+			break
+		}
+		if today = today.AddDate(0, 0, step); c.opens(today) {
+			n -= step
+		}
+	}
+	if !found || n != 0 {
+		return time.Time{}, ErrNoWork
+	}
+	at := c.instant(today, clock)
+	last := at
+	for i := range c.intervals(today, back) {
+		switch {
+		case back && !at.Before(i.from):
+			return grid.Earlier(at, i.to), nil
+		case !back && at.Before(i.to):
+			return grid.Later(at, i.from), nil
+		}
+		last = i.nearest(!back)
+	}
+	return last, nil
+}
+
+// begin returns the day and the time of day from which working days count.
+func (c *calendar) begin(since time.Time, back bool) (today time.Time, clock time.Duration, found bool) {
 	for today, list := range c.work(since, back) {
-		if !begun {
-			begun, clock = true, min(c.wall(list[0].nearest(back)).Sub(today), day)
-			continue
-		}
-		if left--; left > 0 {
-			continue
-		}
-		at := c.instant(today, clock)
-		for _, i := range list {
-			switch {
-			case back && !at.Before(i.from):
-				return grid.Earlier(at, i.to), nil
-			case !back && at.Before(i.to):
-				return grid.Later(at, i.from), nil
+		return today, min(c.wall(list[0].nearest(back)).Sub(today), day), true
+	}
+	return today, 0, false
+}
+
+// opens reports whether a day has working time.
+func (c *calendar) opens(today time.Time) bool {
+	year := today.Year()
+	known, ok := c.open.Load(year)
+	if !ok {
+		days := &[367]bool{}
+		for d := time.Date(year, time.January, 1, 0, 0, 0, 0, time.UTC); d.Year() == year; d = d.AddDate(0, 0, 1) {
+			for range c.intervals(d, false) {
+				days[d.YearDay()] = true
 			}
 		}
-		return list[len(list)-1].nearest(!back), nil
+		known, _ = c.open.LoadOrStore(year, days)
 	}
-	return time.Time{}, ErrNoWork
+	return known.(*[367]bool)[today.YearDay()]
+}
+
+// intervals yields the working time of a day. Back, it yields the last interval first. It leaves out hours
+// that clocks skip.
+func (c *calendar) intervals(today time.Time, back bool) iter.Seq[interval] {
+	return func(yield func(interval) bool) {
+		spans := c.hours(today)
+		for n := range spans {
+			s := spans[n]
+			if back {
+				s = spans[len(spans)-1-n]
+			}
+			i := interval{c.instant(today, s.from), c.instant(today, s.to)}
+			if i.from.Before(i.to) && !yield(i) {
+				return
+			}
+		}
+	}
 }
 
 // nearest returns the end of an interval at which a count begins.

@@ -216,7 +216,7 @@ func (s *stepTiming) next(at time.Time) (time.Time, error) {
 	today := clocks.today(at)
 	for range maxDays {
 		is := clocks.instant(today, s.clock)
-		if !is.Before(at) && (s.calendar == nil || len(s.calendar.hours(today)) > 0) {
+		if !is.Before(at) && (s.calendar == nil || s.calendar.opens(today)) {
 			return is, nil
 		}
 		today = today.AddDate(0, 0, 1)
