@@ -6,7 +6,7 @@ from prescient.schedule s
 left join prescient.schedule_state d on d.id = s.id
 left join prescient.future_job f on f.job = prescient.find_job('schedule')
     and f.entity_name = 'schedule'
-    and f.entity_key = s.id collate "default"
+    and f.entity_key = s.id
     and f.item_key = ''
 where s.id > $2
     and not s.paused

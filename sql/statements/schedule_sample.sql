@@ -19,7 +19,7 @@ left join lateral (
     select f.next_check_at, f.payload, f.error_count, f.last_error
     from prescient.future_job f
     where f.entity_name = 'schedule'
-        and f.entity_key = s.id collate "default"
+        and f.entity_key = s.id
         and f.job = prescient.find_job('schedule')
         and f.item_key = ''
     limit 1

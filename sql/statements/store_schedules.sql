@@ -18,7 +18,7 @@ left join lateral (
         (to_jsonb(f) || jsonb_build_object('trace', prescient.journal_abroad(f.trace)))::text as data
     from prescient.future_job f
     where f.entity_name = 'schedule'
-        and f.entity_key = s.id collate "default"
+        and f.entity_key = s.id
         and f.job = prescient.find_job('schedule')
         and f.item_key = ''
     limit 1
