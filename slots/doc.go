@@ -91,7 +91,7 @@
 //	call        elapsed
 //	page        elapsed, lease, row, server, jobs, internal/engine, sql
 //	unit        call, elapsed, row, jobs, internal/engine, internal/guard
-//	statement   row, server, jobs, internal/engine, internal/guard, internal/trace, sql
+//	statement   row, server, jobs, internal/engine, internal/guard, internal/plain, internal/trace, sql
 //	record      elapsed, lease, row, server, statement, jobs, internal/guard, sql
 //	txn         call, elapsed, holder, lease, permit, record, row, server, statement, unit, jobs, internal/guard, sql
 //

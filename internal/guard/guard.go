@@ -7,9 +7,9 @@ import (
 	"errors"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/prescient-go/prescient/internal/engine"
+	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spread"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -111,28 +111,17 @@ func (m Moment) Latest() time.Time {
 	return m.Now
 }
 
-// maxErrorText is how many bytes of an error's text are kept.
+// maxErrorText is how many bytes of an error's text are kept: its beginning and its end.
 const maxErrorText = 2000
 
 // ErrorText returns an error's text as the database accepts it, without NUL bytes and invalid
 // UTF-8. One bad text must not fail the batch that it is recorded in.
 func ErrorText(err error) string {
-	// Cut again, because U+FFFD is longer than the bytes it replaces.
-	text := cut(strings.ToValidUTF8(strings.ReplaceAll(cut(err.Error()), "\x00", ""), "\uFFFD"))
+	// Again, because U+FFFD is longer than the bytes it replaces.
+	text := plain.Ends(err.Error(), maxErrorText)
+	text = plain.Ends(strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\uFFFD"), maxErrorText)
 	if text == "" {
 		return "an error without a text"
 	}
 	return text
-}
-
-// cut shortens a text to maxErrorText, at the end of a character.
-func cut(text string) string {
-	if len(text) <= maxErrorText {
-		return text
-	}
-	end := maxErrorText
-	for end > maxErrorText-utf8.UTFMax && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end]
 }

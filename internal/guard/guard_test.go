@@ -193,9 +193,9 @@ func TestAnErrorsTextIsMadeFitForTheDatabase(t *testing.T) {
 		"invalid UTF-8":            {"a\xff\xfeb", "a\uFFFDb"},
 		"empty":                    {"", "an error without a text"},
 		"NUL alone":                {"\x00\x00", "an error without a text"},
-		"over-long":                {strings.Repeat("x", 5000), strings.Repeat("x", 2000)},
-		"over-long, cut in a rune": {strings.Repeat("x", 1999) + "äää", strings.Repeat("x", 1999)},
-		"over-long and invalid":    {strings.Repeat("\xffa", 3000), strings.Repeat("\uFFFDa", 500)},
+		"over-long":                {strings.Repeat("x", 5000) + "do that", strings.Repeat("x", 997) + " ... " + strings.Repeat("x", 991) + "do that"},
+		"over-long, cut in a rune": {strings.Repeat("x", 996) + "ä" + strings.Repeat("x", 1000) + "ää", strings.Repeat("x", 996) + " ... " + strings.Repeat("x", 994) + "ää"},
+		"over-long and invalid":    {strings.Repeat("\xffa", 3000), strings.Repeat("\uFFFDa", 249) + " ... a" + strings.Repeat("\uFFFDa", 249)},
 		"just not too long":        {strings.Repeat("ä", 1000), strings.Repeat("ä", 1000)},
 	} {
 		v := After(define(jobs.Retry(0)), inTime, &jobs.FutureJob{}, nil, errors.New(test.text))

@@ -20,8 +20,11 @@ type Condition struct {
 	judge func(r *Report, limit float64) []Finding
 }
 
-// Conditions lists all conditions, in the order in which they are judged.
+// Conditions lists all conditions, in the order in which they are judged. What one finding tells, a
+// later condition leaves out.
 var Conditions = []Condition{
+	{"unregistered", "more than LIMIT jobs that no run of the last 7 days has registered, " +
+		"with rows in the next day that were asked for more than a width ago", "", 0, unregistered},
 	{"missed", "more than LIMIT slots that no run has opened", "", 0, missed},
 	{"stranded", "more than LIMIT slots that were left open, " +
 		"or have rows which were committed after they were closed", "", 0, stranded},
@@ -30,8 +33,6 @@ var Conditions = []Condition{
 	{"failing", "a job of which more than LIMIT of the checks failed in the slot that was run last", "%", 50, failing},
 	{"publishing", "recurring schedules of which more than LIMIT could not be published in " +
 		"the slot that was run last", "%", 0, publishing},
-	{"unregistered", "more than LIMIT jobs that no run of the last 7 days has registered, " +
-		"with rows in the next day that were asked for more than a width ago", "", 0, unregistered},
 	{"slow", "one of the newest four runs took more than LIMIT of the width", "%", 100, slow},
 	{"sla", "a job of which more than LIMIT of the checks in slots of the last day began later than its SLA, " +
 		"and some of the slot that was run last", "%", 1, sla},

@@ -50,7 +50,7 @@ func TestAJobOfTheBinaryThatNothingHasRunYetNeedsARun(t *testing.T) {
 	r.Jobs = []slots.JobStatus{{JobExec: "order.late", Unregistered: true}, {JobExec: "oder.late", Unregistered: true}}
 	found := unregistered(r, 0)
 	if len(found) != 2 || !strings.Contains(found[0].Text, "registered: oder.late. Run a binary") || found[0].Remedy != "jobs list --job oder.late" ||
-		!strings.Contains(found[1].Text, "that this binary has") || !strings.Contains(found[1].Text, "registered: order.late.") || found[1].Remedy != "run" {
+		!strings.Contains(found[1].Text, "that this binary has") || !strings.Contains(found[1].Text, "registered: order.late.") || found[1].Remedy != "run --catch-up" {
 		t.Errorf("%+v", found)
 	}
 }
@@ -60,6 +60,56 @@ func TestASlotThatWasLeftOpenWithoutRowsHasNoStrandedOnes(t *testing.T) {
 	r := &Report{Status: slots.Status{Trouble: []slots.Trouble{{Slot: time.Unix(0, 0), State: slots.StateOpen}}}}
 	found := stranded(r, 0)
 	if len(found) != 1 || strings.Contains(found[0].Text, "stranded") || found[0].Remedy != "catch-up" {
+		t.Errorf("%+v", found)
+	}
+}
+
+func TestAMisspeltJobIsOneFinding(t *testing.T) {
+	t.Parallel()
+	hour := time.Unix(3600, 0)
+	counts := []slots.JobCount{{JobExec: "oder.late", Waiting: 3}}
+	r := &Report{knows: func(job string) bool { return job == "order.late" }}
+	r.Now = hour.Add(3 * time.Hour)
+	r.Current = slots.SlotRun{Slot: r.Now.Add(-2 * time.Hour)}
+	r.Trouble = []slots.Trouble{{Slot: hour, State: slots.StateOpen, Waiting: 3, Jobs: counts}}
+	r.unopened = counts
+	r.Jobs = []slots.JobStatus{{JobExec: "oder.late", Unregistered: true}}
+	found := append(unregistered(r, 0), append(stranded(r, 0), overdue(r, 0)...)...)
+	if len(found) != 1 || !strings.Contains(found[0].Text, "registered: oder.late (6 due). Run a binary") {
+		t.Errorf("%+v", found)
+	}
+	r.Trouble[0].Jobs = append(r.Trouble[0].Jobs, slots.JobCount{JobExec: "order.late", Waiting: 2})
+	if found := stranded(r, 0); len(found) != 1 || !strings.HasPrefix(found[0].Text, "2 rows are stranded") || found[0].Remedy != "catch-up" {
+		t.Errorf("beside rows of another job: %+v", found)
+	}
+}
+
+func TestRowsOfMissedSlotsAreOneFinding(t *testing.T) {
+	t.Parallel()
+	hour := time.Unix(3600, 0)
+	trouble := []slots.Trouble{{Slot: hour, State: slots.StateMissed, Waiting: 3, Jobs: []slots.JobCount{{JobExec: "order.late", Waiting: 3}}}}
+	for name, test := range map[string]struct {
+		limit float64
+		want  string
+	}{"missed": {0, "1 slot was missed since 1970-01-01T01:00:00Z, 3 h ago: "}, "missed is off by its limit": {9, "3 rows have been due for more than "}} {
+		r := &Report{Status: slots.Status{Now: hour.Add(3 * time.Hour), Trouble: trouble}, knows: func(string) bool { return true }}
+		if found := append(missed(r, test.limit), overdue(r, 0)...); len(found) != 1 || !strings.HasPrefix(found[0].Text, test.want) {
+			t.Errorf("%s: %+v", name, found)
+		}
+	}
+}
+
+// The sentence at the end of an error says what to do.
+func TestAFindingHasTheWholeError(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("the warehouse does not answer, ", 20) + "restart it"
+	r := &Report{Jobs: []slots.JobStatus{{JobExec: "order.late", LastChecked: 1, LastFailed: 1, GaveUp: 1, Error: long}}}
+	for _, found := range [][]Finding{failing(r, 50), gaveUp(r, 0)} {
+		if len(found) != 1 || !strings.Contains(found[0].Text, long) {
+			t.Errorf("%+v", found)
+		}
+	}
+	if found := gaveUp(r, 0); !strings.Contains(found[0].Text, "Mend the cause first") || strings.HasPrefix(found[0].Remedy, "jobs retry") {
 		t.Errorf("%+v", found)
 	}
 }

@@ -33,13 +33,20 @@ type Report struct {
 	consumers []string // of the outbox, whose position is ahead of the server's
 	dead      int64    // letters
 	deadSince time.Time
-	unopened  int64 // rows of the current slot, which no run has opened yet
+	unopened  []slots.JobCount // rows of the current slot, which no run has opened yet
 	// Due counts the rows, by job, that no runner is at: those of slots in trouble, and those of the
 	// current slot if no run has opened it for longer than Prompt. It leaves out paused jobs.
 	Due   map[string]int64
 	knows func(job string) bool
+	told  told
 	// Findings are the problems. Empty if all is well.
 	Findings []Finding
+}
+
+// told is what findings tell already: a problem is one finding, however many conditions see it.
+type told struct {
+	jobs   map[string]bool // unregistered ones, whose rows wait for a binary
+	states []slots.State   // of slots in trouble, with their rows
 }
 
 // Finding is a condition that does not hold.
@@ -74,16 +81,11 @@ func Check(
 		return r, err
 	}
 	if r.Current.State == "" {
-		waiting, err := l.Waiting(ctx, r.Current.Slot)
-		if err != nil {
+		if r.unopened, err = l.Waiting(ctx, r.Current.Slot); err != nil {
 			return r, err
 		}
-		for _, w := range waiting {
-			if w.Paused {
-				continue
-			}
-			r.unopened += w.Waiting
-			if r.Now.Sub(r.Current.Slot) > Prompt {
+		for _, w := range r.unopened {
+			if !w.Paused && r.Now.Sub(r.Current.Slot) > Prompt {
 				r.Due[w.JobExec] += w.Waiting
 			}
 		}
@@ -127,8 +129,8 @@ func Check(
 }
 
 // inState returns the number of troubled slots in the given states, their rows, and the first slot.
-func (r *Report) inState(states ...slots.State) (n, rows int64, first time.Time) {
-	for _, t := range r.Trouble {
+func (r *Report) inState(list []slots.Trouble, states ...slots.State) (n, rows int64, first time.Time) {
+	for _, t := range list {
 		if slices.Contains(states, t.State) {
 			if n++; n == 1 {
 				first = t.Slot
@@ -145,11 +147,41 @@ func (r *Report) inState(states ...slots.State) (n, rows int64, first time.Time)
 	return n, rows, first
 }
 
+// untold returns slots without the rows of jobs that a finding has told. It leaves out slots that
+// have no other rows.
+func (r *Report) untold(list []slots.Trouble) (rest []slots.Trouble) {
+	for _, t := range list {
+		counts := slices.DeleteFunc(slices.Clone(t.Jobs), func(c slots.JobCount) bool { return r.told.jobs[c.JobExec] })
+		if len(counts) < len(t.Jobs) {
+			if t.Jobs, t.Waiting = counts, rowsOf(counts); len(counts) == 0 {
+				continue
+			}
+		}
+		rest = append(rest, t)
+	}
+	return rest
+}
+
+func rowsOf(counts []slots.JobCount) (n int64) {
+	for _, c := range counts {
+		n += c.Waiting
+	}
+	return n
+}
+
+// tell marks slots in trouble as told, and returns the findings that tell them.
+func (r *Report) tell(found []Finding, states ...slots.State) []Finding {
+	if len(found) > 0 {
+		r.told.states = append(r.told.states, states...)
+	}
+	return found
+}
+
 func missed(r *Report, limit float64) []Finding {
-	n, rows, first := r.inState(slots.StateMissed)
-	return r.found(float64(n) > limit, "catch-up", "%s since %s: opened by no run; %s in %s",
-		spoken.Count(n, "slot was", "slots were")+" missed", clock(first), spoken.Count(rows,
-			"row waits", "rows wait"), them(n))
+	n, rows, first := r.inState(r.Trouble, slots.StateMissed)
+	return r.tell(r.found(float64(n) > limit, "catch-up", "%s since %s: opened by no run; %s in %s",
+		spoken.Count(n, "slot was", "slots were")+" missed", r.since(first), spoken.Count(rows,
+			"row waits", "rows wait"), them(n)), slots.StateMissed)
 }
 
 func ahead(r *Report, limit float64) []Finding {
@@ -169,7 +201,7 @@ func deadLetters(r *Report, limit float64) []Finding {
 	return r.found(float64(r.dead) > limit, "events dead",
 		"%s since %s: the destination refused them, or they are held back behind such an event. "+
 			"Send them again with events resend, or discard them", spoken.Count(r.dead, "event is a dead letter",
-			"events are dead letters"), clock(r.deadSince))
+			"events are dead letters"), r.since(r.deadSince))
 }
 
 // AheadText describes what lies beyond the clock.
@@ -192,7 +224,8 @@ func AheadText(a slots.Ahead) string {
 }
 
 func stranded(r *Report, limit float64) []Finding {
-	n, rows, first := r.inState(slots.StateOpen, slots.StateDone)
+	list := r.untold(r.Trouble)
+	n, rows, first := r.inState(list, slots.StateOpen, slots.StateDone)
 	expired, of := int64(0), time.Time{}
 	for _, c := range r.Claims {
 		if len(c.Jobs) > 0 && !c.Live && !c.Until.Before(time.Unix(1, 0)) {
@@ -208,20 +241,20 @@ func stranded(r *Report, limit float64) []Finding {
 	if rows == 0 {
 		return r.found(float64(n) > limit, "catch-up",
 			"%s left open since %s, and no row of a job that is not paused waits in %s",
-			spoken.Count(n, "slot was", "slots were"), clock(first), them(n))
+			spoken.Count(n, "slot was", "slots were"), r.since(first), them(n))
 	}
-	remedy, foreign := "catch-up", r.foreign(keep(r.Trouble, func(t slots.Trouble) bool {
+	remedy, foreign := "catch-up", r.foreign(keep(list, func(t slots.Trouble) bool {
 		return t.State != slots.StateMissed
 	}))
 	text := fmt.Sprintf("%s stranded in %s since %s: "+
 		"runners left before the end of a slot, or rows were committed after a slot was closed",
-		spoken.Count(rows, "row is", "rows are"), spoken.Count(n, "slot", "slots"), clock(first))
+		spoken.Count(rows, "row is", "rows are"), spoken.Count(n, "slot", "slots"), r.since(first))
 	if len(foreign) > 0 { // catch-up leaves these rows
 		remedy = "jobs list --job " + spoken.Word(foreign[0])
 		text += ". They are of jobs that are not registered here: " + spoken.List(foreign) +
 			". Run catch-up with a binary that has them, or cancel the rows if a name is wrong"
 	}
-	return r.found(float64(n) > limit, remedy, "%s", text)
+	return r.tell(r.found(float64(n) > limit, remedy, "%s", text), slots.StateOpen, slots.StateDone)
 }
 
 // foreign returns the jobs of the rows in slots if the caller has registered none of them. Its
@@ -243,8 +276,11 @@ func (r *Report) foreign(list []slots.Trouble) (names []string) {
 }
 
 func overdue(r *Report, limit float64) []Finding {
-	late := func(t slots.Trouble) bool { return t.Waiting > 0 && r.Now.Sub(t.Slot).Seconds() > limit }
-	left, running := keep(r.Trouble, late), keep(r.Running, late)
+	late := func(t slots.Trouble) bool {
+		return t.Waiting > 0 && r.Now.Sub(t.Slot).Seconds() > limit
+	}
+	left := keep(r.untold(r.Trouble), func(t slots.Trouble) bool { return !slices.Contains(r.told.states, t.State) && late(t) })
+	running := keep(r.untold(r.Running), late)
 	var oldest time.Time
 	var rows int64
 	for _, t := range slices.Concat(left, running) {
@@ -253,9 +289,12 @@ func overdue(r *Report, limit float64) []Finding {
 			oldest = t.Slot
 		}
 	}
-	unopened := r.unopened > 0 && r.Now.Sub(r.Current.Slot).Seconds() > limit
+	due := rowsOf(slices.DeleteFunc(slices.Clone(r.unopened), func(c slots.JobCount) bool {
+		return c.Paused || r.told.jobs[c.JobExec]
+	}))
+	unopened := due > 0 && r.Now.Sub(r.Current.Slot).Seconds() > limit
 	if unopened {
-		rows += r.unopened
+		rows += due
 		if oldest.IsZero() {
 			oldest = r.Current.Slot
 		}
@@ -270,7 +309,7 @@ func overdue(r *Report, limit float64) []Finding {
 		remedy = "catch-up"
 	}
 	return r.found(rows > 0, remedy, "%s for more than %s, the oldest since %s",
-		spoken.Count(rows, "row has been due", "rows have been due"), seconds(limit), clock(oldest))
+		spoken.Count(rows, "row has been due", "rows have been due"), seconds(limit), r.since(oldest))
 }
 
 // keep returns the slots that a test accepts.
@@ -283,16 +322,26 @@ func keep(list []slots.Trouble, test func(t slots.Trouble) bool) (kept []slots.T
 	return kept
 }
 
+// withErrors is how many jobs a finding quotes the whole error of: an error has up to 2,000 bytes.
+const withErrors = 3
+
 func gaveUp(r *Report, limit float64) (list []Finding) {
 	var n int64
 	var names []string
 	for _, j := range r.Jobs {
-		if n += j.GaveUp; j.GaveUp > 0 {
-			names = append(names, fmt.Sprintf("%s (%d: %s)", j.JobExec, j.GaveUp, short(j.Error)))
+		if j.GaveUp == 0 {
+			continue
 		}
+		n += j.GaveUp
+		text := fmt.Sprintf("%s (%d)", j.JobExec, j.GaveUp)
+		if len(names) < withErrors {
+			text = fmt.Sprintf("%s (%d: %s)", j.JobExec, j.GaveUp, oneLine(j.Error))
+		}
+		names = append(names, text)
 	}
-	return r.found(float64(n) > limit, "jobs retry --since 24h", "%s up in the last day: %s",
-		spoken.Count(n, "row was given", "rows were given"), spoken.List(names))
+	return r.found(float64(n) > limit, "jobs history --outcome failed --since 24h",
+		"%s up in the last day: %s. Mend the cause first; jobs retry then puts the rows of a job back",
+		spoken.Count(n, "row was given", "rows were given"), strings.TrimSuffix(spoken.List(names), "."))
 }
 
 func failing(r *Report, limit float64) []Finding {
@@ -313,37 +362,68 @@ func failures(r *Report, limit float64, which func(j *slots.JobStatus) bool) (li
 		}
 		found := r.found(bad && which(j), where+" --job "+spoken.Word(j.JobExec),
 			"%d of %d checks of %s failed in slot %s, which was run last, at %s: %s",
-			j.LastFailed, j.LastChecked, j.JobExec, clock(j.LastSlot), clock(j.LastAt), short(j.Error))
+			j.LastFailed, j.LastChecked, j.JobExec, clock(j.LastSlot), r.since(j.LastAt), oneLine(j.Error))
 		list = append(list, of(j.JobExec, found)...)
 	}
 	return list
 }
 
+// unregistered tells all rows of a job that no run knows, so that no other condition tells them
+// again. The rows of a job of this binary in slots that were missed wait for any run: missed tells
+// them.
 func unregistered(r *Report, limit float64) (list []Finding) {
 	var here, nowhere []string
 	for _, j := range r.Jobs {
 		switch {
 		case !j.Unregistered:
-		case r.knows(j.JobExec):
-			here = append(here, j.JobExec)
-		default:
+		case !r.knows(j.JobExec):
 			nowhere = append(nowhere, j.JobExec)
+		case !slices.ContainsFunc(r.Trouble, func(t slots.Trouble) bool {
+			return t.State == slots.StateMissed && slices.ContainsFunc(t.Jobs, isOf(j.JobExec))
+		}):
+			here = append(here, j.JobExec)
 		}
 	}
-	bad := float64(len(here)+len(nowhere)) > limit
+	if float64(len(here)+len(nowhere)) <= limit {
+		return nil
+	}
 	if len(nowhere) > 0 {
-		list = r.found(bad, "jobs list --job "+spoken.Word(nowhere[0]),
+		list = r.found(true, "jobs list --job "+spoken.Word(nowhere[0]),
 			"rows wait for jobs that no run of the last 7 days has registered: %s. "+
 				"Run a binary that has them, or cancel the rows if a name is wrong or its rule was removed",
-			spoken.List(nowhere))
+			r.withDue(nowhere))
 	}
 	if len(here) > 0 { // nothing has run yet, or an older binary has
-		list = append(list,
-			r.found(bad, "run",
-				"rows wait for jobs that this binary has, and that no run of the last 7 days has registered: %s. "+
-					"Let this binary run the slots", spoken.List(here))...)
+		list = append(list, r.found(true, "run --catch-up",
+			"rows wait for jobs that this binary has, and that no run of the last 7 days has registered: %s. "+
+				"Let this binary run the slots", r.withDue(here))...)
+	}
+	r.told.jobs = map[string]bool{}
+	for _, job := range slices.Concat(here, nowhere) {
+		r.told.jobs[job] = true
 	}
 	return list
+}
+
+// withDue returns the names of jobs, each with the number of its rows that are due.
+func (r *Report) withDue(names []string) string {
+	due := map[string]int64{}
+	for _, t := range slices.Concat(r.Trouble, r.Running, []slots.Trouble{{Jobs: r.unopened}}) {
+		for _, c := range t.Jobs {
+			due[c.JobExec] += c.Waiting
+		}
+	}
+	texts := slices.Clone(names)
+	for i, name := range names {
+		if due[name] > 0 {
+			texts[i] = fmt.Sprintf("%s (%d due)", name, due[name])
+		}
+	}
+	return spoken.List(texts)
+}
+
+func isOf(job string) func(c slots.JobCount) bool {
+	return func(c slots.JobCount) bool { return c.JobExec == job }
 }
 
 func slow(r *Report, limit float64) []Finding {
@@ -360,7 +440,7 @@ func sla(r *Report, limit float64) (list []Finding) {
 			"%d of %d checks of %s in the last day began later than %s after their slot, and %d of %d of slot %s, "+
 				"which was run last, at %s",
 			j.Late, j.Checked, j.JobExec, seconds(j.SLA.Seconds()), j.LastLate, j.LastChecked,
-			clock(j.LastSlot), clock(j.LastAt))
+			clock(j.LastSlot), r.since(j.LastAt))
 		list = append(list, of(j.JobExec, found)...)
 	}
 	return list
@@ -377,7 +457,7 @@ func betweenStores(r *Report, limit float64) (list []Finding) {
 	first := r.leaving[0]
 	return r.found(r.Now.Sub(first.Since).Seconds() > limit, "stores move "+first.From,
 		"%s on the way from here to store %s since %s: the move was cut short, and the next one finishes it",
-		spoken.Count(rows, "row is", "rows are"), first.To, clock(first.Since))
+		spoken.Count(rows, "row is", "rows are"), first.To, r.since(first.Since))
 }
 
 // found returns one finding if the condition is broken, otherwise none.
@@ -397,15 +477,12 @@ func them(n int64) string {
 
 func clock(t time.Time) string { return spoken.Instant(t) }
 
+// since returns an instant with its distance from now, for texts. A remedy takes only the instant.
+func (r *Report) since(t time.Time) string { return spoken.Since(t, r.Now) }
+
 func seconds(s float64) string {
 	return duration.Format(time.Duration(s * float64(time.Second)).Round(time.Second))
 }
 
-// short returns an error in one line, cut to a maximum length.
-func short(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if runes := []rune(text); len(runes) > 120 {
-		text = string(runes[:120]) + "..."
-	}
-	return text
-}
+// oneLine returns an error in one line. It is not cut: its end often says what to do.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

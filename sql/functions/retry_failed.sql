@@ -71,7 +71,7 @@ begin
             prescient.traced(
                 prescient.traced(trace, json_build_array(
                     'failed', extract(epoch from slot)::bigint, runner, (extract(epoch from lateness) * 1000)::bigint,
-                    (extract(epoch from duration) * 1000000)::bigint, left(last_error, 200)
+                    (extract(epoch from duration) * 1000000)::bigint, case when length(last_error) > 200 then left(last_error, 100) || ' ... ' || right(last_error, 95) else last_error end
                 )::text),
                 prescient.journal_in(entry, slot)
             )

@@ -116,9 +116,17 @@ func examine(ctx context.Context, f *factory.Factory) error {
 	}
 	defer func() { _ = database.Close(f, db) }()
 	setting, unread := database.Setting(ctx, f, db) // migrates the private one, as every command does
+	var sick []doctor.Finding
+	told := map[string]bool{} // jobs that a finding of status is about
+	if unread == nil {
+		if sick, err = examineHealth(ctx, f, db, setting, told); err != nil {
+			return err
+		}
+		sick = append(sick, examineCrontabs(f, crontabs, setting)...)
+	}
 	found, err := doctor.Look(ctx, doctor.Config{
 		DB: db, Schema: f.Schema(), Name: f.Self(), Connections: f.Config().Run.Connections + slots.OwnConnections,
-		Early: f.Config().Run.StartTolerance, Knows: func(job string) bool { return checks.Has(f, job) },
+		Early: f.Config().Run.StartTolerance, Knows: func(job string) bool { return told[job] || checks.Has(f, job) },
 	})
 	if err != nil {
 		return err
@@ -126,14 +134,7 @@ func examine(ctx context.Context, f *factory.Factory) error {
 	view.Findings = append(view.Findings, found...)
 	view.Queries = checks.TryQueries(ctx, f)
 	view.Findings = append(view.Findings, examineQueries(f, view.Queries)...)
-	if unread == nil {
-		health, err := examineHealth(ctx, f, db, setting)
-		if err != nil {
-			return err
-		}
-		view.Findings = append(view.Findings, health...)
-		view.Findings = append(view.Findings, examineCrontabs(f, crontabs, setting)...)
-	}
+	view.Findings = append(view.Findings, sick...)
 	return printDoctor(f, view)
 }
 
@@ -147,9 +148,10 @@ func lookAtURL(f *factory.Factory) string {
 	return fmt.Sprintf("is the server running? If it is, check %s (%s)", key, f.Origin(key))
 }
 
-// examineHealth returns the findings of status --check, and a width that commands would refuse.
+// examineHealth returns the findings of status --check, and a width that commands would refuse. It
+// adds to told the jobs that no run knows, if a finding is about them.
 func examineHealth(
-	ctx context.Context, f *factory.Factory, db *sqlx.DB, setting pgsql.Setting,
+	ctx context.Context, f *factory.Factory, db *sqlx.DB, setting pgsql.Setting, told map[string]bool,
 ) (list []doctor.Finding, err error) {
 	if err := database.CheckWidth(f, setting); err != nil {
 		list = append(list, doctor.Finding{
@@ -173,6 +175,9 @@ func examineHealth(
 		list = append(list, doctor.Finding{
 			Name: found.Condition, Severity: doctor.Action, What: found.Text, Do: found.Remedy,
 		})
+		for _, j := range report.Jobs {
+			told[j.JobExec] = told[j.JobExec] || found.Condition == "unregistered" && j.Unregistered
+		}
 	}
 	return list, err
 }

@@ -134,8 +134,23 @@ func configs(columns []column) []table.ColumnConfig {
 	return list
 }
 
-// Cut shortens a text to a width, and shows that it did.
-func Cut(long string, width int) string { return text.Snip(long, width, "...") }
+// Cut shortens a text to a width, and shows that it did. A wide column keeps the end, too: the end of
+// an error often says what to do.
+func Cut(long string, width int) string {
+	const gap = " ... "
+	if width < 2*legible || text.StringWidth(long) <= width {
+		return text.Snip(long, width, "...")
+	}
+	head := text.Trim(long, (width-len(gap))/2)
+	room := width - len(gap) - text.StringWidth(head)
+	tail := []rune(long)
+	at := len(tail)
+	for at > 0 && room >= text.RuneWidth(tail[at-1]) {
+		at--
+		room -= text.RuneWidth(tail[at])
+	}
+	return head + gap + string(tail[at:])
+}
 
 // Wrap breaks a text into lines of a width, between words alone.
 func Wrap(long string, width int) string {

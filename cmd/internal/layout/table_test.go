@@ -64,3 +64,13 @@ next      7`
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
+
+func TestACutTextKeepsItsEnd(t *testing.T) {
+	t.Parallel()
+	for width := 48; width < 300; width++ {
+		got := Cut(someError+"Restart it", width)
+		if text.StringWidth(got) > width || text.StringWidth(got) < width-2 || !strings.HasPrefix(got, "the warehouse ") || !strings.HasSuffix(got, " Restart it") {
+			t.Fatalf("%d columns: %d, %s", width, text.StringWidth(got), got)
+		}
+	}
+}

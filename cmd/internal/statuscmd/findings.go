@@ -2,6 +2,7 @@ package statuscmd
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -73,7 +74,8 @@ func printFindings(f *factory.Factory, v view.Status) error {
 			err = errors.Join(err, f.Lines(strings.Map(plain.Printable, "    see to it with: "+found.Remedy)))
 		}
 	}
-	if len(v.NotRegistered) > 0 {
+	told := slices.ContainsFunc(v.Findings, func(found view.Finding) bool { return found.Condition == "unregistered" })
+	if len(v.NotRegistered) > 0 && !told {
 		err = errors.Join(err,
 			f.Sentence("not registered here, and left to a binary that has it: "+spoken.List(v.NotRegistered)))
 	}

@@ -143,10 +143,10 @@ func printStatus(f *factory.Factory, v view.Status) error {
 	state := cmp.Or(string(v.CurrentState), string(view.NotOpened))
 	err := f.Table(nil,
 		table.Row{"database", v.Database.String()},
-		table.Row{"current slot", fmt.Sprintf("%s, %s", spoken.Instant(v.CurrentSlot), state)},
-		table.Row{"next slot", v.NextSlot},
+		table.Row{"current slot", fmt.Sprintf("%s, %s", spoken.Since(v.CurrentSlot, v.Now), state)},
+		table.Row{"next slot", spoken.Since(v.NextSlot, v.Now)},
 		table.Row{"width", v.Width.String()},
-		table.Row{"ledger since", v.Since},
+		table.Row{"ledger since", spoken.Since(v.Since, v.Now)},
 		table.Row{"missed", spoken.Count(len(v.Missed)+int(v.MoreMissed), "slot", "slots")},
 		table.Row{"left open", spoken.Count(len(v.LeftOpen)+int(v.MoreOpen), "slot", "slots")},
 		table.Row{"stragglers", spoken.Count(len(v.Stragglers), "slot", "slots")},

@@ -2,14 +2,15 @@ package statement
 
 import (
 	"encoding/json"
-	"strings"
 
 	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/trace"
 	"github.com/prescient-go/prescient/slots/internal/row"
 )
 
-// maxTraced bounds an error in a trace. The row has the whole error, until the next one.
+// maxTraced bounds an error in a trace: its beginning and its end. The row has the whole error, until
+// the next one.
 const maxTraced = 200
 
 // trace returns the entry of a row's trace for an outcome, see prescient.journal_entry. It is empty
@@ -29,18 +30,11 @@ func (w *Writer) trace(o *row.Outcome) string {
 		entry = append(entry, o.Lateness.Milliseconds(), o.Duration.Microseconds())
 	}
 	if o.Verdict.Error != "" {
-		entry = append(entry, short(o.Verdict.Error))
+		entry = append(entry, plain.Ends(o.Verdict.Error, maxTraced))
 	}
 	if o.Verdict.Move == guard.MoveDefer {
 		entry = []any{"deferred", w.Slot.Unix(), w.Runner, nil, nil, nil, w.Now().UnixMilli()}
 	}
 	text, _ := json.Marshal(entry)
 	return string(text)
-}
-
-func short(text string) string {
-	if len(text) > maxTraced {
-		text = strings.ToValidUTF8(text[:maxTraced], "") + "..."
-	}
-	return text
 }
