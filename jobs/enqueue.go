@@ -98,7 +98,7 @@ func lastOf(on []OnConflict) OnConflict {
 
 func (c OnConflict) validate() error {
 	if c.maxWait < 0 {
-		return &FieldError{"max_delay", "must not be negative"}
+		return &FieldError{"max_wait", "must not be negative"}
 	}
 	return nil
 }

@@ -193,15 +193,15 @@ func TestAChangeOfABadKeyOrTimeIsRefusedByFieldAndRule(t *testing.T) {
 		"Reschedule far away":     {func() error { _, _, err := w.client.Reschedule(t.Context(), w.db, keyOf("1"), far); return err }, []string{"check_at"}},
 		"PushBack":                {func() error { _, _, err := w.client.PushBack(t.Context(), w.db, bad, slot(1), 0); return err }, wantKey},
 		"PushBack far away":       {func() error { _, _, err := w.client.PushBack(t.Context(), w.db, keyOf("1"), far, 0); return err }, []string{"check_at"}},
-		"PushBack with a bad cap": {func() error { _, _, err := w.client.PushBack(t.Context(), w.db, keyOf("1"), slot(1), -1); return err }, []string{"max_delay"}},
+		"PushBack with a bad cap": {func() error { _, _, err := w.client.PushBack(t.Context(), w.db, keyOf("1"), slot(1), -1); return err }, []string{"max_wait"}},
 		"enqueue with a bad cap": {func() error {
 			_, err := w.client.Enqueue(t.Context(), w.db, check("1", slot(1)), jobs.PushBack(-time.Hour))
 			return err
-		}, []string{"max_delay"}},
+		}, []string{"max_wait"}},
 		"bulk with a bad cap": {func() error {
 			_, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{check("1", slot(1))}, jobs.PushBack(-time.Hour))
 			return err
-		}, []string{"max_delay"}},
+		}, []string{"max_wait"}},
 	} {
 		got := fieldErrors(test.call())
 		if len(got) != len(test.want) {

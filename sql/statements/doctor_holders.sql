@@ -1,6 +1,6 @@
 -- Returns what has held back vacuum and the readers of the outbox for more than $1 microseconds,
--- oldest first: sessions, prepared transactions, and unused replication slots. mends: the statement
--- that ends it.
+-- oldest first: sessions, prepared transactions, and replication slots without a reader. mends: what
+-- ends it.
 -- Called by cmd/doctor.holders.
 select what, since, mends
 from (
@@ -21,9 +21,18 @@ from (
     where p.prepared < clock_timestamp() - $1 * interval '1 microsecond'
     union all
     select
-        format('replication slot %s, which nobody reads', s.slot_name),
-        null,
-        format('select pg_drop_replication_slot(%L)', s.slot_name)
+        format(
+            'replication slot %s (%s%s), which has no reader now, keeps %s of WAL, and',
+            s.slot_name, coalesce(s.plugin, s.slot_type), coalesce(' in database ' || s.database, ''),
+            coalesce(pg_size_pretty(pg_wal_lsn_diff(
+                case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_lsn() end, s.restart_lsn
+            )), 'none')
+        ),
+        (to_jsonb(s) ->> 'inactive_since')::timestamptz, -- from PostgreSQL 17 on
+        format(
+            'start its reader again: the slot is the position of a subscription, a standby or an export. Only if its owner '
+                'no longer needs it: select pg_drop_replication_slot(%L)', s.slot_name
+        )
     from pg_replication_slots s
     where not s.active and coalesce(s.xmin, s.catalog_xmin) is not null
 ) as holders

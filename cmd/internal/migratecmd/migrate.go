@@ -136,8 +136,8 @@ rights, here or in another database of the server, all roles stay, and an error 
 On the private PostgreSQL, the next command creates an empty schema. To remove that server, run "dev-db stop" and delete
 its directory, which "dev-db status" names.
 
-Without --yes it only prints what it would drop.`,
-		Example: `  prescient migrate down        # prints what would be dropped
+Without --yes it drops nothing: it says what it would drop, and exits with 2.`,
+		Example: `  prescient migrate down        # says what it would drop
   prescient migrate down --yes  # drops it
   prescient migrate down --yes --roles`,
 		Args: cli.Exactly(),

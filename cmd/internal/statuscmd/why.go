@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,7 +38,7 @@ func NewCmdWhy(f *factory.Factory) *cobra.Command {
 when, who moved, replaced or cancelled them, and how they ended. Each check has its runner,
 lateness, run time and error, and the steps of a rule that it has fired. A waiting row has when it is
 due, and what blocks it. All instants are in UTC. The last line counts the events of steps that are
-dead letters, if there are any.
+dead letters, if there are any. If the entity has no check with this key, it names entities that do.
 
 The command shows the newest 1,000 waiting rows, and the newest 1,000 ended rows. It names the role,
 the application_name and, if the application has set one, the actor. The newest 20 entries between
@@ -48,8 +49,9 @@ the beginning and the end of a row are kept.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			key.EntityName, key.EntityKey = args[0], args[1]
 			var told atomic.Bool
+			var names entities
 			err := each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
-				return why(ctx, f, key, &told)
+				return why(ctx, f, key, &told, &names)
 			})
 			if err != nil || told.Load() || f.IsJSON() {
 				return err
@@ -59,7 +61,7 @@ the beginning and the end of a row are kept.`,
 				of = " of this job and item"
 			}
 			return f.Sentence(fmt.Sprintf("%s %s has no check%s: none with a key waits, and none is in history. "+
-				"Are the names right?", key.EntityName, key.EntityKey, of))
+				"Are the names right?%s", key.EntityName, key.EntityKey, of, names.hint(f.Self(), key.EntityKey)))
 		},
 	}))
 	c.Flags().StringVar(&key.JobExec, "job", "", "only this `JOB`")
@@ -69,7 +71,7 @@ the beginning and the end of a row are kept.`,
 }
 
 // why prints the story, if there is one.
-func why(ctx context.Context, f *factory.Factory, key jobs.Key, told *atomic.Bool) error {
+func why(ctx context.Context, f *factory.Factory, key jobs.Key, told *atomic.Bool, names *entities) error {
 	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
 		events, err := admin.New(c).Timeline(ctx, db, key)
 		if err != nil {
@@ -77,6 +79,9 @@ func why(ctx context.Context, f *factory.Factory, key jobs.Key, told *atomic.Boo
 		}
 		if len(events) == 0 {
 			checks.Warn(ctx, f, db, c, key.JobExec)
+			if err := others(ctx, c, db, key, names); err != nil {
+				return err
+			}
 		}
 		views := []view.Event{}
 		rows := map[int64]bool{}
@@ -143,4 +148,35 @@ func story(events []admin.TimelineEntry, now time.Time, self string, width int) 
 		lines = append(lines, at+sentence)
 	}
 	return lines
+}
+
+// entities are the names of entities that have a key, of all stores.
+type entities struct {
+	mu    sync.Mutex
+	names []string
+}
+
+// hint says what other entities have the key. A rule names its entities after the table.
+func (e *entities) hint(self, key string) string {
+	if len(e.names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" The key belongs to %s: %s why %s %s", spoken.List(e.names), self, spoken.Word(e.names[0]),
+		spoken.Word(key))
+}
+
+// others adds the names of other entities that have the key.
+func others(ctx context.Context, c *jobs.Client, db *sqlx.DB, key jobs.Key, e *entities) error {
+	found, err := admin.New(c).Kinds(ctx, db, key.EntityKey)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, name := range found {
+		if name != key.EntityName && !slices.Contains(e.names, name) {
+			e.names = append(e.names, name)
+		}
+	}
+	return nil
 }
