@@ -41,8 +41,8 @@ type Delay struct {
 	At string
 }
 
-var errDelay = errors.New("want a duration such as 90m, 48h or 10d, weeks or months such as 2w or 1 month, or a number " +
-	"of business days, hours or minutes, such as 3 business days")
+var errDelay = errors.New("want a duration such as 90m, 48h or 10d, weeks or months such as 2w or 1 month, " +
+	"or a number of business days, hours or minutes, such as 3 business days")
 
 // units are those of delays that have a number before the unit, in the singular.
 var units = map[string]func(n int) Delay{

@@ -118,7 +118,8 @@ func (p *page) publish(ctx context.Context) error {
 func (p *page) event(i int, s *Step, d due) event.Event {
 	row := p.rows[i]
 	return event.Event{
-		ID: stepID(p.rule.Rule.Name, row.EntityKey, p.turns[i].seen.since, Repetition(s.Name, d.Number)), Source: p.Source, Type: s.Event,
+		ID:     stepID(p.rule.Rule.Name, row.EntityKey, p.turns[i].seen.since, Repetition(s.Name, d.Number)),
+		Source: p.Source, Type: s.Event,
 		Subject: Subject(row.EntityName, row.EntityKey),
 		Time:    d.At, GeneratedAt: row.Slot.Add(row.Lateness), Data: p.data(i, s, d),
 	}

@@ -84,7 +84,9 @@ func TestTheListsOfCountriesAreCorrected(t *testing.T) {
 		{"CH", "GE", "2026-09-10 2026-12-31", "2026-06-04"},
 		{"CH", "VD", "2026-09-21", "2026-09-20"},
 		{"CH", "GL", "2026-04-09 2027-04-01", "2026-04-02"},
-		{"CH", "OW", "2026-09-25", ""}, {"CH", "NE", "2026-03-01", ""}, {"CH", "JU", "2026-06-23", ""},
+		{"CH", "OW", "2026-09-25", ""},
+		{"CH", "NE", "2026-03-01", ""},
+		{"CH", "JU", "2026-06-23", ""},
 	} {
 		c := rule.Calendar{Country: test.country, Region: test.region}
 		has := func(date string) bool {

@@ -24,8 +24,10 @@ var valueName = regexp.MustCompile(`^\$([\pL\pN_]+)`)
 // statement returns the SQL of a step with a parameter for each value that it names, and the values in
 // the order of the parameters. keyType is the type of $key, as SQL.
 func statement(text, keyType string) (query string, values []string) {
-	types := map[string]string{valueKey: keyType, valueSince: "timestamptz", valueStep: "text", valueNumber: "bigint",
-		valuePayload: "jsonb"}
+	types := map[string]string{
+		valueKey: keyType, valueSince: "timestamptz", valueStep: "text", valueNumber: "bigint",
+		valuePayload: "jsonb",
+	}
 	number := map[string]int{}
 	var b strings.Builder
 	for part, name := range parts(text) {

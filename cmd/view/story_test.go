@@ -1,0 +1,23 @@
+package view_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/jobs/admin"
+)
+
+func TestARepetitionNamesThoseThatWereLeftOut(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, time.March, 11, 9, 0, 0, 0, time.UTC)
+	e := admin.TimelineEntry{What: "next", Fired: []admin.Firing{
+		{Step: "r", Number: 1, At: at}, {Step: "r", Number: 3, LeftOut: 1, At: at}, {Step: "r", Number: 7, LeftOut: 3, At: at},
+	}}
+	got := view.Sentence(e, at, "prescient")
+	const when = " at 2026-03-11T09:00:00Z"
+	want := ". Steps fired: r" + when + ", r#3" + when + " (#2 was left out), r#7" + when + " (#4 to #6 were left out)"
+	if len(got) < len(want) || got[len(got)-len(want):] != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
