@@ -256,3 +256,107 @@ func TestARepetitionOfARowThatIsThereFollowsOverdue(t *testing.T) {
 		}
 	}
 }
+
+// After an outage, of the times of a step that have passed, the last one fires. The naive count knows all times,
+// and when each slot was checked.
+func TestAnOutageLeavesOutAllButTheLastRepetition(t *testing.T) {
+	t.Parallel()
+	const text = `rules:
+  - name: case.open
+    table: public.cases
+    key: id
+    since: opened_at
+    done: closed_at
+    steps:
+      - {before: 40h, every: 7h, times: 9, event: often}
+      - {after: 1h, event: once}
+      - {after: 2h, every: 5m, times: 500, event: minutes}
+      - {after: 26h, event: late}
+`
+	steps := []struct {
+		name         string
+		first, every time.Duration
+		times        int
+	}{{"often", -40 * time.Hour, 7 * time.Hour, 9}, {"once", time.Hour, 0, 1}, {"minutes", 2 * time.Hour, 5 * time.Minute, 500}, {"late", 26 * time.Hour, 0, 1}}
+	rnd := rand.New(rand.NewPCG(3, 1))
+	start := time.Date(2026, time.March, 2, 0, 0, 0, 0, time.UTC)
+	kit := testkit.New(t, testkit.Config{Registry: registry(), Start: start})
+	kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz)")
+	kit.Rules(rulesFile(t, text))
+	type outage struct{ from, to time.Time }
+	outages := []outage{}
+	for n := range 4 {
+		from := start.Add(time.Duration(2+2*n)*day + time.Duration(rnd.IntN(20))*time.Hour + 7*time.Minute)
+		outages = append(outages, outage{from, from.Add(time.Duration(1+rnd.IntN(20)) * time.Hour)})
+	}
+	checked := func(at time.Time) time.Time { // when the slot of an instant is checked
+		slot := kit.Client.Grid().Ceil(at)
+		for _, o := range outages {
+			if slot.After(o.from) && !slot.After(o.to) {
+				return o.to
+			}
+		}
+		return slot
+	}
+	opened, closed := map[int]time.Time{}, map[int]time.Time{}
+	for id := range 20 {
+		opened[id] = start.Add(2*day + time.Duration(rnd.Int64N(int64(6*day)))).Truncate(time.Second)
+		closed[id] = opened[id].Add(time.Duration(rnd.Int64N(int64(2*day)))).Truncate(time.Hour).Add(10*time.Minute + time.Duration(id)*time.Second)
+		kit.DB.MustExec("insert into cases values ($1, $2)", id, opened[id])
+	}
+	down := func(at time.Time) bool {
+		return slices.ContainsFunc(outages, func(o outage) bool { return at.After(o.from) && at.Before(o.to) })
+	}
+	for next, left := 0, slices.SortedFunc(maps.Keys(closed), func(a, b int) int { return closed[a].Compare(closed[b]) }); len(left) > 0; {
+		at := closed[left[0]]
+		if next < len(outages) && !at.Before(outages[next].from) {
+			o := outages[next]
+			kit.RunUntil(o.from)
+			for len(left) > 0 && closed[left[0]].Before(o.to.Add(30*time.Minute)) { // nothing is closed just after it
+				at := slices.MinFunc([]time.Time{closed[left[0]], o.to.Add(-time.Second)}, time.Time.Compare)
+				closed[left[0]] = at
+				kit.Clock.Set(at)
+				kit.DB.MustExec("update cases set closed_at = $1 where id = $2", at, left[0])
+				left = left[1:]
+			}
+			kit.Clock.Set(o.to)
+			kit.RunDue()
+			next++
+			continue
+		}
+		if down(at) {
+			t.Fatal("closed in an outage")
+		}
+		kit.RunUntil(at)
+		kit.DB.MustExec("update cases set closed_at = $1 where id = $2", at, left[0])
+		left = left[1:]
+	}
+	kit.RunFor(5 * day)
+	var got, want []string
+	for _, e := range kit.Events() {
+		got = append(got, fmt.Sprintf("%s %s %s", e.Type, strings.TrimPrefix(e.Subject, "cases/"), e.Time.Format(time.RFC3339)))
+	}
+	for id, since := range opened {
+		for _, s := range steps {
+			last := map[time.Time]time.Time{} // by when they are checked
+			for n := range s.times {
+				at := since.Add(s.first + time.Duration(n)*s.every)
+				when := checked(at)
+				if s.times > 1 && at.After(kit.Client.Grid().Floor(when)) {
+					when = kit.Client.Grid().Next(when) // its slot has not begun
+				}
+				last[when] = at
+			}
+			for when, at := range last {
+				if closed[id].After(when) {
+					want = append(want, fmt.Sprintf("%s %d %s", s.name, id, at.Format(time.RFC3339)))
+				}
+			}
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" || len(want) < 500 {
+		t.Errorf("%d (-naive +engine)\n%s", len(want), diff)
+	}
+}

@@ -44,6 +44,7 @@ func NewCmdRules(f *factory.Factory) *cobra.Command {
       steps:
         - {after: 48h, event: order.late}
         - {after: 3 business days, calendar: berlin, job: order.lost}
+        - {after: 4d at 09:00, every: 2d, times: 3, event: order.reminder}
         - {after: 10d, sql: "insert into shop.lost values ($key)"}
       overdue: spread 8            # rows late on apply: fire, skip or spread N
 
