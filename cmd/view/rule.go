@@ -84,7 +84,7 @@ func newRuleStep(s rule.Step) RuleStep {
 func NewRuleDetail(s rulestore.Status, fired []rulestore.FiredStep, sum rulestore.Summary) RuleDetail {
 	r := s.Rule
 	return RuleDetail{
-		Rule: NewRule(s), Key: r.Key, Since: r.Since, Done: r.Done, Where: r.Where,
+		Rule: NewRule(s), Key: r.Key, Since: r.Since.String(), Done: r.Done.String(), Where: r.Where.String(),
 		Payload: append([]string{}, r.Payload...), Role: r.Role,
 		AtOnce: r.AtOnce, Fired: append([]FiredStep{}, fired...), Summary: sum,
 	}

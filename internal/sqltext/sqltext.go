@@ -48,23 +48,6 @@ func Next(text string) (n int, kind Kind) {
 	return 1, Other
 }
 
-// Closed reports whether each parenthesis that a text closes is one that it has opened. Otherwise the text could end an
-// expression in which it is placed.
-func Closed(text string) bool {
-	depth := 0
-	for rest := text; rest != "" && depth >= 0; {
-		n, kind := Next(rest)
-		switch {
-		case kind == Other && rest[0] == '(':
-			depth++
-		case kind == Other && rest[0] == ')':
-			depth--
-		}
-		rest = rest[n:]
-	}
-	return depth >= 0
-}
-
 var (
 	escapes = regexp.MustCompile(`^[eE]'(?:(?s:[^'\\]|\\.)|'')*(?:'|\\?$)`) // a text with backslashes
 	word    = regexp.MustCompile(`^[\pL_][\pL\pN_$]*`)

@@ -62,14 +62,3 @@ func TestTheTokensAreTheWholeText(t *testing.T) {
 		t.Errorf("%q", whole)
 	}
 }
-
-func TestATextThatEndsWhatIsAroundItIsNotClosed(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]bool{
-		"": true, "(a) or (b)": true, "a = ')' -- )": true, "a) or (b": false, "a)": false, "(a": true, "f(/* ) */ 1)": true,
-	} {
-		if got := sqltext.Closed(text); got != want {
-			t.Errorf("%s: %v", text, got)
-		}
-	}
-}

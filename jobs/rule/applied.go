@@ -1,6 +1,10 @@
 package rule
 
-import "fmt"
+import (
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs/rule/expr"
+)
 
 // Applied is a rule as the database keeps it: what was applied, and what the catalog said about it
 // then. Column definition of table rule has it as JSON.
@@ -17,21 +21,26 @@ type Applied struct {
 	Key string `json:"key"`
 	// KeyType is the type of the key's column, as SQL text with its schema, such as bigint.
 	KeyType string `json:"key_type"`
-	// Since is the column from which delays count, as SQL.
-	Since string `json:"since"`
-	// About is the condition of the rows that the rule is about: Rule.Where, and an instant in Since
-	// to count from.
-	About string `json:"about"`
-	// Done is the condition that the expected thing has happened, which is null or false for not yet. Or it is the
-	// column of the instant at which it happens, see DoneBy.
-	Done string `json:"done"`
-	// DoneAt tells that Done is a column of instants. Otherwise it is a condition.
-	DoneAt bool `json:"done_at,omitempty"`
+	// Facts are the expressions of Rule, as the server understood them.
+	Facts expr.Facts `json:"facts"`
 	// Payload has the columns of Rule.Payload, as SQL.
 	Payload []string `json:"payload,omitempty"`
-	// Reads has the columns whose values decide whether and when a row waits, as SQL: Key, Since,
-	// and those of About and Done.
+	// Reads has the columns that triggers read, as SQL: Key, those of the expressions that they compute, and Asks.
 	Reads []string `json:"reads"`
+	// Asks has the columns of the row that expressions read which look up when the clock starts, and how long it
+	// may take. If one changes, the row is looked at again.
+	Asks []string `json:"asks,omitempty"`
+	// Looks has the columns of the row that only expressions read which look up something else.
+	Looks []string `json:"looks,omitempty"`
+}
+
+// Name returns the name of the table without its schema, as SQL. Expressions call the row by it.
+func (a Applied) Name() string {
+	names, err := ParseName(a.Relation)
+	if err != nil || len(names) == 0 {
+		return a.Relation
+	}
+	return pq.QuoteIdentifier(names[len(names)-1])
 }
 
 // Query returns the SQL of a step, by its position from 0, with a parameter for each value that it
@@ -39,13 +48,4 @@ type Applied struct {
 func (a Applied) Query(step int) string {
 	query, _ := statement(a.Rule.Steps[step].SQL, a.KeyType)
 	return query
-}
-
-// DoneBy returns the condition that the expected thing has happened by an instant, which is SQL of type timestamptz. A
-// later value of the column Done means not yet, infinity means never, and -infinity means always.
-func (a Applied) DoneBy(instant string) string {
-	if a.DoneAt {
-		return fmt.Sprintf("(%s <= %s)", a.Done, instant)
-	}
-	return "(" + a.Done + ")"
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/event"
 	_ "github.com/prescient-go/prescient/jobs/event/file"
 	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/jobs/rule/expr"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -76,7 +77,7 @@ func TestDoneMayBeACondition(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	s.apply(unshipped(func(a *rule.Applied) {
-		a.Rule.Done, a.Done, a.DoneAt = "customer is null", "customer is null", false
+		a.Facts.Done = []expr.Expr{{SQL: "customer is null", Type: expr.Truth}}
 	}))
 	s.order(1)
 	s.waits("1", day(4))
@@ -565,13 +566,15 @@ func TestAValueThatWasRenamedIsToldWithWhatToDo(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	s.exec(`create type shop.state as enum ('new', 'sent'); alter table shop.orders add state shop.state default 'new'`)
-	s.apply(unshipped(func(a *rule.Applied) { a.About = "state = 'new'::shop.state" }))
+	s.apply(unshipped(func(a *rule.Applied) {
+		a.Facts.Where = []expr.Expr{{SQL: "state = 'new'::shop.state", Type: expr.Truth}}
+	}))
 	s.order(1, 2)
 	s.waits("1", day(4))
 	s.waits("2", day(4))
 	s.exec("alter type shop.state rename value 'new' to 'open'")
 	s.run(day(4))
-	const want = `day 4.01 read shop.orders for rule order.unshipped: pq: invalid input value for enum shop.state: "new" at position 6:127 (22P02). ` +
+	const want = `day 4.01 read shop.orders for rule order.unshipped: pq: invalid input value for enum shop.state: "new" at position 7:253 (22P02). ` +
 		"If the value has another name now, apply the file of the rule with that name"
 	s.wants(map[string]string{"1": want, "2": want})
 }

@@ -52,18 +52,13 @@ func (c *clocks) instant(today time.Time, clock time.Duration) time.Time {
 	return skipped
 }
 
-// addDays returns the instant some days after another one, or before it, at which clocks show the same.
-func (c *clocks) addDays(from time.Time, n int) time.Time {
+// addDate returns the instant some months and then some days after another one, or before it, at which clocks
+// show the same. A month without the day of the month has its last day instead.
+func (c *clocks) addDate(from time.Time, months, days int) time.Time {
 	today := c.today(from)
-	return c.instant(today.AddDate(0, 0, n), c.wall(from).Sub(today))
-}
-
-// addMonths is addDays by months. A month without the day of the month has its last day instead.
-func (c *clocks) addMonths(from time.Time, n int) time.Time {
-	today := c.today(from)
-	first := time.Date(today.Year(), today.Month()+time.Month(n), 1, 0, 0, 0, 0, time.UTC)
+	first := time.Date(today.Year(), today.Month()+time.Month(months), 1, 0, 0, 0, 0, time.UTC)
 	last := first.AddDate(0, 1, -1).Day()
-	return c.instant(first.AddDate(0, 0, min(today.Day(), last)-1), c.wall(from).Sub(today))
+	return c.instant(first.AddDate(0, 0, min(today.Day(), last)-1+days), c.wall(from).Sub(today))
 }
 
 // widestShift returns by how much clocks differ at most from those of another time, looking at each

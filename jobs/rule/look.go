@@ -16,6 +16,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/rule/expr"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -33,6 +34,8 @@ type seen struct {
 	there, about, done bool
 	since              time.Time
 	doneAt             sql.NullTime
+	counts             bool           // there is an instant since which delays count
+	lengths            []*expr.Length // of each step; nil if its delay is constant or null
 	payload            json.RawMessage
 	large              bool // the payload exceeds mostAnswers, and was not read
 }
@@ -61,7 +64,7 @@ func (p *page) look(ctx context.Context) error {
 		keys[i], now = row.EntityKey, grid.Later(now, row.Slot.Add(row.Lateness))
 	}
 	args := []any{pq.StringArray(keys)}
-	if p.rule.DoneAt {
+	if p.rule.asks {
 		args = append(args, now)
 	}
 	found := make(map[string]seen, len(keys))
@@ -73,7 +76,9 @@ func (p *page) look(ctx context.Context) error {
 			var s seen
 			var since sql.NullTime
 			var payload sql.NullString
-			err := row.Scan(key, &since, &s.about, &s.done, &s.doneAt, &payload, &s.large)
+			var lengths []sql.NullInt64
+			err := row.Scan(key, &since, &s.about, &s.done, &s.doneAt, pq.Array(&lengths), &payload, &s.large)
+			s.lengths, s.counts = expr.Lengths(lengths), since.Valid
 			s.there, s.since = true, since.Time.UTC()
 			if payload.Valid {
 				s.payload = json.RawMessage(payload.String)
@@ -141,7 +146,7 @@ func (p *page) denied(ctx context.Context, err error) error {
 	var grants pq.StringArray
 	problem = pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) error {
 		return pgsql.One(ctx, tx, pgsql.RuleReader.In(p.Schema),
-			[]any{r.Rule.Role, r.Relation, pq.Array(slices.Concat(r.Reads, r.Payload))}, &login, &member, &grants)
+			[]any{r.Rule.Role, r.Relation, pq.Array(slices.Concat(r.Reads, r.Looks, r.Payload))}, &login, &member, &grants)
 	})
 	switch role := pq.QuoteIdentifier(r.Rule.Role); {
 	case problem != nil:

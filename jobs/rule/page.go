@@ -130,7 +130,7 @@ func (p *page) plan(i int) {
 	switch s := t.seen; {
 	case !s.there:
 		p.end(i, foundGone)
-	case !s.about:
+	case !s.about || !s.counts:
 		p.end(i, foundOutside)
 	case s.done && s.doneAt.Valid:
 		p.end(i, foundDone+" at "+s.doneAt.Time.UTC().Format(time.RFC3339Nano))
@@ -148,12 +148,13 @@ func (p *page) steps(i int) error {
 	row, t := p.rows[i], &p.turns[i]
 	begun := grid.Later(row.Slot, p.grid.Floor(row.Slot.Add(row.Lateness)))
 	var earliest time.Time
+	timing := p.rule.timing.For(t.seen.lengths)
 	for n, s := range p.rule.Rule.Steps {
 		until := row.Slot
 		if s.Repeats() {
 			until = begun
 		}
-		last, next, err := p.rule.timing.Around(n, t.seen.since, grid.Later(until, t.from.Add(-1)))
+		last, next, err := timing.Around(n, t.seen.since, grid.Later(until, t.from.Add(-1)))
 		if err != nil {
 			return fmt.Errorf("step %s: %w", s.Name, err)
 		}

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/prescient-go/prescient/jobs/rule/expr"
 )
 
 // The bounds of a file.
@@ -240,9 +242,10 @@ func (r *reader) one(node *yaml.Node) Rule {
 	r.rule = nameOf(node)
 	pairs := r.mapping(node, "", ruleFields)
 	texts := map[string]*string{
-		"name": &rule.Name, "table": &rule.Table, "key": &rule.Key, "entity": &rule.Entity, "since": &rule.Since,
-		"done": &rule.Done, "where": &rule.Where, "role": &rule.Role, "timezone": &rule.Timezone,
+		"name": &rule.Name, "table": &rule.Table, "key": &rule.Key, "entity": &rule.Entity, "role": &rule.Role,
+		"timezone": &rule.Timezone,
 	}
+	lists := map[string]*Texts{"since": &rule.Since, "done": &rule.Done, "where": &rule.Where}
 	for _, p := range pairs {
 		field := p.key.Value
 		rule.Lines[field] = p.key.Line
@@ -257,6 +260,8 @@ func (r *reader) one(node *yaml.Node) Rule {
 			}
 		case "cancel":
 			rule.AtOnce = r.cancel(p.value)
+		case "since", "done", "where":
+			*lists[field] = r.expressions(p.value, field)
 		default:
 			*texts[field] = strings.TrimSpace(r.text(p.value, field))
 		}
@@ -265,6 +270,22 @@ func (r *reader) one(node *yaml.Node) Rule {
 		r.errs = append(r.errs, rule.complete()...)
 	}
 	return rule
+}
+
+// expressions reads one expression of SQL, or several.
+func (r *reader) expressions(node *yaml.Node, field string) (list Texts) {
+	for _, text := range r.oneOrMore(node, field) {
+		text = strings.TrimSpace(text)
+		if text == "" && node.Kind == yaml.ScalarNode { // as if the field was not there
+			return nil
+		}
+		if err := expr.Check(text); err != nil {
+			r.wrong(node.Line, field, "%s", err)
+			continue
+		}
+		list = append(list, text)
+	}
+	return list
 }
 
 // nameOf returns the name of a rule, which may stand behind mistakes.
@@ -317,6 +338,11 @@ func (r *reader) step(node *yaml.Node, at string, lines map[string]int) Step {
 	for _, p := range r.mapping(node, at, stepFields) {
 		name, field := p.key.Value, path(at, p.key.Value)
 		lines[field] = p.key.Line
+		if name == "after" && p.value.Kind == yaml.MappingNode {
+			first = append(first, name)
+			s.After, s.Interval = r.interval(p.value, field)
+			continue
+		}
 		text := strings.TrimSpace(r.text(p.value, field))
 		switch delay := delays[name]; {
 		case p.value.Kind != yaml.ScalarNode: // an error already
@@ -352,6 +378,28 @@ func (r *reader) step(node *yaml.Node, at string, lines map[string]int) Step {
 		s.After = unread
 	}
 	return s
+}
+
+// interval reads a delay that the data hold, and the least delay.
+func (r *reader) interval(node *yaml.Node, at string) (least Delay, interval string) {
+	for _, p := range r.mapping(node, at, []string{"interval", "at-least"}) {
+		field := path(at, p.key.Value)
+		if p.key.Value == "interval" {
+			interval = r.expressions(p.value, field).String()
+			continue
+		}
+		var err error
+		if least, err = ParseDelay(r.text(p.value, field)); err != nil {
+			r.wrong(p.value.Line, field, "%s", err)
+		}
+		if least.Duration == 0 || least.At != "" {
+			r.wrong(p.value.Line, field, "%s: want plain time, such as 30m", least)
+		}
+	}
+	if interval == "" {
+		r.wrong(node.Line, at, "want interval: and an expression of SQL, such as make_interval(days => hold_days)")
+	}
+	return least, interval
 }
 
 // nameSteps gives a name to each step without one.

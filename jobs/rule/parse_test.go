@@ -41,8 +41,8 @@ func TestAFileIsRead(t *testing.T) {
 			Timezone: "Europe/Berlin", Country: "DE", Region: "BE", Hours: "mon-fri 09:00-17:00", Holidays: []string{"2026-12-24"},
 		}},
 		Rules: []rule.Rule{{
-			Name: "order.unshipped", Table: "shop.orders", Key: "id", Entity: "orders", Since: "placed_at", Done: "shipped_at",
-			Where: "channel <> 'test'", Payload: []string{"customer_id", "amount"}, Line: 4,
+			Name: "order.unshipped", Table: "shop.orders", Key: "id", Entity: "orders", Since: rule.Texts{"placed_at"}, Done: rule.Texts{"shipped_at"},
+			Where: rule.Texts{"channel <> 'test'"}, Payload: []string{"customer_id", "amount"}, Line: 4,
 			Overdue: rule.Overdue{Policy: rule.OverdueSpread, Slots: 8},
 			Steps: []rule.Step{
 				{Name: "order.unshipped.primary", After: rule.Delay{Duration: 48 * time.Hour}, Event: "order.unshipped.primary", Line: 12},

@@ -58,14 +58,14 @@ type Rule struct {
 	Key string `json:"key"`
 	// Entity is the entity_name of the checks. Defaults to the name of the table without its schema.
 	Entity string `json:"entity,omitempty"`
-	// Since is the timestamptz column from which delays count. A row without a value waits for
-	// nothing.
-	Since string `json:"since"`
-	// Done is a timestamptz column, whose value is the instant at which the expected thing happens, or a condition
-	// that is true then. An instant that is still to come means not yet.
-	Done string `json:"done"`
-	// Where is the condition of the rows that the rule is about. Empty: all rows.
-	Where string `json:"where,omitempty"`
+	// Since has the instants from which delays count, as SQL: the latest counts. A row without one waits for
+	// nothing. There is at least one.
+	Since Texts `json:"since"`
+	// Done has instants at which the expected thing happens, or conditions that are true once it has happened,
+	// as SQL. One suffices. There is at least one.
+	Done Texts `json:"done"`
+	// Where has the conditions of the rows that the rule is about, as SQL. All must be true. Empty: all rows.
+	Where Texts `json:"where,omitempty"`
 	// Payload lists the columns whose values go with events.
 	Payload []string `json:"payload,omitempty"`
 	// Timezone is a name of the IANA database. Its clocks say what a day and a time of day are. Defaults to

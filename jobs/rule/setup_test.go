@@ -22,6 +22,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/event/eventtest"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/jobs/rule/expr"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -52,15 +53,19 @@ type shop struct {
 func unshipped(change ...func(*rule.Applied)) rule.Applied {
 	a := rule.Applied{
 		Rule: rule.Rule{
-			Name: "order.unshipped", Table: "shop.orders", Key: "id", Entity: "order", Since: "placed_at", Done: "shipped_at",
-			Where: "channel <> 'test'", Payload: []string{"customer"},
+			Name: "order.unshipped", Table: "shop.orders", Key: "id", Entity: "order", Since: rule.Texts{"placed_at"}, Done: rule.Texts{"shipped_at"},
+			Where: rule.Texts{"channel <> 'test'"}, Payload: []string{"customer"},
 			Steps: []rule.Step{
 				{Name: "first", After: rule.Delay{Duration: 4 * 24 * time.Hour}, Event: "order.unshipped.first"},
 				{Name: "final", After: rule.Delay{Duration: 7 * 24 * time.Hour}, Event: "order.unshipped.final"},
 			},
 		},
-		Relation: "shop.orders", Key: "id", KeyType: "bigint", Since: "placed_at", About: "channel <> 'test' and placed_at is not null",
-		Done: "shipped_at", DoneAt: true, Payload: []string{"customer"}, Reads: []string{"id", "placed_at", "channel", "shipped_at"},
+		Relation: "shop.orders", Key: "id", KeyType: "bigint",
+		Facts: expr.Facts{
+			Since: []expr.Expr{{SQL: "placed_at", Type: expr.Instant}}, Done: []expr.Expr{{SQL: "shipped_at", Type: expr.Instant}},
+			Where: []expr.Expr{{SQL: "channel <> 'test'", Type: expr.Truth}},
+		},
+		Payload: []string{"customer"}, Reads: []string{"id", "placed_at", "channel", "shipped_at"},
 	}
 	for _, c := range change {
 		c(&a)

@@ -19,6 +19,10 @@ type Step struct {
 	// After is the delay since Rule.Since. Before counts backwards from it. At most one of them is set.
 	After  Delay `json:"after,omitzero"`
 	Before Delay `json:"before,omitzero"`
+	// Interval is the delay of a row that its data hold, as SQL of type interval. If it is null, the step does
+	// not fire for the row. After is then the least delay, and the zero value means that it is not known. Empty:
+	// the delay is After or Before.
+	Interval string `json:"interval,omitempty"`
 	// Every is the delay from one time that the step fires to the next, counted from the first time. The zero
 	// value means that it fires once.
 	Every Delay `json:"every,omitzero"`
@@ -40,6 +44,9 @@ type Step struct {
 // When describes the time of a step, such as "after 48h" or "before 45d, every 1w, 3 times".
 func (s Step) When() string {
 	text := "after " + s.After.String()
+	if s.Interval != "" {
+		text = "after " + s.Interval
+	}
 	if s.Before != (Delay{}) {
 		text = "before " + s.Before.String()
 	}

@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"sync"
 	"time"
+
+	"github.com/prescient-go/prescient/jobs/rule/expr"
 )
 
 // ErrNoWork is returned for a calendar whose working time ends before a delay does.
@@ -35,6 +38,7 @@ func NewTiming(r Rule, calendars map[string]Calendar) (*Timing, error) {
 	t := &Timing{}
 	for i, s := range r.Steps {
 		timing := &stepTiming{clocks: zone, first: s.After.move(1), every: s.Every.move(1), limit: maxTimes}
+		timing.interval = s.Interval != ""
 		if s.Before != (Delay{}) {
 			timing.first = s.Before.move(-1)
 		}
@@ -69,9 +73,31 @@ func NewTiming(r Rule, calendars map[string]Calendar) (*Timing, error) {
 	return t, nil
 }
 
-// First returns the instant at which a step fires for the first time, in UTC. step is the index in
-// Rule.Steps. Returns ErrNoWork if the calendar has too little working time.
+// For returns the timing for a row whose data hold these delays, by step. A step whose delay is null there never
+// fires.
+func (t *Timing) For(lengths []*expr.Length) *Timing {
+	if !slices.ContainsFunc(t.steps, func(s *stepTiming) bool { return s.interval }) {
+		return t
+	}
+	of := &Timing{steps: slices.Clone(t.steps)}
+	for i, s := range of.steps {
+		if s.interval {
+			step := *s
+			if step.limit = 0; i < len(lengths) && lengths[i] != nil {
+				step.limit, step.length = s.limit, *lengths[i]
+			}
+			of.steps[i] = &step
+		}
+	}
+	return of
+}
+
+// First returns the instant at which a step fires for the first time, in UTC. It is zero if the step never fires.
+// step is the index in Rule.Steps. Returns ErrNoWork if the calendar has too little working time.
 func (t *Timing) First(step int, since time.Time) (time.Time, error) {
+	if t.steps[step].limit == 0 {
+		return time.Time{}, nil
+	}
 	return t.steps[step].nth(since, 1)
 }
 
@@ -80,6 +106,9 @@ func (t *Timing) First(step int, since time.Time) (time.Time, error) {
 // first occurrence. Occurrences for which it has too little do not exist.
 func (t *Timing) Around(step int, since, at time.Time) (last, next Occurrence, err error) {
 	s := t.steps[step]
+	if s.limit == 0 {
+		return last, next, nil
+	}
 	first, err := s.nth(since, 1)
 	if err != nil {
 		return last, next, err
@@ -115,7 +144,7 @@ func (t *Timing) Earliest(step int) time.Duration { return t.steps[step].earlies
 // Exact reports whether a step fires once, Earliest after the since of a row.
 func (t *Timing) Exact(step int) bool {
 	s := t.steps[step]
-	return s.limit == 1 && !s.timed && s.first == move{seconds: s.first.seconds}
+	return s.limit == 1 && !s.timed && !s.interval && s.first == move{seconds: s.first.seconds}
 }
 
 // EarliestFrom returns the smallest Earliest of a step and those after it: steps in different units
@@ -133,9 +162,11 @@ type stepTiming struct {
 	*clocks            // of the rule
 	calendar *calendar // nil: the step has none
 	first    move      // from since to the first occurrence
-	every    move      // to the next one
-	limit    int       // the number of occurrences
-	timed    bool      // occurrences are at a time of day
+	interval bool      // the data hold the delay to the first occurrence; first is its lower bound
+	length   expr.Length
+	every    move // to the next one
+	limit    int  // the number of occurrences
+	timed    bool // occurrences are at a time of day
 	clock    time.Duration
 	earliest func() time.Duration
 }
@@ -179,22 +210,38 @@ func (s *stepTiming) nth(since time.Time, n int) (time.Time, error) {
 // month after January 31, and two.
 func (s *stepTiming) untimed(since time.Time, n int) (time.Time, error) {
 	if s.first.months != 0 && s.every.months != 0 {
-		return s.addMonths(since, s.first.months+(n-1)*s.every.months), nil
+		return s.addDate(since, s.first.months+(n-1)*s.every.months, 0), nil
 	}
-	first, err := s.add(since, s.first, 1)
+	first, err := s.begin(since)
 	if err != nil || n == 1 {
 		return first, err
 	}
 	return s.add(first, s.every, n-1)
 }
 
+// begin returns the instant of the first occurrence, without the time of day.
+func (s *stepTiming) begin(since time.Time) (time.Time, error) {
+	if !s.interval {
+		return s.add(since, s.first, 1)
+	}
+	at := since
+	if s.length.Months != 0 || s.length.Days != 0 {
+		at = s.addDate(since, s.length.Months, s.length.Days)
+	}
+	at = at.Add(s.length.Time)
+	if at.Sub(since).Abs() > maxDuration {
+		return at, fmt.Errorf("the delay that the data hold exceeds %dd", maxDuration/day)
+	}
+	return at, nil
+}
+
 // add returns the instant some moves after another one.
 func (s *stepTiming) add(from time.Time, m move, n int) (time.Time, error) {
 	switch {
 	case m.days != 0:
-		return s.addDays(from, n*m.days), nil
+		return s.addDate(from, 0, n*m.days), nil
 	case m.months != 0:
-		return s.addMonths(from, n*m.months), nil
+		return s.addDate(from, n*m.months, 0), nil
 	case m.workdays != 0:
 		return s.calendar.addWorkdays(from, n*m.workdays)
 	case m.work != 0:

@@ -25,8 +25,8 @@ func (r *Rule) complete() (errs []error) {
 		{"name", r.Name, "order.unshipped"},
 		{"table", r.Table, "shop.orders"},
 		{"key", r.Key, "id"},
-		{"since", r.Since, "placed_at"},
-		{"done", r.Done, "shipped_at"},
+		{"since", r.Since.String(), "placed_at"},
+		{"done", r.Done.String(), "shipped_at"},
 	} {
 		if f.value == "" {
 			wrong(f.field, "must be set, such as %s", f.such)
@@ -120,7 +120,7 @@ func checkLength(name string, most int) string {
 func (r *reader) checkSteps(rule Rule, calendars map[string]Calendar) {
 	latest := map[string]int{} // the last step of each kind of delay
 	for i, s := range rule.Steps {
-		if s.After == unread {
+		if s.After == unread || s.Interval != "" {
 			continue
 		}
 		wrong := func(field, format string, args ...any) {

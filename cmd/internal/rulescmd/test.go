@@ -242,12 +242,13 @@ func (o *testOptions) printList(reports []backtest.Report) error {
 
 // printMonths prints the counts of each rule, step and month as CSV.
 func (o *testOptions) printMonths(reports []backtest.Report) error {
-	rows := [][]string{{"rule", "step", "when", "month", "fired", "met", "open", "again"}}
+	rows := [][]string{{"rule", "step", "when", "month", "fired", "done_now", "met", "open", "again"}}
 	for _, r := range reports {
 		for _, s := range append(r.Steps, r.Alternatives...) {
 			for _, m := range s.Months {
 				rows = append(rows, []string{
-					r.Name, s.Name, s.When, monthText(m.Month), count(m.Fired), count(m.Met), count(m.Open), count(m.Again),
+					r.Name, s.Name, s.When, monthText(m.Month), count(m.Fired), count(m.DoneNow), count(m.Met), count(m.Open),
+					count(m.Again),
 				})
 			}
 		}
@@ -267,7 +268,7 @@ func (o *testOptions) printReport(r backtest.Report) error {
 	}
 	for _, s := range r.Steps {
 		for _, m := range s.Months {
-			months = append(months, table.Row{s.Name, monthText(m.Month), m.Fired, m.Met, m.Open, m.Again})
+			months = append(months, table.Row{s.Name, monthText(m.Month), m.Fired, m.DoneNow, m.Met, m.Open, m.Again})
 		}
 		for _, busiest := range s.Busiest(1) {
 			slots = append(slots, table.Row{s.Name, firstKeys(s), len(s.Slots), busiest.Slot, busiest.Rows})
@@ -276,10 +277,10 @@ func (o *testOptions) printReport(r backtest.Report) error {
 	errs := []error{
 		o.f.Lines(fmt.Sprintf("rule %s on table %s: %s began to wait from %s to %s", r.Name, r.Table,
 			spoken.Count(r.Rows, "row", "rows"), spoken.Instant(r.From), spoken.Instant(r.To)), ""),
-		o.f.Table(table.Row{"STEP", "WHEN", "FIRED", "MET", "OPEN", "FIRED %", "AGAIN"}, totals...),
+		o.f.Table(table.Row{"STEP", "WHEN", "FIRED", "DONE NOW", "MET", "OPEN", "FIRED %", "AGAIN"}, totals...),
 	}
 	if len(months) > 0 {
-		errs = append(errs, o.f.Lines(""), o.f.Table(table.Row{"STEP", "MONTH", "FIRED", "MET", "OPEN", "AGAIN"}, months...))
+		errs = append(errs, o.f.Lines(""), o.f.Table(table.Row{"STEP", "MONTH", "FIRED", "DONE NOW", "MET", "OPEN", "AGAIN"}, months...))
 	}
 	if len(slots) > 0 {
 		errs = append(errs, o.f.Lines(""),
@@ -306,5 +307,5 @@ func stepRow(s backtest.Step) table.Row {
 	if name == "" {
 		name = "(--after)"
 	}
-	return table.Row{name, s.When, s.Fired, s.Met, s.Open, share, s.Again}
+	return table.Row{name, s.When, s.Fired, s.DoneNow, s.Met, s.Open, share, s.Again}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/jobs/rule/expr"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -32,8 +33,7 @@ type Config struct {
 	List bool
 }
 
-// Run reads the rows of a rule's table, and says what each step would have done. The error is a
-// rule.Problem if Done is a condition: the table does not say since when it is true.
+// Run reads the rows of a rule's table, and says what each step would have done.
 func Run(ctx context.Context, db pgsql.Pool, r rule.Applied, cfg Config) (Report, error) {
 	t, err := newTest(r, cfg)
 	if err != nil {
@@ -61,11 +61,6 @@ type test struct {
 }
 
 func newTest(r rule.Applied, cfg Config) (*test, error) {
-	if !r.DoneAt {
-		return nil, r.Rule.Problem("done",
-			"is a condition, and the table does not say since when it is true: "+
-				"to test the past, name a column of type timestamptz")
-	}
 	t := &test{cfg: cfg, rule: r}
 	all := r.Rule
 	all.Steps = slices.Clone(all.Steps)
@@ -113,11 +108,19 @@ func (t *test) read(ctx context.Context, tx *sqlx.Tx) error {
 	if _, err := tx.ExecContext(ctx, setting); err != nil {
 		return fmt.Errorf("prepare the transaction: %w", err)
 	}
+	f := t.rule.Facts
 	query := fmt.Sprintf(`
-		select %s::text, %s, case when %[3]s < 'infinity' then greatest(%[3]s, '0001-01-01Z') end
-		from %s
-		where %[2]s >= $1 and %[2]s < $2 and (%[5]s)`,
-		t.rule.Key, t.rule.Since, t.rule.Done, t.rule.Relation, t.rule.About)
+		select prescient_key, prescient_since,
+			case when prescient_done_at < 'infinity' then greatest(prescient_done_at, '0001-01-01Z') end,
+			prescient_done, prescient_lengths
+		from (
+			select %s::text as prescient_key, %s as prescient_since, %s as prescient_done_at, %s as prescient_done,
+				%s as prescient_lengths, %s as prescient_about
+			from %s
+			offset 0
+		) as prescient_row
+		where prescient_about and prescient_since >= $1 and prescient_since < $2`,
+		t.rule.Name()+"."+t.rule.Key, f.SinceSQL(), f.DoneAtSQL(), f.DoneNowSQL(), f.SpansSQL(), f.WhereSQL(), t.rule.Relation)
 	rows, err := tx.QueryContext(ctx, query, t.cfg.From, t.cfg.To)
 	if err != nil {
 		return err
@@ -127,10 +130,12 @@ func (t *test) read(ctx context.Context, tx *sqlx.Tx) error {
 		var key string
 		var since time.Time
 		var done sql.NullTime
-		if err := rows.Scan(&key, &since, &done); err != nil {
+		var doneNow bool
+		var lengths []sql.NullInt64
+		if err := rows.Scan(&key, &since, &done, &doneNow, pq.Array(&lengths)); err != nil {
 			return err
 		}
-		if err := t.row(key, since, done); err != nil {
+		if err := t.row(key, since, done, doneNow, expr.Lengths(lengths)); err != nil {
 			return err
 		}
 	}
@@ -138,26 +143,30 @@ func (t *test) read(ctx context.Context, tx *sqlx.Tx) error {
 }
 
 // row counts a row for each step.
-func (t *test) row(key string, since time.Time, done sql.NullTime) error {
+func (t *test) row(key string, since time.Time, done sql.NullTime, doneNow bool, lengths []*expr.Length) error {
 	t.rows++
+	timing := t.timing.For(lengths)
 	for i, tally := range t.tallies {
-		first, err := t.timing.First(i, since)
+		first, err := timing.First(i, since)
 		if err != nil {
 			return fmt.Errorf("key %s: %w", key, err)
+		}
+		if first.IsZero() {
+			continue
 		}
 		month := tally.month(since)
 		fired := int64(0)
 		for next := (rule.Occurrence{Number: 1, At: first}); next.Number > 0; {
 			slot := t.cfg.Grid.Ceil(next.At).UTC()
 			met := done.Valid && !done.Time.After(slot) && !done.Time.After(t.cfg.Now)
-			if met || slot.After(t.cfg.Now) {
+			if met || slot.After(t.cfg.Now) || doneNow {
 				if fired == 0 {
-					month.end(met)
+					month.end(met, slot.After(t.cfg.Now))
 				}
 				break
 			}
 			var last rule.Occurrence
-			if last, next, err = t.timing.Around(i, since, slot); err != nil {
+			if last, next, err = timing.Around(i, since, slot); err != nil {
 				return fmt.Errorf("key %s: %w", key, err)
 			}
 			f := Fired{Step: tally.Name, Key: key, Due: last.At, Slot: slot, Number: last.Number, index: i}

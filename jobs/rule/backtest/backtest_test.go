@@ -1,7 +1,6 @@
 package backtest_test
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/rule/backtest"
+	"github.com/prescient-go/prescient/jobs/rule/expr"
 	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -35,8 +35,12 @@ func orders(t *testing.T, values string) *sqlx.DB {
 
 func unshipped(steps ...rule.Step) rule.Applied {
 	return rule.Applied{
-		Rule:     rule.Rule{Name: "order.unshipped", Table: "shop.orders", Done: "shipped_at", Steps: steps},
-		Relation: "shop.orders", Key: "id", Since: "placed_at", About: "channel is distinct from 'test'", Done: "shipped_at", DoneAt: true,
+		Rule:     rule.Rule{Name: "order.unshipped", Table: "shop.orders", Done: rule.Texts{"shipped_at"}, Steps: steps},
+		Relation: "shop.orders", Key: "id",
+		Facts: expr.Facts{
+			Since: []expr.Expr{{SQL: "placed_at", Type: expr.Instant}}, Done: []expr.Expr{{SQL: "shipped_at", Type: expr.Instant}},
+			Where: []expr.Expr{{SQL: "channel is distinct from 'test'", Type: expr.Truth}},
+		},
 		Calendars: map[string]rule.Calendar{"office": {Hours: "mon-fri 09:00-17:00"}},
 	}
 }
@@ -111,7 +115,7 @@ func TestStepsFireForRowsThatAreNotDoneAtTheirSlot(t *testing.T) {
 	for _, a := range report.Alternatives {
 		alternatives = append(alternatives, fmt.Sprintf("%s%s: %+v", a.Name, a.When, a.Counts))
 	}
-	if diff := cmp.Diff([]string{"after 1h: {Fired:6 Met:3 Open:0 Again:0}", "after 1 business hour: {Fired:6 Met:3 Open:0 Again:0}"}, alternatives); diff != "" {
+	if diff := cmp.Diff([]string{"after 1h: {Fired:6 DoneNow:0 Met:3 Open:0 Again:0}", "after 1 business hour: {Fired:6 DoneNow:0 Met:3 Open:0 Again:0}"}, alternatives); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -183,7 +187,7 @@ func TestATestReadsConditionsAsTheTriggersDo(t *testing.T) {
 	db.SetMaxOpenConns(1)
 	db.MustExec("set timezone = 'Asia/Tokyo'")
 	applied := unshipped(after(t, "soon", "24h"))
-	applied.About = "extract(hour from placed_at) < 13"
+	applied.Facts.Where = []expr.Expr{{SQL: "extract(hour from placed_at) < 13", Type: expr.Truth}}
 	report, err := backtest.Run(t.Context(), db, applied, backtest.Config{From: at("2026-01-01 00:00"), To: at("2026-03-01 00:00"), Now: at("2026-02-04 09:00")})
 	if err != nil || report.Rows != 1 {
 		t.Errorf("%d rows, %v", report.Rows, err)
@@ -195,20 +199,23 @@ func TestATestOfARuleWritesNothing(t *testing.T) {
 	db := orders(t, `(1, '2026-01-05 10:00Z', null, null)`)
 	db.MustExec(`create function shop.count() returns bigint language plpgsql as 'begin delete from shop.orders; return 1; end'`)
 	r := unshipped(after(t, "soon", "24h"))
-	r.About = "shop.count() = 1"
+	r.Facts.Where = []expr.Expr{{SQL: "shop.count() = 1", Type: expr.Truth}}
 	_, err := backtest.Run(t.Context(), db, r, backtest.Config{From: at("2026-01-01 00:00"), To: at("2026-02-01 00:00"), Now: at("2026-03-01 00:00")})
 	if err == nil || !strings.Contains(err.Error(), "read shop.orders for rule order.unshipped: pq: cannot execute DELETE in a read-only transaction") {
 		t.Error(err)
 	}
 }
 
-func TestThePastOfAConditionIsNotKnown(t *testing.T) {
+func TestARowThatIsDoneNowByAConditionCountsApart(t *testing.T) {
 	t.Parallel()
+	db := orders(t, `(1, '2026-01-05 10:00Z', null, null), (2, '2026-01-05 10:00Z', null, 'DONE'),
+		(3, '2026-01-05 10:00Z', '2026-01-05 11:00Z', 'DONE')`)
 	r := unshipped(after(t, "soon", "24h"))
-	r.DoneAt, r.Rule.Done, r.Rule.Line, r.Rule.Lines = false, "status = 'DONE'", 3, map[string]int{"done": 7}
-	_, err := backtest.Run(t.Context(), nil, r, backtest.Config{})
-	if p, ok := errors.AsType[*rule.Problem](err); !ok || p.Line != 7 || p.Field != "done" {
-		t.Error(err)
+	r.Facts.Where = nil
+	r.Facts.Done = append(r.Facts.Done, expr.Expr{SQL: "channel = 'DONE'", Type: expr.Truth})
+	report, err := backtest.Run(t.Context(), db, r, backtest.Config{From: at("2026-01-01 00:00"), To: at("2026-02-01 00:00"), Now: at("2026-03-01 00:00")})
+	if want := (backtest.Counts{Fired: 1, DoneNow: 1, Met: 1}); err != nil || report.Steps[0].Counts != want {
+		t.Errorf("%+v, want %+v, %v", report.Steps, want, err)
 	}
 }
 

@@ -36,10 +36,12 @@ type Step struct {
 	Slots []Slot `json:"slots"`
 }
 
-// Counts counts rows. Each row is in one of Fired, Met and Open.
+// Counts counts rows. Each row is in one of Fired, DoneNow, Met and Open.
 type Counts struct {
 	// Fired rows were not done at the slot of the step.
 	Fired int64 `json:"fired"`
+	// DoneNow rows are done by a condition now, and perhaps not yet at the slot.
+	DoneNow int64 `json:"done_now"`
 	// Met rows were done by then.
 	Met int64 `json:"met"`
 	// Open rows are not done, and the slot of the step is still to come.
@@ -48,12 +50,15 @@ type Counts struct {
 	Again int64 `json:"again"`
 }
 
-// end counts a row for which the step would not have fired.
-func (c *Counts) end(met bool) {
-	if met {
+// end counts a row for which the step would not have fired, or perhaps not.
+func (c *Counts) end(met, open bool) {
+	switch {
+	case met:
 		c.Met++
-	} else {
+	case open:
 		c.Open++
+	default:
+		c.DoneNow++
 	}
 }
 

@@ -48,7 +48,7 @@ func (t *tally) step() Step {
 	s.First = append([]Fired{}, s.First...)
 	for at, counts := range t.months {
 		s.Months = append(s.Months, Month{at, *counts})
-		s.Fired, s.Met = s.Fired+counts.Fired, s.Met+counts.Met
+		s.Fired, s.DoneNow, s.Met = s.Fired+counts.Fired, s.DoneNow+counts.DoneNow, s.Met+counts.Met
 		s.Open, s.Again = s.Open+counts.Open, s.Again+counts.Again
 	}
 	slices.SortFunc(s.Months, func(a, b Month) int { return a.Month.Compare(b.Month) })

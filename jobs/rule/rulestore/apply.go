@@ -108,11 +108,12 @@ func (s *Store) refuseOverdue(ctx context.Context, plan Plan) error {
 // passed reports whether the first step of a row may have passed. The server finds out faster than
 // a walk that no row of a new rule is overdue.
 func (s *Store) passed(ctx context.Context, p *RulePlan) (some bool, err error) {
-	if p.was != nil {
+	f := p.rule.Facts
+	if p.was != nil || f.Lookup() || len(f.After) > 0 {
 		return true, nil
 	}
-	query := fmt.Sprintf("select exists (select from %s where %s and %s is not true and %s + %s <= %s)",
-		p.rule.Relation, p.rule.About, p.rule.DoneBy(present), p.rule.Since, seconds(p.timing.EarliestFrom(0)), present)
+	query := fmt.Sprintf("select exists (select from %s where %s and not %s and %s + %s <= %s)",
+		p.rule.Relation, f.WhereSQL(), f.DoneSQL(present), f.SinceSQL(), seconds(p.timing.EarliestFrom(0)), present)
 	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		if _, err := tx.ExecContext(ctx, rule.ReadSettings); err != nil {
 			return err

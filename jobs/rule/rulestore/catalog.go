@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/internal/sqltext"
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -51,11 +49,6 @@ type column struct {
 	Base string `db:"base"`
 	Own  bool   `db:"own"`
 	Enum bool   `db:"enum"`
-}
-
-// instants reports whether the type is timestamptz, with any precision.
-func (c column) instants() bool {
-	return strings.HasPrefix(c.Type, "timestamp") && strings.HasSuffix(c.Type, " with time zone")
 }
 
 // understood is a rule with what the catalog says about its table.
@@ -128,41 +121,17 @@ func (r *resolver) resolve(ctx context.Context) (understood, error) {
 	u.Relation = u.table.Relation
 	u.Rule.Entity = cmp.Or(u.Rule.Entity, u.table.Name)
 	u.table.meant = r.store.cfg.Meant
-	key, since := r.key(u.table), r.since(u.table)
-	if key == nil || since == nil {
+	key := r.key(u.table)
+	if key == nil {
 		return u, nil
 	}
-	u.Key, u.KeyType, u.Since = pq.QuoteIdentifier(key.Name), key.Base, pq.QuoteIdentifier(since.Name)
-	reads := []int64{key.Number, since.Number}
-	if err := r.copyTable(ctx, u.table); err != nil {
+	u.Key, u.KeyType = pq.QuoteIdentifier(key.Name), key.Base
+	if err := r.facts(ctx, &u, key.Number); err != nil {
 		return u, err
-	}
-	where, more, err := r.condition(ctx, "where", cmp.Or(r.rule.Where, "true"), u.table)
-	if err != nil {
-		return u, err
-	}
-	u.About = fmt.Sprintf("%s and isfinite(%s) and %[2]s >= timestamptz '%s' and %[2]s < timestamptz '%[4]s'", where,
-		u.Since, firstSince, lastSince)
-	reads = append(reads, more...)
-	if more, err = r.done(ctx, &u); err != nil {
-		return u, err
-	}
-	reads = append(reads, more...)
-	for _, c := range u.table.columns {
-		if slices.Contains(reads, c.Number) {
-			u.Reads = append(u.Reads, pq.QuoteIdentifier(c.Name))
-		}
 	}
 	u.Payload = r.payload(u.table)
 	return u, r.role(ctx, u)
 }
-
-// firstSince and lastSince bound the instants from which delays count. One before the first or from the
-// last on stands for never.
-const (
-	firstSince = "0001-01-01 00:00:00+00"
-	lastSince  = "2200-01-01 00:00:00+00"
-)
 
 // findTable finds the table, and refuses one that cannot have a rule.
 func (r *resolver) findTable(ctx context.Context, t *table) (found bool, err error) {
@@ -272,35 +241,6 @@ func (r *resolver) key(t table) *column {
 	return c
 }
 
-func (r *resolver) since(t table) *column {
-	c, err := t.column(r.rule.Since)
-	switch {
-	case err != nil:
-		r.wrong("since", "%v", err)
-		return nil
-	case !c.instants():
-		r.wrong("since", "column %s is of type %s: name a column of type timestamptz", r.rule.Since, c.Type)
-	}
-	return c
-}
-
-// done reads Rule.Done.
-func (r *resolver) done(ctx context.Context, u *understood) (reads []int64, err error) {
-	c, missing := u.table.column(r.rule.Done)
-	switch {
-	case missing != nil || c.Type == "boolean":
-		u.Done, reads, err = r.condition(ctx, "done", r.rule.Done, u.table)
-		return reads, err
-	case c.instants():
-		u.DoneAt = true
-		u.Done = pq.QuoteIdentifier(c.Name)
-	default:
-		r.wrong("done", "column %s is of type %s: name a column of type timestamptz, or a condition such as %s is not null",
-			r.rule.Done, c.Type, r.rule.Done)
-	}
-	return []int64{c.Number}, nil
-}
-
 func (r *resolver) payload(t table) (columns []string) {
 	for i, name := range r.rule.Payload {
 		c, err := t.column(name)
@@ -319,7 +259,7 @@ func (r *resolver) role(ctx context.Context, u understood) error {
 		return nil
 	}
 	var names []string
-	for _, column := range slices.Concat(u.Reads, u.Payload) {
+	for _, column := range slices.Concat(u.Reads, u.Looks, u.Payload) {
 		for _, c := range u.table.columns {
 			if pq.QuoteIdentifier(c.Name) == column && !slices.Contains(names, c.Name) {
 				names = append(names, c.Name)
@@ -340,104 +280,4 @@ func (r *resolver) role(ctx context.Context, u understood) error {
 			spoken.List(unread), u.Relation)
 	}
 	return nil
-}
-
-// copyTable makes an empty copy of the table, whose checks tell what conditions mean.
-func (r *resolver) copyTable(ctx context.Context, t table) error {
-	_, err := r.tx.ExecContext(ctx,
-		fmt.Sprintf("create temporary table pg_temp.%s (like %s)", pq.QuoteIdentifier(t.Name), t.Relation))
-	return err
-}
-
-// condition returns a condition as the server understands it, and the numbers of the columns that
-// it reads. The server itself refuses subqueries, aggregates and what is not boolean.
-func (r *resolver) condition(
-	ctx context.Context, field, text string, t table,
-) (canonical string, reads []int64, err error) {
-	if err := r.addCheck(ctx, field, text, t); err != nil || len(r.problems) > 0 {
-		return "", nil, err
-	}
-	var found struct {
-		Text    string        `db:"text"`
-		Columns pq.Int64Array `db:"columns"`
-	}
-	var path string
-	copied := "pg_temp." + pq.QuoteIdentifier(t.Name)
-	err = r.tx.GetContext(ctx, &path, "select current_setting('search_path')")
-	if err == nil {
-		_, err = r.tx.ExecContext(ctx, "select set_config('search_path', 'pg_catalog, pg_temp', true)")
-	}
-	if err == nil {
-		err = r.tx.GetContext(ctx, &found, pgsql.RuleCondition.In(r.store.schema), copied, conditionName+field)
-	}
-	if err != nil {
-		return "", nil, err
-	}
-	err = r.refused(ctx, field, found.Text, t)
-	if err != nil {
-		return "", nil, err
-	}
-	_, err = r.tx.ExecContext(ctx, "select set_config('search_path', $1, true)", path)
-	return "(" + found.Text + ")", found.Columns, err
-}
-
-// refused refuses an expression that could run something else later. A function of the copy tells what it
-// runs.
-func (r *resolver) refused(ctx context.Context, field, expression string, t table) error {
-	copied := "pg_temp." + pq.QuoteIdentifier(t.Name)
-	function := fmt.Sprintf("pg_temp.%s%s", conditionName, field)
-	if _, err := r.tx.ExecContext(ctx, "savepoint "+conditionName); err != nil {
-		return err
-	}
-	_, err := r.tx.ExecContext(ctx, fmt.Sprintf(`create function %s(prescient_row %s) returns boolean language sql
-		begin atomic select %s from (select (prescient_row).*) as prescient_columns; end`, function, copied, expression))
-	if refused, ok := errors.AsType[*pq.Error](err); ok {
-		r.wrong(field, "a condition is about columns of the row: %s", refused.Message)
-		_, err = r.tx.ExecContext(ctx, "rollback to "+conditionName)
-		return err
-	}
-	if err != nil || r.store.client == nil {
-		return err
-	}
-	var problem sql.NullString
-	args := []any{fmt.Sprintf("%s(%s)", function, copied), nil}
-	if t.Roles {
-		args[1] = pgsql.Rules.In(r.store.schema)
-	}
-	err = pgsql.One(ctx, r.tx, pgsql.RuleRefused.In(r.store.schema), args, &problem)
-	if problem.Valid {
-		r.wrong(field, "%s", problem.String)
-	}
-	return err
-}
-
-// conditionName begins the names of the checks of the copy, and of its functions.
-const conditionName = "prescient_rule_"
-
-// addCheck adds a condition to the copy as a check. What the server says against it is a problem of
-// the rule.
-func (r *resolver) addCheck(ctx context.Context, field, text string, t table) error {
-	const again = "prescient_rule"
-	if !sqltext.Closed(text) {
-		r.wrong(field, "a parenthesis is closed that the condition has not opened: write one whole condition")
-		return nil
-	}
-	if _, err := r.tx.ExecContext(ctx, "savepoint "+again); err != nil {
-		return err
-	}
-	statement := fmt.Sprintf("alter table pg_temp.%s add constraint %s%s check ((\n%s\n))", pq.QuoteIdentifier(t.Name),
-		conditionName, field, text)
-	// A prepared statement is only one.
-	stmt, err := r.tx.PrepareContext(ctx, statement)
-	if err == nil {
-		defer func() { _ = stmt.Close() }()
-		_, err = stmt.ExecContext(ctx)
-	}
-	refused, ok := errors.AsType[*pq.Error](err)
-	if !ok {
-		return err
-	}
-	r.wrong(field, "%s", strings.ReplaceAll(explain(refused), "check constraint", "a condition"))
-	_, err = r.tx.ExecContext(ctx, "rollback to "+again)
-	return err
 }

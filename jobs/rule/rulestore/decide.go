@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/jobs/rule/expr"
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
@@ -22,8 +23,10 @@ const (
 // happened.
 type row struct {
 	key   string
-	since time.Time
-	fired []string // the steps that have fired, see rule.Repetition
+	since time.Time // zero: another row can let its clock start
+	// lengths are the delays that the data hold, by step.
+	lengths []*expr.Length
+	fired   []string // the steps that have fired, see rule.Repetition
 
 	waits bool
 	id    int64
@@ -71,8 +74,9 @@ func (d decider) remaining(r row) (due []time.Time, first int) {
 			after = i + 1
 		}
 	}
+	timing := d.timing.For(r.lengths)
 	for i, step := range d.rule.Steps {
-		last, next, err := d.timing.Around(i, r.since, d.now)
+		last, next, err := timing.Around(i, r.since, d.now)
 		if err != nil || i < after && !step.Repeats() { // without an instant it never fires
 			continue
 		}
@@ -92,6 +96,12 @@ func (d decider) remaining(r row) (due []time.Time, first int) {
 }
 
 func (d decider) decide(r row) decision {
+	if r.since.IsZero() {
+		if r.waits {
+			return decision{fate: leave}
+		}
+		return decision{fate: begin, at: d.now}
+	}
 	due, first := d.remaining(r)
 	if len(due) == 0 {
 		return decision{fate: leave}

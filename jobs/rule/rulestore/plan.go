@@ -372,7 +372,7 @@ func timed(a rule.Applied) any {
 		s := &a.Rule.Steps[i]
 		s.Event, s.SQL, s.Job = "", "", ""
 	}
-	return []any{a.Since, a.About, a.Done, a.Rule.Timezone, a.Rule.Steps, a.Calendars}
+	return []any{a.Facts, a.Rule.Steps, a.Calendars}
 }
 
 // stepPlans pairs the steps of two versions of a rule by their names.

@@ -255,9 +255,7 @@ func TestTheOwnerOfATableCannotLetItsTriggersRunCode(t *testing.T) {
 		create function shop.code(shop.other) returns boolean language plpgsql as $$begin insert into shop.ran values (current_user); return true; end$$;
 		create cast (shop.other as boolean) with function shop.code(shop.other) as implicit;
 		alter table shop.orders add state shop.other`)
-	if _, err := owner.Exec("insert into shop.orders (id, placed_at) values (9, now())"); err == nil || !strings.Contains(err.Error(), "does not exist") {
-		t.Errorf("error %v", err)
-	}
+	owner.MustExec("insert into shop.orders (id, placed_at) values (9, now())")
 	if n := s.count("select count(*) from shop.ran"); n != 0 {
 		t.Errorf("the code ran %d times", n)
 	}
@@ -285,7 +283,7 @@ func TestARuleThatWouldRunCodeOfAnotherIsRefused(t *testing.T) {
 		"channel <> 'test' -> to_jsonb(kind) = '1'":                                  "line 8: rule order.unshipped: where: function to_jsonb(anyelement) gives another answer if a cast or a view changes",
 		"channel <> 'test' -> quote_literal(id) = '1'":                               "line 8: rule order.unshipped: where: function quote_literal(anyelement) gives another answer if a cast or a view changes",
 		"channel <> 'test' -> table_to_xml('shop.seen', true, true, '') is not null": "line 8: rule order.unshipped: where: function table_to_xml(regclass,boolean,boolean,text) gives another answer",
-		"channel <> 'test' -> orders is not null":                                    "line 8: rule order.unshipped: where: a condition is about columns of the row",
+		"channel <> 'test' -> orders is not null":                                    "line 8: rule order.unshipped: where: orders is not null reads the row as a whole: name the columns",
 		"done: shipped_at -> done: shop.same(channel, 1)":                            "line 7: rule order.unshipped: done: function shop.same(text,integer) belongs to rule_code_shop",
 		"key: id -> key: kind":                                                       "line 5: rule order.unshipped: key: type shop.id is an enum",
 	} {

@@ -13,6 +13,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/jobs/rule/expr"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -60,7 +61,9 @@ func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) (before, afte
 	fill := u.filler(schema, t)
 	row := fill(template("row"), "")
 	version := sha256.Sum256([]byte(row))
-	row += u.protect(schema, fmt.Sprintf("%s(%s)", u.function(schema, rowFunction), u.Relation), false)
+	for _, which := range []string{rowFunction, safeFunction} {
+		row += u.protect(schema, fmt.Sprintf("%s(%s, timestamptz)", u.function(schema, which), u.Relation), false)
+	}
 	if u.table.Roles {
 		row += "\n" + fill(template("call"), "")
 	}
@@ -103,18 +106,20 @@ func (u understood) function(schema pgsql.Schema, which string) string {
 // them. It leaves out the parameters, whose types may be of a schema that the login may not use.
 func dropFunctions(schema pgsql.Schema, name string) string {
 	var functions []string
-	for _, which := range append(slices.Clone(events), rowFunction) {
+	for _, which := range append(slices.Clone(events), rowFunction, safeFunction) {
 		functions = append(functions, pgsql.Rules.In(schema)+"."+pq.QuoteIdentifier(triggerName(schema, name, which)))
 	}
 	return fmt.Sprintf("drop function if exists %s cascade; drop domain if exists %s.%s", strings.Join(functions, ", "),
 		pgsql.Rules.In(schema), pq.QuoteIdentifier(triggerName(schema, name, rowType)))
 }
 
-// rowFunction is in the name of the function that says what a row means. rowType is in that of the type of
+// rowFunction is in the name of the function that says what a row means. safeFunction is in that of the one which never
+// fails. rowType is in that of the type of
 // the rows of a partitioned table.
 const (
-	rowFunction = "row"
-	rowType     = "type"
+	rowFunction  = "row"
+	safeFunction = "safe"
+	rowType      = "type"
 )
 
 // protect returns the statements after which no other role may call a function, or use it for a trigger of
@@ -184,31 +189,33 @@ var body = regexp.MustCompile(`(?s)\nas \$\w+\$(.*)\$\w+\$;$`)
 
 // filler returns the function that fills in a template. version is that of the function of a row.
 func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.Statement, version string) string {
-	var coming, columns []string
+	var columns, resume []string
+	for _, column := range u.Reads {
+		columns = append(columns, fmt.Sprintf("(prescient_row).%s as %[1]s", column))
+	}
+	coming := u.coming(t, "prescient_since.at")
 	for i := range u.Rule.Steps {
-		at := "new_since + " + seconds(t.Earliest(i))
+		at := fmt.Sprintf("coming[%d]", i+1)
 		if !t.Exact(i) { // the check finds the exact instant
 			at = "greatest(" + at + ", now + interval '1 microsecond')"
 		}
-		coming = append(coming, at)
+		resume = append(resume, at)
 	}
-	for _, column := range u.Reads {
-		columns = append(columns, "(prescient_row)."+column)
-	}
-	done, doneAt := u.DoneBy(""), "null::timestamptz"
-	if u.DoneAt {
-		done, doneAt = "false", u.Done
+	asks := "null::text"
+	if len(u.Asks) > 0 {
+		asks = fmt.Sprintf("row(%s)::text", strings.Join(u.Asks, ", "))
 	}
 	values := []string{
 		"{rule}", strings.Join(strings.Fields(u.Rule.Name), " "),
 		"{name}", pq.QuoteLiteral(u.Rule.Name), "{entity}", pq.QuoteLiteral(u.Rule.Entity),
 		"{relation}", u.Relation, "{literal}", pq.QuoteLiteral(u.Relation), "{columns}", strings.Join(columns, ", "),
-		"{key}", u.Key, "{since}", u.Since, "{about}", u.About, "{done}", done, "{done_at}", doneAt,
-		"{first}", seconds(t.EarliestFrom(0)), "{clock}", clock, "{coming}", strings.Join(coming, ", "),
-		"{at_once}", fmt.Sprint(u.Rule.AtOnce), "{since_first}", firstSince, "{since_last}", lastSince,
+		"{alias}", u.Name(), "{column}", u.Key, "{key}", u.Name() + "." + u.Key, "{since}", u.Facts.RowSinceSQL(),
+		"{about}", u.Facts.RowWhereSQL(), "{done}", u.Facts.RowDoneSQL("prescient_now"), "{asks}", asks,
+		"{clock}", clock, "{coming}", strings.Join(coming, ", "), "{resume}", strings.Join(resume, ", "),
+		"{at_once}", fmt.Sprint(u.Rule.AtOnce), "{since_first}", expr.FirstSince,
 	}
 	values = append(values, u.rows(schema)...)
-	for _, name := range append([]string{rowFunction}, events...) {
+	for _, name := range append([]string{rowFunction, safeFunction}, events...) {
 		values = append(values, "{"+name+"}", u.function(schema, name))
 	}
 	owner, caller := pgsql.Rules.In(schema), "null"
@@ -224,6 +231,21 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.
 		// The texts of the rule come last: they may name the default schema.
 		return strings.NewReplacer(append(slices.Clip(values), "{version}", version)...).Replace(text.In(schema))
 	}
+}
+
+// coming returns the SQL of what the row alone says of when each step is due, from the SQL of RowSinceSQL.
+func (u understood) coming(t *rule.Timing, since string) (list []string) {
+	for i, step := range u.Rule.Steps {
+		switch {
+		case step.Interval == "":
+			list = append(list, since+" + "+seconds(t.Earliest(i)))
+		case step.After == rule.Delay{}:
+			list = append(list, u.Facts.RowDueSQL(i, since, ""))
+		default:
+			list = append(list, u.Facts.RowDueSQL(i, since, seconds(t.Earliest(i))))
+		}
+	}
+	return list
 }
 
 // rows returns the values of a template that say how a trigger for each row hands a row to the function that

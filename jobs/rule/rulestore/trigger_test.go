@@ -257,13 +257,9 @@ func TestAKeyThatNoCheckCanHaveIsToldWithItsRule(t *testing.T) {
 	s.exec("create table shop.parcels (id text primary key, placed_at timestamptz, shipped_at timestamptz)")
 	file := strings.ReplaceAll(strings.ReplaceAll(unshipped, "shop.orders", "shop.parcels"), "channel <> 'test'", "true")
 	s.apply(file)
-	for _, rows := range []string{"('', now())", "('a', now()), ('', now())", "(repeat('x', 501), now())"} {
-		_, err := s.db.ExecContext(t.Context(), "insert into shop.parcels (id, placed_at) values "+rows)
-		if err == nil || !strings.Contains(err.Error(), "a row of rule 'order.unshipped' has a key of ") {
-			t.Errorf("%s: %v", rows, err)
-		}
-	}
-	s.exec("alter table shop.parcels disable trigger all; insert into shop.parcels (id, placed_at) values ('', " + at("04 12:00") + "); alter table shop.parcels enable trigger all")
+	s.exec("insert into shop.parcels (id, placed_at) values ('', now()), ('a', " + at("04 12:00") + "), (repeat('x', 501), now())")
+	s.wants("a write does not fail", "a at 03-06 12:00")
+	s.exec("delete from shop.parcels where id <> ''")
 	_, err := s.store.Again().Apply(t.Context(), parse(t, file), nil)
 	if err == nil || !strings.Contains(err.Error(), `line 5: rule order.unshipped: key: a row has a key of 0 bytes, and may have 1 to 500. Leave such rows out with where: octet_length("id")`) {
 		t.Errorf("error %v", err)

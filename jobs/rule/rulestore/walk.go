@@ -13,6 +13,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/jobs/rule/expr"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -67,8 +68,8 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 	p.rows = make([]row, 0, w.store.cfg.PageSize)
 	for rows.Next() {
 		var r found
-		if err := rows.Scan(&r.key, &r.since, &r.id, &r.slot, &r.requested, &r.from, &r.errors, &r.fired, &r.read,
-			&r.now); err != nil {
+		if err := rows.Scan(&r.key, &r.since, &r.id, &r.slot, &r.requested, &r.from, &r.errors, &r.fired,
+			pq.Array(&r.lengths), &r.read, &r.now); err != nil {
 			return p, err
 		}
 		if r.read.Valid { // the last row is about the page
@@ -102,13 +103,17 @@ type found struct {
 	from      sql.NullString
 	errors    sql.NullInt64
 	fired     pq.StringArray
+	lengths   []sql.NullInt64
 	read      sql.NullInt64
 }
 
 func (f *found) row() row {
 	r := row{
-		key: f.key.String, since: time.UnixMicro(f.since.Int64).UTC(), fired: f.fired,
+		key: f.key.String, fired: f.fired, lengths: expr.Lengths(f.lengths),
 		waits: f.id.Valid, id: f.id.Int64, slot: f.slot.Time.UTC(), requested: f.requested.Time, errors: int(f.errors.Int64),
+	}
+	if f.since.Valid {
+		r.since = time.UnixMicro(f.since.Int64).UTC()
 	}
 	// An application may have written something else, which is an error of its check alone.
 	r.from, _ = time.Parse(time.RFC3339Nano, f.from.String)
@@ -123,8 +128,10 @@ func (w *walk) query() string {
 	if w.after != "" {
 		between += fmt.Sprintf(" and %s > %s::%s", w.rule.Key, pq.QuoteLiteral(w.after), w.rule.KeyType)
 	}
+	f := w.rule.Facts
 	return strings.NewReplacer(
-		"{key}", w.rule.Key, "{since}", w.rule.Since, "{about}", w.rule.About, "{done}", w.rule.DoneBy(present),
+		"{key}", w.rule.Name()+"."+w.rule.Key, "{since}", f.SinceSQL(), "{about}", f.WhereSQL(), "{starts}",
+		strconv.FormatBool(f.SinceLookup()), "{lengths}", f.SpansSQL(), "{done}", f.DoneSQL(present),
 		"{relation}", w.rule.Relation, "{between}", between, "{limit}", strconv.Itoa(w.store.cfg.PageSize),
 		"{known}", strconv.FormatBool(w.known),
 		"{name}", pq.QuoteLiteral(w.rule.Rule.Name), "{entity}", pq.QuoteLiteral(w.rule.Rule.Entity),

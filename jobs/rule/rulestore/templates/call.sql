@@ -5,7 +5,7 @@ declare
 begin
     perform set_config('role', '{owner}', true);
     begin
-        perform r.key, r.counts from {row}(null) as r;
+        perform r.key, r.about, r.done, r.first from {row}(null, null) as r;
     exception
         when insufficient_privilege then
             raise exception 'the triggers of the rule would fail, because their role {owner} lacks a right: %', sqlerrm

@@ -7,7 +7,7 @@ security definer
 as {quote}
 -- What a row says: version {version}.
 declare
-    keys text[] := (select array_agg(r.key) from prescient_deleted as prescient_row, {row}(prescient_row.*) as r);
+    keys text[] := (select array_agg(prescient_row.{column}::text) from prescient_deleted as prescient_row);
 begin
     perform prescient.cancel_keys({name}, {entity}, keys, {clock});
     return null;

@@ -10,8 +10,7 @@ declare
     old_row {type};
 begin
     {take_old}
-    perform prescient.cancel_keys({name}, {entity}, array[r.key], {clock})
-    from {row}(old_row) as r;
+    perform prescient.cancel_keys({name}, {entity}, array[old_row.{column}::text], {clock});
     return null;
 end
 {quote};

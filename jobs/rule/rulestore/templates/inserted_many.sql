@@ -7,16 +7,24 @@ security definer
 as {quote}
 -- What a row says: version {version}.
 declare
-    clock         timestamptz := {clock};
-    prescient_now timestamptz := coalesce(clock, clock_timestamp()); -- no column of the table has the name
-    keys          text[];
-    ats           timestamptz[];
-    n             integer;
+    clock timestamptz := {clock};
+    now   timestamptz := coalesce(clock, clock_timestamp());
+    keys  text[];
+    ats   timestamptz[];
+    n     integer;
 begin
-    select array_agg(r.key), array_agg(r.since + {first})
-    into keys, ats
-    from prescient_inserted as prescient_row, {row}(prescient_row.*) as r
-    where r.counts and (r.done_at <= prescient_now) is not true;
+    begin
+        select array_agg(r.key), array_agg(greatest(r.first, timestamptz '{since_first}'))
+        into keys, ats
+        from prescient_inserted as prescient_row, {row}(prescient_row.*, now) as r
+        where r.about and not r.done and r.first is not null;
+    exception
+        when others then
+            select array_agg(r.key), array_agg(greatest(r.first, timestamptz '{since_first}'))
+            into keys, ats
+            from prescient_inserted as prescient_row, {safe}(prescient_row.*, now) as r
+            where r.about and not r.done and r.first is not null;
+    end;
     n := coalesce(cardinality(keys), 0);
     if n = 1 then
         perform prescient.rule_wait({name}, {entity}, keys[1], ats[1], clock => clock);

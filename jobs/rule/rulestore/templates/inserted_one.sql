@@ -11,9 +11,9 @@ declare
     clock timestamptz := {clock};
 begin
     {take_new}
-    perform prescient.rule_wait({name}, {entity}, r.key, r.since + {first}, clock => clock)
-    from {row}(new_row) as r
-    where r.counts and (r.done_at <= coalesce(clock, clock_timestamp())) is not true;
+    perform prescient.rule_wait({name}, {entity}, r.key, greatest(r.first, timestamptz '{since_first}'), clock => clock)
+    from {safe}(new_row, coalesce(clock, clock_timestamp())) as r
+    where r.about and not r.done and r.first is not null;
     return null;
 end
 {quote};

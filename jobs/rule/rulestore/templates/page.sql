@@ -1,13 +1,20 @@
 with page as materialized (
-    select {key} as prescient_key, {since} as prescient_since, {about} and {done} is not true as prescient_counts
-    from {relation}
-    {between}
-    order by {key}
-    limit {limit}
+    select
+        r.prescient_key, r.prescient_since, r.prescient_lengths,
+        r.prescient_about and not r.prescient_done and (r.prescient_since is not null or {starts}) as prescient_counts
+    from (
+        select {key} as prescient_key, {since} as prescient_since, {about} as prescient_about, {done} as prescient_done,
+            {lengths} as prescient_lengths
+        from {relation}
+        {between}
+        order by {key}
+        limit {limit}
+    ) as r
 )
 select
     p.prescient_key::text as key, (extract(epoch from p.prescient_since) * 1000000)::bigint as since, f.id, f.next_check_at as slot, f.requested,
-    f.payload ->> 'from' as from, f.error_count as errors, r.steps as fired, null::bigint as read, null::timestamptz as now
+    f.payload ->> 'from' as from, f.error_count as errors, r.steps as fired,
+    p.prescient_lengths as lengths, null::bigint as read, null::timestamptz as now
 from page p
 left join lateral (
     select w.id, w.next_check_at, coalesce(w.requested_for, w.first_check_at) as requested, w.payload, w.error_count
@@ -23,4 +30,4 @@ left join lateral (
 where p.prescient_counts
 union all
 select (select p.prescient_key::text from page p order by p.prescient_key desc limit 1),
-    null, null, null, null, null, null, null, (select count(*) from page), coalesce($1::timestamptz, clock_timestamp())
+    null, null, null, null, null, null, null, null, (select count(*) from page), coalesce($1::timestamptz, clock_timestamp())

@@ -13,18 +13,43 @@ begin
     ) then
         drop function if exists {insert}, {update}, {delete} cascade;
     end if;
-    drop function if exists {row};
+    drop function if exists {row}, {safe};
     drop domain if exists {type};
 end
 {quote};
-{create_type}create function {row}(prescient_row {relation})
-returns table (key text, since timestamptz, counts boolean, done_at timestamptz)
+{create_type}create function {row}(prescient_row {relation}, prescient_now timestamptz)
+returns table (key text, since timestamptz, about boolean, done boolean, first timestamptz, coming timestamptz[], asks text)
 language sql
 stable
 begin atomic
-    select {key}::text, {since}, {about} and {done} is not true, {done_at}
-    from (select {columns}) as prescient_columns;
+    select
+        {key}::text,
+        prescient_since.at,
+        {about} and octet_length({key}::text) between 1 and 500,
+        {done},
+        least({coming}),
+        array[{coming}],
+        {asks}
+    from (select {columns}) as {alias}
+    cross join lateral (select {since} as at) as prescient_since;
 end;
+create function {safe}(prescient_row {relation}, prescient_now timestamptz)
+returns table (key text, since timestamptz, about boolean, done boolean, first timestamptz, coming timestamptz[], asks text)
+language plpgsql
+stable
+{settings}
+as {quote}
+begin
+    return query select r.* from {row}(prescient_row, prescient_now) as r;
+exception
+    when others then
+        -- The row waits for the next slot, whose check fails with the reason.
+        return query
+        select
+            (prescient_row).{column}::text, timestamptz '-infinity', octet_length((prescient_row).{column}::text) between 1 and 500, false,
+            timestamptz '-infinity', array[timestamptz '-infinity'], null::text;
+end
+{quote};
 do {quote}
 declare
     problem text := prescient.refuse_routine('{row}'::regproc::regprocedure, {caller});

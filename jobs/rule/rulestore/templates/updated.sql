@@ -14,24 +14,47 @@ declare{declare_rows}
     new_key   text;
     old_since timestamptz;
     new_since timestamptz;
+    old_first timestamptz;
+    new_first timestamptz;
+    old_asks  text;
+    new_asks  text;
+    coming    timestamptz[];
+    is_about  boolean;
+    is_done   boolean;
     counted   boolean; -- whether the row waited for something
     counts    boolean; -- whether it does now
 begin{take_rows}
-    select r.key, r.since, r.counts and (r.done_at <= now) is not true
-    into old_key, old_since, counted
-    from {row}({old}) as r;
-    select r.key, r.since, r.counts and (r.done_at <= now) is not true
-    into new_key, new_since, counts
-    from {row}({new}) as r;
+    begin
+        select r.key, r.since, r.first, r.asks, r.about and not r.done and r.first is not null
+        into old_key, old_since, old_first, old_asks, counted
+        from {row}({old}, now) as r;
+        select r.key, r.since, r.first, r.asks, r.coming, r.about, r.done
+        into new_key, new_since, new_first, new_asks, coming, is_about, is_done
+        from {row}({new}, now) as r;
+    exception
+        when others then
+            select r.key, r.since, r.first, r.asks, r.about and not r.done and r.first is not null
+            into old_key, old_since, old_first, old_asks, counted
+            from {safe}({old}, now) as r;
+            select r.key, r.since, r.first, r.asks, r.coming, r.about, r.done
+            into new_key, new_since, new_first, new_asks, coming, is_about, is_done
+            from {safe}({new}, now) as r;
+    end;
+    counts := is_about and not is_done and new_first is not null;
 
     if old_key <> new_key then
         perform prescient.cancel_keys({name}, {entity}, array[old_key], clock);
     end if;
-    if counts and (old_key <> new_key or old_since is distinct from new_since) then
-        perform prescient.rule_wait({name}, {entity}, new_key, new_since + {first}, clock => clock);
-    elsif counts and counted is not true then
-        perform prescient.rule_resume({name}, {entity}, new_key, array[{coming}], clock);
-    elsif counts is not true and ({at_once} or (new_since >= timestamptz '{since_first}' and new_since < timestamptz '{since_last}') is not true) then
+    if counts
+        and (
+            old_key <> new_key or old_since is distinct from new_since or old_first is distinct from new_first
+            or old_asks is distinct from new_asks
+        )
+    then
+        perform prescient.rule_wait({name}, {entity}, new_key, greatest(new_first, timestamptz '{since_first}'), clock => clock);
+    elsif counts and not counted then
+        perform prescient.rule_resume({name}, {entity}, new_key, array[{resume}], clock);
+    elsif not counts and ({at_once} and (is_done or not is_about) or new_first is null) then
         perform prescient.cancel_keys({name}, {entity}, array[new_key], clock);
     end if;
     return null;

@@ -1,0 +1,68 @@
+package expr_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prescient-go/prescient/jobs/rule/expr"
+)
+
+func TestCheckRefusesWhatIsNotOneExpressionOrMovesByItself(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"a = b":                         "",
+		"status in ('now', 'today')":    "",
+		"note = $$;)$$ and x = E'\\')'": "",
+		"now":                           "",
+		"o.now = 3":                     "",
+		"age(a, b) > interval '3 days'": "",
+		"case when a then b else c end": "",
+		"end_at":                        "",
+		"":                              "empty",
+		" -- nothing\n":                 "empty",
+		"true) or (true":                "closes nothing",
+		"(true":                         "missing",
+		"a = 'x":                        "not closed",
+		"a = $q$x":                      "not closed",
+		"a; drop table b":               "semicolon",
+		"case when a then b":            `"end" is missing`,
+		"hold_until <= now()":           "now moves",
+		"pg_catalog.now() > a":          "now moves",
+		"a < CURRENT_DATE":              "current_date moves",
+		"a < 'now'::timestamptz":        "now moves",
+		"a < date 'today'":              "today moves",
+		"age(a) > interval '1 day'":     "age moves",
+		"exists (select from p where at < now())": "now moves",
+		"random() < 0.5": "random moves",
+	} {
+		err := expr.Check(text)
+		if got := err != nil; got != (want != "") || got && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestSplitDividesAConditionAtTheOutermostLevel(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		text  string
+		anyOf bool
+		want  []string
+	}{
+		{"a", true, []string{"a"}},
+		{"a or b OR c", true, []string{"a", "b", "c"}},
+		{"a or b and c", true, []string{"a", "b and c"}},
+		{"(a or b) and c", true, []string{"(a or b) and c"}},
+		{"a and b and (c or d)", false, []string{"a", "b", "(c or d)"}},
+		{"a and b or c", false, []string{"a and b or c"}},
+		{"a between 1 and 2 and b", false, []string{"a between 1 and 2", "b"}},
+		{"a between 1 and 2 or b", true, []string{"a between 1 and 2", "b"}},
+		{"case when a or b then c end or d", true, []string{"case when a or b then c end", "d"}},
+		{"a = ' or ' or exists (select from p where q or r)", true, []string{"a = ' or '", "exists (select from p where q or r)"}},
+	} {
+		if got := expr.Split(test.text, test.anyOf); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q, want %q", test.text, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package expr
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Facts are the expressions of a rule about a row of its table.
+type Facts struct {
+	// Zone is the IANA time zone in which clocks show timestamps and dates. Empty: UTC.
+	Zone string `json:"zone,omitempty"`
+	// Since has the instants from which delays count: the latest counts, and a null one does not. There is at least one.
+	Since []Expr `json:"since"`
+	// Where has the conditions of the rows that the rule is about. All must be true.
+	Where []Expr `json:"where,omitempty"`
+	// Done says that the expected thing has happened: a condition that is true, or an instant that has come. One
+	// suffices. There is at least one.
+	Done []Expr `json:"done"`
+	// After has the delay of each step that the data hold, by the position of the step. Its length is that of the steps,
+	// or 0 if no step has one. The zero value is a step with a constant delay.
+	After []Expr `json:"after,omitempty"`
+}
+
+// all yields every expression.
+func (f Facts) all() []Expr { return slices.Concat(f.Since, f.Where, f.Done, f.After) }
+
+// Lookup reports whether any expression reads other rows.
+func (f Facts) Lookup() bool { return slices.ContainsFunc(f.all(), lookup) }
+
+// SinceLookup reports whether another row can let the clock start, or start again.
+func (f Facts) SinceLookup() bool { return slices.ContainsFunc(f.Since, lookup) }
+
+func lookup(e Expr) bool { return e.Lookup }
+
+// row returns the facts without the expressions that read other rows.
+func (f Facts) row() Facts {
+	alone := func(list []Expr) []Expr {
+		return slices.DeleteFunc(slices.Clone(list), lookup)
+	}
+	return Facts{Zone: f.Zone, Since: alone(f.Since), Where: alone(f.Where), Done: alone(f.Done)}
+}
+
+// SinceSQL returns the SQL of the instant from which delays count. It is null if there is none, and if it is not
+// between FirstSince and LastSince.
+func (f Facts) SinceSQL() string {
+	var list []string
+	for _, e := range f.Since {
+		list = append(list, e.instant(f.Zone))
+	}
+	return fmt.Sprintf("(select case when s >= timestamptz '%s' and s < timestamptz '%s' then s end from (select greatest(%s) as s) as prescient_s)",
+		FirstSince, LastSince, strings.Join(list, ", "))
+}
+
+// RowSinceSQL returns what the row alone says of SinceSQL: an instant that is not later, and null for never. It is
+// "-infinity" if only other rows can tell.
+func (f Facts) RowSinceSQL() string {
+	alone := f.row()
+	switch {
+	case len(alone.Since) == 0:
+		return "timestamptz '-infinity'"
+	case f.SinceLookup():
+		return fmt.Sprintf("coalesce(%s, timestamptz '-infinity')", alone.SinceSQL())
+	}
+	return alone.SinceSQL()
+}
+
+// WhereSQL returns the SQL of whether the rule is about the row. It is never null.
+func (f Facts) WhereSQL() string { return conjunction(f.Where) }
+
+// RowWhereSQL returns what the row alone says of WhereSQL. It is true if other rows decide.
+func (f Facts) RowWhereSQL() string { return conjunction(f.row().Where) }
+
+func conjunction(list []Expr) string {
+	if len(list) == 0 {
+		return "true"
+	}
+	var parts []string
+	for _, e := range list {
+		parts = append(parts, "("+e.SQL+") is true")
+	}
+	return "(" + strings.Join(parts, " and ") + ")"
+}
+
+// DoneSQL returns the SQL of whether the expected thing has happened at an instant, which is given as SQL. It is never
+// null.
+func (f Facts) DoneSQL(now string) string {
+	var parts []string
+	for _, e := range f.Done {
+		if e.Type.When() {
+			parts = append(parts, fmt.Sprintf("coalesce(%s <= %s, false)", e.instant(f.Zone), now))
+			continue
+		}
+		parts = append(parts, "("+e.SQL+") is true")
+	}
+	if len(parts) == 0 {
+		return "false"
+	}
+	return "(" + strings.Join(parts, " or ") + ")"
+}
+
+// RowDoneSQL returns what the row alone says of DoneSQL. It is false if other rows decide.
+func (f Facts) RowDoneSQL(now string) string { return f.row().DoneSQL(now) }
+
+// DoneNowSQL returns the SQL of whether a condition of Done is true, which does not say since when. It is never null.
+func (f Facts) DoneNowSQL() string {
+	f.Done = slices.DeleteFunc(slices.Clone(f.Done), func(e Expr) bool { return e.Type.When() })
+	return f.DoneSQL("")
+}
+
+// DoneAtSQL returns the SQL of the earliest instant at which the expected thing happens. It is null if no expression
+// of Done has an instant.
+func (f Facts) DoneAtSQL() string {
+	var list []string
+	for _, e := range f.Done {
+		if e.Type.When() {
+			list = append(list, e.instant(f.Zone))
+		}
+	}
+	if len(list) == 0 {
+		return "null::timestamptz"
+	}
+	return fmt.Sprintf("least(%s)", strings.Join(list, ", "))
+}

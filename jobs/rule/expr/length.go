@@ -1,0 +1,50 @@
+package expr
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Length is the value of an interval. Months and days count by the clocks of a zone, and Time after them.
+type Length struct {
+	Months, Days int
+	Time         time.Duration
+}
+
+// SpansSQL returns the SQL of the lengths of all steps, which Lengths reads: an array with the months, days and
+// microseconds of each. The elements of a constant delay, and of one that is null, are null.
+func (f Facts) SpansSQL() string {
+	if len(f.After) == 0 {
+		return "null::bigint[]"
+	}
+	var parts, lengths []string
+	for i, e := range f.After {
+		if e.SQL == "" {
+			parts = append(parts, "null, null, null")
+			continue
+		}
+		lengths = append(lengths, fmt.Sprintf("(%s) as l%d", e.SQL, i+1))
+		parts = append(parts, strings.ReplaceAll("extract(year from {l}) * 12 + extract(month from {l}), extract(day from {l}), "+
+			"extract(hour from {l}) * 3600000000 + extract(minute from {l}) * 60000000 + extract(microseconds from {l})",
+			"{l}", fmt.Sprintf("l%d", i+1)))
+	}
+	// Offset 0 lets the server compute each length once.
+	return fmt.Sprintf("(select array[%s]::bigint[] from (select %s offset 0) as prescient_l)", strings.Join(parts, ", "),
+		strings.Join(lengths, ", "))
+}
+
+// Lengths returns the lengths of the steps from the array of SpansSQL. Nil: the delay of the step is constant, or null.
+func Lengths(array []sql.NullInt64) (list []*Length) {
+	for i := 0; i+2 < len(array); i += 3 {
+		if !array[i].Valid {
+			list = append(list, nil)
+			continue
+		}
+		list = append(list, &Length{
+			Months: int(array[i].Int64), Days: int(array[i+1].Int64), Time: time.Duration(array[i+2].Int64) * time.Microsecond,
+		})
+	}
+	return list
+}

@@ -1,0 +1,32 @@
+package expr
+
+import "fmt"
+
+// RowDueSQL returns what the row alone says of when a step is due whose delay the data hold: an instant that is not later
+// than the step, and null for never. since is the SQL of RowSinceSQL. least is that of the least delay, as an interval, and
+// empty if the step may be due at any time.
+func (f Facts) RowDueSQL(step int, since, least string) string {
+	e := f.After[step]
+	switch {
+	case !e.Lookup:
+		return f.shift(since, e.SQL)
+	case least == "":
+		return fmt.Sprintf("case when %s is not null then timestamptz '-infinity' end", since)
+	}
+	return fmt.Sprintf("%s + %s", since, least)
+}
+
+// shift returns the SQL of the instant that is an interval after another. Days and months count by the clocks of the zone.
+func (f Facts) shift(since, interval string) string {
+	if f.Zone == "" || f.Zone == "UTC" {
+		return fmt.Sprintf("%s + (%s)", since, interval)
+	}
+	const days = "make_interval(years => extract(year from l)::int, months => extract(month from l)::int, days => extract(day from l)::int)"
+	return fmt.Sprintf(`(
+    select case
+            when isfinite(b) then %s + (l - %s)
+            else b
+        end
+    from (select %s as b, (%s) as l) as prescient_l
+)`, wall(fmt.Sprintf("b at time zone '%s' + %s", f.Zone, days), f.Zone), days, since, interval)
+}

@@ -1,0 +1,179 @@
+package expr
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/prescient-go/prescient/internal/sqltext"
+)
+
+// token is a part of a text of SQL that is neither white space nor a comment.
+type token struct {
+	text  string // a word in lower case, all else as it is
+	kind  sqltext.Kind
+	from  int // the first byte
+	depth int // of parentheses, brackets and case expressions around it
+}
+
+// is reports whether the token is a word.
+func (t token) is(word string) bool { return t.kind == sqltext.Word && t.text == word }
+
+// tokens returns the tokens of a text. It returns an error if a parenthesis or a quote is not closed, or if the text
+// has a semicolon: it would not be one expression.
+func tokens(text string) (list []token, err error) {
+	var open []string // what closes what is open
+	for at := 0; at < len(text); {
+		n, kind := sqltext.Next(text[at:])
+		t := token{text: text[at : at+n], kind: kind, from: at, depth: len(open)}
+		at += n
+		switch {
+		case kind == sqltext.Space || kind == sqltext.Comment:
+			continue
+		case kind == sqltext.Literal && !closed(t.text):
+			return nil, fmt.Errorf("the quote of %s is not closed", shorten(t.text))
+		case kind == sqltext.Word:
+			t.text = strings.ToLower(t.text)
+		}
+		switch {
+		case kind == sqltext.Literal:
+		case t.text == "(":
+			open = append(open, ")")
+		case t.text == "[":
+			open = append(open, "]")
+		case t.is("case"):
+			open = append(open, "end")
+		case t.text == ";":
+			return nil, fmt.Errorf("an expression has no semicolon")
+		case t.text == ")" || t.text == "]" || t.is("end") && len(open) > 0:
+			if len(open) == 0 || open[len(open)-1] != t.text {
+				return nil, fmt.Errorf("a %q closes nothing", t.text)
+			}
+			open = open[:len(open)-1]
+			t.depth = len(open)
+		}
+		list = append(list, t)
+	}
+	if len(open) > 0 {
+		return nil, fmt.Errorf("a %q is missing", open[len(open)-1])
+	}
+	return list, nil
+}
+
+// closed reports whether a literal ends with the quote that it begins with.
+func closed(literal string) bool {
+	quote := literal[strings.IndexAny(literal, `'"$`):]
+	if quote[0] == '$' {
+		mark := quote[:strings.IndexByte(quote[1:], '$')+2]
+		return len(quote) >= 2*len(mark) && strings.HasSuffix(quote, mark)
+	}
+	return len(quote) > 1 && quote[len(quote)-1] == quote[0]
+}
+
+// shorten returns at most the first 20 characters of a text.
+func shorten(text string) string {
+	if runes := []rune(text); len(runes) > 20 {
+		return string(runes[:20]) + "..."
+	}
+	return text
+}
+
+// Check returns why a text is not one expression, or why it may change its value while the row stays as it is. Such an
+// expression would make a rule miss rows: it is evaluated when the row is written, and when a step is due.
+func Check(text string) error {
+	list, err := tokens(text)
+	switch {
+	case err != nil:
+		return err
+	case len(list) == 0:
+		return fmt.Errorf("it is empty")
+	}
+	for i, t := range list {
+		if moves(list, i) {
+			name := strings.Trim(t.text, "'")
+			return fmt.Errorf("%s moves by itself, and nobody writes the row when it does. Count from an instant of the row "+
+				"instead: since: hold_until, since: [created_at, hold_until], or a step with before: or after:", name)
+		}
+	}
+	return nil
+}
+
+// clocks are the functions and keywords whose values change while the row stays as it is.
+var clocks = []string{
+	"now", "clock_timestamp", "statement_timestamp", "transaction_timestamp", "timeofday", "random", "age",
+	"current_timestamp", "current_date", "current_time", "localtimestamp", "localtime",
+}
+
+// instants are the words that PostgreSQL reads as an instant of the present.
+var instants = []string{"'now'", "'today'", "'tomorrow'", "'yesterday'"}
+
+// moves reports whether the value of a token changes while the row stays as it is.
+func moves(list []token, i int) bool {
+	t := list[i]
+	follows := func(n int, text string) bool { return i+n < len(list) && list[i+n].text == text }
+	switch {
+	case t.kind == sqltext.Literal:
+		return slices.Contains(instants, strings.ToLower(t.text)) && readsInstant(list, i)
+	case t.kind != sqltext.Word || !slices.Contains(clocks, t.text) || i > 0 && list[i-1].text == "." && !qualified(list, i):
+		return false
+	case strings.HasPrefix(t.text, "current_") || strings.HasPrefix(t.text, "local"):
+		return true
+	case t.text == "age": // with one argument, it counts from today
+		return follows(1, "(") && arguments(list, i+1) == 1
+	}
+	return follows(1, "(")
+}
+
+// qualified reports whether the token is a function of the schema pg_catalog.
+func qualified(list []token, i int) bool { return i > 1 && list[i-2].is("pg_catalog") }
+
+// readsInstant reports whether a literal becomes an instant: 'now'::timestamptz or date 'today'.
+func readsInstant(list []token, i int) bool {
+	instant := func(t token) bool {
+		return t.kind == sqltext.Word && (strings.HasPrefix(t.text, "timestamp") || t.text == "date" || t.text == "time")
+	}
+	return i > 0 && instant(list[i-1]) || i+3 < len(list) && list[i+1].text == ":" && instant(list[i+3])
+}
+
+// arguments counts the arguments of a call, from its opening parenthesis.
+func arguments(list []token, open int) (n int) {
+	for _, t := range list[open+1:] {
+		switch {
+		case t.depth == list[open].depth: // the closing parenthesis
+			return n
+		case n == 0 || t.depth == list[open].depth+1 && t.text == ",":
+			n++
+		}
+	}
+	return n
+}
+
+// Split divides a condition at the words that join its parts on the outermost level: "or" if any is true, else "and".
+// So what the row alone says is told apart from what must be looked up. The text must pass Check. A text that is joined
+// otherwise is one part.
+func Split(text string, anyOf bool) (parts []string) {
+	list, err := tokens(text)
+	if err != nil {
+		return []string{text}
+	}
+	joint := "and"
+	if anyOf {
+		joint = "or"
+	}
+	from, between := 0, false
+	for _, t := range list {
+		switch {
+		case t.depth > 0:
+		case t.is("or") && !anyOf: // it binds less than and
+			return []string{strings.TrimSpace(text)}
+		case t.is("between"):
+			between = true
+		case t.is("and") && between:
+			between = false
+		case t.is(joint):
+			parts = append(parts, strings.TrimSpace(text[from:t.from]))
+			from = t.from + len(joint)
+		}
+	}
+	return append(parts, strings.TrimSpace(text[from:]))
+}

@@ -1,0 +1,252 @@
+package rulestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/jobs/rule/expr"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// facts asks the server what the expressions of the rule mean. key is the number of the key's column.
+func (r *resolver) facts(ctx context.Context, u *understood, key int64) error {
+	if err := r.copyTable(ctx, u.table); err != nil {
+		return err
+	}
+	f := &u.Facts
+	f.Zone = r.rule.Timezone
+	reads := reading{row: []int64{key}}
+	for _, field := range []struct {
+		name  string
+		texts []string
+		into  *[]expr.Expr
+		want  func(t expr.Type) bool
+		form  string
+	}{
+		{"since", r.rule.Since, &f.Since, expr.Type.When, "an instant: a column or an expression of type timestamptz, timestamp or date"},
+		{"done", parts(r.rule.Done, true), &f.Done, isDone, "a condition, or an instant of type timestamptz, timestamp or date"},
+		{"where", parts(r.rule.Where, false), &f.Where, isTruth, "a condition"},
+	} {
+		for _, text := range field.texts {
+			e, err := r.expression(ctx, field.name, text, u, &reads, field.want, field.form)
+			if err != nil {
+				return err
+			}
+			*field.into = append(*field.into, e)
+		}
+	}
+	for i, step := range r.rule.Steps {
+		if step.Interval == "" {
+			continue
+		}
+		if f.After == nil {
+			f.After = make([]expr.Expr, len(r.rule.Steps))
+		}
+		var err error
+		field := fmt.Sprintf("steps[%d].after", i+1)
+		if f.After[i], err = r.expression(ctx, field, step.Interval, u, &reads, isSpan,
+			"an interval, such as make_interval(days => hold_days)"); err != nil {
+			return err
+		}
+	}
+	if r.rule.AtOnce && slices.ContainsFunc(f.Done, func(e expr.Expr) bool { return e.Lookup }) {
+		r.wrong("cancel", "at-once needs to know of it when the row is written: done reads other tables, so leave out cancel")
+	}
+	u.Reads, u.Asks, u.Looks = reads.columns(u.table)
+	return nil
+}
+
+func isTruth(t expr.Type) bool { return t == expr.Truth }
+func isSpan(t expr.Type) bool  { return t == expr.Span }
+func isDone(t expr.Type) bool  { return t == expr.Truth || t.When() }
+
+// parts divides conditions, so that what the row alone says is told apart from what must be looked up.
+func parts(texts []string, anyOf bool) (list []string) {
+	for _, text := range texts {
+		list = append(list, expr.Split(text, anyOf)...)
+	}
+	return list
+}
+
+// reading has the numbers of the columns that expressions read: those that triggers compute, those that look up when
+// and how long a row waits, and all others that look something up.
+type reading struct{ row, asks, looks []int64 }
+
+// columns returns the columns of Applied.Reads, Applied.Asks and Applied.Looks.
+func (r reading) columns(t table) (reads, asks, looks []string) {
+	for _, c := range t.columns {
+		name := pq.QuoteIdentifier(c.Name)
+		asked := slices.Contains(r.asks, c.Number)
+		switch {
+		case asked || slices.Contains(r.row, c.Number):
+			reads = append(reads, name)
+		case slices.Contains(r.looks, c.Number):
+			looks = append(looks, name)
+		}
+		if asked {
+			asks = append(asks, name)
+		}
+	}
+	return reads, asks, looks
+}
+
+// exprName begins the names of the views, of the functions and of the savepoint by which the server tells what an
+// expression means.
+const exprName = "prescient_rule"
+
+// expression returns what an expression means, and adds the columns that it reads. What the server says against it is a
+// problem of the rule.
+func (r *resolver) expression(
+	ctx context.Context, field, text string, u *understood, reads *reading, want func(expr.Type) bool, form string,
+) (e expr.Expr, err error) {
+	if names, err := rule.ParseName(text); err == nil && len(names) == 1 && field == "since" {
+		if _, err := u.table.column(text); err != nil {
+			r.wrong(field, "%v", err)
+			return e, nil
+		}
+	}
+	view := "pg_temp." + exprName
+	refused, err := r.try(ctx, fmt.Sprintf("create temporary view %s as select (\n%s\n) as prescient_value from %s",
+		view[len("pg_temp."):], text, u.Relation))
+	if err != nil || refused != nil {
+		if refused != nil {
+			r.wrong(field, "%s", explain(refused))
+		}
+		return e, err
+	}
+	var found struct {
+		Text    string        `db:"text"`
+		Type    string        `db:"type"`
+		Lookup  bool          `db:"lookup"`
+		Whole   bool          `db:"whole"`
+		Several bool          `db:"several"`
+		Columns pq.Int64Array `db:"columns"`
+	}
+	err = r.named(ctx, func() error {
+		return r.tx.GetContext(ctx, &found, pgsql.RuleExpression.In(r.store.schema), view, u.table.OID)
+	})
+	if err != nil {
+		return e, err
+	}
+	e = expr.Expr{SQL: found.Text, Type: expr.TypeOf(found.Type), Lookup: found.Lookup}
+	switch _, err = r.tx.ExecContext(ctx, "drop view "+view); {
+	case err != nil:
+		return e, err
+	case !want(e.Type):
+		r.wrong(field, "%s is of type %s: want %s%s", text, found.Type, form, hint(field, text, found.Type))
+		return e, nil
+	case found.Whole:
+		r.wrong(field, "%s reads the row as a whole: name the columns that it is about", text)
+		return e, nil
+	case found.Several:
+		r.wrong(field, "%s is about several rows: an expression is about one row of the table. Write a subquery to look "+
+			"something up", text)
+		return e, nil
+	case !e.Lookup:
+		reads.row = append(reads.row, found.Columns...)
+		return e, r.refused(ctx, field, e, found.Type, *u)
+	case field == "since" || strings.HasPrefix(field, "steps"):
+		reads.asks = append(reads.asks, found.Columns...)
+	default:
+		reads.looks = append(reads.looks, found.Columns...)
+	}
+	return e, nil
+}
+
+// hint says how a value of another type becomes one that is wanted.
+func hint(field, text, found string) string {
+	number := slices.Contains([]string{"smallint", "integer", "bigint", "numeric", "real", "double precision"}, found)
+	switch {
+	case field == "where":
+	case strings.HasPrefix(field, "steps") && number:
+		return fmt.Sprintf(". For a number of days write make_interval(days => %s)", text)
+	case number:
+		return fmt.Sprintf(". For seconds since 1970 write to_timestamp(%[1]s), for milliseconds to_timestamp(%[1]s / 1000.0)", text)
+	case found == "text" || strings.HasPrefix(found, "character"):
+		return fmt.Sprintf(". For a text write (%s)::timestamptz", text)
+	}
+	return ""
+}
+
+// named runs fn while the server writes all names of the rule with their schemas.
+func (r *resolver) named(ctx context.Context, fn func() error) error {
+	var path string
+	if err := r.tx.GetContext(ctx, &path, "select current_setting('search_path')"); err != nil {
+		return err
+	}
+	if _, err := r.tx.ExecContext(ctx, "set local search_path = pg_catalog, pg_temp"); err != nil {
+		return err
+	}
+	if err := fn(); err != nil {
+		return err
+	}
+	_, err := r.tx.ExecContext(ctx, "select set_config('search_path', $1, true)", path)
+	return err
+}
+
+// try runs a statement, and returns why the server refuses it. The text of an expression cannot end it and begin another
+// one: a prepared statement is only one.
+func (r *resolver) try(ctx context.Context, statement string) (*pq.Error, error) {
+	if _, err := r.tx.ExecContext(ctx, "savepoint "+exprName); err != nil {
+		return nil, err
+	}
+	stmt, err := r.tx.PrepareContext(ctx, statement)
+	if err == nil {
+		defer func() { _ = stmt.Close() }()
+		_, err = stmt.ExecContext(ctx)
+	}
+	refused, ok := errors.AsType[*pq.Error](err)
+	if !ok {
+		return nil, err
+	}
+	_, err = r.tx.ExecContext(ctx, "rollback to "+exprName)
+	return refused, err
+}
+
+// copyTable makes an empty copy of the table, for functions whose rows have its columns.
+func (r *resolver) copyTable(ctx context.Context, t table) error {
+	_, err := r.tx.ExecContext(ctx,
+		fmt.Sprintf("create temporary table pg_temp.%s (like %s)", pq.QuoteIdentifier(t.Name), t.Relation))
+	return err
+}
+
+// refused refuses an expression that could run something else later, when a trigger computes it. A function of the copy
+// tells what it runs.
+func (r *resolver) refused(ctx context.Context, field string, e expr.Expr, kind string, u understood) error {
+	copied := "pg_temp." + pq.QuoteIdentifier(u.table.Name)
+	function := "pg_temp." + exprName
+	refused, err := r.try(ctx, fmt.Sprintf(`create function %s(prescient_row %s) returns %s language sql
+		begin atomic select %s from (select (prescient_row).*) as %s; end`, function, copied, kind, e.SQL, u.Name()))
+	if err != nil {
+		return err
+	}
+	if refused != nil {
+		r.wrong(field, "the expression is about columns of the row: %s", refused.Message)
+		return nil
+	}
+	drop := fmt.Sprintf("drop function %s(%s)", function, copied)
+	if r.store.client == nil { // without the schema of prescient
+		_, err = r.tx.ExecContext(ctx, drop)
+		return err
+	}
+	var problem sql.NullString
+	args := []any{fmt.Sprintf("%s(%s)", function, copied), nil}
+	if u.table.Roles {
+		args[1] = pgsql.Rules.In(r.store.schema)
+	}
+	if err := pgsql.One(ctx, r.tx, pgsql.RuleRefused.In(r.store.schema), args, &problem); err != nil {
+		return err
+	}
+	if problem.Valid {
+		r.wrong(field, "%s", problem.String)
+	}
+	_, err = r.tx.ExecContext(ctx, drop)
+	return err
+}

@@ -1,0 +1,27 @@
+-- Returns an expression as the server understands it, from a view ($1) that has it as its only column and reads one table
+-- ($2): its text and type, whether it has a subquery, whether it reads a row as a whole, whether it is about several rows, and
+-- the columns of the table that it reads.
+-- Called by jobs/rule/rulestore.resolver.expression.
+select
+    regexp_replace(
+        pg_get_viewdef(v.oid), '^ *SELECT (.*) AS prescient_value\s+FROM [^\n]*;$', '\1'
+    ) as text,
+    format_type(coalesce(nullif(y.typbasetype, 0), a.atttypid), case when y.typbasetype = 0 then a.atttypmod else y.typtypmod end) as type,
+    w.ev_action::text ~ ':hasSubLinks true' as lookup,
+    w.ev_action::text ~ '\{VAR :varno \d+ :varattno 0 ' as whole,
+    'true' in (
+        substring(w.ev_action::text from ':hasAggs (\w+)'),
+        substring(w.ev_action::text from ':hasWindowFuncs (\w+)'),
+        substring(w.ev_action::text from ':hasTargetSRFs (\w+)')
+    ) as several,
+    array(
+        select d.refobjsubid::bigint
+        from pg_depend d
+        where d.classid = 'pg_rewrite'::regclass and d.objid = w.oid
+            and d.refclassid = 'pg_class'::regclass and d.refobjid = $2::oid and d.refobjsubid > 0
+    ) as columns
+from pg_class v
+join pg_rewrite w on w.ev_class = v.oid
+join pg_attribute a on a.attrelid = v.oid and a.attnum = 1
+join pg_type y on y.oid = a.atttypid
+where v.oid = $1::regclass

@@ -1,0 +1,122 @@
+package testkit_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/testkit"
+)
+
+// scan is a rule of a file on tables of its own, in virtual time from 2026-03-27 09:00 UTC on, two days before the clocks of
+// Europe change.
+type scan struct {
+	tables string
+	rules  string
+	// then are statements to execute after a time, such as "2h: update t set a = 1", in order.
+	then []string
+	// days is for how long the rule runs.
+	days int
+	// want lists what fires: the type of the event, the key and the instant.
+	want []string
+}
+
+var scans = map[string]scan{
+	"the instant is a timestamp in the zone of the rule, and clocks skip an hour": {
+		tables: `create table o (id int primary key, at timestamp, done boolean);
+			insert into o values (1, '2026-03-28 02:30'), (2, '2026-03-29 01:30'), (3, '2026-03-29 02:30'), (4, '2026-03-29 03:30'), (5, null)`,
+		rules: `since: at, done: done, timezone: Europe/Berlin, steps: [{after: 1h, event: late}]`,
+		days:  3,
+		want:  []string{"late 1 03-28 02:30", "late 2 03-29 01:30", "late 3 03-29 02:00", "late 4 03-29 02:30"},
+	},
+	"the instant is a date": {
+		tables: `create table o (id int primary key, due date, paid boolean not null default false);
+			insert into o values (1, '2026-03-28'), (2, '2026-03-29')`,
+		rules: `since: due, done: paid, timezone: America/New_York, steps: [{after: 0s, event: due}]`,
+		then:  []string{"30h: update o set paid = true where id = 2"},
+		days:  4,
+		want:  []string{"due 1 03-28 04:00"},
+	},
+	"the instant is an epoch of milliseconds": {
+		tables: `create table o (id int primary key, seen bigint, active boolean not null default true);
+			insert into o values (1, extract(epoch from timestamptz '2026-03-27 09:00Z') * 1000), (2, extract(epoch from timestamptz '2026-03-27 10:00Z') * 1000)`,
+		rules: `since: to_timestamp(seen / 1000), done: not active, steps: [{after: 10m, event: silent}]`,
+		then:  []string{"5m: update o set seen = seen + 3600000 where id = 1"},
+		days:  1,
+		want:  []string{"silent 1 03-27 10:10", "silent 2 03-27 10:10"},
+	},
+	"the instant is in a document": {
+		tables: `create table o (id int primary key, data jsonb);
+			insert into o values (1, '{"expiresAt": "2026-03-27T10:04:05Z", "state": "open"}'), (2, '{"expiresAt": "2026-03-27T10:04:05Z", "state": "shut"}')`,
+		rules: `since: "(data->>'expiresAt')::timestamptz", done: "data->>'state' <> 'open'", steps: [{after: 0s, event: expired}]`,
+		days:  1,
+		want:  []string{"expired 1 03-27 10:04"},
+	},
+	"the delay is the setting of another table, and a payment ends the wait": {
+		tables: `create table channel (id int primary key, minutes int);
+			create table o (id int primary key, channel_id int, created_at timestamptz, status text);
+			create table payment (id int primary key, order_id int);
+			insert into channel values (1, 60), (2, 120), (3, null);
+			insert into o select id, id % 4, '2026-03-27 09:00Z', 'unconfirmed' from generate_series(1, 7) as id`,
+		rules: `since: created_at, done: "status <> 'unconfirmed' or exists (select from public.payment p where p.order_id = o.id)", ` +
+			`steps: [{after: {interval: "make_interval(mins => (select c.minutes from public.channel c where c.id = o.channel_id))"}, event: expired}]`,
+		then: []string{"20m: insert into payment values (1, 5)", "30m: update o set status = 'paid' where id = 6"},
+		days: 1,
+		want: []string{"expired 1 03-27 10:00", "expired 2 03-27 11:00"},
+	},
+	"the delay is a column": {
+		tables: `create table o (id int primary key, ping timestamptz, timeout interval, up boolean default true);
+			insert into o values (1, '2026-03-27 09:00Z', '1 hour'), (2, '2026-03-27 09:00Z', '1 month'), (3, '2026-03-27 09:00Z', null)`,
+		rules: `since: ping, done: not up, timezone: Europe/Berlin, steps: [{after: {interval: timeout}, event: down}]`,
+		then:  []string{"30m: update o set timeout = '45 min' where id = 1", "40m: update o set timeout = '2 days' where id = 3"},
+		days:  40,
+		want:  []string{"down 1 03-27 09:45", "down 3 03-29 08:00", "down 2 04-27 08:00"},
+	},
+	"the clock starts again with a child row": {
+		tables: `create table o (id int primary key, created_at timestamptz);
+			create table heartbeat (monitor_id int, at timestamptz);
+			insert into o values (1, '2026-03-27 09:00Z'), (2, '2026-03-27 09:00Z')`,
+		rules: `since: [created_at, "(select max(h.at) from public.heartbeat h where h.monitor_id = o.id)"], done: "false", steps: [{after: 2h, event: silent}]`,
+		then:  []string{"1h: insert into heartbeat values (1, '2026-03-27 10:00Z')"},
+		days:  1,
+		want:  []string{"silent 2 03-27 11:00", "silent 1 03-27 12:00"},
+	},
+	"a row that cannot be computed does not make a write fail": {
+		tables: `create table o (id int primary key, at timestamptz, n int)`,
+		rules:  `since: at, done: "100 / n = 1", steps: [{after: 1h, event: late}]`,
+		then:   []string{"0m: insert into o values (1, '2026-03-27 09:00Z', 0), (2, '2026-03-27 09:00Z', 5)", "10m: update o set n = 100"},
+		days:   1,
+	},
+}
+
+func TestRulesReadTheTablesThatPeopleHave(t *testing.T) {
+	t.Parallel()
+	for name, s := range scans {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			start := time.Date(2026, time.March, 27, 9, 0, 0, 0, time.UTC)
+			kit := testkit.New(t, testkit.Config{Registry: registry(), Start: start})
+			kit.DB.MustExec(s.tables)
+			kit.Rules(rulesFile(t, "rules:\n  - {name: r, table: public.o, key: id, overdue: fire, "+s.rules+"}\n"))
+			for _, then := range s.then {
+				after, statement, _ := strings.Cut(then, ": ")
+				d, err := time.ParseDuration(after)
+				if err != nil {
+					t.Fatal(err)
+				}
+				kit.RunFor(start.Add(d).Sub(kit.Now()))
+				kit.DB.MustExec(statement)
+			}
+			kit.RunFor(start.AddDate(0, 0, s.days).Sub(kit.Now()))
+			var got []string
+			for _, e := range kit.Events() {
+				got = append(got, e.Type+" "+strings.TrimPrefix(e.Subject, "o/")+" "+e.Time.Format("01-02 15:04"))
+			}
+			if diff := cmp.Diff(s.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
