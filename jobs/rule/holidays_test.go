@@ -65,7 +65,7 @@ rules: []`), dir)
 		"2024-12-20T10:00:00+01:00": "2024-12-23T10:00:00+01:00", "2025-12-22T10:00:00+01:00": "2025-12-29T10:00:00+01:00",
 		"2027-12-22T10:00:00+01:00": "2027-12-24T10:00:00+01:00",
 	} {
-		if at, err := one(t, "1 business day", berlin).First(0, instant(t, since)); err != nil || !at.Equal(instant(t, want)) {
+		if at, err := due(one(t, "1 business day", berlin), instant(t, since)); err != nil || !at.Equal(instant(t, want)) {
 			t.Errorf("%s: %s, %v, want %s", since, at, err, want)
 		}
 	}

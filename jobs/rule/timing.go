@@ -92,13 +92,21 @@ func (t *Timing) For(lengths []*expr.Length) *Timing {
 	return of
 }
 
-// First returns the instant at which a step fires for the first time, in UTC. It is zero if the step never fires.
-// step is the index in Rule.Steps. Returns ErrNoWork if the calendar has too little working time.
-func (t *Timing) First(step int, since time.Time) (time.Time, error) {
-	if t.steps[step].limit == 0 {
-		return time.Time{}, nil
+// Nth returns an occurrence of a step by its number, or none if the step does not fire so often. step is the
+// index in Rule.Steps. Returns ErrNoWork as Around does.
+func (t *Timing) Nth(step int, since time.Time, number int) (Occurrence, error) {
+	s := t.steps[step]
+	if number > s.limit {
+		return Occurrence{}, nil
 	}
-	return t.steps[step].nth(since, 1)
+	at, err := s.nth(since, number)
+	switch {
+	case err != nil && number == 1:
+		return Occurrence{}, err
+	case err != nil:
+		return Occurrence{}, nil //nolint:nilerr // the occurrence does not exist
+	}
+	return Occurrence{number, at}, nil
 }
 
 // Around returns the last occurrence of a step at or before an instant, and the first one after it. It finds
@@ -106,17 +114,11 @@ func (t *Timing) First(step int, since time.Time) (time.Time, error) {
 // first occurrence. Occurrences for which it has too little do not exist.
 func (t *Timing) Around(step int, since, at time.Time) (last, next Occurrence, err error) {
 	s := t.steps[step]
-	if s.limit == 0 {
-		return last, next, nil
+	first, err := t.Nth(step, since, 1)
+	if err != nil || first.Number == 0 || first.At.After(at) {
+		return Occurrence{}, first, err
 	}
-	first, err := s.nth(since, 1)
-	if err != nil {
-		return last, next, err
-	}
-	if first.After(at) {
-		return last, Occurrence{1, first}, nil
-	}
-	last = Occurrence{1, first}
+	last = first
 	if s.limit > 1 {
 		begin, _ := s.untimed(since, 1)
 		most := 2 + (at.Unix()-begin.Unix()+3*daySeconds)/s.every.pace()
@@ -129,12 +131,8 @@ func (t *Timing) Around(step int, since, at time.Time) (last, next Occurrence, e
 			return last, next, err
 		}
 	}
-	if last.Number < s.limit {
-		if is, err := s.nth(since, last.Number+1); err == nil {
-			next = Occurrence{last.Number + 1, is}
-		}
-	}
-	return last, next, nil
+	next, err = t.Nth(step, since, last.Number+1)
+	return last, next, err
 }
 
 // Earliest returns a delay that SQL can add to the since of any row, which is negative for a step before it:

@@ -147,16 +147,13 @@ func (t *test) row(key string, since time.Time, done sql.NullTime, doneNow bool,
 	t.rows++
 	timing := t.timing.For(lengths)
 	for i, tally := range t.tallies {
-		first, err := timing.First(i, since)
-		if err != nil {
-			return fmt.Errorf("key %s: %w", key, err)
-		}
-		if first.IsZero() {
+		next, err := timing.Nth(i, since, 1)
+		if err == nil && next.Number == 0 {
 			continue
 		}
 		month := tally.month(since)
 		fired := int64(0)
-		for next := (rule.Occurrence{Number: 1, At: first}); next.Number > 0; {
+		for err == nil && next.Number > 0 {
 			slot := t.cfg.Grid.Ceil(next.At).UTC()
 			met := done.Valid && !done.Time.After(slot) && !done.Time.After(t.cfg.Now)
 			if met || slot.After(t.cfg.Now) || doneNow {
@@ -165,9 +162,10 @@ func (t *test) row(key string, since time.Time, done sql.NullTime, doneNow bool,
 				}
 				break
 			}
-			var last rule.Occurrence
-			if last, next, err = timing.Around(i, since, slot); err != nil {
-				return fmt.Errorf("key %s: %w", key, err)
+			last := next // of the slot
+			for next.Number > 0 && !next.At.After(slot) && err == nil {
+				last = next
+				next, err = timing.Nth(i, since, last.Number+1)
 			}
 			f := Fired{Step: tally.Name, Key: key, Due: last.At, Slot: slot, Number: last.Number, index: i}
 			fired++
@@ -175,6 +173,9 @@ func (t *test) row(key string, since time.Time, done sql.NullTime, doneNow bool,
 			if t.cfg.List && i < len(t.rule.Rule.Steps) {
 				t.fired = append(t.fired, f)
 			}
+		}
+		if err != nil {
+			return fmt.Errorf("key %s: %w", key, err)
 		}
 		if fired > 0 {
 			month.Fired, month.Again = month.Fired+1, month.Again+fired-1
