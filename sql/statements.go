@@ -152,7 +152,7 @@ var (
 	RolesLose             = file("roles_lose")
 	RolesMade             = file("roles_made")
 	RuleColumns           = file("rule_columns")
-	RuleExpression      = file("rule_expression")
+	RuleExpression        = file("rule_expression")
 	RuleRefused           = file("rule_refused")
 	RuleReader            = file("rule_reader")
 	RuleRole              = file("rule_role")
