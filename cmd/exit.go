@@ -11,8 +11,8 @@ const (
 	Done = exit.Done
 	// Failure: the command failed.
 	Failure = exit.Failure
-	// Usage: an unknown command, a bad flag, argument or configuration, or a preview: --yes is
-	// missing. Nothing was done.
+	// Usage: an unknown command, a bad flag, argument or configuration, a name that is not known, or
+	// a preview: --yes is missing. Nothing was done.
 	Usage = exit.Usage
 	// Found: a command that checks has found a problem. A run did its work, and found a job that
 	// cannot run.
@@ -25,7 +25,7 @@ const (
 const codesHelp = `Exit codes:
   0  done, or nothing to do
   1  failure
-  2  unknown command, bad flag or argument, bad configuration, or a preview that needs --yes; nothing was done
+  2  unknown command or name, bad flag or argument, bad configuration, or a preview that needs --yes; nothing was done
   3  a check (--check, doctor) found something wrong, or a run a job that cannot run
   4  stopped by a signal before it was done; the rest of a slot is left to another runner, or to catch-up`
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/strictjson"
 )
 
@@ -124,6 +125,17 @@ func Nearest(typed string, names []string) []string {
 
 // DidYouMean asks whether one of these names was meant.
 func DidYouMean(near []string) string { return ": did you mean " + OrList(near) + "?" }
+
+// Known names what there is instead of a name that is not known. Kind is a noun in the singular.
+func Known(kind string, names []string) string {
+	switch len(names) {
+	case 0:
+		return fmt.Sprintf("; there are no %ss", kind)
+	case 1:
+		return fmt.Sprintf("; the only %s is %s", kind, names[0])
+	}
+	return fmt.Sprintf("; the %ss are %s", kind, spoken.List(names))
+}
 
 // OrList joins words by commas, and "or" before the last one.
 func OrList[T ~string](words []T) string {

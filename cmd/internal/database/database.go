@@ -12,6 +12,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/multistore"
@@ -276,7 +277,11 @@ func Running(ctx context.Context, f *factory.Factory) (*sqlx.DB, error) {
 	return OpenURL(ctx, server.URL())
 }
 
-// WithSchedules is With for commands about schedules.
+// knownSchedules bounds the schedules that are read to name them beside one that is not known.
+const knownSchedules = 100
+
+// WithSchedules is With for commands about schedules. An error of a schedule that is not known names
+// those that are.
 func WithSchedules(
 	ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, s *schedule.Store) error, opts ...pgsql.Option,
 ) error {
@@ -287,8 +292,21 @@ func WithSchedules(
 		}
 		err = fn(db, store)
 		if errors.Is(err, schedule.ErrNotFound) {
-			return fmt.Errorf("%w; list them with: %s schedules list", err, f.Self())
+			return fmt.Errorf("%w%s", err, otherSchedules(ctx, f, db, store))
 		}
 		return err
 	}, opts...)
+}
+
+// otherSchedules names the schedules that are known, or the command that lists them.
+func otherSchedules(ctx context.Context, f *factory.Factory, db *sqlx.DB, store *schedule.Store) string {
+	page, more, err := store.Page(ctx, db, schedule.Filter{Limit: knownSchedules})
+	if err != nil || more {
+		return fmt.Sprintf("; list them with: %s schedules list", f.Self())
+	}
+	ids := make([]string, len(page))
+	for i, s := range page {
+		ids[i] = s.ID
+	}
+	return cli.Known("schedule", ids)
 }

@@ -87,6 +87,25 @@ func (s selection) validate() error {
 	return nil
 }
 
+// found returns an error of usage if the selection names a dead letter by --id and n, their number, is 0.
+func (s selection) found(ctx context.Context, f *factory.Factory, list *deadletter.List, n int64) error {
+	if n > 0 || s.filter.ID == "" {
+		return nil
+	}
+	page, err := list.Page(ctx, deadletter.Filter{}, 0, 100)
+	if err != nil {
+		return err
+	}
+	if len(page) == 100 {
+		return exit.Usagef("there is no dead letter %s; list them with: %s events dead", s.filter.ID, f.Self())
+	}
+	ids := make([]string, len(page))
+	for i, letter := range page {
+		ids[i] = letter.Event.ID
+	}
+	return exit.Usagef("there is no dead letter %s%s", s.filter.ID, cli.Known("dead letter", ids))
+}
+
 func newCmdResend(f *factory.Factory) *cobra.Command {
 	var s selection
 	var yes bool
@@ -116,6 +135,13 @@ as that of the daemon. The command then sends nothing without --yes, and prints 
 
 func resend(ctx context.Context, f *factory.Factory, s selection, yes bool) error {
 	return withList(ctx, f, func(db *sqlx.DB, list *deadletter.List) (err error) {
+		found, err := list.Count(ctx, s.filter)
+		if err == nil {
+			err = s.found(ctx, f, list, found.Letters)
+		}
+		if err != nil {
+			return err
+		}
 		publisher, err := checks.OpenPublisher(ctx, f, db)
 		if err != nil {
 			return err
@@ -128,10 +154,6 @@ func resend(ctx context.Context, f *factory.Factory, s selection, yes bool) erro
 			}
 		}
 		if !f.IsJSON() {
-			found, err := list.Count(ctx, s.filter)
-			if err != nil {
-				return err
-			}
 			if err := f.Lines(fmt.Sprintf("sending %s to %s (%s)", spoken.Count(found.Letters, "dead letter", "dead letters"),
 				to, f.Origin("events.destination"))); err != nil {
 				return err
@@ -210,9 +232,11 @@ func discard(ctx context.Context, f *factory.Factory, s selection, yes bool) err
 	return withList(ctx, f, func(_ *sqlx.DB, list *deadletter.List) (err error) {
 		var n int64
 		if yes {
-			n, err = list.Discard(ctx, s.filter)
+			if n, err = list.Discard(ctx, s.filter); err == nil && s.filter.Until.IsZero() {
+				err = s.found(ctx, f, list, n)
+			}
 		} else {
-			err = previewDiscard(ctx, list, s.filter)
+			err = previewDiscard(ctx, f, list, s)
 		}
 		if err != nil {
 			return err
@@ -225,10 +249,13 @@ func discard(ctx context.Context, f *factory.Factory, s selection, yes bool) err
 }
 
 // previewDiscard returns an error that counts the dead letters, if there are any.
-func previewDiscard(ctx context.Context, list *deadletter.List, filter deadletter.Filter) error {
-	found, err := list.Count(ctx, filter)
-	if err != nil || found.Letters == 0 {
+func previewDiscard(ctx context.Context, f *factory.Factory, list *deadletter.List, s selection) error {
+	found, err := list.Count(ctx, s.filter)
+	if err != nil {
 		return err
+	}
+	if found.Letters == 0 {
+		return s.found(ctx, f, list, 0)
 	}
 	return exit.Usagef("this deletes %s: add --until %s --yes to delete %s, and none that follows",
 		spoken.Count(found.Letters, "dead letter", "dead letters"), found.Until.Format(time.RFC3339Nano),

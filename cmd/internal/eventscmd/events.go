@@ -287,7 +287,7 @@ func newCmdForget(f *factory.Factory) *cobra.Command {
 			return withOutbox(c.Context(), f, func(box *outbox.Outbox, _ time.Time) error {
 				err := box.Forget(c.Context(), args[0])
 				if errors.Is(err, outbox.ErrNoConsumer) {
-					return fmt.Errorf("%w; list them with: %s events consumers", err, f.Self())
+					return fmt.Errorf("%w%s", err, otherConsumers(c.Context(), f, box))
 				}
 				if err != nil {
 					return err
@@ -296,6 +296,19 @@ func newCmdForget(f *factory.Factory) *cobra.Command {
 			})
 		},
 	})
+}
+
+// otherConsumers names the consumers that are known, or the command that lists them.
+func otherConsumers(ctx context.Context, f *factory.Factory, box *outbox.Outbox) string {
+	list, err := box.Consumers(ctx)
+	if err != nil {
+		return fmt.Sprintf("; list them with: %s events consumers", f.Self())
+	}
+	names := make([]string, len(list))
+	for i, c := range list {
+		names[i] = c.Name
+	}
+	return cli.Known("consumer", names)
 }
 
 func newCmdConsumers(f *factory.Factory) *cobra.Command {

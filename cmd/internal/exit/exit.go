@@ -4,8 +4,12 @@ package exit
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -44,6 +48,10 @@ func Usagef(format string, args ...any) error {
 	return &Error{Code: Usage, Err: fmt.Errorf(format, args...)}
 }
 
+// notFound are the errors of a name that the database does not have. A command that is given such a
+// name is used wrongly, as with a misspelt flag.
+var notFound = []error{schedule.ErrNotFound, rulestore.ErrNotFound, outbox.ErrNoConsumer}
+
 // CodeOf returns the code of a command that ended with err. A nil error is Done.
 func CodeOf(err error) Code {
 	if err == nil {
@@ -53,6 +61,9 @@ func CodeOf(err error) Code {
 		return exit.Code
 	}
 	if _, ok := errors.AsType[*jobs.FieldError](err); ok {
+		return Usage
+	}
+	if slices.ContainsFunc(notFound, func(target error) bool { return errors.Is(err, target) }) {
 		return Usage
 	}
 	if errors.Is(err, slots.ErrStopped) {

@@ -41,7 +41,8 @@ func newCmdCancel(f *factory.Factory) *cobra.Command {
 	c := f.WithOutput(&cobra.Command{
 		Use:   "cancel [JOB [ENTITY KEY]]",
 		Short: "End a waiting check as cancelled, or many of them",
-		Long: `End the waiting check of JOB ENTITY KEY as cancelled.
+		Long: `End the waiting check of JOB ENTITY KEY as cancelled. If no such check waits, there is nothing to
+do: it prints 0 and exits 0, so that a repeated command succeeds.
 
 Without ENTITY and KEY it ends all waiting checks of JOB, or of every job, that --entity, --key,
 --group and --payload select. It includes anonymous checks, but never the checks of schedules.
@@ -275,7 +276,7 @@ func rescheduleJob(ctx context.Context, f *factory.Factory, o *rescheduleOptions
 			return err
 		}
 		if !found {
-			return fmt.Errorf("no check %s waits: it has ended or was never requested; see its history with: %s why %s %s",
+			return exit.Usagef("no check %s waits: it has ended or was never requested; see its history with: %s why %s %s",
 				o.key, f.Self(), spoken.Word(o.key.EntityName), spoken.Word(o.key.EntityKey))
 		}
 		view := struct {

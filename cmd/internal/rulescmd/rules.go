@@ -181,5 +181,5 @@ func missing(ctx context.Context, store *rulestore.Store, name string, err error
 	for i, r := range list {
 		names[i] = r.Rule.Name
 	}
-	return exit.Usagef("there is no rule %s%s", name, cmp.Or(meant(name, names), "; see: prescient rules list"))
+	return exit.Usagef("there is no rule %s%s", name, cmp.Or(meant(name, names), cli.Known("rule", names)))
 }

@@ -107,6 +107,11 @@ left out. Other destinations, and a pruned outbox, get events again, with the sa
 
 func backfillSchedules(ctx context.Context, f *factory.Factory, ids []string, from, until time.Time) error {
 	return withPublishing(ctx, f, func(db *sqlx.DB, s *schedule.Store, to *schedule.PublishConfig) error {
+		for _, id := range ids { // nothing is published if one of them is misspelt
+			if _, err := s.Get(ctx, db, id); err != nil {
+				return err
+			}
+		}
 		views := []backfilledView{}
 		var failed error
 		for _, id := range ids {
