@@ -16,10 +16,10 @@ func TestEachRequestIsAnsweredByItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dead := make(chan struct{})
 		defer close(dead)
-		var cause error
+		causes := make(chan error, 1)
 		h := deadlines(10*time.Second, 30*time.Second, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
-			cause = context.Cause(r.Context())
+			causes <- context.Cause(r.Context())
 			if r.URL.Path == "/stuck" {
 				<-dead
 			}
@@ -42,7 +42,7 @@ func TestEachRequestIsAnsweredByItsDeadline(t *testing.T) {
 				w.Header().Get("Content-Type") != test.media || w.Body.String() != test.text {
 				t.Errorf("%s %s: %d after %s, %s %s", test.method, test.path, w.Code, took, w.Header(), w.Body)
 			}
-			if !errors.Is(cause, ErrLate) {
+			if cause := <-causes; !errors.Is(cause, ErrLate) {
 				t.Errorf("the cause is %v", cause)
 			}
 		}
