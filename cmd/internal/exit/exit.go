@@ -52,7 +52,8 @@ func Usagef(format string, args ...any) error {
 // name is used wrongly, as with a misspelt flag.
 var notFound = []error{schedule.ErrNotFound, rulestore.ErrNotFound, outbox.ErrNoConsumer}
 
-// CodeOf returns the code of a command that ended with err. A nil error is Done.
+// CodeOf returns the code of a command that ended with err. A nil error is Done. A check that ignored its timeout is a
+// Failure, also if the command then stopped other work: a supervisor must start the process again.
 func CodeOf(err error) Code {
 	if err == nil {
 		return Done
@@ -66,7 +67,7 @@ func CodeOf(err error) Code {
 	if slices.ContainsFunc(notFound, func(target error) bool { return errors.Is(err, target) }) {
 		return Usage
 	}
-	if errors.Is(err, slots.ErrStopped) {
+	if errors.Is(err, slots.ErrStopped) && !errors.Is(err, slots.ErrAbandoned) {
 		return Stopped
 	}
 	return Failure
