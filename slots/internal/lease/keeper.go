@@ -37,6 +37,7 @@ type Keeper struct {
 	held       map[int64]*Lease
 	companions []Companion
 	lost       int
+	failing    bool // the last heartbeat failed, and the log has it
 }
 
 // NewKeeper returns the keeper of the leases of a run. token is that of the run itself. about is part of
@@ -151,10 +152,11 @@ func (k *Keeper) renew(ctx context.Context) bool {
 	asked := elapsed.Now() // before the statement: the lease cannot end earlier than counted from here
 	if err := k.server.Commit(ctx, &m); err != nil {
 		if !errors.Is(ctx.Err(), context.Canceled) {
-			k.server.Logger.WarnContext(ctx, "heartbeat failed", "error", err)
+			k.server.Logger.Log(ctx, k.levelOfFailure(), "heartbeat failed", "error", err)
 		}
 		return false
 	}
+	k.succeeded()
 	for _, of := range renewed {
 		of(asked)
 	}
@@ -166,6 +168,25 @@ func (k *Keeper) renew(ctx context.Context) bool {
 		}
 	}
 	return true
+}
+
+// levelOfFailure returns the level at which to log a failed heartbeat: a warning for the first one, and
+// debug for the next ones until one succeeds. They are repeated ten times a second.
+func (k *Keeper) levelOfFailure() slog.Level {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.failing {
+		return slog.LevelDebug
+	}
+	k.failing = true
+	return slog.LevelWarn
+}
+
+// succeeded notes that a heartbeat succeeded.
+func (k *Keeper) succeeded() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.failing = false
 }
 
 // Expired drops a lease shortly before it can end, and reports whether it did. It measures the time on
