@@ -280,7 +280,8 @@ func (o *testOptions) printReport(r backtest.Report) error {
 		o.f.Table(table.Row{"STEP", "WHEN", "FIRED", "DONE NOW", "MET", "OPEN", "FIRED %", "AGAIN"}, totals...),
 	}
 	if len(months) > 0 {
-		errs = append(errs, o.f.Lines(""), o.f.Table(table.Row{"STEP", "MONTH", "FIRED", "DONE NOW", "MET", "OPEN", "AGAIN"}, months...))
+		errs = append(errs, o.f.Lines(""),
+			o.f.Table(table.Row{"STEP", "MONTH", "FIRED", "DONE NOW", "MET", "OPEN", "AGAIN"}, months...))
 	}
 	if len(slots) > 0 {
 		errs = append(errs, o.f.Lines(""),

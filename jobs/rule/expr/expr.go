@@ -76,7 +76,8 @@ func (e Expr) instant(zone string) string {
 // before and after give two candidates, of which the earlier one that shows the time is right. If neither does, clocks
 // skip it: the first minute that shows a later time is the instant of the skip.
 func wall(sql, zone string) string {
-	guarded := "select case when w >= '0001-01-03' and w < '2199-12-30' then w end as w from (select " + sql + " as w) as prescient_w"
+	guarded := "select case when w >= '0001-01-03' and w < '2199-12-30' then w end as w " +
+		"from (select " + sql + " as w) as prescient_w"
 	if zone == "" || zone == "UTC" {
 		return fmt.Sprintf("(select w at time zone 'UTC' from (%s) as prescient_w)", guarded)
 	}

@@ -48,7 +48,8 @@ func (f Facts) SinceSQL() string {
 	for _, e := range f.Since {
 		list = append(list, e.instant(f.Zone))
 	}
-	return fmt.Sprintf("(select case when s >= timestamptz '%s' and s < timestamptz '%s' then s end from (select greatest(%s) as s) as prescient_s)",
+	return fmt.Sprintf("(select case when s >= timestamptz '%s' and s < timestamptz '%s' then s end "+
+		"from (select greatest(%s) as s) as prescient_s)",
 		FirstSince, LastSince, strings.Join(list, ", "))
 }
 

@@ -26,7 +26,8 @@ func (f Facts) SpansSQL() string {
 			continue
 		}
 		lengths = append(lengths, fmt.Sprintf("(%s) as l%d", e.SQL, i+1))
-		parts = append(parts, strings.ReplaceAll("extract(year from {l}) * 12 + extract(month from {l}), extract(day from {l}), "+
+		parts = append(parts, strings.ReplaceAll("extract(year from {l}) * 12 + extract(month from {l}), "+
+			"extract(day from {l}), "+
 			"extract(hour from {l}) * 3600000000 + extract(minute from {l}) * 60000000 + extract(microseconds from {l})",
 			"{l}", fmt.Sprintf("l%d", i+1)))
 	}

@@ -2,9 +2,9 @@ package expr
 
 import "fmt"
 
-// RowDueSQL returns what the row alone says of when a step is due whose delay the data hold: an instant that is not later
-// than the step, and null for never. since is the SQL of RowSinceSQL. least is that of the least delay, as an interval, and
-// empty if the step may be due at any time.
+// RowDueSQL returns what the row alone says of when a step is due whose delay the data hold: an instant that is not
+// later than the step, and null for never. since is the SQL of RowSinceSQL. least is that of the least delay, as an
+// interval, and empty if the step may be due at any time.
 func (f Facts) RowDueSQL(step int, since, least string) string {
 	e := f.After[step]
 	switch {
@@ -16,12 +16,14 @@ func (f Facts) RowDueSQL(step int, since, least string) string {
 	return fmt.Sprintf("%s + %s", since, least)
 }
 
-// shift returns the SQL of the instant that is an interval after another. Days and months count by the clocks of the zone.
+// shift returns the SQL of the instant that is an interval after another. Days and months count by the clocks of the
+// zone.
 func (f Facts) shift(since, interval string) string {
 	if f.Zone == "" || f.Zone == "UTC" {
 		return fmt.Sprintf("%s + (%s)", since, interval)
 	}
-	const days = "make_interval(years => extract(year from l)::int, months => extract(month from l)::int, days => extract(day from l)::int)"
+	const days = "make_interval(years => extract(year from l)::int, months => extract(month from l)::int, " +
+		"days => extract(day from l)::int)"
 	return fmt.Sprintf(`(
     select case
             when isfinite(b) then %s + (l - %s)

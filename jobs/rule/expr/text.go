@@ -91,8 +91,8 @@ func Check(text string) error {
 	for i, t := range list {
 		if moves(list, i) {
 			name := strings.Trim(t.text, "'")
-			return fmt.Errorf("%s moves by itself, and nobody writes the row when it does. Count from an instant of the row "+
-				"instead: since: hold_until, since: [created_at, hold_until], or a step with before: or after:", name)
+			return fmt.Errorf("%s moves by itself, but the row is read only when it is written and when a step is due. "+
+				"Count from an instant of the row instead, such as since: [created_at, hold_until]", name)
 		}
 	}
 	return nil
@@ -114,7 +114,9 @@ func moves(list []token, i int) bool {
 	switch {
 	case t.kind == sqltext.Literal:
 		return slices.Contains(instants, strings.ToLower(t.text)) && readsInstant(list, i)
-	case t.kind != sqltext.Word || !slices.Contains(clocks, t.text) || i > 0 && list[i-1].text == "." && !qualified(list, i):
+	case t.kind != sqltext.Word || !slices.Contains(clocks, t.text):
+		return false
+	case i > 0 && list[i-1].text == "." && !qualified(list, i):
 		return false
 	case strings.HasPrefix(t.text, "current_") || strings.HasPrefix(t.text, "local"):
 		return true

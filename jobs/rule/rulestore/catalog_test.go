@@ -63,7 +63,7 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 		"table: shop.orders -> table: shop.days":                          "line 5: rule order.unshipped: key: column id has no unique constraint of its own, which PostgreSQL requires to contain the partition key of table shop.days, RANGE (placed_at). Partition the table by id",
 		"key: id -> key: number":                                          "line 5: rule order.unshipped: key: table shop.orders has no column number: it has id, channel, amount, ",
 		"since: placed_at -> since: place_at":                             "line 6: rule order.unshipped: since: table shop.orders has no column place_at: did you mean placed_at?",
-		"since: placed_at -> since: channel":                              "line 6: rule order.unshipped: since: channel is of type text: want an instant: a column or an expression of type timestamptz, timestamp or date. For a text write (channel)::timestamptz",
+		"since: placed_at -> since: channel":                              "line 6: rule order.unshipped: since: channel is of type text: want an instant of type timestamptz, timestamp or date. For a text write (channel)::timestamptz",
 		"since: placed_at -> since: amount":                               "line 6: rule order.unshipped: since: amount is of type numeric: want an instant",
 		"since: placed_at -> since: max(placed_at)":                       "line 6: rule order.unshipped: since: max(placed_at) is about several rows",
 		"done: shipped_at -> done: amount":                                "line 7: rule order.unshipped: done: amount is of type numeric: want a condition, or an instant",

@@ -23,6 +23,7 @@ func (r *resolver) facts(ctx context.Context, u *understood, key int64) error {
 	f := &u.Facts
 	f.Zone = r.rule.Timezone
 	reads := reading{row: []int64{key}}
+	const instant = "an instant of type timestamptz, timestamp or date"
 	for _, field := range []struct {
 		name  string
 		texts []string
@@ -30,8 +31,8 @@ func (r *resolver) facts(ctx context.Context, u *understood, key int64) error {
 		want  func(t expr.Type) bool
 		form  string
 	}{
-		{"since", r.rule.Since, &f.Since, expr.Type.When, "an instant: a column or an expression of type timestamptz, timestamp or date"},
-		{"done", parts(r.rule.Done, true), &f.Done, isDone, "a condition, or an instant of type timestamptz, timestamp or date"},
+		{"since", r.rule.Since, &f.Since, expr.Type.When, instant},
+		{"done", parts(r.rule.Done, true), &f.Done, isDone, "a condition, or " + instant},
 		{"where", parts(r.rule.Where, false), &f.Where, isTruth, "a condition"},
 	} {
 		for _, text := range field.texts {
@@ -168,7 +169,8 @@ func hint(field, text, found string) string {
 	case strings.HasPrefix(field, "steps") && number:
 		return fmt.Sprintf(". For a number of days write make_interval(days => %s)", text)
 	case number:
-		return fmt.Sprintf(". For seconds since 1970 write to_timestamp(%[1]s), for milliseconds to_timestamp(%[1]s / 1000.0)", text)
+		return fmt.Sprintf(". For seconds since 1970 write to_timestamp(%[1]s), for milliseconds "+
+			"to_timestamp(%[1]s / 1000.0)", text)
 	case found == "text" || strings.HasPrefix(found, "character"):
 		return fmt.Sprintf(". For a text write (%s)::timestamptz", text)
 	}
@@ -191,8 +193,8 @@ func (r *resolver) named(ctx context.Context, fn func() error) error {
 	return err
 }
 
-// try runs a statement, and returns why the server refuses it. The text of an expression cannot end it and begin another
-// one: a prepared statement is only one.
+// try runs a statement, and returns why the server refuses it. The text of an expression cannot end it and begin
+// another one: a prepared statement is only one.
 func (r *resolver) try(ctx context.Context, statement string) (*pq.Error, error) {
 	if _, err := r.tx.ExecContext(ctx, "savepoint "+exprName); err != nil {
 		return nil, err
