@@ -4,7 +4,7 @@
 -- Called by jobs/rule/rulestore.resolver.expression.
 select
     regexp_replace(
-        pg_get_viewdef(v.oid), '^ *SELECT (.*) AS prescient_value\s+FROM [^\n]*;$', '\1'
+        pg_get_viewdef(v.oid), '^ *SELECT\s+(.*) AS prescient_value\s+FROM [^\n]*;$', '\1'
     ) as text,
     format_type(coalesce(nullif(y.typbasetype, 0), a.atttypid), case when y.typbasetype = 0 then a.atttypmod else y.typtypmod end) as type,
     w.ev_action::text ~ ':hasSubLinks true' as lookup,
