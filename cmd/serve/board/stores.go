@@ -170,7 +170,8 @@ type Found struct {
 	Error  string // why it cannot be read; empty if it was
 }
 
-// Find returns the stores that know an entity, and those that cannot be read, by name.
+// Find returns the stores that know an entity, those that have other kinds with its key, and those
+// that cannot be read, by name.
 func (s *Stores) Find(ctx context.Context, key jobs.Key) []Found {
 	list := fanOut(s, func(name string, m member) Found {
 		if m.down != nil {
@@ -182,7 +183,9 @@ func (s *Stores) Find(ctx context.Context, key jobs.Key) []Found {
 		}
 		return Found{Name: name, Entity: e}
 	})
-	return slices.DeleteFunc(list, func(f Found) bool { return f.Error == "" && len(f.Entity.Story) == 0 })
+	return slices.DeleteFunc(list, func(f Found) bool {
+		return f.Error == "" && len(f.Entity.Story) == 0 && len(f.Entity.Kinds) == 0
+	})
 }
 
 // fanOut calls fn for each store concurrently, and returns the answers by name.

@@ -10,15 +10,17 @@ import (
 	"unicode"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
 )
 
 // functions are the functions of the templates.
 var functions = template.FuncMap{
-	"stamp": stamp, "instant": spoken.Instant, "clock": clock, "num": num[int64], "count": num[int], "plural": plural, "dur": dur,
+	"stamp": stamp, "instant": spoken.Instant, "clock": clock, "num": num[int64], "count": num[int],
+	"plural": plural, "dur": dur,
 	"rate": rate, "percent": percent,
-	"cut": cut, "words": words,
+	"cut": cut, "ends": ends, "words": words,
 	"add": func(a, b int) int { return a + b }, "minus": func(a, b int64) int64 { return a - b },
 	"slotMark": func(s slots.State) string { return stateMarks[s] },
 	"slotWord": func(s slots.State) string { return stateWords[s] },
@@ -122,7 +124,11 @@ func percent(part, whole int64) string {
 	return fmt.Sprintf("%.3g %%", 100*float64(part)/float64(whole))
 }
 
-// cut returns a text in one line of at most n characters.
+// ends returns a message in one line of at most n bytes. It leaves out the middle of a longer one,
+// because the end of a message often says what to do.
+func ends(n int, text string) string { return plain.Ends(strings.Join(strings.Fields(text), " "), n) }
+
+// cut returns a text in one line of at most n characters. Messages need ends.
 func cut(n int, text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if runes := []rune(text); len(runes) > n {

@@ -160,6 +160,7 @@ func (p allStores) fragments(ctx context.Context) fragments {
 type whichPage struct {
 	Name, Key string
 	Known     []knownIn
+	Others    []other
 	Unasked   []board.Found
 }
 
@@ -168,6 +169,9 @@ type knownIn struct {
 	board.Found
 	Path string // of its timeline
 }
+
+// other is an entity of another kind with the same key.
+type other struct{ Store, Kind, Path string }
 
 // Told returns the length of the timeline.
 func (k knownIn) Told() int64 { return int64(len(k.Entity.Story)) }
@@ -180,11 +184,16 @@ func (p allStores) find(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), findTimeout)
 		defer cancel()
 		for _, f := range p.cfg.Stores.Find(ctx, jobs.Key{EntityName: v.Name, EntityKey: v.Key}) {
-			if f.Error != "" {
+			at := StorePath(f.Name) + "/entity"
+			switch {
+			case f.Error != "":
 				v.Unasked = append(v.Unasked, f)
-				continue
+			case len(f.Entity.Story) > 0:
+				v.Known = append(v.Known, knownIn{f, link(at, "name", v.Name, "key", v.Key)})
 			}
-			v.Known = append(v.Known, knownIn{f, link(StorePath(f.Name)+"/entity", "name", v.Name, "key", v.Key)})
+			for _, kind := range f.Entity.Kinds {
+				v.Others = append(v.Others, other{f.Name, kind, link(at, "name", kind, "key", v.Key)})
+			}
 		}
 		if len(v.Known) == 1 && len(v.Unasked) == 0 {
 			http.Redirect(w, r, p.link(v.Known[0].Path), http.StatusSeeOther)

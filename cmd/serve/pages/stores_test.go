@@ -126,6 +126,8 @@ func TestTheStoreThatHasAnEntityIsFound(t *testing.T) {
 	if strings.Contains(body, "/stores/shop/entity") {
 		t.Errorf("a store that knows nothing of it is listed:\n%s", body)
 	}
+	quiet.has(b.get("/entity?name=ordre&key=42", http.StatusOK), "The key is that of ",
+		`href="`+tenant+`/entity?key=42&amp;name=order">order 42</a> in tenants/tenant_42`)
 	quiet.has(b.get("/entity?name=order&key=nobody", http.StatusOK), "No store that could be asked knows of it")
 	quiet.has(b.get("/entity", http.StatusOK), "Find an entity")
 }
