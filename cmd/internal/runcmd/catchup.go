@@ -72,7 +72,7 @@ a job cannot run, as "run" does.`,
 	cli.WordVar(fs, &o.job, "job", "take only the rows of this `JOB`")
 	fs.Var(&o.limit, "limit", "number of rows to take at most, besides the other rows of their groups; default: no limit")
 	cli.CountVar(fs, &o.spread, "spread", 1, "number of slots over which --mode defer spreads the rows")
-	fs.BoolVar(&o.dryRun, "dry-run", false, "only list the slots")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "only list the slots, and sum up their rows by job")
 	config.RunFlags(fs)
 	return c
 }
@@ -170,6 +170,15 @@ type caughtView struct {
 	Failed    int64        `json:"failed"`
 	Slots     []caughtSlot `json:"slots"`
 	MoreSlots int64        `json:"more_slots"` // slots with rows that Slots does not list
+	Jobs      []jobSum     `json:"jobs"`       // what catch-up has left or would take in Slots, by job
+}
+
+// jobSum is the remaining work of a job in all slots of the list.
+type jobSum struct {
+	JobExec string `json:"job_exec"`
+	Waiting int64  `json:"waiting"`
+	Slots   int64  `json:"slots"`
+	atLeast bool   // the rows of a slot are counted up to slots.MostOverdue
 }
 
 type caughtSlot struct {
@@ -182,6 +191,7 @@ type caughtSlot struct {
 func newCaughtView(caught slots.Caught, o *catchUpOptions) caughtView {
 	view := caughtView{
 		Mode: o.mode, DryRun: o.dryRun, Empty: caught.Empty, Slots: []caughtSlot{}, MoreSlots: caught.MoreSlots,
+		Jobs:    []jobSum{},
 		Checked: caught.Total.Checked, Failed: caught.Total.Failed,
 	}
 	for i, missed := range caught.Slots {

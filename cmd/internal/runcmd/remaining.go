@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +48,7 @@ func addRemaining(ctx context.Context, f *factory.Factory, db *sqlx.DB, view *ca
 		return err
 	}
 	status, err := ledger.Status(ctx, o.since.From(ledger.Now()))
+	sums := map[string]jobSum{}
 	for _, t := range append(status.Trouble, status.Running...) {
 		r := remaining[t.Slot]
 		if r == nil {
@@ -56,8 +59,17 @@ func addRemaining(ctx context.Context, f *factory.Factory, db *sqlx.DB, view *ca
 			if o.job == "" || o.job == job.JobExec {
 				*r.Waiting += job.Waiting
 				r.Jobs = append(r.Jobs, job.JobExec)
+				if !r.Live { // else its run takes them
+					s := sums[job.JobExec]
+					sums[job.JobExec] = jobSum{
+						job.JobExec, s.Waiting + job.Waiting, s.Slots + 1, s.atLeast || job.Waiting >= slots.MostOverdue,
+					}
+				}
 			}
 		}
+	}
+	for _, job := range slices.Sorted(maps.Keys(sums)) {
+		view.Jobs = append(view.Jobs, sums[job])
 	}
 	return err
 }
@@ -76,6 +88,9 @@ func printDryRun(f *factory.Factory, view caughtView) (err error) {
 	if len(view.Slots) > 0 {
 		err = printRemaining(f, view.Slots, len(view.Slots)+int(view.MoreSlots))
 	}
+	if len(view.Jobs) > 0 {
+		err = errors.Join(err, f.Lines(""), printSums(f, view))
+	}
 	if view.Empty > 0 {
 		err = errors.Join(err, f.Sentence(fmt.Sprintf("%s missed without rows: catch-up records %s as done",
 			spoken.Count(view.Empty, "slot was", "slots were"), spoken.Noun(view.Empty, "it", "them"))))
@@ -88,4 +103,21 @@ func printRemaining(f *factory.Factory, list []caughtSlot, n int) error {
 	return output.Few(f.Printer, n, list, table.Row{"SLOT", "WAS", "WAITING", "JOBS"}, func(s caughtSlot) table.Row {
 		return table.Row{s.Slot, s.was(), layout.AtLeast(*s.Waiting, slots.MostOverdue), strings.Join(s.Jobs, ", ")}
 	})
+}
+
+// printSums prints what catch-up would take in the listed slots, by job.
+func printSums(f *factory.Factory, view caughtView) error {
+	rows := make([]table.Row, len(view.Jobs))
+	for i, s := range view.Jobs {
+		rows[i] = table.Row{s.JobExec, any(s.Waiting), s.Slots}
+		if s.atLeast {
+			rows[i][1] = fmt.Sprintf("%d or more", s.Waiting)
+		}
+	}
+	err := f.Table(table.Row{"JOB", "WAITING", "SLOTS"}, rows...)
+	if view.MoreSlots > 0 {
+		err = errors.Join(err, f.Sentence(fmt.Sprintf("the rows of %s are not in these sums",
+			spoken.Count(view.MoreSlots, "later slot", "later slots"))))
+	}
+	return err
 }
