@@ -28,7 +28,8 @@ var update = flag.Bool("update", false, "write the table of docs/scans.md from t
 //   - The head: a line for each field, such as "software: Saleor".
 //   - tables.sql creates the tables in the schema shop, with the types of the software.
 //   - rules.yaml is the rule. It changes nothing of the tables.
-//   - states.sql has what happens, after lines such as "-- at 03-24 10:00".
+//   - states.sql has what happens, after lines such as "-- at 03-24 10:00". "-- apply --again" follows a
+//     change of a setting.
 //   - fires.txt lists what fires: the step, the key, and the instant as SQL. A line that begins with ? is one
 //     that a test on the past does not know, because the row has changed or is done by a condition.
 //   - holds.sql lists conditions that are true at the end.
@@ -106,7 +107,9 @@ func parseScan(text string) (s software, err error) {
 // head reads a line of the head.
 func (s *software) head(line string) (err error) {
 	field, value, _ := strings.Cut(line, ": ")
-	texts := map[string]*string{"software": &s.name, "scan": &s.scan, "letters": &s.letters, "with": &s.with, "left": &s.left, "not": &s.not}
+	texts := map[string]*string{
+		"software": &s.name, "scan": &s.scan, "letters": &s.letters, "with": &s.with, "left": &s.left, "not": &s.not,
+	}
 	switch {
 	case texts[field] != nil:
 		*texts[field] = value
@@ -145,6 +148,12 @@ func TestTheScansOfPublicSoftwareAreRules(t *testing.T) {
 				}
 				if strings.TrimSpace(state.sql) != "" {
 					kit.DB.MustExec(state.sql)
+				}
+				if strings.HasSuffix(state.sql, "-- apply --again\n") {
+					file, store := understood(t, kit, path)
+					if _, err := store.Again().Apply(t.Context(), file, nil); err != nil {
+						t.Fatal(err)
+					}
 				}
 			}
 			var got []string
@@ -215,8 +224,8 @@ func (s software) fires(t *testing.T, db *sqlx.DB) (all, known []string) {
 	return all, known
 }
 
-// past tests the rules of a file on the past of their tables.
-func past(t *testing.T, kit *testkit.Kit, path string) (list []string, doneNow int64) {
+// understood returns the rules of a file, and the store that applies them.
+func understood(t *testing.T, kit *testkit.Kit, path string) (rule.File, *rulestore.Store) {
 	t.Helper()
 	in, err := os.Open(path)
 	if err != nil {
@@ -231,13 +240,21 @@ func past(t *testing.T, kit *testkit.Kit, path string) (list []string, doneNow i
 	if err != nil {
 		t.Fatal(err)
 	}
+	return file, store
+}
+
+// past tests the rules of a file on the past of their tables.
+func past(t *testing.T, kit *testkit.Kit, path string) (list []string, doneNow int64) {
+	t.Helper()
+	file, store := understood(t, kit, path)
 	for _, r := range file.Rules {
 		applied, err := store.Understand(t.Context(), file, r)
 		if err != nil {
 			t.Fatal(err)
 		}
 		report, err := backtest.Run(t.Context(), kit.DB, applied, backtest.Config{
-			From: kit.Now().AddDate(-20, 0, 0), To: kit.Now().AddDate(20, 0, 0), Now: kit.Now(), Grid: kit.Client.Grid(), List: true,
+			From: kit.Now().AddDate(-20, 0, 0), To: kit.Now().AddDate(20, 0, 0), Now: kit.Now(),
+			Grid: kit.Client.Grid(), List: true,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -267,7 +284,8 @@ func TestThePagesHaveTheScansThatAreTested(t *testing.T) {
 		default:
 			whole++
 		}
-		table += fmt.Sprintf("| [%s](../testkit/testdata/scans/%s.txt) | %s | %s | %s |\n", s.name, s.file, s.scan, s.with, s.left)
+		table += fmt.Sprintf("| [%s](../testkit/testdata/scans/%s.txt) | %s | %s | %s |\n",
+			s.name, s.file, s.scan, s.with, s.left)
 	}
 	want := fmt.Sprintf("\nOf %d scans, rules say %d as they are, %d without a part, and %d not at all.\n\n%s",
 		len(list), whole, partly, len(list)-whole-partly, table)
