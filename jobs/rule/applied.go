@@ -1,6 +1,9 @@
 package rule
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs/rule/expr"
@@ -41,6 +44,29 @@ func (a Applied) Name() string {
 		return a.Relation
 	}
 	return pq.QuoteIdentifier(names[len(names)-1])
+}
+
+// RowsQuery returns the query by which checks read the rows of keys, which are the first parameter, an array of texts. If
+// an expression of Done is an instant, the second parameter is the instant of the checks.
+func (a Applied) RowsQuery() string {
+	payload := "null::text"
+	if len(a.Payload) > 0 {
+		payload = "(select row_to_json(prescient_p)::text from (select " + strings.Join(a.Payload, ", ") + ") as prescient_p)"
+	}
+	return fmt.Sprintf(`select
+    prescient_key, prescient_since, prescient_about, prescient_done,
+    case when isfinite(prescient_done_at) then prescient_done_at end, prescient_spans,
+    case when octet_length(prescient_payload) <= %[1]d then prescient_payload end,
+    coalesce(octet_length(prescient_payload) > %[1]d, false)
+from (
+    select (%[2]s)::text as prescient_key, %[3]s as prescient_since, %[4]s as prescient_about,
+        %[5]s as prescient_done, %[6]s as prescient_done_at, %[7]s as prescient_spans, %[8]s as prescient_payload
+    from %[9]s
+    where %[2]s = any ($1::text[]::%[10]s[])
+    offset 0
+) as prescient_row`,
+		mostAnswers, a.Name()+"."+a.Key, a.Facts.SinceSQL(), a.Facts.WhereSQL(), a.Facts.DoneSQL("$2::timestamptz"),
+		a.Facts.DoneAtSQL(), a.Facts.SpansSQL(), payload, a.Relation, a.KeyType)
 }
 
 // Query returns the SQL of a step, by its position from 0, with a parameter for each value that it

@@ -70,24 +70,7 @@ func compile(definition string) (*compiled, error) {
 	if r.timing, err = NewTiming(r.Rule, r.Calendars); err != nil {
 		return nil, err
 	}
-	payload := "null::text"
-	if len(r.Payload) > 0 {
-		payload = "(select row_to_json(prescient_p)::text from (select " + strings.Join(r.Payload, ", ") + ") as prescient_p)"
-	}
-	r.query = fmt.Sprintf(`select
-    prescient_key, prescient_since, prescient_about, prescient_done,
-    case when isfinite(prescient_done_at) then prescient_done_at end, prescient_spans,
-    case when octet_length(prescient_payload) <= %[1]d then prescient_payload end,
-    coalesce(octet_length(prescient_payload) > %[1]d, false)
-from (
-    select (%[2]s)::text as prescient_key, %[3]s as prescient_since, %[4]s as prescient_about,
-        %[5]s as prescient_done, %[6]s as prescient_done_at, %[7]s as prescient_spans, %[8]s as prescient_payload
-    from %[9]s
-    where %[2]s = any ($1::text[]::%[10]s[])
-    offset 0
-) as prescient_row`,
-		mostAnswers, r.Name()+"."+r.Key, r.Facts.SinceSQL(), r.Facts.WhereSQL(), r.Facts.DoneSQL("$2::timestamptz"),
-		r.Facts.DoneAtSQL(), r.Facts.SpansSQL(), payload, r.Relation, r.KeyType)
+	r.query = r.RowsQuery()
 	r.asks = strings.Contains(r.query, "$2")
 	for _, s := range r.Rule.Steps {
 		var p prepared

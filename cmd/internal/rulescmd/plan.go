@@ -115,6 +115,9 @@ func printRule(p *output.Printer, r rulestore.RulePlan) error {
 			"rule %[1]s has the same table and steps, and the file does not have it. If this is its new name, "+
 				"what %[1]s has fired does not count: steps that have passed are overdue. Remove %[1]s, or both fire", r.Was)
 	}
+	for _, warning := range r.Warnings {
+		add("warning", "%s", warning)
+	}
 	if len(r.Triggers) > 0 {
 		add("triggers", "%s", strings.Join(r.Triggers, ", "))
 	}

@@ -95,6 +95,30 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 	s.exec("drop function shop.trusted(text); drop owned by catalog_owner; drop role catalog_owner")
 }
 
+func TestPlanWarnsOfALookupWithoutAnIndex(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec(`create table shop.payments (id bigint primary key, order_id bigint);
+		create role lookup_reader;
+		grant usage on schema shop to lookup_reader;
+		grant select on shop.orders to lookup_reader`)
+	const paid = "done: exists (select from shop.payments p where p.order_id = orders.id)"
+	file := strings.Replace(unshipped, "done: shipped_at", paid, 1)
+	want := []string{`each check reads all of table shop.payments, which has no index for (p.order_id = orders.id)`}
+	if plan := s.plan(file); !slices.Equal(plan.Rules[0].Warnings, want) {
+		t.Errorf("warnings %q, want %q", plan.Rules[0].Warnings, want)
+	}
+	s.exec("create index on shop.payments (order_id)")
+	if plan := s.plan(file); len(plan.Rules[0].Warnings) > 0 {
+		t.Errorf("warnings %q", plan.Rules[0].Warnings)
+	}
+	_, err := s.store.Plan(t.Context(), parse(t, strings.Replace(file, "steps:", "role: lookup_reader\n    steps:", 1)))
+	if err == nil || !strings.Contains(err.Error(), "role: role lookup_reader may not look up what the rule does: permission denied for table payments") {
+		t.Errorf("error %v", err)
+	}
+	s.exec("drop owned by lookup_reader; drop role lookup_reader")
+}
+
 func TestPlanRefusesAStatementThatCannotRun(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

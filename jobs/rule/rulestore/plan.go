@@ -56,6 +56,8 @@ type RulePlan struct {
 	// Was is a rule of the database that the file does not have, if it has the same table and steps as
 	// a rule that is created: perhaps the name before. What it has fired counts for its name alone.
 	Was string `json:"was,omitempty"`
+	// Warnings says what the plan does not refuse, such as an index that a subquery lacks.
+	Warnings []string `json:"warnings,omitempty"`
 	// Triggers names the triggers that Apply would create or replace.
 	Triggers []string `json:"triggers,omitempty"`
 	// Steps says what becomes of the steps of a rule that changes.
@@ -199,6 +201,9 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 	}
 	p := RulePlan{
 		Name: asked.Name, Table: u.Relation, Action: Create, rule: u, was: was, walks: true, slots: map[time.Time]int64{},
+	}
+	if p.Warnings, err = s.lookups(ctx, u.Applied); err != nil {
+		return RulePlan{}, err
 	}
 	if p.timing, err = rule.NewTiming(u.Rule, u.Calendars); err != nil {
 		return RulePlan{}, asked.Problem("steps", "%v", err)

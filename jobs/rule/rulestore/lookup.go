@@ -1,0 +1,91 @@
+package rulestore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+
+	"github.com/prescient-go/prescient/jobs/rule"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// lookups lets the server plan the query of the checks of a rule that looks something up, as the role of the rule. It
+// returns a warning for each table that the query would read as a whole for each row, because it has no index that
+// serves. The error is a Problem if the role may not run the query.
+func (s *Store) lookups(ctx context.Context, r rule.Applied) (warnings []string, err error) {
+	if !r.Facts.Lookup() {
+		return nil, nil
+	}
+	// A null key keeps the server from seeing that there is none.
+	query := strings.NewReplacer("$1::text[]", "'{null}'::text[]", "$2::timestamptz", "clock_timestamp()").Replace(r.RowsQuery())
+	var plan string
+	err = pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		if _, err := tx.ExecContext(ctx, rule.ReadSettings+"; set local enable_seqscan = off"); err != nil {
+			return err
+		}
+		if role := r.Rule.Role; role != "" {
+			_, err := tx.ExecContext(ctx, "set local role "+pq.QuoteIdentifier(role))
+			if _, refused := errors.AsType[*pq.Error](err); refused {
+				return errUndo // only the login of the run needs to be a member of the role
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if err := tx.GetContext(ctx, &plan, "explain (format json, verbose, costs off) "+query); err != nil {
+			return err
+		}
+		return errUndo
+	})
+	refused, isRefused := errors.AsType[*pq.Error](err)
+	switch {
+	case errors.Is(err, errUndo):
+		return unindexed(r, plan)
+	case isRefused && refused.Code == pqerror.InsufficientPrivilege && r.Rule.Role == "":
+		return []string{fmt.Sprintf("this login may not look up what the rule does (%s): "+
+			"the login of the runs needs the right", refused.Message)}, nil
+	case isRefused && refused.Code == pqerror.InsufficientPrivilege:
+		return nil, r.Rule.Problem("role", "role %s may not look up what the rule does: %s", r.Rule.Role, refused.Message)
+	}
+	return nil, fmt.Errorf("plan the query of rule %s: %w", r.Rule.Name, err)
+}
+
+// node is a part of a plan.
+type node struct {
+	Kind   string `json:"Node Type"`
+	Schema string `json:"Schema"`
+	Table  string `json:"Relation Name"`
+	Filter string `json:"Filter"`
+	Plans  []node `json:"Plans"`
+}
+
+// unindexed returns a warning for each table that a plan reads as a whole although it was told not to.
+func unindexed(r rule.Applied, plan string) (warnings []string, err error) {
+	if plan == "" {
+		return nil, nil
+	}
+	var root []struct{ Plan node }
+	if err := json.Unmarshal([]byte(plan), &root); err != nil {
+		return nil, fmt.Errorf("read the plan of the query of rule %s: %w", r.Rule.Name, err)
+	}
+	var visit func(n node)
+	visit = func(n node) {
+		if n.Kind == "Seq Scan" && n.Filter != "" {
+			warnings = append(warnings, fmt.Sprintf("each check reads all of table %s, which has no index for %s",
+				n.Schema+"."+n.Table, n.Filter))
+		}
+		for _, sub := range n.Plans {
+			visit(sub)
+		}
+	}
+	for _, n := range root {
+		visit(n.Plan)
+	}
+	return warnings, nil
+}
