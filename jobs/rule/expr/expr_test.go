@@ -66,3 +66,16 @@ func TestSplitDividesAConditionAtTheOutermostLevel(t *testing.T) {
 		}
 	}
 }
+
+func TestBareReturnsNamesWithoutATable(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		`exists (select from shop.p p where p.order_id = id)`:     {"select", "from", "p", "where", "id"},
+		`(select make_interval(days => c.n) from shop.c)`:         {"select", "from"},
+		`(select "At" from shop."Log" where "Log"."Id" = o."Id")`: {"select", `"At"`, "from", "where"},
+	} {
+		if got := expr.Bare(text); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}

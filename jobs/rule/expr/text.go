@@ -179,3 +179,26 @@ func Split(text string, anyOf bool) (parts []string) {
 	}
 	return append(parts, strings.TrimSpace(text[from:]))
 }
+
+// Bare returns the names of columns in a text that have no name of a table before them, as SQL has them. In a subquery,
+// they are columns of its own tables first. Words of SQL are among them. The text must pass Check.
+func Bare(text string) (names []string) {
+	list, err := tokens(text)
+	if err != nil {
+		return nil
+	}
+	next := func(i int) string {
+		if i < len(list) {
+			return list[i].text
+		}
+		return ""
+	}
+	for i, t := range list {
+		named := t.kind == sqltext.Word || strings.HasPrefix(t.text, `"`)
+		argument := next(i+1) == "=>" || next(i+1) == "=" && next(i+2) == ">"
+		if named && !argument && next(i+1) != "." && next(i+1) != "(" && (i == 0 || list[i-1].text != ".") {
+			names = append(names, t.text)
+		}
+	}
+	return names
+}

@@ -163,6 +163,22 @@ func TestPlanRefusesAStatementThatCannotRun(t *testing.T) {
 	s.exec("drop owned by statement_reader; drop role statement_reader")
 }
 
+func TestPlanRefusesASubqueryThatNamesAColumnOfItsOwnInsteadOfTheRows(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec("create table shop.payments (id bigint primary key, order_id bigint, paid_at timestamptz)")
+	const subquery = "(select min(p.paid_at) from shop.payments p where p.order_id = %s)"
+	for column, want := range map[string]string{
+		"id": "because id is a column of its own tables: write orders.id", "orders.id": "",
+	} {
+		rules := strings.Replace(unshipped, "done: shipped_at", "done: "+fmt.Sprintf(subquery, column), 1)
+		_, err := s.store.Plan(t.Context(), parse(t, rules))
+		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", column, err)
+		}
+	}
+}
+
 func TestABooleanColumnIsACondition(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)

@@ -150,6 +150,11 @@ func (r *resolver) expression(
 		r.wrong(field, "%s is about several rows: an expression is about one row of the table. Write a subquery to look "+
 			"something up", text)
 		return e, nil
+	case e.Lookup && len(found.Columns) == 0 && u.table.bare(text) != "":
+		column := u.table.bare(text)
+		r.wrong(field, "the subquery reads no column of the row, because %[1]s is a column of its own tables: write %[2]s.%[1]s",
+			column, u.Rule.Table[strings.LastIndex(u.Rule.Table, ".")+1:])
+		return e, nil
 	case !e.Lookup:
 		reads.row = append(reads.row, found.Columns...)
 		return e, r.refused(ctx, field, e, found.Type, *u)
@@ -159,6 +164,19 @@ func (r *resolver) expression(
 		reads.looks = append(reads.looks, found.Columns...)
 	}
 	return e, nil
+}
+
+// bare returns a column of the table whose name stands in a text without that of a table. Empty: there is none.
+func (t table) bare(text string) string {
+	names := expr.Bare(text)
+	for _, c := range t.columns {
+		for _, name := range []string{c.Name, pq.QuoteIdentifier(c.Name)} {
+			if slices.Contains(names, name) {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // hint says how a value of another type becomes one that is wanted.
