@@ -12,9 +12,19 @@ import (
 // key 1, and waits for key 2. Then the first call needs key 1.
 func TestTwoCallsOfEnqueueManyWithTheSameKeysNeverDeadlock(t *testing.T) {
 	t.Parallel()
-	for _, policy := range []string{"replace", "push_back", "keep"} {
+	for _, test := range []struct {
+		policy    string
+		requested bool // an enqueue has recorded a request on key 1 before
+	}{
+		{"replace", false}, {"push_back", false}, {"keep", false},
+		{"replace", true}, {"push_back", true}, {"keep", true},
+	} {
+		policy := test.policy
 		db := pgtest.New(t)
 		exec(t, db, "select prescient.enqueue('remind', 'order', '1', '2030-03-01')")
+		if test.requested {
+			exec(t, db, "select prescient.enqueue('remind', 'order', '1', '2030-03-04', clock => '2030-03-02')")
+		}
 		enqueue := func(policy string) error {
 			_, err := db.ExecContext(t.Context(), `
 				select prescient.enqueue_many(
@@ -35,11 +45,43 @@ func TestTwoCallsOfEnqueueManyWithTheSameKeysNeverDeadlock(t *testing.T) {
 		}
 		for range cap(ended) {
 			if err := <-ended; err != nil {
-				t.Errorf("%s: %v", policy, err)
+				t.Errorf("%+v: %v", test, err)
 			}
 		}
 		if got := get[int](t, db, "select count(*) from prescient.future_job where entity_key <> '1' or (request).check_at is not null"); got != 3 {
-			t.Errorf("%s: %d of 3 keys wait as requested", policy, got)
+			t.Errorf("%+v: %d of 3 keys wait as requested", test, got)
+		}
+	}
+}
+
+// Job "b" is used first, so its number is the lower one. Both calls need the rows of "a" and "b" of the same order.
+func TestACancelOfAnEntityAndEnqueueManyNeverDeadlock(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	for _, job := range []string{"b", "a"} {
+		exec(t, db, "select prescient.enqueue($1, 'order', '1', '2030-03-05')", job)
+	}
+	held := begin(t, db)
+	exec(t, held, "select prescient.push_back('b', 'order', '1', '2030-03-06')")
+	ended := make(chan error, 2)
+	for i, call := range []string{
+		"select prescient.cancel_entity('order', '1')",
+		`select prescient.enqueue_many(
+			'{a,b}', '{order,order}', '{1,1}', '{2030-03-07,2030-03-07}', '{null,null}', '{"",""}', '{null,null}', 'replace'
+		)`,
+	} {
+		go func() {
+			_, err := db.ExecContext(t.Context(), call)
+			ended <- err
+		}()
+		awaitWaits(t, db, i+1)
+	}
+	if err := held.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	for range cap(ended) {
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
 	}
 }

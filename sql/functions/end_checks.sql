@@ -56,7 +56,8 @@ begin
             end
             and (end_checks.item_key is null or f.item_key = end_checks.item_key)
             and f.item_key is not null
-        order by f.job, f.item_key
+        -- As enqueue_many, so that the two never deadlock.
+        order by (select j.name from prescient.job j where j.job = f.job), f.item_key
         for update
     loop
         if prescient.end_row(waiting.next_check_at, waiting.job, waiting.id, job_exec, outcome) then
