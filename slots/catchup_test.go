@@ -314,6 +314,37 @@ func TestTwoCatchUpsAtOnceCheckEachRowOnce(t *testing.T) {
 	}
 }
 
+// Slot 12:15 was run at 12:15. With slots of an hour the current slot is 12:00, but the clock was never ahead.
+func TestSlotsOfANarrowerWidthDoNotLieBeyondTheClock(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("job", done)
+	w.enqueue("job", slot(1), 1)
+	w.run(slot(1))
+	hour, err := grid.New(time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.ledger.SetWidth(t.Context(), hour); err != nil {
+		t.Fatal(err)
+	}
+	if w.ledger, err = slots.NewLedger(t.Context(), w.db, "", w.clock.Now); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		clock time.Time
+		want  int64
+	}{{slot(1).Add(time.Minute), 0}, {slot(1).Add(-time.Minute), 1}} {
+		w.clock.Set(test.clock)
+		if a, err := w.ledger.Ahead(t.Context()); err != nil || a.Slots != test.want {
+			t.Errorf("%s: %d slots lie ahead, %v, want %d", test.clock, a.Slots, err, test.want)
+		}
+		if n, err := w.ledger.Rewind(t.Context()); err != nil || n != test.want {
+			t.Errorf("%s: %d slots were forgotten, %v, want %d", test.clock, n, err, test.want)
+		}
+	}
+}
+
 func TestAWidthChangeRealignsWaitingRowsAndTheLedgerGoesOn(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

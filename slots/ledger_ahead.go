@@ -37,7 +37,8 @@ func (a Ahead) By(current time.Time) time.Duration {
 
 // Ahead looks for what lies beyond the clock.
 func (l *Ledger) Ahead(ctx context.Context) (Ahead, error) {
-	found, err := list(ctx, l, pgsql.LedgerAhead, []any{l.Grid().Floor(l.now())}, func(row *sql.Rows, a *Ahead) error {
+	now := l.now()
+	found, err := list(ctx, l, pgsql.LedgerAhead, []any{l.Grid().Floor(now), now}, func(row *sql.Rows, a *Ahead) error {
 		var since, last sql.NullTime
 		err := row.Scan(&since, &last, &a.Slots, &a.Schedules)
 		if since.Valid {
@@ -87,8 +88,9 @@ func (l *Ledger) DeadLetters(ctx context.Context) (n int64, since time.Time, err
 // keeps a slot that has a runner. A ledger that begins beyond the clock begins with the current
 // slot afterwards. schedule.Store.Rewind does the same for schedules.
 func (l *Ledger) Rewind(ctx context.Context) (forgotten int64, err error) {
+	now := l.now()
 	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		return tx.QueryRowContext(ctx, pgsql.LedgerRewind.In(l.schema), l.Grid().Floor(l.now())).Scan(&forgotten)
+		return tx.QueryRowContext(ctx, pgsql.LedgerRewind.In(l.schema), l.Grid().Floor(now), now).Scan(&forgotten)
 	})
 	return forgotten, wrapped("rewind the ledger", err)
 }

@@ -278,8 +278,8 @@ func (d due) statements() map[string]statement {
 		"ledger_fill":    {nil, pgsql.LedgerFill.In(""), []any{noon, afterAll, nil}, slotIndex(whole)},
 		"ledger_gaps":    {nil, pgsql.LedgerGaps.In(""), []any{noon, afterAll}, nil},
 		"ledger_skip":    {nil, pgsql.LedgerSkip.In(""), []any{noon, afterAll}, slotIndex(few)},
-		"ledger_ahead":   {nil, pgsql.LedgerAhead.In(""), []any{noon}, nil},
-		"ledger_rewind":  {nil, pgsql.LedgerRewind.In(""), []any{noon}, nil},
+		"ledger_ahead":   {nil, pgsql.LedgerAhead.In(""), []any{noon, noon}, nil},
+		"ledger_rewind":  {nil, pgsql.LedgerRewind.In(""), []any{noon, noon}, nil},
 		"ledger_prune":   {nil, pgsql.LedgerPrune.In(""), []any{noon}, slotIndex(few)},
 
 		"store_read":      {nil, pgsql.StoreRead.In(""), nil, nil},

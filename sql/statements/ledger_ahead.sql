@@ -1,7 +1,8 @@
--- Returns what was written while the clock was ahead, beyond $1, the last slot that has begun: the
--- beginning of the ledger, its last slot, the number of slots (counted up to 10,000), and how many
--- checks of schedules these have.
--- A ledger that begins with the slot after $1 is new, and no finding.
+-- Returns what was written while the clock was ahead, beyond $2, the clock: the beginning of the
+-- ledger, its last slot, the number of slots (counted up to 10,000), and how many checks of
+-- schedules these have.
+-- A ledger that begins with the slot after $1, the last that has begun, is new, and no finding. Slots
+-- between $1 and $2 are of the grid before the width was changed, and no finding.
 -- Called by slots.Ledger.Ahead.
 select
     (select case when s.since > $1::timestamptz + s.width then s.since end from prescient.setting s) as since,
@@ -15,7 +16,7 @@ select
 from (
     select r.slot
     from prescient.slot_run r
-    where r.slot > $1
+    where r.slot > $2
     order by r.slot desc
     limit 10000
 ) as ahead

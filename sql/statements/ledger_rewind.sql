@@ -1,5 +1,5 @@
--- Forgets the slots beyond $1, the last slot that has begun, except those with a runner. It returns
--- their number. A ledger that begins beyond the slot after $1 begins with $1 afterwards.
+-- Forgets the slots beyond $2, the clock, except those with a runner. It returns their number. A
+-- ledger that begins beyond the slot after $1, the last that has begun, begins with $1 afterwards.
 -- Called by slots.Ledger.Rewind.
 with moved as (
     update prescient.setting s
@@ -8,10 +8,10 @@ with moved as (
 ), live as materialized (
     select slot
     from prescient.slot_claim
-    where slot > $1 and allocated_until >= clock_timestamp()
+    where slot > $2 and allocated_until >= clock_timestamp()
 ), gone as (
     delete from prescient.slot_run r
-    where r.slot > $1
+    where r.slot > $2
         and not exists (select from live where live.slot = r.slot)
     returning slot
 )
