@@ -101,7 +101,7 @@ func (s selection) found(ctx context.Context, f *factory.Factory, list *deadlett
 	}
 	ids := make([]string, len(page))
 	for i, letter := range page {
-		ids[i] = letter.Event.ID
+		ids[i] = letter.ID
 	}
 	return exit.Usagef("there is no dead letter %s%s", s.filter.ID, cli.Known("dead letter", ids))
 }

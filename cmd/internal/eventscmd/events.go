@@ -78,8 +78,8 @@ func newCmdTail(
 		Long: `Print events in the outbox, one a line, in their order: the position, the time, the id, the
 type and the data of each. With --output json each line is a CloudEvent with its position. Without
 --after and --consumer, these are the newest --limit events. Otherwise they begin after --after, or
-after the last event that --consumer has acknowledged; --after 0-0 begins with the oldest. On a
-terminal, long lines are cut.
+after the last event that --consumer has acknowledged; --after 0-0 begins with the oldest. If there
+are more than --limit, the log says so. On a terminal, long lines are cut.
 
 With --follow the command then waits for more events until it is stopped. --limit N then means to
 begin with the newest N events or, with --after or --consumer, to stop after N.
@@ -130,7 +130,14 @@ func tailEvents(ctx context.Context, f *factory.Factory, o tailOptions) error {
 		noteDestination(ctx, f)
 		left := int(o.limit)
 		if o.newest > 0 {
-			page, err := box.Newest(ctx, int(o.newest))
+			page, err := box.Newest(ctx, output.OneMore(o.newest))
+			if n := int(o.newest); len(page) > n {
+				page = page[len(page)-n:]
+				if !o.follow {
+					f.Log().WarnContext(ctx, "there are older ones: "+
+						"give a larger --limit, or --after 0-0 to begin with the oldest")
+				}
+			}
 			if err == nil {
 				err = printEvents(f, page)
 			}
@@ -172,8 +179,17 @@ func tailEvents(ctx context.Context, f *factory.Factory, o tailOptions) error {
 			case <-time.After(tailPause):
 			}
 		}
-		return nil
+		return noteMore(ctx, f, box, after)
 	})
+}
+
+// noteMore logs how to go on, if there are more events after the limit.
+func noteMore(ctx context.Context, f *factory.Factory, box *outbox.Outbox, after outbox.Position) error {
+	page, err := box.Read(ctx, after, 1)
+	if err == nil && len(page) > 0 {
+		f.Log().WarnContext(ctx, "there are more events: go on with --after", "after", after.String())
+	}
+	return err
 }
 
 // noteDestination logs where events go, unless to the outbox.

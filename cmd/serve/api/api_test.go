@@ -196,6 +196,7 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 	if dead := get[board.Events](w, "/events").Dead; len(dead) != 3 || dead[0].ID != "a1" || dead[0].Error != "422" {
 		t.Errorf("%+v", dead)
 	}
+	count := 0
 	for _, test := range []struct {
 		name, body, plan, result string
 		counts                   board.Counts
@@ -257,7 +258,11 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 		if done.Outcome != board.Succeeded || !strings.HasPrefix(done.Result, test.result) {
 			t.Errorf("%s: %+v, want %q", test.name, done, test.result)
 		}
-		got := get[board.Actions](w, "/actions?limit=1&acted=9223372036854775807").Actions
+		all := get[board.Actions](w, "/actions?limit=1&acted=9223372036854775807")
+		if count++; all.More != (count > 1) {
+			t.Errorf("after %d actions: more is %t", count, all.More)
+		}
+		got := all.Actions
 		if len(got) != 1 || got[0].ID != done.ID || got[0].Actor != "ops from 192.0.2.1" || got[0].By == "" ||
 			got[0].EndedAt == nil || got[0].Text != test.plan {
 			t.Errorf("%s is not recorded: %+v", test.name, got)

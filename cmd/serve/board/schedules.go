@@ -115,7 +115,7 @@ func (b *Board) Events(ctx context.Context, before outbox.Position, limit int, a
 			return v, err
 		}
 		v.Destination = b.cfg.Destination
-		v.Dead, err = readDead(ctx, r)
+		v.Dead, v.MoreDead, err = readDead(ctx, r)
 		return v, err
 	})
 }
@@ -123,17 +123,20 @@ func (b *Board) Events(ctx context.Context, before outbox.Position, limit int, a
 // mostDead bounds the dead letters of a page.
 const mostDead = 100
 
-// readDead returns the first dead letters.
-func readDead(ctx context.Context, r *reader) ([]view.DeadLetter, error) {
-	letters, err := rows(ctx, r, pgsql.EventDeadList, []any{0, mostDead, nil, nil, nil}, deadletter.Scan)
-	list := make([]view.DeadLetter, len(letters))
+// readDead returns the first dead letters, and reports whether there are more.
+func readDead(ctx context.Context, r *reader) (list []view.DeadLetter, more bool, err error) {
+	letters, err := rows(ctx, r, pgsql.EventDeadList, []any{0, mostDead + 1, nil, nil, nil}, deadletter.Scan)
+	if more = len(letters) > mostDead; more {
+		letters = letters[:mostDead]
+	}
+	list = make([]view.DeadLetter, len(letters))
 	for i, d := range letters {
 		list[i] = view.NewDeadLetter(d)
 	}
 	if err != nil {
-		return list, fmt.Errorf("read dead letters: %w", err)
+		return list, more, fmt.Errorf("read dead letters: %w", err)
 	}
-	return list, nil
+	return list, more, nil
 }
 
 // Actions returns the newest actions.
@@ -143,7 +146,10 @@ func (b *Board) Actions(ctx context.Context, limit int, acted int64) (Actions, e
 	}
 	return read(ctx, b.source, keyOf("actions", fmt.Sprint(limit)), acted, pageAge,
 		func(ctx context.Context, r *reader) (v Actions, err error) {
-			v.Actions, err = rows(ctx, r, pgsql.BoardActions, []any{limit}, scanDone)
+			v.Actions, err = rows(ctx, r, pgsql.BoardActions, []any{limit + 1}, scanDone)
+			if v.More = len(v.Actions) > limit; v.More {
+				v.Actions = v.Actions[:limit]
+			}
 			return v, err
 		})
 }

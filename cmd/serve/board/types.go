@@ -252,6 +252,8 @@ type Events struct {
 	Consumers []Consumer `json:"consumers"`
 	// Dead are the first dead letters, at most 100, in the order in which they are sent again.
 	Dead []view.DeadLetter `json:"dead"`
+	// MoreDead says that there are more dead letters than these.
+	MoreDead bool `json:"more_dead"`
 	// Destination is where events go instead. Empty: to the outbox.
 	Destination string `json:"destination"`
 }
@@ -293,4 +295,5 @@ type Waiting struct {
 type Actions struct {
 	Seen
 	Actions []Done `json:"actions"`
+	More    bool   `json:"more"` // there are older ones
 }

@@ -127,7 +127,10 @@ func (p overviews) read(ctx context.Context, acted int64) overviewPage {
 
 // unread is the verdict if the overview cannot be read.
 func (p overviews) unread(err error) verdict {
-	v := verdict{Mark: "bad", Text: "The state cannot be read", Count: 1, Detail: "The log of " + p.cfg.Command + " has the error."}
+	v := verdict{
+		Mark: "bad", Text: "The state cannot be read", Count: 1,
+		Detail: "The log of " + p.cfg.Command + " has the error.",
+	}
 	switch {
 	case errors.Is(err, pgsql.ErrNotMigrated):
 		v.Text = "The database has no tables of prescient"
@@ -265,7 +268,10 @@ func (v overviewPage) figures() []figure {
 		{Name: "Late", Value: num(late), Note: "jobs that broke their SLA", Mark: "warn"},
 		{Name: "Unknown", Value: num(unknown), Note: "jobs that no runner knows", Mark: "bad"},
 		{Name: "Paused", Value: num(len(v.Paused)), Note: "jobs", Mark: "warn"},
-		{Name: "Schedules", Value: num(int64(len(v.Schedules)) + v.Due[schedule.JobExec]), Note: "have missed something", Mark: "warn"},
+		{
+			Name: "Schedules", Value: num(int64(len(v.Schedules)) + v.Due[schedule.JobExec]),
+			Note: "have missed something", Mark: "warn",
+		},
 	}
 	for i := range list {
 		list[i].Bad = list[i].Value != "0"

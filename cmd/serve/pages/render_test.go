@@ -47,7 +47,7 @@ func TestEveryBranchOfEveryTemplateCanBeRendered(t *testing.T) {
 	}
 	slices.Sort(texts) // which maps give in any order
 	f := filler{rand.New(rand.NewPCG(1, 2)), slices.Compact(texts)}
-	for range 200 {
+	for range 300 {
 		for _, name := range slices.Sorted(maps.Keys(views)) {
 			data := map[string]any{
 				"Title": f.text(), "Section": sections[f.IntN(len(sections))].Name, "Page": f.some(reflect.TypeOf(views[name])).Interface(), "Search": search{}, "Sections": sections,

@@ -183,3 +183,11 @@ func TestAnEntityThatIsNotFoundSuggestsTheKindsWithItsKey(t *testing.T) {
 	s.has(page, `<a href="/entity?key=42&amp;name=gone">gone 42</a>, <a href="/entity?key=42&amp;name=invoice">invoice 42</a>, `+
 		`<a href="/entity?key=42&amp;name=orders">orders 42</a>.`)
 }
+
+func TestTheFirstDeadLettersSayThatThereAreMore(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	s.DB.MustExec(`insert into prescient.event_dead (id, source, type, dead_at)
+		select n::text, 's', 't', now() from generate_series(1, 101) as n`)
+	s.has(s.browser().login(story.ReadToken).get("/events", http.StatusOK), "the first 100; there are more")
+}
