@@ -209,8 +209,8 @@ func (rd *round) watch(over <-chan struct{}) {
 	}
 }
 
-// timedOut reports whether a call failed because of its timeout, or of a timeout that its function set: for a statement,
-// or in a context.
+// timedOut reports whether a call failed because of its timeout, or of a timeout that its function
+// set: for a statement, or in a context.
 func timedOut(ctx context.Context, err error) bool {
 	return errors.Is(context.Cause(ctx), call.ErrTimeout) || pgsql.HasState(err, pqerror.QueryCanceled) ||
 		errors.Is(err, context.DeadlineExceeded)

@@ -301,7 +301,7 @@ func TestAnOutageLeavesOutAllButTheLastRepetition(t *testing.T) {
 	opened, closed := map[int]time.Time{}, map[int]time.Time{}
 	for id := range 20 {
 		opened[id] = start.Add(2*day + time.Duration(rnd.Int64N(int64(6*day)))).Truncate(time.Second)
-		closed[id] = opened[id].Add(time.Duration(rnd.Int64N(int64(2*day)))).Truncate(time.Hour).Add(10*time.Minute + time.Duration(id)*time.Second)
+		closed[id] = opened[id].Add(time.Duration(rnd.Int64N(int64(2 * day)))).Truncate(time.Hour).Add(10*time.Minute + time.Duration(id)*time.Second)
 		kit.DB.MustExec("insert into cases values ($1, $2)", id, opened[id])
 	}
 	down := func(at time.Time) bool {

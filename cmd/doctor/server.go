@@ -108,8 +108,9 @@ func settings(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err 
 func collations(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
 	all, err := list[struct{ Name, Was, Version, Mends string }](ctx, tx, c, pgsql.DoctorCollation)
 	for _, is := range all {
-		found = append(found, action(fmt.Sprintf("the collation of %s had version %s, and the system has %s since its upgrade: "+
-			"indexes of texts may miss rows, also for rules and queries of sql_jobs; keys of prescient compare by their bytes",
+		found = append(found, action(fmt.Sprintf(
+			"the collation of %s had version %s, and the system has %s since its upgrade: "+
+				"indexes of texts may miss rows, also for rules and queries of sql_jobs; keys of prescient compare by their bytes",
 			is.Name, is.Was, is.Version), "%s", is.Mends))
 	}
 	return found, err

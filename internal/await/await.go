@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Limit bounds a wait for what must happen. Only a hang reaches it: a machine under load may take minutes for what takes an
-// idle one milliseconds.
+// Limit bounds a wait for what must happen. Only a hang reaches it: a machine under load may take
+// minutes for what takes an idle one milliseconds.
 const Limit = 5 * time.Minute
 
 // pause is between two looks.

@@ -279,7 +279,9 @@ func overdue(r *Report, limit float64) []Finding {
 	late := func(t slots.Trouble) bool {
 		return t.Waiting > 0 && r.Now.Sub(t.Slot).Seconds() > limit
 	}
-	left := keep(r.untold(r.Trouble), func(t slots.Trouble) bool { return !slices.Contains(r.told.states, t.State) && late(t) })
+	left := keep(r.untold(r.Trouble), func(t slots.Trouble) bool {
+		return !slices.Contains(r.told.states, t.State) && late(t)
+	})
 	running := keep(r.untold(r.Running), late)
 	var oldest time.Time
 	var rows int64

@@ -282,7 +282,8 @@ func (f *Faults) letFirst(fault Fault) {
 }
 
 var (
-	noise   = regexp.MustCompile(`--[^\n]*|(?i:\bset\s+local\s[^;]*;?| isolation level [a-z ]+, not deferrable[^;]*|^select;\s)`)
+	noise = regexp.MustCompile(`--[^\n]*|` +
+		`(?i:\bset\s+local\s[^;]*;?| isolation level [a-z ]+, not deferrable[^;]*|^select;\s)`)
 	strs    = regexp.MustCompile(`'(?:[^']|'')*'`)
 	numbers = regexp.MustCompile(`\(-?[0-9]+\)`)
 	spaces  = regexp.MustCompile(`\s+`)

@@ -49,8 +49,8 @@ names the configuration file that this command has read, because cron does not s
   --remove      Remove that block.
   --write FILE  Write the lines into a new file of /etc/cron.d. They name the --user that runs them. A file that exists
                 and is different is not changed. If this machine has no such user, or the user cannot read the
-                configuration file, nothing is written. Cron mails what the lines print to root: edit MAILTO in the file to
-                change this.
+                configuration file, nothing is written. Cron mails what the lines print to root: edit MAILTO in the file
+                to change this.
 
 A command that fails changes nothing.
 
@@ -182,7 +182,7 @@ func (o *crontabOptions) checkUser(ctx context.Context, f *factory.Factory) erro
 	case o.file != "" && !errors.Is(err, fs.ErrNotExist):
 		return exit.Usagef("--user %s: %s: %s", o.User, bad.What, bad.Do)
 	}
-	f.Log().WarnContext(ctx, "cron cannot run these lines yet: "+bad.What, "do", bad.Do)
+	f.Log().WarnContext(ctx, "cron cannot run these lines yet: "+bad.What, "do", bad.Do) //nolint:sloglint // for a person
 	return nil
 }
 

@@ -98,7 +98,7 @@ func Limited[T any](ctx context.Context, log *slog.Logger, list []T, limit cli.C
 	if limit == 0 || len(list) <= int(limit) {
 		return list
 	}
-	log.WarnContext(ctx, fmt.Sprintf("the list ends after %d, and there are more: %s", limit, how))
+	log.WarnContext(ctx, fmt.Sprintf("the list ends after %d, and there are more: %s", limit, how)) //nolint:sloglint // for a person
 	return list[:limit]
 }
 

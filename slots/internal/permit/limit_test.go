@@ -42,7 +42,7 @@ func obtain(t *testing.T, l *Limit, of *Holding, n int) (has int) {
 func beat(t *testing.T, l *Limit) {
 	t.Helper()
 	var m pgsql.Message
-	asked, renewed := time.Now(), l.Renew(&m) //nolint:forbidigo // it measures
+	asked, renewed := time.Now(), l.Renew(&m)
 	if err := l.run.Commit(t.Context(), &m); err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,8 @@ func (r *Recorder) recordFree(
 	return left, err
 }
 
-// recordError records a refusal as an error of the row, and returns the outcome if it is left. If the database refuses the error too, the row is left in its slot.
+// recordError records a refusal as an error of the row, and returns the outcome if it is left. If the
+// database refuses the error too, the row is left in its slot.
 func (r *Recorder) recordError(ctx context.Context, c *Claim, o row.Outcome, cause error) ([]row.Outcome, error) {
 	r.Server.Logger.DebugContext(ctx, "a row is refused", "id", o.ID, "error", cause)
 	job, found, err := r.attempts(ctx, o)
