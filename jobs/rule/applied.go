@@ -46,8 +46,8 @@ func (a Applied) Name() string {
 	return pq.QuoteIdentifier(names[len(names)-1])
 }
 
-// RowsQuery returns the query by which checks read the rows of keys, which are the first parameter, an array of texts. If
-// an expression of Done is an instant, the second parameter is the instant of the checks.
+// RowsQuery returns the query by which checks read the rows of keys, which are the first parameter, an array of
+// texts. If an expression of Done is an instant, the second parameter is the instant of the checks.
 func (a Applied) RowsQuery() string {
 	payload := "null::text"
 	if len(a.Payload) > 0 {
