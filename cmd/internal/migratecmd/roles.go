@@ -50,7 +50,7 @@ The login that owned the schema before loses it, unless it runs the command itse
 a login, the command changes nothing: it prints what the login loses and what to grant to it. With
 --yes it makes the roles, and prints the same.`,
 		Example: `  prescient migrate roles
-  prescient migrate roles --yes                   # although another login loses the schema
+  prescient migrate roles --yes                   # also if a login loses it
   prescient migrate roles --dry-run | psql shop   # needs no database.url`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -30,10 +30,10 @@ func newCmdCalendar(f *factory.Factory) *cobra.Command {
 		Use:   "calendar NAME",
 		Short: "List the holidays of a calendar in a year",
 		Long: `List the holidays of a calendar of the file in a year, each with its source: the list of a country
-or region, the law that corrects this list, a file of holidays, or the field "holidays". A day that "workdays"
-takes off the holidays is there, too. It needs no database.`,
+or region, the law that corrects this list, a file of holidays, or the field "holidays". A day that
+"workdays" takes off the holidays is there, too. It needs no database.`,
 		Example: `  prescient rules calendar berlin -f rules.yaml --year 2026
-  prescient rules calendar berlin -f rules.yaml --year 2026 -o json | jq -r '.[].date'`,
+  prescient rules calendar berlin -f rules.yaml --year 2026 -o json`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.name = args[0]
 			return runCalendar(o)
