@@ -83,6 +83,34 @@ var scans = map[string]scan{
 		days:  1,
 		want:  []string{"silent 2 03-27 11:00", "silent 1 03-27 12:00"},
 	},
+	"the clock starts again with a child row after the last step": {
+		tables: `create table o (id int primary key, created_at timestamptz);
+			create table heartbeat (monitor_id int, at timestamptz);
+			insert into o values (1, '2026-03-27 09:00Z')`,
+		rules: `since: [created_at, "(select max(h.at) from public.heartbeat h where h.monitor_id = o.id)"], done: "false", look: 1h, steps: [{after: 2h, event: silent}]`,
+		then:  []string{"5h: insert into heartbeat values (1, '2026-03-27 13:50Z')"},
+		days:  1,
+		want:  []string{"silent 1 03-27 11:00", "silent 1 03-27 15:50"},
+	},
+	"the clock starts with the first child row": {
+		tables: `create table o (id int primary key, first timestamptz);
+			create table heartbeat (monitor_id int, at timestamptz);
+			insert into o values (1, null)`,
+		rules: `since: [first, "(select max(h.at) from public.heartbeat h where h.monitor_id = o.id)"], done: "false", steps: [{after: 2h, event: silent}]`,
+		then:  []string{"5h: insert into heartbeat values (1, '2026-03-27 13:50Z')"},
+		days:  1,
+		want:  []string{"silent 1 03-27 15:50"},
+	},
+	"a row that a lookup has ended waits again if its own column changes": {
+		tables: `create table status (id int primary key, closed boolean);
+			insert into status values (1, false), (5, true);
+			create table o (id int primary key, due timestamptz, status_id int);
+			insert into o values (1, '2026-03-28 09:00Z', 1)`,
+		rules: `since: due, done: (select s.closed from public.status s where s.id = o.status_id), steps: [{before: 12h, event: soon}, {after: 0s, event: due}]`,
+		then:  []string{"1h: update o set status_id = 5", "13h: update o set status_id = 1"},
+		days:  2,
+		want:  []string{"due 1 03-28 09:00"},
+	},
 	"a row that cannot be computed does not make a write fail": {
 		tables: `create table o (id int primary key, at timestamptz, n int)`,
 		rules:  `since: at, done: "100 / n = 1", steps: [{after: 1h, event: late}]`,

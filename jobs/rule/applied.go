@@ -28,12 +28,13 @@ type Applied struct {
 	Facts expr.Facts `json:"facts"`
 	// Payload has the columns of Rule.Payload, as SQL.
 	Payload []string `json:"payload,omitempty"`
-	// Reads has the columns that triggers read, as SQL: Key, those of the expressions that they compute, and Asks.
+	// Reads has the columns that expressions read, as SQL, and Key.
 	Reads []string `json:"reads"`
 	// Asks has the columns of the row that expressions read which look up when the clock starts, and how long it
 	// may take. If one changes, the row is looked at again.
 	Asks []string `json:"asks,omitempty"`
-	// Looks has the columns of the row that only expressions read which look up something else.
+	// Looks has the columns of the row that the other expressions read which look something up. If one changes, a row
+	// that has ended waits again.
 	Looks []string `json:"looks,omitempty"`
 }
 

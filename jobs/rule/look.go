@@ -146,7 +146,7 @@ func (p *page) denied(ctx context.Context, err error) error {
 	var grants pq.StringArray
 	problem = pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) error {
 		return pgsql.One(ctx, tx, pgsql.RuleReader.In(p.Schema),
-			[]any{r.Rule.Role, r.Relation, pq.Array(slices.Concat(r.Reads, r.Looks, r.Payload))}, &login, &member, &grants)
+			[]any{r.Rule.Role, r.Relation, pq.Array(slices.Concat(r.Reads, r.Payload))}, &login, &member, &grants)
 	})
 	switch role := pq.QuoteIdentifier(r.Rule.Role); {
 	case problem != nil:

@@ -130,6 +130,8 @@ func (p *page) plan(i int) {
 	switch s := t.seen; {
 	case !s.there:
 		p.end(i, foundGone)
+	case s.about && !s.done && !s.counts && p.rule.Facts.SinceLookup():
+		p.again(i)
 	case !s.about || !s.counts:
 		p.end(i, foundOutside)
 	case s.done && s.doneAt.Valid:
@@ -166,12 +168,25 @@ func (p *page) steps(i int) error {
 		}
 	}
 	slices.SortStableFunc(t.due, func(a, b due) int { return a.At.Compare(b.At) })
+	if earliest.IsZero() && p.rule.Facts.SinceLookup() {
+		p.again(i)
+		return nil
+	}
 	if t.last = earliest.IsZero(); !t.last {
 		p.results[i].Next = &earliest
 	} else if len(t.due) == 0 {
 		p.end(i, foundOpen)
 	}
 	return nil
+}
+
+// defaultLook is the default of Rule.Look.
+const defaultLook = 5 * time.Minute
+
+// again lets a row wait until another table may have moved its clock.
+func (p *page) again(i int) {
+	row := p.rows[i]
+	p.results[i].Next = new(row.Slot.Add(row.Lateness + cmp.Or(p.rule.Rule.Look.Duration, defaultLook)))
 }
 
 // end ends a row with what was found.

@@ -230,7 +230,7 @@ func (r *reader) rules(node *yaml.Node) (rules []Rule) {
 }
 
 var ruleFields = []string{
-	"name", "table", "key", "entity", "since", "done", "where", "payload", "timezone", "steps", "overdue", "cancel",
+	"name", "table", "key", "entity", "since", "done", "where", "payload", "timezone", "look", "steps", "overdue", "cancel",
 	"role",
 }
 
@@ -260,6 +260,10 @@ func (r *reader) one(node *yaml.Node) Rule {
 			}
 		case "cancel":
 			rule.AtOnce = r.cancel(p.value)
+		case "look":
+			if err := rule.Look.UnmarshalText([]byte(r.text(p.value, field))); err != nil || rule.Look.Duration == 0 {
+				r.wrong(p.value.Line, field, "%q: want plain time, such as 5m", p.value.Value)
+			}
 		case "since", "done", "where":
 			*lists[field] = r.expressions(p.value, field)
 		default:

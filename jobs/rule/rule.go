@@ -68,6 +68,9 @@ type Rule struct {
 	Where Texts `json:"where,omitempty"`
 	// Payload lists the columns whose values go with events.
 	Payload []string `json:"payload,omitempty"`
+	// Look is how often a row is looked at whose clock another table may start, or start again after the last step.
+	// Defaults to 5 minutes.
+	Look Delay `json:"look,omitzero"`
 	// Timezone is a name of the IANA database. Its clocks say what a day and a time of day are. Defaults to
 	// UTC.
 	Timezone string `json:"timezone,omitempty"`

@@ -60,8 +60,6 @@ found as (
             from (
                 select json_array_elements_text(w.definition -> 'reads')
                 union
-                select json_array_elements_text(w.definition -> 'looks')
-                union
                 select json_array_elements_text(w.definition -> 'payload')
             ) as k (name)
             where w.relid is not null

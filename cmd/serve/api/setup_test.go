@@ -188,12 +188,7 @@ func (w *world) compare(r *http.Request, body []byte, answer *httptest.ResponseR
 // get reads something.
 func get[T any](w *world, target string) (v T) {
 	w.t.Helper()
-	var answer *httptest.ResponseRecorder
-	// On a machine under load, the reads before it may have spent the budget.
-	await.True(w.t, "an answer of "+target, func() bool {
-		answer = w.send(http.MethodGet, Prefix+target, nil)
-		return !strings.Contains(answer.Body.String(), board.ErrBusy.Error())
-	})
+	answer := w.read(target)
 	if answer.Code != http.StatusOK {
 		w.t.Fatalf("%s: %d %s", target, answer.Code, answer.Body)
 	}
@@ -201,6 +196,17 @@ func get[T any](w *world, target string) (v T) {
 		w.t.Fatalf("%s: %v: %s", target, err, answer.Body)
 	}
 	return v
+}
+
+// read sends a request until it is no longer asked to try again: the reads before it may have spent the budget of
+// statements.
+func (w *world) read(target string) (answer *httptest.ResponseRecorder) {
+	w.t.Helper()
+	await.True(w.t, "an answer of "+target, func() bool {
+		answer = w.send(http.MethodGet, Prefix+target, nil)
+		return !strings.Contains(answer.Body.String(), board.ErrBusy.Error())
+	})
+	return answer
 }
 
 // post asks for an action.

@@ -259,7 +259,7 @@ func (r *resolver) role(ctx context.Context, u understood) error {
 		return nil
 	}
 	var names []string
-	for _, column := range slices.Concat(u.Reads, u.Looks, u.Payload) {
+	for _, column := range slices.Concat(u.Reads, u.Payload) {
 		for _, c := range u.table.columns {
 			if pq.QuoteIdentifier(c.Name) == column && !slices.Contains(names, c.Name) {
 				names = append(names, c.Name)

@@ -60,6 +60,9 @@ func (r *resolver) facts(ctx context.Context, u *understood, key int64) error {
 	if r.rule.AtOnce && slices.ContainsFunc(f.Done, func(e expr.Expr) bool { return e.Lookup }) {
 		r.wrong("cancel", "at-once needs to know of it when the row is written: done reads other tables, so leave out cancel")
 	}
+	if r.rule.Look.Duration != 0 && !f.SinceLookup() {
+		r.wrong("look", "is for a since that another table can move: leave it out")
+	}
 	u.Reads, u.Asks, u.Looks = reads.columns(u.table)
 	return nil
 }
@@ -84,15 +87,15 @@ type reading struct{ row, asks, looks []int64 }
 func (r reading) columns(t table) (reads, asks, looks []string) {
 	for _, c := range t.columns {
 		name := pq.QuoteIdentifier(c.Name)
-		asked := slices.Contains(r.asks, c.Number)
-		switch {
-		case asked || slices.Contains(r.row, c.Number):
+		asked, looked := slices.Contains(r.asks, c.Number), slices.Contains(r.looks, c.Number)
+		if asked || looked || slices.Contains(r.row, c.Number) {
 			reads = append(reads, name)
-		case slices.Contains(r.looks, c.Number):
-			looks = append(looks, name)
 		}
 		if asked {
 			asks = append(asks, name)
+		}
+		if looked {
+			looks = append(looks, name)
 		}
 	}
 	return reads, asks, looks

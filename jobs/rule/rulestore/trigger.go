@@ -201,16 +201,19 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.
 		}
 		resume = append(resume, at)
 	}
-	asks := "null::text"
-	if len(u.Asks) > 0 {
-		asks = fmt.Sprintf("row(%s)::text", strings.Join(u.Asks, ", "))
+	version := func(columns []string) string {
+		if len(columns) == 0 {
+			return "null::text"
+		}
+		return fmt.Sprintf("row(%s)::text", strings.Join(columns, ", "))
 	}
 	values := []string{
 		"{rule}", strings.Join(strings.Fields(u.Rule.Name), " "),
 		"{name}", pq.QuoteLiteral(u.Rule.Name), "{entity}", pq.QuoteLiteral(u.Rule.Entity),
 		"{relation}", u.Relation, "{literal}", pq.QuoteLiteral(u.Relation), "{columns}", strings.Join(columns, ", "),
 		"{alias}", u.Name(), "{column}", u.Key, "{key}", u.Name() + "." + u.Key, "{since}", u.Facts.RowSinceSQL(),
-		"{about}", u.Facts.RowWhereSQL(), "{done}", u.Facts.RowDoneSQL("prescient_now"), "{asks}", asks,
+		"{about}", u.Facts.RowWhereSQL(), "{done}", u.Facts.RowDoneSQL("prescient_now"), "{asks}", version(u.Asks),
+		"{looks}", version(u.Looks),
 		"{clock}", clock, "{coming}", strings.Join(coming, ", "), "{resume}", strings.Join(resume, ", "),
 		"{at_once}", fmt.Sprint(u.Rule.AtOnce), "{since_first}", expr.FirstSince,
 	}

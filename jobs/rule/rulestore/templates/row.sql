@@ -18,7 +18,7 @@ begin
 end
 {quote};
 {create_type}create function {row}(prescient_row {relation}, prescient_now timestamptz)
-returns table (key text, since timestamptz, about boolean, done boolean, first timestamptz, coming timestamptz[], asks text)
+returns table (key text, since timestamptz, about boolean, done boolean, first timestamptz, coming timestamptz[], asks text, looks text)
 language sql
 stable
 begin atomic
@@ -29,12 +29,13 @@ begin atomic
         {done},
         least({coming}),
         array[{coming}],
-        {asks}
+        {asks},
+        {looks}
     from (select {columns}) as {alias}
     cross join lateral (select {since} as at) as prescient_since;
 end;
 create function {safe}(prescient_row {relation}, prescient_now timestamptz)
-returns table (key text, since timestamptz, about boolean, done boolean, first timestamptz, coming timestamptz[], asks text)
+returns table (key text, since timestamptz, about boolean, done boolean, first timestamptz, coming timestamptz[], asks text, looks text)
 language plpgsql
 stable
 {settings}
@@ -47,7 +48,7 @@ exception
         return query
         select
             (prescient_row).{column}::text, timestamptz '-infinity', octet_length((prescient_row).{column}::text) between 1 and 500, false,
-            timestamptz '-infinity', array[timestamptz '-infinity'], null::text;
+            timestamptz '-infinity', array[timestamptz '-infinity'], null::text, null::text;
 end
 {quote};
 do {quote}

@@ -18,6 +18,8 @@ declare{declare_rows}
     new_first timestamptz;
     old_asks  text;
     new_asks  text;
+    old_looks text;
+    new_looks text;
     coming    timestamptz[];
     is_about  boolean;
     is_done   boolean;
@@ -25,19 +27,19 @@ declare{declare_rows}
     counts    boolean; -- whether it does now
 begin{take_rows}
     begin
-        select r.key, r.since, r.first, r.asks, r.about and not r.done and r.first is not null
-        into old_key, old_since, old_first, old_asks, counted
+        select r.key, r.since, r.first, r.asks, r.looks, r.about and not r.done and r.first is not null
+        into old_key, old_since, old_first, old_asks, old_looks, counted
         from {row}({old}, now) as r;
-        select r.key, r.since, r.first, r.asks, r.coming, r.about, r.done
-        into new_key, new_since, new_first, new_asks, coming, is_about, is_done
+        select r.key, r.since, r.first, r.asks, r.looks, r.coming, r.about, r.done
+        into new_key, new_since, new_first, new_asks, new_looks, coming, is_about, is_done
         from {row}({new}, now) as r;
     exception
         when others then
-            select r.key, r.since, r.first, r.asks, r.about and not r.done and r.first is not null
-            into old_key, old_since, old_first, old_asks, counted
+            select r.key, r.since, r.first, r.asks, r.looks, r.about and not r.done and r.first is not null
+            into old_key, old_since, old_first, old_asks, old_looks, counted
             from {safe}({old}, now) as r;
-            select r.key, r.since, r.first, r.asks, r.coming, r.about, r.done
-            into new_key, new_since, new_first, new_asks, coming, is_about, is_done
+            select r.key, r.since, r.first, r.asks, r.looks, r.coming, r.about, r.done
+            into new_key, new_since, new_first, new_asks, new_looks, coming, is_about, is_done
             from {safe}({new}, now) as r;
     end;
     counts := is_about and not is_done and new_first is not null;
@@ -52,7 +54,7 @@ begin{take_rows}
         )
     then
         perform prescient.rule_wait({name}, {entity}, new_key, greatest(new_first, timestamptz '{since_first}'), clock => clock);
-    elsif counts and not counted then
+    elsif counts and (not counted or old_looks is distinct from new_looks) then
         perform prescient.rule_resume({name}, {entity}, new_key, array[{resume}], clock);
     elsif not counts and ({at_once} and (is_done or not is_about) or new_first is null) then
         perform prescient.cancel_keys({name}, {entity}, array[new_key], clock);
