@@ -49,7 +49,7 @@ async function alone() {
 async function child() {
   let count = 0;
   let told = 0;
-  let stop;
+  let running; // a promise: the other processes may have done all rows before this one has begun
   const tell = setInterval(() => {
     if (count > told) process.send({ count: count - told });
     told = count;
@@ -57,10 +57,10 @@ async function child() {
   process.on("disconnect", () => process.exit(1));
   process.on("message", async (message) => {
     if (message === "go") {
-      stop = await start(() => void count++);
+      running = start(() => void count++);
     } else {
       clearInterval(tell);
-      await stop();
+      await (await running)();
       process.send("stopped");
       process.disconnect();
       process.exit(0);
