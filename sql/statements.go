@@ -178,6 +178,7 @@ var (
 	RowAttempts           = file("row_attempts")
 	RuleFire              = file("rule_fire")
 	RuleFiredKey          = file("rule_fired_key")
+	RuleFiredLast         = file("rule_fired_last")
 	RuleFiredRead         = file("rule_fired_read")
 	RuleLock              = file("rule_lock")
 	RuleMoved             = file("rule_moved")

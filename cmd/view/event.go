@@ -8,6 +8,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event/deadletter"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 )
 
 // Event is admin.TimelineEntry as JSON.
@@ -94,6 +95,21 @@ func NewDeadLetter(d deadletter.Letter) DeadLetter {
 		Refusals: d.Refusals, Error: d.Error, RefusedAt: d.RefusedAt, DeadAt: d.DeadAt,
 	}
 }
+
+// HandedEvent is rulestore.HandedEvent as JSON.
+type HandedEvent struct {
+	FiredAt time.Time `json:"fired_at"` // when it was handed to its destination
+	ID      string    `json:"id"`
+	Type    string    `json:"type"` // the rule and the step are as they are now
+	Subject string    `json:"subject"`
+	Rule    string    `json:"rule"`
+	Step    string    `json:"step"`
+	Number  int       `json:"number"` // of the times at which the step is due, from 1
+	Dead    bool      `json:"dead"`   // it is a dead letter
+}
+
+// NewHandedEvent returns an event as JSON.
+func NewHandedEvent(e rulestore.HandedEvent) HandedEvent { return HandedEvent(e) }
 
 // Consumer is outbox.Consumer as JSON.
 type Consumer struct {

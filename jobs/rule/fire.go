@@ -118,7 +118,7 @@ func (p *page) publish(ctx context.Context) error {
 func (p *page) event(i int, s *Step, d due) event.Event {
 	row := p.rows[i]
 	return event.Event{
-		ID:     stepID(p.rule.Rule.Name, row.EntityKey, p.turns[i].seen.since, Repetition(s.Name, d.Number)),
+		ID:     EventID(p.rule.Rule.Name, row.EntityKey, p.turns[i].seen.since, Repetition(s.Name, d.Number)),
 		Source: p.Source, Type: s.Event,
 		Subject: Subject(row.EntityName, row.EntityKey),
 		Time:    d.At, GeneratedAt: row.Slot.Add(row.Lateness), Data: p.data(i, s, d),
@@ -128,8 +128,9 @@ func (p *page) event(i int, s *Step, d due) event.Event {
 // Subject returns the subject of the events that rules publish about an entity.
 func Subject(entityName, entityKey string) string { return entityName + "/" + entityKey }
 
-// stepID identifies a step of a rule for a key and an instant from which delays count.
-func stepID(rule, key string, since time.Time, step string) string {
+// EventID returns the ID of the event of a step, for a key and an instant from which delays count. The step is named
+// as by Repetition.
+func EventID(rule, key string, since time.Time, step string) string {
 	hash := sha256.New()
 	_, _ = fmt.Fprintf(hash, "%q %q %d %q", rule, key, since.UnixMicro(), step) // a hash never fails
 	return hex.EncodeToString(hash.Sum(nil)[:16])

@@ -23,6 +23,7 @@ import (
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -84,8 +85,12 @@ are more than --limit, the log says so. On a terminal, long lines are cut.
 With --follow the command then waits for more events until it is stopped. --limit N then means to
 begin with the newest N events or, with --after or --consumer, to stop after N.
 
-If events.destination sends the events elsewhere, the outbox does not have them, and the command says
-where they go.
+If events.destination sends the events elsewhere, the outbox does not have them, and the log says where
+they go. Without --after, --consumer and --follow, the command then lists the newest --limit events that
+rules have handed over in the last 30 days, also to an earlier destination, the newest last. A line has
+the time, the id, the type and the subject, and the rule and the step. It says if the event is a dead
+letter. The data were not kept. A dead letter that was discarded looks like a delivered event. What
+"jobs prune" or "rules remove" has deleted, and events of schedules, are not listed.
 
 An open transaction that has written something, anywhere on the server, holds back the events after it.
 
@@ -122,6 +127,15 @@ const (
 )
 
 func tailEvents(ctx context.Context, f *factory.Factory, o tailOptions) error {
+	if o.newest > 0 && !o.follow && isElsewhere(f) {
+		return database.With(ctx, f, func(db *sqlx.DB, _ pgsql.Setting) error {
+			store, err := rulestore.New(ctx, db, rulestore.Config{Schema: f.Config().Database.Schema})
+			if err != nil {
+				return err
+			}
+			return tailHanded(ctx, f, store, o.limit)
+		})
+	}
 	return withOutbox(ctx, f, func(box *outbox.Outbox, _ time.Time) error {
 		after, err := tailStart(ctx, box, o)
 		if err != nil {
@@ -192,12 +206,15 @@ func noteMore(ctx context.Context, f *factory.Factory, box *outbox.Outbox, after
 	return err
 }
 
+// isElsewhere reports whether events go to another destination than the outbox.
+func isElsewhere(f *factory.Factory) bool { return f.Config().Events.Destination.Reveal() != "outbox:" }
+
 // noteDestination logs where events go, unless to the outbox.
 func noteDestination(ctx context.Context, f *factory.Factory) {
-	if to := f.Config().Events.Destination; to.Reveal() != "outbox:" {
-		f.Log().WarnContext(ctx, "the outbox has no new events: events.destination sends them elsewhere, which keeps "+
-			"no list here. What a rule has fired is told by rules show and why, and what was refused by events dead",
-			"destination", to.String(), "origin", f.Origin("events.destination"))
+	if isElsewhere(f) {
+		f.Log().WarnContext(ctx, "the outbox has no new events: events.destination sends them elsewhere. What rules have "+
+			"handed over is listed by events tail without other flags than --limit, and what was refused by events dead",
+			"destination", f.Config().Events.Destination.String(), "origin", f.Origin("events.destination"))
 	}
 }
 

@@ -114,7 +114,16 @@ func (b *Board) Events(ctx context.Context, before outbox.Position, limit int, a
 		if v.Consumers, err = readConsumers(ctx, r); err != nil {
 			return v, err
 		}
-		v.Destination = b.cfg.Destination
+		if v.Destination, v.Handed = b.cfg.Destination, []view.HandedEvent{}; v.Destination != "" && mark == nil {
+			source := cmp.Or(b.cfg.Publishing.Source, schedule.DefaultSource)
+			handed, err := r.rules.In(r).LastFired(ctx, source, limit)
+			if err != nil {
+				return v, err
+			}
+			for _, e := range handed {
+				v.Handed = append(v.Handed, view.NewHandedEvent(e))
+			}
+		}
 		v.Dead, v.MoreDead, err = readDead(ctx, r)
 		return v, err
 	})

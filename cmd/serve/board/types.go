@@ -256,6 +256,9 @@ type Events struct {
 	MoreDead bool `json:"more_dead"`
 	// Destination is where events go instead. Empty: to the outbox.
 	Destination string `json:"destination"`
+	// Handed are the newest events that rules have handed to a destination in the last 30 days, the newest first. It
+	// is empty if events go to the outbox, and on later pages.
+	Handed []view.HandedEvent `json:"fired"`
 }
 
 // Event is an event in the outbox.
