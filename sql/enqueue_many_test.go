@@ -16,8 +16,12 @@ func TestTwoCallsOfEnqueueManyWithTheSameKeysNeverDeadlock(t *testing.T) {
 		policy    string
 		requested bool // an enqueue has recorded a request on key 1 before
 	}{
-		{"replace", false}, {"push_back", false}, {"keep", false},
-		{"replace", true}, {"push_back", true}, {"keep", true},
+		{"replace", false},
+		{"push_back", false},
+		{"keep", false},
+		{"replace", true},
+		{"push_back", true},
+		{"keep", true},
 	} {
 		policy := test.policy
 		db := pgtest.New(t)

@@ -230,7 +230,8 @@ func (r *reader) rules(node *yaml.Node) (rules []Rule) {
 }
 
 var ruleFields = []string{
-	"name", "table", "key", "entity", "since", "done", "where", "payload", "timezone", "look", "steps", "overdue", "cancel",
+	"name", "table", "key", "entity", "since", "done", "where", "payload", "timezone", "look", "steps", "overdue",
+	"cancel",
 	"role",
 }
 

@@ -171,6 +171,7 @@ func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 		`timezone: Mars`:                         `line 3: rule r: timezone: unknown time zone Mars`,
 		`timezone: Europe/Berlin`:                ``,
 		`steps: [{after: 1h, event: e, at: 5}]`:  `line 3: rule r: steps[1].at: there is no such field`,
+
 		"steps:\n- {after: 2h, event: e}\n- {after: 120m, event: f}":        `line 5: rule r: steps[2].after: 2h must be longer than the 2h of step 1: list the earliest step first`,
 		"steps:\n- {after: 2h, event: e}\n- {after: 3h, event: f, name: e}": `line 5: rule r: steps[2].name: "e" is the name of step 1, too`,
 		"steps:\n- {after: 1h, sql: s}\n- {after: 2h, sql: s, name: 1}":     `steps[2].name: "1" is the name of step 1, too`,

@@ -98,7 +98,8 @@ func Limited[T any](ctx context.Context, log *slog.Logger, list []T, limit cli.C
 	if limit == 0 || len(list) <= int(limit) {
 		return list
 	}
-	log.WarnContext(ctx, fmt.Sprintf("the list ends after %d, and there are more: %s", limit, how)) //nolint:sloglint // for a person
+	text := fmt.Sprintf("the list ends after %d, and there are more: %s", limit, how)
+	log.WarnContext(ctx, text) //nolint:sloglint // for a person
 	return list[:limit]
 }
 

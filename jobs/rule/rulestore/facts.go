@@ -155,8 +155,8 @@ func (r *resolver) expression(
 		return e, nil
 	case e.Lookup && len(found.Columns) == 0 && u.table.bare(text) != "":
 		column := u.table.bare(text)
-		r.wrong(field, "the subquery reads no column of the row, because %[1]s is a column of its own tables: write %[2]s.%[1]s",
-			column, u.Rule.Table[strings.LastIndex(u.Rule.Table, ".")+1:])
+		r.wrong(field, "the subquery reads no column of the row, because %[1]s is a column of its own tables: "+
+			"write %[2]s.%[1]s", column, u.Rule.Table[strings.LastIndex(u.Rule.Table, ".")+1:])
 		return e, nil
 	case !e.Lookup:
 		reads.row = append(reads.row, found.Columns...)

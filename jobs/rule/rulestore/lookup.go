@@ -23,7 +23,8 @@ func (s *Store) lookups(ctx context.Context, r rule.Applied) (warnings []string,
 		return nil, nil
 	}
 	// A null key keeps the server from seeing that there is none.
-	query := strings.NewReplacer("$1::text[]", "'{null}'::text[]", "$2::timestamptz", "clock_timestamp()").Replace(r.RowsQuery())
+	query := strings.NewReplacer("$1::text[]", "'{null}'::text[]", "$2::timestamptz", "clock_timestamp()").
+		Replace(r.RowsQuery())
 	var plan string
 	err = pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		if _, err := tx.ExecContext(ctx, rule.ReadSettings+"; set local enable_seqscan = off"); err != nil {
