@@ -120,7 +120,7 @@ func (t *test) read(ctx context.Context, tx *sqlx.Tx) error {
 			offset 0
 		) as prescient_row
 		where prescient_about and prescient_since >= $1 and prescient_since < $2`,
-		t.rule.Name()+"."+t.rule.Key, f.SinceSQL(), f.DoneAtSQL(), f.DoneNowSQL(), f.SpansSQL(), f.WhereSQL(),
+		t.rule.Name()+"."+t.rule.Key, f.SinceSQL(), f.DoneAtSQL(), f.DoneNowSQL(), f.LengthsSQL(), f.WhereSQL(),
 		t.rule.Relation)
 	rows, err := tx.QueryContext(ctx, query, t.cfg.From, t.cfg.To)
 	if err != nil {

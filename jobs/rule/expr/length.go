@@ -13,9 +13,9 @@ type Length struct {
 	Time         time.Duration
 }
 
-// SpansSQL returns the SQL of the lengths of all steps, which Lengths reads: an array with the months, days and
+// LengthsSQL returns the SQL of the lengths of all steps, which Lengths reads: an array with the months, days and
 // microseconds of each. The elements of a constant delay, and of one that is null, are null.
-func (f Facts) SpansSQL() string {
+func (f Facts) LengthsSQL() string {
 	if len(f.After) == 0 {
 		return "null::bigint[]"
 	}
@@ -36,7 +36,7 @@ func (f Facts) SpansSQL() string {
 		strings.Join(lengths, ", "))
 }
 
-// Lengths returns the lengths of the steps from the array of SpansSQL. Nil: the delay of the step is constant, or null.
+// Lengths returns the lengths of the steps from the array of LengthsSQL. Nil: the delay of the step is constant, or null.
 func Lengths(array []sql.NullInt64) (list []*Length) {
 	for i := 0; i+2 < len(array); i += 3 {
 		if !array[i].Valid {

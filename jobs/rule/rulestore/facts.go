@@ -118,7 +118,7 @@ func (r *resolver) expression(
 	}
 	view := "pg_temp." + exprName
 	refused, err := r.try(ctx, fmt.Sprintf("create temporary view %s as select (\n%s\n) as prescient_value from %s",
-		view[len("pg_temp."):], text, u.Relation))
+		exprName, text, u.Relation))
 	if err != nil || refused != nil {
 		if refused != nil {
 			r.wrong(field, "%s", explain(refused))

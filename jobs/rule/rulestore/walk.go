@@ -131,7 +131,7 @@ func (w *walk) query() string {
 	f := w.rule.Facts
 	return strings.NewReplacer(
 		"{key}", w.rule.Name()+"."+w.rule.Key, "{since}", f.SinceSQL(), "{about}", f.WhereSQL(), "{starts}",
-		strconv.FormatBool(f.SinceLookup()), "{lengths}", f.SpansSQL(), "{done}", f.DoneSQL(present),
+		strconv.FormatBool(f.SinceLookup()), "{lengths}", f.LengthsSQL(), "{done}", f.DoneSQL(present),
 		"{relation}", w.rule.Relation, "{between}", between, "{limit}", strconv.Itoa(w.store.cfg.PageSize),
 		"{known}", strconv.FormatBool(w.known),
 		"{name}", pq.QuoteLiteral(w.rule.Rule.Name), "{entity}", pq.QuoteLiteral(w.rule.Rule.Entity),
