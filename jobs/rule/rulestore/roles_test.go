@@ -365,15 +365,15 @@ func TestNobodyAppliesIntoASchemaOfAnother(t *testing.T) {
 // In a partition, a row has a type of its own.
 func TestTheOwnerOfAPartitionCannotLetItsTriggersRunCode(t *testing.T) {
 	t.Parallel()
-	s := rolesOn(t, "rule_part")
+	s := rolesOn(t, "rule_piece")
 	s.exec(`create table shop.parcels (id bigint primary key, placed_at timestamptz, shipped_at timestamptz, channel text default 'web') partition by range (id);
 		create table shop.parcels_1 (channel text default 'web', shipped_at timestamptz, gone integer, id bigint not null, placed_at timestamptz);
 		alter table shop.parcels_1 drop column gone;
 		alter table shop.parcels attach partition shop.parcels_1 for values from (0) to (100);
-		alter table shop.parcels owner to rule_part_shop;
-		alter table shop.parcels_1 owner to rule_part_shop`)
+		alter table shop.parcels owner to rule_piece_shop;
+		alter table shop.parcels_1 owner to rule_piece_shop`)
 	s.apply(strings.ReplaceAll(unshipped, "shop.orders", "shop.parcels"))
-	owner := login(t, s.url, "rule_part_shop")
+	owner := login(t, s.url, "rule_piece_shop")
 	owner.MustExec(`create table shop.ran (by text);
 		grant insert on shop.ran to public;
 		create function shop.code(shop.parcels_1) returns shop.parcels language plpgsql as $$begin insert into shop.ran values (current_user); return null; end$$;
@@ -389,10 +389,10 @@ func TestTheOwnerOfAPartitionCannotLetItsTriggersRunCode(t *testing.T) {
 	if n := s.count("select count(*) from shop.ran"); n != 0 {
 		t.Errorf("the code ran %d times, first as %s", n, get[string](t, s.db, "select min(by) from shop.ran"))
 	}
-	if got := get[string](t, s.db, "select string_agg(entity_key, ' ' order by entity_key::int) from rule_part.future_job"); got != "1 3 4 101 102" {
+	if got := get[string](t, s.db, "select string_agg(entity_key, ' ' order by entity_key::int) from rule_piece.future_job"); got != "1 3 4 101 102" {
 		t.Errorf("waiting %s", got)
 	}
-	if _, err := owner.Exec("create trigger mine after insert on shop.ran for each row execute function rule_part_rules." +
+	if _, err := owner.Exec("create trigger mine after insert on shop.ran for each row execute function rule_piece_rules." +
 		get[string](t, s.db, "select quote_ident(proname) from pg_proc where proname like 'prescient%insert'") + "()"); err == nil {
 		t.Error("the owner may use the function for a trigger of its own")
 	}
@@ -445,7 +445,7 @@ func TestTheTriggersOfARuleAreThoseOfOneTable(t *testing.T) {
 
 func TestTriggersThatWereMadeBeforeAreThoseOfOneTable(t *testing.T) {
 	t.Parallel()
-	swapTables(t, "rule_swap_late", func(s *shop) {
+	swapTables(t, "rule_late_swap", func(s *shop) {
 		text, err := s.store.SQL(t.Context(), parse(t, unshipped))
 		if err != nil {
 			t.Fatal(err)
