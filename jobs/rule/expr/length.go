@@ -36,7 +36,8 @@ func (f Facts) LengthsSQL() string {
 		strings.Join(lengths, ", "))
 }
 
-// Lengths returns the lengths of the steps from the array of LengthsSQL. Nil: the delay of the step is constant, or null.
+// Lengths returns the lengths of the steps from the array of LengthsSQL. Nil: the delay of the step is constant or
+// null.
 func Lengths(array []sql.NullInt64) (list []*Length) {
 	for i := 0; i+2 < len(array); i += 3 {
 		if !array[i].Valid {
