@@ -2,6 +2,7 @@ package health
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,28 @@ func TestTheRemedyOfFailingChecksShowsTheirRows(t *testing.T) {
 		found := failing(&Report{Jobs: []slots.JobStatus{test.job}}, 50)
 		if len(found) != 1 || found[0].Remedy != test.want {
 			t.Errorf("%s: %+v, want %s", name, found, test.want)
+		}
+	}
+}
+
+func TestAJobThatGaveUpAllItsFailedRowsIsOneFinding(t *testing.T) {
+	t.Parallel()
+	gone := slots.JobStatus{JobExec: "gone", LastChecked: 3, LastFailed: 3, GaveUp: 3, LastGaveUp: 3, Error: "boom"}
+	half := slots.JobStatus{JobExec: "half", LastChecked: 3, LastFailed: 3, GaveUp: 1, LastGaveUp: 1, Error: "boom"}
+	for name, test := range map[string]struct {
+		limit float64
+		want  []string
+	}{
+		"told by gave-up":             {0, []string{"", "half"}},
+		"gave-up is off by its limit": {9, []string{"gone", "half"}},
+	} {
+		r := &Report{Jobs: []slots.JobStatus{gone, half}}
+		var of []string
+		for _, f := range append(gaveUp(r, test.limit), failing(r, 50)...) {
+			of = append(of, f.Job)
+		}
+		if !slices.Equal(of, test.want) {
+			t.Errorf("%s: findings about %q, want %q", name, of, test.want)
 		}
 	}
 }
@@ -104,7 +127,7 @@ func TestAFindingHasTheWholeError(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("the warehouse does not answer, ", 20) + "restart it"
 	r := &Report{Jobs: []slots.JobStatus{{JobExec: "order.late", LastChecked: 1, LastFailed: 1, GaveUp: 1, Error: long}}}
-	for _, found := range [][]Finding{failing(r, 50), gaveUp(r, 0)} {
+	for _, found := range [][]Finding{failing(r, 50), gaveUp(r, 0)} { // in this order, so that both tell it
 		if len(found) != 1 || !strings.Contains(found[0].Text, long) {
 			t.Errorf("%+v", found)
 		}

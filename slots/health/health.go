@@ -47,6 +47,7 @@ type Report struct {
 type told struct {
 	jobs   map[string]bool // unregistered ones, whose rows wait for a binary
 	states []slots.State   // of slots in trouble, with their rows
+	gaveUp bool            // jobs whose rows were given up, with their errors
 }
 
 // Finding is a condition that does not hold.
@@ -341,13 +342,17 @@ func gaveUp(r *Report, limit float64) (list []Finding) {
 		}
 		names = append(names, text)
 	}
-	return r.found(float64(n) > limit, "jobs history --outcome failed --since 24h",
+	r.told.gaveUp = float64(n) > limit
+	return r.found(r.told.gaveUp, "jobs history --outcome failed --since 24h",
 		"%s up in the last day: %s. Mend the cause first; jobs retry then puts the rows of a job back",
 		spoken.Count(n, "row was given", "rows were given"), strings.TrimSuffix(spoken.List(names), "."))
 }
 
+// failing leaves out jobs whose failed rows were all given up, if gaveUp has told them.
 func failing(r *Report, limit float64) []Finding {
-	return failures(r, limit, func(j *slots.JobStatus) bool { return j.JobExec != schedule.JobExec })
+	return failures(r, limit, func(j *slots.JobStatus) bool {
+		return j.JobExec != schedule.JobExec && (!r.told.gaveUp || retries(j))
+	})
 }
 
 func publishing(r *Report, limit float64) []Finding {
@@ -359,7 +364,7 @@ func failures(r *Report, limit float64, which func(j *slots.JobStatus) bool) (li
 		j := &r.Jobs[i]
 		bad := j.LastChecked > 0 && 100*float64(j.LastFailed)/float64(j.LastChecked) > limit
 		where := "jobs list"
-		if j.LastGaveUp >= j.LastFailed { // no row waits for a retry
+		if !retries(j) {
 			where = "jobs history --outcome failed"
 		}
 		found := r.found(bad && which(j), where+" --job "+spoken.Word(j.JobExec),
@@ -369,6 +374,9 @@ func failures(r *Report, limit float64, which func(j *slots.JobStatus) bool) (li
 	}
 	return list
 }
+
+// retries reports whether rows that failed in the job's last slot wait for a retry.
+func retries(j *slots.JobStatus) bool { return j.LastGaveUp < j.LastFailed }
 
 // unregistered tells all rows of a job that no run knows, so that no other condition tells them
 // again. The rows of a job of this binary in slots that were missed wait for any run: missed tells
