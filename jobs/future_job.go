@@ -127,8 +127,8 @@ func scanJob(row *sql.Rows, j *FutureJob) error { return j.scan(row) }
 func (j *FutureJob) scan(row *sql.Rows, more ...any) error {
 	var spent int64
 	dest := []any{
-		&j.ID, &j.JobExec, &j.EntityName, &j.EntityKey, &j.ItemKey, &j.Anonymous, &j.GroupKey, &j.FirstCheckAt,
-		&j.NextCheckAt, &j.CheckCount, &j.ErrorCount, &j.LastError, &spent, (*[]byte)(&j.Payload), &j.EnqueuedAt,
+		&j.ID, &j.JobExec, &j.NextCheckAt, &j.EntityName, &j.EntityKey, &j.ItemKey, &j.Anonymous, &j.GroupKey,
+		&j.FirstCheckAt, &j.CheckCount, &j.ErrorCount, &j.LastError, &spent, (*[]byte)(&j.Payload), &j.EnqueuedAt,
 		&j.EnqueuedBy,
 	}
 	if err := row.Scan(append(dest, more...)...); err != nil {

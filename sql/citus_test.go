@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -110,7 +111,7 @@ func everyText(t *testing.T) map[string]string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			texts[file] = regexp.MustCompile(`(?s)\$\$.*?\$\$`).ReplaceAllString(string(text), "''") // the server returns these
+			texts[file] = regexp.MustCompile(`(?s)\$\$.*?\$\$`).ReplaceAllString(pgsql.FromFile(text).In(""), "''") // the server returns these
 		}
 	}
 	db := pgtest.New(t)

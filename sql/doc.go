@@ -46,8 +46,9 @@
 // [Tables], [Types] and [Routines] list what belongs to prescient: an application may have objects
 // of its own in the schema.
 //
-// The .sql files are valid as they stand. They name the schema "prescient"; [Statement.In] rewrites
-// them for another.
+// The .sql files are valid as they stand, except that {{kept}} and the like stand for lists of
+// columns; see columns.go. They name the schema "prescient"; [Statement.In] rewrites them for
+// another.
 //
 // Subpackages: embedded runs a private PostgreSQL if no database URL is given. pgtest gives every
 // test a database of its own.

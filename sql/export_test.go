@@ -19,3 +19,6 @@ func MigrateTo(ctx context.Context, db *sqlx.DB, schema Schema, version int64) e
 	_, err = p.UpTo(ctx, version)
 	return err
 }
+
+// FromFile is the statement that a .sql file holds.
+func FromFile(text []byte) Statement { return Statement{text: expand(string(text))} }

@@ -38,7 +38,7 @@ func readFiles(from embed.FS, folder string) []source {
 		if err != nil {
 			panic(err)
 		}
-		files = append(files, source{strings.TrimSuffix(entry.Name(), ".sql"), string(text)})
+		files = append(files, source{strings.TrimSuffix(entry.Name(), ".sql"), expand(string(text))})
 	}
 	return files
 }

@@ -128,7 +128,7 @@ func TestEveryStatementTakesTheRoleThatTheMatrixSays(t *testing.T) {
 		}
 		takes := needed(t, mayRun, name)
 		for role, includes := range contains {
-			err := as(t, db, role.In(schema), func(tx *sqlx.Tx) error { return mayExplain(t, tx, pgsql.NewStatement(string(text)).In(schema)) })
+			err := as(t, db, role.In(schema), func(tx *sqlx.Tx) error { return mayExplain(t, tx, pgsql.FromFile(text).In(schema)) })
 			refused := pq.As(err, pqerror.InsufficientPrivilege) != nil
 			if err != nil && !refused {
 				t.Errorf("%s as %s: %v", name, role, err)

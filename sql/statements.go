@@ -283,7 +283,7 @@ func textOf(name string) string {
 			lines.WriteString(line)
 		}
 	}
-	text := strings.TrimSpace(lines.String())
+	text := expand(strings.TrimSpace(lines.String()))
 	texts.Store(name, text)
 	return text
 }

@@ -35,7 +35,7 @@ func TestEveryStatementIsValidAgainstTheMigratedSchema(t *testing.T) {
 		}
 		for _, schema := range []pgsql.Schema{"", "order_checks"} {
 			err := pgsql.InTx(t.Context(), db, func(tx *sqlx.Tx) error { // COPY cannot be prepared in any other way
-				stmt, err := tx.PrepareContext(t.Context(), pgsql.NewStatement(string(text)).In(schema))
+				stmt, err := tx.PrepareContext(t.Context(), pgsql.FromFile(text).In(schema))
 				if err != nil {
 					return err
 				}

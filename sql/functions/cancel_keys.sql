@@ -55,14 +55,12 @@ begin
             returning f.*
         ), archived as (
             insert into prescient.future_job_history (
-                id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count,
-                error_count, last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor,
-                requested_for, requested_within, request, trace, outcome
+                id, job_exec, slot, {{kept}},
+                check_count, error_count, last_error, spent, payload, request, trace, outcome
             )
             select
-                e.id, cancel_keys.job_exec, e.entity_name, e.entity_key, e.item_key, e.group_key, e.first_check_at,
-                e.next_check_at, e.check_count, e.error_count, e.last_error, e.spent, e.payload, e.enqueued_at,
-                e.enqueued_by, e.enqueued_app, e.enqueued_actor, e.requested_for, e.requested_within, e.request,
+                e.id, cancel_keys.job_exec, e.next_check_at, {{e.kept}},
+                e.check_count, e.error_count, e.last_error, e.spent, e.payload, e.request,
                 prescient.traced(e.trace, prescient.journal_in(entry, e.next_check_at)), 'cancelled'
             from ended e
         )

@@ -39,17 +39,15 @@ begin
         returning *
     )
     insert into prescient.future_job_history (
-        id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for,
-        requested_within, request, trace, outcome, lateness, duration, runner
+        id, job_exec, slot, {{kept}},
+        check_count, error_count, last_error, spent, payload, request, trace, outcome, lateness, duration, runner
     )
     select
         g.id, coalesce(end_row.job_exec, (select j.name from prescient.job j where j.job = number), '#' || number),
-        g.entity_name, g.entity_key, g.item_key, g.group_key, g.first_check_at, g.next_check_at,
+        g.next_check_at, {{g.kept}},
         prescient.checks_after(g.check_count, checked), prescient.errors_after(g.error_count, checked),
         coalesce(end_row.error, g.last_error), g.spent + prescient.microseconds(coalesce(end_row.duration, 0)),
-        coalesce(end_row.payload::prescient.payload, g.payload), g.enqueued_at, g.enqueued_by, g.enqueued_app,
-        g.enqueued_actor, g.requested_for, g.requested_within, g.request, prescient.traced(g.trace, entry),
+        coalesce(end_row.payload::prescient.payload, g.payload), g.request, prescient.traced(g.trace, entry),
         end_row.outcome, prescient.microseconds(end_row.lateness), prescient.microseconds(end_row.duration),
         end_row.runner
     from gone g

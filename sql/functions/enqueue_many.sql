@@ -93,8 +93,7 @@ begin
                     order by entity_name collate "C", entity_key collate "C", job_exec collate "C", item_key collate "C", nth
                 )
                 insert into prescient.future_job (
-                    job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, requested_for, requested_within,
-                    enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent
+                    {{enqueued}}
                 )
                 select
                     job, entity_name, entity_key, item_key, group_key, target, target, payload::jsonb, nullif(check_at, target), within,

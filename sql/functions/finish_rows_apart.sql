@@ -50,16 +50,14 @@ begin
             returning f.*, o.outcome, o.error, o.lateness, o.duration, o.state
         )
         insert into prescient.future_job_history (
-            id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for,
-            requested_within, request, trace, outcome, lateness, duration, runner
+            id, job_exec, slot, {{kept}},
+            check_count, error_count, last_error, spent, payload, request, trace, outcome, lateness, duration, runner
         )
         select
-            g.id, j.name, g.entity_name, g.entity_key, g.item_key, g.group_key, g.first_check_at, g.next_check_at,
+            g.id, j.name, g.next_check_at, {{g.kept}},
             prescient.checks_after(g.check_count, g.outcome), prescient.errors_after(g.error_count, g.outcome),
             coalesce(g.error, g.last_error), g.spent + prescient.microseconds(coalesce(g.duration, 0)),
-            coalesce(g.state::prescient.payload, g.payload), g.enqueued_at, g.enqueued_by, g.enqueued_app,
-            g.enqueued_actor, g.requested_for, g.requested_within, g.request, g.trace, g.outcome,
+            coalesce(g.state::prescient.payload, g.payload), g.request, g.trace, g.outcome,
             prescient.microseconds(g.lateness), prescient.microseconds(g.duration), finish_rows_apart.runner
         from gone g
         join unnest(numbers, names) as j (job, name) on j.job = g.job

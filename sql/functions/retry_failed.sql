@@ -61,13 +61,11 @@ begin
             where h.outcome = 'failed' and h.finished_at = any (ends) and h.id = any (ids)
         )
         insert into prescient.future_job (
-            id, job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, check_count,
-            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for, requested_within, trace
+            id, job, next_check_at, {{kept}}, check_count, last_error, spent, payload, trace
         )
         overriding system value
         select
-            id, prescient.find_job(failed.job_exec), entity_name, entity_key, item_key, group_key, first_check_at, target, check_count,
-            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for, requested_within,
+            id, prescient.find_job(failed.job_exec), target, {{kept}}, check_count, last_error, spent, payload,
             prescient.traced(
                 prescient.traced(trace, json_build_array(
                     'failed', extract(epoch from slot)::bigint, runner, (extract(epoch from lateness) * 1000)::bigint,

@@ -117,14 +117,12 @@ begin
         where i.source = settle_rows.source and i.batch = this and i.nth = any (given) and i.data is not null
     ), waiting as (
         insert into prescient.future_job (
-            job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, check_count, error_count,
-            last_error, spent, trace, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor,
-            enqueued_traceparent, requested_for, requested_within, request
+            job, next_check_at, {{kept}},
+            check_count, error_count, last_error, spent, trace, payload, enqueued_traceparent, request
         )
         select
-            a.number, a.entity_name, a.entity_key, a.item_key, a.group_key, a.first_check_at, a.target, a.check_count,
-            a.error_count, a.last_error, a.spent, a.traced, a.exactly, a.enqueued_at, a.enqueued_by, a.enqueued_app,
-            a.enqueued_actor, a.enqueued_traceparent, a.requested_for, a.requested_within, a.request
+            a.number, a.target, {{a.kept}},
+            a.check_count, a.error_count, a.last_error, a.spent, a.traced, a.exactly, a.enqueued_traceparent, a.request
         from arriving a
         where a.outcome is null and a.may_wait
         order by a.entity_name, a.entity_key, a.name, a.item_key
@@ -142,14 +140,12 @@ begin
             )
     ), kept as (
         insert into prescient.future_job_history (
-            id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-            last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for,
-            requested_within, request, trace, outcome
+            id, job_exec, slot, {{kept}},
+            check_count, error_count, last_error, spent, payload, request, trace, outcome
         )
         select
-            e.id, e.name, e.entity_name, e.entity_key, e.item_key, e.group_key, e.first_check_at, e.target,
-            e.check_count, e.error_count, e.last_error, e.spent, e.exactly, e.enqueued_at, e.enqueued_by,
-            e.enqueued_app, e.enqueued_actor, e.requested_for, e.requested_within, e.request,
+            e.id, e.name, e.target, {{e.kept}},
+            e.check_count, e.error_count, e.last_error, e.spent, e.exactly, e.request,
             prescient.traced(e.traced, coalesce(prescient.journal_in(e.told, e.next_check_at), prescient.journal_entry('replaced', e.target))),
             e.ends
         from ended e

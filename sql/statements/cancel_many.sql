@@ -28,15 +28,13 @@ with picked as materialized (
     returning f.*
 ), archived as (
     insert into prescient.future_job_history (
-        id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-        last_error, spent, payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for,
-        requested_within, request, trace, outcome
+        id, job_exec, slot, {{kept}},
+        check_count, error_count, last_error, spent, payload, request, trace, outcome
     )
     select
-        g.id, coalesce((select j.name from prescient.job j where j.job = g.job), '#' || g.job), g.entity_name,
-        g.entity_key, g.item_key, g.group_key, g.first_check_at, g.next_check_at, g.check_count, g.error_count,
-        g.last_error, g.spent, g.payload, g.enqueued_at, g.enqueued_by, g.enqueued_app, g.enqueued_actor,
-        g.requested_for, g.requested_within, g.request,
+        g.id, coalesce((select j.name from prescient.job j where j.job = g.job), '#' || g.job), 
+        g.next_check_at, {{g.kept}},
+        g.check_count, g.error_count, g.last_error, g.spent, g.payload, g.request,
         prescient.traced(g.trace, prescient.journal_in(prescient.journal_entry('cancelled', timestamptz 'epoch'), g.next_check_at)), 'cancelled'
     from gone g
 )

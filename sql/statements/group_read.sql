@@ -2,13 +2,10 @@
 -- rows without a group_key of the entity ($4, $5) that stands for the group. It returns at most $7
 -- rows, without those of the ids $8.
 -- An anonymous row without a group_key is found by its id ($6) alone. Rows of paused jobs are left
--- out. See page_read for the columns.
+-- out.
 -- Called by slots/internal/txn.Checker.readGroup.
 select
-    id, job, entity_name, entity_key, item_key, group_key,
-    (date_part('epoch', nullif(first_check_at, next_check_at)) * 1000000)::bigint as first_check_at, check_count, error_count,
-    last_error, nullif((date_part('epoch', spent) * 1000000)::bigint, 0) as spent, payload,
-    (date_part('epoch', enqueued_at) * 1000000)::bigint as enqueued_at, enqueued_by, enqueued_traceparent
+    {{checked}}
 from prescient.future_job
 where next_check_at = $1
     and job = any ($2::bigint[])

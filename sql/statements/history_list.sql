@@ -3,8 +3,7 @@
 -- $9: the page also has the rows that ended at $2 and have a smaller id.
 -- Called by jobs/admin.Client.HistoryPage.
 select
-    id, job_exec, entity_name, entity_key, item_key, anonymous, group_key, first_check_at, next_check_at, check_count, error_count,
-    last_error, spent, payload, enqueued_at, enqueued_by, outcome, finished_at, lateness, duration, runner, attempts
+    id, job_exec, next_check_at, {{page.shown}}, outcome, finished_at, lateness, duration, runner, attempts
 from (
     select
         page.*,
@@ -13,10 +12,9 @@ from (
         ) as bytes
     from (
         select
-            id, job_exec, entity_name, entity_key, coalesce(item_key, '') as item_key, item_key is null as anonymous,
-            coalesce(group_key, '') as group_key, first_check_at, slot as next_check_at, check_count, error_count,
-            coalesce(last_error, '') as last_error, (extract(epoch from spent) * 1000000)::bigint as spent, payload,
-            enqueued_at, enqueued_by, outcome, finished_at,
+            id, job_exec, slot as next_check_at,
+            {{shown}},
+            outcome, finished_at,
             (extract(epoch from lateness) * 1000000)::bigint as lateness,
             (extract(epoch from duration) * 1000000)::bigint as duration,
             coalesce(runner, '') as runner,

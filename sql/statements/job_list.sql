@@ -4,8 +4,7 @@
 -- are more.
 -- Called by jobs/admin.Client.ListPage.
 select
-    id, job_exec, entity_name, entity_key, item_key, anonymous, group_key, first_check_at, next_check_at, check_count, error_count,
-    last_error, spent, payload, enqueued_at, enqueued_by, job
+    id, job_exec, next_check_at, {{page.shown}}, job
 from (
     select
         page.*,
@@ -14,10 +13,8 @@ from (
         ) as bytes
     from (
         select
-            id, coalesce((select j.name from prescient.job j where j.job = f.job), '#' || f.job) as job_exec, entity_name, entity_key, coalesce(item_key, '') as item_key, item_key is null as anonymous,
-            coalesce(group_key, '') as group_key, first_check_at, next_check_at, check_count, error_count,
-            coalesce(last_error, '') as last_error, (extract(epoch from spent) * 1000000)::bigint as spent, payload,
-            enqueued_at, enqueued_by, job
+            id, coalesce((select j.name from prescient.job j where j.job = f.job), '#' || f.job) as job_exec, next_check_at,
+            {{shown}}, job
         from prescient.future_job f
         where next_check_at >= $3
             and next_check_at < $4
