@@ -62,7 +62,7 @@ func (a API) Serve(limit int64, handlers map[string]Handler) http.HandlerFunc {
 				NewProblem(http.StatusForbidden, "this needs the token of an operator: "+
 					"without it one may read, and change nothing"))
 		default:
-			r = r.WithContext(context.WithValue(WithToken(r.Context(), who.Token), whoKey{}, who))
+			r = r.WithContext(context.WithValue(r.Context(), whoKey{}, who))
 			r.Body = http.MaxBytesReader(w, r.Body, limit)
 			answer, err := handle(w, r)
 			if err != nil {

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
@@ -17,20 +16,6 @@ type Who struct {
 	Name      string // of the token; empty: unnamed
 	MayChange bool
 	Token     int // the number of the token, from 1 on; 0: none
-}
-
-// tokenKey is the context key of the number of a token.
-type tokenKey struct{}
-
-// WithToken returns a context for a request with the token of this number.
-func WithToken(ctx context.Context, token int) context.Context {
-	return context.WithValue(ctx, tokenKey{}, token)
-}
-
-// TokenOf returns the number of WithToken, or 0.
-func TokenOf(ctx context.Context) int {
-	token, _ := ctx.Value(tokenKey{}).(int)
-	return token
 }
 
 // Keys holds the digests of tokens, and nothing else of them.

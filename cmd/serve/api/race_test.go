@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/cmd/serve/board"
+	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -221,22 +223,34 @@ func TestWhatAStoppedServerIsAskedForIsRecordedAsStopped(t *testing.T) {
 	}
 }
 
-func TestWhoAsksForTooMuchDoesNotFillTheLog(t *testing.T) {
+func TestTwoHundredClientsWithAPageEachAreAnswered(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.log.Reset()
 	var asking sync.WaitGroup
-	var busy atomic.Int64
 	for i := range 200 {
 		asking.Go(func() {
-			if w.send(http.MethodGet, fmt.Sprint(Prefix, "/jobs/", i), nil).Code == http.StatusServiceUnavailable {
-				busy.Add(1)
+			target := fmt.Sprint(Prefix, "/entity?entity_name=order&entity_key=", i)
+			if answer := w.send(http.MethodGet, target, nil); answer.Code != http.StatusOK {
+				t.Errorf("%s: %d %s", target, answer.Code, answer.Body)
 			}
 		})
 	}
 	asking.Wait()
-	if text := w.log.String(); busy.Load() == 0 || strings.Contains(text, "request failed") {
-		t.Errorf("%d are told to come again; the log: %.500s", busy.Load(), text)
+}
+
+func TestARefusalByTheLimitOfStatementsIsNotLogged(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	busy := read("/overview", "overview", "", nil, func(context.Context, request) (board.Overview, error) {
+		return board.Overview{}, board.ErrBusy
+	})
+	w.log.Reset()
+	answer := httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/overview", nil)
+	r.Header.Set("Authorization", "Bearer "+operator)
+	newAPI(w.config).web.Serve(maxBody, map[string]web.Handler{http.MethodGet: busy.handle})(answer, r)
+	if answer.Code != http.StatusServiceUnavailable || w.log.Len() > 0 {
+		t.Errorf("%d; the log: %s", answer.Code, w.log)
 	}
 }
 

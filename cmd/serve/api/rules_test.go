@@ -64,7 +64,7 @@ func TestARuleIsReadWithItsNumbersPausedAndRemoved(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	for _, target := range []string{"/rules/order.late" + acted, "/rules/none"} {
-		if answer := w.read(target); answer.Code != 404 {
+		if answer := w.send("GET", Prefix+target, nil); answer.Code != 404 {
 			t.Errorf("%s: %d %s", target, answer.Code, answer.Body)
 		}
 	}

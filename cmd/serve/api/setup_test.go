@@ -22,7 +22,6 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 
 	"github.com/prescient-go/prescient/cmd/serve/board"
-	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
@@ -47,6 +46,7 @@ type world struct {
 	schedules *schedule.Store
 	board     *board.Board
 	handler   http.Handler
+	config    Config
 	token     string
 	log       *bytes.Buffer
 	seen      map[string]bool // operations and statuses that were answered; nil: the test does not need them
@@ -91,6 +91,7 @@ func (w *world) serve(b *board.Board, change ...func(*Config)) {
 	for _, c := range change {
 		c(&cfg)
 	}
+	w.config = cfg
 	w.handler, err = New(cfg)
 	w.must(err)
 }
@@ -188,7 +189,7 @@ func (w *world) compare(r *http.Request, body []byte, answer *httptest.ResponseR
 // get reads something.
 func get[T any](w *world, target string) (v T) {
 	w.t.Helper()
-	answer := w.read(target)
+	answer := w.send(http.MethodGet, Prefix+target, nil)
 	if answer.Code != http.StatusOK {
 		w.t.Fatalf("%s: %d %s", target, answer.Code, answer.Body)
 	}
@@ -196,17 +197,6 @@ func get[T any](w *world, target string) (v T) {
 		w.t.Fatalf("%s: %v: %s", target, err, answer.Body)
 	}
 	return v
-}
-
-// read sends a request until it is no longer asked to try again: the reads before it may have spent the budget of
-// statements.
-func (w *world) read(target string) (answer *httptest.ResponseRecorder) {
-	w.t.Helper()
-	await.True(w.t, "an answer of "+target, func() bool {
-		answer = w.send(http.MethodGet, Prefix+target, nil)
-		return !strings.Contains(answer.Body.String(), board.ErrBusy.Error())
-	})
-	return answer
 }
 
 // post asks for an action.

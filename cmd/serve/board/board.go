@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"golang.org/x/time/rate"
 
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/engine"
@@ -46,8 +47,6 @@ type Config struct {
 	// Plans bounds the actions that are planned concurrently. Boards with a common pool share it.
 	// Defaults to a bound for one board.
 	Plans slots.Bound
-	// Statements bounds the statements a second of all reads together. Defaults to 2.
-	Statements int
 	// Logger receives every action. Defaults to slog.Default().
 	Logger *slog.Logger
 	// Now is the clock that slots are compared with. Defaults to the database's clock.
@@ -74,7 +73,7 @@ type source struct {
 	tried  time.Time // when that was
 }
 
-// ErrBusy is returned if a read would exceed the budget of all reads together. A later read may
+// ErrBusy is returned if a read would have to wait long for the limit of statements. A later read may
 // succeed.
 var ErrBusy = errors.New("too many different requests to the database: try again in a moment")
 
@@ -98,9 +97,6 @@ func New(ctx context.Context, cfg Config) (*Board, error) {
 		cfg.Plans = NewPlans()
 	}
 	s := &source{cfg: cfg, schema: schema, cache: newCache()}
-	if cfg.Statements > 0 {
-		s.cache.rate = float64(cfg.Statements)
-	}
 	_, err = s.current(ctx)
 	return &Board{s, newOperator(ctx, s)}, err
 }
@@ -135,9 +131,8 @@ type tools struct {
 const (
 	// toolsFor is how soon a change of the width is noticed.
 	toolsFor = time.Minute
-	// toolStatements is the cost of making tools. retryDelay is the pause after that failed.
-	toolStatements = 5
-	retryDelay     = 2 * time.Second
+	// retryDelay is the pause after making tools failed.
+	retryDelay = 2 * time.Second
 )
 
 // current returns tools that are not too old.
@@ -151,7 +146,6 @@ func (s *source) current(ctx context.Context) (*tools, error) {
 		return nil, s.failed
 	}
 	t, err := s.newTools(ctx)
-	s.cache.spend(toolStatements)
 	if err != nil && ctx.Err() != nil { // the request has ended; its error must not reach other requests
 		return nil, err
 	}
@@ -200,11 +194,11 @@ func (s *source) newTools(ctx context.Context) (*tools, error) {
 func (t *tools) grid() grid.Grid { return t.ledger.Grid() }
 func (t *tools) now() time.Time  { return t.ledger.Now().UTC() }
 
-// reader is a transaction that reads for one page, and counts its statements. It is a jobs.DB.
+// reader is a transaction that reads for one page. It is a jobs.DB.
 type reader struct {
 	*tools
-	tx         *sqlx.Tx
-	statements int
+	tx    *sqlx.Tx
+	limit *rate.Limiter // nil: its statements do not count
 }
 
 // since returns the beginning of the ledger as the transaction sees it. Tools may be older than a
@@ -220,9 +214,12 @@ func (r *reader) since(ctx context.Context) (time.Time, error) {
 	return time.UnixMicro(began).UTC(), nil
 }
 
-// QueryContext runs a query in the transaction and counts it.
+// QueryContext runs a query in the transaction. It takes the query from the limit of statements, and
+// does not wait: a later read does.
 func (r *reader) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	r.statements++
+	if r.limit != nil {
+		r.limit.Reserve()
+	}
 	return r.tx.QueryContext(ctx, query, args...)
 }
 
@@ -258,20 +255,20 @@ func (s *Seen) see(v Seen) { *s = v }
 
 // read returns what fn reads, or has read lately; see cache.get.
 func read[T any, P seen[T]](
-	ctx context.Context, s *source, key string, acted int64, minAge time.Duration,
+	ctx context.Context, s *source, key string, acted int64, fresh time.Duration,
 	fn func(ctx context.Context, r *reader) (T, error),
 ) (T, error) {
-	got, age, err := s.cache.get(ctx, key, acted, minAge, loadOf(s, fn))
+	got, err := s.cache.get(ctx, key, acted, fresh, loadOf(s, fn))
 	if err != nil {
 		var none T
 		return none, err
 	}
-	k := got.(kept[T])
-	P(&k.Value).see(Seen{AsOf: k.AsOf, Age: duration.Text(age.Round(time.Millisecond))})
+	k := got.value.(kept[T])
+	P(&k.Value).see(Seen{AsOf: k.AsOf, Age: duration.Text(got.age().Round(time.Millisecond))})
 	return k.Value, nil
 }
 
-// kept is a value in the cache, with the instant at which it was read. size counts both.
+// kept is a value in the cache, with the instant at which it was read.
 type kept[T any] struct {
 	Value T
 	AsOf  time.Time
@@ -279,23 +276,20 @@ type kept[T any] struct {
 
 // loadOf returns what reads a value for the cache.
 func loadOf[T any](s *source, fn func(ctx context.Context, r *reader) (T, error)) load {
-	return func(ctx context.Context) (any, int, error) {
+	return func(ctx context.Context) (any, error) {
 		t, err := s.current(ctx)
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		k := kept[T]{AsOf: t.now()}
-		var n int
 		err = pgsql.ReadTx(ctx, s.cfg.DB, func(tx *sqlx.Tx) (err error) {
 			if _, err = tx.ExecContext(ctx, statementTimeout); err != nil {
 				return err
 			}
-			r := &reader{tools: t, tx: tx}
-			k.Value, err = fn(ctx, r)
-			n += r.statements
+			k.Value, err = fn(ctx, &reader{t, tx, s.cache.limit})
 			return err
 		})
-		return k, n, pgsql.ExplainMissing(err)
+		return k, pgsql.ExplainMissing(err)
 	}
 }
 

@@ -2,6 +2,7 @@ package board
 
 import (
 	"context"
+	"errors"
 	"os"
 	"testing"
 	"time"
@@ -35,17 +36,23 @@ func TestWhatAdviceAsksOfTheDatabaseCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Close)
-	if _, err := b.Job(t.Context(), "ok", 0); err != nil {
+	if _, err := b.Overview(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Advice(t.Context(), "ok", 0); err != nil {
-		t.Fatal(err)
-	}
-	b.cache.mu.Lock()
-	defer b.cache.mu.Unlock()
+	b.cache.limit.SetLimit(0) // what is spent does not come back
 	// What is known of the job is read in both.
-	if job, advice := b.cache.entries["job ok"].cost, b.cache.entries["advice ok"].cost; advice < job {
-		t.Errorf("advice counts %d statements, where a job's page, which asks for less, counts %d", advice, job)
+	spent := func(look func() error) float64 {
+		t.Helper()
+		before := b.cache.limit.Tokens()
+		if err := look(); err != nil {
+			t.Fatal(err)
+		}
+		return before - b.cache.limit.Tokens()
+	}
+	job := spent(func() error { _, err := b.Job(t.Context(), "ok", 0); return err })
+	advice := spent(func() error { _, err := b.Advice(t.Context(), "ok", 0); return err })
+	if advice < job {
+		t.Errorf("advice counts %v statements, where a job's page, which asks for less, counts %v", advice, job)
 	}
 }
 
@@ -63,14 +70,15 @@ func TestADatabaseThatRefusesIsNotAskedForEachLook(t *testing.T) {
 	if b.failed != nil {
 		t.Error("that somebody has gone is kept as an error")
 	}
-	left := b.cache.left
+	_, first := b.current(t.Context())
+	tried := b.tried
 	for range 100 {
-		if _, err := b.current(t.Context()); err == nil {
-			t.Fatal("there are tools")
+		if _, err := b.current(t.Context()); err == nil || !errors.Is(err, first) {
+			t.Fatalf("%v, want the error of the first look, %v", err, first)
 		}
 	}
-	if asked := left - b.cache.left; asked != toolStatements {
-		t.Errorf("%v statements were asked for, want %d", asked, toolStatements)
+	if b.tried != tried {
+		t.Error("the database was asked again")
 	}
 }
 

@@ -3,271 +3,167 @@ package board
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/web"
+	"github.com/jellydator/ttlcache/v3"
+	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
 )
 
 const (
-	// rate is the default of the statements a second that all reads together send to the database.
-	rate = 2
-	// burst is how many more statements they may send at once after a pause, such as for pages that
-	// were not read lately.
-	burst = 40
-	// assumed is the cost in statements of a read until it has ended the first time.
-	assumed = 5
-	// debt bounds how far the budget goes below zero, whatever reads have cost: 20 seconds of it.
-	debt = 40
-	// nap bounds the sleep of a reader between two checks for its turn.
-	nap = 500 * time.Millisecond
-	// maxEntries bounds the different reads that are kept.
-	maxEntries = 100
-	// maxBytes bounds their total size: one with the payloads of a page of checks has megabytes.
-	maxBytes = 64 << 20
+	// statementsPerSecond bounds the statements of all reads together, on average. statementsAtOnce is
+	// how many more they may send after a pause: 200 browsers that open 200 different pages send 1,000.
+	statementsPerSecond = 100
+	statementsAtOnce    = 1000
+	// maxEntries bounds the different values that are kept, and maxBytes their total size: a page of
+	// checks with payloads has megabytes.
+	maxEntries = 250
+	maxBytes   = 64 << 20
 	// keepUnused is how long a value is kept after its last request.
 	keepUnused = 5 * time.Minute
-	// lookedAt is how long after its last request a value counts as in use.
-	lookedAt = 15 * time.Second
-	// staleWait bounds the wait for a newer value if the cached one is not too old.
+	// staleWait bounds the wait for a newer value if the kept one is not too old.
 	staleWait = 50 * time.Millisecond
 	// tooOld is the age from which on a request always waits for a newer value.
 	tooOld = time.Minute
 	// readTimeout bounds a read.
 	readTimeout = time.Minute
-	// queueTimeout bounds the wait for permission to query the database.
-	queueTimeout = 5 * time.Second
-	// first is the key of the overview, which is read when it is due, ahead of the budget. So other
-	// requests never make it stale.
+	// queueTimeout bounds the wait of a read until the limit of statements allows it.
+	queueTimeout = 9 * time.Second
+	// first is the key of the overview, which does not wait for the limit, so other requests never make
+	// it stale.
 	first = "overview"
 )
 
 // monotonic measures ages. It is never used as the time of day.
 var monotonic = time.Now //nolint:forbidigo // measures
 
-// cache keeps values that were read, and runs at most one read of each value at a time.
+// cache keeps values that were read. It runs one read of a value at a time, which all its readers
+// share. All reads together keep a limit of statements. It is safe for concurrent use.
 type cache struct {
-	mu      sync.Mutex
-	entries map[string]*entry
-	acted   int64   // the number of the last action
-	rate    float64 // statements a second; default rate
-	left    float64 // statements that may be sent now; below 0: a debt
-	filled  time.Time
-	turns   map[int]*turn // of tokens that wait or have waited
-	served  int64         // how many reads have begun
-	work    sync.WaitGroup
+	limit  *rate.Limiter
+	reads  singleflight.Group // by key and action
+	acted  atomic.Int64       // the number of the last action
+	work   sync.WaitGroup     // reads that run
+	mu     sync.Mutex         // held for each change of an entry
+	values *ttlcache.Cache[string, entry]
 }
 
-// turn is the place of a token among those whose readers wait for permission to query the database.
-type turn struct {
-	waiting int   // readers that wait
-	served  int64 // the number of its last read; 0: none
-}
-
-// entry is the last value of a read.
+// entry is the value of the last read that has succeeded, and the state of later ones.
 type entry struct {
-	value    any // nil: there is none
-	err      error
-	began    time.Time // when reading it began
-	tried    time.Time // when it was last read, with or without success
-	acted    int64     // the last action before that
-	forced   int64     // the last action for which it was read despite the budget
-	used     time.Time
-	minAge   time.Duration
-	cost     int           // statements that reading it took the last time
-	size     int           // bytes of the value, about
-	inflight chan struct{} // closed when the running read ends; nil: none runs
+	value   any       // nil: there is none
+	began   time.Time // when reading it began
+	acted   int64     // the last action before that
+	size    int       // bytes of the value, about
+	tried   time.Time // when the last read began
+	running int       // reads
+	err     error     // of the last read that has ended
 }
 
 func newCache() *cache {
-	return &cache{entries: map[string]*entry{}, turns: map[int]*turn{}, rate: rate, left: burst, filled: monotonic()}
-}
-
-// load reads a value, and returns the statements that it took.
-type load func(ctx context.Context) (value any, statements int, err error)
-
-// get returns a value that was read at most minAge ago. It returns an older one if the budget is
-// spent, or if a newer one would take too long. It never returns a value from before the given
-// action.
-func (s *cache) get(
-	ctx context.Context, key string, acted int64, minAge time.Duration, read load,
-) (any, time.Duration, error) {
-	deadline, token := monotonic().Add(queueTimeout), web.TokenOf(ctx)
-	for {
-		s.mu.Lock()
-		e := s.entry(key)
-		want := min(acted, s.acted)
-		now := monotonic()
-		value, age := e.value, now.Sub(e.began)
-		have := value != nil && e.acted >= want
-		e.minAge = minAge
-		if have && age < minAge {
-			s.mu.Unlock()
-			return value, age, nil
-		}
-		if e.inflight == nil {
-			forced := value != nil && max(e.acted, e.forced) < want // once for each action
-			due := key == first && now.Sub(e.tried) >= minAge
-			if left := s.budget(now); !forced && !due && (left <= 0 || !s.hasTurn(token) || left < burst/2 && have &&
-				s.othersFirst(e, now)) {
-				err := e.err
-				wait := max(time.Duration((1-s.left)/s.rate*float64(time.Second)), nap/10)
-				if err != nil || have {
-					s.mu.Unlock()
-					return value, age, err
-				}
-				if now.Add(wait).After(deadline) {
-					s.mu.Unlock()
-					return nil, 0, ErrBusy
-				}
-				if err := s.queue(ctx, token, min(wait, nap)); err != nil {
-					return nil, 0, err
-				}
-				continue
-			}
-			if forced {
-				e.forced = s.acted
-			}
-			s.served++
-			s.turn(token).served = s.served
-			s.begin(ctx, e, read)
-		}
-		inflight := e.inflight
-		s.mu.Unlock()
-		if have && age < tooOld {
-			select {
-			case <-inflight:
-			case <-time.After(staleWait):
-				return value, age, nil
-			case <-ctx.Done():
-				return nil, 0, context.Cause(ctx)
-			}
-		}
-		select {
-		case <-inflight:
-		case <-ctx.Done():
-			return nil, 0, context.Cause(ctx)
-		}
-		s.mu.Lock()
-		err := e.err
-		fresh := err == nil && e.acted >= want
-		value, age = e.value, monotonic().Sub(e.began)
-		s.mu.Unlock()
-		if err != nil {
-			return nil, 0, err
-		}
-		if fresh {
-			return value, age, nil
-		}
+	return &cache{
+		limit: rate.NewLimiter(statementsPerSecond, statementsAtOnce),
+		values: ttlcache.New(
+			ttlcache.WithTTL[string, entry](keepUnused), ttlcache.WithCapacity[string, entry](maxEntries),
+			ttlcache.WithMaxCost(maxBytes, func(i ttlcache.CostItem[string, entry]) uint64 { return uint64(i.Value.size) }),
+		),
 	}
 }
 
-// hasTurn reports whether this token was served the longest ago of the tokens whose readers wait.
-// Call it with mu held.
-func (s *cache) hasTurn(token int) bool {
-	own := s.turn(token).served
-	for _, t := range s.turns {
-		if t.waiting > 0 && t.served < own {
-			return false
+// load reads a value.
+type load func(ctx context.Context) (any, error)
+
+// get returns a value that was read less than fresh ago. It returns an older one if a newer one would
+// take too long, or would exceed the limit of statements. It never returns a value from before the
+// given action. Returns ErrBusy if there is no value, and the limit allows no read in time.
+func (c *cache) get(ctx context.Context, key string, acted int64, fresh time.Duration, read load) (entry, error) {
+	e := c.entry(key)
+	usable := e.value != nil && e.acted >= min(acted, c.acted.Load())
+	if usable && e.age() < fresh {
+		return e, nil
+	}
+	var enough <-chan time.Time
+	if usable && e.age() < tooOld {
+		enough = time.After(staleWait)
+	}
+	select {
+	case got := <-c.read(ctx, key, read):
+		switch {
+		case got.Err == nil:
+			return got.Val.(entry), nil
+		case usable && errors.Is(got.Err, ErrBusy):
+			return e, nil
 		}
+		return entry{}, got.Err
+	case <-enough:
+		return e, nil
+	case <-ctx.Done():
+		return entry{}, context.Cause(ctx)
 	}
-	return true
 }
 
-func (s *cache) turn(token int) *turn {
-	if s.turns[token] == nil {
-		s.turns[token] = &turn{}
-	}
-	return s.turns[token]
-}
-
-// queue sleeps while a reader waits for the turn of its token. Call it with mu held, which it
-// releases.
-func (s *cache) queue(ctx context.Context, token int, d time.Duration) error {
-	t := s.turn(token)
-	t.waiting++
-	s.mu.Unlock()
-	err := sleep(ctx, d)
-	s.mu.Lock()
-	t.waiting--
-	s.mu.Unlock()
-	return err
-}
-
-// getStale returns the last value without waiting, or nil if there is none. If that is older than
-// minAge and the budget allows it, getStale starts a read.
-func (s *cache) getStale(ctx context.Context, key string, minAge time.Duration, read load) any {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.entry(key)
-	now := monotonic()
-	if e.inflight == nil && now.Sub(e.tried) >= minAge && s.budget(now) > 0 {
-		s.begin(ctx, e, read)
+// latest returns the last value without waiting. If that is not fresh, latest starts a read.
+func (c *cache) latest(ctx context.Context, key string, fresh time.Duration, read load) any {
+	e := c.entry(key)
+	if e.running == 0 && monotonic().Sub(e.tried) >= fresh {
+		c.read(ctx, key, read)
 	}
 	return e.value
 }
 
-// glance returns the last value, nil if there is none, and its age. It reads a newer one if that is
-// older than minAge, whatever the budget, and waits for it until ctx ends. silent is how long that read
-// has waited by then; 0: it has ended. Returns the error of the last read that has ended.
-func (s *cache) glance(
-	ctx context.Context, key string, minAge time.Duration, read load,
-) (value any, age, silent time.Duration, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.entry(key)
-	if now := monotonic(); e.inflight == nil && (e.value == nil || now.Sub(e.began) >= minAge) &&
-		now.Sub(e.tried) >= minAge {
-		s.begin(ctx, e, read)
+// glance returns the last value, with the state of its reads. It starts a read if the last one began
+// fresh ago, and waits for the read that runs until ctx ends.
+func (c *cache) glance(ctx context.Context, key string, fresh time.Duration, read load) entry {
+	e := c.entry(key)
+	if e.running == 0 && monotonic().Sub(e.tried) < fresh {
+		return e
 	}
-	if inflight := e.inflight; inflight != nil {
-		s.mu.Unlock()
-		select {
-		case <-inflight:
-		case <-ctx.Done():
-		}
-		s.mu.Lock()
+	select {
+	case <-c.read(ctx, key, read):
+	case <-ctx.Done():
 	}
-	now := monotonic()
-	if e.inflight != nil {
-		silent = now.Sub(e.tried)
-	}
-	return e.value, now.Sub(e.began), silent, e.err
+	return c.entry(key)
 }
 
-// begin reads in the background, so that the request may end earlier. Call it with mu held.
-func (s *cache) begin(ctx context.Context, e *entry, read load) {
-	inflight := make(chan struct{})
-	cost := max(1, e.cost) // the last cost, as an estimate
-	if e.tried.IsZero() {
-		cost = assumed
-	}
-	e.inflight, e.tried = inflight, monotonic()
-	began, acted := monotonic(), s.acted
-	s.charge(cost)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
-	s.work.Go(func() {
-		defer cancel()
-		value, statements, err := safely(ctx, read)
-		large := size(value)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.charge(max(1, statements) - cost)
-		e.cost = statements
-		if e.err = err; err == nil {
-			e.value, e.began, e.acted, e.size = value, began, acted, large
+// read begins a read, or joins one that began after the last action. It goes on after the request, for
+// other readers.
+func (c *cache) read(ctx context.Context, key string, read load) <-chan singleflight.Result {
+	acted := c.acted.Load()
+	return c.reads.DoChan(fmt.Sprint(acted, " ", key), func() (any, error) {
+		c.work.Add(1)
+		defer c.work.Done()
+		ctx := context.WithoutCancel(ctx)
+		if key != first && !c.admit(ctx) {
+			return nil, ErrBusy
 		}
-		e.inflight = nil
-		s.evict(e)
-		close(inflight)
+		ctx, cancel := context.WithTimeout(ctx, readTimeout)
+		defer cancel()
+		began := monotonic()
+		c.change(key, func(e *entry) { e.tried, e.running = began, e.running+1 })
+		value, err := safely(ctx, read)
+		text, _ := json.Marshal(value) // only its length matters
+		return c.change(key, func(e *entry) {
+			e.running = max(0, e.running-1) // the entry may be a new one
+			if e.err = err; err == nil && !began.Before(e.began) {
+				e.value, e.began, e.acted, e.size = value, began, acted, len(text)
+			}
+		}), err
 	})
 }
 
+// admit waits until the limit of statements allows a read. It returns false if that would take too
+// long.
+func (c *cache) admit(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, queueTimeout)
+	defer cancel()
+	return c.limit.Wait(ctx) == nil
+}
+
 // safely turns a panic into an error. Outside a request, a panic would end the process.
-func safely(ctx context.Context, read load) (value any, statements int, err error) {
+func safely(ctx context.Context, read load) (value any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
@@ -276,109 +172,26 @@ func safely(ctx context.Context, read load) (value any, statements int, err erro
 	return read(ctx)
 }
 
-// evict removes the values with the oldest requests, but not a value that was just read, until at
-// most maxBytes remain. Call it with mu held.
-func (s *cache) evict(keep *entry) {
-	all := 0
-	for _, e := range s.entries {
-		all += e.size
+// entry returns the entry of a key, the zero value if there is none.
+func (c *cache) entry(key string) (e entry) {
+	if item := c.values.Get(key); item != nil {
+		e = item.Value()
 	}
-	keys := slices.SortedFunc(maps.Keys(s.entries), func(a, b string) int {
-		return s.entries[a].used.Compare(s.entries[b].used)
-	})
-	for _, key := range keys {
-		if e := s.entries[key]; all > maxBytes && e != keep && e.inflight == nil && key != first {
-			all -= e.size
-			delete(s.entries, key)
-		}
-	}
-}
-
-// size returns the approximate bytes of a value, by its JSON.
-func size(value any) int {
-	var n counter
-	_ = json.NewEncoder(&n).Encode(value) // after an error the bytes so far count
-	return int(n)
-}
-
-// counter counts what is written to it.
-type counter int
-
-func (c *counter) Write(p []byte) (int, error) {
-	*c += counter(len(p))
-	return len(p), nil
-}
-
-// entry returns the entry of a key, and removes entries without recent requests. Call it with mu
-// held.
-func (s *cache) entry(key string) *entry {
-	now := monotonic()
-	e := s.entries[key]
-	if e == nil {
-		var oldest string
-		for key, e := range s.entries {
-			switch {
-			case e.inflight != nil || key == first: // the first would be due again at once
-			case now.Sub(e.used) > keepUnused:
-				delete(s.entries, key)
-			case oldest == "" || e.used.Before(s.entries[oldest].used):
-				oldest = key
-			}
-		}
-		if len(s.entries) >= maxEntries {
-			delete(s.entries, oldest)
-		}
-		e = &entry{}
-		s.entries[key] = e
-	}
-	e.used = now
 	return e
 }
 
-// othersFirst reports whether another value that is still requested has waited longer for its next
-// read than e. Call it with mu held.
-func (s *cache) othersFirst(e *entry, now time.Time) bool {
-	for _, o := range s.entries {
-		if o.value != nil && o.inflight == nil && o.began.Before(e.began) && now.Sub(o.began) > o.minAge &&
-			now.Sub(o.used) < lookedAt {
-			return true
-		}
-	}
-	return false
+// change changes the entry of a key, and returns it.
+func (c *cache) change(key string, fn func(e *entry)) entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.values.DeleteExpired()
+	e := c.entry(key)
+	fn(&e)
+	c.values.Set(key, e, ttlcache.DefaultTTL)
+	return e
 }
 
-// budget returns how many statements may be sent. Call it with mu held.
-func (s *cache) budget(now time.Time) float64 {
-	s.left = min(burst, s.left+s.rate*now.Sub(s.filled).Seconds())
-	s.filled = now
-	return s.left
-}
-
-// spend takes statements that were sent outside of get from the budget.
-func (s *cache) spend(statements int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.charge(statements)
-}
-
-// charge takes statements from the budget. Call it with mu held.
-func (s *cache) charge(statements int) { s.left = max(s.left-float64(statements), -debt) }
+func (e entry) age() time.Duration { return monotonic().Sub(e.began) }
 
 // act returns the number of an action that was done. A read with this number shows its effect.
-func (s *cache) act() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.acted++
-	return s.acted
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
+func (c *cache) act() int64 { return c.acted.Add(1) }

@@ -9,21 +9,17 @@ import (
 	"github.com/prescient-go/prescient/slots/forecast"
 )
 
-const (
-	// forecastAge is the maximum age of a forecast.
-	forecastAge = 2 * time.Minute
-	// forecastStatements bounds the statements of a forecast.
-	forecastStatements = 12
-)
+// forecastAge is the maximum age of a forecast.
+const forecastAge = 2 * time.Minute
 
 // Expect makes the forecast of the next 24 hours, or waits for one that is being made. Overview and
 // Slot include a finished forecast, and never wait for one.
 func (b *Board) Expect(ctx context.Context) error {
-	_, _, err := b.cache.get(ctx, "forecast", 0, forecastAge, b.readForecast)
+	_, err := b.cache.get(ctx, "forecast", 0, forecastAge, b.readForecast)
 	return err
 }
 
-func (s *source) readForecast(ctx context.Context) (any, int, error) {
+func (s *source) readForecast(ctx context.Context) (any, error) {
 	f, err := forecast.Compute(ctx, forecast.Config{
 		DB: s.cfg.DB, Schema: s.cfg.Schema, Now: s.cfg.Now, For: day,
 		Registry: s.cfg.Runner.Registry,
@@ -31,12 +27,12 @@ func (s *source) readForecast(ctx context.Context) (any, int, error) {
 	if err != nil {
 		s.cfg.Logger.WarnContext(ctx, "there is no forecast", "error", err)
 	}
-	return f, forecastStatements, err
+	return f, err
 }
 
 // forecast returns the last forecast, and whether there is one.
 func (s *source) forecast(ctx context.Context) (forecast.Forecast, bool) {
-	f, is := s.cache.getStale(ctx, "forecast", forecastAge, s.readForecast).(forecast.Forecast)
+	f, is := s.cache.latest(ctx, "forecast", forecastAge, s.readForecast).(forecast.Forecast)
 	return f, is
 }
 

@@ -39,15 +39,18 @@ func (b *Board) Overview(ctx context.Context, acted int64) (Overview, error) {
 
 // glance returns the findings of the overview; see Stores.Glance.
 func (b *Board) glance(ctx context.Context) Glance {
-	value, age, silent, err := b.cache.glance(ctx, first, overviewAge, loadOf(b.source, b.readOverview))
-	v := Glance{Silent: silent}
-	if last, is := value.(kept[Overview]); is {
-		v.Findings, v.Age = last.Value.Findings, age
+	e := b.cache.glance(ctx, first, overviewAge, loadOf(b.source, b.readOverview))
+	var v Glance
+	if e.running > 0 {
+		v.Silent = monotonic().Sub(e.tried)
+	}
+	if last, is := e.value.(kept[Overview]); is {
+		v.Findings, v.Age = last.Value.Findings, e.age()
 	} else {
 		v.Error = "the database has not answered yet"
 	}
-	if err != nil {
-		v.Error = reason(err)
+	if e.err != nil {
+		v.Error = reason(e.err)
 	}
 	return v
 }

@@ -66,7 +66,7 @@ func (p visitors) guard(next http.Handler) http.Handler {
 		if !known && p.cfg.OpenReading {
 			who = Visitor{Role: Reader, Name: anonymous}
 		}
-		r = r.WithContext(context.WithValue(web.WithToken(r.Context(), who.Token), visitorKey{}, who))
+		r = r.WithContext(context.WithValue(r.Context(), visitorKey{}, who))
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 			if err := p.checkOrigin(r); err != nil {

@@ -121,7 +121,6 @@ func NewOfWidth(t testing.TB, of time.Duration, change func(*pages.Config)) *Wor
 	w.Board, err = board.New(t.Context(), board.Config{
 		DB: w.DB, Runner: slots.Config{Registry: known, Now: w.Clock.Now, Logger: log}, Publishing: publishing,
 		Self: "shop", Logger: log, Now: w.Clock.Now,
-		Statements: 1000, // a test looks at everything at once
 	})
 	w.must(err)
 	t.Cleanup(w.Board.Close)
