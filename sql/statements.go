@@ -158,6 +158,8 @@ var (
 	RuleRole              = file("rule_role")
 	RuleSummary           = file("rule_summary")
 	RuleTable             = file("rule_table")
+	RuleTables            = file("rule_tables")
+	RuleLabels            = file("rule_labels")
 	RuleBeside            = file("rule_beside")
 	RuleChange            = file("rule_change")
 	RuleDelete            = file("rule_delete")

@@ -2,6 +2,8 @@ package rule
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/lib/pq"
@@ -71,8 +73,16 @@ from (
 }
 
 // Query returns the SQL of a step, by its position from 0, with a parameter for each value that it
-// names. Empty: the step has no SQL.
-func (a Applied) Query(step int) string {
-	query, _ := statement(a.Rule.Steps[step].SQL, a.KeyType)
-	return query
+// names. Empty: the step has no SQL. Written returns a part of the query as the file has it.
+func (a Applied) Query(step int) (query string, written func(part string) string) {
+	query, values := statement(a.Rule.Steps[step].SQL, a.KeyType)
+	return query, func(part string) string {
+		return parameter.ReplaceAllStringFunc(part, func(p string) string {
+			n, _ := strconv.Atoi(parameter.FindStringSubmatch(p)[1])
+			return "$" + values[n-1]
+		})
+	}
 }
+
+// parameter matches what statement writes for a value.
+var parameter = regexp.MustCompile(`\(\$([0-9]+)::text::[^()]*(?:\([0-9, ]*\)[^()]*)?\)`)

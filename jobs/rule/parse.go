@@ -266,7 +266,7 @@ func (r *reader) one(node *yaml.Node) Rule {
 				r.wrong(p.value.Line, field, "%q: want plain time, such as 5m", p.value.Value)
 			}
 		case "since", "done", "where":
-			*lists[field] = r.expressions(p.value, field)
+			*lists[field] = r.expressions(p.value, field, rule.Lines)
 		default:
 			*texts[field] = strings.TrimSpace(r.text(p.value, field))
 		}
@@ -277,20 +277,35 @@ func (r *reader) one(node *yaml.Node) Rule {
 	return rule
 }
 
-// expressions reads one expression of SQL, or several.
-func (r *reader) expressions(node *yaml.Node, field string) (list Texts) {
-	for _, text := range r.oneOrMore(node, field) {
-		text = strings.TrimSpace(text)
+// expressions reads one expression of SQL, or several, and notes the line of each.
+func (r *reader) expressions(node *yaml.Node, field string, lines map[string]int) (list Texts) {
+	entries := []*yaml.Node{node}
+	if node.Kind == yaml.SequenceNode {
+		entries = r.list(node, field)
+	}
+	for i, entry := range entries {
+		at := Entry(field, i, len(entries))
+		lines[at] = entry.Line
+		text := strings.TrimSpace(r.text(entry, at))
 		if text == "" && node.Kind == yaml.ScalarNode { // as if the field was not there
 			return nil
 		}
-		if err := expr.Check(text); err != nil {
-			r.wrong(node.Line, field, "%s", err)
+		if err := expr.Check(text); err != nil && entry.Kind == yaml.ScalarNode {
+			r.wrong(entry.Line, at, "%s", err)
 			continue
 		}
 		list = append(list, text)
 	}
 	return list
+}
+
+// Entry returns the name of an entry of a field that may have several, by its position from 0: "since[2]". The only
+// entry has the name of the field.
+func Entry(field string, i, n int) string {
+	if n < 2 {
+		return field
+	}
+	return fmt.Sprintf("%s[%d]", field, i+1)
 }
 
 // nameOf returns the name of a rule, which may stand behind mistakes.
@@ -390,7 +405,7 @@ func (r *reader) interval(node *yaml.Node, at string) (least Delay, interval str
 	for _, p := range r.mapping(node, at, []string{"interval", "at-least"}) {
 		field := path(at, p.key.Value)
 		if p.key.Value == "interval" {
-			interval = r.expressions(p.value, field).String()
+			interval = r.expressions(p.value, field, map[string]int{}).String()
 			continue
 		}
 		var err error

@@ -37,6 +37,9 @@ func (p *Problem) Error() string {
 // Problem returns a Problem with a field of the rule, at its line.
 func (r Rule) Problem(field, format string, args ...any) *Problem {
 	line, found := r.Lines[field]
+	if whole, _, entry := strings.Cut(field, "["); !found && entry {
+		line, found = r.Lines[whole]
+	}
 	if !found {
 		line = r.Line
 	}

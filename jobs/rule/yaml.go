@@ -95,14 +95,6 @@ func (r *reader) texts(node *yaml.Node, at string) (list []string) {
 	return list
 }
 
-// oneOrMore returns a text, or a list of texts.
-func (r *reader) oneOrMore(node *yaml.Node, at string) (list Texts) {
-	if node.Kind == yaml.SequenceNode {
-		return r.texts(node, at)
-	}
-	return Texts{r.text(node, at)}
-}
-
 // path joins the names of a field.
 func path(at, name string) string {
 	if at == "" {

@@ -53,8 +53,9 @@ FIRED counts the rows for which the step would have fired, MET those that were d
 done and whose slot is still to come. FIRED % is the part of the fired rows, without the open ones. AGAIN counts how
 often the step would have fired again for these rows.
 
-"done" must be a column of instants, because a table does not say since when a condition is true. A step fires for a row
-that is not done at the step's slot. Deleted rows, and values from before an update, are not known.
+DONE NOW counts the rows that a condition of "done" ends now. The table does not say since when, so the step may have
+fired or not. The other numbers are sure. A step fires for a row that is not done at the step's slot. Deleted rows, and
+values from before an update, are not known.
 
 --after tries other delays, each as the only step. --list lists each row and step instead of counts.`,
 		Example: `  prescient rules test -f rules.yaml --since 2026-01-01 --until 2026-11-01
@@ -197,6 +198,7 @@ func testAll(
 			applied.Calendars = file.Calendars // also those of --after
 			var report backtest.Report
 			report, err = backtest.Run(ctx, db, applied, cfg)
+			err = store.Explain(ctx, applied, err)
 			reports = append(reports, report)
 		}
 		errs = append(errs, err)

@@ -202,3 +202,10 @@ func Bare(text string) (names []string) {
 	}
 	return names
 }
+
+// Selects reports whether a text has a subquery, in which the names of other tables count. A text that cannot be read
+// has one.
+func Selects(text string) bool {
+	list, err := tokens(text)
+	return err != nil || slices.ContainsFunc(list, func(t token) bool { return t.is("select") })
+}

@@ -52,6 +52,10 @@ func (s *Store) Apply(ctx context.Context, file rule.File, told func(Progress)) 
 			err = s.join(ctx, file, p, told)
 		}
 		if err != nil {
+			err = s.Explain(ctx, p.rule.Applied, err)
+			if problem, ok := errors.AsType[*rule.Problem](err); ok {
+				return plan, problem
+			}
 			return plan, fmt.Errorf("apply rule %s: %w", p.Name, err)
 		}
 	}
@@ -90,12 +94,12 @@ func (s *Store) refuseOverdue(ctx context.Context, plan Plan) error {
 		if !p.walks || p.rule.Rule.Overdue != (rule.Overdue{}) {
 			continue
 		}
-		if some, err := s.passed(ctx, p); err != nil || !some {
-			refused = append(refused, err)
-			continue
+		some, err := s.passed(ctx, p)
+		if err == nil && some {
+			err = s.count(ctx, p)
 		}
-		if err := s.count(ctx, p); err != nil {
-			return fmt.Errorf("read table %s for rule %s: %w", p.Table, p.Name, err)
+		if err != nil {
+			return s.unread(ctx, *p, err)
 		}
 		if p.Refused {
 			refused = append(refused, &OverdueError{p.Name, p.rule.Rule.Line, p.Overdue})

@@ -32,15 +32,18 @@ func (r *resolver) facts(ctx context.Context, u *understood, key int64) error {
 		form  string
 	}{
 		{"since", r.rule.Since, &f.Since, expr.Type.When, instant},
-		{"done", parts(r.rule.Done, true), &f.Done, isDone, "a condition, or " + instant},
-		{"where", parts(r.rule.Where, false), &f.Where, isTruth, "a condition"},
+		{"done", r.rule.Done, &f.Done, isDone, "a condition, or " + instant},
+		{"where", r.rule.Where, &f.Where, isTruth, "a condition"},
 	} {
-		for _, text := range field.texts {
-			e, err := r.expression(ctx, field.name, text, u, &reads, field.want, field.form)
-			if err != nil {
-				return err
+		for i, whole := range field.texts {
+			at := rule.Entry(field.name, i, len(field.texts))
+			for _, text := range parts(field.name, whole) {
+				e, err := r.expression(ctx, at, text, u, &reads, field.want, field.form)
+				if err != nil {
+					return err
+				}
+				*field.into = append(*field.into, e)
 			}
-			*field.into = append(*field.into, e)
 		}
 	}
 	for i, step := range r.rule.Steps {
@@ -71,12 +74,12 @@ func isTruth(t expr.Type) bool { return t == expr.Truth }
 func isSpan(t expr.Type) bool  { return t == expr.Span }
 func isDone(t expr.Type) bool  { return t == expr.Truth || t.When() }
 
-// parts divides conditions, so that what the row alone says is told apart from what must be looked up.
-func parts(texts []string, anyOf bool) (list []string) {
-	for _, text := range texts {
-		list = append(list, expr.Split(text, anyOf)...)
+// parts divides a condition, so that what the row alone says is told apart from what must be looked up.
+func parts(field, text string) []string {
+	if field == "since" {
+		return []string{text}
 	}
-	return list
+	return expr.Split(text, field == "done")
 }
 
 // reading has the numbers of the columns that expressions read: those that triggers compute, those that look up when
@@ -110,19 +113,22 @@ const exprName = "prescient_rule"
 func (r *resolver) expression(
 	ctx context.Context, field, text string, u *understood, reads *reading, want func(expr.Type) bool, form string,
 ) (e expr.Expr, err error) {
-	if names, err := rule.ParseName(text); err == nil && len(names) == 1 && field == "since" {
+	if names, err := rule.ParseName(text); err == nil && len(names) == 1 && strings.HasPrefix(field, "since") {
 		if _, err := u.table.column(text); err != nil {
 			r.wrong(field, "%v", err)
 			return e, nil
 		}
 	}
 	view := "pg_temp." + exprName
-	refused, err := r.try(ctx, fmt.Sprintf("create temporary view %s as select (\n%s\n) as prescient_value from %s",
-		exprName, text, u.Relation))
+	statement := fmt.Sprintf("create temporary view %s as select (\n%s\n) as prescient_value from %s",
+		exprName, text, u.Relation)
+	refused, err := r.try(ctx, statement)
+	if err == nil && refused != nil {
+		var why string
+		why, err = r.store.words(ctx, r.tx, refusedText{text: text, statement: statement, refused: refused, table: u.table})
+		r.wrong(field, "%s", why)
+	}
 	if err != nil || refused != nil {
-		if refused != nil {
-			r.wrong(field, "%s", explain(refused))
-		}
 		return e, err
 	}
 	var found struct {
@@ -161,7 +167,7 @@ func (r *resolver) expression(
 	case !e.Lookup:
 		reads.row = append(reads.row, found.Columns...)
 		return e, r.refused(ctx, field, e, found.Type, *u)
-	case field == "since" || strings.HasPrefix(field, "steps"):
+	case strings.HasPrefix(field, "since") || strings.HasPrefix(field, "steps"):
 		reads.asks = append(reads.asks, found.Columns...)
 	default:
 		reads.looks = append(reads.looks, found.Columns...)
@@ -186,7 +192,7 @@ func (t table) bare(text string) string {
 func hint(field, text, found string) string {
 	number := slices.Contains([]string{"smallint", "integer", "bigint", "numeric", "real", "double precision"}, found)
 	switch {
-	case field == "where":
+	case strings.HasPrefix(field, "where"):
 	case strings.HasPrefix(field, "steps") && number:
 		return fmt.Sprintf(". For a number of days write make_interval(days => %s)", text)
 	case number:

@@ -135,13 +135,22 @@ func (s *Store) Plan(ctx context.Context, file rule.File) (Plan, error) {
 	}
 	for i := range plan.Rules {
 		if err := s.count(ctx, &plan.Rules[i]); err != nil {
-			return Plan{}, fmt.Errorf("read table %s for rule %s: %w", plan.Rules[i].Table, plan.Rules[i].Name, err)
+			return Plan{}, s.unread(ctx, plan.Rules[i], err)
 		}
 		if err := s.beside(ctx, plan.Rules[i].Slots); err != nil {
 			return Plan{}, fmt.Errorf("count what waits in the slots of rule %s: %w", plan.Rules[i].Name, err)
 		}
 	}
 	return plan, nil
+}
+
+// unread adds the table and the rule to an error about reading the table, unless it is a Problem of the file.
+func (s *Store) unread(ctx context.Context, p RulePlan, err error) error {
+	err = s.Explain(ctx, p.rule.Applied, err)
+	if problem, ok := errors.AsType[*rule.Problem](err); ok {
+		return problem
+	}
+	return fmt.Errorf("read table %s for rule %s: %w", p.Table, p.Name, err)
 }
 
 // prepare finds out what is to do, without reading the tables. create tells that the login will

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 
 	"github.com/jmoiron/sqlx"
@@ -34,7 +33,8 @@ func (s *Store) statements(ctx context.Context, r rule.Applied) error {
 			}
 		}
 		for i := range r.Rule.Steps {
-			refused, err := refusal(ctx, tx, r.Query(i))
+			query, written := r.Query(i)
+			refused, err := refusal(ctx, tx, query)
 			if err != nil {
 				return err
 			}
@@ -42,7 +42,11 @@ func (s *Store) statements(ctx context.Context, r rule.Applied) error {
 			if refused == nil || refused.Code == pqerror.InsufficientPrivilege && r.Rule.Role == "" {
 				continue
 			}
-			problems = append(problems, r.Rule.Problem(fmt.Sprintf("steps[%d].sql", i+1), "%s", explain(refused)))
+			why, err := s.words(ctx, tx, refusedText{text: query, statement: query, refused: refused, written: written})
+			if err != nil {
+				return err
+			}
+			problems = append(problems, r.Rule.Problem(fmt.Sprintf("steps[%d].sql", i+1), "%s", why))
 		}
 		return errUndo
 	})
@@ -50,25 +54,6 @@ func (s *Store) statements(ctx context.Context, r rule.Applied) error {
 		return fmt.Errorf("prepare the statements of rule %s: %w", r.Rule.Name, err)
 	}
 	return errors.Join(problems...)
-}
-
-// spellings are operators of other languages, and how SQL writes them.
-var spellings = map[string]string{
-	"==": "SQL compares with =", "&&": "SQL writes and", "!": "SQL writes not", "%%": "SQL writes like",
-}
-
-// operator matches the message about an operator that the server does not have.
-var operator = regexp.MustCompile(`^operator does not exist: (?:\S.* )?(==|&&|!|%%) \S`)
-
-// explain returns why the server refuses SQL, with what it suggests.
-func explain(refused *pq.Error) string {
-	if m := operator.FindStringSubmatch(refused.Message); m != nil {
-		return refused.Message + ": " + spellings[m[1]]
-	}
-	if refused.Code == pqerror.UndefinedColumn && refused.Hint != "" {
-		return refused.Message + ". " + refused.Hint
-	}
-	return refused.Message
 }
 
 // mistakes are the classes of errors that a statement itself causes: data, unknown schemas, syntax and
