@@ -32,14 +32,10 @@ var workloads = []workload{
 	{"realistic", "each check looks up its order and raises an alert for 5 %", realistic, false, false},
 	{"vacuum", "20 rounds of new jobs while another transaction holds back vacuum", heldBack, true, false},
 	{"scale", "due rows out of 1M, 10M and 30M; size; an empty slot; transactions of a small slot", scale, false, false},
-	{"serve", "browsers that look at every page, with rows that wait and a year of ledger", serve, true, false},
 	{"schedules", "create schedules, publish those of one slot to the outbox, and backfill", schedules, false, false},
 	{"forecast", "a forecast of a day out of 1M, 3M and 30M rows; how far the run times that it tells are off", forecasts, false, false},
 	{"advise", "advise out of 100k, 1M and 10M rows of history", advised, false, false},
 	{"limits", "four runners under limits that hold for all of them together", limits, false, false},
-	{"stores", "the same rows in 1, 2 and 4 stores, each on a server of its own; 100M rows that wait in four; only where it is named", stores, true, true},
-	{"story", "enqueue, move and finish in a schema that keeps the story of each row, against one that does not", story, false, false},
-	{"teams", "one job, 20 jobs in one schema, and 20 schemas", teams, false, false},
 	{"day", "a virtual day of 30M schedules, with an outage and others that are created meanwhile; only where it is named", day, true, true},
 	{"spreading", "what a window of hours costs an enqueue, beside a look for the least loaded slot", spreading, false, false},
 	{"rules", "inserts and updates of a table with a rule and without; apply on a table beside inserts", rules, false, false},
@@ -61,25 +57,20 @@ type sizes struct {
 	rows      int // due rows of a measured part
 	rounds    int
 	schedules int // of a virtual day
-	waiting   int // rows of the workload stores
 
-	jobRounds int           // of the workload vacuum
-	teams     int           // beside one
-	browsers  int           // of the workload serve
-	browse    time.Duration // how long they read pages
-	past      int           // slots of the ledger that serve shows
-	forecast  int           // slots whose run times are forecast
+	jobRounds int // of the workload vacuum
+	forecast  int // slots whose run times are forecast
 }
 
 var usual = sizes{
-	rows: 100_000, rounds: 3, schedules: 30_000_000, waiting: 100_000_000,
-	jobRounds: 20, teams: 20, browsers: 200, browse: time.Minute, past: 365 * 96, forecast: 60,
+	rows: 100_000, rounds: 3, schedules: 30_000_000,
+	jobRounds: 20, forecast: 60,
 }
 
 // toys show that a workload runs. They measure nothing.
 var toys = sizes{
-	rows: 100, rounds: 1, schedules: 1000, waiting: 2000,
-	jobRounds: 3, teams: 3, browsers: 3, browse: 2 * time.Second, past: 96, forecast: 5,
+	rows: 100, rounds: 1, schedules: 1000,
+	jobRounds: 3, forecast: 5,
 }
 
 type options struct {
@@ -151,7 +142,6 @@ func parse(args []string) (o options, chosen []workload, err error) {
 		"due `rows` of a measured part; all other sizes follow. Below 100000 no target is judged")
 	flags.IntVar(&o.rounds, "rounds", usual.rounds, "how often each part is measured; the median counts. At least 3")
 	flags.IntVar(&o.schedules, "schedules", usual.schedules, "`schedules` of the workload day")
-	flags.IntVar(&o.waiting, "waiting", usual.waiting, "`rows` that wait in the workload stores; 0: that part is left out")
 	flags.StringVar(&o.json, "json", "", "write the results to this `file`, too")
 	flags.StringVar(&o.dir, "dir", "",
 		"where the database goes, and is removed at the end; default the user's cache, /var/tmp for root")
@@ -185,7 +175,7 @@ func parse(args []string) (o options, chosen []workload, err error) {
 	}
 	if o.toy {
 		if o.sizes != usual || o.short {
-			return o, nil, errors.New("-toy has sizes of its own: leave out -short, -rows, -rounds, -schedules and -waiting")
+			return o, nil, errors.New("-toy has sizes of its own: leave out -short, -rows, -rounds and -schedules")
 		}
 		o.sizes = toys
 	}

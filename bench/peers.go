@@ -151,42 +151,6 @@ func (b *bench) peers(ctx context.Context) (all []peer, err error) {
 		}
 	}
 
-	npm, err := b.node(ctx)
-	if errors.Is(err, errNoNode) {
-		b.report.note(err.Error())
-		return all, nil
-	}
-	if err != nil {
-		return all, err
-	}
-	w, err := b.server.graphile(ctx, npm, "graphile")
-	if err != nil {
-		return all, err
-	}
-	for _, processes := range []int{1, 2} {
-		if b.short && processes > 1 {
-			continue
-		}
-		p := peer{queue: true, side: side{
-			name: "graphile-worker, " + []string{"1 process", "2 processes"}[processes-1], note: graphileKeeps,
-			prepare: func(ctx context.Context) error { return w.fill(ctx, n) },
-			measure: func(ctx context.Context) (part, error) { return w.work(ctx, n, processes) },
-		}}
-		if processes == 1 {
-			add(w.database, p)
-		} else {
-			add(nil, p)
-		}
-	}
-	o, err := b.server.pgBoss(ctx, npm, "pgboss")
-	if err != nil {
-		return all, err
-	}
-	add(o.database, peer{queue: true, side: side{
-		name: "pg-boss, 2 x 5000", note: pgBossKeeps,
-		prepare: func(ctx context.Context) error { return o.fill(ctx, n) },
-		measure: func(ctx context.Context) (part, error) { return o.work(ctx, n, 2, 5000) },
-	}})
 	return all, nil
 }
 

@@ -39,10 +39,6 @@ type server struct {
 }
 
 func startServer(ctx context.Context, parent string) (_ *server, err error) {
-	return startServerWith(ctx, parent, settings)
-}
-
-func startServerWith(ctx context.Context, parent string, settings map[string]string) (_ *server, err error) {
 	if parent == "" {
 		if parent, err = cacheDir(); err != nil {
 			return nil, err

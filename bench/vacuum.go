@@ -128,24 +128,5 @@ func (b *bench) holders(ctx context.Context, rows int) (all []holder, err error)
 			work: func(ctx context.Context, _ int) (part, error) { return k.work(ctx, rows, 4, limit) },
 		})
 	}
-	if b.short {
-		return all, nil
-	}
-	n, err := b.node(ctx)
-	if errors.Is(err, errNoNode) {
-		b.report.note(err.Error())
-		return all, nil
-	}
-	if err != nil {
-		return all, err
-	}
-	g, err := b.server.graphile(ctx, n, "held_graphile")
-	if err != nil {
-		return all, err
-	}
-	return append(all, holder{
-		name: "graphile-worker, 1 process", note: graphileKeeps, db: g.database,
-		add:  func(ctx context.Context, _ int) error { return g.add(ctx, rows) },
-		work: func(ctx context.Context, _ int) (part, error) { return g.work(ctx, rows, 1) },
-	}), nil
+	return all, nil
 }
