@@ -11,7 +11,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -23,7 +22,7 @@ type registration struct {
 	add func(r *jobs.Registry, with bool)
 }
 
-// registrations has one for each field of engine.Definition.
+// registrations has one for each field of jobs.Definition.
 func registrations() map[string]registration {
 	batch := func(context.Context, *sqlx.Tx, []jobs.FutureJob) ([]jobs.Result, error) { return nil, nil }
 	key := func(job jobs.FutureJob) string { return job.EntityKey }
@@ -61,11 +60,11 @@ func registrations() map[string]registration {
 	}
 }
 
-// A new field of engine.Definition fails this test until registrations has it, and until the table and the JSON show it.
+// A new field of jobs.Definition fails this test until registrations has it, and until the table and the JSON show it.
 func TestEveryOptionOfAJobIsShown(t *testing.T) {
 	t.Parallel()
 	given := registrations()
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[engine.Definition]()) {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[jobs.Definition]()) {
 		if !field.IsExported() {
 			continue
 		}

@@ -21,7 +21,6 @@ import (
 
 	"github.com/prescient-go/prescient/cmd"
 	"github.com/prescient-go/prescient/config"
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/embedded"
@@ -43,7 +42,7 @@ func (t tests) Run() int { return pgtest.Main(t.M) }
 func hello(app *cmd.App) *cobra.Command {
 	return &cobra.Command{Use: "hello", Args: cobra.NoArgs, Run: func(c *cobra.Command, _ []string) {
 		url, err := app.URL(c.Context())
-		ok, _ := engine.Lookup(app.Registry(), "ok")
+		ok, _ := app.Registry().Lookup("ok")
 		c.Println(app.Name, app.Config().Run.BatchSize, url != "", err, ok.MaxChecks)
 		app.Log().InfoContext(c.Context(), "greeted")
 	}}

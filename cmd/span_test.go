@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -25,7 +24,7 @@ func TestEventsArePublishedInASpanWithinTheirClaim(t *testing.T) {
 	var mu sync.Mutex
 	var ended []string
 	registry := jobs.NewRegistry()
-	engine.Trace(registry, func(ctx context.Context, name string, _ ...slog.Attr) (context.Context, func(error, ...slog.Attr)) {
+	registry.Trace(func(ctx context.Context, name string, _ ...slog.Attr) (context.Context, func(error, ...slog.Attr)) {
 		path, _ := ctx.Value(within{}).(string)
 		path += "/" + name
 		return context.WithValue(ctx, within{}, path), func(err error, _ ...slog.Attr) {

@@ -47,7 +47,7 @@ func (c *Client) Reschedule(ctx context.Context, db DB, key Key, at time.Time) (
 	if err := c.validateChange(key, at); err != nil {
 		return time.Time{}, false, fmt.Errorf("reschedule %s: %w", key, err)
 	}
-	args := []any{key.JobExec, key.EntityName, key.EntityKey, grid.RoundMicro(at), key.ItemKey, c.clock()}
+	args := []any{key.JobExec, key.EntityName, key.EntityKey, grid.RoundMicro(at), key.ItemKey, c.Clock()}
 	return c.slot(ctx, db, "reschedule", key, pgsql.Reschedule, args)
 }
 
@@ -64,7 +64,7 @@ func (c *Client) PushBack(
 		return time.Time{}, false, fmt.Errorf("push back %s: %w", key, err)
 	}
 	_, maxMicros := on.args()
-	args := []any{key.JobExec, key.EntityName, key.EntityKey, grid.RoundMicro(at), maxMicros, key.ItemKey, c.clock()}
+	args := []any{key.JobExec, key.EntityName, key.EntityKey, grid.RoundMicro(at), maxMicros, key.ItemKey, c.Clock()}
 	return c.slot(ctx, db, "push back", key, pgsql.PushBack, args)
 }
 
@@ -72,12 +72,12 @@ func (c *Client) validateChange(key Key, at time.Time) error {
 	if err := key.validate(); err != nil {
 		return err
 	}
-	return c.validateDue(at)
+	return c.ValidateDue(at)
 }
 
-// validateDue returns a FieldError for an instant that no check can be moved to: the zero time, and
+// ValidateDue returns a FieldError for an instant that no check can be moved to: the zero time, and
 // an instant beyond the horizon.
-func (c *Client) validateDue(at time.Time) error {
+func (c *Client) ValidateDue(at time.Time) error {
 	if !at.IsZero() {
 		at = c.Grid().Ceil(at)
 	}

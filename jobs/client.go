@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/engine/bridge"
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -78,22 +77,12 @@ func NewClient(ctx context.Context, db pgsql.Pool, cfg Config) (*Client, error) 
 	return &Client{cfg: cfg, warned: new(sync.Map), schema: schema, setting: setting}, nil
 }
 
-func init() {
-	bridge.ClientOf = func(client any) bridge.Client {
-		c := client.(*Client)
-		return bridge.Client{
-			Schema: c.schema, Now: c.now, Clock: c.clock, ValidateDue: c.validateDue, ValidateName: validateJobName,
-		}
-	}
-	bridge.Scan = func(row *sql.Rows, job any, more ...any) error { return job.(*FutureJob).scan(row, more...) }
-}
-
 // warnUnregistered logs a warning, once for each job, about a job that Registry lacks.
 func (c *Client) warnUnregistered(job string) {
 	if c.cfg.Registry == nil {
 		return
 	}
-	if _, known := c.cfg.Registry.registered[job]; known {
+	if _, known := c.cfg.Registry.Lookup(job); known {
 		return
 	}
 	if _, before := c.warned.LoadOrStore(job, true); !before {
@@ -103,20 +92,24 @@ func (c *Client) warnUnregistered(job string) {
 
 // FromNow returns the instant that is wait after now, for FutureJob.CheckAt. It uses the clock that slots are
 // compared with.
-func (c *Client) FromNow(wait time.Duration) time.Time { return c.now().Add(wait) }
+func (c *Client) FromNow(wait time.Duration) time.Time { return c.Now().Add(wait) }
+
+// Schema returns the schema of the tables.
+func (c *Client) Schema() pgsql.Schema { return c.schema }
 
 // Grid returns the grid of the database.
 func (c *Client) Grid() grid.Grid { return c.setting.Grid }
 
-func (c *Client) now() time.Time {
+// Now returns the present by the clock that slots are compared with.
+func (c *Client) Now() time.Time {
 	if c.cfg.Now != nil {
 		return c.cfg.Now()
 	}
 	return c.setting.Now()
 }
 
-// clock returns the parameter that gives statements a replayed clock. Nil asks the database.
-func (c *Client) clock() any {
+// Clock returns the instant of Config.Now as a parameter of statements. Nil asks the database.
+func (c *Client) Clock() any {
 	if c.cfg.Now != nil {
 		return c.cfg.Now()
 	}

@@ -47,7 +47,7 @@ func (r *Registry) RegisterEach(name string, fn TxCheckFunc, opts ...Option) {
 	if fn != nil {
 		h = each(fn).handler()
 	}
-	r.add(&definition{Name: name, BatchSize: DefaultEachSize}, h, opts)
+	r.add(&Definition{Name: name, BatchSize: DefaultEachSize}, h, opts)
 }
 
 // each calls a single-row function for each row of a batch.

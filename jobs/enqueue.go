@@ -129,7 +129,7 @@ func (c *Client) enqueue(ctx context.Context, db DB, job FutureJob, on OnConflic
 	policy, maxMicros := on.args()
 	args := []any{
 		job.JobExec, job.EntityName, job.EntityKey, job.checkAt(), nullable(string(job.Payload)), job.item(),
-		nullable(job.GroupKey), policy, maxMicros, c.clock(), job.within(), seconds(job.UnlessEndedWithin),
+		nullable(job.GroupKey), policy, maxMicros, c.Clock(), job.within(), seconds(job.UnlessEndedWithin),
 	}
 	err := c.row(ctx, db, pgsql.Enqueue, args, &e.ID, &e.Slot, &e.Action)
 	if err != nil {

@@ -121,10 +121,11 @@ func Payload[T any](j FutureJob) (T, error) {
 }
 
 // scanJob reads a row of the statements job_list or job_show.
-func scanJob(row *sql.Rows, j *FutureJob) error { return j.scan(row) }
+func scanJob(row *sql.Rows, j *FutureJob) error { return ScanJob(row, j) }
 
-// scan reads a row that begins with the columns of a future job; more takes the columns after them.
-func (j *FutureJob) scan(row *sql.Rows, more ...any) error {
+// ScanJob reads a row that begins with the columns of a future job; more takes the columns after
+// them. It is for the statements of this module.
+func ScanJob(row *sql.Rows, j *FutureJob, more ...any) error {
 	var spent int64
 	dest := []any{
 		&j.ID, &j.JobExec, &j.NextCheckAt, &j.EntityName, &j.EntityKey, &j.ItemKey, &j.Anonymous, &j.GroupKey,

@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
-
-	"github.com/prescient-go/prescient/internal/spoken"
 )
 
 // CheckFunc does one check. It returns when to look again, rounded up to a slot, or nil if the row
@@ -117,54 +114,3 @@ func (fn BatchFunc) handler() (h handler) {
 }
 
 func (fn TxBatchFunc) handler() handler { return handler{many: fn, inTx: true} }
-
-// call calls the job's function inside its middleware, and validates its results; see
-// engine.Definition.
-func (job registered) call(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {
-	results, err := job.within(ctx, job.around, tx, rows)
-	if err == nil && len(results) != len(rows) {
-		return nil, fmt.Errorf("the batch function returned %s for %s",
-			spoken.Count(len(results), "result", "results"), spoken.Count(len(rows), "row", "rows"))
-	}
-	for i := range results {
-		results[i].Err = sound(results[i].Err)
-		if err := results[i].validate(); err != nil {
-			results[i] = Result{Err: errors.Join(results[i].Err, err)}
-		}
-	}
-	return results, sound(err)
-}
-
-// sound returns err, or another error in its place if a method of err panics. The methods of a nil pointer that became
-// an error may do so: errors.Is would then panic in the runner, outside the function that returned the error.
-func sound(err error) (safe error) {
-	defer func() {
-		if recover() != nil {
-			safe = fmt.Errorf("an error of type %T that has no text: one of its methods panicked", err)
-		}
-	}()
-	if err != nil && !errors.Is(err, errNone) {
-		_ = err.Error()
-	}
-	return err
-}
-
-// errNone is an error that no function returns. errors.Is with it calls the methods of the whole chain of an error.
-var errNone = errors.New("no error")
-
-// within calls the function inside the remaining middleware.
-func (job registered) within(
-	ctx context.Context, around []Middleware, tx *sqlx.Tx, rows []FutureJob,
-) ([]Result, error) {
-	switch {
-	case len(around) > 0:
-		call := Call{JobExec: job.Name, Group: job.Group, Rows: slices.Clone(rows)}
-		return around[0](ctx, call, func(ctx context.Context) ([]Result, error) {
-			return job.within(ctx, around[1:], tx, rows)
-		})
-	case job.handler.many != nil:
-		return job.handler.many(ctx, tx, rows)
-	}
-	result, err := job.handler.one(ctx, tx, rows[0])
-	return []Result{result}, err
-}

@@ -107,7 +107,7 @@ func (k Kind[T]) Register(
 			return fn(ctx, job, payload)
 		})
 	}
-	r.add(&definition{Name: k.Name}, h, opts)
+	r.add(&Definition{Name: k.Name}, h, opts)
 }
 
 // RegisterTx is Register for a job that writes through a transaction, as Registry.RegisterTx does.
@@ -119,7 +119,7 @@ func (k Kind[T]) RegisterTx(
 	if fn != nil {
 		h.one, h.inTx = k.call(fn), true
 	}
-	r.add(&definition{Name: k.Name}, h, opts)
+	r.add(&Definition{Name: k.Name}, h, opts)
 }
 
 // call gives a function its payload, and records its changes to it.

@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -37,7 +36,7 @@ func call(t *testing.T, register func(r *jobs.Registry), payload string) (jobs.R
 	t.Helper()
 	registry := jobs.NewRegistry()
 	register(registry)
-	d, _ := engine.Lookup(registry, "cart.abandoned")
+	d, _ := registry.Lookup("cart.abandoned")
 	job := jobs.FutureJob{JobExec: d.Name, EntityName: "cart", EntityKey: "7", Payload: json.RawMessage(payload)}
 	results, err := d.Call(t.Context(), new(sqlx.Tx), []jobs.FutureJob{job})
 	if err != nil {

@@ -38,8 +38,9 @@ func (r *Registry) Use(m Middleware) {
 		panic("use middleware: the function is nil")
 	}
 	r.around = append(slices.Clip(r.around), m)
-	for _, job := range r.registered {
-		job.around = r.around
-		r.put(job)
+	for name, job := range r.jobs {
+		with := *job // a clone of the registry keeps the job that it has
+		with.around = r.around
+		r.jobs[name] = &with
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -70,7 +69,7 @@ func TestMiddlewareIsAroundEveryShapeAndTheFirstIsTheOutermost(t *testing.T) {
 		"group":    {[]jobs.FutureJob{check("1", now), check("2", now)}, "2 results, <nil>"},
 	} {
 		log = nil
-		d, _ := engine.Lookup(r, name)
+		d, _ := r.Lookup(name)
 		_, err := d.Call(t.Context(), nil, test.rows)
 		want := []string{
 			fmt.Sprintf("outer: %d of %s", len(test.rows), name), fmt.Sprintf("inner: %d of %s", len(test.rows), name),
@@ -100,7 +99,7 @@ func TestMiddlewareMayFailAllRowsAndMustAnswerForEachRow(t *testing.T) {
 	r.Use(func(context.Context, jobs.Call, func(context.Context) ([]jobs.Result, error)) ([]jobs.Result, error) {
 		return nil, answer
 	})
-	d, _ := engine.Lookup(r, "job")
+	d, _ := r.Lookup("job")
 	if _, err := d.Call(t.Context(), nil, []jobs.FutureJob{check("1", now)}); !errors.Is(err, errClosed) {
 		t.Error(err)
 	}
@@ -124,7 +123,7 @@ func TestAPanicPassesThroughMiddleware(t *testing.T) {
 			t.Errorf("panic %v, cleaned up %t", p, cleaned)
 		}
 	}()
-	d, _ := engine.Lookup(r, "job")
+	d, _ := r.Lookup("job")
 	_, _ = d.Call(t.Context(), nil, []jobs.FutureJob{check("1", now)})
 }
 
@@ -134,7 +133,7 @@ func TestMiddlewareOfACloneIsItsOwn(t *testing.T) {
 	r := jobs.NewRegistry()
 	r.Register("job", done)
 	r.Use(note(&log, "both"))
-	clone := engine.Clone(r)
+	clone := r.Clone()
 	clone.Use(note(&log, "clone"))
 	r.Use(note(&log, "original"))
 	clone.Register("later", done)
@@ -144,7 +143,7 @@ func TestMiddlewareOfACloneIsItsOwn(t *testing.T) {
 		want     string
 	}{{r, "job", "original"}, {clone, "job", "clone"}, {clone, "later", "clone"}} {
 		log = nil
-		d, _ := engine.Lookup(test.registry, test.job)
+		d, _ := test.registry.Lookup(test.job)
 		if _, err := d.Call(t.Context(), nil, []jobs.FutureJob{check("1", now)}); err != nil {
 			t.Fatal(err)
 		}

@@ -7,19 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/engine/bridge"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
-
-// definition is a registered job, as package engine sees it.
-type definition = bridge.Definition[FutureJob, Result, Misfire]
-
-// registered is a job with its function and the middleware around it.
-type registered struct {
-	*definition
-	handler handler
-	around  []Middleware
-}
 
 // Defaults of a job for which an option is not given.
 const (
@@ -45,40 +34,40 @@ const (
 )
 
 // must panics for a job with bad options.
-func must(d *definition, ok bool, rule string, args ...any) {
+func must(d *Definition, ok bool, rule string, args ...any) {
 	if !ok {
 		panic(fmt.Sprintf("register job %q: ", d.Name) + fmt.Sprintf(rule, args...))
 	}
 }
 
 // Option changes a default of a job. A bad value panics in Register.
-type Option func(*definition)
+type Option func(*Definition)
 
 // MaxChecks limits the checks of a row. If the last one returns a next time, the row ends as
 // TooManyChecks. Errors do not count. Default 5.
-func MaxChecks(n int) Option { return func(d *definition) { d.MaxChecks = n } }
+func MaxChecks(n int) Option { return func(d *Definition) { d.MaxChecks = n } }
 
 // Timeout ends a check's context, this long after the call of the function. Waiting for a
 // connection or a lock before the call does not count. A check that goes on is abandoned after the
 // runner's grace period, also if the runner has lost the lease of the row. Default 1 minute.
-func Timeout(limit time.Duration) Option { return func(d *definition) { d.Timeout = limit } }
+func Timeout(limit time.Duration) Option { return func(d *Definition) { d.Timeout = limit } }
 
 // Horizon limits how far ahead of now a check may set the next. Default 5 years.
-func Horizon(limit time.Duration) Option { return func(d *definition) { d.Horizon = limit } }
+func Horizon(limit time.Duration) Option { return func(d *Definition) { d.Horizon = limit } }
 
 // Retry limits the consecutive errors of a row that are retried, 1, 2, 4 ... slots later (see
 // MaxBackOff). One more error ends the row as Failed. 0: the first error ends it. Default 5.
-func Retry(n int) Option { return func(d *definition) { d.Retry = n } }
+func Retry(n int) Option { return func(d *Definition) { d.Retry = n } }
 
 // MaxBackOff limits the pause after an error, in slots, for a job whose rows must not fall far
 // behind once the cause is fixed. With 1, a row is retried in every slot, like the job that
 // publishes schedules. No pause leads beyond the year 9999. Default 64.
-func MaxBackOff(slots int) Option { return func(d *definition) { d.MaxBackOff = slots } }
+func MaxBackOff(slots int) Option { return func(d *Definition) { d.MaxBackOff = slots } }
 
 // Deadline archives a row as DeadlinePassed, unchecked, if its check cannot start within this time
 // after its slot. Default: none.
 func Deadline(limit time.Duration) Option {
-	return func(d *definition) {
+	return func(d *Definition) {
 		must(d, limit > 0, "Deadline(%s): must be positive", limit)
 		d.Deadline = limit
 	}
@@ -88,7 +77,7 @@ func Deadline(limit time.Duration) Option {
 // instant that the check returns, and before that instant + window. FutureJob.Within does so for
 // the first check. Whole seconds, up to 366 days. Default: the first slot.
 func Within(window time.Duration) Option {
-	return func(d *definition) {
+	return func(d *Definition) {
 		err := checkWithin(window)
 		must(d, err == nil, "Within(%s): %v", window, err)
 		d.Within = window
@@ -98,7 +87,7 @@ func Within(window time.Duration) Option {
 // Concurrency limits the concurrent checks of the job in one runner. Default: only the runner's own
 // bounds.
 func Concurrency(n int) Option {
-	return func(d *definition) {
+	return func(d *Definition) {
 		must(d, n >= 1, "Concurrency(%d): must be at least 1", n)
 		d.Concurrency = n
 	}
@@ -108,7 +97,7 @@ func Concurrency(n int) Option {
 // share a transaction. Smaller calls hold locks for less time. Defaults to the page that the runner
 // reads, or to 50 with RegisterEach.
 func BatchSize(n int) Option {
-	return func(d *definition) {
+	return func(d *Definition) {
 		must(d, n >= 1, "BatchSize(%d): must be at least 1", n)
 		d.BatchSize = n
 	}
@@ -120,7 +109,7 @@ func BatchSize(n int) Option {
 // context may go on when its permit belongs to another runner, as it may when its row does. For a
 // job that takes many rows, calls count, not rows. It is not for RegisterGroup. Default: no limit.
 func AtMost(n int) Option {
-	return func(d *definition) {
+	return func(d *Definition) {
 		must(d, n >= 1 && n <= math.MaxInt32, "AtMost(%d): must be from 1 to %d", n, math.MaxInt32)
 		d.AtMost = n
 	}
@@ -129,7 +118,7 @@ func AtMost(n int) Option {
 // PerSecond limits the checks of the job that all runners together begin within any second. It
 // counts like AtMost. Default: no limit.
 func PerSecond(n int) Option {
-	return func(d *definition) {
+	return func(d *Definition) {
 		must(d, n >= 1, "PerSecond(%d): must be at least 1", n)
 		d.PerSecond = n
 	}
@@ -138,20 +127,20 @@ func PerSecond(n int) Option {
 // LimitBy applies AtMost and PerSecond to each key separately, such as a tenant. The given function
 // finds the key in the payload or the entity of a row. It is called concurrently.
 func LimitBy(key func(job FutureJob) string) Option {
-	return func(d *definition) {
+	return func(d *Definition) {
 		must(d, key != nil, "LimitBy: the function is nil")
 		d.LimitBy = key
 	}
 }
 
 // OnMisfire sets what catch-up does with rows whose slot was missed. Default MisfireRun.
-func OnMisfire(policy Misfire) Option { return func(d *definition) { d.Misfire = policy } }
+func OnMisfire(policy Misfire) Option { return func(d *Definition) { d.Misfire = policy } }
 
 // SLA sets the longest time from a slot to the start of a check. A check never begins before its
 // slot. A late check is only counted (see Deadline for more), and status shows how many checks kept
 // the SLA. Lateness is measured in steps of 100 ms. Default: none.
 func SLA(limit time.Duration) Option {
-	return func(d *definition) {
+	return func(d *Definition) {
 		must(d, limit > 0, "SLA(%s): must be positive", limit)
 		d.SLA = limit
 	}
@@ -161,13 +150,13 @@ func SLA(limit time.Duration) Option {
 // slot. Runs do not wait for rows that are claimed already. A job that waits for connections lets
 // jobs without a transaction pass, unless a run has as few workers. A job at its own limit lets all
 // other jobs pass. Default 0.
-func Priority(n int) Option { return func(d *definition) { d.Priority = n } }
+func Priority(n int) Option { return func(d *Definition) { d.Priority = n } }
 
 // WithPool takes the transactions of the job's checks from another pool, of another role or driver
 // (see package pgxjobs). The pool must be for the database of the runner, and its role needs the
 // rights of a runner. Default: the runner's pool.
 func WithPool(db pgsql.Pool) Option {
-	return func(d *definition) {
+	return func(d *Definition) {
 		d.DB = pgsql.Sqlx(db)
 		must(d, d.DB != nil, "WithPool: %v", pgsql.ErrNoDatabase)
 	}
@@ -176,59 +165,41 @@ func WithPool(db pgsql.Pool) Option {
 // Registry holds the jobs of a binary. The zero value is empty. Register all jobs before the first
 // run: it is not safe to register while a run reads it.
 type Registry struct {
-	set        bridge.Set[FutureJob, Result, Misfire]
-	registered map[string]registered
-	around     []Middleware
+	jobs    map[string]*Definition
+	around  []Middleware
+	start   StartSpan                      // nil: no spans
+	addRule func(r *Registry, name string) // nil: no rules
 }
 
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry { return &Registry{} }
 
-func init() {
-	bridge.SetOf = func(r any) any { return &r.(*Registry).set }
-	bridge.Clone = func(r any) any { return r.(*Registry).clone() }
-	bridge.Validate = func(job any) error {
-		j := job.(FutureJob)
-		return j.validate(DefaultMaxPayload)
-	}
-	bridge.Enqueue = func(list, clock any) (pgsql.Statement, []any) {
-		return pgsql.EnqueueMany, columns(list.([]FutureJob), Keep, clock)
-	}
-}
-
-func (r *Registry) clone() *Registry {
-	clone := *r
-	clone.set.Jobs, clone.registered = maps.Clone(r.set.Jobs), maps.Clone(r.registered)
-	clone.around = slices.Clip(r.around)
-	return &clone
-}
-
 // Register adds a job. It panics if the name is empty, too long or taken, or fn is nil: a binary
 // with such a mistake must not start.
 func (r *Registry) Register(name string, fn CheckFunc, opts ...Option) {
-	r.add(&definition{Name: name}, fn.handler(), opts)
+	r.add(&Definition{Name: name}, fn.handler(), opts)
 }
 
 // RegisterResult adds a job like Register, whose function can also change the row's payload and enqueue further checks.
 // It panics like Register.
 func (r *Registry) RegisterResult(name string, fn ResultFunc, opts ...Option) {
-	r.add(&definition{Name: name}, fn.handler(), opts)
+	r.add(&Definition{Name: name}, fn.handler(), opts)
 }
 
 // RegisterTx adds a job that writes through a transaction. It panics like Register.
 func (r *Registry) RegisterTx(name string, fn TxCheckFunc, opts ...Option) {
-	r.add(&definition{Name: name}, fn.handler(), opts)
+	r.add(&Definition{Name: name}, fn.handler(), opts)
 }
 
 // RegisterBatch adds a job that takes up to a page of rows at once. It panics like Register.
 func (r *Registry) RegisterBatch(name string, fn BatchFunc, opts ...Option) {
-	r.add(&definition{Name: name}, fn.handler(), opts)
+	r.add(&Definition{Name: name}, fn.handler(), opts)
 }
 
 // RegisterBatchTx adds a job that takes up to a page of rows at once and writes through a transaction. It panics like
 // Register.
 func (r *Registry) RegisterBatchTx(name string, fn TxBatchFunc, opts ...Option) {
-	r.add(&definition{Name: name}, fn.handler(), opts)
+	r.add(&Definition{Name: name}, fn.handler(), opts)
 }
 
 // RegisterGroup adds a family of jobs that are checked by group. One call of fn gets all due rows
@@ -246,22 +217,22 @@ func (r *Registry) RegisterGroup(family string, names []string, fn TxBatchFunc, 
 	if family == "" || len(names) == 0 {
 		panic(fmt.Sprintf("register group %q: it needs a name, and jobs", family))
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.registered)) {
-		if r.registered[name].Group == family {
+	for _, name := range slices.Sorted(maps.Keys(r.jobs)) {
+		if r.jobs[name].Group == family {
 			panic(fmt.Sprintf("register group %q: the family is registered already, with job %q. "+
 				"Register all of its jobs at once", family, name))
 		}
 	}
 	for _, name := range names {
-		r.add(&definition{Name: name, Group: family}, fn.handler(), opts)
+		r.add(&Definition{Name: name, Group: family}, fn.handler(), opts)
 	}
 }
 
-func (r *Registry) add(d *definition, h handler, opts []Option) {
-	err := validateJobName(d.Name)
+func (r *Registry) add(d *Definition, h handler, opts []Option) {
+	err := ValidateName(d.Name)
 	must(d, err == nil, "%v", err)
 	must(d, !h.isNil(), "the function is nil")
-	_, taken := r.registered[d.Name]
+	_, taken := r.jobs[d.Name]
 	must(d, !taken, "the name is registered already")
 	d.MaxChecks, d.Timeout, d.Horizon, d.Misfire = DefaultMaxChecks, DefaultTimeout, DefaultHorizon, MisfireRun
 	d.Retry, d.MaxBackOff = DefaultRetry, DefaultMaxBackOff
@@ -282,16 +253,9 @@ func (r *Registry) add(d *definition, h handler, opts []Option) {
 	must(d, d.LimitBy == nil || d.Limited(), "LimitBy needs AtMost or PerSecond")
 	known := d.Misfire == MisfireRun || d.Misfire == MisfireDefer || d.Misfire == MisfireSkip
 	must(d, known, "OnMisfire(%q): must be run, defer or skip", d.Misfire)
-	r.put(registered{d, h, r.around})
-}
-
-// put adds a job, or replaces it. A clone of the registry keeps the one it has.
-func (r *Registry) put(job registered) {
-	if r.registered == nil {
-		r.registered, r.set.Jobs = map[string]registered{}, map[string]*definition{}
+	d.handler, d.around = h, r.around
+	if r.jobs == nil {
+		r.jobs = map[string]*Definition{}
 	}
-	r.registered[job.Name] = job
-	r.set.Jobs[job.Name] = job.With(bridge.Function[FutureJob, Result]{
-		Call: job.call, InTx: job.handler.inTx, Batched: job.handler.many != nil,
-	})
+	r.jobs[d.Name] = d
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -61,7 +60,7 @@ func TestAMistakeInARegistrationPanicsAtOnceAndNamesTheJob(t *testing.T) {
 					t.Errorf("panicked with %q, want %q", text, test.want)
 				}
 				n := 0
-				for range engine.All(r) {
+				for range r.All() {
 					n++
 				}
 				if n != 1 {
@@ -85,7 +84,7 @@ func TestAFamilyOfGroupJobsIsRegisteredOnce(t *testing.T) {
 		if text := fmt.Sprint(recover()); !strings.Contains(text, want) {
 			t.Errorf("panicked with %q, want %q", text, want)
 		}
-		if _, registered := engine.Lookup(r, "mail.reminder"); registered {
+		if _, registered := r.Lookup("mail.reminder"); registered {
 			t.Error("the job is registered all the same")
 		}
 	}()
@@ -98,24 +97,24 @@ func TestOptionsChangeTheDefaults(t *testing.T) {
 	r.Register("plain", done)
 	r.RegisterTx("all", doneTx, jobs.MaxChecks(1), jobs.Timeout(time.Second), jobs.Horizon(time.Hour), jobs.Retry(0),
 		jobs.Deadline(time.Minute), jobs.Concurrency(3), jobs.MaxBackOff(2), jobs.OnMisfire(jobs.MisfireSkip))
-	want := []*engine.Definition{
+	want := []*jobs.Definition{
 		{Name: "all", MaxChecks: 1, Timeout: time.Second, Horizon: time.Hour, Retry: 0, MaxBackOff: 2, Deadline: time.Minute, Concurrency: 3, Misfire: jobs.MisfireSkip},
 		{Name: "plain", MaxChecks: 5, Timeout: time.Minute, Horizon: 5 * 365 * 24 * time.Hour, Retry: 5, MaxBackOff: 64, Misfire: jobs.MisfireRun},
 	}
-	var got []*engine.Definition
-	for d := range engine.All(r) {
+	var got []*jobs.Definition
+	for d := range r.All() {
 		got = append(got, d)
 		if d.InTx() != (d.Name == "all") || d.Batched() || d.Grouped() {
 			t.Errorf("%s has another shape", d.Name)
 		}
-		if same, ok := engine.Lookup(r, d.Name); !ok || same != d {
+		if same, ok := r.Lookup(d.Name); !ok || same != d {
 			t.Errorf("Lookup(%q) is another", d.Name)
 		}
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(engine.Definition{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(jobs.Definition{})); diff != "" {
 		t.Error(diff)
 	}
-	for range engine.All(r) {
+	for range r.All() {
 		break // is allowed
 	}
 }
@@ -124,12 +123,12 @@ func TestACloneGrowsByItself(t *testing.T) {
 	t.Parallel()
 	r := jobs.NewRegistry()
 	r.Register("both", done)
-	clone := engine.Clone(r)
+	clone := r.Clone()
 	clone.Register("clone", done)
 	r.Register("original", done)
 	for registry, want := range map[*jobs.Registry][]string{r: {"both", "original"}, clone: {"both", "clone"}} {
 		var got []string
-		for d := range engine.All(registry) {
+		for d := range registry.All() {
 			got = append(got, d.Name)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -144,11 +143,11 @@ func TestAJobThatIsNotRegisteredIsNotFound(t *testing.T) {
 	r := jobs.NewRegistry()
 	r.Register("order.unshipped", done)
 	for _, name := range []string{"order.new", "Order.unshipped", ""} {
-		if d, ok := engine.Lookup(r, name); ok || d != nil {
+		if d, ok := r.Lookup(name); ok || d != nil {
 			t.Errorf("Lookup(%q): %+v, %t", name, d, ok)
 		}
 	}
-	if n := len(slices.Collect(engine.All(r))); n != 1 {
+	if n := len(slices.Collect(r.All())); n != 1 {
 		t.Errorf("%d jobs are registered after it", n)
 	}
 }
@@ -156,16 +155,16 @@ func TestAJobThatIsNotRegisteredIsNotFound(t *testing.T) {
 func TestARegistryIsEmptyAtFirst(t *testing.T) {
 	t.Parallel()
 	var r jobs.Registry
-	for job := range engine.All(&r) {
+	for job := range r.All() {
 		t.Errorf("has %s", job.Name)
 	}
-	clone := engine.Clone(&r)
+	clone := r.Clone()
 	r.Register("job", done)
-	if _, known := engine.Lookup(&r, "job"); !known {
+	if _, known := r.Lookup("job"); !known {
 		t.Error("does not take a job")
 	}
 	clone.Register("job", done)
-	if _, known := engine.Lookup(clone, "job"); !known {
+	if _, known := clone.Lookup("job"); !known {
 		t.Error("its clone does not take a job")
 	}
 }

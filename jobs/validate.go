@@ -77,6 +77,10 @@ func (c *Client) validate(j FutureJob) error {
 	return errors.Join(j.validate(c.cfg.MaxPayload), c.validateHorizon(j.checkAt(), min(j.Within, maxWithin)))
 }
 
+// Validate returns a FieldError for each field of a job with which it cannot be enqueued, joined.
+// Client.Enqueue also compares the instant with the horizon.
+func (j FutureJob) Validate() error { return j.validate(DefaultMaxPayload) }
+
 // validate returns the errors that the database would return for a job to enqueue, and an error for
 // a payload of more than maxPayload bytes.
 func (j FutureJob) validate(maxPayload int) error {
@@ -127,7 +131,7 @@ func validateTime(at time.Time, within time.Duration) error {
 }
 
 func (c *Client) validateHorizon(at time.Time, within time.Duration) error {
-	if validateTime(at, within) == nil && at.Add(within).Sub(c.now()) > c.cfg.Horizon {
+	if validateTime(at, within) == nil && at.Add(within).Sub(c.Now()) > c.cfg.Horizon {
 		return &FieldError{"check_at", fmt.Sprintf("must be within the horizon, %s from now", spoken.Duration(c.cfg.Horizon))}
 	}
 	return nil
@@ -142,14 +146,15 @@ func validatePayload(text json.RawMessage, most int) error {
 
 func (k Key) validate() error {
 	return errors.Join(
-		validateJobName(k.JobExec),
+		ValidateName(k.JobExec),
 		checkEntityName(k.EntityName),
 		checkEntityKey(k.EntityKey),
 		checkName("item_key", k.ItemKey, 0, maxKey),
 	)
 }
 
-func validateJobName(name string) error { return checkName("job_exec", name, 1, maxName) }
+// ValidateName returns a FieldError for a text that cannot be the name of a job.
+func ValidateName(name string) error { return checkName("job_exec", name, 1, maxName) }
 
 func checkEntityName(name string) error { return checkName("entity_name", name, 1, maxName) }
 

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/spread"
@@ -202,7 +201,7 @@ const maxSpread = 100_000
 // deferAll returns the judge that moves rows to the next slots, each to the one that its key picks;
 // its id picks that of an anonymous row.
 func deferAll(over int) judge {
-	return func(_ *engine.Definition, row *jobs.FutureJob, m guard.Moment) (*guard.Verdict, bool) {
+	return func(_ *jobs.Definition, row *jobs.FutureJob, m guard.Moment) (*guard.Verdict, bool) {
 		key, next := row.Key(), m.Grid.Next(m.Latest())
 		if row.Anonymous {
 			key.ItemKey = strconv.FormatInt(row.ID, 10)
@@ -212,7 +211,7 @@ func deferAll(over int) judge {
 	}
 }
 
-func expire(d *engine.Definition, _ *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, stays bool) {
+func expire(d *jobs.Definition, _ *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, stays bool) {
 	if guard.PastDeadline(d, m) {
 		return &guard.Verdict{Outcome: jobs.DeadlinePassed}, false
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/lib/pq"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/holder"
@@ -113,7 +112,7 @@ func (r *run) takeOver() (bool, error) {
 // begin starts the work on a claim.
 func (r *run) begin(c *claim, rows page.Claim) {
 	c.Jobs, c.First, c.Last = rows.Jobs, rows.First, rows.Last
-	ctx, end := engine.StartSpan(r.checks, r.cfg.Registry, "claim",
+	ctx, end := r.cfg.Registry.StartSpan(r.checks, "claim",
 		slog.Time("slot", r.slot), slog.Int64("claim", c.Token),
 		slog.Any("jobs", r.records.Names(c.Jobs)), slog.Int64("rows", rows.Rows))
 	c.ctx = c.Begin(ctx, c.needs()...)

@@ -17,7 +17,6 @@ import (
 
 	"github.com/lib/pq"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/slots/internal/server"
@@ -111,7 +110,7 @@ type Runner struct {
 	schema  pgsql.Schema
 	server  server.Server
 	setting pgsql.Setting
-	jobs    map[int64]*engine.Definition // by number
+	jobs    map[int64]*jobs.Definition // by number
 }
 
 // NewRunner reads the grid and the clock from the database, and creates the partitions of history that are due. It
@@ -186,12 +185,12 @@ func (r *Runner) Now() time.Time {
 // in the database that a run knows them. It repeats an error for which passes returns true.
 func (r *Runner) register(ctx context.Context, passes func(err error) bool) error {
 	names, slas := []string{}, []sql.NullInt64{}
-	for def := range engine.All(r.cfg.Registry) {
+	for def := range r.cfg.Registry.All() {
 		names, slas = append(names, def.Name), append(slas, sql.NullInt64{Int64: def.SLA.Microseconds(), Valid: def.SLA > 0})
 	}
 	numbers := map[string]int64{}
 	var m pgsql.Message
-	args := []any{pq.Array(names), pq.Array(slas), engine.KnowsRules(r.cfg.Registry)}
+	args := []any{pq.Array(names), pq.Array(slas), r.cfg.Registry.KnowsRules()}
 	m.Add(pgsql.JobRegister.In(r.schema), args, func(row *sql.Rows) error {
 		var name string
 		var number int64
@@ -202,10 +201,10 @@ func (r *Runner) register(ctx context.Context, passes func(err error) bool) erro
 	if err := r.server.Retry(ctx, passes, func() error { return r.server.Commit(ctx, &m) }); err != nil {
 		return fmt.Errorf("register jobs: %w", pgsql.ExplainMissing(err))
 	}
-	r.cfg.Registry = engine.WithRules(r.cfg.Registry, slices.Sorted(maps.Keys(numbers)))
-	r.jobs = make(map[int64]*engine.Definition, len(numbers))
+	r.cfg.Registry = r.cfg.Registry.WithRules(slices.Sorted(maps.Keys(numbers)))
+	r.jobs = make(map[int64]*jobs.Definition, len(numbers))
 	for name, number := range numbers {
-		r.jobs[number], _ = engine.Lookup(r.cfg.Registry, name)
+		r.jobs[number], _ = r.cfg.Registry.Lookup(name)
 	}
 	return nil
 }

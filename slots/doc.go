@@ -89,9 +89,9 @@
 //	session     server, sql
 //	holder      elapsed, server, sql
 //	call        elapsed
-//	page        elapsed, lease, row, server, jobs, internal/engine, sql
-//	unit        call, elapsed, row, jobs, internal/engine, internal/guard
-//	statement   row, server, jobs, internal/engine, internal/guard, internal/plain, internal/trace, sql
+//	page        elapsed, lease, row, server, jobs, sql
+//	unit        call, elapsed, row, jobs, internal/guard
+//	statement   row, server, jobs, internal/guard, internal/plain, internal/trace, sql
 //	record      elapsed, lease, row, server, statement, jobs, internal/guard, sql
 //	txn         call, elapsed, holder, lease, permit, record, row, server, statement, unit, jobs, internal/guard, sql
 //

@@ -8,7 +8,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/server"
@@ -29,7 +28,7 @@ func staleCheck(t *testing.T, ctx context.Context, check jobs.CheckFunc) (*round
 	}
 	registry := jobs.NewRegistry()
 	registry.Register("job", check, jobs.Timeout(time.Minute))
-	def, _ := engine.Lookup(registry, "job")
+	def, _ := registry.Lookup("job")
 	log := slog.New(slog.DiscardHandler)
 	cfg := Config{DB: db, Registry: registry, Workers: 4, Connections: 1, Page: 10, Lease: time.Minute, Logger: log, Now: time.Now}
 	r := newRun(ctx, &Runner{cfg: cfg, server: server.Server{DB: db, Lease: cfg.Lease, Logger: log}}, time.Time{}, selection{kind: KindRun})

@@ -17,7 +17,6 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/await"
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -237,7 +236,7 @@ func TestANilPointerThatBecameAnErrorIsTheErrorOfItsRow(t *testing.T) {
 		return list(batch), none
 	})
 	w.registry.Register("other", done)
-	for def := range engine.All(w.registry) {
+	for def := range w.registry.All() {
 		w.enqueue(def.Name, slot(1), 1)
 	}
 	if result := w.run(slot(1)); result.Failed != 7 || result.Finished != 1 || result.State != slots.StateDone {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/engine"
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/call"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/permit"
@@ -21,8 +21,8 @@ type lane struct {
 	turn   *turn.Lane // only the goroutine of run.do uses it
 	spec   turn.Spec
 	gates  []permit.Semaphore
-	limit  *permit.Limit      // nil: none
-	job    *engine.Definition // the job of the limit
+	limit  *permit.Limit    // nil: none
+	job    *jobs.Definition // the job of the limit
 	load   load
 	stop   context.Context // of the run
 	panics *call.Panics
@@ -41,7 +41,7 @@ type lanes struct {
 	stop   context.Context
 	panics *call.Panics
 	// newLimit returns the limit of a job. places are the checks of the job that this run can do at once.
-	newLimit func(number int64, d *engine.Definition, places int) *permit.Limit
+	newLimit func(number int64, d *jobs.Definition, places int) *permit.Limit
 
 	workers     permit.Semaphore // concurrent checks
 	connections permit.Semaphore // concurrent checks with a transaction
@@ -59,7 +59,7 @@ func (s *lanes) clear() {
 }
 
 // add adds a job of the slot.
-func (s *lanes) add(j session.Job, d *engine.Definition) {
+func (s *lanes) add(j session.Job, d *jobs.Definition) {
 	l := s.lane(j.Number, d)
 	s.byJob[j.Number] = l
 	if j.Claimable {
@@ -74,7 +74,7 @@ func (s *lanes) of(number int64) *lane { return s.byJob[number] }
 func (s *lanes) numbers() []int64 { return slices.Collect(maps.Keys(s.byJob)) }
 
 // lane returns the lane of a job, which it makes for the first one.
-func (s *lanes) lane(number int64, d *engine.Definition) *lane {
+func (s *lanes) lane(number int64, d *jobs.Definition) *lane {
 	key := laneKey(d)
 	if i := slices.IndexFunc(s.list, func(l *lane) bool { return l.key == key }); i >= 0 {
 		return s.list[i]
@@ -89,7 +89,7 @@ func (s *lanes) lane(number int64, d *engine.Definition) *lane {
 	return l
 }
 
-func (s *lanes) spec(d *engine.Definition) turn.Spec {
+func (s *lanes) spec(d *jobs.Definition) turn.Spec {
 	spec := turn.Spec{
 		Whole: d.Batched(), Own: d.Concurrency > 0 || d.Limited(), Places: s.cfg.Workers, Needs: turn.Workers,
 		Scarce: s.scarce(d),
@@ -105,7 +105,7 @@ func (s *lanes) spec(d *engine.Definition) turn.Spec {
 }
 
 // gates returns what the checks of a job wait for, in this order.
-func (s *lanes) gates(d *engine.Definition) (gates []permit.Semaphore) {
+func (s *lanes) gates(d *jobs.Definition) (gates []permit.Semaphore) {
 	if d.Concurrency > 0 {
 		gates = append(gates, make(permit.Semaphore, d.Concurrency))
 	}
@@ -124,7 +124,7 @@ func (s *lanes) gates(d *engine.Definition) (gates []permit.Semaphore) {
 }
 
 // scarce returns the shared bounds that the checks of a job reach first: none if the job's own limit is tighter.
-func (s *lanes) scarce(d *engine.Definition) (scarce turn.Bound) {
+func (s *lanes) scarce(d *jobs.Definition) (scarce turn.Bound) {
 	if d.Limited() {
 		return 0
 	}
@@ -152,7 +152,7 @@ func (s *lanes) scarce(d *engine.Definition) (scarce turn.Bound) {
 	return scarce
 }
 
-func laneKey(d *engine.Definition) string {
+func laneKey(d *jobs.Definition) string {
 	switch {
 	case d.Grouped():
 		return "group " + d.Group

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -117,15 +116,15 @@ func (l *Ledger) Rules(ctx context.Context) ([]string, error) {
 // Knows returns a function that reports whether a run with a registry checks the rows of a job: a
 // job of the registry, or a rule, if the registry knows rules.
 func (l *Ledger) Knows(ctx context.Context, registry *jobs.Registry) (knows func(job string) bool, err error) {
-	if engine.KnowsRules(registry) {
+	if registry.KnowsRules() {
 		names, err := l.Rules(ctx)
 		if err != nil {
 			return nil, err
 		}
-		registry = engine.WithRules(registry, names)
+		registry = registry.WithRules(names)
 	}
 	return func(job string) bool {
-		_, is := engine.Lookup(registry, job)
+		_, is := registry.Lookup(job)
 		return is
 	}, nil
 }

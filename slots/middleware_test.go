@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -42,7 +41,7 @@ func TestARunCallsEveryShapeInsideItsMiddleware(t *testing.T) {
 	})
 
 	want := map[string]int{}
-	for d := range engine.All(w.registry) {
+	for d := range w.registry.All() {
 		w.enqueue(d.Name, slot(1), 3)
 		want[d.Name] = 3
 	}

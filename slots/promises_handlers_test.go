@@ -17,7 +17,6 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/await"
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -348,7 +347,7 @@ func TestATimeoutMayBeAsLongAsAnyDuration(t *testing.T) {
 					return nil, nil
 				}, jobs.Timeout(timeout))
 			}
-			for def := range engine.All(w.registry) {
+			for def := range w.registry.All() {
 				w.enqueue(def.Name, slot(1), 1)
 			}
 			if result := w.run(slot(1)); result.Finished != int64(1+len(txShapes)) || result.Abandoned > 0 || result.State != slots.StateDone {

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/call"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/session"
@@ -52,7 +52,7 @@ func (r *report) soFar() Result {
 }
 
 // count adds a record to the result.
-func (r *report) count(n row.Tally, recorded []row.Outcome, known map[int64]*engine.Definition) {
+func (r *report) count(n row.Tally, recorded []row.Outcome, known map[int64]*jobs.Definition) {
 	r.observe(recorded, known)
 	r.add(n, recorded, known)
 	if r.cfg.Progress == nil || n.Checked() == 0 {
@@ -63,7 +63,7 @@ func (r *report) count(n row.Tally, recorded []row.Outcome, known map[int64]*eng
 	r.tell("Progress", func() { r.cfg.Progress(r.progress()) })
 }
 
-func (r *report) add(n row.Tally, recorded []row.Outcome, known map[int64]*engine.Definition) {
+func (r *report) add(n row.Tally, recorded []row.Outcome, known map[int64]*jobs.Definition) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.result.add(n)
@@ -90,7 +90,7 @@ func (r *report) note(unknown string) {
 }
 
 // observe passes recorded outcomes to the observer. It merges neighbours that are alike.
-func (r *report) observe(outcomes []row.Outcome, known map[int64]*engine.Definition) {
+func (r *report) observe(outcomes []row.Outcome, known map[int64]*jobs.Definition) {
 	if r.cfg.Observer == nil || len(outcomes) == 0 {
 		return
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -17,7 +16,7 @@ import (
 
 // rules makes the registry of a world know rules, whose checks end their rows.
 func (w *world) rules() {
-	engine.OnRule(w.registry, func(r *jobs.Registry, name string) { r.Register(name, finish) })
+	w.registry.OnRule(func(r *jobs.Registry, name string) { r.Register(name, finish) })
 }
 
 func finish(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }
@@ -49,7 +48,7 @@ func TestARunKnowsTheRulesThatWereAppliedBeforeItsSlot(t *testing.T) {
 	if err != nil || len(caught.Results) != 1 || caught.Results[0].Finished != 1 {
 		t.Errorf("%+v, %v, want one row finished", caught, err)
 	}
-	if engine.KnowsRules(jobs.NewRegistry()) {
+	if jobs.NewRegistry().KnowsRules() {
 		t.Error("a registry knows rules that nobody made it know")
 	}
 }
@@ -67,7 +66,7 @@ func TestARunLeavesTheRowsOfRulesIfItsRegistryKnowsNone(t *testing.T) {
 func TestAJobOfTheBinaryIsNotReplacedByARuleOfItsName(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	engine.OnRule(w.registry, func(*jobs.Registry, string) { t.Error("the rule took the name") })
+	w.registry.OnRule(func(*jobs.Registry, string) { t.Error("the rule took the name") })
 	w.registry.Register("late", finish)
 	w.apply("late")
 	w.enqueue("late", slot(1), 1)
@@ -130,7 +129,7 @@ func TestARunThatIsStoppedWhileItLooksForRulesSaysSo(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	// The stop may come too late for the statement. A slot without rows is done then.
-	engine.OnRule(w.registry, func(r *jobs.Registry, name string) { r.Register(name, untilStopped) })
+	w.registry.OnRule(func(r *jobs.Registry, name string) { r.Register(name, untilStopped) })
 	w.enqueue("late", slot(1), 1)
 	w.apply("late")
 	faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/call"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/holder"
@@ -94,8 +94,8 @@ func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run 
 }
 
 // newLimit returns what makes the limits of jobs. waits is for the locks of their places.
-func (r *run) newLimit(waits *holder.Advisory) func(number int64, d *engine.Definition, places int) *permit.Limit {
-	return func(number int64, d *engine.Definition, places int) *permit.Limit {
+func (r *run) newLimit(waits *holder.Advisory) func(number int64, d *jobs.Definition, places int) *permit.Limit {
+	return func(number int64, d *jobs.Definition, places int) *permit.Limit {
 		l := permit.NewLimit(
 			permit.Run{
 				Server: &r.server, Token: r.session.Token, Stop: r.stop, Halt: r.halt, Work: r.work,
@@ -269,12 +269,12 @@ func (r *run) look() error {
 
 // know sets the jobs of the slot. It may only be called while there are no claims, so no check reads them then.
 func (r *run) know(list []session.Job) {
-	known := map[int64]*engine.Definition{}
+	known := map[int64]*jobs.Definition{}
 	r.lanes.clear()
 	for _, j := range list {
 		def, registered := r.jobs[j.Number]
 		if !registered { // when the runner was made
-			def, registered = engine.Lookup(r.cfg.Registry, j.Name)
+			def, registered = r.cfg.Registry.Lookup(j.Name)
 		}
 		switch {
 		case !registered && j.Claimable:
@@ -291,7 +291,7 @@ func (r *run) know(list []session.Job) {
 func (r *run) noteOrphans() error {
 	names, err := r.session.Orphans(r.work)
 	for _, name := range names {
-		if _, registered := engine.Lookup(r.cfg.Registry, name); !registered {
+		if _, registered := r.cfg.Registry.Lookup(name); !registered {
 			r.report.note(name)
 		}
 	}

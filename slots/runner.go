@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
@@ -30,7 +29,7 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 		return Result{Slot: slot, Kind: KindRun}, err
 	}
 	for {
-		waits := engine.KnowsRules(r.cfg.Registry) && slot.After(r.Now())
+		waits := r.cfg.Registry.KnowsRules() && slot.After(r.Now())
 		if err := Await(ctx, r.Grid(), slot, r.cfg.Early, r.Now); err != nil {
 			return Result{Slot: slot, Kind: KindRun}, err
 		}
@@ -90,10 +89,10 @@ type selection struct {
 
 // judge decides about a row before its check. A verdict is recorded without a check; stays leaves the row in its slot.
 // Otherwise the job's function is called.
-type judge func(d *engine.Definition, row *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, stays bool)
+type judge func(d *jobs.Definition, row *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, stays bool)
 
 // check is the judge of a run: guards first, then the job's function.
-func check(d *engine.Definition, _ *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, stays bool) {
+func check(d *jobs.Definition, _ *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, stays bool) {
 	if v, ok := guard.Before(d, m); !ok {
 		return new(v), false
 	}
@@ -108,7 +107,7 @@ func (r *Runner) run(ctx context.Context, slot time.Time, sel selection) (Result
 		defer turns.Leave()
 	}
 	started := elapsed.Now()
-	ctx, end := engine.StartSpan(ctx, r.cfg.Registry, "run",
+	ctx, end := r.cfg.Registry.StartSpan(ctx, "run",
 		slog.Time("slot", slot), slog.String("kind", string(sel.kind)), slog.String("runner", r.cfg.Name))
 	n := newRun(ctx, r, slot, sel)
 	result, err := n.do()

@@ -10,7 +10,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -85,7 +84,7 @@ func CheckBatch(t testing.TB, registry *jobs.Registry, tx *sqlx.Tx, rows []jobs.
 	return checked
 }
 
-func call(t testing.TB, def *engine.Definition, tx *sqlx.Tx, rows []jobs.FutureJob) []jobs.Result {
+func call(t testing.TB, def *jobs.Definition, tx *sqlx.Tx, rows []jobs.FutureJob) []jobs.Result {
 	t.Helper()
 	if len(rows) == 0 {
 		return nil
@@ -107,12 +106,12 @@ func moment(row jobs.FutureJob) guard.Moment {
 	return guard.Moment{Grid: grid.Default, Slot: row.Slot, Now: row.Slot.Add(row.Lateness), CaughtUp: row.CaughtUp}
 }
 
-func lookup(t testing.TB, registry *jobs.Registry, name string) *engine.Definition {
+func lookup(t testing.TB, registry *jobs.Registry, name string) *jobs.Definition {
 	t.Helper()
-	def, ok := engine.Lookup(registry, name)
+	def, ok := registry.Lookup(name)
 	if !ok {
 		var names []string
-		for d := range engine.All(registry) {
+		for d := range registry.All() {
 			names = append(names, d.Name)
 		}
 		t.Fatalf("job %s is not registered; registered are %q", name, names)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -73,7 +72,7 @@ type Kit struct {
 func New(t testing.TB, cfg Config) *Kit {
 	t.Helper()
 	k := &Kit{DB: pgsql.Sqlx(cfg.DB), t: t, schema: cfg.Schema, session: &session{}, events: newEvents()}
-	k.registry = engine.Clone(cmp.Or(cfg.Registry, jobs.NewRegistry()))
+	k.registry = cmp.Or(cfg.Registry, jobs.NewRegistry()).Clone()
 	if k.DB == nil {
 		k.URL = pgtest.URL(t)
 		var err error

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
@@ -35,7 +34,7 @@ func (k *Kit) Rules(path string) {
 	store, err := rulestore.New(k.t.Context(), k.DB, rulestore.Config{
 		Schema: k.schema, Now: k.Now,
 		Reserved: func(name string) bool {
-			_, taken := engine.Lookup(k.registry, name)
+			_, taken := k.registry.Lookup(name)
 			return taken
 		},
 	})
@@ -52,7 +51,7 @@ func (k *Kit) Rules(path string) {
 func (k *Kit) learnRules(schema pgsql.Schema) {
 	k.t.Helper()
 	k.session.follow(k.Clock)
-	if engine.KnowsRules(k.registry) {
+	if k.registry.KnowsRules() {
 		return
 	}
 	k.must(rule.Register(k.registry, rule.CheckConfig{

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spread"
 	"github.com/prescient-go/prescient/jobs"
@@ -47,7 +46,7 @@ type Verdict struct {
 
 // Before judges a row before its check. If the check must not run, ok is false and the Verdict says
 // why.
-func Before(d *engine.Definition, m Moment) (v Verdict, ok bool) {
+func Before(d *jobs.Definition, m Moment) (v Verdict, ok bool) {
 	switch {
 	case PastDeadline(d, m):
 		return Verdict{Outcome: jobs.DeadlinePassed}, false
@@ -63,14 +62,14 @@ func Before(d *engine.Definition, m Moment) (v Verdict, ok bool) {
 func Defer(m Moment) Verdict { return Verdict{Move: MoveDefer, Next: m.Grid.Next(m.Latest())} }
 
 // PastDeadline reports whether it is too late to start a check.
-func PastDeadline(d *engine.Definition, m Moment) bool {
+func PastDeadline(d *jobs.Definition, m Moment) bool {
 	return d.Deadline > 0 && m.Now.Sub(m.Slot) > d.Deadline
 }
 
 // After judges the result of a check. An error overrides everything else that was returned.
-func After(d *engine.Definition, m Moment, job *jobs.FutureJob, next *time.Time, err error) Verdict {
+func After(d *jobs.Definition, m Moment, job *jobs.FutureJob, next *time.Time, err error) Verdict {
 	switch {
-	case errors.Is(err, engine.ErrDefer):
+	case errors.Is(err, jobs.ErrDefer):
 		return Defer(m)
 	case err != nil:
 		return failed(d, m, job, err)
@@ -93,7 +92,7 @@ func After(d *engine.Definition, m Moment, job *jobs.FutureJob, next *time.Time,
 	return Verdict{Move: MoveNext, Next: spread.Key(job.Key()).PickSlot(m.Grid, *next, d.Within, m.Grid.Next(m.Now))}
 }
 
-func failed(d *engine.Definition, m Moment, job *jobs.FutureJob, err error) Verdict {
+func failed(d *jobs.Definition, m Moment, job *jobs.FutureJob, err error) Verdict {
 	text := ErrorText(err)
 	if job.ErrorCount+1 > d.Retry {
 		return Verdict{Outcome: jobs.Failed, Error: text}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/spread"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -31,10 +30,10 @@ func slotAt(n int) time.Time {
 }
 
 // define registers a job with options and returns it.
-func define(opts ...jobs.Option) *engine.Definition {
+func define(opts ...jobs.Option) *jobs.Definition {
 	r := jobs.NewRegistry()
 	r.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }, opts...)
-	d, _ := engine.Lookup(r, "job")
+	d, _ := r.Lookup("job")
 	return d
 }
 

@@ -136,7 +136,7 @@ func (c *Client) CancelMany(
 			var slot sql.NullTime
 			var job, id sql.NullInt64
 			args := append(f.args(), int64(limit)-n, from.at, from.job, from.id)
-			err := pgsql.One(ctx, db, pgsql.CancelMany.In(c.jobs.Schema), args, &cancelled, &locked, &slot, &job, &id)
+			err := pgsql.One(ctx, db, pgsql.CancelMany.In(c.jobs.Schema()), args, &cancelled, &locked, &slot, &job, &id)
 			if err != nil {
 				return err
 			}
@@ -152,7 +152,7 @@ func (c *Client) CancelMany(
 				vain = 0
 			}
 		}
-		_, err := db.ExecContext(ctx, pgsql.CancelSuppressed.In(c.jobs.Schema))
+		_, err := db.ExecContext(ctx, pgsql.CancelSuppressed.In(c.jobs.Schema()))
 		return err
 	})
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/engine/bridge"
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -18,15 +17,11 @@ import (
 // If the schema has roles (see pgsql.MakeRoles), List, Show and the methods that read history need
 // a reader's rights. Pause, Resume, Retry and Prune need an operator's.
 type Client struct {
-	jobs bridge.Client
+	jobs *jobs.Client
 }
 
 // New returns a Client for the schema and the clock of an application's client.
-func New(client *jobs.Client) *Client { return &Client{bridge.ClientOf(client)} }
-
-// ValidateDue returns a jobs.FieldError for an instant that no check can be moved to or put back
-// into: the zero time, and an instant beyond the horizon.
-func (c *Client) ValidateDue(at time.Time) error { return c.jobs.ValidateDue(at) }
+func New(client *jobs.Client) *Client { return &Client{client} }
 
 // RegisteredAt returns when a run last knew a job, in UTC and to the hour. The zero time: no run
 // ever did, and the job's checks wait until a run does.
@@ -42,7 +37,7 @@ func (c *Client) RegisteredAt(ctx context.Context, db jobs.DB, jobExec string) (
 // row runs a statement that returns one row, in the caller's transaction or in a new one.
 func (c *Client) row(ctx context.Context, db jobs.DB, stmt pgsql.Statement, args []any, dest ...any) error {
 	return tx.In(ctx, db, func(db tx.DB) error {
-		return pgsql.One(ctx, db, stmt.In(c.jobs.Schema), args, dest...)
+		return pgsql.One(ctx, db, stmt.In(c.jobs.Schema()), args, dest...)
 	})
 }
 
@@ -50,11 +45,11 @@ func (c *Client) row(ctx context.Context, db jobs.DB, stmt pgsql.Statement, args
 func rows[T any](
 	ctx context.Context, c *Client, db jobs.DB, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error,
 ) ([]T, error) {
-	return tx.Collect(ctx, db, stmt.In(c.jobs.Schema), args, scan)
+	return tx.Collect(ctx, db, stmt.In(c.jobs.Schema()), args, scan)
 }
 
 // scanJob reads a row of the statements job_list or job_show.
-func scanJob(row *sql.Rows, j *jobs.FutureJob) error { return bridge.Scan(row, j) }
+func scanJob(row *sql.Rows, j *jobs.FutureJob) error { return jobs.ScanJob(row, j) }
 
 func nullable(s string) sql.NullString {
 	return sql.NullString{String: s, Valid: s != ""}

@@ -35,7 +35,7 @@ func (c *Client) setPaused(
 	ctx context.Context, db jobs.DB, verb string, stmt pgsql.Statement, jobExec string,
 ) (bool, error) {
 	var changed string
-	err := c.jobs.ValidateName(jobExec)
+	err := jobs.ValidateName(jobExec)
 	if err == nil {
 		err = c.row(ctx, db, stmt, []any{jobExec}, &changed)
 	}

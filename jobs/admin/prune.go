@@ -71,7 +71,7 @@ const pruneBatch = 10_000
 func (c *Client) pruneFired(ctx context.Context, db jobs.DB, before time.Time, dryRun bool) (fired int64, err error) {
 	if dryRun {
 		err = tx.Read(ctx, db, func(db tx.DB) error {
-			return pgsql.One(ctx, db, pgsql.RulePruneCount.In(c.jobs.Schema), []any{before}, &fired)
+			return pgsql.One(ctx, db, pgsql.RulePruneCount.In(c.jobs.Schema()), []any{before}, &fired)
 		})
 		return fired, err
 	}
@@ -82,7 +82,7 @@ func (c *Client) pruneFired(ctx context.Context, db jobs.DB, before time.Time, d
 		var gone, read int64
 		err := tx.In(ctx, db, func(db tx.DB) error {
 			args := []any{before, job, key, since, step, pruneBatch}
-			return pgsql.One(ctx, db, pgsql.RulePrune.In(c.jobs.Schema), args, &gone, &read, &job, &key, &since, &step)
+			return pgsql.One(ctx, db, pgsql.RulePrune.In(c.jobs.Schema()), args, &gone, &read, &job, &key, &since, &step)
 		})
 		if err != nil {
 			return fired, err
@@ -102,7 +102,7 @@ func (c *Client) prune(
 	}
 	err = in(ctx, db, func(db tx.DB) error {
 		args := []any{before, dryRun}
-		pruned, err = pgsql.Collect(ctx, db, pgsql.HistoryPrune.In(c.jobs.Schema), args,
+		pruned, err = pgsql.Collect(ctx, db, pgsql.HistoryPrune.In(c.jobs.Schema()), args,
 			func(row *sql.Rows, p *PrunedPartition) error {
 				return row.Scan(&p.Partition, &p.Rows)
 			})

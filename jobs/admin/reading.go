@@ -9,7 +9,6 @@ import (
 	"iter"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/engine/bridge"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -50,7 +49,7 @@ func (c *Client) ListPage(ctx context.Context, db jobs.DB, f Filter) (page []job
 		job int64
 	}
 	waiting, err := rows(ctx, c, db, pgsql.JobList, args, func(row *sql.Rows, v *numbered) error {
-		return bridge.Scan(row, &v.FutureJob, &v.job)
+		return jobs.ScanJob(row, &v.FutureJob, &v.job)
 	})
 	if err != nil {
 		return nil, Position{}, fmt.Errorf("list jobs: %w", err)
@@ -150,7 +149,7 @@ func (c *Client) HistoryPage(
 func scanEnded(row *sql.Rows, e *HistoryRow) error {
 	var lateness, duration *int64
 	var attempts []byte
-	err := bridge.Scan(row, &e.FutureJob, &e.Outcome, &e.EndedAt, &lateness, &duration, &e.Runner, &attempts)
+	err := jobs.ScanJob(row, &e.FutureJob, &e.Outcome, &e.EndedAt, &lateness, &duration, &e.Runner, &attempts)
 	if err == nil {
 		err = json.Unmarshal(attempts, &e.Attempts)
 	}
@@ -221,7 +220,7 @@ func (c *Client) Retry(
 	if at.IsZero() {
 		at = c.jobs.Now()
 	}
-	if err := c.ValidateDue(at); err != nil {
+	if err := c.jobs.ValidateDue(at); err != nil {
 		return 0, 0, fmt.Errorf("retry failed jobs: %w", err)
 	}
 	if err := c.row(ctx, db, pgsql.HistoryRetry, append(f.args(), at, c.jobs.Clock()), &retried, &waiting); err != nil {

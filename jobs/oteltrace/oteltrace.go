@@ -13,7 +13,6 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -25,7 +24,7 @@ const scope = "github.com/prescient-go/prescient/jobs/oteltrace"
 // an earlier Use is outside the span of a check.
 func Use(registry *jobs.Registry, provider trace.TracerProvider) {
 	t := tracer{cmp.Or(provider, otel.GetTracerProvider()).Tracer(scope)}
-	engine.Trace(registry, t.start)
+	registry.Trace(t.start)
 	registry.Use(t.check)
 }
 
@@ -39,7 +38,7 @@ func Carry(ctx context.Context, tx jobs.DB) error {
 
 type tracer struct{ trace.Tracer }
 
-// start is an engine.Span.
+// start is a jobs.StartSpan.
 func (t tracer) start(
 	ctx context.Context, name string, attrs ...slog.Attr,
 ) (context.Context, func(err error, attrs ...slog.Attr)) {

@@ -20,7 +20,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/oteltrace"
 	"github.com/prescient-go/prescient/slots"
@@ -40,7 +39,7 @@ func spans(t *testing.T, registry *jobs.Registry, rows int) (tracetest.SpanStubs
 	if err != nil {
 		t.Fatal(err)
 	}
-	for d := range engine.All(registry) {
+	for d := range registry.All() {
 		for i := range rows {
 			check := jobs.FutureJob{JobExec: d.Name, EntityName: "order", EntityKey: fmt.Sprint(i)}
 			check.CheckAt = noon
@@ -263,7 +262,7 @@ func TestAttributesAreThoseOfTheLog(t *testing.T) {
 	recorder := tracetest.NewInMemoryExporter()
 	registry := jobs.NewRegistry()
 	oteltrace.Use(registry, sdktrace.NewTracerProvider(sdktrace.WithSyncer(recorder)))
-	_, end := engine.StartSpan(t.Context(), engine.Clone(registry), "publish", slog.Int("events", 3), slog.Bool("yes", true))
+	_, end := registry.Clone().StartSpan(t.Context(), "publish", slog.Int("events", 3), slog.Bool("yes", true))
 	end(errors.New("refused"), slog.Duration("took", 1500*time.Millisecond), slog.Any("unknown", []string{"a", "b"}), slog.Any("other", 1i))
 	s := recorder.GetSpans()[0]
 	want := []attribute.KeyValue{

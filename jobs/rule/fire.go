@@ -11,7 +11,6 @@ import (
 
 	"github.com/lib/pq"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -72,7 +71,7 @@ func (p *page) prepare() {
 			job := jobs.FutureJob{
 				JobExec: s.Job, EntityName: row.EntityName, EntityKey: row.EntityKey, CheckAt: row.Slot, Payload: p.data(i, s, d),
 			}
-			if err := engine.Validate(job); err != nil {
+			if err := job.Validate(); err != nil {
 				return fmt.Errorf("enqueue the job of step %s: %w", s.Name, err)
 			}
 			p.results[i].Enqueue = append(p.results[i].Enqueue, job)

@@ -14,7 +14,6 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/rule/expr"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -50,7 +49,7 @@ const (
 
 // errLocked is the error of the rows of a table that another session has locked, such as with vacuum
 // full or alter table.
-var errLocked = fmt.Errorf("the table is locked: %w", engine.ErrDefer)
+var errLocked = fmt.Errorf("the table is locked: %w", jobs.ErrDefer)
 
 // look reads the rows of the table for the keys of the page. It returns errLocked if the table is
 // locked.

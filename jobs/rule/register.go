@@ -11,7 +11,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -58,7 +57,7 @@ func Register(registry *jobs.Registry, cfg CheckConfig) error {
 	c := &checker{CheckConfig: cfg}
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.Timeout = max(time.Millisecond, cmp.Or(c.Timeout, DefaultTimeout))
-	engine.OnRule(registry, func(r *jobs.Registry, name string) {
+	registry.OnRule(func(r *jobs.Registry, name string) {
 		r.RegisterBatchTx(name, c.check, jobs.MaxChecks(math.MaxInt32), jobs.Horizon(farthest),
 			jobs.Timeout(c.Timeout+actTime))
 	})

@@ -6,7 +6,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -118,7 +117,7 @@ func (j *judge) deadline(s Slot, job string) time.Duration {
 	if j.registry == nil {
 		return 0
 	}
-	if d, ok := engine.Lookup(j.registry, job); ok {
+	if d, ok := j.registry.Lookup(job); ok {
 		return d.Deadline
 	}
 	return 0
@@ -208,7 +207,7 @@ func (j *judge) batched(job string) bool {
 	if j.registry == nil {
 		return false
 	}
-	d, ok := engine.Lookup(j.registry, job)
+	d, ok := j.registry.Lookup(job)
 	return ok && d.Batched()
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -83,7 +82,7 @@ func (r *reader) readJobs(ctx context.Context, tx *sqlx.Tx) error {
 			return err
 		}
 		if r.registry != nil && removed {
-			_, here := engine.Lookup(r.registry, name)
+			_, here := r.registry.Lookup(name)
 			removed = !here
 		}
 		r.paused[name], r.known[name], r.removed[name] = paused, known, removed && name != schedule.JobExec
@@ -103,7 +102,7 @@ func (r *reader) readJobs(ctx context.Context, tx *sqlx.Tx) error {
 func (r *reader) state(name string) (paused, unregistered bool) {
 	known := r.known[name]
 	if r.registry != nil && !known {
-		_, known = engine.Lookup(r.registry, name)
+		_, known = r.registry.Lookup(name)
 		known = known || name == schedule.JobExec // every run has it
 	}
 	return r.paused[name], r.waits[name] && !known

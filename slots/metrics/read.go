@@ -13,7 +13,6 @@ import (
 	"github.com/lib/pq"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/forecast"
@@ -55,7 +54,7 @@ func (m *Metrics) Watch(source Source) {
 	defer m.mu.Unlock()
 	m.source = &source
 	if source.Registry != nil {
-		for d := range engine.All(source.Registry) {
+		for d := range source.Registry.All() {
 			m.job(d.Name).sla = d.SLA
 		}
 	}

@@ -15,7 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
@@ -150,7 +149,7 @@ func (s *Spool) run(ctx context.Context, lock *os.File, f *File) error {
 		f.Problem = "it was removed or replaced while it ran"
 		return nil
 	}
-	d := &engine.Definition{MaxChecks: MaxChecks, Horizon: Horizon, Retry: Retry, MaxBackOff: jobs.DefaultMaxBackOff}
+	d := &jobs.Definition{MaxChecks: MaxChecks, Horizon: Horizon, Retry: Retry, MaxBackOff: jobs.DefaultMaxBackOff}
 	v := guard.After(d, guard.Moment{Grid: s.cfg.Grid, Slot: f.Slot, Now: s.Now()}, &job, next, err)
 	f.Problem = v.Error
 	switch {

@@ -15,7 +15,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config"
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
@@ -69,7 +68,7 @@ func register(f *factory.Factory, registry *jobs.Registry, queries []sqljob.Conf
 // Definitions returns a registry with every job of the binary and of the settings, to read and not
 // to run. The caller calls release when it no longer uses the registry.
 func Definitions(ctx context.Context, f *factory.Factory) (registry *jobs.Registry, release func(), err error) {
-	registry = engine.Clone(f.Registry)
+	registry = f.Registry.Clone()
 	unused, err := event.Open(ctx, "stdout:", event.Config{}) // no query is run
 	if err != nil {
 		return nil, nil, err
@@ -85,7 +84,7 @@ func Definitions(ctx context.Context, f *factory.Factory) (registry *jobs.Regist
 // CheckNames returns an error if the settings bind the name of a Go job of the binary.
 func CheckNames(f *factory.Factory, registry *jobs.Registry) error {
 	taken := map[string]bool{}
-	for d := range engine.All(registry) {
+	for d := range registry.All() {
 		taken[d.Name] = true
 	}
 	var problems []error

@@ -20,7 +20,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config"
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/slots"
@@ -153,8 +152,8 @@ func TestBoundJobsRunAsTheSettingsSay(t *testing.T) {
 	if !strings.HasPrefix(signatures, "v1,") {
 		t.Errorf("signed %q", signatures)
 	}
-	query, _ := engine.Lookup(b.Registry, "a.query")
-	http, _ := engine.Lookup(b.Registry, "a.service")
+	query, _ := b.Registry.Lookup("a.query")
+	http, _ := b.Registry.Lookup("a.service")
 	if query.MaxChecks != 2 || query.Retry != 1 || query.Concurrency != 2 || http.MaxChecks != 4 || http.Concurrency != 3 || http.Timeout != time.Minute {
 		t.Errorf("%+v\n%+v", query, http)
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/deadletter"
@@ -76,7 +75,7 @@ func Bind(ctx context.Context, f *factory.Factory, m *metrics.Metrics, fn func(b
 		}
 		destination := publisher
 		publisher = givingUp(f, db, publisher)
-		registry := engine.Clone(f.Registry)
+		registry := f.Registry.Clone()
 		b := &Bound{
 			DB: db, Setting: setting, Registry: registry, Publisher: traced(publisher, registry), Destination: destination,
 			Metrics: m,
@@ -148,7 +147,7 @@ func givingUp(f *factory.Factory, db *sqlx.DB, p event.Publisher) event.Publishe
 // traced is a publisher whose work has a span.
 func traced(p event.Publisher, registry *jobs.Registry) event.Publisher {
 	return event.Wrap(p, func(ctx context.Context, events []event.Event, publish func(context.Context) error) error {
-		ctx, end := engine.StartSpan(ctx, registry, "publish", slog.Int("events", len(events)))
+		ctx, end := registry.StartSpan(ctx, "publish", slog.Int("events", len(events)))
 		err := publish(ctx)
 		end(err)
 		return err
@@ -158,7 +157,7 @@ func traced(p event.Publisher, registry *jobs.Registry) event.Publisher {
 // registerSchedules adds the job of schedules, unless the binary has its own, with its own
 // publisher.
 func (b *Bound) registerSchedules(f *factory.Factory) {
-	for d := range engine.All(b.Registry) {
+	for d := range b.Registry.All() {
 		if d.Name == schedule.JobExec {
 			return
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -24,7 +23,7 @@ const MostNames = 100_000
 // Names returns the jobs that are linked into the binary or bound by the settings. The stock
 // binary may have none.
 func Names(f *factory.Factory) (names []string) {
-	for d := range engine.All(f.Registry) {
+	for d := range f.Registry.All() {
 		names = append(names, d.Name)
 	}
 	for _, job := range f.Config().HTTPJobs {

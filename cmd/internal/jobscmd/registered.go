@@ -17,7 +17,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/config/duration"
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 )
@@ -35,7 +34,7 @@ The job of a rule is in the database instead; see "rules list".`,
 	})
 }
 
-// definitionView is engine.Definition as JSON.
+// definitionView is jobs.Definition as JSON.
 type definitionView struct {
 	Name        string        `json:"name"`
 	From        string        `json:"from"`  // go, http_jobs or sql_jobs
@@ -72,7 +71,7 @@ func listRegistered(ctx context.Context, f *factory.Factory) error {
 	}
 	defer release()
 	var views []definitionView
-	for d := range engine.All(registry) {
+	for d := range registry.All() {
 		views = append(views, newDefinitionView(d, cmp.Or(from[d.Name], "go")))
 	}
 	header := table.Row{
@@ -94,7 +93,7 @@ func listRegistered(ctx context.Context, f *factory.Factory) error {
 }
 
 // newDefinitionView returns a definition with every option of it.
-func newDefinitionView(d *engine.Definition, from string) definitionView {
+func newDefinitionView(d *jobs.Definition, from string) definitionView {
 	return definitionView{
 		Name: d.Name, From: from, Group: d.Group, MaxChecks: d.MaxChecks, Timeout: duration.Text(d.Timeout),
 		Horizon: duration.Text(d.Horizon), Retry: d.Retry, MaxBackOff: d.MaxBackOff, Deadline: duration.Text(d.Deadline),

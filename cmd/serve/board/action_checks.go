@@ -249,7 +249,7 @@ func (m Reschedule) plan(ctx context.Context, p *planner) (plan Plan, err error)
 	if m.At.IsZero() {
 		return plan, &jobs.FieldError{Field: "at", Message: "must be an instant such as 2006-01-02T15:04:05Z"}
 	}
-	if err := cmp.Or(checkInstant("at", m.At), admin.New(p.client).ValidateDue(m.At)); err != nil {
+	if err := cmp.Or(checkInstant("at", m.At), p.client.ValidateDue(m.At)); err != nil {
 		return plan, err
 	}
 	w, err := p.waiting(ctx, m.key())
@@ -334,7 +334,7 @@ func (a Retry) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 		return plan, err
 	}
 	if !a.At.IsZero() {
-		if err := admin.New(p.client).ValidateDue(a.At); err != nil {
+		if err := p.client.ValidateDue(a.At); err != nil {
 			return plan, err
 		}
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -209,7 +208,7 @@ func (c CatchUp) requireJob(ctx context.Context, p *planner, knows func(job stri
 	if err != nil || slices.Contains(names, c.Job) {
 		return err
 	}
-	for d := range engine.All(p.from.cfg.Runner.Registry) {
+	for d := range p.from.cfg.Runner.Registry.All() {
 		names = append(names, d.Name)
 	}
 	slices.Sort(names)

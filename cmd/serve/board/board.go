@@ -15,7 +15,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/prescient-go/prescient/config/duration"
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -113,7 +112,7 @@ func (b *Board) Close() {
 
 // has reports whether a job is registered with the binary.
 func (s *source) has(job string) bool {
-	_, is := engine.Lookup(s.cfg.Runner.Registry, job)
+	_, is := s.cfg.Runner.Registry.Lookup(job)
 	return is
 }
 

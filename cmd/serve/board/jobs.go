@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/view"
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/slots/advise"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -50,7 +49,7 @@ func (s *source) readJobs(ctx context.Context, r *reader, name any) ([]JobLine, 
 		var isRule bool
 		err := row.Scan(&j.JobExec, &paused, &by, &registered, &sla, &isRule)
 		j.RegisteredAt, j.SLA = utc(registered), micros(sla.Int64)
-		j.Registered = s.has(j.JobExec) || isRule && engine.KnowsRules(s.cfg.Runner.Registry)
+		j.Registered = s.has(j.JobExec) || isRule && s.cfg.Runner.Registry.KnowsRules()
 		if paused.Valid {
 			j.Paused = &view.Paused{JobExec: j.JobExec, PausedAt: paused.Time.UTC(), PausedBy: by}
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/lib/pq"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lease"
@@ -23,12 +22,12 @@ import (
 type Reader struct {
 	Server *server.Server
 	Slot   time.Time
-	Kind   string                       // slots.Kind
-	Runner string                       // its name
-	Stop   context.Context              // ends when nothing more may be claimed
-	Work   context.Context              // of statements
-	Jobs   map[int64]*engine.Definition // of the slot, by number
-	Most   int64                        // rows to read; 0: any number
+	Kind   string                     // slots.Kind
+	Runner string                     // its name
+	Stop   context.Context            // ends when nothing more may be claimed
+	Work   context.Context            // of statements
+	Jobs   map[int64]*jobs.Definition // of the slot, by number
+	Most   int64                      // rows to read; 0: any number
 
 	turn  chan struct{} // holds a value while a call has a connection
 	taken int64         // rows that were read; only the call with the connection uses it

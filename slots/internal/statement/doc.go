@@ -9,7 +9,7 @@ import (
 
 	"github.com/lib/pq"
 
-	"github.com/prescient-go/prescient/internal/engine"
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/server"
 )
 
@@ -18,10 +18,10 @@ import (
 type Writer struct {
 	Server   *server.Server
 	Slot     time.Time
-	Runner   string                       // its name
-	Now      func() time.Time             // the clock that slots are compared with
-	Replayed bool                         // Now is not the clock of the database
-	Jobs     map[int64]*engine.Definition // of the slot, by number
+	Runner   string                     // its name
+	Now      func() time.Time           // the clock that slots are compared with
+	Replayed bool                       // Now is not the clock of the database
+	Jobs     map[int64]*jobs.Definition // of the slot, by number
 
 	// Place is the number of the runner among those of the slot. Traces name the runner by it.
 	Place int

@@ -6,7 +6,6 @@ import (
 
 	"github.com/lib/pq"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/server"
@@ -170,7 +169,7 @@ func (w *Writer) addEnqueued(m *pgsql.Message, locked []row.Outcome) {
 		list = append(list, locked[i].Verdict.Enqueue...)
 	}
 	if len(list) > 0 {
-		stmt, args := engine.EnqueueStatement(list, w.Clock())
+		stmt, args := jobs.EnqueueStatement(list, w.Clock())
 		m.Add(stmt.In(w.Server.Schema), args, server.Nothing)
 	}
 }

@@ -3,7 +3,6 @@ package unit
 import (
 	"strings"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
 )
@@ -15,7 +14,7 @@ type GroupKey struct {
 	ID int64 // of a row that is a group of its own
 }
 
-func groupKeyOf(d *engine.Definition, row *jobs.FutureJob) GroupKey {
+func groupKeyOf(d *jobs.Definition, row *jobs.FutureJob) GroupKey {
 	switch {
 	case row.GroupKey != "":
 		name, key, _ := strings.Cut(row.GroupKey, "\x1f") // the form of an entity's group
@@ -64,12 +63,12 @@ func NewBuilder(rows []jobs.FutureJob) *Builder {
 }
 
 // Settle adds a row whose verdict needs no call.
-func (b *Builder) Settle(i int, d *engine.Definition, number int64, v *guard.Verdict) {
+func (b *Builder) Settle(i int, d *jobs.Definition, number int64, v *guard.Verdict) {
 	b.open(i, d, number).Verdict = v
 }
 
 // Add adds a row to call the function with. Rows of a batch have the same limit key, which limitKey returns.
-func (b *Builder) Add(i int, d *engine.Definition, number int64, limitKey func(row jobs.FutureJob) string) {
+func (b *Builder) Add(i int, d *jobs.Definition, number int64, limitKey func(row jobs.FutureJob) string) {
 	switch {
 	case d.Grouped():
 		b.addToGroup(i, d, number)
@@ -81,14 +80,14 @@ func (b *Builder) Add(i int, d *engine.Definition, number int64, limitKey func(r
 }
 
 // open adds a unit of one row.
-func (b *Builder) open(i int, d *engine.Definition, number int64) *Unit {
+func (b *Builder) open(i int, d *jobs.Definition, number int64) *Unit {
 	u := &Unit{Def: d, Number: number}
 	u.Rows = append(u.one[:0], b.rows[i])
 	b.Units = append(b.Units, u)
 	return u
 }
 
-func (b *Builder) addToGroup(i int, d *engine.Definition, number int64) {
+func (b *Builder) addToGroup(i int, d *jobs.Definition, number int64) {
 	key := groupKeyOf(d, &b.rows[i])
 	u := b.groups[key]
 	if u == nil {
@@ -99,7 +98,7 @@ func (b *Builder) addToGroup(i int, d *engine.Definition, number int64) {
 }
 
 // addToBatch does not copy rows while they are neighbours in the page.
-func (b *Builder) addToBatch(i int, d *engine.Definition, key batchKey) {
+func (b *Builder) addToBatch(i int, d *jobs.Definition, key batchKey) {
 	to, ok := b.batches[key]
 	switch {
 	case !ok || d.BatchSize > 0 && len(to.Rows) >= d.BatchSize:

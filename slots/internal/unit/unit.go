@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/prescient-go/prescient/internal/engine"
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/call"
@@ -14,7 +13,7 @@ import (
 // Unit is the rows of one call: a row, the rows of a batch, or those of a group. It is called until its rows are done,
 // one call at a time. The goroutine of the call changes it.
 type Unit struct {
-	Def     *engine.Definition
+	Def     *jobs.Definition
 	Number  int64 // of the job; for a group the job of its first row
 	Rows    []jobs.FutureJob
 	Group   *Group         // nil: it is no group

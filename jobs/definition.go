@@ -1,0 +1,191 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/internal/spoken"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Definition is a registered job with its options. Packages that run jobs read it, and a test may
+// call its function. It must not be changed.
+type Definition struct {
+	Name string
+	// Group is the family of a job whose rows are checked by group; see Registry.RegisterGroup.
+	// Empty: the job has no groups.
+	Group string
+
+	MaxChecks   int
+	Timeout     time.Duration
+	Horizon     time.Duration
+	Retry       int
+	MaxBackOff  int           // slots
+	Deadline    time.Duration // 0: none
+	Within      time.Duration // 0: the first slot
+	BatchSize   int           // rows of one call at most; 0: all rows of a page
+	Concurrency int           // 0: only the runner's limit
+	AtMost      int           // 0: no limit
+	PerSecond   int           // 0: no limit
+	LimitBy     func(job FutureJob) string
+	Misfire     Misfire
+	SLA         time.Duration // 0: none
+	Priority    int
+	DB          *sqlx.DB // for the transactions of its checks; nil: the runner's
+
+	handler handler
+	around  []Middleware
+}
+
+// InTx reports whether the job writes through a transaction.
+func (d *Definition) InTx() bool { return d.handler.inTx }
+
+// Batched reports whether the job takes many rows at once.
+func (d *Definition) Batched() bool { return d.handler.many != nil }
+
+// Grouped reports whether the job gets all due rows of a group at once.
+func (d *Definition) Grouped() bool { return d.Group != "" }
+
+// Limited reports whether the job has a limit over all runners.
+func (d *Definition) Limited() bool { return d.AtMost > 0 || d.PerSecond > 0 }
+
+// Call calls the job's function inside its middleware: with one row, unless it is Batched, and with
+// a transaction if it is InTx. It returns a result for each row, or an error, which belongs to
+// every row. The function may change the slice of rows.
+func (d *Definition) Call(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {
+	results, err := d.within(ctx, d.around, tx, rows)
+	if err == nil && len(results) != len(rows) {
+		return nil, fmt.Errorf("the batch function returned %s for %s",
+			spoken.Count(len(results), "result", "results"), spoken.Count(len(rows), "row", "rows"))
+	}
+	for i := range results {
+		results[i].Err = sound(results[i].Err)
+		if err := results[i].validate(); err != nil {
+			results[i] = Result{Err: errors.Join(results[i].Err, err)}
+		}
+	}
+	return results, sound(err)
+}
+
+// within calls the function inside the remaining middleware.
+func (d *Definition) within(
+	ctx context.Context, around []Middleware, tx *sqlx.Tx, rows []FutureJob,
+) ([]Result, error) {
+	switch {
+	case len(around) > 0:
+		call := Call{JobExec: d.Name, Group: d.Group, Rows: slices.Clone(rows)}
+		return around[0](ctx, call, func(ctx context.Context) ([]Result, error) {
+			return d.within(ctx, around[1:], tx, rows)
+		})
+	case d.handler.many != nil:
+		return d.handler.many(ctx, tx, rows)
+	}
+	result, err := d.handler.one(ctx, tx, rows[0])
+	return []Result{result}, err
+}
+
+// sound returns err, or another error in its place if a method of err panics. The methods of a nil pointer that became
+// an error may do so: errors.Is would then panic in the runner, outside the function that returned the error.
+func sound(err error) (safe error) {
+	defer func() {
+		if recover() != nil {
+			safe = fmt.Errorf("an error of type %T that has no text: one of its methods panicked", err)
+		}
+	}()
+	if err != nil && !errors.Is(err, errNone) {
+		_ = err.Error()
+	}
+	return err
+}
+
+// errNone is an error that no function returns. errors.Is with it calls the methods of the whole chain of an error.
+var errNone = errors.New("no error")
+
+// ErrDefer is the error of a row that could not be checked yet. The row waits for the next slot. This does not count
+// as an error of the row.
+var ErrDefer = errors.New("the check is deferred to the next slot")
+
+// All yields the registered jobs in the order of their names.
+func (r *Registry) All() iter.Seq[*Definition] {
+	return func(yield func(*Definition) bool) {
+		for _, name := range slices.Sorted(maps.Keys(r.jobs)) {
+			if !yield(r.jobs[name]) {
+				return
+			}
+		}
+	}
+}
+
+// Lookup returns the job of a name, and whether it is registered.
+func (r *Registry) Lookup(name string) (*Definition, bool) {
+	d, ok := r.jobs[name]
+	return d, ok
+}
+
+// Clone returns a registry with the same jobs, middleware and spans. Jobs that are added to the
+// clone do not change the original.
+func (r *Registry) Clone() *Registry {
+	clone := *r
+	clone.jobs, clone.around = maps.Clone(r.jobs), slices.Clip(r.around)
+	return &clone
+}
+
+// OnRule makes the registry know the rules of the database; package rule calls it. A run calls add
+// for each of them with a copy of the registry. Call OnRule before a run uses the registry.
+func (r *Registry) OnRule(add func(r *Registry, name string)) { r.addRule = add }
+
+// KnowsRules reports whether OnRule was called.
+func (r *Registry) KnowsRules() bool { return r.addRule != nil }
+
+// WithRules returns a registry with the jobs of rules besides its own. The original stays as it is.
+// A name that is registered keeps its job.
+func (r *Registry) WithRules(names []string) *Registry {
+	if r.addRule == nil || len(names) == 0 {
+		return r
+	}
+	all := r.Clone()
+	for _, name := range names {
+		if _, taken := all.Lookup(name); !taken {
+			r.addRule(all, name)
+		}
+	}
+	return all
+}
+
+// StartSpan begins a span of a trace: work of a run that is not a call of a job's function, which
+// Middleware sees. It returns the context of the work, and the function that ends the span with the
+// error of the work, if any, and attributes. It is called by several goroutines at once.
+//
+// The spans are "run", of a slot by one runner; "claim", of the rows that a runner holds while it
+// reads, checks and records them; and "publish", of events. A call of a function is within its
+// claim, and what it publishes is within the call.
+type StartSpan func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context,
+	func(err error, attrs ...slog.Attr))
+
+// Trace makes the runs of the registry begin their spans with start. Package oteltrace calls it for
+// OpenTelemetry. Call it before a run uses the registry.
+func (r *Registry) Trace(start StartSpan) { r.start = start }
+
+// StartSpan begins a span, if Trace was called.
+func (r *Registry) StartSpan(
+	ctx context.Context, name string, attrs ...slog.Attr,
+) (context.Context, func(err error, attrs ...slog.Attr)) {
+	if r.start != nil {
+		return r.start(ctx, name, attrs...)
+	}
+	return ctx, func(error, ...slog.Attr) {}
+}
+
+// EnqueueStatement returns the statement of Client.EnqueueMany with Keep, for a message with other
+// statements. The jobs must be valid. clock is the present of a replay; nil asks the database.
+func EnqueueStatement(list []FutureJob, clock any) (pgsql.Statement, []any) {
+	return pgsql.EnqueueMany, columns(list, Keep, clock)
+}
