@@ -69,7 +69,7 @@ begin
         seconds := prescient.within_seconds(within);
         if seconds not between 1 and 31622400 then
             raise exception 'within is %; it must be from 0 to 366 days', within
-                using errcode = 'invalid_parameter_value';
+                using errcode = 'check_violation', constraint = 'future_job_within', table = 'future_job';
         end if;
         key := prescient.window_key(job_exec, entity_name, entity_key, item_key);
     end if;
