@@ -1,6 +1,6 @@
--- Moves waiting checks of a job to the slots of other instants, each given by its slot, its id and the
--- instant that it was requested for: a row that has been moved since is left alone, and so is one that
--- is due or has a request.
+-- Moves waiting checks of a job to the slots of other instants. Each is given by its slot, its id and
+-- the instant that it was requested for. A row that has been moved since is left alone, and so is one
+-- that is due or has a request.
 -- payloads: null leaves the payload. withins: windows in seconds, or null; see enqueue. Returns how
 -- many it moved.
 create or replace function prescient.retime(
@@ -22,41 +22,48 @@ as $$
 #variable_conflict use_column
 declare
     number bigint := prescient.find_job(job_exec);
-    moved  bigint := 0;
-    asked  record;
-    f      prescient.future_job;
-    target timestamptz;
+    wanted bigint;
+    moved  bigint;
 begin
-    for asked in
-        select u.slot, u.id, u.requested, u.check_at, u.payload, u.within
+    -- A row that another transaction moved after the snapshot no longer meets the conditions once it is locked.
+    with asked as (
+        select *
         from unnest(slots, ids, requested, check_ats, payloads, withins) as u (slot, id, requested, check_at, payload, within)
-        order by u.slot, u.id
-    loop
-        select w.*
-        into f
-        from prescient.future_job w
-        where w.next_check_at = asked.slot and w.job = number and w.id = asked.id
-        for update;
-        continue when not found
-            or f.next_check_at <= coalesce(retime.clock, clock_timestamp())
-            or coalesce(f.requested_for, f.first_check_at) <> asked.requested
-            or (f.request).check_at is not null;
-        target := prescient.due_slot(
-            asked.check_at, retime.clock, asked.within::integer,
-            prescient.window_key(retime.job_exec, f.entity_name, f.entity_key, f.item_key)
-        );
-        update prescient.future_job w
-        set next_check_at = target,
-            requested_for = asked.check_at,
-            requested_within = asked.within,
-            payload = coalesce(asked.payload::jsonb, f.payload),
-            trace = prescient.traced(f.trace, prescient.journal_entry('rescheduled', asked.slot))
-        where w.next_check_at = asked.slot and w.job = number and w.id = asked.id;
-        if not found then
-            perform prescient.raise_suppressed('the update of the waiting row');
-        end if;
-        moved := moved + 1;
-    end loop;
+    ), picked as materialized (
+        select a.*, f.entity_name, f.entity_key, f.item_key, f.payload as was, f.trace
+        from asked a
+        join prescient.future_job f on f.next_check_at = a.slot and f.job = number and f.id = a.id
+        where a.slot > coalesce(retime.clock, clock_timestamp())
+            and coalesce(f.requested_for, f.first_check_at) = a.requested
+            and (f.request).check_at is null
+        order by f.entity_name, f.entity_key, f.item_key -- as enqueue_many, so that the two never deadlock
+        for update of f
+    ), waiting as materialized ( -- the wait for locks may have taken until after a boundary
+        select
+            p.*,
+            prescient.due_slot(
+                p.check_at, retime.clock, p.within::integer,
+                prescient.window_key(retime.job_exec, p.entity_name, p.entity_key, p.item_key)
+            ) as target,
+            prescient.traced(p.trace, prescient.journal_entry('rescheduled', p.slot)) as told
+        from picked p
+        where p.slot > coalesce(retime.clock, clock_timestamp())
+    ), moved as (
+        update prescient.future_job f
+        set next_check_at = w.target,
+            requested_for = w.check_at,
+            requested_within = w.within,
+            payload = coalesce(w.payload::jsonb, w.was),
+            trace = w.told
+        from waiting w
+        where f.next_check_at = w.slot and f.job = number and f.id = w.id
+        returning 1
+    )
+    select (select count(*) from waiting), (select count(*) from moved)
+    into wanted, moved;
+    if moved < wanted then
+        perform prescient.raise_suppressed('the update of a waiting row');
+    end if;
     return moved;
 end
 $$;

@@ -74,7 +74,8 @@ begin
                 prescient.journal_in(entry, slot)
             )
         from failed
-        order by failed.finished_at
+        -- As enqueue_many, so that the two never deadlock. Of two rows of a key, the older one comes back.
+        order by failed.entity_name, failed.entity_key, failed.job_exec, failed.item_key, failed.finished_at
         on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
         returning id
     loop

@@ -1,5 +1,6 @@
--- Lets many rows of a rule wait, as rule_wait does for one, given as arrays of one length. It writes
--- them in the order of their keys, so that two calls never deadlock.
+-- Lets many rows of a rule wait, as rule_wait does for one, given as arrays of one length. It locks
+-- and writes them in one pass, in the order of their keys, so that it never deadlocks with another
+-- function. Of a key that is given twice, one instant counts.
 -- Called by the triggers of rules.
 create or replace function prescient.rule_wait_many(
     job_exec    text,
@@ -43,7 +44,7 @@ begin
     -- Row by row, because Citus reports the number of given rows as that of inserted ones.
     for made in
         with given as (
-            select u.entity_key, u.check_at, greatest(prescient.slot_ceil(u.check_at, grid), first) as target
+            select distinct on (u.entity_key collate "C") u.entity_key, u.check_at, greatest(prescient.slot_ceil(u.check_at, grid), first) as target
             from unnest(entity_keys, check_ats) as u (entity_key, check_at)
             order by u.entity_key collate "C"
         )
@@ -55,7 +56,10 @@ begin
             number, rule_wait_many.entity_name, entity_key, target, target, nullif(check_at, target),
             enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent
         from given
-        on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
+        -- Only locks a row that waits, in its turn.
+        on conflict (entity_name, entity_key, job, item_key) where item_key is not null do update
+        set trace = excluded.trace
+        where false
         returning id, entity_key
     loop
         written := written || made.id;

@@ -1,0 +1,109 @@
+package sql_test
+
+import (
+	"testing"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// Another transaction holds key 2 or 3 until both calls wait. A call that does not take its locks in the order of the
+// keys holds another key by then, which the second call needs.
+func TestFunctionsThatLockManyRowsNeverDeadlock(t *testing.T) {
+	t.Parallel()
+	const (
+		rule    = "insert into prescient.rule (name, relation, definition) values ('order.late', 'shop.orders', '{}')"
+		wait    = "select prescient.enqueue('order.late', 'order', $1, '2030-03-05')"
+		replace = `
+			select prescient.enqueue_many(
+				'{order.late,order.late,order.late}', '{order,order,order}', '{1,2,3}', '{2030-03-07,2030-03-07,2030-03-07}',
+				'{null,null,null}', '{"","",""}', '{null,null,null}', 'replace'
+			)`
+		hold = "select from prescient.future_job where entity_key = '2' for update"
+	)
+	backwards := func(t *testing.T, db *sqlx.DB) { // so that the order of the ids is not that of the keys
+		for _, key := range []string{"3", "2", "1"} {
+			exec(t, db, wait, key)
+		}
+	}
+	for name, test := range map[string]struct {
+		setup  func(t *testing.T, db *sqlx.DB)
+		hold   string
+		first  string
+		second string
+	}{
+		"rule_wait_many": {
+			func(t *testing.T, db *sqlx.DB) { exec(t, db, wait, "1") },
+			"select prescient.enqueue('order.late', 'order', '3', '2030-03-05')",
+			"select prescient.rule_wait_many('order.late', 'order', '{3,2,1}', '{2030-03-06,2030-03-06,2030-03-06}')",
+			replace,
+		},
+		"retime": {
+			backwards,
+			hold,
+			`select prescient.retime(
+				'order.late', array_agg(f.next_check_at), array_agg(f.id), array_agg(f.first_check_at::timestamptz),
+				array_agg(timestamptz '2030-03-06'), array_agg(null::text), array_agg(null::bigint)
+			)
+			from prescient.future_job f`,
+			"select prescient.cancel_keys('order.late', 'order', '{1,2,3}')",
+		},
+		"retry_failed": {
+			func(t *testing.T, db *sqlx.DB) {
+				backwards(t, db)
+				exec(t, db, `
+					with gone as (delete from prescient.future_job returning *)
+					insert into prescient.future_job_history (
+						id, job_exec, entity_name, entity_key, item_key, first_check_at, slot, check_count, error_count, spent, enqueued_at,
+						enqueued_by, outcome, finished_at
+					)
+					select
+						g.id, 'order.late', g.entity_name, g.entity_key, g.item_key, g.first_check_at, g.next_check_at, 0, 1, g.spent,
+						g.enqueued_at, g.enqueued_by, 'failed', now() - g.entity_key::integer * interval '1 second'
+					from gone g`)
+			},
+			"select prescient.enqueue('order.late', 'order', '2', '2030-03-05')",
+			"select prescient.retry_failed(null, null, null, now() - interval '1 hour', 9, '2030-03-06', null)",
+			replace,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := pgtest.New(t)
+			exec(t, db, rule)
+			test.setup(t, db)
+			held := begin(t, db)
+			exec(t, held, test.hold)
+			ended := make(chan error, 2)
+			for i, c := range []string{test.first, test.second} {
+				go func() {
+					_, err := db.ExecContext(t.Context(), c)
+					ended <- err
+				}()
+				awaitWaits(t, db, i+1)
+			}
+			if err := held.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+			for range cap(ended) {
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// The rows of a table may share a key, and an insert of them must not fail.
+func TestManyRowsOfARuleWithOneKeyWaitOnce(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	exec(t, db, "insert into prescient.rule (name, relation, definition) values ('order.late', 'shop.orders', '{}')")
+	for _, keys := range []string{"{1,2,1}", "{2,2,3}"} {
+		exec(t, db, "select prescient.rule_wait_many('order.late', 'order', $1, '{2030-03-06,2030-03-06,2030-03-06}')", keys)
+	}
+	if n := get[int](t, db, "select count(*) from prescient.future_job"); n != 3 {
+		t.Errorf("%d rows wait, want 3", n)
+	}
+}
