@@ -1,7 +1,7 @@
--- Returns a rule as it is now, and locks it for the rest of the transaction: an apply that changes the rule, or a remove,
--- waits for the checks that have read it, because it locks the row for update. Checks do not wait for each other, and
--- neither does the walk of an apply wait for them, which changes other columns of the row. Returns no row if there is no
--- such rule.
+-- Returns a rule as it is now, and locks it for the rest of the transaction. An apply that changes the rule, or a remove,
+-- waits for the checks that have read it. Checks do not wait for each other, and the walk of an apply does not wait for
+-- them. A check that comes later waits for the change, because there may be checks at each moment: with locks of the row,
+-- the change would wait for all of them. Returns no row if there is no such rule.
 create or replace function prescient.lock_rule(rule_name text)
 returns table (state text, definition json)
 language sql
@@ -9,9 +9,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 set row_security = off
 as $$
+    select pg_advisory_xact_lock_shared(hashtextextended('prescient.rule ' || rule_name, 0));
     select r.state, r.definition
     from prescient.rule r
     where r.name = rule_name
-    for key share
 $$;
 revoke all on function prescient.lock_rule(text) from public;

@@ -2,8 +2,8 @@
 -- whether an apply has to walk over its table. It returns no row if the rule no longer has version $3,
 -- or is being removed.
 -- Called by jobs/rule/rulestore.Store.install.
-with locked as (
-    select r.name from prescient.rule r where r.name = $1 for update -- waits for checks, see lock_rule
+with alone as materialized (
+    select pg_advisory_xact_lock(hashtextextended('prescient.rule ' || $1, 0)) -- waits for checks, see lock_rule
 )
 update prescient.rule r
 set definition = $2::json,
@@ -12,6 +12,6 @@ set definition = $2::json,
     state = case when $4::boolean then 'applying' else r.state end,
     position = case when $4::boolean then null else r.position end,
     updated_at = statement_timestamp()
-from locked
-where r.name = locked.name and r.version = $3 and r.state <> 'removing'
+from alone
+where r.name = $1 and r.version = $3 and r.state <> 'removing'
 returning r.version

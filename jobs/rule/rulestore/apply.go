@@ -163,7 +163,7 @@ func (s *Store) install(ctx context.Context, p *RulePlan) (version int, err erro
 	if err != nil {
 		return 0, err
 	}
-	err = s.lockTable(ctx, p.rule.Relation, false, func(tx *sqlx.Tx) (err error) {
+	err = s.lockTable(ctx, p.Name, p.rule.Relation, false, func(tx *sqlx.Tx) (err error) {
 		switch {
 		case p.was == nil:
 			err = pgsql.One(ctx, tx, pgsql.RuleInsert.In(s.schema), []any{p.Name, p.rule.Relation, definition, s.clock()},
@@ -238,7 +238,7 @@ func (s *Store) walkOver(ctx context.Context, p *RulePlan, version int, told fun
 		})
 		if pgsql.IsLockTimeout(err) {
 			if tries%walkTries == 0 {
-				told(Progress{Rule: p.Name, Rows: progress.Rows, Waits: s.locked(ctx, p.rule.Relation, false, err)})
+				told(Progress{Rule: p.Name, Rows: progress.Rows, Waits: s.locked(ctx, p.Name, p.rule.Relation, false, err)})
 			}
 			select {
 			case <-time.After(walkPause):
@@ -304,7 +304,7 @@ const (
 	lockPause   = time.Second
 )
 
-// LockedError says that another session holds a lock on a table.
+// LockedError says that another session holds a lock on a table, or on its rule.
 type LockedError struct {
 	Table string
 	// Holder describes the session, and Mends is the statement that ends it. Empty: not known.
@@ -324,10 +324,12 @@ func (e *LockedError) Error() string {
 // Unwrap returns the error of the server.
 func (e *LockedError) Unwrap() error { return e.Err }
 
-// lockTable runs fn, which creates or drops triggers of a table, in a transaction that does not wait
-// long for a lock. It tries a few times. exclusive tells that readers of the table are in the way,
+// lockTable runs fn, which changes the rule of a name and creates or drops triggers of its table, in a
+// transaction that does not wait long for a lock. It tries a few times. exclusive tells that readers of the table are in the way,
 // too.
-func (s *Store) lockTable(ctx context.Context, relation string, exclusive bool, fn func(tx *sqlx.Tx) error) error {
+func (s *Store) lockTable(
+	ctx context.Context, name, relation string, exclusive bool, fn func(tx *sqlx.Tx) error,
+) error {
 	for try := 1; ; try++ {
 		err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
 			if _, err := tx.ExecContext(ctx,
@@ -340,7 +342,7 @@ func (s *Store) lockTable(ctx context.Context, relation string, exclusive bool, 
 			return err
 		}
 		if try == lockTries {
-			return s.locked(ctx, relation, exclusive, err)
+			return s.locked(ctx, name, relation, exclusive, err)
 		}
 		select {
 		case <-time.After(lockPause):
@@ -351,10 +353,10 @@ func (s *Store) lockTable(ctx context.Context, relation string, exclusive bool, 
 }
 
 // locked finds out who holds the lock.
-func (s *Store) locked(ctx context.Context, relation string, exclusive bool, err error) *LockedError {
+func (s *Store) locked(ctx context.Context, name, relation string, exclusive bool, err error) *LockedError {
 	e := &LockedError{Table: relation, Err: err}
 	_ = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		return pgsql.One(ctx, tx, pgsql.RuleHolders.In(s.schema), []any{relation, exclusive}, &e.Holder, &e.Mends)
+		return pgsql.One(ctx, tx, pgsql.RuleHolders.In(s.schema), []any{relation, exclusive, name}, &e.Holder, &e.Mends)
 	})
 	return e
 }

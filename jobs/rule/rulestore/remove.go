@@ -69,7 +69,7 @@ func (s *Store) uninstall(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return s.lockTable(ctx, status.Relation, true, func(tx *sqlx.Tx) error {
+	return s.lockTable(ctx, name, status.Relation, true, func(tx *sqlx.Tx) error {
 		var relation, definition string
 		err := pgsql.One(ctx, tx, pgsql.RuleRemoving.In(s.schema), []any{name}, &relation, &definition)
 		if errors.Is(err, sql.ErrNoRows) {

@@ -1,0 +1,58 @@
+package sql_test
+
+import (
+	"testing"
+
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// A daemon with rows to catch up with has checks at each moment. A change or a remove that waits for all of them would
+// never have its turn.
+func TestChecksThatComeLaterWaitForAChangeOfTheirRule(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change pgsql.Statement
+		args   []any
+		want   string
+	}{
+		"change": {pgsql.RuleChange, []any{"order.late", `{"n": 2}`, 1, true, "shop.orders"}, `applying {"n": 2}`},
+		"remove": {pgsql.RuleRemoving, []any{"order.late"}, "removing {}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := pgtest.New(t)
+			exec(t, db, "insert into prescient.rule (name, relation, definition) values ('order.late', 'shop.orders', '{}')")
+			const check = "select state || ' ' || definition from prescient.lock_rule('order.late')"
+			first := begin(t, db)
+			get[string](t, first, check)
+			changed, later := make(chan error, 1), make(chan string, 1)
+			go func() {
+				_, err := db.ExecContext(t.Context(), test.change.In(""), test.args...)
+				changed <- err
+			}()
+			awaitWaits(t, db, 1)
+			go func() {
+				var got string
+				if err := db.GetContext(t.Context(), &got, check); err != nil {
+					t.Error(err)
+				}
+				later <- got
+			}()
+			awaitWaits(t, db, 2)
+			var holder, mends string
+			if err := db.QueryRowContext(t.Context(), pgsql.RuleHolders.In(""), "shop.orders", false, "order.late").Scan(&holder, &mends); err != nil {
+				t.Errorf("the holder of the rule is not found: %v", err)
+			}
+			if err := first.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-changed; err != nil {
+				t.Error(err)
+			}
+			if got := <-later; got != test.want {
+				t.Errorf("the later check reads %s, want %s", got, test.want)
+			}
+		})
+	}
+}
