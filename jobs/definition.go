@@ -113,6 +113,10 @@ var errNone = errors.New("no error")
 // as an error of the row.
 var ErrDefer = errors.New("the check is deferred to the next slot")
 
+// ErrLeft is the error of rows that a TxBatchFunc has left out, because its transaction has held their locks for long.
+// The runner calls the function again for them at once. A call must not leave out all of its rows.
+var ErrLeft = errors.New("the row is left to the next call")
+
 // All yields the registered jobs in the order of their names.
 func (r *Registry) All() iter.Seq[*Definition] {
 	return func(yield func(*Definition) bool) {

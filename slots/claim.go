@@ -164,6 +164,11 @@ func (c *claim) isOver() bool { return c.Done || c.undone || c.ctx.Err() != nil 
 // isEmpty reports whether no row of a claim waits that was read.
 func (c *claim) isEmpty() bool { return len(c.again)+len(c.Locked) == 0 }
 
+// goesOn reports whether a unit of a claim waits for nothing.
+func (c *claim) goesOn() bool {
+	return slices.ContainsFunc(c.again, func(u *unit.Unit) bool { return u.Left })
+}
+
 // postpone keeps units for a later try.
 func (c *claim) postpone(units ...*unit.Unit) {
 	c.again = append(c.again, units...)

@@ -31,7 +31,9 @@ func (r *run) workOn(c *claim) {
 				return
 			}
 		default:
-			r.pause(c)
+			if !c.goesOn() {
+				r.pause(c)
+			}
 			units, c.again = c.again, nil
 			c.Locked, err = r.records.RecordLocked(r.work, &c.Claim)
 		}

@@ -371,6 +371,49 @@ func TestSQLThatFailsIsTheErrorOfItsRowAlone(t *testing.T) {
 }
 
 // A statement that closes its row takes neither the event nor the job of its own step away.
+// An application that writes to a row waits for the transaction that has it.
+func TestSlowStatementsHoldTheRowsOfAPageForASecondOrTwo(t *testing.T) {
+	t.Parallel()
+	for name, outbox := range map[string]bool{"with the outbox": true, "with another publisher": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t)
+			if outbox {
+				s.toOutbox()
+			}
+			s.exec(`create table shop.slow (order_id bigint, tx xid8 default pg_current_xact_id(), x text)`)
+			s.apply(unshipped(steps(rule.Step{
+				Name: "slow", After: rule.Delay{Duration: 4 * day24}, Event: "late",
+				SQL: `insert into shop.slow (order_id, x) select $key, pg_sleep(0.1)::text`,
+			})))
+			want := map[string]string{}
+			for id := range 30 {
+				s.order(id)
+				s.waits(fmt.Sprint(id), day(4))
+				want[fmt.Sprint(id)] = "done: open slow"
+			}
+			s.run(day(4))
+			s.wants(want)
+			var got struct{ Rows, Txs, Most int }
+			err := s.db.GetContext(t.Context(), &got, `
+				select sum(n) as rows, count(*) as txs, max(n) as most from (select count(*) as n from shop.slow group by tx) as t`)
+			if err != nil || got.Rows != 30 || got.Txs < 3 || got.Most > 15 {
+				t.Errorf("%+v, %v", got, err)
+			}
+			ids := map[string]bool{}
+			for _, e := range s.publisher.Events() {
+				ids[e.ID] = true
+			}
+			if fired := len(s.outbox()); outbox && fired != 30 || !outbox && len(ids) != 30 {
+				t.Errorf("%d events in the outbox, %d published", fired, len(ids))
+			}
+			if n := len(s.publisher.Events()); n > 60 {
+				t.Errorf("%d events were published", n)
+			}
+		})
+	}
+}
+
 func TestAStepDoesSeveralThingsForTheRowAsItWas(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

@@ -26,6 +26,7 @@ type compiled struct {
 	sql    []prepared // of each step; empty: none
 	// again tells that a step had fired for a row at its first check, see page.remember.
 	again atomic.Bool
+	pace  pace // of its statements
 	// locked is when a page last found the table locked. Nil: none has.
 	locked atomic.Pointer[time.Time]
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lib/pq"
@@ -174,14 +175,20 @@ func (p *page) execute(ctx context.Context) error {
 	if len(rows) == 0 {
 		return nil
 	}
+	began := time.Now() //nolint:forbidigo // measures how long the rows are held
+	defer func() { p.rule.pace.note(p.last(rows), time.Since(began)) }()
 	if len(rows) > 1 {
-		err := p.executeFor(ctx, rows)
+		err := p.executeFor(ctx, began, rows)
 		if err == nil || errors.Is(err, jobs.ErrDivide) {
 			return err
 		}
+		began = time.Now() //nolint:forbidigo // as above
 	}
-	for _, i := range rows {
-		err := p.executeFor(ctx, []int{i})
+	for n, i := range rows {
+		if n > 0 && p.leave(began, rows[n:]) || p.results[i].Err != nil {
+			break
+		}
+		err := p.executeFor(ctx, began, []int{i})
 		if errors.Is(err, jobs.ErrDivide) {
 			return err
 		}
@@ -192,15 +199,40 @@ func (p *page) execute(ctx context.Context) error {
 	return nil
 }
 
-// executeFor executes the SQL of the steps of rows, after a savepoint. If that fails, nothing of it is
-// left. The error wraps jobs.ErrDivide if the transaction cannot go on.
-func (p *page) executeFor(ctx context.Context, rows []int) error {
+// leave leaves rows to the next call, if statements have held the rows of the page for long. The application waits for
+// them.
+func (p *page) leave(began time.Time, rows []int) bool {
+	if time.Since(began) < holdTime {
+		return false
+	}
+	for _, i := range rows {
+		p.fail(i, jobs.ErrLeft)
+	}
+	return true
+}
+
+// last returns how many rows of the page come up to the last one that was not left.
+func (p *page) last(rows []int) int {
+	for _, i := range slices.Backward(rows) {
+		if !errors.Is(p.results[i].Err, jobs.ErrLeft) {
+			return i + 1
+		}
+	}
+	return 1
+}
+
+// executeFor executes the SQL of the steps of rows, after a savepoint, until it is time to leave the others. If that
+// fails, nothing of it is left. The error wraps jobs.ErrDivide if the transaction cannot go on.
+func (p *page) executeFor(ctx context.Context, began time.Time, rows []int) error {
 	divide := func(err error) error { return fmt.Errorf("%w: %w", jobs.ErrDivide, err) }
 	if _, err := p.tx.ExecContext(ctx, "savepoint prescient_rule"); err != nil {
 		return divide(err)
 	}
 	err := p.asRole(ctx, func() error {
-		for _, i := range rows {
+		for n, i := range rows {
+			if n > 0 && p.leave(began, rows[n:]) {
+				return nil
+			}
 			for _, d := range p.turns[i].due {
 				if err := p.executeStep(ctx, i, d); err != nil {
 					return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -76,9 +77,13 @@ func (c *checker) check(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob)
 	if err != nil {
 		return nil, err
 	}
+	n := len(rows)
+	if r != nil {
+		n = r.pace.takes(n)
+	}
+	left := slices.Repeat([]jobs.Result{{Err: jobs.ErrLeft}}, len(rows)-n)
 	p := &page{
-		checker: c, rule: r, grid: slots, tx: tx, rows: rows,
-		turns: make([]turn, len(rows)), results: make([]jobs.Result, len(rows)),
+		checker: c, rule: r, grid: slots, tx: tx, rows: rows[:n], turns: make([]turn, n), results: make([]jobs.Result, n),
 	}
 	if r == nil {
 		for i := range rows {
@@ -88,18 +93,19 @@ func (c *checker) check(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob)
 	}
 	switch err := p.look(ctx); {
 	case errors.Is(err, errLocked):
-		for i := range rows {
+		for i := range p.rows {
 			p.fail(i, errLocked)
 		}
-		return p.results, nil
+		return append(p.results, left...), nil
 	case err != nil:
 		return nil, err
 	}
 	if err := p.remember(ctx); err != nil {
 		return nil, err
 	}
-	for i := range rows {
+	for i := range p.rows {
 		p.plan(i)
 	}
-	return p.results, p.fire(ctx)
+	err = p.fire(ctx)
+	return append(p.results, left...), err
 }

@@ -60,7 +60,7 @@ type Place struct {
 	Pass permit.Pass
 	// Follow begins the unit that follows in the place, if it may. Nil: none does.
 	Follow func(before *unit.Unit) *unit.Unit
-	// Later takes a unit that waits for a lock of another transaction: rows of a unit that goes on without them.
+	// Later takes rows of a unit that goes on without them: they wait for a lock of another transaction, or were left.
 	Later func(u *unit.Unit)
 
 	next  *unit.Unit
@@ -120,6 +120,10 @@ func (c *Checker) Check(ctx *call.Context, u *unit.Unit, p *Place) ([]jobs.Resul
 	}
 	if ctx.Err() != nil && c.ctx.Err() == nil {
 		return nil, call.ErrTimeout
+	}
+	left, results := u.Leave(results)
+	if left != nil {
+		p.Later(left)
 	}
 	outcomes := u.Outcomes(ctx, c.Moment(), results, nil, time.Since(u.Watch.Began()), c.Panics)
 	return nil, c.commit(ctx, tx, u, p, outcomes)

@@ -105,6 +105,26 @@ func (u *Unit) Busy(ids map[int64]bool) *Unit {
 	return busy
 }
 
+// Leave returns a unit of the rows that the function has left to the next call, and drops them and their results from
+// this one. Nil: it has left none, or all.
+func (u *Unit) Leave(results []jobs.Result) (*Unit, []jobs.Result) {
+	left := &Unit{Def: u.Def, Number: u.Number, Waited: true, Left: true}
+	var rows []jobs.FutureJob
+	var kept []jobs.Result
+	for i, r := range results {
+		if errors.Is(r.Err, jobs.ErrLeft) {
+			left.Rows = append(left.Rows, u.Rows[i])
+		} else {
+			rows, kept = append(rows, u.Rows[i]), append(kept, r)
+		}
+	}
+	if len(left.Rows) == 0 || len(rows) == 0 || u.Group != nil {
+		return nil, results
+	}
+	u.SetRows(rows, nil)
+	return left, kept
+}
+
 // Rest returns the unit of the claim's rows that are not in the call of a group. Nil: all of them are.
 func (u *Unit) Rest() *Unit {
 	if u.Group == nil || len(u.Group.Rest) == 0 {

@@ -20,6 +20,7 @@ type Unit struct {
 	Verdict *guard.Verdict // set if no call is needed
 	Watch   call.Watch     // of the call
 	Waited  bool           // for a lock of another transaction
+	Left    bool           // by a call that has held its rows for long: it goes on at once
 	Tried   Tried
 	Failure Failure
 
