@@ -50,7 +50,7 @@ var mayCall = map[pgsql.Role]string{
 	pgsql.Runner: `begin_check claim_rows close_slot terminate_sessions fence finish_rows_apart end_row checks_after errors_after microseconds ensure_job lateness_bucket lock_slot scan_slot make_history_month
 		honour honour_moved make_history_months move_rows move_rows_alike open_slot record_row raise_suppressed register_jobs require_recorded same_check slot_is_claimable due_slot take_over reserve_rate acquire_permits
 		journal_entry journal_in lock_rule traced unreadable_rows wait_for_locks`,
-	pgsql.Rules:    `cancel_keys rule_resume rule_wait rule_wait_many`,
+	pgsql.Rules:    `cancel_keys rule_rename rule_resume rule_wait rule_wait_many`,
 	pgsql.Operator: `drop_history_months end_action give_rows prune_events receive_rows record_action record_request retime retry_failed set_width settle_rows`,
 	pgsql.Owner:    `end_checks ended_recently find_rule make_request push_back_row require_rights pick_slot window_slots window_hash window_key within_seconds`,
 }
@@ -290,7 +290,8 @@ func TestFunctionsWithTheRightsOfTheOwnerCallNothingOfTheCaller(t *testing.T) {
 			"cancel('remind', 'order', '1')", "cancel_entity('order', '2')",
 			"rule_wait('unshipped', 'order', '1', '2030-03-01')", "rule_wait('unshipped', 'order', '1', '2030-03-02', '{}')",
 			"rule_wait_many('unshipped', 'order', '{1,2}', '{2030-03-01,2030-03-01}')",
-			"rule_resume('unshipped', 'order', '1', '{2030-03-01}')", "cancel_keys('unshipped', 'order', '{1,2}')",
+			"rule_resume('unshipped', 'order', '1', '{2030-03-01}')", "rule_rename('unshipped', 'order', '1', '3', '2030-03-01')",
+			"cancel_keys('unshipped', 'order', '{1,2}')",
 			"make_history_month('2031-01-01')", "drop_history_months('2031-01-01')", "set_width('1 hour')",
 		} {
 			exec(t, tx, "select from shadows."+call)
@@ -323,6 +324,7 @@ func TestAnApplicationCannotForgeTheChecksOfARule(t *testing.T) {
 		"cancel('unshipped', 'orders', '1')",
 		"cancel_keys('unshipped', 'orders', '{1}')", "rule_wait('unshipped', 'orders', '2', '2030-03-01')",
 		"rule_wait_many('unshipped', 'orders', '{2}', '{2030-03-01}')", "rule_resume('unshipped', 'orders', '2', '{2030-03-01}')",
+		"rule_rename('unshipped', 'orders', '2', '3', '2030-03-01')",
 	} {
 		err := as(t, db, "forged_rule_nobody", func(tx *sqlx.Tx) error {
 			_, err := tx.ExecContext(t.Context(), "select forged_rule."+call)

@@ -35,6 +35,8 @@ type Event struct {
 	Hindrance string         `json:"hindrance"`
 	MovedFrom string         `json:"moved_from"` // the store; empty: no move between stores
 	MovedTo   string         `json:"moved_to"`
+	KeyBefore string         `json:"key_before"` // of a row that was renamed; key_after of a check that ended by that
+	KeyAfter  string         `json:"key_after"`
 	Found     string         `json:"found"` // by the last check of a rule; empty: the job is no rule
 	Fired     []Firing       `json:"fired"` // steps of a rule, by this check
 	// of an end: the request that was recorded on the row, by its unless_ended_within
@@ -57,7 +59,7 @@ func NewEvent(e admin.TimelineEntry) Event {
 		At: TimeOrNil(e.At), Slot: e.Slot,
 		For: TimeOrNil(e.RequestedAt), By: e.By, App: e.App, Actor: e.Actor, Runner: e.Runner, Error: e.Error,
 		Run: e.Run, OpenedAt: TimeOrNil(e.OpenedAt), ClosedAt: TimeOrNil(e.ClosedAt), Hindrance: e.Hindrance,
-		MovedFrom: e.MovedFrom, MovedTo: e.MovedTo, Found: e.Found, LeftOut: e.LeftOut,
+		MovedFrom: e.MovedFrom, MovedTo: e.MovedTo, KeyBefore: e.KeyBefore, KeyAfter: e.KeyAfter, Found: e.Found, LeftOut: e.LeftOut,
 		Fired: []Firing{},
 	}
 	for _, s := range e.Fired {

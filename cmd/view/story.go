@@ -48,6 +48,8 @@ func sentence(e admin.TimelineEntry, now time.Time, self string) string {
 		return fmt.Sprintf("put back from history%s", who(e))
 	case "moved":
 		return fmt.Sprintf("moved from store %s to store %s%s", e.MovedFrom, e.MovedTo, who(e))
+	case "renamed":
+		return fmt.Sprintf("goes on from key %s, which its row had before,%s", e.KeyBefore, who(e))
 	case "arriving":
 		return "on its way here from another store, for slot " + slot
 	case "waiting":
@@ -80,6 +82,9 @@ func ended(e admin.TimelineEntry, slot string) string {
 	}
 	if !e.Ran {
 		text += who(e)
+	}
+	if e.KeyAfter != "" {
+		text += ". The story goes on under key " + e.KeyAfter
 	}
 	if e.LeftOut {
 		text += ". The request that was recorded is left out: " +

@@ -30,6 +30,7 @@ type TimelineEntry struct {
 	//     unchecked)
 	//   - "rescheduled", "pushed_back", "width" (the grid was changed), "retried" (put back from
 	//     history)
+	//   - "renamed" (the row of a rule's table got another key)
 	//   - "recorded" (an enqueue came when its slot had begun; see OnConflict), "honoured" (such a
 	//     request made this row)
 	What        string
@@ -65,6 +66,9 @@ type TimelineEntry struct {
 	To time.Time
 	// For moved: the names of the stores, given by the operator who moved the row.
 	MovedFrom, MovedTo string
+	// KeyBefore is the key that a renamed row had before. KeyAfter is set for a check that ended as cancelled because its
+	// row got another key: the story goes on there.
+	KeyBefore, KeyAfter string
 
 	// The ledger's record of the slot: why it was opened ("run", "catch_up"), when, and when it was
 	// done. Empty: it was not opened, or this entry has no slot.
@@ -140,6 +144,9 @@ func (c *Client) entries(ctx context.Context, db jobs.DB, key jobs.Key) ([]Timel
 		e.OpenedAt, e.ClosedAt = opened.Time.UTC(), closed.Time.UTC()
 		e.Ran, e.Lateness, e.Duration = lateness != nil, micros(lateness), micros(duration)
 		e.Within = micros(within)
+		if e.What != "moved" {
+			e.KeyBefore, e.KeyAfter, e.MovedFrom, e.MovedTo = e.MovedFrom, e.MovedTo, "", ""
+		}
 		return err
 	})
 }

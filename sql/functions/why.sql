@@ -3,14 +3,15 @@
 -- null job_exec takes every job, a null item_key every item. Anonymous rows are found once they
 -- have ended.
 -- what: enqueued; next, retry, deferred, rescheduled, pushed_back, recorded, honoured, width,
--- retried, moved (see journal_entry); an outcome, see future_job_history; waiting; or arriving, of a
+-- retried, moved, renamed (see journal_entry); an outcome, see future_job_history; waiting; or arriving, of a
 -- row on its way here from another store. slot: the one that the row was in. target: of enqueued
 -- and recorded, the requested instant. within: the window after it in which any slot would have
 -- done.
 -- run, opened_at, closed_at: the ledger's entry of the slot, if its run is part of the story.
 -- hindrance: what keeps a waiting row from its check: paused, unregistered (no run of the last 7
 -- days knows its job), missed, open (its slot is being run, or was left open), straggler (it came
--- after its slot was closed). moved_from, moved_to: the stores, of moved.
+-- after its slot was closed). moved_from, moved_to: the stores, of moved; the keys, of renamed and of
+-- a row that ended because the key was changed.
 create or replace function prescient.why(entity_name text, entity_key text, job_exec text default null, item_key text default null, most integer default 1000)
 returns table (
     id         bigint,
@@ -115,7 +116,8 @@ begin
         union all
         select
             s.id, s.name, s.item_key, s.enqueued_at, 1000, s.ended_at, s.what, s.slot, null,
-            e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', s.runner, s.lateness, s.duration, s.error, s.job, null, null, null
+            e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', s.runner, s.lateness, s.duration, s.error, s.job, null, null,
+            e.value ->> 'to'
         from story s
         left join lateral (
             select last.value

@@ -54,7 +54,7 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 			functions = append(functions, triggerName(s.schema, r.Rule.Name, rowFunction))
 		}
 	}
-	called := pgsql.Routines("cancel_keys", "rule_resume", "rule_wait", "rule_wait_many")
+	called := pgsql.Routines("cancel_keys", "rule_rename", "rule_resume", "rule_wait", "rule_wait_many")
 	args := []any{
 		pq.Array(rules), pq.Array(names), pq.Array(called), s.schema.String(), pgsql.Rules.In(s.schema),
 		pq.Array(functions),

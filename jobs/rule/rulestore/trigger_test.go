@@ -68,18 +68,6 @@ func TestAChangedSinceReTimesTheRow(t *testing.T) {
 	}
 }
 
-func TestAChangedKeyIsADeleteAndAnInsert(t *testing.T) {
-	t.Parallel()
-	s := newShopAt(t, noon)
-	s.apply(unshipped)
-	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 11:50") + "), (2, " + at("04 11:50") + ")")
-	s.exec("update shop.orders set id = id + 10")
-	s.wants("after the update", "11 at 03-06 12:00, 12 at 03-06 12:00")
-	if n := s.count("select count(*) from prescient.future_job_history where outcome = 'cancelled' and entity_key in ('1', '2')"); n != 2 {
-		t.Errorf("%d checks were cancelled", n)
-	}
-}
-
 func TestADeletedRowWaitsNoLonger(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)

@@ -45,11 +45,13 @@ begin{take_rows}
     counts := is_about and not is_done and new_first is not null;
 
     if old_key <> new_key then
-        perform prescient.cancel_keys({name}, {entity}, array[old_key], clock);
+        perform prescient.rule_rename(
+            {name}, {entity}, old_key, new_key, case when counts then greatest(new_first, timestamptz '{since_first}') end, clock
+        );
     end if;
     if counts
         and (
-            old_key <> new_key or old_since is distinct from new_since or old_first is distinct from new_first
+            old_since is distinct from new_since or old_first is distinct from new_first
             or old_asks is distinct from new_asks
         )
     then

@@ -1,0 +1,142 @@
+-- Gives a row of a rule another key. What has fired for the row follows it, and so does the check that waits: that of the
+-- old key ends as cancelled, and one of the new key waits as it did. A run may have read a check whose slot has begun, so
+-- that check keeps its key, and its run finds no such row. The new key is then checked in the next slot.
+-- check_at: the first step of a row that counts, or null. The walk of an apply may have passed the new key before it has
+-- come to the old one. So the row waits then, although no check of it did.
+-- It locks the check first: a run that has locked it records what it fires for the old key.
+-- Called by the triggers of rules.
+create or replace function prescient.rule_rename(
+    job_exec    text,
+    entity_name text,
+    old_key     text,
+    new_key     text,
+    check_at    timestamptz,
+    clock       timestamptz default null
+)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set row_security = off
+as $$
+#variable_conflict use_column
+declare
+    number  bigint := prescient.find_rule(job_exec);
+    was     prescient.future_job;
+    copy    json; -- of a row on its way from another store
+    renamed text := ',"from":' || to_json(old_key) || '}';
+    made    record;
+    target  timestamptz;
+begin
+    if number is null then
+        return;
+    elsif octet_length(new_key) not between 1 and 500 then
+        perform prescient.cancel_keys(rule_rename.job_exec, rule_rename.entity_name, array[rule_rename.old_key], rule_rename.clock);
+        return;
+    end if;
+    perform from prescient.future_job where false;
+    -- First, as in end_checks.
+    update prescient.transfer_in i
+    set outcome = 'cancelled',
+        told = prescient.journal_entry('cancelled', timestamptz 'epoch')
+    where i.entity_name = rule_rename.entity_name
+        and i.entity_key = rule_rename.old_key
+        and i.job_exec = rule_rename.job_exec
+        and i.item_key = ''
+        and i.outcome is null
+    returning i.data
+    into copy;
+    was := json_populate_record(null::prescient.future_job, copy);
+    -- A row that another transaction has moved is not there once it is locked, and the next turn finds it.
+    for turn in 1 .. case when copy is null then 100 else 0 end loop
+        select f.*
+        into was
+        from prescient.future_job f
+        where f.entity_name = rule_rename.entity_name
+            and f.entity_key = rule_rename.old_key
+            and f.job = number
+            and f.item_key = '';
+        exit when not found;
+        select f.*
+        into was
+        from prescient.future_job f
+        where f.next_check_at = was.next_check_at and f.job = number and f.id = was.id
+        for update;
+        exit when found;
+    end loop;
+
+    with gone as (
+        delete from prescient.rule_fired f
+        where f.job = number and f.entity_key = rule_rename.old_key
+        returning f.since, f.step, f.fired_at
+    )
+    insert into prescient.rule_fired (job, entity_key, since, step, fired_at)
+    select number, rule_rename.new_key, g.since, g.step, g.fired_at
+    from gone g
+    on conflict do nothing;
+
+    if was.next_check_at is null then
+        if rule_rename.check_at is not null
+            and exists (select from prescient.rule r where r.name = rule_rename.job_exec and r.state = 'applying')
+        then
+            perform prescient.rule_wait(
+                rule_rename.job_exec, rule_rename.entity_name, rule_rename.new_key, rule_rename.check_at, null, rule_rename.clock
+            );
+        end if;
+        return;
+    end if;
+    renamed := rtrim(prescient.journal_entry('renamed', was.next_check_at), '}') || renamed;
+    if copy is null and was.next_check_at > coalesce(clock, clock_timestamp()) then
+        delete from prescient.future_job f
+        where f.next_check_at = was.next_check_at and f.job = number and f.id = was.id;
+        if not found then
+            perform prescient.raise_suppressed('the delete of the waiting row');
+        end if;
+        -- Its checks and its story go on under the new key.
+        insert into prescient.future_job_history (
+            id, job_exec, entity_name, entity_key, item_key, first_check_at, slot, check_count, error_count, spent, payload,
+            enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for, trace, outcome
+        )
+        values (
+            was.id, rule_rename.job_exec, was.entity_name, was.entity_key, was.item_key, was.first_check_at,
+            was.next_check_at, 0, 0, '0', was.payload, was.enqueued_at, was.enqueued_by, was.enqueued_app,
+            was.enqueued_actor, was.requested_for,
+            rtrim(prescient.journal_entry('cancelled', was.next_check_at), '}') || ',"to":' || to_json(new_key) || '}',
+            'cancelled'
+        );
+    elsif (was.request).check_at is not null then
+        was.payload := (was.request).payload;
+        update prescient.future_job f
+        set request = null
+        where f.next_check_at = was.next_check_at and f.job = number and f.id = was.id;
+    end if;
+    insert into prescient.future_job as f (
+        job, entity_name, entity_key, first_check_at, next_check_at, check_count, error_count, last_error, spent, trace,
+        payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent, requested_for
+    )
+    values (
+        number, rule_rename.entity_name, rule_rename.new_key, was.first_check_at,
+        prescient.due_slot(was.next_check_at, clock), was.check_count, was.error_count, was.last_error, was.spent,
+        prescient.traced(was.trace, renamed), was.payload, was.enqueued_at, was.enqueued_by, was.enqueued_app,
+        was.enqueued_actor, was.enqueued_traceparent, was.requested_for
+    )
+    on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
+    returning f.next_check_at, f.id
+    into made;
+    if not found then -- a check of a row that had the key before, such as one that a truncate has removed
+        perform prescient.rule_wait(
+            rule_rename.job_exec, rule_rename.entity_name, rule_rename.new_key, was.next_check_at, was.payload, rule_rename.clock
+        );
+    elsif made.next_check_at <= coalesce(clock, clock_timestamp()) then
+        -- The insert has waited for another transaction's key over a boundary.
+        target := prescient.due_slot(was.next_check_at, clock);
+        update prescient.future_job f
+        set next_check_at = target
+        where f.next_check_at = made.next_check_at and f.job = number and f.id = made.id;
+        if not found then
+            perform prescient.raise_suppressed('the update of a new row');
+        end if;
+    end if;
+end
+$$;
+revoke all on function prescient.rule_rename(text, text, text, text, timestamptz, timestamptz) from public;
