@@ -168,44 +168,49 @@ var ErrDropRole = errors.New("the role cannot be dropped")
 
 // DropRoles takes the privileges in the schema from the six roles, and drops the roles. The tables
 // must be gone: see MigrateDown. Returns ErrDropRole, and drops none, if a role has anything else
-// in this database or another. Idempotent.
+// in this database or another. Returns the roles that it dropped. Idempotent.
 //
 // It never uses drop owned: an application's objects may belong to a role, too.
-func DropRoles(ctx context.Context, db Pool, schema Schema) error {
-	err := InTx(ctx, db, func(tx *sqlx.Tx) error {
+func DropRoles(ctx context.Context, db Pool, schema Schema) (dropped []string, err error) {
+	err = InTx(ctx, db, func(tx *sqlx.Tx) error {
+		dropped = nil
 		for _, role := range []Role{Operator, Owner, Runner, Rules, Reader, App} {
-			if err := dropRole(ctx, tx, schema, pq.QuoteIdentifier(role.In(schema))); err != nil {
+			there, err := dropRole(ctx, tx, schema, pq.QuoteIdentifier(role.In(schema)))
+			if err != nil {
 				return fmt.Errorf("drop role %s: %w", role.In(schema), err)
+			}
+			if there {
+				dropped = append(dropped, role.In(schema))
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("drop the roles of schema %s: %w", schema, err)
+		return nil, fmt.Errorf("drop the roles of schema %s: %w", schema, err)
 	}
-	return nil
+	return dropped, nil
 }
 
 // dropRole drops a role if there is one.
-func dropRole(ctx context.Context, tx *sqlx.Tx, schema Schema, role string) error {
-	var there, schemaThere bool
+func dropRole(ctx context.Context, tx *sqlx.Tx, schema Schema, role string) (there bool, err error) {
+	var schemaThere bool
 	const look = `select to_regrole($1) is not null, exists (select from pg_catalog.pg_namespace where nspname = $2)`
 	if err := tx.QueryRowContext(ctx, look, role, schema.String()).Scan(&there, &schemaThere); err != nil || !there {
-		return err
+		return there, err
 	}
 	if schemaThere {
 		if _, err := tx.ExecContext(ctx,
 			"revoke all on schema "+pq.QuoteIdentifier(schema.String())+" from "+role); err != nil {
-			return err
+			return there, err
 		}
 	}
-	_, err := tx.ExecContext(ctx, "drop role "+role)
+	_, err = tx.ExecContext(ctx, "drop role "+role)
 	switch e, _ := errors.AsType[*pq.Error](err); {
 	case HasState(err, pqerror.DependentObjectsStillExist):
-		return fmt.Errorf("%w, because other objects still use it: %s. Reassign or revoke them in their database, "+
+		return there, fmt.Errorf("%w, because other objects still use it: %s. Reassign or revoke them in their database, "+
 			"and drop the role again", ErrDropRole, strings.ReplaceAll(e.Detail, "\n", ", "))
 	case HasState(err, pqerror.InsufficientPrivilege):
-		return fmt.Errorf("%w: the login needs CREATEROLE and the admin option on it (%w)", ErrDropRole, err)
+		return there, fmt.Errorf("%w: the login needs CREATEROLE and the admin option on it (%w)", ErrDropRole, err)
 	}
-	return err
+	return there, err
 }

@@ -157,6 +157,8 @@ func migrateDown(ctx context.Context, f *factory.Factory, yes, roles bool) error
 				pgsql.ErrNewer)
 		case len(undone) == 0 && !roles:
 			return f.Print([]pgsql.Migration{}, func() error { return f.Sentence("nothing to do: the schema does not exist") })
+		case len(undone) == 0 && !yes:
+			return exit.Usagef("this drops the roles of schema %s of %s; add --yes to drop them", f.Schema(), databaseName(f))
 		case !yes:
 			return exit.Usagef("this drops prescient's tables and functions in schema %s of %s, with every row; "+
 				"add --yes to drop them", f.Schema(), databaseName(f))
@@ -164,15 +166,24 @@ func migrateDown(ctx context.Context, f *factory.Factory, yes, roles bool) error
 		if err := pgsql.MigrateDown(ctx, db, f.Schema()); err != nil {
 			return err
 		}
-		what := "prescient's objects"
+		var what []string
+		if len(undone) > 0 {
+			what = append(what, fmt.Sprintf("prescient's objects in schema %s", f.Schema()))
+		}
 		if roles {
-			if err := pgsql.DropRoles(ctx, db, f.Schema()); err != nil {
+			dropped, err := pgsql.DropRoles(ctx, db, f.Schema())
+			if err != nil {
 				return err
 			}
-			what += " and roles"
+			if len(dropped) > 0 {
+				what = append(what, "roles "+strings.Join(dropped, ", "))
+			}
 		}
-		text := fmt.Sprintf("dropped: %s in schema %s", what, f.Schema())
-		if database.Private(f) {
+		text := "dropped: " + strings.Join(what, ", and ")
+		if len(what) == 0 {
+			text = "nothing to do: neither the schema nor a role of it exists"
+		}
+		if len(undone) > 0 && database.Private(f) {
 			text += ". The next command creates an empty schema on this private PostgreSQL"
 		}
 		return f.Print(undone, func() error { return f.Sentence(text) })
