@@ -98,6 +98,22 @@ func (c Config) fault(f rulestore.Fault) (found []Finding) {
 			f.Table, f.Parent),
 			"%s rules remove %s  -- and make a rule about table %s", c.Name, name, f.Parent)
 	}
+	if len(f.Children) > 0 {
+		add(fmt.Sprintf("%s %s from table %s: rows that are written to %s do not wait", spoken.List(f.Children),
+			spoken.Noun(int64(len(f.Children)), "inherits", "inherit"), f.Table,
+			spoken.Noun(int64(len(f.Children)), "it", "them")),
+			"alter table %s no inherit %s  -- and make a rule of its own about it", f.Children[0], f.Table)
+	}
+	if f.Unready != "" {
+		add("its checks fail: "+f.Unready,
+			"%s rules apply -f FILE  -- with what there is now in the file, or bring back what is gone", c.Name)
+	}
+	if len(f.Keys) > 0 {
+		add(fmt.Sprintf("rows of table %s cannot wait, because their keys do not have 1 to 500 bytes: %s", f.Table,
+			spoken.List(f.Keys)),
+			"%s rules apply -f FILE  -- with where: octet_length(KEY) between 1 and 500 in the file, or give them other keys",
+			c.Name)
+	}
 	if len(f.Missing) > 0 {
 		add(fmt.Sprintf("table %s lacks its triggers %s: rows that were written since do not wait as the rule says", f.Table,
 			spoken.List(f.Missing)),

@@ -10,10 +10,16 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-const orders = "create table shop.orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz, customer text)"
+const orders = "create table shop.orders (id text primary key, placed_at timestamptz, shipped_at timestamptz, customer text, state shop.state)"
 
-const unshipped = `{rules: [{name: unshipped, table: shop.orders, key: id, since: placed_at, done: shipped_at, payload: [customer],
-    steps: [{after: 2d, event: late}]}]}`
+// others are what the rule needs beside the table.
+const others = `create schema shop; create type shop.state as enum ('open', 'void');
+	create table shop.payment (id bigint primary key, order_id text);
+	create table shop.escalation (order_id text);`
+
+const unshipped = `{rules: [{name: unshipped, table: shop.orders, key: id, since: placed_at, payload: [customer], where: state is distinct from 'void',
+    done: [shipped_at, exists (select from shop.payment p where p.order_id = orders.id)],
+    steps: [{after: 2d, event: late, sql: insert into shop.escalation values ($key)}]}]}`
 
 // apply applies the rule.
 func (w *ward) apply() {
@@ -82,6 +88,26 @@ func TestARuleWhoseTriggersCannotWorkIsFoundUntilItIsMended(t *testing.T) {
 			"alter table shop.all_orders detach partition shop.orders",
 			[]string{"table shop.orders has become a part of table shop.all_orders: its triggers miss rows", "orders rules remove unshipped"},
 		},
+		"a table that inherits from the table": {
+			"create table shop.archive () inherits (shop.orders)", "drop table shop.archive",
+			[]string{"shop.archive inherits from table shop.orders: rows that are written to it do not wait", "alter table shop.archive no inherit shop.orders"},
+		},
+		"a value that was renamed": {
+			"alter type shop.state rename value 'void' to 'cancelled'", "alter type shop.state rename value 'cancelled' to 'void'",
+			[]string{"its checks fail: type shop.state has no value 'void': it has open, cancelled", "with what there is now in the file, or bring back what is gone"},
+		},
+		"a table of a lookup that was renamed": {
+			"alter table shop.payment rename to payments", "alter table shop.payments rename to payment",
+			[]string{"its checks fail: there is no table shop.payment"},
+		},
+		"a table of a statement that was dropped": {
+			"drop table shop.escalation", "create table shop.escalation (order_id text)",
+			[]string{"its checks fail: step late: there is no table shop.escalation"},
+		},
+		"keys that no check can have": {
+			"insert into shop.orders (id, placed_at) values ('', now()), (repeat('x', 600), now())", "delete from shop.orders",
+			[]string{"rows of table shop.orders cannot wait, because their keys do not have 1 to 500 bytes: '', xxxxxxxxxxxxxxxxxxxx...", "octet_length(KEY) between 1 and 500"},
+		},
 		"a table that was renamed": {
 			alter + "rename to old_orders", "alter table shop.old_orders rename to orders",
 			[]string{"table shop.orders is now shop.old_orders, so its checks fail", "with table: shop.old_orders and entity: orders in the file"},
@@ -98,7 +124,7 @@ func TestARuleWhoseTriggersCannotWorkIsFoundUntilItIsMended(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
-			w.exec("create schema shop; " + orders)
+			w.exec(others + orders)
 			w.apply()
 			if found := w.look(); has(found, "rules", Action, "") {
 				t.Fatalf("it is there before: %+v", found)
@@ -127,7 +153,7 @@ func TestARuleWhoseTriggersCannotWorkIsFoundUntilItIsMended(t *testing.T) {
 func TestAnApplyOrARemoveThatHasStoppedIsFoundUntilItIsResumed(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.exec("create schema shop; " + orders)
+	w.exec(others + orders)
 	w.apply()
 	for state, want := range map[string]string{
 		"applying": "rule unshipped: an apply has stopped at 20",
@@ -157,7 +183,7 @@ func TestARuleWhoseRoleLostItsRightsIsFound(t *testing.T) {
 	pgtest.NotOnCitus(t, "roles are of one node")
 	w := setup(t)
 	pgtest.DropRoles(t, w.db, "doctor_rules")
-	w.exec("create role doctor_rules; create schema shop; " + orders)
+	w.exec("create role doctor_rules; " + others + orders)
 	w.apply()
 	w.exec(`grant usage on schema prescient to doctor_rules;
 		grant execute on all functions in schema prescient to doctor_rules;

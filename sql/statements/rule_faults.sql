@@ -5,6 +5,7 @@
 -- attached: the partitions whose rows of before do not wait. PostgreSQL makes the triggers of a partition in the transaction
 -- that makes those of the table, or in the one that makes the partition. Those of another transaction are of a table that was
 -- attached, or were disabled and enabled alone.
+-- parent: the table of which this one is a partition. children: those that inherit from it.
 -- Called by jobs/rule/rulestore.Store.Faults.
 with wanted as (
     select r.name, r.relation, r.definition, c.oid as relid, w.triggers, w.function
@@ -95,8 +96,21 @@ found as (
             order by 1
         ) as attached,
         coalesce((
-            select i.inhparent::regclass::text from pg_inherits i where i.inhrelid = w.relid limit 1
+            select format('%I.%I', n.nspname, c.relname)
+            from pg_inherits i
+            join pg_class part on part.oid = i.inhrelid and part.relispartition
+            join pg_class c on c.oid = i.inhparent
+            join pg_namespace n on n.oid = c.relnamespace
+            where i.inhrelid = w.relid
         ), '') as parent,
+        array(
+            select format('%I.%I', n.nspname, c.relname)
+            from pg_inherits i
+            join pg_class c on c.oid = i.inhrelid and not c.relispartition
+            join pg_namespace n on n.oid = c.relnamespace
+            where i.inhparent = w.relid
+            order by 1
+        ) as children,
         coalesce((
             select min(o.rolname)
             from pg_trigger t
@@ -114,7 +128,7 @@ found as (
         ), '')::text as refused
     from wanted w
 )
-select name, relation, gone, moved, missing, broken, off, columns, swapped, attached, parent, refused
+select name, relation, gone, moved, missing, broken, off, columns, swapped, attached, parent, children, refused
 from found
-where gone or broken or missing <> '{}' or off <> '{}' or columns <> '{}' or swapped <> '{}' or attached <> '{}' or parent <> '' or refused <> ''
+where gone or broken or missing <> '{}' or off <> '{}' or columns <> '{}' or swapped <> '{}' or attached <> '{}' or parent <> '' or children <> '{}' or refused <> ''
 order by name

@@ -3,9 +3,15 @@ package rulestore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -35,11 +41,18 @@ type Fault struct {
 	Attached []string
 	// Parent is a table of which this one has become a part. Triggers miss what is written through it.
 	Parent string
+	// Children are tables that inherit from this one. Triggers miss what is written to them.
+	Children []string
+	// Unready says why the server refuses what the checks ask it, in the words of the file. Empty: it does not.
+	Unready string
+	// Keys are the first keys of rows that cannot wait, because they are empty or too long.
+	Keys []string
 	// Refused is the owner of a trigger's function that may not call prescient. Empty if all owners may.
 	Refused string
 }
 
-// Faults returns the rules whose triggers cannot do their work. It asks the catalog alone.
+// Faults returns the rules whose triggers or checks cannot do their work. It asks the catalog, lets the server prepare
+// the statements of checks, and looks for keys of texts that no check can have.
 func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 	list, err := s.List(ctx)
 	if err != nil {
@@ -66,6 +79,11 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for triggers of rules that cannot work: %w", pgsql.ExplainMissing(err))
 	}
+	for _, r := range list {
+		if err := s.ask(ctx, r, &faults); err != nil {
+			return nil, fmt.Errorf("look for checks of rule %s that cannot work: %w", r.Rule.Name, err)
+		}
+	}
 	for i := range faults {
 		f := &faults[i]
 		if entity := entities[f.Rule]; f.Moved != "" && tableOf(f.Table) == entity && tableOf(f.Moved) != entity {
@@ -79,7 +97,108 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 func scanFault(row *sql.Rows, f *Fault) error {
 	return row.Scan(&f.Rule, &f.Table, &f.Gone, &f.Moved, (*pq.StringArray)(&f.Missing), &f.Broken,
 		(*pq.StringArray)(&f.Off), (*pq.StringArray)(&f.Columns), (*pq.StringArray)(&f.Swapped),
-		(*pq.StringArray)(&f.Attached), &f.Parent, &f.Refused)
+		(*pq.StringArray)(&f.Attached), &f.Parent, (*pq.StringArray)(&f.Children), &f.Refused)
+}
+
+// ask adds what the server says about the checks of a rule, unless it is known why they fail.
+func (s *Store) ask(ctx context.Context, r Status, faults *[]Fault) error {
+	i := slices.IndexFunc(*faults, func(f Fault) bool { return f.Rule == r.Rule.Name })
+	if r.State == Removing || i >= 0 && ((*faults)[i].Gone || len((*faults)[i].Columns) > 0) {
+		return nil
+	}
+	unready, err := s.unready(ctx, r.Applied)
+	if err != nil {
+		return err
+	}
+	var keys []string
+	if unready == "" {
+		keys = s.badKeys(ctx, r.Applied)
+	}
+	if i < 0 && unready == "" && len(keys) == 0 {
+		return nil
+	}
+	if i < 0 {
+		i = len(*faults)
+		*faults = append(*faults, Fault{Rule: r.Rule.Name, Table: r.Relation})
+	}
+	(*faults)[i].Unready, (*faults)[i].Keys = unready, keys
+	return nil
+}
+
+// unready returns why the server does not prepare the query or a statement of the checks of a rule. A name that it uses
+// may be gone since the rule was applied.
+func (s *Store) unready(ctx context.Context, r rule.Applied) (why string, err error) {
+	err = pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		why = ""
+		for i := -1; i < len(r.Rule.Steps); i++ {
+			what, query, written, settings := "", r.RowsQuery(), noParameter, rule.ReadSettings
+			if i >= 0 {
+				what, settings = "step "+r.Rule.Steps[i].Name+": ", "reset search_path"
+				query, written = r.Query(i)
+			}
+			if _, err := tx.ExecContext(ctx, settings); err != nil {
+				return err
+			}
+			refused, err := refusal(ctx, tx, query)
+			if err != nil {
+				return err
+			}
+			if refused == nil || refused.Code == pqerror.InsufficientPrivilege {
+				continue
+			}
+			text := refusedText{text: query, statement: query, refused: refused, written: written}
+			if why, err = s.words(ctx, tx, text); err != nil {
+				return err
+			}
+			why = what + why
+			break
+		}
+		return errUndo
+	})
+	if errors.Is(err, errUndo) {
+		err = nil
+	}
+	return why, err
+}
+
+func noParameter(part string) string { return part }
+
+const (
+	mostKeys = 3
+	// keysTime bounds the search for keys, which reads the table.
+	keysTime = 5 * time.Second
+)
+
+// badKeys returns the first keys of rows that cannot wait, shortened. It looks for keys of texts alone, and finds none if
+// that takes too long or the login may not read the table.
+func (s *Store) badKeys(ctx context.Context, r rule.Applied) (keys []string) {
+	if !slices.ContainsFunc([]string{"text", "character", "bytea"}, func(t string) bool {
+		return strings.HasPrefix(strings.TrimPrefix(r.KeyType, "pg_catalog."), t)
+	}) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, keysTime, errUndo)
+	defer cancel()
+	key := fmt.Sprintf("(%s.%s)::text", r.Name(), r.Key)
+	query := fmt.Sprintf(`
+		select case when prescient_key = '' then '''''' else left(prescient_key, 20) || '...' end
+		from (
+			select prescient_key, %[1]s as prescient_about
+			from (
+				select *, %[2]s as prescient_key from %[3]s where octet_length(%[2]s) not between 1 and %[4]d offset 0
+			) as %[5]s
+			offset 0
+		) as prescient_row
+		where prescient_about
+		limit %[6]d`, r.Facts.WhereSQL(), key, r.Relation, maxKey, r.Name(), mostKeys)
+	_ = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		if _, err := tx.ExecContext(ctx, rule.ReadSettings); err != nil {
+			return err
+		}
+		keys = nil
+		return tx.SelectContext(ctx, &keys, query)
+	})
+	return keys
 }
 
 // tableOf returns the name of a table without its schema.
