@@ -15,7 +15,7 @@ import (
 	"github.com/prescient-go/prescient/internal/spread"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
-	"github.com/prescient-go/prescient/slots/internal/server"
+	"github.com/prescient-go/prescient/slots/internal/db"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -271,7 +271,7 @@ func (r *Runner) find(ctx context.Context, m *pgsql.Message, f *search) error {
 
 // look sends a message that finds missed slots. It calls reset before each attempt.
 func (r *Runner) look(ctx context.Context, m *pgsql.Message, reset func()) error {
-	err := r.server.Retry(ctx, server.Passes, func() error {
+	err := r.server.Retry(ctx, db.Passes, func() error {
 		reset()
 		return r.server.Commit(ctx, m)
 	})

@@ -10,210 +10,348 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/claim"
+	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
-	"github.com/prescient-go/prescient/slots/internal/holder"
-	"github.com/prescient-go/prescient/slots/internal/lease"
-	"github.com/prescient-go/prescient/slots/internal/page"
+	"github.com/prescient-go/prescient/slots/internal/lane"
 	"github.com/prescient-go/prescient/slots/internal/permit"
-	"github.com/prescient-go/prescient/slots/internal/record"
+	"github.com/prescient-go/prescient/slots/internal/round"
 	"github.com/prescient-go/prescient/slots/internal/row"
-	"github.com/prescient-go/prescient/slots/internal/server"
 	"github.com/prescient-go/prescient/slots/internal/txn"
 	"github.com/prescient-go/prescient/slots/internal/unit"
 )
 
-// claim is a right to rows of the slot, with the state of the goroutine that works on it.
-type claim struct {
-	record.Claim
-	*account
-
-	lanes   []*lane // of its jobs: several if it was taken over from a binary that had these jobs in one lane
-	shares  *permit.Holding
-	ctx     context.Context                     // of its checks; ends when the lease is lost
-	end     func(err error, attrs ...slog.Attr) // of its span
+// work is the work of a goroutine on a claim, from reading its rows to recording the last of them.
+type work struct {
+	*claim.Claim
+	run     *run
+	lanes   []*lane.Lane // of its jobs: several if it was taken over from a binary that had these jobs in one lane
+	account *lane.Account
+	holder  *permit.Holder
+	ctx     context.Context // of its checks; ends when the lease is lost
 	checker *txn.Checker
 
-	readAt time.Time    // local monotonic instant at which its rows were read
-	again  []*unit.Unit // units to check once another transaction's lock is gone, or a permit is free
-	vigil  holder.Vigil
-	undone bool // rows were not checked, and are left to other runners
+	readAt  time.Time     // local monotonic instant at which its rows were read
+	again   []*unit.Unit  // units to check once another transaction's lock is gone, or a permit is free
+	locked  []row.Outcome // outcomes whose rows another transaction has locked
+	rowWait db.RowWait
+	undone  bool // rows were not checked, and are left to other runners
 }
 
-func newClaim(lanes ...*lane) *claim {
-	return &claim{Claim: record.Claim{Lease: lease.New()}, lanes: lanes, shares: permit.NewHolding()}
+func (r *run) newWork(lanes ...*lane.Lane) *work {
+	return &work{run: r, lanes: lanes, holder: permit.NewHolder()}
 }
 
 // claim claims rows of a lane and starts the work on them. It returns false if there were none.
-func (r *run) claim(l *lane) (bool, error) {
+func (r *run) claim(l *lane.Lane) (bool, error) {
 	if r.cfg.ClaimDelay > 0 {
 		delay := time.Duration(hostLoad() * float64(r.cfg.ClaimDelay))
-		if !server.Sleep(r.stop, min(delay, maxDelay)) {
+		if !db.Sleep(r.ctx.Stop, min(delay, maxDelay)) {
 			return false, nil
 		}
 	}
-	c := newClaim(l)
-	if ok, err := r.makeRoom(c, l); !ok {
+	w := r.newWork(l)
+	if ok, err := r.obtainPermit(w, l); !ok {
 		return false, err
 	}
-	rows, err := r.pages.Next(c.Lease, l.turn.First(), r.lanes.want(l))
-	if err != nil || len(rows.Jobs) == 0 {
-		c.giveUp()
+	c, left, err := r.session.Claim(l.First(), r.lanes.Want(l))
+	if c == nil {
+		w.leavePermits()
 	}
 	if err != nil {
 		return false, err
 	}
-	l.turn.Claimed(rows.Left)
-	if len(rows.Jobs) == 0 {
+	l.Claimed(left)
+	if c == nil {
 		return false, nil
 	}
-	c.Closes = !r.crew.isBusy() && !r.lanes.waits() && !r.sel.leave && r.sel.limit == 0
-	r.begin(c, rows)
+	c.Closes = !r.tasks.isBusy() && !r.lanes.Waits(elapsed.Now()) && !r.sel.leave && r.sel.limit == 0
+	r.begin(w, c)
 	return true, nil
 }
 
-// makeRoom obtains a permit before anything is claimed, if all rows of the claim will need the same: no other run can
-// check the rows that this one has claimed. Without a permit the lane rests for a while. Rows that are only moved or
-// ended need none.
-func (r *run) makeRoom(c *claim, l *lane) (ok bool, err error) {
-	if !l.hasOneKey() {
+// obtainPermit obtains a permit before anything is claimed, if all rows of the claim will need the
+// same: no other run can check the rows that this one has claimed. Without a permit the lane pauses
+// for a while. Rows that are only moved or ended need none.
+func (r *run) obtainPermit(w *work, l *lane.Lane) (ok bool, err error) {
+	if !l.HasOneKey() {
 		return true, nil
 	}
-	if verdict, stays := r.sel.judge(l.job, new(jobs.FutureJob), r.moment()); verdict != nil || stays {
+	if verdict, stays := r.sel.judge(l.Job, new(jobs.FutureJob), r.moment()); verdict != nil || stays {
 		return true, nil
 	}
-	shares, err := l.limit.Obtain(r.stop, c.shares, map[string]int{"": l.spec.Places})
-	if err == nil && len(shares) == 0 {
-		l.turn.Rest(elapsed.Now().Add(lookEvery))
+	buckets, err := l.Limit.Obtain(r.ctx.Stop, w.holder, map[string]int{"": l.AtOnce})
+	if err == nil && len(buckets) == 0 {
+		l.Pause(elapsed.Now().Add(idleEvery))
 	}
-	return len(shares) > 0, err
+	return len(buckets) > 0, err
 }
 
 // takeOver takes over a claim whose lease has ended, or its rows of the jobs that are known here.
 func (r *run) takeOver() (bool, error) {
-	numbers := r.lanes.numbers()
-	if r.lanes.isLimitReached() || len(numbers) == 0 {
+	numbers := r.lanes.Numbers()
+	if r.lanes.IsLimitReached() || len(numbers) == 0 {
 		return false, nil
 	}
-	c := newClaim()
-	rows, err := r.pages.TakeOver(c.Lease, numbers)
-	if err != nil || len(rows.Jobs) == 0 {
+	c, err := r.session.TakeOver(numbers)
+	if c == nil {
 		return false, err
 	}
-	for _, number := range rows.Jobs {
-		if l := r.lanes.of(number); !slices.Contains(c.lanes, l) {
-			c.lanes = append(c.lanes, l)
+	w := r.newWork()
+	for _, number := range c.Jobs {
+		if l := r.lanes.Of(number); !slices.Contains(w.lanes, l) {
+			w.lanes = append(w.lanes, l)
 		}
 	}
 	r.report.takeOver()
-	r.begin(c, rows)
+	r.begin(w, c)
 	return true, nil
 }
 
 // begin starts the work on a claim.
-func (r *run) begin(c *claim, rows page.Claim) {
-	c.Jobs, c.First, c.Last = rows.Jobs, rows.First, rows.Last
-	ctx, end := r.cfg.Registry.StartSpan(r.checks, "claim",
-		slog.Time("slot", r.slot), slog.Int64("claim", c.Token),
-		slog.Any("jobs", r.records.Names(c.Jobs)), slog.Int64("rows", rows.Rows))
-	c.ctx = c.Begin(ctx, c.needs()...)
-	c.end = end
-	c.account = r.lanes.account(c.lanes[0], r.crew.changed)
-	c.checker = txn.NewChecker(c.ctx, r.calls.txns, &c.Claim)
-	c.enqueue(rows.Rows)
-	r.leases.Add(c.Lease)
-	r.crew.start(func() { r.workOn(c) })
+func (r *run) begin(w *work, c *claim.Claim) {
+	w.Claim = c
+	ctx, end := r.cfg.Registry.StartSpan(r.ctx.Checks, "claim",
+		slog.Time("slot", r.slot), slog.Int64("claim", w.Token),
+		slog.Any("jobs", r.records.Names(w.Jobs)), slog.Int64("rows", w.Rows))
+	w.ctx = w.Begin(ctx, w.needs()...)
+	w.account = r.lanes.NewAccount(w.lanes[0], w.Rows, r.tasks.changed)
+	w.checker = txn.NewChecker(w.ctx, r.txns, c)
+	r.leases.Add(w.Lease)
+	r.tasks.start(func() {
+		defer w.drop()
+		w.do()
+		end(context.Cause(w.ctx))
+	})
 }
 
-// drop releases what a claim has in memory.
-func (r *run) drop(c *claim) {
-	c.end(context.Cause(c.ctx))
-	c.Release()
-	c.close()
-	if c.Done {
-		r.leases.Remove(c.Lease)
+// do reads, checks and records the rows of the claim until none is left. Rows that another transaction has locked wait
+// outside of the bounds on the run's work, up to a bound of their own, and are tried once a second.
+func (w *work) do() {
+	r := w.run
+	units, more, err := w.read()
+	for err == nil {
+		err = w.process(units, more)
+		w.holdWaiting()
+		if err != nil || w.isOver() {
+			break
+		}
+		switch {
+		case more && !w.account.IsFull():
+			units, more, err = w.read()
+		case !more && w.isEmpty():
+			if w.Refused > 0 { // the claim keeps the slot open
+				return
+			}
+			if err = r.records.End(r.ctx.Work, w.Claim); err == nil {
+				return
+			}
+		default:
+			if !w.goesOn() {
+				w.pause()
+			}
+			units, w.again = w.again, nil
+			w.locked, err = r.records.RecordLocked(r.ctx.Work, w.Claim, w.locked)
+		}
 	}
-	c.giveUp()
+	if len(w.locked) > 0 {
+		r.cfg.Logger.WarnContext(r.ctx.Work, "checks were done but not recorded, and will be done again",
+			"claim", w.Token, "rows", len(w.locked))
+	}
+	if err != nil && context.Cause(w.ctx) == nil {
+		r.ctx.Halt(err)
+	}
+}
+
+// read reads rows of a claim that are still in the slot, as units of work. more reports that there are further rows.
+func (w *work) read() (units []*unit.Unit, more bool, err error) {
+	r := w.run
+	rows, err := r.session.Read(w.ctx, w.Claim, w.account.Unstarted())
+	if r.records.Refuses(err) {
+		locked, err := r.records.RecordUnreadable(r.ctx.Work, w.ctx, w.Claim, err)
+		w.postponeLocked(locked)
+		if err != nil {
+			return nil, false, err
+		}
+		return w.read()
+	}
+	w.readAt, w.undone = rows.At, w.undone || rows.Cut
+	w.account.Read(int64(len(rows.List)), rows.Bytes)
+	if err != nil {
+		return nil, rows.More, err
+	}
+	return w.units(rows), rows.More, nil
+}
+
+// units puts rows into units, one a call. Rows that need no call have their outcome at once.
+func (w *work) units(rows claim.Rows) []*unit.Unit {
+	r := w.run
+	b := unit.NewBuilder(rows.List)
+	moment := r.moment()
+	for i := range rows.List {
+		number := rows.Numbers[i]
+		l, def := r.lanes.Of(number), r.session.Known[number]
+		switch verdict, stays := r.sel.judge(def, &rows.List[i], moment); {
+		case stays:
+			w.Leaves = true
+			w.Leave(rows.List[i].ID)
+		case verdict != nil:
+			b.Settle(i, def, number, verdict)
+		default:
+			b.Add(i, def, number, l.LimitKey)
+		}
+	}
+	return b.Units
+}
+
+// process checks units, and records their outcomes as they come. If the lease is lost, process
+// records nothing more, but still returns only when each check has returned or is abandoned: until
+// then the claim keeps its permits.
+func (w *work) process(units []*unit.Unit, more bool) error {
+	queues, parked, err := w.run.lanes.Admit(w.ctx, w.holder, w.lanes, units)
+	if err != nil {
+		return err
+	}
+	w.postpone(parked)
+	began := elapsed.Now()
+	page := round.Page{
+		Ctx: w.ctx, Lease: w.Lease, Checker: w.checker, Queues: queues, ReadAt: w.readAt, Started: w.account.Started,
+	}
+	for batch := range w.run.calls.Do(page) {
+		if w.isLost() {
+			w.account.Close() // so that the run claims other rows meanwhile
+		} else if err := w.record(batch, more); err != nil {
+			return err
+		}
+	}
+	w.lanes[0].Adapt(time.Since(began))
+	return nil
+}
+
+// record records outcomes. The last record ends the claim if nothing else of it is left.
+func (w *work) record(b round.Batch, more bool) error {
+	w.undone = w.undone || b.Cut
+	w.postpone(b.Again)
+	for _, u := range b.Again {
+		w.account.HoldLocked(u.Bytes())
+	}
+	ends := b.Last && !more && !w.undone && w.Refused == 0 && w.isEmpty()
+	left, err := w.run.records.Record(w.run.ctx.Work, w.Claim, b.Outcomes, ends)
+	w.postponeLocked(left)
+	if err == nil {
+		w.account.Release(b.Done)
+	}
+	return err
+}
+
+// pause waits for locks of other transactions, or for permits. Locked rows no longer count as work of the run, and take
+// no permits.
+func (w *work) pause() {
+	w.account.ReleaseAll()
+	w.leavePermits()
+	wait := w.rowWait.Pause()
+	if w.rowWait.IsLong() {
+		w.logHolder()
+	}
+	select {
+	case <-time.After(wait):
+		return
+	case <-w.run.ctx.Stop.Done():
+	case <-w.ctx.Done():
+	}
+	w.undone = true // after one more try
+}
+
+// logHolder names in the log the session that holds a lock of rows of the claim. The log is not worth an error.
+func (w *work) logHolder() {
+	r, ids := w.run, w.lockedRows()
+	_ = r.session.InTurn(w.ctx, func() error {
+		w.rowWait.LogHolder(w.ctx, &r.server, r.slot, w.Jobs, r.records.Names(w.Jobs), ids)
+		return nil
+	})
+}
+
+// drop releases what the claim has in memory.
+func (w *work) drop() {
+	w.Release()
+	w.account.Close()
+	if w.Done {
+		w.run.leases.Remove(w.Lease)
+	}
+	w.leavePermits()
 }
 
 // needs returns what a claim needs beside its lease: the permits of its jobs.
-func (c *claim) needs() []lease.Right {
-	list := []lease.Right{c.shares}
-	for _, l := range c.lanes {
-		if l.limit != nil {
-			list = append(list, l.limit)
+func (w *work) needs() []claim.Right {
+	list := []claim.Right{w.holder}
+	for _, l := range w.lanes {
+		if l.Limit != nil {
+			list = append(list, l.Limit)
 		}
 	}
 	return list
 }
 
-// giveUp gives back the permits of a claim.
-func (c *claim) giveUp() {
-	for _, l := range c.lanes {
-		if l.limit != nil {
-			l.limit.Leave(c.shares)
+// leavePermits gives back the permits of a claim.
+func (w *work) leavePermits() {
+	for _, l := range w.lanes {
+		if l.Limit != nil {
+			l.Limit.Leave(w.holder)
 		}
 	}
 }
 
 // isLost reports whether the run has lost the lease of a claim.
-func (c *claim) isLost() bool { return errors.Is(context.Cause(c.ctx), ErrLeaseLost) }
+func (w *work) isLost() bool { return errors.Is(context.Cause(w.ctx), ErrLeaseLost) }
 
 // isOver reports whether a claim is done, lost, or to be handed back.
-func (c *claim) isOver() bool { return c.Done || c.undone || c.ctx.Err() != nil }
+func (w *work) isOver() bool { return w.Done || w.undone || w.ctx.Err() != nil }
 
-// isEmpty reports whether no row of a claim waits that was read.
-func (c *claim) isEmpty() bool { return len(c.again)+len(c.Locked) == 0 }
+// isEmpty reports whether no row that was read waits for a lock or a permit.
+func (w *work) isEmpty() bool { return len(w.again)+len(w.locked) == 0 }
 
-// goesOn reports whether a unit of a claim waits for nothing.
-func (c *claim) goesOn() bool {
-	return slices.ContainsFunc(c.again, func(u *unit.Unit) bool { return u.Left })
+// goesOn reports whether a unit of the claim waits for nothing.
+func (w *work) goesOn() bool {
+	return slices.ContainsFunc(w.again, func(u *unit.Unit) bool { return u.Left })
 }
 
 // postpone keeps units for a later try.
-func (c *claim) postpone(units ...*unit.Unit) {
-	c.again = append(c.again, units...)
+func (w *work) postpone(units []*unit.Unit) {
+	w.again = append(w.again, units...)
 	for _, u := range units {
 		for _, id := range u.Claimed() {
-			c.Leave(id)
+			w.Leave(id)
 		}
 	}
 }
 
 // postponeLocked keeps outcomes, whose rows another transaction has locked.
-func (c *claim) postponeLocked(locked []row.Outcome) {
+func (w *work) postponeLocked(locked []row.Outcome) {
 	for _, o := range locked {
-		c.Leave(o.ID)
+		w.Leave(o.ID)
 	}
-	c.Locked = append(c.Locked, locked...)
-	c.holdLocked(bytesOf(locked))
+	w.locked = append(w.locked, locked...)
+	w.account.HoldLocked(row.Size(locked))
 }
 
 // holdWaiting counts what the rows of a claim that wait take.
-func (c *claim) holdWaiting() {
-	now := waits{locked: bytesOf(c.Locked)}
-	for _, u := range c.again {
+func (w *work) holdWaiting() {
+	locked, parked := row.Size(w.locked), int64(0)
+	for _, u := range w.again {
 		if u.Waited {
-			now.locked += u.Bytes()
+			locked += u.Bytes()
 		} else {
-			now.parked += u.Bytes()
+			parked += u.Bytes()
 		}
 	}
-	c.hold(now)
-}
-
-// bytesOf returns about how many bytes outcomes take.
-func bytesOf(outcomes []row.Outcome) (bytes int64) {
-	for i := range outcomes {
-		bytes += outcomes[i].Size()
-	}
-	return bytes
+	w.account.Hold(locked, parked)
 }
 
 // lockedRows returns the ids of the rows of a claim that wait for a lock, in order.
-func (c *claim) lockedRows() pq.Int64Array {
-	ids := pq.Int64Array(row.IDs(c.Locked))
-	for _, u := range c.again {
-		if u.Waited { // else it waits for a place
+func (w *work) lockedRows() pq.Int64Array {
+	ids := pq.Int64Array(row.IDs(w.locked))
+	for _, u := range w.again {
+		if u.Waited { // else it waits for a permit
 			ids = append(ids, u.Claimed()...)
 		}
 	}

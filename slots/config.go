@@ -19,7 +19,8 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
-	"github.com/prescient-go/prescient/slots/internal/server"
+	"github.com/prescient-go/prescient/slots/internal/db"
+	"github.com/prescient-go/prescient/slots/internal/phase"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -108,7 +109,7 @@ const MinLease = time.Second
 type Runner struct {
 	cfg     Config
 	schema  pgsql.Schema
-	server  server.Server
+	server  db.Server
 	setting pgsql.Setting
 	jobs    map[int64]*jobs.Definition // by number
 }
@@ -137,7 +138,7 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 	cfg.Connections = cmp.Or(cfg.Connections, DefaultConnections)
 	cfg.Page = cmp.Or(cfg.Page, DefaultPage)
 	cfg.Lease = cmp.Or(cfg.Lease, DefaultLease)
-	cfg.Grace = min(max(0, cmp.Or(cfg.Grace, DefaultGrace)), math.MaxInt64-lastTime) // which is added to it
+	cfg.Grace = min(max(0, cmp.Or(cfg.Grace, DefaultGrace)), math.MaxInt64-phase.LastTime) // which is added to it
 	cfg.Early = max(0, cmp.Or(cfg.Early, DefaultEarly))
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	if cfg.ClaimDelay < 0 || cfg.Workers < 1 || cfg.Connections < 1 || cfg.Page < 1 || cfg.Lease < MinLease {
@@ -160,7 +161,7 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 	}
 	cfg.Early = min(cfg.Early, setting.Grid.Width()/2)
 	r := &Runner{cfg: cfg, schema: schema, setting: setting}
-	r.server = server.Server{
+	r.server = db.Server{
 		DB: pgsql.Sqlx(cfg.DB), Schema: schema, Citus: setting.Citus, Lease: cfg.Lease, Logger: cfg.Logger,
 	}
 	if err := r.register(ctx, pgsql.IsRetryable); err != nil {

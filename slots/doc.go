@@ -5,35 +5,29 @@
 //
 // A slot has rows of several jobs, and a run claims the rows of a job a page at a time. Follow a row in this order:
 //
-//	Runner.Due         which.go           chooses the slot, from the clock, --slot or the name of a Kubernetes Job
-//	Runner.Run         runner.go          waits for the boundary of the slot, and runs it
-//	run.do             run.go             opens the slot, claims pages until no rows are left, and closes the slot
-//	session.Session    internal/session   opens the slot in the database, lists its jobs, and closes it
-//	lanes              lane.go            hold the jobs of the slot that this binary knows, by what their checks wait for
-//	turn.Order         internal/turn      chooses the job to claim rows of next, and the number of rows
-//	run.claim          claim.go           claims the next page of a job under a lease, or a page of a dead runner
-//	page.Reader        internal/page      reads the rows of a claim within a bound on memory
-//	run.workOn         work.go            takes a claim from reading to recording; account.go counts its rows
-//	unit.Unit          internal/unit      holds the rows of one call, and divides them if the call fails as a whole
-//	lanes.admit        admit.go           sends each unit to the door that its checks wait at
-//	permit.Door        internal/permit    starts a check when workers, connections and the job's limits allow it
-//	round              check.go           calls the functions concurrently
-//	call               internal/call      turns a timeout, a panic and runtime.Goexit into an error
-//	txn.Checker        internal/txn       runs a check in its own transaction, which also locks the row and records it
-//	row.Outcome        internal/row       is the result of a row
-//	tray               tray.go            collects the outcomes of a round until they are recorded
-//	record.Recorder    internal/record    records outcomes in one message, which ends with the fence
-//	statement.Writer   internal/statement writes the statements of this message, and the row's trace for prescient.why
+//	Runner.Due         which.go          chooses the slot, from the clock, --slot or the name of a Kubernetes Job
+//	Runner.Run         runner.go         waits for the boundary of the slot, and runs it
+//	run.do             run.go            opens the slot, claims pages until no rows are left, and closes the slot
+//	claim.Session      internal/claim    opens and closes the slot in the database, and claims and reads its rows
+//	lane.Lanes         internal/lane     choose the job to claim rows of next, and the number of rows
+//	run.claim          claim.go          claims a page of a job under a lease, and takes it from reading to recording
+//	unit.Unit          internal/unit     holds the rows of one call, and divides them if the call fails as a whole
+//	lane.Lanes.Admit   internal/lane     sends each unit to the gate that its check waits at
+//	permit.Gate        internal/permit   starts a check when workers, connections and the job's limits allow it
+//	round.Caller       internal/round    calls the functions concurrently, each under a watch, and collects the outcomes
+//	txn.Checker        internal/txn      runs a check in its own transaction, which also locks the row and records it
+//	row.Outcome        internal/row      is the result of a row
+//	record.Recorder    internal/record   records outcomes in one message, which ends with the fence
 //
 // These parts serve all steps:
 //
-//	Ledger             ledger.go          reads the state of slots and jobs for operators; package health judges it
-//	Runner.CatchUp     catchup.go         runs the missed slots, the oldest first
-//	phases             phases.go          are the contexts of a run; they end one after the other when the run is stopped
-//	lease.Keeper       internal/lease     renews the leases of the claims and their permits, and drops what is lost
-//	server.Server      internal/server    sends the messages, and repeats them while the database is away
-//	holder.Vigil       internal/holder    logs the session that holds a lock of rows for long
-//	report             report.go          collects the result and the progress for the Observer (observer.go)
+//	ledger.Ledger      slots/ledger      reads the state of slots and jobs for operators; package health judges it
+//	Runner.CatchUp     catchup.go        runs the missed slots, the oldest first
+//	phase.Contexts     internal/phase    end one after the other when the run is stopped
+//	claim.Keeper       internal/claim    renews the leases of the claims and their permits, and drops what is lost
+//	db.Server          internal/db       sends the messages, and repeats them while the database is away
+//	db.RowWait         internal/db       logs the session that holds a lock of rows for long
+//	report             report.go         collects the result and the progress for the Observer (observer.go)
 //
 // # Claims, leases and the fence
 //
@@ -81,19 +75,16 @@
 // No package below internal knows its callers. Each imports what stands behind it, and the linter checks that:
 //
 //	elapsed     nothing
-//	turn        nothing; it works on numbers alone
+//	phase       nothing
 //	row         internal/guard, jobs
-//	server      elapsed, sql
-//	lease       elapsed, server, sql; what else a heartbeat renews joins as a Companion
-//	permit      elapsed, server, sql
-//	session     server, sql
-//	holder      elapsed, server, sql
-//	call        elapsed
-//	page        elapsed, lease, row, server, jobs, sql
-//	unit        call, elapsed, row, jobs, internal/guard
-//	statement   row, server, jobs, internal/guard, internal/plain, internal/trace, sql
-//	record      elapsed, lease, row, server, statement, jobs, internal/guard, sql
-//	txn         call, elapsed, holder, lease, permit, record, row, server, statement, unit, jobs, internal/guard, sql
+//	db          elapsed, sql
+//	claim       db, elapsed, phase, row, jobs, sql
+//	permit      db, elapsed, phase, sql
+//	unit        elapsed, row, internal/guard, jobs
+//	record      claim, db, elapsed, row, internal/guard, internal/plain, internal/trace, jobs, sql
+//	txn         claim, db, elapsed, permit, phase, record, row, unit, internal/guard, jobs, sql
+//	lane        permit, phase, row, unit, jobs
+//	round       claim, elapsed, lane, phase, row, txn, unit, internal/guard, jobs, sql
 //
-// Package internal/shape tests the sizes of structs, types and packages.
+// Package internal/shape tests the sizes of structs and types, and this table.
 package slots

@@ -10,16 +10,16 @@ import (
 
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/slots/internal/call"
+	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/internal/row"
-	"github.com/prescient-go/prescient/slots/internal/session"
+	"github.com/prescient-go/prescient/slots/internal/unit"
 )
 
 // report collects the result of a run, and passes on progress, recorded outcomes and panics of functions.
 type report struct {
 	cfg     *Config
 	ctx     context.Context // of log lines
-	panics  *call.Panics
+	panics  *unit.Panics
 	telling sync.Mutex // held while Progress is called
 
 	mu      sync.Mutex
@@ -28,7 +28,7 @@ type report struct {
 }
 
 // opened records the slot as the run found it.
-func (r *report) opened(o session.Opened) {
+func (r *report) opened(o claim.Opened) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.result.Planned = o.Planned

@@ -10,13 +10,14 @@ import (
 
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/slots/internal/lease"
+	"github.com/prescient-go/prescient/slots/internal/claim"
+	"github.com/prescient-go/prescient/slots/internal/phase"
 	"github.com/prescient-go/prescient/slots/internal/row"
 )
 
 // ErrStopped is returned by a run that was stopped before its slot was done. Finished checks are recorded; the other
 // rows are left for another runner or for catch-up.
-var ErrStopped = errors.New("stopped before the slot was done")
+var ErrStopped = phase.ErrStopped
 
 // ErrAbandoned is returned by a run that left checks behind that went on after their timeout and the grace period. They
 // end with the process, which should exit soon, with a failure.
@@ -29,7 +30,7 @@ var ErrRefused = errors.New("the database refuses to record rows, which are left
 
 // ErrLeaseLost is the cause of the context of a check whose runner lost its lease: another runner may be doing the
 // same check. It is also the cause if the runner lost the permit of the check; see jobs.AtMost.
-var ErrLeaseLost = lease.ErrLost
+var ErrLeaseLost = claim.ErrLost
 
 // Kind says why a slot was opened.
 type Kind string

@@ -11,24 +11,22 @@ import (
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/slots/internal/call"
+	"github.com/prescient-go/prescient/slots/internal/claim"
+	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
-	"github.com/prescient-go/prescient/slots/internal/holder"
-	"github.com/prescient-go/prescient/slots/internal/lease"
-	"github.com/prescient-go/prescient/slots/internal/page"
+	"github.com/prescient-go/prescient/slots/internal/lane"
 	"github.com/prescient-go/prescient/slots/internal/permit"
+	"github.com/prescient-go/prescient/slots/internal/phase"
 	"github.com/prescient-go/prescient/slots/internal/record"
+	"github.com/prescient-go/prescient/slots/internal/round"
 	"github.com/prescient-go/prescient/slots/internal/row"
-	"github.com/prescient-go/prescient/slots/internal/server"
-	"github.com/prescient-go/prescient/slots/internal/session"
-	"github.com/prescient-go/prescient/slots/internal/statement"
-	"github.com/prescient-go/prescient/slots/internal/turn"
 	"github.com/prescient-go/prescient/slots/internal/txn"
+	"github.com/prescient-go/prescient/slots/internal/unit"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// lookEvery is how often an idle runner looks for claims to take over.
-const lookEvery = 500 * time.Millisecond
+// idleEvery is how often an idle runner looks for claims to take over.
+const idleEvery = 500 * time.Millisecond
 
 // earlyError is returned for a slot that has not begun by the clock that slots are compared with.
 type earlyError struct{ ahead time.Duration }
@@ -40,82 +38,78 @@ func (e earlyError) Error() string {
 // errOffGrid is returned for an instant that was a slot when the runner was made.
 var errOffGrid = errors.New("it is no slot since the width was changed: its rows wait in the slots after it")
 
-// run is the work of one runner on one slot. The goroutine of do decides what to claim, and each
-// claim has a goroutine of its own, in workOn. They share the bounds on concurrent work, the
+// run is the work of one runner on one slot. One goroutine decides what to claim, in loop, and each
+// claim has a goroutine of its own, in work.do. They share the bounds on concurrent work, the
 // leases, and the result.
 type run struct {
 	*Runner
-	*phases
+	ctx *phase.Contexts
 
 	slot    time.Time
 	sel     selection
 	report  *report
-	session *session.Session
-	leases  *lease.Keeper
+	session *claim.Session
+	leases  *claim.Keeper
+	lanes   *lane.Lanes
+	calls   *round.Caller
+	txns    *txn.Run
 	records *record.Recorder
-	pages   *page.Reader
-	lanes   *lanes
-	calls   *caller
-	crew    *crew
+	tasks   *tasks
 }
 
 func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run {
-	n := &run{Runner: r, phases: newPhases(ctx, r.cfg.Grace), slot: slot, sel: sel, crew: newCrew()}
-	panics := call.NewPanics(r.cfg.Logger)
-	n.report = &report{cfg: &r.cfg, ctx: n.stop, panics: panics, result: Result{Slot: slot, Kind: sel.kind}}
-	writer := &statement.Writer{Server: &r.server, Slot: slot, Runner: r.cfg.Name, Now: r.Now, Replayed: r.cfg.Now != nil}
-	n.session = &session.Session{
-		Server: &r.server, Slot: slot, Kind: string(sel.kind), Token: lease.NewToken(), Runner: r.cfg.Name,
-		Able: r.cfg.Workers, Clock: writer.Clock,
-	}
-	n.leases = lease.NewKeeper(&r.server, n.session.Token, slog.Time("slot", slot))
+	n := &run{Runner: r, ctx: phase.New(ctx, r.cfg.Grace), slot: slot, sel: sel, tasks: newTasks()}
+	panics := unit.NewPanics(r.cfg.Logger)
+	n.report = &report{cfg: &r.cfg, ctx: n.ctx.Stop, panics: panics, result: Result{Slot: slot, Kind: sel.kind}}
+	writer := &record.Writer{Server: &r.server, Slot: slot, Runner: r.cfg.Name, Now: r.Now, Replayed: r.cfg.Now != nil}
+	n.session = claim.NewSession(claim.Session{
+		Contexts: n.ctx, Server: &r.server, Slot: slot, Kind: string(sel.kind), Token: claim.NewToken(), Runner: r.cfg.Name,
+		Able: r.cfg.Workers, Most: sel.limit, Clock: writer.Clock,
+	})
+	n.leases = claim.NewKeeper(&r.server, n.session.Token, slog.Time("slot", slot))
+	n.lanes = lane.New(lane.Options{
+		Contexts: n.ctx, Panics: panics, Workers: r.cfg.Workers, Connections: r.cfg.Connections, Page: r.cfg.Page,
+		Most: sel.limit, SharedWorkers: permit.Semaphore(r.cfg.Shared.Workers),
+		SharedConnections: permit.Semaphore(r.cfg.Shared.Connections),
+		NewLimit:          n.newLimit(db.NewAdvisory(&r.server, slot)),
+	})
 	n.records = record.New(writer, record.Options{
 		Leases: n.leases, Page: r.cfg.Page, Moment: n.moment, Count: n.count, CountRefused: n.countRefused,
 	})
-	n.pages = page.NewReader(page.Reader{
-		Server: &r.server, Slot: slot, Kind: string(sel.kind), Runner: r.cfg.Name, Stop: n.stop, Work: n.work,
-		Most: sel.limit,
-	})
-	n.lanes = &lanes{
-		cfg: &r.cfg, stop: n.stop, panics: panics, newLimit: n.newLimit(holder.NewAdvisory(&r.server, slot)),
-		workers: make(permit.Semaphore, r.cfg.Workers), connections: make(permit.Semaphore, r.cfg.Connections),
-		order: turn.NewOrder(int64(r.cfg.Page), sel.limit),
+	n.txns = &txn.Run{
+		Server: &r.server, Contexts: n.ctx, Records: n.records, Grace: r.cfg.Grace, Moment: n.moment,
+		Groups: db.NewAdvisory(&r.server, slot), Panics: panics,
 	}
-	n.calls = &caller{
-		phases: n.phases, log: r.cfg.Logger, report: n.report, panics: panics, moment: n.moment, leases: n.leases,
-		pages: n.pages, page: r.cfg.Page, grace: r.cfg.Grace, workers: r.cfg.Workers,
-		txns: &txn.Run{
-			Server: &r.server, Records: n.records, Stop: n.stop, Halt: n.halt, Work: n.work, Grace: r.cfg.Grace,
-			Moment: n.moment,
-			Groups: holder.NewAdvisory(&r.server, slot), Panics: panics,
-		},
+	n.calls = &round.Caller{
+		Contexts: n.ctx, Log: r.cfg.Logger, Panics: panics, Moment: n.moment, Session: n.session, Leases: n.leases,
+		Rows: r.cfg.Page, Grace: r.cfg.Grace, Abandoned: n.countAbandoned,
 	}
 	return n
 }
 
-// newLimit returns what makes the limits of jobs. waits is for the locks of their places.
-func (r *run) newLimit(waits *holder.Advisory) func(number int64, d *jobs.Definition, places int) *permit.Limit {
-	return func(number int64, d *jobs.Definition, places int) *permit.Limit {
+// newLimit returns what makes the limits of jobs. waits is for the locks of their permits.
+func (r *run) newLimit(waits *db.Advisory) func(number int64, d *jobs.Definition, atOnce int) *permit.Limit {
+	return func(number int64, d *jobs.Definition, atOnce int) *permit.Limit {
 		l := permit.NewLimit(
 			permit.Run{
-				Server: &r.server, Token: r.session.Token, Stop: r.stop, Halt: r.halt, Work: r.work,
+				Server: &r.server, Contexts: r.ctx, Token: r.session.Token,
 				Tried: func(lock string, got bool) {
 					if got {
 						waits.Got(lock)
 					} else {
-						waits.Wait(r.work, lock, slog.String("permits_of", d.Name))
+						waits.Wait(r.ctx.Work, lock, slog.String("permits_of", d.Name))
 					}
 				},
 			},
-			permit.Rule{Job: number, Name: d.Name, AtMost: d.AtMost, PerSecond: d.PerSecond, Places: places})
+			permit.Rule{Job: number, Name: d.Name, AtMost: d.AtMost, PerSecond: d.PerSecond, AtOnce: atOnce})
 		r.leases.Join(l)
 		return l
 	}
 }
 
-// do does the whole run. After lastTime it leaves behind statements on a dead network, which end by themselves.
+// do does the whole run. After phase.LastTime it leaves behind statements on a dead network, which end by themselves.
 func (r *run) do() (Result, error) {
-	defer r.close()
+	defer r.ctx.End()
 	over := make(chan struct{})
 	var state State
 	var err error
@@ -133,10 +127,10 @@ func (r *run) do() (Result, error) {
 	}()
 	select {
 	case <-over:
-		r.endWork(nil)
+		r.ctx.EndWork()
 		return r.finish(state, err)
-	case <-r.last:
-		cause := context.Cause(r.stop)
+	case <-r.ctx.Last:
+		cause := context.Cause(r.ctx.Stop)
 		if errors.Is(cause, context.Canceled) {
 			cause = ErrStopped
 		}
@@ -146,7 +140,7 @@ func (r *run) do() (Result, error) {
 
 // open lets the run into the slot.
 func (r *run) open() (state string, err error) {
-	opened, list, err := r.session.Open(r.stop, r.work, int64(r.cfg.Page))
+	opened, list, err := r.session.Open(int64(r.cfg.Page))
 	if err != nil {
 		return "", fmt.Errorf("open: %w", pgsql.ExplainMissing(err))
 	}
@@ -166,10 +160,10 @@ func (r *run) open() (state string, err error) {
 func (r *run) finish(state State, err error) (Result, error) {
 	result := r.report.soFar()
 	result.State, result.Lost = state, r.leases.Lost()
-	cause := context.Cause(r.stop)
+	cause := context.Cause(r.ctx.Stop)
 	stopped := errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded)
 	switch {
-	case err != nil && stopped && server.Passes(err):
+	case err != nil && stopped && db.Passes(err):
 		return result, fmt.Errorf("%w: %w", ErrStopped, err)
 	case err != nil:
 		return result, err
@@ -188,21 +182,21 @@ func (r *run) finish(state State, err error) (Result, error) {
 // attend works on the open slot until it is done, or until nothing is left for this runner. Then it hands back its
 // claims.
 func (r *run) attend() (state State, err error) {
-	beats, endBeats := context.WithCancel(r.work)
+	beats, endBeats := context.WithCancel(r.ctx.Work)
 	var beating sync.WaitGroup
 	beating.Go(func() { r.leases.Beat(beats) })
 	state, err = r.loop()
 	if err != nil {
-		r.halt(err)
+		r.ctx.Halt(err)
 	}
-	r.crew.join()
+	r.tasks.join()
 	if r.records.HasClosed() {
 		state = StateDone
 	}
 	endBeats()
 	beating.Wait()
 	if state != StateDone {
-		ctx, end := context.WithTimeout(r.work, closingTime)
+		ctx, end := context.WithTimeout(r.ctx.Work, phase.ClosingTime)
 		defer end()
 		r.leases.HandBack(ctx)
 	}
@@ -213,9 +207,9 @@ func (r *run) attend() (state State, err error) {
 func (r *run) loop() (State, error) {
 	var err error
 	idle := elapsed.Now() // since when there has been nothing to do
-	for err == nil && r.stop.Err() == nil {
+	for err == nil && r.ctx.Stop.Err() == nil {
 		claimed := false
-		if l := r.lanes.next(); l != nil {
+		if l := r.lanes.Next(elapsed.Now()); l != nil {
 			if claimed, err = r.claim(l); claimed {
 				idle = elapsed.Now()
 			}
@@ -224,7 +218,7 @@ func (r *run) loop() (State, error) {
 		if r.records.HasClosed() {
 			return StateDone, nil
 		}
-		if r.crew.isBusy() || r.lanes.waits() {
+		if r.tasks.isBusy() || r.lanes.Waits(elapsed.Now()) {
 			if !r.wait() {
 				_, err = r.takeOver()
 			}
@@ -232,25 +226,25 @@ func (r *run) loop() (State, error) {
 			continue
 		}
 		var end string
-		switch end, err = r.session.Close(r.work, r.sel.leave); {
+		switch end, err = r.session.Close(r.sel.leave); {
 		case err != nil:
 		case end == "done":
 			return StateDone, nil
 		case end == "busy":
 			if claimed, err = r.takeOver(); claimed {
 				idle = elapsed.Now()
-			} else if err == nil && (!r.stays(idle) || r.lanes.isLimitReached()) {
+			} else if err == nil && (!r.stays(idle) || r.lanes.IsLimitReached()) {
 				return StateOpen, r.noteOrphans()
 			} else {
 				r.wait()
 			}
-		case r.lanes.rests() && !r.lanes.isLimitReached(): // left, or again
+		case r.lanes.IsPaused(elapsed.Now()) && !r.lanes.IsLimitReached(): // left, or again
 			r.wait()
-			err = r.look()
-		case r.sel.leave || r.lanes.isLimitReached():
+			err = r.findJobs()
+		case r.sel.leave || r.lanes.IsLimitReached():
 			return StateOpen, nil
 		default:
-			if err = r.look(); err == nil && r.lanes.next() == nil && !r.lanes.rests() {
+			if err = r.findJobs(); err == nil && r.lanes.Next(elapsed.Now()) == nil && !r.lanes.IsPaused(elapsed.Now()) {
 				return StateOpen, nil
 			}
 		}
@@ -258,9 +252,9 @@ func (r *run) loop() (State, error) {
 	return StateOpen, err
 }
 
-// look finds the jobs of the slot that have rows to claim. It may only be called while there are no claims.
-func (r *run) look() error {
-	list, err := r.session.Jobs(r.work, r.work)
+// findJobs finds the jobs of the slot that have rows to claim. It may only be called while there are no claims.
+func (r *run) findJobs() error {
+	list, err := r.session.Jobs()
 	if err == nil {
 		r.know(list)
 	}
@@ -268,9 +262,9 @@ func (r *run) look() error {
 }
 
 // know sets the jobs of the slot. It may only be called while there are no claims, so no check reads them then.
-func (r *run) know(list []session.Job) {
+func (r *run) know(list []claim.Job) {
 	known := map[int64]*jobs.Definition{}
-	r.lanes.clear()
+	r.lanes.Clear()
 	for _, j := range list {
 		def, registered := r.jobs[j.Number]
 		if !registered { // when the runner was made
@@ -281,15 +275,15 @@ func (r *run) know(list []session.Job) {
 			r.report.note(j.Name)
 		case registered && (r.sel.job == "" || r.sel.job == def.Name):
 			known[j.Number] = def
-			r.lanes.add(j, def)
+			r.lanes.Add(j.Number, def, j.Claimable)
 		}
 	}
-	r.records.Jobs, r.pages.Jobs = known, known
+	r.records.Jobs, r.session.Known = known, known
 }
 
 // noteOrphans records the jobs that are not registered here and of which a dead runner has left claims.
 func (r *run) noteOrphans() error {
-	names, err := r.session.Orphans(r.work)
+	names, err := r.session.Orphans()
 	for _, name := range names {
 		if _, registered := r.cfg.Registry.Lookup(name); !registered {
 			r.report.note(name)
@@ -299,17 +293,17 @@ func (r *run) noteOrphans() error {
 }
 
 // stays reports whether an idle run stays at the slot. It stays for a lease, in which it would find
-// out that another runner has died, and longer if rows rest that only this run may be able to
+// out that another runner has died, and longer if rows wait for a permit that only this run may be able to
 // check. Catch-up goes on to other slots, and a run that has left rows keeps the slot open itself.
 func (r *run) stays(idle time.Time) bool {
 	if r.sel.kind == KindCatchUp || r.report.refused() != nil {
-		return time.Since(idle) <= 2*lookEvery
+		return time.Since(idle) <= 2*idleEvery
 	}
-	return time.Since(idle) <= r.cfg.Lease || r.lanes.rests()
+	return time.Since(idle) <= r.cfg.Lease || r.lanes.IsPaused(elapsed.Now())
 }
 
-// wait returns true if something has changed, and false if the run is stopped, or after lookEvery.
-func (r *run) wait() bool { return r.crew.wait(r.stop, lookEvery) }
+// wait returns true if something has changed, and false if the run is stopped, or after idleEvery.
+func (r *run) wait() bool { return r.tasks.wait(r.ctx.Stop, idleEvery) }
 
 // moment returns the current moment, by which rows are judged.
 func (r *run) moment() guard.Moment {
@@ -322,6 +316,14 @@ func (r *run) count(n row.Tally, recorded []row.Outcome) { r.report.count(n, rec
 // countRefused takes a row into the report that is left in its slot. The run ends when a page of rows are.
 func (r *run) countRefused(why error) {
 	if n := r.report.refuse(why); n >= int64(r.cfg.Page) {
-		r.halt(r.report.refused())
+		r.ctx.Halt(r.report.refused())
+	}
+}
+
+// countAbandoned takes an abandoned check into the report. The run ends once as many checks are abandoned as there are
+// workers.
+func (r *run) countAbandoned() {
+	if n := r.report.abandon(); n >= r.cfg.Workers {
+		r.ctx.Halt(fmt.Errorf("%w: %d of them, as many as there are workers", ErrAbandoned, r.cfg.Workers))
 	}
 }

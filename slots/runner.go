@@ -10,9 +10,9 @@ import (
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/permit"
-	"github.com/prescient-go/prescient/slots/internal/server"
 )
 
 // Run runs a slot, together with other runners that are at it. It waits for a boundary that is at
@@ -45,7 +45,7 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 			return result, err
 		}
 		// The database's clock is a little behind the one that was waited for.
-		if !server.Sleep(ctx, early.ahead) {
+		if !db.Sleep(ctx, early.ahead) {
 			return result, ErrStopped
 		}
 	}
@@ -55,7 +55,7 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 // Unlike NewRunner, it waits for a database that is away for a while.
 func (r *Runner) again(ctx context.Context) (*Runner, error) {
 	fresh := *r
-	err := fresh.register(ctx, server.Passes)
+	err := fresh.register(ctx, db.Passes)
 	if err != nil && ctx.Err() != nil {
 		err = ErrStopped
 	}

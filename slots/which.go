@@ -10,7 +10,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/grid"
-	"github.com/prescient-go/prescient/slots/internal/server"
+	"github.com/prescient-go/prescient/slots/internal/db"
 )
 
 // Due returns the slot for a run that starts now, by the rules of the function Due. The ledger gives its first slot.
@@ -62,7 +62,7 @@ func Await(ctx context.Context, g grid.Grid, slot time.Time, early time.Duration
 			return fmt.Errorf("slot %s is %s ahead: a slot is never run early", spoken.Instant(slot),
 				spoken.Duration(ahead))
 		}
-		if !server.Sleep(ctx, ahead) {
+		if !db.Sleep(ctx, ahead) {
 			return ErrStopped
 		}
 	}

@@ -1,39 +1,39 @@
 package permit
 
 import (
-	"context"
 	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/slots/internal/server"
+	"github.com/prescient-go/prescient/slots/internal/db"
+	"github.com/prescient-go/prescient/slots/internal/phase"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // limitOf returns the limit of a run for job 1, of which at most 3 checks may run at once.
-func limitOf(t *testing.T, db *sqlx.DB, token int64) *Limit {
+func limitOf(t *testing.T, pool *sqlx.DB, token int64) *Limit {
 	t.Helper()
-	stop, halt := context.WithCancelCause(t.Context())
-	t.Cleanup(func() { halt(nil) })
-	s := &server.Server{DB: db, Schema: "prescient", Lease: time.Minute, Logger: slog.New(slog.DiscardHandler)}
-	return NewLimit(Run{Server: s, Token: token, Stop: stop, Halt: halt, Work: t.Context()}, Rule{Job: 1, Name: "job", AtMost: 3, Places: 8})
+	contexts := phase.New(t.Context(), 0)
+	t.Cleanup(contexts.End)
+	s := &db.Server{DB: pool, Schema: "prescient", Lease: time.Minute, Logger: slog.New(slog.DiscardHandler)}
+	return NewLimit(Run{Server: s, Contexts: contexts, Token: token}, Rule{Job: 1, Name: "job", AtMost: 3, AtOnce: 8})
 }
 
 // obtain asks for permits of the empty key, and returns how many the run has then.
-func obtain(t *testing.T, l *Limit, of *Holding, n int) (has int) {
+func obtain(t *testing.T, l *Limit, of *Holder, n int) (has int) {
 	t.Helper()
-	if s := l.shares[""]; s != nil {
-		s.asked = time.Time{} // it may ask again at once
+	if b := l.buckets[""]; b != nil {
+		b.asked = time.Time{} // it may ask again at once
 	}
-	shares, err := l.Obtain(t.Context(), of, map[string]int{"": n})
+	buckets, err := l.Obtain(t.Context(), of, map[string]int{"": n})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := shares[""]; s != nil {
-		return s.has
+	if b := buckets[""]; b != nil {
+		return b.has
 	}
 	return 0
 }
@@ -51,44 +51,44 @@ func beat(t *testing.T, l *Limit) {
 
 func TestAClaimEndsWithThePermitsThatItNeedsAndWithNoOthers(t *testing.T) {
 	t.Parallel()
-	isLost := func(h *Holding) bool { return h.EndsBefore(time.Time{}) }
+	isLost := func(h *Holder) bool { return h.EndsBefore(time.Time{}) }
 	for name, test := range map[string]struct {
 		gone  bool // the row of the run
 		taken int  // by another run
-		find  func(t *testing.T, l *Limit, of *Holding)
+		find  func(t *testing.T, l *Limit, of *Holder)
 		lost  bool
 	}{
-		"a heartbeat finds them": {false, 1, func(t *testing.T, l *Limit, _ *Holding) { beat(t, l) }, false},
-		"a heartbeat does not":   {true, 2, func(t *testing.T, l *Limit, _ *Holding) { beat(t, l) }, true},
+		"a heartbeat finds them": {false, 1, func(t *testing.T, l *Limit, _ *Holder) { beat(t, l) }, false},
+		"a heartbeat does not":   {true, 2, func(t *testing.T, l *Limit, _ *Holder) { beat(t, l) }, true},
 		"asking for more brings more": {
-			false, 0, func(t *testing.T, l *Limit, of *Holding) { obtain(t, l, of, 3) }, false,
+			false, 0, func(t *testing.T, l *Limit, of *Holder) { obtain(t, l, of, 3) }, false,
 		},
 		"asking for more brings as many": {
-			false, 1, func(t *testing.T, l *Limit, of *Holding) { obtain(t, l, of, 3) }, false,
+			false, 1, func(t *testing.T, l *Limit, of *Holder) { obtain(t, l, of, 3) }, false,
 		},
 		"asking for more brings fewer": {
-			true, 2, func(t *testing.T, l *Limit, of *Holding) { obtain(t, l, of, 3) }, true,
+			true, 2, func(t *testing.T, l *Limit, of *Holder) { obtain(t, l, of, 3) }, true,
 		},
 		"asking for more brings none": {
-			true, 3, func(t *testing.T, l *Limit, of *Holding) { obtain(t, l, of, 3) }, true,
+			true, 3, func(t *testing.T, l *Limit, of *Holder) { obtain(t, l, of, 3) }, true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := pgtest.URL(t)
-			db, err := pgsql.Open(t.Context(), url)
+			pool, err := pgsql.Open(t.Context(), url)
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = db.Close() })
-			l, claim, next := limitOf(t, db, 1), NewHolding(), NewHolding()
+			t.Cleanup(func() { _ = pool.Close() })
+			l, claim, next := limitOf(t, pool, 1), NewHolder(), NewHolder()
 			if n := obtain(t, l, claim, 2); n != 2 || isLost(claim) {
 				t.Fatalf("the run has %d permits, want 2", n)
 			}
 			if test.gone {
-				db.MustExec(`delete from prescient.job_permit`)
+				pool.MustExec(`delete from prescient.job_permit`)
 			}
-			if n := obtain(t, limitOf(t, db, 2), NewHolding(), test.taken); n != test.taken {
+			if n := obtain(t, limitOf(t, pool, 2), NewHolder(), test.taken); n != test.taken {
 				t.Fatalf("the other run has %d permits, want %d", n, test.taken)
 			}
 			test.find(t, l, claim)

@@ -35,7 +35,7 @@ type pace struct {
 	replies *replies
 
 	waiting atomic.Int64 // checks
-	hands   Semaphore    // checks that may have an instant
+	waits   Semaphore    // checks that may have an instant
 
 	mu    sync.Mutex
 	ahead []time.Time // local monotonic
@@ -44,7 +44,7 @@ type pace struct {
 }
 
 func newPace(run Run, rule Rule, key string, r *replies) *pace {
-	return &pace{run: run, rule: rule, key: key, replies: r, hands: make(Semaphore, max(2, rule.PerSecond/inHand))}
+	return &pace{run: run, rule: rule, key: key, replies: r, waits: make(Semaphore, max(2, rule.PerSecond/inHand))}
 }
 
 // await waits for the next instant at which a check may begin. It returns false if ctx ends or the run
@@ -54,11 +54,11 @@ func (p *pace) await(ctx context.Context) (at time.Time, ok bool) {
 		return at, true
 	}
 	p.waiting.Add(1)
-	if !p.hands.Enter(p.run.Stop, ctx) {
+	if !p.waits.Enter(p.run.Stop, ctx) {
 		p.waiting.Add(-1)
 		return at, false
 	}
-	defer p.hands.Leave()
+	defer p.waits.Leave()
 	at, err := p.next(ctx)
 	p.waiting.Add(-1)
 	if err != nil {
@@ -88,8 +88,8 @@ func (p *pace) next(ctx context.Context) (at time.Time, err error) {
 	}
 }
 
-// spare gives an unused instant to the next check.
-func (p *pace) spare(at time.Time) {
+// giveBack gives an unused instant to the next check.
+func (p *pace) giveBack(at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ahead = append(p.ahead, at)

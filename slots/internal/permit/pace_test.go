@@ -1,7 +1,6 @@
 package permit
 
 import (
-	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -10,34 +9,35 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
-	"github.com/prescient-go/prescient/slots/internal/server"
+	"github.com/prescient-go/prescient/slots/internal/phase"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // paceOf returns the pace of a job of which so many checks a second may begin.
-func paceOf(t *testing.T, db *sqlx.DB, perSecond int) *pace {
+func paceOf(t *testing.T, pool *sqlx.DB, perSecond int) *pace {
 	t.Helper()
-	stop, halt := context.WithCancelCause(t.Context())
-	t.Cleanup(func() { halt(nil) })
+	contexts := phase.New(t.Context(), 0)
+	t.Cleanup(contexts.End)
 	run := Run{
-		Server: &server.Server{DB: db, Schema: "prescient", Lease: time.Minute, Logger: slog.New(slog.DiscardHandler)},
-		Stop:   stop, Halt: halt, Work: t.Context(),
+		Server:   &db.Server{DB: pool, Schema: "prescient", Lease: time.Minute, Logger: slog.New(slog.DiscardHandler)},
+		Contexts: contexts,
 	}
-	return newPace(run, Rule{Job: 1, PerSecond: perSecond, Places: 4}, "", new(replies))
+	return newPace(run, Rule{Job: 1, PerSecond: perSecond, AtOnce: 4}, "", new(replies))
 }
 
 // The next check of a claim must not begin at an instant that the database has not given.
 func TestInstantsThatWereNotGivenAreNotThere(t *testing.T) {
 	t.Parallel()
-	db, err := sqlx.Open("postgres", "")
+	pool, err := sqlx.Open("postgres", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Close(); err != nil {
+	if err := pool.Close(); err != nil {
 		t.Fatal(err)
 	}
-	p := paceOf(t, db, 100)
+	p := paceOf(t, pool, 100)
 	for range 2 {
 		if at, err := p.next(t.Context()); err == nil {
 			t.Errorf("a check may begin at %s", at)
@@ -81,16 +81,16 @@ func TestAPassWhoseInstantHasPassedWaitsForAnother(t *testing.T) {
 	next := elapsed.Now().Add(200 * time.Millisecond)
 	p := paceOf(t, nil, 100)
 	p.ahead = []time.Time{next}
-	for name, pass := range map[string]Pass{
-		"its instant is to come":   {share: &Share{pace: p}, at: elapsed.Now().Add(time.Minute)},
-		"any instant will do":      {share: &Share{pace: p}},
-		"it is subject to no rate": {share: &Share{}},
+	for name, pass := range map[string]Permit{
+		"its instant is to come":   {bucket: &Bucket{pace: p}, at: elapsed.Now().Add(time.Minute)},
+		"any instant will do":      {bucket: &Bucket{pace: p}},
+		"it is subject to no rate": {bucket: &Bucket{}},
 	} {
 		if !pass.Renew(t.Context()) || len(p.ahead) == 0 {
 			t.Errorf("%s: it has taken another", name)
 		}
 	}
-	late := Pass{share: &Share{pace: p}, at: elapsed.Now().Add(-time.Hour)}
+	late := Permit{bucket: &Bucket{pace: p}, at: elapsed.Now().Add(-time.Hour)}
 	if !late.Renew(t.Context()) || elapsed.Now().Before(next) || len(p.ahead) > 0 {
 		t.Error("it has not waited for the next instant")
 	}
@@ -107,9 +107,9 @@ func TestInstantsThatAreGivenBackAreInOrder(t *testing.T) {
 	first, second, third := at(1), at(2), at(3)
 	p.ahead = []time.Time{third}
 	for _, spared := range []time.Time{first, second} {
-		pass := Pass{share: &Share{pace: p}, at: spared}
-		pass.Spare()
-		pass.Spare() // once is enough
+		pass := Permit{bucket: &Bucket{pace: p}, at: spared}
+		pass.GiveBack()
+		pass.GiveBack() // once is enough
 	}
 	if diff := cmp.Diff([]time.Time{first, second, third}, p.ahead); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

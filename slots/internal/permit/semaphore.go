@@ -35,21 +35,21 @@ func (s Semaphore) Try() bool {
 // Leave makes room.
 func (s Semaphore) Leave() { <-s }
 
-// gates are semaphores that a check enters one after the other.
-type gates []Semaphore
+// semaphores are entered one after the other.
+type semaphores []Semaphore
 
-func (g gates) enter(a, b context.Context) bool {
-	for i, gate := range g {
-		if !gate.Enter(a, b) {
-			g[:i].leave()
+func (list semaphores) enter(a, b context.Context) bool {
+	for i, s := range list {
+		if !s.Enter(a, b) {
+			list[:i].leave()
 			return false
 		}
 	}
 	return true
 }
 
-func (g gates) leave() {
-	for _, gate := range slices.Backward(g) {
-		gate.Leave()
+func (list semaphores) leave() {
+	for _, s := range slices.Backward(list) {
+		s.Leave()
 	}
 }

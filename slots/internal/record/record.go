@@ -1,20 +1,60 @@
+// Package record records the outcomes of a run, in one message to the server that ends with the
+// fence. It finds out what became of a record whose reply was lost, records rows later that other
+// transactions have locked, and isolates the rows that the database refuses. It knows no functions
+// and no turns.
 package record
 
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/slots/internal/claim"
+	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
-	"github.com/prescient-go/prescient/slots/internal/lease"
 	"github.com/prescient-go/prescient/slots/internal/row"
-	"github.com/prescient-go/prescient/slots/internal/server"
-	"github.com/prescient-go/prescient/slots/internal/statement"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
+
+// Recorder records the outcomes of a run. Its methods are safe for concurrent use, but one
+// goroutine at a time records for a claim. The context of a method is that of its statements.
+type Recorder struct {
+	*Writer
+	Options
+
+	writing *writing
+	closed  atomic.Bool
+}
+
+// Options of a Recorder.
+type Options struct {
+	Leases *claim.Keeper       // drops the lease of a claim that the fence does not find
+	Page   int                 // bounds the rows of a record
+	Moment func() guard.Moment // returns the current moment, by which rows are judged
+
+	// Count is called with what was recorded, and with the outcomes.
+	Count func(n row.Tally, recorded []row.Outcome)
+	// CountRefused is called for each row that is left in its slot, because the database records no error
+	// for it either.
+	CountRefused func(why error)
+}
+
+// New returns a Recorder that records by the statements of w.
+func New(w *Writer, o Options) *Recorder {
+	return &Recorder{Writer: w, Options: o, writing: newWriting(o.Page)}
+}
+
+// HasClosed reports whether a record has closed the slot.
+func (r *Recorder) HasClosed() bool { return r.closed.Load() }
 
 // slotBegun is the state of the error of a fence whose record was on its way over a boundary.
 const slotBegun = "PS004"
@@ -22,36 +62,50 @@ const slotBegun = "PS004"
 // Record records outcomes of a claim, and ends the claim with the last of them. It returns those that
 // are left: their rows are locked by another transaction, or an error came before they were recorded.
 func (r *Recorder) Record(
-	ctx context.Context, c *Claim, batch []row.Outcome, ends bool,
+	ctx context.Context, c *claim.Claim, batch []row.Outcome, ends bool,
 ) (left []row.Outcome, err error) {
 	if len(batch) == 0 && ends {
 		return nil, r.End(ctx, c)
 	}
-	row.Sort(batch)
+	sortByID(batch)
 	for len(batch) > 0 && err == nil {
-		n := row.Fitting(batch[:min(len(batch), r.writing.size())], statement.MaxMessage)
+		n := fitting(batch[:min(len(batch), r.writing.size())], MaxMessage)
 		var rest []row.Outcome
-		rest, err = r.recordSome(ctx, c, batch[:n], ends && n == len(batch) && len(left) == 0)
+		rest, err = r.recordMessage(ctx, c, batch[:n], ends && n == len(batch) && len(left) == 0)
 		left, batch = append(left, rest...), batch[n:]
 	}
 	return append(left, batch...), err
 }
 
-// recordSome records outcomes that fit into a message. It returns those that are left.
-func (r *Recorder) recordSome(ctx context.Context, c *Claim, batch []row.Outcome, ends bool) ([]row.Outcome, error) {
+// fitting returns how many of the first outcomes take up to most bytes, at least one.
+func fitting(outcomes []row.Outcome, most int64) int {
+	bytes := int64(0)
+	for i := range outcomes {
+		if bytes += outcomes[i].Size(); bytes > most {
+			return max(i, 1)
+		}
+	}
+	return len(outcomes)
+}
+
+// recordMessage records outcomes that fit into one message. It returns those that are left. Usually
+// no row is locked, so it looks for locks only after a record has met one.
+func (r *Recorder) recordMessage(
+	ctx context.Context, c *claim.Claim, batch []row.Outcome, ends bool,
+) ([]row.Outcome, error) {
 	r.writing.writers <- struct{}{}
 	defer func() { <-r.writing.writers }()
 	if r.writing.isWary() || slices.ContainsFunc(batch, row.Outcome.Enqueues) {
-		return r.recordApart(ctx, c, batch, server.LockTimeout)
+		return r.recordInParts(ctx, c, batch, db.LockTimeout)
 	}
 	began := elapsed.Now()
-	err := r.recordAll(ctx, c, batch, ends)
+	err := r.recordUnlocked(ctx, c, batch, ends)
 	switch {
 	case pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err):
 		r.writing.beWary()
-		return r.recordFree(ctx, c, batch, server.LockTimeout)
+		return r.recordFree(ctx, c, batch, db.LockTimeout)
 	case pgsql.HasState(err, slotBegun) || r.Refuses(err):
-		return r.recordFree(ctx, c, batch, server.LockTimeout)
+		return r.recordFree(ctx, c, batch, db.LockTimeout)
 	case err != nil:
 		return batch, err
 	}
@@ -59,18 +113,18 @@ func (r *Recorder) recordSome(ctx context.Context, c *Claim, batch []row.Outcome
 	return nil, nil
 }
 
-// recordAll records outcomes in one message, without a look at locks first.
-func (r *Recorder) recordAll(ctx context.Context, c *Claim, batch []row.Outcome, ends bool) error {
+// recordUnlocked records outcomes in one message, which fails as a whole if another transaction has locked a row.
+func (r *Recorder) recordUnlocked(ctx context.Context, c *claim.Claim, batch []row.Outcome, ends bool) error {
 	var m pgsql.Message
 	var n row.Tally
 	var end string
-	m.Do(r.Server.WaitForLocks(server.LockTimeout))
+	m.Do(r.Server.WaitForLocks(db.LockTimeout))
 	r.Add(&m, c.Token, batch, &n)
-	m.Do(r.Server.WaitForLocks(server.OwnTimeout))
+	m.Do(r.Server.WaitForLocks(db.OwnTimeout))
 	part := r.NextPart()
-	m.Add(pgsql.ClaimFence.In(r.Server.Schema), []any{r.Slot, c.Token, part, ends, r.movesTo(batch)}, server.Nothing)
+	m.Add(pgsql.ClaimFence.In(r.Server.Schema), []any{r.Slot, c.Token, part, ends, r.movesTo(batch)}, db.Nothing)
 	if ends && c.Leaves {
-		m.Add(pgsql.SlotUnsettle.In(r.Server.Schema), []any{r.Slot}, server.Nothing)
+		m.Add(pgsql.SlotUnsettle.In(r.Server.Schema), []any{r.Slot}, db.Nothing)
 	}
 	if ends && c.Closes {
 		m.Add(pgsql.SlotClose.In(r.Server.Schema), []any{r.Slot, false, c.Token}, func(row *sql.Rows) error {
@@ -82,7 +136,7 @@ func (r *Recorder) recordAll(ctx context.Context, c *Claim, batch []row.Outcome,
 	}
 	err := r.commitOnce(ctx, c, part, &m, &n, row.Expected(batch))
 	switch {
-	case lease.IsLost(err):
+	case claim.IsLost(err):
 		r.Leases.Lose(c.Lease)
 		return nil
 	case err != nil:
@@ -101,20 +155,28 @@ func (r *Recorder) recordAll(ctx context.Context, c *Claim, batch []row.Outcome,
 // movesTo returns the first instant to which outcomes move rows. Nil: they move none, or the clock
 // is a replayed one.
 func (r *Recorder) movesTo(batch []row.Outcome) any {
-	if first := row.FirstMove(batch); !first.IsZero() && !r.Replayed {
-		return first
+	var first time.Time
+	for i := range batch {
+		if v := batch[i].Verdict; v.Outcome == "" && (first.IsZero() || v.Next.Before(first)) {
+			first = v.Next
+		}
 	}
-	return nil
+	if first.IsZero() || r.Replayed {
+		return nil
+	}
+	return first
 }
 
-// End ends a claim without rows.
-func (r *Recorder) End(ctx context.Context, c *Claim) error { return r.recordAll(ctx, c, nil, true) }
+// End ends a claim all of whose rows are recorded.
+func (r *Recorder) End(ctx context.Context, c *claim.Claim) error {
+	return r.recordUnlocked(ctx, c, nil, true)
+}
 
 // commitOnce sends a message that ends with the fence, and repeats it while the database cannot
 // carry it out. If the reply is lost, it finds out whether the message was committed, and then sets
 // n to all.
 func (r *Recorder) commitOnce(
-	ctx context.Context, c *Claim, part int64, m *pgsql.Message, n *row.Tally, all row.Tally,
+	ctx context.Context, c *claim.Claim, part int64, m *pgsql.Message, n *row.Tally, all row.Tally,
 ) error {
 	unknown := false // a message without a reply may still be carried out, and holds locks until then
 	waits := func(err error) bool { return pgsql.IsTransient(err) || unknown && pgsql.IsLockTimeout(err) }
@@ -131,7 +193,7 @@ func (r *Recorder) commitOnce(
 		*n = row.Tally{}
 		err := r.Server.Commit(ctx, m)
 		// The mark exists, or the message has ended the claim.
-		if unknown && (pgsql.HasState(err, pqerror.UniqueViolation) || lease.IsLost(err)) {
+		if unknown && (pgsql.HasState(err, pqerror.UniqueViolation) || claim.IsLost(err)) {
 			if done, _ := r.Find(ctx, c, part); done {
 				*n, err = all, nil
 			}
@@ -141,18 +203,197 @@ func (r *Recorder) commitOnce(
 	})
 }
 
-// Find finds out whether a record was committed. It returns lease.ErrLost if the record was not and
+// Find finds out whether a record was committed. It returns claim.ErrLost if the record was not and
 // the claim is gone. The mark of a record goes with its slot, which another runner may have closed
 // since. But nothing else ends a claim while its lease is good.
-func (r *Recorder) Find(ctx context.Context, c *Claim, part int64) (done bool, err error) {
+func (r *Recorder) Find(ctx context.Context, c *claim.Claim, part int64) (done bool, err error) {
 	var held bool
 	err = r.Server.Ask(ctx, ctx, pgsql.RecordFind, []any{r.Slot, c.Token, part}, func(row *sql.Rows) error {
 		return row.Scan(&done, &held)
 	})
 	if err == nil && !done && !held {
 		if done = c.IsEnding() && c.Good(); !done {
-			err = lease.ErrLost
+			err = claim.ErrLost
 		}
 	}
 	return done, err
+}
+
+// RecordLocked records outcomes of rows that were locked and are free by now. It returns those that are left, also with
+// an error. One claim at a time waits for the first of its rows.
+func (r *Recorder) RecordLocked(
+	ctx context.Context, c *claim.Claim, locked []row.Outcome,
+) (left []row.Outcome, err error) {
+	if leave, ok := r.BePatient(); ok {
+		defer leave()
+		return r.recordInParts(ctx, c, locked, PatientFor)
+	}
+	r.writing.writers <- struct{}{}
+	defer func() { <-r.writing.writers }()
+	return r.recordInParts(ctx, c, locked, db.LockTimeout)
+}
+
+// PatientFor is the lock_timeout of a transaction that has no lock yet and queues for a row that
+// other transactions lock again and again. No transaction waits for it.
+const PatientFor = 900 * time.Millisecond
+
+// brieflyFor is the lock_timeout of a transaction that tries one of many parts. Parts that would wait
+// longer are left to a later call.
+const brieflyFor = 10 * time.Millisecond
+
+// recordInParts records the rows that no other transaction has locked. If it can record none of them at once, it tries
+// them in parts: another transaction may hold a key that one outcome enqueues, and the other outcomes need not wait for
+// it. recordInParts takes at most as long as a slow write. It adapts the size of the parts, and leaves the rest to the
+// next call, in another order.
+func (r *Recorder) recordInParts(
+	ctx context.Context, c *claim.Claim, batch []row.Outcome, wait time.Duration,
+) (left []row.Outcome, err error) {
+	left, err = r.recordFree(ctx, c, batch, wait)
+	if err != nil || len(left) < len(batch) || !slices.ContainsFunc(batch, row.Outcome.Enqueues) {
+		return left, err
+	}
+	rand.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })
+	if c.Part == 0 {
+		c.Part = len(batch) / 2
+	}
+	left = nil
+	for began := elapsed.Now(); len(batch) > 0 && err == nil && time.Since(began) < slowWrite; {
+		n := min(max(c.Part, 1), len(batch))
+		var rest []row.Outcome
+		rest, err = r.recordFree(ctx, c, batch[:n], brieflyFor)
+		if err == nil && len(rest) == n && n > 1 {
+			c.Part = n / 2
+			continue
+		}
+		if len(rest) < n {
+			c.Part = 2 * n
+		}
+		left, batch = append(left, rest...), batch[n:]
+	}
+	return append(left, batch...), err
+}
+
+// recordFree records the rows that no other transaction has locked, and returns the others, also with an error: their
+// checks have run and must not run again. If the database refuses a batch, recordFree halves it, down to the row that
+// causes the error.
+func (r *Recorder) recordFree(
+	ctx context.Context, c *claim.Claim, batch []row.Outcome, wait time.Duration,
+) (left []row.Outcome, err error) {
+	left, err = r.lockAndRecord(ctx, c, batch, wait)
+	switch {
+	case !r.Refuses(err):
+		return left, err
+	case len(batch) == 1:
+		return r.recordError(ctx, c, batch[0], fmt.Errorf("its outcome cannot be recorded: %w", err))
+	}
+	left, err = nil, nil
+	for half := range slices.Chunk(slices.Clone(batch), (len(batch)+1)/2) {
+		if err == nil {
+			half, err = r.recordFree(ctx, c, half, db.LockTimeout)
+		}
+		left = append(left, half...)
+	}
+	return left, err
+}
+
+// errBusy ends a transaction whose rows are locked by a record without a reply: the server may still
+// carry it out.
+var errBusy = errors.New("a record without a reply may still be carried out")
+
+// lockAndRecord locks the rows that no other transaction has locked, and records them in the same transaction: all of
+// them or none. It returns the others. With PatientFor it first waits for the first of the rows.
+func (r *Recorder) lockAndRecord(
+	ctx context.Context, c *claim.Claim, batch []row.Outcome, wait time.Duration,
+) (left []row.Outcome, err error) {
+	if len(batch) == 0 {
+		return nil, nil
+	}
+	sortByID(batch)
+	var n row.Tally
+	var busy map[int64]bool
+	var without []row.Lost // records without a reply
+	waits := func(err error) bool {
+		return pgsql.IsTransient(err) || len(without) > 0 && (pgsql.IsLockTimeout(err) || errors.Is(err, errBusy))
+	}
+	err = r.Server.Retry(ctx, waits, func() error {
+		sent := row.Lost{Part: r.NextPart()}
+		err := pgsql.InTx(ctx, r.Server.DB, func(tx *sqlx.Tx) (err error) {
+			var free map[int64]bool
+			if free, busy, err = r.lockFree(ctx, tx, batch, wait); err != nil {
+				return err
+			}
+			if slices.ContainsFunc(without, func(l row.Lost) bool { return l.Has(busy) }) {
+				return errBusy // until the server has carried it out, or dropped it
+			}
+			n = row.Tally{}
+			sent.Outcomes, _ = split(batch, free)
+			var m pgsql.Message
+			send := func(m *pgsql.Message) error { return m.Send(ctx, tx) }
+			if err := r.AddLocked(&m, c.Token, sent.Part, sent.Outcomes, &n, send); err != nil {
+				return err
+			}
+			return send(&m)
+		})
+		if pgsql.IsTransient(err) && len(sent.Outcomes) > 0 {
+			without = append(without, sent)
+		}
+		return err
+	})
+	switch {
+	case claim.IsLost(err):
+		r.Leases.Lose(c.Lease)
+		return nil, nil
+	case pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err) || errors.Is(err, errBusy):
+		return batch, nil
+	case err != nil:
+		return batch, err
+	}
+	for _, l := range without {
+		if done, _ := r.Find(ctx, c, l.Part); done {
+			n.Plus(row.Expected(l.Outcomes))
+		}
+	}
+	left, done := split(batch, busy)
+	n.Yielded = int64(len(done)) - n.Checked()
+	r.Count(n, done)
+	return left, nil
+}
+
+// split divides outcomes into those of some rows, and the others.
+func split(outcomes []row.Outcome, ids map[int64]bool) (of, others []row.Outcome) {
+	for _, o := range outcomes {
+		if ids[o.ID] {
+			of = append(of, o)
+		} else {
+			others = append(others, o)
+		}
+	}
+	return of, others
+}
+
+// lockFree locks the rows of a batch that no other transaction has locked.
+func (r *Recorder) lockFree(
+	ctx context.Context, tx *sqlx.Tx, batch []row.Outcome, wait time.Duration,
+) (free, busy map[int64]bool, err error) {
+	var m pgsql.Message
+	m.Do(r.Server.Settings(r.Server.Lease, min(wait, db.LockTimeout)))
+	m.Do(pgsql.SlotIndexOnly.In(r.Server.Schema))
+	if wait > db.LockTimeout {
+		m.Do(r.Server.WaitForLocks(wait))
+		m.Add(pgsql.RowWait.In(r.Server.Schema), []any{r.Slot, batch[0].Number, batch[0].ID}, db.Nothing)
+		m.Do(r.Server.WaitForLocks(db.LockTimeout)) // other runs may wait for this transaction now
+	}
+	free, busy = r.AddLock(&m, numbersOf(batch), row.IDs(batch))
+	return free, busy, m.Send(ctx, tx)
+}
+
+// BePatient reports whether a transaction may wait PatientFor for a lock: one at a time may. The
+// caller calls leave after the wait.
+func (r *Recorder) BePatient() (leave func(), ok bool) {
+	select {
+	case r.writing.patience <- struct{}{}:
+		return func() { <-r.writing.patience }, true
+	default:
+		return nil, false
+	}
 }

@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/claim"
+	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/row"
-	"github.com/prescient-go/prescient/slots/internal/server"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -30,35 +30,12 @@ var notOfRows = []pqerror.Class{
 // there, and whose workers report errors of any class.
 func (r *Recorder) Refuses(err error) bool {
 	state := pgsql.State(err)
-	return state != "" && !r.Server.Citus && !server.Passes(err) && !slices.Contains(notOfRows, state.Class())
-}
-
-// recordFree records the rows that no other transaction has locked, and returns the others, also with
-// an error: their checks have run and must not run again. If the database refuses a batch, it is
-// divided into halves, down to the row that causes the error.
-func (r *Recorder) recordFree(
-	ctx context.Context, c *Claim, batch []row.Outcome, wait time.Duration,
-) (left []row.Outcome, err error) {
-	left, err = r.recordTogether(ctx, c, batch, wait)
-	switch {
-	case !r.Refuses(err):
-		return left, err
-	case len(batch) == 1:
-		return r.recordError(ctx, c, batch[0], fmt.Errorf("its outcome cannot be recorded: %w", err))
-	}
-	left, err = nil, nil
-	for half := range slices.Chunk(slices.Clone(batch), (len(batch)+1)/2) {
-		if err == nil {
-			half, err = r.recordFree(ctx, c, half, server.LockTimeout)
-		}
-		left = append(left, half...)
-	}
-	return left, err
+	return state != "" && !r.Server.Citus && !db.Passes(err) && !slices.Contains(notOfRows, state.Class())
 }
 
 // recordError records a refusal as an error of the row, and returns the outcome if it is left. If the
 // database refuses the error too, the row is left in its slot.
-func (r *Recorder) recordError(ctx context.Context, c *Claim, o row.Outcome, cause error) ([]row.Outcome, error) {
+func (r *Recorder) recordError(ctx context.Context, c *claim.Claim, o row.Outcome, cause error) ([]row.Outcome, error) {
 	r.Server.Logger.DebugContext(ctx, "a row is refused", "id", o.ID, "error", cause)
 	job, found, err := r.attempts(ctx, o)
 	switch {
@@ -72,7 +49,7 @@ func (r *Recorder) recordError(ctx context.Context, c *Claim, o row.Outcome, cau
 	job.JobExec = def.Name
 	cause = fmt.Errorf("%s: %w", job.Key(), cause)
 	o.Verdict = new(guard.After(def, r.Moment(), &job, nil, cause))
-	locked, err := r.recordTogether(ctx, c, []row.Outcome{o}, server.LockTimeout)
+	locked, err := r.lockAndRecord(ctx, c, []row.Outcome{o}, db.LockTimeout)
 	if r.Refuses(err) {
 		c.Refused++
 		c.Leave(o.ID)
@@ -95,13 +72,15 @@ func (r *Recorder) attempts(ctx context.Context, o row.Outcome) (job jobs.Future
 	return job, found, err
 }
 
-// RecordUnreadable records an error for each row of a claim that the server cannot read. cause is the
-// error of reading all rows. RecordUnreadable returns it if the server can read each row by itself.
-// The search for the rows ends with reading.
-func (r *Recorder) RecordUnreadable(ctx, reading context.Context, c *Claim, cause error) error {
+// RecordUnreadable records an error for each row of a claim that the server cannot read, and returns those that other
+// transactions have locked. cause is the error of reading all rows. RecordUnreadable returns it if the server can read
+// each row by itself. The search for the rows ends with reading.
+func (r *Recorder) RecordUnreadable(
+	ctx, reading context.Context, c *claim.Claim, cause error,
+) (locked []row.Outcome, err error) {
 	found, problems := map[int64]row.Outcome{}, map[int64]string{}
 	args := []any{r.Slot, c.Jobs, c.First, c.Last}
-	err := r.Server.Ask(reading, ctx, pgsql.PageUnreadable, args, func(rows *sql.Rows) error {
+	err = r.Server.Ask(reading, ctx, pgsql.PageUnreadable, args, func(rows *sql.Rows) error {
 		var o row.Outcome
 		var problem string
 		err := rows.Scan(&o.ID, &o.Number, &problem)
@@ -109,40 +88,19 @@ func (r *Recorder) RecordUnreadable(ctx, reading context.Context, c *Claim, caus
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, id := range c.unreadable {
-		delete(found, id)
-	}
+	maps.DeleteFunc(found, func(id int64, _ row.Outcome) bool { return c.IsUnreadable(id) })
 	if len(found) == 0 {
-		return cause
+		return nil, cause
 	}
 	for _, id := range slices.Sorted(maps.Keys(found)) {
-		c.unreadable = append(c.unreadable, id)
-		locked, err := r.recordError(ctx, c, found[id], fmt.Errorf("it cannot be read: %s", problems[id]))
+		c.SkipUnreadable(id)
+		left, err := r.recordError(ctx, c, found[id], fmt.Errorf("it cannot be read: %s", problems[id]))
 		if err != nil {
-			return err
+			return locked, err
 		}
-		for _, o := range locked {
-			c.Leave(o.ID)
-		}
-		c.Locked = append(c.Locked, locked...)
+		locked = append(locked, left...)
 	}
-	slices.Sort(c.unreadable)
-	return nil
-}
-
-// Readable returns the ranges of ids between the rows of a claim that cannot be read.
-func (c *Claim) Readable() (ranges [][2]int64) {
-	first := c.First
-	for _, id := range c.unreadable {
-		if first < id {
-			ranges = append(ranges, [2]int64{first, id - 1})
-		}
-		first = id + 1
-	}
-	if first <= c.Last {
-		ranges = append(ranges, [2]int64{first, c.Last})
-	}
-	return ranges
+	return locked, nil
 }

@@ -13,27 +13,26 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
-	"github.com/prescient-go/prescient/slots/internal/call"
+	"github.com/prescient-go/prescient/slots/internal/claim"
+	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
-	"github.com/prescient-go/prescient/slots/internal/lease"
+	"github.com/prescient-go/prescient/slots/internal/record"
 	"github.com/prescient-go/prescient/slots/internal/row"
-	"github.com/prescient-go/prescient/slots/internal/server"
-	"github.com/prescient-go/prescient/slots/internal/statement"
 	"github.com/prescient-go/prescient/slots/internal/unit"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // commit records the outcomes of a check in its own transaction, and commits it.
-func (c *Checker) commit(ctx context.Context, tx *transaction, u *unit.Unit, p *Place, outcomes []row.Outcome) error {
+func (c *Checker) commit(ctx context.Context, tx *transaction, u *unit.Unit, ch *Chain, outcomes []row.Outcome) error {
 	if !u.Watch.Reserve() {
-		return call.ErrIgnored
+		return unit.ErrIgnored
 	}
 	records := c.Records
 	ours := u.Def.DB == nil
 	var m pgsql.Message
 	var n row.Tally
 	if ours {
-		m.Do(statement.Forget)
+		m.Do(record.Forget)
 	} else {
 		m.Do("set role " + pq.QuoteLiteral(tx.role)) // the role is the application's choice, and stays
 	}
@@ -41,13 +40,13 @@ func (c *Checker) commit(ctx context.Context, tx *transaction, u *unit.Unit, p *
 	send := func(m *pgsql.Message) error { return m.SendTx(context.WithoutCancel(ctx), tx.LazyTx) }
 	err := records.AddTx(&m, c.claim.Token, sent.Part, outcomes, tx.number, ours, &n, send)
 	if err == nil {
-		err = c.commitTx(ctx, tx, u, p, &m)
+		err = c.commitTx(ctx, tx, u, ch, &m)
 	}
 	if err != nil {
 		tx.End() // so that no goroutine holds a connection while it waits for another
-		if !c.wasCommitted(p, err, sent.Part) {
+		if !c.wasCommitted(ch, err, sent.Part) {
 			u.Tried.Lost, u.Failure.Crowded = &sent, pgsql.IsLockTimeout(err)
-			return c.recordFailed(ctx, u, p, err)
+			return c.recordFailed(ctx, u, ch, err)
 		}
 		n = row.Expected(outcomes)
 	}
@@ -57,29 +56,29 @@ func (c *Checker) commit(ctx context.Context, tx *transaction, u *unit.Unit, p *
 	return ErrRecorded
 }
 
-// commitTx commits the transaction of a check. If another row follows in its place, the same message begins the
+// commitTx commits the transaction of a check. If another row follows in its chain, the same message begins the
 // transaction of that row.
-func (c *Checker) commitTx(ctx context.Context, tx *transaction, u *unit.Unit, p *Place, m *pgsql.Message) error {
+func (c *Checker) commitTx(ctx context.Context, tx *transaction, u *unit.Unit, ch *Chain, m *pgsql.Message) error {
 	ctx = context.WithoutCancel(ctx) // the fence finds out whether the lease is lost
 	if tx.Chains() {
-		p.follow(u)
+		ch.follow(u)
 	}
-	if p.next == nil {
+	if ch.next == nil {
 		return m.CommitTx(ctx, tx.LazyTx)
 	}
 	next := new(transaction)
 	var err error
-	next.resume, err = m.CommitAndBegin(ctx, tx.LazyTx, c.beginningRow(next, p.next, server.LockTimeout, false))
+	next.resume, err = m.CommitAndBegin(ctx, tx.LazyTx, c.beginningRow(next, ch.next, db.LockTimeout, false))
 	if next.resume != nil {
-		p.begun = next
+		ch.begun = next
 	}
 	return err
 }
 
 // wasCommitted reports whether a record was committed in spite of an error: its reply was lost, the server reported its
 // shutdown instead, or the next check could not begin in the same message.
-func (c *Checker) wasCommitted(p *Place, err error, part int64) bool {
-	if p.next == nil && pgsql.State(err) != "" && !pgsql.IsTransient(err) || errors.Is(err, sql.ErrTxDone) {
+func (c *Checker) wasCommitted(ch *Chain, err error, part int64) bool {
+	if ch.next == nil && pgsql.State(err) != "" && !pgsql.IsTransient(err) || errors.Is(err, sql.ErrTxDone) {
 		return false
 	}
 	done, found := c.Records.Find(c.Work, c.claim, part)
@@ -115,12 +114,12 @@ func (c *Checker) sameDatabase(ctx context.Context, tx *sqlx.Tx) error {
 
 // recordFailed returns why an outcome was not recorded: the lease is lost, the check has ended or
 // broken its transaction, or the database cannot record it now.
-func (c *Checker) recordFailed(ctx context.Context, u *unit.Unit, p *Place, err error) error {
+func (c *Checker) recordFailed(ctx context.Context, u *unit.Unit, ch *Chain, err error) error {
 	failed, commit := errors.AsType[*pgsql.CommitError](err)
 	switch state := pgsql.State(err); {
-	case commit && state != "" && (!server.Passes(err) || pgsql.IsRetryable(err) && u.Tried.ConflictsFor(c.Lease)):
+	case commit && state != "" && (!db.Passes(err) || pgsql.IsRetryable(err) && u.Tried.ConflictsFor(c.Lease)):
 		return failed // a deferred constraint
-	case lease.IsLost(err):
+	case claim.IsLost(err):
 		c.Records.Leases.Lose(c.claim.Lease)
 		return err
 	case state == "PS002":
@@ -140,11 +139,11 @@ func (c *Checker) recordFailed(ctx context.Context, u *unit.Unit, p *Place, err 
 	case c.Records.Refuses(err):
 		return fmt.Errorf("%s: its outcome cannot be recorded: %w", u, err)
 	}
-	return c.postpone(ctx, u, p, err)
+	return c.postpone(ctx, u, ch, err)
 }
 
 // postpone repeats a check whose transaction failed through no fault of the check.
-func (c *Checker) postpone(ctx context.Context, u *unit.Unit, p *Place, err error) error {
+func (c *Checker) postpone(ctx context.Context, u *unit.Unit, ch *Chain, err error) error {
 	switch {
 	case errors.Is(err, ErrRecorded) || c.ctx.Err() != nil:
 		return err
@@ -154,8 +153,8 @@ func (c *Checker) postpone(ctx context.Context, u *unit.Unit, p *Place, err erro
 		return ErrAgain
 	case u.Group != nil && c.Records.Refuses(err) && (c.leavesUnreadable(u) || !u.Tried.ConflictsFor(c.Lease)):
 		return ErrAgain // a row of the group cannot be read: the claim that has it gives it an error
-	case server.Passes(err) || pgsql.IsStale(err):
-		if c.patience.isOver(err, p.Pass.Since, c.Lease) {
+	case db.Passes(err) || pgsql.IsStale(err):
+		if c.patience.isOver(err, ch.Permit.Since, c.Lease) {
 			c.Halt(named(u, err))
 		}
 		c.Logger.DebugContext(ctx, "check is repeated", "check", u.String(), "error", err)
@@ -170,7 +169,7 @@ type patience struct {
 	since atomic.Pointer[time.Time] // when the first error since the last record came; nil: none came
 }
 
-// isOver notes an error, and reports whether the patience is over. A check that came to its place
+// isOver notes an error, and reports whether the patience is over. A check that got its permit
 // before the first error may learn of it late. Waits for locks do not count.
 func (p *patience) isOver(err error, came time.Time, lease time.Duration) bool {
 	if !pgsql.IsTransient(err) {

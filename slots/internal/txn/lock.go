@@ -13,11 +13,9 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/slots/internal/call"
+	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/record"
 	"github.com/prescient-go/prescient/slots/internal/row"
-	"github.com/prescient-go/prescient/slots/internal/server"
-	"github.com/prescient-go/prescient/slots/internal/statement"
 	"github.com/prescient-go/prescient/slots/internal/unit"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -42,19 +40,19 @@ func (c *Checker) begin(ctx context.Context, u *unit.Unit, begun *transaction) (
 	case u.Def.DB != nil:
 		tx.LazyTx, err = pgsql.BeginLazy(ctx, u.Def.DB)
 	default:
-		tx.LazyTx, err = pgsql.BeginLazy(ctx, c.DB, statement.Forget, statement.FreeLocks)
+		tx.LazyTx, err = pgsql.BeginLazy(ctx, c.DB, record.Forget, record.FreeLocks)
 	}
 	return tx, err
 }
 
 // lock locks the rows, so that their owners wait for the outcome. Rows that another transaction has locked are left for
 // later, and rows that are gone are dropped.
-func (c *Checker) lock(ctx context.Context, tx *transaction, u *unit.Unit, p *Place) error {
+func (c *Checker) lock(ctx context.Context, tx *transaction, u *unit.Unit, ch *Chain) error {
 	switch {
 	case u.Def.Grouped():
 		return c.lockGroup(ctx, tx, u)
 	case u.Def.Batched():
-		return c.lockBatch(ctx, tx, u, p)
+		return c.lockBatch(ctx, tx, u, ch)
 	}
 	if tx.resume == nil {
 		if err := c.lockRow(ctx, tx, u); err != nil {
@@ -72,7 +70,7 @@ func (c *Checker) lock(ctx context.Context, tx *transaction, u *unit.Unit, p *Pl
 }
 
 func (c *Checker) lockRow(ctx context.Context, tx *transaction, u *unit.Unit) error {
-	wait, patient := server.LockTimeout, false
+	wait, patient := db.LockTimeout, false
 	if u.Waited {
 		var leave func()
 		if leave, patient = c.Records.BePatient(); patient {
@@ -86,8 +84,8 @@ func (c *Checker) lockRow(ctx context.Context, tx *transaction, u *unit.Unit) er
 // beginning returns the message that begins the transaction of a check of many rows.
 func (c *Checker) beginning(tx *transaction, u *unit.Unit) *pgsql.Message {
 	var m pgsql.Message
-	m.Do(c.Settings(call.Most(u.Def.Timeout, c.Grace), server.LockTimeout))
-	m.Do(statement.NameSession(c.claim.Token))
+	m.Do(c.Settings(unit.Most(u.Def.Timeout, c.Grace), db.LockTimeout))
+	m.Do(record.NameSession(c.claim.Token))
 	c.askRole(&m, tx, u)
 	m.Add(pgsql.CheckNumber.In(c.Schema), nil, func(row *sql.Rows) error { return row.Scan(&tx.number) })
 	return &m
@@ -98,7 +96,7 @@ func (c *Checker) beginningRow(tx *transaction, u *unit.Unit, wait time.Duration
 	var m pgsql.Message
 	c.Unhurried(&m, wait)
 	values := pgsql.Composite{c.Records.Slot, u.Number, u.Rows[0].ID, patient}
-	values = append(values, statement.OfRow(c.claim.Token, wait, call.Most(u.Def.Timeout, c.Grace))...)
+	values = append(values, record.OfRow(c.claim.Token, wait, unit.Most(u.Def.Timeout, c.Grace))...)
 	c.askRole(&m, tx, u)
 	m.Add(pgsql.CheckBegin.In(c.Schema), []any{values}, func(row *sql.Rows) error { return row.Scan(&tx.state) })
 	return &m
@@ -112,14 +110,14 @@ func (c *Checker) askRole(m *pgsql.Message, tx *transaction, u *unit.Unit) {
 }
 
 // lockBatch splits off the rows that another transaction has locked.
-func (c *Checker) lockBatch(ctx context.Context, tx *transaction, u *unit.Unit, p *Place) error {
+func (c *Checker) lockBatch(ctx context.Context, tx *transaction, u *unit.Unit, ch *Chain) error {
 	m := c.beginning(tx, u)
 	free, busy := c.Records.AddLock(m, pq.Int64Array{u.Number}, u.IDs())
 	if err := m.Send(ctx, tx.Tx); err != nil {
 		return err
 	}
 	if len(busy) > 0 {
-		p.Later(u.Busy(busy))
+		ch.Later(u.Busy(busy))
 	}
 	if !u.Keep(free) {
 		return ErrRecorded

@@ -1,0 +1,140 @@
+package claim
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/db"
+	"github.com/prescient-go/prescient/slots/internal/phase"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// settleTries and settleEvery bound how long a run waits for the transactions from before its slot to
+// end. Most of them are short. If one goes on, the run must look through the whole slot for rows that
+// the transaction may have brought.
+const (
+	settleTries = 10
+	settleEvery = 10 * time.Millisecond
+)
+
+// Session is the part of a run in a slot. It opens and closes the slot, and claims and reads its rows. Its methods are
+// safe for concurrent use: one claim or read at a time has a connection.
+type Session struct {
+	*phase.Contexts
+	Server *db.Server
+
+	Slot   time.Time
+	Kind   string                     // slots.Kind
+	Token  int64                      // of the run, which shows that it is at the slot
+	Runner string                     // its name
+	Able   int                        // checks that it can do at once
+	Most   int64                      // rows to read; 0: any number
+	Clock  func() any                 // returns the instant of a replayed clock; nil: the clock of the database counts
+	Known  map[int64]*jobs.Definition // the jobs of the slot that the run can check, by number; set before rows are read
+
+	turn  chan struct{} // holds a value while a claim or a read has a connection
+	taken int64         // rows that were read; only the read with the connection uses it
+}
+
+// NewSession returns a Session with the fields of s.
+func NewSession(s Session) *Session {
+	s.turn = make(chan struct{}, 1)
+	return &s
+}
+
+// Opened describes the slot as the run found it.
+type Opened struct {
+	State   string        // of prescient.open_slot: early, done, busy or open
+	Planned int64         // rows; an estimate if there are many
+	Ahead   time.Duration // until a slot that is early begins; 0: it is off the grid
+	Taken   int           // claims of dead runners, whose rows can be claimed again
+	Place   int           // of the runner among those of the slot, by which traces name it
+
+	settled bool // no transaction can bring more rows
+}
+
+// Job is a job that has rows in the slot.
+type Job struct {
+	Number    int64
+	Name      string
+	Claimable bool
+}
+
+// Open lets the run into the slot, and opens the slot if no runner has. If the slot has more than few
+// rows, it waits until all rows are there, but at most a tenth of a second. It repeats what the
+// database cannot do now until the run is stopped.
+func (s *Session) Open(few int64) (o Opened, list []Job, err error) {
+	taken := 0
+	for try := 0; ; try++ {
+		o, list, err = s.openOnce()
+		taken += o.Taken
+		o.Taken = taken
+		if err != nil || o.State != "open" || o.settled || try == settleTries || o.Planned <= few ||
+			!db.Sleep(s.Stop, settleEvery) {
+			return o, list, err
+		}
+	}
+}
+
+func (s *Session) openOnce() (o Opened, list []Job, err error) {
+	var planned, taken sql.NullInt64
+	var ahead int64
+	var settled sql.NullBool
+	var m pgsql.Message
+	args := []any{s.Slot, s.Kind, s.Token, s.Runner, s.Server.Lease.Microseconds(), s.Clock(), s.Able}
+	m.Add(pgsql.SlotOpen.In(s.Server.Schema), args, func(row *sql.Rows) error {
+		return row.Scan(&o.State, &planned, &settled, &ahead, &taken, &o.Place)
+	})
+	list, err = s.listJobs(s.Stop, &m)
+	if err != nil {
+		return Opened{}, nil, err
+	}
+	o.Planned, o.Taken, o.settled = planned.Int64, int(taken.Int64), settled.Bool
+	o.Ahead = time.Duration(ahead) * time.Microsecond
+	return o, list, nil
+}
+
+// Jobs lists the jobs of the slot. Those with few rows come first.
+func (s *Session) Jobs() ([]Job, error) { return s.listJobs(s.Work, new(pgsql.Message)) }
+
+// listJobs sends a message, and lists the jobs with it. It repeats the message until ctx ends.
+func (s *Session) listJobs(ctx context.Context, m *pgsql.Message) (list []Job, err error) {
+	m.Add(pgsql.SlotJobs.In(s.Server.Schema), []any{s.Slot}, func(row *sql.Rows) error {
+		var j Job
+		err := row.Scan(&j.Number, &j.Name, new(int64), &j.Claimable)
+		list = append(list, j)
+		return err
+	})
+	err = s.Server.Retry(ctx, db.Passes, func() error {
+		list = nil
+		return s.Server.Commit(s.Work, m)
+	})
+	return list, err
+}
+
+// Orphans lists the jobs of claims whose lease has ended.
+func (s *Session) Orphans() (names []string, err error) {
+	var m pgsql.Message
+	m.Add(pgsql.ClaimOrphans.In(s.Server.Schema), []any{s.Slot}, func(row *sql.Rows) error {
+		var name string
+		err := row.Scan(&name)
+		names = append(names, name)
+		return err
+	})
+	err = s.Server.Retry(s.Work, db.Passes, func() error {
+		names = nil
+		return s.Server.Commit(s.Work, &m)
+	})
+	return names, err
+}
+
+// Close closes the slot if no work is left in it; see prescient.close_slot. leaves is true if the run
+// leaves rows in the slot on purpose.
+func (s *Session) Close(leaves bool) (state string, err error) {
+	err = s.Server.Ask(s.Work, s.Work, pgsql.SlotClose, []any{s.Slot, leaves, nil}, func(row *sql.Rows) error {
+		return row.Scan(&state)
+	})
+	return state, err
+}

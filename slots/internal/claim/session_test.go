@@ -1,0 +1,120 @@
+package claim_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/claim"
+	"github.com/prescient-go/prescient/slots/internal/slottest"
+)
+
+// keys returns the entity keys of rows.
+func keys(rows []jobs.FutureJob) (list []string) {
+	for _, r := range rows {
+		list = append(list, r.EntityKey)
+	}
+	return list
+}
+
+func open(t *testing.T, rows int) *slottest.Slot {
+	t.Helper()
+	return slottest.Open(t, rows, func(r *jobs.Registry) {
+		r.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil })
+	})
+}
+
+func TestARowIsInOneClaimAlone(t *testing.T) {
+	t.Parallel()
+	s := open(t, 5)
+	other := s.Another()
+	first, _ := s.Claim(3)
+	rest, _ := other.Claim(3)
+	got := [][]string{keys(s.Read(first)), keys(other.Read(rest))}
+	if diff := cmp.Diff([][]string{{"0", "1", "2"}, {"3", "4"}}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if c, left, err := s.Session.Claim([]int64{s.Number}, 3); c != nil || len(left) > 0 || err != nil {
+		t.Errorf("another claim: %v; jobs left: %v; %v", c, left, err)
+	}
+	if c, err := other.Session.TakeOver([]int64{s.Number}); c != nil || err != nil {
+		t.Errorf("a claim with a lease is taken over: %v, %v", c, err)
+	}
+}
+
+func TestAnExpiredLeaseIsTakenOver(t *testing.T) {
+	t.Parallel()
+	s := open(t, 5)
+	other := s.Another()
+	dead, ctx := s.Claim(3)
+	s.Expire(dead)
+	c, err := other.Session.TakeOver([]int64{s.Number})
+	if err != nil || c == nil || c.First != dead.First || c.Last != dead.Last || c.Token == dead.Token {
+		t.Fatalf("taken over: %+v of %+v, %v", c, dead, err)
+	}
+	if diff := cmp.Diff([]string{"0", "1", "2"}, keys(other.Read(c))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	beats, end := context.WithTimeout(t.Context(), time.Minute)
+	defer end()
+	s.Server.Lease = 300 * time.Millisecond // so that it sends a heartbeat at once
+	go s.Leases.Beat(beats)
+	select {
+	case <-ctx.Done():
+	case <-beats.Done():
+	}
+	if !errors.Is(context.Cause(ctx), claim.ErrLost) {
+		t.Errorf("the checks of the runner that lost the claim end by %v", context.Cause(ctx))
+	}
+}
+
+func TestRowsThatStayAreNotReadAgain(t *testing.T) {
+	t.Parallel()
+	s := open(t, 5)
+	c, _ := s.Claim(5)
+	rows := s.Read(c)
+	c.Leave(rows[0].ID)
+	c.SkipUnreadable(rows[3].ID)
+	c.SkipUnreadable(rows[1].ID)
+	if diff := cmp.Diff([]string{"2", "4"}, keys(s.Read(c))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if !c.IsUnreadable(rows[1].ID) || c.IsUnreadable(rows[2].ID) {
+		t.Error("the claim mistakes which rows cannot be read")
+	}
+}
+
+func TestASlotIsClosedOnceItsClaimsAreGone(t *testing.T) {
+	t.Parallel()
+	s := open(t, 2)
+	s.Claim(2)
+	if state, err := s.Session.Close(false); state == "done" || err != nil {
+		t.Errorf("with a claim: %s, %v", state, err)
+	}
+	for _, query := range []string{`delete from prescient.future_job`, `delete from prescient.slot_claim where cardinality(jobs) > 0`} {
+		if _, err := s.Server.DB.ExecContext(t.Context(), query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if state, err := s.Session.Close(false); state != "done" || err != nil {
+		t.Errorf("without claims: %s, %v", state, err)
+	}
+}
+
+func TestALookTellsWhichRowsAreLeft(t *testing.T) {
+	t.Parallel()
+	s := open(t, 3)
+	c, ctx := s.Claim(3)
+	rows := s.Read(c)
+	if _, err := s.Server.DB.ExecContext(t.Context(), `delete from prescient.future_job where entity_key = '1'`); err != nil {
+		t.Fatal(err)
+	}
+	left, err := s.Session.Remaining(ctx, s.Number, []int64{rows[0].ID, rows[1].ID, rows[2].ID})
+	if want := map[int64]bool{rows[0].ID: true, rows[2].ID: true}; err != nil || !cmp.Equal(left, want) {
+		t.Errorf("left are %v, want %v; %v", left, want, err)
+	}
+}

@@ -1,0 +1,66 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"log/slog"
+	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+const (
+	// minPause and maxPause bound the pauses between two tries of a claim, which double.
+	minPause, maxPause = 10 * time.Millisecond, time.Second
+	// rowPatience is how long rows wait for a lock of another session before the log names that session.
+	rowPatience = 5 * time.Second
+)
+
+// RowWait is the wait of a claim for rows that other sessions have locked. One goroutine uses it. The zero value is
+// ready for use.
+type RowWait struct {
+	pause time.Duration // the last one
+	since time.Time     // local monotonic instant of the first one
+	told  bool          // the log has named a session
+}
+
+// Pause returns how long to wait before the claim tries again.
+func (w *RowWait) Pause() time.Duration {
+	if w.pause == 0 {
+		w.since = elapsed.Now()
+	}
+	w.pause = min(max(2*w.pause, minPause), maxPause)
+	return w.pause
+}
+
+// IsLong reports whether the claim has waited for long, until LogHolder has named a session.
+func (w *RowWait) IsLong() bool { return !w.told && time.Since(w.since) >= rowPatience }
+
+// LogHolder logs which session has locked rows of a slot. It does nothing on Citus, where the session is on a worker.
+func (w *RowWait) LogHolder(
+	ctx context.Context, s *Server, slot time.Time, numbers pq.Int64Array, names []string, ids pq.Int64Array,
+) {
+	if len(ids) == 0 || s.Citus {
+		return
+	}
+	var holder, mends string
+	var since sql.NullTime
+	var m pgsql.Message
+	args := []any{slot, numbers, ids[0], ids[len(ids)-1], ids, rowPatience.Microseconds()}
+	m.Add(pgsql.RowHolder.In(s.Schema), args, func(row *sql.Rows) error { return row.Scan(&holder, &since, &mends) })
+	if err := s.Commit(ctx, &m); err != nil || holder == "" {
+		return
+	}
+	w.told = true
+	attrs := []slog.Attr{
+		slog.Time("slot", slot), slog.Any("jobs", names), slog.Int("rows", len(ids)),
+		slog.String("holder", holder), slog.String("to_end_it", mends),
+	}
+	if since.Valid {
+		attrs = append(attrs, slog.Time("since", since.Time.UTC()))
+	}
+	s.Logger.LogAttrs(ctx, slog.LevelWarn, "rows wait for a lock of another session", attrs...)
+}

@@ -1,0 +1,166 @@
+// Package lane chooses the job whose rows a run claims next, and how many of them. It counts the
+// rows that the run has in memory, and divides claimed rows by the limits that their checks wait
+// for.
+package lane
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/permit"
+	"github.com/prescient-go/prescient/slots/internal/phase"
+	"github.com/prescient-go/prescient/slots/internal/unit"
+)
+
+// Options of the Lanes of a run.
+type Options struct {
+	*phase.Contexts
+	Panics *unit.Panics
+
+	Workers     int   // checks at once
+	Connections int   // checks with a transaction at once
+	Page        int   // rows of a claim at most
+	Most        int64 // rows that the run may take; 0: no limit
+
+	// SharedWorkers and SharedConnections bound the checks of several runs. Optional.
+	SharedWorkers, SharedConnections permit.Semaphore
+	// NewLimit returns the limit of a job. atOnce is how many checks of the job this run can do at once.
+	NewLimit func(number int64, d *jobs.Definition, atOnce int) *permit.Limit
+}
+
+// Lanes divides the jobs of the slot that are known here by what their checks wait for. Only the goroutine that claims
+// changes them, while there are no claims.
+type Lanes struct {
+	Options
+	order
+
+	workers, connections permit.Semaphore
+
+	byJob map[int64]*Lane
+}
+
+// New returns Lanes without jobs.
+func New(o Options) *Lanes {
+	return &Lanes{
+		Options: o, order: order{page: int64(o.Page), most: o.Most},
+		workers: make(permit.Semaphore, o.Workers), connections: make(permit.Semaphore, o.Connections),
+		byJob: map[int64]*Lane{},
+	}
+}
+
+// Clear forgets which jobs are in the slot.
+func (s *Lanes) Clear() {
+	s.byJob = map[int64]*Lane{}
+	s.forget()
+}
+
+// Add adds a job of the slot. claimable reports whether it has rows to claim.
+func (s *Lanes) Add(number int64, d *jobs.Definition, claimable bool) {
+	l := s.lane(number, d)
+	s.byJob[number] = l
+	if claimable {
+		l.offer(Job{Number: number, Priority: d.Priority})
+	}
+}
+
+// Of returns the lane of a job.
+func (s *Lanes) Of(number int64) *Lane { return s.byJob[number] }
+
+// Numbers returns the jobs.
+func (s *Lanes) Numbers() []int64 { return slices.Collect(maps.Keys(s.byJob)) }
+
+// lane returns the lane of a job, which it makes for the first one.
+func (s *Lanes) lane(number int64, d *jobs.Definition) *Lane {
+	key := keyOf(d)
+	if i := slices.IndexFunc(s.list, func(l *Lane) bool { return l.key == key }); i >= 0 {
+		return s.list[i]
+	}
+	l := &Lane{lanes: s, key: key, Job: d, Spec: s.spec(d), semaphores: s.semaphores(d)}
+	if d.Limited() {
+		l.Limit = s.NewLimit(number, d, l.AtOnce)
+	}
+	l.Load.Size.Store(l.firstSize(s.Page))
+	s.add(l)
+	return l
+}
+
+func (s *Lanes) spec(d *jobs.Definition) Spec {
+	spec := Spec{
+		Whole: d.Batched(), Own: d.Concurrency > 0 || d.Limited(), AtOnce: s.Workers, Needs: Workers,
+		Scarce: s.scarce(d),
+	}
+	if d.Concurrency > 0 {
+		spec.AtOnce = min(spec.AtOnce, d.Concurrency)
+	}
+	if d.InTx() {
+		spec.AtOnce = min(spec.AtOnce, s.Connections)
+		spec.Needs |= Connections
+	}
+	return spec
+}
+
+// semaphores returns what the checks of a job wait for, in this order.
+func (s *Lanes) semaphores(d *jobs.Definition) (list []permit.Semaphore) {
+	if d.Concurrency > 0 {
+		list = append(list, make(permit.Semaphore, d.Concurrency))
+	}
+	if d.InTx() {
+		list = append(list, s.connections)
+	}
+	list = append(list, s.workers)
+	if s.SharedConnections != nil && d.InTx() {
+		list = append(list, s.SharedConnections)
+	}
+	if s.SharedWorkers != nil {
+		list = append(list, s.SharedWorkers)
+	}
+	return list
+}
+
+// scarce returns the shared bounds that the checks of a job reach first. It returns none if the job's own limit is
+// tighter.
+func (s *Lanes) scarce(d *jobs.Definition) (scarce Bound) {
+	if d.Limited() {
+		return 0
+	}
+	workers, connections := s.Workers, math.MaxInt
+	if s.SharedWorkers != nil {
+		workers = min(workers, cap(s.SharedWorkers))
+	}
+	if d.InTx() {
+		connections = s.Connections
+		if s.SharedConnections != nil {
+			connections = min(connections, cap(s.SharedConnections))
+		}
+	}
+	least := min(workers, connections)
+	if d.Concurrency > 0 {
+		least = min(least, d.Concurrency)
+	}
+	if workers == least {
+		scarce |= Workers
+	}
+	if connections == least {
+		scarce |= Connections
+	}
+	return scarce
+}
+
+// keyOf returns what the jobs of a lane have in common with a job.
+func keyOf(d *jobs.Definition) string {
+	switch {
+	case d.Grouped():
+		return "group " + d.Group
+	case d.Concurrency > 0 || d.Limited():
+		return "job " + d.Name
+	case d.Batched() && d.InTx():
+		return "batches with a transaction"
+	case d.Batched():
+		return "batches"
+	case d.InTx():
+		return "with a transaction"
+	}
+	return ""
+}

@@ -1,0 +1,74 @@
+package record
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/row"
+)
+
+// minAlike is how many rows are worth a statement of their own, unless all rows are alike.
+const minAlike = 50
+
+// mark has the values in which rows are alike.
+type mark struct {
+	outcome            jobs.Outcome
+	move               guard.Move
+	next               time.Time
+	ran                bool
+	lateness, duration time.Duration
+}
+
+// markOf returns the mark of an outcome. ok is false if the outcome has an error or a payload.
+func markOf(o *row.Outcome) (m mark, ok bool) {
+	m = mark{o.Verdict.Outcome, o.Verdict.Move, o.Verdict.Next, o.Ran, o.Lateness, o.Duration}
+	return m, o.Verdict.Error == "" && o.Verdict.Payload == nil
+}
+
+// alike groups outcomes that differ only in their row, and returns the remaining outcomes as the rest.
+// It keeps the order of the outcomes in each.
+func alike(outcomes []row.Outcome) (groups [][]row.Outcome, rest []row.Outcome) {
+	if len(outcomes) == 0 {
+		return nil, nil
+	}
+	first, ok := markOf(&outcomes[0])
+	if ok && !slices.ContainsFunc(outcomes, func(o row.Outcome) bool { m, ok := markOf(&o); return m != first || !ok }) {
+		return [][]row.Outcome{outcomes}, nil
+	}
+	marked := map[mark][]row.Outcome{}
+	for _, o := range outcomes {
+		if m, ok := markOf(&o); ok {
+			marked[m] = append(marked[m], o)
+		} else {
+			rest = append(rest, o)
+		}
+	}
+	for _, group := range marked {
+		if len(group) < minAlike {
+			rest = append(rest, group...)
+		} else {
+			groups = append(groups, group)
+		}
+	}
+	sortByID(rest)
+	return groups, rest
+}
+
+// sortByID brings outcomes into the order in which rows are recorded.
+func sortByID(list []row.Outcome) {
+	slices.SortFunc(list, func(a, b row.Outcome) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// numbersOf returns the numbers of the jobs of outcomes, in order.
+func numbersOf(outcomes []row.Outcome) (numbers []int64) {
+	for i := range outcomes {
+		if i == 0 || outcomes[i].Number != outcomes[i-1].Number {
+			numbers = append(numbers, outcomes[i].Number)
+		}
+	}
+	slices.Sort(numbers)
+	return slices.Compact(numbers)
+}

@@ -1,0 +1,305 @@
+package record
+
+import (
+	"database/sql"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/db"
+	"github.com/prescient-go/prescient/slots/internal/row"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Writer writes the statements that record the outcomes of a run. It is safe for concurrent use, as
+// long as its exported fields do not change.
+type Writer struct {
+	Server   *db.Server
+	Slot     time.Time
+	Runner   string                     // its name
+	Now      func() time.Time           // the clock that slots are compared with
+	Replayed bool                       // Now is not the clock of the database
+	Jobs     map[int64]*jobs.Definition // of the slot, by number
+
+	// Place is the number of the runner among those of the slot. Traces name the runner by it.
+	Place int
+
+	parts atomic.Int64
+}
+
+// NextPart returns a number for what is recorded next; see prescient.fence.
+func (w *Writer) NextPart() int64 { return w.parts.Add(1) }
+
+// Clock returns the parameter by which statements learn of a replayed clock. Nil: the clock of the
+// database counts.
+func (w *Writer) Clock() any {
+	if w.Replayed {
+		return w.Now()
+	}
+	return nil
+}
+
+// Names returns the names of jobs of the slot.
+func (w *Writer) Names(numbers []int64) (names []string) {
+	for _, number := range numbers {
+		names = append(names, w.Jobs[number].Name)
+	}
+	return names
+}
+
+// Forget and FreeLocks clean up what a check has left in a session of the runner's own pool, before the
+// record and before the next check. Temporary tables would hide tables of the same names, and nothing
+// else would release the locks.
+const (
+	Forget    = "reset session authorization; reset role; reset all; close all; discard temp; unlisten *"
+	FreeLocks = "select pg_catalog.pg_advisory_unlock_all()"
+)
+
+// NameSession names the session, so that prescient.terminate_sessions finds it once the lease has
+// ended.
+func NameSession(token int64) string {
+	return "set local application_name = " + pq.QuoteLiteral(session(token))
+}
+
+// OfRow lists the settings that begin_check and record_row make themselves.
+func OfRow(token int64, lock, idle time.Duration) []any {
+	return []any{session(token), db.Millis(lock), db.Millis(idle)}
+}
+
+func session(token int64) string { return "prescient claim " + strconv.FormatInt(token, 10) }
+
+// few is how many rows are recorded one by one: planning a statement for many of them costs more.
+const few = 8
+
+// Add adds the statements that record outcomes, which are in the order of their ids, and count in n
+// what they did.
+func (w *Writer) Add(m *pgsql.Message, token int64, batch []row.Outcome, n *row.Tally) {
+	m.Do(pgsql.SlotIndexOnly.In(w.Server.Schema))
+	w.statements(m, token, batch, n)
+}
+
+// MaxMessage bounds the outcomes that a message records, in bytes.
+const MaxMessage = 16 << 20
+
+// AddTx adds to a check's own transaction what records its outcomes as record number part, and the
+// fence. If that takes several messages, send sends all but the last. ours: the connection is of the
+// runner's pool.
+func (w *Writer) AddTx(
+	m *pgsql.Message, token, part int64, outcomes []row.Outcome, transaction string, ours bool, n *row.Tally,
+	send func(m *pgsql.Message) error,
+) error {
+	if len(outcomes) == 1 {
+		w.Server.Unhurried(m, db.LockTimeout)
+		own := append(append([]any{transaction}, OfRow(token, db.LockTimeout, w.Server.Lease)...), ours)
+		w.recordRow(m, token, &outcomes[0], part, own, n)
+		w.addEnqueued(m, outcomes)
+		return nil
+	}
+	m.Do(w.Server.Settings(w.Server.Lease, db.LockTimeout))
+	m.Do(NameSession(token)) // also for the end of the commit
+	if ours {
+		m.Add(FreeLocks, nil, db.Nothing)
+	}
+	sortByID(outcomes)
+	m.Add(pgsql.CheckSame.In(w.Server.Schema), []any{transaction}, db.Nothing)
+	return w.AddLocked(m, token, part, outcomes, n, send)
+}
+
+// AddLocked adds to a transaction what records outcomes of rows that it has locked, in the order of
+// their ids, and the fence. If that takes several messages, send sends all but the last.
+func (w *Writer) AddLocked(
+	m *pgsql.Message, token, part int64, outcomes []row.Outcome, n *row.Tally, send func(m *pgsql.Message) error,
+) error {
+	for len(outcomes) > 0 {
+		some := fitting(outcomes, MaxMessage)
+		w.statements(m, token, outcomes[:some], n)
+		w.addEnqueued(m, outcomes[:some])
+		if outcomes = outcomes[some:]; len(outcomes) > 0 {
+			if err := send(m); err != nil {
+				return err
+			}
+			*m = pgsql.Message{}
+		}
+	}
+	m.Add(pgsql.ClaimFence.In(w.Server.Schema), []any{w.Slot, token, part, false, nil}, db.Nothing)
+	return nil
+}
+
+func (w *Writer) statements(m *pgsql.Message, token int64, batch []row.Outcome, n *row.Tally) {
+	if len(batch) <= few {
+		for i := range batch {
+			w.recordRow(m, token, &batch[i], w.NextPart(), shared, n)
+		}
+		return
+	}
+	like, rest := alike(batch)
+	for _, group := range like {
+		w.recordAlike(m, token, group, n)
+	}
+	var ended, moved []row.Outcome
+	for _, o := range rest {
+		if o.Verdict.Outcome != "" {
+			ended = append(ended, o)
+		} else {
+			moved = append(moved, o)
+		}
+	}
+	w.finishRows(m, token, ended, n)
+	w.moveRows(m, token, moved, n)
+}
+
+// shared says that the transaction records more than one row.
+var shared = make([]any, 5)
+
+// recordRow adds the statement for one outcome. own has the fields of row_outcome that describe the transaction of the
+// check, if the transaction records this row alone; otherwise it is shared.
+func (w *Writer) recordRow(m *pgsql.Message, token int64, o *row.Outcome, part int64, own []any, n *row.Tally) {
+	next := sql.NullTime{Time: o.Verdict.Next, Valid: o.Verdict.Outcome == ""}
+	def := w.Jobs[o.Number]
+	values := pgsql.Composite{
+		w.Slot, token, part, o.Number, def.Name, o.ID, nullable(string(o.Verdict.Outcome)), string(o.Verdict.Move), next,
+		nullable(o.Verdict.Error), nullable(string(o.Verdict.Payload)), latenessOf(o), durationOf(o),
+		o.Ran && def.SLA > 0 && o.Lateness > def.SLA, w.Runner, nullable(w.trace(o)), w.Clock(),
+	}
+	all := row.Expected([]row.Outcome{*o})
+	m.Add(pgsql.RowRecord.In(w.Server.Schema), []any{append(values, own...)}, func(row *sql.Rows) error {
+		var recorded bool
+		err := row.Scan(&recorded)
+		if recorded {
+			n.Plus(all)
+		}
+		return err
+	})
+}
+
+// recordAlike adds the statement for outcomes that are alike.
+func (w *Writer) recordAlike(m *pgsql.Message, token int64, batch []row.Outcome, n *row.Tally) {
+	o := &batch[0]
+	switch {
+	case o.Verdict.Outcome == "":
+		args := append(w.which(token, batch), o.Verdict.Next, string(o.Verdict.Move), durationOf(o), w.Clock(),
+			nullable(w.trace(o)), latenessOf(o))
+		m.Add(pgsql.RowsMoveAlike.In(w.Server.Schema), args, counts(n))
+	case w.Server.Citus:
+		w.finishRows(m, token, batch, n)
+	default:
+		args := append(w.which(token, batch), string(o.Verdict.Outcome), latenessOf(o), durationOf(o), w.Runner,
+			w.namesOf(batch), w.Clock())
+		m.Add(pgsql.RowsFinishAlike.In(w.Server.Schema), args, counts(n))
+	}
+}
+
+// finishRows adds the statement for outcomes that end their rows.
+func (w *Writer) finishRows(m *pgsql.Message, token int64, batch []row.Outcome, n *row.Tally) {
+	if len(batch) == 0 {
+		return
+	}
+	args := append(w.which(token, batch),
+		pq.Array(column(batch, func(o *row.Outcome) string { return string(o.Verdict.Outcome) })),
+		pq.Array(column(batch, errorOf)),
+		pq.Array(column(batch, latenessOf)),
+		pq.Array(column(batch, durationOf)),
+		w.Runner, w.namesOf(batch), w.Clock(),
+		pq.Array(column(batch, payloadOf)))
+	finish := pgsql.RowsFinish
+	if w.Server.Citus {
+		finish = pgsql.RowsFinishApart
+	}
+	m.Add(finish.In(w.Server.Schema), args, counts(n))
+}
+
+// moveRows adds the statement for outcomes that move their rows.
+func (w *Writer) moveRows(m *pgsql.Message, token int64, batch []row.Outcome, n *row.Tally) {
+	if len(batch) == 0 {
+		return
+	}
+	args := append(w.which(token, batch),
+		pq.Array(column(batch, func(o *row.Outcome) string { return string(o.Verdict.Move) })),
+		pq.Array(column(batch, func(o *row.Outcome) time.Time { return o.Verdict.Next })),
+		pq.Array(column(batch, errorOf)),
+		pq.Array(column(batch, durationOf)),
+		pq.Array(column(batch, payloadOf)),
+		w.Clock(),
+		pq.Array(column(batch, func(o *row.Outcome) sql.NullString { return nullable(w.trace(o)) })),
+		pq.Array(column(batch, latenessOf)))
+	m.Add(pgsql.RowsMove.In(w.Server.Schema), args, counts(n))
+}
+
+// addEnqueued adds the statement for the checks that outcomes enqueue. Their rows must be locked,
+// because a row that is gone enqueues nothing.
+func (w *Writer) addEnqueued(m *pgsql.Message, locked []row.Outcome) {
+	var list []jobs.FutureJob
+	for i := range locked {
+		list = append(list, locked[i].Verdict.Enqueue...)
+	}
+	if len(list) > 0 {
+		stmt, args := jobs.EnqueueStatement(list, w.Clock())
+		m.Add(stmt.In(w.Server.Schema), args, db.Nothing)
+	}
+}
+
+// AddLock adds the statement that locks rows. It fills free with the rows that it has locked, and
+// busy with those that another transaction has.
+func (w *Writer) AddLock(m *pgsql.Message, numbers pq.Int64Array, ids []int64) (free, busy map[int64]bool) {
+	free, busy = map[int64]bool{}, map[int64]bool{}
+	args := []any{w.Slot, numbers, ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
+	m.Add(pgsql.RowsLock.In(w.Server.Schema), args, func(row *sql.Rows) error {
+		var id int64
+		var locked bool
+		err := row.Scan(&id, &locked)
+		if locked {
+			free[id] = true
+		} else {
+			busy[id] = true
+		}
+		return err
+	})
+	return free, busy
+}
+
+// counts reads what a statement did.
+func counts(n *row.Tally) func(row *sql.Rows) error {
+	return func(rows *sql.Rows) error {
+		var t row.Tally
+		err := rows.Scan(&t.Finished, &t.Rescheduled, &t.Failed)
+		n.Plus(t)
+		return err
+	}
+}
+
+// which are the parameters by which every statement names its rows.
+func (w *Writer) which(token int64, batch []row.Outcome) []any {
+	ids := row.IDs(batch)
+	return []any{
+		w.Slot, token, w.NextPart(), pq.Int64Array(numbersOf(batch)), ids[0], ids[len(ids)-1], pq.Int64Array(ids),
+	}
+}
+
+// namesOf returns the names of the jobs of outcomes.
+func (w *Writer) namesOf(batch []row.Outcome) pq.StringArray { return w.Names(numbersOf(batch)) }
+
+// column is one value of each outcome.
+func column[T any](batch []row.Outcome, value func(o *row.Outcome) T) []T {
+	list := make([]T, len(batch))
+	for i := range batch {
+		list[i] = value(&batch[i])
+	}
+	return list
+}
+
+func errorOf(o *row.Outcome) sql.NullString { return nullable(o.Verdict.Error) }
+
+func payloadOf(o *row.Outcome) sql.NullString { return nullable(string(o.Verdict.Payload)) }
+
+func latenessOf(o *row.Outcome) sql.NullInt64 { return micros(o.Lateness, o.Ran) }
+
+func durationOf(o *row.Outcome) sql.NullInt64 { return micros(o.Duration, o.Ran) }
+
+func micros(d time.Duration, known bool) sql.NullInt64 {
+	return sql.NullInt64{Int64: d.Microseconds(), Valid: known}
+}
+
+func nullable(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }

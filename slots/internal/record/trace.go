@@ -1,0 +1,40 @@
+package record
+
+import (
+	"encoding/json"
+
+	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/internal/trace"
+	"github.com/prescient-go/prescient/slots/internal/row"
+)
+
+// maxTraced bounds an error in a trace: its beginning and its end. The row has the whole error, until
+// the next one.
+const maxTraced = 200
+
+// trace returns the entry of a row's trace for an outcome, see prescient.journal_entry. It is empty
+// for an outcome that ends the row, because the columns of history have that.
+func (w *Writer) trace(o *row.Outcome) string {
+	if o.Verdict.Outcome != "" {
+		return ""
+	}
+	if o.Verdict.Move == guard.MoveNext && o.Ran && o.Verdict.Error == "" {
+		check := trace.Check{Slot: w.Slot, Runner: w.Place, Lateness: o.Lateness, Duration: o.Duration}
+		if line, ok := check.Short(); ok {
+			return line
+		}
+	}
+	entry := []any{o.Verdict.Move, w.Slot.Unix(), w.Runner}
+	if o.Ran {
+		entry = append(entry, o.Lateness.Milliseconds(), o.Duration.Microseconds())
+	}
+	if o.Verdict.Error != "" {
+		entry = append(entry, plain.Ends(o.Verdict.Error, maxTraced))
+	}
+	if o.Verdict.Move == guard.MoveDefer {
+		entry = []any{"deferred", w.Slot.Unix(), w.Runner, nil, nil, nil, w.Now().UnixMilli()}
+	}
+	text, _ := json.Marshal(entry)
+	return string(text)
+}

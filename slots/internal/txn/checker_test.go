@@ -1,0 +1,219 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/internal/db"
+	"github.com/prescient-go/prescient/slots/internal/record"
+	"github.com/prescient-go/prescient/slots/internal/row"
+	"github.com/prescient-go/prescient/slots/internal/slottest"
+	"github.com/prescient-go/prescient/slots/internal/unit"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+// bench has a claim of all rows of a slot, and a Checker for it.
+type bench struct {
+	*slottest.Slot
+	*Checker
+	ctx    context.Context // of the checks
+	units  []*unit.Unit
+	tally  row.Tally
+	later  []*unit.Unit
+	refuse error
+}
+
+func setup(t *testing.T, rows int, register func(r *jobs.Registry)) *bench {
+	t.Helper()
+	b := &bench{Slot: slottest.Open(t, rows, register)}
+	b.exec(t, `create table public.written (entity_key text)`)
+	w := &record.Writer{Server: b.Slot.Server, Slot: b.At(), Runner: "test", Now: b.At, Replayed: true, Jobs: b.Session.Known}
+	records := record.New(w, record.Options{
+		Leases: b.Slot.Leases, Page: 100, Moment: b.Slot.Moment,
+		Count: func(n row.Tally, _ []row.Outcome) { b.tally.Plus(n) }, CountRefused: func(err error) { b.refuse = err },
+	})
+	c, ctx := b.Claim(int64(rows))
+	b.ctx = ctx
+	b.Checker = NewChecker(ctx, &Run{
+		Server: b.Slot.Server, Contexts: b.Slot.Contexts, Records: records, Grace: time.Second, Moment: b.Slot.Moment,
+		Groups: db.NewAdvisory(b.Slot.Server, b.At()), Panics: unit.NewPanics(slog.New(slog.DiscardHandler)),
+	}, c)
+	list := b.Read(c)
+	build := unit.NewBuilder(list)
+	for i := range list {
+		build.Add(i, b.Def, b.Number, func(jobs.FutureJob) string { return "" })
+	}
+	b.units = build.Units
+	return b
+}
+
+func (b *bench) exec(t *testing.T, query string) {
+	t.Helper()
+	if _, err := b.Slot.Server.DB.ExecContext(t.Context(), query); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check does the check of a unit.
+func (b *bench) check(u *unit.Unit) error {
+	u.Watch.Begin()
+	ctx := unit.NewContext(b.ctx, u.Watch.Began().Add(u.Def.Timeout))
+	defer ctx.End()
+	_, err := b.Check(ctx, u, &Chain{
+		Follow: func(*unit.Unit) *unit.Unit { return nil }, Later: func(u *unit.Unit) { b.later = append(b.later, u) },
+	})
+	return err
+}
+
+// written returns what checks have written.
+func (b *bench) written(t *testing.T) []string {
+	t.Helper()
+	list := []string{}
+	if err := b.Slot.Server.DB.SelectContext(t.Context(), &list, `select entity_key from public.written order by 1`); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+var errBoom = errors.New("boom")
+
+// writing registers a check that writes its row, and then returns err or runs then.
+func writing(then func(tx *sqlx.Tx) error) func(r *jobs.Registry) {
+	return func(r *jobs.Registry) {
+		r.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+			if _, err := tx.ExecContext(ctx, `insert into public.written values ($1)`, job.EntityKey); err != nil {
+				return nil, err
+			}
+			return nil, then(tx)
+		})
+	}
+}
+
+func TestTheWritesOfACheckAndItsOutcomeAreOneTransaction(t *testing.T) {
+	t.Parallel()
+	var lose func()
+	for name, test := range map[string]struct {
+		then  func(tx *sqlx.Tx) error
+		is    func(err error) bool
+		ended []string
+	}{
+		"a check that succeeds": {
+			func(*sqlx.Tx) error { return nil }, func(err error) bool { return errors.Is(err, ErrRecorded) }, []string{"0 done"},
+		},
+		"a check that fails": {
+			func(*sqlx.Tx) error { return errBoom }, func(err error) bool { return errors.Is(err, errBoom) }, []string{},
+		},
+		"a check that ends its transaction": {
+			func(tx *sqlx.Tx) error { return tx.Rollback() }, func(err error) bool { return errors.Is(err, errEndedTx) }, []string{},
+		},
+		"a check whose claim another runner takes over": {
+			nil, func(err error) bool { return err != nil && !errors.Is(err, ErrRecorded) }, []string{},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			then := test.then
+			if then == nil {
+				then = func(*sqlx.Tx) error { lose(); return nil }
+			}
+			b := setup(t, 1, writing(then))
+			lose = func() { b.Slot.Lose(b.claim) }
+			if err := b.check(b.units[0]); !test.is(err) {
+				t.Errorf("the check ends by: %v", err)
+			}
+			if diff := cmp.Diff(test.ended, b.Ended()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if n := len(b.written(t)); n != len(test.ended) || b.tally.Finished != int64(n) {
+				t.Errorf("%d rows are written, and %+v counted", n, b.tally)
+			}
+		})
+	}
+}
+
+func TestALockedRowIsCheckedAgainLater(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 2, writing(func(*sqlx.Tx) error { return nil }))
+	unlock := b.Lock("0")
+	if err := b.check(b.units[0]); !errors.Is(err, ErrAgain) {
+		t.Errorf("while another session has its lock: %v", err)
+	}
+	if err := b.check(b.units[1]); !errors.Is(err, ErrRecorded) {
+		t.Errorf("a free row: %v", err)
+	}
+	unlock()
+	if err := b.check(b.units[0]); !errors.Is(err, ErrRecorded) {
+		t.Errorf("once it is free: %v", err)
+	}
+	if diff := cmp.Diff([]string{"0", "1"}, b.written(t)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestABatchGoesOnWithoutItsLockedRows(t *testing.T) {
+	t.Parallel()
+	var keys []string
+	b := setup(t, 3, func(r *jobs.Registry) {
+		r.RegisterBatchTx("job", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			for _, job := range batch {
+				keys = append(keys, job.EntityKey)
+			}
+			return make([]jobs.Result, len(batch)), nil
+		})
+	})
+	defer b.Lock("1")()
+	if err := b.check(b.units[0]); !errors.Is(err, ErrRecorded) {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"0", "2"}, keys); diff != "" {
+		t.Errorf("the call got (-want +got):\n%s", diff)
+	}
+	if len(b.later) != 1 || b.later[0].Rows[0].EntityKey != "1" {
+		t.Errorf("%d units wait", len(b.later))
+	}
+}
+
+func TestARowThatIsGoneIsNotChecked(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1, writing(func(*sqlx.Tx) error { return nil }))
+	b.exec(t, `delete from prescient.future_job`)
+	if err := b.check(b.units[0]); !errors.Is(err, ErrRecorded) || len(b.written(t)) > 0 {
+		t.Errorf("written %q: %v", b.written(t), err)
+	}
+}
+
+func TestTheCommitOfACheckBeginsTheNext(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 3, writing(func(*sqlx.Tx) error { return nil }))
+	next := 1
+	chain := &Chain{Follow: func(*unit.Unit) *unit.Unit {
+		if next == len(b.units) {
+			return nil
+		}
+		u := b.units[next]
+		next++
+		u.Watch.Begin()
+		return u
+	}}
+	chain.Permit.Since = time.Now()
+	b.units[0].Watch.Begin()
+	for u := b.units[0]; u != nil; u = chain.Next() {
+		ctx := unit.NewContext(b.ctx, u.Watch.Began().Add(u.Def.Timeout))
+		if _, err := b.Check(ctx, u, chain); !errors.Is(err, ErrRecorded) {
+			t.Errorf("%s: %v", u, err)
+		}
+		ctx.End()
+	}
+	if diff := cmp.Diff([]string{"0 done", "1 done", "2 done"}, b.Ended()); diff != "" || next != 3 {
+		t.Errorf("%d checks have begun (-want +got):\n%s", next, diff)
+	}
+}
