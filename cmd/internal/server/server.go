@@ -40,15 +40,9 @@ type Server struct {
 	shut   chan struct{}   // closed when a server of several stores has stopped listening
 
 	mu       sync.Mutex
-	serving  map[string]storeHandler // by store
+	serving  map[string]http.Handler // the pages and API of each store
 	stopping bool                    // no work begins any more
 	working  sync.WaitGroup          // stores of several whose work goes on
-}
-
-// storeHandler serves the pages and the API of a store.
-type storeHandler struct {
-	http.Handler
-	pages *pages.Pages
 }
 
 // New returns a Server for an address. It logs what is dangerous in the settings. An empty address
@@ -56,7 +50,7 @@ type storeHandler struct {
 func New(ctx context.Context, f *factory.Factory, listen string) (*Server, error) {
 	warn(ctx, f, listen)
 	s := &Server{
-		f: f, listen: listen, plans: board.NewPlans(), serving: map[string]storeHandler{}, Metrics: metrics.NewGroup(),
+		f: f, listen: listen, plans: board.NewPlans(), serving: map[string]http.Handler{}, Metrics: metrics.NewGroup(),
 		shut: make(chan struct{}),
 	}
 	var err error
@@ -105,7 +99,7 @@ type Work struct {
 // of several that cannot be used. It listens at once, but for a single store after it has connected.
 //
 // When ctx ends, the running actions of the pages stop. The server answers until the work in every
-// store has ended. Run then ends the streams of watchers, and gives requests some seconds to finish.
+// store has ended. Run then gives requests some seconds to finish.
 func (s *Server) Run(ctx context.Context, w Work) error {
 	s.ending = ctx
 	if w.Ended == nil {
@@ -197,8 +191,8 @@ func (s *Server) ended(w Work, store string, err error) {
 	s.stores.SetDown(store, err)
 }
 
-// startListening starts the HTTP server. content serves pages and API. stop ends the streams of
-// watchers, and gives requests some seconds to finish.
+// startListening starts the HTTP server. content serves pages and API. stop gives requests some
+// seconds to finish.
 func (s *Server) startListening(ctx context.Context, health, content http.Handler) (stop func(), err error) {
 	if health == nil {
 		health = s.health()
@@ -217,22 +211,7 @@ func (s *Server) startListening(ctx context.Context, health, content http.Handle
 	if err != nil {
 		return nil, fmt.Errorf("serve HTTP: %w", err)
 	}
-	return func() {
-		s.closePages()
-		shutdown()
-	}, nil
-}
-
-// closePages ends the streams of all watchers.
-func (s *Server) closePages() {
-	if s.top != nil {
-		s.top.Close()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, store := range s.serving {
-		store.pages.Close()
-	}
+	return shutdown, nil
 }
 
 // noContent answers requests for pages and API if there are none.

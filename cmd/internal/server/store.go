@@ -51,7 +51,6 @@ func (s *Server) serveStore(
 		if err != nil {
 			return err
 		}
-		defer handler.pages.Close()
 		name := each.Name(f)
 		s.add(name, handler)
 		defer s.remove(name)
@@ -67,7 +66,7 @@ func (s *Server) serveStore(
 }
 
 // add gives further requests for a store to its handler.
-func (s *Server) add(store string, handler storeHandler) {
+func (s *Server) add(store string, handler http.Handler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.serving[store] = handler
@@ -102,7 +101,7 @@ func (s *Server) newBoard(ctx context.Context, f *factory.Factory, b *checks.Bou
 // newHandler returns the handler of a store's pages, API and, if there are tokens, schedules.
 func (s *Server) newHandler(
 	ctx context.Context, f *factory.Factory, bound *checks.Bound, b *board.Board,
-) (storeHandler, error) {
+) (http.Handler, error) {
 	name, base := each.Name(f), ""
 	if name != "" {
 		base = pages.StorePath(name)
@@ -111,29 +110,29 @@ func (s *Server) newHandler(
 	cfg.Board, cfg.Base = b, base
 	answers, err := api.New(cfg)
 	if err != nil {
-		return storeHandler{}, err
+		return nil, err
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/api/", answers)
 	if s.door.tokens {
 		store, err := database.Schedules(ctx, f, bound.DB)
 		if err != nil {
-			return storeHandler{}, err
+			return nil, err
 		}
 		schedules, err := httpapi.New(httpapi.Config{
 			Store: store, DB: bound.DB, Access: s.door.access, Base: base + SchedulesPath, Logger: f.Log(),
 		})
 		if err != nil {
-			return storeHandler{}, err
+			return nil, err
 		}
 		mux.Handle(SchedulesPath+"/", http.StripPrefix(SchedulesPath, schedules))
 	}
 	shown, err := s.newPages(name, b)
 	if err != nil {
-		return storeHandler{}, err
+		return nil, err
 	}
 	mux.Handle("/", shown)
-	return storeHandler{mux, shown}, nil
+	return mux, nil
 }
 
 // newPages returns the pages of a store.

@@ -62,11 +62,11 @@ type browser struct {
 // open starts a Chromium that looks at a world.
 func open(t *testing.T, w *story.World) *browser {
 	t.Helper()
-	return openHandler(t, w.Pages, w.Pages.Close)
+	return openHandler(t, w.Pages)
 }
 
 // openHandler starts a Chromium, with a profile of its own, that looks at what a handler serves.
-func openHandler(t *testing.T, handler http.Handler, stop func()) *browser {
+func openHandler(t *testing.T, handler http.Handler) *browser {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -74,7 +74,6 @@ func openHandler(t *testing.T, handler http.Handler, stop func()) *browser {
 	}
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	t.Cleanup(stop) // first
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
 		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("hide-scrollbars", true))

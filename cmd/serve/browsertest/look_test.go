@@ -85,7 +85,7 @@ func TestThePagesOfSeveralStoresCanBeUsedByEverybody(t *testing.T) {
 	}
 	down := errors.New("connect to the database billing on billing.example.com: connection refused")
 	s := story.Stores(t, map[string]*story.World{"shop": quiet, "tenants/tenant_42": wrong}, map[string]error{"billing": down})
-	b := openHandler(t, s, s.Close)
+	b := openHandler(t, s)
 	b.login(story.OperatorToken)
 	b.suit(program, map[string]string{
 		"stores": "/", "stores-find": "/entity?name=order&key=91", "stores-now": "/stores/tenants/tenant_42/", "stores-cancel": "/stores/tenants/tenant_42/do/cancel?name=order&key=91",

@@ -2,9 +2,9 @@ package pages
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
-	"fmt"
-	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -12,164 +12,51 @@ import (
 
 const (
 	livePath = "/live"
-	// liveEvery is the interval between two reads of the state while a stream is open.
-	liveEvery = 2 * time.Second
-	// maxStreams bounds the open streams. At the bound, a new stream replaces one of the token with
-	// the most streams. It is refused if its own token has as many.
-	maxStreams = 200
-	// maxBehind is how many messages a stream may be behind before it is dropped. writeTimeout
-	// bounds the sending of one.
-	maxBehind    = 8
-	writeTimeout = 10 * time.Second
+	// liveFor is how long open pages share what was rendered, and how often they ask for it; see app.js.
+	liveFor = 2 * time.Second
+	// liveTimeout bounds the reading of the state for open pages.
+	liveTimeout = 8 * time.Second
 )
 
 // fragments are parts of a page as HTML, by their id in the page.
 type fragments map[string]string
 
-// hub reads the state once for all streams, and sends them the changes. Without streams it does
-// nothing. It is safe for concurrent use.
-type hub struct {
+// live answers open pages with the parts that change. It renders them once for all of them. It is
+// safe for concurrent use.
+type live struct {
 	render func(ctx context.Context) fragments
 
-	mu      sync.Mutex
-	streams map[chan fragments]int // the token of each
-	last    fragments
-	stop    context.CancelFunc // nil: no stream is open
-	closed  bool
+	mu   sync.Mutex
+	at   time.Time // by monotonic
+	text []byte
+	tag  string
 }
 
-func newHub(render func(ctx context.Context) fragments) *hub {
-	return &hub{render: render, streams: map[chan fragments]int{}}
-}
-
-// subscribe opens a stream of a token and returns its messages, or nil if there are too many
-// streams. The hub closes the channel if the stream is too slow, gives way to another token, or the
-// hub closes.
-func (h *hub) subscribe(token int) chan fragments {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed || len(h.streams) >= maxStreams && !h.evict(token) {
-		return nil
-	}
-	c := make(chan fragments, maxBehind)
-	h.streams[c] = token
-	if h.stop == nil {
-		var ctx context.Context
-		ctx, h.stop = context.WithCancel(context.Background())
-		go h.loop(ctx)
-	} else if h.last != nil {
-		c <- h.last
-	}
-	return c
-}
-
-// evict ends a stream of the token with the most streams. It returns false if the given token has
-// as many. Call it with mu held.
-func (h *hub) evict(token int) bool {
-	most, counts := mostOf(maps.Values(h.streams))
-	if counts[most] <= counts[token]+1 {
-		return false
-	}
-	for c, of := range h.streams {
-		if of == most {
-			h.drop(c)
-			return true
-		}
-	}
-	return false
-}
-
-func (h *hub) unsubscribe(c chan fragments) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if _, is := h.streams[c]; is {
-		h.drop(c)
-	}
-}
-
-// drop ends a stream. After the last one, the hub stops reading.
-func (h *hub) drop(c chan fragments) {
-	delete(h.streams, c)
-	close(c)
-	if len(h.streams) == 0 {
-		h.stop()
-		h.stop, h.last = nil, nil
-	}
-}
-
-// close ends all streams permanently.
-func (h *hub) close() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.closed = true
-	for c := range h.streams {
-		h.drop(c)
-	}
-}
-
-func (h *hub) loop(ctx context.Context) {
-	tick := time.NewTicker(liveEvery)
-	defer tick.Stop()
-	for {
-		h.broadcast(ctx, h.render(ctx))
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// broadcast sends every stream the changes since its last message.
-func (h *hub) broadcast(ctx context.Context, now fragments) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if ctx.Err() != nil { // another loop may have begun
+// serve sends the parts as JSON, or 304 if they are those that the page has.
+func (l *live) serve(w http.ResponseWriter, r *http.Request) {
+	text, tag := l.current(r.Context())
+	w.Header().Set("ETag", tag)
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	changed := fragments{}
-	for id, html := range now {
-		if h.last[id] != html {
-			changed[id] = html
-		}
-	}
-	h.last = now
-	for c := range h.streams {
-		select {
-		case c <- changed:
-		default:
-			h.drop(c)
-		}
-	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(text) // an error means that the client has gone
 }
 
-// serve sends changed parts of pages as server-sent events, while the visitor may read.
-func (h *hub) serve(w http.ResponseWriter, r *http.Request, mayRead func(r *http.Request) bool) {
-	told := h.subscribe(visitor(r.Context()).Token)
-	if told == nil {
-		http.Error(w, "too many watch at once, or the server is being stopped\n", http.StatusServiceUnavailable)
-		return
+// current returns the parts as JSON, with their ETag. It renders them if they are too old.
+func (l *live) current(ctx context.Context) (text []byte, tag string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.text == nil || monotonic().Sub(l.at) >= liveFor {
+		// for other pages, too, so it goes on if this one leaves
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), liveTimeout)
+		defer cancel()
+		l.text, _ = json.Marshal(l.render(ctx)) // strings never fail
+		sum := sha256.Sum256(l.text)
+		l.tag, l.at = `"`+hex.EncodeToString(sum[:8])+`"`, monotonic()
 	}
-	defer h.unsubscribe(told)
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // nginx would buffer the events
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // a deadline would end the stream
-	for {
-		select {
-		case <-r.Context().Done():
-			return
-		case changed, open := <-told:
-			if !open || !mayRead(r) {
-				return
-			}
-			text, _ := json.Marshal(changed) // strings never fail
-			_ = control.SetWriteDeadline(monotonic().Add(writeTimeout))
-			if _, err := fmt.Fprintf(w, "event: swap\ndata: %s\n\n", text); err != nil || control.Flush() != nil {
-				return
-			}
-		}
-	}
+	return l.text, l.tag
 }
 
 // part is a template of a page, and its data.

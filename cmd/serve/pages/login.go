@@ -85,7 +85,7 @@ func (p visitors) requireRole(role Role, next http.HandlerFunc) http.HandlerFunc
 	}
 }
 
-// mayRead reports whether the visitor of an open stream may still read; the log-in may have ended.
+// mayRead reports whether the visitor may read.
 func (p visitors) mayRead(r *http.Request) bool {
 	_, known := p.sessions.find(p.sessions.id(r), false)
 	return known || p.cfg.OpenReading

@@ -30,7 +30,7 @@ var templateFiles embed.FS
 //go:embed static
 var staticFiles embed.FS
 
-// monotonic measures how long log-ins last and sending takes.
+// monotonic measures how long log-ins last, and how old parts of pages are.
 var monotonic = time.Now //nolint:forbidigo // measures
 
 // Config configures Pages. Access must be set, and Board, or Stores for several stores.
@@ -53,9 +53,8 @@ type Config struct {
 
 // Pages is the handler of the pages. It is safe for concurrent use.
 type Pages struct {
-	site    *site
-	handler http.Handler
-	hub     *hub
+	http.Handler
+	site *site
 }
 
 // site has what the pages of one handler share, and shows a page. Each type with a group of pages
@@ -97,7 +96,7 @@ var sections = []section{
 	{"/actions", "Actions"},
 }
 
-// New returns the handler of all pages. Close it before the server.
+// New returns the handler of all pages.
 func New(cfg Config) (*Pages, error) {
 	if cfg.Board == nil || cfg.Access == nil {
 		return nil, errors.New("pages.Config: Board and Access must be set")
@@ -121,8 +120,8 @@ func newSite(cfg Config) (*site, error) {
 		return nil, err
 	}
 	return &site{
-		cfg: cfg, templates: all, static: static, version: digest(static),
-		sessions: newSessions(cfg.Secure, monotonic), origin: http.NewCrossOriginProtection(),
+		cfg: cfg, templates: all, static: static, version: versionOf(static),
+		sessions: newSessions(cfg.Secure), origin: http.NewCrossOriginProtection(),
 		now: func() time.Time { return time.Time{} },
 	}, nil
 }
@@ -144,13 +143,11 @@ func ofBoard(s *site) *Pages {
 	})
 }
 
-// newPages returns the handler of the given routes and those of every site. Streams send what render
+// newPages returns the handler of the given routes and those of every site. Open pages get what render
 // returns.
 func newPages(s *site, render func(ctx context.Context) fragments, routes func(mux *http.ServeMux, v visitors)) *Pages {
-	p, v, mux := &Pages{site: s, hub: newHub(render)}, visitors{s}, http.NewServeMux()
-	mux.Handle("GET "+livePath, v.requireRole(Reader, func(w http.ResponseWriter, r *http.Request) {
-		p.hub.serve(w, r, v.mayRead)
-	}))
+	v, mux := visitors{s}, http.NewServeMux()
+	mux.Handle("GET "+livePath, v.requireRole(Reader, (&live{render: render}).serve))
 	mux.HandleFunc("GET /login", v.login)
 	mux.HandleFunc("POST /login", v.login)
 	mux.HandleFunc("POST /logout", v.logout)
@@ -162,16 +159,7 @@ func newPages(s *site, render func(ctx context.Context) fragments, routes func(m
 		s.fail(w, r, http.StatusNotFound, noPage)
 	})
 	routes(mux, v)
-	all := v.guard(mux)
-	bounded := web.Deadline(all, "text/plain; charset=utf-8", latePage)
-	p.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == livePath { // a stream
-			all.ServeHTTP(w, r)
-			return
-		}
-		bounded.ServeHTTP(w, r)
-	})
-	return p
+	return &Pages{web.Deadline(v.guard(mux), "text/plain; charset=utf-8", latePage), s}
 }
 
 // latePage is the answer to a request that gets no other one in time.
@@ -180,14 +168,8 @@ const latePage = "The database does not answer. Load the page again in a moment.
 // noPage is the text for a path without a page.
 const noPage = "There is no such page."
 
-// ServeHTTP answers a request.
-func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
-
-// Close ends all streams, which would never end by themselves.
-func (p *Pages) Close() { p.hub.close() }
-
-// digest returns a short name for a version of files.
-func digest(files fs.FS) string {
+// versionOf returns a short name for a version of files.
+func versionOf(files fs.FS) string {
 	sum := sha256.New()
 	_ = fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -2,7 +2,7 @@ package pages_test
 
 import (
 	"bytes"
-	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -198,42 +198,35 @@ func TestEveryAnswerForbidsWhatPagesDoNotNeed(t *testing.T) {
 	}
 }
 
-func TestAStreamEndsWithTheLogInAndWithTheServer(t *testing.T) {
+func TestAnOpenPageGetsWhatHasChangedUntilTheLogInEnds(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
 	b := s.browser().login(story.ReadToken)
-	watch := func() *http.Response {
-		r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, s.server.URL+"/live", nil)
+	b.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	poll := func(tag string) *http.Response {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.server.URL+"/live", nil)
 		s.must(err)
+		r.Header.Set("If-None-Match", tag)
 		answer, err := b.client.Do(r)
 		s.must(err)
 		t.Cleanup(func() { _ = answer.Body.Close() })
 		return answer
 	}
-	answer := watch()
-	if got := answer.Header.Get("Content-Type"); got != "text/event-stream" {
-		t.Errorf("it is %q", got)
-	}
-	first := make([]byte, len("event: swap\ndata: {"))
-	_, err := answer.Body.Read(first)
-	s.must(err)
-	s.has(string(first), "event: swap\ndata: {")
-	b.post("/", "/logout", nil, http.StatusOK)
-	ends(t, answer)
-	b.login(story.ReadToken)
-	answer = watch()
-	s.Pages.Close()
-	ends(t, answer)
-	b.get("/live", http.StatusServiceUnavailable)
-}
-
-// ends reads what is left of a stream, which would go on for ever.
-func ends(t *testing.T, answer *http.Response) {
-	t.Helper()
-	buffer := make([]byte, 1<<16)
-	for {
-		if _, err := answer.Body.Read(buffer); err != nil {
-			return
+	answer := poll("")
+	parts := map[string]string{}
+	s.must(json.NewDecoder(answer.Body).Decode(&parts))
+	for _, id := range []string{"state", "verdict", "axis", "figures", "trouble"} {
+		if parts[id] == "" {
+			t.Errorf("there is no part %s", id)
 		}
+	}
+	if answer := poll(answer.Header.Get("ETag")); answer.StatusCode != http.StatusNotModified {
+		t.Errorf("%s, want 304 while nothing has changed", answer.Status)
+	}
+	b.client.CheckRedirect = nil
+	b.post("/", "/logout", nil, http.StatusOK)
+	b.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	if answer := poll(""); answer.StatusCode != http.StatusSeeOther {
+		t.Errorf("%s after the log-out", answer.Status)
 	}
 }

@@ -6,27 +6,27 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"iter"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
+
+	"github.com/jellydator/ttlcache/v3"
 )
 
 const (
 	// sessionFor bounds a log-in, and sessionIdle an unused one.
 	sessionFor  = 12 * time.Hour
 	sessionIdle = 2 * time.Hour
-	// maxSessions bounds the sessions. At the bound, the token with the most sessions loses the one
-	// that was unused the longest.
+	// maxSessions bounds the sessions of each token, so that one token cannot log out visitors with
+	// another. At the bound, the session that was unused the longest ends.
 	maxSessions = 1000
 )
 
 // session is one log-in.
 type session struct {
 	Visitor
-	since, used time.Time // by monotonic
+	since time.Time // by monotonic
 }
 
 // sessions are kept in memory by the digests of their ids, so a restart ends them. They are safe
@@ -34,14 +34,16 @@ type session struct {
 type sessions struct {
 	secure bool
 	key    []byte // signs the tokens of forms
-	now    func() time.Time
 
 	mu   sync.Mutex
-	open map[[sha256.Size]byte]*session
+	open map[int]*ttlcache.Cache[digest, session] // by token
 }
 
-func newSessions(secure bool, now func() time.Time) *sessions {
-	return &sessions{secure: secure, key: random(32), now: now, open: map[[sha256.Size]byte]*session{}}
+// digest is that of the id of a session.
+type digest = [sha256.Size]byte
+
+func newSessions(secure bool) *sessions {
+	return &sessions{secure: secure, key: random(32), open: map[int]*ttlcache.Cache[digest, session]{}}
 }
 
 func random(n int) []byte {
@@ -90,70 +92,47 @@ func (s *sessions) id(r *http.Request) string {
 func (s *sessions) begin(w http.ResponseWriter, r *http.Request, v Visitor) {
 	id := base64.RawURLEncoding.EncodeToString(random(32))
 	s.set(w, r, id)
+	s.delete(s.id(r))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.open, sha256.Sum256([]byte(s.id(r))))
-	now := s.now()
-	if len(s.open) >= maxSessions {
-		s.evict()
+	own := s.open[v.Token]
+	if own == nil {
+		own = ttlcache.New(ttlcache.WithTTL[digest, session](sessionIdle),
+			ttlcache.WithCapacity[digest, session](maxSessions))
+		s.open[v.Token] = own
 	}
-	s.open[sha256.Sum256([]byte(id))] = &session{Visitor: v, since: now, used: now}
-}
-
-// evict ends a session of the token with the most sessions, so that one token cannot log out
-// visitors with another. Call it with mu held.
-func (s *sessions) evict() {
-	var tokens []int
-	for _, open := range s.open {
-		tokens = append(tokens, open.Token)
-	}
-	most, _ := mostOf(slices.Values(tokens))
-	var oldest [sha256.Size]byte
-	var used time.Time
-	for id, open := range s.open {
-		if open.Token == most && (used.IsZero() || open.used.Before(used)) {
-			oldest, used = id, open.used
-		}
-	}
-	delete(s.open, oldest)
-}
-
-// mostOf returns the token that is in a list most often, and the count of each.
-func mostOf(tokens iter.Seq[int]) (most int, counts map[int]int) {
-	counts = map[int]int{}
-	for token := range tokens {
-		counts[token]++
-		if counts[token] > counts[most] {
-			most = token
-		}
-	}
-	return most, counts
+	own.DeleteExpired()
+	own.Set(sha256.Sum256([]byte(id)), session{v, monotonic()}, ttlcache.DefaultTTL)
 }
 
 // find returns the visitor of an id. If there is one, the call counts as use.
 func (s *sessions) find(id string, use bool) (Visitor, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key, now := sha256.Sum256([]byte(id)), s.now()
-	open := s.open[key]
-	if open == nil {
-		return Visitor{}, false
+	var options []ttlcache.Option[digest, session]
+	if !use {
+		options = append(options, ttlcache.WithDisableTouchOnHit[digest, session]())
 	}
-	if now.Sub(open.since) > sessionFor || now.Sub(open.used) > sessionIdle {
-		delete(s.open, key)
-		return Visitor{}, false
+	for _, own := range s.open {
+		open := own.Get(sha256.Sum256([]byte(id)), options...)
+		if open != nil && monotonic().Sub(open.Value().since) <= sessionFor {
+			return open.Value().Visitor, true
+		}
 	}
-	if use {
-		open.used = now
-	}
-	return open.Visitor, true
+	return Visitor{}, false
 }
 
 func (s *sessions) end(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	delete(s.open, sha256.Sum256([]byte(s.id(r))))
-	s.mu.Unlock()
+	s.delete(s.id(r))
 	s.set(w, r, "")
+}
+
+func (s *sessions) delete(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, own := range s.open {
+		own.Delete(sha256.Sum256([]byte(id)))
+	}
 }
 
 // formToken returns the token that a form from a browser with this id must contain.

@@ -4,14 +4,17 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
-// stopwatch is a clock that measures, and that the test moves.
-type stopwatch struct{ time.Time }
-
-func (s *stopwatch) now() time.Time          { return s.Time }
-func (s *stopwatch) forward(d time.Duration) { s.Time = s.Add(d) }
+// kept returns how many sessions are kept.
+func (s *sessions) kept() (n int) {
+	for _, own := range s.open {
+		n += own.Len()
+	}
+	return n
+}
 
 // loggedIn begins a session, and returns its cookie.
 func loggedIn(s *sessions, v Visitor) *http.Cookie {
@@ -22,30 +25,32 @@ func loggedIn(s *sessions, v Visitor) *http.Cookie {
 
 func TestALogInEndsAfterTwelveHoursOrTwoThatNobodyUsesIt(t *testing.T) {
 	t.Parallel()
-	clock := &stopwatch{time.Unix(1e9, 0)}
-	s := newSessions(false, clock.now)
-	busy, idle := loggedIn(s, Visitor{Role: Operator, Name: "otto"}), loggedIn(s, Visitor{Role: Reader, Name: "ann"})
-	for range 11 {
-		clock.forward(time.Hour)
-		if who, known := s.find(busy.Value, true); !known || who.Name != "otto" {
-			t.Fatalf("%v, %v", who, known)
+	synctest.Test(t, func(t *testing.T) {
+		s := newSessions(false)
+		busy, idle := loggedIn(s, Visitor{Role: Operator, Name: "otto"}), loggedIn(s, Visitor{Role: Reader, Name: "ann"})
+		for range 11 {
+			time.Sleep(time.Hour)
+			if who, known := s.find(busy.Value, true); !known || who.Name != "otto" {
+				t.Fatalf("%v, %v", who, known)
+			}
 		}
-	}
-	if _, known := s.find(idle.Value, true); known {
-		t.Error("nobody used it for 11 hours, and it holds")
-	}
-	clock.forward(61 * time.Minute)
-	if _, known := s.find(busy.Value, true); known {
-		t.Error("it holds after 12 hours")
-	}
-	if len(s.open) != 0 {
-		t.Errorf("%d sessions are kept", len(s.open))
-	}
+		if _, known := s.find(idle.Value, true); known {
+			t.Error("nobody used it for 11 hours, and it holds")
+		}
+		time.Sleep(61 * time.Minute)
+		if who, known := s.find(busy.Value, true); known || who.Role != None {
+			t.Errorf("%v holds after 12 hours", who)
+		}
+		loggedIn(s, Visitor{Role: Reader, Name: "ann"})
+		if n := s.kept(); n > 2 { // the first one lasts until it is unused for two hours
+			t.Errorf("%d sessions are kept", n)
+		}
+	})
 }
 
 func TestWhoLogsInAgainEndsTheLogInBefore(t *testing.T) {
 	t.Parallel()
-	s := newSessions(false, monotonic)
+	s := newSessions(false)
 	before, other := loggedIn(s, Visitor{Role: Reader, Name: "ann"}), loggedIn(s, Visitor{Role: Reader, Name: "ann"})
 	r := httptest.NewRequest(http.MethodPost, "/login", nil)
 	r.AddCookie(before)
@@ -53,49 +58,51 @@ func TestWhoLogsInAgainEndsTheLogInBefore(t *testing.T) {
 	if _, known := s.find(before.Value, true); known {
 		t.Error("the log-in before goes on")
 	}
-	if _, known := s.find(other.Value, true); !known || len(s.open) != 2 {
-		t.Errorf("that of another browser has ended; %d are kept", len(s.open))
+	if _, known := s.find(other.Value, true); !known || s.kept() != 2 {
+		t.Errorf("that of another browser has ended; %d are kept", s.kept())
 	}
 }
 
 func TestWhoWatchesDoesNotKeepALogInAlive(t *testing.T) {
 	t.Parallel()
-	clock := &stopwatch{time.Unix(1e9, 0)}
-	s := newSessions(false, clock.now)
-	id := loggedIn(s, Visitor{Role: Reader, Name: "ann"}).Value
-	clock.forward(119 * time.Minute)
-	if _, known := s.find(id, false); !known {
-		t.Fatal("it has ended")
-	}
-	clock.forward(2 * time.Minute)
-	if _, known := s.find(id, false); known {
-		t.Error("a stream keeps it alive")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newSessions(false)
+		id := loggedIn(s, Visitor{Role: Reader, Name: "ann"}).Value
+		time.Sleep(119 * time.Minute)
+		if _, known := s.find(id, false); !known {
+			t.Fatal("it has ended")
+		}
+		time.Sleep(2 * time.Minute)
+		if _, known := s.find(id, false); known {
+			t.Error("an open page keeps it alive")
+		}
+	})
 }
 
 func TestTheOldestLogInMakesRoomForTheThousandAndFirst(t *testing.T) {
 	t.Parallel()
-	clock := &stopwatch{time.Unix(1e9, 0)}
-	s := newSessions(false, clock.now)
-	first := loggedIn(s, Visitor{Role: Reader, Name: "first"})
-	second := loggedIn(s, Visitor{Role: Reader, Name: "second"})
-	clock.forward(time.Second)
-	s.find(first.Value, true)
-	for range maxSessions - 1 {
-		loggedIn(s, Visitor{Role: Reader, Name: "ann"})
-	}
-	if _, known := s.find(first.Value, true); !known || len(s.open) != maxSessions {
-		t.Errorf("known %v, and %d are kept", known, len(s.open))
-	}
-	if _, known := s.find(second.Value, true); known {
-		t.Error("who was there longest ago has not made room")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newSessions(false)
+		first := loggedIn(s, Visitor{Role: Reader, Name: "first"})
+		second := loggedIn(s, Visitor{Role: Reader, Name: "second"})
+		time.Sleep(time.Second)
+		s.find(first.Value, true)
+		for range maxSessions - 1 {
+			loggedIn(s, Visitor{Role: Reader, Name: "ann"})
+		}
+		if _, known := s.find(first.Value, true); !known || s.kept() != maxSessions {
+			t.Errorf("known %v, and %d are kept", known, s.kept())
+		}
+		if _, known := s.find(second.Value, true); known {
+			t.Error("who was there longest ago has not made room")
+		}
+	})
 }
 
 func TestTheCookieIsForThisServerAlone(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
-		c := loggedIn(newSessions(secure, monotonic), Visitor{Role: Reader, Name: "ann"})
+		c := loggedIn(newSessions(secure), Visitor{Role: Reader, Name: "ann"})
 		name := map[bool]string{false: "prescient_session", true: "__Host-prescient"}[secure]
 		if c.Name != name || c.SameSite != http.SameSiteStrictMode || !c.HttpOnly || c.Secure != secure || c.Path != "/" || c.Domain != "" || len(c.Value) != 43 {
 			t.Errorf("secure %v: %s", secure, c)
@@ -107,7 +114,7 @@ func TestTheCookieIsForThisServerAlone(t *testing.T) {
 func TestTheCookieOfAServerIsNoneOfOneOnAnotherPort(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
-		s, other := newSessions(secure, monotonic), newSessions(secure, monotonic)
+		s, other := newSessions(secure), newSessions(secure)
 		at := func(host string) *http.Request {
 			return httptest.NewRequest(http.MethodGet, "http://"+host+"/", nil)
 		}
@@ -129,7 +136,7 @@ func TestTheCookieOfAServerIsNoneOfOneOnAnotherPort(t *testing.T) {
 
 func TestTheTokenOfAFormIsThatOfOneBrowser(t *testing.T) {
 	t.Parallel()
-	s, other := newSessions(false, monotonic), newSessions(false, monotonic)
+	s, other := newSessions(false), newSessions(false)
 	if !s.formTokenIs("a", s.formToken("a")) {
 		t.Error("it is not known")
 	}
@@ -145,15 +152,16 @@ func TestTheTokenOfAFormIsThatOfOneBrowser(t *testing.T) {
 
 func TestOneTokenEvictsNoSessionOfAnother(t *testing.T) {
 	t.Parallel()
-	clock := &stopwatch{time.Unix(1e9, 0)}
-	s := newSessions(false, clock.now)
-	operator := loggedIn(s, Visitor{Role: Operator, Name: "ops", Token: 1})
-	clock.forward(time.Minute)
-	for range 3 * maxSessions {
-		clock.forward(time.Millisecond)
-		loggedIn(s, Visitor{Role: Reader, Name: "ann", Token: 2})
-	}
-	if _, known := s.find(operator.Value, true); !known || len(s.open) != maxSessions {
-		t.Errorf("the operator is logged in: %v, and %d sessions are kept", known, len(s.open))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newSessions(false)
+		operator := loggedIn(s, Visitor{Role: Operator, Name: "ops", Token: 1})
+		time.Sleep(time.Minute)
+		for range 3 * maxSessions {
+			time.Sleep(time.Millisecond)
+			loggedIn(s, Visitor{Role: Reader, Name: "ann", Token: 2})
+		}
+		if _, known := s.find(operator.Value, true); !known || s.kept() != maxSessions+1 {
+			t.Errorf("the operator is logged in: %v, and %d sessions are kept", known, s.kept())
+		}
+	})
 }

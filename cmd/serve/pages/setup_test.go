@@ -32,7 +32,6 @@ func setup(t *testing.T, change func(*pages.Config)) *shop {
 	s := &shop{World: story.New(t, change), t: t}
 	s.server = httptest.NewServer(s.Pages)
 	t.Cleanup(s.server.Close)
-	t.Cleanup(s.Pages.Close) // first
 	return s
 }
 

@@ -19,7 +19,6 @@ const (
 )
 
 // NewStores returns the handler of the page of all stores, where visitors log in for all of them.
-// Close it before the server.
 func NewStores(cfg Config) (*Pages, error) {
 	if cfg.Stores == nil || cfg.Access == nil {
 		return nil, errors.New("pages.Config: Stores and Access must be set")
@@ -39,7 +38,7 @@ func NewStores(cfg Config) (*Pages, error) {
 }
 
 // Of returns the handler of the pages of one store. Their paths begin with StorePath, after those
-// of NewStores, and they share its log-ins. Close it before the server.
+// of NewStores, and they share its log-ins.
 func (p *Pages) Of(store string, b *board.Board) *Pages {
 	one := *p.site
 	one.store, one.base, one.cfg.Board = store, StorePath(store), b

@@ -9,21 +9,8 @@ import (
 	"github.com/prescient-go/prescient/cmd/serve/pages"
 )
 
-// Several is a server of several stores.
-type Several struct {
-	http.Handler
-	all []*pages.Pages
-}
-
-// Close ends the streams of those who watch.
-func (s *Several) Close() {
-	for _, p := range s.all {
-		p.Close()
-	}
-}
-
 // Stores serves worlds as stores, by name, and others that are down.
-func Stores(t testing.TB, worlds map[string]*World, down map[string]error) *Several {
+func Stores(t testing.TB, worlds map[string]*World, down map[string]error) http.Handler {
 	t.Helper()
 	stores := &board.Stores{}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
@@ -31,18 +18,14 @@ func Stores(t testing.TB, worlds map[string]*World, down map[string]error) *Seve
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Several{all: []*pages.Pages{front}}
 	mux := http.NewServeMux()
 	mux.Handle("/", front)
 	for name, w := range worlds {
-		p := front.Of(name, w.Board)
-		s.all = append(s.all, p)
 		stores.SetUp(name, w.Board)
-		mux.Handle(pages.StorePath(name)+"/", http.StripPrefix(pages.StorePath(name), p))
+		mux.Handle(pages.StorePath(name)+"/", http.StripPrefix(pages.StorePath(name), front.Of(name, w.Board)))
 	}
 	for name, err := range down {
 		stores.SetDown(name, err)
 	}
-	s.Handler = mux
-	return s
+	return mux
 }

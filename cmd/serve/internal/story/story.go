@@ -130,7 +130,6 @@ func NewOfWidth(t testing.TB, of time.Duration, change func(*pages.Config)) *Wor
 	}
 	w.Pages, err = pages.New(cfg)
 	w.must(err)
-	t.Cleanup(w.Pages.Close)
 	return w
 }
 

@@ -1,9 +1,13 @@
-// Keeps what a page shows up to date: the server sends the parts that have changed, and each takes the place of the one with
-// its id. A page that nobody sees asks for nothing. Without this script the pages are the same, as of when they were loaded.
+// Keeps a visible page up to date. It asks the server for the parts that change, and replaces those that have changed, by id.
+// The server answers 304 while nothing has changed. Without this script a page stays as it was loaded.
 (() => {
   "use strict";
   const state = document.getElementById("live");
-  let source;
+  const every = 2000; // ms
+  const shown = {}; // the parts by id
+  let tag = ""; // their ETag
+  let asking = false;
+  let timer;
 
   function swap(id, html) {
     const part = document.getElementById(id);
@@ -51,20 +55,34 @@
     if (state && state.textContent !== text) state.textContent = text;
   }
 
-  function watch() {
-    source?.close();
-    source = undefined;
-    if (document.hidden) return;
-    source = new EventSource(document.body.dataset.live);
-    source.addEventListener("swap", (event) => {
-      for (const [id, html] of Object.entries(JSON.parse(event.data))) swap(id, html);
+  async function ask() {
+    const headers = tag ? { "If-None-Match": tag } : {};
+    const answer = await fetch(document.body.dataset.live, { cache: "no-store", redirect: "error", headers });
+    if (answer.status === 304) return;
+    if (!answer.ok) throw new Error(answer.statusText);
+    for (const [id, html] of Object.entries(await answer.json())) {
+      if (shown[id] !== html) swap(id, html);
+      shown[id] = html;
+    }
+    tag = answer.headers.get("ETag");
+  }
+
+  async function watch() {
+    clearTimeout(timer);
+    if (document.hidden || asking) return;
+    asking = true;
+    try {
+      await ask();
       say("live");
-    });
-    source.onerror = () => say("not live: the server does not answer");
+    } catch {
+      say("not live: the server does not answer");
+    }
+    asking = false;
+    timer = setTimeout(watch, every);
   }
 
   document.addEventListener("visibilitychange", watch);
-  addEventListener("pagehide", () => source?.close());
+  addEventListener("pagehide", () => clearTimeout(timer));
   addEventListener("pageshow", (event) => { if (event.persisted) watch(); });
   watch();
 })();
