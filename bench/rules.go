@@ -81,7 +81,7 @@ func rules(ctx context.Context, b *bench) error {
 		return err
 	}
 	for _, measure := range []func(context.Context) error{
-		r.insertOne, r.insertMany, r.updateOthers, r.slotOfRows, r.apply,
+		r.insertOne, r.insertMany, r.updateOthers, r.heartbeats, r.slotOfRows, r.apply,
 	} {
 		if err := measure(ctx); err != nil {
 			return err
@@ -255,6 +255,39 @@ func (r *ruled) updateOthers(ctx context.Context) error {
 		f.Subject, f.Note = "with a statement trigger instead", "which rules do not use"
 		r.report.compare(f, rates[2], rates[1], nil)
 	}
+	return nil
+}
+
+// heartbeats moves the clock of each row later, by a statement for each row, in one transaction.
+func (r *ruled) heartbeats(ctx context.Context) error {
+	rows := max(r.bench.rows/5, 100)
+	beats := func(name, table string) side {
+		return side{name: name, prepare: r.reset(rows), measure: func(ctx context.Context) (part, error) {
+			return timed(rows, func() error {
+				return r.exec(ctx, fmt.Sprintf(`
+					do $$
+					begin
+						for n in 1 .. %d loop
+							update shop.%s set placed_at = clock_timestamp() where id = n;
+						end loop;
+					end
+					$$`, rows, table))
+			})
+		}}
+	}
+	what := fmt.Sprintf("since of %s rows updated to later, one a statement", short(rows))
+	rates, err := r.interleave(ctx, what, beats("with the rule", "orders"), beats("without", "plain"))
+	if err != nil {
+		return err
+	}
+	const microsecond = 1e6 // in a second
+	var more []float64
+	for i := range rates[0] {
+		more = append(more, microsecond/rates[0][i]-microsecond/rates[1][i])
+	}
+	const unit = "us more for a statement"
+	r.report.add(figure{Workload: "rules", Case: what, Subject: "with a rule", Against: "without", Unit: unit, Value: median(more)},
+		median(more), atMost(15, unit))
 	return nil
 }
 

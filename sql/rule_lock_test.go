@@ -23,7 +23,7 @@ func TestChecksThatComeLaterWaitForAChangeOfTheirRule(t *testing.T) {
 			t.Parallel()
 			db := pgtest.New(t)
 			exec(t, db, "insert into prescient.rule (name, relation, definition) values ('order.late', 'shop.orders', '{}')")
-			const check = "select state || ' ' || definition from prescient.lock_rule('order.late')"
+			const check = "select state || ' ' || definition from prescient.lock_rule('order.late', now())"
 			first := begin(t, db)
 			get[string](t, first, check)
 			changed, later := make(chan error, 1), make(chan string, 1)

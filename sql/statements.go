@@ -177,6 +177,7 @@ var (
 	RuleRemoving          = file("rule_removing")
 	RuleRetime            = file("rule_retime")
 	RuleTriggers          = file("rule_triggers")
+	RuleWriters           = file("rule_writers")
 	RowAttempts           = file("row_attempts")
 	RuleFire              = file("rule_fire")
 	RuleFiredKey          = file("rule_fired_key")

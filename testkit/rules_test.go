@@ -18,6 +18,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/rule/backtest"
+	"github.com/prescient-go/prescient/jobs/rule/expr"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	"github.com/prescient-go/prescient/testkit"
 )
@@ -358,5 +359,134 @@ func TestAnOutageLeavesOutAllButTheLastRepetition(t *testing.T) {
 	slices.Sort(want)
 	if diff := cmp.Diff(want, got); diff != "" || len(want) < 500 {
 		t.Errorf("%d (-naive +engine)\n%s", len(want), diff)
+	}
+}
+
+// Heartbeats move the clock later, which leaves the checks of rows. Corrections move it by days in both directions. A step
+// fires in the first slot at or after its instant, if the clock has not moved until then.
+func TestAClockThatMovesFiresWhatArithmeticSays(t *testing.T) {
+	t.Parallel()
+	const text = `calendars:
+  office: {timezone: Europe/Berlin, country: DE, region: BE, hours: "mon-fri 09:00-17:00"}
+rules:
+  - {name: a, table: public.cases, key: id, since: opened_at, done: closed_at, steps: [{after: 9h, event: a0}, {after: 36h, event: a1}]}
+  - {name: b, table: public.cases, key: id, since: opened_at, done: closed_at, steps: [{after: 5 business hours, calendar: office, event: b0}]}
+  - {name: c, table: public.cases, key: id, since: opened_at, done: closed_at, timezone: Europe/Berlin, steps: [{after: 1 month, event: c0}]}
+  - {name: d, table: public.cases, key: id, since: "coalesce(opened_at, closed_at)", done: "false", timezone: Europe/Berlin, steps: [{after: 2w, event: d0}]}
+  - {name: e, table: public.cases, key: id, since: opened_at, done: closed_at, steps: [{after: 3 business days, calendar: office, event: e0}]}
+  - {name: f, table: public.cases, key: id, since: opened_at, done: closed_at, timezone: Europe/Berlin, steps: [{after: {interval: days}, event: f0}]}
+`
+	file, err := rule.ParseIn(strings.NewReader(text), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rnd := rand.New(rand.NewPCG(4, 1))
+	start := time.Date(2026, time.October, 20, 0, 0, 0, 0, time.UTC)
+	end := start.AddDate(0, 0, 100)
+	kit := testkit.New(t, testkit.Config{Registry: registry(), Start: start})
+	kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz, days interval default '3 days 1 hour')")
+	kit.Rules(rulesFile(t, text))
+	type move struct {
+		at, since time.Time
+	}
+	moves, order := map[int][]move{}, map[time.Time]int{}
+	for id := range 4 {
+		for at := start.Add(time.Duration(1 + rnd.Int64N(int64(day)))); at.Before(end.AddDate(0, 0, -10)); {
+			at = at.Truncate(time.Second).Add(time.Duration(1+id) * time.Microsecond)
+			since := at
+			if rnd.IntN(5) == 0 {
+				since = at.Add(time.Duration(rnd.Int64N(int64(10*day))) - 5*day).Truncate(time.Second).Add(time.Duration(id) * time.Microsecond)
+			}
+			moves[id], order[at] = append(moves[id], move{at, since}), id
+			most := []time.Duration{12 * time.Hour, 20 * time.Hour, 3 * day, 40 * day}[(id+rnd.IntN(2))%4]
+			at = at.Add(time.Minute + time.Duration(rnd.Int64N(int64(most))))
+		}
+	}
+	next := map[int]int{}
+	for _, at := range slices.SortedFunc(maps.Keys(order), time.Time.Compare) {
+		kit.RunUntil(at)
+		id := order[at]
+		kit.DB.MustExec("insert into cases values ($1, $2) on conflict (id) do update set opened_at = excluded.opened_at", id, moves[id][next[id]].since)
+		next[id]++
+	}
+	kit.RunUntil(end)
+	got, want := []string{}, []string{}
+	for _, e := range kit.Events() {
+		got = append(got, fmt.Sprintf("%s %s %s at %s", e.Type, strings.TrimPrefix(e.Subject, "cases/"), e.Time.Format(time.RFC3339Nano), e.GeneratedAt.Format(time.RFC3339)))
+	}
+	for _, r := range file.Rules {
+		timing, err := rule.NewTiming(r, file.Calendars)
+		if err != nil {
+			t.Fatal(err)
+		}
+		timing = timing.For([]*expr.Length{{Days: 3, Time: time.Hour}, nil})
+		for id, list := range moves {
+			for i, m := range list {
+				for n, step := range r.Steps {
+					due, err := timing.Nth(n, m.since, 1)
+					if err != nil {
+						t.Fatal(err)
+					}
+					slot := kit.Client.Grid().Ceil(due.At)
+					if !slot.After(m.at) {
+						slot = kit.Client.Grid().Next(m.at)
+					}
+					if !slot.After(end) && (i == len(list)-1 || slot.Before(list[i+1].at)) {
+						want = append(want, fmt.Sprintf("%s %d %s at %s", step.Event, id, due.At.Format(time.RFC3339Nano), slot.Format(time.RFC3339)))
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	t.Log(len(order), "moves,", len(want), "events")
+	if diff := cmp.Diff(want, got); diff != "" || len(want) < 200 {
+		t.Errorf("%d events (-arithmetic +engine)\n%s", len(want), diff)
+	}
+}
+
+// A month after January 30 at noon is later than a month after January 31. The check of the one must not wait for it before
+// the trigger could see that the clock has moved to the other.
+func TestAClockThatMovesLaterMayMakeAStepEarlier(t *testing.T) {
+	t.Parallel()
+	kit := testkit.New(t, testkit.Config{Registry: registry(), Start: time.Date(2027, time.January, 1, 0, 0, 0, 0, time.UTC)})
+	kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz)")
+	kit.Rules(rulesFile(t, "rules: [{name: case.open, table: public.cases, key: id, since: opened_at, done: closed_at, steps: [{after: 1 month, event: month}]}]"))
+	kit.DB.MustExec("insert into cases values (1, $1)", kit.Now())
+	kit.RunFor(20 * day)
+	kit.DB.MustExec("update cases set opened_at = '2027-01-30 12:00Z'")
+	kit.RunFor(9 * day)
+	kit.DB.MustExec("update cases set opened_at = '2027-01-31 00:00Z'")
+	kit.RunFor(40 * day)
+	got := ""
+	for _, e := range kit.Events() {
+		got += e.GeneratedAt.Format("01-02 15:04")
+	}
+	if got != "02-28 00:00" {
+		t.Errorf("fired at %s", got)
+	}
+}
+
+// The transaction of a heartbeat may be open when its slot begins. The check does not see it, and keeps the row.
+func TestAHeartbeatThatCommitsAfterTheSlotHasBegunCounts(t *testing.T) {
+	t.Parallel()
+	kit := testkit.New(t, testkit.Config{Registry: registry()})
+	kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz)")
+	kit.Rules(rulesFile(t, strings.Replace(cases, "      - {after: 7d, event: case.lost}\n", "", 1)))
+	opened := kit.Now()
+	kit.DB.MustExec("insert into cases values (1, $1), (2, $1)", opened)
+	kit.RunUntil(opened.Add(4*day - time.Minute))
+	tx := kit.DB.MustBegin()
+	tx.MustExec("update cases set opened_at = $1 where id = 1", kit.Now())
+	kit.RunUntil(opened.Add(4 * day))
+	kit.RunUntil(opened.Add(4*day + 20*time.Minute))
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	kit.RunUntil(opened.Add(10 * day))
+	want := []string{"case.late 1 " + opened.Add(4*day).Format("01-02 15:04"), "case.late 2 " + opened.Add(4*day).Format("01-02 15:04"), "case.late 1 " + opened.Add(8*day-time.Minute).Format("01-02 15:04")}
+	if diff := cmp.Diff(want, fired(kit)); diff != "" {
+		t.Error(diff)
 	}
 }

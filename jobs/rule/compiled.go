@@ -12,6 +12,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -37,29 +38,35 @@ type prepared struct {
 	values []string
 }
 
-// lock returns a rule as it is now, and the slots. An apply that changes the rule waits for the end of the
-// transaction. Returns nil if the rule was removed.
-func (c *checker) lock(ctx context.Context, tx *sqlx.Tx, name string) (r *compiled, slots grid.Grid, err error) {
+// lock returns a page of rows with their rule as it is now. An apply that changes the rule waits for the end of the
+// transaction. The rule is nil if it was removed.
+func (c *checker) lock(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) (*page, error) {
+	p := &page{
+		checker: c, tx: tx, rows: rows, turns: make([]turn, len(rows)), results: make([]jobs.Result, len(rows)),
+	}
+	name := rows[0].JobExec
 	var state, definition string
 	var width int64
-	err = tx.QueryRowContext(ctx, pgsql.RuleLock.In(c.Schema), name).Scan(&state, &definition, &width)
+	err := tx.QueryRowContext(ctx, pgsql.RuleLock.In(c.Schema), name, rows[0].Slot).
+		Scan(&state, &definition, &width, &p.horizon)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && state == "removing" {
-		return nil, slots, nil
+		return p, nil
 	}
 	if err == nil {
-		slots, err = grid.New(time.Duration(width) * time.Second)
+		p.grid, err = grid.New(time.Duration(width) * time.Second)
 	}
 	if err != nil {
-		return nil, slots, fmt.Errorf("read rule %s: %w", name, pgsql.ExplainMissing(err))
+		return nil, fmt.Errorf("read rule %s: %w", name, pgsql.ExplainMissing(err))
 	}
 	if known, ok := c.rules.Load(name); ok && known.(*compiled).text == definition {
-		return known.(*compiled), slots, nil
+		p.rule = known.(*compiled)
+		return p, nil
 	}
-	if r, err = compile(definition); err != nil {
-		return nil, slots, fmt.Errorf("rule %s cannot be read by this version: %w", name, err)
+	if p.rule, err = compile(definition); err != nil {
+		return nil, fmt.Errorf("rule %s cannot be read by this version: %w", name, err)
 	}
-	c.rules.Store(name, r)
-	return r, slots, nil
+	c.rules.Store(name, p.rule)
+	return p, nil
 }
 
 func compile(definition string) (*compiled, error) {

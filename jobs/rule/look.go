@@ -71,6 +71,12 @@ func (p *page) look(ctx context.Context) error {
 	err := p.readOnly(ctx, func(tx *sqlx.Tx) error {
 		clear(found)
 		size = 0
+		if p.horizon.Valid {
+			// Before the query, which then sees what the transactions have written that are not open any more.
+			if err := pgsql.One(ctx, tx, pgsql.RuleWriters.In(p.Schema), []any{p.rule.Relation, p.horizon.String}, &p.unsettled); err != nil {
+				return err
+			}
+		}
 		_, err := pgsql.Collect(ctx, tx, p.rule.query, args, func(row *sql.Rows, key *string) error {
 			var s seen
 			var since sql.NullTime

@@ -22,12 +22,16 @@ import (
 // page is a call of the check: rows of one rule.
 type page struct {
 	*checker
-	rule    *compiled
-	grid    grid.Grid
-	tx      *sqlx.Tx
-	rows    []jobs.FutureJob
-	turns   []turn        // of each row
-	results []jobs.Result // of each row
+	rule *compiled
+	grid grid.Grid
+	tx   *sqlx.Tx
+	// horizon is the transaction number with which the slot began, if older transactions are open. unsettled tells that one
+	// of them has written to the table.
+	horizon   sql.NullString
+	unsettled bool
+	rows      []jobs.FutureJob
+	turns     []turn        // of each row
+	results   []jobs.Result // of each row
 }
 
 // turn is a row of the page, with the steps to fire.
@@ -149,7 +153,7 @@ func (p *page) plan(i int) {
 func (p *page) steps(i int) error {
 	row, t := p.rows[i], &p.turns[i]
 	begun := grid.Later(row.Slot, p.grid.Floor(row.Slot.Add(row.Lateness)))
-	var earliest time.Time
+	var first, earliest time.Time // the first of all occurrences, and the next one
 	timing := p.rule.timing.For(t.seen.lengths)
 	for n, s := range p.rule.Rule.Steps {
 		until := row.Slot
@@ -163,11 +167,24 @@ func (p *page) steps(i int) error {
 		if last.Number > t.fired[s.Name] && !last.At.Before(t.from) {
 			t.due = append(t.due, due{n, last})
 		}
-		if next.Number > 0 && (earliest.IsZero() || next.At.Before(earliest)) {
-			earliest = next.At
+		begins := last
+		if last.Number > 1 {
+			begins, _ = timing.Nth(n, t.seen.since, 1) // it has passed
+		}
+		if begins.Number > 0 {
+			first = earlier(first, begins.At)
+		}
+		if early := t.seen.since.Add(p.rule.timing.Earliest(n)); next.Number == 1 && s.Interval == "" && early.After(begun) {
+			next.At = early // as a trigger lets it wait, see mayMove
+		}
+		if next.Number > 0 {
+			earliest = earlier(earliest, next.At)
 		}
 	}
 	slices.SortStableFunc(t.due, func(a, b due) int { return a.At.Compare(b.At) })
+	if p.mayMove(first, row.Slot) {
+		earliest = earlier(earliest, p.grid.Next(begun))
+	}
 	if earliest.IsZero() && p.rule.Facts.SinceLookup() {
 		p.again(i)
 		return nil
@@ -178,6 +195,21 @@ func (p *page) steps(i int) error {
 		p.end(i, foundOpen)
 	}
 	return nil
+}
+
+// mayMove reports whether an open transaction may have moved the clock of a row later. Before the first occurrence of a
+// step, triggers leave the check of such a row as it is, because the check finds out. So when the first occurrence has
+// come, the row goes on waiting until the transactions have ended that began before it.
+func (p *page) mayMove(first, slot time.Time) bool {
+	return !first.IsZero() && (p.unsettled || first.After(slot))
+}
+
+// earlier returns the earlier one of two instants. The zero value of the first one stands for none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // defaultLook is the default of Rule.Look.

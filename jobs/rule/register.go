@@ -73,24 +73,19 @@ type checker struct {
 
 // check is the function of the job of each rule.
 func (c *checker) check(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
-	r, slots, err := c.lock(ctx, tx, rows[0].JobExec)
+	p, err := c.lock(ctx, tx, rows)
 	if err != nil {
 		return nil, err
 	}
-	n := len(rows)
-	if r != nil {
-		n = r.pace.takes(n)
-	}
-	left := slices.Repeat([]jobs.Result{{Err: jobs.ErrLeft}}, len(rows)-n)
-	p := &page{
-		checker: c, rule: r, grid: slots, tx: tx, rows: rows[:n], turns: make([]turn, n), results: make([]jobs.Result, n),
-	}
-	if r == nil {
+	if p.rule == nil {
 		for i := range rows {
 			p.end(i, foundRemoved)
 		}
 		return p.results, nil
 	}
+	n := p.rule.pace.takes(len(rows))
+	p.rows, p.turns, p.results = rows[:n], p.turns[:n], p.results[:n:n]
+	left := slices.Repeat([]jobs.Result{{Err: jobs.ErrLeft}}, len(rows)-n)
 	switch err := p.look(ctx); {
 	case errors.Is(err, errLocked):
 		for i := range p.rows {

@@ -2,16 +2,20 @@
 -- waits for the checks that have read it. Checks do not wait for each other, and the walk of an apply does not wait for
 -- them. A check that comes later waits for the change, because there may be checks at each moment: with locks of the row,
 -- the change would wait for all of them. Returns no row if there is no such rule.
-create or replace function prescient.lock_rule(rule_name text)
-returns table (state text, definition json)
+-- horizon: the transaction number with which a runner opened the slot, if transactions are open that began before.
+create or replace function prescient.lock_rule(rule_name text, slot timestamptz)
+returns table (state text, definition json, horizon xid8)
 language sql
 security definer
 set search_path = pg_catalog, pg_temp
 set row_security = off
 as $$
     select pg_advisory_xact_lock_shared(hashtextextended('prescient.rule ' || rule_name, 0));
-    select r.state, r.definition
+    select
+        r.state,
+        r.definition,
+        (select o.horizon from prescient.slot_run o where o.slot = lock_rule.slot and prescient.oldest_active_xid() < o.horizon)
     from prescient.rule r
     where r.name = rule_name
 $$;
-revoke all on function prescient.lock_rule(text) from public;
+revoke all on function prescient.lock_rule(text, timestamptz) from public;

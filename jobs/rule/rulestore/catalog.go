@@ -55,6 +55,8 @@ type column struct {
 type understood struct {
 	rule.Applied
 	table table
+	// others has the columns of Reads that not only since reads.
+	others []string
 }
 
 // errUndo rolls a transaction back that has done its work.

@@ -143,7 +143,11 @@ func (d decider) waiting(r row, due []time.Time, first, coming int) decision {
 		if r.slot.Equal(d.grid.Ceil(due[0])) || !due[0].Equal(earliest) && r.slot.Equal(d.slotOf(earliest)) {
 			return decision{fate: leave}
 		}
-		return decision{fate: retime, at: due[0]}
+		if first > 0 || !earliest.After(d.now) {
+			earliest = due[0]
+		}
+		// Not the exact instant of a first step: the clock may move later until then, and the trigger leaves the row.
+		return decision{fate: retime, at: earliest}
 	}
 	if !r.slot.After(grid.Later(d.grid.Ceil(due[0]), d.grid.Next(d.now))) {
 		// It waits for the slot of the step that has just passed. Or it waits for the next slot, because a

@@ -22,7 +22,7 @@ func (r *resolver) facts(ctx context.Context, u *understood, key int64) error {
 	}
 	f := &u.Facts
 	f.Zone = r.rule.Timezone
-	reads := reading{row: []int64{key}}
+	reads := reading{row: []int64{key}, others: []int64{key}}
 	const instant = "an instant of type timestamptz, timestamp or date"
 	for _, field := range []struct {
 		name  string
@@ -67,6 +67,7 @@ func (r *resolver) facts(ctx context.Context, u *understood, key int64) error {
 		r.wrong("look", "is for a since that another table can move: leave it out")
 	}
 	u.Reads, u.Asks, u.Looks = reads.columns(u.table)
+	u.others = reads.notSince(u.table)
 	return nil
 }
 
@@ -83,8 +84,8 @@ func parts(field, text string) []string {
 }
 
 // reading has the numbers of the columns that expressions read: those that triggers compute, those that look up when
-// and how long a row waits, and all others that look something up.
-type reading struct{ row, asks, looks []int64 }
+// and how long a row waits, and all others that look something up. others has those that not only since reads.
+type reading struct{ row, asks, looks, others []int64 }
 
 // columns returns the columns of Applied.Reads, Applied.Asks and Applied.Looks.
 func (r reading) columns(t table) (reads, asks, looks []string) {
@@ -102,6 +103,16 @@ func (r reading) columns(t table) (reads, asks, looks []string) {
 		}
 	}
 	return reads, asks, looks
+}
+
+// notSince returns the columns that not only since reads.
+func (r reading) notSince(t table) (list []string) {
+	for _, c := range t.columns {
+		if slices.Contains(r.others, c.Number) {
+			list = append(list, pq.QuoteIdentifier(c.Name))
+		}
+	}
+	return list
 }
 
 // exprName begins the names of the views, of the functions and of the savepoint by which the server tells what an
@@ -146,6 +157,9 @@ func (r *resolver) expression(
 		return e, err
 	}
 	e = expr.Expr{SQL: found.Text, Type: expr.TypeOf(found.Type), Lookup: found.Lookup}
+	if field != "since" {
+		reads.others = append(reads.others, found.Columns...)
+	}
 	switch _, err = r.tx.ExecContext(ctx, "drop view "+view); {
 	case err != nil:
 		return e, err

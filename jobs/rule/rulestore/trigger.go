@@ -67,6 +67,12 @@ func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) (before, afte
 	if u.table.Roles {
 		row += "\n" + fill(template("call"), "")
 	}
+	after = fill(template("check"), "") + "\n\n"
+	if moves := u.function(schema, movesFunction) + "(timestamptz, timestamptz)"; u.clock() != "" {
+		row += "\n" + fill(template("moves"), "") + u.protect(schema, moves, true)
+	} else {
+		after = "drop function if exists " + moves + ";\n" + after
+	}
 	kind, level := "many", "for each statement"
 	if u.table.partitioned() {
 		kind, level = "one", "for each row"
@@ -91,9 +97,9 @@ func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) (before, afte
 		all = append(all, made)
 	}
 	add("inserted_"+kind, "insert", rows("new", "prescient_inserted"), "")
-	add("updated", "update", "for each row when ("+u.changed()+")", strings.Join(u.Reads, ", "))
+	add("updated", "update", "for each row when ("+u.changed(schema)+")", strings.Join(u.Reads, ", "))
 	add("deleted_"+kind, "delete", rows("old", "prescient_deleted"), "")
-	return row + "\n\n", fill(template("check"), "") + "\n\n", all
+	return row + "\n\n", after, all
 }
 
 // function returns the name of a function of a rule, as SQL. All are in a schema of their own, in which
@@ -106,7 +112,7 @@ func (u understood) function(schema pgsql.Schema, which string) string {
 // them. It leaves out the parameters, whose types may be of a schema that the login may not use.
 func dropFunctions(schema pgsql.Schema, name string) string {
 	var functions []string
-	for _, which := range append(slices.Clone(events), rowFunction, safeFunction) {
+	for _, which := range append(slices.Clone(events), rowFunction, safeFunction, movesFunction) {
 		functions = append(functions, pgsql.Rules.In(schema)+"."+pq.QuoteIdentifier(triggerName(schema, name, which)))
 	}
 	return fmt.Sprintf("drop function if exists %s cascade; drop domain if exists %s.%s", strings.Join(functions, ", "),
@@ -114,12 +120,13 @@ func dropFunctions(schema pgsql.Schema, name string) string {
 }
 
 // rowFunction is in the name of the function that says what a row means. safeFunction is in that of the one which never
-// fails. rowType is in that of the type of
-// the rows of a partitioned table.
+// fails, and movesFunction in that of the one which says whether an update of since may move a check. rowType is in that
+// of the type of the rows of a partitioned table.
 const (
-	rowFunction  = "row"
-	safeFunction = "safe"
-	rowType      = "type"
+	rowFunction   = "row"
+	safeFunction  = "safe"
+	movesFunction = "moves"
+	rowType       = "type"
 )
 
 // protect returns the statements after which no other role may call a function, or use it for a trigger of
@@ -215,10 +222,11 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.
 		"{about}", u.Facts.RowWhereSQL(), "{done}", u.Facts.RowDoneSQL("prescient_now"), "{asks}", version(u.Asks),
 		"{looks}", version(u.Looks),
 		"{clock}", clock, "{coming}", strings.Join(coming, ", "), "{resume}", strings.Join(resume, ", "),
-		"{at_once}", fmt.Sprint(u.Rule.AtOnce), "{since_first}", expr.FirstSince,
+		"{at_once}", fmt.Sprint(u.Rule.AtOnce), "{since_first}", expr.FirstSince, "{since_last}", expr.LastSince,
+		"{clocked}", u.clock(), "{first_delay}", fmt.Sprintf(`'%d seconds'::pg_catalog."interval"`, t.EarliestFrom(0)/time.Second),
 	}
 	values = append(values, u.rows(schema)...)
-	for _, name := range append([]string{rowFunction, safeFunction}, events...) {
+	for _, name := range append([]string{rowFunction, safeFunction, movesFunction}, events...) {
 		values = append(values, "{"+name+"}", u.function(schema, name))
 	}
 	owner, caller := pgsql.Rules.In(schema), "null"
@@ -267,7 +275,7 @@ func (u understood) rows(schema pgsql.Schema) []string {
 	kind := u.function(schema, rowType)
 	values := []string{"{type}", kind, "{take_old}", take("old"), "{take_new}", take("new")}
 	if !u.table.partitioned() {
-		return append(values, "{create_type}", "", "{declare_rows}", "", "{take_rows}", "", "{old}", "old", "{new}", "new")
+		return append(values, "{create_type}", "", "{declare_rows}", "", "{take_rows}", "", "{old}", "old", "{new}", "new", "{same}", u.same("old", "new"))
 	}
 	create := fmt.Sprintf("create domain %s as %s;\n", kind, u.Relation)
 	if u.table.Roles {
@@ -275,7 +283,8 @@ func (u understood) rows(schema pgsql.Schema) []string {
 	}
 	declare := fmt.Sprintf("\n    old_row %s;\n    new_row %[1]s;", kind)
 	return append(values, "{create_type}", create, "{declare_rows}", declare,
-		"{take_rows}", "\n    "+take("old")+"\n    "+take("new"), "{old}", "old_row", "{new}", "new_row")
+		"{take_rows}", "\n    "+take("old")+"\n    "+take("new"), "{old}", "old_row", "{new}", "new_row",
+		"{same}", u.same("old_row", "new_row"))
 }
 
 // seconds writes a duration as SQL, in seconds, since a day of an interval may have 23 hours.
@@ -285,15 +294,50 @@ func seconds(d time.Duration) string {
 
 // changed returns the condition that a column that the rule reads has changed. It compares the bytes of values. So it
 // means the same with any settings of the session, for a value that equals another, and for a type without =.
-func (u understood) changed() string {
-	version := func(which string) string {
-		columns := make([]string, len(u.Reads))
-		for i, c := range u.Reads {
-			columns[i] = which + "." + c
-		}
-		return "row(" + strings.Join(columns, ", ") + ")"
+//
+// If since is a column, a small function leaves out an update that only moves it later before a step is due. That costs
+// 8 microseconds. The function of the trigger would find out too, for 40. The server reads the text of the condition for
+// each statement, so the same in the condition would cost 24.
+func (u understood) changed(schema pgsql.Schema) string {
+	column := u.clock()
+	if column == "" {
+		return differ("old", "new", u.Reads)
 	}
-	return fmt.Sprintf("pg_catalog.record_image_ne(%s, %s)", version("old"), version("new"))
+	return fmt.Sprintf("%[1]s or old.%[2]s is distinct from new.%[2]s and %[3]s(old.%[2]s, new.%[2]s)",
+		differ("old", "new", u.others), column, u.function(schema, movesFunction))
+}
+
+// clock returns the column of timestamps that alone says when a row is due, with constant delays. Only since reads it.
+// Returns "" if there is none.
+func (u understood) clock() string {
+	since := u.Facts.Since[0]
+	name, err := rule.ParseName(since.SQL)
+	if err != nil || len(name) > 2 || len(u.Facts.Since) > 1 || since.Type != expr.Instant || len(u.Facts.After) > 0 ||
+		u.Facts.Lookup() {
+		return ""
+	}
+	column := pq.QuoteIdentifier(name[len(name)-1]) // behind that of the table
+	if !slices.Contains(u.Reads, column) || slices.Contains(u.others, column) {
+		return ""
+	}
+	return column
+}
+
+// same returns the condition that no column has changed except those that only since reads. It is false if the rule
+// looks something up: the check of such a row may have ended before a step was due.
+func (u understood) same(old, new string) string {
+	if u.Facts.Lookup() {
+		return "false"
+	}
+	return "not " + differ(old, new, u.others)
+}
+
+// differ returns the condition that two versions of a row differ in a column.
+func differ(old, new string, columns []string) string {
+	version := func(which string) string {
+		return "row(" + which + "." + strings.Join(columns, ", "+which+".") + ")"
+	}
+	return fmt.Sprintf("pg_catalog.record_image_ne(%s, %s)", version(old), version(new))
 }
 
 // triggerNames returns the names of the triggers of a rule.

@@ -1,0 +1,18 @@
+-- Reports whether a transaction is open that has written to a table ($1) and that began before a runner opened a slot, with
+-- the transaction number $2. Such a transaction holds a lock on the table, or on a partition.
+-- Called by jobs/rule.page.look.
+with held as materialized (
+    select l.locktype, l.database, l.relation, l.transactionid, l.virtualtransaction, l.mode
+    from pg_locks l
+    where l.granted and l.locktype in ('relation', 'transactionid')
+)
+select exists (
+    select
+    from held w
+    join held x on x.virtualtransaction = w.virtualtransaction and x.locktype = 'transactionid' and x.mode = 'ExclusiveLock'
+    where w.locktype = 'relation'
+        and w.mode = 'RowExclusiveLock'
+        and w.database = (select d.oid from pg_database d where d.datname = current_database())
+        and w.relation in (select to_regclass($1) union all select p.relid from pg_partition_tree(to_regclass($1)) as p)
+        and age(x.transactionid) > age($2::xid8::xid)
+)
