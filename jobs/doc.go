@@ -9,7 +9,7 @@
 //		return err
 //	}
 //	check := jobs.FutureJob{
-//		JobExec: "order.unshipped", EntityName: "order", EntityKey: "42",
+//		JobExec: "order.unshipped", EntityName: "orders", EntityKey: "42",
 //		CheckAt: placedAt.Add(48 * time.Hour),
 //	}
 //	if _, err := client.Enqueue(ctx, tx, check); err != nil {

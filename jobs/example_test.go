@@ -33,7 +33,7 @@ func ExampleNewClient() {
 
 // In the transaction that places the order, ask for a look at it two days later.
 func ExampleClient_Enqueue() {
-	check := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42", CheckAt: client.FromNow(48 * time.Hour)}
+	check := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "orders", EntityKey: "42", CheckAt: client.FromNow(48 * time.Hour)}
 	enqueued, err := client.Enqueue(ctx, tx, check)
 	if err != nil {
 		slog.Error("ask for the check", "error", err)
@@ -47,7 +47,7 @@ func ExampleClient_EnqueueMany() {
 	var checks []jobs.FutureJob
 	for order := range 5000 {
 		checks = append(checks, jobs.FutureJob{
-			JobExec: "order.unshipped", EntityName: "order", EntityKey: fmt.Sprint(order), Anonymous: true,
+			JobExec: "order.unshipped", EntityName: "orders", EntityKey: fmt.Sprint(order), Anonymous: true,
 			CheckAt: placedAt.Add(48 * time.Hour),
 		})
 	}
@@ -60,19 +60,19 @@ func ExampleClient_EnqueueMany() {
 }
 
 func ExampleClient_Cancel() {
-	key := jobs.Key{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42"}
+	key := jobs.Key{JobExec: "order.unshipped", EntityName: "orders", EntityKey: "42"}
 	found, err := client.Cancel(ctx, tx, key)
 	slog.Info("the order was shipped", "a check was waiting", found, "error", err)
 }
 
 // The order is gone, and with it all that is to be looked at.
 func ExampleClient_CancelEntity() {
-	n, err := client.CancelEntity(ctx, tx, "order", "42")
+	n, err := client.CancelEntity(ctx, tx, "orders", "42")
 	slog.Info("the order was deleted", "checks cancelled", n, "error", err)
 }
 
 func ExampleClient_Reschedule() {
-	key := jobs.Key{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42"}
+	key := jobs.Key{JobExec: "order.unshipped", EntityName: "orders", EntityKey: "42"}
 	slot, found, err := client.Reschedule(ctx, tx, key, placedAt.Add(72*time.Hour))
 	slog.Info("the customer asked for a later delivery", "slot", slot, "found", found, "error", err)
 }
@@ -137,7 +137,7 @@ func ExamplePayload() {
 		Customer string
 		Total    int
 	}
-	job := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42"}
+	job := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "orders", EntityKey: "42"}
 	if err := job.SetPayload(order{Customer: "Ada", Total: 12}); err != nil {
 		slog.Error("encode the order", "error", err)
 	}
@@ -163,7 +163,7 @@ func ExampleKind() {
 		return new(job.Slot.Add(24 * time.Hour)), nil
 	})
 
-	check := jobs.FutureJob{EntityName: "order", EntityKey: "42", CheckAt: client.FromNow(48 * time.Hour)}
+	check := jobs.FutureJob{EntityName: "orders", EntityKey: "42", CheckAt: client.FromNow(48 * time.Hour)}
 	if _, err := unshipped.Enqueue(ctx, client, tx, check, order{Customer: "Ada"}); err != nil {
 		slog.Error("ask for the check", "error", err)
 	}

@@ -16,7 +16,7 @@ import (
 type FutureJob struct {
 	// JobExec is the registered name of the function that does the check: 1 to 200 bytes.
 	JobExec string
-	// EntityName and EntityKey name the checked entity, such as "order" and "42". They have 1 to
+	// EntityName and EntityKey name the checked entity, such as "orders" and "42". They have 1 to
 	// 200 and 1 to 500 bytes.
 	EntityName string
 	EntityKey  string
@@ -153,7 +153,7 @@ type Key struct {
 	ItemKey    string // usually empty
 }
 
-// String returns the key for messages, such as "order.unshipped on order 42".
+// String returns the key for messages, such as "order.unshipped on orders 42".
 func (k Key) String() string {
 	s := fmt.Sprintf("%s on %s %s", k.JobExec, k.EntityName, k.EntityKey)
 	if k.ItemKey != "" {

@@ -97,7 +97,7 @@ func (t *teller) place(ctx context.Context, tx *sqlx.Tx, o order) (jobs.EnqueueR
 		return jobs.EnqueueResult{}, err
 	}
 	job := jobs.FutureJob{
-		JobExec: unshipped, EntityName: "order", EntityKey: strconv.Itoa(o.id),
+		JobExec: unshipped, EntityName: "orders", EntityKey: strconv.Itoa(o.id),
 		CheckAt: o.placed.Add(primary),
 	}
 	return t.Client.Enqueue(ctx, tx, job)

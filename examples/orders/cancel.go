@@ -22,9 +22,9 @@ const (
 
 // alerts returns the alerts of an order. They are raised unless they are cancelled before.
 func (r rule) alerts(o order) []jobs.FutureJob {
-	primary := jobs.FutureJob{JobExec: primaryAlert, EntityName: "order", EntityKey: o.id}
+	primary := jobs.FutureJob{JobExec: primaryAlert, EntityName: "orders", EntityKey: o.id}
 	primary.CheckAt = o.placedAt.Add(r.primary)
-	final := jobs.FutureJob{JobExec: finalAlert, EntityName: "order", EntityKey: o.id}
+	final := jobs.FutureJob{JobExec: finalAlert, EntityName: "orders", EntityKey: o.id}
 	final.CheckAt = o.placedAt.Add(r.final)
 	return []jobs.FutureJob{primary, final}
 }
@@ -43,7 +43,7 @@ func registerAlerts(registry *jobs.Registry, s func() shop) {
 // how many it cancelled.
 func cancelAlerts(ctx context.Context, tx *sqlx.Tx, client *jobs.Client, shipped []order) (n int64, err error) {
 	for _, o := range shipped {
-		cancelled, err := client.CancelEntity(ctx, tx, "order", o.id)
+		cancelled, err := client.CancelEntity(ctx, tx, "orders", o.id)
 		if err != nil {
 			return n, fmt.Errorf("ship order %s: %w", o.id, err)
 		}

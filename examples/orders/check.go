@@ -45,7 +45,7 @@ func (r rule) ask(placed []order) (list []jobs.FutureJob, err error) {
 
 // check returns the first check of an order, and notes when the final one is due.
 func (r rule) check(o order) (jobs.FutureJob, error) {
-	job := jobs.FutureJob{JobExec: unshipped, EntityName: "order", EntityKey: o.id}
+	job := jobs.FutureJob{JobExec: unshipped, EntityName: "orders", EntityKey: o.id}
 	job.CheckAt = o.placedAt.Add(r.primary)
 	return job, job.SetPayload(memo{FinalAt: o.placedAt.Add(r.final)})
 }

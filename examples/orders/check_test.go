@@ -105,7 +105,7 @@ func TestAnOutageRaisesTheAlertOfTheSlotThatWasMissed(t *testing.T) {
 
 func TestACheckThatWasAskedForWithoutAMemoFails(t *testing.T) {
 	t.Parallel()
-	got := testkit.CheckTx(t, checks(), new(sqlx.Tx), jobs.FutureJob{JobExec: unshipped, EntityName: "order", EntityKey: "42"})
+	got := testkit.CheckTx(t, checks(), new(sqlx.Tx), jobs.FutureJob{JobExec: unshipped, EntityName: "orders", EntityKey: "42"})
 	if !errors.Is(got.Err, jobs.ErrNoPayload) {
 		t.Errorf("%+v", got)
 	}

@@ -34,7 +34,7 @@ func handler(db *sqlx.DB, client *jobs.Client) http.Handler {
 				return err
 			}
 			check := jobs.FutureJob{
-				JobExec: unshipped, EntityName: "order", EntityKey: id, CheckAt: client.FromNow(48 * time.Hour),
+				JobExec: unshipped, EntityName: "orders", EntityKey: id, CheckAt: client.FromNow(48 * time.Hour),
 			}
 			_, err := client.Enqueue(r.Context(), tx, check)
 			return err

@@ -44,7 +44,7 @@ async function tables(): Promise<void> {
 async function place(id: string, broken = false): Promise<void> {
   await inTransaction(async (tx) => {
     await tx.query("insert into orders (id) values ($1)", [id]);
-    await tx.query("select prescient.enqueue('order.unshipped', 'order', $1, now() + interval '1 second')", [id]);
+    await tx.query("select prescient.enqueue('order.unshipped', 'orders', $1, now() + interval '1 second')", [id]);
     if (broken) throw new Error("the transaction is rolled back");
   });
 }
@@ -52,7 +52,7 @@ async function place(id: string, broken = false): Promise<void> {
 async function ship(id: string): Promise<void> {
   await inTransaction(async (tx) => {
     await tx.query("update orders set shipped_at = now() where id = $1", [id]);
-    await tx.query("select prescient.cancel('order.unshipped', 'order', $1)", [id]);
+    await tx.query("select prescient.cancel('order.unshipped', 'orders', $1)", [id]);
   });
 }
 

@@ -44,7 +44,7 @@ func ExampleClient_Resume() {
 
 // What has happened to the checks of order 42, and what keeps one from being run.
 func ExampleClient_Timeline() {
-	entries, err := operator.Timeline(ctx, db, jobs.Key{EntityName: "order", EntityKey: "42"})
+	entries, err := operator.Timeline(ctx, db, jobs.Key{EntityName: "orders", EntityKey: "42"})
 	if err != nil {
 		slog.Error("read the timeline", "error", err)
 	}
@@ -113,7 +113,7 @@ func ExampleClient_ListPage() {
 
 // What became of the checks of order 42, the latest first, a page at a time.
 func ExampleClient_HistoryPage() {
-	ended, next, err := operator.HistoryPage(ctx, db, admin.HistoryFilter{EntityName: "order", EntityKey: "42"})
+	ended, next, err := operator.HistoryPage(ctx, db, admin.HistoryFilter{EntityName: "orders", EntityKey: "42"})
 	if err != nil {
 		slog.Error("read the history", "error", err)
 	}

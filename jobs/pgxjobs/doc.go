@@ -10,7 +10,7 @@
 //	}
 //	defer func() { _ = tx.Rollback(ctx) }()
 //	check := jobs.FutureJob{
-//		JobExec: "order.unshipped", EntityName: "order", EntityKey: "42",
+//		JobExec: "order.unshipped", EntityName: "orders", EntityKey: "42",
 //		CheckAt: placedAt.Add(48 * time.Hour),
 //	}
 //	if _, err := client.Enqueue(ctx, pgxjobs.Tx(tx), check); err != nil {

@@ -56,8 +56,8 @@ when it records the outcome.
 
 With --unless-ended-within, nothing is added if the last check of the key that ended as done did so in that time.
 The action is then "recent", with the slot and the id of that check.`,
-		Example: `  prescient jobs add order.unshipped order 42 --in 48h
-  prescient jobs add order.unshipped order 42 --at 2026-03-01T13:05:00Z \
+		Example: `  prescient jobs add order.unshipped orders 42 --in 48h
+  prescient jobs add order.unshipped orders 42 --at 2026-03-01T13:05:00Z \
     --payload '{"priority": 1}'
   prescient jobs add report.daily customer 7 --at 2026-03-02 --within 8h
   prescient jobs add chat.idle chat 7 --in 1h --on-conflict push-back \

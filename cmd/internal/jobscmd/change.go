@@ -55,10 +55,10 @@ value 42. The value is JSON: true, null, or a text in quotation marks. Anything 
 a text: country=DE. A JSON object does the same: --payload '{"merchant": 42}'. A check must have
 every field that is given. No index helps to find a payload, so the command reads all rows of the
 job. The checks of a rule do not have its payload: select them by --key.`,
-		Example: `  prescient jobs cancel order.unshipped order 42
+		Example: `  prescient jobs cancel order.unshipped orders 42
   prescient jobs cancel oder.unshiped        # counts them, of a misspelt job
   prescient jobs cancel oder.unshiped --yes  # cancels them
-  prescient jobs cancel --entity order --key '42-*' --yes
+  prescient jobs cancel --entity orders --key '42-*' --yes
   prescient jobs cancel order.unshipped --group merchant-7 --yes
   prescient jobs cancel order.unshipped --payload merchant=42 --limit 1000 --yes`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -235,7 +235,7 @@ func newCmdReschedule(
 	c := f.WithOutput(&cobra.Command{
 		Use:   "reschedule JOB ENTITY KEY",
 		Short: "Move a waiting check to another slot",
-		Example: `  prescient jobs reschedule order.unshipped order 42 --at 2026-03-02
+		Example: `  prescient jobs reschedule order.unshipped orders 42 --at 2026-03-02
   prescient jobs reschedule chat.idle chat 7 --in 1h --push-back --max-wait 24h`,
 		Args: cli.Exactly("JOB", "ENTITY", "KEY"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -306,7 +306,7 @@ slot of --at or --in. A key that waits already stays unchanged, and its failed c
 history. The checks of job schedule also stay in history: they belong to schedules, see schedules
 resume and schedules backfill.`,
 		Example: `  prescient jobs retry --job order.unshipped --since 24h
-  prescient jobs retry --entity order --key 42
+  prescient jobs retry --entity orders --key 42
   prescient jobs retry --all --limit 100000 --in 1h`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, &o) },

@@ -35,7 +35,7 @@ func newCmdHistory(
 		Use:   "history",
 		Short: "List ended checks, the latest first",
 		Example: `  prescient jobs history --outcome failed --since 24h
-  prescient jobs history --entity order --key 42
+  prescient jobs history --entity orders --key 42
   prescient jobs history --job order.unshipped --output json |
     jq '.[].last_error'`,
 		Args: cli.Exactly(),

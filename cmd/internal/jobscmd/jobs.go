@@ -52,7 +52,7 @@ func newCmdList(
 		Use:   "list",
 		Short: "List waiting checks in the order of their slots",
 		Example: `  prescient jobs list --job order.unshipped
-  prescient jobs list --entity order --key 42
+  prescient jobs list --entity orders --key 42
   prescient jobs list --until 2026-03-02 --output json | jq '.[].entity_key'`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, &o) },

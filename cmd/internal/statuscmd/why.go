@@ -43,8 +43,8 @@ dead letters, if there are any. If the entity has no check with this key, it nam
 The command shows the newest 1,000 waiting rows, and the newest 1,000 ended rows. It names the role,
 the application_name and, if the application has set one, the actor. The newest 20 entries between
 the beginning and the end of a row are kept.`,
-		Example: `  prescient why order 42
-  prescient why order 42 --job order.unshipped --output json`,
+		Example: `  prescient why orders 42
+  prescient why orders 42 --job order.unshipped --output json`,
 		Args: cli.Exactly("ENTITY", "KEY"),
 		RunE: func(c *cobra.Command, args []string) error {
 			key.EntityName, key.EntityKey = args[0], args[1]

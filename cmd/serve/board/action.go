@@ -48,7 +48,7 @@ type asyncAction interface {
 // Plan says what an action will do.
 type Plan struct {
 	What   string `json:"what"`   // such as cancel
-	Target string `json:"target"` // such as order 42
+	Target string `json:"target"` // such as orders 42
 	Text   string `json:"text"`   // a sentence with the numbers
 	Counts
 	// Warnings are what the operator should know before.
