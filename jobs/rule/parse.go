@@ -373,7 +373,7 @@ func (r *reader) step(node *yaml.Node, at string, lines map[string]int) Step {
 				problem = fmt.Errorf("%q: must be longer than 0s", text)
 			}
 			if problem != nil {
-				r.wrong(p.value.Line, field, "%s", problem)
+				r.wrong(p.value.Line, field, "%s%s", problem, instead(name, text))
 				read = false
 			}
 		case name == "times":
@@ -400,11 +400,28 @@ func (r *reader) step(node *yaml.Node, at string, lines map[string]int) Step {
 	return s
 }
 
+// instead says what to write for a text that is no delay.
+func instead(field, text string) string {
+	if d, err := ParseDelay(strings.TrimPrefix(text, "-")); err == nil && strings.HasPrefix(text, "-") {
+		if other := map[string]string{"after": "before", "before": "after"}[field]; other != "" {
+			return fmt.Sprintf(". Write %s: %s", other, d)
+		}
+	}
+	if field == "after" && text != "" && !strings.ContainsAny(text[:1], "-0123456789") {
+		return ". For a delay of the row write {interval: and an expression of SQL, such as {interval: hold}"
+	}
+	return ""
+}
+
 // interval reads a delay that the data hold, and the least delay.
 func (r *reader) interval(node *yaml.Node, at string) (least Delay, interval string) {
 	for _, p := range r.mapping(node, at, []string{"interval", "at-least"}) {
 		field := path(at, p.key.Value)
 		if p.key.Value == "interval" {
+			if d, err := ParseDelay(p.value.Value); err == nil {
+				r.wrong(p.value.Line, field, "%s is the same for all rows: write after: %s. An interval is an expression of SQL, "+
+					"such as make_interval(days => hold_days)", p.value.Value, d)
+			}
 			interval = r.expressions(p.value, field, map[string]int{}).String()
 			continue
 		}

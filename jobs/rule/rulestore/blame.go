@@ -52,17 +52,26 @@ func (s *Store) Explain(ctx context.Context, r rule.Applied, err error) error {
 // blameTime bounds how long Explain looks for the row.
 const blameTime = 20 * time.Second
 
-// part is an expression of a rule by itself.
-type part struct{ field, sql string }
+// part is an expression of a rule by itself: what the file has, and as SQL of its value. truth tells that it is a
+// condition.
+type part struct {
+	field, text, sql string
+	truth            bool
+}
 
 // partsOf returns the expressions of a rule, each by itself.
 func partsOf(r rule.Applied) (list []part) {
 	zone := r.Facts.Zone
 	each := func(name string, texts []string, all []expr.Expr, sql func(e []expr.Expr) string) {
-		for i, text := range texts {
-			for range parts(name, text) {
-				list = append(list, part{rule.Entry(name, i, len(texts)), sql(all[:1])})
-				all = all[1:]
+		for i, whole := range texts {
+			for _, text := range parts(name, whole) {
+				p := part{field: rule.Entry(name, i, len(texts)), text: text, truth: all[0].Type == expr.Truth}
+				if p.truth {
+					p.sql = "(" + all[0].SQL + ")"
+				} else {
+					p.sql = sql(all[:1])
+				}
+				list, all = append(list, p), all[1:]
 			}
 		}
 	}
@@ -70,13 +79,15 @@ func partsOf(r rule.Applied) (list []part) {
 		return expr.Facts{Zone: zone, Since: e}.SinceSQL()
 	})
 	each("done", r.Rule.Done, r.Facts.Done, func(e []expr.Expr) string {
-		one := expr.Facts{Zone: zone, Done: e}
-		return fmt.Sprintf("row(%s, %s)", one.DoneSQL("clock_timestamp()"), one.DoneAtSQL())
+		return expr.Facts{Zone: zone, Done: e}.DoneAtSQL()
 	})
-	each("where", r.Rule.Where, r.Facts.Where, func(e []expr.Expr) string { return expr.Facts{Where: e}.WhereSQL() })
+	each("where", r.Rule.Where, r.Facts.Where, nil)
 	for i, e := range r.Facts.After {
 		if e.SQL != "" {
-			list = append(list, part{fmt.Sprintf("steps[%d].after", i+1), expr.Facts{After: []expr.Expr{e}}.LengthsSQL()})
+			list = append(list, part{
+				field: fmt.Sprintf("steps[%d].after", i+1), text: e.SQL,
+				sql: expr.Facts{After: []expr.Expr{e}}.LengthsSQL(),
+			})
 		}
 	}
 	return list

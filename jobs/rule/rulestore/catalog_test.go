@@ -119,6 +119,31 @@ func TestPlanWarnsOfALookupWithoutAnIndex(t *testing.T) {
 	s.exec("drop owned by lookup_reader; drop role lookup_reader")
 }
 
+func TestPlanWarnsOfAConditionThatIsNeverTrue(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec("alter table shop.orders add state text check (state in ('open', 'void'))")
+	for change, want := range map[string][]string{
+		"done: shipped_at -> done: [shipped_at, note != null]": {
+			"line 7: done[2]: note != null is never true: nothing equals null. Write is null, or is not null",
+		},
+		"done: shipped_at -> done: shipped_at is not null or note = null": {
+			"line 7: done: note = null is never true: nothing equals null. Write is null, or is not null",
+		},
+		"done: shipped_at -> done: state = 'shut'":     {"line 7: done: state = 'shut' is never true"},
+		"channel <> 'test' -> amount > 3 and 1 = 2":    {"line 8: where: 1 = 2 is never true"},
+		"done: shipped_at -> done: \"false\"":          nil,
+		"channel <> 'test' -> note is null":            nil,
+		"done: shipped_at -> done: state = 'void'":     nil,
+		"done: shipped_at -> done: note in ('= null')": nil,
+	} {
+		from, to, _ := strings.Cut(change, " -> ")
+		if plan := s.plan(strings.Replace(unshipped, from, to, 1)); !slices.Equal(plan.Rules[0].Warnings, want) {
+			t.Errorf("%s: warnings %q, want %q", change, plan.Rules[0].Warnings, want)
+		}
+	}
+}
+
 func TestPlanRefusesAStatementThatCannotRun(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

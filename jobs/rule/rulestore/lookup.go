@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/jmoiron/sqlx"
@@ -57,8 +58,52 @@ func (s *Store) lookups(ctx context.Context, r rule.Applied) (warnings []string,
 	return nil, fmt.Errorf("plan the query of rule %s: %w", r.Rule.Name, err)
 }
 
+// never returns a warning for each condition that the server knows to be never true, such as status != null. "false"
+// means that on purpose.
+func (s *Store) never(ctx context.Context, r rule.Applied) (warnings []string, err error) {
+	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		warnings = nil
+		if _, err := tx.ExecContext(ctx, rule.ReadSettings+"; set local constraint_exclusion = on"); err != nil {
+			return err
+		}
+		for _, p := range partsOf(r) {
+			if !p.truth || strings.EqualFold(p.text, "false") {
+				continue
+			}
+			var plan string
+			err := tx.GetContext(ctx, &plan,
+				fmt.Sprintf("explain (format json, costs off) select from %s where %s", r.Relation, p.sql))
+			if err != nil {
+				return err
+			}
+			var root []struct{ Plan node }
+			if err := json.Unmarshal([]byte(plan), &root); err != nil {
+				return fmt.Errorf("read the plan of a condition of rule %s: %w", r.Rule.Name, err)
+			}
+			if len(root) == 0 || root[0].Plan.Once != "false" {
+				continue
+			}
+			problem := r.Rule.Problem(p.field, "%s is never true", p.text)
+			if nulls.MatchString(p.text) {
+				problem.Message += ": nothing equals null. Write is null, or is not null"
+			}
+			problem.Rule = ""
+			warnings = append(warnings, problem.Error())
+		}
+		return nil
+	})
+	if refused, ok := errors.AsType[*pq.Error](err); ok && refused.Code == pqerror.InsufficientPrivilege {
+		return nil, nil // the login may not look up what the rule does, and lookups tells it
+	}
+	return warnings, err
+}
+
+// nulls matches a comparison with null.
+var nulls = regexp.MustCompile(`(?i)(=|<>)\s*null\b`)
+
 // node is a part of a plan.
 type node struct {
+	Once   string `json:"One-Time Filter"`
 	Kind   string `json:"Node Type"`
 	Schema string `json:"Schema"`
 	Table  string `json:"Relation Name"`

@@ -211,9 +211,14 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 	p := RulePlan{
 		Name: asked.Name, Table: u.Relation, Action: Create, rule: u, was: was, walks: true, slots: map[time.Time]int64{},
 	}
-	if p.Warnings, err = s.lookups(ctx, u.Applied); err != nil {
+	never, err := s.never(ctx, u.Applied)
+	if err == nil {
+		p.Warnings, err = s.lookups(ctx, u.Applied)
+	}
+	if err != nil {
 		return RulePlan{}, err
 	}
+	p.Warnings = append(never, p.Warnings...)
 	if p.timing, err = rule.NewTiming(u.Rule, u.Calendars); err != nil {
 		return RulePlan{}, asked.Problem("steps", "%v", err)
 	}
