@@ -21,7 +21,7 @@ HEAVY_IN = ./slots ./jobs ./cmd/serve/pages
 LONG = EveryPromise|EachRowIsInOnePlace|Oracle|LivesCanBeTold
 
 # the parts of make test, of which two run at once; the last are the modules beside this one, and other versions of PostgreSQL
-PARTS = test-light test-race test-plain test-heavy test-bench test-short-versions test-browser test-orm test-deploy
+PARTS = test-light test-race test-plain test-heavy test-bench test-short-versions test-browser test-orm test-deploy test-torture
 .PHONY: $(PARTS)
 
 # packages with long tests begin first, so that no core is idle at the end
@@ -73,6 +73,9 @@ test-orm:
 test-deploy:
 	cd deploy/test && go test ./...
 
+test-torture:
+	cd internal/torture && go test -timeout 1h ./...
+
 test-long: postgres promtool languages browser ## what takes longer than make test should: all cases of which make test takes a sample, every fuzz target, and every test with the race detector
 	PATH="$$PATH:$(CURDIR)/bin" go test -race -timeout 1h ./...
 	PRESCIENT_TEST_LONG=1 go test -count 1 -timeout 3h -run '$(LONG)' ./slots ./jobs/stores ./jobs/schedule/...
@@ -98,6 +101,12 @@ test-citus: ## every test of the database, on the Citus cluster whose coordinato
 test-failover: postgres ## a primary is killed and its standby promoted in the middle of runs, a hundred times
 	PRESCIENT_TEST_FAILOVERS=100 go test -race -count 1 -timeout 1h -run AFailover ./slots
 
+torture: postgres ## ten minutes of kills, cuts, lost replies and restarts under real processes; then what was lost is counted
+	cd internal/torture && go run . -for 10m
+
+torture-full: postgres ## the same for three hours
+	cd internal/torture && go run . -for 3h
+
 lint: ## golangci-lint at a pinned version, and the shape of the engine; the modules beside this one are vetted
 	go run $(GOLANGCI_LINT) run ./...
 	go test ./slots/internal/shape
@@ -105,6 +114,7 @@ lint: ## golangci-lint at a pinned version, and the shape of the engine; the mod
 	cd deploy/test && go vet ./...
 	cd examples/orm && go generate ./ent && go vet ./...
 	cd cmd/serve/browsertest && go vet ./...
+	cd internal/torture && go vet ./...
 
 check-release: ## goreleaser's check of .goreleaser.yaml; no part of lint, since compiling goreleaser takes minutes
 	go run $(GORELEASER) check

@@ -1,0 +1,19 @@
+// Command torture breaks running processes of prescient on purpose, and then counts what was lost.
+//
+//	cd internal/torture && go run . -for 10m
+//
+// It starts a PostgreSQL of its own and real processes: three runners of two kinds, which know
+// different jobs, a daemon and a catch-up. A mutator enqueues, cancels, reschedules and replaces
+// checks, and writes to a table with a rule. Each process reaches the database through a proxy of
+// its own, which cuts, delays and silences connections, loses the reply to a commit, and kills the
+// process at the statement that a fault names.
+//
+// The faults follow from a seed, which is printed: the same seed repeats their kinds, targets and
+// instants.
+//
+// After the faults, everything heals, and one catch-up does the rest. Then the invariants are
+// checked, against two ledgers that prescient does not write: a file of what each function started
+// and ended, and a table of effects without a unique key.
+//
+// The exit code is 1 if an invariant is broken, and 2 if the run itself failed.
+package main
