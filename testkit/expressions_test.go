@@ -74,6 +74,16 @@ var scans = map[string]scan{
 		days:  40,
 		want:  []string{"down 1 03-27 09:45", "down 3 03-29 08:00", "down 2 04-27 08:00"},
 	},
+	"the delay of one step is a column, and that of another a setting": {
+		tables: `create table channel (id int primary key, minutes int);
+			create table o (id int primary key, ping timestamptz, timeout interval, wait interval);
+			insert into o values (1, '2026-03-27 09:00Z', '1 hour', '9 hours'), (2, '2026-03-27 09:00Z', '1 hour', '9 hours')`,
+		rules: `since: ping, done: "false", steps: [{after: {interval: timeout}, event: down}, {after: {interval: wait}, event: lost}, ` +
+			`{after: {interval: "make_interval(mins => (select c.minutes from public.channel c where c.id = o.id))"}, event: never}]`,
+		then: []string{"30m: update o set timeout = '45 min' where id = 1", "2h: update o set wait = '3 hours' where id = 2"},
+		days: 1,
+		want: []string{"down 1 03-27 09:45", "down 2 03-27 10:00", "lost 2 03-27 12:00", "lost 1 03-27 18:00"},
+	},
 	"the clock starts again with a child row": {
 		tables: `create table o (id int primary key, created_at timestamptz);
 			create table heartbeat (monitor_id int, at timestamptz);

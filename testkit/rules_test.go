@@ -165,6 +165,32 @@ func TestAStepRepeatsUntilTheRowIsDone(t *testing.T) {
 	}
 }
 
+// A check after an outage fires all steps that have passed, in the order of their times. None of them is swallowed by
+// the statement of a later one.
+func TestStepsThatPassInAnOutageFireTogether(t *testing.T) {
+	t.Parallel()
+	kit := testkit.New(t, testkit.Config{Registry: registry()})
+	kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz)")
+	kit.Rules(rulesFile(t, `rules:
+  - name: case.open
+    table: public.cases
+    key: id
+    since: opened_at
+    done: closed_at
+    steps:
+      - {after: 1h, every: 3h, event: reminder, sql: "update public.cases set closed_at = $since where id = $key"}
+      - {after: 2h, event: late}
+      - {after: 3h, event: lost}
+`))
+	kit.DB.MustExec("insert into cases values (1, $1)", kit.Now())
+	kit.Clock.Set(kit.Now().Add(5 * time.Hour)) // nothing runs
+	kit.RunDue()
+	want := []string{"late 1 01-04 11:00", "lost 1 01-04 12:00", "reminder 1 01-04 13:00"}
+	if diff := cmp.Diff(want, fired(kit)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // What the engine fires in virtual time is what a test on the past says that it would have fired.
 func TestARuleFiresWhatATestOnThePastSays(t *testing.T) {
 	t.Parallel()

@@ -147,20 +147,15 @@ func (p *page) plan(i int) {
 	}
 }
 
-// steps finds the steps of a row that are due in its slot, and when the next one is. Of the times at which
-// a step repeats, the last one fires that is due in a slot that has begun: a check may be late, after an
-// outage.
+// steps finds the steps of a row that are due in a slot that has begun, and when the next one is. A check may
+// be late, after an outage. Of the times at which a step repeats, the last one fires.
 func (p *page) steps(i int) error {
 	row, t := p.rows[i], &p.turns[i]
 	begun := grid.Later(row.Slot, p.grid.Floor(row.Slot.Add(row.Lateness)))
 	var first, earliest time.Time // the first of all occurrences, and the next one
 	timing := p.rule.timing.For(t.seen.lengths)
 	for n, s := range p.rule.Rule.Steps {
-		until := row.Slot
-		if s.Repeats() {
-			until = begun
-		}
-		last, next, err := timing.Around(n, t.seen.since, grid.Later(until, t.from.Add(-1)))
+		last, next, err := timing.Around(n, t.seen.since, grid.Later(begun, t.from.Add(-1)))
 		if err != nil {
 			return fmt.Errorf("step %s: %w", s.Name, err)
 		}

@@ -156,10 +156,11 @@ func (t *test) row(key string, since time.Time, done sql.NullTime, doneNow bool,
 		fired := int64(0)
 		for err == nil && next.Number > 0 {
 			slot := t.cfg.Grid.Ceil(next.At).UTC()
-			met := done.Valid && !done.Time.After(slot) && !done.Time.After(t.cfg.Now)
-			if met || slot.After(t.cfg.Now) || doneNow {
+			open := slot.After(t.cfg.Now)
+			met := done.Valid && !done.Time.After(slot) && !done.Time.After(t.cfg.Now) || doneNow && open
+			if met || open || doneNow {
 				if fired == 0 {
-					month.end(met, slot.After(t.cfg.Now))
+					month.end(met, open)
 				}
 				break
 			}

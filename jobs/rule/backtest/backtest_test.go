@@ -209,12 +209,13 @@ func TestATestOfARuleWritesNothing(t *testing.T) {
 func TestARowThatIsDoneNowByAConditionCountsApart(t *testing.T) {
 	t.Parallel()
 	db := orders(t, `(1, '2026-01-05 10:00Z', null, null), (2, '2026-01-05 10:00Z', null, 'DONE'),
-		(3, '2026-01-05 10:00Z', '2026-01-05 11:00Z', 'DONE')`)
+		(3, '2026-01-05 10:00Z', '2026-01-05 11:00Z', 'DONE'),
+		(4, '2026-01-31 10:00Z', null, 'DONE'), (5, '2026-01-31 10:00Z', null, null) -- the slot is still to come`)
 	r := unshipped(after(t, "soon", "24h"))
 	r.Facts.Where = nil
 	r.Facts.Done = append(r.Facts.Done, expr.Expr{SQL: "channel = 'DONE'", Type: expr.Truth})
-	report, err := backtest.Run(t.Context(), db, r, backtest.Config{From: at("2026-01-01 00:00"), To: at("2026-02-01 00:00"), Now: at("2026-03-01 00:00")})
-	if want := (backtest.Counts{Fired: 1, DoneNow: 1, Met: 1}); err != nil || report.Steps[0].Counts != want {
+	report, err := backtest.Run(t.Context(), db, r, backtest.Config{From: at("2026-01-01 00:00"), To: at("2026-02-01 00:00"), Now: at("2026-02-01 00:00")})
+	if want := (backtest.Counts{Fired: 1, DoneNow: 1, Met: 2, Open: 1}); err != nil || report.Steps[0].Counts != want {
 		t.Errorf("%+v, want %+v, %v", report.Steps, want, err)
 	}
 }

@@ -14,12 +14,13 @@ declare{declare_rows}
     new_key   text;
     old_since timestamptz;
     new_since timestamptz;
-    old_first timestamptz;
     new_first timestamptz;
     old_asks  text;
     new_asks  text;
     old_looks text;
     new_looks text;
+    old_first timestamptz;
+    old_coming timestamptz[];
     coming    timestamptz[];
     is_about  boolean;
     is_done   boolean;
@@ -27,16 +28,16 @@ declare{declare_rows}
     counts    boolean; -- whether it does now
 begin{take_rows}
     begin
-        select r.key, r.since, r.first, r.asks, r.looks, r.about and not r.done and r.first is not null
-        into old_key, old_since, old_first, old_asks, old_looks, counted
+        select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.about and not r.done and r.first is not null
+        into old_key, old_since, old_first, old_coming, old_asks, old_looks, counted
         from {row}({old}, now) as r;
         select r.key, r.since, r.first, r.asks, r.looks, r.coming, r.about, r.done
         into new_key, new_since, new_first, new_asks, new_looks, coming, is_about, is_done
         from {row}({new}, now) as r;
     exception
         when others then
-            select r.key, r.since, r.first, r.asks, r.looks, r.about and not r.done and r.first is not null
-            into old_key, old_since, old_first, old_asks, old_looks, counted
+            select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.about and not r.done and r.first is not null
+            into old_key, old_since, old_first, old_coming, old_asks, old_looks, counted
             from {safe}({old}, now) as r;
             select r.key, r.since, r.first, r.asks, r.looks, r.coming, r.about, r.done
             into new_key, new_since, new_first, new_asks, new_looks, coming, is_about, is_done
@@ -55,7 +56,7 @@ begin{take_rows}
     end if;
     if counts
         and (
-            old_since is distinct from new_since or old_first is distinct from new_first
+            old_since is distinct from new_since or old_coming is distinct from coming
             or old_asks is distinct from new_asks
         )
     then
