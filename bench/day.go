@@ -16,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 const (
@@ -71,11 +72,11 @@ func day(ctx context.Context, b *bench) error {
 		return err
 	}
 	schedule.Register(d.registry, &schedule.PublishConfig{Publisher: outbox.New(s.db, "")})
-	ledger, err := slots.NewLedger(ctx, s.db, "", clock)
+	l, err := ledger.New(ctx, s.db, "", clock)
 	if err != nil {
 		return err
 	}
-	if err := ledger.Begin(ctx, s.slot(0)); err != nil {
+	if err := l.Begin(ctx, s.slot(0)); err != nil {
 		return err
 	}
 	return errors.Join(d.fill(ctx), d.live(ctx), d.tell(ctx))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -125,9 +126,9 @@ func (b *bench) emptySlot(ctx context.Context) error {
 	}
 	const runs = 10
 	first := s.grid.Add(s.first, -2*int(24*time.Hour/s.grid.Width())) // in the past, as the process asks the real clock
-	ledger, err := slots.NewLedger(ctx, s.db, "", nil)
+	l, err := ledger.New(ctx, s.db, "", nil)
 	if err == nil {
-		err = ledger.Begin(ctx, first)
+		err = l.Begin(ctx, first)
 	}
 	if err != nil {
 		return err

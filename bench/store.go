@@ -16,8 +16,8 @@ import (
 // jobName is the job_exec of every row.
 const jobName = "bench.check"
 
-// ledger is the tables about slots.
-const ledger = "prescient.slot_run, prescient.slot_job, prescient.slot_claim, prescient.slot_progress, prescient.slot_lateness"
+// ledgerTables are the tables about slots.
+const ledgerTables = "prescient.slot_run, prescient.slot_job, prescient.slot_claim, prescient.slot_progress, prescient.slot_lateness"
 
 // chunk is how many rows are filled in at once; WAL is recycled after each.
 const chunk = 1_000_000
@@ -145,12 +145,12 @@ func (s *store) vacuum(ctx context.Context) error {
 
 // forget empties history and the ledger, so that slots can be run again.
 func (s *store) forget(ctx context.Context) error {
-	return s.exec(ctx, "truncate prescient.future_job_history, "+ledger)
+	return s.exec(ctx, "truncate prescient.future_job_history, "+ledgerTables)
 }
 
 // empty empties all tables.
 func (s *store) empty(ctx context.Context) error {
-	return s.exec(ctx, "truncate prescient.future_job, prescient.future_job_history, "+ledger)
+	return s.exec(ctx, "truncate prescient.future_job, prescient.future_job_history, "+ledgerTables)
 }
 
 // run runs a slot as `prescient run` does and fails unless all of rows were checked.

@@ -22,8 +22,8 @@ import (
 	"github.com/prescient-go/prescient/cmd"
 	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -172,13 +172,13 @@ func TestAnApplicationAsksInItsTransactionsAndAnswersForWhatIsDue(t *testing.T) 
 
 func (w *world) slotsOfASecond() {
 	w.t.Helper()
-	ledger, err := slots.NewLedger(w.t.Context(), w.db, "", nil)
+	l, err := ledger.New(w.t.Context(), w.db, "", nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	second, err := grid.New(time.Second)
 	if err == nil {
-		_, err = ledger.SetWidth(w.t.Context(), second)
+		_, err = l.SetWidth(w.t.Context(), second)
 	}
 	if err != nil {
 		w.t.Fatal(err)

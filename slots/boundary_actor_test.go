@@ -15,6 +15,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 // deed is an action of an owner of rows, with what its result promised.
@@ -90,9 +91,9 @@ var deeds = map[string]actor{
 	"set width": func(c *trial, _ row) deed {
 		five, err := grid.New(5 * time.Minute)
 		c.blame(err)
-		ledger, err := slots.NewLedger(context.Background(), c.db, "", c.clock.Now)
+		l, err := ledger.New(context.Background(), c.db, "", c.clock.Now)
 		c.blame(err)
-		if _, err := ledger.SetWidth(context.Background(), five); pq.As(err, pqerror.ObjectInUse) == nil {
+		if _, err := l.SetWidth(context.Background(), five); pq.As(err, pqerror.ObjectInUse) == nil {
 			c.blame(err)
 		}
 		return deed{}

@@ -20,6 +20,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 	"github.com/prescient-go/prescient/slots/replay"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -209,9 +210,9 @@ func newTrial(t testing.TB, stage *stage, sc *scenario, h hazard) *trial {
 	return c
 }
 
-func (c *trial) ledger() *slots.Ledger {
+func (c *trial) ledger() *ledger.Ledger {
 	c.t.Helper()
-	l, err := slots.NewLedger(c.t.Context(), c.db, "", c.clock.Now)
+	l, err := ledger.New(c.t.Context(), c.db, "", c.clock.Now)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -218,6 +218,9 @@ func expire(d *jobs.Definition, _ *jobs.FutureJob, m guard.Moment) (verdict *gua
 	return nil, true
 }
 
+// MostMissed bounds the slots of a kind in lists of missed slots: sixty days of slots of a second are five million.
+const MostMissed = 1000
+
 // search is a search for the oldest slots to repair in a range.
 type search struct {
 	since, until time.Time // the range; until is exclusive
@@ -354,4 +357,11 @@ func (r *Runner) eachMissed(ctx context.Context, f search) iter.Seq2[MissedSlot,
 			}
 		}
 	}
+}
+
+func timeOr(t, fallback time.Time) time.Time {
+	if t.IsZero() {
+		return fallback
+	}
+	return t
 }

@@ -15,10 +15,11 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/ledger"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-func (w *world) status() slots.Status {
+func (w *world) status() ledger.Status {
 	w.t.Helper()
 	s, err := w.ledger.Status(w.t.Context(), time.Time{})
 	if err != nil {
@@ -67,15 +68,15 @@ func TestMissedSlotsAreShownAndCaughtUpOldestFirst(t *testing.T) {
 	w.clock.Set(slot(6).Add(time.Minute))
 
 	// 12:30 to 13:15 were missed; 13:30 has begun and may still be run.
-	var missed []slots.Trouble
+	var missed []ledger.Trouble
 	for n := 2; n <= 5; n++ {
 		waiting := int64(1)
 		if n == 3 {
 			waiting = 0
 		}
-		trouble := slots.Trouble{Slot: slot(n), State: slots.StateMissed, Waiting: waiting}
+		trouble := ledger.Trouble{Slot: slot(n), State: slots.StateMissed, Waiting: waiting}
 		if waiting > 0 {
-			trouble.Jobs = []slots.JobCount{{JobExec: "job", Waiting: waiting}}
+			trouble.Jobs = []ledger.JobCount{{JobExec: "job", Waiting: waiting}}
 		}
 		missed = append(missed, trouble)
 	}
@@ -124,7 +125,7 @@ func TestAStragglerIsShownAndCaughtUp(t *testing.T) {
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]slots.Trouble{{Slot: slot(1), State: slots.StateDone, Waiting: 1, Jobs: []slots.JobCount{{JobExec: "job", Waiting: 1}}}}, w.status().Trouble); diff != "" {
+	if diff := cmp.Diff([]ledger.Trouble{{Slot: slot(1), State: slots.StateDone, Waiting: 1, Jobs: []ledger.JobCount{{JobExec: "job", Waiting: 1}}}}, w.status().Trouble); diff != "" {
 		t.Error(diff)
 	}
 	if again := w.run(slot(1)); again.Checked != 0 {
@@ -328,7 +329,7 @@ func TestSlotsOfANarrowerWidthDoNotLieBeyondTheClock(t *testing.T) {
 	if _, err := w.ledger.SetWidth(t.Context(), hour); err != nil {
 		t.Fatal(err)
 	}
-	if w.ledger, err = slots.NewLedger(t.Context(), w.db, "", w.clock.Now); err != nil {
+	if w.ledger, err = ledger.New(t.Context(), w.db, "", w.clock.Now); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
@@ -373,7 +374,7 @@ func TestAWidthChangeRealignsWaitingRowsAndTheLedgerGoesOn(t *testing.T) {
 	if at, took, err := w.ledger.Took(t.Context(), slot(0)); err != nil || !at.Equal(slot(4)) {
 		t.Errorf("of the slots of this width %s took longest, %s: %v", at, took, err)
 	}
-	if w.ledger, err = slots.NewLedger(t.Context(), w.db, "", w.clock.Now); err != nil {
+	if w.ledger, err = ledger.New(t.Context(), w.db, "", w.clock.Now); err != nil {
 		t.Fatal(err)
 	}
 	w.clock.Set(slot(5))

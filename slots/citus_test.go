@@ -23,6 +23,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/ledger"
 	"github.com/prescient-go/prescient/slots/replay"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -180,13 +181,13 @@ func TestAWorkerThatDiesLeavesNoWidthHalfChangedAndNoSlotHalfOpened(t *testing.T
 	worker := s.worker()
 	die := func() { shell(t, kill, worker); shell(t, start, worker) }
 	width := func(minutes int) error {
-		ledger, err := slots.NewLedger(t.Context(), db, string(s.schema), s.clock.Now)
+		l, err := ledger.New(t.Context(), db, string(s.schema), s.clock.Now)
 		if err != nil {
 			return err
 		}
 		g, err := grid.New(time.Duration(minutes) * time.Minute)
 		if err == nil {
-			_, err = ledger.SetWidth(t.Context(), g)
+			_, err = l.SetWidth(t.Context(), g)
 		}
 		return err
 	}
@@ -271,9 +272,9 @@ func newShard(t *testing.T, db *sqlx.DB, schema pgsql.Schema, rows int) *shard {
 		t.Fatal(err)
 	}
 	db.MustExec(fmt.Sprintf(`create table %s.effect (entity_key text not null)`, schema))
-	ledger, err := slots.NewLedger(t.Context(), db, string(schema), s.clock.Now)
+	l, err := ledger.New(t.Context(), db, string(schema), s.clock.Now)
 	if err == nil {
-		err = ledger.Begin(t.Context(), slot(1))
+		err = l.Begin(t.Context(), slot(1))
 	}
 	if err != nil {
 		t.Fatal(err)

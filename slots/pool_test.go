@@ -18,6 +18,7 @@ import (
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/daemon"
 	"github.com/prescient-go/prescient/slots/forecast"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -39,9 +40,9 @@ func TestAPoolOfDatabaseSQLServesWhereOneOfSqlxDoes(t *testing.T) {
 	if _, err := schedules.Create(ctx, db, schedule.Spec{ID: "report", Crontab: "0 6 * * *"}); err != nil {
 		t.Error(err)
 	}
-	ledger, err := slots.NewLedger(ctx, db, "", w.clock.Now)
-	if err != nil || ledger.Grid() != w.ledger.Grid() {
-		t.Error(ledger.Grid(), err)
+	l, err := ledger.New(ctx, db, "", w.clock.Now)
+	if err != nil || l.Grid() != w.ledger.Grid() {
+		t.Error(l.Grid(), err)
 	}
 
 	check := func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {

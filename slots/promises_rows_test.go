@@ -13,6 +13,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 // enqueueList asks for checks at a slot, in this order and in one group.
@@ -152,7 +153,7 @@ func TestRowsOfAJobThatTheRunnerDoesNotKnowWaitInTheirSlotForOneThatDoes(t *test
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]slots.JobCount{{JobExec: "other.team", Waiting: 31}}, waiting); diff != "" {
+	if diff := cmp.Diff([]ledger.JobCount{{JobExec: "other.team", Waiting: 31}}, waiting); diff != "" {
 		t.Error(diff)
 	}
 

@@ -15,6 +15,7 @@ import (
 	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -213,7 +214,7 @@ func (w *world) isClosed(finished int64) {
 }
 
 // show returns the ledger row of a slot.
-func (w *world) show(slot time.Time) slots.SlotRun {
+func (w *world) show(slot time.Time) ledger.SlotRun {
 	w.t.Helper()
 	run, err := w.ledger.Show(w.t.Context(), slot)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/ledger"
 	"github.com/prescient-go/prescient/slots/replay"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -120,11 +121,11 @@ func TestEveryPartIsPlayedWithTheRightsOfItsRole(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	ledger, err := slots.NewLedger(t.Context(), reader, roleSchema, at.Now)
+	l, err := ledger.New(t.Context(), reader, roleSchema, at.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, err := ledger.Status(t.Context(), slot(0)); err != nil || !status.OK() {
+	if status, err := l.Status(t.Context(), slot(0)); err != nil || !status.OK() {
 		t.Errorf("%+v, %v", status, err)
 	}
 	outcomes := map[jobs.Outcome]int{}
@@ -146,7 +147,7 @@ func TestEveryPartIsPlayedWithTheRightsOfItsRole(t *testing.T) {
 	if err := errors.Join(paused, resumed, pruned, cancelled); err != nil {
 		t.Error(err)
 	}
-	lead, err := slots.NewLedger(t.Context(), operator, roleSchema, at.Now)
+	lead, err := ledger.New(t.Context(), operator, roleSchema, at.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

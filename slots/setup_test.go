@@ -15,6 +15,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/ledger"
 	"github.com/prescient-go/prescient/slots/replay"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -31,7 +32,7 @@ type world struct {
 	clock    *replay.Clock
 	registry *jobs.Registry
 	client   *jobs.Client
-	ledger   *slots.Ledger
+	ledger   *ledger.Ledger
 }
 
 func setup(t testing.TB) *world {
@@ -51,7 +52,7 @@ func setupAt(t testing.TB, url string) *world {
 	if w.client, err = jobs.NewClient(t.Context(), w.db, jobs.Config{Now: w.clock.Now}); err != nil {
 		t.Fatal(err)
 	}
-	if w.ledger, err = slots.NewLedger(t.Context(), w.db, "", w.clock.Now); err != nil {
+	if w.ledger, err = ledger.New(t.Context(), w.db, "", w.clock.Now); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.ledger.Begin(t.Context(), slot(1)); err != nil {

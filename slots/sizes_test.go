@@ -8,6 +8,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -60,11 +61,11 @@ func TestTheStatusOfSixtyDaysOfSecondsIsBounded(t *testing.T) {
 		from generate_series(1, 1600) as n
 		cross join lateral (select timestamptz '2026-02-02 00:00:00Z' + n * interval '1 s') as slot (at)`)
 	now := time.Date(2026, time.March, 2, 0, 0, 0, 0, time.UTC)
-	ledger, err := slots.NewLedger(t.Context(), db, "", func() time.Time { return now })
+	l, err := ledger.New(t.Context(), db, "", func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, err := ledger.Status(t.Context(), time.Time{})
+	status, err := l.Status(t.Context(), time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,11 +95,11 @@ func TestAStragglerIsFoundBehindManySlotsOfAPausedJob(t *testing.T) {
 		cross join lateral (select timestamptz '2026-01-01 00:00:00Z' + n * interval '1 s') as slot (at)`, paused)
 	db.MustExec(`update prescient.job set paused_at = now(), paused_by = 'test' where name = 'paused'`)
 	straggler := time.Date(2026, time.January, 1, 0, 0, paused+1, 0, time.UTC)
-	ledger, err := slots.NewLedger(t.Context(), db, "", func() time.Time { return straggler.Add(time.Second) })
+	l, err := ledger.New(t.Context(), db, "", func() time.Time { return straggler.Add(time.Second) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, err := ledger.Status(t.Context(), time.Time{})
+	status, err := l.Status(t.Context(), time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

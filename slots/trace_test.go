@@ -19,6 +19,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -394,7 +395,7 @@ func (w *world) tellsHowTheJobsDo() {
 		j.LatenessP50, j.LatenessP99, j.RegisteredAt, j.LastAt = 0, 0, time.Time{}, time.Time{}
 	}
 	list[1].Failed, list[1].LastFailed = list[1].Failed/2, list[1].LastFailed/2 // two pages, the first of each
-	want := []slots.JobStatus{
+	want := []ledger.JobStatus{
 		{JobExec: "kept", SLA: time.Minute, Checked: 100, LastSlot: slot(1), LastChecked: 100},
 		{JobExec: "late", SLA: time.Second, Checked: 100, Failed: 1, Late: 100, LastSlot: slot(1), LastChecked: 100, LastFailed: 1, LastLate: 100, Error: "boom"},
 	}
@@ -404,7 +405,7 @@ func (w *world) tellsHowTheJobsDo() {
 	// Rows that ended without a check are counted as finished, and in no bucket of lateness.
 	w.db.MustExec(`update prescient.slot_job set finished = finished + 50 where slot = $1`, slot(1))
 	late, err := w.ledger.LateSlots(t.Context(), slot(0), 10)
-	if diff := cmp.Diff([]slots.LateSlot{{Slot: slot(1), JobExec: "late", Checked: 100, Late: 100}}, late); err != nil || diff != "" {
+	if diff := cmp.Diff([]ledger.LateSlot{{Slot: slot(1), JobExec: "late", Checked: 100, Late: 100}}, late); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/ledger"
 	"github.com/prescient-go/prescient/slots/replay"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -57,7 +58,7 @@ type Kit struct {
 	// not offer. All of them use the Clock.
 	Client *jobs.Client
 	Runner *slots.Runner
-	Ledger *slots.Ledger
+	Ledger *ledger.Ledger
 
 	t        testing.TB
 	replay   *replay.Replay
@@ -109,9 +110,9 @@ func (k *Kit) setWidth(schema string, width time.Duration) {
 	k.t.Helper()
 	g, err := grid.New(width)
 	k.must(err)
-	ledger, err := slots.NewLedger(k.t.Context(), k.DB, schema, nil)
+	l, err := ledger.New(k.t.Context(), k.DB, schema, nil)
 	k.must(err)
-	_, err = ledger.SetWidth(k.t.Context(), g)
+	_, err = l.SetWidth(k.t.Context(), g)
 	k.must(err)
 }
 

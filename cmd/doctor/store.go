@@ -14,8 +14,8 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/health"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -93,7 +93,7 @@ func rowSecurity(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) 
 
 // beyondClock finds rows that were written while the clock was ahead.
 func beyondClock(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {
-	l, err := slots.NewLedger(ctx, c.DB, c.Schema.String(), nil)
+	l, err := ledger.New(ctx, c.DB, c.Schema.String(), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -7,9 +7,10 @@ import (
 
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
-// Slot is slots.SlotRun as JSON.
+// Slot is ledger.SlotRun as JSON.
 type Slot struct {
 	Slot        time.Time   `json:"slot"`
 	State       slots.State `json:"state"`
@@ -25,7 +26,7 @@ type Slot struct {
 }
 
 // NewSlot returns a row of the ledger as JSON.
-func NewSlot(r slots.SlotRun) Slot {
+func NewSlot(r ledger.SlotRun) Slot {
 	v := Slot{
 		Slot: r.Slot.UTC(), State: r.State, Kind: r.Kind, Planned: r.Planned, Checked: r.Checked, Finished: r.Finished,
 		Rescheduled: r.Rescheduled, Failed: r.Failed, TakeOvers: r.TakeOvers, FinishedAt: r.FinishedAt,
@@ -46,7 +47,7 @@ type SlotDetail struct {
 	Waiting []Waiting `json:"waiting"`
 }
 
-// Claim is slots.Claim as JSON.
+// Claim is ledger.Claim as JSON.
 type Claim struct {
 	Slot   time.Time  `json:"slot"`
 	Token  int64      `json:"token,string"` // has more digits than a number of JavaScript
@@ -63,7 +64,7 @@ func (c Claim) Row() []any {
 }
 
 // NewClaims returns claims as JSON.
-func NewClaims(claims []slots.Claim) []Claim {
+func NewClaims(claims []ledger.Claim) []Claim {
 	views := []Claim{}
 	for _, c := range claims {
 		v := Claim{
@@ -88,7 +89,7 @@ type Waiting struct {
 
 // NewWaiting returns counts of waiting rows as JSON. has reports whether the caller has registered
 // a job.
-func NewWaiting(list []slots.JobCount, paused []admin.PausedJob, has func(job string) bool) []Waiting {
+func NewWaiting(list []ledger.JobCount, paused []admin.PausedJob, has func(job string) bool) []Waiting {
 	views := []Waiting{}
 	for _, w := range list {
 		views = append(views, Waiting{w.JobExec, w.Waiting, StateOf(w.JobExec, paused), has(w.JobExec)})

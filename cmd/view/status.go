@@ -10,6 +10,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/health"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -44,7 +45,7 @@ type Status struct {
 	Due     map[string]int64 `json:"-"` // rows that no runner is at, by job; see health.Report
 }
 
-// Trouble is slots.Trouble as JSON.
+// Trouble is ledger.Trouble as JSON.
 type Trouble struct {
 	Slot    time.Time `json:"slot"`
 	Waiting int64     `json:"waiting"`
@@ -83,7 +84,7 @@ func NewStatus(s health.Report, paused []admin.PausedJob, self string, has func(
 	return v
 }
 
-func newTrouble(list []slots.Trouble, has func(job string) bool) []Trouble {
+func newTrouble(list []ledger.Trouble, has func(job string) bool) []Trouble {
 	var views []Trouble
 	for _, t := range list {
 		views = append(views, Trouble{t.Slot, t.Waiting, NewWaiting(t.Jobs, nil, has), t.State})
@@ -143,7 +144,7 @@ func NewFindings(list []health.Finding, self string) []Finding {
 	return views
 }
 
-// JobStatus is slots.JobStatus as JSON.
+// JobStatus is ledger.JobStatus as JSON.
 type JobStatus struct {
 	JobExec      string        `json:"job_exec"`
 	RegisteredAt *time.Time    `json:"registered_at"` // when a run last knew it, to the hour; null: never
@@ -165,7 +166,7 @@ type JobStatus struct {
 }
 
 // NewJobStatus returns the states of jobs as JSON.
-func NewJobStatus(list []slots.JobStatus) []JobStatus {
+func NewJobStatus(list []ledger.JobStatus) []JobStatus {
 	views := []JobStatus{}
 	for _, j := range list {
 		views = append(views, JobStatus{
@@ -177,7 +178,7 @@ func NewJobStatus(list []slots.JobStatus) []JobStatus {
 	return views
 }
 
-// LateSlot is slots.LateSlot as JSON.
+// LateSlot is ledger.LateSlot as JSON.
 type LateSlot struct {
 	Slot    time.Time `json:"slot"`
 	JobExec string    `json:"job_exec"`
@@ -185,7 +186,7 @@ type LateSlot struct {
 	Late    int64     `json:"late"`
 }
 
-func newLateSlots(list []slots.LateSlot) []LateSlot {
+func newLateSlots(list []ledger.LateSlot) []LateSlot {
 	views := []LateSlot{}
 	for _, s := range list {
 		views = append(views, LateSlot(s))

@@ -20,6 +20,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/pgxjobs"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -39,9 +40,9 @@ func (w *world) run(register func(r *jobs.Registry, through jobs.Option)) slots.
 // runner is one of a ledger that begins with the slot after noon.
 func (w *world) runner(registry *jobs.Registry, change ...func(*slots.Config)) *slots.Runner {
 	w.t.Helper()
-	ledger, err := slots.NewLedger(w.t.Context(), w.db, "", func() time.Time { return now })
+	l, err := ledger.New(w.t.Context(), w.db, "", func() time.Time { return now })
 	if err == nil {
-		err = ledger.Begin(w.t.Context(), slot(1))
+		err = l.Begin(w.t.Context(), slot(1))
 	}
 	if err != nil {
 		w.t.Fatal(err)

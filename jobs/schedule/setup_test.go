@@ -21,6 +21,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/ledger"
 	"github.com/prescient-go/prescient/slots/replay"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -66,9 +67,9 @@ func setup(t testing.TB) *world {
 	}
 	w.outbox = outbox.New(w.db, "")
 	w.to = w.outbox
-	ledger, err := slots.NewLedger(t.Context(), w.db, "", w.clock.Now)
+	l, err := ledger.New(t.Context(), w.db, "", w.clock.Now)
 	if err == nil {
-		err = ledger.Begin(t.Context(), slot(1))
+		err = l.Begin(t.Context(), slot(1))
 	}
 	if err != nil {
 		t.Fatal(err)

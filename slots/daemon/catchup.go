@@ -8,6 +8,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 const (
@@ -146,7 +147,7 @@ func (d *daemon) prune(ctx context.Context) {
 
 func (d *daemon) pruneNow(ctx context.Context) (dropped []admin.PrunedPartition, forgotten int64, err error) {
 	db := d.cfg.Runner.DB
-	ledger, err := slots.NewLedger(ctx, db, d.schema.String(), d.cfg.Runner.Now)
+	l, err := ledger.New(ctx, db, d.schema.String(), d.cfg.Runner.Now)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -154,10 +155,10 @@ func (d *daemon) pruneNow(ctx context.Context) (dropped []admin.PrunedPartition,
 	if err != nil {
 		return nil, 0, err
 	}
-	before := ledger.Now().Add(-d.cfg.Keep)
+	before := l.Now().Add(-d.cfg.Keep)
 	if dropped, err = admin.New(client).Prune(ctx, db, before, false); err != nil {
 		return nil, 0, err
 	}
-	forgotten, err = ledger.Prune(ctx, before)
+	forgotten, err = l.Prune(ctx, before)
 	return dropped, forgotten, err
 }

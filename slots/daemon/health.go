@@ -14,6 +14,7 @@ import (
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/health"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 // Health is the state of a daemon, which /healthz returns as JSON to senders that may read. Other
@@ -169,15 +170,15 @@ const (
 )
 
 func (d *daemon) look(ctx context.Context) (health.Report, error) {
-	ledger, err := slots.NewLedger(ctx, d.cfg.Runner.DB, d.cfg.Runner.Schema, d.cfg.Runner.Now)
+	l, err := ledger.New(ctx, d.cfg.Runner.DB, d.cfg.Runner.Schema, d.cfg.Runner.Now)
 	if err != nil {
 		return health.Report{}, err
 	}
-	knows, err := ledger.Knows(ctx, d.cfg.Runner.Registry)
+	knows, err := l.Knows(ctx, d.cfg.Runner.Registry)
 	if err != nil {
 		return health.Report{}, err
 	}
-	return health.Check(ctx, ledger, time.Time{}, health.Limits{}, knows)
+	return health.Check(ctx, l, time.Time{}, health.Limits{}, knows)
 }
 
 // guard refuses requests for another host name than [Hosts] returns.

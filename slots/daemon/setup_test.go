@@ -19,6 +19,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -73,7 +74,7 @@ type world struct {
 	db       *sqlx.DB
 	grid     grid.Grid
 	registry *jobs.Registry
-	ledger   *slots.Ledger
+	ledger   *ledger.Ledger
 }
 
 const day = 24 * time.Hour
@@ -93,7 +94,7 @@ func setupOn(t testing.TB, width time.Duration, url string) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.db.Close() })
-	if w.ledger, err = slots.NewLedger(t.Context(), w.db, "", nil); err != nil {
+	if w.ledger, err = ledger.New(t.Context(), w.db, "", nil); err != nil {
 		t.Fatal(err)
 	}
 	if w.grid, err = grid.New(width); err != nil {

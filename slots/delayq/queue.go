@@ -15,6 +15,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -117,27 +118,27 @@ func (c Config) validate() error {
 
 // ensure creates the schema and sets the width of a new one.
 func ensure(ctx context.Context, db pgsql.Pool, cfg Config) error {
-	ledger, err := slots.NewLedger(ctx, db, cfg.Schema, nil)
+	l, err := ledger.New(ctx, db, cfg.Schema, nil)
 	if errors.Is(err, pgsql.ErrNotMigrated) {
 		if err = pgsql.Migrate(ctx, db, pgsql.Schema(cfg.Schema)); err == nil {
-			ledger, err = slots.NewLedger(ctx, db, cfg.Schema, nil)
+			l, err = ledger.New(ctx, db, cfg.Schema, nil)
 		}
 	}
-	if err != nil || ledger.Grid().Width() == cfg.Width {
+	if err != nil || l.Grid().Width() == cfg.Width {
 		return err
 	}
-	failed := setWidth(ctx, db, cfg, ledger)
+	failed := setWidth(ctx, db, cfg, l)
 	// Another process that opens the queue for the first time may have been faster, and is using it
 	// already.
-	ledger, err = slots.NewLedger(ctx, db, cfg.Schema, nil)
-	if err != nil || ledger.Grid().Width() == cfg.Width {
+	l, err = ledger.New(ctx, db, cfg.Schema, nil)
+	if err != nil || l.Grid().Width() == cfg.Width {
 		return err
 	}
 	return failed
 }
 
 // setWidth sets the width of a queue that was never used and whose width was never set.
-func setWidth(ctx context.Context, db pgsql.Pool, cfg Config, ledger *slots.Ledger) error {
+func setWidth(ctx context.Context, db pgsql.Pool, cfg Config, l *ledger.Ledger) error {
 	client, err := jobs.NewClient(ctx, db, jobs.Config{Schema: cfg.Schema})
 	if err != nil {
 		return err
@@ -146,17 +147,17 @@ func setWidth(ctx context.Context, db pgsql.Pool, cfg Config, ledger *slots.Ledg
 	if err != nil {
 		return err
 	}
-	runs, err := seq.Collect(ledger.List(ctx, time.Time{}, time.Time{}, 1))
+	runs, err := seq.Collect(l.List(ctx, time.Time{}, time.Time{}, 1))
 	if err != nil {
 		return err
 	}
-	if len(waiting) > 0 || len(runs) > 0 || ledger.Grid() != grid.Default {
+	if len(waiting) > 0 || len(runs) > 0 || l.Grid() != grid.Default {
 		return fmt.Errorf("its slots are %s wide, not %s: correct delayq.Config, or change it with: "+
-			"prescient --schema %s slots set-width %[2]s", ledger.Grid(), cfg.Width, cfg.Schema)
+			"prescient --schema %s slots set-width %[2]s", l.Grid(), cfg.Width, cfg.Schema)
 	}
 	g, err := grid.New(cfg.Width)
 	if err == nil {
-		_, err = ledger.SetWidth(ctx, g)
+		_, err = l.SetWidth(ctx, g)
 	}
 	return err
 }

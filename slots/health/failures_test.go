@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 // The command that a finding recommends lists the rows: those that wait for a retry, or those that
@@ -15,16 +16,16 @@ import (
 func TestTheRemedyOfFailingChecksShowsTheirRows(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		job  slots.JobStatus
+		job  ledger.JobStatus
 		want string
 	}{
-		"all gave up":                         {slots.JobStatus{Failed: 3, GaveUp: 3, LastGaveUp: 3}, "jobs history --outcome failed --job x"},
-		"all wait":                            {slots.JobStatus{Failed: 3}, "jobs list --job x"},
-		"more gave up before than wait now":   {slots.JobStatus{Failed: 8, GaveUp: 5}, "jobs list --job x"},
-		"all gave up after they were retried": {slots.JobStatus{Failed: 6, GaveUp: 3, LastGaveUp: 3}, "jobs history --outcome failed --job x"},
+		"all gave up":                         {ledger.JobStatus{Failed: 3, GaveUp: 3, LastGaveUp: 3}, "jobs history --outcome failed --job x"},
+		"all wait":                            {ledger.JobStatus{Failed: 3}, "jobs list --job x"},
+		"more gave up before than wait now":   {ledger.JobStatus{Failed: 8, GaveUp: 5}, "jobs list --job x"},
+		"all gave up after they were retried": {ledger.JobStatus{Failed: 6, GaveUp: 3, LastGaveUp: 3}, "jobs history --outcome failed --job x"},
 	} {
 		test.job.JobExec, test.job.LastSlot, test.job.LastChecked, test.job.LastFailed = "x", time.Unix(0, 0), 3, 3
-		found := failing(&Report{Jobs: []slots.JobStatus{test.job}}, 50)
+		found := failing(&Report{Jobs: []ledger.JobStatus{test.job}}, 50)
 		if len(found) != 1 || found[0].Remedy != test.want {
 			t.Errorf("%s: %+v, want %s", name, found, test.want)
 		}
@@ -33,8 +34,8 @@ func TestTheRemedyOfFailingChecksShowsTheirRows(t *testing.T) {
 
 func TestAJobThatGaveUpAllItsFailedRowsIsOneFinding(t *testing.T) {
 	t.Parallel()
-	gone := slots.JobStatus{JobExec: "gone", LastChecked: 3, LastFailed: 3, GaveUp: 3, LastGaveUp: 3, Error: "boom"}
-	half := slots.JobStatus{JobExec: "half", LastChecked: 3, LastFailed: 3, GaveUp: 1, LastGaveUp: 1, Error: "boom"}
+	gone := ledger.JobStatus{JobExec: "gone", LastChecked: 3, LastFailed: 3, GaveUp: 3, LastGaveUp: 3, Error: "boom"}
+	half := ledger.JobStatus{JobExec: "half", LastChecked: 3, LastFailed: 3, GaveUp: 1, LastGaveUp: 1, Error: "boom"}
 	for name, test := range map[string]struct {
 		limit float64
 		want  []string
@@ -42,7 +43,7 @@ func TestAJobThatGaveUpAllItsFailedRowsIsOneFinding(t *testing.T) {
 		"told by gave-up":             {0, []string{"", "half"}},
 		"gave-up is off by its limit": {9, []string{"gone", "half"}},
 	} {
-		r := &Report{Jobs: []slots.JobStatus{gone, half}}
+		r := &Report{Jobs: []ledger.JobStatus{gone, half}}
 		var of []string
 		for _, f := range append(gaveUp(r, test.limit), failing(r, 50)...) {
 			of = append(of, f.Job)
@@ -58,7 +59,7 @@ func TestAFindingNamesSomeOfTenThousandJobs(t *testing.T) {
 	t.Parallel()
 	r := &Report{knows: func(string) bool { return false }}
 	for i := range 10_000 {
-		r.Jobs = append(r.Jobs, slots.JobStatus{JobExec: fmt.Sprintf("order.%05d", i), Unregistered: true, GaveUp: 1, Error: strings.Repeat("x", 500)})
+		r.Jobs = append(r.Jobs, ledger.JobStatus{JobExec: fmt.Sprintf("order.%05d", i), Unregistered: true, GaveUp: 1, Error: strings.Repeat("x", 500)})
 	}
 	for name, found := range map[string][]Finding{"unregistered": unregistered(r, 0), "gave up": gaveUp(r, 0)} {
 		if len(found) != 1 || !strings.Contains(found[0].Text, "order.00019") || !strings.Contains(found[0].Text, " and 9980 more") || len(found[0].Text) > 4000 {
@@ -70,7 +71,7 @@ func TestAFindingNamesSomeOfTenThousandJobs(t *testing.T) {
 func TestAJobOfTheBinaryThatNothingHasRunYetNeedsARun(t *testing.T) {
 	t.Parallel()
 	r := &Report{knows: func(job string) bool { return job == "order.late" }}
-	r.Jobs = []slots.JobStatus{{JobExec: "order.late", Unregistered: true}, {JobExec: "oder.late", Unregistered: true}}
+	r.Jobs = []ledger.JobStatus{{JobExec: "order.late", Unregistered: true}, {JobExec: "oder.late", Unregistered: true}}
 	found := unregistered(r, 0)
 	if len(found) != 2 || !strings.Contains(found[0].Text, "registered: oder.late. Run a binary") || found[0].Remedy != "jobs list --job oder.late" ||
 		!strings.Contains(found[1].Text, "that this binary has") || !strings.Contains(found[1].Text, "registered: order.late.") || found[1].Remedy != "run --catch-up" {
@@ -80,7 +81,7 @@ func TestAJobOfTheBinaryThatNothingHasRunYetNeedsARun(t *testing.T) {
 
 func TestASlotThatWasLeftOpenWithoutRowsHasNoStrandedOnes(t *testing.T) {
 	t.Parallel()
-	r := &Report{Status: slots.Status{Trouble: []slots.Trouble{{Slot: time.Unix(0, 0), State: slots.StateOpen}}}}
+	r := &Report{Status: ledger.Status{Trouble: []ledger.Trouble{{Slot: time.Unix(0, 0), State: slots.StateOpen}}}}
 	found := stranded(r, 0)
 	if len(found) != 1 || strings.Contains(found[0].Text, "stranded") || found[0].Remedy != "catch-up" {
 		t.Errorf("%+v", found)
@@ -90,18 +91,18 @@ func TestASlotThatWasLeftOpenWithoutRowsHasNoStrandedOnes(t *testing.T) {
 func TestAMisspeltJobIsOneFinding(t *testing.T) {
 	t.Parallel()
 	hour := time.Unix(3600, 0)
-	counts := []slots.JobCount{{JobExec: "oder.late", Waiting: 3}}
+	counts := []ledger.JobCount{{JobExec: "oder.late", Waiting: 3}}
 	r := &Report{knows: func(job string) bool { return job == "order.late" }}
 	r.Now = hour.Add(3 * time.Hour)
-	r.Current = slots.SlotRun{Slot: r.Now.Add(-2 * time.Hour)}
-	r.Trouble = []slots.Trouble{{Slot: hour, State: slots.StateOpen, Waiting: 3, Jobs: counts}}
+	r.Current = ledger.SlotRun{Slot: r.Now.Add(-2 * time.Hour)}
+	r.Trouble = []ledger.Trouble{{Slot: hour, State: slots.StateOpen, Waiting: 3, Jobs: counts}}
 	r.unopened = counts
-	r.Jobs = []slots.JobStatus{{JobExec: "oder.late", Unregistered: true}}
+	r.Jobs = []ledger.JobStatus{{JobExec: "oder.late", Unregistered: true}}
 	found := append(unregistered(r, 0), append(stranded(r, 0), overdue(r, 0)...)...)
 	if len(found) != 1 || !strings.Contains(found[0].Text, "registered: oder.late (6 due). Run a binary") {
 		t.Errorf("%+v", found)
 	}
-	r.Trouble[0].Jobs = append(r.Trouble[0].Jobs, slots.JobCount{JobExec: "order.late", Waiting: 2})
+	r.Trouble[0].Jobs = append(r.Trouble[0].Jobs, ledger.JobCount{JobExec: "order.late", Waiting: 2})
 	if found := stranded(r, 0); len(found) != 1 || !strings.HasPrefix(found[0].Text, "2 rows are stranded") || found[0].Remedy != "catch-up" {
 		t.Errorf("beside rows of another job: %+v", found)
 	}
@@ -110,12 +111,12 @@ func TestAMisspeltJobIsOneFinding(t *testing.T) {
 func TestRowsOfMissedSlotsAreOneFinding(t *testing.T) {
 	t.Parallel()
 	hour := time.Unix(3600, 0)
-	trouble := []slots.Trouble{{Slot: hour, State: slots.StateMissed, Waiting: 3, Jobs: []slots.JobCount{{JobExec: "order.late", Waiting: 3}}}}
+	trouble := []ledger.Trouble{{Slot: hour, State: slots.StateMissed, Waiting: 3, Jobs: []ledger.JobCount{{JobExec: "order.late", Waiting: 3}}}}
 	for name, test := range map[string]struct {
 		limit float64
 		want  string
 	}{"missed": {0, "1 slot was missed since 1970-01-01T01:00:00Z, 3 h ago: "}, "missed is off by its limit": {9, "3 rows have been due for more than "}} {
-		r := &Report{Status: slots.Status{Now: hour.Add(3 * time.Hour), Trouble: trouble}, knows: func(string) bool { return true }}
+		r := &Report{Status: ledger.Status{Now: hour.Add(3 * time.Hour), Trouble: trouble}, knows: func(string) bool { return true }}
 		if found := append(missed(r, test.limit), overdue(r, 0)...); len(found) != 1 || !strings.HasPrefix(found[0].Text, test.want) {
 			t.Errorf("%s: %+v", name, found)
 		}
@@ -126,7 +127,7 @@ func TestRowsOfMissedSlotsAreOneFinding(t *testing.T) {
 func TestAFindingHasTheWholeError(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("the warehouse does not answer, ", 20) + "restart it"
-	r := &Report{Jobs: []slots.JobStatus{{JobExec: "order.late", LastChecked: 1, LastFailed: 1, GaveUp: 1, Error: long}}}
+	r := &Report{Jobs: []ledger.JobStatus{{JobExec: "order.late", LastChecked: 1, LastFailed: 1, GaveUp: 1, Error: long}}}
 	for _, found := range [][]Finding{failing(r, 50), gaveUp(r, 0)} { // in this order, so that both tell it
 		if len(found) != 1 || !strings.Contains(found[0].Text, long) {
 			t.Errorf("%+v", found)

@@ -11,6 +11,7 @@ import (
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 // span is how far back jobs are judged.
@@ -21,19 +22,19 @@ const Prompt = time.Minute
 
 // Report is the state of a store at one moment.
 type Report struct {
-	slots.Status
-	Jobs      []slots.JobStatus // checked in the last day, gave rows up, or unregistered
-	LateSlots []slots.LateSlot  // of the last day, the newest 20
+	ledger.Status
+	Jobs      []ledger.JobStatus // checked in the last day, gave rows up, or unregistered
+	LateSlots []ledger.LateSlot  // of the last day, the newest 20
 	// Slowest is the slot that took longest of the newest four that run on time, or are running.
 	// Took is how long.
 	Slowest   time.Time
 	Took      time.Duration
-	leaving   []slots.Leaving
-	ahead     slots.Ahead
+	leaving   []ledger.Leaving
+	ahead     ledger.Ahead
 	consumers []string // of the outbox, whose position is ahead of the server's
 	dead      int64    // letters
 	deadSince time.Time
-	unopened  []slots.JobCount // rows of the current slot, which no run has opened yet
+	unopened  []ledger.JobCount // rows of the current slot, which no run has opened yet
 	// Due counts the rows, by job, that no runner is at: those of slots in trouble, and those of the
 	// current slot if no run has opened it for longer than Prompt. It leaves out paused jobs.
 	Due   map[string]int64
@@ -74,7 +75,7 @@ func of(job string, found []Finding) []Finding {
 // the zero time means the ledger's first. knows reports whether the caller has registered a job: the
 // caller's catch-up cannot run rows of other jobs.
 func Check(
-	ctx context.Context, l *slots.Ledger, since time.Time, limits Limits, knows func(job string) bool,
+	ctx context.Context, l *ledger.Ledger, since time.Time, limits Limits, knows func(job string) bool,
 ) (Report, error) {
 	r := Report{knows: knows, Due: map[string]int64{}}
 	var err error
@@ -130,7 +131,7 @@ func Check(
 }
 
 // inState returns the number of troubled slots in the given states, their rows, and the first slot.
-func (r *Report) inState(list []slots.Trouble, states ...slots.State) (n, rows int64, first time.Time) {
+func (r *Report) inState(list []ledger.Trouble, states ...slots.State) (n, rows int64, first time.Time) {
 	for _, t := range list {
 		if slices.Contains(states, t.State) {
 			if n++; n == 1 {
@@ -150,9 +151,9 @@ func (r *Report) inState(list []slots.Trouble, states ...slots.State) (n, rows i
 
 // untold returns slots without the rows of jobs that a finding has told. It leaves out slots that
 // have no other rows.
-func (r *Report) untold(list []slots.Trouble) (rest []slots.Trouble) {
+func (r *Report) untold(list []ledger.Trouble) (rest []ledger.Trouble) {
 	for _, t := range list {
-		counts := slices.DeleteFunc(slices.Clone(t.Jobs), func(c slots.JobCount) bool { return r.told.jobs[c.JobExec] })
+		counts := slices.DeleteFunc(slices.Clone(t.Jobs), func(c ledger.JobCount) bool { return r.told.jobs[c.JobExec] })
 		if len(counts) < len(t.Jobs) {
 			if t.Jobs, t.Waiting = counts, rowsOf(counts); len(counts) == 0 {
 				continue
@@ -163,7 +164,7 @@ func (r *Report) untold(list []slots.Trouble) (rest []slots.Trouble) {
 	return rest
 }
 
-func rowsOf(counts []slots.JobCount) (n int64) {
+func rowsOf(counts []ledger.JobCount) (n int64) {
 	for _, c := range counts {
 		n += c.Waiting
 	}
@@ -206,7 +207,7 @@ func deadLetters(r *Report, limit float64) []Finding {
 }
 
 // AheadText describes what lies beyond the clock.
-func AheadText(a slots.Ahead) string {
+func AheadText(a ledger.Ahead) string {
 	var parts []string
 	if !a.Since.IsZero() {
 		parts = append(parts,
@@ -244,7 +245,7 @@ func stranded(r *Report, limit float64) []Finding {
 			"%s left open since %s, and no row of a job that is not paused waits in %s",
 			spoken.Count(n, "slot was", "slots were"), r.since(first), them(n))
 	}
-	remedy, foreign := "catch-up", r.foreign(keep(list, func(t slots.Trouble) bool {
+	remedy, foreign := "catch-up", r.foreign(keep(list, func(t ledger.Trouble) bool {
 		return t.State != slots.StateMissed
 	}))
 	text := fmt.Sprintf("%s stranded in %s since %s: "+
@@ -260,7 +261,7 @@ func stranded(r *Report, limit float64) []Finding {
 
 // foreign returns the jobs of the rows in slots if the caller has registered none of them. Its
 // catch-up can then do nothing for any of the slots. Otherwise it returns none.
-func (r *Report) foreign(list []slots.Trouble) (names []string) {
+func (r *Report) foreign(list []ledger.Trouble) (names []string) {
 	for _, t := range list {
 		for _, job := range t.Jobs {
 			if r.knows(job.JobExec) {
@@ -277,10 +278,10 @@ func (r *Report) foreign(list []slots.Trouble) (names []string) {
 }
 
 func overdue(r *Report, limit float64) []Finding {
-	late := func(t slots.Trouble) bool {
+	late := func(t ledger.Trouble) bool {
 		return t.Waiting > 0 && r.Now.Sub(t.Slot).Seconds() > limit
 	}
-	left := keep(r.untold(r.Trouble), func(t slots.Trouble) bool {
+	left := keep(r.untold(r.Trouble), func(t ledger.Trouble) bool {
 		return !slices.Contains(r.told.states, t.State) && late(t)
 	})
 	running := keep(r.untold(r.Running), late)
@@ -292,7 +293,7 @@ func overdue(r *Report, limit float64) []Finding {
 			oldest = t.Slot
 		}
 	}
-	due := rowsOf(slices.DeleteFunc(slices.Clone(r.unopened), func(c slots.JobCount) bool {
+	due := rowsOf(slices.DeleteFunc(slices.Clone(r.unopened), func(c ledger.JobCount) bool {
 		return c.Paused || r.told.jobs[c.JobExec]
 	}))
 	unopened := due > 0 && r.Now.Sub(r.Current.Slot).Seconds() > limit
@@ -316,7 +317,7 @@ func overdue(r *Report, limit float64) []Finding {
 }
 
 // keep returns the slots that a test accepts.
-func keep(list []slots.Trouble, test func(t slots.Trouble) bool) (kept []slots.Trouble) {
+func keep(list []ledger.Trouble, test func(t ledger.Trouble) bool) (kept []ledger.Trouble) {
 	for _, t := range list {
 		if test(t) {
 			kept = append(kept, t)
@@ -350,16 +351,16 @@ func gaveUp(r *Report, limit float64) (list []Finding) {
 
 // failing leaves out jobs whose failed rows were all given up, if gaveUp has told them.
 func failing(r *Report, limit float64) []Finding {
-	return failures(r, limit, func(j *slots.JobStatus) bool {
+	return failures(r, limit, func(j *ledger.JobStatus) bool {
 		return j.JobExec != schedule.JobExec && (!r.told.gaveUp || retries(j))
 	})
 }
 
 func publishing(r *Report, limit float64) []Finding {
-	return failures(r, limit, func(j *slots.JobStatus) bool { return j.JobExec == schedule.JobExec })
+	return failures(r, limit, func(j *ledger.JobStatus) bool { return j.JobExec == schedule.JobExec })
 }
 
-func failures(r *Report, limit float64, which func(j *slots.JobStatus) bool) (list []Finding) {
+func failures(r *Report, limit float64, which func(j *ledger.JobStatus) bool) (list []Finding) {
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
 		bad := j.LastChecked > 0 && 100*float64(j.LastFailed)/float64(j.LastChecked) > limit
@@ -376,7 +377,7 @@ func failures(r *Report, limit float64, which func(j *slots.JobStatus) bool) (li
 }
 
 // retries reports whether rows that failed in the job's last slot wait for a retry.
-func retries(j *slots.JobStatus) bool { return j.LastGaveUp < j.LastFailed }
+func retries(j *ledger.JobStatus) bool { return j.LastGaveUp < j.LastFailed }
 
 // unregistered tells all rows of a job that no run knows, so that no other condition tells them
 // again. The rows of a job of this binary in slots that were missed wait for any run: missed tells
@@ -388,7 +389,7 @@ func unregistered(r *Report, limit float64) (list []Finding) {
 		case !j.Unregistered:
 		case !r.knows(j.JobExec):
 			nowhere = append(nowhere, j.JobExec)
-		case !slices.ContainsFunc(r.Trouble, func(t slots.Trouble) bool {
+		case !slices.ContainsFunc(r.Trouble, func(t ledger.Trouble) bool {
 			return t.State == slots.StateMissed && slices.ContainsFunc(t.Jobs, isOf(j.JobExec))
 		}):
 			here = append(here, j.JobExec)
@@ -418,7 +419,7 @@ func unregistered(r *Report, limit float64) (list []Finding) {
 // withDue returns the names of jobs, each with the number of its rows that are due.
 func (r *Report) withDue(names []string) string {
 	due := map[string]int64{}
-	for _, t := range slices.Concat(r.Trouble, r.Running, []slots.Trouble{{Jobs: r.unopened}}) {
+	for _, t := range slices.Concat(r.Trouble, r.Running, []ledger.Trouble{{Jobs: r.unopened}}) {
 		for _, c := range t.Jobs {
 			due[c.JobExec] += c.Waiting
 		}
@@ -432,8 +433,8 @@ func (r *Report) withDue(names []string) string {
 	return spoken.List(texts)
 }
 
-func isOf(job string) func(c slots.JobCount) bool {
-	return func(c slots.JobCount) bool { return c.JobExec == job }
+func isOf(job string) func(c ledger.JobCount) bool {
+	return func(c ledger.JobCount) bool { return c.JobExec == job }
 }
 
 func slow(r *Report, limit float64) []Finding {

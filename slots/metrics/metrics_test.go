@@ -8,6 +8,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 func TestARunIsCountedByJobAndOutcome(t *testing.T) {
@@ -133,9 +134,9 @@ func TestSlotsBeyondTheClockAreMeasured(t *testing.T) {
 	w.now = slot(2)
 	_, got = parse(t, w.scrape())
 	got.wants(t, samples{`prescient_ledger_ahead_seconds`: 48 * 900})
-	ledger, err := slots.NewLedger(t.Context(), w.db, "", w.clock)
+	l, err := ledger.New(t.Context(), w.db, "", w.clock)
 	if err == nil {
-		_, err = ledger.Rewind(t.Context())
+		_, err = l.Rewind(t.Context())
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/forecast"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -99,7 +99,7 @@ func (m *Metrics) Read(ctx context.Context) {
 type snapshot struct {
 	now      time.Time
 	width    time.Duration
-	current  slots.SlotRun
+	current  ledger.SlotRun
 	states   map[string]int
 	oldest   time.Time // the oldest slot that is not done, or has stragglers; zero: none
 	rows     []rows
@@ -123,20 +123,20 @@ type consumer struct {
 }
 
 func (s *Source) read(ctx context.Context) (*snapshot, error) {
-	ledger, err := slots.NewLedger(ctx, s.DB, s.Schema, s.Now)
+	l, err := ledger.New(ctx, s.DB, s.Schema, s.Now)
 	if err != nil {
 		return nil, err
 	}
-	r := &snapshot{now: ledger.Now(), width: ledger.Grid().Width(), states: map[string]int{}, claims: map[bool]int{}}
-	slot := ledger.Grid().Floor(r.now)
-	r.current, err = ledger.Show(ctx, slot)
-	if errors.Is(err, slots.ErrNoSlot) {
-		r.current, err = slots.SlotRun{Slot: slot}, nil
+	r := &snapshot{now: l.Now(), width: l.Grid().Width(), states: map[string]int{}, claims: map[bool]int{}}
+	slot := l.Grid().Floor(r.now)
+	r.current, err = l.Show(ctx, slot)
+	if errors.Is(err, ledger.ErrNoSlot) {
+		r.current, err = ledger.SlotRun{Slot: slot}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	held, err := ledger.Claims(ctx, time.Time{})
+	held, err := l.Claims(ctx, time.Time{})
 	if err != nil {
 		return nil, err
 	}
@@ -145,12 +145,12 @@ func (s *Source) read(ctx context.Context) (*snapshot, error) {
 			r.claims[c.Live]++
 		}
 	}
-	beyond, err := ledger.Ahead(ctx)
+	beyond, err := l.Ahead(ctx)
 	if err != nil {
 		return nil, err
 	}
 	r.beyond = beyond.By(slot).Seconds()
-	if r.dead, _, err = ledger.DeadLetters(ctx); err != nil {
+	if r.dead, _, err = l.DeadLetters(ctx); err != nil {
 		return nil, err
 	}
 	schema, err := pgsql.ParseSchema(s.Schema)
@@ -163,7 +163,7 @@ func (s *Source) read(ctx context.Context) (*snapshot, error) {
 		if _, err := tx.ExecContext(ctx, set); err != nil {
 			return err
 		}
-		if err := r.readSlots(ctx, tx, schema, ledger.Grid().Add(slot, -lookBack)); err != nil {
+		if err := r.readSlots(ctx, tx, schema, l.Grid().Add(slot, -lookBack)); err != nil {
 			return err
 		}
 		return r.readOutbox(ctx, tx, schema)
@@ -171,15 +171,15 @@ func (s *Source) read(ctx context.Context) (*snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read metrics: %w", err)
 	}
-	r.ahead = s.lookAhead(ctx, ledger)
+	r.ahead = s.lookAhead(ctx, l)
 	return r, nil
 }
 
 // lookAhead forecasts the next slots, once for each slot, because it costs more than all the rest.
 // After an error it also waits for the next slot.
-func (s *Source) lookAhead(ctx context.Context, ledger *slots.Ledger) []forecast.Slot {
-	g := ledger.Grid()
-	next := g.Next(ledger.Now())
+func (s *Source) lookAhead(ctx context.Context, l *ledger.Ledger) []forecast.Slot {
+	g := l.Grid()
+	next := g.Next(l.Now())
 	if next.Equal(s.next) {
 		return s.ahead
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/ledger"
 	"github.com/prescient-go/prescient/slots/metrics"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -62,7 +63,7 @@ func setup(t *testing.T) *world {
 	if w.client, err = jobs.NewClient(t.Context(), w.db, jobs.Config{Now: w.clock}); err != nil {
 		t.Fatal(err)
 	}
-	ledger, err := slots.NewLedger(t.Context(), w.db, "", w.clock)
+	ledger, err := ledger.New(t.Context(), w.db, "", w.clock)
 	if err == nil {
 		err = ledger.Begin(t.Context(), slot(1))
 	}

@@ -27,6 +27,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -39,7 +40,7 @@ type Replay struct {
 	// Client enqueues, Runner runs and Ledger reads, all in virtual time.
 	Client *jobs.Client
 	Runner *slots.Runner
-	Ledger *slots.Ledger
+	Ledger *ledger.Ledger
 
 	db  *sqlx.DB
 	cfg Config
@@ -73,7 +74,7 @@ func Open(ctx context.Context, db pgsql.Pool, registry *jobs.Registry, start tim
 // optional.
 func New(ctx context.Context, cfg Config) (r *Replay, err error) {
 	r = &Replay{Clock: NewClock(cfg.Start), Schema: cfg.Schema, db: pgsql.Sqlx(cfg.DB), cfg: cfg}
-	if r.Ledger, err = slots.NewLedger(ctx, cfg.DB, cfg.Schema, r.Now); err != nil {
+	if r.Ledger, err = ledger.New(ctx, cfg.DB, cfg.Schema, r.Now); err != nil {
 		return nil, err
 	}
 	if err = r.Ledger.Begin(ctx, r.Ledger.Grid().Ceil(r.Now())); err != nil {

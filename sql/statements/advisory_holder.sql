@@ -1,6 +1,6 @@
 -- Returns the session that holds the advisory lock with a name ($1), and the statement that ends it. It
 -- leaves out checks of other runs under the login of this one.
--- Called by slots/internal/holder.Advisory.Wait.
+-- Called by slots/internal/db.Advisory.Wait.
 select
     l.pid,
     format('session %s of %s (%s, %s)', l.pid, h.usename, coalesce(nullif(h.application_name, ''), 'no application_name'), coalesce(h.state, 'state unknown')) as holder,

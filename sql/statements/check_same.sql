@@ -1,3 +1,3 @@
 -- Fails where the check has ended the transaction of this number.
--- Called by slots/internal/statement.Writer.AddTx.
+-- Called by slots/internal/record.Writer.AddTx.
 select prescient.same_check($1)

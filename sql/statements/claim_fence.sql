@@ -1,3 +1,3 @@
--- Called by slots/internal/record.Recorder.recordAll.
--- Called by slots/internal/statement.Writer.AddLocked.
+-- Called by slots/internal/record.Recorder.recordUnlocked.
+-- Called by slots/internal/record.Writer.AddLocked.
 select prescient.fence($1, $2, $3, $4, $5)

@@ -1,5 +1,5 @@
 -- Returns the runners at open slots. One without jobs has no claim at the moment.
--- Called by slots.Ledger.Claims.
+-- Called by slots/ledger.Ledger.Claims.
 select
     c.slot, c.token, c.kind, array(select j.name from prescient.job j where j.job = any (c.jobs) order by j.name) as jobs,
     c.runner, c.allocated_until, c.allocated_until >= clock_timestamp() as live

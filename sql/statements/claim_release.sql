@@ -1,5 +1,5 @@
 -- Hands claims ($1) back before they are done, and leaves the slot ($2). Returns how many were handed back.
--- Called by slots/internal/lease.Keeper.HandBack.
+-- Called by slots/internal/claim.Keeper.HandBack.
 with left_slot as (
     delete from prescient.slot_claim
     where token = $2

@@ -1,6 +1,6 @@
 -- The heartbeat of a run's claims. Claims that do not come back are gone, or lost. They are locked
 -- in the order of their tokens.
--- Called by slots/internal/lease.Keeper.renew.
+-- Called by slots/internal/claim.Keeper.renew.
 update prescient.slot_claim c
 set allocated_until = statement_timestamp() + $2 * interval '1 microsecond'
 from (

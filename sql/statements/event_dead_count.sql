@@ -2,7 +2,7 @@
 -- narrow. It also returns since when the oldest and the newest are dead letters, and a digest, which
 -- tells these letters from as many others.
 -- Called by jobs/event/deadletter.Count.
--- Called by slots.Ledger.DeadLetters.
+-- Called by slots/ledger.Ledger.DeadLetters.
 select count(*), min(dead_at), max(dead_at), coalesce(sum(hashint8extended(number, 0)), 0)::text
 from prescient.event_dead
 where dead_at is not null

@@ -3,7 +3,7 @@
 -- schedules these have.
 -- A ledger that begins with the slot after $1, the last that has begun, is new, and no finding. Slots
 -- between $1 and $2 are of the grid before the width was changed, and no finding.
--- Called by slots.Ledger.Ahead.
+-- Called by slots/ledger.Ledger.Ahead.
 select
     (select case when s.since > $1::timestamptz + s.width then s.since end from prescient.setting s) as since,
     max(ahead.slot) as last,

@@ -5,7 +5,7 @@
 -- In the percentiles a bucket counts as its upper bound. A slot with a runner counts once the
 -- runner has finished; a slot that was left open counts. The newest slot is the one that was run
 -- last, by catch-up perhaps.
--- Called by slots.Ledger.Jobs.
+-- Called by slots/ledger.Ledger.Jobs.
 with left_open as materialized (
     select t.*
     from prescient.slot_run r

@@ -1,7 +1,7 @@
 -- Returns the newest slots from $1 to $2 in which checks began later than the SLA of their job, at
 -- most $3. Rows that were deferred, or ended unchecked, are no checks. A slot with a runner counts
 -- once the runner has finished; a slot that was left open counts.
--- Called by slots.Ledger.LateSlots.
+-- Called by slots/ledger.Ledger.LateSlots.
 select s.slot, coalesce(j.name, '#' || s.job) as name, sum(s.checked)::bigint as checked, sum(s.late)::bigint as late
 from (
     select slot, job, 0 as checked, late

@@ -1,6 +1,6 @@
 -- Forgets finished slots before $1, up to the first one that has rows, of paused jobs too. The
 -- ledger has no gaps before the first slot that it keeps.
--- Called by slots.Ledger.Prune.
+-- Called by slots/ledger.Ledger.Prune.
 with upto as materialized (
     select first.slot, prescient.slot_ceil(first.slot, width) as since
     from (select least($1::timestamptz, (select min(next_check_at) from prescient.future_job)) as slot) as first

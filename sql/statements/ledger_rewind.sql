@@ -1,6 +1,6 @@
 -- Forgets the slots beyond $2, the clock, except those with a runner. It returns their number. A
 -- ledger that begins beyond the slot after $1, the last that has begun, begins with $1 afterwards.
--- Called by slots.Ledger.Rewind.
+-- Called by slots/ledger.Ledger.Rewind.
 with moved as (
     update prescient.setting s
     set since = $1

@@ -4,7 +4,7 @@
 -- recorded. The time in which it was open without a runner does not count: it waited for a job that
 -- no run knew, or for another runner after a kill. The newest slot alone has never taken longer than
 -- the width while runs overlap.
--- Called by slots.Ledger.Took.
+-- Called by slots/ledger.Ledger.Took.
 select
     r.slot,
     (extract(epoch from r.worked + greatest(interval '0', case r.state

@@ -7,7 +7,7 @@
 -- the ledger, and finds the first slot with rows.
 -- The answer has the first $3 slots that are open or have rows, and the first $3 that are missed
 -- without rows. more says how many other slots are missed, and more_open how many are open.
--- Called by slots.Ledger.Status.
+-- Called by slots/ledger.Ledger.Status.
 with recursive grid as materialized (
     select prescient.slot_ceil(greatest($1, since), width) as first, width
     from prescient.setting

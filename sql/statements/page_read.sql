@@ -1,5 +1,5 @@
 -- Reads the rows of a claim that are still in slot $1: of the jobs $2, with ids from $3 to $4.
--- Called by slots/internal/page.Reader.Read.
+-- Called by slots/internal/claim.Session.Read.
 select
     {{checked}}
 from prescient.future_job

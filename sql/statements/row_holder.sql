@@ -2,7 +2,7 @@
 -- those of page_read. Checks of other runners, which end, are left out. A role without
 -- pg_read_all_stats does not see since when. A row that several transactions have locked at once
 -- names none of them.
--- Called by slots/internal/holder.Vigil.Tell.
+-- Called by slots/internal/db.RowWait.LogHolder.
 with locks as (
     select l.pid, l.transactionid, l.granted
     from pg_locks l

@@ -5,7 +5,7 @@
 -- rows_finish and rows_finish_alike have lists of columns of their own. Measured in pages of 1,000
 -- rows: a function for both lists that the planner inlines costs the server 6 to 7 % more, and
 -- finish_rows_apart at least 6 % more.
--- Called by slots/internal/statement.Writer.finishRows.
+-- Called by slots/internal/record.Writer.finishRows.
 with outcome as (
     select *
     from unnest($7::bigint[], $8::text[], $9::text[], $10::bigint[], $11::bigint[], $15::text[])

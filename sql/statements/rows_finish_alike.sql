@@ -2,7 +2,7 @@
 -- costs a third less, because it joins no outcomes. The ids ($7) are a filter (hence the + 0): one
 -- look into the index finds their range. The server hashes the filter if the array is a constant of
 -- the plan, so not in a generic one.
--- Called by slots/internal/statement.Writer.recordAlike.
+-- Called by slots/internal/record.Writer.recordAlike.
 with gone as (
     delete from prescient.future_job f
     where f.next_check_at = $1

@@ -1,5 +1,5 @@
 -- Which of a few rows ($5) of a claim are still in its slot: see page_read for the other parameters.
--- Called by slots/internal/page.Reader.Remaining.
+-- Called by slots/internal/claim.Session.Remaining.
 select id
 from prescient.future_job
 where next_check_at = $1

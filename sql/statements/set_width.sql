@@ -1,3 +1,3 @@
 -- Changes the width of the slots. See the function set_width.
--- Called by slots.Ledger.SetWidth.
+-- Called by slots/ledger.Ledger.SetWidth.
 select prescient.set_width($1 * interval '1 second', $2)

@@ -1,5 +1,5 @@
 -- Returns slots of the ledger. Counts of open slots are what their runners have recorded so far.
--- Called by slots.Ledger.page.
+-- Called by slots/ledger.Ledger.page.
 select
     r.slot, r.state, r.kind, r.planned,
     r.checked + coalesce(l.finished + l.rescheduled + l.failed, 0) as checked,

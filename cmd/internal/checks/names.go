@@ -13,7 +13,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
-	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -42,8 +42,8 @@ func Has(f *factory.Factory, job string) bool {
 
 // Knows returns a function that reports whether the commands of this binary that run slots have a job,
 // or the database has a rule of that name. A login that may not read the rules knows none.
-func Knows(ctx context.Context, f *factory.Factory, ledger *slots.Ledger) (func(job string) bool, error) {
-	rules, err := ledger.Rules(ctx)
+func Knows(ctx context.Context, f *factory.Factory, l *ledger.Ledger) (func(job string) bool, error) {
+	rules, err := l.Rules(ctx)
 	if err != nil && !pgsql.HasState(err, pqerror.InsufficientPrivilege) {
 		return nil, err
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/embedded"
 )
@@ -181,20 +182,20 @@ func With(
 }
 
 // Ledger returns the ledger of the schema.
-func Ledger(ctx context.Context, f *factory.Factory, db *sqlx.DB) (*slots.Ledger, error) {
-	return slots.NewLedger(ctx, db, f.Config().Database.Schema, nil)
+func Ledger(ctx context.Context, f *factory.Factory, db *sqlx.DB) (*ledger.Ledger, error) {
+	return ledger.New(ctx, db, f.Config().Database.Schema, nil)
 }
 
 // WithLedger is With for commands about slots.
 func WithLedger(
-	ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, l *slots.Ledger, s pgsql.Setting) error,
+	ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, l *ledger.Ledger, s pgsql.Setting) error,
 ) error {
 	return With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
-		ledger, err := Ledger(ctx, f, db)
+		l, err := Ledger(ctx, f, db)
 		if err != nil {
 			return err
 		}
-		return fn(db, ledger, setting)
+		return fn(db, l, setting)
 	})
 }
 

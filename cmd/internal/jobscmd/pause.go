@@ -17,7 +17,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
-	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 func newCmdPause(f *factory.Factory) *cobra.Command {
@@ -108,12 +108,12 @@ func resumeJob(ctx context.Context, f *factory.Factory, job string) error {
 func overdueSince(
 	ctx context.Context, f *factory.Factory, db *sqlx.DB, c *jobs.Client, job string, now time.Time,
 ) (*time.Time, error) {
-	ledger, err := database.Ledger(ctx, f, db)
+	l, err := database.Ledger(ctx, f, db)
 	if err != nil {
 		return nil, err
 	}
 	until := c.Grid().Next(now)
-	if _, err := ledger.Show(ctx, c.Grid().Floor(now)); errors.Is(err, slots.ErrNoSlot) {
+	if _, err := l.Show(ctx, c.Grid().Floor(now)); errors.Is(err, ledger.ErrNoSlot) {
 		until = c.Grid().Floor(now)
 	} else if err != nil {
 		return nil, err

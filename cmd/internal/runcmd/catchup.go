@@ -178,7 +178,7 @@ type jobSum struct {
 	JobExec string `json:"job_exec"`
 	Waiting int64  `json:"waiting"`
 	Slots   int64  `json:"slots"`
-	atLeast bool   // the rows of a slot are counted up to slots.MostOverdue
+	atLeast bool   // the rows of a slot are counted up to ledger.MostOverdue
 }
 
 type caughtSlot struct {

@@ -19,6 +19,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 // remainingView is the remaining work in a slot that catch-up has not finished, or would work on in a
@@ -43,11 +44,11 @@ func addRemaining(ctx context.Context, f *factory.Factory, db *sqlx.DB, view *ca
 	if len(remaining) == 0 || ctx.Err() != nil {
 		return nil
 	}
-	ledger, err := database.Ledger(ctx, f, db)
+	l, err := database.Ledger(ctx, f, db)
 	if err != nil {
 		return err
 	}
-	status, err := ledger.Status(ctx, o.since.From(ledger.Now()))
+	status, err := l.Status(ctx, o.since.From(l.Now()))
 	sums := map[string]jobSum{}
 	for _, t := range append(status.Trouble, status.Running...) {
 		r := remaining[t.Slot]
@@ -62,7 +63,7 @@ func addRemaining(ctx context.Context, f *factory.Factory, db *sqlx.DB, view *ca
 				if !r.Live { // else its run takes them
 					s := sums[job.JobExec]
 					sums[job.JobExec] = jobSum{
-						job.JobExec, s.Waiting + job.Waiting, s.Slots + 1, s.atLeast || job.Waiting >= slots.MostOverdue,
+						job.JobExec, s.Waiting + job.Waiting, s.Slots + 1, s.atLeast || job.Waiting >= ledger.MostOverdue,
 					}
 				}
 			}
@@ -101,7 +102,7 @@ func printDryRun(f *factory.Factory, view caughtView) (err error) {
 // printRemaining prints the remaining work of the first of n slots.
 func printRemaining(f *factory.Factory, list []caughtSlot, n int) error {
 	return output.Few(f.Printer, n, list, table.Row{"SLOT", "WAS", "WAITING", "JOBS"}, func(s caughtSlot) table.Row {
-		return table.Row{s.Slot, s.was(), layout.AtLeast(*s.Waiting, slots.MostOverdue), strings.Join(s.Jobs, ", ")}
+		return table.Row{s.Slot, s.was(), layout.AtLeast(*s.Waiting, ledger.MostOverdue), strings.Join(s.Jobs, ", ")}
 	})
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -52,7 +53,7 @@ func newCmdList(
 }
 
 func listSlots(ctx context.Context, f *factory.Factory, o *listOptions) error {
-	return database.WithLedger(ctx, f, func(_ *sqlx.DB, l *slots.Ledger, _ pgsql.Setting) error {
+	return database.WithLedger(ctx, f, func(_ *sqlx.DB, l *ledger.Ledger, _ pgsql.Setting) error {
 		from, to, err := o.span.At(l.Now())
 		if err != nil {
 			return err
@@ -101,13 +102,13 @@ began, it is "not opened".`,
 }
 
 func showSlot(ctx context.Context, f *factory.Factory, slot time.Time) error {
-	return database.WithLedger(ctx, f, func(db *sqlx.DB, l *slots.Ledger, s pgsql.Setting) error {
+	return database.WithLedger(ctx, f, func(db *sqlx.DB, l *ledger.Ledger, s pgsql.Setting) error {
 		if !l.Grid().Contains(slot) {
 			return cli.NotSlot(l.Grid(), slot)
 		}
 		run, err := l.Show(ctx, slot)
-		if errors.Is(err, slots.ErrNoSlot) {
-			run, err = slots.SlotRun{Slot: slot, State: view.NotOpened}, nil
+		if errors.Is(err, ledger.ErrNoSlot) {
+			run, err = ledger.SlotRun{Slot: slot, State: view.NotOpened}, nil
 			if !slot.Before(s.Since) && slot.Before(l.Grid().Floor(l.Now())) {
 				run.State = slots.StateMissed
 			}
@@ -171,7 +172,7 @@ func printSlot(f *factory.Factory, v view.SlotDetail) error {
 		if err == nil && len(v.Waiting) > 0 {
 			header := table.Row{"JOB", "WAITING", "STATE"}
 			err = errors.Join(f.Lines(""), output.Rows(f.Printer, v.Waiting, header, func(w view.Waiting) table.Row {
-				return table.Row{w.JobExec, layout.AtLeast(w.Waiting, slots.MostWaiting), w.Marked(string(w.State))}
+				return table.Row{w.JobExec, layout.AtLeast(w.Waiting, ledger.MostWaiting), w.Marked(string(w.State))}
 			}))
 		}
 		if n := gone(v); n > 0 {

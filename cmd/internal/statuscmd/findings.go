@@ -13,7 +13,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 // printJobs prints the jobs with failed or given-up rows in the last day, and the jobs whose rows
@@ -92,7 +92,7 @@ func printTrouble(f *factory.Factory, v view.Status) error {
 		}
 		for _, job := range t.Jobs {
 			lines = append(lines, table.Row{
-				t.Slot, view.StateWord(t.State), layout.AtLeast(job.Waiting, slots.MostOverdue), job.Marked(job.JobExec),
+				t.Slot, view.StateWord(t.State), layout.AtLeast(job.Waiting, ledger.MostOverdue), job.Marked(job.JobExec),
 			})
 		}
 	}

@@ -23,8 +23,8 @@ import (
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/admin"
-	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/health"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -98,12 +98,12 @@ func conditionsHelp() string {
 }
 
 func status(ctx context.Context, f *factory.Factory, o *statusOptions) error {
-	return database.WithLedger(ctx, f, func(db *sqlx.DB, ledger *slots.Ledger, setting pgsql.Setting) error {
-		knows, err := checks.Knows(ctx, f, ledger)
+	return database.WithLedger(ctx, f, func(db *sqlx.DB, l *ledger.Ledger, setting pgsql.Setting) error {
+		knows, err := checks.Knows(ctx, f, l)
 		if err != nil {
 			return err
 		}
-		report, err := health.Check(ctx, ledger, o.since.From(ledger.Now()), o.limits.Limits, knows)
+		report, err := health.Check(ctx, l, o.since.From(l.Now()), o.limits.Limits, knows)
 		if err != nil {
 			return err
 		}
@@ -171,7 +171,7 @@ func printStatus(f *factory.Factory, v view.Status) error {
 func overdue(v view.Status) string {
 	for _, t := range v.Trouble {
 		for _, job := range t.Jobs {
-			if job.Waiting >= slots.MostOverdue {
+			if job.Waiting >= ledger.MostOverdue {
 				return fmt.Sprintf("%d or more", v.Overdue)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 // paused reports whether a job is paused. Returns ErrNotFound if the job is unknown.
@@ -223,13 +224,13 @@ func (c CatchUp) requireJob(ctx context.Context, p *planner, knows func(job stri
 // left counts what catch-up finds.
 type left struct {
 	slots, rows  int64
-	more         bool     // rows are counted up to slots.MostOverdue of a job in a slot, in slots.MostMissed slots
+	more         bool     // rows are counted up to ledger.MostOverdue of a job in a slot, in slots.MostMissed slots
 	live         int64    // slots that catch-up leaves to a run
 	unregistered []string // jobs that catch-up leaves to another binary
 }
 
-func (c CatchUp) left(knows func(job string) bool, caught slots.Caught, status slots.Status) (w left) {
-	trouble := map[time.Time]slots.Trouble{}
+func (c CatchUp) left(knows func(job string) bool, caught slots.Caught, status ledger.Status) (w left) {
+	trouble := map[time.Time]ledger.Trouble{}
 	for _, t := range slices.Concat(status.Trouble, status.Running) {
 		trouble[t.Slot] = t
 	}
@@ -247,7 +248,7 @@ func (c CatchUp) left(knows func(job string) bool, caught slots.Caught, status s
 				w.unregistered = append(w.unregistered, j.JobExec)
 			default:
 				w.rows += j.Waiting
-				w.more = w.more || j.Waiting >= slots.MostOverdue
+				w.more = w.more || j.Waiting >= ledger.MostOverdue
 			}
 		}
 	}

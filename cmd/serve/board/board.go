@@ -20,6 +20,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -121,7 +122,7 @@ type tools struct {
 	made    time.Time
 	schema  pgsql.Schema
 	setting pgsql.Setting
-	ledger  *slots.Ledger
+	ledger  *ledger.Ledger
 	client  *jobs.Client
 	store   *schedule.Store
 	rules   *rulestore.Store
@@ -171,7 +172,7 @@ func (s *source) newTools(ctx context.Context) (*tools, error) {
 	if t.setting, err = pgsql.ReadSetting(ctx, s.cfg.DB, s.schema); err != nil {
 		return nil, err
 	}
-	if t.ledger, err = slots.NewLedger(ctx, s.cfg.DB, s.cfg.Schema, s.cfg.Now); err != nil {
+	if t.ledger, err = ledger.New(ctx, s.cfg.DB, s.cfg.Schema, s.cfg.Now); err != nil {
 		return nil, err
 	}
 	if t.client, err = jobs.NewClient(ctx, s.cfg.DB, jobs.Config{

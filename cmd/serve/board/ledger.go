@@ -8,6 +8,7 @@ import (
 
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 const (
@@ -47,13 +48,13 @@ func (b *Board) Ledger(ctx context.Context, days int, acted int64) (Ledger, erro
 }
 
 // state returns the row of a slot, opened or not, or a NoSlotError.
-func (r *reader) state(ctx context.Context, slot time.Time) (slots.SlotRun, error) {
+func (r *reader) state(ctx context.Context, slot time.Time) (ledger.SlotRun, error) {
 	l := r.ledger.In(r)
 	run, err := l.Show(ctx, slot)
-	if !errors.Is(err, slots.ErrNoSlot) {
+	if !errors.Is(err, ledger.ErrNoSlot) {
 		return run, err
 	}
-	run = slots.SlotRun{Slot: slot}
+	run = ledger.SlotRun{Slot: slot}
 	g := l.Grid()
 	if !g.Contains(slot) {
 		return run, &NoSlotError{slot, g.Floor(slot), g.Next(slot), g.Width()}

@@ -28,6 +28,7 @@ import (
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/forecast"
 	"github.com/prescient-go/prescient/slots/health"
+	"github.com/prescient-go/prescient/slots/ledger"
 	"github.com/prescient-go/prescient/slots/metrics"
 )
 
@@ -510,10 +511,10 @@ func (f *figures) arrange() {
 // status returns what status --output json prints.
 func (f *figures) status() string {
 	f.t.Helper()
-	ledger, err := slots.NewLedger(f.t.Context(), f.DB, "", f.Clock.Now)
+	l, err := ledger.New(f.t.Context(), f.DB, "", f.Clock.Now)
 	f.must(err)
 	known := func(job string) bool { return job != "misspelt" }
-	report, err := health.Check(f.t.Context(), ledger, time.Time{}, health.Limits{}, known)
+	report, err := health.Check(f.t.Context(), l, time.Time{}, health.Limits{}, known)
 	f.must(err)
 	paused, err := admin.New(f.Client).Paused(f.t.Context(), f.DB)
 	f.must(err)

@@ -28,7 +28,7 @@ const (
 const engine = "../.."
 
 // values are structs that users fill or read field by field.
-var values = []string{"slots.Config", "slots.JobStatus", "slots.Result"}
+var values = []string{"slots.Config", "slots.Result"}
 
 func TestTheEngineKeepsItsShape(t *testing.T) {
 	t.Parallel()

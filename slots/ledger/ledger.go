@@ -1,4 +1,6 @@
-package slots
+// Package ledger reads the ledger of slots for operators: which slots were missed, left open or
+// late, and how the jobs do. It also changes the grid, and prunes the ledger.
+package ledger
 
 import (
 	"context"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -26,8 +29,8 @@ type Ledger struct {
 	reads   pgsql.Querier // nil: each read has a transaction of its own
 }
 
-// NewLedger reads the grid from the database. now is the clock that slots are compared with; nil: the database's.
-func NewLedger(ctx context.Context, db pgsql.Pool, schema string, now func() time.Time) (*Ledger, error) {
+// New reads the grid from the database. now is the clock that slots are compared with; nil: the database's.
+func New(ctx context.Context, db pgsql.Pool, schema string, now func() time.Time) (*Ledger, error) {
 	name, err := pgsql.ParseSchema(schema)
 	if err != nil {
 		return nil, err
@@ -63,7 +66,7 @@ type Status struct {
 	Since   time.Time // first slot the ledger must have
 	Current SlotRun   // the slot that has begun last; its State is empty if no run has opened it yet
 	// Trouble lists the past slots that are missed, left open, or have stragglers, oldest first. It has the oldest
-	// MostMissed slots that are open or have rows, and the oldest MostMissed that are missed without rows. MoreMissed
+	// slots.MostMissed slots that are open or have rows, and as many that are missed without rows. MoreMissed
 	// and MoreOpen count the other missed and open slots.
 	Trouble    []Trouble
 	MoreMissed int64
@@ -73,9 +76,6 @@ type Status struct {
 	// Claims lists the claims of open slots.
 	Claims []Claim
 }
-
-// MostMissed bounds the slots of each kind in Status.Trouble: sixty days of slots of a second are five million.
-const MostMissed = 1000
 
 // Bounds on counting the rows of a job in a slot, because counting must not cost as much as running. A number at the
 // bound stands for that many or more.
@@ -87,8 +87,8 @@ const (
 // Trouble is a past slot that is missed, left open, or has stragglers.
 type Trouble struct {
 	Slot    time.Time
-	State   State // StateMissed, StateOpen (left by its runners), or StateDone (stragglers)
-	Waiting int64 // rows in it that are not of paused jobs, each job counted up to MostOverdue
+	State   slots.State // slots.StateMissed, StateOpen (left by its runners), or StateDone (stragglers)
+	Waiting int64       // rows in it that are not of paused jobs, each job counted up to MostOverdue
 	Jobs    []JobCount
 	Live    int64 // runners that are at it
 }
@@ -97,7 +97,7 @@ type Trouble struct {
 type Claim struct {
 	Slot   time.Time
 	Token  int64
-	Kind   Kind
+	Kind   slots.Kind
 	Jobs   []string // whose rows it holds; none: the runner is at the slot, and may claim more
 	Runner string
 	Until  time.Time // in the past: handed back, or its runner has not been heard of for too long
@@ -122,7 +122,7 @@ func (l *Ledger) Status(ctx context.Context, since time.Time) (Status, error) {
 	now := l.now()
 	s := Status{Now: now, Grid: l.Grid(), Since: l.setting.Since}
 	current := l.Grid().Floor(now)
-	args := []any{timeOr(since, grid.Min), current, MostMissed}
+	args := []any{timeOr(since, grid.Min), current, slots.MostMissed}
 	slots, err := list(ctx, l, pgsql.LedgerTrouble, args, func(row *sql.Rows, t *Trouble) error {
 		var names pq.StringArray
 		var counts pq.Int64Array
@@ -156,8 +156,8 @@ func (l *Ledger) Status(ctx context.Context, since time.Time) (Status, error) {
 // SlotRun is a row of the ledger.
 type SlotRun struct {
 	Slot  time.Time
-	State State
-	Kind  Kind
+	State slots.State
+	Kind  slots.Kind
 	// Planned is the number of rows when the slot was opened; an estimate when there were many.
 	Planned int64
 	// Checked = Finished + Rescheduled + Failed: the rows whose outcome was recorded.
