@@ -32,7 +32,7 @@ PLAIN_FIRST = ./cmd ./docs ./jobs/schedule ./examples/orders
 TEST = PATH="$$PATH:$(CURDIR)/bin" GORACE=atexit_sleep_ms=0 \
 	go test -ldflags=-w -timeout 1h -p $$(($$(getconf _NPROCESSORS_ONLN) / 2 + 1))
 
-.PHONY: help build demo test test-long test-pooler test-citus test-failover test-versions lint check-release deploy clients pictures screenshots bench bench-30m bench-full postgres promtool languages browser clean
+.PHONY: help build demo test test-long test-pooler test-citus test-failover test-versions torture torture-full lint check-release deploy clients pictures screenshots bench bench-30m bench-full postgres promtool languages browser clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
