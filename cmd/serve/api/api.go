@@ -2,8 +2,6 @@ package api
 
 import (
 	"cmp"
-	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -108,9 +106,6 @@ func (a *api) who(r *http.Request) (board.Who, bool, error) {
 	who, known, err := a.Access.Who(r)
 	return board.Who{Name: who.Name, Remote: remote, Operator: who.MayChange, Token: who.Token}, known, err
 }
-
-//go:embed openapi.json
-var description json.RawMessage
 
 // statuses are the HTTP statuses of errors that clients may see.
 var statuses = map[error]int{

@@ -1,10 +1,8 @@
 package api
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
@@ -18,7 +16,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
-// route is an operation. A test makes openapi.json from the routes.
+// route is an operation. The document openapi.json is made from the routes.
 type route struct {
 	method, path string
 	id, summary  string
@@ -232,8 +230,9 @@ func (a *api) describe() route {
 		http.MethodGet, "/openapi.json", "describe", "This document", nil, nil,
 		map[string]any{},
 		func(http.ResponseWriter, *http.Request) (any, error) {
-			return json.RawMessage(bytes.Replace(description, []byte(`"url": "`+Prefix),
-				[]byte(`"url": "`+a.Base+Prefix), 1)), nil
+			doc := document()
+			doc["servers"] = []object{{"url": a.Base + Prefix}}
+			return doc, nil
 		},
 	}
 }

@@ -135,7 +135,11 @@ type served struct {
 }
 
 var described = sync.OnceValues(func() (d served, err error) {
-	if d.doc, err = openapi3.NewLoader().LoadFromData(description); err == nil {
+	text, err := json.Marshal(document())
+	if err != nil {
+		return d, err
+	}
+	if d.doc, err = openapi3.NewLoader().LoadFromData(text); err == nil {
 		d.router, err = gorillamux.NewRouter(d.doc)
 	}
 	return d, err
