@@ -1,6 +1,9 @@
 package spoken
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
 // Count returns a number with its noun, such as "1 row" and "2 rows". The noun may include a verb:
 // "row is", "rows are".
@@ -14,4 +17,16 @@ func Noun[N int | int64](n N, one, many string) string {
 		return one
 	}
 	return many
+}
+
+// Number returns a number with a comma after each three digits.
+func Number(n int64) string {
+	digits, sign := strconv.FormatInt(n, 10), ""
+	if n < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
 }

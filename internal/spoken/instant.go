@@ -1,7 +1,9 @@
 package spoken
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -40,3 +42,29 @@ func span(d time.Duration) string {
 	}
 	return Duration(d.Truncate(day))
 }
+
+// instants are the forms in which people write instants: first those with a zone, and days, which
+// begin at midnight UTC.
+var instants = []string{
+	time.RFC3339, "2006-01-02T15:04Z07:00", time.DateOnly,
+	"2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04",
+}
+
+// ParseInstant reads an instant as people write it, in UTC. zoned is false if the text has a time
+// without a zone, which counts as UTC.
+func ParseInstant(text string) (at time.Time, zoned bool, err error) {
+	for i, layout := range instants {
+		at, err := time.Parse(layout, text)
+		parse, _ := errors.AsType[*time.ParseError](err)
+		switch {
+		case parse != nil && strings.HasSuffix(parse.Message, "out of range"):
+			return at, false, errors.New("there is no such time" + parse.Message)
+		case err == nil:
+			return at.UTC(), i < 3, nil
+		}
+	}
+	return at, false, ErrNoInstant
+}
+
+// ErrNoInstant is returned by ParseInstant for a text that is no instant.
+var ErrNoInstant = errors.New("want an instant such as 2006-01-02T15:04:05Z or a date such as 2006-01-02")

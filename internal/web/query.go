@@ -47,7 +47,12 @@ func (q Parameters) Instant(name string, required bool) (time.Time, error) {
 	if q.Get(name) == "" && !required {
 		return time.Time{}, nil
 	}
-	at, err := time.Parse(time.RFC3339, q.Get(name))
+	return Instant(name, q.Get(name))
+}
+
+// Instant reads an instant of RFC 3339, in UTC. name says what it is, for the problem.
+func Instant(name, text string) (time.Time, error) {
+	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		return at, NewProblem(http.StatusBadRequest, name+": want an instant such as 2006-01-02T15:04:05Z")
 	}

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/spoken"
 )
 
 // Instant is a flag or an argument for a moment: RFC 3339, a date (midnight UTC) or, if Ago is set, a duration before
@@ -33,23 +33,18 @@ func (i *Instant) Type() string { return "TIME" }
 
 // Set parses an instant.
 func (i *Instant) Set(text string) error {
-	const zoneless, minutes = "2006-01-02T15:04:05", "2006-01-02T15:04"
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", time.DateOnly, zoneless, minutes} {
-		at, err := time.Parse(layout, text)
-		parse, _ := errors.AsType[*time.ParseError](err)
-		switch {
-		case parse != nil && strings.HasSuffix(parse.Message, "out of range"):
-			return errors.New("there is no such time" + parse.Message)
-		case err != nil || at.IsZero():
-		case layout == zoneless || layout == minutes:
-			return errors.New("it has no time zone: add Z for UTC, or an offset such as +01:00")
-		default:
-			i.At, i.before, i.text = at.UTC(), 0, text
-			return nil
-		}
+	at, zoned, err := spoken.ParseInstant(text)
+	switch {
+	case err == nil && !zoned:
+		return errors.New("it has no time zone: add Z for UTC, or an offset such as +01:00")
+	case err == nil && !at.IsZero():
+		i.At, i.before, i.text = at, 0, text
+		return nil
+	case err == nil:
+		err = spoken.ErrNoInstant
 	}
-	if !i.Ago {
-		return errors.New("want an instant such as 2006-01-02T15:04:05Z or a date such as 2006-01-02")
+	if !i.Ago || !errors.Is(err, spoken.ErrNoInstant) {
+		return err
 	}
 	before, err := duration.Parse(text)
 	if err != nil {

@@ -106,10 +106,12 @@ func (s *schemas) document() object {
 		"openapi": "3.1.0",
 		"info": object{
 			"title": "prescient serve", "version": "1",
-			"description": "What prescient serve shows and does. Requests have the header Authorization: Bearer, and a token; a server that listens on " +
-				"this machine alone and has no tokens lets everybody read. An answer says when it was read from the database, as_of, and how long ago " +
-				"that was, age. An action is asked for twice with the same body: with preview=true, and with the confirm of that answer. " +
-				"Every error is a problem of RFC 9457, also of a path that is not here (404) and of a method that a path does not have (405, with the header Allow).",
+			"description": "What prescient serve shows and does. Requests have the header Authorization: Bearer, and a token; " +
+				"a server that listens on this machine alone and has no tokens lets everybody read. " +
+				"An answer says when it was read from the database, as_of, and how long ago that was, age. " +
+				"An action is asked for twice with the same body: with preview=true, and with the confirm of that answer. " +
+				"Every error is a problem of RFC 9457, also of a path that is not here (404) " +
+				"and of a method that a path does not have (405, with the header Allow).",
 		},
 		"servers": []object{{"url": Prefix}}, "security": []object{{"token": []string{}}, {}},
 		"paths": paths,
@@ -142,12 +144,15 @@ func (s *schemas) operation(r route) object {
 	}
 	answers := object{"200": content("The answer.", "application/json", s.of(reflect.TypeOf(r.answer)))}
 	if r.body != nil {
-		o["requestBody"] = object{"required": true, "content": object{"application/json": object{"schema": s.of(reflect.TypeOf(r.body))}}}
+		body := object{"application/json": object{"schema": s.of(reflect.TypeOf(r.body))}}
+		o["requestBody"] = object{"required": true, "content": body}
 		answers["200"] = content("With preview the plan, with confirm what was done.", "application/json",
 			object{"oneOf": []object{s.of(reflect.TypeFor[board.Plan]()), s.of(reflect.TypeFor[board.Done]())}})
 		answers["202"] = content("It goes on; the actions tell how it ends.", "application/json",
 			s.of(reflect.TypeFor[board.Done]()))
-		answers["409"] = content("It would do something else by now, and nothing is done; a catch-up goes on already; or another transaction holds a lock on what it changes.", web.ProblemJSON, s.of(reflect.TypeFor[changed]()))
+		answers["409"] = content("It would do something else by now, and nothing is done; "+
+			"a catch-up goes on already; or another transaction holds a lock on what it changes.",
+			web.ProblemJSON, s.of(reflect.TypeFor[changed]()))
 	}
 	for _, p := range problems {
 		if p.given(r) {

@@ -101,10 +101,9 @@ func (a *api) routes() []route {
 				return b.Overview(ctx, q.acted)
 			}),
 		read("/slots/{slot}", "slot", "One slot", nil, func(ctx context.Context, q request) (board.Slot, error) {
-			slot, err := time.Parse(time.RFC3339Nano, q.r.PathValue("slot"))
+			slot, err := web.Instant("the slot", q.r.PathValue("slot"))
 			if err != nil {
-				return board.Slot{}, web.NewProblem(http.StatusBadRequest,
-					"the slot: want an instant such as 2006-01-02T15:15:00Z")
+				return board.Slot{}, err
 			}
 			return b.Slot(ctx, slot, q.acted)
 		}),
@@ -241,30 +240,18 @@ func (a *api) describe() route {
 const lookTimeout = 5 * time.Second
 
 // actions are the routes of actions.
-func (a *api) actions() []route {
-	return []route{
-		act[board.Cancel](a, "cancel", "End the waiting checks of an entity"),
-		act[board.CancelMany](a, "cancel-many", "End the waiting checks that a filter selects"),
-		act[board.Reschedule](a, "reschedule", "Move a waiting check to another slot"),
-		act[board.Retry](a, "retry", "Put failed checks back"),
-		act[board.PauseJob](a, "pause-job", "Let the checks of a job wait"),
-		act[board.ResumeJob](a, "resume-job", "End the pause of a job"),
-		act[board.RemoveRule](a, "remove-rule", "Drop the triggers of a rule, and cancel its waiting rows"),
-		act[board.CatchUp](a, "catch-up", "Repair missed slots"),
-		act[board.TriggerSchedule](a, "trigger-schedule", "Publish an event of a schedule now"),
-		act[board.BackfillSchedule](a, "backfill-schedule", "Publish the instants of a schedule that have passed"),
-		act[board.ResendEvents](a, "resend-events", "Send dead letters again"),
-		act[board.DiscardEvents](a, "discard-events", "Delete dead letters"),
-		act[board.PauseSchedule](a, "pause-schedule", "Let a schedule publish nothing"),
-		act[board.ResumeSchedule](a, "resume-schedule", "End the pause of a schedule"),
+func (a *api) actions() (list []route) {
+	for _, form := range board.Forms {
+		list = append(list, a.act(form))
 	}
+	return list
 }
 
 // act is a route that previews or does an action.
-func act[A board.Action](a *api, name, summary string) route {
+func (a *api) act(form *board.Form) route {
 	query := []string{"preview", "confirm"}
 	return route{
-		http.MethodPost, "/actions/" + name, name, summary, query, *new(A),
+		http.MethodPost, "/actions/" + form.Path, form.Path, form.Summary, query, form.Empty,
 		board.Done{},
 		func(_ http.ResponseWriter, r *http.Request) (any, error) {
 			q, err := web.Query(r, query...)
@@ -276,8 +263,8 @@ func act[A board.Action](a *api, name, summary string) route {
 				return nil, web.NewProblem(http.StatusPreconditionRequired,
 					"give either preview=true, or confirm and the confirm of the preview")
 			}
-			var action A
-			if err := web.Decode(r, &action); err != nil {
+			action, err := form.Decode(func(v any) error { return web.Decode(r, v) })
+			if err != nil {
 				return nil, err
 			}
 			who, _, err := a.who(r)

@@ -78,6 +78,18 @@ type Cancel struct {
 	ItemKey    string `json:"item_key"`
 }
 
+// cancelForm is the form of Cancel.
+var cancelForm = form(Form{
+	Path: "cancel", Summary: "End the waiting checks of an entity",
+	Title: "Cancel", Verb: "Cancel", Lead: "Waiting checks end as cancelled, and stay in history.",
+	Fields: []Field{nameField, keyField, anyJob, itemField},
+}, func(in *Input) Cancel {
+	return Cancel{
+		JobExec: in.Text("job"), EntityName: in.Text("name"), EntityKey: in.Text("key"),
+		ItemKey: in.Text("item"),
+	}
+})
+
 func (c Cancel) name() string { return "cancel" }
 func (c Cancel) target() string {
 	if c.JobExec == "" {
@@ -144,6 +156,32 @@ type CancelMany struct {
 	Until   time.Time       `json:"until,omitzero"` // enqueued before
 	Limit   int64           `json:"limit"`          // checks of the first slots; 0: all
 }
+
+// cancelManyForm is the form of CancelMany.
+var cancelManyForm = form(Form{
+	Path: "cancel-many", Summary: "End the waiting checks that a filter selects",
+	Title: "Cancel many checks", Verb: "Cancel",
+	Lead: "The waiting checks that every field selects end as cancelled, in batches, and stay in history. " +
+		"Those of schedules stay.",
+	Fields: []Field{
+		{Name: "job", Label: "Job", Hint: "Empty: every job."},
+		{Name: "name", Label: "Entity", Hint: "Empty: every kind."},
+		{Name: "key", Label: "Key", Hint: "* stands for any text, such as 42-*. Empty: every key."},
+		{Name: "group", Label: "Group", Hint: "Empty: every group."},
+		{
+			Name: "payload", Label: "Payload",
+			Hint: `A field, such as merchant=42, or several, such as {"merchant": 42, "country": "DE"}. Empty: every payload.`,
+		},
+		{Name: "until", Label: "Enqueued before", Hint: pastHint},
+		{Name: "limit", Label: "At the most", Hint: "Those of the first slots. Empty: all."},
+	},
+}, func(in *Input) CancelMany {
+	return CancelMany{
+		JobExec: in.Text("job"), EntityName: in.Text("name"), EntityKey: in.Text("key"),
+		GroupKey: in.Text("group"),
+		Payload:  in.payload("payload"), Until: in.past("until"), Limit: in.number("limit", 1<<40),
+	}
+})
 
 func (c CancelMany) name() string { return "cancel many" }
 func (c CancelMany) target() string {
@@ -233,6 +271,22 @@ type Reschedule struct {
 	At         time.Time `json:"at"`
 }
 
+// rescheduleForm is the form of Reschedule.
+var rescheduleForm = form(Form{
+	Path: "reschedule", Summary: "Move a waiting check to another slot",
+	Title: "Move a check", Verb: "Move",
+	Lead: "The check waits for the first slot at or after the new time.",
+	Fields: []Field{
+		jobField, nameField, keyField, itemField,
+		{Name: "at", Label: "New time", Hint: aheadHint, Required: true},
+	},
+}, func(in *Input) Reschedule {
+	return Reschedule{
+		JobExec: in.Text("job"), EntityName: in.Text("name"), EntityKey: in.Text("key"),
+		ItemKey: in.Text("item"), At: in.ahead("at"),
+	}
+})
+
 func (m Reschedule) name() string   { return "reschedule" }
 func (m Reschedule) target() string { return m.key().String() }
 func (m Reschedule) key() jobs.Key {
@@ -291,6 +345,30 @@ type Retry struct {
 	Limit      int       `json:"limit"`          // default 1000, at most 100,000; the oldest first
 	At         time.Time `json:"at,omitzero"`    // zero: the next slot
 }
+
+// retryForm is the form of Retry.
+var retryForm = form(Form{
+	Path: "retry", Summary: "Put failed checks back",
+	Title: "Put failed checks back", Verb: "Put back",
+	Lead: "Checks that were given up come back from history with a clean error count. " +
+		"A key that waits already stays unchanged.",
+	Fields: []Field{
+		{Name: "job", Label: "Job", Hint: "Empty: every job."},
+		{Name: "name", Label: "Entity", Hint: "Empty: every kind."},
+		{Name: "key", Label: "Key", Hint: "Empty: every key."},
+		{Name: "since", Label: "Given up since", Hint: pastHint},
+		{
+			Name: "limit", Label: "At the most",
+			Hint: "The oldest first, up to 100,000. Empty: 1,000.", Default: "1000",
+		},
+		{Name: "at", Label: "Into the slot of", Hint: aheadHint + " Empty: the next slot."},
+	},
+}, func(in *Input) Retry {
+	return Retry{
+		JobExec: in.Text("job"), EntityName: in.Text("name"), EntityKey: in.Text("key"),
+		Since: in.past("since"), Limit: int(in.number("limit", 100_000)), At: in.ahead("at"),
+	}
+})
 
 func (a Retry) name() string   { return "retry" }
 func (a Retry) target() string { return "failed checks" + a.narrowed() }

@@ -44,6 +44,16 @@ type ResendEvents struct {
 	until time.Time // given up before; zero: no bound
 }
 
+// resendEventsForm is the form of ResendEvents.
+var resendEventsForm = form(Form{
+	Path: "resend-events", Summary: "Send dead letters again",
+	Title: "Send dead letters again", Verb: "Send",
+	Lead:   "Events that were given up are sent again, in their order.",
+	Fields: []Field{subjectField, eventField},
+}, func(in *Input) ResendEvents {
+	return ResendEvents{Subject: in.Text("subject"), ID: in.Text("id")}
+})
+
 func (a ResendEvents) name() string { return "resend events" }
 func (a ResendEvents) filter() deadletter.Filter {
 	return deadletter.Filter{Subject: a.Subject, ID: a.ID, Until: a.until}
@@ -77,6 +87,16 @@ type DiscardEvents struct {
 	Subject string `json:"subject"`
 	ID      string `json:"id"`
 }
+
+// discardEventsForm is the form of DiscardEvents.
+var discardEventsForm = form(Form{
+	Path: "discard-events", Summary: "Delete dead letters",
+	Title: "Delete dead letters", Verb: "Delete",
+	Lead:   "Events that were given up are deleted. Nothing brings them back.",
+	Fields: []Field{subjectField, eventField},
+}, func(in *Input) DiscardEvents {
+	return DiscardEvents{Subject: in.Text("subject"), ID: in.Text("id")}
+})
 
 func (a DiscardEvents) name() string { return "discard events" }
 func (a DiscardEvents) filter() deadletter.Filter {

@@ -1,6 +1,7 @@
 package board
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,16 +27,28 @@ func (p *planner) paused(ctx context.Context, job string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if len(lines) == 0 && !p.from.has(job) {
-		return false, notFound("job " + job)
+	if len(lines) > 0 {
+		return lines[0].Paused != nil, nil
 	}
-	return len(lines) > 0 && lines[0].Paused != nil, nil
+	knows, err := p.ledger.In(p).Knows(ctx, p.from.cfg.Runner.Registry)
+	if err == nil && !knows(job) {
+		err = notFound("job " + job)
+	}
+	return false, err
 }
 
 // PauseJob lets the rows of a job wait.
 type PauseJob struct {
 	JobExec string `json:"job_exec"`
 }
+
+// pauseJobForm is the form of PauseJob.
+var pauseJobForm = form(Form{
+	Path: "pause-job", Summary: "Let the checks of a job wait",
+	Title: "Pause a job", Verb: "Pause",
+	Lead:   "Its rows wait until it is resumed; running checks finish.",
+	Fields: []Field{jobField},
+}, func(in *Input) PauseJob { return PauseJob{JobExec: in.Text("job")} })
 
 func (a PauseJob) name() string   { return "pause job" }
 func (a PauseJob) target() string { return a.JobExec }
@@ -77,6 +90,14 @@ func (a PauseJob) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error)
 type ResumeJob struct {
 	JobExec string `json:"job_exec"`
 }
+
+// resumeJobForm is the form of ResumeJob.
+var resumeJobForm = form(Form{
+	Path: "resume-job", Summary: "End the pause of a job",
+	Title: "Resume a job", Verb: "Resume",
+	Lead:   "Its rows are run in their slots again; catch-up takes the rows whose slots have passed.",
+	Fields: []Field{jobField},
+}, func(in *Input) ResumeJob { return ResumeJob{JobExec: in.Text("job")} })
 
 func (a ResumeJob) name() string   { return "resume job" }
 func (a ResumeJob) target() string { return a.JobExec }
@@ -122,6 +143,32 @@ type CatchUp struct {
 	Limit  int64      `json:"limit"`  // rows at most; 0: all
 	Spread int        `json:"spread"` // slots over which defer spreads the rows; 0: one
 }
+
+// catchUpForm is the form of CatchUp.
+var catchUpForm = form(Form{
+	Path: "catch-up", Summary: "Repair missed slots",
+	Title: "Catch up", Verb: "Catch up",
+	Lead: "Repairs slots that were missed, left open, or have rows that came late: " +
+		"the oldest first, for the jobs that are registered with the binary that serves this page.",
+	Fields: []Field{
+		{Name: "mode", Label: "What to do with the rows", Options: []Option{
+			{string(slots.ModeRun), "run: check each now, or apply the misfire policy of its job"},
+			{string(slots.ModeDefer), "defer: move them to coming slots, unchecked"},
+			{string(slots.ModeExpire), "expire: end rows past the deadline of their job"},
+		}},
+		{Name: "job", Label: "Job", Hint: "Empty: every job."},
+		{Name: "since", Label: "From slot", Hint: pastHint},
+		{Name: "until", Label: "Up to slot", Hint: pastHint},
+		{Name: "limit", Label: "Maximum number of rows", Hint: "Empty: all."},
+		{Name: "spread", Label: "Slots over which defer spreads", Hint: "Empty: the next one."},
+	},
+}, func(in *Input) CatchUp {
+	return CatchUp{
+		Mode: slots.Mode(cmp.Or(in.Text("mode"), string(slots.ModeRun))), Job: in.Text("job"),
+		Since: in.past("since"), Until: in.past("until"),
+		Limit: in.number("limit", 1<<40), Spread: int(in.number("spread", 100_000)),
+	}
+})
 
 func (c CatchUp) name() string { return "catch-up" }
 func (c CatchUp) target() string {

@@ -18,6 +18,14 @@ type TriggerSchedule struct {
 	ID string `json:"id"`
 }
 
+// triggerScheduleForm is the form of TriggerSchedule.
+var triggerScheduleForm = form(Form{
+	Path: "trigger-schedule", Summary: "Publish an event of a schedule now",
+	Title: "Publish now", Verb: "Publish",
+	Lead:   "One event of the schedule is published at once. Its instants stay as they are.",
+	Fields: []Field{idField},
+}, func(in *Input) TriggerSchedule { return TriggerSchedule{ID: in.Text("id")} })
+
 func (a TriggerSchedule) name() string   { return "trigger schedule" }
 func (a TriggerSchedule) target() string { return a.ID }
 
@@ -44,6 +52,20 @@ type BackfillSchedule struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
 }
+
+// backfillScheduleForm is the form of BackfillSchedule.
+var backfillScheduleForm = form(Form{
+	Path: "backfill-schedule", Summary: "Publish the instants of a schedule that have passed",
+	Title: "Backfill a schedule", Verb: "Backfill",
+	Lead: "The instants of a time that has passed are published, each with the id that it has or would have had.",
+	Fields: []Field{
+		idField,
+		{Name: "from", Label: "From", Hint: pastHint, Required: true},
+		{Name: "to", Label: "Up to, but not including", Hint: pastHint, Required: true},
+	},
+}, func(in *Input) BackfillSchedule {
+	return BackfillSchedule{ID: in.Text("id"), From: in.past("from"), To: in.past("to")}
+})
 
 func (a BackfillSchedule) name() string   { return "backfill schedule" }
 func (a BackfillSchedule) target() string { return a.ID }
@@ -101,6 +123,14 @@ type PauseSchedule struct {
 	ID string `json:"id"`
 }
 
+// pauseScheduleForm is the form of PauseSchedule.
+var pauseScheduleForm = form(Form{
+	Path: "pause-schedule", Summary: "Let a schedule publish nothing",
+	Title: "Pause a schedule", Verb: "Pause",
+	Lead:   "It publishes nothing until it is resumed.",
+	Fields: []Field{idField},
+}, func(in *Input) PauseSchedule { return PauseSchedule{ID: in.Text("id")} })
+
 func (a PauseSchedule) name() string   { return "pause schedule" }
 func (a PauseSchedule) target() string { return a.ID }
 
@@ -127,6 +157,14 @@ func (a PauseSchedule) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, e
 type ResumeSchedule struct {
 	ID string `json:"id"`
 }
+
+// resumeScheduleForm is the form of ResumeSchedule.
+var resumeScheduleForm = form(Form{
+	Path: "resume-schedule", Summary: "End the pause of a schedule",
+	Title: "Resume a schedule", Verb: "Resume",
+	Lead:   "It goes on from now; what it would have published meanwhile is left out.",
+	Fields: []Field{idField},
+}, func(in *Input) ResumeSchedule { return ResumeSchedule{ID: in.Text("id")} })
 
 func (a ResumeSchedule) name() string   { return "resume schedule" }
 func (a ResumeSchedule) target() string { return a.ID }

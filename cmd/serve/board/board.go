@@ -111,12 +111,6 @@ func (b *Board) Close() {
 	b.cache.work.Wait()
 }
 
-// has reports whether a job is registered with the binary.
-func (s *source) has(job string) bool {
-	_, is := s.cfg.Runner.Registry.Lookup(job)
-	return is
-}
-
 // tools read and act. They know the grid at the time they were made.
 type tools struct {
 	made    time.Time

@@ -42,14 +42,17 @@ func (b *Board) Jobs(ctx context.Context, acted int64) (Jobs, error) {
 
 // readJobs reads at most maxJobs + 1 jobs, or the one of a name.
 func (s *source) readJobs(ctx context.Context, r *reader, name any) ([]JobLine, error) {
+	knows, err := r.ledger.In(r).Knows(ctx, s.cfg.Runner.Registry)
+	if err != nil {
+		return nil, err
+	}
 	list, err := rows(ctx, r, pgsql.BoardJobs, []any{maxJobs + 1, name}, func(row *sql.Rows, j *JobLine) error {
 		var paused, registered sql.NullTime
 		var by string
 		var sla sql.NullInt64
-		var isRule bool
-		err := row.Scan(&j.JobExec, &paused, &by, &registered, &sla, &isRule)
+		err := row.Scan(&j.JobExec, &paused, &by, &registered, &sla)
 		j.RegisteredAt, j.SLA = utc(registered), micros(sla.Int64)
-		j.Registered = s.has(j.JobExec) || isRule && s.cfg.Runner.Registry.KnowsRules()
+		j.Registered = knows(j.JobExec)
 		if paused.Valid {
 			j.Paused = &view.Paused{JobExec: j.JobExec, PausedAt: paused.Time.UTC(), PausedBy: by}
 		}

@@ -81,6 +81,15 @@ type RemoveRule struct {
 	Name string `json:"name"`
 }
 
+// removeRuleForm is the form of RemoveRule.
+var removeRuleForm = form(Form{
+	Path: "remove-rule", Summary: "Drop the triggers of a rule, and cancel its waiting rows",
+	Title: "Remove a rule", Verb: "Remove",
+	Lead: "Its triggers are dropped, its waiting rows end as cancelled, and what has fired is forgotten. " +
+		"The table stays as it is.",
+	Fields: []Field{{Name: "rule", Label: "Rule", Required: true, Fixed: true}},
+}, func(in *Input) RemoveRule { return RemoveRule{Name: in.Text("rule")} })
+
 func (a RemoveRule) name() string   { return "remove rule" }
 func (a RemoveRule) target() string { return a.Name }
 

@@ -11,7 +11,7 @@ import (
 
 // formPage is a form, or the preview of its action.
 type formPage struct {
-	Form    actionForm
+	Form    board.Form
 	Inputs  []filled
 	Problem string
 	Plan    board.Plan
@@ -21,7 +21,7 @@ type formPage struct {
 
 // filled is a field with its value.
 type filled struct {
-	field
+	board.Field
 	Value, Wrong string
 }
 
@@ -30,7 +30,7 @@ type actions struct{ *site }
 
 // do shows the form of an action. When that is filled in, it shows the preview. When that is
 // confirmed, it does the action.
-func (p actions) do(d actionForm) http.HandlerFunc {
+func (p actions) do(d *board.Form) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := r.ParseForm(); err != nil {
 			p.fail(w, r, http.StatusBadRequest, "The form cannot be read.")
@@ -41,12 +41,12 @@ func (p actions) do(d actionForm) http.HandlerFunc {
 			p.failed(w, r, err)
 			return
 		}
-		in := &input{values: r.Form, now: o.Now, wrong: map[string]string{}}
-		if r.Method == http.MethodGet && (d.asks() || r.Form.Has("edit")) {
+		in := &board.Input{Values: r.Form, Now: o.Now, Wrong: map[string]string{}}
+		if r.Method == http.MethodGet && (d.Asks() || r.Form.Has("edit")) {
 			p.showForm(w, r, d, in, http.StatusOK, "")
 			return
 		}
-		action := d.action(in)
+		action := d.Action(in)
 		if action == nil {
 			p.showForm(w, r, d, in, http.StatusUnprocessableEntity, "")
 			return
@@ -65,7 +65,7 @@ func (p actions) do(d actionForm) http.HandlerFunc {
 }
 
 // act does a confirmed action, and then shows the page that the action changed.
-func (p actions) act(w http.ResponseWriter, r *http.Request, d actionForm, in *input, action board.Action) {
+func (p actions) act(w http.ResponseWriter, r *http.Request, d *board.Form, in *board.Input, action board.Action) {
 	done, err := p.cfg.Board.Do(r.Context(), p.who(r), action, r.Form.Get("confirm"))
 	if changed, ok := errors.AsType[*board.ChangedError](err); ok {
 		p.showPlan(w, r, d, in, http.StatusConflict, changed.Plan,
@@ -80,7 +80,7 @@ func (p actions) act(w http.ResponseWriter, r *http.Request, d actionForm, in *i
 }
 
 // refuse shows the form of an action with the problem.
-func (p actions) refuse(w http.ResponseWriter, r *http.Request, d actionForm, in *input, err error) {
+func (p actions) refuse(w http.ResponseWriter, r *http.Request, d *board.Form, in *board.Input, err error) {
 	refused, isRefused := errors.AsType[*board.RefusedError](err)
 	field, isField := errors.AsType[*jobs.FieldError](err)
 	switch {
@@ -104,18 +104,18 @@ func (p actions) who(r *http.Request) board.Who {
 	}
 }
 
-func (p actions) showForm(w http.ResponseWriter, r *http.Request, d actionForm, in *input, status int, problem string) {
-	v := formPage{Form: d, Problem: problem, Back: "/"}
+func (p actions) showForm(w http.ResponseWriter, r *http.Request, d *board.Form, in *board.Input, status int, problem string) {
+	v := formPage{Form: *d, Problem: problem, Back: "/"}
 	for _, f := range d.Fields {
-		value := in.text(f.Name)
+		value := in.Text(f.Name)
 		if value == "" {
 			value = f.Default
 		}
-		f.Fixed = f.Fixed && in.wrong[f.Name] == "" && (value != "" || !f.Required)
+		f.Fixed = f.Fixed && in.Wrong[f.Name] == "" && (value != "" || !f.Required)
 		if f.Fixed && value == "" {
 			continue
 		}
-		v.Inputs = append(v.Inputs, filled{f, value, in.wrong[f.Name]})
+		v.Inputs = append(v.Inputs, filled{f, value, in.Wrong[f.Name]})
 	}
 	v.Do = "/do/" + d.Path + "?" + fixed(v.Inputs).Encode()
 	p.show(w, r, status, "form", page{Title: d.Title, Content: v})
@@ -133,12 +133,12 @@ func fixed(inputs []filled) url.Values {
 }
 
 func (p actions) showPlan(
-	w http.ResponseWriter, r *http.Request, d actionForm, in *input, status int, plan board.Plan, problem string,
+	w http.ResponseWriter, r *http.Request, d *board.Form, in *board.Input, status int, plan board.Plan, problem string,
 ) {
 	all := url.Values{}
-	v := formPage{Form: d, Plan: plan, Problem: problem}
+	v := formPage{Form: *d, Plan: plan, Problem: problem}
 	for _, f := range d.Fields {
-		if value := in.text(f.Name); value != "" {
+		if value := in.Text(f.Name); value != "" {
 			all.Set(f.Name, value)
 			v.Inputs = append(v.Inputs, filled{f, value, ""})
 		}

@@ -69,8 +69,8 @@ func TestEachActionIsFilledInPreviewedConfirmedAndRecorded(t *testing.T) {
 		{"/do/resume-job?job=order.unshipped", nil, []string{"Resume"}, []string{"is resumed"}},
 		{"/do/pause-schedule?id=feed", nil, []string{"feed"}, []string{"paused"}},
 		{"/do/resume-schedule?id=feed", nil, []string{"feed"}, []string{"feed"}},
-		{"/do/trigger?id=feed", nil, []string{"feed", "Publish"}, []string{"feed"}},
-		{"/do/backfill?id=feed", url.Values{"from": {"3h"}, "to": {"1h"}}, []string{"2"}, nil},
+		{"/do/trigger-schedule?id=feed", nil, []string{"feed", "Publish"}, []string{"feed"}},
+		{"/do/backfill-schedule?id=feed", url.Values{"from": {"3h"}, "to": {"1h"}}, []string{"2"}, nil},
 	} {
 		t.Run(step.path, func(t *testing.T) {
 			b, s := *b, *s

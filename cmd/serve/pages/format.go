@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -77,17 +76,7 @@ func instant(at any) (time.Time, bool) {
 func formatInstant(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // num formats a number with separators of thousands.
-func num[N int | int64](n N) string {
-	digits := strconv.FormatInt(int64(n), 10)
-	sign := ""
-	if n < 0 {
-		sign, digits = "-", digits[1:]
-	}
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return sign + digits
-}
+func num[N int | int64](n N) string { return spoken.Number(int64(n)) }
 
 func plural(n int64, one, many string) string {
 	return num(n) + " " + spoken.Noun(n, one, many)

@@ -136,7 +136,7 @@ func ofBoard(s *site) *Pages {
 		for path, reading := range readings {
 			mux.Handle("GET "+path, v.requireRole(Reader, s.handle(reading)))
 		}
-		for _, form := range actionForms {
+		for _, form := range board.Forms {
 			mux.Handle("GET /do/"+form.Path, v.requireRole(Operator, doing.do(form)))
 			mux.Handle("POST /do/"+form.Path, v.requireRole(Operator, doing.do(form)))
 		}

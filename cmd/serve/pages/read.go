@@ -73,8 +73,8 @@ func acted(r *http.Request) int64 {
 }
 
 func readSlot(b *board.Board, r *http.Request) (page, error) {
-	at, ok := parseInstant(r.URL.Query().Get("at"))
-	if !ok {
+	at, _, err := spoken.ParseInstant(r.URL.Query().Get("at"))
+	if err != nil {
 		return page{}, badAddress("The address names no slot: it ends in ?at=2026-03-01T13:15:00Z or the like.")
 	}
 	s, err := b.Slot(r.Context(), at, acted(r))

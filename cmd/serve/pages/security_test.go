@@ -25,7 +25,7 @@ var (
 	}
 	actionForms = []string{
 		"/do/cancel?name=order&key=1", "/do/reschedule?job=order.unshipped&name=order&key=1&at=2h", "/do/retry?since=24h", "/do/pause-job?job=order.unshipped",
-		"/do/resume-job?job=order.unshipped", "/do/catch-up", "/do/trigger?id=report-42", "/do/backfill?id=report-42&from=48h&to=24h",
+		"/do/resume-job?job=order.unshipped", "/do/catch-up", "/do/trigger-schedule?id=report-42", "/do/backfill-schedule?id=report-42&from=48h&to=24h",
 		"/do/pause-schedule?id=report-42", "/do/resume-schedule?id=report-42",
 	}
 )
