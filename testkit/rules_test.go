@@ -1,7 +1,9 @@
 package testkit_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -162,6 +165,32 @@ func TestAStepRepeatsUntilTheRowIsDone(t *testing.T) {
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A run resets the settings of a session whose transaction it has rolled back.
+func TestEachSessionKnowsTheClockAfterACheckHasFailed(t *testing.T) {
+	t.Parallel()
+	r := jobs.NewRegistry()
+	r.RegisterTx("fail", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
+		return nil, errors.New("it fails")
+	})
+	kit := testkit.New(t, testkit.Config{Registry: r})
+	kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz)")
+	kit.Rules(rulesFile(t, cases))
+	kit.Enqueue(order("fail"), kit.Now())
+	kit.RunFor(15 * time.Minute)
+	for range 5 {
+		conn, err := kit.DB.Connx(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		var told time.Time
+		err = conn.GetContext(t.Context(), &told, "select nullif(current_setting('prescient_caller.clock', true), '')::timestamptz")
+		if err != nil || !told.Equal(kit.Now()) {
+			t.Errorf("a session has the clock %s at %s: %v", told, kit.Now(), err)
+		}
 	}
 }
 

@@ -41,7 +41,6 @@ func (c clockConnector) Connect(ctx context.Context) (driver.Conn, error) {
 type clockConn struct {
 	pqconn.Conn
 	session *session
-	told    time.Time
 }
 
 // ResetSession is called before the pool lends the connection again.
@@ -52,17 +51,16 @@ func (c *clockConn) ResetSession(ctx context.Context) error {
 	return c.tell(ctx)
 }
 
-// tell sets the clock of the session if it has moved.
+// tell sets the clock of the session. It does so each time: a transaction that was rolled back may have reset all
+// settings.
 func (c *clockConn) tell(ctx context.Context) error {
 	clock := c.session.clock.Load()
-	if clock == nil || clock.Now().Equal(c.told) {
+	if clock == nil {
 		return nil
 	}
-	now := clock.Now()
 	if _, err := c.ExecContext(ctx, fmt.Sprintf("set prescient_caller.clock = '%s'",
-		now.Format(time.RFC3339Nano)), nil); err != nil {
+		clock.Now().Format(time.RFC3339Nano)), nil); err != nil {
 		return driver.ErrBadConn // the pool opens another one
 	}
-	c.told = now
 	return nil
 }

@@ -60,6 +60,7 @@ type decision struct {
 type decider struct {
 	rule   rule.Rule
 	timing *rule.Timing
+	looks  bool // another table can move the clock of a row
 	grid   grid.Grid
 	now    time.Time
 }
@@ -95,7 +96,17 @@ func (d decider) remaining(r row) (due []time.Time, first int) {
 	return due, first
 }
 
+// decide decides about a row. One whose clock another table can move waits also without a step to come.
 func (d decider) decide(r row) decision {
+	what := d.wait(r)
+	if d.looks && what.fate == leave && !r.waits {
+		what.fate, what.at, what.from = begin, d.now, d.now
+	}
+	return what
+}
+
+// wait decides about a row by its steps.
+func (d decider) wait(r row) decision {
 	if r.since.IsZero() {
 		if r.waits {
 			return decision{fate: leave}

@@ -203,7 +203,7 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.
 	coming := u.coming(t, "prescient_since.at")
 	for i := range u.Rule.Steps {
 		at := fmt.Sprintf("coming[%d]", i+1)
-		if !t.Exact(i) { // the check finds the exact instant
+		if !t.Exact(i) || u.Facts.SinceLookup() { // the check finds the exact instant
 			at = "greatest(" + at + ", now + interval '1 microsecond')"
 		}
 		resume = append(resume, at)

@@ -83,7 +83,9 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 		p.rows = append(p.rows, r.row())
 	}
 	p.now = p.now.UTC()
-	p.decider = decider{rule: w.rule.Rule, timing: w.timing, grid: w.grid, now: p.now}
+	p.decider = decider{
+		rule: w.rule.Rule, timing: w.timing, looks: w.rule.Facts.SinceLookup(), grid: w.grid, now: p.now,
+	}
 	for _, r := range p.rows {
 		p.decided = append(p.decided, p.decider.decide(r))
 	}
