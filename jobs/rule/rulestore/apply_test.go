@@ -206,6 +206,48 @@ func TestRowsThatTriggersHaveMissedAreFoundByASecondLook(t *testing.T) {
 	}
 }
 
+// A trigger cannot see a setting in another table. A check that is due finds a longer one by itself, but not a shorter.
+func TestASettingThatBecomesShorterReachesTheRowsThatWaitByASecondLook(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec(`create table shop.setting (channel text primary key, hold interval); insert into shop.setting values ('web', '5 days'), ('app', '5 days');
+		insert into shop.orders (id, channel, placed_at) values (1, 'web', ` + at("04 11:00") + `), (2, 'app', ` + at("04 11:00") + `)`)
+	file := `
+rules:
+  - name: order.held
+    table: shop.orders
+    key: id
+    since: placed_at
+    done: shipped_at
+    overdue: skip
+    steps:
+      - after: {interval: (select t.hold from shop.setting t where t.channel = orders.channel), at-least: 30m}
+        event: a
+`
+	s.apply(file)
+	s.wants("after the apply", "1 at 03-04 12:15, 2 at 03-04 12:15")
+	s.exec("update prescient.future_job set next_check_at = " + at("09 11:00") + ", check_count = 1") // as the first check does
+	s.exec("update shop.setting set hold = '1 day' where channel = 'web'")
+	s.wants("no trigger sees it", "1 at 03-09 11:00, 2 at 03-09 11:00")
+	if p := s.plan(file).Rules[0]; p.Action != rulestore.Unchanged || p.Retimed != 0 {
+		t.Errorf("planned %+v", p)
+	}
+	again := s.store.Again()
+	plan, err := again.Plan(t.Context(), parse(t, file))
+	if err != nil || plan.Rules[0].Action != rulestore.Again || plan.Rules[0].Retimed != 1 {
+		t.Errorf("planned again %+v, %v", plan.Rules, err)
+	}
+	if _, err := again.Apply(t.Context(), parse(t, file), nil); err != nil {
+		t.Fatal(err)
+	}
+	s.wants("after the second look", "1 at 03-05 11:00, 2 at 03-09 11:00")
+	s.exec("update shop.setting set hold = '10 days' where channel = 'app'")
+	if _, err := again.Apply(t.Context(), parse(t, file), nil); err != nil {
+		t.Fatal(err)
+	}
+	s.wants("a longer one", "1 at 03-05 11:00, 2 at 03-14 11:00")
+}
+
 func TestAChangeOfWhatFiresLooksAtNoRow(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)
