@@ -37,8 +37,8 @@ type closing struct {
 	first, last int // years; 0: there is none
 	except      []int
 	dayOfYear
-	from         time.Duration
-	name, source string
+	from               time.Duration
+	name, source, page string
 }
 
 // in reports whether a closing is one of a year.
@@ -256,7 +256,10 @@ func (c *calendar) year(year int) map[dayOfYear]*closedDay {
 			actual, observed := holiday.Calc(y)
 			for i, at := range []time.Time{actual, observed} {
 				if !at.IsZero() && at.Year() == year && (i == 0 || !at.Equal(actual)) {
-					add(closing{dayOfYear: dayOfYear{at.Month(), at.Day()}, name: holiday.Name, source: holiday.source})
+					add(closing{
+						dayOfYear: dayOfYear{at.Month(), at.Day()},
+						name:      holiday.Name, source: holiday.source, page: holiday.page,
+					})
 				}
 			}
 		}

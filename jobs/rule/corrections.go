@@ -13,6 +13,7 @@ import (
 type correction struct {
 	of     string // DE-MV
 	law    string
+	read   string       // a page that tells it
 	add    *cal.Holiday // nil: none
 	remove *cal.Holiday // nil: none
 }
@@ -21,68 +22,126 @@ type correction struct {
 var corrections = []correction{
 	{
 		of: "DE-MV", law: "Feiertagsgesetz Mecklenburg-Vorpommern, section 2",
-		add: fixed("Internationaler Frauentag", time.March, 8, 2023),
+		read: "https://www.nord24.de/der-norden/mecklenburg-vorpommern-macht-frauentag-zum-feiertag-80796.html",
+		add:  fixed("Internationaler Frauentag", time.March, 8, 2023),
 	},
 	{
 		of: "DE-BE", law: "Gesetz über die Sonn- und Feiertage (Berlin), section 1",
-		add: dates("80. Jahrestag der Befreiung", "2025-05-08"),
+		read: "https://web.de/magazine/wissen/geschichte/berlin-2025-zusaetzlichen-feiertag-40653826",
+		add:  dates("80. Jahrestag der Befreiung", "2025-05-08"),
 	},
 	{
 		of: "DE-BE", law: "Gesetz über die Sonn- und Feiertage (Berlin), section 1",
-		add: dates("75. Jahrestag des 17. Juni 1953", "2028-06-17"),
+		read: "https://web.de/magazine/wissen/geschichte/berlin-2025-zusaetzlichen-feiertag-40653826",
+		add:  dates("75. Jahrestag des 17. Juni 1953", "2028-06-17"),
 	},
 	{
 		of: "PL", law: "Ustawa z dnia 6 grudnia 2024 r. o zmianie ustawy o dniach wolnych od pracy",
-		add: fixed("Wigilia Bożego Narodzenia", time.December, 24, 2025),
+		read: "https://tvn24.pl/biznes/dla-pracownika/wigilia-piec-dni-wolnych-z-rzedu-bez-urlopu-zmiana-przepisow-st8779528",
+		add:  fixed("Wigilia Bożego Narodzenia", time.December, 24, 2025),
 	},
-	{of: "RO", law: "Legea nr. 52/2023", add: fixed("Botezul Domnului", time.January, 6, 2024)},
 	{
 		of: "RO", law: "Legea nr. 52/2023",
-		add: fixed("Soborul Sfântului Ioan Botezătorul", time.January, 7, 2024),
+		read: "https://www.romania-insider.com/january-two-more-legal-holidays-romania",
+		add:  fixed("Botezul Domnului", time.January, 6, 2024),
+	},
+	{
+		of: "RO", law: "Legea nr. 52/2023",
+		read: "https://www.romania-insider.com/january-two-more-legal-holidays-romania",
+		add:  fixed("Soborul Sfântului Ioan Botezătorul", time.January, 7, 2024),
 	},
 	{
 		of: "BR", law: "Lei nº 14.759/2023",
-		add: fixed("Dia Nacional de Zumbi e da Consciência Negra", time.November, 20, 2024),
+		read: "https://tmc.com.br/brasil/dia-20-de-novembro-e-feriado-lei-de-2023-resolveu-impasse-sobre-consciencia-negra",
+		add:  fixed("Dia Nacional de Zumbi e da Consciência Negra", time.November, 20, 2024),
 	},
 	{
 		of: "NZ", law: "Te Kāhui o Matariki Public Holiday Act 2022, schedule 1",
-		add: dates("Matariki", matariki...),
+		read: "https://www.scoop.co.nz/stories/PA2107/S00025/matariki-holiday-dates-for-next-thirty-years-announced.htm",
+		add:  dates("Matariki", matariki...),
 	},
-	{of: "AR", law: "Ley 27.399", remove: ar.EasternsDay, add: easter("Viernes Santo", -2)},
 	{
 		of: "AR", law: "Ley 27.399",
+		read:   "http://www.laautenticadefensa.net/144289",
+		remove: ar.EasternsDay, add: easter("Viernes Santo", -2),
+	},
+	{
+		of: "AR", law: "Ley 27.399",
+		read:   "http://www.laautenticadefensa.net/144289",
 		remove: ar.BelgranoDay, add: fixed(ar.BelgranoDay.Name, time.June, 20, 0),
 	},
-	{of: "AR", law: "Ley 27.399", remove: ar.GuemesDay, add: movable(ar.GuemesDay)},
-	{of: "AR", law: "Ley 27.399", remove: ar.SanMartinDay, add: movable(ar.SanMartinDay)},
-	{of: "AR", law: "Ley 27.399", remove: ar.DiversityDay, add: movable(ar.DiversityDay)},
-	{of: "AR", law: "Ley 27.399", remove: ar.SovereigntyDay, add: movable(ar.SovereigntyDay)},
-	{of: "CH-GE", law: "Loi sur les jours fériés (J 1 45)", remove: ch.Fronleichnam},
-	{of: "CH-GE", law: "Loi sur les jours fériés (J 1 45)", add: afterSunday("Jeûne genevois", 1, 4)},
 	{
-		of: "CH-GE", law: "Loi sur les jours fériés (J 1 45)",
-		add: fixed("Restauration de la République", time.December, 31, 0),
+		of: "AR", law: "Ley 27.399",
+		read:   "http://www.laautenticadefensa.net/144289",
+		remove: ar.GuemesDay, add: movable(ar.GuemesDay),
 	},
 	{
-		of: "CH-VD", law: "Loi sur l'emploi (LEmp)",
-		add: afterSunday("Lundi du Jeûne fédéral", 3, 1),
+		of: "AR", law: "Ley 27.399",
+		read:   "http://www.laautenticadefensa.net/144289",
+		remove: ar.SanMartinDay, add: movable(ar.SanMartinDay),
 	},
-	{of: "CH-GL", law: "Gesetz über die öffentlichen Ruhetage", add: fahrt},
-	{of: "CH-OW", law: "Ruhetagsgesetz", add: fixed("Bruder Klaus", time.September, 25, 0)},
+	{
+		of: "AR", law: "Ley 27.399",
+		read:   "http://www.laautenticadefensa.net/144289",
+		remove: ar.DiversityDay, add: movable(ar.DiversityDay),
+	},
+	{
+		of: "AR", law: "Ley 27.399",
+		read:   "http://www.laautenticadefensa.net/144289",
+		remove: ar.SovereigntyDay, add: movable(ar.SovereigntyDay),
+	},
+	{
+		of: "CH-GE", law: "Loi sur les jours fériés (J 1 45), art. 1",
+		read:   "https://www.cgas.ch/SPIP/spip.php?article1286",
+		remove: ch.Fronleichnam,
+	},
+	{
+		of: "CH-GE", law: "Loi sur les jours fériés (J 1 45), art. 1",
+		read: "https://www.radiolac.ch/etiquettes/ferie/",
+		add:  afterSunday("Jeûne genevois", 1, 4),
+	},
+	{
+		of: "CH-GE", law: "Loi sur les jours fériés (J 1 45), art. 1",
+		read: "https://www.cgas.ch/SPIP/spip.php?article1286",
+		add:  fixed("Restauration de la République", time.December, 31, 0),
+	},
+	{
+		of: "CH-VD", law: "Loi sur l'emploi (LEmp), art. 47",
+		read: "https://bonasavoir.ch/article/article-detail/pourquoi-nai-je-pas-conge",
+		add:  afterSunday("Lundi du Jeûne fédéral", 3, 1),
+	},
+	{
+		of: "CH-GL", law: "Gesetz über die öffentlichen Ruhetage",
+		read: "https://www.stm-ag.ch/naefelser-fahrt/",
+		add:  fahrt,
+	},
+	{
+		of: "CH-OW", law: "Ruhetagsgesetz, art. 2",
+		read: "https://lexaris.de/book/version/documentflat/head/282245",
+		add:  fixed("Bruderklausenfest", time.September, 25, 0),
+	},
 	{
 		of: "CH-NE", law: "Loi sur le dimanche et les jours fériés",
-		add: fixed("Instauration de la République", time.March, 1, 0),
+		read: "https://feiertagskalender.ch/index.php?geo=1523&klasse=3&jahr=2020&hl=fr",
+		add:  fixed("Instauration de la République", time.March, 1, 0),
 	},
 	{
-		of: "CH-JU", law: "Loi sur les jours fériés officiels et le repos dominical",
-		add: fixed("Commémoration du plébiscite jurassien", time.June, 23, 0),
+		of: "CH-NE", law: "Loi sur le dimanche et les jours fériés",
+		read: "https://feiertagskalender.ch/index.php?geo=1523&klasse=3&jahr=2020&hl=fr",
+		// Two communes of the canton keep it.
+		remove: ch.Fronleichnam,
+	},
+	{
+		of: "CH-JU", law: "Loi sur les jours fériés officiels et le repos dominical du 31 août 2022, art. 3",
+		read: "https://lexaris.eu/book/version/documentflat/head/266593",
+		add:  fixed("Commémoration du plébiscite jurassien", time.June, 23, 0),
 	},
 }
 
 // corrected returns the list of a country or a region after its corrections.
 func corrected(of string, list []*cal.Holiday) (all []lawful) {
 	for _, h := range list {
-		all = append(all, lawful{h, "list of " + of})
+		all = append(all, lawful{h, "list of " + of, ""})
 	}
 	for _, c := range corrections {
 		if c.of != of {
@@ -90,7 +149,7 @@ func corrected(of string, list []*cal.Holiday) (all []lawful) {
 		}
 		all = slices.DeleteFunc(all, func(h lawful) bool { return h.Holiday == c.remove })
 		if c.add != nil {
-			all = append(all, lawful{c.add, c.law})
+			all = append(all, lawful{c.add, c.law, c.read})
 		}
 	}
 	return all
@@ -145,6 +204,7 @@ var fahrt = &cal.Holiday{Name: "Näfelser Fahrt", Func: func(_ *cal.Holiday, yea
 	return at
 }}
 
+// matariki has the dates of the act, until it ends.
 var matariki = []string{
 	"2022-06-24", "2023-07-14", "2024-06-28", "2025-06-20", "2026-07-10", "2027-06-25", "2028-07-14", "2029-07-06",
 	"2030-06-21", "2031-07-11", "2032-07-02", "2033-06-24", "2034-07-07", "2035-06-29", "2036-07-18", "2037-07-10",

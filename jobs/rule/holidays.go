@@ -111,7 +111,7 @@ var countries = map[string]country{
 // lawful is a public holiday with its source.
 type lawful struct {
 	*cal.Holiday
-	source string
+	source, page string
 }
 
 // publicHolidays returns the public holidays of a country, or of a region with those of its country.
@@ -152,6 +152,8 @@ type Holiday struct {
 	Name string `json:"name"`
 	// Source is where the calendar has it from: a country's list, a law, a file, or the field holidays.
 	Source string `json:"source"`
+	// Page is a page that tells the law. Empty: Source is not a law.
+	Page string `json:"page,omitempty"`
 	// From is the time of day at which work ends. Empty: no work begins.
 	From string `json:"from"`
 	// Works tells that the field workdays takes the day off the holidays.
@@ -169,7 +171,9 @@ func (c Calendar) HolidaysOf(year int) (list []Holiday, err error) {
 	for on, closed := range compiled.year(year) {
 		date := time.Date(year, on.month, on.day, 0, 0, 0, 0, time.UTC)
 		for _, why := range closed.why {
-			h := Holiday{Date: date.Format(time.DateOnly), Name: why.name, Source: why.source, Works: closed.works}
+			h := Holiday{
+				Date: date.Format(time.DateOnly), Name: why.name, Source: why.source, Page: why.page, Works: closed.works,
+			}
 			if why.from > 0 {
 				h.From = time.Time{}.Add(why.from).Format("15:04")
 			}

@@ -83,9 +83,9 @@ func TestTheListsOfCountriesAreCorrected(t *testing.T) {
 		{"AR", "", "2026-04-03 2026-06-15 2026-06-20 2026-08-17 2026-10-12 2026-11-23", "2026-06-17 2026-11-20"},
 		{"CH", "GE", "2026-09-10 2026-12-31", "2026-06-04"},
 		{"CH", "VD", "2026-09-21", "2026-09-20"},
-		{"CH", "GL", "2026-04-09 2027-04-01", "2026-04-02"},
+		{"CH", "GL", "2022-04-07 2023-04-13 2026-04-09 2027-04-01", "2023-04-06 2026-04-02"},
 		{"CH", "OW", "2026-09-25", ""},
-		{"CH", "NE", "2026-03-01", ""},
+		{"CH", "NE", "2026-03-01", "2026-06-04"},
 		{"CH", "JU", "2026-06-23", ""},
 	} {
 		c := rule.Calendar{Country: test.country, Region: test.region}
@@ -98,7 +98,12 @@ func TestTheListsOfCountriesAreCorrected(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return slices.ContainsFunc(days, func(h rule.Holiday) bool { return h.Date == date })
+			return slices.ContainsFunc(days, func(h rule.Holiday) bool {
+				if law := !strings.HasPrefix(h.Source, "list of "); law != strings.HasPrefix(h.Page, "http") {
+					t.Errorf("%s of %s has the page %q", h.Name, h.Source, h.Page)
+				}
+				return h.Date == date
+			})
 		}
 		for date := range strings.FieldsSeq(test.is) {
 			if !has(date) {
@@ -109,6 +114,16 @@ func TestTheListsOfCountriesAreCorrected(t *testing.T) {
 			if has(date) {
 				t.Errorf("%s-%s: %s is a holiday", test.country, test.region, date)
 			}
+		}
+	}
+}
+
+func TestACantonMustBeNamed(t *testing.T) {
+	t.Parallel()
+	for _, country := range []string{"CH", "AU"} {
+		_, err := rule.Calendar{Country: country}.HolidaysOf(2026)
+		if err == nil || !strings.Contains(err.Error(), "region: must be set, because "+country+" has no common list of holidays: one of A") {
+			t.Errorf("%s: %v", country, err)
 		}
 	}
 }
