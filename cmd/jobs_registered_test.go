@@ -57,6 +57,21 @@ func registrations() map[string]registration {
 		"SLA":         {with: jobs.SLA(777 * time.Second)},
 		"Priority":    {with: jobs.Priority(777)},
 		"DB":          {with: jobs.WithPool(&sqlx.DB{})},
+		"Crontab": {add: func(r *jobs.Registry, with bool) {
+			check := func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }
+			if with {
+				r.Periodic("j", "0 9 * * *", check)
+			} else {
+				r.Register("j", check)
+			}
+		}},
+		"Zone": {add: func(r *jobs.Registry, with bool) {
+			var options []jobs.Option
+			if with {
+				options = append(options, jobs.Zone("Europe/Berlin"))
+			}
+			r.Periodic("j", "0 9 * * *", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }, options...)
+		}},
 	}
 }
 

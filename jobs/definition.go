@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -41,8 +42,14 @@ type Definition struct {
 	Priority    int
 	DB          *sqlx.DB // for the transactions of its checks; nil: the runner's
 
-	handler handler
-	around  []Middleware
+	// Crontab gives the instants of a periodic function, by the clocks of Zone; see
+	// Registry.Periodic. Empty: the job is not periodic.
+	Crontab string
+	Zone    string
+
+	instants crontab.Crontab // of Crontab
+	handler  handler
+	around   []Middleware
 }
 
 // InTx reports whether the job writes through a transaction.
@@ -88,7 +95,7 @@ func (d *Definition) within(
 	case d.handler.many != nil:
 		return d.handler.many(ctx, tx, rows)
 	}
-	result, err := d.handler.one(ctx, tx, rows[0])
+	result, err := d.checkOne(ctx, tx, rows[0])
 	return []Result{result}, err
 }
 

@@ -56,7 +56,7 @@ func each(fn TxCheckFunc) TxBatchFunc {
 		results := make([]Result, len(batch))
 		for i, job := range batch {
 			var err error
-			if results[i], err = checkOne(ctx, tx, fn, job); err != nil {
+			if results[i], err = checkInSavepoint(ctx, tx, fn, job); err != nil {
 				return nil, err
 			}
 		}
@@ -64,9 +64,9 @@ func each(fn TxCheckFunc) TxBatchFunc {
 	}
 }
 
-// checkOne calls fn between a savepoint and its end. It returns an error, which wraps ErrDivide, if the transaction
+// checkInSavepoint calls fn between a savepoint and its end. It returns an error, which wraps ErrDivide, if the transaction
 // cannot go on.
-func checkOne(ctx context.Context, tx *sqlx.Tx, fn TxCheckFunc, job FutureJob) (result Result, err error) {
+func checkInSavepoint(ctx context.Context, tx *sqlx.Tx, fn TxCheckFunc, job FutureJob) (result Result, err error) {
 	if _, err := tx.ExecContext(ctx, "savepoint prescient_each"); err != nil {
 		return result, divide(err)
 	}

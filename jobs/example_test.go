@@ -208,3 +208,17 @@ func ExampleRegistry_Use() {
 		return results, err
 	})
 }
+
+func ExampleRegistry_Periodic() {
+	registry := jobs.NewRegistry()
+	registry.Periodic("report.daily", "0 9 * * mon-fri", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+		if !salesAreComplete(ctx, job.Instant) {
+			return new(job.Slot.Add(15 * time.Minute)), nil // look again, for the same instant
+		}
+		return nil, report(ctx, job.Instant)
+	}, jobs.Zone("Europe/Berlin"), jobs.MaxChecks(8), jobs.OnMisfire(jobs.MisfireEach))
+}
+
+func salesAreComplete(context.Context, time.Time) bool { return true }
+
+func report(context.Context, time.Time) error { return nil }

@@ -78,6 +78,9 @@ type FutureJob struct {
 	Lateness time.Duration
 	// CaughtUp is true if the slot was missed and catch-up runs it.
 	CaughtUp bool
+	// Instant is the instant (UTC) of the crontab that a periodic function is called for; see
+	// Registry.Periodic. Zero for any other job.
+	Instant time.Time
 }
 
 // checkAt returns the requested instant, as the database keeps it. For a row that was read it

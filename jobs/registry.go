@@ -31,6 +31,8 @@ const (
 	MisfireDefer Misfire = "defer"
 	// MisfireSkip archives it as Skipped, unchecked.
 	MisfireSkip Misfire = "skip"
+	// MisfireEach calls a periodic function once for each missed instant; see Registry.Periodic.
+	MisfireEach Misfire = "each"
 )
 
 // must panics for a job with bad options.
@@ -251,9 +253,10 @@ func (r *Registry) add(d *Definition, h handler, opts []Option) {
 	must(d, d.DB == nil ||
 		h.inTx, "WithPool needs a function with a transaction: RegisterTx, RegisterEach, RegisterBatchTx or RegisterGroup")
 	must(d, d.LimitBy == nil || d.Limited(), "LimitBy needs AtMost or PerSecond")
-	known := d.Misfire == MisfireRun || d.Misfire == MisfireDefer || d.Misfire == MisfireSkip
-	must(d, known, "OnMisfire(%q): must be run, defer or skip", d.Misfire)
+	known := d.Misfire == MisfireRun || d.Misfire == MisfireDefer || d.Misfire == MisfireSkip || d.Misfire == MisfireEach
+	must(d, known, "OnMisfire(%q): must be run, defer or skip, or each for a periodic function", d.Misfire)
 	d.handler, d.around = h, r.around
+	d.parse()
 	if r.jobs == nil {
 		r.jobs = map[string]*Definition{}
 	}

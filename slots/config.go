@@ -168,6 +168,7 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 		return nil, err
 	}
 	r.makeHistoryMonths(ctx)
+	r.enqueuePeriodic(ctx)
 	return r, nil
 }
 
@@ -219,5 +220,19 @@ func (r *Runner) makeHistoryMonths(ctx context.Context) {
 	err := r.server.Commit(ctx, &m)
 	if err != nil && ctx.Err() == nil && !pgsql.IsLockTimeout(err) {
 		r.cfg.Logger.WarnContext(ctx, "history has no partition made ahead; rows go to its default partition", "error", err)
+	}
+}
+
+// enqueuePeriodic makes the rows of periodic functions. It only warns: a later run makes them.
+func (r *Runner) enqueuePeriodic(ctx context.Context) {
+	if !r.cfg.Registry.HasPeriodic() {
+		return
+	}
+	client, err := jobs.NewClient(ctx, r.cfg.DB, jobs.Config{Schema: r.cfg.Schema, Now: r.cfg.Now})
+	if err == nil {
+		err = client.EnqueuePeriodic(ctx, r.cfg.DB, r.cfg.Registry)
+	}
+	if err != nil && ctx.Err() == nil {
+		r.cfg.Logger.WarnContext(ctx, "periodic functions may lack a row until the next run", "error", err)
 	}
 }

@@ -22,7 +22,7 @@ import (
 // contains.
 var mayRun = map[pgsql.Role]string{
 	"anybody": `check_number check_role rule_columns rule_expression rule_holders rule_moved rule_reader rule_role rule_table rule_tables rule_labels rule_triggers rule_writers doctor_clock doctor_collation doctor_room doctor_row_security doctor_holders doctor_rights doctor_sessions
-		doctor_settings doctor_standby doctor_tables engine_signs engine_version event_ahead advisory_holder group_try lock_holders metrics_blocking role_held roles_lose roles_made schedule_normal schema_check store_schemas`,
+		doctor_settings doctor_standby doctor_tables engine_signs engine_version event_ahead advisory_holder group_try lock_holders metrics_blocking periodic_lock role_held roles_lose roles_made schedule_normal schema_check store_schemas`,
 	// An app and a reader may run these.
 	"member":  `forecast_blocks functions_here schedule_blocks`,
 	"both":    `functions_applied read_settings store_read`,
@@ -31,7 +31,7 @@ var mayRun = map[pgsql.Role]string{
 		board_retry board_slot board_waiting cancel_count claim_list claim_orphans doctor_jobs doctor_months enqueue_lock entity_kinds event_consumers event_dead_count event_dead_known event_dead_list event_lost event_newest event_read forecast_history forecast_jobs
 		forecast_ledger forecast_slots forecast_traces history_list history_stats job_known job_list job_names
 		job_paused job_related job_show
-		ledger_ahead ledger_gaps ledger_jobs ledger_late ledger_slow ledger_trouble metrics_outbox metrics_rows metrics_slots migration_applied page_read past_slots record_find row_attempts row_holder rows_left rule_beside rule_faults rule_fired_key rule_fired_last rule_fired_read rule_fired_steps rule_refused rule_get rule_prune_count rule_names rule_summary schedule_ahead schedule_backfill_fence schedule_due schedule_ids schedule_list schedule_past schedule_published schedule_sample schema_version slot_jobs slot_list
+		ledger_ahead ledger_gaps ledger_jobs ledger_late ledger_slow ledger_trouble metrics_outbox metrics_rows metrics_slots migration_applied page_read past_slots periodic_rows record_find row_attempts row_holder rows_left rule_beside rule_faults rule_fired_key rule_fired_last rule_fired_read rule_fired_steps rule_refused rule_get rule_prune_count rule_names rule_summary schedule_ahead schedule_backfill_fence schedule_due schedule_ids schedule_list schedule_past schedule_published schedule_sample schema_version slot_jobs slot_list
 		slot_waiting store_batches store_notes store_rows store_schedules store_state why`,
 	pgsql.Runner: `cancel_many cancel_suppressed check_begin check_same claim_fence claim_release claim_renew claim_rows claim_take_over enqueue_copy event_dead_accept event_dead_again event_dead_discard event_dead_hold event_dead_prune event_dead_refuse event_dead_sent event_dead_subjects event_dead_take event_insert
 		group_read group_unreadable history_months job_end job_numbers job_register job_tell ledger_fill ledger_skip limit_leave limit_pace limit_renew limit_take next_slot page_unreadable row_record row_wait rows_finish rows_finish_alike rows_finish_apart

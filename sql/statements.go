@@ -144,6 +144,8 @@ var (
 	PageRead              = file("page_read")
 	PageUnreadable        = file("page_unreadable")
 	PastSlots             = file("past_slots")
+	PeriodicLock          = file("periodic_lock")
+	PeriodicRows          = file("periodic_rows")
 	PushBack              = file("push_back")
 	ReadSettings          = file("read_settings")
 	RecordFind            = file("record_find")

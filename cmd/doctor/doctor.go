@@ -9,6 +9,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -43,6 +44,8 @@ type Config struct {
 	Early time.Duration
 	// Knows reports whether the binary has a job.
 	Knows func(job string) bool
+	// Registry has the periodic functions of the binary. Defaults to none.
+	Registry *jobs.Registry
 
 	// Limits above which there is a finding. Default: 10 minutes, 100,000 rows, 256 MB.
 	Old   time.Duration // of a transaction that holds back vacuum and readers
@@ -74,6 +77,7 @@ var (
 		{"tables", tables},
 		{"months", months},
 		{"jobs", waitingJobs},
+		{"periodic", periodicRows},
 		{"rules", rules},
 	}
 )

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"os"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -322,6 +324,36 @@ func TestAJobThatARunOfAnotherBinaryHasIsNoFinding(t *testing.T) {
 	}
 	w.exec(`select prescient.register_jobs('{theirs}', '{null}', false)`)
 	if found := w.look(); has(found, "jobs", Action, "") {
+		t.Errorf("%+v", found)
+	}
+}
+
+func TestAPeriodicFunctionThatChangedOrIsGoneIsNamed(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	fn := func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }
+	old := jobs.NewRegistry()
+	old.Periodic("report", "0 9 * * *", fn)
+	old.Periodic("same", "0 9 * * *", fn)
+	old.Periodic("gone", "0 9 * * *", fn)
+	client, err := jobs.NewClient(t.Context(), w.db, jobs.Config{})
+	if err == nil {
+		err = client.EnqueuePeriodic(t.Context(), w.db, old)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Registry = jobs.NewRegistry()
+	w.Registry.Periodic("report", "0 10 * * *", fn)
+	w.Registry.Periodic("same", "0 9 * * *", fn)
+	w.Registry.Periodic("fresh", "0 9 * * *", fn)
+	found := w.look()
+	for _, text := range []string{"report waits by", "gone waits for", "fresh has no row"} {
+		if !has(found, "periodic", Note, text) {
+			t.Errorf("not found: %s: %+v", text, found)
+		}
+	}
+	if has(found, "periodic", Note, "same") {
 		t.Errorf("%+v", found)
 	}
 }

@@ -58,6 +58,20 @@ func Before(d *jobs.Definition, m Moment) (v Verdict, ok bool) {
 	return Verdict{}, true
 }
 
+// Follow adds the row for the next instant to the verdict that ends the row of a periodic function.
+func Follow(d *jobs.Definition, m Moment, job *jobs.FutureJob, v *Verdict) {
+	if d.Crontab == "" || v.Outcome == "" {
+		return
+	}
+	ended := *job
+	if v.Payload != nil {
+		ended.Payload = v.Payload
+	}
+	if next, ok := d.Following(ended, v.Outcome, m.Latest()); ok {
+		v.Enqueue = append(v.Enqueue, next)
+	}
+}
+
 // Defer returns the verdict about a row whose check moves to the next slot without a call.
 func Defer(m Moment) Verdict { return Verdict{Move: MoveDefer, Next: m.Grid.Next(m.Latest())} }
 

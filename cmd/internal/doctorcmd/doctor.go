@@ -45,7 +45,8 @@ func NewCmdDoctor(f *factory.Factory) *cobra.Command {
   database   a server that is not PostgreSQL, missing rights, row security on prescient's tables, a changed collation, a
              wrong clock, too few connections, transactions that hold back vacuum, tables full of dead rows, missing
              months of history, a schema of another version
-  jobs       queries of sql_jobs that cannot run, jobs that this binary does not have
+  jobs       queries of sql_jobs that cannot run, jobs that this binary does not have, periodic functions whose row
+             waits by another crontab
   rules      triggers that are gone or disabled, or that make writes to a table fail
   slots      all that "status --check" finds
 
@@ -127,6 +128,7 @@ func examine(ctx context.Context, f *factory.Factory) error {
 	found, err := doctor.Look(ctx, doctor.Config{
 		DB: db, Schema: f.Schema(), Name: f.Self(), Connections: f.Config().Run.Connections + slots.OwnConnections,
 		Early: f.Config().Run.StartTolerance, Knows: func(job string) bool { return told[job] || checks.Has(f, job) },
+		Registry: f.Registry,
 	})
 	if err != nil {
 		return err

@@ -55,6 +55,8 @@ type definitionView struct {
 	Priority    int           `json:"priority"`
 	OwnPool     bool          `json:"own_pool"` // the option WithPool
 	Misfire     jobs.Misfire  `json:"misfire"`
+	Crontab     string        `json:"crontab"` // of a periodic function; empty: the job is none
+	Zone        string        `json:"zone"`    // of the crontab; empty: the one that it names, or UTC
 }
 
 func listRegistered(ctx context.Context, f *factory.Factory) error {
@@ -99,7 +101,7 @@ func newDefinitionView(d *jobs.Definition, from string) definitionView {
 		Horizon: duration.Text(d.Horizon), Retry: d.Retry, MaxBackOff: d.MaxBackOff, Deadline: duration.Text(d.Deadline),
 		SLA: duration.Text(d.SLA), Within: duration.Text(d.Within), BatchSize: d.BatchSize, Concurrency: d.Concurrency,
 		AtMost: d.AtMost, PerSecond: d.PerSecond, LimitByKey: d.LimitBy != nil, Priority: d.Priority,
-		OwnPool: d.DB != nil, Misfire: d.Misfire,
+		OwnPool: d.DB != nil, Misfire: d.Misfire, Crontab: d.Crontab, Zone: d.Zone,
 	}
 }
 
@@ -115,6 +117,8 @@ func (v definitionView) options() string {
 	if v.LimitByKey {
 		each = " for each key"
 	}
+	add(v.Crontab != "", "crontab %q", v.Crontab)
+	add(v.Zone != "", "zone %s", v.Zone)
 	add(v.Group != "", "group %s", v.Group)
 	add(v.MaxBackOff != jobs.DefaultMaxBackOff, "back-off up to %s", spoken.Count(v.MaxBackOff, "slot", "slots"))
 	add(v.BatchSize > 0, "batches of %d", v.BatchSize)

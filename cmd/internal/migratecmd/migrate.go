@@ -35,6 +35,7 @@ func newCmdUp(f *factory.Factory) *cobra.Command {
 		Short: "Bring the schema up to date, and create it if it is missing",
 		Long: `Bring the schema up to date, create it if it is missing, and print the steps that were
 applied. Migrations change tables, and "functions" replaces the functions with those of this binary.
+It also makes the rows of the binary's periodic functions, or lets them wait by their new crontabs.
 Processes may do this concurrently. The role must be allowed to create tables. Connect to PostgreSQL
 itself, not through a pooler in transaction mode.`,
 		Example: `  prescient migrate up --database-url postgres://owner@db.example.com/shop`,
@@ -48,6 +49,9 @@ itself, not through a pooler in transaction mode.`,
 func migrateUp(ctx context.Context, f *factory.Factory) error {
 	return withSchema(ctx, f, func(db *sqlx.DB, before []pgsql.Migration) error {
 		if err := pgsql.Migrate(ctx, db, f.Schema()); err != nil {
+			return err
+		}
+		if err := enqueuePeriodic(ctx, f, db); err != nil {
 			return err
 		}
 		after, err := pgsql.Migrations(ctx, db, f.Schema())
@@ -70,6 +74,18 @@ func migrateUp(ctx context.Context, f *factory.Factory) error {
 		}
 		return f.Print(fresh, func() error { return migrationsTable(f, fresh) })
 	})
+}
+
+// enqueuePeriodic makes the rows of the periodic functions of this binary.
+func enqueuePeriodic(ctx context.Context, f *factory.Factory, db *sqlx.DB) error {
+	if !f.Registry.HasPeriodic() {
+		return nil
+	}
+	client, err := database.Client(ctx, f, db)
+	if err != nil {
+		return err
+	}
+	return client.EnqueuePeriodic(ctx, db, f.Registry)
 }
 
 var upToDate = fmt.Sprintf("nothing to do: the schema is up to date, at version %d", pgsql.SchemaVersion)

@@ -48,7 +48,9 @@ func (r *Recorder) recordError(ctx context.Context, c *claim.Claim, o row.Outcom
 	def := r.Jobs[o.Number]
 	job.JobExec = def.Name
 	cause = fmt.Errorf("%s: %w", job.Key(), cause)
-	o.Verdict = new(guard.After(def, r.Moment(), &job, nil, cause))
+	moment := r.Moment()
+	o.Verdict = new(guard.After(def, moment, &job, nil, cause))
+	guard.Follow(def, moment, &job, o.Verdict)
 	locked, err := r.lockAndRecord(ctx, c, []row.Outcome{o}, db.LockTimeout)
 	if r.Refuses(err) {
 		c.Refused++

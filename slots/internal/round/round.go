@@ -122,7 +122,7 @@ func (rd *round) begin(q *queue, before *unit.Unit) *unit.Unit {
 // ended the goroutine.
 func (rd *round) check(u *unit.Unit, q *queue, chain *txn.Chain) (goOn bool) {
 	if u.Verdict != nil {
-		return rd.results.settle(u, u.Unchecked(*u.Verdict))
+		return rd.results.settle(u, u.Unchecked(rd.Moment(), *u.Verdict))
 	}
 	if !u.Def.InTx() {
 		if goOn, ok := rd.mayStart(u, chain); !ok {
@@ -176,7 +176,7 @@ func (rd *round) mayStart(u *unit.Unit, chain *txn.Chain) (goOn, ok bool) {
 	}
 	if guard.PastDeadline(u.Def, rd.Moment()) { // since its rows were read
 		chain.Permit.GiveBack()
-		return rd.results.settle(u, u.Unchecked(guard.Verdict{Outcome: jobs.DeadlinePassed})), false
+		return rd.results.settle(u, u.Unchecked(rd.Moment(), guard.Verdict{Outcome: jobs.DeadlinePassed})), false
 	}
 	u.Watch.Start()
 	return true, true

@@ -147,16 +147,16 @@ func (u *Unit) Outcomes(
 			verdicts[i].Enqueue = result.Enqueue
 		}
 	}
-	return u.outcomes(verdicts, true, took)
+	return u.outcomes(m, verdicts, true, took)
 }
 
 // Unchecked returns what becomes of the rows if the function is not called.
-func (u *Unit) Unchecked(v guard.Verdict) []row.Outcome {
-	return u.outcomes(slices.Repeat([]guard.Verdict{v}, len(u.Rows)), false, 0)
+func (u *Unit) Unchecked(m guard.Moment, v guard.Verdict) []row.Outcome {
+	return u.outcomes(m, slices.Repeat([]guard.Verdict{v}, len(u.Rows)), false, 0)
 }
 
 // outcomes returns an outcome for each row. The run time of a batch is shared by its rows.
-func (u *Unit) outcomes(verdicts []guard.Verdict, ran bool, took time.Duration) []row.Outcome {
+func (u *Unit) outcomes(m guard.Moment, verdicts []guard.Verdict, ran bool, took time.Duration) []row.Outcome {
 	if len(u.Rows) == 1 {
 		took = took.Round(durationUnit)
 	}
@@ -164,6 +164,7 @@ func (u *Unit) outcomes(verdicts []guard.Verdict, ran bool, took time.Duration) 
 	list := make([]row.Outcome, len(u.Rows))
 	for i := range u.Rows {
 		r := &u.Rows[i]
+		guard.Follow(u.Def, m, r, &verdicts[i])
 		list[i] = row.Outcome{
 			ID: r.ID, Number: u.numberOf(i), Verdict: &verdicts[i],
 			Ran: ran, Lateness: r.Lateness.Truncate(latenessUnit), Duration: took,

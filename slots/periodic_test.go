@@ -1,0 +1,307 @@
+package slots_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/testkit"
+)
+
+const day = 24 * time.Hour
+
+// instants has the instants that a periodic function was called for.
+type instants struct {
+	mu     sync.Mutex
+	called []string
+	err    error
+}
+
+func (c *instants) check(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.called = append(c.called, job.Instant.Format("01-02 15:04"))
+	return nil, c.err
+}
+
+// want compares the instants since the last call of want.
+func (c *instants) want(t *testing.T, list ...string) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if diff := cmp.Diff(list, c.called); diff != "" {
+		t.Error(diff)
+	}
+	c.called = nil
+}
+
+// periodic returns a kit with one periodic function.
+func periodic(t *testing.T, start time.Time, crontab string, opts ...jobs.Option) (*testkit.Kit, *instants) {
+	t.Helper()
+	var c instants
+	registry := jobs.NewRegistry()
+	registry.Periodic("report", crontab, c.check, opts...)
+	return testkit.New(t, testkit.Config{Registry: registry, Start: start}), &c
+}
+
+// outcomesOf returns the outcomes in history, oldest first.
+func outcomesOf(kit *testkit.Kit) (outcomes []jobs.Outcome) {
+	for _, row := range kit.Ended() {
+		outcomes = append(outcomes, row.Outcome)
+	}
+	slices.Reverse(outcomes)
+	return outcomes
+}
+
+// waits requires the one row of a periodic function.
+func waits(t *testing.T, kit *testkit.Kit, at time.Time) {
+	t.Helper()
+	kit.RequireWaiting(jobs.PeriodicKey("report"), at)
+	if n := len(kit.Waiting()); n != 1 {
+		t.Errorf("%d rows wait", n)
+	}
+}
+
+// withCrontab makes a runner of another binary, with another crontab.
+func withCrontab(t *testing.T, kit *testkit.Kit, name, crontab string) *jobs.Registry {
+	t.Helper()
+	registry := jobs.NewRegistry()
+	registry.Periodic(name, crontab, func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil })
+	_, err := slots.NewRunner(t.Context(), slots.Config{
+		DB: kit.DB, Registry: registry, Now: kit.Now, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return registry
+}
+
+func TestAPeriodicFunctionRunsAtEachInstant(t *testing.T) {
+	t.Parallel()
+	kit, c := periodic(t, testkit.Start, "0 9 * * mon-fri")
+	waits(t, kit, testkit.Start.Add(day)) // the first instant after now
+	kit.RunFor(7 * day)
+	c.want(t, "01-05 09:00", "01-06 09:00", "01-07 09:00", "01-08 09:00", "01-11 09:00")
+	waits(t, kit, testkit.Start.Add(8*day))
+	if diff := cmp.Diff(slices.Repeat([]jobs.Outcome{jobs.Done}, 5), outcomesOf(kit)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAPeriodicFunctionFollowsTheClocksOfItsZone(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name  string
+		start time.Time
+		want  []string // UTC
+	}{
+		{"forward", time.Date(2100, time.March, 26, 12, 0, 0, 0, time.UTC), []string{
+			"03-27 01:30", "03-28 01:00", "03-29 00:30", // 02:30 does not exist on the 28th: at 03:00
+		}},
+		{"back", time.Date(2100, time.October, 29, 12, 0, 0, 0, time.UTC), []string{
+			"10-30 00:30", "10-31 00:30", "11-01 01:30", // 02:30 comes twice on the 31st: the first one
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			kit, c := periodic(t, test.start, "30 2 * * *", jobs.Zone("Europe/Berlin"))
+			kit.RunFor(3 * day)
+			c.want(t, test.want...)
+		})
+	}
+}
+
+func TestMissedInstantsRunAsOnMisfireSays(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		policy  jobs.Misfire
+		want    []string
+		outcome jobs.Outcome
+	}{
+		{jobs.MisfireRun, []string{"01-08 06:00"}, jobs.Done},
+		{jobs.MisfireEach, []string{"01-05 06:00", "01-06 06:00", "01-07 06:00", "01-08 06:00"}, jobs.Done},
+		{jobs.MisfireSkip, nil, jobs.Skipped},
+	} {
+		t.Run(string(test.policy), func(t *testing.T) {
+			t.Parallel()
+			kit, c := periodic(t, testkit.Start, "0 6 * * *", jobs.OnMisfire(test.policy))
+			kit.Clock.Set(testkit.Start.Add(4 * day)) // no run in the meantime
+			kit.RunDue()
+			c.want(t, test.want...)
+			if diff := cmp.Diff([]jobs.Outcome{test.outcome}, outcomesOf(kit)); diff != "" {
+				t.Error(diff)
+			}
+			waits(t, kit, testkit.Start.Add(5*day-3*time.Hour))
+			kit.RunFor(day)
+			c.want(t, "01-09 06:00")
+		})
+	}
+}
+
+func TestInstantsOfOneSlotRunOnceOrEach(t *testing.T) {
+	t.Parallel()
+	kit, c := periodic(t, testkit.Start, "*/5 * * * *")
+	kit.RunFor(30 * time.Minute)
+	c.want(t, "01-04 09:15", "01-04 09:30")
+	each, c := periodic(t, testkit.Start, "*/5 * * * *", jobs.OnMisfire(jobs.MisfireEach))
+	each.RunFor(30 * time.Minute)
+	c.want(t, "01-04 09:05", "01-04 09:10", "01-04 09:15", "01-04 09:20", "01-04 09:25", "01-04 09:30")
+}
+
+func TestAFailedInstantIsFollowedByTheNext(t *testing.T) {
+	t.Parallel()
+	kit, c := periodic(t, testkit.Start, "0 12 * * *", jobs.Retry(2))
+	c.err = errors.New("the printer is on fire")
+	kit.RunFor(6 * time.Hour)
+	c.want(t, "01-04 12:00", "01-04 12:00", "01-04 12:00")
+	if diff := cmp.Diff([]jobs.Outcome{jobs.Failed}, outcomesOf(kit)); diff != "" {
+		t.Error(diff)
+	}
+	waits(t, kit, testkit.Start.Add(day+3*time.Hour))
+	c.err = nil
+	kit.RunFor(day)
+	c.want(t, "01-05 12:00")
+}
+
+func TestAnErrorOfOneOfManyInstantsRepeatsThatInstant(t *testing.T) {
+	t.Parallel()
+	var c instants
+	registry := jobs.NewRegistry()
+	registry.Periodic("report", "0 6 * * *", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+		_, _ = c.check(ctx, job)
+		if job.Instant.Day() == 6 && job.ErrorCount == 0 {
+			return nil, errors.New("the printer is on fire")
+		}
+		return nil, nil
+	}, jobs.OnMisfire(jobs.MisfireEach))
+	kit := testkit.New(t, testkit.Config{Registry: registry})
+	kit.Clock.Set(testkit.Start.Add(4 * day))
+	kit.RunDue()
+	c.want(t, "01-05 06:00", "01-06 06:00")
+	kit.RunFor(time.Hour)
+	c.want(t, "01-06 06:00", "01-07 06:00", "01-08 06:00")
+}
+
+func TestAPeriodicFunctionMayLookAgainForItsInstant(t *testing.T) {
+	t.Parallel()
+	var c instants
+	registry := jobs.NewRegistry()
+	registry.Periodic("report", "0 12 * * *", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+		_, _ = c.check(ctx, job)
+		if job.CheckCount > 0 {
+			return nil, nil
+		}
+		return new(job.Slot.Add(time.Hour)), nil
+	})
+	kit := testkit.New(t, testkit.Config{Registry: registry})
+	kit.RunFor(6 * time.Hour)
+	c.want(t, "01-04 12:00", "01-04 12:00")
+	waits(t, kit, testkit.Start.Add(day+3*time.Hour))
+}
+
+func TestTheRowOfAnExpiredInstantIsFollowed(t *testing.T) {
+	t.Parallel()
+	kit, c := periodic(t, testkit.Start, "0 6 * * *", jobs.Deadline(time.Hour))
+	kit.Clock.Set(testkit.Start.Add(4 * day))
+	kit.RunDue()
+	c.want(t)
+	if diff := cmp.Diff([]jobs.Outcome{jobs.DeadlinePassed}, outcomesOf(kit)); diff != "" {
+		t.Error(diff)
+	}
+	waits(t, kit, testkit.Start.Add(5*day-3*time.Hour))
+}
+
+func TestTenMachinesMakeOneRow(t *testing.T) {
+	t.Parallel()
+	kit := testkit.New(t, testkit.Config{})
+	var machines sync.WaitGroup
+	for range 10 {
+		machines.Go(func() { withCrontab(t, kit, "report", "0 12 * * *") })
+	}
+	machines.Wait()
+	waits(t, kit, testkit.Start.Add(3*time.Hour))
+	for range 10 { // of a new version
+		machines.Go(func() { withCrontab(t, kit, "report", "0 15 * * *") })
+	}
+	machines.Wait()
+	waits(t, kit, testkit.Start.Add(6*time.Hour))
+	if diff := cmp.Diff([]jobs.Outcome{jobs.Replaced}, outcomesOf(kit)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTheCrontabOfTheBinaryThatStartedLastCounts(t *testing.T) {
+	t.Parallel()
+	kit, c := periodic(t, testkit.Start, "0 12 * * *")
+	withCrontab(t, kit, "report", "0 11 * * *")
+	waits(t, kit, testkit.Start.Add(2*time.Hour))
+	withCrontab(t, kit, "report", "0 12 * * *")
+	waits(t, kit, testkit.Start.Add(3*time.Hour))
+	kit.Clock.Set(testkit.Start.Add(3 * time.Hour))
+	withCrontab(t, kit, "report", "0 11 * * *")
+	waits(t, kit, testkit.Start.Add(3*time.Hour)) // a due row is checked, and the row after it is the registered one's
+	kit.RunDue()
+	c.want(t, "01-04 12:00")
+	waits(t, kit, testkit.Start.Add(day+3*time.Hour))
+}
+
+func TestARenamedPeriodicFunctionLeavesItsRow(t *testing.T) {
+	t.Parallel()
+	kit, _ := periodic(t, testkit.Start, "0 12 * * *")
+	registry := withCrontab(t, kit, "summary", "0 12 * * *")
+	rows, err := kit.Client.PeriodicRows(t.Context(), kit.DB)
+	if err != nil || len(rows) != 2 {
+		t.Fatal(rows, err)
+	}
+	if _, known := registry.Lookup(rows[0].JobExec); known || rows[0].JobExec != "report" {
+		t.Errorf("%+v", rows[0])
+	}
+}
+
+func TestARowThatItsOwnerCancelledIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	kit, _ := periodic(t, testkit.Start, "0 12 * * *")
+	if found, err := kit.Client.Cancel(t.Context(), kit.DB, jobs.PeriodicKey("report")); !found || err != nil {
+		t.Fatal(found, err)
+	}
+	withCrontab(t, kit, "report", "0 12 * * *")
+	waits(t, kit, testkit.Start.Add(3*time.Hour))
+}
+
+func TestACheckOfAnotherKeyIsNotPeriodic(t *testing.T) {
+	t.Parallel()
+	kit, c := periodic(t, testkit.Start, "0 12 * * *")
+	kit.Enqueue(jobs.FutureJob{JobExec: "report", EntityName: "customer", EntityKey: "42"}, testkit.Start.Add(time.Hour))
+	kit.RunFor(2 * time.Hour)
+	c.want(t, time.Time{}.Format("01-02 15:04"))
+	waits(t, kit, testkit.Start.Add(3*time.Hour))
+}
+
+func TestPeriodicPanicsForAMistake(t *testing.T) {
+	t.Parallel()
+	fn := func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }
+	for name, register := range map[string]func(r *jobs.Registry){
+		"crontab": func(r *jobs.Registry) { r.Periodic("report", "every day", fn) },
+		"zone":    func(r *jobs.Registry) { r.Periodic("report", "0 9 * * *", fn, jobs.Zone("Europe/Atlantis")) },
+		"no zone": func(r *jobs.Registry) { r.Register("report", fn, jobs.Zone("Europe/Berlin")) },
+		"each":    func(r *jobs.Registry) { r.Register("report", fn, jobs.OnMisfire(jobs.MisfireEach)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			defer func() {
+				if recover() == nil {
+					t.Error("it was registered")
+				}
+			}()
+			register(jobs.NewRegistry())
+		})
+	}
+}
