@@ -123,7 +123,7 @@ func Payload[T any](j FutureJob) (T, error) {
 	return v, nil
 }
 
-// scanJob reads a row of the statements job_list or job_show.
+// scanJob reads a row of the statement job_related.
 func scanJob(row *sql.Rows, j *FutureJob) error { return ScanJob(row, j) }
 
 // ScanJob reads a row that begins with the columns of a future job; more takes the columns after
