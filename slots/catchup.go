@@ -320,7 +320,7 @@ func (r *Runner) addFill(m *pgsql.Message, since, until time.Time, empty *int64)
 	m.Add(pgsql.LedgerFill.In(r.schema), []any{since, until, clock}, countSlots(empty))
 }
 
-// countSlots reads the number of slots, and neither the first nor the last of them.
+// countSlots reads the number of slots. It skips the first and the last slot of the row.
 func countSlots(n *int64) func(row *sql.Rows) error {
 	return func(row *sql.Rows) error { return row.Scan(n, new(sql.NullTime), new(sql.NullTime)) }
 }

@@ -78,7 +78,7 @@ func isEarly(err error) bool {
 	return ok
 }
 
-// selection is which rows a run takes and what it does with them.
+// selection tells a run which rows to take, and how to judge each of them.
 type selection struct {
 	kind  Kind
 	job   string // the only job to take; empty: all

@@ -42,7 +42,7 @@ type Status struct {
 	LateSlots []LateSlot `json:"late_slots"`
 
 	Trouble []Trouble        `json:"-"` // all slots in trouble, in order
-	Due     map[string]int64 `json:"-"` // rows that no runner is at, by job; see health.Report
+	Due     map[string]int64 `json:"-"` // rows that no runner works on, by job; see health.Report
 }
 
 // Trouble is ledger.Trouble as JSON.

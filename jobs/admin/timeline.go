@@ -58,8 +58,8 @@ type TimelineEntry struct {
 	// is with the entry before it.
 	Fired []Firing
 
-	// LeftOut tells of an end that a request was recorded on the row, and was left out because of its
-	// FutureJob.UnlessEndedWithin: the key has ended as done in that time, perhaps with this end.
+	// LeftOut tells that the row ended with a request, which was dropped for its FutureJob.UnlessEndedWithin. The key has
+	// ended as done in that time, perhaps with this end.
 	LeftOut bool
 
 	// To is the slot that a rescheduled, pushed_back, deferred or width event moved the row to, in UTC. Zero: unknown.

@@ -35,7 +35,7 @@ type Report struct {
 	dead      int64    // letters
 	deadSince time.Time
 	unopened  []ledger.JobCount // rows of the current slot, which no run has opened yet
-	// Due counts the rows, by job, that no runner is at: those of slots in trouble, and those of the
+	// Due counts the rows, by job, that no runner works on: those of slots in trouble, and those of the
 	// current slot if no run has opened it for longer than Prompt. It leaves out paused jobs.
 	Due   map[string]int64
 	knows func(job string) bool

@@ -1,5 +1,5 @@
--- Does what an enqueue has requested while its row was due, now that the check of the row is
--- recorded. If the row has ended, a new row waits for the requested instant. If it waits for a
+-- Honours a request, which an enqueue has recorded on a row that was due. The outcome of the row's
+-- check is recorded now. If the row has ended, a new row waits for the requested instant. If it waits for a
 -- later slot, on_conflict decides as it does in enqueue: keep drops the request. If the row has
 -- ended as done, or its key has within unless_ended_within, the request is dropped too, if it has
 -- that condition. slot: the slot that the row was in. outcome: how it ended; null: it waits.

@@ -63,7 +63,7 @@ func Require(ctx context.Context, f *factory.Factory, db *sqlx.DB, c *jobs.Clien
 	if err != nil || slices.Contains(names, job) {
 		return err
 	}
-	return exit.Usagef("there is no job %s: this binary does not have it, and the database has never heard of it%s",
+	return exit.Usagef("there is no job %s: neither this binary nor the database knows it%s",
 		job, Meant(f, job, names))
 }
 

@@ -300,8 +300,8 @@ func newCmdRetry(
 	var o retryOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "retry",
-		Short: "Put failed checks back",
-		Long: `Put failed checks back from history, with a clean error count, into the next slot or the
+		Short: "Retry failed checks",
+		Long: `Move failed checks back from history, with a clean error count, into the next slot or the
 slot of --at or --in. A key that waits already stays unchanged, and its failed check stays in
 history. The checks of job schedule also stay in history: they belong to schedules, see schedules
 resume and schedules backfill.`,

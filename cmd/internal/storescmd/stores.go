@@ -78,7 +78,7 @@ func withStores(ctx context.Context, f *factory.Factory, fn func(set *stores.Set
 type storeState struct {
 	Name      string        `json:"name"`
 	Database  view.Database `json:"database"`
-	State     string        `json:"state"`          // active, draining, empty: it may be taken away, not migrated, or down
+	State     string        `json:"state"`          // active, draining, empty (it may leave the settings), not migrated, or down
 	Error     string        `json:"error"`          // of one that is down or not migrated
 	Since     *time.Time    `json:"draining_since"` // null: it is not
 	By        string        `json:"draining_by"`
@@ -197,7 +197,7 @@ func newCmdDrain(f *factory.Factory) *cobra.Command {
 	var undo bool
 	c := f.WithOutput(&cobra.Command{
 		Use:   "drain NAME",
-		Short: "Let new rows go to other stores, so that a store can be taken away",
+		Short: "Send new rows to other stores, before a store is removed",
 		Long: `Mark a store for removal. Applications that let a key choose the store choose another one,
 once they have read the mark. "stores move" moves all rows out of it. Runs go on over the store
 until it is empty, which "stores list" shows.`,

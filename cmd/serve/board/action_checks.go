@@ -348,8 +348,8 @@ type Retry struct {
 
 // retryForm is the form of Retry.
 var retryForm = form(Form{
-	Path: "retry", Summary: "Put failed checks back",
-	Title: "Put failed checks back", Verb: "Put back",
+	Path: "retry", Summary: "Retry failed checks",
+	Title: "Retry failed checks", Verb: "Retry",
 	Lead: "Checks that were given up come back from history with a clean error count. " +
 		"A key that waits already stays unchanged.",
 	Fields: []Field{

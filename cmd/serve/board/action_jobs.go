@@ -313,7 +313,7 @@ func (w left) warnings(c CatchUp) (list []string) {
 			". Run catch-up with a binary that has them.")
 	}
 	if w.live > 0 {
-		list = append(list, spoken.Count(w.live, "slot is", "slots are")+" left to the run that is at it.")
+		list = append(list, spoken.Count(w.live, "slot is", "slots are")+" left to the run that works on it.")
 	}
 	if c.Mode == slots.ModeExpire && w.rows > 0 {
 		list = append(list,

@@ -26,7 +26,7 @@ type Rule struct {
 	view.RuleDetail
 	// Ahead counts its rows in each of the next 96 slots, up to 1,000. Slots without rows are left out.
 	Ahead []Ahead `json:"ahead"`
-	// Overdue counts its rows that are due, and that no runner is at.
+	// Overdue counts its rows that are due, and that no runner works on.
 	Overdue int64 `json:"overdue"`
 }
 

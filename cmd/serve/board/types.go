@@ -130,7 +130,7 @@ type JobLine struct {
 	view.JobStatus
 	Registered bool         `json:"registered"` // in the binary that serves
 	Paused     *view.Paused `json:"paused"`     // null: it is not paused
-	Overdue    int64        `json:"overdue"`    // rows that are due, and that no runner is at
+	Overdue    int64        `json:"overdue"`    // rows that are due, and that no runner works on
 }
 
 // Job is one job.

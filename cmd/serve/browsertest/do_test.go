@@ -85,7 +85,7 @@ func TestThePageKeepsItselfUpToDate(t *testing.T) {
 	if text := b.text("#state"); !strings.Contains(text, "wrong") {
 		t.Errorf("the foot of the page says %q", text)
 	}
-	if text := b.text("#live"); text != "live" {
+	if text := b.text("#live"); text != "updates every 2 seconds" {
 		t.Errorf("it is said to be %q", text)
 	}
 }

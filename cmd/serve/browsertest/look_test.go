@@ -95,7 +95,7 @@ func TestThePagesOfSeveralStoresCanBeUsedByEverybody(t *testing.T) {
 	for _, path := range []string{"/", "/stores/tenants/tenant_42/"} {
 		b.goes(path)
 		ask[bool](b, `new Promise(resolve => {
-			const live = document.getElementById("live"), told = () => live.textContent === "live" && resolve(true);
+			const live = document.getElementById("live"), told = () => live.textContent === "updates every 2 seconds" && resolve(true);
 			new MutationObserver(told).observe(live, {childList: true});
 			told();
 		})`)

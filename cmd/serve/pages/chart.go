@@ -50,8 +50,8 @@ type axis struct {
 	Most          int64 // rows of the highest bar
 }
 
-// newAxis places the bars. Their heights grow with the square root, because a slot of ten rows
-// matters beside one of a million. trouble has the rows that are left in slots that were not run to
+// newAxis places the bars. A bar of twice the height has four times the rows, because a slot of ten
+// rows must be visible beside one of a million. trouble has the rows that are left in slots that were not run to
 // their end.
 func newAxis(cells []board.Cell, trouble []view.Trouble, now time.Time) axis {
 	a := axis{Width: len(cells) * barStep}
@@ -145,15 +145,15 @@ func (b bar) Label() string {
 // says describes a cell in words. For several slots, the rows are their sum, and the time is that
 // of the longest.
 func says(c board.Cell) string {
-	text, longest := stateWords[c.State], ""
+	text, longest, expected := stateWords[c.State], "", ", taking about %s"
 	if c.Slots > 1 {
-		longest = "the longest "
+		longest, expected = "the longest ", ", at most about %s a slot"
 	}
 	switch {
 	case c.Forecast != nil:
-		text = "about " + plural(c.Forecast.Rows, "row", "rows") + " to come"
+		text = "about " + plural(c.Forecast.Rows, "row", "rows") + " expected"
 		if c.Forecast.Took > 0 {
-			text += ", " + longest + "in about " + dur(c.Forecast.Took)
+			text += fmt.Sprintf(expected, dur(c.Forecast.Took))
 		}
 	case c.State == slots.StateDone || c.State == board.StateRunning:
 		text += ", " + plural(c.Checked, "row", "rows")

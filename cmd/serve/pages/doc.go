@@ -3,8 +3,6 @@
 //
 //	p, err := pages.New(pages.Config{Board: b, Access: access})
 //	mux.Handle("/", p)
-//	...
-//	p.Close() // before the server waits for its connections
 //
 // With several stores, NewStores returns the page of all, where people log in. Of returns the pages
 // of one store, whose paths have a common beginning. A template writes addresses only with {{url}}.

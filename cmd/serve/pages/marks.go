@@ -29,17 +29,17 @@ func jobMark(of any) verdict {
 	case overdue > 0:
 		return verdict{Mark: "bad", Text: plural(overdue, "row is", "rows are") + " overdue"}
 	case j.LastFailed > 0 && j.LastFailed == j.LastChecked:
-		return verdict{Mark: "bad", Text: "all of its last slot failed"}
+		return verdict{Mark: "bad", Text: "all checks of its last slot failed"}
 	case j.LastFailed > 0:
-		return verdict{Mark: "warn", Text: "some of its last slot failed"}
+		return verdict{Mark: "warn", Text: "some checks of its last slot failed"}
 	case j.GaveUp > 0:
-		return verdict{Mark: "warn", Text: "gave rows up"}
+		return verdict{Mark: "warn", Text: "gave up rows"}
 	case j.SLA > 0 && j.LastLate > 0:
 		return verdict{Mark: "warn", Text: "late"}
 	case j.Checked == 0:
 		return verdict{Mark: "idle", Text: "idle"}
 	}
-	return verdict{Mark: "ok", Text: "well"}
+	return verdict{Mark: "ok", Text: "ok"}
 }
 
 func scheduleMark(s httpapi.View) verdict {

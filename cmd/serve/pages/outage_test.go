@@ -24,12 +24,12 @@ func TestThePagesTellOfRowsThatNoRunComesFor(t *testing.T) {
 	s.Clock.Set(slot.Add(6 * time.Minute))
 	b := s.browser().login(story.ReadToken)
 	now := b.get("/", http.StatusOK)
-	s.has(now, "<h1>No run has come</h1>", "began 6 min ago, and no run has opened it")
+	s.has(now, "<h1>No run has begun</h1>", "began 6 min ago, and no run has opened it")
 	if strings.Contains(now, `review.ask</a></th><td><span class="mark ok">well`) {
 		t.Errorf("a job with overdue rows is well:\n%s", now)
 	}
 	job := b.get("/job?name=review.ask", http.StatusOK)
-	s.has(job, "overdue</span>", "<h2>Overdue</h2>", "due, and no runner is at")
+	s.has(job, "overdue</span>", "<h2>Overdue</h2>", "due, and no runner works on")
 	page := b.get("/schedule?id=quarters", http.StatusOK)
 	s.has(page, "<h2>Overdue instants</h2>", "no run has published them")
 	_, coming, _ := strings.Cut(page, "<h2>Coming instants</h2>")

@@ -64,7 +64,7 @@ var ways = map[string]way{
 	"missed":       {"/do/catch-up", "Catch up…"},
 	"stranded":     {"/do/catch-up", "Catch up…"},
 	"overdue":      {"/ledger", "Look at the ledger"},
-	"gave-up":      {"/do/retry?since=24h", "Put them back…"},
+	"gave-up":      {"/do/retry?since=24h", "Retry them…"},
 	"failing":      {"/waiting", "Look at the rows"},
 	"publishing":   {"/schedules", "Look at the schedules"},
 	"unregistered": {"/jobs", "Look at the jobs"},
@@ -180,7 +180,7 @@ func (v overviewPage) judge() verdict {
 	case n > 1:
 		answer.Mark, answer.Text = "bad", num(n)+" things are wrong"
 	case v.waits() > 0:
-		answer.Mark, answer.Text, answer.Count = "warn", "No run has come", 1
+		answer.Mark, answer.Text, answer.Count = "warn", "No run has begun", 1
 		answer.Detail = fmt.Sprintf("Slot %s began %s, and no run has opened it. %s. %s", v.clock(v.CurrentSlot),
 			spoken.Ago(v.CurrentSlot, v.Now), plural(v.waits(), "row waits in it", "rows wait in it"), v.summary())
 	case time.Duration(v.Age) > tooOld:
@@ -189,7 +189,7 @@ func (v overviewPage) judge() verdict {
 	return answer
 }
 
-// waits returns the number of rows that are due and that no runner is at.
+// waits returns the number of rows that are due and that no runner works on.
 func (v overviewPage) waits() (n int64) {
 	for _, rows := range v.Due {
 		n += rows
@@ -227,11 +227,11 @@ func (v overviewPage) summary() string {
 	}
 	switch {
 	case next == nil || next.Forecast == nil:
-		said = append(said, "The next is "+v.clock(v.NextSlot)+".")
+		said = append(said, "The next slot is "+v.clock(v.NextSlot)+".")
 	case next.Slots > 1:
-		said = append(said, "The next is "+v.clock(v.NextSlot)+".", "In the "+v.several(*next)+": "+says(*next)+".")
+		said = append(said, "The next slot is "+v.clock(v.NextSlot)+".", "The "+v.several(*next)+": "+says(*next)+".")
 	default:
-		said = append(said, "The next is "+v.clock(next.Slot)+": "+says(*next)+".")
+		said = append(said, "The next slot is "+v.clock(next.Slot)+": "+says(*next)+".")
 	}
 	return strings.Join(said, " ")
 }

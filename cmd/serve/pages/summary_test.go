@@ -23,16 +23,16 @@ func TestLatelyTellsASlotFromSeveralThatShareABar(t *testing.T) {
 		return v
 	}
 	for n, want := range map[int64]string{
-		1: "Slot 12:00 was run: 78 rows, 42 failed, took 1m9s, longer than the width. The next is 12:30: about 98 rows to come, in about 3s.",
+		1: "Slot 12:00 was run: 78 rows, 42 failed, took 1m9s, longer than the width. The next slot is 12:30: about 98 rows expected, taking about 3s.",
 		15: "14 of 15 slots from 12:00 on were run: 78 rows, 42 failed, the longest took 1m9s, longer than the width. " +
-			"The next is 12:16. In the 15 slots from 12:30 on: about 98 rows to come, the longest in about 3s.",
+			"The next slot is 12:16. The 15 slots from 12:30 on: about 98 rows expected, at most about 3s a slot.",
 	} {
 		if got := page(n).summary(); got != want {
 			t.Errorf("%s\nwant %s", got, want)
 		}
 	}
 	next := page(15).Overview.Axis[1]
-	if got, want := (storeLine{StoreStatus: board.StoreStatus{Next: &next}}).Expected(), "and 14 more slots: about 98 rows to come, the longest in about 3s"; got != want {
+	if got, want := (storeLine{StoreStatus: board.StoreStatus{Next: &next}}).Expected(), "and 14 more slots: about 98 rows expected, at most about 3s a slot"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -117,7 +117,7 @@ func TestEveryRowThatEndedCanBePagedTo(t *testing.T) {
 func (s *shop) followsTo(path string, want int) {
 	s.t.Helper()
 	b := s.browser().login(story.ReadToken)
-	rows, more := 0, regexp.MustCompile(`<a href="([^"]+)">Those that follow`)
+	rows, more := 0, regexp.MustCompile(`<a href="([^"]+)">Next page`)
 	for path != "" && rows <= want {
 		page := b.get(path, http.StatusOK)
 		rows += strings.Count(page, "<tr>") - 1

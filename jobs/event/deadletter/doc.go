@@ -12,8 +12,8 @@
 // a subject have no order.
 //
 // Every failed attempt counts as a refusal, also one of a destination that is down. Choose limits that
-// are longer than an outage. What was not sent does not count: because of other events, because the
-// destination as a whole returned an error, or because the settings forbid its address.
+// are longer than an outage. An event that was not sent does not count one: other events were in its
+// way, the destination answered the batch as a whole with an error, or the settings forbid its address.
 //
 // The list is written in transactions of its own. A process that dies between an attempt and its
 // record has not counted the attempt. The event is then tried again, with the same id.

@@ -119,8 +119,8 @@ func (s *Lanes) semaphores(d *jobs.Definition) (list []permit.Semaphore) {
 	return list
 }
 
-// scarce returns the shared bounds that the checks of a job reach first. It returns none if the job's own limit is
-// tighter.
+// scarce returns the bounds on all jobs, workers or connections, that the checks of a job reach first. It returns 0 if
+// the job's own limit is tighter.
 func (s *Lanes) scarce(d *jobs.Definition) (scarce Bound) {
 	if d.Limited() {
 		return 0

@@ -15,8 +15,8 @@ import (
 )
 
 // The database gives out instants, one for each check that the runs may begin in a second. A check may
-// begin up to maxLate after its instant. So the instants are further apart, by paceSlack of a second:
-// then no second has too many checks, wherever it begins.
+// begin up to maxLate after its instant. So the database spreads the instants of a second over
+// paceSlack of a second more. Then no period of a second has too many checks.
 const (
 	paceSlack = 0.05
 	maxLate   = 30 * time.Millisecond // the rest is for different delays on the way to the database

@@ -20,7 +20,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Errors by which a check with a transaction ends without an error of its rows.
+// Errors that end a check with a transaction. They are no errors of its rows, so no row counts them.
 var (
 	ErrRecorded = errors.New("the outcome is recorded with the transaction, or must not be recorded")
 	ErrAgain    = errors.New("another session has a lock, or the database cannot do it now: to be repeated")

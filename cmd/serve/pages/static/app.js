@@ -73,9 +73,9 @@
     asking = true;
     try {
       await ask();
-      say("live");
+      say("updates every 2 seconds");
     } catch {
-      say("not live: the server does not answer");
+      say("not updated: the server does not answer");
     }
     asking = false;
     timer = setTimeout(watch, every);
