@@ -97,7 +97,7 @@ func offerWords(words ...string) offer {
 func offerJobs(ctx context.Context, f *factory.Factory) []string {
 	names := append(checks.Names(f), schedule.JobExec)
 	names = append(names, look(ctx, f, func(ctx context.Context, db *sqlx.DB) ([]string, error) {
-		client, err := database.Client(ctx, f, db)
+		client, err := database.Client(ctx, f, db, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +109,7 @@ func offerJobs(ctx context.Context, f *factory.Factory) []string {
 
 func offerSchedules(ctx context.Context, f *factory.Factory) []string {
 	return look(ctx, f, func(ctx context.Context, db *sqlx.DB) (ids []string, err error) {
-		store, err := database.Schedules(ctx, f, db)
+		store, err := database.Schedules(ctx, f, db, nil)
 		if err != nil {
 			return nil, err
 		}

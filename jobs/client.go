@@ -32,6 +32,8 @@ type Config struct {
 	// Now is the clock that instants are compared with, for a replay of the past or the future.
 	// Default: the database's.
 	Now func() time.Time
+	// Setting is what pgsql.ReadSetting has returned for the schema, to save reading it again. Optional.
+	Setting *pgsql.Setting
 }
 
 // DefaultMaxPayload is the default of Config.MaxPayload, in bytes.
@@ -69,7 +71,7 @@ func NewClient(ctx context.Context, db pgsql.Pool, cfg Config) (*Client, error) 
 	if cfg.Horizon < 0 || cfg.MaxPayload < 0 {
 		return nil, errors.New("jobs.Config: Horizon and MaxPayload must not be negative")
 	}
-	setting, err := pgsql.ReadSetting(ctx, db, schema)
+	setting, err := pgsql.SettingOr(ctx, db, schema, cfg.Setting)
 	if err != nil {
 		return nil, err
 	}

@@ -47,6 +47,14 @@ func ReadSetting(ctx context.Context, db Pool, schema Schema) (Setting, error) {
 	return readSetting(ctx, db, schema, (*Message).Read)
 }
 
+// SettingOr returns the settings that were read, or reads them if known is nil.
+func SettingOr(ctx context.Context, db Pool, schema Schema, known *Setting) (Setting, error) {
+	if known != nil {
+		return *known, nil
+	}
+	return ReadSetting(ctx, db, schema)
+}
+
 // ReadSettingToWrite is ReadSetting for a process that writes. Returns ErrReadOnly if the server is a
 // hot standby. The pool does not use its connection to that server again.
 func ReadSettingToWrite(ctx context.Context, db Pool, schema Schema) (Setting, error) {

@@ -31,6 +31,8 @@ type Config struct {
 	// Now is the clock that instants are compared with, for a replay of the past or the future.
 	// Defaults to the database's clock.
 	Now func() time.Time
+	// Setting is what pgsql.ReadSetting has returned for the schema, to save reading it again. Optional.
+	Setting *pgsql.Setting
 }
 
 // Store creates, changes and reads schedules. It holds no connection and is safe for concurrent
@@ -49,7 +51,9 @@ type Store struct {
 func NewStore(ctx context.Context, db pgsql.Pool, cfg Config) (*Store, error) {
 	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, jobs.DefaultMaxPayload)
 	// A crontab may have its next instant in many years, such as 29 February on a Sunday.
-	client, err := jobs.NewClient(ctx, db, jobs.Config{Schema: cfg.Schema, Horizon: math.MaxInt64, Now: cfg.Now})
+	client, err := jobs.NewClient(ctx, db, jobs.Config{
+		Schema: cfg.Schema, Horizon: math.MaxInt64, Now: cfg.Now, Setting: cfg.Setting,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -39,10 +39,15 @@ func New(ctx context.Context, db pgsql.Pool, schema string, now func() time.Time
 	if err != nil {
 		return nil, err
 	}
+	return Of(db, name, setting, now), nil
+}
+
+// Of is New with settings that were read.
+func Of(db pgsql.Pool, schema pgsql.Schema, setting pgsql.Setting, now func() time.Time) *Ledger {
 	if now == nil {
 		now = setting.Now
 	}
-	return &Ledger{db: pgsql.Sqlx(db), schema: name, setting: setting, now: now}, nil
+	return &Ledger{db: pgsql.Sqlx(db), schema: schema, setting: setting, now: now}
 }
 
 // In returns a ledger that reads in a transaction of the caller. The transaction must have called

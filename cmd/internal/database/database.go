@@ -191,19 +191,16 @@ func WithLedger(
 	ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, l *ledger.Ledger, s pgsql.Setting) error,
 ) error {
 	return With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
-		l, err := Ledger(ctx, f, db)
-		if err != nil {
-			return err
-		}
-		return fn(db, l, setting)
+		return fn(db, ledger.Of(db, f.Schema(), setting, nil), setting)
 	})
 }
 
-// Client returns the client for the jobs of the schema.
-func Client(ctx context.Context, f *factory.Factory, db *sqlx.DB) (*jobs.Client, error) {
+// Client returns the client for the jobs of the schema. It reads the settings of the database if they
+// are nil.
+func Client(ctx context.Context, f *factory.Factory, db *sqlx.DB, setting *pgsql.Setting) (*jobs.Client, error) {
 	cfg := f.Config()
 	return jobs.NewClient(ctx, db, jobs.Config{
-		Schema: cfg.Database.Schema, Horizon: cfg.Jobs.Horizon, MaxPayload: cfg.Jobs.MaxPayload,
+		Schema: cfg.Database.Schema, Horizon: cfg.Jobs.Horizon, MaxPayload: cfg.Jobs.MaxPayload, Setting: setting,
 	})
 }
 
@@ -226,7 +223,7 @@ func WithClient(
 	opts ...pgsql.Option,
 ) error {
 	return With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
-		client, err := Client(ctx, f, db)
+		client, err := Client(ctx, f, db, &setting)
 		if err != nil {
 			return err
 		}
@@ -234,10 +231,15 @@ func WithClient(
 	}, opts...)
 }
 
-// Schedules returns the recurring schedules of the schema.
-func Schedules(ctx context.Context, f *factory.Factory, db *sqlx.DB) (*schedule.Store, error) {
+// Schedules returns the recurring schedules of the schema. It reads the settings of the database if
+// they are nil.
+func Schedules(
+	ctx context.Context, f *factory.Factory, db *sqlx.DB, setting *pgsql.Setting,
+) (*schedule.Store, error) {
 	cfg := f.Config()
-	return schedule.NewStore(ctx, db, schedule.Config{Schema: cfg.Database.Schema, MaxPayload: cfg.Jobs.MaxPayload})
+	return schedule.NewStore(ctx, db, schedule.Config{
+		Schema: cfg.Database.Schema, MaxPayload: cfg.Jobs.MaxPayload, Setting: setting,
+	})
 }
 
 // NewPools returns the pools of a command that works on several stores. The options are those of
@@ -286,8 +288,8 @@ const knownSchedules = 100
 func WithSchedules(
 	ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, s *schedule.Store) error, opts ...pgsql.Option,
 ) error {
-	return With(ctx, f, func(db *sqlx.DB, _ pgsql.Setting) error {
-		store, err := Schedules(ctx, f, db)
+	return With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
+		store, err := Schedules(ctx, f, db, &setting)
 		if err != nil {
 			return err
 		}

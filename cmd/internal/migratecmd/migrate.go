@@ -81,7 +81,7 @@ func enqueuePeriodic(ctx context.Context, f *factory.Factory, db *sqlx.DB) error
 	if !f.Registry.HasPeriodic() {
 		return nil
 	}
-	client, err := database.Client(ctx, f, db)
+	client, err := database.Client(ctx, f, db, nil)
 	if err != nil {
 		return err
 	}

@@ -128,7 +128,7 @@ func newAdviceView(a *advise.Advice) adviceView {
 
 func giveAdvice(ctx context.Context, f *factory.Factory, o adviseOptions) error {
 	return database.With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
-		c, err := database.Client(ctx, f, db)
+		c, err := database.Client(ctx, f, db, nil)
 		if err == nil {
 			err = checks.Require(ctx, f, db, c, o.job)
 		}

@@ -76,7 +76,7 @@ func (o *nameOptions) setPaused(
 		if _, err := store.Get(ctx, o.name); err != nil {
 			return missing(ctx, store, o.name, err)
 		}
-		client, err := database.Client(ctx, o.f, db)
+		client, err := database.Client(ctx, o.f, db, nil)
 		if err != nil {
 			return err
 		}

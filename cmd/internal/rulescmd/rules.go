@@ -153,7 +153,7 @@ func meant(typed string, names []string) string {
 
 // warnOfJobs warns of steps whose job neither this binary nor the database has. Another binary may have it.
 func warnOfJobs(ctx context.Context, f *factory.Factory, db *sqlx.DB, file rule.File) error {
-	client, err := database.Client(ctx, f, db)
+	client, err := database.Client(ctx, f, db, nil)
 	if err != nil {
 		return err
 	}

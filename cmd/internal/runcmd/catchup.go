@@ -82,7 +82,7 @@ func runCatchUp(ctx context.Context, f *factory.Factory, o *catchUpOptions) erro
 		return exit.Usagef("--spread works only with --mode %s", slots.ModeDefer)
 	}
 	work := func(b *checks.Bound) error {
-		client, err := database.Client(ctx, f, b.DB)
+		client, err := database.Client(ctx, f, b.DB, &b.Setting)
 		if err == nil {
 			err = checks.Require(ctx, f, b.DB, client, o.job)
 		}

@@ -70,7 +70,7 @@ func cannotRun(
 func logUnregistered(
 	ctx context.Context, f *factory.Factory, db *sqlx.DB, now time.Time, all unregistered, news isNews,
 ) (bool, error) {
-	c, err := database.Client(ctx, f, db)
+	c, err := database.Client(ctx, f, db, nil)
 	if err != nil {
 		return false, err
 	}

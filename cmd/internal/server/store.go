@@ -115,7 +115,7 @@ func (s *Server) newHandler(
 	mux := http.NewServeMux()
 	mux.Handle("/api/", answers)
 	if s.door.tokens {
-		store, err := database.Schedules(ctx, f, bound.DB)
+		store, err := database.Schedules(ctx, f, bound.DB, &bound.Setting)
 		if err != nil {
 			return nil, err
 		}

@@ -124,7 +124,7 @@ func showSlot(ctx context.Context, f *factory.Factory, slot time.Time) error {
 		if err != nil {
 			return err
 		}
-		client, err := database.Client(ctx, f, db)
+		client, err := database.Client(ctx, f, db, nil)
 		if err != nil {
 			return err
 		}

@@ -103,15 +103,23 @@ func status(ctx context.Context, f *factory.Factory, o *statusOptions) error {
 		if err != nil {
 			return err
 		}
-		report, err := health.Check(ctx, l, o.since.From(l.Now()), o.limits.Limits, knows)
+		client, err := database.Client(ctx, f, db, &setting)
 		if err != nil {
 			return err
 		}
-		client, err := database.Client(ctx, f, db)
-		if err != nil {
+		var report health.Report
+		var paused []admin.PausedJob
+		err = pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) error {
+			if _, err := tx.ExecContext(ctx, pgsql.SlotIndexOnly.In(f.Schema())); err != nil {
+				return err
+			}
+			report, err = health.Check(ctx, l.In(tx), o.since.From(l.Now()), o.limits.Limits, knows)
+			if err != nil {
+				return err
+			}
+			paused, err = admin.New(client).Paused(ctx, tx)
 			return err
-		}
-		paused, err := admin.New(client).Paused(ctx, db)
+		})
 		if err != nil {
 			return err
 		}

@@ -166,22 +166,22 @@ func (s *source) newTools(ctx context.Context) (*tools, error) {
 	if t.setting, err = pgsql.ReadSetting(ctx, s.cfg.DB, s.schema); err != nil {
 		return nil, err
 	}
-	if t.ledger, err = ledger.New(ctx, s.cfg.DB, s.cfg.Schema, s.cfg.Now); err != nil {
-		return nil, err
-	}
+	t.ledger = ledger.Of(s.cfg.DB, s.schema, t.setting, s.cfg.Now)
 	if t.client, err = jobs.NewClient(ctx, s.cfg.DB, jobs.Config{
-		Schema: s.cfg.Schema, Horizon: s.cfg.Horizon, Now: s.cfg.Now,
+		Schema: s.cfg.Schema, Horizon: s.cfg.Horizon, Now: s.cfg.Now, Setting: &t.setting,
 	}); err != nil {
 		return nil, err
 	}
 	t.store, err = schedule.NewStore(ctx, s.cfg.DB, schedule.Config{
 		Schema:     s.cfg.Schema,
-		MaxPayload: s.cfg.MaxPayload, Now: s.cfg.Now,
+		MaxPayload: s.cfg.MaxPayload, Now: s.cfg.Now, Setting: &t.setting,
 	})
 	if err != nil {
 		return nil, err
 	}
-	t.rules, err = rulestore.New(ctx, s.cfg.DB, rulestore.Config{Schema: s.cfg.Schema, Now: s.cfg.Now})
+	t.rules, err = rulestore.New(ctx, s.cfg.DB, rulestore.Config{
+		Schema: s.cfg.Schema, Now: s.cfg.Now, Setting: &t.setting,
+	})
 	return t, err
 }
 

@@ -29,6 +29,8 @@ type Config struct {
 	PageSize int
 	// Now is the clock of a replay. Default: the database's.
 	Now func() time.Time
+	// Setting is what pgsql.ReadSetting has returned for the schema, to save reading it again. Optional.
+	Setting *pgsql.Setting
 }
 
 // Store applies rules to the tables of a database, and reads the rules that were applied. It is
@@ -61,7 +63,9 @@ func New(ctx context.Context, db pgsql.Pool, cfg Config) (*Store, error) {
 		return nil, err
 	}
 	cfg.PageSize = cmp.Or(cfg.PageSize, defaultPage)
-	client, err := jobs.NewClient(ctx, db, jobs.Config{Schema: cfg.Schema, Horizon: horizon, Now: cfg.Now})
+	client, err := jobs.NewClient(ctx, db, jobs.Config{
+		Schema: cfg.Schema, Horizon: horizon, Now: cfg.Now, Setting: cfg.Setting,
+	})
 	if err != nil {
 		return nil, err
 	}
