@@ -39,6 +39,8 @@ type Event struct {
 	KeyAfter  string         `json:"key_after"`
 	Found     string         `json:"found"` // by the last check of a rule; empty: the job is no rule
 	Fired     []Firing       `json:"fired"` // steps of a rule, by this check
+	// steps of a rule that had passed when the row came to it, and did not fire
+	StepsLeftOut []string `json:"steps_left_out"`
 	// of an end: the request that was recorded on the row, by its unless_ended_within
 	LeftOut bool `json:"left_out"`
 }
@@ -60,7 +62,7 @@ func NewEvent(e admin.TimelineEntry) Event {
 		For: TimeOrNil(e.RequestedAt), By: e.By, App: e.App, Actor: e.Actor, Runner: e.Runner, Error: e.Error,
 		Run: e.Run, OpenedAt: TimeOrNil(e.OpenedAt), ClosedAt: TimeOrNil(e.ClosedAt), Hindrance: e.Hindrance,
 		MovedFrom: e.MovedFrom, MovedTo: e.MovedTo, KeyBefore: e.KeyBefore, KeyAfter: e.KeyAfter, Found: e.Found, LeftOut: e.LeftOut,
-		Fired: []Firing{},
+		Fired: []Firing{}, StepsLeftOut: append([]string{}, e.StepsLeftOut...),
 	}
 	for _, s := range e.Fired {
 		v.Fired = append(v.Fired, Firing(s))

@@ -13,7 +13,11 @@ import (
 // Sentence describes an event of a timeline for people. now decides whether a slot is due. self is
 // how to call the binary, for advice.
 func Sentence(e admin.TimelineEntry, now time.Time, self string) string {
-	return sentence(e, now, self) + fired(e)
+	text := sentence(e, now, self) + fired(e)
+	if len(e.StepsLeftOut) > 0 {
+		text += ". Steps left out, because they had passed when the row came: " + strings.Join(e.StepsLeftOut, ", ")
+	}
+	return text
 }
 
 func sentence(e admin.TimelineEntry, now time.Time, self string) string {

@@ -54,6 +54,9 @@ type TimelineEntry struct {
 	// Found says what the last check of a rule found in its table: done at an instant, done, gone, outside
 	// or open. Empty for all other entries.
 	Found string
+	// StepsLeftOut lists the steps of a rule that had passed when the row came to it, and did not fire. Only the last
+	// entry of a row has them.
+	StepsLeftOut []string
 	// Fired lists the steps of a rule that this check has fired. A step whose check has left the timeline
 	// is with the entry before it.
 	Fired []Firing
@@ -139,7 +142,7 @@ func (c *Client) entries(ctx context.Context, db jobs.DB, key jobs.Key) ([]Timel
 		var lateness, duration, within *int64
 		err := row.Scan(&e.ID, &e.JobExec, &e.ItemKey, &e.Anonymous, &at, &e.What, &e.Slot, &target, &e.By, &e.App, &e.Actor,
 			&e.Runner, &lateness, &duration, &e.Error, &e.Run, &opened, &closed, &e.Hindrance, &within,
-			&e.MovedFrom, &e.MovedTo, &e.Found, &e.OfRule)
+			&e.MovedFrom, &e.MovedTo, &e.Found, &e.OfRule, (*pq.StringArray)(&e.StepsLeftOut))
 		e.At, e.Slot, e.RequestedAt = at.Time.UTC(), e.Slot.UTC(), target.Time.UTC()
 		e.OpenedAt, e.ClosedAt = opened.Time.UTC(), closed.Time.UTC()
 		e.Ran, e.Lateness, e.Duration = lateness != nil, micros(lateness), micros(duration)

@@ -1,15 +1,19 @@
 package rule
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/prescient-go/prescient/slots/grid"
 )
 
 // maxSpread bounds the slots of OverdueSpread.
 const maxSpread = 10_000
 
-// String returns "fire", "skip", or such as "spread 8". Empty for the zero value.
+// String returns "fire", "last", "skip", or such as "spread 8". Empty for the zero value.
 func (o Overdue) String() string {
 	if o.Policy == OverdueSpread {
 		return fmt.Sprintf("%s %d", o.Policy, o.Slots)
@@ -28,9 +32,55 @@ func (o *Overdue) UnmarshalText(text []byte) error {
 	if number != "" || o.Policy == OverdueSpread {
 		o.Slots, err = strconv.Atoi(strings.TrimSpace(number))
 	}
-	spread := o.Policy == OverdueSpread && o.Slots >= 1 && o.Slots <= maxSpread
-	if err != nil || !spread && *o != (Overdue{Policy: OverdueFire}) && *o != (Overdue{Policy: OverdueSkip}) {
-		return fmt.Errorf("%q: want fire, skip, or spread and a number of slots up to %d, such as spread 8", text, maxSpread)
+	valid := o.Slots == 0
+	switch o.Policy {
+	case OverdueFire, OverdueLast, OverdueSkip:
+	case OverdueSpread:
+		valid = o.Slots >= 1 && o.Slots <= maxSpread
+	default:
+		valid = false
+	}
+	if err != nil || !valid {
+		return fmt.Errorf("%q: want fire, last, skip, or spread and a number of slots up to %d, such as spread 8",
+			text, maxSpread)
 	}
 	return nil
+}
+
+// decides returns the policy for rows that come late. The zero value is OverdueLast.
+func (o Overdue) decides() OverduePolicy { return cmp.Or(o.Policy, OverdueLast) }
+
+// FirstToCome returns the first instant at which a step can be due that had not passed when a row came to its rule.
+// The slots of steps before it had begun.
+func FirstToCome(slots grid.Grid, came time.Time) time.Time {
+	if floor := slots.Floor(came); floor.Before(came) {
+		return floor.Add(time.Microsecond)
+	}
+	return came
+}
+
+// Window returns the time over which OverdueSpread spreads rows.
+func (o Overdue) Window(slots grid.Grid) time.Duration { return time.Duration(o.Slots) * slots.Width() }
+
+// SlotFor returns the slot in which the steps of a row fire that had passed when it came to the rule. Those of
+// OverdueSkip do not fire.
+func (r Rule) SlotFor(slots grid.Grid, came time.Time, entityKey string) time.Time {
+	next := slots.Next(came)
+	if r.Overdue.Policy != OverdueSpread {
+		return next
+	}
+	hash := grid.Hash(strings.Join([]string{r.Name, r.Entity, entityKey, ""}, "\x1f"))
+	return slots.PickSlot(next, r.Overdue.Window(slots), next, hash)
+}
+
+// LastBefore returns the last occurrence of all steps before an instant, and the index of its step. Of two at the same
+// instant, it is that of the later step. It returns no occurrence if there is none.
+func (t *Timing) LastBefore(since, at time.Time) (step int, last Occurrence) {
+	for i := range t.steps {
+		o, _, err := t.Around(i, since, at.Add(-1))
+		if err == nil && o.Number > 0 && !o.At.Before(last.At) {
+			step, last = i, o
+		}
+	}
+	return step, last
 }

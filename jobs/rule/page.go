@@ -37,6 +37,7 @@ type page struct {
 // turn is a row of the page, with the steps to fire.
 type turn struct {
 	seen  seen
+	was   state
 	from  time.Time      // steps before it do not fire
 	fired map[string]int // the last occurrence that has fired, by the name of the step
 	due   []due          // steps to fire, in their order
@@ -53,8 +54,13 @@ type due struct {
 
 // state is the payload of a row.
 type state struct {
-	// From is set for a row that began to count after steps had passed: those do not fire.
+	// From is set for a row that was done and counts again, and for one that came to the rule late: steps before it
+	// do not fire.
 	From *time.Time `json:"from,omitempty"`
+	// Came is when the row came to the rule, if a step may have passed then. LeftOut lists such steps that did not
+	// fire.
+	Came    *time.Time `json:"came,omitempty"`
+	LeftOut []string   `json:"left_out,omitempty"`
 	// Found says what the last check found, and Fired lists the steps that have fired. History has both.
 	Found string   `json:"found,omitempty"`
 	Fired []string `json:"fired,omitempty"`
@@ -128,7 +134,7 @@ func (p *page) plan(i int) {
 		p.results[i].Err = err
 		return
 	}
-	if was.From != nil {
+	if t.was = was; was.From != nil {
 		t.from = *was.From
 	}
 	switch s := t.seen; {
@@ -177,6 +183,9 @@ func (p *page) steps(i int) error {
 		}
 	}
 	slices.SortStableFunc(t.due, func(a, b due) int { return a.At.Compare(b.At) })
+	if p.late(i, timing, begun) {
+		return nil
+	}
 	if p.mayMove(first, row.Slot) {
 		earliest = earlier(earliest, p.grid.Next(begun))
 	}
@@ -207,6 +216,46 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
+// late decides about the steps that had passed when the row came to the rule. It reports whether the row waits for
+// another slot, in which they fire. Once it has left steps out, the payload says so: a later change of the policy is
+// about other rows.
+func (p *page) late(i int, timing *Timing, begun time.Time) (waits bool) {
+	row, t := p.rows[i], &p.turns[i]
+	if t.was.Came == nil {
+		return false
+	}
+	first := FirstToCome(p.grid, *t.was.Came)
+	passed := func(d due) bool { return d.At.Before(first) }
+	if !slices.ContainsFunc(t.due, passed) {
+		return false
+	}
+	step := -1 // that fires
+	switch p.rule.Rule.Overdue.decides() {
+	case OverdueFire:
+		return false
+	case OverdueSpread:
+		slot := p.rule.Rule.SlotFor(p.grid, *t.was.Came, row.EntityKey)
+		if waits = begun.Before(slot); waits {
+			t.due, p.results[i].Next = nil, &slot
+		}
+		return waits
+	case OverdueLast:
+		step, _ = timing.LastBefore(t.seen.since, first)
+	case OverdueSkip:
+	}
+	leaves := func(d due) bool { return passed(d) && d.step != step }
+	for _, d := range t.due {
+		if leaves(d) {
+			t.was.LeftOut = append(t.was.LeftOut, Repetition(p.rule.Rule.Steps[d.step].Name, d.Number))
+		}
+	}
+	if t.due = slices.DeleteFunc(t.due, leaves); len(t.was.LeftOut) > 0 {
+		t.was.From, t.was.Came = &first, nil
+		p.results[i].Payload, _ = json.Marshal(t.was) // never fails
+	}
+	return false
+}
+
 // defaultLook is the default of Rule.Look.
 const defaultLook = 5 * time.Minute
 
@@ -219,7 +268,7 @@ func (p *page) again(i int) {
 // end ends a row with what was found.
 func (p *page) end(i int, found string) {
 	t := &p.turns[i]
-	was, _ := jobs.Payload[state](p.rows[i]) // what cannot be read is replaced
+	was := t.was // what could not be read is replaced
 	was.Found, was.Fired = found, nil
 	if p.rule != nil {
 		for _, s := range p.rule.Rule.Steps {

@@ -76,7 +76,7 @@ type Rule struct {
 	Timezone string `json:"timezone,omitempty"`
 	// Steps fire if the row is not done in time, the earliest first. There is at least one.
 	Steps []Step `json:"steps"`
-	// Overdue says what happens to rows whose steps have passed when the rule is applied.
+	// Overdue says what becomes of steps that have passed when a row comes to the rule.
 	Overdue Overdue `json:"overdue,omitzero"`
 	// AtOnce ends the wait of a row in the transaction in which Done becomes true. Otherwise a check
 	// looks at Done when a step is due.
@@ -90,24 +90,27 @@ type Rule struct {
 	Lines map[string]int `json:"-"`
 }
 
-// Overdue says what happens to rows whose steps have passed when the rule is applied. The zero value
-// refuses to apply the rule if there are such rows. Its text is "fire", "skip", or such as "spread 8".
+// Overdue says what becomes of steps that have passed when a row comes to a rule: it is there when the rule is
+// applied, it is written late, or it enters Where late. The zero value is OverdueLast, but it refuses to apply the rule
+// if there are such rows. Its text is "fire", "last", "skip", or such as "spread 8".
 type Overdue struct {
-	// Policy is empty, OverdueFire, OverdueSkip or OverdueSpread.
+	// Policy is empty, OverdueFire, OverdueLast, OverdueSkip or OverdueSpread.
 	Policy OverduePolicy
 	// Slots is how many slots OverdueSpread spreads the checks over.
 	Slots int
 }
 
-// OverduePolicy is a policy for rows whose steps have passed.
+// OverduePolicy is a policy for steps that have passed.
 type OverduePolicy string
 
-// The policies for rows whose steps have passed.
+// The policies for steps that have passed.
 const (
-	// OverdueFire lets the steps fire in the next slot.
+	// OverdueFire lets all of them fire in the next slot.
 	OverdueFire OverduePolicy = "fire"
-	// OverdueSkip leaves out the steps that have passed.
+	// OverdueLast lets the latest of them fire in the next slot.
+	OverdueLast OverduePolicy = "last"
+	// OverdueSkip lets none of them fire.
 	OverdueSkip OverduePolicy = "skip"
-	// OverdueSpread lets the steps fire over the next slots.
+	// OverdueSpread lets all of them fire, the rows spread over the next slots.
 	OverdueSpread OverduePolicy = "spread"
 )

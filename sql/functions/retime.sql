@@ -1,7 +1,7 @@
 -- Moves waiting checks of a job to the slots of other instants. Each is given by its slot, its id and
 -- the instant that it was requested for. A row that has been moved since is left alone, and so is one
 -- that is due or has a request.
--- payloads: null leaves the payload. withins: windows in seconds, or null; see enqueue. Returns how
+-- payloads: fields of the payload to set; null: none. withins: windows in seconds, or null; see enqueue. Returns how
 -- many it moved.
 create or replace function prescient.retime(
     job_exec  text,
@@ -53,7 +53,7 @@ begin
         set next_check_at = w.target,
             requested_for = w.check_at,
             requested_within = w.within,
-            payload = coalesce(w.payload::jsonb, w.was),
+            payload = coalesce(w.was || w.payload::jsonb, w.payload::jsonb, w.was),
             trace = w.told
         from waiting w
         where f.next_check_at = w.slot and f.job = number and f.id = w.id

@@ -80,7 +80,8 @@ begin
             and exists (select from prescient.rule r where r.name = rule_rename.job_exec and r.state = 'applying')
         then
             perform prescient.rule_wait(
-                rule_rename.job_exec, rule_rename.entity_name, rule_rename.new_key, rule_rename.check_at, null, rule_rename.clock
+                rule_rename.job_exec, rule_rename.entity_name, rule_rename.new_key, rule_rename.check_at, null,
+                rule_rename.clock, coalesce(rule_rename.clock, transaction_timestamp())
             );
         end if;
         return;

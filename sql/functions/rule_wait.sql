@@ -1,6 +1,9 @@
 -- Lets a row of a rule wait for an instant. A check that waits already moves to the slot of the instant, and gets the
 -- payload; the errors that it had are forgotten. If its slot has begun, the call is recorded on it, and honoured as a
 -- request of enqueue with on_conflict replace.
+-- came: when the row came to the rule, at the latest. If its first step may have passed then, the payload says so, and
+-- the check decides about the steps that have. again: the clock of the row runs as before, so a check that waits keeps
+-- what its payload says about steps.
 -- Called by the triggers of rules.
 create or replace function prescient.rule_wait(
     job_exec    text,
@@ -8,7 +11,9 @@ create or replace function prescient.rule_wait(
     entity_key  text,
     check_at    timestamptz,
     payload     jsonb default null,
-    clock       timestamptz default null
+    clock       timestamptz default null,
+    came        timestamptz default null,
+    again       boolean default false
 )
 returns void
 language plpgsql
@@ -25,6 +30,9 @@ declare
     kept    text; -- the trace of the row
     moved   boolean := false; -- by the turn before, into a slot that began while the update waited
 begin
+    if check_at < came then
+        payload := jsonb_build_object('came', to_char(came at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'));
+    end if;
     if octet_length(entity_key) not between 1 and 500 then
         raise exception 'a row of rule % has a key of % bytes: want 1 to 500', quote_literal(job_exec), octet_length(entity_key)
             using errcode = 'check_violation',
@@ -44,7 +52,7 @@ begin
     perform from prescient.future_job where false;
     -- As in enqueue: after a hundred turns the cause is a trigger on future_job.
     for turn in 1 .. 100 loop
-        select f.next_check_at, f.id, f.trace
+        select f.next_check_at, f.id, f.trace, f.payload
         into waiting
         from prescient.future_job f
         where f.entity_name = rule_wait.entity_name
@@ -61,7 +69,7 @@ begin
                 nullif(check_at, target)
             )
             on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
-            returning f.next_check_at, f.id, f.trace
+            returning f.next_check_at, f.id, f.trace, f.payload
             into waiting;
             continue when not found;
             written := waiting.next_check_at > coalesce(clock, clock_timestamp());
@@ -78,7 +86,9 @@ begin
             written := prescient.record_request(
                 waiting.next_check_at, number, waiting.id,
                 prescient.make_request(
-                    greatest(check_at, timestamptz 'epoch'), null, rule_wait.payload, null, 'replace', null, null
+                    greatest(check_at, timestamptz 'epoch'), null,
+                    case when again then coalesce(waiting.payload || payload, payload, waiting.payload) else payload end,
+                    null, 'replace', null, null
                 )
             );
         else
@@ -96,7 +106,7 @@ begin
                 requested_within = null,
                 error_count = 0,
                 last_error = null,
-                payload = rule_wait.payload,
+                payload = case when again then coalesce(f.payload || rule_wait.payload, rule_wait.payload, f.payload) else rule_wait.payload end,
                 trace = kept
             where f.next_check_at = waiting.next_check_at and f.job = number and f.id = waiting.id;
             -- The update may have waited for another transaction: for one that has ended or moved the row,
@@ -113,4 +123,4 @@ begin
     end if;
 end
 $$;
-revoke all on function prescient.rule_wait(text, text, text, timestamptz, jsonb, timestamptz) from public;
+revoke all on function prescient.rule_wait(text, text, text, timestamptz, jsonb, timestamptz, timestamptz, boolean) from public;

@@ -7,7 +7,8 @@ create or replace function prescient.rule_wait_many(
     entity_name text,
     entity_keys text[],
     check_ats   timestamptz[],
-    clock       timestamptz default null
+    clock       timestamptz default null,
+    came        timestamptz default null
 )
 returns void
 language plpgsql
@@ -24,6 +25,7 @@ declare
     written        bigint[];
     keys           text[];
     made           record;
+    late           jsonb := jsonb_build_object('came', to_char(came at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'));
     enqueued_by    text := coalesce(nullif(current_setting('role'), 'none'), session_user);
     enqueued_app   text := nullif(current_setting('application_name'), '');
     enqueued_actor text := left(nullif(current_setting('prescient_caller.actor', true), ''), 500);
@@ -49,11 +51,12 @@ begin
             order by u.entity_key collate "C"
         )
         insert into prescient.future_job (
-            job, entity_name, entity_key, first_check_at, next_check_at, requested_for,
+            job, entity_name, entity_key, first_check_at, next_check_at, payload, requested_for,
             enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent
         )
         select
-            number, rule_wait_many.entity_name, entity_key, target, target, nullif(check_at, target),
+            number, rule_wait_many.entity_name, entity_key, target, target, case when check_at < came then late end,
+            nullif(check_at, target),
             enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent
         from given
         -- Only locks a row that waits, in its turn.
@@ -85,7 +88,7 @@ begin
     if cardinality(entity_keys) > coalesce(cardinality(written), 0) then
         -- Some keys wait already, such as those of rows that a truncate has removed.
         perform prescient.rule_wait(
-            rule_wait_many.job_exec, rule_wait_many.entity_name, u.entity_key, u.check_at, null, clock
+            rule_wait_many.job_exec, rule_wait_many.entity_name, u.entity_key, u.check_at, null, clock, came
         )
         from unnest(entity_keys, check_ats) as u (entity_key, check_at)
         where not exists (select from unnest(keys) as k (entity_key) where k.entity_key = u.entity_key)
@@ -93,4 +96,4 @@ begin
     end if;
 end
 $$;
-revoke all on function prescient.rule_wait_many(text, text, text[], timestamptz[], timestamptz) from public;
+revoke all on function prescient.rule_wait_many(text, text, text[], timestamptz[], timestamptz, timestamptz) from public;

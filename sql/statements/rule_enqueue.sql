@@ -1,11 +1,10 @@
 -- Lets rows of a rule wait: of the job $1 and the entity_name $2, the keys $3 at the instants $4,
--- with the payloads $5 ('' stands for none) and the windows $6 in seconds (0 stands for none);
--- nulls: no row has one. $7: the clock of a replay, or null.
+-- with the payloads $5 ('' stands for none); null: no row has one. $6: the clock of a replay, or null.
 -- Called by jobs/rule/rulestore.walk.write.
 select inserted + kept + recorded
 from prescient.enqueue_many(
     array_fill($1::text, array[cardinality($3::text[])]), array_fill($2::text, array[cardinality($3::text[])]), $3::text[], $4::timestamptz[],
     coalesce(array_replace($5::text[], '', null), array_fill(null::text, array[cardinality($3::text[])])),
     array_fill(''::text, array[cardinality($3::text[])]), array_fill(null::text, array[cardinality($3::text[])]),
-    clock => $7, withins => (select array_agg(nullif(w, 0) * interval '1 second' order by n) from unnest($6::bigint[]) with ordinality as u (w, n))
+    clock => $6
 )

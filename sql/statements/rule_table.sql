@@ -30,7 +30,7 @@ select
         select
         from pg_roles r
         where r.rolname = $3
-            and has_function_privilege(r.oid, to_regprocedure('prescient.rule_wait(text, text, text, timestamptz, jsonb, timestamptz)'), 'execute')
+            and has_function_privilege(r.oid, to_regprocedure('prescient.rule_wait(text, text, text, timestamptz, jsonb, timestamptz, timestamptz, boolean)'), 'execute')
     ) as roles,
     exists (select from pg_roles r where r.rolname = $4 and pg_has_role(r.oid, 'usage')) as operates,
     coalesce(pg_get_userbyid(f.nspowner), '')::text as functions_owner,

@@ -172,7 +172,7 @@ func counted(r rulestore.RulePlan) []countedRows {
 
 func refusal(refused bool) string {
 	if refused {
-		return ": apply refuses, unless the rule has overdue: fire, skip or spread N"
+		return ": apply refuses, unless the rule has overdue: fire, last, skip or spread N"
 	}
 	return ""
 }

@@ -2,7 +2,6 @@ package rulestore
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/prescient-go/prescient/jobs/rule"
@@ -49,11 +48,12 @@ func (r row) occurrences() map[string]int {
 
 // decision is what an apply does with a row.
 type decision struct {
-	fate   fate
-	passed bool // a step that has not fired is due already
-	at     time.Time
-	from   time.Time     // zero: it stays as it is
-	within time.Duration // 0: the first slot at or after at
+	fate    fate
+	passed  bool // a step that has not fired has passed
+	at      time.Time
+	from    time.Time // steps before it do not fire; zero: it stays as it is
+	came    time.Time // when the row came to the rule; zero: no step had passed
+	leftOut []string  // the steps that do not fire because of from
 }
 
 // decider decides about rows at one instant.
@@ -63,12 +63,19 @@ type decider struct {
 	looks  bool // another table can move the clock of a row
 	grid   grid.Grid
 	now    time.Time
+	first  time.Time // see rule.FirstToCome
 }
 
-// remaining returns the instants at which steps may still fire, the earliest first, and the index of the
-// first of these steps. Of the occurrences of a step that have passed, only the last one fires. A step before
-// one that has fired was left out on purpose.
-func (d decider) remaining(r row) (due []time.Time, first int) {
+// due is an occurrence of a step that may still fire.
+type due struct {
+	rule.Occurrence
+	step int // its index
+}
+
+// remaining returns the occurrences of steps that may still fire, the earliest first, and the index of the first of
+// these steps. Of the occurrences of a step that have passed, only the last one fires. A step before one that has
+// fired was left out on purpose.
+func (d decider) remaining(r row) (list []due, first int) {
 	fired, after := r.occurrences(), 0
 	for i, step := range d.rule.Steps {
 		if fired[step.Name] > 0 {
@@ -77,7 +84,7 @@ func (d decider) remaining(r row) (due []time.Time, first int) {
 	}
 	timing := d.timing.For(r.lengths)
 	for i, step := range d.rule.Steps {
-		last, next, err := timing.Around(i, r.since, d.now)
+		last, next, err := timing.Around(i, r.since, d.first.Add(-1))
 		if err != nil || i < after && !step.Repeats() { // without an instant it never fires
 			continue
 		}
@@ -86,21 +93,22 @@ func (d decider) remaining(r row) (due []time.Time, first int) {
 			if o.Number <= fired[step.Name] || leftOut || o.At.Before(r.from) {
 				continue
 			}
-			if len(due) == 0 {
+			if len(list) == 0 {
 				first = i
 			}
-			due = append(due, o.At)
+			list = append(list, due{o, i})
 		}
 	}
-	slices.SortFunc(due, time.Time.Compare) // steps in different units need not be in order
-	return due, first
+	// Steps in different units need not be in order.
+	slices.SortFunc(list, func(a, b due) int { return a.At.Compare(b.At) })
+	return list, first
 }
 
 // decide decides about a row. One whose clock another table can move waits also without a step to come.
 func (d decider) decide(r row) decision {
 	what := d.wait(r)
 	if d.looks && what.fate == leave && !r.waits {
-		what.fate, what.at, what.from = begin, d.now, d.now
+		what.fate, what.at, what.from = begin, d.now, d.first
 	}
 	return what
 }
@@ -113,90 +121,81 @@ func (d decider) wait(r row) decision {
 		}
 		return decision{fate: begin, at: d.now}
 	}
-	due, first := d.remaining(r)
-	if len(due) == 0 {
+	list, first := d.remaining(r)
+	if len(list) == 0 {
 		return decision{fate: leave}
 	}
 	fresh := first == 0 && len(r.fired) == 0
-	coming := slices.IndexFunc(due, func(at time.Time) bool { return at.After(d.now) })
+	coming := slices.IndexFunc(list, func(o due) bool { return !o.At.Before(d.first) })
 	if r.waits {
-		return d.waiting(r, due, first, coming)
+		return d.waiting(r, list, first, coming)
 	}
 	switch {
 	case coming == 0 && fresh:
 		return decision{fate: begin, at: r.since.Add(d.timing.EarliestFrom(0))}
 	case coming == 0:
-		return decision{fate: begin, at: due[0], from: d.now}
-	}
-	missed := decision{fate: begin, passed: true, at: due[0]}
-	if !fresh {
-		missed.from = due[0]
-	}
-	switch {
-	case d.rule.Overdue.Policy == rule.OverdueSpread:
-		missed.at, missed.from, missed.within = d.grid.Next(d.now), due[0], d.spread()
+		return decision{fate: begin, at: list[0].At, from: d.first}
 	case d.rule.Overdue.Policy == rule.OverdueSkip && coming < 0:
 		return decision{fate: leave, passed: true}
 	case d.rule.Overdue.Policy == rule.OverdueSkip:
-		missed.at, missed.from = due[coming], d.now
+		return d.skip(begin, list, list[coming].At)
+	}
+	missed := decision{fate: begin, passed: true, at: d.rule.SlotFor(d.grid, d.now, r.key), came: d.now}
+	if !fresh {
+		missed.from = list[0].At
 	}
 	return missed
 }
 
+// skip lets a row wait for an instant without the steps that have passed.
+func (d decider) skip(fate fate, list []due, at time.Time) decision {
+	what := decision{fate: fate, passed: true, at: at, from: d.first}
+	for _, o := range list {
+		if o.At.Before(d.first) {
+			what.leftOut = append(what.leftOut, rule.Repetition(d.rule.Steps[o.step].Name, o.Number))
+		}
+	}
+	return what
+}
+
 // waiting decides about a row that waits. A row that is due, or whose check is repeated after an
 // error, is left to its run, which asks the rule as it is then.
-func (d decider) waiting(r row, due []time.Time, first, coming int) decision {
+func (d decider) waiting(r row, list []due, first, coming int) decision {
 	if r.errors > 0 || !r.slot.After(d.now) {
 		return decision{fate: leave}
 	}
 	if coming == 0 {
 		earliest := r.since.Add(d.timing.EarliestFrom(first))
-		if r.slot.Equal(d.grid.Ceil(due[0])) || !due[0].Equal(earliest) && r.slot.Equal(d.slotOf(earliest)) {
+		due := list[0].At
+		if r.slot.Equal(d.grid.Ceil(due)) || !due.Equal(earliest) && r.slot.Equal(d.slotOf(earliest)) {
 			return decision{fate: leave}
 		}
 		if first > 0 || !earliest.After(d.now) {
-			earliest = due[0]
+			earliest = due
 		}
 		// Not the exact instant of a first step: the clock may move later until then, and the trigger leaves the row.
 		return decision{fate: retime, at: earliest}
 	}
-	if !r.slot.After(grid.Later(d.grid.Ceil(due[0]), d.grid.Next(d.now))) {
+	if !r.slot.After(grid.Later(d.grid.Ceil(list[0].At), d.grid.Next(d.now))) {
 		// It waits for the slot of the step that has just passed. Or it waits for the next slot, because a
 		// run was late: Overdue must not skip a step of such a row.
 		return decision{fate: leave}
 	}
-	missed := decision{fate: retime, passed: true, at: d.now}
-	switch {
-	case d.rule.Overdue.Policy == rule.OverdueSpread:
-		missed.at, missed.within = d.grid.Next(d.now), d.spread()
-		if r.slot.Before(missed.at.Add(missed.within)) {
-			missed.fate = leave
+	if d.rule.Overdue.Policy == rule.OverdueSkip {
+		at := r.slot // its check finds that no step is left
+		if coming > 0 {
+			at = list[coming].At
 		}
-	case d.rule.Overdue.Policy == rule.OverdueSkip && coming < 0:
+		return d.skip(retime, list, at)
+	}
+	missed := decision{fate: retime, passed: true, at: d.rule.SlotFor(d.grid, d.now, r.key), came: d.now}
+	if r.slot.Before(d.grid.Next(d.now).Add(d.rule.Overdue.Window(d.grid))) {
 		missed.fate = leave
-	case d.rule.Overdue.Policy == rule.OverdueSkip:
-		missed.at, missed.from = due[coming], d.now
 	}
 	return missed
-}
-
-// maxWithin is the longest window of a check.
-const maxWithin = 366 * 24 * time.Hour
-
-func (d decider) spread() time.Duration {
-	return min(time.Duration(d.rule.Overdue.Slots)*d.grid.Width(), maxWithin)
 }
 
 // slotOf returns the slot of a check for an instant.
 func (d decider) slotOf(at time.Time) time.Time {
 	return grid.Later(d.grid.Ceil(at), d.grid.Next(d.now))
-}
-
-// slot returns the slot that the row of a decision gets.
-func (d decider) slot(r row, what decision) time.Time {
-	if what.within == 0 {
-		return d.slotOf(what.at)
-	}
-	hash := grid.Hash(strings.Join([]string{d.rule.Name, d.rule.Entity, r.key, ""}, "\x1f"))
-	return d.grid.PickSlot(what.at, what.within, d.grid.Next(d.now), hash)
 }

@@ -117,10 +117,11 @@ type OverdueError struct {
 	Rows int64
 }
 
-// Error names the three policies.
+// Error names the policies.
 func (e *OverdueError) Error() string {
 	message := fmt.Sprintf("steps of %s have passed already: say what happens to them, with overdue: "+
-		"fire (in the next slot), skip (only the steps to come) or spread 8 (over the next 8 slots)",
+		"fire (all of them, in the next slot), last (the latest one), skip (only the steps to come) or spread 8 "+
+		"(all, over the next 8 slots)",
 		spoken.Count(e.Rows, "row", "rows"))
 	return (&rule.Problem{Line: e.Line, Rule: e.Rule, Message: message}).Error()
 }
@@ -295,10 +296,10 @@ func (p *RulePlan) count(next page) {
 		switch what.fate {
 		case begin:
 			p.Begin++
-			p.slots[next.decider.slot(r, what)]++
+			p.slots[next.decider.slotOf(what.at)]++
 		case retime:
 			p.Retimed++
-			p.slots[next.decider.slot(r, what)]++
+			p.slots[next.decider.slotOf(what.at)]++
 		case leave:
 			if r.waits {
 				p.Waiting++

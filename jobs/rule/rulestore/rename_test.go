@@ -194,5 +194,5 @@ func TestARowThatGetsAKeyThatCannotWaitIsWrittenAndWaitsNoLonger(t *testing.T) {
 	s.exec("update shop.named set id = repeat('x', 501)")
 	s.wants("too long", "")
 	s.exec("update shop.named set id = 'b'")
-	s.wants("short again", "b at 03-06 12:00 from 03-04 12:00")
+	s.wants("short again", "b at 03-06 12:00")
 }

@@ -129,14 +129,15 @@ func (s *shop) count(query string, args ...any) (n int) {
 	return n
 }
 
-// waiting lists the checks that wait, such as "7 at 03-06 12:00", with the instant from which steps
-// count.
+// waiting lists the checks that wait, such as "7 at 03-06 12:00", with the instant from which steps count, and when the
+// row came to the rule late.
 func (s *shop) waiting() string {
 	s.t.Helper()
 	var rows []string
 	err := s.db.SelectContext(s.t.Context(), &rows, `
 		select f.entity_key || ' at ' || to_char(f.next_check_at at time zone 'UTC', 'MM-DD HH24:MI')
 			|| coalesce(' from ' || to_char((f.payload ->> 'from')::timestamptz at time zone 'UTC', 'MM-DD HH24:MI'), '')
+			|| coalesce(' came ' || to_char((f.payload ->> 'came')::timestamptz at time zone 'UTC', 'MM-DD HH24:MI'), '')
 		from prescient.future_job f
 		order by f.entity_key`)
 	if err != nil {

@@ -3,6 +3,7 @@ package rulestore
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -85,6 +86,7 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 	p.now = p.now.UTC()
 	p.decider = decider{
 		rule: w.rule.Rule, timing: w.timing, looks: w.rule.Facts.SinceLookup(), grid: w.grid, now: p.now,
+		first: rule.FirstToCome(w.grid, p.now),
 	}
 	for _, r := range p.rows {
 		p.decided = append(p.decided, p.decider.decide(r))
@@ -167,9 +169,17 @@ func (w *walk) send(ctx context.Context, tx *sqlx.Tx, statement pgsql.Statement,
 	return pgsql.One(ctx, tx, statement.In(w.store.schema), append(args, w.store.clock()), &n)
 }
 
-// payloadFrom returns the payload of a check that leaves out the steps before an instant.
-func payloadFrom(from time.Time) string {
-	return fmt.Sprintf(`{"from": "%s"}`, from.UTC().Format(time.RFC3339Nano))
+// payload returns what the check that decides about the steps of a row needs to know. Empty: nothing.
+func (d decision) payload() string {
+	if d.from.IsZero() && d.came.IsZero() {
+		return ""
+	}
+	text, _ := json.Marshal(struct { // never fails
+		From    time.Time `json:"from,omitzero"`
+		Came    time.Time `json:"came,omitzero"`
+		LeftOut []string  `json:"left_out,omitempty"`
+	}{d.from.UTC(), d.came.UTC(), d.leftOut})
+	return string(text)
 }
 
 // batch is what the rows of a page get, a slice for each column.
@@ -180,20 +190,15 @@ type batch struct {
 	were     []string // the instants that they were requested for
 	ats      []string
 	payloads []string
-	withins  []int64 // seconds
-	more     bool    // there is a payload or a window
+	more     bool // there is a payload
 }
 
 func (b *batch) add(r row, what decision) {
 	b.keys = append(b.keys, r.key)
 	b.ats = append(b.ats, string(pq.FormatTimestamp(what.at)))
-	payload := ""
-	if !what.from.IsZero() {
-		payload = payloadFrom(what.from)
-	}
+	payload := what.payload()
 	b.payloads = append(b.payloads, payload)
-	b.withins = append(b.withins, int64(what.within/time.Second))
-	b.more = b.more || payload != "" || what.within != 0
+	b.more = b.more || payload != ""
 	if r.waits {
 		b.slots = append(b.slots, string(pq.FormatTimestamp(r.slot)))
 		b.ids = append(b.ids, r.id)
@@ -207,9 +212,9 @@ func (b *batch) enqueueArgs(r rule.Rule) []any {
 	case len(b.keys) == 0:
 		return nil
 	case !b.more:
-		return []any{r.Name, r.Entity, pq.Array(b.keys), pq.Array(b.ats), nil, nil}
+		return []any{r.Name, r.Entity, pq.Array(b.keys), pq.Array(b.ats), nil}
 	}
-	return []any{r.Name, r.Entity, pq.Array(b.keys), pq.Array(b.ats), pq.Array(b.payloads), pq.Array(b.withins)}
+	return []any{r.Name, r.Entity, pq.Array(b.keys), pq.Array(b.ats), pq.Array(b.payloads)}
 }
 
 // retimeArgs returns the parameters of statement rule_retime. Nil: there is no row.
@@ -219,6 +224,5 @@ func (b *batch) retimeArgs(r rule.Rule) []any {
 	}
 	return []any{
 		r.Name, pq.Array(b.slots), pq.Array(b.ids), pq.Array(b.were), pq.Array(b.ats), pq.Array(b.payloads),
-		pq.Array(b.withins),
 	}
 }

@@ -9,6 +9,7 @@ as {quote}
 declare
     clock timestamptz := {clock};
     now   timestamptz := coalesce(clock, clock_timestamp());
+    came  timestamptz := coalesce(clock, transaction_timestamp());
     keys  text[];
     ats   timestamptz[];
     n     integer;
@@ -27,9 +28,9 @@ begin
     end;
     n := coalesce(cardinality(keys), 0);
     if n = 1 then
-        perform prescient.rule_wait({name}, {entity}, keys[1], ats[1], clock => clock);
+        perform prescient.rule_wait({name}, {entity}, keys[1], ats[1], clock => clock, came => came);
     elsif n > 1 then
-        perform prescient.rule_wait_many({name}, {entity}, keys, ats, clock);
+        perform prescient.rule_wait_many({name}, {entity}, keys, ats, clock, came);
     end if;
     return null;
 end

@@ -9,9 +9,10 @@ as {quote}
 declare
     new_row {type};
     clock timestamptz := {clock};
+    came  timestamptz := coalesce(clock, transaction_timestamp());
 begin
     {take_new}
-    perform prescient.rule_wait({name}, {entity}, r.key, greatest(r.first, timestamptz '{since_first}'), clock => clock)
+    perform prescient.rule_wait({name}, {entity}, r.key, greatest(r.first, timestamptz '{since_first}'), clock => clock, came => came)
     from {safe}(new_row, coalesce(clock, clock_timestamp())) as r
     where r.about and not r.done and r.first is not null;
     return null;

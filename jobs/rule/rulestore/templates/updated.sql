@@ -10,6 +10,7 @@ as {quote}
 declare{declare_rows}
     clock     timestamptz := {clock};
     now       timestamptz := coalesce(clock, clock_timestamp());
+    came      timestamptz := coalesce(clock, transaction_timestamp());
     old_key   text;
     new_key   text;
     old_since timestamptz;
@@ -25,19 +26,20 @@ declare{declare_rows}
     is_about  boolean;
     is_done   boolean;
     counted   boolean; -- whether the row waited for something
+    was_done  boolean;
     counts    boolean; -- whether it does now
 begin{take_rows}
     begin
-        select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.about and not r.done and r.first is not null
-        into old_key, old_since, old_first, old_coming, old_asks, old_looks, counted
+        select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.about and not r.done and r.first is not null, r.done
+        into old_key, old_since, old_first, old_coming, old_asks, old_looks, counted, was_done
         from {row}({old}, now) as r;
         select r.key, r.since, r.first, r.asks, r.looks, r.coming, r.about, r.done
         into new_key, new_since, new_first, new_asks, new_looks, coming, is_about, is_done
         from {row}({new}, now) as r;
     exception
         when others then
-            select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.about and not r.done and r.first is not null
-            into old_key, old_since, old_first, old_coming, old_asks, old_looks, counted
+            select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.about and not r.done and r.first is not null, r.done
+            into old_key, old_since, old_first, old_coming, old_asks, old_looks, counted, was_done
             from {safe}({old}, now) as r;
             select r.key, r.since, r.first, r.asks, r.looks, r.coming, r.about, r.done
             into new_key, new_since, new_first, new_asks, new_looks, coming, is_about, is_done
@@ -57,10 +59,14 @@ begin{take_rows}
     if counts
         and (
             old_since is distinct from new_since or old_coming is distinct from coming
-            or old_asks is distinct from new_asks
+            or old_asks is distinct from new_asks or not counted and not was_done
         )
     then
-        perform prescient.rule_wait({name}, {entity}, new_key, greatest(new_first, timestamptz '{since_first}'), clock => clock);
+        -- The clock starts again, or the row has come under the conditions.
+        perform prescient.rule_wait(
+            {name}, {entity}, new_key, greatest(new_first, timestamptz '{since_first}'), clock => clock, came => came,
+            again => old_since is not distinct from new_since
+        );
     elsif counts and (not counted or old_looks is distinct from new_looks) then
         perform prescient.rule_resume({name}, {entity}, new_key, array[{resume}], clock);
     elsif not counts and ({at_once} and (is_done or not is_about) or new_first is null) then

@@ -1,0 +1,189 @@
+package testkit_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/testkit"
+)
+
+// escalation has three steps. A row came to the rule 50 hours after its since: two have passed, the third follows.
+const escalation = `rules:
+  - name: case.open
+    table: public.cases
+    key: id
+    since: opened_at
+    done: closed_at
+    where: level = 'high'
+    overdue: POLICY
+    steps:
+      - {after: 1d, event: first}
+      - {after: 2d, event: second}
+      - {after: 3d, event: third}
+`
+
+func policy(name string) string {
+	if name == "" {
+		return strings.Replace(escalation, "    overdue: POLICY\n", "", 1)
+	}
+	return strings.Replace(escalation, "POLICY", name, 1)
+}
+
+// However a row comes to a rule, the same becomes of the steps that have passed.
+func TestOverdueDecidesAboutStepsThatHadPassedHoweverTheRowCame(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, time.March, 4, 12, 1, 0, 0, time.UTC)
+	const late = 50 * time.Hour
+	for name, want := range map[string]string{
+		"fire":     "first 12:15, second 12:15, third 10:15",
+		"last":     "second 12:15, third 10:15",
+		"":         "second 12:15, third 10:15",
+		"skip":     "third 10:15",
+		"spread 1": "first 12:15, second 12:15, third 10:15",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kit := testkit.New(t, testkit.Config{Registry: registry(), Start: start})
+			kit.DB.MustExec("create table cases (id bigint primary key, level text not null default 'high', opened_at timestamptz, closed_at timestamptz)")
+			insert := func(id int, level string, since time.Time) {
+				kit.DB.MustExec("insert into cases (id, level, opened_at) values ($1, $2, $3)", id, level, since)
+			}
+			since := start.Add(-late)
+			if name != "" { // an apply asks then
+				insert(1, "high", since) // there at the apply
+			}
+			kit.Rules(rulesFile(t, policy(name)))
+			insert(2, "high", since) // written late, alone and with another
+			kit.DB.MustExec("insert into cases (id, opened_at) values (3, $1), (4, $1)", since)
+			insert(5, "low", since) // enters where late
+			kit.DB.MustExec("update cases set level = 'high' where id = 5")
+			insert(6, "high", start) // another start of the clock
+			kit.DB.MustExec("update cases set opened_at = $1 where id = 6", since)
+			insert(7, "high", since) // was done and counts again: only the steps to come
+			kit.DB.MustExec("update cases set closed_at = opened_at where id = 7")
+			kit.DB.MustExec("update cases set closed_at = null where id = 7")
+			kit.DB.MustExec("insert into cases (id, opened_at) values (8, null)") // its clock starts late
+			kit.DB.MustExec("update cases set opened_at = $1 where id = 8", since)
+			kit.RunFor(5 * day)
+			got := map[string][]string{}
+			for _, e := range kit.Events() {
+				id := strings.TrimPrefix(e.Subject, "cases/")
+				got[id] = append(got[id], e.Type+" "+e.GeneratedAt.Format("15:04"))
+			}
+			if name == "" {
+				got["1"] = got["2"]
+			}
+			wanted := map[string][]string{}
+			for id := 1; id <= 8; id++ {
+				wanted[fmt.Sprint(id)] = strings.Split(want, ", ")
+			}
+			wanted["7"] = []string{"third 10:15"}
+			if diff := cmp.Diff(wanted, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// The steps that came while nothing ran are not late, and a step that comes between the write and the check is not.
+func TestAnOutageIsNotLate(t *testing.T) {
+	t.Parallel()
+	kit := testkit.New(t, testkit.Config{Registry: registry(), Start: time.Date(2026, time.March, 4, 12, 1, 0, 0, time.UTC)})
+	kit.DB.MustExec("create table cases (id bigint primary key, level text not null default 'high', opened_at timestamptz, closed_at timestamptz)")
+	kit.Rules(rulesFile(t, policy("skip")))
+	kit.DB.MustExec("insert into cases (id, opened_at) values (1, $1), (2, $2), (3, $3)",
+		kit.Now(), kit.Now().Add(10*time.Minute-day), kit.Now().Add(-day-time.Minute+time.Microsecond))
+	kit.Clock.Advance(5 * day)
+	kit.RunDue()
+	kit.RunFor(time.Hour)
+	got := []string{}
+	for _, e := range kit.Events() {
+		got = append(got, e.Type+" "+strings.TrimPrefix(e.Subject, "cases/"))
+	}
+	slices.Sort(got)
+	want := []string{"first 1", "first 2", "first 3", "second 1", "second 2", "second 3", "third 1", "third 2", "third 3"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A later policy is about other rows.
+func TestStepsThatWereLeftOutStaySo(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, time.March, 4, 12, 1, 0, 0, time.UTC)
+	kit := testkit.New(t, testkit.Config{Registry: registry(), Start: start})
+	kit.DB.MustExec("create table cases (id bigint primary key, level text not null default 'high', opened_at timestamptz, closed_at timestamptz)")
+	since := start.Add(-50 * time.Hour)
+	kit.DB.MustExec("insert into cases (id, opened_at) values (1, $1)", since)
+	kit.Rules(rulesFile(t, policy("skip")))
+	kit.DB.MustExec("insert into cases (id, opened_at) values (2, $1), (3, $2)", since, since.AddDate(-1, 0, 0))
+	kit.RunFor(time.Hour)
+	kit.Rules(rulesFile(t, policy("fire")))
+	kit.RunFor(5 * day)
+	for id, want := range map[string]string{"1": "first,second", "2": "first,second", "3": "first,second,third"} {
+		key := jobs.Key{JobExec: "case.open", EntityName: "cases", EntityKey: id}
+		var p struct {
+			LeftOut []string `json:"left_out"`
+		}
+		if err := json.Unmarshal(kit.RequireEnded(key, jobs.Done).Payload, &p); err != nil {
+			t.Fatal(err)
+		}
+		story, err := admin.New(kit.Client).Timeline(t.Context(), kit.DB, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(story[len(story)-1].StepsLeftOut, ","); got != want {
+			t.Errorf("row %s: the story says that %s are left out, want %s", id, got, want)
+		}
+		if got := strings.Join(p.LeftOut, ","); got != want {
+			t.Errorf("row %s: %s are left out, want %s", id, got, want)
+		}
+	}
+	if diff := cmp.Diff([]string{"third 1 03-05 10:01", "third 2 03-05 10:01"}, fired(kit)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Rows that are written late are spread as those that are there at the apply.
+func TestRowsThatComeLateAreSpread(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, time.March, 4, 12, 1, 0, 0, time.UTC)
+	kit := testkit.New(t, testkit.Config{Registry: registry(), Start: start})
+	kit.DB.MustExec("create table cases (id bigint primary key, level text not null default 'high', opened_at timestamptz, closed_at timestamptz)")
+	since := start.Add(-50 * time.Hour)
+	kit.DB.MustExec("insert into cases (id, opened_at) select n, $1 from generate_series(1, 40) as n", since)
+	kit.Rules(rulesFile(t, policy("spread 4")))
+	kit.DB.MustExec("insert into cases (id, opened_at) select n, $1 from generate_series(41, 80) as n", since)
+	kit.RunFor(2 * time.Hour)
+	slots := map[bool]map[string]int{true: {}, false: {}}
+	fired := map[int]string{}
+	for _, e := range kit.Events() {
+		id, err := strconv.Atoi(strings.TrimPrefix(e.Subject, "cases/"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		slot := e.GeneratedAt.Format("15:04")
+		fired[id] += e.Type + " " + slot + " "
+		slots[id > 40][slot]++
+	}
+	for late, of := range slots {
+		if got := slices.Sorted(maps.Keys(of)); !slices.Equal(got, []string{"12:15", "12:30", "12:45", "13:00"}) {
+			t.Errorf("written late: %v, slots %q", late, got)
+		}
+	}
+	for id := 1; id <= 80; id++ {
+		if slot := fired[id][len("first "):len("first 12:15")]; fired[id] != "first "+slot+" second "+slot+" " {
+			t.Errorf("row %d fired %q", id, fired[id])
+		}
+	}
+}
