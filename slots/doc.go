@@ -27,7 +27,7 @@
 //	claim.Keeper       internal/claim    renews the leases of the claims and their permits, and drops what is lost
 //	db.Server          internal/db       sends the messages, and repeats them while the database is away
 //	db.RowWait         internal/db       logs the session that holds a lock of rows for long
-//	report             report.go         collects the result and the progress for the Observer (observer.go)
+//	report             report.go         collects the result and the progress, and tells the Observer
 //
 // # Claims, leases and the fence
 //

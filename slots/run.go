@@ -38,6 +38,27 @@ func (e earlyError) Error() string {
 // errOffGrid is returned for an instant that was a slot when the runner was made.
 var errOffGrid = errors.New("it is no slot since the width was changed: its rows wait in the slots after it")
 
+// selection tells a run which rows to take, and how to judge each of them.
+type selection struct {
+	kind  Kind
+	job   string // the only job to take; empty: all
+	limit int64  // rows to take at the most; 0: no limit
+	leave bool   // the judge leaves rows in the slot on purpose
+	judge judge
+}
+
+// judge decides about a row before its check. A verdict is recorded without a check; stays leaves the row in its slot.
+// Otherwise the job's function is called.
+type judge func(d *jobs.Definition, row *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, stays bool)
+
+// check is the judge of a run: guards first, then the job's function.
+func check(d *jobs.Definition, _ *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, stays bool) {
+	if v, ok := guard.Before(d, m); !ok {
+		return new(v), false
+	}
+	return nil, false
+}
+
 // run is the work of one runner on one slot. One goroutine decides what to claim, in loop, and each
 // claim has a goroutine of its own, in work.do. They share the bounds on concurrent work, the
 // leases, and the result.

@@ -7,9 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/permit"
@@ -76,27 +74,6 @@ func (r *Runner) refuse(slot time.Time) error {
 func isEarly(err error) bool {
 	_, ok := errors.AsType[earlyError](err)
 	return ok
-}
-
-// selection tells a run which rows to take, and how to judge each of them.
-type selection struct {
-	kind  Kind
-	job   string // the only job to take; empty: all
-	limit int64  // rows to take at the most; 0: no limit
-	leave bool   // the judge leaves rows in the slot on purpose
-	judge judge
-}
-
-// judge decides about a row before its check. A verdict is recorded without a check; stays leaves the row in its slot.
-// Otherwise the job's function is called.
-type judge func(d *jobs.Definition, row *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, stays bool)
-
-// check is the judge of a run: guards first, then the job's function.
-func check(d *jobs.Definition, _ *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, stays bool) {
-	if v, ok := guard.Before(d, m); !ok {
-		return new(v), false
-	}
-	return nil, false
 }
 
 func (r *Runner) run(ctx context.Context, slot time.Time, sel selection) (Result, error) {

@@ -14,20 +14,20 @@ type tasks struct {
 
 func newTasks() *tasks { return &tasks{wake: make(chan struct{}, 1)} }
 
-// start starts the work on a claim.
-func (t *tasks) start(work func()) {
+// start starts a goroutine that calls fn.
+func (t *tasks) start(fn func()) {
 	t.going.Add(1)
 	go func() {
 		defer t.changed()
 		defer t.going.Add(-1)
-		work()
+		fn()
 	}()
 }
 
-// isBusy reports whether work goes on.
+// isBusy reports whether a goroutine runs.
 func (t *tasks) isBusy() bool { return t.going.Load() > 0 }
 
-// join waits until no work goes on.
+// join waits until no goroutine runs.
 func (t *tasks) join() {
 	for t.isBusy() {
 		<-t.wake

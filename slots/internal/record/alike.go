@@ -1,7 +1,6 @@
 package record
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -55,20 +54,4 @@ func alike(outcomes []row.Outcome) (groups [][]row.Outcome, rest []row.Outcome) 
 	}
 	sortByID(rest)
 	return groups, rest
-}
-
-// sortByID brings outcomes into the order in which rows are recorded.
-func sortByID(list []row.Outcome) {
-	slices.SortFunc(list, func(a, b row.Outcome) int { return cmp.Compare(a.ID, b.ID) })
-}
-
-// numbersOf returns the numbers of the jobs of outcomes, in order.
-func numbersOf(outcomes []row.Outcome) (numbers []int64) {
-	for i := range outcomes {
-		if i == 0 || outcomes[i].Number != outcomes[i-1].Number {
-			numbers = append(numbers, outcomes[i].Number)
-		}
-	}
-	slices.Sort(numbers)
-	return slices.Compact(numbers)
 }

@@ -77,17 +77,6 @@ func (r *Recorder) Record(
 	return append(left, batch...), err
 }
 
-// fitting returns how many of the first outcomes take up to most bytes, at least one.
-func fitting(outcomes []row.Outcome, most int64) int {
-	bytes := int64(0)
-	for i := range outcomes {
-		if bytes += outcomes[i].Size(); bytes > most {
-			return max(i, 1)
-		}
-	}
-	return len(outcomes)
-}
-
 // recordMessage records outcomes that fit into one message. It returns those that are left. Usually
 // no row is locked, so it looks for locks only after a record has met one.
 func (r *Recorder) recordMessage(

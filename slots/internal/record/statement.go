@@ -1,7 +1,9 @@
 package record
 
 import (
+	"cmp"
 	"database/sql"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -83,6 +85,17 @@ func (w *Writer) Add(m *pgsql.Message, token int64, batch []row.Outcome, n *row.
 
 // MaxMessage bounds the outcomes that a message records, in bytes.
 const MaxMessage = 16 << 20
+
+// fitting returns how many of the first outcomes take up to most bytes, at least one.
+func fitting(outcomes []row.Outcome, most int64) int {
+	bytes := int64(0)
+	for i := range outcomes {
+		if bytes += outcomes[i].Size(); bytes > most {
+			return max(i, 1)
+		}
+	}
+	return len(outcomes)
+}
 
 // AddTx adds to a check's own transaction what records its outcomes as record number part, and the
 // fence. If that takes several messages, send sends all but the last. ours: the connection is of the
@@ -303,3 +316,19 @@ func micros(d time.Duration, known bool) sql.NullInt64 {
 }
 
 func nullable(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }
+
+// sortByID brings outcomes into the order in which rows are recorded.
+func sortByID(list []row.Outcome) {
+	slices.SortFunc(list, func(a, b row.Outcome) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// numbersOf returns the numbers of the jobs of outcomes, in order.
+func numbersOf(outcomes []row.Outcome) (numbers []int64) {
+	for i := range outcomes {
+		if i == 0 || outcomes[i].Number != outcomes[i-1].Number {
+			numbers = append(numbers, outcomes[i].Number)
+		}
+	}
+	slices.Sort(numbers)
+	return slices.Compact(numbers)
+}

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lib/pq/pqerror"
-
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/claim"
@@ -17,7 +15,6 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/phase"
 	"github.com/prescient-go/prescient/slots/internal/record"
 	"github.com/prescient-go/prescient/slots/internal/unit"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Errors that end a check with a transaction. They are no errors of its rows, so no row counts them.
@@ -145,32 +142,4 @@ func (c *Checker) enter(open context.Context, tx *transaction, u *unit.Unit, ch 
 		return c.postpone(open, u, ch, ErrAgain)
 	}
 	return nil
-}
-
-// failed returns what becomes of a check whose function returned an error.
-func (c *Checker) failed(ctx context.Context, tx *transaction, u *unit.Unit, ch *Chain, err error) error {
-	switch lost := tx.Rollback(); {
-	case ctx.Err() != nil:
-	case pgsql.IsTransient(lost) && !isCut(err): // whatever the function returns for a broken connection
-		return broke(u, err)
-	case u.Divisible() && (pgsql.IsRetryable(err) || pgsql.IsLockTimeout(err)):
-		u.Failure.Whole = true // so that the other rows do not wait
-		return c.postpone(ctx, u, ch, err)
-	case pgsql.IsRetryable(err) && !u.Tried.ConflictsFor(c.Lease), pgsql.IsLockTimeout(err),
-		pgsql.HasState(err, pqerror.QueryCanceled) && !errors.Is(err, jobs.ErrDivide) && u.Tried.CanceledOnce() &&
-			!u.Divisible():
-		return c.postpone(ctx, u, ch, err)
-	case pgsql.IsStale(err) && u.Tried.Broke() <= maxBreaks:
-		return ErrAgain
-	case !isCut(err):
-		u.Failure.Own = !pgsql.IsOfValue(err)
-	}
-	return err
-}
-
-// isCut reports whether an error is of a statement that was cut short: by a context that ended, which makes the driver
-// close the connection, or by another session.
-func isCut(err error) bool {
-	return pgsql.HasState(err, pqerror.QueryCanceled) || errors.Is(err, context.Canceled) ||
-		errors.Is(err, context.DeadlineExceeded)
 }
