@@ -166,7 +166,7 @@ func (r *run) open() (state string, err error) {
 		return "", fmt.Errorf("open: %w", pgsql.ExplainMissing(err))
 	}
 	r.know(list)
-	r.records.Place = opened.Place
+	r.records.Position = opened.Position
 	r.report.opened(opened)
 	switch {
 	case opened.State == "early" && opened.Ahead > 0:

@@ -46,11 +46,11 @@ func NewSession(s Session) *Session {
 
 // Opened describes the slot as the run found it.
 type Opened struct {
-	State   string        // of prescient.open_slot: early, done, busy or open
-	Planned int64         // rows; an estimate if there are many
-	Ahead   time.Duration // until a slot that is early begins; 0: it is off the grid
-	Taken   int           // claims of dead runners, whose rows can be claimed again
-	Place   int           // of the runner among those of the slot, by which traces name it
+	State    string        // of prescient.open_slot: early, done, busy or open
+	Planned  int64         // rows; an estimate if there are many
+	Ahead    time.Duration // until a slot that is early begins; 0: it is off the grid
+	Taken    int           // claims of dead runners, whose rows can be claimed again
+	Position int           // of the runner among those of the slot, by which traces name it
 
 	settled bool // no transaction can bring more rows
 }
@@ -85,7 +85,7 @@ func (s *Session) openOnce() (o Opened, list []Job, err error) {
 	var m pgsql.Message
 	args := []any{s.Slot, s.Kind, s.Token, s.Runner, s.Server.Lease.Microseconds(), s.Clock(), s.Able}
 	m.Add(pgsql.SlotOpen.In(s.Server.Schema), args, func(row *sql.Rows) error {
-		return row.Scan(&o.State, &planned, &settled, &ahead, &taken, &o.Place)
+		return row.Scan(&o.State, &planned, &settled, &ahead, &taken, &o.Position)
 	})
 	list, err = s.listJobs(s.Stop, &m)
 	if err != nil {

@@ -67,7 +67,7 @@ func (p *pace) await(ctx context.Context) (at time.Time, ok bool) {
 		}
 		return at, false
 	}
-	return at, pass(p.run.Stop, ctx, time.Until(at))
+	return at, sleep(p.run.Stop, ctx, time.Until(at))
 }
 
 // next returns the next instant. An instant that has passed unused is lost, for the other runs too.
@@ -141,8 +141,8 @@ func (r *replies) isSlow(took time.Duration) bool {
 // late reports whether it is too late for a check to begin at its instant. It never is for a zero one.
 func late(at time.Time) bool { return !at.IsZero() && time.Since(at) > maxLate }
 
-// pass lets time pass. It returns false if one of the contexts ends first.
-func pass(a, b context.Context, d time.Duration) bool {
+// sleep waits. It returns false if one of the contexts ends first.
+func sleep(a, b context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
 		return true

@@ -26,8 +26,8 @@ type Writer struct {
 	Replayed bool                       // Now is not the clock of the database
 	Jobs     map[int64]*jobs.Definition // of the slot, by number
 
-	// Place is the number of the runner among those of the slot. Traces name the runner by it.
-	Place int
+	// Position is the number of the runner among those of the slot. Traces name the runner by it.
+	Position int
 
 	parts atomic.Int64
 }

@@ -20,7 +20,7 @@ func (w *Writer) trace(o *row.Outcome) string {
 		return ""
 	}
 	if o.Verdict.Move == guard.MoveNext && o.Ran && o.Verdict.Error == "" {
-		check := trace.Check{Slot: w.Slot, Runner: w.Place, Lateness: o.Lateness, Duration: o.Duration}
+		check := trace.Check{Slot: w.Slot, Runner: w.Position, Lateness: o.Lateness, Duration: o.Duration}
 		if line, ok := check.Short(); ok {
 			return line
 		}
