@@ -85,6 +85,55 @@ func TestARuleRunsInVirtualTime(t *testing.T) {
 	}
 }
 
+// The recipe of the page of rules for a clock that pauses, with its statements.
+func TestAClockPausesAsThePageOfRulesSays(t *testing.T) {
+	t.Parallel()
+	_, recipe, _ := strings.Cut(read(t, "../docs/rules.md"), "## A clock that pauses\n")
+	block := func(kind string) string {
+		_, text, found := strings.Cut(recipe, "```"+kind+"\n")
+		if text, _, found = strings.Cut(text, "```"); !found {
+			t.Fatalf("the recipe has no block of %s", kind)
+		}
+		return text
+	}
+	hold, goOn, _ := strings.Cut(strings.TrimSpace(block("sql")), "\n")
+	kit := testkit.New(t, testkit.Config{Registry: registry()})
+	kit.DB.MustExec(`create schema shop;
+		create table shop.request (id bigint primary key, created_at timestamptz not null, answered_at timestamptz,
+			held_since timestamptz, held_for interval not null default '0', late_at timestamptz)`)
+	kit.Rules(rulesFile(t, block("yaml")))
+	at := func(statement string, id int) {
+		t.Helper()
+		now := fmt.Sprintf("timestamptz '%s'", kit.Now().Format(time.RFC3339))
+		text, _, _ := strings.Cut(strings.ReplaceAll(statement, "now()", now), ";")
+		kit.DB.MustExec(strings.ReplaceAll(text, "$1", fmt.Sprint(id)))
+	}
+	start := kit.Now()
+	kit.DB.MustExec("insert into shop.request (id, created_at) select id, $1 from generate_series(1, 4) as id", start)
+	kit.RunFor(2 * time.Hour)
+	at(hold, 2)
+	at(hold, 3)
+	at(hold, 4)
+	kit.RunFor(3 * time.Hour)
+	at(goOn, 2)
+	at(goOn, 3)
+	kit.RunFor(4 * time.Hour)
+	at(hold, 3) // after 6 of its 8 hours
+	kit.RunFor(20 * time.Hour)
+	at(goOn, 3)
+	at(hold, 1) // it was late already
+	kit.RunFor(time.Hour)
+	at(goOn, 1)
+	kit.RunAll()
+	want := []string{}
+	for i, after := range []time.Duration{8 * time.Hour, 11 * time.Hour, 31 * time.Hour} {
+		want = append(want, fmt.Sprintf("request.late request/%d %s", i+1, start.Add(after).Format("01-02 15:04")))
+	}
+	if diff := cmp.Diff(want, fired(kit)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestAFileOfRulesThatIsWrongFailsTheTest(t *testing.T) {
 	t.Parallel()
 	kit := testkit.New(t, testkit.Config{Registry: registry()})
