@@ -24,8 +24,9 @@ type Rule struct {
 type RuleStep struct {
 	Name     string `json:"name"`
 	When     string `json:"when"`     // such as "after 3 business days of berlin"
-	After    string `json:"after"`    // empty: Before is set
-	Before   string `json:"before"`   // empty: After is set
+	After    string `json:"after"`    // empty: Before or Interval is set. With Interval, the least delay
+	Before   string `json:"before"`   // empty: After or Interval is set
+	Interval string `json:"interval"` // the SQL of a delay that the data hold; empty: none
 	Every    string `json:"every"`    // empty: the step fires once
 	Times    int    `json:"times"`    // 0: a step with Every fires until the row is done
 	Calendar string `json:"calendar"` // empty: plain time
@@ -42,7 +43,10 @@ type RuleDetail struct {
 	Done    string            `json:"done"`
 	Where   string            `json:"where"` // empty: all rows
 	Payload []string          `json:"payload"`
-	Role    string            `json:"role"` // empty: the login of the run
+	Zone    string            `json:"timezone"` // empty: UTC
+	Look    string            `json:"look"`     // how often to look for a clock that another table moves; empty: 5m
+	Overdue string            `json:"overdue"`  // empty: an apply refuses rows whose steps have passed
+	Role    string            `json:"role"`     // empty: the login of the run
 	AtOnce  bool              `json:"at_once"`
 	Fired   []FiredStep       `json:"fired"`
 	Summary rulestore.Summary `json:"summary"`
@@ -65,8 +69,11 @@ func NewRule(s rulestore.Status) Rule {
 
 func newRuleStep(s rule.Step) RuleStep {
 	v := RuleStep{
-		Name: s.Name, When: s.When(), After: s.After.String(), Times: s.Times, Calendar: s.Calendar,
+		Name: s.Name, When: s.When(), After: s.After.String(), Interval: s.Interval, Times: s.Times, Calendar: s.Calendar,
 		Event: s.Event, SQL: s.SQL, Job: s.Job,
+	}
+	if s.Interval != "" && s.After == (rule.Delay{}) {
+		v.After = ""
 	}
 	if s.Before != (rule.Delay{}) {
 		v.After, v.Before = "", s.Before.String()
@@ -83,11 +90,18 @@ func newRuleStep(s rule.Step) RuleStep {
 // NewRuleDetail returns a rule with its numbers as JSON.
 func NewRuleDetail(s rulestore.Status, fired []rulestore.FiredStep, sum rulestore.Summary) RuleDetail {
 	r := s.Rule
-	return RuleDetail{
+	v := RuleDetail{
 		Rule: NewRule(s), Key: r.Key, Since: r.Since.String(), Done: r.Done.String(), Where: r.Where.String(),
-		Payload: append([]string{}, r.Payload...), Role: r.Role,
+		Payload: append([]string{}, r.Payload...), Zone: r.Timezone, Role: r.Role,
 		AtOnce: r.AtOnce, Fired: append([]FiredStep{}, fired...), Summary: sum,
 	}
+	if r.Look != (rule.Delay{}) {
+		v.Look = r.Look.String()
+	}
+	if text, err := r.Overdue.MarshalText(); err == nil {
+		v.Overdue = string(text)
+	}
+	return v
 }
 
 // Word returns the state of a rule in a word, or that it is paused.

@@ -24,11 +24,11 @@ func sentence(e admin.TimelineEntry, now time.Time, self string) string {
 	slot := spoken.Instant(e.Slot)
 	switch e.What {
 	case "enqueued":
-		at := "an instant before the year 1"
+		at := "as soon as possible"
 		if !e.RequestedAt.IsZero() {
-			at = e.RequestedAt.Format(time.RFC3339Nano)
+			at = "for " + e.RequestedAt.Format(time.RFC3339Nano)
 		}
-		requested := fmt.Sprintf("requested%s, for %s", who(e), at)
+		requested := fmt.Sprintf("requested%s, %s", who(e), at)
 		if e.Within > 0 {
 			return fmt.Sprintf("%s, within %s: placed in slot %s", requested, spoken.Duration(e.Within), slot)
 		}

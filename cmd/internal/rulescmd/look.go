@@ -46,7 +46,7 @@ func runList(ctx context.Context, f *factory.Factory) error {
 			layout.Droppable("BY"),
 		}
 		return output.List(f.Printer, views, header, func(r view.Rule) table.Row {
-			return table.Row{r.Name, r.Table, r.Times(), r.Word(), r.Version, r.AppliedAt, r.AppliedBy}
+			return table.Row{r.Name, r.Table, brief(r.Times()), r.Word(), r.Version, r.AppliedAt, r.AppliedBy}
 		})
 	})
 }
@@ -115,6 +115,9 @@ func printShown(p *output.Printer, v view.RuleDetail) error {
 	}
 	add("where", v.Where)
 	add("payload", strings.Join(v.Payload, ", "))
+	add("timezone", v.Zone)
+	add("look", v.Look)
+	add("overdue", v.Overdue)
 	add("role", v.Role)
 	if v.AtOnce {
 		add("cancel", "at-once")
@@ -136,8 +139,20 @@ func printShown(p *output.Printer, v view.RuleDetail) error {
 		if n := slices.IndexFunc(v.Fired, func(f view.FiredStep) bool { return f.Step == s.Name }); n >= 0 {
 			fired, last = v.Fired[n], &v.Fired[n].LastAt
 		}
-		steps[i] = table.Row{s.Name, s.When, s.Does(), fired.Fired, fired.DeadLetters, last}
+		steps[i] = table.Row{s.Name, brief(s.When), s.Does(), fired.Fired, fired.DeadLetters, last}
 	}
 	header := table.Row{"STEP", "WHEN", "DOES", "FIRED", layout.Droppable("DEAD LETTERS"), layout.Droppable("LAST")}
 	return errors.Join(p.Table(nil, append(rows, table.Row{"ended", ended})...), p.Lines(""), p.Table(header, steps...))
+}
+
+// maxWhen is the longest time of a step in a table, in characters. That of an interval may have a query.
+const maxWhen = 50
+
+// brief shortens the time of a step for a table.
+func brief(when string) string {
+	when = strings.Join(strings.Fields(when), " ")
+	if runes := []rune(when); len(runes) > maxWhen {
+		return string(runes[:maxWhen-3]) + "..."
+	}
+	return when
 }

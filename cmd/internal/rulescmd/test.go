@@ -310,5 +310,5 @@ func stepRow(s backtest.Step) table.Row {
 	if name == "" {
 		name = "(--after)"
 	}
-	return table.Row{name, s.When, s.Fired, s.DoneNow, s.Met, s.Open, share, s.Again}
+	return table.Row{name, brief(s.When), s.Fired, s.DoneNow, s.Met, s.Open, share, s.Again}
 }
