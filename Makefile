@@ -32,7 +32,7 @@ PLAIN_FIRST = ./cmd ./docs ./jobs/schedule ./examples/orders
 TEST = PATH="$$PATH:$(CURDIR)/bin" GORACE=atexit_sleep_ms=0 \
 	go test -ldflags=-w -timeout 1h -p $$(($$(getconf _NPROCESSORS_ONLN) / 2 + 1))
 
-.PHONY: help build demo test test-long test-pooler test-citus test-failover test-versions torture torture-full lint check-release deploy clients pictures screenshots bench bench-30m bench-full postgres promtool languages browser clean
+.PHONY: help build demo test test-long test-pooler test-citus test-failover test-versions test-dates torture torture-full lint check-release deploy clients pictures screenshots bench bench-30m bench-full postgres promtool languages browser clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ test-long: postgres promtool languages browser ## what takes longer than make te
 
 test-versions: postgres ## every test on each PostgreSQL from 15 to 18, whose programs npm fetches: an hour
 	sql/pgtest/versions/test.sh
+
+test-dates: postgres ## the tests of the packages in PACKAGES, such as ./slots, with the clock before midnight at the end of a year, on 29 February and at changes of summer time
+	sql/pgtest/dates/test.sh $(PACKAGES)
 
 test-pooler: postgres ## what uses the database in production, through PgBouncer in transaction mode
 	PRESCIENT_TEST_POOLER=1 go test -race -count 1 -timeout 30m ./jobs ./jobs/event/outbox ./jobs/schedule/... ./jobs/sqljob ./jobs/stores \
