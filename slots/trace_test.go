@@ -15,6 +15,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/trace"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -386,18 +387,18 @@ func (w *world) tellsHowTheJobsDo() {
 	}
 	for i := range list {
 		j := &list[i]
-		if j.LatenessP50 < 40*time.Second || j.LatenessP99 > 48*time.Second || j.RegisteredAt.IsZero() {
+		if time.Duration(j.LatenessP50) < 40*time.Second || time.Duration(j.LatenessP99) > 48*time.Second || j.RegisteredAt == nil {
 			t.Errorf("%s: %+v", j.JobExec, *j)
 		}
-		if j.LastAt.IsZero() {
+		if j.LastAt == nil {
 			t.Errorf("%s: nobody knows when its newest slot was run", j.JobExec)
 		}
-		j.LatenessP50, j.LatenessP99, j.RegisteredAt, j.LastAt = 0, 0, time.Time{}, time.Time{}
+		j.LatenessP50, j.LatenessP99, j.RegisteredAt, j.LastAt = 0, 0, nil, nil
 	}
 	list[1].Failed, list[1].LastFailed = list[1].Failed/2, list[1].LastFailed/2 // two pages, the first of each
 	want := []ledger.JobStatus{
-		{JobExec: "kept", SLA: time.Minute, Checked: 100, LastSlot: slot(1), LastChecked: 100},
-		{JobExec: "late", SLA: time.Second, Checked: 100, Failed: 1, Late: 100, LastSlot: slot(1), LastChecked: 100, LastFailed: 1, LastLate: 100, Error: "boom"},
+		{JobExec: "kept", SLA: duration.Text(time.Minute), Checked: 100, LastSlot: new(slot(1)), LastChecked: 100},
+		{JobExec: "late", SLA: duration.Text(time.Second), Checked: 100, Failed: 1, Late: 100, LastSlot: new(slot(1)), LastChecked: 100, LastFailed: 1, LastLate: 100, Error: "boom"},
 	}
 	if diff := cmp.Diff(want, list); diff != "" {
 		t.Error(diff)

@@ -13,9 +13,9 @@ import (
 
 // PausedJob is a job whose rows wait until it is resumed.
 type PausedJob struct {
-	JobExec  string
-	PausedAt time.Time // UTC
-	PausedBy string    // the database role
+	JobExec  string    `json:"job_exec"`
+	PausedAt time.Time `json:"paused_at"` // UTC
+	PausedBy string    `json:"paused_by"` // the database role
 }
 
 // Pause holds back the rows of a job: runs and catch-up claim none of them, and close slots without

@@ -24,7 +24,7 @@ func TestTheRemedyOfFailingChecksShowsTheirRows(t *testing.T) {
 		"more gave up before than wait now":   {ledger.JobStatus{Failed: 8, GaveUp: 5}, "jobs list --job x"},
 		"all gave up after they were retried": {ledger.JobStatus{Failed: 6, GaveUp: 3, LastGaveUp: 3}, "jobs history --outcome failed --job x"},
 	} {
-		test.job.JobExec, test.job.LastSlot, test.job.LastChecked, test.job.LastFailed = "x", time.Unix(0, 0), 3, 3
+		test.job.JobExec, test.job.LastSlot, test.job.LastChecked, test.job.LastFailed = "x", new(time.Unix(0, 0)), 3, 3
 		found := failing(&Report{Jobs: []ledger.JobStatus{test.job}}, 50)
 		if len(found) != 1 || found[0].Remedy != test.want {
 			t.Errorf("%s: %+v, want %s", name, found, test.want)

@@ -370,10 +370,18 @@ func failures(r *Report, limit float64, which func(j *ledger.JobStatus) bool) (l
 		}
 		found := r.found(bad && which(j), where+" --job "+spoken.Word(j.JobExec),
 			"%d of %d checks of %s failed in slot %s, which was run last, at %s: %s",
-			j.LastFailed, j.LastChecked, j.JobExec, clock(j.LastSlot), r.since(j.LastAt), oneLine(j.Error))
+			j.LastFailed, j.LastChecked, j.JobExec, clock(instant(j.LastSlot)), r.since(instant(j.LastAt)), oneLine(j.Error))
 		list = append(list, of(j.JobExec, found)...)
 	}
 	return list
+}
+
+// instant returns the zero time for nil.
+func instant(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
 }
 
 // retries reports whether rows that failed in the job's last slot wait for a retry.
@@ -450,8 +458,8 @@ func sla(r *Report, limit float64) (list []Finding) {
 		found := r.found(bad, "jobs stats --since 24h",
 			"%d of %d checks of %s in the last day began later than %s after their slot, and %d of %d of slot %s, "+
 				"which was run last, at %s",
-			j.Late, j.Checked, j.JobExec, seconds(j.SLA.Seconds()), j.LastLate, j.LastChecked,
-			clock(j.LastSlot), r.since(j.LastAt))
+			j.Late, j.Checked, j.JobExec, seconds(time.Duration(j.SLA).Seconds()), j.LastLate, j.LastChecked,
+			clock(instant(j.LastSlot)), r.since(instant(j.LastAt)))
 		list = append(list, of(j.JobExec, found)...)
 	}
 	return list

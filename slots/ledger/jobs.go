@@ -6,39 +6,48 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // JobStatus sums up the checks of a job over some time. It leaves out slots that have a runner.
 type JobStatus struct {
-	JobExec string
-	SLA     time.Duration // see jobs.SLA; 0: none
-	// RegisteredAt is when a run last registered the job, to the hour; zero: never.
-	RegisteredAt time.Time
-	// Unregistered reports that rows of the job have waited for at least a width, in slots up to the next day, and that
-	// no run of the last 7 days knew the job.
-	Unregistered bool
-
-	Checked int64
-	Failed  int64 // checks that ended in an error
-	Late    int64 // checks that began later than the SLA
-	GaveUp  int64 // rows that are in history as failed
-	// MaxChecks counts the rows in history as max_checks: they ended because they asked for one check too many.
-	MaxChecks int64
-
-	// LastSlot is the slot in which rows of the job were last checked, at LastAt, also by catch-up. The counts are those
-	// of that slot.
-	LastSlot    time.Time
-	LastAt      time.Time
-	LastChecked int64
-	LastFailed  int64
-	LastLate    int64
-	LastGaveUp  int64  // rows that are in history as failed
-	Error       string // what it failed with last; empty: it did not
-
+	JobExec string `json:"job_exec"`
+	// RegisteredAt is when a run last knew the job, to the hour; null: never.
+	RegisteredAt *time.Time `json:"registered_at"`
+	// Unregistered reports that rows of the job have waited for at least a width, in slots up to the
+	// next day, and that no run of the last 7 days knew the job.
+	Unregistered bool  `json:"unregistered"`
+	Checked      int64 `json:"checked"`
+	Failed       int64 `json:"failed"`  // checks that ended in an error
+	GaveUp       int64 `json:"gave_up"` // rows that are in history as failed
+	// MaxChecks counts the rows in history as max_checks: they ended because they asked for one check
+	// too many.
+	MaxChecks int64 `json:"max_checks"`
+	// LastSlot is the slot in which rows of the job were last checked, at LastAt, also by catch-up. The
+	// counts are those of that slot. Null: none in that time.
+	LastSlot    *time.Time `json:"last_slot"`
+	LastChecked int64      `json:"last_checked"`
+	LastFailed  int64      `json:"last_failed"`
+	LastLate    int64      `json:"last_late"`
+	LastGaveUp  int64      `json:"-"` // rows that are in history as failed
+	LastAt      *time.Time `json:"last_at"`
+	Error       string     `json:"error"` // what it failed with last; empty: it did not
+	// SLA is that of the job; 0: none. Late counts the checks that began later.
+	SLA  duration.Text `json:"sla"`
+	Late int64         `json:"late"`
 	// The median and the 99th percentile of lateness, at most a fifth too large.
-	LatenessP50, LatenessP99 time.Duration
+	LatenessP50 duration.Text `json:"lateness_p50"`
+	LatenessP99 duration.Text `json:"lateness_p99"`
+}
+
+// Kept returns the share of checks that kept the SLA.
+func (j JobStatus) Kept() string {
+	if j.Checked == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f %%", 100*float64(j.Checked-j.Late)/float64(j.Checked))
 }
 
 // aheadFor is how far ahead Jobs looks for rows of jobs that no run knows.
@@ -55,9 +64,8 @@ func (l *Ledger) Jobs(ctx context.Context, since time.Time) ([]JobStatus, error)
 		err := row.Scan(&j.JobExec, &sla, &registered, &j.Unregistered, &j.Checked, &j.Failed, &j.Late, &slot, &j.LastChecked,
 			&j.LastFailed,
 			&j.LastLate, &at, &j.GaveUp, &j.LastGaveUp, &j.MaxChecks, &j.Error, &p50, &p99)
-		j.SLA, j.LatenessP50, j.LatenessP99 = duration(sla), duration(p50), duration(p99)
-		j.RegisteredAt, j.LastSlot = registered.Time.UTC(), slot.Time.UTC()
-		j.LastAt = at.Time.UTC()
+		j.SLA, j.LatenessP50, j.LatenessP99 = micros(sla), micros(p50), micros(p99)
+		j.RegisteredAt, j.LastSlot, j.LastAt = utc(registered), utc(slot), utc(at)
 		return err
 	})
 	if err != nil {
@@ -66,16 +74,23 @@ func (l *Ledger) Jobs(ctx context.Context, since time.Time) ([]JobStatus, error)
 	return list, nil
 }
 
-func duration(micros sql.NullInt64) time.Duration {
-	return time.Duration(micros.Int64) * time.Microsecond
+func micros(n sql.NullInt64) duration.Text {
+	return duration.Text(time.Duration(n.Int64) * time.Microsecond)
+}
+
+func utc(t sql.NullTime) *time.Time {
+	if !t.Valid {
+		return nil
+	}
+	return new(t.Time.UTC())
 }
 
 // LateSlot is a slot in which checks of a job began later than its SLA.
 type LateSlot struct {
-	Slot    time.Time
-	JobExec string
-	Checked int64
-	Late    int64
+	Slot    time.Time `json:"slot"`
+	JobExec string    `json:"job_exec"`
+	Checked int64     `json:"checked"`
+	Late    int64     `json:"late"`
 }
 
 // LateSlots returns the newest slots since an instant in which checks began later than the SLA of their job.
@@ -96,9 +111,9 @@ func (l *Ledger) LateSlots(ctx context.Context, since time.Time, limit int) ([]L
 // Took returns the zero time if there is no such slot.
 func (l *Ledger) Took(ctx context.Context, since time.Time) (slot time.Time, took time.Duration, err error) {
 	_, err = list(ctx, l, pgsql.LedgerSlow, []any{since, l.now()}, func(row *sql.Rows, _ *struct{}) error {
-		var micros sql.NullInt64
-		err := row.Scan(&slot, &micros)
-		slot, took = slot.UTC(), duration(micros)
+		var n sql.NullInt64
+		err := row.Scan(&slot, &n)
+		slot, took = slot.UTC(), time.Duration(micros(n))
 		return err
 	})
 	if err != nil {

@@ -13,13 +13,14 @@ import (
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/slots/health"
 	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 // printJobs prints the jobs with failed or given-up rows in the last day, and the jobs whose rows
 // reached their limit of checks. It also prints how jobs with an SLA have kept it.
 func printJobs(f *factory.Factory, v view.Status) error {
-	var failed, promised, limited []view.JobStatus
+	var failed, promised, limited []ledger.JobStatus
 	for _, j := range v.Jobs {
 		if j.Failed > 0 || j.GaveUp > 0 {
 			failed = append(failed, j)
@@ -34,28 +35,28 @@ func printJobs(f *factory.Factory, v view.Status) error {
 	var err error
 	if len(failed) > 0 {
 		header := table.Row{"FAILED", "OF", "GAVE UP", "NEWEST SLOT", "JOB", "ERROR"}
-		err = errors.Join(f.Lines(""), output.Few(f.Printer, len(failed), failed, header, func(j view.JobStatus) table.Row {
+		err = errors.Join(f.Lines(""), output.Few(f.Printer, len(failed), failed, header, func(j ledger.JobStatus) table.Row {
 			return table.Row{j.Failed, j.Checked, j.GaveUp, j.LastSlot, j.JobExec, j.Error}
 		}))
 	}
 	if len(limited) > 0 {
 		err = errors.Join(err, f.Lines(""),
 			output.Few(f.Printer, len(limited), limited, table.Row{"ENDED BY MAX CHECKS", "JOB"},
-				func(j view.JobStatus) table.Row {
+				func(j ledger.JobStatus) table.Row {
 					return table.Row{j.MaxChecks, j.JobExec}
 				}))
 	}
 	if len(promised) > 0 {
 		header := table.Row{"SLA", "KEPT", "LATE", "OF", "P50", "P99", "JOB"}
 		err = errors.Join(err, f.Lines(""),
-			output.Few(f.Printer, len(promised), promised, header, func(j view.JobStatus) table.Row {
+			output.Few(f.Printer, len(promised), promised, header, func(j ledger.JobStatus) table.Row {
 				return table.Row{j.SLA, j.Kept(), j.Late, j.Checked, j.LatenessP50, j.LatenessP99, j.JobExec}
 			}))
 	}
 	if len(v.LateSlots) > 0 {
 		header := table.Row{"SLA BROKEN IN SLOT", "LATE", "OF", "JOB"}
 		err = errors.Join(err, f.Lines(""),
-			output.Few(f.Printer, len(v.LateSlots), v.LateSlots, header, func(s view.LateSlot) table.Row {
+			output.Few(f.Printer, len(v.LateSlots), v.LateSlots, header, func(s ledger.LateSlot) table.Row {
 				return table.Row{s.Slot, s.Late, s.Checked, s.JobExec}
 			}))
 	}
@@ -74,7 +75,7 @@ func printFindings(f *factory.Factory, v view.Status) error {
 			err = errors.Join(err, f.Lines(strings.Map(plain.Printable, "    see to it with: "+found.Remedy)))
 		}
 	}
-	told := slices.ContainsFunc(v.Findings, func(found view.Finding) bool { return found.Condition == "unregistered" })
+	told := slices.ContainsFunc(v.Findings, func(found health.Finding) bool { return found.Condition == "unregistered" })
 	if len(v.NotRegistered) > 0 && !told {
 		err = errors.Join(err,
 			f.Sentence("not registered here, and left to a binary that has it: "+spoken.List(v.NotRegistered)))

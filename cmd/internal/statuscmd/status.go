@@ -164,7 +164,7 @@ func printStatus(f *factory.Factory, v view.Status) error {
 	)
 	if err == nil && len(v.Paused) > 0 {
 		err = errors.Join(f.Lines(""), output.Rows(f.Printer, v.Paused, table.Row{"PAUSED JOB", "SINCE", "BY"},
-			func(p view.Paused) table.Row { return table.Row{p.JobExec, p.PausedAt, p.PausedBy} }))
+			func(p admin.PausedJob) table.Row { return table.Row{p.JobExec, p.PausedAt, p.PausedBy} }))
 	}
 	if err == nil && len(v.Claims) > 0 {
 		header := table.Row{"SLOT", "KIND", "RUNNER", "UNTIL", "LIVE", "JOBS"}

@@ -80,7 +80,7 @@ func TestTheDescriptionsAreTheCommentsOfTheCode(t *testing.T) {
 func parsed(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, dir := range []string{"../board", "../../view", "../../../internal/web", "."} {
+	for _, dir := range []string{"../board", "../../view", "../../../internal/web", "../../../slots/ledger", "../../../slots/health", "../../../jobs/admin", "."} {
 		files, err := filepath.Glob(dir + "/*.go")
 		if err != nil {
 			t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots/advise"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -54,7 +55,7 @@ func (s *source) readJobs(ctx context.Context, r *reader, name any) ([]JobLine, 
 		j.RegisteredAt, j.SLA = utc(registered), micros(sla.Int64)
 		j.Registered = knows(j.JobExec)
 		if paused.Valid {
-			j.Paused = &view.Paused{JobExec: j.JobExec, PausedAt: paused.Time.UTC(), PausedBy: by}
+			j.Paused = &admin.PausedJob{JobExec: j.JobExec, PausedAt: paused.Time.UTC(), PausedBy: by}
 		}
 		return err
 	})
@@ -72,7 +73,7 @@ func (s *source) readJobs(ctx context.Context, r *reader, name any) ([]JobLine, 
 	for i, j := range list {
 		places[j.JobExec] = i
 	}
-	for _, status := range view.NewJobStatus(done) {
+	for _, status := range done {
 		if i, found := places[status.JobExec]; found {
 			list[i].JobStatus = status
 		}

@@ -11,10 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/health"
 )
 
 // Stores holds the boards of several stores, by name. The zero value has none. It is safe for
@@ -70,13 +70,13 @@ type StoreList struct {
 
 // StoreStatus is the state of one of several stores.
 type StoreStatus struct {
-	Name     string         `json:"name"`
-	OK       bool           `json:"ok"`       // it can be read and has no findings
-	Error    string         `json:"error"`    // why it cannot be read; empty if it can
-	Findings []view.Finding `json:"findings"` // the problems
-	Missed   int            `json:"missed"`   // slots that no run has opened
-	Overdue  int64          `json:"overdue"`  // rows
-	Failing  int            `json:"failing"`  // jobs with checks that failed in their last slot
+	Name     string           `json:"name"`
+	OK       bool             `json:"ok"`       // it can be read and has no findings
+	Error    string           `json:"error"`    // why it cannot be read; empty if it can
+	Findings []health.Finding `json:"findings"` // the problems
+	Missed   int              `json:"missed"`   // slots that no run has opened
+	Overdue  int64            `json:"overdue"`  // rows
+	Failing  int              `json:"failing"`  // jobs with checks that failed in their last slot
 	// CurrentSlot is the slot that has begun last. Null: the store cannot be read.
 	CurrentSlot *time.Time    `json:"current_slot"`
 	Current     *Cell         `json:"current"` // that slot, on the axis of the overview
@@ -88,7 +88,7 @@ type StoreStatus struct {
 // not answer is listed as such, and does not delay the answers of other stores.
 func (s *Stores) Look(ctx context.Context) StoreList {
 	list := fanOut(s, func(name string, m member) StoreStatus {
-		v := StoreStatus{Name: name, Findings: []view.Finding{}}
+		v := StoreStatus{Name: name, Findings: []health.Finding{}}
 		if m.down != nil {
 			v.Error = m.down.Error()
 			return v
@@ -144,10 +144,10 @@ func reason(err error) string {
 // Glance is what the board of one of several stores knows about its health.
 type Glance struct {
 	Name     string
-	Findings []view.Finding // the problems that were last read
-	Age      time.Duration  // since then; 0: they were never read
-	Silent   time.Duration  // how long the newest read has waited for the database; 0: it has ended
-	Error    string         // why the store cannot be read; empty: the last read has succeeded
+	Findings []health.Finding // the problems that were last read
+	Age      time.Duration    // since then; 0: they were never read
+	Silent   time.Duration    // how long the newest read has waited for the database; 0: it has ended
+	Error    string           // why the store cannot be read; empty: the last read has succeeded
 }
 
 // Glance returns the health of each store, by name. It waits for a database that does not answer

@@ -5,8 +5,10 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 // Seen says when a value was read.
@@ -127,10 +129,10 @@ type Jobs struct {
 
 // JobLine is one job, and the results of its checks in the last day.
 type JobLine struct {
-	view.JobStatus
-	Registered bool         `json:"registered"` // in the binary that serves
-	Paused     *view.Paused `json:"paused"`     // null: it is not paused
-	Overdue    int64        `json:"overdue"`    // rows that are due, and that no runner works on
+	ledger.JobStatus
+	Registered bool             `json:"registered"` // in the binary that serves
+	Paused     *admin.PausedJob `json:"paused"`     // null: it is not paused
+	Overdue    int64            `json:"overdue"`    // rows that are due, and that no runner works on
 }
 
 // Job is one job.

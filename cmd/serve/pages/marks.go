@@ -4,19 +4,19 @@ import (
 	"strconv"
 
 	"github.com/prescient-go/prescient/cmd/serve/board"
-	"github.com/prescient-go/prescient/cmd/view"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 // jobMark returns the state of a job in a word.
 func jobMark(of any) verdict {
-	var j view.JobStatus
+	var j ledger.JobStatus
 	var paused bool
 	var overdue int64
 	switch v := of.(type) {
-	case view.JobStatus:
+	case ledger.JobStatus:
 		j = v
 	case board.JobLine:
 		j, paused, overdue = v.JobStatus, v.Paused != nil, v.Overdue

@@ -17,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/health"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -52,7 +53,7 @@ type verdict struct {
 
 // finding is a problem, with the page that solves it or tells more.
 type finding struct {
-	view.Finding
+	health.Finding
 	Do *way
 }
 
@@ -74,7 +75,7 @@ var ways = map[string]way{
 
 // leads returns the link of a finding, or nil if no page solves it or tells more. Catch-up leaves
 // rows of jobs that the server does not know.
-func leads(f view.Finding) *way {
+func leads(f health.Finding) *way {
 	to, ok := ways[f.Condition]
 	switch {
 	case !ok:

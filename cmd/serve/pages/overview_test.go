@@ -6,6 +6,8 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/serve/board"
 	"github.com/prescient-go/prescient/cmd/view"
+	"github.com/prescient-go/prescient/slots/health"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 func TestWhatIsStrandedLeadsToCatchUpOnlyWhereThatTakesIt(t *testing.T) {
@@ -16,7 +18,7 @@ func TestWhatIsStrandedLeadsToCatchUpOnlyWhereThatTakesIt(t *testing.T) {
 		"prescient jobs list --job misspelt":        "/jobs",
 		"prescient run --slot 2030-03-01T12:00:00Z": "/ledger",
 	} {
-		v := newOverviewPage(board.Overview{Status: view.Status{Findings: []view.Finding{{Condition: "stranded", Remedy: remedy}}}})
+		v := newOverviewPage(board.Overview{Status: view.Status{Findings: []health.Finding{{Condition: "stranded", Remedy: remedy}}}})
 		if got := v.Findings[0].Do; got == nil || got.Path != want {
 			t.Errorf("%s leads to %+v, want %s", remedy, got, want)
 		}
@@ -30,7 +32,7 @@ func TestFailingChecksLeadToTheirRows(t *testing.T) {
 		"prescient jobs history --outcome failed --job 'a b'":           "/ended?job=a+b&outcome=failed",
 		"prescient --store x jobs history --outcome failed --job 'a b'": "/ended?job=a+b&outcome=failed",
 	} {
-		v := newOverviewPage(board.Overview{Status: view.Status{Findings: []view.Finding{{Condition: "failing", Remedy: remedy, Job: "a b"}}}})
+		v := newOverviewPage(board.Overview{Status: view.Status{Findings: []health.Finding{{Condition: "failing", Remedy: remedy, Job: "a b"}}}})
 		if got := v.Findings[0].Do; got == nil || got.Path != want {
 			t.Errorf("%s leads to %+v, want %s", remedy, got, want)
 		}
@@ -42,7 +44,7 @@ func TestTheFirstPageListsSomeOfTenThousandJobs(t *testing.T) {
 	t.Parallel()
 	var o board.Overview
 	for i := range 10_000 {
-		o.Jobs = append(o.Jobs, view.JobStatus{JobExec: fmt.Sprintf("order.%05d", i)})
+		o.Jobs = append(o.Jobs, ledger.JobStatus{JobExec: fmt.Sprintf("order.%05d", i)})
 	}
 	if v := newOverviewPage(o); len(v.Listed) != shownJobs || v.MoreJobs != 10_000-shownJobs {
 		t.Errorf("%d jobs and %d more", len(v.Listed), v.MoreJobs)
