@@ -9,7 +9,7 @@ FUZZTIME = 20s
 # packages that hardly share memory between goroutines: the race detector would make their tests two to three times slower
 PLAIN = ./cmd ./cmd/demo ./cmd/doctor ./cmd/install ./cmd/internal/... ./config/... ./docs ./examples/... ./internal/guard \
 	./internal/plain ./internal/spoken ./internal/sqltext ./internal/tx ./internal/trust ./jobs/event/deadletter ./jobs/event/outbox \
-	./jobs/rule/... ./jobs/schedule/... ./slots/advise ./slots/forecast ./slots/grid ./slots/health ./slots/internal/shape ./slots/replay
+	./jobs/rule/... ./jobs/schedule/... ./slots/advise ./slots/forecast ./slots/grid ./slots/health ./slots/internal/shape ./slots/replay ./testkit/oracle
 
 # tests that measure memory, wait for leases or follow every link, and their packages: the race detector would make these
 # tests two to four times slower, and find no more than the other tests of the packages
@@ -17,7 +17,7 @@ HEAVY = EveryPromise|PartOfTheMemory|MoreMemory|EveryLinkOfAServer|EveryBranchOf
 HEAVY_IN = ./slots ./jobs ./cmd/serve/pages
 
 # tests of which make test runs a sample: with PRESCIENT_TEST_LONG every fault at every statement of a runner and of a move,
-# 100,000 schedules beside their oracle, and 10,000 lives
+# 100,000 schedules and 100,000 rows of rules beside their oracles, and 10,000 lives
 LONG = EveryPromise|EachRowIsInOnePlace|Oracle|LivesCanBeTold
 
 # the parts of make test, of which two run at once; the last are the modules beside this one, and other versions of PostgreSQL
@@ -78,7 +78,7 @@ test-torture:
 
 test-long: postgres promtool languages browser ## what takes longer than make test should: all cases of which make test takes a sample, every fuzz target, and every test with the race detector
 	PATH="$$PATH:$(CURDIR)/bin" go test -race -timeout 1h ./...
-	PRESCIENT_TEST_LONG=1 go test -count 1 -timeout 3h -run '$(LONG)' ./slots ./jobs/stores ./jobs/schedule/...
+	PRESCIENT_TEST_LONG=1 go test -count 1 -timeout 3h -run '$(LONG)' ./slots ./jobs/stores ./jobs/schedule/... ./testkit/oracle
 	@for package in $$(go list ./...); do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \
 			echo "$$package $$target"; \

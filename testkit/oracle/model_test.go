@@ -1,0 +1,422 @@
+package oracle_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// theRule is a rule of a file.
+type theRule struct {
+	name              string
+	since             []*expression
+	done, where       []*expression
+	joinDone, joinAll bool // written as one condition
+	zone              *time.Location
+	look              time.Duration
+	steps             []*step
+	overdue           string
+	slots             int // of overdue: spread
+	atOnce            bool
+}
+
+// lookupSince reports whether another table moves the clock.
+func (r *theRule) lookupSince() bool { return slices.Contains(r.since, beat) }
+
+// early reports whether a check may come before a step, so that what it finds depends on its slot.
+func (r *theRule) early() bool {
+	early := r.lookupSince()
+	for _, e := range slices.Concat(r.done, r.where) {
+		early = early || e.lookup
+	}
+	for _, s := range r.steps {
+		early = early || s.delay.unit != plain || s.at != "" || s.data != nil || s.repeats() && s.every.unit != plain
+	}
+	return early
+}
+
+// sinceOf returns the start of the clock of a row. With own, it is that of the row's own columns.
+func (r *theRule) sinceOf(t *tables, values row, own bool) (last time.Time, ok bool) {
+	for _, e := range r.since {
+		if own && e.lookup {
+			continue
+		}
+		if at, known := e.instant(t, values, r.zone); known && (!ok || at.After(last)) {
+			last, ok = at, true
+		}
+	}
+	return last, ok && last.Year() >= 1 && last.Year() < 2200
+}
+
+// counts reports whether a rule is about a row that is not done.
+func (r *theRule) counts(t *tables, values row, now time.Time, own bool) bool {
+	for _, e := range r.where {
+		if value, known := e.holds2(t, values, own); !value && known || !known && !(own && e.lookup) {
+			return false
+		}
+	}
+	return !r.isDone(t, values, now, own)
+}
+
+// about reports whether the row alone says that a rule is about it.
+func (r *theRule) about(t *tables, values row) bool {
+	for _, e := range r.where {
+		if value, _ := e.holds2(t, values, true); !value && !e.lookup {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *theRule) isDone(t *tables, values row, now time.Time, own bool) bool {
+	for _, e := range r.done {
+		if own && e.lookup {
+			continue
+		}
+		if e.instant != nil {
+			if at, known := e.instant(t, values, r.zone); known && !at.After(now) {
+				return true
+			}
+		} else if value, known := e.holds(t, values); value && known {
+			return true
+		}
+	}
+	return false
+}
+
+// holds2 is holds; a lookup is not known to a trigger.
+func (e *expression) holds2(t *tables, values row, own bool) (value, known bool) {
+	if own && e.lookup {
+		return false, false
+	}
+	return e.holds(t, values)
+}
+
+// waiting is what is kept of a row and a rule.
+type waiting struct {
+	slot    time.Time              // of the next check. Zero: the row does not wait
+	unsure  bool                   // what fires depends on when its check is
+	horizon time.Time              // steps whose slots are not later do not fire
+	came    time.Time              // when the row came to the rule; overdue decides about steps that had passed then
+	fired   map[string]int         // the last number, by step and start of the clock
+	times   map[string][]time.Time // of steps, as far as they were computed
+}
+
+// model computes what fires for the rows of a file. It writes down each firing.
+type model struct {
+	*tables
+	rules []*theRule
+	width time.Duration
+	// eager looks at each row that waits in each slot. Otherwise only when something is due.
+	eager bool
+	// last lets spread rows wait for the last of the slots, not the next.
+	last  bool
+	state map[string]map[string]*waiting // by rule and key
+	fired map[string]map[string][]string // by rule and key
+}
+
+func newModel(t *tables, rules []*theRule, width time.Duration, eager, last bool) *model {
+	m := &model{tables: t, rules: rules, width: width, eager: eager, last: last}
+	m.state, m.fired = map[string]map[string]*waiting{}, map[string]map[string][]string{}
+	for _, r := range rules {
+		m.state[r.name], m.fired[r.name] = map[string]*waiting{}, map[string][]string{}
+	}
+	return m
+}
+
+func (m *model) ceil(at time.Time) time.Time {
+	floor := at.Truncate(m.width)
+	if floor.Equal(at) {
+		return at
+	}
+	return floor.Add(m.width)
+}
+
+func (m *model) next(now time.Time) time.Time { return now.Truncate(m.width).Add(m.width) }
+
+func (m *model) of(r *theRule, key string) *waiting {
+	w := m.state[r.name][key]
+	if w == nil {
+		w = &waiting{fired: map[string]int{}, times: map[string][]time.Time{}}
+		m.state[r.name][key] = w
+	}
+	return w
+}
+
+// at returns the nth instant of a step.
+func (m *model) at(r *theRule, w *waiting, s *step, values row, since time.Time, n int) (time.Time, bool) {
+	var l length
+	if s.data != nil {
+		if l = s.data.length(m.tables, values); !l.ok {
+			return time.Time{}, false
+		}
+	}
+	if s.times > 0 && n > s.times || !s.repeats() && n > 1 {
+		return time.Time{}, false
+	}
+	key := fmt.Sprint(s.name, since.UnixMicro(), l, s.delay, s.every)
+	for len(w.times[key]) < n {
+		w.times[key] = append(w.times[key], s.nth(since, l, len(w.times[key])+1, r.zone))
+	}
+	return w.times[key][n-1], true
+}
+
+// due returns the number of a step that fires at a check, and its instant.
+func (m *model) due(r *theRule, w *waiting, s *step, values row, since, now time.Time) (n int, at time.Time, found bool) {
+	for i := 1; ; i++ {
+		next, ok := m.at(r, w, s, values, since, i)
+		if !ok || m.ceil(next).After(now) {
+			break
+		}
+		n, at = i, next
+	}
+	found = n > 0 && m.ceil(at).After(w.horizon) && n > w.fired[name(s, since)]
+	if found && !m.ceil(at).After(w.came) {
+		switch r.overdue {
+		case "skip":
+			found = false
+		case "last":
+			found = m.latest(r, w, values, since) == s
+		}
+	}
+	return n, at, found
+}
+
+// latest returns the step whose time was the latest of those that had passed when the row came.
+func (m *model) latest(r *theRule, w *waiting, values row, since time.Time) (latest *step) {
+	var last time.Time
+	for _, s := range r.steps {
+		for n := 1; ; n++ {
+			at, ok := m.at(r, w, s, values, since, n)
+			if !ok || m.ceil(at).After(w.came) {
+				break
+			}
+			if latest == nil || !at.Before(last) {
+				latest, last = s, at
+			}
+		}
+	}
+	return latest
+}
+
+// come tells that a row comes to a rule.
+func (m *model) come(r *theRule, key string, now time.Time) {
+	w := m.of(r, key)
+	w.horizon, w.came = time.Time{}, now
+	if !w.slot.IsZero() && !w.slot.After(now) {
+		return
+	}
+	m.wait(r, key, now)
+	if m.last && r.slots > 1 && w.slot.Equal(m.next(now)) {
+		w.slot = w.slot.Add(time.Duration(r.slots-1) * m.width)
+	}
+}
+
+func name(s *step, since time.Time) string { return fmt.Sprint(s.name, " ", since.UnixMicro()) }
+
+// wait lets a row wait for its next step, or for another table.
+func (m *model) wait(r *theRule, key string, now time.Time) {
+	w, values := m.of(r, key), m.rows[key]
+	w.slot = time.Time{}
+	since, ok := m.since(r, values)
+	if ok {
+		for _, s := range r.steps {
+			slot := time.Time{}
+			if _, _, found := m.due(r, w, s, values, since, now); found {
+				slot = m.next(now)
+			} else {
+				for n := 1; ; n++ {
+					at, ok := m.at(r, w, s, values, since, n)
+					if !ok {
+						break
+					}
+					if m.ceil(at).After(now) && m.ceil(at).After(w.horizon) && n > w.fired[name(s, since)] {
+						slot = m.ceil(at)
+						break
+					}
+				}
+			}
+			if !slot.IsZero() && (w.slot.IsZero() || slot.Before(w.slot)) {
+				w.slot = slot
+			}
+		}
+	}
+	if w.slot.IsZero() && r.lookupSince() {
+		w.slot = m.ceil(now.Add(r.look))
+	}
+}
+
+func (m *model) since(r *theRule, values row) (time.Time, bool) {
+	return r.sinceOf(m.tables, values, false)
+}
+
+// inserted tells of a row that was inserted.
+func (m *model) inserted(values row, now time.Time) {
+	key := values["id"].(string)
+	m.rows[key] = values
+	for _, r := range m.rules {
+		if r.counts(m.tables, m.rows[key], now, true) {
+			m.come(r, key, now)
+		}
+	}
+}
+
+// updated tells of a row that was updated.
+func (m *model) updated(key string, changes row, now time.Time) {
+	old := m.rows[key]
+	m.rows[key] = old.with(changes)
+	for _, r := range m.rules {
+		m.updatedOf(r, key, old, now)
+	}
+}
+
+func (m *model) updatedOf(r *theRule, key string, old row, now time.Time) {
+	w, values := m.of(r, key), m.rows[key]
+	isDue := !w.slot.IsZero() && !w.slot.After(now)
+	before, had := r.sinceOf(m.tables, old, true)
+	since, has := r.sinceOf(m.tables, values, true)
+	counted, counts := r.counts(m.tables, old, now, true), r.counts(m.tables, values, now, true)
+	moved := had != has || has && !before.Equal(since)
+	for _, s := range r.steps {
+		if s.data != nil {
+			moved = moved || s.data.changes(old, values)
+		}
+	}
+	looked := false // whether a lookup may find something else
+	for _, e := range slices.Concat(r.since, r.done, r.where) {
+		looked = looked || e.lookup && e.changes(old, values)
+	}
+	switch {
+	case !counts:
+		if r.atOnce && !isDue {
+			w.slot = time.Time{}
+		}
+	case !has && !r.lookupSince():
+		if !isDue {
+			w.slot = time.Time{}
+		}
+	case isDue:
+		if moved {
+			w.unsure = w.unsure || !w.horizon.IsZero() || r.overdue != "fire"
+			w.horizon = time.Time{}
+		}
+	case moved, !counted && !r.about(m.tables, old): // also if the row counts again
+		m.come(r, key, now)
+	case !counted:
+		w.horizon = now
+		m.wait(r, key, now)
+	case looked:
+		if w.slot.IsZero() {
+			w.horizon = now
+		}
+		m.wait(r, key, now)
+	}
+}
+
+// changes reports whether columns of an expression have changed.
+func (e *expression) changes(old, values row) bool {
+	return slices.ContainsFunc(e.cols, func(c string) bool { return literal(old[c]) != literal(values[c]) })
+}
+
+// deleted tells of a row that was deleted.
+func (m *model) deleted(key string, now time.Time) {
+	delete(m.rows, key)
+	for _, r := range m.rules {
+		if w := m.of(r, key); w.slot.After(now) {
+			w.slot = time.Time{}
+		}
+	}
+}
+
+// renamed tells of a row whose key has changed.
+func (m *model) renamed(key, to string, now time.Time) {
+	m.rows[to] = m.rows[key].with(row{"id": to})
+	delete(m.rows, key)
+	for _, r := range m.rules {
+		w := m.of(r, key)
+		delete(m.state[r.name], key)
+		m.state[r.name][to] = w
+		if !w.slot.IsZero() && !w.slot.After(now) {
+			w.slot = m.next(now)
+		}
+		for _, e := range slices.Concat(r.since, r.done) { // they find the rows of another key
+			w.unsure = w.unsure || e.lookup
+		}
+	}
+}
+
+// applied tells of a rule that is applied to the rows that are there.
+func (m *model) applied(r *theRule, now time.Time) {
+	for key, values := range m.rows {
+		w := m.of(r, key)
+		if !r.counts(m.tables, values, now, false) || !w.slot.IsZero() && !w.slot.After(now) {
+			continue
+		}
+		m.come(r, key, now)
+	}
+}
+
+// run checks the rows that are due.
+func (m *model) run(now time.Time) {
+	for _, r := range m.rules {
+		for key, w := range m.state[r.name] {
+			if !w.slot.IsZero() && (!w.slot.After(now) || m.eager && r.early()) {
+				m.check(r, key, w, now)
+			}
+		}
+	}
+}
+
+func (m *model) check(r *theRule, key string, w *waiting, now time.Time) {
+	values, found := m.rows[key]
+	if !found || !r.counts(m.tables, values, now, false) {
+		w.slot = time.Time{}
+		return
+	}
+	since, ok := m.since(r, values)
+	closes := false
+	for _, s := range r.steps {
+		if !ok {
+			break
+		}
+		if n, at, found := m.due(r, w, s, values, since, now); found {
+			w.fired[name(s, since)] = n
+			m.fired[r.name][key] = append(m.fired[r.name][key], firing(s, n, at, since, values["n"]))
+			closes = closes || s.closes
+		}
+	}
+	if closes {
+		m.rows[key] = values.with(row{"acted_" + r.name: true})
+	}
+	m.wait(r, key, now)
+}
+
+// firing describes that a step has fired.
+func firing(s *step, n int, at, since time.Time, payload any) string {
+	number := 0
+	if s.repeats() {
+		number = n
+	}
+	acts := ""
+	if s.event {
+		acts += " event " + stamp(at)
+	}
+	if s.sql {
+		acts += " sql"
+	}
+	return fmt.Sprintf("%s #%d since %s n %v:%s", s.name, number, stamp(since), payload, acts)
+}
+
+func stamp(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05.999999") }
+
+// acts returns what fired for a row, but for steps that do no more than enqueue a job.
+func (m *model) acts(r *theRule, key string) (list []string) {
+	for _, f := range m.fired[r.name][key] {
+		if !strings.HasSuffix(f, ":") {
+			list = append(list, f)
+		}
+	}
+	slices.Sort(list)
+	return list
+}

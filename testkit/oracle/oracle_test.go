@@ -1,0 +1,527 @@
+// Package oracle_test compares rules with a second implementation of what docs/rules.md says. It was written from that
+// page, and shares no code with jobs/rule: clocks and calendars walk through time, and expressions are functions in Go.
+// Random files have random rows and edits, in virtual time with outages.
+package oracle_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/jobs/rule/backtest"
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+	"github.com/prescient-go/prescient/testkit"
+)
+
+const schema = `create schema shop;
+	create table shop.o (
+		id %s primary key, created_at timestamptz, local_at timestamp, due date, ms bigint, data jsonb, held int,
+		closed_at timestamptz, closed_local timestamp, closed_on date, paid boolean, status text, amount int, tag text,
+		channel_id int, len interval, mins int, n int%s);
+	create table shop.channel (id int primary key, minutes int, live boolean);
+	create table shop.payment (o_id %[1]s, at timestamptz);
+	create table shop.beat (o_id %[1]s, at timestamptz);
+	create index on shop.payment (o_id);
+	create index on shop.beat (o_id);
+	create table shop.log (rule text, key text, since timestamptz, step text, number int, payload jsonb);`
+
+// world is a random file with random rows, in the engine and in models.
+type world struct {
+	*random
+	*tables
+	t         *testing.T
+	kit       *testkit.Kit
+	calendars []*calendar
+	rules     []*theRule
+	models    []*model
+	keys      []string // of all rows that there have been
+	keyType   string
+	width     time.Duration
+	path      string
+
+	mu   sync.Mutex
+	told map[string]bool // jobs that ran: the step and the key
+
+	history map[string][]string // of keys
+	unsure  map[string]bool     // of rules and keys
+}
+
+// The engine fires what the models fire, and a test on the past counts as they do. With PRESCIENT_TEST_LONG, about
+// 100,000 rows wait. The name of a subtest is the seed of a file and the number of its rows. PRESCIENT_TEST_SEED repeats
+// it: PRESCIENT_TEST_SEED=17/30 go test ./testkit/oracle.
+//
+// Some rows depend on when a check looks at other tables. Three models bound that: one looks when a step is due, one in
+// each slot, and one fires spread rows last. Rows for which they differ are not compared.
+func TestTheEngineFiresWhatTheOracleFires(t *testing.T) {
+	t.Parallel()
+	seeds, rows := []uint64{1, 2, 3, 4}, 30
+	first := uint64(time.Now().UnixNano() % 1_000_000) //nolint:forbidigo // a seed
+	if os.Getenv("PRESCIENT_TEST_LONG") != "" {
+		seeds, rows = nil, 200
+		for i := range uint64(100) {
+			seeds = append(seeds, first+i)
+		}
+	} else {
+		seeds = append(seeds, first)
+	}
+	if text, n, _ := strings.Cut(os.Getenv("PRESCIENT_TEST_SEED"), "/"); text != "" {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seeds = []uint64{seed}
+		if n != "" {
+			if rows, err = strconv.Atoi(n); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, seed := range seeds {
+		t.Run(fmt.Sprintf("%d/%d", seed, rows), func(t *testing.T) {
+			t.Parallel()
+			newWorld(t, seed).live(rows)
+		})
+	}
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	t.Helper()
+	r := &random{Rand: rand.New(rand.NewPCG(seed, 40))}
+	width := pick(r, []time.Duration{15 * time.Minute, time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour})
+	r.days = max(2, int(160*width/day))
+	r.start = time.Date(2026, time.January, 20+r.IntN(330), r.IntN(24), 7, 0, 0, time.UTC)
+	if r.chance(50) { // clocks change
+		r.start = time.Date(2026, pick(r, []time.Month{time.March, time.October}), 10+r.IntN(10), r.IntN(24), 7, 0, 0, time.UTC)
+	}
+	w := &world{
+		random: r, t: t, calendars: r.calendars(), told: map[string]bool{}, history: map[string][]string{},
+		unsure: map[string]bool{}, keyType: pick(r, []string{"bigint", "text", "uuid"}),
+		width: width,
+		tables: &tables{
+			rows: map[string]row{}, channels: map[int]channel{}, payments: map[string][]time.Time{}, beats: map[string][]time.Time{},
+		},
+	}
+	acted, registry := "", jobs.NewRegistry()
+	for i := range 6 {
+		rule := r.rule(fmt.Sprintf("r%d", i+1), w.calendars)
+		w.rules = append(w.rules, rule)
+		acted += fmt.Sprintf(", acted_%s boolean not null default false", rule.name)
+		for _, s := range rule.steps {
+			registry.Register("tell."+s.name, func(_ context.Context, row jobs.FutureJob) (*time.Time, error) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.told[s.name+" "+row.EntityKey] = true
+				return nil, nil
+			})
+		}
+	}
+	w.kit = testkit.New(t, testkit.Config{Registry: registry, Start: r.start, Width: w.width})
+	w.exec(fmt.Sprintf(schema, w.keyType, acted))
+	for i := range 3 {
+		w.channels[i+1] = channel{minutes: 60 + r.IntN(2000), live: true}
+	}
+	w.channels[2] = channel{minutes: w.channels[2].minutes, live: r.chance(50)}
+	w.channels[3] = channel{minutes: nil, live: true}
+	for id, c := range w.channels {
+		w.exec(fmt.Sprintf("insert into shop.channel values (%d, %s, %t)", id, literal(c.minutes), c.live))
+	}
+	for _, v := range []struct{ eager, last bool }{{false, false}, {false, true}, {true, false}} {
+		own := *w.tables
+		own.rows = map[string]row{}
+		w.models = append(w.models, newModel(&own, w.rules, w.width, v.eager, v.last))
+	}
+	return w
+}
+
+func (w *world) exec(query string) {
+	w.t.Helper()
+	if _, err := w.kit.DB.ExecContext(w.t.Context(), query); err != nil {
+		w.t.Fatalf("%s: %v", query, err)
+	}
+}
+
+func (w *world) now() time.Time { return w.kit.Now() }
+
+// live lets rows live.
+func (w *world) live(rows int) {
+	w.t.Helper()
+	for range rows / 2 {
+		w.insertRow(w.time(), false)
+	}
+	w.apply()
+	end := w.start.AddDate(0, 0, w.days)
+	outage := false
+	for moment := range 60 {
+		at := w.now().Add(time.Duration(w.Int64N(int64(2 * end.Sub(w.now()) / time.Duration(60-moment))))).Truncate(time.Minute)
+		if outage {
+			w.kit.Clock.Set(at)
+		} else {
+			w.runUntil(at)
+		}
+		for range max(rows/20, 1) {
+			w.edit()
+		}
+		if outage = w.chance(15) && !outage; !outage {
+			w.runDue()
+			w.compare()
+		}
+	}
+	w.runUntil(w.now().Add(3 * w.width))
+	w.compare()
+	w.compareJobs()
+	w.comparePast()
+	n, all := len(w.unsure), len(w.keys)*len(w.rules)
+	w.t.Logf("%d rows, of which the models do not know %d", all, n)
+	if n*3 > all {
+		w.t.Error("those are too many")
+	}
+}
+
+func (w *world) runUntil(at time.Time) {
+	w.t.Helper()
+	for slot := w.models[0].ceil(w.now()); !slot.After(at); slot = slot.Add(w.width) {
+		for _, m := range w.models {
+			m.run(slot)
+		}
+	}
+	for _, result := range w.kit.RunUntil(at) {
+		if result.Failed > 0 {
+			w.t.Fatalf("%+v", result)
+		}
+	}
+}
+
+func (w *world) runDue() {
+	w.t.Helper()
+	for _, m := range w.models {
+		m.run(w.now())
+	}
+	for _, result := range w.kit.RunDue() {
+		if result.Failed > 0 {
+			w.t.Fatalf("%+v", result)
+		}
+	}
+}
+
+func (w *world) tell(key, format string, args ...any) {
+	w.history[key] = append(w.history[key], stamp(w.now())+": "+fmt.Sprintf(format, args...))
+}
+
+func (w *world) newKey() string {
+	n := len(w.keys) + 1
+	switch w.keyType {
+	case "uuid":
+		return fmt.Sprintf("00000000-0000-0000-0000-%012d", n)
+	case "text":
+		return fmt.Sprintf("k%d.%c", n, 'a'+rune(n%5))
+	}
+	return strconv.Itoa(n)
+}
+
+func (w *world) insertRow(at time.Time, again bool) {
+	w.t.Helper()
+	key := w.newKey()
+	if again {
+		key = pick(w.random, w.keys)
+		if w.rows[key] != nil {
+			return
+		}
+	} else {
+		w.keys = append(w.keys, key)
+	}
+	values := w.fresh(key, at)
+	w.rows[key] = values
+	w.exec(values.insert())
+	w.tell(key, "%s", values.insert())
+	for _, m := range w.models {
+		m.inserted(values.with(row{}), w.now())
+	}
+}
+
+// edit does something to a random row.
+func (w *world) edit() {
+	w.t.Helper()
+	key := pick(w.random, w.keys)
+	what := w.IntN(100)
+	switch {
+	case what < 12:
+		w.insertRow(w.near(w.now().Add(3*day)), false)
+	case what < 15:
+		w.insertRow(w.near(w.now()), true)
+	case w.rows[key] == nil:
+	case what < 20:
+		w.exec("delete from shop.o where id = '" + key + "'")
+		w.tell(key, "delete")
+		delete(w.rows, key)
+		for _, m := range w.models {
+			m.deleted(key, w.now())
+		}
+	case what < 28:
+		at := w.near(w.now().Add(2 * day))
+		w.exec(fmt.Sprintf("insert into shop.payment values ('%s', %s)", key, literal(at)))
+		w.tell(key, "payment %s", stamp(at))
+		w.payments[key] = append(w.payments[key], at)
+	case what < 40:
+		at := w.near(w.now())
+		w.exec(fmt.Sprintf("insert into shop.beat values ('%s', %s)", key, literal(at)))
+		w.tell(key, "beat %s", stamp(at))
+		w.beats[key] = append(w.beats[key], at)
+	case what < 41:
+		w.setChannel()
+	case what < 44:
+		to := w.newKey()
+		w.keys = append(w.keys, to)
+		w.exec(fmt.Sprintf("update shop.o set id = '%s' where id = '%s'", to, key))
+		w.tell(key, "has the key %s", to)
+		w.history[to] = slices.Clone(w.history[key])
+		w.rows[to] = w.rows[key].with(row{"id": to})
+		delete(w.rows, key)
+		for _, m := range w.models {
+			m.renamed(key, to, w.now())
+		}
+	default:
+		w.update(key)
+	}
+}
+
+func (w *world) setChannel() {
+	w.t.Helper()
+	id := 1 + w.IntN(2)
+	c := w.channels[id]
+	c.minutes = c.minutes.(int) + w.IntN(500)
+	w.channels[id] = c
+	w.exec(fmt.Sprintf("update shop.channel set minutes = %s where id = %d", literal(c.minutes), id))
+}
+
+func (w *world) update(key string) {
+	w.t.Helper()
+	changes := row{}
+	for range 1 + w.IntN(3) {
+		c := pick(w.random, columns)
+		switch {
+		case w.chance(5):
+			c = "acted_" + pick(w.random, w.rules).name
+			changes[c] = false
+		case w.chance(20):
+			c = pick(w.random, []string{"closed_at", "paid", "status", "tag", "amount"})
+			changes[c] = w.value(c, w.now())
+		default:
+			changes[c] = w.value(c, w.near(w.now()))
+		}
+	}
+	sets := ""
+	for _, c := range slices.Sorted(maps.Keys(changes)) {
+		sets += ", " + c + " = " + literal(changes[c])
+	}
+	w.exec(fmt.Sprintf("update shop.o set %s where id = '%s'", sets[2:], key))
+	w.tell(key, "update %s", sets[2:])
+	w.rows[key] = w.rows[key].with(changes)
+	for _, m := range w.models {
+		m.updated(key, changes, w.now())
+	}
+}
+
+// apply applies the file.
+func (w *world) apply() {
+	w.t.Helper()
+	text := file(w.calendars, w.rules)
+	w.path = filepath.Join(w.t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(w.path, []byte(text), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	w.kit.Rules(w.path)
+	for _, m := range w.models {
+		for _, r := range w.rules {
+			m.applied(r, w.now())
+		}
+	}
+}
+
+// compare compares what has fired.
+func (w *world) compare() {
+	w.t.Helper()
+	got := w.fired()
+	bad := 0
+	for _, r := range w.rules {
+		for _, key := range w.keys {
+			id := r.name + " " + key
+			want := w.models[0].acts(r, key)
+			for _, m := range w.models {
+				if !slices.Equal(want, m.acts(r, key)) || m.of(r, key).unsure {
+					w.unsure[id] = true
+				}
+			}
+			slices.Sort(got[id])
+			if diff := cmp.Diff(want, got[id]); diff != "" && !w.unsure[id] {
+				bad++
+				if bad > 3 {
+					continue
+				}
+				w.t.Errorf("at %s, slots of %s: rule %s, key %s (-oracle +engine)\n%s\n%s\n%s", stamp(w.now()), w.width, r.name, key, diff,
+					file(w.calendars, []*theRule{r}), strings.Join(w.history[key], "\n"))
+			}
+		}
+	}
+	if bad > 0 {
+		w.t.Fatalf("%d rows differ", bad)
+	}
+}
+
+// fired returns what the engine has fired, by rule and key.
+func (w *world) fired() map[string][]string {
+	w.t.Helper()
+	type parts struct {
+		event, sql bool
+		at         time.Time
+	}
+	acts := map[string]map[string]parts{} // by rule and key, and by firing without acts
+	add := func(rule, key, step string, number int, since time.Time, payload json.RawMessage, change func(*parts)) {
+		var values struct{ N int }
+		if err := json.Unmarshal(payload, &values); err != nil {
+			w.t.Fatalf("%s: %v", payload, err)
+		}
+		text := fmt.Sprintf("%s #%d since %s n %v:", step, number, stamp(since), values.N)
+		id := rule + " " + key
+		if acts[id] == nil {
+			acts[id] = map[string]parts{}
+		}
+		p := acts[id][text]
+		change(&p)
+		acts[id][text] = p
+	}
+	for _, e := range w.kit.Events() {
+		var data struct {
+			Rule, Step, Key string
+			Since, At       time.Time
+			Number          int
+			Payload         json.RawMessage
+		}
+		if err := json.Unmarshal(e.Data, &data); err != nil || !data.At.Equal(e.Time) {
+			w.t.Fatal(string(e.Data), err)
+		}
+		add(data.Rule, data.Key, data.Step, data.Number, data.Since, data.Payload, func(p *parts) { p.event, p.at = true, e.Time })
+	}
+	var logged []struct {
+		Rule, Key, Step string
+		Since           time.Time
+		Number          int
+		Payload         json.RawMessage
+	}
+	if err := w.kit.DB.Select(&logged, "select rule, key, step, since, coalesce(number, 0) as number, payload from shop.log"); err != nil {
+		w.t.Fatal(err)
+	}
+	repeats := w.repeats()
+	for _, l := range logged {
+		if !repeats[l.Step] {
+			l.Number = 0
+		}
+		add(l.Rule, l.Key, l.Step, l.Number, l.Since, l.Payload, func(p *parts) { p.sql = true })
+	}
+	got := map[string][]string{}
+	for id, list := range acts {
+		for text, p := range list {
+			if p.event {
+				text += " event " + stamp(p.at)
+			}
+			if p.sql {
+				text += " sql"
+			}
+			got[id] = append(got[id], text)
+		}
+	}
+	return got
+}
+
+// repeats says which steps repeat.
+func (w *world) repeats() map[string]bool {
+	repeats := map[string]bool{}
+	for _, r := range w.rules {
+		for _, s := range r.steps {
+			repeats[s.name] = s.repeats()
+		}
+	}
+	return repeats
+}
+
+// compareJobs compares the jobs that ran.
+func (w *world) compareJobs() {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.rules {
+		for _, key := range w.keys {
+			for _, s := range r.steps {
+				want := slices.ContainsFunc(w.models[0].fired[r.name][key], func(f string) bool { return strings.HasPrefix(f, s.name+" ") })
+				if got := w.told[s.name+" "+key]; got != (want && s.job) && !w.unsure[r.name+" "+key] {
+					w.t.Errorf("the job of step %s ran for key %s: %t, want %t", s.name, key, got, !got)
+				}
+			}
+		}
+	}
+}
+
+// comparePast compares a test on the past.
+func (w *world) comparePast() {
+	w.t.Helper()
+	in, err := os.Open(w.path)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = in.Close() }()
+	parsed, err := rule.ParseIn(in, filepath.Dir(w.path))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	store, err := rulestore.New(w.t.Context(), w.kit.DB, rulestore.Config{Now: w.now})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for i, r := range w.rules {
+		applied, err := store.Understand(w.t.Context(), parsed, parsed.Rules[i])
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		from, to := w.start.AddDate(0, 0, -w.days), w.now().Add(time.Hour)
+		report, err := backtest.Run(w.t.Context(), w.kit.DB, applied, backtest.Config{
+			From: from, To: to, Now: w.now(), Grid: w.kit.Client.Grid(), List: true,
+		})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		var got []string
+		for _, f := range report.List {
+			number := f.Number
+			if !w.repeats()[f.Step] {
+				number = 0
+			}
+			got = append(got, fmt.Sprintf("%s %s #%d %s in %s", f.Step, f.Key, number, stamp(f.Due), stamp(f.Slot)))
+		}
+		want, counts := w.models[0].past(r, from, to, w.now())
+		slices.Sort(got)
+		slices.Sort(want)
+		if diff := cmp.Diff(want, got); diff != "" {
+			w.t.Errorf("a test on the past of rule %s, slots of %s (-oracle +engine)\n%.3000s\n%s", r.name, w.width, diff, file(w.calendars, []*theRule{r}))
+		}
+		var sums []backtest.Counts
+		for _, s := range report.Steps {
+			sums = append(sums, s.Counts)
+		}
+		if diff := cmp.Diff(counts, sums); diff != "" {
+			w.t.Errorf("a test on the past of rule %s (-oracle +engine)\n%s\n%s", r.name, diff, file(w.calendars, []*theRule{r}))
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package oracle_test
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// unit is what a delay counts.
+type unit int
+
+const (
+	plain         unit = iota // n minutes
+	weeks                     // by the clocks of the rule
+	monthly                   // by the clocks of the rule
+	businessDays              // of a calendar
+	businessHours             // n minutes of a calendar
+)
+
+// delay is a number of units.
+type delay struct {
+	n    int
+	unit unit
+}
+
+func (d delay) String() string {
+	switch d.unit {
+	case weeks:
+		return fmt.Sprintf("%dw", d.n)
+	case monthly:
+		if d.n%12 == 0 {
+			return fmt.Sprintf("%d year%s", d.n/12, plural(d.n/12))
+		}
+		return fmt.Sprintf("%d month%s", d.n, plural(d.n))
+	case businessDays:
+		return fmt.Sprintf("%d business day%s", d.n, plural(d.n))
+	case businessHours:
+		if d.n%60 == 0 {
+			return fmt.Sprintf("%d business hour%s", d.n/60, plural(d.n/60))
+		}
+		return fmt.Sprintf("%d business minutes", d.n)
+	}
+	switch {
+	case d.n > 0 && d.n%(24*60) == 0:
+		return fmt.Sprintf("%dd", d.n/24/60)
+	case d.n%60 == 0:
+		return fmt.Sprintf("%dh", d.n/60)
+	}
+	return fmt.Sprintf("%dm", d.n)
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
+}
+
+// length is a delay that the data hold. ok is false if it is null.
+type length struct {
+	months, days int
+	time         time.Duration
+	ok           bool
+}
+
+// step is a step of a rule.
+type step struct {
+	name     string // and the type of its event, if it has one
+	delay    delay
+	before   bool
+	at       string // a time of day, or empty
+	data     *expression
+	atLeast  time.Duration
+	every    *delay
+	times    int
+	calendar *calendar
+	event    bool
+	sql      bool
+	closes   bool // the statement closes the row
+	job      bool
+}
+
+func (s *step) text(rule string) string {
+	var b strings.Builder
+	switch {
+	case s.data != nil && s.atLeast > 0:
+		fmt.Fprintf(&b, "      - after: {interval: %q, at-least: %s}\n", s.data.sql, s.atLeast)
+	case s.data != nil:
+		fmt.Fprintf(&b, "      - after: {interval: %q}\n", s.data.sql)
+	default:
+		word, at := "after", ""
+		if s.before {
+			word = "before"
+		}
+		if s.at != "" {
+			at = " at " + s.at
+		}
+		fmt.Fprintf(&b, "      - %s: %s%s\n", word, s.delay, at)
+	}
+	fmt.Fprintf(&b, "        name: %s\n", s.name)
+	if s.every != nil {
+		fmt.Fprintf(&b, "        every: %s\n", s.every)
+	}
+	if s.times > 0 {
+		fmt.Fprintf(&b, "        times: %d\n", s.times)
+	}
+	if s.calendar != nil {
+		fmt.Fprintf(&b, "        calendar: %s\n", s.calendar.name)
+	}
+	if s.event {
+		fmt.Fprintf(&b, "        event: %s\n", s.name)
+	}
+	switch {
+	case s.closes:
+		fmt.Fprintf(&b, "        sql: update shop.o set acted_%s = true where id = $key\n", rule)
+	case s.sql:
+		fmt.Fprintf(&b, "        sql: insert into shop.log values ('%s', $key, $since, $step, $number, $payload)\n", rule)
+	}
+	if s.job {
+		fmt.Fprintf(&b, "        job: tell.%s\n", s.name)
+	}
+	return b.String()
+}
+
+// repeats reports whether a step may fire more than once.
+func (s *step) repeats() bool { return s.every != nil }
+
+// nth returns the nth instant of a step, from 1.
+func (s *step) nth(since time.Time, data length, n int, zone *time.Location) time.Time {
+	if s.every == nil || n == 1 {
+		return s.timeOfDay(s.first(since, data, zone), zone)
+	}
+	clocks := zone
+	if s.calendar != nil {
+		clocks = s.calendar.zone
+	}
+	e := *s.every
+	e.n *= n - 1
+	if s.data == nil && s.delay.unit == monthly && e.unit == monthly { // counted from since
+		d := s.delay.n
+		if s.before {
+			d = -d
+		}
+		return s.timeOfDay(instant(months(shows(since, zone), d+e.n), zone), zone)
+	}
+	first := s.nth(since, data, 1, zone)
+	if s.at != "" {
+		date := midnight(shows(first, clocks))
+		switch e.unit {
+		case plain:
+			date = date.Add(time.Duration(e.n) * time.Minute)
+		case weeks:
+			date = date.AddDate(0, 0, 7*e.n)
+		case monthly:
+			date = months(date, e.n)
+		case businessDays:
+			date = s.calendar.daysOn(date, e.n)
+		}
+		for s.calendar != nil && !s.calendar.works(date) {
+			date = date.Add(day)
+		}
+		return instant(date.Add(timeOfDay(s.at)), clocks)
+	}
+	return s.add(first, e, zone)
+}
+
+// first returns the end of the delay.
+func (s *step) first(since time.Time, data length, zone *time.Location) time.Time {
+	if s.data != nil {
+		if data.months != 0 || data.days != 0 {
+			since = instant(months(shows(since, zone), data.months).AddDate(0, 0, data.days), zone)
+		}
+		return since.Add(data.time)
+	}
+	if !s.before {
+		return s.add(since, s.delay, zone)
+	}
+	n := s.delay.n
+	switch s.delay.unit {
+	case weeks:
+		return instant(shows(since, zone).AddDate(0, 0, -7*n), zone)
+	case monthly:
+		return instant(months(shows(since, zone), -n), zone)
+	case businessDays:
+		return s.calendar.subtractDays(since, n)
+	case businessHours:
+		return s.calendar.subtractTime(since, time.Duration(n)*time.Minute)
+	}
+	return since.Add(-time.Duration(n) * time.Minute)
+}
+
+// add adds a delay to an instant.
+func (s *step) add(at time.Time, d delay, zone *time.Location) time.Time {
+	switch d.unit {
+	case weeks:
+		return instant(shows(at, zone).AddDate(0, 0, 7*d.n), zone)
+	case monthly:
+		return instant(months(shows(at, zone), d.n), zone)
+	case businessDays:
+		return s.calendar.addDays(at, d.n)
+	case businessHours:
+		return s.calendar.addTime(at, time.Duration(d.n)*time.Minute)
+	}
+	return at.Add(time.Duration(d.n) * time.Minute)
+}
+
+func timeOfDay(at string) time.Duration {
+	t, err := time.Parse("15:04", at)
+	if err != nil {
+		panic(err)
+	}
+	return t.Sub(midnight(t))
+}
+
+// timeOfDay returns when clocks first show the time of the step, at an instant or after it.
+func (s *step) timeOfDay(end time.Time, zone *time.Location) time.Time {
+	if s.at == "" {
+		return end
+	}
+	if s.calendar != nil {
+		zone = s.calendar.zone
+	}
+	for date := midnight(shows(end, zone)).Add(-day); ; date = date.Add(day) {
+		at := instant(date.Add(timeOfDay(s.at)), zone)
+		if !at.Before(end) && (s.calendar == nil || s.calendar.works(date)) {
+			return at
+		}
+	}
+}
