@@ -1,8 +1,8 @@
 #!/bin/sh
 # Runs tests at other dates: test.sh PACKAGE... takes each package at each instant of DATES, which defaults to those below.
 # It changes the clock of the tests and of the servers that they start, and not that of the machine. Package time reads the
-# distance from a file, and libfaketime (Debian: libfaketime) gives it to all other programs. A test may not depend on the
-# date, so a test that fails here is at fault.
+# distance from a file, and libfaketime (Debian: libfaketime) gives it to PostgreSQL. A test may not depend on the date, so
+# a test that fails here is at fault.
 set -eu
 cd "$(dirname "$0")/../../.."
 : "${DATES:=2026-12-29T23:50:00Z 2026-12-30T23:50:00Z 2026-12-31T23:50:00Z 2028-02-29T12:00:00Z 2027-03-28T00:50:00Z 2027-10-31T00:50:00Z}"
@@ -35,6 +35,15 @@ END
 echo "{\"Replace\": {\"$source\": \"$dir/time.go\"}}" > "$dir/overlay.json"
 export GOFLAGS="${GOFLAGS-} -overlay=$dir/overlay.json"
 
+# Servers start without the environment of the tests, so their program sets it.
+programs=$dir/bin
+server=$(readlink -f "$(command -v postgres || ls /usr/lib/postgresql/*/bin/postgres | tail -n 1)")
+mkdir "$programs"
+chmod 755 "$dir" "$programs"
+for program in "$(dirname "$server")"/*; do
+    [ "$program" = "$server" ] || ln -s "$program" "$programs"
+done
+
 failed=
 for package; do
     go test -c -o "$dir/test" "$package"
@@ -44,8 +53,10 @@ for package; do
         [ $seconds -gt 0 ] || { echo "$at has passed" >&2; exit 2; }
         echo "== $package at $at"
         echo $seconds > "$shift"
-        (cd "$package" && LD_PRELOAD=$library FAKETIME="+${seconds}s" FAKETIME_DONT_FAKE_MONOTONIC=1 NO_FAKE_STAT=1 \
-            "$dir/test" -test.timeout 1h ${RUN:+-test.run "$RUN"}) || failed="$failed $package@$at"
+        printf '#!/bin/sh\nexec env LD_PRELOAD=%s FAKETIME=+%ss FAKETIME_DONT_FAKE_MONOTONIC=1 NO_FAKE_STAT=1 %s "$@"\n' \
+            "$library" $seconds "$server" > "$programs/postgres"
+        chmod 755 "$programs/postgres"
+        (cd "$package" && PATH=$programs:$PATH "$dir/test" -test.timeout 1h ${RUN:+-test.run "$RUN"}) || failed="$failed $package@$at"
         : > "$shift"
     done
     rm "$dir/test"
