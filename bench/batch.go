@@ -10,14 +10,14 @@ import (
 // registerBatch returns a registry with one job that takes a page of rows at once.
 func registerBatch(fn jobs.BatchFunc, opts ...jobs.Option) *jobs.Registry {
 	r := jobs.NewRegistry()
-	r.RegisterBatch(jobName, fn, opts...)
+	r.Register(jobName, jobs.Batch(fn), opts...)
 	return r
 }
 
 // registerBatchTx is registerBatch for a job that writes through a transaction.
 func registerBatchTx(fn jobs.TxBatchFunc, opts ...jobs.Option) *jobs.Registry {
 	r := jobs.NewRegistry()
-	r.RegisterBatchTx(jobName, fn, opts...)
+	r.Register(jobName, jobs.BatchInTx(fn), opts...)
 	return r
 }
 

@@ -97,13 +97,13 @@ func (b *bench) runTimes(ctx context.Context, s *store) error {
 		return err
 	}
 	registry := register(finish)
-	registry.RegisterBatch("bench.batch", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	registry.Register("bench.batch", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		return make([]jobs.Result, len(batch)), nil
-	})
-	registry.Register("bench.wait", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	}))
+	registry.Register("bench.wait", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		time.Sleep(2 * time.Millisecond)
 		return nil, nil
-	})
+	}))
 	// The first forecast is made for a slot of the second day.
 	day := int(24 * time.Hour / s.grid.Width())
 	slots := day + day/24 + b.forecast

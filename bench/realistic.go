@@ -159,13 +159,13 @@ func (d *database) alerts(ctx context.Context, rows int) error {
 
 func registerTx(fn jobs.TxCheckFunc) *jobs.Registry {
 	r := jobs.NewRegistry()
-	r.RegisterTx(jobName, fn)
+	r.Register(jobName, jobs.InTx(fn))
 	return r
 }
 
 func registerEach(fn jobs.TxCheckFunc) *jobs.Registry {
 	r := jobs.NewRegistry()
-	r.RegisterEach(jobName, fn)
+	r.Register(jobName, jobs.Each(fn))
 	return r
 }
 

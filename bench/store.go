@@ -203,7 +203,7 @@ func (s *store) runnerNow(ctx context.Context) (*slots.Runner, error) {
 // register returns a registry with one job.
 func register(fn jobs.CheckFunc, opts ...jobs.Option) *jobs.Registry {
 	r := jobs.NewRegistry()
-	r.Register(jobName, fn, opts...)
+	r.Register(jobName, jobs.Row(fn), opts...)
 	return r
 }
 

@@ -346,11 +346,11 @@ func TestADaemonThatOtherMachinesReachHasNoPagesWithoutATokenAtAll(t *testing.T)
 func withHeldJob() (registry *jobs.Registry, begun <-chan struct{}, release func()) {
 	registry = jobs.NewRegistry()
 	started, released := make(chan struct{}), make(chan struct{})
-	registry.Register("held", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	registry.Register("held", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		close(started)
 		<-released
 		return nil, nil
-	})
+	}))
 	return registry, started, func() { close(released) }
 }
 
@@ -451,10 +451,10 @@ func TestADaemonOfSeveralStoresEndsWithACheckThatIgnoresItsTimeout(t *testing.T)
 	t.Setenv("PRESCIENT_RUN_GRACE", "0s")
 	registry, release := jobs.NewRegistry(), make(chan struct{})
 	defer close(release)
-	registry.Register("stuck", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	registry.Register("stuck", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		<-release
 		return nil, nil
-	}, jobs.Timeout(10*time.Millisecond))
+	}), jobs.Timeout(10*time.Millisecond))
 	var log syncBuffer
 	app := New(registry)
 	app.Out, app.Err = io.Discard, &log

@@ -2,7 +2,7 @@
 //
 //	func main() {
 //		registry := jobs.NewRegistry()
-//		registry.Register("order.unshipped", unshipped)
+//		registry.Register("order.unshipped", jobs.Row(unshipped))
 //		cmd.Main(registry)
 //	}
 //

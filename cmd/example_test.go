@@ -11,9 +11,9 @@ import (
 // A team's binary calls cmd.Main with its registry; a test runs single command lines.
 func Example() {
 	registry := jobs.NewRegistry()
-	registry.Register("order.unshipped", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	registry.Register("order.unshipped", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		return nil, nil
-	}, jobs.Timeout(5*time.Second), jobs.Deadline(48*time.Hour))
+	}), jobs.Timeout(5*time.Second), jobs.Deadline(48*time.Hour))
 
 	app := cmd.New(registry)
 	app.Run(context.Background(), []string{"jobs", "registered"})

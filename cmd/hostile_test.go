@@ -44,8 +44,8 @@ func TestNoCommandLetsUntrustedTextActOnATerminal(t *testing.T) {
 		}
 	}
 	registry := jobs.NewRegistry()
-	registry.Register("bad", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, errors.New(evil) }, jobs.Retry(0))
-	registry.Register("ok"+evil, func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil })
+	registry.Register("bad", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, errors.New(evil) }), jobs.Retry(0))
+	registry.Register("ok"+evil, jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
 	url := pgtest.URL(t)
 	fillWithEvil(t, url)
 	seen := map[string]bool{} // outputs that had something of it

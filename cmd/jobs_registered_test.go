@@ -18,7 +18,7 @@ import (
 type registration struct {
 	both []jobs.Option
 	with jobs.Option
-	// add registers the job; nil: RegisterEach does. with is whether to register it with the option.
+	// add registers the job; nil: jobs.Each does. with is whether to register it with the option.
 	add func(r *jobs.Registry, with bool)
 }
 
@@ -32,13 +32,13 @@ func registrations() map[string]registration {
 			if with {
 				name = "k"
 			}
-			r.RegisterBatchTx(name, batch)
+			r.Register(name, jobs.BatchInTx(batch))
 		}},
 		"Group": {add: func(r *jobs.Registry, with bool) {
 			if with {
-				r.RegisterGroup("g", []string{"j"}, batch)
+				r.Register("j", jobs.Group("g", batch))
 			} else {
-				r.RegisterBatchTx("j", batch)
+				r.Register("j", jobs.BatchInTx(batch))
 			}
 		}},
 		"MaxChecks":   {with: jobs.MaxChecks(777)},
@@ -60,9 +60,9 @@ func registrations() map[string]registration {
 		"Crontab": {add: func(r *jobs.Registry, with bool) {
 			check := func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }
 			if with {
-				r.Periodic("j", "0 9 * * *", check)
+				r.Periodic("j", "0 9 * * *", jobs.Row(check))
 			} else {
-				r.Register("j", check)
+				r.Register("j", jobs.Row(check))
 			}
 		}},
 		"Zone": {add: func(r *jobs.Registry, with bool) {
@@ -70,7 +70,7 @@ func registrations() map[string]registration {
 			if with {
 				options = append(options, jobs.Zone("Europe/Berlin"))
 			}
-			r.Periodic("j", "0 9 * * *", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }, options...)
+			r.Periodic("j", "0 9 * * *", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }), options...)
 		}},
 	}
 }
@@ -109,7 +109,7 @@ func (r registration) registered(t *testing.T, with bool, format string) string 
 		r.add(registry, with)
 	} else {
 		check := func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }
-		registry.RegisterEach("j", check, options...)
+		registry.Register("j", jobs.Each(check), options...)
 	}
 	var out, log bytes.Buffer
 	a := New(registry)

@@ -101,7 +101,7 @@ func printedTypes(t *testing.T) map[string]reflect.Type {
 		}
 	}
 	registry := jobs.NewRegistry()
-	registry.Register("ok", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil })
+	registry.Register("ok", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
 	url, types := pgtest.Empty(t)+"&timezone=America/New_York", map[string]reflect.Type{}
 	db, err := pgsql.Open(t.Context(), url)
 	if err != nil {

@@ -106,10 +106,10 @@ func TestACommandThatWaitsForALockOfAStrangerNamesTheStranger(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			said := &until{what: "to_end_it", then: cancel} // as Ctrl-C
 			known := registry()
-			known.Register("places", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.AtMost(1))
-			known.RegisterGroup("household", []string{"group"}, func(_ context.Context, _ *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
+			known.Register("places", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }), jobs.AtMost(1))
+			known.Register("group", jobs.Group("household", func(_ context.Context, _ *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
 				return make([]jobs.Result, len(rows)), nil
-			})
+			}))
 			app := cmd.New(known)
 			app.Out, app.Err = io.Discard, said
 			if code := app.Run(ctx, append(test.args, "--database-url", address)); code != cmd.Failure && code != cmd.Stopped {

@@ -51,7 +51,7 @@ func TestASilentCronIsNoticedByWhoIsToldOfEachRun(t *testing.T) {
 	server := httptest.NewServer(service)
 	t.Cleanup(server.Close)
 	registry := jobs.NewRegistry()
-	registry.Register("broken", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, errors.New("boom") })
+	registry.Register("broken", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, errors.New("boom") }))
 	run := func(args ...string) Code {
 		var out, log bytes.Buffer
 		app := New(registry)

@@ -50,23 +50,23 @@ func hello(app *cmd.App) *cobra.Command {
 
 func registry() *jobs.Registry {
 	r := jobs.NewRegistry()
-	r.Register("ok", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil })
-	r.Register("fail", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	r.Register("ok", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
+	r.Register("fail", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		return nil, errors.New("the warehouse\ndoes not answer")
-	}, jobs.Retry(0))
-	r.Register("again", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+	}), jobs.Retry(0))
+	r.Register("again", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 		return new(job.Slot.Add(24 * time.Hour)), nil
-	})
-	r.Register("promised", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.SLA(time.Second))
-	r.Register("late", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.Deadline(time.Second))
-	r.Register("stop", func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+	}))
+	r.Register("promised", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }), jobs.SLA(time.Second))
+	r.Register("late", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }), jobs.Deadline(time.Second))
+	r.Register("stop", jobs.Row(func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
 			return nil, err
 		}
 		<-ctx.Done()
 		return nil, ctx.Err()
-	})
-	r.Register("stuck", func(context.Context, jobs.FutureJob) (*time.Time, error) { select {} }, jobs.Timeout(50*time.Millisecond))
+	}))
+	r.Register("stuck", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { select {} }), jobs.Timeout(50*time.Millisecond))
 	return r
 }
 

@@ -28,10 +28,10 @@ var afterErrors = regexp.MustCompile(`after (\w+) errors`)
 func errorsUntilFailed(t *testing.T) (n int) {
 	t.Helper()
 	ctx, db, registry := t.Context(), pgtest.New(t), jobs.NewRegistry()
-	registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		n++
 		return nil, errors.New("the warehouse does not answer")
-	})
+	}))
 	r, err := replay.New(ctx, replay.Config{DB: db, Registry: registry, Start: midnight, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

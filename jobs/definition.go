@@ -21,7 +21,7 @@ import (
 // call its function. It must not be changed.
 type Definition struct {
 	Name string
-	// Group is the family of a job whose rows are checked by group; see Registry.RegisterGroup.
+	// Group is the family of a job whose rows are checked by group; see the function Group.
 	// Empty: the job has no groups.
 	Group string
 
@@ -70,8 +70,7 @@ func (d *Definition) Limited() bool { return d.AtMost > 0 || d.PerSecond > 0 }
 func (d *Definition) Call(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {
 	results, err := d.within(ctx, d.around, tx, rows)
 	if err == nil && len(results) != len(rows) {
-		return nil, fmt.Errorf("the batch function returned %s for %s",
-			spoken.Count(len(results), "result", "results"), spoken.Count(len(rows), "row", "rows"))
+		return nil, wrongCount(len(results), len(rows))
 	}
 	for i := range results {
 		results[i].Err = sound(results[i].Err)
@@ -80,6 +79,11 @@ func (d *Definition) Call(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([
 		}
 	}
 	return results, sound(err)
+}
+
+func wrongCount(results, rows int) error {
+	return fmt.Errorf("the batch function returned %s for %s",
+		spoken.Count(results, "result", "results"), spoken.Count(rows, "row", "rows"))
 }
 
 // within calls the function inside the remaining middleware.

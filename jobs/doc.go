@@ -20,10 +20,10 @@
 // registered under job_exec. The function checks whether the expected event has happened, and acts
 // if not. It returns when to look again, or nil:
 //
-//	registry.Register("order.unshipped", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+//	registry.Register("order.unshipped", jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 //		// ...
 //		return nil, nil // finished: the row goes to history as done
-//	})
+//	}))
 //
 // A [Kind] ties a job to the type of its payload, for the request and the check.
 //

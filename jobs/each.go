@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
@@ -13,7 +12,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// DefaultEachSize is the number of rows that RegisterEach puts into one transaction by default; see
+// DefaultEachSize is the number of rows that Each puts into one transaction by default; see
 // BatchSize. A session of PostgreSQL caches 64 subtransactions. With more, every snapshot of the
 // server costs more.
 const DefaultEachSize = 50
@@ -25,52 +24,47 @@ const DefaultEachSize = 50
 // returns belongs to every row of the call.
 var ErrDivide = errors.New("the call failed as a whole")
 
-// RegisterEach adds a job like RegisterTx, and lets up to 50 rows share a transaction, or as many
-// as BatchSize allows. It calls fn for one row after the other, with a savepoint around each. That
-// is several times the rate of RegisterTx for short functions that only use the database. It gains
-// nothing for a function that takes 20 milliseconds.
+// Each makes a handler of a function of one row, like InTx, and lets up to 50 rows share a
+// transaction, or as many as BatchSize allows. It calls fn for one row after the other, with a
+// savepoint around each. That is several times the rate of InTx for short functions that only use
+// the database. It gains nothing for a function that takes 20 milliseconds.
 //
 // An error, a panic and an SQL error belong to their row: its writes are rolled back, and the other
 // rows go on. If the call fails as a whole, the runner divides it into halves; see ErrDivide.
 // Causes are a timeout, a broken connection, a deadlock, and a deferred constraint at the commit.
 //
-// Because the rows share a transaction, it differs from RegisterTx:
+// Because the rows share a transaction, it differs from InTx:
 //   - Locks are held until the last row of the call is done. A check may wait for something outside
 //     its transaction that itself waits for such a lock. Then it waits until its timeout.
 //   - set local, set role, temporary tables and cursors of one row remain for the next one.
 //   - What a check did outside the database may be repeated because of another row.
 //   - All rows of the call see the same now(), and share the timeout.
-//
-// It panics like Register.
-func (r *Registry) RegisterEach(name string, fn TxCheckFunc, opts ...Option) {
-	var h handler
+func Each[J any, Tx DB, A Answer](fn func(ctx context.Context, tx Tx, job J) (A, error)) Handler[J] {
+	one := InTx(fn)
+	h := Handler[J]{inTx: true, size: DefaultEachSize, bad: one.bad}
 	if fn != nil {
-		h = each(fn).handler()
-	}
-	r.add(&Definition{Name: name, BatchSize: DefaultEachSize}, h, opts)
-}
-
-// each calls a single-row function for each row of a batch.
-func each(fn TxCheckFunc) TxBatchFunc {
-	return func(ctx context.Context, tx *sqlx.Tx, batch []FutureJob) ([]Result, error) {
-		results := make([]Result, len(batch))
-		for i, job := range batch {
-			var err error
-			if results[i], err = checkInSavepoint(ctx, tx, fn, job); err != nil {
-				return nil, err
+		h.many = func(ctx context.Context, tx *sqlx.Tx, batch []J) ([]Result, error) {
+			results := make([]Result, len(batch))
+			for i, job := range batch {
+				var err error
+				results[i], err = checkInSavepoint(ctx, tx, func() (Result, error) { return one.one(ctx, tx, job) })
+				if err != nil {
+					return nil, err
+				}
 			}
+			return results, nil
 		}
-		return results, nil
 	}
+	return h
 }
 
 // checkInSavepoint calls fn between a savepoint and its end. It returns an error, which wraps ErrDivide, if the transaction
 // cannot go on.
-func checkInSavepoint(ctx context.Context, tx *sqlx.Tx, fn TxCheckFunc, job FutureJob) (result Result, err error) {
+func checkInSavepoint(ctx context.Context, tx *sqlx.Tx, fn func() (Result, error)) (result Result, err error) {
 	if _, err := tx.ExecContext(ctx, "savepoint prescient_each"); err != nil {
 		return result, divide(err)
 	}
-	result.Next, result.Err = callOne(ctx, tx, fn, job)
+	result = callOne(fn)
 	result.Err = sound(result.Err)
 	if result.Err == nil {
 		// It fails if the function went on after an error of a statement.
@@ -79,7 +73,7 @@ func checkInSavepoint(ctx context.Context, tx *sqlx.Tx, fn TxCheckFunc, job Futu
 	if result.Err == nil {
 		return result, nil
 	}
-	result.Next = nil
+	result.Next, result.Enqueue = nil, nil
 	if ctx.Err() != nil || pgsql.IsRetryable(result.Err) || pgsql.IsLockTimeout(result.Err) {
 		return result, divide(result.Err)
 	}
@@ -96,14 +90,18 @@ func checkInSavepoint(ctx context.Context, tx *sqlx.Tx, fn TxCheckFunc, job Futu
 
 func divide(err error) error { return fmt.Errorf("%w: %w", ErrDivide, err) }
 
-// callOne turns a panic into an error.
-func callOne(ctx context.Context, tx *sqlx.Tx, fn TxCheckFunc, job FutureJob) (next *time.Time, err error) {
+// callOne turns an error and a panic into the error of the result.
+func callOne(fn func() (Result, error)) (result Result) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = &PanicError{Value: p, Stack: debug.Stack()}
+			result = Result{Err: &PanicError{Value: p, Stack: debug.Stack()}}
 		}
 	}()
-	return fn(ctx, tx, job)
+	result, err := fn()
+	if err != nil {
+		result = Result{Err: err}
+	}
+	return result
 }
 
 // PanicError is the error of a row whose check panicked in a call that goes on with other rows.

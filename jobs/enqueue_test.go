@@ -412,7 +412,7 @@ func TestAJobThatTheRegistryHasNotIsWarnedOfOnceAndEnqueued(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	registry := jobs.NewRegistry()
-	registry.Register("known", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil })
+	registry.Register("known", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
 	w := setup(t, func(c *jobs.Config) { c.Registry, c.Logger = registry, slog.New(slog.NewTextHandler(&log, nil)) })
 	for key, job := range []string{"known", "unknown", "known", "unknown"} {
 		row := check(strconv.Itoa(key), now)

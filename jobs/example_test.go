@@ -97,7 +97,7 @@ func ExampleRegistry_Register() {
 	alert := func(context.Context, string) error { return nil }
 
 	registry := jobs.NewRegistry()
-	registry.Register("order.unshipped", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+	registry.Register("order.unshipped", jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 		ok, err := shipped(ctx, job.EntityKey)
 		if err != nil || ok {
 			return nil, err // an error is tried again; nil, nil is the end
@@ -106,13 +106,13 @@ func ExampleRegistry_Register() {
 			return nil, err
 		}
 		return new(job.Slot.Add(72 * time.Hour)), nil
-	}, jobs.MaxChecks(2), jobs.Timeout(10*time.Second), jobs.Deadline(7*24*time.Hour))
+	}), jobs.MaxChecks(2), jobs.Timeout(10*time.Second), jobs.Deadline(7*24*time.Hour))
 }
 
 // The parts of an upload are enqueued in the transaction that ends the upload's own row.
-func ExampleRegistry_RegisterResult() {
+func ExampleResult() {
 	registry := jobs.NewRegistry()
-	registry.RegisterResult("import.split", func(_ context.Context, upload jobs.FutureJob) (result jobs.Result, err error) {
+	registry.Register("import.split", jobs.Row(func(_ context.Context, upload jobs.FutureJob) (result jobs.Result, err error) {
 		for _, part := range []string{"customers", "orders"} {
 			load := jobs.FutureJob{
 				JobExec: "import.load", EntityName: "import", EntityKey: upload.EntityKey, ItemKey: part, CheckAt: upload.Slot,
@@ -120,16 +120,16 @@ func ExampleRegistry_RegisterResult() {
 			result.Enqueue = append(result.Enqueue, load)
 		}
 		return result, nil
-	})
+	}))
 }
 
 // What the check writes and its outcome are committed together, once.
-func ExampleRegistry_RegisterTx() {
+func ExampleInTx() {
 	registry := jobs.NewRegistry()
-	registry.RegisterTx("order.unshipped", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	registry.Register("order.unshipped", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		_, err := tx.ExecContext(ctx, `insert into alert (order_id, slot) values ($1, $2)`, job.EntityKey, job.Slot)
 		return nil, err
-	})
+	}))
 }
 
 func ExamplePayload() {
@@ -157,11 +157,11 @@ func ExampleKind() {
 	unshipped := jobs.Kind[order]{Name: "order.unshipped"}
 
 	registry := jobs.NewRegistry()
-	unshipped.Register(registry, func(_ context.Context, job jobs.FutureJob, placed *order) (*time.Time, error) {
-		slog.Info("not shipped yet", "order", job.EntityKey, "customer", placed.Customer)
-		placed.Reminded++ // the next check finds it
+	unshipped.Register(registry, jobs.Row(func(_ context.Context, job *jobs.Job[order]) (*time.Time, error) {
+		slog.Info("not shipped yet", "order", job.EntityKey, "customer", job.Data.Customer)
+		job.Data.Reminded++ // the next check finds it
 		return new(job.Slot.Add(24 * time.Hour)), nil
-	})
+	}))
 
 	check := jobs.FutureJob{EntityName: "orders", EntityKey: "42", CheckAt: client.FromNow(48 * time.Hour)}
 	if _, err := unshipped.Enqueue(ctx, client, tx, check, order{Customer: "Ada"}); err != nil {
@@ -169,37 +169,30 @@ func ExampleKind() {
 	}
 }
 
-// A batch decodes the payload of each row, and counts its reminders in it.
-func ExampleKind_Payload() {
+// A batch gets the payload of each row, too, and counts its reminders in it.
+func ExampleBatch() {
 	type order struct {
 		Customer string
 		Reminded int
 	}
 	unshipped := jobs.Kind[order]{Name: "order.unshipped"}
 
-	check := func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	unshipped.Register(jobs.NewRegistry(), jobs.Batch(func(_ context.Context, batch []*jobs.Job[order]) ([]jobs.Result, error) {
 		results := make([]jobs.Result, len(batch))
 		for i, job := range batch {
-			placed, err := unshipped.Payload(job)
-			if err != nil {
-				results[i].Err = err // of this row alone
-				continue
-			}
-			placed.Reminded++
+			job.Data.Reminded++
 			results[i].Next = new(job.Slot.Add(24 * time.Hour))
-			results[i].Payload, results[i].Err = unshipped.Encode(placed)
 		}
 		return results, nil
-	}
-	jobs.NewRegistry().RegisterBatch(unshipped.Name, check)
+	}))
 }
 
 // A line in the log for each call that failed, of any job.
 func ExampleRegistry_Use() {
 	registry := jobs.NewRegistry()
-	registry.Register("order.unshipped", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	registry.Register("order.unshipped", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		return nil, errors.New("the warehouse does not answer")
-	})
+	}))
 	registry.Use(func(ctx context.Context, call jobs.Call, next func(context.Context) ([]jobs.Result, error)) ([]jobs.Result, error) {
 		results, err := next(ctx)
 		if err != nil {
@@ -211,12 +204,12 @@ func ExampleRegistry_Use() {
 
 func ExampleRegistry_Periodic() {
 	registry := jobs.NewRegistry()
-	registry.Periodic("report.daily", "0 9 * * mon-fri", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+	registry.Periodic("report.daily", "0 9 * * mon-fri", jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 		if !salesAreComplete(ctx, job.Instant) {
 			return new(job.Slot.Add(15 * time.Minute)), nil // look again, for the same instant
 		}
 		return nil, report(ctx, job.Instant)
-	}, jobs.Zone("Europe/Berlin"), jobs.MaxChecks(8), jobs.OnMisfire(jobs.MisfireEach))
+	}), jobs.Zone("Europe/Berlin"), jobs.MaxChecks(8), jobs.OnMisfire(jobs.MisfireEach))
 }
 
 func salesAreComplete(context.Context, time.Time) bool { return true }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 )
@@ -95,54 +94,100 @@ func versionOf(payload json.RawMessage) int {
 	return cmp.Or(stamp.Version, 1)
 }
 
-// Register adds the job to a registry, as Registry.Register does. If fn returns a next time, the
-// next check gets the payload as fn has changed it. If fn returns an error, its changes are
-// dropped.
-func (k Kind[T]) Register(
-	r *Registry, fn func(ctx context.Context, job FutureJob, payload *T) (next *time.Time, err error), opts ...Option,
-) {
-	var h handler
-	if fn != nil {
-		h.one = k.call(func(ctx context.Context, _ *sqlx.Tx, job FutureJob, payload *T) (*time.Time, error) {
-			return fn(ctx, job, payload)
-		})
-	}
-	r.add(&Definition{Name: k.Name}, h, opts)
+// Job is a row whose payload is a T, for the functions of a Kind.
+type Job[T any] struct {
+	FutureJob
+	// Data is the payload, decoded. Zero if the row has no payload. If a check returns a next time,
+	// the next check gets the payload as the function has changed it. If it returns an error, the
+	// changes are dropped.
+	Data T
+
+	before []byte // Data as JSON before the call
 }
 
-// RegisterTx is Register for a job that writes through a transaction, as Registry.RegisterTx does.
-func (k Kind[T]) RegisterTx(
-	r *Registry, fn func(ctx context.Context, tx *sqlx.Tx, job FutureJob, payload *T) (next *time.Time, err error),
-	opts ...Option,
-) {
-	var h handler
-	if fn != nil {
-		h.one, h.inTx = k.call(fn), true
+// Register adds the job to a registry, in any of the shapes:
+//
+//	Unshipped.Register(registry, jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job *jobs.Job[Order]) (*time.Time, error) {
+//		// job.Data is an Order
+//	}))
+//
+// A row whose payload cannot be decoded gets an error, and the other rows of a batch are checked.
+// Register panics like Registry.Register.
+func (k Kind[T]) Register(r *Registry, h Handler[*Job[T]], opts ...Option) {
+	own := handler{inTx: h.inTx, size: h.size, family: h.family, bad: h.bad}
+	if h.one != nil {
+		own.one = func(ctx context.Context, tx *sqlx.Tx, row FutureJob) (Result, error) {
+			job, err := k.open(row)
+			if err != nil {
+				return Result{}, err
+			}
+			result, err := h.one(ctx, tx, job)
+			if err != nil {
+				return Result{}, err
+			}
+			return k.close(job, result), nil
+		}
 	}
-	r.add(&Definition{Name: k.Name}, h, opts)
+	if h.many != nil {
+		own.many = func(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {
+			return k.callMany(ctx, tx, rows, h.many)
+		}
+	}
+	r.add(&Definition{Name: k.Name}, own, opts)
 }
 
-// call gives a function its payload, and records its changes to it.
-func (k Kind[T]) call(
-	fn func(ctx context.Context, tx *sqlx.Tx, job FutureJob, payload *T) (*time.Time, error),
-) func(ctx context.Context, tx *sqlx.Tx, job FutureJob) (Result, error) {
-	return func(ctx context.Context, tx *sqlx.Tx, job FutureJob) (Result, error) {
-		payload, err := k.Payload(job)
-		if err != nil {
-			return Result{}, err
+func (k Kind[T]) callMany(
+	ctx context.Context, tx *sqlx.Tx, rows []FutureJob,
+	fn func(ctx context.Context, tx *sqlx.Tx, batch []*Job[T]) ([]Result, error),
+) ([]Result, error) {
+	all := make([]Result, len(rows))
+	var batch []*Job[T]
+	var places []int
+	for i, row := range rows {
+		job, err := k.open(row)
+		if all[i].Err = err; err == nil {
+			batch, places = append(batch, job), append(places, i)
 		}
-		before, err := json.Marshal(payload)
-		if err != nil {
-			return Result{}, fmt.Errorf("encode payload of %s: %w", k.Name, err)
-		}
-		next, err := fn(ctx, tx, job, &payload)
-		if err != nil || next == nil {
-			return Result{}, err
-		}
-		if after, err := json.Marshal(payload); err == nil && bytes.Equal(before, after) {
-			return Result{Next: next}, nil
-		}
-		changed, err := k.Encode(payload)
-		return Result{Next: next, Payload: changed}, err
 	}
+	if len(batch) == 0 {
+		return all, nil
+	}
+	results, err := fn(ctx, tx, batch)
+	if err == nil && len(results) != len(batch) {
+		err = wrongCount(len(results), len(batch))
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, result := range results {
+		all[places[i]] = k.close(batch[i], result)
+	}
+	return all, nil
+}
+
+// open decodes the payload of a row.
+func (k Kind[T]) open(row FutureJob) (*Job[T], error) {
+	data, err := k.Payload(row)
+	if err != nil {
+		return nil, err
+	}
+	before, err := json.Marshal(data)
+	if err != nil {
+		return nil, fmt.Errorf("encode payload of %s: %w", k.Name, err)
+	}
+	return &Job[T]{FutureJob: row, Data: data, before: before}, nil
+}
+
+// close adds the changes of a function to the result of a row.
+func (k Kind[T]) close(job *Job[T], result Result) Result {
+	if result.Err != nil || result.Next == nil || result.Payload != nil {
+		return result
+	}
+	if after, err := json.Marshal(job.Data); err == nil && bytes.Equal(job.before, after) {
+		return result
+	}
+	if result.Payload, result.Err = k.Encode(job.Data); result.Err != nil {
+		return Result{Err: result.Err}
+	}
+	return result
 }

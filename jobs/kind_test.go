@@ -1,9 +1,12 @@
 package jobs_test
 
 import (
+	stdcmp "cmp"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -92,24 +95,32 @@ func TestAPayloadGoesInAndWhatTheCheckChangesComesOut(t *testing.T) {
 		}
 		var seen cart
 		for shape, register := range map[string]func(r *jobs.Registry){
-			"Register": func(r *jobs.Registry) {
-				test.kind.Register(r, func(_ context.Context, _ jobs.FutureJob, c *cart) (*time.Time, error) {
-					seen = *c
-					return test.do(c)
-				})
+			"Row": func(r *jobs.Registry) {
+				test.kind.Register(r, jobs.Row(func(_ context.Context, job *jobs.Job[cart]) (*time.Time, error) {
+					seen = job.Data
+					return test.do(&job.Data)
+				}))
 			},
-			"RegisterTx": func(r *jobs.Registry) {
-				test.kind.RegisterTx(r, func(_ context.Context, tx *sqlx.Tx, _ jobs.FutureJob, c *cart) (*time.Time, error) {
-					seen = *c
+			"InTx": func(r *jobs.Registry) {
+				test.kind.Register(r, jobs.InTx(func(_ context.Context, tx *sqlx.Tx, job *jobs.Job[cart]) (*time.Time, error) {
+					seen = job.Data
 					if tx == nil {
 						t.Error("there is no transaction")
 					}
-					return test.do(c)
-				})
+					return test.do(&job.Data)
+				}))
+			},
+			"Batch": func(r *jobs.Registry) {
+				test.kind.Register(r, jobs.Batch(func(_ context.Context, batch []*jobs.Job[cart]) ([]jobs.Result, error) {
+					seen = batch[0].Data
+					next, err := test.do(&batch[0].Data)
+					return []jobs.Result{{Next: next, Err: err}}, nil
+				}))
 			},
 		} {
 			seen = cart{}
 			result, err := call(t, register, test.in)
+			err = stdcmp.Or(err, result.Err)
 			if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
 				t.Errorf("%s, %s: %v", test.name, shape, err)
 			}
@@ -132,13 +143,13 @@ func TestARowWithoutAPayloadIsCheckedWhereTheZeroValueOfItsKindIsNone(t *testing
 		{name: "made by the check", do: func(c **cart) { *c = &cart{Customer: "Eve"} }, want: `{"cents":0,"customer":"Eve","payload_version":2}`},
 	} {
 		result, err := call(t, func(r *jobs.Registry) {
-			kind.Register(r, func(_ context.Context, _ jobs.FutureJob, c **cart) (*time.Time, error) {
-				if *c != nil {
-					t.Errorf("%s: it has %+v", test.name, **c)
+			kind.Register(r, jobs.Row(func(_ context.Context, job *jobs.Job[*cart]) (*time.Time, error) {
+				if job.Data != nil {
+					t.Errorf("%s: it has %+v", test.name, *job.Data)
 				}
-				test.do(c)
+				test.do(&job.Data)
 				return new(time.Unix(900, 0)), nil
-			})
+			}))
 		}, "")
 		if err != nil || result.Next == nil || string(result.Payload) != test.want {
 			t.Errorf("%s: next at %v, payload %s, %v", test.name, result.Next, result.Payload, err)
@@ -168,17 +179,62 @@ func TestAKindIsAskedForWithItsPayload(t *testing.T) {
 
 func TestAKindWithoutAFunctionIsNotRegistered(t *testing.T) {
 	t.Parallel()
-	for name, register := range map[string]func(r *jobs.Registry){
-		"Register":   func(r *jobs.Registry) { carts.Register(r, nil) },
-		"RegisterTx": func(r *jobs.Registry) { carts.RegisterTx(r, nil) },
-	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Error(name)
-				}
-			}()
-			register(jobs.NewRegistry())
-		}()
+	defer func() {
+		if recover() == nil {
+			t.Error("it was registered")
+		}
+	}()
+	carts.Register(jobs.NewRegistry(), jobs.Row[*jobs.Job[cart], *time.Time](nil))
+}
+
+func TestAPayloadThatCannotBeDecodedIsAnErrorOfItsRowAlone(t *testing.T) {
+	t.Parallel()
+	registry := jobs.NewRegistry()
+	carts.Register(registry, jobs.Batch(func(_ context.Context, batch []*jobs.Job[cart]) ([]jobs.Result, error) {
+		if len(batch) != 2 || batch[1].Data.Cents != 3 {
+			t.Errorf("%+v", batch)
+		}
+		return []jobs.Result{{Next: new(slot(1))}, {Next: new(slot(3))}}, nil
+	}))
+	d, _ := registry.Lookup(carts.Name)
+	var rows []jobs.FutureJob
+	for _, payload := range []string{`{"cents": 1}`, `{"cents": "2"}`, `{"cents": 3}`} {
+		rows = append(rows, jobs.FutureJob{JobExec: d.Name, EntityName: "cart", EntityKey: "7", Payload: json.RawMessage(payload)})
 	}
+	results, err := d.Call(t.Context(), nil, rows)
+	if err != nil || !results[0].Next.Equal(slot(1)) || results[1].Err == nil || !results[2].Next.Equal(slot(3)) {
+		t.Errorf("%+v, %v", results, err)
+	}
+}
+
+func TestATransactionHasTheTypeThatTheFunctionTakes(t *testing.T) {
+	t.Parallel()
+	registry := jobs.NewRegistry()
+	registry.Register("sqlx", jobs.InTx(func(_ context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+		return nil, missing(tx == nil)
+	}))
+	registry.Register("sql", jobs.InTx(func(_ context.Context, tx *sql.Tx, _ jobs.FutureJob) (*time.Time, error) {
+		return nil, missing(tx == nil)
+	}))
+	registry.Register("interface", jobs.BatchInTx(func(_ context.Context, tx jobs.DB, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		return make([]jobs.Result, len(batch)), missing(tx == nil)
+	}))
+	for d := range registry.All() {
+		if _, err := d.Call(t.Context(), &sqlx.Tx{Tx: &sql.Tx{}}, []jobs.FutureJob{{JobExec: d.Name}}); err != nil {
+			t.Errorf("%s: %v", d.Name, err)
+		}
+	}
+	defer func() {
+		if text := fmt.Sprint(recover()); !strings.Contains(text, "a run has no transaction of type *sqlx.DB") {
+			t.Error(text)
+		}
+	}()
+	registry.Register("pool", jobs.InTx(func(context.Context, *sqlx.DB, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
+}
+
+func missing(is bool) error {
+	if is {
+		return errors.New("there is no transaction")
+	}
+	return nil
 }

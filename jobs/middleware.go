@@ -23,7 +23,7 @@ type Middleware func(ctx context.Context, call Call, next func(ctx context.Conte
 type Call struct {
 	// JobExec is the name of the job. In a call of a group the rows may be of any job of Group.
 	JobExec string
-	// Group is the family given to RegisterGroup. Empty: not by group.
+	// Group is the family given to the function Group. Empty: not by group.
 	Group string
 	// Rows are a copy of the function's rows: one row, a page of one job, or the due rows of a
 	// group.

@@ -36,28 +36,28 @@ func TestMiddlewareIsAroundEveryShapeAndTheFirstIsTheOutermost(t *testing.T) {
 		log = append(log, fmt.Sprintf("function: %s after %v", rows[0].EntityKey, ctx.Value(seen{})))
 	}
 	r := jobs.NewRegistry()
-	r.Register("one", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+	r.Register("one", jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 		called(ctx, job)
 		return nil, errBad
-	})
-	r.RegisterTx("tx", func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	}))
+	r.Register("tx", jobs.InTx(func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		called(ctx, job)
 		return nil, errBad
-	})
+	}))
 	r.Use(note(&log, "outer"))
-	r.RegisterBatch("batch", func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	r.Register("batch", jobs.Batch(func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		called(ctx, batch...)
 		return make([]jobs.Result, len(batch)), nil
-	})
+	}))
 	r.Use(note(&log, "inner"))
-	r.RegisterBatchTx("batch tx", func(ctx context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	r.Register("batch tx", jobs.BatchInTx(func(ctx context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		called(ctx, batch...)
 		return nil, errBad
-	})
-	r.RegisterGroup("family", []string{"group"}, func(ctx context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	}))
+	r.Register("group", jobs.Group("family", func(ctx context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		called(ctx, batch...)
 		return make([]jobs.Result, len(batch)), nil
-	})
+	}))
 	for name, test := range map[string]struct {
 		rows   []jobs.FutureJob
 		result string
@@ -91,10 +91,10 @@ func TestMiddlewareMayFailAllRowsAndMustAnswerForEachRow(t *testing.T) {
 	t.Parallel()
 	errClosed := errors.New("closed on Sundays")
 	r := jobs.NewRegistry()
-	r.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	r.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		t.Error("the function was called")
 		return nil, nil
-	})
+	}))
 	answer := errClosed
 	r.Use(func(context.Context, jobs.Call, func(context.Context) ([]jobs.Result, error)) ([]jobs.Result, error) {
 		return nil, answer
@@ -112,7 +112,7 @@ func TestMiddlewareMayFailAllRowsAndMustAnswerForEachRow(t *testing.T) {
 func TestAPanicPassesThroughMiddleware(t *testing.T) {
 	t.Parallel()
 	r := jobs.NewRegistry()
-	r.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) { panic("boom") })
+	r.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { panic("boom") }))
 	cleaned := false
 	r.Use(func(ctx context.Context, call jobs.Call, next func(context.Context) ([]jobs.Result, error)) ([]jobs.Result, error) {
 		defer func() { cleaned = true }()
@@ -131,12 +131,12 @@ func TestMiddlewareOfACloneIsItsOwn(t *testing.T) {
 	t.Parallel()
 	var log []string
 	r := jobs.NewRegistry()
-	r.Register("job", done)
+	r.Register("job", jobs.Row(done))
 	r.Use(note(&log, "both"))
 	clone := r.Clone()
 	clone.Use(note(&log, "clone"))
 	r.Use(note(&log, "original"))
-	clone.Register("later", done)
+	clone.Register("later", jobs.Row(done))
 	for _, test := range []struct {
 		registry *jobs.Registry
 		job      string

@@ -28,7 +28,7 @@ func PeriodicKey(job string) Key {
 
 // Periodic adds a function that runs at each instant of a crontab:
 //
-//	registry.Periodic("report.daily", "0 9 * * *", report, jobs.Zone("Europe/Berlin"))
+//	registry.Periodic("report.daily", "0 9 * * *", jobs.Row(report), jobs.Zone("Europe/Berlin"))
 //
 // Exactly one row stands for the function. It waits for the next instant, which its function gets
 // as FutureJob.Instant. When the row ends, with whatever outcome, it goes to history, and a new row
@@ -39,7 +39,7 @@ func PeriodicKey(job string) Key {
 // The first row is made by the first runner that knows the job, and by `migrate up`; see
 // Client.EnqueuePeriodic. It waits for the first instant after that moment.
 //
-// The function is a check like any other, with the same options. It returns nil when it is done
+// The function is a check like any other, with the same options, in the shape Row or InTx. It returns nil when it is done
 // with the instant, or a time at which to look again before that, at most MaxChecks times. After an
 // error it is retried; once the row ends as Failed, the next instant is on. An instant is run in
 // the first slot at or after it.
@@ -52,8 +52,8 @@ func PeriodicKey(job string) Key {
 //
 // Periodic panics like Register, and for a crontab that does not parse. Package crontab, below
 // package schedule, says what one may be.
-func (r *Registry) Periodic(name, crontab string, fn CheckFunc, opts ...Option) {
-	r.add(&Definition{Name: name, Crontab: crontab}, fn.handler(), opts)
+func (r *Registry) Periodic(name, crontab string, h Handler[FutureJob], opts ...Option) {
+	r.add(&Definition{Name: name, Crontab: crontab}, h, opts)
 }
 
 // Zone sets the time zone of the crontab of a periodic function, by its name in the IANA database,
@@ -71,7 +71,7 @@ func (d *Definition) parse() {
 		must(d, d.Misfire != MisfireEach, "OnMisfire(%q): only a periodic function has missed instants", d.Misfire)
 		return
 	}
-	must(d, !d.Grouped() && !d.Batched(), "a periodic function takes one row")
+	must(d, !d.Grouped() && !d.Batched(), "a periodic function takes one row: use Row or InTx")
 	var err error
 	d.instants, err = crontab.Parse(d.Crontab, d.Zone, anchor)
 	must(d, err == nil, "%v", err)

@@ -2,9 +2,7 @@ package jobs
 
 import (
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"time"
 
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -95,9 +93,9 @@ func Concurrency(n int) Option {
 	}
 }
 
-// BatchSize limits the rows of one call of a batch function and, with RegisterEach, the rows that
+// BatchSize limits the rows of one call of a batch function and, with Each, the rows that
 // share a transaction. Smaller calls hold locks for less time. Defaults to the page that the runner
-// reads, or to 50 with RegisterEach.
+// reads, or to 50 with Each.
 func BatchSize(n int) Option {
 	return func(d *Definition) {
 		must(d, n >= 1, "BatchSize(%d): must be at least 1", n)
@@ -109,7 +107,7 @@ func BatchSize(n int) Option {
 // permit belongs to a runner until its lease expires; a runner without a permit waits. If a runner
 // loses a permit, the contexts of the checks that need it end. A check that ignores the end of its
 // context may go on when its permit belongs to another runner, as it may when its row does. For a
-// job that takes many rows, calls count, not rows. It is not for RegisterGroup. Default: no limit.
+// job that takes many rows, calls count, not rows. It is not for Group. Default: no limit.
 func AtMost(n int) Option {
 	return func(d *Definition) {
 		must(d, n >= 1 && n <= math.MaxInt32, "AtMost(%d): must be from 1 to %d", n, math.MaxInt32)
@@ -176,64 +174,34 @@ type Registry struct {
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry { return &Registry{} }
 
-// Register adds a job. It panics if the name is empty, too long or taken, or fn is nil: a binary
-// with such a mistake must not start.
-func (r *Registry) Register(name string, fn CheckFunc, opts ...Option) {
-	r.add(&Definition{Name: name}, fn.handler(), opts)
-}
-
-// RegisterResult adds a job like Register, whose function can also change the row's payload and enqueue further checks.
-// It panics like Register.
-func (r *Registry) RegisterResult(name string, fn ResultFunc, opts ...Option) {
-	r.add(&Definition{Name: name}, fn.handler(), opts)
-}
-
-// RegisterTx adds a job that writes through a transaction. It panics like Register.
-func (r *Registry) RegisterTx(name string, fn TxCheckFunc, opts ...Option) {
-	r.add(&Definition{Name: name}, fn.handler(), opts)
-}
-
-// RegisterBatch adds a job that takes up to a page of rows at once. It panics like Register.
-func (r *Registry) RegisterBatch(name string, fn BatchFunc, opts ...Option) {
-	r.add(&Definition{Name: name}, fn.handler(), opts)
-}
-
-// RegisterBatchTx adds a job that takes up to a page of rows at once and writes through a transaction. It panics like
-// Register.
-func (r *Registry) RegisterBatchTx(name string, fn TxBatchFunc, opts ...Option) {
-	r.add(&Definition{Name: name}, fn.handler(), opts)
-}
-
-// RegisterGroup adds a family of jobs that are checked by group. One call of fn gets all due rows
-// of one group_key, of any of the jobs. It runs in a transaction that holds the group's advisory
-// lock, which prescient.lock_group also takes. A row without a group_key is in the group of its
-// entity. opts hold for each of the jobs.
+// Register adds a job with its function, in one of the shapes:
 //
-// A call gets at most 16 MiB of rows, which is 33,000 rows without payloads. The other rows of a
-// larger group come in further calls, one after the other. An error that fn returns, a panic and a
-// timeout belong to all rows of the call.
+//	registry.Register("order.unshipped", jobs.Row(check))    // one row
+//	registry.Register("order.unshipped", jobs.InTx(check))   // one row, and a transaction of its own
+//	registry.Register("order.unshipped", jobs.Each(check))   // one row, in a transaction that up to 50 rows share
+//	registry.Register("order.unshipped", jobs.Batch(check))  // up to a page of rows; also BatchInTx
+//	registry.Register("mail.order", jobs.Group("mails", check)) // all due rows of a group
 //
-// It panics like Register, and if the family is registered already: one function has to check all
-// of its jobs.
-func (r *Registry) RegisterGroup(family string, names []string, fn TxBatchFunc, opts ...Option) {
-	if family == "" || len(names) == 0 {
-		panic(fmt.Sprintf("register group %q: it needs a name, and jobs", family))
-	}
-	for _, name := range slices.Sorted(maps.Keys(r.jobs)) {
-		if r.jobs[name].Group == family {
-			panic(fmt.Sprintf("register group %q: the family is registered already, with job %q. "+
-				"Register all of its jobs at once", family, name))
-		}
-	}
-	for _, name := range names {
-		r.add(&Definition{Name: name, Group: family}, fn.handler(), opts)
-	}
+// Kind.Register does so for a job with a typed payload. Register panics if the name is empty, too
+// long or taken, or the function is nil: a binary with such a mistake must not start.
+func (r *Registry) Register(name string, h Handler[FutureJob], opts ...Option) {
+	r.add(&Definition{Name: name}, h, opts)
 }
 
 func (r *Registry) add(d *Definition, h handler, opts []Option) {
 	err := ValidateName(d.Name)
 	must(d, err == nil, "%v", err)
+	must(d, h.bad == nil, "%v", h.bad)
 	must(d, !h.isNil(), "the function is nil")
+	d.BatchSize = h.size
+	if h.family != nil {
+		d.Group = h.family.name
+		for other := range r.All() {
+			must(d, other.Group != d.Group || other.handler.family == h.family,
+				"the family %q is registered already, with job %q. Register its jobs with one value of jobs.Group",
+				d.Group, other.Name)
+		}
+	}
 	_, taken := r.jobs[d.Name]
 	must(d, !taken, "the name is registered already")
 	d.MaxChecks, d.Timeout, d.Horizon, d.Misfire = DefaultMaxChecks, DefaultTimeout, DefaultHorizon, MisfireRun
@@ -247,11 +215,9 @@ func (r *Registry) add(d *Definition, h handler, opts []Option) {
 	must(d, d.Horizon > 0, "Horizon(%s): must be positive", d.Horizon)
 	must(d, d.Retry >= 0, "Retry(%d): must not be negative", d.Retry)
 	must(d, d.MaxBackOff >= 1, "MaxBackOff(%d): must be at least 1", d.MaxBackOff)
-	must(d, d.BatchSize == 0 || h.many != nil &&
-		!d.Grouped(), "BatchSize needs RegisterBatch, RegisterBatchTx or RegisterEach")
+	must(d, d.BatchSize == 0 || h.many != nil && !d.Grouped(), "BatchSize needs Batch, BatchInTx or Each")
 	must(d, !d.Limited() || !d.Grouped(), "AtMost and PerSecond are not for jobs that are checked by group")
-	must(d, d.DB == nil ||
-		h.inTx, "WithPool needs a function with a transaction: RegisterTx, RegisterEach, RegisterBatchTx or RegisterGroup")
+	must(d, d.DB == nil || h.inTx, "WithPool needs a function with a transaction: InTx, Each, BatchInTx or Group")
 	must(d, d.LimitBy == nil || d.Limited(), "LimitBy needs AtMost or PerSecond")
 	known := d.Misfire == MisfireRun || d.Misfire == MisfireDefer || d.Misfire == MisfireSkip || d.Misfire == MisfireEach
 	must(d, known, "OnMisfire(%q): must be run, defer or skip, or each for a periodic function", d.Misfire)

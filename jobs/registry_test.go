@@ -26,35 +26,35 @@ func TestAMistakeInARegistrationPanicsAtOnceAndNamesTheJob(t *testing.T) {
 		register func(*jobs.Registry)
 		want     string
 	}{
-		"empty name":         {func(r *jobs.Registry) { r.Register("", done) }, "must not be empty"},
-		"long name":          {func(r *jobs.Registry) { r.Register(strings.Repeat("x", 201), done) }, "at most 200 bytes"},
-		"NUL in the name":    {func(r *jobs.Registry) { r.Register("a\x00", done) }, "NUL"},
-		"name that is taken": {func(r *jobs.Registry) { r.Register("taken", done) }, `"taken": the name is registered already`},
-		"taken by the other": {func(r *jobs.Registry) { r.RegisterTx("taken", doneTx) }, `"taken": the name is registered already`},
-		"no function":        {func(r *jobs.Registry) { r.Register("job", nil) }, `"job": the function is nil`},
-		"no function, tx":    {func(r *jobs.Registry) { r.RegisterTx("job", nil) }, `"job": the function is nil`},
-		"MaxChecks":          {func(r *jobs.Registry) { r.Register("job", done, jobs.MaxChecks(0)) }, `"job": MaxChecks(0)`},
-		"Timeout":            {func(r *jobs.Registry) { r.Register("job", done, jobs.Timeout(0)) }, `"job": Timeout(0s)`},
-		"Horizon":            {func(r *jobs.Registry) { r.RegisterTx("job", doneTx, jobs.Horizon(-time.Hour)) }, `"job": Horizon(-1h0m0s)`},
-		"MaxBackOff":         {func(r *jobs.Registry) { r.Register("job", done, jobs.MaxBackOff(0)) }, `"job": MaxBackOff(0)`},
-		"Retry":              {func(r *jobs.Registry) { r.Register("job", done, jobs.Retry(-1)) }, `"job": Retry(-1)`},
-		"Deadline":           {func(r *jobs.Registry) { r.Register("job", done, jobs.Deadline(0)) }, `"job": Deadline(0s)`},
-		"Concurrency":        {func(r *jobs.Registry) { r.Register("job", done, jobs.Concurrency(0)) }, `"job": Concurrency(0)`},
-		"AtMost":             {func(r *jobs.Registry) { r.Register("job", done, jobs.AtMost(math.MaxInt32+1)) }, `"job": AtMost(2147483648)`},
-		"PerSecond":          {func(r *jobs.Registry) { r.Register("job", done, jobs.PerSecond(0)) }, `"job": PerSecond(0)`},
-		"LimitBy nothing":    {func(r *jobs.Registry) { r.Register("job", done, jobs.AtMost(1), jobs.LimitBy(nil)) }, `"job": LimitBy: the function is nil`},
-		"WithPool, no tx":    {func(r *jobs.Registry) { r.Register("job", done, jobs.WithPool(new(sqlx.DB))) }, `"job": WithPool needs a function with a transaction`},
-		"BatchSize 0":        {func(r *jobs.Registry) { r.RegisterEach("job", nil, jobs.BatchSize(0)) }, `"job": `},
-		"BatchSize, one row": {func(r *jobs.Registry) { r.Register("job", done, jobs.BatchSize(9)) }, `"job": BatchSize needs RegisterBatch`},
-		"each nothing":       {func(r *jobs.Registry) { r.RegisterEach("job", nil) }, `"job": the function is nil`},
+		"empty name":         {func(r *jobs.Registry) { r.Register("", jobs.Row(done)) }, "must not be empty"},
+		"long name":          {func(r *jobs.Registry) { r.Register(strings.Repeat("x", 201), jobs.Row(done)) }, "at most 200 bytes"},
+		"NUL in the name":    {func(r *jobs.Registry) { r.Register("a\x00", jobs.Row(done)) }, "NUL"},
+		"name that is taken": {func(r *jobs.Registry) { r.Register("taken", jobs.Row(done)) }, `"taken": the name is registered already`},
+		"taken by the other": {func(r *jobs.Registry) { r.Register("taken", jobs.InTx(doneTx)) }, `"taken": the name is registered already`},
+		"no function":        {func(r *jobs.Registry) { r.Register("job", jobs.Row[jobs.FutureJob, *time.Time](nil)) }, `"job": the function is nil`},
+		"no function, tx":    {func(r *jobs.Registry) { r.Register("job", jobs.InTx[jobs.FutureJob, *sqlx.Tx, *time.Time](nil)) }, `"job": the function is nil`},
+		"MaxChecks":          {func(r *jobs.Registry) { r.Register("job", jobs.Row(done), jobs.MaxChecks(0)) }, `"job": MaxChecks(0)`},
+		"Timeout":            {func(r *jobs.Registry) { r.Register("job", jobs.Row(done), jobs.Timeout(0)) }, `"job": Timeout(0s)`},
+		"Horizon":            {func(r *jobs.Registry) { r.Register("job", jobs.InTx(doneTx), jobs.Horizon(-time.Hour)) }, `"job": Horizon(-1h0m0s)`},
+		"MaxBackOff":         {func(r *jobs.Registry) { r.Register("job", jobs.Row(done), jobs.MaxBackOff(0)) }, `"job": MaxBackOff(0)`},
+		"Retry":              {func(r *jobs.Registry) { r.Register("job", jobs.Row(done), jobs.Retry(-1)) }, `"job": Retry(-1)`},
+		"Deadline":           {func(r *jobs.Registry) { r.Register("job", jobs.Row(done), jobs.Deadline(0)) }, `"job": Deadline(0s)`},
+		"Concurrency":        {func(r *jobs.Registry) { r.Register("job", jobs.Row(done), jobs.Concurrency(0)) }, `"job": Concurrency(0)`},
+		"AtMost":             {func(r *jobs.Registry) { r.Register("job", jobs.Row(done), jobs.AtMost(math.MaxInt32+1)) }, `"job": AtMost(2147483648)`},
+		"PerSecond":          {func(r *jobs.Registry) { r.Register("job", jobs.Row(done), jobs.PerSecond(0)) }, `"job": PerSecond(0)`},
+		"LimitBy nothing":    {func(r *jobs.Registry) { r.Register("job", jobs.Row(done), jobs.AtMost(1), jobs.LimitBy(nil)) }, `"job": LimitBy: the function is nil`},
+		"WithPool, no tx":    {func(r *jobs.Registry) { r.Register("job", jobs.Row(done), jobs.WithPool(new(sqlx.DB))) }, `"job": WithPool needs a function with a transaction`},
+		"BatchSize 0":        {func(r *jobs.Registry) { r.Register("job", jobs.Each[jobs.FutureJob, *sqlx.Tx, *time.Time](nil), jobs.BatchSize(0)) }, `"job": `},
+		"BatchSize, one row": {func(r *jobs.Registry) { r.Register("job", jobs.Row(done), jobs.BatchSize(9)) }, `"job": BatchSize needs Batch`},
+		"each nothing":       {func(r *jobs.Registry) { r.Register("job", jobs.Each[jobs.FutureJob, *sqlx.Tx, *time.Time](nil)) }, `"job": the function is nil`},
 		"no middleware":      {func(r *jobs.Registry) { r.Use(nil) }, "use middleware: the function is nil"},
-		"no option":          {func(r *jobs.Registry) { r.Register("job", done, jobs.MaxChecks(3), nil) }, `"job": option 2 is nil`},
-		"OnMisfire":          {func(r *jobs.Registry) { r.Register("job", done, jobs.OnMisfire("later")) }, `"job": OnMisfire("later")`},
+		"no option":          {func(r *jobs.Registry) { r.Register("job", jobs.Row(done), jobs.MaxChecks(3), nil) }, `"job": option 2 is nil`},
+		"OnMisfire":          {func(r *jobs.Registry) { r.Register("job", jobs.Row(done), jobs.OnMisfire("later")) }, `"job": OnMisfire("later")`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := jobs.NewRegistry()
-			r.Register("taken", done)
+			r.Register("taken", jobs.Row(done))
 			defer func() {
 				if text := fmt.Sprint(recover()); !strings.Contains(text, test.want) {
 					t.Errorf("panicked with %q, want %q", text, test.want)
@@ -77,10 +77,12 @@ func TestAFamilyOfGroupJobsIsRegisteredOnce(t *testing.T) {
 	one := func(context.Context, *sqlx.Tx, []jobs.FutureJob) ([]jobs.Result, error) { return nil, nil }
 	other := func(context.Context, *sqlx.Tx, []jobs.FutureJob) ([]jobs.Result, error) { return nil, nil }
 	r := jobs.NewRegistry()
-	r.RegisterGroup("mails", []string{"mail.order", "mail.invoice"}, one)
-	r.RegisterGroup("letters", []string{"letter"}, other)
+	mails := jobs.Group("mails", one)
+	r.Register("mail.order", mails)
+	r.Register("mail.invoice", mails)
+	r.Register("letter", jobs.Group("letters", other))
 	defer func() {
-		want := `register group "mails": the family is registered already, with job "mail.invoice"`
+		want := `register job "mail.reminder": the family "mails" is registered already, with job "mail.invoice"`
 		if text := fmt.Sprint(recover()); !strings.Contains(text, want) {
 			t.Errorf("panicked with %q, want %q", text, want)
 		}
@@ -88,14 +90,14 @@ func TestAFamilyOfGroupJobsIsRegisteredOnce(t *testing.T) {
 			t.Error("the job is registered all the same")
 		}
 	}()
-	r.RegisterGroup("mails", []string{"mail.reminder"}, other)
+	r.Register("mail.reminder", jobs.Group("mails", other))
 }
 
 func TestOptionsChangeTheDefaults(t *testing.T) {
 	t.Parallel()
 	r := jobs.NewRegistry()
-	r.Register("plain", done)
-	r.RegisterTx("all", doneTx, jobs.MaxChecks(1), jobs.Timeout(time.Second), jobs.Horizon(time.Hour), jobs.Retry(0),
+	r.Register("plain", jobs.Row(done))
+	r.Register("all", jobs.InTx(doneTx), jobs.MaxChecks(1), jobs.Timeout(time.Second), jobs.Horizon(time.Hour), jobs.Retry(0),
 		jobs.Deadline(time.Minute), jobs.Concurrency(3), jobs.MaxBackOff(2), jobs.OnMisfire(jobs.MisfireSkip))
 	want := []*jobs.Definition{
 		{Name: "all", MaxChecks: 1, Timeout: time.Second, Horizon: time.Hour, Retry: 0, MaxBackOff: 2, Deadline: time.Minute, Concurrency: 3, Misfire: jobs.MisfireSkip},
@@ -122,10 +124,10 @@ func TestOptionsChangeTheDefaults(t *testing.T) {
 func TestACloneGrowsByItself(t *testing.T) {
 	t.Parallel()
 	r := jobs.NewRegistry()
-	r.Register("both", done)
+	r.Register("both", jobs.Row(done))
 	clone := r.Clone()
-	clone.Register("clone", done)
-	r.Register("original", done)
+	clone.Register("clone", jobs.Row(done))
+	r.Register("original", jobs.Row(done))
 	for registry, want := range map[*jobs.Registry][]string{r: {"both", "original"}, clone: {"both", "clone"}} {
 		var got []string
 		for d := range registry.All() {
@@ -141,7 +143,7 @@ func TestACloneGrowsByItself(t *testing.T) {
 func TestAJobThatIsNotRegisteredIsNotFound(t *testing.T) {
 	t.Parallel()
 	r := jobs.NewRegistry()
-	r.Register("order.unshipped", done)
+	r.Register("order.unshipped", jobs.Row(done))
 	for _, name := range []string{"order.new", "Order.unshipped", ""} {
 		if d, ok := r.Lookup(name); ok || d != nil {
 			t.Errorf("Lookup(%q): %+v, %t", name, d, ok)
@@ -159,11 +161,11 @@ func TestARegistryIsEmptyAtFirst(t *testing.T) {
 		t.Errorf("has %s", job.Name)
 	}
 	clone := r.Clone()
-	r.Register("job", done)
+	r.Register("job", jobs.Row(done))
 	if _, known := r.Lookup("job"); !known {
 		t.Error("does not take a job")
 	}
-	clone.Register("job", done)
+	clone.Register("job", jobs.Row(done))
 	if _, known := clone.Lookup("job"); !known {
 		t.Error("its clone does not take a job")
 	}

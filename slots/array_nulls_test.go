@@ -27,7 +27,7 @@ func TestARunRecordsTheSameWhateverArrayNullsIs(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = db.Close() })
 		w.db = db
-		w.registry.Register("mixed", func(_ context.Context, j jobs.FutureJob) (*time.Time, error) {
+		w.registry.Register("mixed", jobs.Row(func(_ context.Context, j jobs.FutureJob) (*time.Time, error) {
 			n, err := strconv.Atoi(j.EntityKey)
 			later := slot(3 + n)
 			switch {
@@ -37,7 +37,7 @@ func TestARunRecordsTheSameWhateverArrayNullsIs(t *testing.T) {
 				return &later, nil
 			}
 			return nil, errors.New("not yet")
-		})
+		}))
 		w.enqueue("mixed", slot(1), rows)
 		result := w.run(slot(1))
 		recorded[i] = append(recorded[i], fmt.Sprint(result.Checked, result.Finished, result.Rescheduled, result.Failed))

@@ -74,16 +74,16 @@ func TestEveryAttemptsErrorIsKept(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	retry := jobs.Retry(2)
-	w.registry.Register("one", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) { return nil, failing(job) }, retry)
-	w.registry.RegisterTx("one.tx", func(_ context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) { return nil, failing(job) }, retry)
-	w.registry.RegisterBatch("batch", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("one", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) { return nil, failing(job) }), retry)
+	w.registry.Register("one.tx", jobs.InTx(func(_ context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) { return nil, failing(job) }), retry)
+	w.registry.Register("batch", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		return failingBatch(batch), nil
-	}, retry)
+	}), retry)
 	tx := func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		return failingBatch(batch), nil
 	}
-	w.registry.RegisterBatchTx("batch.tx", tx, retry)
-	w.registry.RegisterGroup("family", []string{"group"}, tx, retry)
+	w.registry.Register("batch.tx", jobs.BatchInTx(tx), retry)
+	w.registry.Register("group", jobs.Group("family", tx), retry)
 	err := httpjob.Register(w.registry, httpjob.Config{
 		Name: "http", URL: failingService(t).URL, Secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 		Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
@@ -143,9 +143,9 @@ func (w *world) errors(job, key string) (list []string) {
 func TestTheErrorsOfARowAreBounded(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("long", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("long", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 		return nil, errors.New(strings.Repeat("e", 1<<20))
-	}, jobs.Retry(40), jobs.MaxBackOff(1))
+	}), jobs.Retry(40), jobs.MaxBackOff(1))
 	w.enqueue("long", slot(1), 1)
 	for n := range 41 {
 		w.run(slot(n + 1))
@@ -167,7 +167,7 @@ func TestTheErrorsOfARowAreBounded(t *testing.T) {
 func TestAJobTellsHowManyRowsOfItsLastSlotWereGivenUp(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("fails", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, errors.New("down") }, jobs.Retry(1))
+	w.registry.Register("fails", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, errors.New("down") }), jobs.Retry(1))
 	w.enqueue("fails", slot(1), 3)
 	for n, want := range []int64{0, 3} {
 		w.clock.Set(slot(n + 1))

@@ -24,7 +24,7 @@ func TestABatchGetsManyRowsAndEachHasItsOwnResult(t *testing.T) {
 	w := setup(t)
 	var mu sync.Mutex
 	var sizes []int
-	w.registry.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("job", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		mu.Lock()
 		sizes = append(sizes, len(batch))
 		mu.Unlock()
@@ -41,7 +41,7 @@ func TestABatchGetsManyRowsAndEachHasItsOwnResult(t *testing.T) {
 			}
 		}
 		return results, nil
-	})
+	}))
 	w.enqueue("job", slot(1), 900)
 	result := w.run(slot(1))
 	if result.Finished != 300 || result.Rescheduled != 300 || result.Failed != 300 || result.State != slots.StateDone {
@@ -64,7 +64,7 @@ func TestAnErrorOfTheWholeBatchIsEveryRows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
-			w.registry.RegisterBatch("job", fn)
+			w.registry.Register("job", jobs.Batch(fn))
 			w.enqueue("job", slot(1), 100)
 			if result := w.run(slot(1)); result.Failed != 100 || result.State != slots.StateDone {
 				t.Errorf("%+v", result)
@@ -84,7 +84,7 @@ func TestABatchWithATransactionCommitsItsWritesWithAllItsOutcomes(t *testing.T) 
 	w.db.MustExec(`create table alert (order_key text primary key)`)
 	failures := 3
 	var mu sync.Mutex
-	w.registry.RegisterBatchTx("job", func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("job", jobs.BatchInTx(func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		for _, job := range batch {
 			if _, err := tx.ExecContext(ctx, `insert into alert values ($1)`, job.EntityKey); err != nil {
 				return nil, err
@@ -96,7 +96,7 @@ func TestABatchWithATransactionCommitsItsWritesWithAllItsOutcomes(t *testing.T) 
 			return nil, errors.New("down") // its alerts are rolled back
 		}
 		return make([]jobs.Result, len(batch)), nil
-	})
+	}))
 	w.enqueue("job", slot(1), 500)
 	first := w.run(slot(1))
 	second := w.run(slot(2))
@@ -111,7 +111,7 @@ func TestABatchWithATransactionCommitsItsWritesWithAllItsOutcomes(t *testing.T) 
 func TestABatchTellsTheNextCheckOfEachRowWhatItHasToKnow(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("job", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		results := make([]jobs.Result, len(batch))
 		for i, job := range batch {
 			switch job.EntityKey {
@@ -126,7 +126,7 @@ func TestABatchTellsTheNextCheckOfEachRowWhatItHasToKnow(t *testing.T) {
 			}
 		}
 		return results, nil
-	}, jobs.Retry(1))
+	}), jobs.Retry(1))
 	for i := range 5 {
 		j := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(i), Payload: json.RawMessage(`"old"`)}
 		j.CheckAt = slot(1)
@@ -167,7 +167,7 @@ func TestOnlyWhatWasCheckedIsFinished(t *testing.T) {
 	w.db.MustExecContext(t.Context(), `
 		create table late as select * from prescient.future_job where id = $1`, gap)
 	w.db.MustExecContext(t.Context(), `delete from prescient.future_job where id = $1`, gap)
-	w.registry.RegisterBatch("job", func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("job", jobs.Batch(func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		for _, job := range batch {
 			if job.ID != cancelled {
 				continue
@@ -181,7 +181,7 @@ func TestOnlyWhatWasCheckedIsFinished(t *testing.T) {
 				select id, job, entity_name, entity_key, first_check_at, next_check_at from late`)
 		}
 		return make([]jobs.Result, len(batch)), nil
-	})
+	}))
 	result := w.run(slot(1), func(c *slots.Config) { c.Page = 1000 })
 	if result.Finished != 1998 || result.Yielded != 1 {
 		t.Errorf("%+v", result)
@@ -199,14 +199,14 @@ func TestARowThatIsLockedElsewhereLeavesItsBatchAndIsCheckedLater(t *testing.T) 
 	w := setup(t)
 	var mu sync.Mutex
 	checks := map[string]int{}
-	w.registry.RegisterBatchTx("job", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("job", jobs.BatchInTx(func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, job := range batch {
 			checks[job.EntityKey]++
 		}
 		return make([]jobs.Result, len(batch)), nil
-	})
+	}))
 	w.enqueue("job", slot(1), 100)
 	business := w.db.MustBegin()
 	defer func() { _ = business.Rollback() }()
@@ -234,11 +234,11 @@ func TestARowThatIsLockedWhenItsBatchBeginsIsCheckedByTheSameRun(t *testing.T) {
 	w := setup(t)
 	business := w.db.MustBegin()
 	var calls []int
-	w.registry.RegisterBatchTx("job", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("job", jobs.BatchInTx(func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		_ = business.Rollback()
 		calls = append(calls, len(batch))
 		return make([]jobs.Result, len(batch)), nil
-	})
+	}))
 	w.enqueue("job", slot(1), 10)
 	if _, _, err := w.client.Reschedule(t.Context(), business, key(1), slot(9)); err != nil {
 		t.Fatal(err)
@@ -254,7 +254,7 @@ func TestAGroupIsCheckedWholeInOneCallHoweverManyPagesItHas(t *testing.T) {
 	w := setup(t)
 	var mu sync.Mutex
 	calls := map[string][]int{}
-	w.registry.RegisterGroup("customer", []string{"a", "b"}, func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	customer := jobs.Group("customer", func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		calls[groupOf(batch[0])] = append(calls[groupOf(batch[0])], len(batch))
@@ -268,8 +268,10 @@ func TestAGroupIsCheckedWholeInOneCallHoweverManyPagesItHas(t *testing.T) {
 			t.Errorf("%d advisory locks held, want 1 (%v)", locks, err)
 		}
 		return make([]jobs.Result, len(batch)), nil
-	}, jobs.MaxChecks(2))
-	w.registry.Register("job", done)
+	})
+	w.registry.Register("a", customer, jobs.MaxChecks(2))
+	w.registry.Register("b", customer, jobs.MaxChecks(2))
+	w.registry.Register("job", jobs.Row(done))
 	w.enqueue("job", slot(1), 200)
 	want := map[string][]int{"order\x1fno group": {1}, "or\x1fder\x1fno group": {2}}
 	var list []jobs.FutureJob
@@ -308,7 +310,7 @@ func TestARowOfAGroupIsCheckedThoughTheOneThatStoodForItIsCancelled(t *testing.T
 	const rows = 40
 	first := jobs.Key{JobExec: "job", EntityName: "order", EntityKey: "00"}
 	var tried, cancelled bool
-	w.registry.RegisterGroup("family", []string{"job"}, func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("job", jobs.Group("family", func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		var err error
 		switch {
 		case !tried:
@@ -318,7 +320,7 @@ func TestARowOfAGroupIsCheckedThoughTheOneThatStoodForItIsCancelled(t *testing.T
 			cancelled, err = w.client.Cancel(ctx, w.db, first)
 		}
 		return make([]jobs.Result, len(batch)), err
-	})
+	}))
 	var list []jobs.FutureJob
 	for i := range rows {
 		job := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprintf("%02d", i), GroupKey: fmt.Sprint(i % (rows - 1))}
@@ -338,9 +340,9 @@ func TestARowOfAGroupIsCheckedThoughTheOneThatStoodForItIsCancelled(t *testing.T
 func TestAGroupsCheckWaitsForWhoeverHoldsTheGroup(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.RegisterGroup("family", []string{"job"}, func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("job", jobs.Group("family", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		return make([]jobs.Result, len(batch)), nil
-	})
+	}))
 	w.enqueue("job", slot(1), 1)
 	business := w.db.MustBegin()
 	defer func() { _ = business.Rollback() }()
@@ -389,18 +391,18 @@ func TestABatchThatLosesItsLeaseIsNotRecordedAndCheckedAgain(t *testing.T) {
 				return make([]jobs.Result, len(batch))
 			}
 			if inTx {
-				w.registry.RegisterBatchTx("job", func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+				w.registry.Register("job", jobs.BatchInTx(func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 					for _, job := range batch {
 						if _, err := tx.ExecContext(ctx, `insert into effect (id) values ($1)`, job.ID); err != nil {
 							return nil, err
 						}
 					}
 					return check(batch), nil
-				})
+				}))
 			} else {
-				w.registry.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+				w.registry.Register("job", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 					return check(batch), nil
-				})
+				}))
 			}
 			const rows = 200
 			w.enqueue("job", slot(1), rows)

@@ -56,22 +56,24 @@ func seeding(job string, keys ...string) func(c *trial) {
 
 // registerAll registers a job of each shape, and those of the scenarios that need more.
 func registerAll(p *process, r *jobs.Registry) {
-	r.Register("plain", p.check)
-	r.RegisterTx("tx", p.checkTx)
-	r.RegisterBatch("batch", p.batch)
-	r.RegisterBatchTx("batchtx", p.batchTx)
-	r.RegisterEach("each", p.checkTx, jobs.BatchSize(4))
-	r.RegisterBatch("asking", p.asking)
-	r.RegisterBatchTx("askingtx", p.askingTx)
-	r.RegisterGroup("family", []string{"left", "right"}, p.group)
-	r.Register(limited, p.check, jobs.Concurrency(1))
-	r.Register(fleet, p.check, jobs.AtMost(atMost), jobs.PerSecond(1000))
+	r.Register("plain", jobs.Row(p.check))
+	r.Register("tx", jobs.InTx(p.checkTx))
+	r.Register("batch", jobs.Batch(p.batch))
+	r.Register("batchtx", jobs.BatchInTx(p.batchTx))
+	r.Register("each", jobs.Each(p.checkTx), jobs.BatchSize(4))
+	r.Register("asking", jobs.Batch(p.asking))
+	r.Register("askingtx", jobs.BatchInTx(p.askingTx))
+	family := jobs.Group("family", p.group)
+	r.Register("left", family)
+	r.Register("right", family)
+	r.Register(limited, jobs.Row(p.check), jobs.Concurrency(1))
+	r.Register(fleet, jobs.Row(p.check), jobs.AtMost(atMost), jobs.PerSecond(1000))
 	for i := range 4 {
-		r.Register(fmt.Sprint("small", i), p.check)
+		r.Register(fmt.Sprint("small", i), jobs.Row(p.check))
 	}
-	r.Register("skip", p.check, jobs.OnMisfire(jobs.MisfireSkip))
-	r.Register("defer", p.check, jobs.OnMisfire(jobs.MisfireDefer))
-	r.RegisterTx("strict", p.checkTx, jobs.Deadline(20*time.Minute))
+	r.Register("skip", jobs.Row(p.check), jobs.OnMisfire(jobs.MisfireSkip))
+	r.Register("defer", jobs.Row(p.check), jobs.OnMisfire(jobs.MisfireDefer))
+	r.Register("strict", jobs.InTx(p.checkTx), jobs.Deadline(20*time.Minute))
 }
 
 func runSlot1(ctx context.Context, p *process) error { return p.run(ctx, slot(1)) }
@@ -150,8 +152,8 @@ func scenarios() []*scenario {
 				registerAll(p, r)
 				return
 			}
-			r.Register("plain", p.check)
-			r.RegisterBatchTx("batchtx", p.batchTx)
+			r.Register("plain", jobs.Row(p.check))
+			r.Register("batchtx", jobs.BatchInTx(p.batchTx))
 		}},
 		{name: "two runners", seed: seedMixed, beside: runBeside},
 		{name: "a slot that a dead runner has left", seed: seedMixed, before: dieBefore, completes: true},

@@ -49,14 +49,14 @@ func TestMissedSlotsAreShownAndCaughtUpOldestFirst(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	var order []string
-	w.registry.Register("job", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 		if !job.CaughtUp {
 			t.Error("the check was not told that it is caught up")
 		}
 		order = append(order, job.Slot.Format("15:04"))
 		return nil, nil
-	})
-	w.registry.Register("other", done)
+	}))
+	w.registry.Register("other", jobs.Row(done))
 	w.run(slot(1))
 	for i, at := range []int{4, 2, 5} {
 		job := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: string(rune('a' + i))}
@@ -113,7 +113,7 @@ func TestMissedSlotsAreShownAndCaughtUpOldestFirst(t *testing.T) {
 func TestAStragglerIsShownAndCaughtUp(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("job", done)
+	w.registry.Register("job", jobs.Row(done))
 	tx := w.db.MustBegin()
 	defer func() { _ = tx.Rollback() }()
 	job := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "slow to commit"}
@@ -143,7 +143,7 @@ func TestAStragglerIsShownAndCaughtUp(t *testing.T) {
 func TestASlotThatHasJustBegunIsNotMissedYet(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("job", done)
+	w.registry.Register("job", jobs.Row(done))
 	w.enqueue("job", slot(1), 1)
 	w.clock.Set(slot(1).Add(time.Minute))
 	if s := w.status(); !s.OK() || s.Current.State != "" {
@@ -161,10 +161,10 @@ func TestCatchUpFollowsEachJobsMisfirePolicy(t *testing.T) {
 		t.Error("checked")
 		return nil, nil
 	}
-	w.registry.Register("run", done)
-	w.registry.Register("defer", never, jobs.OnMisfire(jobs.MisfireDefer))
-	w.registry.Register("skip", never, jobs.OnMisfire(jobs.MisfireSkip))
-	w.registry.Register("deadline", never, jobs.Deadline(time.Minute))
+	w.registry.Register("run", jobs.Row(done))
+	w.registry.Register("defer", jobs.Row(never), jobs.OnMisfire(jobs.MisfireDefer))
+	w.registry.Register("skip", jobs.Row(never), jobs.OnMisfire(jobs.MisfireSkip))
+	w.registry.Register("deadline", jobs.Row(never), jobs.Deadline(time.Minute))
 	for _, job := range []string{"run", "defer", "skip", "deadline"} {
 		w.enqueue(job, slot(1), 2)
 	}
@@ -183,8 +183,8 @@ func TestCatchUpFollowsEachJobsMisfirePolicy(t *testing.T) {
 func TestCatchUpCanDeferEverythingOverTheNextSlots(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("job", done)
-	w.registry.Register("other", done)
+	w.registry.Register("job", jobs.Row(done))
+	w.registry.Register("other", jobs.Row(done))
 	w.enqueue("job", slot(1), 60)
 	w.enqueue("other", slot(2), 60)
 	for range 120 {
@@ -222,8 +222,8 @@ func TestCatchUpCanDeferEverythingOverTheNextSlots(t *testing.T) {
 func TestCatchUpCanExpireWhatIsPastItsDeadlineAndLeavesTheRest(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("strict", done, jobs.Deadline(20*time.Minute))
-	w.registry.Register("lax", done, jobs.Deadline(48*time.Hour))
+	w.registry.Register("strict", jobs.Row(done), jobs.Deadline(20*time.Minute))
+	w.registry.Register("lax", jobs.Row(done), jobs.Deadline(48*time.Hour))
 	w.enqueue("strict", slot(1), 2)
 	w.enqueue("lax", slot(1), 3)
 	w.clock.Set(slot(4))
@@ -247,8 +247,8 @@ func TestCatchUpCanExpireWhatIsPastItsDeadlineAndLeavesTheRest(t *testing.T) {
 func TestCatchUpTakesOneJobOrSoManyRowsWhenToldTo(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("job", done)
-	w.registry.Register("other", done)
+	w.registry.Register("job", jobs.Row(done))
+	w.registry.Register("other", jobs.Row(done))
 	w.enqueue("job", slot(1), 70)
 	w.enqueue("other", slot(1), 5)
 	w.enqueue("other", slot(2), 5)
@@ -288,7 +288,7 @@ func TestBadCatchUpIsRefused(t *testing.T) {
 func TestTwoCatchUpsAtOnceCheckEachRowOnce(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("job", done)
+	w.registry.Register("job", jobs.Row(done))
 	for n := 1; n <= 5; n++ {
 		w.enqueue("job", slot(n), n*20) // keys that wait already are kept: 20 rows a slot
 	}
@@ -319,7 +319,7 @@ func TestTwoCatchUpsAtOnceCheckEachRowOnce(t *testing.T) {
 func TestSlotsOfANarrowerWidthDoNotLieBeyondTheClock(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("job", done)
+	w.registry.Register("job", jobs.Row(done))
 	w.enqueue("job", slot(1), 1)
 	w.run(slot(1))
 	hour, err := grid.New(time.Hour)
@@ -349,7 +349,7 @@ func TestSlotsOfANarrowerWidthDoNotLieBeyondTheClock(t *testing.T) {
 func TestAWidthChangeRealignsWaitingRowsAndTheLedgerGoesOn(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("job", done)
+	w.registry.Register("job", jobs.Row(done))
 	w.enqueue("job", slot(1), 3) // 12:15
 	w.run(slot(1))
 	w.enqueue("job", slot(3), 3) // 12:45
@@ -391,7 +391,7 @@ func TestAWidthChangeRealignsWaitingRowsAndTheLedgerGoesOn(t *testing.T) {
 func TestACatchUpThatDefersNeverMovesARowToAnEarlierSlot(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("job", done)
+	w.registry.Register("job", jobs.Row(done))
 	w.enqueue("job", slot(5), 3)
 	w.clock.Set(slot(6))
 	faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
@@ -421,7 +421,7 @@ func TestASlotThatWaitedForAnUnknownJobDidNotTakeLong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
-			w.registry.Register("job", done)
+			w.registry.Register("job", jobs.Row(done))
 			w.enqueue("job", slot(1), known)
 			w.enqueue("misspelt", slot(1), 1)
 			if result := w.run(slot(1)); result.State != slots.StateOpen {
@@ -451,7 +451,7 @@ func TestASlotThatWaitedForAnUnknownJobDidNotTakeLong(t *testing.T) {
 func TestASlotThatCatchUpFinishesDidNotTakeTheTimeInBetween(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("job", done)
+	w.registry.Register("job", jobs.Row(done))
 	w.enqueue("job", slot(1), 3)
 	w.enqueue("later", slot(1), 1)
 	if result := w.run(slot(1)); result.State != slots.StateOpen {
@@ -463,7 +463,7 @@ func TestASlotThatCatchUpFinishesDidNotTakeTheTimeInBetween(t *testing.T) {
 	w.clock.Set(slot(2))
 	for known := range 2 { // the first one does not know the job either
 		if known == 1 {
-			w.registry.Register("later", done)
+			w.registry.Register("later", jobs.Row(done))
 		}
 		if _, err := w.runner().CatchUp(t.Context(), slots.CatchUp{}); err != nil {
 			t.Fatal(err)
@@ -489,7 +489,7 @@ func TestCatchUpListsTheFirstOfManyMissedSlots(t *testing.T) {
 		from generate_series(1, 100000) as n
 		cross join lateral (select timestamptz '2030-03-02 00:00:00Z' + n * interval '1 min') as slot (at)`)
 	w.clock.Set(time.Date(2030, time.March, 2, 0, 100_002, 0, 0, time.UTC))
-	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil })
+	w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
 	r := w.runner()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -32,7 +32,7 @@ func TestACommitThatFailsOrTakesLongIsNotOfTheNextCheck(t *testing.T) {
 		create function dawdle() returns trigger language plpgsql as $$ begin perform pg_sleep(1); return null; end $$;
 		create constraint trigger dawdle after insert on effect deferrable initially deferred
 		for each row when (new.key = 'slow') execute function dawdle()`)
-	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		keys := map[string][]string{"3": {"twice", "twice"}, "6": {"slow"}}[job.EntityKey]
 		for _, key := range keys {
 			if _, err := tx.ExecContext(ctx, `insert into effect values ($1)`, key); err != nil {
@@ -40,7 +40,7 @@ func TestACommitThatFailsOrTakesLongIsNotOfTheNextCheck(t *testing.T) {
 			}
 		}
 		return nil, nil
-	}, jobs.Timeout(200*time.Millisecond))
+	}), jobs.Timeout(200*time.Millisecond))
 	w.enqueue("job", slot(1), 10)
 	result := w.run(slot(1), alone, func(c *slots.Config) { c.Grace = 100 * time.Millisecond })
 	if result.Finished != 9 || result.Failed != 1 || result.Abandoned != 0 || result.State != slots.StateDone {
@@ -59,7 +59,7 @@ func TestARowThatIsLockedOrGoneWhenTheCheckBeforeItCommits(t *testing.T) {
 	defer func() { _ = busy.Rollback() }()
 	var mu sync.Mutex
 	var checked []string
-	w.registry.RegisterTx("job", func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.InTx(func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		checked = append(checked, job.EntityKey)
@@ -73,7 +73,7 @@ func TestARowThatIsLockedOrGoneWhenTheCheckBeforeItCommits(t *testing.T) {
 			return nil, busy.Commit()
 		}
 		return nil, nil
-	})
+	}))
 	w.enqueue("job", slot(1), 10)
 	if result := w.run(slot(1), alone); result.Finished != 9 || result.Failed != 0 || result.State != slots.StateDone {
 		t.Errorf("%+v", result)
@@ -89,7 +89,7 @@ func TestAReplyThatIsCutOffBeginsNoCheck(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.db.MustExec(`create table effect (key text)`)
-	w.registry.RegisterTx("job", leaveEffect)
+	w.registry.Register("job", jobs.InTx(leaveEffect))
 	w.enqueue("job", slot(1), 5)
 	faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
 	faults.Set(pgtest.Fault{At: 1, Kind: pgtest.TornReply, Of: func(text string) bool {
@@ -120,8 +120,8 @@ func TestChecksThatFollowEachOtherLetOthersIn(t *testing.T) {
 		order = append(order, job.JobExec)
 		return nil, nil
 	}
-	w.registry.RegisterTx("many", check)
-	w.registry.RegisterTx("few", check, jobs.AtMost(1)) // in a claim of its own
+	w.registry.Register("many", jobs.InTx(check))
+	w.registry.Register("few", jobs.InTx(check), jobs.AtMost(1)) // in a claim of its own
 	w.enqueue("many", slot(1), many)
 	w.enqueue("few", slot(1), few)
 	if result := w.run(slot(1), alone); result.Finished != many+few {
@@ -144,7 +144,7 @@ func TestACheckThatDeallocatesWhatItsConnectionKeepsPrepared(t *testing.T) {
 	t.Parallel()
 	w := setupAt(t, pgtest.Direct(t))
 	prepared := open(t, w.url, pgsql.Prepared())
-	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		if err := askPrepared(ctx, tx, job); err != nil {
 			return nil, err
 		}
@@ -157,7 +157,7 @@ func TestACheckThatDeallocatesWhatItsConnectionKeepsPrepared(t *testing.T) {
 			return new(slot(3)), context.Canceled
 		}
 		return nil, nil
-	})
+	}))
 	w.enqueue("job", slot(1), 20)
 	result := w.run(slot(1), alone, func(c *slots.Config) { c.DB = prepared })
 	if result.Finished != 19 || result.Failed != 1 || result.State != slots.StateDone {
@@ -184,10 +184,10 @@ func TestAColumnThatIsAddedIsNoErrorOfAPreparedStatement(t *testing.T) {
 	w := setupAt(t, pgtest.Direct(t))
 	w.db.MustExec(`create table orders (key text); insert into orders select n::text from generate_series(0, 39) n`)
 	prepared := open(t, w.url, pgsql.Prepared())
-	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		row := map[string]any{}
 		return nil, tx.QueryRowxContext(ctx, `select * from orders where key = $1`, job.EntityKey).MapScan(row)
-	})
+	}))
 	for n := range 2 {
 		w.enqueue("job", slot(1+n), 40)
 		if result := w.run(slot(1+n), func(c *slots.Config) { c.DB = prepared }); result.Finished != 40 || result.Failed != 0 {
@@ -207,12 +207,12 @@ func TestAStopWhileACommitTakesLongLetsNoCheckBegin(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var calls atomic.Int64
-	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
 		calls.Add(1)
 		time.AfterFunc(100*time.Millisecond, stop)
 		_, err := tx.ExecContext(ctx, `insert into effect default values`)
 		return nil, err
-	})
+	}))
 	w.enqueue("job", slot(1), 10)
 	w.clock.Set(slot(1))
 	result, err := w.runner(alone).Run(ctx, slot(1))
@@ -229,13 +229,13 @@ func TestACheckThatMissesWhatAnotherHasDeallocated(t *testing.T) {
 	t.Parallel()
 	w := setupAt(t, pgtest.Direct(t))
 	prepared := open(t, w.url, pgsql.Prepared())
-	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		if err := askPrepared(ctx, tx, job); err != nil || job.EntityKey != "3" {
 			return nil, err
 		}
 		_, _ = tx.ExecContext(ctx, `deallocate all`)
 		return nil, errors.New("its own")
-	}, jobs.Retry(0))
+	}), jobs.Retry(0))
 	w.enqueue("job", slot(1), 10)
 	if result := w.run(slot(1), alone, func(c *slots.Config) { c.DB = prepared }); result.Finished != 9 || result.Failed != 1 {
 		t.Errorf("%+v", result)
@@ -246,7 +246,7 @@ func TestACheckThatMissesWhatAnotherHasDeallocated(t *testing.T) {
 func TestAnOutageAtACommitIsNoTimeoutOfTheNextCheck(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.RegisterTx("job", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil },
+	w.registry.Register("job", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }),
 		jobs.Timeout(200*time.Millisecond))
 	w.enqueue("job", slot(1), 5)
 	faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
@@ -267,10 +267,10 @@ func TestAnOutageAtACommitIsNoTimeoutOfTheNextCheck(t *testing.T) {
 func TestAnOutageIsNotCountedAgainByAConnectionThatItHasCut(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.RegisterTx("job", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
 		time.Sleep(slots.MinLease * 3 / 2)
 		return nil, nil
-	})
+	}))
 	w.enqueue("job", slot(1), 2)
 	faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
 	faults.Set(pgtest.Fault{At: 2, Kind: pgtest.Outage, Pause: slots.MinLease / 3, Reset: true, Of: func(text string) bool {
@@ -287,7 +287,7 @@ func TestACheckThatLosesAReplyNeedsNoSecondConnection(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.db.MustExec(`create table effect (key text)`)
-	w.registry.RegisterTx("job", leaveEffect)
+	w.registry.Register("job", jobs.InTx(leaveEffect))
 	w.enqueue("job", slot(1), 5)
 	faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
 	faults.DB.SetMaxOpenConns(1)
@@ -318,7 +318,7 @@ func TestAPoolThatDoesNotWorkIsToldByItsJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = own.Close() })
-	w.registry.RegisterTx("job", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.WithPool(own))
+	w.registry.Register("job", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }), jobs.WithPool(own))
 	w.enqueue("job", slot(1), 1)
 	w.clock.Set(slot(1))
 	_, err = w.runner().Run(t.Context(), slot(1))
@@ -331,13 +331,13 @@ func TestAPoolThatDoesNotWorkIsToldByItsJob(t *testing.T) {
 func TestACheckThatMissesWhatAnotherHasDeallocatedInThePoolOfItsJob(t *testing.T) {
 	t.Parallel()
 	w := setupAt(t, pgtest.Direct(t))
-	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		if job.EntityKey != "3" {
 			return nil, nil
 		}
 		_, _ = tx.ExecContext(ctx, `deallocate all`)
 		return nil, errors.New("its own")
-	}, jobs.Retry(0), jobs.WithPool(open(t, w.url, pgsql.Prepared())))
+	}), jobs.Retry(0), jobs.WithPool(open(t, w.url, pgsql.Prepared())))
 	w.enqueue("job", slot(1), 10)
 	w.clock.Set(slot(1))
 	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)

@@ -318,7 +318,7 @@ func (s *shard) finish() {
 
 func (s *shard) run() (slots.Result, error) {
 	registry := jobs.NewRegistry()
-	registry.RegisterBatchTx("order.unpaid", func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	registry.Register("order.unpaid", jobs.BatchInTx(func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		keys := make([]string, len(batch))
 		for i, job := range batch {
 			keys[i] = job.EntityKey
@@ -328,7 +328,7 @@ func (s *shard) run() (slots.Result, error) {
 			s.middle.stay(ctx)
 		}
 		return make([]jobs.Result, len(batch)), err
-	}, jobs.Retry(1000)) // what a dead worker fails is no fault of the row
+	}), jobs.Retry(1000)) // what a dead worker fails is no fault of the row
 	var before int64
 	r, err := slots.NewRunner(s.t.Context(), slots.Config{
 		DB: s.db, Schema: string(s.schema), Registry: registry, Now: s.clock.Now, Connections: 2, Lease: 5 * time.Second, Grace: time.Second,

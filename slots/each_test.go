@@ -87,13 +87,17 @@ var divided = map[string]int{
 }
 
 var shapes = map[string]shape{
-	"Register": {func(r *jobs.Registry, name string, fn jobs.TxCheckFunc, opts ...jobs.Option) {
-		r.Register(name, func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) { return fn(ctx, nil, job) }, opts...)
+	"Row": {func(r *jobs.Registry, name string, fn jobs.TxCheckFunc, opts ...jobs.Option) {
+		r.Register(name, jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) { return fn(ctx, nil, job) }), opts...)
 	}, false, map[string]int{"": 1}},
-	"RegisterTx":   {(*jobs.Registry).RegisterTx, true, map[string]int{"": 1}},
-	"RegisterEach": {(*jobs.Registry).RegisterEach, true, divided},
-	"RegisterBatch": {func(r *jobs.Registry, name string, fn jobs.TxCheckFunc, opts ...jobs.Option) {
-		r.RegisterBatch(name, func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	"InTx": {func(r *jobs.Registry, name string, fn jobs.TxCheckFunc, opts ...jobs.Option) {
+		r.Register(name, jobs.InTx(fn), opts...)
+	}, true, map[string]int{"": 1}},
+	"Each": {func(r *jobs.Registry, name string, fn jobs.TxCheckFunc, opts ...jobs.Option) {
+		r.Register(name, jobs.Each(fn), opts...)
+	}, true, divided},
+	"Batch": {func(r *jobs.Registry, name string, fn jobs.TxCheckFunc, opts ...jobs.Option) {
+		r.Register(name, jobs.Batch(func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 			results := make([]jobs.Result, len(batch))
 			for i, job := range batch {
 				_, err := fn(ctx, nil, job)
@@ -103,10 +107,10 @@ var shapes = map[string]shape{
 				results[i].Err = err
 			}
 			return results, nil
-		}, append(opts, jobs.BatchSize(50))...)
+		}), append(opts, jobs.BatchSize(50))...)
 	}, false, map[string]int{"returns an error": 1, "": 7}},
-	"RegisterBatchTx": {func(r *jobs.Registry, name string, fn jobs.TxCheckFunc, opts ...jobs.Option) {
-		r.RegisterBatchTx(name, func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	"BatchInTx": {func(r *jobs.Registry, name string, fn jobs.TxCheckFunc, opts ...jobs.Option) {
+		r.Register(name, jobs.BatchInTx(func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 			results := make([]jobs.Result, len(batch))
 			for _, job := range batch {
 				if _, err := fn(ctx, tx, job); err != nil {
@@ -114,10 +118,10 @@ var shapes = map[string]shape{
 				}
 			}
 			return results, nil
-		}, append(opts, jobs.BatchSize(50))...)
+		}), append(opts, jobs.BatchSize(50))...)
 	}, true, map[string]int{"kills its connection": 13, "": 7}},
-	"RegisterGroup": {func(r *jobs.Registry, name string, fn jobs.TxCheckFunc, opts ...jobs.Option) {
-		r.RegisterGroup(name, []string{name}, func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	"Group": {func(r *jobs.Registry, name string, fn jobs.TxCheckFunc, opts ...jobs.Option) {
+		r.Register(name, jobs.Group(name, func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 			results := make([]jobs.Result, len(batch))
 			for _, job := range batch {
 				if _, err := fn(ctx, tx, job); err != nil {
@@ -125,7 +129,7 @@ var shapes = map[string]shape{
 				}
 			}
 			return results, nil
-		}, opts...)
+		}), opts...)
 	}, true, map[string]int{"": 1}},
 }
 
@@ -142,7 +146,7 @@ func TestABadRowCostsItselfOneErrorAndTheOthersRepetitionsAtMost(t *testing.T) {
 			calls := map[string]map[string]int{}
 			jobsOf := 0
 			for name, p := range poisons {
-				if p.inTx && !s.inTx || name == endsTx && shape == "RegisterBatchTx" { // which commits what it writes after that
+				if p.inTx && !s.inTx || name == endsTx && shape == "BatchInTx" { // which commits what it writes after that
 					continue
 				}
 				jobsOf++
@@ -205,25 +209,25 @@ func TestCallsThatAllTimeOutAreNotDividedDownToTheRow(t *testing.T) {
 	const rows, most = 64, 1 + 2 + 4 + 6
 	hangs := map[string]func(w *world, calls *atomic.Int64){
 		"until its timeout": func(w *world, calls *atomic.Int64) {
-			w.registry.RegisterBatch("job", func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			w.registry.Register("job", jobs.Batch(func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 				calls.Add(1)
 				<-ctx.Done()
 				return nil, ctx.Err()
-			}, jobs.Timeout(50*time.Millisecond))
+			}), jobs.Timeout(50*time.Millisecond))
 		},
 		"until statement_timeout": func(w *world, calls *atomic.Int64) {
-			w.registry.RegisterBatchTx("job", func(ctx context.Context, tx *sqlx.Tx, _ []jobs.FutureJob) ([]jobs.Result, error) {
+			w.registry.Register("job", jobs.BatchInTx(func(ctx context.Context, tx *sqlx.Tx, _ []jobs.FutureJob) ([]jobs.Result, error) {
 				calls.Add(1)
 				_, err := tx.ExecContext(ctx, `set local statement_timeout = '20ms'; select pg_sleep(60)`)
 				return nil, err
-			})
+			}))
 		},
 		"until statement_timeout, on a connection of its own": func(w *world, calls *atomic.Int64) {
-			w.registry.RegisterBatch("job", func(ctx context.Context, _ []jobs.FutureJob) ([]jobs.Result, error) {
+			w.registry.Register("job", jobs.Batch(func(ctx context.Context, _ []jobs.FutureJob) ([]jobs.Result, error) {
 				calls.Add(1)
 				_, err := w.db.ExecContext(ctx, `set local statement_timeout = '20ms'; select pg_sleep(60)`)
 				return nil, err
-			})
+			}))
 		},
 	}
 	for name, register := range hangs {
@@ -261,17 +265,17 @@ func TestAValueThatTheServerRefusesIsTheErrorOfItsRowAlone(t *testing.T) {
 		return list
 	}
 	for name, register := range map[string]func(w *world){
-		"RegisterBatch": func(w *world) {
-			w.registry.RegisterBatch("job", func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		"Batch": func(w *world) {
+			w.registry.Register("job", jobs.Batch(func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 				_, err := w.db.ExecContext(ctx, keys, keysOf(batch))
 				return make([]jobs.Result, len(batch)), err
-			})
+			}))
 		},
-		"RegisterBatchTx": func(w *world) {
-			w.registry.RegisterBatchTx("job", func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		"BatchInTx": func(w *world) {
+			w.registry.Register("job", jobs.BatchInTx(func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 				_, err := tx.ExecContext(ctx, keys, keysOf(batch))
 				return make([]jobs.Result, len(batch)), err
-			})
+			}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -297,12 +301,12 @@ func TestAnErrorThatABatchWithATransactionReturnsIsEveryRows(t *testing.T) {
 	w := setup(t)
 	var mu sync.Mutex
 	calls := 0
-	w.registry.RegisterBatchTx("job", func(context.Context, *sqlx.Tx, []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("job", jobs.BatchInTx(func(context.Context, *sqlx.Tx, []jobs.FutureJob) ([]jobs.Result, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		calls++
 		return nil, errors.New("the carrier does not answer")
-	}, jobs.BatchSize(25))
+	}), jobs.BatchSize(25))
 	w.enqueue("job", slot(1), 100)
 	if result := w.run(slot(1)); result.Failed != 100 || calls > 6 {
 		t.Errorf("%d calls, %+v", calls, result)
@@ -312,14 +316,14 @@ func TestAnErrorThatABatchWithATransactionReturnsIsEveryRows(t *testing.T) {
 func TestABatchFunctionMayAskToBeDivided(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.RegisterBatchTx("job", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("job", jobs.BatchInTx(func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		for _, job := range batch {
 			if job.EntityKey == "57" {
 				return nil, jobs.ErrDivide
 			}
 		}
 		return make([]jobs.Result, len(batch)), nil
-	})
+	}))
 	w.enqueue("job", slot(1), 100)
 	if result := w.run(slot(1)); result.Finished != 99 || result.Failed != 1 {
 		t.Errorf("%+v", result)
@@ -331,13 +335,13 @@ func TestARowThatWaitsForALockLeavesTheOthersOfItsCall(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.db.MustExec(`create table orders as select n::text as id, false as seen from generate_series(0, 99) as n`)
-	w.registry.RegisterEach("job", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.Each(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		if _, err := tx.ExecContext(ctx, `set local lock_timeout = '50ms'`); err != nil {
 			return nil, err
 		}
 		_, err := tx.ExecContext(ctx, `update orders set seen = true where id = $1`, job.EntityKey)
 		return nil, err
-	})
+	}))
 	w.enqueue("job", slot(1), 100)
 	other := w.db.MustBegin()
 	other.MustExec(`update orders set seen = false where id = '57'`)
@@ -357,12 +361,12 @@ func TestBatchSizeBoundsTheRowsOfACall(t *testing.T) {
 	w := setup(t)
 	var mu sync.Mutex
 	var sizes []int
-	w.registry.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("job", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		sizes = append(sizes, len(batch))
 		return make([]jobs.Result, len(batch)), nil
-	}, jobs.BatchSize(7))
+	}), jobs.BatchSize(7))
 	w.enqueue("job", slot(1), 100)
 	if result := w.run(slot(1)); result.Finished != 100 {
 		t.Errorf("%+v", result)

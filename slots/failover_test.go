@@ -172,13 +172,13 @@ func newFailoverTrial(t *testing.T, seed *embedded.Server, n int) *failoverTrial
 		pause:  []time.Duration{0, failoverLease / 4, failoverLease * 3 / 2}[n%3],
 		strike: 1 + rand.New(rand.NewPCG(1, uint64(n))).Int64N(int64(failoverRows*len(failoverJobs))),
 	}
-	f.registry.Register("plain", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, f.called() })
-	f.registry.RegisterTx("tx", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	f.registry.Register("plain", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, f.called() }))
+	f.registry.Register("tx", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		return nil, f.affect(ctx, tx, job)
-	})
-	f.registry.RegisterBatchTx("batchtx", func(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
+	}))
+	f.registry.Register("batchtx", jobs.BatchInTx(func(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
 		return make([]jobs.Result, len(rows)), f.affect(ctx, tx, rows...)
-	})
+	}))
 	for _, job := range failoverJobs {
 		f.enqueue(job, slot(1), failoverRows)
 	}

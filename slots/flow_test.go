@@ -56,25 +56,25 @@ func TestWhatAnOutcomeAsksForIsEnqueuedWithIt(t *testing.T) {
 	}
 	for name, register := range map[string]func(r *jobs.Registry){
 		"one row": func(r *jobs.Registry) {
-			r.RegisterResult("parent", func(_ context.Context, job jobs.FutureJob) (jobs.Result, error) {
+			r.Register("parent", jobs.Row(func(_ context.Context, job jobs.FutureJob) (jobs.Result, error) {
 				result := asks([]jobs.FutureJob{job})[0]
 				return result, result.Err
-			})
+			}))
 		},
 		"a batch": func(r *jobs.Registry) {
-			r.RegisterBatch("parent", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) { return asks(batch), nil })
+			r.Register("parent", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) { return asks(batch), nil }))
 		},
 		"a batch with a transaction": func(r *jobs.Registry) {
-			r.RegisterBatchTx("parent", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			r.Register("parent", jobs.BatchInTx(func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 				return asks(batch), nil
-			})
+			}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			register(w.registry)
-			w.registry.Register("child", done)
+			w.registry.Register("child", jobs.Row(done))
 			w.enqueue("parent", slot(1), 100)
 			if result := w.run(slot(1)); result.Finished != 70 || result.Rescheduled != 10 || result.Failed != 20 {
 				t.Errorf("%+v", result)
@@ -101,11 +101,11 @@ func TestWhatIsAskedForBeyondAllSlotsIsAnErrorOfItsRowAlone(t *testing.T) {
 	w := setup(t)
 	last := child("child", "x", "", grid.Max)
 	last.Within = 24 * time.Hour
-	w.registry.RegisterBatch("parent", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("parent", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		results := make([]jobs.Result, len(batch))
 		results[0].Enqueue = []jobs.FutureJob{last}
 		return results, nil
-	})
+	}))
 	w.enqueue("parent", slot(1), 40)
 	if result := w.run(slot(1)); result.Finished != 39 || result.Failed != 1 || w.pending("child") != 0 {
 		t.Errorf("%+v, %d children", result, w.pending("child"))
@@ -114,7 +114,7 @@ func TestWhatIsAskedForBeyondAllSlotsIsAnErrorOfItsRowAlone(t *testing.T) {
 
 func TestWhatIsCancelledWhileItIsCheckedAsksForNothing(t *testing.T) {
 	t.Parallel()
-	one := func(w *world) jobs.ResultFunc {
+	one := func(w *world) func(context.Context, jobs.FutureJob) (jobs.Result, error) {
 		return func(ctx context.Context, job jobs.FutureJob) (result jobs.Result, err error) {
 			result.Enqueue = []jobs.FutureJob{child("child", job.EntityKey, "", slot(2))}
 			if n, _ := strconv.Atoi(job.EntityKey); n%2 == 0 {
@@ -126,15 +126,15 @@ func TestWhatIsCancelledWhileItIsCheckedAsksForNothing(t *testing.T) {
 		}
 	}
 	for name, register := range map[string]func(w *world){
-		"one row": func(w *world) { w.registry.RegisterResult("parent", one(w)) },
+		"one row": func(w *world) { w.registry.Register("parent", jobs.Row(one(w))) },
 		"a batch": func(w *world) {
-			w.registry.RegisterBatch("parent", func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			w.registry.Register("parent", jobs.Batch(func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 				results := make([]jobs.Result, len(batch))
 				for i, job := range batch {
 					results[i], _ = one(w)(ctx, job)
 				}
 				return results, nil
-			})
+			}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -164,12 +164,12 @@ func TestACheckThatSomebodyElseAsksForHoldsUpNoOtherOutcome(t *testing.T) {
 	}
 	for name, register := range map[string]func(r *jobs.Registry){
 		"batch": func(r *jobs.Registry) {
-			r.RegisterBatch("parent", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) { return ask(batch), nil })
+			r.Register("parent", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) { return ask(batch), nil }))
 		},
 		"batch in a transaction": func(r *jobs.Registry) {
-			r.RegisterBatchTx("parent", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			r.Register("parent", jobs.BatchInTx(func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 				return ask(batch), nil
-			})
+			}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -200,13 +200,13 @@ func TestChecksThatSomebodyElseAsksForHoldUpNoOtherOutcome(t *testing.T) {
 	t.Parallel()
 	const rows, held = 500, 50
 	w := setup(t)
-	w.registry.RegisterBatch("parent", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("parent", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		results := make([]jobs.Result, len(batch))
 		for i, job := range batch {
 			results[i].Enqueue = []jobs.FutureJob{child("child", job.EntityKey, "", slot(2))}
 		}
 		return results, nil
-	})
+	}))
 	tx := w.db.MustBegin()
 	defer func() { _ = tx.Rollback() }()
 	for i := range held {
@@ -233,7 +233,7 @@ func TestOfTwoLastPartsOfAGroupThatEndAtOnceOneAsksForWhatFollows(t *testing.T) 
 	var working sync.WaitGroup
 	working.Add(2)
 	first := map[string]*sync.Once{"customers": {}, "orders": {}} // a check may be repeated
-	w.registry.RegisterTx("import.load", func(ctx context.Context, tx *sqlx.Tx, part jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("import.load", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, part jobs.FutureJob) (*time.Time, error) {
 		first[part.ItemKey].Do(working.Done)
 		working.Wait()
 		if _, err := tx.ExecContext(ctx, `select prescient.lock_group($1)`, part.GroupKey); err != nil {
@@ -253,7 +253,7 @@ func TestOfTwoLastPartsOfAGroupThatEndAtOnceOneAsksForWhatFollows(t *testing.T) 
 			_, err = w.client.Enqueue(ctx, tx, child("asked", part.ItemKey, "", slot(2))) // one for each that asks
 		}
 		return nil, err
-	}, jobs.Retry(0))
+	}), jobs.Retry(0))
 	for _, key := range []string{"customers", "orders"} {
 		part := child("import.load", "seven", "import seven", slot(1))
 		part.ItemKey = key
@@ -276,7 +276,7 @@ func TestTheCheckOfAGroupEndsAndMovesWhatElseWaitsForIt(t *testing.T) {
 	ctx := t.Context()
 	var mu sync.Mutex
 	var mails []string
-	w.registry.RegisterGroup("mails", []string{"mail"}, func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("mail", jobs.Group("mails", func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		mail := ""
 		related, err := w.client.Related(ctx, tx, batch[0])
 		if err != nil {
@@ -301,7 +301,7 @@ func TestTheCheckOfAGroupEndsAndMovesWhatElseWaitsForIt(t *testing.T) {
 		defer mu.Unlock()
 		mails = append(mails, mail)
 		return make([]jobs.Result, len(batch)), nil
-	})
+	}))
 	list := []jobs.FutureJob{
 		child("mail", "1", "alice", slot(1)), child("mail", "2", "alice", slot(1)), child("mail", "3", "alice", slot(40)),
 		child("mail", "4", "alice", slot(150)), child("reminder", "5", "alice", slot(20)), child("mail", "6", "bob", slot(1)),

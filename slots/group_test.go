@@ -40,12 +40,12 @@ func TestARunAsksOnceForTheLockOfAGroupThatNobodyElseHolds(t *testing.T) {
 			w := setup(t)
 			var mu sync.Mutex
 			calls := map[string][]int{}
-			w.registry.RegisterGroup("family", []string{"job"}, func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			w.registry.Register("job", jobs.Group("family", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				calls[batch[0].GroupKey] = append(calls[batch[0].GroupKey], len(batch))
 				return make([]jobs.Result, len(batch)), nil
-			})
+			}))
 			w.enqueueGroups(rows, "a", "b")
 			faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
 			faults.Set(pgtest.Fault{})
@@ -72,7 +72,7 @@ func TestARunAsksOnceForTheLockOfAGroupThatNobodyElseHolds(t *testing.T) {
 func TestCatchUpChecksTheGroupsOfTheRowsThatItMayTakeWhole(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.RegisterGroup("family", []string{"job"}, doneGroup)
+	w.registry.Register("job", jobs.Group("family", doneGroup))
 	w.enqueueGroups(10, "a", "b", "c") // with ids in the order a0, a1 ... c9
 	w.clock.Set(slot(2))
 	w.catchUp(slots.CatchUp{Limit: 12})
@@ -91,7 +91,7 @@ func TestCatchUpOfOneJobChecksItsRowsOfAGroupAlone(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	var calls [][]string
-	w.registry.RegisterGroup("family", []string{"job", "other"}, func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	family := jobs.Group("family", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		var names []string
 		for i := range batch {
 			names = append(names, batch[i].JobExec)
@@ -99,6 +99,8 @@ func TestCatchUpOfOneJobChecksItsRowsOfAGroupAlone(t *testing.T) {
 		calls = append(calls, names)
 		return make([]jobs.Result, len(batch)), nil
 	})
+	w.registry.Register("job", family)
+	w.registry.Register("other", family)
 	w.enqueueGroups(2, "a")
 	other := jobs.FutureJob{JobExec: "other", EntityName: "customer", EntityKey: "a", GroupKey: "a", CheckAt: slot(1)}
 	if _, err := w.client.Enqueue(t.Context(), w.db, other); err != nil {
@@ -123,7 +125,7 @@ func TestACallOfALargeGroupGetsABoundedPartOfItsRows(t *testing.T) {
 	var mu sync.Mutex
 	checked := map[string]int{}
 	calls, running := 0, false
-	w.registry.RegisterGroup("family", []string{"job"}, func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("job", jobs.Group("family", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		mu.Lock()
 		if calls++; running {
 			t.Error("two calls of the group at once")
@@ -142,7 +144,7 @@ func TestACallOfALargeGroupGetsABoundedPartOfItsRows(t *testing.T) {
 		running = false
 		mu.Unlock()
 		return make([]jobs.Result, len(batch)), nil
-	})
+	}))
 	w.enqueueGroups(rows, "a")
 	w.db.MustExec(`update prescient.future_job set payload = to_jsonb(repeat('x', $1))`, size)
 	result := w.run(slot(1), func(c *slots.Config) { c.Page = 80 })
@@ -162,12 +164,12 @@ func TestTheRestOfALargeGroupIsCheckedThoughACallFails(t *testing.T) {
 	w := setup(t)
 	const rows, size = 80, 300_000
 	calls := 0
-	w.registry.RegisterGroup("family", []string{"job"}, func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("job", jobs.Group("family", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		if calls++; calls == 1 {
 			return nil, errors.New("no such customer")
 		}
 		return make([]jobs.Result, len(batch)), nil
-	})
+	}))
 	w.enqueueGroups(rows, "a")
 	w.db.MustExec(`update prescient.future_job set payload = to_jsonb(repeat('x', $1))`, size)
 	result := w.run(slot(1), func(c *slots.Config) { c.Page = rows })

@@ -152,7 +152,7 @@ func TestEveryWayACheckCanEndHasItsOutcome(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
-			w.registry.Register("job", test.check, test.options...)
+			w.registry.Register("job", jobs.Row(test.check), test.options...)
 			w.enqueue("job", slot(1), 1)
 			w.clock.Set(slot(1).Add(test.late))
 			result, err := w.runner().Run(t.Context(), slot(1))
@@ -173,28 +173,28 @@ func TestARowWhoseDeadlinePassesWhileItWaitsForItsTurnIsNotChecked(t *testing.T)
 	t.Parallel()
 	for name, register := range map[string]func(r *jobs.Registry, turn func(), opts ...jobs.Option){
 		"rows": func(r *jobs.Registry, turn func(), opts ...jobs.Option) {
-			r.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+			r.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 				turn()
 				return nil, nil
-			}, opts...)
+			}), opts...)
 		},
 		"rows in transactions": func(r *jobs.Registry, turn func(), opts ...jobs.Option) {
-			r.RegisterTx("job", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
+			r.Register("job", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
 				turn()
 				return nil, nil
-			}, opts...)
+			}), opts...)
 		},
 		"batches": func(r *jobs.Registry, turn func(), opts ...jobs.Option) {
-			r.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			r.Register("job", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 				turn()
 				return make([]jobs.Result, len(batch)), nil
-			}, append(opts, jobs.AtMost(1), jobs.LimitBy(func(job jobs.FutureJob) string { return job.EntityKey }))...)
+			}), append(opts, jobs.AtMost(1), jobs.LimitBy(func(job jobs.FutureJob) string { return job.EntityKey }))...)
 		},
 		"groups": func(r *jobs.Registry, turn func(), opts ...jobs.Option) {
-			r.RegisterGroup("family", []string{"job"}, func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			r.Register("job", jobs.Group("family", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 				turn()
 				return make([]jobs.Result, len(batch)), nil
-			}, opts...)
+			}), opts...)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -226,16 +226,16 @@ func TestANilPointerThatBecameAnErrorIsTheErrorOfItsRow(t *testing.T) {
 		results[0].Err = none
 		return results
 	}
-	w.registry.Register("row", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, none })
-	w.registry.RegisterTx("row in a transaction", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, none })
-	w.registry.RegisterBatch("batch", func(context.Context, []jobs.FutureJob) ([]jobs.Result, error) { return nil, none })
-	w.registry.RegisterBatch("row of a batch", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) { return list(batch), nil })
-	w.registry.RegisterEach("one of each", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, none })
-	w.registry.RegisterBatchTx("batch in a transaction", func(context.Context, *sqlx.Tx, []jobs.FutureJob) ([]jobs.Result, error) { return nil, none })
-	w.registry.RegisterGroup("family", []string{"group"}, func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("row", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, none }))
+	w.registry.Register("row in a transaction", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, none }))
+	w.registry.Register("batch", jobs.Batch(func(context.Context, []jobs.FutureJob) ([]jobs.Result, error) { return nil, none }))
+	w.registry.Register("row of a batch", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) { return list(batch), nil }))
+	w.registry.Register("one of each", jobs.Each(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, none }))
+	w.registry.Register("batch in a transaction", jobs.BatchInTx(func(context.Context, *sqlx.Tx, []jobs.FutureJob) ([]jobs.Result, error) { return nil, none }))
+	w.registry.Register("group", jobs.Group("family", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		return list(batch), none
-	})
-	w.registry.Register("other", done)
+	}))
+	w.registry.Register("other", jobs.Row(done))
 	for def := range w.registry.All() {
 		w.enqueue(def.Name, slot(1), 1)
 	}
@@ -260,7 +260,7 @@ func TestARowOfAnUnknownJobWaitsInItsSlotForARunnerThatKnowsIt(t *testing.T) {
 	if diff := cmp.Diff(ended{"", slot(1), 0, 0, ""}, w.fate()); diff != "" {
 		t.Error(diff)
 	}
-	w.registry.Register("not.deployed.yet", done)
+	w.registry.Register("not.deployed.yet", jobs.Row(done))
 	w.run(slot(1))
 	if got := w.fate(); got.Outcome != jobs.Done {
 		t.Errorf("after the deploy: %+v", got)
@@ -271,12 +271,12 @@ func TestErrorsBackOffInSlotsUntilTheRowFailsAndRetryPutsItBack(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	fails := true
-	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		if fails {
 			return nil, errors.New("down")
 		}
 		return nil, nil
-	}, jobs.Retry(3))
+	}), jobs.Retry(3))
 	w.enqueue("job", slot(1), 1)
 	at := 1
 	for _, pause := range []int{1, 2, 4} {
@@ -305,13 +305,13 @@ func TestACheckIsToldWhereItStands(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	var seen []jobs.FutureJob
-	w.registry.Register("job", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 		seen = append(seen, job)
 		if job.CheckCount < 2 {
 			return new(job.Slot.Add(15 * time.Minute)), nil
 		}
 		return nil, nil
-	})
+	}))
 	w.enqueue("job", slot(1), 1)
 	w.run(slot(1))
 	w.clock.Set(slot(2).Add(time.Minute))
@@ -365,14 +365,14 @@ func TestACheckIsGivenTheWholeRow(t *testing.T) {
 		}
 		return results, nil
 	}
-	w.registry.Register("one", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("one", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 		r := look(job)
 		return r.Next, r.Err
-	})
-	w.registry.RegisterBatch("batch", lookAtAll)
-	w.registry.RegisterGroup("family", []string{"group"}, func(ctx context.Context, _ *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
+	}))
+	w.registry.Register("batch", jobs.Batch(lookAtAll))
+	w.registry.Register("group", jobs.Group("family", func(ctx context.Context, _ *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
 		return lookAtAll(ctx, rows)
-	})
+	}))
 	for i, job := range []string{"one", "batch", "group"} {
 		for _, row := range []jobs.FutureJob{
 			{ItemKey: "fails", GroupKey: "g", Payload: json.RawMessage(`{"a": 1}`)},
@@ -411,11 +411,13 @@ func TestTheNextCheckGetsThePayloadThatACheckOfAKindHasChanged(t *testing.T) {
 			return new(w.clock.Now().Add(time.Minute)), nil
 		}
 		if i == 0 {
-			kind.Register(w.registry, func(_ context.Context, _ jobs.FutureJob, seen *int) (*time.Time, error) { return count(seen) })
+			kind.Register(w.registry, jobs.Row(func(_ context.Context, job *jobs.Job[int]) (*time.Time, error) {
+				return count(&job.Data)
+			}))
 		} else {
-			kind.RegisterTx(w.registry, func(_ context.Context, _ *sqlx.Tx, _ jobs.FutureJob, seen *int) (*time.Time, error) {
-				return count(seen)
-			})
+			kind.Register(w.registry, jobs.InTx(func(_ context.Context, _ *sqlx.Tx, job *jobs.Job[int]) (*time.Time, error) {
+				return count(&job.Data)
+			}))
 		}
 		row := jobs.FutureJob{EntityName: "order", EntityKey: "1", CheckAt: slot(1)}
 		if _, err := kind.Enqueue(t.Context(), w.client, w.db, row, 0); err != nil {
@@ -445,14 +447,14 @@ func TestThePayloadOfTheLastCheckIsInHistory(t *testing.T) {
 		}
 		return result
 	}
-	w.registry.RegisterResult("one", func(_ context.Context, job jobs.FutureJob) (jobs.Result, error) { return answer(job), nil }, jobs.Retry(0))
-	w.registry.RegisterBatch("many", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("one", jobs.Row(func(_ context.Context, job jobs.FutureJob) (jobs.Result, error) { return answer(job), nil }), jobs.Retry(0))
+	w.registry.Register("many", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		results := make([]jobs.Result, len(batch))
 		for i := range batch {
 			results[i] = answer(batch[i])
 		}
 		return results, nil
-	}, jobs.Retry(0))
+	}), jobs.Retry(0))
 	for _, job := range []string{"one", "many"} {
 		for _, key := range []string{"kept", "done", "failed"} {
 			w.enqueueList(slot(1), jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: key, Payload: json.RawMessage(`"old"`)})
@@ -489,13 +491,13 @@ func TestACheckThatIsRepeatedIsAbandonedAsAnyWhenItIgnoresItsTimeout(t *testing.
 	t.Cleanup(end)
 	time.AfterFunc(await.Limit, end) // it would go on for ever
 	var calls atomic.Int64
-	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
 		if calls.Add(1) > 1 {
 			<-over
 		}
 		_, err := tx.ExecContext(ctx, `insert into effect default values`)
 		return nil, err
-	}, jobs.Timeout(time.Second))
+	}), jobs.Timeout(time.Second))
 	w.enqueue("job", slot(1), 1)
 	w.clock.Set(slot(1))
 	result, err := w.runner(func(c *slots.Config) { c.Grace = 100 * time.Millisecond; c.Workers = 4 }).Run(t.Context(), slot(1))
@@ -509,11 +511,11 @@ func TestACheckThatIgnoresItsTimeoutIsAbandonedAndTheRunFailsAtItsEnd(t *testing
 	w := setup(t)
 	never := make(chan struct{})
 	t.Cleanup(func() { close(never) })
-	w.registry.Register("stuck", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("stuck", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		<-never
 		return nil, nil
-	}, jobs.Timeout(10*time.Millisecond))
-	w.registry.Register("job", done)
+	}), jobs.Timeout(10*time.Millisecond))
+	w.registry.Register("job", jobs.Row(done))
 	w.enqueue("stuck", slot(1), 1)
 	w.enqueue("job", slot(1), 200)
 	w.clock.Set(slot(1))
@@ -536,11 +538,11 @@ func TestARunEndsWhenAsManyChecksAreAbandonedAsThereAreWorkers(t *testing.T) {
 	never := make(chan struct{})
 	t.Cleanup(func() { close(never) })
 	var started atomic.Int32
-	w.registry.Register("stuck", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("stuck", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		started.Add(1)
 		<-never
 		return nil, nil
-	}, jobs.Timeout(5*time.Millisecond))
+	}), jobs.Timeout(5*time.Millisecond))
 	w.enqueue("stuck", slot(1), 100)
 	w.clock.Set(slot(1))
 	result, err := w.runner(func(c *slots.Config) { c.Grace = 5 * time.Millisecond; c.Workers = 3 }).Run(t.Context(), slot(1))
@@ -694,7 +696,7 @@ func TestACheckWithATransactionCommitsItsWritesWithItsOutcome(t *testing.T) {
 				create table known (order_key text primary key);
 				insert into known values ('0');
 				create table alert (order_key text primary key references known deferrable initially deferred)`)
-			w.registry.RegisterTx("job", test.check, test.opts...)
+			w.registry.Register("job", jobs.InTx(test.check), test.opts...)
 			w.enqueue("job", slot(1), 1)
 			w.run(slot(1))
 			if diff := cmp.Diff(test.want, w.fate()); diff != "" {
@@ -712,13 +714,13 @@ func TestACheckWhoseTransactionLostADeadlockRunsAgainAtOnce(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	attempts := 0
-	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
 		if attempts++; attempts < 3 {
 			_, err := tx.ExecContext(ctx, `do $$ begin raise exception 'deadlock' using errcode = 'deadlock_detected'; end $$`)
 			return nil, err
 		}
 		return nil, nil
-	})
+	}))
 	w.enqueue("job", slot(1), 1)
 	w.run(slot(1))
 	if got := w.fate(); got.Outcome != jobs.Done || attempts != 3 {

@@ -49,16 +49,16 @@ func TestACheckThatIgnoresItsContextIsAbandonedThoughItsLeaseIsLost(t *testing.T
 	type register func(r *jobs.Registry, check func(), options ...jobs.Option)
 	shapes := map[string]register{
 		"a row": func(r *jobs.Registry, check func(), options ...jobs.Option) {
-			r.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) { check(); return nil, nil }, options...)
+			r.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { check(); return nil, nil }), options...)
 		},
 		"a row with a transaction": func(r *jobs.Registry, check func(), options ...jobs.Option) {
-			r.RegisterTx("job", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { check(); return nil, nil }, options...)
+			r.Register("job", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { check(); return nil, nil }), options...)
 		},
 		"a batch": func(r *jobs.Registry, check func(), options ...jobs.Option) {
-			r.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			r.Register("job", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 				check()
 				return make([]jobs.Result, len(batch)), nil
-			}, options...)
+			}), options...)
 		},
 	}
 	for name, test := range map[string]struct {
@@ -112,7 +112,7 @@ func TestALimitHoldsWhileACheckOfALostLeaseGoesOn(t *testing.T) {
 	w := setup(t)
 	var once sync.Once
 	var now, most atomic.Int64
-	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		most.Store(max(most.Load(), now.Add(1)))
 		defer now.Add(-1)
 		once.Do(func() {
@@ -123,7 +123,7 @@ func TestALimitHoldsWhileACheckOfALostLeaseGoesOn(t *testing.T) {
 			time.Sleep(time.Second) // enough for the next call, if it does not wait for this one
 		})
 		return nil, nil
-	}, jobs.AtMost(1))
+	}), jobs.AtMost(1))
 	w.enqueue("job", slot(1), 1)
 	w.clock.Set(slot(1))
 	running := w.background(slot(1), func(c *slots.Config) { c.Lease = time.Second })
@@ -141,12 +141,12 @@ func TestACheckThatOutlivesItsRunGivesTheSharedPlaceBack(t *testing.T) {
 	w := setup(t)
 	never, begun := make(chan struct{}), make(chan struct{})
 	t.Cleanup(func() { close(never) })
-	w.registry.Register("stuck", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("stuck", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		close(begun)
 		<-never
 		return nil, nil
-	}, jobs.Timeout(5*time.Second))
-	w.registry.Register("job", done)
+	}), jobs.Timeout(5*time.Second))
+	w.registry.Register("job", jobs.Row(done))
 	w.enqueue("stuck", slot(1), 1)
 	w.enqueue("job", slot(2), 1)
 	w.clock.Set(slot(1))

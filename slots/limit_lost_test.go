@@ -44,7 +44,7 @@ func TestAPermitThatIsLostEndsTheChecksThatNeedIt(t *testing.T) {
 	w := setup(t)
 	causes, release := make(chan error, 1), make(chan struct{})
 	var others, again atomic.Int64
-	w.registry.Register("limited", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("limited", jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 		switch {
 		case tenant(job) == "b":
 			others.Add(1)
@@ -62,7 +62,7 @@ func TestAPermitThatIsLostEndsTheChecksThatNeedIt(t *testing.T) {
 			causes <- context.Cause(ctx)
 		}
 		return nil, nil
-	}, jobs.AtMost(1), jobs.LimitBy(tenant))
+	}), jobs.AtMost(1), jobs.LimitBy(tenant))
 	w.enqueueTenants("limited", 1, "a", "b")
 	w.clock.Set(slot(1))
 	running := w.background(slot(1), func(c *slots.Config) { c.Page, c.Lease = 1, time.Second })
@@ -90,7 +90,7 @@ func TestAPermitThatIsLostEndsTheChecksThatNeedIt(t *testing.T) {
 func TestAPermitThatHasExpiredIsKeptUnlessAnotherRunHasTakenIt(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("limited", func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("limited", jobs.Row(func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
 		w.expirePermits("")
 		w.eventually("the permit to be renewed", func() bool {
 			return w.count(`select count(*) from prescient.job_permit where allocated_until >= clock_timestamp()`) == 1
@@ -99,7 +99,7 @@ func TestAPermitThatHasExpiredIsKeptUnlessAnotherRunHasTakenIt(t *testing.T) {
 			t.Error("another run got the permit")
 		}
 		return nil, ctx.Err()
-	}, jobs.AtMost(1))
+	}), jobs.AtMost(1))
 	w.enqueue("limited", slot(1), 1)
 	w.clock.Set(slot(1))
 	if result := endOf(t, w.background(slot(1), func(c *slots.Config) { c.Lease = time.Second })); result.Finished != 1 || result.Lost != 0 {
@@ -113,12 +113,12 @@ func TestAPermitThatIsLostWhileTheRunWaitsForItsClaimStartsNoCheck(t *testing.T)
 	w := setup(t)
 	var log syncBuffer
 	var free, taken atomic.Bool
-	w.registry.Register("limited", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("limited", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		if !free.Load() {
 			t.Error("a check has begun while the other run had the only permit")
 		}
 		return nil, nil
-	}, jobs.AtMost(1))
+	}), jobs.AtMost(1))
 	w.enqueue("limited", slot(1), 3)
 	faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)
 	faults.Set(pgtest.Fault{

@@ -35,7 +35,7 @@ func TestABatchHasTheRowsOfOneKeyAlone(t *testing.T) {
 	}
 	var mu sync.Mutex
 	calls := map[string]int{}
-	w.registry.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("job", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		results := make([]jobs.Result, len(batch))
 		for i, job := range batch {
 			if tenant(job) != tenant(batch[0]) {
@@ -49,7 +49,7 @@ func TestABatchHasTheRowsOfOneKeyAlone(t *testing.T) {
 			mu.Unlock()
 		}
 		return results, nil
-	}, jobs.AtMost(10), jobs.LimitBy(tenant))
+	}), jobs.AtMost(10), jobs.LimitBy(tenant))
 	w.enqueue("job", slot(1), rows)
 	if result := w.run(slot(1)); result.Finished != rows*5/8 || result.Rescheduled != rows*3/8 || result.State != slots.StateDone {
 		t.Errorf("%+v", result)
@@ -152,18 +152,18 @@ func TestAllRunnersTogetherDoNoMoreAtOnceThanALimitAllows(t *testing.T) {
 	for name, by := range map[string]func(jobs.FutureJob) string{"of the job": nil, "of each tenant": tenant} {
 		for shape, register := range map[string]func(r *jobs.Registry, enter func(string) func(), opts ...jobs.Option){
 			"checks": func(r *jobs.Registry, enter func(string) func(), opts ...jobs.Option) {
-				r.Register("limited", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+				r.Register("limited", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 					defer enter(tenant(job))()
 					time.Sleep(time.Millisecond)
 					return nil, nil
-				}, opts...)
+				}), opts...)
 			},
 			"batches with a transaction": func(r *jobs.Registry, enter func(string) func(), opts ...jobs.Option) {
-				r.RegisterBatchTx("limited", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+				r.Register("limited", jobs.BatchInTx(func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 					defer enter(tenant(batch[0]))()
 					time.Sleep(time.Millisecond)
 					return make([]jobs.Result, len(batch)), nil
-				}, opts...)
+				}), opts...)
 			},
 		} {
 			t.Run(name+" "+shape, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestAllRunnersTogetherDoNoMoreAtOnceThanALimitAllows(t *testing.T) {
 				}
 				register(w.registry, enter, opts...)
 				var others atomic.Int64
-				w.registry.Register("unlimited", func(context.Context, jobs.FutureJob) (*time.Time, error) { others.Add(1); return nil, nil })
+				w.registry.Register("unlimited", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { others.Add(1); return nil, nil }))
 				w.enqueueTenants("limited", 200, "a", "b")
 				w.enqueueTenants("unlimited", 100, "c")
 				total := w.runAll(4, func(cfg *slots.Config) { cfg.Page, cfg.Workers = 40, 8 })
@@ -201,10 +201,10 @@ func TestAllRunnersTogetherBeginNoMoreInASecondThanALimitAllows(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	g := newGauge()
-	w.registry.Register("limited", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("limited", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 		defer g.enter(tenant(job))()
 		return nil, nil
-	}, jobs.PerSecond(200), jobs.LimitBy(tenant))
+	}), jobs.PerSecond(200), jobs.LimitBy(tenant))
 	w.enqueueTenants("limited", 500, "a", "b")
 	total := w.runAll(4, func(cfg *slots.Config) { cfg.Page, cfg.Workers = 100, 8 })
 	if total.Finished != 1000 {
@@ -223,10 +223,10 @@ func TestARunThatIsStoppedLeavesThePaceToOthers(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	began := make(chan struct{}, 50)
-	w.registry.Register("limited", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("limited", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		began <- struct{}{}
 		return nil, nil
-	}, jobs.PerSecond(1))
+	}), jobs.PerSecond(1))
 	w.enqueueTenants("limited", 50, "a")
 	w.clock.Set(slot(1))
 	for range 2 {
@@ -273,7 +273,7 @@ func TestAPaceDoesNotWaitForAClockThatWasSetBack(t *testing.T) {
 func TestARowWithoutAKeyOfItsOwnIsCheckedAllTheSame(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("limited", done, jobs.AtMost(1), jobs.LimitBy(func(job jobs.FutureJob) string {
+	w.registry.Register("limited", jobs.Row(done), jobs.AtMost(1), jobs.LimitBy(func(job jobs.FutureJob) string {
 		if tenant(job) == "b" {
 			panic("no such tenant")
 		}
@@ -289,7 +289,7 @@ func TestARowWithoutAKeyOfItsOwnIsCheckedAllTheSame(t *testing.T) {
 func TestChecksThatAreNotThereTakeNothingOfALimit(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("limited", done, jobs.PerSecond(2))
+	w.registry.Register("limited", jobs.Row(done), jobs.PerSecond(2))
 	w.enqueueTenants("limited", 4, "a")
 	if result := w.run(slot(1)); result.Finished != 4 {
 		t.Errorf("%+v", result)
@@ -325,10 +325,10 @@ func TestChecksThatHaveWaitedForAConnectionDoNotBeginAllAtOnce(t *testing.T) {
 	w := setup(t)
 	own, give := w.takenPool()
 	g := newGauge()
-	w.registry.RegisterTx("limited", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("limited", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
 		defer g.enter("all")()
 		return nil, nil
-	}, jobs.PerSecond(5), jobs.WithPool(own))
+	}), jobs.PerSecond(5), jobs.WithPool(own))
 	w.enqueueTenants("limited", 15, "a")
 	w.clock.Set(slot(1))
 	running := w.background(slot(1))
@@ -354,11 +354,11 @@ func TestAKeyThatTheDatabaseCannotStoreIsALimitOfItsOwn(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			g := newGauge()
-			w.registry.Register("limited", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+			w.registry.Register("limited", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 				defer g.enter(tenant(job))()
 				time.Sleep(time.Millisecond)
 				return nil, nil
-			}, jobs.AtMost(2), jobs.PerSecond(1000), jobs.LimitBy(func(job jobs.FutureJob) string {
+			}), jobs.AtMost(2), jobs.PerSecond(1000), jobs.LimitBy(func(job jobs.FutureJob) string {
 				if tenant(job) == "b" {
 					return bad
 				}
@@ -377,10 +377,10 @@ func TestThePlacesOfADeadRunnerAreFreeWhenItsLeaseEnds(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	g := newGauge()
-	w.registry.Register("limited", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("limited", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		defer g.enter("all")()
 		return nil, nil
-	}, jobs.AtMost(2))
+	}), jobs.AtMost(2))
 	w.enqueueTenants("limited", 20, "a")
 	// Permits are taken already, and no run renews them. One is of a key without rows.
 	for token, of := range []struct{ key, lease string }{{"", "0"}, {"", "2 seconds"}, {"gone", "0"}} {
@@ -406,7 +406,7 @@ func TestThePlacesOfADeadRunnerAreFreeWhenItsLeaseEnds(t *testing.T) {
 func TestALockedRowKeepsNoPlaceFromOthers(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.RegisterTx("limited", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.AtMost(1))
+	w.registry.Register("limited", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }), jobs.AtMost(1))
 	w.enqueueTenants("limited", 1, "a")
 	release := w.hold(1)
 	w.enqueue("limited", slot(2), 10)
@@ -440,8 +440,8 @@ func TestARunnerThatWaitsForAPlaceStaysThoughOthersAreAtItsSlot(t *testing.T) {
 	w := setup(t)
 	release := make(chan struct{})
 	others := jobs.NewRegistry()
-	others.Register("slow", func(context.Context, jobs.FutureJob) (*time.Time, error) { <-release; return nil, nil })
-	w.registry.Register("limited", done, jobs.AtMost(1))
+	others.Register("slow", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { <-release; return nil, nil }))
+	w.registry.Register("limited", jobs.Row(done), jobs.AtMost(1))
 	w.enqueueTenants("limited", 10, "a")
 	w.enqueue("slow", slot(1), 1)
 	w.takePlace("limited", "4 seconds")
@@ -471,7 +471,7 @@ func TestCatchUpMovesAndEndsRowsOfAJobThatIsAtItsLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
-			w.registry.Register("limited", done, append(test.opts, jobs.AtMost(1))...)
+			w.registry.Register("limited", jobs.Row(done), append(test.opts, jobs.AtMost(1))...)
 			w.enqueueTenants("limited", 20, "a")
 			w.takePlace("limited", "1 hour")
 			w.clock.Set(slot(4))
@@ -490,13 +490,13 @@ func TestARunnerThatWaitsForAPlaceEndsWithItsSlot(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	release := make(chan struct{})
-	w.registry.Register("limited", func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("limited", jobs.Row(func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
 		select {
 		case <-release:
 		case <-ctx.Done():
 		}
 		return nil, nil
-	}, jobs.AtMost(1))
+	}), jobs.AtMost(1))
 	w.enqueueTenants("limited", 30, "a")
 	w.clock.Set(slot(1))
 	first := w.background(slot(1))
@@ -517,7 +517,7 @@ func TestACheckThatWaitsForItsInstantIsNotAbandoned(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	own, give := w.takenPool()
-	w.registry.RegisterTx("limited", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil },
+	w.registry.Register("limited", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }),
 		jobs.PerSecond(1), jobs.Timeout(time.Second), jobs.Retry(0), jobs.WithPool(own))
 	w.enqueueTenants("limited", 1, "a")
 	w.clock.Set(slot(1))
@@ -544,20 +544,20 @@ func TestLimitsHoldForWhatIsTakenOverFromABinaryWithoutThem(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 		return nil, nil
 	}
-	w.registry.Register("plain", check)
-	w.registry.Register("at most", check, jobs.AtMost(1))
-	w.registry.Register("concurrency", check, jobs.Concurrency(2))
-	w.registry.RegisterTx("in a transaction", func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) { return check(ctx, job) })
+	w.registry.Register("plain", jobs.Row(check))
+	w.registry.Register("at most", jobs.Row(check), jobs.AtMost(1))
+	w.registry.Register("concurrency", jobs.Row(check), jobs.Concurrency(2))
+	w.registry.Register("in a transaction", jobs.InTx(func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) { return check(ctx, job) }))
 	old := jobs.NewRegistry()
 	const rows = 12
 	names := []string{"plain", "at most", "concurrency", "in a transaction"}
 	var started atomic.Int64
 	for _, name := range names {
-		old.Register(name, func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+		old.Register(name, jobs.Row(func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
 			started.Add(1)
 			<-ctx.Done()
 			return nil, ctx.Err()
-		})
+		}))
 		w.enqueue(name, slot(1), rows)
 	}
 	w.clock.Set(slot(1))
@@ -594,14 +594,14 @@ func TestAPermitThatCouldNotBeGivenBackIsFreeWhileTheRunGoesOn(t *testing.T) {
 	faults.Set(pgtest.Fault{At: 1, Kind: pgtest.Cut, Of: func(text string) bool { return strings.Contains(text, "delete from prescient.job_permit") }})
 	release := make(chan struct{})
 	var others atomic.Int64
-	w.registry.Register("limited", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("limited", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 		if tenant(job) == "a" {
 			<-release
 		} else {
 			others.Add(1)
 		}
 		return nil, nil
-	}, jobs.AtMost(1), jobs.LimitBy(tenant))
+	}), jobs.AtMost(1), jobs.LimitBy(tenant))
 	w.enqueueTenants("limited", 1, "a", "b")
 	w.clock.Set(slot(1))
 	running := w.background(slot(1), func(cfg *slots.Config) { cfg.DB, cfg.Page, cfg.Lease = faults.DB, 1, 3*time.Second })
@@ -624,20 +624,20 @@ func TestARowThatIsCancelledOrMovedWhileItWaitsForItsTurnIsNotChecked(t *testing
 	const rows = 4
 	for name, register := range map[string]func(r *jobs.Registry, check func(tenant string, keys ...string)){
 		"one by one": func(r *jobs.Registry, check func(tenant string, keys ...string)) {
-			r.Register("job", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+			r.Register("job", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 				check(tenant(job), job.EntityKey)
 				return nil, nil
-			}, jobs.AtMost(1))
+			}), jobs.AtMost(1))
 		},
 		"a batch of each tenant": func(r *jobs.Registry, check func(tenant string, keys ...string)) {
-			r.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			r.Register("job", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 				var keys []string
 				for _, job := range batch {
 					keys = append(keys, job.EntityKey)
 				}
 				check(tenant(batch[0]), keys...)
 				return make([]jobs.Result, len(batch)), nil
-			}, jobs.Concurrency(1), jobs.AtMost(1), jobs.LimitBy(tenant))
+			}), jobs.Concurrency(1), jobs.AtMost(1), jobs.LimitBy(tenant))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -689,10 +689,10 @@ func TestARowThatIsCancelledWhileItWaitsForAPlaceIsNotChecked(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	var checked atomic.Int64
-	w.registry.Register("limited", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("limited", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		checked.Add(1)
 		return nil, nil
-	}, jobs.AtMost(1), jobs.LimitBy(tenant))
+	}), jobs.AtMost(1), jobs.LimitBy(tenant))
 	w.enqueueTenants("limited", 2, "a")
 	_, err := w.db.ExecContext(t.Context(), `insert into prescient.job_permit (job, key, token, places, allocated_until)
 		values (prescient.find_job('limited'), 'a', 1, 1, 'infinity')`)
@@ -724,10 +724,10 @@ func TestARowThatIsCancelledOrTooLateTakesNoInstantFromOthers(t *testing.T) {
 	const rows = 300
 	register := map[string]func(w *world, check func(), options ...jobs.Option){
 		"a row": func(w *world, check func(), options ...jobs.Option) {
-			w.registry.Register("limited", func(context.Context, jobs.FutureJob) (*time.Time, error) { check(); return nil, nil }, options...)
+			w.registry.Register("limited", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { check(); return nil, nil }), options...)
 		},
 		"a row with a transaction": func(w *world, check func(), options ...jobs.Option) {
-			w.registry.RegisterTx("limited", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { check(); return nil, nil }, options...)
+			w.registry.Register("limited", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { check(); return nil, nil }), options...)
 		},
 	}
 	ends := map[string]func(w *world){
@@ -772,8 +772,8 @@ func TestARunThatGetsNoPlacesChecksOtherJobsAndNamesTheSessionInItsWay(t *testin
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
-			w.registry.Register("limited", done, option...)
-			w.registry.Register("job", done)
+			w.registry.Register("limited", jobs.Row(done), option...)
+			w.registry.Register("job", jobs.Row(done))
 			w.enqueue("limited", slot(1), 3)
 			w.enqueue("job", slot(1), 300)
 			holder := w.db.MustBegin()

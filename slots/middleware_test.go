@@ -18,14 +18,14 @@ func TestARunCallsEveryShapeInsideItsMiddleware(t *testing.T) {
 	all := func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		return make([]jobs.Result, len(batch)), nil
 	}
-	w.registry.Register("one", done)
-	w.registry.RegisterTx("tx", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil })
-	w.registry.RegisterBatch("batch", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("one", jobs.Row(done))
+	w.registry.Register("tx", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
+	w.registry.Register("batch", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		return make([]jobs.Result, len(batch)), nil
-	})
-	w.registry.RegisterBatchTx("batch tx", all)
-	w.registry.RegisterGroup("family", []string{"group"}, all)
-	w.registry.Register("spoilt", done, jobs.Retry(0))
+	}))
+	w.registry.Register("batch tx", jobs.BatchInTx(all))
+	w.registry.Register("group", jobs.Group("family", all))
+	w.registry.Register("spoilt", jobs.Row(done), jobs.Retry(0))
 
 	var mu sync.Mutex
 	rows := map[string]int{}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -19,7 +20,7 @@ func (broken) progress(slots.Progress)   { panic("the bar is broken") }
 func TestAPanicOfWhoeverIsToldOfARunEndsNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("job", done)
+	w.registry.Register("job", jobs.Row(done))
 	w.enqueue("job", slot(1), 120)
 	var log strings.Builder
 	result := w.run(slot(1), func(c *slots.Config) {

@@ -17,7 +17,7 @@ import (
 func knowing(names ...string) *jobs.Registry {
 	registry := jobs.NewRegistry()
 	for _, name := range names {
-		registry.Register(name, done)
+		registry.Register(name, jobs.Row(done))
 	}
 	return registry
 }
@@ -99,11 +99,11 @@ func (w *world) claimAll(names []string, rows int, lease time.Duration) (die fun
 	var started atomic.Int64
 	registry := jobs.NewRegistry()
 	for _, name := range names {
-		registry.Register(name, func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+		registry.Register(name, jobs.Row(func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
 			started.Add(1)
 			<-ctx.Done()
 			return nil, ctx.Err()
-		})
+		}))
 	}
 	w.clock.Set(slot(1))
 	r := w.runner(func(c *slots.Config) {

@@ -14,8 +14,8 @@ import (
 func TestAPausedJobsRowsWaitWithoutTroubleAndCatchUpTakesThemAfter(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("job", done)
-	w.registry.Register("other", done)
+	w.registry.Register("job", jobs.Row(done))
+	w.registry.Register("other", jobs.Row(done))
 	w.enqueue("job", slot(1), 100)
 	w.enqueue("other", slot(1), 10)
 	w.enqueue("job", slot(2), 0)
@@ -57,7 +57,7 @@ func TestAPausedJobsRowsWaitWithoutTroubleAndCatchUpTakesThemAfter(t *testing.T)
 func TestASlotWithNothingButPausedRowsIsDone(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.RegisterGroup("family", []string{"job"}, doneGroup)
+	w.registry.Register("job", jobs.Group("family", doneGroup))
 	w.enqueue("job", slot(1), 10)
 	if _, err := admin.New(w.client).Pause(t.Context(), w.db, "job"); err != nil {
 		t.Fatal(err)

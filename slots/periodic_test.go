@@ -48,7 +48,7 @@ func periodic(t *testing.T, start time.Time, crontab string, opts ...jobs.Option
 	t.Helper()
 	var c instants
 	registry := jobs.NewRegistry()
-	registry.Periodic("report", crontab, c.check, opts...)
+	registry.Periodic("report", crontab, jobs.Row(c.check), opts...)
 	return testkit.New(t, testkit.Config{Registry: registry, Start: start}), &c
 }
 
@@ -74,7 +74,7 @@ func waits(t *testing.T, kit *testkit.Kit, at time.Time) {
 func withCrontab(t *testing.T, kit *testkit.Kit, name, crontab string) *jobs.Registry {
 	t.Helper()
 	registry := jobs.NewRegistry()
-	registry.Periodic(name, crontab, func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil })
+	registry.Periodic(name, crontab, jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
 	_, err := slots.NewRunner(t.Context(), slots.Config{
 		DB: kit.DB, Registry: registry, Now: kit.Now, Logger: slog.New(slog.DiscardHandler),
 	})
@@ -175,13 +175,13 @@ func TestAnErrorOfOneOfManyInstantsRepeatsThatInstant(t *testing.T) {
 	t.Parallel()
 	var c instants
 	registry := jobs.NewRegistry()
-	registry.Periodic("report", "0 6 * * *", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+	registry.Periodic("report", "0 6 * * *", jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 		_, _ = c.check(ctx, job)
 		if job.Instant.Day() == 6 && job.ErrorCount == 0 {
 			return nil, errors.New("the printer is on fire")
 		}
 		return nil, nil
-	}, jobs.OnMisfire(jobs.MisfireEach))
+	}), jobs.OnMisfire(jobs.MisfireEach))
 	kit := testkit.New(t, testkit.Config{Registry: registry})
 	kit.Clock.Set(testkit.Start.Add(4 * day))
 	kit.RunDue()
@@ -194,13 +194,13 @@ func TestAPeriodicFunctionMayLookAgainForItsInstant(t *testing.T) {
 	t.Parallel()
 	var c instants
 	registry := jobs.NewRegistry()
-	registry.Periodic("report", "0 12 * * *", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+	registry.Periodic("report", "0 12 * * *", jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 		_, _ = c.check(ctx, job)
 		if job.CheckCount > 0 {
 			return nil, nil
 		}
 		return new(job.Slot.Add(time.Hour)), nil
-	})
+	}))
 	kit := testkit.New(t, testkit.Config{Registry: registry})
 	kit.RunFor(6 * time.Hour)
 	c.want(t, "01-04 12:00", "01-04 12:00")
@@ -289,10 +289,10 @@ func TestPeriodicPanicsForAMistake(t *testing.T) {
 	t.Parallel()
 	fn := func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }
 	for name, register := range map[string]func(r *jobs.Registry){
-		"crontab": func(r *jobs.Registry) { r.Periodic("report", "every day", fn) },
-		"zone":    func(r *jobs.Registry) { r.Periodic("report", "0 9 * * *", fn, jobs.Zone("Europe/Atlantis")) },
-		"no zone": func(r *jobs.Registry) { r.Register("report", fn, jobs.Zone("Europe/Berlin")) },
-		"each":    func(r *jobs.Registry) { r.Register("report", fn, jobs.OnMisfire(jobs.MisfireEach)) },
+		"crontab": func(r *jobs.Registry) { r.Periodic("report", "every day", jobs.Row(fn)) },
+		"zone":    func(r *jobs.Registry) { r.Periodic("report", "0 9 * * *", jobs.Row(fn), jobs.Zone("Europe/Atlantis")) },
+		"no zone": func(r *jobs.Registry) { r.Register("report", jobs.Row(fn), jobs.Zone("Europe/Berlin")) },
+		"each":    func(r *jobs.Registry) { r.Register("report", jobs.Row(fn), jobs.OnMisfire(jobs.MisfireEach)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

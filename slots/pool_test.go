@@ -53,8 +53,8 @@ func TestAPoolOfDatabaseSQLServesWhereOneOfSqlxDoes(t *testing.T) {
 		}
 		return nil, err
 	}
-	w.registry.RegisterTx("runner's pool", check)
-	w.registry.RegisterTx("own pool", check, jobs.WithPool(db))
+	w.registry.Register("runner's pool", jobs.InTx(check))
+	w.registry.Register("own pool", jobs.InTx(check), jobs.WithPool(db))
 	for _, job := range []string{"runner's pool", "own pool"} {
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {

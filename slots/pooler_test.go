@@ -28,15 +28,15 @@ func TestEveryShapeOfAJobRunsThroughAPoolerInTransactionMode(t *testing.T) {
 	each := func(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
 		return make([]jobs.Result, len(rows)), affect(ctx, tx, rows...)
 	}
-	w.registry.Register("plain", done)
-	w.registry.RegisterTx("tx", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("plain", jobs.Row(done))
+	w.registry.Register("tx", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		return nil, affect(ctx, tx, job)
-	})
-	w.registry.RegisterBatch("batch", func(_ context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
+	}))
+	w.registry.Register("batch", jobs.Batch(func(_ context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
 		return make([]jobs.Result, len(rows)), nil
-	})
-	w.registry.RegisterBatchTx("batchtx", each)
-	w.registry.RegisterGroup("family", []string{"group"}, each)
+	}))
+	w.registry.Register("batchtx", jobs.BatchInTx(each))
+	w.registry.Register("group", jobs.Group("family", each))
 	names := []string{"plain", "tx", "batch", "batchtx", "group"}
 
 	db := open(t, pgtest.Pooled(t, w.url))

@@ -39,12 +39,12 @@ func TestJobsOfAHigherPriorityComeFirst(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	var o order
-	w.registry.Register("backlog", o.check)
-	w.registry.Register("urgent", o.check, jobs.Priority(10))
-	w.registry.RegisterTx("urgent with a transaction", func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("backlog", jobs.Row(o.check))
+	w.registry.Register("urgent", jobs.Row(o.check), jobs.Priority(10))
+	w.registry.Register("urgent with a transaction", jobs.InTx(func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		return o.check(ctx, job)
-	}, jobs.Priority(5))
-	w.registry.Register("some day", o.check, jobs.Priority(-1))
+	}), jobs.Priority(5))
+	w.registry.Register("some day", jobs.Row(o.check), jobs.Priority(-1))
 	w.enqueue("some day", slot(1), 20)
 	w.enqueue("backlog", slot(1), 500)
 	w.enqueue("urgent", slot(1), 400)
@@ -68,15 +68,15 @@ func TestAPriorityHoldsUpNobodyWhileItsJobIsAtALimitOfItsOwn(t *testing.T) {
 	w := setup(t)
 	var o order
 	release := make(chan struct{})
-	w.registry.Register("urgent", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("urgent", jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 		select {
 		case <-release:
 		case <-ctx.Done():
 		}
 		return o.check(ctx, job)
-	}, jobs.Priority(10), jobs.Concurrency(1))
+	}), jobs.Priority(10), jobs.Concurrency(1))
 	var once sync.Once
-	w.registry.Register("backlog", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("backlog", jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 		next, err := o.check(ctx, job)
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -84,7 +84,7 @@ func TestAPriorityHoldsUpNobodyWhileItsJobIsAtALimitOfItsOwn(t *testing.T) {
 			once.Do(func() { close(release) })
 		}
 		return next, err
-	})
+	}))
 	w.enqueue("urgent", slot(1), 100)
 	w.enqueue("backlog", slot(1), 300)
 	if result := w.run(slot(1)); result.Finished != 400 || o.first("urgent") != 300 {
@@ -100,20 +100,20 @@ func TestAPriorityCountsAmongAllJobsThatWaitForTheSame(t *testing.T) {
 		backlog              func(r *jobs.Registry, o *order)
 		workers, connections int
 	}{
-		"as many connections as workers": {func(r *jobs.Registry, o *order) { r.Register("backlog", o.check) }, 2, 2},
+		"as many connections as workers": {func(r *jobs.Registry, o *order) { r.Register("backlog", jobs.Row(o.check)) }, 2, 2},
 		"batches with a transaction": {func(r *jobs.Registry, o *order) {
-			r.RegisterEach("backlog", func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+			r.Register("backlog", jobs.Each(func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 				return o.check(ctx, job)
-			}, jobs.BatchSize(10))
+			}), jobs.BatchSize(10))
 		}, 8, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			var o order
-			w.registry.RegisterTx("urgent", func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+			w.registry.Register("urgent", jobs.InTx(func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 				return o.check(ctx, job)
-			}, jobs.Priority(100))
+			}), jobs.Priority(100))
 			test.backlog(w.registry, &o)
 			w.enqueue("urgent", slot(1), 300)
 			w.enqueue("backlog", slot(1), 300)

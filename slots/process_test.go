@@ -38,25 +38,25 @@ func runProcess(url string) int {
 		return 1
 	}
 	registry := jobs.NewRegistry()
-	registry.Register("plain", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+	registry.Register("plain", jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 		time.Sleep(5 * time.Millisecond)
 		return nil, leaveTrace(ctx, db, job)
-	})
-	registry.RegisterTx("tx", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	}))
+	registry.Register("tx", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		if _, err := tx.ExecContext(ctx, `insert into effect values ($1)`, job.EntityKey); err != nil {
 			return nil, err
 		}
 		time.Sleep(time.Millisecond)
 		return nil, nil
-	})
-	registry.Register("held", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+	}))
+	registry.Register("held", jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 		err := leaveTrace(ctx, db, job)
 		for released := false; !released && err == nil; time.Sleep(5 * time.Millisecond) {
 			// Deaf to its context: what it returns in the end comes late.
 			err = db.GetContext(context.WithoutCancel(ctx), &released, `select count(*) > 0 from released`)
 		}
 		return nil, err
-	})
+	}))
 	r, err := slots.NewRunner(ctx, slots.Config{
 		DB: db, Registry: registry, Lease: time.Second, Page: 50, Workers: 16, Grace: 5 * time.Second,
 		Now: func() time.Time { return slot(1) },
@@ -209,7 +209,7 @@ func TestAProcessStoppedPastItsLeaseChangesNothingWhenItGoesOn(t *testing.T) {
 	}
 
 	// Another runner takes over when the lease has ended, and moves every row.
-	w.registry.Register("held", func(context.Context, jobs.FutureJob) (*time.Time, error) { return new(slot(2)), nil })
+	w.registry.Register("held", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return new(slot(2)), nil }))
 	var result slots.Result
 	w.eventually("the lease to end", func() bool {
 		result = w.run(slot(1))

@@ -38,9 +38,9 @@ func TestARecordThatWaitsOverABoundaryMovesNothingIntoASlotThatHasBegun(t *testi
 					return null;
 				end $$;
 				create trigger wait after insert on prescient.slot_progress for each row when (new.` + waits.when + `) execute function wait()`)
-			w.registry.Register("job", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+			w.registry.Register("job", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 				return new(job.NextCheckAt.Add(time.Second)), nil
-			})
+			}))
 			w.enqueue("job", slot(1), waits.rows)
 			now := func(c *slots.Config) { c.Now = nil }
 			var at time.Time

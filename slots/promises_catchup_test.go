@@ -17,11 +17,11 @@ func TestCatchUpLeavesASlotThatIsBeingRunToItsRunner(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	started := make(chan struct{}, 1000)
-	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		started <- struct{}{}
 		time.Sleep(40 * time.Millisecond)
 		return nil, nil
-	}, jobs.OnMisfire(jobs.MisfireSkip))
+	}), jobs.OnMisfire(jobs.MisfireSkip))
 	const rows = 200
 	w.enqueue("job", slot(1), rows)
 	w.clock.Set(slot(1))
@@ -50,12 +50,12 @@ func TestCatchUpStartsNoRowBeforeItsSlotHoweverTheWidthHasChanged(t *testing.T) 
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
-			w.registry.Register("job", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+			w.registry.Register("job", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 				if now := w.clock.Now(); now.Before(job.Slot) {
 					t.Errorf("the row of %s was started at %s", job.Slot, now)
 				}
 				return nil, nil
-			})
+			}))
 			w.clock.Set(slot(0).Add(6 * time.Minute))
 			before := w.runner() // knows slots 12:00 and 12:15
 			minute, err := grid.New(time.Minute)
@@ -89,7 +89,7 @@ func TestCatchUpStartsNoRowBeforeItsSlotHoweverTheWidthHasChanged(t *testing.T) 
 func TestRowsOfAPausedJobAreShownAfterItsResumptionHoweverMuchWasPrunedMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("job", done)
+	w.registry.Register("job", jobs.Row(done))
 	w.enqueue("job", slot(1), 100)
 	if _, err := admin.New(w.client).Pause(t.Context(), w.db, "job"); err != nil {
 		t.Fatal(err)

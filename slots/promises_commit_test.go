@@ -19,21 +19,21 @@ var lateCommits = map[string]struct {
 	rows     int
 	register func(registry *jobs.Registry)
 }{
-	"a few":      {3, func(r *jobs.Registry) { r.Register("job", done) }},
-	"a page":     {20, func(r *jobs.Registry) { r.Register("job", done) }},
-	"many pages": {200, func(r *jobs.Registry) { r.Register("job", done) }},
+	"a few":      {3, func(r *jobs.Registry) { r.Register("job", jobs.Row(done)) }},
+	"a page":     {20, func(r *jobs.Registry) { r.Register("job", jobs.Row(done)) }},
+	"many pages": {200, func(r *jobs.Registry) { r.Register("job", jobs.Row(done)) }},
 	"with what it asks for": {20, func(r *jobs.Registry) {
 		more := jobs.FutureJob{JobExec: "more", EntityName: "order", EntityKey: "1"}
 		more.CheckAt = slot(5)
-		r.RegisterBatch("job", func(_ context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
+		r.Register("job", jobs.Batch(func(_ context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
 			results := make([]jobs.Result, len(rows))
 			results[0].Enqueue = []jobs.FutureJob{more}
 			return results, nil
-		})
+		}))
 	}},
-	"in the transaction of a row":   {3, func(r *jobs.Registry) { r.RegisterTx("job", doneTx) }},
-	"in the transaction of a batch": {20, func(r *jobs.Registry) { r.RegisterBatchTx("job", oneByOne(doneTx)) }},
-	"in the transaction of a group": {3, func(r *jobs.Registry) { r.RegisterGroup("family", []string{"job"}, oneByOne(doneTx)) }},
+	"in the transaction of a row":   {3, func(r *jobs.Registry) { r.Register("job", jobs.InTx(doneTx)) }},
+	"in the transaction of a batch": {20, func(r *jobs.Registry) { r.Register("job", jobs.BatchInTx(oneByOne(doneTx))) }},
+	"in the transaction of a group": {3, func(r *jobs.Registry) { r.Register("job", jobs.Group("family", oneByOne(doneTx))) }},
 }
 
 func doneTx(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }
@@ -85,10 +85,10 @@ func TestRowsThatWereLockedAreRecordedAfterARecordWhoseConnectionHasBroken(t *te
 				t.Parallel()
 				w := setupAt(t, pgtest.Direct(t))
 				var calls atomic.Int64
-				w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+				w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 					calls.Add(1)
 					return nil, nil
-				})
+				}))
 				w.enqueue("job", slot(1), rows)
 				somebody := w.db.MustBegin()
 				somebody.MustExec(`select from prescient.future_job where entity_key = '0' for update`)
@@ -116,7 +116,7 @@ func TestRowsThatAreGoneWithTheLeaseAreNotRecorded(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	somebody := w.db.MustBegin()
-	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		somebody.MustExec(`select from prescient.future_job for update`)
 		time.AfterFunc(time.Second, func() { // when the outcome waits for the lock
 			somebody.MustExec(`delete from prescient.future_job`)
@@ -124,7 +124,7 @@ func TestRowsThatAreGoneWithTheLeaseAreNotRecorded(t *testing.T) {
 			_ = somebody.Commit()
 		})
 		return nil, nil
-	})
+	}))
 	w.enqueue("job", slot(1), 1)
 	var told counter
 	result := w.run(slot(1), func(c *slots.Config) { c.Observer = &told })

@@ -41,20 +41,20 @@ func (w *world) registerErrorless() []string {
 	leave := func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) {
 		_, _ = tx.ExecContext(ctx, `insert into public.effect values ($1)`, job.JobExec+" "+job.EntityKey)
 	}
-	w.registry.Register("one", done, jobs.Retry(0))
-	w.registry.RegisterTx("tx", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("one", jobs.Row(done), jobs.Retry(0))
+	w.registry.Register("tx", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		leave(ctx, tx, job)
 		return nil, nil
-	}, jobs.Retry(0))
-	w.registry.RegisterBatch("batch", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	}), jobs.Retry(0))
+	w.registry.Register("batch", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		return make([]jobs.Result, len(batch)), nil
-	}, jobs.Retry(0))
-	w.registry.RegisterBatchTx("batch.tx", func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	}), jobs.Retry(0))
+	w.registry.Register("batch.tx", jobs.BatchInTx(func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		for _, job := range batch {
 			leave(ctx, tx, job)
 		}
 		return make([]jobs.Result, len(batch)), nil
-	}, jobs.Retry(0))
+	}), jobs.Retry(0))
 	return []string{"one", "tx", "batch", "batch.tx"}
 }
 
@@ -182,7 +182,7 @@ func TestAConnectionThatBreaksEndsNoRun(t *testing.T) {
 	w := setup(t)
 	network := w.network()
 	db := network.open()
-	w.registry.Register("job", done)
+	w.registry.Register("job", jobs.Row(done))
 	const rows, most = 10, 25
 	for n := 1; n <= most; n++ {
 		w.enqueue("job", slot(n), rows)
@@ -214,21 +214,21 @@ func TestARunCountsARecordWhoseReplyWasLostBeforeAnotherClosedTheSlot(t *testing
 
 	recorded, begun := make(chan struct{}), make(chan struct{})
 	besides := jobs.NewRegistry()
-	besides.Register("beside", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	besides.Register("beside", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		close(begun)
 		<-recorded
 		return nil, nil
-	})
+	}))
 	beside := w.background(slot(1), func(c *slots.Config) { c.Registry = besides })
 	<-begun
-	w.registry.Register("here", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("here", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		network.before(1, func(l link) {
 			network.away.Lock()
 			network.cutBut(l)
 			_ = l.runner.Close() // the message goes through, and no reply
 		})
 		return nil, nil
-	})
+	}))
 	here := w.background(slot(1), func(c *slots.Config) { c.DB = db })
 	w.eventually("the record", func() bool { return w.outcomes()[jobs.Done] == 1 })
 	close(recorded)
@@ -258,14 +258,14 @@ func TestARecordThatIsRepeatedForASerializationFailureIsCountedOnce(t *testing.T
 		$$;
 		create constraint trigger fail_once after insert on prescient.slot_progress deferrable initially deferred
 		for each row execute function fail_once()`)
-	w.registry.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("job", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		results := make([]jobs.Result, len(batch))
 		for i, job := range batch { // with which it is recorded in a transaction of several messages
 			results[i].Enqueue = []jobs.FutureJob{{JobExec: "next", EntityName: "order", EntityKey: job.EntityKey, CheckAt: slot(3)}}
 		}
 		return results, nil
-	})
-	w.registry.Register("next", done)
+	}))
+	w.registry.Register("next", jobs.Row(done))
 	const rows = 5
 	w.enqueue("job", slot(1), rows)
 	if result := w.run(slot(1)); result.Finished != rows || result.Checked != rows {

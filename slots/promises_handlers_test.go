@@ -25,13 +25,13 @@ import (
 // txShapes are the ways to register a check of one row that writes through a transaction.
 var txShapes = map[string]func(r *jobs.Registry, name string, check jobs.TxCheckFunc, opts ...jobs.Option){
 	"a row": func(r *jobs.Registry, name string, check jobs.TxCheckFunc, opts ...jobs.Option) {
-		r.RegisterTx(name, check, opts...)
+		r.Register(name, jobs.InTx(check), opts...)
 	},
 	"a batch": func(r *jobs.Registry, name string, check jobs.TxCheckFunc, opts ...jobs.Option) {
-		r.RegisterBatchTx(name, oneByOne(check), opts...)
+		r.Register(name, jobs.BatchInTx(oneByOne(check)), opts...)
 	},
 	"a group": func(r *jobs.Registry, name string, check jobs.TxCheckFunc, opts ...jobs.Option) {
-		r.RegisterGroup("family of "+name, []string{name}, oneByOne(check), opts...)
+		r.Register(name, jobs.Group("family of "+name, oneByOne(check)), opts...)
 	},
 }
 
@@ -140,7 +140,7 @@ func (w *world) leavesToNobody(register func(*jobs.Registry, string, jobs.TxChec
 		return nil, errors.New("and fails")
 	})
 	register(w.registry, "other", leaveEffect)
-	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) { return new(slot(2)), nil })
+	w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return new(slot(2)), nil }))
 	const connections, rows = 12, 100
 	db := open(w.t, w.url)
 	db.SetMaxOpenConns(connections)
@@ -275,7 +275,7 @@ func TestACheckHasItsTimeWhateverItHasWaitedForBefore(t *testing.T) {
 		pgtest.NotOnCitus(t, "who waits does so on a worker")
 		t.Parallel()
 		w := setup(t)
-		w.registry.RegisterTx("job", takesLong, jobs.Timeout(timeout))
+		w.registry.Register("job", jobs.InTx(takesLong), jobs.Timeout(timeout))
 		w.enqueue("job", slot(1), 1)
 		holder := w.db.MustBegin()
 		defer func() { _ = holder.Rollback() }()
@@ -337,10 +337,10 @@ func TestATimeoutMayBeAsLongAsAnyDuration(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			const while = 300 * time.Millisecond // in which it is looked whether a check is overdue
-			w.registry.Register("without a transaction", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+			w.registry.Register("without a transaction", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 				time.Sleep(while)
 				return nil, nil
-			}, jobs.Timeout(timeout))
+			}), jobs.Timeout(timeout))
 			for shape, register := range txShapes {
 				register(w.registry, shape, func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
 					time.Sleep(while)
@@ -415,17 +415,17 @@ func TestACheckThatSetsTheEncodingOfItsSessionSpoilsNoText(t *testing.T) {
 	w := setup(t)
 	more := jobs.FutureJob{JobExec: "more", EntityName: "order", EntityKey: "Zoë"}
 	more.CheckAt = slot(5)
-	w.registry.RegisterBatchTx("batch", func(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("batch", jobs.BatchInTx(func(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
 		_, err := tx.ExecContext(ctx, "set client_encoding to latin1")
 		results := make([]jobs.Result, len(rows))
 		results[0] = jobs.Result{Next: new(slot(2)), Payload: json.RawMessage(`"€"`), Enqueue: []jobs.FutureJob{more}}
 		results[1].Err = errors.New("ä")
 		return results, err
-	})
-	w.registry.RegisterTx("one", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+	}))
+	w.registry.Register("one", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
 		_, err := tx.ExecContext(ctx, "set client_encoding to latin1; do $$ begin raise exception '%', chr(228); end $$")
 		return nil, err
-	})
+	}))
 	w.enqueue("batch", slot(1), 20)
 	w.enqueue("one", slot(1), 1)
 	w.run(slot(1), alone)

@@ -26,13 +26,13 @@ func TestNothingThatARunDoesIsCompiled(t *testing.T) {
 	if w.count("select pg_jit_available()::integer") == 0 {
 		t.Skip("this server compiles nothing")
 	}
-	w.registry.Register("one", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("one", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 		return new(job.NextCheckAt.Add(time.Hour)), nil
-	})
-	w.registry.RegisterTx("tx", func(_ context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	}))
+	w.registry.Register("tx", jobs.InTx(func(_ context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		return new(job.NextCheckAt.Add(time.Hour)), nil
-	})
-	w.registry.Register("limited", done, jobs.AtMost(2), jobs.PerSecond(1000))
+	}))
+	w.registry.Register("limited", jobs.Row(done), jobs.AtMost(2), jobs.PerSecond(1000))
 	for _, job := range []string{"one", "tx", "limited"} {
 		w.enqueue(job, slot(1), 20)
 	}

@@ -52,10 +52,10 @@ func TestRowsThatStayLockedHoldUpNoOthersAndCostNoLease(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			var checks atomic.Int64
-			w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+			w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 				checks.Add(1)
 				return nil, nil
-			})
+			}))
 			db := open(t, w.url)
 			db.SetMaxOpenConns(slots.DefaultConnections + slots.OwnConnections)
 			documented := func(c *slots.Config) { c.DB = db; c.Page = 0; c.Lease = test.lease }
@@ -87,16 +87,16 @@ func TestRowsThatStayLockedHoldUpNoOthersAndCostNoLease(t *testing.T) {
 func TestARowThatStaysLockedForThreeLeasesCostsNoLeaseAndFewStatements(t *testing.T) {
 	t.Parallel()
 	for name, register := range map[string]func(r *jobs.Registry, check jobs.CheckFunc){
-		"it waits to be recorded": func(r *jobs.Registry, check jobs.CheckFunc) { r.Register("job", check) },
+		"it waits to be recorded": func(r *jobs.Registry, check jobs.CheckFunc) { r.Register("job", jobs.Row(check)) },
 		"it waits to be checked": func(r *jobs.Registry, check jobs.CheckFunc) {
-			r.RegisterTx("job", func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
-				return check(ctx, job)
-			})
-		},
-		"its group waits to be checked": func(r *jobs.Registry, check jobs.CheckFunc) {
-			r.RegisterGroup("family", []string{"job"}, oneByOne(func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+			r.Register("job", jobs.InTx(func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 				return check(ctx, job)
 			}))
+		},
+		"its group waits to be checked": func(r *jobs.Registry, check jobs.CheckFunc) {
+			r.Register("job", jobs.Group("family", oneByOne(func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+				return check(ctx, job)
+			})))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,9 +136,9 @@ func TestBatchesAndHeartbeatsNeverWaitForEachOtherInACircle(t *testing.T) {
 		t.Run(fmt.Sprintf("runners: %d", runners), func(t *testing.T) {
 			t.Parallel()
 			w := setupAt(t, pgtest.Direct(t))
-			w.registry.RegisterBatchTx("job", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			w.registry.Register("job", jobs.BatchInTx(func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 				return make([]jobs.Result, len(batch)), nil
-			})
+			}))
 			const rows = 2000
 			w.enqueue("job", slot(1), rows)
 			w.clock.Set(slot(1))
@@ -245,12 +245,12 @@ func TestACheckWaitsForAnApplicationWithoutCountingAnError(t *testing.T) {
 	w := setup(t)
 	w.db.MustExec(`create table account (balance int); insert into account values (0)`)
 	started := make(chan struct{}, 1000)
-	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
 		started <- struct{}{}
 		_, err := tx.ExecContext(ctx, `update account set balance = balance + 1`)
 		return nil, err
-	}, jobs.Retry(0))
-	w.registry.Register("other", done)
+	}), jobs.Retry(0))
+	w.registry.Register("other", jobs.Row(done))
 	w.enqueue("job", slot(1), 20)
 	w.enqueue("other", slot(1), 500)
 	app := w.db.MustBegin()
@@ -281,16 +281,16 @@ func TestAStatementThatIsCancelledIsRepeatedOnce(t *testing.T) {
 		_, err := tx.ExecContext(ctx, `select pg_cancel_backend(pg_backend_pid()), pg_sleep(10)`)
 		return err
 	}
-	w.registry.RegisterTx("once", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("once", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
 		if once.Add(1) == 1 {
 			return nil, cancel(ctx, tx)
 		}
 		return nil, nil
-	}, jobs.Retry(0))
-	w.registry.RegisterTx("always", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+	}), jobs.Retry(0))
+	w.registry.Register("always", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
 		always.Add(1)
 		return nil, cancel(ctx, tx)
-	}, jobs.Retry(0))
+	}), jobs.Retry(0))
 	w.enqueue("once", slot(1), 1)
 	w.enqueue("always", slot(1), 1)
 	if result := w.run(slot(1)); result.Finished != 1 || result.Failed != 1 {
@@ -328,21 +328,21 @@ func TestARunThatWaitsLongForTheLockOfARowNamesTheSessionThatHoldsIt(t *testing.
 		lock     string
 	}{
 		"a row to be recorded": {
-			func(r *jobs.Registry) { r.Register("job", done) },
+			func(r *jobs.Registry) { r.Register("job", jobs.Row(done)) },
 			"select from prescient.future_job for update",
 		},
 		"a row to be checked": {
 			func(r *jobs.Registry) {
-				r.RegisterTx("job", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil })
+				r.Register("job", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
 			},
 			"update prescient.future_job set spent = spent",
 		},
 		"a row of a batch": {
-			func(r *jobs.Registry) { r.RegisterBatchTx("job", doneGroup) },
+			func(r *jobs.Registry) { r.Register("job", jobs.BatchInTx(doneGroup)) },
 			"select from prescient.future_job for update",
 		},
 		"a row of a group": {
-			func(r *jobs.Registry) { r.RegisterGroup("family", []string{"job"}, doneGroup) },
+			func(r *jobs.Registry) { r.Register("job", jobs.Group("family", doneGroup)) },
 			"select from prescient.future_job for update",
 		},
 	} {
@@ -390,12 +390,12 @@ func TestARunThatCannotRecordChecksThatItHasDoneSaysHowMany(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			breakRecords := func() { w.db.MustExec(`alter table prescient.slot_progress rename to gone`) }
-			w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+			w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 				if held == 0 {
 					breakRecords()
 				}
 				return nil, nil
-			})
+			}))
 			w.enqueue("job", slot(1), max(held, 1))
 			var log syncBuffer
 			w.clock.Set(slot(1))

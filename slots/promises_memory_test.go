@@ -19,10 +19,10 @@ func TestLargeRowsTakeNoMoreMemoryThanSmallOnes(t *testing.T) {
 	network := w.network()
 	db := network.open()
 	release := make(chan struct{})
-	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		<-release
 		return nil, nil
-	})
+	}))
 	const rows, limit = 8000, 200 << 20
 	w.enqueue("job", slot(1), rows)
 	w.db.MustExec(`update prescient.future_job set payload = to_jsonb(repeat('x', 65000))`)
@@ -65,7 +65,7 @@ func TestRowsThatAnotherTransactionHasLockedTakeABoundedPartOfTheMemory(t *testi
 	w := setup(t)
 	network := w.network()
 	db := network.open()
-	w.registry.RegisterTx("job", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil })
+	w.registry.Register("job", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
 	const rows, size, limit = 1000, 300_000, 160 << 20
 	w.enqueue("job", slot(1), rows)
 	w.db.MustExec(`update prescient.future_job set payload = to_jsonb(repeat('x', $1))`, size)
@@ -98,11 +98,11 @@ func TestRowsThatWaitForAPlaceTakeABoundedPartOfTheMemory(t *testing.T) {
 	network := w.network()
 	db := network.open()
 	began, release := make(chan struct{}), make(chan struct{})
-	w.registry.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("job", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		began <- struct{}{}
 		<-release
 		return make([]jobs.Result, len(batch)), nil
-	}, jobs.AtMost(1), jobs.LimitBy(func(jobs.FutureJob) string { return "the same" }), jobs.Timeout(5*time.Minute))
+	}), jobs.AtMost(1), jobs.LimitBy(func(jobs.FutureJob) string { return "the same" }), jobs.Timeout(5*time.Minute))
 	const rows, size, limit = 1000, 300_000, 160 << 20
 	w.enqueue("job", slot(1), rows)
 	w.db.MustExec(`update prescient.future_job set payload = to_jsonb(repeat('x', $1))`, size)
@@ -147,18 +147,18 @@ func TestLargePayloadsOfResultsTakeABoundedPartOfTheMemory(t *testing.T) {
 	}
 	for name, register := range map[string]func(w *world){
 		"by the run": func(w *world) {
-			w.registry.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) { return results(batch) })
+			w.registry.Register("job", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) { return results(batch) }))
 		},
 		"with a transaction": func(w *world) {
-			w.registry.RegisterBatchTx("job", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			w.registry.Register("job", jobs.BatchInTx(func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 				return results(batch)
-			})
+			}))
 		},
 		"after a wait for locks": func(w *world) {
-			w.registry.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			w.registry.Register("job", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 				time.AfterFunc(100*time.Millisecond, w.hold(rows))
 				return results(batch)
-			})
+			}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,8 +26,8 @@ func (w *world) registerAs(role string, options ...jobs.Option) {
 		_, err := tx.ExecContext(ctx, role)
 		return nil, err
 	}
-	w.registry.RegisterTx("row", check, options...)
-	w.registry.RegisterBatchTx("batch", oneByOne(check), options...)
+	w.registry.Register("row", jobs.InTx(check), options...)
+	w.registry.Register("batch", jobs.BatchInTx(oneByOne(check)), options...)
 	w.enqueue("row", slot(1), 5)
 	w.enqueue("batch", slot(1), 5)
 }
@@ -120,7 +120,7 @@ func keepsItsRole(t *testing.T, wrap func(driver.Connector) driver.Connector, ro
 func TestARunWritesWhereTransactionsAreReadOnlyUnlessTheySayOtherwise(t *testing.T) {
 	t.Parallel()
 	w := setupAt(t, pgtest.URL(t))
-	w.registry.Register("plain", done)
+	w.registry.Register("plain", jobs.Row(done))
 	w.registerAs("select 1")
 	w.enqueue("plain", slot(1), 5)
 	w.db.MustExec(`do $$ begin execute format('alter database %I set default_transaction_read_only = on', current_database()); end $$`)
@@ -136,7 +136,7 @@ func TestRunnersStartAtOnceWhereTransactionsAreSerializable(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	for i := range 20 {
-		w.registry.Register(fmt.Sprint("job", i), done)
+		w.registry.Register(fmt.Sprint("job", i), jobs.Row(done))
 	}
 	u, err := url.Parse(w.url)
 	if err != nil {

@@ -56,10 +56,10 @@ func TestARowOfAJobThatIsPausedDuringTheRunIsNotDoneWithoutItsCheck(t *testing.T
 		}
 		return make([]jobs.Result, len(batch))
 	}
-	w.registry.RegisterBatch(paused, func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register(paused, jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		return check(batch), nil
-	})
-	w.registry.RegisterBatch("job", func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	}))
+	w.registry.Register("job", jobs.Batch(func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		if _, err := admin.New(w.client).Pause(ctx, w.db, paused); err != nil {
 			return nil, err
 		}
@@ -71,7 +71,7 @@ func TestARowOfAJobThatIsPausedDuringTheRunIsNotDoneWithoutItsCheck(t *testing.T
 			}
 		}
 		return check(batch), nil
-	})
+	}))
 	w.run(slot(1), func(c *slots.Config) { c.Page = page; c.Workers = 1 })
 
 	ended, err := seq.Collect(admin.New(w.client).History(t.Context(), w.db, admin.HistoryFilter{Outcome: jobs.Done, Limit: 1000}))
@@ -92,12 +92,12 @@ func TestARowOfAnotherJobThatIsCommittedLateIsCheckedByTheSameRun(t *testing.T) 
 	t.Parallel()
 	w := setup(t)
 	started, release := make(chan struct{}), make(chan struct{})
-	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		close(started)
 		<-release
 		return nil, nil
-	})
-	w.registry.Register("late", done)
+	}))
+	w.registry.Register("late", jobs.Row(done))
 	w.enqueue("job", slot(1), 1)
 	business := w.db.MustBegin()
 	defer func() { _ = business.Rollback() }()
@@ -127,7 +127,7 @@ func TestARowOfAnotherJobThatIsCommittedLateIsCheckedByTheSameRun(t *testing.T) 
 func TestRowsOfAJobThatTheRunnerDoesNotKnowWaitInTheirSlotForOneThatDoes(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("job", done)
+	w.registry.Register("job", jobs.Row(done))
 	w.enqueue("job", slot(1), 60)
 	w.enqueue("other.team", slot(1), 31)
 	result := w.run(slot(1))
@@ -158,7 +158,7 @@ func TestRowsOfAJobThatTheRunnerDoesNotKnowWaitInTheirSlotForOneThatDoes(t *test
 	}
 
 	w.registry = jobs.NewRegistry()
-	w.registry.Register("other.team", done)
+	w.registry.Register("other.team", jobs.Row(done))
 	if result := w.run(slot(1)); result.Finished != 31 || result.State != slots.StateDone {
 		t.Errorf("the runner that knows the job: %+v", result)
 	}

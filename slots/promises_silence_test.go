@@ -45,10 +45,10 @@ func TestASlotIsFinishedSoonAfterItsRunnerWasStoppedInTheMiddleOfATransaction(t 
 	stopped := time.Now()
 	w.db.MustExec(`delete from delay`)
 
-	w.registry.RegisterTx("tx", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("tx", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		_, err := tx.ExecContext(ctx, `insert into effect values ($1)`, job.EntityKey)
 		return nil, err
-	})
+	}))
 	w.clock.Set(slot(1))
 	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
@@ -82,13 +82,13 @@ func TestARunWhoseNetworkFellSilentReturnsSoonAfterItIsStopped(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		return nil, nil
 	}
-	w.registry.Register("job", check)
-	w.registry.RegisterTx("tx", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.Row(check))
+	w.registry.Register("tx", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		if _, err := tx.ExecContext(ctx, `select 1`); err != nil {
 			return nil, err
 		}
 		return check(ctx, job)
-	})
+	}))
 	network := w.network()
 	db := network.open()
 	const rows, grace = 5000, time.Second
@@ -122,7 +122,7 @@ func TestARunWhoseNetworkFellSilentReturnsSoonAfterItIsStopped(t *testing.T) {
 func TestAReaderOfHistoryAtTheTurnOfTheMonthHoldsUpNoRun(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("job", done)
+	w.registry.Register("job", jobs.Row(done))
 	w.enqueue("job", slot(1), 100)
 	const months = `
 		select count(*) from pg_inherits

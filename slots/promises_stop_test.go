@@ -39,15 +39,15 @@ func TestAStopBeforeAnyMessageOfARunLosesAndStrandsNothing(t *testing.T) {
 	t.Parallel()
 	for name, register := range map[string]func(*jobs.Registry, *held){
 		"rows wait for a worker": func(r *jobs.Registry, h *held) {
-			r.Register("job", h.check, jobs.OnMisfire(jobs.MisfireSkip))
+			r.Register("job", jobs.Row(h.check), jobs.OnMisfire(jobs.MisfireSkip))
 		},
 		"rows wait for their job's turn": func(r *jobs.Registry, h *held) {
-			r.Register("job", h.check, jobs.OnMisfire(jobs.MisfireSkip), jobs.Concurrency(2))
+			r.Register("job", jobs.Row(h.check), jobs.OnMisfire(jobs.MisfireSkip), jobs.Concurrency(2))
 		},
 		"rows wait for a connection": func(r *jobs.Registry, h *held) {
-			r.RegisterTx("job", func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+			r.Register("job", jobs.InTx(func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 				return h.check(ctx, job)
-			}, jobs.OnMisfire(jobs.MisfireSkip))
+			}), jobs.OnMisfire(jobs.MisfireSkip))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestARunThatFailsStrandsNothing(t *testing.T) {
 		$$;
 		create trigger refuse before insert on prescient.future_job_history for each row execute function refuse()`)
 	var job held
-	w.registry.Register("job", job.check, jobs.OnMisfire(jobs.MisfireSkip))
+	w.registry.Register("job", jobs.Row(job.check), jobs.OnMisfire(jobs.MisfireSkip))
 	w.stopEverywhere(&job, func(func()) { w.db.MustExec(`insert into broken default values`) }, func(error) {
 		w.db.MustExec(`delete from broken`)
 	})
@@ -91,7 +91,7 @@ func TestARunThatFailsStrandsNothing(t *testing.T) {
 // run again; and after all a catch-up, which has nothing to do. A run that sends nothing more for a while has sent all.
 func (w *world) stopEverywhere(job *held, do func(stop func()), ended func(error)) {
 	const rows, quick, aWhile = 100, 20, 600 * time.Millisecond
-	w.registry.Register("quick", done)
+	w.registry.Register("quick", jobs.Row(done))
 	network := w.network()
 	db := network.open()
 	n := 0
@@ -141,10 +141,10 @@ func TestASlotThatIsLeftOpenWithoutRowsIsClosedByTheNextCatchUp(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	ctx, stop := context.WithCancel(t.Context())
-	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		stop()
 		return nil, nil
-	})
+	}))
 	w.enqueue("job", slot(1), 100)
 	w.clock.Set(slot(1))
 	first, err := w.runner(func(c *slots.Config) { c.Workers = 4 }).Run(ctx, slot(1))
@@ -190,7 +190,7 @@ func TestASlotWhoseRunnerDiedAfterItsLastRecordIsClosedByTheNextCatchUp(t *testi
 		t.Fatal(err)
 	}
 
-	w.registry.Register("held", done)
+	w.registry.Register("held", jobs.Row(done))
 	killed := time.Now()
 	w.run(slot(2))
 	for w.show(slot(1)).State != slots.StateDone && time.Since(killed) < await.Limit {
@@ -233,7 +233,7 @@ func (w *world) waitsForALock() bool {
 func TestARunThatIsStoppedDoesNotWaitForItsProgress(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("job", done)
+	w.registry.Register("job", jobs.Row(done))
 	w.enqueue("job", slot(1), 3)
 	ctx, stop := context.WithCancel(t.Context())
 	released, returned := make(chan struct{}), make(chan error, 1)
@@ -264,7 +264,7 @@ func TestTheGracePeriodMayBeAsLongAsAnyDuration(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	ctx, stop := context.WithCancel(t.Context())
-	w.registry.Register("job", func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.Row(func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
 		stop()
 		select {
 		case <-ctx.Done():
@@ -272,7 +272,7 @@ func TestTheGracePeriodMayBeAsLongAsAnyDuration(t *testing.T) {
 		case <-time.After(300 * time.Millisecond):
 			return nil, nil
 		}
-	})
+	}))
 	w.enqueue("job", slot(1), 1)
 	w.clock.Set(slot(1))
 	result, err := w.runner(func(c *slots.Config) { c.Grace = math.MaxInt64 }).Run(ctx, slot(1))

@@ -23,7 +23,7 @@ func key(n int) jobs.Key {
 func TestARowThatItsOwnerCancelsOrMovesWhileItIsCheckedStaysAsTheOwnerWantsIt(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("job", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 		var err error
 		switch job.EntityKey {
 		case "0":
@@ -34,7 +34,7 @@ func TestARowThatItsOwnerCancelsOrMovesWhileItIsCheckedStaysAsTheOwnerWantsIt(t 
 			_, err = w.client.Enqueue(ctx, w.db, replacement(job), jobs.Replace)
 		}
 		return new(slot(2)), err
-	})
+	}))
 	w.enqueue("job", slot(1), 5)
 	result := w.run(slot(1))
 	if result.Rescheduled != 3 || result.Yielded != 2 || result.State != slots.StateDone {
@@ -63,10 +63,10 @@ func TestRowsThatABusinessTransactionHoldsAreRecordedWhenItEndsAndCheckedOnce(t 
 	t.Parallel()
 	w := setup(t)
 	var checks atomic.Int32
-	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		checks.Add(1)
 		return nil, nil
-	})
+	}))
 	const rows = 200
 	w.enqueue("job", slot(1), rows)
 	business := w.db.MustBegin()
@@ -93,9 +93,9 @@ func TestARunNeverMakesABusinessTransactionTheVictimOfADeadlock(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCitus(t, citusDeadlocks)
 	w := setup(t)
-	w.registry.Register("job", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 		return new(job.Slot.Add(15 * time.Minute)), nil
-	}, jobs.MaxChecks(1000))
+	}), jobs.MaxChecks(1000))
 	const rows = 300
 	w.enqueue("job", slot(1), rows)
 	ctx, stop := context.WithCancel(t.Context())
@@ -137,19 +137,19 @@ func TestASlowRowAndAJobWithLimitedConcurrencyHoldUpNothingElse(t *testing.T) {
 	w := setup(t)
 	release := make(chan struct{})
 	var serial, most atomic.Int32
-	w.registry.Register("slow", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("slow", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		<-release
 		return nil, nil
-	})
-	w.registry.Register("serial", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	}))
+	w.registry.Register("serial", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		if n := serial.Add(1); n > most.Load() {
 			most.Store(n)
 		}
 		defer serial.Add(-1)
 		<-release
 		return nil, nil
-	}, jobs.Concurrency(2))
-	w.registry.Register("job", done)
+	}), jobs.Concurrency(2))
+	w.registry.Register("job", jobs.Row(done))
 	w.enqueue("slow", slot(1), 1)
 	w.enqueue("serial", slot(1), 700)
 	w.enqueue("job", slot(1), 900)
@@ -171,7 +171,7 @@ func TestAStoppedRunRecordsWhatFinishesInItsGracePeriodAndHandsTheRestBack(t *te
 	w := setup(t)
 	ctx, stop := context.WithCancel(t.Context())
 	var started atomic.Int32
-	w.registry.Register("job", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 		if started.Add(1) == 4 {
 			stop() // SIGTERM, while four checks are running
 		}
@@ -181,7 +181,7 @@ func TestAStoppedRunRecordsWhatFinishesInItsGracePeriodAndHandsTheRestBack(t *te
 		}
 		time.Sleep(20 * time.Millisecond)
 		return nil, nil
-	})
+	}))
 	w.enqueue("job", slot(1), 100)
 	w.clock.Set(slot(1))
 	result, err := w.runner(func(c *slots.Config) { c.Workers = 4 }).Run(ctx, slot(1))
@@ -207,11 +207,11 @@ func TestAStoppedRunDoesNotRecordChecksThatItsEndCutShort(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	ctx, stop := context.WithCancel(t.Context())
-	w.registry.Register("job", func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.Row(func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
 		stop()
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
-	})
+	}))
 	w.enqueue("job", slot(1), 1)
 	w.clock.Set(slot(1))
 	_, err := w.runner(func(c *slots.Config) { c.Grace = 30 * time.Millisecond }).Run(ctx, slot(1))
@@ -228,14 +228,14 @@ func TestChecksWithATransactionNeverRunOnMoreConnectionsThanTheyMay(t *testing.T
 	w := setup(t)
 	w.db.SetMaxOpenConns(3 + slots.OwnConnections)
 	var running, most atomic.Int32
-	w.registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
 		if n := running.Add(1); n > most.Load() {
 			most.Store(n)
 		}
 		defer running.Add(-1)
 		_, err := tx.ExecContext(ctx, `select pg_sleep(0.001)`)
 		return nil, err
-	})
+	}))
 	w.enqueue("job", slot(1), 300)
 	result := w.run(slot(1), func(c *slots.Config) { c.Connections = 3 })
 	if result.Finished != 300 || most.Load() > 3 {

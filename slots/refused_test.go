@@ -45,18 +45,18 @@ func (w *world) registerCounted(c *calls, next func() *time.Time) []string {
 		}
 		return results
 	}
-	w.registry.Register("one", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("one", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 		c.add(job)
 		return next(), nil
-	})
-	w.registry.RegisterTx("tx", func(_ context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	}))
+	w.registry.Register("tx", jobs.InTx(func(_ context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		c.add(job)
 		return next(), nil
-	})
-	w.registry.RegisterBatch("batch", func(_ context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) { return batch(rows), nil })
-	w.registry.RegisterBatchTx("batch.tx", func(_ context.Context, _ *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
+	}))
+	w.registry.Register("batch", jobs.Batch(func(_ context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) { return batch(rows), nil }))
+	w.registry.Register("batch.tx", jobs.BatchInTx(func(_ context.Context, _ *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
 		return batch(rows), nil
-	})
+	}))
 	return []string{"one", "tx", "batch", "batch.tx"}
 }
 
@@ -230,12 +230,12 @@ func TestARowThatCannotBeReadHasAnErrorOfItsOwn(t *testing.T) {
 	const rows, bad = 8, "7"
 	w := setup(t)
 	var c calls
-	w.registry.RegisterBatch("batch", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("batch", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		for _, job := range batch {
 			c.add(job)
 		}
 		return make([]jobs.Result, len(batch)), nil
-	}, jobs.Retry(1))
+	}), jobs.Retry(1))
 	w.enqueue("batch", slot(1), rows)
 	w.db.MustExec(enormous)
 	w.clock.Set(slot(2))
@@ -266,12 +266,12 @@ func TestAGroupIsCheckedWithoutItsRowThatCannotBeRead(t *testing.T) {
 	const rows = 12
 	w := setup(t)
 	var c calls
-	w.registry.RegisterGroup("family", []string{"job"}, func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("job", jobs.Group("family", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		for _, job := range batch {
 			c.add(job)
 		}
 		return make([]jobs.Result, len(batch)), nil
-	})
+	}))
 	var list []jobs.FutureJob
 	for n := range rows {
 		list = append(list, jobs.FutureJob{JobExec: "job", EntityKey: fmt.Sprint(n)})
@@ -295,13 +295,13 @@ func TestAGroupDoesNotWaitForTheClaimOfARowThatCannotBeRead(t *testing.T) {
 	const rows = 15
 	w := setup(t)
 	var c calls
-	w.registry.RegisterGroup("family", []string{"job"}, func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("job", jobs.Group("family", func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		for _, job := range batch {
 			c.add(job)
 		}
 		_, err := tx.ExecContext(ctx, "select pg_sleep(0.2)")
 		return make([]jobs.Result, len(batch)), err
-	})
+	}))
 	var list []jobs.FutureJob
 	for n := range rows {
 		list = append(list, jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(100 + n), CheckAt: slot(1)})
@@ -327,14 +327,14 @@ func TestACheckThatIsAskedForAndRefusedIsAnErrorOfTheRowThatAskedForIt(t *testin
 	const rows, bad = 40, "7"
 	w := setup(t)
 	var c calls
-	w.registry.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("job", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		results := make([]jobs.Result, len(batch))
 		for i, job := range batch {
 			c.add(job)
 			results[i].Enqueue = []jobs.FutureJob{{JobExec: "more", EntityName: "order", EntityKey: job.EntityKey, CheckAt: slot(3)}}
 		}
 		return results, nil
-	})
+	}))
 	w.enqueue("job", slot(1), rows)
 	w.trigger("future_job", "insert", bad, `raise exception 'no row 7 here';`)
 	if result := w.run(slot(1)); result.State != slots.StateDone || result.Failed != 1 || result.Finished != rows-1 || result.Checked != rows {

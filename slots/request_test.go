@@ -48,10 +48,10 @@ func TestAKeyThatIsAskedForAgainAndAgainIsCheckedInEverySlot(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			checks := 0
-			w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+			w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 				checks++
 				return nil, nil
-			})
+			}))
 			w.enqueue("job", slot(1), 1)
 			for n := range 10 {
 				at := slot(n + 1)
@@ -86,29 +86,29 @@ func TestARequestIsHonouredByEveryRecordOfAnOutcome(t *testing.T) {
 		return nil, nil
 	}
 	shapes := map[string]func(r *jobs.Registry, kind string, options ...jobs.Option){
-		"Register": func(r *jobs.Registry, kind string, options ...jobs.Option) {
-			r.Register("job", func(_ context.Context, j jobs.FutureJob) (*time.Time, error) { return result(kind, j.Slot) }, options...)
+		"Row": func(r *jobs.Registry, kind string, options ...jobs.Option) {
+			r.Register("job", jobs.Row(func(_ context.Context, j jobs.FutureJob) (*time.Time, error) { return result(kind, j.Slot) }), options...)
 		},
-		"RegisterTx": func(r *jobs.Registry, kind string, options ...jobs.Option) {
-			r.RegisterTx("job", func(_ context.Context, _ *sqlx.Tx, j jobs.FutureJob) (*time.Time, error) { return result(kind, j.Slot) }, options...)
+		"InTx": func(r *jobs.Registry, kind string, options ...jobs.Option) {
+			r.Register("job", jobs.InTx(func(_ context.Context, _ *sqlx.Tx, j jobs.FutureJob) (*time.Time, error) { return result(kind, j.Slot) }), options...)
 		},
-		"RegisterEach": func(r *jobs.Registry, kind string, options ...jobs.Option) {
-			r.RegisterEach("job", func(_ context.Context, _ *sqlx.Tx, j jobs.FutureJob) (*time.Time, error) { return result(kind, j.Slot) }, options...)
+		"Each": func(r *jobs.Registry, kind string, options ...jobs.Option) {
+			r.Register("job", jobs.Each(func(_ context.Context, _ *sqlx.Tx, j jobs.FutureJob) (*time.Time, error) { return result(kind, j.Slot) }), options...)
 		},
-		"RegisterBatch": func(r *jobs.Registry, kind string, options ...jobs.Option) {
-			r.RegisterBatch("job", func(_ context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
+		"Batch": func(r *jobs.Registry, kind string, options ...jobs.Option) {
+			r.Register("job", jobs.Batch(func(_ context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
 				return results(rows, kind, result), nil
-			}, options...)
+			}), options...)
 		},
-		"RegisterBatchTx": func(r *jobs.Registry, kind string, options ...jobs.Option) {
-			r.RegisterBatchTx("job", func(_ context.Context, _ *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
+		"BatchInTx": func(r *jobs.Registry, kind string, options ...jobs.Option) {
+			r.Register("job", jobs.BatchInTx(func(_ context.Context, _ *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
 				return results(rows, kind, result), nil
-			}, options...)
+			}), options...)
 		},
-		"RegisterGroup": func(r *jobs.Registry, kind string, options ...jobs.Option) {
-			r.RegisterGroup("group", []string{"job"}, func(_ context.Context, _ *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
+		"Group": func(r *jobs.Registry, kind string, options ...jobs.Option) {
+			r.Register("job", jobs.Group("group", func(_ context.Context, _ *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
 				return results(rows, kind, result), nil
-			}, options...)
+			}), options...)
 		},
 	}
 	kinds := map[string]struct {
@@ -175,9 +175,9 @@ func TestARequestIsHonouredByEveryRecordOfAnOutcome(t *testing.T) {
 func TestARetryLeavesAFailedRowInHistoryIfItsKeyWaitsByARequest(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		return nil, errors.New("told to")
-	}, jobs.Retry(0))
+	}), jobs.Retry(0))
 	w.enqueue("job", slot(1), 1)
 	w.clock.Set(slot(1))
 	again := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "0"}
@@ -229,7 +229,7 @@ func TestARequestIsHonouredThoughTheNameOfItsJobHasNotCommitted(t *testing.T) {
 			t.Run(fmt.Sprint(name, " ", n), func(t *testing.T) {
 				t.Parallel()
 				w := setup(t)
-				w.registry.Register("job", test.check)
+				w.registry.Register("job", jobs.Row(test.check))
 				w.enqueue("other", slot(4), n)
 				first := w.db.MustBegin()
 				t.Cleanup(func() { _ = first.Rollback() })

@@ -93,18 +93,18 @@ func TestEveryPartIsPlayedWithTheRightsOfItsRole(t *testing.T) {
 	batchTx := func(ctx context.Context, _ *sqlx.Tx, all []jobs.FutureJob) ([]jobs.Result, error) {
 		return batch(ctx, all)
 	}
-	registry.Register("one", done)
-	registry.RegisterTx("tx", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	registry.Register("one", jobs.Row(done))
+	registry.Register("tx", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		_, err := client.Cancel(ctx, tx, check("again", job.EntityKey).Key())
 		return nil, err
-	})
-	registry.RegisterBatch("batch", batch)
-	registry.RegisterBatchTx("batchtx", batchTx)
-	registry.RegisterGroup("family", []string{"group"}, batchTx)
-	registry.Register("fails", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, errors.New("no") }, jobs.Retry(0))
-	registry.Register("again", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+	}))
+	registry.Register("batch", jobs.Batch(batch))
+	registry.Register("batchtx", jobs.BatchInTx(batchTx))
+	registry.Register("group", jobs.Group("family", batchTx))
+	registry.Register("fails", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, errors.New("no") }), jobs.Retry(0))
+	registry.Register("again", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 		return new(job.Slot.Add(time.Hour)), nil
-	})
+	}))
 	run, err := slots.NewRunner(t.Context(), slots.Config{
 		DB: runner, Registry: registry, Schema: roleSchema, Now: at.Now, Logger: slog.New(slog.DiscardHandler),
 	})

@@ -16,7 +16,7 @@ import (
 
 // rules makes the registry of a world know rules, whose checks end their rows.
 func (w *world) rules() {
-	w.registry.OnRule(func(r *jobs.Registry, name string) { r.Register(name, finish) })
+	w.registry.OnRule(func(r *jobs.Registry, name string) { r.Register(name, jobs.Row(finish)) })
 }
 
 func finish(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }
@@ -67,7 +67,7 @@ func TestAJobOfTheBinaryIsNotReplacedByARuleOfItsName(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.registry.OnRule(func(*jobs.Registry, string) { t.Error("the rule took the name") })
-	w.registry.Register("late", finish)
+	w.registry.Register("late", jobs.Row(finish))
 	w.apply("late")
 	w.enqueue("late", slot(1), 1)
 	if result := w.run(slot(1)); result.Finished != 1 {
@@ -129,7 +129,7 @@ func TestARunThatIsStoppedWhileItLooksForRulesSaysSo(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	// The stop may come too late for the statement. A slot without rows is done then.
-	w.registry.OnRule(func(r *jobs.Registry, name string) { r.Register(name, untilStopped) })
+	w.registry.OnRule(func(r *jobs.Registry, name string) { r.Register(name, jobs.Row(untilStopped)) })
 	w.enqueue("late", slot(1), 1)
 	w.apply("late")
 	faults := pgtest.OpenFaults(t, w.url, pgtest.Unprepared)

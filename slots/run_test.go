@@ -22,8 +22,8 @@ import (
 func TestARunChecksTheRowsOfItsSlotAndNoOthers(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("early", done)
-	w.registry.Register("late", done)
+	w.registry.Register("early", jobs.Row(done))
+	w.registry.Register("late", jobs.Row(done))
 	w.enqueue("early", slot(1), 120)
 	w.enqueue("late", slot(2), 3)
 
@@ -44,7 +44,7 @@ func TestARunChecksTheRowsOfItsSlotAndNoOthers(t *testing.T) {
 func TestARunOfASlotThatIsDoneDoesNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("job", done)
+	w.registry.Register("job", jobs.Row(done))
 	w.enqueue("job", slot(1), 10)
 	w.run(slot(1))
 	again := w.run(slot(1))
@@ -58,12 +58,12 @@ func TestEightRunnersCheckEachRowOnce(t *testing.T) {
 	w := setup(t)
 	var mu sync.Mutex
 	checks := map[string]int{}
-	w.registry.Register("job", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		checks[job.EntityKey]++
 		return nil, nil
-	})
+	}))
 	const rows = 2000
 	w.enqueue("job", slot(1), rows)
 	w.clock.Set(slot(1))
@@ -121,14 +121,14 @@ func TestARowCommittedBehindTheReaderIsCheckedByTheSameRun(t *testing.T) {
 		}
 	}
 	var commit sync.Once
-	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		commit.Do(func() {
 			if err := late.Commit(); err != nil {
 				t.Error(err)
 			}
 		})
 		return nil, nil
-	})
+	}))
 	if got := w.run(slot(1)); got.Checked != 21 || got.State != slots.StateDone {
 		t.Errorf("%+v", got)
 	}
@@ -139,11 +139,11 @@ func TestARowWhoseCheckOutlivesTheLeaseIsCheckedAgain(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	started, release := make(chan struct{}, 2), make(chan struct{})
-	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		started <- struct{}{}
 		<-release
 		return nil, nil
-	})
+	}))
 	w.enqueue("job", slot(1), 1)
 	w.clock.Set(slot(1))
 	finished := w.background(slot(1), func(c *slots.Config) { c.Lease = time.Second })
@@ -177,18 +177,18 @@ func TestARunWorksWithPreparedStatements(t *testing.T) {
 		}
 		return new(job.Slot.Add(15 * time.Minute))
 	}
-	w.registry.Register("one", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) { return next(job), nil })
-	w.registry.RegisterTx("tx", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("one", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) { return next(job), nil }))
+	w.registry.Register("tx", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		_, err := tx.ExecContext(ctx, `insert into seen (key) values ($1)`, job.EntityKey)
 		return next(job), err
-	})
-	w.registry.RegisterBatch("batch", func(_ context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
+	}))
+	w.registry.Register("batch", jobs.Batch(func(_ context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
 		results := make([]jobs.Result, len(rows))
 		for i, row := range rows {
 			results[i].Next = next(row)
 		}
 		return results, nil
-	})
+	}))
 	for _, job := range []string{"one", "tx", "batch"} {
 		w.enqueue(job, slot(1), 200)
 	}
@@ -211,8 +211,8 @@ func TestTheStackOfAPanicIsLoggedOnceForEachJobOfARun(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	panics := func(context.Context, jobs.FutureJob) (*time.Time, error) { panic("oh no") }
-	w.registry.Register("one", panics)
-	w.registry.Register("two", panics)
+	w.registry.Register("one", jobs.Row(panics))
+	w.registry.Register("two", jobs.Row(panics))
 	w.enqueue("one", slot(1), 30)
 	w.enqueue("two", slot(1), 30)
 	var log strings.Builder
@@ -233,18 +233,18 @@ func TestARunTellsOfEachJobHowManyChecksFailedAndWhatWasGivenUp(t *testing.T) {
 	fails := func(text string) jobs.CheckFunc {
 		return func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, errors.New(text) }
 	}
-	w.registry.Register("again", fails("the warehouse does not answer"), jobs.Retry(3))
-	w.registry.RegisterTx("final", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("again", jobs.Row(fails("the warehouse does not answer")), jobs.Retry(3))
+	w.registry.Register("final", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
 		return nil, errors.New("no such carrier")
-	}, jobs.Retry(0))
-	w.registry.RegisterBatch("half", func(_ context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
+	}), jobs.Retry(0))
+	w.registry.Register("half", jobs.Batch(func(_ context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
 		results := make([]jobs.Result, len(rows))
 		for i := range len(rows) / 2 {
 			results[i].Err = errors.New("half of them")
 		}
 		return results, nil
-	}, jobs.Retry(0))
-	w.registry.Register("well", done)
+	}), jobs.Retry(0))
+	w.registry.Register("well", jobs.Row(done))
 	for job, n := range map[string]int{"again": 31, "final": 3, "half": 100, "well": 5} {
 		w.enqueue(job, slot(1), n)
 	}

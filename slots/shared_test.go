@@ -18,17 +18,17 @@ func TestRunnersOfManyStoresKeepSharedBoundsTogether(t *testing.T) {
 	var running []<-chan slots.Result
 	for range 3 {
 		w := setup(t)
-		w.registry.Register("plain", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		w.registry.Register("plain", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 			defer g.enter("all")()
 			time.Sleep(time.Millisecond)
 			return nil, nil
-		})
-		w.registry.RegisterTx("in tx", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
+		}))
+		w.registry.Register("in tx", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
 			defer g.enter("all")()
 			defer g.enter("in tx")()
 			time.Sleep(time.Millisecond)
 			return nil, nil
-		})
+		}))
 		w.enqueue("plain", slot(1), 100)
 		w.enqueue("in tx", slot(1), 100)
 		w.clock.Set(slot(1))

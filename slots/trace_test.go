@@ -162,7 +162,7 @@ func TestThousandsOfLivesCanBeToldFromTheirTraces(t *testing.T) {
 		l.keys = append(l.keys, &life{})
 	}
 	checks := map[string]int{}
-	l.registry.RegisterBatch("job", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	l.registry.Register("job", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		results := make([]jobs.Result, len(batch))
 		for i, job := range batch {
 			now := int(job.Slot.Sub(slot(0)) / (15 * time.Minute))
@@ -173,7 +173,7 @@ func TestThousandsOfLivesCanBeToldFromTheirTraces(t *testing.T) {
 			}
 		}
 		return results, nil
-	}, jobs.Retry(2), jobs.MaxChecks(100), jobs.Concurrency(1))
+	}), jobs.Retry(2), jobs.MaxChecks(100), jobs.Concurrency(1))
 	for now := range 8 {
 		l.clock.Set(slot(now))
 		l.enqueue(0.5, now+1+l.rnd.IntN(3))
@@ -237,8 +237,8 @@ func TestWhyNamesEachRunnerOfASlot(t *testing.T) {
 	again := func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 		return new(job.Slot.Add(time.Minute)), nil
 	}
-	w.registry.Register("one", again)
-	w.registry.Register("other", again)
+	w.registry.Register("one", jobs.Row(again))
+	w.registry.Register("other", jobs.Row(again))
 	w.enqueue("one", slot(1), 1)
 	w.enqueue("other", slot(1), 1)
 	named := func(name string) func(cfg *slots.Config) { return func(cfg *slots.Config) { cfg.Name = name } }
@@ -272,7 +272,7 @@ func TestWhyNamesEachRunnerOfASlot(t *testing.T) {
 func TestWhyNamesNobodyWhoOpenedASlotThatWasForgotten(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("again", func(context.Context, jobs.FutureJob) (*time.Time, error) { return new(slot(40)), nil })
+	w.registry.Register("again", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return new(slot(40)), nil }))
 	w.enqueue("again", slot(1), 1)
 	w.run(slot(1), func(cfg *slots.Config) { cfg.Name = "first" })
 	w.db.MustExec(`delete from prescient.slot_run`)
@@ -323,12 +323,12 @@ func TestTheDatabaseReadsWhatARunHasWrittenOfAnyCheck(t *testing.T) {
 func TestATraceKeepsTheNewestTwentyEntriesAndSurvivesIntoHistory(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("again", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("again", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 		if job.CheckCount == 30 {
 			return nil, nil
 		}
 		return new(job.Slot.Add(time.Minute)), nil
-	}, jobs.MaxChecks(100))
+	}), jobs.MaxChecks(100))
 	w.enqueue("again", slot(1), 2)
 	for n := range 31 {
 		w.run(slot(n + 1))
@@ -368,13 +368,13 @@ func TestTheLedgerTellsHowTheJobsDo(t *testing.T) {
 func (w *world) tellsHowTheJobsDo() {
 	t := w.t
 	t.Helper()
-	w.registry.Register("kept", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.SLA(time.Minute))
-	w.registry.RegisterBatch("late", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("kept", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }), jobs.SLA(time.Minute))
+	w.registry.Register("late", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		results := make([]jobs.Result, len(batch))
 		results[0].Err = errors.New("boom")
 		results[1].Next = new(slot(8))
 		return results, nil
-	}, jobs.SLA(time.Second))
+	}), jobs.SLA(time.Second))
 	w.enqueue("kept", slot(1), 100)
 	w.enqueue("late", slot(1), 100)
 	w.clock.Set(slot(1).Add(40 * time.Second))
@@ -419,11 +419,11 @@ func TestARunMultipliesByTheServersOperators(t *testing.T) {
 	w.db.MustExec(`create function public.evil(bigint, interval) returns interval language plpgsql as
 		$$ begin raise exception 'called'; end $$`)
 	w.db.MustExec(`create operator public.* (leftarg = bigint, rightarg = interval, function = public.evil)`)
-	w.registry.Register("once", done, jobs.SLA(time.Second))
-	w.registry.Register("fail", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, errors.New("boom") }, jobs.Retry(1))
-	w.registry.RegisterTx("tx", func(_ context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("once", jobs.Row(done), jobs.SLA(time.Second))
+	w.registry.Register("fail", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, errors.New("boom") }), jobs.Retry(1))
+	w.registry.Register("tx", jobs.InTx(func(_ context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		return new(job.Slot.Add(time.Minute)), nil
-	}, jobs.MaxChecks(2))
+	}), jobs.MaxChecks(2))
 	for _, n := range []int{1, 200} {
 		for _, job := range []string{"once", "fail", "tx"} {
 			w.enqueue(job, slot(1), n)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/seq"
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -48,7 +49,7 @@ func TestWhichSlotARunIsFor(t *testing.T) {
 func TestARunAFewMillisecondsEarlyWaitsForTheBoundary(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.registry.Register("job", done)
+	w.registry.Register("job", jobs.Row(done))
 	w.enqueue("job", slot(1), 1)
 
 	// A clock that runs, from 30 ms before the boundary on.

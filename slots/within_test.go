@@ -19,7 +19,7 @@ func TestWhatIsAskedForWithAWindowIsSpreadInEachRoundAndInEveryReplay(t *testing
 	replay := func() map[string][]time.Time {
 		w := setup(t)
 		checked := map[string][]time.Time{}
-		w.registry.RegisterBatch("report", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		w.registry.Register("report", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 			results := make([]jobs.Result, len(batch))
 			for i, row := range batch {
 				checked[row.EntityKey] = append(checked[row.EntityKey], row.Slot)
@@ -28,7 +28,7 @@ func TestWhatIsAskedForWithAWindowIsSpreadInEachRoundAndInEveryReplay(t *testing
 				}
 			}
 			return results, nil
-		}, jobs.Within(night), jobs.Concurrency(1))
+		}), jobs.Within(night), jobs.Concurrency(1))
 		for i := range rows {
 			row := jobs.FutureJob{JobExec: "report", EntityName: "customer", EntityKey: fmt.Sprint(i), CheckAt: midnight, Within: night}
 			if _, err := w.client.Enqueue(t.Context(), w.db, row); err != nil {

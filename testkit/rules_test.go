@@ -221,9 +221,9 @@ func TestAStepRepeatsUntilTheRowIsDone(t *testing.T) {
 func TestEachSessionKnowsTheClockAfterACheckHasFailed(t *testing.T) {
 	t.Parallel()
 	r := jobs.NewRegistry()
-	r.RegisterTx("fail", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
+	r.Register("fail", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
 		return nil, errors.New("it fails")
-	})
+	}))
 	kit := testkit.New(t, testkit.Config{Registry: r})
 	kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz)")
 	kit.Rules(rulesFile(t, cases))

@@ -36,9 +36,9 @@ func again(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 
 func registry() *jobs.Registry {
 	r := jobs.NewRegistry()
-	r.Register("remind", remind)
-	r.Register("fail", fail, jobs.Retry(1))
-	r.Register("again", again, jobs.MaxChecks(1<<30), jobs.Deadline(time.Hour))
+	r.Register("remind", jobs.Row(remind))
+	r.Register("fail", jobs.Row(fail), jobs.Retry(1))
+	r.Register("again", jobs.Row(again), jobs.MaxChecks(1<<30), jobs.Deadline(time.Hour))
 	return r
 }
 
@@ -222,7 +222,7 @@ func TestACheckIsCalledAloneWithoutADatabase(t *testing.T) {
 func TestABatchIsCalledWithTheRowsThatAreToBeChecked(t *testing.T) {
 	t.Parallel()
 	r := jobs.NewRegistry()
-	r.RegisterBatchTx("batch", func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	r.Register("batch", jobs.BatchInTx(func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		results := make([]jobs.Result, len(batch))
 		for i, row := range batch {
 			if row.EntityKey == "bad" {
@@ -231,7 +231,7 @@ func TestABatchIsCalledWithTheRowsThatAreToBeChecked(t *testing.T) {
 		}
 		_, err := tx.ExecContext(ctx, "create table called as select $1::int as rows", len(batch))
 		return results, err
-	}, jobs.Deadline(time.Hour))
+	}), jobs.Deadline(time.Hour))
 	rows := []jobs.FutureJob{{JobExec: "batch"}, {JobExec: "batch", Lateness: day}, {JobExec: "batch", EntityKey: "bad"}}
 	kit := testkit.New(t, testkit.Config{})
 	tx := kit.DB.MustBegin()
@@ -249,7 +249,7 @@ func TestABatchIsCalledWithTheRowsThatAreToBeChecked(t *testing.T) {
 func TestACheckThatCannotBeCalledAloneIsAMistakeOfTheTest(t *testing.T) {
 	t.Parallel()
 	r := registry()
-	r.RegisterTx("writes", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil })
+	r.Register("writes", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
 	for want, rows := range map[string][]jobs.FutureJob{
 		`job remimd is not registered; registered are ["again" "fail" "remind" "writes"]`: {{JobExec: "remimd"}},
 		"job writes writes through a transaction: call CheckTx":                           {{JobExec: "writes"}},
@@ -266,14 +266,14 @@ func TestACheckThatCannotBeCalledAloneIsAMistakeOfTheTest(t *testing.T) {
 func TestACheckThatReturnsAfterItsTimeoutAsIfNothingWereWrongIsFoundOut(t *testing.T) {
 	t.Parallel()
 	r := registry()
-	r.Register("deaf", func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+	r.Register("deaf", jobs.Row(func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
 		<-ctx.Done()
 		return nil, nil
-	}, jobs.Timeout(time.Millisecond))
-	r.Register("cut short", func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+	}), jobs.Timeout(time.Millisecond))
+	r.Register("cut short", jobs.Row(func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
-	}, jobs.Timeout(time.Millisecond))
+	}), jobs.Timeout(time.Millisecond))
 	rec := &recorder{TB: t}
 	rec.run(func() { testkit.Check(rec, r, order("deaf")) })
 	if want := "the check of job deaf went on after its timeout of 1ms and returned no error"; !strings.Contains(rec.text, want) {

@@ -70,9 +70,9 @@ type teller struct {
 func Tell(ctx context.Context, db *sqlx.DB, out io.Writer, o Options) (_ Facts, err error) {
 	t := &teller{printer: &printer{out: out, colour: o.Colour, width: o.Width}, db: db, orders: generate(o.Seed)}
 	registry := jobs.NewRegistry()
-	registry.RegisterTx(unshipped, func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	registry.Register(unshipped, jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		return t.shop.check(ctx, tx, job)
-	})
+	}))
 	if t.Replay, err = replay.Open(ctx, db, registry, start); err != nil {
 		return Facts{}, err
 	}

@@ -333,9 +333,9 @@ func TestAPeriodicFunctionThatChangedOrIsGoneIsNamed(t *testing.T) {
 	w := setup(t)
 	fn := func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }
 	old := jobs.NewRegistry()
-	old.Periodic("report", "0 9 * * *", fn)
-	old.Periodic("same", "0 9 * * *", fn)
-	old.Periodic("gone", "0 9 * * *", fn)
+	old.Periodic("report", "0 9 * * *", jobs.Row(fn))
+	old.Periodic("same", "0 9 * * *", jobs.Row(fn))
+	old.Periodic("gone", "0 9 * * *", jobs.Row(fn))
 	client, err := jobs.NewClient(t.Context(), w.db, jobs.Config{})
 	if err == nil {
 		err = client.EnqueuePeriodic(t.Context(), w.db, old)
@@ -344,9 +344,9 @@ func TestAPeriodicFunctionThatChangedOrIsGoneIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Registry = jobs.NewRegistry()
-	w.Registry.Periodic("report", "0 10 * * *", fn)
-	w.Registry.Periodic("same", "0 9 * * *", fn)
-	w.Registry.Periodic("fresh", "0 9 * * *", fn)
+	w.Registry.Periodic("report", "0 10 * * *", jobs.Row(fn))
+	w.Registry.Periodic("same", "0 9 * * *", jobs.Row(fn))
+	w.Registry.Periodic("fresh", "0 9 * * *", jobs.Row(fn))
 	found := w.look()
 	for _, text := range []string{"report waits by", "gone waits for", "fresh has no row"} {
 		if !has(found, "periodic", Note, text) {

@@ -33,9 +33,9 @@ func (r rule) alerts(o order) []jobs.FutureJob {
 // its alert.
 func registerAlerts(registry *jobs.Registry, s func() shop) {
 	for job, kind := range map[string]string{primaryAlert: "primary", finalAlert: "final"} {
-		registry.RegisterTx(job, func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		registry.Register(job, jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 			return nil, s().raise(ctx, tx, alert{job.EntityKey, kind, job.Slot})
-		}, jobs.Retry(0))
+		}), jobs.Retry(0))
 	}
 }
 

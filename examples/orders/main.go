@@ -33,7 +33,7 @@ func main() {
 // checks returns the checks of the shop whose tables are in the search path.
 func checks() *jobs.Registry {
 	registry := jobs.NewRegistry()
-	registry.RegisterTx(unshipped, shop{}.checkUnshipped)
+	registry.Register(unshipped, jobs.InTx(shop{}.checkUnshipped))
 	registerAlerts(registry, func() shop { return shop{} })
 	return registry
 }

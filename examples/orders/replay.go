@@ -57,9 +57,9 @@ type player struct {
 func play(ctx context.Context, db *sqlx.DB, orders []order, r rule, progress func(summary)) (_ summary, err error) {
 	p := &player{db: db, rule: r}
 	registry := jobs.NewRegistry()
-	registry.RegisterTx(unshipped, func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	registry.Register(unshipped, jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		return p.shop.checkUnshipped(ctx, tx, job)
-	}, jobs.Retry(0))
+	}), jobs.Retry(0))
 	registerAlerts(registry, func() shop { return p.shop })
 	if p.Replay, err = replay.Open(ctx, db, registry, orders[0].placedAt); err != nil {
 		return summary{}, err

@@ -16,11 +16,11 @@ const unshipped = "order.unshipped"
 // checks returns the checks of the shop.
 func checks() *jobs.Registry {
 	registry := jobs.NewRegistry()
-	registry.RegisterTx(unshipped, func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	registry.Register(unshipped, jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		_, err := tx.ExecContext(ctx,
 			`insert into alert (order_id) select id from orders where id = $1::bigint and shipped_at is null`, job.EntityKey)
 		return nil, err
-	})
+	}))
 	return registry
 }
 

@@ -32,7 +32,7 @@ func slotAt(n int) time.Time {
 // define registers a job with options and returns it.
 func define(opts ...jobs.Option) *jobs.Definition {
 	r := jobs.NewRegistry()
-	r.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }, opts...)
+	r.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }), opts...)
 	d, _ := r.Lookup("job")
 	return d
 }

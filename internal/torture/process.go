@@ -47,11 +47,11 @@ func beProcess(kind string, args []string) int {
 	l := &startLedger{file: starts}
 	registry := jobs.NewRegistry()
 	options := []jobs.Option{jobs.Timeout(callTimeout), jobs.Retry(4), jobs.MaxChecks(6), jobs.MaxBackOff(2)}
-	registry.Register(plainJob, l.plain, options...)
-	registry.RegisterTx(txJob, l.tx, options...)
-	registry.Register(limitedJob, l.plain, append(options, jobs.AtMost(atMost))...)
-	registry.Register(pacedJob, l.plain, append(options, jobs.PerSecond(perSecond))...)
-	registry.Register(map[string]string{"a": onlyA, "b": onlyB}[kind], l.plain, options...)
+	registry.Register(plainJob, jobs.Row(l.plain), options...)
+	registry.Register(txJob, jobs.InTx(l.tx), options...)
+	registry.Register(limitedJob, jobs.Row(l.plain), append(options, jobs.AtMost(atMost))...)
+	registry.Register(pacedJob, jobs.Row(l.plain), append(options, jobs.PerSecond(perSecond))...)
+	registry.Register(map[string]string{"a": onlyA, "b": onlyB}[kind], jobs.Row(l.plain), options...)
 	os.Args = append([]string{"prescient"}, args...)
 	return int(cmd.Run(registry))
 }

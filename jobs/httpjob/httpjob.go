@@ -68,7 +68,7 @@ func Register(registry *jobs.Registry, cfg Config, opts ...jobs.Option) error {
 	}
 	opts = append(slices.Clone(opts), jobs.Timeout(cfg.Timeout), jobs.BatchSize(cfg.BatchSize),
 		jobs.Concurrency(cfg.Concurrency))
-	registry.RegisterBatch(cfg.Name, s.check, opts...)
+	registry.Register(cfg.Name, jobs.Batch(s.check), opts...)
 	return nil
 }
 

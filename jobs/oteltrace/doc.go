@@ -2,7 +2,7 @@
 // OpenTelemetry:
 //
 //	registry := jobs.NewRegistry()
-//	registry.Register("order.unshipped", unshipped)
+//	registry.Register("order.unshipped", jobs.Row(unshipped))
 //	oteltrace.Use(registry, nil) // with the provider that is set globally
 //
 // The spans are

@@ -22,7 +22,7 @@ func Example() {
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(0.1))),
 	)
 	registry := jobs.NewRegistry()
-	registry.Register("order.unshipped", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil })
+	registry.Register("order.unshipped", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
 	oteltrace.Use(registry, provider)
 
 	code := cmd.Run(registry)

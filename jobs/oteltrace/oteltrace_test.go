@@ -110,7 +110,7 @@ func TestARunHasASpanForItselfItsClaimsAndItsChecks(t *testing.T) {
 	registry := jobs.NewRegistry()
 	errStock := errors.New("the warehouse does not answer")
 	tracer := sdktrace.NewTracerProvider().Tracer("test")
-	registry.Register("one", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+	registry.Register("one", jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 		if !trace.SpanContextFromContext(ctx).IsValid() {
 			t.Error("the function has no span to go on with")
 		}
@@ -120,12 +120,12 @@ func TestARunHasASpanForItselfItsClaimsAndItsChecks(t *testing.T) {
 			return nil, errStock
 		}
 		return nil, nil
-	})
-	registry.RegisterBatchTx("batch", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	}))
+	registry.Register("batch", jobs.BatchInTx(func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		results := make([]jobs.Result, len(batch))
 		results[1].Err = errStock
 		return results, nil
-	})
+	}))
 	list, result := spans(t, registry, 2)
 	if result.Finished != 2 || result.Failed != 2 {
 		t.Errorf("%+v", result)
@@ -221,14 +221,14 @@ func TestChecksAreLinkedToTheTraceThatEnqueuedThem(t *testing.T) {
 	db.SetMaxOpenConns(0)
 
 	registry := jobs.NewRegistry()
-	registry.RegisterBatch("batch", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	registry.Register("batch", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		for _, job := range batch {
 			if traced := !strings.HasPrefix(job.EntityKey, "no trace"); traced != (job.TraceParent != "") {
 				t.Errorf("row %s: traceparent %q", job.EntityKey, job.TraceParent)
 			}
 		}
 		return make([]jobs.Result, len(batch)), nil
-	})
+	}))
 	list, result := run(t, db, registry)
 	if result.Finished != 7 {
 		t.Errorf("%+v", result)
@@ -246,7 +246,7 @@ func TestChecksAreLinkedToTheTraceThatEnqueuedThem(t *testing.T) {
 func TestASpanOfACheckThatPanicsEndsAsAnError(t *testing.T) {
 	t.Parallel()
 	registry := jobs.NewRegistry()
-	registry.Register("panics", func(context.Context, jobs.FutureJob) (*time.Time, error) { panic("boom") }, jobs.Retry(0))
+	registry.Register("panics", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { panic("boom") }), jobs.Retry(0))
 	list, result := spans(t, registry, 1)
 	check := named(t, list, "check panics")
 	if check.Status.Code != codes.Error || !strings.Contains(check.Status.Description, "panicked") {

@@ -157,12 +157,12 @@ func TestACheckWritesThroughItsTransactionOfPgxOnce(t *testing.T) {
 	}
 	w.enqueue("tx", len(what))
 	w.run(func(r *jobs.Registry, through jobs.Option) {
-		r.RegisterTx("tx", pgxjobs.InTx(func(ctx context.Context, tx pgx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		r.Register("tx", jobs.InTx(pgxjobs.InTx(func(ctx context.Context, tx pgx.Tx, job jobs.FutureJob) (*time.Time, error) {
 			if _, err := tx.Exec(ctx, "insert into alert values ($1, $2)", job.EntityKey, job.JobExec); err != nil {
 				return nil, err
 			}
 			return what[job.EntityKey](ctx, tx)
-		}), through)
+		})), through)
 	})
 	w.givenBack()
 	got := w.outcomes("tx")
@@ -208,10 +208,10 @@ func TestABatchAndAGroupWriteThroughATransactionOfPgx(t *testing.T) {
 		return results, nil
 	})
 	w.run(func(r *jobs.Registry, through jobs.Option) {
-		r.RegisterBatchTx("batch", write, through)
-		r.RegisterGroup("groups", []string{"group"}, write, through)
-		r.RegisterBatchTx("forgotten", write)
-		r.RegisterBatchTx("lib/pq", write, jobs.WithPool(w.db))
+		r.Register("batch", jobs.BatchInTx(write), through)
+		r.Register("group", jobs.Group("groups", write), through)
+		r.Register("forgotten", jobs.BatchInTx(write))
+		r.Register("lib/pq", jobs.BatchInTx(write), jobs.WithPool(w.db))
 	})
 	for _, job := range []string{"batch", "group"} {
 		if diff := cmp.Diff(map[string]string{"0": "done", "1": "waits: no", "2": "done"}, w.outcomes(job)); diff != "" {
@@ -265,7 +265,7 @@ func TestABadRowAmongThoseThatShareATransactionOfPgxCostsTheOthersNothing(t *tes
 	}
 	w.run(func(r *jobs.Registry, through jobs.Option) {
 		for name, spoil := range bad {
-			r.RegisterEach(name, pgxjobs.InTx(func(ctx context.Context, tx pgx.Tx, job jobs.FutureJob) (*time.Time, error) {
+			r.Register(name, jobs.Each(pgxjobs.InTx(func(ctx context.Context, tx pgx.Tx, job jobs.FutureJob) (*time.Time, error) {
 				if _, err := tx.Exec(ctx, "insert into alert values ($1, $2)", job.EntityKey, job.JobExec); err != nil {
 					return nil, err
 				}
@@ -273,7 +273,7 @@ func TestABadRowAmongThoseThatShareATransactionOfPgxCostsTheOthersNothing(t *tes
 					return nil, spoil(ctx, tx)
 				}
 				return nil, nil
-			}), through, jobs.Timeout(time.Second))
+			})), through, jobs.Timeout(time.Second))
 		}
 	})
 	w.givenBack()
@@ -302,14 +302,14 @@ func TestAGroupIsReadHoweverItsRoleWritesTimes(t *testing.T) {
 	w.exec("do $$ begin execute format('alter database %I set datestyle to German', current_database()); end $$")
 	w.pool.Reset()
 	w.run(func(r *jobs.Registry, through jobs.Option) {
-		r.RegisterGroup("groups", []string{"group"}, pgxjobs.InTx(func(_ context.Context, _ pgx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		r.Register("group", jobs.Group("groups", pgxjobs.InTx(func(_ context.Context, _ pgx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 			for _, job := range batch {
 				if !job.FirstCheckAt.Equal(slot(-3)) {
 					t.Errorf("%s was asked for at %s", job.EntityKey, job.FirstCheckAt)
 				}
 			}
 			return make([]jobs.Result, len(batch)), nil
-		}), through)
+		})), through)
 	})
 	if diff := cmp.Diff(map[string]string{"0": "done", "1": "done"}, w.outcomes("group")); diff != "" {
 		t.Error(diff)
@@ -323,7 +323,7 @@ func TestACheckWithATransactionOfPgxIsStoppedAtItsTimeoutOrAbandoned(t *testing.
 	release := make(chan struct{})
 	defer close(release)
 	result := w.run(func(r *jobs.Registry, through jobs.Option) {
-		r.RegisterTx("slow", pgxjobs.InTx(func(ctx context.Context, tx pgx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		r.Register("slow", jobs.InTx(pgxjobs.InTx(func(ctx context.Context, tx pgx.Tx, job jobs.FutureJob) (*time.Time, error) {
 			if job.EntityKey == "0" {
 				_, err := tx.Exec(ctx, "select pg_sleep(60)")
 				return nil, err
@@ -331,7 +331,7 @@ func TestACheckWithATransactionOfPgxIsStoppedAtItsTimeoutOrAbandoned(t *testing.
 			<-release // it does not listen to its context
 			_, err := tx.Exec(context.WithoutCancel(ctx), "select 1")
 			return nil, err
-		}), through, jobs.Timeout(200*time.Millisecond))
+		})), through, jobs.Timeout(200*time.Millisecond))
 	})
 	if result.Abandoned != 1 {
 		t.Errorf("%+v", result)
@@ -347,10 +347,10 @@ func TestAJobWithoutAFunctionOrAPoolIsNotRegistered(t *testing.T) {
 	t.Parallel()
 	for name, register := range map[string]func(r *jobs.Registry){
 		"no function": func(r *jobs.Registry) {
-			r.RegisterTx("tx", pgxjobs.InTx[jobs.FutureJob, *time.Time](nil))
+			r.Register("tx", jobs.InTx(pgxjobs.InTx[jobs.FutureJob, *time.Time](nil)))
 		},
 		"no pool": func(r *jobs.Registry) {
-			r.Register("tx", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.WithPool(nil))
+			r.Register("tx", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }), jobs.WithPool(nil))
 		},
 	} {
 		func() {
@@ -369,12 +369,12 @@ func TestAPoolOfAnotherDatabaseIsFoundOut(t *testing.T) {
 	t.Parallel()
 	for name, register := range map[string]func(r *jobs.Registry, through jobs.Option){
 		"a row": func(r *jobs.Registry, through jobs.Option) {
-			r.RegisterTx("remind", pgxjobs.InTx(func(context.Context, pgx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil }), through)
+			r.Register("remind", jobs.InTx(pgxjobs.InTx(func(context.Context, pgx.Tx, jobs.FutureJob) (*time.Time, error) { return nil, nil })), through)
 		},
 		"a batch": func(r *jobs.Registry, through jobs.Option) {
-			r.RegisterBatchTx("remind", pgxjobs.InTx(func(_ context.Context, _ pgx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			r.Register("remind", jobs.BatchInTx(pgxjobs.InTx(func(_ context.Context, _ pgx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 				return make([]jobs.Result, len(batch)), nil
-			}), through)
+			})), through)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -424,13 +424,13 @@ func TestAColumnThatIsAddedIsNoErrorOfWhatPgxHasPrepared(t *testing.T) {
 	w.db.MustExec(`create table orders (key text)`)
 	var calls atomic.Int64
 	result := w.run(func(r *jobs.Registry, through jobs.Option) {
-		r.RegisterTx("job", pgxjobs.InTx(func(ctx context.Context, tx pgx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		r.Register("job", jobs.InTx(pgxjobs.InTx(func(ctx context.Context, tx pgx.Tx, job jobs.FutureJob) (*time.Time, error) {
 			if calls.Add(1) == 15 {
 				w.db.MustExec(`alter table orders add column shipped timestamptz`)
 			}
 			_, err := tx.Exec(ctx, `select * from orders where key = $1`, job.EntityKey)
 			return nil, err
-		}), through)
+		})), through)
 		for i := range 30 {
 			job := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(i)}
 			job.CheckAt = slot(1)
@@ -459,10 +459,10 @@ func TestAFailedCheckLeavesNothingInASessionOfTheRunnersPool(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = db.Close() })
 			registry := jobs.NewRegistry()
-			registry.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
+			registry.Register("job", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, _ jobs.FutureJob) (*time.Time, error) {
 				_, err := tx.ExecContext(ctx, `select pg_advisory_lock(7)`)
 				return nil, errors.Join(err, errors.New("no"))
-			})
+			}))
 			w.enqueue("job", 10)
 			if result, err := w.runner(registry, func(c *slots.Config) { c.DB = db }).Run(t.Context(), slot(1)); err != nil || result.Failed != 10 {
 				t.Errorf("%+v, %v", result, err)

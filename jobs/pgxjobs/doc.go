@@ -34,5 +34,5 @@
 //			select number from orders where number = $1 and shipped_at is null`, job.EntityKey)
 //		return nil, err
 //	}
-//	registry.RegisterTx("order.unshipped", pgxjobs.InTx(unshipped), jobs.WithPool(db))
+//	registry.Register("order.unshipped", jobs.InTx(pgxjobs.InTx(unshipped)), jobs.WithPool(db))
 package pgxjobs

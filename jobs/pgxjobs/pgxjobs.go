@@ -84,8 +84,8 @@ func (c connector) SendsSeveral() {}
 
 func (c connector) Open(string) (driver.Conn, error) { return c(context.Background()) }
 
-// InTx wraps a function with a transaction of pgx for jobs.Registry.RegisterTx, RegisterEach,
-// RegisterBatchTx or RegisterGroup. The job needs jobs.WithPool with a pool of Open, for the
+// InTx wraps a function with a transaction of pgx for jobs.InTx, jobs.Each, jobs.BatchInTx or
+// jobs.Group. The job needs jobs.WithPool with a pool of Open, for the
 // runner's database and with a role that has the rights of a runner. Each check in a transaction
 // (see run.connections) takes a connection of it.
 func InTx[In, Out any](

@@ -59,7 +59,7 @@ func Register(registry *jobs.Registry, cfg CheckConfig) error {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.Timeout = max(time.Millisecond, cmp.Or(c.Timeout, DefaultTimeout))
 	registry.OnRule(func(r *jobs.Registry, name string) {
-		r.RegisterBatchTx(name, c.check, jobs.MaxChecks(math.MaxInt32), jobs.Horizon(farthest),
+		r.Register(name, jobs.BatchInTx(c.check), jobs.MaxChecks(math.MaxInt32), jobs.Horizon(farthest),
 			jobs.Timeout(c.Timeout+actTime))
 	})
 	return nil

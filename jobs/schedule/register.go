@@ -55,7 +55,7 @@ type PublishConfig struct {
 // has published. A change of a schedule locks its row too. So either the change waits for the
 // events, or the events are those of the changed schedule.
 func Register(registry *jobs.Registry, to *PublishConfig) {
-	registry.RegisterBatchTx(JobExec, to.run,
+	registry.Register(JobExec, jobs.BatchInTx(to.run),
 		jobs.MaxChecks(math.MaxInt32), jobs.Horizon(longestPause), jobs.Retry(math.MaxInt32), jobs.MaxBackOff(1),
 		jobs.Timeout(cmp.Or(to.Timeout, DefaultTimeout)))
 }

@@ -75,15 +75,15 @@ func Register(registry *jobs.Registry, cfg Config, opts ...jobs.Option) error {
 		opts = append(opts, jobs.BatchSize(b.BatchSize))
 	}
 	if publisher, ok := cfg.Publisher.(event.TxPublisher); ok {
-		registry.RegisterBatchTx(cfg.Name,
-			func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		registry.Register(cfg.Name,
+			jobs.BatchInTx(func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 				return b.check(ctx, batch, func(events []event.Event) error { return publisher.PublishTx(ctx, tx, events) })
-			}, opts...)
+			}), opts...)
 		return nil
 	}
-	registry.RegisterBatch(cfg.Name, func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	registry.Register(cfg.Name, jobs.Batch(func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		return b.check(ctx, batch, func(events []event.Event) error { return cfg.Publisher.Publish(ctx, events) })
-	}, opts...)
+	}), opts...)
 	return nil
 }
 

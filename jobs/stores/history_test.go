@@ -59,7 +59,7 @@ func (p *play) runner(s *stores.Store) *slots.Runner {
 	p.t.Helper()
 	registry := jobs.NewRegistry()
 	effect := pgsql.NewStatement("insert into prescient.effect (key, checks) values ($1, $2)").In(pgsql.Schema(s.Schema))
-	registry.RegisterTx("remind", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	registry.Register("remind", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		if _, err := tx.ExecContext(ctx, effect, job.EntityKey, job.CheckCount); err != nil {
 			return nil, err
 		}
@@ -69,7 +69,7 @@ func (p *play) runner(s *stores.Store) *slots.Runner {
 			return nil, err
 		}
 		return new(grid.Default.Add(job.Slot, 3)), err
-	})
+	}))
 	schedule.Register(registry, &schedule.PublishConfig{Publisher: outbox.New(s.DB, pgsql.Schema(s.Schema)), Schema: pgsql.Schema(s.Schema)})
 	runner, err := slots.NewRunner(p.t.Context(), slots.Config{
 		DB: s.DB, Schema: s.Schema, Registry: registry, Workers: 4, Connections: 4, Now: p.clock.Now, Logger: slog.New(slog.DiscardHandler),

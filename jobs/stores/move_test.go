@@ -249,14 +249,14 @@ func TestARowThatArrivesWhileItsKeyIsBeingCheckedIsRecordedAsARequest(t *testing
 		t.Fatal(err)
 	}
 	registry := jobs.NewRegistry()
-	registry.RegisterBatch("remind", func(ctx context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
+	registry.Register("remind", jobs.Batch(func(ctx context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
 		w.enqueue(w.a, check("1", slot(5)))
 		moved, err := set.Move(ctx, stores.Move{From: "a", To: []string{"b"}})
 		if moved.Rows != 1 || moved.Replaced != 1 {
 			t.Errorf("%+v", moved)
 		}
 		return make([]jobs.Result, len(rows)), err
-	})
+	}))
 	runner, err := slots.NewRunner(t.Context(), slots.Config{DB: w.b.DB, Registry: registry, Now: begun, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

@@ -146,14 +146,14 @@ func TestTwoDaemonsShareASlotAndCheckEveryRowOnce(t *testing.T) {
 	for range 2 {
 		atWork := sync.OnceFunc(both.Done)
 		registry := jobs.NewRegistry()
-		registry.Register("job", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+		registry.Register("job", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 			atWork()
 			both.Wait()
 			mu.Lock()
 			defer mu.Unlock()
 			checked[job.EntityKey]++
 			return nil, nil
-		})
+		}))
 		w.start(func(c *Config) { c.Runner.Registry, c.Runner.Page, c.Runner.Workers = registry, 10, 4 })
 	}
 	eventually(t, "every row to be recorded", func() bool { return w.ended() == rows })
@@ -175,13 +175,13 @@ func TestALongRunDelaysNoSlotAndIsNotCaughtUpOn(t *testing.T) {
 	seen := w.record("job")
 	release := make(chan struct{})
 	var late atomic.Int64
-	w.registry.Register("long", func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("long", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 		<-release
 		if job.CaughtUp {
 			late.Add(1)
 		}
 		return nil, nil
-	})
+	}))
 	first := w.slot(2)
 	w.due(first, "long", 40) // the run holds a few of them, and the others can be claimed
 	w.due(w.grid.Add(first, 1), "job", 1)
@@ -202,10 +202,10 @@ func TestASlotThatCannotStartIsAProblemUntilCatchUpRunsIt(t *testing.T) {
 	t.Parallel()
 	w := setup(t, time.Second)
 	release := make(chan struct{})
-	w.registry.Register("long", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("long", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		<-release
 		return nil, nil
-	})
+	}))
 	w.due(w.slot(1), "long", 1)
 	d, _ := w.start(func(c *Config) { c.Slots = 1 })
 	eventually(t, "a slot that cannot start", func() bool { return len(d.health().Problems) > 0 })
@@ -274,10 +274,10 @@ func TestACheckThatIgnoresItsTimeoutEndsTheDaemonAsAFailure(t *testing.T) {
 	w := setup(t, day)
 	release := make(chan struct{})
 	t.Cleanup(func() { close(release) })
-	w.registry.Register("stuck", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("stuck", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		<-release
 		return nil, nil
-	}, jobs.Timeout(10*time.Millisecond))
+	}), jobs.Timeout(10*time.Millisecond))
 	w.due(w.slot(0), "stuck", 1)
 	err := Run(t.Context(), w.config(func(c *Config) { c.Runner.Grace = 10 * time.Millisecond }))
 	if !errors.Is(err, slots.ErrAbandoned) {
@@ -377,11 +377,11 @@ func TestASlotLeftOpenWithoutRowsIsClosedByTheNextCatchUp(t *testing.T) {
 	w := setup(t, day)
 	slot := w.slot(0)
 	started, release := make(chan struct{}, 1), make(chan struct{})
-	w.registry.Register("publish", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register("publish", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		started <- struct{}{}
 		<-release
 		return nil, errors.New("the broker does not answer")
-	})
+	}))
 	w.due(slot, "publish", 2)
 	log := &lines{}
 	_, end := w.start(func(c *Config) { c.Runner.Workers, c.Runner.Logger = 1, log.logger() })
@@ -420,11 +420,11 @@ func TestCatchUpLeavesASlotToTheRunThatHasItUntilThatRunStops(t *testing.T) {
 	}
 	w.due(slot, "job", 1)
 	held, started := jobs.NewRegistry(), make(chan struct{})
-	held.Register("job", func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+	held.Register("job", jobs.Row(func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
 		close(started)
 		<-ctx.Done()
 		return nil, ctx.Err()
-	})
+	}))
 	cfg := w.config(func(c *Config) { c.Runner.Registry, c.Runner.Grace = held, -1 }).Runner
 	elsewhere, err := slots.NewRunner(t.Context(), cfg)
 	if err != nil {
@@ -475,7 +475,7 @@ func TestADaemonLeavesRowsOfAJobThatItHasNotRegisteredToOneThatHas(t *testing.T)
 	eventually(t, "a warning", func() bool { return log.count(warning) > 0 })
 
 	registry := jobs.NewRegistry()
-	registry.Register("another team's", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil })
+	registry.Register("another team's", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
 	w.start(func(c *Config) { c.Runner.Registry = registry })
 	eventually(t, "every row to be recorded", func() bool { return w.ended() == 7 })
 	eventually(t, "both slots to be done", func() bool {

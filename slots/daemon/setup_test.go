@@ -45,13 +45,13 @@ func runProcess(url string) int {
 		return 1
 	}
 	registry := jobs.NewRegistry()
-	registry.Register("held", func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+	registry.Register("held", jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 		err := leaveTrace(context.WithoutCancel(ctx), db, job)
 		for released := false; !released && err == nil && ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
 			err = db.GetContext(ctx, &released, `select count(*) > 0 from released`)
 		}
 		return nil, errors.Join(err, ctx.Err())
-	})
+	}))
 	err = Run(ctx, Config{Runner: slots.Config{DB: db, Registry: registry, Lease: time.Second, Grace: 2 * time.Second, Workers: 8}})
 	if err != nil {
 		slog.Error("daemon", "error", err)
@@ -139,12 +139,12 @@ func (w *world) due(slot time.Time, job string, n int) {
 func (w *world) record(job string) func() []jobs.FutureJob {
 	var mu sync.Mutex
 	var seen []jobs.FutureJob
-	w.registry.Register(job, func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+	w.registry.Register(job, jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		seen = append(seen, job)
 		return nil, nil
-	})
+	}))
 	return func() []jobs.FutureJob {
 		mu.Lock()
 		defer mu.Unlock()

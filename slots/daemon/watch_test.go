@@ -105,7 +105,7 @@ func TestHealthIsServedBesideTheHandlerOfTheCaller(t *testing.T) {
 func TestFailingChecksAreAProblemOfHealthAndNotOfReadiness(t *testing.T) {
 	t.Parallel()
 	w := setup(t, day)
-	w.registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, errors.New("boom") }, jobs.Retry(0))
+	w.registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, errors.New("boom") }), jobs.Retry(0))
 	w.due(w.slot(0), "job", 3)
 	log := &lines{}
 	_, end := w.start(func(c *Config) {

@@ -28,13 +28,13 @@ func (q *Queue) RunContext(ctx context.Context, handle func(ctx context.Context,
 		return fmt.Errorf("run queue %s: the function is nil", q.cfg.Schema)
 	}
 	registry := jobs.NewRegistry()
-	registry.Register(job, func(ctx context.Context, row jobs.FutureJob) (*time.Time, error) {
+	registry.Register(job, jobs.Row(func(ctx context.Context, row jobs.FutureJob) (*time.Time, error) {
 		item, err := unpack(row)
 		if err != nil {
 			return nil, err
 		}
 		return nil, handle(ctx, item)
-	}, jobs.Retry(max(0, cmp.Or(q.cfg.Retry, jobs.DefaultRetry))),
+	}), jobs.Retry(max(0, cmp.Or(q.cfg.Retry, jobs.DefaultRetry))),
 		jobs.Timeout(cmp.Or(q.cfg.Timeout, jobs.DefaultTimeout)))
 
 	err := daemon.Run(ctx, daemon.Config{

@@ -15,7 +15,7 @@ import (
 func TestAJobWithoutWaitingRowsHasItsSLAAndIsPaused(t *testing.T) {
 	t.Parallel()
 	registry := jobs.NewRegistry()
-	registry.Register("late", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.SLA(time.Millisecond))
+	registry.Register("late", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }), jobs.SLA(time.Millisecond))
 	w := setup(t, registry)
 	for n := range 4 {
 		slot := w.Ledger.Grid().Ceil(w.Now())

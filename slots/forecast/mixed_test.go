@@ -60,13 +60,13 @@ func TestForecastsOfAMixedWorkloadAreRight(t *testing.T) {
 func mixedJobs(to *schedule.PublishConfig) *jobs.Registry {
 	registry := jobs.NewRegistry()
 	each := func(name string, check func(row jobs.FutureJob) jobs.Result, opts ...jobs.Option) {
-		registry.RegisterBatch(name, func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		registry.Register(name, jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 			results := make([]jobs.Result, len(batch))
 			for i, row := range batch {
 				results[i] = check(row)
 			}
 			return results, nil
-		}, opts...)
+		}), opts...)
 	}
 	each("cart.abandoned", func(row jobs.FutureJob) jobs.Result {
 		if row.ErrorCount == 0 && row.EntityKey[5] < '3' { // three of ten fail at first

@@ -75,7 +75,7 @@ func TestForecastsOfRealOrdersAreRight(t *testing.T) {
 		byID[o.id] = o
 	}
 	registry := jobs.NewRegistry()
-	registry.RegisterBatch("order.unshipped", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	registry.Register("order.unshipped", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		results := make([]jobs.Result, len(batch))
 		for i, row := range batch {
 			o := byID[row.EntityKey]
@@ -84,11 +84,11 @@ func TestForecastsOfRealOrdersAreRight(t *testing.T) {
 			}
 		}
 		return results, nil
-	})
+	}))
 	for _, name := range []string{"order.primary_alert", "order.final_alert"} {
-		registry.RegisterBatch(name, func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		registry.Register(name, jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 			return make([]jobs.Result, len(batch)), nil
-		})
+		}))
 	}
 	w := setup(t, registry)
 	shipping := slices.DeleteFunc(slices.Clone(orders), func(o order) bool { return o.shipped.IsZero() || odd(o) })

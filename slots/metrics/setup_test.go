@@ -52,13 +52,13 @@ type world struct {
 func setup(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, db: pgtest.New(t), now: noon, registry: jobs.NewRegistry()}
-	w.registry.Register("ok", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.SLA(5*time.Second))
-	w.registry.RegisterBatch("again", func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	w.registry.Register("ok", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }), jobs.SLA(5*time.Second))
+	w.registry.Register("again", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		return slices.Repeat([]jobs.Result{{Next: new(batch[0].Slot.Add(24 * time.Hour))}}, len(batch)), nil
-	})
-	w.registry.RegisterTx("fail", func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
+	}))
+	w.registry.Register("fail", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
 		return nil, errors.New("the warehouse does not answer")
-	}, jobs.Retry(0))
+	}), jobs.Retry(0))
 	var err error
 	if w.client, err = jobs.NewClient(t.Context(), w.db, jobs.Config{Now: w.clock}); err != nil {
 		t.Fatal(err)

@@ -48,10 +48,10 @@ func TestSkipGoesToTheNextSlotThatHasRowsAndNoFurtherThanAsked(t *testing.T) {
 	t.Parallel()
 	var checks atomic.Int64
 	registry := jobs.NewRegistry()
-	registry.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	registry.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		checks.Add(1)
 		return nil, nil
-	})
+	}))
 	r, db := open(t, registry)
 	enqueue(t, r, db, noon.Add(100*time.Hour))
 	for _, step := range []struct {

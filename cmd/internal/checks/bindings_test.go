@@ -174,8 +174,8 @@ func TestANameThatIsAGoJobIsAnErrorOfUsage(t *testing.T) {
 	t.Parallel()
 	b := setupBound(t)
 	check := func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }
-	b.Registry.Register("order.unshipped", check)
-	b.Registry.Register("order.unpaid", check)
+	b.Registry.Register("order.unshipped", jobs.Row(check))
+	b.Registry.Register("order.unpaid", jobs.Row(check))
 	b.query("order.unshipped", always)
 	b.http("order.unpaid", "https://example.com")
 	_, err := b.bind()

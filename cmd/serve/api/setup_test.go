@@ -55,12 +55,12 @@ type world struct {
 func setup(t *testing.T, change ...func(*Config)) *world {
 	t.Helper()
 	registry := jobs.NewRegistry()
-	registry.Register("ok", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	registry.Register("ok", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		return nil, nil
-	}, jobs.SLA(time.Minute))
-	registry.Register("fail", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	}), jobs.SLA(time.Minute))
+	registry.Register("fail", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		return nil, errors.New("the warehouse does not answer")
-	}, jobs.Retry(0))
+	}), jobs.Retry(0))
 	publishing := &schedule.PublishConfig{Source: "test"}
 	schedule.Register(registry, publishing)
 	w := &world{t: t, Kit: testkit.New(t, testkit.Config{Registry: registry}), token: operator, log: new(bytes.Buffer)}

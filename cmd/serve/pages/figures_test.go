@@ -339,7 +339,7 @@ func (f *figures) at(n int) time.Time { return f.begin.Add(time.Duration(n-1) * 
 func (f *figures) registry(blocked chan struct{}) *jobs.Registry {
 	r := jobs.NewRegistry()
 	add := func(name string, fn func(j jobs.FutureJob) (*time.Time, error), opts ...jobs.Option) {
-		r.Register(name, func(ctx context.Context, j jobs.FutureJob) (*time.Time, error) {
+		r.Register(name, jobs.Row(func(ctx context.Context, j jobs.FutureJob) (*time.Time, error) {
 			next, err := fn(j)
 			outcome := "done"
 			switch {
@@ -353,7 +353,7 @@ func (f *figures) registry(blocked chan struct{}) *jobs.Registry {
 			_, noted := f.DB.ExecContext(ctx, `insert into ran values ($1, $2, $3, $4::bigint * interval '1 microsecond')`,
 				name, j.Slot, outcome, j.Lateness.Microseconds())
 			return next, errors.Join(err, noted)
-		}, opts...)
+		}), opts...)
 	}
 	done := func(jobs.FutureJob) (*time.Time, error) { return nil, nil }
 	fails := func(jobs.FutureJob) (*time.Time, error) { return nil, errors.New("the bank does not answer") }
@@ -368,11 +368,11 @@ func (f *figures) registry(blocked chan struct{}) *jobs.Registry {
 		return nil, nil
 	})
 	add("cart.kept", func(j jobs.FutureJob) (*time.Time, error) { return new(j.Slot.Add(f.width)), nil }, jobs.MaxChecks(1))
-	r.Register("order.paused", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil })
-	r.Register("stock.slow", func(context.Context, jobs.FutureJob) (*time.Time, error) {
+	r.Register("order.paused", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
+	r.Register("stock.slow", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
 		<-blocked
 		return nil, nil
-	})
+	}))
 	return r
 }
 

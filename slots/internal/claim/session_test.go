@@ -24,7 +24,7 @@ func keys(rows []jobs.FutureJob) (list []string) {
 func open(t *testing.T, rows int) *slottest.Slot {
 	t.Helper()
 	return slottest.Open(t, rows, func(r *jobs.Registry) {
-		r.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil })
+		r.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
 	})
 }
 

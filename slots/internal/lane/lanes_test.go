@@ -52,13 +52,13 @@ func checkTx(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) { re
 func TestJobsWhoseChecksWaitForTheSameShareALane(t *testing.T) {
 	t.Parallel()
 	s, _ := lanesOf(t, func(r *jobs.Registry) {
-		r.Register("1 plain", check)
-		r.Register("2 plain", check)
-		r.RegisterTx("3 tx", checkTx)
-		r.RegisterTx("4 tx", checkTx)
-		r.Register("5 two at once", check, jobs.Concurrency(2))
-		r.Register("6 two at once", check, jobs.Concurrency(2))
-		r.Register("7 limited", check, jobs.AtMost(3))
+		r.Register("1 plain", jobs.Row(check))
+		r.Register("2 plain", jobs.Row(check))
+		r.Register("3 tx", jobs.InTx(checkTx))
+		r.Register("4 tx", jobs.InTx(checkTx))
+		r.Register("5 two at once", jobs.Row(check), jobs.Concurrency(2))
+		r.Register("6 two at once", jobs.Row(check), jobs.Concurrency(2))
+		r.Register("7 limited", jobs.Row(check), jobs.AtMost(3))
 	}, nil)
 	same := func(a, b int64) bool { return s.Of(a) == s.Of(b) }
 	if !same(1, 2) || !same(3, 4) || same(1, 3) || same(1, 5) || same(5, 6) || same(1, 7) {
@@ -97,7 +97,7 @@ func TestUnitsWithoutAPermitAreParked(t *testing.T) {
 	// make returns lanes of a run of its own.
 	make := func(token int64) (*Lanes, *jobs.Definition) {
 		s, defs := lanesOf(t, func(r *jobs.Registry) {
-			r.Register("job", check, jobs.AtMost(1), jobs.LimitBy(func(j jobs.FutureJob) string { return j.EntityKey }))
+			r.Register("job", jobs.Row(check), jobs.AtMost(1), jobs.LimitBy(func(j jobs.FutureJob) string { return j.EntityKey }))
 		}, func(o *Options) {
 			o.NewLimit = func(number int64, d *jobs.Definition, atOnce int) *permit.Limit {
 				return permit.NewLimit(permit.Run{Server: server, Contexts: o.Contexts, Token: token},
@@ -131,7 +131,7 @@ func TestUnitsWithoutAPermitAreParked(t *testing.T) {
 
 func TestAnAccountLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
-	s, _ := lanesOf(t, func(r *jobs.Registry) { r.Register("job", check) }, nil)
+	s, _ := lanesOf(t, func(r *jobs.Registry) { r.Register("job", jobs.Row(check)) }, nil)
 	l, changes := s.Of(1), 0
 	a := s.NewAccount(l, 20, func() { changes++ })
 	a.Read(20, 4000)
@@ -156,7 +156,7 @@ func TestAnAccountLeavesNothingBehind(t *testing.T) {
 func TestAPanicOfTheKeyFunctionCountsToTheEmptyKey(t *testing.T) {
 	t.Parallel()
 	s, _ := lanesOf(t, func(r *jobs.Registry) {
-		r.Register("job", check, jobs.AtMost(1), jobs.LimitBy(func(jobs.FutureJob) string { panic(errors.New("oops")) }))
+		r.Register("job", jobs.Row(check), jobs.AtMost(1), jobs.LimitBy(func(jobs.FutureJob) string { panic(errors.New("oops")) }))
 	}, nil)
 	if key := s.Of(1).LimitKey(jobs.FutureJob{}); key != "" {
 		t.Errorf("the key is %q", key)

@@ -35,7 +35,7 @@ type bench struct {
 func setup(t *testing.T, rows int) *bench {
 	t.Helper()
 	b := &bench{Slot: slottest.Open(t, rows, func(r *jobs.Registry) {
-		r.Register("job", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }, jobs.Retry(0))
+		r.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }), jobs.Retry(0))
 	})}
 	w := &Writer{Server: b.Slot.Server, Slot: b.At(), Runner: "test", Now: b.At, Replayed: true, Jobs: b.Session.Known}
 	b.Recorder = New(w, Options{

@@ -46,7 +46,7 @@ func setup(t *testing.T, ctx context.Context, n int, check jobs.CheckFunc, optio
 		t.Fatal(err)
 	}
 	registry := jobs.NewRegistry()
-	registry.Register("job", check, options...)
+	registry.Register("job", jobs.Row(check), options...)
 	def, _ := registry.Lookup("job")
 	log := slog.New(slog.DiscardHandler)
 	server := &db.Server{DB: pool, Lease: time.Hour, Logger: log}

@@ -90,12 +90,12 @@ var errBoom = errors.New("boom")
 // writing registers a check that writes its row, and then returns err or runs then.
 func writing(then func(tx *sqlx.Tx) error) func(r *jobs.Registry) {
 	return func(r *jobs.Registry) {
-		r.RegisterTx("job", func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		r.Register("job", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 			if _, err := tx.ExecContext(ctx, `insert into public.written values ($1)`, job.EntityKey); err != nil {
 				return nil, err
 			}
 			return nil, then(tx)
-		})
+		}))
 	}
 }
 
@@ -163,12 +163,12 @@ func TestABatchGoesOnWithoutItsLockedRows(t *testing.T) {
 	t.Parallel()
 	var keys []string
 	b := setup(t, 3, func(r *jobs.Registry) {
-		r.RegisterBatchTx("job", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		r.Register("job", jobs.BatchInTx(func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 			for _, job := range batch {
 				keys = append(keys, job.EntityKey)
 			}
 			return make([]jobs.Result, len(batch)), nil
-		})
+		}))
 	})
 	defer b.Lock("1")()
 	if err := b.check(b.units[0]); !errors.Is(err, ErrRecorded) {

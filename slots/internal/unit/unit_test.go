@@ -25,18 +25,18 @@ func definition(register func(r *jobs.Registry)) *jobs.Definition {
 
 var (
 	single = definition(func(r *jobs.Registry) {
-		r.Register("single", func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil })
+		r.Register("single", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
 	})
 	batched = definition(func(r *jobs.Registry) {
-		r.RegisterBatch("batch", func(_ context.Context, b []jobs.FutureJob) ([]jobs.Result, error) {
+		r.Register("batch", jobs.Batch(func(_ context.Context, b []jobs.FutureJob) ([]jobs.Result, error) {
 			return make([]jobs.Result, len(b)), nil
-		},
+		}),
 			jobs.Timeout(time.Second), jobs.BatchSize(3))
 	})
 	grouped = definition(func(r *jobs.Registry) {
-		r.RegisterGroup("family", []string{"group"}, func(_ context.Context, _ *sqlx.Tx, b []jobs.FutureJob) ([]jobs.Result, error) {
+		r.Register("group", jobs.Group("family", func(_ context.Context, _ *sqlx.Tx, b []jobs.FutureJob) ([]jobs.Result, error) {
 			return make([]jobs.Result, len(b)), nil
-		})
+		}))
 	})
 )
 

@@ -58,34 +58,33 @@ type World struct {
 func (w *World) known() *jobs.Registry {
 	r := jobs.NewRegistry()
 	done := func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }
-	r.Register("order.unshipped", done, jobs.SLA(5*time.Minute), jobs.Deadline(24*time.Hour))
-	r.Register("review.ask", done)
-	r.Register("cart.abandoned", func(_ context.Context, j jobs.FutureJob) (*time.Time, error) {
+	r.Register("order.unshipped", jobs.Row(done), jobs.SLA(5*time.Minute), jobs.Deadline(24*time.Hour))
+	r.Register("review.ask", jobs.Row(done))
+	r.Register("cart.abandoned", jobs.Row(func(_ context.Context, j jobs.FutureJob) (*time.Time, error) {
 		if j.CheckCount == 0 {
 			return new(j.Slot.Add(3 * time.Hour)), nil
 		}
 		return nil, nil
-	})
-	r.Register("invoice.unpaid", func(_ context.Context, j jobs.FutureJob) (*time.Time, error) {
+	}))
+	r.Register("invoice.unpaid", jobs.Row(func(_ context.Context, j jobs.FutureJob) (*time.Time, error) {
 		if len(j.Payload) > 0 {
 			return nil, errors.New("the bank does not answer: connection refused")
 		}
 		return nil, nil
-	}, jobs.Retry(0))
-	r.RegisterGroup("parcels", []string{"parcel.pack"},
-		func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
-			return make([]jobs.Result, len(batch)), nil
-		})
-	r.Register("cart.kept", func(_ context.Context, j jobs.FutureJob) (*time.Time, error) {
+	}), jobs.Retry(0))
+	r.Register("parcel.pack", jobs.Group("parcels", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+		return make([]jobs.Result, len(batch)), nil
+	}))
+	r.Register("cart.kept", jobs.Row(func(_ context.Context, j jobs.FutureJob) (*time.Time, error) {
 		return new(j.Slot.Add(width)), nil
-	}, jobs.MaxChecks(2))
-	r.Register("stock.slow", func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+	}), jobs.MaxChecks(2))
+	r.Register("stock.slow", jobs.Row(func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
 		select {
 		case <-w.blocked:
 		case <-ctx.Done():
 		}
 		return nil, ctx.Err()
-	})
+	}))
 	return r
 }
 
