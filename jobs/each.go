@@ -58,9 +58,11 @@ func Each[J any, Tx DB, A Answer](fn func(ctx context.Context, tx Tx, job J) (A,
 	return h
 }
 
-// checkInSavepoint calls fn between a savepoint and its end. It returns an error, which wraps ErrDivide, if the transaction
-// cannot go on.
-func checkInSavepoint(ctx context.Context, tx *sqlx.Tx, fn func() (Result, error)) (result Result, err error) {
+// checkInSavepoint calls fn between a savepoint and its end. It returns an error, which wraps
+// ErrDivide, if the transaction cannot go on.
+func checkInSavepoint(
+	ctx context.Context, tx *sqlx.Tx, fn func() (Result, error),
+) (result Result, err error) {
 	if _, err := tx.ExecContext(ctx, "savepoint prescient_each"); err != nil {
 		return result, divide(err)
 	}

@@ -107,9 +107,9 @@ type Job[T any] struct {
 
 // Register adds the job to a registry, in any of the shapes:
 //
-//	Unshipped.Register(registry, jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job *jobs.Job[Order]) (*time.Time, error) {
-//		// job.Data is an Order
-//	}))
+//	func check(ctx context.Context, tx *sqlx.Tx, job *jobs.Job[Order]) (*time.Time, error) // job.Data is an Order
+//
+//	Unshipped.Register(registry, jobs.InTx(check))
 //
 // A row whose payload cannot be decoded gets an error, and the other rows of a batch are checked.
 // Register panics like Registry.Register.

@@ -39,10 +39,10 @@ func PeriodicKey(job string) Key {
 // The first row is made by the first runner that knows the job, and by `migrate up`; see
 // Client.EnqueuePeriodic. It waits for the first instant after that moment.
 //
-// The function is a check like any other, with the same options, in the shape Row or InTx. It returns nil when it is done
-// with the instant, or a time at which to look again before that, at most MaxChecks times. After an
-// error it is retried; once the row ends as Failed, the next instant is on. An instant is run in
-// the first slot at or after it.
+// The function is a check like any other, with the same options, in the shape Row or InTx. It
+// returns nil when it is done with the instant, or a time at which to look again before that, at
+// most MaxChecks times. After an error it is retried; once the row ends as Failed, the next instant
+// is on. An instant is run in the first slot at or after it.
 //
 // Instants are missed while no run takes place, and several fall into a slot that is wider than
 // their distance. OnMisfire says what a check does that finds more than one: run once for the latest

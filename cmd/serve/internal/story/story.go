@@ -72,9 +72,10 @@ func (w *World) known() *jobs.Registry {
 		}
 		return nil, nil
 	}), jobs.Retry(0))
-	r.Register("parcel.pack", jobs.Group("parcels", func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+	pack := func(_ context.Context, _ *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		return make([]jobs.Result, len(batch)), nil
-	}))
+	}
+	r.Register("parcel.pack", jobs.Group("parcels", pack))
 	r.Register("cart.kept", jobs.Row(func(_ context.Context, j jobs.FutureJob) (*time.Time, error) {
 		return new(j.Slot.Add(width)), nil
 	}), jobs.MaxChecks(2))
