@@ -44,7 +44,9 @@ func TestAMistakeInARegistrationPanicsAtOnceAndNamesTheJob(t *testing.T) {
 		"PerSecond":          {func(r *jobs.Registry) { r.Register("job", jobs.Row(done), jobs.PerSecond(0)) }, `"job": PerSecond(0)`},
 		"LimitBy nothing":    {func(r *jobs.Registry) { r.Register("job", jobs.Row(done), jobs.AtMost(1), jobs.LimitBy(nil)) }, `"job": LimitBy: the function is nil`},
 		"WithPool, no tx":    {func(r *jobs.Registry) { r.Register("job", jobs.Row(done), jobs.WithPool(new(sqlx.DB))) }, `"job": WithPool needs a function with a transaction`},
-		"BatchSize 0":        {func(r *jobs.Registry) { r.Register("job", jobs.Each[jobs.FutureJob, *sqlx.Tx, *time.Time](nil), jobs.BatchSize(0)) }, `"job": `},
+		"BatchSize 0": {func(r *jobs.Registry) {
+			r.Register("job", jobs.Each[jobs.FutureJob, *sqlx.Tx, *time.Time](nil), jobs.BatchSize(0))
+		}, `"job": `},
 		"BatchSize, one row": {func(r *jobs.Registry) { r.Register("job", jobs.Row(done), jobs.BatchSize(9)) }, `"job": BatchSize needs Batch`},
 		"each nothing":       {func(r *jobs.Registry) { r.Register("job", jobs.Each[jobs.FutureJob, *sqlx.Tx, *time.Time](nil)) }, `"job": the function is nil`},
 		"no middleware":      {func(r *jobs.Registry) { r.Use(nil) }, "use middleware: the function is nil"},
