@@ -2,7 +2,7 @@
 -- old key ends as cancelled, and one of the new key waits as it did. A run may have read a check whose slot has begun, so
 -- that check keeps its key, and its run finds no such row. The new key is then checked in the next slot.
 -- check_at: the first step of a row that counts, or null. The walk of an apply may have passed the new key before it has
--- come to the old one. So the row waits then, although no check of it did.
+-- come to the old one. So while a rule is being applied, the row is checked at that instant at the latest.
 -- It locks the check first: a run that has locked it records what it fires for the old key.
 -- Called by the triggers of rules.
 create or replace function prescient.rule_rename(
@@ -75,68 +75,67 @@ begin
     from gone g
     on conflict do nothing;
 
-    if was.next_check_at is null then
-        if rule_rename.check_at is not null
-            and exists (select from prescient.rule r where r.name = rule_rename.job_exec and r.state = 'applying')
-        then
-            perform prescient.rule_wait(
-                rule_rename.job_exec, rule_rename.entity_name, rule_rename.new_key, rule_rename.check_at, null,
-                rule_rename.clock, coalesce(rule_rename.clock, transaction_timestamp())
+    if was.next_check_at is not null then
+        renamed := rtrim(prescient.journal_entry('renamed', was.next_check_at), '}') || renamed;
+        if copy is null and was.next_check_at > coalesce(clock, clock_timestamp()) then
+            delete from prescient.future_job f
+            where f.next_check_at = was.next_check_at and f.job = number and f.id = was.id;
+            if not found then
+                perform prescient.raise_suppressed('the delete of the waiting row');
+            end if;
+            -- Its checks and its story go on under the new key.
+            insert into prescient.future_job_history (
+                id, job_exec, entity_name, entity_key, item_key, first_check_at, slot, check_count, error_count, spent, payload,
+                enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for, trace, outcome
+            )
+            values (
+                was.id, rule_rename.job_exec, was.entity_name, was.entity_key, was.item_key, was.first_check_at,
+                was.next_check_at, 0, 0, '0', was.payload, was.enqueued_at, was.enqueued_by, was.enqueued_app,
+                was.enqueued_actor, was.requested_for,
+                rtrim(prescient.journal_entry('cancelled', was.next_check_at), '}') || ',"to":' || to_json(new_key) || '}',
+                'cancelled'
             );
+        elsif (was.request).check_at is not null then
+            was.payload := (was.request).payload;
+            update prescient.future_job f
+            set request = null
+            where f.next_check_at = was.next_check_at and f.job = number and f.id = was.id;
         end if;
-        return;
-    end if;
-    renamed := rtrim(prescient.journal_entry('renamed', was.next_check_at), '}') || renamed;
-    if copy is null and was.next_check_at > coalesce(clock, clock_timestamp()) then
-        delete from prescient.future_job f
-        where f.next_check_at = was.next_check_at and f.job = number and f.id = was.id;
-        if not found then
-            perform prescient.raise_suppressed('the delete of the waiting row');
-        end if;
-        -- Its checks and its story go on under the new key.
-        insert into prescient.future_job_history (
-            id, job_exec, entity_name, entity_key, item_key, first_check_at, slot, check_count, error_count, spent, payload,
-            enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for, trace, outcome
+        insert into prescient.future_job as f (
+            job, entity_name, entity_key, first_check_at, next_check_at, check_count, error_count, last_error, spent, trace,
+            payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent, requested_for
         )
         values (
-            was.id, rule_rename.job_exec, was.entity_name, was.entity_key, was.item_key, was.first_check_at,
-            was.next_check_at, 0, 0, '0', was.payload, was.enqueued_at, was.enqueued_by, was.enqueued_app,
-            was.enqueued_actor, was.requested_for,
-            rtrim(prescient.journal_entry('cancelled', was.next_check_at), '}') || ',"to":' || to_json(new_key) || '}',
-            'cancelled'
-        );
-    elsif (was.request).check_at is not null then
-        was.payload := (was.request).payload;
-        update prescient.future_job f
-        set request = null
-        where f.next_check_at = was.next_check_at and f.job = number and f.id = was.id;
-    end if;
-    insert into prescient.future_job as f (
-        job, entity_name, entity_key, first_check_at, next_check_at, check_count, error_count, last_error, spent, trace,
-        payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent, requested_for
-    )
-    values (
-        number, rule_rename.entity_name, rule_rename.new_key, was.first_check_at,
-        prescient.due_slot(was.next_check_at, clock), was.check_count, was.error_count, was.last_error, was.spent,
-        prescient.traced(was.trace, renamed), was.payload, was.enqueued_at, was.enqueued_by, was.enqueued_app,
-        was.enqueued_actor, was.enqueued_traceparent, was.requested_for
-    )
-    on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
-    returning f.next_check_at, f.id
-    into made;
-    if not found then -- a check of a row that had the key before, such as one that a truncate has removed
-        perform prescient.rule_wait(
-            rule_rename.job_exec, rule_rename.entity_name, rule_rename.new_key, was.next_check_at, was.payload, rule_rename.clock
-        );
-    elsif made.next_check_at <= coalesce(clock, clock_timestamp()) then
-        -- The insert has waited for another transaction's key over a boundary.
-        target := prescient.due_slot(was.next_check_at, clock);
-        update prescient.future_job f
-        set next_check_at = target
-        where f.next_check_at = made.next_check_at and f.job = number and f.id = made.id;
-        if not found then
-            perform prescient.raise_suppressed('the update of a new row');
+            number, rule_rename.entity_name, rule_rename.new_key, was.first_check_at,
+            prescient.due_slot(was.next_check_at, clock), was.check_count, was.error_count, was.last_error, was.spent,
+            prescient.traced(was.trace, renamed), was.payload, was.enqueued_at, was.enqueued_by, was.enqueued_app,
+            was.enqueued_actor, was.enqueued_traceparent, was.requested_for
+        )
+        on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
+        returning f.next_check_at, f.id
+        into made;
+        if not found then -- a check of a row that had the key before, such as one that a truncate has removed
+            perform prescient.rule_wait(
+                rule_rename.job_exec, rule_rename.entity_name, rule_rename.new_key, was.next_check_at, was.payload, rule_rename.clock
+            );
+        elsif made.next_check_at <= coalesce(clock, clock_timestamp()) then
+            -- The insert has waited for another transaction's key over a boundary.
+            target := prescient.due_slot(was.next_check_at, clock);
+            update prescient.future_job f
+            set next_check_at = target
+            where f.next_check_at = made.next_check_at and f.job = number and f.id = made.id;
+            if not found then
+                perform prescient.raise_suppressed('the update of a new row');
+            end if;
         end if;
+    end if;
+    if rule_rename.check_at < coalesce(was.next_check_at, timestamptz 'infinity')
+        and exists (select from prescient.rule r where r.name = rule_rename.job_exec and r.state = 'applying')
+    then
+        perform prescient.rule_wait(
+            rule_rename.job_exec, rule_rename.entity_name, rule_rename.new_key, rule_rename.check_at, null,
+            rule_rename.clock, coalesce(rule_rename.clock, transaction_timestamp()), true
+        );
     end if;
 end
 $$;

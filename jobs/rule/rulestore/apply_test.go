@@ -392,7 +392,8 @@ func (s *shop) write(ctx context.Context, writer int) {
 			"update shop.orders set shipped_at = now() where id = $2 and $1::bigint > 0",
 			"update shop.orders set note = $1::text where id = $2",
 			"delete from shop.orders where id = $2 and $1::bigint > 0",
-		}[random.IntN(6)]
+			"update shop.orders set id = -$1::bigint where id = $2", // behind the walk
+		}[random.IntN(7)]
 		err := pgsql.InTx(context.WithoutCancel(ctx), s.db, func(tx *sqlx.Tx) error {
 			_, err := tx.Exec(statement, n, 1+random.IntN(3000))
 			return err
