@@ -61,7 +61,8 @@ func NewEvent(e admin.TimelineEntry) Event {
 		At: TimeOrNil(e.At), Slot: e.Slot,
 		For: TimeOrNil(e.RequestedAt), By: e.By, App: e.App, Actor: e.Actor, Runner: e.Runner, Error: e.Error,
 		Run: e.Run, OpenedAt: TimeOrNil(e.OpenedAt), ClosedAt: TimeOrNil(e.ClosedAt), Hindrance: e.Hindrance,
-		MovedFrom: e.MovedFrom, MovedTo: e.MovedTo, KeyBefore: e.KeyBefore, KeyAfter: e.KeyAfter, Found: e.Found, LeftOut: e.LeftOut,
+		MovedFrom: e.MovedFrom, MovedTo: e.MovedTo, KeyBefore: e.KeyBefore, KeyAfter: e.KeyAfter,
+		Found: e.Found, LeftOut: e.LeftOut,
 		Fired: []Firing{}, StepsLeftOut: append([]string{}, e.StepsLeftOut...),
 	}
 	for _, s := range e.Fired {
