@@ -172,6 +172,25 @@ func TestAChangedRuleReTimesWhatWaitsAndKeepsWhatHasFired(t *testing.T) {
 	}
 }
 
+// A step has fired, and the rule gets a longer delay. A heartbeat before that leaves the row to its check, so it has one.
+func TestARowWhoseStepFiresLaterNowStillHasACheck(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("01 12:00") + ")")
+	file := func(after string) string {
+		return "rules: [{name: order.unshipped, table: shop.orders, key: id, since: placed_at, done: shipped_at, overdue: fire, steps: [{after: " + after + ", event: late}]}]"
+	}
+	s.apply(file("2d"))
+	s.fires("1", "late")
+	s.exec("delete from prescient.future_job")
+	s.apply(file("7d"))
+	s.wants("applied", "1 at 03-08 12:00 from 03-04 12:00")
+	s.exec("update shop.orders set placed_at = " + at("04 12:00"))
+	if got := strings.Join(s.replays(noon.AddDate(0, 0, 20)), ", "); got != "1 at 03-11 12:00" {
+		t.Errorf("fires %q", got)
+	}
+}
+
 func TestAStepThatIsAddedConcernsRowsThatHaveEnded(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)

@@ -75,6 +75,9 @@ type due struct {
 // remaining returns the occurrences of steps that may still fire, the earliest first, and the index of the first of
 // these steps. Of the occurrences of a step that have passed, only the last one fires. A step before one that has
 // fired was left out on purpose.
+//
+// If no step has passed, all first occurrences count, although a step has fired after a shorter delay. Until then,
+// triggers leave a row whose clock moves later to its check, so it needs one.
 func (d decider) remaining(r row) (list []due, first int) {
 	fired, after := r.occurrences(), 0
 	for i, step := range d.rule.Steps {
@@ -83,9 +86,17 @@ func (d decider) remaining(r row) (list []due, first int) {
 		}
 	}
 	timing := d.timing.For(r.lengths)
+	var coming []due
+	passed := false
 	for i, step := range d.rule.Steps {
 		last, next, err := timing.Around(i, r.since, d.first.Add(-1))
-		if err != nil || i < after && !step.Repeats() { // without an instant it never fires
+		if err != nil { // without an instant it never fires
+			continue
+		}
+		if passed = passed || last.Number > 0; next.Number == 1 {
+			coming = append(coming, due{next, i})
+		}
+		if i < after && !step.Repeats() {
 			continue
 		}
 		for _, o := range []rule.Occurrence{last, next} {
@@ -98,6 +109,9 @@ func (d decider) remaining(r row) (list []due, first int) {
 			}
 			list = append(list, due{o, i})
 		}
+	}
+	if !passed && len(fired) > 0 {
+		list, first = coming, 0
 	}
 	// Steps in different units need not be in order.
 	slices.SortFunc(list, func(a, b due) int { return a.At.Compare(b.At) })
