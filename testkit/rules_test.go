@@ -281,6 +281,7 @@ rules:
     since: opened_at
     done: closed_at
     timezone: Europe/Berlin
+    recovered: {event: recovered}
     steps:
       - {before: 1 month at 09:00, name: month, event: month}
       - {before: 3 business days, calendar: office, name: days, event: days}
@@ -473,7 +474,7 @@ func TestAClockThatMovesFiresWhatArithmeticSays(t *testing.T) {
 	const text = `calendars:
   office: {timezone: Europe/Berlin, country: DE, region: BE, hours: "mon-fri 09:00-17:00"}
 rules:
-  - {name: a, table: public.cases, key: id, since: opened_at, done: closed_at, steps: [{after: 9h, event: a0}, {after: 36h, event: a1}]}
+  - {name: a, table: public.cases, key: id, since: opened_at, done: closed_at, overdue: fire, steps: [{after: 9h, event: a0}, {after: 36h, event: a1}]}
   - {name: b, table: public.cases, key: id, since: opened_at, done: closed_at, steps: [{after: 5 business hours, calendar: office, event: b0}]}
   - {name: c, table: public.cases, key: id, since: opened_at, done: closed_at, timezone: Europe/Berlin, steps: [{after: 1 month, event: c0}]}
   - {name: d, table: public.cases, key: id, since: "coalesce(opened_at, closed_at)", done: "false", timezone: Europe/Berlin, steps: [{after: 2w, event: d0}]}

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -38,18 +39,28 @@ type RuleStep struct {
 // RuleDetail is a rule with what waits for it and what it did, as JSON.
 type RuleDetail struct {
 	Rule
-	Key     string            `json:"key"`
-	Since   string            `json:"since"`
-	Done    string            `json:"done"`
-	Where   string            `json:"where"` // empty: all rows
-	Payload []string          `json:"payload"`
-	Zone    string            `json:"timezone"` // empty: UTC
-	Look    string            `json:"look"`     // how often to look for a clock that another table moves; empty: 5m
-	Overdue string            `json:"overdue"`  // empty: an apply refuses rows whose steps have passed
-	Role    string            `json:"role"`     // empty: the login of the run
-	AtOnce  bool              `json:"at_once"`
-	Fired   []FiredStep       `json:"fired"`
-	Summary rulestore.Summary `json:"summary"`
+	Key     string   `json:"key"`
+	Since   string   `json:"since"`
+	Done    string   `json:"done"`
+	Where   string   `json:"where"` // empty: all rows
+	Payload []string `json:"payload"`
+	Zone    string   `json:"timezone"` // empty: UTC
+	Look    string   `json:"look"`     // how often to look for a clock that another table moves; empty: 5m
+	Overdue string   `json:"overdue"`  // empty: an apply refuses rows whose steps have passed
+	Role    string   `json:"role"`     // empty: the login of the run
+	AtOnce  bool     `json:"at_once"`
+
+	Recovered string            `json:"recovered"` // the type of the event; empty: not set
+	Fired     []FiredStep       `json:"fired"`
+	Summary   rulestore.Summary `json:"summary"`
+}
+
+// Acts returns the steps, and the event of Recovered as another one.
+func (r RuleDetail) Acts() []RuleStep {
+	if r.Recovered == "" {
+		return r.Steps
+	}
+	return append(slices.Clip(r.Steps), RuleStep{Name: rule.RecoveredStep, When: "when it is over", Event: r.Recovered})
 }
 
 // FiredStep counts what a step has fired, as JSON. A step of an older version may be there, too.
@@ -93,7 +104,7 @@ func NewRuleDetail(s rulestore.Status, fired []rulestore.FiredStep, sum rulestor
 	v := RuleDetail{
 		Rule: NewRule(s), Key: r.Key, Since: r.Since.String(), Done: r.Done.String(), Where: r.Where.String(),
 		Payload: append([]string{}, r.Payload...), Zone: r.Timezone, Role: r.Role,
-		AtOnce: r.AtOnce, Fired: append([]FiredStep{}, fired...), Summary: sum,
+		AtOnce: r.AtOnce, Recovered: r.Recovered.Event, Fired: append([]FiredStep{}, fired...), Summary: sum,
 	}
 	if r.Look != (rule.Delay{}) {
 		v.Look = r.Look.String()

@@ -54,10 +54,17 @@ func (p *page) fail(i int, err error) { p.results[i] = jobs.Result{Err: err} }
 // prepare makes the events and the checks of steps. What cannot be published or enqueued is the error
 // of its row, before anything is written.
 func (p *page) prepare() {
+	for i := range p.rows {
+		if p.results[i].Err != nil {
+			continue
+		}
+		if err := p.recover(i); err != nil {
+			p.fail(i, err)
+		}
+	}
 	p.each(func(i int, s *Step, d due) error {
 		if p.turns[i].seen.large {
-			return fmt.Errorf("the payload of rule %s exceeds %d MiB for key %q. "+
-				"Select what consumers need, or where they find it", p.rule.Rule.Name, mostAnswers>>20, p.rows[i].EntityKey)
+			return p.tooLarge(i)
 		}
 		if s.Event != "" {
 			e := p.event(i, s, d)
@@ -79,6 +86,12 @@ func (p *page) prepare() {
 		}
 		return nil
 	})
+}
+
+// tooLarge is the error of a row whose payload is too large.
+func (p *page) tooLarge(i int) error {
+	return fmt.Errorf("the payload of rule %s exceeds %d MiB for key %q. "+
+		"Select what consumers need, or where they find it", p.rule.Rule.Name, mostAnswers>>20, p.rows[i].EntityKey)
 }
 
 // publish publishes the events of the rows without an error. If the publisher is no event.TxPublisher,

@@ -43,6 +43,9 @@ type turn struct {
 	due   []due          // steps to fire, in their order
 	last  bool           // no step comes after them
 
+	starts []start     // of the clock; empty unless the rule has Recovered
+	over   []time.Time // starts of the clock of which the event of Rule.Recovered tells
+
 	events []event.Event // of the steps to fire
 }
 
@@ -81,7 +84,8 @@ const (
 // one has, record finds out, and the engine divides the call. From then on, remember reads all rows.
 func (p *page) remember(ctx context.Context) error {
 	_, inTx := p.Publisher.(event.TxPublisher) // nothing is published twice if the call is divided
-	all := !inTx || len(p.rows) == 1 || p.rule.again.Load()
+	recovers := p.rule.Rule.Recovered != (Recovered{})
+	all := !inTx || len(p.rows) == 1 || p.rule.again.Load() || recovers
 	of := make(map[string]int, len(p.rows))
 	var keys []string
 	for i, row := range p.rows {
@@ -97,14 +101,20 @@ func (p *page) remember(ctx context.Context) error {
 		key, step string
 		number    int
 		since     time.Time
+		recovers  bool // it has fired since the rule has Recovered
 	}
 	list, err := pgsql.Collect(ctx, p.tx, pgsql.RuleFiredRead.In(p.Schema), []any{p.rule.Rule.Name, pq.StringArray(keys)},
-		func(row *sql.Rows, f *fired) error { return row.Scan(&f.key, &f.since, &f.step, &f.number) })
+		func(row *sql.Rows, f *fired) error {
+			return row.Scan(&f.key, &f.since, &f.step, &f.number, &f.recovers)
+		})
 	if err != nil {
 		return fmt.Errorf("read the steps of rule %s that have fired: %w", p.rule.Rule.Name, err)
 	}
 	for _, f := range list {
 		t := &p.turns[of[f.key]]
+		if recovers && f.recovers {
+			t.begins(f.since, f.step)
+		}
 		if !f.since.Equal(t.seen.since) {
 			continue
 		}
@@ -137,6 +147,7 @@ func (p *page) plan(i int) {
 	if t.was = was; was.From != nil {
 		t.from = *was.From
 	}
+	t.over = over(t.starts, t.seen)
 	switch s := t.seen; {
 	case !s.there:
 		p.end(i, foundGone)
@@ -188,6 +199,14 @@ func (p *page) steps(i int) error {
 	}
 	if p.mayMove(first, row.Slot) {
 		earliest = earlier(earliest, p.grid.Next(begun))
+	}
+	if p.rule.Rule.Recovered != (Recovered{}) && t.watched() {
+		if t.seen.doneAt.Valid {
+			earliest = earlier(earliest, t.seen.doneAt.Time)
+		}
+		if p.rule.Facts.EndLookup() {
+			earliest = earlier(earliest, p.lookAgain(i))
+		}
 	}
 	if earliest.IsZero() && p.rule.Facts.SinceLookup() {
 		p.again(i)
@@ -260,9 +279,12 @@ func (p *page) late(i int, timing *Timing, begun time.Time) (waits bool) {
 const defaultLook = 5 * time.Minute
 
 // again lets a row wait until another table may have moved its clock.
-func (p *page) again(i int) {
+func (p *page) again(i int) { p.results[i].Next = new(p.lookAgain(i)) }
+
+// lookAgain returns when to look again whether another table has moved the clock of a row, or has ended it.
+func (p *page) lookAgain(i int) time.Time {
 	row := p.rows[i]
-	p.results[i].Next = new(row.Slot.Add(row.Lateness + cmp.Or(p.rule.Rule.Look.Duration, defaultLook)))
+	return row.Slot.Add(row.Lateness + cmp.Or(p.rule.Rule.Look.Duration, defaultLook))
 }
 
 // end ends a row with what was found.
@@ -287,17 +309,23 @@ func (p *page) record(ctx context.Context) error {
 	var keys, since, steps []string
 	for i := range p.turns {
 		t := &p.turns[i]
-		if p.results[i].Err != nil || len(t.due) == 0 {
+		if p.results[i].Err != nil {
 			continue
+		}
+		add := func(at time.Time, step string) {
+			keys = append(keys, p.rows[i].EntityKey)
+			since = append(since, string(pq.FormatTimestamp(at)))
+			steps = append(steps, step)
+		}
+		for _, at := range t.over {
+			add(at, RecoveredStep)
 		}
 		for _, d := range t.due {
 			name := p.rule.Rule.Steps[d.step].Name
-			keys = append(keys, p.rows[i].EntityKey)
-			since = append(since, string(pq.FormatTimestamp(t.seen.since)))
-			steps = append(steps, Repetition(name, d.Number))
+			add(t.seen.since, Repetition(name, d.Number))
 			t.fires(name, d.Number)
 		}
-		if t.last {
+		if t.last && len(t.due) > 0 {
 			p.end(i, foundOpen)
 		}
 	}

@@ -230,9 +230,8 @@ func (r *reader) rules(node *yaml.Node) (rules []Rule) {
 }
 
 var ruleFields = []string{
-	"name", "table", "key", "entity", "since", "done", "where", "payload", "timezone", "look", "steps", "overdue",
-	"cancel",
-	"role",
+	"name", "table", "key", "entity", "since", "done", "where", "payload", "timezone", "look", "steps", "recovered",
+	"overdue", "cancel", "role",
 }
 
 // one reads a rule.
@@ -259,6 +258,8 @@ func (r *reader) one(node *yaml.Node) Rule {
 			if err := rule.Overdue.UnmarshalText([]byte(r.text(p.value, field))); err != nil {
 				r.wrong(p.value.Line, field, "%s", err)
 			}
+		case "recovered":
+			rule.Recovered = r.recovered(p.value)
 		case "cancel":
 			rule.AtOnce = r.cancel(p.value)
 		case "look":
@@ -327,6 +328,17 @@ func (r *reader) cancel(node *yaml.Node) bool {
 		r.wrong(node.Line, "cancel", "%q: want when-due, the default, or at-once", text)
 	}
 	return false
+}
+
+// recovered reads the event that follows the steps.
+func (r *reader) recovered(node *yaml.Node) (event Recovered) {
+	for _, p := range r.mapping(node, "recovered", []string{"event"}) {
+		event.Event = strings.TrimSpace(r.text(p.value, "recovered.event"))
+	}
+	if event.Event == "" && node.Kind == yaml.MappingNode {
+		r.wrong(node.Line, "recovered", "want the type of an event, such as {event: order.shipped}")
+	}
+	return event
 }
 
 // unread is the delay of a step whose delay is missing or cannot be read.

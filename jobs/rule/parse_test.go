@@ -23,6 +23,7 @@ rules:
     done: shipped_at
     where: channel <> 'test'
     payload: [customer_id, amount]
+    recovered: {event: order.shipped.late}
     steps:
       - {after: 48h, event: order.unshipped.primary}
       - {after: 3 business days, calendar: berlin, event: order.unshipped.final}
@@ -43,18 +44,18 @@ func TestAFileIsRead(t *testing.T) {
 		Rules: []rule.Rule{{
 			Name: "order.unshipped", Table: "shop.orders", Key: "id", Entity: "orders", Since: rule.Texts{"placed_at"}, Done: rule.Texts{"shipped_at"},
 			Where: rule.Texts{"channel <> 'test'"}, Payload: []string{"customer_id", "amount"}, Line: 4,
-			Overdue: rule.Overdue{Policy: rule.OverdueSpread, Slots: 8},
+			Recovered: rule.Recovered{Event: "order.shipped.late"}, Overdue: rule.Overdue{Policy: rule.OverdueSpread, Slots: 8},
 			Steps: []rule.Step{
-				{Name: "order.unshipped.primary", After: rule.Delay{Duration: 48 * time.Hour}, Event: "order.unshipped.primary", Line: 12},
-				{Name: "order.unshipped.final", After: rule.Delay{BusinessDays: 3}, Calendar: "berlin", Event: "order.unshipped.final", Line: 13},
-				{Name: "3", After: rule.Delay{Duration: 240 * time.Hour}, SQL: "insert into escalation (order_id) values ($key)", Line: 14},
+				{Name: "order.unshipped.primary", After: rule.Delay{Duration: 48 * time.Hour}, Event: "order.unshipped.primary", Line: 13},
+				{Name: "order.unshipped.final", After: rule.Delay{BusinessDays: 3}, Calendar: "berlin", Event: "order.unshipped.final", Line: 14},
+				{Name: "3", After: rule.Delay{Duration: 240 * time.Hour}, SQL: "insert into escalation (order_id) values ($key)", Line: 15},
 			},
 		}},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(rule.Rule{}, "Lines")); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if p := got.Rules[0].Problem("steps[2].after", "is %s", "wrong"); p.Error() != "line 13: rule order.unshipped: steps[2].after: is wrong" {
+	if p := got.Rules[0].Problem("steps[2].after", "is %s", "wrong"); p.Error() != "line 14: rule order.unshipped: steps[2].after: is wrong" {
 		t.Error(p)
 	}
 	if p := got.Rules[0].Problem("role", "is wrong"); p.Error() != "line 4: rule order.unshipped: role: is wrong" {
@@ -138,7 +139,7 @@ func parse(t *testing.T, fields string) rule.File {
 func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 	t.Parallel()
 	for fields, want := range map[string]string{
-		`when: now()`:                       `line 3: rule r: when: there is no such field: want one of name, table, key, entity, since, done, where, payload, timezone, look, steps, overdue, cancel, role`,
+		`when: now()`:                       `line 3: rule r: when: there is no such field: want one of name, table, key, entity, since, done, where, payload, timezone, look, steps, recovered, overdue, cancel, role`,
 		"where: true\nwhere: false":         `line 4: rule r: where: is there twice`,
 		`name:`:                             `line 3: name: must be set, such as order.unshipped`,
 		`name: schedule`:                    `line 3: rule schedule: name: the job of schedules has this name`,
@@ -157,6 +158,10 @@ func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 		`overdue: spread`:                   `overdue: "spread": want fire`,
 		`overdue: spread 0`:                 `overdue: "spread 0": want fire`,
 		`overdue: fire 8`:                   `overdue: "fire 8": want fire`,
+		`recovered: fine`:                   `line 3: rule r: recovered: want fields, such as name: value, not "fine"`,
+		`recovered: {}`:                     `line 3: rule r: recovered: want the type of an event, such as {event: order.shipped}`,
+		`recovered: {sql: select 1}`:        `line 3: rule r: recovered.sql: there is no such field: want one of event`,
+		`recovered: {event: "a\nb"}`:        `line 3: rule r: recovered: event: must be at most 1000 bytes of text without control characters`,
 		`overdue: last 8`:                   `overdue: "last 8": want fire`,
 		`cancel: now`:                       `line 3: rule r: cancel: "now": want when-due, the default, or at-once`,
 		`cancel: when-due`:                  ``,
@@ -176,6 +181,8 @@ func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 		`timezone: Mars`:                                 `line 3: rule r: timezone: unknown time zone Mars`,
 		`timezone: Europe/Berlin`:                        ``,
 		`steps: [{after: 1h, event: e, at: 5}]`:          `line 3: rule r: steps[1].at: there is no such field`,
+
+		"recovered: {event: b}\nsteps: [{after: 1h, event: recovered}]": `line 4: rule r: steps[1].name: "recovered" is the name of what recovered publishes: give the step another name`,
 
 		"steps:\n- {after: 2h, event: e}\n- {after: 120m, event: f}": `line 5: rule r: steps[2].after: 2h must be longer than the 2h of step 1: list the earliest step first`,
 

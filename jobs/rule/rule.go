@@ -68,7 +68,8 @@ type Rule struct {
 	Where Texts `json:"where,omitempty"`
 	// Payload lists the columns whose values go with events.
 	Payload []string `json:"payload,omitempty"`
-	// Look is how often a row is looked at whose clock another table may start, or start again after the last step.
+	// Look is how often a row is looked at whose clock another table may start, or start again after the last step. With
+	// Recovered, it is also how often a row is looked at after a step has fired, if another table may end it.
 	// Defaults to 5 minutes.
 	Look Delay `json:"look,omitzero"`
 	// Timezone is a name of the IANA database. Its clocks say what a day and a time of day are. Defaults to
@@ -78,6 +79,8 @@ type Rule struct {
 	Steps []Step `json:"steps"`
 	// Overdue says what becomes of steps that have passed when a row comes to the rule.
 	Overdue Overdue `json:"overdue,omitzero"`
+	// Recovered is an event that follows when a row for which a step has fired is done, or when its clock has moved.
+	Recovered Recovered `json:"recovered,omitzero"`
 	// AtOnce ends the wait of a row in the transaction in which Done becomes true. Otherwise a check
 	// looks at Done when a step is due.
 	AtOnce bool `json:"at_once,omitempty"`

@@ -58,6 +58,9 @@ func (r *Rule) complete() (errs []error) {
 	if len(r.Steps) == 0 {
 		wrong("steps", "must have at least one step, such as {after: 48h, event: order.unshipped}")
 	}
+	if problem := checkEvent(r.Recovered.Event); problem != "" {
+		wrong("recovered", "event: %s", problem)
+	}
 	return append(errs, r.checkActions()...)
 }
 
@@ -91,8 +94,11 @@ func (r *Rule) checkActions() (errs []error) {
 		if problem := checkName(s.Job); problem != "" {
 			wrong("job", "%s", problem)
 		}
-		if len(s.Event) > maxEvent || strings.ContainsFunc(s.Event, unicode.IsControl) {
-			wrong("event", "must be at most %d bytes of text without control characters", maxEvent)
+		if problem := checkEvent(s.Event); problem != "" {
+			wrong("event", "%s", problem)
+		}
+		if s.Name == RecoveredStep && r.Recovered != (Recovered{}) {
+			wrong("name", "%q is the name of what recovered publishes: give the step another name", s.Name)
 		}
 		if first, again := names[s.Name]; again {
 			wrong("name", "%q is the name of step %d, too: give each step a name of its own", s.Name, first)
@@ -101,6 +107,14 @@ func (r *Rule) checkActions() (errs []error) {
 		}
 	}
 	return errs
+}
+
+// checkEvent returns what is wrong with the type of an event. Empty: nothing.
+func checkEvent(event string) string {
+	if len(event) > maxEvent || strings.ContainsFunc(event, unicode.IsControl) {
+		return fmt.Sprintf("must be at most %d bytes of text without control characters", maxEvent)
+	}
+	return ""
 }
 
 // checkName returns what is wrong with the name of a job or an entity. Empty: nothing.

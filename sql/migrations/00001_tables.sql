@@ -691,6 +691,7 @@ create table prescient.rule (
     position   text,
     applied_at timestamptz,
     applied_by prescient.label,
+    recovers_at timestamptz,
     created_at timestamptz not null default clock_timestamp(),
     updated_at timestamptz not null default clock_timestamp(),
 
@@ -708,6 +709,7 @@ comment on column prescient.rule.definition is 'the rule as applied, with its ca
 comment on column prescient.rule.version is 'is raised by each apply that changes the definition';
 comment on column prescient.rule.state is
     'applying: an apply walks over the rows of the table, or has died; active: all rows wait as the rule says; removing: a remove is at work, or has died';
+comment on column prescient.rule.recovers_at is 'since when the rule has recovered: steps that fired before are not followed by its event; null: it has none';
 comment on column prescient.rule.position is 'the last key to which the walk over the table has come; null: it has not begun, or is done';
 
 -- The steps that have fired. The check that inserts an entry fires the step, so each step fires once for a rule, a key

@@ -6,9 +6,14 @@ with rules as materialized ( -- each definition is parsed once
     from prescient.rule r
     join prescient.job j on j.name = r.name
     cross join lateral (
-        select array_agg(s.step ->> 'name') as steps, json_object_agg(s.step ->> 'name', s.step ->> 'event') as events
-        from json_array_elements(r.definition #> '{rule,steps}') as s (step)
-        where s.step ->> 'event' <> ''
+        select array_agg(s.name) as steps, json_object_agg(s.name, s.event) as events
+        from (
+            select s.step ->> 'name', s.step ->> 'event'
+            from json_array_elements(r.definition #> '{rule,steps}') as s (step)
+            union all
+            select 'recovered', r.definition #>> '{rule,recovered,event}' -- see rule.RecoveredStep in Go
+        ) as s (name, event)
+        where s.event <> ''
     ) as e
 )
 select n.fired_at, n.name, n.entity, n.entity_key, n.since, n.step, n.events ->> regexp_replace(n.step, '#[0-9]+$', '') as event

@@ -132,8 +132,9 @@ func printShown(p *output.Printer, v view.RuleDetail) error {
 	ended := fmt.Sprintf("since %s: %d in time, %d after a step, %d open after the last step, %d left out, "+
 		"%d cancelled, %d failed",
 		spoken.Instant(v.Summary.Since), e.Met, e.MetLate, e.Open, e.LeftOut, e.Cancelled, e.Failed)
-	steps := make([]table.Row, len(v.Steps))
-	for i, s := range v.Steps {
+	acts := v.Acts()
+	steps := make([]table.Row, len(acts))
+	for i, s := range acts {
 		var fired view.FiredStep
 		var last *time.Time
 		if n := slices.IndexFunc(v.Fired, func(f view.FiredStep) bool { return f.Step == s.Name }); n >= 0 {

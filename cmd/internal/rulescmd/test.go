@@ -57,6 +57,9 @@ DONE NOW counts the rows that a condition of "done" ends now. The table does not
 fired or not. The other numbers are sure. A step fires for a row that is not done at the step's slot. Deleted rows, and
 values from before an update, are not known.
 
+A rule with "recovered" has a line for it. It counts the rows that were done after a step had fired. A clock that has
+moved is not known.
+
 --after tries other delays, each as the only step. --list lists each row and step instead of counts.`,
 		Example: `  prescient rules test -f rules.yaml --since 2026-01-01 --until 2026-11-01
   prescient rules test -f rules.yaml --since 90d --after '24h,3 business days'

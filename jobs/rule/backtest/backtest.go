@@ -57,6 +57,7 @@ type test struct {
 
 	rows    int64
 	tallies []*tally // of the steps, then of the alternatives
+	over    *tally   // of the event of Rule.Recovered; nil: the rule has none
 	fired   []Fired
 }
 
@@ -89,7 +90,10 @@ func (c Config) calendar(r rule.Rule) string {
 
 // reset forgets the rows of a transaction that failed.
 func (t *test) reset() {
-	t.rows, t.fired, t.tallies = 0, []Fired{}, nil
+	t.rows, t.fired, t.tallies, t.over = 0, []Fired{}, nil, nil
+	if t.rule.Rule.Recovered != (rule.Recovered{}) {
+		t.over = newTally(Step{Name: rule.RecoveredStep, When: "when it is over"})
+	}
 	for _, s := range t.rule.Rule.Steps {
 		t.tallies = append(t.tallies, newTally(Step{Name: s.Name, When: s.When()}))
 	}
@@ -147,6 +151,7 @@ func (t *test) read(ctx context.Context, tx *sqlx.Tx) error {
 func (t *test) row(key string, since time.Time, done sql.NullTime, doneNow bool, lengths []*expr.Length) error {
 	t.rows++
 	timing := t.timing.For(lengths)
+	waits, alarmed := false, false // for a step, and one has fired
 	for i, tally := range t.tallies {
 		next, err := timing.Nth(i, since, 1)
 		if err == nil && next.Number == 0 {
@@ -154,6 +159,7 @@ func (t *test) row(key string, since time.Time, done sql.NullTime, doneNow bool,
 		}
 		month := tally.month(since)
 		fired := int64(0)
+		waits = waits || i < len(t.rule.Rule.Steps)
 		for err == nil && next.Number > 0 {
 			slot := t.cfg.Grid.Ceil(next.At).UTC()
 			open := slot.After(t.cfg.Now)
@@ -181,9 +187,32 @@ func (t *test) row(key string, since time.Time, done sql.NullTime, doneNow bool,
 		}
 		if fired > 0 {
 			month.Fired, month.Again = month.Fired+1, month.Again+fired-1
+			alarmed = alarmed || i < len(t.rule.Rule.Steps)
 		}
 	}
+	if t.over != nil && waits {
+		t.recovered(key, since, done, doneNow, alarmed)
+	}
 	return nil
+}
+
+// recovered counts a row for the event of Rule.Recovered. alarmed tells that a step has fired.
+func (t *test) recovered(key string, since time.Time, done sql.NullTime, doneNow, alarmed bool) {
+	month := t.over.month(since)
+	ended := done.Valid && !done.Time.After(t.cfg.Now)
+	if !alarmed || !ended {
+		month.end(ended, !doneNow)
+		return
+	}
+	month.Fired++
+	f := Fired{
+		Step: rule.RecoveredStep, Key: key, Due: done.Time.UTC(), Slot: t.cfg.Grid.Ceil(done.Time).UTC(), Number: 1,
+		index: len(t.rule.Rule.Steps),
+	}
+	t.over.fire(f)
+	if t.cfg.List {
+		t.fired = append(t.fired, f)
+	}
 }
 
 func (t *test) report() Report {
@@ -198,6 +227,9 @@ func (t *test) report() Report {
 		} else {
 			r.Alternatives = append(r.Alternatives, tally.step())
 		}
+	}
+	if t.over != nil {
+		r.Steps = append(r.Steps, t.over.step())
 	}
 	return r
 }

@@ -12,7 +12,9 @@ type Report struct {
 	From  time.Time `json:"from"`
 	To    time.Time `json:"to"`
 	// Rows is how many rows began to wait in that time.
-	Rows  int64  `json:"rows"`
+	Rows int64 `json:"rows"`
+	// Steps has each step. The last one stands for the event of Rule.Recovered, if the rule has it: it fires for rows that
+	// are done after a step has fired.
 	Steps []Step `json:"steps"`
 	// Alternatives say what other delays would have done, each as the only step.
 	Alternatives []Step `json:"alternatives"`

@@ -31,6 +31,9 @@ func (f Facts) Lookup() bool { return slices.ContainsFunc(f.all(), lookup) }
 // SinceLookup reports whether another row can let the clock start, or start again.
 func (f Facts) SinceLookup() bool { return slices.ContainsFunc(f.Since, lookup) }
 
+// EndLookup reports whether another row can end what let a step fire: it lets the clock start again, or the row is done.
+func (f Facts) EndLookup() bool { return f.SinceLookup() || slices.ContainsFunc(f.Done, lookup) }
+
 func lookup(e Expr) bool { return e.Lookup }
 
 // row returns the facts without the expressions that read other rows.

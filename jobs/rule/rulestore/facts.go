@@ -63,7 +63,11 @@ func (r *resolver) facts(ctx context.Context, u *understood, key int64) error {
 	if r.rule.AtOnce && slices.ContainsFunc(f.Done, func(e expr.Expr) bool { return e.Lookup }) {
 		r.wrong("cancel", "at-once needs to know of it when the row is written: done reads other tables, so leave out cancel")
 	}
-	if r.rule.Look.Duration != 0 && !f.SinceLookup() {
+	switch recovers := r.rule.Recovered != (rule.Recovered{}); {
+	case r.rule.Look.Duration == 0 || f.SinceLookup() || recovers && f.EndLookup():
+	case recovers:
+		r.wrong("look", "is for a since or a done that another table can change: leave it out")
+	default:
 		r.wrong("look", "is for a since that another table can move: leave it out")
 	}
 	u.Reads, u.Asks, u.Looks = reads.columns(u.table)

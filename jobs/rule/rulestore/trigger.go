@@ -222,7 +222,7 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.
 		"{about}", u.Facts.RowWhereSQL(), "{done}", u.Facts.RowDoneSQL("prescient_now"), "{asks}", version(u.Asks),
 		"{looks}", version(u.Looks),
 		"{clock}", clock, "{coming}", strings.Join(coming, ", "), "{resume}", strings.Join(resume, ", "),
-		"{at_once}", fmt.Sprint(u.Rule.AtOnce), "{since_first}", expr.FirstSince, "{since_last}", expr.LastSince,
+		"{recovers}", fmt.Sprint(u.Rule.Recovered != (rule.Recovered{})), "{at_once}", fmt.Sprint(u.Rule.AtOnce), "{since_first}", expr.FirstSince, "{since_last}", expr.LastSince,
 		"{clocked}", u.clock(), "{first_delay}", fmt.Sprintf(`'%d seconds'::pg_catalog."interval"`, t.EarliestFrom(0)/time.Second),
 	}
 	values = append(values, u.rows(schema)...)

@@ -56,7 +56,15 @@ begin{take_rows}
             {name}, {entity}, old_key, new_key, case when counts then greatest(new_first, timestamptz '{since_first}') end, clock
         );
     end if;
-    if counts
+    if {recovers} and counted and old_first <= now
+        and (not counts and is_done or is_about and old_since is distinct from new_since)
+    then
+        -- A step may have fired. The check tells that it is over.
+        perform prescient.rule_wait(
+            {name}, {entity}, new_key, case when counts then least(now, greatest(new_first, timestamptz '{since_first}')) else now end,
+            clock => clock, came => case when counts then came end, again => old_since is not distinct from new_since
+        );
+    elsif counts
         and (
             old_since is distinct from new_since or old_coming is distinct from coming
             or old_asks is distinct from new_asks or not counted and not was_done

@@ -1,0 +1,173 @@
+package testkit_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/testkit"
+)
+
+// A script runs statements at hours after the start, and wants events as "type key hour".
+func TestRecoveredTellsOnceThatWhatLetStepsFireIsOver(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		rule   string // fields beside name, table, key and recovered
+		script map[float64]string
+		want   []string
+	}{
+		"the clock moves": {
+			"since: opened_at, done: closed_at, steps: [{after: 4h, event: late}, {after: 20h, event: lost}]",
+			map[float64]string{5: "update cases set opened_at = $1 where id = 1", 6: "update cases set opened_at = $1 where id = 1", 7: "update cases set opened_at = '2026-01-01Z' where id = 2"},
+			[]string{"late 1 4", "late 2 4", "recovered 1 5.25", "recovered 2 7.25", "lost 2 7.25", "late 1 10", "lost 1 26"},
+		},
+		"it is done": {
+			"since: opened_at, done: closed_at, steps: [{after: 4h, event: late}, {after: 20h, event: lost}]",
+			map[float64]string{3: "update cases set closed_at = $1 where id = 1", 5: "update cases set closed_at = $1", 6: "update cases set closed_at = null", 7: "update cases set closed_at = $1"},
+			[]string{"late 2 4", "recovered 2 5.25"},
+		},
+		"it is done and closed at once": {
+			"since: opened_at, done: closed_at, cancel: at-once, steps: [{after: 4h, event: late}, {after: 20h, event: lost}]",
+			map[float64]string{3: "update cases set closed_at = $1 where id = 1", 5: "update cases set closed_at = $1"},
+			[]string{"late 2 4", "recovered 2 5.25"},
+		},
+		"after the last step": {
+			"since: opened_at, done: \"false\", steps: [{after: 4h, event: late}]",
+			map[float64]string{50: "update cases set opened_at = $1 where id = 1", 51: "delete from cases where id = 2", 52: "update cases set opened_at = $1 where id = 1"},
+			[]string{"late 1 4", "late 2 4", "recovered 1 50.25", "late 1 56"},
+		},
+		"the clock ends": {
+			"since: opened_at, done: closed_at, where: kind <> 'x', steps: [{after: 4h, event: late}]",
+			map[float64]string{5: "update cases set opened_at = null where id = 1", 6: "update cases set kind = 'x' where id = 2"},
+			[]string{"late 1 4", "late 2 4", "recovered 1 5.25"},
+		},
+		"it ends by itself": {
+			"since: opened_at, done: closed_at, steps: [{after: 4h, event: late}, {after: 200h, event: lost}]",
+			map[float64]string{1: "update cases set closed_at = $1::timestamptz + interval '6 hours'"},
+			[]string{"late 1 4", "late 2 4", "recovered 1 7", "recovered 2 7"},
+		},
+		"another table ends it": {
+			"since: opened_at, done: exists (select from closed c where c.id = cases.id), look: 1h, steps: [{after: 4h, event: late}]",
+			map[float64]string{3: "insert into closed values (1, $1)", 30: "insert into closed values (2, $1)", 31: "delete from closed"},
+			[]string{"late 2 4", "recovered 2 31"},
+		},
+		"another table moves the clock": {
+			"since: [opened_at, (select max(c.at) from closed c where c.id = cases.id)], done: closed_at, steps: [{after: 4h, event: late}, {after: 40h, event: lost}]",
+			map[float64]string{5.1: "insert into closed values (1, $1)", 5.9: "insert into closed values (1, $1)", 50: "insert into closed values (2, $1)"},
+			[]string{"late 1 4", "late 2 4", "recovered 1 5.25", "late 1 10", "lost 2 40", "lost 1 46", "recovered 2 50.25", "late 2 54"},
+		},
+		"repeated": {
+			"since: opened_at, done: closed_at, steps: [{after: 4h, every: 1h, event: late}]",
+			map[float64]string{6.5: "update cases set closed_at = $1 where id = 1", 4.5: "update cases set closed_at = $1 where id = 2"},
+			[]string{"late 1 4", "late 2 4", "recovered 2 4.75", "late 1 5", "late 1 6", "recovered 1 6.75"},
+		},
+		"before": {
+			"since: opened_at + interval '10 hours', done: closed_at, steps: [{before: 2h, event: soon}]",
+			map[float64]string{9: "update cases set opened_at = $1 where id = 1"},
+			[]string{"soon 1 8", "soon 2 8", "recovered 1 9.25", "soon 1 17"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kit := testkit.New(t, testkit.Config{Registry: registry()})
+			start := kit.Now()
+			kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz, kind text default 'a'); create table closed (id bigint, at timestamptz)")
+			kit.Rules(rulesFile(t, "rules: [{name: r, table: public.cases, key: id, recovered: {event: recovered}, "+test.rule+"}]"))
+			kit.DB.MustExec("insert into cases values (1, $1), (2, $1)", start)
+			for quarter := range 4 * 60 {
+				hour := float64(quarter) / 4
+				kit.RunUntil(start.Add(time.Duration(quarter) * 15 * time.Minute))
+				for at, statement := range test.script {
+					if at >= hour && at < hour+0.25 {
+						kit.RunUntil(start.Add(time.Duration(at*60) * time.Minute))
+						var args []any
+						if strings.Contains(statement, "$1") {
+							args = append(args, kit.Now())
+						}
+						kit.DB.MustExec(statement, args...)
+					}
+				}
+			}
+			var got []string
+			for _, e := range kit.Events() {
+				got = append(got, fmt.Sprintf("%s %s %.4g", e.Type, strings.TrimPrefix(e.Subject, "cases/"), e.GeneratedAt.Sub(start).Hours()))
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestTheEventOfRecoveredTellsOfTheStartThatIsOver(t *testing.T) {
+	t.Parallel()
+	kit := testkit.New(t, testkit.Config{Registry: registry()})
+	kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz)")
+	kit.Rules(rulesFile(t, strings.Replace(cases, "    steps:", "    recovered: {event: case.fine}\n    payload: [closed_at]\n    steps:", 1)))
+	opened := kit.Now()
+	kit.DB.MustExec("insert into cases values (1, $1)", opened)
+	kit.RunFor(4*day + time.Hour)
+	kit.DB.MustExec("update cases set closed_at = $1", kit.Now())
+	kit.RunFor(time.Hour)
+	events := kit.Events()
+	var data map[string]any
+	if err := json.Unmarshal(events[len(events)-1].Data, &data); err != nil {
+		t.Fatal(err)
+	}
+	at := func(t time.Time) string { return t.Format(time.RFC3339) }
+	want := map[string]any{
+		"rule": "case.open", "step": "recovered", "entity": "cases", "key": "1", "since": at(opened), "when": "done", "at": at(opened.Add(4*day + time.Hour)),
+		"payload": map[string]any{"closed_at": strings.Replace(at(opened.Add(4*day+time.Hour)), "Z", "+00:00", 1)},
+	}
+	if diff := cmp.Diff(want, data); diff != "" || events[len(events)-1].Type != "case.fine" {
+		t.Error(events[len(events)-1].Type, diff)
+	}
+}
+
+// Steps that fired before are not followed by an event that nobody has waited for.
+func TestRecoveredIsAboutStepsThatFireSinceTheRuleHasIt(t *testing.T) {
+	t.Parallel()
+	kit := testkit.New(t, testkit.Config{Registry: registry()})
+	kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz)")
+	kit.Rules(rulesFile(t, cases))
+	kit.DB.MustExec("insert into cases values (1, $1), (2, $1)", kit.Now())
+	kit.RunFor(5 * day)
+	kit.Rules(rulesFile(t, strings.Replace(cases, "    steps:", "    recovered: {event: case.fine}\n    steps:", 1)))
+	kit.DB.MustExec("update cases set closed_at = $1 where id = 1", kit.Now())
+	kit.RunFor(3 * day)
+	kit.DB.MustExec("update cases set closed_at = $1 where id = 2", kit.Now())
+	kit.RunFor(3 * day)
+	var got []string
+	for _, e := range kit.Events() {
+		got = append(got, e.Type+" "+e.Subject)
+	}
+	want := []string{"case.late cases/1", "case.late cases/2", "case.lost cases/2", "case.fine cases/2"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The transaction that ends a row may be open when its slot begins.
+func TestATransactionThatEndsARowAfterItsSlotHasBegunIsTold(t *testing.T) {
+	t.Parallel()
+	kit := testkit.New(t, testkit.Config{Registry: registry()})
+	kit.DB.MustExec("create table cases (id bigint primary key, opened_at timestamptz, closed_at timestamptz)")
+	kit.Rules(rulesFile(t, strings.Replace(cases, "    steps:", "    recovered: {event: case.fine}\n    steps:", 1)))
+	opened := kit.Now()
+	kit.DB.MustExec("insert into cases values (1, $1)", opened)
+	kit.RunUntil(opened.Add(4*day - time.Minute))
+	tx := kit.DB.MustBegin()
+	tx.MustExec("update cases set closed_at = $1 where id = 1", kit.Now())
+	kit.RunUntil(opened.Add(4*day + 20*time.Minute))
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	kit.RunUntil(opened.Add(4*day + time.Hour))
+	if got := len(kit.Events()); got != 2 {
+		t.Errorf("%d events: %v", got, fired(kit))
+	}
+}
