@@ -7,14 +7,14 @@ GORELEASER = github.com/goreleaser/goreleaser/v2@v2.14.3
 FUZZTIME = 20s
 
 # packages that hardly share memory between goroutines: the race detector would make their tests two to three times slower
-PLAIN = ./cmd ./cmd/demo ./cmd/doctor ./cmd/install ./cmd/internal/... ./config/... ./docs ./examples/... ./internal/guard \
+PLAIN = ./cmd $(shell go list ./cmd/internal/... | grep -v /internal/serve/) ./config/... ./docs ./examples/... ./internal/guard \
 	./internal/plain ./internal/spoken ./internal/sqltext ./internal/tx ./internal/trust ./jobs/event/deadletter ./jobs/event/outbox \
 	./jobs/rule/... ./jobs/schedule/... ./slots/advise ./slots/forecast ./slots/grid ./slots/health ./slots/internal/shape ./slots/replay ./testkit/oracle
 
 # tests that measure memory, wait for leases or follow every link, and their packages: the race detector would make these
 # tests two to four times slower, and find no more than the other tests of the packages
 HEAVY = EveryPromise|PartOfTheMemory|MoreMemory|EveryLinkOfAServer|EveryBranchOfEveryTemplate|IsShownAsText
-HEAVY_IN = ./slots ./jobs ./cmd/serve/pages
+HEAVY_IN = ./slots ./jobs ./cmd/internal/serve/pages
 
 # tests of which make test runs a sample: with PRESCIENT_TEST_LONG every fault at every statement of a runner and of a move,
 # 100,000 schedules and 100,000 rows of rules beside their oracles, and 10,000 lives
@@ -65,7 +65,7 @@ test-short-versions:
 	sql/pgtest/versions/test.sh short
 
 test-browser:
-	cd cmd/serve/browsertest && go test ./...
+	cd cmd/internal/serve/browsertest && go test ./...
 
 test-orm:
 	cd examples/orm && go generate ./ent && go test ./...
@@ -116,7 +116,7 @@ lint: ## golangci-lint at a pinned version, and the shape of the engine; the mod
 	cd bench && go vet ./...
 	cd deploy/test && go vet ./...
 	cd examples/orm && go generate ./ent && go vet ./...
-	cd cmd/serve/browsertest && go vet ./...
+	cd cmd/internal/serve/browsertest && go vet ./...
 	cd internal/torture && go vet ./...
 
 check-release: ## goreleaser's check of .goreleaser.yaml; no part of lint, since compiling goreleaser takes minutes
@@ -152,11 +152,11 @@ languages: ## fetch what the examples in Python and TypeScript need, where it is
 	@examples/typescript/install.sh
 
 browser: ## install Chromium and axe-core, which look at the pages of prescient serve, where they are not there and can be had
-	@cmd/serve/browsertest/install.sh
+	@cmd/internal/serve/browsertest/install.sh
 
 screenshots: postgres browser ## a picture of every page of prescient serve, by light, by dark and on a phone, in build/pages
 	mkdir -p build/pages
-	cd cmd/serve/browsertest && PRESCIENT_SCREENSHOTS=$(CURDIR)/build/pages go test -count 1 -run 'CanBeUsedByEverybody|AllRight' ./...
+	cd cmd/internal/serve/browsertest && PRESCIENT_SCREENSHOTS=$(CURDIR)/build/pages go test -count 1 -run 'CanBeUsedByEverybody|AllRight' ./...
 
 clean: ## remove what was built
-	rm -rf bin build dist examples/typescript/node_modules examples/typescript/dist cmd/serve/browsertest/node_modules
+	rm -rf bin build dist examples/typescript/node_modules examples/typescript/dist cmd/internal/serve/browsertest/node_modules

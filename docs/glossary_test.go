@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,6 +36,7 @@ var (
 	glossaryEntry = regexp.MustCompile(`(?ms)^- \*\*([^*]+)\*\*: (.*?)\n(?:- |\n|\z)`)
 	reference     = regexp.MustCompile("`[^`]+`|\\]\\([^)]+\\)")
 	word          = regexp.MustCompile(`[a-z0-9]+`)
+	jsonTag       = regexp.MustCompile("json:\"([a-z0-9_]+)")
 	jsonFields    = regexp.MustCompile("(?m)^- (`[a-z0-9_]+`(?:, `[a-z0-9_]+`)*)")
 	metricRow     = regexp.MustCompile("(?m)^\\| `(prescient_[a-z_]+)` \\| [a-z]+ \\| ([a-z_, ]*) \\|")
 )
@@ -89,13 +91,24 @@ func productNames(t *testing.T) map[string]string {
 	for _, o := range jobs.Outcomes {
 		names[string(o)] = "the outcomes"
 	}
-	for _, path := range []string{"../cmd/serve/api/openapi.json", "../jobs/schedule/httpapi/openapi.json"} {
-		var document any
-		if err := json.Unmarshal([]byte(readPage(t, path)), &document); err != nil {
-			t.Fatal(err)
+	// the document of this API is made from types when it is asked for
+	for _, dir := range []string{"cmd/internal/serve/board", "cmd/internal/view", "slots/ledger", "slots/health", "jobs/admin"} {
+		files, err := filepath.Glob("../" + dir + "/*.go")
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", dir, len(files), err)
 		}
-		properties(document, func(name string) { names[name] = path })
+		for _, file := range files {
+			for _, m := range jsonTag.FindAllStringSubmatch(readPage(t, file), -1) {
+				names[m[1]] = file
+			}
+		}
 	}
+	const path = "../jobs/schedule/httpapi/openapi.json"
+	var document any
+	if err := json.Unmarshal([]byte(readPage(t, path)), &document); err != nil {
+		t.Fatal(err)
+	}
+	properties(document, func(name string) { names[name] = path })
 	return names
 }
 

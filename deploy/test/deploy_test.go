@@ -29,7 +29,7 @@ import (
 	kubelabels "k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
-	"github.com/prescient-go/prescient/cmd/install"
+	"github.com/prescient-go/prescient/cmd/internal/install"
 )
 
 // setups are one of each kind.

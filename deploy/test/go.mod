@@ -1,4 +1,5 @@
-module github.com/prescient-go/prescient/deploy/test
+// The path is below cmd, so that the tests may import its internal packages.
+module github.com/prescient-go/prescient/cmd/deploytest
 
 go 1.26.8
 

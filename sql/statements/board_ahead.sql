@@ -1,6 +1,6 @@
 -- Returns the slots, of the 96 from $2 on, in which rows of job $1 wait. It counts up to 1,000 rows
 -- a slot.
--- Called by cmd/serve/board.readAhead.
+-- Called by cmd/internal/serve/board.readAhead.
 select s.slot, n.n
 from (
     select generate_series($2::timestamptz, $2::timestamptz + 95 * width, width) as slot, prescient.find_job($1) as job

@@ -2,7 +2,7 @@
 -- open slots are what their runners have recorded so far.
 -- live: open slots with a runner. took: the longest run, from its opening to its last outcome, in
 -- microseconds. The time in which a slot was open without a runner does not count.
--- Called by cmd/serve/board.reader.cells.
+-- Called by cmd/internal/serve/board.reader.cells.
 select
     date_bin($3 * interval '1 second', r.slot, $1) as cell,
     count(*) as slots,

@@ -1,6 +1,6 @@
 -- Returns the consumers of the outbox. For each it counts the events that wait, up to 1,000, and
 -- returns how long the first has waited, in microseconds.
--- Called by cmd/serve/board.readConsumers.
+-- Called by cmd/internal/serve/board.readConsumers.
 select
     c.name, c.mark, c.position, c.acked_at, c.mark >= pg_snapshot_xmax(pg_current_snapshot()) as ahead,
     (

@@ -2,7 +2,7 @@
 -- what became of the rows. Counts of open slots are what their runners have recorded so far.
 -- took: from the opening of the slot to its last row, in microseconds, without the time in which it
 -- had no runner; null if the slot was caught up.
--- Called by cmd/serve/board.Job.readSlots.
+-- Called by cmd/internal/serve/board.Job.readSlots.
 select
     r.slot, s.planned,
     (s.finished + coalesce(t.finished, 0))::bigint as finished,

@@ -1,5 +1,5 @@
 -- Returns up to $1 jobs by name, or job $2 alone. A job is there once a check of it was enqueued.
--- Called by cmd/serve/board.source.readJobs.
+-- Called by cmd/internal/serve/board.source.readJobs.
 select name, paused_at, coalesce(paused_by, '') as paused_by, registered_at, (extract(epoch from sla) * 1000000)::bigint as sla
 from prescient.job
 where $2::text is null or name = $2

@@ -1,6 +1,6 @@
 -- Returns at most $2 schedules that have dropped an event since $1, or failed after their last
 -- retry, newest first. It leaves out deleted schedules.
--- Called by cmd/serve/board.readMisfires.
+-- Called by cmd/internal/serve/board.readMisfires.
 select id, sum(dropped)::bigint as dropped, max(dropped_at) as dropped_at, max(gave_up_at) as gave_up_at, coalesce(max(error), '') as error
 from (
     (

@@ -2,7 +2,7 @@
 -- slot are what its runners have recorded so far. last_of_all: when the last row of any job was
 -- recorded. worked: how long runners worked on the slot until it was left, in microseconds. resumed_at:
 -- when one came after that; null: it was never left.
--- Called by cmd/serve/board.readSlotJobs.
+-- Called by cmd/internal/serve/board.readSlotJobs.
 with tally as (
     select
         t.job, sum(t.finished) as finished, sum(t.rescheduled) as rescheduled, sum(t.failed) as failed, sum(t.late) as late,

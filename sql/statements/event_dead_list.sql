@@ -1,6 +1,6 @@
 -- Lists dead letters after a number ($1), up to $2, of a subject ($3) and an id ($4) that were given
 -- up before $5. Nulls do not narrow.
--- Called by cmd/serve/board.readDead.
+-- Called by cmd/internal/serve/board.readDead.
 -- Called by jobs/event/deadletter.List.Page.
 select d.number, d.id, d.source, d.type, coalesce(d.subject, ''), d.time, d.generated_at, d.data::text, d.refusals, coalesce(d.error, ''), d.refused_at, d.dead_at
 from prescient.event_dead d

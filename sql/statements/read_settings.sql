@@ -1,6 +1,6 @@
 -- Returns the settings that belong to the data, the clock of the database, and which database it
 -- is. Times are numbers; see page_read.
--- Called by cmd/serve/board.reader.since.
+-- Called by cmd/internal/serve/board.reader.since.
 -- Called by jobs/schedule.settings.
 -- Called by sql.readSetting.
 select

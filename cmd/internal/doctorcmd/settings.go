@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prescient-go/prescient/cmd/doctor"
 	"github.com/prescient-go/prescient/cmd/internal/checks"
+	"github.com/prescient-go/prescient/cmd/internal/doctor"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/jobs/egress"
 )

@@ -1,5 +1,5 @@
 // Package installcmd has the commands that print or install what starts the binary: install
-// crontab, systemd, kubernetes, man and completion. Package cmd/install makes the texts.
+// crontab, systemd, kubernetes, man and completion. Package install makes the texts.
 package installcmd
 
 import (
@@ -15,11 +15,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/cmd/install"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/each"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/install"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/slots/grid"
 )

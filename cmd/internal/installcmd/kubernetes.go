@@ -12,10 +12,10 @@ import (
 	"github.com/lib/pq"
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/cmd/install"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/install"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
 )

@@ -3,7 +3,7 @@ package server
 import (
 	"fmt"
 
-	"github.com/prescient-go/prescient/cmd/doctor"
+	"github.com/prescient-go/prescient/cmd/internal/doctor"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/web"
 	pgsql "github.com/prescient-go/prescient/sql"

@@ -8,9 +8,9 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/each"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/serve/api"
-	"github.com/prescient-go/prescient/cmd/serve/board"
-	"github.com/prescient-go/prescient/cmd/serve/pages"
+	"github.com/prescient-go/prescient/cmd/internal/serve/api"
+	"github.com/prescient-go/prescient/cmd/internal/serve/board"
+	"github.com/prescient-go/prescient/cmd/internal/serve/pages"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 )

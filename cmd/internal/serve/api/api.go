@@ -1,0 +1,144 @@
+package api
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/lib/pq/pqerror"
+
+	"github.com/prescient-go/prescient/cmd/internal/serve/board"
+	"github.com/prescient-go/prescient/internal/web"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Prefix is the beginning of every path.
+const Prefix = "/api/v1"
+
+// maxBody bounds a body, in bytes.
+const maxBody = 64 << 10
+
+// Config configures the handler. Access must be set, and Board for New, Stores for NewStores
+// and NewAbsent.
+type Config struct {
+	Board *board.Board
+	// Base is the beginning of the paths as clients request them, if they are below another path.
+	// Only the description uses it.
+	Base string
+	// Stores are the stores that NewStores lists, and of which NewAbsent says why they are down.
+	Stores *board.Stores
+	// Access finds the owner of a token. Handlers of one server share it.
+	Access *web.Access
+	// OpenReading allows reading without a token, for a server that only this machine reaches.
+	OpenReading bool
+	// Logger gets the errors that clients do not see. Defaults to slog.Default().
+	Logger *slog.Logger
+}
+
+type api struct {
+	Config
+	web web.API
+}
+
+// New returns the handler of everything below Prefix, except the list of stores.
+func New(cfg Config) (http.Handler, error) {
+	if cfg.Board == nil || cfg.Access == nil {
+		return nil, errors.New("api.Config: Board and Access must be set")
+	}
+	return newHandler(cfg, (*api).routes), nil
+}
+
+// NewStores returns the handler of the list of several stores. Each of them has a handler of New.
+func NewStores(cfg Config) (http.Handler, error) {
+	if cfg.Stores == nil || cfg.Access == nil {
+		return nil, errors.New("api.Config: Stores and Access must be set")
+	}
+	return newHandler(cfg, (*api).storeRoutes), nil
+}
+
+// NewAbsent returns the handler of the API of stores without a handler of New. It answers 503 for a
+// store that is down, and otherwise 404. The paths of its requests begin with the name of a store.
+func NewAbsent(cfg Config) (http.Handler, error) {
+	if cfg.Stores == nil || cfg.Access == nil {
+		return nil, errors.New("api.Config: Stores and Access must be set")
+	}
+	return newAPI(cfg).web.Refuse(func(r *http.Request) error {
+		if store, why := cfg.Stores.Absent(r.URL.Path); why != nil {
+			return web.NewProblem(http.StatusServiceUnavailable, fmt.Sprintf("store %s cannot be read: %v", store, why))
+		}
+		return web.NewProblem(http.StatusNotFound, "there is no such path")
+	}), nil
+}
+
+func newHandler(cfg Config, routes func(a *api) []route) http.Handler {
+	a := newAPI(cfg)
+	mux := http.NewServeMux()
+	for path, methods := range byPath(routes(a)) {
+		mux.Handle(Prefix+path, a.web.Serve(maxBody, methods))
+	}
+	mux.Handle(Prefix+"/", a.web.Serve(maxBody, nil))
+	return web.Deadline(mux, web.ProblemJSON, web.LateProblem)
+}
+
+func newAPI(cfg Config) *api {
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
+	a := &api{Config: cfg}
+	a.web = web.API{
+		Who: func(r *http.Request) (web.Who, bool, error) {
+			who, known, err := a.who(r)
+			return web.Who{Name: who.Name, MayChange: who.Operator, Token: who.Token}, known, err
+		},
+		Problem: problemOf, Logger: cfg.Logger,
+	}
+	return a
+}
+
+// who returns the sender of a request.
+func (a *api) who(r *http.Request) (board.Who, bool, error) {
+	remote := a.Access.Address(r).String()
+	if _, given := web.Bearer(r); !given {
+		return board.Who{Name: "anybody", Remote: remote}, a.OpenReading && r.Header.Get("Authorization") == "", nil
+	}
+	who, known, err := a.Access.Who(r)
+	return board.Who{Name: who.Name, Remote: remote, Operator: who.MayChange, Token: who.Token}, known, err
+}
+
+// statuses are the HTTP statuses of errors that clients may see.
+var statuses = map[error]int{
+	board.ErrNotFound: http.StatusNotFound, schedule.ErrNotFound: http.StatusNotFound,
+	board.ErrReader:     http.StatusForbidden,
+	board.ErrCatchingUp: http.StatusConflict, board.ErrLocked: http.StatusConflict,
+	slots.ErrStopped: http.StatusServiceUnavailable,
+}
+
+func problemOf(err error) *web.Problem {
+	if refused, ok := errors.AsType[*board.RefusedError](err); ok {
+		return web.NewProblem(http.StatusUnprocessableEntity, refused.Reason)
+	}
+	switch {
+	case pgsql.IsRowSecurity(err):
+		return web.NewProblem(http.StatusServiceUnavailable, pgsql.ErrRowSecurity.Error())
+	case pgsql.HasState(err, pqerror.InsufficientPrivilege):
+		return web.NewProblem(http.StatusForbidden, board.NoRights)
+	case pgsql.HasState(err, pqerror.QueryCanceled):
+		return web.NewProblem(http.StatusServiceUnavailable,
+			"it would take the database too long: ask for less, such as one job, or a shorter time")
+	}
+	return web.ProblemOf(err, statuses)
+}
+
+// byPath returns the handlers of each path, by method.
+func byPath(routes []route) map[string]map[string]web.Handler {
+	paths := map[string]map[string]web.Handler{}
+	for _, r := range routes {
+		if paths[r.path] == nil {
+			paths[r.path] = map[string]web.Handler{}
+		}
+		paths[r.path][r.method] = r.handle
+	}
+	return paths
+}

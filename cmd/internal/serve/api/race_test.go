@@ -1,0 +1,261 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/cmd/internal/serve/board"
+	"github.com/prescient-go/prescient/internal/web"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// while sends a request that waits for what a transaction has changed, commits that when it does,
+// and returns the answer.
+func (w *world) while(tx *sqlx.Tx, send func() *httptest.ResponseRecorder) *httptest.ResponseRecorder {
+	w.t.Helper()
+	answered := make(chan *httptest.ResponseRecorder)
+	go func() { answered <- send() }()
+	for waits := false; !waits && w.t.Context().Err() == nil; {
+		waits = pgtest.Waits(w.t, w.DB) > 0
+	}
+	w.must(tx.Commit())
+	return <-answered
+}
+
+func TestNothingIsDoneToWhatAnApplicationChangesBetweenThePlanAndTheDoing(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		action, body string
+		before       string // a statement before the preview
+		change       func(w *world, tx *sqlx.Tx) error
+		want         string // of the new plan
+	}{
+		"cancelled, and asked for anew": {
+			"cancel", `{"entity_name": "order", "entity_key": "1"}`, "",
+			func(w *world, tx *sqlx.Tx) error {
+				j := jobs.FutureJob{JobExec: "ok", EntityName: "order", EntityKey: "1"}
+				j.CheckAt = w.Now().Add(3 * time.Hour)
+				_, err := w.Client.Enqueue(t.Context(), tx, j, jobs.Replace)
+				return err
+			}, "T12:00",
+		},
+		"cancelled, and done": {
+			"cancel", `{"entity_name": "order", "entity_key": "1"}`, "",
+			func(w *world, tx *sqlx.Tx) error {
+				_, err := w.Client.CancelEntity(t.Context(), tx, "order", "1")
+				return err
+			}, "ends 0 waiting checks",
+		},
+		"moved, and moved": {"reschedule", `{"job_exec": "ok", "entity_name": "order", "entity_key": "1", "at": "2100-01-05T00:00:00Z"}`, "", func(w *world, tx *sqlx.Tx) error {
+			_, _, err := w.Client.Reschedule(t.Context(), tx,
+				jobs.Key{JobExec: "ok", EntityName: "order", EntityKey: "1"}, w.Now().Add(10*time.Hour))
+			return err
+		}, "T19:00"},
+		"sent, and another given up": {
+			"discard-events", `{}`, deadLetter("a1"),
+			func(_ *world, tx *sqlx.Tx) error {
+				_, err := tx.Exec("delete from prescient.event_dead; " + deadLetter("b1"))
+				return err
+			}, "deletes 1 event",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.enqueue("ok", w.Now().Add(time.Hour), "1")
+			w.DB.MustExec(test.before)
+			plan := w.preview(test.action, test.body)
+			tx := w.DB.MustBegin()
+			w.must(test.change(w, tx))
+			answer := w.while(tx, func() *httptest.ResponseRecorder {
+				return w.post(test.action, "confirm="+plan.Confirm, test.body)
+			})
+			var now changed
+			w.must(json.Unmarshal(answer.Body.Bytes(), &now))
+			if answer.Code != http.StatusConflict || now.Plan == nil || !strings.Contains(now.Plan.Text, test.want) {
+				t.Errorf("%d %s", answer.Code, answer.Body)
+			}
+			if n := w.count("select count(*) from prescient.action"); n != 0 {
+				t.Errorf("%d actions are recorded", n)
+			}
+		})
+	}
+}
+
+// deadLetter returns the statement that gives an event up.
+func deadLetter(id string) string {
+	return "insert into prescient.event_dead (id, source, type, dead_at) values ('" + id + "', 's', 't', clock_timestamp())"
+}
+
+func TestOtherDeadLettersThanThoseOfThePreviewAreNotTouched(t *testing.T) {
+	t.Parallel()
+	for _, action := range []string{"discard-events", "resend-events"} {
+		t.Run(action, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.DB.MustExec(deadLetter("a1"))
+			plan := w.preview(action, `{}`)
+			w.DB.MustExec("delete from prescient.event_dead; " + deadLetter("b1"))
+			if answer := w.post(action, "confirm="+plan.Confirm, `{}`); answer.Code != http.StatusConflict {
+				t.Errorf("%d %s", answer.Code, answer.Body)
+			}
+			if n := w.count("select count(*) from prescient.event_dead where id = 'b1'"); n != 1 {
+				t.Error("the letter is gone")
+			}
+		})
+	}
+}
+
+func TestOtherChecksThanThoseOfThePreviewAreNotCancelledOrPutBack(t *testing.T) {
+	t.Parallel()
+	for action, fail := range map[string]bool{"cancel-many": false, "retry": true} {
+		t.Run(action, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			const body = `{"job_exec": "ok"}`
+			add := func(key string) {
+				w.enqueue("ok", w.Now().Add(time.Hour), key)
+				if fail {
+					_, err := w.Client.CancelEntity(t.Context(), w.DB, "order", key)
+					w.must(err)
+					w.DB.MustExec("update prescient.future_job_history set outcome = 'failed'")
+				}
+			}
+			add("1")
+			plan := w.preview(action, body)
+			w.DB.MustExec("delete from prescient.future_job; delete from prescient.future_job_history")
+			add("2")
+			if answer := w.post(action, "confirm="+plan.Confirm, body); answer.Code != http.StatusConflict {
+				t.Errorf("%d %s", answer.Code, answer.Body)
+			}
+		})
+	}
+}
+
+// The action has begun, and waits, when another check is enqueued.
+func TestACheckThatIsEnqueuedAfterTheConfirmationIsNotCancelled(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue("ok", w.Now().Add(time.Hour), "1")
+	tx := w.DB.MustBegin()
+	tx.MustExec("lock table prescient.future_job_history in share mode")
+	done := w.begin("cancel-many", `{"job_exec": "ok"}`)
+	for pgtest.Waits(t, w.DB) == 0 && t.Context().Err() == nil {
+	}
+	w.enqueue("ok", w.Now().Add(time.Hour), "2")
+	w.must(tx.Commit())
+	if done := w.ended(done); done.Result != "1 check was cancelled" {
+		t.Errorf("%+v", done)
+	}
+	if n := w.count("select count(*) from prescient.future_job where entity_key = '2'"); n != 1 {
+		t.Errorf("%d checks wait", n)
+	}
+}
+
+func TestAnActionWaitsForNobodyForLong(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue("ok", w.Now().Add(time.Hour), "1")
+	const body = `{"entity_name": "order", "entity_key": "1"}`
+	plan := w.preview("cancel", body)
+	tx := w.DB.MustBegin()
+	defer func() { _ = tx.Rollback() }()
+	_, err := tx.Exec("update prescient.future_job set payload = '{}'")
+	w.must(err)
+	if answer := w.post("cancel", "confirm="+plan.Confirm, body); answer.Code != http.StatusConflict ||
+		!strings.Contains(answer.Body.String(), board.ErrLocked.Error()) {
+		t.Errorf("%d %s", answer.Code, answer.Body)
+	}
+	if n := w.count("select count(*) from prescient.future_job"); n != 1 {
+		t.Errorf("%d checks wait", n)
+	}
+}
+
+func TestWhatIsConfirmedTwiceIsDoneOnce(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	_, err := w.schedules.Create(t.Context(), w.DB, schedule.Spec{ID: "feed", Crontab: "0 * * * *"})
+	w.must(err)
+	plan := w.preview("trigger-schedule", `{"id": "feed"}`)
+	var clicks sync.WaitGroup
+	var taken atomic.Int64
+	for range 5 {
+		clicks.Go(func() {
+			if w.post("trigger-schedule", "confirm="+plan.Confirm, `{"id": "feed"}`).Code == http.StatusAccepted {
+				taken.Add(1)
+			}
+		})
+	}
+	clicks.Wait()
+	for w.count("select count(*) from prescient.action where outcome = 'running'") > 0 && t.Context().Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	if n := w.count("select count(*) from prescient.event_outbox"); n != 1 || taken.Load() != 1 {
+		t.Errorf("%d events are published, %d answers say so", n, taken.Load())
+	}
+}
+
+func TestWhatAStoppedServerIsAskedForIsRecordedAsStopped(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue("ok", w.Now().Add(10*time.Minute), "1")
+	w.Clock.Set(w.Now().Add(time.Hour))
+	plan := w.preview("catch-up", `{"mode": "run"}`)
+	w.board.Close()
+	if answer := w.post("catch-up", "confirm="+plan.Confirm,
+		`{"mode": "run"}`); answer.Code != http.StatusServiceUnavailable {
+		t.Errorf("%d %s", answer.Code, answer.Body)
+	}
+	if n := w.count("select count(*) from prescient.action where outcome = 'stopped'"); n != 1 {
+		t.Errorf("%d actions are recorded as stopped", n)
+	}
+}
+
+func TestTwoHundredClientsWithAPageEachAreAnswered(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var asking sync.WaitGroup
+	for i := range 200 {
+		asking.Go(func() {
+			target := fmt.Sprint(Prefix, "/entity?entity_name=order&entity_key=", i)
+			if answer := w.send(http.MethodGet, target, nil); answer.Code != http.StatusOK {
+				t.Errorf("%s: %d %s", target, answer.Code, answer.Body)
+			}
+		})
+	}
+	asking.Wait()
+}
+
+func TestARefusalByTheLimitOfStatementsIsNotLogged(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	busy := read("/overview", "overview", "", nil, func(context.Context, request) (board.Overview, error) {
+		return board.Overview{}, board.ErrBusy
+	})
+	w.log.Reset()
+	answer := httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/overview", nil)
+	r.Header.Set("Authorization", "Bearer "+operator)
+	newAPI(w.config).web.Serve(maxBody, map[string]web.Handler{http.MethodGet: busy.handle})(answer, r)
+	if answer.Code != http.StatusServiceUnavailable || w.log.Len() > 0 {
+		t.Errorf("%d; the log: %s", answer.Code, w.log)
+	}
+}
+
+func (w *world) count(query string) (n int) {
+	w.t.Helper()
+	w.must(w.DB.GetContext(w.t.Context(), &n, query))
+	return n
+}

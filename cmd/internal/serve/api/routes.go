@@ -1,0 +1,304 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/prescient-go/prescient/cmd/internal/serve/board"
+	"github.com/prescient-go/prescient/internal/web"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+	"github.com/prescient-go/prescient/jobs/schedule"
+)
+
+// route is an operation. The document openapi.json is made from the routes.
+type route struct {
+	method, path string
+	id, summary  string
+	query        []string // the names of its parameters; see parameters
+	body, answer any      // of these types; nil: none
+	handle       web.Handler
+}
+
+const acted = "acted"
+
+// read is a route that answers with a value of the board.
+func read[T any](path, id, summary string, query []string, get func(ctx context.Context, q request) (T, error)) route {
+	query = append(query, acted)
+	return route{
+		http.MethodGet, path, id, summary, query, nil, *new(T),
+		func(_ http.ResponseWriter, r *http.Request) (any, error) {
+			q, err := newRequest(r, query)
+			if err != nil {
+				return nil, err
+			}
+			v, err := get(r.Context(), q)
+			if errors.Is(err, board.ErrBusy) { // many clients may get this, so it is not logged
+				return nil, web.NewProblem(http.StatusServiceUnavailable, err.Error())
+			}
+			if err = cmp.Or(q.err, err); err != nil {
+				return nil, err
+			}
+			return v, nil
+		},
+	}
+}
+
+// request reads the parameters of a request. It keeps the first error.
+type request struct {
+	web.Parameters
+	r     *http.Request
+	acted int64
+	err   error
+}
+
+func newRequest(r *http.Request, known []string) (request, error) {
+	q, err := web.Query(r, known...)
+	if err != nil {
+		return request{}, err
+	}
+	n, err := q.Number(acted, 0, 0, math.MaxInt64)
+	return request{Parameters: q, r: r, acted: n}, err
+}
+
+func (q *request) limit() int { return int(q.number("limit", 0, 1, 200)) }
+
+func (q *request) number(name string, fallback, least, most int64) int64 {
+	n, err := q.Number(name, fallback, least, most)
+	q.err = cmp.Or(q.err, err)
+	return n
+}
+
+// position reads where a page of checks begins. Without one it is the first page.
+func (q *request) position() (after admin.Position) {
+	text := q.Get("after")
+	if text == "" {
+		return after
+	}
+	after, err := admin.ParsePosition(text)
+	if err != nil {
+		q.err = cmp.Or[error](q.err, web.NewProblem(http.StatusBadRequest, "after: "+err.Error()))
+	}
+	return after
+}
+
+func (q *request) instant(name string) time.Time {
+	at, err := q.Instant(name, false)
+	q.err = cmp.Or(q.err, err)
+	return at
+}
+
+func (a *api) routes() []route {
+	b := a.Board
+	return append(a.actions(),
+		read("/overview", "overview", "Is it all right?", nil,
+			func(ctx context.Context, q request) (board.Overview, error) {
+				return b.Overview(ctx, q.acted)
+			}),
+		read("/slots/{slot}", "slot", "One slot", nil, func(ctx context.Context, q request) (board.Slot, error) {
+			slot, err := web.Instant("the slot", q.r.PathValue("slot"))
+			if err != nil {
+				return board.Slot{}, err
+			}
+			return b.Slot(ctx, slot, q.acted)
+		}),
+		read("/ledger", "ledger", "A heat map of the slots of some days", []string{"days"},
+			func(ctx context.Context, q request) (board.Ledger, error) {
+				days := q.number("days", 30, 1, 31)
+				if q.err != nil {
+					return board.Ledger{}, q.err
+				}
+				return b.Ledger(ctx, int(days), q.acted)
+			}),
+		read("/jobs", "jobs", "Every job, and how its checks of the last day have gone", nil,
+			func(ctx context.Context, q request) (board.Jobs, error) {
+				return b.Jobs(ctx, q.acted)
+			}),
+		read("/jobs/{job}", "job", "One job", nil, func(ctx context.Context, q request) (board.Job, error) {
+			return b.Job(ctx, q.r.PathValue("job"), q.acted)
+		}),
+		read("/jobs/{job}/advice", "advice", "What history advises on when to check the rows of a job", nil,
+			func(ctx context.Context, q request) (board.JobAdvice, error) {
+				return b.Advice(ctx, q.r.PathValue("job"), q.acted)
+			}),
+		read("/entity", "entity", "The story of the checks of an entity",
+			[]string{"entity_name", "entity_key", "job_exec", "item_key"},
+			func(ctx context.Context, q request) (board.Entity, error) {
+				return b.Entity(ctx, jobs.Key{
+					EntityName: q.Get("entity_name"), EntityKey: q.Get("entity_key"),
+					JobExec: q.Get("job_exec"), ItemKey: q.Get("item_key"),
+				}, q.acted)
+			}),
+		read("/checks", "checks", "What waits, in the order of the slots",
+			[]string{"job_exec", "entity_name", "from", "to", "after", "limit"},
+			func(ctx context.Context, q request) (board.Waiting, error) {
+				f := board.WaitingFilter{
+					JobExec: q.Get("job_exec"), EntityName: q.Get("entity_name"),
+					From: q.instant("from"), To: q.instant("to"), After: q.position(), Limit: q.limit(),
+				}
+				if q.err != nil {
+					return board.Waiting{}, q.err
+				}
+				return b.Waiting(ctx, f, q.acted)
+			}),
+		read("/history", "history", "What ended, the latest first",
+			[]string{"job_exec", "outcome", "entity_name", "entity_key", "until", "after", "limit"},
+			func(ctx context.Context, q request) (board.History, error) {
+				f := board.HistoryFilter{
+					JobExec: q.Get("job_exec"), Outcome: jobs.Outcome(q.Get("outcome")),
+					EntityName: q.Get("entity_name"), EntityKey: q.Get("entity_key"),
+					Until: q.instant("until"), After: q.position(), Limit: q.limit(),
+				}
+				if q.err != nil {
+					return board.History{}, q.err
+				}
+				return b.History(ctx, f, q.acted)
+			}),
+		read("/rules", "rules", "Every rule that was applied", nil,
+			func(ctx context.Context, q request) (board.Rules, error) {
+				return b.Rules(ctx, q.acted)
+			}),
+		read("/rules/{rule}", "rule", "One rule, what waits for it, and what it has fired", nil,
+			func(ctx context.Context, q request) (board.Rule, error) {
+				return b.Rule(ctx, q.r.PathValue("rule"), q.acted)
+			}),
+		read("/schedules", "schedules", "A page of schedules, in the order of their ids",
+			[]string{"prefix", "state", "after", "limit"},
+			func(ctx context.Context, q request) (board.Schedules, error) {
+				f := schedule.Filter{
+					Prefix: q.Get("prefix"), State: schedule.State(q.Get("state")),
+					After: q.Get("after"), Limit: q.limit(),
+				}
+				if q.err != nil {
+					return board.Schedules{}, q.err
+				}
+				return b.Schedules(ctx, f, q.acted)
+			}),
+		read("/schedules/{id}", "schedule", "One schedule, and its next instants", nil,
+			func(ctx context.Context, q request) (board.Schedule, error) {
+				return b.Schedule(ctx, q.r.PathValue("id"), q.acted)
+			}),
+		read("/events", "events", "The outbox, the newest first, and who reads it", []string{"before", "limit"},
+			func(ctx context.Context, q request) (board.Events, error) {
+				var before outbox.Position
+				var err error
+				if text := q.Get("before"); text != "" {
+					if before, err = outbox.ParsePosition(text); err != nil {
+						return board.Events{}, web.NewProblem(http.StatusBadRequest, "before: "+err.Error())
+					}
+				}
+				limit := q.limit()
+				if q.err != nil {
+					return board.Events{}, q.err
+				}
+				return b.Events(ctx, before, limit, q.acted)
+			}),
+		read("/actions", "actions", "What operators have done, the newest first", []string{"limit"},
+			func(ctx context.Context, q request) (board.Actions, error) {
+				limit := q.limit()
+				if q.err != nil {
+					return board.Actions{}, q.err
+				}
+				return b.Actions(ctx, limit, q.acted)
+			}),
+		a.describe(),
+	)
+}
+
+// storeRoutes are the routes for all stores, if there are several.
+func (a *api) storeRoutes() []route {
+	return []route{
+		{http.MethodGet, "/stores", "stores", "The state of each store, the worst first: only at the root of a " +
+			"server of several stores", nil, nil, board.StoreList{}, func(_ http.ResponseWriter, r *http.Request) (any, error) {
+			ctx, cancel := context.WithTimeout(r.Context(), lookTimeout)
+			defer cancel()
+			return a.Stores.Look(ctx), nil
+		}},
+		a.describe(),
+	}
+}
+
+// describe is the route of the document, whose paths are those that clients ask for.
+func (a *api) describe() route {
+	return route{
+		http.MethodGet, "/openapi.json", "describe", "This document", nil, nil,
+		map[string]any{},
+		func(http.ResponseWriter, *http.Request) (any, error) {
+			doc := document()
+			doc["servers"] = []object{{"url": a.Base + Prefix}}
+			return doc, nil
+		},
+	}
+}
+
+// lookTimeout bounds the wait for a store that does not answer.
+const lookTimeout = 5 * time.Second
+
+// actions are the routes of actions.
+func (a *api) actions() (list []route) {
+	for _, form := range board.Forms {
+		list = append(list, a.act(form))
+	}
+	return list
+}
+
+// act is a route that previews or does an action.
+func (a *api) act(form *board.Form) route {
+	query := []string{"preview", "confirm"}
+	return route{
+		http.MethodPost, "/actions/" + form.Path, form.Path, form.Summary, query, form.Empty,
+		board.Done{},
+		func(_ http.ResponseWriter, r *http.Request) (any, error) {
+			q, err := web.Query(r, query...)
+			if err != nil {
+				return nil, err
+			}
+			preview, confirm := q.Get("preview"), q.Get("confirm")
+			if preview != "" && preview != "true" || (preview == "") == (confirm == "") {
+				return nil, web.NewProblem(http.StatusPreconditionRequired,
+					"give either preview=true, or confirm and the confirm of the preview")
+			}
+			action, err := form.Decode(func(v any) error { return web.Decode(r, v) })
+			if err != nil {
+				return nil, err
+			}
+			who, _, err := a.who(r)
+			if err != nil {
+				return nil, err
+			}
+			if preview != "" {
+				plan, err := a.Board.Preview(r.Context(), who, action)
+				if err != nil {
+					return nil, err
+				}
+				return plan, nil
+			}
+			done, err := a.Board.Do(r.Context(), who, action, confirm)
+			if now, is := errors.AsType[*board.ChangedError](err); is {
+				return web.Answer{
+					Status: http.StatusConflict, Media: web.ProblemJSON,
+					Value: changed{web.NewProblem(http.StatusConflict, now.Error()), &now.Plan},
+				}, nil
+			}
+			if err != nil {
+				return nil, err
+			}
+			if done.Outcome == board.Running {
+				return web.Answer{Status: http.StatusAccepted, Value: done}, nil
+			}
+			return done, nil
+		},
+	}
+}
+
+// changed is the problem of an action that would now do something else. Another conflict has no
+// plan.
+type changed struct {
+	*web.Problem
+	Plan *board.Plan `json:"plan,omitempty"`
+}

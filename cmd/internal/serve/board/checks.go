@@ -1,0 +1,200 @@
+package board
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/prescient-go/prescient/cmd/internal/view"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+const (
+	// maxStory bounds the sentences of a timeline.
+	maxStory = 1000
+	// maxPage bounds the checks, schedules or events of a page. defaultPage is the default.
+	maxPage     = 200
+	defaultPage = 50
+	maxText     = 500 // bytes of a name or a key
+)
+
+// Entity returns the timeline of the checks of an entity. A job and an item of the key narrow it.
+func (b *Board) Entity(ctx context.Context, key jobs.Key, acted int64) (Entity, error) {
+	if err := cmp.Or(checkText("entity_name", key.EntityName), checkText("entity_key", key.EntityKey),
+		checkWords(key.JobExec, key.ItemKey)); err != nil {
+		return Entity{}, err
+	}
+	return read(ctx, b.source, keyOf("entity", key.EntityName, key.EntityKey, key.JobExec, key.ItemKey), acted, pageAge,
+		func(ctx context.Context, r *reader) (Entity, error) {
+			v := Entity{EntityName: key.EntityName, EntityKey: key.EntityKey, Story: []Sentence{}, Kinds: []string{}}
+			events, err := admin.New(r.client).Timeline(ctx, r, key)
+			if v.More = len(events) > maxStory; v.More {
+				events = events[len(events)-maxStory:]
+			}
+			for _, e := range events {
+				v.Story = append(v.Story, Sentence{view.NewEvent(e), view.Sentence(e, r.now(), b.cfg.Self)})
+			}
+			if err != nil {
+				return v, err
+			}
+			wait, err := r.waiting(ctx, key, sql.NullString{String: key.ItemKey, Valid: key.ItemKey != ""}, false)
+			v.Waiting = wait.Rows
+			if err != nil || len(events) > 0 {
+				return v, err
+			}
+			kinds, err := admin.New(r.client).Kinds(ctx, r, key.EntityKey)
+			v.Kinds = append(v.Kinds, kinds...)
+			return v, err
+		})
+}
+
+// HistoryFilter narrows History. Zero fields do not narrow.
+type HistoryFilter struct {
+	JobExec    string
+	Outcome    jobs.Outcome
+	EntityName string
+	EntityKey  string
+	Until      time.Time // rows that ended before
+	After      admin.Position
+	Limit      int // default 50, at most 200
+}
+
+// windows are how far back History looks, one after another, until it has found enough. History has
+// no index by time.
+var windows = []time.Duration{15 * time.Minute, 2 * time.Hour, day, 31 * day}
+
+// History returns ended checks, the latest first. For an entity it reads all of history, else the
+// last month.
+func (b *Board) History(ctx context.Context, f HistoryFilter, acted int64) (History, error) {
+	if err := cmp.Or(checkPage(&f.Limit), checkWords(f.JobExec, f.EntityName, f.EntityKey),
+		checkInstant("until", f.Until)); err != nil {
+		return History{}, err
+	}
+	if f.Outcome != "" && !slices.Contains(jobs.Outcomes, f.Outcome) {
+		return History{}, &jobs.FieldError{Field: "outcome", Message: "there is no such outcome"}
+	}
+	key := keyOf("history", f.JobExec, string(f.Outcome), f.EntityName, f.EntityKey,
+		f.Until.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit), f.After.String())
+	return read(ctx, b.source, key, acted, pageAge, func(ctx context.Context, r *reader) (v History, err error) {
+		filter := admin.HistoryFilter{
+			JobExec: f.JobExec, Outcome: f.Outcome, EntityName: f.EntityName, EntityKey: f.EntityKey, To: f.Until,
+			After: f.After, Limit: f.Limit,
+		}
+		until := cmp.Or(f.After.At(), f.Until, r.now())
+		v.Checks = []view.Ended{}
+		for _, window := range windows {
+			if indexed := f.EntityKey != "" && f.EntityName != ""; !indexed {
+				filter.From = until.Add(-window).UTC()
+				v.Since = &filter.From
+			}
+			found, next, err := admin.New(r.client).HistoryPage(ctx, r, filter)
+			if err != nil {
+				return v, err
+			}
+			if v.Checks, v.After = view.NewEnded(found), after(next); v.After != nil || v.Since == nil {
+				break
+			}
+		}
+		return v, nil
+	})
+}
+
+// WaitingFilter narrows Waiting. Zero fields do not narrow.
+type WaitingFilter struct {
+	JobExec    string
+	EntityName string
+	From, To   time.Time // slots from From up to but not including To; zero From: now
+	After      admin.Position
+	Limit      int // default 50, at most 200
+}
+
+// Waiting returns waiting checks, ordered by slot.
+func (b *Board) Waiting(ctx context.Context, f WaitingFilter, acted int64) (Waiting, error) {
+	if err := cmp.Or(checkPage(&f.Limit), checkWords(f.JobExec, f.EntityName), checkInstant("from", f.From),
+		checkInstant("to", f.To)); err != nil {
+		return Waiting{}, err
+	}
+	key := keyOf("waiting", f.JobExec, f.EntityName, f.From.UTC().Format(time.RFC3339Nano),
+		f.To.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Limit), f.After.String())
+	return read(ctx, b.source, key, acted, pageAge, func(ctx context.Context, r *reader) (v Waiting, err error) {
+		v.Checks = []view.Check{}
+		paused, err := admin.New(r.client).Paused(ctx, r)
+		if err != nil {
+			return v, err
+		}
+		if err := r.slotIndexOnly(ctx); err != nil {
+			return v, err
+		}
+		list, next, err := admin.New(r.client).ListPage(ctx, r,
+			admin.Filter{
+				JobExec: f.JobExec, EntityName: f.EntityName, From: f.From, To: f.To,
+				After: f.After, Limit: f.Limit,
+			})
+		for _, j := range list {
+			v.Checks = append(v.Checks, view.NewCheck(j, paused))
+		}
+		v.After = after(next)
+		return v, err
+	})
+}
+
+// after returns the position of the next page, or nil after the last page.
+func after(next admin.Position) *string {
+	if next.IsZero() {
+		return nil
+	}
+	return new(next.String())
+}
+
+// keyOf returns the cache key of a read with a caller's parameters.
+func keyOf(what string, parameters ...string) string {
+	return what + "\x00" + strings.Join(parameters, "\x00")
+}
+
+// checkPage refuses a page that is too long, and sets the default length.
+func checkPage(limit *int) error {
+	if *limit == 0 {
+		*limit = defaultPage
+	}
+	if *limit < 1 || *limit > maxPage {
+		return &jobs.FieldError{Field: "limit", Message: fmt.Sprintf("must be 1 to %d", maxPage)}
+	}
+	return nil
+}
+
+// checkText refuses a text that cannot be a name or a key.
+func checkText(field, text string) error {
+	if text == "" || len(text) > maxText || strings.IndexByte(text, 0) >= 0 || !utf8.ValidString(text) {
+		return &jobs.FieldError{Field: field, Message: fmt.Sprintf("must be 1 to %d bytes of UTF-8 without a NUL", maxText)}
+	}
+	return nil
+}
+
+// checkInstant refuses an instant that no check can have, or that JSON or PostgreSQL cannot
+// represent. Zero: left out.
+func checkInstant(field string, at time.Time) error {
+	if !at.IsZero() && (at.Before(grid.Min) || at.After(grid.Max)) {
+		return &jobs.FieldError{Field: field, Message: fmt.Sprintf("must be from %s to %s",
+			grid.Min.Format(time.DateOnly), grid.Max.Format(time.DateOnly))}
+	}
+	return nil
+}
+
+// checkWords is checkText for optional texts.
+func checkWords(list ...string) error {
+	for _, text := range list {
+		if text != "" {
+			if err := checkText("a name or key", text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

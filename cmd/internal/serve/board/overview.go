@@ -1,0 +1,208 @@
+package board
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prescient-go/prescient/cmd/internal/view"
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/grid"
+	"github.com/prescient-go/prescient/slots/health"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+const (
+	day = 24 * time.Hour
+	// overviewAge and pageAge are the maximum ages of a page.
+	overviewAge = 8 * time.Second
+	pageAge     = 4 * time.Second
+	// narrowest is the narrowest cell.
+	narrowest = 15 * time.Minute
+	// maxMisfires bounds the schedules that the overview names.
+	maxMisfires = 20
+)
+
+// Overview returns the answer to "is it all right?". acted is the number of the reader's last
+// action; 0: none.
+func (b *Board) Overview(ctx context.Context, acted int64) (Overview, error) {
+	v, err := read(ctx, b.source, first, acted, overviewAge, b.readOverview)
+	if f, is := b.forecast(ctx); err == nil && is {
+		v.addForecast(f)
+	}
+	return v, err
+}
+
+// glance returns the findings of the overview; see Stores.Glance.
+func (b *Board) glance(ctx context.Context) Glance {
+	e := b.cache.glance(ctx, first, overviewAge, loadOf(b.source, b.readOverview))
+	var v Glance
+	if e.running > 0 {
+		v.Silent = monotonic().Sub(e.tried)
+	}
+	if last, is := e.value.(kept[Overview]); is {
+		v.Findings, v.Age = last.Value.Findings, e.age()
+	} else {
+		v.Error = "the database has not answered yet"
+	}
+	if e.err != nil {
+		v.Error = reason(e.err)
+	}
+	return v
+}
+
+func (s *source) readOverview(ctx context.Context, r *reader) (v Overview, err error) {
+	if v.Consumers, err = readConsumers(ctx, r); err != nil {
+		return v, err
+	}
+	if v.Schedules, err = readMisfires(ctx, r); err != nil {
+		return v, err
+	}
+	paused, err := admin.New(r.client).Paused(ctx, r)
+	if err != nil {
+		return v, err
+	}
+	if err := r.slotIndexOnly(ctx); err != nil {
+		return v, err
+	}
+	ledger := r.ledger.In(r)
+	knows, err := ledger.Knows(ctx, s.cfg.Runner.Registry)
+	if err != nil {
+		return v, err
+	}
+	report, err := health.Check(ctx, ledger, time.Time{}, health.Limits{}, knows)
+	if err != nil {
+		return v, err
+	}
+	v.Status = view.NewStatus(report, paused, s.cfg.Self, knows)
+	v.Database = view.Database{Private: s.cfg.Private, Server: r.setting.Server, Schema: s.cfg.Schema}
+	v.Expected = []Expected{}
+	v.Axis, err = readAxis(ctx, r, report)
+	return v, err
+}
+
+// readAxis reads the slots of the last and the next day, without their forecast.
+func readAxis(ctx context.Context, r *reader, report health.Report) ([]Cell, error) {
+	g := r.grid()
+	span := cellSpan(g.Width())
+	current := g.Floor(report.Now)
+	first := current.Add(-day).Truncate(span)
+	cells, err := r.cells(ctx, first, current.Add(day), span, current)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range slices.Concat(report.Trouble, report.Running) {
+		if i := int(t.Slot.Sub(first) / span); t.State == slots.StateDone && i >= 0 &&
+			i < len(cells) && !t.Slot.Before(first) {
+			cells[i].Late = true
+		}
+	}
+	return cells, nil
+}
+
+// cells returns the slots in [from, to) in cells of a span, which divides both. current is the slot
+// that has begun last.
+func (r *reader) cells(ctx context.Context, from, to time.Time, span time.Duration, current time.Time) ([]Cell, error) {
+	since, err := r.since(ctx)
+	if err != nil {
+		return nil, err
+	}
+	opened := map[time.Time]counted{}
+	args := []any{from, to, int64(span / time.Second)}
+	_, err = rows(ctx, r, pgsql.BoardCells, args, func(row *sql.Rows, c *counted) error {
+		err := row.Scan(&c.Slot, &c.opened, &c.Done, &c.last, &c.open, &c.live, &c.CaughtUp, &c.Planned, &c.Checked,
+			&c.Failed, (*int64)(&c.Took))
+		c.Slot, c.Took = c.Slot.UTC(), micros(int64(c.Took))
+		opened[c.Slot] = *c
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the ledger: %w", err)
+	}
+	cells := []Cell{}
+	for slot := from; slot.Before(to); slot = slot.Add(span) {
+		cells = append(cells, r.cell(opened[slot], slot, span, since, current))
+	}
+	return cells, nil
+}
+
+// counted holds the ledger's numbers of a cell.
+type counted struct {
+	Cell
+	opened, open, live int64
+	last               time.Time // slot that was opened
+}
+
+// cell returns the state of the slots of a cell. since is the beginning of the ledger.
+func (r *reader) cell(c counted, slot time.Time, span time.Duration, since, current time.Time) Cell {
+	width := r.grid().Width()
+	c.Slot, c.Span, c.Slots = slot, duration.Text(span), int64(span/width)
+	// Slots that have ended, so a run must have opened them.
+	first, end := grid.Later(slot, r.grid().Ceil(since)), grid.Earlier(slot.Add(span), current)
+	over := max(0, int64(end.Sub(first)/width))
+	begun := c.last.Equal(current) // the current slot is among the opened ones
+	if begun {
+		c.Missed = max(0, over-(c.opened-1))
+	} else {
+		c.Missed = max(0, over-c.opened)
+	}
+	c.TooLong = time.Duration(c.Took) > width
+	switch {
+	case c.Missed > 0:
+		c.State = slots.StateMissed
+	case c.open > c.live:
+		c.State = slots.StateOpen
+	case c.live > 0:
+		c.State = StateRunning
+	case !begun && !slot.After(current) && slot.Add(span).After(current):
+		c.State = StateDue
+	case c.opened > 0:
+		c.State = slots.StateDone
+	case slot.After(current):
+		c.State = StateAhead
+	default:
+		c.State = StateNoLedger
+	}
+	return c.Cell
+}
+
+// cellSpan returns the span of a cell: one slot, or as many as make at least 15 minutes and divide
+// a day.
+func cellSpan(width time.Duration) time.Duration {
+	span := width
+	for span < narrowest || day%span != 0 {
+		span += width
+	}
+	return span
+}
+
+func readConsumers(ctx context.Context, r *reader) ([]Consumer, error) {
+	list, err := rows(ctx, r, pgsql.BoardConsumers, nil, func(row *sql.Rows, c *Consumer) error {
+		err := row.Scan(&c.Consumer.Consumer, &c.Position.Mark, &c.Position.Number, &c.AckedAt, &c.Ahead,
+			&c.Waiting, (*int64)(&c.Oldest))
+		c.AckedAt, c.Oldest = c.AckedAt.UTC(), micros(int64(c.Oldest))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the consumers: %w", err)
+	}
+	return list, nil
+}
+
+func readMisfires(ctx context.Context, r *reader) ([]Misfire, error) {
+	list, err := rows(ctx, r, pgsql.BoardMisfires, []any{r.now().Add(-day), maxMisfires},
+		func(row *sql.Rows, m *Misfire) error {
+			var dropped, gaveUp sql.NullTime
+			err := row.Scan(&m.ID, &m.Dropped, &dropped, &gaveUp, &m.Error)
+			m.DroppedAt, m.GaveUpAt = utc(dropped), utc(gaveUp)
+			return err
+		})
+	if err != nil {
+		return nil, fmt.Errorf("read which schedules missed something: %w", err)
+	}
+	return list, nil
+}

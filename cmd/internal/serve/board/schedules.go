@@ -1,0 +1,172 @@
+package board
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/prescient-go/prescient/cmd/internal/view"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event/deadletter"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
+	"github.com/prescient-go/prescient/slots/grid"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// coming is how many next instants of a schedule are listed.
+const coming = 20
+
+// Schedules returns a page of schedules.
+func (b *Board) Schedules(ctx context.Context, f schedule.Filter, acted int64) (Schedules, error) {
+	if err := cmp.Or(checkPage(&f.Limit), checkWords(f.Prefix, f.After)); err != nil {
+		return Schedules{}, err
+	}
+	if f.State != "" && f.State != schedule.Active && f.State != schedule.Paused && f.State != schedule.Ended {
+		return Schedules{}, &jobs.FieldError{Field: "state", Message: "must be active, paused or ended"}
+	}
+	key := keyOf("schedules", f.Prefix, f.After, string(f.State), fmt.Sprint(f.Limit))
+	return read(ctx, b.source, key, acted, pageAge, func(ctx context.Context, r *reader) (v Schedules, err error) {
+		v.Schedules = []httpapi.View{}
+		list, more, err := r.store.Page(ctx, r, f)
+		if more {
+			v.After = &list[len(list)-1].ID
+		}
+		for _, s := range list {
+			v.Schedules = append(v.Schedules, httpapi.NewView(s))
+		}
+		return v, err
+	})
+}
+
+// Schedule returns one schedule, or schedule.ErrNotFound.
+func (b *Board) Schedule(ctx context.Context, id string, acted int64) (Schedule, error) {
+	if err := checkText("id", id); err != nil {
+		return Schedule{}, err
+	}
+	return read(ctx, b.source, "schedule "+id, acted, pageAge,
+		func(ctx context.Context, r *reader) (v Schedule, err error) {
+			s, err := r.store.Get(ctx, r, id)
+			if err != nil {
+				return v, err
+			}
+			v.View, v.Coming, v.Overdue = httpapi.NewView(s), []Instant{}, []Instant{}
+			if s.State != schedule.Active {
+				return v, nil
+			}
+			most := coming
+			if s.MaxRuns > 0 {
+				most = min(most, s.MaxRuns-int(s.Runs))
+			}
+			passed, err := schedule.Preview(s.Spec, r.grid(), s.Next, r.now())
+			if err != nil {
+				return v, err
+			}
+			for at, slot := range passed {
+				if slot.After(r.now()) || len(v.Overdue) >= most {
+					break
+				}
+				v.Overdue = append(v.Overdue, Instant{at, slot})
+			}
+			from := grid.Later(s.Next, r.grid().Floor(r.now()))
+			all, err := schedule.Preview(s.Spec, r.grid(), from, from.AddDate(100, 0, 0))
+			if err != nil {
+				return v, err
+			}
+			for at, slot := range all {
+				if !slot.After(r.now()) {
+					continue
+				}
+				if v.Coming = append(v.Coming, Instant{at, slot}); len(v.Coming) >= most {
+					break
+				}
+			}
+			return v, nil
+		})
+}
+
+// Events returns the newest events in the outbox before a position, and the readers of the outbox.
+// The zero position selects all events.
+func (b *Board) Events(ctx context.Context, before outbox.Position, limit int, acted int64) (Events, error) {
+	if err := checkPage(&limit); err != nil {
+		return Events{}, err
+	}
+	key := keyOf("events", before.String(), fmt.Sprint(limit))
+	return read(ctx, b.source, key, acted, pageAge, func(ctx context.Context, r *reader) (v Events, err error) {
+		var mark any
+		if before != (outbox.Position{}) {
+			mark = fmt.Sprint(before.Mark)
+		}
+		v.Events, err = rows(ctx, r, pgsql.BoardEvents, []any{limit, mark, before.Number},
+			func(row *sql.Rows, e *Event) error {
+				var at sql.NullTime
+				var position outbox.Position
+				err := row.Scan(&position.Mark, &position.Number, &e.ID, &e.Source, &e.Type, &e.Subject,
+					&at, &e.WrittenAt, &e.Data)
+				e.Position, e.Time, e.WrittenAt = position.String(), utc(at), e.WrittenAt.UTC()
+				return err
+			})
+		if err != nil {
+			return v, fmt.Errorf("read the outbox: %w", err)
+		}
+		if v.Consumers, err = readConsumers(ctx, r); err != nil {
+			return v, err
+		}
+		if v.Destination, v.Handed = b.cfg.Destination, []view.HandedEvent{}; v.Destination != "" && mark == nil {
+			source := cmp.Or(b.cfg.Publishing.Source, schedule.DefaultSource)
+			handed, err := r.rules.In(r).LastFired(ctx, source, limit)
+			if err != nil {
+				return v, err
+			}
+			for _, e := range handed {
+				v.Handed = append(v.Handed, view.NewHandedEvent(e))
+			}
+		}
+		v.Dead, v.MoreDead, err = readDead(ctx, r)
+		return v, err
+	})
+}
+
+// mostDead bounds the dead letters of a page.
+const mostDead = 100
+
+// readDead returns the first dead letters, and reports whether there are more.
+func readDead(ctx context.Context, r *reader) (list []view.DeadLetter, more bool, err error) {
+	letters, err := rows(ctx, r, pgsql.EventDeadList, []any{0, mostDead + 1, nil, nil, nil}, deadletter.Scan)
+	if more = len(letters) > mostDead; more {
+		letters = letters[:mostDead]
+	}
+	list = make([]view.DeadLetter, len(letters))
+	for i, d := range letters {
+		list[i] = view.NewDeadLetter(d)
+	}
+	if err != nil {
+		return list, more, fmt.Errorf("read dead letters: %w", err)
+	}
+	return list, more, nil
+}
+
+// Actions returns the newest actions.
+func (b *Board) Actions(ctx context.Context, limit int, acted int64) (Actions, error) {
+	if err := checkPage(&limit); err != nil {
+		return Actions{}, err
+	}
+	return read(ctx, b.source, keyOf("actions", fmt.Sprint(limit)), acted, pageAge,
+		func(ctx context.Context, r *reader) (v Actions, err error) {
+			v.Actions, err = rows(ctx, r, pgsql.BoardActions, []any{limit + 1}, scanDone)
+			if v.More = len(v.Actions) > limit; v.More {
+				v.Actions = v.Actions[:limit]
+			}
+			return v, err
+		})
+}
+
+func scanDone(row *sql.Rows, d *Done) error {
+	var ended sql.NullTime
+	err := row.Scan(&d.ID, &d.At, &ended, &d.By, &d.Actor, &d.What, &d.Target, &d.Text, &d.Rows, &d.Slots,
+		&d.Schedules, &d.Events, &d.Outcome, &d.Result)
+	d.At, d.EndedAt = d.At.UTC(), utc(ended)
+	return err
+}

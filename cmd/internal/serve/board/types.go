@@ -1,0 +1,304 @@
+package board
+
+import (
+	"time"
+
+	"github.com/prescient-go/prescient/cmd/internal/view"
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
+)
+
+// Seen says when a value was read.
+type Seen struct {
+	AsOf time.Time     `json:"as_of"` // by the database's clock, UTC
+	Age  duration.Text `json:"age"`   // at the time of the answer
+}
+
+// Overview answers "is it all right?".
+type Overview struct {
+	Seen
+	view.Status
+	// Axis has the slots of the last and the next 24 hours, the oldest first. A cell holds several
+	// slots if they are narrow.
+	Axis []Cell `json:"axis"`
+	// Expected has the slots of the next 24 hours that will end late, or break an SLA or a
+	// deadline.
+	Expected []Expected `json:"expected"`
+	// Schedules are at most 20 schedules that dropped an event or were given up in the last day,
+	// the newest first.
+	Schedules []Misfire  `json:"schedules"`
+	Consumers []Consumer `json:"consumers"`
+}
+
+// The states of a Cell, beside slots.StateMissed, slots.StateOpen and slots.StateDone.
+const (
+	StateRunning  slots.State = "running"   // open, with a runner
+	StateDue      slots.State = "due"       // begun, but no run has opened it yet
+	StateAhead    slots.State = "ahead"     // not yet begun
+	StateNoLedger slots.State = "no ledger" // before the beginning of the ledger
+)
+
+// Cell is a slot, or several consecutive slots.
+type Cell struct {
+	Slot  time.Time     `json:"slot"`  // the first one
+	Span  duration.Text `json:"span"`  // up to the end of the last one
+	Slots int64         `json:"slots"` // how many
+	State slots.State   `json:"state"` // the worst of them: missed, open, running, due, done, ahead, no ledger
+	// Late is true if a slot that is done has rows left, which catch-up takes. Only the overview
+	// looks for them.
+	Late     bool          `json:"late"`
+	Done     int64         `json:"done"`      // slots that were run to their end
+	CaughtUp int64         `json:"caught_up"` // slots that catch-up has opened
+	Missed   int64         `json:"missed"`    // slots
+	Planned  int64         `json:"planned"`   // rows
+	Checked  int64         `json:"checked"`
+	Failed   int64         `json:"failed"`
+	Took     duration.Text `json:"took"`     // of the longest slot; so far, if it is open
+	TooLong  bool          `json:"too_long"` // that, or the forecast of it, is longer than the width
+	Forecast *Forecast     `json:"forecast"` // null: the slot has begun, or there is no forecast
+}
+
+// Forecast is the expectation of a coming slot.
+type Forecast struct {
+	Rows int64         `json:"rows"`
+	Took duration.Text `json:"took"`
+}
+
+// Expected says what will go wrong in a slot, or in several consecutive slots.
+type Expected struct {
+	Slot      time.Time `json:"slot"` // the first
+	Slots     int       `json:"slots"`
+	Condition string    `json:"condition"` // too-long, sla or deadline
+	JobExec   string    `json:"job_exec"`  // the job with the SLA or deadline; empty: none
+	Text      string    `json:"text"`
+	Help      []string  `json:"help"` // remedies, and how much each helps
+}
+
+// Misfire is a schedule that has not published every event.
+type Misfire struct {
+	ID        string     `json:"id"`
+	Dropped   int64      `json:"dropped"`    // events, since it was created
+	DroppedAt *time.Time `json:"dropped_at"` // the last one; null: none
+	GaveUpAt  *time.Time `json:"gave_up_at"` // when publishing was given up after its last error; null: it was not
+	Error     string     `json:"error"`
+}
+
+// Consumer is a reader of the outbox, and how far it is behind.
+type Consumer struct {
+	view.Consumer
+	Waiting int64         `json:"waiting"` // events, counted up to 1,000
+	Oldest  duration.Text `json:"oldest"`  // how long the first event has waited; 0: none waits
+}
+
+// Slot is one slot.
+type Slot struct {
+	Seen
+	view.SlotDetail
+	Previous time.Time     `json:"previous"` // slot
+	Next     time.Time     `json:"next"`
+	Width    duration.Text `json:"width"` // 0: the slot has an earlier width
+	Took     duration.Text `json:"took"`  // so far, if it is open
+	Rate     float64       `json:"rate"`  // rows a second of that time
+	Jobs     []SlotJob     `json:"jobs"`  // with rows in it when it was opened, the most rows first; at most 200
+	Forecast *Forecast     `json:"forecast"`
+}
+
+// SlotJob is the result of one job in one slot. The counts exist when the slot is done.
+type SlotJob struct {
+	JobExec     string        `json:"job_exec"`
+	Planned     int64         `json:"planned"`
+	Finished    int64         `json:"finished"`
+	Rescheduled int64         `json:"rescheduled"`
+	Failed      int64         `json:"failed"`
+	Late        int64         `json:"late"`     // checks that began later than the SLA
+	Error       string        `json:"error"`    // of one failed check
+	FirstAt     *time.Time    `json:"first_at"` // when the first outcome was recorded
+	LastAt      *time.Time    `json:"last_at"`
+	Spent       duration.Text `json:"spent"` // run time of all its checks
+}
+
+// Jobs is a list of all jobs.
+type Jobs struct {
+	Seen
+	Jobs []JobLine `json:"jobs"` // by name, at most 500
+	More bool      `json:"more"` // there are more
+}
+
+// JobLine is one job, and the results of its checks in the last day.
+type JobLine struct {
+	ledger.JobStatus
+	Registered bool             `json:"registered"` // in the binary that serves
+	Paused     *admin.PausedJob `json:"paused"`     // null: it is not paused
+	Overdue    int64            `json:"overdue"`    // rows that are due, and that no runner works on
+}
+
+// Job is one job.
+type Job struct {
+	Seen
+	JobLine
+	Slots []JobSlot `json:"slots"` // with rows of it, of the last 2,880 slots: the newest 200, newest first
+	Days  []JobDay  `json:"days"`  // of those slots, the newest first
+	// Ahead counts its waiting rows in those of the next 96 slots that have any, each up to 1,000.
+	Ahead  []Ahead    `json:"ahead"`
+	Errors []JobError `json:"errors"` // of those slots, the newest first, at most 20
+}
+
+// JobAdvice says what history advises about when to check the rows of a job.
+type JobAdvice struct {
+	Seen
+	JobExec string   `json:"job_exec"`
+	Read    int64    `json:"read"`   // how many of the newest rows of history, of any job, were read
+	Advice  []string `json:"advice"` // sentences; none if no such row was of the job
+}
+
+// JobSlot is the result of a job in one slot.
+type JobSlot struct {
+	Slot time.Time `json:"slot"`
+	Became
+	Planned int64         `json:"planned"`
+	Took    duration.Text `json:"took"` // from the opening of the slot to its last row
+	Rate    float64       `json:"rate"` // rows a second of that time
+}
+
+// JobDay is the result of a job in the slots of one day, in UTC.
+type JobDay struct {
+	Day   string `json:"day"` // such as 2026-03-01
+	Slots int64  `json:"slots"`
+	Became
+}
+
+// Became counts the results of checks.
+type Became struct {
+	Finished    int64         `json:"finished"`
+	Rescheduled int64         `json:"rescheduled"`
+	Failed      int64         `json:"failed"`
+	Late        int64         `json:"late"`
+	Spent       duration.Text `json:"spent"`
+}
+
+// Ahead counts the rows that wait for a slot.
+type Ahead struct {
+	Slot time.Time `json:"slot"`
+	Rows int64     `json:"rows"`
+}
+
+// JobError is an error of a job in a slot.
+type JobError struct {
+	Slot   time.Time `json:"slot"`
+	Failed int64     `json:"failed"` // checks in the slot; the error is that of one of them
+	Error  string    `json:"error"`
+}
+
+// Entity is the timeline of the checks of an entity.
+type Entity struct {
+	Seen
+	EntityName string     `json:"entity_name"`
+	EntityKey  string     `json:"entity_key"`
+	Story      []Sentence `json:"story"`   // row by row, in order; the last 1000
+	Waiting    int64      `json:"waiting"` // keyed checks
+	Kinds      []string   `json:"kinds"`   // entity names that have this key, if nothing is known of this entity
+	More       bool       `json:"more"`    // the timeline is longer
+}
+
+// Sentence is one event of a timeline, with a text for people.
+type Sentence struct {
+	view.Event
+	Text string `json:"text"` // for a person
+}
+
+// Schedules is a page of schedules.
+type Schedules struct {
+	Seen
+	Schedules []httpapi.View `json:"schedules"` // by id
+	// of the next page, null on the last one; a page ends after 4 MiB of payloads
+	After *string `json:"after"`
+}
+
+// Schedule is one schedule.
+type Schedule struct {
+	Seen
+	httpapi.View
+	Coming []Instant `json:"coming"` // the next 20 instants
+	// Overdue are the first 20 instants whose slots have begun, and which no run has published.
+	Overdue []Instant `json:"overdue"`
+}
+
+// Instant is an instant of a schedule, and the slot that publishes it.
+type Instant struct {
+	Instant time.Time `json:"instant"`
+	Slot    time.Time `json:"slot"`
+}
+
+// Ledger is a heat map: a row for each day, the newest first, and a cell for each slot of the day.
+// If slots are narrower than 15 minutes, a day has 96 cells.
+type Ledger struct {
+	Seen
+	Width duration.Text `json:"width"`
+	Since time.Time     `json:"since"` // the beginning of the ledger
+	Days  []LedgerDay   `json:"days"`
+}
+
+// LedgerDay is a day of the ledger, in UTC.
+type LedgerDay struct {
+	Day   string `json:"day"` // such as 2026-03-01
+	Cells []Cell `json:"cells"`
+}
+
+// Events is a page of the outbox, and its readers.
+type Events struct {
+	Seen
+	Events    []Event    `json:"events"` // the newest first
+	Consumers []Consumer `json:"consumers"`
+	// Dead are the first dead letters, at most 100, in the order in which they are sent again.
+	Dead []view.DeadLetter `json:"dead"`
+	// MoreDead says that there are more dead letters than these.
+	MoreDead bool `json:"more_dead"`
+	// Destination is where events go instead. Empty: to the outbox.
+	Destination string `json:"destination"`
+	// Handed are the newest events that rules have handed to a destination in the last 30 days, the newest first. It
+	// is empty if events go to the outbox, and on later pages.
+	Handed []view.HandedEvent `json:"fired"`
+}
+
+// Event is an event in the outbox.
+type Event struct {
+	Position  string     `json:"position"`
+	ID        string     `json:"id"`
+	Source    string     `json:"source"`
+	Type      string     `json:"type"`
+	Subject   string     `json:"subject"`
+	Time      *time.Time `json:"time"`
+	WrittenAt time.Time  `json:"written_at"`
+	Data      string     `json:"data"` // JSON, the first 2,000 bytes
+}
+
+// History lists ended checks, the latest first.
+type History struct {
+	Seen
+	Checks []view.Ended `json:"checks"`
+	// After begins the next page; null: nothing follows. A page ends after limit checks, or 4 MiB of
+	// payloads.
+	After *string `json:"after"`
+	// Since is how far back the search went; there may be more before. Null: it went through all of
+	// history.
+	Since *time.Time `json:"since"`
+}
+
+// Waiting lists waiting checks, in the order of their slots.
+type Waiting struct {
+	Seen
+	Checks []view.Check `json:"checks"`
+	// After begins the next page; null: nothing follows. A page ends after limit checks, or 4 MiB of
+	// payloads. Checks that come or go before it do not shift it.
+	After *string `json:"after"`
+}
+
+// Actions lists the actions of operators, the newest first.
+type Actions struct {
+	Seen
+	Actions []Done `json:"actions"`
+	More    bool   `json:"more"` // there are older ones
+}

@@ -1,0 +1,175 @@
+package browsertest
+
+import (
+	"errors"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prescient-go/prescient/cmd/internal/serve/internal/story"
+)
+
+// seen is every page, in the states that there are, by the name of its picture.
+func seen(w *story.World) map[string]string {
+	slot := w.Client.Grid().Floor(w.Now())
+	at := func(t time.Time) string { return url.QueryEscape(t.Format(time.RFC3339)) }
+	return map[string]string{
+		"now": "/", "ledger": "/ledger", "ledger-day": "/ledger?day=" + slot.Format(time.DateOnly),
+		"slot": "/slot?at=" + at(slot.Add(-3*time.Hour)), "slot-running": "/slot?at=" + at(slot), "slot-missed": "/slot?at=" + at(slot.Add(-30*time.Minute)),
+		"slot-ahead": "/slot?at=" + at(slot.Add(time.Hour)),
+		"jobs":       "/jobs", "job": "/job?name=order.unshipped", "job-failing": "/job?name=invoice.unpaid", "advice": "/advice?name=order.unshipped",
+		"entity": "/entity?name=invoice&key=702", "entity-waits": "/entity?name=order&key=91", "entity-none": "/entity?name=order&key=nobody", "find": "/entity",
+		"rules": "/rules", "rule": "/rule?name=parcel.unshipped",
+		"schedules": "/schedules", "schedule": "/schedule?id=report-42", "events": "/events", "actions": "/actions",
+		"waiting": "/waiting?job=order.unshipped", "ended": "/ended?job=invoice.unpaid&outcome=failed",
+		"catch-up": "/do/catch-up", "cancel": "/do/cancel?name=order&key=91", "retry": "/do/retry?since=24h", "not-found": "/nothing",
+	}
+}
+
+// violations asks axe, which the page has been given, what is wrong with the page that is shown.
+func (b *browser) violations() []string {
+	b.t.Helper()
+	return ask[[]string](b, `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.map(v =>
+		v.id + ": " + v.help + ": " + v.nodes.slice(0, 3).map(n => n.html.slice(0, 200) + " " + (n.failureSummary || "")).join(" | ")))`)
+}
+
+func TestEveryPageCanBeUsedByEverybody(t *testing.T) {
+	t.Parallel()
+	program := axe(t)
+	w := story.New(t, nil)
+	w.Live(48)
+	w.Trouble()
+	apply(t, w)
+	b := open(t, w)
+	b.login(story.OperatorToken)
+	b.suit(program, seen(w))
+}
+
+// apply gives the shop a rule, with rows that wait for it.
+func apply(t *testing.T, w *story.World) {
+	t.Helper()
+	w.DB.MustExec(`create table parcels (id bigint primary key, ordered_at timestamptz, shipped_at timestamptz)`)
+	path := t.TempDir() + "/rules.yaml"
+	err := os.WriteFile(path, []byte(`rules:
+  - name: parcel.unshipped
+    table: public.parcels
+    key: id
+    since: ordered_at
+    done: shipped_at
+    where: id > 0
+    steps:
+      - {after: 1h, event: parcel.late}
+      - {after: 72h, name: lost, sql: "update parcels set shipped_at = now() where id = $key::bigint"}
+`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Rules(path)
+	w.DB.MustExec(`insert into parcels select n, $1 from generate_series(1, 30) as n`, w.Now())
+}
+
+func TestThePagesOfSeveralStoresCanBeUsedByEverybody(t *testing.T) {
+	t.Parallel()
+	program := axe(t)
+	quiet, wrong := story.New(t, nil), story.New(t, nil)
+	quiet.Live(12)
+	wrong.Live(12)
+	wrong.Trouble()
+	for _, w := range []*story.World{quiet, wrong} {
+		if err := w.Board.Expect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	down := errors.New("connect to the database billing on billing.example.com: connection refused")
+	s := story.Stores(t, map[string]*story.World{"shop": quiet, "tenants/tenant_42": wrong}, map[string]error{"billing": down})
+	b := openHandler(t, s)
+	b.login(story.OperatorToken)
+	b.suit(program, map[string]string{
+		"stores": "/", "stores-find": "/entity?name=order&key=91", "stores-now": "/stores/tenants/tenant_42/", "stores-cancel": "/stores/tenants/tenant_42/do/cancel?name=order&key=91",
+	})
+
+	// The page of all, and one of a store, are told what changes.
+	for _, path := range []string{"/", "/stores/tenants/tenant_42/"} {
+		b.goes(path)
+		ask[bool](b, `new Promise(resolve => {
+			const live = document.getElementById("live"), told = () => live.textContent === "updates every 2 seconds" && resolve(true);
+			new MutationObserver(told).observe(live, {childList: true});
+			told();
+		})`)
+	}
+}
+
+// suit looks at pages, by the names of their pictures, in every way that there is.
+func (b *browser) suit(program string, paths map[string]string) {
+	b.t.Helper()
+	t := b.t
+	for name, path := range paths {
+		b.goes(path)
+		ask[any](b, program+"; true")
+		for _, l := range looks {
+			b.look(l)
+			for _, v := range b.violations() {
+				t.Errorf("%s in %s: %s", path, l.name, v)
+			}
+			if wide := ask[int](b, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); wide > 0 {
+				t.Errorf("%s in %s is %d pixels wider than the window", path, l.name, wide)
+			}
+			b.shoot(name + "-" + l.name)
+		}
+	}
+}
+
+func TestAQuietShopIsAllRight(t *testing.T) {
+	t.Parallel()
+	w := story.New(t, nil)
+	w.Live(48)
+	b := open(t, w)
+	b.login(story.ReadToken)
+	for _, l := range looks {
+		b.look(l)
+		b.goes("/")
+		if text := b.text("h1"); !strings.Contains(text, "All is well") {
+			t.Errorf("the first page says %q", text)
+		}
+		b.shoot("quiet-" + l.name)
+	}
+}
+
+// A finger hides the bar of a browser, and a table that is cut off at a column looks whole.
+func TestATableThatIsWiderThanAPhoneShowsThatItScrolls(t *testing.T) {
+	t.Parallel()
+	w := story.New(t, nil)
+	w.Live(48)
+	w.Trouble()
+	b := open(t, w)
+	b.login(story.ReadToken)
+	phone := looks[slices.IndexFunc(looks, func(l look) bool { return l.phone })]
+	b.look(phone)
+	b.goes("/")
+	// The widest one, scrolled into view.
+	const table = `[...document.querySelectorAll(".scroll")].sort((a, b) => b.scrollWidth - a.scrollWidth)[0]`
+	if wider := ask[int](b, `(t => (t.scrollIntoView({block: "center"}), t.scrollWidth - t.clientWidth))(`+table+`)`); wider < 100 {
+		t.Fatalf("the table is %d pixels wider than its place", wider)
+	}
+	for _, at := range []struct {
+		scrolled    string
+		left, right bool
+	}{{"0", false, true}, {"t.scrollWidth / 3", true, true}, {"t.scrollWidth", true, false}} {
+		box := ask[[]float64](b, `new Promise(done => {
+			const t = `+table+`;
+			t.scrollLeft = `+at.scrolled+`;
+			const r = t.getBoundingClientRect();
+			requestAnimationFrame(() => requestAnimationFrame(() => done([r.left, r.right, r.bottom, devicePixelRatio])));
+		})`)
+		picture := b.picture()
+		row := int((box[2] - 2) * box[3]) // below the text of the last line
+		paper := picture.At(int((box[0]+box[1])/2*box[3]), row)
+		left, right := picture.At(int((box[0]+1)*box[3]), row) != paper, picture.At(int((box[1]-1)*box[3]), row) != paper
+		if left != at.left || right != at.right {
+			t.Errorf("scrolled to %s: a shadow on the left %v, on the right %v; want %v and %v", at.scrolled, left, right, at.left, at.right)
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package story
+
+import (
+	"log/slog"
+	"net/http"
+	"testing"
+
+	"github.com/prescient-go/prescient/cmd/internal/serve/board"
+	"github.com/prescient-go/prescient/cmd/internal/serve/pages"
+)
+
+// Stores serves worlds as stores, by name, and others that are down.
+func Stores(t testing.TB, worlds map[string]*World, down map[string]error) http.Handler {
+	t.Helper()
+	stores := &board.Stores{}
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	front, err := pages.NewStores(pages.Config{Stores: stores, Access: Access(t, log), Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", front)
+	for name, w := range worlds {
+		stores.SetUp(name, w.Board)
+		mux.Handle(pages.StorePath(name)+"/", http.StripPrefix(pages.StorePath(name), front.Of(name, w.Board)))
+	}
+	for name, err := range down {
+		stores.SetDown(name, err)
+	}
+	return mux
+}

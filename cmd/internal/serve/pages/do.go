@@ -1,0 +1,150 @@
+package pages
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/prescient-go/prescient/cmd/internal/serve/board"
+	"github.com/prescient-go/prescient/jobs"
+)
+
+// formPage is a form, or the preview of its action.
+type formPage struct {
+	Form    board.Form
+	Inputs  []filled
+	Problem string
+	Plan    board.Plan
+	Do      string // the address that does the action
+	Back    string
+}
+
+// filled is a field with its value.
+type filled struct {
+	board.Field
+	Value, Wrong string
+}
+
+// actions shows the forms and the previews of actions, and does them.
+type actions struct{ *site }
+
+// do shows the form of an action. When that is filled in, it shows the preview. When that is
+// confirmed, it does the action.
+func (p actions) do(d *board.Form) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := r.ParseForm(); err != nil {
+			p.fail(w, r, http.StatusBadRequest, "The form cannot be read.")
+			return
+		}
+		o, err := p.cfg.Board.Overview(r.Context(), 0)
+		if err != nil {
+			p.failed(w, r, err)
+			return
+		}
+		in := &board.Input{Values: r.Form, Now: o.Now, Wrong: map[string]string{}}
+		if r.Method == http.MethodGet && (d.Asks() || r.Form.Has("edit")) {
+			p.showForm(w, r, d, in, http.StatusOK, "")
+			return
+		}
+		action := d.Action(in)
+		if action == nil {
+			p.showForm(w, r, d, in, http.StatusUnprocessableEntity, "")
+			return
+		}
+		if r.Method == http.MethodPost && r.Form.Get("confirm") != "" {
+			p.act(w, r, d, in, action)
+			return
+		}
+		plan, err := p.cfg.Board.Preview(r.Context(), p.who(r), action)
+		if err != nil {
+			p.refuse(w, r, d, in, err)
+			return
+		}
+		p.showPlan(w, r, d, in, http.StatusOK, plan, "")
+	}
+}
+
+// act does a confirmed action, and then shows the page that the action changed.
+func (p actions) act(w http.ResponseWriter, r *http.Request, d *board.Form, in *board.Input, action board.Action) {
+	done, err := p.cfg.Board.Do(r.Context(), p.who(r), action, r.Form.Get("confirm"))
+	if changed, ok := errors.AsType[*board.ChangedError](err); ok {
+		p.showPlan(w, r, d, in, http.StatusConflict, changed.Plan,
+			"The data has changed since the preview, and nothing was done. This is the new preview.")
+		return
+	}
+	if err != nil {
+		p.refuse(w, r, d, in, err)
+		return
+	}
+	http.Redirect(w, r, p.link("/actions", "acted", done.Acted, "id", done.ID), http.StatusSeeOther)
+}
+
+// refuse shows the form of an action with the problem.
+func (p actions) refuse(w http.ResponseWriter, r *http.Request, d *board.Form, in *board.Input, err error) {
+	refused, isRefused := errors.AsType[*board.RefusedError](err)
+	field, isField := errors.AsType[*jobs.FieldError](err)
+	switch {
+	case isRefused:
+		p.showForm(w, r, d, in, http.StatusUnprocessableEntity, refused.Reason)
+	case isField:
+		p.showForm(w, r, d, in, http.StatusUnprocessableEntity, field.Error())
+	case errors.Is(err, board.ErrCatchingUp), errors.Is(err, board.ErrLocked):
+		p.showForm(w, r, d, in, http.StatusConflict, err.Error())
+	default:
+		p.failed(w, r, err)
+	}
+}
+
+// who returns the actor as it is recorded.
+func (p actions) who(r *http.Request) board.Who {
+	v := visitor(r.Context())
+	return board.Who{
+		Name: v.Name, Remote: p.cfg.Access.Address(r).String(),
+		Operator: v.Role == Operator, Token: v.Token,
+	}
+}
+
+func (p actions) showForm(w http.ResponseWriter, r *http.Request, d *board.Form, in *board.Input, status int, problem string) {
+	v := formPage{Form: *d, Problem: problem, Back: "/"}
+	for _, f := range d.Fields {
+		value := in.Text(f.Name)
+		if value == "" {
+			value = f.Default
+		}
+		f.Fixed = f.Fixed && in.Wrong[f.Name] == "" && (value != "" || !f.Required)
+		if f.Fixed && value == "" {
+			continue
+		}
+		v.Inputs = append(v.Inputs, filled{f, value, in.Wrong[f.Name]})
+	}
+	v.Do = "/do/" + d.Path + "?" + fixed(v.Inputs).Encode()
+	p.show(w, r, status, "form", page{Title: d.Title, Content: v})
+}
+
+// fixed returns the values that a form does not ask for. They are part of its address.
+func fixed(inputs []filled) url.Values {
+	values := url.Values{}
+	for _, f := range inputs {
+		if f.Fixed {
+			values.Set(f.Name, f.Value)
+		}
+	}
+	return values
+}
+
+func (p actions) showPlan(
+	w http.ResponseWriter, r *http.Request, d *board.Form, in *board.Input, status int, plan board.Plan, problem string,
+) {
+	all := url.Values{}
+	v := formPage{Form: *d, Plan: plan, Problem: problem}
+	for _, f := range d.Fields {
+		if value := in.Text(f.Name); value != "" {
+			all.Set(f.Name, value)
+			v.Inputs = append(v.Inputs, filled{f, value, ""})
+		}
+	}
+	v.Back = "/do/" + d.Path + "?edit=&" + all.Encode()
+	all.Set("confirm", plan.Confirm)
+	v.Do = "/do/" + d.Path + "?" + all.Encode()
+	p.show(w, r, status, "plan", page{Title: d.Title, Content: v})
+}

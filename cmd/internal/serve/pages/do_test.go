@@ -1,0 +1,192 @@
+package pages_test
+
+import (
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/cmd/internal/serve/internal/story"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
+)
+
+var formOfDeed = regexp.MustCompile(`<form method="post" action="(/do/[^"]*)"><?`)
+
+// submit sends the form of a page, filled in like this, as a browser without a script does.
+func (b *browser) submit(page string, fill url.Values, status int) string {
+	b.t.Helper()
+	form, token := formOfDeed.FindStringSubmatch(page), tokenOfForm.FindStringSubmatch(page)
+	if form == nil || token == nil {
+		b.t.Fatalf("there is no form in\n%s", page)
+	}
+	filled := url.Values{"form_token": {token[1]}}
+	for name, values := range fill {
+		filled[name] = values
+	}
+	answer, body := b.send(http.MethodPost, html.UnescapeString(form[1]), filled)
+	if answer.StatusCode != status {
+		b.t.Errorf("POST %s: %d, want %d\n%s", form[1], answer.StatusCode, status, body)
+	}
+	return body
+}
+
+func TestEachActionIsFilledInPreviewedConfirmedAndRecorded(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	in := func(d time.Duration) time.Time { return s.Client.Grid().Ceil(s.Now().Add(d)) }
+	for i := range 3 {
+		s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: fmt.Sprint(i)}, in(2*time.Hour))
+	}
+	s.Enqueue(jobs.FutureJob{JobExec: "review.ask", EntityName: "order", EntityKey: "0"}, in(2*time.Hour))
+	s.Enqueue(jobs.FutureJob{JobExec: "invoice.unpaid", EntityName: "invoice", EntityKey: "7", Payload: []byte(`{"broken": true}`)}, in(30*time.Minute))
+	s.Enqueue(jobs.FutureJob{JobExec: "review.ask", EntityName: "order", EntityKey: "8", Payload: []byte(`{"merchant": 42}`)}, in(2*time.Hour))
+	_, err := s.Schedules.Create(t.Context(), s.DB, schedule.Spec{ID: "feed", Crontab: "0 * * * *"})
+	s.must(err)
+	s.deadLetters()
+	s.RunFor(time.Hour)
+	b := s.browser().login(story.OperatorToken)
+	s.has(b.get("/events", http.StatusOK), "Dead letters", "feed-1", "422", "Send again…")
+	for _, step := range []struct {
+		path    string
+		fill    url.Values // of the form; nil: there is nothing to fill in
+		preview []string
+		result  []string
+	}{
+		{"/do/cancel?name=order&key=0", nil, []string{"2", "Cancel"}, []string{"cancelled"}},
+		{"/do/cancel-many", url.Values{"payload": {"merchant=42"}, "limit": {"10"}}, []string{"It ends 1 check as cancelled", "Rows"}, []string{"cancel many"}},
+		{"/do/reschedule?job=order.unshipped&name=order&key=1", url.Values{"at": {"5h"}}, []string{"order.unshipped"}, []string{"slot"}},
+		{"/do/retry?since=24h", url.Values{"job": {"invoice.unpaid"}, "since": {"24h"}, "limit": {"1,000"}, "at": {""}}, []string{"1"}, []string{"1"}},
+		{"/do/resend-events", url.Values{"subject": {"feed"}}, []string{"It sends 1 event again: dead letters of subject feed", "another destination has refused them"}, []string{"resend events"}},
+		{"/do/discard-events", url.Values{"id": {"other-1"}}, []string{"It deletes 1 event"}, []string{"discard events"}},
+		{"/do/pause-job?job=order.unshipped", nil, []string{"order.unshipped", "Pause"}, []string{"is paused"}},
+		{"/do/resume-job?job=order.unshipped", nil, []string{"Resume"}, []string{"is resumed"}},
+		{"/do/pause-schedule?id=feed", nil, []string{"feed"}, []string{"paused"}},
+		{"/do/resume-schedule?id=feed", nil, []string{"feed"}, []string{"feed"}},
+		{"/do/trigger-schedule?id=feed", nil, []string{"feed", "Publish"}, []string{"feed"}},
+		{"/do/backfill-schedule?id=feed", url.Values{"from": {"3h"}, "to": {"1h"}}, []string{"2"}, nil},
+	} {
+		t.Run(step.path, func(t *testing.T) {
+			b, s := *b, *s
+			s.t, b.shop = t, &s
+			page := b.get(step.path, http.StatusOK)
+			if step.fill != nil {
+				page = b.submit(page, step.fill, http.StatusOK)
+			}
+			s.has(page, append(step.preview, "This is what will be done", "It is recorded with your name, otto")...)
+			done := b.submit(page, nil, http.StatusOK)
+			s.has(done, append(step.result, "<h1>Actions</h1>", `class="done" role="status"`, "otto from 127.0.0.1")...)
+		})
+	}
+	if waits := b.get("/entity?name=order&key=1", http.StatusOK); !strings.Contains(waits, in(5*time.Hour).Format("2006-01-02T15:04:05Z")) {
+		t.Errorf("the check was not moved to %s:\n%s", in(5*time.Hour), waits)
+	}
+	s.has(b.get("/entity?name=order&key=0", http.StatusOK), "cancelled", "otto")
+	s.has(b.get("/entity?name=invoice&key=7", http.StatusOK), "1 check waits.", "put back from history")
+	s.has(b.get("/events", http.StatusOK), "feed")
+}
+
+func TestCatchUpIsShownBeforeItIsDone(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	s.Live(3)
+	s.Clock.Set(s.Now().Add(time.Hour))
+	b := s.browser().login(story.OperatorToken)
+	s.has(b.get("/", http.StatusOK), "slots were missed", "Catch up…")
+	plan := b.submit(b.get("/do/catch-up", http.StatusOK), url.Values{"mode": {"run"}}, http.StatusOK)
+	s.has(plan, "checks each row", "Slots", "Rows")
+	done := b.submit(plan, nil, http.StatusOK)
+	s.has(done, "catch-up")
+	for !strings.Contains(done, ">done</span>") && t.Context().Err() == nil { // it goes on, and is read every few seconds
+		done = b.get("/actions", http.StatusOK)
+	}
+	s.has(b.get("/slot?at="+s.Client.Grid().Floor(s.Now()).Add(-30*time.Minute).Format(time.RFC3339), http.StatusOK), "opened by catch-up")
+}
+
+func TestWhatHasChangedSinceThePreviewIsNotDone(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	order := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1"}
+	s.Enqueue(order, s.Now().Add(2*time.Hour))
+	b := s.browser().login(story.OperatorToken)
+	plan := b.get("/do/cancel?name=order&key=1", http.StatusOK)
+	order.JobExec = "review.ask"
+	s.Enqueue(order, s.Now().Add(2*time.Hour))
+	again := b.submit(plan, nil, http.StatusConflict)
+	s.has(again, "The data has changed since the preview, and nothing was done.", "2")
+	s.has(b.get("/entity?name=order&key=1", http.StatusOK), "2 checks wait.")
+	b.submit(again, nil, http.StatusOK)
+	s.has(b.get("/entity?name=order&key=1&acted=1", http.StatusOK), "cancelled")
+}
+
+func TestAFormFromBeforeAnotherLogInSaysSo(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	b := s.browser().login(story.OperatorToken)
+	page := b.get("/do/pause-job?job=order.unshipped", http.StatusOK)
+	b.login(story.OperatorToken) // in another tab
+	s.has(b.submit(page, nil, http.StatusForbidden), "of another log-in", "Go back, load that page again, and send it again.")
+	s.has(b.submit(b.get("/do/pause-job?job=order.unshipped", http.StatusOK), nil, http.StatusOK), "is paused")
+}
+
+func TestAKeyWithSpacesIsNotThatWithoutThem(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	for _, key := range []string{"42", " 42 "} {
+		s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: key}, s.Now().Add(2*time.Hour))
+	}
+	b := s.browser().login(story.OperatorToken)
+	b.submit(b.get("/do/cancel?name=order&key=+42+", http.StatusOK), nil, http.StatusOK)
+	var waits []string
+	s.must(s.DB.Select(&waits, "select entity_key from prescient.future_job"))
+	if diff := cmp.Diff([]string{"42"}, waits); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAnEmptyNumberIsTheDefaultThatItsFieldNames(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	for i := range 3 {
+		s.Enqueue(jobs.FutureJob{JobExec: "invoice.unpaid", EntityName: "invoice", EntityKey: fmt.Sprint(i), Payload: []byte(`{"broken": true}`)}, s.Now().Add(30*time.Minute))
+	}
+	s.RunFor(time.Hour)
+	b := s.browser().login(story.OperatorToken)
+	form := b.get("/do/retry?since=24h", http.StatusOK)
+	s.has(form, "Empty: 1,000.")
+	s.has(b.submit(form, url.Values{"limit": {""}}, http.StatusOK), "It puts 3 failed checks back")
+	s.has(b.submit(form, url.Values{"limit": {"0"}}, http.StatusUnprocessableEntity), "must be a number from 1 to 100,000, or empty")
+}
+
+func TestWhatIsWrongWithAFormIsSaidBesideTheField(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	b := s.browser().login(story.OperatorToken)
+	for _, test := range []struct {
+		path string
+		fill url.Values
+		want string
+	}{
+		{"/do/reschedule?job=order.unshipped&name=order&key=1", url.Values{"at": {""}}, "is missing"},
+		{"/do/reschedule?job=order.unshipped&name=order&key=1", url.Values{"at": {"tomorrow"}}, "is no time"},
+		{"/do/reschedule?job=order.unshipped&name=order&key=1", url.Values{"at": {"2h"}}, "no such check waits"},
+		{"/do/cancel-many", url.Values{"payload": {"merchant"}}, "must be FIELD=VALUE, or a JSON object"},
+		{"/do/cancel-many", url.Values{}, "or another field must say which checks"},
+		{"/do/retry", url.Values{"limit": {"many"}}, "must be a number from 1 to 100,000"},
+		{"/do/catch-up", url.Values{"mode": {"hurry"}}, "is none of those"},
+		{"/do/cancel", nil, "is missing"},
+	} {
+		page, status := "", http.StatusOK
+		if test.path == "/do/cancel" {
+			status = http.StatusUnprocessableEntity
+		}
+		page = b.get(test.path, status)
+		s.has(b.submit(page, test.fill, http.StatusUnprocessableEntity), test.want)
+	}
+}

@@ -1,0 +1,67 @@
+package pages_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prescient-go/prescient/cmd/internal/serve/internal/story"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
+)
+
+// Cron has died: the slot has begun, and no run comes.
+func TestThePagesTellOfRowsThatNoRunComesFor(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	s.Live(3)
+	slot := s.Client.Grid().Next(s.Now())
+	s.Enqueue(jobs.FutureJob{JobExec: "review.ask", EntityName: "order", EntityKey: "late"}, slot)
+	_, err := s.Schedules.Create(t.Context(), s.DB, schedule.Spec{ID: "quarters", Crontab: "*/15 * * * *"})
+	s.must(err)
+	s.Clock.Set(slot.Add(6 * time.Minute))
+	b := s.browser().login(story.ReadToken)
+	now := b.get("/", http.StatusOK)
+	s.has(now, "<h1>No run has begun</h1>", "began 6 min ago, and no run has opened it")
+	if strings.Contains(now, `review.ask</a></th><td><span class="mark ok">well`) {
+		t.Errorf("a job with overdue rows is well:\n%s", now)
+	}
+	job := b.get("/job?name=review.ask", http.StatusOK)
+	s.has(job, "overdue</span>", "<h2>Overdue</h2>", "due, and no runner works on")
+	page := b.get("/schedule?id=quarters", http.StatusOK)
+	s.has(page, "<h2>Overdue instants</h2>", "no run has published them")
+	_, coming, _ := strings.Cut(page, "<h2>Coming instants</h2>")
+	if overdue := slot.Format(time.RFC3339); strings.Contains(coming[:strings.Index(coming, "</table>")], overdue) {
+		t.Errorf("the instant %s has passed, and is coming:\n%s", overdue, coming)
+	}
+	if figure := strings.Index(now, "<dt>Schedules</dt><dd>0<"); figure >= 0 {
+		t.Errorf("no schedule has missed something:\n%s", now)
+	}
+}
+
+func TestThePageSaysWhyTheStateCannotBeRead(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	_, err := s.DB.Exec("drop schema prescient cascade")
+	s.must(err)
+	b := s.browser()
+	page := b.post("/login", "/login", url.Values{"token": {story.ReadToken}}, http.StatusServiceUnavailable)
+	s.has(page, "The database has no tables of prescient", "migrate up")
+	if strings.Contains(page, "does not answer") {
+		t.Errorf("the database answers:\n%s", page)
+	}
+}
+
+func TestAnInstantIsThatOfTheCommandsWithItsDistanceBeside(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	s.Live(3)
+	slot := s.Client.Grid().Next(s.Now())
+	s.Clock.Set(slot.Add(30*time.Minute + 6*time.Minute)) // two slots are missed
+	b := s.browser().login(story.ReadToken)
+	at := s.Client.Grid().Floor(s.Now()).Format(time.RFC3339)
+	s.has(b.get("/slot?at="+at, http.StatusOK), "<h1>Slot "+at+"</h1>", "<title>(1) Slot "+at, `id="clock"`)
+	s.has(b.get("/schedule?id=stock-feed", http.StatusOK), `</time> <small class="ago">`, " min ago</small>")
+}

@@ -1,0 +1,318 @@
+package pages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/lib/pq/pqerror"
+
+	"github.com/prescient-go/prescient/cmd/internal/serve/board"
+	"github.com/prescient-go/prescient/cmd/internal/view"
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/internal/web"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/health"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// shownTrouble and shownJobs bound the slots in trouble and the jobs of the first page. tooOld is
+// the age from which on the page shows its age.
+const (
+	shownTrouble = 12
+	shownJobs    = 100
+	tooOld       = 30 * time.Second
+)
+
+// overviewPage answers "is it all right?".
+type overviewPage struct {
+	board.Overview
+	Verdict     verdict
+	Findings    []finding
+	Axis        axis
+	Figures     []figure
+	Trouble     []view.Trouble
+	MoreTrouble int
+	Listed      []board.JobLine
+	MoreJobs    int
+	Failed      error // why the overview cannot be read
+}
+
+// verdict is the state in a word, for the top of the page and the foot of the other pages.
+type verdict struct {
+	Mark   string // ok, warn or bad
+	Text   string
+	Detail string
+	Count  int // problems, for the title of the page
+}
+
+// finding is a problem, with the page that solves it or tells more.
+type finding struct {
+	health.Finding
+	Do *way
+}
+
+// way is a link to an action or a page.
+type way struct{ Path, Text string }
+
+// ways are the links of findings, by condition.
+var ways = map[string]way{
+	"missed":       {"/do/catch-up", "Catch up…"},
+	"stranded":     {"/do/catch-up", "Catch up…"},
+	"overdue":      {"/ledger", "Look at the ledger"},
+	"gave-up":      {"/do/retry?since=24h", "Retry them…"},
+	"failing":      {"/waiting", "Look at the rows"},
+	"publishing":   {"/schedules", "Look at the schedules"},
+	"unregistered": {"/jobs", "Look at the jobs"},
+	"slow":         {"/ledger", "Look at the ledger"},
+	"sla":          {"/jobs", "Look at the jobs"},
+}
+
+// leads returns the link of a finding, or nil if no page solves it or tells more. Catch-up leaves
+// rows of jobs that the server does not know.
+func leads(f health.Finding) *way {
+	to, ok := ways[f.Condition]
+	switch {
+	case !ok:
+		return nil
+	case f.Condition == "stranded" && strings.Contains(f.Remedy, " run --slot "): // its runners take it over themselves
+		to = ways["overdue"]
+	case f.Condition == "stranded" && !strings.HasSuffix(f.Remedy, " catch-up"):
+		to = ways["unregistered"]
+	case f.Condition == "failing":
+		to.Path = link("/waiting", "job", f.Job)
+		if strings.Contains(f.Remedy, " jobs history ") {
+			to.Path = link("/ended", "job", f.Job, "outcome", jobs.Failed)
+		}
+	case f.Condition == "sla":
+		to = way{link("/job", "name", f.Job), "Look at the job"}
+	}
+	return &to
+}
+
+// figure is a number of the first page.
+type figure struct {
+	Name, Value, Note string
+	Mark              string
+	Bad               bool
+}
+
+// overviews shows the first page of a store.
+type overviews struct{ *site }
+
+func (p overviews) show(w http.ResponseWriter, r *http.Request) {
+	v := p.read(r.Context(), acted(r))
+	status := http.StatusOK
+	if v.Failed != nil {
+		status = http.StatusServiceUnavailable
+	}
+	p.site.show(w, r, status, "overview", page{Section: "Now", Content: v})
+}
+
+// read reads the first page. If the database does not answer, the page says so.
+func (p overviews) read(ctx context.Context, acted int64) overviewPage {
+	o, err := p.cfg.Board.Overview(ctx, acted)
+	if err != nil {
+		v := overviewPage{Overview: o, Failed: err}
+		p.cfg.Logger.ErrorContext(ctx, "reading the overview failed", "error", err)
+		v.Verdict = p.unread(err)
+		return v
+	}
+	return newOverviewPage(o)
+}
+
+// unread is the verdict if the overview cannot be read.
+func (p overviews) unread(err error) verdict {
+	v := verdict{
+		Mark: "bad", Text: "The state cannot be read", Count: 1,
+		Detail: "The log of " + p.cfg.Command + " has the error.",
+	}
+	switch {
+	case errors.Is(err, pgsql.ErrNotMigrated):
+		v.Text = "The database has no tables of prescient"
+		v.Detail = "No check is run before they are there. " + err.Error() + "."
+	case pgsql.HasState(err, pqerror.InsufficientPrivilege):
+		v.Text, v.Detail = "The database refuses this server", "Its login may not read the tables: it needs the role of "+
+			"a reader, which the command migrate roles makes. "+v.Detail
+	case errors.Is(err, web.ErrLate), errors.Is(err, context.DeadlineExceeded), pgsql.IsTransient(err):
+		v.Text = "The database does not answer"
+		v.Detail = "Slots that begin meanwhile are missed. When it answers again, catch-up runs their rows. " + v.Detail
+	}
+	return v
+}
+
+// fragments returns the parts of pages that change.
+func (p overviews) fragments(ctx context.Context) fragments {
+	v := p.read(ctx, 0)
+	list := map[string]part{"state": {"state", v.Verdict}, "verdict": {"verdict", v}}
+	if v.Failed == nil { // after an error the page keeps the last state
+		list["axis"], list["figures"], list["trouble"] = part{"axis-part", v}, part{"figures", v}, part{"trouble", v}
+	}
+	return p.parts(ctx, "overview", list)
+}
+
+func newOverviewPage(o board.Overview) overviewPage {
+	v := overviewPage{Overview: o}
+	for _, f := range o.Findings {
+		v.Findings = append(v.Findings, finding{f, leads(f)})
+	}
+	v.Trouble = o.Trouble[:min(shownTrouble, len(o.Trouble))]
+	v.MoreTrouble = len(o.Trouble) - len(v.Trouble) + int(o.MoreMissed+o.MoreOpen)
+	for _, j := range o.Jobs[:min(shownJobs, len(o.Jobs))] {
+		v.Listed = append(v.Listed, board.JobLine{JobStatus: j, Overdue: o.Due[j.JobExec]})
+	}
+	v.MoreJobs = len(o.Jobs) - len(v.Listed)
+	v.Axis = newAxis(o.Axis, o.Trouble, o.Now)
+	v.Verdict, v.Figures = v.judge(), v.figures()
+	return v
+}
+
+// judge returns the verdict of the page.
+func (v overviewPage) judge() verdict {
+	answer := verdict{Mark: "ok", Text: "All is well", Detail: v.summary(), Count: len(v.Findings)}
+	switch n := len(v.Findings); {
+	case n == 1:
+		answer.Mark, answer.Text = "bad", "One thing is wrong"
+	case n > 1:
+		answer.Mark, answer.Text = "bad", num(n)+" things are wrong"
+	case v.waits() > 0:
+		answer.Mark, answer.Text, answer.Count = "warn", "No run has begun", 1
+		answer.Detail = fmt.Sprintf("Slot %s began %s, and no run has opened it. %s. %s", v.clock(v.CurrentSlot),
+			spoken.Ago(v.CurrentSlot, v.Now), plural(v.waits(), "row waits in it", "rows wait in it"), v.summary())
+	case time.Duration(v.Age) > tooOld:
+		answer.Mark, answer.Text = "warn", "All was well "+dur(v.Age)+" ago"
+	}
+	return answer
+}
+
+// waits returns the number of rows that are due and that no runner works on.
+func (v overviewPage) waits() (n int64) {
+	for _, rows := range v.Due {
+		n += rows
+	}
+	return n
+}
+
+// summary says which slot was run last, and which comes next.
+func (v overviewPage) summary() string {
+	var last, next *board.Cell
+	for i, c := range v.Overview.Axis {
+		switch {
+		case c.State == slots.StateDone:
+			last = &v.Overview.Axis[i]
+		case next == nil && c.State == board.StateAhead:
+			next = &v.Overview.Axis[i]
+		}
+	}
+	var said []string
+	if last != nil {
+		run := *last
+		run.Forecast = nil // the forecast of its coming slots
+		was := "Slot " + v.clock(run.Slot) + " was run: "
+		if run.Slots > 1 {
+			was = num(run.Done) + " of " + v.several(run) + " " + spoken.Noun(run.Done, "was", "were") + " run: "
+			if run.Done == run.Slots {
+				was = "The " + v.several(run) + " were run: "
+			}
+		}
+		said = append(said, was+strings.TrimPrefix(says(run), "run, ")+".")
+	}
+	for _, c := range v.Running {
+		said = append(said, "Slot "+v.clock(c.Slot)+" is being run; "+
+			plural(c.Waiting, "row waits", "rows wait")+" in it.")
+	}
+	switch {
+	case next == nil || next.Forecast == nil:
+		said = append(said, "The next slot is "+v.clock(v.NextSlot)+".")
+	case next.Slots > 1:
+		said = append(said, "The next slot is "+v.clock(v.NextSlot)+".", "The "+v.several(*next)+": "+says(*next)+".")
+	default:
+		said = append(said, "The next slot is "+v.clock(next.Slot)+": "+says(*next)+".")
+	}
+	return strings.Join(said, " ")
+}
+
+// several describes a cell of narrow slots.
+func (v overviewPage) several(c board.Cell) string {
+	return num(c.Slots) + " slots from " + v.clock(c.Slot) + " on"
+}
+
+// clock returns the time of day of a slot, with seconds if slots are narrower than a minute.
+func (v overviewPage) clock(slot time.Time) string {
+	if w := time.Duration(v.Width); 0 < w && w < time.Minute {
+		return slot.Format("15:04:05")
+	}
+	return slot.Format("15:04")
+}
+
+// figures returns the numbers below the axis.
+func (v overviewPage) figures() []figure {
+	var failing, gaveUp, unknown, late int64
+	for _, j := range v.Jobs {
+		failing, gaveUp, late = failing+one(j.LastFailed > 0), gaveUp+j.GaveUp, late+one(j.Late > 0)
+		unknown += one(j.Unregistered)
+	}
+	list := []figure{
+		{Name: "Overdue", Value: num(v.waits()), Note: "rows", Mark: "bad"},
+		{Name: "Missed", Value: num(int64(len(v.Missed)) + v.MoreMissed), Note: "slots no run has opened", Mark: "bad"},
+		{
+			Name: "Stranded", Value: num(int64(len(v.LeftOpen)+len(v.Stragglers)) + v.MoreOpen),
+			Note: "slots with rows left in them", Mark: "bad",
+		},
+		{Name: "Failing", Value: num(failing), Note: "jobs, in their last slot", Mark: "bad"},
+		{Name: "Given up", Value: num(gaveUp), Note: "rows, in 24 hours", Mark: "bad"},
+		{Name: "Late", Value: num(late), Note: "jobs that broke their SLA", Mark: "warn"},
+		{Name: "Unknown", Value: num(unknown), Note: "jobs that no runner knows", Mark: "bad"},
+		{Name: "Paused", Value: num(len(v.Paused)), Note: "jobs", Mark: "warn"},
+		{
+			Name: "Schedules", Value: num(int64(len(v.Schedules)) + v.Due[schedule.JobExec]),
+			Note: "have missed something", Mark: "warn",
+		},
+	}
+	for i := range list {
+		list[i].Bad = list[i].Value != "0"
+	}
+	return list
+}
+
+func one(is bool) int64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// Rows returns the bars that the table shows: those with rows or a problem.
+func (a axis) Rows() (list []bar) {
+	for _, b := range a.Bars {
+		if rows(b.Cell) > 0 || b.Trouble() {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// Wrong lists the problems of a bar.
+func (b bar) Wrong() string {
+	var said []string
+	for _, wrong := range []struct {
+		is   bool
+		text string
+	}{
+		{b.Missed > 0, "missed"},
+		{b.State == slots.StateOpen, "left open"},
+		{b.Late, "rows came late"},
+		{b.TooLong, "too long"},
+		{b.Failed > 0, "checks failed"},
+	} {
+		if wrong.is {
+			said = append(said, wrong.text)
+		}
+	}
+	return strings.Join(said, ", ")
+}

@@ -1,0 +1,367 @@
+package pages
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/prescient-go/prescient/cmd/internal/serve/board"
+	"github.com/prescient-go/prescient/cmd/internal/view"
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+	"github.com/prescient-go/prescient/jobs/schedule"
+)
+
+const (
+	listed     = 50 // lines of a list
+	ledgerDays = 30
+)
+
+// reading reads the content of a page, for a template.
+type reading struct {
+	template string
+	read     func(b *board.Board, r *http.Request) (page, error)
+}
+
+// readings are the pages that only read, by their path.
+var readings = map[string]reading{
+	"/slot":      {"slot", readSlot},
+	"/ledger":    {"ledger", readLedger},
+	"/jobs":      {"jobs", readJobs},
+	"/job":       {"job", readJob},
+	"/rules":     {"rules", readRules},
+	"/rule":      {"rule", readRule},
+	"/advice":    {"advice", readAdvice},
+	"/entity":    {"entity", readEntity},
+	"/schedules": {"schedules", readSchedules},
+	"/schedule":  {"schedule", readSchedule},
+	"/events":    {"events", readEvents},
+	"/actions":   {"actions", readActions},
+	"/waiting":   {"checks", readWaiting},
+	"/ended":     {"checks", readEnded},
+}
+
+// badAddress is returned if the address names no page.
+type badAddress string
+
+func (e badAddress) Error() string { return string(e) }
+
+// handle shows the page that a reading returns, or its error.
+func (s *site) handle(to reading) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v, err := to.read(s.cfg.Board, r)
+		if bad, ok := errors.AsType[badAddress](err); ok {
+			s.fail(w, r, http.StatusBadRequest, bad.Error())
+			return
+		}
+		if err != nil {
+			s.failed(w, r, err)
+			return
+		}
+		s.show(w, r, http.StatusOK, to.template, v)
+	}
+}
+
+// acted returns the number of the last action of the visitor, 0 for none.
+func acted(r *http.Request) int64 {
+	n, _ := strconv.ParseInt(r.URL.Query().Get("acted"), 10, 64)
+	return n
+}
+
+func readSlot(b *board.Board, r *http.Request) (page, error) {
+	at, _, err := spoken.ParseInstant(r.URL.Query().Get("at"))
+	if err != nil {
+		return page{}, badAddress("The address names no slot: it ends in ?at=2026-03-01T13:15:00Z or the like.")
+	}
+	s, err := b.Slot(r.Context(), at, acted(r))
+	if none, ok := errors.AsType[*board.NoSlotError](err); ok { // a timeline may name a slot of an earlier width
+		return page{Title: "No slot", Section: "Ledger", Content: slotPage{Not: none}}, nil
+	}
+	return page{
+		Title: "Slot " + spoken.Instant(at), Section: "Ledger",
+		Content: slotPage{s, newGauge(time.Duration(s.Took), time.Duration(s.Width)), nil},
+	}, err
+}
+
+type slotPage struct {
+	board.Slot
+	Gauge gauge
+	Not   *board.NoSlotError // nil if it is a slot
+}
+
+func readJobs(b *board.Board, r *http.Request) (page, error) {
+	all, err := b.Jobs(r.Context(), acted(r))
+	return page{Title: "Jobs", Section: "Jobs", Content: all}, err
+}
+
+type jobPage struct {
+	board.Job
+	Chart      *jobChart // nil if there is nothing to draw
+	AheadChart *columns  // nil if no row waits
+}
+
+func readJob(b *board.Board, r *http.Request) (page, error) {
+	j, err := b.Job(r.Context(), r.URL.Query().Get("name"), acted(r))
+	return page{Title: cut(60, j.JobExec), Section: "Jobs", Content: jobPage{
+		j, newJobChart(j.Slots),
+		newAheadChart(j.Ahead),
+	}}, err
+}
+
+func readRules(b *board.Board, r *http.Request) (page, error) {
+	all, err := b.Rules(r.Context(), acted(r))
+	return page{Title: "Rules", Section: "Rules", Content: all}, err
+}
+
+type rulePage struct {
+	board.Rule
+	AheadChart *columns // nil: there is nothing to draw
+}
+
+// FiredBy returns what a step has fired.
+func (p rulePage) FiredBy(step string) view.FiredStep {
+	for _, f := range p.Fired {
+		if f.Step == step {
+			return f
+		}
+	}
+	return view.FiredStep{Step: step}
+}
+
+// Share returns how often a step has fired, in hundredths of the step that has fired most often.
+func (p rulePage) Share(step string) int64 {
+	most := int64(1)
+	for _, f := range p.Fired {
+		most = max(most, f.Fired)
+	}
+	return 100 * p.FiredBy(step).Fired / most
+}
+
+func readRule(b *board.Board, r *http.Request) (page, error) {
+	v, err := b.Rule(r.Context(), r.URL.Query().Get("name"), acted(r))
+	return page{Title: cut(60, v.Name), Section: "Rules", Content: rulePage{v, newAheadChart(v.Ahead)}}, err
+}
+
+func readAdvice(b *board.Board, r *http.Request) (page, error) {
+	v, err := b.Advice(r.Context(), r.URL.Query().Get("name"), acted(r))
+	return page{Title: "Advice on " + cut(60, v.JobExec), Section: "Jobs", Content: v}, err
+}
+
+// entityPage is the timeline of an entity, by row.
+type entityPage struct {
+	board.Entity
+	Rows []entityRow
+}
+
+// entityRow is the timeline of one row.
+type entityRow struct {
+	JobExec, ItemKey string
+	Story            []sentence
+	State            verdict
+	Waits, Failed    bool
+}
+
+// OfSchedule reports whether the row belongs to a schedule, which has a page of its own.
+func (r entityRow) OfSchedule() bool { return r.JobExec == schedule.JobExec }
+
+// Cancels returns how many waiting checks the cancellation of the entity ends: all except those of
+// a schedule.
+func (e entityPage) Cancels() int64 {
+	n := e.Waiting
+	for _, row := range e.Rows {
+		if row.Waits && row.OfSchedule() {
+			n--
+		}
+	}
+	return n
+}
+
+// sentence is an event of a timeline, with its slot.
+type sentence struct {
+	At   *time.Time
+	Text string
+	Slot *time.Time
+}
+
+func readEntity(b *board.Board, r *http.Request) (page, error) {
+	name, key := r.URL.Query().Get("name"), r.URL.Query().Get("key")
+	v := page{Title: cut(60, name+" "+key), Search: search{name, key}}
+	if name == "" || key == "" {
+		v.Title, v.Content = "Find an entity", entityPage{}
+		return v, nil
+	}
+	e, err := b.Entity(r.Context(), jobs.Key{EntityName: name, EntityKey: key}, acted(r))
+	v.Content = entityPage{e, entityRows(e.Story)}
+	return v, err
+}
+
+// entityRows divides a timeline into its rows, the newest first.
+func entityRows(story []board.Sentence) (list []entityRow) {
+	for i, s := range story {
+		if i == 0 || s.ID != story[i-1].ID {
+			list = append(list, entityRow{JobExec: s.JobExec, ItemKey: s.ItemKey})
+		}
+		row := &list[len(list)-1]
+		said := sentence{At: s.At, Text: s.Text}
+		if s.Lateness != nil || s.What == "waiting" {
+			said.Slot = &story[i].Slot
+		}
+		row.Story = append(row.Story, said)
+		row.State = verdict{Mark: "run", Text: "in between"}
+		switch {
+		case s.What == "waiting":
+			row.Waits, row.State = !s.Anonymous, verdict{Mark: "idle", Text: "waits"}
+			if s.Hindrance != "" {
+				row.State = verdict{Mark: "warn", Text: "waits: " + words(s.Hindrance)}
+			}
+		case slices.Contains(jobs.Outcomes, jobs.Outcome(s.What)):
+			row.Failed, row.State = s.What == string(jobs.Failed), endMark(jobs.Outcome(s.What))
+		}
+	}
+	slices.Reverse(list)
+	return list
+}
+
+type schedulesPage struct {
+	board.Schedules
+	Filter schedule.Filter
+}
+
+// States returns the states to choose from.
+func (schedulesPage) States() []schedule.State {
+	return []schedule.State{schedule.Active, schedule.Paused, schedule.Ended}
+}
+
+func readSchedules(b *board.Board, r *http.Request) (page, error) {
+	q := r.URL.Query()
+	f := schedule.Filter{
+		Prefix: q.Get("prefix"), State: schedule.State(q.Get("state")),
+		After: q.Get("after"), Limit: listed,
+	}
+	all, err := b.Schedules(r.Context(), f, acted(r))
+	return page{Title: "Schedules", Section: "Schedules", Content: schedulesPage{all, f}}, err
+}
+
+func readSchedule(b *board.Board, r *http.Request) (page, error) {
+	s, err := b.Schedule(r.Context(), r.URL.Query().Get("id"), acted(r))
+	return page{Title: cut(60, s.ID), Section: "Schedules", Content: s}, err
+}
+
+type ledgerPage struct {
+	board.Ledger
+	Heat heat
+	Sums []daySum
+	Day  *board.LedgerDay // the selected day; nil: all
+	Bars []bar            // of that day
+}
+
+func readLedger(b *board.Board, r *http.Request) (page, error) {
+	l, err := b.Ledger(r.Context(), ledgerDays, acted(r))
+	l.Days = slices.DeleteFunc(slices.Clone(l.Days), beforeLedger)
+	v := ledgerPage{Ledger: l, Heat: newHeat(l.Days), Sums: daySums(l.Days)}
+	if day := r.URL.Query().Get("day"); day != "" && err == nil {
+		i := slices.IndexFunc(l.Days, func(d board.LedgerDay) bool { return d.Day == day })
+		if i < 0 {
+			return page{}, board.ErrNotFound
+		}
+		v.Day = &l.Days[i]
+		for _, c := range v.Day.Cells {
+			v.Bars = append(v.Bars, bar{Cell: c})
+		}
+	}
+	return page{Title: "Ledger", Section: "Ledger", Content: v}, err
+}
+
+type eventsPage struct{ board.Events }
+
+// Next returns the position of the next page, or nothing on the last page.
+func (e eventsPage) Next() string {
+	if n := len(e.Events.Events); n == listed {
+		return e.Events.Events[n-1].Position
+	}
+	return ""
+}
+
+func readEvents(b *board.Board, r *http.Request) (page, error) {
+	var before outbox.Position
+	if text := r.URL.Query().Get("before"); text != "" {
+		var err error
+		if before, err = outbox.ParsePosition(text); err != nil {
+			return page{}, badAddress("The address names no position in the outbox.")
+		}
+	}
+	e, err := b.Events(r.Context(), before, listed, acted(r))
+	return page{Title: "Events", Section: "Events", Content: eventsPage{e}}, err
+}
+
+type actionsPage struct {
+	board.Actions
+	New *board.Done // the action that was just done; nil: none
+}
+
+func readActions(b *board.Board, r *http.Request) (page, error) {
+	all, err := b.Actions(r.Context(), listed, acted(r))
+	v := actionsPage{Actions: all}
+	id, _ := strconv.ParseInt(r.URL.Query().Get("id"), 10, 64)
+	for i, a := range all.Actions {
+		if a.ID == id {
+			v.New = &all.Actions[i]
+		}
+	}
+	return page{Title: "Actions", Section: "Actions", Content: v}, err
+}
+
+// checksPage lists waiting or ended checks.
+type checksPage struct {
+	Job      string
+	Outcome  jobs.Outcome
+	Outcomes []jobs.Outcome // to choose from; none if the checks wait
+	Waiting  []view.Check
+	Ended    []view.Ended
+	More     string // the address of the next page; empty: this is the last
+}
+
+// position reads where a page of checks begins. Without one it is the first page.
+func position(r *http.Request) (after admin.Position, err error) {
+	if text := r.URL.Query().Get("after"); text != "" {
+		if after, err = admin.ParsePosition(text); err != nil {
+			err = badAddress("The address names no position in a list of checks.")
+		}
+	}
+	return after, err
+}
+
+func readWaiting(b *board.Board, r *http.Request) (page, error) {
+	f := board.WaitingFilter{JobExec: r.URL.Query().Get("job"), Limit: listed}
+	var err error
+	if f.After, err = position(r); err != nil {
+		return page{}, err
+	}
+	w, err := b.Waiting(r.Context(), f, acted(r))
+	v := checksPage{Job: f.JobExec, Waiting: w.Checks}
+	if w.After != nil {
+		v.More = link("/waiting", "job", f.JobExec, "after", *w.After)
+	}
+	return page{Title: "What waits", Section: "Jobs", Content: v}, err
+}
+
+func readEnded(b *board.Board, r *http.Request) (page, error) {
+	f := board.HistoryFilter{
+		JobExec: r.URL.Query().Get("job"),
+		Outcome: jobs.Outcome(r.URL.Query().Get("outcome")), Limit: listed,
+	}
+	var err error
+	if f.After, err = position(r); err != nil {
+		return page{}, err
+	}
+	h, err := b.History(r.Context(), f, acted(r))
+	v := checksPage{Job: f.JobExec, Outcome: f.Outcome, Outcomes: jobs.Outcomes, Ended: h.Checks}
+	if h.After != nil {
+		v.More = link("/ended", "job", f.JobExec, "outcome", f.Outcome, "after", *h.After)
+	}
+	return page{Title: "What has ended", Section: "Jobs", Content: v}, err
+}

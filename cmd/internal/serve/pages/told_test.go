@@ -1,0 +1,193 @@
+package pages_test
+
+import (
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prescient-go/prescient/cmd/internal/serve/board"
+	"github.com/prescient-go/prescient/cmd/internal/serve/internal/story"
+	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+func TestAServerThatMayNotActSaysSo(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")
+	s := setup(t, nil)
+	s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1"}, s.Now().Add(2*time.Hour))
+	_, err := s.DB.Exec(`
+		create function prescient.refuse() returns trigger language plpgsql as $$ begin raise insufficient_privilege; end $$;
+		create trigger refuse before insert on prescient.action execute function prescient.refuse()`)
+	s.must(err)
+	b := s.browser().login(story.OperatorToken)
+	s.has(b.submit(b.get("/do/cancel?name=order&key=1", http.StatusOK), nil, http.StatusForbidden), board.NoRights)
+}
+
+func TestACountThatWasNotFinishedSaysSo(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	_, err := s.DB.Exec(`
+		insert into prescient.event_outbox (id, source, type, data) select i::text, 'shop', 'sold', '{}' from generate_series(1, 1001) as i;
+		insert into prescient.event_consumer (name, mark, position) values ('mailer', '3', 0)`)
+	s.must(err)
+	s.has(s.browser().login(story.ReadToken).get("/events", http.StatusOK), "1,000 or more")
+}
+
+// enqueueItems asks for checks of one entity, in the slot of an instant.
+func (s *shop) enqueueItems(n int, at time.Time) {
+	s.t.Helper()
+	list := make([]jobs.FutureJob, n)
+	for i := range list {
+		list[i] = jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1", ItemKey: fmt.Sprint(i), CheckAt: at}
+	}
+	for part := range slices.Chunk(list, 1000) {
+		_, err := s.Client.EnqueueMany(s.t.Context(), s.DB, part)
+		s.must(err)
+	}
+}
+
+func TestAJobBeyondThoseListedHasItsPage(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	list := make([]jobs.FutureJob, 501)
+	for i := range list {
+		list[i] = jobs.FutureJob{JobExec: fmt.Sprintf("very.many.%03d", i), EntityName: "order", EntityKey: "1", CheckAt: s.Now().Add(time.Hour)}
+	}
+	_, err := s.Client.EnqueueMany(t.Context(), s.DB, list)
+	s.must(err)
+	b := s.browser().login(story.ReadToken)
+	s.has(b.get("/jobs", http.StatusOK), "These are the first 500 by name. Any other has the page <code>/job?name=</code>")
+	s.has(b.get("/job?name=very.many.500", http.StatusOK), "very.many.500")
+}
+
+func TestAnEntityWithVeryManyChecksIsCountedAndNotListed(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	const many = 3*admin.MaxRows + 7
+	s.enqueueItems(many, s.Now().Add(2*time.Hour))
+	b := s.browser().login(story.OperatorToken)
+	page := b.get("/entity?name=order&key=1", http.StatusOK)
+	s.has(page, "3,007 checks wait.", "The story is longer; this is its end.")
+	if n := strings.Count(page, `<ol class="story">`); n > 1000 {
+		t.Errorf("%d rows are shown", n)
+	}
+	plan := b.get("/do/cancel?name=order&key=1", http.StatusOK)
+	s.has(plan, "It ends 3007 waiting checks of order 1 as cancelled")
+
+	// Another row is another plan, although the number is the same.
+	_, err := s.DB.Exec(`delete from prescient.future_job where item_key = '17'`)
+	s.must(err)
+	s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1", ItemKey: "new"}, s.Now().Add(2*time.Hour))
+	plan = b.submit(plan, nil, http.StatusConflict)
+	s.has(plan, "The data has changed since the preview", "It ends 3007 waiting checks")
+	s.has(b.submit(plan, nil, http.StatusOK), "3007 checks were cancelled")
+}
+
+func TestEveryRowOfASlotCanBePagedTo(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	s.enqueueItems(120, s.Now().Add(2*time.Hour))
+	s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "2"}, s.Now().Add(time.Hour))
+	s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "3"}, s.Now().Add(3*time.Hour))
+	s.followsTo("/waiting?job=order.unshipped", 122)
+}
+
+// Rows that one statement records may end in the same microsecond.
+func TestEveryRowThatEndedCanBePagedTo(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	s.enqueueItems(120, s.Now().Add(2*time.Hour))
+	_, err := s.Client.CancelEntity(t.Context(), s.DB, "order", "1")
+	s.must(err)
+	_, err = s.DB.Exec("update prescient.future_job_history set finished_at = date_trunc('second', finished_at)")
+	s.must(err)
+	s.followsTo("/ended?job=order.unshipped", 120)
+}
+
+// followsTo requires that the pages of a list, one after another, have a number of rows.
+func (s *shop) followsTo(path string, want int) {
+	s.t.Helper()
+	b := s.browser().login(story.ReadToken)
+	rows, more := 0, regexp.MustCompile(`<a href="([^"]+)">Next page`)
+	for path != "" && rows <= want {
+		page := b.get(path, http.StatusOK)
+		rows += strings.Count(page, "<tr>") - 1
+		path = ""
+		if m := more.FindStringSubmatch(page); m != nil {
+			path = html.UnescapeString(m[1])
+		}
+	}
+	if rows != want {
+		s.t.Errorf("%d rows are shown, want %d", rows, want)
+	}
+}
+
+func TestAPreviewRefusesWhatIsBeyondTheHorizon(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1"}, s.Now().Add(2*time.Hour))
+	b := s.browser().login(story.OperatorToken)
+	for _, path := range []string{"/do/retry?since=24h", "/do/reschedule?job=order.unshipped&name=order&key=1"} {
+		form := b.get(path, http.StatusOK)
+		s.has(b.submit(form, url.Values{"at": {"9990-01-01"}}, http.StatusUnprocessableEntity), "must be within the horizon")
+	}
+}
+
+func TestExpireSaysThatItsNumberIsAnUpperBound(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	s.enqueueItems(3, s.Now().Add(time.Hour))
+	s.Clock.Set(s.Now().Add(2 * time.Hour)) // no runner works
+	b := s.browser().login(story.OperatorToken)
+	plan := b.submit(b.get("/do/catch-up", http.StatusOK), url.Values{"mode": {"expire"}}, http.StatusOK)
+	s.has(plan, "those of 3 rows", "The number of rows is an upper bound")
+}
+
+func TestAScheduleShowsItsInstantsByTheClocksOfItsZone(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	for _, spec := range []schedule.Spec{
+		{ID: "here", Crontab: "30 9 1 7 *", Timezone: "Asia/Tokyo"}, {ID: "named", Crontab: "CRON_TZ=Asia/Tokyo 30 9 1 7 *"}, {ID: "utc", Crontab: "30 9 1 7 *"},
+	} {
+		_, err := s.Schedules.Create(t.Context(), s.DB, spec)
+		s.must(err)
+	}
+	b := s.browser().login(story.ReadToken)
+	for id, local := range map[string]bool{"here": true, "named": true, "utc": false} {
+		body := b.get("/schedule?id="+id, http.StatusOK)
+		if strings.Contains(body, "<th>In Asia/Tokyo</th>") != local || strings.Contains(body, "-07-01 09:30:00 JST") != local {
+			t.Errorf("%s:\n%s", id, body)
+		}
+	}
+}
+
+func TestAnEntityThatIsNotFoundSuggestsTheKindsWithItsKey(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	for kind, key := range map[string]string{"orders": "42", "invoice": "42", "parcel": "43"} {
+		s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: kind, EntityKey: key}, s.Now().Add(2*time.Hour))
+	}
+	s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "gone", EntityKey: "42"}, s.Now().Add(2*time.Hour))
+	_, err := s.Client.CancelEntity(t.Context(), s.DB, "gone", "42")
+	s.must(err)
+	page := s.browser().login(story.ReadToken).get("/entity?name=order&key=42", http.StatusOK)
+	s.has(page, `<a href="/entity?key=42&amp;name=gone">gone 42</a>, <a href="/entity?key=42&amp;name=invoice">invoice 42</a>, `+
+		`<a href="/entity?key=42&amp;name=orders">orders 42</a>.`)
+}
+
+func TestTheFirstDeadLettersSayThatThereAreMore(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	s.DB.MustExec(`insert into prescient.event_dead (id, source, type, dead_at)
+		select n::text, 's', 't', now() from generate_series(1, 101) as n`)
+	s.has(s.browser().login(story.ReadToken).get("/events", http.StatusOK), "the first 100; there are more")
+}
