@@ -115,7 +115,8 @@ func (s *Store) fails(ctx context.Context, r rule.Applied, expression, rows stri
 	return nil, err
 }
 
-// firstRow returns " for row 42" with the first key for which an expression fails. Returns "" if it is not found in time.
+// firstRow returns " for row 42" with the first key for which an expression fails. Returns "" if it is not found in
+// time.
 func (s *Store) firstRow(ctx context.Context, r rule.Applied, expression string) string {
 	page := func(from, n int64) string {
 		return fmt.Sprintf("select * from %s order by %s offset %d limit %d", r.Relation, r.Key, from, n)

@@ -169,8 +169,8 @@ const (
 	keysTime = 5 * time.Second
 )
 
-// badKeys returns the first keys of rows that cannot wait, shortened. It looks for keys of texts alone, and finds none if
-// that takes too long or the login may not read the table.
+// badKeys returns the first keys of rows that cannot wait, shortened. It looks for keys of texts alone. It finds none
+// if that takes too long, or if the login may not read the table.
 func (s *Store) badKeys(ctx context.Context, r rule.Applied) (keys []string) {
 	if !slices.ContainsFunc([]string{"text", "character", "bytea"}, func(t string) bool {
 		return strings.HasPrefix(strings.TrimPrefix(r.KeyType, "pg_catalog."), t)

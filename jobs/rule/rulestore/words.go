@@ -50,6 +50,9 @@ func (s *Store) words(ctx context.Context, tx *sqlx.Tx, t refusedText) (string, 
 	return m, nil
 }
 
+// numbers matches the types of numbers.
+const numbers = "smallint|integer|bigint|numeric|real|double precision"
+
 // sayings are messages of the server, and what they mean for a file.
 var sayings = []struct {
 	message *regexp.Regexp
@@ -64,11 +67,11 @@ var sayings = []struct {
 		`the values of $1 must have one type, and are of type $2 and $3: write a cast, such as x::$2`,
 	},
 	{
-		regexp.MustCompile(`^cannot cast type (smallint|integer|bigint|numeric|real|double precision) to (timestamp.*|date)$`),
+		regexp.MustCompile(`^cannot cast type (` + numbers + `) to (timestamp.*|date)$`),
 		`a number is no instant: for seconds since 1970 write to_timestamp(x), for milliseconds to_timestamp(x / 1000.0)`,
 	},
 	{
-		regexp.MustCompile(`^cannot cast type (smallint|integer|bigint|numeric|real|double precision) to interval$`),
+		regexp.MustCompile(`^cannot cast type (` + numbers + `) to interval$`),
 		`a number is no interval: write make_interval(days => x), or with hours, mins or secs`,
 	},
 	{regexp.MustCompile(`^cannot cast type (.*) to (.*)$`), `a value of type $1 does not become one of type $2`},
@@ -89,7 +92,8 @@ var sayings = []struct {
 		`column $1 is of type $2, and its new value of type $3`,
 	},
 	{
-		regexp.MustCompile(`^invalid input syntax for type (.*): "(\$.*)"$`), `a $2 in quotes is a text, not the value: leave out the quotes`,
+		regexp.MustCompile(`^invalid input syntax for type (.*): "(\$.*)"$`),
+		`a $2 in quotes is a text, not the value: leave out the quotes`,
 	},
 	{regexp.MustCompile(`^invalid input (?:syntax|value) for type (.*): "(.*)"$`), `'$2' is not of type $1`},
 	{
@@ -217,8 +221,8 @@ func (s *Store) missingTable(ctx context.Context, tx *sqlx.Tx, t refusedText) (s
 	case found == nil:
 		return t.refused.Message, nil
 	case strings.Contains(t.refused.Message, "FROM-clause") && t.table.Name != "":
-		return fmt.Sprintf("there is no table or alias %s here: the row is called %s, and another table is looked up in a subquery",
-			found[1], t.table.Name), nil
+		return fmt.Sprintf("there is no table or alias %s here: the row is called %s, and another table is looked up in a "+
+			"subquery", found[1], t.table.Name), nil
 	case strings.Contains(t.refused.Message, "FROM-clause"):
 		return fmt.Sprintf("there is no table or alias %s in the statement", found[1]), nil
 	}
@@ -268,7 +272,8 @@ var functions = map[string]string{
 	"ifnull": "coalesce(a, b)", "nvl": "coalesce(a, b)", "isnull": "a is null", "if": "case when a then b else c end",
 	"iif": "case when a then b else c end", "len": "length(a)", "date_add": "a + interval '3 days'",
 	"dateadd": "a + interval '3 days'", "date_sub": "a - interval '3 days'", "datediff": "a - b",
-	"from_unixtime": "to_timestamp(a)", "unix_timestamp": "extract(epoch from a)", "str_to_date": "to_timestamp(a, format)",
+	"from_unixtime": "to_timestamp(a)", "unix_timestamp": "extract(epoch from a)",
+	"str_to_date": "to_timestamp(a, format)",
 	"to_datetime": "a::timestamptz", "datetime": "a::timestamptz", "json_extract": "a ->> 'field'",
 	"json_value": "a ->> 'field'", "year": "extract(year from a)", "month": "extract(month from a)",
 	"day": "extract(day from a)", "hour": "extract(hour from a)",
@@ -296,7 +301,8 @@ func (t refusedText) function() string {
 	case found[2] == "":
 		return fmt.Sprintf("there is no function %s", found[1])
 	}
-	return fmt.Sprintf("there is no function %s for values of type %s", found[1], strings.ReplaceAll(found[2], "unknown", "text"))
+	return fmt.Sprintf("there is no function %s for values of type %s", found[1],
+		strings.ReplaceAll(found[2], "unknown", "text"))
 }
 
 // cast returns the type of two to which the other is cast. A text becomes anything.
