@@ -14,6 +14,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/jobs/rule/backtest"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	"github.com/prescient-go/prescient/jobs/sqljob"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -81,7 +82,7 @@ func rules(ctx context.Context, b *bench) error {
 		return err
 	}
 	for _, measure := range []func(context.Context) error{
-		r.insertOne, r.insertMany, r.updateOthers, r.heartbeats, r.slotOfRows, r.apply,
+		r.insertOne, r.insertMany, r.updateOthers, r.heartbeats, r.slotOfRows, r.slotWithLookups, r.past, r.apply,
 	} {
 		if err := measure(ctx); err != nil {
 			return err
@@ -300,6 +301,51 @@ const sqlJob = `
 // slotOfRows checks rows that are due for their first step, each with an event to the outbox, by the
 // rule and by sql_jobs.
 func (r *ruled) slotOfRows(ctx context.Context) error {
+	return r.compareChecks(ctx, "a slot of %s rows, each with an event to the outbox and a next check", "shop.orders",
+		r.file.Rules[0].Name, sqlJob, 0.8)
+}
+
+// unpaidFile is a rule that looks up another table.
+const unpaidFile = `
+rules:
+  - name: order.unpaid
+    table: shop.unpaid
+    key: id
+    since: placed_at
+    done: exists (select from shop.payment p where p.order_id = unpaid.id)
+    payload: [customer_id, amount]
+    steps:
+      - {after: 48h, event: order.unpaid.primary}
+      - {after: 5d, event: order.unpaid.final}
+`
+
+// unpaidJob is the same as a query by hand.
+const unpaidJob = `
+	select o.id::text as entity_key, json_build_object('customer_id', o.customer_id, 'amount', o.amount) as event, o.placed_at + interval '5 days' as next
+	from shop.unpaid o
+	where o.id = any ($1::text[]::bigint[]) and not exists (select from shop.payment p where p.order_id = o.id)`
+
+// slotWithLookups is slotOfRows for a rule with a subquery, which finds nothing.
+func (r *ruled) slotWithLookups(ctx context.Context) error {
+	file, err := rule.Parse(strings.NewReader(unpaidFile))
+	if err != nil {
+		return err
+	}
+	err = r.exec(ctx, fmt.Sprintf(ruleTable, "shop.unpaid"), "create table shop.payment (order_id bigint)",
+		fmt.Sprintf("insert into shop.payment select -n from generate_series(1, %d) as n", r.bench.rows),
+		"create index on shop.payment (order_id)", "vacuum (analyze) shop.payment")
+	if err != nil {
+		return err
+	}
+	if _, err := r.rules.Apply(ctx, file, nil); err != nil {
+		return err
+	}
+	return r.compareChecks(ctx, "a slot of %s rows that looks up another table for each", "shop.unpaid",
+		file.Rules[0].Name, unpaidJob, 0.67)
+}
+
+// compareChecks compares the checks of a rule with those of a query of sql_jobs.
+func (r *ruled) compareChecks(ctx context.Context, format, table, name, query string, least float64) error {
 	rows := r.bench.rows
 	reading, err := pgsql.Open(ctx, r.url, pgsql.Patient())
 	if err != nil {
@@ -311,7 +357,7 @@ func (r *ruled) slotOfRows(ctx context.Context) error {
 	byRule, bySQL := jobs.NewRegistry(), jobs.NewRegistry()
 	err = errors.Join(
 		rule.Register(byRule, rule.CheckConfig{DB: pool, Publisher: events, Source: "bench"}),
-		sqljob.Register(bySQL, sqljob.Config{Name: jobName, Query: sqlJob, DB: pool, Publisher: events, Source: "bench"}))
+		sqljob.Register(bySQL, sqljob.Config{Name: jobName, Query: query, DB: pool, Publisher: events, Source: "bench"}))
 	if err != nil {
 		return err
 	}
@@ -319,16 +365,19 @@ func (r *ruled) slotOfRows(ctx context.Context) error {
 		return side{
 			name: name,
 			prepare: func(ctx context.Context) error {
-				if err := r.reset(rows)(ctx); err != nil {
+				if err := r.empty(ctx); err != nil {
 					return err
 				}
+				since := r.slot(0).Add(-48 * time.Hour).Format(time.RFC3339)
 				wait := fmt.Sprintf(`
 					insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
-					select prescient.ensure_job('%s'), 'orders', id::text, '%[2]s', '%[2]s' from shop.orders`, job, r.slot(0).Format(time.RFC3339))
+					select prescient.ensure_job('%s'), '%s', id::text, '%[3]s', '%[3]s' from %[4]s`,
+					job, strings.TrimPrefix(table, "shop."), r.slot(0).Format(time.RFC3339), table)
 				return r.exec(ctx, "truncate prescient.future_job, prescient.event_outbox, prescient.rule_fired",
-					fmt.Sprintf("alter table shop.orders disable trigger user; update shop.orders set placed_at = '%s'; alter table shop.orders enable trigger user",
-						r.slot(0).Add(-48*time.Hour).Format(time.RFC3339)),
-					"vacuum (analyze) shop.orders", wait, "vacuum (analyze) prescient.future_job")
+					fmt.Sprintf("truncate %[1]s; alter table %[1]s disable trigger user; "+
+						"insert into %[1]s (id, placed_at) select n, '%[2]s' from generate_series(1, %[3]d) as n; "+
+						"alter table %[1]s enable trigger user", table, since, rows),
+					"vacuum (analyze) "+table, wait, "vacuum (analyze) prescient.future_job")
 			},
 			measure: func(ctx context.Context) (part, error) {
 				p, err := r.run(ctx, registry, r.slot(0), rows)
@@ -340,14 +389,72 @@ func (r *ruled) slotOfRows(ctx context.Context) error {
 			},
 		}
 	}
-	what := fmt.Sprintf("a slot of %s rows, each with an event to the outbox and a next check", short(rows))
-	rates, err := r.interleave(ctx, what, checks("a rule", r.file.Rules[0].Name, byRule),
-		checks("sql_jobs", jobName, bySQL))
+	what := fmt.Sprintf(format, short(rows))
+	rates, err := r.interleave(ctx, what, checks("a rule", name, byRule), checks("sql_jobs", jobName, bySQL))
 	if err != nil {
 		return err
 	}
 	r.report.compare(figure{Workload: "rules", Case: what, Subject: "a rule", Against: "sql_jobs"}, rates[0], rates[1],
-		atLeast(0.8))
+		atLeast(least))
+	return nil
+}
+
+// past tests the rule on the past of a table with many rows.
+func (r *ruled) past(ctx context.Context) error {
+	rows := 10 * r.bench.rows
+	if r.short {
+		rows = 2 * r.bench.rows
+	}
+	applied, err := r.rules.Understand(ctx, r.file, r.file.Rules[0])
+	if err != nil {
+		return err
+	}
+	highest := 0
+	what := fmt.Sprintf("a test on the past of %s rows", short(rows))
+	rates, err := r.interleave(ctx, what, side{name: "rules test", prepare: func(ctx context.Context) error {
+		return r.exec(ctx, "truncate shop.orders; alter table shop.orders disable trigger user; "+
+			fmt.Sprintf("insert into shop.orders (id, placed_at, shipped_at) "+
+				"select n, at, at + interval '1 hour' * (n %% 150) from ("+
+				"select n, timestamptz '2026-01-01' + interval '25 seconds' * n as at from generate_series(1, %d) as n) as o; ", rows)+
+			"alter table shop.orders enable trigger user", "vacuum (analyze) shop.orders")
+	}, measure: func(ctx context.Context) (part, error) {
+		done := make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for tick := time.NewTicker(50 * time.Millisecond); ; {
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				highest = max(highest, int(m.HeapInuse>>20))
+				select {
+				case <-done:
+					return
+				case <-tick.C:
+				}
+			}
+		})
+		runtime.GC()
+		p, err := timed(rows, func() error {
+			from := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+			report, err := backtest.Run(ctx, r.db, applied, backtest.Config{From: from, To: from.AddDate(2, 0, 0), Now: from.AddDate(2, 0, 0)})
+			if err == nil && report.Rows != int64(rows) {
+				err = fmt.Errorf("a test on the past has read %d rows, want %d", report.Rows, rows)
+			}
+			return err
+		})
+		close(done)
+		wg.Wait()
+		return p, err
+	}})
+	if err != nil {
+		return err
+	}
+	target := *atLeast(1_000_000 / 15)
+	target.unit = rowsPerSecond
+	target.other = r.short
+	r.report.add(figure{
+		Workload: "rules", Case: what, Subject: "rules test", Unit: rowsPerSecond, Value: rates[0].median(),
+		Note: fmt.Sprintf("heap at most %d MiB", highest),
+	}, rates[0].median(), &target)
 	return nil
 }
 

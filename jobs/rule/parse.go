@@ -375,6 +375,12 @@ func (r *reader) step(node *yaml.Node, at string, lines map[string]int) Step {
 			s.After, s.Interval = r.interval(p.value, field)
 			continue
 		}
+		if name == "before" && p.value.Kind == yaml.MappingNode {
+			r.wrong(p.value.Line, field, "takes a delay such as 45d. A length that the data hold counts back as "+
+				`after: {interval: "- (...)"}`)
+			first, read = append(first, name), false
+			continue
+		}
 		text := strings.TrimSpace(r.text(p.value, field))
 		switch delay := delays[name]; {
 		case p.value.Kind != yaml.ScalarNode: // an error already

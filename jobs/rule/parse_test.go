@@ -239,10 +239,12 @@ func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 func TestADelayThatCannotBeReadIsOneMistake(t *testing.T) {
 	t.Parallel()
 	for step, want := range map[string]string{
-		"{event: f}":                           `line 5: rule r: steps[2].after: must be set, such as 48h`,
-		"{after: , event: f}":                  `line 5: rule r: steps[2].after: must be set, such as 48h`,
-		"{after: soon, event: f}":              `line 5: rule r: steps[2].after: "soon": want a duration`,
-		"{after: [1h], event: f}":              `line 5: rule r: steps[2].after: want a text, not a list`,
+		"{event: f}":              `line 5: rule r: steps[2].after: must be set, such as 48h`,
+		"{after: , event: f}":     `line 5: rule r: steps[2].after: must be set, such as 48h`,
+		"{after: soon, event: f}": `line 5: rule r: steps[2].after: "soon": want a duration`,
+		"{after: [1h], event: f}": `line 5: rule r: steps[2].after: want a text, not a list`,
+		`{before: {interval: len}, event: f}`: `line 5: rule r: steps[2].before: takes a delay such as 45d. ` +
+			`A length that the data hold counts back as after: {interval: "- (...)"}`,
 		"{after: soon, calendar: c, event: f}": `line 5: rule r: steps[2].after: "soon": want a duration`,
 	} {
 		_, err := rule.Parse(strings.NewReader(fileOf("steps:\n- {after: 2h, event: e}\n- " + step + "\n- {after: 3h, event: g}")))

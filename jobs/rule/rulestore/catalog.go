@@ -6,7 +6,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
@@ -208,12 +210,27 @@ func (t table) column(name string) (c *column, err error) {
 	for i, c := range t.columns {
 		names[i] = c.Name
 	}
-	text := ""
-	if t.meant != nil {
-		text = t.meant(parts[len(parts)-1], slices.Clone(names))
+	typed, text := parts[len(parts)-1], ""
+	if i := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, typed) }); i >= 0 {
+		text = fmt.Sprintf(": write %s, since SQL reads a name without double quotes in lower case", quoted(names[i]))
+	} else if t.meant != nil {
+		text = t.meant(typed, slices.Clone(names))
 	}
 	return nil, fmt.Errorf("table %s has no column %s%s", t.Relation, name, cmp.Or(text, ": it has "+spoken.List(names)))
 }
+
+// quoted returns a name as SQL, whose parts have double quotes if they need them.
+func quoted(name string) string {
+	parts := strings.Split(name, ".")
+	for i, part := range parts {
+		if !plainName.MatchString(part) {
+			parts[i] = pq.QuoteIdentifier(part)
+		}
+	}
+	return strings.Join(parts, ".")
+}
+
+var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
 
 func (r *resolver) key(t table) *column {
 	c, err := t.column(r.rule.Key)

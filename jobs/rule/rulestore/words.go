@@ -191,7 +191,7 @@ func (t refusedText) column() string {
 	var meant []string
 	for _, m := range hintColumn.FindAllStringSubmatch(t.refused.Hint, -1) {
 		if strings.HasPrefix(t.refused.Hint, "Perhaps you meant") {
-			meant = append(meant, strings.TrimPrefix(m[1], t.table.Name+"."))
+			meant = append(meant, quoted(strings.TrimPrefix(m[1], t.table.Name+".")))
 		}
 	}
 	switch {

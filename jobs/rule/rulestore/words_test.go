@@ -26,7 +26,7 @@ func TestAMistakeInSQLIsToldInTheWordsOfTheFile(t *testing.T) {
 		create type shop.state as enum ('open', 'shipped');
 		create table shop.payments (id bigint primary key, order_id bigint, paid_at timestamptz);
 		create table shop.escalation (order_id bigint);
-		alter table shop.orders add state shop.state, add hold_days int, add data jsonb`)
+		alter table shop.orders add state shop.state, add hold_days int, add data jsonb, add "signedAt" timestamptz`)
 	const (
 		since = "since: placed_at"
 		done  = "done: shipped_at"
@@ -37,6 +37,8 @@ func TestAMistakeInSQLIsToldInTheWordsOfTheFile(t *testing.T) {
 		{since, "since: plced_at", "line 6: rule order.unshipped: since: table shop.orders has no column plced_at: it has id"},
 		{since, "since: coalesce(placd_at, shipped_at)", "line 6: rule order.unshipped: since: table shop.orders has no column placd_at: did you mean placed_at?"},
 		{since, "since: [placed_at,\n      shiped_at]", "line 7: rule order.unshipped: since[2]: table shop.orders has no column shiped_at: it has"},
+		{since, "since: signedAt", `since: table shop.orders has no column signedAt: write "signedAt", since SQL reads a name without double quotes in lower case`},
+		{since, "since: coalesce(signedAt, placed_at)", `since: table shop.orders has no column signedat: did you mean "signedAt"?`},
 		{since, "since: hold_days::timestamptz", "since: a number is no instant: for seconds since 1970 write to_timestamp(x)"},
 		{since, "since: placed_at, shipped_at", "since: there are several values: write a list, such as [created_at, hold_until]"},
 		{since, "since: placed_at + hold_days", "since: + does not go between type timestamp with time zone and type integer: write a cast"},
