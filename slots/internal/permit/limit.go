@@ -59,11 +59,10 @@ type Limit struct {
 type Bucket struct {
 	limit   *Limit
 	key     string
-	stop    context.Context // of the run
-	pace    *pace           // nil: a check may begin at any instant
-	outside Semaphore       // checks that wait for an instant and then a worker: half as many as can run
-	inside  Semaphore       // of the limit
-	free    chan struct{}   // holds a value for each free permit; nil: any number of checks may run
+	pace    *pace         // nil: a check may begin at any instant
+	outside Semaphore     // checks that wait for an instant and then a worker: half as many as can run
+	inside  Semaphore     // of the limit
+	free    chan struct{} // holds a value for each free permit; nil: any number of checks may run
 
 	// limit.mu guards these fields.
 	has   int              // permits; 0 while claims use the bucket: the permits are lost
@@ -163,7 +162,7 @@ func (l *Limit) use(of *Holder, checks map[string]int) map[string]*Bucket {
 // bucket returns a new bucket without permits.
 func (l *Limit) bucket(key string) *Bucket {
 	b := &Bucket{
-		limit: l, key: key, stop: l.run.Stop, outside: make(Semaphore, (l.rule.AtOnce+1)/2), inside: l.inside,
+		limit: l, key: key, outside: make(Semaphore, (l.rule.AtOnce+1)/2), inside: l.inside,
 		users: map[*Holder]bool{},
 	}
 	if l.rule.AtMost > 0 {
@@ -350,7 +349,7 @@ func (b *Bucket) enter(ctx context.Context) bool {
 	select {
 	case <-b.free:
 		return true
-	case <-b.stop.Done():
+	case <-b.limit.run.Stop.Done():
 	case <-ctx.Done():
 	}
 	return false

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/lane"
+	"github.com/prescient-go/prescient/slots/internal/phase"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/unit"
 )
@@ -24,9 +25,10 @@ type Batch struct {
 
 // results collects what becomes of the units of a page, until await returns it. It is safe for concurrent use.
 type results struct {
-	rows              int             // of a batch
-	stop, checks, ctx context.Context // ends of the run, of its time for checks, and of the claim
-	ready             chan struct{}   // signals that there is a batch
+	contexts *phase.Contexts // of the run
+	ctx      context.Context // of the claim
+	rows     int             // of a batch
+	ready    chan struct{}   // signals that there is a batch
 
 	mu      sync.Mutex
 	waiting int                   // units that are not started
@@ -39,7 +41,7 @@ type results struct {
 
 func newResults(c *Caller, p Page) *results {
 	r := &results{
-		rows: c.Rows, stop: c.Stop, checks: c.Checks, ctx: p.Ctx,
+		contexts: c.Contexts, ctx: p.Ctx, rows: c.Rows,
 		ready: make(chan struct{}, 1), running: map[*unit.Unit]*queue{},
 	}
 	for _, q := range p.Queues {
@@ -49,7 +51,7 @@ func newResults(c *Caller, p Page) *results {
 }
 
 // isEnded reports whether nothing more may be started.
-func (r *results) isEnded() bool { return r.stop.Err() != nil || r.ctx.Err() != nil }
+func (r *results) isEnded() bool { return r.contexts.Stop.Err() != nil || r.ctx.Err() != nil }
 
 // begin begins the call of a unit. It returns false if no more calls may begin.
 func (r *results) begin(u *unit.Unit, q *queue) bool {
@@ -163,7 +165,7 @@ const linger = 50 * time.Millisecond
 // await waits for a batch: a full one, or outcomes that have waited for linger, or the last one.
 func (r *results) await() Batch {
 	var timer <-chan time.Time
-	stop, lost := r.stop.Done(), r.ctx.Done()
+	stop, lost := r.contexts.Stop.Done(), r.ctx.Done()
 	for {
 		b, ok, waits := r.take()
 		if ok {
@@ -180,7 +182,7 @@ func (r *results) await() Batch {
 			stop = nil
 		case <-lost:
 			lost = nil
-		case <-r.checks.Done():
+		case <-r.contexts.Checks.Done():
 		}
 	}
 }
@@ -189,7 +191,7 @@ func (r *results) await() Batch {
 func (r *results) take() (b Batch, ok, waits bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n, last := len(r.next.Outcomes), r.checks.Err() != nil || r.isOver()
+	n, last := len(r.next.Outcomes), r.contexts.Checks.Err() != nil || r.isOver()
 	if !last && n < r.rows && (n == 0 || time.Since(r.oldest) < linger) {
 		return b, false, n > 0
 	}
