@@ -13,9 +13,9 @@ var ErrStopped = errors.New("stopped before the slot was done")
 
 const (
 	// ClosingTime is how long a stopped run has, after the grace period, to record outcomes and to hand back its claims.
-	// After LastTime it returns even if the database has not answered.
 	ClosingTime = 5 * time.Second
-	LastTime    = 8 * time.Second
+	// LastTime is when it returns, after the grace period, even if the database has not answered.
+	LastTime = 8 * time.Second
 )
 
 // Contexts are the contexts of a run. After it is stopped, they end one after the other.

@@ -43,7 +43,7 @@ func TestARunThatIsHaltedStopsForItsError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, failure := New(t.Context(), grace), errors.New("no database")
 		c.Halt(failure)
-		if err := context.Cause(c.Stop); err != failure || c.Work.Err() != nil || c.Checks.Err() != nil {
+		if err := context.Cause(c.Stop); !errors.Is(err, failure) || c.Work.Err() != nil || c.Checks.Err() != nil {
 			t.Errorf("stopped by %v; work: %v, checks: %v", err, c.Work.Err(), c.Checks.Err())
 		}
 		<-c.Last
@@ -62,7 +62,7 @@ func TestARunThatHasEndedHasNoPhases(t *testing.T) {
 			t.Error("a phase came after the end")
 		default:
 		}
-		if c.Stop.Err() == nil || c.Checks.Err() == nil || context.Cause(c.Work) != context.Canceled {
+		if c.Stop.Err() == nil || c.Checks.Err() == nil || !errors.Is(context.Cause(c.Work), context.Canceled) {
 			t.Error("a context goes on")
 		}
 	})

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
 // bench has a recorder in a slot, and a claim of all rows.
 type bench struct {
-	*slottest.Slot
+	slot *slottest.Slot
 	*Recorder
 	claim   *claim.Claim
 	checks  context.Context
@@ -34,24 +34,24 @@ type bench struct {
 
 func setup(t *testing.T, rows int) *bench {
 	t.Helper()
-	b := &bench{Slot: slottest.Open(t, rows, func(r *jobs.Registry) {
+	b := &bench{slot: slottest.Open(t, rows, func(r *jobs.Registry) {
 		r.Register("job", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }), jobs.Retry(0))
 	})}
-	w := &Writer{Server: b.Slot.Server, Slot: b.At(), Runner: "test", Now: b.At, Replayed: true, Jobs: b.Session.Known}
+	w := &Writer{Server: b.slot.Server, Slot: b.slot.At(), Runner: "test", Now: b.slot.At, Replayed: true, Jobs: b.slot.Session.Known}
 	b.Recorder = New(w, Options{
-		Leases: b.Slot.Leases, Page: 100, Moment: b.Slot.Moment,
+		Leases: b.slot.Leases, Page: 100, Moment: b.slot.Moment,
 		Count:        func(n row.Tally, _ []row.Outcome) { b.tally.Plus(n) },
 		CountRefused: func(why error) { b.refused = append(b.refused, why) },
 	})
-	b.claim, b.checks = b.Claim(int64(rows))
-	b.rows = b.Read(b.claim)
+	b.claim, b.checks = b.slot.Claim(int64(rows))
+	b.rows = b.slot.Read(b.claim)
 	return b
 }
 
 // all returns the same outcome for all rows.
 func (b *bench) all(v guard.Verdict) (list []row.Outcome) {
 	for i := range b.rows {
-		list = append(list, row.Outcome{ID: b.rows[i].ID, Number: b.Number, Verdict: &v, Ran: true})
+		list = append(list, row.Outcome{ID: b.rows[i].ID, Number: b.slot.Number, Verdict: &v, Ran: true})
 	}
 	return list
 }
@@ -60,20 +60,20 @@ func TestTheRecordOfTheLastRowEndsItsClaim(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 3)
 	outcomes := b.all(guard.Verdict{Outcome: jobs.Done})
-	outcomes[1].Verdict = &guard.Verdict{Move: guard.MoveNext, Next: b.At().Add(time.Hour)}
+	outcomes[1].Verdict = &guard.Verdict{Move: guard.MoveNext, Next: b.slot.At().Add(time.Hour)}
 	for i, part := range [][]row.Outcome{outcomes[:1], outcomes[1:]} {
 		left, err := b.Record(t.Context(), b.claim, part, i == 1)
 		if err != nil || len(left) > 0 || b.claim.Done != (i == 1) {
 			t.Fatalf("%d are left, done %t: %v", len(left), b.claim.Done, err)
 		}
 	}
-	if diff := cmp.Diff([]string{"0 done", "2 done"}, b.Ended()); diff != "" {
+	if diff := cmp.Diff([]string{"0 done", "2 done"}, b.slot.Ended()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if want := (row.Tally{Finished: 2, Rescheduled: 1}); b.tally != want {
 		t.Errorf("counted %+v, want %+v", b.tally, want)
 	}
-	if c, err := b.Another().Session.TakeOver([]int64{b.Number}); c != nil || err != nil {
+	if c, err := b.slot.Another().Session.TakeOver([]int64{b.slot.Number}); c != nil || err != nil {
 		t.Errorf("the claim goes on: %v, %v", c, err)
 	}
 }
@@ -94,11 +94,11 @@ func TestARunnerThatLostItsClaimRecordsNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t, 3)
-			b.Slot.Lose(b.claim)
+			b.slot.Lose(b.claim)
 			if left, err := record(b, b.all(guard.Verdict{Outcome: jobs.Done})); err != nil || len(left) > 0 {
 				t.Errorf("%d are left: %v", len(left), err)
 			}
-			if ended := b.Ended(); len(ended) > 0 || b.tally != (row.Tally{}) {
+			if ended := b.slot.Ended(); len(ended) > 0 || b.tally != (row.Tally{}) {
 				t.Errorf("recorded %q, counted %+v", ended, b.tally)
 			}
 			if !errors.Is(context.Cause(b.checks), claim.ErrLost) {
@@ -111,19 +111,19 @@ func TestARunnerThatLostItsClaimRecordsNothing(t *testing.T) {
 func TestARowThatIsLockedElsewhereKeepsBackNoOther(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 3)
-	unlock := b.Lock("1")
+	unlock := b.slot.Lock("1")
 	left, err := b.Record(t.Context(), b.claim, b.all(guard.Verdict{Outcome: jobs.Done}), true)
 	if err != nil || len(left) != 1 || left[0].ID != b.rows[1].ID || b.claim.Done {
 		t.Errorf("%+v are left, done %t: %v", left, b.claim.Done, err)
 	}
-	if diff := cmp.Diff([]string{"0 done", "2 done"}, b.Ended()); diff != "" {
+	if diff := cmp.Diff([]string{"0 done", "2 done"}, b.slot.Ended()); diff != "" {
 		t.Errorf("while it is locked (-want +got):\n%s", diff)
 	}
 	unlock()
 	if left, err = b.RecordLocked(t.Context(), b.claim, left); err != nil || len(left) > 0 {
 		t.Errorf("%d are left: %v", len(left), err)
 	}
-	if diff := cmp.Diff([]string{"0 done", "1 done", "2 done"}, b.Ended()); diff != "" {
+	if diff := cmp.Diff([]string{"0 done", "1 done", "2 done"}, b.slot.Ended()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -142,7 +142,7 @@ func TestARowThatTheDatabaseRefusesEndsInAnErrorAndTheOthersAreRecorded(t *testi
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t, 4)
-			if _, err := b.Slot.Server.DB.ExecContext(t.Context(), `
+			if _, err := b.slot.Server.DB.ExecContext(t.Context(), `
 				create function public.refuse() returns trigger language plpgsql as $$ begin raise 'not this one'; end $$;
 				create trigger refuse before insert on prescient.future_job_history
 				for each row when (new.entity_key = '1' and `+test.when+`) execute function public.refuse()`); err != nil {
@@ -152,7 +152,7 @@ func TestARowThatTheDatabaseRefusesEndsInAnErrorAndTheOthersAreRecorded(t *testi
 			if err != nil || len(left) > 0 || b.claim.Done {
 				t.Errorf("%d are left, done %t: %v", len(left), b.claim.Done, err)
 			}
-			if diff := cmp.Diff(test.want, b.Ended()); diff != "" {
+			if diff := cmp.Diff(test.want, b.slot.Ended()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if len(b.refused) != test.refused || b.claim.Refused != int64(test.refused) {

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
 // bench has a claim of all rows of a slot, and a Checker for it.
 type bench struct {
-	*slottest.Slot
+	slot *slottest.Slot
 	*Checker
 	ctx    context.Context // of the checks
 	units  []*unit.Unit
@@ -35,23 +35,23 @@ type bench struct {
 
 func setup(t *testing.T, rows int, register func(r *jobs.Registry)) *bench {
 	t.Helper()
-	b := &bench{Slot: slottest.Open(t, rows, register)}
+	b := &bench{slot: slottest.Open(t, rows, register)}
 	b.exec(t, `create table public.written (entity_key text)`)
-	w := &record.Writer{Server: b.Slot.Server, Slot: b.At(), Runner: "test", Now: b.At, Replayed: true, Jobs: b.Session.Known}
+	w := &record.Writer{Server: b.slot.Server, Slot: b.slot.At(), Runner: "test", Now: b.slot.At, Replayed: true, Jobs: b.slot.Session.Known}
 	records := record.New(w, record.Options{
-		Leases: b.Slot.Leases, Page: 100, Moment: b.Slot.Moment,
+		Leases: b.slot.Leases, Page: 100, Moment: b.slot.Moment,
 		Count: func(n row.Tally, _ []row.Outcome) { b.tally.Plus(n) }, CountRefused: func(err error) { b.refuse = err },
 	})
-	c, ctx := b.Claim(int64(rows))
+	c, ctx := b.slot.Claim(int64(rows))
 	b.ctx = ctx
 	b.Checker = NewChecker(ctx, &Run{
-		Server: b.Slot.Server, Contexts: b.Slot.Contexts, Records: records, Grace: time.Second, Moment: b.Slot.Moment,
-		Groups: db.NewAdvisory(b.Slot.Server, b.At()), Panics: unit.NewPanics(slog.New(slog.DiscardHandler)),
+		Server: b.slot.Server, Contexts: b.slot.Contexts, Records: records, Grace: time.Second, Moment: b.slot.Moment,
+		Groups: db.NewAdvisory(b.slot.Server, b.slot.At()), Panics: unit.NewPanics(slog.New(slog.DiscardHandler)),
 	}, c)
-	list := b.Read(c)
+	list := b.slot.Read(c)
 	build := unit.NewBuilder(list)
 	for i := range list {
-		build.Add(i, b.Def, b.Number, func(jobs.FutureJob) string { return "" })
+		build.Add(i, b.slot.Def, b.slot.Number, func(jobs.FutureJob) string { return "" })
 	}
 	b.units = build.Units
 	return b
@@ -59,7 +59,7 @@ func setup(t *testing.T, rows int, register func(r *jobs.Registry)) *bench {
 
 func (b *bench) exec(t *testing.T, query string) {
 	t.Helper()
-	if _, err := b.Slot.Server.DB.ExecContext(t.Context(), query); err != nil {
+	if _, err := b.slot.Server.DB.ExecContext(t.Context(), query); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -79,7 +79,7 @@ func (b *bench) check(u *unit.Unit) error {
 func (b *bench) written(t *testing.T) []string {
 	t.Helper()
 	list := []string{}
-	if err := b.Slot.Server.DB.SelectContext(t.Context(), &list, `select entity_key from public.written order by 1`); err != nil {
+	if err := b.slot.Server.DB.SelectContext(t.Context(), &list, `select entity_key from public.written order by 1`); err != nil {
 		t.Fatal(err)
 	}
 	return list
@@ -126,11 +126,11 @@ func TestTheWritesOfACheckAndItsOutcomeAreOneTransaction(t *testing.T) {
 				then = func(*sqlx.Tx) error { lose(); return nil }
 			}
 			b := setup(t, 1, writing(then))
-			lose = func() { b.Slot.Lose(b.claim) }
+			lose = func() { b.slot.Lose(b.claim) }
 			if err := b.check(b.units[0]); !test.is(err) {
 				t.Errorf("the check ends by: %v", err)
 			}
-			if diff := cmp.Diff(test.ended, b.Ended()); diff != "" {
+			if diff := cmp.Diff(test.ended, b.slot.Ended()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if n := len(b.written(t)); n != len(test.ended) || b.tally.Finished != int64(n) {
@@ -143,7 +143,7 @@ func TestTheWritesOfACheckAndItsOutcomeAreOneTransaction(t *testing.T) {
 func TestALockedRowIsCheckedAgainLater(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 2, writing(func(*sqlx.Tx) error { return nil }))
-	unlock := b.Lock("0")
+	unlock := b.slot.Lock("0")
 	if err := b.check(b.units[0]); !errors.Is(err, ErrAgain) {
 		t.Errorf("while another session has its lock: %v", err)
 	}
@@ -170,7 +170,7 @@ func TestABatchGoesOnWithoutItsLockedRows(t *testing.T) {
 			return make([]jobs.Result, len(batch)), nil
 		}))
 	})
-	defer b.Lock("1")()
+	defer b.slot.Lock("1")()
 	if err := b.check(b.units[0]); !errors.Is(err, ErrRecorded) {
 		t.Error(err)
 	}
@@ -213,7 +213,7 @@ func TestTheCommitOfACheckBeginsTheNext(t *testing.T) {
 		}
 		ctx.End()
 	}
-	if diff := cmp.Diff([]string{"0 done", "1 done", "2 done"}, b.Ended()); diff != "" || next != 3 {
+	if diff := cmp.Diff([]string{"0 done", "1 done", "2 done"}, b.slot.Ended()); diff != "" || next != 3 {
 		t.Errorf("%d checks have begun (-want +got):\n%s", next, diff)
 	}
 }
