@@ -325,8 +325,8 @@ func (e *LockedError) Error() string {
 func (e *LockedError) Unwrap() error { return e.Err }
 
 // lockTable runs fn, which changes the rule of a name and creates or drops triggers of its table, in a
-// transaction that does not wait long for a lock. It tries a few times. exclusive tells that readers of the table are in the way,
-// too.
+// transaction that does not wait long for a lock. It tries a few times. exclusive tells that readers of
+// the table are in the way, too.
 func (s *Store) lockTable(
 	ctx context.Context, name, relation string, exclusive bool, fn func(tx *sqlx.Tx) error,
 ) error {

@@ -2,7 +2,7 @@
 # Runs tests at other dates: test.sh PACKAGE... takes each package at each instant of DATES, which defaults to those below.
 # It changes the clock of the tests and of the servers that they start, and not that of the machine. Package time reads the
 # distance from a file, and libfaketime (Debian: libfaketime) gives it to PostgreSQL. A test may not depend on the date, so
-# a test that fails here is at fault.
+# a test that fails here is at fault. One exception: with libfaketime 0.9.10, tests of lock_timeout may wait until they fail.
 set -eu
 cd "$(dirname "$0")/../../.."
 : "${DATES:=2026-12-29T23:50:00Z 2026-12-30T23:50:00Z 2026-12-31T23:50:00Z 2028-02-29T12:00:00Z 2027-03-28T00:50:00Z 2027-10-31T00:50:00Z}"
