@@ -24,7 +24,7 @@
 //	server      what serve and daemon offer over HTTP
 //	multistore  the stores that the settings list, their pools and bounds
 //	cli         flags, arguments and groups
-//	output      JSON and tables on stdout, with package layout
+//	output      JSON and tables on stdout, as wide as the terminal
 //	advice      what to do about an error
 //	exit        exit codes, and the errors that carry one
 //

@@ -11,7 +11,6 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
-	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 )
 
@@ -79,18 +78,18 @@ func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
 // writeHelp prints the page of a command, as wide as the terminal: usage, examples, and the
 // description. Exit codes come last.
 func writeHelp(p *output.Printer, c *cobra.Command) error {
-	width := min(cmp.Or(p.Width(), layout.Narrow), readableWidth)
+	width := min(cmp.Or(p.Width(), output.Narrow), readableWidth)
 	long, codes := strings.CutSuffix(c.Long, codesHelp)
 	long = strings.TrimSpace(strings.TrimPrefix(long, c.Short+"."))
 	var b strings.Builder
-	b.WriteString(layout.Fill(c.Short+".", width) + "\n\n")
+	b.WriteString(output.Fill(c.Short+".", width) + "\n\n")
 	usage(&b, c, width)
 	if long != "" {
-		b.WriteString(layout.Fill(long, width) + "\n\n")
+		b.WriteString(output.Fill(long, width) + "\n\n")
 	}
 	usageOfFlags(&b, c, width)
 	if codes {
-		b.WriteString("\n" + layout.Fill(codesHelp, width) + "\n")
+		b.WriteString("\n" + output.Fill(codesHelp, width) + "\n")
 	}
 	_, err := io.WriteString(p.Out, b.String())
 	return err
@@ -125,10 +124,10 @@ func usageOfFlags(b *strings.Builder, c *cobra.Command, width int) {
 	}
 	root := c.Root().CommandPath()
 	if c.HasAvailableSubCommands() {
-		b.WriteString(layout.Fill(fmt.Sprintf("%q describes a command.", c.CommandPath()+" COMMAND --help"), width) + "\n")
+		b.WriteString(output.Fill(fmt.Sprintf("%q describes a command.", c.CommandPath()+" COMMAND --help"), width) + "\n")
 	}
 	if c.Name() != flagsTopic {
-		b.WriteString(layout.Fill(fmt.Sprintf("%q describes the flags that every command has.", root+" help "+flagsTopic),
+		b.WriteString(output.Fill(fmt.Sprintf("%q describes the flags that every command has.", root+" help "+flagsTopic),
 			width) + "\n")
 	}
 }
@@ -144,7 +143,7 @@ func list(b *strings.Builder, title string, commands []*cobra.Command, chosen fu
 			b.WriteString(title + ":\n")
 			begun = true
 		}
-		b.WriteString(layout.Fill(fmt.Sprintf("  %-*s  %s", c.NamePadding(), c.Name(), c.Short), width) + "\n")
+		b.WriteString(output.Fill(fmt.Sprintf("  %-*s  %s", c.NamePadding(), c.Name(), c.Short), width) + "\n")
 	}
 	if begun {
 		b.WriteByte('\n')

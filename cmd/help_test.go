@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/prescient-go/prescient/cmd/internal/layout"
+	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -29,7 +29,7 @@ func every(c *cobra.Command, yield func(c *cobra.Command)) {
 func checkWidth(t *testing.T, page string) {
 	t.Helper()
 	for line := range strings.Lines(page) {
-		if n := text.StringWidth(strings.TrimRight(line, "\n")); n > layout.Narrow {
+		if n := text.StringWidth(strings.TrimRight(line, "\n")); n > output.Narrow {
 			t.Errorf("%d columns wide: %s", n, line)
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/prescient-go/prescient/cmd/internal/install"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/install"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/jobs"
 )

@@ -17,7 +17,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/multistore"
 	"github.com/prescient-go/prescient/cmd/internal/output"
-	"github.com/prescient-go/prescient/cmd/internal/private"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
@@ -113,7 +112,7 @@ func Close(f *factory.Factory, db *sqlx.DB) error {
 }
 
 // Private reports whether the database is the private PostgreSQL.
-func Private(f *factory.Factory) bool { return private.Is(f.Config().Database) }
+func Private(f *factory.Factory) bool { return isPrivate(f.Config().Database) }
 
 // Address returns the URL of the database, and starts the private one. Only a command with a
 // terminal does so: a command that cron or a service manager runs without a database.url was meant
@@ -130,7 +129,7 @@ func Address(ctx context.Context, f *factory.Factory) (string, error) {
 // ReplayURL is URL for replays and demos, which leave no trace in a database and need no schema in
 // it. If no database.url is set, it is always the private PostgreSQL.
 func ReplayURL(ctx context.Context, f *factory.Factory) (string, error) {
-	return private.URL(ctx, f.Config().Database, f.Log())
+	return startedURL(ctx, f.Config().Database, f.Log())
 }
 
 // Setting reads the settings of the database, and migrates the private one if they are missing.

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/demo"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/private"
 	"github.com/prescient-go/prescient/slots/replay"
 )
 
@@ -32,7 +32,7 @@ touches nothing else in the database. Every demo is the same.`,
 
 func tellDemo(ctx context.Context, f *factory.Factory) (err error) {
 	started := time.Now() //nolint:forbidigo // measures
-	url, err := private.URL(ctx, f.Config().Database, f.Log())
+	url, err := database.ReplayURL(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func tellDemo(ctx context.Context, f *factory.Factory) (err error) {
 		return err
 	}
 	_, err = fmt.Fprintf(p.Out, "\nTwo days took %s.\n", time.Since(started).Round(10*time.Millisecond))
-	if err == nil && private.Is(f.Config().Database) {
+	if err == nil && database.Private(f) {
 		_, err = fmt.Fprintf(p.Out, "The private PostgreSQL runs on, until: %s dev-db stop\n", typed(f.Name))
 	}
 	return err

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/private"
 	"github.com/prescient-go/prescient/sql/embedded"
 )
 
@@ -18,7 +18,7 @@ func NewCmdDevDB(f *factory.Factory) *cobra.Command {
 	c := cli.Group("dev-db", "Start, stop and find the private PostgreSQL, and run a demo on it",
 		f.WithOutput(newCmdServer(f, "start", "Start the private PostgreSQL, making it at the first time",
 			func(ctx context.Context, s *embedded.Server) error {
-				return private.Start(ctx, s, f.Log())
+				return database.StartPrivate(ctx, s, f.Log())
 			})),
 		f.WithOutput(newCmdServer(f, "stop", "Stop the private PostgreSQL; its data stays",
 			func(ctx context.Context, s *embedded.Server) error {
@@ -55,7 +55,7 @@ func newCmdServer(
 }
 
 func warnUnused(ctx context.Context, f *factory.Factory) {
-	if !private.Is(f.Config().Database) {
+	if !database.Private(f) {
 		f.Log().WarnContext(ctx, "commands do not use the private PostgreSQL: database.url is set", "origin",
 			f.Origin("database.url"))
 	}

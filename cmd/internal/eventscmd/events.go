@@ -17,7 +17,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/plain"
@@ -263,10 +262,10 @@ func printEvents(f *factory.Factory, page []outbox.Stored) error {
 			lines[i] = line
 			continue
 		}
-		lines[i] = fmt.Sprint(s.Position, "  ", layout.Cell(s.Time), "  ", layout.Cell(s.ID), "  ", layout.Cell(s.Type), "  ",
-			layout.Cell(string(s.Data)))
+		lines[i] = fmt.Sprint(s.Position, "  ", output.Cell(s.Time), "  ", output.Cell(s.ID), "  ", output.Cell(s.Type), "  ",
+			output.Cell(string(s.Data)))
 		if width := f.Width(); width > 0 {
-			lines[i] = layout.Cut(lines[i], width)
+			lines[i] = output.Cut(lines[i], width)
 		}
 	}
 	if len(lines) == 0 {

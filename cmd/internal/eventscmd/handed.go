@@ -8,7 +8,6 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/plain"
@@ -49,13 +48,13 @@ func handedLine(f *factory.Factory, e view.HandedEvent) (string, error) {
 		}
 		return string(plain.JSON(text)), nil
 	}
-	line := fmt.Sprint(layout.Cell(e.FiredAt), "  ", layout.Cell(e.ID), "  ", layout.Cell(e.Type), "  ",
-		layout.Cell(e.Subject), "  rule ", layout.Cell(e.Rule), ", step ", layout.Cell(rule.Repetition(e.Step, e.Number)))
+	line := fmt.Sprint(output.Cell(e.FiredAt), "  ", output.Cell(e.ID), "  ", output.Cell(e.Type), "  ",
+		output.Cell(e.Subject), "  rule ", output.Cell(e.Rule), ", step ", output.Cell(rule.Repetition(e.Step, e.Number)))
 	if e.Dead {
 		line += "  dead letter"
 	}
 	if width := f.Width(); width > 0 {
-		line = layout.Cut(line, width)
+		line = output.Cut(line, width)
 	}
 	return line, nil
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config/duration"
@@ -74,9 +73,9 @@ func printEnded(f *factory.Factory, list []admin.HistoryRow) error {
 
 func endedTable(f *factory.Factory, list []view.Ended) error {
 	header := table.Row{
-		"FINISHED AT", "OUTCOME", layout.Droppable("SLOT"), "JOB", layout.Droppable("ENTITY"), "KEY",
-		layout.Droppable("ITEM"), layout.Droppable("CHECKS"),
-		layout.Droppable("ERRORS"), layout.Droppable("LATENESS"), layout.Droppable("DURATION"), "LAST ERROR",
+		"FINISHED AT", "OUTCOME", output.Droppable("SLOT"), "JOB", output.Droppable("ENTITY"), "KEY",
+		output.Droppable("ITEM"), output.Droppable("CHECKS"),
+		output.Droppable("ERRORS"), output.Droppable("LATENESS"), output.Droppable("DURATION"), "LAST ERROR",
 	}
 	return output.Rows(f.Printer, list, header, func(v view.Ended) table.Row {
 		return table.Row{
@@ -128,8 +127,8 @@ func jobsStats(ctx context.Context, f *factory.Factory, o *statsOptions) error {
 			return err
 		}
 		header := table.Row{
-			"JOB", "OUTCOME", "COUNT", "LATE", layout.Droppable("LATENESS P50"), "LATENESS P99",
-			layout.Droppable("DURATION P50"), layout.Droppable("DURATION P99"),
+			"JOB", "OUTCOME", "COUNT", "LATE", output.Droppable("LATENESS P50"), "LATENESS P99",
+			output.Droppable("DURATION P50"), output.Droppable("DURATION P99"),
 		}
 		return output.List(f.Printer, view.NewStats(list), header, func(v view.Stats) table.Row {
 			return table.Row{

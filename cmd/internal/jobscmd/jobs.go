@@ -15,7 +15,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/seq"
@@ -97,8 +96,8 @@ func waitingJobs(ctx context.Context, db *sqlx.DB, c *jobs.Client, list []jobs.F
 
 func waitingTable(f *factory.Factory, list []view.Check) error {
 	header := table.Row{
-		"NEXT CHECK", "STATE", "JOB", layout.Droppable("ENTITY"), "KEY", layout.Droppable("ITEM"), layout.Droppable("CHECKS"),
-		layout.Droppable("ERRORS"), "LAST ERROR",
+		"NEXT CHECK", "STATE", "JOB", output.Droppable("ENTITY"), "KEY", output.Droppable("ITEM"), output.Droppable("CHECKS"),
+		output.Droppable("ERRORS"), "LAST ERROR",
 	}
 	return output.Rows(f.Printer, list, header, func(v view.Check) table.Row {
 		return table.Row{

@@ -14,7 +14,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -77,14 +76,14 @@ func listRegistered(ctx context.Context, f *factory.Factory) error {
 		views = append(views, newDefinitionView(d, cmp.Or(from[d.Name], "go")))
 	}
 	header := table.Row{
-		"NAME", "MAX CHECKS", "TIMEOUT", layout.Droppable("HORIZON"), "RETRY", layout.Droppable("DEADLINE"), "SLA",
-		layout.Droppable("WITHIN"), layout.Droppable("CONCURRENCY"),
-		layout.Droppable("MISFIRE"), layout.Droppable("FROM"), layout.Droppable("OPTIONS"),
+		"NAME", "MAX CHECKS", "TIMEOUT", output.Droppable("HORIZON"), "RETRY", output.Droppable("DEADLINE"), "SLA",
+		output.Droppable("WITHIN"), output.Droppable("CONCURRENCY"),
+		output.Droppable("MISFIRE"), output.Droppable("FROM"), output.Droppable("OPTIONS"),
 	}
 	err = output.List(f.Printer, views, header, func(v definitionView) table.Row {
 		return table.Row{
-			v.Name, v.MaxChecks, v.Timeout.String(), v.Horizon.String(), v.Retry, layout.OrNone(time.Duration(v.Deadline)),
-			layout.OrNone(time.Duration(v.SLA)), layout.OrNone(time.Duration(v.Within)), v.Concurrency, string(v.Misfire),
+			v.Name, v.MaxChecks, v.Timeout.String(), v.Horizon.String(), v.Retry, output.OrNone(time.Duration(v.Deadline)),
+			output.OrNone(time.Duration(v.SLA)), output.OrNone(time.Duration(v.Within)), v.Concurrency, string(v.Misfire),
 			v.From, v.options(),
 		}
 	})

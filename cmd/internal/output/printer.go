@@ -18,7 +18,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
-	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/internal/plain"
 )
 
@@ -126,7 +125,7 @@ func (p *Printer) Lines(text ...string) error {
 func (p *Printer) Sentence(text string) error {
 	text = strings.Map(plain.Printable, text)
 	if width := p.Width(); width > 0 {
-		text = layout.Wrap(text, width)
+		text = Wrap(text, width)
 	}
 	return p.Lines(text)
 }
@@ -140,7 +139,7 @@ func (p *Printer) Width() int {
 	}
 	width, _, err := term.GetSize(int(file.Fd()))
 	if err != nil || width == 0 {
-		return layout.Narrow
+		return Narrow
 	}
 	return width
 }
@@ -148,7 +147,7 @@ func (p *Printer) Width() int {
 // Table prints a borderless table as wide as the terminal. Rows without a header are pairs of a
 // label and a value.
 func (p *Printer) Table(header table.Row, rows ...table.Row) error {
-	return p.Lines(layout.Table(p.Width(), header, rows...))
+	return p.Lines(formatTable(p.Width(), header, rows...))
 }
 
 // Colour reports whether Out is a terminal and the user has not turned colours off (see

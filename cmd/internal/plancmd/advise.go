@@ -17,7 +17,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/each"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/layout"
+	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/plain"
@@ -163,8 +163,8 @@ func printAdvice(f *factory.Factory, told advisedView, list []advise.Advice) err
 		})
 	}
 	header := table.Row{
-		"JOB", layout.Droppable("CLASS"), layout.Droppable("ROWS"), "CHECKS", "FOUND NOTHING", "HALF DONE BY",
-		layout.Droppable("90 % BY"), "CHECKS A ROW", layout.Droppable("DELAY"),
+		"JOB", output.Droppable("CLASS"), output.Droppable("ROWS"), "CHECKS", "FOUND NOTHING", "HALF DONE BY",
+		output.Droppable("90 % BY"), "CHECKS A ROW", output.Droppable("DELAY"),
 	}
 	if err := f.Table(header, rows...); err != nil {
 		return err

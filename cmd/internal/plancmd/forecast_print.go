@@ -9,7 +9,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/layout"
+	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -127,7 +127,7 @@ func printBars(f *factory.Factory, ahead forecast.Forecast) error {
 		return f.Sentence(fmt.Sprintf("nothing is due from %s to %s", spoken.Instant(ahead.From),
 			spoken.Instant(ahead.To)))
 	}
-	header := table.Row{"SLOT", "ROWS", layout.Droppable("WAITING"), "TAKES", "", layout.Droppable("JOBS")}
+	header := table.Row{"SLOT", "ROWS", output.Droppable("WAITING"), "TAKES", "", output.Droppable("JOBS")}
 	return errors.Join(f.Table(header, rows...), f.Lines(""), f.Sentence(fmt.Sprintf(
 		"%d of %d slots have rows. Times: %d x %d workers, from %s of the past.",
 		len(rows), len(ahead.Slots), ahead.Runners, ahead.Workers, spoken.Count(ahead.Learned, "slot", "slots"))))

@@ -14,7 +14,6 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -42,8 +41,8 @@ func runList(ctx context.Context, f *factory.Factory) error {
 			views[i] = view.NewRule(s)
 		}
 		header := table.Row{
-			"NAME", "TABLE", "STEPS", "STATE", layout.Droppable("VERSION"), layout.Droppable("APPLIED"),
-			layout.Droppable("BY"),
+			"NAME", "TABLE", "STEPS", "STATE", output.Droppable("VERSION"), output.Droppable("APPLIED"),
+			output.Droppable("BY"),
 		}
 		return output.List(f.Printer, views, header, func(r view.Rule) table.Row {
 			return table.Row{r.Name, r.Table, brief(r.Times()), r.Word(), r.Version, r.AppliedAt, r.AppliedBy}
@@ -142,7 +141,7 @@ func printShown(p *output.Printer, v view.RuleDetail) error {
 		}
 		steps[i] = table.Row{s.Name, brief(s.When), s.Does(), fired.Fired, fired.DeadLetters, last}
 	}
-	header := table.Row{"STEP", "WHEN", "DOES", "FIRED", layout.Droppable("DEAD LETTERS"), layout.Droppable("LAST")}
+	header := table.Row{"STEP", "WHEN", "DOES", "FIRED", output.Droppable("DEAD LETTERS"), output.Droppable("LAST")}
 	return errors.Join(p.Table(nil, append(rows, table.Row{"ended", ended})...), p.Lines(""), p.Table(header, steps...))
 }
 

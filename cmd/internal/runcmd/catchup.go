@@ -16,7 +16,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/each"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/slots"
@@ -148,8 +147,8 @@ func printCaught(f *factory.Factory, view caughtView) error {
 			return nil
 		}
 		header := table.Row{
-			"SLOT", "WAS", "NOW", "CHECKED", "FINISHED", layout.Droppable("RESCHEDULED"), "FAILED", layout.Droppable("YIELDED"),
-			layout.Droppable("TOOK"),
+			"SLOT", "WAS", "NOW", "CHECKED", "FINISHED", output.Droppable("RESCHEDULED"), "FAILED", output.Droppable("YIELDED"),
+			output.Droppable("TOOK"),
 		}
 		return output.Few(f.Printer, len(view.Slots)+int(view.MoreSlots), view.Slots, header, func(s caughtSlot) table.Row {
 			if s.Result == nil {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -102,7 +101,7 @@ func printDryRun(f *factory.Factory, view caughtView) (err error) {
 // printRemaining prints the remaining work of the first of n slots.
 func printRemaining(f *factory.Factory, list []caughtSlot, n int) error {
 	return output.Few(f.Printer, n, list, table.Row{"SLOT", "WAS", "WAITING", "JOBS"}, func(s caughtSlot) table.Row {
-		return table.Row{s.Slot, s.was(), layout.AtLeast(*s.Waiting, ledger.MostOverdue), strings.Join(s.Jobs, ", ")}
+		return table.Row{s.Slot, s.was(), output.AtLeast(*s.Waiting, ledger.MostOverdue), strings.Join(s.Jobs, ", ")}
 	})
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -72,8 +71,8 @@ func listSchedules(ctx context.Context, f *factory.Factory, o listOptions) error
 		}
 		views = output.Limited(ctx, f.Log(), views, o.limit, "give a larger --limit, or the last ID as --after")
 		header := table.Row{
-			"ID", "STATE", "LAST", "NEXT", "CRONTAB", layout.Droppable("TIMEZONE"), layout.Droppable("VERSION"),
-			layout.Droppable("DROPPED"), "LAST ERROR",
+			"ID", "STATE", "LAST", "NEXT", "CRONTAB", output.Droppable("TIMEZONE"), output.Droppable("VERSION"),
+			output.Droppable("DROPPED"), "LAST ERROR",
 		}
 		err := output.List(f.Printer, views, header, func(v httpapi.View) table.Row {
 			return table.Row{v.ID, stateText(v), v.Last, v.Next, v.Crontab, v.Timezone, v.Version, v.Dropped, v.LastError}
@@ -111,8 +110,8 @@ func printSchedule(f *factory.Factory, s schedule.Schedule, err error) error {
 			table.Row{"id", v.ID}, table.Row{"state", stateText(v)}, table.Row{"last", v.Last}, table.Row{"next", v.Next},
 			table.Row{"slot", v.Slot},
 			table.Row{"crontab", v.Crontab}, table.Row{"timezone", v.Timezone}, table.Row{"payload", string(v.Payload)},
-			table.Row{"deadline", layout.OrNone(s.Deadline)}, table.Row{"deadline from", deadlineFrom(s.DeadlineFrom)},
-			table.Row{"spread", layout.OrNone(s.Spread)}, table.Row{"misfire", string(v.Misfire)},
+			table.Row{"deadline", output.OrNone(s.Deadline)}, table.Row{"deadline from", deadlineFrom(s.DeadlineFrom)},
+			table.Row{"spread", output.OrNone(s.Spread)}, table.Row{"misfire", string(v.Misfire)},
 			table.Row{"anchor", v.Anchor}, table.Row{"start", v.Start}, table.Row{"end", v.End}, table.Row{"runs", runs(s)},
 			table.Row{"exclude", strings.Join(v.Exclude, "; ")}, table.Row{"version", v.Version},
 			table.Row{"dropped", v.Dropped},

@@ -15,7 +15,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -67,9 +66,9 @@ func listSlots(ctx context.Context, f *factory.Factory, o *listOptions) error {
 		}
 		views = output.Limited(ctx, f.Log(), views, o.limit, "give a larger --limit, or go on with --until")
 		header := table.Row{
-			"SLOT", "STATE", layout.Droppable("KIND"), "PLANNED", "CHECKED", "FINISHED", layout.Droppable("RESCHEDULED"),
+			"SLOT", "STATE", output.Droppable("KIND"), "PLANNED", "CHECKED", "FINISHED", output.Droppable("RESCHEDULED"),
 			"FAILED",
-			layout.Droppable("TAKE-OVERS"), layout.Droppable("FINISHED AT"),
+			output.Droppable("TAKE-OVERS"), output.Droppable("FINISHED AT"),
 		}
 		return output.List(f.Printer, views, header, func(v view.Slot) table.Row {
 			return table.Row{
@@ -165,14 +164,14 @@ func printSlot(f *factory.Factory, v view.SlotDetail) error {
 			table.Row{"rescheduled", v.Rescheduled}, table.Row{"failed", v.Failed}, table.Row{"take-overs", v.TakeOvers},
 			table.Row{"opened at", v.OpenedAt}, table.Row{"finished at", v.FinishedAt})
 		if err == nil && len(v.Claims) > 0 {
-			header := table.Row{layout.Droppable("KIND"), "RUNNER", "UNTIL", "LIVE", "JOBS"}
+			header := table.Row{output.Droppable("KIND"), "RUNNER", "UNTIL", "LIVE", "JOBS"}
 			err = errors.Join(f.Lines(""),
 				output.Rows(f.Printer, v.Claims, header, func(c view.Claim) table.Row { return c.Row() }))
 		}
 		if err == nil && len(v.Waiting) > 0 {
 			header := table.Row{"JOB", "WAITING", "STATE"}
 			err = errors.Join(f.Lines(""), output.Rows(f.Printer, v.Waiting, header, func(w view.Waiting) table.Row {
-				return table.Row{w.JobExec, layout.AtLeast(w.Waiting, ledger.MostWaiting), w.Marked(string(w.State))}
+				return table.Row{w.JobExec, output.AtLeast(w.Waiting, ledger.MostWaiting), w.Marked(string(w.State))}
 			}))
 		}
 		if n := gone(v); n > 0 {

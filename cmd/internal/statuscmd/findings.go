@@ -8,7 +8,6 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/plain"
@@ -93,7 +92,7 @@ func printTrouble(f *factory.Factory, v view.Status) error {
 		}
 		for _, job := range t.Jobs {
 			lines = append(lines, table.Row{
-				t.Slot, view.StateWord(t.State), layout.AtLeast(job.Waiting, ledger.MostOverdue), job.Marked(job.JobExec),
+				t.Slot, view.StateWord(t.State), output.AtLeast(job.Waiting, ledger.MostOverdue), job.Marked(job.JobExec),
 			})
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/each"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/layout"
+	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -143,7 +143,7 @@ func story(events []admin.TimelineEntry, now time.Time, self string, width int) 
 		at += "  "
 		sentence := strings.Map(plain.Printable, view.Sentence(e, now, self))
 		if width > 0 {
-			sentence = strings.ReplaceAll(layout.Wrap(sentence, width-len(at)), "\n", "\n"+strings.Repeat(" ", len(at)))
+			sentence = strings.ReplaceAll(output.Wrap(sentence, width-len(at)), "\n", "\n"+strings.Repeat(" ", len(at)))
 		}
 		lines = append(lines, at+sentence)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/layout"
+	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/jobs/stores"
 )
 
@@ -134,7 +134,7 @@ func printMoved(f *factory.Factory, v movedView) error {
 		}
 	}
 	if v.Left != nil {
-		rows = append(rows, table.Row{"left in " + v.Store, layout.AtLeast(*v.Left, stores.Counted)})
+		rows = append(rows, table.Row{"left in " + v.Store, output.AtLeast(*v.Left, stores.Counted)})
 	}
 	err := f.Table(nil, rows...)
 	for _, to := range v.To {

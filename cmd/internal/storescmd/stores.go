@@ -18,7 +18,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/layout"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -130,16 +129,16 @@ func listOfStores(ctx context.Context, f *factory.Factory, set *stores.Set) erro
 	}
 	err := f.Print(list, func() error {
 		header := table.Row{
-			"STORE", layout.Droppable("DATABASE"), "STATE", "WAITING", "SCHEDULES", layout.Droppable("LEAVING"),
-			layout.Droppable("ARRIVING"), "LAST SLOT",
+			"STORE", output.Droppable("DATABASE"), "STATE", "WAITING", "SCHEDULES", output.Droppable("LEAVING"),
+			output.Droppable("ARRIVING"), "LAST SLOT",
 		}
 		err := output.Rows(f.Printer, list, header, func(v storeState) table.Row {
 			if v.Error != "" { // its content is unknown
 				return table.Row{v.Name, where(v.Database), v.State, "", "", "", "", v.LastSlot}
 			}
 			return table.Row{
-				v.Name, where(v.Database), v.State, layout.AtLeast(v.Waiting, stores.Counted),
-				layout.AtLeast(v.Schedules, stores.Counted), v.Leaving, v.Arriving, v.LastSlot,
+				v.Name, where(v.Database), v.State, output.AtLeast(v.Waiting, stores.Counted),
+				output.AtLeast(v.Schedules, stores.Counted), v.Leaving, v.Arriving, v.LastSlot,
 			}
 		})
 		for _, text := range left {

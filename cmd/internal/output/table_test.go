@@ -1,4 +1,4 @@
-package layout
+package output
 
 import (
 	"strings"
@@ -22,7 +22,7 @@ func someRow() table.Row {
 func TestATableFitsTheTerminal(t *testing.T) {
 	t.Parallel()
 	for width := 60; width < 600; width += 7 {
-		got := Table(width, someHeader, someRow(), someRow())
+		got := formatTable(width, someHeader, someRow(), someRow())
 		for line := range strings.Lines(got) {
 			if n := text.StringWidth(strings.TrimSuffix(line, "\n")); n > width {
 				t.Errorf("%d columns: %d wide: %s", width, n, line)
@@ -36,7 +36,7 @@ func TestATableFitsTheTerminal(t *testing.T) {
 
 func TestANarrowTerminalLosesColumnsAndSaysWhich(t *testing.T) {
 	t.Parallel()
-	got := Table(80, someHeader, someRow())
+	got := formatTable(80, someHeader, someRow())
 	want := `FINISHED AT           OUTCOME  JOB              KEY   LAST ERROR
 2026-03-01T13:15:00Z  done     order.unshipped  4711  the warehouse does not ...
 (left out: SLOT, ENTITY, CHECKS; a wider terminal, a pipe and --output json have
@@ -48,7 +48,7 @@ them)`
 
 func TestAPipeGetsEverything(t *testing.T) {
 	t.Parallel()
-	got := Table(0, someHeader, someRow())
+	got := formatTable(0, someHeader, someRow())
 	if !strings.Contains(got, strings.TrimSpace(someError)) || !strings.Contains(got, "ENTITY") || strings.Count(got, "\n") != 1 {
 		t.Error(got)
 	}
@@ -56,7 +56,7 @@ func TestAPipeGetsEverything(t *testing.T) {
 
 func TestALongValueIsWrappedBetweenWordsBesideItsLabel(t *testing.T) {
 	t.Parallel()
-	got := Table(40, nil, table.Row{"database", "shop on 10.0.0.5, schema prescient, PostgreSQL 15.18"}, table.Row{"next", 7})
+	got := formatTable(40, nil, table.Row{"database", "shop on 10.0.0.5, schema prescient, PostgreSQL 15.18"}, table.Row{"next", 7})
 	want := `database  shop on 10.0.0.5, schema
           prescient, PostgreSQL 15.18
 next      7`

@@ -1,5 +1,4 @@
-// Package layout fits tables and text into the width of a terminal.
-package layout
+package output
 
 import (
 	"fmt"
@@ -21,9 +20,9 @@ const (
 	legible = 24
 )
 
-// Table returns a borderless table of a width. With width 0 it is as wide as its content. Rows
+// formatTable returns a borderless table of a width. With width 0 it is as wide as its content. Rows
 // without a header are pairs of a label and a value.
-func Table(width int, header table.Row, rows ...table.Row) string {
+func formatTable(width int, header table.Row, rows ...table.Row) string {
 	t := table.NewWriter()
 	t.SetStyle(table.Style{
 		Name: "plain",
