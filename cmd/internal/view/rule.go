@@ -46,7 +46,7 @@ type RuleDetail struct {
 	Payload []string `json:"payload"`
 	Zone    string   `json:"timezone"` // empty: UTC
 	Look    string   `json:"look"`     // how often to look for a clock that another table moves; empty: 5m
-	Overdue string   `json:"overdue"`  // empty: an apply refuses rows whose steps have passed
+	Overdue string   `json:"overdue"`  // empty: last, and an apply refuses rows whose steps have passed
 	Role    string   `json:"role"`     // empty: the login of the run
 	AtOnce  bool     `json:"at_once"`
 
