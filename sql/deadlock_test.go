@@ -44,7 +44,7 @@ func TestFunctionsThatLockManyRowsNeverDeadlock(t *testing.T) {
 			hold,
 			`select prescient.retime(
 				'order.late', array_agg(f.next_check_at), array_agg(f.id), array_agg(f.first_check_at::timestamptz),
-				array_agg(timestamptz '2030-03-06'), array_agg(null::text), array_agg(null::bigint)
+				array_agg(timestamptz '2030-03-06'), array_agg(null::text)
 			)
 			from prescient.future_job f`,
 			"select prescient.cancel_keys('order.late', 'order', '{1,2,3}')",

@@ -366,7 +366,7 @@ func TestTheOwnerOfTriggersWritesOnlyForRules(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	for _, call := range []string{"enqueue('unshipped', 'orders', '1', '2030-03-01')", "retime('unshipped', null, null, null, null, null, null)"} {
+	for _, call := range []string{"enqueue('unshipped', 'orders', '1', '2030-03-01')", "retime('unshipped', null, null, null, null, null)"} {
 		err := as(t, db, "only_rules_rules", func(tx *sqlx.Tx) error {
 			_, err := tx.ExecContext(t.Context(), "select only_rules."+call)
 			return err

@@ -1,8 +1,7 @@
 -- Moves waiting checks of a job to the slots of other instants. Each is given by its slot, its id and
 -- the instant that it was requested for. A row that has been moved since is left alone, and so is one
 -- that is due or has a request.
--- payloads: fields of the payload to set; null: none. withins: windows in seconds, or null; see enqueue. Returns how
--- many it moved.
+-- payloads: fields of the payload to set; null: none. Returns how many it moved.
 create or replace function prescient.retime(
     job_exec  text,
     slots     timestamptz[],
@@ -10,7 +9,6 @@ create or replace function prescient.retime(
     requested timestamptz[],
     check_ats timestamptz[],
     payloads  text[],
-    withins   bigint[],
     clock     timestamptz default null
 )
 returns bigint
@@ -28,7 +26,7 @@ begin
     -- A row that another transaction moved after the snapshot no longer meets the conditions once it is locked.
     with asked as (
         select *
-        from unnest(slots, ids, requested, check_ats, payloads, withins) as u (slot, id, requested, check_at, payload, within)
+        from unnest(slots, ids, requested, check_ats, payloads) as u (slot, id, requested, check_at, payload)
     ), picked as materialized (
         select a.*, f.entity_name, f.entity_key, f.item_key, f.payload as was, f.trace
         from asked a
@@ -41,10 +39,7 @@ begin
     ), waiting as materialized ( -- the wait for locks may have taken until after a boundary
         select
             p.*,
-            prescient.due_slot(
-                p.check_at, retime.clock, p.within::integer,
-                prescient.window_key(retime.job_exec, p.entity_name, p.entity_key, p.item_key)
-            ) as target,
+            prescient.due_slot(p.check_at, retime.clock) as target,
             prescient.traced(p.trace, prescient.journal_entry('rescheduled', p.slot)) as told
         from picked p
         where p.slot > coalesce(retime.clock, clock_timestamp())
@@ -52,7 +47,7 @@ begin
         update prescient.future_job f
         set next_check_at = w.target,
             requested_for = w.check_at,
-            requested_within = w.within,
+            requested_within = null,
             payload = coalesce(w.was || w.payload::jsonb, w.payload::jsonb, w.was),
             trace = w.told
         from waiting w
@@ -67,4 +62,4 @@ begin
     return moved;
 end
 $$;
-revoke all on function prescient.retime(text, timestamptz[], bigint[], timestamptz[], timestamptz[], text[], bigint[], timestamptz) from public;
+revoke all on function prescient.retime(text, timestamptz[], bigint[], timestamptz[], timestamptz[], text[], timestamptz) from public;

@@ -694,7 +694,7 @@ func TestAnApplyLeavesARowThatTheApplicationHasMovedWithinItsSlot(t *testing.T) 
 	s.exec("insert into shop.orders (id, placed_at) values (1, '2100-01-01 12:02Z')")
 	retime := func(was string) int {
 		return s.count(`select prescient.retime('order.unshipped', array[f.next_check_at], array[f.id], array[$1::timestamptz],
-			array[timestamptz '2100-02-01'], array[null], array[null]::bigint[]) from prescient.future_job f`, was)
+			array[timestamptz '2100-02-01'], array[null]) from prescient.future_job f`, was)
 	}
 	s.exec("update shop.orders set placed_at = '2100-01-01 12:01Z'")
 	if n := retime("2100-01-03 12:02Z"); n != 0 {
