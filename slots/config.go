@@ -146,7 +146,7 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 			"and Lease at least %s", MinLease)
 	}
 	for _, bound := range []Bound{cfg.Shared.Runs, cfg.Shared.Workers, cfg.Shared.Connections} {
-		if bound != nil && cap(bound) == 0 { // every run would wait for ever
+		if bound != nil && cap(bound) == 0 { // nothing would ever enter
 			return nil, errors.New("slots.Config: the bounds of Shared must be nil, or made with room: make(slots.Bound, 8)")
 		}
 	}
