@@ -73,7 +73,8 @@ func (p *page) look(ctx context.Context) error {
 		size = 0
 		if p.horizon.Valid {
 			// Before the query, which then sees what the transactions have written that are not open any more.
-			if err := pgsql.One(ctx, tx, pgsql.RuleWriters.In(p.Schema), []any{p.rule.Relation, p.horizon.String}, &p.unsettled); err != nil {
+			args := []any{p.rule.Relation, p.horizon.String}
+			if err := pgsql.One(ctx, tx, pgsql.RuleWriters.In(p.Schema), args, &p.unsettled); err != nil {
 				return err
 			}
 		}

@@ -25,8 +25,8 @@ type page struct {
 	rule *compiled
 	grid grid.Grid
 	tx   *sqlx.Tx
-	// horizon is the transaction number with which the slot began, if older transactions are open. unsettled tells that one
-	// of them has written to the table.
+	// horizon is the transaction number with which the slot began, if older transactions are open. unsettled tells
+	// that one of them has written to the table.
 	horizon   sql.NullString
 	unsettled bool
 	rows      []jobs.FutureJob

@@ -9,8 +9,8 @@ import (
 	"github.com/prescient-go/prescient/jobs/event"
 )
 
-// Recovered is an event that tells that what let steps of a row fire is over: the row is done, or its clock has moved. It
-// is published once for each start of the clock. The zero value publishes nothing.
+// Recovered is an event that tells that what let steps of a row fire is over: the row is done, or its clock has moved.
+// It is published once for each start of the clock. The zero value publishes nothing.
 type Recovered struct {
 	// Event is the type of the event.
 	Event string `json:"event,omitempty"`
@@ -33,8 +33,8 @@ type start struct {
 	fired, told bool
 }
 
-// over returns the starts of the clock whose steps have fired and that are over, the earliest first, of those for which it
-// was not told.
+// over returns the starts of the clock whose steps have fired and that are over, the earliest first, of those for which
+// it was not told.
 func over(starts []start, s seen) (list []time.Time) {
 	for _, c := range starts {
 		is := s.since.Equal(c.since) && s.counts
@@ -70,8 +70,8 @@ func (p *page) recovery(i int, since time.Time) event.Event {
 	row, seen := p.rows[i], p.turns[i].seen
 	now := row.Slot.Add(row.Lateness)
 	data := stepData{
-		Rule: p.rule.Rule.Name, Step: RecoveredStep, Entity: row.EntityName, Key: row.EntityKey, Since: since, When: whenMoved,
-		At: now, Payload: seen.payload,
+		Rule: p.rule.Rule.Name, Step: RecoveredStep, Entity: row.EntityName, Key: row.EntityKey, Since: since,
+		When: whenMoved, At: now, Payload: seen.payload,
 	}
 	switch {
 	case seen.done:

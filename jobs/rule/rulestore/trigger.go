@@ -120,8 +120,8 @@ func dropFunctions(schema pgsql.Schema, name string) string {
 }
 
 // rowFunction is in the name of the function that says what a row means. safeFunction is in that of the one which never
-// fails, and movesFunction in that of the one which says whether an update of since may move a check. rowType is in that
-// of the type of the rows of a partitioned table.
+// fails, and movesFunction in that of the one which says whether an update of since may move a check. rowType is in
+// that of the type of the rows of a partitioned table.
 const (
 	rowFunction   = "row"
 	safeFunction  = "safe"
@@ -222,8 +222,9 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.
 		"{about}", u.Facts.RowWhereSQL(), "{done}", u.Facts.RowDoneSQL("prescient_now"), "{asks}", version(u.Asks),
 		"{looks}", version(u.Looks),
 		"{clock}", clock, "{coming}", strings.Join(coming, ", "), "{resume}", strings.Join(resume, ", "),
-		"{recovers}", fmt.Sprint(u.Rule.Recovered != (rule.Recovered{})), "{at_once}", fmt.Sprint(u.Rule.AtOnce), "{since_first}", expr.FirstSince, "{since_last}", expr.LastSince,
-		"{clocked}", u.clock(), "{first_delay}", fmt.Sprintf(`'%d seconds'::pg_catalog."interval"`, t.EarliestFrom(0)/time.Second),
+		"{recovers}", fmt.Sprint(u.Rule.Recovered != (rule.Recovered{})), "{at_once}", fmt.Sprint(u.Rule.AtOnce),
+		"{since_first}", expr.FirstSince, "{since_last}", expr.LastSince, "{clocked}", u.clock(),
+		"{first_delay}", fmt.Sprintf(`'%d seconds'::pg_catalog."interval"`, t.EarliestFrom(0)/time.Second),
 	}
 	values = append(values, u.rows(schema)...)
 	for _, name := range append([]string{rowFunction, safeFunction, movesFunction}, events...) {
@@ -275,7 +276,8 @@ func (u understood) rows(schema pgsql.Schema) []string {
 	kind := u.function(schema, rowType)
 	values := []string{"{type}", kind, "{take_old}", take("old"), "{take_new}", take("new")}
 	if !u.table.partitioned() {
-		return append(values, "{create_type}", "", "{declare_rows}", "", "{take_rows}", "", "{old}", "old", "{new}", "new", "{same}", u.same("old", "new"))
+		return append(values, "{create_type}", "", "{declare_rows}", "", "{take_rows}", "", "{old}", "old", "{new}", "new",
+			"{same}", u.same("old", "new"))
 	}
 	create := fmt.Sprintf("create domain %s as %s;\n", kind, u.Relation)
 	if u.table.Roles {
@@ -296,8 +298,8 @@ func seconds(d time.Duration) string {
 // means the same with any settings of the session, for a value that equals another, and for a type without =.
 //
 // If since is a column, a small function leaves out an update that only moves it later before a step is due. That costs
-// 8 microseconds. The function of the trigger would find out too, for 40. The server reads the text of the condition for
-// each statement, so the same in the condition would cost 24.
+// 8 microseconds. The function of the trigger would find out too, for 40. The server reads the text of the condition
+// for each statement, so the same in the condition would cost 24.
 func (u understood) changed(schema pgsql.Schema) string {
 	column := u.clock()
 	if column == "" {
