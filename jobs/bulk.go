@@ -32,28 +32,29 @@ func (c *Client) EnqueueMany(ctx context.Context, db DB, list []FutureJob, on ..
 }
 
 func (c *Client) enqueueMany(ctx context.Context, db DB, list []FutureJob, on OnConflict) (EnqueueCounts, error) {
-	var bad BulkError
-	for i, job := range list {
-		bad.add(i, c.validate(job))
-	}
-	if len(bad.Rows) > 0 {
-		return EnqueueCounts{}, &bad
+	if err := c.validateAll(list); err != nil {
+		return EnqueueCounts{}, err
 	}
 	if err := on.validate(); err != nil {
 		return EnqueueCounts{}, fmt.Errorf("enqueue %s: %w", spoken.Count(len(list), "job", "jobs"), err)
 	}
 	var total EnqueueCounts
-	err := tx.In(ctx, db, func(db tx.DB) error {
-		total = EnqueueCounts{}
-		for part := range parts(list) {
-			n, err := c.writeChunk(ctx, db, part, on)
-			if err != nil {
-				return err
+	err := c.through(ctx, db, list, func(ctx context.Context, db DB, list []FutureJob) error {
+		return tx.In(ctx, db, func(db tx.DB) error {
+			total = EnqueueCounts{}
+			for part := range parts(list) {
+				n, err := c.writeChunk(ctx, db, part, on)
+				if err != nil {
+					return err
+				}
+				total = total.plus(n)
 			}
-			total = total.plus(n)
-		}
-		return nil
+			return nil
+		})
 	})
+	if _, ok := errors.AsType[*BulkError](err); ok {
+		return EnqueueCounts{}, err
+	}
 	if err != nil {
 		return EnqueueCounts{}, fmt.Errorf("enqueue %s: %w", spoken.Count(len(list), "job", "jobs"), err)
 	}
@@ -120,14 +121,17 @@ func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[FutureJob], on 
 	fresh := policy == Keep.policy // until a row of the stream is found to wait
 	copier := copier{client: c, numbers: map[string]int64{}}
 	go w.run(func(chunk []FutureJob) (n EnqueueCounts, err error) {
-		copied := false
-		if fresh && !slices.ContainsFunc(chunk, FutureJob.conditional) {
-			n, copied, err = copier.write(ctx, tx, chunk)
-			fresh = copied
-		}
-		if !copied && err == nil {
-			n, err = c.writeChunk(ctx, tx, chunk, on)
-		}
+		err = c.through(ctx, tx, chunk, func(ctx context.Context, tx DB, chunk []FutureJob) (err error) {
+			copied := false
+			if fresh && !slices.ContainsFunc(chunk, FutureJob.conditional) {
+				n, copied, err = copier.write(ctx, tx, chunk)
+				fresh = copied
+			}
+			if !copied && err == nil {
+				n, err = c.writeChunk(ctx, tx, chunk, on)
+			}
+			return err
+		})
 		return n, err
 	})
 	defer func() { _, _ = w.finish() }() // when the iterator panics, too

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +28,8 @@ type Config struct {
 	// Registry has the jobs that runs know, if the application can name them. A check of any other
 	// job is enqueued, and Logger gets one warning for each job. Optional.
 	Registry *Registry
+	// Around wraps every enqueue of the client. The first is the outermost. Optional.
+	Around []EnqueueMiddleware
 	// Logger receives warnings. Default slog.Default().
 	Logger *slog.Logger
 	// Now is the clock that instants are compared with, for a replay of the past or the future.
@@ -70,6 +73,9 @@ func NewClient(ctx context.Context, db pgsql.Pool, cfg Config) (*Client, error) 
 	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, DefaultMaxPayload)
 	if cfg.Horizon < 0 || cfg.MaxPayload < 0 {
 		return nil, errors.New("jobs.Config: Horizon and MaxPayload must not be negative")
+	}
+	if slices.ContainsFunc(cfg.Around, func(m EnqueueMiddleware) bool { return m == nil }) {
+		return nil, errors.New("jobs.Config: a middleware of Around is nil")
 	}
 	setting, err := pgsql.SettingOr(ctx, db, schema, cfg.Setting)
 	if err != nil {

@@ -126,17 +126,26 @@ func (c *Client) enqueue(ctx context.Context, db DB, job FutureJob, on OnConflic
 		return EnqueueResult{}, fmt.Errorf("enqueue %s: %w", job.Key(), err)
 	}
 	var e EnqueueResult
+	err := c.through(ctx, db, []FutureJob{job}, func(ctx context.Context, db DB, list []FutureJob) (err error) {
+		e, err = c.write(ctx, db, list[0], on)
+		return err
+	})
+	if err != nil {
+		return EnqueueResult{}, fmt.Errorf("enqueue %s: %w", job.Key(), err)
+	}
+	return e, nil
+}
+
+// write enqueues a job that has been validated.
+func (c *Client) write(ctx context.Context, db DB, job FutureJob, on OnConflict) (e EnqueueResult, err error) {
 	policy, maxMicros := on.args()
 	args := []any{
 		job.JobExec, job.EntityName, job.EntityKey, job.checkAt(), nullable(string(job.Payload)), job.item(),
 		nullable(job.GroupKey), policy, maxMicros, c.Clock(), job.within(), seconds(job.UnlessEndedWithin),
 	}
-	err := c.row(ctx, db, pgsql.Enqueue, args, &e.ID, &e.Slot, &e.Action)
-	if err != nil {
-		return EnqueueResult{}, fmt.Errorf("enqueue %s: %w", job.Key(), on.explain(err))
-	}
+	err = c.row(ctx, db, pgsql.Enqueue, args, &e.ID, &e.Slot, &e.Action)
 	e.Slot = e.Slot.UTC()
-	return e, nil
+	return e, on.explain(err)
 }
 
 func nullable(s string) sql.NullString {

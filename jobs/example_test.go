@@ -132,6 +132,26 @@ func ExampleInTx() {
 	}))
 }
 
+// Up to 50 rows share a transaction, with a savepoint around each call.
+func ExampleEach() {
+	registry := jobs.NewRegistry()
+	registry.Register("order.unshipped", jobs.Each(func(ctx context.Context, tx *sql.Tx, job jobs.FutureJob) (*time.Time, error) {
+		_, err := tx.ExecContext(ctx, `insert into alert (order_id, slot) values ($1, $2)`, job.EntityKey, job.Slot)
+		return nil, err
+	}), jobs.BatchSize(20))
+}
+
+// One call gets all that is due for a customer, of both jobs.
+func ExampleGroup() {
+	mails := jobs.Group("mails", func(ctx context.Context, tx *sqlx.Tx, due []jobs.FutureJob) ([]jobs.Result, error) {
+		_, err := tx.ExecContext(ctx, `insert into mail (customer, topics) values ($1, $2)`, due[0].GroupKey, len(due))
+		return make([]jobs.Result, len(due)), err
+	})
+	registry := jobs.NewRegistry()
+	registry.Register("mail.order", mails)
+	registry.Register("mail.invoice", mails)
+}
+
 func ExamplePayload() {
 	type order struct {
 		Customer string
@@ -215,3 +235,29 @@ func ExampleRegistry_Periodic() {
 func salesAreComplete(context.Context, time.Time) bool { return true }
 
 func report(context.Context, time.Time) error { return nil }
+
+// Each enqueue takes the tenant of its context along, and needs one.
+func ExampleEnqueueMiddleware() {
+	type tenant struct{}
+	of := func(ctx context.Context, call jobs.EnqueueCall, next func(context.Context, []jobs.FutureJob) error) error {
+		name, ok := ctx.Value(tenant{}).(string)
+		if !ok {
+			return errors.New("the request has no tenant")
+		}
+		for i := range call.Jobs {
+			call.Jobs[i].GroupKey = name
+		}
+		return next(ctx, call.Jobs)
+	}
+	client, err := jobs.NewClient(ctx, db, jobs.Config{Around: []jobs.EnqueueMiddleware{of}})
+	if err != nil {
+		slog.Error("connect", "error", err)
+		return
+	}
+	check := jobs.FutureJob{
+		JobExec: "order.unshipped", EntityName: "orders", EntityKey: "42", CheckAt: client.FromNow(48 * time.Hour),
+	}
+	if _, err := client.Enqueue(context.WithValue(ctx, tenant{}, "acme"), db, check); err != nil {
+		slog.Error("ask for the check", "error", err)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -150,5 +151,81 @@ func TestMiddlewareOfACloneIsItsOwn(t *testing.T) {
 		if want := []string{"both: 1 of " + test.job, test.want + ": 1 of " + test.job}; !slices.Equal(log[:2], want) {
 			t.Errorf("%v, want %v", log[:2], want)
 		}
+	}
+}
+
+func TestEveryEnqueueGoesThroughTheMiddleware(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var order []string
+	named := func(name string) jobs.EnqueueMiddleware {
+		return func(ctx context.Context, call jobs.EnqueueCall, next func(context.Context, []jobs.FutureJob) error) error {
+			order = append(order, fmt.Sprint(name, len(call.Jobs)))
+			for i := range call.Jobs {
+				call.Jobs[i].GroupKey += name
+			}
+			if _, err := call.DB.ExecContext(ctx, "insert into audit values ($1)", len(call.Jobs)); err != nil {
+				return err
+			}
+			return next(ctx, call.Jobs)
+		}
+	}
+	if _, err := w.db.Exec("create table audit (jobs integer)"); err != nil {
+		t.Fatal(err)
+	}
+	refused := errors.New("no more orders today")
+	client, err := jobs.NewClient(t.Context(), w.db, jobs.Config{Now: func() time.Time { return now }, Around: []jobs.EnqueueMiddleware{
+		named("a"), named("b"),
+		func(ctx context.Context, call jobs.EnqueueCall, next func(context.Context, []jobs.FutureJob) error) error {
+			switch call.Jobs[0].EntityKey {
+			case "refused":
+				return refused
+			case "spoilt":
+				call.Jobs[0].EntityName = ""
+			case "dropped":
+				call.Jobs = nil
+			}
+			return next(ctx, call.Jobs)
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := func(key string) jobs.FutureJob {
+		return jobs.FutureJob{JobExec: "remind", EntityName: "order", EntityKey: key, CheckAt: slot(4)}
+	}
+	if _, err := client.Enqueue(t.Context(), w.db, job("1")); err != nil {
+		t.Error(err)
+	}
+	if n, err := client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{job("2"), job("3")}); err != nil || n.Inserted != 2 {
+		t.Error(n, err)
+	}
+	if n, err := client.EnqueueAll(t.Context(), w.db, slices.Values([]jobs.FutureJob{job("4"), job("5")})); err != nil || n.Inserted != 2 {
+		t.Error(n, err)
+	}
+	for _, row := range w.waiting() {
+		if row.GroupKey != "ab" {
+			t.Errorf("%s: group %q", row.EntityKey, row.GroupKey)
+		}
+	}
+	if _, err := client.Enqueue(t.Context(), w.db, job("refused")); !errors.Is(err, refused) {
+		t.Error(err)
+	}
+	var bad *jobs.FieldError
+	if _, err := client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{job("spoilt")}); !errors.As(err, &bad) || bad.Field != "entity_name" {
+		t.Error(err)
+	}
+	if _, err := client.Enqueue(t.Context(), w.db, job("dropped")); err == nil || !strings.Contains(err.Error(), "passed 0 jobs of 1") {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"a1", "b1", "a2", "b2", "a2", "b2", "a1", "b1", "a1", "b1", "a1", "b1"}, order); diff != "" {
+		t.Error(diff)
+	}
+	var audited, waiting int
+	if err := w.db.Get(&audited, "select sum(jobs) from audit"); err != nil || audited != 10 {
+		t.Errorf("%d: what the refused calls wrote is not rolled back, %v", audited, err)
+	}
+	if waiting = len(w.waiting()); waiting != 5 {
+		t.Errorf("%d wait", waiting)
 	}
 }

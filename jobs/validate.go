@@ -77,6 +77,18 @@ func (c *Client) validate(j FutureJob) error {
 	return errors.Join(j.validate(c.cfg.MaxPayload), c.validateHorizon(j.checkAt(), min(j.Within, maxWithin)))
 }
 
+// validateAll returns a BulkError with every bad job of a list, or nil.
+func (c *Client) validateAll(list []FutureJob) error {
+	var bad BulkError
+	for i, job := range list {
+		bad.add(i, c.validate(job))
+	}
+	if len(bad.Rows) > 0 {
+		return &bad
+	}
+	return nil
+}
+
 // Validate returns a FieldError for each field of a job with which it cannot be enqueued, joined.
 // Client.Enqueue also compares the instant with the horizon.
 func (j FutureJob) Validate() error { return j.validate(DefaultMaxPayload) }
