@@ -1,3 +1,3 @@
 -- Returns the clock of the database.
--- Called by cmd/doctor.clock.
+-- Called by cmd/internal/doctor.clock.
 select clock_timestamp()

@@ -1,7 +1,7 @@
 -- Returns the collations that tables of the database use and whose version is not that of the system
 -- any more, with the statements that mend them. The first is that of the database. Prescient's own keys
 -- compare by their bytes.
--- Called by cmd/doctor.collations.
+-- Called by cmd/internal/doctor.collations.
 select
     'the database' as name, d.datcollversion as was, pg_database_collation_actual_version(d.oid) as version,
     format('reindex database %1$I; alter database %1$I refresh collation version', d.datname) as mends

@@ -1,7 +1,7 @@
 -- Returns what has held back vacuum and the readers of the outbox for more than $1 microseconds,
 -- oldest first: sessions, prepared transactions, and replication slots without a reader. mends: what
 -- ends it.
--- Called by cmd/doctor.holders.
+-- Called by cmd/internal/doctor.holders.
 select what, since, mends
 from (
     select

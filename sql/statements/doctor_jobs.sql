@@ -1,7 +1,7 @@
 -- Returns the jobs with waiting rows that no run has registered in the last 7 days, and that are no
 -- rules, which every run knows. It jumps from
 -- job to job through the slot index, at most $1 times.
--- Called by cmd/doctor.waitingJobs.
+-- Called by cmd/internal/doctor.waitingJobs.
 with recursive waiting (slot, job, n) as (
     (
         select next_check_at, job, 1

@@ -1,7 +1,7 @@
 -- Returns the months without a partition of history, from this month to the second one after it. It
 -- also returns relations of another kind that have the name of such a partition, and the oldest row
 -- in the default partition.
--- Called by cmd/doctor.months.
+-- Called by cmd/internal/doctor.months.
 with month as (
     select
         to_char(at, 'YYYY-MM') as name,

@@ -1,5 +1,5 @@
 -- Returns the limit that leaves this role the fewest further connections, and how many it leaves.
--- Called by cmd/doctor.connections.
+-- Called by cmd/internal/doctor.connections.
 select name, room
 from (
     select

@@ -1,6 +1,6 @@
 -- Returns the tables with the names $2 in schema $1, and the months of history, whose row security is
 -- on. The owner of a table is empty if the session has the rights of that role.
--- Called by cmd/doctor.rowSecurity.
+-- Called by cmd/internal/doctor.rowSecurity.
 select
     c.relname as name,
     case when pg_has_role(c.relowner, 'usage') then '' else pg_get_userbyid(c.relowner)::text end as owner

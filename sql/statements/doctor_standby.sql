@@ -1,3 +1,3 @@
 -- Reports whether the server is a standby.
--- Called by cmd/doctor.standby.
+-- Called by cmd/internal/doctor.standby.
 select pg_is_in_recovery()

@@ -2,7 +2,7 @@
 -- not keep up with. They have more than $2 dead rows and twice as many dead as live rows, or take
 -- more than $3 bytes and 4 kB for each live row. The owner of a table is empty if the session has
 -- the rights of that role.
--- Called by cmd/doctor.tables.
+-- Called by cmd/internal/doctor.tables.
 select c.relname as name, s.n_dead_tup as dead, s.n_live_tup as live, pg_table_size(c.oid) as bytes,
     coalesce(c.reloptions && '{autovacuum_enabled=false,autovacuum_enabled=off}'::text[], false) as off,
     case when pg_has_role(c.relowner, 'usage') then '' else pg_get_userbyid(c.relowner)::text end as owner
