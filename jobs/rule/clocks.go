@@ -56,9 +56,14 @@ func (c *clocks) instant(today time.Time, clock time.Duration) time.Time {
 // show the same. A month without the day of the month has its last day instead.
 func (c *clocks) addDate(from time.Time, months, days int) time.Time {
 	today := c.today(from)
+	return c.instant(addMonths(today, months).AddDate(0, 0, days), c.wall(from).Sub(today))
+}
+
+// addMonths returns the day some months after another one. A month without the day has its last day instead.
+func addMonths(today time.Time, months int) time.Time {
 	first := time.Date(today.Year(), today.Month()+time.Month(months), 1, 0, 0, 0, 0, time.UTC)
 	last := first.AddDate(0, 1, -1).Day()
-	return c.instant(first.AddDate(0, 0, min(today.Day(), last)-1+days), c.wall(from).Sub(today))
+	return first.AddDate(0, 0, min(today.Day(), last)-1)
 }
 
 // widestShift returns by how much clocks differ at most from those of another time, looking at each

@@ -64,6 +64,7 @@ func TestAStepFiresAtItsTimes(t *testing.T) {
 		{"before: 2 months, every: 1 month, times: 3", "2026-05-31 10:00", []string{"2026-03-31 10:00", "2026-04-30 10:00", "2026-05-31 10:00"}, true},
 		{"before: 45d, every: 2w", "2026-04-01 00:00", []string{"2026-02-14 23:00", "2026-02-28 23:00", "2026-03-14 23:00", "2026-03-28 23:00"}, false},
 		{"after: 3d, every: 1 business day, calendar: c", "2026-11-25 12:00", []string{"2026-11-28 12:00", "2026-12-01 09:00", "2026-12-02 09:00"}, false},
+		{"after: 1h at 18:00, every: 1 business day, calendar: c", "2026-11-24 16:30", []string{"2026-11-24 18:00", "2026-11-25 18:00", "2026-11-26 18:00"}, false},
 		{"after: 3d at 10:00, every: 1 business day, calendar: c", "2026-11-24 12:00", []string{"2026-11-30 10:00", "2026-12-01 10:00"}, false},
 		{"after: 1 business hour, every: 4 business hours, calendar: c", "2026-11-27 14:00", []string{"2026-11-27 15:00", "2026-11-30 11:00", "2026-11-30 15:00"}, false},
 	} {
@@ -219,11 +220,44 @@ func (o naive) workdays(from time.Time, sign, n int) time.Time {
 	return first(today.Add(time.Duration(best)*time.Minute), o.calendar)
 }
 
+// repeated returns the nth time of a step with a time of day, by the days after that of the first time.
+func (o naive) repeated(since time.Time, n int) time.Time {
+	zone, every := o.zone, o.step.Every
+	if o.step.Calendar != "" {
+		zone = o.calendar
+	}
+	open := func(today time.Time) bool { return o.step.Calendar == "" || len(o.day(today)) > 0 }
+	wall := show(o.occurrence(since, 1), zone)
+	today := wall.Truncate(24 * time.Hour)
+	for range n - 1 {
+		today = today.AddDate(0, 0, 7*every.Weeks+int(every.Duration.Hours()/24))
+		for range every.BusinessDays {
+			for today = today.AddDate(0, 0, 1); !open(today); {
+				today = today.AddDate(0, 0, 1)
+			}
+		}
+	}
+	if every.Months != 0 {
+		month := time.Date(today.Year(), today.Month()+time.Month(every.Months*(n-1)), 1, 0, 0, 0, 0, time.UTC)
+		today = month.AddDate(0, 0, min(today.Day(), month.AddDate(0, 1, -1).Day())-1)
+	}
+	for !open(today) {
+		today = today.AddDate(0, 0, 1)
+	}
+	var hour, minute int
+	after := o.step.After.At + o.step.Before.At
+	_, _ = fmt.Sscanf(after, "%d:%d", &hour, &minute)
+	return first(today.Add(time.Duration(hour*60+minute)*time.Minute), zone)
+}
+
 // occurrence returns the nth time of the step.
 func (o naive) occurrence(since time.Time, n int) time.Time {
 	d, sign := o.step.After, 1
 	if o.step.Before != (rule.Delay{}) {
 		d, sign = o.step.Before, -1
+	}
+	if d.At != "" && n > 1 && (d.Months == 0 || o.step.Every.Months == 0) {
+		return o.repeated(since, n)
 	}
 	at := o.at(since, d, sign)
 	every := o.step.Every
@@ -233,8 +267,6 @@ func (o naive) occurrence(since time.Time, n int) time.Time {
 	case n == 1:
 	case d.Months != 0 && every.Months != 0:
 		at = o.months(since, sign*d.Months+every.Months)
-	case d.At != "" && every.Duration != 0:
-		at = first(show(at, o.zone).AddDate(0, 0, int(every.Duration.Hours()/24)), o.zone)
 	default:
 		at = o.at(at, every, 1)
 	}

@@ -197,6 +197,10 @@ func (m move) pace() int64 {
 
 // nth returns the instant of an occurrence.
 func (s *stepTiming) nth(since time.Time, n int) (time.Time, error) {
+	if s.timed && n > 1 && !s.monthly() {
+		at, err := s.repeated(since, n)
+		return at.UTC(), err
+	}
 	at, err := s.untimed(since, n)
 	if err == nil && s.timed {
 		at, err = s.next(at)
@@ -204,10 +208,54 @@ func (s *stepTiming) nth(since time.Time, n int) (time.Time, error) {
 	return at.UTC(), err
 }
 
+// monthly reports whether occurrences are counted from since by months.
+func (s *stepTiming) monthly() bool { return s.first.months != 0 && s.every.months != 0 }
+
+// repeated returns the instant of an occurrence after the first one, at the time of day of the step. It counts the
+// days from that of the first one: its time of day may be outside of working hours, and a day may have 23 hours.
+func (s *stepTiming) repeated(since time.Time, n int) (time.Time, error) {
+	first, err := s.nth(since, 1)
+	if err != nil {
+		return first, err
+	}
+	clocks := s.clocks
+	if s.calendar != nil {
+		clocks = s.calendar.clocks
+	}
+	today := clocks.today(first)
+	n--
+	switch m := s.every; {
+	case m.months != 0:
+		today = addMonths(today, n*m.months)
+	case m.workdays != 0:
+		n *= m.workdays
+		for range maxDays {
+			if n == 0 {
+				break
+			}
+			if today = today.AddDate(0, 0, 1); s.calendar.opens(today) {
+				n--
+			}
+		}
+		if n != 0 {
+			return time.Time{}, ErrNoWork
+		}
+	default:
+		today = today.AddDate(0, 0, n*(m.days+int(m.seconds/daySeconds)))
+	}
+	for range maxDays {
+		if s.calendar == nil || s.calendar.opens(today) {
+			return clocks.instant(today, s.clock), nil
+		}
+		today = today.AddDate(0, 0, 1)
+	}
+	return time.Time{}, ErrNoWork
+}
+
 // untimed is nth without the time of day. It counts from the first occurrence, or by months from since: a
 // month after January 31, and two.
 func (s *stepTiming) untimed(since time.Time, n int) (time.Time, error) {
-	if s.first.months != 0 && s.every.months != 0 {
+	if s.monthly() {
 		return s.addDate(since, s.first.months+(n-1)*s.every.months, 0), nil
 	}
 	first, err := s.begin(since)

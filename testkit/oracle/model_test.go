@@ -62,7 +62,7 @@ func (r *theRule) counts(t *tables, values row, now time.Time, own bool) bool {
 // about reports whether the row alone says that a rule is about it.
 func (r *theRule) about(t *tables, values row) bool {
 	for _, e := range r.where {
-		if value, _ := e.holds2(t, values, true); !value && !e.lookup {
+		if value, known := e.holds2(t, values, true); !(value && known) && !e.lookup {
 			return false
 		}
 	}

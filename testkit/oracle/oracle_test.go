@@ -121,12 +121,12 @@ func newWorld(t *testing.T, seed uint64) *world {
 		w.rules = append(w.rules, rule)
 		acted += fmt.Sprintf(", acted_%s boolean not null default false", rule.name)
 		for _, s := range rule.steps {
-			registry.Register("tell."+s.name, func(_ context.Context, row jobs.FutureJob) (*time.Time, error) {
+			registry.Register("tell."+s.name, jobs.Row(func(_ context.Context, row jobs.FutureJob) (*time.Time, error) {
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				w.told[s.name+" "+row.EntityKey] = true
 				return nil, nil
-			})
+			}))
 		}
 	}
 	w.kit = testkit.New(t, testkit.Config{Registry: registry, Start: r.start, Width: w.width})
