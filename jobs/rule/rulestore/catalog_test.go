@@ -108,6 +108,11 @@ func TestPlanWarnsOfALookupWithoutAnIndex(t *testing.T) {
 	if plan := s.plan(file); !slices.Equal(plan.Rules[0].Warnings, want) {
 		t.Errorf("warnings %q, want %q", plan.Rules[0].Warnings, want)
 	}
+	again := strings.Replace(unshipped, "since: placed_at",
+		`since: [placed_at, "(select to_timestamp(max(p.id + 0)) from shop.payments p where p.order_id = orders.id)"]`, 1)
+	if plan := s.plan(again); !slices.Equal(plan.Rules[0].Warnings, want) {
+		t.Errorf("a lookup that the query has several times: warnings %q, want %q", plan.Rules[0].Warnings, want)
+	}
 	s.exec("create index on shop.payments (order_id)")
 	if plan := s.plan(file); len(plan.Rules[0].Warnings) > 0 {
 		t.Errorf("warnings %q", plan.Rules[0].Warnings)
