@@ -338,6 +338,23 @@ func TestAStepThatMovesItsOwnRowIsOfTheCheckThatFiredIt(t *testing.T) {
 	diff(t, []string{"enqueued", "recorded", "done later", "enqueued", "honoured", "waiting"}, got)
 }
 
+func TestARowThatIsMovedLaterWasRequestedForItsFirstSlot(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped(steps(rule.Step{Name: "later", Event: "order.late"})))
+	for _, at := range []string{"2040-03-01 13:05Z", "2040-06-01 13:05Z"} {
+		s.exec("select prescient.rule_wait('order.unshipped', 'order', '1', $1)", at)
+	}
+	entries, err := admin.New(s.client).Timeline(t.Context(), s.db, jobs.Key{EntityName: "order", EntityKey: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := time.Date(2040, 3, 1, 13, 15, 0, 0, time.UTC)
+	if e := entries[0]; e.What != "enqueued" || !e.Slot.Equal(first) || e.RequestedAt.After(first) {
+		t.Errorf("%s for %s in slot %s, want an instant up to %s", e.What, e.RequestedAt, e.Slot, first)
+	}
+}
+
 func TestSQLThatFailsIsTheErrorOfItsRowAlone(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

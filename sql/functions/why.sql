@@ -83,7 +83,8 @@ begin
     ), entry as (
         select
             s.id, s.name, s.item_key, s.enqueued_at as begun_at, 0::bigint as nth, s.enqueued_at as at, 'enqueued' as what, s.first_check_at as slot,
-            coalesce(s.requested_for, s.first_check_at) as target, s.enqueued_by as by_role, s.enqueued_app as app, s.enqueued_actor as actor,
+            -- A rule that has moved its row has written a later instant there.
+            least(s.requested_for, s.first_check_at) as target, s.enqueued_by as by_role, s.enqueued_app as app, s.enqueued_actor as actor,
             null::text as runner, null::interval as lateness, null::interval as duration, null::text as error, null::bigint as job,
             s.requested_within, null::text as moved_from, null::text as moved_to
         from story s
