@@ -69,7 +69,7 @@ begin
             using errcode = 'object_in_use',
                 hint = case
                     when due.paused then format('The job is paused: end that first, with: prescient jobs resume %s, and run them with: prescient run --catch-up', word)
-                    when due.unknown then format('No run has ever registered the job. Run them first, with: prescient run --catch-up, of a binary that has it; or cancel them, where the name is wrong: prescient jobs list --job %s', word)
+                    when due.unknown then format('No run has ever registered the job. Run them first, with: prescient run --catch-up, of a binary that has it; or cancel them, if the name is wrong: prescient jobs list --job %s', word)
                     else 'Run them first, with: prescient run --catch-up'
                 end;
     end if;

@@ -37,7 +37,7 @@ func hint(err error) string {
 		return "; if the files of PostgreSQL were replaced while it runs, restart it; the private one by: " +
 			"prescient dev-db stop"
 	case answer.Hint != "":
-		return "; " + answer.Hint
+		return ". " + answer.Hint
 	}
 	return ""
 }
