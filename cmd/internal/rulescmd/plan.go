@@ -144,6 +144,9 @@ func printRule(p *output.Printer, r rulestore.RulePlan) error {
 			add("overdue", "%d have steps that have passed%s", r.Overdue, refusal(r.Refused))
 		}
 	}
+	if len(rows) == 0 {
+		return nil
+	}
 	if err := p.Table(nil, rows...); err != nil || len(r.Slots) == 0 {
 		return err
 	}

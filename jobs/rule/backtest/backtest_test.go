@@ -66,6 +66,26 @@ func at(text string) time.Time {
 	return instant
 }
 
+func TestTheFirstKeysOfAStepThatRepeatsAreDistinct(t *testing.T) {
+	t.Parallel()
+	db := orders(t, "(1, '2026-01-05 10:00Z', null, 'web'), (2, '2026-01-06 10:00Z', null, 'web')")
+	step := after(t, "remind", "24h")
+	step.Every = rule.Delay{Duration: time.Hour}
+	report, err := backtest.Run(t.Context(), db, unshipped(step), backtest.Config{
+		From: at("2026-01-01 00:00"), To: at("2026-03-01 00:00"), Now: at("2026-02-04 09:00"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for _, f := range report.Steps[0].First {
+		keys = append(keys, f.Key)
+	}
+	if want := []string{"1", "2"}; !slices.Equal(keys, want) {
+		t.Errorf("first keys %q, want %q", keys, want)
+	}
+}
+
 func TestStepsFireForRowsThatAreNotDoneAtTheirSlot(t *testing.T) {
 	t.Parallel()
 	db := orders(t, `

@@ -32,7 +32,7 @@ type Step struct {
 	Counts
 	// Months has the counts of each month in which rows began to wait, the earliest first.
 	Months []Month `json:"months"`
-	// First has the first keys for which the step would have fired, by slot.
+	// First has the first keys for which the step would have fired, each once, by slot.
 	First []Fired `json:"first"`
 	// Slots has the slots in which the step would have fired, the earliest first.
 	Slots []Slot `json:"slots"`

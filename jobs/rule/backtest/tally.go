@@ -31,9 +31,12 @@ func (t *tally) month(since time.Time) *Counts {
 	return t.months[first]
 }
 
-// fire counts a row for which the step would have fired.
+// fire counts a row for which the step would have fired. The times of a row come in order, and the first one is kept.
 func (t *tally) fire(f Fired) {
 	t.slots[f.Slot]++
+	if slices.ContainsFunc(t.First, func(first Fired) bool { return first.Key == f.Key }) {
+		return
+	}
 	i, _ := slices.BinarySearchFunc(t.First, f, compareFired)
 	if i < maxFirst {
 		t.First = slices.Insert(t.First, i, f)
