@@ -28,7 +28,7 @@ func TestThePageHasEachFunctionThatAnApplicationMayCallAndItsParameters(t *testi
 	}
 	db := pgtest.New(t)
 	for _, name := range append(names, "why") {
-		if !regexp.MustCompile("`"+name+"[`(]").Match(page) {
+		if !regexp.MustCompile("`" + name + "[`(]").Match(page) {
 			t.Errorf("functions.md lacks %s", name)
 		}
 		var parameters []string

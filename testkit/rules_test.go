@@ -90,8 +90,9 @@ func TestAClockPausesAsThePageOfRulesSays(t *testing.T) {
 	t.Parallel()
 	_, recipe, _ := strings.Cut(read(t, "../docs/rules.md"), "## A clock that pauses\n")
 	block := func(kind string) string {
-		_, text, found := strings.Cut(recipe, "```"+kind+"\n")
-		if text, _, found = strings.Cut(text, "```"); !found {
+		_, rest, begins := strings.Cut(recipe, "```"+kind+"\n")
+		text, _, ends := strings.Cut(rest, "```")
+		if !begins || !ends {
 			t.Fatalf("the recipe has no block of %s", kind)
 		}
 		return text

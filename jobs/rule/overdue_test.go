@@ -35,7 +35,8 @@ func TestTheLastStepBeforeAnInstantIsThatOfAllSteps(t *testing.T) {
 	t.Parallel()
 	const hour = time.Hour
 	timing, err := rule.NewTiming(rule.Rule{Steps: []rule.Step{
-		{Name: "a", After: rule.Delay{Duration: 10 * hour}}, {Name: "b", After: rule.Delay{Duration: hour}, Every: rule.Delay{Duration: 4 * hour}},
+		{Name: "a", After: rule.Delay{Duration: 10 * hour}},
+		{Name: "b", After: rule.Delay{Duration: hour}, Every: rule.Delay{Duration: 4 * hour}},
 		{Name: "c", After: rule.Delay{Duration: 13 * hour}},
 	}}, nil)
 	if err != nil {
@@ -46,7 +47,11 @@ func TestTheLastStepBeforeAnInstantIsThatOfAllSteps(t *testing.T) {
 		at           time.Duration
 		step, number int
 	}{
-		{hour, 0, 0}, {hour + 1, 1, 1}, {10 * hour, 1, 3}, {10*hour + 1, 0, 1}, {12 * hour, 0, 1},
+		{hour, 0, 0},
+		{hour + 1, 1, 1},
+		{10 * hour, 1, 3},
+		{10*hour + 1, 0, 1},
+		{12 * hour, 0, 1},
 		{13*hour + 1, 2, 1}, // also the fourth of b
 		{17*hour + 1, 1, 5},
 	} {

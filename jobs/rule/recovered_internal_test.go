@@ -23,7 +23,8 @@ func TestWhatLetStepsFireIsOver(t *testing.T) {
 		"moved later":               {[]start{{since: first, fired: true}}, seen{there: true, about: true, counts: true, since: second}, 1},
 		"moved, told and fired again": {
 			[]start{{since: first, fired: true, told: true}, {since: second, fired: true}},
-			seen{there: true, about: true, counts: true, since: second}, 0,
+			seen{there: true, about: true, counts: true, since: second},
+			0,
 		},
 		"moved earlier":       {[]start{{since: second, fired: true}}, seen{there: true, about: true, counts: true, since: first}, 1},
 		"the clock has ended": {[]start{{since: first, fired: true}}, seen{there: true, about: true}, 1},

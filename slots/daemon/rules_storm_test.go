@@ -86,8 +86,12 @@ rules:
 	published := "select count(*) from prescient.event_outbox"
 	eventually(t, "all steps to fire", func() bool { return w.count(published) >= want })
 	eventually(t, "the last checks to end", func() bool { return w.count("select count(*) from prescient.future_job") == 0 })
-	end()
-	endOther()
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	if err := endOther(); err != nil {
+		t.Error(err)
+	}
 	if n := w.count(published); n != want {
 		t.Errorf("%d steps have fired, want %d", n, want)
 	}

@@ -81,8 +81,10 @@ func (c *calendar) spans(date time.Time) []span {
 		}
 	}
 	for _, h := range c.hours[date.Weekday()] {
-		s := span{instant(date.Add(time.Duration(h[0])*time.Minute), c.zone),
-			instant(date.Add(time.Duration(min(h[1], limit))*time.Minute), c.zone)}
+		s := span{
+			instant(date.Add(time.Duration(h[0])*time.Minute), c.zone),
+			instant(date.Add(time.Duration(min(h[1], limit))*time.Minute), c.zone),
+		}
 		if h[0] < limit && s.from.Before(s.to) {
 			list = append(list, s)
 		}

@@ -52,7 +52,7 @@ func (r *theRule) sinceOf(t *tables, values row, own bool) (last time.Time, ok b
 // counts reports whether a rule is about a row that is not done.
 func (r *theRule) counts(t *tables, values row, now time.Time, own bool) bool {
 	for _, e := range r.where {
-		if value, known := e.holds2(t, values, own); !value && known || !known && !(own && e.lookup) {
+		if value, known := e.holds2(t, values, own); !value && known || !known && (!own || !e.lookup) {
 			return false
 		}
 	}
@@ -62,7 +62,7 @@ func (r *theRule) counts(t *tables, values row, now time.Time, own bool) bool {
 // about reports whether the row alone says that a rule is about it.
 func (r *theRule) about(t *tables, values row) bool {
 	for _, e := range r.where {
-		if value, known := e.holds2(t, values, true); !(value && known) && !e.lookup {
+		if value, known := e.holds2(t, values, true); (!value || !known) && !e.lookup {
 			return false
 		}
 	}

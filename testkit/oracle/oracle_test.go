@@ -69,7 +69,7 @@ type world struct {
 func TestTheEngineFiresWhatTheOracleFires(t *testing.T) {
 	t.Parallel()
 	seeds, rows := []uint64{1, 2, 3, 4}, 30
-	first := uint64(time.Now().UnixNano() % 1_000_000) //nolint:forbidigo // a seed
+	first := uint64(time.Now().UnixNano() % 1_000_000)
 	if os.Getenv("PRESCIENT_TEST_LONG") != "" {
 		seeds, rows = nil, 200
 		for i := range uint64(100) {

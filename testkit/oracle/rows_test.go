@@ -92,14 +92,6 @@ type expression struct {
 	length func(t *tables, r row) length
 }
 
-// tz returns a column of type timestamptz.
-func tz(column string) func(*tables, row, *time.Location) (time.Time, bool) {
-	return func(_ *tables, r row, _ *time.Location) (time.Time, bool) {
-		at, ok := r[column].(time.Time)
-		return at, ok
-	}
-}
-
 func instantOf(v any, zone *time.Location) (time.Time, bool) {
 	switch v := v.(type) {
 	case time.Time:
@@ -243,9 +235,20 @@ var (
 
 	// dones are lists of done.
 	dones = [][]*expression{
-		{column("closed_at")}, {column("closed_local")}, {column("closed_on")}, {status}, {paid}, {falsity},
-		{column("closed_at"), status}, {column("closed_local"), column("closed_at"), paid}, {paid, zero},
-		{payment}, {status, payment}, {paidAt}, {column("closed_at"), paidAt, payment}, {paid, zero, payment},
+		{column("closed_at")},
+		{column("closed_local")},
+		{column("closed_on")},
+		{status},
+		{paid},
+		{falsity},
+		{column("closed_at"), status},
+		{column("closed_local"), column("closed_at"), paid},
+		{paid, zero},
+		{payment},
+		{status, payment},
+		{paidAt},
+		{column("closed_at"), paidAt, payment},
+		{paid, zero, payment},
 	}
 
 	tag   = condition("tag <> 'test'", func(r row) (bool, bool) { return r["tag"] != "test", r["tag"] != nil }, "tag")

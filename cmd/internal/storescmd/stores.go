@@ -77,7 +77,7 @@ func withStores(ctx context.Context, f *factory.Factory, fn func(set *stores.Set
 type storeState struct {
 	Name      string        `json:"name"`
 	Database  view.Database `json:"database"`
-	State     string        `json:"state"`          // active, draining, empty (it may leave the settings), not migrated, or down
+	State     string        `json:"state"`          // active, draining, empty (it may leave), not migrated, or down
 	Error     string        `json:"error"`          // of one that is down or not migrated
 	Since     *time.Time    `json:"draining_since"` // null: it is not
 	By        string        `json:"draining_by"`

@@ -31,7 +31,7 @@ func (f Facts) Lookup() bool { return slices.ContainsFunc(f.all(), lookup) }
 // SinceLookup reports whether another row can let the clock start, or start again.
 func (f Facts) SinceLookup() bool { return slices.ContainsFunc(f.Since, lookup) }
 
-// EndLookup reports whether another row can end what let a step fire: it lets the clock start again, or the row is done.
+// EndLookup reports whether another row can end what let a step fire: it starts the clock again, or ends the wait.
 func (f Facts) EndLookup() bool { return f.SinceLookup() || slices.ContainsFunc(f.Done, lookup) }
 
 func lookup(e Expr) bool { return e.Lookup }

@@ -104,7 +104,9 @@ func (p actions) who(r *http.Request) board.Who {
 	}
 }
 
-func (p actions) showForm(w http.ResponseWriter, r *http.Request, d *board.Form, in *board.Input, status int, problem string) {
+func (p actions) showForm(
+	w http.ResponseWriter, r *http.Request, d *board.Form, in *board.Input, status int, problem string,
+) {
 	v := formPage{Form: *d, Problem: problem, Back: "/"}
 	for _, f := range d.Fields {
 		value := in.Text(f.Name)
