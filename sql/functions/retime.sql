@@ -19,36 +19,44 @@ set row_security = off
 as $$
 #variable_conflict use_column
 declare
-    number bigint := prescient.find_job(job_exec);
+    number bigint      := prescient.find_job(job_exec);
+    begun  timestamptz := coalesce(clock, clock_timestamp());
+    traces text[];
     wanted bigint;
     moved  bigint;
 begin
     -- A row that another transaction moved after the snapshot no longer meets the conditions once it is locked.
-    with asked as (
-        select *
+    select
+        array_agg(p.slot), array_agg(p.id), array_agg(p.check_at), array_agg(p.payload), array_agg(p.trace)
+    into slots, ids, check_ats, payloads, traces
+    from (
+        select u.*, f.trace
         from unnest(slots, ids, requested, check_ats, payloads) as u (slot, id, requested, check_at, payload)
-    ), picked as materialized (
-        select a.*, f.entity_name, f.entity_key, f.item_key, f.payload as was, f.trace
-        from asked a
-        join prescient.future_job f on f.next_check_at = a.slot and f.job = number and f.id = a.id
-        where a.slot > coalesce(retime.clock, clock_timestamp())
-            and coalesce(f.requested_for, f.first_check_at) = a.requested
+        join prescient.future_job f on f.next_check_at = u.slot and f.job = number and f.id = u.id
+        where u.slot > begun -- the check of a due row may hold its lock
+            and coalesce(f.requested_for, f.first_check_at) = u.requested
             and (f.request).check_at is null
         order by f.entity_name, f.entity_key, f.item_key -- as enqueue_many, so that the two never deadlock
         for update of f
-    ), waiting as materialized ( -- the wait for locks may have taken until after a boundary
+    ) as p;
+
+    -- A slot may have begun while this waited for locks.
+    with asked as (
+        select *
+        from unnest(slots, ids, check_ats, payloads, traces) as u (slot, id, check_at, payload, trace)
+    ), waiting as materialized (
         select
-            p.*,
-            prescient.due_slot(p.check_at, retime.clock) as target,
-            prescient.traced(p.trace, prescient.journal_entry('rescheduled', p.slot)) as told
-        from picked p
-        where p.slot > coalesce(retime.clock, clock_timestamp())
+            a.*,
+            prescient.due_slot(a.check_at, retime.clock) as target,
+            prescient.traced(a.trace, prescient.journal_entry('rescheduled', a.slot)) as told
+        from asked a
+        where a.slot > coalesce(retime.clock, clock_timestamp())
     ), moved as (
         update prescient.future_job f
         set next_check_at = w.target,
             requested_for = w.check_at,
             requested_within = null,
-            payload = coalesce(w.was || w.payload::jsonb, w.payload::jsonb, w.was),
+            payload = coalesce(f.payload || w.payload::jsonb, w.payload::jsonb, f.payload),
             trace = w.told
         from waiting w
         where f.next_check_at = w.slot and f.job = number and f.id = w.id

@@ -11,7 +11,7 @@ set definition = $2::json,
     version = r.version + 1,
     state = case when $4::boolean then 'applying' else r.state end,
     position = case when $4::boolean then null else r.position end,
-    recovers_at = case when $2::json #> '{rule,recovered}' is not null then coalesce(r.recovers_at, clock_timestamp()) end,
+    recovers_at = case when $2::json #> '{rule,recovered}' is not null then coalesce(r.recovers_at, statement_timestamp()) end,
     updated_at = statement_timestamp()
 from alone
 where r.name = $1 and r.version = $3 and r.state <> 'removing'
