@@ -21,7 +21,7 @@ func File(path string, mode fs.FileMode, entries []config.Entry) []Finding {
 		has         func(value string) bool
 	}{
 		{Action, "a secret", "chmod o= %s  -- and change the secret, if other people use the machine", hasSecret},
-		{Note, "a URL whose path may be one", "chmod o= %s  -- if the URL is a secret, " +
+		{Note, "a URL whose path may be a secret", "chmod o= %s  -- if the URL is a secret, " +
 			"such as the URL of a webhook", hasPath},
 	} {
 		i := slices.IndexFunc(entries, func(e config.Entry) bool { return e.Origin == "file "+path && kind.has(e.Value) })
