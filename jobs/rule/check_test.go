@@ -529,7 +529,6 @@ func TestARuleReadsItsTableAndExecutesItsSQLAsItsRole(t *testing.T) {
 	pgtest.DropRoles(t, s.db, role)
 	s.exec(`create table shop.escalation (order_id bigint, by name default current_user)`)
 	s.exec(`grant usage on schema shop to ` + role)
-	s.exec(`grant insert on shop.escalation to ` + role)
 	s.apply(unshipped(
 		steps(rule.Step{After: rule.Delay{Duration: 4 * day24}, SQL: "insert into shop.escalation values ($key)"}),
 		func(a *rule.Applied) { a.Rule.Role = role }))
@@ -542,6 +541,13 @@ func TestARuleReadsItsTableAndExecutesItsSQLAsItsRole(t *testing.T) {
 	}
 	s.exec(`grant select on shop.orders to ` + role)
 	s.run(day(4).Add(15 * time.Minute))
+	needs := "permission denied for table escalation (42501). The role " + role +
+		" of the rule executes the statement: grant it the right"
+	if got := s.state()["order.unshipped 1"]; !strings.Contains(got, needs) {
+		t.Errorf("%s, want %s", got, needs)
+	}
+	s.exec(`grant insert on shop.escalation to ` + role)
+	s.run(day(4).Add(45 * time.Minute))
 	s.wants(map[string]string{"1": "done: open 1", "2": "done: open 1"})
 	diff(t, []string{"1 " + role, "2 " + role}, s.strings(`select order_id || ' ' || by from shop.escalation order by 1`))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
@@ -317,8 +318,17 @@ func (p *page) executeStep(ctx context.Context, i int, d due) error {
 			}
 		}
 	}
-	if _, err := p.tx.ExecContext(ctx, statement.query, args...); err != nil {
-		return fmt.Errorf("step %s: %w", s.Name, err)
+	_, err := p.tx.ExecContext(ctx, statement.query, args...)
+	if err == nil {
+		return nil
 	}
-	return nil
+	err = fmt.Errorf("step %s: %w", s.Name, err)
+	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
+		who := "login that runs the slots"
+		if role := p.rule.Rule.Role; role != "" {
+			who = "role " + role + " of the rule"
+		}
+		return fmt.Errorf("%w. The %s executes the statement: grant it the right", err, who)
+	}
+	return err
 }
