@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -140,9 +141,13 @@ func (c *Client) entries(ctx context.Context, db jobs.DB, key jobs.Key) ([]Timel
 	return rows(ctx, c, db, pgsql.Why, args, func(row *sql.Rows, e *TimelineEntry) error {
 		var at, target, opened, closed sql.NullTime
 		var lateness, duration, within *int64
+		var leftOut []byte
 		err := row.Scan(&e.ID, &e.JobExec, &e.ItemKey, &e.Anonymous, &at, &e.What, &e.Slot, &target, &e.By, &e.App, &e.Actor,
 			&e.Runner, &lateness, &duration, &e.Error, &e.Run, &opened, &closed, &e.Hindrance, &within,
-			&e.MovedFrom, &e.MovedTo, &e.Found, &e.OfRule, (*pq.StringArray)(&e.StepsLeftOut))
+			&e.MovedFrom, &e.MovedTo, &e.Found, &e.OfRule, &leftOut)
+		if err == nil {
+			err = json.Unmarshal(leftOut, &e.StepsLeftOut)
+		}
 		e.At, e.Slot, e.RequestedAt = at.Time.UTC(), e.Slot.UTC(), target.Time.UTC()
 		e.OpenedAt, e.ClosedAt = opened.Time.UTC(), closed.Time.UTC()
 		e.Ran, e.Lateness, e.Duration = lateness != nil, micros(lateness), micros(duration)

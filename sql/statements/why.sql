@@ -10,9 +10,9 @@ select
     (extract(epoch from within) * 1000000)::bigint, coalesce(moved_from, ''), coalesce(moved_to, ''),
     case when what = 'done' then coalesce(s.payload ->> 'found', '') else '' end as found,
     exists (select from prescient.rule r where r.name = w.job) as of_rule,
-    array(
+    to_json(array(
         select jsonb_array_elements_text(case when jsonb_typeof(s.payload -> 'left_out') = 'array' then s.payload -> 'left_out' else '[]' end)
-    ) as steps_left_out
+    ))::text as steps_left_out
 from prescient.why($1, $2, $3, $4, $5) as w
 left join lateral (
     select h.payload

@@ -247,9 +247,9 @@ func (rd *round) abandonOverdue() {
 		}
 		was := u.Copy() // because the abandoned function may go on with the unit
 		err := fmt.Errorf("%w after %s: %w", unit.ErrTimeout, u.Def.Timeout, unit.ErrIgnored)
+		rd.Abandoned() // first, because the round may be over once the outcomes are known
 		q := rd.results.abandon(u, was.Outcomes(rd.Work, rd.Moment(), nil, err, most, rd.Panics))
 		rd.Log.ErrorContext(rd.Work, "check abandoned", "check", was.String(), "timeout", u.Def.Timeout, "grace", rd.Grace)
-		rd.Abandoned()
 		q.Gate.Leave()
 		go rd.checkMany(q)
 	}

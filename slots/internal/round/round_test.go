@@ -8,12 +8,14 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/claim"
@@ -32,7 +34,7 @@ type bench struct {
 	*Caller
 	page      Page
 	workers   permit.Semaphore
-	abandoned int
+	abandoned atomic.Int32
 }
 
 // setup returns a bench of rows with the ids 1 to n, whose checks run two at a time.
@@ -56,7 +58,7 @@ func setup(t *testing.T, ctx context.Context, n int, check jobs.CheckFunc, optio
 	b.Caller = &Caller{
 		Contexts: contexts, Log: log, Panics: unit.NewPanics(log), Moment: func() guard.Moment { return guard.Moment{Now: time.Now()} },
 		Session: claim.NewSession(claim.Session{Contexts: contexts, Server: server}),
-		Leases:  claim.NewKeeper(server, 1, slog.Int("run", 1)), Rows: 100, Abandoned: func() { b.abandoned++ },
+		Leases:  claim.NewKeeper(server, 1, slog.Int("run", 1)), Rows: 100, Abandoned: func() { b.abandoned.Add(1) },
 	}
 	var rows []jobs.FutureJob
 	for i := range n {
@@ -86,12 +88,10 @@ func (b *bench) do() (outcomes []row.Outcome, last Batch) {
 	return outcomes, last
 }
 
-// free fails the test if a check still has a worker.
+// free waits until no check has a worker.
 func (b *bench) free(t *testing.T) {
 	t.Helper()
-	if n := len(b.workers); n != 0 {
-		t.Errorf("%d workers are taken", n)
-	}
+	await.True(t, "the workers to be free", func() bool { return len(b.workers) == 0 })
 }
 
 func TestEachRowEndsAsItsFunctionDoes(t *testing.T) {
@@ -159,8 +159,8 @@ func TestACheckThatIgnoresItsTimeoutIsAbandoned(t *testing.T) {
 				go func() { <-began; b.Leases.Lose(b.page.Lease) }()
 			}
 			outcomes, _ := b.do()
-			if len(outcomes) != 1 || !strings.Contains(outcomes[0].Verdict.Error, unit.ErrIgnored.Error()) || b.abandoned != 1 {
-				t.Errorf("%d are abandoned, and the outcomes are %+v", b.abandoned, outcomes)
+			if len(outcomes) != 1 || !strings.Contains(outcomes[0].Verdict.Error, unit.ErrIgnored.Error()) || b.abandoned.Load() != 1 {
+				t.Errorf("%d are abandoned, and the outcomes are %+v", b.abandoned.Load(), outcomes)
 			}
 			b.free(t)
 		})
