@@ -133,6 +133,16 @@ func printRule(p *output.Printer, r rulestore.RulePlan) error {
 			add("step "+s.Name, "%s, as before", s.Is)
 		}
 	}
+	for _, o := range r.Options {
+		switch {
+		case o.Was == "":
+			add(o.Name, "new: %s", o.Is)
+		case o.Is == "":
+			add(o.Name, "gone; it was %s", o.Was)
+		default:
+			add(o.Name, "%s, was %s", o.Is, o.Was)
+		}
+	}
 	if r.Action != rulestore.Unchanged {
 		add("rows", "%d that the rule is about, and for which it has not happened", r.Counting)
 		for _, n := range counted(r) {

@@ -141,6 +141,21 @@ func TestPlacesOfASpreadAreThoseOfThePlan(t *testing.T) {
 	}
 }
 
+func TestAPlanNamesTheOptionsThatChange(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(with(unshipped, "overdue: fire"))
+	changed := strings.Replace(with(unshipped, "payload: [amount]"), "<> 'test'", "<> 'shop'", 1)
+	want := []rulestore.OptionPlan{
+		{Name: "overdue", Was: "fire"},
+		{Name: "payload", Is: `["amount"]`},
+		{Name: "where", Was: "channel <> 'test'", Is: "channel <> 'shop'"},
+	}
+	if diff := cmp.Diff(want, s.plan(changed).Rules[0].Options); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestAChangedRuleReTimesWhatWaitsAndKeepsWhatHasFired(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)

@@ -62,6 +62,8 @@ type RulePlan struct {
 	Triggers []string `json:"triggers,omitempty"`
 	// Steps says what becomes of the steps of a rule that changes.
 	Steps []StepPlan `json:"steps,omitempty"`
+	// Options says which other options of a rule change, such as overdue.
+	Options []OptionPlan `json:"options,omitempty"`
 	// Counting is the number of rows of the table that the rule is about, and for which the expected
 	// thing has not happened. The other numbers are parts of it.
 	Counting int64 `json:"counting"`
@@ -364,7 +366,9 @@ func (p *RulePlan) compare(was Status, moved bool) error {
 		return nil
 	}
 	p.Steps = stepPlans(was.Rule.Steps, is.Steps)
-	return nil
+	var err error
+	p.Options, err = optionPlans(plain(was.Applied).Rule, plain(wanted).Rule)
+	return err
 }
 
 // definitionOf returns the JSON of column definition.
@@ -393,6 +397,61 @@ func timed(a rule.Applied) any {
 		s.Event, s.SQL, s.Job = "", "", ""
 	}
 	return []any{a.Facts, a.Rule.Steps, a.Calendars}
+}
+
+// OptionPlan is an option of a rule that changes. A value is a text, or else JSON.
+type OptionPlan struct {
+	Name string `json:"name"`
+	// Was is its value before. Empty: the rule did not have it.
+	Was string `json:"was,omitempty"`
+	// Is is its value now. Empty: it is gone.
+	Is string `json:"is,omitempty"`
+}
+
+// optionPlans compares two versions of a rule, but for their steps.
+func optionPlans(was, is rule.Rule) (plans []OptionPlan, err error) {
+	before, err := optionsOf(was)
+	if err != nil {
+		return nil, err
+	}
+	now, err := optionsOf(is)
+	if err != nil {
+		return nil, err
+	}
+	names := slices.Sorted(maps.Keys(now))
+	for name := range before {
+		if _, ok := now[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if w, n := before[name], now[name]; w != n && name != "steps" {
+			plans = append(plans, OptionPlan{name, w, n})
+		}
+	}
+	return plans, nil
+}
+
+// optionsOf returns the values of the options of a rule, by their names in JSON.
+func optionsOf(r rule.Rule) (options map[string]string, err error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(text, &values); err != nil {
+		return nil, err
+	}
+	options = map[string]string{}
+	for name, value := range values {
+		var plain string
+		if json.Unmarshal(value, &plain) != nil {
+			plain = string(value)
+		}
+		options[name] = plain
+	}
+	return options, nil
 }
 
 // stepPlans pairs the steps of two versions of a rule by their names.
