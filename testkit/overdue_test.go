@@ -95,6 +95,89 @@ func TestOverdueDecidesAboutStepsThatHadPassedHoweverTheRowCame(t *testing.T) {
 	}
 }
 
+// The same becomes of steps that had passed if another table starts the clock, and starts it again: the row came when it
+// was inserted, or when the rule was applied.
+func TestOverdueDecidesAboutAClockThatAnotherTableStarts(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, time.March, 4, 12, 1, 0, 0, time.UTC)
+	for name, want := range map[string]string{
+		"fire":     "first, second, then first, second, third",
+		"last":     "second, then first, second, third",
+		"skip":     "then second, third",
+		"spread 1": "first, second, then first, second, third",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kit := testkit.New(t, testkit.Config{Registry: registry(), Start: start})
+			kit.DB.MustExec("create table cases (id bigint primary key, level text not null default 'high', opened_at timestamptz, closed_at timestamptz)")
+			kit.DB.MustExec("create table calls (id bigint, at timestamptz)")
+			first, again := start.Add(-50*time.Hour), start.Add(-40*time.Hour)
+			kit.DB.MustExec("insert into cases (id) values (1), (2)") // there at the apply, without an instant and with one
+			kit.DB.MustExec("insert into calls values (2, $1)", first)
+			kit.Rules(rulesFile(t, strings.Replace(policy(name), "since: opened_at",
+				"look: 1h\n    since: [opened_at, (select max(c.at) from public.calls c where c.id = cases.id)]", 1)))
+			kit.DB.MustExec("insert into cases (id) values (3)")
+			kit.RunFor(time.Hour)
+			kit.DB.MustExec("insert into calls values (1, $1), (3, $1)", first)
+			kit.RunFor(time.Hour)
+			kit.DB.MustExec("insert into calls values (1, $1), (2, $1), (3, $1)", again)
+			kit.RunFor(5 * day)
+			type firing struct{ since, step string }
+			got := map[string][]firing{}
+			for _, e := range kit.Events() {
+				var data struct{ Since time.Time }
+				if err := json.Unmarshal(e.Data, &data); err != nil {
+					t.Fatal(err)
+				}
+				id := strings.TrimPrefix(e.Subject, "cases/")
+				got[id] = append(got[id], firing{data.Since.String(), e.Type})
+			}
+			for id := 1; id <= 3; id++ {
+				var fired []string
+				since := first
+				for _, f := range got[fmt.Sprint(id)] {
+					if f.since != since.String() {
+						since, f.step = again, "then "+f.step
+					}
+					fired = append(fired, f.step)
+				}
+				if fired := strings.Join(fired, ", "); fired != want {
+					t.Errorf("row %d fired %s, want %s", id, fired, want)
+				}
+			}
+		})
+	}
+}
+
+// A row that counts again leaves out steps that have passed. Another start of the clock does not, also if the check of the
+// row is due when it comes.
+func TestAnEarlierStartOfTheClockLeavesOutNoStepForTheOneBefore(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, time.March, 4, 12, 1, 0, 0, time.UTC)
+	for name, want := range map[string]string{"fire": "first, second, third", "last": "third", "skip": "", "spread 1": "first, second, third"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kit := testkit.New(t, testkit.Config{Registry: registry(), Start: start})
+			kit.DB.MustExec("create table cases (id bigint primary key, level text not null default 'high', opened_at timestamptz, closed_at timestamptz)")
+			kit.Rules(rulesFile(t, policy(name)))
+			kit.DB.MustExec("insert into cases (id, opened_at, closed_at) values (1, $1, $1)", start)
+			kit.RunFor(36 * time.Hour)
+			kit.DB.MustExec("update cases set closed_at = null")
+			kit.Clock.Advance(day) // past the second step
+			kit.DB.MustExec("update cases set opened_at = $1", start.AddDate(0, 0, -20))
+			kit.RunDue()
+			kit.RunFor(day)
+			var got []string
+			for _, e := range kit.Events() {
+				got = append(got, e.Type)
+			}
+			if got := strings.Join(got, ", "); got != want {
+				t.Errorf("%s fired, want %s", got, want)
+			}
+		})
+	}
+}
+
 // The steps that came while nothing ran are not late, and a step that comes between the write and the check is not.
 func TestAnOutageIsNotLate(t *testing.T) {
 	t.Parallel()

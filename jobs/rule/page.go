@@ -58,8 +58,9 @@ type due struct {
 // state is the payload of a row.
 type state struct {
 	// From is set for a row that was done and counts again, and for one that came to the rule late: steps before it
-	// do not fire.
-	From *time.Time `json:"from,omitempty"`
+	// do not fire. Since is the start of the clock that From and LeftOut are about. Nil: they are about any.
+	From  *time.Time `json:"from,omitempty"`
+	Since *time.Time `json:"since,omitempty"`
 	// Came is when the row came to the rule, if a step may have passed then. LeftOut lists such steps that did not
 	// fire.
 	Came    *time.Time `json:"came,omitempty"`
@@ -143,6 +144,9 @@ func (p *page) plan(i int) {
 	if err != nil && !errors.Is(err, jobs.ErrNoPayload) {
 		p.results[i].Err = err
 		return
+	}
+	if was.Since != nil && t.seen.counts && !was.Since.Equal(t.seen.since) {
+		was.From, was.Since, was.LeftOut = nil, nil, nil // the clock has moved
 	}
 	if t.was = was; was.From != nil {
 		t.from = *was.From
@@ -237,7 +241,7 @@ func earlier(a, b time.Time) time.Time {
 
 // late decides about the steps that had passed when the row came to the rule. It reports whether the row waits for
 // another slot, in which they fire. Once it has left steps out, the payload says so: a later change of the policy is
-// about other rows.
+// about other rows, and other starts of the clock.
 func (p *page) late(i int, timing *Timing, begun time.Time) (waits bool) {
 	row, t := p.rows[i], &p.turns[i]
 	if t.was.Came == nil {
@@ -269,7 +273,7 @@ func (p *page) late(i int, timing *Timing, begun time.Time) (waits bool) {
 		}
 	}
 	if t.due = slices.DeleteFunc(t.due, leaves); len(t.was.LeftOut) > 0 {
-		t.was.From, t.was.Came = &first, nil
+		t.was.From, t.was.Since = &first, &t.seen.since
 		p.results[i].Payload, _ = json.Marshal(t.was) // never fails
 	}
 	return false

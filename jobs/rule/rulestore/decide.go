@@ -52,6 +52,7 @@ type decision struct {
 	passed  bool // a step that has not fired has passed
 	at      time.Time
 	from    time.Time // steps before it do not fire; zero: it stays as it is
+	since   time.Time // the start of the clock that from is about; zero: of any
 	came    time.Time // when the row came to the rule; zero: no step had passed
 	leftOut []string  // the steps that do not fire because of from
 }
@@ -123,6 +124,10 @@ func (d decider) decide(r row) decision {
 	what := d.wait(r)
 	if d.looks && what.fate == leave && !r.waits {
 		what.fate, what.at, what.from = begin, d.now, d.first
+	}
+	if d.looks && (what.fate == begin || !what.from.IsZero()) {
+		// When the other table starts the clock, steps may have passed before the row came.
+		what.since, what.came = r.since, d.now
 	}
 	return what
 }

@@ -69,7 +69,7 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 	p.rows = make([]row, 0, w.store.cfg.PageSize)
 	for rows.Next() {
 		var r found
-		if err := rows.Scan(&r.key, &r.since, &r.id, &r.slot, &r.requested, &r.from, &r.errors, &r.fired,
+		if err := rows.Scan(&r.key, &r.since, &r.id, &r.slot, &r.requested, &r.from, &r.of, &r.errors, &r.fired,
 			pq.Array(&r.lengths), &r.read, &r.now); err != nil {
 			return p, err
 		}
@@ -104,7 +104,7 @@ type found struct {
 	id        sql.NullInt64
 	slot, now sql.NullTime
 	requested sql.NullTime
-	from      sql.NullString
+	from, of  sql.NullString
 	errors    sql.NullInt64
 	fired     pq.StringArray
 	lengths   []sql.NullInt64
@@ -121,6 +121,9 @@ func (f *found) row() row {
 	}
 	// An application may have written something else, which is an error of its check alone.
 	r.from, _ = time.Parse(time.RFC3339Nano, f.from.String)
+	if of, err := time.Parse(time.RFC3339Nano, f.of.String); err == nil && !of.Equal(r.since) {
+		r.from = time.Time{} // it is about another start of the clock
+	}
 	return r
 }
 
@@ -176,9 +179,10 @@ func (d decision) payload() string {
 	}
 	text, _ := json.Marshal(struct { // never fails
 		From    time.Time `json:"from,omitzero"`
+		Since   time.Time `json:"since,omitzero"`
 		Came    time.Time `json:"came,omitzero"`
 		LeftOut []string  `json:"left_out,omitempty"`
-	}{d.from.UTC(), d.came.UTC(), d.leftOut})
+	}{d.from.UTC(), d.since.UTC(), d.came.UTC(), d.leftOut})
 	return string(text)
 }
 
