@@ -158,7 +158,7 @@ func TestMistakesInAFileOfSchedulesAreNamedWithTheirLine(t *testing.T) {
 		"schedules:\n- id: a\n  deadline: soon\n":            "line 3:",
 		"schedules:\n- id: a\n  start: soon\n":               `line 3: time "soon": want an instant such as`,
 		"schedules:\n- id: a\n  end: 2027-02-30\n":           `line 3: time "2027-02-30": there is no such time: day out of range`,
-		"schedules:\n- id: a\n  anchor: 2027-02-01 09:00:00": `line 3: time "2027-02-01 09:00:00": want an instant such as`,
+		"schedules:\n- id: a\n  anchor: 2027-02-01 09:00:00": `line 3: time "2027-02-01 09:00:00": it has no time zone: add Z for UTC`,
 		"schedules:\n- id: a\n  exclude: sat,sun\n":          "line 3: want a list, not `sat,sun`",
 		"schedules:\n- id: a\n  max_runs: many\n":            "line 3: want a number, not `many`",
 		"schedules:\n- id: a\n  paused: maybe\n":             "line 3: want true or false, not `maybe`",
