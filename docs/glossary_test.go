@@ -24,7 +24,7 @@ const ordinary = `
 	due duration empty end ended enqueued error estimated exec expected failed failure field fields file finished first
 	fixed for forgotten found from go half halved has help host id index instant interval is key kind lag last latest learn
 	learned listed live local log lost max median method min mode modified month months more most moved name
-	next not note nothing now number of ok old oldest once open opened origin out over own p50 p90 p99 part past path per
+	next not note nothing now number of ok old oldest once open opened option origin out over own p50 p90 p99 part past path per
 	percent pid plan point
 	pool prescient present previous private problem published queries query rate read reason replaced requested result
 	revision role row rows rule running schema script second seconds series services settings severity since size
