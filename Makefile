@@ -6,9 +6,8 @@ GORELEASER = github.com/goreleaser/goreleaser/v2@v2.14.3
 # how long make test-long fuzzes each target
 FUZZTIME = 20s
 
-# packages that hardly share memory between goroutines: the race detector would make their tests two to three times slower. And
-# board: in virtual time the detector takes the end of a goroutine of singleflight, after its last read, for a race
-PLAIN = ./cmd ./cmd/internal/serve/board $(shell go list ./cmd/internal/... | grep -v /internal/serve/) ./config/... ./docs ./examples/... ./internal/guard \
+# packages that hardly share memory between goroutines: the race detector would make their tests two to three times slower
+PLAIN = ./cmd $(shell go list ./cmd/internal/... | grep -v /internal/serve/) ./config/... ./docs ./examples/... ./internal/guard \
 	./internal/plain ./internal/spoken ./internal/sqltext ./internal/tx ./internal/trust ./jobs/event/deadletter ./jobs/event/outbox \
 	./jobs/rule/... ./jobs/schedule/... ./slots/advise ./slots/forecast ./slots/grid ./slots/health ./slots/internal/shape ./slots/replay ./testkit/oracle
 

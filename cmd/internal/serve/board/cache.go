@@ -47,7 +47,7 @@ type cache struct {
 	limit  *rate.Limiter
 	reads  singleflight.Group // by key and action
 	acted  atomic.Int64       // the number of the last action
-	work   sync.WaitGroup     // reads that run
+	work   sync.WaitGroup     // readers that wait for reads
 	mu     sync.Mutex         // held for each change of an entry
 	values *ttlcache.Cache[string, entry]
 }
@@ -92,12 +92,12 @@ func (c *cache) get(ctx context.Context, key string, acted int64, fresh time.Dur
 	select {
 	case got := <-c.read(ctx, key, read):
 		switch {
-		case got.Err == nil:
-			return got.Val.(entry), nil
-		case usable && errors.Is(got.Err, ErrBusy):
+		case got.err == nil:
+			return got.entry, nil
+		case usable && errors.Is(got.err, ErrBusy):
 			return e, nil
 		}
-		return entry{}, got.Err
+		return entry{}, got.err
 	case <-enough:
 		return e, nil
 	case <-ctx.Done():
@@ -128,30 +128,45 @@ func (c *cache) glance(ctx context.Context, key string, fresh time.Duration, rea
 	return c.entry(key)
 }
 
+// result is the result of a read.
+type result struct {
+	entry entry
+	err   error
+}
+
 // read begins a read, or joins one that began after the last action. It goes on after the request, for
-// other readers.
-func (c *cache) read(ctx context.Context, key string, read load) <-chan singleflight.Result {
+// other readers. The caller counts as work at once, so that Close waits for a read that is about to begin.
+func (c *cache) read(ctx context.Context, key string, read load) <-chan result {
 	acted := c.acted.Load()
-	return c.reads.DoChan(fmt.Sprint(acted, " ", key), func() (any, error) {
-		c.work.Add(1)
-		defer c.work.Done()
-		ctx := context.WithoutCancel(ctx)
-		if key != first && !c.admit(ctx) {
-			return nil, ErrBusy
-		}
-		ctx, cancel := context.WithTimeout(ctx, readTimeout)
-		defer cancel()
-		began := monotonic()
-		c.change(key, func(e *entry) { e.tried, e.running = began, e.running+1 })
-		value, err := safely(ctx, read)
-		text, _ := json.Marshal(value) // only its length matters
-		return c.change(key, func(e *entry) {
-			e.running = max(0, e.running-1) // the entry may be a new one
-			if e.err = err; err == nil && !began.Before(e.began) {
-				e.value, e.began, e.acted, e.size = value, began, acted, len(text)
-			}
-		}), err
+	done := make(chan result, 1)
+	c.work.Go(func() {
+		e, err, _ := c.reads.Do(fmt.Sprint(acted, " ", key), func() (any, error) {
+			return c.readNow(context.WithoutCancel(ctx), key, acted, read)
+		})
+		r := result{err: err}
+		r.entry, _ = e.(entry)
+		done <- r
 	})
+	return done
+}
+
+// readNow reads a value once the limit of statements allows it, and keeps it.
+func (c *cache) readNow(ctx context.Context, key string, acted int64, read load) (entry, error) {
+	if key != first && !c.admit(ctx) {
+		return entry{}, ErrBusy
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	began := monotonic()
+	c.change(key, func(e *entry) { e.tried, e.running = began, e.running+1 })
+	value, err := safely(ctx, read)
+	text, _ := json.Marshal(value) // only its length matters
+	return c.change(key, func(e *entry) {
+		e.running = max(0, e.running-1) // the entry may be a new one
+		if e.err = err; err == nil && !began.Before(e.began) {
+			e.value, e.began, e.acted, e.size = value, began, acted, len(text)
+		}
+	}), err
 }
 
 // admit waits until the limit of statements allows a read. It returns false if that would take too
@@ -172,7 +187,7 @@ func safely(ctx context.Context, read load) (value any, err error) {
 	return read(ctx)
 }
 
-// entry returns the entry of a key, the zero value if there is none.
+// entry returns the entry of a key. A key without an entry has the zero value.
 func (c *cache) entry(key string) (e entry) {
 	if item := c.values.Get(key); item != nil {
 		e = item.Value()

@@ -261,7 +261,6 @@ func TestTheOverviewStaysFreshUnderLoad(t *testing.T) {
 		stop()
 		work.Wait()
 		s.work.Wait()
-		synctest.Wait() // the goroutines of singleflight end a moment after their reads
 		if n := overview.calls.Load(); n > turns/4+1 || others.calls.Load() == 0 {
 			t.Errorf("it was read %d times, and other pages %d times", n, others.calls.Load())
 		}
@@ -421,4 +420,16 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+func TestAReadThatIsAboutToBeginIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, c := setupCache(&counting{takes: time.Second})
+		s.latest(t.Context(), "page", time.Minute, c.read)
+		s.work.Wait()
+		if n := c.calls.Load(); n != 1 {
+			t.Errorf("%d reads have ended, want 1", n)
+		}
+	})
 }
