@@ -1,5 +1,5 @@
 -- Returns the slot of a check for an instant: never before the instant, and never a slot that has
--- begun. With within, in seconds, it is the slot that place gives a key.
+-- begun. With within, in seconds, it is the slot that pick_slot chooses for the key.
 -- It takes the number of its transaction before it asks the clock. So the runner that opens the
 -- chosen slot has a higher number, and knows from it which transactions may still bring rows into
 -- the slot; see open_slot. It asks the clock itself, where the number was taken: a query asks it

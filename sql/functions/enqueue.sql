@@ -4,7 +4,7 @@
 -- action tells what was done: inserted, kept, replaced, pushed_back, recorded or recent.
 -- within: any slot from the first one at or after check_at that is before check_at + within, in
 -- whole seconds; a day has 24 hours. The slot follows from job_exec, entity_name, entity_key and
--- item_key alone, and never changes; see place. If no slot lies in the window, it is the first one
+-- item_key alone, and never changes; see pick_slot. If no slot lies in the window, it is the first one
 -- at or after check_at, as without within.
 -- unless_ended_within: if the key does not wait, and its last check that ended as done did so in
 -- that time, nothing is enqueued. A day has 24 hours. action is then recent, and id and slot are

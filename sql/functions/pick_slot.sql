@@ -1,7 +1,7 @@
 -- Returns the slot of a check that may wait for any slot of a window. The window begins at first,
 -- the first slot at or after an instant, and ends before `within` seconds after that instant. A
 -- null within returns first. The hash decides which slot it is. If that slot is before earliest,
--- the hash chooses among the slots of the window from earliest on, or it is earliest. Grid.Place of
+-- the hash chooses among the slots of the window from earliest on, or it is earliest. Grid.PickSlot of
 -- package slots/grid returns the same. It is stable and a single expression, so the planner makes
 -- it a part of the statement that uses it. A call would cost more than the rest of that statement.
 create or replace function prescient.pick_slot(

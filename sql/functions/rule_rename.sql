@@ -85,13 +85,12 @@ begin
             end if;
             -- Its checks and its story go on under the new key.
             insert into prescient.future_job_history (
-                id, job_exec, entity_name, entity_key, item_key, first_check_at, slot, check_count, error_count, spent, payload,
-                enqueued_at, enqueued_by, enqueued_app, enqueued_actor, requested_for, trace, outcome
+                id, job_exec, slot, {{kept}},
+                check_count, error_count, spent, payload, trace, outcome
             )
             values (
-                was.id, rule_rename.job_exec, was.entity_name, was.entity_key, was.item_key, was.first_check_at,
-                was.next_check_at, 0, 0, '0', was.payload, was.enqueued_at, was.enqueued_by, was.enqueued_app,
-                was.enqueued_actor, was.requested_for,
+                was.id, rule_rename.job_exec, was.next_check_at, {{was.kept}},
+                0, 0, '0', was.payload,
                 rtrim(prescient.journal_entry('cancelled', was.next_check_at), '}') || ',"to":' || to_json(new_key) || '}',
                 'cancelled'
             );
@@ -101,15 +100,15 @@ begin
             set request = null
             where f.next_check_at = was.next_check_at and f.job = number and f.id = was.id;
         end if;
+        was.entity_key := new_key;
         insert into prescient.future_job as f (
-            job, entity_name, entity_key, first_check_at, next_check_at, check_count, error_count, last_error, spent, trace,
-            payload, enqueued_at, enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent, requested_for
+            job, next_check_at, {{kept}},
+            check_count, error_count, last_error, spent, trace, payload, enqueued_traceparent
         )
         values (
-            number, rule_rename.entity_name, rule_rename.new_key, was.first_check_at,
-            prescient.due_slot(was.next_check_at, clock), was.check_count, was.error_count, was.last_error, was.spent,
-            prescient.traced(was.trace, renamed), was.payload, was.enqueued_at, was.enqueued_by, was.enqueued_app,
-            was.enqueued_actor, was.enqueued_traceparent, was.requested_for
+            number, prescient.due_slot(was.next_check_at, clock), {{was.kept}},
+            was.check_count, was.error_count, was.last_error, was.spent, prescient.traced(was.trace, renamed), was.payload,
+            was.enqueued_traceparent
         )
         on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
         returning f.next_check_at, f.id
