@@ -16,7 +16,7 @@ type started struct {
 	job, key string
 	checks   int
 	slot     time.Time
-	at, end  time.Time // end is zero while there is none
+	at, end  time.Time // end is zero until the call has ended
 	pid      int
 }
 
@@ -60,7 +60,8 @@ func (t *torture) check(ctx context.Context, m *mutator) (found []string, err er
 			(select count(*) from prescient.slot_run where state = 'open') as open,
 			(select count(*) from prescient.slot_claim) as claims,
 			(select count(*) from prescient.job_permit) as permits,
-			(select count(*) from pg_stat_activity where application_name like 'prescient%' and datname = 'prescient') as sessions,
+			(select count(*) from pg_stat_activity
+				where application_name like 'prescient%' and datname = 'prescient') as sessions,
 			(select count(*) from (
 				select slot - lag(slot) over (order by slot) as step from prescient.slot_run
 			) as s where step > $1::bigint * interval '1 second') as gaps,
@@ -70,7 +71,8 @@ func (t *torture) check(ctx context.Context, m *mutator) (found []string, err er
 	}
 	for what, n := range map[string]int64{
 		"rows wait": state.Waiting, "slots are open": state.Open, "claims are left": state.Claims,
-		"permits are left": state.Permits, "sessions are left": state.Sessions, "slots have no entry in the ledger": state.Gaps,
+		"permits are left": state.Permits, "sessions are left": state.Sessions,
+		"slots have no entry in the ledger": state.Gaps,
 	} {
 		if n != 0 {
 			broken("%d %s", n, what)
@@ -215,7 +217,8 @@ func (t *torture) checkLimits(starts []started, broken func(string, ...any)) {
 	slices.SortFunc(begun, time.Time.Compare)
 	for i := range begun {
 		if j := i + perSecond; j < len(begun) && begun[j].Sub(begun[i]) < time.Second {
-			broken("%d checks of %s began within %v, %d may within a second", perSecond+1, pacedJob, begun[j].Sub(begun[i]), perSecond)
+			broken("%d checks of %s began within %v, %d may within a second",
+				perSecond+1, pacedJob, begun[j].Sub(begun[i]), perSecond)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"syscall"
@@ -55,7 +56,7 @@ func schedule(random *rand.Rand, most time.Duration, only []string) (all []fault
 	return all
 }
 
-var pointNames = []string{"open", "claim", "read", "begin", "record", "recordOne", "move", "fence", "renew", "take_over", "close", "commit"}
+var pointNames = slices.Sorted(maps.Keys(points))
 
 // do does a fault, and returns what it did; empty: there was nothing to do it to.
 func (t *torture) do(ctx context.Context, f fault) string {

@@ -79,7 +79,9 @@ func (t *torture) count(what string, n int) {
 	t.counts[what] += n
 }
 
-func run(ctx context.Context, seed uint64, most time.Duration, only, keep string, verbose bool) (broken int, err error) {
+func run(
+	ctx context.Context, seed uint64, most time.Duration, only, keep string, verbose bool,
+) (broken int, err error) {
 	fmt.Printf("seed %d\n", seed)
 	dir := keep
 	if dir == "" {
@@ -98,7 +100,8 @@ func run(ctx context.Context, seed uint64, most time.Duration, only, keep string
 	if verbose {
 		level = slog.LevelInfo
 	}
-	t := &torture{dir: dir, counts: map[string]int{}, log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	t := &torture{dir: dir, counts: map[string]int{}, log: log}
 	if err := t.begin(ctx); err != nil {
 		return 0, err
 	}
@@ -135,7 +138,9 @@ func run(ctx context.Context, seed uint64, most time.Duration, only, keep string
 
 // begin starts the server, and makes the schema and the places of the processes.
 func (t *torture) begin(ctx context.Context) (err error) {
-	t.server, err = embedded.Open(embedded.Config{Dir: filepath.Join(t.dir, "pg"), Settings: map[string]string{"max_connections": "200"}})
+	t.server, err = embedded.Open(embedded.Config{
+		Dir: filepath.Join(t.dir, "pg"), Settings: map[string]string{"max_connections": "200"},
+	})
 	if err != nil {
 		return err
 	}
@@ -297,7 +302,8 @@ func (t *torture) heal(ctx context.Context) error {
 	// The server notices a moment later that a process has gone.
 	for range 50 {
 		var sessions int
-		err := t.admin.GetContext(ctx, &sessions, "select count(*) from pg_stat_activity where application_name like 'prescient%'")
+		err := t.admin.GetContext(ctx, &sessions,
+			"select count(*) from pg_stat_activity where application_name like 'prescient%'")
 		if err != nil || sessions == 0 {
 			return err
 		}
@@ -336,7 +342,8 @@ type place struct {
 // keepUp starts the command again and again.
 func (t *torture) keepUp(ctx context.Context, p *place) {
 	for {
-		log, err := os.OpenFile(filepath.Join(t.dir, strings.ReplaceAll(p.name, " ", "-")+".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		path := filepath.Join(t.dir, strings.ReplaceAll(p.name, " ", "-")+".log")
+		log, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 		if err != nil {
 			t.log.ErrorContext(ctx, err.Error())
 			return

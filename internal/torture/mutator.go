@@ -13,7 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// known is what the mutator knows of a transaction.
+// known says whether a transaction of the mutator has committed.
 type known string
 
 const (
@@ -22,7 +22,7 @@ const (
 	unknown known = "unknown" // the reply to its commit was lost
 )
 
-// story is what was asked for one key. One goroutine writes it.
+// story lists the calls for one key. One goroutine writes it.
 type story struct {
 	job, key string
 	asks     []ask
@@ -67,7 +67,10 @@ func (m *mutator) work(ctx context.Context, worker int, pace time.Duration) {
 	for n := 0; ctx.Err() == nil; n++ {
 		switch luck := random.IntN(100); {
 		case luck < 45 || len(mine) == 0:
-			s := &story{job: pick(random, plainJob, plainJob, txJob, txJob, txJob, limitedJob, pacedJob, onlyA, onlyB), key: fmt.Sprintf("%d-%d", worker, n)}
+			s := &story{
+				job: pick(random, plainJob, plainJob, txJob, txJob, txJob, limitedJob, pacedJob, onlyA, onlyB),
+				key: fmt.Sprintf("%d-%d", worker, n),
+			}
 			mine = append(mine, s)
 			m.mu.Lock()
 			m.stories = append(m.stories, s)

@@ -65,7 +65,8 @@ type startLedger struct {
 
 func (l *startLedger) write(what string, job jobs.FutureJob) error {
 	line := fmt.Sprintf("%s %d %s %s %d %d %d %d\n",
-		what, job.ID, job.JobExec, job.EntityKey, job.CheckCount, job.NextCheckAt.UnixNano(), time.Now().UnixNano(), os.Getpid())
+		what, job.ID, job.JobExec, job.EntityKey, job.CheckCount, job.NextCheckAt.UnixNano(), time.Now().UnixNano(),
+		os.Getpid())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, err := l.file.WriteString(line); err != nil {
@@ -87,13 +88,14 @@ func (l *startLedger) tx(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (
 		return nil, err
 	}
 	defer func() { _ = l.write("end", job) }()
-	if _, err := tx.ExecContext(ctx, "insert into torture.effect (id, check_count) values ($1, $2)", job.ID, job.CheckCount); err != nil {
+	const effect = "insert into torture.effect (id, check_count) values ($1, $2)"
+	if _, err := tx.ExecContext(ctx, effect, job.ID, job.CheckCount); err != nil {
 		return nil, err
 	}
 	return fate(ctx, job)
 }
 
-// fate is what a check comes to. It follows from the row, so that a repeated check comes to the same.
+// fate decides how a check ends. It depends on the row alone, so a repeated check ends in the same way.
 func fate(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 	sum := fnv.New32a()
 	fmt.Fprint(sum, job.EntityKey, job.CheckCount, job.ErrorCount)

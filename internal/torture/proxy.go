@@ -25,7 +25,7 @@ var points = map[string]string{
 	"commit":    "commit",
 }
 
-// strike is what happens at a point.
+// strike says what a fault does at a point.
 type strike string
 
 const (
@@ -79,8 +79,8 @@ func (p *proxy) serve(client net.Conn) {
 	p.mu.Lock()
 	p.conns[client] = struct{}{}
 	p.mu.Unlock()
-	lost := make(chan struct{}) // the replies from here on are lost
-	var once sync.Once
+	lost := make(chan struct{}) // closed: the replies from here on are lost
+	lose := sync.OnceFunc(func() { close(lost) })
 	end := func() {
 		_ = client.Close()
 		_ = server.Close()
@@ -89,7 +89,7 @@ func (p *proxy) serve(client net.Conn) {
 		p.mu.Unlock()
 	}
 	go func() {
-		p.pass(server, client, 0, func(piece []byte) bool { return p.meets(piece, client, func() { once.Do(func() { close(lost) }) }) })
+		p.pass(server, client, 0, func(piece []byte) bool { return p.meets(piece, lose) })
 		end()
 	}()
 	p.pass(client, server, 1, func([]byte) bool {
@@ -153,7 +153,7 @@ func (p *proxy) send(to net.Conn, piece []byte) bool {
 }
 
 // meets has the armed fault strike if the piece has its statement, and reports whether the piece goes on.
-func (p *proxy) meets(piece []byte, client net.Conn, lose func()) bool {
+func (p *proxy) meets(piece []byte, lose func()) bool {
 	p.mu.Lock()
 	if p.armed == "" || !bytes.Contains(bytes.ToLower(piece), []byte(p.armed)) {
 		p.mu.Unlock()

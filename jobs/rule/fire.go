@@ -59,7 +59,7 @@ func (p *page) prepare() {
 		if p.results[i].Err != nil {
 			continue
 		}
-		if err := p.recover(i); err != nil {
+		if err := p.tellRecovered(i); err != nil {
 			p.fail(i, err)
 		}
 	}

@@ -90,8 +90,8 @@ func (p *page) recovery(i int, since time.Time) event.Event {
 	}
 }
 
-// recover makes the events which tell that what let steps of a row fire is over.
-func (p *page) recover(i int) error {
+// tellRecovered makes the events which tell that what let steps of a row fire is over.
+func (p *page) tellRecovered(i int) error {
 	t := &p.turns[i]
 	for _, since := range t.over {
 		if t.seen.large {

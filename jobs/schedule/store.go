@@ -31,7 +31,7 @@ type Config struct {
 	// Now is the clock that instants are compared with, for a replay of the past or the future.
 	// Defaults to the database's clock.
 	Now func() time.Time
-	// Setting is what pgsql.ReadSetting has returned for the schema, to save reading it again. Optional.
+	// Setting has the result of pgsql.ReadSetting for the schema, so that it is not read again. Optional.
 	Setting *pgsql.Setting
 }
 

@@ -54,7 +54,7 @@ type definitionView struct {
 	Priority    int           `json:"priority"`
 	OwnPool     bool          `json:"own_pool"` // the option WithPool
 	Misfire     jobs.Misfire  `json:"misfire"`
-	Crontab     string        `json:"crontab"` // of a periodic function; empty: the job is none
+	Crontab     string        `json:"crontab"` // of a periodic function; empty: the job has no crontab
 	Zone        string        `json:"zone"`    // of the crontab; empty: the one that it names, or UTC
 }
 

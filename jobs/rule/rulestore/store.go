@@ -29,7 +29,7 @@ type Config struct {
 	PageSize int
 	// Now is the clock of a replay. Default: the database's.
 	Now func() time.Time
-	// Setting is what pgsql.ReadSetting has returned for the schema, to save reading it again. Optional.
+	// Setting has the result of pgsql.ReadSetting for the schema, so that it is not read again. Optional.
 	Setting *pgsql.Setting
 }
 

@@ -310,7 +310,7 @@ func (u understood) changed(schema pgsql.Schema) string {
 }
 
 // clock returns the column of timestamps that alone says when a row is due, with constant delays. Only since reads it.
-// Returns "" if there is none.
+// Returns "" if the rule has no such column.
 func (u understood) clock() string {
 	since := u.Facts.Since[0]
 	name, err := rule.ParseName(since.SQL)
