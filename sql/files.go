@@ -27,14 +27,14 @@ var migrations = readFiles(migrationFiles, "migrations")
 var functions = readFiles(functionFiles, "functions")
 
 // readFiles panics if an embedded file cannot be read, which only a broken build can cause.
-func readFiles(from embed.FS, folder string) []source {
+func readFiles(from fs.FS, folder string) []source {
 	entries, err := fs.ReadDir(from, folder)
 	if err != nil {
 		panic(err)
 	}
 	var files []source
 	for _, entry := range entries { // in the order of their names
-		text, err := from.ReadFile(path.Join(folder, entry.Name()))
+		text, err := fs.ReadFile(from, path.Join(folder, entry.Name()))
 		if err != nil {
 			panic(err)
 		}

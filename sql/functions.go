@@ -13,13 +13,16 @@ import (
 )
 
 // functionsHash identifies the functions of this code: the SHA-256 of all files of sql/functions.
-var functionsHash = func() string {
+var functionsHash = hashOf(functions...)
+
+// hashOf returns the SHA-256 of the names and texts of files, in hexadecimal.
+func hashOf(files ...source) string {
 	sum := sha256.New()
-	for _, f := range functions {
+	for _, f := range files {
 		fmt.Fprintf(sum, "%s\x00%s\x00", f.name, f.text)
 	}
 	return hex.EncodeToString(sum.Sum(nil))
-}()
+}
 
 // execer is a transaction of sqlx or of database/sql.
 type execer interface {
