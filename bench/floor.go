@@ -220,6 +220,18 @@ func (r *ring) check(op operation) jobs.CheckFunc {
 
 func (r *ring) batch(op operation) jobs.BatchFunc { return inBatches(r.decide(op)) }
 
+// archiveGone writes the rows of gone to history, with the columns that a run writes.
+const archiveGone = `
+	insert into prescient.future_job_history (
+		id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
+		last_error, spent, payload, enqueued_at, enqueued_by, outcome, lateness, duration, runner
+	)
+	select
+		id, '` + jobName + `', entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, check_count + 1,
+		error_count, last_error, spent + interval '1 microsecond', payload, enqueued_at, enqueued_by, 'done',
+		interval '0', interval '1 microsecond', 'sql'
+	from gone`
+
 // runSQL does to the oldest slot what a run does, in one statement: the same columns of the same tables.
 func (r *ring) runSQL(ctx context.Context, op operation) (part, error) {
 	const (
@@ -231,22 +243,12 @@ func (r *ring) runSQL(ctx context.Context, op operation) (part, error) {
 		remove = `
 			delete from prescient.future_job
 			where next_check_at = $1`
-		archive = `
-			insert into prescient.future_job_history (
-				id, job_exec, entity_name, entity_key, item_key, group_key, first_check_at, slot, check_count, error_count,
-				last_error, spent, payload, enqueued_at, enqueued_by, outcome, lateness, duration, runner
-			)
-			select
-				id, '` + jobName + `', entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, check_count + 1,
-				error_count, last_error, spent + interval '1 microsecond', payload, enqueued_at, enqueued_by, 'done',
-				interval '0', interval '1 microsecond', 'sql'
-			from gone`
 	)
 	statement := map[operation]string{
-		finishAll: "with gone as (" + remove + " returning *) " + archive,
+		finishAll: "with gone as (" + remove + " returning *) " + archiveGone,
 		moveAll:   move,
 		mixed: "with moved as (" + move + " and " + dice + " < 1), " +
-			"gone as (" + remove + " and " + dice + " >= 1 returning *) " + archive,
+			"gone as (" + remove + " and " + dice + " >= 1 returning *) " + archiveGone,
 	}[op]
 	args := []any{r.slot(r.oldest), r.slot(r.newest)}
 	if op == finishAll {

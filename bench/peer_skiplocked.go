@@ -5,24 +5,49 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/lib/pq"
 )
 
 // skipLocked is the loop that many write themselves: select for update skip locked, work, delete and archive, in one
 // transaction a batch.
 type skipLocked struct {
 	*database
+	history string
+	take    string // reads and locks at most $1 rows
+	archive string // takes the rows with the ids $1 to history
 }
 
 const skipKeeps = "keeps history, one transaction a batch"
+
+// skipLocked returns the loop on tables as one writes them for it.
 
 func (s *server) skipLocked(ctx context.Context, name string) (*skipLocked, error) {
 	d, err := s.database(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	q := &skipLocked{d}
+	q := &skipLocked{
+		database: d, history: "job_history",
+		take: `
+			select id, kind, entity, run_at, attempts, payload
+			from job
+			where run_at <= now()
+			order by run_at, id
+			limit $1
+			for update skip locked`,
+		archive: `
+			with gone as (
+				delete from job
+				where id = any($1::bigint[])
+				returning *
+			)
+			insert into job_history (id, kind, entity, run_at, attempts, payload, created_at, outcome)
+			select id, kind, entity, run_at, attempts + 1, payload, created_at, 'done'
+			from gone`,
+	}
 	err = d.exec(ctx, `
 		create table job (
 			id bigint generated always as identity primary key,
@@ -41,6 +66,28 @@ func (s *server) skipLocked(ctx context.Context, name string) (*skipLocked, erro
 		return nil, err
 	}
 	return q, nil
+}
+
+// skipLocked returns the loop on the tables of prescient, for the rows of a slot: it reads what a check is given, and
+// writes the columns that prescient writes.
+func (s *store) skipLocked(slot time.Time) *skipLocked {
+	at := pq.QuoteLiteral(slot.Format(time.RFC3339))
+	return &skipLocked{
+		database: s.database, history: "prescient.future_job_history",
+		take: `
+			select id, '` + jobName + `', entity_name || ' ' || entity_key, next_check_at, check_count, payload
+			from prescient.future_job
+			where next_check_at = ` + at + `
+			order by next_check_at, job, id
+			limit $1
+			for update skip locked`,
+		archive: `
+			with gone as (
+				delete from prescient.future_job
+				where next_check_at = ` + at + ` and id = any($1::bigint[])
+				returning *
+			)` + archiveGone,
+	}
 }
 
 func (q *skipLocked) fill(ctx context.Context, rows int) error {
@@ -64,7 +111,7 @@ func (q *skipLocked) add(ctx context.Context, rows int) error {
 
 // work does the due rows in a number of loops.
 func (q *skipLocked) work(ctx context.Context, rows, loops, limit int) (part, error) {
-	before, err := q.count(ctx, "select count(*) from job_history")
+	before, err := q.count(ctx, "select count(*) from "+q.history)
 	if err != nil {
 		return part{}, err
 	}
@@ -80,7 +127,7 @@ func (q *skipLocked) work(ctx context.Context, rows, loops, limit int) (part, er
 	if err != nil {
 		return p, fmt.Errorf("work in a loop: %w", err)
 	}
-	return p, q.expect(ctx, int(before)+rows, "select count(*) from job_history")
+	return p, q.expect(ctx, int(before)+rows, "select count(*) from "+q.history)
 }
 
 func (q *skipLocked) loop(ctx context.Context, limit int) error {
@@ -98,13 +145,7 @@ func (q *skipLocked) batch(ctx context.Context, limit int) (n int, err error) {
 		return 0, err
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	rows, err := tx.Query(ctx, `
-		select id, kind, entity, run_at, attempts, payload
-		from job
-		where run_at <= now()
-		order by run_at, id
-		limit $1
-		for update skip locked`, limit)
+	rows, err := tx.Query(ctx, q.take, limit)
 	if err != nil {
 		return 0, err
 	}
@@ -116,15 +157,7 @@ func (q *skipLocked) batch(ctx context.Context, limit int) (n int, err error) {
 	for _, job := range jobs { // there is nothing to do for a job
 		ids = append(ids, job.ID)
 	}
-	_, err = tx.Exec(ctx, `
-		with gone as (
-			delete from job
-			where id = any($1::bigint[])
-			returning *
-		)
-		insert into job_history (id, kind, entity, run_at, attempts, payload, created_at, outcome)
-		select id, kind, entity, run_at, attempts + 1, payload, created_at, 'done'
-		from gone`, ids)
+	_, err = tx.Exec(ctx, q.archive, ids)
 	if err != nil {
 		return 0, err
 	}

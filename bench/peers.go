@@ -151,6 +151,11 @@ func (b *bench) peers(ctx context.Context) (all []peer, err error) {
 		}
 	}
 
+	same := s.skipLocked(s.slot(0))
+	add(nil, peer{side: side{
+		name: "SKIP LOCKED on prescient's tables, 2 x 5000", note: skipKeeps, prepare: prepare,
+		measure: func(ctx context.Context) (part, error) { return same.work(ctx, n, 2, 5000) },
+	}})
 	return all, nil
 }
 
