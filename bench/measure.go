@@ -26,6 +26,7 @@ type side struct {
 type part struct {
 	rows int
 	took time.Duration
+	cpu
 }
 
 // rate is in rows a second.
@@ -47,16 +48,21 @@ func (s series) over(base series) []float64 {
 
 // interleave measures the sides by turns, A B A B A B, so that what changes on the machine meets all of them.
 func (b *bench) interleave(ctx context.Context, what string, sides ...side) ([]series, error) {
-	all := make([]series, len(sides))
+	all, parts := make([]series, len(sides)), make([][]part, len(sides))
 	for round := range b.rounds {
 		for i, s := range sides {
 			p, err := b.measure(ctx, s)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", what, s.name, err)
 			}
-			all[i] = append(all[i], p.rate())
+			all[i], parts[i] = append(all[i], p.rate()), append(parts[i], p)
 			b.log.InfoContext(ctx, "measured", "what", what, "side", s.name, "round", round+1, "rows", p.rows,
 				"took", p.took.Round(time.Millisecond), "per_second", int64(p.rate()))
+		}
+	}
+	for i, s := range sides {
+		if parts[i][0].server > 0 {
+			b.report.note(what + ", " + costs(s.name, parts[i]))
 		}
 	}
 	return all, nil
@@ -75,7 +81,9 @@ func (b *bench) measure(ctx context.Context, s side) (part, error) {
 		return part{}, err
 	}
 	runtime.GC()
+	before := b.server.cpu()
 	p, err := s.measure(ctx)
+	p.cpu = b.server.cpu().minus(before)
 	if err == nil && (p.rows <= 0 || p.took <= 0) {
 		err = fmt.Errorf("nothing was measured: %d rows in %s", p.rows, p.took)
 	}
@@ -86,7 +94,7 @@ func (b *bench) measure(ctx context.Context, s side) (part, error) {
 func timed(rows int, fn func() error) (part, error) {
 	started := clock()
 	err := fn()
-	return part{rows, time.Since(started)}, err
+	return part{rows: rows, took: time.Since(started)}, err
 }
 
 func median(values []float64) float64 {

@@ -218,7 +218,7 @@ func (q *riverQueue) workAt(ctx context.Context, rows, workers int, offset time.
 	if err = errors.Join(err, r.stop(ctx)); err != nil {
 		return part{}, fmt.Errorf("work with River: %w", err)
 	}
-	return part{rows, took}, q.expect(ctx, rows, "select count(*) from river_job where state = 'completed'")
+	return part{rows: rows, took: took}, q.expect(ctx, rows, "select count(*) from river_job where state = 'completed'")
 }
 
 func scheduledAt(at time.Time) *river.InsertOpts { return &river.InsertOpts{ScheduledAt: at} }

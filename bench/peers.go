@@ -274,5 +274,5 @@ func (s *store) runAt(ctx context.Context, rows int, more time.Duration) (part, 
 	if err == nil && result.Finished != int64(rows) {
 		err = fmt.Errorf("the run finished %d of %d rows", result.Finished, rows)
 	}
-	return part{rows, took}, err
+	return part{rows: rows, took: took}, err
 }
