@@ -32,7 +32,7 @@ PLAIN_FIRST = ./cmd ./docs ./jobs/schedule ./examples/orders
 TEST = PATH="$$PATH:$(CURDIR)/bin" GORACE=atexit_sleep_ms=0 \
 	go test -ldflags=-w -timeout 1h -p $$(($$(getconf _NPROCESSORS_ONLN) / 2 + 1))
 
-.PHONY: help build demo test test-long test-pooler test-citus test-failover test-versions test-dates torture torture-full lint check-release freeze deploy clients pictures screenshots bench bench-30m bench-full postgres promtool languages browser clean
+.PHONY: help build demo test test-long test-pooler test-citus test-failover test-versions test-dates torture torture-full lint check-release freeze deploy clients pictures screenshots bench bench-30m bench-full figures postgres promtool languages browser clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -136,13 +136,17 @@ clients: languages ## write the clients of the examples in Python and TypeScript
 	cd examples/typescript && npm run --silent client
 
 bench: postgres ## prescient beside other queues, the short set: about twelve minutes
-	cd bench && go run . -short
+	cd bench && go run . -short -json results.json
 
 bench-30m: postgres ## a virtual day of 30 million schedules: two hours, and 50 GB of disk
 	cd bench && go run . -only day -pg shared_buffers=8GB -pg wal_compression=lz4 -pg max_wal_size=16GB
 
 bench-full: postgres ## every workload of the benchmark: hours, and 30 GB of disk
 	cd bench && go run . -json results.json
+
+figures: ## write the results of the last make bench into README and docs
+	cp bench/results.json docs/bench.json
+	go test -count 1 -run TheFiguresOfThePages ./docs -update
 
 postgres: ## install PostgreSQL where its server programs are nowhere to be found
 	@sql/embedded/install.sh

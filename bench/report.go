@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -17,6 +18,7 @@ import (
 // report is all that a run has measured.
 type report struct {
 	Started  time.Time         `json:"started"`
+	Revision string            `json:"revision,omitempty"` // of the source; -dirty: it was changed since
 	Short    bool              `json:"short"`
 	Rows     int               `json:"rows"`
 	Rounds   int               `json:"rounds"`
@@ -79,7 +81,7 @@ func (t *target) met(value float64) bool {
 
 func newReport(ctx context.Context, b *bench) (*report, error) {
 	r := &report{
-		Started: clock().UTC().Truncate(time.Second), Short: b.short, Rows: b.rows, Rounds: b.rounds,
+		Started: clock().UTC().Truncate(time.Second), Revision: revision(ctx), Short: b.short, Rows: b.rows, Rounds: b.rounds,
 		Versions: map[string]string{}, Settings: map[string]string{},
 	}
 	r.version("cores", fmt.Sprint(runtime.NumCPU()))
@@ -109,6 +111,15 @@ func newReport(ctx context.Context, b *bench) (*report, error) {
 		}
 	}
 	return r, nil
+}
+
+// revision returns the commit of the source, or an empty text if this is no checkout of git.
+func revision(ctx context.Context) string {
+	out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--abbrev=12").Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
 }
 
 func (r *report) version(name, version string) {

@@ -61,7 +61,7 @@ func schedules(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	rates("backfill", filled, "instants of one schedule, beside the events of the others")
+	rates("backfill", filled, "instants of one schedule, beside the events of the other schedules")
 	return s.expect(ctx, 2*n, "select count(distinct id) from prescient.event_outbox")
 }
 
