@@ -104,22 +104,9 @@ func runShow(ctx context.Context, o *showOptions) error {
 }
 
 func printShown(p *output.Printer, v view.RuleDetail) error {
-	rows := []table.Row{
-		{"rule", v.Name}, {"state", v.Word()}, {"table", v.Table}, {"key", v.Key}, {"since", v.Since}, {"done", v.Done},
-	}
-	add := func(name, value string) {
-		if value != "" {
-			rows = append(rows, table.Row{name, value})
-		}
-	}
-	add("where", v.Where)
-	add("payload", strings.Join(v.Payload, ", "))
-	add("timezone", v.Zone)
-	add("look", v.Look)
-	add("overdue", v.Overdue)
-	add("role", v.Role)
-	if v.AtOnce {
-		add("cancel", "at-once")
+	rows := []table.Row{{"rule", v.Name}, {"state", v.Word()}}
+	for _, o := range v.Options() {
+		rows = append(rows, table.Row{o.Name, o.Value})
 	}
 	waiting := fmt.Sprint(v.Summary.Waiting)
 	if v.Summary.Estimated {

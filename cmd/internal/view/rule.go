@@ -115,6 +115,32 @@ func NewRuleDetail(s rulestore.Status, fired []rulestore.FiredStep, sum rulestor
 	return v
 }
 
+// Option is an option of a rule, as its file names it.
+type Option struct {
+	Name, Value string
+}
+
+// Options returns the options that the rule has, but for its steps.
+func (r RuleDetail) Options() []Option {
+	cancel := ""
+	if r.AtOnce {
+		cancel = "at-once"
+	}
+	return slices.DeleteFunc([]Option{
+		{"table", r.Table},
+		{"key", r.Key},
+		{"since", r.Since},
+		{"done", r.Done},
+		{"where", r.Where},
+		{"payload", strings.Join(r.Payload, ", ")},
+		{"timezone", r.Zone},
+		{"look", r.Look},
+		{"overdue", r.Overdue},
+		{"cancel", cancel},
+		{"role", r.Role},
+	}, func(o Option) bool { return o.Value == "" })
+}
+
 // Word returns the state of a rule in a word, or that it is paused.
 func (r Rule) Word() string {
 	if r.PausedAt != nil {
