@@ -29,6 +29,7 @@ func Main(registry *jobs.Registry, extra ...func(*App) *cobra.Command) {
 // last spans.
 func Run(registry *jobs.Registry, extra ...func(*App) *cobra.Command) Code {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop() // ends what watches the connections, too
 	context.AfterFunc(ctx, stop)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)

@@ -3,10 +3,13 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -28,81 +31,117 @@ type ended struct {
 	EntityKey  string `db:"entity_key"`
 	CheckCount int    `db:"check_count"`
 	Outcome    string
-	ByRun      bool `db:"by_run"`
+	Slot       time.Time
+	Runner     string // empty: no run ended the row
 }
 
 // after a cancel that was acknowledged, a check that holds no lock may start for so long: package slots takes rows to
 // be as they were read for 3 s.
 const readAhead = 4 * time.Second
 
-// check returns the invariants that are broken.
-func (t *torture) check(ctx context.Context, m *mutator) (found []string, err error) {
-	broken := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
-
-	starts, err := t.readStarts()
+// check notes the invariants that are broken at the end.
+func (t *torture) check(ctx context.Context, m *mutator) error {
+	starts, err := readStarts(t.starts())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var history []ended
 	err = t.admin.SelectContext(ctx, &history, `
-		select id, job_exec, entity_name, entity_key, check_count, outcome, runner is not null as by_run
+		select id, job_exec, entity_name, entity_key, check_count, outcome, slot, coalesce(runner, '') as runner
 		from prescient.future_job_history`)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	t.counts["checks started"], t.counts["rows that ended"] = len(starts), len(history)
-	t.counts["changes asked for"] = 0
-
-	var state struct{ Waiting, Open, Claims, Permits, Sessions, Gaps, Finished int64 }
-	err = t.admin.GetContext(ctx, &state, `
-		select
-			(select count(*) from prescient.future_job) as waiting,
-			(select count(*) from prescient.slot_run where state = 'open') as open,
-			(select count(*) from prescient.slot_claim) as claims,
-			(select count(*) from prescient.job_permit) as permits,
-			(select count(*) from pg_stat_activity
-				where application_name like 'prescient%' and datname = 'prescient') as sessions,
-			(select count(*) from (
-				select slot - lag(slot) over (order by slot) as step from prescient.slot_run
-			) as s where step > $1::bigint * interval '1 second') as gaps,
-			(select coalesce(sum(finished), 0)::bigint from prescient.slot_run) as finished`, int64(width/time.Second))
-	if err != nil {
-		return nil, err
-	}
-	for what, n := range map[string]int64{
-		"rows wait": state.Waiting, "slots are open": state.Open, "claims are left": state.Claims,
-		"permits are left": state.Permits, "sessions are left": state.Sessions,
-		"slots have no entry in the ledger": state.Gaps,
-	} {
-		if n != 0 {
-			broken("%d %s", n, what)
-		}
-	}
-
-	ids := map[int64]ended{}
+	t.counts["checks started"], t.counts["rows that ended"], t.counts["changes asked for"] = len(starts), len(history), 0
 	rows := map[string][]ended{}
-	var byRun int64
 	for _, h := range history {
-		if twice, ok := ids[h.ID]; ok {
-			broken("row %d is in history twice: %+v and %+v", h.ID, twice, h)
-		}
-		ids[h.ID] = h
 		rows[h.JobExec+" "+h.EntityKey] = append(rows[h.JobExec+" "+h.EntityKey], h)
-		if h.ByRun && h.Outcome != "failed" {
-			byRun++
+	}
+	t.checkStories(m, rows, starts, t.broken)
+	checkStarts(starts, history, t.broken)
+	t.checkLimits(starts, t.broken)
+	for _, check := range []func(context.Context) error{
+		t.checkRest, t.checkSchedules,
+		func(ctx context.Context) error { return t.checkLedger(ctx, history) },
+		func(ctx context.Context) error { return t.checkEffects(ctx, history) },
+		func(ctx context.Context) error { return t.checkRule(ctx, m) },
+	} {
+		if err := check(ctx); err != nil {
+			return err
 		}
 	}
-	if byRun != state.Finished {
-		broken("the ledger counts %d rows that ended, and history has %d", state.Finished, byRun)
-	}
+	return t.checkLeaks()
+}
 
-	t.checkStories(m, rows, starts, broken)
-	t.checkStarts(starts, ids, broken)
-	t.checkLimits(starts, broken)
-	if err := t.checkEffects(ctx, history, broken); err != nil {
-		return nil, err
+// checkRest finds what is left when all work is done.
+func (t *torture) checkRest(ctx context.Context) error {
+	var left []struct {
+		What string
+		N    int
 	}
-	return found, t.checkRule(ctx, m, broken)
+	err := t.admin.SelectContext(ctx, &left, `
+		select 'rows wait' as what, count(*) as n from prescient.future_job where entity_name <> 'schedule'
+		union all select 'slots are open', count(*) from prescient.slot_run where state = 'open'
+		union all select 'claims are left', count(*) from prescient.slot_claim
+		union all select 'permits are left', count(*) from prescient.job_permit
+		union all select 'sessions are left', count(*) from pg_stat_activity
+			where application_name like 'prescient%' and datname = 'prescient'
+		union all select 'slots have no entry in the ledger', count(*) from (
+			select slot - lag(slot) over (order by slot) as step from prescient.slot_run
+		) as s where step > $1::bigint * interval '1 second'`, int64(width/time.Second))
+	for _, l := range left {
+		if l.N > 0 {
+			t.broken("%d %s", l.N, l.What)
+		}
+	}
+	return err
+}
+
+// checkLeaks finds the goroutines that processes left when their commands were over.
+func (t *torture) checkLeaks() error {
+	text, err := os.ReadFile(t.leaks())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if len(text) > 0 {
+		t.broken("%s", text)
+	}
+	return err
+}
+
+// counted is what the ledger says of a slot.
+type counted struct {
+	Slot     time.Time
+	Finished int
+}
+
+// checkLedger compares the ledger with history.
+func (t *torture) checkLedger(ctx context.Context, history []ended) error {
+	var ledger []counted
+	if err := t.admin.SelectContext(ctx, &ledger, "select slot, finished from prescient.slot_run"); err != nil {
+		return err
+	}
+	t.counts["slots"] = len(ledger)
+	checkCounts(ledger, history, t.broken)
+	return nil
+}
+
+func checkCounts(ledger []counted, history []ended, broken func(string, ...any)) {
+	ended := map[int64]int{}
+	for _, h := range history {
+		if h.Runner != "" && h.Outcome != "failed" {
+			ended[h.Slot.UnixNano()]++
+		}
+	}
+	for _, l := range ledger {
+		if n := ended[l.Slot.UnixNano()]; n != l.Finished {
+			broken("the ledger counts %d rows that ended in slot %s, and history has %d", l.Finished, l.Slot.UTC(), n)
+		}
+		delete(ended, l.Slot.UnixNano())
+	}
+	for slot, n := range ended {
+		broken("history has %d rows of slot %s, and the ledger does not have it", n, time.Unix(0, slot).UTC())
+	}
 }
 
 // checkStories compares what was asked for each key with the rows that there were.
@@ -126,6 +165,10 @@ func (t *torture) checkStories(m *mutator, rows map[string][]ended, starts []sta
 			}
 			if first.IsZero() || a.at.Before(first) {
 				first = a.at
+			}
+			if request(a) && !slices.ContainsFunc(s.asks[i+1:], mayCancel) &&
+				!slices.ContainsFunc(startsOf[s.job+" "+s.key], func(st started) bool { return st.at.After(a.began) }) {
+				broken("%s %s: no check started after the request of %v, which was %s", s.job, s.key, a.began, a.action)
 			}
 			if a.known == done && a.what == "cancel" && a.action == "true" {
 				cancels++
@@ -165,13 +208,44 @@ func (t *torture) checkStories(m *mutator, rows map[string][]ended, starts []sta
 	}
 }
 
-func (t *torture) checkStarts(starts []started, ids map[int64]ended, broken func(string, ...any)) {
+// request reports whether a call asked for a check, and was acknowledged.
+func request(a ask) bool { return a.known == done && a.what != "cancel" && a.what != "reschedule" }
+
+func mayCancel(a ask) bool { return a.what == "cancel" && a.known != none }
+
+// checkStarts compares the ledger of starts with history. The number of a check is the number of checks before it that
+// were recorded, so each one up to the count of the row must have started.
+func checkStarts(starts []started, history []ended, broken func(string, ...any)) {
+	ids := map[int64]ended{}
+	for _, h := range history {
+		if twice, ok := ids[h.ID]; ok {
+			broken("row %d is in history twice: %+v and %+v", h.ID, twice, h)
+		}
+		ids[h.ID] = h
+	}
+	type attempt struct {
+		id    int64
+		check int
+	}
+	begun := map[attempt]bool{}
 	for _, s := range starts {
-		if _, ok := ids[s.id]; !ok {
+		begun[attempt{s.id, s.checks}] = true
+		h, ok := ids[s.id]
+		switch {
+		case !ok:
 			broken("row %d of %s %s started, and history does not have it", s.id, s.job, s.key)
+		case s.checks > h.CheckCount:
+			broken("check %d of row %d started, and %d were recorded", s.checks+1, s.id, h.CheckCount)
 		}
 		if s.at.Before(s.slot) {
 			broken("row %d started %v before its slot", s.id, s.slot.Sub(s.at))
+		}
+	}
+	for _, h := range history {
+		for check := range h.CheckCount {
+			if h.EntityName == entity && !begun[attempt{h.ID, check}] {
+				broken("check %d of row %d was recorded, and did not start", check+1, h.ID)
+			}
 		}
 	}
 }
@@ -223,74 +297,57 @@ func (t *torture) checkLimits(starts []started, broken func(string, ...any)) {
 	}
 }
 
+// effect is what the checks of a row did in their transactions.
+type effect struct {
+	ID    int64
+	N     int
+	Twice bool
+	Last  int  // the process of the last one
+	Early bool // one was before its slot, by the clock of the database
+}
+
 // checkEffects compares the effects of checks in transactions with the counts of their rows.
-func (t *torture) checkEffects(ctx context.Context, history []ended, broken func(string, ...any)) error {
-	var effects []struct {
-		ID    int64
-		N     int
-		Twice bool
-	}
+func (t *torture) checkEffects(ctx context.Context, history []ended) error {
+	var effects []effect
 	err := t.admin.SelectContext(ctx, &effects, `
-		select id, count(*) as n, count(*) > count(distinct check_count) as twice from torture.effect group by id`)
+		select id, count(*) as n, count(*) > count(distinct check_count) as twice, bool_or(at < slot) as early,
+			(array_agg(pid order by check_count desc))[1] as last
+		from torture.effect group by id`)
 	if err != nil {
 		return err
 	}
-	of := map[int64]int{}
 	for _, e := range effects {
-		of[e.ID] = e.N
+		t.counts["effects in transactions"] += e.N
+	}
+	compareEffects(effects, history, t.broken)
+	return nil
+}
+
+func compareEffects(effects []effect, history []ended, broken func(string, ...any)) {
+	of := map[int64]effect{}
+	for _, e := range effects {
+		of[e.ID] = e
 		if e.Twice {
 			broken("a check of row %d had its effect twice", e.ID)
 		}
+		if e.Early {
+			broken("a check of row %d had its effect before its slot, by the clock of the database", e.ID)
+		}
 	}
 	for _, h := range history {
-		if h.JobExec == txJob && of[h.ID] != h.CheckCount {
-			broken("row %d was checked %d times, and has %d effects", h.ID, h.CheckCount, of[h.ID])
+		e := of[h.ID]
+		switch {
+		case h.JobExec != txJob:
+		case e.N != h.CheckCount:
+			broken("row %d was checked %d times, and has %d effects", h.ID, h.CheckCount, e.N)
+		case h.Outcome == "done" && !strings.HasSuffix(h.Runner, ":"+strconv.Itoa(e.Last)):
+			broken("process %d had the effect of row %d, and %s recorded it", e.Last, h.ID, h.Runner)
 		}
 	}
-	return nil
 }
 
-// checkRule compares the events of the rule with arithmetic: a step fires once, if the order was not paid by then. An
-// order that was paid after the instant of a step, and before its slot, may go either way.
-func (t *torture) checkRule(ctx context.Context, m *mutator, broken func(string, ...any)) error {
-	var events []struct {
-		Subject string
-		Type    string
-		N       int
-	}
-	err := t.admin.SelectContext(ctx, &events, `
-		select subject, type, count(*) as n from prescient.event_outbox group by subject, type`)
-	if err != nil {
-		return err
-	}
-	fired := map[string]int{}
-	for _, e := range events {
-		fired[e.Type+" "+e.Subject] = e.N
-		t.counts["events of the rule"] += e.N
-	}
-	for _, o := range m.orders {
-		t.counts["changes asked for"]++
-		for name, after := range map[string]time.Duration{"first": 2 * time.Second, "second": 5 * time.Second} {
-			due := o.since.Add(after)
-			n := fired[name+" orders/"+strconv.FormatInt(o.id, 10)]
-			never := o.paid.IsZero() || o.paidWas == none
-			switch {
-			case n > 1:
-				broken("order %d: %s fired %d times", o.id, name, n)
-			case o.made == none && n > 0:
-				broken("order %d does not exist, and %s fired", o.id, name)
-			case o.made == done && never && n == 0:
-				broken("order %d: %s did not fire", o.id, name)
-			case o.paidWas == done && o.ended.Before(due) && n > 0:
-				broken("order %d was paid %v before %s, which fired", o.id, due.Sub(o.ended), name)
-			}
-		}
-	}
-	return nil
-}
-
-func (t *torture) readStarts() (all []started, err error) {
-	file, err := os.Open(t.starts())
+func readStarts(path string) (all []started, err error) {
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}

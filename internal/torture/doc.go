@@ -4,16 +4,22 @@
 //
 // It starts a PostgreSQL of its own and real processes: three runners of two kinds, which know
 // different jobs, a daemon and a catch-up. A mutator enqueues, cancels, reschedules and replaces
-// checks, and writes to a table with a rule. Each process reaches the database through a proxy of
-// its own, which cuts, delays and silences connections, loses the reply to a commit, and kills the
-// process at the statement that a fault names.
+// checks, and writes to a table with a rule. Two schedules publish events beside that. Each process
+// reaches the database through a proxy of its own, which cuts, delays and silences connections,
+// loses the reply to a commit, and kills the process at the statement that a fault names. The server
+// crashes and starts again, or its synchronous standby takes over.
 //
 // The faults follow from a seed, which is printed: the same seed repeats their kinds, targets and
-// instants.
+// instants. -faults names the kinds that come; without it, all come but those that need something
+// special:
 //
-// After the faults, everything heals, and one catch-up does the rest. Then the invariants are
-// checked, against two ledgers that prescient does not write: a file of what each function started
-// and ended, and a table of effects without a unique key.
+//	-faults 'fill the disk,kill'             the servers are on a small filesystem, which only root mounts
+//	-pooler -faults 'kill the pooler,kill'   PgBouncer in transaction mode is before the server
+//
+// Once a minute the faults stop, and rows that are due then may stay as they are for no longer than
+// a lease, a heartbeat and 5 s. After the faults, everything heals, and one catch-up does the rest.
+// Then the invariants are checked, against two ledgers that prescient does not write: a file of what
+// each function started and ended, and a table of effects without a unique key.
 //
 // The exit code is 1 if an invariant is broken, and 2 if the run itself failed.
 package main

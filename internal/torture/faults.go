@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"syscall"
 	"time"
 )
 
@@ -18,36 +17,53 @@ type fault struct {
 	number uint32 // what else the kind needs
 }
 
-// kinds are the kinds of faults, and how often each comes.
-var kinds = []struct {
+const (
+	fillTheDisk  = "fill the disk"
+	killThePool  = "kill the pooler"
+	promotesNext = "fail over to a standby"
+)
+
+type kindOfFault struct {
 	name   string
-	weight int
-}{
-	{"kill at a statement", 30},
-	{"kill", 20},
-	{"lose the reply to a commit", 25},
-	{"stop past the lease", 3},
-	{"terminate backends", 15},
-	{"cut connections", 12},
-	{"delay", 4},
-	{"throttle", 3},
-	{"silence", 5},
-	{"restart the server", 1},
+	weight int // 0: it comes only if it is asked for
+}
+
+// kinds are the kinds of faults, and how often each comes.
+var kinds = []kindOfFault{
+	{"kill at a statement", 300},
+	{"kill", 200},
+	{"lose the reply to a commit", 250},
+	{"stop past the lease", 40},
+	{"terminate backends", 150},
+	{"cut connections", 120},
+	{"delay", 40},
+	{"throttle", 30},
+	{"silence", 50},
+	{"restart the server", 8},
+	{promotesNext, 5},
+	{killThePool, 0},
+	{fillTheDisk, 0},
 }
 
 // schedule makes the faults of a seed.
-func schedule(random *rand.Rand, most time.Duration, only []string) (all []fault) {
+func schedule(random *rand.Rand, most, every time.Duration, only []string) (all []fault) {
 	var bag []string
 	for _, k := range kinds {
-		if len(only) == 0 || slices.Contains(only, k.name) {
-			for range k.weight {
-				bag = append(bag, k.name)
-			}
+		weight := k.weight
+		switch {
+		case len(only) == 0:
+		case slices.Contains(only, k.name):
+			weight = max(weight, 8)
+		default:
+			weight = 0
+		}
+		for range weight {
+			bag = append(bag, k.name)
 		}
 	}
 	for total := time.Duration(0); total < most; {
 		f := fault{
-			after: time.Duration(50+random.IntN(400)) * time.Millisecond, kind: pick(random, bag...),
+			after: time.Duration(random.Int64N(int64(2 * every))), kind: pick(random, bag...),
 			target: random.IntN(1 << 16), number: random.Uint32(),
 		}
 		total += f.after
@@ -115,31 +131,27 @@ func (t *torture) do(ctx context.Context, f fault) string {
 		p.proxy.heal()
 		return "silent"
 	case "restart the server":
-		if t.restart(ctx) {
+		if t.cluster.restart(ctx) {
 			return "restarted"
+		}
+	case promotesNext:
+		switch done, err := t.cluster.failover(ctx, time.Duration(f.number%1000)*time.Millisecond); {
+		case err != nil:
+			t.log.WarnContext(ctx, "no failover", "error", err)
+		case done:
+			return "promoted"
+		}
+	case fillTheDisk:
+		switch done, err := t.cluster.fill(ctx, time.Duration(500+f.number%3000)*time.Millisecond); {
+		case err != nil:
+			t.log.WarnContext(ctx, "the disk was not filled", "error", err)
+		case done:
+			return "filled"
+		}
+	case killThePool:
+		if t.pooler != nil && t.pooler.kill() {
+			return "killed"
 		}
 	}
 	return ""
-}
-
-// restart ends the server as a crash would, and starts it again.
-func (t *torture) restart(ctx context.Context) bool {
-	if !t.restarting.TryLock() {
-		return false
-	}
-	defer t.restarting.Unlock()
-	status, err := t.server.Status(ctx)
-	if err != nil || status.PID == 0 {
-		return false
-	}
-	if err := syscall.Kill(status.PID, syscall.SIGQUIT); err != nil {
-		return false
-	}
-	for range 100 {
-		wait(ctx, 100*time.Millisecond)
-		if err := t.server.Start(ctx); err == nil {
-			return true
-		}
-	}
-	return false
 }

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -14,13 +15,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 	_ "github.com/lib/pq"
-
-	"github.com/prescient-go/prescient/sql/embedded"
 )
 
 const (
@@ -35,13 +35,20 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "the `number` that the faults follow from")
-	most := flag.Duration("for", time.Minute, "how `long` faults come")
-	only := flag.String("faults", "", "the `kinds` of faults, separated by commas; empty: all")
-	keep := flag.String("dir", "", "the `directory` for the server and the ledgers, which stays; empty: a temporary one")
-	verbose := flag.Bool("v", false, "print each fault")
+	var o options
+	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "the `number` that the faults follow from")
+	flag.DurationVar(&o.most, "for", time.Minute, "how `long` faults come")
+	flag.DurationVar(&o.every, "every", 225*time.Millisecond, "how `long` it is between two faults, on average")
+	flag.DurationVar(&o.recovery, "recovery", usualRecovery, "how `long` rows may wait that are due when faults end")
+	only := flag.String("faults", "", "the `kinds` of faults, separated by commas; empty: all but those on a small disk")
+	flag.BoolVar(&o.pooled, "pooler", false, "put PgBouncer in transaction mode before the server")
+	flag.StringVar(&o.keep, "dir", "", "the `directory` for servers and ledgers, which stays; empty: a temporary one")
+	flag.BoolVar(&o.verbose, "v", false, "print each fault")
 	flag.Parse()
-	broken, err := run(ctx, *seed, *most, *only, *keep, *verbose)
+	if *only != "" {
+		o.kinds = strings.Split(*only, ",")
+	}
+	broken, err := run(ctx, o)
 	switch {
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "torture:", err)
@@ -51,20 +58,35 @@ func main() {
 	}
 }
 
+// options are those of the command line.
+type options struct {
+	seed        uint64
+	most, every time.Duration
+	recovery    time.Duration
+	kinds       []string // empty: all that need nothing special
+	pooled      bool
+	keep        string
+	verbose     bool
+}
+
 // torture is one run.
 type torture struct {
-	dir    string
-	server *embedded.Server
-	admin  *sqlx.DB // of a superuser, past the proxies
-	places []*place
-	client *proxy // of a part of the mutator
-	log    *slog.Logger
-
-	restarting sync.Mutex
+	options
+	dir     string
+	cluster *cluster
+	pooler  *pooler // nil: none
+	plain   *proxy  // never has a fault
+	admin   *sqlx.DB
+	places  []*place
+	client  *proxy // of a part of the mutator
+	log     *slog.Logger
 
 	mu     sync.Mutex
 	counts map[string]int
 	halts  []halt
+	found  []string // broken invariants of the time before the end
+
+	paused time.Time // when the schedules were
 }
 
 // halt is when a process was killed, or stood still.
@@ -79,53 +101,57 @@ func (t *torture) count(what string, n int) {
 	t.counts[what] += n
 }
 
-func run(
-	ctx context.Context, seed uint64, most time.Duration, only, keep string, verbose bool,
-) (broken int, err error) {
-	fmt.Printf("seed %d\n", seed)
-	dir := keep
+// broken notes an invariant that does not hold.
+func (t *torture) broken(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.found = append(t.found, fmt.Sprintf(format, args...))
+}
+
+func run(ctx context.Context, o options) (broken int, err error) {
+	fmt.Printf("seed %d\n", o.seed)
+	for _, kind := range o.kinds {
+		if !slices.ContainsFunc(kinds, func(k kindOfFault) bool { return k.name == kind }) {
+			return 0, fmt.Errorf("there is no fault %q", kind)
+		}
+	}
+	dir := o.keep
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "prescient-torture-"); err != nil {
 			return 0, err
 		}
-		defer func() { _ = os.RemoveAll(dir) }()
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return 0, err
-	}
-	if err := os.Chmod(dir, 0o755); err != nil { // the server's user has to get through
+	// The server's user has to get through.
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755)); err != nil {
 		return 0, err
 	}
 	level := slog.LevelWarn
-	if verbose {
+	if o.verbose {
 		level = slog.LevelInfo
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	t := &torture{dir: dir, counts: map[string]int{}, log: log}
+	t := &torture{options: o, dir: dir, counts: map[string]int{}, log: log}
+	defer func() { err = errors.Join(err, t.end()) }()
 	if err := t.begin(ctx); err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, t.end()) }()
 
-	random := rand.New(rand.NewPCG(seed, seed))
-	var kinds []string
-	if only != "" {
-		kinds = strings.Split(only, ",")
-	}
+	random := rand.New(rand.NewPCG(o.seed, o.seed))
 	m, err := t.mutator(random)
 	if err != nil {
 		return 0, err
 	}
-	faulty, stop := context.WithTimeout(ctx, most)
+	faulty, stop := context.WithTimeout(ctx, o.most)
 	defer stop()
 	var work sync.WaitGroup
 	for worker := range 4 {
-		work.Go(func() { m.work(faulty, worker+1, 60*time.Millisecond) })
+		work.Go(func() { m.work(faulty, worker+1, 200*time.Millisecond) })
 	}
 	for _, p := range t.places {
 		go t.keepUp(ctx, p)
 	}
-	t.strikes(faulty, schedule(random, most, kinds))
+	t.strikes(faulty, schedule(random, o.most, o.every, o.kinds))
 	work.Wait()
 	if err := ctx.Err(); err != nil {
 		return 0, errors.New("interrupted")
@@ -138,16 +164,13 @@ func run(
 
 // begin starts the server, and makes the schema and the places of the processes.
 func (t *torture) begin(ctx context.Context) (err error) {
-	t.server, err = embedded.Open(embedded.Config{
-		Dir: filepath.Join(t.dir, "pg"), Settings: map[string]string{"max_connections": "200"},
-	})
-	if err != nil {
+	if t.cluster, err = newCluster(ctx, t.dir, slices.Contains(t.kinds, fillTheDisk)); err != nil {
 		return err
 	}
-	if err := t.server.Start(ctx); err != nil {
+	if t.plain, err = newProxy(ctx, t.cluster.socket()); err != nil {
 		return err
 	}
-	if t.admin, err = sqlx.Open("postgres", t.server.SuperuserURL()+"&application_name=torture"); err != nil {
+	if t.admin, err = sqlx.Open("postgres", t.plain.url("postgres", "torture")); err != nil {
 		return err
 	}
 	for _, command := range [][]string{{"migrate", "up"}, {"slots", "set-width", width.String()}} {
@@ -157,7 +180,10 @@ func (t *torture) begin(ctx context.Context) (err error) {
 	}
 	_, err = t.admin.ExecContext(ctx, `
 		create schema torture;
-		create table torture.effect (id bigint not null, check_count integer not null);
+		create table torture.effect (
+			id bigint not null, check_count integer not null, pid integer not null, slot timestamptz not null,
+			at timestamptz not null default clock_timestamp()
+		);
 		create table torture.orders (id bigint primary key, placed_at timestamptz not null, paid_at timestamptz);
 		grant all on schema torture to prescient;
 		grant all on all tables in schema torture to prescient;
@@ -172,8 +198,22 @@ func (t *torture) begin(ctx context.Context) (err error) {
 	if err := t.prescient(ctx, "rules", "apply", "--file", rule); err != nil {
 		return err
 	}
-	socket := filepath.Join(t.socket(ctx), ".s.PGSQL.5432")
+	for id, every := range schedules {
+		if err := t.prescient(ctx, "schedules", "create", id, "--crontab", "@every "+every.String()); err != nil {
+			return err
+		}
+	}
+	socket := t.cluster.socket()
+	if t.pooled {
+		if t.pooler, err = newPooler(t.dir, socket); err != nil {
+			return err
+		}
+		socket = t.pooler.socket()
+	}
 	if t.client, err = newProxy(ctx, socket); err != nil {
+		return err
+	}
+	if err := awaitServer(ctx, t.client.url("prescient", "torture")); err != nil {
 		return err
 	}
 	for _, p := range []*place{
@@ -205,18 +245,24 @@ const rules = `rules:
         event: second
 `
 
-func (t *torture) socket(ctx context.Context) string {
-	status, err := t.server.Status(ctx)
-	if err != nil {
-		return ""
+// schedules are published beside everything else, at these distances.
+var schedules = map[string]time.Duration{"often": 3 * time.Second, "seldom": 20 * time.Second}
+
+// awaitServer waits until a connection works.
+func awaitServer(ctx context.Context, url string) error {
+	for range 100 {
+		if says(ctx, url, "select true") {
+			return nil
+		}
+		wait(ctx, 50*time.Millisecond)
 	}
-	return status.Socket
+	return errors.New("the server does not answer through its proxy")
 }
 
 // prescient runs a command beside the proxies.
 func (t *torture) prescient(ctx context.Context, args ...string) error {
 	c := exec.CommandContext(ctx, os.Args[0], append([]string{"as", "a"}, args...)...)
-	c.Env, c.SysProcAttr = environment(t.server.URL(), t.starts()), attributes()
+	c.Env, c.SysProcAttr = t.environment(t.plain.url("prescient", "prescient")), attributes()
 	if out, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("prescient %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
@@ -224,43 +270,58 @@ func (t *torture) prescient(ctx context.Context, args ...string) error {
 }
 
 func (t *torture) starts() string { return filepath.Join(t.dir, "starts") }
+func (t *torture) leaks() string  { return filepath.Join(t.dir, "leaks") }
 
 func (t *torture) mutator(random *rand.Rand) (*mutator, error) {
-	direct, err := sqlx.Open("postgres", t.server.URL()+"&application_name=mutator")
+	direct, err := sqlx.Open("postgres", t.plain.url("prescient", "mutator"))
 	if err != nil {
 		return nil, err
 	}
-	proxied, err := sqlx.Open("postgres", t.client.url("mutator"))
+	proxied, err := sqlx.Open("postgres", t.client.url("prescient", "mutator"))
 	if err != nil {
 		return nil, err
 	}
 	return &mutator{direct: direct, proxied: proxied, random: random}, nil
 }
 
+// calmEvery is how often the faults stop, for a recovery to be measured.
+const calmEvery = time.Minute
+
 // strikes does the faults, those of one place one after the other.
 func (t *torture) strikes(ctx context.Context, faults []fault) {
-	var all sync.WaitGroup
+	var all, pending sync.WaitGroup
+	var calm atomic.Bool
 	for _, p := range t.places {
 		all.Go(func() {
 			for f := range p.faults {
-				if ctx.Err() != nil {
-					continue
+				if ctx.Err() == nil && !calm.Load() {
+					if what := t.do(ctx, f); what != "" {
+						t.count(f.kind, 1)
+						t.log.InfoContext(ctx, f.kind, "on", p.name, "did", what)
+					}
 				}
-				if what := t.do(ctx, f); what != "" {
-					t.count(f.kind, 1)
-					t.log.InfoContext(ctx, f.kind, "on", p.name, "did", what)
-				}
+				pending.Done()
 			}
 		})
 	}
+	last := time.Now()
 	for _, f := range faults {
 		wait(ctx, f.after)
 		if ctx.Err() != nil {
 			break
 		}
+		if time.Since(last) > calmEvery {
+			calm.Store(true)
+			pending.Wait()
+			t.recovers(ctx)
+			calm.Store(false)
+			last = time.Now()
+		}
+		pending.Add(1)
 		select {
 		case t.places[f.target%len(t.places)].faults <- f:
 		default:
+			pending.Done()
 		}
 	}
 	for _, p := range t.places {
@@ -269,19 +330,24 @@ func (t *torture) strikes(ctx context.Context, faults []fault) {
 	all.Wait()
 }
 
-// heal lets everything pass again, and waits until nothing is due.
-func (t *torture) heal(ctx context.Context) error {
+// healProxies lets everything pass again.
+func (t *torture) healProxies() {
 	t.client.heal()
 	for _, p := range t.places {
 		p.proxy.heal()
 		p.proceed()
 	}
+}
+
+// heal lets everything pass again, and waits until nothing is due.
+func (t *torture) heal(ctx context.Context) error {
+	t.recovers(ctx)
 	began := time.Now()
 	deadline := began.Add(90 * time.Second)
 	for {
 		var left struct{ Rows, Open int }
 		err := t.admin.GetContext(ctx, &left, `
-			select (select count(*) from prescient.future_job) as rows,
+			select (select count(*) from prescient.future_job where entity_name <> 'schedule') as rows,
 				(select count(*) from prescient.slot_run where state = 'open') as open`)
 		if err == nil && left.Rows == 0 && left.Open == 0 {
 			t.log.WarnContext(ctx, "healed", "after", time.Since(began).Round(time.Millisecond).String())
@@ -295,6 +361,15 @@ func (t *torture) heal(ctx context.Context) error {
 	}
 	for _, p := range t.places {
 		p.finish()
+	}
+	if t.pooler != nil {
+		t.pooler.stop()
+	}
+	t.paused = time.Now()
+	for id := range schedules {
+		if err := t.prescient(ctx, "schedules", "pause", id); err != nil {
+			return err
+		}
 	}
 	if err := t.prescient(ctx, "catch-up"); err != nil {
 		return err
@@ -312,153 +387,40 @@ func (t *torture) heal(ctx context.Context) error {
 	return nil
 }
 
-func (t *torture) end() error {
+func (t *torture) end() (err error) {
 	for _, p := range t.places {
 		p.finish()
 	}
+	if t.pooler != nil {
+		t.pooler.stop()
+	}
 	if t.admin != nil {
-		_ = t.admin.Close()
+		err = t.admin.Close()
 	}
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
-	defer stop()
-	return t.server.Stop(ctx)
-}
-
-// place is where one process after another runs the same command.
-type place struct {
-	name, kind string
-	args       []string
-	torture    *torture
-	proxy      *proxy
-	faults     chan fault
-
-	mu      sync.Mutex
-	process *os.Process // nil: none
-	stopped time.Time   // zero: it goes on
-	over    bool
-	idle    chan struct{}
-}
-
-// keepUp starts the command again and again.
-func (t *torture) keepUp(ctx context.Context, p *place) {
-	for {
-		path := filepath.Join(t.dir, strings.ReplaceAll(p.name, " ", "-")+".log")
-		log, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-		if err != nil {
-			t.log.ErrorContext(ctx, err.Error())
-			return
-		}
-		c := exec.Command(os.Args[0], append([]string{"as", p.kind}, p.args...)...) //nolint:noctx // killed by finish
-		c.Env, c.SysProcAttr = environment(p.proxy.url("prescient"), t.starts()), attributes()
-		c.Stdout, c.Stderr = log, log
-		p.mu.Lock()
-		if p.over || ctx.Err() != nil {
-			p.mu.Unlock()
-			_ = log.Close()
-			return
-		}
-		if err := c.Start(); err != nil {
-			p.mu.Unlock()
-			t.log.ErrorContext(ctx, err.Error())
-			return
-		}
-		p.process, p.idle = c.Process, make(chan struct{})
-		p.mu.Unlock()
-		t.count("processes", 1)
-		_ = c.Wait()
-		_ = log.Close()
-		p.mu.Lock()
-		p.process = nil
-		close(p.idle)
-		p.mu.Unlock()
-		wait(ctx, 100*time.Millisecond)
+	if t.cluster != nil {
+		err = errors.Join(err, t.cluster.stop())
 	}
-}
-
-func (p *place) kill() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.process == nil || !p.stopped.IsZero() || p.process.Kill() != nil {
-		return false
-	}
-	p.torture.halted(halt{pid: p.process.Pid, from: time.Now()})
-	return true
-}
-
-func (t *torture) halted(h halt) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.halts = append(t.halts, h)
-}
-
-// stop lets the process stand still, as a machine that sleeps does.
-func (p *place) stop(ctx context.Context, most time.Duration) bool {
-	p.mu.Lock()
-	if p.process == nil || p.process.Signal(syscall.SIGSTOP) != nil {
-		p.mu.Unlock()
-		return false
-	}
-	p.stopped = time.Now()
-	p.mu.Unlock()
-	wait(ctx, most)
-	p.proceed()
-	return true
-}
-
-func (p *place) proceed() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.process == nil || p.stopped.IsZero() {
-		return
-	}
-	p.torture.halted(halt{p.process.Pid, p.stopped, time.Now()})
-	p.stopped = time.Time{}
-	_ = p.process.Signal(syscall.SIGCONT)
-}
-
-// finish ends the process in good order, and starts no other one.
-func (p *place) finish() {
-	p.mu.Lock()
-	p.over = true
-	process, idle := p.process, p.idle
-	p.mu.Unlock()
-	if process == nil {
-		return
-	}
-	_ = process.Signal(syscall.SIGTERM)
-	select {
-	case <-idle:
-	case <-time.After(20 * time.Second):
-		p.torture.log.Error("the process does not end", "place", p.name)
-		_ = process.Kill()
-		<-idle
-	}
+	return err
 }
 
 // report checks the invariants and prints what was done.
 func (t *torture) report(ctx context.Context, m *mutator) (broken int, err error) {
 	_ = m.direct.Close()
 	_ = m.proxied.Close()
-	found, err := t.check(ctx, m)
-	if err != nil {
+	if err := t.check(ctx, m); err != nil {
 		return 0, err
 	}
 	fmt.Println("\n| fault or work | count |\n| --- | ---: |")
-	var names []string
-	for name := range t.counts {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(t.counts)) {
 		fmt.Printf("| %s | %d |\n", name, t.counts[name])
 	}
-	fmt.Printf("\n%d violations\n", len(found))
-	for i, v := range found {
+	fmt.Printf("\n%d violations\n", len(t.found))
+	for i, v := range t.found {
 		if i == 50 {
 			fmt.Println("...")
 			break
 		}
 		fmt.Println("-", v)
 	}
-	return len(found), nil
+	return len(t.found), nil
 }

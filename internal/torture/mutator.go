@@ -13,6 +13,9 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
+// entity is the name of the entities of the mutator's checks.
+const entity = "torture"
+
 // known says whether a transaction of the mutator has committed.
 type known string
 
@@ -46,16 +49,22 @@ type mutator struct {
 	mu      sync.Mutex
 	stories []*story
 	orders  []*order
+
+	later sync.WaitGroup // changes of orders to come
 }
 
 // order is a row of the table with the rule.
 type order struct {
-	id      int64
-	made    known
-	since   time.Time
-	paid    time.Time // zero: never
-	paidWas known     // of the update that paid it
-	ended   time.Time // when that update returned
+	id     int64
+	starts []change // of its clock, the insert first
+	over   *change  // it was paid or deleted; nil: never
+}
+
+// change is a change of an order.
+type change struct {
+	at    time.Time // the start of the clock
+	known known
+	ended time.Time // when the call returned
 }
 
 // work does one thing after another until ctx ends.
@@ -83,7 +92,7 @@ func (m *mutator) work(ctx context.Context, worker int, pace time.Duration) {
 		case luck < 75:
 			m.ask(ctx, random, mine[max(0, len(mine)-1-random.IntN(30))], "reschedule")
 		case luck < 90:
-			m.order(ctx, random, int64(worker)*1_000_000+int64(n))
+			m.order(ctx, random, int64(worker)*10_000_000+int64(n))
 		default:
 			m.bulk(ctx, random, worker, n, &mine)
 		}
@@ -92,6 +101,7 @@ func (m *mutator) work(ctx context.Context, worker int, pace time.Duration) {
 		}
 		wait(ctx, time.Duration(random.Int64N(int64(2*pace))))
 	}
+	m.later.Wait()
 }
 
 func pick[T any](random *rand.Rand, of ...T) T { return of[random.IntN(len(of))] }
@@ -125,7 +135,7 @@ func (m *mutator) ask(ctx context.Context, random *rand.Rand, s *story, what str
 
 // bulk enqueues many keys in one call.
 func (m *mutator) bulk(ctx context.Context, random *rand.Rand, worker, n int, mine *[]*story) {
-	const size = 40
+	const size = 20
 	job := pick(random, plainJob, txJob)
 	a := ask{what: "enqueue", began: time.Now(), action: "inserted"}
 	a.at = a.began.Add(time.Duration(random.IntN(6000)) * time.Millisecond)
@@ -153,28 +163,43 @@ func (m *mutator) bulk(ctx context.Context, random *rand.Rand, worker, n int, mi
 	*mine = append(*mine, many[:3]...)
 }
 
-// order inserts a row of the table with the rule, and pays some.
+// order inserts a row of the table with the rule. Later, its clock may start again, and it may be paid or deleted.
 func (m *mutator) order(ctx context.Context, random *rand.Rand, id int64) {
-	o := &order{id: id, since: time.Now().Truncate(time.Microsecond)}
-	o.made = m.commit(ctx, random, func(tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(ctx, "insert into torture.orders (id, placed_at) values ($1, $2)", o.id, o.since)
-		return err
-	})
+	o := &order{id: id}
 	m.mu.Lock()
 	m.orders = append(m.orders, o)
 	m.mu.Unlock()
-	if o.made == none || random.IntN(3) == 0 {
+	at := time.Now().Truncate(time.Microsecond)
+	insert := m.change(ctx, random, at, "insert into torture.orders (placed_at, id) values ($1, $2)", id)
+	o.starts = []change{insert}
+	if insert.known == none {
 		return
 	}
-	wait(ctx, time.Duration(random.IntN(6000))*time.Millisecond)
-	paid := time.Now().Truncate(time.Microsecond)
-	was := m.commit(ctx, random, func(tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(ctx, "update torture.orders set paid_at = $2 where id = $1", o.id, paid)
+	random = rand.New(rand.NewPCG(random.Uint64(), random.Uint64()))
+	m.later.Go(func() {
+		if insert.known == done && random.IntN(3) == 0 {
+			wait(ctx, time.Duration(random.IntN(7000))*time.Millisecond)
+			at := time.Now().Truncate(time.Microsecond)
+			o.starts = append(o.starts, m.change(ctx, random, at, "update torture.orders set placed_at = $1 where id = $2", id))
+		}
+		if random.IntN(3) == 0 {
+			return
+		}
+		wait(ctx, time.Duration(random.IntN(6000))*time.Millisecond)
+		statement := pick(random, "update torture.orders set paid_at = $1 where id = $2",
+			"delete from torture.orders where placed_at <= $1 and id = $2")
+		over := m.change(ctx, random, time.Now().Truncate(time.Microsecond), statement, id)
+		o.over = &over
+	})
+}
+
+// change executes a statement about an order.
+func (m *mutator) change(ctx context.Context, random *rand.Rand, at time.Time, statement string, id int64) change {
+	known := m.commit(ctx, random, func(tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, statement, at, id)
 		return err
 	})
-	m.mu.Lock()
-	o.paid, o.paidWas, o.ended = paid, was, time.Now()
-	m.mu.Unlock()
+	return change{at, known, time.Now()}
 }
 
 // commit runs fn in a transaction, and says what became of it. A tenth of the transactions is rolled back, and a

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -34,8 +35,11 @@ const (
 	callTimeout = time.Second
 )
 
-// startsFile is the variable that names the ledger of starts.
-const startsFile = "TORTURE_STARTS"
+// The variables that name the ledger of starts, and the file of goroutines that were left.
+const (
+	startsFile = "TORTURE_STARTS"
+	leaksFile  = "TORTURE_LEAKS"
+)
 
 // beProcess is a process of prescient of one kind, a or b.
 func beProcess(kind string, args []string) int {
@@ -53,12 +57,19 @@ func beProcess(kind string, args []string) int {
 	registry.Register(pacedJob, jobs.Row(l.plain), append(options, jobs.PerSecond(perSecond))...)
 	registry.Register(map[string]string{"a": onlyA, "b": onlyB}[kind], jobs.Row(l.plain), options...)
 	os.Args = append([]string{"prescient"}, args...)
-	return int(cmd.Run(registry))
+	code := int(cmd.Run(registry))
+	if err := l.leaks(os.Getenv(leaksFile)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	return code
 }
 
 // startLedger is the file of what was started and ended. A line is shorter than the size up to which the system
 // appends in one piece.
 type startLedger struct {
+	calls sync.WaitGroup // that have not returned
+
 	mu   sync.Mutex
 	file *os.File
 }
@@ -76,6 +87,8 @@ func (l *startLedger) write(what string, job jobs.FutureJob) error {
 }
 
 func (l *startLedger) plain(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
+	l.calls.Add(1)
+	defer l.calls.Done()
 	if err := l.write("start", job); err != nil {
 		return nil, err
 	}
@@ -84,12 +97,14 @@ func (l *startLedger) plain(ctx context.Context, job jobs.FutureJob) (*time.Time
 }
 
 func (l *startLedger) tx(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+	l.calls.Add(1)
+	defer l.calls.Done()
 	if err := l.write("start", job); err != nil {
 		return nil, err
 	}
 	defer func() { _ = l.write("end", job) }()
-	const effect = "insert into torture.effect (id, check_count) values ($1, $2)"
-	if _, err := tx.ExecContext(ctx, effect, job.ID, job.CheckCount); err != nil {
+	const effect = "insert into torture.effect (id, check_count, pid, slot) values ($1, $2, $3, $4)"
+	if _, err := tx.ExecContext(ctx, effect, job.ID, job.CheckCount, os.Getpid(), job.NextCheckAt); err != nil {
 		return nil, err
 	}
 	return fate(ctx, job)
@@ -120,10 +135,42 @@ func fate(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 	return nil, nil //nolint:nilnil // the end of the row
 }
 
+// leaks writes the goroutines that are left when the command is over to a file, unless they end within a second. The
+// calls that were abandoned end first.
+func (l *startLedger) leaks(path string) error {
+	l.calls.Wait()
+	var left []string
+	for range 50 {
+		if left = goroutines(); len(left) == 0 {
+			return nil
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(file, "%d goroutines of %v are left\n%s\n\n", len(left), os.Args, strings.Join(left, "\n\n"))
+	return errors.Join(err, file.Close())
+}
+
+// goroutines returns the stacks of all but the first one, and that of package signal.
+func goroutines() (left []string) {
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	for _, stack := range strings.Split(string(stacks), "\n\n")[1:] {
+		if !strings.Contains(stack, "os/signal.loop") {
+			left = append(left, stack)
+		}
+	}
+	return left
+}
+
 // environment is that of a process which reaches the database at a URL.
-func environment(url, starts string) []string {
+func (t *torture) environment(url string) []string {
 	env := []string{
-		startsFile + "=" + starts,
+		startsFile + "=" + t.starts(),
+		leaksFile + "=" + t.leaks(),
 		"PRESCIENT_DATABASE_URL=" + url,
 		"PRESCIENT_RUN_LEASE=" + lease.String(),
 		"PRESCIENT_RUN_GRACE=1s",

@@ -39,6 +39,8 @@ type proxy struct {
 	listener net.Listener
 	socket   string // of the server
 
+	arming sync.Mutex // held while a fault is armed
+
 	mu     sync.Mutex
 	conns  map[net.Conn]struct{}
 	delay  time.Duration // of each piece, both ways
@@ -178,6 +180,10 @@ func (p *proxy) meets(piece []byte, lose func()) bool {
 
 // arm has a fault strike at the next statement of a point. It reports whether it did so in time.
 func (p *proxy) arm(ctx context.Context, point string, what strike, kill func(), most time.Duration) bool {
+	if !p.arming.TryLock() {
+		return false
+	}
+	defer p.arming.Unlock()
 	done := make(chan struct{})
 	p.mu.Lock()
 	p.armed, p.strike, p.kill = points[point], what, kill
@@ -220,9 +226,9 @@ func (p *proxy) heal() {
 }
 
 // url is where a process reaches the database through the proxy.
-func (p *proxy) url(name string) string {
+func (p *proxy) url(role, name string) string {
 	port := p.listener.Addr().(*net.TCPAddr).Port
-	return "postgres://prescient@127.0.0.1:" + strconv.Itoa(port) + "/" + databaseName +
+	return "postgres://" + role + "@127.0.0.1:" + strconv.Itoa(port) + "/" + databaseName +
 		"?sslmode=disable&connect_timeout=5&application_name=" + name
 }
 

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// place is where one process after another runs the same command.
+type place struct {
+	name, kind string
+	args       []string
+	torture    *torture
+	proxy      *proxy
+	faults     chan fault
+
+	mu      sync.Mutex
+	process *os.Process // nil: none
+	stopped time.Time   // zero: it goes on
+	over    bool
+	idle    chan struct{}
+}
+
+// keepUp starts the command again and again.
+func (t *torture) keepUp(ctx context.Context, p *place) {
+	for {
+		path := filepath.Join(t.dir, strings.ReplaceAll(p.name, " ", "-")+".log")
+		log, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			t.log.ErrorContext(ctx, err.Error())
+			return
+		}
+		c := exec.Command(os.Args[0], append([]string{"as", p.kind}, p.args...)...) //nolint:noctx // killed by finish
+		c.Env, c.SysProcAttr = t.environment(p.proxy.url("prescient", "prescient")), attributes()
+		c.Stdout, c.Stderr = log, log
+		p.mu.Lock()
+		if p.over || ctx.Err() != nil {
+			p.mu.Unlock()
+			_ = log.Close()
+			return
+		}
+		if err := c.Start(); err != nil {
+			p.mu.Unlock()
+			t.log.ErrorContext(ctx, err.Error())
+			return
+		}
+		p.process, p.idle = c.Process, make(chan struct{})
+		p.mu.Unlock()
+		t.count("processes", 1)
+		_ = c.Wait()
+		_ = log.Close()
+		p.mu.Lock()
+		p.process = nil
+		close(p.idle)
+		p.mu.Unlock()
+		wait(ctx, 100*time.Millisecond)
+	}
+}
+
+func (p *place) kill() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.process == nil || !p.stopped.IsZero() || p.process.Kill() != nil {
+		return false
+	}
+	p.torture.halted(halt{pid: p.process.Pid, from: time.Now()})
+	return true
+}
+
+func (t *torture) halted(h halt) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.halts = append(t.halts, h)
+}
+
+// stop lets the process stand still, as a machine that sleeps does.
+func (p *place) stop(ctx context.Context, most time.Duration) bool {
+	p.mu.Lock()
+	if p.process == nil || p.process.Signal(syscall.SIGSTOP) != nil {
+		p.mu.Unlock()
+		return false
+	}
+	p.stopped = time.Now()
+	p.mu.Unlock()
+	wait(ctx, most)
+	p.proceed()
+	return true
+}
+
+func (p *place) proceed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.process == nil || p.stopped.IsZero() {
+		return
+	}
+	p.torture.halted(halt{p.process.Pid, p.stopped, time.Now()})
+	p.stopped = time.Time{}
+	_ = p.process.Signal(syscall.SIGCONT)
+}
+
+// finish ends the process in good order, and starts no other one.
+func (p *place) finish() {
+	p.mu.Lock()
+	p.over = true
+	process, idle := p.process, p.idle
+	p.mu.Unlock()
+	if process == nil {
+		return
+	}
+	_ = process.Signal(syscall.SIGTERM)
+	select {
+	case <-idle:
+	case <-time.After(20 * time.Second):
+		p.torture.log.Error("the process does not end", "place", p.name)
+		_ = process.Kill()
+		<-idle
+	}
+}
