@@ -68,7 +68,7 @@ func (k Keys) Find(token string) (who Who, known bool) {
 	got := sha256.Sum256([]byte(token))
 	for _, key := range k {
 		if subtle.ConstantTimeCompare(got[:], key.digest[:]) == 1 {
-			if !known || key.who.MayChange && !who.MayChange {
+			if !known { // operators come first
 				who = key.who
 			}
 			known = true
