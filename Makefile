@@ -32,7 +32,7 @@ PLAIN_FIRST = ./cmd ./docs ./jobs/schedule ./examples/orders
 TEST = PATH="$$PATH:$(CURDIR)/bin" GORACE=atexit_sleep_ms=0 \
 	go test -ldflags=-w -timeout 1h -p $$(($$(getconf _NPROCESSORS_ONLN) / 2 + 1))
 
-.PHONY: help build demo test test-long test-pooler test-citus test-failover test-versions test-dates torture torture-full lint check-release freeze deploy clients pictures screenshots bench bench-30m bench-full figures postgres promtool languages browser clean
+.PHONY: help build demo test test-long test-pooler test-citus test-failover test-versions test-dates mutants torture torture-full lint check-release freeze deploy clients pictures screenshots bench bench-30m bench-full figures postgres promtool languages browser clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -103,6 +103,9 @@ test-citus: ## every test of the database, on the Citus cluster whose coordinato
 
 test-failover: postgres ## a primary is killed and its standby promoted in the middle of runs, a hundred times
 	PRESCIENT_TEST_FAILOVERS=100 go test -race -count 1 -timeout 1h -run AFailover ./slots
+
+mutants: postgres ## plant one fault after another, and tell which test catches each: two hours; RUN names some of them
+	go run ./internal/mutants -run '$(RUN)'
 
 torture: postgres ## ten minutes of kills, cuts, lost replies and restarts under real processes; then what was lost is counted
 	cd internal/torture && go run . -for 10m
