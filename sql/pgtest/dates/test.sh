@@ -1,26 +1,38 @@
 #!/bin/sh
-# Runs tests at other dates: test.sh PACKAGE... takes each package at each instant of DATES, which defaults to those below.
-# It changes the clock of the tests and of the servers that they start, and not that of the machine. Package time reads the
-# distance from a file, and libfaketime (Debian: libfaketime) gives it to PostgreSQL. A test may not depend on the date, so
-# a test that fails here is at fault. One exception: with libfaketime 0.9.10, tests of lock_timeout may wait until they fail.
+# Runs tests at other dates: test.sh PACKAGE... takes each package at each instant of DATES, which defaults to those below. With
+# RUN, it takes the tests whose names match. A package is a directory, also of a module beside this one; DIRECTORY/... is each
+# package below it.
+#
+# It shifts the clock of the tests, of the programs that they build or start, and of their servers, all by one number of seconds.
+# The clock of the machine stays. Package time reads the number from a file, and clock.c has it compiled in. Files keep the times
+# of the machine's clock. A test may not depend on the date, so a test that fails here is at fault.
 set -eu
 cd "$(dirname "$0")/../../.."
-: "${DATES:=2026-12-29T23:50:00Z 2026-12-30T23:50:00Z 2026-12-31T23:50:00Z 2028-02-29T12:00:00Z 2027-03-28T00:50:00Z 2027-10-31T00:50:00Z}"
+top=$PWD
+# Before midnight at the end of a year, a leap day, and an hour before summer time begins and ends in Europe and in America.
+: "${DATES:=2026-12-29T23:50:00Z 2026-12-30T23:50:00Z 2026-12-31T23:50:00Z 2028-02-29T12:00:00Z
+    2027-03-28T00:50:00Z 2027-10-31T00:50:00Z 2027-03-14T06:50:00Z 2027-11-07T05:50:00Z}"
 [ $# -gt 0 ] || { echo "name packages, such as ./slots" >&2; exit 2; }
-library=$(ls /usr/lib/*/faketime/libfaketime.so.1 2>/dev/null | head -n 1)
-[ -n "$library" ] || { echo "libfaketime is missing: apt-get install libfaketime" >&2; exit 1; }
+command -v cc >/dev/null || { echo "a C compiler is missing: apt-get install gcc" >&2; exit 1; }
+packages=$(for package; do
+    case $package in
+        */...) (cd "${package%/...}" && go list -f '{{.Dir}}' ./...) ;;
+        *) (cd "$package" && pwd) ;;
+    esac
+done)
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
+trap 'exit 130' INT TERM
 # The file has one name, so that Go builds everything once. It is empty for programs that are built here.
-shift=$PWD/build/clock-shift
+shift=$top/build/clock-shift
 mkdir -p build
 : > "$shift"
 source=$(go env GOROOT)/src/time/time.go
 cp "$source" "$dir/time.go"
 # Bubbles of testing/synctest begin in the year 2000, and keep their time.
 sed -i 's/^\tsec, nsec, mono := runtimeNow()$/&\n\tif sec > 1e9 {\n\t\tsec += clockShift\n\t}/' "$dir/time.go"
-cat >> "$dir/time.go" << END
+cat >> "$dir/time.go" << GO
 
 var clockShift = func() (seconds int64) {
 	text, _ := readFile("$shift")
@@ -31,7 +43,7 @@ var clockShift = func() (seconds int64) {
 	}
 	return seconds
 }()
-END
+GO
 echo "{\"Replace\": {\"$source\": \"$dir/time.go\"}}" > "$dir/overlay.json"
 export GOFLAGS="${GOFLAGS-} -overlay=$dir/overlay.json"
 
@@ -39,24 +51,25 @@ export GOFLAGS="${GOFLAGS-} -overlay=$dir/overlay.json"
 programs=$dir/bin
 server=$(readlink -f "$(command -v postgres || ls /usr/lib/postgresql/*/bin/postgres | tail -n 1)")
 mkdir "$programs"
-chmod 755 "$dir" "$programs"
 for program in "$(dirname "$server")"/*; do
     [ "$program" = "$server" ] || ln -s "$program" "$programs"
 done
+printf '#!/bin/sh\nLD_PRELOAD=%s exec %s "$@"\n' "$dir/clock.so" "$server" > "$programs/postgres"
+chmod 755 "$dir" "$programs" "$programs/postgres"
 
 failed=
-for package; do
-    go test -c -o "$dir/test" "$package"
+for package in $packages; do
+    (cd "$package" && go test -c -o "$dir/test")
     [ -e "$dir/test" ] || continue # it has no tests
     for at in $DATES; do
         seconds=$(($(date -d "$at" +%s) - $(date +%s)))
         [ $seconds -gt 0 ] || { echo "$at has passed" >&2; exit 2; }
         echo "== $package at $at"
+        cc -O2 -shared -fPIC -Wall -DSHIFT=$seconds -o "$dir/clock.so" sql/pgtest/dates/clock.c
+        chmod 755 "$dir/clock.so"
         echo $seconds > "$shift"
-        printf '#!/bin/sh\nexec env LD_PRELOAD=%s FAKETIME=+%ss FAKETIME_DONT_FAKE_MONOTONIC=1 NO_FAKE_STAT=1 %s "$@"\n' \
-            "$library" $seconds "$server" > "$programs/postgres"
-        chmod 755 "$programs/postgres"
-        (cd "$package" && PATH=$programs:$PATH "$dir/test" -test.timeout 1h ${RUN:+-test.run "$RUN"}) || failed="$failed $package@$at"
+        (cd "$package" && LD_PRELOAD=$dir/clock.so PATH=$programs:$PATH:$top/bin \
+            "$dir/test" -test.timeout 1h ${RUN:+-test.run "$RUN"}) || failed="$failed $package@$at"
         : > "$shift"
     done
     rm "$dir/test"
