@@ -94,6 +94,7 @@ func (a *App) Run(ctx context.Context, args []string) Code {
 		code, err = Failure, line.helpErr
 	}
 	report(ctx, a.f, failure{c, args, code, err})
+	_ = a.f.Close() // the process ends
 	return code
 }
 

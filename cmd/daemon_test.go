@@ -18,7 +18,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/cmd/internal/each"
+	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -266,7 +266,7 @@ func TestADaemonOfAShardIsHealthyWithoutTheStoresOfOtherShards(t *testing.T) {
 
 func TestADaemonLogsOnceThatAStoreCannotBeUsed(t *testing.T) {
 	writeStores(t)
-	each.FindAgain = time.Hour
+	database.FindAgain = time.Hour
 	var log syncBuffer
 	t.Cleanup(func() { // when the daemon has ended
 		for _, store := range []string{"down", "tenants"} {

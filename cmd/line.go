@@ -25,7 +25,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/spoolcmd"
 	"github.com/prescient-go/prescient/cmd/internal/statuscmd"
 	"github.com/prescient-go/prescient/cmd/internal/storescmd"
-	"github.com/prescient-go/prescient/config"
 )
 
 // line is one command line.
@@ -53,8 +52,7 @@ func (a *App) newLine() *line {
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
-	config.Flags(root.PersistentFlags())
-	f.StoreFlag(root.PersistentFlags())
+	f.Flags(root.PersistentFlags())
 	versionFlag(root)
 	root.CompletionOptions.DisableDefaultCmd = true // see install completion
 	root.InitDefaultHelpFlag()                      // otherwise the word after --help would be its value

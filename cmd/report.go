@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/cmd/internal/advice"
+	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/plain"
@@ -36,7 +36,7 @@ func report(ctx context.Context, f *factory.Factory, failed failure) {
 		text = interrupted.ReplaceAllString(text, "interrupted")
 	}
 	text = driverPrefix.ReplaceAllString(text, "")
-	text = redact(f.Named(text+advice.For(ctx, f, failed.err)), failed.args)
+	text = redact(f.Named(text+database.Advice(ctx, f, failed.err)), failed.args)
 	path := failed.command.CommandPath()
 	if f.Config().Log.Format == "json" {
 		f.Log().ErrorContext(ctx, "command failed", "command", path, "exit_code", int(failed.code), "error", text)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/cmd/internal/advice"
+	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/jobs"
 )
 
@@ -22,14 +22,14 @@ func TestItIsKnownOfEveryCommandWhichRoleItNeeds(t *testing.T) {
 		for _, sub := range c.Commands() {
 			walk(sub, strings.TrimSpace(path+" "+sub.Name()))
 		}
-		_, has := advice.Roles[path]
+		_, has := database.Roles[path]
 		top, _, _ := strings.Cut(path, " ")
 		if !has && path != "" && !c.HasSubCommands() && !slices.Contains(without, top) && !slices.Contains(without, strings.ReplaceAll(path, " ", "_")) {
-			t.Errorf("%s: enter into advice.Roles which role it needs", path)
+			t.Errorf("%s: enter into database.Roles which role it needs", path)
 		}
 	}
 	walk(New(jobs.NewRegistry()).newLine().root, "")
-	for path := range advice.Roles {
+	for path := range database.Roles {
 		if command, _, _ := strings.Cut(path, " --"); !known[command] {
 			t.Errorf("there is no command %s", path)
 		}

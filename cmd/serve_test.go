@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
-	"github.com/prescient-go/prescient/cmd/internal/each"
+	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -136,9 +136,9 @@ func refusesToServe(t *testing.T, args []string) {
 // writeStores has the settings list a store, one that is down, and a pattern; it returns the URL of the database.
 func writeStores(t *testing.T) string {
 	t.Helper()
-	was := each.FindAgain
-	each.FindAgain = 50 * time.Millisecond
-	t.Cleanup(func() { each.FindAgain = was }) // when the last reader has ended
+	was := database.FindAgain
+	database.FindAgain = 50 * time.Millisecond
+	t.Cleanup(func() { database.FindAgain = was }) // when the last reader has ended
 	database := pgtest.URL(t)
 	t.Setenv("PRESCIENT_DATABASE_URL", database)
 	file := filepath.Join(t.TempDir(), "prescient.yaml")

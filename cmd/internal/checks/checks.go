@@ -106,7 +106,7 @@ func none(d time.Duration) time.Duration { return cmp.Or(d, -1) }
 
 // Runner returns the configuration of a runner. progress may be nil.
 func (b *Bound) Runner(f *factory.Factory, progress func(slots.Progress)) slots.Config {
-	cfg, pools := f.Config(), f.Scope().Pools
+	cfg, pools := f.Config(), f.Pools()
 	var observer slots.Observer
 	if b.Metrics != nil {
 		observer = b.Metrics

@@ -1,5 +1,5 @@
-// Package database connects commands to the database of their settings, or of a store. It knows no
-// command.
+// Package database connects a command to the database of each store that it works on, does its work in
+// each, and adds to errors what an operator can do about them. It knows no command.
 package database
 
 import (
@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -15,20 +16,18 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/multistore"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
-	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/embedded"
 )
 
-// Open connects to the database of the settings. Close closes it.
+// Open connects to the database of the settings; the caller closes it.
 //
 // If database.url is config.Embedded, or is not set and the command has a terminal, that is the
 // private PostgreSQL. Open starts it if it does not run, and migrates its schema. Without
@@ -38,86 +37,74 @@ import (
 // pgsql.ErrNotMigrated. Open also returns an error if the settings expect another width than the
 // database has.
 func Open(ctx context.Context, f *factory.Factory, opts ...pgsql.Option) (*sqlx.DB, error) {
-	db, _, err := open(ctx, f, opts...)
-	return db, err
+	url, err := Address(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	db, err := open(ctx, f, url, opts...)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := Ready(ctx, f, db); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
 }
 
-// open is Open, and also returns the settings of the database and its clock.
-func open(ctx context.Context, f *factory.Factory, opts ...pgsql.Option) (*sqlx.DB, pgsql.Setting, error) {
-	db, err := Connect(ctx, f, opts...)
-	if err != nil {
-		return nil, pgsql.Setting{}, err
-	}
-	setting, err := Setting(ctx, f, db)
-	if err == nil {
-		err = CheckWidth(f, setting)
-	}
-	if err != nil {
-		return nil, setting, errors.Join(err, Close(f, db))
-	}
-	return db, setting, nil
-}
-
-// URL returns the URL of the database that Open opens, with its password, and starts and checks that database as
-// Open does.
+// URL returns the URL of the database that Open opens, with its password, and starts and checks that
+// database as Open does.
 func URL(ctx context.Context, f *factory.Factory) (string, error) {
 	db, err := Open(ctx, f)
-	if err != nil {
-		return "", err
+	if err == nil {
+		err = db.Close()
 	}
-	if err := Close(f, db); err != nil {
+	if err != nil {
 		return "", err
 	}
 	return Address(ctx, f)
 }
 
-// Connect is Open for commands that work without the schema, or with another width.
-func Connect(ctx context.Context, f *factory.Factory, opts ...pgsql.Option) (*sqlx.DB, error) {
-	if err := f.One(); err != nil {
-		return nil, err
-	}
+// Connect returns the pool of the store that the command works on. It is closed when the command has
+// ended. The store may lack the schema, or have another width than the settings expect.
+func Connect(ctx context.Context, f *factory.Factory) (*sqlx.DB, error) {
 	url, err := Address(ctx, f)
 	if err != nil {
 		return nil, err
 	}
+	return f.Pools().Open(url, func(opts ...pgsql.Option) (*sqlx.DB, error) { return open(ctx, f, url, opts...) })
+}
+
+// open connects to a URL, and logs which sessions block it.
+func open(ctx context.Context, f *factory.Factory, url string, opts ...pgsql.Option) (*sqlx.DB, error) {
 	opts = append(opts, pgsql.Name(f.Command()))
 	if f.Config().Database.Prepare == "on" {
 		opts = append(opts, pgsql.Prepared())
 	}
-	if f.Scope().Pools != nil {
-		return f.Scope().Pools.Open(ctx, url, opts...)
-	}
 	db, err := OpenURL(ctx, url, opts...)
-	if err != nil && ctx.Err() == nil && !Private(f) && f.Scope().Store == "" {
-		err = fmt.Errorf("%w (database.url is from %s)", err, f.Origin("database.url"))
-	}
 	if err != nil {
+		if ctx.Err() == nil && !Private(f) && f.Store().Name == "" {
+			err = fmt.Errorf("%w (database.url is from %s)", err, f.Origin("database.url"))
+		}
 		return nil, err
 	}
-	connections := f.Config().Run.Connections + slots.OwnConnections // a run needs these; no other command needs more
-	db.SetMaxOpenConns(connections)
+	db.SetMaxOpenConns(f.Pools().Most())
 	go watchLocks(ctx, f, db)
 	return db, nil
 }
 
-// Close closes a database that Open or Connect has opened.
-func Close(f *factory.Factory, db *sqlx.DB) error {
-	if f.Scope().Pools != nil {
-		return nil // other stores may use it
-	}
-	if err := db.Close(); err != nil {
-		return fmt.Errorf("close the database: %w", err)
-	}
-	return nil
-}
-
 // Private reports whether the database is the private PostgreSQL.
-func Private(f *factory.Factory) bool { return isPrivate(f.Config().Database) }
+func Private(f *factory.Factory) bool {
+	url := f.Config().Database.URL.Reveal()
+	return url == "" || url == config.Embedded
+}
 
 // Address returns the URL of the database, and starts the private one. Only a command with a
 // terminal does so: a command that cron or a service manager runs without a database.url was meant
 // for another database.
 func Address(ctx context.Context, f *factory.Factory) (string, error) {
+	if err := f.Store().Err; err != nil {
+		return "", err
+	}
 	if f.Config().Database.URL.Reveal() == "" && !output.IsTerminal(os.Stdin) && !output.IsTerminal(os.Stderr) {
 		return "", exit.Usagef("no database.url is set, and the command has no terminal: set it in a configuration file "+
 			"(--config, ./prescient.yaml, /etc/prescient/prescient.yaml), or by PRESCIENT_DATABASE_URL or --database-url. "+
@@ -129,7 +116,36 @@ func Address(ctx context.Context, f *factory.Factory) (string, error) {
 // ReplayURL is URL for replays and demos, which leave no trace in a database and need no schema in
 // it. If no database.url is set, it is always the private PostgreSQL.
 func ReplayURL(ctx context.Context, f *factory.Factory) (string, error) {
-	return startedURL(ctx, f.Config().Database, f.Log())
+	if !Private(f) {
+		return f.Config().Database.URL.Reveal(), nil
+	}
+	server, err := embedded.Open(embedded.Config{})
+	if err != nil {
+		return "", err
+	}
+	return server.URL(), StartPrivate(ctx, server, f.Log())
+}
+
+// StartPrivate starts the private PostgreSQL, unless it runs. It logs that it makes the data directory
+// the first time.
+func StartPrivate(ctx context.Context, server *embedded.Server, log *slog.Logger) error {
+	status, err := server.Status(ctx)
+	if err != nil || status.Running {
+		return err
+	}
+	if status.Version == "" {
+		log.InfoContext(ctx, "making a private PostgreSQL", "data", status.Data)
+	}
+	return server.Start(ctx)
+}
+
+// Ready is Setting for commands that need the width that the settings expect.
+func Ready(ctx context.Context, f *factory.Factory, db *sqlx.DB) (pgsql.Setting, error) {
+	setting, err := Setting(ctx, f, db)
+	if err == nil {
+		err = CheckWidth(f, setting)
+	}
+	return setting, err
 }
 
 // Setting reads the settings of the database, and migrates the private one if they are missing.
@@ -168,15 +184,16 @@ func NewView(f *factory.Factory, s pgsql.Setting) (view.Database, error) {
 	return v, err
 }
 
-// With calls fn with the database of Open and its settings, and closes it.
-func With(
-	ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, s pgsql.Setting) error, opts ...pgsql.Option,
-) error {
-	db, setting, err := open(ctx, f, opts...)
+// With calls fn with the database of the store, which must have the schema, and with its settings.
+func With(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, s pgsql.Setting) error) error {
+	db, err := Connect(ctx, f)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = Close(f, db) }()
+	setting, err := Ready(ctx, f, db)
+	if err != nil {
+		return err
+	}
 	return fn(db, setting)
 }
 
@@ -219,7 +236,6 @@ func Change(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error 
 // WithClient is With for commands about jobs. now is the database's clock.
 func WithClient(
 	ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, c *jobs.Client, now time.Time) error,
-	opts ...pgsql.Option,
 ) error {
 	return With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
 		client, err := Client(ctx, f, db, &setting)
@@ -227,7 +243,7 @@ func WithClient(
 			return err
 		}
 		return fn(db, client, setting.Now())
-	}, opts...)
+	})
 }
 
 // Schedules returns the recurring schedules of the schema. It reads the settings of the database if
@@ -238,28 +254,6 @@ func Schedules(
 	cfg := f.Config()
 	return schedule.NewStore(ctx, db, schedule.Config{
 		Schema: cfg.Database.Schema, MaxPayload: cfg.Jobs.MaxPayload, Setting: setting,
-	})
-}
-
-// NewPools returns the pools of a command that works on several stores. The options are those of
-// every pool. The caller closes them.
-func NewPools(f *factory.Factory, opts ...pgsql.Option) *multistore.Pools {
-	return newPools(f, nil, opts...)
-}
-
-// NewWatchedPools is NewPools for a command that ends: it logs which sessions block it.
-func NewWatchedPools(f *factory.Factory, opts ...pgsql.Option) *multistore.Pools {
-	return newPools(f, func(ctx context.Context, db *sqlx.DB) { watchLocks(ctx, f, db) }, opts...)
-}
-
-func newPools(
-	f *factory.Factory, watch func(ctx context.Context, db *sqlx.DB), opts ...pgsql.Option,
-) *multistore.Pools {
-	return multistore.New(multistore.Config{
-		List: f.Stores(), Options: opts, Open: OpenURL, Watch: watch,
-		Connect: func(ctx context.Context, p *multistore.Pools, s multistore.Store) (*sqlx.DB, error) {
-			return Connect(ctx, f.Of(s, p))
-		},
 	})
 }
 
@@ -285,7 +279,7 @@ const knownSchedules = 100
 // WithSchedules is With for commands about schedules. An error of a schedule that is not known names
 // those that are.
 func WithSchedules(
-	ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, s *schedule.Store) error, opts ...pgsql.Option,
+	ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, s *schedule.Store) error,
 ) error {
 	return With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
 		store, err := Schedules(ctx, f, db, &setting)
@@ -297,7 +291,7 @@ func WithSchedules(
 			return fmt.Errorf("%w%s", err, otherSchedules(ctx, f, db, store))
 		}
 		return err
-	}, opts...)
+	})
 }
 
 // otherSchedules names the schedules that are known, or the command that lists them.

@@ -22,8 +22,8 @@ type holder struct {
 }
 
 // watchLocks logs which sessions block the sessions of db, so that no command hangs silently: a
-// forgotten ALTER TABLE in a terminal even blocks status and doctor. It ends with ctx, or after db
-// was closed.
+// forgotten ALTER TABLE in a terminal even blocks status and doctor. It asks only while a session is in
+// use, and ends with ctx.
 func watchLocks(ctx context.Context, f *factory.Factory, db *sqlx.DB) {
 	told := map[holder]bool{} // without Since, which is a pointer
 	for tick := time.NewTicker(lockLook); ; {
@@ -32,6 +32,9 @@ func watchLocks(ctx context.Context, f *factory.Factory, db *sqlx.DB) {
 			tick.Stop()
 			return
 		case <-tick.C:
+		}
+		if db.Stats().InUse == 0 { // nothing waits
+			continue
 		}
 		var holders []holder
 		err := pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) error {

@@ -19,7 +19,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/doctor"
-	"github.com/prescient-go/prescient/cmd/internal/each"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/server"
@@ -33,7 +32,7 @@ import (
 
 // NewCmdDoctor returns the command doctor.
 func NewCmdDoctor(f *factory.Factory) *cobra.Command {
-	return each.Help(f.WithOutput(&cobra.Command{
+	return factory.OnStores(f.WithOutput(&cobra.Command{
 		Use:   "doctor",
 		Short: "Find problems before they hurt, and print how to fix them",
 		Long: `Find problems before they hurt:
@@ -61,7 +60,7 @@ Like every other command, it names the session that holds a lock if it has waite
 			if err := checks.CheckNames(f, f.Registry); err != nil {
 				return err
 			}
-			return each.Store(c.Context(), f, examine)
+			return database.Each(c.Context(), f, examine)
 		},
 	}))
 }
@@ -90,7 +89,7 @@ func (v *doctorView) forget(unread []doctor.Finding) {
 func examine(ctx context.Context, f *factory.Factory) error {
 	var view doctorView
 	crontabs := doctor.Crontabs(ctx, f.Name)
-	if !f.Scope().Repeats { // findings about this machine
+	if !f.Store().Repeats { // findings about this machine
 		view.Findings = append(examineSettings(ctx, f, &view, crontabs), doctor.Skipped(f.Loaded().Skipped)...)
 		unread := doctor.Users(crontabs, factory.UsualConfig)
 		view.forget(unread)
@@ -115,7 +114,6 @@ func examine(ctx context.Context, f *factory.Factory) error {
 		})
 		return printDoctor(f, view)
 	}
-	defer func() { _ = database.Close(f, db) }()
 	setting, unread := database.Setting(ctx, f, db) // migrates the private one, as every command does
 	var sick []doctor.Finding
 	told := map[string]bool{} // jobs that a finding of status is about
@@ -143,7 +141,7 @@ func examine(ctx context.Context, f *factory.Factory) error {
 // lookAtURL returns a finding that names the source of the database's URL.
 func lookAtURL(f *factory.Factory) string {
 	key := "database.url"
-	of, _, _ := strings.Cut(f.Scope().Store, "/")
+	of, _, _ := strings.Cut(f.Store().Name, "/")
 	if own := "stores[" + of + "].url"; f.Origin(own) != "default" {
 		key = own
 	}
@@ -188,10 +186,10 @@ func examineHealth(
 // may run those with wider slots more often. The lines that the crontab should have are the lines
 // for all stores.
 func examineCrontabs(f *factory.Factory, crontabs []doctor.Crontab, setting pgsql.Setting) []doctor.Finding {
-	self := strings.TrimSuffix(f.Self(), " --store "+f.Scope().Store)
+	self := strings.TrimSuffix(f.Self(), " --store "+f.Store().Name)
 	found := doctor.Width(crontabs, setting.Grid.Width(), self)
 	return slices.DeleteFunc(found, func(found doctor.Finding) bool {
-		return f.Scope().Store != "" && found.Severity == doctor.Note
+		return f.Store().Name != "" && found.Severity == doctor.Note
 	})
 }
 

@@ -72,3 +72,15 @@ func CodeOf(err error) Code {
 	}
 	return Failure
 }
+
+// worst is the order in which codes win: the worst comes first.
+var worst = []Code{Failure, Stopped, Usage, Found, Done}
+
+// Worst returns the worst of the codes of some errors. It is Done for none.
+func Worst(errs []error) Code {
+	at := len(worst) - 1
+	for _, err := range errs {
+		at = min(at, slices.Index(worst, CodeOf(err)))
+	}
+	return worst[at]
+}

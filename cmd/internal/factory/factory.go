@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/prescient-go/prescient/cmd/internal/exit"
-	"github.com/prescient-go/prescient/cmd/internal/multistore"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -24,9 +23,6 @@ import (
 
 // UsualConfig is the configuration file of commands that are started with no environment.
 const UsualConfig = "/etc/prescient/prescient.yaml"
-
-// OfStores annotates a command that needs every store, whatever --store says.
-const OfStores = "of-stores"
 
 // Factory is the program at work on one command line. A command that works on several stores gets a
 // Factory for each of them. The settings and the log are known when a command runs, not before.
@@ -43,7 +39,11 @@ type Factory struct {
 
 	loaded   config.Loaded
 	log      *slog.Logger
-	scope    multistore.Scope
+	store    Store
+	many     bool   // the command works on several stores, and f is for none of them
+	chosen   string // the value of --store
+	sharded  bool   // only the stores of run.shard count
+	pools    *Pools
 	command  string                // that runs, such as "orders jobs cancel"
 	where    string                // flags that say which schema it is, see Self
 	mentions func() *regexp.Regexp // commands in texts that do not know the binary's name
@@ -71,16 +71,23 @@ func New(cfg Config) *Factory {
 	return f
 }
 
-// Use sets the settings, and the log that they describe.
+// Use sets the settings, and makes the log and the pools that they describe.
 func (f *Factory) Use(loaded config.Loaded) {
 	f.loaded = loaded
-	f.log = f.open(f.Config().Log, f.scope.Store)
+	f.log = f.open(f.Config().Log, f.store.Name)
+	f.pools = newPools(f.Config().Run, f.many)
 }
 
-// StoreFlag adds --store.
-func (f *Factory) StoreFlag(fs *pflag.FlagSet) {
-	fs.StringVar(&f.scope.Chosen, "store", "",
-		"work only on the store with this `NAME`, or on the stores of a pattern; see stores in the configuration file")
+// Close closes the pools. Call it when the command has ended.
+func (f *Factory) Close() error { return f.pools.close() }
+
+// Pools returns the connections of the command line.
+func (f *Factory) Pools() *Pools { return f.pools }
+
+// Flags adds the flags of every command.
+func (f *Factory) Flags(fs *pflag.FlagSet) {
+	config.Flags(fs)
+	f.storesFlag(fs)
 }
 
 // Load loads the settings of a command that is about to run, and finds out which stores it works
@@ -98,6 +105,9 @@ func (f *Factory) Load(c *cobra.Command) error {
 	}
 	f.quiet = c.Annotations[quietInPipes] != "" && f.Origin("log.level") == "default" && !f.ErrIsTerminal()
 	f.Use(f.loaded)
+	if c.Annotations[patient] != "" {
+		f.pools.Options = []pgsql.Option{pgsql.Patient()}
+	}
 	for _, warning := range f.loaded.Warnings {
 		f.log.WarnContext(c.Context(), "configuration", "problem", f.Named(warning))
 	}
@@ -165,55 +175,4 @@ func (f *Factory) unseenFile(fs *pflag.FlagSet) string {
 		return ""
 	}
 	return " --config " + spoken.Word(file)
-}
-
-// Scope returns which stores the command works on.
-func (f *Factory) Scope() multistore.Scope { return f.scope }
-
-// Stores returns the stores of the settings.
-func (f *Factory) Stores() multistore.List {
-	return multistore.List{Settings: f.Config(), Scope: f.scope}
-}
-
-// One returns an error if the command works on several stores.
-func (f *Factory) One() error {
-	if f.scope.Many {
-		return f.Stores().ErrMany()
-	}
-	return nil
-}
-
-// Of returns a Factory for one store of several.
-func (f *Factory) Of(s multistore.Store, pools *multistore.Pools) *Factory {
-	one := *f
-	printer := *f.Printer
-	one.Printer = &printer
-	one.enter(s)
-	one.scope, one.log = f.scope.One(s, pools), f.log.With("store", s.Name)
-	return &one
-}
-
-// Through returns a Factory for the same store of several, which connects through other pools.
-func (f *Factory) Through(pools *multistore.Pools) *Factory {
-	one := *f
-	one.scope.Pools = pools
-	return &one
-}
-
-// enter makes a store the one that f works on.
-func (f *Factory) enter(s multistore.Store) {
-	f.scope.Store = s.Name
-	f.loaded.Config.Database = s.Database
-	f.where += " --store " + s.Name
-}
-
-// chooseStores finds out whether a command works on one store or on several.
-func (f *Factory) chooseStores(c *cobra.Command) error {
-	f.scope = multistore.Scope{Chosen: f.scope.Chosen, Sharded: c.Flags().Lookup("shard") != nil}
-	elsewhere := c.Flags().Changed("schema") || c.Flags().Changed("database-url")
-	one, many, err := f.Stores().Choose(elsewhere, c.Annotations[OfStores] != "")
-	if f.scope.Many = many; err == nil && one.Name != "" {
-		f.enter(one)
-	}
-	return err
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/spf13/cobra"
-
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/plain"
@@ -40,19 +38,6 @@ func (l *logs) Tail() string { return l.tail.String() }
 
 // Quiet reports whether the log leaves out success, because cron would mail it.
 func (l *logs) Quiet() bool { return l.quiet }
-
-// quietInPipes annotates a command that cron starts. If no log level is set and stderr is no
-// terminal, it does not log success, which cron would mail.
-const quietInPipes = "quiet-in-pipes"
-
-// QuietInPipes makes a command silent about success if cron runs it.
-func (l *logs) QuietInPipes(c *cobra.Command) *cobra.Command {
-	if c.Annotations == nil {
-		c.Annotations = map[string]string{}
-	}
-	c.Annotations[quietInPipes] = "yes"
-	return c
-}
 
 // open returns the log that the settings describe.
 func (l *logs) open(cfg config.Log, store string) *slog.Logger {

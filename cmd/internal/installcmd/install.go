@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
-	"github.com/prescient-go/prescient/cmd/internal/each"
+	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/install"
@@ -66,7 +66,7 @@ func (o *installOptions) writeFlags(c *cobra.Command) {
 // fill completes the setup with what the settings and the database know.
 func (o *installOptions) fill(ctx context.Context, f *factory.Factory) (install.Setup, error) {
 	s := o.Setup
-	s.Config, s.Store = f.Loaded().File, f.Scope().Chosen
+	s.Config, s.Store = f.Loaded().File, f.Chosen()
 	var err error
 	s.Width, s.WidthFrom, err = knownWidth(ctx, f, s.Width)
 	return s, err
@@ -93,7 +93,7 @@ func (o *installOptions) fillMachine(ctx context.Context, f *factory.Factory) (i
 // machine completes the setup of a machine but for the width, which the database knows.
 func (o *installOptions) machine(f *factory.Factory) (s install.Setup, err error) {
 	s = o.Setup
-	s.Config, s.Store = f.Loaded().File, f.Scope().Chosen
+	s.Config, s.Store = f.Loaded().File, f.Chosen()
 	if s.Binary == "" {
 		if s.Binary, err = os.Executable(); err != nil {
 			return s, fmt.Errorf("find this binary: %w; give it by --binary", err)
@@ -118,11 +118,11 @@ func knownWidth(
 		return 0, "", exit.Usagef("--width: %w", err)
 	}
 	change := f.Self()
-	many := f.One() != nil
+	many := f.Many()
 	if !many && f.Config().Database.URL.Reveal() == "" {
 		return givenWidth(f, given, exit.Usagef("database.url is not set"))
 	}
-	width, from, err = each.Width(ctx, f)
+	width, from, err = database.Width(ctx, f)
 	if many {
 		change += " --" + from // store NAME
 	}

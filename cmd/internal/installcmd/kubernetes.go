@@ -74,9 +74,9 @@ manifests, or the values of the chart.
 const replicas = 2
 
 func printKubernetes(ctx context.Context, f *factory.Factory, o *installOptions) error {
-	if f.Scope().Chosen != "" {
+	if f.Chosen() != "" {
 		return exit.Usagef("--store %s: pods work on all stores that their configuration lists; "+
-			"leave the flag out, or give pods of their own a file with that store alone", f.Scope().Chosen)
+			"leave the flag out, or give pods of their own a file with that store alone", f.Chosen())
 	}
 	s, err := o.fill(ctx, f)
 	if err != nil {
@@ -98,7 +98,7 @@ func printKubernetes(ctx context.Context, f *factory.Factory, o *installOptions)
 		s.Config = filepath.Base(s.Config)
 		warnUnseen(ctx, f)
 	}
-	if o.Shards > 1 && (o.Daemon || f.One() == nil) {
+	if o.Shards > 1 && (o.Daemon || !f.Many()) {
 		return exit.Usagef("--shards divides the stores of the settings among the pods of a slot: " +
 			"it needs such a list, and is not for daemons, which share every store")
 	}

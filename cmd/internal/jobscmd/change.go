@@ -12,7 +12,6 @@ import (
 	"github.com/lib/pq/pqerror"
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/cmd/internal/advice"
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
@@ -201,7 +200,7 @@ func cancelMany(ctx context.Context, f *factory.Factory, o cancelOptions) error 
 		return errors.Join(err, printCancelled(ctx, f, db, o.filter.JobExec, view))
 	})
 	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
-		err = &advice.RoleError{Err: err, Role: pgsql.Runner} // cancelling one check needs fewer rights
+		err = &database.RoleError{Err: err, Role: pgsql.Runner} // cancelling one check needs fewer rights
 	}
 	return err
 }

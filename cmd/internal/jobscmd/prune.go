@@ -14,7 +14,6 @@ import (
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 type pruneOptions struct {
@@ -47,7 +46,7 @@ While a dump or a long query reads history, the command gives up after a few sec
 	duration.Var(c.Flags(), &o.keep, "keep", 0,
 		"how long to keep what ended; default: history.retention of the configuration")
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "only print what would be dropped")
-	return c
+	return factory.Patient(c)
 }
 
 // prunedView counts what was dropped, as JSON.
@@ -86,7 +85,7 @@ func pruneHistory(ctx context.Context, f *factory.Factory, o pruneOptions) error
 		forgotten, err := ledger.Prune(ctx, before)
 		view.Slots = &forgotten
 		return err
-	}, pgsql.Patient())
+	})
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
-	"github.com/prescient-go/prescient/cmd/internal/each"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
@@ -25,12 +24,12 @@ import (
 
 // NewCmdMigrate returns the command migrate, with those below it.
 func NewCmdMigrate(f *factory.Factory) *cobra.Command {
-	return cli.Group("migrate", "Create the database schema, and bring it up to date",
-		newCmdUp(f), newCmdStatus(f), newCmdDown(f), newCmdPrint(f), newCmdRoles(f))
+	return factory.Patient(cli.Group("migrate", "Create the database schema, and bring it up to date",
+		newCmdUp(f), newCmdStatus(f), newCmdDown(f), newCmdPrint(f), newCmdRoles(f)))
 }
 
 func newCmdUp(f *factory.Factory) *cobra.Command {
-	return each.Help(f.WithOutput(&cobra.Command{
+	return factory.OnStores(f.WithOutput(&cobra.Command{
 		Use:   "up",
 		Short: "Bring the schema up to date, and create it if it is missing",
 		Long: `Bring the schema up to date, create it if it is missing, and print the steps that were
@@ -40,9 +39,7 @@ Processes may do this concurrently. The role must be allowed to create tables. C
 itself, not through a pooler in transaction mode.`,
 		Example: `  prescient migrate up --database-url postgres://owner@db.example.com/shop`,
 		Args:    cli.Exactly(),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return each.Store(c.Context(), f, migrateUp, pgsql.Patient())
-		},
+		RunE:    func(c *cobra.Command, _ []string) error { return database.Each(c.Context(), f, migrateUp) },
 	}))
 }
 
@@ -92,7 +89,7 @@ var upToDate = fmt.Sprintf("nothing to do: the schema is up to date, at version 
 
 func newCmdStatus(f *factory.Factory) *cobra.Command {
 	var check bool
-	c := each.Help(f.WithOutput(&cobra.Command{
+	c := factory.OnStores(f.WithOutput(&cobra.Command{
 		Use:   "status",
 		Short: "List the migrations, and which of them the database has",
 		Long: `List the migrations, and which of them the database has, including migrations of a newer
@@ -102,9 +99,9 @@ binary. With --check the exit code is 3 if this binary needs another schema. An 
   prescient migrate status --check`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
+			return database.Each(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
 				return migrateStatus(ctx, f, check)
-			}, pgsql.Patient())
+			})
 		},
 	}))
 	c.Flags().BoolVar(&check, "check", false, "exit with 3 if this binary needs another schema")
@@ -232,7 +229,7 @@ type schemaView struct {
 }
 
 func printSchema(f *factory.Factory) error {
-	if err := f.One(); err != nil {
+	if err := f.Store().Err; err != nil {
 		return err
 	}
 	var script strings.Builder
@@ -248,19 +245,18 @@ func printSchema(f *factory.Factory) error {
 
 // withSchema calls fn with a database that may lack the schema, and with its current migrations.
 func withSchema(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, list []pgsql.Migration) error) error {
-	db, err := database.Connect(ctx, f, pgsql.Patient())
+	db, err := database.Connect(ctx, f)
 	if err != nil {
 		return err
 	}
-	err = pgsql.RefuseEngine(ctx, db)
-	var list []pgsql.Migration
-	if err == nil {
-		list, err = pgsql.Migrations(ctx, db, f.Schema())
+	if err := pgsql.RefuseEngine(ctx, db); err != nil {
+		return err
 	}
-	if err == nil {
-		err = fn(db, list)
+	list, err := pgsql.Migrations(ctx, db, f.Schema())
+	if err != nil {
+		return err
 	}
-	return errors.Join(err, database.Close(f, db))
+	return fn(db, list)
 }
 
 func migrationsTable(f *factory.Factory, list []pgsql.Migration) error {

@@ -2,7 +2,6 @@ package migratecmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
-	"github.com/prescient-go/prescient/cmd/internal/each"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
@@ -37,7 +35,7 @@ type scriptView struct {
 
 func newCmdRoles(f *factory.Factory) *cobra.Command {
 	var script, yes bool
-	c := each.Help(f.WithOutput(&cobra.Command{
+	c := factory.OnStores(f.WithOutput(&cobra.Command{
 		Use:   "roles",
 		Short: "Make roles with only the rights that each user needs: app, reader, runner, rules, operator, owner",
 		Long: `Make six roles without login, make one of them the owner of the schema, and grant each the
@@ -57,9 +55,9 @@ a login, the command changes nothing: it prints what the login loses and what to
 			if script {
 				return printRoles(f)
 			}
-			return each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
+			return database.Each(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
 				return migrateRoles(ctx, f, yes)
-			}, pgsql.Patient())
+			})
 		},
 	}))
 	c.Flags().BoolVar(&script, "dry-run", false, "only print the script for psql")
@@ -69,7 +67,7 @@ a login, the command changes nothing: it prints what the login loses and what to
 }
 
 func printRoles(f *factory.Factory) error {
-	if err := f.One(); err != nil {
+	if err := f.Store().Err; err != nil {
 		return err
 	}
 	var text strings.Builder
@@ -83,11 +81,11 @@ func printRoles(f *factory.Factory) error {
 }
 
 func migrateRoles(ctx context.Context, f *factory.Factory, yes bool) error {
-	db, err := database.Connect(ctx, f, pgsql.Patient())
-	if err != nil {
-		return err
+	db, err := database.Connect(ctx, f)
+	if err == nil {
+		err = makeRoles(ctx, f, db, yes)
 	}
-	if err := errors.Join(makeRoles(ctx, f, db, yes), database.Close(f, db)); err != nil {
+	if err != nil {
 		return err
 	}
 	named := func(role pgsql.Role, may string) roleView { return roleView{role.In(f.Schema()), may} }

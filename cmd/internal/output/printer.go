@@ -33,11 +33,10 @@ type Printer struct {
 	Out io.Writer
 	// Format is the value of --output.
 	Format string
-	// Answer gets what Print would print as JSON. It is nil unless the command works on several
-	// stores.
-	Answer *any
 	// Printed sees what Print prints as JSON: a test holds docs/json.md against it. Optional.
 	Printed func(v any)
+
+	answer *any // gets what Print would print as JSON; see Into
 }
 
 // WithOutput adds --output to a command that prints data.
@@ -52,8 +51,8 @@ func (p *Printer) Print(v any, asTable func() error) error {
 	if p.Format != JSON {
 		return asTable()
 	}
-	if p.Answer != nil {
-		*p.Answer = v
+	if p.answer != nil {
+		*p.answer = v
 		return nil
 	}
 	if p.Printed != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
-	"github.com/prescient-go/prescient/cmd/internal/each"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
@@ -33,7 +32,7 @@ type adviseOptions struct {
 
 func newCmdAdvise(f *factory.Factory) *cobra.Command {
 	var o adviseOptions
-	c := each.Help(f.WithOutput(&cobra.Command{
+	c := factory.OnStores(f.WithOutput(&cobra.Command{
 		Use:   "advise",
 		Short: "Show how many checks found nothing, and advise better intervals",
 		Long: `Show for each job how many checks found nothing, when its rows were really finished, and which first delay and
@@ -49,7 +48,7 @@ docs/advise.md has an example.`,
 			if o.by != "" && o.job == "" {
 				return exit.Usagef("--by divides the rows of one job: also give --job")
 			}
-			return each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
+			return database.Each(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
 				return giveAdvice(ctx, f, o)
 			})
 		},

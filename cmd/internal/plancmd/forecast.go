@@ -12,7 +12,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
-	"github.com/prescient-go/prescient/cmd/internal/each"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config/duration"
@@ -29,7 +28,7 @@ type forecastOptions struct {
 
 func newCmdForecast(f *factory.Factory) *cobra.Command {
 	var o forecastOptions
-	c := each.Help(f.WithOutput(&cobra.Command{
+	c := factory.OnStores(f.WithOutput(&cobra.Command{
 		Use:   "forecast",
 		Short: "Forecast the coming slots, and which of them will not end in time",
 		Long: `Forecast each coming slot: its rows, and how long it will run. Show which slots will not
@@ -50,7 +49,7 @@ deadline.`,
 			if o.ahead == 0 {
 				return exit.Usagef("--for 0s: must be positive")
 			}
-			return each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
+			return database.Each(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
 				return lookAhead(ctx, f, &o)
 			})
 		},

@@ -50,7 +50,7 @@ func NewCmdRules(f *factory.Factory) *cobra.Command {
 
 "rules apply" creates triggers on the table. Each row that the rule is about then waits for its next step. Every run,
 catch-up and daemon checks the rows that are due, and fires each step once.`
-	return c
+	return factory.Patient(c)
 }
 
 // fileOptions is the file that a command reads.
@@ -140,7 +140,7 @@ func withDB(
 			return err
 		}
 		return fn(db, store, setting.Now())
-	}, pgsql.Patient())
+	})
 }
 
 // meant asks whether one of some names was meant by a mistyped one. Empty: none is similar.

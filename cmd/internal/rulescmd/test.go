@@ -127,19 +127,15 @@ func runTest(ctx context.Context, o *testOptions) error {
 func withPast(
 	ctx context.Context, f *factory.Factory,
 	fn func(db *sqlx.DB, store *rulestore.Store, g grid.Grid, now time.Time) error,
-) (err error) {
-	db, err := database.Connect(ctx, f, pgsql.Patient())
+) error {
+	db, err := database.Connect(ctx, f)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, database.Close(f, db)) }()
 	cfg := rulestore.Config{Schema: f.Config().Database.Schema, Meant: meant}
-	setting, err := database.Setting(ctx, f, db)
+	setting, err := database.Ready(ctx, f, db)
 	if errors.Is(err, pgsql.ErrNotMigrated) {
 		return withoutSchema(ctx, f, db, cfg, fn)
-	}
-	if err == nil {
-		err = database.CheckWidth(f, setting)
 	}
 	if err != nil {
 		return err

@@ -13,7 +13,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
-	"github.com/prescient-go/prescient/cmd/internal/each"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
@@ -33,7 +32,7 @@ type catchUpOptions struct {
 // NewCmdCatchUp returns the command catch-up.
 func NewCmdCatchUp(f *factory.Factory) *cobra.Command {
 	o := catchUpOptions{mode: slots.ModeRun}
-	c := each.Help(f.QuietInPipes(f.WithOutput(&cobra.Command{
+	c := factory.OnStores(factory.QuietInPipes(f.WithOutput(&cobra.Command{
 		Use:   "catch-up",
 		Short: "Repair slots that were missed, left open, or have stragglers",
 		Long: `Repair slots that were missed, left open by a runner that died, or have stragglers: rows committed after
@@ -57,7 +56,7 @@ a job cannot run, as "run" does.`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return pinged(c.Context(), f, func() error {
-				return each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
+				return database.Each(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
 					return runCatchUp(ctx, f, &o)
 				})
 			})

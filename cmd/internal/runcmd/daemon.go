@@ -10,10 +10,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
-	"github.com/prescient-go/prescient/cmd/internal/database"
-	"github.com/prescient-go/prescient/cmd/internal/each"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/multistore"
 	"github.com/prescient-go/prescient/cmd/internal/server"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/slots"
@@ -23,7 +20,7 @@ import (
 
 // NewCmdDaemon returns the command daemon.
 func NewCmdDaemon(f *factory.Factory) *cobra.Command {
-	c := each.Help(&cobra.Command{
+	c := factory.OnStores(&cobra.Command{
 		Use:   "daemon",
 		Short: "Run every slot as it begins, and catch up in between: no cron needed",
 		Long: `Run every slot as it begins, and catch up in between, until SIGTERM. Any number of daemons,
@@ -66,7 +63,7 @@ type daemons struct {
 	all     *daemon.Multi
 	metrics *metrics.Group
 	ping    *pinger
-	pools   *multistore.Pools       // of slots, if pages have those of the Factory; nil otherwise
+	apart   bool                    // slots have connections of their own, because the pages use those of the Factory
 	ctx     context.Context         // ends when the command begins to stop
 	end     context.CancelCauseFunc // ends ctx
 
@@ -86,16 +83,12 @@ func runDaemon(ctx context.Context, f *factory.Factory) (err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	d := &daemons{
 		all:     daemon.NewMulti(ctx, daemon.MultiConfig{MayRead: served.MayRead, Systemd: true, Logger: f.Log()}),
-		metrics: served.Metrics, ping: ping, ctx: ctx, end: end,
+		metrics: served.Metrics, ping: ping, apart: served.Listens(), ctx: ctx, end: end,
 	}
 	defer func() {
 		end(nil)
 		d.all.Close()
 	}()
-	if f.One() != nil && served.Listens() {
-		d.pools = database.NewPools(f)
-		defer func() { err = errors.Join(err, d.pools.Close()) }()
-	}
 	err = served.Run(ctx, server.Work{Run: d.run, Ended: d.ended, Health: d.all.Handler()})
 	if cause := context.Cause(ctx); errors.Is(cause, slots.ErrAbandoned) {
 		err = errors.Join(cause, err)
@@ -107,21 +100,21 @@ func runDaemon(ctx context.Context, f *factory.Factory) (err error) {
 
 // run runs the slots of a store until ctx ends.
 func (d *daemons) run(ctx context.Context, f *factory.Factory) error {
-	if d.pools != nil {
-		f = f.Through(d.pools)
+	if d.apart {
+		f = f.Apart()
 	}
-	m, begun := metrics.NewStore(f.Scope().Store), false
+	m, begun := metrics.NewStore(f.Store().Name), false
 	err := checks.With(ctx, f, m, func(b *checks.Bound) error {
 		begun = true
 		cfg := daemon.Config{
 			Runner: b.Runner(f, nil), Keep: f.Config().History.Retention, BeforeRun: d.ping.begins,
 			AfterRun: func(ctx context.Context, result slots.Result, err error) {
-				d.ping.ran(ctx, f.Scope().Store, result, err)
+				d.ping.ran(ctx, f.Store().Name, result, err)
 			},
 		}
 		b.Watch(f)
 		d.metrics.Add(m)
-		name := each.Name(f)
+		name := f.Store().Own()
 		if name == "" {
 			b.DB.SetMaxOpenConns(cfg.Pool() + 1) // one is for the metrics
 			return d.all.Run(ctx, name, cfg)
@@ -140,7 +133,7 @@ func (d *daemons) run(ctx context.Context, f *factory.Factory) error {
 	return err
 }
 
-// ended is told why a store is not run; see each.Keep.
+// ended is told why a store is not run; see database.Keep.
 func (d *daemons) ended(store string, err error) {
 	switch {
 	case err == nil:

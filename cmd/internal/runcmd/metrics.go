@@ -19,7 +19,7 @@ func measured(ctx context.Context, f *factory.Factory, kind slots.Kind, fn func(
 	if path == "" {
 		return stoppedBy(ctx, checks.With(ctx, f, nil, fn))
 	}
-	m := metrics.NewStore(f.Scope().Store)
+	m := metrics.NewStore(f.Store().Name)
 	err := stoppedBy(ctx, checks.With(ctx, f, m, func(b *checks.Bound) error {
 		b.Watch(f)
 		defer m.Read(context.WithoutCancel(ctx))
@@ -30,5 +30,5 @@ func measured(ctx context.Context, f *factory.Factory, kind slots.Kind, fn func(
 		err, found = nil, err // it did what it could
 	}
 	m.Ended(kind, err)
-	return cmp.Or(errors.Join(err, f.Scope().Pools.Write(func() error { return m.WriteFile(path) })), found)
+	return cmp.Or(errors.Join(err, f.Pools().Write(func() error { return m.WriteFile(path) })), found)
 }

@@ -23,7 +23,7 @@ type bars struct {
 
 // newBars returns nil if the log does not go to a terminal, and for one store among several.
 func newBars(f *factory.Factory) *bars {
-	if !f.ErrIsTerminal() || f.Scope().Pools != nil {
+	if !f.ErrIsTerminal() || f.Store().Several {
 		return nil
 	}
 	return barsOn(f.Err())

@@ -13,7 +13,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
-	"github.com/prescient-go/prescient/cmd/internal/each"
+	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
@@ -28,7 +28,7 @@ type runOptions struct {
 // NewCmdRun returns the command run.
 func NewCmdRun(f *factory.Factory) *cobra.Command {
 	var o runOptions
-	c := each.Help(f.QuietInPipes(f.WithOutput(&cobra.Command{
+	c := factory.OnStores(factory.QuietInPipes(f.WithOutput(&cobra.Command{
 		Use:   "run",
 		Short: "Run the checks of one slot",
 		Long: `Run the checks of one slot: the current one by default. --slot or the name of a Kubernetes Job selects
@@ -58,7 +58,7 @@ the first error. It always has an error if rows were given up.`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return pinged(c.Context(), f, func() error {
-				return each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error { return runSlot(ctx, f, o) })
+				return database.Each(c.Context(), f, func(ctx context.Context, f *factory.Factory) error { return runSlot(ctx, f, o) })
 			})
 		},
 	})))

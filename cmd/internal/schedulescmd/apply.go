@@ -19,7 +19,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/jobs/schedule"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 type applyOptions struct {
@@ -74,7 +73,7 @@ In place of a schedule, a document may have a list of them, as "schedules: [...]
 	cli.CountVar(fs, &o.maxDeletes, "max-deletes", 10,
 		"with --prune, change nothing when more than N schedules would be deleted")
 	_ = c.MarkFlagRequired("file")
-	return c
+	return factory.Patient(c)
 }
 
 // appliedView counts and lists the changes of apply, as JSON.
@@ -125,7 +124,7 @@ func applySchedules(ctx context.Context, f *factory.Factory, o applyOptions) err
 		}
 		view.Created, view.Updated, view.Deleted, view.Unchanged = done.Created, done.Updated, done.Deleted, done.Unchanged
 		return printApplied(f, view)
-	}, pgsql.Patient())
+	})
 }
 
 func openFile(f *factory.Factory, name string) (io.ReadCloser, error) {

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
-	"github.com/prescient-go/prescient/cmd/internal/each"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/server"
 	"github.com/prescient-go/prescient/config"
@@ -17,7 +16,7 @@ import (
 
 // NewCmdServe returns the command serve.
 func NewCmdServe(f *factory.Factory) *cobra.Command {
-	c := each.Help(&cobra.Command{
+	c := factory.OnStores(&cobra.Command{
 		Use:   "serve",
 		Short: "Serve pages and an API over HTTP, to read the state and to act on it",
 		Long: `Serve pages and an API over HTTP until SIGTERM. They show the slots of the last and the

@@ -10,8 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/prescient-go/prescient/cmd/internal/advice"
-	"github.com/prescient-go/prescient/cmd/internal/each"
+	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/serve/api"
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
@@ -40,9 +39,8 @@ type Server struct {
 	shut   chan struct{}   // closed when a server of several stores has stopped listening
 
 	mu       sync.Mutex
-	serving  map[string]http.Handler // the pages and API of each store
-	stopping bool                    // no work begins any more
-	working  sync.WaitGroup          // stores of several whose work goes on
+	stopping bool           // no work begins any more
+	working  sync.WaitGroup // stores of several whose work goes on
 }
 
 // New returns a Server for an address. It logs what is dangerous in the settings. An empty address
@@ -50,7 +48,7 @@ type Server struct {
 func New(ctx context.Context, f *factory.Factory, listen string) (*Server, error) {
 	warn(ctx, f, listen)
 	s := &Server{
-		f: f, listen: listen, plans: board.NewPlans(), serving: map[string]http.Handler{}, Metrics: metrics.NewGroup(),
+		f: f, listen: listen, plans: board.NewPlans(), Metrics: metrics.NewGroup(),
 		shut: make(chan struct{}),
 	}
 	var err error
@@ -58,7 +56,7 @@ func New(ctx context.Context, f *factory.Factory, listen string) (*Server, error
 		return nil, err
 	}
 	s.Metrics.CountFailures(s.door.access.Failed)
-	if f.One() == nil {
+	if !f.Many() {
 		return s, nil
 	}
 	answers, shown := s.apiConfig(f), s.pagesConfig()
@@ -88,7 +86,7 @@ func (s *Server) MayRead(r *http.Request) bool { return s.door.mayRead(r) }
 type Work struct {
 	// Run works in a store until ctx ends.
 	Run func(ctx context.Context, f *factory.Factory) error
-	// Ended is called if the work in a store cannot begin, or has ended early; see each.Keep.
+	// Ended is called if the work in a store cannot begin, or has ended early; see database.Keep.
 	// Optional.
 	Ended func(store string, err error)
 	// Health serves daemon.Paths. Default: the health of the stores as the pages show them.
@@ -105,12 +103,12 @@ func (s *Server) Run(ctx context.Context, w Work) error {
 	if w.Ended == nil {
 		w.Ended = func(string, error) {}
 	}
-	for _, store := range each.Awaited(s.f) {
+	for _, store := range database.Awaited(s.f) {
 		s.ended(w, store, errors.New("the database has not answered yet"))
 	}
 	switch {
 	case s.listen == "":
-		return each.Keep(ctx, s.f, w.Run, w.Ended)
+		return database.Keep(ctx, s.f, w.Run, w.Ended)
 	case s.door.closed != nil:
 		return s.serveHealth(ctx, w)
 	case s.top == nil:
@@ -127,7 +125,7 @@ func (s *Server) serveHealth(ctx context.Context, w Work) error {
 	}
 	defer stop()
 	s.f.Log().InfoContext(ctx, "only health and metrics are served", "reason", s.door.closed)
-	return each.Keep(ctx, s.f, w.Run, w.Ended)
+	return database.Keep(ctx, s.f, w.Run, w.Ended)
 }
 
 // serveOne works in the only store, and serves it meanwhile.
@@ -150,7 +148,7 @@ func (s *Server) serveSeveral(ctx context.Context, w Work) error {
 	}
 	kept := make(chan error, 1)
 	go func() {
-		kept <- each.Keep(ctx, s.f, func(own context.Context, f *factory.Factory) error {
+		kept <- database.Keep(ctx, s.f, func(own context.Context, f *factory.Factory) error {
 			return s.serveStore(own, f, func(http.Handler) error { return s.work(own, f, w) })
 		}, func(store string, err error) { s.ended(w, store, err) })
 	}()
@@ -186,7 +184,7 @@ func (s *Server) work(ctx context.Context, f *factory.Factory, w Work) error {
 func (s *Server) ended(w Work, store string, err error) {
 	w.Ended(store, err)
 	if err != nil {
-		err = errors.New(advice.Hint(s.f, err))
+		err = errors.New(database.Hint(s.f, err))
 	}
 	s.stores.SetDown(store, err)
 }
@@ -232,29 +230,16 @@ func (s *Server) several() http.Handler {
 // not depend on whether there is such a store.
 func (s *Server) ofStore(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimPrefix(r.URL.Path, pages.StorePath(""))
-	name, store := s.find(path)
+	name, store, _ := s.stores.Of(path)
 	isAPI := strings.Contains(path, api.Prefix+"/") || strings.Contains(path, SchedulesPath+"/")
 	switch {
-	case isAPI && name == "":
+	case isAPI && store == nil:
 		s.absent.ServeHTTP(w, r)
-	case !isAPI && (name == "" || !s.top.MayRead(r)):
+	case !isAPI && (store == nil || !s.top.MayRead(r)):
 		s.top.ServeHTTP(w, r)
 	case path == name:
 		http.Redirect(w, r, pages.StorePath(name)+"/", http.StatusSeeOther)
 	default:
 		http.StripPrefix(pages.StorePath(name), store).ServeHTTP(w, r)
 	}
-}
-
-// find returns the store with which a path begins, and its handler. The name of a store may have a
-// slash. Returns an empty name if no such store is served.
-func (s *Server) find(path string) (name string, store http.Handler) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for name, store := range s.serving {
-		if path == name || strings.HasPrefix(path, name+"/") {
-			return name, store
-		}
-	}
-	return "", nil
 }

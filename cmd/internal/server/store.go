@@ -6,7 +6,6 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/database"
-	"github.com/prescient-go/prescient/cmd/internal/each"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/serve/api"
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
@@ -51,10 +50,9 @@ func (s *Server) serveStore(
 		if err != nil {
 			return err
 		}
-		name := each.Name(f)
-		s.add(name, handler)
-		defer s.remove(name)
-		s.stores.SetUp(name, b)
+		name := f.Store().Own()
+		s.stores.SetUp(name, b, handler)
+		defer s.stores.SetDown(name, board.ErrOpening)
 		detach()
 		begun = true
 		return work(handler)
@@ -63,20 +61,6 @@ func (s *Server) serveStore(
 		return nil // stopped while it connected
 	}
 	return err
-}
-
-// add gives further requests for a store to its handler.
-func (s *Server) add(store string, handler http.Handler) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.serving[store] = handler
-}
-
-// remove undoes add.
-func (s *Server) remove(store string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.serving, store)
 }
 
 // newBoard returns the board of a store.
@@ -102,7 +86,7 @@ func (s *Server) newBoard(ctx context.Context, f *factory.Factory, b *checks.Bou
 func (s *Server) newHandler(
 	ctx context.Context, f *factory.Factory, bound *checks.Bound, b *board.Board,
 ) (http.Handler, error) {
-	name, base := each.Name(f), ""
+	name, base := f.Store().Own(), ""
 	if name != "" {
 		base = pages.StorePath(name)
 	}

@@ -14,11 +14,10 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/slots/grid"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 func newCmdSetWidth(f *factory.Factory) *cobra.Command {
-	return f.WithOutput(&cobra.Command{
+	return factory.Patient(f.WithOutput(&cobra.Command{
 		Use:   "set-width WIDTH",
 		Short: "Change the distance between two slots, and move waiting rows onto the new grid",
 		Long: `Change the distance between two slots. Waiting rows that are off the new grid move to its
@@ -40,15 +39,14 @@ if it is set, and install again what starts the runs: "install crontab --apply",
 			}
 			return setWidth(c.Context(), f, g)
 		},
-	})
+	}))
 }
 
 func setWidth(ctx context.Context, f *factory.Factory, g grid.Grid) error {
-	db, err := database.Connect(ctx, f, pgsql.Patient())
+	db, err := database.Connect(ctx, f)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = db.Close() }()
 	setting, err := database.Setting(ctx, f, db)
 	if err != nil {
 		return err

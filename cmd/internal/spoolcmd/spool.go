@@ -117,7 +117,7 @@ type runOptions struct {
 
 func newCmdRun(in *folder, runF func(ctx context.Context, o *runOptions) error) *cobra.Command {
 	o := &runOptions{folder: in}
-	c := in.f.QuietInPipes(in.f.WithOutput(&cobra.Command{
+	c := factory.QuietInPipes(in.f.WithOutput(&cobra.Command{
 		Use:   "run",
 		Short: "Run the executables of the current slot, with --catch-up those of earlier slots, too",
 		Long: `Run the executables of the current slot. With --catch-up, first run those of earlier slots, the oldest slot

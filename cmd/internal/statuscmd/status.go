@@ -16,7 +16,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
-	"github.com/prescient-go/prescient/cmd/internal/each"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
@@ -37,7 +36,7 @@ type statusOptions struct {
 // NewCmdStatus returns the command status.
 func NewCmdStatus(f *factory.Factory) *cobra.Command {
 	var o statusOptions
-	c := each.Help(f.WithOutput(&cobra.Command{
+	c := factory.OnStores(f.WithOutput(&cobra.Command{
 		Use:   "status",
 		Short: "Show the current slot, missed slots, failing and given-up checks, and paused jobs",
 		Long: `Show the current slot, and every past slot that is in trouble, with the jobs whose rows wait in it:
@@ -62,7 +61,7 @@ With --check, prints only problems. Exits 3 if there are any. These are the cond
   prescient status --output json | jq '.missed[].slot'`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error { return status(ctx, f, &o) })
+			return database.Each(c.Context(), f, func(ctx context.Context, f *factory.Factory) error { return status(ctx, f, &o) })
 		},
 	}))
 	cli.SinceVar(c.Flags(), &o.since, "since", "first slot to show; default: the ledger's first")

@@ -16,7 +16,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
-	"github.com/prescient-go/prescient/cmd/internal/each"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
@@ -31,7 +30,7 @@ import (
 // NewCmdWhy returns the command why.
 func NewCmdWhy(f *factory.Factory) *cobra.Command {
 	var key jobs.Key
-	c := each.Help(f.WithOutput(&cobra.Command{
+	c := factory.OnStores(f.WithOutput(&cobra.Command{
 		Use:   "why ENTITY KEY",
 		Short: "Show the history of the checks of an entity",
 		Long: `Show the history of the checks of an entity, in order: who requested them, when and for
@@ -50,7 +49,7 @@ the beginning and the end of a row are kept.`,
 			key.EntityName, key.EntityKey = args[0], args[1]
 			var told atomic.Bool
 			var names entities
-			err := each.Store(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
+			err := database.Each(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
 				return why(ctx, f, key, &told, &names)
 			})
 			if err != nil || told.Load() || f.IsJSON() {

@@ -13,7 +13,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/multistore"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs/stores"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -35,7 +34,7 @@ move". The command is idempotent.`,
 		RunE: func(c *cobra.Command, args []string) error { return addStore(c.Context(), f, args[0], roles) },
 	})
 	c.Flags().BoolVar(&roles, "roles", false, "make its roles, too; see migrate roles")
-	return c
+	return factory.Patient(c)
 }
 
 // addedStore describes a store that stores add has added.
@@ -45,17 +44,15 @@ type addedStore struct {
 	Width   duration.Text `json:"width"`
 }
 
-func addStore(ctx context.Context, f *factory.Factory, name string, roles bool) (err error) {
+func addStore(ctx context.Context, f *factory.Factory, name string, roles bool) error {
 	if len(f.Config().Stores) == 0 {
 		return exit.Usagef("the settings list no stores: add it to stores in a configuration file first")
 	}
-	s, err := f.Stores().FindOne(name)
+	s, err := f.FindStore(name)
 	if err != nil {
 		return err
 	}
-	pools := database.NewWatchedPools(f, pgsql.Patient())
-	defer func() { err = errors.Join(err, pools.Close()) }()
-	one := f.Of(s, pools)
+	one := f.On(s)
 	db, err := database.Connect(ctx, one)
 	if err != nil {
 		return err
@@ -69,7 +66,7 @@ func addStore(ctx context.Context, f *factory.Factory, name string, roles bool) 
 		}
 	}
 	v := addedStore{Store: name, Version: pgsql.SchemaVersion}
-	width := widthOfOthers(ctx, f, pools, name)
+	width := widthOfOthers(ctx, f, name)
 	ledger, err := database.Ledger(ctx, one, db)
 	if err != nil {
 		return err
@@ -95,12 +92,12 @@ func addStore(ctx context.Context, f *factory.Factory, name string, roles bool) 
 }
 
 // widthOfOthers is the width of the slots of all stores but one, where it is the same in all that tell theirs; else 0.
-func widthOfOthers(ctx context.Context, f *factory.Factory, pools *multistore.Pools, but string) (width time.Duration) {
-	for _, s := range pools.All(ctx) {
+func widthOfOthers(ctx context.Context, f *factory.Factory, but string) (width time.Duration) {
+	for _, s := range database.All(ctx, f) {
 		if s.Name == but || s.Err != nil {
 			continue
 		}
-		one := f.Of(s, pools)
+		one := f.On(s)
 		var setting pgsql.Setting
 		db, err := database.Connect(ctx, one)
 		if err == nil {

@@ -30,23 +30,18 @@ import (
 func NewCmdStores(f *factory.Factory) *cobra.Command {
 	c := cli.Group("stores", "List stores, add and drain them, and move rows between them", newCmdList(f), newCmdAdd(f),
 		newCmdDrain(f), newCmdMove(f))
-	for _, sub := range c.Commands() {
-		sub.Annotations = map[string]string{factory.OfStores: "yes"}
-	}
 	c.Long = `List stores, add and drain them, and move rows between them. The settings list the
 stores. Each is a schema of a database. Other commands work on the store of --store. Without it, a
 command whose help says so works on all stores.`
-	return c
+	return factory.EveryStore(c)
 }
 
 // withStores calls fn with the stores of the settings, of which those that do not answer have an error.
-func withStores(ctx context.Context, f *factory.Factory, fn func(set *stores.Set) error) (err error) {
+func withStores(ctx context.Context, f *factory.Factory, fn func(set *stores.Set) error) error {
 	if len(f.Config().Stores) == 0 {
 		return exit.Usagef("the settings list no stores: add them to stores in a configuration file")
 	}
-	pools := database.NewWatchedPools(f)
-	defer func() { err = errors.Join(err, pools.Close()) }()
-	all := pools.All(ctx)
+	all := database.All(ctx, f)
 	list := make([]stores.Store, len(all))
 	var opening sync.WaitGroup
 	for i, s := range all {
@@ -55,7 +50,7 @@ func withStores(ctx context.Context, f *factory.Factory, fn func(set *stores.Set
 			if s.Err != nil {
 				return
 			}
-			db, err := database.Connect(ctx, f.Of(s, pools))
+			db, err := database.Connect(ctx, f.On(s))
 			if list[i].Err = err; err == nil {
 				list[i].DB = db // a nil *sqlx.DB would be a database that is there
 			}
@@ -108,7 +103,7 @@ has the last slot. The exit code is 1 if a store does not answer.`,
 
 func listOfStores(ctx context.Context, f *factory.Factory, set *stores.Set) error {
 	chosen := slices.DeleteFunc(slices.Collect(set.All()), func(s *stores.Store) bool {
-		return f.Scope().Chosen != "" && s.Name != f.Scope().Chosen && !strings.HasPrefix(s.Name, f.Scope().Chosen+"/")
+		return f.Chosen() != "" && s.Name != f.Chosen() && !strings.HasPrefix(s.Name, f.Chosen()+"/")
 	})
 	list := make([]storeState, len(chosen))
 	var looking sync.WaitGroup
@@ -247,7 +242,7 @@ func drainStore(ctx context.Context, f *factory.Factory, set *stores.Set, name s
 // answers returns an error if the settings do not list a store, or if the stores that its pattern
 // stands for cannot be read.
 func answers(f *factory.Factory, set *stores.Set, name string) error {
-	if _, err := f.Stores().FindOne(name); err != nil {
+	if _, err := f.FindStore(name); err != nil {
 		return err
 	}
 	if of, _, single := strings.Cut(name, "/"); single && slices.Contains(known(set), of) {

@@ -67,7 +67,7 @@ func NewAbsent(cfg Config) (http.Handler, error) {
 		return nil, errors.New("api.Config: Stores and Access must be set")
 	}
 	return newAPI(cfg).web.Refuse(func(r *http.Request) error {
-		if store, why := cfg.Stores.Absent(r.URL.Path); why != nil {
+		if store, _, why := cfg.Stores.Of(r.URL.Path); why != nil {
 			return web.NewProblem(http.StatusServiceUnavailable, fmt.Sprintf("store %s cannot be read: %v", store, why))
 		}
 		return web.NewProblem(http.StatusNotFound, "there is no such path")

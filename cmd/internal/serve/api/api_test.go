@@ -53,7 +53,7 @@ func (w *world) listsStores() {
 	one := w.handler
 	defer func() { w.handler = one }()
 	var stores board.Stores
-	stores.SetUp("shop", w.board)
+	stores.SetUp("shop", w.board, nil)
 	stores.SetDown("billing", errors.New("connection refused"))
 	keys, err := web.NewNamedKeys([]string{operator}, nil)
 	w.must(err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -26,12 +27,15 @@ type Stores struct {
 
 // member is a store that has a board, or the reason why it has none.
 type member struct {
-	board *Board
-	down  error
+	board  *Board
+	served http.Handler
+	down   error
 }
 
-// SetUp adds or replaces the board of a store.
-func (s *Stores) SetUp(store string, b *Board) { s.set(store, member{board: b}) }
+// SetUp adds or replaces a store: its board, and the handler of its pages and API.
+func (s *Stores) SetUp(store string, b *Board, served http.Handler) {
+	s.set(store, member{board: b, served: served})
+}
 
 // SetDown marks a store as unreachable with the given error. A nil error removes the store.
 func (s *Stores) SetDown(store string, err error) { s.set(store, member{down: err}) }
@@ -47,21 +51,21 @@ func (s *Stores) set(store string, m member) {
 	}
 }
 
-// Absent returns the store with which a path begins, and why it cannot be read. The error is nil if
-// there is no such store. A path is the name of a store, with or without a slash and more.
-func (s *Stores) Absent(path string) (store string, why error) {
+// Of returns the store with which a path begins, with its handler, or why it cannot be read. A path is
+// the name of a store, with or without a slash and more. Of returns no name if there is no such store.
+func (s *Stores) Of(path string) (store string, served http.Handler, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, m := range s.all {
 		if path == name || strings.HasPrefix(path, name+"/") {
-			return name, cmp.Or(m.down, errOpening)
+			return name, m.served, m.down
 		}
 	}
-	return "", nil
+	return "", nil, nil
 }
 
-// errOpening is why the board of a store is not served.
-var errOpening = errors.New("it is being opened; try again")
+// ErrOpening is why a store that is not served yet, or is tried again, cannot be read.
+var ErrOpening = errors.New("it is being opened; try again")
 
 // StoreList is a list of all stores.
 type StoreList struct {

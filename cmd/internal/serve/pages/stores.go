@@ -74,7 +74,7 @@ func (p allStores) show(w http.ResponseWriter, r *http.Request) {
 
 // absent answers for a store without pages: it is down, or no store has the name.
 func (p allStores) absent(w http.ResponseWriter, r *http.Request) {
-	if store, why := p.cfg.Stores.Absent(strings.TrimPrefix(r.URL.Path, StorePath(""))); why != nil {
+	if store, _, why := p.cfg.Stores.Of(strings.TrimPrefix(r.URL.Path, StorePath(""))); why != nil {
 		p.fail(w, r, http.StatusServiceUnavailable, fmt.Sprintf("Store %s cannot be read: %v.", store, why))
 		return
 	}

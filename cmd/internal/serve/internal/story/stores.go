@@ -21,8 +21,9 @@ func Stores(t testing.TB, worlds map[string]*World, down map[string]error) http.
 	mux := http.NewServeMux()
 	mux.Handle("/", front)
 	for name, w := range worlds {
-		stores.SetUp(name, w.Board)
-		mux.Handle(pages.StorePath(name)+"/", http.StripPrefix(pages.StorePath(name), front.Of(name, w.Board)))
+		shown := front.Of(name, w.Board)
+		stores.SetUp(name, w.Board, shown)
+		mux.Handle(pages.StorePath(name)+"/", http.StripPrefix(pages.StorePath(name), shown))
 	}
 	for name, err := range down {
 		stores.SetDown(name, err)

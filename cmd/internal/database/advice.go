@@ -1,5 +1,4 @@
-// Package advice adds to errors what an operator can do about them. It knows no command.
-package advice
+package database
 
 import (
 	"context"
@@ -10,14 +9,13 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
-	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/jobs/stores"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// For returns what to do about an error of a command, to be added to its text.
-func For(ctx context.Context, f *factory.Factory, err error) string {
+// Advice returns what to do about an error of a command, to be added to its text.
+func Advice(ctx context.Context, f *factory.Factory, err error) string {
 	if text := hint(err); text != "" {
 		return text
 	}
@@ -94,11 +92,15 @@ func refusal(ctx context.Context, f *factory.Factory, err error) string {
 		return ""
 	}
 	if of, ok := errors.AsType[*stores.Error](err); ok { // a store has its own login, roles and schema
-		if s, all, err := f.Stores().Find(of.Store); err == nil && !all {
-			f = f.Of(s, f.Scope().Pools)
+		if s, err := f.FindStore(of.Store); err == nil {
+			f = f.On(s)
 		}
 	}
-	h, err := holder(ctx, f, role)
+	var h pgsql.Holder
+	db, err := Connect(ctx, f)
+	if err == nil {
+		h, err = pgsql.ReadHolder(ctx, db, f.Schema(), role)
+	}
 	if err != nil || h.Holds {
 		return "" // the error of the server stands alone
 	}
@@ -127,14 +129,4 @@ func ownership(h pgsql.Holder, schema pgsql.Schema, role pgsql.Role) string {
 			"grant create on database %s to %s", h.Login, h.Database, pq.QuoteIdentifier(h.Database), login)
 	}
 	return ""
-}
-
-// holder asks the database of f about its login.
-func holder(ctx context.Context, f *factory.Factory, role pgsql.Role) (h pgsql.Holder, err error) {
-	db, err := database.Connect(ctx, f)
-	if err != nil {
-		return h, err
-	}
-	defer func() { _ = database.Close(f, db) }()
-	return pgsql.ReadHolder(ctx, db, f.Schema(), role)
 }

@@ -1,4 +1,4 @@
-package each
+package database
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -32,11 +31,13 @@ func TestTheConnectionsOfStoresAreAsTheirCommandWantsThem(t *testing.T) {
 	if err := errors.Join(root.ParseFlags(nil), f.Load(root)); err != nil {
 		t.Fatal(err)
 	}
+	f.Pools().Options = []pgsql.Option{pgsql.Param("work_mem", "1234kB")}
+	t.Cleanup(func() { _ = f.Close() })
 	var got string
-	parts, err := visit(t.Context(), f, func(ctx context.Context, f *factory.Factory) error {
-		return database.With(ctx, f, func(db *sqlx.DB, _ pgsql.Setting) error { return db.GetContext(ctx, &got, "show work_mem") })
-	}, pgsql.Param("work_mem", "1234kB"))
-	if err != nil || len(parts) != 1 || parts[0].err != nil || got != "1234kB" {
-		t.Errorf("%v, %+v, work_mem %s", err, parts, got)
+	errs := visit(t.Context(), f, func(ctx context.Context, f *factory.Factory) error {
+		return With(ctx, f, func(db *sqlx.DB, _ pgsql.Setting) error { return db.GetContext(ctx, &got, "show work_mem") })
+	})
+	if len(errs) != 1 || errs[0] != nil || got != "1234kB" {
+		t.Errorf("%v, work_mem %s", errs, got)
 	}
 }

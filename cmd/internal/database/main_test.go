@@ -1,4 +1,4 @@
-package each
+package database
 
 import (
 	"os"
