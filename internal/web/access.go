@@ -91,6 +91,7 @@ func (a *Access) Find(r *http.Request, token string) (who Who, known bool, err e
 				"path", short(r.URL.Path), "not_logged_before", more)
 		}
 	}
+	who.Address = address.String()
 	return who, known, nil
 }
 

@@ -60,7 +60,7 @@ func TestWrongTokensAreCountedAndLoggedAndTheLogIsBounded(t *testing.T) {
 		return access.Who(r)
 	}
 	now = time.Now()
-	if who, known, err := send(1, "0123456789abcdef"); !known || err != nil || who != (Who{Name: "ops", MayChange: true, Token: 1}) || log.Len() > 0 {
+	if who, known, err := send(1, "0123456789abcdef"); !known || err != nil || who != (Who{Name: "ops", Address: "192.0.2.1", MayRead: true, MayChange: true, Token: 1}) || log.Len() > 0 {
 		t.Errorf("%+v, %v, %v\n%s", who, known, err, &log)
 	}
 	for n := range 200 {

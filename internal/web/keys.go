@@ -11,11 +11,24 @@ import (
 // MinToken is the minimum length of a token, in characters.
 const MinToken = 16
 
-// Who is the owner of a token.
+// Anybody is the name of a sender without a token, where reading needs none.
+const Anybody = "anybody"
+
+// Who is the sender of a request.
 type Who struct {
 	Name      string // of the token; empty: unnamed
+	Address   string // empty: unknown
+	MayRead   bool
 	MayChange bool
 	Token     int // the number of the token, from 1 on; 0: none
+}
+
+// String returns the sender as it is recorded, such as "ops from 127.0.0.1".
+func (w Who) String() string {
+	if w.Address == "" {
+		return w.Name
+	}
+	return w.Name + " from " + w.Address
 }
 
 // Keys holds the digests of tokens, and nothing else of them.
@@ -33,7 +46,7 @@ func NewKeys(tokens, readTokens []string) (Keys, error) {
 		if len(token) < MinToken {
 			return nil, fmt.Errorf("a token has fewer than %d characters", MinToken)
 		}
-		keys = append(keys, key{sha256.Sum256([]byte(token)), Who{MayChange: i < len(tokens), Token: i + 1}})
+		keys = append(keys, key{sha256.Sum256([]byte(token)), Who{MayRead: true, MayChange: i < len(tokens), Token: i + 1}})
 	}
 	return keys, nil
 }

@@ -51,7 +51,7 @@ func watchLocks(ctx context.Context, f *factory.Factory, db *sqlx.DB) {
 			}
 			if h.Since = nil; !told[h] {
 				told[h] = true
-				f.Log().WarnContext(ctx, "waiting for a lock", attrs...)
+				f.Pools().Log.WarnContext(ctx, "waiting for a lock", attrs...)
 			}
 		}
 	}

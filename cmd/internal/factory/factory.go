@@ -75,7 +75,7 @@ func New(cfg Config) *Factory {
 func (f *Factory) Use(loaded config.Loaded) {
 	f.loaded = loaded
 	f.log = f.open(f.Config().Log, f.store.Name)
-	f.pools = newPools(f.Config().Run, f.many)
+	f.pools = newPools(f.Config().Run, f.many, f.log)
 }
 
 // Close closes the pools. Call it when the command has ended.

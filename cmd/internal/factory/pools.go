@@ -3,6 +3,7 @@ package factory
 import (
 	"cmp"
 	"errors"
+	"log/slog"
 	"sync"
 
 	"github.com/jmoiron/sqlx"
@@ -18,6 +19,8 @@ import (
 type Pools struct {
 	// Options are those of every pool.
 	Options []pgsql.Option
+	// Log gets what is said about a database, which may have several stores.
+	Log *slog.Logger
 
 	run     config.Run
 	several bool
@@ -48,9 +51,9 @@ type server struct {
 // slots run.
 const spareConnections = 2
 
-func newPools(run config.Run, several bool) *Pools {
+func newPools(run config.Run, several bool, log *slog.Logger) *Pools {
 	return &Pools{
-		run: run, several: several, workers: make(slots.Bound, run.Workers),
+		Log: log, run: run, several: several, workers: make(slots.Bound, run.Workers),
 		opened: map[string]pool{}, servers: map[string]*server{}, known: map[string]string{},
 	}
 }
@@ -60,7 +63,7 @@ func (p *Pools) apartFrom() *Pools {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.apart == nil {
-		p.apart = newPools(p.run, p.several)
+		p.apart = newPools(p.run, p.several, p.Log)
 	}
 	return p.apart
 }

@@ -58,7 +58,9 @@ the first error. It always has an error if rows were given up.`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return pinged(c.Context(), f, func() error {
-				return database.Each(c.Context(), f, func(ctx context.Context, f *factory.Factory) error { return runSlot(ctx, f, o) })
+				return database.Each(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
+					return runSlot(ctx, f, o)
+				})
 			})
 		},
 	})))

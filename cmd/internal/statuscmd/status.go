@@ -61,7 +61,9 @@ With --check, prints only problems. Exits 3 if there are any. These are the cond
   prescient status --output json | jq '.missed[].slot'`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return database.Each(c.Context(), f, func(ctx context.Context, f *factory.Factory) error { return status(ctx, f, &o) })
+			return database.Each(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
+				return status(ctx, f, &o)
+			})
 		},
 	}))
 	cli.SinceVar(c.Flags(), &o.since, "since", "first slot to show; default: the ledger's first")

@@ -87,24 +87,17 @@ func newHandler(cfg Config, routes func(a *api) []route) http.Handler {
 func newAPI(cfg Config) *api {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	a := &api{Config: cfg}
-	a.web = web.API{
-		Who: func(r *http.Request) (web.Who, bool, error) {
-			who, known, err := a.who(r)
-			return web.Who{Name: who.Name, MayChange: who.Operator, Token: who.Token}, known, err
-		},
-		Problem: problemOf, Logger: cfg.Logger,
-	}
+	a.web = web.API{Who: a.who, Problem: problemOf, Logger: cfg.Logger}
 	return a
 }
 
 // who returns the sender of a request.
-func (a *api) who(r *http.Request) (board.Who, bool, error) {
-	remote := a.Access.Address(r).String()
+func (a *api) who(r *http.Request) (web.Who, bool, error) {
 	if _, given := web.Bearer(r); !given {
-		return board.Who{Name: "anybody", Remote: remote}, a.OpenReading && r.Header.Get("Authorization") == "", nil
+		return web.Who{Name: web.Anybody, Address: a.Access.Address(r).String()},
+			a.OpenReading && r.Header.Get("Authorization") == "", nil
 	}
-	who, known, err := a.Access.Who(r)
-	return board.Who{Name: who.Name, Remote: remote, Operator: who.MayChange, Token: who.Token}, known, err
+	return a.Access.Who(r)
 }
 
 // statuses are the HTTP statuses of errors that clients may see.

@@ -606,7 +606,7 @@ func TestManyPreviewsAtOnceDoNotWaitForEachOthersConnections(t *testing.T) {
 	var previews sync.WaitGroup
 	for range 20 {
 		previews.Go(func() {
-			if _, err := w.board.Preview(ctx, board.Who{Name: "ops", Operator: true},
+			if _, err := w.board.Preview(ctx, web.Who{Name: "ops", MayChange: true},
 				board.CatchUp{Mode: slots.ModeRun}); err != nil {
 				t.Error(err)
 			}

@@ -41,10 +41,7 @@ func read[T any](path, id, summary string, query []string, get func(ctx context.
 			if errors.Is(err, board.ErrBusy) { // many clients may get this, so it is not logged
 				return nil, web.NewProblem(http.StatusServiceUnavailable, err.Error())
 			}
-			if err = cmp.Or(q.err, err); err != nil {
-				return nil, err
-			}
-			return v, nil
+			return v, cmp.Or(q.err, err)
 		},
 	}
 }
@@ -267,31 +264,20 @@ func (a *api) act(form *board.Form) route {
 			if err != nil {
 				return nil, err
 			}
-			who, _, err := a.who(r)
-			if err != nil {
-				return nil, err
-			}
 			if preview != "" {
-				plan, err := a.Board.Preview(r.Context(), who, action)
-				if err != nil {
-					return nil, err
-				}
-				return plan, nil
+				return a.Board.Preview(r.Context(), web.Sender(r), action)
 			}
-			done, err := a.Board.Do(r.Context(), who, action, confirm)
+			done, err := a.Board.Do(r.Context(), web.Sender(r), action, confirm)
 			if now, is := errors.AsType[*board.ChangedError](err); is {
 				return web.Answer{
 					Status: http.StatusConflict, Media: web.ProblemJSON,
 					Value: changed{web.NewProblem(http.StatusConflict, now.Error()), &now.Plan},
 				}, nil
 			}
-			if err != nil {
-				return nil, err
-			}
-			if done.Outcome == board.Running {
+			if err == nil && done.Outcome == board.Running {
 				return web.Answer{Status: http.StatusAccepted, Value: done}, nil
 			}
-			return done, nil
+			return done, err
 		},
 	}
 }

@@ -5,23 +5,9 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/internal/web"
 )
-
-// Who is the sender of a request.
-type Who struct {
-	Name     string // of the token, such as "ops"
-	Remote   string // address
-	Operator bool   // may act, not only read
-	Token    int    // the number of the token; 0: none
-}
-
-// String returns the actor as it is recorded, such as "ops from 127.0.0.1".
-func (w Who) String() string {
-	if w.Remote == "" {
-		return w.Name
-	}
-	return w.Name + " from " + w.Remote
-}
 
 // Action is an action of an operator: one of the types in the files action_*.go.
 type Action interface {
@@ -42,7 +28,7 @@ type txAction interface {
 // asyncAction is an action with transactions of its own. It goes on when Do has returned.
 type asyncAction interface {
 	Action
-	run(ctx context.Context, s *source, t *tools, who Who) (result string, err error)
+	run(ctx context.Context, s *source, t *tools, who web.Who) (result string, err error)
 }
 
 // Plan says what an action will do.

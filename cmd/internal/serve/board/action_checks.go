@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -248,7 +249,7 @@ func (c CancelMany) plan(ctx context.Context, p *planner) (plan Plan, err error)
 	return plan, nil
 }
 
-func (c CancelMany) run(ctx context.Context, s *source, t *tools, who Who) (string, error) {
+func (c CancelMany) run(ctx context.Context, s *source, t *tools, who web.Who) (string, error) {
 	done, err := admin.New(t.client).CancelAll(ctx, s.cfg.DB, c.filter(),
 		admin.CancelOptions{Limit: c.Limit, Actor: who.String()})
 	text := spoken.Count(done.Cancelled, "check was", "checks were") + " cancelled"

@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/deadletter"
 )
@@ -72,7 +73,7 @@ func (a ResendEvents) plan(ctx context.Context, p *planner) (plan Plan, err erro
 	return plan, err
 }
 
-func (a ResendEvents) run(ctx context.Context, s *source, _ *tools, _ Who) (string, error) {
+func (a ResendEvents) run(ctx context.Context, s *source, _ *tools, _ web.Who) (string, error) {
 	sent, err := deadletter.NewList(s.cfg.DB, s.schema).Send(ctx, s.cfg.Publishing.Publisher, a.filter())
 	text := fmt.Sprintf("%s sent, %d refused again, and %d held back",
 		spoken.Count(sent.Sent, "event was", "events were"), sent.Refused, sent.Held)

@@ -12,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
@@ -342,7 +343,7 @@ func atLeast(rows int64, more bool) string {
 	return spoken.Count(rows, "row", "rows")
 }
 
-func (c CatchUp) run(ctx context.Context, s *source, _ *tools, _ Who) (string, error) {
+func (c CatchUp) run(ctx context.Context, s *source, _ *tools, _ web.Who) (string, error) {
 	runner, err := slots.NewRunner(ctx, s.cfg.Runner)
 	if err != nil {
 		return "", err

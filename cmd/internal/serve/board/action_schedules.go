@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -37,7 +38,7 @@ func (a TriggerSchedule) plan(ctx context.Context, p *planner) (plan Plan, err e
 	return plan, err
 }
 
-func (a TriggerSchedule) run(ctx context.Context, s *source, t *tools, _ Who) (string, error) {
+func (a TriggerSchedule) run(ctx context.Context, s *source, t *tools, _ web.Who) (string, error) {
 	e, err := t.store.Trigger(ctx, s.cfg.DB, s.cfg.Publishing, a.ID)
 	if err != nil {
 		return "", err
@@ -108,7 +109,7 @@ func (a BackfillSchedule) plan(ctx context.Context, p *planner) (plan Plan, err 
 	return plan, nil
 }
 
-func (a BackfillSchedule) run(ctx context.Context, s *source, t *tools, _ Who) (string, error) {
+func (a BackfillSchedule) run(ctx context.Context, s *source, t *tools, _ web.Who) (string, error) {
 	done, err := t.store.Backfill(ctx, s.cfg.DB, s.cfg.Publishing, a.ID, a.From, a.To)
 	text := fmt.Sprintf("%s published until %s, and %d were in the outbox already",
 		spoken.Count(done.Published, "event was", "events were"), clock(done.Until), done.Present)

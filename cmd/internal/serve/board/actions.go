@@ -13,6 +13,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -85,8 +86,8 @@ func (o *operator) transact(ctx context.Context, fn func(tx *sqlx.Tx) error) err
 }
 
 // Preview returns the plan of an action.
-func (o *operator) Preview(ctx context.Context, who Who, a Action) (Plan, error) {
-	if !who.Operator {
+func (o *operator) Preview(ctx context.Context, who web.Who, a Action) (Plan, error) {
+	if !who.MayChange {
 		return Plan{}, ErrReader
 	}
 	t, err := o.newTools(ctx)
@@ -131,8 +132,8 @@ func (o *operator) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a Action) (P
 
 // Do does what the Plan with this Confirm says. If the action would now do something else, Do does
 // nothing and returns a ChangedError. If an action goes on when Do returns, its Outcome is Running.
-func (o *operator) Do(ctx context.Context, who Who, a Action, confirm string) (Done, error) {
-	if !who.Operator {
+func (o *operator) Do(ctx context.Context, who web.Who, a Action, confirm string) (Done, error) {
+	if !who.MayChange {
 		return Done{}, ErrReader
 	}
 	t, err := o.newTools(ctx)
@@ -159,7 +160,7 @@ func (o *operator) Do(ctx context.Context, who Who, a Action, confirm string) (D
 }
 
 // doOnce does a txAction, with its record.
-func (o *operator) doOnce(ctx context.Context, t *tools, who Who, a txAction, confirm string) (done Done, err error) {
+func (o *operator) doOnce(ctx context.Context, t *tools, who web.Who, a txAction, confirm string) (done Done, err error) {
 	err = o.transact(ctx, func(tx *sqlx.Tx) error {
 		plan, err := o.verifyPlan(ctx, t, tx, who, a, confirm)
 		if err != nil {
@@ -176,7 +177,7 @@ func (o *operator) doOnce(ctx context.Context, t *tools, who Who, a txAction, co
 }
 
 // begin begins an asyncAction, with its record.
-func (o *operator) begin(ctx context.Context, t *tools, who Who, a asyncAction, confirm string) (done Done, err error) {
+func (o *operator) begin(ctx context.Context, t *tools, who web.Who, a asyncAction, confirm string) (done Done, err error) {
 	_, alone := a.(CatchUp)
 	if alone {
 		select {
@@ -247,7 +248,7 @@ func (o *operator) ended(id int64, a Action, result string, err error) {
 // verifyPlan sets the actor of a transaction and returns the current plan, if that is the confirmed
 // one.
 func (o *operator) verifyPlan(
-	ctx context.Context, t *tools, tx *sqlx.Tx, who Who, a Action, confirm string,
+	ctx context.Context, t *tools, tx *sqlx.Tx, who web.Who, a Action, confirm string,
 ) (Plan, error) {
 	if err := jobs.SetActor(ctx, tx, who.String()); err != nil {
 		return Plan{}, err
@@ -266,7 +267,7 @@ func (o *operator) verifyPlan(
 }
 
 // record writes an action to table action.
-func (o *operator) record(ctx context.Context, tx *sqlx.Tx, who Who, p Plan, outcome, result string) (Done, error) {
+func (o *operator) record(ctx context.Context, tx *sqlx.Tx, who web.Who, p Plan, outcome, result string) (Done, error) {
 	d := Done{
 		Actor: who.String(), What: p.What, Target: p.Target, Text: p.Text, Counts: p.Counts,
 		Outcome: outcome, Result: result,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 )
 
@@ -123,7 +124,7 @@ func (a RemoveRule) plan(ctx context.Context, p *planner) (plan Plan, err error)
 	return plan, nil
 }
 
-func (a RemoveRule) run(ctx context.Context, _ *source, t *tools, _ Who) (string, error) {
+func (a RemoveRule) run(ctx context.Context, _ *source, t *tools, _ web.Who) (string, error) {
 	removed, err := t.rules.Remove(ctx, a.Name, nil)
 	text := spoken.Count(removed.Cancelled, "waiting row was", "waiting rows were") + " cancelled"
 	if err != nil {

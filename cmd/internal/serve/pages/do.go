@@ -55,7 +55,7 @@ func (p actions) do(d *board.Form) http.HandlerFunc {
 			p.act(w, r, d, in, action)
 			return
 		}
-		plan, err := p.cfg.Board.Preview(r.Context(), p.who(r), action)
+		plan, err := p.cfg.Board.Preview(r.Context(), visitor(r.Context()), action)
 		if err != nil {
 			p.refuse(w, r, d, in, err)
 			return
@@ -66,7 +66,7 @@ func (p actions) do(d *board.Form) http.HandlerFunc {
 
 // act does a confirmed action, and then shows the page that the action changed.
 func (p actions) act(w http.ResponseWriter, r *http.Request, d *board.Form, in *board.Input, action board.Action) {
-	done, err := p.cfg.Board.Do(r.Context(), p.who(r), action, r.Form.Get("confirm"))
+	done, err := p.cfg.Board.Do(r.Context(), visitor(r.Context()), action, r.Form.Get("confirm"))
 	if changed, ok := errors.AsType[*board.ChangedError](err); ok {
 		p.showPlan(w, r, d, in, http.StatusConflict, changed.Plan,
 			"The data has changed since the preview, and nothing was done. This is the new preview.")
@@ -92,15 +92,6 @@ func (p actions) refuse(w http.ResponseWriter, r *http.Request, d *board.Form, i
 		p.showForm(w, r, d, in, http.StatusConflict, err.Error())
 	default:
 		p.failed(w, r, err)
-	}
-}
-
-// who returns the actor as it is recorded.
-func (p actions) who(r *http.Request) board.Who {
-	v := visitor(r.Context())
-	return board.Who{
-		Name: v.Name, Remote: p.cfg.Access.Address(r).String(),
-		Operator: v.Role == Operator, Token: v.Token,
 	}
 }
 

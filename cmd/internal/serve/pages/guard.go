@@ -8,39 +8,6 @@ import (
 	"github.com/prescient-go/prescient/internal/web"
 )
 
-// Role is the rights of a visitor. The zero value has none.
-type Role int
-
-// The roles, each with the rights of those before it.
-const (
-	None Role = iota
-	Reader
-	Operator
-)
-
-func (r Role) String() string { return [...]string{"nobody", "reader", "operator"}[r] }
-
-func (r Role) article() string { return [...]string{"nobody", "a reader", "an operator"}[r] }
-
-// anonymous is the name of a reader without a token, if reading needs none.
-const anonymous = "anybody"
-
-// Visitor is the user of the pages.
-type Visitor struct {
-	Role Role
-	Name string // recorded with the visitor's actions
-	// Token is the number of the token of the log-in. 0: none.
-	Token int
-}
-
-// visitorOf returns the visitor that a token belongs to.
-func visitorOf(who web.Who) Visitor {
-	if who.MayChange {
-		return Visitor{Operator, who.Name, who.Token}
-	}
-	return Visitor{Reader, who.Name, who.Token}
-}
-
 // policy lets a page load only its own script, style and pictures.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -64,8 +31,9 @@ func (p visitors) guard(next http.Handler) http.Handler {
 		headers(w.Header())
 		who, known := p.sessions.find(p.sessions.id(r), r.URL.Path != livePath)
 		if !known && p.cfg.OpenReading {
-			who = Visitor{Role: Reader, Name: anonymous}
+			who = web.Who{MayRead: true, Name: web.Anybody}
 		}
+		who.Address = p.cfg.Access.Address(r).String()
 		r = r.WithContext(context.WithValue(r.Context(), visitorKey{}, who))
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			r.Body = http.MaxBytesReader(w, r.Body, maxForm)

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/prescient-go/prescient/internal/web"
 )
 
 // visitors logs visitors in and out, and keeps out those without the rights.
@@ -36,7 +38,7 @@ func (p visitors) login(w http.ResponseWriter, r *http.Request) {
 		p.showLogin(w, r, http.StatusForbidden, v)
 		return
 	}
-	p.sessions.begin(w, r, visitorOf(who))
+	p.sessions.begin(w, r, who)
 	p.cfg.Access.LoggedIn(r.Context(), r, who)
 	http.Redirect(w, r, v.Next, http.StatusSeeOther)
 }
@@ -68,19 +70,28 @@ func (p visitors) safeRedirect(next string) string {
 	return (&url.URL{Path: u.Path, RawQuery: u.RawQuery}).String()
 }
 
-// requireRole passes on the requests of visitors with the role. It asks other visitors to log in, or
-// tells them what is missing.
-func (p visitors) requireRole(role Role, next http.HandlerFunc) http.HandlerFunc {
+// readers passes on the requests of visitors who may read. It asks other visitors to log in, or tells
+// them what is missing.
+func (p visitors) readers(next http.HandlerFunc) http.HandlerFunc { return p.require("a reader", next) }
+
+// operators is readers for actions.
+func (p visitors) operators(next http.HandlerFunc) http.HandlerFunc {
+	return p.require("an operator", next)
+}
+
+func (p visitors) require(role string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		who := visitor(r.Context())
+		who, is := visitor(r.Context()), "nobody"
+		if who.MayRead {
+			is = "a reader"
+		}
 		switch {
-		case who.Role >= role:
+		case is == role || who.MayChange:
 			next(w, r)
-		case r.Method == http.MethodGet && (who.Role == None || p.cfg.OpenReading && who.Name == anonymous):
+		case r.Method == http.MethodGet && (!who.MayRead || p.cfg.OpenReading && who.Name == web.Anybody):
 			http.Redirect(w, r, p.link("/login", "next", p.base+r.URL.RequestURI()), http.StatusSeeOther)
 		default:
-			p.fail(w, r, http.StatusForbidden, "This needs the token of "+role.article()+
-				"; you are logged in as "+who.Role.article()+".")
+			p.fail(w, r, http.StatusForbidden, "This needs the token of "+role+"; you are logged in as "+is+".")
 		}
 	}
 }

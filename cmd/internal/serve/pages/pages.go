@@ -132,13 +132,13 @@ func ofBoard(s *site) *Pages {
 	s.sections, s.now = sections, s.cfg.Board.Now
 	s.state = func(ctx context.Context) verdict { return first.read(ctx, 0).Verdict }
 	return newPages(s, first.fragments, func(mux *http.ServeMux, v visitors) {
-		mux.Handle("GET /{$}", v.requireRole(Reader, first.show))
+		mux.Handle("GET /{$}", v.readers(first.show))
 		for path, reading := range readings {
-			mux.Handle("GET "+path, v.requireRole(Reader, s.handle(reading)))
+			mux.Handle("GET "+path, v.readers(s.handle(reading)))
 		}
 		for _, form := range board.Forms {
-			mux.Handle("GET /do/"+form.Path, v.requireRole(Operator, doing.do(form)))
-			mux.Handle("POST /do/"+form.Path, v.requireRole(Operator, doing.do(form)))
+			mux.Handle("GET /do/"+form.Path, v.operators(doing.do(form)))
+			mux.Handle("POST /do/"+form.Path, v.operators(doing.do(form)))
 		}
 	})
 }
@@ -147,7 +147,7 @@ func ofBoard(s *site) *Pages {
 // returns.
 func newPages(s *site, render func(ctx context.Context) fragments, routes func(mux *http.ServeMux, v visitors)) *Pages {
 	v, mux := visitors{s}, http.NewServeMux()
-	mux.Handle("GET "+livePath, v.requireRole(Reader, (&live{render: render}).serve))
+	mux.Handle("GET "+livePath, v.readers((&live{render: render}).serve))
 	mux.HandleFunc("GET /login", v.login)
 	mux.HandleFunc("POST /login", v.login)
 	mux.HandleFunc("POST /logout", v.logout)
@@ -192,7 +192,7 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, status int, name str
 		"FormToken": s.sessions.formToken(s.sessions.id(r)), "Path": s.base + r.URL.RequestURI(),
 		"Version": s.version, "Store": s.store, "Top": "/",
 	}
-	if who.Role != None {
+	if who.MayRead {
 		data["State"] = s.state(r.Context())
 		if now := s.now(); !now.IsZero() {
 			data["Now"] = now

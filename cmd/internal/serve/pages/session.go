@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jellydator/ttlcache/v3"
+
+	"github.com/prescient-go/prescient/internal/web"
 )
 
 const (
@@ -25,7 +27,7 @@ const (
 
 // session is one log-in.
 type session struct {
-	Visitor
+	web.Who
 	since time.Time // by monotonic
 }
 
@@ -89,24 +91,24 @@ func (s *sessions) id(r *http.Request) string {
 
 // begin logs a visitor in under a new id, so that an id which another site has planted in the
 // browser is useless. An earlier log-in of the browser ends.
-func (s *sessions) begin(w http.ResponseWriter, r *http.Request, v Visitor) {
+func (s *sessions) begin(w http.ResponseWriter, r *http.Request, who web.Who) {
 	id := base64.RawURLEncoding.EncodeToString(random(32))
 	s.set(w, r, id)
 	s.delete(s.id(r))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	own := s.open[v.Token]
+	own := s.open[who.Token]
 	if own == nil {
 		own = ttlcache.New(ttlcache.WithTTL[digest, session](sessionIdle),
 			ttlcache.WithCapacity[digest, session](maxSessions))
-		s.open[v.Token] = own
+		s.open[who.Token] = own
 	}
 	own.DeleteExpired()
-	own.Set(sha256.Sum256([]byte(id)), session{v, monotonic()}, ttlcache.DefaultTTL)
+	own.Set(sha256.Sum256([]byte(id)), session{who, monotonic()}, ttlcache.DefaultTTL)
 }
 
 // find returns the visitor of an id. If there is one, the call counts as use.
-func (s *sessions) find(id string, use bool) (Visitor, bool) {
+func (s *sessions) find(id string, use bool) (web.Who, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var options []ttlcache.Option[digest, session]
@@ -116,10 +118,10 @@ func (s *sessions) find(id string, use bool) (Visitor, bool) {
 	for _, own := range s.open {
 		open := own.Get(sha256.Sum256([]byte(id)), options...)
 		if open != nil && monotonic().Sub(open.Value().since) <= sessionFor {
-			return open.Value().Visitor, true
+			return open.Value().Who, true
 		}
 	}
-	return Visitor{}, false
+	return web.Who{}, false
 }
 
 func (s *sessions) end(w http.ResponseWriter, r *http.Request) {
@@ -149,7 +151,7 @@ func (s *sessions) formTokenIs(id, token string) bool {
 // visitorKey is the context key of a request's visitor.
 type visitorKey struct{}
 
-func visitor(ctx context.Context) Visitor {
-	v, _ := ctx.Value(visitorKey{}).(Visitor)
-	return v
+func visitor(ctx context.Context) web.Who {
+	who, _ := ctx.Value(visitorKey{}).(web.Who)
+	return who
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prescient-go/prescient/internal/web"
 )
 
 // kept returns how many sessions are kept.
@@ -17,7 +19,7 @@ func (s *sessions) kept() (n int) {
 }
 
 // loggedIn begins a session, and returns its cookie.
-func loggedIn(s *sessions, v Visitor) *http.Cookie {
+func loggedIn(s *sessions, v web.Who) *http.Cookie {
 	w := httptest.NewRecorder()
 	s.begin(w, httptest.NewRequest(http.MethodPost, "/login", nil), v)
 	return w.Result().Cookies()[0]
@@ -27,7 +29,7 @@ func TestALogInEndsAfterTwelveHoursOrTwoThatNobodyUsesIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSessions(false)
-		busy, idle := loggedIn(s, Visitor{Role: Operator, Name: "otto"}), loggedIn(s, Visitor{Role: Reader, Name: "ann"})
+		busy, idle := loggedIn(s, web.Who{MayRead: true, MayChange: true, Name: "otto"}), loggedIn(s, web.Who{MayRead: true, Name: "ann"})
 		for range 11 {
 			time.Sleep(time.Hour)
 			if who, known := s.find(busy.Value, true); !known || who.Name != "otto" {
@@ -38,10 +40,10 @@ func TestALogInEndsAfterTwelveHoursOrTwoThatNobodyUsesIt(t *testing.T) {
 			t.Error("nobody used it for 11 hours, and it holds")
 		}
 		time.Sleep(61 * time.Minute)
-		if who, known := s.find(busy.Value, true); known || who.Role != None {
+		if who, known := s.find(busy.Value, true); known || who.MayRead {
 			t.Errorf("%v holds after 12 hours", who)
 		}
-		loggedIn(s, Visitor{Role: Reader, Name: "ann"})
+		loggedIn(s, web.Who{MayRead: true, Name: "ann"})
 		if n := s.kept(); n > 2 { // the first one lasts until it is unused for two hours
 			t.Errorf("%d sessions are kept", n)
 		}
@@ -51,10 +53,10 @@ func TestALogInEndsAfterTwelveHoursOrTwoThatNobodyUsesIt(t *testing.T) {
 func TestWhoLogsInAgainEndsTheLogInBefore(t *testing.T) {
 	t.Parallel()
 	s := newSessions(false)
-	before, other := loggedIn(s, Visitor{Role: Reader, Name: "ann"}), loggedIn(s, Visitor{Role: Reader, Name: "ann"})
+	before, other := loggedIn(s, web.Who{MayRead: true, Name: "ann"}), loggedIn(s, web.Who{MayRead: true, Name: "ann"})
 	r := httptest.NewRequest(http.MethodPost, "/login", nil)
 	r.AddCookie(before)
-	s.begin(httptest.NewRecorder(), r, Visitor{Role: Operator, Name: "otto"})
+	s.begin(httptest.NewRecorder(), r, web.Who{MayRead: true, MayChange: true, Name: "otto"})
 	if _, known := s.find(before.Value, true); known {
 		t.Error("the log-in before goes on")
 	}
@@ -67,7 +69,7 @@ func TestWhoWatchesDoesNotKeepALogInAlive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSessions(false)
-		id := loggedIn(s, Visitor{Role: Reader, Name: "ann"}).Value
+		id := loggedIn(s, web.Who{MayRead: true, Name: "ann"}).Value
 		time.Sleep(119 * time.Minute)
 		if _, known := s.find(id, false); !known {
 			t.Fatal("it has ended")
@@ -83,12 +85,12 @@ func TestTheOldestLogInMakesRoomForTheThousandAndFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSessions(false)
-		first := loggedIn(s, Visitor{Role: Reader, Name: "first"})
-		second := loggedIn(s, Visitor{Role: Reader, Name: "second"})
+		first := loggedIn(s, web.Who{MayRead: true, Name: "first"})
+		second := loggedIn(s, web.Who{MayRead: true, Name: "second"})
 		time.Sleep(time.Second)
 		s.find(first.Value, true)
 		for range maxSessions - 1 {
-			loggedIn(s, Visitor{Role: Reader, Name: "ann"})
+			loggedIn(s, web.Who{MayRead: true, Name: "ann"})
 		}
 		if _, known := s.find(first.Value, true); !known || s.kept() != maxSessions {
 			t.Errorf("known %v, and %d are kept", known, s.kept())
@@ -102,7 +104,7 @@ func TestTheOldestLogInMakesRoomForTheThousandAndFirst(t *testing.T) {
 func TestTheCookieIsForThisServerAlone(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
-		c := loggedIn(newSessions(secure), Visitor{Role: Reader, Name: "ann"})
+		c := loggedIn(newSessions(secure), web.Who{MayRead: true, Name: "ann"})
 		name := map[bool]string{false: "prescient_session", true: "__Host-prescient"}[secure]
 		if c.Name != name || c.SameSite != http.SameSiteStrictMode || !c.HttpOnly || c.Secure != secure || c.Path != "/" || c.Domain != "" || len(c.Value) != 43 {
 			t.Errorf("secure %v: %s", secure, c)
@@ -121,7 +123,7 @@ func TestTheCookieOfAServerIsNoneOfOneOnAnotherPort(t *testing.T) {
 		jar := at("localhost:8088")
 		for server, host := range map[*sessions]string{s: "localhost:8088", other: "localhost:8089"} {
 			w := httptest.NewRecorder()
-			server.begin(w, at(host), Visitor{Role: Reader, Name: "ann"})
+			server.begin(w, at(host), web.Who{MayRead: true, Name: "ann"})
 			jar.AddCookie(w.Result().Cookies()[0])
 		}
 		for server, host := range map[*sessions]string{s: "localhost:8088", other: "localhost:8089"} {
@@ -154,11 +156,11 @@ func TestOneTokenEvictsNoSessionOfAnother(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSessions(false)
-		operator := loggedIn(s, Visitor{Role: Operator, Name: "ops", Token: 1})
+		operator := loggedIn(s, web.Who{MayRead: true, MayChange: true, Name: "ops", Token: 1})
 		time.Sleep(time.Minute)
 		for range 3 * maxSessions {
 			time.Sleep(time.Millisecond)
-			loggedIn(s, Visitor{Role: Reader, Name: "ann", Token: 2})
+			loggedIn(s, web.Who{MayRead: true, Name: "ann", Token: 2})
 		}
 		if _, known := s.find(operator.Value, true); !known || s.kept() != maxSessions+1 {
 			t.Errorf("the operator is logged in: %v, and %d sessions are kept", known, s.kept())
