@@ -1,7 +1,7 @@
 -- Returns what the role of the session may do in schema $1: read, run (which needs the functions
 -- $2), or nothing. It also returns the schemas of its search_path in which everybody may create
 -- functions.
--- Called by cmd/internal/doctor.rights.
+-- Called by cmd/internal/doctor.Config.may.
 select
     current_user as name,
     r.rolsuper as super,

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
@@ -25,8 +26,15 @@ func rules(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err err
 	for _, r := range list {
 		found = append(found, c.stopped(r)...)
 	}
+	may, err := c.may(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
 	faults, err := store.In(tx).Faults(ctx)
 	for _, f := range faults {
+		if !may.Runs {
+			f.Denied = nil // the login of the runs may have the right
+		}
 		found = append(found, c.fault(f)...)
 	}
 	return found, err
@@ -107,6 +115,14 @@ func (c Config) fault(f rulestore.Fault) (found []Finding) {
 	if f.Unready != "" {
 		add("its checks fail: "+f.Unready,
 			"%s rules apply -f FILE  -- with what there is now in the file, or bring back what is gone", c.Name)
+	}
+	if f.Denied != nil {
+		do := fmt.Sprintf("grant %s the right", f.Denied.Role)
+		if len(f.Denied.Grants) > 0 {
+			do = strings.Join(f.Denied.Grants, "; ")
+		}
+		add(fmt.Sprintf("its checks fail as %s: %s", f.Denied.Role, f.Denied.Why),
+			"%s  -- or, if another login runs the slots, run doctor as that login", do)
 	}
 	if len(f.Keys) > 0 {
 		add(fmt.Sprintf("rows of table %s cannot wait, because their keys do not have 1 to 500 bytes: %s", f.Table,

@@ -1,12 +1,15 @@
 package doctor
 
 import (
+	"errors"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -24,11 +27,17 @@ const unshipped = `{rules: [{name: unshipped, table: shop.orders, key: id, since
 // apply applies the rule.
 func (w *ward) apply() {
 	w.t.Helper()
-	file, err := rule.Parse(strings.NewReader(unshipped))
+	w.applyOf(unshipped)
+}
+
+// applyOf applies the rules of a file.
+func (w *ward) applyOf(text string) {
+	w.t.Helper()
+	file, err := rule.Parse(strings.NewReader(text))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	store, err := rulestore.New(w.t.Context(), w.db, rulestore.Config{})
+	store, err := rulestore.New(w.t.Context(), w.db, rulestore.Config{Schema: w.Schema.String()})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -204,5 +213,71 @@ func TestARuleWhoseRoleLostItsRightsIsFound(t *testing.T) {
 		if found := w.look(); has(found, "rules", Action, "") {
 			t.Errorf("it is still there: %+v", found)
 		}
+	}
+}
+
+func TestARuleWhoseRunnerLacksARightOnItsTableIsFoundWithTheGrant(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "roles are of one node")
+	const schema = pgsql.Schema("doctor_reads")
+	w := setup(t)
+	pgtest.DropRoles(t, w.db, "doctor_reads_")
+	w.Schema = schema
+	if err := errors.Join(pgsql.Migrate(t.Context(), w.db, schema), pgsql.MakeRoles(t.Context(), w.db, schema)); err != nil {
+		t.Fatal(err)
+	}
+	w.exec("create role doctor_reads_cron login password 'cron'; create role doctor_reads_report; create role doctor_reads_role; " + others + orders)
+	w.exec("grant doctor_reads_runner to doctor_reads_cron; grant doctor_reads_reader to doctor_reads_report")
+	w.applyOf(unshipped)
+	w.DB = open(t, w.url, pgsql.Param("role", "doctor_reads_report"))
+	if found := w.look(); has(found, "rules", Action, "") {
+		t.Errorf("the login runs no slots: %+v", found)
+	}
+	cron, err := url.Parse(w.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cron.User = url.UserPassword("doctor_reads_cron", "cron")
+	w.DB = open(t, cron.String())
+	for _, test := range []struct{ what, do, mend string }{
+		{
+			"rule unshipped: its checks fail as doctor_reads_cron: permission denied for schema shop",
+			"grant usage on schema shop to doctor_reads_cron; grant select on shop.orders to doctor_reads_cron",
+			"grant usage on schema shop to doctor_reads_cron",
+		},
+		{
+			"rule unshipped: its checks fail as doctor_reads_cron: permission denied for table ",
+			"grant select on shop.orders to doctor_reads_cron", "grant select on shop.orders to doctor_reads_cron",
+		},
+		{
+			"permission denied for table payment", "grant doctor_reads_cron the right", "grant select on shop.payment to doctor_reads_cron",
+		},
+		{
+			"step late: permission denied for table escalation", "grant doctor_reads_cron the right",
+			"grant insert on shop.escalation to doctor_reads_cron",
+		},
+	} {
+		found := w.look()
+		if !has(found, "rules", Action, test.what) || !has(found, "rules", Action, test.do) {
+			t.Fatalf("%s do: %s: %+v", test.what, test.do, found)
+		}
+		w.exec(test.mend)
+	}
+	if found := w.look(); has(found, "rules", Action, "") {
+		t.Errorf("the runner has every right: %+v", found)
+	}
+	w.exec("grant usage on schema shop to doctor_reads_role; grant select on shop.orders, shop.payment to doctor_reads_role; " +
+		"grant insert on shop.escalation to doctor_reads_role")
+	w.applyOf(strings.Replace(unshipped, "name: unshipped", "name: unshipped, role: doctor_reads_role", 1))
+	if found := w.look(); !has(found, "rules", Action, `grant "doctor_reads_role" to doctor_reads_cron`) {
+		t.Errorf("the runner is no member of the rule's role: %+v", found)
+	}
+	w.exec("grant doctor_reads_role to doctor_reads_cron")
+	if found := w.look(); has(found, "rules", Action, "") {
+		t.Errorf("the role has every right: %+v", found)
+	}
+	w.exec("revoke select on shop.orders from doctor_reads_role")
+	if found := w.look(); !has(found, "rules", Action, "grant select on shop.orders to doctor_reads_role") {
+		t.Errorf("the role may not read the table: %+v", found)
 	}
 }

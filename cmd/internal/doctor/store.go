@@ -41,12 +41,21 @@ func migrations(ctx context.Context, c Config) (found []Finding, migrated bool, 
 	return found, err == nil && len(found) == 0, err
 }
 
+// permissions are what the login may do.
+type permissions struct {
+	Name               string
+	Super, Reads, Runs bool
+	Open               pq.StringArray // schemas of its search_path where every role may create functions
+}
+
+// may returns what the login may do.
+func (c Config) may(ctx context.Context, tx *sqlx.Tx) (permissions, error) {
+	return get[permissions](ctx, tx, c, pgsql.DoctorRights, c.Schema.String(),
+		pq.Array(pgsql.Routines("open_slot", "make_history_months")))
+}
+
 func rights(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
-	may, err := get[struct {
-		Name               string
-		Super, Reads, Runs bool
-		Open               pq.StringArray
-	}](ctx, tx, c, pgsql.DoctorRights, c.Schema.String(), pq.Array(pgsql.Routines("open_slot", "make_history_months")))
+	may, err := c.may(ctx, tx)
 	if err != nil {
 		return nil, err
 	}

@@ -49,10 +49,22 @@ type Fault struct {
 	Keys []string
 	// Refused is the owner of a trigger's function that may not call prescient. Empty if all owners may.
 	Refused string
+	// Denied says which right the checks lack if this login runs the slots. Nil: none.
+	Denied *Denied
+}
+
+// Denied says why the server does not let a login run the checks of a rule.
+type Denied struct {
+	// Role is the role of the rule, or the login if the rule has no role. It needs the right.
+	Role string
+	// Why is the refusal of the server.
+	Why string
+	// Grants are the statements that give the rights on the table of the rule. Empty: the right is another one.
+	Grants []string
 }
 
 // Faults returns the rules whose triggers or checks cannot do their work. It asks the catalog, lets the server prepare
-// the statements of checks, and looks for keys of texts that no check can have.
+// and plan the statements of checks, and looks for keys of texts that no check can have.
 func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 	list, err := s.List(ctx)
 	if err != nil {
@@ -111,17 +123,21 @@ func (s *Store) ask(ctx context.Context, r Status, faults *[]Fault) error {
 		return err
 	}
 	var keys []string
+	var denied *Denied
 	if unready == "" {
 		keys = s.badKeys(ctx, r.Applied)
+		if denied, err = s.denied(ctx, r.Applied); err != nil {
+			return err
+		}
 	}
-	if i < 0 && unready == "" && len(keys) == 0 {
+	if i < 0 && unready == "" && len(keys) == 0 && denied == nil {
 		return nil
 	}
 	if i < 0 {
 		i = len(*faults)
 		*faults = append(*faults, Fault{Rule: r.Rule.Name, Table: r.Relation})
 	}
-	(*faults)[i].Unready, (*faults)[i].Keys = unready, keys
+	(*faults)[i].Unready, (*faults)[i].Keys, (*faults)[i].Denied = unready, keys, denied
 	return nil
 }
 

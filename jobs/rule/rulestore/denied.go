@@ -1,0 +1,105 @@
+package rulestore
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"slices"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+
+	"github.com/prescient-go/prescient/jobs/rule"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// denied returns the first right that the checks of a rule lack: to read the rows, or to execute the SQL of a step. The
+// server tests them when it plans a statement, and executes none.
+func (s *Store) denied(ctx context.Context, r rule.Applied) (denied *Denied, err error) {
+	err = pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		denied = nil
+		for i := -1; i < len(r.Rule.Steps) && denied == nil; i++ {
+			what, query, settings := "", r.RowsQuery(), rule.ReadSettings
+			if i >= 0 {
+				what, settings = "step "+r.Rule.Steps[i].Name+": ", "reset search_path"
+				query, _ = r.Query(i)
+			}
+			if query == "" {
+				continue
+			}
+			if _, err := tx.ExecContext(ctx, settings); err != nil {
+				return err
+			}
+			asked, err := s.mayPlan(ctx, tx, r, query)
+			if err != nil {
+				return err
+			}
+			if asked != nil {
+				asked.Why = what + asked.Why
+				denied = asked
+			}
+		}
+		return errUndo
+	})
+	if errors.Is(err, errUndo) {
+		err = nil
+	}
+	return denied, err
+}
+
+// mayPlan lets the server plan a statement of a rule, as the role of the rule. It returns the right that is missing. Nil:
+// none.
+func (s *Store) mayPlan(ctx context.Context, tx *sqlx.Tx, r rule.Applied, query string) (*Denied, error) {
+	statements := []string{"savepoint prescient_rule"}
+	if role := r.Rule.Role; role != "" {
+		statements = append(statements, "set local role "+pq.QuoteIdentifier(role))
+	}
+	statements = append(statements, "explain "+anyParameter.ReplaceAllString(query, "null"))
+	var err error
+	for _, statement := range statements {
+		if err = execOne(ctx, tx, statement); err != nil {
+			break
+		}
+	}
+	refused, ok := errors.AsType[*pq.Error](err)
+	if err != nil && (!ok || !slices.Contains(mistakes, refused.Code.Class())) {
+		return nil, err
+	}
+	if _, err := tx.ExecContext(ctx, "rollback to prescient_rule"); err != nil {
+		return nil, err
+	}
+	if refused == nil || refused.Code != pqerror.InsufficientPrivilege {
+		return nil, nil
+	}
+	var login string
+	var member bool
+	var grants pq.StringArray
+	err = pgsql.One(ctx, tx, pgsql.RuleReader.In(s.schema),
+		[]any{r.Rule.Role, r.Relation, pq.Array(slices.Concat(r.Reads, r.Payload))}, &login, &member, &grants)
+	if err != nil {
+		return nil, err
+	}
+	role := login
+	if r.Rule.Role != "" {
+		role = pq.QuoteIdentifier(r.Rule.Role)
+	}
+	if !member {
+		return &Denied{login, refused.Message, []string{"grant " + role + " to " + login}}, nil
+	}
+	return &Denied{role, refused.Message, grants}, nil
+}
+
+// execOne executes a text that is a single statement. The server refuses to prepare several.
+func execOne(ctx context.Context, tx *sqlx.Tx, statement string) error {
+	stmt, err := tx.PrepareContext(ctx, statement)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stmt.Close() }()
+	_, err = stmt.ExecContext(ctx)
+	return err
+}
+
+// anyParameter matches a parameter of a query of a rule, without its type.
+var anyParameter = regexp.MustCompile(`\$[0-9]+\b`)
