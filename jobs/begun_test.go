@@ -93,7 +93,7 @@ func TestWhoAsksForAKeyThatIsBeingCheckedInATransactionWaitsForItsEnd(t *testing
 			w, row := due(t, true, true)
 			tx := w.db.MustBegin()
 			defer func() { _ = tx.Rollback() }()
-			tx.MustExec("select prescient.begin_check(row($1, prescient.find_job('remind'), $2, false, 'me', '100', '1000')::prescient.row_check)", slot(2), row.ID)
+			tx.MustExec("select prescient.begin_check(row($1, prescient.find_job('remind'), $2, false, 'me', '100', '1000', 'check of remind')::prescient.row_check)", slot(2), row.ID)
 			var got jobs.EnqueueResult
 			var wg sync.WaitGroup
 			wg.Go(func() {

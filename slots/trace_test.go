@@ -230,6 +230,50 @@ func (l *lives) compare() {
 	l.t.Logf("%d lives, %d events", len(l.keys), events)
 }
 
+// A check enqueues in a session that has the name of its claim, which says nothing to a reader.
+func TestARowThatACheckEnqueuesNamesTheJobOfTheCheck(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const enqueue = "select prescient.enqueue($1, 'order', $2, '2100-01-02')"
+	one := func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		_, err := tx.ExecContext(ctx, enqueue, "next", "of "+job.JobExec)
+		return nil, err
+	}
+	w.registry.Register("row", jobs.InTx(one))
+	w.registry.Register("batch", jobs.BatchInTx(
+		func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			_, err := one(ctx, tx, batch[0])
+			return make([]jobs.Result, len(batch)), err
+		}))
+	w.registry.Register("named", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
+		if err := jobs.SetActor(ctx, tx, "alice"); err != nil {
+			return nil, err
+		}
+		return one(ctx, tx, job)
+	}))
+	w.registry.Periodic("hourly", "0 * * * *", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
+	w.registry.Register("each", jobs.Each(one))
+	for _, job := range []string{"row", "batch", "each", "named"} {
+		w.enqueue(job, slot(4), 2)
+	}
+	for n := range 9 {
+		w.clock.Set(slot(n))
+		w.run(slot(n))
+	}
+	var told []string
+	err := w.db.Select(&told, `select entity_key || ' by ' || coalesce(enqueued_actor, 'none') from prescient.future_job order by 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"hourly by check of hourly", "of batch by check of batch", "of each by check of each", "of named by alice",
+		"of row by check of row",
+	}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // The names of those who run a slot are in the ledger, and traces have their places there.
 func TestWhyNamesEachRunnerOfASlot(t *testing.T) {
 	t.Parallel()

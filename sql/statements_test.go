@@ -94,7 +94,7 @@ func TestAStatementForAnotherSchemaDoesNotNameTheDefaultOne(t *testing.T) {
 		"select order_checks.claim_rows('2030-03-01', 'run', 2, 'me', '1 minute', array[order_checks.ensure_job('remind')], 10)",
 		"update order_checks.slot_claim set allocated_until = 'epoch' where token = 2",
 		"select order_checks.take_over('2030-03-01', 'run', 3, 'me', '1 minute', array[order_checks.ensure_job('remind')])",
-		`select order_checks.begin_check(row('2030-03-01', job, id, false, 'me', '100', '1000')::order_checks.row_check), order_checks.same_check(pg_current_xact_id()::xid::text), order_checks.record_row(row(
+		`select order_checks.begin_check(row('2030-03-01', job, id, false, 'me', '100', '1000', 'check of remind')::order_checks.row_check), order_checks.same_check(pg_current_xact_id()::xid::text), order_checks.record_row(row(
 			'2030-03-01', 3, 1, job, 'remind', id, 'done', null, null, null, null, 0, 0, false, 'me', null, null, null, null, null, null, null)::order_checks.row_outcome) from order_checks.future_job`,
 		"select order_checks.fence('2030-03-01', 3, 2, true, null)",
 		"select order_checks.close_slot('2030-03-01')",

@@ -377,7 +377,7 @@ create table prescient.slot_lateness (
 );
 
 -- The argument of begin_check: the row, whether to wait for it, and the settings of its transaction. Times are in
--- milliseconds.
+-- milliseconds. actor names the check to the rows that it enqueues.
 create type prescient.row_check as (
     slot         timestamptz,
     job          bigint,
@@ -385,7 +385,8 @@ create type prescient.row_check as (
     patient      boolean,
     session      text,
     lock_timeout text,
-    idle_timeout text
+    idle_timeout text,
+    actor        text
 );
 
 -- The argument of record_row: the outcome of a row. A null outcome moves it. Times are in microseconds. late: later than

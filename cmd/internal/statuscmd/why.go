@@ -69,7 +69,7 @@ the beginning and the end of a row are kept.`,
 	return c
 }
 
-// why prints the story, if there is one.
+// why prints the timeline, if there is one.
 func why(ctx context.Context, f *factory.Factory, key jobs.Key, told *atomic.Bool, names *entities) error {
 	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
 		events, err := admin.New(c).Timeline(ctx, db, key)
@@ -97,7 +97,7 @@ func why(ctx context.Context, f *factory.Factory, key jobs.Key, told *atomic.Boo
 				return nil
 			}
 			told.Store(true)
-			lines := story(events, now, f.Self(), f.Width())
+			lines := timeline(events, now, f.Self(), f.Width())
 			dead, err := undelivered(ctx, f, db, key, events)
 			return errors.Join(err, f.Lines(append(lines, dead...)...))
 		})
@@ -121,10 +121,12 @@ func undelivered(
 		f.Self(), spoken.Word(subject))}, nil
 }
 
-// story returns a line for each event, below a heading for each row. A width other than 0 is that
+// timeline returns the lines of a timeline, below a heading for each row. A width other than 0 is that
 // of the terminal, at which lines are wrapped.
-func story(events []admin.TimelineEntry, now time.Time, self string, width int) (lines []string) {
-	for i, e := range events {
+func timeline(events []admin.TimelineEntry, now time.Time, self string, width int) (lines []string) {
+	again := func(i int) (int64, bool) { return events[i].ID, events[i].What == "next" && len(events[i].Fired) == 0 }
+	for i, last := range view.Stretches(len(events), again) {
+		e := events[i]
 		if i == 0 || e.ID != events[i-1].ID {
 			if i > 0 {
 				lines = append(lines, "")
@@ -140,7 +142,11 @@ func story(events []admin.TimelineEntry, now time.Time, self string, width int) 
 			at = spoken.Instant(e.At)
 		}
 		at += "  "
-		sentence := strings.Map(plain.Printable, view.Sentence(e, now, self))
+		text := view.Sentence(e, now, self)
+		if last > i {
+			text = view.Again(last-i+1, events[last].Slot)
+		}
+		sentence := strings.Map(plain.Printable, text)
 		if width > 0 {
 			sentence = strings.ReplaceAll(output.Wrap(sentence, width-len(at)), "\n", "\n"+strings.Repeat(" ", len(at)))
 		}

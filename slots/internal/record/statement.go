@@ -66,6 +66,15 @@ func NameSession(token int64) string {
 	return "set local application_name = " + pq.QuoteLiteral(session(token))
 }
 
+// Actor names the checks of a job as the actor of what they enqueue and change, unless a check names another one. The name
+// of their session says nothing once the claim has ended.
+func Actor(job string) string { return "check of " + job }
+
+// NameActor sets the actor for the transaction.
+func NameActor(job string) string {
+	return "set local prescient_caller.actor = " + pq.QuoteLiteral(Actor(job))
+}
+
 // OfRow lists the settings that begin_check and record_row make themselves.
 func OfRow(token int64, lock, idle time.Duration) []any {
 	return []any{session(token), db.Millis(lock), db.Millis(idle)}
@@ -241,15 +250,21 @@ func (w *Writer) moveRows(m *pgsql.Message, token int64, batch []row.Outcome, n 
 	m.Add(pgsql.RowsMove.In(w.Server.Schema), args, counts(n))
 }
 
-// addEnqueued adds the statement for the checks that outcomes enqueue. Their rows must be locked,
-// because a row that is gone enqueues nothing.
+// addEnqueued adds the statements for the checks that outcomes enqueue, one for each job of outcomes. Their rows must be
+// locked, because a row that is gone enqueues nothing.
 func (w *Writer) addEnqueued(m *pgsql.Message, locked []row.Outcome) {
-	var list []jobs.FutureJob
+	var numbers []int64 // in order
+	lists := map[int64][]jobs.FutureJob{}
 	for i := range locked {
-		list = append(list, locked[i].Verdict.Enqueue...)
+		o := &locked[i]
+		if len(o.Verdict.Enqueue) > 0 && lists[o.Number] == nil {
+			numbers = append(numbers, o.Number)
+		}
+		lists[o.Number] = append(lists[o.Number], o.Verdict.Enqueue...)
 	}
-	if len(list) > 0 {
-		stmt, args := jobs.EnqueueStatement(list, w.Clock())
+	for _, number := range numbers {
+		m.Do(NameActor(w.Jobs[number].Name))
+		stmt, args := jobs.EnqueueStatement(lists[number], w.Clock())
 		m.Add(stmt.In(w.Server.Schema), args, db.Nothing)
 	}
 }

@@ -86,6 +86,7 @@ func (c *Checker) beginning(tx *transaction, u *unit.Unit) *pgsql.Message {
 	var m pgsql.Message
 	m.Do(c.Settings(unit.Most(u.Def.Timeout, c.Grace), db.LockTimeout))
 	m.Do(record.NameSession(c.claim.Token))
+	m.Do(record.NameActor(u.Def.Name))
 	c.askRole(&m, tx, u)
 	m.Add(pgsql.CheckNumber.In(c.Schema), nil, func(row *sql.Rows) error { return row.Scan(&tx.number) })
 	return &m
@@ -97,6 +98,7 @@ func (c *Checker) beginningRow(tx *transaction, u *unit.Unit, wait time.Duration
 	c.Unhurried(&m, wait)
 	values := pgsql.Composite{c.Records.Slot, u.Number, u.Rows[0].ID, patient}
 	values = append(values, record.OfRow(c.claim.Token, wait, unit.Most(u.Def.Timeout, c.Grace))...)
+	values = append(values, record.Actor(u.Def.Name))
 	c.askRole(&m, tx, u)
 	m.Add(pgsql.CheckBegin.In(c.Schema), []any{values}, func(row *sql.Rows) error { return row.Scan(&tx.state) })
 	return &m

@@ -119,7 +119,7 @@ func TestEveryOperationAnswersAsTheDocumentHasIt(t *testing.T) {
 		t.Errorf("%+v", j)
 	}
 	e := get[board.Entity](w, "/entity?entity_name=order&entity_key=4")
-	if len(e.Story) != 2 || !strings.Contains(e.Story[1].Text, "ended as failed") {
+	if len(e.Timeline) != 2 || !strings.Contains(e.Timeline[1].Text, "ended as failed") {
 		t.Errorf("%+v", e)
 	}
 	if c := get[board.Waiting](w, "/checks?job_exec=ok"); len(c.Checks) != 2 || c.Checks[0].EntityKey != "5" {
@@ -269,16 +269,16 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 		}
 	}
 	e := get[board.Entity](w, "/entity?entity_name=order&entity_key=7")
-	if !slices.ContainsFunc(e.Story, func(s board.Sentence) bool {
+	if !slices.ContainsFunc(e.Timeline, func(s board.Sentence) bool {
 		return s.What == "rescheduled" && s.Actor == "ops from 192.0.2.1"
 	}) {
-		t.Errorf("the story does not tell who moved it: %+v", e.Story)
+		t.Errorf("the timeline does not tell who moved it: %+v", e.Timeline)
 	}
 	e = get[board.Entity](w, "/entity?entity_name=order&entity_key=m7")
-	if !slices.ContainsFunc(e.Story, func(s board.Sentence) bool {
+	if !slices.ContainsFunc(e.Timeline, func(s board.Sentence) bool {
 		return s.What == "cancelled" && s.Actor == "ops from 192.0.2.1"
 	}) {
-		t.Errorf("the story does not tell who cancelled it: %+v", e.Story)
+		t.Errorf("the timeline does not tell who cancelled it: %+v", e.Timeline)
 	}
 	if left, _, err := admin.New(w.Client).ListPage(t.Context(), w.DB,
 		admin.Filter{JobExec: "many", Limit: 10}); err != nil || len(left) != 2 {

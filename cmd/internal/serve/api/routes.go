@@ -123,7 +123,7 @@ func (a *api) routes() []route {
 			func(ctx context.Context, q request) (board.JobAdvice, error) {
 				return b.Advice(ctx, q.r.PathValue("job"), q.acted)
 			}),
-		read("/entity", "entity", "The story of the checks of an entity",
+		read("/entity", "entity", "The timeline of the checks of an entity",
 			[]string{"entity_name", "entity_key", "job_exec", "item_key"},
 			func(ctx context.Context, q request) (board.Entity, error) {
 				return b.Entity(ctx, jobs.Key{

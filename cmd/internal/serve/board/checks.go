@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// maxStory bounds the sentences of a timeline.
-	maxStory = 1000
+	// maxTimeline bounds the sentences of a timeline.
+	maxTimeline = 1000
 	// maxPage bounds the checks, schedules or events of a page. defaultPage is the default.
 	maxPage     = 200
 	defaultPage = 50
@@ -33,13 +33,13 @@ func (b *Board) Entity(ctx context.Context, key jobs.Key, acted int64) (Entity, 
 	}
 	return read(ctx, b.source, keyOf("entity", key.EntityName, key.EntityKey, key.JobExec, key.ItemKey), acted, pageAge,
 		func(ctx context.Context, r *reader) (Entity, error) {
-			v := Entity{EntityName: key.EntityName, EntityKey: key.EntityKey, Story: []Sentence{}, Kinds: []string{}}
+			v := Entity{EntityName: key.EntityName, EntityKey: key.EntityKey, Timeline: []Sentence{}, Kinds: []string{}}
 			events, err := admin.New(r.client).Timeline(ctx, r, key)
-			if v.More = len(events) > maxStory; v.More {
-				events = events[len(events)-maxStory:]
+			if v.More = len(events) > maxTimeline; v.More {
+				events = events[len(events)-maxTimeline:]
 			}
 			for _, e := range events {
-				v.Story = append(v.Story, Sentence{view.NewEvent(e), view.Sentence(e, r.now(), b.cfg.Self)})
+				v.Timeline = append(v.Timeline, Sentence{view.NewEvent(e), view.Sentence(e, r.now(), b.cfg.Self)})
 			}
 			if err != nil {
 				return v, err

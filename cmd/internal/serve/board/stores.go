@@ -188,7 +188,7 @@ func (s *Stores) Find(ctx context.Context, key jobs.Key) []Found {
 		return Found{Name: name, Entity: e}
 	})
 	return slices.DeleteFunc(list, func(f Found) bool {
-		return f.Error == "" && len(f.Entity.Story) == 0 && len(f.Entity.Kinds) == 0
+		return f.Error == "" && len(f.Entity.Timeline) == 0 && len(f.Entity.Kinds) == 0
 	})
 }
 

@@ -197,10 +197,10 @@ type Entity struct {
 	Seen
 	EntityName string     `json:"entity_name"`
 	EntityKey  string     `json:"entity_key"`
-	Story      []Sentence `json:"story"`   // row by row, in order; the last 1000
-	Waiting    int64      `json:"waiting"` // keyed checks
-	Kinds      []string   `json:"kinds"`   // entity names that have this key, if nothing is known of this entity
-	More       bool       `json:"more"`    // the timeline is longer
+	Timeline   []Sentence `json:"timeline"` // row by row, in order; the last 1000
+	Waiting    int64      `json:"waiting"`  // keyed checks
+	Kinds      []string   `json:"kinds"`    // entity names that have this key, if nothing is known of this entity
+	More       bool       `json:"more"`     // the timeline is longer
 }
 
 // Sentence is one event of a timeline, with a text for people.

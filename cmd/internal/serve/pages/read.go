@@ -160,7 +160,7 @@ type entityPage struct {
 // entityRow is the timeline of one row.
 type entityRow struct {
 	JobExec, ItemKey string
-	Story            []sentence
+	Timeline         []sentence
 	State            verdict
 	Waits, Failed    bool
 }
@@ -195,22 +195,27 @@ func readEntity(b *board.Board, r *http.Request) (page, error) {
 		return v, nil
 	}
 	e, err := b.Entity(r.Context(), jobs.Key{EntityName: name, EntityKey: key}, acted(r))
-	v.Content = entityPage{e, entityRows(e.Story)}
+	v.Content = entityPage{e, entityRows(e.Timeline)}
 	return v, err
 }
 
 // entityRows divides a timeline into its rows, the newest first.
-func entityRows(story []board.Sentence) (list []entityRow) {
-	for i, s := range story {
-		if i == 0 || s.ID != story[i-1].ID {
+func entityRows(all []board.Sentence) (list []entityRow) {
+	again := func(i int) (int64, bool) { return all[i].ID, all[i].What == "next" && len(all[i].Fired) == 0 }
+	for i, last := range view.Stretches(len(all), again) {
+		s := all[i]
+		if i == 0 || s.ID != all[i-1].ID {
 			list = append(list, entityRow{JobExec: s.JobExec, ItemKey: s.ItemKey})
 		}
 		row := &list[len(list)-1]
 		said := sentence{At: s.At, Text: s.Text}
 		if s.Lateness != nil || s.What == "waiting" {
-			said.Slot = &story[i].Slot
+			said.Slot = &all[i].Slot
 		}
-		row.Story = append(row.Story, said)
+		if last > i {
+			said.Text, said.Slot = view.Again(last-i+1, all[last].Slot), &all[last].Slot
+		}
+		row.Timeline = append(row.Timeline, said)
 		row.State = verdict{Mark: "run", Text: "in between"}
 		switch {
 		case s.What == "waiting":

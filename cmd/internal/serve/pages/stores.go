@@ -173,7 +173,7 @@ type knownIn struct {
 type other struct{ Store, Kind, Path string }
 
 // Told returns the length of the timeline.
-func (k knownIn) Told() int64 { return int64(len(k.Entity.Story)) }
+func (k knownIn) Told() int64 { return int64(len(k.Entity.Timeline)) }
 
 // find finds the stores that know an entity. If there is one, it redirects to its page.
 func (p allStores) find(w http.ResponseWriter, r *http.Request) {
@@ -187,7 +187,7 @@ func (p allStores) find(w http.ResponseWriter, r *http.Request) {
 			switch {
 			case f.Error != "":
 				v.Unasked = append(v.Unasked, f)
-			case len(f.Entity.Story) > 0:
+			case len(f.Entity.Timeline) > 0:
 				v.Known = append(v.Known, knownIn{f, link(at, "name", v.Name, "key", v.Key)})
 			}
 			for _, kind := range f.Entity.Kinds {

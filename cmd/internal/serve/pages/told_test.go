@@ -76,8 +76,8 @@ func TestAnEntityWithVeryManyChecksIsCountedAndNotListed(t *testing.T) {
 	s.enqueueItems(many, s.Now().Add(2*time.Hour))
 	b := s.browser().login(story.OperatorToken)
 	page := b.get("/entity?name=order&key=1", http.StatusOK)
-	s.has(page, "3,007 checks wait.", "The story is longer; this is its end.")
-	if n := strings.Count(page, `<ol class="story">`); n > 1000 {
+	s.has(page, "3,007 checks wait.", "The timeline is longer; this is its end.")
+	if n := strings.Count(page, `<ol class="timeline">`); n > 1000 {
 		t.Errorf("%d rows are shown", n)
 	}
 	plan := b.get("/do/cancel?name=order&key=1", http.StatusOK)

@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -18,6 +19,44 @@ func Sentence(e admin.TimelineEntry, now time.Time, self string) string {
 		text += ". Steps left out, because they had passed when the row came: " + strings.Join(e.StepsLeftOut, ", ")
 	}
 	return text
+}
+
+// fewChecks is how many checks in a row that asked for another one a timeline shows one by one.
+const fewChecks = 5
+
+// Stretches yields the first and the last entry of each line of a timeline with n entries. Most lines are
+// one entry. If many checks of a row follow each other and did nothing but ask for another, such as those by
+// which a rule looks again, they are three lines: the first, all between, and the last. again reports
+// whether an entry is such a check, and id is that of its row.
+func Stretches(n int, again func(i int) (id int64, again bool)) iter.Seq2[int, int] {
+	return func(yield func(first, last int) bool) {
+		for i := 0; i < n; {
+			end := i // after the checks that begin here
+			for id, _ := again(i); end < n; end++ {
+				if of, is := again(end); !is || of != id {
+					break
+				}
+			}
+			if end-i <= fewChecks {
+				end = max(end, i+1)
+				for ; i < end; i++ {
+					if !yield(i, i) {
+						return
+					}
+				}
+				continue
+			}
+			if !yield(i, i) || !yield(i+1, end-2) || !yield(end-1, end-1) {
+				return
+			}
+			i = end
+		}
+	}
+}
+
+// Again describes checks in a row that asked for another one, of which the last was in a slot.
+func Again(checks int, last time.Time) string {
+	return fmt.Sprintf("checked %d times more, up to slot %s: each check asked for another", checks, spoken.Instant(last))
 }
 
 func sentence(e admin.TimelineEntry, now time.Time, self string) string {
@@ -88,7 +127,7 @@ func ended(e admin.TimelineEntry, slot string) string {
 		text += who(e)
 	}
 	if e.KeyAfter != "" {
-		text += ". The story goes on under key " + e.KeyAfter
+		text += ". Its timeline goes on under key " + e.KeyAfter
 	}
 	if e.LeftOut {
 		text += ". The request that was recorded is left out: " +
@@ -138,10 +177,15 @@ func check(e admin.TimelineEntry) string {
 	return text
 }
 
-// who names the role, actor and application of a change.
+// who names the role, actor and application of a change, or the check that made it.
 func who(e admin.TimelineEntry) string {
-	if e.By == "" {
+	switch {
+	case e.By == "":
 		return ""
+	case strings.HasPrefix(e.App, "prescient claim ") && strings.HasPrefix(e.Actor, "check of "):
+		return " by a " + e.Actor
+	case strings.HasPrefix(e.App, "prescient claim "):
+		return strings.TrimSuffix(" by a check for "+e.Actor, " for ")
 	}
 	text := " by " + e.By
 	if e.Actor != "" {

@@ -1,0 +1,89 @@
+package view_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prescient-go/prescient/cmd/internal/view"
+	"github.com/prescient-go/prescient/jobs/admin"
+)
+
+func TestARepetitionNamesThoseThatWereLeftOut(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, time.March, 11, 9, 0, 0, 0, time.UTC)
+	e := admin.TimelineEntry{What: "next", Fired: []admin.Firing{
+		{Step: "r", Number: 1, At: at}, {Step: "r", Number: 3, LeftOut: 1, At: at}, {Step: "r", Number: 7, LeftOut: 3, At: at},
+	}}
+	got := view.Sentence(e, at, "prescient")
+	const when = " at 2026-03-11T09:00:00Z"
+	want := ". Steps fired: r" + when + ", r#3" + when + " (#2 was left out), r#7" + when + " (#4 to #6 were left out)"
+	if len(got) < len(want) || got[len(got)-len(want):] != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+func TestTheTimelineOfARenamedRowNamesBothKeys(t *testing.T) {
+	t.Parallel()
+	slot := time.Date(2026, time.March, 11, 9, 0, 0, 0, time.UTC)
+	for want, e := range map[string]admin.TimelineEntry{
+		"goes on from key 1, which its row had before, by shop":                                  {What: "renamed", Slot: slot, KeyBefore: "1", By: "shop"},
+		"ended as cancelled in slot 2026-03-11T09:00:00Z by shop. Its timeline goes on under key 2": {What: "cancelled", Slot: slot, KeyAfter: "2", By: "shop"},
+	} {
+		if got := view.Sentence(e, slot, "prescient"); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+func TestManyChecksThatAskForAnotherAreThreeLines(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		entries string // a letter for each: n asks for another check, others are something else; | begins another row
+		want    string
+	}{
+		"nothing":     {"", ""},
+		"few":         {"ennnnnw", "e n n n n n w"},
+		"many":        {"ennnnnnw", "e n nnnn n w"},
+		"interrupted": {"nnnnnnnfnnnnn", "n nnnnn n f n n n n n"},
+		"two rows":    {"nnnn|nnnn", "n n n n n n n n"},
+		"at the end":  {"nnnnnnnn", "n nnnnnn n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var letters []byte
+			var ids []int64
+			id := int64(1)
+			for _, c := range []byte(test.entries) {
+				if c == '|' {
+					id++
+					continue
+				}
+				letters, ids = append(letters, c), append(ids, id)
+			}
+			var lines []string
+			for first, last := range view.Stretches(len(letters), func(i int) (int64, bool) { return ids[i], letters[i] == 'n' }) {
+				lines = append(lines, string(letters[first:last+1]))
+			}
+			if got := strings.Join(lines, " "); got != test.want {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestACheckIsNamedByItsJobInsteadOfByItsSession(t *testing.T) {
+	t.Parallel()
+	slot := time.Date(2026, time.March, 11, 9, 0, 0, 0, time.UTC)
+	e := admin.TimelineEntry{What: "enqueued", Slot: slot, By: "cron", App: "prescient claim 17"}
+	for actor, want := range map[string]string{
+		"":                    "requested by a check, as soon as possible: slot 2026-03-11T09:00:00Z",
+		"alice":               "requested by a check for alice, as soon as possible: slot 2026-03-11T09:00:00Z",
+		"check of order.late": "requested by a check of order.late, as soon as possible: slot 2026-03-11T09:00:00Z",
+	} {
+		e.Actor = actor
+		if got := view.Sentence(e, slot, "prescient"); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
