@@ -62,7 +62,7 @@ func (b *bench) advise(ctx context.Context, s *store, size int) error {
 	return nil
 }
 
-// ended adds rows from one number to another of all to history, oldest first, with the traces of three checks that
+// ended adds rows from one number to another of all to history, oldest first, with the journals of three checks that
 // found nothing.
 func (s *store) ended(ctx context.Context, from, to, all int) error {
 	for month := range 4 {
@@ -74,7 +74,7 @@ func (s *store) ended(ctx context.Context, from, to, all int) error {
 	_, err := s.db.ExecContext(ctx, fmt.Sprintf(`
 		insert into prescient.future_job_history (
 			id, job_exec, entity_name, entity_key, first_check_at, slot, check_count, error_count, spent, payload, enqueued_at, enqueued_by, outcome,
-			lateness, duration, finished_at, trace
+			lateness, duration, finished_at, journal
 		)
 		select i, 'bench.' || i %% 20, 'order', i::text, first, first + interval '3 days', 4, 0, '4 ms', (%s)::jsonb, first, 'bench', 'done', '1 s', '1 ms',
 			at, (select string_agg(format('["next",%%s,"bench",1000,1000]', extract(epoch from first)::bigint + d * 86400), chr(10) order by d) from generate_series(0, 2) as d)

@@ -205,7 +205,7 @@ func TestCancelAllWalksASecondTimeForRowsThatWereLocked(t *testing.T) {
 		t.Errorf("told %v, want %v", told, want)
 	}
 	var named int
-	const query = "select count(*) from prescient.future_job_history where trace like '%alice%'"
+	const query = "select count(*) from prescient.future_job_history where journal like '%alice%'"
 	if err := w.db.Get(&named, query); err != nil || named != 2499 {
 		t.Errorf("%d rows name the actor, %v", named, err)
 	}

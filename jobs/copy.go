@@ -117,13 +117,13 @@ func (w *copier) copyRows(ctx context.Context, tx DB, rows []FutureJob) error {
 // be computed for each row.
 type enqueuing struct {
 	by                string
-	app, actor, trace sql.NullString
+	app, actor, traceparent sql.NullString
 }
 
 // nextSlot returns the first slot that has not begun.
 func (w *copier) nextSlot(ctx context.Context, tx DB) (next time.Time, who enqueuing, err error) {
 	err = pgsql.One(ctx, tx, pgsql.NextSlot.In(w.client.schema), []any{w.client.Clock()}, &next, &who.by, &who.app,
-		&who.actor, &who.trace)
+		&who.actor, &who.traceparent)
 	return next, who, err
 }
 
@@ -154,7 +154,7 @@ func (w *copier) values(ctx context.Context, tx DB, rows []FutureJob) (iter.Seq[
 			row := []any{
 				w.numbers[j.JobExec], j.EntityName, j.EntityKey, j.item(), nullable(j.GroupKey), slot, slot,
 				nullable(string(j.Payload)), asked, j.within(),
-				who.by, who.app, who.actor, who.trace,
+				who.by, who.app, who.actor, who.traceparent,
 			}
 			if !yield(row) {
 				return

@@ -72,7 +72,7 @@ var deeds = map[string]actor{
 	"enqueue replace":   enqueues(jobs.Replace),
 	"enqueue push back": enqueues(jobs.PushBack(0)),
 	"pause": func(c *trial, r row) deed {
-		c.journal.resumes()
+		c.seen.resumes()
 		_, err := admin.New(c.client).Pause(context.Background(), c.db, r.job)
 		c.blame(err)
 		var paused time.Time

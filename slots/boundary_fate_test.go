@@ -65,10 +65,10 @@ func checked(c *trial, r row) []fate {
 	default:
 		fates = append(fates, failed(number(inBatchTx[r.job])))
 	}
-	if c.journal.broken[r.id] {
+	if c.seen.broken[r.id] {
 		fates = append(fates, failed(0))
 	}
-	if c.journal.resumed {
+	if c.seen.resumed {
 		fates = append(fates, policy(c, r)...)
 	}
 	return fates
@@ -101,7 +101,7 @@ func deferred(c *trial, r row) []fate {
 	switch {
 	case r.slot.Before(slot(4)):
 		return fates
-	case c.journal.resumed:
+	case c.seen.resumed:
 		return append(fates, checked(c, r)...)
 	}
 	return checked(c, r)

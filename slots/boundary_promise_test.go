@@ -65,8 +65,8 @@ func (c *trial) places() []place {
 // judge looks whether every promise was kept.
 func (c *trial) judge() {
 	c.t.Helper()
-	c.journal.mu.Lock() // checks of a dead process may not have noticed yet
-	defer c.journal.mu.Unlock()
+	c.seen.mu.Lock() // checks of a dead process may not have noticed yet
+	defer c.seen.mu.Unlock()
 	now := c.places()
 	c.eachRowIsInOnePlace(now)
 	effects := c.effects()
@@ -181,15 +181,15 @@ func (c *trial) rowIsAsItShouldBe(r row, p place, effects int, counts map[count]
 	if !checked && !failed && (p.checks != r.checks || p.errors != r.errors) {
 		c.complain("%s has %d checks and %d errors after %d and %d", name, p.checks, p.errors, r.checks, r.errors)
 	}
-	starts := c.journal.starts[r.id]
+	starts := c.seen.starts[r.id]
 	if (checked || failed) && starts == 0 && !c.scenario.events {
 		c.complain("%s has an outcome, and was not checked", name)
 	}
 	if starts > 1 && !c.hazard.overtaken && !c.someDied() && !inTx[r.job] && !c.wasSlow() {
 		c.complain("%s was checked %d times by runners of which none has died", name, starts)
 	}
-	want := number(inTx[r.job] && (checked || failed && inBatchTx[r.job] && !c.journal.broken[r.id]))
-	if broken := failed && c.journal.broken[r.id]; effects != want && !broken || effects > 1 {
+	want := number(inTx[r.job] && (checked || failed && inBatchTx[r.job] && !c.seen.broken[r.id]))
+	if broken := failed && c.seen.broken[r.id]; effects != want && !broken || effects > 1 {
 		c.complain("%s has %d effects, want %d of %+v", name, effects, want, p)
 	}
 

@@ -67,7 +67,7 @@ func seedRule(c *trial) {
 	}
 }
 
-// registerRule makes a process know the rule. Its checks are written into the journal.
+// registerRule makes a process know the rule. Its checks are written down as seen.
 func registerRule(p *process, r *jobs.Registry) {
 	err := rule.Register(r, rule.CheckConfig{
 		DB: func(context.Context) (pgsql.Pool, error) { return p.db, nil }, Publisher: outbox.New(p.db, ""), Source: "shop",
@@ -82,7 +82,7 @@ func registerRule(p *process, r *jobs.Registry) {
 		}
 		defer ended()
 		results, err := next(ctx)
-		j := p.trial.journal
+		j := p.trial.seen
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		for i, row := range call.Rows {

@@ -363,7 +363,7 @@ func commitLate(c *trial) (end func()) {
 			c.complain("commit: %v", err)
 		}
 	})
-	c.journal.onStart(1, commit)
+	c.seen.onStart(1, commit)
 	time.AfterFunc(trialLease, commit)
 	return commit
 }

@@ -49,7 +49,7 @@ type trial struct {
 	clock     *replay.Clock
 	rows      []row
 	committed int // of rows: those that can be seen when A begins
-	journal   *journal
+	seen      *seen
 	deed      deed // what another session did
 	deedDone  chan struct{}
 	resumed   time.Time // by the database's clock: when paused jobs were
@@ -194,8 +194,8 @@ func within(limit time.Duration, done <-chan struct{}) bool {
 // newTrial empties the stage's database and sets the scenario's rows.
 func newTrial(t testing.TB, stage *stage, sc *scenario, h hazard) *trial {
 	t.Helper()
-	c := &trial{t: t, scenario: sc, hazard: h, stage: stage, clock: replay.NewClock(noon), journal: newJournal(), deedDone: make(chan struct{})}
-	c.journal.trial = c
+	c := &trial{t: t, scenario: sc, hazard: h, stage: stage, clock: replay.NewClock(noon), seen: newSeen(), deedDone: make(chan struct{})}
+	c.seen.trial = c
 	stage.reset(t)
 	c.db = stage.db
 	var err error
@@ -278,7 +278,7 @@ func (c *trial) play(at boundary) *pgtest.Faults {
 	ctx, kill := context.WithCancel(context.WithoutCancel(c.t.Context()))
 	defer kill()
 	if c.scenario.stops {
-		c.journal.onStart(2, kill)
+		c.seen.onStart(2, kill)
 	}
 	a.begin(ctx)
 

@@ -81,7 +81,7 @@
 //	claim       db, elapsed, phase, row, jobs, sql
 //	permit      db, elapsed, phase, sql
 //	unit        elapsed, row, internal/guard, jobs
-//	record      claim, db, elapsed, row, internal/guard, internal/plain, internal/trace, jobs, sql
+//	record      claim, db, elapsed, row, internal/guard, internal/plain, internal/journal, jobs, sql
 //	txn         claim, db, elapsed, permit, phase, record, row, unit, internal/guard, jobs, sql
 //	lane        permit, phase, row, unit, jobs
 //	round       claim, elapsed, lane, phase, row, txn, unit, internal/guard, jobs, sql

@@ -107,7 +107,7 @@ func TestRowSecurityOnTablesOfPrescientIsAnErrorAndHidesNothing(t *testing.T) {
 		"select prescient.reschedule('remind', 'order', '1', '2030-03-05')":                                         "app",
 		"select prescient.push_back('remind', 'order', '1', '2030-03-05')":                                          "app",
 		"select * from prescient.why('order', '1')":                                                                 "runner",
-		"select prescient.begin_check(('2030-03-01', prescient.find_job('remind'), 1, false, '', '1s', '1s', ''))":      "runner",
+		"select prescient.begin_check(('2030-03-01', prescient.find_job('remind'), 1, false, '', '1s', '1s', ''))":  "runner",
 	} {
 		tx := begin(t, db)
 		exec(t, tx, "set local role row_security_"+role)

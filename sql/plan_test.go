@@ -63,7 +63,7 @@ func TestNoStatementThatReadsFutureJobIsForgottenHere(t *testing.T) {
 	db := pgtest.New(t)
 	exec(t, db, fill(100, inSlots))
 	known := dueIn(t, db, noon).statements()
-	ofApplications := regexp.MustCompile(`^(action_(end|insert)|advise_sample|cancel|doctor|enqueue|event|entity_kinds|forecast_(blocks|traces)|functions_(applied|here)|history|job|limit|next_slot|periodic|push_back|read_settings|reschedule|rule|schedule|set_width)`)
+	ofApplications := regexp.MustCompile(`^(action_(end|insert)|advise_sample|cancel|doctor|enqueue|event|entity_kinds|forecast_(blocks|journals)|functions_(applied|here)|history|job|limit|next_slot|periodic|push_back|read_settings|reschedule|rule|schedule|set_width)`)
 	reads := regexp.MustCompile(`prescient\.(future_job\b[^_]|[a-z_]+\()`)
 	files, err := os.ReadDir("statements")
 	if err != nil {
@@ -249,7 +249,7 @@ func (d due) statements() map[string]statement {
 		"rows_finish_apart": {nil, pgsql.RowsFinishApart.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, texts, texts, d.ids, d.ids, "me", names, nil, nil}, slotIndex(page)},
 		"rows_move":         {nil, pgsql.RowsMove.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, next, times, texts, d.ids, none, nil, texts, d.ids}, slotIndex(page)},
 		"rows_move_alike":   {nil, pgsql.RowsMoveAlike.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, afterAll, "next", 0, nil, "{}", 0}, slotIndex(page)},
-		"check_begin":       {nil, pgsql.CheckBegin.In(""), []any{pgsql.Composite{d.slot, d.job, first, true, "me", "100", "1000"}}, slotIndex(few)},
+		"check_begin":       {nil, pgsql.CheckBegin.In(""), []any{pgsql.Composite{d.slot, d.job, first, true, "me", "100", "1000", "check of remind"}}, slotIndex(few)},
 		"row_holder":        {nil, pgsql.RowHolder.In(""), []any{d.slot, jobs, first, last, d.ids, 0}, slotIndex(page)},
 		"row_wait":          {nil, pgsql.RowWait.In(""), []any{d.slot, d.job, first}, slotIndex(few)},
 		"check_same":        {nil, "select prescient.same_check(pg_current_xact_id()::xid::text)", nil, nil},

@@ -209,7 +209,7 @@ begin
                 'terminate_sessions', 'open_slot', 'claim_rows', 'take_over', 'fence', 'close_slot', 'begin_check',
                 'same_check', 'record_row', 'move_rows', 'move_rows_alike', 'honour', 'honour_moved',
                 'finish_rows_apart', 'end_row', 'checks_after', 'errors_after', 'microseconds',
-                'make_history_month', 'make_history_months', 'register_jobs', 'lateness_bucket', 'traced',
+                'make_history_month', 'make_history_months', 'register_jobs', 'lateness_bucket', 'journal_add',
                 'journal_entry', 'journal_in', 'acquire_permits', 'reserve_rate', 'require_recorded',
                 'raise_suppressed', 'unreadable_rows', 'lock_rule'
             ]),

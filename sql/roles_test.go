@@ -29,7 +29,7 @@ var mayRun = map[pgsql.Role]string{
 	pgsql.App: `cancel cancel_entity enqueue enqueue_many push_back reschedule rule_enqueue schedule_cancel`,
 	pgsql.Reader: `action_last advise_sample advise_since board_actions board_ahead board_cells board_consumers board_events board_job board_jobs board_misfires
 		board_retry board_slot board_waiting cancel_count claim_list claim_orphans doctor_jobs doctor_months enqueue_lock entity_kinds event_consumers event_dead_count event_dead_known event_dead_list event_lost event_newest event_read forecast_history forecast_jobs
-		forecast_ledger forecast_slots forecast_traces history_list history_stats job_known job_list job_names
+		forecast_ledger forecast_slots forecast_journals history_list history_stats job_known job_list job_names
 		job_paused job_related job_show
 		ledger_ahead ledger_gaps ledger_jobs ledger_late ledger_slow ledger_trouble metrics_outbox metrics_rows metrics_slots migration_applied page_read past_slots periodic_rows record_find row_attempts row_holder rows_left rule_beside rule_faults rule_fired_key rule_fired_last rule_fired_read rule_fired_steps rule_refused rule_get rule_prune_count rule_names rule_summary schedule_ahead schedule_backfill_fence schedule_due schedule_ids schedule_list schedule_past schedule_published schedule_sample schema_version slot_jobs slot_list
 		slot_waiting store_batches store_notes store_rows store_schedules store_state why`,
@@ -49,7 +49,7 @@ var mayCall = map[pgsql.Role]string{
 	pgsql.Reader: `oldest_active_xid refuse_routine jobs_in_slot newest_events find_job read_events estimate_rows force_slot_index journal_abroad journal_check journal_value why`,
 	pgsql.Runner: `begin_check claim_rows close_slot terminate_sessions fence finish_rows_apart end_row checks_after errors_after microseconds ensure_job lateness_bucket lock_slot scan_slot make_history_month
 		honour honour_moved make_history_months move_rows move_rows_alike open_slot record_row raise_suppressed register_jobs require_recorded same_check slot_is_claimable due_slot take_over reserve_rate acquire_permits
-		journal_entry journal_in lock_rule traced unreadable_rows wait_for_locks`,
+		journal_entry journal_in journal_add lock_rule unreadable_rows wait_for_locks`,
 	pgsql.Rules:    `cancel_keys rule_rename rule_resume rule_wait rule_wait_many`,
 	pgsql.Operator: `drop_history_months end_action give_rows prune_events receive_rows record_action record_request retime retry_failed set_width settle_rows`,
 	pgsql.Owner:    `end_checks ended_recently find_rule make_request push_back_row require_rights pick_slot window_slots window_hash window_key within_seconds`,

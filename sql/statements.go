@@ -98,7 +98,7 @@ var (
 	ForecastJobs          = file("forecast_jobs")
 	ForecastLedger        = file("forecast_ledger")
 	ForecastSlots         = file("forecast_slots")
-	ForecastTraces        = file("forecast_traces")
+	ForecastJournals      = file("forecast_journals")
 	GroupRead             = file("group_read")
 	GroupTry              = file("group_try")
 	GroupUnreadable       = file("group_unreadable")

@@ -88,7 +88,7 @@ type HistoryRow struct {
 	Duration       time.Duration // run time of the last check; 0: no check ran
 	Runner         string        // that ran the last check; empty: its owner ended it
 	// Attempts are the checks that failed and were retried, the oldest first, as far as the row's
-	// trace has them; see Timeline. If an error ended the row, LastError has it.
+	// journal has them; see Timeline. If an error ended the row, LastError has it.
 	Attempts []FailedAttempt
 }
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/internal/journal"
 	"github.com/prescient-go/prescient/internal/seq"
-	"github.com/prescient-go/prescient/internal/trace"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/stores"
@@ -23,10 +23,10 @@ import (
 )
 
 // everything is a row with a value in each column, as JSON, but for its number and what a move adds
-// to its trace.
+// to its journal.
 const everything = `
-	select to_jsonb(f) - 'id' || jsonb_build_object('trace', (
-		select jsonb_agg(value) from unnest(string_to_array(f.trace, chr(10))) as line, prescient.journal_value(line) as value
+	select to_jsonb(f) - 'id' || jsonb_build_object('journal', (
+		select jsonb_agg(value) from unnest(string_to_array(f.journal, chr(10))) as line, prescient.journal_value(line) as value
 		where value ->> 'what' is distinct from 'moved'
 	))
 	from prescient.future_job f`
@@ -35,14 +35,14 @@ func TestARowIsMovedWithEverythingItHas(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.enqueue(w.a, check("1", slot(3)))
-	short, _ := trace.Check{Slot: time.Unix(900, 0), Runner: 2, Lateness: 1234 * time.Millisecond, Duration: 5 * time.Microsecond}.Short()
+	short, _ := journal.Check{Slot: time.Unix(900, 0), Runner: 2, Lateness: 1234 * time.Millisecond, Duration: 5 * time.Microsecond}.Short()
 	exec(t, w.a, `
 		insert into prescient.slot_run (slot, state, kind, planned, finished_at, names)
 		values (to_timestamp(900), 'done', 'run', 1, to_timestamp(901), '{r1,r2}')`)
 	exec(t, w.a, `
 		update prescient.future_job
 		set item_key = 'lamp', group_key = 'g', first_check_at = '2030-02-01', check_count = 2, error_count = 3, last_error = 'no', spent = '3.000001 s',
-			trace = '{"what": "rescheduled", "at": 1, "slot": 900}' || chr(10) || '`+short+`',
+			journal = '{"what": "rescheduled", "at": 1, "slot": 900}' || chr(10) || '`+short+`',
 			payload = '{"a": [1, null, "\\ \" '' é"], "n": 12345678901234567890.5}', enqueued_at = '2030-02-01 10:11:12.345678', enqueued_by = 'me',
 			enqueued_app = 'shop', enqueued_actor = 'you', enqueued_traceparent = '00-1', requested_for = '2030-02-01 10:00:00.000001', requested_within = 3600,
 			request = row('2030-02-02', 60, '{"b": 1}', 'h', 'replace', '1 day', '2030-02-01', 'she', 'shop', 'he', '00-2', 86400)`)
@@ -81,12 +81,12 @@ func TestTheStoryOfAScheduleIsMovedWithIt(t *testing.T) {
 	row := check("report", slot(5))
 	row.JobExec, row.EntityName = "schedule", "schedule"
 	w.enqueue(w.a, row)
-	short, _ := trace.Check{Slot: time.Unix(900, 0), Runner: 2, Lateness: 1234 * time.Millisecond, Duration: 5 * time.Microsecond}.Short()
+	short, _ := journal.Check{Slot: time.Unix(900, 0), Runner: 2, Lateness: 1234 * time.Millisecond, Duration: 5 * time.Microsecond}.Short()
 	exec(t, w.a, `insert into prescient.schedule (id, crontab, anchor) values ('report', '0 * * * *', '2030-03-01')`)
 	exec(t, w.a, `
 		insert into prescient.slot_run (slot, state, kind, planned, finished_at, names)
 		values (to_timestamp(900), 'done', 'run', 1, to_timestamp(901), '{r1,r2}')`)
-	exec(t, w.a, `update prescient.future_job set trace = $1`, short)
+	exec(t, w.a, `update prescient.future_job set journal = $1`, short)
 	before := get[string](t, w.a, everything)
 	if moved := w.move(stores.Move{From: "a", To: []string{"b"}}); moved.Schedules != 1 {
 		t.Errorf("%+v", moved)

@@ -21,7 +21,7 @@ func past(t *testing.T, db *sqlx.DB, n int, days ...int) {
 	_, err := db.ExecContext(t.Context(), `
 		insert into prescient.future_job_history (
 			id, job_exec, entity_name, entity_key, item_key, first_check_at, slot, check_count, error_count, spent,
-			enqueued_at, enqueued_by, trace, outcome, lateness, duration
+			enqueued_at, enqueued_by, journal, outcome, lateness, duration
 		)
 		select
 			n, 'ship', 'order', n, '', begun, begun + days * interval '1 day', days + 1, 0, interval '0', begun, 'shop',

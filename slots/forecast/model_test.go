@@ -211,14 +211,14 @@ func TestTheVisitsOfARowFollowFromItsTimeline(t *testing.T) {
 		"checks, and one more to come": {
 			rowHistory{
 				enqueuedAt: at(0), firstSlot: at(hour), slot: at(4 * hour),
-				trace: entry("next", hour, ",1000,5") + "\n" + entry("retry", 3*hour, `,2000,5,"no"`),
+				journal: entry("next", hour, ",1000,5") + "\n" + entry("retry", 3*hour, `,2000,5,"no"`),
 			},
 			[]stay{{slot: at(hour), arrived: at(0)}, {slot: at(3 * hour), arrived: at(hour + time.Second), exact: true}},
 		},
 		"it is moved, pushed back and deferred": {
 			rowHistory{
 				enqueuedAt: at(0), firstSlot: at(5 * hour), slot: at(8 * hour), endedAt: at(8 * hour),
-				trace: change("rescheduled", 5*hour, hour) + "\n" + change("pushed_back", 6*hour, 6*hour+time.Minute) + "\n" +
+				journal: change("rescheduled", 5*hour, hour) + "\n" + change("pushed_back", 6*hour, 6*hour+time.Minute) + "\n" +
 					entry("deferred", 6*hour+15*time.Minute, fmt.Sprintf(",null,null,null,%d", at(7*hour).UnixMilli())),
 			},
 			[]stay{
@@ -228,21 +228,21 @@ func TestTheVisitsOfARowFollowFromItsTimeline(t *testing.T) {
 				{slot: at(8 * hour), arrived: at(7 * hour), exact: true},
 			},
 		},
-		"the beginning of its trace is cut off": {
+		"the beginning of its journal is cut off": {
 			rowHistory{
 				enqueuedAt: at(0), firstSlot: at(hour), slot: at(30 * hour),
-				trace: entry("next", 20*hour, ",0,5") + "\n" + entry("next", 21*hour, ",0,5"),
+				journal: entry("next", 20*hour, ",0,5") + "\n" + entry("next", 21*hour, ",0,5"),
 			},
 			[]stay{{slot: at(21 * hour), arrived: at(20 * hour), exact: true}},
 		},
 		"it was put back": {
 			rowHistory{
 				enqueuedAt: at(0), firstSlot: at(hour), slot: at(4 * hour), endedAt: at(4 * hour),
-				trace: change("retried", hour, 3*hour),
+				journal: change("retried", hour, 3*hour),
 			},
 			[]stay{{slot: at(4 * hour), arrived: at(3 * hour), exact: true}},
 		},
-		"it leaves no traces": {
+		"it has no journal": {
 			rowHistory{enqueuedAt: at(0), firstSlot: at(hour), slot: at(4 * hour), endedAt: at(4 * hour)}, nil,
 		},
 	} {

@@ -190,13 +190,13 @@ func (r *reader) readHistories(ctx context.Context, tx *sqlx.Tx, from, to time.T
 	var m pgsql.Message // Citus does not support parameters for a sample
 	m.Add(pgsql.ForecastHistory.In(r.schema), []any{r.percent(history), from, to}, func(row *sql.Rows) error {
 		var l rowHistory
-		err := row.Scan(&l.job, &l.enqueuedAt, &l.firstSlot, &l.trace, &l.slot, &l.endedAt, &l.removed, &l.exact)
+		err := row.Scan(&l.job, &l.enqueuedAt, &l.firstSlot, &l.journal, &l.slot, &l.endedAt, &l.removed, &l.exact)
 		list = append(list, l)
 		return err
 	})
-	m.Add(pgsql.ForecastTraces.In(r.schema), []any{r.percent(waiting)}, func(row *sql.Rows) error {
+	m.Add(pgsql.ForecastJournals.In(r.schema), []any{r.percent(waiting)}, func(row *sql.Rows) error {
 		var l rowHistory
-		err := row.Scan(&l.job, &l.enqueuedAt, &l.firstSlot, &l.trace, &l.slot, &l.exact)
+		err := row.Scan(&l.job, &l.enqueuedAt, &l.firstSlot, &l.journal, &l.slot, &l.exact)
 		list = append(list, l)
 		return err
 	})

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prescient-go/prescient/internal/trace"
+	"github.com/prescient-go/prescient/internal/journal"
 )
 
 // stay is the time that a row spent in a slot: from when it came until it was checked there or
@@ -30,7 +30,7 @@ type rowHistory struct {
 	job        string
 	enqueuedAt time.Time
 	firstSlot  time.Time
-	trace      string
+	journal    string
 	slot       time.Time // the last slot
 	endedAt    time.Time // zero: it still waits
 	removed    bool      // it was cancelled or replaced
@@ -41,7 +41,7 @@ type rowHistory struct {
 func (l rowHistory) stays() (list []stay) {
 	arrived, moves := l.enqueuedAt, 0
 	known := true // whether it is known when it came into its slot
-	for line := range strings.Lines(l.trace) {
+	for line := range strings.Lines(l.journal) {
 		e, ok := parseEntry(line)
 		if !ok {
 			continue
@@ -97,7 +97,7 @@ func parseEntry(line string) (e entry, moved bool) {
 			change.What == "retried",
 		}, true
 	}
-	if c, ok := trace.Parse(line); ok {
+	if c, ok := journal.Parse(line); ok {
 		return entry{slot: c.Slot, at: c.Slot.Add(c.Lateness)}, true
 	}
 	var parts []json.RawMessage

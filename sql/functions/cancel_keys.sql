@@ -56,12 +56,12 @@ begin
         ), archived as (
             insert into prescient.future_job_history (
                 id, job_exec, slot, {{kept}},
-                check_count, error_count, last_error, spent, payload, request, trace, outcome
+                check_count, error_count, last_error, spent, payload, request, journal, outcome
             )
             select
                 e.id, cancel_keys.job_exec, e.next_check_at, {{e.kept}},
                 e.check_count, e.error_count, e.last_error, e.spent, e.payload, e.request,
-                prescient.traced(e.trace, prescient.journal_in(entry, e.next_check_at)), 'cancelled'
+                prescient.journal_add(e.journal, prescient.journal_in(entry, e.next_check_at)), 'cancelled'
             from ended e
         )
         select (select count(*) from picked), (select count(*) from ended) into found, gone;

@@ -3,7 +3,7 @@
 -- job_exec: the name of the job, if the caller knows it. The row of a new job may not have committed
 -- yet.
 -- error, payload, lateness, duration and runner are those of the last check, if a run ends the row.
--- Without a runner, the end is an entry of the row's trace.
+-- Without a runner, the end is an entry of the row's journal.
 -- A row that is cancelled or replaced takes its request with it. The request of another row is
 -- honoured; see honour.
 -- The plans are kept, and look into the slot index whatever the statistics say.
@@ -40,14 +40,14 @@ begin
     )
     insert into prescient.future_job_history (
         id, job_exec, slot, {{kept}},
-        check_count, error_count, last_error, spent, payload, request, trace, outcome, lateness, duration, runner
+        check_count, error_count, last_error, spent, payload, request, journal, outcome, lateness, duration, runner
     )
     select
         g.id, coalesce(end_row.job_exec, (select j.name from prescient.job j where j.job = number), '#' || number),
         g.next_check_at, {{g.kept}},
         prescient.checks_after(g.check_count, checked), prescient.errors_after(g.error_count, checked),
         coalesce(end_row.error, g.last_error), g.spent + prescient.microseconds(coalesce(end_row.duration, 0)),
-        coalesce(end_row.payload::prescient.payload, g.payload), g.request, prescient.traced(g.trace, entry),
+        coalesce(end_row.payload::prescient.payload, g.payload), g.request, prescient.journal_add(g.journal, entry),
         end_row.outcome, prescient.microseconds(end_row.lateness), prescient.microseconds(end_row.duration),
         end_row.runner
     from gone g

@@ -51,13 +51,13 @@ begin
         )
         insert into prescient.future_job_history (
             id, job_exec, slot, {{kept}},
-            check_count, error_count, last_error, spent, payload, request, trace, outcome, lateness, duration, runner
+            check_count, error_count, last_error, spent, payload, request, journal, outcome, lateness, duration, runner
         )
         select
             g.id, j.name, g.next_check_at, {{g.kept}},
             prescient.checks_after(g.check_count, g.outcome), prescient.errors_after(g.error_count, g.outcome),
             coalesce(g.error, g.last_error), g.spent + prescient.microseconds(coalesce(g.duration, 0)),
-            coalesce(g.state::prescient.payload, g.payload), g.request, g.trace, g.outcome,
+            coalesce(g.state::prescient.payload, g.payload), g.request, g.journal, g.outcome,
             prescient.microseconds(g.lateness), prescient.microseconds(g.duration), finish_rows_apart.runner
         from gone g
         join unnest(numbers, names) as j (job, name) on j.job = g.job

@@ -42,7 +42,7 @@ begin
     loop
         target := prescient.due_slot(request.check_at, clock, case when key is not null then request.within end, key);
         insert into prescient.future_job as f (
-            job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, trace,
+            job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, journal,
             enqueued_at, enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent, requested_for,
             requested_within
         )

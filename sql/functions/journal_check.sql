@@ -1,4 +1,4 @@
--- Returns the trace entry of a check that asked for another one: its slot in seconds since 1970,
+-- Returns the journal entry of a check that asked for another one: its slot in seconds since 1970,
 -- the position of its runner in the names of the slot, its lateness in milliseconds, and its run
 -- time in microseconds. Null for a line that is no such entry.
 -- The short form is base64 of 9 bytes: 4 for the slot, one for the position, two for the lateness,

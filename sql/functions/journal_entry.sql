@@ -1,4 +1,4 @@
--- Returns an entry of the trace of a row. The trace tells what has happened to the row since it was
+-- Returns an entry of the journal of a row. The journal tells what has happened to the row since it was
 -- enqueued, oldest first: a line of JSON for each check that did not end it, and for each change.
 -- A change by a caller is an object: what (rescheduled, pushed_back, recorded, honoured, width,
 -- retried, moved, renamed, cancelled, replaced), at in milliseconds, slot (the one that the row was in) in

@@ -1,6 +1,6 @@
 -- Moves rows of a claim to later slots, and counts them for the claim (own) by job. kinds: next (the
 -- check asked for it), retry (it failed), defer (it did not run). payloads replace those of the rows
--- unless they are null, and entries go into their traces. A slot that has begun by now is never a
+-- unless they are null, and entries go into their journals. A slot that has begun by now is never a
 -- target. It leaves out a row that has moved or ended meanwhile. Each call is planned with the numbers
 -- that it is given.
 create or replace function prescient.move_rows(
@@ -48,7 +48,7 @@ begin
                 last_error = coalesce(o.error, f.last_error),
                 payload = coalesce(o.payload::prescient.payload, f.payload),
                 spent = f.spent + prescient.microseconds(coalesce(o.duration, 0)),
-                trace = prescient.traced(f.trace, o.entry)
+                journal = prescient.journal_add(f.journal, o.entry)
             from outcome o
             where f.next_check_at = at
                 and f.job = any (numbers)

@@ -1,4 +1,4 @@
--- Does what move_rows does, for rows that are all alike: no error, and one entry for their traces. See
+-- Does what move_rows does, for rows that are all alike: no error, and one entry for their journals. See
 -- rows_finish_alike.
 create or replace function prescient.move_rows_alike(
     at       timestamptz,
@@ -37,7 +37,7 @@ begin
                 check_count = prescient.checks_after(f.check_count, kind),
                 error_count = prescient.errors_after(f.error_count, kind),
                 spent = f.spent + prescient.microseconds(coalesce(duration, 0)),
-                trace = prescient.traced(f.trace, entry)
+                journal = prescient.journal_add(f.journal, entry)
             where f.next_check_at = at
                 and f.job = any (numbers)
                 and f.id between first_id and last_id

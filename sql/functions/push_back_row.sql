@@ -50,7 +50,7 @@ begin
     end if;
     update prescient.future_job f
     set next_check_at = target,
-        trace = prescient.traced(f.trace, prescient.journal_entry('pushed_back', waiting.next_check_at))
+        journal = prescient.journal_add(f.journal, prescient.journal_entry('pushed_back', waiting.next_check_at))
     where f.next_check_at = waiting.next_check_at
         and f.job = waiting.job
         and f.id = waiting.id;

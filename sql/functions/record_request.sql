@@ -61,7 +61,7 @@ begin
     end if;
     update prescient.future_job f
     set request = asked,
-        trace = prescient.traced(f.trace, entry)
+        journal = prescient.journal_add(f.journal, entry)
     where f.next_check_at = at and f.job = number and f.id = row_id;
     if not found then -- it is locked
         perform prescient.raise_suppressed('the update of the waiting row');

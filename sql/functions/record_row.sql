@@ -38,7 +38,7 @@ begin
             last_error = coalesce(o.error, f.last_error),
             payload = coalesce(o.payload::prescient.payload, f.payload),
             spent = f.spent + prescient.microseconds(coalesce(o.duration, 0)),
-            trace = prescient.traced(f.trace, o.entry)
+            journal = prescient.journal_add(f.journal, o.entry)
         where f.next_check_at = o.slot and f.job = o.job and f.id = o.id
         returning f.entity_name::text, f.entity_key::text, f.item_key::text, f.request into was;
         there := found;

@@ -41,7 +41,7 @@ begin
     target := prescient.due_slot(check_at, clock);
     update prescient.future_job f
     set next_check_at = target,
-        trace = prescient.traced(f.trace, prescient.journal_entry('rescheduled', waiting.next_check_at))
+        journal = prescient.journal_add(f.journal, prescient.journal_entry('rescheduled', waiting.next_check_at))
     where f.next_check_at = waiting.next_check_at
         and f.job = waiting.job
         and f.id = waiting.id;

@@ -21,16 +21,16 @@ as $$
 declare
     number bigint      := prescient.find_job(job_exec);
     begun  timestamptz := coalesce(clock, clock_timestamp());
-    traces text[];
+    journals text[];
     wanted bigint;
     moved  bigint;
 begin
     -- A row that another transaction moved after the snapshot no longer meets the conditions once it is locked.
     select
-        array_agg(p.slot), array_agg(p.id), array_agg(p.check_at), array_agg(p.payload), array_agg(p.trace)
-    into slots, ids, check_ats, payloads, traces
+        array_agg(p.slot), array_agg(p.id), array_agg(p.check_at), array_agg(p.payload), array_agg(p.journal)
+    into slots, ids, check_ats, payloads, journals
     from (
-        select u.*, f.trace
+        select u.*, f.journal
         from unnest(slots, ids, requested, check_ats, payloads) as u (slot, id, requested, check_at, payload)
         join prescient.future_job f on f.next_check_at = u.slot and f.job = number and f.id = u.id
         where u.slot > begun -- the check of a due row may hold its lock
@@ -43,12 +43,12 @@ begin
     -- A slot may have begun while this waited for locks.
     with asked as (
         select *
-        from unnest(slots, ids, check_ats, payloads, traces) as u (slot, id, check_at, payload, trace)
+        from unnest(slots, ids, check_ats, payloads, journals) as u (slot, id, check_at, payload, journal)
     ), waiting as materialized (
         select
             a.*,
             prescient.due_slot(a.check_at, retime.clock) as target,
-            prescient.traced(a.trace, prescient.journal_entry('rescheduled', a.slot)) as told
+            prescient.journal_add(a.journal, prescient.journal_entry('rescheduled', a.slot)) as told
         from asked a
         where a.slot > coalesce(retime.clock, clock_timestamp())
     ), moved as (
@@ -57,7 +57,7 @@ begin
             requested_for = w.check_at,
             requested_within = null,
             payload = coalesce(f.payload || w.payload::jsonb, w.payload::jsonb, f.payload),
-            trace = w.told
+            journal = w.told
         from waiting w
         where f.next_check_at = w.slot and f.job = number and f.id = w.id
         returning 1

@@ -61,13 +61,13 @@ begin
             where h.outcome = 'failed' and h.finished_at = any (ends) and h.id = any (ids)
         )
         insert into prescient.future_job (
-            id, job, next_check_at, {{kept}}, check_count, last_error, spent, payload, trace
+            id, job, next_check_at, {{kept}}, check_count, last_error, spent, payload, journal
         )
         overriding system value
         select
             id, prescient.find_job(failed.job_exec), target, {{kept}}, check_count, last_error, spent, payload,
-            prescient.traced(
-                prescient.traced(trace, json_build_array(
+            prescient.journal_add(
+                prescient.journal_add(journal, json_build_array(
                     'failed', extract(epoch from slot)::bigint, runner, (extract(epoch from lateness) * 1000)::bigint,
                     (extract(epoch from duration) * 1000000)::bigint, case when length(last_error) > 200 then left(last_error, 100) || ' ... ' || right(last_error, 95) else last_error end
                 )::text),

@@ -86,7 +86,7 @@ begin
             -- Its checks and its story go on under the new key.
             insert into prescient.future_job_history (
                 id, job_exec, slot, {{kept}},
-                check_count, error_count, spent, payload, trace, outcome
+                check_count, error_count, spent, payload, journal, outcome
             )
             values (
                 was.id, rule_rename.job_exec, was.next_check_at, {{was.kept}},
@@ -103,11 +103,11 @@ begin
         was.entity_key := new_key;
         insert into prescient.future_job as f (
             job, next_check_at, {{kept}},
-            check_count, error_count, last_error, spent, trace, payload, enqueued_traceparent
+            check_count, error_count, last_error, spent, journal, payload, enqueued_traceparent
         )
         values (
             number, prescient.due_slot(was.next_check_at, clock), {{was.kept}},
-            was.check_count, was.error_count, was.last_error, was.spent, prescient.traced(was.trace, renamed), was.payload,
+            was.check_count, was.error_count, was.last_error, was.spent, prescient.journal_add(was.journal, renamed), was.payload,
             was.enqueued_traceparent
         )
         on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing

@@ -27,7 +27,7 @@ declare
     written boolean := false;
     target  timestamptz;
     waiting record;
-    kept    text; -- the trace of the row
+    kept    text; -- the journal of the row
     moved   boolean := false; -- by the turn before, into a slot that began while the update waited
 begin
     if check_at < came then
@@ -52,7 +52,7 @@ begin
     perform from prescient.future_job where false;
     -- As in enqueue: after a hundred turns the cause is a trigger on future_job.
     for turn in 1 .. 100 loop
-        select f.next_check_at, f.id, f.trace, f.payload
+        select f.next_check_at, f.id, f.journal, f.payload
         into waiting
         from prescient.future_job f
         where f.entity_name = rule_wait.entity_name
@@ -69,7 +69,7 @@ begin
                 nullif(check_at, target)
             )
             on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
-            returning f.next_check_at, f.id, f.trace, f.payload
+            returning f.next_check_at, f.id, f.journal, f.payload
             into waiting;
             continue when not found;
             written := waiting.next_check_at > coalesce(clock, clock_timestamp());
@@ -93,12 +93,12 @@ begin
             );
         else
             target := prescient.due_slot(check_at, clock);
-            kept := waiting.trace;
+            kept := waiting.journal;
             if target <> waiting.next_check_at and not moved then
                 -- As an assignment, whose plan is kept. In the update, both functions would be planned for
                 -- each row, at two thirds of its cost.
                 kept := prescient.journal_entry('rescheduled', waiting.next_check_at);
-                kept := prescient.traced(waiting.trace, kept);
+                kept := prescient.journal_add(waiting.journal, kept);
             end if;
             update prescient.future_job f
             set next_check_at = target,
@@ -107,7 +107,7 @@ begin
                 error_count = 0,
                 last_error = null,
                 payload = case when again then coalesce(f.payload || rule_wait.payload, rule_wait.payload, f.payload) else rule_wait.payload end,
-                trace = kept
+                journal = kept
             where f.next_check_at = waiting.next_check_at and f.job = number and f.id = waiting.id;
             -- The update may have waited for another transaction: for one that has ended or moved the row,
             -- or over a boundary.

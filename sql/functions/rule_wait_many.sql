@@ -61,7 +61,7 @@ begin
         from given
         -- Only locks a row that waits, in its turn.
         on conflict (entity_name, entity_key, job, item_key) where item_key is not null do update
-        set trace = excluded.trace
+        set journal = excluded.journal
         where false
         returning id, entity_key
     loop

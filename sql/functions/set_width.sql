@@ -82,7 +82,7 @@ begin
     set next_check_at = prescient.slot_floor(
             (next_check_at at time zone 'UTC' + (new_width - interval '1 microsecond')) at time zone 'UTC', new_width
         ),
-        trace = prescient.traced(trace, prescient.journal_in(entry, next_check_at))
+        journal = prescient.journal_add(journal, prescient.journal_in(entry, next_check_at))
     where next_check_at <> prescient.slot_floor(next_check_at, new_width);
     get diagnostics moved = row_count;
     execute format(

@@ -111,18 +111,18 @@ begin
             coalesce(nullif(i.job_exec, ''), '#' || r.job) as name,
             case when i.job_exec = '' then r.job else prescient.find_job(i.job_exec) end as number,
             greatest(prescient.slot_ceil(r.next_check_at, grid), first) as target,
-            prescient.traced(r.trace, prescient.journal_in(moved, r.next_check_at)) as traced
+            prescient.journal_add(r.journal, prescient.journal_in(moved, r.next_check_at)) as grown
         from prescient.transfer_in i
         cross join lateral json_populate_record(null::prescient.future_job, i.data) as r
         where i.source = settle_rows.source and i.batch = this and i.nth = any (given) and i.data is not null
     ), waiting as (
         insert into prescient.future_job (
             job, next_check_at, {{kept}},
-            check_count, error_count, last_error, spent, trace, payload, enqueued_traceparent, request
+            check_count, error_count, last_error, spent, journal, payload, enqueued_traceparent, request
         )
         select
             a.number, a.target, {{a.kept}},
-            a.check_count, a.error_count, a.last_error, a.spent, a.traced, a.exactly, a.enqueued_traceparent, a.request
+            a.check_count, a.error_count, a.last_error, a.spent, a.grown, a.exactly, a.enqueued_traceparent, a.request
         from arriving a
         where a.outcome is null and a.may_wait
         order by a.entity_name, a.entity_key, a.name, a.item_key
@@ -141,12 +141,12 @@ begin
     ), kept as (
         insert into prescient.future_job_history (
             id, job_exec, slot, {{kept}},
-            check_count, error_count, last_error, spent, payload, request, trace, outcome
+            check_count, error_count, last_error, spent, payload, request, journal, outcome
         )
         select
             e.id, e.name, e.target, {{e.kept}},
             e.check_count, e.error_count, e.last_error, e.spent, e.exactly, e.request,
-            prescient.traced(e.traced, coalesce(prescient.journal_in(e.told, e.next_check_at), prescient.journal_entry('replaced', e.target))),
+            prescient.journal_add(e.grown, coalesce(prescient.journal_in(e.told, e.next_check_at), prescient.journal_entry('replaced', e.target))),
             e.ends
         from ended e
         returning outcome

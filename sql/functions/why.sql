@@ -1,5 +1,5 @@
 -- Returns everything that is known of the checks of an entity, in order: of each row, ended or
--- waiting, how it was requested, each entry of its trace, and how it ended or what it waits for. A
+-- waiting, how it was requested, each entry of its journal, and how it ended or what it waits for. A
 -- null job_exec takes every job, a null item_key every item. Anonymous rows are found once they
 -- have ended.
 -- what: enqueued; next, retry, deferred, rescheduled, pushed_back, recorded, honoured, width,
@@ -46,7 +46,7 @@ begin
     with story as materialized (
         (select
             f.id, coalesce(j.name, '#' || f.job) as name, f.item_key::text, f.enqueued_at, f.enqueued_by::text, f.enqueued_app::text, f.enqueued_actor::text,
-            f.requested_for, f.requested_within, f.trace, f.first_check_at, f.next_check_at as slot, 'waiting' as what, null::timestamptz as ended_at,
+            f.requested_for, f.requested_within, f.journal, f.first_check_at, f.next_check_at as slot, 'waiting' as what, null::timestamptz as ended_at,
             null::interval as lateness, null::interval as duration, null::text as runner, null::text as error, f.job, f.last_error as whole
         from prescient.future_job f
         left join prescient.job j on j.job = f.job
@@ -60,7 +60,7 @@ begin
         union all
         (select
             h.id, h.job_exec, h.item_key, h.enqueued_at, h.enqueued_by, h.enqueued_app, h.enqueued_actor,
-            h.requested_for, h.requested_within, h.trace, h.first_check_at, h.slot, h.outcome, h.finished_at,
+            h.requested_for, h.requested_within, h.journal, h.first_check_at, h.slot, h.outcome, h.finished_at,
             h.lateness, h.duration, h.runner, case when h.outcome = 'failed' then h.last_error end, null, h.last_error
         from prescient.future_job_history h
         where h.entity_name = why.entity_name
@@ -72,7 +72,7 @@ begin
         union all
         select
             r.id, i.job_exec, r.item_key, r.enqueued_at, r.enqueued_by, r.enqueued_app, r.enqueued_actor,
-            r.requested_for, r.requested_within, r.trace, r.first_check_at, r.next_check_at, 'arriving', null, null, null, null, null, null, r.last_error
+            r.requested_for, r.requested_within, r.journal, r.first_check_at, r.next_check_at, 'arriving', null, null, null, null, null, null, r.last_error
         from prescient.transfer_in i
         cross join lateral json_populate_record(null::prescient.future_job, i.data) as r
         where i.entity_name = why.entity_name
@@ -99,7 +99,7 @@ begin
             coalesce(e.value ->> 'what', e.value ->> 0), to_timestamp(coalesce(e.value ->> 'slot', e.value ->> 1)::bigint), to_timestamp((e.value ->> 'for')::bigint),
             e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', e.value ->> 2,
             (e.value ->> 3)::bigint::double precision * interval '1 millisecond', (e.value ->> 4)::bigint::double precision * interval '1 microsecond',
-            -- A trace has the beginning and the end of a long error, and the row has the whole of the last one.
+            -- A journal has the beginning and the end of a long error, and the row has the whole of the last one.
             case
                 when e.value ->> 5 like '% ... %'
                     and starts_with(s.whole, split_part(e.value ->> 5, ' ... ', 1))
@@ -110,7 +110,7 @@ begin
             null, null,
             e.value ->> 'from', e.value ->> 'to'
         from story s
-        cross join lateral unnest(string_to_array(s.trace, chr(10))) with ordinality as t (line, nth)
+        cross join lateral unnest(string_to_array(s.journal, chr(10))) with ordinality as t (line, nth)
         cross join lateral (select prescient.journal_value(t.line) as value offset 0) as e
         -- The outcome tells who cancelled or replaced it.
         where e.value ->> 'what' is distinct from s.what
@@ -122,7 +122,7 @@ begin
         from story s
         left join lateral (
             select last.value
-            from (select prescient.journal_value((string_to_array(s.trace, chr(10)))[cardinality(string_to_array(s.trace, chr(10)))]) as value) as last
+            from (select prescient.journal_value((string_to_array(s.journal, chr(10)))[cardinality(string_to_array(s.journal, chr(10)))]) as value) as last
             where last.value ->> 'what' = s.what
         ) as e on true
     )

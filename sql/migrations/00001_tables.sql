@@ -137,7 +137,7 @@ create table prescient.future_job (
     last_error     prescient.error_text,
     spent          interval              not null default '0',
     -- Beside the other columns that a move changes: WAL holds everything between the first and the last changed byte.
-    trace          text,
+    journal          text,
     payload        prescient.payload,
     enqueued_at    timestamptz           not null default clock_timestamp(),
     -- The role of the caller: current_user is the owner in a function that runs with the owner's rights.
@@ -173,7 +173,7 @@ comment on column prescient.future_job.requested_for is 'the requested instant; 
 comment on column prescient.future_job.requested_within is 'seconds after the requested instant in which any slot was right; null: no window';
 comment on column prescient.future_job.request is
     'what an enqueue requested while the row was due; the record of its check honours it; null: nothing';
-comment on column prescient.future_job.trace is 'what has happened to the row, see function journal_entry; null: nothing';
+comment on column prescient.future_job.journal is 'what has happened to the row, see function journal_entry; null: nothing';
 comment on column prescient.future_job.spent is 'run time of all checks so far';
 
 -- The natural key: enqueue's on conflict, cancel and reschedule by key, cancel by entity (its first two columns).
@@ -211,7 +211,7 @@ create table prescient.future_job_history (
     enqueued_app   prescient.label,
     enqueued_actor prescient.label,
     requested_for      timestamptz,
-    trace          text,
+    journal          text,
     outcome        prescient.outcome     not null,
     finished_at    timestamptz           not null default clock_timestamp(),
     lateness       interval,
@@ -279,7 +279,7 @@ comment on column prescient.slot_run.checked is 'rows whose outcome a run record
 comment on column prescient.slot_run.failed is 'checks that ended in an error, before a retry or for good';
 comment on column prescient.slot_run.horizon is 'a transaction that brings rows into the slot has a lower number than this';
 comment on column prescient.slot_run.closed_by is 'the claim whose last record closed the slot; null: it was closed without one';
-comment on column prescient.slot_run.names is 'the names of its first hundred runners, and how many came after them; traces hold positions in this list';
+comment on column prescient.slot_run.names is 'the names of its first hundred runners, and how many came after them; journals hold positions in this list';
 comment on column prescient.slot_run.worked is 'how long runners worked on it before resumed_at, up to the last outcome';
 comment on column prescient.slot_run.resumed_at is 'when a runner last found it open and without a live runner; null: it was never left';
 comment on column prescient.slot_run.runners is 'the largest number of concurrent runners; 0: the slot had nothing to do, or is from before this was counted';
@@ -677,7 +677,7 @@ create table prescient.transfer_in (
 comment on table prescient.transfer_in is 'copies of rows of other stores, which wait here once they are released';
 comment on column prescient.transfer_in.data is 'the row of future_job, and null_payload where its payload is the null of JSON; null: a schedule that does not wait';
 comment on column prescient.transfer_in.schedule is 'the row of schedule that it stands for, and of schedule_state; null: none';
-comment on column prescient.transfer_in.outcome is 'how the row ends once it is released, because a caller has cancelled it; told: the entry for its trace, of slot 0';
+comment on column prescient.transfer_in.outcome is 'how the row ends once it is released, because a caller has cancelled it; told: the entry for its journal, of slot 0';
 
 -- end_checks: a copy that is cancelled.
 create index transfer_in_key on prescient.transfer_in (entity_name, entity_key);

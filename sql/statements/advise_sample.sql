@@ -10,7 +10,7 @@
 with read as materialized (
     select
         h.job_exec, h.id, h.finished_at, h.first_check_at, h.slot, h.lateness, h.check_count, h.enqueued_at, h.outcome,
-        case when $2::text[] is null or k.job_exec is not null then h.trace end as trace,
+        case when $2::text[] is null or k.job_exec is not null then h.journal end as journal,
         case
             when jsonb_typeof(h.payload -> k.field) in ('string', 'number', 'boolean') and octet_length(h.payload ->> k.field) <= 200 then h.payload ->> k.field
         end as class
@@ -32,12 +32,12 @@ with read as materialized (
         n.slot + floor(extract(epoch from n.lateness) / extract(epoch from s.width)) * s.width as ended,
         (
             select max(to_timestamp(c.value [1]) + floor(c.value [3] / 1000.0 / extract(epoch from s.width)) * s.width)
-            from unnest(string_to_array(n.trace, chr(10))) as t (line)
+            from unnest(string_to_array(n.journal, chr(10))) as t (line)
             cross join lateral (select prescient.journal_check(t.line) as value) as c
         ) as looked,
         (
             select to_timestamp((e.entry ->> 'at')::bigint / 1000.0)
-            from (select prescient.journal_value((string_to_array(n.trace, chr(10)))[cardinality(string_to_array(n.trace, chr(10)))]) as entry) as e
+            from (select prescient.journal_value((string_to_array(n.journal, chr(10)))[cardinality(string_to_array(n.journal, chr(10)))]) as entry) as e
             where n.outcome = 'cancelled'
         ) as cancelled
     from newest n

@@ -29,13 +29,13 @@ with picked as materialized (
 ), archived as (
     insert into prescient.future_job_history (
         id, job_exec, slot, {{kept}},
-        check_count, error_count, last_error, spent, payload, request, trace, outcome
+        check_count, error_count, last_error, spent, payload, request, journal, outcome
     )
     select
         g.id, coalesce((select j.name from prescient.job j where j.job = g.job), '#' || g.job), 
         g.next_check_at, {{g.kept}},
         g.check_count, g.error_count, g.last_error, g.spent, g.payload, g.request,
-        prescient.traced(g.trace, prescient.journal_in(prescient.journal_entry('cancelled', timestamptz 'epoch'), g.next_check_at)), 'cancelled'
+        prescient.journal_add(g.journal, prescient.journal_in(prescient.journal_entry('cancelled', timestamptz 'epoch'), g.next_check_at)), 'cancelled'
     from gone g
 )
 select (select count(*) from gone), (select count(*) from picked), l.next_check_at, l.job, l.id

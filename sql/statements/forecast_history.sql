@@ -3,7 +3,7 @@
 -- removed: the row was cancelled or replaced.
 -- Called by slots/forecast.reader.readHistories.
 select
-    job_exec, enqueued_at, first_check_at, coalesce(trace, '') as trace, slot, finished_at, outcome in ('cancelled', 'replaced') as removed,
+    job_exec, enqueued_at, first_check_at, coalesce(journal, '') as journal, slot, finished_at, outcome in ('cancelled', 'replaced') as removed,
     requested_for is null as exact
 from prescient.future_job_history tablesample system ($1) repeatable (1)
 where finished_at >= $2 and finished_at < $3

@@ -20,7 +20,7 @@ from (
             coalesce(runner, '') as runner,
             coalesce((
                 select json_agg(json_build_object('slot', to_timestamp((e.value ->> 1)::bigint), 'runner', e.value ->> 2, 'error', e.value ->> 5) order by t.nth)
-                from unnest(string_to_array(trace, chr(10))) with ordinality as t (line, nth)
+                from unnest(string_to_array(journal, chr(10))) with ordinality as t (line, nth)
                 cross join lateral (select t.line::jsonb as value) as e
                 where t.line like '["retry",%'
             ), '[]') as attempts

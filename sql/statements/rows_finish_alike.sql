@@ -13,12 +13,12 @@ with gone as (
 ), archived as (
     insert into prescient.future_job_history (
         id, job_exec, slot, {{kept}},
-        check_count, error_count, last_error, spent, payload, request, trace, outcome, lateness, duration, runner
+        check_count, error_count, last_error, spent, payload, request, journal, outcome, lateness, duration, runner
     )
     select
         g.id, j.name, g.next_check_at, {{g.kept}},
         prescient.checks_after(g.check_count, $8::text), g.error_count, g.last_error,
-        g.spent + prescient.microseconds(coalesce($10::bigint, 0)), g.payload, g.request, g.trace, $8,
+        g.spent + prescient.microseconds(coalesce($10::bigint, 0)), g.payload, g.request, g.journal, $8,
         prescient.microseconds($9::bigint), prescient.microseconds($10), $11::text
     from gone g
     join unnest($4::bigint[], $12::text[]) as j (job, name) on j.job = g.job

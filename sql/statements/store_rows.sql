@@ -6,7 +6,7 @@ select
     f.next_check_at, f.job, f.id, f.xmin::text as version, coalesce(j.name, '') as name, j.paused_at is not null as paused,
     case when $5::text is null then f.entity_key else coalesce(f.payload ->> $5, '') end as key, (
         -- In JSON a payload that is null looks as if there were none.
-        to_jsonb(f) || jsonb_build_object('trace', prescient.journal_abroad(f.trace), 'null_payload', f.payload = 'null')
+        to_jsonb(f) || jsonb_build_object('journal', prescient.journal_abroad(f.journal), 'null_payload', f.payload = 'null')
     )::text as data
 from prescient.future_job f
 left join prescient.job j on j.job = f.job

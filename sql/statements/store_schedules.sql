@@ -15,7 +15,7 @@ left join lateral (
 left join lateral (
     select
         f.next_check_at, f.job, f.id, f.xmin::text as version,
-        (to_jsonb(f) || jsonb_build_object('trace', prescient.journal_abroad(f.trace)))::text as data
+        (to_jsonb(f) || jsonb_build_object('journal', prescient.journal_abroad(f.journal)))::text as data
     from prescient.future_job f
     where f.entity_name = 'schedule'
         and f.entity_key = s.id

@@ -27,7 +27,7 @@ func TestTheTimelineOfARenamedRowNamesBothKeys(t *testing.T) {
 	t.Parallel()
 	slot := time.Date(2026, time.March, 11, 9, 0, 0, 0, time.UTC)
 	for want, e := range map[string]admin.TimelineEntry{
-		"goes on from key 1, which its row had before, by shop":                                  {What: "renamed", Slot: slot, KeyBefore: "1", By: "shop"},
+		"goes on from key 1, which its row had before, by shop":                                     {What: "renamed", Slot: slot, KeyBefore: "1", By: "shop"},
 		"ended as cancelled in slot 2026-03-11T09:00:00Z by shop. Its timeline goes on under key 2": {What: "cancelled", Slot: slot, KeyAfter: "2", By: "shop"},
 	} {
 		if got := view.Sentence(e, slot, "prescient"); got != want {

@@ -50,10 +50,10 @@ func TestAChangedKeyIsTheSameRow(t *testing.T) {
 		t.Errorf("check_count %d, want 3", n)
 	}
 	if n := s.count(`select count(*) from prescient.future_job_history
-		where outcome = 'cancelled' and entity_key in ('1', '2') and trace::json ->> 'to' = '1' || entity_key`); n != 2 {
+		where outcome = 'cancelled' and entity_key in ('1', '2') and journal::json ->> 'to' = '1' || entity_key`); n != 2 {
 		t.Errorf("%d checks were cancelled for a new key", n)
 	}
-	if n := s.count("select count(*) from prescient.future_job where trace::json ->> 'what' = 'renamed' and '1' || (trace::json ->> 'from') = entity_key"); n != 2 {
+	if n := s.count("select count(*) from prescient.future_job where journal::json ->> 'what' = 'renamed' and '1' || (journal::json ->> 'from') = entity_key"); n != 2 {
 		t.Errorf("%d checks tell of the key before", n)
 	}
 }

@@ -47,7 +47,7 @@ func TestAnUpdateOfOtherColumnsChangesNothing(t *testing.T) {
 	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 11:50") + ")")
 	id := s.count("select id from prescient.future_job")
 	s.exec("update shop.orders set note = 'x', amount = 7, placed_at = placed_at")
-	if got := s.count("select id from prescient.future_job where trace is null"); got != id {
+	if got := s.count("select id from prescient.future_job where journal is null"); got != id {
 		t.Errorf("row %d, want row %d", got, id)
 	}
 }
@@ -76,7 +76,7 @@ func TestASinceThatMovesLaterBeforeAStepIsDueLeavesTheCheck(t *testing.T) {
 	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 11:50") + ")")
 	s.exec("update shop.orders set placed_at = " + at("05 12:00"))
 	s.wants("later", "1 at 03-06 12:00")
-	if n := s.count("select count(*) from prescient.future_job where trace is null"); n != 1 {
+	if n := s.count("select count(*) from prescient.future_job where journal is null"); n != 1 {
 		t.Error("the check was written")
 	}
 	s.exec("update shop.orders set placed_at = " + at("05 11:00"))
@@ -540,7 +540,7 @@ func TestARowThatWaitsForALockOverABoundaryDoesNotGoIntoThePast(t *testing.T) {
 			if n := s.count(`
 				select count(*) from prescient.future_job
 				where next_check_at > $1 and requested_for = $2 and (request).check_at is null
-					and coalesce(trace, '') not like '%' || chr(10) || '%'`, released, asked); n != c.rows {
+					and coalesce(journal, '') not like '%' || chr(10) || '%'`, released, asked); n != c.rows {
 				t.Errorf("%d of %d rows wait for a slot after %s: %s", n, c.rows, released, s.waiting())
 			}
 		})

@@ -50,7 +50,7 @@ type Opened struct {
 	Planned  int64         // rows; an estimate if there are many
 	Ahead    time.Duration // until a slot that is early begins; 0: it is off the grid
 	Taken    int           // claims of dead runners, whose rows can be claimed again
-	Position int           // of the runner among those of the slot, by which traces name it
+	Position int           // of the runner among those of the slot, by which journals name it
 
 	settled bool // no transaction can bring more rows
 }

@@ -26,7 +26,7 @@ type Writer struct {
 	Replayed bool                       // Now is not the clock of the database
 	Jobs     map[int64]*jobs.Definition // of the slot, by number
 
-	// Position is the number of the runner among those of the slot. Traces name the runner by it.
+	// Position is the number of the runner among those of the slot. Journals name the runner by it.
 	Position int
 
 	parts atomic.Int64
@@ -184,7 +184,7 @@ func (w *Writer) recordRow(m *pgsql.Message, token int64, o *row.Outcome, part i
 	values := pgsql.Composite{
 		w.Slot, token, part, o.Number, def.Name, o.ID, nullable(string(o.Verdict.Outcome)), string(o.Verdict.Move), next,
 		nullable(o.Verdict.Error), nullable(string(o.Verdict.Payload)), latenessOf(o), durationOf(o),
-		o.Ran && def.SLA > 0 && o.Lateness > def.SLA, w.Runner, nullable(w.trace(o)), w.Clock(),
+		o.Ran && def.SLA > 0 && o.Lateness > def.SLA, w.Runner, nullable(w.journal(o)), w.Clock(),
 	}
 	all := row.Expected([]row.Outcome{*o})
 	m.Add(pgsql.RowRecord.In(w.Server.Schema), []any{append(values, own...)}, func(row *sql.Rows) error {
@@ -203,7 +203,7 @@ func (w *Writer) recordAlike(m *pgsql.Message, token int64, batch []row.Outcome,
 	switch {
 	case o.Verdict.Outcome == "":
 		args := append(w.which(token, batch), o.Verdict.Next, string(o.Verdict.Move), durationOf(o), w.Clock(),
-			nullable(w.trace(o)), latenessOf(o))
+			nullable(w.journal(o)), latenessOf(o))
 		m.Add(pgsql.RowsMoveAlike.In(w.Server.Schema), args, counts(n))
 	case w.Server.Citus:
 		w.finishRows(m, token, batch, n)
@@ -245,7 +245,7 @@ func (w *Writer) moveRows(m *pgsql.Message, token int64, batch []row.Outcome, n 
 		pq.Array(column(batch, durationOf)),
 		pq.Array(column(batch, payloadOf)),
 		w.Clock(),
-		pq.Array(column(batch, func(o *row.Outcome) sql.NullString { return nullable(w.trace(o)) })),
+		pq.Array(column(batch, func(o *row.Outcome) sql.NullString { return nullable(w.journal(o)) })),
 		pq.Array(column(batch, latenessOf)))
 	m.Add(pgsql.RowsMove.In(w.Server.Schema), args, counts(n))
 }

@@ -29,20 +29,20 @@ func Scan(
 	slot time.Time, name func(number int64) string, take func(number int64, job jobs.FutureJob) error,
 ) func(row *sql.Rows) error {
 	var id, number, checks, failures, spent, enqueued integer
-	var item, group, lastError, trace sql.NullString
+	var item, group, lastError, traceparent sql.NullString
 	var first sql.NullInt64
 	var j jobs.FutureJob
 	return func(row *sql.Rows) error {
 		j = jobs.FutureJob{}
 		err := row.Scan(&id, &number, &j.EntityName, &j.EntityKey, &item, &group, &first, &checks, &failures,
-			&lastError, &spent, (*[]byte)(&j.Payload), &enqueued, &j.EnqueuedBy, &trace)
+			&lastError, &spent, (*[]byte)(&j.Payload), &enqueued, &j.EnqueuedBy, &traceparent)
 		if err != nil {
 			return fmt.Errorf("read future job: %w", err)
 		}
 		j.JobExec = name(int64(number))
 		j.CheckCount, j.ErrorCount = int(checks), int(failures)
 		j.ItemKey, j.Anonymous, j.GroupKey, j.LastError = item.String, !item.Valid, group.String, lastError.String
-		j.TraceParent = trace.String
+		j.TraceParent = traceparent.String
 		j.EnqueuedAt, j.TotalRuntime = time.UnixMicro(int64(enqueued)).UTC(), time.Duration(spent)*time.Microsecond
 		if first.Valid {
 			j.FirstCheckAt = time.UnixMicro(first.Int64).UTC()

@@ -32,7 +32,7 @@ func (w *World) Hostile() (columns []string) {
 		where c.table_schema = 'prescient' and t.table_type = 'BASE TABLE' and c.is_generated = 'NEVER'
 			and c.udt_name in ('text', 'json', 'jsonb', '_text')
 			and c.table_name not in ('setting', 'migration')
-			and c.column_name not in ('trace', 'attempts') -- which the store alone writes
+			and c.column_name not in ('journal', 'attempts') -- which the store alone writes
 		order by 1, 2`))
 	for _, c := range all {
 		value := map[string]string{

@@ -4,23 +4,23 @@ import (
 	"encoding/json"
 
 	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/internal/journal"
 	"github.com/prescient-go/prescient/internal/plain"
-	"github.com/prescient-go/prescient/internal/trace"
 	"github.com/prescient-go/prescient/slots/internal/row"
 )
 
-// maxTraced bounds an error in a trace: its beginning and its end. The row has the whole error, until
+// maxInJournal bounds an error in a journal: its beginning and its end. The row has the whole error, until
 // the next one.
-const maxTraced = 200
+const maxInJournal = 200
 
-// trace returns the entry of a row's trace for an outcome, see prescient.journal_entry. It is empty
+// journal returns the entry of a row's journal for an outcome, see prescient.journal_entry. It is empty
 // for an outcome that ends the row, because the columns of history have that.
-func (w *Writer) trace(o *row.Outcome) string {
+func (w *Writer) journal(o *row.Outcome) string {
 	if o.Verdict.Outcome != "" {
 		return ""
 	}
 	if o.Verdict.Move == guard.MoveNext && o.Ran && o.Verdict.Error == "" {
-		check := trace.Check{Slot: w.Slot, Runner: w.Position, Lateness: o.Lateness, Duration: o.Duration}
+		check := journal.Check{Slot: w.Slot, Runner: w.Position, Lateness: o.Lateness, Duration: o.Duration}
 		if line, ok := check.Short(); ok {
 			return line
 		}
@@ -30,7 +30,7 @@ func (w *Writer) trace(o *row.Outcome) string {
 		entry = append(entry, o.Lateness.Milliseconds(), o.Duration.Microseconds())
 	}
 	if o.Verdict.Error != "" {
-		entry = append(entry, plain.Ends(o.Verdict.Error, maxTraced))
+		entry = append(entry, plain.Ends(o.Verdict.Error, maxInJournal))
 	}
 	if o.Verdict.Move == guard.MoveDefer {
 		entry = []any{"deferred", w.Slot.Unix(), w.Runner, nil, nil, nil, w.Now().UnixMilli()}

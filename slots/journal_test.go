@@ -16,7 +16,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/config/duration"
-	"github.com/prescient-go/prescient/internal/trace"
+	"github.com/prescient-go/prescient/internal/journal"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
@@ -151,7 +151,7 @@ func (l *lives) run(now int) {
 }
 
 // The story of a check can always be told, from its row alone.
-func TestThousandsOfLivesCanBeToldFromTheirTraces(t *testing.T) {
+func TestThousandsOfLivesCanBeToldFromTheirJournals(t *testing.T) {
 	t.Parallel()
 	l := &lives{world: setup(t), rnd: rand.New(rand.NewPCG(1, 2))}
 	number := 1000
@@ -274,7 +274,7 @@ func TestARowThatACheckEnqueuesNamesTheJobOfTheCheck(t *testing.T) {
 	}
 }
 
-// The names of those who run a slot are in the ledger, and traces have their places there.
+// The names of those who run a slot are in the ledger, and journals have their places there.
 func TestWhyNamesEachRunnerOfASlot(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -339,7 +339,7 @@ func TestTheDatabaseReadsWhatARunHasWrittenOfAnyCheck(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	var lines []string
 	for range 1000 {
-		line, ok := trace.Check{
+		line, ok := journal.Check{
 			Slot: time.Unix(int64(rnd.Uint32()), 0), Runner: 1 + rnd.IntN(255),
 			Lateness: time.Duration(rnd.Int64N(1<<rnd.IntN(28))) * time.Millisecond, Duration: time.Duration(rnd.Int64N(1<<rnd.IntN(28))) * time.Microsecond,
 		}.Short()
@@ -356,7 +356,7 @@ func TestTheDatabaseReadsWhatARunHasWrittenOfAnyCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, line := range lines {
-		c, _ := trace.Parse(line)
+		c, _ := journal.Parse(line)
 		want := pq.Int64Array{c.Slot.Unix(), int64(c.Runner), c.Lateness.Milliseconds(), c.Duration.Microseconds()}
 		if diff := cmp.Diff(want, got[i]); diff != "" {
 			t.Fatalf("%s: %s", line, diff)

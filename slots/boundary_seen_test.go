@@ -15,8 +15,8 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// journal records what the checks of a trial have seen.
-type journal struct {
+// seen records what the checks of a trial have seen.
+type seen struct {
 	trial *trial
 
 	mu      sync.Mutex
@@ -36,22 +36,22 @@ type running struct {
 	job     string
 }
 
-func newJournal() *journal {
-	return &journal{
+func newSeen() *seen {
+	return &seen{
 		starts: map[int64]int{}, broken: map[int64]bool{}, late: map[int64]bool{}, running: map[int64]running{},
 		busy: map[string]int{}, hooks: map[int]func(){},
 	}
 }
 
 // resumes notes that a job is paused, and will be resumed when the slot is done.
-func (j *journal) resumes() {
+func (j *seen) resumes() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.resumed = true
 }
 
 // onStart has something happen when the n-th check of the trial begins.
-func (j *journal) onStart(n int, do func()) { j.hooks[n] = do }
+func (j *seen) onStart(n int, do func()) { j.hooks[n] = do }
 
 var errDead = errors.New("the process is dead")
 
@@ -60,7 +60,7 @@ func (p *process) start(ctx context.Context, rows ...jobs.FutureJob) (ended func
 	if !p.alive() {
 		return nil, errDead
 	}
-	c, j := p.trial, p.trial.journal
+	c, j := p.trial, p.trial.seen
 	now := c.clock.Now()
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -166,7 +166,7 @@ func (p *process) batch(ctx context.Context, rows []jobs.FutureJob) ([]jobs.Resu
 }
 
 // atOnce is how many checks of a job are done by the living who know nothing of a lost lease.
-func (j *journal) atOnce(job string) (n int) {
+func (j *seen) atOnce(job string) (n int) {
 	for _, r := range j.running {
 		if r.job == job && !r.process.dead() && r.ctx.Err() == nil {
 			n++
@@ -241,7 +241,7 @@ func (p *process) affect(ctx context.Context, tx *sqlx.Tx, rows ...jobs.FutureJo
 	_, err := tx.ExecContext(ctx, `insert into effect select i, c, e, $4 from unnest($1::bigint[], $2::int[], $3::int[]) as u (i, c, e)`,
 		ids, checks, errs, p.name)
 	if err != nil {
-		j := p.trial.journal
+		j := p.trial.seen
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		for _, r := range rows {

@@ -1,7 +1,7 @@
-// Package trace has the short form in which a row records a check that asked for another check. It
-// is 12 characters long, because each check writes a row's whole trace again. The functions
+// Package journal has the short form in which a row records a check that asked for another check. It
+// is 12 characters long, because each check writes a row's whole journal again. The functions
 // prescient.journal_check and prescient.journal_value read it, too.
-package trace
+package journal
 
 import (
 	"encoding/base64"
