@@ -83,7 +83,7 @@ func newCmdURL(f *factory.Factory) *cobra.Command {
 			if superuser {
 				view.URL = server.SuperuserURL()
 			}
-			return f.Print(view, func() error { return f.Lines(view.URL) })
+			return f.Say(view, view.URL)
 		},
 	})
 	c.Flags().BoolVar(&superuser, "superuser", false,
@@ -108,7 +108,5 @@ func printServer(ctx context.Context, f *factory.Factory, server *embedded.Serve
 		return err
 	}
 	view := serverView{status.Running, status.PID, status.Version, server.URL(), status.Data, status.Socket, status.Log}
-	return f.Print(view, func() error {
-		return f.Lines(status.String(), "url      "+view.URL)
-	})
+	return f.Say(view, status.String(), "url      "+view.URL)
 }

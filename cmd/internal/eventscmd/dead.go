@@ -166,10 +166,8 @@ func resend(ctx context.Context, f *factory.Factory, s selection, yes bool) erro
 			Refused     int64  `json:"refused"`
 			Held        int64  `json:"held"` // behind a refused one of their subject
 		}{to, sent.Sent, sent.Refused, sent.Held}
-		err = errors.Join(err, f.Print(v, func() error {
-			return f.Table(nil, table.Row{"destination", v.Destination}, table.Row{"sent", v.Sent},
-				table.Row{"refused again", v.Refused}, table.Row{"held back", v.Held})
-		}))
+		err = errors.Join(err, f.Pairs(v, table.Row{"destination", v.Destination}, table.Row{"sent", v.Sent},
+			table.Row{"refused again", v.Refused}, table.Row{"held back", v.Held}))
 		if err == nil && sent.Refused+sent.Held > 0 {
 			err = fmt.Errorf("%s did not take all dead letters; see the errors with: %s events dead", to, f.Self())
 		}
@@ -244,7 +242,7 @@ func discard(ctx context.Context, f *factory.Factory, s selection, yes bool) err
 		v := struct {
 			Discarded int64 `json:"discarded"`
 		}{n}
-		return f.Print(v, func() error { return f.Table(nil, table.Row{"discarded", n}) })
+		return f.Pairs(v, table.Row{"discarded", n})
 	})
 }
 

@@ -68,9 +68,7 @@ type tailOptions struct {
 	newest   cli.Count // begin with the newest that many; 0: after what after and consumer say
 }
 
-func newCmdTail(
-	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o tailOptions) error,
-) *cobra.Command {
+func newCmdTail(f *factory.Factory, runF factory.Run[tailOptions]) *cobra.Command {
 	var o tailOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "tail",
@@ -324,7 +322,7 @@ func newCmdForget(f *factory.Factory) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return f.Print([]view.Consumer{}, func() error { return f.Lines(args[0] + " is forgotten") })
+				return f.Say([]view.Consumer{}, args[0]+" is forgotten")
 			})
 		},
 	})

@@ -24,9 +24,7 @@ type pruneOptions struct {
 	unread bool
 }
 
-func newCmdPrune(
-	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o pruneOptions) error,
-) *cobra.Command {
+func newCmdPrune(f *factory.Factory, runF factory.Run[pruneOptions]) *cobra.Command {
 	var o pruneOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "prune",
@@ -79,8 +77,6 @@ func pruneEvents(ctx context.Context, f *factory.Factory, o pruneOptions) error 
 			Deleted   int64 `json:"deleted"`
 			Forgotten int64 `json:"forgotten"`
 		}{n, forgotten}
-		return errors.Join(err, f.Print(view, func() error {
-			return f.Table(nil, table.Row{"deleted", n}, table.Row{"forgotten", forgotten})
-		}))
+		return errors.Join(err, f.Pairs(view, table.Row{"deleted", n}, table.Row{"forgotten", forgotten}))
 	})
 }

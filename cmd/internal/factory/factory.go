@@ -3,6 +3,7 @@
 package factory
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -48,6 +49,10 @@ type Factory struct {
 	where    string                // flags that say which schema it is, see Self
 	mentions func() *regexp.Regexp // commands in texts that do not know the binary's name
 }
+
+// Run is the work of a command. A constructor gets it, so that a test sees what was read from
+// arguments and flags.
+type Run[Options any] func(ctx context.Context, f *Factory, o Options) error
 
 // Config configures New.
 type Config struct {

@@ -33,9 +33,7 @@ type crontabOptions struct {
 	remove bool
 }
 
-func newCmdCrontab(
-	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *crontabOptions) error,
-) *cobra.Command {
+func newCmdCrontab(f *factory.Factory, runF factory.Run[*crontabOptions]) *cobra.Command {
 	var o crontabOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "crontab",
@@ -215,9 +213,7 @@ func installCrontab(ctx context.Context, f *factory.Factory, o *crontabOptions) 
 			return err
 		}
 	}
-	return f.Print([]install.File{block}, func() error {
-		return f.Lines(toldChange(tab.user, o.remove, block.Text, merged)...)
-	})
+	return f.Say([]install.File{block}, toldChange(tab.user, o.remove, block.Text, merged)...)
 }
 
 // toldChange tells in lines how a crontab was changed.

@@ -20,9 +20,7 @@ import (
 	"github.com/prescient-go/prescient/config/duration"
 )
 
-func newCmdKubernetes(
-	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *installOptions) error,
-) *cobra.Command {
+func newCmdKubernetes(f *factory.Factory, runF factory.Run[*installOptions]) *cobra.Command {
 	var o installOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "kubernetes",

@@ -15,9 +15,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/install"
 )
 
-func newCmdSystemd(
-	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *installOptions) error,
-) *cobra.Command {
+func newCmdSystemd(f *factory.Factory, runF factory.Run[*installOptions]) *cobra.Command {
 	var o installOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "systemd",

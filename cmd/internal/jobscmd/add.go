@@ -35,9 +35,7 @@ type addOptions struct {
 	unless     time.Duration
 }
 
-func newCmdAdd(
-	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *addOptions) error,
-) *cobra.Command {
+func newCmdAdd(f *factory.Factory, runF factory.Run[*addOptions]) *cobra.Command {
 	var o addOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "add JOB ENTITY KEY",

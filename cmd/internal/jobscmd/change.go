@@ -227,9 +227,7 @@ type rescheduleOptions struct {
 	maxWait  time.Duration
 }
 
-func newCmdReschedule(
-	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *rescheduleOptions) error,
-) *cobra.Command {
+func newCmdReschedule(f *factory.Factory, runF factory.Run[*rescheduleOptions]) *cobra.Command {
 	var o rescheduleOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "reschedule JOB ENTITY KEY",
@@ -281,7 +279,7 @@ func rescheduleJob(ctx context.Context, f *factory.Factory, o *rescheduleOptions
 		view := struct {
 			Slot time.Time `json:"slot"`
 		}{slot}
-		return f.Print(view, func() error { return f.Table(nil, table.Row{"slot", view.Slot}) })
+		return f.Pairs(view, table.Row{"slot", view.Slot})
 	})
 }
 
@@ -293,9 +291,7 @@ type retryOptions struct {
 	all    bool
 }
 
-func newCmdRetry(
-	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *retryOptions) error,
-) *cobra.Command {
+func newCmdRetry(f *factory.Factory, runF factory.Run[*retryOptions]) *cobra.Command {
 	var o retryOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "retry",
@@ -344,8 +340,6 @@ func retryJobs(ctx context.Context, f *factory.Factory, o *retryOptions) error {
 			Retried int64 `json:"retried"`
 			Waiting int64 `json:"waiting"`
 		}{retried, waiting}
-		return f.Print(view, func() error {
-			return f.Table(nil, table.Row{"retried", retried}, table.Row{"left, since the key waits already", waiting})
-		})
+		return f.Pairs(view, table.Row{"retried", retried}, table.Row{"left, since the key waits already", waiting})
 	})
 }

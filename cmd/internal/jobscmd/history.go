@@ -26,9 +26,7 @@ type historyOptions struct {
 	limit  cli.Count
 }
 
-func newCmdHistory(
-	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *historyOptions) error,
-) *cobra.Command {
+func newCmdHistory(f *factory.Factory, runF factory.Run[*historyOptions]) *cobra.Command {
 	var o historyOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "history",
@@ -99,9 +97,7 @@ type statsOptions struct {
 	span cli.Span
 }
 
-func newCmdStats(
-	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o *statsOptions) error,
-) *cobra.Command {
+func newCmdStats(f *factory.Factory, runF factory.Run[*statsOptions]) *cobra.Command {
 	var o statsOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "stats",

@@ -46,16 +46,14 @@ func pauseJob(ctx context.Context, f *factory.Factory, job string) error {
 			JobExec string `json:"job_exec"`
 			Changed bool   `json:"changed"`
 		}{job, changed}
-		return f.Print(view, func() error {
-			if !changed {
-				return f.Lines(job + " is paused already")
-			}
-			if job == schedule.JobExec {
-				return f.Lines(fmt.Sprintf("job %s is paused: no schedule publishes until: %s jobs resume %[1]s", job, f.Self()))
-			}
-			return f.Lines(fmt.Sprintf("%s is paused; its checks wait until: %s jobs resume %s", job, f.Self(),
-				spoken.Word(job)))
-		})
+		text := fmt.Sprintf("%s is paused; its checks wait until: %s jobs resume %s", job, f.Self(), spoken.Word(job))
+		switch {
+		case !changed:
+			text = job + " is paused already"
+		case job == schedule.JobExec:
+			text = fmt.Sprintf("job %s is paused: no schedule publishes until: %s jobs resume %[1]s", job, f.Self())
+		}
+		return f.Say(view, text)
 	})
 }
 
@@ -90,16 +88,15 @@ func resumeJob(ctx context.Context, f *factory.Factory, job string) error {
 		if err != nil {
 			return err
 		}
-		return f.Print(view, func() error {
-			switch {
-			case !changed:
-				return f.Lines(job + " was not paused: nothing is changed")
-			case view.OverdueSince == nil:
-				return f.Lines(job + " is resumed")
-			}
-			return f.Lines(fmt.Sprintf("%s is resumed; its checks in past slots, from %s on, are taken by: %s catch-up",
-				job, spoken.Instant(*view.OverdueSince), f.Self()))
-		})
+		text := job + " is resumed"
+		switch {
+		case !changed:
+			text = job + " was not paused: nothing is changed"
+		case view.OverdueSince != nil:
+			text += fmt.Sprintf("; its checks in past slots, from %s on, are taken by: %s catch-up",
+				spoken.Instant(*view.OverdueSince), f.Self())
+		}
+		return f.Say(view, text)
 	})
 }
 

@@ -21,9 +21,7 @@ type pruneOptions struct {
 	dryRun bool
 }
 
-func newCmdPrune(
-	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o pruneOptions) error,
-) *cobra.Command {
+func newCmdPrune(f *factory.Factory, runF factory.Run[pruneOptions]) *cobra.Command {
 	var o pruneOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "prune",

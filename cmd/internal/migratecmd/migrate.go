@@ -67,7 +67,7 @@ func migrateUp(ctx context.Context, f *factory.Factory) error {
 				text = fmt.Sprintf("nothing to do: "+
 					"the schema has version %d, which is newer than this binary, and may be used by it", last)
 			}
-			return f.Print([]pgsql.Migration{}, func() error { return f.Lines(text) })
+			return f.Say([]pgsql.Migration{}, text)
 		}
 		return f.Print(fresh, func() error { return migrationsTable(f, fresh) })
 	})

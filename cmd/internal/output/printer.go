@@ -64,6 +64,16 @@ func (p *Printer) Print(v any, asTable func() error) error {
 	return enc.Encode(v)
 }
 
+// Pairs prints v as JSON, or rows of a label and a value.
+func (p *Printer) Pairs(v any, rows ...table.Row) error {
+	return p.Print(v, func() error { return p.Table(nil, rows...) })
+}
+
+// Say prints v as JSON, or lines of text.
+func (p *Printer) Say(v any, text ...string) error {
+	return p.Print(v, func() error { return p.Lines(text...) })
+}
+
 // List prints a list: as a JSON array, or as Rows does.
 func List[T any](p *Printer, list []T, header table.Row, row func(T) table.Row) error {
 	if list == nil {

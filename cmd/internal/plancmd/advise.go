@@ -48,9 +48,7 @@ docs/advise.md has an example.`,
 			if o.by != "" && o.job == "" {
 				return exit.Usagef("--by divides the rows of one job: also give --job")
 			}
-			return database.Each(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
-				return giveAdvice(ctx, f, o)
-			})
+			return database.Each(c.Context(), f, o.run)
 		},
 	}))
 	c.Flags().StringVar(&o.job, "job", "", "only this `JOB`")
@@ -125,7 +123,7 @@ func newAdviceView(a *advise.Advice) adviceView {
 	return v
 }
 
-func giveAdvice(ctx context.Context, f *factory.Factory, o adviseOptions) error {
+func (o adviseOptions) run(ctx context.Context, f *factory.Factory) error {
 	return database.With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
 		c, err := database.Client(ctx, f, db, nil)
 		if err == nil {

@@ -49,9 +49,7 @@ deadline.`,
 			if o.ahead == 0 {
 				return exit.Usagef("--for 0s: must be positive")
 			}
-			return database.Each(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
-				return lookAhead(ctx, f, &o)
-			})
+			return database.Each(c.Context(), f, o.run)
 		},
 	}))
 	duration.Var(c.Flags(), &o.ahead, "for", 24*time.Hour, "how far ahead to look")
@@ -101,7 +99,7 @@ func (w *whatIf) Set(text string) error {
 	return w.Validate()
 }
 
-func lookAhead(ctx context.Context, f *factory.Factory, o *forecastOptions) error {
+func (o *forecastOptions) run(ctx context.Context, f *factory.Factory) error {
 	registry, release, err := checks.Definitions(ctx, f)
 	if err != nil {
 		return err

@@ -84,13 +84,10 @@ func (o *nameOptions) setPaused(
 		if view.Changed, err = set(admin.New(client), ctx, db, o.name); err != nil {
 			return err
 		}
-		p := o.f.Printer
-		return p.Print(view, func() error {
-			if !view.Changed {
-				return p.Lines(fmt.Sprintf(nothing, o.name))
-			}
-			return p.Lines(fmt.Sprintf(done, o.name, o.f.Self(), spoken.Word(o.name)))
-		})
+		if !view.Changed {
+			return o.f.Say(view, fmt.Sprintf(nothing, o.name))
+		}
+		return o.f.Say(view, fmt.Sprintf(done, o.name, o.f.Self(), spoken.Word(o.name)))
 	})
 }
 
@@ -135,10 +132,7 @@ func runRemove(ctx context.Context, o *nameOptions) error {
 		if err != nil {
 			return missing(ctx, store, o.name, err)
 		}
-		p := o.f.Printer
-		return p.Print(removedView{o.name, removed}, func() error {
-			return p.Lines(fmt.Sprintf("%s is removed: %s cancelled", o.name,
-				spoken.Count(removed.Cancelled, "waiting row was", "waiting rows were")))
-		})
+		return o.f.Say(removedView{o.name, removed}, fmt.Sprintf("%s is removed: %s cancelled", o.name,
+			spoken.Count(removed.Cancelled, "waiting row was", "waiting rows were")))
 	})
 }

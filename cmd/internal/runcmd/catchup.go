@@ -55,11 +55,7 @@ a job cannot run, as "run" does.`,
   prescient catch-up --since 6h --job order.unshipped --limit 10000`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return pinged(c.Context(), f, func() error {
-				return database.Each(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
-					return runCatchUp(ctx, f, &o)
-				})
-			})
+			return pinged(c.Context(), f, func() error { return database.Each(c.Context(), f, o.run) })
 		},
 	})))
 	fs := c.Flags()
@@ -75,7 +71,7 @@ a job cannot run, as "run" does.`,
 	return c
 }
 
-func runCatchUp(ctx context.Context, f *factory.Factory, o *catchUpOptions) error {
+func (o *catchUpOptions) run(ctx context.Context, f *factory.Factory) error {
 	if o.spread > 1 && o.mode != slots.ModeDefer {
 		return exit.Usagef("--spread works only with --mode %s", slots.ModeDefer)
 	}

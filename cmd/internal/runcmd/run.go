@@ -57,11 +57,7 @@ the first error. It always has an error if rows were given up.`,
   prescient run --output json | jq .checked`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return pinged(c.Context(), f, func() error {
-				return database.Each(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
-					return runSlot(ctx, f, o)
-				})
-			})
+			return pinged(c.Context(), f, func() error { return database.Each(c.Context(), f, o.run) })
 		},
 	})))
 	c.Flags().Var(&o.slot, "slot", "the `SLOT` to run; default: the current slot")
@@ -70,7 +66,7 @@ the first error. It always has an error if rows were given up.`,
 	return c
 }
 
-func runSlot(ctx context.Context, f *factory.Factory, o runOptions) error {
+func (o runOptions) run(ctx context.Context, f *factory.Factory) error {
 	return measured(ctx, f, slots.KindRun, func(b *checks.Bound) error {
 		bars := newBars(f)
 		runner, err := slots.NewRunner(ctx, b.Runner(f, bars.show))

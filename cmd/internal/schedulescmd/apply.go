@@ -28,9 +28,7 @@ type applyOptions struct {
 	maxDeletes cli.Count
 }
 
-func newCmdApply(
-	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o applyOptions) error,
-) *cobra.Command {
+func newCmdApply(f *factory.Factory, runF factory.Run[applyOptions]) *cobra.Command {
 	var o applyOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "apply",

@@ -160,7 +160,7 @@ func newCmdDelete(f *factory.Factory) *cobra.Command {
 					ID      string `json:"id"`
 					Deleted bool   `json:"deleted"`
 				}{args[0], true}
-				return f.Print(view, func() error { return f.Lines(view.ID + " is deleted") })
+				return f.Say(view, view.ID+" is deleted")
 			})
 		},
 	})

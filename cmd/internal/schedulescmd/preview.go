@@ -29,9 +29,7 @@ type previewOptions struct {
 	width  time.Duration
 }
 
-func newCmdPreview(
-	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o previewOptions) error,
-) *cobra.Command {
+func newCmdPreview(f *factory.Factory, runF factory.Run[previewOptions]) *cobra.Command {
 	var o previewOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "preview",

@@ -56,8 +56,7 @@ unchanged. The id of the event ends in -trigger- and a number, which distinguish
 				if err != nil {
 					return err
 				}
-				v := triggeredView{args[0], e.ID, e.Time}
-				return f.Print(v, func() error { return f.Lines("published " + v.Event) })
+				return f.Say(triggeredView{args[0], e.ID, e.Time}, "published "+e.ID)
 			})
 		},
 	})

@@ -34,9 +34,7 @@ type listOptions struct {
 	limit  cli.Count
 }
 
-func newCmdList(
-	f *factory.Factory, runF func(ctx context.Context, f *factory.Factory, o listOptions) error,
-) *cobra.Command {
+func newCmdList(f *factory.Factory, runF factory.Run[listOptions]) *cobra.Command {
 	var o listOptions
 	c := f.WithOutput(&cobra.Command{
 		Use:   "list [PREFIX]",

@@ -46,8 +46,6 @@ func rewind(ctx context.Context, f *factory.Factory) error {
 		if err != nil {
 			return err
 		}
-		return f.Print(view, func() error {
-			return f.Table(nil, table.Row{"slots forgotten", view.Slots}, table.Row{"schedules rewound", view.Schedules})
-		})
+		return f.Pairs(view, table.Row{"slots forgotten", view.Slots}, table.Row{"schedules rewound", view.Schedules})
 	})
 }

@@ -78,7 +78,5 @@ func setWidth(ctx context.Context, f *factory.Factory, g grid.Grid) error {
 		Width duration.Text `json:"width"`
 		Moved int64         `json:"moved"`
 	}{duration.Text(g.Width()), moved}
-	return f.Print(view, func() error {
-		return f.Table(nil, table.Row{"width", view.Width.String()}, table.Row{"rows moved", moved})
-	})
+	return f.Pairs(view, table.Row{"width", view.Width.String()}, table.Row{"rows moved", moved})
 }

@@ -60,11 +60,7 @@ With --check, prints only problems. Exits 3 if there are any. These are the cond
   prescient status --check --limit gave-up=10 --limit slow=off
   prescient status --output json | jq '.missed[].slot'`,
 		Args: cli.Exactly(),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return database.Each(c.Context(), f, func(ctx context.Context, f *factory.Factory) error {
-				return status(ctx, f, &o)
-			})
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return database.Each(c.Context(), f, o.run) },
 	}))
 	cli.SinceVar(c.Flags(), &o.since, "since", "first slot to show; default: the ledger's first")
 	c.Flags().BoolVar(&o.check, "check", false, "print only problems, and exit with 3 if there are any")
@@ -98,7 +94,7 @@ func conditionsHelp() string {
 	return text.String()
 }
 
-func status(ctx context.Context, f *factory.Factory, o *statusOptions) error {
+func (o *statusOptions) run(ctx context.Context, f *factory.Factory) error {
 	return database.WithLedger(ctx, f, func(db *sqlx.DB, l *ledger.Ledger, setting pgsql.Setting) error {
 		knows, err := checks.Knows(ctx, f, l)
 		if err != nil {

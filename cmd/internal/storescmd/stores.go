@@ -225,18 +225,16 @@ func drainStore(ctx context.Context, f *factory.Factory, set *stores.Set, name s
 	if view.Changed, err = mark(ctx, name, database.Actor()); err != nil {
 		return err
 	}
-	return f.Print(view, func() error {
-		switch {
-		case undo && view.Changed:
-			return f.Lines(name + " is no longer drained")
-		case undo:
-			return f.Lines(name + " was not being drained: nothing is changed")
-		case !view.Changed:
-			return f.Lines(name + " is being drained already")
-		}
-		return f.Lines(fmt.Sprintf("%s is being drained; move what waits in it with: %s stores move %s", name, f.Self(),
-			name))
-	})
+	text := fmt.Sprintf("%s is being drained; move what waits in it with: %s stores move %[1]s", name, f.Self())
+	switch {
+	case undo && view.Changed:
+		text = name + " is no longer drained"
+	case undo:
+		text = name + " was not being drained: nothing is changed"
+	case !view.Changed:
+		text = name + " is being drained already"
+	}
+	return f.Say(view, text)
 }
 
 // answers returns an error if the settings do not list a store, or if the stores that its pattern
