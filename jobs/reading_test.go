@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -298,8 +299,8 @@ func TestStatsCountByJobAndOutcome(t *testing.T) {
 	want := []admin.Stats{
 		{JobExec: "remind", Outcome: jobs.Cancelled, Count: 1},
 		{
-			JobExec: "remind", Outcome: jobs.Failed, Count: 2, LatenessP50: 2 * time.Second, LatenessP99: 2 * time.Second,
-			DurationP50: time.Second, DurationP99: time.Second,
+			JobExec: "remind", Outcome: jobs.Failed, Count: 2, LatenessP50: duration.Text(2 * time.Second), LatenessP99: duration.Text(2 * time.Second),
+			DurationP50: duration.Text(time.Second), DurationP99: duration.Text(time.Second),
 		},
 	}
 	got, err := admin.New(w.client).Stats(t.Context(), w.db, time.Time{}, time.Time{})

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -171,15 +172,15 @@ func micros(n *int64) time.Duration {
 
 // Stats sums up the ended checks of one job with one outcome.
 type Stats struct {
-	JobExec     string
-	Outcome     jobs.Outcome
-	Count       int64
-	SLA         time.Duration // of the job, see SLA; 0: none
-	Late        int64         // checks whose last check began later than that
-	LatenessP50 time.Duration
-	LatenessP99 time.Duration
-	DurationP50 time.Duration
-	DurationP99 time.Duration
+	JobExec     string        `json:"job_exec"`
+	Outcome     jobs.Outcome  `json:"outcome"`
+	Count       int64         `json:"count"`
+	SLA         duration.Text `json:"sla"`  // of the job, see SLA; 0: none
+	Late        int64         `json:"late"` // rows whose last check began later than that
+	LatenessP50 duration.Text `json:"lateness_p50"`
+	LatenessP99 duration.Text `json:"lateness_p99"`
+	DurationP50 duration.Text `json:"duration_p50"`
+	DurationP99 duration.Text `json:"duration_p99"`
 }
 
 // Stats counts the checks that ended from one instant up to but not including another, by job and
@@ -189,9 +190,9 @@ func (c *Client) Stats(ctx context.Context, db jobs.DB, from, to time.Time) ([]S
 	stats, err := rows(ctx, c, db, pgsql.HistoryStats, []any{from, to}, func(row *sql.Rows, s *Stats) error {
 		var sla, late50, late99, took50, took99 *int64
 		err := row.Scan(&s.JobExec, &s.Outcome, &s.Count, &sla, &s.Late, &late50, &late99, &took50, &took99)
-		s.SLA = micros(sla)
-		s.LatenessP50, s.LatenessP99 = micros(late50), micros(late99)
-		s.DurationP50, s.DurationP99 = micros(took50), micros(took99)
+		s.SLA = duration.Text(micros(sla))
+		s.LatenessP50, s.LatenessP99 = duration.Text(micros(late50)), duration.Text(micros(late99))
+		s.DurationP50, s.DurationP99 = duration.Text(micros(took50)), duration.Text(micros(took99))
 		return err
 	})
 	if err != nil {

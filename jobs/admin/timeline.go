@@ -92,12 +92,13 @@ type TimelineEntry struct {
 
 // Firing says that a step of a rule has fired.
 type Firing struct {
-	Step string
-	// Number counts the times at which the step is due, from 1. LeftOut is how many of them just before this
-	// one did not fire: of those that are due together, such as after an outage, the last one fires.
-	Number, LeftOut int
-	// Since is the instant from which its delay counts. At is when it fired. Both are in UTC.
-	Since, At time.Time
+	Step   string `json:"step"`
+	Number int    `json:"number"` // of the times at which the step is due, from 1
+	// LeftOut is how many of them just before this one did not fire: of those that are due together,
+	// such as after an outage, the last one fires.
+	LeftOut int       `json:"left_out"`
+	Since   time.Time `json:"since"` // the instant from which its delay counts, in UTC
+	At      time.Time `json:"at"`    // when it fired, in UTC
 }
 
 // MaxRows bounds the rows of one entity that Timeline and Show return: so many

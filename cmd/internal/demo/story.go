@@ -141,7 +141,7 @@ func (t *teller) audit(ctx context.Context) error {
 	for _, s := range stats {
 		t.facts.Ended += int(s.Count)
 		t.printf("  history   %s  %s  %d orders, checked with a median lateness of %s\n", s.JobExec,
-			s.Outcome, s.Count, s.LatenessP50)
+			s.Outcome, s.Count, time.Duration(s.LatenessP50))
 	}
 	return nil
 }

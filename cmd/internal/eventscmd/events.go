@@ -18,7 +18,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
-	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
@@ -322,7 +321,7 @@ func newCmdForget(f *factory.Factory) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return f.Say([]view.Consumer{}, args[0]+" is forgotten")
+				return f.Say([]outbox.Consumer{}, args[0]+" is forgotten")
 			})
 		},
 	})
@@ -360,8 +359,8 @@ func newCmdConsumers(f *factory.Factory) *cobra.Command {
 }
 
 func printConsumers(f *factory.Factory, list []outbox.Consumer) error {
-	return output.List(f.Printer, view.NewConsumers(list), table.Row{"CONSUMER", "POSITION", "ACKED AT"},
-		func(v view.Consumer) table.Row {
-			return table.Row{v.Consumer, v.Position.String(), v.AckedAt}
+	return output.List(f.Printer, list, table.Row{"CONSUMER", "POSITION", "ACKED AT"},
+		func(v outbox.Consumer) table.Row {
+			return table.Row{v.Name, v.Position.String(), v.AckedAt}
 		})
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
-	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
@@ -29,7 +28,7 @@ func tailHanded(ctx context.Context, f *factory.Factory, store *rulestore.Store,
 	slices.Reverse(list)
 	lines := make([]string, len(list))
 	for i, e := range list {
-		if lines[i], err = handedLine(f, view.NewHandedEvent(e)); err != nil {
+		if lines[i], err = handedLine(f, e); err != nil {
 			return err
 		}
 	}
@@ -40,7 +39,7 @@ func tailHanded(ctx context.Context, f *factory.Factory, store *rulestore.Store,
 }
 
 // handedLine returns the line of an event.
-func handedLine(f *factory.Factory, e view.HandedEvent) (string, error) {
+func handedLine(f *factory.Factory, e rulestore.HandedEvent) (string, error) {
 	if f.IsJSON() {
 		text, err := json.Marshal(e)
 		if err != nil {

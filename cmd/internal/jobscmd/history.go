@@ -126,7 +126,7 @@ func jobsStats(ctx context.Context, f *factory.Factory, o *statsOptions) error {
 			"JOB", "OUTCOME", "COUNT", "LATE", output.Droppable("LATENESS P50"), "LATENESS P99",
 			output.Droppable("DURATION P50"), output.Droppable("DURATION P99"),
 		}
-		return output.List(f.Printer, view.NewStats(list), header, func(v view.Stats) table.Row {
+		return output.List(f.Printer, list, header, func(v admin.Stats) table.Row {
 			return table.Row{
 				v.JobExec, string(v.Outcome), v.Count, v.Late, ofCheck(v.Outcome, v.LatenessP50), ofCheck(v.Outcome, v.LatenessP99),
 				ofCheck(v.Outcome, v.DurationP50), ofCheck(v.Outcome, v.DurationP99),

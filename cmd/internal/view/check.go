@@ -71,19 +71,6 @@ func NewEnded(list []admin.HistoryRow) []Ended {
 	return views
 }
 
-// Stats is admin.Stats as JSON.
-type Stats struct {
-	JobExec     string        `json:"job_exec"`
-	Outcome     jobs.Outcome  `json:"outcome"`
-	Count       int64         `json:"count"`
-	SLA         duration.Text `json:"sla"`  // 0: none
-	Late        int64         `json:"late"` // rows whose last check began later than the SLA
-	LatenessP50 duration.Text `json:"lateness_p50"`
-	LatenessP99 duration.Text `json:"lateness_p99"`
-	DurationP50 duration.Text `json:"duration_p50"`
-	DurationP99 duration.Text `json:"duration_p99"`
-}
-
 // Why returns the error that ended the check, or the error of an earlier attempt.
 func (v Ended) Why() string {
 	if v.Outcome == jobs.Failed || v.LastError == "" {
@@ -95,17 +82,4 @@ func (v Ended) Why() string {
 // NewCheck returns a waiting check as JSON.
 func NewCheck(j jobs.FutureJob, paused []admin.PausedJob) Check {
 	return Check{j.NextCheckAt, StateOf(j.JobExec, paused), NewCheckData(j)}
-}
-
-// NewStats returns statistics as JSON.
-func NewStats(list []admin.Stats) []Stats {
-	views := []Stats{}
-	for _, s := range list {
-		views = append(views, Stats{
-			s.JobExec, s.Outcome, s.Count, duration.Text(s.SLA), s.Late,
-			duration.Text(s.LatenessP50), duration.Text(s.LatenessP99), duration.Text(s.DurationP50),
-			duration.Text(s.DurationP99),
-		})
-	}
-	return views
 }

@@ -7,8 +7,6 @@ import (
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event/deadletter"
-	"github.com/prescient-go/prescient/jobs/event/outbox"
-	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 )
 
 // Event is admin.TimelineEntry as JSON.
@@ -38,20 +36,11 @@ type Event struct {
 	KeyBefore string         `json:"key_before"` // of a row that was renamed; key_after of a check that ended by that
 	KeyAfter  string         `json:"key_after"`
 	Found     string         `json:"found"` // by the last check of a rule; empty: the job is no rule
-	Fired     []Firing       `json:"fired"` // steps of a rule, by this check
+	Fired     []admin.Firing `json:"fired"` // steps of a rule, by this check
 	// steps of a rule that had passed when the row came to it, and did not fire
 	StepsLeftOut []string `json:"steps_left_out"`
 	// of an end: the request that was recorded on the row, by its unless_ended_within
 	LeftOut bool `json:"left_out"`
-}
-
-// Firing is admin.Firing as JSON.
-type Firing struct {
-	Step    string    `json:"step"`
-	Number  int       `json:"number"`   // of the times at which the step is due, from 1
-	LeftOut int       `json:"left_out"` // how many of them just before it did not fire
-	Since   time.Time `json:"since"`    // the instant from which its delay counts
-	At      time.Time `json:"at"`
 }
 
 // NewEvent returns an event as JSON.
@@ -63,10 +52,7 @@ func NewEvent(e admin.TimelineEntry) Event {
 		Run: e.Run, OpenedAt: TimeOrNil(e.OpenedAt), ClosedAt: TimeOrNil(e.ClosedAt), Hindrance: e.Hindrance,
 		MovedFrom: e.MovedFrom, MovedTo: e.MovedTo, KeyBefore: e.KeyBefore, KeyAfter: e.KeyAfter,
 		Found: e.Found, LeftOut: e.LeftOut,
-		Fired: []Firing{}, StepsLeftOut: append([]string{}, e.StepsLeftOut...),
-	}
-	for _, s := range e.Fired {
-		v.Fired = append(v.Fired, Firing(s))
+		Fired: append([]admin.Firing{}, e.Fired...), StepsLeftOut: append([]string{}, e.StepsLeftOut...),
 	}
 	if e.Within > 0 {
 		v.Within = new(duration.Text(e.Within))
@@ -99,36 +85,4 @@ func NewDeadLetter(d deadletter.Letter) DeadLetter {
 		Time: TimeOrNil(d.Time), Data: d.Data,
 		Refusals: d.Refusals, Error: d.Error, RefusedAt: d.RefusedAt, DeadAt: d.DeadAt,
 	}
-}
-
-// HandedEvent is rulestore.HandedEvent as JSON.
-type HandedEvent struct {
-	FiredAt time.Time `json:"fired_at"` // when it was handed to its destination
-	ID      string    `json:"id"`
-	Type    string    `json:"type"` // the rule and the step are as they are now
-	Subject string    `json:"subject"`
-	Rule    string    `json:"rule"`
-	Step    string    `json:"step"`
-	Number  int       `json:"number"` // of the times at which the step is due, from 1
-	Dead    bool      `json:"dead"`   // it is a dead letter
-}
-
-// NewHandedEvent returns an event as JSON.
-func NewHandedEvent(e rulestore.HandedEvent) HandedEvent { return HandedEvent(e) }
-
-// Consumer is outbox.Consumer as JSON.
-type Consumer struct {
-	Consumer string          `json:"consumer"`
-	Position outbox.Position `json:"position"`
-	AckedAt  time.Time       `json:"acked_at"`
-	Ahead    bool            `json:"ahead"` // the position is that of another server, so the consumer gets no events
-}
-
-// NewConsumers returns consumers as JSON.
-func NewConsumers(list []outbox.Consumer) []Consumer {
-	views := []Consumer{}
-	for _, c := range list {
-		views = append(views, Consumer{c.Name, c.Position, c.AckedAt, c.Ahead})
-	}
-	return views
 }

@@ -76,13 +76,13 @@ func scan(row *sql.Rows, s *Stored) error {
 
 // Consumer is a named reader of the outbox.
 type Consumer struct {
-	Name     string
-	Position Position // everything up to here is acknowledged
-	AckedAt  time.Time
+	Name     string    `json:"consumer"`
+	Position Position  `json:"position"` // everything up to here is acknowledged
+	AckedAt  time.Time `json:"acked_at"`
 	// Ahead means that Position is another server's, as after a restore from a dump: the consumer
 	// gets no event, and cannot acknowledge one. After Forget it begins with the oldest event that
 	// can be read.
-	Ahead bool
+	Ahead bool `json:"ahead"`
 }
 
 // ErrConsumerAhead is returned for a Consumer that is Ahead.

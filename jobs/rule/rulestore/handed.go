@@ -16,16 +16,16 @@ import (
 // that the step has fired, and not the data of the event.
 type HandedEvent struct {
 	// FiredAt is when the check recorded that the step has fired, in UTC: just after it handed over the event.
-	FiredAt time.Time
-	ID      string
+	FiredAt time.Time `json:"fired_at"`
+	ID      string    `json:"id"`
 	// Type and Subject are those of the rule as it is now.
-	Type    string
-	Subject string
-	Rule    string
-	Step    string
-	Number  int // of the times at which the step is due, from 1
+	Type    string `json:"type"`
+	Subject string `json:"subject"`
+	Rule    string `json:"rule"`
+	Step    string `json:"step"`
+	Number  int    `json:"number"` // of the times at which the step is due, from 1
 	// Dead says that the event is a dead letter: it was refused too often, or is held back behind such an event.
-	Dead bool
+	Dead bool `json:"dead"`
 }
 
 // handedSpans are the times back from now within which LastFired looks, one after the other, until it has found

@@ -182,7 +182,7 @@ func cellSpan(width time.Duration) time.Duration {
 
 func readConsumers(ctx context.Context, r *reader) ([]Consumer, error) {
 	list, err := rows(ctx, r, pgsql.BoardConsumers, nil, func(row *sql.Rows, c *Consumer) error {
-		err := row.Scan(&c.Consumer.Consumer, &c.Position.Mark, &c.Position.Number, &c.AckedAt, &c.Ahead,
+		err := row.Scan(&c.Name, &c.Position.Mark, &c.Position.Number, &c.AckedAt, &c.Ahead,
 			&c.Waiting, (*int64)(&c.Oldest))
 		c.AckedAt, c.Oldest = c.AckedAt.UTC(), micros(int64(c.Oldest))
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event/deadletter"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -114,15 +115,13 @@ func (b *Board) Events(ctx context.Context, before outbox.Position, limit int, a
 		if v.Consumers, err = readConsumers(ctx, r); err != nil {
 			return v, err
 		}
-		if v.Destination, v.Handed = b.cfg.Destination, []view.HandedEvent{}; v.Destination != "" && mark == nil {
+		if v.Destination, v.Handed = b.cfg.Destination, []rulestore.HandedEvent{}; v.Destination != "" && mark == nil {
 			source := cmp.Or(b.cfg.Publishing.Source, schedule.DefaultSource)
 			handed, err := r.rules.In(r).LastFired(ctx, source, limit)
 			if err != nil {
 				return v, err
 			}
-			for _, e := range handed {
-				v.Handed = append(v.Handed, view.NewHandedEvent(e))
-			}
+			v.Handed = append(v.Handed, handed...)
 		}
 		v.Dead, v.MoreDead, err = readDead(ctx, r)
 		return v, err

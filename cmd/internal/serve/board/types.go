@@ -6,6 +6,8 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/ledger"
@@ -88,7 +90,7 @@ type Misfire struct {
 
 // Consumer is a reader of the outbox, and how far it is behind.
 type Consumer struct {
-	view.Consumer
+	outbox.Consumer
 	Waiting int64         `json:"waiting"` // events, counted up to 1,000
 	Oldest  duration.Text `json:"oldest"`  // how long the first event has waited; 0: none waits
 }
@@ -260,7 +262,7 @@ type Events struct {
 	Destination string `json:"destination"`
 	// Handed are the newest events that rules have handed to a destination in the last 30 days, the newest first. It
 	// is empty if events go to the outbox, and on later pages.
-	Handed []view.HandedEvent `json:"fired"`
+	Handed []rulestore.HandedEvent `json:"fired"`
 }
 
 // Event is an event in the outbox.
