@@ -8,7 +8,7 @@ FUZZTIME = 20s
 
 # packages that hardly share memory between goroutines: the race detector would make their tests two to three times slower
 PLAIN = ./cmd $(shell go list ./cmd/internal/... | grep -v /internal/serve/) ./config/... ./docs ./examples/... ./internal/guard \
-	./internal/plain ./internal/spoken ./internal/sqltext ./internal/tx ./internal/trust ./jobs/event/deadletter ./jobs/event/outbox \
+	./internal/plain ./internal/spoken ./internal/sqltext ./internal/tx ./internal/trust ./internal/upgrade ./jobs/event/deadletter ./jobs/event/outbox \
 	./jobs/rule/... ./jobs/schedule/... ./slots/advise ./slots/forecast ./slots/grid ./slots/health ./slots/internal/shape ./slots/replay ./testkit/oracle
 
 # tests that measure memory, wait for leases or follow every link, and their packages: the race detector would make these
@@ -32,7 +32,7 @@ PLAIN_FIRST = ./cmd ./docs ./jobs/schedule ./examples/orders
 TEST = PATH="$$PATH:$(CURDIR)/bin" GORACE=atexit_sleep_ms=0 \
 	go test -ldflags=-w -timeout 1h -p $$(($$(getconf _NPROCESSORS_ONLN) / 2 + 1))
 
-.PHONY: help build demo test test-long test-pooler test-citus test-failover test-versions test-dates mutants torture torture-full lint check-release freeze deploy clients pictures screenshots bench bench-30m bench-full figures postgres promtool languages browser clean
+.PHONY: help build demo test test-long test-pooler test-citus test-failover test-upgrade test-versions test-dates mutants torture torture-full lint check-release freeze deploy clients pictures screenshots bench bench-30m bench-full figures postgres promtool languages browser clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -106,6 +106,9 @@ test-failover: postgres ## a primary is killed and its standby promoted in the m
 
 mutants: postgres ## plant one fault after another, and tell which test catches each: two hours; RUN names some of them
 	go run ./internal/mutants -run '$(RUN)'
+
+test-upgrade: postgres ## an upgrade of the schema beside runners of the last release and of this tree, for several minutes
+	PRESCIENT_UPGRADE_SLOTS=20 go test -count 1 -timeout 1h -v ./internal/upgrade
 
 torture: postgres ## ten minutes of kills, cuts, lost replies and restarts under real processes; then what was lost is counted
 	cd internal/torture && go run . -for 10m

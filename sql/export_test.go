@@ -2,6 +2,8 @@ package sql
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/jmoiron/sqlx"
 )
@@ -12,11 +14,22 @@ func MigrateTo(ctx context.Context, db *sqlx.DB, schema Schema, version int64) e
 	if err := createSchema(ctx, db, schema); err != nil {
 		return err
 	}
-	p, err := provider(db, schema)
+	p, err := provider(db, schema, migrations)
 	if err != nil {
 		return err
 	}
 	_, err = p.UpTo(ctx, version)
+	return err
+}
+
+// MigrateWith applies the migrations and one more.
+func MigrateWith(ctx context.Context, db *sqlx.DB, text string) error {
+	more := source{fmt.Sprintf("%05d_more", SchemaVersion+1), text}
+	p, err := provider(db, "", append(slices.Clone(migrations), more))
+	if err != nil {
+		return err
+	}
+	_, err = up(ctx, p)
 	return err
 }
 

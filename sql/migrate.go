@@ -52,11 +52,12 @@ const MinMajor = 15
 // It applies the migrations that the database lacks. It replaces the functions if they are not
 // those of this code, in the transaction of the last migration. It leaves a schema of newer code
 // that this code may use as it is. If the schema has roles (see MakeRoles), they get what they need
-// of what is new.
+// of what is new. A migration may run beside applications and runs: it waits briefly for a locked
+// table, gives up its locks, and tries again.
 //
-// Returns ErrNewer for a schema of newer code that this code must not use, ErrEncoding for a
-// database that is not UTF8, ErrOldServer for a server that is too old, ErrReadOnly for a standby,
-// and an EngineError for an engine that is refused.
+// Returns ErrLocked if a table stays locked, ErrNewer for a schema of newer code that this code must
+// not use, ErrEncoding for a database that is not UTF8, ErrOldServer for a server that is too old,
+// ErrReadOnly for a standby, and an EngineError for an engine that is refused.
 //
 // Any number of processes may call it concurrently: an advisory lock lets one through at a time.
 // The lock belongs to the session, so connect to PostgreSQL itself and not through a pooler in
@@ -74,7 +75,7 @@ func Migrate(ctx context.Context, db Pool, schema Schema) error {
 		}
 		return newer
 	}
-	p, err := provider(db, schema)
+	p, err := provider(db, schema, migrations)
 	if err != nil {
 		return err
 	}
@@ -95,16 +96,45 @@ func Migrate(ctx context.Context, db Pool, schema Schema) error {
 	return err
 }
 
-// upAgain is how long up waits before it looks for the version table again.
-const upAgain = 500 * time.Millisecond
+const (
+	// lockWait is how long a statement of a migration waits for a lock. Statements of applications and
+	// runs wait behind it. It is shorter than PostgreSQL's deadlock_timeout, after which the server would
+	// end the migration or a transaction of an application.
+	lockWait = 300 * time.Millisecond
 
-// up applies the missing migrations. The first process creates the version table without a lock. A
-// session that looked before finds it a moment later; on Citus, once the other nodes have
-// committed.
+	// lockTries is how often a migration waits for its locks.
+	lockTries = 60
+
+	// upAgain is how long up waits before it tries again.
+	upAgain = 500 * time.Millisecond
+)
+
+// ErrLocked is returned if a table stays locked, so that no migration can change it.
+var ErrLocked = fmt.Errorf("other sessions have kept a table locked for %s, so this migration has changed nothing: "+
+	"end their transactions, the oldest of pg_stat_activity, and migrate again", lockTries*(lockWait+upAgain))
+
+// up applies the missing migrations. It tries again in two cases:
+//
+//   - The first process creates the version table without a lock. A session that looked before finds it a
+//     moment later; on Citus, once the other nodes have committed.
+//   - Another transaction holds a table that the migration changes. The migration gives up its locks
+//     meanwhile, so nothing waits for long behind it.
 func up(ctx context.Context, p *goose.Provider) (applied []*goose.MigrationResult, err error) {
-	for range attempts {
-		if applied, err = p.Up(ctx); !HasState(err, pqerror.UndefinedTable) {
+	for missing, locked := 0, 0; ; {
+		applied, err = p.Up(ctx)
+		switch {
+		case HasState(err, pqerror.UndefinedTable):
+			missing++
+		case IsLockTimeout(err), HasState(err, pqerror.TRDeadlockDetected):
+			locked++
+		default:
 			return applied, err
+		}
+		if missing == attempts {
+			return applied, err
+		}
+		if locked == lockTries {
+			return applied, errors.Join(ErrLocked, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -112,7 +142,6 @@ func up(ctx context.Context, p *goose.Provider) (applied []*goose.MigrationResul
 		case <-time.After(upAgain):
 		}
 	}
-	return applied, err
 }
 
 // replaceFunctions applies the functions of this code if the schema has others, and tells whether
@@ -288,7 +317,7 @@ func versionTable(schema Schema) string { return schema.String() + "." + version
 
 // provider applies the migrations with goose, which keeps the version table, and the functions with
 // the last migration.
-func provider(db Pool, schema Schema) (*goose.Provider, error) {
+func provider(db Pool, schema Schema, migrations []source) (*goose.Provider, error) {
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
 	if err != nil {
 		return nil, err
@@ -297,7 +326,8 @@ func provider(db Pool, schema Schema) (*goose.Provider, error) {
 	for _, m := range migrations {
 		steps = append(steps,
 			goose.NewGoMigration(m.version(), &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
-				for _, statement := range m.statements(schema) {
+				wait := fmt.Sprintf("set local lock_timeout = %d", lockWait.Milliseconds())
+				for _, statement := range append([]string{wait}, m.statements(schema)...) {
 					if _, err := tx.ExecContext(ctx, statement); err != nil {
 						return err
 					}
