@@ -32,7 +32,7 @@ PLAIN_FIRST = ./cmd ./docs ./jobs/schedule ./examples/orders
 TEST = PATH="$$PATH:$(CURDIR)/bin" GORACE=atexit_sleep_ms=0 \
 	go test -ldflags=-w -timeout 1h -p $$(($$(getconf _NPROCESSORS_ONLN) / 2 + 1))
 
-.PHONY: help build demo test test-long test-pooler test-citus test-failover test-upgrade test-versions test-dates mutants torture torture-full lint check-release freeze deploy clients pictures screenshots bench bench-30m bench-full figures postgres promtool languages browser clean
+.PHONY: help build demo test test-long test-pooler test-citus test-failover test-upgrade test-versions test-dates mutants torture torture-full lint check-release freeze clients pictures screenshots bench bench-30m bench-full figures postgres promtool languages browser clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -130,9 +130,6 @@ check-release: ## goreleaser's check of .goreleaser.yaml; no part of lint, since
 
 freeze: ## add the migrations and the functions of a release to sql/migrations/released.txt, after which a test keeps them as they are
 	go test -count 1 -run WhatIsReleasedStaysAsItIs ./sql -freeze
-
-deploy: ## rewrite the files of deploy, which prescient prints
-	go test -count 1 -run TheFilesOfDeploy ./cmd -update
 
 pictures: ## draw the pictures of docs anew, from rows that are measured
 	go test -count 1 -run Picture ./docs -update

@@ -86,7 +86,7 @@ func serveLogging(
 
 func TestADaemonAnswersTheProbesOfItsManifest(t *testing.T) {
 	url := serve(t, "daemon")
-	list := containers(t, "prescient-daemon.yaml")
+	list := containers(t, true)
 	c := list[slices.IndexFunc(list, func(c container) bool { return c.Args[0] == "daemon" })]
 	for _, path := range []string{c.LivenessProbe.HTTPGet.Path, c.ReadinessProbe.HTTPGet.Path} {
 		answer := 0

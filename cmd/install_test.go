@@ -2,19 +2,14 @@ package cmd
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
-	"flag"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/prescient-go/prescient/cmd/internal/factory"
@@ -23,79 +18,12 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 )
 
-var update = flag.Bool("update", false, "rewrite the files of deploy")
-
-// deployed are the commands that print the files of a directory of deploy.
-var deployed = []struct{ dir, command string }{
-	{"cron.d", "install crontab --user prescient --binary /usr/local/bin/prescient --timezone Etc/UTC"},
-	{"systemd", "install systemd --binary /usr/local/bin/prescient"},
-	{"systemd", "install systemd --binary /usr/local/bin/prescient --daemon"},
-	{"kubernetes", "install kubernetes --image registry.example.com/prescient:1"},
-	{"kubernetes", "install kubernetes --image registry.example.com/prescient:1 --daemon"},
-	{"helm", "install kubernetes --image registry.example.com/prescient:1 --helm"},
-}
-
-func TestTheFilesOfDeployAreWhatTheCommandsPrint(t *testing.T) {
-	if _, err := os.Stat(factory.UsualConfig); err == nil {
-		t.Skip("they would be printed for this machine's ", factory.UsualConfig)
+// installed has a value for each text that a file names.
+func installed(daemon bool) install.Setup {
+	return install.Setup{
+		Name: "prescient", Binary: "/usr/bin/prescient", Config: factory.UsualConfig, Width: 15 * time.Minute,
+		WidthFrom: "--width", Image: "registry.example.com/prescient:1", Secret: "prescient", Replicas: 2, Daemon: daemon,
 	}
-	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	want := map[string]string{}
-	for _, d := range deployed {
-		var out, log bytes.Buffer
-		app := New(jobs.NewRegistry())
-		app.Name, app.Out, app.Err = "prescient", &out, &log
-		if code := app.Run(t.Context(), append(strings.Fields(d.command), "--width=15m", "--output=json")); code != Done {
-			t.Fatalf("%s: exit code %d\n%s", d.command, code, &log)
-		}
-		var files []install.File
-		if err := json.Unmarshal(out.Bytes(), &files); err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range files {
-			want[filepath.Join("..", "deploy", d.dir, file.Path)] = file.Text
-		}
-	}
-	if *update {
-		for path, text := range want {
-			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	got := map[string]string{}
-	for _, d := range deployed {
-		for _, path := range files(t, filepath.Join("..", "deploy", d.dir)) {
-			got[path] = read(t, path)
-		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("make deploy rewrites deploy, but for a file that is not printed any more:\n%s", diff)
-	}
-}
-
-// files returns the paths of all files below dir.
-func files(t *testing.T, dir string) (paths []string) {
-	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() {
-			paths = append(paths, path)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return paths
-}
-
-func read(t *testing.T, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 // manifest has the parts of a Kubernetes object that the tests look at: its containers, at any depth.
@@ -123,12 +51,15 @@ type probe struct {
 	HTTPGet struct{ Path string } `yaml:"httpGet"`
 }
 
-// containers returns those of the manifests in a file of deploy/kubernetes.
-func containers(t *testing.T, file string) []container {
+// containers returns those of the manifests that are printed.
+func containers(t *testing.T, daemon bool) []container {
 	t.Helper()
-	text := read(t, filepath.Join("..", "deploy", "kubernetes", file))
+	file, err := install.Kubernetes(installed(daemon))
+	if err != nil {
+		t.Fatal(err)
+	}
 	var list []container
-	for decoder := yaml.NewDecoder(strings.NewReader(text)); ; {
+	for decoder := yaml.NewDecoder(strings.NewReader(file.Text)); ; {
 		var m manifest
 		if err := decoder.Decode(&m); errors.Is(err, io.EOF) {
 			return list
@@ -152,10 +83,10 @@ func understood(t *testing.T, args []string) {
 }
 
 func TestTheManifestsSayWhatThisBinaryUnderstands(t *testing.T) {
-	for file, want := range map[string]int{"prescient.yaml": 3, "prescient-daemon.yaml": 2} {
-		list := containers(t, file)
+	for daemon, want := range map[bool]int{false: 3, true: 2} {
+		list := containers(t, daemon)
 		if len(list) != want {
-			t.Fatalf("%s has %d containers, want %d", file, len(list), want)
+			t.Fatalf("daemon %t: %d containers, want %d", daemon, len(list), want)
 		}
 		for _, c := range list {
 			understood(t, c.Args)
@@ -173,11 +104,17 @@ func TestTheManifestsSayWhatThisBinaryUnderstands(t *testing.T) {
 func TestTheUnitsSayWhatThisBinaryUnderstands(t *testing.T) {
 	t.Parallel()
 	var commands []string
-	for _, path := range files(t, filepath.Join("..", "deploy", "systemd")) {
-		for _, start := range regexp.MustCompile(`(?m)^ExecStart=\S+ (.*)$`).FindAllStringSubmatch(read(t, path), -1) {
-			args := strings.Fields(start[1])
-			understood(t, args)
-			commands = append(commands, args[0])
+	for _, daemon := range []bool{false, true} {
+		files, err := install.Systemd(installed(daemon))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			for _, start := range regexp.MustCompile(`(?m)^ExecStart=\S+ (.*)$`).FindAllStringSubmatch(file.Text, -1) {
+				args := strings.Fields(start[1])
+				understood(t, args)
+				commands = append(commands, args[0])
+			}
 		}
 	}
 	if slices.Sort(commands); !slices.Equal(commands, []string{"daemon", "run", "status"}) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -24,6 +25,8 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
+
+var update = flag.Bool("update", false, "describe new fields in docs/json.md")
 
 // printing is a command line for each command that prints JSON, in an order in which each can succeed. DIR is a
 // directory.

@@ -52,7 +52,7 @@ func TestTheVersionOfTheChartIsThatOfTheChangelog(t *testing.T) {
 	t.Parallel()
 	_, after, _ := strings.Cut(readPage(t, "../CHANGELOG.md"), "\n## [")
 	newest, _, _ := strings.Cut(after, "]")
-	const chart = "../deploy/helm/Chart.yaml"
+	const chart = "../cmd/internal/install/chart/Chart.yaml"
 	if !strings.Contains(readPage(t, chart), "\nversion: "+newest+"\n") {
 		t.Errorf("%s has another version than %s", chart, newest)
 	}
