@@ -19,13 +19,13 @@ func versionFlag(root *cobra.Command) {
 	root.SetVersionTemplate(v.String() + "\n")
 	// cobra's own would take -v
 	root.Flags().Bool("version", false,
-		"show the version of prescient, of the schema and of Go, and the revision of the binary")
+		"show the version of prescient, of the schema and of Go, and the revision of the binary with its date")
 }
 
 // version describes the build of a binary.
 type version struct {
 	prescient, golang string
-	revision          string // of the binary's own source; empty when it is not known
+	revision, date    string // of the binary's own source; empty when they are not known
 	modified          bool   // the source was changed since that revision
 }
 
@@ -33,6 +33,9 @@ func (v version) String() string {
 	text := fmt.Sprintf("prescient %s, schema %d, %s", v.prescient, pgsql.SchemaVersion, v.golang)
 	if v.revision != "" {
 		text += ", revision " + v.revision
+	}
+	if v.date != "" {
+		text += " of " + v.date
 	}
 	if v.modified {
 		text += ", modified since"
@@ -56,6 +59,8 @@ func readVersion() version {
 		switch s.Key {
 		case "vcs.revision":
 			v.revision = s.Value
+		case "vcs.time":
+			v.date = s.Value
 		case "vcs.modified":
 			v.modified = s.Value == "true"
 		}
