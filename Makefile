@@ -2,6 +2,8 @@
 
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GORELEASER = github.com/goreleaser/goreleaser/v2@v2.14.3
+GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
+export CYCLONEDX_GOMOD = github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 
 # how long make test-long fuzzes each target
 FUZZTIME = 20s
@@ -32,7 +34,7 @@ PLAIN_FIRST = ./cmd ./docs ./jobs/schedule ./examples/orders
 TEST = PATH="$$PATH:$(CURDIR)/bin" GORACE=atexit_sleep_ms=0 \
 	go test -ldflags=-w -timeout 1h -p $$(($$(getconf _NPROCESSORS_ONLN) / 2 + 1))
 
-.PHONY: help build demo test test-long test-pooler test-citus test-failover test-upgrade test-versions test-dates mutants torture torture-full lint check-release freeze clients pictures screenshots bench bench-30m bench-full figures postgres promtool languages browser clean
+.PHONY: help build demo test test-long test-pooler test-citus test-failover test-upgrade test-versions test-dates mutants torture torture-full lint check-release release-snapshot test-release release vulncheck freeze clients pictures screenshots bench bench-30m bench-full figures postgres promtool languages browser clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -127,6 +129,18 @@ lint: ## golangci-lint at a pinned version, and the shape of the engine; the mod
 
 check-release: ## goreleaser's check of .goreleaser.yaml; no part of lint, since compiling goreleaser takes minutes
 	go run $(GORELEASER) check
+
+release-snapshot: ## build what a release has, in build/dist: archives, deb, rpm, SBOMs and checksums
+	go run $(GORELEASER) release --snapshot --clean
+
+test-release: release-snapshot ## build that, and test it: what packages install and remove, what SBOMs name; twice from two folders with empty caches
+	cd deploy/test && PRESCIENT_TEST_DIST=$(CURDIR)/build/dist PRESCIENT_TEST_LONG=1 go test -count 1 -timeout 1h -run 'Release|Reproducible' ./...
+
+release: ## publish a release from its tag; the workflow of the repository calls it
+	go run $(GORELEASER) release --clean
+
+vulncheck: ## look for known vulnerabilities in what is linked; asks the database of the Go project
+	@deploy/vulncheck.sh go run $(GOVULNCHECK)
 
 freeze: ## add the migrations and the functions of a release to sql/migrations/released.txt, after which a test keeps them as they are
 	go test -count 1 -run WhatIsReleasedStaysAsItIs ./sql -freeze

@@ -7,6 +7,7 @@ replace github.com/prescient-go/prescient => ../..
 
 require (
 	github.com/google/go-cmp v0.7.0
+	github.com/google/licensecheck v0.3.1
 	github.com/moby/buildkit v0.34.2
 	github.com/prescient-go/prescient v0.0.0-00010101000000-000000000000
 	helm.sh/helm/v3 v3.22.0
