@@ -197,6 +197,36 @@ func TestEveryFunctionTakesTheRoleThatTheMatrixSays(t *testing.T) {
 	}
 }
 
+func TestALoginWithoutARoleHasNoRightOnTheSchema(t *testing.T) {
+	t.Parallel()
+	const schema = "no_right"
+	db := withRoles(t, schema)
+	if got := list(t, db, `
+		select p from unnest('{usage,create}'::text[]) as p
+		where has_schema_privilege('no_right_nobody', 'no_right', p)`); len(got) > 0 {
+		t.Errorf("it may use the schema: %q", got)
+	}
+	if got := list(t, db, `
+		select c.relname || ' ' || p
+		from pg_class c, unnest('{select,insert,update,delete,truncate,references,trigger}'::text[]) as p
+		where c.relnamespace = 'no_right'::regnamespace and c.relkind in ('r', 'p')
+			and has_table_privilege('no_right_nobody', c.oid, p)`); len(got) > 0 {
+		t.Errorf("it may use tables: %q", got)
+	}
+	for _, statement := range []string{
+		"select * from no_right.future_job", "select * from no_right.enqueue('remind', 'order', '1', now())",
+		"select * from no_right.settings()",
+	} {
+		err := as(t, db, "no_right_nobody", func(tx *sqlx.Tx) error {
+			_, err := tx.ExecContext(t.Context(), statement)
+			return err
+		})
+		if pq.As(err, pqerror.InsufficientPrivilege) == nil {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+}
+
 func TestFunctionsWithTheRightsOfTheOwnerArePinnedAndNotPublic(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
