@@ -150,10 +150,10 @@ func (j FutureJob) place(g grid.Grid, earliest time.Time) time.Time {
 
 // Key is the natural key of a check: at most one row with it waits at any time.
 type Key struct {
-	JobExec    string
-	EntityName string
-	EntityKey  string
-	ItemKey    string // usually empty
+	JobExec    string `json:"job_exec"`
+	EntityName string `json:"entity_name"`
+	EntityKey  string `json:"entity_key"`
+	ItemKey    string `json:"item_key"` // usually empty
 }
 
 // String returns the key for messages, such as "order.unshipped on orders 42".

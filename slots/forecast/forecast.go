@@ -88,15 +88,14 @@ func (s Slot) Ends() time.Duration { return s.Begins + s.Took }
 
 // Finding is a problem that a slot, or several consecutive slots, will have.
 type Finding struct {
-	Slot      time.Time // the first slot
-	Slots     int       // number of slots
-	Condition Condition
-	JobExec   string // the job whose SLA or deadline breaks; empty: none
+	Slot      time.Time `json:"slot"`  // the first slot
+	Slots     int       `json:"slots"` // number of slots
+	Condition Condition `json:"condition"` // too-long, sla or deadline
+	JobExec   string    `json:"job_exec"` // the job whose SLA or deadline breaks; empty: none
 	// Text describes the problem in words.
-	Text string
-	// Help lists what would help, and by how much, in the same model. Empty if nothing known would
-	// help.
-	Help []string
+	Text string `json:"text"`
+	// Help lists what would help, and by how much, in the same model, or why nothing does.
+	Help []string `json:"help"`
 }
 
 // Condition is the rule that a finding breaks.

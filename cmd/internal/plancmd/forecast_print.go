@@ -27,7 +27,7 @@ type forecastView struct {
 	Workers  int                `json:"workers"`
 	Learned  int                `json:"learned_slots"`
 	Slots    []forecastSlotView `json:"slots"`
-	Findings []forecastFinding  `json:"findings"`
+	Findings []forecast.Finding `json:"findings"`
 	Notes    []string           `json:"notes"`
 }
 
@@ -51,21 +51,11 @@ type forecastJobView struct {
 	Unregistered bool          `json:"unregistered"`
 }
 
-// forecastFinding is forecast.Finding as JSON.
-type forecastFinding struct {
-	Slot      time.Time          `json:"slot"`
-	Slots     int                `json:"slots"`
-	Condition forecast.Condition `json:"condition"`
-	JobExec   string             `json:"job_exec"`
-	Text      string             `json:"text"`
-	Help      []string           `json:"help"`
-}
-
 func newForecastView(ahead forecast.Forecast) forecastView {
 	v := forecastView{
 		OK: len(ahead.Findings) == 0, Now: ahead.Now, Width: duration.Text(ahead.Grid.Width()), From: ahead.From,
 		To: ahead.To, Runners: ahead.Runners, Workers: ahead.Workers,
-		Learned: ahead.Learned, Slots: []forecastSlotView{}, Findings: []forecastFinding{},
+		Learned: ahead.Learned, Slots: []forecastSlotView{}, Findings: append([]forecast.Finding{}, ahead.Findings...),
 		Notes: append([]string{}, ahead.Notes...),
 	}
 	for _, s := range ahead.Slots {
@@ -78,11 +68,6 @@ func newForecastView(ahead forecast.Forecast) forecastView {
 			})
 		}
 		v.Slots = append(v.Slots, slot)
-	}
-	for _, n := range ahead.Findings {
-		v.Findings = append(v.Findings, forecastFinding{
-			n.Slot, n.Slots, n.Condition, n.JobExec, n.Text, append([]string{}, n.Help...),
-		})
 	}
 	return v
 }

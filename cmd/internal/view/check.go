@@ -18,11 +18,8 @@ type Check struct {
 
 // CheckData holds the fields that waiting and ended checks have in common.
 type CheckData struct {
-	ID           int64           `json:"id"`
-	JobExec      string          `json:"job_exec"`
-	EntityName   string          `json:"entity_name"`
-	EntityKey    string          `json:"entity_key"`
-	ItemKey      string          `json:"item_key"`
+	ID int64 `json:"id"`
+	jobs.Key
 	Anonymous    bool            `json:"anonymous"`
 	GroupKey     string          `json:"group_key"`
 	FirstCheckAt time.Time       `json:"first_check_at"`
@@ -38,8 +35,7 @@ type CheckData struct {
 // NewCheckData returns the common fields of a check.
 func NewCheckData(j jobs.FutureJob) CheckData {
 	return CheckData{
-		ID: j.ID, JobExec: j.JobExec, EntityName: j.EntityName, EntityKey: j.EntityKey, ItemKey: j.ItemKey,
-		Anonymous: j.Anonymous, GroupKey: j.GroupKey, FirstCheckAt: j.FirstCheckAt,
+		ID: j.ID, Key: j.Key(), Anonymous: j.Anonymous, GroupKey: j.GroupKey, FirstCheckAt: j.FirstCheckAt,
 		CheckCount: j.CheckCount, ErrorCount: j.ErrorCount, LastError: j.LastError,
 		Spent:   duration.Text(j.TotalRuntime),
 		Payload: j.Payload, EnqueuedAt: j.EnqueuedAt, EnqueuedBy: j.EnqueuedBy,

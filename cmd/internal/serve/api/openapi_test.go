@@ -80,7 +80,7 @@ func TestTheDescriptionsAreTheCommentsOfTheCode(t *testing.T) {
 func parsed(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, dir := range []string{"../board", "../../view", "../../../../internal/web", "../../../../slots/ledger", "../../../../slots/health", "../../../../jobs/admin", "../../../../jobs/event/outbox", "../../../../jobs/rule/rulestore", "."} {
+	for _, dir := range []string{"../board", "../../view", "../../../../internal/web", "../../../../slots/ledger", "../../../../slots/health", "../../../../slots/forecast", "../../../../jobs/admin", "../../../../jobs/event/outbox", "../../../../jobs/rule/rulestore", "."} {
 		files, err := filepath.Glob(dir + "/*.go")
 		if err != nil {
 			t.Fatal(err)

@@ -72,31 +72,21 @@ func (p *planner) ofFailedSchedule(id string) error {
 }
 
 // Cancel ends the waiting checks of an entity as cancelled. A job and an item narrow it.
-type Cancel struct {
-	JobExec    string `json:"job_exec"`
-	EntityName string `json:"entity_name"`
-	EntityKey  string `json:"entity_key"`
-	ItemKey    string `json:"item_key"`
-}
+type Cancel struct{ jobs.Key }
 
 // cancelForm is the form of Cancel.
 var cancelForm = form(Form{
 	Path: "cancel", Summary: "End the waiting checks of an entity",
 	Title: "Cancel", Verb: "Cancel", Lead: "Waiting checks end as cancelled, and stay in history.",
 	Fields: []Field{nameField, keyField, anyJob, itemField},
-}, func(in *Input) Cancel {
-	return Cancel{
-		JobExec: in.Text("job"), EntityName: in.Text("name"), EntityKey: in.Text("key"),
-		ItemKey: in.Text("item"),
-	}
-})
+}, func(in *Input) Cancel { return Cancel{in.key()} })
 
 func (c Cancel) name() string { return "cancel" }
 func (c Cancel) target() string {
 	if c.JobExec == "" {
 		return c.EntityName + " " + c.EntityKey
 	}
-	return jobs.Key{JobExec: c.JobExec, EntityName: c.EntityName, EntityKey: c.EntityKey, ItemKey: c.ItemKey}.String()
+	return c.String()
 }
 
 func (c Cancel) plan(ctx context.Context, p *planner) (plan Plan, err error) {
@@ -106,7 +96,7 @@ func (c Cancel) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	if c.JobExec == schedule.JobExec {
 		return plan, p.ofSchedule(c.EntityKey)
 	}
-	w, err := p.waiting(ctx, jobs.Key(c))
+	w, err := p.waiting(ctx, c.Key)
 	if err != nil {
 		return plan, err
 	}
@@ -134,10 +124,7 @@ func (c Cancel) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
 		n, err = t.client.CancelEntity(ctx, tx, c.EntityName, c.EntityKey)
 	} else {
 		var found bool
-		found, err = t.client.Cancel(ctx, tx, jobs.Key{
-			JobExec: c.JobExec, EntityName: c.EntityName,
-			EntityKey: c.EntityKey, ItemKey: c.ItemKey,
-		})
+		found, err = t.client.Cancel(ctx, tx, c.Key)
 		if found {
 			n = 1
 		}
@@ -265,11 +252,8 @@ func (c CancelMany) run(ctx context.Context, s *source, t *tools, who web.Who) (
 
 // Reschedule moves a waiting check to the first slot at or after At.
 type Reschedule struct {
-	JobExec    string    `json:"job_exec"`
-	EntityName string    `json:"entity_name"`
-	EntityKey  string    `json:"entity_key"`
-	ItemKey    string    `json:"item_key"`
-	At         time.Time `json:"at"`
+	jobs.Key
+	At time.Time `json:"at"`
 }
 
 // rescheduleForm is the form of Reschedule.
@@ -281,18 +265,10 @@ var rescheduleForm = form(Form{
 		jobField, nameField, keyField, itemField,
 		{Name: "at", Label: "New time", Hint: aheadHint, Required: true},
 	},
-}, func(in *Input) Reschedule {
-	return Reschedule{
-		JobExec: in.Text("job"), EntityName: in.Text("name"), EntityKey: in.Text("key"),
-		ItemKey: in.Text("item"), At: in.ahead("at"),
-	}
-})
+}, func(in *Input) Reschedule { return Reschedule{in.key(), in.ahead("at")} })
 
 func (m Reschedule) name() string   { return "reschedule" }
-func (m Reschedule) target() string { return m.key().String() }
-func (m Reschedule) key() jobs.Key {
-	return jobs.Key{JobExec: m.JobExec, EntityName: m.EntityName, EntityKey: m.EntityKey, ItemKey: m.ItemKey}
-}
+func (m Reschedule) target() string { return m.String() }
 
 func (m Reschedule) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	if m.JobExec == "" {
@@ -307,7 +283,7 @@ func (m Reschedule) plan(ctx context.Context, p *planner) (plan Plan, err error)
 	if err := cmp.Or(checkInstant("at", m.At), p.client.ValidateDue(m.At)); err != nil {
 		return plan, err
 	}
-	w, err := p.waiting(ctx, m.key())
+	w, err := p.waiting(ctx, m.Key)
 	if err != nil {
 		return plan, err
 	}
@@ -325,7 +301,7 @@ func (m Reschedule) plan(ctx context.Context, p *planner) (plan Plan, err error)
 }
 
 func (m Reschedule) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
-	slot, found, err := t.client.Reschedule(ctx, tx, m.key(), m.At)
+	slot, found, err := t.client.Reschedule(ctx, tx, m.Key, m.At)
 	if err == nil && !found {
 		err = &RefusedError{"such a check no longer waits"}
 	}

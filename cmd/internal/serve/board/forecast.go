@@ -51,13 +51,7 @@ func (v *Overview) addForecast(f forecast.Forecast) {
 			v.Axis[i].expect(s, f.Grid.Width())
 		}
 	}
-	v.Expected = []Expected{}
-	for _, found := range f.Findings {
-		v.Expected = append(v.Expected, Expected{
-			found.Slot, found.Slots, string(found.Condition), found.JobExec,
-			found.Text, append([]string{}, found.Help...),
-		})
-	}
+	v.Expected = append([]forecast.Finding{}, f.Findings...)
 }
 
 // expect adds the forecast of a slot.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 )
 
@@ -98,6 +99,13 @@ type Input struct {
 
 // Text returns exactly what was entered, because a key may begin or end with a space.
 func (in *Input) Text(name string) string { return in.Values.Get(name) }
+
+// key returns the key of a check.
+func (in *Input) key() jobs.Key {
+	return jobs.Key{
+		JobExec: in.Text("job"), EntityName: in.Text("name"), EntityKey: in.Text("key"), ItemKey: in.Text("item"),
+	}
+}
 
 func (in *Input) past(name string) time.Time  { return in.time(name, -1) }
 func (in *Input) ahead(name string) time.Time { return in.time(name, 1) }

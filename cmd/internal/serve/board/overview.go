@@ -11,6 +11,7 @@ import (
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/forecast"
 	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/slots/health"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -80,7 +81,7 @@ func (s *source) readOverview(ctx context.Context, r *reader) (v Overview, err e
 	}
 	v.Status = view.NewStatus(report, paused, s.cfg.Self, knows)
 	v.Database = view.Database{Private: s.cfg.Private, Server: r.setting.Server, Schema: s.cfg.Schema}
-	v.Expected = []Expected{}
+	v.Expected = []forecast.Finding{}
 	v.Axis, err = readAxis(ctx, r, report)
 	return v, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/forecast"
 	"github.com/prescient-go/prescient/slots/ledger"
 )
 
@@ -28,7 +29,7 @@ type Overview struct {
 	Axis []Cell `json:"axis"`
 	// Expected has the slots of the next 24 hours that will end late, or break an SLA or a
 	// deadline.
-	Expected []Expected `json:"expected"`
+	Expected []forecast.Finding `json:"expected"`
 	// Schedules are at most 20 schedules that dropped an event or were given up in the last day,
 	// the newest first.
 	Schedules []Misfire  `json:"schedules"`
@@ -67,16 +68,6 @@ type Cell struct {
 type Forecast struct {
 	Rows int64         `json:"rows"`
 	Took duration.Text `json:"took"`
-}
-
-// Expected says what will go wrong in a slot, or in several consecutive slots.
-type Expected struct {
-	Slot      time.Time `json:"slot"` // the first
-	Slots     int       `json:"slots"`
-	Condition string    `json:"condition"` // too-long, sla or deadline
-	JobExec   string    `json:"job_exec"`  // the job with the SLA or deadline; empty: none
-	Text      string    `json:"text"`
-	Help      []string  `json:"help"` // remedies, and how much each helps
 }
 
 // Misfire is a schedule that has not published every event.
