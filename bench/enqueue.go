@@ -56,17 +56,17 @@ type enqueuing struct {
 }
 
 // job is the i-th row; the rows are for the slots of a day.
-func (e *enqueuing) job(i int, keyed bool) jobs.FutureJob {
+func (e *enqueuing) job(i int, keyed bool) jobs.Request {
 	id := 1_000_000_001 + i
-	j := jobs.FutureJob{
+	j := jobs.Request{
 		JobExec: jobName, EntityName: "order", EntityKey: fmt.Sprint(id), Anonymous: !keyed, Payload: []byte(payloadOf(id)),
 	}
 	j.CheckAt = e.store.slot(i % 96)
 	return j
 }
 
-func (e *enqueuing) jobs(rows int, keyed bool) iter.Seq[jobs.FutureJob] {
-	return func(yield func(jobs.FutureJob) bool) {
+func (e *enqueuing) jobs(rows int, keyed bool) iter.Seq[jobs.Request] {
+	return func(yield func(jobs.Request) bool) {
 		for i := range rows {
 			if !yield(e.job(i, keyed)) {
 				return

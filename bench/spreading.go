@@ -66,7 +66,7 @@ func spreading(ctx context.Context, b *bench) error {
 }
 
 // windowed is the i-th row; without a window it asks for one of its slots, so that both leave the same table.
-func (e *enqueuing) windowed(i int, within time.Duration) jobs.FutureJob {
+func (e *enqueuing) windowed(i int, within time.Duration) jobs.Request {
 	j := e.job(i, true)
 	j.CheckAt, j.Within = e.store.slot(0), within
 	if within == 0 {
@@ -75,8 +75,8 @@ func (e *enqueuing) windowed(i int, within time.Duration) jobs.FutureJob {
 	return j
 }
 
-func (e *enqueuing) windows(rows int, within time.Duration) iter.Seq[jobs.FutureJob] {
-	return func(yield func(jobs.FutureJob) bool) {
+func (e *enqueuing) windows(rows int, within time.Duration) iter.Seq[jobs.Request] {
+	return func(yield func(jobs.Request) bool) {
 		for i := range rows {
 			if !yield(e.windowed(i, within)) {
 				return

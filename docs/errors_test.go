@@ -36,7 +36,7 @@ func errorsUntilFailed(t *testing.T) (n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "42", CheckAt: midnight.Add(time.Hour)}
+	check := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: "42", CheckAt: midnight.Add(time.Hour)}
 	if _, err := r.Client.Enqueue(ctx, db, check); err != nil {
 		t.Fatal(err)
 	}

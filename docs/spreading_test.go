@@ -29,11 +29,11 @@ const (
 )
 
 // askedFor are the checks of the day. Those that everybody wants at once are content with any slot of the window.
-func askedFor(within time.Duration) iter.Seq[jobs.FutureJob] {
+func askedFor(within time.Duration) iter.Seq[jobs.Request] {
 	random := rand.New(rand.NewPCG(9, 0))
-	return func(yield func(jobs.FutureJob) bool) {
+	return func(yield func(jobs.Request) bool) {
 		for i := range rowsOfTheDay {
-			j := jobs.FutureJob{EntityName: "customer", EntityKey: fmt.Sprint(i)}
+			j := jobs.Request{EntityName: "customer", EntityKey: fmt.Sprint(i)}
 			switch {
 			case i < rowsAtOnce:
 				j.JobExec, j.CheckAt, j.Within = "report.daily", midnight, within

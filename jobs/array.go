@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"database/sql"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +11,7 @@ import (
 
 // columns turns rows into the parameters of statement enqueue_many: one array a column, without nulls. They are encoded
 // here, since the driver's general encoder takes as long for an array of times as the server takes to write the rows.
-func columns(list []FutureJob, on OnConflict, clock any) []any {
+func columns(list []Request, on OnConflict, clock any) []any {
 	n := len(list)
 	var execs, names, keys, times, payloads, items, groups array
 	for _, column := range []*array{&execs, &names, &keys, &times, &payloads, &items, &groups} {
@@ -36,14 +35,14 @@ func columns(list []FutureJob, on OnConflict, clock any) []any {
 	return []any{
 		execs.literal(), names.literal(), keys.literal(), times.literal(), payloads.literal(), items.literal(),
 		groups.literal(), policy, maxMicros, clock,
-		spans(list, func(job FutureJob) time.Duration { return job.Within }), nameless,
-		spans(list, func(job FutureJob) time.Duration { return job.UnlessEndedWithin }),
+		spans(list, func(job Request) time.Duration { return job.Within }), nameless,
+		spans(list, func(job Request) time.Duration { return job.UnlessEndedWithin }),
 	}
 }
 
 // spans is a column of durations, in seconds. Nil: all of them are 0.
-func spans(list []FutureJob, of func(job FutureJob) time.Duration) any {
-	if !slices.ContainsFunc(list, func(job FutureJob) bool { return of(job) != 0 }) {
+func spans(list []Request, of func(job Request) time.Duration) any {
+	if !slices.ContainsFunc(list, func(job Request) bool { return of(job) != 0 }) {
 		return nil
 	}
 	var column array
@@ -54,9 +53,9 @@ func spans(list []FutureJob, of func(job FutureJob) time.Duration) any {
 }
 
 // unused returns an item key that no row has.
-func unused(list []FutureJob) string {
+func unused(list []Request) string {
 	key := "anonymous"
-	for slices.ContainsFunc(list, func(job FutureJob) bool { return job.ItemKey == key }) {
+	for slices.ContainsFunc(list, func(job Request) bool { return job.ItemKey == key }) {
 		key += "'"
 	}
 	return key
@@ -87,17 +86,4 @@ func (a *array) literal() string {
 		return "{}"
 	}
 	return "{" + a.text.String()[1:] + "}"
-}
-
-// within is the window in seconds.
-func (j FutureJob) within() sql.NullInt64 { return seconds(j.Within) }
-
-func seconds(d time.Duration) sql.NullInt64 {
-	return sql.NullInt64{Int64: int64(d / time.Second), Valid: d != 0}
-}
-
-func (j FutureJob) conditional() bool { return j.UnlessEndedWithin != 0 }
-
-func (j FutureJob) item() sql.NullString {
-	return sql.NullString{String: j.ItemKey, Valid: !j.Anonymous}
 }

@@ -17,7 +17,7 @@ func TestManyRowsAreEnqueuedAlikeWhateverArrayNullsIs(t *testing.T) {
 	t.Parallel()
 	full := check("1", now.Add(time.Hour))
 	full.Payload, full.GroupKey, full.ItemKey, full.Within = json.RawMessage(`{"a": null}`), "NULL", "NULL", 2*time.Hour
-	list := []jobs.FutureJob{full, check("2", now.Add(time.Hour)), anonymous("3", now.Add(time.Hour)), check("4", now.Add(time.Hour))}
+	list := []jobs.Request{full, check("2", now.Add(time.Hour)), anonymous("3", now.Add(time.Hour)), check("4", now.Add(time.Hour))}
 	list[3].ItemKey = "anonymous" // the text that stands for anonymous rows
 	for _, on := range []jobs.OnConflict{jobs.Keep, jobs.Replace} {
 		var rows [2][]string
@@ -30,7 +30,7 @@ func TestManyRowsAreEnqueuedAlikeWhateverArrayNullsIs(t *testing.T) {
 				t.Fatalf("array_nulls = %s: %v", value, err)
 			}
 			for _, j := range w.waiting() {
-				rows[i] = append(rows[i], fmt.Sprintf("%s %q %t %q %s %s", j.Key(), j.ItemKey, j.Anonymous, j.GroupKey, j.Payload, j.Within))
+				rows[i] = append(rows[i], fmt.Sprintf("%s %q %t %q %s %s", j.Key(), j.ItemKey, j.Anonymous, j.GroupKey, j.Payload, j.NextCheckAt))
 			}
 			slices.Sort(rows[i])
 		}

@@ -25,12 +25,12 @@ var ways = map[string]asking{
 		return countOf(e.Action), err
 	},
 	"EnqueueMany": func(w *world, db jobs.DB, at time.Time, on jobs.OnConflict) (jobs.EnqueueCounts, error) {
-		n, err := w.client.EnqueueMany(w.t.Context(), db, []jobs.FutureJob{check("2", at), check("1", at)}, on)
+		n, err := w.client.EnqueueMany(w.t.Context(), db, []jobs.Request{check("2", at), check("1", at)}, on)
 		n.Inserted-- // order 2
 		return n, err
 	},
 	"EnqueueAll": func(w *world, db jobs.DB, at time.Time, on jobs.OnConflict) (jobs.EnqueueCounts, error) {
-		n, err := w.client.EnqueueAll(w.t.Context(), db, slices.Values([]jobs.FutureJob{check("2", at), check("1", at)}), on)
+		n, err := w.client.EnqueueAll(w.t.Context(), db, slices.Values([]jobs.Request{check("2", at), check("1", at)}), on)
 		n.Inserted--
 		return n, err
 	},
@@ -272,7 +272,7 @@ func (w *world) overABoundary(holder *sqlx.Tx, ask func(asked time.Time) error) 
 }
 
 // check is one on the grid of the database.
-func (w *world) check(key string, at time.Time) jobs.FutureJob {
+func (w *world) check(key string, at time.Time) jobs.Request {
 	job := check(key, at)
 	job.CheckAt = at
 	return job
@@ -374,8 +374,8 @@ func TestAStreamAsksForTheNumbersOfItsJobsInEveryTransaction(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	several := slices.Values([]jobs.FutureJob{{JobExec: "b"}, {JobExec: "a"}, {JobExec: "b"}, {JobExec: "c"}})
-	n, err := w.client.EnqueueAll(t.Context(), w.db, func(yield func(jobs.FutureJob) bool) {
+	several := slices.Values([]jobs.Request{{JobExec: "b"}, {JobExec: "a"}, {JobExec: "b"}, {JobExec: "c"}})
+	n, err := w.client.EnqueueAll(t.Context(), w.db, func(yield func(jobs.Request) bool) {
 		for job := range several {
 			job.EntityName, job.EntityKey, job.Anonymous = "order", job.JobExec, true
 			job.CheckAt = slot(1)

@@ -27,11 +27,11 @@ const (
 // *BulkError lists every bad row. A key given twice counts as two calls, in order. One statement
 // writes up to 10,000 jobs with up to 4 MiB of text. Concurrent calls that need several statements
 // may deadlock as EnqueueAll may. on is as with Enqueue.
-func (c *Client) EnqueueMany(ctx context.Context, db DB, list []FutureJob, on ...OnConflict) (EnqueueCounts, error) {
+func (c *Client) EnqueueMany(ctx context.Context, db DB, list []Request, on ...OnConflict) (EnqueueCounts, error) {
 	return c.enqueueMany(ctx, db, list, lastOf(on))
 }
 
-func (c *Client) enqueueMany(ctx context.Context, db DB, list []FutureJob, on OnConflict) (EnqueueCounts, error) {
+func (c *Client) enqueueMany(ctx context.Context, db DB, list []Request, on OnConflict) (EnqueueCounts, error) {
 	if err := c.validateAll(list); err != nil {
 		return EnqueueCounts{}, err
 	}
@@ -39,7 +39,7 @@ func (c *Client) enqueueMany(ctx context.Context, db DB, list []FutureJob, on On
 		return EnqueueCounts{}, fmt.Errorf("enqueue %s: %w", spoken.Count(len(list), "job", "jobs"), err)
 	}
 	var total EnqueueCounts
-	err := c.through(ctx, db, list, func(ctx context.Context, db DB, list []FutureJob) error {
+	err := c.through(ctx, db, list, func(ctx context.Context, db DB, list []Request) error {
 		return tx.In(ctx, db, func(db tx.DB) error {
 			total = EnqueueCounts{}
 			for part := range parts(list) {
@@ -62,8 +62,8 @@ func (c *Client) enqueueMany(ctx context.Context, db DB, list []FutureJob, on On
 }
 
 // parts divides a list into the rows of one statement each. An empty list is one part.
-func parts(list []FutureJob) iter.Seq[[]FutureJob] {
-	return func(yield func([]FutureJob) bool) {
+func parts(list []Request) iter.Seq[[]Request] {
+	return func(yield func([]Request) bool) {
 		first, size := 0, 0
 		for i, job := range list {
 			if i > first && (i-first == chunk || size+job.size() > chunkBytes) {
@@ -78,22 +78,17 @@ func parts(list []FutureJob) iter.Seq[[]FutureJob] {
 	}
 }
 
-// size returns the bytes of text of a job.
-func (j FutureJob) size() int {
-	return len(j.JobExec) + len(j.EntityName) + len(j.EntityKey) + len(j.ItemKey) + len(j.GroupKey) + len(j.Payload)
-}
-
 // EnqueueAll enqueues a stream of checks, in bounded memory and in one transaction. The rules are
 // those of EnqueueMany, but a *BulkError lists at most the first 1,000 bad rows. Two concurrent
 // streams with the same keys in another order may deadlock: then one of them fails, with nothing
 // written. on is as with Enqueue.
 func (c *Client) EnqueueAll(
-	ctx context.Context, db DB, all iter.Seq[FutureJob], on ...OnConflict,
+	ctx context.Context, db DB, all iter.Seq[Request], on ...OnConflict,
 ) (EnqueueCounts, error) {
 	return c.enqueueAll(ctx, db, all, lastOf(on))
 }
 
-func (c *Client) enqueueAll(ctx context.Context, db DB, all iter.Seq[FutureJob], on OnConflict) (EnqueueCounts, error) {
+func (c *Client) enqueueAll(ctx context.Context, db DB, all iter.Seq[Request], on OnConflict) (EnqueueCounts, error) {
 	if err := on.validate(); err != nil {
 		return EnqueueCounts{}, fmt.Errorf("enqueue jobs: %w", err)
 	}
@@ -115,15 +110,15 @@ func (c *Client) enqueueAll(ctx context.Context, db DB, all iter.Seq[FutureJob],
 
 // stream validates rows while another goroutine writes the previous chunk. After a bad row it only
 // validates.
-func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[FutureJob], on OnConflict) (EnqueueCounts, error) {
-	w := writer{chunks: make(chan []FutureJob), failed: make(chan struct{}), done: make(chan struct{})}
+func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[Request], on OnConflict) (EnqueueCounts, error) {
+	w := writer{chunks: make(chan []Request), failed: make(chan struct{}), done: make(chan struct{})}
 	policy, _ := on.args()
 	fresh := policy == Keep.policy // until a row of the stream is found to wait
 	copier := copier{client: c, numbers: map[string]int64{}}
-	go w.run(func(chunk []FutureJob) (n EnqueueCounts, err error) {
-		err = c.through(ctx, tx, chunk, func(ctx context.Context, tx DB, chunk []FutureJob) (err error) {
+	go w.run(func(chunk []Request) (n EnqueueCounts, err error) {
+		err = c.through(ctx, tx, chunk, func(ctx context.Context, tx DB, chunk []Request) (err error) {
 			copied := false
-			if fresh && !slices.ContainsFunc(chunk, FutureJob.conditional) {
+			if fresh && !slices.ContainsFunc(chunk, Request.conditional) {
 				n, copied, err = copier.write(ctx, tx, chunk)
 				fresh = copied
 			}
@@ -137,7 +132,7 @@ func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[FutureJob], on 
 	defer func() { _, _ = w.finish() }() // when the iterator panics, too
 
 	var bad BulkError
-	var rows []FutureJob
+	var rows []Request
 	index, size := 0, 0
 	for job := range all {
 		bad.add(index, c.validate(job))
@@ -152,7 +147,7 @@ func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[FutureJob], on 
 			if !w.send(rows) {
 				break
 			}
-			rows, size = make([]FutureJob, 0, len(rows)), 0
+			rows, size = make([]Request, 0, len(rows)), 0
 		}
 		rows, size = append(rows, job), size+job.size()
 	}
@@ -171,7 +166,7 @@ func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[FutureJob], on 
 
 // writer writes chunks on its own goroutine, until one fails.
 type writer struct {
-	chunks chan []FutureJob
+	chunks chan []Request
 	failed chan struct{} // closed at the first error
 	done   chan struct{}
 	total  EnqueueCounts
@@ -180,7 +175,7 @@ type writer struct {
 	once sync.Once
 }
 
-func (w *writer) run(write func(chunk []FutureJob) (EnqueueCounts, error)) {
+func (w *writer) run(write func(chunk []Request) (EnqueueCounts, error)) {
 	defer close(w.done)
 	for chunk := range w.chunks {
 		n, err := write(chunk)
@@ -194,7 +189,7 @@ func (w *writer) run(write func(chunk []FutureJob) (EnqueueCounts, error)) {
 }
 
 // send returns false when an earlier chunk has failed.
-func (w *writer) send(chunk []FutureJob) bool {
+func (w *writer) send(chunk []Request) bool {
 	select {
 	case w.chunks <- chunk:
 		return true
@@ -211,7 +206,7 @@ func (w *writer) finish() (EnqueueCounts, error) {
 }
 
 // writeChunk writes rows that have been validated.
-func (c *Client) writeChunk(ctx context.Context, db DB, list []FutureJob, on OnConflict) (EnqueueCounts, error) {
+func (c *Client) writeChunk(ctx context.Context, db DB, list []Request, on OnConflict) (EnqueueCounts, error) {
 	var n EnqueueCounts
 	err := c.row(ctx, db, pgsql.EnqueueMany, columns(list, on, c.Clock()), &n.Inserted, &n.Kept, &n.Replaced,
 		&n.PushedBack, &n.Recorded, &n.Recent)

@@ -14,10 +14,10 @@ import (
 )
 
 // orders yields n checks, each on an order of its own; spoil changes one before it is yielded.
-func orders(n int, spoil func(i int, job *jobs.FutureJob)) iter.Seq[jobs.FutureJob] {
-	return func(yield func(jobs.FutureJob) bool) {
+func orders(n int, spoil func(i int, job *jobs.Request)) iter.Seq[jobs.Request] {
+	return func(yield func(jobs.Request) bool) {
 		for i := range n {
-			job := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(i)}
+			job := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(i)}
 			job.CheckAt = slot(1)
 			if spoil != nil {
 				spoil(i, &job)
@@ -60,13 +60,13 @@ func TestAStreamKeepsTheRowsThatWaitWhereverTheyTurnUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := setup(t)
-			late := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "13000"}
+			late := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: "13000"}
 			late.CheckAt = slot(9)
 			if _, err := s.client.Enqueue(t.Context(), s.db, late); err != nil {
 				t.Fatal(err)
 			}
 			// One row of the second chunk waits; two of the fourth are given twice, and some have no key.
-			got, err := s.client.EnqueueAll(t.Context(), s.db, orders(32000, func(i int, job *jobs.FutureJob) {
+			got, err := s.client.EnqueueAll(t.Context(), s.db, orders(32000, func(i int, job *jobs.Request) {
 				switch {
 				case i == 31001 || i == 31002:
 					job.EntityKey = "31000"
@@ -99,7 +99,7 @@ func TestAStreamIsWrittenThroughWhateverIsADB(t *testing.T) {
 func TestAStreamNeverGoesToASlotThatHasBegun(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	_, err := s.client.EnqueueAll(t.Context(), s.db, orders(3, func(i int, job *jobs.FutureJob) {
+	_, err := s.client.EnqueueAll(t.Context(), s.db, orders(3, func(i int, job *jobs.Request) {
 		job.CheckAt = time.Date(2001, time.January, 1+i, 0, 0, 0, 0, time.UTC)
 	}), jobs.Keep)
 	if err != nil {
@@ -116,7 +116,7 @@ func TestAStreamWithBadRowsWritesNothingAndLeavesTheTransactionUsable(t *testing
 	s := setup(t)
 	tx := s.db.MustBegin()
 	defer func() { _ = tx.Rollback() }()
-	_, err := s.client.EnqueueAll(t.Context(), tx, orders(24000, func(i int, job *jobs.FutureJob) {
+	_, err := s.client.EnqueueAll(t.Context(), tx, orders(24000, func(i int, job *jobs.Request) {
 		if i == 12000 || i == 23999 {
 			job.EntityKey = ""
 		}
@@ -142,7 +142,7 @@ func TestAStreamThatIsAllWrongEndsEarly(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	yielded := 0
-	_, err := s.client.EnqueueAll(t.Context(), s.db, orders(1<<30, func(_ int, job *jobs.FutureJob) {
+	_, err := s.client.EnqueueAll(t.Context(), s.db, orders(1<<30, func(_ int, job *jobs.Request) {
 		yielded++
 		job.JobExec = ""
 	}), jobs.Keep)

@@ -49,7 +49,7 @@ func TestCancelByEntityEndsItsKeyedRows(t *testing.T) {
 	w := setup(t)
 	item, other := check("1", slot(4)), check("1", slot(4))
 	item.ItemKey, other.JobExec = "item", "alert"
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{check("1", slot(4)), item, other, anonymous("1", slot(4)), check("2", slot(4))}); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.Request{check("1", slot(4)), item, other, anonymous("1", slot(4)), check("2", slot(4))}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []int64{3, 0} {
@@ -69,7 +69,7 @@ func TestCancelManyEndsWhatAFilterFinds(t *testing.T) {
 	grouped.GroupKey, alert.JobExec = "merchant", "alert"
 	paid, text, list := check("50", slot(7)), check("51", slot(7)), check("52", slot(7))
 	paid.Payload, text.Payload, list.Payload = []byte(`{"merchant": 42, "country": "DE"}`), []byte(`{"merchant": "42"}`), []byte(`[{"merchant": 42}]`)
-	rows := []jobs.FutureJob{check("42-1", slot(4)), check("42-2", slot(5)), anonymous("42-3", slot(6)), grouped, alert, percent, paid, text, list}
+	rows := []jobs.Request{check("42-1", slot(4)), check("42-2", slot(5)), anonymous("42-3", slot(6)), grouped, alert, percent, paid, text, list}
 	if _, err := w.client.EnqueueMany(t.Context(), w.db, rows); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func third(_ int64, _ admin.Position, err error) error { return err }
 func TestCancelManyGoesOnBehindItsPosition(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	var list []jobs.FutureJob
+	var list []jobs.Request
 	for n := range 7 {
 		list = append(list, check(fmt.Sprint(n), slot(4+n%3)))
 	}
@@ -156,7 +156,7 @@ func TestCancelManyGoesOnBehindItsPosition(t *testing.T) {
 func TestCancelManyLeavesARowThatAnotherTransactionHasLocked(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{check("1", slot(4)), check("2", slot(4))}); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.Request{check("1", slot(4)), check("2", slot(4))}); err != nil {
 		t.Fatal(err)
 	}
 	holder := w.db.MustBegin()
@@ -175,7 +175,7 @@ func TestCancelManyLeavesARowThatAnotherTransactionHasLocked(t *testing.T) {
 func TestCancelAllWalksASecondTimeForRowsThatWereLocked(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	var list []jobs.FutureJob
+	var list []jobs.Request
 	for n := range 2500 {
 		list = append(list, check(fmt.Sprint(n), slot(4)))
 	}
@@ -274,7 +274,7 @@ func TestCancelManyCancelsARowThatIsMovedMeanwhile(t *testing.T) {
 	t.Parallel()
 	const rows, limit = 2000, 100
 	w := setup(t)
-	var list []jobs.FutureJob
+	var list []jobs.Request
 	for n := range rows {
 		list = append(list, check(fmt.Sprint(n), slot(4)))
 	}
@@ -411,7 +411,7 @@ func TestAPushBackThatLandsInTheSameSlotWritesNothing(t *testing.T) {
 		t.Error(found, err)
 	}
 	w.enqueue(check("1", slot(4)), jobs.PushBack(0))
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{check("1", slot(4))}, jobs.PushBack(0)); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.Request{check("1", slot(4))}, jobs.PushBack(0)); err != nil {
 		t.Error(err)
 	}
 	if after := place(); after != before {

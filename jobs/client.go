@@ -98,7 +98,7 @@ func (c *Client) warnUnregistered(job string) {
 	}
 }
 
-// FromNow returns the instant that is wait after now, for FutureJob.CheckAt. It uses the clock that slots are
+// FromNow returns the instant that is wait after now, for Request.CheckAt. It uses the clock that slots are
 // compared with.
 func (c *Client) FromNow(wait time.Duration) time.Time { return c.Now().Add(wait) }
 

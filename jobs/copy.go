@@ -36,7 +36,7 @@ type preparing interface {
 // write writes rows. It writes nothing, and ok is false, in these cases: a row waits already, the
 // grid is being changed, a slot has begun meanwhile, the role may only execute functions, or the
 // driver has another COPY.
-func (w *copier) write(ctx context.Context, tx DB, rows []FutureJob) (n EnqueueCounts, ok bool, err error) {
+func (w *copier) write(ctx context.Context, tx DB, rows []Request) (n EnqueueCounts, ok bool, err error) {
 	if _, err := tx.ExecContext(ctx, "savepoint prescient_copy"); err != nil {
 		return n, false, fmt.Errorf("set savepoint: %w", err)
 	}
@@ -61,7 +61,7 @@ func (w *copier) write(ctx context.Context, tx DB, rows []FutureJob) (n EnqueueC
 }
 
 // number looks up the jobs of rows whose numbers are not known yet.
-func (w *copier) number(ctx context.Context, tx DB, rows []FutureJob) error {
+func (w *copier) number(ctx context.Context, tx DB, rows []Request) error {
 	var names array
 	for _, j := range rows {
 		if _, known := w.numbers[j.JobExec]; !known {
@@ -85,7 +85,7 @@ func (w *copier) number(ctx context.Context, tx DB, rows []FutureJob) error {
 	return nil
 }
 
-func (w *copier) copyRows(ctx context.Context, tx DB, rows []FutureJob) error {
+func (w *copier) copyRows(ctx context.Context, tx DB, rows []Request) error {
 	all, err := w.values(ctx, tx, rows)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (w *copier) copyRows(ctx context.Context, tx DB, rows []FutureJob) error {
 // enqueuing reads who enqueues, once for all rows. As defaults of the columns, these values would
 // be computed for each row.
 type enqueuing struct {
-	by                string
+	by                      string
 	app, actor, traceparent sql.NullString
 }
 
@@ -130,7 +130,7 @@ func (w *copier) nextSlot(ctx context.Context, tx DB) (next time.Time, who enque
 // values returns the columns of rows. It reads the next slot first, which gives the transaction its
 // number. From that number, a run that begins meanwhile knows that rows may still come. If the grid
 // has changed, the client keeps its old one.
-func (w *copier) values(ctx context.Context, tx DB, rows []FutureJob) (iter.Seq[[]any], error) {
+func (w *copier) values(ctx context.Context, tx DB, rows []Request) (iter.Seq[[]any], error) {
 	c := w.client
 	var width int64
 	if err := pgsql.One(ctx, tx, pgsql.EnqueueLock.In(c.schema), nil, &width); err != nil {

@@ -201,6 +201,6 @@ func (r *Registry) StartSpan(
 
 // EnqueueStatement returns the statement of Client.EnqueueMany with Keep, for a message with other
 // statements. The jobs must be valid. clock is the present of a replay; nil asks the database.
-func EnqueueStatement(list []FutureJob, clock any) (pgsql.Statement, []any) {
+func EnqueueStatement(list []Request, clock any) (pgsql.Statement, []any) {
 	return pgsql.EnqueueMany, columns(list, Keep, clock)
 }

@@ -8,7 +8,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	check := jobs.FutureJob{
+//	check := jobs.Request{
 //		JobExec: "order.unshipped", EntityName: "orders", EntityKey: "42",
 //		CheckAt: placedAt.Add(48 * time.Hour),
 //	}
@@ -16,9 +16,10 @@
 //		return err
 //	}
 //
-// The instant is rounded up to a slot. When that slot is run, the runner calls the function
-// registered under job_exec. The function checks whether the expected event has happened, and acts
-// if not. It returns when to look again, or nil:
+// The application enqueues a [Request], and the function of the job gets the row that it became, a
+// [FutureJob]. The instant is rounded up to a slot. When that slot is run, the runner calls the
+// function registered under job_exec. The function checks whether the expected event has happened,
+// and acts if not. It returns when to look again, or nil:
 //
 //	registry.Register("order.unshipped", jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 //		// ...

@@ -27,7 +27,7 @@ const (
 	ActionPushedBack EnqueueAction = "pushed_back"
 	// ActionRecorded means that the waiting row is due. See OnConflict.
 	ActionRecorded EnqueueAction = "recorded"
-	// ActionRecent means that nothing was enqueued. See FutureJob.UnlessEndedWithin.
+	// ActionRecent means that nothing was enqueued. See Request.UnlessEndedWithin.
 	ActionRecent EnqueueAction = "recent"
 )
 
@@ -114,34 +114,34 @@ func (c OnConflict) args() (policy string, maxMicros any) {
 }
 
 // Enqueue enqueues one check. If a check of the same key waits already, it stays unchanged, unless
-// on chooses otherwise; see OnConflict. A bad job returns a FieldError for each field, and nothing
-// is written. A trigger on future_job that suppresses the row or changes its key is an error of
+// on chooses otherwise; see OnConflict. A bad request returns a FieldError for each field, and
+// nothing is written. A trigger on future_job that suppresses the row or changes its key is an error of
 // SQLSTATE 27000.
-func (c *Client) Enqueue(ctx context.Context, db DB, job FutureJob, on ...OnConflict) (EnqueueResult, error) {
-	return c.enqueue(ctx, db, job, lastOf(on))
+func (c *Client) Enqueue(ctx context.Context, db DB, request Request, on ...OnConflict) (EnqueueResult, error) {
+	return c.enqueue(ctx, db, request, lastOf(on))
 }
 
-func (c *Client) enqueue(ctx context.Context, db DB, job FutureJob, on OnConflict) (EnqueueResult, error) {
-	if err := errors.Join(c.validate(job), on.validate()); err != nil {
-		return EnqueueResult{}, fmt.Errorf("enqueue %s: %w", job.Key(), err)
+func (c *Client) enqueue(ctx context.Context, db DB, request Request, on OnConflict) (EnqueueResult, error) {
+	if err := errors.Join(c.validate(request), on.validate()); err != nil {
+		return EnqueueResult{}, fmt.Errorf("enqueue %s: %w", request.Key(), err)
 	}
 	var e EnqueueResult
-	err := c.through(ctx, db, []FutureJob{job}, func(ctx context.Context, db DB, list []FutureJob) (err error) {
+	err := c.through(ctx, db, []Request{request}, func(ctx context.Context, db DB, list []Request) (err error) {
 		e, err = c.write(ctx, db, list[0], on)
 		return err
 	})
 	if err != nil {
-		return EnqueueResult{}, fmt.Errorf("enqueue %s: %w", job.Key(), err)
+		return EnqueueResult{}, fmt.Errorf("enqueue %s: %w", request.Key(), err)
 	}
 	return e, nil
 }
 
-// write enqueues a job that has been validated.
-func (c *Client) write(ctx context.Context, db DB, job FutureJob, on OnConflict) (e EnqueueResult, err error) {
+// write enqueues a request that has been validated.
+func (c *Client) write(ctx context.Context, db DB, r Request, on OnConflict) (e EnqueueResult, err error) {
 	policy, maxMicros := on.args()
 	args := []any{
-		job.JobExec, job.EntityName, job.EntityKey, job.checkAt(), nullable(string(job.Payload)), job.item(),
-		nullable(job.GroupKey), policy, maxMicros, c.Clock(), job.within(), seconds(job.UnlessEndedWithin),
+		r.JobExec, r.EntityName, r.EntityKey, r.checkAt(), nullable(string(r.Payload)), r.item(),
+		nullable(r.GroupKey), policy, maxMicros, c.Clock(), r.within(), seconds(r.UnlessEndedWithin),
 	}
 	err = c.row(ctx, db, pgsql.Enqueue, args, &e.ID, &e.Slot, &e.Action)
 	e.Slot = e.Slot.UTC()

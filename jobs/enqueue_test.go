@@ -54,7 +54,7 @@ func TestWithoutAClockTheDatabaseSaysWhatIsPast(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := w.enqueue(check("1", clock.Add(-time.Hour)), jobs.Keep)
-	counts, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{check("2", clock.Add(-time.Hour))})
+	counts, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.Request{check("2", clock.Add(-time.Hour))})
 	if err != nil || counts.Inserted != 1 {
 		t.Fatal(counts, err)
 	}
@@ -68,7 +68,7 @@ func TestWithoutAClockTheDatabaseSaysWhatIsPast(t *testing.T) {
 func TestAnEnqueuedRowIsReadBackAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	job := jobs.FutureJob{JobExec: "remind", EntityName: "ördér", EntityKey: `4"2',{}\`, ItemKey: "it em", GroupKey: "customer 7"}
+	job := jobs.Request{JobExec: "remind", EntityName: "ördér", EntityKey: `4"2',{}\`, ItemKey: "it em", GroupKey: "customer 7"}
 	job.CheckAt = slot(3)
 	if err := job.SetPayload(map[string]any{"total": 1.5, "note": "a \"quoted\" \\ {text}, NULL"}); err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestAnEnqueuedRowIsReadBackAsItWasWritten(t *testing.T) {
 	w.enqueue(other, jobs.Keep)
 	bulk := job
 	bulk.EntityKey = "NULL"
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{bulk, other}); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.Request{bulk, other}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -90,7 +90,7 @@ func TestAnEnqueuedRowIsReadBackAsItWasWritten(t *testing.T) {
 	if len(got) != 3 || len(w.waiting()) != 4 {
 		t.Fatalf("%d rows wait: %v", len(w.waiting()), got)
 	}
-	for _, want := range []jobs.FutureJob{job, bulk, other} {
+	for _, want := range []jobs.Request{job, bulk, other} {
 		j := got[fmt.Sprint(want.EntityKey, want.Anonymous)]
 		if j.Key() != want.Key() || j.GroupKey != want.GroupKey || !j.NextCheckAt.Equal(slot(3)) || !j.FirstCheckAt.Equal(slot(3)) {
 			t.Errorf("read %+v, want %+v", j, want)
@@ -104,7 +104,7 @@ func TestAnEnqueuedRowIsReadBackAsItWasWritten(t *testing.T) {
 			}
 			continue
 		}
-		a, _ := jobs.Payload[map[string]any](want)
+		a, _ := jobs.Payload[map[string]any](jobs.FutureJob{Payload: want.Payload})
 		b, err := jobs.Payload[map[string]any](j)
 		if diff := cmp.Diff(a, b); diff != "" || err != nil {
 			t.Error(err, diff)
@@ -166,7 +166,7 @@ func TestAKeyThatWaitsIsTreatedByPolicyInBulkToo(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			w.enqueue(check("1", slot(4)), jobs.Keep)
-			got, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{check("1", slot(8)), check("2", slot(8))}, policy.on)
+			got, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.Request{check("1", slot(8)), check("2", slot(8))}, policy.on)
 			want := policy.counts
 			want.Inserted = 1
 			if diff := cmp.Diff(want, got); diff != "" || err != nil {
@@ -174,7 +174,7 @@ func TestAKeyThatWaitsIsTreatedByPolicyInBulkToo(t *testing.T) {
 			}
 
 			// A key given twice in one call counts as two calls, in order.
-			got, err = w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{check("3", slot(4)), check("0", slot(4)), check("3", slot(8))}, policy.on)
+			got, err = w.client.EnqueueMany(t.Context(), w.db, []jobs.Request{check("3", slot(4)), check("0", slot(4)), check("3", slot(8))}, policy.on)
 			want.Inserted = 2
 			if diff := cmp.Diff(want, got); diff != "" || err != nil {
 				t.Error(err, diff)
@@ -196,7 +196,7 @@ func TestAnEnqueueWithoutAPolicyKeepsAndOfSeveralTheLastCounts(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	kind := jobs.Kind[int]{Name: "remind"}
-	many, all := []jobs.FutureJob{check("1", slot(8))}, slices.Values([]jobs.FutureJob{check("1", slot(8))})
+	many, all := []jobs.Request{check("1", slot(8))}, slices.Values([]jobs.Request{check("1", slot(8))})
 	w.enqueue(many[0], jobs.Keep)
 	for name, call := range map[string]func(on ...jobs.OnConflict) (jobs.EnqueueAction, error){
 		"Enqueue": func(on ...jobs.OnConflict) (jobs.EnqueueAction, error) {
@@ -241,7 +241,7 @@ func TestFailOnConflictReturnsErrExistsAndAbortsTheTransaction(t *testing.T) {
 	if _, err := w.client.Enqueue(t.Context(), w.db, check("1", slot(8)), jobs.Reject); !errors.Is(err, jobs.ErrExists) {
 		t.Errorf("one: %v", err)
 	}
-	for name, list := range map[string][]jobs.FutureJob{
+	for name, list := range map[string][]jobs.Request{
 		"waits already":        {check("0", slot(8)), check("1", slot(8)), check("2", slot(8))},
 		"twice in the call":    {check("0", slot(8)), check("5", slot(8)), check("5", slot(8))},
 		"an anonymous besides": {anonymous("1", slot(8)), check("1", slot(8))},
@@ -264,7 +264,7 @@ func TestAnonymousRowsNeverConflict(t *testing.T) {
 				t.Errorf("%v: %+v", on, e)
 			}
 		}
-		n, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{anonymous("1", slot(3)), anonymous("1", slot(3)), check("1", slot(3))}, on)
+		n, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.Request{anonymous("1", slot(3)), anonymous("1", slot(3)), check("1", slot(3))}, on)
 		if err != nil || n != (jobs.EnqueueCounts{Inserted: 3}) {
 			t.Errorf("%v: %+v, %v", on, n, err)
 		}
@@ -280,9 +280,9 @@ func TestAnonymousRowsNeverConflict(t *testing.T) {
 func TestKeysDifferInEachOfTheirParts(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	var list []jobs.FutureJob
+	var list []jobs.Request
 	for _, k := range []jobs.Key{{"a", "b", "c", ""}, {"x", "b", "c", ""}, {"a", "x", "c", ""}, {"a", "b", "x", ""}, {"a", "b", "c", "x"}} {
-		j := jobs.FutureJob{JobExec: k.JobExec, EntityName: k.EntityName, EntityKey: k.EntityKey, ItemKey: k.ItemKey}
+		j := jobs.Request{JobExec: k.JobExec, EntityName: k.EntityName, EntityKey: k.EntityKey, ItemKey: k.ItemKey}
 		j.CheckAt = slot(1)
 		list = append(list, j)
 	}
@@ -310,7 +310,7 @@ func TestEveryCallIsPartOfTheCallersTransaction(t *testing.T) {
 			return err
 		},
 		"EnqueueMany": func(db jobs.DB) error {
-			_, err := w.client.EnqueueMany(t.Context(), db, []jobs.FutureJob{check("new 1", slot(1)), check("new 2", slot(1))}, jobs.Replace)
+			_, err := w.client.EnqueueMany(t.Context(), db, []jobs.Request{check("new 1", slot(1)), check("new 2", slot(1))}, jobs.Replace)
 			return err
 		},
 		"Cancel":       func(db jobs.DB) error { _, err := w.client.Cancel(t.Context(), db, keyOf("old 1")); return err },
@@ -498,7 +498,7 @@ func TestACallWithoutADatabaseSaysSo(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	_, enqueue := w.client.Enqueue(t.Context(), nil, check("1", now))
-	_, all := w.client.EnqueueAll(t.Context(), nil, slices.Values([]jobs.FutureJob{check("1", now)}))
+	_, all := w.client.EnqueueAll(t.Context(), nil, slices.Values([]jobs.Request{check("1", now)}))
 	_, cancel := w.client.Cancel(t.Context(), nil, keyOf("1"))
 	_, list := seq.Collect(admin.New(w.client).List(t.Context(), nil, admin.Filter{}))
 	_, prune := admin.New(w.client).Prune(t.Context(), nil, now, true)

@@ -33,7 +33,7 @@ func ExampleNewClient() {
 
 // In the transaction that places the order, ask for a look at it two days later.
 func ExampleClient_Enqueue() {
-	check := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "orders", EntityKey: "42", CheckAt: client.FromNow(48 * time.Hour)}
+	check := jobs.Request{JobExec: "order.unshipped", EntityName: "orders", EntityKey: "42", CheckAt: client.FromNow(48 * time.Hour)}
 	enqueued, err := client.Enqueue(ctx, tx, check)
 	if err != nil {
 		slog.Error("ask for the check", "error", err)
@@ -44,9 +44,9 @@ func ExampleClient_Enqueue() {
 
 // The application never cancels these checks, so they need no key and are cheaper without one.
 func ExampleClient_EnqueueMany() {
-	var checks []jobs.FutureJob
+	var checks []jobs.Request
 	for order := range 5000 {
-		checks = append(checks, jobs.FutureJob{
+		checks = append(checks, jobs.Request{
 			JobExec: "order.unshipped", EntityName: "orders", EntityKey: fmt.Sprint(order), Anonymous: true,
 			CheckAt: placedAt.Add(48 * time.Hour),
 		})
@@ -86,7 +86,7 @@ func ExampleClient_PushBack() {
 
 // The first change of a cart asks for the check, every further one pushes it back.
 func ExamplePushBack() {
-	check := jobs.FutureJob{JobExec: "cart.abandoned", EntityName: "cart", EntityKey: "7", CheckAt: client.FromNow(time.Hour)}
+	check := jobs.Request{JobExec: "cart.abandoned", EntityName: "cart", EntityKey: "7", CheckAt: client.FromNow(time.Hour)}
 	if _, err := client.Enqueue(ctx, tx, check, jobs.PushBack(24*time.Hour)); err != nil {
 		slog.Error("ask for the check", "error", err)
 	}
@@ -114,7 +114,7 @@ func ExampleResult() {
 	registry := jobs.NewRegistry()
 	registry.Register("import.split", jobs.Row(func(_ context.Context, upload jobs.FutureJob) (result jobs.Result, err error) {
 		for _, part := range []string{"customers", "orders"} {
-			load := jobs.FutureJob{
+			load := jobs.Request{
 				JobExec: "import.load", EntityName: "import", EntityKey: upload.EntityKey, ItemKey: part, CheckAt: upload.Slot,
 			}
 			result.Enqueue = append(result.Enqueue, load)
@@ -157,15 +157,21 @@ func ExamplePayload() {
 		Customer string
 		Total    int
 	}
-	job := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "orders", EntityKey: "42"}
-	if err := job.SetPayload(order{Customer: "Ada", Total: 12}); err != nil {
+	request := jobs.Request{JobExec: "order.unshipped", EntityName: "orders", EntityKey: "42"}
+	if err := request.SetPayload(order{Customer: "Ada", Total: 12}); err != nil {
 		slog.Error("encode the order", "error", err)
 	}
+	check := func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
+		placed, err := jobs.Payload[order](job)
+		fmt.Println(placed.Customer, placed.Total)
+		return nil, err
+	}
 
-	// In the function that does the check:
-	placed, err := jobs.Payload[order](job)
-	fmt.Println(placed.Customer, placed.Total, err)
-	// Output: Ada 12 <nil>
+	// The runner calls the function with the row that the request became.
+	if _, err := check(context.Background(), jobs.FutureJob{JobExec: request.JobExec, Payload: request.Payload}); err != nil {
+		slog.Error("check the order", "error", err)
+	}
+	// Output: Ada 12
 }
 
 // The code that places orders and the code that checks them share the kind, so both use the same payload.
@@ -183,7 +189,7 @@ func ExampleKind() {
 		return new(job.Slot.Add(24 * time.Hour)), nil
 	}))
 
-	check := jobs.FutureJob{EntityName: "orders", EntityKey: "42", CheckAt: client.FromNow(48 * time.Hour)}
+	check := jobs.Request{EntityName: "orders", EntityKey: "42", CheckAt: client.FromNow(48 * time.Hour)}
 	if _, err := unshipped.Enqueue(ctx, client, tx, check, order{Customer: "Ada"}); err != nil {
 		slog.Error("ask for the check", "error", err)
 	}
@@ -239,22 +245,22 @@ func report(context.Context, time.Time) error { return nil }
 // Each enqueue takes the tenant of its context along, and needs one.
 func ExampleEnqueueMiddleware() {
 	type tenant struct{}
-	of := func(ctx context.Context, call jobs.EnqueueCall, next func(context.Context, []jobs.FutureJob) error) error {
+	of := func(ctx context.Context, call jobs.EnqueueCall, next func(context.Context, []jobs.Request) error) error {
 		name, ok := ctx.Value(tenant{}).(string)
 		if !ok {
 			return errors.New("the request has no tenant")
 		}
-		for i := range call.Jobs {
-			call.Jobs[i].GroupKey = name
+		for i := range call.Requests {
+			call.Requests[i].GroupKey = name
 		}
-		return next(ctx, call.Jobs)
+		return next(ctx, call.Requests)
 	}
 	client, err := jobs.NewClient(ctx, db, jobs.Config{Around: []jobs.EnqueueMiddleware{of}})
 	if err != nil {
 		slog.Error("connect", "error", err)
 		return
 	}
-	check := jobs.FutureJob{
+	check := jobs.Request{
 		JobExec: "order.unshipped", EntityName: "orders", EntityKey: "42", CheckAt: client.FromNow(48 * time.Hour),
 	}
 	if _, err := client.Enqueue(context.WithValue(ctx, tenant{}, "acme"), db, check); err != nil {

@@ -6,53 +6,27 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/prescient-go/prescient/internal/spread"
-	"github.com/prescient-go/prescient/slots/grid"
 )
 
-// FutureJob is a pending check. To enqueue one, set JobExec, EntityName, EntityKey and CheckAt; the rest is
-// optional or filled in by the store.
+// FutureJob is a row of the table future_job: a check that waits, as its function, Client.Related
+// and package admin return it. An application enqueues a Request.
 type FutureJob struct {
-	// JobExec is the registered name of the function that does the check: 1 to 200 bytes.
+	// ID is assigned by the database and stays the same until the row is in history.
+	ID int64
+	// JobExec is the name of the function that does the check.
 	JobExec string
-	// EntityName and EntityKey name the checked entity, such as "orders" and "42". They have 1 to
-	// 200 and 1 to 500 bytes.
+	// EntityName and EntityKey name the checked entity, such as "orders" and "42".
 	EntityName string
 	EntityKey  string
-	// CheckAt is the requested instant of the first check, which runs in the first slot at or after
-	// it. An instant in the past means the next slot. See Client.FromNow. Zero in a row that was
-	// read.
-	CheckAt time.Time
-	// Within spreads checks over a window: any slot from the first one at or after CheckAt, and
-	// before CheckAt + Within, will do. Enqueue chooses the slot by the key, so a key always gets
-	// the same one, and many keys are spread evenly. Whole seconds, up to 366 days. If the window
-	// has no slot, and for 0, it is the first slot at or after CheckAt. Zero in a row that was
-	// read.
-	Within time.Duration
-	// UnlessEndedWithin enqueues the check only if the last check of its key that ended as Done did
-	// so longer ago than this. A key that waits is treated as OnConflict says. A request that is
-	// recorded on a due row keeps the condition, so it is dropped if the row ends as Done. A row that
-	// was pruned from history does not count. Whole seconds, up to 366 days. 0: no condition. Not for
-	// anonymous rows. Zero in a row that was read.
-	UnlessEndedWithin time.Duration
-	// ItemKey distinguishes several checks of one job on one entity. Up to 500 bytes, usually
-	// empty.
+	// ItemKey distinguishes several checks of one job on one entity. Usually empty.
 	ItemKey string
-	// Anonymous rows have no natural key. They cannot be found or cancelled by key, and are not
-	// unique, so their job must find out by itself what to do. They are about twice as fast to
-	// write. ItemKey must be empty. A group job gets an anonymous row without a GroupKey in a call
-	// with that row only.
+	// Anonymous rows have no natural key; see Request.Anonymous.
 	Anonymous bool
-	// GroupKey names the rows that a group job gets in one call. Up to 500 bytes. Empty: the rows
-	// of the entity.
+	// GroupKey names the rows that a group job gets in one call. Empty: the rows of the entity.
 	GroupKey string
-	// Payload is any JSON value, nested up to 5,000 levels deep, or nil. See SetPayload and Payload.
+	// Payload is any JSON value, or nil. See the function Payload.
 	Payload json.RawMessage
 
-	// ID is assigned by the database and stays the same until the row is in history. Zero: not
-	// stored yet.
-	ID int64
 	// CheckCount is the number of earlier checks that returned without an error: 0 at the first.
 	CheckCount int
 	// ErrorCount is the number of consecutive errors since the last check without one.
@@ -62,7 +36,7 @@ type FutureJob struct {
 	// TotalRuntime is the run time of all checks so far, counted like admin.HistoryRow.Duration.
 	TotalRuntime time.Duration
 	// FirstCheckAt is the slot of the first check, and NextCheckAt the slot that the row waits for,
-	// in UTC. Both are zero in a job that is not stored yet.
+	// in UTC.
 	FirstCheckAt time.Time
 	NextCheckAt  time.Time
 	// EnqueuedAt and EnqueuedBy are the instant (UTC) and the database role that wrote the row.
@@ -83,28 +57,9 @@ type FutureJob struct {
 	Instant time.Time
 }
 
-// checkAt returns the requested instant, as the database keeps it. For a row that was read it
-// returns its slot.
-func (j FutureJob) checkAt() time.Time {
-	if j.CheckAt.IsZero() {
-		return j.NextCheckAt
-	}
-	return grid.RoundMicro(j.CheckAt)
-}
-
 // Key returns the natural key.
 func (j FutureJob) Key() Key {
 	return Key{JobExec: j.JobExec, EntityName: j.EntityName, EntityKey: j.EntityKey, ItemKey: j.ItemKey}
-}
-
-// SetPayload stores v as JSON.
-func (j *FutureJob) SetPayload(v any) error {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode payload: %w", err)
-	}
-	j.Payload = text
-	return nil
 }
 
 // ErrNoPayload is returned by Payload for a row that has none.
@@ -141,11 +96,6 @@ func ScanJob(row *sql.Rows, j *FutureJob, more ...any) error {
 	j.FirstCheckAt, j.NextCheckAt, j.EnqueuedAt = j.FirstCheckAt.UTC(), j.NextCheckAt.UTC(), j.EnqueuedAt.UTC()
 	j.TotalRuntime = time.Duration(spent) * time.Microsecond
 	return nil
-}
-
-// place returns the slot of a job to enqueue, at or after earliest.
-func (j FutureJob) place(g grid.Grid, earliest time.Time) time.Time {
-	return spread.Key(j.Key()).PickSlot(g, j.checkAt(), j.Within, earliest)
 }
 
 // Key is the natural key of a check: at most one row with it waits at any time.

@@ -38,7 +38,7 @@ type Result struct {
 	// Enqueue lists checks to enqueue in the transaction of the outcome. Nothing is enqueued if Err
 	// is not nil, or if the row's owner has cancelled or moved the row meanwhile. A key that waits
 	// already is kept; see Keep.
-	Enqueue []FutureJob
+	Enqueue []Request
 }
 
 // validate returns the errors of the payload and the checks of a result.

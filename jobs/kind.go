@@ -26,24 +26,25 @@ type Kind[T any] struct {
 	Upgrade func(version int, payload json.RawMessage) (T, error)
 }
 
-// Enqueue enqueues one check of the kind, as Client.Enqueue does. job names the entity and the
-// instant.
+// Enqueue enqueues one check of the kind, as Client.Enqueue does. The request names the entity and
+// the instant.
 func (k Kind[T]) Enqueue(
-	ctx context.Context, c *Client, db DB, job FutureJob, payload T, on ...OnConflict,
+	ctx context.Context, c *Client, db DB, request Request, payload T, on ...OnConflict,
 ) (EnqueueResult, error) {
-	job, err := k.Job(job, payload)
+	request, err := k.Request(request, payload)
 	if err != nil {
-		return EnqueueResult{}, fmt.Errorf("enqueue %s: %w", job.Key(), err)
+		return EnqueueResult{}, fmt.Errorf("enqueue %s: %w", request.Key(), err)
 	}
-	return c.Enqueue(ctx, db, job, on...)
+	return c.Enqueue(ctx, db, request, on...)
 }
 
-// Job returns a job as one of the kind, for EnqueueMany and EnqueueAll.
-func (k Kind[T]) Job(job FutureJob, payload T) (FutureJob, error) {
+// Request returns a request with the name and the payload of the kind, for EnqueueMany and
+// EnqueueAll.
+func (k Kind[T]) Request(request Request, payload T) (Request, error) {
 	var err error
-	job.JobExec = k.Name
-	job.Payload, err = k.Encode(payload)
-	return job, err
+	request.JobExec = k.Name
+	request.Payload, err = k.Encode(payload)
+	return request, err
 }
 
 // Encode returns a payload in its stored form, for Result.Payload.

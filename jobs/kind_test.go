@@ -160,7 +160,7 @@ func TestARowWithoutAPayloadIsCheckedWhereTheZeroValueOfItsKindIsNone(t *testing
 func TestAKindIsAskedForWithItsPayload(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	at := jobs.FutureJob{EntityName: "cart", EntityKey: "7", CheckAt: w.client.FromNow(time.Hour)}
+	at := jobs.Request{EntityName: "cart", EntityKey: "7", CheckAt: w.client.FromNow(time.Hour)}
 	if _, err := cents.Enqueue(t.Context(), w.client, w.db, at, cart{Customer: "Ada", Cents: 5}); err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestAKindIsAskedForWithItsPayload(t *testing.T) {
 	if _, err := texts.Enqueue(t.Context(), w.client, w.db, at, "x"); err == nil || !strings.Contains(err.Error(), "must be a JSON object") {
 		t.Error(err)
 	}
-	if _, err := (jobs.Kind[chan int]{Name: "channel"}).Job(at, nil); err == nil {
+	if _, err := (jobs.Kind[chan int]{Name: "channel"}).Request(at, nil); err == nil {
 		t.Error("a channel was encoded")
 	}
 }

@@ -50,34 +50,34 @@ func (r *Registry) Use(m Middleware) {
 
 // EnqueueMiddleware wraps every call of Client.Enqueue and Client.EnqueueMany, and each part of a
 // Client.EnqueueAll. It is for a team's own defaults, rules, audit and metrics. It calls next, once,
-// with the jobs of the call or with as many changed ones in the same order, and returns its error. A
-// middleware that returns an error without a call of next has enqueued nothing. It is called
-// concurrently.
+// with the requests of the call or with as many changed ones in the same order, and returns its
+// error. A middleware that returns an error without a call of next has enqueued nothing. It is
+// called concurrently.
 //
-// The jobs are valid when it gets them, and are validated again when it has changed them. It does
+// The requests are valid when it gets them, and are validated again when it has changed them. It does
 // not see what checks enqueue with Result.Enqueue, nor what is enqueued by SQL.
 type EnqueueMiddleware func(
-	ctx context.Context, call EnqueueCall, next func(ctx context.Context, list []FutureJob) error,
+	ctx context.Context, call EnqueueCall, next func(ctx context.Context, requests []Request) error,
 ) error
 
 // EnqueueCall is a call that enqueues, for EnqueueMiddleware.
 type EnqueueCall struct {
 	// DB is the transaction of the call: the caller's, or a new one if the caller gave a pool. What
-	// a middleware writes through it is committed together with the jobs.
+	// a middleware writes through it is committed together with the requests.
 	DB DB
-	// Jobs are a copy of the jobs of the call.
-	Jobs []FutureJob
+	// Requests are a copy of the requests of the call.
+	Requests []Request
 }
 
-// through calls write with jobs inside the middleware of the client.
+// through calls write with requests inside the middleware of the client.
 func (c *Client) through(
-	ctx context.Context, db DB, list []FutureJob, write func(ctx context.Context, db DB, list []FutureJob) error,
+	ctx context.Context, db DB, list []Request, write func(ctx context.Context, db DB, list []Request) error,
 ) error {
 	if len(c.cfg.Around) == 0 || len(list) == 0 {
 		return write(ctx, db, list)
 	}
 	return tx.In(ctx, db, func(db tx.DB) error {
-		next := func(ctx context.Context, changed []FutureJob) error {
+		next := func(ctx context.Context, changed []Request) error {
 			if len(changed) != len(list) {
 				return fmt.Errorf("a middleware passed %d jobs of %d", len(changed), len(list))
 			}
@@ -88,8 +88,8 @@ func (c *Client) through(
 		}
 		for _, around := range slices.Backward(c.cfg.Around) {
 			inner := next
-			next = func(ctx context.Context, list []FutureJob) error {
-				return around(ctx, EnqueueCall{DB: db, Jobs: slices.Clone(list)}, inner)
+			next = func(ctx context.Context, list []Request) error {
+				return around(ctx, EnqueueCall{DB: db, Requests: slices.Clone(list)}, inner)
 			}
 		}
 		return next(ctx, list)

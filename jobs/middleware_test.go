@@ -63,11 +63,11 @@ func TestMiddlewareIsAroundEveryShapeAndTheFirstIsTheOutermost(t *testing.T) {
 		rows   []jobs.FutureJob
 		result string
 	}{
-		"one":      {[]jobs.FutureJob{check("1", now)}, "1 results, bad"},
-		"tx":       {[]jobs.FutureJob{check("1", now)}, "1 results, bad"},
-		"batch":    {[]jobs.FutureJob{check("1", now), check("2", now)}, "2 results, <nil>"},
-		"batch tx": {[]jobs.FutureJob{check("1", now), check("2", now)}, "0 results, bad"},
-		"group":    {[]jobs.FutureJob{check("1", now), check("2", now)}, "2 results, <nil>"},
+		"one":      {[]jobs.FutureJob{row("1")}, "1 results, bad"},
+		"tx":       {[]jobs.FutureJob{row("1")}, "1 results, bad"},
+		"batch":    {[]jobs.FutureJob{row("1"), row("2")}, "2 results, <nil>"},
+		"batch tx": {[]jobs.FutureJob{row("1"), row("2")}, "0 results, bad"},
+		"group":    {[]jobs.FutureJob{row("1"), row("2")}, "2 results, <nil>"},
 	} {
 		log = nil
 		d, _ := r.Lookup(name)
@@ -101,11 +101,11 @@ func TestMiddlewareMayFailAllRowsAndMustAnswerForEachRow(t *testing.T) {
 		return nil, answer
 	})
 	d, _ := r.Lookup("job")
-	if _, err := d.Call(t.Context(), nil, []jobs.FutureJob{check("1", now)}); !errors.Is(err, errClosed) {
+	if _, err := d.Call(t.Context(), nil, []jobs.FutureJob{row("1")}); !errors.Is(err, errClosed) {
 		t.Error(err)
 	}
 	answer = nil
-	if _, err := d.Call(t.Context(), nil, []jobs.FutureJob{check("1", now)}); err == nil {
+	if _, err := d.Call(t.Context(), nil, []jobs.FutureJob{row("1")}); err == nil {
 		t.Error("no results for a row are no error")
 	}
 }
@@ -125,7 +125,7 @@ func TestAPanicPassesThroughMiddleware(t *testing.T) {
 		}
 	}()
 	d, _ := r.Lookup("job")
-	_, _ = d.Call(t.Context(), nil, []jobs.FutureJob{check("1", now)})
+	_, _ = d.Call(t.Context(), nil, []jobs.FutureJob{row("1")})
 }
 
 func TestMiddlewareOfACloneIsItsOwn(t *testing.T) {
@@ -145,7 +145,7 @@ func TestMiddlewareOfACloneIsItsOwn(t *testing.T) {
 	}{{r, "job", "original"}, {clone, "job", "clone"}, {clone, "later", "clone"}} {
 		log = nil
 		d, _ := test.registry.Lookup(test.job)
-		if _, err := d.Call(t.Context(), nil, []jobs.FutureJob{check("1", now)}); err != nil {
+		if _, err := d.Call(t.Context(), nil, []jobs.FutureJob{row("1")}); err != nil {
 			t.Fatal(err)
 		}
 		if want := []string{"both: 1 of " + test.job, test.want + ": 1 of " + test.job}; !slices.Equal(log[:2], want) {
@@ -159,15 +159,15 @@ func TestEveryEnqueueGoesThroughTheMiddleware(t *testing.T) {
 	w := setup(t)
 	var order []string
 	named := func(name string) jobs.EnqueueMiddleware {
-		return func(ctx context.Context, call jobs.EnqueueCall, next func(context.Context, []jobs.FutureJob) error) error {
-			order = append(order, fmt.Sprint(name, len(call.Jobs)))
-			for i := range call.Jobs {
-				call.Jobs[i].GroupKey += name
+		return func(ctx context.Context, call jobs.EnqueueCall, next func(context.Context, []jobs.Request) error) error {
+			order = append(order, fmt.Sprint(name, len(call.Requests)))
+			for i := range call.Requests {
+				call.Requests[i].GroupKey += name
 			}
-			if _, err := call.DB.ExecContext(ctx, "insert into audit values ($1)", len(call.Jobs)); err != nil {
+			if _, err := call.DB.ExecContext(ctx, "insert into audit values ($1)", len(call.Requests)); err != nil {
 				return err
 			}
-			return next(ctx, call.Jobs)
+			return next(ctx, call.Requests)
 		}
 	}
 	if _, err := w.db.Exec("create table audit (jobs integer)"); err != nil {
@@ -176,31 +176,31 @@ func TestEveryEnqueueGoesThroughTheMiddleware(t *testing.T) {
 	refused := errors.New("no more orders today")
 	client, err := jobs.NewClient(t.Context(), w.db, jobs.Config{Now: func() time.Time { return now }, Around: []jobs.EnqueueMiddleware{
 		named("a"), named("b"),
-		func(ctx context.Context, call jobs.EnqueueCall, next func(context.Context, []jobs.FutureJob) error) error {
-			switch call.Jobs[0].EntityKey {
+		func(ctx context.Context, call jobs.EnqueueCall, next func(context.Context, []jobs.Request) error) error {
+			switch call.Requests[0].EntityKey {
 			case "refused":
 				return refused
 			case "spoilt":
-				call.Jobs[0].EntityName = ""
+				call.Requests[0].EntityName = ""
 			case "dropped":
-				call.Jobs = nil
+				call.Requests = nil
 			}
-			return next(ctx, call.Jobs)
+			return next(ctx, call.Requests)
 		},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	job := func(key string) jobs.FutureJob {
-		return jobs.FutureJob{JobExec: "remind", EntityName: "order", EntityKey: key, CheckAt: slot(4)}
+	job := func(key string) jobs.Request {
+		return jobs.Request{JobExec: "remind", EntityName: "order", EntityKey: key, CheckAt: slot(4)}
 	}
 	if _, err := client.Enqueue(t.Context(), w.db, job("1")); err != nil {
 		t.Error(err)
 	}
-	if n, err := client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{job("2"), job("3")}); err != nil || n.Inserted != 2 {
+	if n, err := client.EnqueueMany(t.Context(), w.db, []jobs.Request{job("2"), job("3")}); err != nil || n.Inserted != 2 {
 		t.Error(n, err)
 	}
-	if n, err := client.EnqueueAll(t.Context(), w.db, slices.Values([]jobs.FutureJob{job("4"), job("5")})); err != nil || n.Inserted != 2 {
+	if n, err := client.EnqueueAll(t.Context(), w.db, slices.Values([]jobs.Request{job("4"), job("5")})); err != nil || n.Inserted != 2 {
 		t.Error(n, err)
 	}
 	for _, row := range w.waiting() {
@@ -212,7 +212,7 @@ func TestEveryEnqueueGoesThroughTheMiddleware(t *testing.T) {
 		t.Error(err)
 	}
 	var bad *jobs.FieldError
-	if _, err := client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{job("spoilt")}); !errors.As(err, &bad) || bad.Field != "entity_name" {
+	if _, err := client.EnqueueMany(t.Context(), w.db, []jobs.Request{job("spoilt")}); !errors.As(err, &bad) || bad.Field != "entity_name" {
 		t.Error(err)
 	}
 	if _, err := client.Enqueue(t.Context(), w.db, job("dropped")); err == nil || !strings.Contains(err.Error(), "passed 0 jobs of 1") {

@@ -159,7 +159,7 @@ func (j *FutureJob) begun() time.Time { return j.Slot.Add(j.Lateness) }
 // Following returns the row for the next instant of a periodic function whose row has ended. now is
 // the present if the function was not called. ok is false if the row is of anything else, or if
 // there is no instant any more.
-func (d *Definition) Following(job FutureJob, outcome Outcome, now time.Time) (next FutureJob, ok bool) {
+func (d *Definition) Following(job FutureJob, outcome Outcome, now time.Time) (next Request, ok bool) {
 	at, ok := d.standsFor(&job)
 	if !ok {
 		return next, false
@@ -179,10 +179,10 @@ func (d *Definition) Following(job FutureJob, outcome Outcome, now time.Time) (n
 }
 
 // awaiting returns the row that waits for the first instant after another.
-func (d *Definition) awaiting(after time.Time) (row FutureJob, ok bool) {
+func (d *Definition) awaiting(after time.Time) (row Request, ok bool) {
 	at, ok := d.instants.Next(after)
 	key := PeriodicKey(d.Name)
-	return FutureJob{
+	return Request{
 		JobExec: key.JobExec, EntityName: key.EntityName, EntityKey: key.EntityKey, CheckAt: at, Payload: d.stamp(at),
 	}, ok
 }

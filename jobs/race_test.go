@@ -83,7 +83,7 @@ func TestBulkCallsInOppositeOrdersDoNotDeadlock(t *testing.T) {
 			w := setup(t)
 			atOnce(6, func(i int) {
 				for n := range 3 {
-					var list []jobs.FutureJob
+					var list []jobs.Request
 					for k := range 200 {
 						list = append(list, check(fmt.Sprint(k), slot(1+i+n)))
 					}

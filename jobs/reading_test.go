@@ -70,7 +70,7 @@ func TestAListHasTheRowsOfAllPages(t *testing.T) {
 	w := setup(t)
 	operator := admin.New(w.client)
 	const small, large = 2050, 100
-	var list []jobs.FutureJob
+	var list []jobs.Request
 	for i := range small + large {
 		list = append(list, anonymous(fmt.Sprint(i), slot(1+i/1500)))
 	}
@@ -211,7 +211,7 @@ func TestShowAndTraceAreOfOneEntity(t *testing.T) {
 	w := setup(t)
 	item := check("1", slot(2))
 	item.ItemKey = "item"
-	for _, job := range []jobs.FutureJob{check("1", slot(3)), item, anonymous("1", slot(1)), check("2", slot(1))} {
+	for _, job := range []jobs.Request{check("1", slot(3)), item, anonymous("1", slot(1)), check("2", slot(1))} {
 		w.enqueue(job, jobs.Keep)
 	}
 	list, err := admin.New(w.client).Show(t.Context(), w.db, "order", "1")
@@ -423,7 +423,7 @@ func TestRetryChoosesByFilterAndFailedRowsAlone(t *testing.T) {
 func TestRetriesAtOncePutEachRowBackOnce(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	var list []jobs.FutureJob
+	var list []jobs.Request
 	for i := range 100 {
 		list = append(list, anonymous(fmt.Sprint(i), slot(1)))
 	}

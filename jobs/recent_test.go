@@ -14,7 +14,7 @@ import (
 )
 
 // conditional is a check that is not enqueued if its key ended as done in the last two hours.
-func conditional(key string, at time.Time) jobs.FutureJob {
+func conditional(key string, at time.Time) jobs.Request {
 	j := check(key, at)
 	j.UnlessEndedWithin = 2 * time.Hour
 	return j
@@ -32,9 +32,9 @@ func (w *world) endEach(outcome jobs.Outcome, at time.Time) {
 
 func TestAKeyThatEndedAsDoneRecentlyIsNotEnqueued(t *testing.T) {
 	t.Parallel()
-	type ask func(w *world, list []jobs.FutureJob, on jobs.OnConflict) (jobs.EnqueueCounts, error)
+	type ask func(w *world, list []jobs.Request, on jobs.OnConflict) (jobs.EnqueueCounts, error)
 	asks := map[string]ask{
-		"Enqueue": func(w *world, list []jobs.FutureJob, on jobs.OnConflict) (n jobs.EnqueueCounts, err error) {
+		"Enqueue": func(w *world, list []jobs.Request, on jobs.OnConflict) (n jobs.EnqueueCounts, err error) {
 			for _, j := range list {
 				e, err := w.client.Enqueue(w.t.Context(), w.db, j, on)
 				if err != nil {
@@ -46,10 +46,10 @@ func TestAKeyThatEndedAsDoneRecentlyIsNotEnqueued(t *testing.T) {
 			}
 			return n, nil
 		},
-		"EnqueueMany": func(w *world, list []jobs.FutureJob, on jobs.OnConflict) (jobs.EnqueueCounts, error) {
+		"EnqueueMany": func(w *world, list []jobs.Request, on jobs.OnConflict) (jobs.EnqueueCounts, error) {
 			return w.client.EnqueueMany(w.t.Context(), w.db, list, on)
 		},
-		"EnqueueAll": func(w *world, list []jobs.FutureJob, on jobs.OnConflict) (jobs.EnqueueCounts, error) {
+		"EnqueueAll": func(w *world, list []jobs.Request, on jobs.OnConflict) (jobs.EnqueueCounts, error) {
 			return w.client.EnqueueAll(w.t.Context(), w.db, slices.Values(list), on)
 		},
 	}
@@ -88,7 +88,7 @@ func TestAKeyThatEndedAsDoneRecentlyIsNotEnqueued(t *testing.T) {
 					w.enqueue(check("waits", at), jobs.Keep)
 					otherItem, otherJob := conditional("done", at), conditional("done", at)
 					otherItem.ItemKey, otherJob.JobExec = "other", "other"
-					list := []jobs.FutureJob{
+					list := []jobs.Request{
 						conditional("new", at), conditional("done long ago", at), conditional("done", at), conditional("failed", at),
 						conditional("cancelled", at), conditional("waits", at.Add(time.Hour)), conditional("done, then cancelled", at), otherItem, otherJob,
 					}
@@ -108,7 +108,7 @@ func TestAKeyThatEndedAsDoneRecentlyIsNotEnqueued(t *testing.T) {
 					if n := len(w.waiting()); n != 7 {
 						t.Errorf("%d rows wait", n)
 					}
-					got, err = ask(w, []jobs.FutureJob{check("done", at)}, on)
+					got, err = ask(w, []jobs.Request{check("done", at)}, on)
 					if err != nil || got != (jobs.EnqueueCounts{Inserted: 1}) {
 						t.Errorf("without the condition: %+v, %v", got, err)
 					}
@@ -132,11 +132,11 @@ func TestAnEnqueueOfARecentKeyNamesTheRowThatEnded(t *testing.T) {
 func TestAConditionIsRefusedWhereItCannotApply(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	for name, change := range map[string]func(j *jobs.FutureJob){
-		"anonymous":    func(j *jobs.FutureJob) { j.Anonymous = true },
-		"negative":     func(j *jobs.FutureJob) { j.UnlessEndedWithin = -time.Second },
-		"half seconds": func(j *jobs.FutureJob) { j.UnlessEndedWithin = time.Second / 2 },
-		"two years":    func(j *jobs.FutureJob) { j.UnlessEndedWithin = 2 * 366 * 24 * time.Hour },
+	for name, change := range map[string]func(j *jobs.Request){
+		"anonymous":    func(j *jobs.Request) { j.Anonymous = true },
+		"negative":     func(j *jobs.Request) { j.UnlessEndedWithin = -time.Second },
+		"half seconds": func(j *jobs.Request) { j.UnlessEndedWithin = time.Second / 2 },
+		"two years":    func(j *jobs.Request) { j.UnlessEndedWithin = 2 * 366 * 24 * time.Hour },
 	} {
 		j := conditional("1", slot(1))
 		change(&j)

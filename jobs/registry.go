@@ -74,7 +74,7 @@ func Deadline(limit time.Duration) Option {
 }
 
 // Within spreads the next check over a window. Any slot will do from the first one at or after the
-// instant that the check returns, and before that instant + window. FutureJob.Within does so for
+// instant that the check returns, and before that instant + window. Request.Within does so for
 // the first check. Whole seconds, up to 366 days. Default: the first slot.
 func Within(window time.Duration) Option {
 	return func(d *Definition) {

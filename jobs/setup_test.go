@@ -61,13 +61,18 @@ func setupOn(t *testing.T, db *sqlx.DB, change ...func(*jobs.Config)) *world {
 }
 
 // check is a job that is fit to be enqueued, on the entity "order <key>".
-func check(key string, at time.Time) jobs.FutureJob {
-	j := jobs.FutureJob{JobExec: "remind", EntityName: "order", EntityKey: key}
+func check(key string, at time.Time) jobs.Request {
+	j := jobs.Request{JobExec: "remind", EntityName: "order", EntityKey: key}
 	j.CheckAt = at
 	return j
 }
 
-func anonymous(key string, at time.Time) jobs.FutureJob {
+// row is a row of that job, as a function gets it.
+func row(key string) jobs.FutureJob {
+	return jobs.FutureJob{JobExec: "remind", EntityName: "order", EntityKey: key}
+}
+
+func anonymous(key string, at time.Time) jobs.Request {
 	j := check(key, at)
 	j.Anonymous = true
 	return j
@@ -75,7 +80,7 @@ func anonymous(key string, at time.Time) jobs.FutureJob {
 
 func keyOf(key string) jobs.Key { return check(key, now).Key() }
 
-func (w *world) enqueue(job jobs.FutureJob, on jobs.OnConflict) jobs.EnqueueResult {
+func (w *world) enqueue(job jobs.Request, on jobs.OnConflict) jobs.EnqueueResult {
 	w.t.Helper()
 	e, err := w.client.Enqueue(w.t.Context(), w.db, job, on)
 	if err != nil {

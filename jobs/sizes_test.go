@@ -31,7 +31,7 @@ func TestAStreamTakesABoundedPartOfTheMemoryWhateverItsPayloads(t *testing.T) {
 			return m.HeapAlloc
 		}
 		before, most := held(), uint64(0)
-		all := orders(1500, func(i int, job *jobs.FutureJob) {
+		all := orders(1500, func(i int, job *jobs.Request) {
 			job.Payload = payloadOf(64 << 10)
 			if i%50 == 0 {
 				most = max(most, held())
@@ -67,8 +67,8 @@ func (m *measured) QueryContext(ctx context.Context, query string, args ...any) 
 func TestAListIsWrittenInStatementsOfBoundedSize(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	var list []jobs.FutureJob
-	for job := range orders(200, func(_ int, job *jobs.FutureJob) { job.Payload = payloadOf(64 << 10) }) {
+	var list []jobs.Request
+	for job := range orders(200, func(_ int, job *jobs.Request) { job.Payload = payloadOf(64 << 10) }) {
 		list = append(list, job)
 	}
 	for _, on := range []jobs.OnConflict{jobs.Replace, jobs.Keep} {

@@ -46,7 +46,7 @@ func TestAnEnqueueThatATriggerSuppressesEndsInAnError(t *testing.T) {
 	nameless := anonymous("13", now.AddDate(0, 0, 2))
 	for _, c := range []struct {
 		name, operation, then string
-		job                   jobs.FutureJob
+		job                   jobs.Request
 		on                    jobs.OnConflict
 	}{
 		{"insert", "insert", drop, later, jobs.Keep},
@@ -61,10 +61,10 @@ func TestAnEnqueueThatATriggerSuppressesEndsInAnError(t *testing.T) {
 			w.enqueue(check("14", now), jobs.Keep) // the trigger concerns one row alone
 			_, err := w.client.Enqueue(t.Context(), w.db, c.job, c.on)
 			suppressed(t, err)
-			list := []jobs.FutureJob{check("12", now), c.job, check("15", now)}
+			list := []jobs.Request{check("12", now), c.job, check("15", now)}
 			_, err = w.client.EnqueueMany(t.Context(), w.db, list, c.on)
 			suppressed(t, err)
-			_, err = w.client.EnqueueAll(t.Context(), w.db, func(yield func(jobs.FutureJob) bool) {
+			_, err = w.client.EnqueueAll(t.Context(), w.db, func(yield func(jobs.Request) bool) {
 				_ = yield(list[0]) && yield(list[1]) && yield(list[2])
 			}, c.on)
 			suppressed(t, err)

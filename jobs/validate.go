@@ -71,17 +71,17 @@ func (e *BulkError) Unwrap() []error {
 	return errs
 }
 
-// validate returns every FieldError of a job, joined.
-func (c *Client) validate(j FutureJob) error {
-	c.warnUnregistered(j.JobExec)
-	return errors.Join(j.validate(c.cfg.MaxPayload), c.validateHorizon(j.checkAt(), min(j.Within, maxWithin)))
+// validate returns every FieldError of a request, joined.
+func (c *Client) validate(r Request) error {
+	c.warnUnregistered(r.JobExec)
+	return errors.Join(r.validate(c.cfg.MaxPayload), c.validateHorizon(r.checkAt(), min(r.Within, maxWithin)))
 }
 
-// validateAll returns a BulkError with every bad job of a list, or nil.
-func (c *Client) validateAll(list []FutureJob) error {
+// validateAll returns a BulkError with every bad request of a list, or nil.
+func (c *Client) validateAll(list []Request) error {
 	var bad BulkError
-	for i, job := range list {
-		bad.add(i, c.validate(job))
+	for i, request := range list {
+		bad.add(i, c.validate(request))
 	}
 	if len(bad.Rows) > 0 {
 		return &bad
@@ -89,20 +89,20 @@ func (c *Client) validateAll(list []FutureJob) error {
 	return nil
 }
 
-// Validate returns a FieldError for each field of a job with which it cannot be enqueued, joined.
+// Validate returns a FieldError for each field of a request with which it cannot be enqueued, joined.
 // Client.Enqueue also compares the instant with the horizon.
-func (j FutureJob) Validate() error { return j.validate(DefaultMaxPayload) }
+func (r Request) Validate() error { return r.validate(DefaultMaxPayload) }
 
-// validate returns the errors that the database would return for a job to enqueue, and an error for
+// validate returns the errors that the database would return for a request, and an error for
 // a payload of more than maxPayload bytes.
-func (j FutureJob) validate(maxPayload int) error {
-	return errors.Join(j.Key().validate(), checkName("group_key", j.GroupKey, 0, maxKey),
-		validateTime(j.checkAt(), min(j.Within, maxWithin)), validatePayload(j.Payload, maxPayload),
-		validateAnonymous(j), checkWithin(j.Within), checkUnless(j))
+func (r Request) validate(maxPayload int) error {
+	return errors.Join(r.Key().validate(), checkName("group_key", r.GroupKey, 0, maxKey),
+		validateTime(r.checkAt(), min(r.Within, maxWithin)), validatePayload(r.Payload, maxPayload),
+		validateAnonymous(r), checkWithin(r.Within), checkUnless(r))
 }
 
-func validateAnonymous(j FutureJob) error {
-	if j.Anonymous && j.ItemKey != "" {
+func validateAnonymous(r Request) error {
+	if r.Anonymous && r.ItemKey != "" {
 		return &FieldError{"item_key", "must be empty on an anonymous job, which has no key"}
 	}
 	return nil
@@ -118,11 +118,11 @@ func checkWithin(within time.Duration) error {
 	return nil
 }
 
-func checkUnless(j FutureJob) error {
+func checkUnless(r Request) error {
 	switch {
-	case checkWithin(j.UnlessEndedWithin) != nil:
+	case checkWithin(r.UnlessEndedWithin) != nil:
 		return &FieldError{"unless_ended_within", "must be whole seconds, up to 366 days"}
-	case j.Anonymous && j.conditional():
+	case r.Anonymous && r.conditional():
 		return &FieldError{"unless_ended_within", "must be 0 on an anonymous job, which has no key"}
 	}
 	return nil

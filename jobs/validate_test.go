@@ -15,55 +15,55 @@ import (
 
 var badJobs = []struct {
 	name   string
-	change func(*jobs.FutureJob)
+	change func(*jobs.Request)
 	field  string
 	rule   string // a part of it
 }{
-	{"no job_exec", func(j *jobs.FutureJob) { j.JobExec = "" }, "job_exec", "must not be empty"},
-	{"long job_exec", func(j *jobs.FutureJob) { j.JobExec = strings.Repeat("x", 201) }, "job_exec", "at most 200 bytes, is 201"},
-	{"NUL in job_exec", func(j *jobs.FutureJob) { j.JobExec = "a\x00b" }, "job_exec", "NUL"},
-	{"no entity_name", func(j *jobs.FutureJob) { j.EntityName = "" }, "entity_name", "must not be empty"},
-	{"long entity_name", func(j *jobs.FutureJob) { j.EntityName = strings.Repeat("ä", 101) }, "entity_name", "at most 200 bytes, is 202"},
-	{"bytes in entity_name", func(j *jobs.FutureJob) { j.EntityName = "a\xff" }, "entity_name", "UTF-8"},
-	{"surrogate in entity_name", func(j *jobs.FutureJob) { j.EntityName = "a\xed\xa0\x80" }, "entity_name", "UTF-8"},
-	{"no entity_key", func(j *jobs.FutureJob) { j.EntityKey = "" }, "entity_key", "must not be empty"},
-	{"long entity_key", func(j *jobs.FutureJob) { j.EntityKey = strings.Repeat("x", 501) }, "entity_key", "at most 500 bytes, is 501"},
-	{"NUL in entity_key", func(j *jobs.FutureJob) { j.EntityKey = "\x00" }, "entity_key", "NUL"},
-	{"long item_key", func(j *jobs.FutureJob) { j.ItemKey = strings.Repeat("x", 501) }, "item_key", "at most 500 bytes"},
-	{"bytes in item_key", func(j *jobs.FutureJob) { j.ItemKey = "\x80" }, "item_key", "UTF-8"},
-	{"item_key of an anonymous row", func(j *jobs.FutureJob) { j.ItemKey, j.Anonymous = "a", true }, "item_key", "anonymous"},
-	{"long group_key", func(j *jobs.FutureJob) { j.GroupKey = strings.Repeat("x", 501) }, "group_key", "at most 500 bytes"},
-	{"NUL in group_key", func(j *jobs.FutureJob) { j.GroupKey = "g\x00" }, "group_key", "NUL"},
-	{"no time", func(j *jobs.FutureJob) { j.CheckAt = time.Time{} }, "check_at", "must be set"},
-	{"before 1970", func(j *jobs.FutureJob) { j.CheckAt = grid.Min.Add(-time.Hour) }, "check_at", "1970-01-01"},
-	{"after 9999", func(j *jobs.FutureJob) { j.CheckAt = grid.Max.Add(time.Hour) }, "check_at", "9999-12-31"},
-	{"beyond the horizon", func(j *jobs.FutureJob) { j.CheckAt = now.Add(jobs.DefaultHorizon + 15*time.Minute) }, "check_at", "horizon"},
-	{"an empty payload", func(j *jobs.FutureJob) { j.Payload = json.RawMessage{} }, "payload", "valid JSON"},
-	{"a payload that is no JSON", func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`{a: 1}`) }, "payload", "valid JSON"},
-	{"two payloads", func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`{} {}`) }, "payload", "valid JSON"},
-	{"a long payload", func(j *jobs.FutureJob) {
+	{"no job_exec", func(j *jobs.Request) { j.JobExec = "" }, "job_exec", "must not be empty"},
+	{"long job_exec", func(j *jobs.Request) { j.JobExec = strings.Repeat("x", 201) }, "job_exec", "at most 200 bytes, is 201"},
+	{"NUL in job_exec", func(j *jobs.Request) { j.JobExec = "a\x00b" }, "job_exec", "NUL"},
+	{"no entity_name", func(j *jobs.Request) { j.EntityName = "" }, "entity_name", "must not be empty"},
+	{"long entity_name", func(j *jobs.Request) { j.EntityName = strings.Repeat("ä", 101) }, "entity_name", "at most 200 bytes, is 202"},
+	{"bytes in entity_name", func(j *jobs.Request) { j.EntityName = "a\xff" }, "entity_name", "UTF-8"},
+	{"surrogate in entity_name", func(j *jobs.Request) { j.EntityName = "a\xed\xa0\x80" }, "entity_name", "UTF-8"},
+	{"no entity_key", func(j *jobs.Request) { j.EntityKey = "" }, "entity_key", "must not be empty"},
+	{"long entity_key", func(j *jobs.Request) { j.EntityKey = strings.Repeat("x", 501) }, "entity_key", "at most 500 bytes, is 501"},
+	{"NUL in entity_key", func(j *jobs.Request) { j.EntityKey = "\x00" }, "entity_key", "NUL"},
+	{"long item_key", func(j *jobs.Request) { j.ItemKey = strings.Repeat("x", 501) }, "item_key", "at most 500 bytes"},
+	{"bytes in item_key", func(j *jobs.Request) { j.ItemKey = "\x80" }, "item_key", "UTF-8"},
+	{"item_key of an anonymous row", func(j *jobs.Request) { j.ItemKey, j.Anonymous = "a", true }, "item_key", "anonymous"},
+	{"long group_key", func(j *jobs.Request) { j.GroupKey = strings.Repeat("x", 501) }, "group_key", "at most 500 bytes"},
+	{"NUL in group_key", func(j *jobs.Request) { j.GroupKey = "g\x00" }, "group_key", "NUL"},
+	{"no time", func(j *jobs.Request) { j.CheckAt = time.Time{} }, "check_at", "must be set"},
+	{"before 1970", func(j *jobs.Request) { j.CheckAt = grid.Min.Add(-time.Hour) }, "check_at", "1970-01-01"},
+	{"after 9999", func(j *jobs.Request) { j.CheckAt = grid.Max.Add(time.Hour) }, "check_at", "9999-12-31"},
+	{"beyond the horizon", func(j *jobs.Request) { j.CheckAt = now.Add(jobs.DefaultHorizon + 15*time.Minute) }, "check_at", "horizon"},
+	{"an empty payload", func(j *jobs.Request) { j.Payload = json.RawMessage{} }, "payload", "valid JSON"},
+	{"a payload that is no JSON", func(j *jobs.Request) { j.Payload = json.RawMessage(`{a: 1}`) }, "payload", "valid JSON"},
+	{"two payloads", func(j *jobs.Request) { j.Payload = json.RawMessage(`{} {}`) }, "payload", "valid JSON"},
+	{"a long payload", func(j *jobs.Request) {
 		j.Payload = json.RawMessage(`"` + strings.Repeat("x", jobs.DefaultMaxPayload) + `"`)
 	}, "payload", "at most 65536 bytes"},
-	{"bytes in the payload", func(j *jobs.FutureJob) { j.Payload = json.RawMessage("\"\xff\"") }, "payload", "UTF-8"},
-	{"NUL in the payload", func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`{"a": "x\u0000"}`) }, "payload", `\u0000`},
-	{"NUL in a name of the payload", func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`{"\u0000": 1}`) }, "payload", `\u0000`},
-	{"NUL after a backslash", func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`"\\\u0000"`) }, "payload", `\u0000`},
-	{"a high surrogate alone", func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`"\uD83D"`) }, "payload", "surrogate"},
-	{"a high surrogate and text", func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`"\uD83Dx\uDE00"`) }, "payload", "surrogate"},
-	{"a high surrogate and an escape", func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`"\uD83D\n"`) }, "payload", "surrogate"},
-	{"a high surrogate twice", func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`"\ud83d\ud83d\ude00"`) }, "payload", "surrogate"},
-	{"a high surrogate in another string", func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`["\ud83d","\ude00"]`) }, "payload", "surrogate"},
-	{"a low surrogate alone", func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`"\uDE00"`) }, "payload", "surrogate"},
-	{"a number too big", func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`{"a": 1e200000}`) }, "payload", "number"},
-	{"a number too small", func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`[1, -1.5E-20000]`) }, "payload", "number"},
-	{"a number too long", func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`0.` + strings.Repeat("1", 20000)) }, "payload", "number"},
-	{"a payload that is long as PostgreSQL writes it", func(j *jobs.FutureJob) {
+	{"bytes in the payload", func(j *jobs.Request) { j.Payload = json.RawMessage("\"\xff\"") }, "payload", "UTF-8"},
+	{"NUL in the payload", func(j *jobs.Request) { j.Payload = json.RawMessage(`{"a": "x\u0000"}`) }, "payload", `\u0000`},
+	{"NUL in a name of the payload", func(j *jobs.Request) { j.Payload = json.RawMessage(`{"\u0000": 1}`) }, "payload", `\u0000`},
+	{"NUL after a backslash", func(j *jobs.Request) { j.Payload = json.RawMessage(`"\\\u0000"`) }, "payload", `\u0000`},
+	{"a high surrogate alone", func(j *jobs.Request) { j.Payload = json.RawMessage(`"\uD83D"`) }, "payload", "surrogate"},
+	{"a high surrogate and text", func(j *jobs.Request) { j.Payload = json.RawMessage(`"\uD83Dx\uDE00"`) }, "payload", "surrogate"},
+	{"a high surrogate and an escape", func(j *jobs.Request) { j.Payload = json.RawMessage(`"\uD83D\n"`) }, "payload", "surrogate"},
+	{"a high surrogate twice", func(j *jobs.Request) { j.Payload = json.RawMessage(`"\ud83d\ud83d\ude00"`) }, "payload", "surrogate"},
+	{"a high surrogate in another string", func(j *jobs.Request) { j.Payload = json.RawMessage(`["\ud83d","\ude00"]`) }, "payload", "surrogate"},
+	{"a low surrogate alone", func(j *jobs.Request) { j.Payload = json.RawMessage(`"\uDE00"`) }, "payload", "surrogate"},
+	{"a number too big", func(j *jobs.Request) { j.Payload = json.RawMessage(`{"a": 1e200000}`) }, "payload", "number"},
+	{"a number too small", func(j *jobs.Request) { j.Payload = json.RawMessage(`[1, -1.5E-20000]`) }, "payload", "number"},
+	{"a number too long", func(j *jobs.Request) { j.Payload = json.RawMessage(`0.` + strings.Repeat("1", 20000)) }, "payload", "number"},
+	{"a payload that is long as PostgreSQL writes it", func(j *jobs.Request) {
 		j.Payload = json.RawMessage(`[1e40000, -1.5e40000]`)
 	}, "payload", "at most 65536 bytes with every digit of its numbers, is 80006"},
-	{"a payload nested too deep", func(j *jobs.FutureJob) {
+	{"a payload nested too deep", func(j *jobs.Request) {
 		j.Payload = json.RawMessage(strings.Repeat(`[`, 5001) + strings.Repeat("]", 5001))
 	}, "payload", "at most 5000 levels"},
-	{"a window beyond 9999", func(j *jobs.FutureJob) {
+	{"a window beyond 9999", func(j *jobs.Request) {
 		j.CheckAt = grid.Max.Add(-time.Hour)
 		j.Within = 2 * time.Hour
 	}, "check_at", "9999-12-31"},
@@ -96,7 +96,7 @@ func TestABadJobIsRefusedByFieldAndRule(t *testing.T) {
 func TestABadJobIsRefusedForEverythingThatIsWrong(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	_, err := w.client.Enqueue(t.Context(), w.db, jobs.FutureJob{GroupKey: "\x00", Payload: json.RawMessage("no")})
+	_, err := w.client.Enqueue(t.Context(), w.db, jobs.Request{GroupKey: "\x00", Payload: json.RawMessage("no")})
 	if got := fieldErrors(err); len(got) != 6 {
 		t.Errorf("%d fields: %v", len(got), got)
 	}
@@ -105,7 +105,7 @@ func TestABadJobIsRefusedForEverythingThatIsWrong(t *testing.T) {
 func TestABulkCallListsEveryBadRowAndWritesNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	list := []jobs.FutureJob{check("good", slot(1))}
+	list := []jobs.Request{check("good", slot(1))}
 	for _, test := range badJobs {
 		job := check("1", slot(1))
 		test.change(&job)
@@ -134,30 +134,30 @@ func TestABulkCallListsEveryBadRowAndWritesNothing(t *testing.T) {
 func TestWhatIsJustWithinTheRulesIsStored(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	for name, change := range map[string]func(*jobs.FutureJob){
-		"the longest names": func(j *jobs.FutureJob) {
+	for name, change := range map[string]func(*jobs.Request){
+		"the longest names": func(j *jobs.Request) {
 			j.JobExec, j.EntityName = strings.Repeat("x", 200), strings.Repeat("ä", 100)
 			j.ItemKey, j.GroupKey = strings.Repeat("\U0001F600", 125), strings.Repeat("g", 500)
 		},
-		"the horizon": func(j *jobs.FutureJob) { j.CheckAt = grid.Default.Floor(now.Add(jobs.DefaultHorizon)) },
-		"the longest payload": func(j *jobs.FutureJob) {
+		"the horizon": func(j *jobs.Request) { j.CheckAt = grid.Default.Floor(now.Add(jobs.DefaultHorizon)) },
+		"the longest payload": func(j *jobs.Request) {
 			j.Payload = json.RawMessage(`"` + strings.Repeat("x", jobs.DefaultMaxPayload-2) + `"`)
 		},
-		"a surrogate pair":    func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`"\uD83D\uDE00\ud83d\ude00"`) },
-		"no escape of NUL":    func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`"\\u0000 \\ud800"`) },
-		"the first character": func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`"\u0001\uFFFF\uE000"`) },
-		"null":                func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`null`) },
-		"numbers": func(j *jobs.FutureJob) {
+		"a surrogate pair":    func(j *jobs.Request) { j.Payload = json.RawMessage(`"\uD83D\uDE00\ud83d\ude00"`) },
+		"no escape of NUL":    func(j *jobs.Request) { j.Payload = json.RawMessage(`"\\u0000 \\ud800"`) },
+		"the first character": func(j *jobs.Request) { j.Payload = json.RawMessage(`"\u0001\uFFFF\uE000"`) },
+		"null":                func(j *jobs.Request) { j.Payload = json.RawMessage(`null`) },
+		"numbers": func(j *jobs.Request) {
 			j.Payload = json.RawMessage(`[-0, 1E+5, 1e308, 0.1e-300, 12345678901234567890.5]`)
 		},
-		"digits that are text": func(j *jobs.FutureJob) {
+		"digits that are text": func(j *jobs.Request) {
 			j.Payload = json.RawMessage(`["1e999999", "` + strings.Repeat("9", 3000) + `", "\"1e999999"]`)
 		},
-		"a deep one": func(j *jobs.FutureJob) {
+		"a deep one": func(j *jobs.Request) {
 			j.Payload = json.RawMessage(strings.Repeat("[", 5000) + strings.Repeat("]", 5000))
 		},
-		"a name twice":            func(j *jobs.FutureJob) { j.Payload = json.RawMessage(`{"a": 1, "a": 2}`) },
-		"names with odd contents": func(j *jobs.FutureJob) { j.EntityName, j.JobExec = "a\tb\n\u2028", `";--` },
+		"a name twice":            func(j *jobs.Request) { j.Payload = json.RawMessage(`{"a": 1, "a": 2}`) },
+		"names with odd contents": func(j *jobs.Request) { j.EntityName, j.JobExec = "a\tb\n\u2028", `";--` },
 	} {
 		job := check(name, slot(1))
 		change(&job)
@@ -165,7 +165,7 @@ func TestWhatIsJustWithinTheRulesIsStored(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		job.EntityKey += " in bulk"
-		if _, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{job}, jobs.Reject); err != nil {
+		if _, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.Request{job}, jobs.Reject); err != nil {
 			t.Errorf("%s in bulk: %v", name, err)
 		}
 	}
@@ -199,7 +199,7 @@ func TestAChangeOfABadKeyOrTimeIsRefusedByFieldAndRule(t *testing.T) {
 			return err
 		}, []string{"max_wait"}},
 		"bulk with a bad cap": {func() error {
-			_, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.FutureJob{check("1", slot(1))}, jobs.PushBack(-time.Hour))
+			_, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.Request{check("1", slot(1))}, jobs.PushBack(-time.Hour))
 			return err
 		}, []string{"max_wait"}},
 	} {

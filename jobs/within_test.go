@@ -23,7 +23,7 @@ import (
 )
 
 // windows are jobs for which some slots will do: on slots and off, before now, around it and after it, with and without a key.
-func windows() (list []jobs.FutureJob) {
+func windows() (list []jobs.Request) {
 	random := rand.New(rand.NewPCG(31, 32))
 	for i := range 200 {
 		j := check(fmt.Sprint(`o'"\{},é `, i), now.Add(time.Duration(random.IntN(96)-48)*30*time.Minute))
@@ -48,8 +48,8 @@ type placed struct {
 	Within      time.Duration
 }
 
-func placesOf(list []jobs.FutureJob) (all []placed) {
-	byKey := func(a, b jobs.FutureJob) int { return strings.Compare(a.EntityKey, b.EntityKey) }
+func placesOf(list []jobs.Request) (all []placed) {
+	byKey := func(a, b jobs.Request) int { return strings.Compare(a.EntityKey, b.EntityKey) }
 	for _, j := range slices.SortedFunc(slices.Values(list), byKey) {
 		slot := spread.Key(j.Key()).PickSlot(grid.Default, j.CheckAt, j.Within, slot(1))
 		all = append(all, placed{j.EntityKey + j.ItemKey, slot, slot, grid.RoundMicro(j.CheckAt), j.Within})
@@ -78,7 +78,7 @@ func (w *world) placed() (all []placed) {
 }
 
 // sqlMany are the arguments of enqueue_many.
-func sqlMany(list []jobs.FutureJob) []any {
+func sqlMany(list []jobs.Request) []any {
 	var execs, names, keys, times, payloads, items, groups, withins []*string
 	for _, j := range list {
 		execs, names, keys = append(execs, &j.JobExec), append(names, &j.EntityName), append(keys, &j.EntityKey)
@@ -101,33 +101,33 @@ func sqlMany(list []jobs.FutureJob) []any {
 
 func TestEveryWayToEnqueueChoosesTheSameSlotOfAWindow(t *testing.T) {
 	t.Parallel()
-	each := func(enqueue func(w *world, j jobs.FutureJob) error) func(w *world, list []jobs.FutureJob) error {
-		return func(w *world, list []jobs.FutureJob) (err error) {
+	each := func(enqueue func(w *world, j jobs.Request) error) func(w *world, list []jobs.Request) error {
+		return func(w *world, list []jobs.Request) (err error) {
 			for _, j := range list {
 				err = errors.Join(err, enqueue(w, j))
 			}
 			return err
 		}
 	}
-	one := func(on jobs.OnConflict) func(w *world, list []jobs.FutureJob) error {
-		return each(func(w *world, j jobs.FutureJob) error {
+	one := func(on jobs.OnConflict) func(w *world, list []jobs.Request) error {
+		return each(func(w *world, j jobs.Request) error {
 			_, err := w.client.Enqueue(w.t.Context(), w.db, j, on)
 			return err
 		})
 	}
-	many := func(on jobs.OnConflict) func(w *world, list []jobs.FutureJob) error {
-		return func(w *world, list []jobs.FutureJob) error {
+	many := func(on jobs.OnConflict) func(w *world, list []jobs.Request) error {
+		return func(w *world, list []jobs.Request) error {
 			_, err := w.client.EnqueueMany(w.t.Context(), w.db, list, on)
 			return err
 		}
 	}
-	stream := func(on jobs.OnConflict) func(w *world, list []jobs.FutureJob) error {
-		return func(w *world, list []jobs.FutureJob) error {
+	stream := func(on jobs.OnConflict) func(w *world, list []jobs.Request) error {
+		return func(w *world, list []jobs.Request) error {
 			_, err := w.client.EnqueueAll(w.t.Context(), w.db, slices.Values(list), on)
 			return err
 		}
 	}
-	for name, enqueue := range map[string]func(w *world, list []jobs.FutureJob) error{
+	for name, enqueue := range map[string]func(w *world, list []jobs.Request) error{
 		"one by one":              one(jobs.Keep),
 		"one by one, replace":     one(jobs.Replace),
 		"one by one, push back":   one(jobs.PushBack(time.Hour)),
@@ -137,15 +137,15 @@ func TestEveryWayToEnqueueChoosesTheSameSlotOfAWindow(t *testing.T) {
 		"many at once, push back": many(jobs.PushBack(time.Hour)),
 		"a stream":                stream(jobs.Keep),
 		"a stream, replace":       stream(jobs.Replace),
-		"a stream where one waits": func(w *world, list []jobs.FutureJob) error {
+		"a stream where one waits": func(w *world, list []jobs.Request) error {
 			_, err := w.client.Enqueue(w.t.Context(), w.db, list[0])
 			return errors.Join(err, stream(jobs.Keep)(w, list))
 		},
-		"a kind": each(func(w *world, j jobs.FutureJob) error {
+		"a kind": each(func(w *world, j jobs.Request) error {
 			_, err := jobs.Kind[int]{Name: j.JobExec}.Enqueue(w.t.Context(), w.client, w.db, j, 7)
 			return err
 		}),
-		"SQL": each(func(w *world, j jobs.FutureJob) error {
+		"SQL": each(func(w *world, j jobs.Request) error {
 			item, within := &j.ItemKey, new(fmt.Sprint(int64(j.Within/time.Second), " seconds"))
 			if j.Anonymous {
 				item = nil
@@ -154,7 +154,7 @@ func TestEveryWayToEnqueueChoosesTheSameSlotOfAWindow(t *testing.T) {
 				j.JobExec, j.EntityName, j.EntityKey, j.CheckAt, item, now, within)
 			return err
 		}),
-		"SQL, many at once": func(w *world, list []jobs.FutureJob) error {
+		"SQL, many at once": func(w *world, list []jobs.Request) error {
 			_, err := w.db.ExecContext(w.t.Context(), "select prescient.enqueue_many($1, $2, $3, $4, $5, $6, $7, clock => $8, withins => $9)", sqlMany(list)...)
 			return err
 		},
@@ -202,7 +202,7 @@ func TestAKeyThatIsAskedForAgainKeepsItsPlace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, list := setup(t), windows()
-			list = slices.DeleteFunc(list, func(j jobs.FutureJob) bool { return j.Anonymous })
+			list = slices.DeleteFunc(list, func(j jobs.Request) bool { return j.Anonymous })
 			for range 3 {
 				if _, err := w.client.EnqueueMany(t.Context(), w.db, list, on); err != nil {
 					t.Fatal(err)
@@ -367,7 +367,7 @@ func TestAWidthThatIsChangedWhileAStreamBeginsMakesNoRowLate(t *testing.T) {
 		}
 		tried++
 	}}
-	list := []jobs.FutureJob{check("1", slot(2).Add(time.Minute))}
+	list := []jobs.Request{check("1", slot(2).Add(time.Minute))}
 	if _, err := w.client.EnqueueAll(t.Context(), db, slices.Values(list)); err != nil {
 		t.Fatal(err)
 	}

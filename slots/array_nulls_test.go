@@ -42,7 +42,7 @@ func TestARunRecordsTheSameWhateverArrayNullsIs(t *testing.T) {
 		result := w.run(slot(1))
 		recorded[i] = append(recorded[i], fmt.Sprint(result.Checked, result.Finished, result.Rescheduled, result.Failed))
 		for _, j := range w.waiting() {
-			recorded[i] = append(recorded[i], fmt.Sprint(j.EntityKey, " ", j.CheckAt, " ", j.ErrorCount, " ", j.LastError, " ", string(j.Payload)))
+			recorded[i] = append(recorded[i], fmt.Sprint(j.EntityKey, " ", j.NextCheckAt, " ", j.ErrorCount, " ", j.LastError, " ", string(j.Payload)))
 		}
 		recorded[i] = append(recorded[i], fmt.Sprint(w.outcomes()))
 	}

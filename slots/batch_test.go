@@ -128,7 +128,7 @@ func TestABatchTellsTheNextCheckOfEachRowWhatItHasToKnow(t *testing.T) {
 		return results, nil
 	}), jobs.Retry(1))
 	for i := range 5 {
-		j := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(i), Payload: json.RawMessage(`"old"`)}
+		j := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(i), Payload: json.RawMessage(`"old"`)}
 		j.CheckAt = slot(1)
 		if _, err := w.client.Enqueue(t.Context(), w.db, j); err != nil {
 			t.Fatal(err)
@@ -274,19 +274,19 @@ func TestAGroupIsCheckedWholeInOneCallHoweverManyPagesItHas(t *testing.T) {
 	w.registry.Register("job", jobs.Row(done))
 	w.enqueue("job", slot(1), 200)
 	want := map[string][]int{"order\x1fno group": {1}, "or\x1fder\x1fno group": {2}}
-	var list []jobs.FutureJob
+	var list []jobs.Request
 	for group, size := range map[string]int{"small": 3, "page": 50, "large": 180, "ünïcode": 20, "Z": 49, "a": 51} {
 		want[group] = []int{size}
 		for i := range size {
-			list = append(list, jobs.FutureJob{
+			list = append(list, jobs.Request{
 				JobExec: []string{"a", "b"}[i%2], EntityName: "customer", EntityKey: fmt.Sprint(group, i), GroupKey: group,
 			})
 		}
 	}
 	list = append(list,
-		jobs.FutureJob{JobExec: "a", EntityName: "order", EntityKey: "no group"},
-		jobs.FutureJob{JobExec: "a", EntityName: "or\x1fder", EntityKey: "no group"},
-		jobs.FutureJob{JobExec: "b", EntityName: "or\x1fder", EntityKey: "no group"},
+		jobs.Request{JobExec: "a", EntityName: "order", EntityKey: "no group"},
+		jobs.Request{JobExec: "a", EntityName: "or\x1fder", EntityKey: "no group"},
+		jobs.Request{JobExec: "b", EntityName: "or\x1fder", EntityKey: "no group"},
 	)
 	for i := range list {
 		list[i].CheckAt = slot(1)
@@ -321,9 +321,9 @@ func TestARowOfAGroupIsCheckedThoughTheOneThatStoodForItIsCancelled(t *testing.T
 		}
 		return make([]jobs.Result, len(batch)), err
 	}))
-	var list []jobs.FutureJob
+	var list []jobs.Request
 	for i := range rows {
-		job := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprintf("%02d", i), GroupKey: fmt.Sprint(i % (rows - 1))}
+		job := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprintf("%02d", i), GroupKey: fmt.Sprint(i % (rows - 1))}
 		job.CheckAt = slot(1)
 		list = append(list, job)
 	}

@@ -190,7 +190,7 @@ func enqueues(on jobs.OnConflict) actor {
 
 // ask asks for another check of a key, and notes that.
 func (c *trial) ask(r row, on jobs.OnConflict) (jobs.EnqueueResult, error) {
-	j := jobs.FutureJob{JobExec: r.job, EntityName: r.entity, EntityKey: r.key, GroupKey: r.group}
+	j := jobs.Request{JobExec: r.job, EntityName: r.entity, EntityKey: r.key, GroupKey: r.group}
 	j.CheckAt = slot(3)
 	e, err := c.client.Enqueue(context.Background(), c.db, j, on)
 	if err == nil {

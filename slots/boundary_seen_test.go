@@ -179,7 +179,7 @@ func (j *seen) atOnce(job string) (n int) {
 func asks(results []jobs.Result, rows []jobs.FutureJob) []jobs.Result {
 	for i := range results {
 		if results[i].Err == nil {
-			results[i].Enqueue = []jobs.FutureJob{{JobExec: "child", EntityName: "parent", EntityKey: fmt.Sprint(rows[i].ID), Anonymous: true}}
+			results[i].Enqueue = []jobs.Request{{JobExec: "child", EntityName: "parent", EntityKey: fmt.Sprint(rows[i].ID), Anonymous: true}}
 			results[i].Enqueue[0].CheckAt = slot(100)
 		}
 	}

@@ -231,9 +231,9 @@ func rowsOf(job string, at time.Time, keys ...string) []row {
 // enqueue sets rows.
 func (c *trial) enqueue(db jobs.DB, rows ...row) {
 	c.t.Helper()
-	var list []jobs.FutureJob
+	var list []jobs.Request
 	for _, r := range rows {
-		j := jobs.FutureJob{JobExec: r.job, EntityName: r.entity, EntityKey: r.key, GroupKey: r.group}
+		j := jobs.Request{JobExec: r.job, EntityName: r.entity, EntityKey: r.key, GroupKey: r.group}
 		j.CheckAt = r.slot
 		list = append(list, j)
 	}

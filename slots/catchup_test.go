@@ -59,7 +59,7 @@ func TestMissedSlotsAreShownAndCaughtUpOldestFirst(t *testing.T) {
 	w.registry.Register("other", jobs.Row(done))
 	w.run(slot(1))
 	for i, at := range []int{4, 2, 5} {
-		job := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: string(rune('a' + i))}
+		job := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: string(rune('a' + i))}
 		job.CheckAt = slot(at)
 		if _, err := w.client.Enqueue(t.Context(), w.db, job); err != nil {
 			t.Fatal(err)
@@ -116,7 +116,7 @@ func TestAStragglerIsShownAndCaughtUp(t *testing.T) {
 	w.registry.Register("job", jobs.Row(done))
 	tx := w.db.MustBegin()
 	defer func() { _ = tx.Rollback() }()
-	job := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "slow to commit"}
+	job := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: "slow to commit"}
 	job.CheckAt = slot(1)
 	if _, err := w.client.Enqueue(t.Context(), tx, job); err != nil {
 		t.Fatal(err)
@@ -188,7 +188,7 @@ func TestCatchUpCanDeferEverythingOverTheNextSlots(t *testing.T) {
 	w.enqueue("job", slot(1), 60)
 	w.enqueue("other", slot(2), 60)
 	for range 120 {
-		row := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "1", Anonymous: true, CheckAt: slot(2)}
+		row := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: "1", Anonymous: true, CheckAt: slot(2)}
 		if _, err := w.client.Enqueue(t.Context(), w.db, row); err != nil {
 			t.Fatal(err)
 		}

@@ -290,10 +290,10 @@ func newShard(t *testing.T, db *sqlx.DB, schema pgsql.Schema, rows int) *shard {
 	return s
 }
 
-func (s *shard) all() iter.Seq[jobs.FutureJob] {
-	return func(yield func(jobs.FutureJob) bool) {
+func (s *shard) all() iter.Seq[jobs.Request] {
+	return func(yield func(jobs.Request) bool) {
 		for i := range s.rows {
-			j := jobs.FutureJob{JobExec: "order.unpaid", EntityName: "order", EntityKey: strconv.Itoa(i)}
+			j := jobs.Request{JobExec: "order.unpaid", EntityName: "order", EntityKey: strconv.Itoa(i)}
 			j.CheckAt = slot(1)
 			if !yield(j) {
 				return

@@ -249,7 +249,7 @@ func (f *failoverTrial) place() {
 	after := 0
 	for n := 0; after < 20; n++ {
 		key := fmt.Sprintf("placed %d", n)
-		job := jobs.FutureJob{JobExec: "tx", EntityName: "placed", EntityKey: key}
+		job := jobs.Request{JobExec: "tx", EntityName: "placed", EntityKey: key}
 		job.CheckAt = slot(2)
 		err := pgsql.InTx(f.t.Context(), f.db, func(tx *sqlx.Tx) error {
 			_, err := tx.ExecContext(f.t.Context(), `insert into placed values ($1)`, key)

@@ -21,8 +21,8 @@ import (
 )
 
 // child is a check that another asks for.
-func child(job, key, group string, at time.Time) jobs.FutureJob {
-	c := jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: key, GroupKey: group}
+func child(job, key, group string, at time.Time) jobs.Request {
+	c := jobs.Request{JobExec: job, EntityName: "order", EntityKey: key, GroupKey: group}
 	c.CheckAt = at
 	return c
 }
@@ -42,7 +42,7 @@ func TestWhatAnOutcomeAsksForIsEnqueuedWithIt(t *testing.T) {
 	asks := func(batch []jobs.FutureJob) []jobs.Result {
 		results := make([]jobs.Result, len(batch))
 		for i, job := range batch {
-			results[i].Enqueue = []jobs.FutureJob{child("child", job.EntityKey, "", slot(2)), child("child", job.EntityKey+"'", "", slot(0))}
+			results[i].Enqueue = []jobs.Request{child("child", job.EntityKey, "", slot(2)), child("child", job.EntityKey+"'", "", slot(0))}
 			switch {
 			case strings.HasSuffix(job.EntityKey, "1"):
 				results[i].Next = new(slot(3))
@@ -103,7 +103,7 @@ func TestWhatIsAskedForBeyondAllSlotsIsAnErrorOfItsRowAlone(t *testing.T) {
 	last.Within = 24 * time.Hour
 	w.registry.Register("parent", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		results := make([]jobs.Result, len(batch))
-		results[0].Enqueue = []jobs.FutureJob{last}
+		results[0].Enqueue = []jobs.Request{last}
 		return results, nil
 	}))
 	w.enqueue("parent", slot(1), 40)
@@ -116,7 +116,7 @@ func TestWhatIsCancelledWhileItIsCheckedAsksForNothing(t *testing.T) {
 	t.Parallel()
 	one := func(w *world) func(context.Context, jobs.FutureJob) (jobs.Result, error) {
 		return func(ctx context.Context, job jobs.FutureJob) (result jobs.Result, err error) {
-			result.Enqueue = []jobs.FutureJob{child("child", job.EntityKey, "", slot(2))}
+			result.Enqueue = []jobs.Request{child("child", job.EntityKey, "", slot(2))}
 			if n, _ := strconv.Atoi(job.EntityKey); n%2 == 0 {
 				if found, err := w.client.Cancel(ctx, w.db, job.Key()); err != nil || !found {
 					t.Errorf("cancelled %t: %v", found, err)
@@ -158,7 +158,7 @@ func TestACheckThatSomebodyElseAsksForHoldsUpNoOtherOutcome(t *testing.T) {
 	ask := func(batch []jobs.FutureJob) []jobs.Result {
 		results := make([]jobs.Result, len(batch))
 		for i, job := range batch {
-			results[i].Enqueue = []jobs.FutureJob{child("child", job.EntityKey, "", slot(2))}
+			results[i].Enqueue = []jobs.Request{child("child", job.EntityKey, "", slot(2))}
 		}
 		return results
 	}
@@ -203,7 +203,7 @@ func TestChecksThatSomebodyElseAsksForHoldUpNoOtherOutcome(t *testing.T) {
 	w.registry.Register("parent", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		results := make([]jobs.Result, len(batch))
 		for i, job := range batch {
-			results[i].Enqueue = []jobs.FutureJob{child("child", job.EntityKey, "", slot(2))}
+			results[i].Enqueue = []jobs.Request{child("child", job.EntityKey, "", slot(2))}
 		}
 		return results, nil
 	}))
@@ -302,7 +302,7 @@ func TestTheCheckOfAGroupEndsAndMovesWhatElseWaitsForIt(t *testing.T) {
 		mails = append(mails, mail)
 		return make([]jobs.Result, len(batch)), nil
 	}))
-	list := []jobs.FutureJob{
+	list := []jobs.Request{
 		child("mail", "1", "alice", slot(1)), child("mail", "2", "alice", slot(1)), child("mail", "3", "alice", slot(40)),
 		child("mail", "4", "alice", slot(150)), child("reminder", "5", "alice", slot(20)), child("mail", "6", "bob", slot(1)),
 		child("reminder", "7", "bob'", slot(20)),
@@ -328,7 +328,7 @@ func TestTheCheckOfAGroupEndsAndMovesWhatElseWaitsForIt(t *testing.T) {
 	if diff := cmp.Diff([]string{"7 false", "4 false", "5 true"}, got); diff != "" {
 		t.Error(diff)
 	}
-	if n, err := w.client.End(ctx, w.db, jobs.Done, list[0]); n != 0 || err != nil {
+	if n, err := w.client.End(ctx, w.db, jobs.Done, jobs.FutureJob{JobExec: "mail"}); n != 0 || err != nil {
 		t.Errorf("ended %d rows that are not stored: %v", n, err)
 	}
 	if _, err := w.client.End(ctx, w.db, jobs.Failed, left...); err == nil {

@@ -19,10 +19,10 @@ import (
 // enqueueGroups asks for n checks of each group at slot 1.
 func (w *world) enqueueGroups(n int, groups ...string) {
 	w.t.Helper()
-	var list []jobs.FutureJob
+	var list []jobs.Request
 	for i := range n {
 		for _, group := range groups {
-			list = append(list, jobs.FutureJob{
+			list = append(list, jobs.Request{
 				JobExec: "job", EntityName: "customer", EntityKey: fmt.Sprint(group, i), GroupKey: group, CheckAt: slot(1),
 			})
 		}
@@ -102,7 +102,7 @@ func TestCatchUpOfOneJobChecksItsRowsOfAGroupAlone(t *testing.T) {
 	w.registry.Register("job", family)
 	w.registry.Register("other", family)
 	w.enqueueGroups(2, "a")
-	other := jobs.FutureJob{JobExec: "other", EntityName: "customer", EntityKey: "a", GroupKey: "a", CheckAt: slot(1)}
+	other := jobs.Request{JobExec: "other", EntityName: "customer", EntityKey: "a", GroupKey: "a", CheckAt: slot(1)}
 	if _, err := w.client.Enqueue(t.Context(), w.db, other); err != nil {
 		t.Fatal(err)
 	}

@@ -374,7 +374,7 @@ func TestACheckIsGivenTheWholeRow(t *testing.T) {
 		return lookAtAll(ctx, rows)
 	}))
 	for i, job := range []string{"one", "batch", "group"} {
-		for _, row := range []jobs.FutureJob{
+		for _, row := range []jobs.Request{
 			{ItemKey: "fails", GroupKey: "g", Payload: json.RawMessage(`{"a": 1}`)},
 			{ItemKey: "moves"},
 			{},
@@ -419,7 +419,7 @@ func TestTheNextCheckGetsThePayloadThatACheckOfAKindHasChanged(t *testing.T) {
 				return count(&job.Data)
 			}))
 		}
-		row := jobs.FutureJob{EntityName: "order", EntityKey: "1", CheckAt: slot(1)}
+		row := jobs.Request{EntityName: "order", EntityKey: "1", CheckAt: slot(1)}
 		if _, err := kind.Enqueue(t.Context(), w.client, w.db, row, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -457,7 +457,7 @@ func TestThePayloadOfTheLastCheckIsInHistory(t *testing.T) {
 	}), jobs.Retry(0))
 	for _, job := range []string{"one", "many"} {
 		for _, key := range []string{"kept", "done", "failed"} {
-			w.enqueueList(slot(1), jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: key, Payload: json.RawMessage(`"old"`)})
+			w.enqueueList(slot(1), jobs.Request{JobExec: job, EntityName: "order", EntityKey: key, Payload: json.RawMessage(`"old"`)})
 		}
 	}
 	w.run(slot(1))

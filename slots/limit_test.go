@@ -116,10 +116,10 @@ func tenant(job jobs.FutureJob) string {
 // enqueueTenants asks for n checks of each tenant.
 func (w *world) enqueueTenants(job string, n int, tenants ...string) {
 	w.t.Helper()
-	var list []jobs.FutureJob
+	var list []jobs.Request
 	for i := range n {
 		for _, tenant := range tenants {
-			j := jobs.FutureJob{JobExec: job, EntityName: "invoice", EntityKey: fmt.Sprint(tenant, "-", i)}
+			j := jobs.Request{JobExec: job, EntityName: "invoice", EntityKey: fmt.Sprint(tenant, "-", i)}
 			j.CheckAt = slot(1)
 			list = append(list, j)
 		}

@@ -279,7 +279,7 @@ func TestARowThatItsOwnerCancelledIsMadeAgain(t *testing.T) {
 func TestACheckOfAnotherKeyIsNotPeriodic(t *testing.T) {
 	t.Parallel()
 	kit, c := periodic(t, testkit.Start, "0 12 * * *")
-	kit.Enqueue(jobs.FutureJob{JobExec: "report", EntityName: "customer", EntityKey: "42"}, testkit.Start.Add(time.Hour))
+	kit.Enqueue(jobs.Request{JobExec: "report", EntityName: "customer", EntityKey: "42"}, testkit.Start.Add(time.Hour))
 	kit.RunFor(2 * time.Hour)
 	c.want(t, time.Time{}.Format("01-02 15:04"))
 	waits(t, kit, testkit.Start.Add(3*time.Hour))

@@ -61,7 +61,7 @@ func TestAPoolOfDatabaseSQLServesWhereOneOfSqlxDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		for key := range 10 {
-			row := jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: fmt.Sprint(key), CheckAt: slot(1)}
+			row := jobs.Request{JobExec: job, EntityName: "order", EntityKey: fmt.Sprint(key), CheckAt: slot(1)}
 			if _, err := client.Enqueue(ctx, tx, row); err != nil {
 				t.Fatal(err)
 			}

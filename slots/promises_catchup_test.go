@@ -68,7 +68,7 @@ func TestCatchUpStartsNoRowBeforeItsSlotHoweverTheWidthHasChanged(t *testing.T) 
 			if w.client, err = jobs.NewClient(t.Context(), w.db, jobs.Config{Now: w.clock.Now}); err != nil {
 				t.Fatal(err)
 			}
-			ahead := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "0"}
+			ahead := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: "0"}
 			ahead.CheckAt = slot(0).Add(9 * time.Minute)
 			if _, err := w.client.Enqueue(t.Context(), w.db, ahead); err != nil {
 				t.Fatal(err)

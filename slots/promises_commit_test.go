@@ -23,11 +23,11 @@ var lateCommits = map[string]struct {
 	"a page":     {20, func(r *jobs.Registry) { r.Register("job", jobs.Row(done)) }},
 	"many pages": {200, func(r *jobs.Registry) { r.Register("job", jobs.Row(done)) }},
 	"with what it asks for": {20, func(r *jobs.Registry) {
-		more := jobs.FutureJob{JobExec: "more", EntityName: "order", EntityKey: "1"}
+		more := jobs.Request{JobExec: "more", EntityName: "order", EntityKey: "1"}
 		more.CheckAt = slot(5)
 		r.Register("job", jobs.Batch(func(_ context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
 			results := make([]jobs.Result, len(rows))
-			results[0].Enqueue = []jobs.FutureJob{more}
+			results[0].Enqueue = []jobs.Request{more}
 			return results, nil
 		}))
 	}},

@@ -261,7 +261,7 @@ func TestARecordThatIsRepeatedForASerializationFailureIsCountedOnce(t *testing.T
 	w.registry.Register("job", jobs.Batch(func(_ context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
 		results := make([]jobs.Result, len(batch))
 		for i, job := range batch { // with which it is recorded in a transaction of several messages
-			results[i].Enqueue = []jobs.FutureJob{{JobExec: "next", EntityName: "order", EntityKey: job.EntityKey, CheckAt: slot(3)}}
+			results[i].Enqueue = []jobs.Request{{JobExec: "next", EntityName: "order", EntityKey: job.EntityKey, CheckAt: slot(3)}}
 		}
 		return results, nil
 	}))

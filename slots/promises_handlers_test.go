@@ -413,12 +413,12 @@ func TestAStatementThatACheckGivesUpItselfIsItsError(t *testing.T) {
 func TestACheckThatSetsTheEncodingOfItsSessionSpoilsNoText(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	more := jobs.FutureJob{JobExec: "more", EntityName: "order", EntityKey: "Zoë"}
+	more := jobs.Request{JobExec: "more", EntityName: "order", EntityKey: "Zoë"}
 	more.CheckAt = slot(5)
 	w.registry.Register("batch", jobs.BatchInTx(func(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
 		_, err := tx.ExecContext(ctx, "set client_encoding to latin1")
 		results := make([]jobs.Result, len(rows))
-		results[0] = jobs.Result{Next: new(slot(2)), Payload: json.RawMessage(`"€"`), Enqueue: []jobs.FutureJob{more}}
+		results[0] = jobs.Result{Next: new(slot(2)), Payload: json.RawMessage(`"€"`), Enqueue: []jobs.Request{more}}
 		results[1].Err = errors.New("ä")
 		return results, err
 	}))

@@ -17,7 +17,7 @@ import (
 )
 
 // enqueueList asks for checks at a slot, in this order and in one group.
-func (w *world) enqueueList(at time.Time, list ...jobs.FutureJob) {
+func (w *world) enqueueList(at time.Time, list ...jobs.Request) {
 	w.t.Helper()
 	for i := range list {
 		list[i].EntityName, list[i].GroupKey = "order", "one"
@@ -35,9 +35,9 @@ func (w *world) enqueueList(at time.Time, list ...jobs.FutureJob) {
 func TestARowOfAJobThatIsPausedDuringTheRunIsNotDoneWithoutItsCheck(t *testing.T) {
 	w := setup(t)
 	const page, paused = 100, "paused"
-	var list []jobs.FutureJob
+	var list []jobs.Request
 	for n := range 5 * page {
-		job := jobs.FutureJob{JobExec: "job", EntityKey: fmt.Sprint(n)}
+		job := jobs.Request{JobExec: "job", EntityKey: fmt.Sprint(n)}
 		if n == 4*page+50 || n == 4*page+51 {
 			job.JobExec = paused
 		}
@@ -103,7 +103,7 @@ func TestARowOfAnotherJobThatIsCommittedLateIsCheckedByTheSameRun(t *testing.T) 
 	defer func() { _ = business.Rollback() }()
 	const late = 8
 	for n := range late {
-		job := jobs.FutureJob{JobExec: "late", EntityName: "shipment", EntityKey: fmt.Sprint(n)}
+		job := jobs.Request{JobExec: "late", EntityName: "shipment", EntityKey: fmt.Sprint(n)}
 		job.CheckAt = slot(1)
 		if _, err := w.client.Enqueue(t.Context(), business, job); err != nil {
 			t.Fatal(err)

@@ -53,10 +53,8 @@ func TestARowThatItsOwnerCancelsOrMovesWhileItIsCheckedStaysAsTheOwnerWantsIt(t 
 	}
 }
 
-func replacement(job jobs.FutureJob) jobs.FutureJob {
-	job = jobs.FutureJob{JobExec: job.JobExec, EntityName: job.EntityName, EntityKey: job.EntityKey}
-	job.CheckAt = slot(12)
-	return job
+func replacement(job jobs.FutureJob) jobs.Request {
+	return jobs.Request{JobExec: job.JobExec, EntityName: job.EntityName, EntityKey: job.EntityKey, CheckAt: slot(12)}
 }
 
 func TestRowsThatABusinessTransactionHoldsAreRecordedWhenItEndsAndCheckedOnce(t *testing.T) {

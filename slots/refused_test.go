@@ -272,9 +272,9 @@ func TestAGroupIsCheckedWithoutItsRowThatCannotBeRead(t *testing.T) {
 		}
 		return make([]jobs.Result, len(batch)), nil
 	}))
-	var list []jobs.FutureJob
+	var list []jobs.Request
 	for n := range rows {
-		list = append(list, jobs.FutureJob{JobExec: "job", EntityKey: fmt.Sprint(n)})
+		list = append(list, jobs.Request{JobExec: "job", EntityKey: fmt.Sprint(n)})
 	}
 	w.enqueueList(slot(1), list...)
 	w.db.MustExec(enormous)
@@ -302,9 +302,9 @@ func TestAGroupDoesNotWaitForTheClaimOfARowThatCannotBeRead(t *testing.T) {
 		_, err := tx.ExecContext(ctx, "select pg_sleep(0.2)")
 		return make([]jobs.Result, len(batch)), err
 	}))
-	var list []jobs.FutureJob
+	var list []jobs.Request
 	for n := range rows {
-		list = append(list, jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(100 + n), CheckAt: slot(1)})
+		list = append(list, jobs.Request{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(100 + n), CheckAt: slot(1)})
 	}
 	list[rows-1].EntityKey = "7" // see enormous
 	list[0].GroupKey, list[rows-1].GroupKey = "family", "family"
@@ -331,7 +331,7 @@ func TestACheckThatIsAskedForAndRefusedIsAnErrorOfTheRowThatAskedForIt(t *testin
 		results := make([]jobs.Result, len(batch))
 		for i, job := range batch {
 			c.add(job)
-			results[i].Enqueue = []jobs.FutureJob{{JobExec: "more", EntityName: "order", EntityKey: job.EntityKey, CheckAt: slot(3)}}
+			results[i].Enqueue = []jobs.Request{{JobExec: "more", EntityName: "order", EntityKey: job.EntityKey, CheckAt: slot(3)}}
 		}
 		return results, nil
 	}))

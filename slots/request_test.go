@@ -19,7 +19,7 @@ func TestAKeyThatIsAskedForAgainAndAgainIsCheckedInEverySlot(t *testing.T) {
 	t.Parallel()
 	ask := func(on jobs.OnConflict) func(w *world) error {
 		return func(w *world) error {
-			j := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "0"}
+			j := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: "0"}
 			j.CheckAt = w.clock.Now()
 			_, err := w.client.Enqueue(w.t.Context(), w.db, j, on)
 			return err
@@ -135,9 +135,9 @@ func TestARequestIsHonouredByEveryRecordOfAnOutcome(t *testing.T) {
 					w.enqueue("job", slot(1), n)
 					w.clock.Set(slot(1))
 					for i, on := range []jobs.OnConflict{jobs.Keep, jobs.Replace} {
-						var list []jobs.FutureJob
+						var list []jobs.Request
 						for k := i; k < n; k += 2 {
-							j := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(k)}
+							j := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(k)}
 							j.CheckAt, j.UnlessEndedWithin = slot(5), test.unless
 							list = append(list, j)
 						}
@@ -180,7 +180,7 @@ func TestARetryLeavesAFailedRowInHistoryIfItsKeyWaitsByARequest(t *testing.T) {
 	}), jobs.Retry(0))
 	w.enqueue("job", slot(1), 1)
 	w.clock.Set(slot(1))
-	again := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: "0"}
+	again := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: "0"}
 	again.CheckAt = slot(5)
 	if e, err := w.client.Enqueue(t.Context(), w.db, again); err != nil || e.Action != jobs.ActionRecorded {
 		t.Fatal(e, err)
@@ -236,9 +236,9 @@ func TestARequestIsHonouredThoughTheNameOfItsJobHasNotCommitted(t *testing.T) {
 				first.MustExec(`select prescient.enqueue('job', 'other', '1', $1, clock => $2)`, slot(1), w.clock.Now())
 				w.enqueue("job", slot(1), n)
 				w.clock.Set(slot(1))
-				var list []jobs.FutureJob
+				var list []jobs.Request
 				for k := range n {
-					list = append(list, jobs.FutureJob{
+					list = append(list, jobs.Request{
 						JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(k), CheckAt: slot(5), Within: test.within,
 					})
 				}

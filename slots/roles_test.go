@@ -64,12 +64,12 @@ func TestEveryPartIsPlayedWithTheRightsOfItsRole(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := []string{"one", "tx", "batch", "batchtx", "group", "fails", "again"}
-	check := func(job, key string) jobs.FutureJob {
-		j := jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: key}
+	check := func(job, key string) jobs.Request {
+		j := jobs.Request{JobExec: job, EntityName: "order", EntityKey: key}
 		j.CheckAt = slot(1)
 		return j
 	}
-	var stream []jobs.FutureJob
+	var stream []jobs.Request
 	for _, name := range names {
 		if _, err := client.Enqueue(t.Context(), app, check(name, "1")); err != nil {
 			t.Fatal(err)

@@ -107,8 +107,8 @@ func TestARowCommittedBehindTheReaderIsCheckedByTheSameRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := func(key string) jobs.FutureJob {
-		j := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: key, GroupKey: "one group"}
+	row := func(key string) jobs.Request {
+		j := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: key, GroupKey: "one group"}
 		j.CheckAt = slot(1)
 		return j
 	}

@@ -89,9 +89,9 @@ func (w *world) runner(change ...func(*slots.Config)) *slots.Runner {
 // enqueue asks for n checks of a job at a slot, on the entities "order 0", "order 1" ...
 func (w *world) enqueue(job string, at time.Time, n int) {
 	w.t.Helper()
-	var list []jobs.FutureJob
+	var list []jobs.Request
 	for i := range n {
-		j := jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: fmt.Sprint(i)}
+		j := jobs.Request{JobExec: job, EntityName: "order", EntityKey: fmt.Sprint(i)}
 		j.CheckAt = at
 		list = append(list, j)
 	}

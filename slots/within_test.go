@@ -30,7 +30,7 @@ func TestWhatIsAskedForWithAWindowIsSpreadInEachRoundAndInEveryReplay(t *testing
 			return results, nil
 		}), jobs.Within(night), jobs.Concurrency(1))
 		for i := range rows {
-			row := jobs.FutureJob{JobExec: "report", EntityName: "customer", EntityKey: fmt.Sprint(i), CheckAt: midnight, Within: night}
+			row := jobs.Request{JobExec: "report", EntityName: "customer", EntityKey: fmt.Sprint(i), CheckAt: midnight, Within: night}
 			if _, err := w.client.Enqueue(t.Context(), w.db, row); err != nil {
 				t.Fatal(err)
 			}

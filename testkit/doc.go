@@ -6,7 +6,7 @@
 //		kit := testkit.New(t, testkit.Config{Registry: checks()})
 //		kit.DB.MustExec("create table orders (id bigint primary key, shipped_at timestamptz)")
 //		kit.DB.MustExec("insert into orders (id) values (42)")
-//		check := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "orders", EntityKey: "42"}
+//		check := jobs.Request{JobExec: "order.unshipped", EntityName: "orders", EntityKey: "42"}
 //
 //		placed := kit.Now()
 //		kit.Enqueue(check, placed.Add(48*time.Hour)) // or the application's own code, with kit.Client

@@ -121,7 +121,7 @@ func (k *Kit) Now() time.Time { return k.Clock.Now() }
 
 // Enqueue enqueues a check for the first slot at or after an instant, in a transaction of its own;
 // see jobs.Client.Enqueue. It keeps a row of the key that waits already.
-func (k *Kit) Enqueue(row jobs.FutureJob, at time.Time) jobs.EnqueueResult {
+func (k *Kit) Enqueue(row jobs.Request, at time.Time) jobs.EnqueueResult {
 	k.t.Helper()
 	row.CheckAt = at
 	enqueued, err := k.Client.Enqueue(k.t.Context(), k.DB, row)

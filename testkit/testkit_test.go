@@ -42,8 +42,8 @@ func registry() *jobs.Registry {
 	return r
 }
 
-func order(job string) jobs.FutureJob {
-	return jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: "42"}
+func order(job string) jobs.Request {
+	return jobs.Request{JobExec: job, EntityName: "order", EntityKey: "42"}
 }
 
 const day = 24 * time.Hour
@@ -275,11 +275,11 @@ func TestACheckThatReturnsAfterItsTimeoutAsIfNothingWereWrongIsFoundOut(t *testi
 		return nil, ctx.Err()
 	}), jobs.Timeout(time.Millisecond))
 	rec := &recorder{TB: t}
-	rec.run(func() { testkit.Check(rec, r, order("deaf")) })
+	rec.run(func() { testkit.Check(rec, r, jobs.FutureJob{JobExec: "deaf"}) })
 	if want := "the check of job deaf went on after its timeout of 1ms and returned no error"; !strings.Contains(rec.text, want) {
 		t.Errorf("it fails with %q, want %q", rec.text, want)
 	}
-	if checked := testkit.Check(t, r, order("cut short")); !errors.Is(checked.Err, context.DeadlineExceeded) {
+	if checked := testkit.Check(t, r, jobs.FutureJob{JobExec: "cut short"}); !errors.Is(checked.Err, context.DeadlineExceeded) {
 		t.Errorf("%+v", checked)
 	}
 }

@@ -21,12 +21,12 @@ const (
 )
 
 // alerts returns the alerts of an order. They are raised unless they are cancelled before.
-func (r rule) alerts(o order) []jobs.FutureJob {
-	primary := jobs.FutureJob{JobExec: primaryAlert, EntityName: "orders", EntityKey: o.id}
+func (r rule) alerts(o order) []jobs.Request {
+	primary := jobs.Request{JobExec: primaryAlert, EntityName: "orders", EntityKey: o.id}
 	primary.CheckAt = o.placedAt.Add(r.primary)
-	final := jobs.FutureJob{JobExec: finalAlert, EntityName: "orders", EntityKey: o.id}
+	final := jobs.Request{JobExec: finalAlert, EntityName: "orders", EntityKey: o.id}
 	final.CheckAt = o.placedAt.Add(r.final)
-	return []jobs.FutureJob{primary, final}
+	return []jobs.Request{primary, final}
 }
 
 // registerAlerts registers the checks of alerts. A check that runs was not cancelled, so it raises

@@ -28,7 +28,7 @@ type memo struct {
 }
 
 // ask returns the checks to enqueue with new orders.
-func (r rule) ask(placed []order) (list []jobs.FutureJob, err error) {
+func (r rule) ask(placed []order) (list []jobs.Request, err error) {
 	for _, o := range placed {
 		if !r.cancel {
 			job, err := r.check(o)
@@ -44,8 +44,8 @@ func (r rule) ask(placed []order) (list []jobs.FutureJob, err error) {
 }
 
 // check returns the first check of an order, and notes when the final one is due.
-func (r rule) check(o order) (jobs.FutureJob, error) {
-	job := jobs.FutureJob{JobExec: unshipped, EntityName: "orders", EntityKey: o.id}
+func (r rule) check(o order) (jobs.Request, error) {
+	job := jobs.Request{JobExec: unshipped, EntityName: "orders", EntityKey: o.id}
 	job.CheckAt = o.placedAt.Add(r.primary)
 	return job, job.SetPayload(memo{FinalAt: o.placedAt.Add(r.final)})
 }

@@ -31,7 +31,7 @@ const insert = "insert into orders (id, customer) values ($1, $2)"
 
 // check enqueues a check of an order two days later, in the transaction that places it.
 func check(ctx context.Context, c *jobs.Client, tx jobs.DB, o Order) error {
-	job := jobs.FutureJob{
+	job := jobs.Request{
 		JobExec: "order.unshipped", EntityName: "orders", EntityKey: strconv.Itoa(o.ID), CheckAt: c.FromNow(48 * time.Hour),
 	}
 	_, err := c.Enqueue(ctx, tx, job)

@@ -33,7 +33,7 @@ func handler(db *sqlx.DB, client *jobs.Client) http.Handler {
 			if _, err := tx.ExecContext(r.Context(), `insert into orders (id) values ($1::bigint)`, id); err != nil {
 				return err
 			}
-			check := jobs.FutureJob{
+			check := jobs.Request{
 				JobExec: unshipped, EntityName: "orders", EntityKey: id, CheckAt: client.FromNow(48 * time.Hour),
 			}
 			_, err := client.Enqueue(r.Context(), tx, check)

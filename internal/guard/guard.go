@@ -40,8 +40,8 @@ type Verdict struct {
 	Next    time.Time    // the slot it moves to, or a later one if that has begun when the row is written
 	Error   string       // the error of the check, with text that the database accepts
 
-	Payload json.RawMessage  // replaces the payload of the row, unless nil
-	Enqueue []jobs.FutureJob // checks to enqueue together with the row's outcome
+	Payload json.RawMessage // replaces the payload of the row, unless nil
+	Enqueue []jobs.Request  // checks to enqueue together with the row's outcome
 }
 
 // Before judges a row before its check. If the check must not run, ok is false and the Verdict says

@@ -20,7 +20,7 @@ type Key struct {
 // window has the slots of g from the first at or after at, before at + within. No slot before
 // earliest, which is a slot, is chosen.
 //
-// enqueue chooses the same slot for FutureJob.Within, by the SHA-256 of the key. So the slot is the
+// enqueue chooses the same slot for Request.Within, by the SHA-256 of the key. So the slot is the
 // same each time, and many keys are spread evenly. Anonymous rows of one entity and job have no
 // item, so they go to the same slot. See grid.Grid.PickSlot.
 func (k Key) PickSlot(g grid.Grid, at time.Time, within time.Duration, earliest time.Time) time.Time {

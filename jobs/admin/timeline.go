@@ -38,7 +38,7 @@ type TimelineEntry struct {
 	At          time.Time // zero: it waits, or began before times were kept
 	Slot        time.Time // the slot of the row; for enqueued, the first
 	RequestedAt time.Time // for enqueued and recorded; zero: before the year 1, which only SQL can request
-	// For enqueued: FutureJob.Within.
+	// For enqueued: Request.Within.
 	Within time.Duration
 
 	// The role, application_name and actor (see SetActor) that did it. Empty for a run.
@@ -62,7 +62,7 @@ type TimelineEntry struct {
 	// is with the entry before it.
 	Fired []Firing
 
-	// LeftOut tells that the row ended with a request, which was dropped for its FutureJob.UnlessEndedWithin. The key has
+	// LeftOut tells that the row ended with a request, which was dropped for its Request.UnlessEndedWithin. The key has
 	// ended as done in that time, perhaps with this end.
 	LeftOut bool
 

@@ -106,7 +106,7 @@ func each(say func(key string) result) func(r request) (int, any) {
 	}
 }
 
-func (w *world) due(list ...jobs.FutureJob) {
+func (w *world) due(list ...jobs.Request) {
 	w.t.Helper()
 	for _, job := range list {
 		job.JobExec, job.EntityName = "overdue", "invoice"
@@ -174,9 +174,9 @@ func diff(t *testing.T, want, got any) {
 	}
 }
 
-func invoices(keys ...string) (list []jobs.FutureJob) {
+func invoices(keys ...string) (list []jobs.Request) {
 	for _, key := range keys {
-		list = append(list, jobs.FutureJob{EntityKey: key})
+		list = append(list, jobs.Request{EntityKey: key})
 	}
 	return list
 }
@@ -201,7 +201,7 @@ func TestTheServiceDecidesWhatBecomesOfEachRow(t *testing.T) {
 func TestTheRequestTellsAllAboutTheRows(t *testing.T) {
 	t.Parallel()
 	w := setup(t, each(func(string) result { return result{} }))
-	w.due(jobs.FutureJob{EntityKey: "42", ItemKey: "second", GroupKey: "ada", Payload: json.RawMessage(`{"amount": 120}`)})
+	w.due(jobs.Request{EntityKey: "42", ItemKey: "second", GroupKey: "ada", Payload: json.RawMessage(`{"amount": 120}`)})
 	w.run(slot(1), w.config())
 	var id int64
 	if err := w.db.GetContext(t.Context(), &id, `select id from prescient.future_job_history`); err != nil {

@@ -41,7 +41,7 @@ func spans(t *testing.T, registry *jobs.Registry, rows int) (tracetest.SpanStubs
 	}
 	for d := range registry.All() {
 		for i := range rows {
-			check := jobs.FutureJob{JobExec: d.Name, EntityName: "order", EntityKey: fmt.Sprint(i)}
+			check := jobs.Request{JobExec: d.Name, EntityName: "order", EntityKey: fmt.Sprint(i)}
 			check.CheckAt = noon
 			if _, err := client.Enqueue(t.Context(), db, check); err != nil {
 				t.Fatal(err)
@@ -183,8 +183,8 @@ func TestChecksAreLinkedToTheTraceThatEnqueuedThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	provider := sdktrace.NewTracerProvider()
-	check := func(key string) jobs.FutureJob {
-		check := jobs.FutureJob{JobExec: "batch", EntityName: "order", EntityKey: key}
+	check := func(key string) jobs.Request {
+		check := jobs.Request{JobExec: "batch", EntityName: "order", EntityKey: key}
 		check.CheckAt = noon
 		return check
 	}
@@ -195,11 +195,11 @@ func TestChecksAreLinkedToTheTraceThatEnqueuedThem(t *testing.T) {
 	ways := map[string]func(tx *sqlx.Tx, key string) error{
 		"one": one,
 		"many": func(tx *sqlx.Tx, key string) error {
-			_, err := client.EnqueueMany(t.Context(), tx, []jobs.FutureJob{check(key), check(key + "'")})
+			_, err := client.EnqueueMany(t.Context(), tx, []jobs.Request{check(key), check(key + "'")})
 			return err
 		},
 		"all": func(tx *sqlx.Tx, key string) error {
-			_, err := client.EnqueueAll(t.Context(), tx, slices.Values([]jobs.FutureJob{check(key)}))
+			_, err := client.EnqueueAll(t.Context(), tx, slices.Values([]jobs.Request{check(key)}))
 			return err
 		},
 	}

@@ -76,7 +76,7 @@ func (w *world) givenBack() {
 // enqueue asks for n checks of a job, on the entities "order 0", "order 1" ...
 func (w *world) enqueue(job string, n int) {
 	w.t.Helper()
-	var list []jobs.FutureJob
+	var list []jobs.Request
 	for i := range n {
 		row := check(fmt.Sprint(i), slot(1))
 		row.JobExec = job
@@ -432,7 +432,7 @@ func TestAColumnThatIsAddedIsNoErrorOfWhatPgxHasPrepared(t *testing.T) {
 			return nil, err
 		})), through)
 		for i := range 30 {
-			job := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(i)}
+			job := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(i)}
 			job.CheckAt = slot(1)
 			if _, err := w.client.Enqueue(t.Context(), w.db, job); err != nil {
 				t.Fatal(err)

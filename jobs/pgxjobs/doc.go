@@ -9,7 +9,7 @@
 //		return err
 //	}
 //	defer func() { _ = tx.Rollback(ctx) }()
-//	check := jobs.FutureJob{
+//	check := jobs.Request{
 //		JobExec: "order.unshipped", EntityName: "orders", EntityKey: "42",
 //		CheckAt: placedAt.Add(48 * time.Hour),
 //	}

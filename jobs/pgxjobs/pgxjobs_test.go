@@ -48,9 +48,9 @@ func (w *world) story(db jobs.DB) (all []said) {
 	tell("Enqueue", err, e.Slot, e.Action)
 	e, err = c.Enqueue(ctx, db, payload, jobs.Replace)
 	tell("Enqueue, replace", err, e.Slot, e.Action)
-	n, err := c.EnqueueMany(ctx, db, []jobs.FutureJob{check("2", slot(1)), check("3", slot(2)), payload, anonymous, check("2", slot(9))}, jobs.PushBack(time.Hour))
+	n, err := c.EnqueueMany(ctx, db, []jobs.Request{check("2", slot(1)), check("3", slot(2)), payload, anonymous, check("2", slot(9))}, jobs.PushBack(time.Hour))
 	tell("EnqueueMany", err, n)
-	many := func(yield func(jobs.FutureJob) bool) {
+	many := func(yield func(jobs.Request) bool) {
 		for i := range 3 {
 			row := payload
 			row.EntityKey, row.Anonymous = fmt.Sprint("stream ", i), i == 1
@@ -65,7 +65,7 @@ func (w *world) story(db jobs.DB) (all []said) {
 	}
 	n, err = c.EnqueueAll(ctx, db, many)
 	tell("EnqueueAll", err, n)
-	n, err = c.EnqueueAll(ctx, db, iter.Seq[jobs.FutureJob](many), jobs.Replace)
+	n, err = c.EnqueueAll(ctx, db, iter.Seq[jobs.Request](many), jobs.Replace)
 	tell("EnqueueAll, replace", err, n)
 	at, found, err := c.Reschedule(ctx, db, check("2", now).Key(), slot(7).Add(time.Nanosecond))
 	tell("Reschedule", err, at, found)
@@ -188,7 +188,7 @@ func TestErrorsAreTheSameThroughEveryDriver(t *testing.T) {
 	if _, err := w.client.Enqueue(ctx, w.db, check("1", slot(1))); err != nil {
 		t.Fatal(err)
 	}
-	one := func(yield func(jobs.FutureJob) bool) { yield(check("1", slot(1))) }
+	one := func(yield func(jobs.Request) bool) { yield(check("1", slot(1))) }
 	for name, begin := range w.all() {
 		for call, enqueue := range map[string]func(db jobs.DB) error{
 			"Enqueue": func(db jobs.DB) error {
@@ -225,8 +225,8 @@ func TestAStreamThatCannotBeCopiedLeavesTheTransactionAsItWas(t *testing.T) {
 	w := setup(t)
 	ctx := t.Context()
 	tx := w.begin()
-	stream := func(bad bool) iter.Seq[jobs.FutureJob] {
-		return func(yield func(jobs.FutureJob) bool) {
+	stream := func(bad bool) iter.Seq[jobs.Request] {
+		return func(yield func(jobs.Request) bool) {
 			for i := range 12_000 {
 				row := check(fmt.Sprint(i), slot(1))
 				if bad && i == 11_000 {

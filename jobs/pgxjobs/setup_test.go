@@ -113,8 +113,8 @@ func (w *world) all() map[string]func() (db jobs.DB, end func() error) {
 }
 
 // check is a job on the entity "order <key>".
-func check(key string, at time.Time) jobs.FutureJob {
-	j := jobs.FutureJob{JobExec: "remind", EntityName: "order", EntityKey: key}
+func check(key string, at time.Time) jobs.Request {
+	j := jobs.Request{JobExec: "remind", EntityName: "order", EntityKey: key}
 	j.CheckAt = at
 	return j
 }

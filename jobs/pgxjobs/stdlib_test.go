@@ -53,7 +53,7 @@ func TestAClientNeedsNoOtherPoolThanOneOfPgxsAdapter(t *testing.T) {
 			if got, err := client.Enqueue(ctx, db, check("1", at)); err != nil || got.Action != jobs.ActionInserted {
 				t.Errorf("Enqueue: %v, %v", got, err)
 			}
-			list := []jobs.FutureJob{check("1", at), check("2", at), check("ö'\\", at)}
+			list := []jobs.Request{check("1", at), check("2", at), check("ö'\\", at)}
 			list[2].Payload = []byte(`{"a": ["ö", "\\", null]}`)
 			if got, err := client.EnqueueMany(ctx, db, list); err != nil || got.Inserted != 2 || got.Kept != 1 {
 				t.Errorf("EnqueueMany: %+v, %v", got, err)

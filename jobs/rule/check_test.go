@@ -608,7 +608,7 @@ func TestARowThatNoRuleHasMadeIsAnErrorOfItsOwn(t *testing.T) {
 	t.Parallel()
 	s := newLateOrder(t)
 	s.waits("no number", day(4))
-	for _, job := range []jobs.FutureJob{
+	for _, job := range []jobs.Request{
 		{EntityName: "bill", EntityKey: "2"}, {EntityName: "order", EntityKey: "3", ItemKey: "a"}, {EntityName: "order", EntityKey: "4", Anonymous: true},
 	} {
 		job.JobExec, job.CheckAt = "order.unshipped", day(4)
@@ -756,12 +756,12 @@ func TestTheSummaryOfARuleTellsWhetherItEstimatesTheRowsThatWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var rows []jobs.FutureJob
+	var rows []jobs.Request
 	for id := range 1001 {
-		rows = append(rows, jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: fmt.Sprint(id), CheckAt: day(4)})
+		rows = append(rows, jobs.Request{JobExec: "order.unshipped", EntityName: "order", EntityKey: fmt.Sprint(id), CheckAt: day(4)})
 	}
 	for _, test := range []struct {
-		rows      []jobs.FutureJob
+		rows      []jobs.Request
 		estimated bool
 	}{{rows[:1000], false}, {rows[1000:], true}} {
 		if _, err := s.client.EnqueueMany(t.Context(), s.db, test.rows); err != nil {
@@ -783,7 +783,7 @@ func TestTheChecksOfALockedTableWaitForTheNextSlot(t *testing.T) {
 		a.Rule.Name, a.Rule.Table, a.Relation, a.Rule.Entity = "parcel.unshipped", "shop.parcels", "shop.parcels", "parcel"
 		a.Rule.Steps[0].Event = "parcel.unshipped"
 	}))
-	job := jobs.FutureJob{JobExec: "parcel.unshipped", EntityName: "parcel", EntityKey: "1", CheckAt: day(4)}
+	job := jobs.Request{JobExec: "parcel.unshipped", EntityName: "parcel", EntityKey: "1", CheckAt: day(4)}
 	if _, err := s.client.Enqueue(t.Context(), s.db, job); err != nil {
 		t.Fatal(err)
 	}

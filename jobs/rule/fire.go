@@ -77,7 +77,7 @@ func (p *page) prepare() {
 		}
 		if s.Job != "" {
 			row := p.rows[i]
-			job := jobs.FutureJob{
+			job := jobs.Request{
 				JobExec: s.Job, EntityName: row.EntityName, EntityKey: row.EntityKey, CheckAt: row.Slot, Payload: p.data(i, s, d),
 			}
 			if err := job.Validate(); err != nil {

@@ -161,7 +161,7 @@ func (s *shop) order(ids ...int) {
 // waits enqueues the check of an order, as the trigger does. from is for an order that was opened again.
 func (s *shop) waits(id string, at time.Time, from ...time.Time) {
 	s.t.Helper()
-	job := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: id, CheckAt: at}
+	job := jobs.Request{JobExec: "order.unshipped", EntityName: "order", EntityKey: id, CheckAt: at}
 	if len(from) > 0 {
 		if err := job.SetPayload(map[string]time.Time{"from": from[0]}); err != nil {
 			s.t.Fatal(err)

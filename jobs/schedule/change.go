@@ -268,9 +268,9 @@ func (s *Store) normalize(ctx context.Context, tx jobs.DB, specs []Spec) error {
 // changes holds what a transaction writes.
 type changes struct {
 	specs  []Spec
-	move   []jobs.FutureJob // new rows, which wait for another instant
-	cancel []string         // the rows of these end
-	states stateChanges     // the states of those rows, and dropped instants
+	move   []jobs.Request // new rows, which wait for another instant
+	cancel []string       // the rows of these end
+	states stateChanges   // the states of those rows, and dropped instants
 }
 
 // plan adds the changes from one version of a schedule to another. If the instants stay the same,

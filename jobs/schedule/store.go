@@ -120,7 +120,7 @@ func (s *Store) create(ctx context.Context, tx jobs.DB, specs []Spec) error {
 	if err != nil {
 		return err
 	}
-	var rows []jobs.FutureJob
+	var rows []jobs.Request
 	var errs []error
 	normal := make([]Spec, len(specs))
 	for i, spec := range specs {
@@ -151,7 +151,7 @@ func (s *Store) create(ctx context.Context, tx jobs.DB, specs []Spec) error {
 const maxListed = 20
 
 // prepareNew is prepare for a schedule that is not in the database yet.
-func (s *Store) prepareNew(spec *Spec, now time.Time) (*jobs.FutureJob, error) {
+func (s *Store) prepareNew(spec *Spec, now time.Time) (*jobs.Request, error) {
 	if err := checkPayload(spec.Payload, s.cfg.MaxPayload); err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (s *Store) prepareNew(spec *Spec, now time.Time) (*jobs.FutureJob, error) {
 // prepare checks a spec, fills in its defaults, and returns its row of future_job with the given
 // cursor. It returns nil for a paused schedule. It does not check the size of the payload, which
 // another machine may have accepted.
-func (s *Store) prepare(spec *Spec, known cursor, now time.Time) (*jobs.FutureJob, error) {
+func (s *Store) prepare(spec *Spec, known cursor, now time.Time) (*jobs.Request, error) {
 	if spec.Anchor.IsZero() {
 		spec.Anchor = now.Truncate(time.Second)
 		if !spec.Start.IsZero() {
@@ -187,7 +187,7 @@ func (s *Store) prepare(spec *Spec, known cursor, now time.Time) (*jobs.FutureJo
 		return nil, nil
 	}
 	known.At = first.Unix()
-	row := jobs.FutureJob{JobExec: JobExec, EntityName: EntityName, EntityKey: spec.ID, Payload: known.payload()}
+	row := jobs.Request{JobExec: JobExec, EntityName: EntityName, EntityKey: spec.ID, Payload: known.payload()}
 	row.CheckAt = first.Add(offset(spec.ID, spec.Spread))
 	return &row, nil
 }
@@ -202,7 +202,7 @@ func neverFires(spec Spec, now time.Time) error {
 	return &jobs.FieldError{Field: "crontab", Message: rule}
 }
 
-func (s *Store) enqueue(ctx context.Context, tx jobs.DB, rows []jobs.FutureJob, on jobs.OnConflict) error {
+func (s *Store) enqueue(ctx context.Context, tx jobs.DB, rows []jobs.Request, on jobs.OnConflict) error {
 	if len(rows) == 0 {
 		return nil
 	}

@@ -90,11 +90,11 @@ func (w *world) config(query string, change ...func(*sqljob.Config)) sqljob.Conf
 func (w *world) due(at time.Time, keys ...string) {
 	w.t.Helper()
 	for _, key := range keys {
-		w.enqueue(jobs.FutureJob{EntityKey: key}, at)
+		w.enqueue(jobs.Request{EntityKey: key}, at)
 	}
 }
 
-func (w *world) enqueue(job jobs.FutureJob, at time.Time) {
+func (w *world) enqueue(job jobs.Request, at time.Time) {
 	w.t.Helper()
 	job.JobExec, job.EntityName = "unshipped", "order"
 	job.CheckAt = at

@@ -89,9 +89,9 @@ func TestRowsOfOneEntityShareTheAnswerAndHaveEventsOfTheirOwn(t *testing.T) {
 	w := setup(t)
 	w.exec(`insert into orders values (1, 'ada', null, null)`)
 	w.due(slot(1), "1")
-	w.enqueue(jobs.FutureJob{EntityKey: "1", ItemKey: "b"}, slot(1))
-	w.enqueue(jobs.FutureJob{EntityKey: "1", Anonymous: true}, slot(1))
-	w.enqueue(jobs.FutureJob{EntityKey: "1", Anonymous: true}, slot(1))
+	w.enqueue(jobs.Request{EntityKey: "1", ItemKey: "b"}, slot(1))
+	w.enqueue(jobs.Request{EntityKey: "1", Anonymous: true}, slot(1))
+	w.enqueue(jobs.Request{EntityKey: "1", Anonymous: true}, slot(1))
 	w.run(slot(1), w.config(unshipped))
 	ids := map[string]bool{}
 	for _, e := range w.published() {

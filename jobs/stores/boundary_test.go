@@ -81,7 +81,7 @@ const target = "k3"
 var ofTarget = jobs.Key{JobExec: "remind", EntityName: "order", EntityKey: target}
 
 // numbered is a check that its payload identifies in any row.
-func numbered(key string, n, at int) jobs.FutureJob {
+func numbered(key string, n, at int) jobs.Request {
 	j := check(key, slot(at))
 	j.Payload = fmt.Appendf(nil, `{"n": %d}`, n)
 	return j
@@ -106,13 +106,13 @@ func newTrial(t *testing.T, stage *stage) *trial {
 			update prescient.setting set draining_since = null, draining_by = null`)
 	}
 	a, b, other := c.store("a"), c.store("b"), c.store("c")
-	var list []jobs.FutureJob
+	var list []jobs.Request
 	for n := range rows {
 		j := numbered(fmt.Sprint("k", n), n, 3+n%3)
 		j.Anonymous = n == 7
 		list = append(list, j)
 	}
-	for s, list := range map[*stores.Store][]jobs.FutureJob{
+	for s, list := range map[*stores.Store][]jobs.Request{
 		a: list, b: {numbered(fmt.Sprint("k", both), theirs, 9)}, other: {numbered(fmt.Sprint("k", both), theirs+1, 9)},
 	} {
 		if _, err := s.Client.EnqueueMany(t.Context(), s.DB, list); err != nil {

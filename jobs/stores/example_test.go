@@ -22,7 +22,7 @@ func ExampleSet_Route() {
 		}
 		defer func() { _ = tx.Rollback() }()
 		// ... what the check is about
-		check := jobs.FutureJob{JobExec: "invoice.overdue", EntityName: "customer", EntityKey: customer, CheckAt: store.Client.FromNow(72 * time.Hour)}
+		check := jobs.Request{JobExec: "invoice.overdue", EntityName: "customer", EntityKey: customer, CheckAt: store.Client.FromNow(72 * time.Hour)}
 		if _, err := store.Client.Enqueue(ctx, tx, check); err != nil {
 			return err
 		}

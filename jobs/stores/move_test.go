@@ -114,7 +114,7 @@ func TestAPayloadOfNullIsMovedAsSuch(t *testing.T) {
 	}
 }
 
-func keys(n int, at int) (list []jobs.FutureJob) {
+func keys(n int, at int) (list []jobs.Request) {
 	for i := range n {
 		list = append(list, check(fmt.Sprint(i), slot(at)))
 	}
@@ -155,7 +155,7 @@ func TestEachRowGoesWhereByKeyPutsIt(t *testing.T) {
 func TestRowsGoByAFieldOfTheirPayloadWhereApplicationsDo(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	var list []jobs.FutureJob
+	var list []jobs.Request
 	tenants := map[string]string{}
 	for i := range 100 {
 		j := check(fmt.Sprint(i), slot(5))
@@ -215,7 +215,7 @@ func TestOfAKeyThatWaitsInTheOtherStoreThatRowStays(t *testing.T) {
 	w := setup(t)
 	w.enqueue(w.a, check("1", slot(5)), check("2", slot(5)))
 	w.enqueue(w.b, check("1", slot(9)))
-	var anonymous jobs.FutureJob
+	var anonymous jobs.Request
 	for _, s := range []*stores.Store{w.a, w.b} {
 		anonymous = check("3", slot(5))
 		anonymous.Anonymous = true

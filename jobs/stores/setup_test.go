@@ -29,8 +29,8 @@ func clock() time.Time { return now }
 func slot(n int) time.Time { return grid.Default.Add(grid.Default.Floor(now), n) }
 
 // check is a job that is fit to be enqueued, on the entity "order <key>".
-func check(key string, at time.Time) jobs.FutureJob {
-	j := jobs.FutureJob{JobExec: "remind", EntityName: "order", EntityKey: key}
+func check(key string, at time.Time) jobs.Request {
+	j := jobs.Request{JobExec: "remind", EntityName: "order", EntityKey: key}
 	j.CheckAt = at
 	return j
 }
@@ -74,7 +74,7 @@ func (w *world) store(name string) *stores.Store {
 	return store
 }
 
-func (w *world) enqueue(s *stores.Store, list ...jobs.FutureJob) {
+func (w *world) enqueue(s *stores.Store, list ...jobs.Request) {
 	w.t.Helper()
 	if _, err := s.Client.EnqueueMany(w.t.Context(), s.DB, list); err != nil {
 		w.t.Fatal(err)

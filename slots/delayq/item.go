@@ -50,8 +50,8 @@ func (q *Queue) DelayContext(ctx context.Context, db jobs.DB, readyAt time.Time,
 	return nil
 }
 
-func pack(id string, readyAt time.Time, data []byte) (jobs.FutureJob, error) {
-	item := jobs.FutureJob{JobExec: job, EntityName: entity, EntityKey: id, Anonymous: true}
+func pack(id string, readyAt time.Time, data []byte) (jobs.Request, error) {
+	item := jobs.Request{JobExec: job, EntityName: entity, EntityKey: id, Anonymous: true}
 	switch {
 	case readyAt.IsZero():
 		return item, errors.New("the instant is not set")

@@ -363,7 +363,7 @@ func FuzzWhatIsPackedComesOutAsItWas(f *testing.F) {
 		if len(row.Payload) > maxPayload {
 			t.Fatalf("%d bytes of data make a payload of %d", len(data), len(row.Payload))
 		}
-		item, err := unpack(row)
+		item, err := unpack(jobs.FutureJob{EntityKey: row.EntityKey, Payload: row.Payload})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -386,7 +386,7 @@ func FuzzAnyPayloadIsAnItemOrAnError(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%s came out as an item that does not go in: %v", payload, err)
 		}
-		again, err := unpack(row)
+		again, err := unpack(jobs.FutureJob{EntityKey: row.EntityKey, Payload: row.Payload})
 		if err != nil || !again.At.Equal(grid.RoundMicro(item.At)) || string(again.Data) != string(item.Data) {
 			t.Errorf("%s: %+v, then %+v, %v", payload, item, again, err)
 		}

@@ -19,7 +19,7 @@ func TestAJobWithoutWaitingRowsHasItsSLAAndIsPaused(t *testing.T) {
 	w := setup(t, registry)
 	for n := range 4 {
 		slot := w.Ledger.Grid().Ceil(w.Now())
-		w.enqueue([]jobs.FutureJob{w.check("late", fmt.Sprint(n), slot), w.check("late", fmt.Sprint("other ", n), slot)})
+		w.enqueue([]jobs.Request{w.check("late", fmt.Sprint(n), slot), w.check("late", fmt.Sprint("other ", n), slot)})
 		w.Set(slot)
 		if _, err := w.Run(t.Context()); err != nil {
 			t.Fatal(err)

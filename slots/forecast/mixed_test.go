@@ -24,14 +24,14 @@ func TestForecastsOfAMixedWorkloadAreRight(t *testing.T) {
 	to.Publisher = outbox.New(w.db, "")
 	w.createSchedules()
 	n := 0
-	ask := func(list []jobs.FutureJob, job string, count float64, at func() time.Time) []jobs.FutureJob {
+	ask := func(list []jobs.Request, job string, count float64, at func() time.Time) []jobs.Request {
 		for range poisson(random, count) {
 			n++
 			list = append(list, w.check(job, key(n), at()))
 		}
 		return list
 	}
-	var sensors []jobs.FutureJob
+	var sensors []jobs.Request
 	for i := range 500 {
 		sensors = append(sensors, w.check("sensor.read", fmt.Sprint("sensor ", i), start.Add(time.Duration(i%4)*15*time.Minute)))
 	}
@@ -43,7 +43,7 @@ func TestForecastsOfAMixedWorkloadAreRight(t *testing.T) {
 			return func() time.Time { return now.Add(d + time.Duration(random.Float64()*float64(spread))) }
 		}
 		shape := 1 + math.Sin((hour-9)/24*2*math.Pi) // most at 15:00, nothing at 3:00
-		var list []jobs.FutureJob
+		var list []jobs.Request
 		list = ask(list, "cart.abandoned", 150*shape, after(30*time.Minute, time.Hour))
 		list = ask(list, "payment.pending", 100*(2-shape), after(3*time.Hour, 30*time.Minute))
 		list = ask(list, "parcel.arrived", 60*shape, after(20*time.Hour, 8*time.Hour))

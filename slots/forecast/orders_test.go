@@ -94,7 +94,7 @@ func TestForecastsOfRealOrdersAreRight(t *testing.T) {
 	shipping := slices.DeleteFunc(slices.Clone(orders), func(o order) bool { return o.shipped.IsZero() || odd(o) })
 	slices.SortFunc(shipping, func(a, b order) int { return a.shipped.Compare(b.shipped) })
 	happen := func() { // events since the slot before
-		var asked []jobs.FutureJob
+		var asked []jobs.Request
 		for ; len(orders) > 0 && !orders[0].placed.After(w.Now()); orders = orders[1:] {
 			asked = append(asked, w.ask(orders[0])...)
 		}
@@ -112,11 +112,11 @@ func TestForecastsOfRealOrdersAreRight(t *testing.T) {
 	w.backtest(7*24*time.Hour, 73*time.Hour, 0.5)
 }
 
-func (w *world) ask(o order) []jobs.FutureJob {
+func (w *world) ask(o order) []jobs.Request {
 	if odd(o) {
-		return []jobs.FutureJob{w.check("order.unshipped", o.id, o.placed.Add(48*time.Hour))}
+		return []jobs.Request{w.check("order.unshipped", o.id, o.placed.Add(48*time.Hour))}
 	}
-	list := []jobs.FutureJob{
+	list := []jobs.Request{
 		w.check("order.primary_alert", o.id, o.placed.Add(48*time.Hour)),
 		w.check("order.final_alert", o.id, o.placed.Add(120*time.Hour)),
 	}

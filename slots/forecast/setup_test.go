@@ -61,13 +61,13 @@ func (m memo) payload() json.RawMessage {
 }
 
 // check returns a check that is asked for now.
-func (w *world) check(job, entity string, at time.Time) jobs.FutureJob {
-	j := jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: entity, Payload: memo{At: w.Now().Unix()}.payload()}
+func (w *world) check(job, entity string, at time.Time) jobs.Request {
+	j := jobs.Request{JobExec: job, EntityName: "order", EntityKey: entity, Payload: memo{At: w.Now().Unix()}.payload()}
 	j.CheckAt = at
 	return j
 }
 
-func (w *world) enqueue(list []jobs.FutureJob) {
+func (w *world) enqueue(list []jobs.Request) {
 	w.t.Helper()
 	if _, err := w.Client.EnqueueMany(w.t.Context(), w.db, list); err != nil {
 		w.t.Fatal(err)

@@ -85,7 +85,7 @@ func (w *world) process() {
 func (w *world) enqueue(job string, at time.Time, n int) {
 	w.t.Helper()
 	for i := range n {
-		check := jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: fmt.Sprint(i)}
+		check := jobs.Request{JobExec: job, EntityName: "order", EntityKey: fmt.Sprint(i)}
 		check.CheckAt = at
 		if _, err := w.client.Enqueue(w.t.Context(), w.db, check); err != nil {
 			w.t.Fatal(err)

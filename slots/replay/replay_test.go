@@ -37,7 +37,7 @@ func open(t *testing.T, registry *jobs.Registry) (*replay.Replay, *sqlx.DB) {
 
 func enqueue(t *testing.T, r *replay.Replay, db *sqlx.DB, at time.Time) {
 	t.Helper()
-	job := jobs.FutureJob{JobExec: "job", EntityName: "order", EntityKey: at.String()}
+	job := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: at.String()}
 	job.CheckAt = at
 	if _, err := r.Client.Enqueue(t.Context(), db, job); err != nil {
 		t.Fatal(err)

@@ -96,7 +96,7 @@ func (t *teller) place(ctx context.Context, tx *sqlx.Tx, o order) (jobs.EnqueueR
 		o.id, o.placed); err != nil {
 		return jobs.EnqueueResult{}, err
 	}
-	job := jobs.FutureJob{
+	job := jobs.Request{
 		JobExec: unshipped, EntityName: "orders", EntityKey: strconv.Itoa(o.id),
 		CheckAt: o.placed.Add(primary),
 	}

@@ -86,7 +86,7 @@ The action is then "recent", with the slot and the id of that check.`,
 }
 
 func addJob(ctx context.Context, f *factory.Factory, o *addOptions) error {
-	job := jobs.FutureJob{
+	job := jobs.Request{
 		JobExec: o.key.JobExec, EntityName: o.key.EntityName, EntityKey: o.key.EntityKey, ItemKey: o.key.ItemKey,
 		Anonymous: o.anonymous, GroupKey: o.group, Within: o.within, UnlessEndedWithin: o.unless,
 	}

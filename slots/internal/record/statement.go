@@ -254,7 +254,7 @@ func (w *Writer) moveRows(m *pgsql.Message, token int64, batch []row.Outcome, n 
 // locked, because a row that is gone enqueues nothing.
 func (w *Writer) addEnqueued(m *pgsql.Message, locked []row.Outcome) {
 	var numbers []int64 // in order
-	lists := map[int64][]jobs.FutureJob{}
+	lists := map[int64][]jobs.Request{}
 	for i := range locked {
 		o := &locked[i]
 		if len(o.Verdict.Enqueue) > 0 && lists[o.Number] == nil {

@@ -55,9 +55,9 @@ func Open(t testing.TB, n int, register func(r *jobs.Registry)) *Slot {
 	for def := range registry.All() {
 		s.Def = def
 	}
-	var list []jobs.FutureJob
+	var list []jobs.Request
 	for i := range n {
-		j := jobs.FutureJob{JobExec: s.Def.Name, EntityName: "order", EntityKey: fmt.Sprint(i)}
+		j := jobs.Request{JobExec: s.Def.Name, EntityName: "order", EntityKey: fmt.Sprint(i)}
 		j.CheckAt = noon
 		list = append(list, j)
 	}

@@ -180,9 +180,9 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 	w := setup(t)
 	noon := w.aDay()
 	at := func(d time.Duration) string { return noon.Add(d).Format(time.RFC3339) }
-	var many []jobs.FutureJob
+	var many []jobs.Request
 	for n := range 2002 {
-		many = append(many, jobs.FutureJob{
+		many = append(many, jobs.Request{
 			JobExec: "many", EntityName: "order", EntityKey: fmt.Sprint("m", n), CheckAt: noon.Add(48 * time.Hour),
 			Payload: fmt.Appendf(nil, `{"merchant": %d}`, 42+n/2000),
 		})
@@ -293,9 +293,9 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 func TestManyChecksAreCancelledThoughACommitIsRefused(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	var many []jobs.FutureJob
+	var many []jobs.Request
 	for n := range 1500 {
-		many = append(many, jobs.FutureJob{
+		many = append(many, jobs.Request{
 			JobExec: "many", EntityName: "order", EntityKey: fmt.Sprint(n), CheckAt: w.Clock.Now().Add(48 * time.Hour),
 		})
 	}
@@ -342,7 +342,7 @@ func TestTheChecksOfSchedulesAreChangedByTheirSchedules(t *testing.T) {
 		}
 	}
 	// An application may have an entity of that name. The count is of what is cancelled.
-	_, err = w.Client.Enqueue(t.Context(), w.DB, jobs.FutureJob{
+	_, err = w.Client.Enqueue(t.Context(), w.DB, jobs.Request{
 		JobExec: "ok", EntityName: "schedule", EntityKey: "report", CheckAt: w.Now().Add(time.Hour),
 	})
 	w.must(err)

@@ -45,7 +45,7 @@ func TestNothingIsDoneToWhatAnApplicationChangesBetweenThePlanAndTheDoing(t *tes
 		"cancelled, and asked for anew": {
 			"cancel", `{"entity_name": "order", "entity_key": "1"}`, "",
 			func(w *world, tx *sqlx.Tx) error {
-				j := jobs.FutureJob{JobExec: "ok", EntityName: "order", EntityKey: "1"}
+				j := jobs.Request{JobExec: "ok", EntityName: "order", EntityKey: "1"}
 				j.CheckAt = w.Now().Add(3 * time.Hour)
 				_, err := w.Client.Enqueue(t.Context(), tx, j, jobs.Replace)
 				return err

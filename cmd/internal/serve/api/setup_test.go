@@ -259,7 +259,7 @@ func (w *world) ended(done board.Done) board.Done {
 func (w *world) enqueue(job string, at time.Time, keys ...string) {
 	w.t.Helper()
 	for _, key := range keys {
-		j := jobs.FutureJob{JobExec: job, EntityName: "order", EntityKey: key}
+		j := jobs.Request{JobExec: job, EntityName: "order", EntityKey: key}
 		j.CheckAt = at
 		_, err := w.Client.Enqueue(w.t.Context(), w.DB, j)
 		w.must(err)

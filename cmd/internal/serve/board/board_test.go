@@ -93,7 +93,7 @@ func TestEachJobHasItsFiguresWhateverItsName(t *testing.T) {
 	names := []string{"B", "Order.a", "a", "order.b", "order_c"}
 	for _, name := range names {
 		registry.Register(name, jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
-		kit.Enqueue(jobs.FutureJob{JobExec: name, EntityName: "order", EntityKey: "1"}, kit.Now())
+		kit.Enqueue(jobs.Request{JobExec: name, EntityName: "order", EntityKey: "1"}, kit.Now())
 	}
 	runner, err := slots.NewRunner(t.Context(), slots.Config{DB: kit.DB, Registry: registry, Now: kit.Clock.Now})
 	if err != nil {

@@ -75,7 +75,7 @@ func TestThePageKeepsItselfUpToDate(t *testing.T) {
 	if text := b.text("h1"); text != "All is well" {
 		t.Fatalf("the first page says %q", text)
 	}
-	w.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1"}, w.Now().Add(time.Hour))
+	w.Enqueue(jobs.Request{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1"}, w.Now().Add(time.Hour))
 	w.Clock.Set(w.Now().Add(3 * time.Hour)) // no runner works
 	ask[bool](b, `new Promise(resolve => {
 		const changed = () => /wrong/.test(document.querySelector("h1").textContent) && resolve(true);

@@ -42,11 +42,11 @@ func TestEachActionIsFilledInPreviewedConfirmedAndRecorded(t *testing.T) {
 	s := setup(t, nil)
 	in := func(d time.Duration) time.Time { return s.Client.Grid().Ceil(s.Now().Add(d)) }
 	for i := range 3 {
-		s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: fmt.Sprint(i)}, in(2*time.Hour))
+		s.Enqueue(jobs.Request{JobExec: "order.unshipped", EntityName: "order", EntityKey: fmt.Sprint(i)}, in(2*time.Hour))
 	}
-	s.Enqueue(jobs.FutureJob{JobExec: "review.ask", EntityName: "order", EntityKey: "0"}, in(2*time.Hour))
-	s.Enqueue(jobs.FutureJob{JobExec: "invoice.unpaid", EntityName: "invoice", EntityKey: "7", Payload: []byte(`{"broken": true}`)}, in(30*time.Minute))
-	s.Enqueue(jobs.FutureJob{JobExec: "review.ask", EntityName: "order", EntityKey: "8", Payload: []byte(`{"merchant": 42}`)}, in(2*time.Hour))
+	s.Enqueue(jobs.Request{JobExec: "review.ask", EntityName: "order", EntityKey: "0"}, in(2*time.Hour))
+	s.Enqueue(jobs.Request{JobExec: "invoice.unpaid", EntityName: "invoice", EntityKey: "7", Payload: []byte(`{"broken": true}`)}, in(30*time.Minute))
+	s.Enqueue(jobs.Request{JobExec: "review.ask", EntityName: "order", EntityKey: "8", Payload: []byte(`{"merchant": 42}`)}, in(2*time.Hour))
 	_, err := s.Schedules.Create(t.Context(), s.DB, schedule.Spec{ID: "feed", Crontab: "0 * * * *"})
 	s.must(err)
 	s.deadLetters()
@@ -112,7 +112,7 @@ func TestCatchUpIsShownBeforeItIsDone(t *testing.T) {
 func TestWhatHasChangedSinceThePreviewIsNotDone(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
-	order := jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1"}
+	order := jobs.Request{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1"}
 	s.Enqueue(order, s.Now().Add(2*time.Hour))
 	b := s.browser().login(story.OperatorToken)
 	plan := b.get("/do/cancel?name=order&key=1", http.StatusOK)
@@ -139,7 +139,7 @@ func TestAKeyWithSpacesIsNotThatWithoutThem(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
 	for _, key := range []string{"42", " 42 "} {
-		s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: key}, s.Now().Add(2*time.Hour))
+		s.Enqueue(jobs.Request{JobExec: "order.unshipped", EntityName: "order", EntityKey: key}, s.Now().Add(2*time.Hour))
 	}
 	b := s.browser().login(story.OperatorToken)
 	b.submit(b.get("/do/cancel?name=order&key=+42+", http.StatusOK), nil, http.StatusOK)
@@ -154,7 +154,7 @@ func TestAnEmptyNumberIsTheDefaultThatItsFieldNames(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
 	for i := range 3 {
-		s.Enqueue(jobs.FutureJob{JobExec: "invoice.unpaid", EntityName: "invoice", EntityKey: fmt.Sprint(i), Payload: []byte(`{"broken": true}`)}, s.Now().Add(30*time.Minute))
+		s.Enqueue(jobs.Request{JobExec: "invoice.unpaid", EntityName: "invoice", EntityKey: fmt.Sprint(i), Payload: []byte(`{"broken": true}`)}, s.Now().Add(30*time.Minute))
 	}
 	s.RunFor(time.Hour)
 	b := s.browser().login(story.OperatorToken)

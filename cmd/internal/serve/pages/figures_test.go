@@ -409,7 +409,7 @@ func (f *figures) live() {
 	for n, rows := range enqueued {
 		for job, many := range rows {
 			for i := range many {
-				_, err := client.Enqueue(ctx, f.DB, jobs.FutureJob{
+				_, err := client.Enqueue(ctx, f.DB, jobs.Request{
 					JobExec: job, EntityName: "order", EntityKey: fmt.Sprintf("%d-%d", n, i), CheckAt: f.at(n),
 				}, jobs.Keep)
 				f.must(err)

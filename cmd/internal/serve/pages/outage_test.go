@@ -18,7 +18,7 @@ func TestThePagesTellOfRowsThatNoRunComesFor(t *testing.T) {
 	s := setup(t, nil)
 	s.Live(3)
 	slot := s.Client.Grid().Next(s.Now())
-	s.Enqueue(jobs.FutureJob{JobExec: "review.ask", EntityName: "order", EntityKey: "late"}, slot)
+	s.Enqueue(jobs.Request{JobExec: "review.ask", EntityName: "order", EntityKey: "late"}, slot)
 	_, err := s.Schedules.Create(t.Context(), s.DB, schedule.Spec{ID: "quarters", Crontab: "*/15 * * * *"})
 	s.must(err)
 	s.Clock.Set(slot.Add(6 * time.Minute))

@@ -52,7 +52,7 @@ func TestWithoutATokenThereIsNothingToSeeAndNothingToDo(t *testing.T) {
 func TestAReaderSeesEverythingAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
-	s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1"}, s.Now().Add(time.Hour))
+	s.Enqueue(jobs.Request{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1"}, s.Now().Add(time.Hour))
 	b := s.browser().login(story.ReadToken)
 	for _, path := range actionForms {
 		s.has(b.get(path, http.StatusForbidden), "This needs the token of an operator; you are logged in as a reader.")
@@ -77,7 +77,7 @@ func TestWhereReadingIsOpenActionsNeedAToken(t *testing.T) {
 func TestAFormOfAnotherSiteIsRefused(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
-	s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1"}, s.Now().Add(time.Hour))
+	s.Enqueue(jobs.Request{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1"}, s.Now().Add(time.Hour))
 	const path = "/do/pause-job?job=order.unshipped"
 	otto := s.browser().login(story.OperatorToken)
 	good := otto.token(path)

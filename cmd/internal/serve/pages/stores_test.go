@@ -93,7 +93,7 @@ func TestWhatIsDoneInAStoreIsDoneThere(t *testing.T) {
 	t.Parallel()
 	quiet, wrong, b := stores(t)
 	for _, s := range []*shop{quiet, wrong} {
-		s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42"}, s.Now().Add(2*time.Hour))
+		s.Enqueue(jobs.Request{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42"}, s.Now().Add(2*time.Hour))
 	}
 	quiet.has(b.get(tenant+"/do/cancel?name=order&key=42", http.StatusOK), "<h1>Log in</h1>", `action="`+tenant+`/login?next=`)
 	b.login(story.OperatorToken)
@@ -119,7 +119,7 @@ func TestWhatIsDoneInAStoreIsDoneThere(t *testing.T) {
 func TestTheStoreThatHasAnEntityIsFound(t *testing.T) {
 	t.Parallel()
 	quiet, wrong, b := stores(t)
-	wrong.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42"}, wrong.Now().Add(2*time.Hour))
+	wrong.Enqueue(jobs.Request{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42"}, wrong.Now().Add(2*time.Hour))
 	b.login(story.ReadToken)
 	body := b.get("/entity?name=order&key=42", http.StatusOK)
 	quiet.has(body, `href="`+tenant+`/entity?key=42&amp;name=order">tenants/tenant_42</a>`, "Stores that could not be asked", "connection refused")

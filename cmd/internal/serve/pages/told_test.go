@@ -23,7 +23,7 @@ func TestAServerThatMayNotActSaysSo(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")
 	s := setup(t, nil)
-	s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1"}, s.Now().Add(2*time.Hour))
+	s.Enqueue(jobs.Request{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1"}, s.Now().Add(2*time.Hour))
 	_, err := s.DB.Exec(`
 		create function prescient.refuse() returns trigger language plpgsql as $$ begin raise insufficient_privilege; end $$;
 		create trigger refuse before insert on prescient.action execute function prescient.refuse()`)
@@ -45,9 +45,9 @@ func TestACountThatWasNotFinishedSaysSo(t *testing.T) {
 // enqueueItems asks for checks of one entity, in the slot of an instant.
 func (s *shop) enqueueItems(n int, at time.Time) {
 	s.t.Helper()
-	list := make([]jobs.FutureJob, n)
+	list := make([]jobs.Request, n)
 	for i := range list {
-		list[i] = jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1", ItemKey: fmt.Sprint(i), CheckAt: at}
+		list[i] = jobs.Request{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1", ItemKey: fmt.Sprint(i), CheckAt: at}
 	}
 	for part := range slices.Chunk(list, 1000) {
 		_, err := s.Client.EnqueueMany(s.t.Context(), s.DB, part)
@@ -58,9 +58,9 @@ func (s *shop) enqueueItems(n int, at time.Time) {
 func TestAJobBeyondThoseListedHasItsPage(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
-	list := make([]jobs.FutureJob, 501)
+	list := make([]jobs.Request, 501)
 	for i := range list {
-		list[i] = jobs.FutureJob{JobExec: fmt.Sprintf("very.many.%03d", i), EntityName: "order", EntityKey: "1", CheckAt: s.Now().Add(time.Hour)}
+		list[i] = jobs.Request{JobExec: fmt.Sprintf("very.many.%03d", i), EntityName: "order", EntityKey: "1", CheckAt: s.Now().Add(time.Hour)}
 	}
 	_, err := s.Client.EnqueueMany(t.Context(), s.DB, list)
 	s.must(err)
@@ -86,7 +86,7 @@ func TestAnEntityWithVeryManyChecksIsCountedAndNotListed(t *testing.T) {
 	// Another row is another plan, although the number is the same.
 	_, err := s.DB.Exec(`delete from prescient.future_job where item_key = '17'`)
 	s.must(err)
-	s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1", ItemKey: "new"}, s.Now().Add(2*time.Hour))
+	s.Enqueue(jobs.Request{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1", ItemKey: "new"}, s.Now().Add(2*time.Hour))
 	plan = b.submit(plan, nil, http.StatusConflict)
 	s.has(plan, "The data has changed since the preview", "It ends 3007 waiting checks")
 	s.has(b.submit(plan, nil, http.StatusOK), "3007 checks were cancelled")
@@ -96,8 +96,8 @@ func TestEveryRowOfASlotCanBePagedTo(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
 	s.enqueueItems(120, s.Now().Add(2*time.Hour))
-	s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "2"}, s.Now().Add(time.Hour))
-	s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "3"}, s.Now().Add(3*time.Hour))
+	s.Enqueue(jobs.Request{JobExec: "order.unshipped", EntityName: "order", EntityKey: "2"}, s.Now().Add(time.Hour))
+	s.Enqueue(jobs.Request{JobExec: "order.unshipped", EntityName: "order", EntityKey: "3"}, s.Now().Add(3*time.Hour))
 	s.followsTo("/waiting?job=order.unshipped", 122)
 }
 
@@ -134,7 +134,7 @@ func (s *shop) followsTo(path string, want int) {
 func TestAPreviewRefusesWhatIsBeyondTheHorizon(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
-	s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1"}, s.Now().Add(2*time.Hour))
+	s.Enqueue(jobs.Request{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1"}, s.Now().Add(2*time.Hour))
 	b := s.browser().login(story.OperatorToken)
 	for _, path := range []string{"/do/retry?since=24h", "/do/reschedule?job=order.unshipped&name=order&key=1"} {
 		form := b.get(path, http.StatusOK)
@@ -174,9 +174,9 @@ func TestAnEntityThatIsNotFoundSuggestsTheKindsWithItsKey(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
 	for kind, key := range map[string]string{"orders": "42", "invoice": "42", "parcel": "43"} {
-		s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: kind, EntityKey: key}, s.Now().Add(2*time.Hour))
+		s.Enqueue(jobs.Request{JobExec: "order.unshipped", EntityName: kind, EntityKey: key}, s.Now().Add(2*time.Hour))
 	}
-	s.Enqueue(jobs.FutureJob{JobExec: "order.unshipped", EntityName: "gone", EntityKey: "42"}, s.Now().Add(2*time.Hour))
+	s.Enqueue(jobs.Request{JobExec: "order.unshipped", EntityName: "gone", EntityKey: "42"}, s.Now().Add(2*time.Hour))
 	_, err := s.Client.CancelEntity(t.Context(), s.DB, "gone", "42")
 	s.must(err)
 	page := s.browser().login(story.ReadToken).get("/entity?name=order&key=42", http.StatusOK)

@@ -21,7 +21,7 @@ func (w *World) Live(hours int) {
 	w.t.Helper()
 	w.Clock.Set(w.Now().Add(time.Duration(48-hours) * time.Hour))
 	w.must(w.Ledger.Begin(w.t.Context(), w.Client.Grid().Next(w.Now())))
-	var list []jobs.FutureJob
+	var list []jobs.Request
 	for slot := w.Client.Grid().Next(w.Now()); slot.Before(w.Now().Add(time.Duration(hours+
 		24) * time.Hour)); slot = slot.Add(width) {
 		list = append(list, orders(slot, len(list))...)
@@ -73,11 +73,11 @@ func (w *World) Live(hours int) {
 }
 
 // orders are the checks of a slot: many by day, few by night.
-func orders(slot time.Time, from int) (list []jobs.FutureJob) {
+func orders(slot time.Time, from int) (list []jobs.Request) {
 	day := 1 - math.Cos(2*math.Pi*float64(slot.Hour()*60+slot.Minute()-180)/1440)
 	for i := range int(4 + 16*day) {
 		job := []string{"order.unshipped", "order.unshipped", "cart.abandoned", "review.ask", "invoice.unpaid"}[i%5]
-		list = append(list, jobs.FutureJob{
+		list = append(list, jobs.Request{
 			JobExec: job, EntityName: "order",
 			EntityKey: fmt.Sprint(10_000 + from + i), CheckAt: slot,
 		})
@@ -90,13 +90,13 @@ func orders(slot time.Time, from int) (list []jobs.FutureJob) {
 func (w *World) Trouble() {
 	w.t.Helper()
 	for i := range 6 {
-		w.Enqueue(jobs.FutureJob{
+		w.Enqueue(jobs.Request{
 			JobExec: "invoice.unpaid", EntityName: "invoice", EntityKey: fmt.Sprint(700 + i),
 			Payload: json.RawMessage(`{"broken": true}`),
 		}, w.Now().Add(width))
 	}
 	for i := range 3 {
-		w.Enqueue(jobs.FutureJob{JobExec: "order.unshiped", EntityName: "order", EntityKey: fmt.Sprint(90 + i)},
+		w.Enqueue(jobs.Request{JobExec: "order.unshiped", EntityName: "order", EntityKey: fmt.Sprint(90 + i)},
 			w.Now().Add(7*time.Hour))
 	}
 	w.RunFor(2 * width)
@@ -105,7 +105,7 @@ func (w *World) Trouble() {
 	w.must(err)
 	_, err = w.Schedules.Pause(w.t.Context(), w.DB, "newsletter", 0)
 	w.must(err)
-	w.Enqueue(jobs.FutureJob{JobExec: "stock.slow", EntityName: "shelf", EntityKey: "7"}, w.Now())
+	w.Enqueue(jobs.Request{JobExec: "stock.slow", EntityName: "shelf", EntityKey: "7"}, w.Now())
 	w.Clock.Set(w.Client.Grid().Next(w.Now()))
 	w.work()
 }
@@ -139,7 +139,7 @@ func (w *World) work() {
 // Leftovers adds what days leave behind that no finding tells of any more: rows that ended in each
 // way, an entity of a group, one without a key, a schedule that dropped events, and others that
 // were given up or have ended. It returns the checks.
-func (w *World) Leftovers() []jobs.FutureJob {
+func (w *World) Leftovers() []jobs.Request {
 	w.t.Helper()
 	ctx := w.t.Context()
 	for _, s := range []schedule.Spec{
@@ -149,7 +149,7 @@ func (w *World) Leftovers() []jobs.FutureJob {
 		_, err := w.Schedules.Create(ctx, w.DB, s)
 		w.must(err)
 	}
-	checks := []jobs.FutureJob{
+	checks := []jobs.Request{
 		{JobExec: "parcel.pack", EntityName: "parcel", EntityKey: "1", GroupKey: "van 7"},
 		{JobExec: "parcel.pack", EntityName: "parcel", EntityKey: "2", GroupKey: "van 7"},
 		{JobExec: "review.ask", EntityName: "order", EntityKey: "no key", Anonymous: true},
@@ -164,7 +164,7 @@ func (w *World) Leftovers() []jobs.FutureJob {
 	}
 	_, err := w.Client.Cancel(ctx, w.DB, jobs.Key{JobExec: "review.ask", EntityName: "order", EntityKey: "cancelled"})
 	w.must(err)
-	again := jobs.FutureJob{
+	again := jobs.Request{
 		JobExec: "review.ask", EntityName: "order", EntityKey: "replaced",
 		CheckAt: w.Now().Add(2 * width),
 	}
