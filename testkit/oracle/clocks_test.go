@@ -131,7 +131,7 @@ func (c *calendar) subtractDays(at time.Time, n int) time.Time {
 	inside := false
 	closing := time.Time{}
 	for _, s := range c.around(at, 1, 0) {
-		inside = inside || at.After(s.from) && !at.After(s.to)
+		inside = inside || !at.Before(s.from) && !at.After(s.to)
 		if !s.to.After(at) {
 			closing = s.to
 		}

@@ -46,6 +46,8 @@ var berlin = []string{
 	"2025-10-03", "2025-12-25", "2025-12-26", "2026-01-01", "2026-03-08", "2026-04-03", "2026-04-06", "2026-05-01", "2026-05-14",
 	"2026-05-25", "2026-10-03", "2026-12-25", "2026-12-26", "2027-01-01", "2027-03-08", "2027-03-26", "2027-03-29", "2027-05-01",
 	"2027-05-06", "2027-05-17", "2027-10-03", "2027-12-25", "2027-12-26",
+	"2028-01-01", "2028-03-08", "2028-04-14", "2028-04-17", "2028-05-01", "2028-05-25", "2028-06-05", "2028-10-03", "2028-12-25",
+	"2028-12-26",
 }
 
 // calendars returns the calendars of a file.
@@ -96,7 +98,9 @@ func (r *random) calendars() []*calendar {
 
 // rule returns a random rule.
 func (r *random) rule(name string, calendars []*calendar) *theRule {
-	rule := &theRule{name: name, zone: zone(pick(r, zones)), look: 5 * time.Minute, atOnce: r.chance(25)}
+	rule := &theRule{
+		name: name, zone: zone(pick(r, zones)), look: 5 * time.Minute, atOnce: r.chance(25), repeats: map[string]bool{}, tells: map[string]bool{},
+	}
 	rule.since = []*expression{pick(r, sinces)}
 	if r.chance(30) {
 		rule.since = append(rule.since, pick(r, sinces))
@@ -110,6 +114,7 @@ func (r *random) rule(name string, calendars []*calendar) *theRule {
 	rule.done, rule.where = pick(r, dones), pick(r, wheres)
 	rule.joinDone = !slices.ContainsFunc(rule.done, func(e *expression) bool { return e.instant != nil }) && r.chance(50)
 	rule.joinAll = r.chance(50)
+	rule.recovered = r.chance(40) && rule.look == 5*time.Minute
 	for range 1 + r.IntN(4) {
 		rule.addStep(r, calendars)
 	}
@@ -128,7 +133,7 @@ func (r *random) rule(name string, calendars []*calendar) *theRule {
 }
 
 func (rule *theRule) addStep(r *random, calendars []*calendar) {
-	s := &step{name: fmt.Sprintf("%s.s%d", rule.name, len(rule.steps)+1), before: r.chance(25)}
+	s := &step{name: fmt.Sprintf("%s.s%d", rule.name, rule.made+1), before: r.chance(25)}
 	s.delay.unit = pick(r, []unit{plain, plain, plain, weeks, monthly, businessDays, businessHours})
 	s.delay.n = r.amount(s.delay.unit)
 	if r.chance(15) {
@@ -173,6 +178,70 @@ func (rule *theRule) addStep(r *random, calendars []*calendar) {
 	s.event, s.sql, s.job = r.chance(70), r.chance(40), s.every == nil && r.chance(20)
 	s.event = s.event || !s.sql && !s.job
 	rule.steps = append(rule.steps, s)
+	rule.made++
+	rule.repeats[s.name], rule.tells[s.name] = s.repeats(), s.job
+}
+
+// edit changes a rule. Its steps keep what they do.
+func (r *random) edit(rule *theRule, calendars []*calendar) {
+	closes := slices.ContainsFunc(rule.steps, func(s *step) bool { return s.closes })
+	looks := rule.lookupSince()
+	switch r.IntN(10) {
+	case 0:
+		rule.since[0] = pick(r, sinces)
+	case 1:
+		if done := pick(r, dones); !closes && !slices.Equal(done, rule.done) {
+			rule.done, rule.joinDone = done, false
+			rule.atOnce = rule.atOnce && !slices.ContainsFunc(rule.done, func(e *expression) bool { return e.lookup })
+		}
+	case 2:
+		rule.where = pick(r, wheres)
+	case 3:
+		rule.zone = zone(pick(r, zones))
+	case 4:
+		rule.recovered = !rule.recovered && (!looks || rule.look == 5*time.Minute)
+	case 5:
+		rule.addStep(r, calendars)
+	case 6:
+		if i := r.IntN(len(rule.steps)); len(rule.steps) > 1 && !rule.steps[i].closes {
+			rule.steps = slices.Delete(rule.steps, i, i+1)
+		}
+	case 7:
+		if rule.overdue, rule.slots = pick(r, []string{"fire", "last", "skip", "spread"}), 0; rule.overdue == "spread" {
+			rule.slots = 2 + r.IntN(6)
+		}
+	default:
+		r.editStep(rule)
+	}
+}
+
+// timed is the text of what says whether and when rows wait.
+func (rule *theRule) timed() string {
+	r := *rule
+	r.overdue, r.slots, r.atOnce, r.recovered = "", 0, false, false
+	return file(nil, []*theRule{&r})
+}
+
+// editStep changes the delay of a step.
+func (r *random) editStep(rule *theRule) {
+	s := pick(r, rule.steps)
+	was := *s
+	switch {
+	case s.repeats() && r.chance(50):
+		if s.times = 0; r.chance(60) {
+			s.times = 1 + r.IntN(6)
+		}
+	case s.data == nil:
+		s.delay.n = r.amount(s.delay.unit)
+	}
+	s.before = s.before && s.delay.n > 0
+	for i, a := range rule.steps { // as addStep does
+		for _, b := range rule.steps[:i] {
+			if a.data == nil && b.data == nil && a.delay.unit == b.delay.unit && (a.at+b.at != "" || b.signed() >= a.signed()) {
+				*s = was
+			}
+		}
+	}
 }
 
 // signed is the number of units from since.
@@ -232,6 +301,9 @@ func file(calendars []*calendar, rules []*theRule) string {
 		}
 		if r.atOnce {
 			b.WriteString("    cancel: at-once\n")
+		}
+		if r.recovered {
+			fmt.Fprintf(&b, "    recovered: {event: %s.recovered}\n", r.name)
 		}
 		fmt.Fprintf(&b, "    overdue: %s\n", strings.TrimSuffix(fmt.Sprintf("%s %d", r.overdue, r.slots), " 0"))
 		b.WriteString("    steps:\n")

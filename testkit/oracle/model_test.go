@@ -19,6 +19,10 @@ type theRule struct {
 	overdue           string
 	slots             int // of overdue: spread
 	atOnce            bool
+	recovered         bool
+	made              int             // steps that there have been
+	repeats           map[string]bool // those of them that repeat
+	tells             map[string]bool // those of them with a job
 }
 
 // lookupSince reports whether another table moves the clock.
@@ -95,12 +99,23 @@ func (e *expression) holds2(t *tables, values row, own bool) (value, known bool)
 
 // waiting is what is kept of a row and a rule.
 type waiting struct {
-	slot    time.Time              // of the next check. Zero: the row does not wait
-	unsure  bool                   // what fires depends on when its check is
-	horizon time.Time              // steps whose slots are not later do not fire
-	came    time.Time              // when the row came to the rule; overdue decides about steps that had passed then
-	fired   map[string]int         // the last number, by step and start of the clock
-	times   map[string][]time.Time // of steps, as far as they were computed
+	slot    time.Time // of the next check. Zero: the row does not wait
+	unsure  bool      // what fires depends on when its check is
+	horizon time.Time // steps whose slots are not later do not fire
+	came    time.Time // when the row came to the rule; overdue decides about steps that had passed then
+	// left and leftSince: a check has left out steps of a start whose slots are not later.
+	left      time.Time
+	leftSince time.Time
+	fired     map[string]int         // the last number, by step and start of the clock
+	skipped   map[string]int         // the same of steps that do not fire
+	starts    map[int64]*start       // of the clock, for which steps have fired since the rule has recovered
+	times     map[string][]time.Time // of steps, as far as they were computed
+}
+
+// start is a start of the clock for which a step has fired.
+type start struct {
+	since time.Time
+	told  bool // that it is over
 }
 
 // model computes what fires for the rows of a file. It writes down each firing.
@@ -138,7 +153,7 @@ func (m *model) next(now time.Time) time.Time { return now.Truncate(m.width).Add
 func (m *model) of(r *theRule, key string) *waiting {
 	w := m.state[r.name][key]
 	if w == nil {
-		w = &waiting{fired: map[string]int{}, times: map[string][]time.Time{}}
+		w = &waiting{fired: map[string]int{}, skipped: map[string]int{}, starts: map[int64]*start{}, times: map[string][]time.Time{}}
 		m.state[r.name][key] = w
 	}
 	return w
@@ -155,7 +170,7 @@ func (m *model) at(r *theRule, w *waiting, s *step, values row, since time.Time,
 	if s.times > 0 && n > s.times || !s.repeats() && n > 1 {
 		return time.Time{}, false
 	}
-	key := fmt.Sprint(s.name, since.UnixMicro(), l, s.delay, s.every)
+	key := fmt.Sprint(s.name, since.UnixMicro(), l)
 	for len(w.times[key]) < n {
 		w.times[key] = append(w.times[key], s.nth(since, l, len(w.times[key])+1, r.zone))
 	}
@@ -171,7 +186,7 @@ func (m *model) due(r *theRule, w *waiting, s *step, values row, since, now time
 		}
 		n, at = i, next
 	}
-	found = n > 0 && m.ceil(at).After(w.horizon) && n > w.fired[name(s, since)]
+	found = n > 0 && w.mayFire(m.ceil(at), since) && n > w.fired[name(s, since)] && n > w.skipped[name(s, since)]
 	if found && !m.ceil(at).After(w.came) {
 		switch r.overdue {
 		case "skip":
@@ -181,6 +196,11 @@ func (m *model) due(r *theRule, w *waiting, s *step, values row, since, now time
 		}
 	}
 	return n, at, found
+}
+
+// mayFire reports whether it was not decided before that what is due in a slot does not fire.
+func (w *waiting) mayFire(slot, since time.Time) bool {
+	return slot.After(w.horizon) && (!since.Equal(w.leftSince) || slot.After(w.left))
 }
 
 // latest returns the step whose time was the latest of those that had passed when the row came.
@@ -203,7 +223,13 @@ func (m *model) latest(r *theRule, w *waiting, values row, since time.Time) (lat
 // come tells that a row comes to a rule.
 func (m *model) come(r *theRule, key string, now time.Time) {
 	w := m.of(r, key)
-	w.horizon, w.came = time.Time{}, now
+	w.horizon, w.left, w.came = time.Time{}, time.Time{}, now
+	m.begin(r, key, now)
+}
+
+// begin lets a row wait that has come to a rule.
+func (m *model) begin(r *theRule, key string, now time.Time) {
+	w := m.of(r, key)
 	if !w.slot.IsZero() && !w.slot.After(now) {
 		return
 	}
@@ -231,7 +257,7 @@ func (m *model) wait(r *theRule, key string, now time.Time) {
 					if !ok {
 						break
 					}
-					if m.ceil(at).After(now) && m.ceil(at).After(w.horizon) && n > w.fired[name(s, since)] {
+					if m.ceil(at).After(now) && w.mayFire(m.ceil(at), since) && n > w.fired[name(s, since)] && n > w.skipped[name(s, since)] {
 						slot = m.ceil(at)
 						break
 					}
@@ -245,6 +271,73 @@ func (m *model) wait(r *theRule, key string, now time.Time) {
 	if w.slot.IsZero() && r.lookupSince() {
 		w.slot = m.ceil(now.Add(r.look))
 	}
+	if s := w.starts[since.UnixMicro()]; ok && s != nil && !s.told && r.recovered {
+		for _, at := range r.ends(m.tables, values, now) {
+			if slot := m.ceil(at); w.slot.IsZero() || slot.Before(w.slot) {
+				w.slot = slot
+			}
+		}
+	}
+	m.watch(r, key, now)
+}
+
+// ends returns when to look whether it is over what let steps of a row fire.
+func (r *theRule) ends(t *tables, values row, now time.Time) (list []time.Time) {
+	for _, e := range slices.Concat(r.since, r.done) {
+		if e.lookup {
+			list = append(list, now.Add(r.look))
+		}
+	}
+	for _, e := range r.done {
+		if e.instant == nil {
+			continue
+		}
+		if at, known := e.instant(t, values, r.zone); known && at.After(now) && !infinite(at) {
+			list = append(list, at)
+		}
+	}
+	return list
+}
+
+// watch lets a row wait for the slot in which it is told that it is over what let its steps fire, as far as the row
+// knows the instant.
+func (m *model) watch(r *theRule, key string, now time.Time) {
+	w, values := m.of(r, key), m.rows[key]
+	if _, over := m.over(r, values, w, now); len(over) > 0 {
+		if next := m.next(now); w.slot.IsZero() || next.Before(w.slot) {
+			w.slot = next
+		}
+	}
+}
+
+// over returns the starts of the clock that are over, of those for which it was not told, and since when a row is done.
+func (m *model) over(r *theRule, values row, w *waiting, now time.Time) (doneAt string, over []*start) {
+	if values == nil || !r.recovered {
+		return "", nil
+	}
+	doneAt = " moved"
+	since, ok := m.since(r, values)
+	done := r.isDone(m.tables, values, now, false)
+	if done {
+		doneAt = " done"
+		if at, known, _ := m.done(r, values, now); known && at.Before(now) {
+			doneAt += " " + stamp(at)
+		}
+	}
+	for _, s := range w.starts {
+		if !s.told && (done || r.isAbout(m.tables, values) && !(ok && since.Equal(s.since))) {
+			over = append(over, s)
+		}
+	}
+	return doneAt, over
+}
+
+// isAbout reports whether a rule is about a row.
+func (r *theRule) isAbout(t *tables, values row) bool {
+	return !slices.ContainsFunc(r.where, func(e *expression) bool {
+		value, known := e.holds(t, values)
+		return !value || !known
+	})
 }
 
 func (m *model) since(r *theRule, values row) (time.Time, bool) {
@@ -292,9 +385,13 @@ func (m *model) updatedOf(r *theRule, key string, old row, now time.Time) {
 		if r.atOnce && !isDue {
 			w.slot = time.Time{}
 		}
+		if !isDue {
+			m.watch(r, key, now)
+		}
 	case !has && !r.lookupSince():
 		if !isDue {
 			w.slot = time.Time{}
+			m.watch(r, key, now)
 		}
 	case isDue:
 		if moved {
@@ -350,10 +447,32 @@ func (m *model) renamed(key, to string, now time.Time) {
 func (m *model) applied(r *theRule, now time.Time) {
 	for key, values := range m.rows {
 		w := m.of(r, key)
+		w.times = map[string][]time.Time{}
 		if !r.counts(m.tables, values, now, false) || !w.slot.IsZero() && !w.slot.After(now) {
 			continue
 		}
-		m.come(r, key, now)
+		if w.came = now; w.slot.IsZero() {
+			w.horizon, w.left = time.Time{}, time.Time{}
+		}
+		m.skipBefore(r, w, values)
+		m.begin(r, key, now)
+	}
+}
+
+// skipBefore leaves out the steps that have passed before one that has fired.
+func (m *model) skipBefore(r *theRule, w *waiting, values row) {
+	since, ok := m.since(r, values)
+	for i, s := range r.steps {
+		fires := func(s *step) bool { return w.fired[name(s, since)] > 0 }
+		if !ok || fires(s) || !slices.ContainsFunc(r.steps[i:], fires) {
+			continue
+		}
+		for n := 1; ; n++ {
+			if at, ok := m.at(r, w, s, values, since, n); !ok || m.ceil(at).After(w.came) {
+				break
+			}
+			w.skipped[name(s, since)] = n
+		}
 	}
 }
 
@@ -369,6 +488,7 @@ func (m *model) run(now time.Time) {
 }
 
 func (m *model) check(r *theRule, key string, w *waiting, now time.Time) {
+	m.tell(r, key, w, now)
 	values, found := m.rows[key]
 	if !found || !r.counts(m.tables, values, now, false) {
 		w.slot = time.Time{}
@@ -382,14 +502,41 @@ func (m *model) check(r *theRule, key string, w *waiting, now time.Time) {
 		}
 		if n, at, found := m.due(r, w, s, values, since, now); found {
 			w.fired[name(s, since)] = n
+			if r.recovered && w.starts[since.UnixMicro()] == nil {
+				w.starts[since.UnixMicro()] = &start{since: since}
+			}
 			m.fired[r.name][key] = append(m.fired[r.name][key], firing(s, n, at, since, values["n"]))
 			closes = closes || s.closes
 		}
+	}
+	if ok && (r.overdue == "last" || r.overdue == "skip") && m.passed(r, w, values, since) {
+		w.left, w.leftSince = w.came, since
 	}
 	if closes {
 		m.rows[key] = values.with(row{"acted_" + r.name: true})
 	}
 	m.wait(r, key, now)
+}
+
+// passed reports whether steps that had passed when a row came did not fire.
+func (m *model) passed(r *theRule, w *waiting, values row, since time.Time) bool {
+	return slices.ContainsFunc(r.steps, func(s *step) bool {
+		n := 0
+		for at, ok := m.at(r, w, s, values, since, 1); ok && !m.ceil(at).After(w.came); at, ok = m.at(r, w, s, values, since, n+1) {
+			n++
+		}
+		return n > w.fired[name(s, since)]
+	})
+}
+
+// tell tells that it is over what let steps of a row fire.
+func (m *model) tell(r *theRule, key string, w *waiting, now time.Time) {
+	values := m.rows[key]
+	done, over := m.over(r, values, w, now)
+	for _, s := range over {
+		s.told = true
+		m.fired[r.name][key] = append(m.fired[r.name][key], fmt.Sprintf("recovered since %s n %v:%s", stamp(s.since), values["n"], done))
+	}
 }
 
 // firing describes that a step has fired.

@@ -1,6 +1,6 @@
 // Package oracle_test compares rules with a second implementation of what docs/rules.md says. It was written from that
 // page, and shares no code with jobs/rule: clocks and calendars walk through time, and expressions are functions in Go.
-// Random files have random rows and edits, in virtual time with outages.
+// Random files have random rows and edits, in virtual time with outages. Files are edited and applied again.
 package oracle_test
 
 import (
@@ -58,6 +58,8 @@ type world struct {
 
 	history map[string][]string // of keys
 	unsure  map[string]bool     // of rules and keys
+
+	versions map[string]string // former ones of rules
 }
 
 // The engine fires what the models fire, and a test on the past counts as they do. With PRESCIENT_TEST_LONG, about
@@ -107,7 +109,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	}
 	w := &world{
 		random: r, t: t, calendars: r.calendars(), told: map[string]bool{}, history: map[string][]string{},
-		unsure: map[string]bool{}, keyType: pick(r, []string{"bigint", "text", "uuid"}),
+		unsure: map[string]bool{}, versions: map[string]string{}, keyType: pick(r, []string{"bigint", "text", "uuid"}),
 		width: width,
 		tables: &tables{
 			rows: map[string]row{}, channels: map[int]channel{}, payments: map[string][]time.Time{}, beats: map[string][]time.Time{},
@@ -118,11 +120,12 @@ func newWorld(t *testing.T, seed uint64) *world {
 		rule := r.rule(fmt.Sprintf("r%d", i+1), w.calendars)
 		w.rules = append(w.rules, rule)
 		acted += fmt.Sprintf(", acted_%s boolean not null default false", rule.name)
-		for _, s := range rule.steps {
-			registry.Register("tell."+s.name, jobs.Row(func(_ context.Context, row jobs.FutureJob) (*time.Time, error) {
+		for n := range 12 {
+			step := fmt.Sprintf("%s.s%d", rule.name, n+1)
+			registry.Register("tell."+step, jobs.Row(func(_ context.Context, row jobs.FutureJob) (*time.Time, error) {
 				w.mu.Lock()
 				defer w.mu.Unlock()
-				w.told[s.name+" "+row.EntityKey] = true
+				w.told[step+" "+row.EntityKey] = true
 				return nil, nil
 			}))
 		}
@@ -160,7 +163,7 @@ func (w *world) live(rows int) {
 	for range rows / 2 {
 		w.insertRow(w.time(), false)
 	}
-	w.apply()
+	w.apply(w.rules...)
 	end := w.start.AddDate(0, 0, w.days)
 	outage := false
 	for moment := range 60 {
@@ -172,6 +175,9 @@ func (w *world) live(rows int) {
 		}
 		for range max(rows/20, 1) {
 			w.edit()
+		}
+		if w.chance(8) {
+			w.editFile()
 		}
 		if outage = w.chance(15) && !outage; !outage {
 			w.runDue()
@@ -333,8 +339,26 @@ func (w *world) update(key string) {
 	}
 }
 
-// apply applies the file.
-func (w *world) apply() {
+// editFile changes some rules, and applies the file again.
+func (w *world) editFile() {
+	w.t.Helper()
+	for range 1 + w.IntN(3) {
+		r := pick(w.random, w.rules)
+		before, timed := file(nil, []*theRule{r}), r.timed()
+		w.random.edit(r, w.calendars)
+		if file(nil, []*theRule{r}) != before {
+			w.versions[r.name] += fmt.Sprintf("until %s:\n%s", stamp(w.now()), before)
+		}
+		if r.timed() != timed {
+			w.apply(r)
+		} else {
+			w.apply()
+		}
+	}
+}
+
+// apply applies the file, of whose rules some are new or change when rows wait.
+func (w *world) apply(changed ...*theRule) {
 	w.t.Helper()
 	text := file(w.calendars, w.rules)
 	w.path = filepath.Join(w.t.TempDir(), "rules.yaml")
@@ -343,7 +367,7 @@ func (w *world) apply() {
 	}
 	w.kit.Rules(w.path)
 	for _, m := range w.models {
-		for _, r := range w.rules {
+		for _, r := range changed {
 			m.applied(r, w.now())
 		}
 	}
@@ -369,8 +393,8 @@ func (w *world) compare() {
 				if bad > 3 {
 					continue
 				}
-				w.t.Errorf("at %s, slots of %s: rule %s, key %s (-oracle +engine)\n%s\n%s\n%s", stamp(w.now()), w.width, r.name, key, diff,
-					file(w.calendars, []*theRule{r}), strings.Join(w.history[key], "\n"))
+				w.t.Errorf("at %s, slots of %s: rule %s, key %s (-oracle +engine)\n%s\n%s%s\n%s", stamp(w.now()), w.width, r.name, key, diff,
+					w.versions[r.name], file(w.calendars, []*theRule{r}), strings.Join(w.history[key], "\n"))
 			}
 		}
 	}
@@ -385,15 +409,20 @@ func (w *world) fired() map[string][]string {
 	type parts struct {
 		event, sql bool
 		at         time.Time
+		when       string
+		told       time.Time
 	}
 	acts := map[string]map[string]parts{} // by rule and key, and by firing without acts
-	add := func(rule, key, step string, number int, since time.Time, payload json.RawMessage, change func(*parts)) {
+	add := func(name, key, step string, number int, since time.Time, payload json.RawMessage, change func(*parts)) {
 		var values struct{ N int }
 		if err := json.Unmarshal(payload, &values); err != nil {
 			w.t.Fatalf("%s: %v", payload, err)
 		}
 		text := fmt.Sprintf("%s #%d since %s n %v:", step, number, stamp(since), values.N)
-		id := rule + " " + key
+		if step == rule.RecoveredStep {
+			text = fmt.Sprintf("recovered since %s n %v:", stamp(since), values.N)
+		}
+		id := name + " " + key
 		if acts[id] == nil {
 			acts[id] = map[string]parts{}
 		}
@@ -404,6 +433,7 @@ func (w *world) fired() map[string][]string {
 	for _, e := range w.kit.Events() {
 		var data struct {
 			Rule, Step, Key string
+			When            string
 			Since, At       time.Time
 			Number          int
 			Payload         json.RawMessage
@@ -411,7 +441,9 @@ func (w *world) fired() map[string][]string {
 		if err := json.Unmarshal(e.Data, &data); err != nil || !data.At.Equal(e.Time) {
 			w.t.Fatal(string(e.Data), err)
 		}
-		add(data.Rule, data.Key, data.Step, data.Number, data.Since, data.Payload, func(p *parts) { p.event, p.at = true, e.Time })
+		add(data.Rule, data.Key, data.Step, data.Number, data.Since, data.Payload, func(p *parts) {
+			p.event, p.at, p.when, p.told = true, e.Time, data.When, e.GeneratedAt
+		})
 	}
 	var logged []struct {
 		Rule, Key, Step string
@@ -432,8 +464,15 @@ func (w *world) fired() map[string][]string {
 	got := map[string][]string{}
 	for id, list := range acts {
 		for text, p := range list {
-			if p.event {
+			switch over := strings.HasPrefix(text, "recovered "); {
+			case !over && p.event:
 				text += " event " + stamp(p.at)
+			case over && p.when == "done" && p.at.Before(p.told):
+				text += " done " + stamp(p.at)
+			case over && p.when == "done":
+				text += " done"
+			case over:
+				text += " moved"
 			}
 			if p.sql {
 				text += " sql"
@@ -448,9 +487,7 @@ func (w *world) fired() map[string][]string {
 func (w *world) repeats() map[string]bool {
 	repeats := map[string]bool{}
 	for _, r := range w.rules {
-		for _, s := range r.steps {
-			repeats[s.name] = s.repeats()
-		}
+		maps.Copy(repeats, r.repeats)
 	}
 	return repeats
 }
@@ -462,10 +499,10 @@ func (w *world) compareJobs() {
 	defer w.mu.Unlock()
 	for _, r := range w.rules {
 		for _, key := range w.keys {
-			for _, s := range r.steps {
-				want := slices.ContainsFunc(w.models[0].fired[r.name][key], func(f string) bool { return strings.HasPrefix(f, s.name+" ") })
-				if got := w.told[s.name+" "+key]; got != (want && s.job) && !w.unsure[r.name+" "+key] {
-					w.t.Errorf("the job of step %s ran for key %s: %t, want %t", s.name, key, got, !got)
+			for s := range r.repeats {
+				want := slices.ContainsFunc(w.models[0].fired[r.name][key], func(f string) bool { return strings.HasPrefix(f, s+" ") })
+				if got := w.told[s+" "+key]; got != (want && r.tells[s]) && !w.unsure[r.name+" "+key] {
+					w.t.Errorf("the job of step %s ran for key %s: %t, want %t", s, key, got, !got)
 				}
 			}
 		}

@@ -10,6 +10,7 @@ import (
 // past returns what a test on the past says about a rule: what fired for sure, and the counts of each step.
 func (m *model) past(r *theRule, from, to, now time.Time) (fired []string, counts []backtest.Counts) {
 	counts = make([]backtest.Counts, len(r.steps))
+	var over backtest.Counts // of recovered
 	for key, values := range m.rows {
 		since, ok := m.since(r, values)
 		about := true
@@ -20,9 +21,29 @@ func (m *model) past(r *theRule, from, to, now time.Time) (fired []string, count
 		if !ok || !about || since.Before(from) || !since.Before(to) {
 			continue
 		}
+		w, times := m.of(r, key), len(fired)
+		waits := false
 		for i, s := range r.steps {
+			_, ok := m.at(r, w, s, values, since, 1)
+			waits = waits || ok
 			m.pastOf(r, s, key, values, since, now, &fired, &counts[i])
 		}
+		doneAt, hasDone, doneNow := m.done(r, values, now)
+		switch {
+		case !waits || !r.recovered:
+		case hasDone && len(fired) > times:
+			over.Fired++
+			fired = append(fired, fmt.Sprintf("recovered %s #0 %s in %s", key, stamp(doneAt), stamp(m.ceil(doneAt))))
+		case hasDone:
+			over.Met++
+		case doneNow:
+			over.DoneNow++
+		default:
+			over.Open++
+		}
+	}
+	if r.recovered {
+		counts = append(counts, over)
 	}
 	return fired, counts
 }

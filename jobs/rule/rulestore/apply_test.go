@@ -567,6 +567,70 @@ func TestOverdueSkipsNoStepOfARowThatWaitsForTheNextSlot(t *testing.T) {
 	s.wants("applied", "1 at 03-04 14:15")
 }
 
+func TestOverdueDecidesAboutAnAddedStepOfARowThatWaitsForTheNextSlot(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ overdue, want string }{
+		{"skip", "1 at 03-04 12:15 from 03-04 12:00"},
+		{"last", "1 at 03-04 12:15 came 03-04 12:00"},
+		{"fire", "1 at 03-04 12:15"},
+	} {
+		t.Run(test.overdue, func(t *testing.T) {
+			t.Parallel()
+			s := newShopAt(t, noon)
+			late := func(more string) string {
+				return "rules: [{name: order.late, table: shop.orders, key: id, since: placed_at, done: shipped_at, overdue: " + test.overdue + ", " +
+					"steps: [" + more + "{after: 1h, event: c}]}]"
+			}
+			s.apply(late(""))
+			s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 11:10") + ")")
+			s.apply(late("{after: 20m, event: a}, {after: 30m, event: b}, "))
+			s.wants("applied", test.want)
+		})
+	}
+}
+
+// What an apply leaves out is about the start of the clock that it found, not about one before.
+func TestAnApplyThatMovesTheClockLeavesOutStepsOfTheNewStart(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	late := func(since string) string {
+		return "rules: [{name: order.late, table: shop.orders, key: id, since: " + since + ", done: shipped_at, overdue: skip, " +
+			"steps: [{after: 1h, event: a}, {after: 1d, event: b}]}]"
+	}
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 10:00") + ")")
+	for _, test := range []struct{ since, want string }{
+		{"placed_at", `03-04 10:00 ["a"]`},
+		{"placed_at - interval '10 minutes'", `03-04 09:50 ["a"]`},
+	} {
+		s.apply(late(test.since))
+		var of string
+		if err := s.db.GetContext(t.Context(), &of, `
+			select to_char((f.payload ->> 'since')::timestamptz at time zone 'UTC', 'MM-DD HH24:MI') || ' ' || (f.payload ->> 'left_out')
+			from prescient.future_job f`); err != nil {
+			t.Fatal(err)
+		}
+		if of != test.want {
+			t.Errorf("left out %s, want %s", of, test.want)
+		}
+	}
+}
+
+func TestAnAddedStepThatCameBeforeOneThatHasFiredDoesNotFire(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	late := func(more string) string {
+		return "rules: [{name: order.unshipped, table: shop.orders, key: id, since: placed_at, done: shipped_at, overdue: fire, " +
+			"steps: [" + more + "{after: 2h, event: b}, {after: 1d, event: c}]}]"
+	}
+	s.apply(late(""))
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 11:10") + ")")
+	s.fires("1", "b")
+	s.exec("update prescient.future_job set next_check_at = " + at("05 11:15"))
+	s.now = noon.Add(2 * time.Hour)
+	s.apply(late("{after: 1h, event: a}, "))
+	s.wants("applied", "1 at 03-05 11:15 from 03-04 14:00")
+}
+
 func TestARemoveFindsTheTriggersOfATableThatWasRenamed(t *testing.T) {
 	t.Parallel()
 	for name, rename := range map[string]string{

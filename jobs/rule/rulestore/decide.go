@@ -65,6 +65,8 @@ type decider struct {
 	grid   grid.Grid
 	now    time.Time
 	first  time.Time // see rule.FirstToCome
+	// known has the names of the steps that have the times that they had when the rows began to wait.
+	known map[string]bool
 }
 
 // due is an occurrence of a step that may still fire.
@@ -73,13 +75,22 @@ type due struct {
 	step int // its index
 }
 
-// remaining returns the occurrences of steps that may still fire, the earliest first, and the index of the first of
-// these steps. Of the occurrences of a step that have passed, only the last one fires. A step before one that has
-// fired was left out on purpose.
+// remaining are the occurrences of steps that may still fire.
+type remaining struct {
+	list   []due // the earliest first
+	first  int   // the index of the first of these steps
+	coming int   // the index in list of the first that has not passed; -1: all have
+	// leftOut are occurrences that have passed, and that no check has left out yet.
+	leftOut []string
+}
+
+// remaining returns the occurrences of steps that may still fire. Of the occurrences of a step that have passed, only
+// the last one fires. A step that has passed before one that has fired does not fire: it was left out, or was added
+// later.
 //
 // If no step has passed, all first occurrences count, although a step has fired after a shorter delay. Until then,
 // triggers leave a row whose clock moves later to its check, so it needs one.
-func (d decider) remaining(r row) (list []due, first int) {
+func (d decider) remaining(r row) (left remaining) {
 	fired, after := r.occurrences(), 0
 	for i, step := range d.rule.Steps {
 		if fired[step.Name] > 0 {
@@ -87,7 +98,7 @@ func (d decider) remaining(r row) (list []due, first int) {
 		}
 	}
 	timing := d.timing.For(r.lengths)
-	var coming []due
+	var all []due // first occurrences that have not passed
 	passed := false
 	for i, step := range d.rule.Steps {
 		last, next, err := timing.Around(i, r.since, d.first.Add(-1))
@@ -95,28 +106,29 @@ func (d decider) remaining(r row) (list []due, first int) {
 			continue
 		}
 		if passed = passed || last.Number > 0; next.Number == 1 {
-			coming = append(coming, due{next, i})
-		}
-		if i < after && !step.Repeats() {
-			continue
+			all = append(all, due{next, i})
 		}
 		for _, o := range []rule.Occurrence{last, next} {
-			leftOut := o == last && i < after && fired[step.Name] == 0
-			if o.Number <= fired[step.Name] || leftOut || o.At.Before(r.from) {
+			if o.Number <= fired[step.Name] || o.At.Before(r.from) {
 				continue
 			}
-			if len(list) == 0 {
-				first = i
+			if o == last && i < after && fired[step.Name] == 0 {
+				left.leftOut = append(left.leftOut, rule.Repetition(step.Name, o.Number))
+				continue
 			}
-			list = append(list, due{o, i})
+			if len(left.list) == 0 {
+				left.first = i
+			}
+			left.list = append(left.list, due{o, i})
 		}
 	}
 	if !passed && len(fired) > 0 {
-		list, first = coming, 0
+		left.list, left.first = all, 0
 	}
 	// Steps in different units need not be in order.
-	slices.SortFunc(list, func(a, b due) int { return a.At.Compare(b.At) })
-	return list, first
+	slices.SortFunc(left.list, func(a, b due) int { return a.At.Compare(b.At) })
+	left.coming = slices.IndexFunc(left.list, func(o due) bool { return !o.At.Before(d.first) })
+	return left
 }
 
 // decide decides about a row. One whose clock another table can move waits also without a step to come.
@@ -140,36 +152,40 @@ func (d decider) wait(r row) decision {
 		}
 		return decision{fate: begin, at: d.now}
 	}
-	list, first := d.remaining(r)
-	if len(list) == 0 {
+	left := d.remaining(r)
+	if len(left.list) == 0 {
 		return decision{fate: leave}
 	}
-	fresh := first == 0 && len(r.fired) == 0
-	coming := slices.IndexFunc(list, func(o due) bool { return !o.At.Before(d.first) })
 	if r.waits {
-		return d.waiting(r, list, first, coming)
+		return d.waiting(r, left)
 	}
+	fresh := left.first == 0 && len(r.fired) == 0
 	switch {
-	case coming == 0 && fresh:
+	case left.coming == 0 && fresh:
 		return decision{fate: begin, at: r.since.Add(d.timing.EarliestFrom(0))}
-	case coming == 0:
-		return decision{fate: begin, at: list[0].At, from: d.first}
-	case d.rule.Overdue.Policy == rule.OverdueSkip && coming < 0:
+	case left.coming == 0:
+		return decision{fate: begin, at: left.list[0].At, from: d.first}
+	case d.rule.Overdue.Policy == rule.OverdueSkip && left.coming < 0:
 		return decision{fate: leave, passed: true}
 	case d.rule.Overdue.Policy == rule.OverdueSkip:
-		return d.skip(begin, list, list[coming].At)
+		return d.skip(begin, r, left, left.list[left.coming].At)
 	}
-	missed := decision{fate: begin, passed: true, at: d.rule.SlotFor(d.grid, d.now, r.key), came: d.now}
+	missed := d.missed(begin, r)
 	if !fresh {
-		missed.from = list[0].At
+		missed.from = left.list[0].At
 	}
 	return missed
 }
 
+// missed lets the check of a row decide about the steps that have passed.
+func (d decider) missed(fate fate, r row) decision {
+	return decision{fate: fate, passed: true, at: d.rule.SlotFor(d.grid, d.now, r.key), came: d.now}
+}
+
 // skip lets a row wait for an instant without the steps that have passed.
-func (d decider) skip(fate fate, list []due, at time.Time) decision {
-	what := decision{fate: fate, passed: true, at: at, from: d.first}
-	for _, o := range list {
+func (d decider) skip(fate fate, r row, left remaining, at time.Time) decision {
+	what := decision{fate: fate, passed: true, at: at, from: d.first, since: r.since, leftOut: left.leftOut}
+	for _, o := range left.list {
 		if o.At.Before(d.first) {
 			what.leftOut = append(what.leftOut, rule.Repetition(d.rule.Steps[o.step].Name, o.Number))
 		}
@@ -179,39 +195,61 @@ func (d decider) skip(fate fate, list []due, at time.Time) decision {
 
 // waiting decides about a row that waits. A row that is due, or whose check is repeated after an
 // error, is left to its run, which asks the rule as it is then.
-func (d decider) waiting(r row, list []due, first, coming int) decision {
+func (d decider) waiting(r row, left remaining) decision {
 	if r.errors > 0 || !r.slot.After(d.now) {
 		return decision{fate: leave}
 	}
-	if coming == 0 {
-		earliest := r.since.Add(d.timing.EarliestFrom(first))
-		due := list[0].At
-		if r.slot.Equal(d.grid.Ceil(due)) || !due.Equal(earliest) && r.slot.Equal(d.slotOf(earliest)) {
-			return decision{fate: leave}
+	if left.coming == 0 {
+		at, moves := d.next(r, left)
+		switch {
+		case len(left.leftOut) > 0:
+			return decision{fate: retime, at: at, from: d.first, since: r.since, leftOut: left.leftOut}
+		case moves:
+			return decision{fate: retime, at: at}
 		}
-		if first > 0 || !earliest.After(d.now) {
-			earliest = due
-		}
-		// Not the exact instant of a first step: the clock may move later until then, and the trigger leaves the row.
-		return decision{fate: retime, at: earliest}
+		return decision{fate: leave}
 	}
-	if !r.slot.After(grid.Later(d.grid.Ceil(list[0].At), d.grid.Next(d.now))) {
+	waited := slices.ContainsFunc(left.list, func(o due) bool {
+		return o.At.Before(d.first) && d.known[d.rule.Steps[o.step].Name]
+	})
+	if waited && !r.slot.After(grid.Later(d.grid.Ceil(left.list[0].At), d.grid.Next(d.now))) {
 		// It waits for the slot of the step that has just passed. Or it waits for the next slot, because a
 		// run was late: Overdue must not skip a step of such a row.
 		return decision{fate: leave}
 	}
 	if d.rule.Overdue.Policy == rule.OverdueSkip {
 		at := r.slot // its check finds that no step is left
-		if coming > 0 {
-			at = list[coming].At
+		if left.coming > 0 {
+			at = left.list[left.coming].At
 		}
-		return d.skip(retime, list, at)
+		return d.skip(retime, r, left, at)
 	}
-	missed := decision{fate: retime, passed: true, at: d.rule.SlotFor(d.grid, d.now, r.key), came: d.now}
-	if r.slot.Before(d.grid.Next(d.now).Add(d.rule.Overdue.Window(d.grid))) {
+	missed := d.missed(retime, r)
+	if len(left.leftOut) > 0 {
+		missed.from, missed.since, missed.leftOut = left.list[0].At, r.since, left.leftOut
+	}
+	next := d.grid.Next(d.now)
+	early := r.slot.Equal(next) || r.slot.Before(next.Add(d.rule.Overdue.Window(d.grid)))
+	if early && (waited || d.rule.Overdue.Policy != rule.OverdueLast) && len(left.leftOut) == 0 {
 		missed.fate = leave
 	}
 	return missed
+}
+
+// next returns the instant for which a row waits whose steps have not passed, and whether it moves there. It is not the
+// exact instant of a first step: the clock may move later until then, and the trigger leaves the row.
+func (d decider) next(r row, left remaining) (at time.Time, moves bool) {
+	due, earliest := left.list[0].At, r.since.Add(d.timing.EarliestFrom(left.first))
+	if r.slot.Equal(d.grid.Ceil(due)) {
+		return due, false
+	}
+	if !due.Equal(earliest) && r.slot.Equal(d.slotOf(earliest)) {
+		return r.slot, false
+	}
+	if left.first > 0 || !earliest.After(d.now) {
+		return due, true
+	}
+	return earliest, true
 }
 
 // slotOf returns the slot of a check for an instant.

@@ -393,8 +393,7 @@ func plain(a rule.Applied) (comparable rule.Applied) {
 func timed(a rule.Applied) any {
 	a = plain(a)
 	for i := range a.Rule.Steps {
-		s := &a.Rule.Steps[i]
-		s.Event, s.SQL, s.Job = "", "", ""
+		a.Rule.Steps[i] = timeOf(a.Rule.Steps[i])
 	}
 	return []any{a.Facts, a.Rule.Steps, a.Calendars}
 }
@@ -505,7 +504,33 @@ func (s *Store) find(ctx context.Context, u understood, all []trigger) error {
 
 // walk returns a walk over the table of the rule.
 func (s *Store) walk(p *RulePlan) *walk {
-	return &walk{store: s, rule: p.rule, timing: p.timing, grid: s.client.Grid(), known: p.was != nil}
+	w := &walk{store: s, rule: p.rule, timing: p.timing, grid: s.client.Grid(), known: p.was != nil}
+	if p.was != nil {
+		w.steps = sameTimes(p.was.Applied, p.rule.Applied)
+	}
+	return w
+}
+
+// sameTimes returns the names of the steps that come at the same instants in two versions of a rule.
+func sameTimes(was, is rule.Applied) map[string]bool {
+	was, is = plain(was), plain(is)
+	clock := func(a rule.Applied) any { return []any{a.Facts.Since, a.Facts.Zone, a.Calendars} }
+	if !reflect.DeepEqual(clock(was), clock(is)) {
+		return nil
+	}
+	same := map[string]bool{}
+	for _, s := range is.Rule.Steps {
+		same[s.Name] = slices.ContainsFunc(was.Rule.Steps, func(w rule.Step) bool {
+			return w.Name == s.Name && reflect.DeepEqual(timeOf(w), timeOf(s))
+		})
+	}
+	return same
+}
+
+// timeOf returns a step without what it does.
+func timeOf(s rule.Step) rule.Step {
+	s.Event, s.SQL, s.Job = "", "", ""
+	return s
 }
 
 // count reads the table and fills in the numbers of a rule.

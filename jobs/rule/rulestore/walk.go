@@ -27,6 +27,8 @@ type walk struct {
 	grid   grid.Grid
 	// known tells that rows may wait already, or steps may have fired.
 	known bool
+	// steps has the names of the steps that have the times that they had when the rows began to wait.
+	steps map[string]bool
 	// after is the last key that was read. Empty: the first page.
 	after string
 	// until is the last key that the table had when the walk began: rows that are inserted later
@@ -86,7 +88,7 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 	p.now = p.now.UTC()
 	p.decider = decider{
 		rule: w.rule.Rule, timing: w.timing, looks: w.rule.Facts.SinceLookup(), grid: w.grid, now: p.now,
-		first: rule.FirstToCome(w.grid, p.now),
+		first: rule.FirstToCome(w.grid, p.now), known: w.steps,
 	}
 	for _, r := range p.rows {
 		p.decided = append(p.decided, p.decider.decide(r))

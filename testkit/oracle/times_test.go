@@ -1,0 +1,81 @@
+package oracle_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/jobs/rule/expr"
+)
+
+// The instants of steps are those that the oracle finds, for random delays, calendars, zones and starts of the clock.
+// No database takes part. With PRESCIENT_TEST_LONG, it compares some 300,000 instants.
+func TestStepsComeAtTheInstantsOfTheOracle(t *testing.T) {
+	t.Parallel()
+	files := 20
+	if os.Getenv("PRESCIENT_TEST_LONG") != "" {
+		files = 1000
+	}
+	for seed := range files {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			compareInstants(t, uint64(seed))
+		})
+	}
+}
+
+func compareInstants(t *testing.T, seed uint64) {
+	t.Helper()
+	r := &random{Rand: rand.New(rand.NewPCG(seed, 41)), days: 150}
+	r.start = time.Date(2026, time.January, 20+r.IntN(330), 0, 0, 0, 0, time.UTC)
+	calendars := r.calendars()
+	var rules []*theRule
+	for i := range 6 {
+		rules = append(rules, r.rule(fmt.Sprintf("r%d", i+1), calendars))
+	}
+	text := file(calendars, rules)
+	parsed, err := rule.Parse(strings.NewReader(text))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	for i, of := range rules {
+		timing, err := rule.NewTiming(parsed.Rules[i], parsed.Calendars)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, s := range of.steps {
+			for range 10 {
+				since, data := r.time(), length{}
+				lengths := make([]*expr.Length, len(of.steps))
+				if s.data != nil {
+					data = length{months: r.IntN(3), days: r.IntN(40), time: time.Duration(r.IntN(3000)) * time.Minute, ok: true}
+					lengths[n] = &expr.Length{Months: data.months, Days: data.days, Time: data.time}
+				}
+				number := 1
+				if s.repeats() {
+					number += r.IntN(max(s.times, 4))
+				}
+				want := s.nth(since, data, number, of.zone)
+				got, err := timing.For(lengths).Nth(n, since, number)
+				if err == nil && (s.times > 0 && number > s.times) != (got.Number == 0) || err == nil && got.Number > 0 && !got.At.Equal(want) {
+					t.Errorf("%s (%s), number %d: %s of %s, want %s. The clocks of the rule are %s\n%s\n%s", s.name, stamp(since), number,
+						stamp(got.At), shows(since, of.zone), stamp(want), of.zone, s.text(of.name), calendarText(s))
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+}
+
+func calendarText(s *step) string {
+	if s.calendar == nil {
+		return ""
+	}
+	return s.calendar.text
+}
