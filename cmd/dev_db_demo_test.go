@@ -21,6 +21,9 @@ func TestDemoTellsItsStoryPlainlyInAPipeOnADatabaseWithoutTheSchema(t *testing.T
 	if regexp.MustCompile(`[^\n -~]`).Match(out.Bytes()) {
 		t.Errorf("it has more than printable ASCII:\n%q", &out)
 	}
+	if strings.Contains(out.String(), "go run") {
+		t.Errorf("it asks a reader of a release for Go and the source:\n%s", &out)
+	}
 	if strings.Contains(out.String(), "private PostgreSQL") {
 		t.Errorf("it is not on the private one:\n%s", &out)
 	}

@@ -47,13 +47,24 @@ func TestTheChangelogHasAShortSectionForEachVersion(t *testing.T) {
 	}
 }
 
-// The chart has the version of the newest section.
-func TestTheVersionOfTheChartIsThatOfTheChangelog(t *testing.T) {
+// Readers copy the names of files, and the chart has the version of the release.
+func TestTheVersionOfThePagesAndOfTheChartIsThatOfTheChangelog(t *testing.T) {
 	t.Parallel()
 	_, after, _ := strings.Cut(readPage(t, "../CHANGELOG.md"), "\n## [")
 	newest, _, _ := strings.Cut(after, "]")
 	const chart = "../cmd/internal/install/chart/Chart.yaml"
 	if !strings.Contains(readPage(t, chart), "\nversion: "+newest+"\n") {
 		t.Errorf("%s has another version than %s", chart, newest)
+	}
+	archive, found := regexp.MustCompile(`prescient[_-](\d+\.\d+\.\d+)`), 0
+	for _, page := range pages(t) {
+		for _, m := range archive.FindAllStringSubmatch(readPage(t, page), -1) {
+			if found++; m[1] != newest {
+				t.Errorf("%s names %s, and the version is %s", page, m[0], newest)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no page names a file of the release")
 	}
 }

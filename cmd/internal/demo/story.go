@@ -179,8 +179,8 @@ func (t *teller) next(name string) {
 	t.chapter("Try next")
 	for _, line := range [][2]string{
 		{name + " status", "the ledger of your own database; the demo left nothing in it"},
-		{"go run ./examples/orders --help", "a team's binary with this very rule, to try it live"},
-		{"go run ./examples/orders replay --orders FILE", "what the rule says of a file of your orders"},
+		{name + " rules --help", "the same question about a table of yours, without code"},
+		{name + " rules test --file FILE", "what a rule would have done in the past of your table"},
 	} {
 		t.printf("  %s  %s\n", t.paint(bold, fmt.Sprintf("%-45s", line[0])), line[1])
 	}
