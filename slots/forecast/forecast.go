@@ -88,10 +88,10 @@ func (s Slot) Ends() time.Duration { return s.Begins + s.Took }
 
 // Finding is a problem that a slot, or several consecutive slots, will have.
 type Finding struct {
-	Slot      time.Time `json:"slot"`  // the first slot
-	Slots     int       `json:"slots"` // number of slots
+	Slot      time.Time `json:"slot"`      // the first slot
+	Slots     int       `json:"slots"`     // number of slots
 	Condition Condition `json:"condition"` // too-long, sla or deadline
-	JobExec   string    `json:"job_exec"` // the job whose SLA or deadline breaks; empty: none
+	JobExec   string    `json:"job_exec"`  // the job whose SLA or deadline breaks; empty: none
 	// Text describes the problem in words.
 	Text string `json:"text"`
 	// Help lists what would help, and by how much, in the same model, or why nothing does.

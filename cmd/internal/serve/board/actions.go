@@ -160,7 +160,9 @@ func (o *operator) Do(ctx context.Context, who web.Who, a Action, confirm string
 }
 
 // doOnce does a txAction, with its record.
-func (o *operator) doOnce(ctx context.Context, t *tools, who web.Who, a txAction, confirm string) (done Done, err error) {
+func (o *operator) doOnce(
+	ctx context.Context, t *tools, who web.Who, a txAction, confirm string,
+) (done Done, err error) {
 	err = o.transact(ctx, func(tx *sqlx.Tx) error {
 		plan, err := o.verifyPlan(ctx, t, tx, who, a, confirm)
 		if err != nil {
@@ -177,7 +179,9 @@ func (o *operator) doOnce(ctx context.Context, t *tools, who web.Who, a txAction
 }
 
 // begin begins an asyncAction, with its record.
-func (o *operator) begin(ctx context.Context, t *tools, who web.Who, a asyncAction, confirm string) (done Done, err error) {
+func (o *operator) begin(
+	ctx context.Context, t *tools, who web.Who, a asyncAction, confirm string,
+) (done Done, err error) {
 	_, alone := a.(CatchUp)
 	if alone {
 		select {
