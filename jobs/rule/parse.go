@@ -242,7 +242,7 @@ func (r *reader) one(node *yaml.Node) Rule {
 	r.rule = nameOf(node)
 	pairs := r.mapping(node, "", ruleFields)
 	texts := map[string]*string{
-		"name": &rule.Name, "table": &rule.Table, "key": &rule.Key, "entity": &rule.Entity, "role": &rule.Role,
+		"name": &rule.Name, "table": &rule.Table, "entity": &rule.Entity, "role": &rule.Role,
 		"timezone": &rule.Timezone,
 	}
 	lists := map[string]*Texts{"since": &rule.Since, "done": &rule.Done, "where": &rule.Where}
@@ -250,6 +250,10 @@ func (r *reader) one(node *yaml.Node) Rule {
 		field := p.key.Value
 		rule.Lines[field] = p.key.Line
 		switch field {
+		case "key":
+			if rule.Key = r.text(p.value, field); len(p.value.Content) > 1 {
+				r.wrong(p.value.Line, field, "%s", SeveralColumns)
+			}
 		case "payload":
 			rule.Payload = r.texts(p.value, field)
 		case "steps":

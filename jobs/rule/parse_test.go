@@ -149,6 +149,7 @@ func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 		`table: a.b.c`:                      `table: "a.b.c": want the schema and the table`,
 		`table: shop.my orders`:             `table: "shop.my orders": want names as SQL has them`,
 		`key: [id]`:                         `line 3: rule r: key: want a text, not a list`,
+		`key: [a, b]`:                       `line 3: rule r: key: The key of a rule is one column. If the key of the table has several`,
 		`since: {column: x}`:                `since: want a text, not fields`,
 		`done: ""`:                          `line 3: rule r: done: must be set, such as shipped_at`,
 		`payload: amount`:                   `line 3: rule r: payload: want a list, not "amount"`,

@@ -17,6 +17,10 @@ const (
 	maxEvent = 1000
 )
 
+// SeveralColumns tells what to do about a table whose key has several columns.
+const SeveralColumns = "The key of a rule is one column. If the key of the table has several, add a unique column, or " +
+	"let a query of sql_jobs find the rows"
+
 // complete fills in the defaults of a rule, and returns a Problem for each mistake that needs neither
 // the calendars nor a database.
 func (r *Rule) complete() (errs []error) {

@@ -235,6 +235,9 @@ var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
 func (r *resolver) key(t table) *column {
 	c, err := t.column(r.rule.Key)
 	switch {
+	case err != nil && strings.Contains(r.rule.Key, ","):
+		r.wrong("key", "%q is no column. %s", r.rule.Key, rule.SeveralColumns)
+		return nil
 	case err != nil:
 		r.wrong("key", "%v", err)
 		return nil
@@ -244,7 +247,8 @@ func (r *resolver) key(t table) *column {
 			"column that identifies a row in all partitions", r.rule.Key, t.Relation, t.PartitionKey)
 	case !c.Identifies:
 		r.wrong("key",
-			"column %s has no primary key and no unique constraint of its own: name a column that identifies a row", r.rule.Key)
+			"column %s has no primary key and no unique constraint of its own: name a column that identifies a row alone. "+
+				rule.SeveralColumns, r.rule.Key)
 	case !c.Required:
 		r.wrong("key", "column %s may be null: name a column that is not null", r.rule.Key)
 	case c.Enum:

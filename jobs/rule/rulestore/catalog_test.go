@@ -56,6 +56,7 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 		"table: shop.orders -> table: shop.parent":                        "line 4: rule order.unshipped: table: shop.parent has tables that inherit",
 		"table: shop.orders -> table: shop.part":                          "line 4: rule order.unshipped: table: shop.part is a partition",
 		"key: id -> key: amount":                                          "line 5: rule order.unshipped: key: column amount has no primary key",
+		"key: id -> key: id, channel":                                     `line 5: rule order.unshipped: key: "id, channel" is no column. The key of a rule is one column. If the key of the table has several`,
 		"key: id -> key: maybe":                                           "line 5: rule order.unshipped: key: column maybe may be null",
 		"key: id -> key: day":                                             "line 5: rule order.unshipped: key: the text of type date depends",
 		"key: id -> key: kind":                                            "line 5: rule order.unshipped: key: type shop.kind is an enum, whose values may get other names",
