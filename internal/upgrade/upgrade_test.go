@@ -401,7 +401,8 @@ func checkRefusal(t *testing.T, w *world, db *sqlx.DB, old, next binary) {
 	execute(t, db, `insert into shop.thing values (0, 'epoch');
 		select prescient.enqueue('thing.check', 'things', '0', clock_timestamp())`)
 	for _, command := range []string{"run", "catch-up", "status", "migrate up", "jobs list"} {
-		if out, code := w.do(old, strings.Fields(command)...); code != 1 || !strings.Contains(out, "newer version of prescient") {
+		out, code := w.do(old, strings.Fields(command)...)
+		if code != 1 || !strings.Contains(out, "newer version of prescient") {
 			t.Errorf("%s of the old version: exit code %d\n%s", command, code, out)
 		}
 	}
