@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -160,6 +161,23 @@ func TestTheErrorsOfARowAreBounded(t *testing.T) {
 	}
 	if size > 64<<10 || size == 0 {
 		t.Errorf("the attempts have %d bytes", size)
+	}
+}
+
+// A row that failed and was cancelled since needs nothing more.
+func TestAJobTellsHowManyFailedRowsOfItsLastSlotWereCancelled(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("fails", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, errors.New("down") }))
+	w.enqueue("fails", slot(1), 2)
+	w.clock.Set(slot(1))
+	w.run(slot(1))
+	for n := range int64(3) {
+		list, err := w.ledger.Jobs(t.Context(), slot(0).AddDate(-10, 0, 0)) // rows end on the clock of the database
+		if err != nil || len(list) != 1 || list[0].LastFailed != 2 || list[0].LastCancelled != n {
+			t.Errorf("with %d rows cancelled: %+v, %v", n, list, err)
+		}
+		w.db.MustExec("select prescient.cancel('fails', 'order', $1)", strconv.FormatInt(n, 10))
 	}
 }
 

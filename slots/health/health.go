@@ -363,7 +363,8 @@ func publishing(r *Report, limit float64) []Finding {
 func failures(r *Report, limit float64, which func(j *ledger.JobStatus) bool) (list []Finding) {
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
-		bad := j.LastChecked > 0 && 100*float64(j.LastFailed)/float64(j.LastChecked) > limit
+		failed := j.LastFailed - j.LastCancelled // a row that was cancelled needs no operator any more
+		bad := j.LastChecked > 0 && 100*float64(failed)/float64(j.LastChecked) > limit
 		where := "jobs list"
 		if !retries(j) {
 			where = "jobs history --outcome failed"
@@ -385,7 +386,7 @@ func instant(t *time.Time) time.Time {
 }
 
 // retries reports whether rows that failed in the job's last slot wait for a retry.
-func retries(j *ledger.JobStatus) bool { return j.LastGaveUp < j.LastFailed }
+func retries(j *ledger.JobStatus) bool { return j.LastGaveUp+j.LastCancelled < j.LastFailed }
 
 // unregistered tells all rows of a job that no run knows, so that no other condition tells them
 // again. The rows of a job of this binary in slots that were missed wait for any run: missed tells

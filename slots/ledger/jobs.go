@@ -32,8 +32,10 @@ type JobStatus struct {
 	LastFailed  int64      `json:"last_failed"`
 	LastLate    int64      `json:"last_late"`
 	LastGaveUp  int64      `json:"-"` // rows that are in history as failed
-	LastAt      *time.Time `json:"last_at"`
-	Error       string     `json:"error"` // what it failed with last; empty: it did not
+	// LastCancelled counts the rows that failed in that slot, and were cancelled or replaced before their retry.
+	LastCancelled int64      `json:"-"`
+	LastAt        *time.Time `json:"last_at"`
+	Error         string     `json:"error"` // what it failed with last; empty: it did not
 	// SLA is that of the job; 0: none. Late counts the checks that began later.
 	SLA  duration.Text `json:"sla"`
 	Late int64         `json:"late"`
@@ -63,7 +65,7 @@ func (l *Ledger) Jobs(ctx context.Context, since time.Time) ([]JobStatus, error)
 		var registered, slot, at sql.NullTime
 		err := row.Scan(&j.JobExec, &sla, &registered, &j.Unregistered, &j.Checked, &j.Failed, &j.Late, &slot, &j.LastChecked,
 			&j.LastFailed,
-			&j.LastLate, &at, &j.GaveUp, &j.LastGaveUp, &j.MaxChecks, &j.Error, &p50, &p99)
+			&j.LastLate, &at, &j.GaveUp, &j.LastGaveUp, &j.LastCancelled, &j.MaxChecks, &j.Error, &p50, &p99)
 		j.SLA, j.LatenessP50, j.LatenessP99 = micros(sla), micros(p50), micros(p99)
 		j.RegisteredAt, j.LastSlot, j.LastAt = utc(registered), utc(slot), utc(at)
 		return err

@@ -69,12 +69,19 @@ with left_open as materialized (
     select
         h.job_exec, count(*) filter (where h.outcome = 'failed') as n, count(*) filter (where h.outcome = 'max_checks') as max_checks,
         count(*) filter (where h.outcome = 'failed' and h.slot = l.slot) as last_n,
+        count(*) filter (where h.outcome in ('cancelled', 'replaced')) as last_cancelled,
         (array_agg(h.last_error order by h.finished_at desc) filter (where h.outcome = 'failed'))[1] as error
     from prescient.future_job_history h
     left join (select n.name, t.slot from total t join prescient.job n on n.job = t.job) as l on l.name = h.job_exec
     left join prescient.job j on j.name = h.job_exec
-    where h.outcome in ('failed', 'max_checks')
-        and h.finished_at >= $1
+    where h.finished_at >= $1
+        and (
+            h.outcome in ('failed', 'max_checks')
+            -- A row that failed in the newest slot has the failure in its journal.
+            or h.outcome in ('cancelled', 'replaced')
+                and h.error_count > 0
+                and strpos(h.journal, '["retry",' || extract(epoch from l.slot)::bigint || ',') > 0
+        )
         and (j.job is null or j.registered_at is not null or exists (select from prescient.rule r where r.name = j.name))
     group by h.job_exec
 ), waiting as (
@@ -131,6 +138,7 @@ select
     t.last_at,
     coalesce(g.n, 0) as gave_up,
     coalesce(g.last_n, 0) as last_gave_up,
+    coalesce(g.last_cancelled, 0) as last_cancelled,
     coalesce(g.max_checks, 0) as max_checks,
     coalesce(case when t.last_failed > 0 then t.error end, g.error, t.error, '') as error,
     (100000 * power(2::double precision, l.p50 / 4.0))::bigint as p50,
