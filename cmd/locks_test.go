@@ -74,8 +74,8 @@ func TestACommandThatWaitsForALockOfAStrangerNamesTheStranger(t *testing.T) {
 	pgtest.DropRoles(t, db, stranger)
 	db.MustExec("update prescient.setting set since = '2026-01-01 00:00:00Z'")
 	slot := time.Date(2026, time.January, 2, 0, 0, 0, 0, time.UTC)
-	places, group := slot.Add(15*time.Minute), slot.Add(30*time.Minute)
-	for job, at := range map[string]time.Time{"places": places, "group": group} {
+	permits, group := slot.Add(15*time.Minute), slot.Add(30*time.Minute)
+	for job, at := range map[string]time.Time{"permits": permits, "group": group} {
 		db.MustExec(`select prescient.enqueue($1, 'order', '1', $2, group_key => 'household', clock => '2026-01-01')`, job, at)
 	}
 	as, err := url.Parse(address)
@@ -93,7 +93,7 @@ func TestACommandThatWaitsForALockOfAStrangerNamesTheStranger(t *testing.T) {
 		args []string
 	}{
 		{fmt.Sprintf("hashtextextended('prescient.slot ' || extract(epoch from timestamptz '%s'), 0)", slot.Format(time.RFC3339)), []string{"run", "--slot", slot.Format(time.RFC3339)}},
-		{"hashtextextended('prescient.places ' || hashtextextended('places', 0), 0)", []string{"run", "--slot", places.Format(time.RFC3339)}},
+		{"hashtextextended('prescient.permits ' || hashtextextended('permits', 0), 0)", []string{"run", "--slot", permits.Format(time.RFC3339)}},
 		{"hashtextextended('prescient.group household', 0)", []string{"run", "--slot", group.Format(time.RFC3339)}},
 		{"hashtextextended('prescient.roles', 0)", []string{"migrate", "roles"}},
 		{strconv.FormatInt(lock.DefaultLockID, 10), []string{"migrate", "down", "--yes"}},
@@ -106,7 +106,7 @@ func TestACommandThatWaitsForALockOfAStrangerNamesTheStranger(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			said := &until{what: "to_end_it", then: cancel} // as Ctrl-C
 			known := registry()
-			known.Register("places", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }), jobs.AtMost(1))
+			known.Register("permits", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }), jobs.AtMost(1))
 			known.Register("group", jobs.Group("household", func(_ context.Context, _ *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
 				return make([]jobs.Result, len(rows)), nil
 			}))
@@ -115,7 +115,7 @@ func TestACommandThatWaitsForALockOfAStrangerNamesTheStranger(t *testing.T) {
 			if code := app.Run(ctx, append(test.args, "--database-url", address)); code != cmd.Failure && code != cmd.Stopped {
 				t.Errorf("exit code %d", code)
 			}
-			want := regexp.MustCompile(`msg="waiting for a lock(" .*lock="advisory lock"| that another session has" .*(group=household|permits_of=places)) holder="session \d+ of ` + stranger +
+			want := regexp.MustCompile(`msg="waiting for a lock(" .*lock="advisory lock"| that another session has" .*(group=household|permits_of=permits)) holder="session \d+ of ` + stranger +
 				` \(.*\)" to_end_it="select pg_terminate_backend\(\d+\)"`)
 			if !want.MatchString(said.String()) {
 				t.Errorf("it says %s", said)

@@ -296,7 +296,7 @@ func (w *work) needs() []claim.Right {
 func (w *work) leavePermits() {
 	for _, l := range w.lanes {
 		if l.Limit != nil {
-			l.Limit.Leave(w.holder)
+			l.Limit.Release(w.holder)
 		}
 	}
 }

@@ -190,7 +190,7 @@ func TestAllRunnersTogetherDoNoMoreAtOnceThanALimitAllows(t *testing.T) {
 					}
 				}
 				if left := w.count(`select count(*) from prescient.job_permit`); left != 0 {
-					t.Errorf("%d places were not given back", left)
+					t.Errorf("%d permits were not given back", left)
 				}
 			})
 		}
@@ -372,7 +372,7 @@ func TestAKeyThatTheDatabaseCannotStoreIsALimitOfItsOwn(t *testing.T) {
 	}
 }
 
-// A runner that dies has its places for as long as its lease.
+// A runner that dies has its permits for as long as its lease.
 func TestThePlacesOfADeadRunnerAreFreeWhenItsLeaseEnds(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -384,7 +384,7 @@ func TestThePlacesOfADeadRunnerAreFreeWhenItsLeaseEnds(t *testing.T) {
 	w.enqueueTenants("limited", 20, "a")
 	// Permits are taken already, and no run renews them. One is of a key without rows.
 	for token, of := range []struct{ key, lease string }{{"", "0"}, {"", "2 seconds"}, {"gone", "0"}} {
-		_, err := w.db.ExecContext(t.Context(), `insert into prescient.job_permit (job, key, token, places, allocated_until)
+		_, err := w.db.ExecContext(t.Context(), `insert into prescient.job_permit (job, key, token, permits, allocated_until)
 			values (prescient.find_job('limited'), $1, $2, 2, clock_timestamp() + $3::interval)`, of.key, token, of.lease)
 		if err != nil {
 			t.Fatal(err)
@@ -395,7 +395,7 @@ func TestThePlacesOfADeadRunnerAreFreeWhenItsLeaseEnds(t *testing.T) {
 		t.Errorf("%+v", result)
 	}
 	if left := w.count(`select count(*) from prescient.job_permit`); left != 0 {
-		t.Errorf("%d places are left of dead runs", left)
+		t.Errorf("%d permits are left of dead runs", left)
 	}
 	if g.began["all"][0].Sub(began) < time.Second || g.most["all"] > 2 {
 		t.Errorf("the first check began after %s, and %d were done at once", g.began["all"][0].Sub(began), g.most["all"])
@@ -424,17 +424,17 @@ func TestALockedRowKeepsNoPlaceFromOthers(t *testing.T) {
 	}
 }
 
-// takePlace takes the only place of a job, as another run does.
-func (w *world) takePlace(job, lease string) {
+// takeOnlyPermit takes the only permit of a job, as another run does.
+func (w *world) takeOnlyPermit(job, lease string) {
 	w.t.Helper()
-	_, err := w.db.ExecContext(w.t.Context(), `insert into prescient.job_permit (job, key, token, places, allocated_until)
+	_, err := w.db.ExecContext(w.t.Context(), `insert into prescient.job_permit (job, key, token, permits, allocated_until)
 		values (prescient.find_job($1), '', 1, 1, clock_timestamp() + $2::interval)`, job, lease)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// The others at the slot may not know the job whose place it waits for.
+// The others at the slot may not know the job whose permit it waits for.
 func TestARunnerThatWaitsForAPlaceStaysThoughOthersAreAtItsSlot(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -444,7 +444,7 @@ func TestARunnerThatWaitsForAPlaceStaysThoughOthersAreAtItsSlot(t *testing.T) {
 	w.registry.Register("limited", jobs.Row(done), jobs.AtMost(1))
 	w.enqueueTenants("limited", 10, "a")
 	w.enqueue("slow", slot(1), 1)
-	w.takePlace("limited", "4 seconds")
+	w.takeOnlyPermit("limited", "4 seconds")
 	w.clock.Set(slot(1))
 	busy := w.background(slot(1), func(cfg *slots.Config) { cfg.Registry = others })
 	w.eventually("the other is at the slot", func() bool { return w.count(`select count(*) from prescient.slot_claim where jobs <> '{}'`) == 1 })
@@ -456,7 +456,7 @@ func TestARunnerThatWaitsForAPlaceStaysThoughOthersAreAtItsSlot(t *testing.T) {
 	}
 }
 
-// To move rows no place is needed.
+// To move rows no permit is needed.
 func TestCatchUpMovesAndEndsRowsOfAJobThatIsAtItsLimit(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -473,7 +473,7 @@ func TestCatchUpMovesAndEndsRowsOfAJobThatIsAtItsLimit(t *testing.T) {
 			w := setup(t)
 			w.registry.Register("limited", jobs.Row(done), append(test.opts, jobs.AtMost(1))...)
 			w.enqueueTenants("limited", 20, "a")
-			w.takePlace("limited", "1 hour")
+			w.takeOnlyPermit("limited", "1 hour")
 			w.clock.Set(slot(4))
 			ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 			defer cancel()
@@ -485,7 +485,7 @@ func TestCatchUpMovesAndEndsRowsOfAJobThatIsAtItsLimit(t *testing.T) {
 	}
 }
 
-// When the slot is done by others while a runner waits for a place, it goes home.
+// When the slot is done by others while a runner waits for a permit, it goes home.
 func TestARunnerThatWaitsForAPlaceEndsWithItsSlot(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -500,7 +500,7 @@ func TestARunnerThatWaitsForAPlaceEndsWithItsSlot(t *testing.T) {
 	w.enqueueTenants("limited", 30, "a")
 	w.clock.Set(slot(1))
 	first := w.background(slot(1))
-	w.eventually("a place is taken", func() bool { return w.count(`select count(*) from prescient.job_permit`) == 1 })
+	w.eventually("a permit is taken", func() bool { return w.count(`select count(*) from prescient.job_permit`) == 1 })
 	second := w.background(slot(1))
 	w.eventually("both are at the slot", func() bool {
 		return w.count(`select count(*) from prescient.slot_claim where jobs = '{}'`) == 2
@@ -582,7 +582,7 @@ func TestLimitsHoldForWhatIsTakenOverFromABinaryWithoutThem(t *testing.T) {
 		t.Errorf("at once: %v", g.most)
 	}
 	if left := w.count(`select count(*) from prescient.job_permit`); left != 0 {
-		t.Errorf("%d places were not given back", left)
+		t.Errorf("%d permits were not given back", left)
 	}
 }
 
@@ -605,12 +605,12 @@ func TestAPermitThatCouldNotBeGivenBackIsFreeWhileTheRunGoesOn(t *testing.T) {
 	w.enqueueTenants("limited", 1, "a", "b")
 	w.clock.Set(slot(1))
 	running := w.background(slot(1), func(cfg *slots.Config) { cfg.DB, cfg.Page, cfg.Lease = faults.DB, 1, 3*time.Second })
-	w.eventually("the run has given up a place", func() bool {
+	w.eventually("the run has given up a permit", func() bool {
 		return others.Load() == 1 && slices.ContainsFunc(faults.Trips(), func(text string) bool { return strings.Contains(text, "delete from prescient.job_permit") })
 	})
 	w.eventually("another run to get the permit", func() bool { return w.takePermit("limited", "b") })
 	if n := w.count(`select count(*) from prescient.job_permit where key = 'a'`); n != 1 {
-		t.Errorf("the run has %d places of the check that goes on", n)
+		t.Errorf("the run has %d permits of the check that goes on", n)
 	}
 	close(release)
 	if result := <-running; result.Finished != 2 || result.Lost != 0 || result.State != slots.StateDone {
@@ -684,7 +684,7 @@ func TestARowThatIsCancelledOrMovedWhileItWaitsForItsTurnIsNotChecked(t *testing
 	}
 }
 
-// It waits the longer where others have the place that it needs.
+// It waits the longer where others have the permit that it needs.
 func TestARowThatIsCancelledWhileItWaitsForAPlaceIsNotChecked(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -694,7 +694,7 @@ func TestARowThatIsCancelledWhileItWaitsForAPlaceIsNotChecked(t *testing.T) {
 		return nil, nil
 	}), jobs.AtMost(1), jobs.LimitBy(tenant))
 	w.enqueueTenants("limited", 2, "a")
-	_, err := w.db.ExecContext(t.Context(), `insert into prescient.job_permit (job, key, token, places, allocated_until)
+	_, err := w.db.ExecContext(t.Context(), `insert into prescient.job_permit (job, key, token, permits, allocated_until)
 		values (prescient.find_job('limited'), 'a', 1, 1, 'infinity')`)
 	if err != nil {
 		t.Fatal(err)
@@ -778,7 +778,7 @@ func TestARunThatGetsNoPlacesChecksOtherJobsAndNamesTheSessionInItsWay(t *testin
 			w.enqueue("job", slot(1), 300)
 			holder := w.db.MustBegin()
 			defer func() { _ = holder.Rollback() }()
-			holder.MustExec(`select pg_advisory_xact_lock(hashtextextended('prescient.places ' || prescient.find_job('limited'), 0))`)
+			holder.MustExec(`select pg_advisory_xact_lock(hashtextextended('prescient.permits ' || prescient.find_job('limited'), 0))`)
 			var pid string
 			if err := holder.Get(&pid, "select pg_backend_pid()"); err != nil {
 				t.Fatal(err)

@@ -127,19 +127,19 @@ func TestTheLedgerKeepsTheNamesOfAHundredRunnersAndCountsTheOthers(t *testing.T)
 	exec(t, db, `insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
 		values (1, 'order', '1', '2030-03-01 12:00:00Z', '2030-03-01 12:00:00Z')`)
 	open := func(token int, name string) int {
-		return get[int](t, db, `select place from prescient.open_slot('2030-03-01 12:00:00Z', 'run', $1, $2, '1 minute',
+		return get[int](t, db, `select nth from prescient.open_slot('2030-03-01 12:00:00Z', 'run', $1, $2, '1 minute',
 			'2030-03-01 12:00:00Z')`, token, name)
 	}
 	for n := 1; n <= 103; n++ {
 		want := min(n, 101)
 		for range 2 { // a reply is lost
-			if place := open(n, fmt.Sprintf("runner %d", n)); place != want {
-				t.Errorf("runner %d has place %d, want %d", n, place, want)
+			if nth := open(n, fmt.Sprintf("runner %d", n)); nth != want {
+				t.Errorf("runner %d is number %d, want %d", n, nth, want)
 			}
 		}
 	}
-	if place := open(104, "runner 7"); place != 7 {
-		t.Errorf("a name that is known has place %d", place)
+	if nth := open(104, "runner 7"); nth != 7 {
+		t.Errorf("a name that is known is number %d", nth)
 	}
 	names := list(t, db, "select unnest(names) from prescient.slot_run")
 	if len(names) != 101 || names[99] != "runner 100" || names[100] != "one of 3 runners after the first 100" {

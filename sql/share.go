@@ -12,7 +12,7 @@ import (
 // Share bounds the connections of several pools to one server. A pool that needs one more closes an
 // idle connection of another pool. It is safe for concurrent use.
 type Share struct {
-	places  chan struct{}
+	permits chan struct{}
 	waiting atomic.Int64 // callers that wait for a connection
 
 	mu    sync.Mutex
@@ -24,7 +24,7 @@ type Share struct {
 const reclaimAgain = 100 * time.Millisecond
 
 // NewShare returns a bound of n connections. n is at least one.
-func NewShare(n int) *Share { return &Share{places: make(chan struct{}, n)} }
+func NewShare(n int) *Share { return &Share{permits: make(chan struct{}, n)} }
 
 // Shared makes a pool open only connections that the share has room for.
 func Shared(s *Share) Option { return func(o *options) { o.share = s } }
@@ -35,7 +35,7 @@ func (s *Share) enter(ctx context.Context) error {
 		return nil
 	}
 	select {
-	case s.places <- struct{}{}:
+	case s.permits <- struct{}{}:
 		return nil
 	default:
 	}
@@ -44,7 +44,7 @@ func (s *Share) enter(ctx context.Context) error {
 	for {
 		s.reclaim()
 		select {
-		case s.places <- struct{}{}:
+		case s.permits <- struct{}{}:
 			return nil
 		case <-time.After(reclaimAgain):
 		case <-ctx.Done():
@@ -55,7 +55,7 @@ func (s *Share) enter(ctx context.Context) error {
 
 func (s *Share) leave() {
 	if s != nil {
-		<-s.places
+		<-s.permits
 	}
 }
 

@@ -25,7 +25,7 @@ const rowsOfVersion1 = `
 	values (5, '2030-03-01', 'run', '{7}', 1, 9, 'night', '2030-03-01 00:01');
 	insert into prescient.slot_progress (slot, token, part, job) values ('2030-03-01', 5, 0, 7);
 	insert into prescient.slot_lateness (slot, job, bucket, checks) values ('2030-03-01', 7, 3, 2);
-	insert into prescient.job_permit (job, key, token, places, allocated_until) values (7, '', 5, 2, '2030-03-01');
+	insert into prescient.job_permit (job, key, token, permits, allocated_until) values (7, '', 5, 2, '2030-03-01');
 	insert into prescient.job_rate (job, key, free_at) values (7, '', '2030-03-01');
 	insert into prescient.schedule (id, crontab, anchor) values ('hourly', '0 * * * *', '2030-03-01');
 	insert into prescient.schedule_state (id, dropped) values ('hourly', 3);

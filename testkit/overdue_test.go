@@ -221,12 +221,12 @@ func TestStepsThatWereLeftOutStaySo(t *testing.T) {
 		if err := json.Unmarshal(kit.RequireEnded(key, jobs.Done).Payload, &p); err != nil {
 			t.Fatal(err)
 		}
-		story, err := admin.New(kit.Client).Timeline(t.Context(), kit.DB, key)
+		timeline, err := admin.New(kit.Client).Timeline(t.Context(), kit.DB, key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Join(story[len(story)-1].StepsLeftOut, ","); got != want {
-			t.Errorf("row %s: the story says that %s are left out, want %s", id, got, want)
+		if got := strings.Join(timeline[len(timeline)-1].StepsLeftOut, ","); got != want {
+			t.Errorf("row %s: the timeline says that %s are left out, want %s", id, got, want)
 		}
 		if got := strings.Join(p.LeftOut, ","); got != want {
 			t.Errorf("row %s: %s are left out, want %s", id, got, want)

@@ -61,13 +61,13 @@ func TestTheStoryOfARowGoesOnUnderItsKeyAfter(t *testing.T) {
 	for key, want := range map[string]string{
 		"2": "enqueued, next, renamed from 1, done, 2 steps fired", "1": "enqueued, cancelled to 2, 0 steps fired",
 	} {
-		story, err := admin.New(kit.Client).Timeline(t.Context(), kit.DB, jobs.Key{EntityName: "cases", EntityKey: key})
+		timeline, err := admin.New(kit.Client).Timeline(t.Context(), kit.DB, jobs.Key{EntityName: "cases", EntityKey: key})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got []string
 		fired := 0
-		for _, e := range story {
+		for _, e := range timeline {
 			fired += len(e.Fired)
 			what := e.What
 			if e.KeyBefore != "" {

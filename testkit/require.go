@@ -40,9 +40,9 @@ func (k *Kit) RequireWaiting(key jobs.Key, at time.Time) jobs.FutureJob {
 	}
 	switch {
 	case !found:
-		k.t.Fatalf("%s does not wait\n%s", key, k.story(key))
+		k.t.Fatalf("%s does not wait\n%s", key, k.timeline(key))
 	case !at.IsZero() && !row.NextCheckAt.Equal(slot):
-		k.t.Fatalf("%s waits for %s, not for %s\n%s", key, instant(row.NextCheckAt), instant(slot), k.story(key))
+		k.t.Fatalf("%s waits for %s, not for %s\n%s", key, instant(row.NextCheckAt), instant(slot), k.timeline(key))
 	}
 	return row
 }
@@ -51,7 +51,7 @@ func (k *Kit) RequireWaiting(key jobs.Key, at time.Time) jobs.FutureJob {
 func (k *Kit) RequireNotWaiting(key jobs.Key) {
 	k.t.Helper()
 	if row, found := k.find(key); found {
-		k.t.Fatalf("%s waits for %s\n%s", key, instant(row.NextCheckAt), k.story(key))
+		k.t.Fatalf("%s waits for %s\n%s", key, instant(row.NextCheckAt), k.timeline(key))
 	}
 }
 
@@ -71,7 +71,7 @@ func (k *Kit) RequireEnded(key jobs.Key, outcome jobs.Outcome) admin.HistoryRow 
 		}
 	}
 	if last.Outcome != outcome {
-		k.t.Fatalf("%s has not ended as %s\n%s", key, outcome, k.story(key))
+		k.t.Fatalf("%s has not ended as %s\n%s", key, outcome, k.timeline(key))
 	}
 	return last
 }
@@ -89,9 +89,9 @@ func (k *Kit) find(key jobs.Key) (jobs.FutureJob, bool) {
 	return jobs.FutureJob{}, false
 }
 
-// story returns the timeline of a key. If there is none, it lists other waiting rows, because the
+// timeline returns the timeline of a key. If there is none, it lists other waiting rows, because the
 // usual mistake is a misspelt key.
-func (k *Kit) story(key jobs.Key) string {
+func (k *Kit) timeline(key jobs.Key) string {
 	k.t.Helper()
 	events, err := admin.New(k.Client).Timeline(k.t.Context(), k.DB, key)
 	k.must(err)
@@ -99,7 +99,7 @@ func (k *Kit) story(key jobs.Key) string {
 		return fmt.Sprintf("it is %s; it was never enqueued; %s", instant(k.Now()), k.waits())
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "it is %s; its story:", instant(k.Now()))
+	fmt.Fprintf(&text, "it is %s; its timeline:", instant(k.Now()))
 	for _, e := range events {
 		fmt.Fprintf(&text, "\n  slot %s  %s", instant(e.Slot), e.What)
 		if e.Error != "" {

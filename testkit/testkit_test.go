@@ -159,12 +159,12 @@ func TestFailuresOfAssertionsTellTheStory(t *testing.T) {
 	}{
 		"another slot": {
 			kit, func(k *testkit.Kit) { k.RequireWaiting(row.Key(), testkit.Start) },
-			"remind on order 42 waits for 2100-01-05T09:00:00Z, not for 2100-01-04T09:00:00Z\nit is 2100-01-04T10:00:00Z; its story:\n" +
+			"remind on order 42 waits for 2100-01-05T09:00:00Z, not for 2100-01-04T09:00:00Z\nit is 2100-01-04T10:00:00Z; its timeline:\n" +
 				"  slot 2100-01-05T09:00:00Z  enqueued\n  slot 2100-01-05T09:00:00Z  waiting",
 		},
 		"it has ended": {
 			kit, func(k *testkit.Kit) { k.RequireWaiting(failing.Key(), time.Time{}) },
-			"fail on order 42 does not wait\nit is 2100-01-04T10:00:00Z; its story:\n  slot 2100-01-04T09:15:00Z  enqueued\n" +
+			"fail on order 42 does not wait\nit is 2100-01-04T10:00:00Z; its timeline:\n  slot 2100-01-04T09:15:00Z  enqueued\n" +
 				"  slot 2100-01-04T09:15:00Z  retry: the shop is closed\n  slot 2100-01-04T09:30:00Z  failed: the shop is closed",
 		},
 		"otherwise": {kit, func(k *testkit.Kit) { k.RequireEnded(failing.Key(), jobs.Done) }, "fail on order 42 has not ended as done\n"},

@@ -71,7 +71,7 @@ type TimelineEntry struct {
 	// For moved: the names of the stores, given by the operator who moved the row.
 	MovedFrom, MovedTo string
 	// KeyBefore is the key that a renamed row had before. KeyAfter is set for a check that ended as cancelled because its
-	// row got another key: the story goes on there.
+	// row got another key: its timeline goes on there.
 	KeyBefore, KeyAfter string
 
 	// The ledger's record of the slot: why it was opened ("run", "catch_up"), when, and when it was

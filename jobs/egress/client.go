@@ -57,10 +57,10 @@ type Message struct {
 
 // Client sends messages. It is safe for concurrent use.
 type Client struct {
-	cfg    Config
-	signer *Signer // nil: unsigned
-	http   *http.Client
-	places chan struct{} // one for each message that is being sent
+	cfg     Config
+	signer  *Signer // nil: unsigned
+	http    *http.Client
+	sending chan struct{} // one for each message that is being sent
 }
 
 // New returns a client. Its error names the wrong setting, and does not show the secret.
@@ -73,7 +73,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("timeout %s, tries %d, pause %s, concurrency %d, max answer %d: none must be negative",
 			cfg.Timeout, cfg.MaxAttempts, cfg.Backoff, cfg.Concurrency, cfg.MaxResponseBytes)
 	}
-	c := &Client{cfg: cfg, places: make(chan struct{}, cfg.Concurrency)}
+	c := &Client{cfg: cfg, sending: make(chan struct{}, cfg.Concurrency)}
 	if cfg.Secret != "" {
 		signer, err := NewSigner(cfg.Secret)
 		if err != nil {
@@ -96,8 +96,8 @@ func (c *Client) Post(ctx context.Context, to *url.URL, m Message) ([]byte, erro
 		return nil, err
 	}
 	select {
-	case c.places <- struct{}{}:
-		defer func() { <-c.places }()
+	case c.sending <- struct{}{}:
+		defer func() { <-c.sending }()
 	case <-ctx.Done():
 		return nil, fmt.Errorf("post to %s: not sent: %w", Origin(to), context.Cause(ctx))
 	}

@@ -1,7 +1,7 @@
 -- Gives a run permits: of each key as many as it wants, or as are left. A key without permits does
 -- not come back. The run keeps what it has, so it may ask again, also for more.
 create or replace function prescient.acquire_permits(number bigint, keys text[], wanted integer[], most integer, own bigint, lease interval)
-returns table (key text, places integer)
+returns table (key text, permits integer)
 language plpgsql
 as $$
 #variable_conflict use_column
@@ -9,13 +9,13 @@ declare
     taken integer[];
 begin
     -- A statement after the lock counts the permits of other runs, so the count is current.
-    perform pg_advisory_xact_lock(hashtextextended('prescient.places ' || number, 0));
+    perform pg_advisory_xact_lock(hashtextextended('prescient.permits ' || number, 0));
     -- Of any key: no run may ever ask again for the key of a run that has died.
     delete from prescient.job_permit p
     where p.job = number and p.token <> own and p.allocated_until < statement_timestamp();
     taken := array(
         select coalesce((
-            select sum(t.places)
+            select sum(t.permits)
             from prescient.job_permit t
             where t.job = number and t.key = w.key and t.token <> own
         ), 0)::integer
@@ -23,13 +23,13 @@ begin
         order by w.nth
     );
     return query
-    insert into prescient.job_permit as p (job, key, token, places, allocated_until)
+    insert into prescient.job_permit as p (job, key, token, permits, allocated_until)
     select number, w.key, own, least(w.wanted, most - w.taken), statement_timestamp() + lease
     from unnest(keys, wanted, taken) as w (key, wanted, taken)
     where w.taken < most
     on conflict (job, key, token) do update
-    set places = greatest(p.places, excluded.places),
+    set permits = greatest(p.permits, excluded.permits),
         allocated_until = excluded.allocated_until
-    returning p.key, p.places;
+    returning p.key, p.permits;
 end
 $$;

@@ -5,7 +5,7 @@
 -- that are not paused. settled: no transaction can bring rows into the slot any more; until then
 -- the first claim looks for jobs again.
 -- taken: claims of dead runners, whose rows can be claimed again. able: how many checks the runner
--- does concurrently. place: the position of the runner in the names of the slot; runners after the
+-- does concurrently. nth: the position of the runner in the names of the slot; runners after the
 -- first hundred share the last one.
 create or replace function prescient.open_slot(
     at       timestamptz,
@@ -20,7 +20,7 @@ create or replace function prescient.open_slot(
     out settled boolean,
     out ahead   interval,
     out taken   bigint,
-    out place   integer
+    out nth   integer
 )
 language plpgsql
 as $$
@@ -125,16 +125,16 @@ begin
     values (own, at, run_kind, '{}', 0, 0, who, statement_timestamp() + lease)
     on conflict (token) do nothing;
     entered := found;
-    place := array_position(run.names, who);
-    if place is null then
+    nth := array_position(run.names, who);
+    if nth is null then
         -- A slot that stays open is opened by every catch-up, under another name.
-        place := least(cardinality(run.names), most) + 1;
+        nth := least(cardinality(run.names), most) + 1;
         if entered then
-            run.names[place] := case
-                when place <= most then who
+            run.names[nth] := case
+                when nth <= most then who
                 else format(
                     'one of %s runners after the first %s',
-                    coalesce(substring(run.names[place] from '[0-9]+')::integer, 0) + 1, most
+                    coalesce(substring(run.names[nth] from '[0-9]+')::integer, 0) + 1, most
                 )
             end;
             update prescient.slot_run r set names = run.names where r.slot = at;

@@ -1,7 +1,7 @@
 -- Records on a row whose slot (at) has begun what an enqueue requests; see honour. If the row has a
 -- request already, on_conflict treats it as a waiting row: keep leaves it, replace takes its place,
--- push_back moves it to a later instant. Of two conditions unless_ended_within the weaker one stays,
--- so that neither caller loses a check. It waits for a transaction that has locked the row.
+-- push_back moves it to a later instant. Of unless_ended_within the shorter time stays, or none if a
+-- request has none, so that neither caller loses a check. It waits for a transaction that has locked the row.
 -- Returns false if the row is no longer in the slot; then the caller looks again.
 -- Called by enqueue and push_back.
 create or replace function prescient.record_request(at timestamptz, number bigint, row_id bigint, asked prescient.request)

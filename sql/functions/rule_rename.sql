@@ -83,7 +83,7 @@ begin
             if not found then
                 perform prescient.raise_suppressed('the delete of the waiting row');
             end if;
-            -- Its checks and its story go on under the new key.
+            -- Its checks and its timeline go on under the new key.
             insert into prescient.future_job_history (
                 id, job_exec, slot, {{kept}},
                 check_count, error_count, spent, payload, journal, outcome

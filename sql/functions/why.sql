@@ -7,7 +7,7 @@
 -- row on its way here from another store. slot: the one that the row was in. target: of enqueued
 -- and recorded, the requested instant. within: the window after it in which any slot would have
 -- done.
--- run, opened_at, closed_at: the ledger's entry of the slot, if its run is part of the story.
+-- run, opened_at, closed_at: the ledger's entry of the slot, if its run is part of the timeline.
 -- hindrance: what keeps a waiting row from its check: paused, unregistered (no run of the last 7
 -- days knows its job), missed, open (its slot is being run, or was left open), straggler (it came
 -- after its slot was closed). moved_from, moved_to: the stores, of moved; the keys, of renamed and of
@@ -43,7 +43,7 @@ as $$
 #variable_conflict use_column
 begin
     return query
-    with story as materialized (
+    with told as materialized (
         (select
             f.id, coalesce(j.name, '#' || f.job) as name, f.item_key::text, f.enqueued_at, f.enqueued_by::text, f.enqueued_app::text, f.enqueued_actor::text,
             f.requested_for, f.requested_within, f.journal, f.first_check_at, f.next_check_at as slot, 'waiting' as what, null::timestamptz as ended_at,
@@ -87,7 +87,7 @@ begin
             least(s.requested_for, s.first_check_at) as target, s.enqueued_by as by_role, s.enqueued_app as app, s.enqueued_actor as actor,
             null::text as runner, null::interval as lateness, null::interval as duration, null::text as error, null::bigint as job,
             s.requested_within, null::text as moved_from, null::text as moved_to
-        from story s
+        from told s
         union all
         select
             s.id, s.name, s.item_key, s.enqueued_at, t.nth,
@@ -109,7 +109,7 @@ begin
             end,
             null, null,
             e.value ->> 'from', e.value ->> 'to'
-        from story s
+        from told s
         cross join lateral unnest(string_to_array(s.journal, chr(10))) with ordinality as t (line, nth)
         cross join lateral (select prescient.journal_value(t.line) as value offset 0) as e
         -- The outcome tells who cancelled or replaced it.
@@ -119,7 +119,7 @@ begin
             s.id, s.name, s.item_key, s.enqueued_at, 1000, s.ended_at, s.what, s.slot, null,
             e.value ->> 'by', e.value ->> 'app', e.value ->> 'actor', s.runner, s.lateness, s.duration, s.error, s.job, null, null,
             e.value ->> 'to'
-        from story s
+        from told s
         left join lateral (
             select last.value
             from (select prescient.journal_value((string_to_array(s.journal, chr(10)))[cardinality(string_to_array(s.journal, chr(10)))]) as value) as last

@@ -576,10 +576,10 @@ create table prescient.job_permit (
     job             bigint      not null,
     key             text collate "C"        not null,
     token           bigint      not null,
-    places          integer     not null,
+    permits         integer     not null,
     allocated_until timestamptz not null,
     constraint job_permit_pkey primary key (job, key, token),
-    constraint job_permit_places check (places > 0)
+    constraint job_permit_permits check (permits > 0)
 )
 -- Updated by every heartbeat: room for HOT updates.
 with (fillfactor = 50);

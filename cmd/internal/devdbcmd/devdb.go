@@ -28,7 +28,10 @@ func NewCmdDevDB(f *factory.Factory) *cobra.Command {
 		newCmdURL(f), newCmdDemo(f))
 	c.Long = `The private PostgreSQL serves commands whose database.url is embedded:, and at a terminal commands without
 a database.url. They start it. It runs until "dev-db stop" or a reboot. Only this user and root can reach it: it listens
-on a unix socket.`
+on a unix socket.
+
+It is in $XDG_DATA_HOME/prescient/postgres if XDG_DATA_HOME is set, else in ~/.local/share/prescient/postgres, or for
+root in /var/lib/prescient/postgres. sudo drops XDG_DATA_HOME.`
 	return c
 }
 

@@ -48,7 +48,7 @@ type Limit struct {
 
 	inside  Semaphore  // checks that occupy a worker while they wait for their instant
 	replies replies    // with instants
-	asking  sync.Mutex // held by Obtain and Leave, also while the database is asked
+	asking  sync.Mutex // held by Obtain and Release, also while the database is asked
 
 	mu      sync.Mutex
 	buckets map[string]*Bucket // by key; without jobs.LimitBy only that of the empty key
@@ -112,14 +112,14 @@ func Key(key string) string {
 	return key
 }
 
-// Obtain returns the buckets of keys for a claim, which uses them until Leave. checks are the checks of
+// Obtain returns the buckets of keys for a claim, which uses them until Release. checks are the checks of
 // each key. A bucket has permits for them, as far as the run can use them and the database has free ones.
 // A key without a permit has no bucket.
 func (l *Limit) Obtain(ctx context.Context, of *Holder, checks map[string]int) (map[string]*Bucket, error) {
 	l.asking.Lock()
 	defer l.asking.Unlock()
 	if wanted := l.missing(checks); len(wanted) > 0 {
-		if err := l.take(ctx, wanted); err != nil {
+		if err := l.acquire(ctx, wanted); err != nil {
 			return nil, err
 		}
 	}
@@ -174,8 +174,8 @@ func (l *Limit) bucket(key string) *Bucket {
 	return b
 }
 
-// take asks for permits. It gets none while another session has their lock. Call it with asking held.
-func (l *Limit) take(ctx context.Context, wanted map[*Bucket]int) error {
+// acquire asks for permits. It gets none while another session has their lock. Call it with asking held.
+func (l *Limit) acquire(ctx context.Context, wanted map[*Bucket]int) error {
 	var m pgsql.Message
 	var asked time.Time
 	var keys pq.StringArray
@@ -186,7 +186,7 @@ func (l *Limit) take(ctx context.Context, wanted map[*Bucket]int) error {
 	got := map[string]int{}
 	m.Do(l.run.WaitForLocks(db.LockTimeout)) // the jobs of other lanes do not wait for this one
 	args := []any{l.rule.Job, keys, numbers, l.rule.AtMost, l.run.Token, l.run.Lease.Microseconds()}
-	m.Add(pgsql.LimitTake.In(l.run.Schema), args, func(row *sql.Rows) error {
+	m.Add(pgsql.LimitAcquire.In(l.run.Schema), args, func(row *sql.Rows) error {
 		var key string
 		var n int
 		err := row.Scan(&key, &n)
@@ -201,13 +201,13 @@ func (l *Limit) take(ctx context.Context, wanted map[*Bucket]int) error {
 	})
 	locked := pgsql.IsLockTimeout(err)
 	if l.run.Tried != nil && (err == nil || locked) {
-		l.run.Tried(fmt.Sprint("prescient.places ", l.rule.Job), !locked)
+		l.run.Tried(fmt.Sprint("prescient.permits ", l.rule.Job), !locked)
 	}
 	switch {
 	case locked:
 		return nil
 	case err != nil:
-		return fmt.Errorf("take permits of job %s, see AtMost: %w", l.rule.Name, err)
+		return fmt.Errorf("acquire permits of job %s, see AtMost: %w", l.rule.Name, err)
 	}
 	l.took(asked, wanted, got)
 	return nil
@@ -298,8 +298,8 @@ func (l *Limit) EndsBefore(at time.Time) bool {
 	return !l.until.IsZero() && l.until.Before(at)
 }
 
-// Leave gives back the permits that only this claim uses. Heartbeats no longer renew them.
-func (l *Limit) Leave(of *Holder) {
+// Release gives back the permits that only this claim uses. Heartbeats no longer renew them.
+func (l *Limit) Release(of *Holder) {
 	if len(of.buckets) == 0 {
 		return
 	}
@@ -312,7 +312,7 @@ func (l *Limit) Leave(of *Holder) {
 	ctx, cancel := context.WithTimeout(l.run.Work, leaveTime)
 	defer cancel()
 	var m pgsql.Message
-	m.Add(pgsql.LimitLeave.In(l.run.Schema), []any{l.run.Token, l.rule.Job, keys}, db.Nothing)
+	m.Add(pgsql.LimitRelease.In(l.run.Schema), []any{l.run.Token, l.rule.Job, keys}, db.Nothing)
 	if err := l.run.Commit(ctx, &m); err != nil {
 		l.run.Logger.WarnContext(ctx, "permits were not given back; other runs get them when they expire",
 			"job", l.rule.Name, "error", err)

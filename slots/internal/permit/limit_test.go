@@ -98,8 +98,8 @@ func TestAClaimEndsWithThePermitsThatItNeedsAndWithNoOthers(t *testing.T) {
 			if n := obtain(t, l, next, 3); test.lost && n != 0 {
 				t.Errorf("the next claim has %d permits while checks go on that have lost theirs", n)
 			}
-			l.Leave(next)
-			l.Leave(claim)
+			l.Release(next)
+			l.Release(claim)
 			if n, want := obtain(t, l, next, 3), 3-test.taken; n != want {
 				t.Errorf("the next claim has %d permits, want %d", n, want)
 			}
