@@ -32,6 +32,7 @@ source=$(go env GOROOT)/src/time/time.go
 cp "$source" "$dir/time.go"
 # Bubbles of testing/synctest begin in the year 2000, and keep their time.
 sed -i 's/^\tsec, nsec, mono := runtimeNow()$/&\n\tif sec > 1e9 {\n\t\tsec += clockShift\n\t}/' "$dir/time.go"
+grep -q clockShift "$dir/time.go" || { echo "time.Now of $(go version) is not the one that this script can shift" >&2; exit 1; }
 cat >> "$dir/time.go" << GO
 
 var clockShift = func() (seconds int64) {
@@ -59,8 +60,9 @@ chmod 755 "$dir" "$programs" "$programs/postgres"
 
 failed=
 for package in $packages; do
-    (cd "$package" && go test -c -o "$dir/test")
-    [ -e "$dir/test" ] || continue # it has no tests
+    mkdir "$dir/tests"
+    (cd "$package" && go test -c -o "$dir/tests/")
+    test=$(ls "$dir"/tests/*.test 2>/dev/null) || { rmdir "$dir/tests"; continue; } # it has no tests
     for at in $DATES; do
         seconds=$(($(date -d "$at" +%s) - $(date +%s)))
         [ $seconds -gt 0 ] || { echo "$at has passed" >&2; exit 2; }
@@ -69,9 +71,9 @@ for package in $packages; do
         chmod 755 "$dir/clock.so"
         echo $seconds > "$shift"
         (cd "$package" && LD_PRELOAD=$dir/clock.so PATH=$programs:$PATH:$top/bin \
-            "$dir/test" -test.timeout 1h ${RUN:+-test.run "$RUN"}) || failed="$failed $package@$at"
+            "$test" -test.timeout 1h ${RUN:+-test.run "$RUN"}) || failed="$failed $package@$at"
         : > "$shift"
     done
-    rm "$dir/test"
+    rm -r "$dir/tests"
 done
 [ -z "$failed" ] || { echo "FAILED:$failed" >&2; exit 1; }
