@@ -307,10 +307,11 @@ func TestMigrationsTellsWhenInEveryTimeZoneOfTheSession(t *testing.T) {
 	for _, zone := range zones {
 		t.Run(zone, func(t *testing.T) {
 			t.Parallel()
-			db := open(t, pgtest.Empty(t), pgsql.Param("timezone", zone))
-			if err := pgsql.Migrate(t.Context(), db, ""); err != nil {
+			url := pgtest.Empty(t)
+			if err := pgsql.Migrate(t.Context(), open(t, url, pgsql.Param("timezone", zone)), ""); err != nil {
 				t.Fatal(err)
 			}
+			db := open(t, url, pgsql.Param("timezone", "Pacific/Honolulu")) // another one than that of the migration
 			steps, err := pgsql.Migrations(t.Context(), db, "")
 			if err != nil {
 				t.Fatal(err)

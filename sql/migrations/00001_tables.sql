@@ -15,6 +15,10 @@ begin
 end
 $$;
 
+-- The migrator makes this table with a timestamp in the session's time zone. Another session may have another zone, and
+-- an hour comes twice when summer time ends.
+alter table prescient.schema_migration alter column tstamp type timestamptz;
+
 -- The settings that belong to the data rather than to a process: the CHECK on future_job depends on the width.
 create table prescient.setting (
     singleton       boolean     not null default true,
