@@ -29,13 +29,13 @@ func (t *torture) checkRule(ctx context.Context, m *mutator) error {
 	for _, o := range m.orders {
 		t.counts["changes asked for"] += len(o.starts)
 	}
-	checkSteps(m.orders, events, t.broken)
+	checkSteps(m.orders, events, t.clock, t.broken)
 	return nil
 }
 
 // checkSteps expects each step once for each start of the clock that was not over before the step was due. An order
 // that was paid after the instant of a step, and before its slot was run, may go either way.
-func checkSteps(orders []*order, events []fired, broken func(string, ...any)) {
+func checkSteps(orders []*order, events []fired, c *clock, broken func(string, ...any)) {
 	type step struct {
 		order, name string
 		since       int64
@@ -50,7 +50,8 @@ func checkSteps(orders []*order, events []fired, broken func(string, ...any)) {
 			for name, after := range steps {
 				s := step{"orders/" + strconv.FormatInt(o.id, 10), name, start.at.UnixMicro()}
 				due, n := start.at.Add(after), len(of[s])
-				sure, ends := start.known == done, o.over
+				// After a step of the clock a row may come when several steps have passed, and then the last of them fires.
+				sure, ends := start.known == done && c == nil, o.over
 				if i+1 < len(o.starts) && o.starts[i+1].known != none {
 					ends = &o.starts[i+1]
 				}
@@ -64,9 +65,9 @@ func checkSteps(orders []*order, events []fired, broken func(string, ...any)) {
 					broken("order %d: %s fired for a start that was rolled back", o.id, name)
 				case sure && n == 0:
 					broken("order %d: %s did not fire", o.id, name)
-				case n > 0 && ends != nil && ends.known == done && ends.ended.Before(due):
+				case n > 0 && ends != nil && ends.known == done && c.latest(ends.ended).Before(due):
 					broken("order %d was over %v before %s, which fired", o.id, due.Sub(ends.ended), name)
-				case n > 0 && of[s][0].At.Before(due):
+				case n > 0 && c == nil && of[s][0].At.Before(due):
 					broken("order %d: %s fired %v too early", o.id, name, due.Sub(of[s][0].At))
 				}
 				delete(of, s)
@@ -97,11 +98,13 @@ func (t *torture) checkSchedules(ctx context.Context) error {
 		return err
 	}
 	t.counts["events of schedules"] = len(events)
-	checkInstants(events, t.paused, t.broken)
+	checkInstants(events, t.paused, t.clock != nil, t.broken)
 	return nil
 }
 
-func checkInstants(events []published, until time.Time, broken func(string, ...any)) {
+// checkInstants expects the instants of a schedule in their order. Of those that an hour's step passes over, a run
+// publishes the newest hundred.
+func checkInstants(events []published, until time.Time, steps bool, broken func(string, ...any)) {
 	of := map[string][]published{}
 	for _, e := range events {
 		of[e.ID] = append(of[e.ID], e)
@@ -112,7 +115,7 @@ func checkInstants(events []published, until time.Time, broken func(string, ...a
 			if last.IsZero() {
 				last = e.Anchor // the first instant is the one after it
 			}
-			if step := e.At.Sub(last); step != every {
+			if step := e.At.Sub(last); step != every && (!steps || step <= 0) {
 				broken("schedule %s: the event after that of %v is %v later, want %v", id, last, step, every)
 			}
 			last = e.At

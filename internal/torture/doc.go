@@ -14,12 +14,14 @@
 // special:
 //
 //	-faults 'fill the disk,kill'             the servers are on a small filesystem, which only root mounts
+//	-faults 'step the clock,kill'            the clock of the servers steps an hour, which needs cc
 //	-pooler -faults 'kill the pooler,kill'   PgBouncer in transaction mode is before the server
 //
 // Once a minute the faults stop, and rows that are due then may stay as they are for no longer than
-// a lease, a heartbeat and 5 s. After the faults, everything heals, and one catch-up does the rest.
-// Then the invariants are checked, against two ledgers that prescient does not write: a file of what
-// each function started and ended, and a table of effects without a unique key.
+// a lease, a heartbeat and 5 s, times the load of the machine per core. After the faults, everything
+// heals, and one catch-up does the rest. Then the invariants are checked, against two ledgers that
+// prescient does not write: a file of what each function started and ended, and a table of effects
+// without a unique key.
 //
 // The exit code is 1 if an invariant is broken, and 2 if the run itself failed.
 package main

@@ -21,6 +21,7 @@ const (
 	fillTheDisk  = "fill the disk"
 	killThePool  = "kill the pooler"
 	promotesNext = "fail over to a standby"
+	stepTheClock = "step the clock"
 )
 
 type kindOfFault struct {
@@ -43,6 +44,7 @@ var kinds = []kindOfFault{
 	{promotesNext, 5},
 	{killThePool, 0},
 	{fillTheDisk, 0},
+	{stepTheClock, 0},
 }
 
 // schedule makes the faults of a seed.
@@ -53,7 +55,7 @@ func schedule(random *rand.Rand, most, every time.Duration, only []string) (all 
 		switch {
 		case len(only) == 0:
 		case slices.Contains(only, k.name):
-			weight = max(weight, 8)
+			weight = max(weight, 40)
 		default:
 			weight = 0
 		}
@@ -147,6 +149,14 @@ func (t *torture) do(ctx context.Context, f fault) string {
 			t.log.WarnContext(ctx, "the disk was not filled", "error", err)
 		case done:
 			return "filled"
+		}
+	case stepTheClock:
+		by := []time.Duration{time.Hour, -time.Hour}[f.number%2]
+		switch done, err := t.clock.step(ctx, by, time.Duration(500+f.number>>1%6000)*time.Millisecond); {
+		case err != nil:
+			t.log.WarnContext(ctx, "the clock was not stepped", "error", err)
+		case done:
+			return "by " + by.String()
 		}
 	case killThePool:
 		if t.pooler != nil && t.pooler.kill() {

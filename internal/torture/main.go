@@ -74,6 +74,7 @@ type torture struct {
 	options
 	dir     string
 	cluster *cluster
+	clock   *clock  // nil: the servers have that of the machine
 	pooler  *pooler // nil: none
 	plain   *proxy  // never has a fault
 	admin   *sqlx.DB
@@ -164,6 +165,11 @@ func run(ctx context.Context, o options) (broken int, err error) {
 
 // begin starts the server, and makes the schema and the places of the processes.
 func (t *torture) begin(ctx context.Context) (err error) {
+	if slices.Contains(t.kinds, stepTheClock) {
+		if t.clock, err = newClock(ctx, t.dir); err != nil {
+			return err
+		}
+	}
 	if t.cluster, err = newCluster(ctx, t.dir, slices.Contains(t.kinds, fillTheDisk)); err != nil {
 		return err
 	}
@@ -344,6 +350,12 @@ func (t *torture) heal(ctx context.Context) error {
 	t.recovers(ctx)
 	began := time.Now()
 	deadline := began.Add(90 * time.Second)
+	if t.clock != nil { // what was asked for while the clock was ahead is due only now, and the slots up to it are missed
+		if err := t.clock.shift(time.Hour + time.Minute); err != nil {
+			return err
+		}
+		deadline = began.Add(15 * time.Minute)
+	}
 	for {
 		var left struct{ Rows, Open int }
 		err := t.admin.GetContext(ctx, &left, `
@@ -371,8 +383,15 @@ func (t *torture) heal(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := t.prescient(ctx, "catch-up"); err != nil {
-		return err
+	// It fails if it leaves a check behind that ignores its context. The next one checks the row again.
+	for tries := 1; ; tries++ {
+		err := t.prescient(ctx, "catch-up")
+		if err == nil {
+			break
+		}
+		if tries == 10 {
+			return err
+		}
 	}
 	// The server notices a moment later that a process has gone.
 	for range 50 {

@@ -60,7 +60,7 @@ func TestTheChecksFindWhatIsBroken(t *testing.T) {
 		paced = append(paced, start(pacedJob, 1000+i*40, 1001+i*40))
 	}
 	starts := func(history []ended, list ...started) []string {
-		return found(func(broken func(string, ...any)) { checkStarts(list, history, broken) })
+		return found(func(broken func(string, ...any)) { checkStarts(list, history, nil, broken) })
 	}
 	ledger := func(history []ended, slots ...counted) []string {
 		return found(func(broken func(string, ...any)) { checkCounts(slots, history, broken) })
@@ -69,7 +69,7 @@ func TestTheChecksFindWhatIsBroken(t *testing.T) {
 		return found(func(broken func(string, ...any)) { compareEffects(list, []ended{row}, broken) })
 	}
 	rule := func(o order, events ...fired) []string {
-		return found(func(broken func(string, ...any)) { checkSteps([]*order{&o}, events, broken) })
+		return found(func(broken func(string, ...any)) { checkSteps([]*order{&o}, events, nil, broken) })
 	}
 	plan := func(ms ...int) []string {
 		var events []published
@@ -78,7 +78,7 @@ func TestTheChecksFindWhatIsBroken(t *testing.T) {
 				events = append(events, published{ID: id, Anchor: now, At: now.Add(time.Duration(at) * schedules[id])})
 			}
 		}
-		return found(func(broken func(string, ...any)) { checkInstants(events, now.Add(3*schedules["often"]), broken) })
+		return found(func(broken func(string, ...any)) { checkInstants(events, now.Add(3*schedules["often"]), false, broken) })
 	}
 	recovered := func(left ...dueRow) []string {
 		return found(func(broken func(string, ...any)) { checkRecovery(left, 3, usualRecovery, broken) })
@@ -161,5 +161,18 @@ func TestAGoroutineThatIsLeftIsFound(t *testing.T) { //nolint:paralleltest // th
 	run := &torture{dir: dir}
 	if err := run.checkLeaks(); err != nil || len(run.found) != 1 {
 		t.Errorf("found %q, %v", run.found, err)
+	}
+}
+
+func TestTheLatestTimeOfAClockIsThatOfItsSteps(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	c := &clock{steps: []clockStep{{now, 0}, {now.Add(10 * time.Second), time.Hour}, {now.Add(20 * time.Second), 0}}}
+	for after, want := range map[time.Duration]time.Duration{
+		5 * time.Second: 5 * time.Second, 15 * time.Second: time.Hour + 15*time.Second, 25 * time.Second: time.Hour + 20*time.Second,
+	} {
+		if got := c.latest(now.Add(after)).Sub(now); got != want {
+			t.Errorf("after %v it is %v, want %v", after, got, want)
+		}
 	}
 }
