@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -68,7 +69,7 @@ func beProcess(kind string, args []string) int {
 // startLedger is the file of what was started and ended. A line is shorter than the size up to which the system
 // appends in one piece.
 type startLedger struct {
-	calls sync.WaitGroup // that have not returned
+	calls atomic.Int64 // that have not returned
 
 	mu   sync.Mutex
 	file *os.File
@@ -88,7 +89,7 @@ func (l *startLedger) write(what string, job jobs.FutureJob) error {
 
 func (l *startLedger) plain(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 	l.calls.Add(1)
-	defer l.calls.Done()
+	defer l.calls.Add(-1)
 	if err := l.write("start", job); err != nil {
 		return nil, err
 	}
@@ -98,7 +99,7 @@ func (l *startLedger) plain(ctx context.Context, job jobs.FutureJob) (*time.Time
 
 func (l *startLedger) tx(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 	l.calls.Add(1)
-	defer l.calls.Done()
+	defer l.calls.Add(-1)
 	if err := l.write("start", job); err != nil {
 		return nil, err
 	}
@@ -135,13 +136,13 @@ func fate(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 	return nil, nil //nolint:nilnil // the end of the row
 }
 
-// leaks writes the goroutines that are left when the command is over to a file, unless they end within a second. The
-// calls that were abandoned end first.
+// leaks writes the goroutines that are left when the command is over to a file, unless they end in time. A request to
+// cancel a statement waits for the answer of a network that is silent. A process whose calls go on has abandoned them,
+// and ends at once, as it would without this.
 func (l *startLedger) leaks(path string) error {
-	l.calls.Wait()
 	var left []string
-	for range 50 {
-		if left = goroutines(); len(left) == 0 {
+	for range 500 {
+		if left = goroutines(); len(left) == 0 || l.calls.Load() > 0 {
 			return nil
 		}
 		time.Sleep(20 * time.Millisecond)
