@@ -146,12 +146,13 @@ func (c *cluster) failover(ctx context.Context, before time.Duration) (bool, err
 		return false, err
 	}
 	wait(ctx, before)
+	ctx = context.WithoutCancel(ctx) // an interrupted run leaves no server behind
 	if err := kill(ctx, old); err != nil {
 		return false, err
 	}
 	promoted := false
 	for range 100 {
-		if promoted = says(ctx, standby.SuperuserURL(), "select pg_promote()"); promoted || ctx.Err() != nil {
+		if promoted = says(ctx, standby.SuperuserURL(), "select pg_promote()"); promoted {
 			break
 		}
 		wait(ctx, 50*time.Millisecond)
