@@ -275,6 +275,22 @@ func TestCatchUpTakesOneJobOrSoManyRowsWhenToldTo(t *testing.T) {
 	}
 }
 
+func TestCatchUpEndsWithTheSlotInWhichItReachesItsLimit(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for i, job := range []string{"first", "second", "third"} {
+		w.registry.Register(job, jobs.Row(done))
+		w.enqueue(job, slot(1+i), 5)
+	}
+	w.clock.Set(slot(4))
+	for _, want := range []int{10, 15} {
+		w.catchUp(slots.CatchUp{Limit: 10})
+		if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: want}, w.outcomes()); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
 func TestBadCatchUpIsRefused(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
