@@ -14,15 +14,15 @@ func TestATokenHasTheRightsOfItsList(t *testing.T) {
 		t.Fatal(err)
 	}
 	for token, want := range map[string]web.Who{
-		operator: {Name: "operator", MayChange: true, Token: 1},
-		both:     {Name: "ops", MayChange: true, Token: 2},
-		reader:   {Name: "watch", Token: 3},
+		operator: {Name: "operator", MayRead: true, MayChange: true, Token: 1},
+		both:     {Name: "ops", MayRead: true, MayChange: true, Token: 2},
+		reader:   {Name: "watch", MayRead: true, Token: 3},
 	} {
 		if who, known := keys.Find(token); !known || who != want {
-			t.Errorf("%s is that of %+v, known %t, want %+v", token, who, known, want)
+			t.Errorf("%s is that of %#v, known %t, want %#v", token, who, known, want)
 		}
 	}
 	if who, known := keys.Find(operator + "x"); known {
-		t.Errorf("an unknown token is that of %+v", who)
+		t.Errorf("an unknown token is that of %#v", who)
 	}
 }
