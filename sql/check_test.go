@@ -29,8 +29,11 @@ func TestTheTransactionOfACheckOfOneRowHasItsSettings(t *testing.T) {
 		}
 	}
 	job, id := get[int64](t, tx, "select job from prescient.future_job"), get[int64](t, tx, "select id from prescient.future_job")
-	state := get[string](t, tx, pgsql.CheckBegin.In(""), pgsql.Composite{slot, job, id, false, "checking", "120", "34000"})
+	state := get[string](t, tx, pgsql.CheckBegin.In(""), pgsql.Composite{slot, job, id, false, "checking", "120", "34000", "check of remind"})
 	want("checking", "120ms", "34s")
+	if actor := get[string](t, tx, "select current_setting('prescient_caller.actor')"); actor != "check of remind" {
+		t.Errorf("the actor is %q", actor)
+	}
 	exec(t, tx, "reset all")
 	want(before...)
 	exec(t, tx, "select pg_advisory_lock(1)")
