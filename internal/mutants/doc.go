@@ -11,6 +11,6 @@
 //
 //	first: TestALostReply
 //
-// The fault is in an overlay of the build, so the tree stays as it is. Exit code 1: a fault survived, or a patch neither
-// applies nor builds.
+// The fault is in an overlay of the build, so the tree stays as it is. Exit code 1: a fault survived, or a patch does
+// not apply or build.
 package main

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -21,18 +22,18 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		stop()
 		os.Exit(1) //nolint:gocritic // the signals are released
 	}
 }
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	only := flags.String("run", "", "only patches whose names match this regular `expression`")
 	list := flags.Bool("list", false, "list the faults, and test nothing")
-	folder := flags.String("patches", "internal/mutants/patches", "the `folder` of the patches, below the root of the module")
+	folder := flags.String("patches", "internal/mutants/patches", "the `folder` of the patches")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -55,7 +56,7 @@ func run(ctx context.Context, args []string) error {
 			continue
 		}
 		if *list {
-			fmt.Printf("%-28s %s\n", m.name, m.fault)
+			_, _ = fmt.Fprintf(out, "%-28s %s\n", m.name, m.fault)
 			continue
 		}
 		began := time.Now() //nolint:forbidigo // it measures
@@ -67,19 +68,19 @@ func run(ctx context.Context, args []string) error {
 		switch {
 		case err != nil:
 			broken = append(broken, fmt.Errorf("%s: %w", m.name, err))
-			fmt.Printf("BROKEN    %-28s %s: %v\n", m.name, m.fault, err)
+			_, _ = fmt.Fprintf(out, "BROKEN    %-28s %s: %v\n", m.name, m.fault, err)
 		case by == "":
 			survived++
-			fmt.Printf("SURVIVED  %-28s %s (%s)\n", m.name, m.fault, took)
+			_, _ = fmt.Fprintf(out, "SURVIVED  %-28s %s (%s)\n", m.name, m.fault, took)
 		default:
 			caught++
-			fmt.Printf("caught    %-28s %s: %s (%s)\n", m.name, m.fault, by, took)
+			_, _ = fmt.Fprintf(out, "caught    %-28s %s: %s (%s)\n", m.name, m.fault, by, took)
 		}
 	}
 	if *list {
 		return nil
 	}
-	fmt.Printf("%d caught, %d survived, %d broken\n", caught, survived, len(broken))
+	_, _ = fmt.Fprintf(out, "%d caught, %d survived, %d broken\n", caught, survived, len(broken))
 	if survived > 0 {
 		broken = append(broken, fmt.Errorf("%d faults survived: each needs a test", survived))
 	}

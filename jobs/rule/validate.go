@@ -18,8 +18,8 @@ const (
 )
 
 // SeveralColumns tells what to do about a table whose key has several columns.
-const SeveralColumns = "The key of a rule is one column. If the key of the table has several, add a unique column, or " +
-	"let a query of sql_jobs find the rows"
+const SeveralColumns = "The key of a rule is one column. If the key of the table has several, add a unique column, " +
+	"or let a query of sql_jobs find the rows"
 
 // complete fills in the defaults of a rule, and returns a Problem for each mistake that needs neither
 // the calendars nor a database.

@@ -325,7 +325,7 @@ func (m *model) over(r *theRule, values row, w *waiting, now time.Time) (doneAt 
 		}
 	}
 	for _, s := range w.starts {
-		if !s.told && (done || r.isAbout(m.tables, values) && !(ok && since.Equal(s.since))) {
+		if !s.told && (done || r.isAbout(m.tables, values) && (!ok || !since.Equal(s.since))) {
 			over = append(over, s)
 		}
 	}

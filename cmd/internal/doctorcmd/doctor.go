@@ -46,8 +46,8 @@ func NewCmdDoctor(f *factory.Factory) *cobra.Command {
              months of history, a schema of another version
   jobs       queries of sql_jobs that cannot run, jobs that this binary does not have, periodic functions whose row
              waits by another crontab
-  rules      triggers that are gone or disabled, or that make writes to a table fail, rights that the checks lack if this
-             login runs the slots
+  rules      triggers that are gone or disabled, or that make writes to a table fail, rights that the checks lack if
+             this login runs the slots
   slots      all that "status --check" finds
 
 Each finding comes with the command that fixes it. The command exits 3 if a finding needs action. It changes nothing and

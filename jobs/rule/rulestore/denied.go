@@ -48,8 +48,8 @@ func (s *Store) denied(ctx context.Context, r rule.Applied) (denied *Denied, err
 	return denied, err
 }
 
-// mayPlan lets the server plan a statement of a rule, as the role of the rule. It returns the right that is missing. Nil:
-// none.
+// mayPlan lets the server plan a statement of a rule, as the role of the rule. It returns the right that is missing.
+// Nil: none.
 func (s *Store) mayPlan(ctx context.Context, tx *sqlx.Tx, r rule.Applied, query string) (*Denied, error) {
 	statements := []string{"savepoint prescient_rule"}
 	if role := r.Rule.Role; role != "" {

@@ -66,8 +66,8 @@ func NameSession(token int64) string {
 	return "set local application_name = " + pq.QuoteLiteral(session(token))
 }
 
-// Actor names the checks of a job as the actor of what they enqueue and change, unless a check names another one. The name
-// of their session says nothing once the claim has ended.
+// Actor names the checks of a job as the actor of what they enqueue and change, unless a check names another one. The
+// name of their session says nothing once the claim has ended.
 func Actor(job string) string { return "check of " + job }
 
 // NameActor sets the actor for the transaction.
@@ -250,8 +250,8 @@ func (w *Writer) moveRows(m *pgsql.Message, token int64, batch []row.Outcome, n 
 	m.Add(pgsql.RowsMove.In(w.Server.Schema), args, counts(n))
 }
 
-// addEnqueued adds the statements for the checks that outcomes enqueue, one for each job of outcomes. Their rows must be
-// locked, because a row that is gone enqueues nothing.
+// addEnqueued adds the statements for the checks that outcomes enqueue, one for each job of outcomes. Their rows must
+// be locked, because a row that is gone enqueues nothing.
 func (w *Writer) addEnqueued(m *pgsql.Message, locked []row.Outcome) {
 	var numbers []int64 // in order
 	lists := map[int64][]jobs.Request{}
