@@ -17,7 +17,7 @@ import (
 // benchFile has the results of one run of make bench. Every table of figures that a page shows comes from it.
 const benchFile = "bench.json"
 
-// benchReport is what the bench writes with -json.
+// benchReport is the JSON of the bench.
 type benchReport struct {
 	Started  time.Time
 	Revision string

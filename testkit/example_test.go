@@ -11,7 +11,7 @@ import (
 	"github.com/prescient-go/prescient/testkit"
 )
 
-// t is what each test function gets.
+// t stands for the parameter of a test function.
 var t *testing.T
 
 // An order that is not shipped after two days is alerted, once a day until it is.

@@ -111,7 +111,7 @@ func (t *torture) checkLeaks() error {
 	return err
 }
 
-// counted is what the ledger says of a slot.
+// counted is a slot with its count in the ledger.
 type counted struct {
 	Slot     time.Time
 	Finished int
@@ -299,7 +299,7 @@ func (t *torture) checkLimits(starts []started, broken func(string, ...any)) {
 	}
 }
 
-// effect is what the checks of a row did in their transactions.
+// effect sums up the rows that the checks of a row wrote in their transactions.
 type effect struct {
 	ID    int64
 	N     int

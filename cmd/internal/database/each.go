@@ -102,9 +102,9 @@ func All(ctx context.Context, f *factory.Factory) (list []factory.Store) {
 	return list
 }
 
-// find returns the stores that an entry of the settings stands for. If they cannot be read, or if
-// there is none, it returns one store that has the name of the entry and that error. known is false if
-// they cannot be read.
+// find returns the stores that an entry of the settings names. If it cannot read them, or finds no
+// store, it returns one store that has the name of the entry and that error. known is false if it
+// cannot read them.
 func find(ctx context.Context, f *factory.Factory, entry config.Store) (list []factory.Store, known bool) {
 	whole := factory.Store{Name: entry.Name, Database: entry.Database(f.Config())}
 	names := []string{whole.Database.Schema}

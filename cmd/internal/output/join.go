@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Part is what a command that works on several stores prints for one of them, as JSON.
+// Part is the JSON of one store, of a command that works on several stores.
 type Part struct {
 	Store  string `json:"store"`
 	Error  string `json:"error"`  // empty: none
