@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -124,6 +125,38 @@ func TestARowThatIsLockedElsewhereKeepsBackNoOther(t *testing.T) {
 		t.Errorf("%d are left: %v", len(left), err)
 	}
 	if diff := cmp.Diff([]string{"0 done", "1 done", "2 done"}, b.slot.Ended()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A check is the actor of what it enqueues. A record of several messages has the records of other rows after it.
+func TestTheActorOfWhatACheckEnqueuesIsNotThatOfTheRowsAfterIt(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 2)
+	if _, err := b.slot.Server.DB.ExecContext(t.Context(),
+		`select prescient.enqueue('job', 'order', '1', $1, clock => $1)`, b.slot.At()); err != nil {
+		t.Fatal(err)
+	}
+	outcomes := b.all(guard.Verdict{Outcome: jobs.Done})
+	first := *outcomes[0].Verdict
+	payload := json.RawMessage(`"` + strings.Repeat("x", 60<<10) + `"`)
+	for i := range MaxMessage/len(payload) + 1 {
+		r := jobs.Request{JobExec: "job", EntityName: "other", EntityKey: strconv.Itoa(i)}
+		r.CheckAt, r.Payload = b.slot.At().Add(time.Hour), payload
+		first.Enqueue = append(first.Enqueue, r)
+	}
+	outcomes[0].Verdict = &first
+	if left, err := b.RecordLocked(t.Context(), b.claim, outcomes); err != nil || len(left) > 0 {
+		t.Fatalf("%d are left: %v", len(left), err)
+	}
+	var told []string
+	if err := b.slot.Server.DB.SelectContext(t.Context(), &told, `
+		select distinct entity_name || ' by ' || coalesce(enqueued_actor, 'none')
+			|| case when journal is not null then ', told by ' || coalesce(journal::json ->> 'actor', 'none') else '' end
+		from prescient.future_job order by 1`); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"order by none, told by none", "other by check of job"}, told); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -75,6 +75,9 @@ func NameActor(job string) string {
 	return "set local prescient_caller.actor = " + pq.QuoteLiteral(Actor(job))
 }
 
+// nameNone ends what NameActor has set.
+const nameNone = "set local prescient_caller.actor to default"
+
 // OfRow lists the settings that begin_check and record_row make themselves.
 func OfRow(token int64, lock, idle time.Duration) []any {
 	return []any{session(token), db.Millis(lock), db.Millis(idle)}
@@ -144,6 +147,7 @@ func (w *Writer) AddLocked(
 				return err
 			}
 			*m = pgsql.Message{}
+			m.Do(nameNone) // the records that follow are not that actor's
 		}
 	}
 	m.Add(pgsql.ClaimFence.In(w.Server.Schema), []any{w.Slot, token, part, false, nil}, db.Nothing)
