@@ -70,6 +70,9 @@ func TestTheEventsThatAWebhookGotAreListedWithTheirIDs(t *testing.T) {
 	if len(r.got) != 4 {
 		t.Fatalf("the webhook got %q: want two events of two orders", r.got)
 	}
+	// An event keeps the key that its row had.
+	s.exec(`select prescient.rule_rename('order.unshipped', 'order', '1', '11', null)`)
+	s.exec(`select prescient.rule_rename('order.unshipped', 'order', '11', '111', null)`)
 
 	// It has not those that the webhook refused, nor the step without an event.
 	store, err := rulestore.New(t.Context(), s.db, rulestore.Config{})

@@ -68,10 +68,10 @@ begin
     with gone as (
         delete from prescient.rule_fired f
         where f.job = number and f.entity_key = rule_rename.old_key
-        returning f.since, f.step, f.fired_at
+        returning f.since, f.step, f.fired_at, coalesce(f.key_then, f.entity_key) as key_then
     )
-    insert into prescient.rule_fired (job, entity_key, since, step, fired_at)
-    select number, rule_rename.new_key, g.since, g.step, g.fired_at
+    insert into prescient.rule_fired (job, entity_key, since, step, fired_at, key_then)
+    select number, rule_rename.new_key, g.since, g.step, g.fired_at, g.key_then
     from gone g
     on conflict do nothing;
 

@@ -725,6 +725,7 @@ create table prescient.rule_fired (
     since      timestamptz          not null,
     step       text collate "C"                 not null,
     fired_at   timestamptz          not null default clock_timestamp(),
+    key_then   prescient.entity_key,
 
     -- The check of a rule, and the walk of an apply: by key.
     constraint rule_fired_pkey primary key (job, entity_key, since, step),
@@ -735,4 +736,5 @@ create table prescient.rule_fired (
 create index rule_fired_fired_at on prescient.rule_fired using brin (fired_at);
 
 comment on table prescient.rule_fired is 'the steps of rules that have fired';
+comment on column prescient.rule_fired.key_then is 'the key of the row when the step fired, which the event has; null: the key has not changed since';
 comment on column prescient.rule_fired.job is 'the number of the job of the rule, see table job';

@@ -1,5 +1,6 @@
 -- Returns the newest $1 times of the last $2 seconds at which a step that publishes an event has fired, the newest
 -- first. The event and the entity are those of the rule as it is now; a step that the rule has no more is left out.
+-- The key is the one that the event has.
 -- Called by jobs/rule/rulestore.Store.lastFired.
 with rules as materialized ( -- each definition is parsed once
     select j.job, r.name, r.definition #>> '{rule,entity}' as entity, e.steps, e.events
@@ -20,7 +21,7 @@ select n.fired_at, n.name, n.entity, n.entity_key, n.since, n.step, n.events ->>
 from (
     select f.fired_at, r.name, r.entity, f.entity_key, f.since, f.step, r.events
     from (
-        select f.job, f.fired_at, f.entity_key, f.since, f.step
+        select f.job, f.fired_at, coalesce(f.key_then, f.entity_key) as entity_key, f.since, f.step
         from prescient.rule_fired f
         where f.fired_at >= now() - make_interval(secs => $2)
         offset 0 -- by time, not by the key of each rule
