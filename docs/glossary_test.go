@@ -23,7 +23,7 @@ const ordinary = `
 	count counting created cron current data database date day days default delay deleted description detail do done
 	due duration empty end ended enqueued error estimated exec expected failed failure field fields file finished first
 	fixed for forgotten found from go half halved has help host id index instant interval is key kind lag last latest learn
-	learned listed live local log lost max median method min mode modified month months more most moved name
+	learned limit listed live local log lost max median method min mode modified month months more most moved name
 	next not note nothing now number of ok old oldest once open opened option origin out over own p50 p90 p99 part past path per
 	percent pid plan point
 	pool prescient present previous private problem published queries query rate read reason replaced requested result

@@ -44,8 +44,8 @@
 // Config.Listen serves three paths:
 //
 //   - /healthz answers 503 if an operator should look: the database does not answer, a slot was missed
-//     and is not caught up on, a run failed, or a condition of package health does not hold. Senders
-//     that Config.MayRead accepts get a [Health].
+//     and is not caught up on, a run failed, or package health found a problem. Requests that
+//     Config.MayRead accepts get a [Health].
 //   - /readyz reports whether it runs slots.
 //   - /livez answers 503 only if the loop has stood still for six minutes, which no fault of the
 //     database causes. Restart the process then.

@@ -178,7 +178,7 @@ func (d *daemon) look(ctx context.Context) (health.Report, error) {
 	if err != nil {
 		return health.Report{}, err
 	}
-	return health.Check(ctx, l, time.Time{}, health.Limits{}, knows)
+	return health.Check(ctx, l, time.Time{}, health.Thresholds{}, knows)
 }
 
 // guard refuses requests for another host name than [Hosts] returns.

@@ -10,70 +10,70 @@ import (
 	"github.com/prescient-go/prescient/config/duration"
 )
 
-// Condition is a rule about the ledger that should hold.
+// Condition is a kind of problem that status --check looks for.
 type Condition struct {
 	Name string
-	Help string // what breaks the rule, with LIMIT for the limit
+	Help string // describes the problem, with THRESHOLD for its threshold
 	unit string // "", "%" or "duration"
-	// limit is the default limit.
-	limit float64
-	judge func(r *Report, limit float64) []Finding
+	// threshold is the default threshold.
+	threshold float64
+	judge     func(r *Report, threshold float64) []Finding
 }
 
-// Conditions lists all conditions, in the order in which they are judged. What one finding tells, a
-// later condition leaves out.
+// Conditions lists all conditions, in the order in which they are judged. If a finding tells a problem, later
+// conditions leave it out.
 var Conditions = []Condition{
-	{"unregistered", "more than LIMIT jobs that no run of the last 7 days has registered, " +
-		"with rows in the next day that were asked for more than a width ago", "", 0, unregistered},
-	{"missed", "more than LIMIT slots that no run has opened", "", 0, missed},
-	{"stranded", "more than LIMIT slots that were left open, " +
-		"or have rows which were committed after they were closed", "", 0, stranded},
-	{"overdue", "rows that have been due for longer than LIMIT", "duration", time.Hour.Seconds(), overdue},
-	{"gave-up", "more than LIMIT rows that were given up after their last error, in the last day", "", 0, gaveUp},
-	{"failing", "a job of which more than LIMIT of the checks failed in the slot that was run last", "%", 50, failing},
-	{"publishing", "recurring schedules of which more than LIMIT could not be published in " +
-		"the slot that was run last", "%", 0, publishing},
-	{"slow", "one of the newest four runs took more than LIMIT of the width", "%", 100, slow},
-	{"sla", "a job of which more than LIMIT of the checks in slots of the last day began later than its SLA, " +
-		"and some of the slot that was run last", "%", 1, sla},
+	{"unregistered", "more than THRESHOLD jobs that no run of the last 7 days has registered, with rows " +
+		"that are due within a day and were requested more than a width ago", "", 0, unregistered},
+	{"missed", "more than THRESHOLD slots that no run has opened", "", 0, missed},
+	{"stranded", "more than THRESHOLD slots that were left open, " +
+		"or have rows that were committed after the slot was closed", "", 0, stranded},
+	{"overdue", "rows that have been due for longer than THRESHOLD", "duration", time.Hour.Seconds(), overdue},
+	{"gave-up", "more than THRESHOLD rows that were given up after their last error, in the last day", "", 0, gaveUp},
+	{"failing", "a job that failed in more than THRESHOLD of its checks in the last slot that was run", "%", 50, failing},
+	{"publishing", "recurring schedules, if more than THRESHOLD of them could not be published in " +
+		"the last slot that was run", "%", 0, publishing},
+	{"slow", "a run, of the newest four, that took more than THRESHOLD of the width", "%", 100, slow},
+	{"sla", "a job that began more than THRESHOLD of its checks of the last day later than its SLA, " +
+		"and some in the last slot that was run", "%", 1, sla},
 	{
-		"between-stores", "rows on their way to another store for longer than LIMIT", "duration",
+		"between-stores", "rows on their way to another store for longer than THRESHOLD", "duration",
 		(10 * time.Minute).Seconds(), betweenStores,
 	},
 	{
-		"ahead", "a ledger with slots, or a beginning, that lie beyond the clock by more than LIMIT", "duration",
+		"ahead", "a ledger that begins, or has slots, more than THRESHOLD beyond the clock", "duration",
 		time.Minute.Seconds(), ahead,
 	},
 	{
-		"consumers", "more than LIMIT consumers of the outbox at a position that the server has not come to", "", 0,
+		"consumers", "more than THRESHOLD consumers of the outbox whose position is beyond its last event", "", 0,
 		consumers,
 	},
 	{
-		"dead-letters", "more than LIMIT events that were given up, because their destination refused them", "", 0,
+		"dead-letters", "more than THRESHOLD events that were given up, because their destination refused them", "", 0,
 		deadLetters,
 	},
 }
 
-// Limits holds the limits that differ from the defaults. The zero value has none.
-type Limits struct {
+// Thresholds holds the thresholds that differ from the defaults. The zero value has none.
+type Thresholds struct {
 	given map[string]float64 // below 0: the condition is left out
 }
 
-// Set takes a limit such as "gave-up=10", "overdue=2h", "slow=150%" or "failing=off".
-func (l *Limits) Set(text string) error {
+// Set takes a threshold such as "gave-up=10", "overdue=2h", "slow=150%" or "failing=off".
+func (l *Thresholds) Set(text string) error {
 	name, value, _ := strings.Cut(text, "=")
 	i := slices.IndexFunc(Conditions, func(c Condition) bool { return c.Name == name })
 	if i < 0 {
 		return fmt.Errorf("there is no condition %q; they are %s", name, strings.Join(Names(), ", "))
 	}
-	limit, err := Conditions[i].parse(value)
+	threshold, err := Conditions[i].parse(value)
 	if err != nil {
 		return err
 	}
 	if l.given == nil {
 		l.given = map[string]float64{}
 	}
-	l.given[name] = limit
+	l.given[name] = threshold
 	return nil
 }
 
@@ -85,37 +85,37 @@ func Names() (names []string) {
 	return names
 }
 
-// Limit returns the default limit, in the form that Set takes.
-func (c Condition) Limit() string {
+// Threshold returns the default threshold, in the form that Set takes.
+func (c Condition) Threshold() string {
 	if c.unit == "duration" {
-		return seconds(c.limit)
+		return seconds(c.threshold)
 	}
-	return strconv.FormatFloat(c.limit, 'f', -1, 64) + c.unit
+	return strconv.FormatFloat(c.threshold, 'f', -1, 64) + c.unit
 }
 
 func (c Condition) parse(text string) (float64, error) {
 	if text == "off" {
 		return -1, nil
 	}
-	var limit float64
+	var threshold float64
 	var err error
 	if c.unit == "duration" {
 		var d time.Duration
 		d, err = duration.Parse(text)
-		limit = d.Seconds()
+		threshold = d.Seconds()
 	} else {
-		limit, err = strconv.ParseFloat(strings.TrimSuffix(text, c.unit), 64)
+		threshold, err = strconv.ParseFloat(strings.TrimSuffix(text, c.unit), 64)
 	}
-	if err != nil || !(limit >= 0 && limit < 1e12) {
-		return 0, fmt.Errorf("%s=%s: must be off, or a limit such as %s", c.Name, text, c.Limit())
+	if err != nil || !(threshold >= 0 && threshold < 1e12) {
+		return 0, fmt.Errorf("%s=%s: must be off, or a threshold such as %s", c.Name, text, c.Threshold())
 	}
-	return limit, nil
+	return threshold, nil
 }
 
-func (l Limits) of(c Condition) (limit float64, on bool) {
-	limit, given := l.given[c.Name]
+func (l Thresholds) of(c Condition) (threshold float64, on bool) {
+	threshold, given := l.given[c.Name]
 	if !given {
-		limit = c.limit
+		threshold = c.threshold
 	}
-	return limit, limit >= 0
+	return threshold, threshold >= 0
 }

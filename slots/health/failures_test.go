@@ -47,15 +47,15 @@ func TestAJobThatGaveUpAllItsFailedRowsIsOneFinding(t *testing.T) {
 	gone := ledger.JobStatus{JobExec: "gone", LastChecked: 3, LastFailed: 3, GaveUp: 3, LastGaveUp: 3, Error: "boom"}
 	half := ledger.JobStatus{JobExec: "half", LastChecked: 3, LastFailed: 3, GaveUp: 1, LastGaveUp: 1, Error: "boom"}
 	for name, test := range map[string]struct {
-		limit float64
-		want  []string
+		threshold float64
+		want      []string
 	}{
-		"told by gave-up":             {0, []string{"", "half"}},
-		"gave-up is off by its limit": {9, []string{"gone", "half"}},
+		"told by gave-up":                 {0, []string{"", "half"}},
+		"gave-up is off by its threshold": {9, []string{"gone", "half"}},
 	} {
 		r := &Report{Jobs: []ledger.JobStatus{gone, half}}
 		var of []string
-		for _, f := range append(gaveUp(r, test.limit), failing(r, 50)...) {
+		for _, f := range append(gaveUp(r, test.threshold), failing(r, 50)...) {
 			of = append(of, f.Job)
 		}
 		if !slices.Equal(of, test.want) {
@@ -123,11 +123,11 @@ func TestRowsOfMissedSlotsAreOneFinding(t *testing.T) {
 	hour := time.Unix(3600, 0)
 	trouble := []ledger.Trouble{{Slot: hour, State: slots.StateMissed, Waiting: 3, Jobs: []ledger.JobCount{{JobExec: "order.late", Waiting: 3}}}}
 	for name, test := range map[string]struct {
-		limit float64
-		want  string
-	}{"missed": {0, "1 slot was missed since 1970-01-01T01:00:00Z, 3 h ago: "}, "missed is off by its limit": {9, "3 rows have been due for more than "}} {
+		threshold float64
+		want      string
+	}{"missed": {0, "1 slot was missed since 1970-01-01T01:00:00Z, 3 h ago: "}, "missed is off by its threshold": {9, "3 rows have been due for more than "}} {
 		r := &Report{Status: ledger.Status{Now: hour.Add(3 * time.Hour), Trouble: trouble}, knows: func(string) bool { return true }}
-		if found := append(missed(r, test.limit), overdue(r, 0)...); len(found) != 1 || !strings.HasPrefix(found[0].Text, test.want) {
+		if found := append(missed(r, test.threshold), overdue(r, 0)...); len(found) != 1 || !strings.HasPrefix(found[0].Text, test.want) {
 			t.Errorf("%s: %+v", name, found)
 		}
 	}

@@ -44,14 +44,14 @@ type Report struct {
 	Findings []Finding
 }
 
-// told is what findings tell already: a problem is one finding, however many conditions see it.
+// told is what findings tell already. A problem that several conditions see is one finding.
 type told struct {
 	jobs   map[string]bool // unregistered ones, whose rows wait for a binary
 	states []slots.State   // of slots in trouble, with their rows
 	gaveUp bool            // jobs whose rows were given up, with their errors
 }
 
-// Finding is a condition that does not hold.
+// Finding is a problem that a condition has found.
 type Finding struct {
 	Condition string `json:"condition"`
 	// Text describes the problem in words.
@@ -75,7 +75,7 @@ func of(job string, found []Finding) []Finding {
 // the zero time means the ledger's first. knows reports whether the caller has registered a job: the
 // caller's catch-up cannot run rows of other jobs.
 func Check(
-	ctx context.Context, l *ledger.Ledger, since time.Time, limits Limits, knows func(job string) bool,
+	ctx context.Context, l *ledger.Ledger, since time.Time, thresholds Thresholds, knows func(job string) bool,
 ) (Report, error) {
 	r := Report{knows: knows, Due: map[string]int64{}}
 	var err error
@@ -120,8 +120,8 @@ func Check(
 		return r, err
 	}
 	for _, c := range Conditions {
-		if limit, on := limits.of(c); on {
-			for _, f := range c.judge(&r, limit) {
+		if threshold, on := thresholds.of(c); on {
+			for _, f := range c.judge(&r, threshold) {
 				f.Condition = c.Name
 				r.Findings = append(r.Findings, f)
 			}
@@ -179,28 +179,28 @@ func (r *Report) tell(found []Finding, states ...slots.State) []Finding {
 	return found
 }
 
-func missed(r *Report, limit float64) []Finding {
+func missed(r *Report, threshold float64) []Finding {
 	n, rows, first := r.inState(r.Trouble, slots.StateMissed)
-	return r.tell(r.found(float64(n) > limit, "catch-up", "%s since %s: opened by no run; %s in %s",
+	return r.tell(r.found(float64(n) > threshold, "catch-up", "%s since %s: opened by no run; %s in %s",
 		spoken.Count(n, "slot was", "slots were")+" missed", r.since(first), spoken.Count(rows,
 			"row waits", "rows wait"), them(n)), slots.StateMissed)
 }
 
-func ahead(r *Report, limit float64) []Finding {
-	return r.found(r.ahead.By(r.Current.Slot).Seconds() > limit, "slots rewind", "%s", AheadText(r.ahead))
+func ahead(r *Report, threshold float64) []Finding {
+	return r.found(r.ahead.By(r.Current.Slot).Seconds() > threshold, "slots rewind", "%s", AheadText(r.ahead))
 }
 
-func consumers(r *Report, limit float64) (list []Finding) {
+func consumers(r *Report, threshold float64) (list []Finding) {
 	for _, name := range r.consumers {
-		list = append(list, r.found(float64(len(r.consumers)) > limit, "events forget "+spoken.Word(name),
+		list = append(list, r.found(float64(len(r.consumers)) > threshold, "events forget "+spoken.Word(name),
 			"consumer %s of the outbox gets no events: its position is another server's, as after a restore from a dump. "+
 				"Forget the consumer; it then begins with the oldest event", spoken.Word(name))...)
 	}
 	return list
 }
 
-func deadLetters(r *Report, limit float64) []Finding {
-	return r.found(float64(r.dead) > limit, "events dead",
+func deadLetters(r *Report, threshold float64) []Finding {
+	return r.found(float64(r.dead) > threshold, "events dead",
 		"%s since %s: the destination refused them, or they are held back behind such an event. "+
 			"Send them again with events resend, or discard them", spoken.Count(r.dead, "event is a dead letter",
 			"events are dead letters"), r.since(r.deadSince))
@@ -225,7 +225,7 @@ func AheadText(a ledger.Ahead) string {
 	return "the clock was ahead while something was written: " + strings.Join(parts, "; ")
 }
 
-func stranded(r *Report, limit float64) []Finding {
+func stranded(r *Report, threshold float64) []Finding {
 	list := r.untold(r.Trouble)
 	n, rows, first := r.inState(list, slots.StateOpen, slots.StateDone)
 	expired, of := int64(0), time.Time{}
@@ -237,11 +237,11 @@ func stranded(r *Report, limit float64) []Finding {
 		}
 	}
 	if n == 0 && expired > 0 { // in a slot that is being run, which catch-up leaves to its runners
-		return r.found(float64(expired) > limit, "run --slot "+clock(of), "%s by runners that have died",
+		return r.found(float64(expired) > threshold, "run --slot "+clock(of), "%s by runners that have died",
 			spoken.Count(expired, "claim is held", "claims are held"))
 	}
 	if rows == 0 {
-		return r.found(float64(n) > limit, "catch-up",
+		return r.found(float64(n) > threshold, "catch-up",
 			"%s left open since %s, and no row of a job that is not paused waits in %s",
 			spoken.Count(n, "slot was", "slots were"), r.since(first), them(n))
 	}
@@ -256,7 +256,7 @@ func stranded(r *Report, limit float64) []Finding {
 		text += ". They are of jobs that are not registered here: " + spoken.List(foreign) +
 			". Run catch-up with a binary that has them, or cancel the rows if a name is wrong"
 	}
-	return r.tell(r.found(float64(n) > limit, remedy, "%s", text), slots.StateOpen, slots.StateDone)
+	return r.tell(r.found(float64(n) > threshold, remedy, "%s", text), slots.StateOpen, slots.StateDone)
 }
 
 // foreign returns the jobs of the rows in slots if the caller has registered none of them. Its
@@ -277,9 +277,9 @@ func (r *Report) foreign(list []ledger.Trouble) (names []string) {
 	return slices.Compact(names)
 }
 
-func overdue(r *Report, limit float64) []Finding {
+func overdue(r *Report, threshold float64) []Finding {
 	late := func(t ledger.Trouble) bool {
-		return t.Waiting > 0 && r.Now.Sub(t.Slot).Seconds() > limit
+		return t.Waiting > 0 && r.Now.Sub(t.Slot).Seconds() > threshold
 	}
 	left := keep(r.untold(r.Trouble), func(t ledger.Trouble) bool {
 		return !slices.Contains(r.told.states, t.State) && late(t)
@@ -296,7 +296,7 @@ func overdue(r *Report, limit float64) []Finding {
 	due := rowsOf(slices.DeleteFunc(slices.Clone(r.unopened), func(c ledger.JobCount) bool {
 		return c.Paused || r.told.jobs[c.JobExec]
 	}))
-	unopened := due > 0 && r.Now.Sub(r.Current.Slot).Seconds() > limit
+	unopened := due > 0 && r.Now.Sub(r.Current.Slot).Seconds() > threshold
 	if unopened {
 		rows += due
 		if oldest.IsZero() {
@@ -313,7 +313,7 @@ func overdue(r *Report, limit float64) []Finding {
 		remedy = "catch-up"
 	}
 	return r.found(rows > 0, remedy, "%s for more than %s, the oldest since %s",
-		spoken.Count(rows, "row has been due", "rows have been due"), seconds(limit), r.since(oldest))
+		spoken.Count(rows, "row has been due", "rows have been due"), seconds(threshold), r.since(oldest))
 }
 
 // keep returns the slots that a test accepts.
@@ -329,7 +329,7 @@ func keep(list []ledger.Trouble, test func(t ledger.Trouble) bool) (kept []ledge
 // withErrors is how many jobs a finding quotes the whole error of: an error has up to 2,000 bytes.
 const withErrors = 3
 
-func gaveUp(r *Report, limit float64) (list []Finding) {
+func gaveUp(r *Report, threshold float64) (list []Finding) {
 	var n int64
 	var names []string
 	for _, j := range r.Jobs {
@@ -343,28 +343,28 @@ func gaveUp(r *Report, limit float64) (list []Finding) {
 		}
 		names = append(names, text)
 	}
-	r.told.gaveUp = float64(n) > limit
+	r.told.gaveUp = float64(n) > threshold
 	return r.found(r.told.gaveUp, "jobs history --outcome failed --since 24h",
 		"%s up in the last day: %s. Mend the cause first; jobs retry then puts the rows of a job back",
 		spoken.Count(n, "row was given", "rows were given"), strings.TrimSuffix(spoken.List(names), "."))
 }
 
 // failing leaves out jobs whose failed rows were all given up, if gaveUp has told them.
-func failing(r *Report, limit float64) []Finding {
-	return failures(r, limit, func(j *ledger.JobStatus) bool {
+func failing(r *Report, threshold float64) []Finding {
+	return failures(r, threshold, func(j *ledger.JobStatus) bool {
 		return j.JobExec != schedule.JobExec && (!r.told.gaveUp || retries(j))
 	})
 }
 
-func publishing(r *Report, limit float64) []Finding {
-	return failures(r, limit, func(j *ledger.JobStatus) bool { return j.JobExec == schedule.JobExec })
+func publishing(r *Report, threshold float64) []Finding {
+	return failures(r, threshold, func(j *ledger.JobStatus) bool { return j.JobExec == schedule.JobExec })
 }
 
-func failures(r *Report, limit float64, which func(j *ledger.JobStatus) bool) (list []Finding) {
+func failures(r *Report, threshold float64, which func(j *ledger.JobStatus) bool) (list []Finding) {
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
 		failed := j.LastFailed - j.LastCancelled // a row that was cancelled needs no operator any more
-		bad := j.LastChecked > 0 && 100*float64(failed)/float64(j.LastChecked) > limit
+		bad := j.LastChecked > 0 && 100*float64(failed)/float64(j.LastChecked) > threshold
 		where := "jobs list"
 		if !retries(j) {
 			where = "jobs history --outcome failed"
@@ -391,7 +391,7 @@ func retries(j *ledger.JobStatus) bool { return j.LastGaveUp+j.LastCancelled < j
 // unregistered tells all rows of a job that no run knows, so that no other condition tells them
 // again. The rows of a job of this binary in slots that were missed wait for any run: missed tells
 // them.
-func unregistered(r *Report, limit float64) (list []Finding) {
+func unregistered(r *Report, threshold float64) (list []Finding) {
 	var here, nowhere []string
 	for _, j := range r.Jobs {
 		switch {
@@ -404,7 +404,7 @@ func unregistered(r *Report, limit float64) (list []Finding) {
 			here = append(here, j.JobExec)
 		}
 	}
-	if float64(len(here)+len(nowhere)) <= limit {
+	if float64(len(here)+len(nowhere)) <= threshold {
 		return nil
 	}
 	if len(nowhere) > 0 {
@@ -446,16 +446,16 @@ func isOf(job string) func(c ledger.JobCount) bool {
 	return func(c ledger.JobCount) bool { return c.JobExec == job }
 }
 
-func slow(r *Report, limit float64) []Finding {
-	share := 100 * r.Took.Seconds() / r.Grid.Width().Seconds()
-	return r.found(share > limit, "slots show "+clock(r.Slowest),
+func slow(r *Report, threshold float64) []Finding {
+	percent := 100 * r.Took.Seconds() / r.Grid.Width().Seconds()
+	return r.found(percent > threshold, "slots show "+clock(r.Slowest),
 		"slot %s has taken %s, %.0f %% of the time until the next one: it needs more runners, more workers, or batches",
-		clock(r.Slowest), seconds(r.Took.Seconds()), share)
+		clock(r.Slowest), seconds(r.Took.Seconds()), percent)
 }
 
-func sla(r *Report, limit float64) (list []Finding) {
+func sla(r *Report, threshold float64) (list []Finding) {
 	for _, j := range r.Jobs {
-		bad := j.SLA > 0 && j.LastLate > 0 && 100*float64(j.Late)/float64(j.Checked) > limit
+		bad := j.SLA > 0 && j.LastLate > 0 && 100*float64(j.Late)/float64(j.Checked) > threshold
 		found := r.found(bad, "jobs stats --since 24h",
 			"%d of %d checks of %s in the last day began later than %s after their slot, and %d of %d of slot %s, "+
 				"which was run last, at %s",
@@ -466,7 +466,7 @@ func sla(r *Report, limit float64) (list []Finding) {
 	return list
 }
 
-func betweenStores(r *Report, limit float64) (list []Finding) {
+func betweenStores(r *Report, threshold float64) (list []Finding) {
 	rows := int64(0)
 	for _, l := range r.leaving {
 		rows += l.Rows
@@ -475,12 +475,12 @@ func betweenStores(r *Report, limit float64) (list []Finding) {
 		return nil
 	}
 	first := r.leaving[0]
-	return r.found(r.Now.Sub(first.Since).Seconds() > limit, "stores move "+first.From,
+	return r.found(r.Now.Sub(first.Since).Seconds() > threshold, "stores move "+first.From,
 		"%s on the way from here to store %s since %s: the move was cut short, and the next one finishes it",
 		spoken.Count(rows, "row is", "rows are"), first.To, r.since(first.Since))
 }
 
-// found returns one finding if the condition is broken, otherwise none.
+// found returns one finding if there is a problem, otherwise none.
 func (r *Report) found(is bool, remedy, format string, args ...any) []Finding {
 	if !is {
 		return nil

@@ -168,7 +168,7 @@ func examineHealth(
 	if err != nil {
 		return list, err
 	}
-	report, err := health.Check(ctx, ledger, time.Time{}, health.Limits{}, knows)
+	report, err := health.Check(ctx, ledger, time.Time{}, health.Thresholds{}, knows)
 	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
 		return list, nil // the check of rights reports this
 	}

@@ -28,9 +28,9 @@ import (
 )
 
 type statusOptions struct {
-	since  cli.Instant
-	check  bool
-	limits limitsValue
+	since      cli.Instant
+	check      bool
+	thresholds thresholdsValue
 }
 
 // NewCmdStatus returns the command status.
@@ -45,38 +45,39 @@ func NewCmdStatus(f *factory.Factory) *cobra.Command {
   left open   its runners died or were stopped before it was done, or have not registered a job with rows in it
   stragglers  rows were committed into it after it was closed
 
-This binary leaves the rows of a job that it has not registered to a binary that has it. Such a job is marked. The
-rows of a paused job wait until "jobs resume", and are no trouble before that.
+Runs of this binary do not check the rows of a job that it has not registered: they leave them to a binary that has the
+job. Such a job is marked. The rows of a paused job wait until "jobs resume", and are no trouble before that.
 
 A claim is the rows of a slot that a runner works on, under a lease. A claim without jobs belongs to a runner that may
 claim more.
 
-With --check, prints only problems. Exits 3 if there are any. These are the conditions and their limits:
+With --check, prints only problems, and exits with 3 if there are any. It looks for these, the conditions:
 
 ` + conditionsHelp() + `
---limit changes a limit, or leaves a condition out. Conditions of jobs cover the slots of the last day that are done.`,
+--threshold changes the number of a condition, or turns the condition off. Conditions about jobs cover the slots of the
+last day that are done.`,
 		Example: `  prescient status
   prescient status --since 24h --check
-  prescient status --check --limit gave-up=10 --limit slow=off
+  prescient status --check --threshold gave-up=10 --threshold slow=off
   prescient status --output json | jq '.missed[].slot'`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return database.Each(c.Context(), f, o.run) },
 	}))
 	cli.SinceVar(c.Flags(), &o.since, "since", "first slot to show; default: the ledger's first")
 	c.Flags().BoolVar(&o.check, "check", false, "print only problems, and exit with 3 if there are any")
-	c.Flags().Var(&o.limits, "limit", "another limit of a condition, such as gave-up=10 or slow=off; may be given again")
-	_ = c.RegisterFlagCompletionFunc("limit",
+	c.Flags().Var(&o.thresholds, "threshold", "another number for a CONDITION, such as gave-up=10, or off; may be repeated")
+	_ = c.RegisterFlagCompletionFunc("threshold",
 		cobra.FixedCompletions(withSuffix(health.Names(), "="), cobra.ShellCompDirectiveNoSpace))
 	return c
 }
 
-// limitsValue is the flag that changes limits.
-type limitsValue struct{ health.Limits }
+// thresholdsValue is the flag that changes thresholds.
+type thresholdsValue struct{ health.Thresholds }
 
-func (*limitsValue) String() string { return "" }
+func (*thresholdsValue) String() string { return "" }
 
 // Type names the value in help.
-func (*limitsValue) Type() string { return "CONDITION=LIMIT" }
+func (*thresholdsValue) Type() string { return "CONDITION=VALUE" }
 
 func withSuffix(list []string, suffix string) []string {
 	for i := range list {
@@ -89,7 +90,7 @@ func withSuffix(list []string, suffix string) []string {
 func conditionsHelp() string {
 	var text strings.Builder
 	for _, c := range health.Conditions {
-		fmt.Fprintf(&text, "  %-14s  %s\n", c.Name, strings.ReplaceAll(c.Help, "LIMIT", c.Limit()))
+		fmt.Fprintf(&text, "  %-14s  %s\n", c.Name, strings.ReplaceAll(c.Help, "THRESHOLD", c.Threshold()))
 	}
 	return text.String()
 }
@@ -110,7 +111,7 @@ func (o *statusOptions) run(ctx context.Context, f *factory.Factory) error {
 			if _, err := tx.ExecContext(ctx, pgsql.SlotIndexOnly.In(f.Schema())); err != nil {
 				return err
 			}
-			report, err = health.Check(ctx, l.In(tx), o.since.From(l.Now()), o.limits.Limits, knows)
+			report, err = health.Check(ctx, l.In(tx), o.since.From(l.Now()), o.thresholds.Thresholds, knows)
 			if err != nil {
 				return err
 			}

@@ -75,7 +75,7 @@ func (s *source) readOverview(ctx context.Context, r *reader) (v Overview, err e
 	if err != nil {
 		return v, err
 	}
-	report, err := health.Check(ctx, ledger, time.Time{}, health.Limits{}, knows)
+	report, err := health.Check(ctx, ledger, time.Time{}, health.Thresholds{}, knows)
 	if err != nil {
 		return v, err
 	}

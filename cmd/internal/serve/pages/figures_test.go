@@ -514,7 +514,7 @@ func (f *figures) status() string {
 	l, err := ledger.New(f.t.Context(), f.DB, "", f.Clock.Now)
 	f.must(err)
 	known := func(job string) bool { return job != "misspelt" }
-	report, err := health.Check(f.t.Context(), l, time.Time{}, health.Limits{}, known)
+	report, err := health.Check(f.t.Context(), l, time.Time{}, health.Thresholds{}, known)
 	f.must(err)
 	paused, err := admin.New(f.Client).Paused(f.t.Context(), f.DB)
 	f.must(err)
