@@ -78,6 +78,36 @@ func TestApplyLetsTheRowsThatAreThereWait(t *testing.T) {
 	}
 }
 
+// A step that is due at the first instant to come has not passed. That instant is the one of the apply if a slot begins
+// with it, and else the first one after the beginning of the slot.
+func TestAnApplyLeavesOutNoStepOfTheFirstInstantToCome(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		now   time.Time
+		first string
+	}{
+		"as a slot begins":   {noon, "02 12:00"},
+		"in a slot":          {noon.Add(time.Minute), "02 12:00:00.000001"},
+		"as the next begins": {noon.Add(15 * time.Minute), "02 12:15"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShopAt(t, test.now)
+			s.exec("insert into shop.orders (id, placed_at) values (1, " + at(test.first) + " - interval '1 microsecond'), (2, " + at(test.first) + ")")
+			plan := s.apply(with(unshipped, "overdue: skip"))
+			if p := plan.Rules[0]; p.Overdue != 1 || p.Begin != 2 {
+				t.Errorf("applied %+v", p)
+			}
+			if n := s.count("select count(*) from prescient.future_job where entity_key = '1' and next_check_at > " + at("06 00:00") + " and payload ->> 'from' is not null"); n != 1 {
+				t.Errorf("the row whose first step has passed waits: %s", s.waiting())
+			}
+			if n := s.count("select count(*) from prescient.future_job where entity_key = '2' and next_check_at < " + at("04 13:00") + " and payload ->> 'from' is null"); n != 1 {
+				t.Errorf("the row whose first step is to come waits: %s", s.waiting())
+			}
+		})
+	}
+}
+
 // slots counts the checks that wait by slot.
 func (s *shop) slots() string {
 	s.t.Helper()
