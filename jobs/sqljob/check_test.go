@@ -51,6 +51,56 @@ func TestAQueryThatCannotRunFailsItsCheck(t *testing.T) {
 	}
 }
 
+// The server tests the rights of a query when it opens a cursor for it.
+func TestTheCheckFindsARightThatTheRoleLacks(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const role = "prescient sqljob checker"
+	w.exec(`create role "` + role + `"; create schema desk; grant usage on schema desk to "` + role + `"`)
+	t.Cleanup(func() {
+		if _, err := w.db.Exec(`drop owned by "` + role + `"; drop role "` + role + `"`); err != nil {
+			t.Error(err)
+		}
+	})
+	w.exec(`create table desk.cases (id text);
+		create view desk.open as select id from desk.cases;
+		create function desk.due(text) returns timestamptz language sql volatile as 'select now()';
+		revoke execute on function desk.due from public;
+		create schema hidden; create table hidden.cases (id text)`)
+	const keys = " from unnest($1::text[]) as k"
+	for name, test := range map[string]struct{ query, want, grant string }{
+		"to read a table": {
+			"select k as entity_key, now() as next" + keys + " join desk.cases c on c.id = k",
+			"permission denied for table cases", "select on desk.cases",
+		},
+		"to read a table in a condition": {
+			"select k as entity_key, now() as next" + keys + " where not exists (select from desk.cases c where c.id = k)",
+			"permission denied for table cases", "select on desk.cases",
+		},
+		"to read a view": {
+			"select id as entity_key, now() as next from desk.open where id = any ($1::text[])",
+			"permission denied for view open", "select on desk.open",
+		},
+		"to execute a function": {
+			"select k as entity_key, desk.due(k) as next" + keys, "permission denied for function due", "execute on function desk.due",
+		},
+		"to use a schema": {
+			"select id as entity_key, now() as next from hidden.cases where id = any ($1::text[])",
+			"permission denied for schema hidden", "select on hidden.cases to \"" + role + "\"; grant usage on schema hidden",
+		},
+	} {
+		cfg := w.config(test.query, func(c *sqljob.Config) { c.Role = role })
+		if err := sqljob.Check(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: error %v, want %s", name, err, test.want)
+		}
+		w.exec("grant " + test.grant + ` to "` + role + `"`)
+		if err := sqljob.Check(t.Context(), cfg); err != nil {
+			t.Errorf("%s, once it is granted: %v", name, err)
+		}
+		w.exec(`revoke select on all tables in schema desk from "` + role + `"`)
+	}
+}
+
 func TestACheckWithoutADatabaseIsRefused(t *testing.T) {
 	t.Parallel()
 	err := sqljob.Check(t.Context(), sqljob.Config{Name: "unshipped", Query: "select 1"})

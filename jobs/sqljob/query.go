@@ -277,8 +277,8 @@ func understood(ctx context.Context, tx *sqlx.Tx, query string) error {
 	return nil
 }
 
-// checkColumns opens a cursor, which runs nothing until something is fetched. It returns the names
-// of the columns, and refuses what is no query.
+// checkColumns opens a cursor. The server then plans the query and tests the rights of the role, and runs nothing until
+// something is fetched. It returns the names of the columns, and refuses what is no query.
 func checkColumns(ctx context.Context, tx *sqlx.Tx, query string) (names []string, err error) {
 	if _, err := tx.ExecContext(ctx, "declare prescient_check no scroll cursor for "+query,
 		pq.Array([]string{})); err != nil {

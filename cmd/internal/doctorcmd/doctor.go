@@ -51,7 +51,8 @@ func NewCmdDoctor(f *factory.Factory) *cobra.Command {
   slots      all that "status --check" finds
 
 Each finding comes with the command that fixes it. The command exits 3 if a finding needs action. It changes nothing and
-runs no query of sql_jobs: the server only parses each query and describes its columns.
+runs no query of sql_jobs. The server plans each query as its role, tests the rights to what the query names, and
+describes its columns.
 
 Like every other command, it names the session that holds a lock if it has waited for the lock for some seconds.`,
 		Example: `  prescient doctor
