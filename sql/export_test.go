@@ -22,14 +22,14 @@ func MigrateTo(ctx context.Context, db *sqlx.DB, schema Schema, version int64) e
 	return err
 }
 
-// MigrateWith applies the migrations and one more.
-func MigrateWith(ctx context.Context, db *sqlx.DB, text string) error {
+// MigrateWith applies the migrations and one more. It waits for locked tables as often as tries says.
+func MigrateWith(ctx context.Context, db *sqlx.DB, text string, tries int) error {
 	more := source{fmt.Sprintf("%05d_more", SchemaVersion+1), text}
 	p, err := provider(db, "", append(slices.Clone(migrations), more))
 	if err != nil {
 		return err
 	}
-	_, err = up(ctx, p)
+	_, err = up(ctx, db, "", p, tries)
 	return err
 }
 

@@ -14,6 +14,8 @@ import (
 	"github.com/lib/pq/pqerror"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+
+	"github.com/prescient-go/prescient/internal/spoken"
 )
 
 // SchemaVersion is the version of the tables that this code works with: its last migration, and
@@ -55,9 +57,10 @@ const MinMajor = 15
 // of what is new. A migration may run beside applications and runs: it waits briefly for a locked
 // table, gives up its locks, and tries again.
 //
-// Returns ErrLocked if a table stays locked, ErrNewer for a schema of newer code that this code must
-// not use, ErrEncoding for a database that is not UTF8, ErrOldServer for a server that is too old,
-// ErrReadOnly for a standby, and an EngineError for an engine that is refused.
+// Returns ErrLocked if a table stays locked, with the sessions that hold locks. Returns ErrNewer for
+// a schema of newer code that this code must not use, ErrEncoding for a database that is not UTF8,
+// ErrOldServer for a server that is too old, ErrReadOnly for a standby, and an EngineError for an
+// engine that is refused.
 //
 // Any number of processes may call it concurrently: an advisory lock lets one through at a time.
 // The lock belongs to the session, so connect to PostgreSQL itself and not through a pooler in
@@ -79,7 +82,7 @@ func Migrate(ctx context.Context, db Pool, schema Schema) error {
 	if err != nil {
 		return err
 	}
-	applied, err := up(ctx, p)
+	applied, err := up(ctx, db, schema, p, lockTries)
 	if err != nil {
 		return fmt.Errorf("migrate schema %s: %w", schema, ExplainMissing(err))
 	}
@@ -111,15 +114,45 @@ const (
 
 // ErrLocked is returned if a table stays locked, so that no migration can change it.
 var ErrLocked = fmt.Errorf("other sessions have kept a table locked for %s, so this migration has changed nothing: "+
-	"end their transactions, the oldest of pg_stat_activity, and migrate again", lockTries*(lockWait+upAgain))
+	"end their transactions, and migrate again", lockTries*(lockWait+upAgain))
+
+// heldBy returns ErrLocked with the sessions that may have held a table for the time of some tries. It can name none if
+// the transaction has ended, or is a prepared one.
+func heldBy(ctx context.Context, db Pool, schema Schema, tries int) error {
+	type session struct {
+		holder, mends string
+		since         sql.NullTime
+	}
+	var list []session
+	lasted := time.Duration(tries)*(lockWait+upAgain) - upAgain
+	err := ReadTx(ctx, db, func(tx *sqlx.Tx) (err error) {
+		list, err = Collect(ctx, tx, MigrationHolders.In(schema), []any{schema.String(), lasted.Seconds()},
+			func(row *sql.Rows, s *session) error { return row.Scan(&s.holder, &s.since, &s.mends) })
+		return err
+	})
+	if err != nil || len(list) == 0 {
+		return fmt.Errorf("%w. The oldest are in pg_stat_activity and pg_prepared_xacts", ErrLocked)
+	}
+	var holders []string
+	for _, s := range list {
+		since := ""
+		if s.since.Valid {
+			since = " since " + spoken.Instant(s.since.Time)
+		}
+		holders = append(holders, fmt.Sprintf("%s%s, which %s ends", s.holder, since, s.mends))
+	}
+	return fmt.Errorf("%w. Locks are held by %s", ErrLocked, strings.Join(holders, "; "))
+}
 
 // up applies the missing migrations. It tries again in two cases:
 //
 //   - The first process creates the version table without a lock. A session that looked before finds it a
 //     moment later; on Citus, once the other nodes have committed.
 //   - Another transaction holds a table that the migration changes. The migration gives up its locks
-//     meanwhile, so nothing waits for long behind it.
-func up(ctx context.Context, p *goose.Provider) (applied []*goose.MigrationResult, err error) {
+//     meanwhile, so nothing waits for long behind it. It waits for its locks as often as tries says.
+func up(
+	ctx context.Context, db Pool, schema Schema, p *goose.Provider, tries int,
+) (applied []*goose.MigrationResult, err error) {
 	for missing, locked := 0, 0; ; {
 		applied, err = p.Up(ctx)
 		switch {
@@ -133,8 +166,8 @@ func up(ctx context.Context, p *goose.Provider) (applied []*goose.MigrationResul
 		if missing == attempts {
 			return applied, err
 		}
-		if locked == lockTries {
-			return applied, errors.Join(ErrLocked, err)
+		if locked == tries {
+			return applied, fmt.Errorf("%w: %w", heldBy(ctx, db, schema, tries), err)
 		}
 		select {
 		case <-ctx.Done():

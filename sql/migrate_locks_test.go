@@ -1,11 +1,16 @@
 package sql_test
 
 import (
+	"errors"
+	"fmt"
+	"regexp"
 	"testing"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/internal/spoken"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -19,7 +24,7 @@ const (
 // migrating migrates beside other sessions, and returns the result.
 func migrating(t *testing.T, db *sqlx.DB, text string) <-chan error {
 	migrated := make(chan error, 1)
-	go func() { migrated <- pgsql.MigrateWith(t.Context(), db, text) }()
+	go func() { migrated <- pgsql.MigrateWith(t.Context(), db, text, 60) }()
 	return migrated
 }
 
@@ -70,6 +75,34 @@ func TestAMigrationNeverEndsATransactionByADeadlock(t *testing.T) {
 	}
 	if n := get[int](t, db, "select count(more) + count(*) from prescient.future_job"); n != 1 {
 		t.Errorf("%d rows wait", n)
+	}
+}
+
+func TestAMigrationThatGivesUpNamesTheSessionsThatHoldATable(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "its locks are those of the worker")
+	db := pgtest.New(t)
+	other := db.MustBegin()
+	defer func() { _ = other.Rollback() }()
+	other.MustExec("set local application_name = 'shop'; select from prescient.rule")
+	const text = "alter table prescient.rule add column more text;"
+	const tries = 2
+	err := pgsql.MigrateWith(t.Context(), db, text, tries)
+	var pid int
+	var since time.Time
+	if err := other.QueryRow("select pg_backend_pid(), now()").Scan(&pid, &since); err != nil {
+		t.Fatal(err)
+	}
+	holder := regexp.MustCompile(fmt.Sprintf(`migrate again\. Locks are held by session %d of [^ ]+ \(shop, idle in transaction\) since %s, `+
+		`which select pg_terminate_backend\(%[1]d\) ends: .*lock timeout`, pid, spoken.Instant(since)))
+	if !errors.Is(err, pgsql.ErrLocked) || !pgsql.IsLockTimeout(err) || !holder.MatchString(err.Error()) {
+		t.Errorf("error %v, want %s", err, holder)
+	}
+	if err := other.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := pgsql.MigrateWith(t.Context(), db, text, tries); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -140,6 +140,7 @@ var (
 	MetricsRows           = file("metrics_rows")
 	MetricsSlots          = file("metrics_slots")
 	MigrationApplied      = file("migration_applied")
+	MigrationHolders      = file("migration_holders")
 	NextSlot              = file("next_slot")
 	PageRead              = file("page_read")
 	PageUnreadable        = file("page_unreadable")
