@@ -619,6 +619,29 @@ func TestOverdueDecidesAboutAnAddedStepOfARowThatWaitsForTheNextSlot(t *testing.
 	}
 }
 
+// The row goes on telling which steps an earlier apply has left out.
+func TestAnApplyAddsToWhatAnEarlierOneHasLeftOut(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	late := func(more string) string {
+		return "rules: [{name: order.late, table: shop.orders, key: id, since: placed_at, done: shipped_at, overdue: skip, " +
+			"steps: [{after: 1h, event: a}, " + more + "{after: 1d, event: z}]}]"
+	}
+	leftOut := func(want int) {
+		t.Helper()
+		if n := s.count(`select count(*) from prescient.future_job f, jsonb_array_elements_text(f.payload -> 'left_out') as l where l in ('a', 'b')`); n != want {
+			t.Errorf("%d steps are left out, want %d: %s", n, want, s.waiting())
+		}
+	}
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 10:00") + ")")
+	s.apply(late(""))
+	leftOut(1)
+	s.now = noon.Add(3 * time.Hour)
+	s.apply(late("{after: 4h, event: b}, "))
+	leftOut(2)
+	s.wants("applied", "1 at 03-05 10:00 from 03-04 15:00")
+}
+
 // What an apply leaves out is about the start of the clock that it found, not about one before.
 func TestAnApplyThatMovesTheClockLeavesOutStepsOfTheNewStart(t *testing.T) {
 	t.Parallel()

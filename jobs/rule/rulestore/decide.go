@@ -33,6 +33,7 @@ type row struct {
 	// requested is the instant that it was requested for.
 	requested time.Time
 	from      time.Time // steps that are due before do not fire; zero: all do
+	leftOut   []string  // the steps that an apply or a check has left out
 	errors    int       // of its last checks
 }
 
@@ -140,6 +141,9 @@ func (d decider) decide(r row) decision {
 	if d.looks && (what.fate == begin || !what.from.IsZero()) {
 		// When the other table starts the clock, steps may have passed before the row came.
 		what.since, what.came = r.since, d.now
+	}
+	if len(what.leftOut) > 0 {
+		what.leftOut = slices.Concat(r.leftOut, what.leftOut)
 	}
 	return what
 }

@@ -71,7 +71,7 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 	p.rows = make([]row, 0, w.store.cfg.PageSize)
 	for rows.Next() {
 		var r found
-		if err := rows.Scan(&r.key, &r.since, &r.id, &r.slot, &r.requested, &r.from, &r.of, &r.errors, &r.fired,
+		if err := rows.Scan(&r.key, &r.since, &r.id, &r.slot, &r.requested, &r.from, &r.of, &r.leftOut, &r.errors, &r.fired,
 			pq.Array(&r.lengths), &r.read, &r.now); err != nil {
 			return p, err
 		}
@@ -107,6 +107,7 @@ type found struct {
 	slot, now sql.NullTime
 	requested sql.NullTime
 	from, of  sql.NullString
+	leftOut   sql.NullString
 	errors    sql.NullInt64
 	fired     pq.StringArray
 	lengths   []sql.NullInt64
@@ -123,8 +124,9 @@ func (f *found) row() row {
 	}
 	// An application may have written something else, which is an error of its check alone.
 	r.from, _ = time.Parse(time.RFC3339Nano, f.from.String)
+	_ = json.Unmarshal([]byte(f.leftOut.String), &r.leftOut)
 	if of, err := time.Parse(time.RFC3339Nano, f.of.String); err == nil && !of.Equal(r.since) {
-		r.from = time.Time{} // it is about another start of the clock
+		r.from, r.leftOut = time.Time{}, nil // they are about another start of the clock
 	}
 	return r
 }

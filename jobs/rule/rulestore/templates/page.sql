@@ -13,7 +13,7 @@ with page as materialized (
 )
 select
     p.prescient_key::text as key, (extract(epoch from p.prescient_since) * 1000000)::bigint as since, f.id, f.next_check_at as slot, f.requested,
-    f.payload ->> 'from' as from, f.payload ->> 'since' as of_since, f.error_count as errors, r.steps as fired,
+    f.payload ->> 'from' as from, f.payload ->> 'since' as of_since, f.payload ->> 'left_out' as left_out, f.error_count as errors, r.steps as fired,
     p.prescient_lengths as lengths, null::bigint as read, null::timestamptz as now
 from page p
 left join lateral (
@@ -30,4 +30,4 @@ left join lateral (
 where p.prescient_counts
 union all
 select (select p.prescient_key::text from page p order by p.prescient_key desc limit 1),
-    null, null, null, null, null, null, null, null, null, (select count(*) from page), coalesce($1::timestamptz, clock_timestamp())
+    null, null, null, null, null, null, null, null, null, null, (select count(*) from page), coalesce($1::timestamptz, clock_timestamp())
