@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/config/duration"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -28,49 +29,56 @@ type Options struct {
 // Advice holds what history says about the checks of a job, or of a class of its rows. Ages count
 // from when a row was enqueued, assuming the median time before its first slot.
 type Advice struct {
-	Job   string
-	Class string // empty: all rows of the job
+	Job   string `json:"job_exec"`
+	Class string `json:"class"` // empty: all rows of the job
 	// Rows is the number of rows that the advice is based on. Checks is the number of their checks.
 	// FoundNothing counts the checks that asked for another check.
-	Rows, Checks, FoundNothing int64
-	// Points are the parts of rows that were still open, from 1 to 0, and their ages. Empty if
-	// there is too little history.
-	Points []Point
+	Rows         int64 `json:"rows"`
+	Checks       int64 `json:"checks"`
+	FoundNothing int64 `json:"found_nothing"`
+	// HalfBy is the age by which half of the rows were finished, and MostBy the age by which 90 % were.
+	// Nil: history has no such age.
+	HalfBy *duration.Text `json:"half_by"`
+	MostBy *duration.Text `json:"most_by"`
 	// Past is what was done. Halved needs at most half the checks. Fixed needs no more than Halved,
 	// at a fixed interval after the first check of Past. Halved and Fixed are nil if there is
 	// nothing to halve. Fixed is also nil if every interval needs more checks.
-	Past          Plan
-	Halved, Fixed *Plan
+	Past   Plan  `json:"past"`
+	Halved *Plan `json:"halved"`
+	Fixed  *Plan `json:"fixed"`
+	// Points are the parts of rows that were still open, from 1 to 0, and their ages. Empty if
+	// there is too little history.
+	Points []Point `json:"points"`
 }
 
 // Point is the part of rows that is open at an age.
 type Point struct {
-	Age  time.Duration
-	Open float64
+	Age  duration.Text `json:"age"`
+	Open float64       `json:"open"`
 }
 
 // Plan says when rows are checked, and the result.
 type Plan struct {
-	First  time.Duration   // after a row was enqueued
-	Next   []time.Duration // after the previous check; the last is repeated. Empty: unknown
-	Checks float64         // per row, on average
-	Delay  time.Duration   // from when a row was finished to the check that found it so, on average
+	First  duration.Text   `json:"first"`  // after a row was enqueued
+	Next   []duration.Text `json:"next"`   // after the previous check; the last is repeated. Empty: unknown
+	Checks float64         `json:"checks"` // per row, on average
+	Delay  duration.Text   `json:"delay"`  // from when a row was finished to the check that found it so, on average
 }
 
-// At returns the first age in history at which at most the part open is open. It returns false if
+// At returns the first age in history at which at most the part open is open. It returns nil if
 // history has none.
-func (a *Advice) At(open float64) (time.Duration, bool) {
+func (a *Advice) At(open float64) *duration.Text {
 	for i, p := range a.Points {
 		if p.Open > open {
 			continue
 		}
 		if i == 0 || p.Open == a.Points[i-1].Open {
-			return p.Age, true
+			return &p.Age
 		}
 		before := a.Points[i-1]
-		return p.Age - time.Duration(float64(p.Age-before.Age)*(open-p.Open)/(before.Open-p.Open)), true
+		return new(p.Age - duration.Text(float64(p.Age-before.Age)*(open-p.Open)/(before.Open-p.Open)))
 	}
-	return 0, false
+	return nil
 }
 
 // Advise returns advice about the jobs that have history, sorted by name, each followed by its
@@ -114,7 +122,9 @@ func ofClass(rows []row, class string) []row {
 }
 
 func advise(c *Curve, rows []row, width float64) Advice {
-	a := Advice{Job: c.Job, Class: c.Class, Rows: int64(len(rows))}
+	a := Advice{
+		Job: c.Job, Class: c.Class, Rows: int64(len(rows)), Past: Plan{Next: []duration.Text{}}, Points: []Point{},
+	}
 	var waited []int64
 	finished, cancelled := 0.0, 0.0
 	for _, r := range rows {
@@ -138,6 +148,7 @@ func advise(c *Curve, rows []row, width float64) Advice {
 		return a
 	}
 	a.Points = points(c, ahead)
+	a.HalfBy, a.MostBy = a.At(0.5), a.At(0.1)
 	p := planner{c, cancelled / finished, width, ahead} // of which there are MinRows at least
 	a.Past.Delay = p.delays(rows)
 	if looks := p.halve(a.Past.Checks / 2); looks != nil {
@@ -152,7 +163,8 @@ func advise(c *Curve, rows []row, width float64) Advice {
 // points returns the points of a curve from age 0 on. It leaves out points that differ from the
 // last one by less than a thousandth. It keeps the end of such a plateau, because the curve falls
 // from there.
-func points(c *Curve, ahead float64) (list []Point) {
+func points(c *Curve, ahead float64) []Point {
+	list := []Point{}
 	var skipped *Point // the end of a plateau
 	for i, age := range c.Ages {
 		p := Point{seconds(float64(age) + ahead), 1 - c.Finished[i]}
@@ -173,13 +185,14 @@ func points(c *Curve, ahead float64) (list []Point) {
 
 // seconds returns a duration in whole seconds. It returns the longest duration for more, such as
 // for a row that was due in the year 9999.
-func seconds(s float64) time.Duration {
+func seconds(s float64) duration.Text {
 	const longest = float64(math.MaxInt64 / time.Second)
-	return time.Duration(min(max(s, -longest), longest)) * time.Second
+	return duration.Text(min(max(s, -longest), longest)) * duration.Text(time.Second)
 }
 
 // OpenAt returns the part of rows that is open at an age.
-func (a *Advice) OpenAt(age time.Duration) float64 {
+func (a *Advice) OpenAt(at time.Duration) float64 {
+	age := duration.Text(at)
 	for i, p := range a.Points {
 		if p.Age < age {
 			continue

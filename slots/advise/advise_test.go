@@ -20,7 +20,7 @@ func TestAdviceOfRowsThatWereNeverToBeLookedAt(t *testing.T) {
 		})
 	}
 	a := advise(curves("order.unshipped", rows)[0], rows, 900)
-	first, last := a.Points[0].Age, a.Points[len(a.Points)-1].Age
+	first, last := time.Duration(a.Points[0].Age), time.Duration(a.Points[len(a.Points)-1].Age)
 	if first < 0 || first > 100*hour*time.Second || last < 290*365*24*time.Hour {
 		t.Errorf("ages from %s to %s", first, last)
 	}
@@ -29,7 +29,7 @@ func TestAdviceOfRowsThatWereNeverToBeLookedAt(t *testing.T) {
 			t.Errorf("%s comes after %s", p.Age, a.Points[i].Age)
 		}
 	}
-	if a.Past.First < 290*365*24*time.Hour || a.Past.Delay < 0 {
+	if time.Duration(a.Past.First) < 290*365*24*time.Hour || a.Past.Delay < 0 {
 		t.Errorf("%+v", a.Past)
 	}
 	for _, plan := range []*Plan{a.Halved, a.Fixed} {

@@ -1,8 +1,6 @@
 package advise
 
-import (
-	"time"
-)
+import "github.com/prescient-go/prescient/config/duration"
 
 // mostLooks bounds the checks of a plan.
 const mostLooks = 1000
@@ -76,7 +74,7 @@ func (c *Curve) late(from, to float64) (sum float64) {
 
 // delays returns the average time from when rows were finished until a check or their owner ended
 // them.
-func (p planner) delays(rows []row) time.Duration {
+func (p planner) delays(rows []row) duration.Text {
 	sum, n := 0.0, 0.0
 	for _, r := range rows {
 		if k, ok := r.interval(); ok && k.to < forever {
@@ -130,7 +128,9 @@ const planned = 5
 
 func (p planner) plan(looks []float64) *Plan {
 	checks, delay := p.cost(looks)
-	plan := &Plan{First: seconds(max(0, p.ahead+looks[0])), Checks: checks, Delay: seconds(delay)}
+	plan := &Plan{
+		First: seconds(max(0, p.ahead+looks[0])), Next: []duration.Text{}, Checks: checks, Delay: seconds(delay),
+	}
 	for i := 1; i < min(len(looks), planned+1); i++ {
 		plan.Next = append(plan.Next, seconds(looks[i]-looks[i-1]))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -126,7 +127,10 @@ func jobsOf(loads map[string]load) []Job {
 
 // forecast computes a forecast from what was read, for slots on a grid.
 func (r *reader) forecast(cfg Config, g grid.Grid) Forecast {
-	f := Forecast{Now: r.now, Grid: g, From: r.from, To: r.to, Notes: r.notes}
+	f := Forecast{
+		Grid: g, Now: r.now, Width: duration.Text(g.Width()), From: r.from, To: r.to, Slots: []Slot{},
+		Notes: append([]string{}, r.notes...),
+	}
 	for slot := range r.grid.Between(r.from, r.to) {
 		f.Slots = append(f.Slots, Slot{Slot: slot, Jobs: jobsOf(r.expect(slot))})
 	}
@@ -191,10 +195,10 @@ func (s *Slot) time(c cost, by capacity) {
 			s.Waiting += j.Waiting
 		}
 	}
-	s.Begins, s.Took = c.delay, seconds(c.took(rows, by))
+	s.Begins, s.Took = duration.Text(c.delay), duration.Text(seconds(c.took(rows, by)))
 	for i := range s.Jobs {
 		if j := &s.Jobs[i]; j.Runs() {
-			j.Done = s.Begins + seconds(c.done(rows, j.JobExec, by))
+			j.Done = s.Begins + duration.Text(seconds(c.done(rows, j.JobExec, by)))
 		}
 	}
 }

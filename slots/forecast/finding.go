@@ -23,7 +23,8 @@ type judge struct {
 
 // findings returns what will go wrong. Of consecutive slots with the same problem, it returns the
 // worst.
-func (j *judge) findings() (list []Finding) {
+func (j *judge) findings() []Finding {
+	list := []Finding{}
 	type open struct {
 		at    int // index in list
 		slot  int
@@ -70,15 +71,16 @@ func (j *judge) violations(s Slot) (list []violation) {
 			Slot: s.Slot, Condition: TooLong,
 			Text: fmt.Sprintf("slot %s ends %s after it began, and the next one begins after %s: %s %s",
 				clock(s.Slot), spoken.About(s.Ends()), spoken.Exact(width),
-				spoken.Count(s.Rows, "row takes", "rows take"), spoken.About(s.Took)) + j.begun(width),
+				spoken.Count(s.Rows, "row takes", "rows take"), spoken.About(time.Duration(s.Took))) + j.begun(width),
 			Help: j.help(rows, j.heaviest(rows), width, j.cost.took),
 		}, s.Ends().Seconds() / width.Seconds()})
 	}
 	for _, job := range s.Jobs {
-		if limit := j.slas[job.JobExec]; job.Runs() && limit > 0 && job.Done > limit {
+		done := time.Duration(job.Done)
+		if limit := j.slas[job.JobExec]; job.Runs() && limit > 0 && done > limit {
 			list = append(list, j.late(s, job, rows, SLA, limit, "its SLA is"))
 		}
-		if limit := j.deadline(s, job.JobExec); job.Runs() && limit > 0 && job.Done > limit {
+		if limit := j.deadline(s, job.JobExec); job.Runs() && limit > 0 && done > limit {
 			list = append(list, j.late(s, job, rows, Deadline, limit, "its deadline, after which rows are dropped, is"))
 		}
 	}
@@ -92,12 +94,12 @@ func (j *judge) late(
 	return violation{Finding{
 		Slot: s.Slot, Condition: c, JobExec: job.JobExec,
 		Text: fmt.Sprintf("in slot %s the last of %s of %s is reached %s after it began; %s %s",
-			clock(s.Slot), spoken.Count(job.Expected, "row", "rows"), job.JobExec, spoken.About(job.Done), what,
+			clock(s.Slot), spoken.Count(job.Expected, "row", "rows"), job.JobExec, spoken.About(time.Duration(job.Done)), what,
 			spoken.Exact(limit)) + j.begun(limit),
 		Help: j.help(rows, job.JobExec, limit, func(rows map[string]float64, by capacity) float64 {
 			return j.cost.done(rows, job.JobExec, by)
 		}),
-	}, job.Done.Seconds() / limit.Seconds()}
+	}, float64(job.Done) / float64(limit)}
 }
 
 // begun says how late runs begin, if that is a good part of a limit.

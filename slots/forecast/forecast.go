@@ -3,6 +3,7 @@ package forecast
 import (
 	"time"
 
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -39,52 +40,57 @@ const (
 
 // Forecast predicts the coming slots, as seen at one moment.
 type Forecast struct {
-	Now  time.Time
-	Grid grid.Grid // of the slots; the grid of WhatIf if that has a width
+	Grid  grid.Grid     `json:"-"` // of the slots; the grid of WhatIf if that has a width
+	Now   time.Time     `json:"now"`
+	Width duration.Text `json:"width"` // of Grid
 	// From is the first slot, which is the next to begin. To is the end, exclusive.
-	From, To time.Time
-	Slots    []Slot // every slot from From to To, in order
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
 	// Runners and Workers are the numbers that the times assume. Workers belong to one runner.
-	Runners, Workers int
+	Runners int `json:"runners"`
+	Workers int `json:"workers"`
 	// Learned is the number of past slots that the times were learned from.
-	Learned  int
-	Findings []Finding // sorted by slot
+	Learned  int       `json:"learned_slots"`
+	Slots    []Slot    `json:"slots"`    // every slot from From to To, in order
+	Findings []Finding `json:"findings"` // sorted by slot
 	// Notes say in words what limits the forecast.
-	Notes []string
+	Notes []string `json:"notes"`
 }
 
 // Slot is the forecast for one slot.
 type Slot struct {
-	Slot time.Time
+	Slot time.Time `json:"slot"`
 	// Rows is the number of rows that will be run. It excludes rows of paused jobs, and of jobs
 	// that no run knows.
-	Rows int64
+	Rows int64 `json:"rows"`
 	// Waiting is the number of rows that wait now. It may exceed Rows if rows are cancelled before
 	// their slot.
-	Waiting int64
-	Jobs    []Job // sorted by name
+	Waiting int64 `json:"waiting"`
 	// Begins is the time from the slot to the start of its run. Took is how long the run takes.
-	Begins, Took time.Duration
+	Begins duration.Text `json:"begins_after"`
+	Took   duration.Text `json:"takes"`
+	Jobs   []Job         `json:"jobs"` // sorted by name
 }
 
 // Job is the forecast for a job's rows in a slot.
 type Job struct {
-	JobExec string
-	Waiting int64 // waits now; above 1,000 an estimate
+	JobExec string `json:"job_exec"`
+	Waiting int64  `json:"waiting"` // waits now; above 1,000 an estimate
 	// Expected is the number of rows when the slot is run.
-	Expected int64
+	Expected int64 `json:"rows"`
 	// Done is the time from the slot until the last of them is done.
-	Done time.Duration
+	Done duration.Text `json:"done_after"`
 	// Paused or Unregistered rows are not run. A job is unregistered if no run of the last 7 days
 	// knows it.
-	Paused, Unregistered bool
+	Paused       bool `json:"paused"`
+	Unregistered bool `json:"unregistered"`
 }
 
 // Runs reports whether rows of the job will be run.
 func (j Job) Runs() bool { return !j.Paused && !j.Unregistered }
 
 // Ends is the time from the slot to the end of its run.
-func (s Slot) Ends() time.Duration { return s.Begins + s.Took }
+func (s Slot) Ends() time.Duration { return time.Duration(s.Begins + s.Took) }
 
 // Finding is a problem that a slot, or several consecutive slots, will have.
 type Finding struct {

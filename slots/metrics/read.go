@@ -276,6 +276,6 @@ func (r *snapshot) collect(gauge func(d *prometheus.Desc, value float64, labels 
 	gauge(dead, float64(r.dead))
 	for i, slot := range r.ahead {
 		gauge(forecastRows, float64(slot.Rows), strconv.Itoa(i+1))
-		gauge(forecastTook, slot.Took.Seconds(), strconv.Itoa(i+1))
+		gauge(forecastTook, time.Duration(slot.Took).Seconds(), strconv.Itoa(i+1))
 	}
 }

@@ -58,69 +58,10 @@ docs/advise.md has an example.`,
 	return c
 }
 
-// adviceView is advise.Advice as JSON.
-type adviceView struct {
-	JobExec      string         `json:"job_exec"`
-	Class        string         `json:"class"`
-	Rows         int64          `json:"rows"`
-	Checks       int64          `json:"checks"`
-	FoundNothing int64          `json:"found_nothing"`
-	HalfBy       *duration.Text `json:"half_by"`
-	MostBy       *duration.Text `json:"most_by"`
-	Past         planView       `json:"past"`
-	Halved       *planView      `json:"halved"`
-	Fixed        *planView      `json:"fixed"`
-	Points       []pointView    `json:"points"`
-}
-
-// planView is advise.Plan as JSON.
-type planView struct {
-	First  duration.Text   `json:"first"`
-	Next   []duration.Text `json:"next"`
-	Checks float64         `json:"checks"`
-	Delay  duration.Text   `json:"delay"`
-}
-
-// pointView is advise.Point as JSON.
-type pointView struct {
-	Age  duration.Text `json:"age"`
-	Open float64       `json:"open"`
-}
-
 // advisedView has the advice and the number of rows that it follows from.
 type advisedView struct {
-	Read int64        `json:"read"` // rows of history
-	Jobs []adviceView `json:"jobs"`
-}
-
-func newPlanView(p *advise.Plan) *planView {
-	if p == nil {
-		return nil
-	}
-	v := &planView{duration.Text(p.First), []duration.Text{}, p.Checks, duration.Text(p.Delay)}
-	for _, next := range p.Next {
-		v.Next = append(v.Next, duration.Text(next))
-	}
-	return v
-}
-
-func newAdviceView(a *advise.Advice) adviceView {
-	by := func(open float64) *duration.Text {
-		age, ok := a.At(open)
-		if !ok {
-			return nil
-		}
-		return new(duration.Text(age))
-	}
-	v := adviceView{
-		a.Job, a.Class, a.Rows, a.Checks, a.FoundNothing, by(0.5), by(0.1),
-		*newPlanView(&a.Past), newPlanView(a.Halved), newPlanView(a.Fixed),
-		[]pointView{},
-	}
-	for _, p := range a.Points {
-		v.Points = append(v.Points, pointView{duration.Text(p.Age), p.Open})
-	}
-	return v
+	Read int64           `json:"read"` // rows of history
+	Jobs []advise.Advice `json:"jobs"`
 }
 
 func (o adviseOptions) run(ctx context.Context, f *factory.Factory) error {
@@ -132,7 +73,6 @@ func (o adviseOptions) run(ctx context.Context, f *factory.Factory) error {
 		if err != nil {
 			return err
 		}
-		var view advisedView
 		bounds := advise.Bounds{Rows: int64(o.limit), Time: time.Minute}
 		list, read, err := advise.Advise(ctx, db, f.Schema(), advise.Options{Job: o.job, By: o.by, Bounds: bounds},
 			setting.Grid.Width())
@@ -143,20 +83,17 @@ func (o adviseOptions) run(ctx context.Context, f *factory.Factory) error {
 			f.Log().WarnContext(ctx, "no class has enough rows: is the name of the field right?", "job", o.job, "by", o.by,
 				"rows", advise.MinRows)
 		}
-		view.Read, view.Jobs = read, []adviceView{}
-		for i := range list {
-			view.Jobs = append(view.Jobs, newAdviceView(&list[i]))
-		}
-		return f.Print(view, func() error { return printAdvice(f, view, list) })
+		told := advisedView{Read: read, Jobs: append([]advise.Advice{}, list...)}
+		return f.Print(told, func() error { return printAdvice(f, told) })
 	})
 }
 
-func printAdvice(f *factory.Factory, told advisedView, list []advise.Advice) error {
+func printAdvice(f *factory.Factory, told advisedView) error {
 	rows := []table.Row{}
-	for i, v := range told.Jobs {
+	for _, v := range told.Jobs {
 		rows = append(rows, table.Row{
-			v.JobExec, v.Class, v.Rows, v.Checks, partOf(v.FoundNothing, v.Checks), orDash(v.HalfBy), orDash(v.MostBy),
-			fmt.Sprintf("%.1f", v.Past.Checks), spoken.Duration(list[i].Past.Delay),
+			v.Job, v.Class, v.Rows, v.Checks, partOf(v.FoundNothing, v.Checks), orDash(v.HalfBy), orDash(v.MostBy),
+			fmt.Sprintf("%.1f", v.Past.Checks), v.Past.Delay,
 		})
 	}
 	header := table.Row{
@@ -167,9 +104,9 @@ func printAdvice(f *factory.Factory, told advisedView, list []advise.Advice) err
 		return err
 	}
 	var lines []string
-	for i := range list {
-		lines = append(lines, "", strings.Map(plain.Printable, view.Advice(&list[i])))
-		lines = append(lines, plot(&list[i])...)
+	for _, v := range told.Jobs {
+		lines = append(lines, "", strings.Map(plain.Printable, view.Advice(&v)))
+		lines = append(lines, plot(&v)...)
 	}
 	return f.Lines(append(lines, "",
 		spoken.Count(told.Read, "row", "rows")+" of history "+spoken.Noun(told.Read, "was", "were")+" read.")...)
@@ -200,9 +137,9 @@ func plot(a *advise.Advice) (lines []string) {
 	if len(a.Points) == 0 || a.FoundNothing == 0 {
 		return nil
 	}
-	end, ok := a.At(0.02)
-	if !ok {
-		end = a.Points[len(a.Points)-1].Age
+	end := time.Duration(a.Points[len(a.Points)-1].Age)
+	if hardly := a.At(0.02); hardly != nil {
+		end = time.Duration(*hardly)
 	}
 	exact := time.Second
 	if end > 10*time.Hour {

@@ -10,75 +10,23 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
-	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/forecast"
 )
 
-// forecastView is forecast.Forecast as JSON.
+// forecastView is what plan forecast prints as JSON.
 type forecastView struct {
-	OK       bool               `json:"ok"` // there are no findings
-	Now      time.Time          `json:"now"`
-	Width    duration.Text      `json:"width"`
-	From     time.Time          `json:"from"`
-	To       time.Time          `json:"to"`
-	Runners  int                `json:"runners"`
-	Workers  int                `json:"workers"`
-	Learned  int                `json:"learned_slots"`
-	Slots    []forecastSlotView `json:"slots"`
-	Findings []forecast.Finding `json:"findings"`
-	Notes    []string           `json:"notes"`
-}
-
-// forecastSlotView is forecast.Slot as JSON.
-type forecastSlotView struct {
-	Slot    time.Time         `json:"slot"`
-	Rows    int64             `json:"rows"`
-	Waiting int64             `json:"waiting"`
-	Begins  duration.Text     `json:"begins_after"`
-	Took    duration.Text     `json:"takes"`
-	Jobs    []forecastJobView `json:"jobs"`
-}
-
-// forecastJobView is forecast.Job as JSON.
-type forecastJobView struct {
-	JobExec      string        `json:"job_exec"`
-	Waiting      int64         `json:"waiting"`
-	Expected     int64         `json:"rows"`
-	Done         duration.Text `json:"done_after"`
-	Paused       bool          `json:"paused"`
-	Unregistered bool          `json:"unregistered"`
-}
-
-func newForecastView(ahead forecast.Forecast) forecastView {
-	v := forecastView{
-		OK: len(ahead.Findings) == 0, Now: ahead.Now, Width: duration.Text(ahead.Grid.Width()), From: ahead.From,
-		To: ahead.To, Runners: ahead.Runners, Workers: ahead.Workers,
-		Learned: ahead.Learned, Slots: []forecastSlotView{}, Findings: append([]forecast.Finding{}, ahead.Findings...),
-		Notes: append([]string{}, ahead.Notes...),
-	}
-	for _, s := range ahead.Slots {
-		slot := forecastSlotView{
-			s.Slot, s.Rows, s.Waiting, duration.Text(s.Begins), duration.Text(s.Took), []forecastJobView{},
-		}
-		for _, j := range s.Jobs {
-			slot.Jobs = append(slot.Jobs, forecastJobView{
-				j.JobExec, j.Waiting, j.Expected, duration.Text(j.Done), j.Paused, j.Unregistered,
-			})
-		}
-		v.Slots = append(v.Slots, slot)
-	}
-	return v
+	OK bool `json:"ok"` // there are no findings
+	forecast.Forecast
 }
 
 func printForecast(f *factory.Factory, ahead forecast.Forecast, onlyFindings bool) error {
-	view := newForecastView(ahead)
-	return f.Print(view, func() error {
+	return f.Print(forecastView{len(ahead.Findings) == 0, ahead}, func() error {
 		if onlyFindings {
-			return printForecastFindings(f, view)
+			return printForecastFindings(f, ahead.Findings)
 		}
-		err := errors.Join(printBars(f, ahead), printForecastFindings(f, view))
+		err := errors.Join(printBars(f, ahead), printForecastFindings(f, ahead.Findings))
 		for _, note := range ahead.Notes {
 			err = errors.Join(err, f.Sentence(note))
 		}
@@ -105,7 +53,7 @@ func printBars(f *factory.Factory, ahead forecast.Forecast) error {
 			mark = " !"
 		}
 		rows = append(rows, table.Row{
-			s.Slot, s.Rows, s.Waiting, spoken.About(s.Took), bar(s.Waiting, s.Rows, most) + mark, jobsText(s),
+			s.Slot, s.Rows, s.Waiting, spoken.About(time.Duration(s.Took)), bar(s.Waiting, s.Rows, most) + mark, jobsText(s),
 		})
 	}
 	if len(rows) == 0 {
@@ -144,9 +92,9 @@ func jobsText(s forecast.Slot) string {
 	return strings.Join(list, ", ")
 }
 
-func printForecastFindings(f *factory.Factory, v forecastView) error {
+func printForecastFindings(f *factory.Factory, list []forecast.Finding) error {
 	var err error
-	for _, found := range v.Findings {
+	for _, found := range list {
 		more := ""
 		if found.Slots > 1 {
 			more = fmt.Sprintf("; %d slots in a row from %s on, this is the worst", found.Slots, spoken.Instant(found.Slot))

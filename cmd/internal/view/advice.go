@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/advise"
@@ -26,12 +27,12 @@ func Advice(a *advise.Advice) string {
 	}
 	text := name + ": " + cost(&a.Past) + " the row is finished."
 	if a.Fixed != nil && len(a.Fixed.Next) > 0 {
-		text += fmt.Sprintf(" With a next check every %s: %s.", spoken.Duration(a.Fixed.Next[0]), cost(a.Fixed))
+		text += fmt.Sprintf(" With a next check every %s: %s.", spoken.Duration(time.Duration(a.Fixed.Next[0])), cost(a.Fixed))
 	}
-	text += " With a first check after " + spoken.Duration(a.Halved.First)
+	text += " With a first check after " + spoken.Duration(time.Duration(a.Halved.First))
 	next := []string{}
 	for _, d := range a.Halved.Next {
-		next = append(next, spoken.Duration(d))
+		next = append(next, spoken.Duration(time.Duration(d)))
 	}
 	if len(next) > 0 {
 		text += ", and the next ones each " + strings.Join(next, ", ") + " later"
@@ -41,5 +42,5 @@ func Advice(a *advise.Advice) string {
 
 // cost says how many checks a row has, and when the last one comes.
 func cost(p *advise.Plan) string {
-	return fmt.Sprintf("%.1f checks a row, the last one %s after", p.Checks, spoken.Duration(p.Delay))
+	return fmt.Sprintf("%.1f checks a row, the last one %s after", p.Checks, spoken.Duration(time.Duration(p.Delay)))
 }

@@ -62,6 +62,11 @@ func (c *Cell) expect(s forecast.Slot, width time.Duration) {
 		c.Forecast = new(*c.Forecast)
 	}
 	c.Forecast.Rows += s.Rows
-	c.Forecast.Took = max(c.Forecast.Took, duration.Text(s.Took.Round(time.Millisecond)))
+	c.Forecast.Took = max(c.Forecast.Took, roundedTook(s))
 	c.TooLong = c.TooLong || s.Ends() > width
+}
+
+// roundedTook returns how long the run of a slot takes, in whole milliseconds.
+func roundedTook(s forecast.Slot) duration.Text {
+	return duration.Text(time.Duration(s.Took).Round(time.Millisecond))
 }

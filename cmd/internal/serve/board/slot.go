@@ -97,7 +97,7 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 	if f, is := b.forecast(ctx); err == nil && is && slot.After(v.AsOf) {
 		for _, s := range f.Slots {
 			if s.Slot.Equal(slot) {
-				v.Forecast = &Forecast{s.Rows, duration.Text(s.Took.Round(time.Millisecond))}
+				v.Forecast = &Forecast{s.Rows, roundedTook(s)}
 			}
 		}
 	}
