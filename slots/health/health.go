@@ -230,7 +230,7 @@ func stranded(r *Report, threshold float64) []Finding {
 	n, rows, first := r.inState(list, slots.StateOpen, slots.StateDone)
 	expired, of := int64(0), time.Time{}
 	for _, c := range r.Claims {
-		if len(c.Jobs) > 0 && !c.Live && !c.Until.Before(time.Unix(1, 0)) {
+		if len(c.Jobs) > 0 && !c.Live && c.Until != nil {
 			if expired++; expired == 1 {
 				of = c.Slot
 			}

@@ -100,13 +100,15 @@ type Trouble struct {
 
 // Claim is a runner's right to rows of an open slot.
 type Claim struct {
-	Slot   time.Time
-	Token  int64
-	Kind   slots.Kind
-	Jobs   []string // whose rows it holds; none: the runner is at the slot, and may claim more
-	Runner string
-	Until  time.Time // in the past: handed back, or its runner has not been heard of for too long
-	Live   bool
+	Slot   time.Time  `json:"slot"`
+	Token  int64      `json:"token,string"` // has more digits than a number of JavaScript
+	Kind   slots.Kind `json:"kind"`
+	Jobs   []string   `json:"jobs"` // whose rows it holds; none: the runner works on the slot and may claim more
+	Runner string     `json:"runner"`
+	// Until is when the claim expires, in the past if its runner has not been heard of for too long. Nil: it was
+	// handed back.
+	Until *time.Time `json:"until"`
+	Live  bool       `json:"live"`
 }
 
 // OK reports whether no slot is in trouble.
@@ -160,19 +162,19 @@ func (l *Ledger) Status(ctx context.Context, since time.Time) (Status, error) {
 
 // SlotRun is a row of the ledger.
 type SlotRun struct {
-	Slot  time.Time
-	State slots.State
-	Kind  slots.Kind
+	Slot  time.Time   `json:"slot"`
+	State slots.State `json:"state"`
+	Kind  slots.Kind  `json:"kind"`
 	// Planned is the number of rows when the slot was opened; an estimate when there were many.
-	Planned int64
+	Planned int64 `json:"planned"`
 	// Checked = Finished + Rescheduled + Failed: the rows whose outcome was recorded.
-	Checked     int64
-	Finished    int64
-	Rescheduled int64
-	Failed      int64
-	TakeOvers   int64
-	OpenedAt    time.Time
-	FinishedAt  *time.Time // nil while it is open
+	Checked     int64      `json:"checked"`
+	Finished    int64      `json:"finished"`
+	Rescheduled int64      `json:"rescheduled"`
+	Failed      int64      `json:"failed"`
+	TakeOvers   int64      `json:"take_overs"`
+	OpenedAt    *time.Time `json:"opened_at"`   // nil: it was not opened
+	FinishedAt  *time.Time `json:"finished_at"` // nil while it is not done
 }
 
 // ErrNoSlot is returned for a slot that has no ledger row.
@@ -195,13 +197,10 @@ func (l *Ledger) List(ctx context.Context, from, to time.Time, limit int) iter.S
 func (l *Ledger) page(ctx context.Context, from, to time.Time, limit int) ([]SlotRun, error) {
 	args := []any{timeOr(from, grid.Min), timeOr(to, grid.Max), limit}
 	runs, err := list(ctx, l, pgsql.SlotList, args, func(row *sql.Rows, r *SlotRun) error {
+		var opened, finished sql.NullTime
 		err := row.Scan(&r.Slot, &r.State, &r.Kind, &r.Planned, &r.Checked, &r.Finished, &r.Rescheduled, &r.Failed,
-			&r.TakeOvers,
-			&r.OpenedAt, &r.FinishedAt)
-		r.Slot, r.OpenedAt = r.Slot.UTC(), r.OpenedAt.UTC()
-		if r.FinishedAt != nil {
-			r.FinishedAt = new(r.FinishedAt.UTC())
-		}
+			&r.TakeOvers, &opened, &finished)
+		r.Slot, r.OpenedAt, r.FinishedAt = r.Slot.UTC(), utc(opened), utc(finished)
 		return err
 	})
 	if err != nil {
@@ -227,8 +226,12 @@ func (l *Ledger) Claims(ctx context.Context, slot time.Time) ([]Claim, error) {
 	only := sql.NullTime{Time: slot, Valid: !slot.IsZero()}
 	claims, err := list(ctx, l, pgsql.ClaimList, []any{only}, func(row *sql.Rows, v *Claim) error {
 		var names pq.StringArray
-		err := row.Scan(&v.Slot, &v.Token, &v.Kind, &names, &v.Runner, &v.Until, &v.Live)
-		v.Slot, v.Until, v.Jobs = v.Slot.UTC(), v.Until.UTC(), names
+		var until time.Time // handed back: the beginning of Unix time
+		err := row.Scan(&v.Slot, &v.Token, &v.Kind, &names, &v.Runner, &until, &v.Live)
+		if until.Unix() > 0 {
+			v.Until = new(until.UTC())
+		}
+		v.Slot, v.Jobs = v.Slot.UTC(), append([]string{}, names...)
 		return err
 	})
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -55,20 +55,17 @@ func listSlots(ctx context.Context, f *factory.Factory, o *listOptions) error {
 		if err != nil {
 			return err
 		}
-		var views []view.Slot
-		for run, err := range l.List(ctx, from, to, output.OneMore(o.limit)) {
-			if err != nil {
-				return err
-			}
-			views = append(views, view.NewSlot(run))
+		runs, err := seq.Collect(l.List(ctx, from, to, output.OneMore(o.limit)))
+		if err != nil {
+			return err
 		}
-		views = output.Limited(ctx, f.Log(), views, o.limit, "give a larger --limit, or go on with --until")
+		runs = output.Limited(ctx, f.Log(), runs, o.limit, "give a larger --limit, or go on with --until")
 		header := table.Row{
 			"SLOT", "STATE", output.Droppable("KIND"), "PLANNED", "CHECKED", "FINISHED", output.Droppable("RESCHEDULED"),
 			"FAILED",
 			output.Droppable("TAKE-OVERS"), output.Droppable("FINISHED AT"),
 		}
-		return output.List(f.Printer, views, header, func(v view.Slot) table.Row {
+		return output.List(f.Printer, runs, header, func(v ledger.SlotRun) table.Row {
 			return table.Row{
 				v.Slot, string(v.State), string(v.Kind), v.Planned, v.Checked, v.Finished, v.Rescheduled, v.Failed, v.TakeOvers,
 				v.FinishedAt,
@@ -99,7 +96,7 @@ began, it is "not opened".`,
 }
 
 func showSlot(ctx context.Context, f *factory.Factory, slot time.Time) error {
-	return database.WithLedger(ctx, f, func(db *sqlx.DB, l *ledger.Ledger, s pgsql.Setting) error {
+	return database.WithLedger(ctx, f, func(_ *sqlx.DB, l *ledger.Ledger, s pgsql.Setting) error {
 		if !l.Grid().Contains(slot) {
 			return cli.NotSlot(l.Grid(), slot)
 		}
@@ -113,29 +110,15 @@ func showSlot(ctx context.Context, f *factory.Factory, slot time.Time) error {
 		if err != nil {
 			return err
 		}
-		claims, err := l.Claims(ctx, slot)
-		if err != nil {
-			return err
-		}
-		waiting, err := l.Waiting(ctx, slot)
-		if err != nil {
-			return err
-		}
-		client, err := database.Client(ctx, f, db, nil)
-		if err != nil {
-			return err
-		}
-		paused, err := admin.New(client).Paused(ctx, db)
-		if err != nil {
-			return err
-		}
 		knows, err := checks.Knows(ctx, f, l)
 		if err != nil {
 			return err
 		}
-		return printSlot(f, view.SlotDetail{
-			Slot: view.NewSlot(run), Claims: view.NewClaims(claims), Waiting: view.NewWaiting(waiting, paused, knows),
-		})
+		v, err := view.ReadSlot(ctx, l, run, knows)
+		if err != nil {
+			return err
+		}
+		return printSlot(f, v)
 	})
 }
 
@@ -156,7 +139,7 @@ func gone(v view.SlotDetail) int64 {
 
 func printSlot(f *factory.Factory, v view.SlotDetail) error {
 	return f.Print(v, func() error {
-		err := f.Table(nil, table.Row{"slot", v.Slot.Slot}, table.Row{"state", string(v.State)},
+		err := f.Table(nil, table.Row{"slot", v.Slot}, table.Row{"state", string(v.State)},
 			table.Row{"kind", string(v.Kind)},
 			table.Row{"planned", v.Planned}, table.Row{"checked", v.Checked}, table.Row{"finished", v.Finished},
 			table.Row{"rescheduled", v.Rescheduled}, table.Row{"failed", v.Failed}, table.Row{"take-overs", v.TakeOvers},
@@ -164,7 +147,7 @@ func printSlot(f *factory.Factory, v view.SlotDetail) error {
 		if err == nil && len(v.Claims) > 0 {
 			header := table.Row{output.Droppable("KIND"), "RUNNER", "UNTIL", "LIVE", "JOBS"}
 			err = errors.Join(f.Lines(""),
-				output.Rows(f.Printer, v.Claims, header, func(c view.Claim) table.Row { return c.Row() }))
+				output.Rows(f.Printer, v.Claims, header, func(c ledger.Claim) table.Row { return view.ClaimRow(c) }))
 		}
 		if err == nil && len(v.Waiting) > 0 {
 			header := table.Row{"JOB", "WAITING", "STATE"}

@@ -166,9 +166,8 @@ func printStatus(f *factory.Factory, v view.Status) error {
 	}
 	if err == nil && len(v.Claims) > 0 {
 		header := table.Row{"SLOT", "KIND", "RUNNER", "UNTIL", "LIVE", "JOBS"}
-		err = errors.Join(f.Lines(""), output.Few(f.Printer, len(v.Claims), v.Claims, header, func(c view.Claim) table.Row {
-			return append(table.Row{c.Slot}, c.Row()...)
-		}))
+		err = errors.Join(f.Lines(""), output.Few(f.Printer, len(v.Claims), v.Claims, header,
+			func(c ledger.Claim) table.Row { return append(table.Row{c.Slot}, view.ClaimRow(c)...) }))
 	}
 	return err
 }

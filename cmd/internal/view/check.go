@@ -2,6 +2,7 @@ package view
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/prescient-go/prescient/config/duration"
@@ -77,5 +78,6 @@ func (v Ended) Why() string {
 
 // NewCheck returns a waiting check as JSON.
 func NewCheck(j jobs.FutureJob, paused []admin.PausedJob) Check {
-	return Check{j.NextCheckAt, StateOf(j.JobExec, paused), NewCheckData(j)}
+	held := slices.ContainsFunc(paused, func(p admin.PausedJob) bool { return p.JobExec == j.JobExec })
+	return Check{j.NextCheckAt, stateOf(held), NewCheckData(j)}
 }

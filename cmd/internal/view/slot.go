@@ -1,82 +1,41 @@
 package view
 
 import (
-	"slices"
+	"context"
 	"strings"
-	"time"
 
-	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/ledger"
 )
-
-// Slot is ledger.SlotRun as JSON.
-type Slot struct {
-	Slot        time.Time   `json:"slot"`
-	State       slots.State `json:"state"`
-	Kind        slots.Kind  `json:"kind"`
-	Planned     int64       `json:"planned"`
-	Checked     int64       `json:"checked"`
-	Finished    int64       `json:"finished"`
-	Rescheduled int64       `json:"rescheduled"`
-	Failed      int64       `json:"failed"`
-	TakeOvers   int64       `json:"take_overs"`
-	OpenedAt    *time.Time  `json:"opened_at"`   // null: not opened
-	FinishedAt  *time.Time  `json:"finished_at"` // null: not done
-}
-
-// NewSlot returns a row of the ledger as JSON.
-func NewSlot(r ledger.SlotRun) Slot {
-	v := Slot{
-		Slot: r.Slot.UTC(), State: r.State, Kind: r.Kind, Planned: r.Planned, Checked: r.Checked, Finished: r.Finished,
-		Rescheduled: r.Rescheduled, Failed: r.Failed, TakeOvers: r.TakeOvers, FinishedAt: r.FinishedAt,
-	}
-	if !r.OpenedAt.IsZero() {
-		v.OpenedAt = &r.OpenedAt
-	}
-	return v
-}
 
 // NotOpened is the state of a slot that no run has opened, and that is not missed.
 const NotOpened slots.State = "not opened"
 
 // SlotDetail is one slot as JSON.
 type SlotDetail struct {
-	Slot
-	Claims  []Claim   `json:"claims"`
-	Waiting []Waiting `json:"waiting"`
+	ledger.SlotRun
+	Claims  []ledger.Claim `json:"claims"`
+	Waiting []Waiting      `json:"waiting"`
 }
 
-// Claim is ledger.Claim as JSON.
-type Claim struct {
-	Slot   time.Time  `json:"slot"`
-	Token  int64      `json:"token,string"` // has more digits than a number of JavaScript
-	Kind   slots.Kind `json:"kind"`
-	Jobs   []string   `json:"jobs"` // none: the runner works on the slot and may claim more
-	Runner string     `json:"runner"`
-	Until  *time.Time `json:"until"` // null: handed back
-	Live   bool       `json:"live"`
-}
-
-// Row returns the cells of a claim, without its slot.
-func (c Claim) Row() []any {
-	return []any{string(c.Kind), c.Runner, c.Until, c.Live, strings.Join(c.Jobs, ", ")}
-}
-
-// NewClaims returns claims as JSON.
-func NewClaims(claims []ledger.Claim) []Claim {
-	views := []Claim{}
-	for _, c := range claims {
-		v := Claim{
-			Slot: c.Slot, Token: c.Token, Kind: c.Kind, Jobs: append([]string{}, c.Jobs...),
-			Runner: c.Runner, Live: c.Live,
-		}
-		if c.Until.Unix() > 0 {
-			v.Until = &c.Until
-		}
-		views = append(views, v)
+// ReadSlot returns a slot with its claims and what waits in it. has reports whether the caller has
+// registered a job.
+func ReadSlot(
+	ctx context.Context, l *ledger.Ledger, run ledger.SlotRun, has func(job string) bool,
+) (v SlotDetail, err error) {
+	v.SlotRun = run
+	if v.Claims, err = l.Claims(ctx, run.Slot); err != nil {
+		return v, err
 	}
-	return views
+	v.Claims = append([]ledger.Claim{}, v.Claims...)
+	waiting, err := l.Waiting(ctx, run.Slot)
+	v.Waiting = newWaiting(waiting, has)
+	return v, err
+}
+
+// ClaimRow returns the cells of a claim, without its slot.
+func ClaimRow(c ledger.Claim) []any {
+	return []any{string(c.Kind), c.Runner, c.Until, c.Live, strings.Join(c.Jobs, ", ")}
 }
 
 // Waiting counts the waiting rows of a job in a slot.
@@ -87,12 +46,12 @@ type Waiting struct {
 	Registered bool   `json:"registered"` // false: this binary leaves the rows to another one
 }
 
-// NewWaiting returns counts of waiting rows as JSON. has reports whether the caller has registered
+// newWaiting returns counts of waiting rows as JSON. has reports whether the caller has registered
 // a job.
-func NewWaiting(list []ledger.JobCount, paused []admin.PausedJob, has func(job string) bool) []Waiting {
+func newWaiting(list []ledger.JobCount, has func(job string) bool) []Waiting {
 	views := []Waiting{}
 	for _, w := range list {
-		views = append(views, Waiting{w.JobExec, w.Waiting, StateOf(w.JobExec, paused), has(w.JobExec)})
+		views = append(views, Waiting{w.JobExec, w.Waiting, stateOf(w.Paused), has(w.JobExec)})
 	}
 	return views
 }
@@ -106,9 +65,9 @@ const (
 	StatePaused  State = "paused"
 )
 
-// StateOf returns the state of the rows of a job.
-func StateOf(job string, paused []admin.PausedJob) State {
-	if slices.ContainsFunc(paused, func(p admin.PausedJob) bool { return p.JobExec == job }) {
+// stateOf returns the state of the rows of a job.
+func stateOf(paused bool) State {
+	if paused {
 		return StatePaused
 	}
 	return StateWaiting

@@ -33,7 +33,7 @@ type Status struct {
 	Stragglers    []Trouble          `json:"stragglers"`
 	Running       []Trouble          `json:"running"`
 	Paused        []admin.PausedJob  `json:"paused"`
-	Claims        []Claim            `json:"claims"`
+	Claims        []ledger.Claim     `json:"claims"`
 	ClaimsLive    int                `json:"claims_live"` // of rows
 	ClaimsExpired int                `json:"claims_expired"`
 	NotRegistered []string           `json:"not_registered"` // jobs with rows in trouble that this binary lacks
@@ -64,7 +64,7 @@ func NewStatus(s health.Report, paused []admin.PausedJob, self string, has func(
 		Overdue: s.Overdue(), MoreMissed: s.MoreMissed, MoreOpen: s.MoreOpen,
 		Missed: inState(trouble, slots.StateMissed), LeftOpen: inState(trouble, slots.StateOpen),
 		Stragglers: inState(trouble, slots.StateDone), Running: inState(newTrouble(s.Running, has), slots.StateOpen),
-		Paused: append([]admin.PausedJob{}, paused...), Claims: NewClaims(s.Claims), NotRegistered: notRegistered(trouble),
+		Paused: append([]admin.PausedJob{}, paused...), Claims: append([]ledger.Claim{}, s.Claims...), NotRegistered: notRegistered(trouble),
 		Trouble: trouble,
 	}
 	for _, c := range v.Claims {
@@ -85,7 +85,7 @@ func NewStatus(s health.Report, paused []admin.PausedJob, self string, has func(
 func newTrouble(list []ledger.Trouble, has func(job string) bool) []Trouble {
 	var views []Trouble
 	for _, t := range list {
-		views = append(views, Trouble{t.Slot, t.Waiting, NewWaiting(t.Jobs, nil, has), t.State})
+		views = append(views, Trouble{t.Slot, t.Waiting, newWaiting(t.Jobs, has), t.State})
 	}
 	return views
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config/duration"
-	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -46,28 +46,15 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 			if err != nil {
 				return v, err
 			}
-			paused, err := admin.New(r.client).Paused(ctx, r)
-			if err != nil {
-				return v, err
-			}
 			if err := r.slotIndexOnly(ctx); err != nil {
-				return v, err
-			}
-			claims, err := r.ledger.In(r).Claims(ctx, slot)
-			if err != nil {
-				return v, err
-			}
-			waiting, err := r.ledger.In(r).Waiting(ctx, slot)
-			if err != nil {
 				return v, err
 			}
 			knows, err := r.ledger.In(r).Knows(ctx, b.cfg.Runner.Registry)
 			if err != nil {
 				return v, err
 			}
-			v.SlotDetail = view.SlotDetail{
-				Slot: view.NewSlot(run), Claims: view.NewClaims(claims),
-				Waiting: view.NewWaiting(waiting, paused, knows),
+			if v.SlotDetail, err = view.ReadSlot(ctx, r.ledger.In(r), run, knows); err != nil {
+				return v, err
 			}
 			v.Previous, v.Next = g.Previous(slot), g.Next(slot)
 			since, err := r.since(ctx)
@@ -77,11 +64,14 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 			if !slot.Before(since) {
 				v.Width = duration.Text(g.Width())
 			}
-			work := work{began: run.OpenedAt}
+			var work work
+			if run.OpenedAt != nil {
+				work.began = *run.OpenedAt
+			}
 			if v.Jobs, err = readSlotJobs(ctx, r, slot, &work); err != nil {
 				return v, err
 			}
-			live := slices.ContainsFunc(v.Claims, func(c view.Claim) bool { return c.Live })
+			live := slices.ContainsFunc(v.Claims, func(c ledger.Claim) bool { return c.Live })
 			switch {
 			case run.State == slots.StateOpen && live:
 				work.last = r.setting.Now()
