@@ -108,14 +108,14 @@ func newCmdUpdate(f *factory.Factory) *cobra.Command {
 		Long: `Change what the flags name, and nothing else. Another crontab, timezone, anchor, spread or
 exclude starts with the first instant after now; any other change leaves the instant that waits. ` + ofFiles,
 		Example: `  prescient schedules update report-42 --crontab '0 10 * * mon-fri'
-  prescient schedules update report-42 --payload '{"report": 43}' --version 2`,
+  prescient schedules update report-42 --payload '{"report": 43}' --if-version 2`,
 		Args: cli.Exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return updateSchedule(c.Context(), f, args[0], &o, int(version))
 		},
 	})
 	o.flags(c)
-	versionVar(c, &version)
+	ifVersionVar(c, &version)
 	c.MarkFlagsOneRequired("crontab", "timezone", "payload", "deadline", "spread", "misfire", "anchor", "exclude")
 	return c
 }
@@ -139,9 +139,9 @@ func updateSchedule(ctx context.Context, f *factory.Factory, id string, o *specF
 	})
 }
 
-func versionVar(c *cobra.Command, version *cli.Count) {
-	c.Flags().Var(version, "version", "update only this version; default: any version")
-	c.Flags().Lookup("version").DefValue = ""
+func ifVersionVar(c *cobra.Command, version *cli.Count) {
+	c.Flags().Var(version, "if-version", "fail unless the schedule has version N; default: any version")
+	c.Flags().Lookup("if-version").DefValue = ""
 }
 
 func newCmdDelete(f *factory.Factory) *cobra.Command {
@@ -164,7 +164,7 @@ func newCmdDelete(f *factory.Factory) *cobra.Command {
 			})
 		},
 	})
-	versionVar(c, &version)
+	ifVersionVar(c, &version)
 	return c
 }
 
@@ -195,6 +195,6 @@ func changeSchedule(
 			})
 		},
 	})
-	versionVar(c, &version)
+	ifVersionVar(c, &version)
 	return c
 }
