@@ -19,9 +19,9 @@ import (
 )
 
 type moveOptions struct {
-	from string
-	to   []string
-	key  string
+	from    string
+	to      []string
+	routeBy string
 }
 
 func newCmdMove(f *factory.Factory) *cobra.Command {
@@ -29,26 +29,26 @@ func newCmdMove(f *factory.Factory) *cobra.Command {
 	c := f.WithOutput(&cobra.Command{
 		Use:   "move STORE [TO...]",
 		Short: "Move waiting rows of a store to other stores, while runs and applications go on",
-		Long: `Move rows and recurring schedules of a store to other stores. The key of each chooses its
-store, as applications do with Route. From a store that is being drained, all of them go. From
-another store, the ones go that now belong to a store that was added. Stores that are named after
-the first one are the only targets.
+		Long: `Move rows and recurring schedules of a store to other stores. A key chooses the store of each, as
+applications choose it with Route. If the store is being drained, all of them move. Otherwise those
+move that now belong to a store that was added. If stores are named after the first one, rows move
+only to these.
 
 Runs and applications go on. A row keeps its slot and its history of changes, and never runs twice.
 Rows whose slots have begun or begin within a minute are left to the runs of their store: repeat the
 command after those runs. The command first finishes an earlier move that has died. If a key already
-waits in the other store, that row stays unchanged, and the row that arrives ends as replaced.`,
+waits in the other store, the waiting row stays unchanged, and the row that arrives ends as replaced.`,
 		Example: `  prescient stores move shop
-  prescient stores move shop north south --key payload:tenant`,
+  prescient stores move shop north south --route-by payload:tenant`,
 		Args: cli.AtLeast("STORE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.from, o.to = args[0], args[1:]
 			return withStores(c.Context(), f, func(set *stores.Set) error { return moveRows(c.Context(), f, set, o) })
 		},
 	})
-	c.Flags().StringVar(&o.key, "key", "entity",
-		"`WHAT` chooses the store of a row: entity, its key, or payload:FIELD, as in the applications; "+
-			"a schedule goes by its id")
+	c.Flags().StringVar(&o.routeBy, "route-by", "entity",
+		"`WHAT` chooses the store of a row, as in the applications: entity, for its entity key, or payload:FIELD; "+
+			"the id of a schedule chooses its store")
 	return c
 }
 
@@ -73,9 +73,9 @@ type movedInto struct {
 }
 
 func moveRows(ctx context.Context, f *factory.Factory, set *stores.Set, o moveOptions) error {
-	field, byField := strings.CutPrefix(o.key, "payload:")
-	if !byField && o.key != "entity" || byField && field == "" {
-		return exit.Usagef("--key %s: must be entity or payload:FIELD", o.key)
+	field, byField := strings.CutPrefix(o.routeBy, "payload:")
+	if !byField && o.routeBy != "entity" || byField && field == "" {
+		return exit.Usagef("--route-by %s: must be entity or payload:FIELD", o.routeBy)
 	}
 	for _, name := range append([]string{o.from}, o.to...) {
 		if err := answers(f, set, name); err != nil {
