@@ -57,8 +57,8 @@ the environment. "config show" names the source of each.
 What flags take:
 
   DURATION  numbers with units: 90s, 15m, 12h, 90d or 1d12h
-  TIME      an instant in RFC 3339, such as 2026-03-01T13:05:00Z, or a date, its midnight in UTC; some take how long ago
-            that is, such as 7d
+  TIME      an instant in RFC 3339, such as 2026-03-01T13:05:00Z, or a date, its midnight in UTC; some flags also take
+            how long ago it was, such as 7d
   SLOT      an instant on the grid of slots, such as 2026-03-01T13:15:00Z
   N         a whole number
 

@@ -100,7 +100,7 @@ func wrap(f *factory.Factory, c *cobra.Command, reached func()) {
 func addCommands(root *cobra.Command, f *factory.Factory) {
 	addGroup(root, "Run", runcmd.NewCmdRun(f), runcmd.NewCmdCatchUp(f), runcmd.NewCmdDaemon(f), servecmd.NewCmdServe(f),
 		spoolcmd.NewCmdSpool(f))
-	addGroup(root, "Look", statuscmd.NewCmdStatus(f), statuscmd.NewCmdWhy(f), plancmd.NewCmdPlan(f),
+	addGroup(root, "Inspect", statuscmd.NewCmdStatus(f), statuscmd.NewCmdWhy(f), plancmd.NewCmdPlan(f),
 		doctorcmd.NewCmdDoctor(f))
 	addGroup(root, "Read and change", jobscmd.NewCmdJobs(f), rulescmd.NewCmdRules(f), schedulescmd.NewCmdSchedules(f),
 		slotscmd.NewCmdSlots(f),

@@ -16,7 +16,7 @@ import (
 // NewCmdDevDB returns the command dev-db, with those below it.
 func NewCmdDevDB(f *factory.Factory) *cobra.Command {
 	c := cli.Group("dev-db", "Start, stop and find the private PostgreSQL, and run a demo on it",
-		f.WithOutput(newCmdServer(f, "start", "Start the private PostgreSQL, making it at the first time",
+		f.WithOutput(newCmdServer(f, "start", "Start the private PostgreSQL, and create it if it is missing",
 			func(ctx context.Context, s *embedded.Server) error {
 				return database.StartPrivate(ctx, s, f.Log())
 			})),

@@ -45,7 +45,7 @@ type installOptions struct {
 // flags adds the flags that all kinds of setup have.
 func (o *installOptions) flags(f *factory.Factory, c *cobra.Command) {
 	o.Name, o.Program = f.Name, f.Name
-	duration.Var(c.Flags(), &o.Width, "width", 0, "distance between two slots, where the database cannot be asked")
+	duration.Var(c.Flags(), &o.Width, "width", 0, "distance between two slots, if the database cannot be reached")
 	_ = c.RegisterFlagCompletionFunc("width", cobra.NoFileCompletions)
 }
 
@@ -59,7 +59,7 @@ func (o *installOptions) writeFlags(c *cobra.Command) {
 	c.Flags().StringVar(&o.Name, "name", o.Name, "`NAME` of what is installed")
 	_ = c.RegisterFlagCompletionFunc("name", cobra.NoFileCompletions)
 	c.Flags().StringVar(&o.write, "write", "",
-		"write the files into `DIRECTORY`, where none is different, instead of printing them")
+		"write the files into `DIRECTORY` instead of printing them; fail if one exists and is different")
 	_ = c.MarkFlagDirname("write")
 }
 
@@ -202,7 +202,7 @@ func deliver(f *factory.Factory, o *installOptions, files []install.File) error 
 	})
 }
 
-// writeNew writes files, but none of them where one is there already and is different.
+// writeNew writes files. It writes none of them if one exists already and is different.
 func writeNew(files []install.File) error {
 	same := map[string]bool{}
 	for _, file := range files {

@@ -46,7 +46,7 @@ waits already stays unchanged, unless --on-conflict is given:
 
   keep       leave the waiting check
   replace    end it as "replaced" and put this one in its place
-  push-back  move it to this slot when that is later, but no later than --max-wait after its first check
+  push-back  move it to this slot when that is later, but at most --max-wait later than its first slot
   error      fail
 
 A check whose slot has begun is not moved. The command records the request on it, and the runner honours the request
@@ -74,12 +74,12 @@ The action is then "recent", with the slot and the id of that check.`,
 		"how long after the instant any slot will do; 0: the first slot at or after it")
 	fs.StringVar(&o.payload, "payload", "", "a `JSON` value for the check; - reads it from stdin")
 	fs.StringVar(&o.key.ItemKey, "item", "", "`KEY` that distinguishes two checks of one job on one entity")
-	fs.StringVar(&o.group, "group", "", "`KEY` of the group; default: the entity is its own")
-	fs.BoolVar(&o.anonymous, "anonymous", false, "without a key: nothing can find, cancel or move it")
+	fs.StringVar(&o.group, "group", "", "`KEY` of the group; default: each entity is a group")
+	fs.BoolVar(&o.anonymous, "anonymous", false, "without a key: it cannot be found, cancelled or moved by key")
 	o.onConflict = "keep"
 	fs.Var(cli.Choice(&o.onConflict, "keep", "replace", "push-back", "error"), "on-conflict",
 		"for a key that waits already: keep, replace, push-back or error")
-	duration.Var(fs, &o.maxWait, "max-wait", 0, "how far from the first check push-back may go; 0: no limit")
+	duration.Var(fs, &o.maxWait, "max-wait", 0, "how long after its first slot push-back may move a check; 0: no limit")
 	duration.Var(fs, &o.unless, "unless-ended-within", 0,
 		"add nothing if the key ended as done in that time; 0: no condition")
 	return c

@@ -46,8 +46,8 @@ do: it prints 0 and exits 0, so that a repeated command succeeds.
 Without ENTITY and KEY it ends all waiting checks of JOB, or of every job, that --entity, --key,
 --group and --payload select. It includes anonymous checks, but never the checks of schedules.
 Without --yes it only prints their number, and the --until that leaves out checks that are enqueued
-later. It cancels checks of transactions that were open then, too. It ends 1,000 checks in each
-transaction. It skips and counts a check that another transaction has locked.
+later. Checks that a transaction had enqueued by then, and commits later, are cancelled, too. It ends 1,000 checks in
+each transaction. It skips and counts a check that another transaction has locked.
 
 --payload merchant=42 selects the checks whose payload is an object with the field merchant of the
 value 42. The value is JSON: true, null, or a text in quotation marks. Anything that is not JSON is
@@ -244,7 +244,8 @@ func newCmdReschedule(f *factory.Factory, runF factory.Run[*rescheduleOptions]) 
 	c.MarkFlagsOneRequired("at", "in")
 	c.Flags().StringVar(&o.key.ItemKey, "item", "", "`KEY` of its item")
 	c.Flags().BoolVar(&o.pushBack, "push-back", false, "only ever later")
-	duration.Var(c.Flags(), &o.maxWait, "max-wait", 0, "how far from the first check --push-back may go; 0: no limit")
+	duration.Var(c.Flags(), &o.maxWait, "max-wait", 0,
+		"how long after its first slot --push-back may move a check; 0: no limit")
 	return c
 }
 
@@ -309,7 +310,7 @@ resume and schedules backfill.`,
 	fs := c.Flags()
 	keyVars(fs, &o.filter.JobExec, &o.filter.EntityName, &o.filter.EntityKey)
 	cli.SinceVar(fs, &o.since, "since", "only what failed since")
-	fs.BoolVar(&o.all, "all", false, "whatever failed")
+	fs.BoolVar(&o.all, "all", false, "all failed checks")
 	cli.CountVar(fs, &o.limit, "limit", 1000, "maximum number of checks")
 	o.when.Flags(c)
 	c.MarkFlagsOneRequired("job", "entity", "key", "since", "all")

@@ -41,7 +41,7 @@ func newCmdRoles(f *factory.Factory) *cobra.Command {
 		Long: `Make six roles without login, make one of them the owner of the schema, and grant each the
 rights that it needs. Logins become members: grant prescient_app to shop. The names of the roles
 begin with the name of the schema. The command is idempotent, and "migrate up" keeps the roles
-current. It needs CREATEROLE, CREATE on the database and the owner of the schema. If no login has
+current. The login that runs it needs CREATEROLE and CREATE on the database, and must own the schema. If no login has
 all of these, print the script with --dry-run for an administrator.
 
 The login that owned the schema before loses it, unless it runs the command itself. If there is such

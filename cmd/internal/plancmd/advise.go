@@ -35,9 +35,10 @@ func newCmdAdvise(f *factory.Factory) *cobra.Command {
 	c := factory.OnStores(f.WithOutput(&cobra.Command{
 		Use:   "advise",
 		Short: "Show how many checks found nothing, and advise better intervals",
-		Long: `Show for each job how many checks found nothing, when its rows were really finished, and which first delay and
-which next delays would halve the checks. It reads history: a row was finished between the last check that found nothing
-and the check that ended it. DELAY is the average time from then to the check that ended it.
+		Long: `Show for each job how many checks found nothing, when its rows were really finished, and which delays
+before the first and the next checks would halve the checks. It reads history: a row was finished between the last
+check that found nothing and the check that ended it. DELAY is the average time from when a row was finished to the
+check that ended it.
 
 The command changes nothing: return the interval that you choose from the job's function.
 docs/advise.md has an example.`,
@@ -52,7 +53,7 @@ docs/advise.md has an example.`,
 		},
 	}))
 	c.Flags().StringVar(&o.job, "job", "", "only this `JOB`")
-	c.Flags().StringVar(&o.by, "by", "", "a `FIELD` of the payload that divides its rows, such as carrier")
+	c.Flags().StringVar(&o.by, "by", "", "a `FIELD` of the payload that divides the rows of a job, such as carrier")
 	cli.CountVar(c.Flags(), &o.limit, "limit", advise.DefaultRows,
 		"maximum number of rows of history to read, the newest first")
 	return c

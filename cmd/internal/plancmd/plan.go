@@ -10,6 +10,6 @@ import (
 
 // NewCmdPlan returns the command plan, with those below it.
 func NewCmdPlan(f *factory.Factory) *cobra.Command {
-	return cli.Group("plan", "Look ahead: what the slots to come will bring, and when to look instead",
+	return cli.Group("plan", "Forecast the slots to come, and advise how often to check",
 		newCmdForecast(f), newCmdAdvise(f))
 }

@@ -29,10 +29,10 @@ func newCmdApply(f *factory.Factory) *cobra.Command {
 	o := &applyOptions{fileOptions: fileOptions{f: f}}
 	c := o.flag(f.WithOutput(&cobra.Command{
 		Use:   "apply",
-		Short: "Make the tables' rows wait as the rules of a file say",
-		Long: `Make the rows of tables wait as the rules of a file say, and do nothing else than "rules
-plan" shows. It creates the triggers of a rule in one transaction. Then it lets the rows of the
-table wait, up to 10,000 in each transaction. Applications go on writing to the table meanwhile.
+		Short: "Create the triggers of the rules in a file, and let the rows of their tables wait",
+		Long: `Create the triggers of the rules in a file, and let the rows of their tables wait. It does what "rules
+plan" shows, and nothing else. It creates the triggers of a rule in one transaction. Then it lets the rows of the table
+wait, up to 10,000 in each transaction. Applications go on writing to the table meanwhile.
 
 It is idempotent. If it is interrupted, the next apply goes on where it was. Rules that the file does not have stay as
 they are. It changes nothing if steps of rows have passed and a rule does not say what happens to them.
@@ -116,7 +116,7 @@ func newCmdSQL(f *factory.Factory) *cobra.Command {
 for a database administrator who must allow them. They give the functions to the role
 prescient_rules, if roles were made, so the login that runs them must be a member of it. They are
 one transaction: leave out begin and commit if your tool opens one. "rules apply" finds triggers
-that are there already. Until then, the triggers let nothing wait.`,
+that are there already. Until an apply, the triggers do nothing.`,
 		Example: `  prescient rules sql -f rules.yaml > migrations/0042_rules.sql`,
 		RunE:    func(c *cobra.Command, _ []string) error { return runSQL(c.Context(), o) },
 	})

@@ -36,8 +36,8 @@ func newCmdPause(f *factory.Factory) *cobra.Command {
 	return (&nameOptions{f: f}).command(&cobra.Command{
 		Use:   "pause NAME",
 		Short: "Hold back the steps of a rule until it is resumed",
-		Long: `Hold back the steps of a rule until "rules resume", as "jobs pause" does. Rows of the table
-go on to wait. A run that is under way finishes the rows that it has claimed.`,
+		Long: `Hold back the steps of a rule until "rules resume", as "jobs pause" does. New rows of the table still
+begin to wait. A run that is under way finishes the rows that it has claimed.`,
 		Example: `  prescient rules pause order.unshipped`,
 	}, runPause)
 }
@@ -98,8 +98,8 @@ func newCmdRemove(f *factory.Factory) *cobra.Command {
 		Short: "Drop the triggers of a rule, cancel its waiting rows, and forget it",
 		Long: `Drop the triggers of a rule and their functions, cancel the rows that wait, in bounded
 transactions, and forget what has fired. A pause of the rule ends. Rows that a run checks meanwhile
-end without a step. The table stays as it is. If it is interrupted, or another session keeps a check
-locked, the next remove goes on. Without --yes it only prints how many rows it would cancel.
+end without a step. The table stays as it is. If it is interrupted, or another session keeps a check locked, repeat the
+command: it goes on where it was. Without --yes it only prints how many rows it would cancel.
 
 If the rule is applied again, steps fire again for rows for which they have fired. "rules pause" holds a rule back.`,
 		Example: `  prescient rules remove order.unshipped        # tells how many rows wait

@@ -38,7 +38,7 @@ func NewCmdRules(f *factory.Factory) *cobra.Command {
       table: shop.orders
       key: id                      # the primary key, or a unique column
       since: placed_at             # when the clock starts
-      done: shipped_at             # a column: it has happened then; or a condition
+      done: shipped_at             # a column that is null until it happens; or a condition
       where: channel <> 'test'     # which rows the rule is about
       payload: [customer_id, amount]
       steps:

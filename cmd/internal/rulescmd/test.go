@@ -54,11 +54,11 @@ done and whose slot is still to come. FIRED % is the part of the fired rows, wit
 often the step would have fired again for these rows.
 
 DONE NOW counts the rows that a condition of "done" ends now. The table does not say since when, so the step may have
-fired or not. The other numbers are sure. A step fires for a row that is not done at the step's slot. Deleted rows, and
-values from before an update, are not known.
+fired or not. The other numbers are exact. A step fires for a row that is not done at the step's slot. Deleted rows,
+and values from before an update, are not known.
 
-A rule with "recovered" has a line for it. It counts the rows that were done after a step had fired. A clock that has
-moved is not known.
+A rule with "recovered" has a line for it. It counts the rows that were done after a step had fired. The test cannot
+see that a clock has moved.
 
 --after tries other delays, each as the only step. --list lists each row and step instead of counts.`,
 		Example: `  prescient rules test -f rules.yaml --since 2026-01-01 --until 2026-11-01

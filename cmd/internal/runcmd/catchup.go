@@ -36,16 +36,16 @@ func NewCmdCatchUp(f *factory.Factory) *cobra.Command {
 		Use:   "catch-up",
 		Short: "Repair slots that were missed, left open, or have stragglers",
 		Long: `Repair slots that were missed, left open by a runner that died, or have stragglers: rows committed after
-their slot was closed. It takes one slot at a time, the oldest first. Concurrent catch-ups share the slot. It leaves a
-slot that is being run to its runners. It leaves a slot with rows of a job that this binary has not registered open, for
-a binary that has the job.
+their slot was closed. It takes one slot at a time, the oldest first. Concurrent catch-ups share the slot. It does not
+touch a slot that is being run. It does not check the rows of a job that this binary has not registered: their slot
+stays open, for a binary that has the job.
 
   --mode run     check each row now, or defer or skip it, as the misfire policy of its job says
   --mode defer   move every row to the next slot, unchecked; --spread over several slots
-  --mode expire  archive the rows past the deadline of their job, and leave the other rows
+  --mode expire  end the rows that are past the deadline of their job, and leave the other rows
 
-With --job, the call for a group gets only the rows of that job. With --limit, the groups of the last rows are checked
-whole, so more rows than the limit may be checked.
+With --job, the call for a group gets only the rows of that job. --limit divides no group: catch-up may check more rows
+than that, to finish a group.
 
 The rows of a paused job wait until "jobs resume". If no slot needs repair, it prints nothing and exits 0. It exits 3 if
 a job cannot run, as "run" does.`,
@@ -64,7 +64,7 @@ a job cannot run, as "run" does.`,
 	cli.SinceVar(fs, &o.since, "since", "first slot to repair")
 	cli.SinceVar(fs, &o.until, "until", "slot to stop before")
 	cli.WordVar(fs, &o.job, "job", "take only the rows of this `JOB`")
-	fs.Var(&o.limit, "limit", "number of rows to take at most, besides the other rows of their groups; default: no limit")
+	fs.Var(&o.limit, "limit", "number of rows to check at most, besides the rest of their groups; default: no limit")
 	cli.CountVar(fs, &o.spread, "spread", 1, "number of slots over which --mode defer spreads the rows")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "only list the slots, and sum up their rows by job")
 	config.RunFlags(fs)

@@ -38,18 +38,18 @@ Any number of runs may share a slot. Each claims rows of a job, up to run.batch_
 more rows. A claim belongs to its run until run.lease passes without a heartbeat. A run that finds nothing to do
 exits 0.
 
-The rows of a paused job wait until "jobs resume". This binary leaves the rows of a job that it has not registered in
-the slot, and the slot open, for a binary that has the job. The exit code is 3 if no run of the last 7 days has
-registered the job, or if a query of sql_jobs cannot run. All other rows are checked. The log has an error with the
-names of such jobs when their rows first leave a slot open. It repeats them only in the first slot of each day (UTC),
-so that cron does not mail them in every slot. "status" and "doctor" always name them.
+The rows of a paused job wait until "jobs resume". A run does not check the rows of a job that its binary has not
+registered: their slot stays open, for a binary that has the job. The exit code is 3 if no run of the last 7 days has
+registered the job, or if a query of sql_jobs cannot run. All other rows are checked. The log names such jobs in an
+error when their rows first keep a slot open. Later it names them once a day, in the first slot (UTC), so that cron
+does not mail them in every slot. "status" and "doctor" always name them.
 
 With --catch-up it then does what "catch-up" does. So missed slots and stragglers wait for one more slot at most, and
 need no operator.
 
-It writes nothing to stdout without --output json. The log has a line that sums up the run, if the log goes to a
-terminal or --log-level requests it. The log always has a warning for each job with failed checks, with
-the first error. It always has an error if rows were given up.`,
+It writes nothing to stdout without --output json. A line of the log sums up the run, if the log goes to a terminal or
+--log-level is given. The log has a warning for each job with failed checks, with the first error. It has an error if
+rows were given up.`,
 		Example: `  # crontab: every slot of the default width
   */15 * * * * prescient run --catch-up
 

@@ -31,14 +31,13 @@ records who did it.
   /healthz           200 or 503; for readers with the names of the conditions that "status --check" finds
   /readyz            200 if a database can be read
   /livez             200
-  /metrics           for Prometheus, and for readers: tokens that were wrong, and the process
+  /metrics           for Prometheus, for readers: counts of wrong tokens, and figures of the process
 
-It listens on this machine only, and everyone who reaches it there may read. On another address, and
-behind a proxy, it wants a token. Readers have server.read_token, and operators have server.token.
-Without server.token no action is possible. A token may have a name before it, by which its actions
-are recorded: ops:0123456789abcdef. After five wrong tokens, it refuses the tokens of that address
-for a minute. It answers only to these host names: localhost, addresses, the name of the machine,
-names of Kubernetes services (NAME.NAMESPACE.svc) and server.hosts.
+It listens on this machine only, and everyone who reaches it there may read. On another address, and behind a proxy, it
+requires a token. Readers have server.read_token, and operators have server.token. Without server.token no action is
+possible. A token may have a name before it, by which its actions are recorded: ops:0123456789abcdef. After five wrong
+tokens, it refuses the tokens of that address for a minute. It answers only to these host names: localhost, addresses,
+the name of the machine, names of Kubernetes services (NAME.NAMESPACE.svc) and server.hosts.
 
 The server sends the database two statements a second on average, and 40 at once at first, for any number of readers. It
 needs the role of a reader. Actions need the role of an operator, and are refused if the server lacks it. Catch-up runs

@@ -20,9 +20,9 @@ func newCmdRewind(f *factory.Factory) *cobra.Command {
 		Long: `Take back what was written while the clock of the database was ahead. Correct the clock first.
 
 The ledger forgets the slots that lie beyond the clock. Otherwise runs find them done when they begin. It keeps a slot
-that a runner is at. A ledger that begins beyond the clock begins with the current slot.
-Schedules that were published or changed then go on with the first instant after now, as by "schedules resume". Events
-that they published ahead of their instants are published again, with the same ids.`,
+that a runner works on. A ledger that begins beyond the clock begins with the current slot. Schedules that were
+published or changed then go on with the first instant after now, as by "schedules resume". Events that they published
+ahead of their instants are published again, with the same ids.`,
 		Example: `  prescient slots rewind`,
 		Args:    cli.Exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return rewind(c.Context(), f) },

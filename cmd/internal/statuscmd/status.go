@@ -65,7 +65,8 @@ last day that are done.`,
 	}))
 	cli.SinceVar(c.Flags(), &o.since, "since", "first slot to show; default: the ledger's first")
 	c.Flags().BoolVar(&o.check, "check", false, "print only problems, and exit with 3 if there are any")
-	c.Flags().Var(&o.thresholds, "threshold", "another number for a CONDITION, such as gave-up=10, or off; may be repeated")
+	c.Flags().Var(&o.thresholds, "threshold",
+		"another number for a CONDITION, such as gave-up=10, or off; may be repeated")
 	_ = c.RegisterFlagCompletionFunc("threshold",
 		cobra.FixedCompletions(withSuffix(health.Names(), "="), cobra.ShellCompDirectiveNoSpace))
 	return c

@@ -34,14 +34,14 @@ func NewCmdWhy(f *factory.Factory) *cobra.Command {
 		Use:   "why ENTITY KEY",
 		Short: "Show the history of the checks of an entity",
 		Long: `Show the history of the checks of an entity, in order: who requested them, when and for
-when, who moved, replaced or cancelled them, and how they ended. Each check has its runner,
-lateness, run time and error, and the steps of a rule that it has fired. A waiting row has when it is
-due, and what blocks it. All instants are in UTC. The last line counts the events of steps that are
-dead letters, if there are any. If the entity has no check with this key, it names entities that do.
+when, who moved, replaced or cancelled them, and how they ended. It shows the runner, lateness, run time and error of
+each check, and the steps of a rule that the check has fired. For a waiting row, it shows when the row is due and what
+blocks it. All instants are in UTC. The last line counts the events of steps that are dead letters, if there are any.
+If the entity has no check with this key, it names entities that do.
 
 The command shows the newest 1,000 waiting rows, and the newest 1,000 ended rows. It names the role,
-the application_name and, if the application has set one, the actor. The newest 20 entries between
-the beginning and the end of a row are kept.`,
+the application_name and, if the application has set one, the actor. Of each row, the beginning, the end and the newest
+20 entries between them are kept.`,
 		Example: `  prescient why orders 42
   prescient why orders 42 --job order.unshipped --output json`,
 		Args: cli.Exactly("ENTITY", "KEY"),

@@ -23,11 +23,10 @@ func newCmdAdd(f *factory.Factory) *cobra.Command {
 	var roles bool
 	c := f.WithOutput(&cobra.Command{
 		Use:   "add NAME",
-		Short: "Make a store ready that the settings list",
-		Long: `Prepare a store that the settings list or that one of their patterns covers. Bring its
-schema up to date, create it if it is missing, and set the width of its slots to that of the other
-stores. If applications choose stores by keys, then move the rows that now belong to it with "stores
-move". The command is idempotent.`,
+		Short: "Prepare a store of the settings",
+		Long: `Prepare a store that the settings list, by its name or by a pattern. Bring its schema up to date, create
+it if it is missing, and set the width of its slots to that of the other stores. If applications choose stores by keys,
+then move the rows that now belong to it with "stores move". The command is idempotent.`,
 		Example: `  prescient stores add north
   prescient stores add tenants/tenant_42 --roles`,
 		Args: cli.Exactly("NAME"),

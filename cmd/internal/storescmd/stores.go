@@ -192,9 +192,9 @@ func newCmdDrain(f *factory.Factory) *cobra.Command {
 	c := f.WithOutput(&cobra.Command{
 		Use:   "drain NAME",
 		Short: "Send new rows to other stores, before a store is removed",
-		Long: `Mark a store for removal. Applications that let a key choose the store choose another one,
-once they have read the mark. "stores move" moves all rows out of it. Runs go on over the store
-until it is empty, which "stores list" shows.`,
+		Long: `Mark a store for removal. Applications that route rows by key send new rows to other stores, once they
+have read the mark. "stores move" moves all rows out of it. Runs go on over the store until it is empty, which "stores
+list" shows.`,
 		Example: `  prescient stores drain shop && prescient stores move shop
   prescient stores drain shop --undo`,
 		Args: cli.Exactly("NAME"),
