@@ -348,7 +348,7 @@ func TestRescheduleMovesEarlierAndLaterAndNeverIntoThePast(t *testing.T) {
 	}
 }
 
-func TestPushBackMovesLaterOnlyAndUpToItsCap(t *testing.T) {
+func TestPushBackMovesLaterOnlyAndUpToItsMaximumWait(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.enqueue(check("1", slot(4)), jobs.Keep)

@@ -128,8 +128,8 @@ var policies = []struct {
 	{"Keep", jobs.Keep, jobs.ActionKept, jobs.EnqueueCounts{Kept: 1}, 4, 0},
 	{"Replace", jobs.Replace, jobs.ActionReplaced, jobs.EnqueueCounts{Replaced: 1}, 8, 1},
 	{"PushBack", jobs.PushBack(0), jobs.ActionPushedBack, jobs.EnqueueCounts{PushedBack: 1}, 8, 0},
-	{"PushBack with a cap", jobs.PushBack(50 * time.Minute), jobs.ActionPushedBack, jobs.EnqueueCounts{PushedBack: 1}, 7, 0},
-	{"PushBack with a cap that is over", jobs.PushBack(time.Nanosecond), jobs.ActionPushedBack, jobs.EnqueueCounts{PushedBack: 1}, 4, 0},
+	{"PushBack with a maximum wait", jobs.PushBack(50 * time.Minute), jobs.ActionPushedBack, jobs.EnqueueCounts{PushedBack: 1}, 7, 0},
+	{"PushBack with a maximum wait that is over", jobs.PushBack(time.Nanosecond), jobs.ActionPushedBack, jobs.EnqueueCounts{PushedBack: 1}, 4, 0},
 }
 
 func TestAKeyThatWaitsIsTreatedByPolicy(t *testing.T) {

@@ -20,7 +20,7 @@ func TestWhatAnEnqueueDoesToAKeyThatWaits(t *testing.T) {
 	t.Parallel()
 	policies := map[string]jobs.OnConflict{
 		"Keep": jobs.Keep, "the zero OnConflict": {}, "Replace": jobs.Replace, "Reject": jobs.Reject,
-		"PushBack": jobs.PushBack(0), "PushBack with a cap": jobs.PushBack(time.Hour),
+		"PushBack": jobs.PushBack(0), "PushBack with a maximum wait": jobs.PushBack(time.Hour),
 	}
 	type want struct {
 		counts jobs.EnqueueCounts
@@ -45,7 +45,7 @@ func TestWhatAnEnqueueDoesToAKeyThatWaits(t *testing.T) {
 		"not yet due": {early: true, want: map[string]want{
 			"Keep": {jobs.EnqueueCounts{Kept: 1}, 2, false}, "the zero OnConflict": {jobs.EnqueueCounts{Kept: 1}, 2, false},
 			"Replace": {jobs.EnqueueCounts{Replaced: 1}, 8, true}, "Reject": refused,
-			"PushBack": {jobs.EnqueueCounts{PushedBack: 1}, 8, false}, "PushBack with a cap": {jobs.EnqueueCounts{PushedBack: 1}, 6, false},
+			"PushBack": {jobs.EnqueueCounts{PushedBack: 1}, 8, false}, "PushBack with a maximum wait": {jobs.EnqueueCounts{PushedBack: 1}, 6, false},
 		}},
 		"due, in a slot that no runner has opened": {want: isDue},
 		"due, and not claimed":                     {opened: true, want: isDue},
@@ -150,14 +150,14 @@ func TestWhatComesOfARequestOnARowThatIsDue(t *testing.T) {
 		"replace":          {calls{enqueue("a", 8, jobs.Replace)}, ended{"a in slot 8", done}, ended{"a in slot 8", replaced}},
 		"replace, earlier": {calls{enqueue("a", 4, jobs.Replace)}, ended{"a in slot 4", done}, ended{"a in slot 4", replaced}},
 		"push back":        {calls{enqueue("a", 8, jobs.PushBack(0))}, ended{"a in slot 8", done}, ended{"old in slot 8", nil}},
-		"push back with a cap": {
+		"push back with a maximum wait": {
 			calls{enqueue("a", 8, jobs.PushBack(time.Hour))}, ended{"a in slot 8", done}, ended{"old in slot 6", nil},
 		},
-		"push back beyond its cap": {
+		"push back beyond its maximum wait": {
 			calls{enqueue("a", 8, jobs.PushBack(time.Minute))}, ended{"a in slot 8", done}, ended{"old in slot 5", nil},
 		},
 		"push back by the key": {calls{pushBack(8, 0)}, ended{"old in slot 8", done}, ended{"old in slot 8", nil}},
-		"push back by the key, with a cap": {
+		"push back by the key, with a maximum wait": {
 			calls{pushBack(8, time.Hour)}, ended{"old in slot 8", done}, ended{"old in slot 6", nil},
 		},
 		"keep after keep": {

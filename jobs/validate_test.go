@@ -186,19 +186,19 @@ func TestAChangeOfABadKeyOrTimeIsRefusedByFieldAndRule(t *testing.T) {
 		call func() error
 		want []string
 	}{
-		"Cancel":                  {func() error { _, err := w.client.Cancel(t.Context(), w.db, bad); return err }, wantKey},
-		"CancelEntity":            {func() error { _, err := w.client.CancelEntity(t.Context(), w.db, "a\x00", ""); return err }, []string{"entity_name", "entity_key"}},
-		"Reschedule":              {func() error { _, _, err := w.client.Reschedule(t.Context(), w.db, bad, slot(1)); return err }, wantKey},
-		"Reschedule to never":     {func() error { _, _, err := w.client.Reschedule(t.Context(), w.db, keyOf("1"), time.Time{}); return err }, []string{"check_at"}},
-		"Reschedule far away":     {func() error { _, _, err := w.client.Reschedule(t.Context(), w.db, keyOf("1"), far); return err }, []string{"check_at"}},
-		"PushBack":                {func() error { _, _, err := w.client.PushBack(t.Context(), w.db, bad, slot(1), 0); return err }, wantKey},
-		"PushBack far away":       {func() error { _, _, err := w.client.PushBack(t.Context(), w.db, keyOf("1"), far, 0); return err }, []string{"check_at"}},
-		"PushBack with a bad cap": {func() error { _, _, err := w.client.PushBack(t.Context(), w.db, keyOf("1"), slot(1), -1); return err }, []string{"max_wait"}},
-		"enqueue with a bad cap": {func() error {
+		"Cancel":                           {func() error { _, err := w.client.Cancel(t.Context(), w.db, bad); return err }, wantKey},
+		"CancelEntity":                     {func() error { _, err := w.client.CancelEntity(t.Context(), w.db, "a\x00", ""); return err }, []string{"entity_name", "entity_key"}},
+		"Reschedule":                       {func() error { _, _, err := w.client.Reschedule(t.Context(), w.db, bad, slot(1)); return err }, wantKey},
+		"Reschedule to never":              {func() error { _, _, err := w.client.Reschedule(t.Context(), w.db, keyOf("1"), time.Time{}); return err }, []string{"check_at"}},
+		"Reschedule far away":              {func() error { _, _, err := w.client.Reschedule(t.Context(), w.db, keyOf("1"), far); return err }, []string{"check_at"}},
+		"PushBack":                         {func() error { _, _, err := w.client.PushBack(t.Context(), w.db, bad, slot(1), 0); return err }, wantKey},
+		"PushBack far away":                {func() error { _, _, err := w.client.PushBack(t.Context(), w.db, keyOf("1"), far, 0); return err }, []string{"check_at"}},
+		"PushBack with a bad maximum wait": {func() error { _, _, err := w.client.PushBack(t.Context(), w.db, keyOf("1"), slot(1), -1); return err }, []string{"max_wait"}},
+		"enqueue with a bad maximum wait": {func() error {
 			_, err := w.client.Enqueue(t.Context(), w.db, check("1", slot(1)), jobs.PushBack(-time.Hour))
 			return err
 		}, []string{"max_wait"}},
-		"bulk with a bad cap": {func() error {
+		"bulk with a bad maximum wait": {func() error {
 			_, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.Request{check("1", slot(1))}, jobs.PushBack(-time.Hour))
 			return err
 		}, []string{"max_wait"}},

@@ -26,10 +26,10 @@ func TestAKeyThatIsAskedForAgainAndAgainIsCheckedInEverySlot(t *testing.T) {
 		}
 	}
 	for name, again := range map[string]func(w *world) error{
-		"keep":                 ask(jobs.Keep),
-		"replace":              ask(jobs.Replace),
-		"push back":            ask(jobs.PushBack(0)),
-		"push back with a cap": ask(jobs.PushBack(time.Hour)),
+		"keep":                          ask(jobs.Keep),
+		"replace":                       ask(jobs.Replace),
+		"push back":                     ask(jobs.PushBack(0)),
+		"push back with a maximum wait": ask(jobs.PushBack(time.Hour)),
 		"SQL": func(w *world) error {
 			_, err := w.db.ExecContext(w.t.Context(), `select prescient.enqueue('job', 'order', '0', $1, clock => $1)`, w.clock.Now())
 			return err
@@ -217,13 +217,13 @@ func TestARequestIsHonouredThoughTheNameOfItsJobHasNotCommitted(t *testing.T) {
 		within time.Duration
 		want   time.Time
 	}{
-		"done, keep":                {done, jobs.Keep, 0, slot(5)},
-		"done, keep within an hour": {done, jobs.Keep, time.Hour, time.Time{}},
-		"next, keep":                {next, jobs.Keep, 0, slot(3)},
-		"next, replace":             {next, jobs.Replace, 0, slot(5)},
-		"next, push back":           {next, jobs.PushBack(0), 0, slot(5)},
-		"next, push back an hour":   {next, jobs.PushBack(0), time.Hour, time.Time{}},
-		"next, push back to a cap":  {next, jobs.PushBack(45 * time.Minute), 0, slot(4)},
+		"done, keep":                        {done, jobs.Keep, 0, slot(5)},
+		"done, keep within an hour":         {done, jobs.Keep, time.Hour, time.Time{}},
+		"next, keep":                        {next, jobs.Keep, 0, slot(3)},
+		"next, replace":                     {next, jobs.Replace, 0, slot(5)},
+		"next, push back":                   {next, jobs.PushBack(0), 0, slot(5)},
+		"next, push back an hour":           {next, jobs.PushBack(0), time.Hour, time.Time{}},
+		"next, push back to a maximum wait": {next, jobs.PushBack(45 * time.Minute), 0, slot(4)},
 	} {
 		for _, n := range []int{2, 20} {
 			t.Run(fmt.Sprint(name, " ", n), func(t *testing.T) {

@@ -312,7 +312,7 @@ func TestFunctionsWithTheRightsOfTheOwnerCallNothingOfTheCaller(t *testing.T) {
 			"settings()", "slot_ceil('2030-03-01')",
 			"enqueue('remind', 'order', '1', '2030-03-01')", "enqueue('remind', 'order', '1', '2030-03-02')",
 			"enqueue('remind', 'order', '1', '2030-03-02', on_conflict => 'replace')",
-			"enqueue('remind', 'order', '1', '2030-03-03', on_conflict => 'push_back', cap => '1 day')",
+			"enqueue('remind', 'order', '1', '2030-03-03', on_conflict => 'push_back', max_wait => '1 day')",
 			"enqueue('remind', 'order', '1', '2030-03-03', clock => '2030-03-04')",
 			"enqueue_many('{remind}', '{order}', '{2}', '{2030-03-01}', '{null}', '{a}', '{null}')",
 			"enqueue_many('{remind}', '{order}', '{2}', '{2030-03-01}', '{null}', '{a}', '{null}', 'push_back')",

@@ -125,7 +125,7 @@ func TestTheSlotIsTheSameInEveryTimeZoneOfTheSession(t *testing.T) {
 				exec(t, db, "select prescient.enqueue('remind', 'order', $1, $2)", key, day)
 				got := get[string](t, db, "select (prescient.push_back('remind', 'order', $1, '2031-01-01', '1 day') - $2::text::timestamptz)::text", key, day)
 				if got != "24:00:00" && got != "1 day" {
-					t.Errorf("a cap of a day after %s is %s", day, got)
+					t.Errorf("a max_wait of a day after %s is %s", day, got)
 				}
 			}
 		})

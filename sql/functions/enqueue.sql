@@ -1,6 +1,6 @@
 -- Enqueues one check. A null item_key makes it anonymous. If the key waits already, on_conflict
 -- decides: keep (the waiting row stays), replace (it goes to history and the new row takes its
--- place), push_back (see there; cap is only for it) or error (unique_violation).
+-- place), push_back (see there; max_wait is only for it) or error (unique_violation).
 -- action tells what was done: inserted, kept, replaced, pushed_back, recorded or recent.
 -- within: any slot from the first one at or after check_at that is before check_at + within, in
 -- whole seconds; a day has 24 hours. The slot follows from job_exec, entity_name, entity_key and
@@ -28,7 +28,7 @@ create or replace function prescient.enqueue(
     item_key    text default '',
     group_key   text default null,
     on_conflict text default 'keep',
-    cap         interval default null,
+    max_wait    interval default null,
     clock       timestamptz default null,
     within      interval default null,
     unless_ended_within interval default null,
@@ -168,7 +168,7 @@ begin
         then
             continue when not prescient.record_request(
                 waiting.next_check_at, number, waiting.id,
-                prescient.make_request(check_at, seconds, enqueue.payload, enqueue.group_key, on_conflict, cap, lately)
+                prescient.make_request(check_at, seconds, enqueue.payload, enqueue.group_key, on_conflict, max_wait, lately)
             );
             enqueue.id := waiting.id;
             enqueue.slot := waiting.next_check_at;
@@ -194,7 +194,7 @@ begin
         if on_conflict = 'push_back' then
             enqueue.slot := prescient.push_back(
                 enqueue.job_exec, enqueue.entity_name, enqueue.entity_key, enqueue.check_at,
-                enqueue.cap, enqueue.item_key, enqueue.clock, enqueue.within
+                enqueue.max_wait, enqueue.item_key, enqueue.clock, enqueue.within
             );
             continue when enqueue.slot is null;
             enqueue.action := 'pushed_back';

@@ -12,7 +12,7 @@ create or replace function prescient.enqueue_many(
     item_keys    text[],
     group_keys   text[],
     on_conflict  text default 'keep',
-    cap          interval default null,
+    max_wait     interval default null,
     clock        timestamptz default null,
     withins      interval[] default null,
     unless_ended_withins interval[] default null,
@@ -228,7 +228,7 @@ begin
     ) as g,
     lateral prescient.enqueue(
         g.job_exec, g.entity_name, g.entity_key, g.check_at, g.payload::jsonb, g.item_key, g.group_key,
-        enqueue_many.on_conflict, enqueue_many.cap, enqueue_many.clock, g.within, g.unless_ended_within
+        enqueue_many.on_conflict, enqueue_many.max_wait, enqueue_many.clock, g.within, g.unless_ended_within
     ) as e;
 end
 $$;

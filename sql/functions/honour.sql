@@ -64,7 +64,7 @@ begin
         end if;
         if request.on_conflict = 'push_back' then
             perform prescient.push_back_row(
-                number, name, honour.entity_name, honour.entity_key, honour.item_key, request.check_at, request.cap,
+                number, name, honour.entity_name, honour.entity_key, honour.item_key, request.check_at, request.max_wait,
                 request.within, clock
             );
         end if;

@@ -5,14 +5,14 @@ create or replace function prescient.make_request(
     payload     jsonb,
     group_key   text,
     on_conflict text,
-    cap         interval,
+    max_wait    interval,
     unless_ended_within integer
 )
 returns prescient.request
 language sql
 as $$
     select row(
-        check_at, within, payload, group_key, on_conflict, cap, clock_timestamp(),
+        check_at, within, payload, group_key, on_conflict, max_wait, clock_timestamp(),
         -- The role of the caller, also in a function that runs with the owner's rights.
         coalesce(nullif(current_setting('role'), 'none'), session_user),
         nullif(current_setting('application_name'), ''),

@@ -1,15 +1,15 @@
--- "It happened again": moves a waiting check later, never earlier. With a cap it moves it at most
--- that long after its first slot (days and months of a cap are those of UTC). A check that lands in
--- its own slot is not written, and at the cap it is checked.
+-- "It happened again": moves a waiting check later, never earlier. With max_wait it moves the check
+-- at most that long after its first slot, and the check then runs there. Days and months of max_wait
+-- are those of UTC. A row that stays in its slot is not written.
 -- A check whose slot has begun stays there: the call is recorded on it, with its own payload, as
--- enqueue does. within: see enqueue. Returns the slot that the check waits for; null: no such
--- check.
+-- enqueue does. within: see enqueue. Returns the slot that the check waits for, or null if there is
+-- no such check.
 create or replace function prescient.push_back(
     job_exec    text,
     entity_name text,
     entity_key  text,
     check_at    timestamptz,
-    cap         interval default null,
+    max_wait    interval default null,
     item_key    text default '',
     clock       timestamptz default null,
     within      interval default null
@@ -34,7 +34,7 @@ begin
     end if;
     perform from prescient.future_job where false;
     return prescient.push_back_row(
-        prescient.find_job(job_exec), job_exec, entity_name, entity_key, item_key, check_at, cap, seconds, clock
+        prescient.find_job(job_exec), job_exec, entity_name, entity_key, item_key, check_at, max_wait, seconds, clock
     );
 end
 $$;

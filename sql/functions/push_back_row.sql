@@ -8,7 +8,7 @@ create or replace function prescient.push_back_row(
     entity_key  text,
     item_key    text,
     check_at    timestamptz,
-    cap         interval,
+    max_wait    interval,
     seconds     integer,
     clock       timestamptz
 )
@@ -23,7 +23,7 @@ declare
 begin
     select
         f.next_check_at, f.job, f.id, f.payload, f.group_key,
-        prescient.slot_floor((f.first_check_at at time zone 'UTC' + cap) at time zone 'UTC', s.width) as latest
+        prescient.slot_floor((f.first_check_at at time zone 'UTC' + max_wait) at time zone 'UTC', s.width) as latest
     into waiting
     from prescient.future_job f, prescient.setting s
     where f.entity_name = push_back_row.entity_name
@@ -39,7 +39,7 @@ begin
         if push_back_row.job_exec is distinct from 'schedule' then -- a due schedule publishes in its slot
             perform prescient.record_request(
                 waiting.next_check_at, waiting.job, waiting.id,
-                prescient.make_request(check_at, seconds, waiting.payload, waiting.group_key, 'push_back', cap, null)
+                prescient.make_request(check_at, seconds, waiting.payload, waiting.group_key, 'push_back', max_wait, null)
             );
         end if;
         return waiting.next_check_at;

@@ -48,7 +48,7 @@ begin
             known.within := asked.within;
             if known.on_conflict <> 'replace' then
                 known.on_conflict := asked.on_conflict;
-                known.cap := asked.cap;
+                known.max_wait := asked.max_wait;
             end if;
             asked := known;
         elsif asked.on_conflict <> 'replace' then

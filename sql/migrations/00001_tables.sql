@@ -118,7 +118,7 @@ create type prescient.request as (
     payload        prescient.payload,
     group_key      prescient.group_key,
     on_conflict    text,
-    cap            interval,
+    max_wait       interval,
     enqueued_at    timestamptz,
     enqueued_by    prescient.label,
     enqueued_app   prescient.label,
