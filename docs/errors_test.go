@@ -48,7 +48,7 @@ func errorsUntilFailed(t *testing.T) (n int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(ended) == 1 && ended[0].Outcome == jobs.Failed {
+		if len(ended) == 1 && ended[0].Outcome == jobs.OutcomeFailed {
 			return n
 		}
 		if _, err := r.Skip(ctx, end); err != nil {

@@ -11,7 +11,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Cancel ends the waiting check of a key as Cancelled, with the request that an enqueue may have
+// Cancel ends the waiting check of a key as OutcomeCancelled, with the request that an enqueue may have
 // recorded on it. It returns whether such a check waited. A check that runs at that moment, or
 // begins within seconds, runs on, but its result is not recorded. A check with a transaction does
 // not begin.
@@ -27,7 +27,7 @@ func (c *Client) Cancel(ctx context.Context, db DB, key Key) (bool, error) {
 	return found, nil
 }
 
-// CancelEntity ends every keyed check of an entity as Cancelled and returns their number.
+// CancelEntity ends every keyed check of an entity as OutcomeCancelled and returns their number.
 func (c *Client) CancelEntity(ctx context.Context, db DB, entityName, entityKey string) (int64, error) {
 	var n int64
 	if err := errors.Join(checkEntityName(entityName), checkEntityKey(entityKey)); err != nil {

@@ -38,7 +38,7 @@ func TestCancelByKeyEndsOneRowAsCancelled(t *testing.T) {
 		t.Fatalf("history: %+v", list)
 	}
 	got := list[0]
-	if got.Outcome != jobs.Cancelled || got.ID != e.ID || got.Key() != job.Key() || got.GroupKey != "group" || string(got.Payload) != "[1, 2]" ||
+	if got.Outcome != jobs.OutcomeCancelled || got.ID != e.ID || got.Key() != job.Key() || got.GroupKey != "group" || string(got.Payload) != "[1, 2]" ||
 		!got.Slot.Equal(slot(4)) || !got.FirstCheckAt.Equal(slot(4)) || !got.NextCheckAt.IsZero() || got.Runner != "" || got.Duration != 0 || got.EndedAt.IsZero() {
 		t.Errorf("history: %+v", got)
 	}
@@ -57,7 +57,7 @@ func TestCancelByEntityEndsItsKeyedRows(t *testing.T) {
 			t.Errorf("%d, %v, want %d", n, err, want)
 		}
 	}
-	if n := w.outcomes(); len(w.waiting()) != 2 || n[jobs.Cancelled] != 3 {
+	if n := w.outcomes(); len(w.waiting()) != 2 || n[jobs.OutcomeCancelled] != 3 {
 		t.Errorf("%d wait, history %v", len(w.waiting()), n)
 	}
 }
@@ -103,7 +103,7 @@ func TestCancelManyEndsWhatAFilterFinds(t *testing.T) {
 			t.Errorf("%+v: %d, %v, %v, want %d", step.filter, n, next, err, step.want)
 		}
 	}
-	if n := w.outcomes(); len(w.waiting()) != 0 || n[jobs.Cancelled] != 9 {
+	if n := w.outcomes(); len(w.waiting()) != 0 || n[jobs.OutcomeCancelled] != 9 {
 		t.Errorf("%d wait, history %v", len(w.waiting()), n)
 	}
 	for name, err := range map[string]error{

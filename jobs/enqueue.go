@@ -32,7 +32,7 @@ const (
 )
 
 // EnqueueResult is the row that now waits. With ActionRecorded it is the row that is due, in its
-// begun slot. With ActionRecent it is the row that ended last as Done, in the slot that it ended in.
+// begun slot. With ActionRecent it is the row that ended last as OutcomeDone, in the slot that it ended in.
 type EnqueueResult struct {
 	ID     int64
 	Slot   time.Time // UTC
@@ -75,7 +75,7 @@ type OnConflict struct {
 var (
 	// Keep leaves the waiting row unchanged. It is the default, and the zero OnConflict.
 	Keep = OnConflict{policy: "keep"}
-	// Replace ends the waiting row as Replaced and puts the new one in its place.
+	// Replace ends the waiting row as OutcomeReplaced and puts the new one in its place.
 	Replace = OnConflict{policy: "replace"}
 	// Reject returns ErrExists.
 	Reject = OnConflict{policy: "error"}

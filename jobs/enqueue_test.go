@@ -152,7 +152,7 @@ func TestAKeyThatWaitsIsTreatedByPolicy(t *testing.T) {
 			if list := w.waiting(); len(list) != 1 || list[0].ID != second.ID || !list[0].NextCheckAt.Equal(second.Slot) {
 				t.Errorf("waiting: %+v", list)
 			}
-			if n := w.outcomes(); n[jobs.Replaced] != policy.replaced || len(w.history()) != policy.replaced {
+			if n := w.outcomes(); n[jobs.OutcomeReplaced] != policy.replaced || len(w.history()) != policy.replaced {
 				t.Errorf("history: %v", n)
 			}
 		})
@@ -185,7 +185,7 @@ func TestAKeyThatWaitsIsTreatedByPolicyInBulkToo(t *testing.T) {
 					t.Errorf("order %s: %+v, %v", key, list, err)
 				}
 			}
-			if n := w.outcomes(); n[jobs.Replaced] != 2*policy.replaced {
+			if n := w.outcomes(); n[jobs.OutcomeReplaced] != 2*policy.replaced {
 				t.Errorf("history: %v", n)
 			}
 		})
@@ -368,7 +368,7 @@ func TestEveryCallIsPartOfTheCallersTransaction(t *testing.T) {
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	if n := w.outcomes(); len(w.waiting()) != 5 || n[jobs.Cancelled] != 2 {
+	if n := w.outcomes(); len(w.waiting()) != 5 || n[jobs.OutcomeCancelled] != 2 {
 		t.Errorf("after the commit %v wait, history %v", w.waiting(), n)
 	}
 }

@@ -5,27 +5,28 @@ type Outcome string
 
 // The outcomes.
 const (
-	// Done: the check returned neither a next time nor an error.
-	Done Outcome = "done"
-	// Cancelled by its owner.
-	Cancelled Outcome = "cancelled"
-	// Replaced by a newer row with the same key.
-	Replaced Outcome = "replaced"
-	// Failed: more errors in a row than Retry allows. `prescient jobs retry` puts it back.
-	Failed Outcome = "failed"
-	// TooManyChecks: it needed more checks than MaxChecks allows.
-	TooManyChecks Outcome = "max_checks"
-	// BeyondHorizon: its check returned a next time further ahead than Horizon allows.
-	BeyondHorizon Outcome = "horizon"
-	// InThePast: its check returned a next time at or before the slot being run.
-	InThePast Outcome = "past"
-	// DeadlinePassed: the check could not start within Deadline after its slot, and did not run.
-	DeadlinePassed Outcome = "deadline"
-	// Skipped: its slot was missed and its misfire policy is MisfireSkip; it did not run.
-	Skipped Outcome = "skipped"
+	// OutcomeDone means that the check returned neither a next time nor an error.
+	OutcomeDone Outcome = "done"
+	// OutcomeCancelled means that an application or an operator cancelled the check.
+	OutcomeCancelled Outcome = "cancelled"
+	// OutcomeReplaced means that a newer row with the same key took the place of the row.
+	OutcomeReplaced Outcome = "replaced"
+	// OutcomeFailed means more errors in a row than Retry allows. `prescient jobs retry` puts the row back.
+	OutcomeFailed Outcome = "failed"
+	// OutcomeMaxChecks means that the row needed more checks than MaxChecks allows.
+	OutcomeMaxChecks Outcome = "max_checks"
+	// OutcomeHorizon means that the check returned a next time further ahead than Horizon allows.
+	OutcomeHorizon Outcome = "horizon"
+	// OutcomePast means that the check returned a next time at or before the slot being run.
+	OutcomePast Outcome = "past"
+	// OutcomeDeadline means that the check could not start within Deadline after its slot, and did not run.
+	OutcomeDeadline Outcome = "deadline"
+	// OutcomeSkipped means that the slot was missed and the misfire policy is MisfireSkip. The check did not run.
+	OutcomeSkipped Outcome = "skipped"
 )
 
 // Outcomes lists every outcome.
 var Outcomes = []Outcome{
-	Done, Cancelled, Replaced, Failed, TooManyChecks, BeyondHorizon, InThePast, DeadlinePassed, Skipped,
+	OutcomeDone, OutcomeCancelled, OutcomeReplaced, OutcomeFailed, OutcomeMaxChecks, OutcomeHorizon, OutcomePast,
+	OutcomeDeadline, OutcomeSkipped,
 }

@@ -41,7 +41,7 @@ func PeriodicKey(job string) Key {
 //
 // The function is a check like any other, with the same options, in the shape Row or InTx. It
 // returns nil when it is done with the instant, or a time at which to look again before that, at
-// most MaxChecks times. After an error it is retried; once the row ends as Failed, the next instant
+// most MaxChecks times. After an error it is retried; once the row ends as OutcomeFailed, the next instant
 // is on. An instant is run in the first slot at or after it.
 //
 // Instants are missed while no run takes place, and several fall into a slot that is wider than
@@ -166,7 +166,7 @@ func (d *Definition) Following(job FutureJob, outcome Outcome, now time.Time) (n
 	}
 	after := now
 	switch {
-	case outcome == DeadlinePassed || outcome == Skipped || job.Slot.IsZero():
+	case outcome == OutcomeDeadline || outcome == OutcomeSkipped || job.Slot.IsZero():
 	case d.Misfire == MisfireEach: // the rest is still to come
 		after = at
 	default: // instants that came while the function ran are still to come

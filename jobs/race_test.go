@@ -57,7 +57,7 @@ func TestOfManyWhoEnqueueAKeyAtOnceOneRowWaits(t *testing.T) {
 				t.Errorf("%d rows wait, %v", len(list), actions)
 			}
 			n := w.outcomes()
-			if n[jobs.Replaced] != actions[jobs.ActionReplaced] || len(w.history()) != n[jobs.Replaced] {
+			if n[jobs.OutcomeReplaced] != actions[jobs.ActionReplaced] || len(w.history()) != n[jobs.OutcomeReplaced] {
 				t.Errorf("actions %v, history %v", actions, n)
 			}
 			total := refused
@@ -132,7 +132,7 @@ func TestACancelThatRacesAReplaceLosesNoRowAndLeavesNoneBehind(t *testing.T) {
 		}
 	})
 	ended := w.outcomes()
-	if ended[jobs.Cancelled] != n["cancelled"] || ended[jobs.Replaced] != n["replaced"] || n["inserted"]+n["replaced"] != 160 {
+	if ended[jobs.OutcomeCancelled] != n["cancelled"] || ended[jobs.OutcomeReplaced] != n["replaced"] || n["inserted"]+n["replaced"] != 160 {
 		t.Errorf("calls %v, history %v", n, ended)
 	}
 	if left := len(w.waiting()); left != n["inserted"]-n["cancelled"] || left > 1 {

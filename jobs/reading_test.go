@@ -224,7 +224,7 @@ func TestShowAndTraceAreOfOneEntity(t *testing.T) {
 	w.enqueue(check("1", slot(5)), jobs.Replace)
 	w.fail()
 	trace, err := seq.Collect(admin.New(w.client).History(t.Context(), w.db, ofOrder1))
-	if err != nil || len(trace) != 4 || trace[3].Outcome != jobs.Replaced || trace[0].Outcome != jobs.Failed {
+	if err != nil || len(trace) != 4 || trace[3].Outcome != jobs.OutcomeReplaced || trace[0].Outcome != jobs.OutcomeFailed {
 		t.Errorf("%+v, %v", trace, err)
 	}
 }
@@ -246,7 +246,7 @@ func TestHistoryTellsHowARowEnded(t *testing.T) {
 	got := list[0]
 	if got.ID != e.ID || got.Key() != job.Key() || got.GroupKey != "group" || string(got.Payload) != "1" || !got.Slot.Equal(slot(4)) ||
 		!got.FirstCheckAt.Equal(slot(4)) || got.CheckCount != 2 || got.ErrorCount != 6 || got.LastError != "boom" || got.TotalRuntime != 3*time.Second ||
-		got.Outcome != jobs.Failed || got.Lateness != 2*time.Second || got.Duration != time.Second || got.Runner != "runner-1" ||
+		got.Outcome != jobs.OutcomeFailed || got.Lateness != 2*time.Second || got.Duration != time.Second || got.Runner != "runner-1" ||
 		got.EndedAt.Location() != time.UTC || got.EnqueuedAt.After(got.EndedAt) {
 		t.Errorf("%+v", got)
 	}
@@ -269,7 +269,7 @@ func TestHistoryNarrowsByEachFilterAndShowsTheLatestFirst(t *testing.T) {
 		want   []string
 	}{
 		"all":      {admin.HistoryFilter{}, []string{"3", "2", "1", "0"}},
-		"outcome":  {admin.HistoryFilter{Outcome: jobs.Failed}, []string{"2", "0"}},
+		"outcome":  {admin.HistoryFilter{Outcome: jobs.OutcomeFailed}, []string{"2", "0"}},
 		"job":      {admin.HistoryFilter{JobExec: "remind"}, []string{"3", "2", "1", "0"}},
 		"no job":   {admin.HistoryFilter{JobExec: "nope"}, nil},
 		"from, to": {admin.HistoryFilter{From: slot(1), To: slot(3)}, []string{"2", "1"}},
@@ -297,9 +297,9 @@ func TestStatsCountByJobAndOutcome(t *testing.T) {
 	}
 	w.fail()
 	want := []admin.Stats{
-		{JobExec: "remind", Outcome: jobs.Cancelled, Count: 1},
+		{JobExec: "remind", Outcome: jobs.OutcomeCancelled, Count: 1},
 		{
-			JobExec: "remind", Outcome: jobs.Failed, Count: 2, LatenessP50: duration.Text(2 * time.Second), LatenessP99: duration.Text(2 * time.Second),
+			JobExec: "remind", Outcome: jobs.OutcomeFailed, Count: 2, LatenessP50: duration.Text(2 * time.Second), LatenessP99: duration.Text(2 * time.Second),
 			DurationP50: duration.Text(time.Second), DurationP99: duration.Text(time.Second),
 		},
 	}
@@ -365,7 +365,7 @@ func TestRetryLeavesTheFailedRowOfAKeyThatWaitsAlready(t *testing.T) {
 	if err != nil || retried != 1 || waiting != 2 {
 		t.Errorf("%d retried, %d waiting, %v", retried, waiting, err)
 	}
-	if n := w.outcomes(); n[jobs.Failed] != 2 {
+	if n := w.outcomes(); n[jobs.OutcomeFailed] != 2 {
 		t.Errorf("history %v", n)
 	}
 	list := w.waiting()

@@ -73,14 +73,14 @@ func TestAKeyThatEndedAsDoneRecentlyIsNotEnqueued(t *testing.T) {
 						outcome jobs.Outcome
 						ago     time.Duration
 					}{
-						{"done long ago", jobs.Done, 3 * time.Hour},
-						{"done", jobs.Done, 3 * time.Hour},
-						{"done", jobs.Done, time.Hour},
-						{"failed", jobs.Failed, time.Hour},
-						{"cancelled", jobs.Cancelled, time.Hour},
-						{"waits", jobs.Done, time.Hour},
-						{"done, then cancelled", jobs.Done, time.Hour},
-						{"done, then cancelled", jobs.Cancelled, time.Minute},
+						{"done long ago", jobs.OutcomeDone, 3 * time.Hour},
+						{"done", jobs.OutcomeDone, 3 * time.Hour},
+						{"done", jobs.OutcomeDone, time.Hour},
+						{"failed", jobs.OutcomeFailed, time.Hour},
+						{"cancelled", jobs.OutcomeCancelled, time.Hour},
+						{"waits", jobs.OutcomeDone, time.Hour},
+						{"done, then cancelled", jobs.OutcomeDone, time.Hour},
+						{"done, then cancelled", jobs.OutcomeCancelled, time.Minute},
 					} {
 						w.enqueue(check(e.key, at), jobs.Keep)
 						w.endEach(e.outcome, clock.Add(-e.ago))
@@ -122,7 +122,7 @@ func TestAnEnqueueOfARecentKeyNamesTheRowThatEnded(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	e := w.enqueue(check("1", slot(1)), jobs.Keep)
-	w.endEach(jobs.Done, slot(0))
+	w.endEach(jobs.OutcomeDone, slot(0))
 	got := w.enqueue(conditional("1", slot(8)), jobs.Keep)
 	if want := (jobs.EnqueueResult{ID: e.ID, Slot: slot(0), Action: jobs.ActionRecent}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
@@ -219,7 +219,7 @@ func TestAConditionStaysOnTheRequestOfADueRow(t *testing.T) {
 // An enqueue that waits for the transaction in which a row ends sees that end, though it began before.
 func TestAnEnqueueBesideTheEndOfARowSeesIt(t *testing.T) {
 	t.Parallel()
-	for outcome, want := range map[jobs.Outcome]jobs.EnqueueAction{jobs.Done: jobs.ActionRecent, jobs.Cancelled: jobs.ActionInserted} {
+	for outcome, want := range map[jobs.Outcome]jobs.EnqueueAction{jobs.OutcomeDone: jobs.ActionRecent, jobs.OutcomeCancelled: jobs.ActionInserted} {
 		t.Run(string(outcome), func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
@@ -276,9 +276,9 @@ func TestARequestOnARowThatAFunctionEndsIsHonoured(t *testing.T) {
 		unless  time.Duration
 		want    int // the slot in which the key waits then; 0: it does not
 	}{
-		"done":                  {jobs.Done, 0, 8},
-		"done, and conditional": {jobs.Done, time.Hour, 0},
-		"cancelled":             {jobs.Cancelled, 0, 0},
+		"done":                  {jobs.OutcomeDone, 0, 8},
+		"done, and conditional": {jobs.OutcomeDone, time.Hour, 0},
+		"cancelled":             {jobs.OutcomeCancelled, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -27,7 +27,7 @@ const (
 	MisfireRun Misfire = "run"
 	// MisfireDefer moves it to the next slot, unchecked.
 	MisfireDefer Misfire = "defer"
-	// MisfireSkip archives it as Skipped, unchecked.
+	// MisfireSkip archives it as OutcomeSkipped, unchecked.
 	MisfireSkip Misfire = "skip"
 	// MisfireEach calls a periodic function once for each missed instant; see Registry.Periodic.
 	MisfireEach Misfire = "each"
@@ -44,7 +44,7 @@ func must(d *Definition, ok bool, rule string, args ...any) {
 type Option func(*Definition)
 
 // MaxChecks limits the checks of a row. If the last one returns a next time, the row ends as
-// TooManyChecks. Errors do not count. Default 5.
+// OutcomeMaxChecks. Errors do not count. Default 5.
 func MaxChecks(n int) Option { return func(d *Definition) { d.MaxChecks = n } }
 
 // Timeout ends a check's context, this long after the call of the function. Waiting for a
@@ -56,7 +56,7 @@ func Timeout(limit time.Duration) Option { return func(d *Definition) { d.Timeou
 func Horizon(limit time.Duration) Option { return func(d *Definition) { d.Horizon = limit } }
 
 // Retry limits the consecutive errors of a row that are retried, 1, 2, 4 ... slots later (see
-// MaxBackOff). One more error ends the row as Failed. 0: the first error ends it. Default 5.
+// MaxBackOff). One more error ends the row as OutcomeFailed. 0: the first error ends it. Default 5.
 func Retry(n int) Option { return func(d *Definition) { d.Retry = n } }
 
 // MaxBackOff limits the pause after an error, in slots, for a job whose rows must not fall far
@@ -64,7 +64,7 @@ func Retry(n int) Option { return func(d *Definition) { d.Retry = n } }
 // publishes schedules. No pause leads beyond the year 9999. Default 64.
 func MaxBackOff(slots int) Option { return func(d *Definition) { d.MaxBackOff = slots } }
 
-// Deadline archives a row as DeadlinePassed, unchecked, if its check cannot start within this time
+// Deadline archives a row as OutcomeDeadline, unchecked, if its check cannot start within this time
 // after its slot. Default: none.
 func Deadline(limit time.Duration) Option {
 	return func(d *Definition) {

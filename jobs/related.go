@@ -24,14 +24,14 @@ func (c *Client) Related(ctx context.Context, db DB, job FutureJob) ([]FutureJob
 	return related, nil
 }
 
-// End ends waiting checks that were read, as Done (the awaited event has happened) or Cancelled. It
+// End ends waiting checks that were read, as OutcomeDone (the awaited event has happened) or OutcomeCancelled. It
 // returns the number of ended rows, and skips a row that has moved or ended since. A request that an
-// enqueue has recorded on a row is honoured if the row ends as Done; see OnConflict. It needs the
+// enqueue has recorded on a row is honoured if the row ends as OutcomeDone; see OnConflict. It needs the
 // rights of a runner.
 func (c *Client) End(ctx context.Context, db DB, outcome Outcome, rows ...FutureJob) (int64, error) {
-	if outcome != Done && outcome != Cancelled {
+	if outcome != OutcomeDone && outcome != OutcomeCancelled {
 		return 0, fmt.Errorf("end %s: outcome is %q; it must be %s or %s", spoken.Count(len(rows), "job", "jobs"), outcome,
-			Done, Cancelled)
+			OutcomeDone, OutcomeCancelled)
 	}
 	var slots array
 	var names []string

@@ -27,9 +27,9 @@ type Request struct {
 	// the same one, and many keys are spread evenly. Whole seconds, up to 366 days. If the window
 	// has no slot, and for 0, it is the first slot at or after CheckAt.
 	Within time.Duration
-	// UnlessEndedWithin enqueues the check only if the last check of its key that ended as Done did
+	// UnlessEndedWithin enqueues the check only if the last check of its key that ended as OutcomeDone did
 	// so longer ago than this. A key that waits is treated as OnConflict says. A request that is
-	// recorded on a due row keeps the condition, so it is dropped if the row ends as Done. A row that
+	// recorded on a due row keeps the condition, so it is dropped if the row ends as OutcomeDone. A row that
 	// was pruned from history does not count. Whole seconds, up to 366 days. 0: no condition. Not for
 	// anonymous rows.
 	UnlessEndedWithin time.Duration

@@ -137,8 +137,8 @@ func TestWhatComesOfARequestOnARowThatIsDue(t *testing.T) {
 		return err
 	}
 	type calls []func(w *world) error
-	replaced := []jobs.Outcome{jobs.Replaced}
-	done := []jobs.Outcome{jobs.Done}
+	replaced := []jobs.Outcome{jobs.OutcomeReplaced}
+	done := []jobs.Outcome{jobs.OutcomeDone}
 	for name, test := range map[string]struct {
 		calls  calls
 		ends   ended // if the check ends the row
@@ -179,7 +179,7 @@ func TestWhatComesOfARequestOnARowThatIsDue(t *testing.T) {
 			calls{pushBack(9, 0), enqueue("b", 8, jobs.PushBack(0))}, ended{"old in slot 9", done}, ended{"old in slot 9", nil},
 		},
 		"cancel after keep": {
-			calls{enqueue("a", 8, jobs.Keep), cancel}, ended{"", []jobs.Outcome{jobs.Cancelled}}, ended{"", []jobs.Outcome{jobs.Cancelled}},
+			calls{enqueue("a", 8, jobs.Keep), cancel}, ended{"", []jobs.Outcome{jobs.OutcomeCancelled}}, ended{"", []jobs.Outcome{jobs.OutcomeCancelled}},
 		},
 		"reschedule after keep": {
 			calls{enqueue("a", 8, jobs.Keep), reschedule}, ended{"old in slot 6", nil}, ended{"old in slot 6", nil},

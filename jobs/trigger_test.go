@@ -91,7 +91,7 @@ func TestACancellationThatATriggerSuppressesEndsInAnError(t *testing.T) {
 	suppressed(t, err)
 	_, err = w.client.CancelEntity(t.Context(), w.db, "order", "13")
 	suppressed(t, err)
-	_, err = w.client.End(t.Context(), w.db, jobs.Done, w.waiting()...)
+	_, err = w.client.End(t.Context(), w.db, jobs.OutcomeDone, w.waiting()...)
 	suppressed(t, err)
 	_, _, err = admin.New(w.client).CancelMany(t.Context(), w.db, admin.CancelFilter{EntityKey: "13"}, admin.Position{}, 10)
 	suppressed(t, err)

@@ -186,7 +186,7 @@ func TestOnlyWhatWasCheckedIsFinished(t *testing.T) {
 	if result.Finished != 1998 || result.Yielded != 1 {
 		t.Errorf("%+v", result)
 	}
-	if got := w.outcomes(); got[jobs.Done] != 1998 || got[jobs.Cancelled] != 1 {
+	if got := w.outcomes(); got[jobs.OutcomeDone] != 1998 || got[jobs.OutcomeCancelled] != 1 {
 		t.Errorf("%v", got)
 	}
 	if left := w.waiting(); len(left) != 1 || left[0].ID != gap {
@@ -215,7 +215,7 @@ func TestARowThatIsLockedElsewhereLeavesItsBatchAndIsCheckedLater(t *testing.T) 
 	}
 	w.clock.Set(slot(1))
 	finished := w.background(slot(1))
-	w.eventually("the other rows to be recorded", func() bool { return w.outcomes()[jobs.Done] == 99 })
+	w.eventually("the other rows to be recorded", func() bool { return w.outcomes()[jobs.OutcomeDone] == 99 })
 	if err := business.Rollback(); err != nil {
 		t.Fatal(err)
 	}
@@ -410,7 +410,7 @@ func TestABatchThatLosesItsLeaseIsNotRecordedAndCheckedAgain(t *testing.T) {
 			if result.Finished != rows || result.Lost != 1 || result.TakenOver != 1 || result.State != slots.StateDone {
 				t.Errorf("%+v", result)
 			}
-			if got := w.outcomes(); got[jobs.Done] != rows || len(got) != 1 {
+			if got := w.outcomes(); got[jobs.OutcomeDone] != rows || len(got) != 1 {
 				t.Errorf("history has %v", got)
 			}
 			effects := w.count(`select count(*) from effect`)

@@ -151,9 +151,9 @@ func inTxOf(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error 
 func wasCancelled(r row, found bool) func(now []place) error {
 	return func(now []place) error {
 		switch p := placeOf(now, r.id); {
-		case found && p.outcome != jobs.Cancelled:
+		case found && p.outcome != jobs.OutcomeCancelled:
 			return fmt.Errorf("it was cancelled, and is %+v", p)
-		case !found && (p.outcome == "" || p.outcome == jobs.Cancelled):
+		case !found && (p.outcome == "" || p.outcome == jobs.OutcomeCancelled):
 			return fmt.Errorf("cancel did not find it, and it is %+v", p)
 		}
 		return nil
@@ -238,7 +238,7 @@ func (c *trial) requestsAreHonoured(now []place) {
 			c.rowComplaint(q, p, waits)
 		case p.outcome == "" && (q.on == jobs.Replace || q.on != jobs.Keep && p.slot.Before(asked)):
 			c.rowComplaint(q, p, waits)
-		case p.outcome == jobs.Replaced && q.on == jobs.Keep:
+		case p.outcome == jobs.OutcomeReplaced && q.on == jobs.Keep:
 			c.rowComplaint(q, p, waits)
 		case p.outcome != "" && !waits[0].slot.Equal(asked):
 			c.rowComplaint(q, p, waits)

@@ -49,7 +49,7 @@ func checked(c *trial, r row) []fate {
 	}
 	failed := func(effects int) fate {
 		if r.errors == jobs.DefaultRetry {
-			return ended(jobs.Failed, 0, 1, effects)
+			return ended(jobs.OutcomeFailed, 0, 1, effects)
 		}
 		return fate{"", c.next(r), r.checks, r.errors + 1, effects}
 	}
@@ -57,9 +57,9 @@ func checked(c *trial, r row) []fate {
 	var fates []fate
 	switch kindOf(r.key) {
 	case "finish", "slow":
-		fates = append(fates, ended(jobs.Done, 1, 0, effect))
+		fates = append(fates, ended(jobs.OutcomeDone, 1, 0, effect))
 	case "last":
-		fates = append(fates, ended(jobs.TooManyChecks, 1, 0, effect))
+		fates = append(fates, ended(jobs.OutcomeMaxChecks, 1, 0, effect))
 	case "move":
 		fates = append(fates, fate{"", c.next(r), r.checks + 1, 0, effect})
 	default:
@@ -80,9 +80,9 @@ func policy(c *trial, r row) []fate {
 	case "defer":
 		return []fate{{"", c.next(r), r.checks, r.errors, 0}}
 	case "skip":
-		return []fate{{jobs.Skipped, r.slot, r.checks, r.errors, 0}}
+		return []fate{{jobs.OutcomeSkipped, r.slot, r.checks, r.errors, 0}}
 	case "strict":
-		return []fate{{jobs.DeadlinePassed, r.slot, r.checks, r.errors, 0}}
+		return []fate{{jobs.OutcomeDeadline, r.slot, r.checks, r.errors, 0}}
 	}
 	return nil
 }

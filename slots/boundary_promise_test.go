@@ -197,7 +197,7 @@ func (c *trial) rowIsAsItShouldBe(r row, p place, effects int, counts map[count]
 	switch {
 	case failed:
 		what = "failed"
-	case checked && slices.Contains([]jobs.Outcome{jobs.Done, jobs.TooManyChecks}, p.outcome), p.outcome == jobs.Skipped, p.outcome == jobs.DeadlinePassed:
+	case checked && slices.Contains([]jobs.Outcome{jobs.OutcomeDone, jobs.OutcomeMaxChecks}, p.outcome), p.outcome == jobs.OutcomeSkipped, p.outcome == jobs.OutcomeDeadline:
 		what = "finished"
 	case checked, !owned && p.outcome == "" && !p.slot.Equal(r.slot):
 		what = "rescheduled"

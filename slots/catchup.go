@@ -213,7 +213,7 @@ func deferAll(over int) judge {
 
 func expire(d *jobs.Definition, _ *jobs.FutureJob, m guard.Moment) (verdict *guard.Verdict, stays bool) {
 	if guard.PastDeadline(d, m) {
-		return &guard.Verdict{Outcome: jobs.DeadlinePassed}, false
+		return &guard.Verdict{Outcome: jobs.OutcomeDeadline}, false
 	}
 	return nil, true
 }

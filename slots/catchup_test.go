@@ -170,7 +170,7 @@ func TestCatchUpFollowsEachJobsMisfirePolicy(t *testing.T) {
 	}
 	w.clock.Set(slot(4).Add(time.Minute))
 	w.catchUp(slots.CatchUp{})
-	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: 2, jobs.Skipped: 2, jobs.DeadlinePassed: 2}, w.outcomes()); diff != "" {
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.OutcomeDone: 2, jobs.OutcomeSkipped: 2, jobs.OutcomeDeadline: 2}, w.outcomes()); diff != "" {
 		t.Error(diff)
 	}
 	for _, job := range w.waiting() {
@@ -228,7 +228,7 @@ func TestCatchUpCanExpireWhatIsPastItsDeadlineAndLeavesTheRest(t *testing.T) {
 	w.enqueue("lax", slot(1), 3)
 	w.clock.Set(slot(4))
 	w.catchUp(slots.CatchUp{Mode: slots.ModeExpire})
-	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.DeadlinePassed: 2}, w.outcomes()); diff != "" {
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.OutcomeDeadline: 2}, w.outcomes()); diff != "" {
 		t.Error(diff)
 	}
 	trouble := w.status().Trouble
@@ -236,7 +236,7 @@ func TestCatchUpCanExpireWhatIsPastItsDeadlineAndLeavesTheRest(t *testing.T) {
 		t.Errorf("the status: %+v", trouble)
 	}
 	w.catchUp(slots.CatchUp{})
-	if n := w.outcomes()[jobs.Done]; n != 3 {
+	if n := w.outcomes()[jobs.OutcomeDone]; n != 3 {
 		t.Errorf("%d done after a further catch-up, want 3", n)
 	}
 	if s := w.status(); !s.OK() {
@@ -255,19 +255,19 @@ func TestCatchUpTakesOneJobOrSoManyRowsWhenToldTo(t *testing.T) {
 	w.clock.Set(slot(4))
 
 	w.catchUp(slots.CatchUp{Job: "other", Until: slot(2)})
-	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: 5}, w.outcomes()); diff != "" {
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.OutcomeDone: 5}, w.outcomes()); diff != "" {
 		t.Error(diff)
 	}
 	w.catchUp(slots.CatchUp{Limit: 60})
-	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: 65}, w.outcomes()); diff != "" {
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.OutcomeDone: 65}, w.outcomes()); diff != "" {
 		t.Error(diff)
 	}
 	w.catchUp(slots.CatchUp{Since: slot(2)})
-	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: 65}, w.outcomes()); diff != "" {
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.OutcomeDone: 65}, w.outcomes()); diff != "" {
 		t.Error(diff) // the keys of "other" at slot 2 were waiting at slot 1 already
 	}
 	w.catchUp(slots.CatchUp{})
-	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: 75}, w.outcomes()); diff != "" {
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.OutcomeDone: 75}, w.outcomes()); diff != "" {
 		t.Error(diff)
 	}
 	if s := w.status(); !s.OK() {
@@ -285,7 +285,7 @@ func TestCatchUpEndsWithTheSlotInWhichItReachesItsLimit(t *testing.T) {
 	w.clock.Set(slot(4))
 	for _, want := range []int{10, 15} {
 		w.catchUp(slots.CatchUp{Limit: 10})
-		if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: want}, w.outcomes()); diff != "" {
+		if diff := cmp.Diff(map[jobs.Outcome]int{jobs.OutcomeDone: want}, w.outcomes()); diff != "" {
 			t.Error(diff)
 		}
 	}
@@ -326,7 +326,7 @@ func TestTwoCatchUpsAtOnceCheckEachRowOnce(t *testing.T) {
 			checked += r.Checked
 		}
 	}
-	if checked != 100 || w.outcomes()[jobs.Done] != 100 {
+	if checked != 100 || w.outcomes()[jobs.OutcomeDone] != 100 {
 		t.Errorf("%d checked, want 100", checked)
 	}
 }

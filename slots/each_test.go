@@ -347,7 +347,7 @@ func TestARowThatWaitsForALockLeavesTheOthersOfItsCall(t *testing.T) {
 	other.MustExec(`update orders set seen = false where id = '57'`)
 	w.clock.Set(slot(1))
 	run := w.background(slot(1))
-	w.eventually("the others are done", func() bool { return w.outcomes()[jobs.Done] == 99 })
+	w.eventually("the others are done", func() bool { return w.outcomes()[jobs.OutcomeDone] == 99 })
 	if err := other.Rollback(); err != nil {
 		t.Fatal(err)
 	}

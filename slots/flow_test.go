@@ -287,7 +287,7 @@ func TestTheCheckOfAGroupEndsAndMovesWhatElseWaitsForIt(t *testing.T) {
 			case job.JobExec == "mail" && job.NextCheckAt.Sub(batch[0].Slot) <= 24*time.Hour:
 				mail += job.EntityKey + " "
 				if job.NextCheckAt.After(batch[0].Slot) {
-					if n, err := w.client.End(ctx, tx, jobs.Done, job); err != nil || n != 1 {
+					if n, err := w.client.End(ctx, tx, jobs.OutcomeDone, job); err != nil || n != 1 {
 						return nil, fmt.Errorf("ended %d: %w", n, err)
 					}
 				}
@@ -328,10 +328,10 @@ func TestTheCheckOfAGroupEndsAndMovesWhatElseWaitsForIt(t *testing.T) {
 	if diff := cmp.Diff([]string{"7 false", "4 false", "5 true"}, got); diff != "" {
 		t.Error(diff)
 	}
-	if n, err := w.client.End(ctx, w.db, jobs.Done, jobs.FutureJob{JobExec: "mail"}); n != 0 || err != nil {
+	if n, err := w.client.End(ctx, w.db, jobs.OutcomeDone, jobs.FutureJob{JobExec: "mail"}); n != 0 || err != nil {
 		t.Errorf("ended %d rows that are not stored: %v", n, err)
 	}
-	if _, err := w.client.End(ctx, w.db, jobs.Failed, left...); err == nil {
+	if _, err := w.client.End(ctx, w.db, jobs.OutcomeFailed, left...); err == nil {
 		t.Error("a row was ended as failed")
 	}
 }

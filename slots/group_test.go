@@ -76,7 +76,7 @@ func TestCatchUpChecksTheGroupsOfTheRowsThatItMayTakeWhole(t *testing.T) {
 	w.enqueueGroups(10, "a", "b", "c") // with ids in the order a0, a1 ... c9
 	w.clock.Set(slot(2))
 	w.catchUp(slots.CatchUp{Limit: 12})
-	if done := w.outcomes()[jobs.Done]; done != 20 {
+	if done := w.outcomes()[jobs.OutcomeDone]; done != 20 {
 		t.Errorf("%d rows are done, want those of 2 groups", done)
 	}
 	waiting := w.waiting() // claims may begin at once, so the groups that were taken may be any two

@@ -63,7 +63,7 @@ func TestEveryWayACheckCanEndHasItsOutcome(t *testing.T) {
 		late    time.Duration // how long after its slot the run starts
 		want    ended
 	}{
-		{name: "nil: done", check: done, want: ended{jobs.Done, slot(1), 1, 0, ""}},
+		{name: "nil: done", check: done, want: ended{jobs.OutcomeDone, slot(1), 1, 0, ""}},
 		{
 			name: "a time: rounded up to its slot", check: at(slot(2).Add(time.Second)),
 			want: ended{"", slot(3), 1, 0, ""},
@@ -73,19 +73,19 @@ func TestEveryWayACheckCanEndHasItsOutcome(t *testing.T) {
 			check: at(slot(2)), late: time.Hour,
 			want: ended{"", slot(6), 1, 0, ""},
 		},
-		{name: "this slot: past", check: at(slot(1)), want: ended{jobs.InThePast, slot(1), 1, 0, ""}},
-		{name: "an earlier time: past", check: at(slot(-100)), want: ended{jobs.InThePast, slot(1), 1, 0, ""}},
+		{name: "this slot: past", check: at(slot(1)), want: ended{jobs.OutcomePast, slot(1), 1, 0, ""}},
+		{name: "an earlier time: past", check: at(slot(-100)), want: ended{jobs.OutcomePast, slot(1), 1, 0, ""}},
 		{
 			name: "beyond the horizon", check: at(slot(100)), options: []jobs.Option{jobs.Horizon(time.Hour)},
-			want: ended{jobs.BeyondHorizon, slot(1), 1, 0, ""},
+			want: ended{jobs.OutcomeHorizon, slot(1), 1, 0, ""},
 		},
 		{
 			name: "beyond the range of the database", check: at(slot(1).AddDate(20000, 0, 0)), options: []jobs.Option{jobs.Horizon(1 << 62)},
-			want: ended{jobs.BeyondHorizon, slot(1), 1, 0, ""},
+			want: ended{jobs.OutcomeHorizon, slot(1), 1, 0, ""},
 		},
 		{
 			name: "one check too many", check: at(slot(2)), options: []jobs.Option{jobs.MaxChecks(1)},
-			want: ended{jobs.TooManyChecks, slot(1), 1, 0, ""},
+			want: ended{jobs.OutcomeMaxChecks, slot(1), 1, 0, ""},
 		},
 		{
 			name:  "an error: again one slot later",
@@ -103,7 +103,7 @@ func TestEveryWayACheckCanEndHasItsOutcome(t *testing.T) {
 			name:    "an error that is not tried again: failed",
 			check:   func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, errors.New("no such order") },
 			options: []jobs.Option{jobs.Retry(0)},
-			want:    ended{jobs.Failed, slot(1), 0, 1, "no such order"},
+			want:    ended{jobs.OutcomeFailed, slot(1), 0, 1, "no such order"},
 		},
 		{
 			name: "an error text that the database cannot hold",
@@ -138,15 +138,15 @@ func TestEveryWayACheckCanEndHasItsOutcome(t *testing.T) {
 				return nil, nil
 			},
 			options: []jobs.Option{jobs.Timeout(20 * time.Millisecond)},
-			want:    ended{jobs.Done, slot(1), 1, 0, ""},
+			want:    ended{jobs.OutcomeDone, slot(1), 1, 0, ""},
 		},
 		{
 			name: "past its deadline: not checked", check: done, options: []jobs.Option{jobs.Deadline(time.Minute)}, late: time.Hour,
-			want: ended{jobs.DeadlinePassed, slot(1), 0, 0, ""},
+			want: ended{jobs.OutcomeDeadline, slot(1), 0, 0, ""},
 		},
 		{
 			name: "within its deadline", check: done, options: []jobs.Option{jobs.Deadline(time.Hour)}, late: time.Hour,
-			want: ended{jobs.Done, slot(1), 1, 0, ""},
+			want: ended{jobs.OutcomeDone, slot(1), 1, 0, ""},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestARowWhoseDeadlinePassesWhileItWaitsForItsTurnIsNotChecked(t *testing.T)
 			register(w.registry, func() { w.clock.Set(slot(1).Add(2 * time.Minute)) }, jobs.Deadline(time.Minute))
 			w.enqueue("job", slot(1), 5)
 			result := w.run(slot(1), func(c *slots.Config) { c.Workers, c.Connections = 1, 1 })
-			if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: 1, jobs.DeadlinePassed: 4}, w.outcomes()); diff != "" {
+			if diff := cmp.Diff(map[jobs.Outcome]int{jobs.OutcomeDone: 1, jobs.OutcomeDeadline: 4}, w.outcomes()); diff != "" {
 				t.Error(diff)
 			}
 			if result.State != slots.StateDone || result.Finished != 5 || result.Yielded != 0 {
@@ -262,7 +262,7 @@ func TestARowOfAnUnknownJobWaitsInItsSlotForARunnerThatKnowsIt(t *testing.T) {
 	}
 	w.registry.Register("not.deployed.yet", jobs.Row(done))
 	w.run(slot(1))
-	if got := w.fate(); got.Outcome != jobs.Done {
+	if got := w.fate(); got.Outcome != jobs.OutcomeDone {
 		t.Errorf("after the deploy: %+v", got)
 	}
 }
@@ -287,7 +287,7 @@ func TestErrorsBackOffInSlotsUntilTheRowFailsAndRetryPutsItBack(t *testing.T) {
 		}
 	}
 	w.run(slot(at))
-	if got := w.fate(); got.Outcome != jobs.Failed || got.ErrorCount != 4 {
+	if got := w.fate(); got.Outcome != jobs.OutcomeFailed || got.ErrorCount != 4 {
 		t.Fatalf("after the last retry: %+v", got)
 	}
 	fails = false
@@ -296,7 +296,7 @@ func TestErrorsBackOffInSlotsUntilTheRowFailsAndRetryPutsItBack(t *testing.T) {
 		t.Fatalf("retried %d, %v", retried, err)
 	}
 	w.run(slot(at + 1))
-	if got := w.fate(); got.Outcome != jobs.Done {
+	if got := w.fate(); got.Outcome != jobs.OutcomeDone {
 		t.Errorf("after the retry: %+v", got)
 	}
 }
@@ -523,7 +523,7 @@ func TestACheckThatIgnoresItsTimeoutIsAbandonedAndTheRunFailsAtItsEnd(t *testing
 	if !errors.Is(err, slots.ErrAbandoned) || result.Abandoned != 1 || result.State != slots.StateDone {
 		t.Fatalf("%+v, %v", result, err)
 	}
-	if n := w.outcomes()[jobs.Done]; n != 200 {
+	if n := w.outcomes()[jobs.OutcomeDone]; n != 200 {
 		t.Errorf("%d of the other rows are done, want 200", n)
 	}
 	left := w.waiting()
@@ -572,7 +572,7 @@ func TestACheckWithATransactionCommitsItsWritesWithItsOutcome(t *testing.T) {
 			check: func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 				return nil, insert(ctx, tx, job)
 			},
-			want: ended{jobs.Done, slot(1), 1, 0, ""}, alerts: 1,
+			want: ended{jobs.OutcomeDone, slot(1), 1, 0, ""}, alerts: 1,
 		},
 		{
 			name: "moved",
@@ -723,7 +723,7 @@ func TestACheckWhoseTransactionLostADeadlockRunsAgainAtOnce(t *testing.T) {
 	}))
 	w.enqueue("job", slot(1), 1)
 	w.run(slot(1))
-	if got := w.fate(); got.Outcome != jobs.Done || attempts != 3 {
+	if got := w.fate(); got.Outcome != jobs.OutcomeDone || attempts != 3 {
 		t.Errorf("%+v after %d attempts", got, attempts)
 	}
 }

@@ -476,7 +476,7 @@ func TestARunMultipliesByTheServersOperators(t *testing.T) {
 	for n := range 2 {
 		w.run(slot(n + 1))
 	}
-	if got := w.outcomes(); got[jobs.Done] != 200 || got[jobs.Failed] != 200 || got[jobs.TooManyChecks] != 200 {
+	if got := w.outcomes(); got[jobs.OutcomeDone] != 200 || got[jobs.OutcomeFailed] != 200 || got[jobs.OutcomeMaxChecks] != 200 {
 		t.Error(got)
 	}
 	if _, err := admin.New(w.client).Timeline(t.Context(), w.db, jobs.Key{EntityName: "order", EntityKey: "1"}); err != nil {

@@ -754,7 +754,7 @@ func TestARowThatIsCancelledOrTooLateTakesNoInstantFromOthers(t *testing.T) {
 					t.Errorf("%+v", result)
 				}
 				if took := time.Since(began); took > rows*time.Second*2/3 {
-					t.Errorf("%d checks were begun in %s: %+v", w.outcomes()[jobs.Done], took, result)
+					t.Errorf("%d checks were begun in %s: %+v", w.outcomes()[jobs.OutcomeDone], took, result)
 				}
 			})
 		}

@@ -52,7 +52,7 @@ func TestARunCallsEveryShapeInsideItsMiddleware(t *testing.T) {
 	if diff := cmp.Diff(want, rows); diff != "" {
 		t.Error(diff)
 	}
-	if got := w.outcomes(); got[jobs.Done] != 15 || got[jobs.Failed] != 3 {
+	if got := w.outcomes(); got[jobs.OutcomeDone] != 15 || got[jobs.OutcomeFailed] != 3 {
 		t.Error(got)
 	}
 }

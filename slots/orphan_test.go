@@ -84,7 +84,7 @@ func TestTheClaimOfADeadRunnerIsTakenOverInPart(t *testing.T) {
 			}
 			w.registry = knowing(all...)
 			w.run(slot(1))
-			if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: len(all) * rows}, w.outcomes()); diff != "" {
+			if diff := cmp.Diff(map[jobs.Outcome]int{jobs.OutcomeDone: len(all) * rows}, w.outcomes()); diff != "" {
 				t.Error(diff)
 			}
 		})

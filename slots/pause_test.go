@@ -46,7 +46,7 @@ func TestAPausedJobsRowsWaitWithoutTroubleAndCatchUpTakesThemAfter(t *testing.T)
 		t.Error(diff)
 	}
 	w.catchUp(slots.CatchUp{})
-	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: 110}, w.outcomes()); diff != "" {
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.OutcomeDone: 110}, w.outcomes()); diff != "" {
 		t.Error(diff)
 	}
 	if s := w.status(); !s.OK() {

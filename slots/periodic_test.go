@@ -91,7 +91,7 @@ func TestAPeriodicFunctionRunsAtEachInstant(t *testing.T) {
 	kit.RunFor(7 * day)
 	c.want(t, "01-05 09:00", "01-06 09:00", "01-07 09:00", "01-08 09:00", "01-11 09:00")
 	waits(t, kit, testkit.Start.Add(8*day))
-	if diff := cmp.Diff(slices.Repeat([]jobs.Outcome{jobs.Done}, 5), outcomesOf(kit)); diff != "" {
+	if diff := cmp.Diff(slices.Repeat([]jobs.Outcome{jobs.OutcomeDone}, 5), outcomesOf(kit)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -126,9 +126,9 @@ func TestMissedInstantsRunAsOnMisfireSays(t *testing.T) {
 		want    []string
 		outcome jobs.Outcome
 	}{
-		{jobs.MisfireRun, []string{"01-08 06:00"}, jobs.Done},
-		{jobs.MisfireEach, []string{"01-05 06:00", "01-06 06:00", "01-07 06:00", "01-08 06:00"}, jobs.Done},
-		{jobs.MisfireSkip, nil, jobs.Skipped},
+		{jobs.MisfireRun, []string{"01-08 06:00"}, jobs.OutcomeDone},
+		{jobs.MisfireEach, []string{"01-05 06:00", "01-06 06:00", "01-07 06:00", "01-08 06:00"}, jobs.OutcomeDone},
+		{jobs.MisfireSkip, nil, jobs.OutcomeSkipped},
 	} {
 		t.Run(string(test.policy), func(t *testing.T) {
 			t.Parallel()
@@ -162,7 +162,7 @@ func TestAFailedInstantIsFollowedByTheNext(t *testing.T) {
 	c.err = errors.New("the printer is on fire")
 	kit.RunFor(6 * time.Hour)
 	c.want(t, "01-04 12:00", "01-04 12:00", "01-04 12:00")
-	if diff := cmp.Diff([]jobs.Outcome{jobs.Failed}, outcomesOf(kit)); diff != "" {
+	if diff := cmp.Diff([]jobs.Outcome{jobs.OutcomeFailed}, outcomesOf(kit)); diff != "" {
 		t.Error(diff)
 	}
 	waits(t, kit, testkit.Start.Add(day+3*time.Hour))
@@ -213,7 +213,7 @@ func TestTheRowOfAnExpiredInstantIsFollowed(t *testing.T) {
 	kit.Clock.Set(testkit.Start.Add(4 * day))
 	kit.RunDue()
 	c.want(t)
-	if diff := cmp.Diff([]jobs.Outcome{jobs.DeadlinePassed}, outcomesOf(kit)); diff != "" {
+	if diff := cmp.Diff([]jobs.Outcome{jobs.OutcomeDeadline}, outcomesOf(kit)); diff != "" {
 		t.Error(diff)
 	}
 	waits(t, kit, testkit.Start.Add(5*day-3*time.Hour))
@@ -233,7 +233,7 @@ func TestTenMachinesMakeOneRow(t *testing.T) {
 	}
 	machines.Wait()
 	waits(t, kit, testkit.Start.Add(6*time.Hour))
-	if diff := cmp.Diff([]jobs.Outcome{jobs.Replaced}, outcomesOf(kit)); diff != "" {
+	if diff := cmp.Diff([]jobs.Outcome{jobs.OutcomeReplaced}, outcomesOf(kit)); diff != "" {
 		t.Error(diff)
 	}
 }

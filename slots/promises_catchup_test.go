@@ -39,7 +39,7 @@ func TestCatchUpLeavesASlotThatIsBeingRunToItsRunner(t *testing.T) {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: rows}, w.outcomes()); diff != "" {
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.OutcomeDone: rows}, w.outcomes()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -110,7 +110,7 @@ func TestRowsOfAPausedJobAreShownAfterItsResumptionHoweverMuchWasPrunedMeanwhile
 		t.Errorf("the status after the resumption: %+v", s.Trouble)
 	}
 	w.catchUp(slots.CatchUp{})
-	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: 100}, w.outcomes()); diff != "" {
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.OutcomeDone: 100}, w.outcomes()); diff != "" {
 		t.Error(diff)
 	}
 	if s := w.status(); !s.OK() {

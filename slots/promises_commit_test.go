@@ -68,7 +68,7 @@ func TestARecordThatIsCommittedAfterItsConnectionHasBrokenIsCounted(t *testing.T
 				if result.Finished != all || result.Checked != all || result.Yielded != 0 || result.Lost != 0 || told.rows.Load() != all {
 					t.Errorf("%+v, and the observer was told of %d", result, told.rows.Load())
 				}
-				if outcomes := w.outcomes(); outcomes[jobs.Done] != test.rows {
+				if outcomes := w.outcomes(); outcomes[jobs.OutcomeDone] != test.rows {
 					t.Errorf("%v", outcomes)
 				}
 			})
@@ -103,7 +103,7 @@ func TestRowsThatWereLockedAreRecordedAfterARecordWhoseConnectionHasBroken(t *te
 				if n := calls.Load(); n != int64(rows) || result.Finished != n || result.Checked != n || result.Yielded != 0 || result.Lost != 0 {
 					t.Errorf("%d calls for %d rows, %+v", n, rows, result)
 				}
-				if outcomes := w.outcomes(); outcomes[jobs.Done] != rows {
+				if outcomes := w.outcomes(); outcomes[jobs.OutcomeDone] != rows {
 					t.Errorf("%v", outcomes)
 				}
 			})

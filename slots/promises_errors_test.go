@@ -61,7 +61,7 @@ func (w *world) registerErrorless() []string {
 // isDoneOnce sees whether each of so many rows of each job is done, without an error, and left its effect once.
 func (w *world) isDoneOnce(names []string, rows int) {
 	w.t.Helper()
-	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: len(names) * rows}, w.outcomes()); diff != "" {
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.OutcomeDone: len(names) * rows}, w.outcomes()); diff != "" {
 		w.t.Error(diff)
 	}
 	if n := w.count(`select count(*) from prescient.future_job_history where error_count > 0 or last_error is not null or check_count <> 1`); n > 0 {
@@ -196,7 +196,7 @@ func TestAConnectionThatBreaksEndsNoRun(t *testing.T) {
 			w.run(slot(n))
 		}
 	}
-	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: most * rows}, w.outcomes()); diff != "" {
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.OutcomeDone: most * rows}, w.outcomes()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -230,7 +230,7 @@ func TestARunCountsARecordWhoseReplyWasLostBeforeAnotherClosedTheSlot(t *testing
 		return nil, nil
 	}))
 	here := w.background(slot(1), func(c *slots.Config) { c.DB = db })
-	w.eventually("the record", func() bool { return w.outcomes()[jobs.Done] == 1 })
+	w.eventually("the record", func() bool { return w.outcomes()[jobs.OutcomeDone] == 1 })
 	close(recorded)
 	if result := <-beside; result.State != slots.StateDone || result.Finished != 1 {
 		t.Errorf("beside: %+v", result)

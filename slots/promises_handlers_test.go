@@ -86,7 +86,7 @@ func TestACheckThatEndsItsTransactionByAStatementIsAnError(t *testing.T) {
 			if result.Finished != others || result.Failed != int64(len(statements)) || result.State != slots.StateDone {
 				t.Errorf("%+v", result)
 			}
-			if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: others}, w.outcomes()); diff != "" {
+			if diff := cmp.Diff(map[jobs.Outcome]int{jobs.OutcomeDone: others}, w.outcomes()); diff != "" {
 				t.Error(diff)
 			}
 			for _, job := range w.waiting() {

@@ -161,7 +161,7 @@ func TestBatchesAndHeartbeatsNeverWaitForEachOtherInACircle(t *testing.T) {
 			if n := w.count(`select deadlocks from pg_stat_database where datname = current_database()`); n > 0 {
 				t.Errorf("%d deadlocks", n)
 			}
-			if n := w.outcomes()[jobs.Done]; n != rows {
+			if n := w.outcomes()[jobs.OutcomeDone]; n != rows {
 				t.Errorf("%d rows are done, want %d", n, rows)
 			}
 		})
@@ -182,7 +182,7 @@ func TestACheckNeverMakesAnApplicationTheVictimOfADeadlock(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			w.crossWaits(register, `select from prescient.future_job where entity_key = '0' for update`)
-			if diff := cmp.Diff(ended{jobs.Done, slot(1), 1, 0, ""}, w.fate()); diff != "" {
+			if diff := cmp.Diff(ended{jobs.OutcomeDone, slot(1), 1, 0, ""}, w.fate()); diff != "" {
 				t.Error(diff)
 			}
 			if n := w.count(`select balance from account`); n != 11 {

@@ -74,7 +74,7 @@ func TestARowOfAJobThatIsPausedDuringTheRunIsNotDoneWithoutItsCheck(t *testing.T
 	}))
 	w.run(slot(1), func(c *slots.Config) { c.Page = page; c.Workers = 1 })
 
-	ended, err := seq.Collect(admin.New(w.client).History(t.Context(), w.db, admin.HistoryFilter{Outcome: jobs.Done, Limit: 1000}))
+	ended, err := seq.Collect(admin.New(w.client).History(t.Context(), w.db, admin.HistoryFilter{Outcome: jobs.OutcomeDone, Limit: 1000}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestRowsOfAJobThatTheRunnerDoesNotKnowWaitInTheirSlotForOneThatDoes(t *test
 	if run := w.show(slot(1)); run.Finished != 91 || run.Checked != 91 || run.State != slots.StateDone {
 		t.Errorf("the ledger: %+v", run)
 	}
-	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: 91}, w.outcomes()); diff != "" {
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.OutcomeDone: 91}, w.outcomes()); diff != "" {
 		t.Error(diff)
 	}
 }

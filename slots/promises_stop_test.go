@@ -132,7 +132,7 @@ func (w *world) stopEverywhere(job *held, do func(stop func()), ended func(error
 	if caught := w.catchUp(slots.CatchUp{}); len(caught.Slots) > 0 {
 		w.t.Errorf("catch-up found %+v", caught.Slots)
 	}
-	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: n * (rows + quick)}, w.outcomes()); diff != "" {
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.OutcomeDone: n * (rows + quick)}, w.outcomes()); diff != "" {
 		w.t.Error(diff)
 	}
 }
@@ -208,7 +208,7 @@ func (w *world) isClosed(finished int64) {
 	if run := w.show(slot(1)); run.State != slots.StateDone || run.Finished != finished || run.Checked != finished {
 		w.t.Errorf("the ledger: %+v; want %d finished", run, finished)
 	}
-	if n := w.outcomes()[jobs.Done]; int64(n) != finished {
+	if n := w.outcomes()[jobs.OutcomeDone]; int64(n) != finished {
 		w.t.Errorf("%d rows are done, want %d", n, finished)
 	}
 }

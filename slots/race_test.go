@@ -48,7 +48,7 @@ func TestARowThatItsOwnerCancelsOrMovesWhileItIsCheckedStaysAsTheOwnerWantsIt(t 
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Cancelled: 1, jobs.Replaced: 1}, w.outcomes()); diff != "" {
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.OutcomeCancelled: 1, jobs.OutcomeReplaced: 1}, w.outcomes()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -77,7 +77,7 @@ func TestRowsThatABusinessTransactionHoldsAreRecordedWhenItEndsAndCheckedOnce(t 
 	w.clock.Set(slot(1))
 	finished := w.background(slot(1))
 	// Everything else is recorded while the business transaction goes on.
-	w.eventually("all but two rows to be recorded", func() bool { return w.outcomes()[jobs.Done] == rows-2 })
+	w.eventually("all but two rows to be recorded", func() bool { return w.outcomes()[jobs.OutcomeDone] == rows-2 })
 	if err := business.Rollback(); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestASlowRowAndAJobWithLimitedConcurrencyHoldUpNothingElse(t *testing.T) {
 	w.enqueue("job", slot(1), 900)
 	w.clock.Set(slot(1))
 	finished := w.background(slot(1), func(c *slots.Config) { c.Workers = 8 })
-	w.eventually("every quick row to be recorded", func() bool { return w.outcomes()[jobs.Done] == 900 })
+	w.eventually("every quick row to be recorded", func() bool { return w.outcomes()[jobs.OutcomeDone] == 900 })
 	close(release)
 	result := <-finished
 	if result.Finished != 1601 || result.State != slots.StateDone {
@@ -186,7 +186,7 @@ func TestAStoppedRunRecordsWhatFinishesInItsGracePeriodAndHandsTheRestBack(t *te
 	if !errors.Is(err, slots.ErrStopped) {
 		t.Fatal(err)
 	}
-	if result.Finished < 4 || result.Finished > 8 || int(result.Finished) != w.outcomes()[jobs.Done] {
+	if result.Finished < 4 || result.Finished > 8 || int(result.Finished) != w.outcomes()[jobs.OutcomeDone] {
 		t.Errorf("%+v", result)
 	}
 	for _, c := range w.status().Claims {

@@ -193,7 +193,7 @@ func TestARetryLeavesAFailedRowInHistoryIfItsKeyWaitsByARequest(t *testing.T) {
 	if list := w.waiting(); len(list) != 1 || !list[0].NextCheckAt.Equal(slot(5)) {
 		t.Errorf("%+v", list)
 	}
-	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Failed: 1}, w.outcomes()); diff != "" {
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.OutcomeFailed: 1}, w.outcomes()); diff != "" {
 		t.Error(diff)
 	}
 }

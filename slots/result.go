@@ -127,7 +127,7 @@ func (r *Result) addFailure(job string, o *row.Outcome) {
 		r.Failures = slices.Insert(r.Failures, i, Failure{Job: job, Error: o.Verdict.Error})
 	}
 	r.Failures[i].Failed++
-	if o.Verdict.Outcome == jobs.Failed {
+	if o.Verdict.Outcome == jobs.OutcomeFailed {
 		r.Failures[i].GaveUp++
 	}
 }

@@ -133,7 +133,7 @@ func TestEveryPartIsPlayedWithTheRightsOfItsRole(t *testing.T) {
 	for _, e := range history {
 		outcomes[e.Outcome]++
 	}
-	if err != nil || outcomes[jobs.Done] != 10 || outcomes[jobs.Failed] != 2 {
+	if err != nil || outcomes[jobs.OutcomeDone] != 10 || outcomes[jobs.OutcomeFailed] != 2 {
 		t.Errorf("%v, %v", outcomes, err)
 	}
 

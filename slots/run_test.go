@@ -33,7 +33,7 @@ func TestARunChecksTheRowsOfItsSlotAndNoOthers(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: 120}, w.outcomes()); diff != "" {
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.OutcomeDone: 120}, w.outcomes()); diff != "" {
 		t.Error(diff)
 	}
 	if n := len(w.waiting()); n != 3 {
@@ -197,7 +197,7 @@ func TestARunWorksWithPreparedStatements(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
-	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.Done: 600}, w.outcomes()); diff != "" {
+	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.OutcomeDone: 600}, w.outcomes()); diff != "" {
 		t.Error(diff)
 	}
 	var seen int

@@ -38,7 +38,7 @@ func TestWhatIsAskedForWithAWindowIsSpreadInEachRoundAndInEveryReplay(t *testing
 		for n := 1; n <= 48+96+16; n++ {
 			w.run(slot(n), func(c *slots.Config) { c.Workers = 1 })
 		}
-		if n := w.outcomes()[jobs.Done]; n != rows {
+		if n := w.outcomes()[jobs.OutcomeDone]; n != rows {
 			t.Errorf("%d are done", n)
 		}
 		var told int

@@ -13,7 +13,7 @@
 //		kit.RequireWaiting(check.Key(), placed.Add(48*time.Hour))
 //
 //		kit.RunFor(72 * time.Hour) // each slot as it begins, as cron would
-//		kit.RequireEnded(check.Key(), jobs.Done)
+//		kit.RequireEnded(check.Key(), jobs.OutcomeDone)
 //	}
 //
 // The clock stands still until the test moves it: by [Kit.Run], [Kit.RunUntil], [Kit.RunFor] and

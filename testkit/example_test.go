@@ -41,7 +41,7 @@ func ExampleNew() {
 
 	kit.DB.MustExec(`update orders set shipped_at = $1`, kit.Now())
 	kit.RunAll()
-	kit.RequireEnded(check.Key(), jobs.Done)
+	kit.RequireEnded(check.Key(), jobs.OutcomeDone)
 }
 
 // The second check of an order escalates and ends the row. It needs no database.
@@ -54,7 +54,7 @@ func ExampleCheck() {
 		return new(job.Slot.Add(24 * time.Hour)), nil
 	}))
 
-	if got := testkit.Check(t, registry, jobs.FutureJob{JobExec: "order.late", CheckCount: 1}); got.Outcome != jobs.Done {
+	if got := testkit.Check(t, registry, jobs.FutureJob{JobExec: "order.late", CheckCount: 1}); got.Outcome != jobs.OutcomeDone {
 		t.Errorf("the second check ends as %q", got.Outcome)
 	}
 }

@@ -218,7 +218,7 @@ func TestStepsThatWereLeftOutStaySo(t *testing.T) {
 		var p struct {
 			LeftOut []string `json:"left_out"`
 		}
-		if err := json.Unmarshal(kit.RequireEnded(key, jobs.Done).Payload, &p); err != nil {
+		if err := json.Unmarshal(kit.RequireEnded(key, jobs.OutcomeDone).Payload, &p); err != nil {
 			t.Fatal(err)
 		}
 		timeline, err := admin.New(kit.Client).Timeline(t.Context(), kit.DB, key)

@@ -74,7 +74,7 @@ func TestARuleRunsInVirtualTime(t *testing.T) {
 			key := jobs.Key{JobExec: "case.open", EntityName: "cases", EntityKey: "1"}
 			kit.RequireWaiting(key, start.Add(7*day))
 			kit.RunAll()
-			kit.RequireEnded(key, jobs.Done)
+			kit.RequireEnded(key, jobs.OutcomeDone)
 			late, lost := start.Add(4*day).Format(" 01-02 15:04"), start.Add(7*day).Format(" 01-02 15:04")
 			got := fired(kit)
 			slices.Sort(got) // the events of one slot are in no order

@@ -66,7 +66,7 @@ func TestTimePassesWithARunAtEachSlot(t *testing.T) {
 	if results := kit.RunAll(); len(results) != 1 || !kit.Now().Equal(testkit.Start.Add(3*day)) {
 		t.Errorf("at last: %v, at %s", results, kit.Now())
 	}
-	if ended := kit.RequireEnded(row.Key(), jobs.Done); !ended.Slot.Equal(testkit.Start.Add(3*day)) || ended.Lateness != 0 {
+	if ended := kit.RequireEnded(row.Key(), jobs.OutcomeDone); !ended.Slot.Equal(testkit.Start.Add(3*day)) || ended.Lateness != 0 {
 		t.Errorf("it ended in %s, %s late", ended.Slot, ended.Lateness)
 	}
 	if status, err := kit.Ledger.Status(t.Context(), time.Time{}); err != nil || !status.OK() {
@@ -89,7 +89,7 @@ func TestWhatFallsDueWhileOnlyTheClockMovesIsMissed(t *testing.T) {
 		t.Errorf("%v", results)
 	}
 	kit.RunAll()
-	kit.RequireEnded(row.Key(), jobs.Done)
+	kit.RequireEnded(row.Key(), jobs.OutcomeDone)
 }
 
 func TestALateRunIsLate(t *testing.T) {
@@ -99,7 +99,7 @@ func TestALateRunIsLate(t *testing.T) {
 	slot := kit.Enqueue(row, testkit.Start.Add(time.Minute)).Slot
 	kit.Clock.Set(slot.Add(2 * time.Hour))
 	kit.Run(slot)
-	if ended := kit.RequireEnded(row.Key(), jobs.DeadlinePassed); ended.CheckCount != 0 {
+	if ended := kit.RequireEnded(row.Key(), jobs.OutcomeDeadline); ended.CheckCount != 0 {
 		t.Errorf("%+v", ended)
 	}
 }
@@ -112,7 +112,7 @@ func TestErrorsAreTriedAgainUntilTheRowHasFailed(t *testing.T) {
 	if results := kit.RunAll(); len(results) != 2 || results[0].Failures[0].Error != "the shop is closed" {
 		t.Errorf("%v", results)
 	}
-	if ended := kit.RequireEnded(row.Key(), jobs.Failed); !ended.Slot.Equal(testkit.Start.Add(2*time.Minute)) || ended.LastError != "the shop is closed" {
+	if ended := kit.RequireEnded(row.Key(), jobs.OutcomeFailed); !ended.Slot.Equal(testkit.Start.Add(2*time.Minute)) || ended.LastError != "the shop is closed" {
 		t.Errorf("%+v", ended)
 	}
 }
@@ -124,7 +124,7 @@ func TestAKitTakesTheDatabaseAndTheSchemaOfTheTest(t *testing.T) {
 	row := order("remind")
 	kit.Enqueue(row, kit.Now())
 	kit.RunAll()
-	kit.RequireEnded(row.Key(), jobs.Done)
+	kit.RequireEnded(row.Key(), jobs.OutcomeDone)
 	other.RequireNotWaiting(row.Key())
 	if len(other.Ended()) != 0 || other.URL == "" || kit.URL != "" {
 		t.Error("the two are not apart")
@@ -137,7 +137,7 @@ func TestSQLOfTheApplicationIsPartOfTheStory(t *testing.T) {
 	kit.DB.MustExec("select prescient.enqueue('remind', 'order', '42', $1)", testkit.Start.Add(time.Hour))
 	kit.RequireWaiting(order("remind").Key(), testkit.Start.Add(time.Hour))
 	kit.RunAll()
-	kit.RequireEnded(order("remind").Key(), jobs.Done)
+	kit.RequireEnded(order("remind").Key(), jobs.OutcomeDone)
 }
 
 func TestFailuresOfAssertionsTellTheStory(t *testing.T) {
@@ -167,8 +167,8 @@ func TestFailuresOfAssertionsTellTheStory(t *testing.T) {
 			"fail on order 42 does not wait\nit is 2100-01-04T10:00:00Z; its timeline:\n  slot 2100-01-04T09:15:00Z  enqueued\n" +
 				"  slot 2100-01-04T09:15:00Z  retry: the shop is closed\n  slot 2100-01-04T09:30:00Z  failed: the shop is closed",
 		},
-		"otherwise": {kit, func(k *testkit.Kit) { k.RequireEnded(failing.Key(), jobs.Done) }, "fail on order 42 has not ended as done\n"},
-		"not yet":   {kit, func(k *testkit.Kit) { k.RequireEnded(row.Key(), jobs.Done) }, "remind on order 42 waits for 2100-01-05T09:00:00Z"},
+		"otherwise": {kit, func(k *testkit.Kit) { k.RequireEnded(failing.Key(), jobs.OutcomeDone) }, "fail on order 42 has not ended as done\n"},
+		"not yet":   {kit, func(k *testkit.Kit) { k.RequireEnded(row.Key(), jobs.OutcomeDone) }, "remind on order 42 waits for 2100-01-05T09:00:00Z"},
 		"still":     {kit, func(k *testkit.Kit) { k.RequireNotWaiting(row.Key()) }, "remind on order 42 waits for 2100-01-05T09:00:00Z"},
 		"misspelt": {
 			kit, func(k *testkit.Kit) {
@@ -203,11 +203,11 @@ func TestACheckIsCalledAloneWithoutADatabase(t *testing.T) {
 	}{
 		"it goes on":       {jobs.FutureJob{JobExec: "remind", Slot: slot}, testkit.Checked{Slot: slot.Add(day)}},
 		"from the default": {jobs.FutureJob{JobExec: "remind"}, testkit.Checked{Slot: testkit.Start.Add(day)}},
-		"it ends":          {jobs.FutureJob{JobExec: "remind", Slot: slot, CheckCount: 1}, testkit.Checked{Outcome: jobs.Done}},
+		"it ends":          {jobs.FutureJob{JobExec: "remind", Slot: slot, CheckCount: 1}, testkit.Checked{Outcome: jobs.OutcomeDone}},
 		"an error":         {jobs.FutureJob{JobExec: "fail", Slot: slot}, testkit.Checked{Slot: slot.Add(15 * time.Minute)}},
-		"the last error":   {jobs.FutureJob{JobExec: "fail", Slot: slot, ErrorCount: 1}, testkit.Checked{Outcome: jobs.Failed}},
+		"the last error":   {jobs.FutureJob{JobExec: "fail", Slot: slot, ErrorCount: 1}, testkit.Checked{Outcome: jobs.OutcomeFailed}},
 		"rounded up":       {jobs.FutureJob{JobExec: "again", Slot: slot}, testkit.Checked{Slot: slot.Add(15 * time.Minute)}},
-		"too late":         {jobs.FutureJob{JobExec: "again", Slot: slot, Lateness: 2 * time.Hour}, testkit.Checked{Outcome: jobs.DeadlinePassed}},
+		"too late":         {jobs.FutureJob{JobExec: "again", Slot: slot, Lateness: 2 * time.Hour}, testkit.Checked{Outcome: jobs.OutcomeDeadline}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -241,7 +241,7 @@ func TestABatchIsCalledWithTheRowsThatAreToBeChecked(t *testing.T) {
 	if err := tx.GetContext(t.Context(), &called, "select rows from called"); err != nil || called != 2 {
 		t.Errorf("it was called with %d rows, %v", called, err)
 	}
-	if got[0].Outcome != jobs.Done || got[1].Outcome != jobs.DeadlinePassed || got[2].Err == nil || got[2].Slot.IsZero() {
+	if got[0].Outcome != jobs.OutcomeDone || got[1].Outcome != jobs.OutcomeDeadline || got[2].Err == nil || got[2].Slot.IsZero() {
 		t.Errorf("%+v", got)
 	}
 }

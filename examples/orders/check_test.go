@@ -63,7 +63,7 @@ func TestAnOrderThatIsNeverShippedRaisesAPrimaryAndAFinalAlert(t *testing.T) {
 	}
 	kit.RequireWaiting(key, placed.Add(120*time.Hour))
 	kit.RunAll()
-	kit.RequireEnded(key, jobs.Done)
+	kit.RequireEnded(key, jobs.OutcomeDone)
 	if diff := gocmp.Diff(primaryLine+finalLine, raised(t, kit)); diff != "" {
 		t.Error(diff)
 	}
@@ -75,7 +75,7 @@ func TestAnOrderThatIsShippedInBetweenRaisesNoFinalAlert(t *testing.T) {
 	kit.RunUntil(placed.Add(60 * time.Hour))
 	kit.DB.MustExec(`update orders set shipped_at = $1`, kit.Now())
 	kit.RunAll()
-	kit.RequireEnded(key, jobs.Done)
+	kit.RequireEnded(key, jobs.OutcomeDone)
 	if got := raised(t, kit); got != primaryLine {
 		t.Errorf("%s", got)
 	}
@@ -86,7 +86,7 @@ func TestAnOrderThatIsDeletedRaisesNothing(t *testing.T) {
 	kit, key := openShop(t)
 	kit.DB.MustExec(`delete from orders`)
 	kit.RunAll()
-	kit.RequireEnded(key, jobs.Done)
+	kit.RequireEnded(key, jobs.OutcomeDone)
 	if got := raised(t, kit); got != "" {
 		t.Errorf("%s", got)
 	}

@@ -159,7 +159,8 @@ func (p *player) run(ctx context.Context, slot time.Time) error {
 	if result.Failed == 0 {
 		return nil
 	}
-	for last, err := range admin.New(p.Client).History(ctx, p.db, admin.HistoryFilter{Outcome: jobs.Failed, Limit: 1}) {
+	newest := admin.HistoryFilter{Outcome: jobs.OutcomeFailed, Limit: 1}
+	for last, err := range admin.New(p.Client).History(ctx, p.db, newest) {
 		if err != nil {
 			return err
 		}

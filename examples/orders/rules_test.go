@@ -77,7 +77,7 @@ func ruled(t *testing.T, orders []order, r rule) string {
 		t.Errorf("%d orders still wait", len(waiting))
 	}
 	for _, row := range kit.Ended() {
-		if row.Outcome != jobs.Done {
+		if row.Outcome != jobs.OutcomeDone {
 			t.Errorf("%s ended as %s: %s", row.Key(), row.Outcome, row.LastError)
 		}
 	}

@@ -49,9 +49,9 @@ type Verdict struct {
 func Before(d *jobs.Definition, m Moment) (v Verdict, ok bool) {
 	switch {
 	case PastDeadline(d, m):
-		return Verdict{Outcome: jobs.DeadlinePassed}, false
+		return Verdict{Outcome: jobs.OutcomeDeadline}, false
 	case m.CaughtUp && d.Misfire == jobs.MisfireSkip:
-		return Verdict{Outcome: jobs.Skipped}, false
+		return Verdict{Outcome: jobs.OutcomeSkipped}, false
 	case m.CaughtUp && d.Misfire == jobs.MisfireDefer:
 		return Defer(m), false
 	}
@@ -88,18 +88,18 @@ func After(d *jobs.Definition, m Moment, job *jobs.FutureJob, next *time.Time, e
 	case err != nil:
 		return failed(d, m, job, err)
 	case next == nil:
-		return Verdict{Outcome: jobs.Done}
+		return Verdict{Outcome: jobs.OutcomeDone}
 	case !next.After(m.Slot):
-		return Verdict{Outcome: jobs.InThePast}
+		return Verdict{Outcome: jobs.OutcomePast}
 	case job.CheckCount+1 >= d.MaxChecks:
-		return Verdict{Outcome: jobs.TooManyChecks}
+		return Verdict{Outcome: jobs.OutcomeMaxChecks}
 	case next.Sub(m.Now) > d.Horizon || next.Add(d.Within).After(grid.Max):
-		return Verdict{Outcome: jobs.BeyondHorizon}
+		return Verdict{Outcome: jobs.OutcomeHorizon}
 	}
 	if !m.Grid.Ceil(*next).After(m.Slot) {
 		// The instant is less than half a microsecond after the slot, so the database sees it as
 		// the slot itself.
-		return Verdict{Outcome: jobs.InThePast}
+		return Verdict{Outcome: jobs.OutcomePast}
 	}
 	// If the run is late, the slot asked for may have begun. The row then moves to a later one,
 	// because an outage must not lose an escalation.
@@ -109,7 +109,7 @@ func After(d *jobs.Definition, m Moment, job *jobs.FutureJob, next *time.Time, e
 func failed(d *jobs.Definition, m Moment, job *jobs.FutureJob, err error) Verdict {
 	text := ErrorText(err)
 	if job.ErrorCount+1 > d.Retry {
-		return Verdict{Outcome: jobs.Failed, Error: text}
+		return Verdict{Outcome: jobs.OutcomeFailed, Error: text}
 	}
 	pause := min(d.MaxBackOff, 1<<min(job.ErrorCount, 30))
 	next := m.Grid.Add(m.Grid.Floor(m.Latest()), pause)

@@ -115,7 +115,7 @@ func (c *Client) CountCancel(ctx context.Context, db jobs.DB, f CancelFilter) (f
 // is a trigger.
 const vainTurns = 10
 
-// CancelMany ends up to limit waiting checks behind a position as Cancelled, the first slots first.
+// CancelMany ends up to limit waiting checks behind a position as OutcomeCancelled, the first slots first.
 // It returns their number, and the position from which the next call goes on. To cancel all of them,
 // the caller repeats it, each time in a new transaction, until the position is zero. CancelMany skips
 // a row that another transaction has locked, and does not find a row that is moved to before the
@@ -187,7 +187,7 @@ const (
 	cancelWalks = 2
 )
 
-// CancelAll ends the waiting checks that a filter selects as Cancelled, 1,000 in each transaction. A
+// CancelAll ends the waiting checks that a filter selects as OutcomeCancelled, 1,000 in each transaction. A
 // check that another transaction holds locked is left. After an error, the transactions before it stay.
 // CancelAll needs the rights of a runner.
 func (c *Client) CancelAll(

@@ -55,7 +55,7 @@ func ExampleClient_Timeline() {
 
 // The failed checks of last week's outage, the latest first.
 func ExampleClient_History() {
-	failed := admin.HistoryFilter{Outcome: jobs.Failed, From: placedAt, Limit: 20}
+	failed := admin.HistoryFilter{Outcome: jobs.OutcomeFailed, From: placedAt, Limit: 20}
 	for row, err := range operator.History(ctx, db, failed) {
 		if err != nil {
 			slog.Error("read history", "error", err)

@@ -226,8 +226,8 @@ func setLeftOut(events []TimelineEntry) {
 		e := &events[i]
 		slot, asked := recorded[e.ID]
 		switch jobs.Outcome(e.What) {
-		case jobs.Done, jobs.Failed, jobs.TooManyChecks, jobs.BeyondHorizon, jobs.InThePast, jobs.DeadlinePassed,
-			jobs.Skipped:
+		case jobs.OutcomeDone, jobs.OutcomeFailed, jobs.OutcomeMaxChecks, jobs.OutcomeHorizon, jobs.OutcomePast,
+			jobs.OutcomeDeadline, jobs.OutcomeSkipped:
 			e.LeftOut = asked && slot.Equal(e.Slot) && !honoured[request{e.JobExec, e.ItemKey, e.Slot}]
 		}
 	}

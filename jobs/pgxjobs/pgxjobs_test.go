@@ -81,7 +81,7 @@ func (w *world) story(db jobs.DB) (all []said) {
 	tell("List", err, list)
 	list, err = admin.New(c).Show(ctx, db, "order", "1")
 	tell("Show", err, list)
-	history, err := seq.Collect(admin.New(c).History(ctx, db, admin.HistoryFilter{Outcome: jobs.Cancelled}))
+	history, err := seq.Collect(admin.New(c).History(ctx, db, admin.HistoryFilter{Outcome: jobs.OutcomeCancelled}))
 	tell("History", err, len(history))
 	history, err = seq.Collect(admin.New(c).History(ctx, db, admin.HistoryFilter{EntityName: "order", EntityKey: "1"}))
 	tell("Trace", err, history)

@@ -233,7 +233,7 @@ func TestOfAKeyThatWaitsInTheOtherStoreThatRowStays(t *testing.T) {
 		t.Error(diff)
 	}
 	ended, err := seq.Collect(admin.New(w.b.Client).History(t.Context(), w.b.DB, admin.HistoryFilter{}))
-	if err != nil || len(ended) != 1 || ended[0].Outcome != jobs.Replaced || ended[0].EntityKey != "1" || !ended[0].Slot.Equal(slot(5)) {
+	if err != nil || len(ended) != 1 || ended[0].Outcome != jobs.OutcomeReplaced || ended[0].EntityKey != "1" || !ended[0].Slot.Equal(slot(5)) {
 		t.Errorf("%+v, %v", ended, err)
 	}
 }

@@ -108,7 +108,7 @@ func (m *Metrics) job(name string) *job {
 			rows: map[string]int64{}, lateness: newHistogram(latenessBounds),
 			duration: newHistogram(durationBounds),
 		}
-		for _, outcome := range []string{string(jobs.Done), string(jobs.Failed), slots.Retried} {
+		for _, outcome := range []string{string(jobs.OutcomeDone), string(jobs.OutcomeFailed), slots.Retried} {
 			j.rows[outcome] = 0
 		}
 		m.jobs[name] = j

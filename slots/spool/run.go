@@ -153,7 +153,7 @@ func (s *Spool) run(ctx context.Context, lock *os.File, f *File) error {
 	v := guard.After(d, guard.Moment{Grid: s.cfg.Grid, Slot: f.Slot, Now: s.Now()}, &job, next, err)
 	f.Problem = v.Error
 	switch {
-	case v.Outcome == jobs.Done:
+	case v.Outcome == jobs.OutcomeDone:
 		return f.move(StateDone, filepath.Join(s.cfg.Dir, doneDir, folder), plain, "")
 	case v.Outcome != "":
 		f.Problem = cmp.Or(v.Error, string(v.Outcome))

@@ -87,7 +87,7 @@ func endedTable(f *factory.Factory, list []view.Ended) error {
 // check in time.
 func ofCheck(o jobs.Outcome, d duration.Text) any {
 	switch o {
-	case jobs.Cancelled, jobs.Replaced, jobs.DeadlinePassed, jobs.Skipped:
+	case jobs.OutcomeCancelled, jobs.OutcomeReplaced, jobs.OutcomeDeadline, jobs.OutcomeSkipped:
 		return ""
 	}
 	return d

@@ -94,7 +94,7 @@ func TestListAndHistoryReadWhichChecksToShow(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantRead := &historyOptions{
-		filter: admin.HistoryFilter{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42", Outcome: jobs.Failed}, limit: 7,
+		filter: admin.HistoryFilter{JobExec: "order.unshipped", EntityName: "order", EntityKey: "42", Outcome: jobs.OutcomeFailed}, limit: 7,
 	}
 	if diff := cmp.Diff(wantRead, read, options); diff != "" {
 		t.Error(diff)

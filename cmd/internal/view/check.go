@@ -70,7 +70,7 @@ func NewEnded(list []admin.HistoryRow) []Ended {
 
 // Why returns the error that ended the check, or the error of an earlier attempt.
 func (v Ended) Why() string {
-	if v.Outcome == jobs.Failed || v.LastError == "" {
+	if v.Outcome == jobs.OutcomeFailed || v.LastError == "" {
 		return v.LastError
 	}
 	return "earlier: " + v.LastError

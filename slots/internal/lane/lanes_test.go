@@ -112,7 +112,7 @@ func TestUnitsWithoutAPermitAreParked(t *testing.T) {
 		t.Fatalf("%d are parked: %v", len(parked), err)
 	}
 	list := units(def, "a", "a", "b", "c")
-	list[3].Verdict = &guard.Verdict{Outcome: jobs.Skipped} // it needs no call, and so no permit
+	list[3].Verdict = &guard.Verdict{Outcome: jobs.OutcomeSkipped} // it needs no call, and so no permit
 	queues, parked, err := one.Admit(t.Context(), permit.NewHolder(), []*Lane{one.Of(1)}, list)
 	var admitted []string
 	for _, q := range queues {

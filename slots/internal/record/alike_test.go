@@ -13,8 +13,8 @@ import (
 )
 
 var (
-	done   = &guard.Verdict{Outcome: jobs.Done}
-	failed = &guard.Verdict{Outcome: jobs.Failed, Error: "boom"}
+	done   = &guard.Verdict{Outcome: jobs.OutcomeDone}
+	failed = &guard.Verdict{Outcome: jobs.OutcomeFailed, Error: "boom"}
 	next   = &guard.Verdict{Move: guard.MoveNext, Next: time.Unix(0, 0)}
 )
 
@@ -41,7 +41,7 @@ func TestOutcomesThatDifferInTheirRowAloneAreGrouped(t *testing.T) {
 		"few of each":                {slices.Concat(some(1, 2, done), some(100, 2, next)), nil, 4},
 		"with another run time":      {append(some(1, 60, done), row.Outcome{ID: 99, Verdict: done, Ran: true, Duration: 1}), []int{60}, 1},
 		"with one that was not run":  {append(some(1, 60, done), row.Outcome{ID: 99, Verdict: done}), []int{60}, 1},
-		"with a payload of the next": {append(some(1, 60, done), row.Outcome{ID: 99, Verdict: &guard.Verdict{Outcome: jobs.Done, Payload: []byte("1")}, Ran: true}), []int{60}, 1},
+		"with a payload of the next": {append(some(1, 60, done), row.Outcome{ID: 99, Verdict: &guard.Verdict{Outcome: jobs.OutcomeDone, Payload: []byte("1")}, Ran: true}), []int{60}, 1},
 	} {
 		groups, rest := alike(test.of)
 		var sizes []int

@@ -60,7 +60,7 @@ func (b *bench) all(v guard.Verdict) (list []row.Outcome) {
 func TestTheRecordOfTheLastRowEndsItsClaim(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 3)
-	outcomes := b.all(guard.Verdict{Outcome: jobs.Done})
+	outcomes := b.all(guard.Verdict{Outcome: jobs.OutcomeDone})
 	outcomes[1].Verdict = &guard.Verdict{Move: guard.MoveNext, Next: b.slot.At().Add(time.Hour)}
 	for i, part := range [][]row.Outcome{outcomes[:1], outcomes[1:]} {
 		left, err := b.Record(t.Context(), b.claim, part, i == 1)
@@ -96,7 +96,7 @@ func TestARunnerThatLostItsClaimRecordsNothing(t *testing.T) {
 			t.Parallel()
 			b := setup(t, 3)
 			b.slot.Lose(b.claim)
-			if left, err := record(b, b.all(guard.Verdict{Outcome: jobs.Done})); err != nil || len(left) > 0 {
+			if left, err := record(b, b.all(guard.Verdict{Outcome: jobs.OutcomeDone})); err != nil || len(left) > 0 {
 				t.Errorf("%d are left: %v", len(left), err)
 			}
 			if ended := b.slot.Ended(); len(ended) > 0 || b.tally != (row.Tally{}) {
@@ -113,7 +113,7 @@ func TestARowThatIsLockedElsewhereKeepsBackNoOther(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 3)
 	unlock := b.slot.Lock("1")
-	left, err := b.Record(t.Context(), b.claim, b.all(guard.Verdict{Outcome: jobs.Done}), true)
+	left, err := b.Record(t.Context(), b.claim, b.all(guard.Verdict{Outcome: jobs.OutcomeDone}), true)
 	if err != nil || len(left) != 1 || left[0].ID != b.rows[1].ID || b.claim.Done {
 		t.Errorf("%+v are left, done %t: %v", left, b.claim.Done, err)
 	}
@@ -137,7 +137,7 @@ func TestTheActorOfWhatACheckEnqueuesIsNotThatOfTheRowsAfterIt(t *testing.T) {
 		`select prescient.enqueue('job', 'order', '1', $1, clock => $1)`, b.slot.At()); err != nil {
 		t.Fatal(err)
 	}
-	outcomes := b.all(guard.Verdict{Outcome: jobs.Done})
+	outcomes := b.all(guard.Verdict{Outcome: jobs.OutcomeDone})
 	first := *outcomes[0].Verdict
 	payload := json.RawMessage(`"` + strings.Repeat("x", 60<<10) + `"`)
 	for i := range MaxMessage/len(payload) + 1 {
@@ -181,7 +181,7 @@ func TestARowThatTheDatabaseRefusesEndsInAnErrorAndTheOthersAreRecorded(t *testi
 				for each row when (new.entity_key = '1' and `+test.when+`) execute function public.refuse()`); err != nil {
 				t.Fatal(err)
 			}
-			left, err := b.Record(t.Context(), b.claim, b.all(guard.Verdict{Outcome: jobs.Done}), true)
+			left, err := b.Record(t.Context(), b.claim, b.all(guard.Verdict{Outcome: jobs.OutcomeDone}), true)
 			if err != nil || len(left) > 0 || b.claim.Done {
 				t.Errorf("%d are left, done %t: %v", len(left), b.claim.Done, err)
 			}
@@ -199,7 +199,7 @@ func TestOutcomesOfManyBytesAreRecordedInSeveralMessages(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 3)
 	payload := json.RawMessage(`"` + strings.Repeat("x", 8<<20) + `"`)
-	outcomes := b.all(guard.Verdict{Outcome: jobs.Done, Payload: payload})
+	outcomes := b.all(guard.Verdict{Outcome: jobs.OutcomeDone, Payload: payload})
 	if n := fitting(outcomes, MaxMessage); n != 1 {
 		t.Errorf("%d rows of eight megabytes fit into a message", n)
 	}

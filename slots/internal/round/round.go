@@ -176,7 +176,7 @@ func (rd *round) mayStart(u *unit.Unit, chain *txn.Chain) (goOn, ok bool) {
 	}
 	if guard.PastDeadline(u.Def, rd.Moment()) { // since its rows were read
 		chain.Permit.GiveBack()
-		return rd.results.settle(u, u.Unchecked(rd.Moment(), guard.Verdict{Outcome: jobs.DeadlinePassed})), false
+		return rd.results.settle(u, u.Unchecked(rd.Moment(), guard.Verdict{Outcome: jobs.OutcomeDeadline})), false
 	}
 	u.Watch.Start()
 	return true, true

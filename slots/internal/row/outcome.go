@@ -50,7 +50,7 @@ func (o Outcome) Enqueues() bool { return len(o.Verdict.Enqueue) > 0 }
 
 // IsFailure reports whether an outcome counts as failed. A later check may still succeed.
 func (o *Outcome) IsFailure() bool {
-	return o.Verdict.Outcome == jobs.Failed || o.Verdict.Move == guard.MoveRetry
+	return o.Verdict.Outcome == jobs.OutcomeFailed || o.Verdict.Move == guard.MoveRetry
 }
 
 // Expected returns the tally of outcomes if all their rows are still in the slot.

@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	done   = &guard.Verdict{Outcome: jobs.Done}
-	failed = &guard.Verdict{Outcome: jobs.Failed, Error: "boom"}
+	done   = &guard.Verdict{Outcome: jobs.OutcomeDone}
+	failed = &guard.Verdict{Outcome: jobs.OutcomeFailed, Error: "boom"}
 	again  = &guard.Verdict{Move: guard.MoveRetry, Error: "boom"}
 	next   = &guard.Verdict{Move: guard.MoveNext, Next: time.Unix(0, 0)}
 )

@@ -104,7 +104,7 @@ func (c *Checker) Check(ctx *unit.Context, u *unit.Unit, ch *Chain) ([]jobs.Resu
 	u.Watch.Start()
 	ctx.Restart(u.Watch.Began().Add(u.Def.Timeout))
 	if guard.PastDeadline(u.Def, moment) {
-		err := c.commit(ctx, tx, u, ch, u.Unchecked(moment, guard.Verdict{Outcome: jobs.DeadlinePassed}))
+		err := c.commit(ctx, tx, u, ch, u.Unchecked(moment, guard.Verdict{Outcome: jobs.OutcomeDeadline}))
 		tx.End()
 		ch.Permit.GiveBack()
 		return nil, err

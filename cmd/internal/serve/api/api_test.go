@@ -126,7 +126,7 @@ func TestEveryOperationAnswersAsTheDocumentHasIt(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	if h := get[board.History](w, "/history?entity_name=order&entity_key=1"); len(h.Checks) != 1 ||
-		h.Checks[0].Outcome != jobs.Done {
+		h.Checks[0].Outcome != jobs.OutcomeDone {
 		t.Errorf("%+v", h)
 	}
 	until := url.QueryEscape(time.Now().Add(time.Minute).Format(time.RFC3339))

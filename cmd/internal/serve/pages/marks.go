@@ -58,8 +58,8 @@ func scheduleMark(s httpapi.View) verdict {
 
 func endMark(o jobs.Outcome) verdict {
 	mark := map[jobs.Outcome]string{
-		jobs.Done: "ok", jobs.Failed: "bad", jobs.Cancelled: "idle",
-		jobs.Replaced: "idle",
+		jobs.OutcomeDone: "ok", jobs.OutcomeFailed: "bad", jobs.OutcomeCancelled: "idle",
+		jobs.OutcomeReplaced: "idle",
 	}[o]
 	if mark == "" {
 		mark = "warn"

@@ -87,7 +87,7 @@ func leads(f health.Finding) *way {
 	case f.Condition == "failing":
 		to.Path = link("/waiting", "job", f.Job)
 		if strings.Contains(f.Remedy, " jobs history ") {
-			to.Path = link("/ended", "job", f.Job, "outcome", jobs.Failed)
+			to.Path = link("/ended", "job", f.Job, "outcome", jobs.OutcomeFailed)
 		}
 	case f.Condition == "sla":
 		to = way{link("/job", "name", f.Job), "Look at the job"}

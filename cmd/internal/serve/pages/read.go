@@ -224,7 +224,7 @@ func entityRows(all []board.Sentence) (list []entityRow) {
 				row.State = verdict{Mark: "warn", Text: "waits: " + words(s.Hindrance)}
 			}
 		case slices.Contains(jobs.Outcomes, jobs.Outcome(s.What)):
-			row.Failed, row.State = s.What == string(jobs.Failed), endMark(jobs.Outcome(s.What))
+			row.Failed, row.State = s.What == string(jobs.OutcomeFailed), endMark(jobs.Outcome(s.What))
 		}
 	}
 	slices.Reverse(list)
