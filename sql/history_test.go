@@ -331,3 +331,24 @@ func TestAConditionReadsTheIndexOfItsMonths(t *testing.T) {
 		}
 	}
 }
+
+// Most rows of history have ended well.
+func TestHowTheJobsDoIsReadFromTheRowsThatFailed(t *testing.T) {
+	pgtest.NotOnCitus(t, "the plans of a worker are its own")
+	t.Parallel()
+	db := pgtest.New(t)
+	exec(t, db, `
+		select prescient.make_history_month('2030-03-01');
+		insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, item_key, first_check_at, slot, check_count,
+			error_count, spent, enqueued_at, enqueued_by, outcome, finished_at)
+		select n, 'remind', 'order', n, '', now(), now(), 1, (n % 500 = 0)::int, '0', now(), 'me',
+			case when n % 3 = 0 then 'cancelled' when n % 1000 = 1 then 'failed' else 'done' end,
+			'2030-03-01 12:00Z'::timestamptz + n * interval '1 second'
+		from generate_series(1, 20000) as n;
+		analyze prescient.future_job_history`)
+	plan := strings.Join(list(t, db, "explain "+pgsql.LedgerJobs.In(""), noon, afterAll, afterAll), "\n")
+	if !strings.Contains(plan, "Scan using future_job_history_203003_finished_at_idx1 on ") ||
+		strings.Contains(plan, "Scan on future_job_history_203003") {
+		t.Errorf("it reads other rows:\n%s", plan)
+	}
+}

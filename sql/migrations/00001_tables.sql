@@ -238,8 +238,11 @@ create index future_job_history_finished_at on prescient.future_job_history usin
 -- jobs history, jobs retry: by entity.
 create index future_job_history_entity on prescient.future_job_history (entity_name, entity_key);
 
--- status: rows that failed lately, which are few.
-create index future_job_history_failed on prescient.future_job_history (finished_at) where outcome = 'failed';
+-- ledger_jobs, board_retry, retry_failed: rows that failed lately, which are few. ledger_jobs also reads those that ended
+-- by max_checks, and those that failed before they were cancelled. With an index of failed rows alone it reads each row
+-- of the day, which takes 20 times as long for 2,000,000. The first comparison spares rows that are done the others.
+create index future_job_history_failed on prescient.future_job_history (finished_at)
+where outcome <> 'done' and (outcome in ('failed', 'max_checks') or error_count > 0);
 
 -- Holds rows of months without a partition, so that ending a row never fails for lack of one.
 create table prescient.future_job_history_rest partition of prescient.future_job_history default;
