@@ -140,12 +140,31 @@ func TestTheScansOfPublicSoftwareAreRules(t *testing.T) {
 			kit.DB.MustExec(s.parts["tables.sql"])
 			path := rulesFile(t, s.parts["rules.yaml"])
 			kit.Rules(path)
+			told, written := 0, s.start
 			for _, state := range s.timestamps {
-				for _, result := range kit.RunUntil(state.at) {
-					if result.Failed > 0 {
-						t.Errorf("%d checks failed: %+v", result.Failed, result)
+				for kit.Now().Before(state.at) {
+					next := kit.Client.Grid().Next(kit.Now())
+					if next.After(state.at) {
+						next = state.at
 					}
+					for _, result := range kit.RunUntil(next) {
+						if result.Failed > 0 {
+							t.Errorf("%d checks failed: %+v", result.Failed, result)
+						}
+					}
+					events := kit.Events()
+					for _, e := range events[told:] {
+						want := kit.Client.Grid().Ceil(e.Time)
+						if first := kit.Client.Grid().Next(written); want.Before(first) {
+							want = first
+						}
+						if !kit.Now().Equal(want) {
+							t.Errorf("%s %s fires at %s, want %s", e.Type, e.Subject, kit.Now(), want)
+						}
+					}
+					told = len(events)
 				}
+				written = state.at
 				if strings.TrimSpace(state.sql) != "" {
 					kit.DB.MustExec(state.sql)
 				}

@@ -290,8 +290,7 @@ rules:
         event: a
 `
 	s.apply(file)
-	s.wants("after the apply", "1 at 03-04 12:15, 2 at 03-04 12:15")
-	s.exec("update prescient.future_job set next_check_at = " + at("09 11:00") + ", check_count = 1") // as the first check does
+	s.wants("after the apply", "1 at 03-09 11:00, 2 at 03-09 11:00")
 	s.exec("update shop.setting set hold = '1 day' where channel = 'web'")
 	s.wants("no trigger sees it", "1 at 03-09 11:00, 2 at 03-09 11:00")
 	if p := s.plan(file).Rules[0]; p.Action != rulestore.Unchanged || p.Retimed != 0 {
@@ -311,6 +310,39 @@ rules:
 		t.Fatal(err)
 	}
 	s.wants("a longer one", "1 at 03-05 11:00, 2 at 03-14 11:00")
+}
+
+func TestARowThatIsThereWaitsForTheDelayThatItsDataHold(t *testing.T) {
+	t.Parallel()
+	const lookup = "(select t.hold from shop.setting t where t.channel = orders.channel)"
+	for steps, want := range map[string]string{
+		"[{after: {interval: \"" + lookup + "\"}, event: a}]":                          "1 at 03-07 09:00, 2 at 03-12 09:00",
+		"[{after: {interval: \"" + lookup + "\"}, event: a}, {after: 0s, event: b}]":   "1 at 03-07 09:00, 2 at 03-10 09:00, 3 at 03-10 09:00 from 03-04 12:00",
+		"[{before: 1d, event: a}, {after: {interval: \"" + lookup + "\"}, event: b}]":  "1 at 03-07 09:00, 2 at 03-09 09:00, 3 at 03-09 09:00",
+		"[{after: {interval: \"case when id = 1 then interval '-3 days' end\"}, event: a}]":     "1 at 03-07 09:00",
+		"[{after: {interval: \"" + lookup + "\", at-least: 1h}, every: 1d, event: a}]": "1 at 03-07 09:00, 2 at 03-12 09:00",
+	} {
+		t.Run(steps, func(t *testing.T) {
+			t.Parallel()
+			s := newShopAt(t, noon)
+			s.exec(`create table shop.setting (channel text primary key, hold interval);
+				insert into shop.setting values ('web', '-3 days'), ('app', '2 days');
+				insert into shop.orders (id, channel, placed_at) select id, channel, ` + at("10 09:00") + `
+				from (values (1, 'web'), (2, 'app'), (3, 'none')) as o(id, channel)`)
+			file := "rules:\n  - {name: order.held, table: shop.orders, key: id, since: placed_at, done: shipped_at, steps: " +
+				steps + "}\n"
+			plan := s.plan(file)
+			s.apply(file)
+			s.wants("after the apply", want)
+			if got := slotsOf(plan.Rules[0]); got != s.slots() {
+				t.Errorf("planned slots %s, and there are %s", got, s.slots())
+			}
+			s.store = s.store.Again()
+			if again := s.apply(file); again.Changes() {
+				t.Errorf("a second look at the rows changes something: %+v", again)
+			}
+		})
+	}
 }
 
 func TestAChangeOfWhatFiresLooksAtNoRow(t *testing.T) {

@@ -166,7 +166,7 @@ func (d decider) wait(r row) decision {
 	fresh := left.first == 0 && len(r.fired) == 0
 	switch {
 	case left.coming == 0 && fresh:
-		return decision{fate: begin, at: r.since.Add(d.timing.EarliestFrom(0))}
+		return decision{fate: begin, at: d.timing.EarliestAt(0, r.since, r.lengths)}
 	case left.coming == 0:
 		return decision{fate: begin, at: left.list[0].At, from: d.first}
 	case d.rule.Overdue.Policy == rule.OverdueSkip && left.coming < 0:
@@ -243,7 +243,7 @@ func (d decider) waiting(r row, left remaining) decision {
 // next returns the instant for which a row waits whose steps have not passed, and whether it moves there. It is not the
 // exact instant of a first step: the clock may move later until then, and the trigger leaves the row.
 func (d decider) next(r row, left remaining) (at time.Time, moves bool) {
-	due, earliest := left.list[0].At, r.since.Add(d.timing.EarliestFrom(left.first))
+	due, earliest := left.list[0].At, d.timing.EarliestAt(left.first, r.since, r.lengths)
 	if r.slot.Equal(d.grid.Ceil(due)) {
 		return due, false
 	}
