@@ -151,7 +151,7 @@ func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 		`key: [id]`:                         `line 3: rule r: key: want a text, not a list`,
 		`key: [a, b]`:                       `line 3: rule r: key: The key of a rule is one column. If the key of the table has several`,
 		`since: {column: x}`:                `since: want a text, not fields`,
-		`done: ""`:                          `line 3: rule r: done: must be set, such as shipped_at`,
+		`done: ""`:                          `line 3: rule r: done: must be set, such as shipped_at, or false if only a delete or where ends the wait`,
 		`payload: amount`:                   `line 3: rule r: payload: want a list, not "amount"`,
 		`payload: [a, ]`:                    ``,
 		`payload: [a, ~]`:                   `payload: must not have an empty entry`,

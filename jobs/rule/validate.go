@@ -30,7 +30,7 @@ func (r *Rule) complete() (errs []error) {
 		{"table", r.Table, "shop.orders"},
 		{"key", r.Key, "id"},
 		{"since", r.Since.String(), "placed_at"},
-		{"done", r.Done.String(), "shipped_at"},
+		{"done", r.Done.String(), "shipped_at, or false if only a delete or where ends the wait"},
 	} {
 		if f.value == "" {
 			wrong(f.field, "must be set, such as %s", f.such)

@@ -126,7 +126,7 @@ func printShown(p *output.Printer, v view.RuleDetail) error {
 		if n := slices.IndexFunc(v.Fired, func(f view.FiredStep) bool { return f.Step == s.Name }); n >= 0 {
 			fired, last = v.Fired[n], &v.Fired[n].LastAt
 		}
-		steps[i] = table.Row{s.Name, brief(s.When), s.Does(), fired.Fired, fired.DeadLetters, last}
+		steps[i] = table.Row{s.Name, brief(s.When), brief(s.Does()), fired.Fired, fired.DeadLetters, last}
 	}
 	header := table.Row{"STEP", "WHEN", "DOES", "FIRED", output.Droppable("DEAD LETTERS"), output.Droppable("LAST")}
 	return errors.Join(p.Table(nil, append(rows, table.Row{"ended", ended})...), p.Lines(""), p.Table(header, steps...))

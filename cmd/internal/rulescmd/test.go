@@ -78,7 +78,7 @@ see that a clock has moved.
 	}
 	flags := c.Flags()
 	cli.SinceVar(flags, &o.since, "since", "only rows that began to wait since")
-	cli.SinceVar(flags, &o.until, "until", "only rows that began to wait before; default: now")
+	cli.SinceVar(flags, &o.until, "until", "only rows that began to wait before; default: now. A row with a step before its since begins with that step")
 	flags.StringSliceVar(&o.after, "after", nil, "other `DELAYS` to try, with commas between: 24h,48h,3 business days")
 	flags.BoolVar(&o.list, "list", false, "list each row for which a step would have fired")
 	flags.VarP(cli.Choice(&f.Format, output.Table, output.JSON, asCSV), "output", "o",
@@ -105,14 +105,13 @@ func runTest(ctx context.Context, o *testOptions) error {
 	}
 	return withPast(ctx, o.f, func(db *sqlx.DB, store *rulestore.Store, g grid.Grid, now time.Time) error {
 		cfg := backtest.Config{
-			From: o.since.From(now), To: o.until.From(now), Now: now, Grid: g, After: after, List: o.list,
+			From: o.since.From(now), Now: now, Grid: g, After: after, List: o.list,
 		}
-		if !o.until.Given() {
-			cfg.To = cfg.Now
+		if o.until.Given() {
+			cfg.To = o.until.From(now)
 		}
-		if !cfg.From.Before(cfg.To) {
-			return exit.Usagef("--since %s: must be before --until, %s", spoken.Instant(cfg.From),
-				spoken.Instant(cfg.To))
+		if until := cmp.Or(cfg.To, now); !cfg.From.Before(until) {
+			return exit.Usagef("--since %s: must be before --until, %s", spoken.Instant(cfg.From), spoken.Instant(until))
 		}
 		reports, err := testAll(ctx, store, db, file, cfg)
 		if err != nil {

@@ -1,6 +1,7 @@
 package backtest
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -16,9 +17,10 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Config configures a test of a rule. From, To and Now must be set.
+// Config configures a test of a rule. From and Now must be set.
 type Config struct {
-	// From and To bound the rows: those that began to wait at From or later, and before To.
+	// From and To bound the rows: those that began to wait at From or later, and before To. Without To, a row has
+	// begun if its clock has started by Now, or if a step before that was due by Now.
 	From, To time.Time
 	// Now is the present. Steps whose slots are later have not been decided.
 	Now time.Time
@@ -123,10 +125,10 @@ func (t *test) read(ctx context.Context, tx *sqlx.Tx) error {
 			from %s
 			offset 0
 		) as prescient_row
-		where prescient_about and prescient_since >= $1 and prescient_since < $2`,
+		where prescient_about and prescient_since >= $1 and ($2::timestamptz is null or prescient_since < $2)`,
 		t.rule.Name()+"."+t.rule.Key, f.SinceSQL(), f.DoneAtSQL(), f.DoneNowSQL(), f.LengthsSQL(), f.WhereSQL(),
 		t.rule.Relation)
-	rows, err := tx.QueryContext(ctx, query, t.cfg.From, t.cfg.To)
+	rows, err := tx.QueryContext(ctx, query, t.cfg.From, t.before())
 	if err != nil {
 		return err
 	}
@@ -147,10 +149,39 @@ func (t *test) read(ctx context.Context, tx *sqlx.Tx) error {
 	return rows.Err()
 }
 
+// before returns the instant before which the clock of a row must have started. Null: begun decides.
+func (t *test) before() sql.NullTime {
+	back := func(s rule.Step) bool { return s.Before != rule.Delay{} || s.Interval != "" }
+	switch {
+	case !t.cfg.To.IsZero():
+		return sql.NullTime{Time: t.cfg.To, Valid: true}
+	case slices.ContainsFunc(t.rule.Rule.Steps, back):
+		return sql.NullTime{}
+	}
+	return sql.NullTime{Time: t.cfg.Now, Valid: true}
+}
+
+// begun reports whether a row counts in a test without Config.To.
+func (t *test) begun(since time.Time, timing *rule.Timing) bool {
+	if since.Before(t.cfg.Now) {
+		return true
+	}
+	for i := range t.tallies {
+		first, err := timing.Nth(i, since, 1)
+		if err == nil && first.Number > 0 && !t.cfg.Grid.Ceil(first.At).After(t.cfg.Now) {
+			return true
+		}
+	}
+	return false
+}
+
 // row counts a row for each step.
 func (t *test) row(key string, since time.Time, done sql.NullTime, doneNow bool, lengths []*expr.Length) error {
-	t.rows++
 	timing := t.timing.For(lengths)
+	if t.cfg.To.IsZero() && !t.begun(since, timing) {
+		return nil
+	}
+	t.rows++
 	waits, alarmed := false, false // for a step, and one has fired
 	for i, tally := range t.tallies {
 		next, err := timing.Nth(i, since, 1)
@@ -218,8 +249,8 @@ func (t *test) recovered(key string, since time.Time, done sql.NullTime, doneNow
 func (t *test) report() Report {
 	slices.SortFunc(t.fired, compareFired)
 	r := Report{
-		Name: t.rule.Rule.Name, Table: t.rule.Rule.Table, From: t.cfg.From.UTC(), To: t.cfg.To.UTC(), Rows: t.rows,
-		List: t.fired, Steps: []Step{}, Alternatives: []Step{},
+		Name: t.rule.Rule.Name, Table: t.rule.Rule.Table, From: t.cfg.From.UTC(), Rows: t.rows,
+		To: cmp.Or(t.cfg.To, t.cfg.Now).UTC(), List: t.fired, Steps: []Step{}, Alternatives: []Step{},
 	}
 	for i, tally := range t.tallies {
 		if i < len(t.rule.Rule.Steps) {

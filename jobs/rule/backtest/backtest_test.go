@@ -201,6 +201,37 @@ func TestWhatFiresIsWhatArithmeticGives(t *testing.T) {
 	}
 }
 
+// A step before since was due for rows whose clock starts later.
+func TestATestUntilNowHasTheRowsWithAStepBeforeTheirSince(t *testing.T) {
+	t.Parallel()
+	values := "(1, '2026-02-03 09:00Z', null, null), (2, '2026-02-05 08:00Z', null, null), (3, '2026-02-06 09:00Z', null, null)"
+	now := at("2026-02-04 09:00")
+	for name, test := range map[string]struct {
+		step rule.Step
+		to   time.Time
+		rows int64
+		want string
+	}{
+		"before":         {step: rule.Step{Name: "a", Before: rule.Delay{Duration: 24 * time.Hour}}, rows: 2, want: "1 2"},
+		"before, to now": {step: rule.Step{Name: "a", Before: rule.Delay{Duration: 24 * time.Hour}}, to: now, rows: 1, want: "1"},
+		"after":          {step: rule.Step{Name: "a", After: rule.Delay{Duration: time.Hour}}, rows: 1, want: "1"},
+	} {
+		report, err := backtest.Run(t.Context(), orders(t, values), unshipped(test.step), backtest.Config{
+			From: at("2026-01-01 00:00"), To: test.to, Now: now, List: true,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var keys []string
+		for _, f := range report.List {
+			keys = append(keys, f.Key)
+		}
+		if got := strings.Join(keys, " "); got != test.want || report.Rows != test.rows || !report.To.Equal(now) {
+			t.Errorf("%s: %q of %d rows to %s", name, got, report.Rows, report.To)
+		}
+	}
+}
+
 func TestATestReadsConditionsAsTheTriggersDo(t *testing.T) {
 	t.Parallel()
 	db := orders(t, "(1, '2026-01-05 12:00Z', null, null)")

@@ -67,6 +67,22 @@ func TestSplitDividesAConditionAtTheOutermostLevel(t *testing.T) {
 	}
 }
 
+func TestItselfReturnsAColumnThatIsComparedWithItself(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`(SELECT p.at FROM shop.p p WHERE ((p.o = orders.id) AND (p.id = p.id)))`:               "id",
+		`(SELECT p.at FROM shop.p p WHERE ((p.kind)::text = (p.kind)::text))`:                   "kind",
+		`(SELECT p.at FROM shop.p p WHERE (p."Id" = p."Id"))`:                                   `"Id"`,
+		`(SELECT p.at FROM shop.p p WHERE ((p.o = orders.id) AND (p.id = p.o)))`:                "",
+		`(SELECT p.at FROM shop.p p WHERE ((p.id = (p.id + 1)) OR (1 = 1) OR ('a' = 'a')))`:     "",
+		`(SELECT p.at FROM shop.p p JOIN shop.q q ON ((q.id = p.id)) WHERE (p.id = orders.id))`: "",
+	} {
+		if got := expr.Itself(text); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestBareReturnsNamesWithoutATable(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{

@@ -203,6 +203,35 @@ func Bare(text string) (names []string) {
 	return names
 }
 
+// Itself returns the name of a column that a text compares with itself, such as id for (p.id = p.id). The text is an
+// expression as the server writes it. Empty: there is none.
+func Itself(text string) string {
+	list, err := tokens(text)
+	if err != nil {
+		return ""
+	}
+	ends := func(t token, depth int) bool { return t.depth < depth || t.is("and") || t.is("or") || t.is("where") }
+	for i, t := range list {
+		if t.text != "=" {
+			continue
+		}
+		from, to := i, i+1
+		for from > 0 && !ends(list[from-1], t.depth) {
+			from--
+		}
+		for to < len(list) && !ends(list[to], t.depth) {
+			to++
+		}
+		left, right := list[from:i], list[i+1:to]
+		same := func(a, b token) bool { return a.text == b.text }
+		point := slices.IndexFunc(left, func(t token) bool { return t.text == "." })
+		if point >= 0 && point+1 < len(left) && slices.EqualFunc(left, right, same) {
+			return left[point+1].text
+		}
+	}
+	return ""
+}
+
 // Selects reports whether a text has a subquery, in which the names of other tables count. A text that cannot be read
 // has one.
 func Selects(text string) bool {

@@ -157,8 +157,9 @@ func (r *resolver) findTable(ctx context.Context, t *table) (found bool, err err
 	err = r.tx.GetContext(ctx, t, pgsql.RuleTable.In(r.store.schema), schema, parts[len(parts)-1],
 		pgsql.Rules.In(r.store.schema), pgsql.Operator.In(r.store.schema))
 	if errors.Is(err, sql.ErrNoRows) {
-		r.wrong("table", "there is no table %s in this database", r.rule.Table)
-		return false, nil
+		instead, err := r.store.otherTable(ctx, r.tx, strings.Join(parts[:len(parts)-1], "."), parts[len(parts)-1])
+		r.wrong("table", "there is no table %s in this database%s", r.rule.Table, instead)
+		return false, err
 	}
 	if err != nil {
 		return false, err
@@ -266,9 +267,14 @@ func (r *resolver) key(t table) *column {
 
 func (r *resolver) payload(t table) (columns []string) {
 	for i, name := range r.rule.Payload {
+		field := fmt.Sprintf("payload[%d]", i+1)
+		if _, err := rule.ParseName(name); err != nil {
+			r.wrong(field, "%q is not the name of a column: payload has columns of the table, and no expressions", name)
+			continue
+		}
 		c, err := t.column(name)
 		if err != nil {
-			r.wrong(fmt.Sprintf("payload[%d]", i+1), "%v", err)
+			r.wrong(field, "%v", err)
 			continue
 		}
 		columns = append(columns, pq.QuoteIdentifier(c.Name))

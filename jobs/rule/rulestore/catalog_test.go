@@ -52,6 +52,7 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 		alter table shop.orders add kind shop.kind not null unique, add pair shop.pair not null unique`)
 	for change, want := range map[string]string{
 		"table: shop.orders -> table: shop.missing":                       "line 4: rule order.unshipped: table: there is no table shop.missing in this database",
+		"table: shop.orders -> table: public.orders":                      "line 4: rule order.unshipped: table: there is no table public.orders in this database: did you mean shop.orders?",
 		"table: shop.orders -> table: shop.seen":                          "line 4: rule order.unshipped: table: shop.seen is not a table",
 		"table: shop.orders -> table: shop.parent":                        "line 4: rule order.unshipped: table: shop.parent has tables that inherit",
 		"table: shop.orders -> table: shop.part":                          "line 4: rule order.unshipped: table: shop.part is a partition",
@@ -81,6 +82,8 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 		"name: order.unshipped -> name: order.known":                      "line 3: rule order.known: name: a job of this binary has the name",
 		"steps: -> role: nobody_known\n    steps:":                        "role: there is no role nobody_known",
 		"steps: -> role: catalog_owner\n    steps:":                       "role: role catalog_owner may not read id, channel, placed_at, shipped_at of shop.orders",
+		"steps: -> payload: [id, data->>'at']\n    steps:":                `payload[2]: "data->>'at'" is not the name of a column: payload has columns of the table, and no expressions`,
+		"after: 2d -> after: {interval: channel}":                         "steps[1].after: channel is of type text: want an interval, such as make_interval(days => hold_days). For a text write (channel)::interval",
 		"steps: -> payload: [id, number]\n    steps:":                     "payload[2]: table shop.orders has no column number",
 	} {
 		from, to, _ := strings.Cut(change, " -> ")
@@ -197,15 +200,21 @@ func TestPlanRefusesAStatementThatCannotRun(t *testing.T) {
 func TestPlanRefusesASubqueryThatNamesAColumnOfItsOwnInsteadOfTheRows(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	s.exec("create table shop.payments (id bigint primary key, order_id bigint, paid_at timestamptz)")
-	const subquery = "(select min(p.paid_at) from shop.payments p where p.order_id = %s)"
-	for column, want := range map[string]string{
-		"id": "because id is a column of its own tables: write orders.id", "orders.id": "",
+	s.exec("create table shop.payments (id bigint primary key, order_id bigint, channel varchar(9), paid_at timestamptz)")
+	for condition, want := range map[string]string{
+		"p.order_id = id":                                            "because id is a column of its own tables: write orders.id",
+		"p.order_id = orders.id":                                     "",
+		"p.order_id = orders.id and p.channel = channel":             "compares channel with itself, because channel is a column of its own tables: write orders.channel",
+		"p.order_id = orders.id and (p.id = 0 or channel=p.channel)": "compares channel with itself",
+		"p.order_id = orders.id and p.channel = orders.channel":      "",
+		"p.order_id = orders.id and channel = 'web' and id > 0":      "",
+		"p.order_id = orders.id and p.order_id = p.id":               "",
 	} {
-		rules := strings.Replace(unshipped, "done: shipped_at", "done: "+fmt.Sprintf(subquery, column), 1)
+		rules := strings.Replace(unshipped, "done: shipped_at",
+			"done: (select min(p.paid_at) from shop.payments p where "+condition+")", 1)
 		_, err := s.store.Plan(t.Context(), parse(t, rules))
 		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", column, err)
+			t.Errorf("%s: %v", condition, err)
 		}
 	}
 }

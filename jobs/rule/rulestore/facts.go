@@ -182,6 +182,10 @@ func (r *resolver) expression(
 		r.wrong(field, "the subquery reads no column of the row, because %[1]s is a column of its own tables: "+
 			"write %[2]s.%[1]s", column, u.Rule.Table[strings.LastIndex(u.Rule.Table, ".")+1:])
 		return e, nil
+	case e.Lookup && u.table.has(expr.Itself(e.SQL)):
+		r.wrong(field, "the subquery compares %[1]s with itself, because %[1]s is a column of its own tables: write %[2]s.%[1]s",
+			expr.Itself(e.SQL), u.Rule.Table[strings.LastIndex(u.Rule.Table, ".")+1:])
+		return e, nil
 	case !e.Lookup:
 		reads.row = append(reads.row, found.Columns...)
 		return e, r.refused(ctx, field, e, found.Type, *u)
@@ -191,6 +195,11 @@ func (r *resolver) expression(
 		reads.looks = append(reads.looks, found.Columns...)
 	}
 	return e, nil
+}
+
+// has reports whether the table has a column of this name, which may be quoted.
+func (t table) has(name string) bool {
+	return slices.ContainsFunc(t.columns, func(c column) bool { return name == c.Name || name == pq.QuoteIdentifier(c.Name) })
 }
 
 // bare returns a column of the table whose name stands in a text without that of a table. Empty: there is none.
@@ -209,6 +218,7 @@ func (t table) bare(text string) string {
 // hint says how a value of another type becomes one that is wanted.
 func hint(field, text, found string) string {
 	number := slices.Contains([]string{"smallint", "integer", "bigint", "numeric", "real", "double precision"}, found)
+	texts := found == "text" || strings.HasPrefix(found, "character")
 	switch {
 	case strings.HasPrefix(field, "where"):
 	case strings.HasPrefix(field, "steps") && number:
@@ -216,7 +226,9 @@ func hint(field, text, found string) string {
 	case number:
 		return fmt.Sprintf(". For seconds since 1970 write to_timestamp(%[1]s), for milliseconds "+
 			"to_timestamp(%[1]s / 1000.0)", text)
-	case found == "text" || strings.HasPrefix(found, "character"):
+	case strings.HasPrefix(field, "steps") && texts:
+		return fmt.Sprintf(". For a text write (%s)::interval", text)
+	case texts:
 		return fmt.Sprintf(". For a text write (%s)::timestamptz", text)
 	}
 	return ""

@@ -226,13 +226,19 @@ func (s *Store) missingTable(ctx context.Context, tx *sqlx.Tx, t refusedText) (s
 	case strings.Contains(t.refused.Message, "FROM-clause"):
 		return fmt.Sprintf("there is no table or alias %s in the statement", found[1]), nil
 	}
+	schema, name, qualified := strings.Cut(found[1], ".")
+	if !qualified {
+		schema, name = "", schema
+	}
+	instead, err := s.otherTable(ctx, tx, schema, name)
+	return "there is no table " + found[1] + instead, err
+}
+
+// otherTable says which table there is instead of one that is not there. schema is empty if none was written.
+func (s *Store) otherTable(ctx context.Context, tx *sqlx.Tx, schema, typed string) (string, error) {
 	var tables []struct{ Schema, Name string }
 	if err := tx.SelectContext(ctx, &tables, pgsql.RuleTables.In(s.schema)); err != nil {
 		return "", err
-	}
-	typed, schema := found[1], ""
-	if before, after, qualified := strings.Cut(typed, "."); qualified {
-		schema, typed = before, after
 	}
 	var same, names []string
 	for _, other := range tables {
@@ -244,16 +250,17 @@ func (s *Store) missingTable(ctx context.Context, tx *sqlx.Tx, t refusedText) (s
 			names = append(names, full)
 		}
 	}
-	text := "there is no table " + found[1]
 	switch {
 	case len(same) > 0 && schema == "":
-		return fmt.Sprintf("%s: write its schema, %s", text, strings.Join(same, " or ")), nil
+		return fmt.Sprintf(": write its schema, %s", strings.Join(same, " or ")), nil
 	case len(same) > 0:
-		return fmt.Sprintf("%s: did you mean %s?", text, strings.Join(same, " or ")), nil
+		return fmt.Sprintf(": did you mean %s?", strings.Join(same, " or ")), nil
+	case s.cfg.Meant != nil && schema != "":
+		return s.cfg.Meant(schema+"."+typed, names), nil
 	case s.cfg.Meant != nil:
-		return text + s.cfg.Meant(found[1], names), nil
+		return s.cfg.Meant(typed, names), nil
 	}
-	return text, nil
+	return "", nil
 }
 
 var (
