@@ -29,16 +29,19 @@ var settings = [][2]string{
 // names is the search_path of reading transactions and triggers. A text of an Applied names other schemas itself.
 const names = "search_path = pg_catalog, pg_temp"
 
+// plain lets the server compile nothing: for the few rows of a trigger or a page, that takes longer than it saves.
+const plain = "jit = off"
+
 // UnderstandSettings is SQL that prepares a transaction to understand the texts of a rule. It leaves the
 // search_path of the session, by which a file may name functions.
 var UnderstandSettings = setLocal()
 
 // ReadSettings is SQL that prepares a transaction to read the table of an Applied. A table whose row security
 // concerns the login is refused: rows that the login may not see would look gone.
-var ReadSettings = "set local " + names + "; set local row_security = off; " + setLocal()
+var ReadSettings = "set local " + names + "; set local " + plain + "; set local row_security = off; " + setLocal()
 
 // FunctionSettings are the settings of a trigger's function, a line for each.
-var FunctionSettings = "set " + names + "\n" + each("set %s = %s", "\n")
+var FunctionSettings = "set " + names + "\nset " + plain + "\n" + each("set %s = %s", "\n")
 
 func setLocal() string { return each("set local %s = %s", "; ") }
 

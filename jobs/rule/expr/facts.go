@@ -52,7 +52,7 @@ func (f Facts) SinceSQL() string {
 		list = append(list, e.instant(f.Zone))
 	}
 	return fmt.Sprintf("(select case when s >= timestamptz '%s' and s < timestamptz '%s' then s end "+
-		"from (select greatest(%s) as s) as prescient_s)",
+		"from (select greatest(%s) as s offset 0) as prescient_s)",
 		FirstSince, LastSince, strings.Join(list, ", "))
 }
 

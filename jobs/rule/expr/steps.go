@@ -29,6 +29,6 @@ func (f Facts) shift(since, interval string) string {
             when isfinite(b) then %s + (l - %s)
             else b
         end
-    from (select %s as b, (%s) as l) as prescient_l
+    from (select %s as b, (%s) as l offset 0) as prescient_l
 )`, wall(fmt.Sprintf("b at time zone '%s' + %s", f.Zone, days), f.Zone), days, since, interval)
 }

@@ -196,12 +196,14 @@ var body = regexp.MustCompile(`(?s)\nas \$\w+\$(.*)\$\w+\$;$`)
 
 // filler returns the function that fills in a template. version is that of the function of a row.
 func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.Statement, version string) string {
-	var columns, resume []string
+	var columns, steps, resume []string
 	for _, column := range u.Reads {
 		columns = append(columns, fmt.Sprintf("(prescient_row).%s as %[1]s", column))
 	}
 	coming := u.coming(t, "prescient_since.at")
 	for i := range u.Rule.Steps {
+		coming[i] += fmt.Sprintf(" as s%d", i+1)
+		steps = append(steps, fmt.Sprintf("prescient_coming.s%d", i+1))
 		at := fmt.Sprintf("coming[%d]", i+1)
 		if !t.Exact(i) || u.Facts.SinceLookup() { // the check finds the exact instant
 			at = "greatest(" + at + ", now + interval '1 microsecond')"
@@ -221,7 +223,8 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.
 		"{alias}", u.Name(), "{column}", u.Key, "{key}", u.Name() + "." + u.Key, "{since}", u.Facts.RowSinceSQL(),
 		"{about}", u.Facts.RowWhereSQL(), "{done}", u.Facts.RowDoneSQL("prescient_now"), "{asks}", version(u.Asks),
 		"{looks}", version(u.Looks),
-		"{clock}", clock, "{coming}", strings.Join(coming, ", "), "{resume}", strings.Join(resume, ", "),
+		"{clock}", clock, "{coming}", strings.Join(coming, ", "), "{steps}", strings.Join(steps, ", "),
+		"{resume}", strings.Join(resume, ", "),
 		"{recovers}", fmt.Sprint(u.Rule.Recovered != (rule.Recovered{})), "{at_once}", fmt.Sprint(u.Rule.AtOnce),
 		"{since_first}", expr.FirstSince, "{since_last}", expr.LastSince, "{clocked}", u.clock(),
 		"{first_delay}", fmt.Sprintf(`'%d seconds'::pg_catalog."interval"`, t.EarliestFrom(0)/time.Second),

@@ -40,6 +40,32 @@ func TestAnInsertOfAKeyThatStillWaitsReplacesTheCheck(t *testing.T) {
 	s.wants("after the inserts", "1 at 03-06 11:30, 2 at 03-06 11:45, 3 at 03-06 11:00, 4 at 03-06 11:45")
 }
 
+// The server copies an expression to each use of its name, unless something stops it. This rule took 1.3 s and 1 GB to
+// plan, in each session that wrote to its table.
+func TestThePlanOfATriggerHasEachInstantOnce(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec("alter table shop.orders add local_at timestamp, add due date, add wait interval")
+	s.apply(`rules: [{name: late, table: shop.orders, key: id, since: [local_at, due], done: shipped_at,
+		timezone: Europe/Berlin, steps: [{after: {interval: wait}, event: a}, {after: {interval: 2 * wait}, event: b}]}]`)
+	var lines []string
+	if err := s.db.Select(&lines, `explain (verbose, costs off)
+		select r.* from shop.orders o, prescient_rules.prescient_late_row(o, now()) as r
+		where r.about and not r.done and r.first is not null`); err != nil {
+		t.Fatal(err)
+	}
+	plan := strings.Join(lines, "\n")
+	for column, want := range map[string]int{"local_at": 2, "due": 2, "wait": 4} { // the scan has each column, too
+		if n := strings.Count(plan, column); n > 3*want {
+			t.Errorf("the plan names %s %d times:\n%.5000s", column, n, plan)
+		}
+	}
+	if n := s.count(`select count(*) from pg_proc p join pg_language l on l.oid = p.prolang
+		where p.pronamespace = 'prescient_rules'::regnamespace and p.prosecdef and not 'jit=off' = any (p.proconfig)`); n > 0 {
+		t.Errorf("the server may compile what %d triggers do", n)
+	}
+}
+
 func TestAnUpdateOfOtherColumnsChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)

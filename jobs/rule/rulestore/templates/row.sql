@@ -27,12 +27,14 @@ begin atomic
         prescient_since.at,
         {about} and octet_length({key}::text) between 1 and 500,
         {done},
-        least({coming}),
-        array[{coming}],
+        least({steps}),
+        array[{steps}],
         {asks},
         {looks}
+    -- Offset 0 lets the server compute each value once, and not once for each use of it.
     from (select {columns}) as {alias}
-    cross join lateral (select {since} as at) as prescient_since;
+    cross join lateral (select {since} as at offset 0) as prescient_since
+    cross join lateral (select {coming} offset 0) as prescient_coming;
 end;
 create function {safe}(prescient_row {relation}, prescient_now timestamptz)
 returns table (key text, since timestamptz, about boolean, done boolean, first timestamptz, coming timestamptz[], asks text, looks text)
