@@ -109,8 +109,8 @@ func TestTheCrontabOfTheREADMEIsPrinted(t *testing.T) {
 	}
 	var out, log bytes.Buffer
 	app := cmd.New(jobs.NewRegistry())
-	app.Name, app.Out, app.Err = "orders", &out, &log
-	args := strings.Fields("install crontab --user=orders --width=15m --timezone=Etc/UTC --binary=/usr/local/bin/orders --config=" + config)
+	app.Name, app.Out, app.Err = "acme", &out, &log
+	args := strings.Fields("install crontab --user=batch --width=15m --timezone=Etc/UTC --binary=/usr/local/bin/acme --config=" + config)
 	if code := app.Run(t.Context(), args); code != cmd.Done {
 		t.Fatal(&log)
 	}

@@ -15,8 +15,8 @@ var (
 	codeSpan   = regexp.MustCompile("`([^`\n]+)`")
 	fencedCode = regexp.MustCompile("(?ms)^```([a-z]*)[^\n]*\n(.*?)^```$")
 	indented   = regexp.MustCompile(`(?m)^ {4}(\S.*)$`)
-	// typed finds a command line of a binary with checks, alone, in a crontab or in a subshell. orders is a table, too.
-	typed = regexp.MustCompile(`(?:(?:^|[\s(])prescient|(?:^|\$ |  |\./)(?:orders|shop)) ([a-z][a-z-]*( .*)?)$`)
+	// typed finds a command line of a binary with checks, alone, in a crontab or in a subshell. shop is a database, too.
+	typed = regexp.MustCompile(`(?:(?:^|[\s(])prescient|(?:^|\$ |  |\./)(?:acme|shop)) ([a-z][a-z-]*( .*)?)$`)
 	// untyped ends a command in a line.
 	untyped = regexp.MustCompile(`\s(\||>|&|&&|;|#|\|\|)(\s|$)|\)`)
 	// ofOthers finds commands that are no part of the tree: cobra's own, and one of examples/orders.
