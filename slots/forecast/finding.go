@@ -180,7 +180,7 @@ func (j *judge) help(rows map[string]float64, job string, limit time.Duration, d
 	}
 	if !j.batched(job) && checks > all/2 {
 		help = append(help,
-			fmt.Sprintf("%s in batches: where one of %d rows takes as long as a check of one row does now, it takes %s",
+			fmt.Sprintf("%s in batches: if a batch of %d rows takes as long as one row does now, it takes %s",
 				job, inBatches, spoken.About(seconds(j.with(rows, job, 1.0/inBatches, done)))))
 	}
 	if n, took := j.spread(rows, job, left, done); n > 1 {

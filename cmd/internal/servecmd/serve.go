@@ -39,9 +39,9 @@ possible. A token may have a name before it, by which its actions are recorded: 
 tokens, it refuses the tokens of that address for a minute. It answers only to these host names: localhost, addresses,
 the name of the machine, names of Kubernetes services (NAME.NAMESPACE.svc) and server.hosts.
 
-The server sends the database two statements a second on average, and 40 at once at first, for any number of readers. It
-needs the role of a reader. Actions need the role of an operator, and are refused if the server lacks it. Catch-up runs
-the checks of the jobs that this binary has registered, and leaves the checks of other jobs.
+For any number of readers, the server sends the database at most 100 statements a second on average. It needs the role
+of a reader. Actions need the role of an operator, and are refused if the server lacks it. Catch-up runs the checks of
+the jobs that this binary has registered, and leaves the checks of other jobs.
 
 It runs no slots: cron does that, or the daemon, which can serve all of this itself.
 

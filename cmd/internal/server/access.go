@@ -14,46 +14,46 @@ import (
 	"github.com/prescient-go/prescient/slots/daemon"
 )
 
-// door decides who may read and who may act.
-type door struct {
+// policy decides who may read and who may act.
+type policy struct {
 	access *web.Access
 	tokens bool  // the settings have a token
 	open   bool  // no token is needed to read
 	closed error // why pages and API are not served; nil: they are
 }
 
-// newDoor returns the door of a server that listens on an address.
-func newDoor(f *factory.Factory, listen string) (door, error) {
+// newPolicy returns the policy of a server that listens on an address.
+func newPolicy(f *factory.Factory, listen string) (policy, error) {
 	cfg := f.Config().Server
 	keys, err := web.NewNamedKeys(strings.Fields(cfg.Token.Reveal()), strings.Fields(cfg.ReadToken.Reveal()))
 	if err != nil {
-		return door{}, exit.Usagef("server.token, server.read_token: %w", err)
+		return policy{}, exit.Usagef("server.token, server.read_token: %w", err)
 	}
 	private := web.IsLoopback(listen) && cfg.Proxy == "off"
-	d := door{
+	p := policy{
 		access: web.NewAccess(keys, web.ProxiedAddress(cfg.ProxyNetworks), f.Log()).LockingOut(),
 		tokens: len(keys) > 0, open: private && cfg.ReadToken == config.Secret{},
 	}
-	if !private && !d.tokens {
+	if !private && !p.tokens {
 		why, or := fmt.Sprintf("server.proxy is %s, so other machines may connect", cfg.Proxy), ""
 		if cfg.Proxy == "off" {
 			why, or = fmt.Sprintf("other machines may connect to %s", listen), ", or listen on localhost"
 		}
-		d.closed = exit.Usagef("%s: set server.token or server.read_token, such as ops: and what "+
+		p.closed = exit.Usagef("%s: set server.token or server.read_token, such as ops: and what "+
 			"`openssl rand -hex 16` prints%s", why, or)
 	}
-	return d, nil
+	return p, nil
 }
 
 // mayRead reports whether the sender of a request may read.
-func (d door) mayRead(r *http.Request) bool {
-	return d.open && r.Header.Get("Authorization") == "" || d.access.Allows(r)
+func (p policy) mayRead(r *http.Request) bool {
+	return p.open && r.Header.Get("Authorization") == "" || p.access.Allows(r)
 }
 
 // readers refuses requests without the right to read.
-func (d door) readers(next http.Handler) http.Handler {
+func (p policy) readers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !d.mayRead(r) {
+		if !p.mayRead(r) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="prescient"`)
 			http.Error(w, "send the header Authorization: Bearer, and a token", http.StatusUnauthorized)
 			return

@@ -29,7 +29,7 @@ type Server struct {
 
 	f      *factory.Factory
 	listen string
-	door   door
+	policy policy
 	stores board.Stores
 	plans  slots.Bound
 	top    *pages.Pages    // the pages of several stores; nil: of one
@@ -52,10 +52,10 @@ func New(ctx context.Context, f *factory.Factory, listen string) (*Server, error
 		shut: make(chan struct{}),
 	}
 	var err error
-	if s.door, err = newDoor(f, listen); err != nil {
+	if s.policy, err = newPolicy(f, listen); err != nil {
 		return nil, err
 	}
-	s.Metrics.CountFailures(s.door.access.Failed)
+	s.Metrics.CountFailures(s.policy.access.Failed)
 	if !f.Many() {
 		return s, nil
 	}
@@ -74,13 +74,13 @@ func New(ctx context.Context, f *factory.Factory, listen string) (*Server, error
 }
 
 // Closed returns why the server has no pages and no API, or nil if it has them.
-func (s *Server) Closed() error { return s.door.closed }
+func (s *Server) Closed() error { return s.policy.closed }
 
 // Listens reports whether the server has an address.
 func (s *Server) Listens() bool { return s.listen != "" }
 
 // MayRead reports whether the sender of a request may read.
-func (s *Server) MayRead(r *http.Request) bool { return s.door.mayRead(r) }
+func (s *Server) MayRead(r *http.Request) bool { return s.policy.mayRead(r) }
 
 // Work is the work of a command in its stores.
 type Work struct {
@@ -109,7 +109,7 @@ func (s *Server) Run(ctx context.Context, w Work) error {
 	switch {
 	case s.listen == "":
 		return database.Keep(ctx, s.f, w.Run, w.Ended)
-	case s.door.closed != nil:
+	case s.policy.closed != nil:
 		return s.serveHealth(ctx, w)
 	case s.top == nil:
 		return s.serveOne(ctx, w)
@@ -124,7 +124,7 @@ func (s *Server) serveHealth(ctx context.Context, w Work) error {
 		return err
 	}
 	defer stop()
-	s.f.Log().InfoContext(ctx, "only health and metrics are served", "reason", s.door.closed)
+	s.f.Log().InfoContext(ctx, "only health and metrics are served", "reason", s.policy.closed)
 	return database.Keep(ctx, s.f, w.Run, w.Ended)
 }
 
@@ -196,8 +196,8 @@ func (s *Server) startListening(ctx context.Context, health, content http.Handle
 		health = s.health()
 	}
 	measured := s.Metrics.Handler()
-	if s.door.tokens || s.door.closed == nil {
-		measured = s.door.readers(measured)
+	if s.policy.tokens || s.policy.closed == nil {
+		measured = s.policy.readers(measured)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", measured)

@@ -19,13 +19,13 @@ const SchedulesPath = "/api/schedules/v1"
 
 // apiConfig returns the configuration of an API without its data.
 func (s *Server) apiConfig(f *factory.Factory) api.Config {
-	return api.Config{Access: s.door.access, OpenReading: s.door.open, Logger: f.Log()}
+	return api.Config{Access: s.policy.access, OpenReading: s.policy.open, Logger: f.Log()}
 }
 
 // pagesConfig returns the configuration of pages without their data.
 func (s *Server) pagesConfig() pages.Config {
 	return pages.Config{
-		Command: s.f.Command(), Access: s.door.access, OpenReading: s.door.open, Secure: s.f.Config().Server.Proxy == "https",
+		Command: s.f.Command(), Access: s.policy.access, OpenReading: s.policy.open, Secure: s.f.Config().Server.Proxy == "https",
 		Logger: s.f.Log(),
 	}
 }
@@ -98,13 +98,13 @@ func (s *Server) newHandler(
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/api/", answers)
-	if s.door.tokens {
+	if s.policy.tokens {
 		store, err := database.Schedules(ctx, f, bound.DB, &bound.Setting)
 		if err != nil {
 			return nil, err
 		}
 		schedules, err := httpapi.New(httpapi.Config{
-			Store: store, DB: bound.DB, Access: s.door.access, Base: base + SchedulesPath, Logger: f.Log(),
+			Store: store, DB: bound.DB, Access: s.policy.access, Base: base + SchedulesPath, Logger: f.Log(),
 		})
 		if err != nil {
 			return nil, err
