@@ -150,6 +150,10 @@ func printRule(p *output.Printer, r rulestore.RulePlan) error {
 				add(n.name, "%d", n.rows)
 			}
 		}
+		if r.Unstarted > 0 {
+			add("no instant", "%d have no since, and are looked at in many slots until another table has one. "+
+				"Let where leave out those that never get one", r.Unstarted)
+		}
 		if r.Overdue > 0 {
 			add("overdue", "%d have steps that have passed%s", r.Overdue, refusal(r.Refused))
 		}
@@ -180,7 +184,10 @@ type countedRows struct {
 
 // counted returns what becomes of the rows of a rule.
 func counted(r rulestore.RulePlan) []countedRows {
-	return []countedRows{{"begin to wait", r.Begin}, {"re-timed", r.Retimed}, {"wait already", r.Waiting}}
+	return []countedRows{
+		{"begin to wait", r.Begin}, {"re-timed", r.Retimed}, {"wait already", r.Waiting},
+		{"no step to come", r.Counting - r.Begin - r.Retimed - r.Waiting},
+	}
 }
 
 func refusal(refused bool) string {

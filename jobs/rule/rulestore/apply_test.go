@@ -316,11 +316,11 @@ func TestARowThatIsThereWaitsForTheDelayThatItsDataHold(t *testing.T) {
 	t.Parallel()
 	const lookup = "(select t.hold from shop.setting t where t.channel = orders.channel)"
 	for steps, want := range map[string]string{
-		"[{after: {interval: \"" + lookup + "\"}, event: a}]":                          "1 at 03-07 09:00, 2 at 03-12 09:00",
-		"[{after: {interval: \"" + lookup + "\"}, event: a}, {after: 0s, event: b}]":   "1 at 03-07 09:00, 2 at 03-10 09:00, 3 at 03-10 09:00 from 03-04 12:00",
-		"[{before: 1d, event: a}, {after: {interval: \"" + lookup + "\"}, event: b}]":  "1 at 03-07 09:00, 2 at 03-09 09:00, 3 at 03-09 09:00",
-		"[{after: {interval: \"case when id = 1 then interval '-3 days' end\"}, event: a}]":     "1 at 03-07 09:00",
-		"[{after: {interval: \"" + lookup + "\", at-least: 1h}, every: 1d, event: a}]": "1 at 03-07 09:00, 2 at 03-12 09:00",
+		"[{after: {interval: \"" + lookup + "\"}, event: a}]":                               "1 at 03-07 09:00, 2 at 03-12 09:00",
+		"[{after: {interval: \"" + lookup + "\"}, event: a}, {after: 0s, event: b}]":        "1 at 03-07 09:00, 2 at 03-10 09:00, 3 at 03-10 09:00 from 03-04 12:00",
+		"[{before: 1d, event: a}, {after: {interval: \"" + lookup + "\"}, event: b}]":       "1 at 03-07 09:00, 2 at 03-09 09:00, 3 at 03-09 09:00",
+		"[{after: {interval: \"case when id = 1 then interval '-3 days' end\"}, event: a}]": "1 at 03-07 09:00",
+		"[{after: {interval: \"" + lookup + "\", at-least: 1h}, every: 1d, event: a}]":      "1 at 03-07 09:00, 2 at 03-12 09:00",
 	} {
 		t.Run(steps, func(t *testing.T) {
 			t.Parallel()
@@ -342,6 +342,22 @@ func TestARowThatIsThereWaitsForTheDelayThatItsDataHold(t *testing.T) {
 				t.Errorf("a second look at the rows changes something: %+v", again)
 			}
 		})
+	}
+}
+
+func TestAPlanCountsTheRowsWhoseClockAnotherTableMayStart(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec(`create table shop.setting (channel text primary key, paid_at timestamptz);
+		insert into shop.setting values ('web', ` + at("04 11:00") + `), ('app', null);
+		insert into shop.orders (id, channel) values (1, 'web'), (2, 'app'), (3, 'none')`)
+	for since, want := range map[string]int64{
+		"(select t.paid_at from shop.setting t where t.channel = orders.channel)": 2, "placed_at": 0,
+	} {
+		p := s.plan(strings.Replace(unshipped, "since: placed_at", "since: "+since, 1)).Rules[0]
+		if p.Unstarted != want {
+			t.Errorf("since %s: planned %+v", since, p)
+		}
 	}
 }
 

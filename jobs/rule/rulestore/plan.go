@@ -77,6 +77,9 @@ type RulePlan struct {
 	// that the rule must say what happens to them.
 	Overdue int64 `json:"overdue"`
 	Refused bool  `json:"refused,omitempty"`
+	// Unstarted is the number of rows without an instant since which delays count. They are looked at every
+	// Rule.Look, because another table may start their clock.
+	Unstarted int64 `json:"unstarted,omitempty"`
 	// Slots says for which slots the rows of Begin and Retimed will wait, in order.
 	Slots []SlotCount `json:"slots,omitempty"`
 
@@ -295,6 +298,9 @@ func (p *RulePlan) count(next page) {
 		if what.passed {
 			p.Overdue++
 		}
+		if r.since.IsZero() {
+			p.Unstarted++
+		}
 		switch what.fate {
 		case begin:
 			p.Begin++
@@ -312,7 +318,7 @@ func (p *RulePlan) count(next page) {
 
 // reset forgets what was counted.
 func (p *RulePlan) reset() {
-	p.Counting, p.Begin, p.Retimed, p.Waiting, p.Overdue, p.Refused = 0, 0, 0, 0, 0, false
+	p.Counting, p.Begin, p.Retimed, p.Waiting, p.Overdue, p.Unstarted, p.Refused = 0, 0, 0, 0, 0, 0, false
 	p.slots, p.Slots = map[time.Time]int64{}, nil
 }
 
