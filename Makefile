@@ -149,8 +149,7 @@ pictures: ## draw the pictures of docs anew, from rows that are measured
 	go test -count 1 -run Picture ./docs -update
 
 clients: languages ## write the clients of the examples in Python and TypeScript anew, from the OpenAPI document
-	cd examples/python && python3 generate.py ../../jobs/schedule/httpapi/openapi.json > schedules.py
-	cd examples/typescript && npm run --silent client
+	go test -count 1 -run TheClientsAre ./examples -update
 
 bench: postgres ## prescient beside other queues, the short set: about twelve minutes
 	cd bench && go run . -short -json results.json

@@ -1,7 +1,6 @@
 package docs_test
 
 import (
-	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
@@ -91,44 +90,25 @@ func productNames(t *testing.T) map[string]string {
 	for _, o := range jobs.Outcomes {
 		names[string(o)] = "the outcomes"
 	}
-	// the document of this API is made from types when it is asked for
-	for _, dir := range []string{"cmd/internal/serve/board", "cmd/internal/view", "slots/ledger", "slots/health", "jobs/admin"} {
+	// the documents of the APIs are made from types when they are asked for
+	for _, dir := range []string{
+		"cmd/internal/serve/board", "cmd/internal/view", "internal/web", "jobs/admin", "jobs/schedule/httpapi",
+		"slots/advise", "slots/forecast", "slots/health", "slots/ledger",
+	} {
 		files, err := filepath.Glob("../" + dir + "/*.go")
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", dir, len(files), err)
 		}
 		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
 			for _, m := range jsonTag.FindAllStringSubmatch(readPage(t, file), -1) {
 				names[m[1]] = file
 			}
 		}
 	}
-	const path = "../jobs/schedule/httpapi/openapi.json"
-	var document any
-	if err := json.Unmarshal([]byte(readPage(t, path)), &document); err != nil {
-		t.Fatal(err)
-	}
-	properties(document, func(name string) { names[name] = path })
 	return names
-}
-
-// properties calls found with the name of each property of an OpenAPI document's schemas.
-func properties(node any, found func(name string)) {
-	switch node := node.(type) {
-	case []any:
-		for _, child := range node {
-			properties(child, found)
-		}
-	case map[string]any:
-		for key, child := range node {
-			if list, is := child.(map[string]any); is && key == "properties" {
-				for name := range list {
-					found(name)
-				}
-			}
-			properties(child, found)
-		}
-	}
 }
 
 func TestTheGlossaryHasEveryWordOfJSONMetricsAndConditions(t *testing.T) {

@@ -5,9 +5,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +24,8 @@ import (
 	"github.com/prescient-go/prescient/cmd"
 	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -50,7 +54,7 @@ type example struct {
 	build   string
 	command []string // before the application's own arguments
 	env     []string
-	client  []string // prints the client that openapi.json stands for
+	client  []string // prints the client of an OpenAPI document, which is the last argument
 	file    string   // has the client
 }
 
@@ -73,7 +77,7 @@ func python(t *testing.T) example {
 	}
 	e := example{
 		dir: "python", build: "true", command: []string{"python3", "orders.py"}, env: []string{"PYTHONPATH=" + lib, "PYTHONDONTWRITEBYTECODE=1"},
-		client: []string{"python3", "generate.py", "../../jobs/schedule/httpapi/openapi.json"}, file: "schedules.py",
+		client: []string{"python3", "generate.py"}, file: "schedules.py",
 	}
 	need(t, e, "python3", "-c", "import psycopg; from typing import NotRequired")
 	return e
@@ -83,7 +87,7 @@ func typescript(t *testing.T) example {
 	t.Helper()
 	e := example{
 		dir: "typescript", build: "node_modules/.bin/tsc", command: []string{"node", "dist/orders.js"},
-		client: []string{"node_modules/.bin/openapi-typescript", "../../jobs/schedule/httpapi/openapi.json"}, file: "schedules.d.ts",
+		client: []string{"node_modules/.bin/openapi-typescript"}, file: "schedules.d.ts",
 	}
 	need(t, e, "node", "-e", "import('pg').then(() => import('openapi-fetch'))")
 	return e
@@ -91,27 +95,60 @@ func typescript(t *testing.T) example {
 
 var examples = map[string]func(t *testing.T) example{"python": python, "typescript": typescript}
 
+var update = flag.Bool("update", false, "write the clients")
+
 func TestTheClientsAreThoseOfTheDocument(t *testing.T) {
 	t.Parallel()
+	document := servedDocument(t)
 	for name, setup := range examples {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := setup(t)
-			c := exec.CommandContext(t.Context(), e.client[0], e.client[1:]...)
+			c := exec.CommandContext(t.Context(), e.client[0], append(e.client[1:], document)...)
 			c.Dir, c.Env = e.dir, append(os.Environ(), e.env...)
 			got, err := c.Output()
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := os.ReadFile(filepath.Join(e.dir, e.file))
+			path := filepath.Join(e.dir, e.file)
+			if *update {
+				if err := os.WriteFile(path, got, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(strings.TrimSpace(string(want)), strings.TrimSpace(string(got))); diff != "" {
-				t.Errorf("openapi.json has changed: make clients\n%s", diff)
+				t.Errorf("the OpenAPI document has changed: make clients\n%s", diff)
 			}
 		})
 	}
+}
+
+// servedDocument returns the path of a file with the OpenAPI document, as it is served.
+func servedDocument(t *testing.T) string {
+	t.Helper()
+	db := pgtest.New(t)
+	store, err := schedule.NewStore(t.Context(), db, schedule.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := httpapi.New(httpapi.Config{Store: store, DB: db, Tokens: []string{token}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/openapi.json", nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	answer := httptest.NewRecorder()
+	api.ServeHTTP(answer, r)
+	path := filepath.Join(t.TempDir(), "openapi.json")
+	if err := os.WriteFile(path, answer.Body.Bytes(), 0o600); err != nil || answer.Code != http.StatusOK {
+		t.Fatalf("%d: %v", answer.Code, err)
+	}
+	return path
 }
 
 // world is an application, and its database.

@@ -10,7 +10,7 @@ import keyword
 import re
 import sys
 
-HEADER = '''"""Schedules of prescient, over HTTP. Generated from openapi.json by generate.py: do not edit."""
+HEADER = '''"""Schedules of prescient, over HTTP. Generated from the OpenAPI document by generate.py: do not edit."""
 
 import json
 from typing import Any, Literal, NotRequired, TypedDict
@@ -66,11 +66,13 @@ def snake(name):
 def type_of(schema):
     if "$ref" in schema:
         return schema["$ref"].rsplit("/", 1)[1]
+    if "anyOf" in schema:
+        return " | ".join(type_of(one) for one in schema["anyOf"])
     if "enum" in schema:
         return "Literal[" + ", ".join(repr(value) for value in schema["enum"]) + "]"
     kinds = schema.get("type", [])
     names = {
-        "string": "str", "integer": "int", "boolean": "bool", "null": "None", "object": "dict[str, Any]",
+        "string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None", "object": "dict[str, Any]",
         "array": f"list[{type_of(schema['items'])}]" if "items" in schema else "list[Any]",
     }
     return " | ".join(names[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds)) or "Any"
@@ -81,33 +83,13 @@ class Generator:
         self.document = document
         self.schemas = document["components"]["schemas"]
 
-    def resolve(self, value):
-        while "$ref" in value:
-            at = self.document
-            for part in value["$ref"].removeprefix("#/").split("/"):
-                at = at[part]
-            value = at
-        return value
-
-    def fields(self, schema):
-        """The properties of an object and of what it includes, and which of them must be there."""
-        properties, required = {}, set(schema.get("required", []))
-        for included in schema.get("allOf", []):
-            more, needed = self.fields(self.resolve(included))
-            properties |= more
-            required |= needed
-        return properties | schema.get("properties", {}), required
-
     def model(self, name, schema):
-        if "properties" not in schema and "allOf" not in schema:
-            return f"{name} = {type_of(schema)}\n"
-        properties, required = self.fields(schema)
         lines = [f"class {name}(TypedDict):"]
         if "description" in schema:
             lines += [f'    """{schema["description"]}"""', ""]
-        for field, of in properties.items():
+        for field, of in schema["properties"].items():
             kind = type_of(of)
-            lines.append(f"    {field}: {kind if field in required else f'NotRequired[{kind}]'}")
+            lines.append(f"    {field}: {kind if field in schema.get('required', []) else f'NotRequired[{kind}]'}")
         return "\n".join(lines) + "\n"
 
     def models(self):
@@ -118,8 +100,7 @@ class Generator:
             if name in done:
                 return
             schema = self.schemas[name]
-            properties, _ = self.fields(schema)
-            for used in re.findall(r'"#/components/schemas/(\w+)"', json.dumps(properties)):
+            for used in re.findall(r'"#/components/schemas/(\w+)"', json.dumps(schema)):
                 add(used)
             done.append(name)
 
@@ -127,8 +108,8 @@ class Generator:
             add(name)
         return "\n\n".join(self.model(name, self.schemas[name]) for name in done)
 
-    def method(self, method, path, item, operation):
-        parameters = [self.resolve(p) for p in item.get("parameters", []) + operation.get("parameters", [])]
+    def method(self, method, path, operation):
+        parameters = operation.get("parameters", [])
         by = {where: [p for p in parameters if p["in"] == where] for where in ("path", "query", "header")}
         takes = [f"{self.name(p)}: {type_of(p['schema'])}" for p in by["path"]]
         call = [repr(method.upper()), self.path(path, by["path"]), self.given(by["query"]), self.given(by["header"])]
@@ -163,10 +144,9 @@ class Generator:
 
     def methods(self):
         return "\n".join(
-            self.method(method, path, item, operation)
+            self.method(method, path, operation)
             for path, item in self.document["paths"].items()
             for method, operation in item.items()
-            if method != "parameters"
         )
 
 

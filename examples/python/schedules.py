@@ -1,4 +1,4 @@
-"""Schedules of prescient, over HTTP. Generated from openapi.json by generate.py: do not edit."""
+"""Schedules of prescient, over HTTP. Generated from the OpenAPI document by generate.py: do not edit."""
 
 import json
 from typing import Any, Literal, NotRequired, TypedDict
@@ -6,187 +6,180 @@ from urllib.error import HTTPError
 from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
-State = Literal['active', 'paused', 'ended']
-
-
-class ScheduleFields(TypedDict):
-    """A schedule as its owner writes it."""
-
-    id: NotRequired[str]
-    crontab: NotRequired[str]
-    timezone: NotRequired[str]
-    payload: NotRequired[Any]
-    deadline: NotRequired[str]
-    spread: NotRequired[str]
-    misfire: NotRequired[Literal['all', 'latest', 'skip']]
-    anchor: NotRequired[str]
-    paused: NotRequired[bool]
-    deadline_from: NotRequired[Literal['instant', 'slot']]
-    start: NotRequired[str]
-    end: NotRequired[str]
-    max_runs: NotRequired[int]
-    exclude: NotRequired[list[str]]
-
-
-class NewSchedule(TypedDict):
-    id: str
-    crontab: str
-    timezone: NotRequired[str]
-    payload: NotRequired[Any]
-    deadline: NotRequired[str]
-    spread: NotRequired[str]
-    misfire: NotRequired[Literal['all', 'latest', 'skip']]
-    anchor: NotRequired[str]
-    paused: NotRequired[bool]
-    deadline_from: NotRequired[Literal['instant', 'slot']]
-    start: NotRequired[str]
-    end: NotRequired[str]
-    max_runs: NotRequired[int]
-    exclude: NotRequired[list[str]]
-
-
-class ScheduleReplacement(TypedDict):
-    id: NotRequired[str]
-    crontab: str
-    timezone: NotRequired[str]
-    payload: NotRequired[Any]
-    deadline: NotRequired[str]
-    spread: NotRequired[str]
-    misfire: NotRequired[Literal['all', 'latest', 'skip']]
-    anchor: NotRequired[str]
-    paused: NotRequired[bool]
-    deadline_from: NotRequired[Literal['instant', 'slot']]
-    start: NotRequired[str]
-    end: NotRequired[str]
-    max_runs: NotRequired[int]
-    exclude: NotRequired[list[str]]
-
-
-class SchedulePatch(TypedDict):
-    id: NotRequired[str]
-    crontab: NotRequired[str | None]
-    timezone: NotRequired[str | None]
-    payload: NotRequired[Any]
-    deadline: NotRequired[str | None]
-    spread: NotRequired[str | None]
-    misfire: NotRequired[Literal['all', 'latest', 'skip', None]]
-    anchor: NotRequired[str | None]
-    paused: NotRequired[bool | None]
-    deadline_from: NotRequired[Literal['instant', 'slot', None]]
-    start: NotRequired[str | None]
-    end: NotRequired[str | None]
-    max_runs: NotRequired[int | None]
-    exclude: NotRequired[list[str] | None]
-
-
-class Schedule(TypedDict):
-    id: str
-    crontab: str
-    timezone: str
-    payload: Any
-    deadline: str
-    spread: str
-    misfire: Literal['all', 'latest', 'skip']
-    anchor: str
-    paused: bool
-    deadline_from: NotRequired[Literal['instant', 'slot']]
-    start: NotRequired[str]
-    end: NotRequired[str]
-    max_runs: NotRequired[int]
-    exclude: NotRequired[list[str]]
-    state: State
-    version: int
-    next: str | None
-    slot: str | None
-    last: NotRequired[str]
-    runs: NotRequired[int]
-    dropped: int
-    error_count: int
-    last_error: str
-    publishing_paused_at: str | None
-    created_at: str
-    updated_at: str
-
-
-class SchedulePage(TypedDict):
-    schedules: list[Schedule]
-    after: str | None
-
-
 class ChangedSchedule(TypedDict):
     """The whole schedule; for a deletion its id."""
 
-    id: str
-    crontab: NotRequired[str]
-    timezone: NotRequired[str]
-    payload: NotRequired[Any]
-    deadline: NotRequired[str]
-    spread: NotRequired[str]
-    misfire: NotRequired[Literal['all', 'latest', 'skip']]
     anchor: NotRequired[str]
-    paused: NotRequired[bool]
+    crontab: NotRequired[str]
+    deadline: NotRequired[str]
     deadline_from: NotRequired[Literal['instant', 'slot']]
-    start: NotRequired[str]
     end: NotRequired[str]
-    max_runs: NotRequired[int]
     exclude: NotRequired[list[str]]
+    id: str
+    max_runs: NotRequired[int]
+    misfire: NotRequired[Literal['all', 'latest', 'skip']]
+    paused: NotRequired[bool]
+    payload: NotRequired[dict[str, Any] | list[Any] | str | float | bool | None]
+    spread: NotRequired[str]
+    start: NotRequired[str]
+    timezone: NotRequired[str]
 
 
 class Change(TypedDict):
+    """Change is one change of a bulk request."""
+
     action: Literal['create', 'update', 'delete']
     schedule: ChangedSchedule
     version: NotRequired[int]
 
 
-class Changes(TypedDict):
-    changes: list[Change]
-
-
 class FieldError(TypedDict):
+    """FieldError is an invalid field, and the rule that it breaks."""
+
     field: str
     rule: str
 
 
 class ChangeError(TypedDict):
-    title: str
-    status: int
+    """ChangeError is a change that was not made."""
+
     detail: str
     errors: NotRequired[list[FieldError]]
-    index: int
     id: str
+    index: int
+    status: int
+    title: str
+
+
+class Changes(TypedDict):
+    """Changes is the body of a bulk request."""
+
+    changes: list[Change]
 
 
 class ChangesResult(TypedDict):
+    """ChangesResult is the answer to a bulk request."""
+
     done: int
-    failed: int
     errors: list[ChangeError]
-
-
-class ProblemFields(TypedDict):
-    title: str
-    status: int
-    detail: str
-    errors: NotRequired[list[FieldError]]
-
-
-class Problem(TypedDict):
-    """A problem of RFC 9457."""
-
-    title: str
-    status: int
-    detail: str
-    errors: NotRequired[list[FieldError]]
+    failed: int
 
 
 class Instant(TypedDict):
     instant: str
-    slot: str
     local: str
+    slot: str
+
+
+class NewSchedule(TypedDict):
+    """NewSchedule is a schedule to create."""
+
+    anchor: NotRequired[str]
+    crontab: str
+    deadline: NotRequired[str]
+    deadline_from: NotRequired[Literal['instant', 'slot']]
+    end: NotRequired[str]
+    exclude: NotRequired[list[str]]
+    id: str
+    max_runs: NotRequired[int]
+    misfire: NotRequired[Literal['all', 'latest', 'skip']]
+    paused: NotRequired[bool]
+    payload: NotRequired[dict[str, Any] | list[Any] | str | float | bool | None]
+    spread: NotRequired[str]
+    start: NotRequired[str]
+    timezone: NotRequired[str]
 
 
 class Preview(TypedDict):
+    """Preview lists instants of a crontab, and says whether more follow."""
+
     instants: list[Instant]
     more: bool
+
+
+class Problem(TypedDict):
+    """Problem is an error in the form of RFC 9457."""
+
+    detail: str
+    errors: NotRequired[list[FieldError]]
+    status: int
+    title: str
+
+
+class Schedule(TypedDict):
+    """Schedule is a schedule as JSON, in the answers of this API and of the command line."""
+
+    anchor: NotRequired[str]
+    created_at: str
+    crontab: str
+    deadline: str
+    deadline_from: NotRequired[Literal['instant', 'slot']]
+    dropped: int
+    end: NotRequired[str]
+    error_count: int
+    exclude: NotRequired[list[str]]
+    id: str
+    last: NotRequired[str]
+    last_error: str
+    max_runs: NotRequired[int]
+    misfire: Literal['all', 'latest', 'skip']
+    next: str | None
+    paused: bool
+    payload: dict[str, Any] | list[Any] | str | float | bool | None
+    publishing_paused_at: str | None
+    runs: NotRequired[int]
+    slot: str | None
+    spread: str
+    start: NotRequired[str]
+    state: Literal['active', 'paused', 'ended']
+    timezone: str
+    updated_at: str
+    version: int
+
+
+class SchedulePage(TypedDict):
+    """SchedulePage is a page of schedules."""
+
+    after: str | None
+    schedules: list[Schedule]
+
+
+class SchedulePatch(TypedDict):
+    """SchedulePatch has the fields to change. Null is the default of a field. An object is merged with the current payload, member by member. Any other value replaces it."""
+
+    anchor: NotRequired[str | None]
+    crontab: NotRequired[str | None]
+    deadline: NotRequired[str | None]
+    deadline_from: NotRequired[Literal['instant', 'slot'] | None]
+    end: NotRequired[str | None]
+    exclude: NotRequired[list[str] | None]
+    id: NotRequired[str | None]
+    max_runs: NotRequired[int | None]
+    misfire: NotRequired[Literal['all', 'latest', 'skip'] | None]
+    paused: NotRequired[bool | None]
+    payload: NotRequired[dict[str, Any] | list[Any] | str | float | bool | None | None]
+    spread: NotRequired[str | None]
+    start: NotRequired[str | None]
+    timezone: NotRequired[str | None]
+
+
+class ScheduleReplacement(TypedDict):
+    """ScheduleReplacement is what a schedule becomes."""
+
+    anchor: NotRequired[str]
+    crontab: str
+    deadline: NotRequired[str]
+    deadline_from: NotRequired[Literal['instant', 'slot']]
+    end: NotRequired[str]
+    exclude: NotRequired[list[str]]
+    id: NotRequired[str]
+    max_runs: NotRequired[int]
+    misfire: NotRequired[Literal['all', 'latest', 'skip']]
+    paused: NotRequired[bool]
+    payload: NotRequired[dict[str, Any] | list[Any] | str | float | bool | None]
+    spread: NotRequired[str]
+    start: NotRequired[str]
+    timezone: NotRequired[str]
 
 
 class ProblemError(Exception):
@@ -225,7 +218,19 @@ class Client:
                 raise ProblemError(json.load(error)) from None
         return json.loads(text) if text else None
 
-    def list_schedules(self, *, prefix: str | None = None, state: State | None = None, after: str | None = None, limit: int | None = None) -> SchedulePage:
+    def change_schedules(self, body: Changes) -> ChangesResult:
+        """Create, update and delete many schedules."""
+        return self._call('POST', "/changes", {}, {}, body, 'application/json')
+
+    def describe(self) -> dict[str, Any]:
+        """This document."""
+        return self._call('GET', "/openapi.json", {}, {})
+
+    def preview_crontab(self, *, crontab: str, from_: str, to: str, timezone: str | None = None, anchor: str | None = None, limit: int | None = None) -> Preview:
+        """The instants of a crontab, from one instant up to and including another."""
+        return self._call('GET', "/preview", {"crontab": crontab, "timezone": timezone, "anchor": anchor, "from": from_, "to": to, "limit": limit}, {})
+
+    def list_schedules(self, *, prefix: str | None = None, state: Literal['active', 'paused', 'ended'] | None = None, after: str | None = None, limit: int | None = None) -> SchedulePage:
         """A page of schedules, in the order of their ids, byte by byte."""
         return self._call('GET', "/schedules", {"prefix": prefix, "state": state, "after": after, "limit": limit}, {})
 
@@ -233,21 +238,21 @@ class Client:
         """Create a schedule."""
         return self._call('POST', "/schedules", {}, {}, body, 'application/json')
 
+    def delete_schedule(self, id: str, *, if_match: str | None = None) -> None:
+        """Delete a schedule."""
+        return self._call('DELETE', f"/schedules/{quote(id, safe='')}", {}, {"If-Match": if_match})
+
     def get_schedule(self, id: str) -> Schedule:
         """One schedule."""
         return self._call('GET', f"/schedules/{quote(id, safe='')}", {}, {})
 
+    def patch_schedule(self, id: str, body: SchedulePatch, *, if_match: str | None = None) -> Schedule:
+        """Change the given fields by RFC 7396: null sets a field to its default."""
+        return self._call('PATCH', f"/schedules/{quote(id, safe='')}", {}, {"If-Match": if_match}, body, 'application/json')
+
     def replace_schedule(self, id: str, body: ScheduleReplacement, *, if_match: str | None = None) -> Schedule:
         """Replace a schedule. Without an anchor, the current one stays."""
         return self._call('PUT', f"/schedules/{quote(id, safe='')}", {}, {"If-Match": if_match}, body, 'application/json')
-
-    def patch_schedule(self, id: str, body: SchedulePatch, *, if_match: str | None = None) -> Schedule:
-        """Change the given fields by RFC 7396: null sets a field to its default."""
-        return self._call('PATCH', f"/schedules/{quote(id, safe='')}", {}, {"If-Match": if_match}, body, 'application/merge-patch+json')
-
-    def delete_schedule(self, id: str, *, if_match: str | None = None) -> None:
-        """Delete a schedule."""
-        return self._call('DELETE', f"/schedules/{quote(id, safe='')}", {}, {"If-Match": if_match})
 
     def pause_schedule(self, id: str, *, if_match: str | None = None) -> Schedule:
         """Stop the events of a schedule until it is resumed."""
@@ -256,15 +261,3 @@ class Client:
     def resume_schedule(self, id: str, *, if_match: str | None = None) -> Schedule:
         """End a pause. The next instant is the first one after now."""
         return self._call('POST', f"/schedules/{quote(id, safe='')}/resume", {}, {"If-Match": if_match})
-
-    def change_schedules(self, body: Changes) -> ChangesResult:
-        """Create, update and delete many schedules."""
-        return self._call('POST', "/changes", {}, {}, body, 'application/json')
-
-    def preview_crontab(self, *, crontab: str, from_: str, to: str, timezone: str | None = None, anchor: str | None = None, limit: int | None = None) -> Preview:
-        """The instants of a crontab, from one instant up to and including another."""
-        return self._call('GET', "/preview", {"crontab": crontab, "timezone": timezone, "anchor": anchor, "from": from_, "to": to, "limit": limit}, {})
-
-    def describe(self) -> dict[str, Any]:
-        """This document."""
-        return self._call('GET', "/openapi.json", {}, {})

@@ -4,84 +4,6 @@
  */
 
 export interface paths {
-    "/schedules": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** A page of schedules, in the order of their ids, byte by byte */
-        get: operations["listSchedules"];
-        put?: never;
-        /** Create a schedule */
-        post: operations["createSchedule"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/schedules/{id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["Id"];
-            };
-            cookie?: never;
-        };
-        /** One schedule */
-        get: operations["getSchedule"];
-        /** Replace a schedule. Without an anchor, the current one stays */
-        put: operations["replaceSchedule"];
-        post?: never;
-        /** Delete a schedule */
-        delete: operations["deleteSchedule"];
-        options?: never;
-        head?: never;
-        /** Change the given fields by RFC 7396: null sets a field to its default */
-        patch: operations["patchSchedule"];
-        trace?: never;
-    };
-    "/schedules/{id}/pause": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["Id"];
-            };
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Stop the events of a schedule until it is resumed */
-        post: operations["pauseSchedule"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/schedules/{id}/resume": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["Id"];
-            };
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** End a pause. The next instant is the first one after now */
-        post: operations["resumeSchedule"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/changes": {
         parameters: {
             query?: never;
@@ -96,23 +18,6 @@ export interface paths {
          * @description The server makes changes while it reads, up to 1000 in one transaction, so the list may have up to 1 GiB. It has at most 10000 changes. The server makes these, and refuses a longer list with 413; send the others in further requests. A wrong change fails alone, and the answer lists it. If the rest of the list cannot be read, the problem says how many changes were made.
          */
         post: operations["changeSchedules"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/preview": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** The instants of a crontab, from one instant up to and including another */
-        get: operations["previewCrontab"];
-        put?: never;
-        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -136,38 +41,135 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The instants of a crontab, from one instant up to and including another */
+        get: operations["previewCrontab"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/schedules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A page of schedules, in the order of their ids, byte by byte */
+        get: operations["listSchedules"];
+        put?: never;
+        /** Create a schedule */
+        post: operations["createSchedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/schedules/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One schedule */
+        get: operations["getSchedule"];
+        /** Replace a schedule. Without an anchor, the current one stays */
+        put: operations["replaceSchedule"];
+        post?: never;
+        /** Delete a schedule */
+        delete: operations["deleteSchedule"];
+        options?: never;
+        head?: never;
+        /** Change the given fields by RFC 7396: null sets a field to its default */
+        patch: operations["patchSchedule"];
+        trace?: never;
+    };
+    "/schedules/{id}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Stop the events of a schedule until it is resumed */
+        post: operations["pauseSchedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/schedules/{id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** End a pause. The next instant is the first one after now */
+        post: operations["resumeSchedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @enum {string} */
-        State: "active" | "paused" | "ended";
-        /** @description A schedule as its owner writes it. */
-        ScheduleFields: {
-            /** @description Printable text of 1 to 200 bytes, but not . or .., because a path cannot contain them. */
-            id?: string;
-            /** @description Five fields, @every 90m (or 1d12h, 2w), @daily and the like, or @at and a Unix time. */
-            crontab?: string;
-            /** @description A name of the IANA database. Defaults to the zone that the crontab names, or UTC. */
-            timezone?: string;
-            /** @description In the data of every event: any JSON value, or null for none. */
-            payload?: unknown;
-            /** @description Drops an event that would be published more than this after the moment that deadline_from selects. A duration such as 90s, 2h or 7d, in whole seconds. 0s: never. */
-            deadline?: string;
-            /** @description Delays all instants by a fixed part of it, which a hash of the id chooses. A duration of up to 24h. */
-            spread?: string;
+        /** @description Change is one change of a bulk request. */
+        Change: {
+            /** @enum {string} */
+            action: "create" | "update" | "delete";
+            schedule: components["schemas"]["ChangedSchedule"];
             /**
-             * @description Which instants of missed slots are published. Defaults to all.
-             * @enum {string}
+             * Format: int64
+             * @description The version to update or delete. Defaults to any version.
              */
-            misfire?: "all" | "latest" | "skip";
+            version?: number;
+        };
+        /** @description ChangeError is a change that was not made. */
+        ChangeError: {
+            detail: string;
+            errors?: components["schemas"]["FieldError"][];
+            id: string;
+            /**
+             * Format: int64
+             * @description The index in the list of changes, from 0.
+             */
+            index: number;
+            /** Format: int64 */
+            status: number;
+            title: string;
+        };
+        /** @description The whole schedule; for a deletion its id. */
+        ChangedSchedule: {
             /**
              * Format: date-time
              * @description The first instant of @every, in whole seconds. Defaults to the moment of creation; a change without it keeps the current one.
              */
             anchor?: string;
-            /** @description A paused schedule publishes nothing. */
-            paused?: boolean;
+            /** @description Five fields, @every 90m (or 1d12h, 2w), @daily and the like, or @at and a Unix time. */
+            crontab?: string;
+            /** @description Drops an event that would be published more than this after the moment that deadline_from selects. A duration such as 90s, 2h or 7d, in whole seconds. 0s: never. */
+            deadline?: string;
             /**
              * @description What the deadline counts from. Defaults to the instant if slots are at most a minute wide, otherwise to the slot.
              * @enum {string}
@@ -175,138 +177,301 @@ export interface components {
             deadline_from?: "instant" | "slot";
             /**
              * Format: date-time
-             * @description The first possible instant, in whole seconds.
-             */
-            start?: string;
-            /**
-             * Format: date-time
              * @description All instants are before it, in whole seconds.
              */
             end?: string;
-            /** @description The schedule ends after this many events. Defaults to 0: no limit. */
-            max_runs?: number;
             /** @description Excluded instants: days of the week (sat,sun), a day (2026-12-25), days (2026-12-24..2027-01-01) or the minutes of five fields. */
             exclude?: string[];
+            /** @description Printable text of 1 to 200 bytes, but not . or .., because a path cannot contain them. */
+            id: string;
+            /**
+             * Format: int64
+             * @description The schedule ends after this many events. Defaults to 0: no limit.
+             */
+            max_runs?: number;
+            /**
+             * @description Which instants of missed slots are published. Defaults to all.
+             * @enum {string}
+             */
+            misfire?: "all" | "latest" | "skip";
+            /** @description A paused schedule publishes nothing. */
+            paused?: boolean;
+            /** @description In the data of every event: any JSON value, or null for none. */
+            payload?: {
+                [key: string]: unknown;
+            } | unknown[] | string | number | boolean | null;
+            /** @description Delays all instants by a fixed part of it, which a hash of the id chooses. A duration of up to 24h. */
+            spread?: string;
+            /**
+             * Format: date-time
+             * @description The first possible instant, in whole seconds.
+             */
+            start?: string;
+            /** @description A name of the IANA database. Defaults to the zone that the crontab names, or UTC. */
+            timezone?: string;
         };
-        NewSchedule: WithRequired<components["schemas"]["ScheduleFields"], "id" | "crontab">;
-        ScheduleReplacement: WithRequired<components["schemas"]["ScheduleFields"], "crontab">;
-        SchedulePatch: {
-            id?: string;
-            crontab?: string | null;
-            timezone?: string | null;
-            /** @description An object is merged with the current one, member by member. Any other value replaces it. */
-            payload?: unknown;
-            deadline?: string | null;
-            spread?: string | null;
-            /** @enum {string|null} */
-            misfire?: "all" | "latest" | "skip" | null;
-            /** Format: date-time */
-            anchor?: string | null;
-            paused?: boolean | null;
-            /** @enum {string|null} */
-            deadline_from?: "instant" | "slot" | null;
-            /** Format: date-time */
-            start?: string | null;
-            /** Format: date-time */
-            end?: string | null;
-            max_runs?: number | null;
-            exclude?: string[] | null;
-        };
-        Schedule: {
-            state: components["schemas"]["State"];
-            /** @description Starts at 1 and rises by one with each change. */
-            version: number;
-            /**
-             * Format: date-time
-             * @description The instant that is published next; null unless active.
-             */
-            next: string | null;
-            /**
-             * Format: date-time
-             * @description The slot that publishes it.
-             */
-            slot: string | null;
-            /**
-             * Format: date-time
-             * @description The instant that was published last. Missing: none.
-             */
-            last?: string;
-            /** @description The published events that count for max_runs. Missing: none. */
-            runs?: number;
-            /** @description The events that were not published. */
-            dropped: number;
-            /** @description The consecutive slots in which publishing failed. */
-            error_count: number;
-            last_error: string;
-            /**
-             * Format: date-time
-             * @description When job schedule was paused, and with it the publishing of all schedules; null: it is not paused.
-             */
-            publishing_paused_at: string | null;
-            /** Format: date-time */
-            created_at: string;
-            /** Format: date-time */
-            updated_at: string;
-        } & WithRequired<components["schemas"]["ScheduleFields"], "id" | "crontab" | "timezone" | "payload" | "deadline" | "spread" | "misfire" | "anchor" | "paused">;
-        SchedulePage: {
-            schedules: components["schemas"]["Schedule"][];
-            /** @description The last id of the page, or null on the last page. A page also ends after 4 MiB of payloads. */
-            after: string | null;
-        };
+        /** @description Changes is the body of a bulk request. */
         Changes: {
             changes: components["schemas"]["Change"][];
         };
-        Change: {
-            /** @enum {string} */
-            action: "create" | "update" | "delete";
-            schedule: components["schemas"]["ChangedSchedule"];
-            /** @description The version to update or delete. Defaults to any version. */
-            version?: number;
-        };
-        /** @description The whole schedule; for a deletion its id. */
-        ChangedSchedule: WithRequired<components["schemas"]["ScheduleFields"], "id">;
+        /** @description ChangesResult is the answer to a bulk request. */
         ChangesResult: {
+            /** Format: int64 */
             done: number;
-            failed: number;
             /** @description The first 1000 failed changes. */
             errors: components["schemas"]["ChangeError"][];
+            /** Format: int64 */
+            failed: number;
         };
-        ChangeError: {
-            /** @description The index in the list of changes, from 0. */
-            index: number;
-            id: string;
-        } & components["schemas"]["ProblemFields"];
-        ProblemFields: {
-            title: string;
-            status: number;
-            detail: string;
-            errors?: components["schemas"]["FieldError"][];
-        };
-        /** @description A problem of RFC 9457. */
-        Problem: components["schemas"]["ProblemFields"];
+        /** @description FieldError is an invalid field, and the rule that it breaks. */
         FieldError: {
             field: string;
             rule: string;
         };
-        Preview: {
-            instants: components["schemas"]["Instant"][];
-            more: boolean;
-        };
         Instant: {
             /** Format: date-time */
             instant: string;
-            /** Format: date-time */
-            slot: string;
             /**
              * Format: date-time
              * @description The instant in the schedule's time zone.
              */
             local: string;
+            /** Format: date-time */
+            slot: string;
+        };
+        /** @description NewSchedule is a schedule to create. */
+        NewSchedule: {
+            /**
+             * Format: date-time
+             * @description The first instant of @every, in whole seconds. Defaults to the moment of creation; a change without it keeps the current one.
+             */
+            anchor?: string;
+            /** @description Five fields, @every 90m (or 1d12h, 2w), @daily and the like, or @at and a Unix time. */
+            crontab: string;
+            /** @description Drops an event that would be published more than this after the moment that deadline_from selects. A duration such as 90s, 2h or 7d, in whole seconds. 0s: never. */
+            deadline?: string;
+            /**
+             * @description What the deadline counts from. Defaults to the instant if slots are at most a minute wide, otherwise to the slot.
+             * @enum {string}
+             */
+            deadline_from?: "instant" | "slot";
+            /**
+             * Format: date-time
+             * @description All instants are before it, in whole seconds.
+             */
+            end?: string;
+            /** @description Excluded instants: days of the week (sat,sun), a day (2026-12-25), days (2026-12-24..2027-01-01) or the minutes of five fields. */
+            exclude?: string[];
+            /** @description Printable text of 1 to 200 bytes, but not . or .., because a path cannot contain them. */
+            id: string;
+            /**
+             * Format: int64
+             * @description The schedule ends after this many events. Defaults to 0: no limit.
+             */
+            max_runs?: number;
+            /**
+             * @description Which instants of missed slots are published. Defaults to all.
+             * @enum {string}
+             */
+            misfire?: "all" | "latest" | "skip";
+            /** @description A paused schedule publishes nothing. */
+            paused?: boolean;
+            /** @description In the data of every event: any JSON value, or null for none. */
+            payload?: {
+                [key: string]: unknown;
+            } | unknown[] | string | number | boolean | null;
+            /** @description Delays all instants by a fixed part of it, which a hash of the id chooses. A duration of up to 24h. */
+            spread?: string;
+            /**
+             * Format: date-time
+             * @description The first possible instant, in whole seconds.
+             */
+            start?: string;
+            /** @description A name of the IANA database. Defaults to the zone that the crontab names, or UTC. */
+            timezone?: string;
+        };
+        /** @description Preview lists instants of a crontab, and says whether more follow. */
+        Preview: {
+            instants: components["schemas"]["Instant"][];
+            more: boolean;
+        };
+        /** @description Problem is an error in the form of RFC 9457. */
+        Problem: {
+            detail: string;
+            errors?: components["schemas"]["FieldError"][];
+            /** Format: int64 */
+            status: number;
+            title: string;
+        };
+        /** @description Schedule is a schedule as JSON, in the answers of this API and of the command line. */
+        Schedule: {
+            /**
+             * Format: date-time
+             * @description The first instant of @every, in whole seconds. Defaults to the moment of creation; a change without it keeps the current one.
+             */
+            anchor?: string;
+            /** Format: date-time */
+            created_at: string;
+            /** @description Five fields, @every 90m (or 1d12h, 2w), @daily and the like, or @at and a Unix time. */
+            crontab: string;
+            /** @description Drops an event that would be published more than this after the moment that deadline_from selects. A duration such as 90s, 2h or 7d, in whole seconds. 0s: never. */
+            deadline: string;
+            /**
+             * @description What the deadline counts from. Defaults to the instant if slots are at most a minute wide, otherwise to the slot.
+             * @enum {string}
+             */
+            deadline_from?: "instant" | "slot";
+            /**
+             * Format: int64
+             * @description The events that were not published.
+             */
+            dropped: number;
+            /**
+             * Format: date-time
+             * @description All instants are before it, in whole seconds.
+             */
+            end?: string;
+            /**
+             * Format: int64
+             * @description The consecutive slots in which publishing failed.
+             */
+            error_count: number;
+            /** @description Excluded instants: days of the week (sat,sun), a day (2026-12-25), days (2026-12-24..2027-01-01) or the minutes of five fields. */
+            exclude?: string[];
+            /** @description Printable text of 1 to 200 bytes, but not . or .., because a path cannot contain them. */
+            id: string;
+            /**
+             * Format: date-time
+             * @description The instant that was published last. Missing: none.
+             */
+            last?: string;
+            last_error: string;
+            /**
+             * Format: int64
+             * @description The schedule ends after this many events. Defaults to 0: no limit.
+             */
+            max_runs?: number;
+            /**
+             * @description Which instants of missed slots are published. Defaults to all.
+             * @enum {string}
+             */
+            misfire: "all" | "latest" | "skip";
+            /** @description The instant that is published next; null unless active. */
+            next: string | null;
+            /** @description A paused schedule publishes nothing. */
+            paused: boolean;
+            /** @description In the data of every event: any JSON value, or null for none. */
+            payload: {
+                [key: string]: unknown;
+            } | unknown[] | string | number | boolean | null;
+            /** @description When job schedule was paused, and with it the publishing of all schedules; null: it is not paused. */
+            publishing_paused_at: string | null;
+            /**
+             * Format: int64
+             * @description The published events that count for max_runs. Missing: none.
+             */
+            runs?: number;
+            /** @description The slot that publishes it. */
+            slot: string | null;
+            /** @description Delays all instants by a fixed part of it, which a hash of the id chooses. A duration of up to 24h. */
+            spread: string;
+            /**
+             * Format: date-time
+             * @description The first possible instant, in whole seconds.
+             */
+            start?: string;
+            /** @enum {string} */
+            state: "active" | "paused" | "ended";
+            /** @description A name of the IANA database. Defaults to the zone that the crontab names, or UTC. */
+            timezone: string;
+            /** Format: date-time */
+            updated_at: string;
+            /**
+             * Format: int64
+             * @description Starts at 1 and rises by one with each change.
+             */
+            version: number;
+        };
+        /** @description SchedulePage is a page of schedules. */
+        SchedulePage: {
+            /** @description The last id of the page, or null on the last page. A page also ends after 4 MiB of payloads. */
+            after: string | null;
+            schedules: components["schemas"]["Schedule"][];
+        };
+        /** @description SchedulePatch has the fields to change. Null is the default of a field. An object is merged with the current payload, member by member. Any other value replaces it. */
+        SchedulePatch: {
+            anchor?: string | null;
+            crontab?: string | null;
+            deadline?: string | null;
+            deadline_from?: ("instant" | "slot") | null;
+            end?: string | null;
+            exclude?: string[] | null;
+            id?: string | null;
+            max_runs?: number | null;
+            misfire?: ("all" | "latest" | "skip") | null;
+            paused?: boolean | null;
+            payload?: ({
+                [key: string]: unknown;
+            } | unknown[] | string | number | boolean | null) | null;
+            spread?: string | null;
+            start?: string | null;
+            timezone?: string | null;
+        };
+        /** @description ScheduleReplacement is what a schedule becomes. */
+        ScheduleReplacement: {
+            /**
+             * Format: date-time
+             * @description The first instant of @every, in whole seconds. Defaults to the moment of creation; a change without it keeps the current one.
+             */
+            anchor?: string;
+            /** @description Five fields, @every 90m (or 1d12h, 2w), @daily and the like, or @at and a Unix time. */
+            crontab: string;
+            /** @description Drops an event that would be published more than this after the moment that deadline_from selects. A duration such as 90s, 2h or 7d, in whole seconds. 0s: never. */
+            deadline?: string;
+            /**
+             * @description What the deadline counts from. Defaults to the instant if slots are at most a minute wide, otherwise to the slot.
+             * @enum {string}
+             */
+            deadline_from?: "instant" | "slot";
+            /**
+             * Format: date-time
+             * @description All instants are before it, in whole seconds.
+             */
+            end?: string;
+            /** @description Excluded instants: days of the week (sat,sun), a day (2026-12-25), days (2026-12-24..2027-01-01) or the minutes of five fields. */
+            exclude?: string[];
+            /** @description Printable text of 1 to 200 bytes, but not . or .., because a path cannot contain them. */
+            id?: string;
+            /**
+             * Format: int64
+             * @description The schedule ends after this many events. Defaults to 0: no limit.
+             */
+            max_runs?: number;
+            /**
+             * @description Which instants of missed slots are published. Defaults to all.
+             * @enum {string}
+             */
+            misfire?: "all" | "latest" | "skip";
+            /** @description A paused schedule publishes nothing. */
+            paused?: boolean;
+            /** @description In the data of every event: any JSON value, or null for none. */
+            payload?: {
+                [key: string]: unknown;
+            } | unknown[] | string | number | boolean | null;
+            /** @description Delays all instants by a fixed part of it, which a hash of the id chooses. A duration of up to 24h. */
+            spread?: string;
+            /**
+             * Format: date-time
+             * @description The first possible instant, in whole seconds.
+             */
+            start?: string;
+            /** @description A name of the IANA database. Defaults to the zone that the crontab names, or UTC. */
+            timezone?: string;
         };
     };
     responses: {
         /** @description The request cannot be read: its JSON, an unknown field, a parameter. */
-        Unreadable: {
+        400: {
             headers: {
                 [name: string]: unknown;
             };
@@ -315,9 +480,8 @@ export interface components {
             };
         };
         /** @description The token is missing or wrong. */
-        Unauthorized: {
+        401: {
             headers: {
-                "WWW-Authenticate": string;
                 [name: string]: unknown;
             };
             content: {
@@ -325,7 +489,7 @@ export interface components {
             };
         };
         /** @description The token may only read. */
-        Forbidden: {
+        403: {
             headers: {
                 [name: string]: unknown;
             };
@@ -334,7 +498,7 @@ export interface components {
             };
         };
         /** @description There is no such schedule. */
-        NotFound: {
+        404: {
             headers: {
                 [name: string]: unknown;
             };
@@ -343,7 +507,7 @@ export interface components {
             };
         };
         /** @description The body did not arrive in time. */
-        Timeout: {
+        408: {
             headers: {
                 [name: string]: unknown;
             };
@@ -352,7 +516,7 @@ export interface components {
             };
         };
         /** @description There is a schedule with this id. */
-        Exists: {
+        409: {
             headers: {
                 [name: string]: unknown;
             };
@@ -361,7 +525,7 @@ export interface components {
             };
         };
         /** @description The schedule has another version. */
-        OtherVersion: {
+        412: {
             headers: {
                 [name: string]: unknown;
             };
@@ -370,7 +534,7 @@ export interface components {
             };
         };
         /** @description The body is too large. */
-        TooLarge: {
+        413: {
             headers: {
                 [name: string]: unknown;
             };
@@ -379,7 +543,7 @@ export interface components {
             };
         };
         /** @description The body is not application/json. */
-        NotJSON: {
+        415: {
             headers: {
                 [name: string]: unknown;
             };
@@ -388,7 +552,7 @@ export interface components {
             };
         };
         /** @description A field is wrong; errors lists each with its rule. */
-        Wrong: {
+        422: {
             headers: {
                 [name: string]: unknown;
             };
@@ -397,7 +561,7 @@ export interface components {
             };
         };
         /** @description Any other error; it is in the log of the server. */
-        Failure: {
+        500: {
             headers: {
                 [name: string]: unknown;
             };
@@ -406,7 +570,7 @@ export interface components {
             };
         };
         /** @description The database does not answer. Try again. */
-        Unavailable: {
+        503: {
             headers: {
                 [name: string]: unknown;
             };
@@ -415,297 +579,13 @@ export interface components {
             };
         };
     };
-    parameters: {
-        Id: string;
-        /** @description The ETag of the version to change. Without it, or with *: any version. */
-        IfMatch: string;
-        Limit: number;
-    };
+    parameters: never;
     requestBodies: never;
-    headers: {
-        /** @description The version, in quotes. */
-        ETag: string;
-    };
+    headers: never;
     pathItems: never;
 }
 export type $defs = Record<string, never>;
 export interface operations {
-    listSchedules: {
-        parameters: {
-            query?: {
-                /** @description The beginning of the ids. */
-                prefix?: string;
-                state?: components["schemas"]["State"];
-                /** @description The field after of the previous page. */
-                after?: string;
-                limit?: components["parameters"]["Limit"];
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description A page. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SchedulePage"];
-                };
-            };
-            400: components["responses"]["Unreadable"];
-            401: components["responses"]["Unauthorized"];
-            422: components["responses"]["Wrong"];
-            500: components["responses"]["Failure"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
-    createSchedule: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["NewSchedule"];
-            };
-        };
-        responses: {
-            /** @description The schedule was created. */
-            201: {
-                headers: {
-                    ETag: components["headers"]["ETag"];
-                    /** @description The path of the schedule. */
-                    Location: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Schedule"];
-                };
-            };
-            400: components["responses"]["Unreadable"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            408: components["responses"]["Timeout"];
-            409: components["responses"]["Exists"];
-            413: components["responses"]["TooLarge"];
-            415: components["responses"]["NotJSON"];
-            422: components["responses"]["Wrong"];
-            500: components["responses"]["Failure"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
-    getSchedule: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["Id"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The schedule. */
-            200: {
-                headers: {
-                    ETag: components["headers"]["ETag"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Schedule"];
-                };
-            };
-            401: components["responses"]["Unauthorized"];
-            404: components["responses"]["NotFound"];
-            422: components["responses"]["Wrong"];
-            500: components["responses"]["Failure"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
-    replaceSchedule: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description The ETag of the version to change. Without it, or with *: any version. */
-                "If-Match"?: components["parameters"]["IfMatch"];
-            };
-            path: {
-                id: components["parameters"]["Id"];
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["ScheduleReplacement"];
-            };
-        };
-        responses: {
-            /** @description The schedule after the change. */
-            200: {
-                headers: {
-                    ETag: components["headers"]["ETag"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Schedule"];
-                };
-            };
-            400: components["responses"]["Unreadable"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            408: components["responses"]["Timeout"];
-            412: components["responses"]["OtherVersion"];
-            413: components["responses"]["TooLarge"];
-            415: components["responses"]["NotJSON"];
-            422: components["responses"]["Wrong"];
-            500: components["responses"]["Failure"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
-    deleteSchedule: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description The ETag of the version to change. Without it, or with *: any version. */
-                "If-Match"?: components["parameters"]["IfMatch"];
-            };
-            path: {
-                id: components["parameters"]["Id"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The schedule was deleted. */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            412: components["responses"]["OtherVersion"];
-            422: components["responses"]["Wrong"];
-            500: components["responses"]["Failure"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
-    patchSchedule: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description The ETag of the version to change. Without it, or with *: any version. */
-                "If-Match"?: components["parameters"]["IfMatch"];
-            };
-            path: {
-                id: components["parameters"]["Id"];
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/merge-patch+json": components["schemas"]["SchedulePatch"];
-                "application/json": components["schemas"]["SchedulePatch"];
-            };
-        };
-        responses: {
-            /** @description The schedule after the change. */
-            200: {
-                headers: {
-                    ETag: components["headers"]["ETag"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Schedule"];
-                };
-            };
-            400: components["responses"]["Unreadable"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            408: components["responses"]["Timeout"];
-            412: components["responses"]["OtherVersion"];
-            413: components["responses"]["TooLarge"];
-            415: components["responses"]["NotJSON"];
-            422: components["responses"]["Wrong"];
-            500: components["responses"]["Failure"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
-    pauseSchedule: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description The ETag of the version to change. Without it, or with *: any version. */
-                "If-Match"?: components["parameters"]["IfMatch"];
-            };
-            path: {
-                id: components["parameters"]["Id"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The schedule after the change. */
-            200: {
-                headers: {
-                    ETag: components["headers"]["ETag"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Schedule"];
-                };
-            };
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            412: components["responses"]["OtherVersion"];
-            422: components["responses"]["Wrong"];
-            500: components["responses"]["Failure"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
-    resumeSchedule: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description The ETag of the version to change. Without it, or with *: any version. */
-                "If-Match"?: components["parameters"]["IfMatch"];
-            };
-            path: {
-                id: components["parameters"]["Id"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The schedule after the change. */
-            200: {
-                headers: {
-                    ETag: components["headers"]["ETag"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Schedule"];
-                };
-            };
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            412: components["responses"]["OtherVersion"];
-            422: components["responses"]["Wrong"];
-            500: components["responses"]["Failure"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
     changeSchedules: {
         parameters: {
             query?: never;
@@ -728,47 +608,14 @@ export interface operations {
                     "application/json": components["schemas"]["ChangesResult"];
                 };
             };
-            400: components["responses"]["Unreadable"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            408: components["responses"]["Timeout"];
-            413: components["responses"]["TooLarge"];
-            415: components["responses"]["NotJSON"];
-            500: components["responses"]["Failure"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
-    previewCrontab: {
-        parameters: {
-            query: {
-                crontab: string;
-                timezone?: string;
-                /** @description The first instant of @every. Defaults to from. */
-                anchor?: string;
-                from: string;
-                to: string;
-                limit?: components["parameters"]["Limit"];
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The instants. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Preview"];
-                };
-            };
-            400: components["responses"]["Unreadable"];
-            401: components["responses"]["Unauthorized"];
-            422: components["responses"]["Wrong"];
-            500: components["responses"]["Failure"];
-            503: components["responses"]["Unavailable"];
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     describe: {
@@ -789,10 +636,314 @@ export interface operations {
                     "application/json": Record<string, never>;
                 };
             };
-            401: components["responses"]["Unauthorized"];
+            401: components["responses"]["401"];
+        };
+    };
+    previewCrontab: {
+        parameters: {
+            query: {
+                crontab: string;
+                timezone?: string;
+                anchor?: string;
+                from: string;
+                to: string;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The instants. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Preview"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    listSchedules: {
+        parameters: {
+            query?: {
+                prefix?: string;
+                state?: "active" | "paused" | "ended";
+                after?: string;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SchedulePage"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    createSchedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewSchedule"];
+            };
+        };
+        responses: {
+            /** @description The schedule was created. */
+            201: {
+                headers: {
+                    /** @description The version, in quotes. */
+                    ETag: string;
+                    /** @description The path of the schedule. */
+                    Location: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Schedule"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    getSchedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The schedule. */
+            200: {
+                headers: {
+                    /** @description The version, in quotes. */
+                    ETag: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Schedule"];
+                };
+            };
+            401: components["responses"]["401"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    replaceSchedule: {
+        parameters: {
+            query?: never;
+            header?: {
+                "If-Match"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ScheduleReplacement"];
+            };
+        };
+        responses: {
+            /** @description The schedule after the change. */
+            200: {
+                headers: {
+                    /** @description The version, in quotes. */
+                    ETag: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Schedule"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            408: components["responses"]["408"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    deleteSchedule: {
+        parameters: {
+            query?: never;
+            header?: {
+                "If-Match"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The schedule was deleted. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            412: components["responses"]["412"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    patchSchedule: {
+        parameters: {
+            query?: never;
+            header?: {
+                "If-Match"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SchedulePatch"];
+                "application/merge-patch+json": components["schemas"]["SchedulePatch"];
+            };
+        };
+        responses: {
+            /** @description The schedule after the change. */
+            200: {
+                headers: {
+                    /** @description The version, in quotes. */
+                    ETag: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Schedule"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            408: components["responses"]["408"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    pauseSchedule: {
+        parameters: {
+            query?: never;
+            header?: {
+                "If-Match"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The schedule after the change. */
+            200: {
+                headers: {
+                    /** @description The version, in quotes. */
+                    ETag: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Schedule"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            412: components["responses"]["412"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    resumeSchedule: {
+        parameters: {
+            query?: never;
+            header?: {
+                "If-Match"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The schedule after the change. */
+            200: {
+                headers: {
+                    /** @description The version, in quotes. */
+                    ETag: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Schedule"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            412: components["responses"]["412"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
 }
-type WithRequired<T, K extends keyof T> = T & {
-    [P in K]-?: T[P];
-};

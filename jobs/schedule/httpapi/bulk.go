@@ -28,23 +28,34 @@ const (
 	maxFailures = 1000
 )
 
+// bulkRequest is the body of a bulk request.
+type bulkRequest struct {
+	Changes []bulkChange `json:"changes" required:"changes"`
+}
+
 // bulkChange is one change of a bulk request.
 type bulkChange struct {
-	Action   schedule.Action `json:"action"`
-	Schedule body            `json:"schedule"` // for a deletion only its id
-	Version  int             `json:"version"`  // 0: any version
+	Action   schedule.Action `json:"action"   required:"action"`
+	Schedule changedSchedule `json:"schedule" required:"schedule"`
+	// The version to update or delete. Defaults to any version.
+	Version int `json:"version"`
+}
+
+// The whole schedule; for a deletion its id.
+type changedSchedule struct {
+	body `required:"id"`
 }
 
 // bulkResult is the answer to a bulk request.
 type bulkResult struct {
 	Done   int64         `json:"done"`
 	Failed int64         `json:"failed"`
-	Errors []bulkFailure `json:"errors"` // the first maxFailures
+	Errors []bulkFailure `json:"errors"` // The first 1000 failed changes.
 }
 
 // bulkFailure is a change that was not made.
 type bulkFailure struct {
-	Index int64  `json:"index"` // in the list of changes, from 0
+	Index int64  `json:"index"` // The index in the list of changes, from 0.
 	ID    string `json:"id"`
 	*web.Problem
 }

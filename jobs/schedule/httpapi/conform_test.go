@@ -38,9 +38,14 @@ type description struct {
 
 var readDescription = sync.OnceValue(func() (d description) {
 	openapi3filter.RegisterBodyDecoder("application/merge-patch+json", openapi3filter.JSONBodyDecoder)
-	if d.doc, d.err = openapi3.NewLoader().LoadFromFile("openapi.json"); d.err == nil {
-		d.router, d.err = gorillamux.NewRouter(d.doc)
+	text, err := httpapi.DocumentJSON()
+	if err == nil {
+		d.doc, err = openapi3.NewLoader().LoadFromData(text)
 	}
+	if err == nil {
+		d.router, err = gorillamux.NewRouter(d.doc)
+	}
+	d.err = err
 	return d
 })
 

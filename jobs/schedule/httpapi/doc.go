@@ -3,8 +3,8 @@
 //	api, err := httpapi.New(httpapi.Config{Store: store, DB: db, Tokens: []string{token}})
 //	http.Handle("/", api)
 //
-// Every request needs the header "Authorization: Bearer <token>". Bodies are JSON. openapi.json
-// describes all of it for machines, and is served.
+// Every request needs the header "Authorization: Bearer <token>". Bodies are JSON. The
+// path /openapi.json describes all of it for machines.
 //
 //	GET    /schedules               a page of schedules; ?prefix, ?state, ?after and ?limit (100, at most 1000; 4 MiB of
 //	                                payloads)

@@ -1,10 +1,7 @@
 package httpapi
 
 import (
-	"bytes"
 	"cmp"
-	_ "embed"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -67,34 +64,19 @@ func New(cfg Config) (http.Handler, error) {
 	a := &api{Config: cfg}
 	a.API = web.API{Who: cfg.Access.Who, Problem: problemOf, Logger: cfg.Logger}
 	mux := http.NewServeMux()
-	for path, methods := range a.paths() {
+	for path, methods := range web.ByPath(a.routes()) {
 		limit := a.MaxBody
-		if path == "/changes" {
+		if path == changesPath {
 			limit = a.MaxBulk
 		}
 		answer := http.Handler(a.Serve(limit, methods))
-		if path != "/changes" { // which extends its deadline with each change
+		if path != changesPath { // which extends its deadline with each change
 			answer = web.Deadline(answer, web.ProblemJSON, web.LateProblem)
 		}
 		mux.Handle(path, answer)
 	}
 	mux.Handle("/", a.Serve(a.MaxBody, nil))
 	return mux, nil
-}
-
-// paths are all served paths. openapi.json lists the same.
-func (a *api) paths() map[string]map[string]web.Handler {
-	return map[string]map[string]web.Handler{
-		"/schedules": {http.MethodGet: a.list, http.MethodPost: a.create},
-		"/schedules/{id}": {
-			http.MethodGet: a.get, http.MethodPut: a.update, http.MethodPatch: a.patch, http.MethodDelete: a.delete,
-		},
-		"/schedules/{id}/pause":  {http.MethodPost: a.change((*schedule.Store).Pause)},
-		"/schedules/{id}/resume": {http.MethodPost: a.change((*schedule.Store).Resume)},
-		"/changes":               {http.MethodPost: a.changeMany},
-		"/preview":               {http.MethodGet: a.preview},
-		"/openapi.json":          {http.MethodGet: a.describe},
-	}
 }
 
 // changed is changing for a function that returns the changed schedule.
@@ -106,14 +88,6 @@ func (a *api) changed(
 		return err
 	})
 	return s, err
-}
-
-//go:embed openapi.json
-var description json.RawMessage
-
-// describe answers with the document, whose paths are those that clients ask for.
-func (a *api) describe(http.ResponseWriter, *http.Request) (any, error) {
-	return json.RawMessage(bytes.Replace(description, []byte(`"url": "/"`), []byte(`"url": "`+a.Base+`/"`), 1)), nil
 }
 
 // changing calls fn with a transaction whose actor is the sender of a request.

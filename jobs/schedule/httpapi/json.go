@@ -10,21 +10,55 @@ import (
 
 // body is schedule.Spec as JSON.
 type body struct {
-	ID       string           `json:"id"`
-	Crontab  string           `json:"crontab"`
-	Timezone string           `json:"timezone"`
-	Payload  json.RawMessage  `json:"payload"`
-	Deadline duration.Text    `json:"deadline"`
-	Spread   duration.Text    `json:"spread"`
-	Misfire  schedule.Misfire `json:"misfire"`
-	Anchor   time.Time        `json:"anchor,omitzero"`
-	Paused   bool             `json:"paused"`
+	// Printable text of 1 to 200 bytes, but not . or .., because a path cannot contain them.
+	ID string `json:"id"`
+	// Five fields, @every 90m (or 1d12h, 2w), @daily and the like, or @at and a Unix time.
+	Crontab string `json:"crontab"`
+	// A name of the IANA database. Defaults to the zone that the crontab names, or UTC.
+	Timezone string `json:"timezone"`
+	// In the data of every event: any JSON value, or null for none.
+	Payload json.RawMessage `json:"payload"`
+	// Drops an event that would be published more than this after the moment that deadline_from selects. A
+	// duration such as 90s, 2h or 7d, in whole seconds. 0s: never.
+	Deadline duration.Text `json:"deadline"`
+	// Delays all instants by a fixed part of it, which a hash of the id chooses. A duration of up to 24h.
+	Spread duration.Text `json:"spread"`
+	// Which instants of missed slots are published. Defaults to all.
+	Misfire schedule.Misfire `json:"misfire"`
+	// The first instant of @every, in whole seconds. Defaults to the moment of creation; a change without it
+	// keeps the current one.
+	Anchor time.Time `json:"anchor,omitzero"`
+	// A paused schedule publishes nothing.
+	Paused bool `json:"paused"`
 
+	// What the deadline counts from. Defaults to the instant if slots are at most a minute wide, otherwise to
+	// the slot.
 	DeadlineFrom schedule.DeadlineFrom `json:"deadline_from,omitempty"`
-	Start        time.Time             `json:"start,omitzero"`
-	End          time.Time             `json:"end,omitzero"`
-	MaxRuns      int                   `json:"max_runs,omitempty"`
-	Exclude      []string              `json:"exclude,omitempty"`
+	// The first possible instant, in whole seconds.
+	Start time.Time `json:"start,omitzero"`
+	// All instants are before it, in whole seconds.
+	End time.Time `json:"end,omitzero"`
+	// The schedule ends after this many events. Defaults to 0: no limit.
+	MaxRuns int `json:"max_runs,omitempty"`
+	// Excluded instants: days of the week (sat,sun), a day (2026-12-25), days (2026-12-24..2027-01-01) or the
+	// minutes of five fields.
+	Exclude []string `json:"exclude,omitempty"`
+}
+
+// newSchedule is a schedule to create.
+type newSchedule struct {
+	body `required:"id crontab"`
+}
+
+// scheduleReplacement is what a schedule becomes.
+type scheduleReplacement struct {
+	body `required:"crontab"`
+}
+
+// schedulePatch has the fields to change. Null is the default of a field. An object is merged with the current
+// payload, member by member. Any other value replaces it.
+type schedulePatch struct {
+	body `nullable:""`
 }
 
 func (b body) spec() schedule.Spec {
@@ -46,16 +80,23 @@ func newBody(s schedule.Spec) body {
 // View is a schedule as JSON, in the answers of this API and of the command line.
 type View struct {
 	body
-	State      schedule.State `json:"state"`
-	Version    int            `json:"version"`
-	Next       *time.Time     `json:"next"` // null unless active
-	Slot       *time.Time     `json:"slot"`
-	Last       time.Time      `json:"last,omitzero"`  // the last published instant
-	Runs       int64          `json:"runs,omitempty"` // events that count for max_runs
-	Dropped    int64          `json:"dropped"`
-	ErrorCount int            `json:"error_count"`
-	LastError  string         `json:"last_error"`
-	// PublishingPausedAt is null unless job "schedule" is paused, and with it all publishing.
+	State schedule.State `json:"state"`
+	// Starts at 1 and rises by one with each change.
+	Version int `json:"version"`
+	// The instant that is published next; null unless active.
+	Next *time.Time `json:"next"`
+	// The slot that publishes it.
+	Slot *time.Time `json:"slot"`
+	// The instant that was published last. Missing: none.
+	Last time.Time `json:"last,omitzero"`
+	// The published events that count for max_runs. Missing: none.
+	Runs int64 `json:"runs,omitempty"`
+	// The events that were not published.
+	Dropped int64 `json:"dropped"`
+	// The consecutive slots in which publishing failed.
+	ErrorCount int    `json:"error_count"`
+	LastError  string `json:"last_error"`
+	// When job schedule was paused, and with it the publishing of all schedules; null: it is not paused.
 	PublishingPausedAt *time.Time `json:"publishing_paused_at"`
 	CreatedAt          time.Time  `json:"created_at"`
 	UpdatedAt          time.Time  `json:"updated_at"`

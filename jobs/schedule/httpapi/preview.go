@@ -19,11 +19,11 @@ type preview struct {
 type instant struct {
 	Instant time.Time `json:"instant"`
 	Slot    time.Time `json:"slot"`
-	Local   time.Time `json:"local"` // the instant in the schedule's time zone
+	Local   time.Time `json:"local"` // The instant in the schedule's time zone.
 }
 
 func (a *api) preview(_ http.ResponseWriter, r *http.Request) (any, error) {
-	q, err := web.Query(r, "crontab", "timezone", "anchor", "from", "to", "limit")
+	q, err := web.Query(r, previewQuery...)
 	if err != nil {
 		return nil, err
 	}

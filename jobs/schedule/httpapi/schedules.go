@@ -12,12 +12,13 @@ import (
 
 // page is a page of schedules.
 type page struct {
-	Schedules []View  `json:"schedules"`
-	After     *string `json:"after"` // of the next page; null on the last one
+	Schedules []View `json:"schedules"`
+	// The last id of the page, or null on the last page. A page also ends after 4 MiB of payloads.
+	After *string `json:"after"`
 }
 
 func (a *api) list(_ http.ResponseWriter, r *http.Request) (any, error) {
-	q, err := web.Query(r, "prefix", "state", "after", "limit")
+	q, err := web.Query(r, listQuery...)
 	if err != nil {
 		return nil, err
 	}

@@ -74,10 +74,10 @@ func NewAbsent(cfg Config) (http.Handler, error) {
 	}), nil
 }
 
-func newHandler(cfg Config, routes func(a *api) []route) http.Handler {
+func newHandler(cfg Config, routes func(a *api) []web.Route) http.Handler {
 	a := newAPI(cfg)
 	mux := http.NewServeMux()
-	for path, methods := range byPath(routes(a)) {
+	for path, methods := range web.ByPath(routes(a)) {
 		mux.Handle(Prefix+path, a.web.Serve(maxBody, methods))
 	}
 	mux.Handle(Prefix+"/", a.web.Serve(maxBody, nil))
@@ -122,16 +122,4 @@ func problemOf(err error) *web.Problem {
 			"it would take the database too long: ask for less, such as one job, or a shorter time")
 	}
 	return web.ProblemOf(err, statuses)
-}
-
-// byPath returns the handlers of each path, by method.
-func byPath(routes []route) map[string]map[string]web.Handler {
-	paths := map[string]map[string]web.Handler{}
-	for _, r := range routes {
-		if paths[r.path] == nil {
-			paths[r.path] = map[string]web.Handler{}
-		}
-		paths[r.path][r.method] = r.handle
-	}
-	return paths
 }

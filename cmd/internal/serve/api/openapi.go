@@ -2,21 +2,14 @@ package api
 
 import (
 	_ "embed"
-	"encoding/json"
-	"fmt"
-	"path/filepath"
+	"net/http"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
-	"github.com/prescient-go/prescient/cmd/internal/serve/board"
-	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 )
@@ -24,19 +17,10 @@ import (
 //go:embed comments.json
 var commentsFile []byte
 
-// comments returns the comments of types, and of their fields, which the compiler drops. A test
-// writes them.
-var comments = sync.OnceValue(func() (all map[string]string) {
-	if err := json.Unmarshal(commentsFile, &all); err != nil {
-		panic(err)
-	}
-	return all
-})
-
-type object = map[string]any
+var comments = sync.OnceValue(func() map[string]string { return web.ParseComments(commentsFile) })
 
 // parameters describe those of queries.
-var parameters = map[string]object{
+var parameters = map[string]web.Object{
 	acted: {
 		"type": "integer", "format": "int64", "minimum": 0,
 		"description": "The acted of an action: what is answered is not from before it.",
@@ -63,212 +47,42 @@ var parameters = map[string]object{
 }
 
 // problems are the answers that say what is wrong, and which operations may give each.
-var problems = []struct {
-	status, says string
-	given        func(r route) bool
-}{
-	{"400", "The request cannot be read.", func(r route) bool { return r.query != nil }},
-	{"401", "The token is missing or wrong.", func(route) bool { return true }},
-	{
-		"403", "The token may only read, or the database role of the server may not do it.",
-		func(route) bool { return true },
-	},
-	{"404", "There is no such thing.", func(r route) bool { return strings.Contains(r.path, "{") || r.body != nil }},
-	{"408", "The body did not come in time.", func(r route) bool { return r.body != nil }},
-	{"413", "The body is too large.", func(r route) bool { return r.body != nil }},
-	{"415", "The body is not application/json.", func(r route) bool { return r.body != nil }},
-	{"422", "It makes no sense, or a field is wrong.", func(r route) bool { return r.query != nil }},
-	{"428", "Neither preview nor confirm was given.", func(r route) bool { return r.body != nil }},
-	{"429", "Too many wrong tokens came from this address.", func(route) bool { return true }},
-	{"500", "Something went wrong; the log of the server has it.", func(r route) bool { return r.query != nil }},
-	{"503", "The database is not there, or is asked too much: try again.", func(r route) bool {
-		return r.query != nil
-	}},
+var problems = []web.ProblemReply{
+	web.Refusal(http.StatusBadRequest, "The request cannot be read.", reads),
+	web.Refusal(http.StatusUnauthorized, "The token is missing or wrong.", always),
+	web.Refusal(http.StatusForbidden, "The token may only read, or the database role of the server may not do it.",
+		always),
+	web.Refusal(http.StatusNotFound, "There is no such thing.", names),
+	web.Refusal(http.StatusRequestTimeout, "The body did not come in time.", acts),
+	web.Refusal(http.StatusRequestEntityTooLarge, "The body is too large.", acts),
+	web.Refusal(http.StatusUnsupportedMediaType, "The body is not application/json.", acts),
+	web.Refusal(http.StatusUnprocessableEntity, "It makes no sense, or a field is wrong.", reads),
+	web.Refusal(http.StatusPreconditionRequired, "Neither preview nor confirm was given.", acts),
+	web.Refusal(http.StatusTooManyRequests, "Too many wrong tokens came from this address.", always),
+	web.Refusal(http.StatusInternalServerError, "Something went wrong; the log of the server has it.", reads),
+	web.Refusal(http.StatusServiceUnavailable, "The database is not there, or is asked too much: try again.", reads),
 }
 
-// document returns the OpenAPI document of the routes. It describes their types by the comments of
-// these.
-func document() object { return (&schemas{all: object{}, comments: comments()}).document() }
+func always(web.Route) bool  { return true }
+func reads(r web.Route) bool { return r.Query != nil }
+func acts(r web.Route) bool  { return r.Body != nil }
+func names(r web.Route) bool { return strings.Contains(r.Path, "{") || acts(r) }
 
-func (s *schemas) document() object {
-	paths := map[string]object{}
-	for _, r := range slices.Concat(new(api).storeRoutes(), new(api).routes()) {
-		if paths[r.path] == nil {
-			paths[r.path] = object{}
-		}
-		paths[r.path][strings.ToLower(r.method)] = s.operation(r)
-	}
-	responses := object{}
-	for _, p := range problems {
-		responses[p.status] = content(p.says, web.ProblemJSON, s.of(reflect.TypeFor[web.Problem]()))
-	}
-	return object{
-		"openapi": "3.1.0",
-		"info": object{
-			"title": "prescient serve", "version": "1",
-			"description": "What prescient serve shows and does. Requests have the header Authorization: Bearer, and a token; " +
-				"a server that listens on this machine alone and has no tokens lets everybody read. " +
-				"An answer says when it was read from the database, as_of, and how long ago that was, age. " +
-				"An action is asked for twice with the same body: with preview=true, and with the confirm of that answer. " +
-				"Every error is a problem of RFC 9457, also of a path that is not here (404) " +
-				"and of a method that a path does not have (405, with the header Allow).",
+// document returns the OpenAPI document for a server whose paths begin with base, and the comments that
+// it has used.
+func document(base string, comments map[string]string) (web.Object, map[string]string) {
+	return web.OpenAPI{
+		Title: "prescient serve", Server: base + Prefix, Security: []web.Object{{"token": []string{}}, {}},
+		Description: "What prescient serve shows and does. Requests have the header Authorization: Bearer, and a token; " +
+			"a server that listens on this machine alone and has no tokens lets everybody read. " +
+			"An answer says when it was read from the database, as_of, and how long ago that was, age. " +
+			"An action is asked for twice with the same body: with preview=true, and with the confirm of that answer. " +
+			"Every error is a problem of RFC 9457, also of a path that is not here (404) " +
+			"and of a method that a path does not have (405, with the header Allow).",
+		Parameters: parameters, Problems: problems, Own: []string{"board", "api"}, Comments: comments,
+		Enums: map[reflect.Type]any{
+			reflect.TypeFor[slots.Mode]():   []slots.Mode{slots.ModeRun, slots.ModeDefer, slots.ModeExpire},
+			reflect.TypeFor[jobs.Outcome](): jobs.Outcomes,
 		},
-		"servers": []object{{"url": Prefix}}, "security": []object{{"token": []string{}}, {}},
-		"paths": paths,
-		"components": object{
-			"schemas":         s.all,
-			"responses":       responses,
-			"securitySchemes": object{"token": object{"type": "http", "scheme": "bearer"}},
-		},
-	}
-}
-
-// schemas collects the schemas of types.
-type schemas struct {
-	all      object
-	comments map[string]string
-	used     map[string]string // the comments that were used; nil: they are not asked for
-}
-
-func (s *schemas) operation(r route) object {
-	o := object{"operationId": r.id, "summary": r.summary}
-	var list []object
-	for _, name := range regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(r.path, -1) {
-		list = append(list, object{"name": name[1], "in": "path", "required": true, "schema": object{"type": "string"}})
-	}
-	for _, name := range r.query {
-		list = append(list, object{"name": name, "in": "query", "schema": parameters[name]})
-	}
-	if list != nil {
-		o["parameters"] = list
-	}
-	answers := object{"200": content("The answer.", "application/json", s.of(reflect.TypeOf(r.answer)))}
-	if r.body != nil {
-		body := object{"application/json": object{"schema": s.of(reflect.TypeOf(r.body))}}
-		o["requestBody"] = object{"required": true, "content": body}
-		answers["200"] = content("With preview the plan, with confirm what was done.", "application/json",
-			object{"oneOf": []object{s.of(reflect.TypeFor[board.Plan]()), s.of(reflect.TypeFor[board.Done]())}})
-		answers["202"] = content("It goes on; the actions tell how it ends.", "application/json",
-			s.of(reflect.TypeFor[board.Done]()))
-		answers["409"] = content("It would do something else by now, and nothing is done; "+
-			"a catch-up goes on already; or another transaction holds a lock on what it changes.",
-			web.ProblemJSON, s.of(reflect.TypeFor[changed]()))
-	}
-	for _, p := range problems {
-		if p.given(r) {
-			answers[p.status] = object{"$ref": "#/components/responses/" + p.status}
-		}
-	}
-	o["responses"] = answers
-	return o
-}
-
-func content(says, media string, schema object) object {
-	return object{"description": says, "content": object{media: object{"schema": schema}}}
-}
-
-// enums are the values of texts that have few.
-var enums = map[reflect.Type]any{
-	reflect.TypeFor[slots.Mode]():   []slots.Mode{slots.ModeRun, slots.ModeDefer, slots.ModeExpire},
-	reflect.TypeFor[jobs.Outcome](): jobs.Outcomes,
-}
-
-// of returns the schema of a type.
-func (s *schemas) of(t reflect.Type) object {
-	switch t {
-	case reflect.TypeFor[time.Time]():
-		return object{"type": "string", "format": "date-time"}
-	case reflect.TypeFor[duration.Text](), reflect.TypeFor[outbox.Position]():
-		return object{"type": "string"}
-	case reflect.TypeFor[json.RawMessage]():
-		return object{"type": []string{"object", "array", "string", "number", "boolean", "null"}}
-	}
-	switch t.Kind() {
-	case reflect.Pointer:
-		inner := s.of(t.Elem())
-		return object{"anyOf": []object{inner, {"type": "null"}}}
-	case reflect.Slice:
-		return object{"type": "array", "items": s.of(t.Elem())}
-	case reflect.Map:
-		return object{"type": "object"}
-	case reflect.Struct:
-		return s.structure(t)
-	case reflect.String:
-		o := object{"type": "string"}
-		if values, few := enums[t]; few {
-			o["enum"] = values
-		}
-		return o
-	case reflect.Bool:
-		return object{"type": "boolean"}
-	case reflect.Float64:
-		return object{"type": "number"}
-	case reflect.Int, reflect.Int64:
-		return object{"type": "integer", "format": "int64"}
-	}
-	panic(fmt.Sprintf("no schema for %v", t)) // a test makes the document
-}
-
-// structure returns the name of the schema of a struct.
-func (s *schemas) structure(t reflect.Type) object {
-	name := t.Name()
-	if pkg := filepath.Base(t.PkgPath()); pkg != "board" && pkg != "web" && pkg != "api" {
-		name = strings.ToUpper(pkg[:1]) + pkg[1:] + name
-	}
-	ref := object{"$ref": "#/components/schemas/" + name}
-	if s.all[name] != nil {
-		return ref
-	}
-	o := object{"type": "object", "additionalProperties": false}
-	s.all[name] = o
-	if says := s.comment(t.String()); says != "" {
-		o["description"] = says
-	}
-	properties, required := object{}, []string{}
-	s.fields(t, properties, &required)
-	slices.Sort(required)
-	// A request may leave out what it does not narrow.
-	if _, request := reflect.Zero(t).Interface().(board.Action); !request {
-		o["required"] = required
-	}
-	o["properties"] = properties
-	return ref
-}
-
-// fields adds the fields of a struct, and of those that it embeds.
-func (s *schemas) fields(t reflect.Type, properties object, required *[]string) {
-	for f := range t.Fields() {
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		inner := f.Type
-		switch {
-		case name == "-" || !f.IsExported() && !f.Anonymous:
-			continue
-		case name == "" && f.Anonymous:
-			if inner.Kind() == reflect.Pointer {
-				inner = inner.Elem()
-			}
-			s.fields(inner, properties, required)
-			continue
-		}
-		schema := s.of(f.Type)
-		if options == "string" {
-			schema = object{"type": "string"}
-		}
-		if says := s.comment(t.String() + "." + f.Name); says != "" && schema["$ref"] == nil {
-			schema["description"] = says
-		}
-		properties[name] = schema
-		if !strings.Contains(options, "omit") && !slices.Contains(*required, name) {
-			*required = append(*required, name)
-		}
-	}
-}
-
-// comment returns the comment of a type, or of a field.
-func (s *schemas) comment(name string) string {
-	says := s.comments[name]
-	if says != "" && s.used != nil {
-		s.used[name] = says
-	}
-	return says
+	}.Document(slices.Concat(new(api).storeRoutes(), new(api).routes()))
 }

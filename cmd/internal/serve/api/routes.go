@@ -16,23 +16,16 @@ import (
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
-// route is an operation. The document openapi.json is made from the routes.
-type route struct {
-	method, path string
-	id, summary  string
-	query        []string // the names of its parameters; see parameters
-	body, answer any      // of these types; nil: none
-	handle       web.Handler
-}
-
 const acted = "acted"
 
 // read is a route that answers with a value of the board.
-func read[T any](path, id, summary string, query []string, get func(ctx context.Context, q request) (T, error)) route {
+func read[T any](
+	path, id, summary string, query []string, get func(ctx context.Context, q request) (T, error),
+) web.Route {
 	query = append(query, acted)
-	return route{
-		http.MethodGet, path, id, summary, query, nil, *new(T),
-		func(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return web.Route{
+		Method: http.MethodGet, Path: path, ID: id, Summary: summary, Query: query, Replies: replies(*new(T)),
+		Handle: func(_ http.ResponseWriter, r *http.Request) (any, error) {
 			q, err := newRequest(r, query)
 			if err != nil {
 				return nil, err
@@ -44,6 +37,11 @@ func read[T any](path, id, summary string, query []string, get func(ctx context.
 			return v, cmp.Or(q.err, err)
 		},
 	}
+}
+
+// replies are those of a route that answers with a value of one type.
+func replies(of any) []web.Reply {
+	return []web.Reply{{Status: http.StatusOK, Says: "The answer.", Of: []any{of}}}
 }
 
 // request reads the parameters of a request. It keeps the first error.
@@ -90,7 +88,7 @@ func (q *request) instant(name string) time.Time {
 	return at
 }
 
-func (a *api) routes() []route {
+func (a *api) routes() []web.Route {
 	b := a.Board
 	return append(a.actions(),
 		read("/overview", "overview", "Is it all right?", nil,
@@ -208,36 +206,32 @@ func (a *api) routes() []route {
 }
 
 // storeRoutes are the routes for all stores, if there are several.
-func (a *api) storeRoutes() []route {
-	return []route{
-		{http.MethodGet, "/stores", "stores", "The state of each store, the worst first: only at the root of a " +
-			"server of several stores", nil, nil, board.StoreList{}, func(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (a *api) storeRoutes() []web.Route {
+	return []web.Route{{
+		Method: http.MethodGet, Path: "/stores", ID: "stores",
+		Summary: "The state of each store, the worst first: only at the root of a server of several stores",
+		Replies: replies(board.StoreList{}),
+		Handle: func(_ http.ResponseWriter, r *http.Request) (any, error) {
 			ctx, cancel := context.WithTimeout(r.Context(), lookTimeout)
 			defer cancel()
 			return a.Stores.Look(ctx), nil
-		}},
-		a.describe(),
-	}
+		},
+	}, a.describe()}
 }
 
 // describe is the route of the document, whose paths are those that clients ask for.
-func (a *api) describe() route {
-	return route{
-		http.MethodGet, "/openapi.json", "describe", "This document", nil, nil,
-		map[string]any{},
-		func(http.ResponseWriter, *http.Request) (any, error) {
-			doc := document()
-			doc["servers"] = []object{{"url": a.Base + Prefix}}
-			return doc, nil
-		},
-	}
+func (a *api) describe() web.Route {
+	return web.Describe(func() web.Object {
+		doc, _ := document(a.Base, comments())
+		return doc
+	})
 }
 
 // lookTimeout bounds the wait for a store that does not answer.
 const lookTimeout = 5 * time.Second
 
 // actions are the routes of actions.
-func (a *api) actions() (list []route) {
+func (a *api) actions() (list []web.Route) {
 	for _, form := range board.Forms {
 		list = append(list, a.act(form))
 	}
@@ -245,12 +239,24 @@ func (a *api) actions() (list []route) {
 }
 
 // act is a route that previews or does an action.
-func (a *api) act(form *board.Form) route {
+func (a *api) act(form *board.Form) web.Route {
 	query := []string{"preview", "confirm"}
-	return route{
-		http.MethodPost, "/actions/" + form.Path, form.Path, form.Summary, query, form.Empty,
-		board.Done{},
-		func(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return web.Route{
+		Method: http.MethodPost, Path: "/actions/" + form.Path, ID: form.Path, Summary: form.Summary, Query: query,
+		Body: form.Empty,
+		Replies: []web.Reply{
+			{
+				Status: http.StatusOK, Says: "With preview the plan, with confirm what was done.",
+				Of: []any{board.Plan{}, board.Done{}},
+			},
+			{Status: http.StatusAccepted, Says: "It goes on; the actions tell how it ends.", Of: []any{board.Done{}}},
+			{
+				Status: http.StatusConflict, Media: web.ProblemJSON, Of: []any{changed{}},
+				Says: "It would do something else by now, and nothing is done; a catch-up goes on already; " +
+					"or another transaction holds a lock on what it changes.",
+			},
+		},
+		Handle: func(_ http.ResponseWriter, r *http.Request) (any, error) {
 			q, err := web.Query(r, query...)
 			if err != nil {
 				return nil, err

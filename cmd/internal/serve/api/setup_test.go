@@ -135,7 +135,8 @@ type served struct {
 }
 
 var described = sync.OnceValues(func() (d served, err error) {
-	text, err := json.Marshal(document())
+	made, _ := document("", comments())
+	text, err := json.Marshal(made)
 	if err != nil {
 		return d, err
 	}
