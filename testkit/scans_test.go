@@ -154,6 +154,9 @@ func TestTheScansOfPublicSoftwareAreRules(t *testing.T) {
 					}
 					events := kit.Events()
 					for _, e := range events[told:] {
+						if strings.Contains(string(e.Data), `"when":"after (`) {
+							t.Errorf("%s %s has SQL in its data: %s", e.Type, e.Subject, e.Data)
+						}
 						want := kit.Client.Grid().Ceil(e.Time)
 						if first := kit.Client.Grid().Next(written); want.Before(first) {
 							want = first

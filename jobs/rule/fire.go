@@ -15,6 +15,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/rule/expr"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -157,7 +158,7 @@ type stepData struct {
 	Entity  string          `json:"entity"`
 	Key     string          `json:"key"`
 	Since   time.Time       `json:"since"`
-	When    string          `json:"when"`             // see Step.When
+	When    string          `json:"when"`             // see Step.whenFor
 	Number  int             `json:"number,omitempty"` // of a step that repeats, from 1
 	At      time.Time       `json:"at"`
 	Payload json.RawMessage `json:"payload,omitempty"`
@@ -165,9 +166,13 @@ type stepData struct {
 
 func (p *page) data(i int, s *Step, d due) json.RawMessage {
 	row, seen := p.rows[i], p.turns[i].seen
+	var length *expr.Length
+	if d.step < len(seen.lengths) {
+		length = seen.lengths[d.step]
+	}
 	data := stepData{
-		Rule: p.rule.Rule.Name, Step: s.Name, Entity: row.EntityName, Key: row.EntityKey, Since: seen.since, When: s.When(),
-		At: d.At, Payload: seen.payload,
+		Rule: p.rule.Rule.Name, Step: s.Name, Entity: row.EntityName, Key: row.EntityKey, Since: seen.since,
+		When: s.whenFor(length), At: d.At, Payload: seen.payload,
 	}
 	if s.Repeats() {
 		data.Number = d.Number

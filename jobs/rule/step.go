@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/rule/expr"
 )
 
 // Step is a time, and what to do then. It has at least one of Event, SQL and Job. The payload of the event
@@ -47,6 +48,19 @@ func (s Step) When() string {
 	if s.Interval != "" {
 		text = "after " + s.Interval
 	}
+	return s.repeating(text)
+}
+
+// whenFor is When for a row whose data hold a delay, which it says instead of the SQL. Nil: they hold none.
+func (s Step) whenFor(length *expr.Length) string {
+	if s.Interval == "" || length == nil {
+		return s.When()
+	}
+	return s.repeating(length.String())
+}
+
+// repeating describes the time of a step from that of an After.
+func (s Step) repeating(text string) string {
 	if s.Before != (Delay{}) {
 		text = "before " + s.Before.String()
 	}

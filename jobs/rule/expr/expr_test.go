@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prescient-go/prescient/jobs/rule/expr"
 )
@@ -79,6 +80,23 @@ func TestItselfReturnsAColumnThatIsComparedWithItself(t *testing.T) {
 	} {
 		if got := expr.Itself(text); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestALengthIsSaidInWords(t *testing.T) {
+	t.Parallel()
+	for want, l := range map[string]expr.Length{
+		"after 0s":               {},
+		"after 1 day":            {Days: 1},
+		"before 3 days":          {Days: -3},
+		"after 2 months 15 days": {Months: 2, Days: 15},
+		"after 30 days 1h30m":    {Days: 30, Time: 90 * time.Minute},
+		"before 1h30m":           {Time: -90 * time.Minute},
+		"after 1 month -3 days":  {Months: 1, Days: -3},
+	} {
+		if got := l.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -5,12 +5,33 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/prescient-go/prescient/internal/spoken"
 )
 
 // Length is the value of an interval. Months and days count by the clocks of a zone, and Time after them.
 type Length struct {
 	Months, Days int
 	Time         time.Duration
+}
+
+// String writes a length such as "after 1 month 3 days 2h" or "before 3 days".
+func (l Length) String() string {
+	word := "after "
+	if l.Months <= 0 && l.Days <= 0 && l.Time <= 0 && l != (Length{}) {
+		word, l = "before ", Length{-l.Months, -l.Days, -l.Time}
+	}
+	var parts []string
+	if l.Months != 0 {
+		parts = append(parts, spoken.Count(l.Months, "month", "months"))
+	}
+	if l.Days != 0 {
+		parts = append(parts, spoken.Count(l.Days, "day", "days"))
+	}
+	if l.Time != 0 || len(parts) == 0 {
+		parts = append(parts, spoken.Exact(l.Time))
+	}
+	return word + strings.Join(parts, " ")
 }
 
 // LengthsSQL returns the SQL of the lengths of all steps, which Lengths reads: an array with the months, days and
