@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -32,26 +31,18 @@ type pair struct {
 	primary, standby *embedded.Server
 }
 
-// newPair starts two servers with the data of a third, which is stopped.
+// newPair starts a primary with the data of a server that is stopped, and its standby.
 func newPair(t *testing.T, seed *embedded.Server) *pair {
 	t.Helper()
-	p := &pair{t: t, primary: pgtest.Private(t, map[string]string{"synchronous_standby_names": "*"})}
-	socket := query(t, p.primary).Get("host")
-	p.standby = pgtest.Private(t, map[string]string{"primary_conninfo": "host=" + socket + " port=5432 user=postgres", "wal_retrieve_retry_interval": "100ms"})
-	for _, s := range []*embedded.Server{p.primary, p.standby} {
-		if out, err := exec.CommandContext(t.Context(), "cp", "-a", filepath.Join(seed.Dir(), "data"), s.Dir()).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+	p := &pair{t: t, primary: pgtest.Private(t, nil), standby: pgtest.Private(t, nil)}
+	if out, err := exec.CommandContext(t.Context(), "cp", "-a", filepath.Join(seed.Dir(), "data"), p.primary.Dir()).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
-	err := os.WriteFile(filepath.Join(p.standby.Dir(), "data", "standby.signal"), nil, 0o644) //nolint:gosec // for the server's user
-	if err := errors.Join(err, p.primary.Start(t.Context()), p.standby.Start(t.Context())); err != nil {
+	if err := p.primary.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	db := open(t, p.primary.SuperuserURL())
-	for synchronous := false; !synchronous; time.Sleep(10 * time.Millisecond) {
-		if err := db.Get(&synchronous, `select count(*) > 0 from pg_stat_replication where sync_state = 'sync'`); err != nil {
-			t.Fatal(err)
-		}
+	if err := pgtest.Follow(t.Context(), p.standby, p.primary); err != nil {
+		t.Fatal(err)
 	}
 	return p
 }
@@ -73,44 +64,6 @@ func (p *pair) url() string {
 	both.Set("port", "5432,5432")
 	both.Set("target_session_attrs", "read-write")
 	return strings.Split(p.primary.URL(), "?")[0] + "?" + both.Encode()
-}
-
-// kill kills the primary as if its machine had lost power.
-func (p *pair) kill() error {
-	status, err := p.primary.Status(context.WithoutCancel(p.t.Context()))
-	if err != nil {
-		return err
-	}
-	// No session of it may write any more once the first is dead.
-	if err := syscall.Kill(status.PID, syscall.SIGSTOP); err != nil {
-		return err
-	}
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", status.PID, status.PID))
-	if err != nil {
-		return err
-	}
-	for _, child := range strings.Fields(string(children)) {
-		pid, err := strconv.Atoi(child)
-		if err := errors.Join(err, syscall.Kill(pid, syscall.SIGKILL)); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return err
-		}
-	}
-	return syscall.Kill(status.PID, syscall.SIGKILL)
-}
-
-// promote makes the standby the primary.
-func (p *pair) promote() error {
-	ctx := context.WithoutCancel(p.t.Context())
-	db, err := pgsql.Open(ctx, p.standby.SuperuserURL())
-	if err != nil {
-		return err
-	}
-	defer func() { _ = db.Close() }()
-	var promoted bool
-	if err := db.GetContext(ctx, &promoted, `select pg_promote()`); err != nil || !promoted {
-		return fmt.Errorf("promote: %t, %w", promoted, err)
-	}
-	return nil
 }
 
 // failoverTrials is how many failovers a test goes through; make test-failover has a hundred.
@@ -202,9 +155,10 @@ func (f *failoverTrial) called() error {
 	if f.calls.Add(1) == f.strike {
 		go func() {
 			defer close(f.over)
-			err := f.pair.kill()
+			ctx := context.WithoutCancel(f.t.Context())
+			err := pgtest.PowerOff(ctx, f.pair.primary)
 			time.Sleep(f.pause)
-			if err := errors.Join(err, f.pair.promote()); err != nil {
+			if err := errors.Join(err, pgtest.Promote(ctx, f.pair.standby)); err != nil {
 				f.t.Error(err)
 			}
 		}()

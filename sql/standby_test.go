@@ -129,8 +129,8 @@ func TestAPoolDialsAgainIfItsServerHasBecomeAStandby(t *testing.T) {
 			t.Errorf("%s: the pool keeps its connection to the standby", name)
 		}
 	}
-	if !get[bool](t, open(t, server.SuperuserURL()), "select pg_promote()") {
-		t.Fatal("it is not promoted")
+	if err := pgtest.Promote(t.Context(), server); err != nil {
+		t.Fatal(err)
 	}
 	if err := pgsql.InTx(t.Context(), db, write); err != nil {
 		t.Errorf("afterwards: %v", err)

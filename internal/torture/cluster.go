@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/sql/embedded"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // cluster is the server, which crashes, is replaced by a standby, and runs out of disk.
@@ -147,88 +146,27 @@ func (c *cluster) failover(ctx context.Context, before time.Duration) (bool, err
 	}
 	wait(ctx, before)
 	ctx = context.WithoutCancel(ctx) // an interrupted run leaves no server behind
-	if err := kill(ctx, old); err != nil {
+	if err := errors.Join(pgtest.PowerOff(ctx, old), pgtest.Promote(ctx, standby)); err != nil {
 		return false, err
-	}
-	promoted := false
-	for range 100 {
-		if promoted = says(ctx, standby.SuperuserURL(), "select pg_promote()"); promoted {
-			break
-		}
-		wait(ctx, 50*time.Millisecond)
-	}
-	if !promoted {
-		return false, errors.New("the standby was not promoted")
 	}
 	return true, errors.Join(c.use(ctx, standby), os.RemoveAll(old.Dir()))
 }
 
 // standby returns a server that follows the old one, which acknowledges a commit only if the standby has it. It is nil
 // if the old one went down meanwhile.
-func (c *cluster) standby(ctx context.Context, old *embedded.Server) (_ *embedded.Server, err error) {
+func (c *cluster) standby(ctx context.Context, old *embedded.Server) (*embedded.Server, error) {
 	status, err := old.Status(ctx)
 	if err != nil || status.PID == 0 {
 		return nil, err
 	}
-	conninfo := "host=" + status.Socket + " port=5432 user=postgres"
-	standby, err := embedded.Open(embedded.Config{
-		Dir: c.place(), Settings: settings("primary_conninfo", conninfo, "wal_retrieve_retry_interval", "100ms"),
-	})
+	standby, err := embedded.Open(embedded.Config{Dir: c.place(), Settings: settings()})
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			ctx := context.WithoutCancel(ctx)
-			says(ctx, old.SuperuserURL(), "alter system reset synchronous_standby_names", "select pg_reload_conf()")
-			err = errors.Join(err, standby.Stop(ctx), os.RemoveAll(standby.Dir()))
-		}
-	}()
-	if err := c.copyOf(ctx, old, status, standby); err != nil {
-		return nil, err
+	if err := pgtest.Follow(ctx, standby, old); err != nil {
+		return nil, errors.Join(err, standby.Stop(context.WithoutCancel(ctx)), os.RemoveAll(standby.Dir()))
 	}
-	if err := standby.Start(ctx); err != nil {
-		return nil, err
-	}
-	says(ctx, old.SuperuserURL(), "alter system set synchronous_standby_names = '*'", "select pg_reload_conf()")
-	for range 200 {
-		if says(ctx, old.SuperuserURL(), "select count(*) > 0 from pg_stat_replication where sync_state = 'sync'") {
-			return standby, nil
-		}
-		wait(ctx, 50*time.Millisecond)
-	}
-	return nil, errors.New("the standby does not become synchronous")
-}
-
-// copyOf gives the standby a copy of the data.
-func (c *cluster) copyOf(ctx context.Context, old *embedded.Server, status embedded.Status, to *embedded.Server) error {
-	info, err := os.Stat(filepath.Join(old.Dir(), "data"))
-	if err != nil {
-		return err
-	}
-	owner := info.Sys().(*syscall.Stat_t)
-	data := filepath.Join(to.Dir(), "data")
-	if err := os.MkdirAll(data, 0o700); err != nil {
-		return err
-	}
-	if err := errors.Join(os.Chmod(to.Dir(), 0o755), os.Chown(data, int(owner.Uid), int(owner.Gid))); err != nil {
-		return err
-	}
-	program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", status.PID))
-	if err != nil {
-		return err
-	}
-	backup := exec.CommandContext(ctx, filepath.Join(filepath.Dir(program), "pg_basebackup"),
-		"--pgdata", data, "--host", status.Socket, "--port", "5432", "--username", "postgres", "--checkpoint", "fast",
-		"--no-sync", "--no-password")
-	backup.Dir = "/"
-	if os.Geteuid() == 0 {
-		backup.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}}
-	}
-	if out, err := backup.CombinedOutput(); err != nil {
-		return fmt.Errorf("copy the data: %w\n%s", err, out)
-	}
-	return os.WriteFile(filepath.Join(data, "standby.signal"), nil, 0o644)
+	return standby, nil
 }
 
 // says executes statements, and reports whether the last one returns true.
@@ -246,52 +184,6 @@ func says(ctx context.Context, url string, statements ...string) (yes bool) {
 		yes = answer == "true"
 	}
 	return yes
-}
-
-// kill kills each process of a server. No session writes after the first one is dead.
-func kill(ctx context.Context, server *embedded.Server) error {
-	status, err := server.Status(ctx)
-	if err != nil || status.PID == 0 {
-		return err
-	}
-	if err := syscall.Kill(status.PID, syscall.SIGSTOP); err != nil {
-		return err
-	}
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", status.PID, status.PID))
-	if err != nil {
-		return err
-	}
-	for _, child := range strings.Fields(string(children)) {
-		pid, err := strconv.Atoi(child)
-		if err := errors.Join(err, syscall.Kill(pid, syscall.SIGKILL)); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return err
-		}
-	}
-	if err := syscall.Kill(status.PID, syscall.SIGKILL); err != nil {
-		return err
-	}
-	return removeMemory(filepath.Join(server.Dir(), "data", "postmaster.pid"))
-}
-
-// removeMemory removes the shared memory of a server that was killed, and will not start again.
-func removeMemory(pidFile string) error {
-	text, err := os.ReadFile(pidFile)
-	if err != nil {
-		return err
-	}
-	lines := strings.Split(string(text), "\n")
-	if len(lines) < 7 {
-		return nil
-	}
-	var key, id uintptr
-	if _, err := fmt.Sscan(lines[6], &key, &id); err != nil {
-		return fmt.Errorf("read the number of the shared memory: %w", err)
-	}
-	const remove = 0
-	if _, _, failed := syscall.Syscall(syscall.SYS_SHMCTL, id, remove, 0); failed != 0 {
-		return fmt.Errorf("remove the shared memory: %w", failed)
-	}
-	return nil
 }
 
 // disk is a small filesystem of the servers, which can be filled.

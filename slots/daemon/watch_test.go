@@ -189,15 +189,9 @@ func TestADaemonIsNotReadyWhileItsServerIsAStandby(t *testing.T) {
 	eventually(t, "the reason", func() bool {
 		return !d.isReady() && strings.Contains(strings.Join(d.health().Problems, "\n"), pgsql.ErrReadOnly.Error())
 	})
-	eventually(t, "the promotion", func() bool {
-		super, err := pgsql.Open(t.Context(), server.SuperuserURL())
-		if err != nil {
-			return false
-		}
-		defer func() { _ = super.Close() }()
-		var promoted bool
-		return super.GetContext(t.Context(), &promoted, "select pg_promote()") == nil && promoted
-	})
+	if err := pgtest.Promote(t.Context(), server); err != nil {
+		t.Fatal(err)
+	}
 	eventually(t, "the daemon to be ready again", d.isReady)
 	if err := end(); err != nil {
 		t.Error(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/prescient-go/prescient/sql/embedded"
@@ -36,18 +35,4 @@ func Private(t testing.TB, settings map[string]string) *embedded.Server {
 		}
 	})
 	return server
-}
-
-// StandBy starts a server of Private, which may run already, as a hot standby that waits for a
-// primary.
-func StandBy(t testing.TB, server *embedded.Server) {
-	t.Helper()
-	if err := server.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	//nolint:gosec // for the server's user
-	err := os.WriteFile(filepath.Join(server.Dir(), "data", "standby.signal"), nil, 0o644)
-	if err := errors.Join(err, server.Start(t.Context())); err != nil {
-		t.Fatal(err)
-	}
 }
