@@ -30,6 +30,10 @@ func NewCmdDevDB(f *factory.Factory) *cobra.Command {
 a database.url. They start it. It runs until "dev-db stop" or a reboot. Only this user and root can reach it: it listens
 on a unix socket.
 
+Its role and its database are called prescient. PostgreSQL makes a table without a schema in the schema of the role's
+name, which holds the tables of prescient. So write public.orders. "dev-db url --superuser" names a role that
+may create databases.
+
 It is in $XDG_DATA_HOME/prescient/postgres if XDG_DATA_HOME is set, else in ~/.local/share/prescient/postgres, or for
 root in /var/lib/prescient/postgres. sudo drops XDG_DATA_HOME.`
 	return c
