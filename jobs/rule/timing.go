@@ -294,7 +294,8 @@ func (s *stepTiming) begin(since time.Time) (time.Time, error) {
 	}
 	at = at.Add(s.length.Time)
 	if at.Sub(since).Abs() > maxDuration {
-		return at, fmt.Errorf("the delay that the data hold exceeds %dd", maxDuration/day)
+		return at, fmt.Errorf("the delay that the data hold exceeds %dd: let it be null for a row for which the step "+
+			"never fires", maxDuration/day)
 	}
 	return at, nil
 }

@@ -84,6 +84,9 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 				"where: octet_length(%s) between 1 and %[2]d", n, maxKey, w.rule.Key)
 		}
 		p.rows = append(p.rows, r.row())
+		if err := w.computes(p.rows[len(p.rows)-1]); err != nil {
+			return p, err
+		}
 	}
 	p.now = p.now.UTC()
 	p.decider = decider{
@@ -94,6 +97,23 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 		p.decided = append(p.decided, p.decider.decide(r))
 	}
 	return p, rows.Err()
+}
+
+// computes returns a Problem if a delay that the data of a row hold is too long.
+func (w *walk) computes(r row) error {
+	if len(w.rule.Facts.After) == 0 || r.since.IsZero() {
+		return nil
+	}
+	timing := w.timing.For(r.lengths)
+	for i, s := range w.rule.Rule.Steps {
+		if s.Interval == "" {
+			continue
+		}
+		if _, err := timing.Nth(i, r.since, 1); err != nil {
+			return w.rule.Rule.Problem(fmt.Sprintf("steps[%d].after", i+1), "row %s: %v", r.key, err)
+		}
+	}
+	return nil
 }
 
 // maxKey bounds the bytes of a key.
