@@ -111,7 +111,7 @@ func (c Cancel) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	}
 	if w.Rows > 0 && !w.First.After(p.now()) {
 		plan.Warnings = append(plan.Warnings,
-			"A check whose slot has begun may be running. It runs on, and nothing of what it returns is recorded.")
+			"A check whose slot has begun may be running. It goes on running, but its result is not recorded.")
 	}
 	plan.fingerprint = w
 	return plan, nil
@@ -161,7 +161,7 @@ var cancelManyForm = form(Form{
 			Hint: `A field, such as merchant=42, or several, such as {"merchant": 42, "country": "DE"}. Empty: every payload.`,
 		},
 		{Name: "until", Label: "Enqueued before", Hint: pastHint},
-		{Name: "limit", Label: "At the most", Hint: "Those of the first slots. Empty: all."},
+		{Name: "limit", Label: "At most", Hint: "Those of the first slots. Empty: all."},
 	},
 }, func(in *Input) CancelMany {
 	return CancelMany{
@@ -228,7 +228,7 @@ func (c CancelMany) plan(ctx context.Context, p *planner) (plan Plan, err error)
 	}
 	if !plan.Nothing {
 		plan.Warnings = []string{
-			"A check whose slot has begun may be running. It runs on, and nothing of what it returns is recorded.",
+			"A check whose slot has begun may be running. It goes on running, but its result is not recorded.",
 		}
 	}
 	c.Until = found.Until
@@ -294,7 +294,7 @@ func (m Reschedule) plan(ctx context.Context, p *planner) (plan Plan, err error)
 	plan.Rows, plan.Nothing = 1, to.Equal(w.First)
 	plan.Text = fmt.Sprintf("It moves the check %s from slot %s to slot %s", m.target(), clock(w.First), clock(to))
 	if m.At.Before(p.now()) {
-		plan.Warnings = append(plan.Warnings, "The instant has passed: the next slot is the first that can be.")
+		plan.Warnings = append(plan.Warnings, "The instant has passed, so the check moves to the next slot.")
 	}
 	plan.fingerprint = []any{w, to}
 	return plan, nil
@@ -303,7 +303,7 @@ func (m Reschedule) plan(ctx context.Context, p *planner) (plan Plan, err error)
 func (m Reschedule) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
 	slot, found, err := t.client.Reschedule(ctx, tx, m.Key, m.At)
 	if err == nil && !found {
-		err = &RefusedError{"such a check no longer waits"}
+		err = &RefusedError{"the check no longer waits"}
 	}
 	return "it waits for slot " + clock(slot), err
 }
@@ -335,7 +335,7 @@ var retryForm = form(Form{
 		{Name: "key", Label: "Key", Hint: "Empty: every key."},
 		{Name: "since", Label: "Given up since", Hint: pastHint},
 		{
-			Name: "limit", Label: "At the most",
+			Name: "limit", Label: "At most",
 			Hint: "The oldest first, up to 100,000. Empty: 1,000.", Default: "1000",
 		},
 		{Name: "at", Label: "Into the slot of", Hint: aheadHint + " Empty: the next slot."},

@@ -93,7 +93,7 @@ type DiscardEvents struct {
 var discardEventsForm = form(Form{
 	Path: "discard-events", Summary: "Delete dead letters",
 	Title: "Delete dead letters", Verb: "Delete",
-	Lead:   "Events that were given up are deleted. Nothing brings them back.",
+	Lead:   "Events that were given up are deleted. This cannot be undone.",
 	Fields: []Field{subjectField, eventField},
 }, func(in *Input) DiscardEvents {
 	return DiscardEvents{Subject: in.Text("subject"), ID: in.Text("id")}

@@ -47,7 +47,7 @@ type PauseJob struct {
 var pauseJobForm = form(Form{
 	Path: "pause-job", Summary: "Let the checks of a job wait",
 	Title: "Pause a job", Verb: "Pause",
-	Lead:   "Its rows wait until it is resumed; running checks finish.",
+	Lead:   "Its rows wait until the job is resumed. Running checks finish.",
 	Fields: []Field{jobField},
 }, func(in *Input) PauseJob { return PauseJob{JobExec: in.Text("job")} })
 
@@ -78,7 +78,7 @@ func (a PauseJob) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	plan.Text = fmt.Sprintf("It lets the checks of %s wait until the job is resumed: %d%s in %s of the next day",
 		a.JobExec, n, more,
 		spoken.Count(int64(len(ahead)), "slot", "slots"))
-	plan.Warnings = []string{"What a run has claimed is finished."}
+	plan.Warnings = []string{"A run finishes the rows that it has claimed."}
 	return plan, nil
 }
 
@@ -96,7 +96,7 @@ type ResumeJob struct {
 var resumeJobForm = form(Form{
 	Path: "resume-job", Summary: "End the pause of a job",
 	Title: "Resume a job", Verb: "Resume",
-	Lead:   "Its rows are run in their slots again; catch-up takes the rows whose slots have passed.",
+	Lead:   "Its rows run in their slots again. Catch-up takes the rows whose slots have passed.",
 	Fields: []Field{jobField},
 }, func(in *Input) ResumeJob { return ResumeJob{JobExec: in.Text("job")} })
 
@@ -197,7 +197,7 @@ func (c CatchUp) config(dryRun bool) slots.CatchUp {
 var modes = map[slots.Mode]string{
 	slots.ModeRun:    "checks each row, or defers or skips it, by the misfire policy of its job",
 	slots.ModeDefer:  "moves every row to the next slots, unchecked",
-	slots.ModeExpire: "archives the rows past the deadline of their job, and leaves the other rows",
+	slots.ModeExpire: "ends the rows that are past the deadline of their job, and leaves the other rows",
 }
 
 func (c CatchUp) plan(ctx context.Context, p *planner) (plan Plan, err error) {
@@ -309,7 +309,7 @@ func (c CatchUp) left(knows func(job string) bool, caught slots.Caught, status l
 
 func (w left) warnings(c CatchUp) (list []string) {
 	if len(w.unregistered) > 0 {
-		list = append(list, "The rows of these jobs are left, since this binary does not have them: "+
+		list = append(list, "The rows of these jobs stay, because this binary does not have the jobs: "+
 			strings.Join(w.unregistered, ", ")+
 			". Run catch-up with a binary that has them.")
 	}
@@ -318,7 +318,7 @@ func (w left) warnings(c CatchUp) (list []string) {
 	}
 	if c.Mode == slots.ModeExpire && w.rows > 0 {
 		list = append(list,
-			"The number of rows is an upper bound: it counts all late rows, but only rows past their deadline are archived.")
+			"The number of rows is an upper bound: it counts all late rows, but only rows past their deadline end.")
 	}
 	if c.Mode == slots.ModeRun && w.rows > 0 {
 		list = append(list, "The checks run in this server.")

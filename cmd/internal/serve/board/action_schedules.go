@@ -58,7 +58,7 @@ type BackfillSchedule struct {
 var backfillScheduleForm = form(Form{
 	Path: "backfill-schedule", Summary: "Publish the instants of a schedule that have passed",
 	Title: "Backfill a schedule", Verb: "Backfill",
-	Lead: "The instants of a time that has passed are published, each with the id that it has or would have had.",
+	Lead: "Instants that have passed are published. Each event has the id that a run would have given it.",
 	Fields: []Field{
 		idField,
 		{Name: "from", Label: "From", Hint: pastHint, Required: true},
@@ -163,7 +163,7 @@ type ResumeSchedule struct {
 var resumeScheduleForm = form(Form{
 	Path: "resume-schedule", Summary: "End the pause of a schedule",
 	Title: "Resume a schedule", Verb: "Resume",
-	Lead:   "It goes on from now; what it would have published meanwhile is left out.",
+	Lead:   "It goes on from now. Events that it would have published meanwhile are left out.",
 	Fields: []Field{idField},
 }, func(in *Input) ResumeSchedule { return ResumeSchedule{ID: in.Text("id")} })
 

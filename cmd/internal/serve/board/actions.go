@@ -27,7 +27,7 @@ const NoRights = "the database role of this server may not do that: " +
 	"actions need the role of an operator, which the command migrate roles makes"
 
 // ErrCatchingUp is returned while another catch-up runs.
-var ErrCatchingUp = errors.New("a catch-up of this server goes on: wait until it has ended")
+var ErrCatchingUp = errors.New("this server runs a catch-up already: wait until it has ended")
 
 // operator plans and does actions.
 type operator struct {
@@ -67,8 +67,8 @@ func NewPlans() slots.Bound { return make(slots.Bound, maxPlans) }
 
 // ErrLocked is returned if another transaction holds the lock on an action's rows for longer than
 // the action waits, or changes them again and again.
-var ErrLocked = errors.New("another transaction holds what this changes, and nothing was done: " +
-	"try again when that has ended")
+var ErrLocked = errors.New("another transaction has locked rows that the action would change, and nothing was done: " +
+	"try again when it has ended")
 
 // lockTimeout bounds an action's wait for a lock. The user waits, too.
 const lockTimeout = 5 * time.Second

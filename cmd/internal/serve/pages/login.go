@@ -34,7 +34,7 @@ func (p visitors) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !known {
-		v.Problem = "This token is not known here."
+		v.Problem = "This server does not know that token."
 		p.showLogin(w, r, http.StatusForbidden, v)
 		return
 	}

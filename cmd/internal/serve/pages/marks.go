@@ -25,7 +25,7 @@ func jobMark(of any) verdict {
 	case paused:
 		return verdict{Mark: "warn", Text: "paused"}
 	case j.Unregistered:
-		return verdict{Mark: "bad", Text: "no runner knows it"}
+		return verdict{Mark: "bad", Text: "unregistered: no run has it"}
 	case overdue > 0:
 		return verdict{Mark: "bad", Text: plural(overdue, "row is", "rows are") + " overdue"}
 	case j.LastFailed > 0 && j.LastFailed == j.LastChecked:

@@ -64,13 +64,13 @@ type way struct{ Path, Text string }
 var ways = map[string]way{
 	"missed":       {"/do/catch-up", "Catch up…"},
 	"stranded":     {"/do/catch-up", "Catch up…"},
-	"overdue":      {"/ledger", "Look at the ledger"},
+	"overdue":      {"/ledger", "Show the ledger"},
 	"gave-up":      {"/do/retry?since=24h", "Retry them…"},
-	"failing":      {"/waiting", "Look at the rows"},
-	"publishing":   {"/schedules", "Look at the schedules"},
-	"unregistered": {"/jobs", "Look at the jobs"},
-	"slow":         {"/ledger", "Look at the ledger"},
-	"sla":          {"/jobs", "Look at the jobs"},
+	"failing":      {"/waiting", "Show the rows"},
+	"publishing":   {"/schedules", "Show the schedules"},
+	"unregistered": {"/jobs", "Show the jobs"},
+	"slow":         {"/ledger", "Show the ledger"},
+	"sla":          {"/jobs", "Show the jobs"},
 }
 
 // leads returns the link of a finding, or nil if no page solves it or tells more. Catch-up leaves
@@ -90,7 +90,7 @@ func leads(f health.Finding) *way {
 			to.Path = link("/ended", "job", f.Job, "outcome", jobs.OutcomeFailed)
 		}
 	case f.Condition == "sla":
-		to = way{link("/job", "name", f.Job), "Look at the job"}
+		to = way{link("/job", "name", f.Job), "Show the job"}
 	}
 	return &to
 }
@@ -135,7 +135,7 @@ func (p overviews) unread(err error) verdict {
 	switch {
 	case errors.Is(err, pgsql.ErrNotMigrated):
 		v.Text = "The database has no tables of prescient"
-		v.Detail = "No check is run before they are there. " + err.Error() + "."
+		v.Detail = "No check runs before they exist. " + err.Error() + "."
 	case pgsql.HasState(err, pqerror.InsufficientPrivilege):
 		v.Text, v.Detail = "The database refuses this server", "Its login may not read the tables: it needs the role of "+
 			"a reader, which the command migrate roles makes. "+v.Detail
@@ -259,7 +259,7 @@ func (v overviewPage) figures() []figure {
 	}
 	list := []figure{
 		{Name: "Overdue", Value: num(v.waits()), Note: "rows", Mark: "bad"},
-		{Name: "Missed", Value: num(int64(len(v.Missed)) + v.MoreMissed), Note: "slots no run has opened", Mark: "bad"},
+		{Name: "Missed", Value: num(int64(len(v.Missed)) + v.MoreMissed), Note: "slots that no run has opened", Mark: "bad"},
 		{
 			Name: "Stranded", Value: num(int64(len(v.LeftOpen)+len(v.Stragglers)) + v.MoreOpen),
 			Note: "slots with rows left in them", Mark: "bad",
@@ -267,7 +267,7 @@ func (v overviewPage) figures() []figure {
 		{Name: "Failing", Value: num(failing), Note: "jobs, in their last slot", Mark: "bad"},
 		{Name: "Given up", Value: num(gaveUp), Note: "rows, in 24 hours", Mark: "bad"},
 		{Name: "Late", Value: num(late), Note: "jobs that broke their SLA", Mark: "warn"},
-		{Name: "Unknown", Value: num(unknown), Note: "jobs that no runner knows", Mark: "bad"},
+		{Name: "Unregistered", Value: num(unknown), Note: "jobs that no run has registered", Mark: "bad"},
 		{Name: "Paused", Value: num(len(v.Paused)), Note: "jobs", Mark: "warn"},
 		{
 			Name: "Schedules", Value: num(int64(len(v.Schedules)) + v.Due[schedule.JobExec]),

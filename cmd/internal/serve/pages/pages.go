@@ -232,7 +232,7 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request, err error) {
 	case isField:
 		s.fail(w, r, http.StatusBadRequest, field.Error())
 	case errors.Is(err, board.ErrNotFound), errors.Is(err, schedule.ErrNotFound):
-		s.fail(w, r, http.StatusNotFound, "There is no such thing, or no more.")
+		s.fail(w, r, http.StatusNotFound, "There is no such thing here, or it is gone.")
 	case errors.Is(err, board.ErrBusy):
 		w.Header().Set("Retry-After", "2")
 		s.fail(w, r, http.StatusServiceUnavailable,

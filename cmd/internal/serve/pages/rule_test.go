@@ -27,7 +27,7 @@ const rulesFile = `rules:
 // The statements that count the same as the page of the rule. The table is as at the end: an order that the rule found
 // shipped was shipped before the slot.
 var ruleFigureTests = []figureTest{
-	{"/rule?name=order.late", "Wait for a step", `select count(*) from orders where id in (5, 20)`},
+	{"/rule?name=order.late", "Waiting for a step", `select count(*) from orders where id in (5, 20)`},
 	{"/rule?name=order.late", "Met in time", `select count(*) from orders where shipped_at < placed_at + interval '1 hour'`},
 	{"/rule?name=order.late", "Met after a step", `select count(*) from orders where shipped_at > placed_at + interval '1 hour'`},
 	{"/rule?name=order.late", "Open after the last step", `select count(*) from orders where shipped_at is null and id < 5`},

@@ -126,7 +126,7 @@ func TestTooManyLogInsThatFailAreRefusedAndLogged(t *testing.T) {
 	from := func(address string) *browser { b.head.Set("X-Forwarded-For", "198.51.100.7, "+address); return b }
 	wrong, right := url.Values{"token": {"guessed-guessed-guessed"}}, url.Values{"token": {story.OperatorToken}}
 	for range 5 {
-		s.has(from("192.0.2.1").post("/login", "/login", wrong, http.StatusForbidden), "This token is not known here.")
+		s.has(from("192.0.2.1").post("/login", "/login", wrong, http.StatusForbidden), "This server does not know that token.")
 	}
 	s.has(from("192.0.2.1").post("/login", "/login", right, http.StatusTooManyRequests), "Try again in a minute.")
 	from("192.0.2.2").post("/login", "/login", right, http.StatusOK)

@@ -131,13 +131,15 @@ func (v storesPage) judge() verdict {
 	all := plural(int64(len(v.Stores)), "store", "stores")
 	switch {
 	case len(v.Stores) == 0:
-		return verdict{Mark: "warn", Text: "No store is known yet", Detail: "Those of the settings are being looked for."}
+		return verdict{
+			Mark: "warn", Text: "No store is known yet", Detail: "The server is searching for the stores of the settings.",
+		}
 	case wrong == 0:
 		return verdict{Mark: "ok", Text: "All is well", Detail: "In " + all + "."}
 	case unread == 0:
 		return verdict{
 			Mark: "bad", Text: "Something is wrong in " + num(wrong) + " of " + all, Count: wrong,
-			Detail: "Each store has the button or the command that mends it on its own page.",
+			Detail: "The page of each store has the button or the command that mends it.",
 		}
 	}
 	return verdict{

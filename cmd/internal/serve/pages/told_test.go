@@ -65,7 +65,7 @@ func TestAJobBeyondThoseListedHasItsPage(t *testing.T) {
 	_, err := s.Client.EnqueueMany(t.Context(), s.DB, list)
 	s.must(err)
 	b := s.browser().login(story.ReadToken)
-	s.has(b.get("/jobs", http.StatusOK), "These are the first 500 by name. Any other has the page <code>/job?name=</code>")
+	s.has(b.get("/jobs", http.StatusOK), "These are the first 500 by name. For another job, open <code>/job?name=</code>")
 	s.has(b.get("/job?name=very.many.500", http.StatusOK), "very.many.500")
 }
 
@@ -76,7 +76,7 @@ func TestAnEntityWithVeryManyChecksIsCountedAndNotListed(t *testing.T) {
 	s.enqueueItems(many, s.Now().Add(2*time.Hour))
 	b := s.browser().login(story.OperatorToken)
 	page := b.get("/entity?name=order&key=1", http.StatusOK)
-	s.has(page, "3,007 checks wait.", "The timeline is longer; this is its end.")
+	s.has(page, "3,007 checks wait.", "The timeline is longer: these are its newest entries.")
 	if n := strings.Count(page, `<ol class="timeline">`); n > 1000 {
 		t.Errorf("%d rows are shown", n)
 	}
