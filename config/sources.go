@@ -82,7 +82,7 @@ func (s sources) read(key string, field any, c *Config) error {
 
 // errPasswordFlag is the error of a flag that has a password in it.
 func errPasswordFlag(key string) error {
-	return errors.New("the value contains a password, which everybody on this machine can see in the process list; " +
+	return errors.New("the value contains a password, which every user of this machine can see in the process list; " +
 		"put the URL into " + variable(key) + " or the configuration file, " +
 		"or leave the password to PGPASSFILE (~/.pgpass) or a service file")
 }

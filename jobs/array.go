@@ -9,7 +9,7 @@ import (
 	"github.com/lib/pq"
 )
 
-// columns turns rows into the parameters of statement enqueue_many: one array a column, without nulls. They are encoded
+// columns turns requests into the parameters of statement enqueue_many: one array a column, without nulls. They are encoded
 // here, since the driver's general encoder takes as long for an array of times as the server takes to write the rows.
 func columns(list []Request, on OnConflict, clock any) []any {
 	n := len(list)
@@ -18,44 +18,44 @@ func columns(list []Request, on OnConflict, clock any) []any {
 		column.text.Grow(16 * n)
 	}
 	nameless := unused(list)
-	for _, job := range list {
-		execs.add(job.JobExec)
-		names.add(job.EntityName)
-		keys.add(job.EntityKey)
-		times.addTime(job.checkAt())
-		payloads.add(string(job.Payload))
-		item := job.ItemKey
-		if job.Anonymous {
+	for _, r := range list {
+		execs.add(r.JobExec)
+		names.add(r.EntityName)
+		keys.add(r.EntityKey)
+		times.addTime(r.checkAt())
+		payloads.add(string(r.Payload))
+		item := r.ItemKey
+		if r.Anonymous {
 			item = nameless
 		}
 		items.add(item)
-		groups.add(job.GroupKey)
+		groups.add(r.GroupKey)
 	}
 	policy, maxMicros := on.args()
 	return []any{
 		execs.literal(), names.literal(), keys.literal(), times.literal(), payloads.literal(), items.literal(),
 		groups.literal(), policy, maxMicros, clock,
-		spans(list, func(job Request) time.Duration { return job.Within }), nameless,
-		spans(list, func(job Request) time.Duration { return job.UnlessEndedWithin }),
+		spans(list, func(r Request) time.Duration { return r.Within }), nameless,
+		spans(list, func(r Request) time.Duration { return r.UnlessEndedWithin }),
 	}
 }
 
 // spans is a column of durations, in seconds. Nil: all of them are 0.
-func spans(list []Request, of func(job Request) time.Duration) any {
-	if !slices.ContainsFunc(list, func(job Request) bool { return of(job) != 0 }) {
+func spans(list []Request, of func(r Request) time.Duration) any {
+	if !slices.ContainsFunc(list, func(r Request) bool { return of(r) != 0 }) {
 		return nil
 	}
 	var column array
-	for _, job := range list {
-		column.add(strconv.FormatInt(int64(of(job)/time.Second), 10))
+	for _, r := range list {
+		column.add(strconv.FormatInt(int64(of(r)/time.Second), 10))
 	}
 	return column.literal()
 }
 
-// unused returns an item key that no row has.
+// unused returns an item key that no request has.
 func unused(list []Request) string {
 	key := "anonymous"
-	for slices.ContainsFunc(list, func(job Request) bool { return job.ItemKey == key }) {
+	for slices.ContainsFunc(list, func(r Request) bool { return r.ItemKey == key }) {
 		key += "'"
 	}
 	return key

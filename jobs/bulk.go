@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// chunk bounds the rows of one statement. Between two statements the server waits.
+	// chunk bounds the requests of one statement. Between two statements the server waits.
 	chunk = 10_000
-	// chunkBytes bounds the bytes of text of these rows, unless it is one row. A statement needs
+	// chunkBytes bounds the bytes of text of these requests, unless it is one request. A statement needs
 	// about ten times as much memory.
 	chunkBytes = 4 << 20
-	// maxBadRows bounds the bad rows of a stream that EnqueueAll keeps.
-	maxBadRows = 1000
+	// maxBadRequests bounds the bad requests of a stream that EnqueueAll keeps.
+	maxBadRequests = 1000
 )
 
-// EnqueueMany enqueues many checks in one transaction. If a row is bad, it writes nothing, and a
-// *BulkError lists every bad row. A key given twice counts as two calls, in order. One statement
-// writes up to 10,000 jobs with up to 4 MiB of text. Concurrent calls that need several statements
+// EnqueueMany enqueues many requests in one transaction. If a request is bad, it writes nothing, and a
+// *BulkError lists every bad request. A key given twice counts as two calls, in order. One statement
+// writes up to 10,000 requests with up to 4 MiB of text. Concurrent calls that need several statements
 // may deadlock as EnqueueAll may. on is as with Enqueue.
 func (c *Client) EnqueueMany(ctx context.Context, db DB, list []Request, on ...OnConflict) (EnqueueCounts, error) {
 	return c.enqueueMany(ctx, db, list, lastOf(on))
@@ -36,7 +36,7 @@ func (c *Client) enqueueMany(ctx context.Context, db DB, list []Request, on OnCo
 		return EnqueueCounts{}, err
 	}
 	if err := on.validate(); err != nil {
-		return EnqueueCounts{}, fmt.Errorf("enqueue %s: %w", spoken.Count(len(list), "job", "jobs"), err)
+		return EnqueueCounts{}, fmt.Errorf("enqueue %s: %w", spoken.Count(len(list), "request", "requests"), err)
 	}
 	var total EnqueueCounts
 	err := c.through(ctx, db, list, func(ctx context.Context, db DB, list []Request) error {
@@ -56,30 +56,30 @@ func (c *Client) enqueueMany(ctx context.Context, db DB, list []Request, on OnCo
 		return EnqueueCounts{}, err
 	}
 	if err != nil {
-		return EnqueueCounts{}, fmt.Errorf("enqueue %s: %w", spoken.Count(len(list), "job", "jobs"), err)
+		return EnqueueCounts{}, fmt.Errorf("enqueue %s: %w", spoken.Count(len(list), "request", "requests"), err)
 	}
 	return total, nil
 }
 
-// parts divides a list into the rows of one statement each. An empty list is one part.
+// parts divides a list into the requests of one statement each. An empty list is one part.
 func parts(list []Request) iter.Seq[[]Request] {
 	return func(yield func([]Request) bool) {
 		first, size := 0, 0
-		for i, job := range list {
-			if i > first && (i-first == chunk || size+job.size() > chunkBytes) {
+		for i, request := range list {
+			if i > first && (i-first == chunk || size+request.size() > chunkBytes) {
 				if !yield(list[first:i]) {
 					return
 				}
 				first, size = i, 0
 			}
-			size += job.size()
+			size += request.size()
 		}
 		yield(list[first:])
 	}
 }
 
-// EnqueueAll enqueues a stream of checks, in bounded memory and in one transaction. The rules are
-// those of EnqueueMany, but a *BulkError lists at most the first 1,000 bad rows. Two concurrent
+// EnqueueAll enqueues a stream of requests, in bounded memory and in one transaction. The rules are
+// those of EnqueueMany, but a *BulkError lists at most the first 1,000 bad requests. Two concurrent
 // streams with the same keys in another order may deadlock: then one of them fails, with nothing
 // written. on is as with Enqueue.
 func (c *Client) EnqueueAll(
@@ -90,10 +90,10 @@ func (c *Client) EnqueueAll(
 
 func (c *Client) enqueueAll(ctx context.Context, db DB, all iter.Seq[Request], on OnConflict) (EnqueueCounts, error) {
 	if err := on.validate(); err != nil {
-		return EnqueueCounts{}, fmt.Errorf("enqueue jobs: %w", err)
+		return EnqueueCounts{}, fmt.Errorf("enqueue requests: %w", err)
 	}
 	if all == nil {
-		return EnqueueCounts{}, errors.New("enqueue jobs: the sequence is nil")
+		return EnqueueCounts{}, errors.New("enqueue requests: the sequence is nil")
 	}
 	var total EnqueueCounts
 	err := tx.In(ctx, db, func(db tx.DB) error {
@@ -108,12 +108,12 @@ func (c *Client) enqueueAll(ctx context.Context, db DB, all iter.Seq[Request], o
 	return total, nil
 }
 
-// stream validates rows while another goroutine writes the previous chunk. After a bad row it only
-// validates.
+// stream validates requests while another goroutine writes the previous chunk. After a bad request it
+// only validates.
 func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[Request], on OnConflict) (EnqueueCounts, error) {
 	w := writer{chunks: make(chan []Request), failed: make(chan struct{}), done: make(chan struct{})}
 	policy, _ := on.args()
-	fresh := policy == Keep.policy // until a row of the stream is found to wait
+	fresh := policy == Keep.policy // until a key of the stream is found to wait
 	copier := copier{client: c, numbers: map[string]int64{}}
 	go w.run(func(chunk []Request) (n EnqueueCounts, err error) {
 		err = c.through(ctx, tx, chunk, func(ctx context.Context, tx DB, chunk []Request) (err error) {
@@ -132,34 +132,34 @@ func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[Request], on On
 	defer func() { _, _ = w.finish() }() // when the iterator panics, too
 
 	var bad BulkError
-	var rows []Request
+	var requests []Request
 	index, size := 0, 0
-	for job := range all {
-		bad.add(index, c.validate(job))
+	for request := range all {
+		bad.add(index, c.validate(request))
 		index++
-		if len(bad.Rows) > 0 {
-			if len(bad.Rows) == maxBadRows {
+		if len(bad.Requests) > 0 {
+			if len(bad.Requests) == maxBadRequests {
 				break
 			}
 			continue
 		}
-		if len(rows) == chunk || len(rows) > 0 && size+job.size() > chunkBytes {
-			if !w.send(rows) {
+		if len(requests) == chunk || len(requests) > 0 && size+request.size() > chunkBytes {
+			if !w.send(requests) {
 				break
 			}
-			rows, size = make([]Request, 0, len(rows)), 0
+			requests, size = make([]Request, 0, len(requests)), 0
 		}
-		rows, size = append(rows, job), size+job.size()
+		requests, size = append(requests, request), size+request.size()
 	}
-	if len(bad.Rows) == 0 && len(rows) > 0 {
-		w.send(rows)
+	if len(bad.Requests) == 0 && len(requests) > 0 {
+		w.send(requests)
 	}
 	total, err := w.finish()
 	switch {
-	case len(bad.Rows) > 0:
+	case len(bad.Requests) > 0:
 		return EnqueueCounts{}, &bad
 	case err != nil:
-		return EnqueueCounts{}, fmt.Errorf("enqueue jobs: %w", err)
+		return EnqueueCounts{}, fmt.Errorf("enqueue requests: %w", err)
 	}
 	return total, nil
 }
@@ -205,7 +205,7 @@ func (w *writer) finish() (EnqueueCounts, error) {
 	return w.total, w.err
 }
 
-// writeChunk writes rows that have been validated.
+// writeChunk writes requests that have been validated.
 func (c *Client) writeChunk(ctx context.Context, db DB, list []Request, on OnConflict) (EnqueueCounts, error) {
 	var n EnqueueCounts
 	err := c.row(ctx, db, pgsql.EnqueueMany, columns(list, on, c.Clock()), &n.Inserted, &n.Kept, &n.Replaced,

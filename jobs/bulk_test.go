@@ -126,7 +126,7 @@ func TestAStreamWithBadRowsWritesNothingAndLeavesTheTransactionUsable(t *testing
 		t.Fatal(err)
 	}
 	var bad []int
-	for _, row := range bulk.Rows {
+	for _, row := range bulk.Requests {
 		bad = append(bad, row.Index)
 	}
 	if diff := cmp.Diff([]int{12000, 23999}, bad); diff != "" {
@@ -146,7 +146,7 @@ func TestAStreamThatIsAllWrongEndsEarly(t *testing.T) {
 		yielded++
 		job.JobExec = ""
 	}), jobs.Keep)
-	if bulk, ok := errors.AsType[*jobs.BulkError](err); !ok || len(bulk.Rows) != 1000 || yielded != 1000 {
+	if bulk, ok := errors.AsType[*jobs.BulkError](err); !ok || len(bulk.Requests) != 1000 || yielded != 1000 {
 		t.Errorf("%d rows yielded, %v", yielded, err)
 	}
 }
@@ -170,7 +170,7 @@ func TestAStreamStopsAtAnErrorOfTheDatabase(t *testing.T) {
 func TestAStreamThatIsNilIsRefused(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	if _, err := w.client.EnqueueAll(t.Context(), w.db, nil); err == nil || err.Error() != "enqueue jobs: the sequence is nil" {
+	if _, err := w.client.EnqueueAll(t.Context(), w.db, nil); err == nil || err.Error() != "enqueue requests: the sequence is nil" {
 		t.Error(err)
 	}
 }

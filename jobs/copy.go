@@ -15,7 +15,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// copier writes rows by COPY, in one transaction, if none of their keys waits.
+// copier writes requests by COPY, in one transaction, if none of their keys waits.
 type copier struct {
 	client  *Client
 	numbers map[string]int64 // of jobs, found or made by this transaction
@@ -33,20 +33,20 @@ type preparing interface {
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 }
 
-// write writes rows. It writes nothing, and ok is false, in these cases: a row waits already, the
+// write writes requests. It writes nothing, and ok is false, in these cases: a key waits already, the
 // grid is being changed, a slot has begun meanwhile, the role may only execute functions, or the
 // driver has another COPY.
-func (w *copier) write(ctx context.Context, tx DB, rows []Request) (n EnqueueCounts, ok bool, err error) {
+func (w *copier) write(ctx context.Context, tx DB, list []Request) (n EnqueueCounts, ok bool, err error) {
 	if _, err := tx.ExecContext(ctx, "savepoint prescient_copy"); err != nil {
 		return n, false, fmt.Errorf("set savepoint: %w", err)
 	}
 	then := "release savepoint prescient_copy"
-	if err = w.number(ctx, tx, rows); err == nil {
-		err = w.copyRows(ctx, tx, rows)
+	if err = w.number(ctx, tx, list); err == nil {
+		err = w.copyRows(ctx, tx, list)
 	}
 	switch {
 	case err == nil:
-		n.Inserted, ok = int64(len(rows)), true
+		n.Inserted, ok = int64(len(list)), true
 	// Citus turns the other three into InternalError.
 	case pgsql.HasState(err, "", pqerror.UniqueViolation, pqerror.CheckViolation, pqerror.InsufficientPrivilege,
 		pqerror.InternalError):
@@ -60,13 +60,13 @@ func (w *copier) write(ctx context.Context, tx DB, rows []Request) (n EnqueueCou
 	return n, ok, nil
 }
 
-// number looks up the jobs of rows whose numbers are not known yet.
-func (w *copier) number(ctx context.Context, tx DB, rows []Request) error {
+// number finds the numbers of jobs that are not known yet.
+func (w *copier) number(ctx context.Context, tx DB, list []Request) error {
 	var names array
-	for _, j := range rows {
-		if _, known := w.numbers[j.JobExec]; !known {
-			w.numbers[j.JobExec] = 0 // looked up only once
-			names.add(j.JobExec)
+	for _, r := range list {
+		if _, known := w.numbers[r.JobExec]; !known {
+			w.numbers[r.JobExec] = 0 // looked up only once
+			names.add(r.JobExec)
 		}
 	}
 	if names.text.Len() == 0 {
@@ -80,13 +80,13 @@ func (w *copier) number(ctx context.Context, tx DB, rows []Request) error {
 			return err
 		})
 	if err != nil {
-		return fmt.Errorf("number jobs: %w", err)
+		return fmt.Errorf("find the numbers of jobs: %w", err)
 	}
 	return nil
 }
 
-func (w *copier) copyRows(ctx context.Context, tx DB, rows []Request) error {
-	all, err := w.values(ctx, tx, rows)
+func (w *copier) copyRows(ctx context.Context, tx DB, list []Request) error {
+	all, err := w.values(ctx, tx, list)
 	if err != nil {
 		return err
 	}
@@ -98,10 +98,10 @@ func (w *copier) copyRows(ctx context.Context, tx DB, rows []Request) error {
 	case preparing:
 		written, err = copyIn(ctx, tx, query, all)
 	default:
-		err = errors.New("there is no COPY")
+		err = errors.New("the driver has no COPY")
 	}
-	if err == nil && written < int64(len(rows)) {
-		err = fmt.Errorf("COPY wrote %d of %d rows: a trigger suppresses the other rows", written, len(rows))
+	if err == nil && written < int64(len(list)) {
+		err = fmt.Errorf("COPY wrote %d of %d rows: a trigger suppresses the other rows", written, len(list))
 	}
 	if err != nil {
 		return err
@@ -127,10 +127,10 @@ func (w *copier) nextSlot(ctx context.Context, tx DB) (next time.Time, who enque
 	return next, who, err
 }
 
-// values returns the columns of rows. It reads the next slot first, which gives the transaction its
+// values returns the columns of the rows of requests. It reads the next slot first, which gives the transaction its
 // number. From that number, a run that begins meanwhile knows that rows may still come. If the grid
 // has changed, the client keeps its old one.
-func (w *copier) values(ctx context.Context, tx DB, rows []Request) (iter.Seq[[]any], error) {
+func (w *copier) values(ctx context.Context, tx DB, list []Request) (iter.Seq[[]any], error) {
 	c := w.client
 	var width int64
 	if err := pgsql.One(ctx, tx, pgsql.EnqueueLock.In(c.schema), nil, &width); err != nil {
@@ -146,14 +146,14 @@ func (w *copier) values(ctx context.Context, tx DB, rows []Request) (iter.Seq[[]
 		return nil, err
 	}
 	return func(yield func([]any) bool) {
-		for _, j := range rows {
-			slot := j.place(g, next)
+		for _, r := range list {
+			slot := r.place(g, next)
 			w.first = grid.Earlier(w.first, slot)
-			asked := sql.NullTime{Time: j.checkAt()}
+			asked := sql.NullTime{Time: r.checkAt()}
 			asked.Valid = !asked.Time.Equal(slot)
 			row := []any{
-				w.numbers[j.JobExec], j.EntityName, j.EntityKey, j.item(), nullable(j.GroupKey), slot, slot,
-				nullable(string(j.Payload)), asked, j.within(),
+				w.numbers[r.JobExec], r.EntityName, r.EntityKey, r.item(), nullable(r.GroupKey), slot, slot,
+				nullable(string(r.Payload)), asked, r.within(),
 				who.by, who.app, who.actor, who.traceparent,
 			}
 			if !yield(row) {

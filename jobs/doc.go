@@ -19,7 +19,7 @@
 // The application enqueues a [Request], and the function of the job gets the row that it became, a
 // [FutureJob]. The instant is rounded up to a slot. When that slot is run, the runner calls the
 // function registered under job_exec. The function checks whether the expected event has happened,
-// and acts if not. It returns when to look again, or nil:
+// and acts if not. It returns when to check again, or nil:
 //
 //	registry.Register("order.unshipped", jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 //		// ...

@@ -53,8 +53,8 @@ func ExampleClient_EnqueueMany() {
 	}
 	_, err := client.EnqueueMany(ctx, tx, checks)
 	if bad, ok := errors.AsType[*jobs.BulkError](err); ok {
-		for _, row := range bad.Rows {
-			slog.Error("a check was refused, so none was written", "order", checks[row.Index].EntityKey, "error", row.Err)
+		for _, request := range bad.Requests {
+			slog.Error("a check was refused, so none was written", "order", checks[request.Index].EntityKey, "error", request.Err)
 		}
 	}
 }

@@ -63,10 +63,10 @@ func (j FutureJob) Key() Key {
 }
 
 // ErrNoPayload is returned by Payload for a row that has none.
-var ErrNoPayload = errors.New("the job has no payload")
+var ErrNoPayload = errors.New("the row has no payload")
 
 // Payload decodes a job's payload into a T. It ignores unknown fields. It returns ErrNoPayload if
-// the job has no payload.
+// the row has no payload.
 func Payload[T any](j FutureJob) (T, error) {
 	var v T
 	if len(j.Payload) == 0 {

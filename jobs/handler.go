@@ -13,7 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// CheckFunc does one check; see Row. It returns when to look again, rounded up to a slot, or nil if
+// CheckFunc does one check; see Row. It returns when to check again, rounded up to a slot, or nil if
 // the row is finished. The runner retries an error, a panic, a call of runtime.Goexit and a timeout
 // in later slots; see Retry.
 //
@@ -27,7 +27,7 @@ type CheckFunc func(ctx context.Context, job FutureJob) (next *time.Time, err er
 // an error. An error rolls back all of its writes.
 type TxCheckFunc func(ctx context.Context, tx *sqlx.Tx, job FutureJob) (next *time.Time, err error)
 
-// Result is a check's answer about one row: when to look again, or nil if the row is finished, or
+// Result is a check's answer about one row: when to check again, or nil if the row is finished, or
 // an error. In a batch the error belongs only to that row.
 type Result struct {
 	Next *time.Time
@@ -65,7 +65,7 @@ type BatchFunc func(ctx context.Context, batch []FutureJob) ([]Result, error)
 // it; an error of the whole call does.
 type TxBatchFunc func(ctx context.Context, tx *sqlx.Tx, batch []FutureJob) ([]Result, error)
 
-// Answer is what the function of a single row returns beside an error: when to look again, or a
+// Answer is what the function of a single row returns beside an error: when to check again, or a
 // Result, which can also change the payload and enqueue further checks. An error in Result.Err has
 // the effect of a returned error.
 type Answer interface{ *time.Time | Result }

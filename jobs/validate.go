@@ -19,7 +19,7 @@ const (
 	maxKey  = 500
 )
 
-// FieldError is a bad field of a job, with the rule. Find it with errors.As.
+// FieldError is a bad field of a request, with the rule. Find it with errors.As.
 type FieldError struct {
 	Field   string // the name in the database, such as "entity_key"
 	Message string // such as "must not be empty"
@@ -28,45 +28,45 @@ type FieldError struct {
 // Error returns "entity_key: must not be empty".
 func (e *FieldError) Error() string { return e.Field + ": " + e.Message }
 
-// BulkError lists every bad row of a bulk call, which wrote nothing.
+// BulkError lists every bad request of a bulk call, which wrote nothing.
 type BulkError struct {
-	Rows []RowError
+	Requests []RequestError
 }
 
-// RowError is the error of one row of a bulk call.
-type RowError struct {
+// RequestError is the error of one request of a bulk call.
+type RequestError struct {
 	Index int // in the slice given
 	Err   error
 }
 
 func (e *BulkError) add(index int, err error) {
 	if err != nil {
-		e.Rows = append(e.Rows, RowError{Index: index, Err: err})
+		e.Requests = append(e.Requests, RequestError{Index: index, Err: err})
 	}
 }
 
-// maxListed bounds the rows in the text of a BulkError; Rows has all.
+// maxListed bounds the requests in the text of a BulkError; Requests has all.
 const maxListed = 20
 
-// Error lists the rows, one a line.
+// Error lists the requests, one a line.
 func (e *BulkError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d of the jobs cannot be enqueued, so none was:", len(e.Rows))
-	for i, row := range e.Rows {
+	fmt.Fprintf(&b, "%d of the requests cannot be enqueued, so none was:", len(e.Requests))
+	for i, bad := range e.Requests {
 		if i == maxListed {
-			fmt.Fprintf(&b, "\n... and %d more", len(e.Rows)-maxListed)
+			fmt.Fprintf(&b, "\n... and %d more", len(e.Requests)-maxListed)
 			break
 		}
-		fmt.Fprintf(&b, "\njob %d: %v", row.Index, row.Err)
+		fmt.Fprintf(&b, "\nrequest %d: %v", bad.Index, bad.Err)
 	}
 	return b.String()
 }
 
-// Unwrap returns the errors of the rows.
+// Unwrap returns the errors of the requests.
 func (e *BulkError) Unwrap() []error {
 	var errs []error
-	for _, row := range e.Rows {
-		errs = append(errs, row.Err)
+	for _, bad := range e.Requests {
+		errs = append(errs, bad.Err)
 	}
 	return errs
 }
@@ -83,7 +83,7 @@ func (c *Client) validateAll(list []Request) error {
 	for i, request := range list {
 		bad.add(i, c.validate(request))
 	}
-	if len(bad.Rows) > 0 {
+	if len(bad.Requests) > 0 {
 		return &bad
 	}
 	return nil
@@ -103,7 +103,7 @@ func (r Request) validate(maxPayload int) error {
 
 func validateAnonymous(r Request) error {
 	if r.Anonymous && r.ItemKey != "" {
-		return &FieldError{"item_key", "must be empty on an anonymous job, which has no key"}
+		return &FieldError{"item_key", "must be empty on an anonymous check, which has no key"}
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func checkUnless(r Request) error {
 	case checkWithin(r.UnlessEndedWithin) != nil:
 		return &FieldError{"unless_ended_within", "must be whole seconds, up to 366 days"}
 	case r.Anonymous && r.conditional():
-		return &FieldError{"unless_ended_within", "must be 0 on an anonymous job, which has no key"}
+		return &FieldError{"unless_ended_within", "must be 0 on an anonymous check, which has no key"}
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func checkUnless(r Request) error {
 func validateTime(at time.Time, within time.Duration) error {
 	switch {
 	case at.IsZero():
-		return &FieldError{"check_at", "must be set: CheckAt is when to look"}
+		return &FieldError{"check_at", "must be set: CheckAt is when to check"}
 	case at.Before(grid.Min) || at.Add(within).After(grid.Max):
 		return &FieldError{
 			"check_at", fmt.Sprintf("must be from %s to %s", grid.Min.Format("2006-01-02"), grid.Max.Format("2006-01-02")),

@@ -13,7 +13,7 @@ import (
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
-var badJobs = []struct {
+var badRequests = []struct {
 	name   string
 	change func(*jobs.Request)
 	field  string
@@ -72,7 +72,7 @@ var badJobs = []struct {
 func TestABadJobIsRefusedByFieldAndRule(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	for _, test := range badJobs {
+	for _, test := range badRequests {
 		job := check("1", slot(1))
 		test.change(&job)
 		_, err := w.client.Enqueue(t.Context(), w.db, job)
@@ -106,7 +106,7 @@ func TestABulkCallListsEveryBadRowAndWritesNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	list := []jobs.Request{check("good", slot(1))}
-	for _, test := range badJobs {
+	for _, test := range badRequests {
 		job := check("1", slot(1))
 		test.change(&job)
 		list = append(list, job)
@@ -114,16 +114,16 @@ func TestABulkCallListsEveryBadRowAndWritesNothing(t *testing.T) {
 	list = append(list, check("good too", slot(1)))
 	_, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.Replace)
 	bulk, ok := errors.AsType[*jobs.BulkError](err)
-	if !ok || len(bulk.Rows) != len(badJobs) {
+	if !ok || len(bulk.Requests) != len(badRequests) {
 		t.Fatalf("%v", err)
 	}
-	for i, row := range bulk.Rows {
-		if row.Index != i+1 || !strings.Contains(fieldErrors(row.Err)[badJobs[i].field], badJobs[i].rule) {
-			t.Errorf("row %d: %v", row.Index, row.Err)
+	for i, bad := range bulk.Requests {
+		if bad.Index != i+1 || !strings.Contains(fieldErrors(bad.Err)[badRequests[i].field], badRequests[i].rule) {
+			t.Errorf("request %d: %v", bad.Index, bad.Err)
 		}
 	}
 	var field *jobs.FieldError
-	if !errors.As(err, &field) || !strings.Contains(err.Error(), "\njob 1: job_exec: must not be empty") || !strings.Contains(err.Error(), fmt.Sprintf("and %d more", len(badJobs)-20)) {
+	if !errors.As(err, &field) || !strings.Contains(err.Error(), "\nrequest 1: job_exec: must not be empty") || !strings.Contains(err.Error(), fmt.Sprintf("and %d more", len(badRequests)-20)) {
 		t.Errorf("%v", err)
 	}
 	if n := len(w.waiting()); n != 0 {

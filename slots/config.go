@@ -219,7 +219,7 @@ func (r *Runner) makeHistoryMonths(ctx context.Context) {
 	m.Do(pgsql.HistoryMonths.In(r.schema))
 	err := r.server.Commit(ctx, &m)
 	if err != nil && ctx.Err() == nil && !pgsql.IsLockTimeout(err) {
-		r.cfg.Logger.WarnContext(ctx, "history has no partition made ahead; rows go to its default partition", "error", err)
+		r.cfg.Logger.WarnContext(ctx, "no partition of history could be made ahead; rows go to its default partition", "error", err)
 	}
 }
 
@@ -233,6 +233,6 @@ func (r *Runner) enqueuePeriodic(ctx context.Context) {
 		err = client.EnqueuePeriodic(ctx, r.cfg.DB, r.cfg.Registry)
 	}
 	if err != nil && ctx.Err() == nil {
-		r.cfg.Logger.WarnContext(ctx, "periodic functions may lack a row until the next run", "error", err)
+		r.cfg.Logger.WarnContext(ctx, "periodic functions may have no row until the next run", "error", err)
 	}
 }

@@ -151,7 +151,7 @@ func keepRoles(ctx context.Context, db Pool, schema Schema) error {
 		return tx.GetContext(ctx, &made, RolesMade.In(schema), schema.String(), Owner.In(schema))
 	})
 	if err != nil {
-		return fmt.Errorf("look for the roles of schema %s: %w", schema, err)
+		return fmt.Errorf("find the roles of schema %s: %w", schema, err)
 	}
 	if !made {
 		return nil

@@ -54,7 +54,7 @@ func Schemas(ctx context.Context, db Pool, pattern string) ([]string, error) {
 		return tx.SelectContext(ctx, &names, StoreSchemas.In(""), like)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look for schemas like %s: %w", pattern, err)
+		return nil, fmt.Errorf("find schemas like %s: %w", pattern, err)
 	}
 	return names, nil
 }

@@ -99,7 +99,7 @@ func judge(path string, info fs.FileInfo, uid int) error {
 	writers := ""
 	switch groupWrites := perm&0o020 != 0 && group != owner; {
 	case perm&0o002 != 0:
-		writers = "everybody"
+		writers = "every user"
 	case groupWrites:
 		writers = "group " + groupName(group)
 	}

@@ -37,9 +37,9 @@ func TestAFileIsTrustedThatOnlyItsUserOrRootCanHaveWritten(t *testing.T) {
 		"another user's":                    {other, 100, 0o600, "chown 54321 'a file'", []string{"it belongs to uid 54322", "uid 54321"}},
 		"a shared group may write":          {me, 54323, 0o664, "chmod go-w 'a file'", []string{"group gid 54323 may write to it", "0664"}},
 		"root's that a shared group writes": {0, 54323, 0o660, "chmod go-w 'a file'", []string{"group gid 54323"}},
-		"everybody may write":               {me, me, 0o646, "chmod go-w 'a file'", []string{"everybody may write to it", "0646"}},
-		"both":                              {other, 100, 0o666, "chown 54321 'a file' && chmod go-w 'a file'", []string{"54322", "everybody"}},
-		"a sticky directory":                {0, 0, fs.ModeDir | fs.ModeSticky | 0o777, "chmod go-w 'a file'", []string{"everybody"}},
+		"everybody may write":               {me, me, 0o646, "chmod go-w 'a file'", []string{"every user may write to it", "0646"}},
+		"both":                              {other, 100, 0o666, "chown 54321 'a file' && chmod go-w 'a file'", []string{"54322", "every user"}},
+		"a sticky directory":                {0, 0, fs.ModeDir | fs.ModeSticky | 0o777, "chmod go-w 'a file'", []string{"every user"}},
 		"one's own link":                    {me, 100, fs.ModeSymlink | 0o777, "", nil},
 		"another user's link":               {other, 100, fs.ModeSymlink | 0o777, "chown -h 54321 'a file'", []string{"the symbolic link belongs to uid 54322"}},
 	} {

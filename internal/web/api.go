@@ -151,9 +151,9 @@ func (a API) write(w http.ResponseWriter, r *http.Request, status int, media str
 func unknown(r *http.Request) string {
 	switch token, given := Bearer(r); {
 	case given && strings.Contains(token, ":"):
-		return "nobody has this token: send it without the name and the colon that are before it in the settings"
+		return "the token is not known: send it without the name and the colon that are before it in the settings"
 	case given && token != "":
-		return "nobody has this token"
+		return "the token is not known"
 	}
 	return "send the header Authorization: Bearer, and the token"
 }

@@ -31,7 +31,7 @@ func TestWhoSendsNoTokenThatSomebodyHasIsToldWhatIsWrong(t *testing.T) {
 	}}
 	for token, want := range map[string]string{
 		"ops:0123456789abcdef": "send it without the name and the colon",
-		"0123456789abcdee":     "nobody has this token",
+		"0123456789abcdee":     "the token is not known",
 		"":                     "send the header Authorization: Bearer, and the token",
 	} {
 		answer, request := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)

@@ -53,7 +53,7 @@ func (c *Client) ListPage(ctx context.Context, db jobs.DB, f Filter) (page []job
 		return jobs.ScanJob(row, &v.FutureJob, &v.job)
 	})
 	if err != nil {
-		return nil, Position{}, fmt.Errorf("list jobs: %w", err)
+		return nil, Position{}, fmt.Errorf("list checks: %w", err)
 	}
 	n := fitting(waiting, limit, func(v numbered) int { return len(v.Payload) })
 	if n < len(waiting) {
@@ -74,7 +74,7 @@ const defaultLimit = 100
 func (c *Client) Show(ctx context.Context, db jobs.DB, entityName, entityKey string) ([]jobs.FutureJob, error) {
 	waiting, err := rows(ctx, c, db, pgsql.JobShow, []any{entityName, entityKey, MaxRows}, scanJob)
 	if err != nil {
-		return nil, fmt.Errorf("show the jobs of %s %s: %w", entityName, entityKey, err)
+		return nil, fmt.Errorf("show the checks of %s %s: %w", entityName, entityKey, err)
 	}
 	return waiting, nil
 }
@@ -222,10 +222,10 @@ func (c *Client) Retry(
 		at = c.jobs.Now()
 	}
 	if err := c.jobs.ValidateDue(at); err != nil {
-		return 0, 0, fmt.Errorf("retry failed jobs: %w", err)
+		return 0, 0, fmt.Errorf("retry failed checks: %w", err)
 	}
 	if err := c.row(ctx, db, pgsql.HistoryRetry, append(f.args(), at, c.jobs.Clock()), &retried, &waiting); err != nil {
-		return 0, 0, fmt.Errorf("retry failed jobs: %w", err)
+		return 0, 0, fmt.Errorf("retry failed checks: %w", err)
 	}
 	return retried, waiting, nil
 }
@@ -241,7 +241,7 @@ type RetryCount struct {
 // PreviewRetry counts the checks that Retry would find.
 func (c *Client) PreviewRetry(ctx context.Context, db jobs.DB, f RetryFilter) (found RetryCount, err error) {
 	if err := c.row(ctx, db, pgsql.BoardRetry, f.args(), &found.Checks, &found.Waiting, &found.Digest); err != nil {
-		return RetryCount{}, fmt.Errorf("count failed jobs: %w", err)
+		return RetryCount{}, fmt.Errorf("count failed checks: %w", err)
 	}
 	return found, nil
 }

@@ -64,7 +64,7 @@ func (d *daemon) runSlots(ctx context.Context) error {
 		d.wait(ctx, d.recordAnswer(ctx, pause, err))
 	}
 
-	d.log.InfoContext(ctx, "daemon is stopping; what runs is given its grace period")
+	d.log.InfoContext(ctx, "daemon is stopping; running checks get the grace period")
 	d.mu.Lock()
 	d.stopping = true
 	d.mu.Unlock()

@@ -71,7 +71,7 @@ func (l *Ledger) Jobs(ctx context.Context, since time.Time) ([]JobStatus, error)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read how the jobs do: %w", err)
+		return nil, fmt.Errorf("read the state of the jobs: %w", err)
 	}
 	return list, nil
 }

@@ -133,7 +133,7 @@ func TestWhatCannotRunIsReportedAndNeverRun(t *testing.T) {
 	const name = "name: must have 1 to 200 bytes, not begin with a dot, and have no slash, comma or control character"
 	want := map[string]string{
 		"plain":          "not executable: chmod +x it, or move it away",
-		"shared":         "everybody may write to it (mode 0777); if its content is right, trust it by: chmod go-w DIR/3003011215/shared",
+		"shared":         "every user may write to it (mode 0777); if its content is right, trust it by: chmod go-w DIR/3003011215/shared",
 		".hidden":        name,
 		"sub":            "not a regular file: put the executable itself here",
 		"new\nline":      name,

@@ -31,7 +31,7 @@
 // # Who can reach it
 //
 // The server listens on a unix socket only, in a directory that only its user (and root) may enter.
-// Whoever gets there is trusted: there is no password to leak. The directory's owner and mode are
+// Every process that gets there is trusted: there is no password to leak. The directory's owner and mode are
 // checked before each connection, as another user can make one of the same name in /tmp; see
 // [Server.CheckSocket]. The commands connect as a role that owns the database and is no superuser,
 // so that no query of a check reads files or runs programs; the role postgres, for who looks after

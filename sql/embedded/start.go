@@ -93,7 +93,7 @@ func (s *Server) launch(ctx context.Context, in install) error {
 	defer func() { _ = log.Close() }()
 	info, err := log.Stat()
 	if err != nil {
-		return fmt.Errorf("look at the server's log: %w", err)
+		return fmt.Errorf("read the server's log: %w", err)
 	}
 	cmd := s.command(context.WithoutCancel(ctx), in.program("postgres"), s.arguments()...)
 	cmd.Stdout, cmd.Stderr = log, log

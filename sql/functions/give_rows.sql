@@ -52,8 +52,8 @@ begin
     lock table prescient.future_job in row exclusive mode;
     perform from prescient.setting s where s.mover = own for share;
     if not found then
-        raise exception 'somebody else has begun to move rows from this store' using errcode = 'PS003',
-            hint = 'He finishes what was under way. See what is left with: prescient stores list';
+        raise exception 'another move from this store has begun' using errcode = 'PS003',
+            hint = 'That move finishes what was under way. See what is left with: prescient stores list';
     end if;
     select o.given into given from prescient.transfer_out o where o.batch = this;
     if found then

@@ -44,14 +44,14 @@ begin
         limit 1;
         raise exception 'a transaction is open that has read or written checks%',
             coalesce(': of session ' || holder.pid || ' of ' || holder.usename || coalesce(' (' || nullif(holder.application_name, '') || ')', ''), '')
-            using errcode = 'lock_not_available', hint = 'Everybody who writes checks would wait behind this. Try again when it has ended'
-                || coalesce('. To end it: select pg_terminate_backend(' || holder.pid || ')', '; which it is tells: prescient doctor');
+            using errcode = 'lock_not_available', hint = 'All writers of checks would wait for this change. Try again when that transaction has ended'
+                || coalesce('. To end it: select pg_terminate_backend(' || holder.pid || ')', '. To find it: prescient doctor');
     end;
     now := coalesce(clock, clock_timestamp());
     if exists (select from prescient.slot_run where state = 'open') then
         raise exception 'slot % is open', (select to_char(min(slot) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') from prescient.slot_run where state = 'open')
-            using errcode = 'object_in_use', hint = 'Wait until its run is over, or finish it with: prescient run --catch-up. Where that leaves it open, its rows are of a job that the binary does not have: '
-                'run one that has it, or cancel them; which job tells: prescient status';
+            using errcode = 'object_in_use', hint = 'Wait until its run has ended, or finish it with: prescient run --catch-up. If the slot stays open, its rows are of a job that the binary does not have: '
+                'prescient status names the job. Run a binary that has it, or cancel the rows';
     end if;
     select f.next_check_at, coalesce(j.name, '#' || f.job) as name, j.paused_at is not null as paused, j.registered_at is null as unknown
     into due

@@ -1,5 +1,5 @@
 -- Returns what the role of the session may do in schema $1: read, run (which needs the functions
--- $2), or nothing. It also returns the schemas of its search_path in which everybody may create
+-- $2), or nothing. It also returns the schemas of its search_path in which every role may create
 -- functions.
 -- Called by cmd/internal/doctor.Config.may.
 select

@@ -133,7 +133,7 @@ func (c Config) all(ctx context.Context, checks []check) (list []Finding, err er
 			found, err = []Finding{c.refused(refused.Message)}, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("look for %s: %w", check.name, err)
+			return nil, fmt.Errorf("find %s: %w", check.name, err)
 		}
 		for _, f := range found {
 			f.Name = check.name

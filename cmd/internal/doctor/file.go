@@ -30,7 +30,7 @@ func File(path string, mode fs.FileMode, entries []config.Entry) []Finding {
 		}
 		return []Finding{{
 			Name: "file", Severity: kind.severity, Do: fmt.Sprintf(kind.mends, path),
-			What: fmt.Sprintf("everybody on this machine can read %s, and it has %s: %s", path, kind.what, entries[i].Key),
+			What: fmt.Sprintf("every user of this machine can read %s, and it has %s: %s", path, kind.what, entries[i].Key),
 		}}
 	}
 	return nil

@@ -211,7 +211,7 @@ func writeNew(files []install.File) error {
 		case err == nil && string(old) != file.Text:
 			return fmt.Errorf("%s exists and is different: it may have been edited, so move it away first", file.Path)
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("look at what is there: %w", err)
+			return fmt.Errorf("read what is there: %w", err)
 		}
 		same[file.Path] = err == nil
 	}

@@ -80,7 +80,7 @@ func warn(ctx context.Context, f *factory.Factory, listen string) {
 	if cfg := f.Config().Server; listen != "" && cfg.Proxy != "off" && len(cfg.ProxyNetworks) == 0 {
 		f.Log().WarnContext(ctx,
 			"server.proxy is set and server.proxy_networks is empty: every request counts as the proxy's own, "+
-				"and five wrong tokens keep everybody out for a minute. "+
+				"and five wrong tokens lock out all users for a minute. "+
 				"Set server.proxy_networks to the addresses of the proxy", "proxy", cfg.Proxy)
 	}
 }

@@ -90,7 +90,7 @@ func addStore(ctx context.Context, f *factory.Factory, name string, roles bool) 
 	})
 }
 
-// widthOfOthers is the width of the slots of all stores but one, where it is the same in all that tell theirs; else 0.
+// widthOfOthers returns the width that all other stores have, as far as they answer. It returns 0 if they differ.
 func widthOfOthers(ctx context.Context, f *factory.Factory, but string) (width time.Duration) {
 	for _, s := range database.All(ctx, f) {
 		if s.Name == but || s.Err != nil {

@@ -93,7 +93,7 @@ func (f file) open() (*os.File, os.FileInfo, error) {
 		}
 		info, err := opened.Stat()
 		if err != nil {
-			return nil, nil, errors.Join(fmt.Errorf("look at the file for events: %w", err), opened.Close())
+			return nil, nil, errors.Join(fmt.Errorf("read the state of the file for events: %w", err), opened.Close())
 		}
 		if now, err := os.Stat(string(f)); err == nil && os.SameFile(info, now) {
 			return opened, info, nil

@@ -89,11 +89,11 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look for triggers of rules that cannot work: %w", pgsql.ExplainMissing(err))
+		return nil, fmt.Errorf("find triggers of rules that cannot work: %w", pgsql.ExplainMissing(err))
 	}
 	for _, r := range list {
 		if err := s.ask(ctx, r, &faults); err != nil {
-			return nil, fmt.Errorf("look for checks of rule %s that cannot work: %w", r.Rule.Name, err)
+			return nil, fmt.Errorf("find checks of rule %s that cannot work: %w", r.Rule.Name, err)
 		}
 	}
 	for i := range faults {

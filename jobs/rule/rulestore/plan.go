@@ -238,7 +238,7 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 	if was != nil {
 		moved, err := s.moved(ctx, *was, u)
 		if err != nil {
-			return RulePlan{}, fmt.Errorf("look for the table of rule %s: %w", asked.Name, err)
+			return RulePlan{}, fmt.Errorf("find the table of rule %s: %w", asked.Name, err)
 		}
 		if err := p.compare(*was, moved); err != nil {
 			return RulePlan{}, err
@@ -246,7 +246,7 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 	}
 	before, after, all := triggersOf(s.schema, u, p.timing)
 	if err := s.find(ctx, u, all); err != nil {
-		return RulePlan{}, fmt.Errorf("look for the triggers of rule %s: %w", asked.Name, err)
+		return RulePlan{}, fmt.Errorf("find the triggers of rule %s: %w", asked.Name, err)
 	}
 	for _, t := range all {
 		if !t.there {

@@ -187,7 +187,7 @@ func (rd *round) mayStart(u *unit.Unit, chain *txn.Chain) (goOn, ok bool) {
 func (rd *round) isGone(u *unit.Unit) bool {
 	remaining, err := rd.Session.Remaining(rd.Ctx, u.Number, u.IDs())
 	if err != nil {
-		rd.Log.DebugContext(rd.Ctx, "rows that waited were not looked for", "check", u.String(), "error", err)
+		rd.Log.DebugContext(rd.Ctx, "rows that waited were not searched for", "check", u.String(), "error", err)
 		return false
 	}
 	return !u.Keep(remaining)
