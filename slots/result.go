@@ -54,33 +54,33 @@ const (
 
 // Result says what one runner did for one slot.
 type Result struct {
-	Slot time.Time
-	Kind Kind
+	Slot time.Time `json:"slot"`
+	Kind Kind      `json:"kind"`
 	// State is StateOpen if other runners are at the slot, or rows were left in it: on purpose, or because this runner
 	// does not know their jobs.
-	State State
+	State State `json:"state"`
 	// Planned is the number of rows for all runners when the slot was opened; an estimate if there were many.
-	Planned int64
+	Planned int64 `json:"planned"`
 	// Checked = Finished + Rescheduled + Failed: the rows whose outcome this runner recorded.
-	Checked     int64
-	Finished    int64
-	Rescheduled int64
-	Failed      int64
+	Checked     int64 `json:"checked"`
+	Finished    int64 `json:"finished"`
+	Rescheduled int64 `json:"rescheduled"`
+	Failed      int64 `json:"failed"`
 	// Yielded rows were cancelled or moved by their owner during their check, whose outcome was dropped.
-	Yielded int64
+	Yielded int64 `json:"yielded"`
 	// TakenOver and Lost count claims taken over from other runners, and lost to them.
-	TakenOver int
-	Lost      int
+	TakenOver int `json:"taken_over"`
+	Lost      int `json:"lost"`
 	// Refused rows were left in their slot; see ErrRefused.
-	Refused int64
+	Refused int64 `json:"refused"`
 	// Abandoned checks went on after their timeout and the grace period.
-	Abandoned int
+	Abandoned int `json:"abandoned"`
 	// Unknown lists the jobs, by name, that have rows in the slot and are not registered here. The rows stay, and the
 	// slot stays open, for a runner that knows the jobs.
-	Unknown []string
+	Unknown []string `json:"unknown"`
 	// Failures lists the jobs, by name, whose checks ended in an error.
-	Failures []Failure
-	Took     time.Duration
+	Failures []Failure     `json:"failures"`
+	Took     time.Duration `json:"-"`
 }
 
 // Failure sums up the errors of one job's checks in a run.

@@ -173,10 +173,10 @@ type CancelOptions struct {
 
 // Cancelled counts what CancelAll did.
 type Cancelled struct {
-	Cancelled int64
+	Cancelled int64 `json:"cancelled"`
 	// Left is how many checks the filter still selects, because other transactions have locked or moved
 	// them. It is 0 if the limit was reached.
-	Left int64
+	Left int64 `json:"left"`
 }
 
 const (

@@ -18,10 +18,10 @@ import (
 
 // TimelineEntry is one event in the life of a check. Instants are in UTC.
 type TimelineEntry struct {
-	ID        int64 // of the row: a key gets a new ID each time it is enqueued while it does not wait
-	JobExec   string
-	ItemKey   string
-	Anonymous bool
+	ID        int64  `json:"id"` // of the row: a key gets a new ID each time it is enqueued while it does not wait
+	JobExec   string `json:"job_exec"`
+	ItemKey   string `json:"item_key"`
+	Anonymous bool   `json:"anonymous"`
 
 	// What is one of these, or an Outcome:
 	//
@@ -34,60 +34,66 @@ type TimelineEntry struct {
 	//   - "renamed" (the row of a rule's table got another key)
 	//   - "recorded" (an enqueue came when its slot had begun; see OnConflict), "honoured" (such a
 	//     request made this row)
-	What        string
-	At          time.Time // zero: it waits, or began before times were kept
-	Slot        time.Time // the slot of the row; for enqueued, the first
-	RequestedAt time.Time // for enqueued and recorded; zero: before the year 1, which only SQL can request
+	What        string    `json:"what"`
+	At          time.Time `json:"-"`    // zero: it waits, or began before times were kept
+	Slot        time.Time `json:"slot"` // the slot of the row; for enqueued, the first
+	RequestedAt time.Time `json:"-"`    // for enqueued and recorded; zero: before the year 1, which only SQL can request
 	// For enqueued: Request.Within.
-	Within time.Duration
+	Within time.Duration `json:"-"`
 
 	// The role, application_name and actor (see SetActor) that did it. Empty for a run.
-	By, App, Actor string
+	By    string `json:"by"`
+	App   string `json:"application_name"`
+	Actor string `json:"actor"`
 
 	// For a check: its runner, lateness, run time and error. If it returned a next time, only the
 	// first four digits of its times are kept, and Runner is empty once the ledger has lost the
 	// slot.
-	Ran                bool
-	Runner             string
-	Lateness, Duration time.Duration
-	Error              string
+	Ran      bool          `json:"-"`
+	Runner   string        `json:"runner"`
+	Lateness time.Duration `json:"-"`
+	Duration time.Duration `json:"-"`
+	Error    string        `json:"error"`
 
 	// Found says what the last check of a rule found in its table: done at an instant, done, gone, outside
 	// or open. Empty for all other entries.
-	Found string
+	Found string `json:"found"`
 	// StepsLeftOut lists the steps of a rule that had passed when the row came to it, and did not fire. Only the last
 	// entry of a row has them.
-	StepsLeftOut []string
+	StepsLeftOut []string `json:"steps_left_out"`
 	// Fired lists the steps of a rule that this check has fired. A step whose check has left the timeline
 	// is with the entry before it.
-	Fired []Firing
+	Fired []Firing `json:"fired"`
 
 	// LeftOut tells that the row ended with a request, which was dropped for its Request.UnlessEndedWithin. The key has
 	// ended as done in that time, perhaps with this end.
-	LeftOut bool
+	LeftOut bool `json:"left_out"`
 
 	// To is the slot that a rescheduled, pushed_back, deferred or width event moved the row to, in UTC. Zero: unknown.
-	To time.Time
+	To time.Time `json:"-"`
 	// For moved: the names of the stores, given by the operator who moved the row.
-	MovedFrom, MovedTo string
+	MovedFrom string `json:"moved_from"`
+	MovedTo   string `json:"moved_to"`
 	// KeyBefore is the key that a renamed row had before. KeyAfter is set for a check that ended as cancelled because its
 	// row got another key: its timeline goes on there.
-	KeyBefore, KeyAfter string
+	KeyBefore string `json:"key_before"`
+	KeyAfter  string `json:"key_after"`
 
 	// The ledger's record of the slot: why it was opened ("run", "catch_up"), when, and when it was
 	// done. Empty: it was not opened, or this entry has no slot.
-	Run                string
-	OpenedAt, ClosedAt time.Time
+	Run      string    `json:"run"`
+	OpenedAt time.Time `json:"-"`
+	ClosedAt time.Time `json:"-"`
 
 	// Hindrance says what blocks a waiting row. Empty: nothing.
 	//
 	//   - "paused"; "unregistered": no run of the last 7 days knows its job
 	//   - "missed": no run has opened its slot; "open": its slot is being run, or was left open
 	//   - "straggler": it was committed after its slot was closed
-	Hindrance string
+	Hindrance string `json:"hindrance"`
 
 	// OfRule reports whether the job is that of a rule.
-	OfRule bool
+	OfRule bool `json:"-"`
 }
 
 // Firing says that a step of a rule has fired.

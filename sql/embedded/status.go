@@ -12,12 +12,13 @@ import (
 
 // Status is the state of a server at one moment.
 type Status struct {
-	Running bool   // it accepts connections
-	PID     int    // of its main process; 0 when there is none. Set but not Running: starting or stopping
-	Version string // of the running server, as 15.13; of the data, as 15, when stopped; empty when there is no data
-	Data    string // the data directory
-	Socket  string // the directory of the unix socket
-	Log     string // the file that the server writes to
+	Running bool `json:"running"` // it accepts connections
+	PID     int  `json:"pid"`     // of its main process; 0 when there is none. Set but not Running: starting or stopping
+	// Version is that of the running server, as 15.13; of the data, as 15, when stopped; empty when there is no data.
+	Version string `json:"version"`
+	Data    string `json:"data"`   // the data directory
+	Socket  string `json:"socket"` // the directory of the unix socket
+	Log     string `json:"log"`    // the file that the server writes to
 }
 
 // Status looks at the server. It changes nothing, and a server that does not run is not an error.

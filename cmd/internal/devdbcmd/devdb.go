@@ -100,13 +100,8 @@ func newCmdURL(f *factory.Factory) *cobra.Command {
 
 // serverView is embedded.Status as JSON.
 type serverView struct {
-	Running bool   `json:"running"`
-	PID     int    `json:"pid"`
-	Version string `json:"version"`
-	URL     string `json:"url"`
-	Data    string `json:"data"`
-	Socket  string `json:"socket"`
-	Log     string `json:"log"`
+	embedded.Status
+	URL string `json:"url"`
 }
 
 func printServer(ctx context.Context, f *factory.Factory, server *embedded.Server) error {
@@ -114,6 +109,6 @@ func printServer(ctx context.Context, f *factory.Factory, server *embedded.Serve
 	if err != nil {
 		return err
 	}
-	view := serverView{status.Running, status.PID, status.Version, server.URL(), status.Data, status.Socket, status.Log}
+	view := serverView{status, server.URL()}
 	return f.Say(view, status.String(), "url      "+view.URL)
 }

@@ -112,12 +112,6 @@ func errOfFailedSchedule(f *factory.Factory, id string) error {
 		"%[2]s schedules backfill %[3]s", schedule.JobExec, f.Self(), word)
 }
 
-// cancelledView counts the cancelled checks, as JSON.
-type cancelledView struct {
-	Cancelled int64 `json:"cancelled"`
-	Left      int64 `json:"left"` // found, and locked by other transactions
-}
-
 func cancelJob(ctx context.Context, f *factory.Factory, o cancelOptions) error {
 	if !o.filter.IsZero() || len(o.fields) > 0 || o.until.Given() || o.limit != 0 {
 		return exit.Usagef("--entity, --key, --group, --payload, --until and --limit are for many checks: " +
@@ -127,7 +121,7 @@ func cancelJob(ctx context.Context, f *factory.Factory, o cancelOptions) error {
 		return errOfSchedule(f, o.key)
 	}
 	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, _ time.Time) error {
-		var view cancelledView
+		var view admin.Cancelled
 		err := database.Change(ctx, db, func(tx *sqlx.Tx) error {
 			found, err := c.Cancel(ctx, tx, o.key)
 			if found {
@@ -155,7 +149,7 @@ func ofRule(ctx context.Context, f *factory.Factory, db *sqlx.DB, job string) bo
 	return err == nil
 }
 
-func printCancelled(ctx context.Context, f *factory.Factory, db *sqlx.DB, job string, view cancelledView) error {
+func printCancelled(ctx context.Context, f *factory.Factory, db *sqlx.DB, job string, view admin.Cancelled) error {
 	rows := []table.Row{{"cancelled", view.Cancelled}}
 	if view.Left > 0 {
 		rows = append(rows, table.Row{"left, because another transaction has locked them", view.Left})
@@ -181,17 +175,15 @@ func cancelMany(ctx context.Context, f *factory.Factory, o cancelOptions) error 
 	}
 	err := database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
 		o.filter.Until = o.until.From(now)
-		var view cancelledView
+		var view admin.Cancelled
 		var err error
 		if o.yes {
-			var done admin.Cancelled
-			done, err = admin.New(c).CancelAll(ctx, db, o.filter,
+			view, err = admin.New(c).CancelAll(ctx, db, o.filter,
 				admin.CancelOptions{Limit: int64(o.limit), Actor: database.Actor()})
-			view = cancelledView(done)
 		} else {
 			err = countFound(ctx, db, admin.New(c), o)
 		}
-		if err == nil && view == (cancelledView{}) {
+		if err == nil && view == (admin.Cancelled{}) {
 			err = checks.Require(ctx, f, db, c, o.filter.JobExec)
 		}
 		if err != nil && view.Cancelled == 0 {

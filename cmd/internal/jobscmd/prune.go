@@ -49,19 +49,14 @@ While a dump or a long query reads history, the command gives up after a few sec
 
 // prunedView counts what was dropped, as JSON.
 type prunedView struct {
-	DryRun     bool            `json:"dry_run"`
-	Before     *time.Time      `json:"before"` // null: nothing is to be pruned
-	Partitions []partitionView `json:"partitions"`
-	Slots      *int64          `json:"slots"` // forgotten; null when none were looked for
-}
-
-type partitionView struct {
-	Partition string `json:"partition"`
-	Rows      int64  `json:"rows"`
+	DryRun     bool                    `json:"dry_run"`
+	Before     *time.Time              `json:"before"` // null: nothing is to be pruned
+	Partitions []admin.PrunedPartition `json:"partitions"`
+	Slots      *int64                  `json:"slots"` // forgotten; null when none were looked for
 }
 
 func pruneHistory(ctx context.Context, f *factory.Factory, o pruneOptions) error {
-	view := prunedView{DryRun: o.dryRun, Partitions: []partitionView{}}
+	view := prunedView{DryRun: o.dryRun, Partitions: []admin.PrunedPartition{}}
 	if o.keep == 0 {
 		f.Log().InfoContext(ctx, "history is kept for ever: to prune it set history.retention, such as 90d, or give --keep")
 		return printPruned(f, view)
@@ -70,9 +65,7 @@ func pruneHistory(ctx context.Context, f *factory.Factory, o pruneOptions) error
 		before := now.Add(-o.keep).UTC()
 		view.Before = &before
 		pruned, err := admin.New(c).Prune(ctx, db, before, o.dryRun)
-		for _, p := range pruned {
-			view.Partitions = append(view.Partitions, partitionView(p))
-		}
+		view.Partitions = append(view.Partitions, pruned...)
 		if err != nil || o.dryRun {
 			return err
 		}

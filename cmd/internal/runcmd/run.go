@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -117,28 +116,12 @@ func stoppedBy(ctx context.Context, err error) error {
 
 // resultView is a slots.Result as JSON.
 type resultView struct {
-	Slot        time.Time       `json:"slot"`
-	Kind        slots.Kind      `json:"kind"`
-	State       slots.State     `json:"state"`
-	Planned     int64           `json:"planned"`
-	Checked     int64           `json:"checked"`
-	Finished    int64           `json:"finished"`
-	Rescheduled int64           `json:"rescheduled"`
-	Failed      int64           `json:"failed"`
-	Yielded     int64           `json:"yielded"`
-	TakenOver   int             `json:"taken_over"`
-	Lost        int             `json:"lost"`
-	Refused     int64           `json:"refused"`
-	Abandoned   int             `json:"abandoned"`
-	Unknown     []string        `json:"unknown"` // jobs with rows that are not registered here
-	Failures    []slots.Failure `json:"failures"`
-	Took        duration.Text   `json:"took"`
+	slots.Result
+	Took duration.Text `json:"took"`
 }
 
 func newResultView(r slots.Result) resultView {
-	return resultView{
-		r.Slot.UTC(), r.Kind, r.State, r.Planned, r.Checked, r.Finished, r.Rescheduled, r.Failed, r.Yielded,
-		r.TakenOver, r.Lost, r.Refused, r.Abandoned, append([]string{}, r.Unknown...),
-		append([]slots.Failure{}, r.Failures...), duration.Text(r.Took),
-	}
+	r.Slot = r.Slot.UTC()
+	r.Unknown, r.Failures = append([]string{}, r.Unknown...), append([]slots.Failure{}, r.Failures...)
+	return resultView{r, duration.Text(r.Took)}
 }
