@@ -101,6 +101,18 @@ func TestALengthIsSaidInWords(t *testing.T) {
 	}
 }
 
+func TestAnExpressionDoesNotDependOnTheSession(t *testing.T) {
+	t.Parallel()
+	for text, refused := range map[string]bool{
+		`user = 'ada'`: true, `state = 1 or current_user = owner`: true, `"user" = 'ada'`: false, `orders.user = 'ada'`: false,
+		`channel = 'user'`: false, `users > 0`: false,
+	} {
+		if err := expr.Check(text); (err != nil) != refused {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestBareReturnsNamesWithoutATable(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{

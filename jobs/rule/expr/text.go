@@ -78,8 +78,8 @@ func shorten(text string) string {
 	return text
 }
 
-// Check returns why a text is not one expression, or why it may change its value while the row stays as it is. Such an
-// expression would make a rule miss rows: it is evaluated when the row is written, and when a step is due.
+// Check returns why a text is not one expression, or why its value may change or differ while the row stays as it is. Such
+// an expression would make a rule miss rows: it is evaluated when the row is written, and when a step is due.
 func Check(text string) error {
 	list, err := tokens(text)
 	switch {
@@ -89,6 +89,10 @@ func Check(text string) error {
 		return fmt.Errorf("it is empty")
 	}
 	for i, t := range list {
+		if t.kind == sqltext.Word && slices.Contains(sessions, t.text) && (i == 0 || list[i-1].text != ".") {
+			return fmt.Errorf("%[1]s depends on the session, and a row is written and checked in different ones. "+
+				"A column of this name is written %[2]q", t.text, t.text)
+		}
 		if moves(list, i) {
 			name := strings.Trim(t.text, "'")
 			return fmt.Errorf("%s moves by itself, but the row is read only when it is written and when a step is due. "+
@@ -102,6 +106,11 @@ func Check(text string) error {
 var clocks = []string{
 	"now", "clock_timestamp", "statement_timestamp", "transaction_timestamp", "timeofday", "random", "age",
 	"current_timestamp", "current_date", "current_time", "localtimestamp", "localtime",
+}
+
+// sessions are the keywords whose values depend on the session. PostgreSQL reads a column named user as one of them.
+var sessions = []string{
+	"user", "current_user", "session_user", "current_role", "current_catalog", "current_schema",
 }
 
 // instants are the words that PostgreSQL reads as an instant of the present.

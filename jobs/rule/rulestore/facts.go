@@ -220,7 +220,12 @@ func hint(field, text, found string) string {
 	number := slices.Contains([]string{"smallint", "integer", "bigint", "numeric", "real", "double precision"}, found)
 	texts := found == "text" || strings.HasPrefix(found, "character")
 	switch {
+	case strings.HasPrefix(field, "where") && number:
+		return fmt.Sprintf(". For a flag write %s = 1", text)
 	case strings.HasPrefix(field, "where"):
+	case strings.HasPrefix(field, "done") && number:
+		return fmt.Sprintf(". For a flag write %[1]s = 1, for seconds since 1970 to_timestamp(%[1]s), for milliseconds "+
+			"to_timestamp(%[1]s / 1000.0)", text)
 	case strings.HasPrefix(field, "steps") && number:
 		return fmt.Sprintf(". For a number of days write make_interval(days => %s)", text)
 	case number:

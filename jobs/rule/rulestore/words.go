@@ -199,12 +199,25 @@ func (t refusedText) column() string {
 		return fmt.Sprintf("table %s has no column %s: did you mean %s?", t.table.Relation, name, strings.Join(meant, " or "))
 	case len(meant) > 0:
 		return fmt.Sprintf("there is no column %s: did you mean %s?", name, strings.Join(meant, " or "))
+	case t.compared(name) != "":
+		return fmt.Sprintf("there is no column %s. For a text write '%s'", name, t.compared(name))
 	case t.own(name):
 		if _, err := t.table.column(pq.QuoteIdentifier(name)); err != nil {
 			return strings.Replace(err.Error(), pq.QuoteIdentifier(name), name, 1)
 		}
 	}
 	return "there is no column " + name
+}
+
+// compared returns the name of a column that is not there, as it stands in the text, if a value may stand there, too:
+// status = open. Empty: it is the name of a column.
+func (t refusedText) compared(name string) string {
+	found := regexp.MustCompile(`(?i)(?:=|<>|\bin\s*\((?:[^)]*,)?)\s*(` + regexp.QuoteMeta(name) + `)\s*(?:$|[\s),;])`).
+		FindStringSubmatch(t.text)
+	if found == nil {
+		return ""
+	}
+	return found[1]
 }
 
 // own reports whether a column can only be one of the table of the rule.
@@ -295,6 +308,10 @@ func (t refusedText) function() string {
 		}
 		if left == "" {
 			return fmt.Sprintf("there is no operator %s for type %s", operator, right)
+		}
+		if strings.HasPrefix(left, "timestamp") && regexp.MustCompile(`^(?:`+numbers+`)$`).MatchString(right) {
+			return fmt.Sprintf("%s does not go between type %s and type %s: for a number of days write %[1]s "+
+				"make_interval(days => x)", operator, left, right)
 		}
 		return fmt.Sprintf("%s does not go between type %s and type %s: write a cast, such as x::%s", operator, left, right,
 			strings.ReplaceAll(cast(left, right), "timestamp with time zone", "timestamptz"))
