@@ -70,7 +70,7 @@ func TestACommandThatWaitsForALockOfAStrangerNamesTheStranger(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	db.MustExec("create role " + stranger + " login password 'stranger'")
+	db.MustExec("create role " + stranger + " login password 'stranger'; create schema new")
 	pgtest.DropRoles(t, db, stranger)
 	db.MustExec("update prescient.setting set since = '2026-01-01 00:00:00Z'")
 	slot := time.Date(2026, time.January, 2, 0, 0, 0, 0, time.UTC)
@@ -97,6 +97,7 @@ func TestACommandThatWaitsForALockOfAStrangerNamesTheStranger(t *testing.T) {
 		{"hashtextextended('prescient.group household', 0)", []string{"run", "--slot", group.Format(time.RFC3339)}},
 		{"hashtextextended('prescient.roles', 0)", []string{"migrate", "roles"}},
 		{strconv.FormatInt(lock.DefaultLockID, 10), []string{"migrate", "down", "--yes"}},
+		{strconv.FormatInt(lock.DefaultLockID, 10), []string{"migrate", "up", "--schema", "new"}},
 	} {
 		t.Run(strings.Join(test.args[:2], " "), func(t *testing.T) {
 			t.Parallel()

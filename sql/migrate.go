@@ -348,13 +348,36 @@ func refuseOld(version int) error {
 // versionTable needs no quotes: createSchema refuses every name that does.
 func versionTable(schema Schema) string { return schema.String() + "." + versionTableName }
 
+// turn lets one process at a time migrate. It waits in the server, so that a look at the locks finds who has the turn.
+type turn struct{}
+
+// SessionLock waits for the turn, longer than the timeouts of the role. The session has it after the transaction.
+func (turn) SessionLock(ctx context.Context, conn *sql.Conn) error {
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	for _, statement := range []string{
+		"set local lock_timeout = 0", "set local statement_timeout = 0",
+		fmt.Sprintf("select pg_advisory_lock(%d)", lock.DefaultLockID),
+	} {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}
+
+// SessionUnlock ends the turn.
+func (turn) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
+	_, err := conn.ExecContext(ctx, `select pg_advisory_unlock($1)`, lock.DefaultLockID)
+	return err
+}
+
 // provider applies the migrations with goose, which keeps the version table, and the functions with
 // the last migration.
 func provider(db Pool, schema Schema, migrations []source) (*goose.Provider, error) {
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
-	if err != nil {
-		return nil, err
-	}
 	var steps []*goose.Migration
 	for _, m := range migrations {
 		steps = append(steps,
@@ -373,7 +396,7 @@ func provider(db Pool, schema Schema, migrations []source) (*goose.Provider, err
 	}
 	p, err := goose.NewProvider(goose.DialectPostgres, Sqlx(db).DB, nil,
 		goose.WithTableName(versionTable(schema)),
-		goose.WithSessionLocker(locker),
+		goose.WithSessionLocker(turn{}),
 		goose.WithDisableGlobalRegistry(true),
 		goose.WithGoMigrations(steps...),
 	)
