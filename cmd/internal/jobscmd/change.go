@@ -17,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
@@ -93,32 +94,13 @@ job. The checks of a rule do not have its payload: select them by --key.`,
 	return c
 }
 
-// errOfSchedule is the refusal to change the check of a schedule, which would silently end or move
-// the schedule.
-func errOfSchedule(f *factory.Factory, key jobs.Key) error {
-	return fmt.Errorf("nothing was changed: the checks of job %q belong to schedules; use: %s schedules pause %s, or: "+
-		"%[2]s schedules delete %[3]s", schedule.JobExec, f.Self(), spoken.Word(key.EntityKey))
-}
-
-// errOfFailedSchedule is the refusal to put failed checks of schedules back. They could publish an
-// event a second time.
-func errOfFailedSchedule(f *factory.Factory, id string) error {
-	word := "ID"
-	if id != "" {
-		word = spoken.Word(id)
-	}
-	return fmt.Errorf("nothing was put back: the checks of job %q belong to schedules; "+
-		"give a schedule a new check with: %s schedules resume %s, and publish what it has missed with: "+
-		"%[2]s schedules backfill %[3]s", schedule.JobExec, f.Self(), word)
-}
-
 func cancelJob(ctx context.Context, f *factory.Factory, o cancelOptions) error {
 	if !o.filter.IsZero() || len(o.fields) > 0 || o.until.Given() || o.limit != 0 {
 		return exit.Usagef("--entity, --key, --group, --payload, --until and --limit are for many checks: " +
 			"leave them out, or ENTITY and KEY")
 	}
 	if o.key.JobExec == schedule.JobExec {
-		return errOfSchedule(f, o.key)
+		return errors.New(view.OfSchedule(f.Self(), o.key.EntityKey))
 	}
 	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, _ time.Time) error {
 		var view admin.Cancelled
@@ -171,7 +153,7 @@ func cancelMany(ctx context.Context, f *factory.Factory, o cancelOptions) error 
 	case o.filter.IsZero():
 		return exit.Usagef("give JOB ENTITY KEY, or JOB, --entity, --key, --group or --payload")
 	case o.filter.JobExec == schedule.JobExec || o.filter.JobExec == "" && o.filter.EntityName == schedule.EntityName:
-		return errOfSchedule(f, jobs.Key{EntityKey: o.filter.EntityKey})
+		return errors.New(view.OfSchedule(f.Self(), o.filter.EntityKey))
 	}
 	err := database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
 		o.filter.Until = o.until.From(now)
@@ -246,7 +228,7 @@ func rescheduleJob(ctx context.Context, f *factory.Factory, o *rescheduleOptions
 		return exit.Usagef("--max-wait needs --push-back")
 	}
 	if o.key.JobExec == schedule.JobExec {
-		return errOfSchedule(f, o.key)
+		return errors.New(view.OfSchedule(f.Self(), o.key.EntityKey))
 	}
 	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
 		var slot time.Time
@@ -311,7 +293,7 @@ resume and schedules backfill.`,
 
 func retryJobs(ctx context.Context, f *factory.Factory, o *retryOptions) error {
 	if o.filter.JobExec == schedule.JobExec {
-		return errOfFailedSchedule(f, o.filter.EntityKey)
+		return errors.New(view.OfFailedSchedule(f.Self(), o.filter.EntityKey))
 	}
 	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
 		o.filter.Since, o.filter.Limit = o.since.From(now), int(o.limit)
@@ -321,7 +303,7 @@ func retryJobs(ctx context.Context, f *factory.Factory, o *retryOptions) error {
 			return err
 		})
 		if err == nil && retried+waiting == 0 && o.filter.JobExec == "" && o.filter.EntityName == schedule.EntityName {
-			err = errOfFailedSchedule(f, o.filter.EntityKey)
+			err = errors.New(view.OfFailedSchedule(f.Self(), o.filter.EntityKey))
 		}
 		if err == nil && retried+waiting == 0 {
 			err = checks.Require(ctx, f, db, c, o.filter.JobExec)

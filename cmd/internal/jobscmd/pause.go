@@ -2,7 +2,6 @@ package jobscmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -13,11 +12,11 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
-	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 func newCmdPause(f *factory.Factory) *cobra.Command {
@@ -70,18 +69,22 @@ Catch-up takes them, by the misfire policy of the job.`,
 }
 
 func resumeJob(ctx context.Context, f *factory.Factory, job string) error {
-	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
+	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, _ time.Time) error {
 		changed, err := admin.New(c).Resume(ctx, db, job)
 		if err != nil {
 			return err
 		}
-		view := struct {
+		v := struct {
 			JobExec      string     `json:"job_exec"`
 			Changed      bool       `json:"changed"`
 			OverdueSince *time.Time `json:"overdue_since"` // null: catch-up has nothing to do for the job
 		}{JobExec: job, Changed: changed}
 		if changed {
-			view.OverdueSince, err = overdueSince(ctx, f, db, c, job, now)
+			l, failed := database.Ledger(ctx, f, db)
+			if failed != nil {
+				return failed
+			}
+			v.OverdueSince, err = view.OverdueSince(ctx, db, c, l, job)
 		} else {
 			err = checks.Require(ctx, f, db, c, job)
 		}
@@ -92,32 +95,10 @@ func resumeJob(ctx context.Context, f *factory.Factory, job string) error {
 		switch {
 		case !changed:
 			text = job + " was not paused: nothing is changed"
-		case view.OverdueSince != nil:
+		case v.OverdueSince != nil:
 			text += fmt.Sprintf("; its checks in past slots, from %s on, are taken by: %s catch-up",
-				spoken.Instant(*view.OverdueSince), f.Self())
+				spoken.Instant(*v.OverdueSince), f.Self())
 		}
-		return f.Say(view, text)
+		return f.Say(v, text)
 	})
-}
-
-// overdueSince returns the first slot with rows of a job that is left to catch-up, or nil. The
-// current slot is left to its run until a run has opened it.
-func overdueSince(
-	ctx context.Context, f *factory.Factory, db *sqlx.DB, c *jobs.Client, job string, now time.Time,
-) (*time.Time, error) {
-	l, err := database.Ledger(ctx, f, db)
-	if err != nil {
-		return nil, err
-	}
-	until := c.Grid().Next(now)
-	if _, err := l.Show(ctx, c.Grid().Floor(now)); errors.Is(err, ledger.ErrNoSlot) {
-		until = c.Grid().Floor(now)
-	} else if err != nil {
-		return nil, err
-	}
-	list, _, err := admin.New(c).ListPage(ctx, db, admin.Filter{JobExec: job, To: until, Limit: 1})
-	if err != nil || len(list) == 0 {
-		return nil, err
-	}
-	return new(list[0].NextCheckAt), nil
 }

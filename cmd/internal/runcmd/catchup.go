@@ -84,7 +84,7 @@ func (o *catchUpOptions) run(ctx context.Context, f *factory.Factory) error {
 			return err
 		}
 		bars := newBars(f)
-		runner, err := slots.NewRunner(ctx, b.Runner(f, bars.show))
+		runner, err := slots.NewRunner(ctx, b.Runner(f, showing(bars)))
 		if err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ type catchUp struct {
 	f      *factory.Factory
 	b      *checks.Bound
 	runner *slots.Runner
-	bars   *bars // nil: none
+	bars   *output.Bars // nil: none
 	o      *catchUpOptions
 	left   *unregistered // gets the jobs whose rows leave slots open
 }
@@ -120,7 +120,7 @@ func (c catchUp) run(ctx context.Context) (caughtView, error) {
 		Mode: c.o.mode, Since: c.o.since.From(now), Until: c.o.until.From(now),
 		Job: c.o.job, Limit: int64(c.o.limit), Spread: int(c.o.spread), DryRun: c.o.dryRun, After: c.left.add,
 	})
-	c.bars.close()
+	c.bars.Close()
 	view := newCaughtView(caught, c.o)
 	err = errors.Join(err, addRemaining(ctx, c.f, c.b.DB, &view, c.o))
 	c.f.Log().LogAttrs(ctx, slog.LevelInfo, "catch-up", slog.Any("mode", c.o.mode), slog.Bool("dry_run", c.o.dryRun),

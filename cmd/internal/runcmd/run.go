@@ -68,7 +68,7 @@ rows were given up.`,
 func (o runOptions) run(ctx context.Context, f *factory.Factory) error {
 	return measured(ctx, f, slots.KindRun, func(b *checks.Bound) error {
 		bars := newBars(f)
-		runner, err := slots.NewRunner(ctx, b.Runner(f, bars.show))
+		runner, err := slots.NewRunner(ctx, b.Runner(f, showing(bars)))
 		if err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func (o runOptions) run(ctx context.Context, f *factory.Factory) error {
 			return cli.NotSlot(runner.Grid(), slot)
 		}
 		result, err := runner.Run(ctx, slot)
-		bars.close()
+		bars.Close()
 		if result.State != "" { // opened
 			f.Log().LogAttrs(ctx, slog.LevelInfo, "slot run", slog.Any("", result))
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
@@ -50,25 +51,14 @@ func (r *reader) waiting(ctx context.Context, key jobs.Key, item sql.NullString,
 	return w, nil
 }
 
-// ofSchedule refuses to change the check of a schedule, because that would silently end or move the
-// schedule.
+// ofSchedule refuses to change the check of a schedule.
 func (p *planner) ofSchedule(id string) error {
-	if id != "" {
-		id = spoken.Word(id)
-	}
-	return &RefusedError{fmt.Sprintf("nothing was changed: the checks of job %q belong to schedules; pause the schedule "+
-		"on its page, or use: %s schedules delete %s", schedule.JobExec, p.from.cfg.Self, cmp.Or(id, "ID"))}
+	return &RefusedError{view.OfSchedule(p.from.cfg.Self, id)}
 }
 
-// ofFailedSchedule refuses to put back failed checks of schedules, because they could publish an
-// event twice.
+// ofFailedSchedule refuses to put back failed checks of schedules.
 func (p *planner) ofFailedSchedule(id string) error {
-	if id != "" {
-		id = spoken.Word(id)
-	}
-	return &RefusedError{fmt.Sprintf("nothing was put back: the checks of job %q belong to schedules; "+
-		"give a schedule a new check with: %s schedules resume %s, "+
-		"and publish what it has missed by a backfill on its page", schedule.JobExec, p.from.cfg.Self, cmp.Or(id, "ID"))}
+	return &RefusedError{view.OfFailedSchedule(p.from.cfg.Self, id)}
 }
 
 // Cancel ends the waiting checks of an entity as cancelled. A job and an item narrow it.

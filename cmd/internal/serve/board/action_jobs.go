@@ -11,6 +11,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
@@ -113,18 +114,11 @@ func (a ResumeJob) plan(ctx context.Context, p *planner) (plan Plan, err error) 
 		return plan, nil
 	}
 	plan.Text = "It ends the pause of " + a.JobExec
-	until := p.grid().Next(p.now())
-	run, err := p.state(ctx, p.grid().Floor(p.now()))
-	if err != nil {
-		return plan, err
-	}
-	if run.State == StateDue { // the run of the current slot has yet to open it
-		until = p.grid().Floor(p.now())
-	}
-	overdue, _, err := admin.New(p.client).ListPage(ctx, p, admin.Filter{JobExec: a.JobExec, To: until, Limit: 1})
-	if len(overdue) > 0 {
-		plan.Warnings = []string{"Its checks in past slots, from " + clock(overdue[0].NextCheckAt) +
-			" on, are overdue from then on, and catch-up takes them."}
+	since, err := view.OverdueSince(ctx, p, p.client, p.ledger.In(p), a.JobExec)
+	if since != nil {
+		plan.Warnings = []string{
+			"Its checks in past slots, from " + clock(*since) + " on, are overdue from then on, and catch-up takes them.",
+		}
 	}
 	return plan, err
 }
