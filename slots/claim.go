@@ -56,7 +56,7 @@ func (r *run) claim(l *lane.Lane) (bool, error) {
 	}
 	c, left, err := r.session.Claim(l.First(), r.lanes.Want(l))
 	if c == nil {
-		w.leavePermits()
+		w.releasePermits()
 	}
 	if err != nil {
 		return false, err
@@ -248,7 +248,7 @@ func (w *work) record(b round.Batch, more bool) error {
 // no permits.
 func (w *work) pause() {
 	w.account.ReleaseAll()
-	w.leavePermits()
+	w.releasePermits()
 	wait := w.rowWait.Pause()
 	if w.rowWait.IsLong() {
 		w.logHolder()
@@ -278,7 +278,7 @@ func (w *work) drop() {
 	if w.Done {
 		w.run.leases.Remove(w.Lease)
 	}
-	w.leavePermits()
+	w.releasePermits()
 }
 
 // needs returns what a claim needs beside its lease: the permits of its jobs.
@@ -292,8 +292,8 @@ func (w *work) needs() []claim.Right {
 	return list
 }
 
-// leavePermits gives back the permits of a claim.
-func (w *work) leavePermits() {
+// releasePermits releases the permits of a claim.
+func (w *work) releasePermits() {
 	for _, l := range w.lanes {
 		if l.Limit != nil {
 			l.Limit.Release(w.holder)

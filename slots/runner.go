@@ -78,10 +78,10 @@ func isEarly(err error) bool {
 
 func (r *Runner) run(ctx context.Context, slot time.Time, sel selection) (Result, error) {
 	if turns := permit.Semaphore(r.cfg.Shared.Runs); turns != nil {
-		if !turns.Enter(ctx, ctx) {
+		if !turns.Acquire(ctx, ctx) {
 			return Result{Slot: slot, Kind: sel.kind}, ErrStopped
 		}
-		defer turns.Leave()
+		defer turns.Release()
 	}
 	started := elapsed.Now()
 	ctx, end := r.cfg.Registry.StartSpan(ctx, "run",

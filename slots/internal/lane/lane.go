@@ -40,7 +40,7 @@ type Lane struct {
 
 	lanes      *Lanes
 	key        string             // what its jobs have in common
-	semaphores []permit.Semaphore // which its checks enter, in this order
+	semaphores []permit.Semaphore // which its checks acquire, in this order
 
 	claimable []Job     // those with few rows first
 	until     time.Time // when there may be a permit for its checks again

@@ -14,78 +14,78 @@ type Gate struct {
 	bucket     *Bucket // nil: no limit applies to its checks
 }
 
-// NewGate returns a gate of semaphores, which a check enters in their order until stop ends. bucket is nil if no limit
+// NewGate returns a gate of semaphores, which a check acquires in their order until stop ends. bucket is nil if no limit
 // applies to the checks.
 func NewGate(stop context.Context, of []Semaphore, bucket *Bucket) *Gate {
 	return &Gate{stop, of, bucket}
 }
 
-// Enter waits for room for a check, and for the instant at which the check may begin. It returns false
+// Acquire waits for room for a check, and for the instant at which the check may begin. It returns false
 // if ctx or the run ends first.
-func (g *Gate) Enter(ctx context.Context) (Permit, bool) {
-	at, ok := g.enter(ctx)
+func (g *Gate) Acquire(ctx context.Context) (Permit, bool) {
+	at, ok := g.acquire(ctx)
 	return Permit{Since: elapsed.Now(), bucket: g.bucket, at: at}, ok
 }
 
-func (g *Gate) enter(ctx context.Context) (at time.Time, ok bool) {
+func (g *Gate) acquire(ctx context.Context) (at time.Time, ok bool) {
 	if g.bucket == nil {
-		return at, g.semaphores.enter(g.stop, ctx)
+		return at, g.semaphores.acquire(g.stop, ctx)
 	}
-	if !g.bucket.enter(ctx) {
+	if !g.bucket.acquire(ctx) {
 		return at, false
 	}
-	if at, ok = g.enterOutside(ctx); ok && late(at) { // because the workers were busy
-		g.semaphores.leave()
-		at, ok = g.enterInside(ctx)
+	if at, ok = g.acquireOutside(ctx); ok && late(at) { // because the workers were busy
+		g.semaphores.release()
+		at, ok = g.acquireInside(ctx)
 	}
 	if !ok {
-		g.bucket.leave()
+		g.bucket.release()
 	}
 	return at, ok
 }
 
-// enterOutside waits for an instant, and then for a worker. Few checks do so at a time, because the
+// acquireOutside waits for an instant, and then for a worker. Few checks do so at a time, because the
 // instant passes meanwhile.
-func (g *Gate) enterOutside(ctx context.Context) (at time.Time, ok bool) {
+func (g *Gate) acquireOutside(ctx context.Context) (at time.Time, ok bool) {
 	b := g.bucket
-	if !b.outside.Enter(g.stop, ctx) {
+	if !b.outside.Acquire(g.stop, ctx) {
 		return at, false
 	}
-	defer b.outside.Leave()
+	defer b.outside.Release()
 	if at, ok = b.pace.await(ctx); ok {
-		ok = g.semaphores.enter(g.stop, ctx)
+		ok = g.semaphores.acquire(g.stop, ctx)
 	}
 	return at, ok
 }
 
-// enterInside waits for an instant while it occupies a worker. Few checks do so at a time, because
+// acquireInside waits for an instant while it occupies a worker. Few checks do so at a time, because
 // other checks could use the worker.
-func (g *Gate) enterInside(ctx context.Context) (at time.Time, ok bool) {
+func (g *Gate) acquireInside(ctx context.Context) (at time.Time, ok bool) {
 	b := g.bucket
-	if !b.inside.Enter(g.stop, ctx) {
+	if !b.inside.Acquire(g.stop, ctx) {
 		return at, false
 	}
-	defer b.inside.Leave()
-	if !g.semaphores.enter(g.stop, ctx) {
+	defer b.inside.Release()
+	if !g.semaphores.acquire(g.stop, ctx) {
 		return at, false
 	}
 	if at, ok = b.pace.await(ctx); !ok {
-		g.semaphores.leave()
+		g.semaphores.release()
 	}
 	return at, ok
 }
 
-// Leave makes room for another check.
-func (g *Gate) Leave() {
-	g.semaphores.leave()
+// Release makes room for another check.
+func (g *Gate) Release() {
+	g.semaphores.release()
 	if g.bucket != nil {
-		g.bucket.leave()
+		g.bucket.release()
 	}
 }
 
 // Permit lets a check start. The checks that follow it in a chain keep it.
 type Permit struct {
-	Since time.Time // local monotonic instant at which the check entered
+	Since time.Time // local monotonic instant at which the check got past the gate
 
 	bucket *Bucket   // nil: no limit applies to the check
 	at     time.Time // when its rate lets it begin; zero: at any instant

@@ -87,8 +87,8 @@ func (h *Holder) EndsBefore(time.Time) bool { return h.lost.Load() }
 // their instant. So such a check waits for 20 ms, and longer only if fewer than 50 a second are allowed.
 const perInside = 50
 
-// leaveTime bounds the time of the statement that gives permits back.
-const leaveTime = 5 * time.Second
+// releaseTimeout bounds the time of the statement that gives permits back.
+const releaseTimeout = 5 * time.Second
 
 // askAgain is how soon a run asks again for permits that it did not get.
 const askAgain = 100 * time.Millisecond
@@ -309,7 +309,7 @@ func (l *Limit) Release(of *Holder) {
 	if len(keys) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(l.run.Work, leaveTime)
+	ctx, cancel := context.WithTimeout(l.run.Work, releaseTimeout)
 	defer cancel()
 	var m pgsql.Message
 	m.Add(pgsql.LimitRelease.In(l.run.Schema), []any{l.run.Token, l.rule.Job, keys}, db.Nothing)
@@ -341,8 +341,8 @@ func (l *Limit) release(of *Holder) (keys pq.StringArray) {
 	return keys
 }
 
-// enter waits for a permit, if their number is limited; leave gives it back.
-func (b *Bucket) enter(ctx context.Context) bool {
+// acquire waits for a permit, if their number is limited; release gives it back.
+func (b *Bucket) acquire(ctx context.Context) bool {
 	if b.free == nil {
 		return true
 	}
@@ -355,7 +355,7 @@ func (b *Bucket) enter(ctx context.Context) bool {
 	return false
 }
 
-func (b *Bucket) leave() {
+func (b *Bucket) release() {
 	if b.free != nil {
 		b.free <- struct{}{}
 	}

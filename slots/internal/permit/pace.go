@@ -54,11 +54,11 @@ func (p *pace) await(ctx context.Context) (at time.Time, ok bool) {
 		return at, true
 	}
 	p.waiting.Add(1)
-	if !p.waits.Enter(p.run.Stop, ctx) {
+	if !p.waits.Acquire(p.run.Stop, ctx) {
 		p.waiting.Add(-1)
 		return at, false
 	}
-	defer p.waits.Leave()
+	defer p.waits.Release()
 	at, err := p.next(ctx)
 	p.waiting.Add(-1)
 	if err != nil {

@@ -75,7 +75,7 @@ func TestInstantsWhoseReplyWasLateAreNotUsed(t *testing.T) {
 	}
 }
 
-// A check may wait after it has entered, for its rows or a connection: such checks would begin all at once.
+// A check may wait after the gate, for its rows or a connection: such checks would begin all at once.
 func TestAPassWhoseInstantHasPassedWaitsForAnother(t *testing.T) {
 	t.Parallel()
 	next := elapsed.Now().Add(200 * time.Millisecond)

@@ -8,9 +8,9 @@ import (
 // Semaphore bounds how much is done at once.
 type Semaphore chan struct{}
 
-// Enter waits for room. It returns false if one of the contexts ends first.
-func (s Semaphore) Enter(a, b context.Context) bool {
-	if s.Try() {
+// Acquire waits for room. It returns false if one of the contexts ends first.
+func (s Semaphore) Acquire(a, b context.Context) bool {
+	if s.TryAcquire() {
 		return true
 	}
 	select {
@@ -22,8 +22,8 @@ func (s Semaphore) Enter(a, b context.Context) bool {
 	return false
 }
 
-// Try enters if there is room. It does not wait.
-func (s Semaphore) Try() bool {
+// TryAcquire acquires it if there is room. It does not wait.
+func (s Semaphore) TryAcquire() bool {
 	select {
 	case s <- struct{}{}:
 		return true
@@ -32,24 +32,24 @@ func (s Semaphore) Try() bool {
 	}
 }
 
-// Leave makes room.
-func (s Semaphore) Leave() { <-s }
+// Release makes room.
+func (s Semaphore) Release() { <-s }
 
-// semaphores are entered one after the other.
+// semaphores are acquired one after the other.
 type semaphores []Semaphore
 
-func (list semaphores) enter(a, b context.Context) bool {
+func (list semaphores) acquire(a, b context.Context) bool {
 	for i, s := range list {
-		if !s.Enter(a, b) {
-			list[:i].leave()
+		if !s.Acquire(a, b) {
+			list[:i].release()
 			return false
 		}
 	}
 	return true
 }
 
-func (list semaphores) leave() {
+func (list semaphores) release() {
 	for _, s := range slices.Backward(list) {
-		s.Leave()
+		s.Release()
 	}
 }

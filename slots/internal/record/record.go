@@ -377,8 +377,8 @@ func (r *Recorder) lockFree(
 }
 
 // BePatient reports whether a transaction may wait PatientFor for a lock: one at a time may. The
-// caller calls leave after the wait.
-func (r *Recorder) BePatient() (leave func(), ok bool) {
+// caller calls release after the wait.
+func (r *Recorder) BePatient() (release func(), ok bool) {
 	select {
 	case r.writing.patience <- struct{}{}:
 		return func() { <-r.writing.patience }, true

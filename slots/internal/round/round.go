@@ -88,7 +88,7 @@ func (rd *round) start() {
 // checkMany does checks of a queue until none is left. A check that never returns keeps the goroutine.
 func (rd *round) checkMany(q *queue) {
 	for q.isNeeded() {
-		permit, ok := q.Gate.Enter(rd.Ctx)
+		permit, ok := q.Gate.Acquire(rd.Ctx)
 		if !ok {
 			return
 		}
@@ -101,7 +101,7 @@ func (rd *round) checkMany(q *queue) {
 				return
 			}
 		}
-		q.Gate.Leave()
+		q.Gate.Release()
 	}
 }
 
@@ -141,7 +141,7 @@ func (rd *round) check(u *unit.Unit, q *queue, chain *txn.Chain) (goOn bool) {
 		}
 		goOn = rd.conclude(ctx, u, results, err, took)
 		if err == unit.ErrGoexit && goOn { //nolint:errorlint // this goroutine is about to end
-			q.Gate.Leave()
+			q.Gate.Release()
 			go rd.checkMany(q)
 		}
 	}()
@@ -250,7 +250,7 @@ func (rd *round) abandonOverdue() {
 		rd.Abandoned() // first, because the round may be over once the outcomes are known
 		q := rd.results.abandon(u, was.Outcomes(rd.Work, rd.Moment(), nil, err, most, rd.Panics))
 		rd.Log.ErrorContext(rd.Work, "check abandoned", "check", was.String(), "timeout", u.Def.Timeout, "grace", rd.Grace)
-		q.Gate.Leave()
+		q.Gate.Release()
 		go rd.checkMany(q)
 	}
 }

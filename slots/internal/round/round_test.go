@@ -202,7 +202,7 @@ func stale(t *testing.T, ctx context.Context, check jobs.CheckFunc) (*round, *un
 	b.page.ReadAt = elapsed.Now().Add(-fresh)
 	rd := &round{Caller: b.Caller, Page: b.page, results: newResults(b.Caller, b.page)}
 	q := &queue{Queue: b.page.Queues[0]}
-	permit, ok := q.Gate.Enter(t.Context())
+	permit, ok := q.Gate.Acquire(t.Context())
 	u := rd.begin(q, nil)
 	if !ok || u == nil {
 		t.Fatal("the check has not begun")
