@@ -194,7 +194,7 @@ func (w *work) units(rows claim.Rows) []*unit.Unit {
 		switch verdict, stays := r.sel.judge(def, &rows.List[i], moment); {
 		case stays:
 			w.Leaves = true
-			w.Leave(rows.List[i].ID)
+			w.Postpone(rows.List[i].ID)
 		case verdict != nil:
 			b.Settle(i, def, number, verdict)
 		default:
@@ -320,7 +320,7 @@ func (w *work) postpone(units []*unit.Unit) {
 	w.again = append(w.again, units...)
 	for _, u := range units {
 		for _, id := range u.Claimed() {
-			w.Leave(id)
+			w.Postpone(id)
 		}
 	}
 }
@@ -328,7 +328,7 @@ func (w *work) postpone(units []*unit.Unit) {
 // postponeLocked keeps outcomes, whose rows another transaction has locked.
 func (w *work) postponeLocked(locked []row.Outcome) {
 	for _, o := range locked {
-		w.Leave(o.ID)
+		w.Postpone(o.ID)
 	}
 	w.locked = append(w.locked, locked...)
 	w.account.HoldLocked(row.Size(locked))

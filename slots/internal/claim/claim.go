@@ -23,16 +23,16 @@ type Claim struct {
 	// enqueue. 0: not known.
 	Part int
 
-	left       map[int64]bool // rows that were read and stay in the slot for now
+	postponed  map[int64]bool // rows that were read and stay in the slot for now
 	unreadable []int64        // ids of the rows that cannot be read, in order
 }
 
-// Leave marks a row that was read and stays in the slot for now.
-func (c *Claim) Leave(id int64) {
-	if c.left == nil {
-		c.left = map[int64]bool{}
+// Postpone marks a row that was read and stays in the slot for now.
+func (c *Claim) Postpone(id int64) {
+	if c.postponed == nil {
+		c.postponed = map[int64]bool{}
 	}
-	c.left[id] = true
+	c.postponed[id] = true
 }
 
 // SkipUnreadable leaves a row out of what is read, because the server cannot read it.

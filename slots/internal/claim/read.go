@@ -77,7 +77,7 @@ func (s *Session) Read(ctx context.Context, c *Claim, expected int64) (rows Rows
 	name := func(number int64) string { return s.Known[number].Name }
 	scan := row.Scan(s.Slot, name, func(number int64, job jobs.FutureJob) error {
 		switch {
-		case c.left[job.ID]:
+		case c.postponed[job.ID]:
 			return nil
 		case rows.Bytes > row.AtOnce:
 			rows.More = true

@@ -77,7 +77,7 @@ func TestRowsThatStayAreNotReadAgain(t *testing.T) {
 	s := open(t, 5)
 	c, _ := s.Claim(5)
 	rows := s.Read(c)
-	c.Leave(rows[0].ID)
+	c.Postpone(rows[0].ID)
 	c.SkipUnreadable(rows[3].ID)
 	c.SkipUnreadable(rows[1].ID)
 	if diff := cmp.Diff([]string{"2", "4"}, keys(s.Read(c))); diff != "" {

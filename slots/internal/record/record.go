@@ -213,8 +213,8 @@ func (r *Recorder) Find(ctx context.Context, c *claim.Claim, part int64) (done b
 func (r *Recorder) RecordLocked(
 	ctx context.Context, c *claim.Claim, locked []row.Outcome,
 ) (left []row.Outcome, err error) {
-	if leave, ok := r.BePatient(); ok {
-		defer leave()
+	if release, ok := r.BePatient(); ok {
+		defer release()
 		return r.recordInParts(ctx, c, locked, PatientFor)
 	}
 	r.writing.writers <- struct{}{}

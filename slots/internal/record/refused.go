@@ -54,7 +54,7 @@ func (r *Recorder) recordError(ctx context.Context, c *claim.Claim, o row.Outcom
 	locked, err := r.lockAndRecord(ctx, c, []row.Outcome{o}, db.LockTimeout)
 	if r.Refuses(err) {
 		c.Refused++
-		c.Leave(o.ID)
+		c.Postpone(o.ID)
 		r.CountRefused(fmt.Errorf("%w; nor can this error: %w", cause, err))
 		return nil, nil
 	}

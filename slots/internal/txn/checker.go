@@ -117,7 +117,7 @@ func (c *Checker) Check(ctx *unit.Context, u *unit.Unit, ch *Chain) ([]jobs.Resu
 	if ctx.Err() != nil && c.ctx.Err() == nil {
 		return nil, unit.ErrTimeout
 	}
-	left, results := u.Leave(results)
+	left, results := u.SplitLeft(results)
 	if left != nil {
 		ch.Later(left)
 	}

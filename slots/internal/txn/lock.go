@@ -72,9 +72,9 @@ func (c *Checker) lock(ctx context.Context, tx *transaction, u *unit.Unit, ch *C
 func (c *Checker) lockRow(ctx context.Context, tx *transaction, u *unit.Unit) error {
 	wait, patient := db.LockTimeout, false
 	if u.Waited {
-		var leave func()
-		if leave, patient = c.Records.BePatient(); patient {
-			defer leave()
+		var release func()
+		if release, patient = c.Records.BePatient(); patient {
+			defer release()
 			wait = record.PatientFor
 		}
 	}

@@ -105,9 +105,9 @@ func (u *Unit) Busy(ids map[int64]bool) *Unit {
 	return busy
 }
 
-// Leave returns a unit of the rows that the function has left to the next call, and drops them and their results from
-// this one. Nil: it has left none, or all.
-func (u *Unit) Leave(results []jobs.Result) (*Unit, []jobs.Result) {
+// SplitLeft returns a unit of the rows that the function has left to the next call. It drops these rows and their
+// results from this unit. It returns nil if the function has left no row, or all rows.
+func (u *Unit) SplitLeft(results []jobs.Result) (*Unit, []jobs.Result) {
 	left := &Unit{Def: u.Def, Number: u.Number, Waited: true, Left: true}
 	var rows []jobs.FutureJob
 	var kept []jobs.Result
