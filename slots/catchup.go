@@ -269,11 +269,11 @@ func (r *Runner) find(ctx context.Context, m *pgsql.Message, f *search) error {
 		f.found = append(f.found, m)
 		return err
 	})
-	return r.look(ctx, m, func() { f.found, f.all, f.missed = nil, 0, 0 })
+	return r.sendFind(ctx, m, func() { f.found, f.all, f.missed = nil, 0, 0 })
 }
 
-// look sends a message that finds missed slots. It calls reset before each attempt.
-func (r *Runner) look(ctx context.Context, m *pgsql.Message, reset func()) error {
+// sendFind sends a message that finds missed slots, and repeats it while the database is away. It calls reset before each attempt.
+func (r *Runner) sendFind(ctx context.Context, m *pgsql.Message, reset func()) error {
 	err := r.server.Retry(ctx, db.Passes, func() error {
 		reset()
 		return r.server.Commit(ctx, m)
@@ -303,7 +303,7 @@ func (r *Runner) fill(ctx context.Context, since, until time.Time) (rest time.Ti
 		var n int64
 		m.Do(pgsql.SlotIndexOnly.In(r.schema))
 		r.addFill(&m, since, since.Add(step), &n)
-		if err := r.look(ctx, &m, func() {}); err != nil {
+		if err := r.sendFind(ctx, &m, func() {}); err != nil {
 			return since, empty, err
 		}
 		empty += n

@@ -27,7 +27,7 @@ type work struct {
 	run     *run
 	lanes   []*lane.Lane // of its jobs: several if it was taken over from a binary that had these jobs in one lane
 	account *lane.Account
-	holder  *permit.Holder
+	permits *permit.Set
 	ctx     context.Context // of its checks; ends when the lease is lost
 	checker *txn.Checker
 
@@ -39,7 +39,7 @@ type work struct {
 }
 
 func (r *run) newWork(lanes ...*lane.Lane) *work {
-	return &work{run: r, lanes: lanes, holder: permit.NewHolder()}
+	return &work{run: r, lanes: lanes, permits: permit.NewSet()}
 }
 
 // claim claims rows of a lane and starts the work on them. It returns false if there were none.
@@ -80,7 +80,7 @@ func (r *run) obtainPermit(w *work, l *lane.Lane) (ok bool, err error) {
 	if verdict, stays := r.sel.judge(l.Job, new(jobs.FutureJob), r.moment()); verdict != nil || stays {
 		return true, nil
 	}
-	buckets, err := l.Limit.Obtain(r.ctx.Stop, w.holder, map[string]int{"": l.AtOnce})
+	buckets, err := l.Limit.Obtain(r.ctx.Stop, w.permits, map[string]int{"": l.AtOnce})
 	if err == nil && len(buckets) == 0 {
 		l.Pause(elapsed.Now().Add(idleEvery))
 	}
@@ -132,7 +132,7 @@ func (w *work) do() {
 	units, more, err := w.read()
 	for err == nil {
 		err = w.process(units, more)
-		w.holdWaiting()
+		w.countWaiting()
 		if err != nil || w.isOver() {
 			break
 		}
@@ -208,7 +208,7 @@ func (w *work) units(rows claim.Rows) []*unit.Unit {
 // records nothing more, but still returns only when each check has returned or is abandoned: until
 // then the claim keeps its permits.
 func (w *work) process(units []*unit.Unit, more bool) error {
-	queues, parked, err := w.run.lanes.Admit(w.ctx, w.holder, w.lanes, units)
+	queues, parked, err := w.run.lanes.Admit(w.ctx, w.permits, w.lanes, units)
 	if err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func (w *work) record(b round.Batch, more bool) error {
 	w.undone = w.undone || b.Cut
 	w.postpone(b.Again)
 	for _, u := range b.Again {
-		w.account.HoldLocked(u.Bytes())
+		w.account.AddLocked(u.Bytes())
 	}
 	ends := b.Last && !more && !w.undone && w.Refused == 0 && w.isEmpty()
 	left, err := w.run.records.Record(w.run.ctx.Work, w.Claim, b.Outcomes, ends)
@@ -283,7 +283,7 @@ func (w *work) drop() {
 
 // needs returns what a claim needs beside its lease: the permits of its jobs.
 func (w *work) needs() []claim.Right {
-	list := []claim.Right{w.holder}
+	list := []claim.Right{w.permits}
 	for _, l := range w.lanes {
 		if l.Limit != nil {
 			list = append(list, l.Limit)
@@ -296,7 +296,7 @@ func (w *work) needs() []claim.Right {
 func (w *work) releasePermits() {
 	for _, l := range w.lanes {
 		if l.Limit != nil {
-			l.Limit.Release(w.holder)
+			l.Limit.Release(w.permits)
 		}
 	}
 }
@@ -331,11 +331,11 @@ func (w *work) postponeLocked(locked []row.Outcome) {
 		w.Postpone(o.ID)
 	}
 	w.locked = append(w.locked, locked...)
-	w.account.HoldLocked(row.Size(locked))
+	w.account.AddLocked(row.Size(locked))
 }
 
-// holdWaiting counts what the rows of a claim that wait take.
-func (w *work) holdWaiting() {
+// countWaiting counts the bytes of the rows of a claim that wait.
+func (w *work) countWaiting() {
 	locked, parked := row.Size(w.locked), int64(0)
 	for _, u := range w.again {
 		if u.Waited {
@@ -344,7 +344,7 @@ func (w *work) holdWaiting() {
 			parked += u.Bytes()
 		}
 	}
-	w.account.Hold(locked, parked)
+	w.account.CountWaiting(locked, parked)
 }
 
 // lockedRows returns the ids of the rows of a claim that wait for a lock, in order.

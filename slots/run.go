@@ -73,7 +73,7 @@ type run struct {
 	leases  *claim.Keeper
 	lanes   *lane.Lanes
 	calls   *round.Caller
-	txns    *txn.Run
+	txns    *txn.Options
 	records *record.Recorder
 	tasks   *tasks
 }
@@ -97,7 +97,7 @@ func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run 
 	n.records = record.New(writer, record.Options{
 		Leases: n.leases, Page: r.cfg.Page, Moment: n.moment, Count: n.count, CountRefused: n.countRefused,
 	})
-	n.txns = &txn.Run{
+	n.txns = &txn.Options{
 		Server: &r.server, Contexts: n.ctx, Records: n.records, Grace: r.cfg.Grace, Moment: n.moment,
 		Groups: db.NewAdvisory(&r.server, slot), Panics: panics,
 	}
@@ -112,7 +112,7 @@ func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run 
 func (r *run) newLimit(waits *db.Advisory) func(number int64, d *jobs.Definition, atOnce int) *permit.Limit {
 	return func(number int64, d *jobs.Definition, atOnce int) *permit.Limit {
 		l := permit.NewLimit(
-			permit.Run{
+			permit.Options{
 				Server: &r.server, Contexts: r.ctx, Token: r.session.Token,
 				Tried: func(lock string, got bool) {
 					if got {

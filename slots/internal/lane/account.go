@@ -80,24 +80,24 @@ func (a *Account) Release(rows int64) {
 // ReleaseAll is Release for all rows of the claim.
 func (a *Account) ReleaseAll() { a.Release(a.here.rows) }
 
-// Hold counts the rows of the claim that wait, by their bytes: for other transactions, and for a permit.
-func (a *Account) Hold(locked, parked int64) {
+// CountWaiting counts the rows of the claim that wait, by their bytes: for other transactions, and for a permit.
+func (a *Account) CountWaiting(locked, parked int64) {
 	was, now := a.waits, waits{locked, parked}
 	a.waits = now
-	a.memory.held.Add(now.locked - was.locked)
+	a.memory.locked.Add(now.locked - was.locked)
 	a.lane.Load.Parked.Add(now.parked - was.parked)
 	if now.locked < was.locked || now.parked < was.parked {
 		a.changed()
 	}
 }
 
-// HoldLocked counts more rows that wait for other transactions.
-func (a *Account) HoldLocked(bytes int64) { a.Hold(a.waits.locked+bytes, a.waits.parked) }
+// AddLocked counts more rows that wait for other transactions.
+func (a *Account) AddLocked(bytes int64) { a.CountWaiting(a.waits.locked+bytes, a.waits.parked) }
 
 // Close removes the rows of the claim from all counts.
 func (a *Account) Close() {
 	a.ReleaseAll()
-	a.Hold(0, 0)
+	a.CountWaiting(0, 0)
 	a.await(-a.unstarted.Load())
 }
 

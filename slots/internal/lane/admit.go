@@ -16,10 +16,10 @@ type Queue struct {
 
 // Admit divides units of lanes by the gates that they wait at. It returns the units without a permit as parked.
 func (s *Lanes) Admit(
-	ctx context.Context, of *permit.Holder, lanes []*Lane, units []*unit.Unit,
+	ctx context.Context, set *permit.Set, lanes []*Lane, units []*unit.Unit,
 ) (queues []Queue, parked []*unit.Unit, err error) {
 	if len(lanes) == 1 {
-		return lanes[0].admit(ctx, of, units)
+		return lanes[0].admit(ctx, set, units)
 	}
 	byLane := map[*Lane][]*unit.Unit{}
 	for _, u := range units {
@@ -27,7 +27,7 @@ func (s *Lanes) Admit(
 		byLane[l] = append(byLane[l], u)
 	}
 	for _, l := range lanes {
-		more, without, err := l.admit(ctx, of, byLane[l])
+		more, without, err := l.admit(ctx, set, byLane[l])
 		if err != nil {
 			return nil, nil, err
 		}
@@ -38,7 +38,7 @@ func (s *Lanes) Admit(
 
 // admit divides units of the lane by their limit keys.
 func (l *Lane) admit(
-	ctx context.Context, of *permit.Holder, units []*unit.Unit,
+	ctx context.Context, set *permit.Set, units []*unit.Unit,
 ) (queues []Queue, parked []*unit.Unit, err error) {
 	if l.Limit == nil {
 		return []Queue{l.queue(nil, units)}, nil, nil
@@ -54,7 +54,7 @@ func (l *Lane) admit(
 		byKey[key] = append(byKey[key], u)
 		wanted[key]++
 	}
-	buckets, err := l.Limit.Obtain(ctx, of, wanted)
+	buckets, err := l.Limit.Obtain(ctx, set, wanted)
 	if err != nil {
 		return nil, nil, err
 	}

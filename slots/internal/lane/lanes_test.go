@@ -100,7 +100,7 @@ func TestUnitsWithoutAPermitAreParked(t *testing.T) {
 			r.Register("job", jobs.Row(check), jobs.AtMost(1), jobs.LimitBy(func(j jobs.FutureJob) string { return j.EntityKey }))
 		}, func(o *Options) {
 			o.NewLimit = func(number int64, d *jobs.Definition, atOnce int) *permit.Limit {
-				return permit.NewLimit(permit.Run{Server: server, Contexts: o.Contexts, Token: token},
+				return permit.NewLimit(permit.Options{Server: server, Contexts: o.Contexts, Token: token},
 					permit.Rule{Job: number, Name: d.Name, AtMost: d.AtMost, AtOnce: atOnce})
 			}
 		})
@@ -108,12 +108,12 @@ func TestUnitsWithoutAPermitAreParked(t *testing.T) {
 	}
 	one, def := make(1)
 	other, _ := make(2)
-	if _, parked, err := other.Admit(t.Context(), permit.NewHolder(), []*Lane{other.Of(1)}, units(def, "b")); err != nil || len(parked) > 0 {
+	if _, parked, err := other.Admit(t.Context(), permit.NewSet(), []*Lane{other.Of(1)}, units(def, "b")); err != nil || len(parked) > 0 {
 		t.Fatalf("%d are parked: %v", len(parked), err)
 	}
 	list := units(def, "a", "a", "b", "c")
 	list[3].Verdict = &guard.Verdict{Outcome: jobs.OutcomeSkipped} // it needs no call, and so no permit
-	queues, parked, err := one.Admit(t.Context(), permit.NewHolder(), []*Lane{one.Of(1)}, list)
+	queues, parked, err := one.Admit(t.Context(), permit.NewSet(), []*Lane{one.Of(1)}, list)
 	var admitted []string
 	for _, q := range queues {
 		for _, u := range q.Units {
@@ -136,10 +136,10 @@ func TestAnAccountLeavesNothingBehind(t *testing.T) {
 	a := s.NewAccount(l, 20, func() { changes++ })
 	a.Read(20, 4000)
 	a.Started(12)
-	a.Hold(500, 300)
-	a.HoldLocked(100)
+	a.CountWaiting(500, 300)
+	a.AddLocked(100)
 	a.Release(5)
-	got := []int64{l.Load.Queued.Load(), l.Load.Kept.Load(), l.Load.Parked.Load(), s.memory.rows.Load(), s.memory.bytes.Load(), s.memory.held.Load()}
+	got := []int64{l.Load.Queued.Load(), l.Load.Kept.Load(), l.Load.Parked.Load(), s.memory.rows.Load(), s.memory.bytes.Load(), s.memory.locked.Load()}
 	if diff := cmp.Diff([]int64{8, 15, 300, 15, 3000, 600}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -147,7 +147,7 @@ func TestAnAccountLeavesNothingBehind(t *testing.T) {
 		t.Errorf("%d wait to start; the run was woken %d times", a.Unstarted(), changes)
 	}
 	a.Close()
-	got = []int64{l.Load.Queued.Load(), l.Load.Kept.Load(), l.Load.Parked.Load(), s.memory.rows.Load(), s.memory.bytes.Load(), s.memory.held.Load()}
+	got = []int64{l.Load.Queued.Load(), l.Load.Kept.Load(), l.Load.Parked.Load(), s.memory.rows.Load(), s.memory.bytes.Load(), s.memory.locked.Load()}
 	if diff := cmp.Diff(make([]int64, 6), got); diff != "" || s.memory.taken.Load() != 20 {
 		t.Errorf("after the claim (-want +got):\n%s", diff)
 	}

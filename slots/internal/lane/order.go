@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// pagesInFlight and bytesInFlight bound the rows in memory that a run works on. Besides, bytesHeld bounds
+// pagesInFlight and bytesInFlight bound the rows in memory that a run works on. Besides, bytesLocked bounds
 // the rows that other transactions have locked, and bytesParked the rows of a lane that wait for a permit
 // of its limit.
 const (
 	pagesInFlight = 4
 	bytesInFlight = 64 << 20
-	bytesHeld     = 64 << 20
+	bytesLocked   = 64 << 20
 	bytesParked   = 16 << 20
 )
 
@@ -29,14 +29,14 @@ type order struct {
 
 // memory counts the rows that a run keeps in memory, and those that it has taken.
 type memory struct {
-	rows  atomic.Int64 // without those of lanes with a limit of their own
-	bytes atomic.Int64 // of all rows
-	held  atomic.Int64 // bytes of rows that other transactions have locked
-	taken atomic.Int64 // rows since the run began
+	rows   atomic.Int64 // without those of lanes with a limit of their own
+	bytes  atomic.Int64 // of all rows
+	locked atomic.Int64 // bytes of rows that other transactions have locked
+	taken  atomic.Int64 // rows since the run began
 }
 
 // isFull reports whether the run must not keep more rows that other transactions have locked.
-func (m *memory) isFull() bool { return m.held.Load() > bytesHeld }
+func (m *memory) isFull() bool { return m.locked.Load() > bytesLocked }
 
 // add adds a lane.
 func (o *order) add(l *Lane) { o.list = append(o.list, l) }

@@ -77,7 +77,7 @@ func TestLanesHaveTheirTurns(t *testing.T) {
 		}, []int64{2, 2, 2}},
 		"no lane while locked rows fill the memory for them": {0, func(o *order) {
 			plain(o, 1, 0)
-			o.memory.held.Store(bytesHeld + 1)
+			o.memory.locked.Store(bytesLocked + 1)
 		}, []int64{0}},
 		"no lane whose rows that wait for a permit fill the memory for them, but the others": {0, func(o *order) {
 			plain(o, 1, 0)

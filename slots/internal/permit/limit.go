@@ -21,8 +21,8 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Run describes the run that permits are for.
-type Run struct {
+// Options describes the run that permits are for.
+type Options struct {
 	*db.Server
 	*phase.Contexts
 	Token int64 // of the run, under which it holds permits
@@ -43,7 +43,7 @@ type Rule struct {
 // Limit applies the Rule of a job to this run; see jobs.AtMost and jobs.PerSecond. Its permits go back to the other
 // runs when no claim uses them.
 type Limit struct {
-	run  Run
+	opts Options
 	rule Rule
 
 	inside  Semaphore  // checks that occupy a worker while they wait for their instant
@@ -55,7 +55,7 @@ type Limit struct {
 	until   time.Time          // local monotonic instant until which all permits last; zero: it has none
 }
 
-// Bucket holds the permits that the run has for a key.
+// Bucket has the permits of a run for a key.
 type Bucket struct {
 	limit   *Limit
 	key     string
@@ -65,23 +65,23 @@ type Bucket struct {
 	free    chan struct{} // holds a value for each free permit; nil: any number of checks may run
 
 	// limit.mu guards these fields.
-	has   int              // permits; 0 while claims use the bucket: the permits are lost
-	users map[*Holder]bool // claims
-	until time.Time        // local monotonic instant until which the permits last
+	has   int           // permits; 0 while claims use the bucket: the permits are lost
+	users map[*Set]bool // claims
+	until time.Time     // local monotonic instant until which the permits last
 	asked time.Time
 }
 
-// Holder has the buckets that a claim uses. The goroutine that works on the claim changes it.
-type Holder struct {
+// Set has the buckets that a claim uses. The goroutine that works on the claim changes it.
+type Set struct {
 	buckets map[*Bucket]bool
 	lost    atomic.Bool // permits of one of them were lost
 }
 
-// NewHolder returns a Holder without buckets.
-func NewHolder() *Holder { return &Holder{buckets: map[*Bucket]bool{}} }
+// NewSet returns a Set without buckets.
+func NewSet() *Set { return &Set{buckets: map[*Bucket]bool{}} }
 
 // EndsBefore reports whether permits that the claim needs are lost, whatever the instant. It implements claim.Right.
-func (h *Holder) EndsBefore(time.Time) bool { return h.lost.Load() }
+func (s *Set) EndsBefore(time.Time) bool { return s.lost.Load() }
 
 // perInside divides PerSecond into the number of checks that may occupy a worker while they wait for
 // their instant. So such a check waits for 20 ms, and longer only if fewer than 50 a second are allowed.
@@ -94,9 +94,9 @@ const releaseTimeout = 5 * time.Second
 const askAgain = 100 * time.Millisecond
 
 // NewLimit returns a limit of a run, which has no permits yet.
-func NewLimit(run Run, rule Rule) *Limit {
+func NewLimit(o Options, rule Rule) *Limit {
 	return &Limit{
-		run: run, rule: rule, buckets: map[string]*Bucket{}, inside: make(Semaphore, max(1, rule.PerSecond/perInside)),
+		opts: o, rule: rule, buckets: map[string]*Bucket{}, inside: make(Semaphore, max(1, rule.PerSecond/perInside)),
 	}
 }
 
@@ -115,7 +115,7 @@ func Key(key string) string {
 // Obtain returns the buckets of keys for a claim, which uses them until Release. checks are the checks of
 // each key. A bucket has permits for them, as far as the run can use them and the database has free ones.
 // A key without a permit has no bucket.
-func (l *Limit) Obtain(ctx context.Context, of *Holder, checks map[string]int) (map[string]*Bucket, error) {
+func (l *Limit) Obtain(ctx context.Context, set *Set, checks map[string]int) (map[string]*Bucket, error) {
 	l.asking.Lock()
 	defer l.asking.Unlock()
 	if wanted := l.missing(checks); len(wanted) > 0 {
@@ -123,7 +123,7 @@ func (l *Limit) Obtain(ctx context.Context, of *Holder, checks map[string]int) (
 			return nil, err
 		}
 	}
-	return l.use(of, checks), nil
+	return l.use(set, checks), nil
 }
 
 // missing returns how many permits to ask for, for which buckets. A bucket whose permits were lost
@@ -146,14 +146,14 @@ func (l *Limit) missing(checks map[string]int) map[*Bucket]int {
 }
 
 // use returns the buckets of keys that the claim can use, and notes that it uses them.
-func (l *Limit) use(of *Holder, checks map[string]int) map[string]*Bucket {
+func (l *Limit) use(set *Set, checks map[string]int) map[string]*Bucket {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	buckets := map[string]*Bucket{}
 	for key := range checks {
 		if b := l.buckets[key]; b.has > 0 || l.rule.AtMost == 0 {
 			buckets[key] = b
-			b.users[of], of.buckets[b] = true, true
+			b.users[set], set.buckets[b] = true, true
 		}
 	}
 	return buckets
@@ -163,13 +163,13 @@ func (l *Limit) use(of *Holder, checks map[string]int) map[string]*Bucket {
 func (l *Limit) bucket(key string) *Bucket {
 	b := &Bucket{
 		limit: l, key: key, outside: make(Semaphore, (l.rule.AtOnce+1)/2), inside: l.inside,
-		users: map[*Holder]bool{},
+		users: map[*Set]bool{},
 	}
 	if l.rule.AtMost > 0 {
 		b.free = make(chan struct{}, l.rule.AtMost)
 	}
 	if l.rule.PerSecond > 0 {
-		b.pace = newPace(l.run, l.rule, key, &l.replies)
+		b.pace = newPace(l.opts, l.rule, key, &l.replies)
 	}
 	return b
 }
@@ -184,9 +184,9 @@ func (l *Limit) acquire(ctx context.Context, wanted map[*Bucket]int) error {
 		keys, numbers = append(keys, b.key), append(numbers, int64(n))
 	}
 	got := map[string]int{}
-	m.Do(l.run.WaitForLocks(db.LockTimeout)) // the jobs of other lanes do not wait for this one
-	args := []any{l.rule.Job, keys, numbers, l.rule.AtMost, l.run.Token, l.run.Lease.Microseconds()}
-	m.Add(pgsql.LimitAcquire.In(l.run.Schema), args, func(row *sql.Rows) error {
+	m.Do(l.opts.WaitForLocks(db.LockTimeout)) // the jobs of other lanes do not wait for this one
+	args := []any{l.rule.Job, keys, numbers, l.rule.AtMost, l.opts.Token, l.opts.Lease.Microseconds()}
+	m.Add(pgsql.LimitAcquire.In(l.opts.Schema), args, func(row *sql.Rows) error {
 		var key string
 		var n int
 		err := row.Scan(&key, &n)
@@ -194,14 +194,14 @@ func (l *Limit) acquire(ctx context.Context, wanted map[*Bucket]int) error {
 		return err
 	})
 	passes := func(err error) bool { return db.Passes(err) && !pgsql.IsLockTimeout(err) }
-	err := l.run.Retry(ctx, passes, func() error {
+	err := l.opts.Retry(ctx, passes, func() error {
 		clear(got)
 		asked = elapsed.Now() // before the statement: the permits cannot end earlier
-		return l.run.Commit(l.run.Work, &m)
+		return l.opts.Commit(l.opts.Work, &m)
 	})
 	locked := pgsql.IsLockTimeout(err)
-	if l.run.Tried != nil && (err == nil || locked) {
-		l.run.Tried(fmt.Sprint("prescient.permits ", l.rule.Job), !locked)
+	if l.opts.Tried != nil && (err == nil || locked) {
+		l.opts.Tried(fmt.Sprint("prescient.permits ", l.rule.Job), !locked)
 	}
 	switch {
 	case locked:
@@ -209,7 +209,7 @@ func (l *Limit) acquire(ctx context.Context, wanted map[*Bucket]int) error {
 	case err != nil:
 		return fmt.Errorf("acquire permits of job %s, see AtMost: %w", l.rule.Name, err)
 	}
-	l.took(asked, wanted, got)
+	l.note(asked, wanted, got)
 	return nil
 }
 
@@ -220,8 +220,9 @@ func (l *Limit) Renew(m *pgsql.Message) (renewed func(asked time.Time)) {
 	buckets, kept := maps.Clone(l.buckets), map[string]bool{}
 	maps.DeleteFunc(buckets, func(_ string, b *Bucket) bool { return b.has == 0 })
 	if len(buckets) > 0 {
-		args := []any{l.run.Token, l.rule.Job, pq.StringArray(slices.Collect(maps.Keys(buckets))), l.run.Lease.Microseconds()}
-		m.Add(pgsql.LimitRenew.In(l.run.Schema), args, func(row *sql.Rows) error {
+		keys := pq.StringArray(slices.Collect(maps.Keys(buckets)))
+		args := []any{l.opts.Token, l.rule.Job, keys, l.opts.Lease.Microseconds()}
+		m.Add(pgsql.LimitRenew.In(l.opts.Schema), args, func(row *sql.Rows) error {
 			var key string
 			err := row.Scan(&key)
 			kept[key] = true
@@ -239,7 +240,7 @@ func (l *Limit) renewed(asked time.Time, buckets map[string]*Bucket, kept map[st
 	for key, b := range buckets {
 		switch {
 		case kept[key]:
-			b.until = asked.Add(l.run.Lease)
+			b.until = asked.Add(l.opts.Lease)
 		case l.buckets[key] == b: // otherwise it was given back meanwhile
 			lost = append(lost, b)
 		}
@@ -247,8 +248,9 @@ func (l *Limit) renewed(asked time.Time, buckets map[string]*Bucket, kept map[st
 	l.lose(lost)
 }
 
-// took notes what came of asking for permits at an instant. Fewer than a bucket had mean that those were lost.
-func (l *Limit) took(asked time.Time, wanted map[*Bucket]int, got map[string]int) {
+// note notes how many permits the run has got by asking for them at an instant. Fewer than a bucket had mean that those
+// were lost.
+func (l *Limit) note(asked time.Time, wanted map[*Bucket]int, got map[string]int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var lost []*Bucket
@@ -257,7 +259,7 @@ func (l *Limit) took(asked time.Time, wanted map[*Bucket]int, got map[string]int
 		case n < b.has:
 			lost = append(lost, b)
 		case n > 0:
-			b.until = asked.Add(l.run.Lease)
+			b.until = asked.Add(l.opts.Lease)
 			for ; b.has < n; b.has++ {
 				b.free <- struct{}{}
 			}
@@ -270,12 +272,12 @@ func (l *Limit) took(asked time.Time, wanted map[*Bucket]int, got map[string]int
 func (l *Limit) lose(buckets []*Bucket) {
 	for _, b := range buckets {
 		b.has = 0
-		for of := range b.users {
-			of.lost.Store(true)
+		for set := range b.users {
+			set.lost.Store(true)
 		}
 	}
 	if len(buckets) > 0 {
-		l.run.Logger.WarnContext(l.run.Work, "permits are lost: other runs may have them, so the checks that need them end",
+		l.opts.Logger.WarnContext(l.opts.Work, "permits are lost: other runs may have them, so the checks that need them end",
 			"job", l.rule.Name, "keys", len(buckets))
 	}
 	l.findUntil()
@@ -299,36 +301,36 @@ func (l *Limit) EndsBefore(at time.Time) bool {
 }
 
 // Release gives back the permits that only this claim uses. Heartbeats no longer renew them.
-func (l *Limit) Release(of *Holder) {
-	if len(of.buckets) == 0 {
+func (l *Limit) Release(set *Set) {
+	if len(set.buckets) == 0 {
 		return
 	}
 	l.asking.Lock()
 	defer l.asking.Unlock()
-	keys := l.release(of)
+	keys := l.release(set)
 	if len(keys) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(l.run.Work, releaseTimeout)
+	ctx, cancel := context.WithTimeout(l.opts.Work, releaseTimeout)
 	defer cancel()
 	var m pgsql.Message
-	m.Add(pgsql.LimitRelease.In(l.run.Schema), []any{l.run.Token, l.rule.Job, keys}, db.Nothing)
-	if err := l.run.Commit(ctx, &m); err != nil {
-		l.run.Logger.WarnContext(ctx, "permits were not given back; other runs get them when they expire",
+	m.Add(pgsql.LimitRelease.In(l.opts.Schema), []any{l.opts.Token, l.rule.Job, keys}, db.Nothing)
+	if err := l.opts.Commit(ctx, &m); err != nil {
+		l.opts.Logger.WarnContext(ctx, "permits were not given back; other runs get them when they expire",
 			"job", l.rule.Name, "error", err)
 	}
 }
 
 // release ends the use of buckets by a claim, and returns the keys whose permits no claim uses.
-func (l *Limit) release(of *Holder) (keys pq.StringArray) {
+func (l *Limit) release(set *Set) (keys pq.StringArray) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for b := range of.buckets {
+	for b := range set.buckets {
 		if b.limit != l {
 			continue
 		}
-		delete(of.buckets, b)
-		delete(b.users, of)
+		delete(set.buckets, b)
+		delete(b.users, set)
 		if len(b.users) > 0 {
 			continue
 		}
@@ -349,7 +351,7 @@ func (b *Bucket) acquire(ctx context.Context) bool {
 	select {
 	case <-b.free:
 		return true
-	case <-b.limit.run.Stop.Done():
+	case <-b.limit.opts.Stop.Done():
 	case <-ctx.Done():
 	}
 	return false

@@ -19,16 +19,16 @@ func limitOf(t *testing.T, pool *sqlx.DB, token int64) *Limit {
 	contexts := phase.New(t.Context(), 0)
 	t.Cleanup(contexts.End)
 	s := &db.Server{DB: pool, Schema: "prescient", Lease: time.Minute, Logger: slog.New(slog.DiscardHandler)}
-	return NewLimit(Run{Server: s, Contexts: contexts, Token: token}, Rule{Job: 1, Name: "job", AtMost: 3, AtOnce: 8})
+	return NewLimit(Options{Server: s, Contexts: contexts, Token: token}, Rule{Job: 1, Name: "job", AtMost: 3, AtOnce: 8})
 }
 
 // obtain asks for permits of the empty key, and returns how many the run has then.
-func obtain(t *testing.T, l *Limit, of *Holder, n int) (has int) {
+func obtain(t *testing.T, l *Limit, set *Set, n int) (has int) {
 	t.Helper()
 	if b := l.buckets[""]; b != nil {
 		b.asked = time.Time{} // it may ask again at once
 	}
-	buckets, err := l.Obtain(t.Context(), of, map[string]int{"": n})
+	buckets, err := l.Obtain(t.Context(), set, map[string]int{"": n})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func beat(t *testing.T, l *Limit) {
 	t.Helper()
 	var m pgsql.Message
 	asked, renewed := time.Now(), l.Renew(&m)
-	if err := l.run.Commit(t.Context(), &m); err != nil {
+	if err := l.opts.Commit(t.Context(), &m); err != nil {
 		t.Fatal(err)
 	}
 	renewed(asked)
@@ -51,26 +51,26 @@ func beat(t *testing.T, l *Limit) {
 
 func TestAClaimEndsWithThePermitsThatItNeedsAndWithNoOthers(t *testing.T) {
 	t.Parallel()
-	isLost := func(h *Holder) bool { return h.EndsBefore(time.Time{}) }
+	isLost := func(s *Set) bool { return s.EndsBefore(time.Time{}) }
 	for name, test := range map[string]struct {
 		gone  bool // the row of the run
 		taken int  // by another run
-		find  func(t *testing.T, l *Limit, of *Holder)
+		find  func(t *testing.T, l *Limit, set *Set)
 		lost  bool
 	}{
-		"a heartbeat finds them": {false, 1, func(t *testing.T, l *Limit, _ *Holder) { beat(t, l) }, false},
-		"a heartbeat does not":   {true, 2, func(t *testing.T, l *Limit, _ *Holder) { beat(t, l) }, true},
+		"a heartbeat finds them": {false, 1, func(t *testing.T, l *Limit, _ *Set) { beat(t, l) }, false},
+		"a heartbeat does not":   {true, 2, func(t *testing.T, l *Limit, _ *Set) { beat(t, l) }, true},
 		"asking for more brings more": {
-			false, 0, func(t *testing.T, l *Limit, of *Holder) { obtain(t, l, of, 3) }, false,
+			false, 0, func(t *testing.T, l *Limit, set *Set) { obtain(t, l, set, 3) }, false,
 		},
 		"asking for more brings as many": {
-			false, 1, func(t *testing.T, l *Limit, of *Holder) { obtain(t, l, of, 3) }, false,
+			false, 1, func(t *testing.T, l *Limit, set *Set) { obtain(t, l, set, 3) }, false,
 		},
 		"asking for more brings fewer": {
-			true, 2, func(t *testing.T, l *Limit, of *Holder) { obtain(t, l, of, 3) }, true,
+			true, 2, func(t *testing.T, l *Limit, set *Set) { obtain(t, l, set, 3) }, true,
 		},
 		"asking for more brings none": {
-			true, 3, func(t *testing.T, l *Limit, of *Holder) { obtain(t, l, of, 3) }, true,
+			true, 3, func(t *testing.T, l *Limit, set *Set) { obtain(t, l, set, 3) }, true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,14 +81,14 @@ func TestAClaimEndsWithThePermitsThatItNeedsAndWithNoOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = pool.Close() })
-			l, claim, next := limitOf(t, pool, 1), NewHolder(), NewHolder()
+			l, claim, next := limitOf(t, pool, 1), NewSet(), NewSet()
 			if n := obtain(t, l, claim, 2); n != 2 || isLost(claim) {
 				t.Fatalf("the run has %d permits, want 2", n)
 			}
 			if test.gone {
 				pool.MustExec(`delete from prescient.job_permit`)
 			}
-			if n := obtain(t, limitOf(t, pool, 2), NewHolder(), test.taken); n != test.taken {
+			if n := obtain(t, limitOf(t, pool, 2), NewSet(), test.taken); n != test.taken {
 				t.Fatalf("the other run has %d permits, want %d", n, test.taken)
 			}
 			test.find(t, l, claim)

@@ -29,7 +29,7 @@ const (
 
 // pace has the instants that a run has got for a key.
 type pace struct {
-	run     Run
+	opts    Options
 	rule    Rule
 	key     string
 	replies *replies
@@ -43,8 +43,8 @@ type pace struct {
 	stale int64       // those of them that have passed unused
 }
 
-func newPace(run Run, rule Rule, key string, r *replies) *pace {
-	return &pace{run: run, rule: rule, key: key, replies: r, waits: make(Semaphore, max(2, rule.PerSecond/inHand))}
+func newPace(o Options, rule Rule, key string, r *replies) *pace {
+	return &pace{opts: o, rule: rule, key: key, replies: r, waits: make(Semaphore, max(2, rule.PerSecond/inHand))}
 }
 
 // await waits for the next instant at which a check may begin. It returns false if ctx ends or the run
@@ -54,7 +54,7 @@ func (p *pace) await(ctx context.Context) (at time.Time, ok bool) {
 		return at, true
 	}
 	p.waiting.Add(1)
-	if !p.waits.Acquire(p.run.Stop, ctx) {
+	if !p.waits.Acquire(p.opts.Stop, ctx) {
 		p.waiting.Add(-1)
 		return at, false
 	}
@@ -63,11 +63,11 @@ func (p *pace) await(ctx context.Context) (at time.Time, ok bool) {
 	p.waiting.Add(-1)
 	if err != nil {
 		if ctx.Err() == nil {
-			p.run.Halt(err)
+			p.opts.Halt(err)
 		}
 		return at, false
 	}
-	return at, sleep(p.run.Stop, ctx, time.Until(at))
+	return at, sleep(p.opts.Stop, ctx, time.Until(at))
 }
 
 // next returns the next instant. An instant that has passed unused is lost, for the other runs too.
@@ -82,7 +82,7 @@ func (p *pace) next(ctx context.Context) (at time.Time, err error) {
 			}
 			p.stale++
 		}
-		if err := p.take(ctx); err != nil {
+		if err := p.refill(ctx); err != nil {
 			return at, err
 		}
 	}
@@ -96,9 +96,9 @@ func (p *pace) giveBack(at time.Time) {
 	slices.SortFunc(p.ahead, time.Time.Compare)
 }
 
-// take takes instants from the database: as many as were used of the last ones, or a few more. Call it
+// refill gets instants from the database: as many as were used of the last ones, or a few more. Call it
 // with mu held.
-func (p *pace) take(ctx context.Context) error {
+func (p *pace) refill(ctx context.Context) error {
 	// the database's unit
 	spacing := time.Duration(math.Ceil((1+paceSlack)*1e6/float64(p.rule.PerSecond))) * time.Microsecond
 	n := p.taken - p.stale
@@ -109,7 +109,7 @@ func (p *pace) take(ctx context.Context) error {
 	var ahead int64
 	args := []any{p.rule.Job, p.key, n, spacing.Microseconds()}
 	asked := elapsed.Now()
-	err := p.run.Ask(ctx, p.run.Work, pgsql.LimitPace, args, func(row *sql.Rows) error { return row.Scan(&ahead) })
+	err := p.opts.Ask(ctx, p.opts.Work, pgsql.LimitPace, args, func(row *sql.Rows) error { return row.Scan(&ahead) })
 	if err != nil {
 		return fmt.Errorf("take instants of job %s, see PerSecond: %w", p.rule.Name, err)
 	}

@@ -20,7 +20,7 @@ func paceOf(t *testing.T, pool *sqlx.DB, perSecond int) *pace {
 	t.Helper()
 	contexts := phase.New(t.Context(), 0)
 	t.Cleanup(contexts.End)
-	run := Run{
+	run := Options{
 		Server:   &db.Server{DB: pool, Schema: "prescient", Lease: time.Minute, Logger: slog.New(slog.DiscardHandler)},
 		Contexts: contexts,
 	}
@@ -57,7 +57,7 @@ func TestInstantsWhoseReplyWasLateAreNotUsed(t *testing.T) {
 	take := func() (instants int) {
 		t.Helper()
 		p.ahead = nil
-		if err := p.take(t.Context()); err != nil {
+		if err := p.refill(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return len(p.ahead)
@@ -76,7 +76,7 @@ func TestInstantsWhoseReplyWasLateAreNotUsed(t *testing.T) {
 }
 
 // A check may wait after the gate, for its rows or a connection: such checks would begin all at once.
-func TestAPassWhoseInstantHasPassedWaitsForAnother(t *testing.T) {
+func TestAPermitWhoseInstantHasPassedWaitsForAnother(t *testing.T) {
 	t.Parallel()
 	next := elapsed.Now().Add(200 * time.Millisecond)
 	p := paceOf(t, nil, 100)
@@ -99,7 +99,7 @@ func TestAPassWhoseInstantHasPassedWaitsForAnother(t *testing.T) {
 	}
 }
 
-// The checks that an instant is spared for come in the order of the list.
+// The checks that an instant is given back for come in the order of the list.
 func TestInstantsThatAreGivenBackAreInOrder(t *testing.T) {
 	t.Parallel()
 	p := paceOf(t, nil, 100)

@@ -167,7 +167,7 @@ func (r *results) await() Batch {
 	var timer <-chan time.Time
 	stop, lost := r.contexts.Stop.Done(), r.ctx.Done()
 	for {
-		b, ok, waits := r.take()
+		b, ok, waits := r.poll()
 		if ok {
 			return b
 		}
@@ -187,8 +187,8 @@ func (r *results) await() Batch {
 	}
 }
 
-// take takes a batch if there is one. waits reports whether there are outcomes that wait for more.
-func (r *results) take() (b Batch, ok, waits bool) {
+// poll returns a batch if there is one. waits reports whether there are outcomes that wait for more.
+func (r *results) poll() (b Batch, ok, waits bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n, last := len(r.next.Outcomes), r.contexts.Checks.Err() != nil || r.isOver()

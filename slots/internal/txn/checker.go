@@ -24,8 +24,8 @@ var (
 	errEndedTx  = errors.New("the check ended its transaction itself: it must return instead")
 )
 
-// Run is the run that checks are for.
-type Run struct {
+// Options describes the run that checks are for. Its Checkers share them.
+type Options struct {
 	*db.Server
 	*phase.Contexts
 	Records *record.Recorder
@@ -37,7 +37,7 @@ type Run struct {
 
 // Checker does checks in transactions for a claim. It is safe for concurrent use.
 type Checker struct {
-	*Run
+	*Options
 
 	claim *claim.Claim
 	ctx   context.Context // of checks; ends when the lease is lost
@@ -46,8 +46,8 @@ type Checker struct {
 }
 
 // NewChecker returns a Checker for a claim, whose checks end with ctx.
-func NewChecker(ctx context.Context, r *Run, c *claim.Claim) *Checker {
-	return &Checker{Run: r, claim: c, ctx: ctx}
+func NewChecker(ctx context.Context, o *Options, c *claim.Claim) *Checker {
+	return &Checker{Options: o, claim: c, ctx: ctx}
 }
 
 // Chain is checks that a goroutine does one after the other with the same permit. The commit of a check may begin the
@@ -76,8 +76,9 @@ func (ch *Chain) follow(u *unit.Unit) {
 	}
 }
 
-// take takes what the check before has begun: the transaction of this check.
-func (ch *Chain) take() (begun *transaction) {
+// popBegun returns the transaction that the check before has begun for this one, and forgets it. Nil: there is
+// none.
+func (ch *Chain) popBegun() (begun *transaction) {
 	begun, ch.next, ch.begun = ch.begun, nil, nil
 	return begun
 }
@@ -88,7 +89,7 @@ func (c *Checker) Check(ctx *unit.Context, u *unit.Unit, ch *Chain) ([]jobs.Resu
 	open, end := context.WithCancel(c.ctx) // until its transaction ends
 	defer end()
 	waits := time.AfterFunc(u.Def.Timeout, end)
-	tx, err := c.begin(open, u, ch.take())
+	tx, err := c.begin(open, u, ch.popBegun())
 	if err != nil {
 		return nil, c.postpone(open, u, ch, fmt.Errorf("begin transaction: %w", err))
 	}

@@ -44,7 +44,7 @@ func setup(t *testing.T, rows int, register func(r *jobs.Registry)) *bench {
 	})
 	c, ctx := b.slot.Claim(int64(rows))
 	b.ctx = ctx
-	b.Checker = NewChecker(ctx, &Run{
+	b.Checker = NewChecker(ctx, &Options{
 		Server: b.slot.Server, Contexts: b.slot.Contexts, Records: records, Grace: time.Second, Moment: b.slot.Moment,
 		Groups: db.NewAdvisory(b.slot.Server, b.slot.At()), Panics: unit.NewPanics(slog.New(slog.DiscardHandler)),
 	}, c)
