@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -116,32 +117,28 @@ const (
 var ErrLocked = fmt.Errorf("other sessions have kept a table locked for %s, so this migration has changed nothing: "+
 	"end their transactions, and migrate again", lockTries*(lockWait+upAgain))
 
-// heldBy returns ErrLocked with the sessions that may have held a table for the time of some tries. It can name none if
-// the transaction has ended, or is a prepared one.
-func heldBy(ctx context.Context, db Pool, schema Schema, tries int) error {
-	type session struct {
-		holder, mends string
-		since         sql.NullTime
-	}
-	var list []session
-	lasted := time.Duration(tries)*(lockWait+upAgain) - upAgain
+// lockHolders returns the sessions that may have held a lock on a table for a time, and the statement that ends each. See
+// statement migration_holders. Empty: the transaction has ended, or is a prepared one.
+func lockHolders(ctx context.Context, db Pool, schema Schema, of string, lasted time.Duration) string {
+	var list []string
 	err := ReadTx(ctx, db, func(tx *sqlx.Tx) (err error) {
-		list, err = Collect(ctx, tx, MigrationHolders.In(schema), []any{schema.String(), lasted.Seconds()},
-			func(row *sql.Rows, s *session) error { return row.Scan(&s.holder, &s.since, &s.mends) })
+		list, err = Collect(ctx, tx, MigrationHolders.In(schema), []any{of, lasted.Seconds()},
+			func(row *sql.Rows, text *string) error {
+				var holder, mends string
+				var since sql.NullTime
+				err := row.Scan(&holder, &since, &mends)
+				if since.Valid {
+					holder += " since " + spoken.Instant(since.Time)
+				}
+				*text = fmt.Sprintf("%s, which %s ends", holder, mends)
+				return err
+			})
 		return err
 	})
-	if err != nil || len(list) == 0 {
-		return fmt.Errorf("%w. The oldest are in pg_stat_activity and pg_prepared_xacts", ErrLocked)
+	if err != nil {
+		return ""
 	}
-	var holders []string
-	for _, s := range list {
-		since := ""
-		if s.since.Valid {
-			since = " since " + spoken.Instant(s.since.Time)
-		}
-		holders = append(holders, fmt.Sprintf("%s%s, which %s ends", s.holder, since, s.mends))
-	}
-	return fmt.Errorf("%w. Locks are held by %s", ErrLocked, strings.Join(holders, "; "))
+	return strings.Join(list, "; ")
 }
 
 // up applies the missing migrations. It tries again in two cases:
@@ -167,7 +164,11 @@ func up(
 			return applied, err
 		}
 		if locked == tries {
-			return applied, fmt.Errorf("%w: %w", heldBy(ctx, db, schema, tries), err)
+			lasted := time.Duration(tries)*(lockWait+upAgain) - upAgain
+			if holders := lockHolders(ctx, db, schema, schema.String(), lasted); holders != "" {
+				return applied, fmt.Errorf("%w. Locks are held by %s: %w", ErrLocked, holders, err)
+			}
+			return applied, fmt.Errorf("%w. The oldest are in pg_stat_activity and pg_prepared_xacts: %w", ErrLocked, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -205,7 +206,8 @@ func MigrateDown(ctx context.Context, db Pool, schema Schema) error {
 		return err
 	})
 	if IsLockTimeout(err) {
-		err = fmt.Errorf("%w: another session uses a table with a rule: try again when its transaction has ended", err)
+		who := cmp.Or(lockHolders(ctx, db, schema, Rules.In(schema), rulesWait), "another session")
+		err = fmt.Errorf("%w: a table with a rule is used by %s: try again when the transaction has ended", err, who)
 	}
 	if e, ok := errors.AsType[*pq.Error](err); ok && e.Detail != "" {
 		err = fmt.Errorf("%w: %s", err, e.Detail) // the objects that depend on it

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lib/pq"
 )
@@ -81,6 +82,9 @@ func parameterTypes(parameters string) []string {
 	return all
 }
 
+// rulesWait is how long dropScript waits for the tables of rules.
+const rulesWait = 3 * time.Second
+
 // dropScript drops everything of prescient in a schema, and the schema if nothing else is in it. It
 // fails if an application's object depends on an object of prescient, other than the triggers of rules.
 func dropScript(schema Schema) string {
@@ -94,7 +98,8 @@ func dropScript(schema Schema) string {
 	}
 	// The triggers of rules go with their functions. Their tables belong to applications, whose sessions must
 	// not wait long behind this lock.
-	fmt.Fprintf(&script, "set local lock_timeout = '3s';\ndrop schema if exists %s cascade;\n", Rules.In(schema))
+	fmt.Fprintf(&script, "set local lock_timeout = %d;\ndrop schema if exists %s cascade;\n", rulesWait.Milliseconds(),
+		Rules.In(schema))
 	fmt.Fprint(&script, "set local lock_timeout = 0;\n")
 	drop("routine", routines)
 	drop("table", Tables())

@@ -1,6 +1,7 @@
--- Returns up to three sessions that hold locks on tables of the schema ($1) in transactions older than $2 seconds, the
--- oldest first. A role without pg_read_all_stats does not see how old the transaction of another role is, and gets all.
--- Called by sql.heldBy.
+-- Returns up to three sessions that hold locks on tables of the schema ($1), or on tables with triggers that call its
+-- functions, in transactions older than $2 seconds, the oldest first. A role without pg_read_all_stats does not see how
+-- old the transaction of another role is, and gets all.
+-- Called by sql.lockHolders.
 select
     format(
         'session %s of %s (%s, %s)', h.pid, coalesce(h.usename, h.backend_type), coalesce(nullif(h.application_name, ''), 'no application_name'),
@@ -18,7 +19,10 @@ where h.pid <> pg_backend_pid()
         where l.locktype = 'relation'
             and l.granted
             and l.database = (select d.oid from pg_database d where d.datname = current_database())
-            and c.relnamespace = to_regnamespace($1)
+            and (
+                c.relnamespace = to_regnamespace($1)
+                or c.oid in (select g.tgrelid from pg_trigger g join pg_proc p on p.oid = g.tgfoid where p.pronamespace = to_regnamespace($1))
+            )
     )
 order by since nulls last
 limit 3
