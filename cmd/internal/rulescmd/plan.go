@@ -185,7 +185,9 @@ type countedRows struct {
 // counted returns what becomes of the rows of a rule.
 func counted(r rulestore.RulePlan) []countedRows {
 	return []countedRows{
-		{"begin to wait", r.Begin}, {"re-timed", r.Retimed}, {"wait already", r.Waiting},
+		{"begin to wait", r.Begin},
+		{"re-timed", r.Retimed},
+		{"wait already", r.Waiting},
 		{"no step to come", r.Counting - r.Begin - r.Retimed - r.Waiting},
 	}
 }

@@ -78,7 +78,8 @@ see that a clock has moved.
 	}
 	flags := c.Flags()
 	cli.SinceVar(flags, &o.since, "since", "only rows that began to wait since")
-	cli.SinceVar(flags, &o.until, "until", "only rows that began to wait before; default: now. A row with a step before its since begins with that step")
+	cli.SinceVar(flags, &o.until, "until", "only rows that began to wait before; default: now. "+
+		"A row with a step before its since begins with that step")
 	flags.StringSliceVar(&o.after, "after", nil, "other `DELAYS` to try, with commas between: 24h,48h,3 business days")
 	flags.BoolVar(&o.list, "list", false, "list each row for which a step would have fired")
 	flags.VarP(cli.Choice(&f.Format, output.Table, output.JSON, asCSV), "output", "o",

@@ -78,8 +78,8 @@ func shorten(text string) string {
 	return text
 }
 
-// Check returns why a text is not one expression, or why its value may change or differ while the row stays as it is. Such
-// an expression would make a rule miss rows: it is evaluated when the row is written, and when a step is due.
+// Check returns why a text is not one expression, or why its value may change or differ while the row stays as it is.
+// Such an expression would make a rule miss rows: it is evaluated when the row is written, and when a step is due.
 func Check(text string) error {
 	list, err := tokens(text)
 	switch {

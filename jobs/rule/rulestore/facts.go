@@ -183,8 +183,8 @@ func (r *resolver) expression(
 			"write %[2]s.%[1]s", column, u.Rule.Table[strings.LastIndex(u.Rule.Table, ".")+1:])
 		return e, nil
 	case e.Lookup && u.table.has(expr.Itself(e.SQL)):
-		r.wrong(field, "the subquery compares %[1]s with itself, because %[1]s is a column of its own tables: write %[2]s.%[1]s",
-			expr.Itself(e.SQL), u.Rule.Table[strings.LastIndex(u.Rule.Table, ".")+1:])
+		r.wrong(field, "the subquery compares %[1]s with itself, because %[1]s is a column of its own tables: "+
+			"write %[2]s.%[1]s", expr.Itself(e.SQL), u.Rule.Table[strings.LastIndex(u.Rule.Table, ".")+1:])
 		return e, nil
 	case !e.Lookup:
 		reads.row = append(reads.row, found.Columns...)
@@ -199,7 +199,9 @@ func (r *resolver) expression(
 
 // has reports whether the table has a column of this name, which may be quoted.
 func (t table) has(name string) bool {
-	return slices.ContainsFunc(t.columns, func(c column) bool { return name == c.Name || name == pq.QuoteIdentifier(c.Name) })
+	return slices.ContainsFunc(t.columns, func(c column) bool {
+		return name == c.Name || name == pq.QuoteIdentifier(c.Name)
+	})
 }
 
 // bare returns a column of the table whose name stands in a text without that of a table. Empty: there is none.
