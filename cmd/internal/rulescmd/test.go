@@ -60,6 +60,8 @@ and values from before an update, are not known.
 A rule with "recovered" has a line for it. It counts the rows that were done after a step had fired. The test cannot
 see that a clock has moved.
 
+Without --until, a row with a step before its "since" counts from that step on.
+
 --after tries other delays, each as the only step. --list lists each row and step instead of counts.`,
 		Example: `  prescient rules test -f rules.yaml --since 2026-01-01 --until 2026-11-01
   prescient rules test -f rules.yaml --since 90d --after '24h,3 business days'
@@ -78,8 +80,7 @@ see that a clock has moved.
 	}
 	flags := c.Flags()
 	cli.SinceVar(flags, &o.since, "since", "only rows that began to wait since")
-	cli.SinceVar(flags, &o.until, "until", "only rows that began to wait before; default: now. "+
-		"A row with a step before its since begins with that step")
+	cli.SinceVar(flags, &o.until, "until", "only rows that began to wait before; default: now")
 	flags.StringSliceVar(&o.after, "after", nil, "other `DELAYS` to try, with commas between: 24h,48h,3 business days")
 	flags.BoolVar(&o.list, "list", false, "list each row for which a step would have fired")
 	flags.VarP(cli.Choice(&f.Format, output.Table, output.JSON, asCSV), "output", "o",
