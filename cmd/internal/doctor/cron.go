@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prescient-go/prescient/cmd/internal/access"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs/schedule/crontab"
@@ -144,7 +143,7 @@ func Users(list []Crontab, usual string) (found []Finding) {
 			file = files[len(files)-1]
 		}
 		for _, name := range c.Users {
-			if bad := access.Check(name, file); bad != nil {
+			if bad := CheckAccess(name, file); bad != nil {
 				f := action(fmt.Sprintf("%s runs slots as user %s, which cannot work: %s", c.Path, name, bad.What), "%s", bad.Do)
 				f.Name = "crontab"
 				found = append(found, f)

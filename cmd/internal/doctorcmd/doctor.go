@@ -21,7 +21,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/doctor"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/server"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/plain"
@@ -97,7 +96,7 @@ func examine(ctx context.Context, f *factory.Factory) error {
 		view.forget(unread)
 		view.Findings = append(view.Findings, unread...)
 		view.Findings = append(view.Findings, examineFile(f)...)
-		view.Findings = append(view.Findings, server.Unencrypted(f.Config())...)
+		view.Findings = append(view.Findings, doctor.Unencrypted(f.Config())...)
 		view.Findings = append(view.Findings, examineEvents(ctx, f)...)
 	}
 	db, err := database.Connect(ctx, f)

@@ -18,8 +18,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/cmd/internal/access"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/doctor"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/install"
@@ -173,7 +173,7 @@ func (o *crontabOptions) checkUser(ctx context.Context, f *factory.Factory) erro
 		return nil
 	}
 	file := cmp.Or(f.Loaded().File, factory.UsualConfig)
-	bad := access.Check(o.User, file)
+	bad := doctor.CheckAccess(o.User, file)
 	switch _, err := os.Stat(file); {
 	case bad == nil:
 		return nil

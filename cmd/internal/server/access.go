@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/prescient-go/prescient/cmd/internal/doctor"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config"
@@ -74,7 +75,7 @@ func hosts(f *factory.Factory, listen string) []string {
 
 // warn logs once what is dangerous in the settings of the server.
 func warn(ctx context.Context, f *factory.Factory, listen string) {
-	for _, found := range Unencrypted(f.Config()) {
+	for _, found := range doctor.Unencrypted(f.Config()) {
 		f.Log().WarnContext(ctx, "a secret may travel unencrypted", "what", found.What, "remedy", found.Do)
 	}
 	if cfg := f.Config().Server; listen != "" && cfg.Proxy != "off" && len(cfg.ProxyNetworks) == 0 {

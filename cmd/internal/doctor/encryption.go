@@ -1,23 +1,22 @@
-package server
+package doctor
 
 import (
 	"fmt"
 
-	"github.com/prescient-go/prescient/cmd/internal/doctor"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/web"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Unencrypted finds passwords and tokens that the settings let travel over a network unencrypted.
-func Unencrypted(cfg config.Config) []doctor.Finding {
+func Unencrypted(cfg config.Config) []Finding {
 	list := unencryptedDatabases(cfg)
 	if cfg.Server.Token == (config.Secret{}) && cfg.Server.ReadToken == (config.Secret{}) {
 		return list
 	}
 	if listen := cfg.Server.Listen; listen != "" && !web.IsLoopback(listen) {
-		list = append(list, doctor.Finding{
-			Name: "encryption", Severity: doctor.Note,
+		list = append(list, Finding{
+			Name: "encryption", Severity: Note,
 			What: fmt.Sprintf("server.listen is %s: other machines reach it without TLS, so tokens travel unencrypted", listen),
 			Do: "listen on localhost, behind a proxy with TLS, and set server.proxy and server.proxy_networks; " +
 				"on a private network, leave it",
@@ -27,7 +26,7 @@ func Unencrypted(cfg config.Config) []doctor.Finding {
 }
 
 // unencryptedDatabases finds connections to databases on other machines whose encryption is optional.
-func unencryptedDatabases(cfg config.Config) (list []doctor.Finding) {
+func unencryptedDatabases(cfg config.Config) (list []Finding) {
 	type named struct {
 		key string
 		url config.URL
@@ -44,8 +43,8 @@ func unencryptedDatabases(cfg config.Config) (list []doctor.Finding) {
 			continue
 		}
 		if host := pgsql.OptionalTLS(u.url.Reveal()); host != "" {
-			list = append(list, doctor.Finding{
-				Name: "encryption", Severity: doctor.Note,
+			list = append(list, Finding{
+				Name: "encryption", Severity: Note,
 				What: fmt.Sprintf("%s connects to %s with sslmode=prefer, or allow: "+
 					"the connection may be unencrypted, and the server's certificate is not checked", u.key, host),
 				Do: "add sslmode=verify-full to " + u.key + "; if the network is private, " +

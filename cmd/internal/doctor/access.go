@@ -1,5 +1,4 @@
-// Package access says whether a user of this machine can read a file. It knows no command.
-package access
+package doctor
 
 import (
 	"errors"
@@ -16,9 +15,9 @@ import (
 // Refusal says why a user cannot read a file, and what to do about it.
 type Refusal struct{ What, Do string }
 
-// Check returns why a user cannot read a file, or nil. It goes by the modes of the file and of its
+// CheckAccess returns why a user of this machine cannot read a file, or nil. It goes by the modes of the file and of its
 // directories. It returns nil if the caller cannot see these.
-func Check(name, file string) *Refusal {
+func CheckAccess(name, file string) *Refusal {
 	u, err := user.Lookup(name)
 	if _, unknown := errors.AsType[user.UnknownUserError](err); unknown {
 		return &Refusal{

@@ -1,4 +1,4 @@
-package access
+package doctor
 
 import (
 	"os"
@@ -42,7 +42,7 @@ func TestAUserWhoCannotReadAFileIsFound(t *testing.T) {
 		if err := os.Chmod(dir, test.dirMode); err != nil {
 			t.Fatal(err)
 		}
-		got := Check(test.name, test.file)
+		got := CheckAccess(test.name, test.file)
 		if got == nil {
 			got = &Refusal{}
 		}
