@@ -98,7 +98,7 @@ var scans = map[string]scan{
 		tables: `create table o (id int primary key, created_at timestamptz);
 			create table heartbeat (monitor_id int, at timestamptz);
 			insert into o values (1, '2026-03-27 09:00Z')`,
-		rules: `since: [created_at, "(select max(h.at) from public.heartbeat h where h.monitor_id = o.id)"], done: "false", look: 1h, steps: [{after: 2h, event: silent}]`,
+		rules: `since: [created_at, "(select max(h.at) from public.heartbeat h where h.monitor_id = o.id)"], done: "false", recheck: 1h, steps: [{after: 2h, event: silent}]`,
 		then:  []string{"5h: insert into heartbeat values (1, '2026-03-27 13:50Z')"},
 		days:  1,
 		want:  []string{"silent 1 03-27 11:00", "silent 1 03-27 15:50"},

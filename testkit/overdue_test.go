@@ -115,7 +115,7 @@ func TestOverdueDecidesAboutAClockThatAnotherTableStarts(t *testing.T) {
 			kit.DB.MustExec("insert into cases (id) values (1), (2)") // there at the apply, without an instant and with one
 			kit.DB.MustExec("insert into calls values (2, $1)", first)
 			kit.Rules(rulesFile(t, strings.Replace(policy(name), "since: opened_at",
-				"look: 1h\n    since: [opened_at, (select max(c.at) from public.calls c where c.id = cases.id)]", 1)))
+				"recheck: 1h\n    since: [opened_at, (select max(c.at) from public.calls c where c.id = cases.id)]", 1)))
 			kit.DB.MustExec("insert into cases (id) values (3)")
 			kit.RunFor(time.Hour)
 			kit.DB.MustExec("insert into calls values (1, $1), (3, $1)", first)

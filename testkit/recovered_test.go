@@ -51,7 +51,7 @@ func TestRecoveredTellsOnceThatWhatLetStepsFireIsOver(t *testing.T) {
 			[]string{"late 1 4", "late 2 4", "recovered 1 7", "recovered 2 7"},
 		},
 		"another table ends it": {
-			"since: opened_at, done: exists (select from closed c where c.id = cases.id), look: 1h, steps: [{after: 4h, event: late}]",
+			"since: opened_at, done: exists (select from closed c where c.id = cases.id), recheck: 1h, steps: [{after: 4h, event: late}]",
 			map[float64]string{3: "insert into closed values (1, $1)", 30: "insert into closed values (2, $1)", 31: "delete from closed"},
 			[]string{"late 2 4", "recovered 2 31"},
 		},

@@ -209,7 +209,7 @@ func (p *page) steps(i int) error {
 			earliest = earlier(earliest, t.seen.doneAt.Time)
 		}
 		if p.rule.Facts.EndLookup() {
-			earliest = earlier(earliest, p.lookAgain(i))
+			earliest = earlier(earliest, p.recheckAt(i))
 		}
 	}
 	if earliest.IsZero() && p.rule.Facts.SinceLookup() {
@@ -279,16 +279,16 @@ func (p *page) late(i int, timing *Timing, begun time.Time) (waits bool) {
 	return false
 }
 
-// defaultLook is the default of Rule.Look.
-const defaultLook = 5 * time.Minute
+// defaultRecheck is the default of Rule.Recheck.
+const defaultRecheck = 5 * time.Minute
 
 // again lets a row wait until another table may have moved its clock.
-func (p *page) again(i int) { p.results[i].Next = new(p.lookAgain(i)) }
+func (p *page) again(i int) { p.results[i].Next = new(p.recheckAt(i)) }
 
-// lookAgain returns when to look again whether another table has moved the clock of a row, or has ended it.
-func (p *page) lookAgain(i int) time.Time {
+// recheckAt returns when to check again whether another table has moved the clock of a row, or has ended it.
+func (p *page) recheckAt(i int) time.Time {
 	row := p.rows[i]
-	return row.Slot.Add(row.Lateness + cmp.Or(p.rule.Rule.Look.Duration, defaultLook))
+	return row.Slot.Add(row.Lateness + cmp.Or(p.rule.Rule.Recheck.Duration, defaultRecheck))
 }
 
 // end ends a row with what was found.

@@ -230,7 +230,7 @@ func (r *reader) rules(node *yaml.Node) (rules []Rule) {
 }
 
 var ruleFields = []string{
-	"name", "table", "key", "entity", "since", "done", "where", "payload", "timezone", "look", "steps", "recovered",
+	"name", "table", "key", "entity", "since", "done", "where", "payload", "timezone", "recheck", "steps", "recovered",
 	"overdue", "cancel", "role",
 }
 
@@ -266,8 +266,8 @@ func (r *reader) one(node *yaml.Node) Rule {
 			rule.Recovered = r.recovered(p.value)
 		case "cancel":
 			rule.AtOnce = r.cancel(p.value)
-		case "look":
-			if err := rule.Look.UnmarshalText([]byte(r.text(p.value, field))); err != nil || rule.Look.Duration == 0 {
+		case "recheck":
+			if err := rule.Recheck.UnmarshalText([]byte(r.text(p.value, field))); err != nil || rule.Recheck.Duration == 0 {
 				r.wrong(p.value.Line, field, "%q: want plain time, such as 5m", p.value.Value)
 			}
 		case "since", "done", "where":

@@ -68,10 +68,10 @@ type Rule struct {
 	Where Texts `json:"where,omitempty"`
 	// Payload lists the columns whose values go with events.
 	Payload []string `json:"payload,omitempty"`
-	// Look is how often a row is looked at whose clock another table may start, or start again after the last step. With
-	// Recovered, it is also how often a row is looked at after a step has fired, if another table may end it.
-	// Defaults to 5 minutes.
-	Look Delay `json:"look,omitzero"`
+	// Recheck is how often a row is checked again whose clock another table may start, or start again after the last
+	// step. With Recovered, it is also how often a row is checked again after a step has fired, if another table may
+	// end it. Defaults to 5 minutes.
+	Recheck Delay `json:"recheck,omitzero"`
 	// Timezone is a name of the IANA database. Its clocks say what a day and a time of day are. Defaults to
 	// UTC.
 	Timezone string `json:"timezone,omitempty"`

@@ -297,7 +297,7 @@ func file(calendars []*calendar, rules []*theRule) string {
 		}
 		fmt.Fprintf(&b, "    payload: [n]\n    timezone: %s\n", r.zone)
 		if r.look > 5*time.Minute {
-			fmt.Fprintf(&b, "    look: %s\n", r.look)
+			fmt.Fprintf(&b, "    recheck: %s\n", r.look)
 		}
 		if r.atOnce {
 			b.WriteString("    cancel: at-once\n")

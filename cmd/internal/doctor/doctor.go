@@ -32,7 +32,7 @@ type Finding struct {
 	Do       string   `json:"do"`   // the command that mends it, or what to do
 }
 
-// Config configures Look. DB, Name and Knows must be set; every other zero field means its default.
+// Config configures Examine. DB, Name and Knows must be set; every other zero field means its default.
 type Config struct {
 	DB     *sqlx.DB
 	Schema pgsql.Schema
@@ -82,9 +82,9 @@ var (
 	}
 )
 
-// Look makes every check, in order. If the engine is refused, that is the only finding, because it
+// Examine makes every check, in order. If the engine is refused, that is the only finding, because it
 // may lack what the other checks query. It returns an error if the database cannot be queried.
-func Look(ctx context.Context, c Config) ([]Finding, error) {
+func Examine(ctx context.Context, c Config) ([]Finding, error) {
 	c = c.withDefaults()
 	list, err := engine(ctx, c)
 	if err != nil || len(list) > 0 {

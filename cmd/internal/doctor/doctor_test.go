@@ -57,7 +57,7 @@ func (w *ward) exec(statement string) {
 
 func (w *ward) look() []Finding {
 	w.t.Helper()
-	found, err := Look(w.t.Context(), w.Config)
+	found, err := Examine(w.t.Context(), w.Config)
 	if err != nil {
 		w.t.Fatal(err)
 	}

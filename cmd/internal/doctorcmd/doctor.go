@@ -124,7 +124,7 @@ func examine(ctx context.Context, f *factory.Factory) error {
 		}
 		sick = append(sick, examineCrontabs(f, crontabs, setting)...)
 	}
-	found, err := doctor.Look(ctx, doctor.Config{
+	found, err := doctor.Examine(ctx, doctor.Config{
 		DB: db, Schema: f.Schema(), Name: f.Self(), Connections: f.Config().Run.Connections + slots.OwnConnections,
 		Early: f.Config().Run.StartTolerance, Knows: func(job string) bool { return told[job] || checks.Has(f, job) },
 		Registry: f.Registry,

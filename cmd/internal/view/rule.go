@@ -45,7 +45,7 @@ type RuleDetail struct {
 	Where   string   `json:"where"` // empty: all rows
 	Payload []string `json:"payload"`
 	Zone    string   `json:"timezone"` // empty: UTC
-	Look    string   `json:"look"`     // how often to look for a clock that another table moves; empty: 5m
+	Recheck string   `json:"recheck"`  // how often to check whether another table has moved a clock; empty: 5m
 	Overdue string   `json:"overdue"`  // empty: last, and an apply refuses rows whose steps have passed
 	Role    string   `json:"role"`     // empty: the login of the run
 	AtOnce  bool     `json:"at_once"`
@@ -106,8 +106,8 @@ func NewRuleDetail(s rulestore.Status, fired []rulestore.FiredStep, sum rulestor
 		Payload: append([]string{}, r.Payload...), Zone: r.Timezone, Role: r.Role,
 		AtOnce: r.AtOnce, Recovered: r.Recovered.Event, Fired: append([]FiredStep{}, fired...), Summary: sum,
 	}
-	if r.Look != (rule.Delay{}) {
-		v.Look = r.Look.String()
+	if r.Recheck != (rule.Delay{}) {
+		v.Recheck = r.Recheck.String()
 	}
 	if text, err := r.Overdue.MarshalText(); err == nil {
 		v.Overdue = string(text)
@@ -134,7 +134,7 @@ func (r RuleDetail) Options() []Option {
 		{"where", r.Where},
 		{"payload", strings.Join(r.Payload, ", ")},
 		{"timezone", r.Zone},
-		{"look", r.Look},
+		{"recheck", r.Recheck},
 		{"overdue", r.Overdue},
 		{"cancel", cancel},
 		{"role", r.Role},

@@ -64,11 +64,11 @@ func (r *resolver) facts(ctx context.Context, u *understood, key int64) error {
 		r.wrong("cancel", "at-once needs to know of it when the row is written: done reads other tables, so leave out cancel")
 	}
 	switch recovers := r.rule.Recovered != (rule.Recovered{}); {
-	case r.rule.Look.Duration == 0 || f.SinceLookup() || recovers && f.EndLookup():
+	case r.rule.Recheck.Duration == 0 || f.SinceLookup() || recovers && f.EndLookup():
 	case recovers:
-		r.wrong("look", "is for a since or a done that another table can change: leave it out")
+		r.wrong("recheck", "is for a since or a done that another table can change: leave it out")
 	default:
-		r.wrong("look", "is for a since that another table can move: leave it out")
+		r.wrong("recheck", "is for a since that another table can move: leave it out")
 	}
 	u.Reads, u.Asks, u.Looks = reads.columns(u.table)
 	u.others = reads.notSince(u.table)

@@ -78,7 +78,7 @@ type RulePlan struct {
 	Overdue int64 `json:"overdue"`
 	Refused bool  `json:"refused,omitempty"`
 	// Unstarted is the number of rows without an instant since which delays count. They are looked at every
-	// Rule.Look, because another table may start their clock.
+	// Rule.Recheck, because another table may start their clock.
 	Unstarted int64 `json:"unstarted,omitempty"`
 	// Slots says for which slots the rows of Begin and Retimed will wait, in order.
 	Slots []SlotCount `json:"slots,omitempty"`

@@ -214,7 +214,7 @@ func (a *api) storeRoutes() []web.Route {
 		Handle: func(_ http.ResponseWriter, r *http.Request) (any, error) {
 			ctx, cancel := context.WithTimeout(r.Context(), lookTimeout)
 			defer cancel()
-			return a.Stores.Look(ctx), nil
+			return a.Stores.Read(ctx), nil
 		},
 	}, a.describe()}
 }

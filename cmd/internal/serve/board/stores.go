@@ -88,9 +88,9 @@ type StoreStatus struct {
 	Age         duration.Text `json:"age"` // since all this was read
 }
 
-// Look returns the state of each store, as far as it can be read before ctx ends. A store that does
+// Read returns the state of each store, as far as it can be read before ctx ends. A store that does
 // not answer is listed as such, and does not delay the answers of other stores.
-func (s *Stores) Look(ctx context.Context) StoreList {
+func (s *Stores) Read(ctx context.Context) StoreList {
 	list := fanOut(s, func(name string, m member) StoreStatus {
 		v := StoreStatus{Name: name, Findings: []health.Finding{}}
 		if m.down != nil {

@@ -84,7 +84,7 @@ func (p allStores) absent(w http.ResponseWriter, r *http.Request) {
 func (p allStores) read(ctx context.Context) (v storesPage) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	for _, s := range p.cfg.Stores.Look(ctx).Stores {
+	for _, s := range p.cfg.Stores.Read(ctx).Stores {
 		v.Stores = append(v.Stores, newStoreLine(s))
 	}
 	v.Verdict = v.judge()

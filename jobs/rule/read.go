@@ -51,9 +51,9 @@ const (
 // full or alter table.
 var errLocked = fmt.Errorf("the table is locked: %w", jobs.ErrDefer)
 
-// look reads the rows of the table for the keys of the page. It returns errLocked if the table is
+// read reads the rows of the table for the keys of the page. It returns errLocked if the table is
 // locked.
-func (p *page) look(ctx context.Context) error {
+func (p *page) read(ctx context.Context) error {
 	if at := p.rule.locked.Load(); at != nil && time.Since(*at) < lockPause {
 		return errLocked
 	}
