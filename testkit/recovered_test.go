@@ -50,6 +50,26 @@ func TestRecoveredTellsOnceThatWhatLetStepsFireIsOver(t *testing.T) {
 			map[float64]string{1: "update cases set closed_at = $1::timestamptz + interval '6 hours'"},
 			[]string{"late 1 4", "late 2 4", "recovered 1 7", "recovered 2 7"},
 		},
+		"it ends by itself after the last step": {
+			"since: opened_at, done: closed_at, steps: [{after: 4h, event: late}]",
+			map[float64]string{5: "update cases set closed_at = $1::timestamptz + interval '9 hours'", 6: "update cases set closed_at = $1::timestamptz + interval '3 hours' where id = 1"},
+			[]string{"late 1 4", "late 2 4", "recovered 1 9", "recovered 2 14"},
+		},
+		"it ends by itself before the next step": {
+			"since: opened_at, done: closed_at, steps: [{after: 4h, event: late}, {after: 40h, event: lost}]",
+			map[float64]string{5: "update cases set closed_at = $1::timestamptz + interval '9 hours' where id = 1", 6: "update cases set closed_at = $1::timestamptz + interval '90 hours' where id = 2", 7: "update cases set closed_at = null where id = 2"},
+			[]string{"late 1 4", "late 2 4", "recovered 1 14", "lost 2 40"},
+		},
+		"it ends by itself and steps were left out": {
+			"since: opened_at, done: closed_at, overdue: skip, steps: [{after: 4h, event: late}, {after: 12h, event: lost}]",
+			map[float64]string{0.5: "insert into cases values (3, $1::timestamptz - interval '10 hours')", 3: "update cases set closed_at = $1 where id < 3", 5: "update cases set closed_at = $1::timestamptz + interval '1 hour' where id = 3"},
+			[]string{"lost 3 2.5", "recovered 3 6"},
+		},
+		"it is done after it has left the conditions": {
+			"since: opened_at, done: closed_at, where: kind <> 'x', steps: [{after: 4h, event: late}]",
+			map[float64]string{5: "update cases set kind = 'x' where id = 1", 6: "update cases set closed_at = $1 where id = 1"},
+			[]string{"late 1 4", "late 2 4", "recovered 1 6.25"},
+		},
 		"another table ends it": {
 			"since: opened_at, done: exists (select from closed c where c.id = cases.id), recheck: 1h, steps: [{after: 4h, event: late}]",
 			map[float64]string{3: "insert into closed values (1, $1)", 30: "insert into closed values (2, $1)", 31: "delete from closed"},
@@ -169,5 +189,28 @@ func TestATransactionThatEndsARowAfterItsSlotHasBegunIsTold(t *testing.T) {
 	kit.RunUntil(opened.Add(4*day + time.Hour))
 	if got := len(kit.Events()); got != 2 {
 		t.Errorf("%d events: %v", got, fired(kit))
+	}
+}
+
+func TestARowThatIsLookedAtIsSoAlsoWhenAStepIsAdded(t *testing.T) {
+	t.Parallel()
+	kit := testkit.New(t, testkit.Config{Registry: registry()})
+	kit.DB.MustExec(`create table cases (id bigint primary key, opened_at timestamptz);
+		create table closed (id bigint, at timestamptz); create index on closed (id)`)
+	const file = `rules: [{name: r, table: public.cases, key: id, since: opened_at, recovered: {event: recovered}, recheck: 1h,
+		done: exists (select from closed c where c.id = cases.id), steps: [{after: 4h, event: late}%s]}]`
+	kit.Rules(rulesFile(t, fmt.Sprintf(file, "")))
+	kit.DB.MustExec("insert into cases values (1, $1)", kit.Now())
+	kit.RunFor(5 * time.Hour)
+	kit.Rules(rulesFile(t, fmt.Sprintf(file, ", {after: 100h, event: lost}")))
+	kit.RunFor(time.Hour)
+	kit.DB.MustExec("insert into closed values (1, $1)", kit.Now())
+	kit.RunFor(2 * time.Hour)
+	var got []string
+	for _, e := range kit.Events() {
+		got = append(got, e.Type)
+	}
+	if diff := cmp.Diff([]string{"late", "recovered"}, got); diff != "" {
+		t.Error(diff)
 	}
 }

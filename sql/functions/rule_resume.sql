@@ -3,13 +3,15 @@
 -- although the instant may lie before now. Without such an instant the function does nothing. A check
 -- that waits since before gets the instant, too, because it would also fire the steps that have passed
 -- meanwhile.
+-- again: the row has counted before, so a check that waits keeps what its payload says about steps.
 -- Called by the triggers of rules.
 create or replace function prescient.rule_resume(
     job_exec    text,
     entity_name text,
     entity_key  text,
     check_ats   timestamptz[],
-    clock       timestamptz default null
+    clock       timestamptz default null,
+    again       boolean default false
 )
 returns void
 language plpgsql
@@ -33,8 +35,8 @@ begin
         jsonb_build_object(
             'from', to_char((passed + interval '1 microsecond') at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
         ),
-        clock
+        clock, again => again
     );
 end
 $$;
-revoke all on function prescient.rule_resume(text, text, text, timestamptz[], timestamptz) from public;
+revoke all on function prescient.rule_resume(text, text, text, timestamptz[], timestamptz, boolean) from public;

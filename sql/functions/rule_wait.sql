@@ -3,7 +3,7 @@
 -- request of enqueue with on_conflict replace.
 -- came: when the row came to the rule, at the latest. If its first step may have passed then, the payload says so, and
 -- the check decides about the steps that have. again: the clock of the row runs as before, so a check that waits keeps
--- what its payload says about steps.
+-- what its payload says about steps. A payload with from is then for a check that does not wait yet.
 -- Called by the triggers of rules.
 create or replace function prescient.rule_wait(
     job_exec    text,
@@ -28,11 +28,13 @@ declare
     target  timestamptz;
     waiting record;
     kept    text; -- the journal of the row
+    added   jsonb; -- to the payload of a check that waits
     moved   boolean := false; -- by the turn before, into a slot that began while the update waited
 begin
     if check_at < came then
         payload := jsonb_build_object('came', to_char(came at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'));
     end if;
+    added := case when again then nullif(payload - 'from', '{}') else payload end;
     if octet_length(entity_key) not between 1 and 500 then
         raise exception 'a row of rule % has a key of % bytes: want 1 to 500', quote_literal(job_exec), octet_length(entity_key)
             using errcode = 'check_violation',
@@ -87,7 +89,7 @@ begin
                 waiting.next_check_at, number, waiting.id,
                 prescient.make_request(
                     greatest(check_at, timestamptz 'epoch'), null,
-                    case when again then coalesce(waiting.payload || payload, payload, waiting.payload) else payload end,
+                    case when again then coalesce(waiting.payload || added, added, waiting.payload) else payload end,
                     null, 'replace', null, null
                 )
             );
@@ -106,7 +108,7 @@ begin
                 requested_within = null,
                 error_count = 0,
                 last_error = null,
-                payload = case when again then coalesce(f.payload || rule_wait.payload, rule_wait.payload, f.payload) else rule_wait.payload end,
+                payload = case when again then coalesce(f.payload || added, added, f.payload) else rule_wait.payload end,
                 journal = kept
             where f.next_check_at = waiting.next_check_at and f.job = number and f.id = waiting.id;
             -- The update may have waited for another transaction: for one that has ended or moved the row,

@@ -390,6 +390,13 @@ func TestAChangeOfWhatFiresLooksAtNoRow(t *testing.T) {
 		t.Errorf("planned %+v", plan)
 	}
 	s.wants("after the change", "")
+	for _, fields := range []string{"cancel: at-once", "recovered: {event: order.shipped}"} { // the triggers are others
+		plan = s.apply(with(file, fields)).Rules[0]
+		if plan.Action != rulestore.Change || plan.Begin+plan.Retimed+plan.Overdue != 0 || len(plan.Triggers) == 0 {
+			t.Errorf("%s: planned %+v", fields, plan)
+		}
+		s.wants(fields, "")
+	}
 }
 
 // died is the error of a context that a test ends in the middle of an apply.

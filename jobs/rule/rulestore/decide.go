@@ -135,6 +135,9 @@ func (d decider) remaining(r row) (left remaining) {
 // decide decides about a row. One whose clock another table can move waits also without a step to come.
 func (d decider) decide(r row) decision {
 	what := d.wait(r)
+	if d.rule.Recovered != (rule.Recovered{}) && what.fate == retime && len(r.fired) > 0 && r.slot.Before(what.at) {
+		what.at = r.slot // it may wait for the end of what let steps fire
+	}
 	if d.looks && what.fate == leave && !r.waits {
 		what.fate, what.at, what.from = begin, d.now, d.first
 	}

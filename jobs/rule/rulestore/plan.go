@@ -249,6 +249,8 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 		return RulePlan{}, fmt.Errorf("find the triggers of rule %s: %w", asked.Name, err)
 	}
 	for _, t := range all {
+		// Rows that were written without a trigger do not wait. One of another version has missed none.
+		p.walks = p.walks || !t.works
 		if !t.there {
 			p.Triggers = append(p.Triggers, t.name)
 			p.before = u.settings(s.schema) + before
@@ -258,12 +260,8 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 			p.triggers, p.after = append(p.triggers, t), after
 		}
 	}
-	if was != nil && len(p.triggers) > 0 {
-		// Rows that were written without the triggers do not wait.
-		p.walks = true
-		if p.Action == Unchanged {
-			p.Action = Change
-		}
+	if was != nil && len(p.triggers) > 0 && p.Action == Unchanged {
+		p.Action = Change
 	}
 	if s.again {
 		p.walks = true
@@ -478,7 +476,7 @@ func stepPlans(was, is []rule.Step) (plans []StepPlan) {
 	return plans
 }
 
-// find marks the triggers that the table has in the same version.
+// find marks the triggers that the table has, and those that it has in the same version.
 func (s *Store) find(ctx context.Context, u understood, all []trigger) error {
 	var found []struct {
 		Name     string         `db:"name"`
@@ -501,8 +499,9 @@ func (s *Store) find(ctx context.Context, u understood, all []trigger) error {
 			if t.argument != "" {
 				argument = hex.EncodeToString([]byte(t.argument + "\x00"))
 			}
-			t.there = t.there || f.Name == t.name && f.Body == t.body && f.Argument == argument && f.Definer && !f.Behind &&
-				slices.Equal(f.Reads, u.Reads)
+			works := f.Name == t.name && f.Definer && !f.Behind && len(f.Reads) > 0
+			t.works = t.works || works
+			t.there = t.there || works && f.Body == t.body && f.Argument == argument && slices.Equal(f.Reads, u.Reads)
 		}
 	}
 	return err

@@ -38,8 +38,8 @@ type trigger struct {
 	name string
 	// function is the statements that create or replace the function, and body its body.
 	function, body string
-	// there tells that the table has the trigger.
-	there bool
+	// works tells that the table has the trigger, and there that it has the same version.
+	works, there bool
 	// create is the statement that creates or replaces the trigger. argument tells two versions of a
 	// trigger apart.
 	create, argument string
@@ -210,6 +210,10 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.
 		}
 		resume = append(resume, at)
 	}
+	ends := "null::timestamptz"
+	if u.Rule.Recovered != (rule.Recovered{}) {
+		ends = u.Facts.RowDoneAtSQL()
+	}
 	version := func(columns []string) string {
 		if len(columns) == 0 {
 			return "null::text"
@@ -222,7 +226,7 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.
 		"{relation}", u.Relation, "{literal}", pq.QuoteLiteral(u.Relation), "{columns}", strings.Join(columns, ", "),
 		"{alias}", u.Name(), "{column}", u.Key, "{key}", u.Name() + "." + u.Key, "{since}", u.Facts.RowSinceSQL(),
 		"{about}", u.Facts.RowWhereSQL(), "{done}", u.Facts.RowDoneSQL("prescient_now"), "{asks}", version(u.Asks),
-		"{looks}", version(u.Looks),
+		"{looks}", version(u.Looks), "{ends}", ends,
 		"{clock}", clock, "{coming}", strings.Join(coming, ", "), "{steps}", strings.Join(steps, ", "),
 		"{resume}", strings.Join(resume, ", "),
 		"{recovers}", fmt.Sprint(u.Rule.Recovered != (rule.Recovered{})), "{at_once}", fmt.Sprint(u.Rule.AtOnce),

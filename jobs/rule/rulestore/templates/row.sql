@@ -18,7 +18,7 @@ begin
 end
 {quote};
 {create_type}create function {row}(prescient_row {relation}, prescient_now timestamptz)
-returns table (key text, since timestamptz, about boolean, done boolean, first timestamptz, coming timestamptz[], asks text, looks text)
+returns table (key text, since timestamptz, about boolean, done boolean, first timestamptz, coming timestamptz[], asks text, looks text, ends timestamptz)
 language sql
 stable
 begin atomic
@@ -30,14 +30,15 @@ begin atomic
         least({steps}),
         array[{steps}],
         {asks},
-        {looks}
+        {looks},
+        {ends}
     -- Offset 0 lets the server compute each value once, and not once for each use of it.
     from (select {columns}) as {alias}
     cross join lateral (select {since} as at offset 0) as prescient_since
     cross join lateral (select {coming} offset 0) as prescient_coming;
 end;
 create function {safe}(prescient_row {relation}, prescient_now timestamptz)
-returns table (key text, since timestamptz, about boolean, done boolean, first timestamptz, coming timestamptz[], asks text, looks text)
+returns table (key text, since timestamptz, about boolean, done boolean, first timestamptz, coming timestamptz[], asks text, looks text, ends timestamptz)
 language plpgsql
 stable
 {settings}
@@ -50,7 +51,7 @@ exception
         return query
         select
             (prescient_row).{column}::text, timestamptz '-infinity', octet_length((prescient_row).{column}::text) between 1 and 500, false,
-            timestamptz '-infinity', array[timestamptz '-infinity'], null::text, null::text;
+            timestamptz '-infinity', array[timestamptz '-infinity'], null::text, null::text, null::timestamptz;
 end
 {quote};
 do {quote}

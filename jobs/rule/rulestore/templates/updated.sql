@@ -23,6 +23,8 @@ declare{declare_rows}
     old_first timestamptz;
     old_coming timestamptz[];
     coming    timestamptz[];
+    old_ends  timestamptz;
+    new_ends  timestamptz;
     is_about  boolean;
     is_done   boolean;
     counted   boolean; -- whether the row waited for something
@@ -30,19 +32,19 @@ declare{declare_rows}
     counts    boolean; -- whether it does now
 begin{take_rows}
     begin
-        select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.about and not r.done and r.first is not null, r.done
-        into old_key, old_since, old_first, old_coming, old_asks, old_looks, counted, was_done
+        select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.about and not r.done and r.first is not null, r.done, r.ends
+        into old_key, old_since, old_first, old_coming, old_asks, old_looks, counted, was_done, old_ends
         from {row}({old}, now) as r;
-        select r.key, r.since, r.first, r.asks, r.looks, r.coming, r.about, r.done
-        into new_key, new_since, new_first, new_asks, new_looks, coming, is_about, is_done
+        select r.key, r.since, r.first, r.asks, r.looks, r.coming, r.about, r.done, r.ends
+        into new_key, new_since, new_first, new_asks, new_looks, coming, is_about, is_done, new_ends
         from {row}({new}, now) as r;
     exception
         when others then
-            select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.about and not r.done and r.first is not null, r.done
-            into old_key, old_since, old_first, old_coming, old_asks, old_looks, counted, was_done
+            select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.about and not r.done and r.first is not null, r.done, r.ends
+            into old_key, old_since, old_first, old_coming, old_asks, old_looks, counted, was_done, old_ends
             from {safe}({old}, now) as r;
-            select r.key, r.since, r.first, r.asks, r.looks, r.coming, r.about, r.done
-            into new_key, new_since, new_first, new_asks, new_looks, coming, is_about, is_done
+            select r.key, r.since, r.first, r.asks, r.looks, r.coming, r.about, r.done, r.ends
+            into new_key, new_since, new_first, new_asks, new_looks, coming, is_about, is_done, new_ends
             from {safe}({new}, now) as r;
     end;
     counts := is_about and not is_done and new_first is not null;
@@ -56,8 +58,11 @@ begin{take_rows}
             {name}, {entity}, old_key, new_key, case when counts then greatest(new_first, timestamptz '{since_first}') end, clock
         );
     end if;
-    if {recovers} and counted and old_first <= now
-        and (not counts and is_done or is_about and old_since is distinct from new_since)
+    if {recovers}
+        and (
+            is_done and not was_done and (not counted or old_first <= now)
+            or counted and old_first <= now and is_about and old_since is distinct from new_since
+        )
     then
         -- A step may have fired. The check tells that it is over.
         perform prescient.rule_wait(
@@ -75,6 +80,9 @@ begin{take_rows}
             {name}, {entity}, new_key, greatest(new_first, timestamptz '{since_first}'), clock => clock, came => came,
             again => old_since is not distinct from new_since
         );
+    elsif {recovers} and counted and counts and old_first <= now and new_ends < coalesce(old_ends, timestamptz 'infinity') then
+        -- A step may have fired, and the row tells when it will be over. The check finds out.
+        perform prescient.rule_resume({name}, {entity}, new_key, array[now + interval '1 microsecond'], clock, again => true);
     elsif counts and (not counted or old_looks is distinct from new_looks) then
         perform prescient.rule_resume({name}, {entity}, new_key, array[{resume}], clock);
     elsif not counts and ({at_once} and (is_done or not is_about) or new_first is null) then
