@@ -117,8 +117,8 @@ const (
 var ErrLocked = fmt.Errorf("other sessions have kept a table locked for %s, so this migration has changed nothing: "+
 	"end their transactions, and migrate again", lockTries*(lockWait+upAgain))
 
-// lockHolders returns the sessions that may have held a lock on a table for a time, and the statement that ends each. See
-// statement migration_holders. Empty: the transaction has ended, or is a prepared one.
+// lockHolders returns the sessions that may have held a lock on a table for a time, and the statement that ends each.
+// See statement migration_holders. Empty: the transaction has ended, or is a prepared one.
 func lockHolders(ctx context.Context, db Pool, schema Schema, of string, lasted time.Duration) string {
 	var list []string
 	err := ReadTx(ctx, db, func(tx *sqlx.Tx) (err error) {

@@ -101,7 +101,8 @@ func examineQueries(f *factory.Factory, tried []checks.Tried) (list []doctor.Fin
 		if q.Problem != "" {
 			list = append(list, doctor.Finding{
 				Name: "sql_jobs", Severity: doctor.Action, What: q.String(),
-				Do: "correct the entry or grant what is missing, and try it with: " + f.Self() + " doctor. Until then its checks fail",
+				Do: "correct the entry or grant what is missing, and try it with: " + f.Self() +
+					" doctor. Until then its checks fail",
 			})
 		}
 	}
