@@ -18,7 +18,7 @@ import (
 const gcPercent = 400
 
 // Main is the whole command line of a binary with the jobs of registry. It runs the command that
-// os.Args names and exits with its Code. SIGINT and SIGTERM stop the command in good order; a
+// os.Args names and exits with its Code. SIGINT and SIGTERM stop the command gracefully; a
 // second one kills it. extra adds commands: each function is called once for every command line and
 // may keep the App for later. The log is also slog's default, so checks log in the same way.
 func Main(registry *jobs.Registry, extra ...func(*App) *cobra.Command) {

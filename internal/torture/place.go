@@ -103,7 +103,7 @@ func (p *place) proceed() {
 	_ = p.process.Signal(syscall.SIGCONT)
 }
 
-// finish ends the process in good order, and starts no other one.
+// finish ends the process gracefully, and starts no other one.
 func (p *place) finish() {
 	p.mu.Lock()
 	p.over = true

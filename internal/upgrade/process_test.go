@@ -130,7 +130,7 @@ func (w *world) start(b binary, again bool, env []string, args ...string) *proce
 	return p
 }
 
-// end stops the process in good order.
+// end stops the process gracefully.
 func (p *process) end() {
 	p.stop()
 	<-p.done

@@ -33,7 +33,7 @@
 //
 // # How it ends
 //
-// When its context ends, it stops in good order. Running checks get the runner's Grace, their
+// When its context ends, it stops gracefully. Running checks get the runner's Grace, their
 // results are recorded, claims are handed back, and Run returns nil. The next runner repeats a
 // check that takes longer than Grace. A check that ignores its timeout ends only with the process.
 // The daemon then stops in the same way and returns slots.ErrAbandoned, so that systemd or

@@ -11,7 +11,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 )
 
-// periodicRows finds rows of periodic functions that this binary lacks, or has with another crontab,
+// periodicRows finds rows of periodic functions that this binary has not registered, or has with another crontab,
 // and functions without a row.
 func periodicRows(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
 	client, err := jobs.NewClient(ctx, c.DB, jobs.Config{Schema: c.Schema.String()})

@@ -36,7 +36,7 @@ type Status struct {
 	Claims        []ledger.Claim     `json:"claims"`
 	ClaimsLive    int                `json:"claims_live"` // of rows
 	ClaimsExpired int                `json:"claims_expired"`
-	NotRegistered []string           `json:"not_registered"` // jobs with rows in trouble that this binary lacks
+	NotRegistered []string           `json:"not_registered"` // jobs with rows in trouble that this binary has not registered
 	Jobs          []ledger.JobStatus `json:"jobs"`           // with checks or lost rows in the last day, or unregistered
 	// slots with checks that began later than the SLA of their job, newest first
 	LateSlots []ledger.LateSlot `json:"late_slots"`
