@@ -71,12 +71,7 @@ func Require(ctx context.Context, f *factory.Factory, db *sqlx.DB, c *jobs.Clien
 // name is similar.
 func Meant(f *factory.Factory, job string, names []string) string {
 	known := append(slices.Clone(names), Names(f)...)
-	known = slices.DeleteFunc(known, func(name string) bool { return name == job })
-	slices.Sort(known)
-	if near := cli.Nearest(job, slices.Compact(known)); len(near) > 0 {
-		return cli.DidYouMean(near)
-	}
-	return ""
+	return cli.Meant(job, slices.DeleteFunc(known, func(name string) bool { return name == job }))
 }
 
 // Warn is Require for commands that only read. For them an unknown job has the same empty

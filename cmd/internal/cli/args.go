@@ -110,7 +110,7 @@ func SuggestFlags(c *cobra.Command, err error) error {
 // Nearest returns the names that a mistyped one may have been meant for.
 func Nearest(typed string, names []string) []string {
 	c := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra suggests similar names only for commands
-	slices.Sort(names)
+	names = slices.Sorted(slices.Values(names))
 	// the name of a command ends at a space
 	whole, spaced := strings.NewReplacer(" ", "\x00"), strings.NewReplacer("\x00", " ")
 	for _, name := range slices.Compact(names) {
@@ -125,6 +125,14 @@ func Nearest(typed string, names []string) []string {
 
 // DidYouMean asks whether one of these names was meant.
 func DidYouMean(near []string) string { return ": did you mean " + OrList(near) + "?" }
+
+// Meant asks whether a mistyped name was meant to be one of names. It is empty if none is similar.
+func Meant(typed string, names []string) string {
+	if near := Nearest(typed, names); len(near) > 0 {
+		return DidYouMean(near)
+	}
+	return ""
+}
 
 // Known names what there is instead of a name that is not known. Kind is a noun in the singular.
 func Known(kind string, names []string) string {

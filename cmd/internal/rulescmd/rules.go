@@ -134,21 +134,13 @@ func withDB(
 ) error {
 	return database.With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
 		store, err := rulestore.New(ctx, db, rulestore.Config{
-			Schema: f.Config().Database.Schema, Reserved: func(name string) bool { return checks.Has(f, name) }, Meant: meant,
+			Schema: f.Config().Database.Schema, Reserved: func(name string) bool { return checks.Has(f, name) }, Meant: cli.Meant,
 		})
 		if err != nil {
 			return err
 		}
 		return fn(db, store, setting.Now())
 	})
-}
-
-// meant asks whether one of some names was meant by a mistyped one. Empty: none is similar.
-func meant(typed string, names []string) string {
-	if near := cli.Nearest(typed, names); len(near) > 0 {
-		return cli.DidYouMean(near)
-	}
-	return ""
 }
 
 // warnOfJobs warns of steps whose job neither this binary nor the database has. Another binary may have it.
@@ -181,5 +173,5 @@ func missing(ctx context.Context, store *rulestore.Store, name string, err error
 	for i, r := range list {
 		names[i] = r.Rule.Name
 	}
-	return exit.Usagef("there is no rule %s%s", name, cmp.Or(meant(name, names), cli.Known("rule", names)))
+	return exit.Usagef("there is no rule %s%s", name, cmp.Or(cli.Meant(name, names), cli.Known("rule", names)))
 }

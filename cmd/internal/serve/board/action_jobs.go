@@ -11,6 +11,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/web"
@@ -238,9 +239,6 @@ func (c CatchUp) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	return plan, nil
 }
 
-// mostKnown bounds the jobs that the refusal of an unknown one names.
-const mostKnown = 20
-
 // requireJob refuses a job that neither this binary nor the database has.
 func (c CatchUp) requireJob(ctx context.Context, p *planner, knows func(job string) bool) error {
 	if c.Job == "" || knows(c.Job) {
@@ -256,11 +254,8 @@ func (c CatchUp) requireJob(ctx context.Context, p *planner, knows func(job stri
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	known := spoken.List(names[:min(len(names), mostKnown)])
-	if n := len(names) - mostKnown; n > 0 {
-		known += fmt.Sprintf(", and %d more", n)
-	}
-	return &jobs.FieldError{Field: "job", Message: "is unknown to this binary and to the database, which have: " + known}
+	return &jobs.FieldError{Field: "job", Message: "is unknown to this binary and to the database" +
+		cmp.Or(cli.Meant(c.Job, names), ", which have: "+spoken.List(names))}
 }
 
 // left counts what catch-up finds.
