@@ -1,6 +1,6 @@
 -- Reports whether a transaction is open that has written to a table ($1) and that began before a runner opened a slot, with
 -- the transaction number $2. Such a transaction holds a lock on the table, or on a partition.
--- Called by jobs/rule.page.look.
+-- Called by jobs/rule.page.read.
 with held as materialized (
     select l.locktype, l.database, l.relation, l.transactionid, l.virtualtransaction, l.mode
     from pg_locks l
