@@ -26,6 +26,9 @@ LONG = EveryPromise|EachRowIsInOnePlace|Oracle|LivesCanBeTold
 PARTS = test-light test-race test-plain test-heavy test-bench test-short-versions test-browser test-orm test-deploy test-torture
 .PHONY: $(PARTS)
 
+# without it, each checkout compiles everything for itself, and so does the test that builds two versions
+$(PARTS): export GOFLAGS += -trimpath
+
 # packages with long tests begin first, so that no core is idle at the end
 PLAIN_FIRST = ./cmd ./docs ./jobs/schedule ./examples/orders
 

@@ -30,8 +30,11 @@ func (b *bench) due(ctx context.Context) error {
 	}
 	defer s.drop(ctx)
 	sizes := []int{10 * b.rows, 100 * b.rows, 300 * b.rows}
-	if b.short {
+	switch {
+	case b.short:
 		sizes = sizes[:1]
+	case b.toy:
+		sizes = []int{10 * b.rows, 20 * b.rows, 30 * b.rows}
 	}
 	var base series
 	for i, size := range sizes {
@@ -164,7 +167,10 @@ func (b *bench) build(ctx context.Context) (string, error) {
 	}
 	binary := filepath.Join(b.server.dir, "prescient")
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/prescient")
-	cmd.Dir, cmd.Env = strings.TrimSpace(string(dir)), append(os.Environ(), "CGO_ENABLED=0") // as it is released
+	cmd.Dir = strings.TrimSpace(string(dir))
+	if !b.toy { // toys take what the build of the tests has compiled
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is released
+	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build prescient: %w; it said: %s", err, out)
 	}

@@ -238,7 +238,7 @@ func TestEveryGoSnippetCompiles(t *testing.T) {
 	}
 	dir := t.TempDir()
 	overlay := map[string]map[string]string{"Replace": {}}
-	args := []string{"build", "-overlay", filepath.Join(dir, "overlay.json")}
+	args := []string{"list", "-export", "-f", "", "-overlay", filepath.Join(dir, "overlay.json")}
 	for i, b := range list {
 		source := filepath.Join(dir, fmt.Sprintf("%d.go", i))
 		text := fmt.Sprintf("//line %s, block or line %d:1\n", b.file, b.place) + withImports(program(b.file, b.text))
