@@ -147,7 +147,7 @@ func (w *copier) values(ctx context.Context, tx DB, list []Request) (iter.Seq[[]
 	}
 	return func(yield func([]any) bool) {
 		for _, r := range list {
-			slot := r.place(g, next)
+			slot := r.slot(g, next)
 			w.first = grid.Earlier(w.first, slot)
 			asked := sql.NullTime{Time: r.checkAt()}
 			asked.Valid = !asked.Time.Equal(slot)

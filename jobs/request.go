@@ -71,8 +71,8 @@ func (r Request) checkAt() time.Time {
 	return grid.RoundMicro(r.CheckAt)
 }
 
-// place returns the slot of a request, at or after earliest.
-func (r Request) place(g grid.Grid, earliest time.Time) time.Time {
+// slot returns the slot of a request, at or after earliest.
+func (r Request) slot(g grid.Grid, earliest time.Time) time.Time {
 	return spread.Key(r.Key()).PickSlot(g, r.checkAt(), r.Within, earliest)
 }
 

@@ -274,7 +274,7 @@ func (r *Runner) find(ctx context.Context, m *pgsql.Message, f *search) error {
 
 // sendFind sends a message that finds missed slots, and repeats it while the database is away. It calls reset before each attempt.
 func (r *Runner) sendFind(ctx context.Context, m *pgsql.Message, reset func()) error {
-	err := r.server.Retry(ctx, db.Passes, func() error {
+	err := r.server.Retry(ctx, db.Retryable, func() error {
 		reset()
 		return r.server.Commit(ctx, m)
 	})

@@ -282,8 +282,8 @@ func (w *work) drop() {
 }
 
 // needs returns what a claim needs beside its lease: the permits of its jobs.
-func (w *work) needs() []claim.Right {
-	list := []claim.Right{w.permits}
+func (w *work) needs() []claim.Requirement {
+	list := []claim.Requirement{w.permits}
 	for _, l := range w.lanes {
 		if l.Limit != nil {
 			list = append(list, l.Limit)

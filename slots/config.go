@@ -184,8 +184,8 @@ func (r *Runner) Now() time.Time {
 }
 
 // register reads the numbers of the jobs, those of the rules in the database included, and records
-// in the database that a run knows them. It repeats an error for which passes returns true.
-func (r *Runner) register(ctx context.Context, passes func(err error) bool) error {
+// in the database that a run knows them. It repeats an error for which retryable returns true.
+func (r *Runner) register(ctx context.Context, retryable func(err error) bool) error {
 	names, slas := []string{}, []sql.NullInt64{}
 	for def := range r.cfg.Registry.All() {
 		names, slas = append(names, def.Name), append(slas, sql.NullInt64{Int64: def.SLA.Microseconds(), Valid: def.SLA > 0})
@@ -200,7 +200,7 @@ func (r *Runner) register(ctx context.Context, passes func(err error) bool) erro
 		numbers[name] = number
 		return err
 	})
-	if err := r.server.Retry(ctx, passes, func() error { return r.server.Commit(ctx, &m) }); err != nil {
+	if err := r.server.Retry(ctx, retryable, func() error { return r.server.Commit(ctx, &m) }); err != nil {
 		return fmt.Errorf("register jobs: %w", pgsql.ExplainMissing(err))
 	}
 	r.cfg.Registry = r.cfg.Registry.WithRules(slices.Sorted(maps.Keys(numbers)))

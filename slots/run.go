@@ -184,7 +184,7 @@ func (r *run) finish(state State, err error) (Result, error) {
 	cause := context.Cause(r.ctx.Stop)
 	stopped := errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded)
 	switch {
-	case err != nil && stopped && db.Passes(err):
+	case err != nil && stopped && db.Retryable(err):
 		return result, fmt.Errorf("%w: %w", ErrStopped, err)
 	case err != nil:
 		return result, err

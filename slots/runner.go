@@ -53,7 +53,7 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 // Unlike NewRunner, it waits for a database that is away for a while.
 func (r *Runner) again(ctx context.Context) (*Runner, error) {
 	fresh := *r
-	err := fresh.register(ctx, db.Passes)
+	err := fresh.register(ctx, db.Retryable)
 	if err != nil && ctx.Err() != nil {
 		err = ErrStopped
 	}

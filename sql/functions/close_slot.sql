@@ -1,8 +1,9 @@
 -- Closes a slot if no rows are left to claim or to record, except rows of paused jobs.
 -- state: 'done'; 'busy' (a runner has a claim); 'left' (a job has rows to claim); 'again' (as left,
--- but the rows came behind a cursor, by a transaction from before the slot was opened). look: look
--- for such rows in any case. own: the claim whose last rows are recorded in the same transaction.
-create or replace function prescient.close_slot(at timestamptz, look boolean default false, own bigint default null, out state text)
+-- but the rows came behind a cursor, by a transaction from before the slot was opened). rescan: search
+-- for such rows also if the slot is settled. own: the claim whose last rows are recorded in the same
+-- transaction.
+create or replace function prescient.close_slot(at timestamptz, rescan boolean default false, own bigint default null, out state text)
 language plpgsql
 as $$
 declare
@@ -31,12 +32,12 @@ begin
     end if;
     -- The claims of dead runners on jobs that were paused meanwhile are released.
     delete from prescient.slot_claim c where c.slot = at and c.jobs <> '{}';
-    look := look or found;
+    rescan := rescan or found;
     if prescient.slot_is_claimable(at) then
         state := 'left';
         return;
     end if;
-    if look or not run.settled then
+    if rescan or not run.settled then
         run.settled := run.settled or prescient.oldest_active_xid() >= run.horizon;
         perform prescient.scan_slot(at); -- a statement after the one that asked for the snapshot
         if prescient.slot_is_claimable(at) then

@@ -19,8 +19,8 @@ import (
 // lookEvery is how often a keeper looks for leases that are about to end.
 const lookEvery = 100 * time.Millisecond
 
-// Companion holds rights that a heartbeat renews together with the leases.
-type Companion interface {
+// Renewer has permits that a heartbeat renews together with the leases.
+type Renewer interface {
 	// Renew adds to a heartbeat what renews the rights. The keeper calls renewed once the heartbeat is committed,
 	// with the local monotonic instant before it was sent. Rights that did not come back are lost.
 	Renew(m *pgsql.Message) (renewed func(asked time.Time))
@@ -33,11 +33,11 @@ type Keeper struct {
 	about  slog.Attr     // names the slot in the log
 	soon   chan struct{} // a lease that took long to get must be renewed now
 
-	mu         sync.Mutex
-	held       map[int64]*Lease
-	companions []Companion
-	lost       int
-	failing    bool // the last heartbeat failed, and the log has it
+	mu       sync.Mutex
+	held     map[int64]*Lease
+	renewers []Renewer
+	lost     int
+	failing  bool // the last heartbeat failed, and the log has it
 }
 
 // NewKeeper returns the keeper of the leases of a run. token is that of the run itself. about is part of
@@ -59,11 +59,11 @@ func (k *Keeper) Add(l *Lease) {
 	}
 }
 
-// Join adds a companion, which each heartbeat renews.
-func (k *Keeper) Join(c Companion) {
+// Join adds a renewer, which each heartbeat asks to renew.
+func (k *Keeper) Join(r Renewer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.companions = append(k.companions, c)
+	k.renewers = append(k.renewers, r)
 }
 
 // Remove forgets a lease that has ended with the record of its last row.
@@ -211,10 +211,10 @@ func (k *Keeper) HandBack(ctx context.Context) {
 	}
 }
 
-func (k *Keeper) joined() []Companion {
+func (k *Keeper) joined() []Renewer {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return slices.Clone(k.companions)
+	return slices.Clone(k.renewers)
 }
 
 func (k *Keeper) list() []*Lease {

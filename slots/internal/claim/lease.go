@@ -32,7 +32,7 @@ func NewToken() int64 {
 type Lease struct {
 	Token int64
 
-	needs  []Right
+	needs  []Requirement
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	until  atomic.Pointer[time.Time] // local monotonic instant until which it lasts
@@ -47,15 +47,15 @@ func NewLease() *Lease { return &Lease{Token: NewToken()} }
 // lease cannot end earlier than its length after that instant.
 func (l *Lease) Extend(asked time.Time, length time.Duration) { l.until.Store(new(asked.Add(length))) }
 
-// Right is what a lease needs beside itself, such as a permit.
-type Right interface {
-	// EndsBefore reports whether the right may end before an instant, or is lost.
+// Requirement is something that a lease needs, such as a permit. The lease ends with it.
+type Requirement interface {
+	// EndsBefore reports whether the requirement may end before an instant, or is lost.
 	EndsBefore(at time.Time) bool
 }
 
 // Begin derives the context of the lease, which ends when the lease is lost or released. The lease ends
-// with the first of the rights that it needs.
-func (l *Lease) Begin(ctx context.Context, needs ...Right) context.Context {
+// with the first of its requirements.
+func (l *Lease) Begin(ctx context.Context, needs ...Requirement) context.Context {
 	l.needs = needs
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	return l.ctx
@@ -71,10 +71,10 @@ func (l *Lease) Ending(is bool) { l.ending.Store(is) }
 // IsEnding reports whether the record that ends the lease is on its way.
 func (l *Lease) IsEnding() bool { return l.ending.Load() }
 
-// Good reports whether no other runner can have taken the lease over yet.
-func (l *Lease) Good() bool { return elapsed.Now().Before(*l.until.Load()) }
+// IsValid reports whether no other runner can have taken the lease over yet.
+func (l *Lease) IsValid() bool { return elapsed.Now().Before(*l.until.Load()) }
 
-// endsBefore reports whether the lease, or a right that it needs, may end before an instant.
+// endsBefore reports whether the lease, or a requirement of it, may end before an instant.
 func (l *Lease) endsBefore(at time.Time) bool {
-	return l.until.Load().Before(at) || slices.ContainsFunc(l.needs, func(r Right) bool { return r.EndsBefore(at) })
+	return l.until.Load().Before(at) || slices.ContainsFunc(l.needs, func(r Requirement) bool { return r.EndsBefore(at) })
 }

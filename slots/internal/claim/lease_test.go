@@ -59,7 +59,7 @@ func TestALeaseThatIsDoneIsNotLost(t *testing.T) {
 	k.Add(l)
 	k.Remove(l)
 	k.Lose(l)
-	if k.Lost() != 0 || ctx.Err() != nil || !l.Good() {
+	if k.Lost() != 0 || ctx.Err() != nil || !l.IsValid() {
 		t.Errorf("%d leases are lost; %v", k.Lost(), context.Cause(ctx))
 	}
 	if l.Release(); errors.Is(context.Cause(ctx), ErrLost) || ctx.Err() == nil {

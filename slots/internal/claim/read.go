@@ -52,7 +52,7 @@ func (s *Session) obtain(
 
 // send calls fn when no other call has a connection, and again while the database cannot do it, until ctx ends.
 func (s *Session) send(ctx context.Context, fn func() error) error {
-	return s.Server.Retry(ctx, db.Passes, func() error {
+	return s.Server.Retry(ctx, db.Retryable, func() error {
 		s.turn <- struct{}{}
 		defer func() { <-s.turn }()
 		return fn()

@@ -107,7 +107,7 @@ func (s *Session) listJobs(ctx context.Context, m *pgsql.Message) (list []Job, e
 		list = append(list, j)
 		return err
 	})
-	err = s.Server.Retry(ctx, db.Passes, func() error {
+	err = s.Server.Retry(ctx, db.Retryable, func() error {
 		list = nil
 		return s.Server.Commit(s.Work, m)
 	})
@@ -123,7 +123,7 @@ func (s *Session) Orphans() (names []string, err error) {
 		names = append(names, name)
 		return err
 	})
-	err = s.Server.Retry(s.Work, db.Passes, func() error {
+	err = s.Server.Retry(s.Work, db.Retryable, func() error {
 		names = nil
 		return s.Server.Commit(s.Work, &m)
 	})

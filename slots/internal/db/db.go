@@ -78,12 +78,12 @@ func (s *Server) Ask(
 ) error {
 	var m pgsql.Message
 	m.Add(stmt.In(s.Schema), args, scan)
-	return s.Retry(ctx, Passes, func() error { return s.Commit(work, &m) })
+	return s.Retry(ctx, Retryable, func() error { return s.Commit(work, &m) })
 }
 
 // Retry repeats fn while the database cannot carry it out: the server restarts, is out of connections,
 // or another transaction has a lock. Retry gives up after the length of a lease, or when ctx ends.
-func (s *Server) Retry(ctx context.Context, passes func(err error) bool, fn func() error) error {
+func (s *Server) Retry(ctx context.Context, retryable func(err error) bool, fn func() error) error {
 	var since time.Time // of the first error, because fn may have waited for its turn before
 	pause := 20 * time.Millisecond
 	for {
@@ -91,7 +91,7 @@ func (s *Server) Retry(ctx context.Context, passes func(err error) bool, fn func
 		if since.IsZero() {
 			since = elapsed.Now()
 		}
-		if err == nil || !passes(err) || time.Since(since) > s.Lease {
+		if err == nil || !retryable(err) || time.Since(since) > s.Lease {
 			return err
 		}
 		s.Logger.DebugContext(ctx, "the database cannot do it now; trying again", "error", err)
@@ -112,8 +112,8 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Passes reports whether the same statement may succeed a little later.
-func Passes(err error) bool {
+// Retryable reports whether the same statement may succeed a little later.
+func Retryable(err error) bool {
 	return pgsql.IsTransient(err) || pgsql.IsRetryable(err) || pgsql.IsLockTimeout(err) ||
 		pgsql.HasState(err, pqerror.QueryCanceled)
 }

@@ -42,7 +42,7 @@ func TestWhatTheDatabaseCannotDoNowIsRepeatedForALease(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &Server{Lease: time.Minute, Logger: slog.New(slog.DiscardHandler)}
 				n, began := 0, time.Now()
-				err := s.Retry(t.Context(), Passes, func() error {
+				err := s.Retry(t.Context(), Retryable, func() error {
 					n++
 					return test.errs[min(n, len(test.errs))-1]
 				})

@@ -80,7 +80,7 @@ type Set struct {
 // NewSet returns a Set without buckets.
 func NewSet() *Set { return &Set{buckets: map[*Bucket]bool{}} }
 
-// EndsBefore reports whether permits that the claim needs are lost, whatever the instant. It implements claim.Right.
+// EndsBefore reports whether permits of the claim are lost, whatever the instant. It implements claim.Requirement.
 func (s *Set) EndsBefore(time.Time) bool { return s.lost.Load() }
 
 // perInside divides PerSecond into the number of checks that may occupy a worker while they wait for
@@ -193,8 +193,8 @@ func (l *Limit) acquire(ctx context.Context, wanted map[*Bucket]int) error {
 		got[key] = n
 		return err
 	})
-	passes := func(err error) bool { return db.Passes(err) && !pgsql.IsLockTimeout(err) }
-	err := l.opts.Retry(ctx, passes, func() error {
+	retryable := func(err error) bool { return db.Retryable(err) && !pgsql.IsLockTimeout(err) }
+	err := l.opts.Retry(ctx, retryable, func() error {
 		clear(got)
 		asked = elapsed.Now() // before the statement: the permits cannot end earlier
 		return l.opts.Commit(l.opts.Work, &m)
@@ -213,7 +213,7 @@ func (l *Limit) acquire(ctx context.Context, wanted map[*Bucket]int) error {
 	return nil
 }
 
-// Renew renews the permits with a heartbeat. It implements claim.Companion.
+// Renew renews the permits with a heartbeat. It implements claim.Renewer.
 func (l *Limit) Renew(m *pgsql.Message) (renewed func(asked time.Time)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -201,7 +201,7 @@ func (r *Recorder) Find(ctx context.Context, c *claim.Claim, part int64) (done b
 		return row.Scan(&done, &held)
 	})
 	if err == nil && !done && !held {
-		if done = c.IsEnding() && c.Good(); !done {
+		if done = c.IsEnding() && c.IsValid(); !done {
 			err = claim.ErrLost
 		}
 	}

@@ -30,7 +30,7 @@ var notOfRows = []pqerror.Class{
 // there, and whose workers report errors of any class.
 func (r *Recorder) Refuses(err error) bool {
 	state := pgsql.State(err)
-	return state != "" && !r.Server.Citus && !db.Passes(err) && !slices.Contains(notOfRows, state.Class())
+	return state != "" && !r.Server.Citus && !db.Retryable(err) && !slices.Contains(notOfRows, state.Class())
 }
 
 // recordError records a refusal as an error of the row, and returns the outcome if it is left. If the

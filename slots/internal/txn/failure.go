@@ -52,7 +52,7 @@ func isCut(err error) bool {
 func (c *Checker) recordFailed(ctx context.Context, u *unit.Unit, ch *Chain, err error) error {
 	failed, commit := errors.AsType[*pgsql.CommitError](err)
 	switch state := pgsql.State(err); {
-	case commit && state != "" && (!db.Passes(err) || pgsql.IsRetryable(err) && u.Tried.ConflictsFor(c.Lease)):
+	case commit && state != "" && (!db.Retryable(err) || pgsql.IsRetryable(err) && u.Tried.ConflictsFor(c.Lease)):
 		return failed // a deferred constraint
 	case claim.IsLost(err):
 		c.Records.Leases.Lose(c.claim.Lease)
@@ -88,7 +88,7 @@ func (c *Checker) postpone(ctx context.Context, u *unit.Unit, ch *Chain, err err
 		return ErrAgain
 	case u.Group != nil && c.Records.Refuses(err) && (c.leavesUnreadable(u) || !u.Tried.ConflictsFor(c.Lease)):
 		return ErrAgain // a row of the group cannot be read: the claim that has it gives it an error
-	case db.Passes(err) || pgsql.IsStale(err):
+	case db.Retryable(err) || pgsql.IsStale(err):
 		if c.patience.isOver(err, ch.Permit.Since, c.Lease) {
 			c.Halt(named(u, err))
 		}
