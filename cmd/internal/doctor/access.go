@@ -15,8 +15,8 @@ import (
 // Refusal says why a user cannot read a file, and what to do about it.
 type Refusal struct{ What, Do string }
 
-// CheckAccess returns why a user of this machine cannot read a file, or nil. It goes by the modes of the file and of its
-// directories. It returns nil if the caller cannot see these.
+// CheckAccess returns why a user of this machine cannot read a file, or nil. It goes by the modes of the file and of
+// its directories. It returns nil if the caller cannot see these.
 func CheckAccess(name, file string) *Refusal {
 	u, err := user.Lookup(name)
 	if _, unknown := errors.AsType[user.UnknownUserError](err); unknown {

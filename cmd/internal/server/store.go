@@ -25,7 +25,8 @@ func (s *Server) apiConfig(f *factory.Factory) api.Config {
 // pagesConfig returns the configuration of pages without their data.
 func (s *Server) pagesConfig() pages.Config {
 	return pages.Config{
-		Command: s.f.Command(), Access: s.policy.access, OpenReading: s.policy.open, Secure: s.f.Config().Server.Proxy == "https",
+		Command: s.f.Command(), Access: s.policy.access, OpenReading: s.policy.open,
+		Secure: s.f.Config().Server.Proxy == "https",
 		Logger: s.f.Log(),
 	}
 }

@@ -27,7 +27,8 @@ func Advice(a *advise.Advice) string {
 	}
 	text := name + ": " + cost(&a.Past) + " the row is finished."
 	if a.Fixed != nil && len(a.Fixed.Next) > 0 {
-		text += fmt.Sprintf(" With a next check every %s: %s.", spoken.Duration(time.Duration(a.Fixed.Next[0])), cost(a.Fixed))
+		every := spoken.Duration(time.Duration(a.Fixed.Next[0]))
+		text += fmt.Sprintf(" With a next check every %s: %s.", every, cost(a.Fixed))
 	}
 	text += " With a first check after " + spoken.Duration(time.Duration(a.Halved.First))
 	next := []string{}

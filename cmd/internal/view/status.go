@@ -36,7 +36,7 @@ type Status struct {
 	Claims        []ledger.Claim     `json:"claims"`
 	ClaimsLive    int                `json:"claims_live"` // of rows
 	ClaimsExpired int                `json:"claims_expired"`
-	NotRegistered []string           `json:"not_registered"` // jobs with rows in trouble that this binary has not registered
+	NotRegistered []string           `json:"not_registered"` // jobs with rows in trouble that are not registered here
 	Jobs          []ledger.JobStatus `json:"jobs"`           // with checks or lost rows in the last day, or unregistered
 	// slots with checks that began later than the SLA of their job, newest first
 	LateSlots []ledger.LateSlot `json:"late_slots"`
@@ -64,8 +64,9 @@ func NewStatus(s health.Report, paused []admin.PausedJob, self string, has func(
 		Overdue: s.Overdue(), MoreMissed: s.MoreMissed, MoreOpen: s.MoreOpen,
 		Missed: inState(trouble, slots.StateMissed), LeftOpen: inState(trouble, slots.StateOpen),
 		Stragglers: inState(trouble, slots.StateDone), Running: inState(newTrouble(s.Running, has), slots.StateOpen),
-		Paused: append([]admin.PausedJob{}, paused...), Claims: append([]ledger.Claim{}, s.Claims...), NotRegistered: notRegistered(trouble),
-		Trouble: trouble,
+		Paused: append([]admin.PausedJob{}, paused...), Claims: append([]ledger.Claim{}, s.Claims...),
+		NotRegistered: notRegistered(trouble),
+		Trouble:       trouble,
 	}
 	for _, c := range v.Claims {
 		switch {
