@@ -214,3 +214,36 @@ func TestARowThatIsLookedAtIsSoAlsoWhenAStepIsAdded(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestARowIsLookedAtWhenItsLastStepIsTakenAway(t *testing.T) {
+	t.Parallel()
+	kit := testkit.New(t, testkit.Config{Registry: registry()})
+	kit.DB.MustExec(`create table cases (id bigint primary key, opened_at timestamptz);
+		create table beat (id bigint, at timestamptz); create index on beat (id)`)
+	const file = `rules: [{name: r, table: public.cases, key: id, done: "false",
+		since: [opened_at, (select max(b.at) from beat b where b.id = cases.id)], steps: [{before: 1h, event: soon}%s]}]`
+	kit.Rules(rulesFile(t, fmt.Sprintf(file, ", {after: 100h, event: lost}")))
+	kit.DB.MustExec("insert into cases values (1, $1)", kit.Now().Add(2*time.Hour))
+	kit.RunFor(5 * time.Hour)
+	kit.Rules(rulesFile(t, fmt.Sprintf(file, "")))
+	kit.DB.MustExec("insert into beat values (1, $1)", kit.Now().Add(3*time.Hour))
+	kit.RunFor(3 * time.Hour)
+	if events := kit.Events(); len(events) != 2 {
+		t.Errorf("%d events, want soon before each start of the clock", len(events))
+	}
+}
+
+func TestAColumnOfALookupDoesNotTakeAwayTheStepOfARowThatCameLate(t *testing.T) {
+	t.Parallel()
+	kit := testkit.New(t, testkit.Config{Registry: registry()})
+	kit.DB.MustExec(`create table cases (id bigint primary key, opened_at timestamptz, shop bigint);
+		create table shop (id bigint primary key, live boolean); insert into shop values (1, true)`)
+	kit.Rules(rulesFile(t, `rules: [{name: r, table: public.cases, key: id, since: opened_at, done: "false",
+		where: (select s.live from shop s where s.id = cases.shop), steps: [{after: 1h, event: late}, {after: 100h, event: lost}]}]`))
+	kit.DB.MustExec("insert into cases values (1, $1, 2)", kit.Now().Add(-5*time.Hour))
+	kit.DB.MustExec("update cases set shop = 1")
+	kit.RunFor(time.Hour)
+	if events := kit.Events(); len(events) != 1 || events[0].Type != "late" {
+		t.Errorf("events %v, want late", events)
+	}
+}

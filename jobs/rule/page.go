@@ -279,16 +279,13 @@ func (p *page) late(i int, timing *Timing, begun time.Time) (waits bool) {
 	return false
 }
 
-// defaultRecheck is the default of Rule.Recheck.
-const defaultRecheck = 5 * time.Minute
-
 // again lets a row wait until another table may have moved its clock.
 func (p *page) again(i int) { p.results[i].Next = new(p.recheckAt(i)) }
 
 // recheckAt returns when to check again whether another table has moved the clock of a row, or has ended it.
 func (p *page) recheckAt(i int) time.Time {
 	row := p.rows[i]
-	return row.Slot.Add(row.Lateness + cmp.Or(p.rule.Rule.Recheck.Duration, defaultRecheck))
+	return row.Slot.Add(row.Lateness + p.rule.Rule.RecheckEvery())
 }
 
 // end ends a row with what was found.

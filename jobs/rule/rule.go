@@ -1,5 +1,10 @@
 package rule
 
+import (
+	"cmp"
+	"time"
+)
+
 // File is a file of rules.
 type File struct {
 	// Calendars has the calendars that steps name.
@@ -92,6 +97,9 @@ type Rule struct {
 	// Lines are the lines of its fields, such as "key" and "steps[1].after".
 	Lines map[string]int `json:"-"`
 }
+
+// RecheckEvery returns Recheck, or its default.
+func (r Rule) RecheckEvery() time.Duration { return cmp.Or(r.Recheck.Duration, 5*time.Minute) }
 
 // Overdue says what becomes of steps that have passed when a row comes to a rule: it is there when the rule is
 // applied, it is written late, or it enters Where late. The zero value is OverdueLast, but it refuses to apply the rule

@@ -3,7 +3,7 @@
 -- request of enqueue with on_conflict replace.
 -- came: when the row came to the rule, at the latest. If its first step may have passed then, the payload says so, and
 -- the check decides about the steps that have. again: the clock of the row runs as before, so a check that waits keeps
--- what its payload says about steps. A payload with from is then for a check that does not wait yet.
+-- what its payload says about steps, and an earlier slot. A payload with from is then for a check that does not wait yet.
 -- Called by the triggers of rules.
 create or replace function prescient.rule_wait(
     job_exec    text,
@@ -95,6 +95,9 @@ begin
             );
         else
             target := prescient.due_slot(check_at, clock);
+            if again and added is null and target >= waiting.next_check_at and not moved then
+                return;
+            end if;
             kept := waiting.journal;
             if target <> waiting.next_check_at and not moved then
                 -- As an assignment, whose plan is kept. In the update, both functions would be planned for

@@ -161,6 +161,9 @@ func (d decider) wait(r row) decision {
 	}
 	left := d.remaining(r)
 	if len(left.list) == 0 {
+		if d.looks && r.waits && r.errors == 0 && r.slot.After(d.grid.Ceil(d.now.Add(d.rule.RecheckEvery()))) {
+			return decision{fate: retime, at: d.now} // no step is left, and another table can move the clock
+		}
 		return decision{fate: leave}
 	}
 	if r.waits {

@@ -84,7 +84,7 @@ begin{take_rows}
         -- A step may have fired, and the row tells when it will be over. The check finds out.
         perform prescient.rule_resume({name}, {entity}, new_key, array[now + interval '1 microsecond'], clock, again => true);
     elsif counts and (not counted or old_looks is distinct from new_looks) then
-        perform prescient.rule_resume({name}, {entity}, new_key, array[{resume}], clock);
+        perform prescient.rule_resume({name}, {entity}, new_key, array[{resume}], clock, again => counted);
     elsif not counts and ({at_once} and (is_done or not is_about) or new_first is null) then
         perform prescient.cancel_keys({name}, {entity}, array[new_key], clock);
     end if;
