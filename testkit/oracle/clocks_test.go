@@ -2,6 +2,7 @@ package oracle_test
 
 import (
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -16,9 +17,28 @@ func shows(at time.Time, zone *time.Location) time.Time {
 // midnight returns the day of a wall time.
 func midnight(wall time.Time) time.Time { return wall.Truncate(day) }
 
+// instants are those that walk found, by walked.
+var instants sync.Map
+
+type walked struct {
+	wall int64 // in nanoseconds
+	zone string
+}
+
 // instant returns the first instant at which clocks show a wall time. If they skip it, it is the
-// instant of the skip. It walks through time.
+// instant of the skip.
 func instant(wall time.Time, zone *time.Location) time.Time {
+	key := walked{wall.UnixNano(), zone.String()}
+	if at, known := instants.Load(key); known {
+		return at.(time.Time)
+	}
+	at := walk(wall, zone)
+	instants.Store(key, at)
+	return at
+}
+
+// walk is instant. It walks through time.
+func walk(wall time.Time, zone *time.Location) time.Time {
 	const step = 15 * time.Minute
 	at := wall.Add(-15 * time.Hour)
 	for shows(at, zone).Before(wall) {

@@ -103,13 +103,15 @@ type waiting struct {
 	unsure  bool      // what fires depends on when its check is
 	horizon time.Time // steps whose slots are not later do not fire
 	came    time.Time // when the row came to the rule; overdue decides about steps that had passed then
-	// left and leftSince: a check has left out steps of a start whose slots are not later.
-	left      time.Time
-	leftSince time.Time
-	fired     map[string]int         // the last number, by step and start of the clock
-	skipped   map[string]int         // the same of steps that do not fire
-	starts    map[int64]*start       // of the clock, for which steps have fired since the rule has recovered
-	times     map[string][]time.Time // of steps, as far as they were computed
+	// maybe tells that the rule was applied while the row waited. Then a check may judge another start of the clock
+	// than known by when the row came before, or by when the rule was applied.
+	maybe   bool
+	known   time.Time
+	left    map[string]time.Time   // slots until which a check has left out a step, by step and start of the clock
+	fired   map[string]int         // the last number, by step and start of the clock
+	skipped map[string]int         // the same of steps that do not fire
+	starts  map[int64]*start       // of the clock, for which steps have fired since the rule has recovered
+	times   map[string][]time.Time // of steps, as far as they were computed
 }
 
 // start is a start of the clock for which a step has fired.
@@ -127,6 +129,7 @@ type model struct {
 	eager bool
 	// last lets spread rows wait for the last of the slots, not the next.
 	last  bool
+	ran   time.Time                      // the last run
 	state map[string]map[string]*waiting // by rule and key
 	fired map[string]map[string][]string // by rule and key
 }
@@ -153,7 +156,7 @@ func (m *model) next(now time.Time) time.Time { return now.Truncate(m.width).Add
 func (m *model) of(r *theRule, key string) *waiting {
 	w := m.state[r.name][key]
 	if w == nil {
-		w = &waiting{fired: map[string]int{}, skipped: map[string]int{}, starts: map[int64]*start{}, times: map[string][]time.Time{}}
+		w = &waiting{fired: map[string]int{}, skipped: map[string]int{}, left: map[string]time.Time{}, starts: map[int64]*start{}, times: map[string][]time.Time{}}
 		m.state[r.name][key] = w
 	}
 	return w
@@ -186,7 +189,7 @@ func (m *model) due(r *theRule, w *waiting, s *step, values row, since, now time
 		}
 		n, at = i, next
 	}
-	found = n > 0 && w.mayFire(m.ceil(at), since) && n > w.fired[name(s, since)] && n > w.skipped[name(s, since)]
+	found = n > 0 && w.mayFire(name(s, since), n, m.ceil(at))
 	if found && !m.ceil(at).After(w.came) {
 		switch r.overdue {
 		case "skip":
@@ -198,9 +201,9 @@ func (m *model) due(r *theRule, w *waiting, s *step, values row, since, now time
 	return n, at, found
 }
 
-// mayFire reports whether it was not decided before that what is due in a slot does not fire.
-func (w *waiting) mayFire(slot, since time.Time) bool {
-	return slot.After(w.horizon) && (!since.Equal(w.leftSince) || slot.After(w.left))
+// mayFire reports whether a number of a step has not fired, and was not left out. slot is that of its instant.
+func (w *waiting) mayFire(name string, n int, slot time.Time) bool {
+	return n > w.fired[name] && n > w.skipped[name] && slot.After(w.horizon) && slot.After(w.left[name])
 }
 
 // latest returns the step whose time was the latest of those that had passed when the row came.
@@ -223,7 +226,7 @@ func (m *model) latest(r *theRule, w *waiting, values row, since time.Time) (lat
 // come tells that a row comes to a rule.
 func (m *model) come(r *theRule, key string, now time.Time) {
 	w := m.of(r, key)
-	w.horizon, w.left, w.came = time.Time{}, time.Time{}, now
+	w.horizon, w.came = time.Time{}, now
 	m.begin(r, key, now)
 }
 
@@ -257,7 +260,7 @@ func (m *model) wait(r *theRule, key string, now time.Time) {
 					if !ok {
 						break
 					}
-					if m.ceil(at).After(now) && w.mayFire(m.ceil(at), since) && n > w.fired[name(s, since)] && n > w.skipped[name(s, since)] {
+					if m.ceil(at).After(now) && w.mayFire(name(s, since), n, m.ceil(at)) {
 						slot = m.ceil(at)
 						break
 					}
@@ -349,6 +352,7 @@ func (m *model) inserted(values row, now time.Time) {
 	key := values["id"].(string)
 	m.rows[key] = values
 	for _, r := range m.rules {
+		clear(m.of(r, key).left)
 		if r.counts(m.tables, m.rows[key], now, true) {
 			m.come(r, key, now)
 		}
@@ -398,7 +402,14 @@ func (m *model) updatedOf(r *theRule, key string, old row, now time.Time) {
 			w.unsure = w.unsure || !w.horizon.IsZero() || r.overdue != "fire"
 			w.horizon = time.Time{}
 		}
-	case moved, !counted && !r.about(m.tables, old): // also if the row counts again
+	case r.early() && !counted && !w.slot.IsZero() && m.ran.Before(now.Truncate(m.width)): // a check may be due
+		w.unsure = true
+		m.come(r, key, now)
+	case moved: // also if the row counts again
+		m.come(r, key, now)
+	case !counted && !r.about(m.tables, old) && !r.isDone(m.tables, old, now, true):
+		clear(w.left)
+		w.unsure = w.unsure || r.recovered && w.tells(since, has) // by the next check
 		m.come(r, key, now)
 	case !counted:
 		w.horizon = now
@@ -408,7 +419,23 @@ func (m *model) updatedOf(r *theRule, key string, old row, now time.Time) {
 			w.horizon = now
 		}
 		m.wait(r, key, now)
+	case r.recovered && !isDue && w.starts[since.UnixMicro()] != nil && !w.starts[since.UnixMicro()].told:
+		for _, at := range r.ends(m.tables, values, now) {
+			if slot := m.ceil(at); w.slot.IsZero() || slot.Before(w.slot) {
+				w.slot = slot
+			}
+		}
 	}
+}
+
+// tells reports whether another start of the clock may be over, which was not told.
+func (w *waiting) tells(since time.Time, ok bool) bool {
+	for _, s := range w.starts {
+		if !s.told && !(ok && s.since.Equal(since)) {
+			return true
+		}
+	}
+	return false
 }
 
 // changes reports whether columns of an expression have changed.
@@ -448,11 +475,20 @@ func (m *model) applied(r *theRule, now time.Time) {
 	for key, values := range m.rows {
 		w := m.of(r, key)
 		w.times = map[string][]time.Time{}
+		since, ok := m.since(r, values)
+		if !w.slot.IsZero() && !w.maybe {
+			w.maybe, w.known = true, since
+		}
 		if !r.counts(m.tables, values, now, false) || !w.slot.IsZero() && !w.slot.After(now) {
 			continue
 		}
+		// A change of the file is told by the next check, if there is one.
+		w.unsure = w.unsure || r.recovered && (w.tells(since, ok) || w.slot.IsZero() && len(w.starts) > 0)
+		// A row that was done and has no step to come may wait for a last check, or not.
+		w.unsure = w.unsure || w.slot.IsZero() && !w.horizon.IsZero()
 		if w.came = now; w.slot.IsZero() {
-			w.horizon, w.left = time.Time{}, time.Time{}
+			w.horizon = time.Time{}
+			clear(w.left)
 		}
 		m.skipBefore(r, w, values)
 		m.begin(r, key, now)
@@ -478,6 +514,7 @@ func (m *model) skipBefore(r *theRule, w *waiting, values row) {
 
 // run checks the rows that are due.
 func (m *model) run(now time.Time) {
+	m.ran = now
 	for _, r := range m.rules {
 		for key, w := range m.state[r.name] {
 			if !w.slot.IsZero() && (!w.slot.After(now) || m.eager && r.early()) {
@@ -495,6 +532,14 @@ func (m *model) check(r *theRule, key string, w *waiting, now time.Time) {
 		return
 	}
 	since, ok := m.since(r, values)
+	if until := w.came.Truncate(m.width).Add(time.Duration(r.slots) * m.width); ok && m.last && now.Before(until) &&
+		m.spreads(r, w, values, since, now) {
+		w.slot = until
+		return
+	}
+	if w.maybe && r.overdue != "fire" && !since.Equal(w.known) {
+		w.unsure = true
+	}
 	closes := false
 	for _, s := range r.steps {
 		if !ok {
@@ -509,8 +554,8 @@ func (m *model) check(r *theRule, key string, w *waiting, now time.Time) {
 			closes = closes || s.closes
 		}
 	}
-	if ok && (r.overdue == "last" || r.overdue == "skip") && m.passed(r, w, values, since) {
-		w.left, w.leftSince = w.came, since
+	if ok && (r.overdue == "last" || r.overdue == "skip") {
+		m.leave(r, w, values, since)
 	}
 	if closes {
 		m.rows[key] = values.with(row{"acted_" + r.name: true})
@@ -518,15 +563,25 @@ func (m *model) check(r *theRule, key string, w *waiting, now time.Time) {
 	m.wait(r, key, now)
 }
 
-// passed reports whether steps that had passed when a row came did not fire.
-func (m *model) passed(r *theRule, w *waiting, values row, since time.Time) bool {
+// spreads reports whether a step is due that had passed when its row came.
+func (m *model) spreads(r *theRule, w *waiting, values row, since, now time.Time) bool {
 	return slices.ContainsFunc(r.steps, func(s *step) bool {
+		_, at, found := m.due(r, w, s, values, since, now)
+		return found && !m.ceil(at).After(w.came)
+	})
+}
+
+// leave leaves out the steps that had passed when a row came, and did not fire.
+func (m *model) leave(r *theRule, w *waiting, values row, since time.Time) {
+	for _, s := range r.steps {
 		n := 0
 		for at, ok := m.at(r, w, s, values, since, 1); ok && !m.ceil(at).After(w.came); at, ok = m.at(r, w, s, values, since, n+1) {
 			n++
 		}
-		return n > w.fired[name(s, since)]
-	})
+		if n > w.fired[name(s, since)] {
+			w.left[name(s, since)] = w.came
+		}
+	}
 }
 
 // tell tells that it is over what let steps of a row fire.
@@ -559,11 +614,17 @@ func stamp(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05.99
 
 // acts returns what fired for a row, but for steps that do no more than enqueue a job.
 func (m *model) acts(r *theRule, key string) (list []string) {
-	for _, f := range m.fired[r.name][key] {
+	for _, f := range m.all(r, key) {
 		if !strings.HasSuffix(f, ":") {
 			list = append(list, f)
 		}
 	}
+	return list
+}
+
+// all returns what fired for a row.
+func (m *model) all(r *theRule, key string) []string {
+	list := slices.Clone(m.fired[r.name][key])
 	slices.Sort(list)
 	return list
 }

@@ -317,7 +317,7 @@ func TestARowThatIsThereWaitsForTheDelayThatItsDataHold(t *testing.T) {
 	const lookup = "(select t.hold from shop.setting t where t.channel = orders.channel)"
 	for steps, want := range map[string]string{
 		"[{after: {interval: \"" + lookup + "\"}, event: a}]":                               "1 at 03-07 09:00, 2 at 03-12 09:00",
-		"[{after: {interval: \"" + lookup + "\"}, event: a}, {after: 0s, event: b}]":        "1 at 03-07 09:00, 2 at 03-10 09:00, 3 at 03-10 09:00 from 03-04 12:00",
+		"[{after: {interval: \"" + lookup + "\"}, event: a}, {after: 0s, event: b}]":        "1 at 03-07 09:00, 2 at 03-10 09:00, 3 at 03-10 09:00 came 03-04 12:00",
 		"[{before: 1d, event: a}, {after: {interval: \"" + lookup + "\"}, event: b}]":       "1 at 03-07 09:00, 2 at 03-09 09:00, 3 at 03-09 09:00",
 		"[{after: {interval: \"case when id = 1 then interval '-3 days' end\"}, event: a}]": "1 at 03-07 09:00",
 		"[{after: {interval: \"" + lookup + "\", at-least: 1h}, every: 1d, event: a}]":      "1 at 03-07 09:00, 2 at 03-12 09:00",

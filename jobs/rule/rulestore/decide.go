@@ -169,8 +169,10 @@ func (d decider) wait(r row) decision {
 	if r.waits {
 		return d.waiting(r, left)
 	}
-	fresh := left.first == 0 && len(r.fired) == 0
+	fresh := len(r.fired) == 0
 	switch {
+	case left.coming == 0 && fresh && left.first > 0: // when steps before it get an instant, that may have passed
+		return decision{fate: begin, at: d.timing.EarliestAt(left.first, r.since, r.lengths), came: d.now}
 	case left.coming == 0 && fresh:
 		return decision{fate: begin, at: d.timing.EarliestAt(0, r.since, r.lengths)}
 	case left.coming == 0:
