@@ -136,11 +136,16 @@ type model struct {
 
 func newModel(t *tables, rules []*theRule, width time.Duration, eager, last bool) *model {
 	m := &model{tables: t, rules: rules, width: width, eager: eager, last: last}
+	m.forget()
+	return m
+}
+
+// forget forgets what waits and what has fired.
+func (m *model) forget() {
 	m.state, m.fired = map[string]map[string]*waiting{}, map[string]map[string][]string{}
-	for _, r := range rules {
+	for _, r := range m.rules {
 		m.state[r.name], m.fired[r.name] = map[string]*waiting{}, map[string][]string{}
 	}
-	return m
 }
 
 func (m *model) ceil(at time.Time) time.Time {
@@ -475,7 +480,7 @@ func (m *model) applied(r *theRule, now time.Time) {
 	for key, values := range m.rows {
 		w := m.of(r, key)
 		w.times = map[string][]time.Time{}
-		since, ok := m.since(r, values)
+		since, _ := m.since(r, values)
 		if !w.slot.IsZero() && !w.maybe {
 			w.maybe, w.known = true, since
 		}
@@ -483,7 +488,7 @@ func (m *model) applied(r *theRule, now time.Time) {
 			continue
 		}
 		// A change of the file is told by the next check, if there is one.
-		w.unsure = w.unsure || r.recovered && (w.tells(since, ok) || w.slot.IsZero() && len(w.starts) > 0)
+		w.unsure = w.unsure || r.recovered && w.tells(time.Time{}, false)
 		// A row that was done and has no step to come may wait for a last check, or not.
 		w.unsure = w.unsure || w.slot.IsZero() && !w.horizon.IsZero()
 		if w.came = now; w.slot.IsZero() {
