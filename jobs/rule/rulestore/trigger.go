@@ -200,10 +200,10 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.
 	for _, column := range u.Reads {
 		columns = append(columns, fmt.Sprintf("(prescient_row).%s as %[1]s", column))
 	}
-	coming := u.coming(t, "prescient_since.at")
+	coming := u.coming(t, "prescient_since.prescient_at")
 	for i := range u.Rule.Steps {
-		coming[i] += fmt.Sprintf(" as s%d", i+1)
-		steps = append(steps, fmt.Sprintf("prescient_coming.s%d", i+1))
+		coming[i] += fmt.Sprintf(" as prescient_s%d", i+1)
+		steps = append(steps, fmt.Sprintf("prescient_coming.prescient_s%d", i+1))
 		at := fmt.Sprintf("coming[%d]", i+1)
 		if !t.Exact(i) || u.Facts.SinceLookup() { // the check finds the exact instant
 			at = "greatest(" + at + ", now + interval '1 microsecond')"

@@ -344,6 +344,37 @@ rules:
 		"00000000-0000-0000-0000-000000000003 at 03-04 13:00")
 }
 
+// PostgreSQL does not count a failed assert as one of the others that a function handles.
+func TestAnAssertOfAConditionFailsNoWrite(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec(`create function shop.sold(amount numeric) returns boolean language plpgsql immutable as $$ begin assert amount > 0; return true; end $$`)
+	s.apply(strings.Replace(unshipped, "channel <> 'test'", "shop.sold(amount)", 1))
+	s.exec("insert into shop.orders (id, amount, placed_at) values (1, 1, " + at("04 12:00") + "), (2, -1, " + at("04 12:00") + ")")
+	s.exec("insert into shop.orders (id, amount, placed_at) values (3, 1, " + at("04 12:00") + ")")
+	s.exec("update shop.orders set amount = -2 where id = 3")
+	s.wants("after all", "1 at 03-06 12:00, 2 at 03-04 12:15 came 03-04 12:00, 3 at 03-04 12:15 came 03-04 12:00")
+}
+
+// A function of a trigger has names of its own: those of its variables and of its subqueries.
+func TestATableMayHaveAColumnOfAnyName(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	names := []string{
+		"now", "clock", "came", "keys", "ats", "n", "key", "since", "about", "done", "first", "coming", "at", "s1", "r", "new", "old",
+	}
+	s.exec("create table shop.named (id bigint primary key, \"" + strings.Join(names, "\" int, \"") + "\" timestamptz)")
+	s.apply(`
+rules:
+  - {name: named, table: shop.named, key: id, since: '"old"', done: '"at" = 1 or "s1" = 1', where: '"now" > 0', steps: [{after: 2d, event: e}]}`)
+	s.exec(`insert into shop.named (id, "now", "old") values (1, 1, now()), (2, 0, now())`)
+	s.exec(`insert into shop.named (id, "now", "old") values (3, 1, now())`)
+	s.exec(`update shop.named set "now" = 1`)
+	if got := s.count("select count(*) from prescient.future_job"); got != 3 {
+		t.Errorf("%d rows wait, want 3", got)
+	}
+}
+
 func TestAKeyOfADomainIsReadAsItsType(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)

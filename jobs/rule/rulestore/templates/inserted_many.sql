@@ -5,7 +5,8 @@ language plpgsql
 security definer
 {settings}
 as {quote}
--- What a row says: version {version}.
+#variable_conflict use_variable
+-- What a row says: version {version}. A column of the table may be called now, too.
 declare
     clock timestamptz := {clock};
     now   timestamptz := coalesce(clock, clock_timestamp());
@@ -20,7 +21,7 @@ begin
         from prescient_inserted as prescient_row, {row}(prescient_row.*, now) as r
         where r.about and not r.done and r.first is not null;
     exception
-        when others then
+        when others or assert_failure then
             select array_agg(r.key), array_agg(greatest(r.first, timestamptz '{since_first}'))
             into keys, ats
             from prescient_inserted as prescient_row, {safe}(prescient_row.*, now) as r

@@ -24,7 +24,7 @@ stable
 begin atomic
     select
         {key}::text,
-        prescient_since.at,
+        prescient_since.prescient_at,
         {about} and octet_length({key}::text) between 1 and 500,
         {done},
         least({steps}),
@@ -34,7 +34,7 @@ begin atomic
         {ends}
     -- Offset 0 lets the server compute each value once, and not once for each use of it.
     from (select {columns}) as {alias}
-    cross join lateral (select {since} as at offset 0) as prescient_since
+    cross join lateral (select {since} as prescient_at offset 0) as prescient_since
     cross join lateral (select {coming} offset 0) as prescient_coming;
 end;
 create function {safe}(prescient_row {relation}, prescient_now timestamptz)
@@ -46,7 +46,7 @@ as {quote}
 begin
     return query select r.* from {row}(prescient_row, prescient_now) as r;
 exception
-    when others then
+    when others or assert_failure then
         -- The row waits for the next slot, whose check fails with the reason.
         return query
         select

@@ -39,7 +39,7 @@ begin{take_rows}
         into new_key, new_since, new_first, new_asks, new_looks, coming, is_about, is_done, new_ends
         from {row}({new}, now) as r;
     exception
-        when others then
+        when others or assert_failure then
             select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.about and not r.done and r.first is not null, r.done, r.ends
             into old_key, old_since, old_first, old_coming, old_asks, old_looks, counted, was_done, old_ends
             from {safe}({old}, now) as r;
