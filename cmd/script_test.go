@@ -157,7 +157,7 @@ func remedy(ts *testscript.TestScript, command, name string) string {
 	args := []string{command, "-o", "json"}
 	if command == "status" {
 		// The slot that has begun last began at midnight, which may be less than an hour ago.
-		args = append(args, "--check", "--limit", "overdue=1s")
+		args = append(args, "--check", "--threshold", "overdue=1s")
 	}
 	_ = ts.Exec("prescient", args...) // the exit code tells of other findings, too
 	var view struct {

@@ -33,7 +33,7 @@ func (o *specFlags) flags(c *cobra.Command) {
 	fs.StringVar(&o.spec.Timezone, "timezone", "", "`NAME` such as Europe/Berlin; default: UTC")
 	fs.StringVar(&o.payload, "payload", "", "a `JSON` value, the data of the events; - reads it from stdin")
 	duration.Var(fs, &o.spec.Deadline, "deadline", 0, "drop an event that would be later than this; 0: none")
-	duration.Var(fs, &o.spec.Spread, "spread", 0, "delay the schedule by a fixed part of this, chosen by its id")
+	duration.Var(fs, &o.spec.Spread, "spread", 0, "offset the schedule by a fixed part of this, chosen by its id")
 	o.spec.Misfire = schedule.All
 	fs.Var(cli.Choice(&o.spec.Misfire, schedule.All, schedule.Latest, schedule.Skip), "misfire",
 		"which instants of missed slots are published: all, latest or skip")
