@@ -106,7 +106,7 @@ func TestAReplyThatIsCutOffBeginsNoCheck(t *testing.T) {
 	}
 }
 
-// A place that is passed on from check to check goes to others after a while.
+// A permit that is passed on from check to check goes to other checks after a while.
 func TestChecksThatFollowEachOtherLetOthersIn(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

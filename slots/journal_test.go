@@ -274,7 +274,7 @@ func TestARowThatACheckEnqueuesNamesTheJobOfTheCheck(t *testing.T) {
 	}
 }
 
-// The names of those who run a slot are in the ledger, and journals have their places there.
+// The names of those who run a slot are in the ledger, and journals have their positions there.
 func TestWhyNamesEachRunnerOfASlot(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

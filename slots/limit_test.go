@@ -435,7 +435,7 @@ func (w *world) takeOnlyPermit(job, lease string) {
 }
 
 // The others at the slot may not know the job whose permit it waits for.
-func TestARunnerThatWaitsForAPlaceStaysThoughOthersAreAtItsSlot(t *testing.T) {
+func TestARunnerThatWaitsForAPermitStaysThoughOthersAreAtItsSlot(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	release := make(chan struct{})
@@ -486,7 +486,7 @@ func TestCatchUpMovesAndEndsRowsOfAJobThatIsAtItsLimit(t *testing.T) {
 }
 
 // When the slot is done by others while a runner waits for a permit, it goes home.
-func TestARunnerThatWaitsForAPlaceEndsWithItsSlot(t *testing.T) {
+func TestARunnerThatWaitsForAPermitEndsWithItsSlot(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	release := make(chan struct{})
@@ -685,7 +685,7 @@ func TestARowThatIsCancelledOrMovedWhileItWaitsForItsTurnIsNotChecked(t *testing
 }
 
 // It waits the longer where others have the permit that it needs.
-func TestARowThatIsCancelledWhileItWaitsForAPlaceIsNotChecked(t *testing.T) {
+func TestARowThatIsCancelledWhileItWaitsForAPermitIsNotChecked(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	var checked atomic.Int64

@@ -93,7 +93,7 @@ func TestRowsThatAnotherTransactionHasLockedTakeABoundedPartOfTheMemory(t *testi
 }
 
 // Not parallel: it measures the memory of the process.
-func TestRowsThatWaitForAPlaceTakeABoundedPartOfTheMemory(t *testing.T) {
+func TestRowsThatWaitForAPermitTakeABoundedPartOfTheMemory(t *testing.T) {
 	w := setup(t)
 	network := w.network()
 	db := network.open()
