@@ -5,6 +5,7 @@
 -- attached: the partitions whose rows of before do not wait. PostgreSQL makes the triggers of a partition in the transaction
 -- that makes those of the table, or in the one that makes the partition. Those of another transaction are of a table that was
 -- attached, or were disabled and enabled alone.
+-- loose: what alter table must do for the key to identify a row alone again.
 -- parent: the table of which this one is a partition. children: those that inherit from it.
 -- Called by jobs/rule/rulestore.Store.Faults.
 with wanted as (
@@ -84,6 +85,21 @@ found as (
                     and d.refclassid = 'pg_class'::regclass and d.refobjid = w.relid and d.refobjsubid = a.attnum
             )
         ) as swapped,
+        coalesce((
+            select array_remove(array[
+                case when not a.attnotnull then format('alter column %I set not null', a.attname) end,
+                case
+                    when not exists (
+                        select
+                        from pg_index i
+                        where i.indrelid = a.attrelid and i.indisunique and i.indisvalid and i.indimmediate and i.indnkeyatts = 1
+                            and i.indkey[0] = a.attnum and i.indpred is null
+                    ) then format('add unique (%I)', a.attname)
+                end
+            ], null)
+            from pg_attribute a
+            where a.attrelid = w.relid and not a.attisdropped and '"' || replace(a.attname, '"', '""') || '"' = w.definition ->> 'key'
+        ), '{}') as loose,
         array(
             select distinct format('%I.%I', n.nspname, c.relname)
             from pg_trigger t
@@ -128,7 +144,7 @@ found as (
         ), '')::text as refused
     from wanted w
 )
-select name, relation, gone, moved, missing, broken, off, columns, swapped, attached, parent, children, refused
+select name, relation, gone, moved, missing, broken, off, columns, swapped, loose, attached, parent, children, refused
 from found
-where gone or broken or missing <> '{}' or off <> '{}' or columns <> '{}' or swapped <> '{}' or attached <> '{}' or parent <> '' or children <> '{}' or refused <> ''
+where gone or broken or missing <> '{}' or off <> '{}' or columns <> '{}' or swapped <> '{}' or loose <> '{}' or attached <> '{}' or parent <> '' or children <> '{}' or refused <> ''
 order by name

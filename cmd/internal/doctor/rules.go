@@ -96,6 +96,10 @@ func (c Config) fault(f rulestore.Fault) (found []Finding) {
 			spoken.List(f.Swapped)),
 			"%s rules apply -f FILE  -- creates the triggers again, and looks at all rows", c.Name)
 	}
+	if len(f.Loose) > 0 {
+		add(fmt.Sprintf("the key no longer identifies a row of table %s alone: checks take several rows for one", f.Table),
+			"alter table %s %s  -- or remove the rule: %s rules remove %s", f.Table, strings.Join(f.Loose, ", "), c.Name, name)
+	}
 	if len(f.Attached) > 0 {
 		add(fmt.Sprintf("%s %s was attached to table %s after the triggers were made: rows that it had do not wait",
 			spoken.Noun(int64(len(f.Attached)), "partition", "each of the partitions"), spoken.List(f.Attached), f.Table),

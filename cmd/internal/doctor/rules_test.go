@@ -92,6 +92,14 @@ func TestARuleWhoseTriggersCannotWorkIsFoundUntilItIsMended(t *testing.T) {
 			alter + "add other timestamptz; " + alter + "rename placed_at to before; " + alter + "rename other to placed_at", "",
 			[]string{`its triggers read another column of table shop.orders than "placed_at", which had the name before`, "orders rules apply -f FILE"},
 		},
+		"a key that no longer identifies a row": {
+			alter + "drop constraint orders_pkey, alter column id drop not null",
+			alter + "alter column id set not null, add unique (id)",
+			[]string{
+				"the key no longer identifies a row of table shop.orders alone: checks take several rows for one",
+				"alter table shop.orders alter column id set not null, add unique (id)  -- or remove the rule: orders rules remove unshipped",
+			},
+		},
 		"a table that became a partition": {
 			"create table shop.all_orders (like shop.orders) partition by list (id); alter table shop.all_orders attach partition shop.orders default",
 			"alter table shop.all_orders detach partition shop.orders",
@@ -213,6 +221,23 @@ func TestARuleWhoseRoleLostItsRightsIsFound(t *testing.T) {
 		if found := w.look(); has(found, "rules", Action, "") {
 			t.Errorf("it is still there: %+v", found)
 		}
+	}
+}
+
+func TestARuleWhoseRoleIsGoneIsFound(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "roles are of one node")
+	w := setup(t)
+	pgtest.DropRoles(t, w.db, "doctor_gone")
+	w.exec("create role doctor_gone; " + others + orders)
+	w.exec("grant usage on schema shop to doctor_gone; grant all on all tables in schema shop to doctor_gone")
+	w.applyOf(strings.Replace(unshipped, "key: id,", "key: id, role: doctor_gone,", 1))
+	if found := w.look(); has(found, "rules", Action, "") {
+		t.Fatalf("it is there before: %+v", found)
+	}
+	w.exec("drop owned by doctor_gone; drop role doctor_gone")
+	if found := w.look(); !has(found, "rules", Action, "rule unshipped: its checks fail: there is no role doctor_gone") {
+		t.Errorf("%+v", found)
 	}
 }
 

@@ -37,6 +37,8 @@ type Fault struct {
 	// Swapped has the columns that the rule reads, and of which its triggers read another that had the name
 	// before.
 	Swapped []string
+	// Loose is what alter table must do for the key to identify a row alone again. Empty: it does.
+	Loose []string
 	// Attached has the partitions that were attached since the triggers were made, with rows that may not wait.
 	Attached []string
 	// Parent is a table of which this one has become a part. Triggers miss what is written through it.
@@ -109,7 +111,7 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 func scanFault(row *sql.Rows, f *Fault) error {
 	return row.Scan(&f.Rule, &f.Table, &f.Gone, &f.Moved, (*pq.StringArray)(&f.Missing), &f.Broken,
 		(*pq.StringArray)(&f.Off), (*pq.StringArray)(&f.Columns), (*pq.StringArray)(&f.Swapped),
-		(*pq.StringArray)(&f.Attached), &f.Parent, (*pq.StringArray)(&f.Children), &f.Refused)
+		(*pq.StringArray)(&f.Loose), (*pq.StringArray)(&f.Attached), &f.Parent, (*pq.StringArray)(&f.Children), &f.Refused)
 }
 
 // ask adds what the server says about the checks of a rule, unless it is known why they fail.
@@ -146,6 +148,18 @@ func (s *Store) ask(ctx context.Context, r Status, faults *[]Fault) error {
 func (s *Store) unready(ctx context.Context, r rule.Applied) (why string, err error) {
 	err = pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		why = ""
+		if role := r.Rule.Role; role != "" {
+			var there bool
+			var unread pq.StringArray
+			args := []any{role, nil, nil}
+			if err := pgsql.One(ctx, tx, pgsql.RuleRole.In(s.schema), args, &there, &unread); err != nil {
+				return err
+			}
+			if !there {
+				why = "there is no role " + role
+				return errUndo
+			}
+		}
 		for i := -1; i < len(r.Rule.Steps); i++ {
 			what, query, written, settings := "", r.RowsQuery(), noParameter, rule.ReadSettings
 			if i >= 0 {
