@@ -114,6 +114,13 @@ type waiting struct {
 	times   map[string][]time.Time // of steps, as far as they were computed
 }
 
+// forgive forgets the starts of the clock for which steps have fired.
+func (m *model) forgive(r *theRule) {
+	for _, w := range m.state[r.name] {
+		clear(w.starts)
+	}
+}
+
 // start is a start of the clock for which a step has fired.
 type start struct {
 	since time.Time

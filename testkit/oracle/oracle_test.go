@@ -352,6 +352,11 @@ func (w *world) editFile() {
 		r := pick(w.random, w.rules)
 		before, timed := file(nil, []*theRule{r}), r.timed()
 		w.random.edit(r, w.calendars)
+		if !r.recovered { // what fires before the rule gets recovered is not followed
+			for _, m := range w.models {
+				m.forgive(r)
+			}
+		}
 		if file(nil, []*theRule{r}) != before {
 			w.versions[r.name] += fmt.Sprintf("until %s:\n%s", stamp(w.now()), before)
 		}
