@@ -487,6 +487,8 @@ func (m *model) applied(r *theRule, now time.Time) {
 	for key, values := range m.rows {
 		w := m.of(r, key)
 		w.times = map[string][]time.Time{}
+		// A change of the file is told by the next check, if there is one.
+		w.unsure = w.unsure || r.recovered && w.tells(time.Time{}, false)
 		since, _ := m.since(r, values)
 		if !w.slot.IsZero() && !w.maybe {
 			w.maybe, w.known = true, since
@@ -494,8 +496,6 @@ func (m *model) applied(r *theRule, now time.Time) {
 		if !r.counts(m.tables, values, now, false) || !w.slot.IsZero() && !w.slot.After(now) {
 			continue
 		}
-		// A change of the file is told by the next check, if there is one.
-		w.unsure = w.unsure || r.recovered && w.tells(time.Time{}, false)
 		// A row that was done and has no step to come may wait for a last check, or not.
 		w.unsure = w.unsure || w.slot.IsZero() && !w.horizon.IsZero()
 		if w.came = now; w.slot.IsZero() {
@@ -549,7 +549,7 @@ func (m *model) check(r *theRule, key string, w *waiting, now time.Time) {
 		w.slot = until
 		return
 	}
-	if w.maybe && r.overdue != "fire" && !since.Equal(w.known) {
+	if w.maybe && r.overdue != "fire" && (!since.Equal(w.known) || slices.ContainsFunc(r.steps, (*step).looks)) {
 		w.unsure = true
 	}
 	closes := false

@@ -125,6 +125,9 @@ func (s *step) text(rule string) string {
 // repeats reports whether a step may fire more than once.
 func (s *step) repeats() bool { return s.every != nil }
 
+// looks reports whether another table moves the step.
+func (s *step) looks() bool { return s.data != nil && s.data.lookup }
+
 // nth returns the nth instant of a step, from 1.
 func (s *step) nth(since time.Time, data length, n int, zone *time.Location) time.Time {
 	if s.every == nil || n == 1 {
