@@ -364,7 +364,9 @@ func (m *model) inserted(values row, now time.Time) {
 	key := values["id"].(string)
 	m.rows[key] = values
 	for _, r := range m.rules {
-		clear(m.of(r, key).left)
+		w := m.of(r, key)
+		w.unsure = w.unsure || r.recovered && w.tells(time.Time{}, false) // of a row that was deleted
+		clear(w.left)
 		if r.counts(m.tables, m.rows[key], now, true) {
 			m.come(r, key, now)
 		}
@@ -443,7 +445,7 @@ func (m *model) updatedOf(r *theRule, key string, old row, now time.Time) {
 // tells reports whether another start of the clock may be over, which was not told.
 func (w *waiting) tells(since time.Time, ok bool) bool {
 	for _, s := range w.starts {
-		if !s.told && !(ok && s.since.Equal(since)) {
+		if !s.told && (!ok || !s.since.Equal(since)) {
 			return true
 		}
 	}
