@@ -9,6 +9,7 @@ func TestTheServerIsAskedByNamesOfItsOwn(t *testing.T) {
 		"localhost": true, "localhost:8080": true, "LOCALHOST:8080": true, "a.localhost": true, "127.0.0.1:8080": true, "[::1]:8080": true, "::1": true,
 		"10.1.2.3": true, "batch.example.com": true, "Batch.Example.com.:443": true,
 		"evil.example": false, "batch.example.com.evil.example": false, "localhost.evil.example": false, "": false, ":8080": false, "127.0.0.1.evil.example:80": false,
+		"evilbatch.example.com": false, "a.batch.example.com": false,
 		"notlocalhost": false, "orders.shop.svc:8080": true, "shop.svc": false, "orders-shop.svc": false,
 	} {
 		if got := HostIsOurs(host, names); got != want {

@@ -298,6 +298,26 @@ func TestAQueueThatIsOpenButNotUsedYetKeepsItsWidth(t *testing.T) {
 	}
 }
 
+func TestASchemaWhoseRowsWaitKeepsItsWidth(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	db.MustExec("create schema mail")
+	if err := pgsql.Migrate(t.Context(), db, "mail"); err != nil {
+		t.Fatal(err)
+	}
+	client, err := jobs.NewClient(t.Context(), db, jobs.Config{Schema: "mail"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.Enqueue(t.Context(), db, jobs.Request{JobExec: "j", EntityName: "e", EntityKey: "1", CheckAt: time.Now().Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), db, config()); err == nil || !strings.Contains(err.Error(), "its slots are 15m0s wide, not 1s") {
+		t.Errorf("a queue of a schema with a row: %v", err)
+	}
+}
+
 func TestWhatCannotBeOpenedIsRefusedWithTheReason(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
