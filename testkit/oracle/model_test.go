@@ -495,7 +495,12 @@ func (m *model) applied(r *theRule, now time.Time) {
 		if !w.slot.IsZero() && !w.maybe {
 			w.maybe, w.known = true, since
 		}
-		if !r.counts(m.tables, values, now, false) || !w.slot.IsZero() && !w.slot.After(now) {
+		if !w.slot.IsZero() && !w.slot.After(now) {
+			// A check that is due fires what the new file says, as after an outage.
+			w.unsure = w.unsure || r.overdue != "fire"
+			continue
+		}
+		if !r.counts(m.tables, values, now, false) {
 			continue
 		}
 		// A row that was done and has no step to come may wait for a last check, or not.
