@@ -52,7 +52,9 @@ type browser struct {
 func (s *shop) browser() *browser {
 	jar, err := cookiejar.New(nil)
 	s.must(err)
-	return &browser{shop: s, client: &http.Client{Jar: jar}, head: http.Header{}}
+	// The end of another test's server closes the connections of http.DefaultTransport.
+	client := &http.Client{Jar: jar, Transport: s.server.Client().Transport}
+	return &browser{shop: s, client: client, head: http.Header{}}
 }
 
 // send makes a request, and returns the answer and its body.
