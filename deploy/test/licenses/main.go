@@ -55,7 +55,7 @@ var isLicense = regexp.MustCompile(`(?i)^(licen[cs]e|copying|copyright|notice|pa
 func linked(checkout string) ([]module, error) {
 	found := map[string]module{}
 	for _, system := range systems {
-		list := exec.Command("go", "list", "-deps", "-json=Dir,Standard,Module", "./cmd/prescient")
+		list := exec.Command("go", "list", "-deps", "-json=Dir,Root,Standard,Module", "./cmd/prescient")
 		list.Dir, list.Env, list.Stderr = checkout, append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system), os.Stderr
 		out, err := list.Output()
 		if err != nil {
@@ -64,6 +64,7 @@ func linked(checkout string) ([]module, error) {
 		for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
 			var p struct {
 				Dir      string
+				Root     string // Go's own, of a package of the standard library
 				Standard bool
 				Module   *struct {
 					Path, Version, Dir string
@@ -75,7 +76,7 @@ func linked(checkout string) ([]module, error) {
 			} else if err != nil {
 				return nil, fmt.Errorf("read the list of packages: %w", err)
 			}
-			m, root := module{path: "Go", version: runtime.Version()}, runtime.GOROOT()
+			m, root := module{path: "Go", version: runtime.Version()}, p.Root
 			switch {
 			case p.Standard:
 				p.Dir = root
