@@ -9,8 +9,9 @@ import (
 	"github.com/lib/pq"
 )
 
-// columns turns requests into the parameters of statement enqueue_many: one array a column, without nulls. They are encoded
-// here, since the driver's general encoder takes as long for an array of times as the server takes to write the rows.
+// columns turns requests into the parameters of statement enqueue_many: one array a column, without nulls. They are
+// encoded here, since the driver's general encoder takes as long for an array of times as the server takes to write the
+// rows.
 func columns(list []Request, on OnConflict, clock any) []any {
 	n := len(list)
 	var execs, names, keys, times, payloads, items, groups array

@@ -272,7 +272,8 @@ func (r *Runner) find(ctx context.Context, m *pgsql.Message, f *search) error {
 	return r.sendFind(ctx, m, func() { f.found, f.all, f.missed = nil, 0, 0 })
 }
 
-// sendFind sends a message that finds missed slots, and repeats it while the database is away. It calls reset before each attempt.
+// sendFind sends a message that finds missed slots, and repeats it while the database is away. It calls reset before
+// each attempt.
 func (r *Runner) sendFind(ctx context.Context, m *pgsql.Message, reset func()) error {
 	err := r.server.Retry(ctx, db.Retryable, func() error {
 		reset()

@@ -219,7 +219,8 @@ func (r *Runner) makeHistoryMonths(ctx context.Context) {
 	m.Do(pgsql.HistoryMonths.In(r.schema))
 	err := r.server.Commit(ctx, &m)
 	if err != nil && ctx.Err() == nil && !pgsql.IsLockTimeout(err) {
-		r.cfg.Logger.WarnContext(ctx, "no partition of history could be made ahead; rows go to its default partition", "error", err)
+		r.cfg.Logger.WarnContext(ctx, "no partition of history could be made ahead; rows go to its default partition",
+			"error", err)
 	}
 }
 

@@ -76,8 +76,8 @@ func (e Expr) instant(zone string) string {
 // before and after give two candidates, of which the earlier one that shows the time is right. If neither does, clocks
 // skip it: the first minute that shows a later time is the instant of the skip.
 //
-// Offset 0 lets the server compute each value once. Without it, the planner puts a copy of the expression at each use of a
-// name: thousands in the end, which took 1.3 s and 1 GB to plan.
+// Offset 0 lets the server compute each value once. Without it, the planner puts a copy of the expression at each use
+// of a name: thousands in the end, which took 1.3 s and 1 GB to plan.
 func wall(sql, zone string) string {
 	guarded := "select case when w >= '0001-01-03' and w < '2199-12-30' then w end as w " +
 		"from (select " + sql + " as w offset 0) as prescient_w offset 0"

@@ -127,6 +127,6 @@ func (f Facts) DoneAtSQL() string {
 	return fmt.Sprintf("least(%s)", strings.Join(list, ", "))
 }
 
-// RowDoneAtSQL returns what the row alone says of DoneAtSQL: an instant that is not earlier, and null if only other rows
-// can tell.
+// RowDoneAtSQL returns what the row alone says of DoneAtSQL: an instant that is not earlier, and null if only other
+// rows can tell.
 func (f Facts) RowDoneAtSQL() string { return f.row().DoneAtSQL() }

@@ -14,8 +14,8 @@ type Gate struct {
 	bucket     *Bucket // nil: no limit applies to its checks
 }
 
-// NewGate returns a gate of semaphores, which a check acquires in their order until stop ends. bucket is nil if no limit
-// applies to the checks.
+// NewGate returns a gate of semaphores, which a check acquires in their order until stop ends. bucket is nil if no
+// limit applies to the checks.
 func NewGate(stop context.Context, of []Semaphore, bucket *Bucket) *Gate {
 	return &Gate{stop, of, bucket}
 }
