@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -112,6 +113,58 @@ func TestAnEnqueuedRowIsReadBackAsItWasWritten(t *testing.T) {
 	}
 	if j := got[fmt.Sprint(job.EntityKey, false)]; j.ID != e.ID {
 		t.Errorf("id %d, Enqueue returned %d", j.ID, e.ID)
+	}
+}
+
+// The fields are found by reflection: a new one that a way to enqueue forgets would be lost in silence.
+func TestEachWayToEnqueueWritesEveryFieldOfARequest(t *testing.T) {
+	t.Parallel()
+	for name, enqueue := range map[string]func(w *world, r jobs.Request) error{
+		"Enqueue": func(w *world, r jobs.Request) error {
+			_, err := w.client.Enqueue(t.Context(), w.db, r)
+			return err
+		},
+		"EnqueueMany": func(w *world, r jobs.Request) error {
+			_, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.Request{r})
+			return err
+		},
+		"EnqueueAll": func(w *world, r jobs.Request) error {
+			_, err := w.client.EnqueueAll(t.Context(), w.db, slices.Values([]jobs.Request{r}))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			r := jobs.Request{CheckAt: slot(3), Payload: []byte(`{"a": 1}`)}
+			want := reflect.ValueOf(&r).Elem()
+			for i := range want.NumField() {
+				if want.Field(i).Kind() == reflect.String {
+					want.Field(i).SetString("the " + want.Type().Field(i).Name)
+				}
+			}
+			if err := enqueue(w, r); err != nil {
+				t.Fatal(err)
+			}
+			list := w.waiting()
+			if len(list) != 1 {
+				t.Fatalf("%d rows wait", len(list))
+			}
+			got, compared := reflect.ValueOf(list[0]), 0
+			for i := range want.NumField() {
+				field := got.FieldByName(want.Type().Field(i).Name)
+				if !field.IsValid() {
+					continue // it is about the enqueue, and no column
+				}
+				compared++
+				if diff := cmp.Diff(want.Field(i).Interface(), field.Interface()); diff != "" {
+					t.Errorf("%s: %s", want.Type().Field(i).Name, diff)
+				}
+			}
+			if compared < 7 {
+				t.Errorf("only %d fields were compared", compared)
+			}
+		})
 	}
 }
 
