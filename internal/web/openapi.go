@@ -38,6 +38,11 @@ type Reply struct {
 	Headers []string // the names
 }
 
+// OK is the reply of a route that answers with a value of one type.
+func OK(says string, of any) []Reply {
+	return []Reply{{Status: http.StatusOK, Says: says, Of: []any{of}}}
+}
+
 // ProblemReply is an answer that says what is wrong.
 type ProblemReply struct {
 	Status int
@@ -337,7 +342,7 @@ func ParseComments(text []byte) (all map[string]string) {
 func Describe(document func() Object) Route {
 	return Route{
 		Method: http.MethodGet, Path: "/openapi.json", ID: "describe", Summary: "This document",
-		Replies: []Reply{{Status: http.StatusOK, Says: "This document.", Of: []any{map[string]any{}}}},
+		Replies: OK("This document.", map[string]any{}),
 		Handle:  func(http.ResponseWriter, *http.Request) (any, error) { return document(), nil },
 	}
 }

@@ -28,7 +28,7 @@ func (a *api) routes() []web.Route {
 		{
 			Method: http.MethodGet, Path: "/schedules", ID: "listSchedules", Handle: a.list,
 			Summary: "A page of schedules, in the order of their ids, byte by byte",
-			Query:   listQuery, Replies: found("A page.", page{}),
+			Query:   listQuery, Replies: web.OK("A page.", page{}),
 		},
 		{
 			Method: http.MethodPost, Path: "/schedules", ID: "createSchedule", Handle: a.create,
@@ -72,12 +72,12 @@ func (a *api) routes() []web.Route {
 				"1 GiB. It has at most 10000 changes. The server makes these, and refuses a longer list with 413; send the " +
 				"others in further requests. A wrong change fails alone, and the answer lists it. If the rest of the list " +
 				"cannot be read, the problem says how many changes were made.",
-			Body: bulkRequest{}, Replies: found("Every change was made, or failed.", bulkResult{}),
+			Body: bulkRequest{}, Replies: web.OK("Every change was made, or failed.", bulkResult{}),
 		},
 		{
 			Method: http.MethodGet, Path: "/preview", ID: "previewCrontab", Handle: a.preview,
 			Summary: "The instants of a crontab, from one instant up to and including another",
-			Query:   previewQuery, Replies: found("The instants.", preview{}),
+			Query:   previewQuery, Replies: web.OK("The instants.", preview{}),
 		},
 		web.Describe(func() web.Object {
 			doc, _ := document(a.Base, comments())
@@ -88,11 +88,6 @@ func (a *api) routes() []web.Route {
 
 // afterChange describes the answer to a change.
 const afterChange = "The schedule after the change."
-
-// found are the replies of a route that answers with a value of one type.
-func found(says string, of any) []web.Reply {
-	return []web.Reply{{Status: http.StatusOK, Says: says, Of: []any{of}}}
-}
 
 // versioned are the replies of a route that answers with a schedule.
 func versioned(says string) []web.Reply {

@@ -24,7 +24,7 @@ func read[T any](
 ) web.Route {
 	query = append(query, acted)
 	return web.Route{
-		Method: http.MethodGet, Path: path, ID: id, Summary: summary, Query: query, Replies: replies(*new(T)),
+		Method: http.MethodGet, Path: path, ID: id, Summary: summary, Query: query, Replies: web.OK(theAnswer, *new(T)),
 		Handle: func(_ http.ResponseWriter, r *http.Request) (any, error) {
 			q, err := newRequest(r, query)
 			if err != nil {
@@ -39,10 +39,8 @@ func read[T any](
 	}
 }
 
-// replies are those of a route that answers with a value of one type.
-func replies(of any) []web.Reply {
-	return []web.Reply{{Status: http.StatusOK, Says: "The answer.", Of: []any{of}}}
-}
+// theAnswer describes an answer.
+const theAnswer = "The answer."
 
 // request reads the parameters of a request. It keeps the first error.
 type request struct {
@@ -210,7 +208,7 @@ func (a *api) storeRoutes() []web.Route {
 	return []web.Route{{
 		Method: http.MethodGet, Path: "/stores", ID: "stores",
 		Summary: "The state of each store, the worst first: only at the root of a server of several stores",
-		Replies: replies(board.StoreList{}),
+		Replies: web.OK(theAnswer, board.StoreList{}),
 		Handle: func(_ http.ResponseWriter, r *http.Request) (any, error) {
 			ctx, cancel := context.WithTimeout(r.Context(), lookTimeout)
 			defer cancel()
