@@ -65,9 +65,9 @@ type BatchFunc func(ctx context.Context, batch []FutureJob) ([]Result, error)
 // it; an error of the whole call does.
 type TxBatchFunc func(ctx context.Context, tx *sqlx.Tx, batch []FutureJob) ([]Result, error)
 
-// Answer is what the function of a single row returns beside an error: when to check again, or a
-// Result, which can also change the payload and enqueue further checks. An error in Result.Err has
-// the effect of a returned error.
+// Answer is the type of the first result of a function of a single row, which returns an error as
+// well: when to check again, or a Result, which can also change the payload and enqueue further
+// checks. An error in Result.Err has the effect of a returned error.
 type Answer interface{ *time.Time | Result }
 
 // Handler is a function together with its shape: how many rows a call gets, and whether it gets a

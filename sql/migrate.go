@@ -350,7 +350,7 @@ func refuseOld(version int) error {
 // versionTable needs no quotes: createSchema refuses every name that does.
 func versionTable(schema Schema) string { return schema.String() + "." + versionTableName }
 
-// turn lets one process at a time migrate. It waits in the server, so that a look at the locks finds who has the turn.
+// turn lets one process at a time migrate. It waits in the server, so pg_locks shows who has the turn.
 type turn struct{}
 
 // SessionLock waits for the turn, longer than the timeouts of the role. The session has it after the transaction.

@@ -164,7 +164,7 @@ class SchedulePatch(TypedDict):
 
 
 class ScheduleReplacement(TypedDict):
-    """ScheduleReplacement is what a schedule becomes."""
+    """ScheduleReplacement has the new fields of a schedule."""
 
     anchor: NotRequired[str]
     crontab: str

@@ -417,7 +417,7 @@ export interface components {
             start?: string | null;
             timezone?: string | null;
         };
-        /** @description ScheduleReplacement is what a schedule becomes. */
+        /** @description ScheduleReplacement has the new fields of a schedule. */
         ScheduleReplacement: {
             /**
              * Format: date-time

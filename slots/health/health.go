@@ -44,7 +44,7 @@ type Report struct {
 	Findings []Finding
 }
 
-// told is what findings tell already. A problem that several conditions see is one finding.
+// told has the problems that findings tell already: a problem that several conditions see is one finding.
 type told struct {
 	jobs   map[string]bool // unregistered ones, whose rows wait for a binary
 	states []slots.State   // of slots in trouble, with their rows

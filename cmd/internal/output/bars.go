@@ -12,7 +12,7 @@ import (
 type Bars struct {
 	writer  progress.Writer
 	what    string            // the current piece
-	tracker *progress.Tracker // its bar; nil: there is none yet
+	tracker *progress.Tracker // its bar; nil before the first Show
 	drawing sync.WaitGroup
 }
 

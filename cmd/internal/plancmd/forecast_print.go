@@ -15,7 +15,7 @@ import (
 	"github.com/prescient-go/prescient/slots/forecast"
 )
 
-// forecastView is what plan forecast prints as JSON.
+// forecastView is the JSON of plan forecast.
 type forecastView struct {
 	OK bool `json:"ok"` // there are no findings
 	forecast.Forecast

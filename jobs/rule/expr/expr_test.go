@@ -68,7 +68,7 @@ func TestSplitDividesAConditionAtTheOutermostLevel(t *testing.T) {
 	}
 }
 
-func TestItselfReturnsAColumnThatIsComparedWithItself(t *testing.T) {
+func TestAColumnThatIsComparedWithItselfIsFound(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`(SELECT p.at FROM shop.p p WHERE ((p.o = orders.id) AND (p.id = p.id)))`:               "id",
@@ -78,7 +78,7 @@ func TestItselfReturnsAColumnThatIsComparedWithItself(t *testing.T) {
 		`(SELECT p.at FROM shop.p p WHERE ((p.id = (p.id + 1)) OR (1 = 1) OR ('a' = 'a')))`:     "",
 		`(SELECT p.at FROM shop.p p JOIN shop.q q ON ((q.id = p.id)) WHERE (p.id = orders.id))`: "",
 	} {
-		if got := expr.Itself(text); got != want {
+		if got := expr.ComparedWithItself(text); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}

@@ -212,9 +212,9 @@ func Bare(text string) (names []string) {
 	return names
 }
 
-// Itself returns the name of a column that a text compares with itself, such as id for (p.id = p.id). The text is an
-// expression as the server writes it. Empty: there is none.
-func Itself(text string) string {
+// ComparedWithItself returns the name of a column that a text compares with itself, such as id for (p.id = p.id). The
+// text is an expression as the server writes it. Empty: it compares no column so.
+func ComparedWithItself(text string) string {
 	list, err := tokens(text)
 	if err != nil {
 		return ""

@@ -164,6 +164,10 @@ func (r *resolver) expression(
 	if field != "since" {
 		reads.others = append(reads.others, found.Columns...)
 	}
+	misread := ""
+	if e.Lookup {
+		misread = u.misread(text, e, found.Columns)
+	}
 	switch _, err = r.tx.ExecContext(ctx, "drop view "+view); {
 	case err != nil:
 		return e, err
@@ -177,14 +181,8 @@ func (r *resolver) expression(
 		r.wrong(field, "%s is about several rows: an expression is about one row of the table. Write a subquery to look "+
 			"something up", text)
 		return e, nil
-	case e.Lookup && len(found.Columns) == 0 && u.table.bare(text) != "":
-		column := u.table.bare(text)
-		r.wrong(field, "the subquery reads no column of the row, because %[1]s is a column of its own tables: "+
-			"write %[2]s.%[1]s", column, u.Rule.Table[strings.LastIndex(u.Rule.Table, ".")+1:])
-		return e, nil
-	case e.Lookup && u.table.has(expr.Itself(e.SQL)):
-		r.wrong(field, "the subquery compares %[1]s with itself, because %[1]s is a column of its own tables: "+
-			"write %[2]s.%[1]s", expr.Itself(e.SQL), u.Rule.Table[strings.LastIndex(u.Rule.Table, ".")+1:])
+	case misread != "":
+		r.wrong(field, "%s", misread)
 		return e, nil
 	case !e.Lookup:
 		reads.row = append(reads.row, found.Columns...)
@@ -197,11 +195,22 @@ func (r *resolver) expression(
 	return e, nil
 }
 
-// has reports whether the table has a column of this name, which may be quoted.
-func (t table) has(name string) bool {
-	return slices.ContainsFunc(t.columns, func(c column) bool {
-		return name == c.Name || name == pq.QuoteIdentifier(c.Name)
-	})
+// misread says that a subquery reads a column of its own tables where it means that of the row. columns are those of
+// the row that it reads. Empty: it does not.
+func (u understood) misread(text string, e expr.Expr, columns pq.Int64Array) string {
+	var column, does string
+	if len(columns) == 0 {
+		column, does = u.table.bare(text), "reads no column of the row"
+	}
+	if column == "" {
+		column = expr.ComparedWithItself(e.SQL)
+		if _, err := u.table.column(column); err != nil {
+			return ""
+		}
+		does = "compares " + column + " with itself"
+	}
+	return fmt.Sprintf("the subquery %s, because %[2]s is a column of its own tables: write %[3]s.%[2]s", does, column,
+		u.Rule.Table[strings.LastIndex(u.Rule.Table, ".")+1:])
 }
 
 // bare returns a column of the table whose name stands in a text without that of a table. Empty: there is none.

@@ -37,7 +37,7 @@ type Fault struct {
 	// Swapped has the columns that the rule reads, and of which its triggers read another that had the name
 	// before.
 	Swapped []string
-	// Loose is what alter table must do for the key to identify a row alone again. Empty: it does.
+	// Loose has the actions of alter table after which the key identifies a row alone again. Empty: the key does.
 	Loose []string
 	// Attached has the partitions that were attached since the triggers were made, with rows that may not wait.
 	Attached []string

@@ -84,7 +84,7 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 				"where: octet_length(%s) between 1 and %[2]d", n, maxKey, w.rule.Key)
 		}
 		p.rows = append(p.rows, r.row())
-		if err := w.computes(p.rows[len(p.rows)-1]); err != nil {
+		if err := w.checkDelays(p.rows[len(p.rows)-1]); err != nil {
 			return p, err
 		}
 	}
@@ -99,8 +99,8 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 	return p, rows.Err()
 }
 
-// computes returns a Problem if a delay that the data of a row hold is too long.
-func (w *walk) computes(r row) error {
+// checkDelays returns a Problem if a delay that the data of a row hold is too long.
+func (w *walk) checkDelays(r row) error {
 	if len(w.rule.Facts.After) == 0 || r.since.IsZero() {
 		return nil
 	}

@@ -50,7 +50,7 @@ type newSchedule struct {
 	body `required:"id crontab"`
 }
 
-// scheduleReplacement is what a schedule becomes.
+// scheduleReplacement has the new fields of a schedule.
 type scheduleReplacement struct {
 	body `required:"crontab"`
 }

@@ -21,8 +21,8 @@ const lookEvery = 100 * time.Millisecond
 
 // Renewer has permits that a heartbeat renews together with the leases.
 type Renewer interface {
-	// Renew adds to a heartbeat what renews the rights. The keeper calls renewed once the heartbeat is committed,
-	// with the local monotonic instant before it was sent. Rights that did not come back are lost.
+	// Renew adds to a heartbeat a statement that renews the permits. The keeper calls renewed once the heartbeat is
+	// committed, with the local monotonic instant before it was sent. Permits that did not come back are lost.
 	Renew(m *pgsql.Message) (renewed func(asked time.Time))
 }
 

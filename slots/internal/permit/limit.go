@@ -209,7 +209,7 @@ func (l *Limit) acquire(ctx context.Context, wanted map[*Bucket]int) error {
 	case err != nil:
 		return fmt.Errorf("acquire permits of job %s, see AtMost: %w", l.rule.Name, err)
 	}
-	l.note(asked, wanted, got)
+	l.update(asked, wanted, got)
 	return nil
 }
 
@@ -248,9 +248,9 @@ func (l *Limit) renewed(asked time.Time, buckets map[string]*Bucket, kept map[st
 	l.lose(lost)
 }
 
-// note notes how many permits the run has got by asking for them at an instant. Fewer than a bucket had mean that those
-// were lost.
-func (l *Limit) note(asked time.Time, wanted map[*Bucket]int, got map[string]int) {
+// update updates buckets with the permits that the run has got, by asking for them at an instant. If a bucket gets fewer
+// than it had, those are lost.
+func (l *Limit) update(asked time.Time, wanted map[*Bucket]int, got map[string]int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var lost []*Bucket
