@@ -44,7 +44,8 @@ func newReader(t *testing.T, page, binary string) *reader {
 	if err := os.WriteFile(psqlrc, []byte("\\set ON_ERROR_STOP on\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "PSQLRC="+psqlrc, "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod", "GOWORK=off")
+	r.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "PSQLRC="+psqlrc,
+		"GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod", "GOWORK=off")
 	if fromNothing[page] {
 		r.private()
 		return r
@@ -193,7 +194,8 @@ func TestEveryCommandOfThePagesRuns(t *testing.T) {
 		t.Skip("this needs psql: apt-get install postgresql-client")
 	}
 	binary := filepath.Join(t.TempDir(), "prescient")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../cmd/prescient").CombinedOutput(); err != nil {
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../cmd/prescient")
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, page := range pages(t) {

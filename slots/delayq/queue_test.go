@@ -309,11 +309,12 @@ func TestASchemaWhoseRowsWaitKeepsItsWidth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = client.Enqueue(t.Context(), db, jobs.Request{JobExec: "j", EntityName: "e", EntityKey: "1", CheckAt: time.Now().Add(time.Hour)})
-	if err != nil {
+	request := jobs.Request{JobExec: "j", EntityName: "e", EntityKey: "1", CheckAt: time.Now().Add(time.Hour)}
+	if _, err := client.Enqueue(t.Context(), db, request); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), db, config()); err == nil || !strings.Contains(err.Error(), "its slots are 15m0s wide, not 1s") {
+	_, err = Open(t.Context(), db, config())
+	if err == nil || !strings.Contains(err.Error(), "its slots are 15m0s wide, not 1s") {
 		t.Errorf("a queue of a schema with a row: %v", err)
 	}
 }

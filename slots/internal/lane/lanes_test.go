@@ -108,7 +108,8 @@ func TestUnitsWithoutAPermitAreParked(t *testing.T) {
 	}
 	one, def := make(1)
 	other, _ := make(2)
-	if _, parked, err := other.Admit(t.Context(), permit.NewSet(), []*Lane{other.Of(1)}, units(def, "b")); err != nil || len(parked) > 0 {
+	_, parked, err := other.Admit(t.Context(), permit.NewSet(), []*Lane{other.Of(1)}, units(def, "b"))
+	if err != nil || len(parked) > 0 {
 		t.Fatalf("%d are parked: %v", len(parked), err)
 	}
 	list := units(def, "a", "a", "b", "c")
@@ -139,7 +140,10 @@ func TestAnAccountLeavesNothingBehind(t *testing.T) {
 	a.CountWaiting(500, 300)
 	a.AddLocked(100)
 	a.Release(5)
-	got := []int64{l.Load.Queued.Load(), l.Load.Kept.Load(), l.Load.Parked.Load(), s.memory.rows.Load(), s.memory.bytes.Load(), s.memory.locked.Load()}
+	got := []int64{
+		l.Load.Queued.Load(), l.Load.Kept.Load(), l.Load.Parked.Load(),
+		s.memory.rows.Load(), s.memory.bytes.Load(), s.memory.locked.Load(),
+	}
 	if diff := cmp.Diff([]int64{8, 15, 300, 15, 3000, 600}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -147,7 +151,10 @@ func TestAnAccountLeavesNothingBehind(t *testing.T) {
 		t.Errorf("%d wait to start; the run was woken %d times", a.Unstarted(), changes)
 	}
 	a.Close()
-	got = []int64{l.Load.Queued.Load(), l.Load.Kept.Load(), l.Load.Parked.Load(), s.memory.rows.Load(), s.memory.bytes.Load(), s.memory.locked.Load()}
+	got = []int64{
+		l.Load.Queued.Load(), l.Load.Kept.Load(), l.Load.Parked.Load(),
+		s.memory.rows.Load(), s.memory.bytes.Load(), s.memory.locked.Load(),
+	}
 	if diff := cmp.Diff(make([]int64, 6), got); diff != "" || s.memory.taken.Load() != 20 {
 		t.Errorf("after the claim (-want +got):\n%s", diff)
 	}
