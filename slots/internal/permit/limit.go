@@ -248,8 +248,8 @@ func (l *Limit) renewed(asked time.Time, buckets map[string]*Bucket, kept map[st
 	l.lose(lost)
 }
 
-// update updates buckets with the permits that the run has got, by asking for them at an instant. If a bucket gets fewer
-// than it had, those are lost.
+// update gives buckets the permits that the run has got, by asking for them at an instant. If a bucket gets fewer than
+// it had, those are lost.
 func (l *Limit) update(asked time.Time, wanted map[*Bucket]int, got map[string]int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
