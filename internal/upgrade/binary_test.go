@@ -73,11 +73,13 @@ func buildNew(t *testing.T, old binary) binary {
 	return b
 }
 
-// added is a migration that only adds: columns, a table, an index, and parameters at the end of functions.
+// added is a migration that only adds: columns, an attribute of requests, a table, an index, and parameters at the end
+// of functions.
 // A parameter needs the old signature to go, because a call would find two functions otherwise.
 const added = `
 alter table prescient.future_job add column upgraded text default 'new';
 alter table prescient.future_job_history add column upgraded text;
+alter type prescient.request add attribute upgraded prescient.label;
 alter table prescient.slot_run add column upgraded boolean not null default true;
 alter table prescient.slot_claim add column upgraded boolean not null default true;
 alter table prescient.schedule add column upgraded boolean not null default true;
@@ -123,6 +125,20 @@ func overlay(t *testing.T, dir string) string {
 	change("functions/cancel.sql", func(text string) string {
 		return strings.NewReplacer("item_key text default '')", "item_key text default '', upgraded boolean default true)",
 			"cancel(text, text, text, text)", "cancel(text, text, text, text, boolean)").Replace(text)
+	})
+	change("columns.go", func(text string) string {
+		return strings.Replace(text, "\t\trequested_within`", "\t\trequested_within\n\t\tupgraded`", 1)
+	})
+	// A request on a due row gives the column too.
+	change("functions/make_request.sql", func(text string) string {
+		return strings.Replace(text, "        unless_ended_within\n", "        unless_ended_within,\n        'requested'\n", 1)
+	})
+	change("functions/settle_rows.sql", func(text string) string {
+		return strings.Replace(text, "r.enqueued_traceparent, null\n", "r.enqueued_traceparent, null, r.upgraded\n", 1)
+	})
+	change("functions/honour.sql", func(text string) string {
+		return strings.NewReplacer("requested_within\n        )", "requested_within, upgraded\n        )",
+			"request.within\n        )", "request.within, request.upgraded\n        )").Replace(text)
 	})
 	var drop []any
 	for _, name := range []string{"claim_rows", "cancel"} {

@@ -29,6 +29,8 @@ sql_jobs:
              case when number % 4 = 0 and again_until > clock_timestamp()
                   then clock_timestamp() + interval '1 second' end as next
       from shop.thing where number = any ($1::text[]::bigint[])
+  - name: thing.asked
+    query: select key as entity_key, null::json as event, null::timestamptz as next from unnest($1::text[]) as key
 `
 
 const rules = `rules:
@@ -103,13 +105,18 @@ func TestAnUpgradeBesideRunnersOfBothVersionsLosesAndRepeatsNothing(t *testing.T
 	a := &application{t: t, db: open(t, url)}
 	a.begin()
 	n := slotsOfPhase(t)
+	beginRequests(t, db)
 	a.phase(w, n, "old")
+	request(t, db, "before", "keep")
+	request(t, db, "pushed", "keep")
 
 	if out := w.must(next, "migrate", "up"); strings.Contains(out, "nothing to do") {
 		t.Errorf("migrate up of the new binary: %s", out)
 	}
 	a.phase(w, n, "old")
 	everyCommand(t, w, old)
+	request(t, db, "pushed", "push_back")
+	request(t, db, "after", "keep")
 
 	runners = append(runners,
 		w.start(next, false, nil, "daemon"), w.start(next, false, prepared, "daemon"),
@@ -135,6 +142,7 @@ func TestAnUpgradeBesideRunnersOfBothVersionsLosesAndRepeatsNothing(t *testing.T
 	a.phase(w, n, "new")
 
 	a.end()
+	w.must(next, "jobs", "resume", "thing.asked")
 	await.True(t, "the last rows to end", func() bool {
 		return get[int](t, db, `
 			select count(*) from prescient.future_job
@@ -153,6 +161,7 @@ func TestAnUpgradeBesideRunnersOfBothVersionsLosesAndRepeatsNothing(t *testing.T
 		t.Errorf("what waits for long was %s and is %s", before, after)
 	}
 	a.check()
+	checkRequests(t, db)
 	checkSchedule(t, db)
 	checkStatements(t, db, statementsOf(t, old))
 	checkRefusal(t, w, db, old, next)
@@ -356,6 +365,45 @@ func (a *application) check() {
 	count("events of paid orders", second, paid, 0)
 	a.t.Logf("%d things were checked, %d cancelled, %d rolled back; %d orders",
 		len(a.kept), len(a.cancelled), len(a.rolledBack), len(a.orders))
+}
+
+// beginRequests enqueues rows of a job that is paused, so they are due until it is resumed.
+func beginRequests(t *testing.T, db *sqlx.DB) {
+	t.Helper()
+	execute(t, db, `
+		select prescient.ensure_job('thing.asked');
+		update prescient.job set paused_at = now(), paused_by = 'test' where name = 'thing.asked';
+		select prescient.enqueue('thing.asked', 'things', key, now()) from unnest(array ['before', 'pushed', 'after']) as key`)
+}
+
+// request requests another check of a row that is due. The value is of the version of the schema.
+func request(t *testing.T, db *sqlx.DB, key, onConflict string) {
+	t.Helper()
+	action := get[string](t, db, `
+		select action from prescient.enqueue(
+			'thing.asked', 'things', $1, now() + interval '1 second', payload => jsonb_build_object('of', $1::text), on_conflict => $2
+		)`, key, onConflict)
+	if action != "recorded" {
+		t.Errorf("the request of %s was %s", key, action)
+	}
+}
+
+// checkRequests wants two checks of each key. The second one has what the request gave. What the old version of the
+// schema does not record is null.
+func checkRequests(t *testing.T, db *sqlx.DB) {
+	t.Helper()
+	got := list(t, db, `
+		select concat_ws(' ', entity_key, outcome, payload ->> 'of', upgraded, (request).upgraded)
+		from prescient.future_job_history
+		where job_exec = 'thing.asked'
+		order by entity_key, slot`)
+	want := []string{
+		"after done new requested", "after done after requested", "before done new", "before done before",
+		"pushed done new", "pushed done pushed",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the requests became %q, want %q", got, want)
+	}
 }
 
 // checkSchedule wants each instant of the schedule once.
