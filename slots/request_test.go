@@ -2,16 +2,21 @@ package slots_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // A key that is asked for more often than runs start late is due in every slot, and is checked in every one.
@@ -195,6 +200,136 @@ func TestARetryLeavesAFailedRowInHistoryIfItsKeyWaitsByARequest(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[jobs.Outcome]int{jobs.OutcomeFailed: 1}, w.outcomes()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// fullRequest returns a request that sets each field. The fields are found by reflection: a new one that a way of
+// requests forgets would be lost in silence.
+func fullRequest(at time.Time) jobs.Request {
+	r := jobs.Request{CheckAt: at, Payload: []byte(`{"a": 1}`)}
+	v := reflect.ValueOf(&r).Elem()
+	for i := range v.NumField() {
+		switch field := v.Field(i); field.Interface().(type) {
+		case string:
+			field.SetString("the " + v.Type().Field(i).Name)
+		case time.Duration:
+			field.SetInt(int64(time.Hour))
+		}
+	}
+	return r
+}
+
+func refuse(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, errors.New("told to") }
+
+// call makes a call in a transaction with an actor.
+func (w *world) call(fn func(tx *sqlx.Tx) error) {
+	w.t.Helper()
+	if err := pgsql.InTx(w.t.Context(), w.db, func(tx *sqlx.Tx) error {
+		return errors.Join(
+			jobs.SetActor(w.t.Context(), tx, "ann"), jobs.SetTraceParent(w.t.Context(), tx, "00-1"), fn(tx))
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// columns returns the columns of the only row, without those that differ in any case, and some more.
+func (w *world) columns(without ...string) (row map[string]any) {
+	w.t.Helper()
+	var text []byte
+	if err := w.db.Get(&text, "select to_jsonb(f) - $1::text[] from prescient.future_job f",
+		pq.Array(append(without, "id", "journal", "enqueued_at"))); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &row); err != nil {
+		w.t.Fatal(err)
+	}
+	return row
+}
+
+func TestARequestOnADueRowGivesEachColumnThatAnEnqueueGives(t *testing.T) {
+	t.Parallel()
+	for name, enqueue := range map[string]func(w *world, tx *sqlx.Tx, r jobs.Request) error{
+		"Enqueue": func(w *world, tx *sqlx.Tx, r jobs.Request) error {
+			_, err := w.client.Enqueue(t.Context(), tx, r)
+			return err
+		},
+		"EnqueueMany": func(w *world, tx *sqlx.Tx, r jobs.Request) error {
+			_, err := w.client.EnqueueMany(t.Context(), tx, []jobs.Request{r})
+			return err
+		},
+		"EnqueueAll": func(w *world, tx *sqlx.Tx, r jobs.Request) error {
+			_, err := w.client.EnqueueAll(t.Context(), tx, slices.Values([]jobs.Request{r}))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			r := fullRequest(slot(5).Add(time.Minute))
+			w.registry.Register(r.JobExec, jobs.Row(refuse), jobs.Retry(0))
+			w.call(func(tx *sqlx.Tx) error { return enqueue(w, tx, r) })
+			want := w.columns()
+			for column, value := range want {
+				if value == nil && column != "last_error" && column != "request" {
+					t.Errorf("the enqueue gives no %s: let it give one", column)
+				}
+			}
+			w.call(func(tx *sqlx.Tx) error {
+				_, err := w.client.Cancel(t.Context(), tx, r.Key())
+				return err
+			})
+
+			due := jobs.Request{JobExec: r.JobExec, EntityName: r.EntityName, EntityKey: r.EntityKey, ItemKey: r.ItemKey}
+			due.CheckAt = slot(1)
+			if _, err := w.client.Enqueue(t.Context(), w.db, due); err != nil {
+				t.Fatal(err)
+			}
+			w.clock.Set(slot(1))
+			w.call(func(tx *sqlx.Tx) error { return enqueue(w, tx, r) })
+			w.run(slot(1))
+			if diff := cmp.Diff(want, w.columns()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestAPushBackKeepsEachColumnThatIsNotAboutTheCall(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		clock time.Time
+		of    []string // the columns that are about the call
+	}{
+		"of a waiting row": {slot(0), []string{"next_check_at"}},
+		"of a due row":     {slot(1), []string{"next_check_at", "first_check_at", "requested_for", "requested_within"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			r := fullRequest(slot(1))
+			r.Within = time.Minute // in which no other slot is
+			w.registry.Register(r.JobExec, jobs.Row(refuse), jobs.Retry(0))
+			w.call(func(tx *sqlx.Tx) error {
+				_, err := w.client.Enqueue(t.Context(), tx, r)
+				return err
+			})
+			want := w.columns(test.of...)
+			w.clock.Set(test.clock)
+			w.call(func(tx *sqlx.Tx) error {
+				_, found, err := w.client.PushBack(t.Context(), tx, r.Key(), slot(5), 0)
+				if !found {
+					t.Error("no such row waits")
+				}
+				return err
+			})
+			w.run(slot(1))
+			if list := w.waiting(); len(list) != 1 || !list[0].NextCheckAt.Equal(slot(5)) {
+				t.Errorf("%+v", list)
+			}
+			if diff := cmp.Diff(want, w.columns(test.of...)); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 

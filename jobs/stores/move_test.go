@@ -248,9 +248,21 @@ func TestARowThatArrivesWhileItsKeyIsBeingCheckedIsRecordedAsARequest(t *testing
 	if err != nil {
 		t.Fatal(err)
 	}
+	// What of the arriving row is not about its checks.
+	const given = `
+		select to_jsonb(f) - array['id', 'journal', 'last_error', 'request', 'requested_for', 'requested_within']
+		from prescient.future_job f`
+	var want string
 	registry := jobs.NewRegistry()
 	registry.Register("remind", jobs.Batch(func(ctx context.Context, rows []jobs.FutureJob) ([]jobs.Result, error) {
 		w.enqueue(w.a, check("1", slot(5)))
+		exec(t, w.a, `
+			update prescient.future_job
+			set group_key = 'g', payload = '{"a": 1}', enqueued_app = 'shop', enqueued_actor = 'you',
+				enqueued_traceparent = '00-1'`)
+		if want = get[string](t, w.a, given); strings.Contains(want, ": null") {
+			t.Errorf("a column has no value: %s", want)
+		}
 		moved, err := set.Move(ctx, stores.Move{From: "a", To: []string{"b"}})
 		if moved.Rows != 1 || moved.Replaced != 1 {
 			t.Errorf("%+v", moved)
@@ -265,6 +277,9 @@ func TestARowThatArrivesWhileItsKeyIsBeingCheckedIsRecordedAsARequest(t *testing
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(map[string]time.Time{"1": slot(5)}, w.waiting(w.b)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(want, get[string](t, w.b, given)); diff != "" {
 		t.Error(diff)
 	}
 	ended := get[string](t, w.b, `select string_agg(entity_key || ' ' || outcome, ', ' order by entity_key, outcome) from prescient.future_job_history`)
