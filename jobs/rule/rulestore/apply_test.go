@@ -756,6 +756,41 @@ func TestAnAddedStepThatCameBeforeOneThatHasFiredDoesNotFire(t *testing.T) {
 	s.wants("applied", "1 at 03-05 11:15 from 03-04 14:00")
 }
 
+func TestAnAddedStepThatCameBeforeOneThatHasFiredDoesNotFireBesideOneThatHasPassed(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	late := func(more string) string {
+		return "rules: [{name: order.unshipped, table: shop.orders, key: id, since: placed_at, done: shipped_at, overdue: skip, " +
+			"steps: [" + more + "{after: 2h, event: b}, {after: 3h, event: c}]}]"
+	}
+	s.apply(late(""))
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 10:50") + ")")
+	s.fires("1", "b")
+	s.exec("update prescient.future_job set next_check_at = " + at("04 14:15")) // the run of 14:00 was late
+	s.now = noon.Add(2*time.Hour + 12*time.Minute)
+	s.apply(late("{after: 1h, event: a}, "))
+	s.wants("applied", "1 at 03-04 14:15 from 03-04 13:50")
+}
+
+func TestAStepThatNowComesBeforeOneThatHasFiredDoesNotFireInARowWithoutAStepToCome(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	late := func(after string) string {
+		return "rules: [{name: order.unshipped, table: shop.orders, key: id, since: placed_at, done: shipped_at, overdue: fire, " +
+			"steps: [{after: " + after + ", event: a}, {after: 2h, event: b}]}]"
+	}
+	s.apply(late("1 month"))
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 11:10") + ")")
+	s.fires("1", "b")
+	s.exec("update prescient.future_job set next_check_at = '2030-04-04 11:15Z'")
+	s.now = noon.Add(2 * time.Hour)
+	s.apply(late("1h"))
+	s.wants("applied", "1 at 04-04 11:15 from 03-04 14:00")
+	if p := s.plan(late("1h")); p.Changes() {
+		t.Errorf("applied again: %+v", p)
+	}
+}
+
 func TestARemoveFindsTheTriggersOfATableThatWasRenamed(t *testing.T) {
 	t.Parallel()
 	for name, rename := range map[string]string{

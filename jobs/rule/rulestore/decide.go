@@ -161,10 +161,7 @@ func (d decider) wait(r row) decision {
 	}
 	left := d.remaining(r)
 	if len(left.list) == 0 {
-		if d.looks && r.waits && r.errors == 0 && r.slot.After(d.grid.Ceil(d.now.Add(d.rule.RecheckEvery()))) {
-			return decision{fate: retime, at: d.now} // no step is left, and another table can move the clock
-		}
-		return decision{fate: leave}
+		return d.without(r, left)
 	}
 	if r.waits {
 		return d.waiting(r, left)
@@ -187,6 +184,25 @@ func (d decider) wait(r row) decision {
 		missed.from = left.list[0].At
 	}
 	return missed
+}
+
+// without decides about a row without a step that may still fire.
+func (d decider) without(r row, left remaining) decision {
+	if !r.waits || r.errors > 0 || !r.slot.After(d.now) {
+		return decision{fate: leave}
+	}
+	at := r.slot // its check finds that no step is left
+	moves := d.looks && r.slot.After(d.grid.Ceil(d.now.Add(d.rule.RecheckEvery())))
+	if moves { // another table can move the clock
+		at = d.now
+	}
+	switch {
+	case len(left.leftOut) > 0:
+		return decision{fate: retime, at: at, from: d.first, since: r.since, leftOut: left.leftOut}
+	case moves:
+		return decision{fate: retime, at: at}
+	}
+	return decision{fate: leave}
 }
 
 // missed lets the check of a row decide about the steps that have passed.
@@ -227,6 +243,9 @@ func (d decider) waiting(r row, left remaining) decision {
 	if waited && !r.slot.After(grid.Later(d.grid.Ceil(left.list[0].At), d.grid.Next(d.now))) {
 		// It waits for the slot of the step that has just passed. Or it waits for the next slot, because a
 		// run was late: Overdue must not skip a step of such a row.
+		if len(left.leftOut) > 0 {
+			return decision{fate: retime, at: r.slot, from: left.list[0].At, since: r.since, leftOut: left.leftOut}
+		}
 		return decision{fate: leave}
 	}
 	if d.rule.Overdue.Policy == rule.OverdueSkip {
