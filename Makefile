@@ -150,6 +150,7 @@ freeze: ## add the migrations and the functions of a release to sql/migrations/r
 
 pictures: ## draw the pictures of docs anew, from rows that are measured
 	go test -count 1 -run Picture ./docs -update
+	cd internal/torture && go test -count 1 -run Picture . -update
 
 clients: languages ## write the clients of the examples in Python and TypeScript anew, from the OpenAPI document
 	go test -count 1 -run TheClientsAre ./examples -update

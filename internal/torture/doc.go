@@ -23,5 +23,9 @@
 // prescient does not write: a file of what each function started and ended, and a table of effects
 // without a unique key.
 //
+// With -soak there are no faults: two daemons live from the beginning to the end. The file soak.csv
+// in the directory gets samples of memory, connections and tables, which may not grow. The picture
+// in docs is drawn from such a file, by make pictures.
+//
 // The exit code is 1 if an invariant is broken, and 2 if the run itself failed.
 package main

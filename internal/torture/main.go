@@ -42,6 +42,7 @@ func main() {
 	flag.DurationVar(&o.recovery, "recovery", usualRecovery, "how `long` rows may wait that are due when faults end")
 	only := flag.String("faults", "", "the `kinds` of faults, separated by commas; empty: all but those on a small disk")
 	flag.BoolVar(&o.pooled, "pooler", false, "put PgBouncer in transaction mode before the server")
+	flag.BoolVar(&o.soaked, "soak", false, "no faults: take samples of memory, connections and tables, in soak.csv")
 	flag.StringVar(&o.keep, "dir", "", "the `directory` for servers and ledgers, which stays; empty: a temporary one")
 	flag.BoolVar(&o.verbose, "v", false, "print each fault")
 	flag.Parse()
@@ -65,6 +66,8 @@ type options struct {
 	recovery    time.Duration
 	kinds       []string // empty: all that need nothing special
 	pooled      bool
+	soaked      bool
+	sampled     time.Duration // how long it is between two samples; 0: 30 s
 	keep        string
 	verbose     bool
 }
@@ -146,14 +149,25 @@ func run(ctx context.Context, o options) (broken int, err error) {
 	faulty, stop := context.WithTimeout(ctx, o.most)
 	defer stop()
 	var work sync.WaitGroup
+	pace := 200 * time.Millisecond
+	if o.soaked {
+		pace *= 2
+	}
 	for worker := range 4 {
-		work.Go(func() { m.work(faulty, worker+1, 200*time.Millisecond) })
+		work.Go(func() { m.work(faulty, worker+1, pace) })
 	}
 	for _, p := range t.places {
 		go t.keepUp(ctx, p)
 	}
-	t.strikes(faulty, schedule(random, o.most, o.every, o.kinds))
+	if o.soaked {
+		err = t.soak(faulty)
+	} else {
+		t.strikes(faulty, schedule(random, o.most, o.every, o.kinds))
+	}
 	work.Wait()
+	if err != nil {
+		return 0, err
+	}
 	if err := ctx.Err(); err != nil {
 		return 0, errors.New("interrupted")
 	}
@@ -222,13 +236,19 @@ func (t *torture) begin(ctx context.Context) (err error) {
 	if err := awaitServer(ctx, t.client.url("prescient", "torture")); err != nil {
 		return err
 	}
-	for _, p := range []*place{
+	places := []*place{
 		{name: "run a", kind: "a", args: []string{"run"}},
 		{name: "run b", kind: "b", args: []string{"run", "--catch-up"}},
 		{name: "run a too", kind: "a", args: []string{"run", "--catch-up"}},
 		{name: "daemon b", kind: "b", args: []string{"daemon"}},
 		{name: "catch-up a", kind: "a", args: []string{"catch-up"}},
-	} {
+	}
+	if t.soaked {
+		if places, err = soakPlaces(ctx); err != nil {
+			return err
+		}
+	}
+	for _, p := range places {
 		if p.proxy, err = newProxy(ctx, socket); err != nil {
 			return err
 		}

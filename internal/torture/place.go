@@ -15,6 +15,8 @@ import (
 type place struct {
 	name, kind string
 	args       []string
+	every      time.Duration // at whose multiples a process starts, as from cron; 0: when the last one has ended
+	listens    string        // host and port of its server; empty: it has none
 	torture    *torture
 	proxy      *proxy
 	faults     chan fault
@@ -58,7 +60,11 @@ func (t *torture) keepUp(ctx context.Context, p *place) {
 		p.process = nil
 		close(p.idle)
 		p.mu.Unlock()
-		wait(ctx, 100*time.Millisecond)
+		pause := 100 * time.Millisecond
+		if p.every > 0 {
+			pause = time.Until(time.Now().Truncate(p.every).Add(p.every))
+		}
+		wait(ctx, pause)
 	}
 }
 
