@@ -54,6 +54,11 @@ func IsOfValue(err error) bool {
 	return false
 }
 
+// IsPolicy tells whether err says that no policy of row security lets a statement write its row.
+func IsPolicy(err error) bool {
+	return HasState(err, pqerror.InsufficientPrivilege) && routine(err) == "ExecWithCheckOptions"
+}
+
 // IsRowSecurity tells whether err says that a policy of row security concerns a statement of a
 // transaction with row_security off.
 func IsRowSecurity(err error) bool {

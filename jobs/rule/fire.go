@@ -333,7 +333,11 @@ func (p *page) executeStep(ctx context.Context, i int, d due) error {
 		if role := p.rule.Rule.Role; role != "" {
 			who = "role " + role + " of the rule"
 		}
-		return fmt.Errorf("%w. The %s executes the statement: grant it the right", err, who)
+		do := "grant it the right"
+		if pgsql.IsPolicy(err) {
+			do = "create a policy that lets it write the row"
+		}
+		return fmt.Errorf("%w. The %s executes the statement: %s", err, who, do)
 	}
 	return err
 }

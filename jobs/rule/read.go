@@ -136,11 +136,15 @@ func (p *page) readOnly(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
 	})
 }
 
-// denied adds to an error that denies the query the statements that allow it. Returns other errors as
-// they are, and those about other objects than the table, its schema and the role.
+// denied adds to an error that denies the query the statements that allow it. Returns other errors as they are, and
+// those about other objects than the table, its schema, its row security and the role.
 func (p *page) denied(ctx context.Context, err error) error {
 	if !pgsql.HasState(err, pqerror.InsufficientPrivilege) {
 		return err
+	}
+	if pgsql.IsRowSecurity(err) {
+		return fmt.Errorf("%w. Rows that it hides would look gone: "+
+			"give the rule a role that owns the table, or one with bypassrls", err)
 	}
 	db, problem := p.DB(ctx)
 	if problem != nil {

@@ -301,6 +301,17 @@ func TestARuleWhoseRunnerLacksARightOnItsTableIsFoundWithTheGrant(t *testing.T) 
 	if found := w.look(); has(found, "rules", Action, "") {
 		t.Errorf("the role has every right: %+v", found)
 	}
+	w.exec("alter table shop.orders enable row level security")
+	if found := w.look(); !has(found, "rules", Action, "would be affected by row-level security policy for table \"orders\"") ||
+		!has(found, "rules", Action, `alter role "doctor_reads_role" bypassrls  -- or, if`) {
+		t.Errorf("a policy may hide rows from the role: %+v", found)
+	}
+	w.exec(`alter table shop.orders disable row level security; alter table shop.escalation enable row level security;
+		create policy all_rows on shop.escalation using (true)`)
+	if found := w.look(); has(found, "rules", Action, "") {
+		t.Errorf("a policy lets the role insert: %+v", found)
+	}
+	w.exec(`alter table shop.escalation disable row level security`)
 	w.exec("revoke select on shop.orders from doctor_reads_role")
 	if found := w.look(); !has(found, "rules", Action, "grant select on shop.orders to doctor_reads_role") {
 		t.Errorf("the role may not read the table: %+v", found)

@@ -22,7 +22,7 @@ func (s *Store) denied(ctx context.Context, r rule.Applied) (denied *Denied, err
 		for i := -1; i < len(r.Rule.Steps) && denied == nil; i++ {
 			what, query, settings := "", r.RowsQuery(), rule.ReadSettings
 			if i >= 0 {
-				what, settings = "step "+r.Rule.Steps[i].Name+": ", "reset search_path"
+				what, settings = "step "+r.Rule.Steps[i].Name+": ", "reset search_path; reset row_security"
 				query, _ = r.Query(i)
 			}
 			if query == "" {
@@ -86,6 +86,9 @@ func (s *Store) mayPlan(ctx context.Context, tx *sqlx.Tx, r rule.Applied, query 
 	}
 	if !member {
 		return &Denied{login, refused.Message, []string{"grant " + role + " to " + login}}, nil
+	}
+	if pgsql.IsRowSecurity(refused) {
+		grants = []string{"alter role " + role + " bypassrls"}
 	}
 	return &Denied{role, refused.Message, grants}, nil
 }

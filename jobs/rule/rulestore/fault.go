@@ -61,7 +61,7 @@ type Denied struct {
 	Role string
 	// Why is the refusal of the server.
 	Why string
-	// Grants are the statements that give the rights on the table of the rule. Empty: the right is another one.
+	// Grants are the statements that let it read the table of the rule. Empty: it lacks another right.
 	Grants []string
 }
 
