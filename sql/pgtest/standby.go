@@ -95,9 +95,12 @@ func copyData(ctx context.Context, standby, primary *embedded.Server) error {
 		"--pgdata", data, "--write-recovery-conf", "--host", status.Socket, "--port", "5432", "--username", "postgres",
 		"--checkpoint", "fast", "--no-sync", "--no-password")
 	backup.Dir = "/"
+	backup.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if os.Geteuid() == 0 {
-		backup.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}}
+		backup.SysProcAttr.Credential = &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}
 	}
+	// It has a process of its own for the log, which would stay and keep this waiting.
+	backup.Cancel = func() error { return syscall.Kill(-backup.Process.Pid, syscall.SIGKILL) }
 	if out, err := backup.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
