@@ -420,6 +420,22 @@ func TestRetryChoosesByFilterAndFailedRowsAlone(t *testing.T) {
 	}
 }
 
+// Such a check could publish an event again. Resuming its schedule is the way to go on.
+func TestRetryLeavesTheFailedChecksOfSchedules(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue(jobs.Request{JobExec: "schedule", EntityName: "schedule", EntityKey: "report", CheckAt: slot(1)}, jobs.Keep)
+	w.enqueue(check("1", slot(1)), jobs.Keep)
+	w.fail()
+	retried, waiting, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{}, slot(2))
+	if err != nil || retried != 1 || waiting != 0 {
+		t.Errorf("%d retried, %d waiting, %v", retried, waiting, err)
+	}
+	if left := w.history(); len(left) != 1 || left[0].JobExec != "schedule" || left[0].Outcome != jobs.OutcomeFailed {
+		t.Errorf("left in history: %+v", left)
+	}
+}
+
 func TestRetriesAtOncePutEachRowBackOnce(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -18,6 +18,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/stores"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/replay"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -410,6 +411,45 @@ func TestWhoOpensASlotAndWhoTakesARowOutOfItWaitForEachOther(t *testing.T) {
 	}
 	if err := errors.Join(opening.Rollback(), <-ended); err != nil || len(w.waiting(w.b)) != 1 {
 		t.Error(err)
+	}
+}
+
+// The mover has read the row before its slot begins, and waits to write the copy.
+func TestARowWhoseSlotBeginsWhileItIsCopiedStays(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	clock := replay.NewClock(now)
+	set, err := stores.New(t.Context(), []stores.Store{{Name: "a", DB: w.a.DB}, {Name: "b", DB: w.b.DB}}, jobs.Config{Now: clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.enqueue(w.a, check("begun", slot(5)), check("far", slot(9)))
+	holder := pgsql.Sqlx(w.b.DB).MustBegin()
+	defer func() { _ = holder.Rollback() }()
+	holder.MustExec("lock table prescient.transfer_in in exclusive mode")
+	var moved stores.Moved
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		moved, err = set.Move(t.Context(), stores.Move{From: "a", To: []string{"b"}})
+		ended <- err
+	}()
+	for !waits(t, w.b) {
+		select {
+		case err := <-ended:
+			t.Fatalf("it did not wait for its copies: %v", err)
+		default:
+		}
+	}
+	clock.Set(slot(5))
+	if err := errors.Join(holder.Rollback(), <-ended); err != nil || moved.Rows != 1 || moved.Left != 1 {
+		t.Errorf("%+v, %v", moved, err)
+	}
+	if diff := cmp.Diff(map[string]time.Time{"begun": slot(5)}, w.waiting(w.a)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]time.Time{"far": slot(9)}, w.waiting(w.b)); diff != "" {
+		t.Error(diff)
 	}
 }
 
