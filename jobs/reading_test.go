@@ -420,19 +420,36 @@ func TestRetryChoosesByFilterAndFailedRowsAlone(t *testing.T) {
 	}
 }
 
-// Such a check could publish an event again. Resuming its schedule is the way to go on.
-func TestRetryLeavesTheFailedChecksOfSchedules(t *testing.T) {
+// A failed check of a schedule could publish an event again. Resuming the schedule is the way to go on.
+func TestChangesOfManyChecksLeaveThoseOfSchedules(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.enqueue(jobs.Request{JobExec: "schedule", EntityName: "schedule", EntityKey: "report", CheckAt: slot(1)}, jobs.Keep)
-	w.enqueue(check("1", slot(1)), jobs.Keep)
-	w.fail()
-	retried, waiting, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{}, slot(2))
-	if err != nil || retried != 1 || waiting != 0 {
-		t.Errorf("%d retried, %d waiting, %v", retried, waiting, err)
+	operator, all := admin.New(w.client), admin.CancelFilter{EntityName: "schedule"}
+	own := jobs.Request{JobExec: "remind", EntityName: "schedule", EntityKey: "report", CheckAt: slot(1)}
+	scheduled := own
+	scheduled.JobExec = "schedule"
+	w.enqueue(scheduled, jobs.Keep)
+	w.enqueue(own, jobs.Keep)
+	if n, err := w.client.CancelEntity(t.Context(), w.db, "schedule", "report"); err != nil || n != 1 {
+		t.Errorf("%d checks of the entity are cancelled, %v", n, err)
 	}
-	if left := w.history(); len(left) != 1 || left[0].JobExec != "schedule" || left[0].Outcome != jobs.OutcomeFailed {
-		t.Errorf("left in history: %+v", left)
+	w.enqueue(own, jobs.Keep)
+	if found, err := operator.CountCancel(t.Context(), w.db, all); err != nil || found.Checks != 1 {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if done, err := operator.CancelAll(t.Context(), w.db, all, admin.CancelOptions{}); err != nil || done.Cancelled != 1 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	w.enqueue(own, jobs.Keep)
+	w.fail()
+	if found, err := operator.PreviewRetry(t.Context(), w.db, admin.RetryFilter{}); err != nil || found.Checks != 1 {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if retried, _, err := operator.Retry(t.Context(), w.db, admin.RetryFilter{}, slot(2)); err != nil || retried != 1 {
+		t.Errorf("%d retried, %v", retried, err)
+	}
+	if list := w.waiting(); len(list) != 1 || list[0].JobExec != "remind" {
+		t.Errorf("after a retry: %+v", list)
 	}
 }
 
