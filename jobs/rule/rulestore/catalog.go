@@ -174,6 +174,8 @@ func (r *resolver) findTable(ctx context.Context, t *table) (found bool, err err
 		problem = "is temporary"
 	case t.Parent:
 		problem = "has tables that inherit from it, whose rows its triggers do not see"
+	case t.Name == "old" || t.Name == "new":
+		problem = "cannot have a rule, because PostgreSQL gives the name " + t.Name + " to rows of triggers: rename the table"
 	}
 	if problem != "" {
 		r.wrong("table", "%s %s", r.rule.Table, problem)
