@@ -52,10 +52,10 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 		create table shop.days (id bigint, placed_at timestamptz, shipped_at timestamptz, channel text, primary key (id, placed_at)) partition by range (placed_at);
 		alter table shop.orders add kind shop.kind not null unique, add pair shop.pair not null unique`)
 	for change, want := range map[string]string{
-		"table: shop.orders -> table: shop.missing":  "line 4: rule order.unshipped: table: there is no table shop.missing in this database",
-		"table: shop.orders -> table: public.orders": "line 4: rule order.unshipped: table: there is no table public.orders in this database: did you mean shop.orders?",
-		"table: shop.orders -> table: shop.seen":     "line 4: rule order.unshipped: table: shop.seen is not a table",
-		"table: shop.orders -> table: shop.old": "line 4: rule order.unshipped: table: shop.old cannot have a rule, because PostgreSQL gives the name old to rows of triggers: rename the table",
+		"table: shop.orders -> table: shop.missing":                       "line 4: rule order.unshipped: table: there is no table shop.missing in this database",
+		"table: shop.orders -> table: public.orders":                      "line 4: rule order.unshipped: table: there is no table public.orders in this database: did you mean shop.orders?",
+		"table: shop.orders -> table: shop.seen":                          "line 4: rule order.unshipped: table: shop.seen is not a table",
+		"table: shop.orders -> table: shop.old":                           "line 4: rule order.unshipped: table: shop.old cannot have a rule, because PostgreSQL gives the name old to rows of triggers: rename the table",
 		"table: shop.orders -> table: shop.parent":                        "line 4: rule order.unshipped: table: shop.parent has tables that inherit",
 		"table: shop.orders -> table: shop.part":                          "line 4: rule order.unshipped: table: shop.part is a partition",
 		"key: id -> key: amount":                                          "line 5: rule order.unshipped: key: column amount has no primary key",
