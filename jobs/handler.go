@@ -37,7 +37,8 @@ type Result struct {
 	Payload json.RawMessage
 	// Enqueue lists checks to enqueue in the transaction of the outcome. Nothing is enqueued if Err
 	// is not nil, or if the row's owner has cancelled or moved the row meanwhile. A key that waits
-	// already is kept; see Keep.
+	// already is kept; see Keep. The actor of such a check is "check of " and the name of the job,
+	// also if the function has called SetActor.
 	Enqueue []Request
 }
 

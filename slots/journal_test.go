@@ -251,9 +251,16 @@ func TestARowThatACheckEnqueuesNamesTheJobOfTheCheck(t *testing.T) {
 		}
 		return one(ctx, tx, job)
 	}))
+	w.registry.Register("follow-up", jobs.BatchInTx(
+		func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			next := jobs.Request{JobExec: "next", EntityName: "order", EntityKey: "of follow-up", CheckAt: slot(1000)}
+			results := make([]jobs.Result, len(batch))
+			results[0].Enqueue = []jobs.Request{next}
+			return results, jobs.SetActor(ctx, tx, "alice")
+		}))
 	w.registry.Periodic("hourly", "0 * * * *", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
 	w.registry.Register("each", jobs.Each(one))
-	for _, job := range []string{"row", "batch", "each", "named"} {
+	for _, job := range []string{"row", "batch", "each", "named", "follow-up"} {
 		w.enqueue(job, slot(4), 2)
 	}
 	for n := range 9 {
@@ -266,8 +273,8 @@ func TestARowThatACheckEnqueuesNamesTheJobOfTheCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"hourly by check of hourly", "of batch by check of batch", "of each by check of each", "of named by alice",
-		"of row by check of row",
+		"hourly by check of hourly", "of batch by check of batch", "of each by check of each",
+		"of follow-up by check of follow-up", "of named by alice", "of row by check of row",
 	}
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Error(diff)
