@@ -35,6 +35,9 @@ type ended struct {
 	Runner     string // empty: no run ended the row
 }
 
+// endedBy reports whether a process ended the row.
+func (e ended) endedBy(pid int) bool { return strings.HasSuffix(e.Runner, ":"+strconv.Itoa(pid)) }
+
 // after a cancel that was acknowledged, a check that holds no lock may start for so long: package slots takes rows to
 // be as they were read for 3 s.
 const readAhead = 4 * time.Second
@@ -229,9 +232,9 @@ func checkStarts(starts []started, history []ended, c *clock, broken func(string
 		id    int64
 		check int
 	}
-	begun := map[attempt]bool{}
+	begun := map[attempt]int{} // the process that was the last to start it
 	for _, s := range starts {
-		begun[attempt{s.id, s.checks}] = true
+		begun[attempt{s.id, s.checks}] = s.pid
 		h, ok := ids[s.id]
 		switch {
 		case !ok:
@@ -244,10 +247,17 @@ func checkStarts(starts []started, history []ended, c *clock, broken func(string
 		}
 	}
 	for _, h := range history {
+		if h.EntityName != entity {
+			continue
+		}
 		for check := range h.CheckCount {
-			if h.EntityName == entity && !begun[attempt{h.ID, check}] {
+			if _, ok := begun[attempt{h.ID, check}]; !ok {
 				broken("check %d of row %d was recorded, and did not start", check+1, h.ID)
 			}
+		}
+		// Who takes a row over starts its check again. What another process records later, it records under an old token.
+		if pid, ok := begun[attempt{h.ID, h.CheckCount - 1}]; ok && h.Outcome == "done" && !h.endedBy(pid) {
+			broken("process %d was the last to start check %d of row %d, and %s recorded it", pid, h.CheckCount, h.ID, h.Runner)
 		}
 	}
 }
@@ -342,7 +352,7 @@ func compareEffects(effects []effect, history []ended, broken func(string, ...an
 		case h.JobExec != txJob:
 		case e.N != h.CheckCount:
 			broken("row %d was checked %d times, and has %d effects", h.ID, h.CheckCount, e.N)
-		case h.Outcome == "done" && !strings.HasSuffix(h.Runner, ":"+strconv.Itoa(e.Last)):
+		case h.Outcome == "done" && !h.endedBy(e.Last):
 			broken("process %d had the effect of row %d, and %s recorded it", e.Last, h.ID, h.Runner)
 		}
 	}

@@ -87,6 +87,11 @@ func TestTheChecksFindWhatIsBroken(t *testing.T) {
 	cancelled.Outcome = "cancelled"
 	again := start(txJob, 1002, 1003)
 	again.checks = 2
+	by := func(pid int) started {
+		s := start(txJob, 1000, 1001)
+		s.pid = pid
+		return s
+	}
 	lost := enqueue
 	lost.known = unknown
 	replaced := ask{what: "replace", at: at(3000), began: at(1500), ended: at(1501), known: done, action: "recorded"}
@@ -118,6 +123,8 @@ func TestTheChecksFindWhatIsBroken(t *testing.T) {
 		"a start before its slot, by a clock":  {starts([]ended{row}, start(txJob, 990, 1001)), "before its slot"},
 		"a row in two places of history":       {starts([]ended{row, row}, start(txJob, 1000, 1001)), "in history twice"},
 		"a check that did not start":           {starts([]ended{row}), "did not start"},
+		"a check that its process recorded":    {starts([]ended{row}, by(8), by(7)), ""},
+		"a check under an old token":           {starts([]ended{row}, by(7), by(8)), "host:7 recorded it"},
 		"a check after the last one":           {starts([]ended{row}, start(txJob, 1000, 1001), again), "check 3 of row 1"},
 		"a ledger that agrees":                 {ledger([]ended{row}, counted{at(1000), 1}), ""},
 		"a ledger that counts too much":        {ledger([]ended{row}, counted{at(1000), 2}), "counts 2 rows"},

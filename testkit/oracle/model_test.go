@@ -249,7 +249,12 @@ func (m *model) begin(r *theRule, key string, now time.Time) {
 		return
 	}
 	m.wait(r, key, now)
-	if m.last && r.slots > 1 && w.slot.Equal(m.next(now)) {
+	if !w.slot.Equal(m.next(now)) {
+		return
+	}
+	// Between the first and the last of its slots, another table may say something else than in both.
+	w.unsure = w.unsure || r.slots > 2 && slices.ContainsFunc(slices.Concat(r.since, r.done, r.where), func(e *expression) bool { return e.lookup })
+	if m.last && r.slots > 1 {
 		w.slot = w.slot.Add(time.Duration(r.slots-1) * m.width)
 	}
 }
@@ -416,11 +421,16 @@ func (m *model) updatedOf(r *theRule, key string, old row, now time.Time) {
 			w.unsure = w.unsure || !w.horizon.IsZero() || r.overdue != "fire"
 			w.horizon = time.Time{}
 		}
-	case r.early() && !counted && !w.slot.IsZero() && m.ran.Before(now.Truncate(m.width)): // a check may be due
+	case r.early() && (!counted || moved && r.overdue != "fire") && !w.slot.IsZero() && m.ran.Before(now.Truncate(m.width)): // a check may be due
 		w.unsure = true
 		m.come(r, key, now)
 	case moved: // also if the row counts again
+		horizon, waits := w.horizon, !w.slot.IsZero()
 		m.come(r, key, now)
+		if waits && had && before.Equal(since) { // another delay: what was left out stays so
+			w.horizon = horizon
+			m.begin(r, key, now)
+		}
 	case !counted && !r.about(m.tables, old) && !r.isDone(m.tables, old, now, true):
 		clear(w.left)
 		w.unsure = w.unsure || r.recovered && w.tells(since, has) // by the next check
