@@ -513,6 +513,8 @@ func (m *model) applied(r *theRule, now time.Time) {
 		if !r.counts(m.tables, values, now, false) {
 			continue
 		}
+		// The next check may be the first that finds what another table says, or one that was late.
+		w.unsure = w.unsure || r.lookupSince() && r.overdue != "fire" && w.slot.Equal(m.next(now))
 		// A row that was done and has no step to come may wait for a last check, or not.
 		w.unsure = w.unsure || w.slot.IsZero() && !w.horizon.IsZero()
 		if w.came = now; w.slot.IsZero() {
