@@ -385,11 +385,15 @@ func TestTheOwnerOfAPartitionCannotLetItsTriggersRunCode(t *testing.T) {
 		create table shop.parcels_2 partition of shop.parcels for values from (100) to (200);
 		insert into shop.parcels (id, placed_at) values (101, now());
 		alter table shop.parcels add column more text;
-		insert into shop.parcels (id, placed_at) values (4, now()), (102, now())`)
+		insert into shop.parcels (id, placed_at) values (4, now()), (102, now());
+		alter table shop.parcels rename placed_at to ordered_at;
+		insert into shop.parcels (id, ordered_at) values (5, now());
+		update shop.parcels set ordered_at = now() - interval '1 hour' where id = 3;
+		delete from shop.parcels where id = 1`)
 	if n := s.count("select count(*) from shop.ran"); n != 0 {
 		t.Errorf("the code ran %d times, first as %s", n, get[string](t, s.db, "select min(by) from shop.ran"))
 	}
-	if got := get[string](t, s.db, "select string_agg(entity_key, ' ' order by entity_key::int) from rule_piece.future_job"); got != "1 3 4 101 102" {
+	if got := get[string](t, s.db, "select string_agg(entity_key, ' ' order by entity_key::int) from rule_piece.future_job"); got != "3 4 5 101 102" {
 		t.Errorf("waiting %s", got)
 	}
 	if _, err := owner.Exec("create trigger mine after insert on shop.ran for each row execute function rule_piece_rules." +

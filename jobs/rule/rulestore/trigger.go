@@ -64,6 +64,7 @@ func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) (before, afte
 	for _, which := range []string{rowFunction, safeFunction} {
 		row += u.protect(schema, fmt.Sprintf("%s(%s, timestamptz)", u.function(schema, which), u.Relation), false)
 	}
+	row += u.protect(schema, fmt.Sprintf("%s(%s)", u.function(schema, keyFunction), u.Relation), false)
 	if u.table.Roles {
 		row += "\n" + fill(template("call"), "")
 	}
@@ -112,7 +113,7 @@ func (u understood) function(schema pgsql.Schema, which string) string {
 // them. It leaves out the parameters, whose types may be of a schema that the login may not use.
 func dropFunctions(schema pgsql.Schema, name string) string {
 	var functions []string
-	for _, which := range append(slices.Clone(events), rowFunction, safeFunction, movesFunction) {
+	for _, which := range append(slices.Clone(events), rowFunction, safeFunction, keyFunction, movesFunction) {
 		functions = append(functions, pgsql.Rules.In(schema)+"."+pq.QuoteIdentifier(triggerName(schema, name, which)))
 	}
 	return fmt.Sprintf("drop function if exists %s cascade; drop domain if exists %s.%s", strings.Join(functions, ", "),
@@ -120,11 +121,12 @@ func dropFunctions(schema pgsql.Schema, name string) string {
 }
 
 // rowFunction is in the name of the function that says what a row means. safeFunction is in that of the one which never
-// fails, and movesFunction in that of the one which says whether an update of since may move a check. rowType is in
-// that of the type of the rows of a partitioned table.
+// fails, keyFunction in that of the one which returns the key of a row, and movesFunction in that of the one which says
+// whether an update of since may move a check. rowType is in that of the type of the rows of a partitioned table.
 const (
 	rowFunction   = "row"
 	safeFunction  = "safe"
+	keyFunction   = "key"
 	movesFunction = "moves"
 	rowType       = "type"
 )
@@ -224,7 +226,8 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.
 		"{rule}", strings.Join(strings.Fields(u.Rule.Name), " "),
 		"{name}", pq.QuoteLiteral(u.Rule.Name), "{entity}", pq.QuoteLiteral(u.Rule.Entity),
 		"{relation}", u.Relation, "{literal}", pq.QuoteLiteral(u.Relation), "{columns}", strings.Join(columns, ", "),
-		"{alias}", u.Name(), "{column}", u.Key, "{key}", u.Name() + "." + u.Key, "{since}", u.Facts.RowSinceSQL(),
+		"{alias}", u.Name(), "{column}", u.Key, "{key}", u.Name() + "." + u.Key, "{key_of}", u.function(schema, keyFunction),
+		"{since}", u.Facts.RowSinceSQL(),
 		"{about}", u.Facts.RowWhereSQL(), "{done}", u.Facts.RowDoneSQL("prescient_now"), "{asks}", version(u.Asks),
 		"{looks}", version(u.Looks), "{ends}", ends,
 		"{clock}", clock, "{coming}", strings.Join(coming, ", "), "{steps}", strings.Join(steps, ", "),
@@ -271,16 +274,28 @@ func (u understood) coming(t *rule.Timing, since string) (list []string) {
 // says what it means. In a partition, a row has the type of the partition, and PostgreSQL would look for a
 // cast to that of the table before it knows that one is a part of the other. So the columns are copied into a
 // row of the table's own type, by their names: their types are those of the table's. That type has a name in
-// the schema of the functions, since their owner may not use the schema of the table.
+// the schema of the functions, since their owner may not use the schema of the table. If a column was renamed,
+// the catalog has the names.
 func (u understood) rows(schema pgsql.Schema) []string {
-	take := func(which string) string {
-		var all []string
-		for _, column := range u.Reads {
-			all = append(all, fmt.Sprintf("%s_row.%s := %[1]s.%[2]s;", which, column))
-		}
-		return strings.Join(all, "\n    ")
-	}
 	kind := u.function(schema, rowType)
+	take := func(which ...string) string {
+		var known, renamed strings.Builder
+		for _, row := range which {
+			for _, column := range u.Reads {
+				fmt.Fprintf(&known, "\n        %s_row.%s := %[1]s.%[2]s;", row, column)
+			}
+			fmt.Fprintf(&renamed, `
+            execute (
+                select 'select ' || string_agg(format('($1).%%I', a.attname), ', ' order by a.attnum)
+                from pg_type d
+                join pg_type t on t.oid = d.typbasetype
+                join pg_attribute a on a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped
+                where d.oid = '%s'::regtype
+            ) into %[2]s_row using %[2]s;`, kind, row)
+		}
+		return fmt.Sprintf("begin%s\n    exception\n        when undefined_column then%s\n    end;", known.String(),
+			renamed.String())
+	}
 	values := []string{"{type}", kind, "{take_old}", take("old"), "{take_new}", take("new")}
 	if !u.table.partitioned() {
 		return append(values, "{create_type}", "", "{declare_rows}", "", "{take_rows}", "", "{old}", "old", "{new}", "new",
@@ -292,7 +307,7 @@ func (u understood) rows(schema pgsql.Schema) []string {
 	}
 	declare := fmt.Sprintf("\n    old_row %s;\n    new_row %[1]s;", kind)
 	return append(values, "{create_type}", create, "{declare_rows}", declare,
-		"{take_rows}", "\n    "+take("old")+"\n    "+take("new"), "{old}", "old_row", "{new}", "new_row",
+		"{take_rows}", "\n    "+take("old", "new"), "{old}", "old_row", "{new}", "new_row",
 		"{same}", u.same("old_row", "new_row"))
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -319,6 +320,47 @@ func TestRowsOfPartitionsWaitHoweverTheyAreWritten(t *testing.T) {
 	s.exec("update shop.parcels set id = id + 100 where id < 3")
 	s.exec("delete from shop.parcels_1")
 	s.wants("after all", "101 at 03-06 12:00, 102 at 03-06 12:00, 103 at 03-06 12:00")
+}
+
+// Triggers go on until a file with the new name is applied. A write must not fail.
+func TestRowsOfATableWhoseColumnWasRenamedWaitAsBefore(t *testing.T) {
+	t.Parallel()
+	file := strings.Replace(strings.ReplaceAll(unshipped, "shop.orders", "shop.parcels"), "where: channel <> 'test'",
+		"where: channel <> 'test' and 1 / amount > 0", 1)
+	for kind, partitions := range map[string]string{
+		"ordinary": "",
+		"partitioned": ` partition by range (id);
+			create table shop.parcels_1 (amount numeric not null default 1, gone integer, channel text default 'web', shipped_at timestamptz,
+				id bigint not null, placed_at timestamptz);
+			alter table shop.parcels_1 drop column gone;
+			alter table shop.parcels attach partition shop.parcels_1 for values from (0) to (100)`,
+	} {
+		for _, column := range []string{"id", "placed_at", "shipped_at", "channel", "amount"} {
+			t.Run(kind+" "+column, func(t *testing.T) {
+				t.Parallel()
+				s := newShopAt(t, noon)
+				s.exec(`create table shop.parcels (id bigint primary key, placed_at timestamptz, shipped_at timestamptz,
+					channel text default 'web', amount numeric not null default 1)` + partitions)
+				s.apply(file)
+				s.exec("insert into shop.parcels (id, placed_at) select n, " + at("04 12:00") + " from generate_series(1, 5) as n")
+				s.exec("alter table shop.parcels rename " + column + " to renamed")
+				exec := func(statement string) {
+					t.Helper()
+					s.exec(regexp.MustCompile(`\b`+column+`\b`).ReplaceAllString(statement, "renamed"))
+				}
+				exec("update shop.parcels set placed_at = placed_at - interval '1 hour' where id = 1")
+				exec("update shop.parcels set shipped_at = placed_at where id = 2")
+				exec("update shop.parcels set id = 13 where id = 3")
+				exec("delete from shop.parcels where id = 4")
+				exec("insert into shop.parcels (id, placed_at) values (6, " + at("04 13:00") + ")")
+				exec("insert into shop.parcels (id, placed_at, channel) values (7, " + at("04 13:00") + ", 'web'), (8, " + at("04 13:00") + ", 'test')")
+				exec("insert into shop.parcels (id, placed_at, amount) values (9, " + at("04 13:00") + ", 0)")
+				s.wants("after all",
+					"1 at 03-06 11:00, 13 at 03-06 12:00, 2 at 03-06 12:00, 5 at 03-06 12:00, 6 at 03-06 13:00, 7 at 03-06 13:00, "+
+						"9 at 03-04 12:15 came 03-04 12:00")
+			})
+		}
+	}
 }
 
 func TestEachKindOfConditionAndKeyIsReadAsItIsWritten(t *testing.T) {

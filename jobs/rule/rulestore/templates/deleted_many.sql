@@ -7,7 +7,7 @@ security definer
 as {quote}
 -- What a row says: version {version}.
 declare
-    keys text[] := (select array_agg(prescient_row.{column}::text) from prescient_deleted as prescient_row);
+    keys text[] := (select array_agg({key_of}(prescient_row.*)) from prescient_deleted as prescient_row);
 begin
     perform prescient.cancel_keys({name}, {entity}, keys, {clock});
     return null;

@@ -10,7 +10,7 @@ declare
     old_row {type};
 begin
     {take_old}
-    perform prescient.cancel_keys({name}, {entity}, array[old_row.{column}::text], {clock});
+    perform prescient.cancel_keys({name}, {entity}, array[{key_of}(old_row)], {clock});
     return null;
 end
 {quote};

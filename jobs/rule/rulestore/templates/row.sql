@@ -13,7 +13,7 @@ begin
     ) then
         drop function if exists {insert}, {update}, {delete} cascade;
     end if;
-    drop function if exists {row}, {safe};
+    drop function if exists {row}, {safe}, {key_of};
     drop domain if exists {type};
 end
 {quote};
@@ -37,6 +37,13 @@ begin atomic
     cross join lateral (select {since} as prescient_at offset 0) as prescient_since
     cross join lateral (select {coming} offset 0) as prescient_coming;
 end;
+create function {key_of}(prescient_row {relation})
+returns text
+language sql
+stable
+begin atomic
+    select (prescient_row).{column}::text;
+end;
 create function {safe}(prescient_row {relation}, prescient_now timestamptz)
 returns table (key text, since timestamptz, about boolean, done boolean, first timestamptz, coming timestamptz[], asks text, looks text, ends timestamptz)
 language plpgsql
@@ -50,7 +57,7 @@ exception
         -- The row waits for the next slot, whose check fails with the reason.
         return query
         select
-            (prescient_row).{column}::text, timestamptz '-infinity', octet_length((prescient_row).{column}::text) between 1 and 500, false,
+            {key_of}(prescient_row), timestamptz '-infinity', octet_length({key_of}(prescient_row)) between 1 and 500, false,
             timestamptz '-infinity', array[timestamptz '-infinity'], null::text, null::text, null::timestamptz;
 end
 {quote};

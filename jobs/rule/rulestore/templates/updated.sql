@@ -30,6 +30,7 @@ declare{declare_rows}
     counted   boolean; -- whether the row waited for something
     was_done  boolean;
     counts    boolean; -- whether it does now
+    same      boolean; -- whether since alone has changed; null: unknown, because a column was renamed
 begin{take_rows}
     begin
         select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.about and not r.done and r.first is not null, r.done, r.ends
@@ -38,6 +39,7 @@ begin{take_rows}
         select r.key, r.since, r.first, r.asks, r.looks, r.coming, r.about, r.done, r.ends
         into new_key, new_since, new_first, new_asks, new_looks, coming, is_about, is_done, new_ends
         from {row}({new}, now) as r;
+        same := {same};
     exception
         when others or assert_failure then
             select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.about and not r.done and r.first is not null, r.done, r.ends
@@ -48,7 +50,7 @@ begin{take_rows}
             from {safe}({new}, now) as r;
     end;
     counts := is_about and not is_done and new_first is not null;
-    if {same} and counted and counts and old_since <= new_since and old_first <= new_first and old_first > now then
+    if same and counted and counts and old_since <= new_since and old_first <= new_first and old_first > now then
         -- The clock moves later before a step is due: the check finds out.
         return null;
     end if;
