@@ -3,11 +3,13 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -122,6 +124,23 @@ func (l *Ledger) Took(ctx context.Context, since time.Time) (slot time.Time, too
 		return slot, took, fmt.Errorf("read how long the newest slots took: %w", err)
 	}
 	return slot, took, nil
+}
+
+// OverdueSince returns the first slot with rows of a job that is left to catch-up, or nil. The current slot is
+// left to its run until a run has opened it. It lists the rows through c and db.
+func (l *Ledger) OverdueSince(ctx context.Context, c *admin.Client, db jobs.DB, job string) (*time.Time, error) {
+	current := l.Grid().Floor(l.Now())
+	until := l.Grid().Next(current)
+	if _, err := l.Show(ctx, current); errors.Is(err, ErrNoSlot) {
+		until = current
+	} else if err != nil {
+		return nil, err
+	}
+	list, _, err := c.ListPage(ctx, db, admin.Filter{JobExec: job, To: until, Limit: 1})
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return &list[0].NextCheckAt, nil
 }
 
 // Rules returns the names of the rules that were applied, in their order.

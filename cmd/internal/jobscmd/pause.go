@@ -12,7 +12,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -84,7 +83,7 @@ func resumeJob(ctx context.Context, f *factory.Factory, job string) error {
 			if failed != nil {
 				return failed
 			}
-			v.OverdueSince, err = view.OverdueSince(ctx, db, c, l, job)
+			v.OverdueSince, err = l.OverdueSince(ctx, admin.New(c), db, job)
 		} else {
 			err = checks.Require(ctx, f, db, c, job)
 		}

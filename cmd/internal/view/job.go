@@ -1,16 +1,10 @@
 package view
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
-	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 // OfSchedule says why the check of a schedule is not changed: that would silently end or move the schedule.
@@ -34,23 +28,4 @@ func wordOr(text, other string) string {
 		return other
 	}
 	return spoken.Word(text)
-}
-
-// OverdueSince returns the first slot with rows of a job that is left to catch-up, or nil. The current slot is
-// left to its run until a run has opened it.
-func OverdueSince(
-	ctx context.Context, db jobs.DB, c *jobs.Client, l *ledger.Ledger, job string,
-) (*time.Time, error) {
-	current := l.Grid().Floor(l.Now())
-	until := l.Grid().Next(current)
-	if _, err := l.Show(ctx, current); errors.Is(err, ledger.ErrNoSlot) {
-		until = current
-	} else if err != nil {
-		return nil, err
-	}
-	list, _, err := admin.New(c).ListPage(ctx, db, admin.Filter{JobExec: job, To: until, Limit: 1})
-	if err != nil || len(list) == 0 {
-		return nil, err
-	}
-	return &list[0].NextCheckAt, nil
 }

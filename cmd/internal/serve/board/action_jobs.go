@@ -12,7 +12,6 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
-	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
@@ -115,7 +114,7 @@ func (a ResumeJob) plan(ctx context.Context, p *planner) (plan Plan, err error) 
 		return plan, nil
 	}
 	plan.Text = "It ends the pause of " + a.JobExec
-	since, err := view.OverdueSince(ctx, p, p.client, p.ledger.In(p), a.JobExec)
+	since, err := p.ledger.In(p).OverdueSince(ctx, admin.New(p.client), p, a.JobExec)
 	if since != nil {
 		plan.Warnings = []string{
 			"Its checks in past slots, from " + clock(*since) + " on, are overdue from then on, and catch-up takes them.",
