@@ -45,7 +45,8 @@ type Moved struct {
 	To        map[string]int64    // rows and schedules, by store
 	Paused    map[string][]string // jobs that were paused in a store, because they are paused in the source
 	Keyless   int64               // rows that stay because they lack the field
-	// rows that wait in the source, up to Counted: their slots are near, or they belong there; -1: unknown
+	// rows that wait in the source, up to Counted: their slots are near, they belong there, or the
+	// transaction that first enqueued their job has not ended; -1: unknown
 	Left int64
 
 	changed int

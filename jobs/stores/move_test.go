@@ -289,6 +289,36 @@ func TestARowThatArrivesWhileItsKeyIsBeingCheckedIsRecordedAsARequest(t *testing
 	}
 }
 
+// The first transaction that enqueues a job writes its name. Others do not wait for it, so they may commit before it. In the
+// other store such a row would end without the name of its job, and a cancel by the name would not find it on its way.
+func TestARowStaysUntilTheNameOfItsJobHasCommitted(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	first, err := pgsql.Sqlx(w.a.DB).BeginTxx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = first.Rollback() }()
+	if _, err := w.a.Client.Enqueue(t.Context(), first, check("1", slot(5))); err != nil {
+		t.Fatal(err)
+	}
+	w.enqueue(w.a, check("2", slot(5)))
+	w.enqueue(w.b, check("2", slot(9)))
+	if moved := w.move(stores.Move{From: "a", To: []string{"b"}}); moved.Rows != 0 || moved.Left != 1 {
+		t.Errorf("%+v", moved)
+	}
+	if err := first.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if moved := w.move(stores.Move{From: "a", To: []string{"b"}}); moved.Rows != 2 || moved.Replaced != 1 || moved.Left != 0 {
+		t.Errorf("%+v", moved)
+	}
+	ended := get[string](t, w.b, `select string_agg(job_exec || ' ' || entity_key || ' ' || outcome, ', ') from prescient.future_job_history`)
+	if ended != "remind 2 replaced" {
+		t.Error(ended)
+	}
+}
+
 func TestAPausedJobIsPausedInTheOtherStoreToo(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -26,7 +26,7 @@ type item struct {
 	slot    time.Time
 	job, id int64
 	version string // of the row; empty: there is no row
-	name    string // of the job; empty: unknown
+	name    string // of the job
 	paused  bool   // its job
 	data    string
 

@@ -39,7 +39,7 @@ begin
     from (
         select distinct i.job_exec as name
         from prescient.transfer_in i
-        where i.source = settle_rows.source and i.batch = this and i.nth = any (given) and i.job_exec <> ''
+        where i.source = settle_rows.source and i.batch = this and i.nth = any (given)
         order by name
     ) as names;
 
@@ -108,8 +108,7 @@ begin
             r.*,
             case when r.payload is null and (i.data ->> 'null_payload')::boolean then jsonb 'null' else r.payload end as exactly,
             i.outcome, i.told, i.schedule is null or i.schedule ->> 'id' = any (fresh) as may_wait,
-            coalesce(nullif(i.job_exec, ''), '#' || r.job) as name,
-            case when i.job_exec = '' then r.job else prescient.find_job(i.job_exec) end as number,
+            i.job_exec as name, prescient.find_job(i.job_exec) as number,
             greatest(prescient.slot_ceil(r.next_check_at, grid), first) as target,
             prescient.journal_add(r.journal, prescient.journal_in(moved, r.next_check_at)) as grown
         from prescient.transfer_in i
