@@ -64,7 +64,8 @@ func (t *torture) check(ctx context.Context, m *mutator) error {
 	checkStarts(starts, history, t.clock, t.broken)
 	t.checkLimits(starts, t.broken)
 	for _, check := range []func(context.Context) error{
-		t.checkRest, t.checkSchedules,
+		t.checkSchedules,
+		func(ctx context.Context) error { return t.checkRest(ctx, twoStores[0]) },
 		func(ctx context.Context) error { return t.checkLedger(ctx, history) },
 		func(ctx context.Context) error { return t.checkEffects(ctx, history) },
 		func(ctx context.Context) error { return t.checkRule(ctx, m) },
@@ -76,13 +77,13 @@ func (t *torture) check(ctx context.Context, m *mutator) error {
 	return t.checkLeaks()
 }
 
-// checkRest finds what is left when all work is done.
-func (t *torture) checkRest(ctx context.Context) error {
+// checkRest finds what is left in a store when all work is done.
+func (t *torture) checkRest(ctx context.Context, schema string) error {
 	var left []struct {
 		What string
 		N    int
 	}
-	err := t.admin.SelectContext(ctx, &left, `
+	err := t.admin.SelectContext(ctx, &left, strings.ReplaceAll(`
 		select 'rows wait' as what, count(*) as n from prescient.future_job where entity_name <> 'schedule'
 		union all select 'slots are open', count(*) from prescient.slot_run where state = 'open'
 		union all select 'claims are left', count(*) from prescient.slot_claim
@@ -93,7 +94,7 @@ func (t *torture) checkRest(ctx context.Context) error {
 			select slot - lag(slot) over (order by slot) as step
 			from prescient.slot_run
 			where slot between (select since from prescient.setting) and clock_timestamp()
-		) as s where step > $1::bigint * interval '1 second'`, int64(width/time.Second))
+		) as s where step > $1::bigint * interval '1 second'`, "prescient.", schema+"."), int64(width/time.Second))
 	for _, l := range left {
 		if l.N > 0 {
 			t.broken("%d %s", l.N, l.What)

@@ -43,6 +43,7 @@ func main() {
 	only := flag.String("faults", "", "the `kinds` of faults, separated by commas; empty: all but those on a small disk")
 	flag.BoolVar(&o.pooled, "pooler", false, "put PgBouncer in transaction mode before the server")
 	flag.BoolVar(&o.soaked, "soak", false, "no faults: take samples of memory, connections and tables, in soak.csv")
+	flag.IntVar(&o.moved, "moves", 0, "no other faults: kill so `many` processes that move rows between two stores")
 	flag.StringVar(&o.keep, "dir", "", "the `directory` for servers and ledgers, which stays; empty: a temporary one")
 	flag.BoolVar(&o.verbose, "v", false, "print each fault")
 	flag.Parse()
@@ -68,6 +69,8 @@ type options struct {
 	pooled      bool
 	soaked      bool
 	sampled     time.Duration // how long it is between two samples; 0: 30 s
+	moved       int           // moves that are killed; 0: there is one store
+	hasty       bool          // with moved: rows that wait after the moves are cancelled
 	keep        string
 	verbose     bool
 }
@@ -83,6 +86,8 @@ type torture struct {
 	admin   *sqlx.DB
 	places  []*place
 	client  *proxy // of a part of the mutator
+	mover   *proxy // of moves
+	config  string // the file of settings; empty: none
 	log     *slog.Logger
 
 	mu     sync.Mutex
@@ -142,9 +147,12 @@ func run(ctx context.Context, o options) (broken int, err error) {
 	}
 
 	random := rand.New(rand.NewPCG(o.seed, o.seed))
-	m, err := t.mutator(random)
+	m, err := t.mutator(rand.New(rand.NewPCG(o.seed, 1))) // of its own: faults do not depend on what workers draw
 	if err != nil {
 		return 0, err
+	}
+	if o.moved > 0 {
+		o.most = time.Hour // moves end by themselves
 	}
 	faulty, stop := context.WithTimeout(ctx, o.most)
 	defer stop()
@@ -153,18 +161,29 @@ func run(ctx context.Context, o options) (broken int, err error) {
 	if o.soaked {
 		pace *= 2
 	}
-	for worker := range 4 {
-		work.Go(func() { m.work(faulty, worker+1, pace) })
+	works, workers := m.work, 4
+	if o.moved > 0 {
+		works, workers, pace = m.inStores, 12, pace/4
+	}
+	for worker := range workers {
+		work.Go(func() { works(faulty, worker+1, pace) })
 	}
 	for _, p := range t.places {
 		go t.keepUp(ctx, p)
 	}
-	if o.soaked {
+	switch {
+	case o.soaked:
 		err = t.soak(faulty)
-	} else {
+	case o.moved > 0:
+		err = t.moves(faulty, random)
+	default:
 		t.strikes(faulty, schedule(random, o.most, o.every, o.kinds))
 	}
+	stop()
 	work.Wait()
+	if err == nil && o.hasty {
+		err = t.cancelAll(ctx, m)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -193,16 +212,14 @@ func (t *torture) begin(ctx context.Context) (err error) {
 	if t.admin, err = sqlx.Open("postgres", t.plain.url("postgres", "torture")); err != nil {
 		return err
 	}
-	for _, command := range [][]string{{"migrate", "up"}, {"slots", "set-width", width.String()}} {
-		if err := t.prescient(ctx, command...); err != nil {
-			return err
-		}
+	if err := t.makeStores(ctx); err != nil {
+		return err
 	}
 	_, err = t.admin.ExecContext(ctx, `
 		create schema torture;
 		create table torture.effect (
 			id bigint not null, check_count integer not null, pid integer not null, slot timestamptz not null,
-			at timestamptz not null default clock_timestamp()
+			key text not null, at timestamptz not null default clock_timestamp()
 		);
 		create table torture.orders (id bigint primary key, placed_at timestamptz not null, paid_at timestamptz);
 		grant all on schema torture to prescient;
@@ -211,15 +228,8 @@ func (t *torture) begin(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	rule := filepath.Join(t.dir, "rules.yaml")
-	if err := os.WriteFile(rule, []byte(rules), 0o600); err != nil {
-		return err
-	}
-	if err := t.prescient(ctx, "rules", "apply", "--file", rule); err != nil {
-		return err
-	}
-	for id, every := range schedules {
-		if err := t.prescient(ctx, "schedules", "create", id, "--crontab", "@every "+every.String()); err != nil {
+	if t.moved == 0 {
+		if err := t.planned(ctx); err != nil {
 			return err
 		}
 	}
@@ -243,6 +253,15 @@ func (t *torture) begin(ctx context.Context) (err error) {
 		{name: "daemon b", kind: "b", args: []string{"daemon"}},
 		{name: "catch-up a", kind: "a", args: []string{"catch-up"}},
 	}
+	if t.moved > 0 {
+		places = []*place{
+			{name: "run a", kind: "a", args: []string{"run", "--catch-up"}, every: width},
+			{name: "daemon b", kind: "b", args: []string{"daemon"}},
+		}
+		if t.mover, err = newProxy(ctx, socket); err != nil {
+			return err
+		}
+	}
 	if t.soaked {
 		if places, err = soakPlaces(ctx); err != nil {
 			return err
@@ -254,6 +273,23 @@ func (t *torture) begin(ctx context.Context) (err error) {
 		}
 		p.torture, p.faults = t, make(chan fault, 1000)
 		t.places = append(t.places, p)
+	}
+	return nil
+}
+
+// planned makes the rule and the schedules.
+func (t *torture) planned(ctx context.Context) error {
+	rule := filepath.Join(t.dir, "rules.yaml")
+	if err := os.WriteFile(rule, []byte(rules), 0o600); err != nil {
+		return err
+	}
+	if err := t.prescient(ctx, "rules", "apply", "--file", rule); err != nil {
+		return err
+	}
+	for id, every := range schedules {
+		if err := t.prescient(ctx, "schedules", "create", id, "--crontab", "@every "+every.String()); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -377,16 +413,15 @@ func (t *torture) heal(ctx context.Context) error {
 		deadline = began.Add(15 * time.Minute)
 	}
 	for {
-		var left struct{ Rows, Open int }
-		err := t.admin.GetContext(ctx, &left, `
-			select (select count(*) from prescient.future_job where entity_name <> 'schedule') as rows,
-				(select count(*) from prescient.slot_run where state = 'open') as open`)
-		if err == nil && left.Rows == 0 && left.Open == 0 {
+		left, err := eachStore[int](ctx, t, `
+			select (select count(*) from prescient.future_job where entity_name <> 'schedule')
+				+ (select count(*) from prescient.slot_run where state = 'open')`)
+		if err == nil && slices.Max(left) == 0 {
 			t.log.WarnContext(ctx, "healed", "after", time.Since(began).Round(time.Millisecond).String())
 			break
 		}
 		if time.Now().After(deadline) {
-			t.log.ErrorContext(ctx, "not healed", "rows", left.Rows, "open", left.Open, "error", err)
+			t.log.ErrorContext(ctx, "not healed", "rows and open slots", left, "error", err)
 			break
 		}
 		wait(ctx, 200*time.Millisecond)
@@ -399,6 +434,9 @@ func (t *torture) heal(ctx context.Context) error {
 	}
 	t.paused = time.Now()
 	for id := range schedules {
+		if t.moved > 0 {
+			break
+		}
 		if err := t.prescient(ctx, "schedules", "pause", id); err != nil {
 			return err
 		}
@@ -446,7 +484,11 @@ func (t *torture) end() (err error) {
 func (t *torture) report(ctx context.Context, m *mutator) (broken int, err error) {
 	_ = m.direct.Close()
 	_ = m.proxied.Close()
-	if err := t.check(ctx, m); err != nil {
+	check := t.check
+	if t.moved > 0 {
+		check = t.checkMoves
+	}
+	if err := check(ctx, m); err != nil {
 		return 0, err
 	}
 	fmt.Println("\n| fault or work | count |\n| --- | ---: |")

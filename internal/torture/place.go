@@ -31,21 +31,21 @@ type place struct {
 // keepUp starts the command again and again.
 func (t *torture) keepUp(ctx context.Context, p *place) {
 	for {
+		p.mu.Lock()
+		if p.over || ctx.Err() != nil {
+			p.mu.Unlock()
+			return
+		}
 		path := filepath.Join(t.dir, strings.ReplaceAll(p.name, " ", "-")+".log")
 		log, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 		if err != nil {
+			p.mu.Unlock()
 			t.log.ErrorContext(ctx, err.Error())
 			return
 		}
 		c := exec.Command(os.Args[0], append([]string{"as", p.kind}, p.args...)...) //nolint:noctx // killed by finish
 		c.Env, c.SysProcAttr = t.environment(p.proxy.url("prescient", "prescient")), attributes()
 		c.Stdout, c.Stderr = log, log
-		p.mu.Lock()
-		if p.over || ctx.Err() != nil {
-			p.mu.Unlock()
-			_ = log.Close()
-			return
-		}
 		if err := c.Start(); err != nil {
 			p.mu.Unlock()
 			t.log.ErrorContext(ctx, err.Error())

@@ -27,6 +27,7 @@ const (
 	pacedJob   = "paced"
 	onlyA      = "only.a"
 	onlyB      = "only.b"
+	groupedJob = "grouped"
 )
 
 const (
@@ -59,6 +60,7 @@ func beProcess(kind string, args []string) int {
 	registry.Register(txJob, jobs.InTx(l.tx), options...)
 	registry.Register(limitedJob, jobs.Row(l.plain), append(options, jobs.AtMost(atMost))...)
 	registry.Register(pacedJob, jobs.Row(l.plain), append(options, jobs.PerSecond(perSecond))...)
+	registry.Register(groupedJob, jobs.Group("groups", l.grouped), options...)
 	registry.Register(map[string]string{"a": onlyA, "b": onlyB}[kind], jobs.Row(l.plain), options...)
 	os.Args = append([]string{"prescient"}, args...)
 	code := int(cmd.Run(registry))
@@ -107,11 +109,33 @@ func (l *startLedger) tx(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (
 		return nil, err
 	}
 	defer func() { _ = l.write("end", job) }()
-	const effect = "insert into torture.effect (id, check_count, pid, slot) values ($1, $2, $3, $4)"
-	if _, err := tx.ExecContext(ctx, effect, job.ID, job.CheckCount, os.Getpid(), job.NextCheckAt); err != nil {
+	if err := affect(ctx, tx, job); err != nil {
 		return nil, err
 	}
 	return fate(ctx, job)
+}
+
+// grouped checks the rows of a group, which end.
+func (l *startLedger) grouped(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
+	l.calls.Add(1)
+	defer l.calls.Add(-1)
+	for _, job := range rows {
+		if err := l.write("start", job); err != nil {
+			return nil, err
+		}
+		defer func() { _ = l.write("end", job) }()
+		if err := affect(ctx, tx, job); err != nil {
+			return nil, err
+		}
+	}
+	return make([]jobs.Result, len(rows)), nil
+}
+
+// affect has an effect in the transaction of a check.
+func affect(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) error {
+	const effect = "insert into torture.effect (id, check_count, pid, slot, key) values ($1, $2, $3, $4, $5)"
+	_, err := tx.ExecContext(ctx, effect, job.ID, job.CheckCount, os.Getpid(), job.NextCheckAt, job.EntityKey)
+	return err
 }
 
 // fate decides how a check ends. It depends on the row alone, so a repeated check ends in the same way.
@@ -181,7 +205,7 @@ func (t *torture) environment(url string) []string {
 		"PRESCIENT_RUN_WORKERS=16",
 		"PRESCIENT_RUN_BATCH_SIZE=50",
 		"PRESCIENT_RUN_START_TOLERANCE=1s",
-		"PRESCIENT_CONFIG=",
+		"PRESCIENT_CONFIG=" + t.config,
 	}
 	if t.soaked { // a busy machine is no reason to abandon a check
 		env = append(env, staysUp+"=1", "PRESCIENT_RUN_GRACE=10s")
