@@ -50,9 +50,9 @@ func (r rule) check(o order) (jobs.Request, error) {
 	return job, job.SetPayload(memo{FinalAt: o.placedAt.Add(r.final)})
 }
 
-// checkUnshipped raises an alert for an order that is not shipped. Its first check raises a primary
-// alert and asks for the second check, which raises the final one. It is never cancelled: it finds
-// out here that an order is shipped. The alert and the outcome of the check are committed together.
+// checkUnshipped raises an alert for an order that is not shipped. The first check raises a primary
+// alert and returns the time of the second, which raises the final one. Nothing cancels a check: it
+// finds out here that the order is shipped. The alert and the outcome are committed together.
 func (s shop) checkUnshipped(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 	note, err := jobs.Payload[memo](job)
 	if err != nil {

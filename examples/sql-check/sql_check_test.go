@@ -95,11 +95,11 @@ func TestAnOrderThatIsNotShippedIsAnEventAndThenAnother(t *testing.T) {
 	db.MustExec(`update prescient.future_job set next_check_at = $1`, due)
 	diff(t, want, events(t, prescient("run", "--slot", due.Format(time.RFC3339))))
 
-	// Ada's order is looked at again, three days later, and never again.
+	// Ada's order is checked again, three days later, and then never again.
 	db.MustExec(`update public.orders set placed_at = placed_at - interval '72 hours'`)
 	due = due.Add(15 * time.Minute)
 	if moved, err := db.MustExec(`update prescient.future_job set next_check_at = $1`, due).RowsAffected(); moved != 1 || err != nil {
-		t.Errorf("%d orders wait for another look, want ada's (%v)", moved, err)
+		t.Errorf("%d orders wait for another check, want ada's (%v)", moved, err)
 	}
 	want = []event{{"https://shop.example.com/orders", "com.example.order.unshipped", "1", data{1, "ada", "final"}}}
 	diff(t, want, events(t, prescient("run", "--slot", due.Format(time.RFC3339))))

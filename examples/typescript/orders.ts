@@ -1,11 +1,11 @@
-// An application that asks prescient to look at its orders, in its own transactions, and answers for them.
+// An application that enqueues checks of its orders in its own transactions, and answers for them.
 //
 // Usage: node dist/orders.js COMMAND
 //
 //   tables             make the tables of the shop
-//   place ID           place an order, and ask for a look at it a second later
+//   place ID           place an order, and enqueue a check for a second later
 //   break ID           the same, in a transaction that is rolled back
-//   ship ID            ship it, and cancel the look
+//   ship ID            ship it, and cancel the check
 //   serve [PORT]       answer for the orders that are due: an alert for each that is not shipped
 //   remind ID CRONTAB  let an event come at the instants of a crontab
 //
