@@ -28,17 +28,17 @@ var unwanted = regexp.MustCompile(`session is (not )?read-only|server is (not )?
 type connector struct {
 	driver.Connector
 	prepare *preparing
-	share   *Share       // nil: no limit
-	wrote   *atomic.Bool // a transaction that may write has begun on a connection of the pool
+	limit   *ConnectionLimit // nil: no limit
+	wrote   *atomic.Bool     // a transaction that may write has begun on a connection of the pool
 }
 
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
-	if err := c.share.enter(ctx); err != nil {
+	if err := c.limit.enter(ctx); err != nil {
 		return nil, err
 	}
 	conn, err := c.connect(ctx)
 	if err != nil {
-		c.share.leave()
+		c.limit.leave()
 		return nil, err
 	}
 	return conn, nil
@@ -59,7 +59,7 @@ func (c connector) connect(ctx context.Context) (driver.Conn, error) {
 		return nil, err
 	}
 	return &conn{
-		Conn: base.(pqconn.Conn), prepared: newPrepared(c.prepare), share: c.share, wrote: c.wrote, pooled: &is.pooled,
+		Conn: base.(pqconn.Conn), prepared: newPrepared(c.prepare), limit: c.limit, wrote: c.wrote, pooled: &is.pooled,
 	}, nil
 }
 
@@ -71,21 +71,21 @@ func (c connector) Driver() driver.Driver { return lazyDriver{c.Connector.Driver
 type conn struct {
 	pqconn.Conn
 	prepared prepared
-	broken   bool    // the pool must not use it again
-	tx       *lazyTx // the current transaction; nil: none, or one that is not lazy
-	share    *Share  // counts this connection; nil: none does
+	broken   bool             // the pool must not use it again
+	tx       *lazyTx          // the current transaction; nil: none, or one that is not lazy
+	limit    *ConnectionLimit // counts this connection; nil: none does
 	wrote    *atomic.Bool
 	pooled   *atomic.Bool // PgBouncer has ended it because of its statement mode
 }
 
 // Close closes the connection. database/sql calls it once.
 func (c *conn) Close() error {
-	defer c.share.leave()
+	defer c.limit.leave()
 	return c.Conn.Close()
 }
 
 // IsValid is called when the connection goes back to its pool.
-func (c *conn) IsValid() bool { return !c.broken && !c.share.wanted() && c.Conn.IsValid() }
+func (c *conn) IsValid() bool { return !c.broken && !c.limit.wanted() && c.Conn.IsValid() }
 
 func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	tx, ok := ctx.Value(lazy).(lazyTx)

@@ -45,7 +45,7 @@ type options struct {
 	cfg     pq.Config
 	dialer  dialer
 	prepare preparing
-	share   *Share
+	limit   *ConnectionLimit
 	name    string
 	around  func(driver.Connector) driver.Connector
 }
@@ -115,8 +115,8 @@ func Open(ctx context.Context, url string, opts ...Option) (*sqlx.DB, error) {
 		return nil, ErrURL
 	}
 	base.Dialer(o.dialer)
-	db := sqlx.NewDb(sql.OpenDB(connector{o.around(base), &o.prepare, o.share, new(atomic.Bool)}), "postgres")
-	o.share.add(db.DB)
+	db := sqlx.NewDb(sql.OpenDB(connector{o.around(base), &o.prepare, o.limit, new(atomic.Bool)}), "postgres")
+	o.limit.add(db.DB)
 	db.SetMaxIdleConns(math.MaxInt32) // keeps as many as are open
 	db.SetConnMaxIdleTime(maxIdleTime)
 	if err := db.PingContext(ctx); err != nil {

@@ -44,8 +44,8 @@ func Ours(db interface{ Driver() driver.Driver }) bool {
 	return ours
 }
 
-// Settle makes prescient's own settings in a transaction on a pool that is not one of [Open].
-func Settle(ctx context.Context, tx execer) error {
+// UseOwnSettings makes prescient's own settings in a transaction on a pool that is not one of [Open].
+func UseOwnSettings(ctx context.Context, tx execer) error {
 	_, err := tx.ExecContext(ctx, errorsForHidden)
 	return err
 }

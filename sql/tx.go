@@ -64,17 +64,17 @@ func inTx(ctx context.Context, db Pool, opts *sql.TxOptions, fn func(tx *sqlx.Tx
 	if pool == nil {
 		return ErrNoDatabase
 	}
-	settle := fn
+	work := fn
 	if !Ours(pool) {
-		settle = func(tx *sqlx.Tx) error {
-			if err := Settle(ctx, tx); err != nil {
+		work = func(tx *sqlx.Tx) error {
+			if err := UseOwnSettings(ctx, tx); err != nil {
 				return err
 			}
 			return fn(tx)
 		}
 	}
 	return Retry(func() error {
-		return Commit(func() (*sqlx.Tx, error) { return pool.BeginTxx(Own(ctx), opts) }, settle)
+		return Commit(func() (*sqlx.Tx, error) { return pool.BeginTxx(Own(ctx), opts) }, work)
 	})
 }
 

@@ -56,7 +56,7 @@ func in(ctx context.Context, db DB, opts *sql.TxOptions, fn func(db DB) error) e
 	settled := ok && pgsql.Ours(d)
 	return pgsql.Commit(begin, func(tx *sql.Tx) error {
 		if opts.ReadOnly && !settled { // what writes calls functions, which make the settings themselves
-			if err := pgsql.Settle(ctx, tx); err != nil {
+			if err := pgsql.UseOwnSettings(ctx, tx); err != nil {
 				return err
 			}
 		}

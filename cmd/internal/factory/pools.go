@@ -43,7 +43,7 @@ type pool struct {
 
 // server holds what several stores on one server share.
 type server struct {
-	connections *pgsql.Share
+	connections *pgsql.ConnectionLimit
 	bounds      slots.Shared
 }
 
@@ -98,7 +98,7 @@ func (p *Pools) server(url string) (*server, error) {
 	defer p.mu.Unlock()
 	s, known := p.servers[name]
 	if !known {
-		s = &server{pgsql.NewShare(p.Most()), slots.Shared{
+		s = &server{pgsql.NewConnectionLimit(p.Most()), slots.Shared{
 			Runs: make(slots.Bound, p.run.Stores), Workers: p.workers, Connections: make(slots.Bound, p.run.Connections),
 		}}
 		p.servers[name] = s
@@ -119,7 +119,7 @@ func (p *Pools) Open(url string, open func(opts ...pgsql.Option) (*sqlx.DB, erro
 		if err != nil {
 			return nil, err
 		}
-		db, err := open(append([]pgsql.Option{pgsql.Shared(s.connections)}, p.Options...)...)
+		db, err := open(append([]pgsql.Option{pgsql.Limited(s.connections)}, p.Options...)...)
 		if err != nil {
 			return nil, err
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/server"
+	"github.com/prescient-go/prescient/cmd/internal/httpserver"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/daemon"
@@ -76,7 +76,7 @@ func runDaemon(ctx context.Context, f *factory.Factory) (err error) {
 	if err != nil {
 		return err
 	}
-	served, err := server.New(ctx, f, f.Config().Server.Listen)
+	served, err := httpserver.New(ctx, f, f.Config().Server.Listen)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func runDaemon(ctx context.Context, f *factory.Factory) (err error) {
 		end(nil)
 		d.all.Close()
 	}()
-	err = served.Run(ctx, server.Work{Run: d.run, Ended: d.ended, Health: d.all.Handler()})
+	err = served.Run(ctx, httpserver.Work{Run: d.run, Ended: d.ended, Health: d.all.Handler()})
 	if cause := context.Cause(ctx); errors.Is(cause, slots.ErrAbandoned) {
 		err = errors.Join(cause, err)
 	}

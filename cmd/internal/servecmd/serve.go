@@ -10,7 +10,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/cmd/internal/server"
+	"github.com/prescient-go/prescient/cmd/internal/httpserver"
 	"github.com/prescient-go/prescient/config"
 )
 
@@ -61,7 +61,7 @@ With several stores, / is a page of all of them. Each has its own pages and its 
 const DefaultListen = "localhost:8088"
 
 func runServer(ctx context.Context, f *factory.Factory) error {
-	s, err := server.New(ctx, f, cmp.Or(f.Config().Server.Listen, DefaultListen))
+	s, err := httpserver.New(ctx, f, cmp.Or(f.Config().Server.Listen, DefaultListen))
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func runServer(ctx context.Context, f *factory.Factory) error {
 		return err
 	}
 	stopping := sync.OnceFunc(func() { f.Log().InfoContext(ctx, "server is stopping") })
-	return s.Run(ctx, server.Work{Run: func(own context.Context, _ *factory.Factory) error {
+	return s.Run(ctx, httpserver.Work{Run: func(own context.Context, _ *factory.Factory) error {
 		<-own.Done()
 		if ctx.Err() != nil { // otherwise the store is gone
 			stopping()

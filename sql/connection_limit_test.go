@@ -14,13 +14,13 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-func TestPoolsOfOneServerHaveNoMoreConnectionsThanTheirShare(t *testing.T) {
+func TestPoolsOfOneServerHaveNoMoreConnectionsThanTheirLimit(t *testing.T) {
 	t.Parallel()
 	const most, pools, statements = 3, 4, 20
-	share := pgsql.NewShare(most)
+	limit := pgsql.NewConnectionLimit(most)
 	var list []*sqlx.DB
 	for range pools {
-		list = append(list, open(t, pgtest.URL(t), pgsql.Shared(share)))
+		list = append(list, open(t, pgtest.URL(t), pgsql.Limited(limit)))
 	}
 	var now, peak atomic.Int64
 	var work sync.WaitGroup
@@ -59,21 +59,21 @@ func TestPoolsOfOneServerHaveNoMoreConnectionsThanTheirShare(t *testing.T) {
 
 func TestAPoolTakesTheConnectionThatAnotherKeepsForLater(t *testing.T) {
 	t.Parallel()
-	share := pgsql.NewShare(1)
-	first, second := open(t, pgtest.URL(t), pgsql.Shared(share)), pgtest.URL(t)
+	limit := pgsql.NewConnectionLimit(1)
+	first, second := open(t, pgtest.URL(t), pgsql.Limited(limit)), pgtest.URL(t)
 	taken, err := first.Connx(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := pgsql.Open(ctx, second, pgsql.Shared(share)); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := pgsql.Open(ctx, second, pgsql.Limited(limit)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("while the only connection is in use: %v", err)
 	}
 	if err := taken.Close(); err != nil {
 		t.Fatal(err)
 	}
-	other := open(t, second, pgsql.Shared(share))
+	other := open(t, second, pgsql.Limited(limit))
 	if n := first.Stats().OpenConnections; n != 0 {
 		t.Errorf("the first pool keeps %d connections", n)
 	}

@@ -1,6 +1,6 @@
-// Package server is the HTTP server of serve and daemon: one handler of pages, API, schedules, health
+// Package httpserver is the HTTP server of serve and daemon: one handler of pages, API, schedules, health
 // and metrics. It knows no command.
-package server
+package httpserver
 
 import (
 	"context"

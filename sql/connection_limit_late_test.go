@@ -31,12 +31,12 @@ func (l lookedAt) IsValid() bool {
 func TestACallerThatStartsToWaitWhileAConnectionIsPutAwayGetsItsPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		share, entered := NewShare(1), make(chan error, 1)
+		limit, entered := NewConnectionLimit(1), make(chan error, 1)
 		db := sql.OpenDB(connector{lookedAt{back: func() {
-			go func() { entered <- share.enter(t.Context()) }()
+			go func() { entered <- limit.enter(t.Context()) }()
 			synctest.Wait()
-		}}, &preparing{}, share, new(atomic.Bool)})
-		share.add(db)
+		}}, &preparing{}, limit, new(atomic.Bool)})
+		limit.add(db)
 		conn, err := db.Conn(t.Context())
 		if err == nil {
 			err = conn.Close()
@@ -47,7 +47,7 @@ func TestACallerThatStartsToWaitWhileAConnectionIsPutAwayGetsItsPlace(t *testing
 		if err := <-entered; err != nil {
 			t.Error(err)
 		}
-		share.leave()
+		limit.leave()
 		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
