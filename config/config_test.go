@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/spf13/viper"
 )
 
 func TestTheDefaultsAreValidAndEveryKeyHasARule(t *testing.T) {
@@ -54,22 +52,6 @@ func TestTheDefaultsAreAsPromised(t *testing.T) {
 		Server: Server{Proxy: "off"},
 		Log:    Log{Level: "info", Format: "text"},
 	}, Default())
-}
-
-func TestTheExampleFileOfTheDocumentationSpellsOutTheDefaults(t *testing.T) {
-	settings, _ := examples(t)
-	path := writeFile(t, isolate(t), "example.yaml", settings)
-	diff(t, Default(), mustLoad(t, "--config", path).Config)
-
-	v := viper.New()
-	if _, err := readFile(v, path); err != nil {
-		t.Fatal(err)
-	}
-	for key := range fields(new(Config)) {
-		if !v.InConfig(key) {
-			t.Errorf("the example lacks %s", key)
-		}
-	}
 }
 
 func TestTheExampleOfBoundJobsSpellsOutTheDefaultsToo(t *testing.T) {

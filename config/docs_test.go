@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/spf13/viper"
 )
 
 var update = flag.Bool("update", false, "write the settings into docs/settings.md and doc.go")
@@ -49,6 +51,21 @@ func TestTheDocumentationOfThePackageHasEachSettingWithItsDefault(t *testing.T) 
 		fmt.Fprintf(&block, "//\t  %s: %s\n", name, value)
 	}
 	written(t, "doc.go", regexp.MustCompile("(?m)^//\tdatabase:\n(?://\t.*\n)+"), block.String())
+
+	// It is a file that can be loaded.
+	settings, _ := examples(t)
+	path := writeFile(t, isolate(t), "example.yaml", settings)
+	diff(t, Default(), mustLoad(t, "--config", path).Config)
+
+	v := viper.New()
+	if _, err := readFile(v, path); err != nil {
+		t.Fatal(err)
+	}
+	for key := range fields(new(Config)) {
+		if !v.InConfig(key) {
+			t.Errorf("the example lacks %s", key)
+		}
+	}
 }
 
 // written requires the first match of a part to be text, or writes it with -update.
