@@ -116,7 +116,10 @@ func setup(env *testscript.Env) error {
 	}
 	defer func() { _ = db.Close() }()
 	var now time.Time
-	if err := db.GetContext(t.Context(), &now, `select clock_timestamp()`); err != nil {
+	// A script keeps its days. So one that would begin just before midnight begins at midnight.
+	if err := db.GetContext(t.Context(), &now, `
+		select clock_timestamp()
+		from pg_sleep_until(date_trunc('day', clock_timestamp() + interval '2 minutes', 'UTC'))`); err != nil {
 		return err
 	}
 	env.Setenv("VERSION", strconv.Itoa(pgsql.SchemaVersion))
