@@ -483,6 +483,41 @@ func TestARowWhoseSlotBeginsWhileItIsCopiedStays(t *testing.T) {
 	}
 }
 
+func TestACancelOfAnEntityLeavesTheCheckOfAScheduleThatIsOnItsWay(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	own := jobs.Request{JobExec: "remind", EntityName: "schedule", EntityKey: "report", CheckAt: slot(5)}
+	scheduled := own
+	scheduled.JobExec = "schedule"
+	w.enqueue(w.a, own, scheduled)
+	opening := pgsql.Sqlx(w.a.DB).MustBegin()
+	defer func() { _ = opening.Rollback() }()
+	opening.MustExec(`select prescient.lock_slot($1, true)`, slot(5))
+	ended := make(chan error, 1)
+	go func() {
+		_, err := w.set.Move(t.Context(), stores.Move{From: "a", To: []string{"b"}})
+		ended <- err
+	}()
+	for !waits(t, w.a) {
+		select {
+		case err := <-ended:
+			t.Fatalf("it took the rows: %v", err)
+		default:
+		}
+	}
+	n, err := w.b.Client.CancelEntity(t.Context(), w.b.DB, "schedule", "report")
+	if err != nil || n != 1 {
+		t.Errorf("%d checks are cancelled, %v", n, err)
+	}
+	if err := errors.Join(opening.Rollback(), <-ended); err != nil {
+		t.Fatal(err)
+	}
+	list, err := seq.Collect(admin.New(w.b.Client).List(t.Context(), w.b.DB, admin.Filter{}))
+	if err != nil || len(list) != 1 || list[0].JobExec != "schedule" {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
 // Slots are a second apart here, and the clock is the database's.
 func TestARowThatWaitsForTheCheckOfItsKeyOverABoundaryDoesNotGoIntoThePast(t *testing.T) {
 	t.Parallel()
