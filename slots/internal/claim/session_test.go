@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/internal/slottest"
 )
@@ -69,6 +70,58 @@ func TestAnExpiredLeaseIsTakenOver(t *testing.T) {
 	}
 	if !errors.Is(context.Cause(ctx), claim.ErrLost) {
 		t.Errorf("the checks of the runner that lost the claim end by %v", context.Cause(ctx))
+	}
+}
+
+// The clock of the runner is years ahead here.
+func TestALeaseEndsByTheClockOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	s := open(t, 5)
+	dead, _ := s.Claim(2)
+	s.Expire(dead)
+	other := s.Another()
+	if c, err := other.Session.TakeOver([]int64{s.Number}); c == nil || err != nil {
+		t.Fatalf("taken over: %+v, %v", c, err)
+	}
+	other.Claim(2)
+	var claims, right int
+	if err := s.Server.DB.QueryRowxContext(t.Context(), `
+		select count(*), count(*) filter (where allocated_until - clock_timestamp() between '0' and '1 minute')
+		from prescient.slot_claim`).Scan(&claims, &right); err != nil {
+		t.Fatal(err)
+	}
+	if claims != 4 || right != claims {
+		t.Errorf("%d of %d leases end within their length from now", right, claims)
+	}
+}
+
+// A run knows which jobs were paused when it last listed them.
+func TestNoRowsOfAJobThatIsPausedMeanwhileAreClaimed(t *testing.T) {
+	t.Parallel()
+	s := open(t, 5)
+	other := s.Another()
+	dead, _ := s.Claim(2)
+	s.Expire(dead)
+	client, err := jobs.NewClient(t.Context(), s.Server.DB, jobs.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	operator := admin.New(client)
+	if paused, err := operator.Pause(t.Context(), s.Server.DB, "job"); !paused || err != nil {
+		t.Fatal(paused, err)
+	}
+	if c, left, err := other.Session.Claim([]int64{s.Number}, 3); c != nil || len(left) > 0 || err != nil {
+		t.Errorf("claimed: %+v; jobs left: %v; %v", c, left, err)
+	}
+	if c, err := other.Session.TakeOver([]int64{s.Number}); c != nil || err != nil {
+		t.Errorf("taken over: %+v, %v", c, err)
+	}
+	if resumed, err := operator.Resume(t.Context(), s.Server.DB, "job"); !resumed || err != nil {
+		t.Fatal(resumed, err)
+	}
+	c, _ := other.Claim(3)
+	if diff := cmp.Diff([]string{"2", "3", "4"}, keys(other.Read(c))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
