@@ -57,6 +57,8 @@ type column struct {
 type understood struct {
 	rule.Applied
 	table table
+	// number is that of the column of the key, which keeps it when it is renamed.
+	number int64
 	// others has the columns of Reads that not only since reads.
 	others []string
 }
@@ -129,7 +131,7 @@ func (r *resolver) resolve(ctx context.Context) (understood, error) {
 	if key == nil {
 		return u, nil
 	}
-	u.Key, u.KeyType = pq.QuoteIdentifier(key.Name), key.Base
+	u.Key, u.KeyType, u.number = pq.QuoteIdentifier(key.Name), key.Base, key.Number
 	if err := r.facts(ctx, &u, key.Number); err != nil {
 		return u, err
 	}

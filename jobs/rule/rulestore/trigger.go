@@ -64,7 +64,6 @@ func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) (before, afte
 	for _, which := range []string{rowFunction, safeFunction} {
 		row += u.protect(schema, fmt.Sprintf("%s(%s, timestamptz)", u.function(schema, which), u.Relation), false)
 	}
-	row += u.protect(schema, fmt.Sprintf("%s(%s)", u.function(schema, keyFunction), u.Relation), false)
 	if u.table.Roles {
 		row += "\n" + fill(template("call"), "")
 	}
@@ -113,7 +112,7 @@ func (u understood) function(schema pgsql.Schema, which string) string {
 // them. It leaves out the parameters, whose types may be of a schema that the login may not use.
 func dropFunctions(schema pgsql.Schema, name string) string {
 	var functions []string
-	for _, which := range append(slices.Clone(events), rowFunction, safeFunction, keyFunction, movesFunction) {
+	for _, which := range append(slices.Clone(events), rowFunction, safeFunction, movesFunction) {
 		functions = append(functions, pgsql.Rules.In(schema)+"."+pq.QuoteIdentifier(triggerName(schema, name, which)))
 	}
 	return fmt.Sprintf("drop function if exists %s cascade; drop domain if exists %s.%s", strings.Join(functions, ", "),
@@ -121,12 +120,11 @@ func dropFunctions(schema pgsql.Schema, name string) string {
 }
 
 // rowFunction is in the name of the function that says what a row means. safeFunction is in that of the one which never
-// fails, keyFunction in that of the one which returns the key of a row, and movesFunction in that of the one which says
-// whether an update of since may move a check. rowType is in that of the type of the rows of a partitioned table.
+// fails, and movesFunction in that of the one which says whether an update of since may move a check. rowType is in
+// that of the type of the rows of a partitioned table.
 const (
 	rowFunction   = "row"
 	safeFunction  = "safe"
-	keyFunction   = "key"
 	movesFunction = "moves"
 	rowType       = "type"
 )
@@ -226,7 +224,7 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.
 		"{rule}", strings.Join(strings.Fields(u.Rule.Name), " "),
 		"{name}", pq.QuoteLiteral(u.Rule.Name), "{entity}", pq.QuoteLiteral(u.Rule.Entity),
 		"{relation}", u.Relation, "{literal}", pq.QuoteLiteral(u.Relation), "{columns}", strings.Join(columns, ", "),
-		"{alias}", u.Name(), "{column}", u.Key, "{key}", u.Name() + "." + u.Key, "{key_of}", u.function(schema, keyFunction),
+		"{alias}", u.Name(), "{column}", u.Key, "{key}", u.Name() + "." + u.Key, "{number}", fmt.Sprint(u.number),
 		"{since}", u.Facts.RowSinceSQL(),
 		"{about}", u.Facts.RowWhereSQL(), "{done}", u.Facts.RowDoneSQL("prescient_now"), "{asks}", version(u.Asks),
 		"{looks}", version(u.Looks), "{ends}", ends,

@@ -7,8 +7,14 @@ security definer
 as {quote}
 -- What a row says: version {version}.
 declare
-    keys text[] := (select array_agg({key_of}(prescient_row.*)) from prescient_deleted as prescient_row);
+    keys text[];
 begin
+    begin
+        keys := (select array_agg(prescient_row.{column}::text) from prescient_deleted as prescient_row);
+    exception
+        when undefined_column then -- it was renamed
+            keys := (select array_agg(r.key) from prescient_deleted as prescient_row, {safe}(prescient_row.*, null) as r);
+    end;
     perform prescient.cancel_keys({name}, {entity}, keys, {clock});
     return null;
 end

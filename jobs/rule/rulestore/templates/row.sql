@@ -13,7 +13,7 @@ begin
     ) then
         drop function if exists {insert}, {update}, {delete} cascade;
     end if;
-    drop function if exists {row}, {safe}, {key_of};
+    drop function if exists {row}, {safe};
     drop domain if exists {type};
 end
 {quote};
@@ -37,27 +37,28 @@ begin atomic
     cross join lateral (select {since} as prescient_at offset 0) as prescient_since
     cross join lateral (select {coming} offset 0) as prescient_coming;
 end;
-create function {key_of}(prescient_row {relation})
-returns text
-language sql
-stable
-begin atomic
-    select (prescient_row).{column}::text;
-end;
 create function {safe}(prescient_row {relation}, prescient_now timestamptz)
 returns table (key text, since timestamptz, about boolean, done boolean, first timestamptz, coming timestamptz[], asks text, looks text, ends timestamptz)
 language plpgsql
 stable
 {settings}
 as {quote}
+declare
+    text_of_key text;
 begin
     return query select r.* from {row}(prescient_row, prescient_now) as r;
 exception
     when others or assert_failure then
-        -- The row waits for the next slot, whose check fails with the reason.
+        -- The row waits for the next slot, whose check fails with the reason. The key may have another name by now.
+        execute (
+            select format('select ($1).%I::text', a.attname)
+            from pg_type t
+            join pg_attribute a on a.attrelid = t.typrelid
+            where t.oid = pg_typeof(prescient_row) and a.attnum = {number}
+        ) into text_of_key using prescient_row;
         return query
         select
-            {key_of}(prescient_row), timestamptz '-infinity', octet_length({key_of}(prescient_row)) between 1 and 500, false,
+            text_of_key, timestamptz '-infinity', octet_length(text_of_key) between 1 and 500, false,
             timestamptz '-infinity', array[timestamptz '-infinity'], null::text, null::text, null::timestamptz;
 end
 {quote};
