@@ -16,6 +16,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd"
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/internal/crond"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -34,70 +35,6 @@ func fenced(t *testing.T, language string) string {
 		t.Fatalf("README.md has no block of %s", language)
 	}
 	return block
-}
-
-// privately is a script that runs Debian's cron until its input ends. Cron sees one crontab, $DIR/table, and none of the machine:
-// the script has file systems of its own over cron's directories. They and all processes of cron end with the script, which is
-// the first process of its namespace, and the script ends with the test, however that ends.
-const privately = `set -e
-exec 3<&0
-mount -t tmpfs none /run
-mount -t tmpfs none /var/spool/cron
-mkdir /var/spool/cron/crontabs
-[ ! -e /etc/crontab ] || mount --bind "$DIR/empty" /etc/crontab
-mount -t tmpfs none /etc/cron.d
-install -m 644 "$DIR/table" /etc/cron.d/orders
-env -i PATH=/usr/bin:/bin "$CRON" -f &
-cron=$!
-{ read -r _ <&3 || true; kill $cron; } &
-wait $cron
-`
-
-// startCron starts Debian's cron with a crontab. It returns whether cron still runs, and what it said.
-func startCron(t *testing.T, table string) (runs func() bool, said *bytes.Buffer) {
-	t.Helper()
-	path, err := exec.LookPath("cron")
-	if err != nil {
-		path = "/usr/sbin/cron"
-	}
-	namespace := []string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc"}
-	if _, err := os.Stat(path); err != nil || exec.Command("unshare", append(namespace, "true")...).Run() != nil {
-		t.Skip("this needs root, who may mount, and Debian's cron: apt-get install cron")
-	}
-	dir := t.TempDir()
-	err = errors.Join(os.WriteFile(filepath.Join(dir, "table"), []byte(table), 0o600),
-		os.WriteFile(filepath.Join(dir, "empty"), nil, 0o600))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cron := exec.Command("unshare", append(namespace, "sh", "-c", privately)...)
-	cron.Env = append(os.Environ(), "CRON="+path, "DIR="+dir)
-	said = &bytes.Buffer{}
-	cron.Stdout, cron.Stderr = said, said
-	input, err := cron.StdinPipe()
-	if err == nil {
-		err = cron.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = cron.Wait() // its exit code is that of a process that was stopped
-	}()
-	t.Cleanup(func() {
-		_ = input.Close()
-		<-ended
-	})
-	return func() bool {
-		select {
-		case <-ended:
-			return false
-		default:
-			return true
-		}
-	}, said
 }
 
 // But for the first line, which says where it comes from.
@@ -218,12 +155,19 @@ func TestTheCrontabThatIsPrintedRunsItsDatabaseUnderCron(t *testing.T) {
 	notified := filepath.Join(dir, "notified")
 	table = strings.Replace(table, "MAILTO=root", `MAILTO=""`, 1)
 	table = strings.Replace(table, check, often+notified+"\n* * * * *  root  touch "+dir+"/probe\n", 1)
-	runs, said := startCron(t, table)
+	cron, err := crond.Start(t.TempDir(), table, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cron == nil {
+		t.Skip(crond.Missing)
+	}
+	t.Cleanup(cron.Stop)
 	await := func(what string, done func() bool) {
 		t.Helper()
 		for until := time.Now().Add(await.Limit); !done(); time.Sleep(time.Second) {
-			if !runs() {
-				t.Fatalf("cron has ended: %s", said)
+			if !cron.Runs() {
+				t.Fatalf("cron has ended: %s", cron.Said)
 			}
 			if time.Now().After(until) {
 				if _, err := os.Stat(filepath.Join(dir, "probe")); err != nil {

@@ -64,7 +64,7 @@ func (t *torture) check(ctx context.Context, m *mutator) error {
 	checkStarts(starts, history, t.clock, t.broken)
 	t.checkLimits(starts, t.broken)
 	for _, check := range []func(context.Context) error{
-		t.checkSchedules,
+		t.checkSchedules, t.checkCron,
 		func(ctx context.Context) error { return t.checkRest(ctx, twoStores[0]) },
 		func(ctx context.Context) error { return t.checkLedger(ctx, history) },
 		func(ctx context.Context) error { return t.checkEffects(ctx, history) },
@@ -94,7 +94,7 @@ func (t *torture) checkRest(ctx context.Context, schema string) error {
 			select slot - lag(slot) over (order by slot) as step
 			from prescient.slot_run
 			where slot between (select since from prescient.setting) and clock_timestamp()
-		) as s where step > $1::bigint * interval '1 second'`, "prescient.", schema+"."), int64(width/time.Second))
+		) as s where step > $1::bigint * interval '1 second'`, "prescient.", schema+"."), int64(t.width()/time.Second))
 	for _, l := range left {
 		if l.N > 0 {
 			t.broken("%d %s", l.N, l.What)

@@ -98,13 +98,13 @@ func (t *torture) checkSchedules(ctx context.Context) error {
 		return err
 	}
 	t.counts["events of schedules"] = len(events)
-	checkInstants(events, t.paused, t.clock != nil, t.broken)
+	checkInstants(events, t.paused, t.width(), t.clock != nil, t.broken)
 	return nil
 }
 
 // checkInstants expects the instants of a schedule in their order. Of those that an hour's step passes over, a run
 // publishes the newest hundred.
-func checkInstants(events []published, until time.Time, steps bool, broken func(string, ...any)) {
+func checkInstants(events []published, until time.Time, width time.Duration, steps bool, broken func(string, ...any)) {
 	of := map[string][]published{}
 	for _, e := range events {
 		of[e.ID] = append(of[e.ID], e)

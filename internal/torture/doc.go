@@ -31,5 +31,9 @@
 // often, at a statement or at random. Rows get other numbers when they move, so they are compared by
 // their keys.
 //
+// With -cron, Debian's cron starts the runs of slots of a minute, by the crontab that prescient
+// install prints. That needs root, who may mount. It takes ten minutes more than -for says, until the
+// last row has been retried.
+//
 // The exit code is 1 if an invariant is broken, and 2 if the run itself failed.
 package main

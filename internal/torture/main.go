@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -21,11 +22,12 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	_ "github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/internal/crond"
 )
 
 const (
 	lease        = 3 * time.Second
-	width        = 2 * time.Second
 	databaseName = "prescient"
 )
 
@@ -44,6 +46,7 @@ func main() {
 	flag.BoolVar(&o.pooled, "pooler", false, "put PgBouncer in transaction mode before the server")
 	flag.BoolVar(&o.soaked, "soak", false, "no faults: take samples of memory, connections and tables, in soak.csv")
 	flag.IntVar(&o.moved, "moves", 0, "no other faults: kill so `many` processes that move rows between two stores")
+	flag.BoolVar(&o.cronned, "cron", false, "no faults: a real cron starts the runs of slots of a minute")
 	flag.StringVar(&o.keep, "dir", "", "the `directory` for servers and ledgers, which stays; empty: a temporary one")
 	flag.BoolVar(&o.verbose, "v", false, "print each fault")
 	flag.Parse()
@@ -70,7 +73,8 @@ type options struct {
 	soaked      bool
 	sampled     time.Duration // how long it is between two samples; 0: 30 s
 	moved       int           // moves that are killed; 0: there is one store
-	hasty       bool          // with moved: rows that wait after the moves are cancelled
+	hasty       bool          // rows that wait at the end are cancelled
+	cronned     bool
 	keep        string
 	verbose     bool
 }
@@ -88,6 +92,8 @@ type torture struct {
 	client  *proxy // of a part of the mutator
 	mover   *proxy // of moves
 	config  string // the file of settings; empty: none
+	cron    *crond.Cron
+	began   time.Time // when cron did
 	log     *slog.Logger
 
 	mu     sync.Mutex
@@ -176,6 +182,8 @@ func run(ctx context.Context, o options) (broken int, err error) {
 		err = t.soak(faulty)
 	case o.moved > 0:
 		err = t.moves(faulty, random)
+	case o.cronned:
+		err = t.byCron(faulty)
 	default:
 		t.strikes(faulty, schedule(random, o.most, o.every, o.kinds))
 	}
@@ -255,15 +263,22 @@ func (t *torture) begin(ctx context.Context) (err error) {
 	}
 	if t.moved > 0 {
 		places = []*place{
-			{name: "run a", kind: "a", args: []string{"run", "--catch-up"}, every: width},
+			{name: "run a", kind: "a", args: []string{"run", "--catch-up"}, every: t.width()},
 			{name: "daemon b", kind: "b", args: []string{"daemon"}},
 		}
 		if t.mover, err = newProxy(ctx, socket); err != nil {
 			return err
 		}
 	}
+	if t.cronned {
+		places = nil
+		if err := t.startCron(ctx); err != nil {
+			return err
+		}
+		t.began = time.Now()
+	}
 	if t.soaked {
-		if places, err = soakPlaces(ctx); err != nil {
+		if places, err = t.soakPlaces(ctx); err != nil {
 			return err
 		}
 	}
@@ -323,12 +338,20 @@ func awaitServer(ctx context.Context, url string) error {
 
 // prescient runs a command beside the proxies.
 func (t *torture) prescient(ctx context.Context, args ...string) error {
+	_, err := t.output(ctx, args...)
+	return err
+}
+
+// output runs a command, and returns what it prints.
+func (t *torture) output(ctx context.Context, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, os.Args[0], append([]string{"as", "a"}, args...)...)
 	c.Env, c.SysProcAttr = t.environment(t.plain.url("prescient", "prescient")), attributes()
-	if out, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("prescient %s: %w\n%s", strings.Join(args, " "), err, out)
+	var out, log bytes.Buffer
+	c.Stdout, c.Stderr = &out, &log
+	if err := c.Run(); err != nil {
+		return "", fmt.Errorf("prescient %s: %w\n%s%s", strings.Join(args, " "), err, &out, &log)
 	}
-	return nil
+	return out.String(), nil
 }
 
 func (t *torture) starts() string { return filepath.Join(t.dir, "starts") }
@@ -343,7 +366,8 @@ func (t *torture) mutator(random *rand.Rand) (*mutator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &mutator{direct: direct, proxied: proxied, random: random}, nil
+	// Within a minute both steps of the rule pass, and then one of them fires.
+	return &mutator{direct: direct, proxied: proxied, random: random, ruled: !t.cronned}, nil
 }
 
 // calmEvery is how often the faults stop, for a recovery to be measured.
@@ -412,6 +436,9 @@ func (t *torture) heal(ctx context.Context) error {
 		}
 		deadline = began.Add(15 * time.Minute)
 	}
+	if t.cronned {
+		deadline = began.Add(30 * t.width())
+	}
 	for {
 		left, err := eachStore[int](ctx, t, `
 			select (select count(*) from prescient.future_job where entity_name <> 'schedule')
@@ -424,13 +451,18 @@ func (t *torture) heal(ctx context.Context) error {
 			t.log.ErrorContext(ctx, "not healed", "rows and open slots", left, "error", err)
 			break
 		}
-		wait(ctx, 200*time.Millisecond)
+		if wait(ctx, 200*time.Millisecond); ctx.Err() != nil {
+			return errors.New("interrupted")
+		}
 	}
 	for _, p := range t.places {
 		p.finish()
 	}
 	if t.pooler != nil {
 		t.pooler.stop()
+	}
+	if t.cron != nil {
+		t.cron.Stop()
 	}
 	t.paused = time.Now()
 	for id := range schedules {
@@ -470,6 +502,9 @@ func (t *torture) end() (err error) {
 	}
 	if t.pooler != nil {
 		t.pooler.stop()
+	}
+	if t.cron != nil {
+		t.cron.Stop()
 	}
 	if t.admin != nil {
 		err = t.admin.Close()

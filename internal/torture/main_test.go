@@ -78,7 +78,9 @@ func TestTheChecksFindWhatIsBroken(t *testing.T) {
 				events = append(events, published{ID: id, Anchor: now, At: now.Add(time.Duration(at) * schedules[id])})
 			}
 		}
-		return found(func(broken func(string, ...any)) { checkInstants(events, now.Add(3*schedules["often"]), false, broken) })
+		return found(func(broken func(string, ...any)) {
+			checkInstants(events, now.Add(3*schedules["often"]), 2*time.Second, false, broken)
+		})
 	}
 	recovered := func(left ...dueRow) []string {
 		return found(func(broken func(string, ...any)) { checkRecovery(left, 3, usualRecovery, broken) })

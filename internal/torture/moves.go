@@ -42,7 +42,7 @@ const movable = 62 * time.Second
 // makeStores makes the store; for moves both, with the configuration that names them.
 func (t *torture) makeStores(ctx context.Context) error {
 	if t.moved == 0 {
-		return errors.Join(t.prescient(ctx, "migrate", "up"), t.prescient(ctx, "slots", "set-width", width.String()))
+		return errors.Join(t.prescient(ctx, "migrate", "up"), t.prescient(ctx, "slots", "set-width", t.width().String()))
 	}
 	t.config = filepath.Join(t.dir, "stores.yaml")
 	text := "stores:\n"
@@ -56,15 +56,16 @@ func (t *torture) makeStores(ctx context.Context) error {
 		return err
 	}
 	for _, schema := range twoStores {
-		if err := t.prescient(ctx, "slots", "set-width", width.String(), "--store", schema); err != nil {
+		if err := t.prescient(ctx, "slots", "set-width", t.width().String(), "--store", schema); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// inStores does what applications of two stores do, until ctx ends. A key that is asked for again is never cancelled, and
-// no key is cancelled twice: a second cancel may find a copy that a move has made of the row before the first one.
+// inStores does what applications of two stores do, until ctx ends. A key that is asked for again is
+// never cancelled, and no key is cancelled twice: a second cancel may find a copy that a move has made
+// of the row before the first one.
 func (m *mutator) inStores(ctx context.Context, worker int, pace time.Duration) {
 	m.mu.Lock()
 	random := rand.New(rand.NewPCG(m.random.Uint64(), uint64(worker)))
@@ -94,7 +95,8 @@ func (m *mutator) inStores(ctx context.Context, worker int, pace time.Duration) 
 	}
 }
 
-// inStore enqueues a key in one of the stores, for an instant that is far enough for moves, or cancels it in both.
+// inStore enqueues a key in one of the stores, for an instant that is far enough for moves, or cancels
+// it in both.
 func (m *mutator) inStore(ctx context.Context, random *rand.Rand, s *story, what string) {
 	a := ask{what: what, began: time.Now()}
 	a.at = a.began.Add(movable + time.Duration(random.IntN(30_000))*time.Millisecond)
@@ -124,8 +126,8 @@ func (m *mutator) inStore(ctx context.Context, random *rand.Rand, s *story, what
 	m.mu.Unlock()
 }
 
-// moves moves rows to and fro between the stores, until so many moves were killed. A move is started again until it
-// ends.
+// moves moves rows to and fro between the stores, until so many moves were killed. A move is started
+// again until it ends.
 func (t *torture) moves(ctx context.Context, random *rand.Rand) error {
 	from, to := twoStores[0], twoStores[1]
 	names := slices.Sorted(maps.Keys(movePoints))
@@ -218,9 +220,11 @@ func eachStore[T any](ctx context.Context, t *torture, query string) (all []T, e
 // cancelAll ends all rows that wait, and tells the stories.
 func (t *torture) cancelAll(ctx context.Context, m *mutator) error {
 	_, err := eachStore[int](ctx, t, `
-		select prescient.cancel_entity('torture', entity_key) from (select distinct entity_key from prescient.future_job) as f`)
+		select prescient.cancel_entity('torture', entity_key)
+		from (select distinct entity_key from prescient.future_job) as f`)
+	now := time.Now()
 	for _, s := range m.stories {
-		s.asks = append(s.asks, ask{what: "cancel", at: time.Now().Add(time.Hour), began: time.Now(), ended: time.Now(), known: unknown})
+		s.asks = append(s.asks, ask{what: "cancel", at: now.Add(time.Hour), began: now, ended: now, known: unknown})
 	}
 	return err
 }
@@ -232,8 +236,8 @@ type keyed struct {
 	Early bool // one was before its slot, by the clock of the database
 }
 
-// checkMoves notes the invariants that are broken after moves. A row gets another number when it moves, so rows are
-// compared by their keys.
+// checkMoves notes the invariants that are broken after moves. A row gets another number when it moves,
+// so rows are compared by their keys.
 func (t *torture) checkMoves(ctx context.Context, m *mutator) error {
 	starts, err := readStarts(t.starts())
 	if err != nil {
@@ -263,7 +267,8 @@ func (t *torture) checkMoves(ctx context.Context, m *mutator) error {
 			return err
 		}
 	}
-	moving, err := eachStore[int](ctx, t, "select (select count(*) from prescient.transfer_in) + (select count(*) from prescient.transfer_out)")
+	moving, err := eachStore[int](ctx, t, `
+		select (select count(*) from prescient.transfer_in) + (select count(*) from prescient.transfer_out)`)
 	if err != nil {
 		return err
 	}

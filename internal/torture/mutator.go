@@ -45,6 +45,7 @@ type ask struct {
 type mutator struct {
 	direct, proxied *sqlx.DB
 	random          *rand.Rand
+	ruled           bool // it writes to the table with the rule
 
 	mu      sync.Mutex
 	stories []*story
@@ -91,6 +92,7 @@ func (m *mutator) work(ctx context.Context, worker int, pace time.Duration) {
 			m.ask(ctx, random, mine[max(0, len(mine)-1-random.IntN(30))], "cancel")
 		case luck < 75:
 			m.ask(ctx, random, mine[max(0, len(mine)-1-random.IntN(30))], "reschedule")
+		case luck < 90 && !m.ruled:
 		case luck < 90:
 			m.order(ctx, random, int64(worker)*10_000_000+int64(n))
 		default:

@@ -207,7 +207,7 @@ func (t *torture) environment(url string) []string {
 		"PRESCIENT_RUN_START_TOLERANCE=1s",
 		"PRESCIENT_CONFIG=" + t.config,
 	}
-	if t.soaked { // a busy machine is no reason to abandon a check
+	if t.soaked || t.cronned { // a busy machine is no reason to abandon a check
 		env = append(env, staysUp+"=1", "PRESCIENT_RUN_GRACE=10s")
 	}
 	for _, v := range os.Environ() {

@@ -18,8 +18,8 @@ import (
 )
 
 // soakPlaces are the processes of a soak: a daemon of each kind, and what cron would start in each slot.
-func soakPlaces(ctx context.Context) ([]*place, error) {
-	all := []*place{{name: "run a", kind: "a", args: []string{"run", "--catch-up"}, every: width}}
+func (t *torture) soakPlaces(ctx context.Context) ([]*place, error) {
+	all := []*place{{name: "run a", kind: "a", args: []string{"run", "--catch-up"}, every: t.width()}}
 	for _, kind := range []string{"a", "b"} {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
@@ -123,8 +123,8 @@ func (t *torture) sample(ctx context.Context, since time.Duration, pids map[stri
 	return s, t.sampleServer(ctx, since, s)
 }
 
-// sampleServer adds what the server knows. Tables that lose rows as work goes may bloat. The others keep theirs, until
-// the retention of the settings removes them.
+// sampleServer adds what the server knows. Tables that lose rows as work goes may bloat. The others
+// keep theirs, until the retention of the settings removes them.
 func (t *torture) sampleServer(ctx context.Context, since time.Duration, s sample) error {
 	rows, err := t.admin.QueryxContext(ctx, `
 		with kind as (
@@ -146,7 +146,8 @@ func (t *torture) sampleServer(ctx context.Context, since time.Duration, s sampl
 		select 'server connections', count(*) from pg_stat_activity where datname = current_database()
 		union all select 'waiting rows', count(*) from prescient.future_job
 		union all select 'history rows', count(*) from prescient.future_job_history
-		union all select case kind when 'other work' then kind || ' tables' else kind end, tables from size where kind <> 'kept'
+		union all select case kind when 'other work' then kind || ' tables' else kind end, tables
+		from size where kind <> 'kept'
 		union all select kind || ' indexes', indexes from size where kind <> 'kept'
 		union all select kind || ' dead', dead from size where kind <> 'kept'
 		union all select 'kept tables and indexes', tables + indexes from size where kind = 'kept'

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-var update = flag.Bool("update", false, "draw the picture of the soak again, and write its table into docs/reliability.md")
+var update = flag.Bool("update", false, "draw the picture of the soak, and write its table into docs/reliability.md")
 
 // TestMain lets the test binary be a process of prescient, as the torture does.
 func TestMain(m *testing.M) {
