@@ -11,7 +11,7 @@
 //
 //	first: TestALostReply
 //
-// Name the package that is nearest to the fault first. With some faults a run never ends, and the tests of ./slots hang.
+// Name the package that is nearest to the fault first: with some faults a run never ends, and tests of ./slots hang.
 //
 // The fault is in an overlay of the build, so the tree stays as it is. Exit code 1: a fault survived, or a patch does
 // not apply or build.
