@@ -179,7 +179,7 @@ func run(ctx context.Context, o options) (broken int, err error) {
 	}
 	switch {
 	case o.soaked:
-		err = t.soak(faulty)
+		err = t.soak(ctx, o.most)
 	case o.moved > 0:
 		err = t.moves(faulty, random)
 	case o.cronned:

@@ -146,6 +146,7 @@ func TestTheChecksFindWhatIsBroken(t *testing.T) {
 		"the steps of both starts":             {rule(order{id: 1, starts: []change{begun, {at(2500), done, at(2501)}}}, both[0], event("first", 2500, 4500), event("second", 2500, 7500)), ""},
 		"a step of a start that never was":     {rule(order{id: 1, starts: []change{begun}}, append(both, event("first", 7, 2007))...), "there was not"},
 		"instants":                             {plan(1, 2, 3), ""},
+		"no instant yet":                       {plan(0), ""},
 		"an instant twice":                     {plan(1, 2, 2, 3), "0s later"},
 		"an instant that is left out":          {plan(1, 3), "later, want"},
 		"instants that end too early":          {plan(), "before the end"},

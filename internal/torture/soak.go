@@ -50,8 +50,8 @@ type sample map[string]float64
 
 func (t *torture) samples() string { return filepath.Join(t.dir, "soak.csv") }
 
-// soak takes samples until ctx ends, and finds what has grown.
-func (t *torture) soak(ctx context.Context) (err error) {
+// soak takes samples for a while, and finds what has grown. The daemons get a minute to begin.
+func (t *torture) soak(ctx context.Context, most time.Duration) (err error) {
 	file, err := os.Create(t.samples())
 	if err != nil {
 		return err
@@ -64,12 +64,15 @@ func (t *torture) soak(ctx context.Context) (err error) {
 	var all []sample
 	pids := map[string]int{}
 	for wait(ctx, every); ctx.Err() == nil; wait(ctx, every) {
-		s, err := t.sample(ctx, every, pids)
-		if ctx.Err() != nil {
+		begins := len(all) == 0 && time.Since(began) < most+time.Minute
+		if time.Since(began) > most && !begins {
 			break
 		}
+		s, err := t.sample(ctx, every, pids)
 		if err != nil {
-			t.broken("a sample of the soak: %v", err)
+			if !begins {
+				t.broken("a sample of the soak: %v", err)
+			}
 			continue
 		}
 		s["seconds"] = time.Since(began).Round(time.Second).Seconds()
