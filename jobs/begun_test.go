@@ -222,6 +222,39 @@ func TestARowThatWaitsForItsKeyOverABoundaryDoesNotGoIntoThePast(t *testing.T) {
 	}
 }
 
+func TestAnEnqueueThatFindsTheSlotBegunInsideItsPushBackSaysThatItWasRecorded(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "it has other functions on each node")
+	w := setup(t)
+	w.exec("select prescient.set_width('1 second')")
+	// A push back asks for this key after the enqueue has found the row waiting.
+	w.exec(`
+		create or replace function prescient.window_key(job_exec text, entity_name text, entity_key text, item_key text)
+		returns text
+		language plpgsql
+		as $$
+		begin
+			perform pg_sleep(1.01 - extract(epoch from clock_timestamp()) % 1);
+			return entity_key;
+		end
+		$$`)
+	w.exec("select prescient.enqueue('job', 'order', '1', clock_timestamp())")
+	var action string
+	err := w.db.GetContext(t.Context(), &action, `
+		select action
+		from prescient.enqueue('job', 'order', '1', clock_timestamp() + interval '5 seconds', '{"n": 2}', on_conflict => 'push_back')`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var recorded bool
+	if err := w.db.GetContext(t.Context(), &recorded, `select coalesce((request).payload = '{"n": 2}', false) from prescient.future_job`); err != nil {
+		t.Fatal(err)
+	}
+	if !recorded || action != "recorded" {
+		t.Errorf("the request is recorded: %v, and the action is %s", recorded, action)
+	}
+}
+
 func TestARetryThatWaitsForAFailedRowOverABoundaryDoesNotGoIntoThePast(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

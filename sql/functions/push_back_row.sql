@@ -1,6 +1,8 @@
 -- push_back for a job of which only the number is certain. job_exec is null while the transaction
 -- of its first enqueue is open, and then the first slot is taken. seconds: within.
--- Called by push_back and honour.
+-- slot is null if there is no such check. recorded: its slot has begun, so asked is recorded on it; if
+-- asked is null, the call with the row's own payload.
+-- Called by enqueue, push_back and honour.
 create or replace function prescient.push_back_row(
     number      bigint,
     job_exec    text,
@@ -10,15 +12,16 @@ create or replace function prescient.push_back_row(
     check_at    timestamptz,
     max_wait    interval,
     seconds     integer,
-    clock       timestamptz
+    clock       timestamptz,
+    asked       prescient.request default null,
+    out slot     timestamptz,
+    out recorded boolean
 )
-returns timestamptz
 language plpgsql
 as $$
 #variable_conflict use_column
 declare
     waiting record;
-    target  timestamptz;
     key     text := prescient.window_key(job_exec, entity_name, entity_key, item_key);
 begin
     select
@@ -31,25 +34,29 @@ begin
         and f.job = push_back_row.number
         and f.item_key = push_back_row.item_key
     for update of f;
+    recorded := false;
     if not found then
-        return null;
+        return;
     end if;
+    slot := waiting.next_check_at;
     -- The slot is chosen once the row is locked: the wait for its lock may have crossed a boundary.
     if waiting.next_check_at <= coalesce(clock, clock_timestamp()) then
         if push_back_row.job_exec is distinct from 'schedule' then -- a due schedule publishes in its slot
-            perform prescient.record_request(
+            recorded := prescient.record_request(
                 waiting.next_check_at, waiting.job, waiting.id,
-                prescient.make_request(check_at, seconds, waiting.payload, waiting.group_key, 'push_back', max_wait, null)
+                coalesce(asked, prescient.make_request(check_at, seconds, waiting.payload, waiting.group_key, 'push_back', max_wait, null))
             );
         end if;
-        return waiting.next_check_at;
+        return;
     end if;
-    target := least(prescient.due_slot(check_at, clock, case when key is not null then seconds end, key), waiting.latest);
-    if waiting.next_check_at >= target then
-        return waiting.next_check_at;
+    slot := greatest(
+        slot, least(prescient.due_slot(check_at, clock, case when key is not null then seconds end, key), waiting.latest)
+    );
+    if slot = waiting.next_check_at then
+        return;
     end if;
     update prescient.future_job f
-    set next_check_at = target,
+    set next_check_at = push_back_row.slot,
         journal = prescient.journal_add(f.journal, prescient.journal_entry('pushed_back', waiting.next_check_at))
     where f.next_check_at = waiting.next_check_at
         and f.job = waiting.job
@@ -57,6 +64,5 @@ begin
     if not found then -- it is locked
         perform prescient.raise_suppressed('the update of the waiting row');
     end if;
-    return target;
 end
 $$;
