@@ -32,10 +32,10 @@ $(PARTS): export GOFLAGS += -trimpath
 # packages with long tests begin first, so that no core is idle at the end
 PLAIN_FIRST = ./cmd ./docs ./jobs/schedule ./examples/orders
 
-# tests wait for locks and leases now and then: each part has half of the cores, and one package more, and a package runs
-# twice as many tests at once as there are cores; without DWARF, a test binary is linked in three quarters of the time
+# tests wait for locks and leases now and then: each part has half of the cores, and one package more; without DWARF, a test
+# binary is linked in three quarters of the time
 TEST = PATH="$$PATH:$(CURDIR)/bin" GORACE=atexit_sleep_ms=0 \
-	go test -ldflags=-w -timeout 1h -p $$(($$(getconf _NPROCESSORS_ONLN) / 2 + 1)) -parallel $$(($$(getconf _NPROCESSORS_ONLN) * 2))
+	go test -ldflags=-w -timeout 1h -p $$(($$(getconf _NPROCESSORS_ONLN) / 2 + 1))
 
 .PHONY: help build demo test test-long test-pooler test-citus test-failover test-upgrade test-versions test-dates mutants torture torture-full lint check-release release-snapshot test-release release vulncheck freeze clients pictures screenshots bench bench-30m bench-full figures postgres promtool languages browser clean
 
