@@ -396,6 +396,21 @@ func TestAChangeOfACheckThatDoesNotWaitFindsNothing(t *testing.T) {
 	}
 }
 
+func TestAnEnqueueThatPushesBackToLongAgoLeavesTheRow(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue(check("1", slot(4)), jobs.Keep)
+	var action string
+	err := w.db.GetContext(t.Context(), &action, `
+		select action from prescient.enqueue('remind', 'order', '1', '1960-01-01 00:00:00Z', on_conflict => 'push_back', clock => $1)`, now)
+	if err != nil || action != "pushed_back" {
+		t.Errorf("the action is %s, %v", action, err)
+	}
+	if list := w.waiting(); len(list) != 1 || !list[0].NextCheckAt.Equal(slot(4)) {
+		t.Errorf("%+v", list)
+	}
+}
+
 func TestAPushBackThatLandsInTheSameSlotWritesNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -192,15 +192,13 @@ begin
         enqueue.slot := waiting.next_check_at;
         enqueue.action := 'kept';
         if on_conflict = 'push_back' then
-            -- Its slot may begin before this call finds it.
-            select r.slot, case when r.recorded then 'recorded' else 'pushed_back' end
-            into enqueue.slot, enqueue.action
-            from prescient.push_back_row(
+            -- If the slot begins before this call looks, the next turn records the request.
+            enqueue.slot := prescient.push_back_row(
                 number, enqueue.job_exec, enqueue.entity_name, enqueue.entity_key, enqueue.item_key, enqueue.check_at,
-                enqueue.max_wait, seconds, enqueue.clock,
-                prescient.make_request(check_at, seconds, enqueue.payload, enqueue.group_key, on_conflict, max_wait, lately)
-            ) as r;
+                enqueue.max_wait, seconds, enqueue.clock, records => false
+            );
             continue when enqueue.slot is null;
+            enqueue.action := 'pushed_back';
         end if;
         return;
     end loop;

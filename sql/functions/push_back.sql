@@ -33,11 +33,8 @@ begin
             using errcode = 'check_violation', constraint = 'future_job_within', table = 'future_job';
     end if;
     perform from prescient.future_job where false;
-    return (
-        select r.slot
-        from prescient.push_back_row(
-            prescient.find_job(job_exec), job_exec, entity_name, entity_key, item_key, check_at, max_wait, seconds, clock
-        ) as r
+    return prescient.push_back_row(
+        prescient.find_job(job_exec), job_exec, entity_name, entity_key, item_key, check_at, max_wait, seconds, clock
     );
 end
 $$;

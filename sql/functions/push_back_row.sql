@@ -1,7 +1,7 @@
 -- push_back for a job of which only the number is certain. job_exec is null while the transaction
 -- of its first enqueue is open, and then the first slot is taken. seconds: within.
--- slot is null if there is no such check. recorded: its slot has begun, so asked is recorded on it; if
--- asked is null, the call with the row's own payload.
+-- records: whether a call on a row whose slot has begun is recorded, with the row's own payload. Otherwise
+-- it returns null for such a row, as if there were none.
 -- Called by enqueue, push_back and honour.
 create or replace function prescient.push_back_row(
     number      bigint,
@@ -13,15 +13,15 @@ create or replace function prescient.push_back_row(
     max_wait    interval,
     seconds     integer,
     clock       timestamptz,
-    asked       prescient.request default null,
-    out slot     timestamptz,
-    out recorded boolean
+    records     boolean default true
 )
+returns timestamptz
 language plpgsql
 as $$
 #variable_conflict use_column
 declare
     waiting record;
+    target  timestamptz;
     key     text := prescient.window_key(job_exec, entity_name, entity_key, item_key);
 begin
     select
@@ -34,29 +34,28 @@ begin
         and f.job = push_back_row.number
         and f.item_key = push_back_row.item_key
     for update of f;
-    recorded := false;
     if not found then
-        return;
+        return null;
     end if;
-    slot := waiting.next_check_at;
     -- The slot is chosen once the row is locked: the wait for its lock may have crossed a boundary.
     if waiting.next_check_at <= coalesce(clock, clock_timestamp()) then
         if push_back_row.job_exec is distinct from 'schedule' then -- a due schedule publishes in its slot
-            recorded := prescient.record_request(
+            if not records then
+                return null;
+            end if;
+            perform prescient.record_request(
                 waiting.next_check_at, waiting.job, waiting.id,
-                coalesce(asked, prescient.make_request(check_at, seconds, waiting.payload, waiting.group_key, 'push_back', max_wait, null))
+                prescient.make_request(check_at, seconds, waiting.payload, waiting.group_key, 'push_back', max_wait, null)
             );
         end if;
-        return;
+        return waiting.next_check_at;
     end if;
-    slot := greatest(
-        slot, least(prescient.due_slot(check_at, clock, case when key is not null then seconds end, key), waiting.latest)
-    );
-    if slot = waiting.next_check_at then
-        return;
+    target := least(prescient.due_slot(check_at, clock, case when key is not null then seconds end, key), waiting.latest);
+    if waiting.next_check_at >= target then
+        return waiting.next_check_at;
     end if;
     update prescient.future_job f
-    set next_check_at = push_back_row.slot,
+    set next_check_at = target,
         journal = prescient.journal_add(f.journal, prescient.journal_entry('pushed_back', waiting.next_check_at))
     where f.next_check_at = waiting.next_check_at
         and f.job = waiting.job
@@ -64,5 +63,6 @@ begin
     if not found then -- it is locked
         perform prescient.raise_suppressed('the update of the waiting row');
     end if;
+    return target;
 end
 $$;
