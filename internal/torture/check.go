@@ -42,30 +42,36 @@ func (e ended) endedBy(pid int) bool { return strings.HasSuffix(e.Runner, ":"+st
 // be as they were read for 3 s.
 const readAhead = 4 * time.Second
 
-// check notes the invariants that are broken at the end.
-func (t *torture) check(ctx context.Context, m *mutator) error {
-	starts, err := readStarts(t.starts())
-	if err != nil {
-		return err
+// readLedgers returns the ledger of starts, the history of each store, and that by job and key.
+func (t *torture) readLedgers(ctx context.Context) (starts []started, history []ended, rows map[string][]ended, err error) {
+	if starts, err = readStarts(t.starts()); err != nil {
+		return nil, nil, nil, err
 	}
-	var history []ended
-	err = t.admin.SelectContext(ctx, &history, `
+	history, err = eachStore[ended](ctx, t, `
 		select id, job_exec, entity_name, entity_key, check_count, outcome, slot, coalesce(runner, '') as runner
 		from prescient.future_job_history`)
 	if err != nil {
-		return err
+		return nil, nil, nil, err
 	}
-	t.counts["checks started"], t.counts["rows that ended"], t.counts["changes asked for"] = len(starts), len(history), 0
-	rows := map[string][]ended{}
+	rows = map[string][]ended{}
 	for _, h := range history {
 		rows[h.JobExec+" "+h.EntityKey] = append(rows[h.JobExec+" "+h.EntityKey], h)
+	}
+	t.counts["checks started"], t.counts["rows that ended"], t.counts["changes asked for"] = len(starts), len(history), 0
+	return starts, history, rows, nil
+}
+
+// check notes the invariants that are broken at the end.
+func (t *torture) check(ctx context.Context, m *mutator) error {
+	starts, history, rows, err := t.readLedgers(ctx)
+	if err != nil {
+		return err
 	}
 	t.checkStories(m, rows, starts, t.broken)
 	checkStarts(starts, history, t.clock, t.broken)
 	t.checkLimits(starts, t.broken)
 	for _, check := range []func(context.Context) error{
-		t.checkSchedules, t.checkCron,
-		func(ctx context.Context) error { return t.checkRest(ctx, twoStores[0]) },
+		t.checkRest, t.checkSchedules, t.checkCron,
 		func(ctx context.Context) error { return t.checkLedger(ctx, history) },
 		func(ctx context.Context) error { return t.checkEffects(ctx, history) },
 		func(ctx context.Context) error { return t.checkRule(ctx, m) },
@@ -77,13 +83,13 @@ func (t *torture) check(ctx context.Context, m *mutator) error {
 	return t.checkLeaks()
 }
 
-// checkRest finds what is left in a store when all work is done.
-func (t *torture) checkRest(ctx context.Context, schema string) error {
-	var left []struct {
+// checkRest finds what is left in the stores when all work is done.
+func (t *torture) checkRest(ctx context.Context) error {
+	type rest struct {
 		What string
 		N    int
 	}
-	err := t.admin.SelectContext(ctx, &left, strings.ReplaceAll(`
+	left, err := eachStore[rest](ctx, t, `
 		select 'rows wait' as what, count(*) as n from prescient.future_job where entity_name <> 'schedule'
 		union all select 'slots are open', count(*) from prescient.slot_run where state = 'open'
 		union all select 'claims are left', count(*) from prescient.slot_claim
@@ -94,7 +100,7 @@ func (t *torture) checkRest(ctx context.Context, schema string) error {
 			select slot - lag(slot) over (order by slot) as step
 			from prescient.slot_run
 			where slot between (select since from prescient.setting) and clock_timestamp()
-		) as s where step > $1::bigint * interval '1 second'`, "prescient.", schema+"."), int64(t.width()/time.Second))
+		) as s where step > $1::bigint * interval '1 second'`, int64(t.width()/time.Second))
 	for _, l := range left {
 		if l.N > 0 {
 			t.broken("%d %s", l.N, l.What)
@@ -256,7 +262,7 @@ func checkStarts(starts []started, history []ended, c *clock, broken func(string
 				broken("check %d of row %d was recorded, and did not start", check+1, h.ID)
 			}
 		}
-		// Who takes a row over starts its check again. What another process records later, it records under an old token.
+		// A process that takes a row over starts its check again. Then a record of another process has an old token.
 		if pid, ok := begun[attempt{h.ID, h.CheckCount - 1}]; ok && h.Outcome == "done" && !h.endedBy(pid) {
 			broken("process %d was the last to start check %d of row %d, and %s recorded it", pid, h.CheckCount, h.ID, h.Runner)
 		}

@@ -412,6 +412,25 @@ func waits(t *testing.T, s *stores.Store) bool {
 	return get[bool](t, s, `select exists (select from pg_locks where not granted and database = (select oid from pg_database where datname = current_database()))`)
 }
 
+// moveThatWaits starts a move from a to b, and returns once it waits for a lock in a store. moved is written before ended.
+func moveThatWaits(t *testing.T, set *stores.Set, s *stores.Store) (moved *stores.Moved, ended chan error) {
+	t.Helper()
+	moved, ended = new(stores.Moved), make(chan error, 1)
+	go func() {
+		var err error
+		*moved, err = set.Move(t.Context(), stores.Move{From: "a", To: []string{"b"}})
+		ended <- err
+	}()
+	for !waits(t, s) {
+		select {
+		case err := <-ended:
+			t.Fatalf("it did not wait for the lock: %v", err)
+		default:
+		}
+	}
+	return moved, ended
+}
+
 func TestWhoOpensASlotAndWhoTakesARowOutOfItWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -424,18 +443,7 @@ func TestWhoOpensASlotAndWhoTakesARowOutOfItWaitForEachOther(t *testing.T) {
 	if _, err := opening.ExecContext(t.Context(), `select prescient.lock_slot($1, true)`, slot(5)); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error)
-	go func() {
-		_, err := w.set.Move(t.Context(), stores.Move{From: "a", To: []string{"b"}})
-		ended <- err
-	}()
-	for !waits(t, w.a) {
-		select {
-		case err := <-ended:
-			t.Fatalf("it took the row: %v", err)
-		default:
-		}
-	}
+	_, ended := moveThatWaits(t, w.set, w.a)
 	if n := len(w.waiting(w.a)); n != 1 {
 		t.Errorf("%d rows wait", n)
 	}
@@ -457,20 +465,7 @@ func TestARowWhoseSlotBeginsWhileItIsCopiedStays(t *testing.T) {
 	holder := pgsql.Sqlx(w.b.DB).MustBegin()
 	defer func() { _ = holder.Rollback() }()
 	holder.MustExec("lock table prescient.transfer_in in exclusive mode")
-	var moved stores.Moved
-	ended := make(chan error, 1)
-	go func() {
-		var err error
-		moved, err = set.Move(t.Context(), stores.Move{From: "a", To: []string{"b"}})
-		ended <- err
-	}()
-	for !waits(t, w.b) {
-		select {
-		case err := <-ended:
-			t.Fatalf("it did not wait for its copies: %v", err)
-		default:
-		}
-	}
+	moved, ended := moveThatWaits(t, set, w.b)
 	clock.Set(slot(5))
 	if err := errors.Join(holder.Rollback(), <-ended); err != nil || moved.Rows != 1 || moved.Left != 1 {
 		t.Errorf("%+v, %v", moved, err)
@@ -493,18 +488,7 @@ func TestACancelOfAnEntityLeavesTheCheckOfAScheduleThatIsOnItsWay(t *testing.T) 
 	opening := pgsql.Sqlx(w.a.DB).MustBegin()
 	defer func() { _ = opening.Rollback() }()
 	opening.MustExec(`select prescient.lock_slot($1, true)`, slot(5))
-	ended := make(chan error, 1)
-	go func() {
-		_, err := w.set.Move(t.Context(), stores.Move{From: "a", To: []string{"b"}})
-		ended <- err
-	}()
-	for !waits(t, w.a) {
-		select {
-		case err := <-ended:
-			t.Fatalf("it took the rows: %v", err)
-		default:
-		}
-	}
+	_, ended := moveThatWaits(t, w.set, w.a)
 	n, err := w.b.Client.CancelEntity(t.Context(), w.b.DB, "schedule", "report")
 	if err != nil || n != 1 {
 		t.Errorf("%d checks are cancelled, %v", n, err)

@@ -161,7 +161,7 @@ func (d decider) wait(r row) decision {
 	}
 	left := d.remaining(r)
 	if len(left.list) == 0 {
-		return d.without(r, left)
+		return d.withoutStep(r, left)
 	}
 	if r.waits {
 		return d.waiting(r, left)
@@ -186,8 +186,8 @@ func (d decider) wait(r row) decision {
 	return missed
 }
 
-// without decides about a row without a step that may still fire.
-func (d decider) without(r row, left remaining) decision {
+// withoutStep decides about a row for which no step may still fire.
+func (d decider) withoutStep(r row, left remaining) decision {
 	if !r.waits || r.errors > 0 || !r.slot.After(d.now) {
 		return decision{fate: leave}
 	}
