@@ -245,7 +245,7 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 		}
 	}
 	before, after, all := triggersOf(s.schema, u, p.timing)
-	if err := s.find(ctx, u, all); err != nil {
+	if err := s.find(ctx, u, was, all); err != nil {
 		return RulePlan{}, fmt.Errorf("find the triggers of rule %s: %w", asked.Name, err)
 	}
 	for _, t := range all {
@@ -477,7 +477,7 @@ func stepPlans(was, is []rule.Step) (plans []StepPlan) {
 }
 
 // find marks the triggers that the table has, and those that it has in the same version.
-func (s *Store) find(ctx context.Context, u understood, all []trigger) error {
+func (s *Store) find(ctx context.Context, u understood, was *Status, all []trigger) error {
 	var found []struct {
 		Name     string         `db:"name"`
 		Body     string         `db:"body"`
@@ -499,9 +499,10 @@ func (s *Store) find(ctx context.Context, u understood, all []trigger) error {
 			if t.argument != "" {
 				argument = hex.EncodeToString([]byte(t.argument + "\x00"))
 			}
-			works := f.Name == t.name && f.Definer && !f.Behind && len(f.Reads) > 0
-			t.works = t.works || works
-			t.there = t.there || works && f.Body == t.body && f.Argument == argument && slices.Equal(f.Reads, u.Reads)
+			usable := f.Name == t.name && f.Definer && !f.Behind && len(f.Reads) > 0
+			t.there = t.there || usable && f.Body == t.body && f.Argument == argument && slices.Equal(f.Reads, u.Reads)
+			// Columns of other names than the rule has had: one has taken the name of another, which the trigger reads.
+			t.works = t.works || usable && (was == nil || slices.Equal(f.Reads, was.Reads))
 		}
 	}
 	return err
