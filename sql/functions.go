@@ -62,7 +62,7 @@ func functionStatements(schema Schema) []string {
 func functionsApplied(schema Schema) []string {
 	return []string{
 		schema.qualify("update prescient.setting\nset functions = '" + functionsHash + "',\n" +
-			"    functions_at = clock_timestamp();"),
+			"    functions_at = statement_timestamp();"),
 		schema.qualify("select prescient.make_history_months();"),
 	}
 }
