@@ -1,6 +1,6 @@
 -- Returns the columns of a table ($1): whether the value may be null, whether it alone identifies a row, and whether its
 -- text is the same in each session and for ever. base: the type without domains, as SQL that is read alike with any
--- search_path. own: PostgreSQL has it itself.
+-- search_path. own: PostgreSQL has it itself. virtual: the expression of a column that has no stored value; null if it has.
 -- Called by jobs/rule/rulestore.resolver.findTable.
 select
     a.attname::text as name,
@@ -24,7 +24,12 @@ select
     end as base,
     n.nspname = 'pg_catalog' as own,
     b.typtype = 'e' as enum,
-    o.provolatile = 'i' and b.typname not in ('float4', 'float8', 'bytea') as steady
+    o.provolatile = 'i' and b.typname not in ('float4', 'float8', 'bytea') as steady,
+    case when a.attgenerated = 'v' then (
+        select pg_get_expr(v.adbin, v.adrelid)
+        from pg_attrdef v
+        where v.adrelid = a.attrelid and v.adnum = a.attnum
+    ) end as virtual
 from pg_attribute a
 cross join lateral (
     with recursive down as (

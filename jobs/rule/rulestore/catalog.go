@@ -51,6 +51,8 @@ type column struct {
 	Base string `db:"base"`
 	Own  bool   `db:"own"`
 	Enum bool   `db:"enum"`
+	// Virtual is the expression of a column whose value is not stored, and which triggers see as null.
+	Virtual sql.NullString `db:"virtual"`
 }
 
 // understood is a rule with what the catalog says about its table.

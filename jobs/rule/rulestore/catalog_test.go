@@ -101,6 +101,29 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 	s.exec("drop function shop.trusted(text); drop owned by catalog_owner; drop role catalog_owner")
 }
 
+// PostgreSQL has virtual columns since version 18, and hands null for them to triggers.
+func TestPlanRefusesAVirtualColumn(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	if s.count("select current_setting('server_version_num')::int") < 180000 {
+		t.Skip("this PostgreSQL has no virtual columns")
+	}
+	s.exec("alter table shop.orders add due bigint generated always as (amount * 2) virtual")
+	const want = ": column due is virtual, and triggers do not see its value: write its expression instead, (amount * (2)::numeric), or make it"
+	for field, file := range map[string]string{
+		"since":          strings.Replace(unshipped, "since: placed_at", "since: to_timestamp(due)", 1),
+		"where":          strings.Replace(unshipped, "channel <> 'test'", "due > 0", 1),
+		"done":           strings.Replace(unshipped, "done: shipped_at", "done: exists (select from shop.orders o where o.amount = orders.due)", 1),
+		"steps[1].after": strings.Replace(unshipped, "after: 2d", "after: {interval: make_interval(days => due::int)}", 1),
+	} {
+		_, err := s.store.Plan(t.Context(), parse(t, file))
+		if err == nil || !strings.Contains(err.Error(), field+want) || len(problems(err)) != 1 {
+			t.Errorf("error %v, want %s", err, field+want)
+		}
+	}
+	s.apply(with(unshipped, "payload: [due]"))
+}
+
 func TestPlanWarnsOfALookupWithoutAnIndex(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

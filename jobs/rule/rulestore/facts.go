@@ -109,6 +109,16 @@ func (r reading) columns(t table) (reads, asks, looks []string) {
 	return reads, asks, looks
 }
 
+// virtual returns the first of some columns whose value is not stored. Nil: there is none.
+func (t table) virtual(numbers []int64) *column {
+	for i, c := range t.columns {
+		if c.Virtual.Valid && slices.Contains(numbers, c.Number) {
+			return &t.columns[i]
+		}
+	}
+	return nil
+}
+
 // notSince returns the columns that not only since reads.
 func (r reading) notSince(t table) (list []string) {
 	for _, c := range t.columns {
@@ -183,6 +193,11 @@ func (r *resolver) expression(
 		return e, nil
 	case misread != "":
 		r.wrong(field, "%s", misread)
+		return e, nil
+	case u.table.virtual(found.Columns) != nil:
+		c := u.table.virtual(found.Columns)
+		r.wrong(field, "column %s is virtual, and triggers do not see its value: write its expression instead, %s, or make it "+
+			"a stored column", c.Name, c.Virtual.String)
 		return e, nil
 	case !e.Lookup:
 		reads.row = append(reads.row, found.Columns...)
