@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,8 +32,11 @@ func StandBy(t testing.TB, server *embedded.Server) {
 	}
 }
 
+// ErrNoBackup is returned for a server whose programs have no pg_basebackup, as those that npm fetches.
+var ErrNoBackup = errors.New("pg_basebackup is not where the server's programs are")
+
 // Follow starts a server that has no data yet as a standby of a primary that runs. It returns once the primary
-// acknowledges a commit only if the standby has it. After an error the primary waits for no standby, and the caller
+// acknowledges a commit only if the standby has it. Returns ErrNoBackup. After an error the primary waits for no standby, and the caller
 // stops the standby and removes its directory.
 func Follow(ctx context.Context, standby, primary *embedded.Server) (err error) {
 	if err := copyData(ctx, standby, primary); err != nil {
@@ -101,7 +105,9 @@ func copyData(ctx context.Context, standby, primary *embedded.Server) error {
 	}
 	// It has a process of its own for the log, which would stay and keep this waiting.
 	backup.Cancel = func() error { return syscall.Kill(-backup.Process.Pid, syscall.SIGKILL) }
-	if out, err := backup.CombinedOutput(); err != nil {
+	if out, err := backup.CombinedOutput(); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %w", ErrNoBackup, err)
+	} else if err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
 	return nil
