@@ -3,7 +3,9 @@ package testkit
 import (
 	"time"
 
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 )
 
@@ -66,19 +68,18 @@ func (k *Kit) RunDue() (results []slots.Result) {
 	return results
 }
 
-// RunAll moves time until no row waits in a future slot. It ends the test if checks go on for 1000
-// slots, or if rows belong to a job that is not registered. It returns the results of the slots in
-// which rows were checked.
+// RunAll moves time until no row waits in a future slot, except those of periodic functions and
+// schedules, which always have a next instant. It ends the test if checks go on for 1000 slots, or
+// if rows belong to a job that is not registered. It returns the results of the slots in which rows
+// were checked.
 func (k *Kit) RunAll() (results []slots.Result) {
 	k.t.Helper()
 	from := k.Client.Grid().Ceil(k.Now())
 	for range maxSlots {
-		next, _, err := admin.New(k.Client).ListPage(k.t.Context(), k.DB, admin.Filter{From: from, Limit: 1})
-		k.must(err)
-		if len(next) == 0 {
+		slot, found := k.nextSlot(from)
+		if !found {
 			return results
 		}
-		slot := next[0].NextCheckAt
 		for _, result := range k.RunUntil(slot) {
 			if len(result.Unknown) > 0 {
 				k.t.Fatalf("rows of %q wait in slot %s, and no such job is registered:\n%s", result.Unknown,
@@ -90,4 +91,17 @@ func (k *Kit) RunAll() (results []slots.Result) {
 	}
 	k.t.Fatalf("%d slots were run, and there is still something to do:\n%s", maxSlots, k.waits())
 	return nil
+}
+
+// nextSlot returns the first slot from an instant on in which a row waits that does not recur by
+// itself.
+func (k *Kit) nextSlot(from time.Time) (slot time.Time, found bool) {
+	k.t.Helper()
+	for row, err := range admin.New(k.Client).List(k.t.Context(), k.DB, admin.Filter{From: from}) {
+		k.must(err)
+		if row.JobExec != schedule.JobExec && row.Key() != jobs.PeriodicKey(row.JobExec) {
+			return row.NextCheckAt, true
+		}
+	}
+	return time.Time{}, false
 }

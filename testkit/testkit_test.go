@@ -77,6 +77,25 @@ func TestTimePassesWithARunAtEachSlot(t *testing.T) {
 	}
 }
 
+// The row of a periodic function, like that of a schedule, always has a successor.
+func TestRunningAllEndsWhenOnlyPeriodicFunctionsWait(t *testing.T) {
+	t.Parallel()
+	r := registry()
+	r.Periodic("report.daily", "0 9 * * *", jobs.Row(fail), jobs.Retry(0))
+	kit := testkit.New(t, testkit.Config{Registry: r})
+	row := order("remind")
+	kit.Enqueue(row, testkit.Start.Add(2*day))
+	kit.RunAll()
+	kit.RequireEnded(row.Key(), jobs.OutcomeDone)
+	if !kit.Now().Equal(testkit.Start.Add(3 * day)) {
+		t.Errorf("it is %s", kit.Now())
+	}
+	kit.RequireWaiting(jobs.PeriodicKey("report.daily"), testkit.Start.Add(4*day))
+	if results := kit.RunAll(); len(results) != 0 {
+		t.Errorf("once more: %v", results)
+	}
+}
+
 func TestWhatFallsDueWhileOnlyTheClockMovesIsMissed(t *testing.T) {
 	t.Parallel()
 	kit := testkit.New(t, testkit.Config{Registry: registry(), Start: time.Date(2026, time.March, 1, 13, 5, 0, 0, time.UTC)})
