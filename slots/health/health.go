@@ -242,7 +242,7 @@ func stranded(r *Report, threshold float64) []Finding {
 	}
 	if rows == 0 {
 		return r.found(float64(n) > threshold, "catch-up",
-			"%s left open since %s, and no row of a job that is not paused waits in %s",
+			"%s left open since %s: no row waits in %s, or only rows of paused jobs",
 			spoken.Count(n, "slot was", "slots were"), r.since(first), them(n))
 	}
 	remedy, foreign := "catch-up", r.foreign(keep(list, func(t ledger.Trouble) bool {
