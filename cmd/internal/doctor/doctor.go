@@ -44,6 +44,8 @@ type Config struct {
 	Early time.Duration
 	// Knows reports whether the binary has a job.
 	Knows func(job string) bool
+	// Jobs are the jobs of the binary and of its settings. Defaults to none.
+	Jobs []string
 	// Registry has the periodic functions of the binary. Defaults to none.
 	Registry *jobs.Registry
 

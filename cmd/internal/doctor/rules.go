@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jmoiron/sqlx"
@@ -13,7 +14,8 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// rules finds rules whose triggers cannot do their work, and those whose apply or remove has stopped.
+// rules finds rules whose triggers cannot do their work, those whose rows another job gets, and those
+// whose apply or remove has stopped.
 func rules(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
 	store, err := rulestore.New(ctx, c.DB, rulestore.Config{Schema: c.Schema.String()})
 	if err != nil {
@@ -25,6 +27,11 @@ func rules(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err err
 	}
 	for _, r := range list {
 		found = append(found, c.stopped(r)...)
+		if slices.Contains(c.Jobs, r.Rule.Name) {
+			found = append(found, action(fmt.Sprintf("rule %s: a job of this binary or of its settings has this name, "+
+				"and gets the rows of the rule: none of its steps fires", r.Rule.Name),
+				"give the job another name, or remove the rule: %s rules remove %s", c.Name, spoken.Word(r.Rule.Name)))
+		}
 	}
 	may, err := c.may(ctx, tx)
 	if err != nil {

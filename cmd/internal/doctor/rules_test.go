@@ -167,6 +167,22 @@ func TestARuleWhoseTriggersCannotWorkIsFoundUntilItIsMended(t *testing.T) {
 	}
 }
 
+func TestAJobOfTheBinaryWithTheNameOfARuleIsFound(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec(others + orders)
+	w.apply()
+	w.Jobs = []string{"shipped"}
+	if found := w.look(); has(found, "rules", Action, "") {
+		t.Errorf("another name: %+v", found)
+	}
+	w.Jobs = []string{"shipped", "unshipped"}
+	want := "rule unshipped: a job of this binary or of its settings has this name, and gets the rows of the rule"
+	if found := w.look(); !has(found, "rules", Action, want) {
+		t.Errorf("%+v", found)
+	}
+}
+
 func TestAnApplyOrARemoveThatHasStoppedIsFoundUntilItIsResumed(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -127,7 +127,7 @@ func examine(ctx context.Context, f *factory.Factory) error {
 	found, err := doctor.Examine(ctx, doctor.Config{
 		DB: db, Schema: f.Schema(), Name: f.Self(), Connections: f.Config().Run.Connections + slots.OwnConnections,
 		Early: f.Config().Run.StartTolerance, Knows: func(job string) bool { return told[job] || checks.Has(f, job) },
-		Registry: f.Registry,
+		Jobs: checks.Names(f), Registry: f.Registry,
 	})
 	if err != nil {
 		return err
