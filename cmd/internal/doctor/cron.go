@@ -192,16 +192,17 @@ func Blind(err error) []Finding {
 }
 
 // Environment compares the settings of this shell with those that cron has. If no crontab runs
-// slots, the settings may have another purpose.
-func Environment(here, cron []config.Entry, crontabs []Crontab) []Finding {
+// slots, the settings may have another purpose. binary is the command with its flags.
+func Environment(here, cron []config.Entry, crontabs []Crontab, binary string) []Finding {
 	there := map[string]string{}
 	for _, e := range cron {
 		there[e.Key] = e.Value
 	}
-	var differ []string
+	var differ, origins []string
 	for _, e := range here {
 		if value, known := there[e.Key]; value != e.Value && (known || e.Origin != "default") { // its section covers a job
 			differ = append(differ, fmt.Sprintf("%s (%s)", e.Key, e.Origin))
+			origins = append(origins, e.Origin)
 		}
 	}
 	if len(differ) == 0 {
@@ -214,6 +215,11 @@ func Environment(here, cron []config.Entry, crontabs []Crontab) []Finding {
 	}
 	f := note("no crontab here runs slots. Such a crontab would not see these settings: "+strings.Join(differ, ", "),
 		"if cron is to run slots, %s", mends)
+	origins = slices.Compact(origins)
+	if file, ok := strings.CutPrefix(origins[0], "file "); ok && len(origins) == 1 {
+		f = note("no crontab here runs slots. Such a crontab sees the settings of "+file+" only if it names the file",
+			"%s install crontab  -- prints the lines, which name the file, if cron is to run slots", binary)
+	}
 	if len(crontabs) > 0 {
 		f = action("cron runs slots here without these settings of this shell: "+strings.Join(differ, ", "), "%s", mends)
 	}

@@ -126,13 +126,25 @@ func TestWhatCronWouldNotSeeIsFound(t *testing.T) {
 		{Key: "sql_jobs[a].name", Value: "a", Origin: "file shop.yaml"},
 	}
 	bare := []config.Entry{{Key: "database.url", Origin: "default"}, {Key: "run.batch_size", Value: "2000", Origin: "default"}}
-	if found := Environment(here, here, nil); len(found) > 0 {
+	if found := Environment(here, here, nil, "orders"); len(found) > 0 {
 		t.Errorf("%+v", found)
 	}
-	if found := Environment(here, bare, nil); !has(found, "environment", Note, "database.url (environment PRESCIENT_DATABASE_URL), sql_jobs[a].name (file shop.yaml)") {
+	if found := Environment(here, bare, nil, "orders"); !has(found, "environment", Note, "database.url (environment PRESCIENT_DATABASE_URL), sql_jobs[a].name (file shop.yaml)") {
 		t.Errorf("%+v", found)
 	}
-	if found := Environment(here, bare, []Crontab{{}}); !has(found, "environment", Action, "PRESCIENT_CONFIG=") {
+	file := []config.Entry{
+		{Key: "database.url", Value: "postgres://db/shop", Origin: "file /srv/shop.yaml"},
+		{Key: "sql_jobs[a].name", Value: "a", Origin: "file /srv/shop.yaml"},
+	}
+	found := Environment(file, bare, nil, "orders")
+	if !has(found, "environment", Note, "sees the settings of /srv/shop.yaml only if it names the file") ||
+		!has(found, "environment", Note, "orders install crontab") {
+		t.Errorf("all settings are from one file: %+v", found)
+	}
+	if found := Environment(file, bare, []Crontab{{}}, "orders"); !has(found, "environment", Action, "database.url (file /srv/shop.yaml)") {
+		t.Errorf("a crontab runs slots without the file: %+v", found)
+	}
+	if found := Environment(here, bare, []Crontab{{}}, "orders"); !has(found, "environment", Action, "PRESCIENT_CONFIG=") {
 		t.Errorf("a crontab runs slots: %+v", found)
 	}
 }

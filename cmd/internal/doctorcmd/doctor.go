@@ -222,7 +222,7 @@ func examineSettings(
 	if blind != nil {
 		return blind
 	}
-	return doctor.Environment(f.Loaded().Entries, seen, crontabs)
+	return doctor.Environment(f.Loaded().Entries, seen, crontabs, f.Self())
 }
 
 // examineFile finds secrets that every user of this machine can read. No other user sees the files
