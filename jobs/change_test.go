@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -115,6 +116,34 @@ func TestCancelManyEndsWhatAFilterFinds(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s is taken", name)
 		}
+	}
+	unstorable := admin.CancelFilter{Payload: `{"merchant": "\u0000"}`}
+	_, err := admin.New(w.client).CountCancel(t.Context(), w.db, unstorable)
+	if refused, ok := errors.AsType[*jobs.FieldError](err); !ok || refused.Field != "payload" {
+		t.Errorf("a payload that no check can have: %v", err)
+	}
+}
+
+// The transaction that first enqueued a new job may go on for long.
+func TestCancelManyNamesAJobWhoseNameHasNotCommitted(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	first, second := check("1", slot(4)), check("2", slot(4))
+	first.JobExec, second.JobExec = "quite new", "quite new"
+	holder := w.db.MustBegin()
+	defer func() { _ = holder.Rollback() }()
+	if _, err := w.client.Enqueue(t.Context(), holder, first); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.client.Enqueue(t.Context(), w.db, second); err != nil {
+		t.Fatal(err)
+	}
+	n, _, err := admin.New(w.client).CancelMany(t.Context(), w.db, admin.CancelFilter{JobExec: "quite new"}, admin.Position{}, 10)
+	if err != nil || n != 1 {
+		t.Fatal(n, err)
+	}
+	if ended := w.history(); len(ended) != 1 || ended[0].JobExec != "quite new" {
+		t.Errorf("%+v", ended)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/payload"
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -40,7 +41,10 @@ func (f CancelFilter) IsZero() bool {
 	return f == CancelFilter{}
 }
 
-// validate returns an error for a payload that is no object, or has no field.
+// maxPayload is the most bytes that the database stores as a payload.
+const maxPayload = 1 << 20
+
+// validate returns an error for a payload that is no object, has no field, or could not be stored.
 func (f CancelFilter) validate() error {
 	if f.Payload == "" {
 		return nil
@@ -48,6 +52,9 @@ func (f CancelFilter) validate() error {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(f.Payload), &fields); err != nil || len(fields) == 0 {
 		return &jobs.FieldError{Field: "payload", Message: "must be a JSON object with at least one field"}
+	}
+	if problem := payload.Problem(json.RawMessage(f.Payload), maxPayload); problem != "" {
+		return &jobs.FieldError{Field: "payload", Message: problem}
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ with picked as materialized (
         check_count, error_count, last_error, spent, payload, request, journal, outcome
     )
     select
-        g.id, coalesce((select j.name from prescient.job j where j.job = g.job), '#' || g.job), 
+        g.id, coalesce($1::text, (select j.name from prescient.job j where j.job = g.job), '#' || g.job),
         g.next_check_at, {{g.kept}},
         g.check_count, g.error_count, g.last_error, g.spent, g.payload, g.request,
         prescient.journal_add(g.journal, prescient.journal_in(prescient.journal_entry('cancelled', timestamptz 'epoch'), g.next_check_at)), 'cancelled'
