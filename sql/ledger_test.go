@@ -151,7 +151,7 @@ func TestTheLedgerKeepsTheNamesOfAHundredRunnersAndCountsTheOthers(t *testing.T)
 func TestEmptySlotsAreRecordedUpToTheClockOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	exec(t, db, "update prescient.setting set since = prescient.slot_floor(clock_timestamp() - interval '2 hours', width)")
+	exec(t, db, "update prescient.setting set since = prescient.slot_floor(statement_timestamp() - interval '2 hours', width)")
 	for until, want := range map[string]string{"1 hour": "0 ahead", "-1 hour": "0 ahead"} {
 		at := get[time.Time](t, db, "select clock_timestamp() + $1::interval", until)
 		exec(t, db, pgsql.LedgerFill.In(""), at.Add(-2*time.Hour), at, nil)

@@ -22,6 +22,7 @@ func TestARunRegistersAJobThoughAnotherSessionHoldsTheAdvisoryLockOfItsName(t *t
 // A run does not wait for an application's transaction that inserts the name of one of the run's
 // jobs.
 func TestARunLeavesANameToATransactionThatBringsIt(t *testing.T) {
+	pgtest.NotOnCitus(t, "a timeout is set where the tables are, too")
 	t.Parallel()
 	db := pgtest.New(t)
 	bringing := db.MustBegin()

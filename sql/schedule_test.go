@@ -41,6 +41,7 @@ func TestScheduleTableKeepsItsRules(t *testing.T) {
 
 // A run, a page and a reader cost what they return, however many schedules and events there are.
 func TestStatementsOfSchedulesAndEventsReadTheirKeysAlone(t *testing.T) {
+	pgtest.NotOnCitus(t, "the plans of a worker are its own")
 	t.Parallel()
 	db := pgtest.New(t)
 	exec(t, db, `insert into prescient.schedule (id, crontab, anchor) select 's' || n, '@daily', '2030-03-01' from generate_series(1, 20000) as n`)

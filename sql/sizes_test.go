@@ -11,6 +11,7 @@ import (
 
 // Pages, logs and metrics show these texts, and lists have many of them.
 func TestTheTextsThatPagesShowAreBounded(t *testing.T) {
+	pgtest.NotOnCitus(t, "an error of a worker names no constraint")
 	t.Parallel()
 	db := pgtest.New(t)
 	exec(t, db, rowsOfVersion1)

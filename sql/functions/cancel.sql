@@ -7,8 +7,9 @@ set search_path = pg_catalog, pg_temp
 set row_security = off
 as $$
     select case
-        when job_exec is null or item_key is null then false -- which end_checks takes for all
-        else prescient.end_checks('cancelled', entity_name, entity_key, job_exec, item_key) > 0
+        when (job_exec, entity_name, entity_key, item_key) is not null
+            then prescient.end_checks('cancelled', entity_name, entity_key, job_exec, item_key) > 0
+        else false -- end_checks takes some nulls for all
     end
 $$;
 revoke all on function prescient.cancel(text, text, text, text) from public;

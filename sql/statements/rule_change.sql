@@ -3,7 +3,7 @@
 -- or is being removed.
 -- Called by jobs/rule/rulestore.Store.install.
 with alone as materialized (
-    select pg_advisory_xact_lock(hashtextextended('prescient.rule ' || $1, 0)) -- waits for checks, see lock_rule
+    select pg_advisory_xact_lock(hashtextextended('prescient.rule ' || $1, 0))::text -- waits for checks, see lock_rule; Citus takes no void
 )
 update prescient.rule r
 set definition = $2::json,
