@@ -6,14 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"testing"
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/exampletest"
 	"github.com/prescient-go/prescient/jobs"
 )
 
 // What the examples below are given by their application.
+// TestTheExamplesRun gives it to them.
 var (
 	ctx      = context.Background()
 	db       *sqlx.DB
@@ -21,6 +25,28 @@ var (
 	client   *jobs.Client
 	placedAt time.Time
 )
+
+// The order and its check are written in one transaction: both, or neither.
+func Example() {
+	place := func(ctx context.Context, order string) error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }()
+		if _, err := tx.ExecContext(ctx, `insert into orders (id) values ($1)`, order); err != nil {
+			return err
+		}
+		check := jobs.Request{JobExec: "order.unshipped", EntityName: "orders", EntityKey: order, CheckAt: client.FromNow(48 * time.Hour)}
+		if _, err := client.Enqueue(ctx, tx, check); err != nil {
+			return err
+		}
+		return tx.Commit()
+	}
+	if err := place(ctx, "43"); err != nil {
+		slog.Error("place the order", "error", err)
+	}
+}
 
 func ExampleNewClient() {
 	client, err := jobs.NewClient(ctx, db, jobs.Config{Horizon: 365 * 24 * time.Hour})
@@ -40,6 +66,54 @@ func ExampleClient_Enqueue() {
 		return
 	}
 	slog.Info("the order will be looked at", "slot", enqueued.Slot, "action", enqueued.Action)
+}
+
+// A second request for a key that waits ends the waiting row as replaced, and its check gets the new
+// payload.
+func ExampleClient_Enqueue_replace() {
+	check := jobs.Request{JobExec: "order.unshipped", EntityName: "orders", EntityKey: "42", CheckAt: client.FromNow(72 * time.Hour)}
+	if err := check.SetPayload(map[string]string{"carrier": "another one"}); err != nil {
+		slog.Error("encode the payload", "error", err)
+		return
+	}
+	enqueued, err := client.Enqueue(ctx, tx, check, jobs.Replace)
+	if err != nil {
+		slog.Error("replace the check", "error", err)
+		return
+	}
+	slog.Info("the order has another check", "slot", enqueued.Slot, "action", enqueued.Action) // replaced, or inserted
+}
+
+// A survey is sent at most once in 30 days. Any slot within eight hours will do.
+func ExampleClient_Enqueue_notAgain() {
+	check := jobs.Request{
+		JobExec: "survey.send", EntityName: "customer", EntityKey: "7", CheckAt: client.Now(),
+		Within: 8 * time.Hour, UnlessEndedWithin: 30 * 24 * time.Hour,
+	}
+	enqueued, err := client.Enqueue(ctx, tx, check)
+	if err != nil {
+		slog.Error("ask for the survey", "error", err)
+		return
+	}
+	if enqueued.Action == jobs.ActionRecent {
+		slog.Info("the customer was asked lately", "slot", enqueued.Slot)
+	}
+}
+
+// A stream of any length is enqueued in bounded memory, and in one transaction.
+func ExampleClient_EnqueueAll() {
+	invoices := func(yield func(jobs.Request) bool) {
+		for number := range 20_000 {
+			check := jobs.Request{
+				JobExec: "invoice.unpaid", EntityName: "invoice", EntityKey: fmt.Sprint(number), CheckAt: client.FromNow(14 * 24 * time.Hour),
+			}
+			if !yield(check) {
+				return
+			}
+		}
+	}
+	counts, err := client.EnqueueAll(ctx, tx, invoices)
+	slog.Info("the invoices will be looked at", "inserted", counts.Inserted, "kept", counts.Kept, "error", err)
 }
 
 // The application never cancels these checks, so they need no key and are cheaper without one.
@@ -130,6 +204,29 @@ func ExampleInTx() {
 		_, err := tx.ExecContext(ctx, `insert into alert (order_id, slot) values ($1, $2)`, job.EntityKey, job.Slot)
 		return nil, err
 	}))
+}
+
+// One statement answers for all rows of the call. Its writes and the outcomes of the rows are committed
+// together.
+func ExampleBatchInTx() {
+	registry := jobs.NewRegistry()
+	registry.Register("order.unshipped", jobs.BatchInTx(func(ctx context.Context, tx *sqlx.Tx, due []jobs.FutureJob) ([]jobs.Result, error) {
+		keys := make([]string, len(due))
+		for i, job := range due {
+			keys[i] = job.EntityKey
+		}
+		_, err := tx.ExecContext(ctx, `insert into alert (order_id) select id from orders
+			where id = any ($1::bigint[]) and shipped_at is null`, pq.Array(keys))
+		return make([]jobs.Result, len(due)), err // no result has a Next: all rows end as done
+	}))
+}
+
+// At most five calls for each tenant, over all runners.
+func ExampleLimitBy() {
+	send := func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }
+	registry := jobs.NewRegistry()
+	registry.Register("invoice.send", jobs.Row(send), jobs.AtMost(5),
+		jobs.LimitBy(func(job jobs.FutureJob) string { return job.GroupKey }))
 }
 
 // Up to 50 rows share a transaction, with a savepoint around each call.
@@ -261,9 +358,46 @@ func ExampleEnqueueMiddleware() {
 		return
 	}
 	check := jobs.Request{
-		JobExec: "order.unshipped", EntityName: "orders", EntityKey: "42", CheckAt: client.FromNow(48 * time.Hour),
+		JobExec: "order.unshipped", EntityName: "orders", EntityKey: "44", CheckAt: client.FromNow(48 * time.Hour),
 	}
 	if _, err := client.Enqueue(context.WithValue(ctx, tenant{}, "acme"), db, check); err != nil {
 		slog.Error("ask for the check", "error", err)
 	}
+}
+
+func TestTheExamplesRun(t *testing.T) {
+	w := setup(t)
+	w.exec(`create table orders (id bigint primary key, shipped_at timestamptz)`)
+	begun, err := w.db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = begun.Rollback() }()
+	db, tx, client, placedAt = w.db, begun, w.client, w.client.Now()
+	exampletest.Run(t, map[string]func(){
+		"the package":             Example,
+		"NewClient":               ExampleNewClient,
+		"Client_Enqueue":          ExampleClient_Enqueue,
+		"Client_Enqueue_replace":  ExampleClient_Enqueue_replace,
+		"Client_Enqueue_notAgain": ExampleClient_Enqueue_notAgain,
+		"Client_EnqueueAll":       ExampleClient_EnqueueAll,
+		"Client_EnqueueMany":      ExampleClient_EnqueueMany,
+		"Client_Cancel":           ExampleClient_Cancel,
+		"Client_CancelEntity":     ExampleClient_CancelEntity,
+		"Client_Reschedule":       ExampleClient_Reschedule,
+		"Client_PushBack":         ExampleClient_PushBack,
+		"PushBack":                ExamplePushBack,
+		"Registry_Register":       ExampleRegistry_Register,
+		"Result":                  ExampleResult,
+		"InTx":                    ExampleInTx,
+		"BatchInTx":               ExampleBatchInTx,
+		"LimitBy":                 ExampleLimitBy,
+		"Each":                    ExampleEach,
+		"Group":                   ExampleGroup,
+		"Kind":                    ExampleKind,
+		"Batch":                   ExampleBatch,
+		"Registry_Use":            ExampleRegistry_Use,
+		"Registry_Periodic":       ExampleRegistry_Periodic,
+		"EnqueueMiddleware":       ExampleEnqueueMiddleware,
+	})
 }

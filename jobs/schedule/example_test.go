@@ -49,7 +49,7 @@ func ExampleStore_Update() {
 	report.Crontab = "0 10 * * mon-fri"
 	_, err = store.Update(ctx, db, report.Spec, report.Version)
 	if errors.Is(err, schedule.ErrVersion) {
-		slog.Warn("somebody was quicker; read it again", "error", err)
+		slog.Warn("another client has changed it: read it again", "error", err)
 	}
 }
 
