@@ -856,6 +856,31 @@ func TestARuleFollowsItsTableToAnotherName(t *testing.T) {
 	}
 }
 
+func TestARuleFollowsItsKeyToAnotherName(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(unshipped)
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("04 11:50") + ")")
+	s.exec(`alter table shop.orders rename id to number; alter table shop.orders add column id bigint unique;
+		update shop.orders set id = 10; alter table shop.orders alter column id set not null`)
+	file := strings.Replace(unshipped, "key: id", "key: number", 1)
+	if p := s.plan(file).Rules[0]; p.Action != rulestore.Change || p.Begin+p.Retimed > 0 {
+		t.Errorf("%+v", p)
+	}
+	s.apply(file)
+	s.exec("insert into shop.orders (number, id, placed_at) values (7, 11, " + at("04 11:50") + ")")
+	s.wants("before and after", "1 at 03-06 12:00, 7 at 03-06 12:00")
+	if faults, err := s.store.Faults(t.Context()); err != nil || len(faults) > 0 {
+		t.Errorf("%+v, %v", faults, err)
+	}
+	if p := s.plan(file); p.Changes() {
+		t.Errorf("applied again: %+v", p)
+	}
+	if _, err := s.store.Plan(t.Context(), parse(t, unshipped)); err == nil || !strings.Contains(err.Error(), `the checks that wait have the key "number"`) {
+		t.Errorf("another column is the key: %v", err)
+	}
+}
+
 // The triggers of an update lock the checks of its rows, one after the other. An apply that waited for
 // one of them, with locks of others, would hold up the update, or be in a deadlock with it.
 func TestAnApplyHoldsUpNoUpdateOfTheApplication(t *testing.T) {

@@ -235,18 +235,19 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 	if err != nil {
 		return RulePlan{}, err
 	}
+	before, after, all := triggersOf(s.schema, u, p.timing)
+	key, err := s.find(ctx, u, was, all)
+	if err != nil {
+		return RulePlan{}, fmt.Errorf("find the triggers of rule %s: %w", asked.Name, err)
+	}
 	if was != nil {
 		moved, err := s.moved(ctx, *was, u)
 		if err != nil {
 			return RulePlan{}, fmt.Errorf("find the table of rule %s: %w", asked.Name, err)
 		}
-		if err := p.compare(*was, moved); err != nil {
+		if err := p.compare(*was, moved, key); err != nil {
 			return RulePlan{}, err
 		}
-	}
-	before, after, all := triggersOf(s.schema, u, p.timing)
-	if err := s.find(ctx, u, was, all); err != nil {
-		return RulePlan{}, fmt.Errorf("find the triggers of rule %s: %w", asked.Name, err)
 	}
 	for _, t := range all {
 		// Rows that were written without a trigger do not wait. One of another version has missed none.
@@ -340,8 +341,9 @@ func (s *Store) moved(ctx context.Context, was Status, u understood) (moved bool
 	return moved, err
 }
 
-// compare says what changes since the rule was applied. moved tells that its table has another name.
-func (p *RulePlan) compare(was Status, moved bool) error {
+// compare says what changes since the rule was applied. moved tells that its table has another name. key is the name that
+// the column has which was the key then.
+func (p *RulePlan) compare(was Status, moved bool, key string) error {
 	is := p.rule.Rule
 	switch {
 	case was.State == Removing:
@@ -353,7 +355,7 @@ func (p *RulePlan) compare(was Status, moved bool) error {
 		return is.Problem("entity",
 			"the checks that wait have the entity %s, from the name that table %s had: write entity: %[1]s",
 			was.Rule.Entity, was.Relation)
-	case was.Key != p.rule.Key || was.Rule.Entity != is.Entity:
+	case was.Key != p.rule.Key && key != p.rule.Key || was.Rule.Entity != is.Entity:
 		return is.Problem("key",
 			"the checks that wait have the key %s of entity %s: remove the rule first, or give this one another name",
 			was.Key, was.Rule.Entity)
@@ -476,8 +478,9 @@ func stepPlans(was, is []rule.Step) (plans []StepPlan) {
 	return plans
 }
 
-// find marks the triggers that the table has, and those that it has in the same version.
-func (s *Store) find(ctx context.Context, u understood, was *Status, all []trigger) error {
+// find marks the triggers that the table has, and those that it has in the same version. It returns the name that the
+// column has now which was the key when the rule was applied. Empty: it is not known.
+func (s *Store) find(ctx context.Context, u understood, was *Status, all []trigger) (key string, err error) {
 	var found []struct {
 		Name     string         `db:"name"`
 		Body     string         `db:"body"`
@@ -486,7 +489,7 @@ func (s *Store) find(ctx context.Context, u understood, was *Status, all []trigg
 		Behind   bool           `db:"behind"`
 		Reads    pq.StringArray `db:"reads"`
 	}
-	err := pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
+	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		found = nil
 		return tx.SelectContext(ctx, &found, pgsql.RuleTriggers.In(s.schema), u.Relation,
 			pq.Array(triggerNames(s.schema, u.Rule.Name)), pgsql.Rules.In(s.schema),
@@ -501,11 +504,25 @@ func (s *Store) find(ctx context.Context, u understood, was *Status, all []trigg
 			}
 			usable := f.Name == t.name && f.Definer && !f.Behind && len(f.Reads) > 0
 			t.there = t.there || usable && f.Body == t.body && f.Argument == argument && slices.Equal(f.Reads, u.Reads)
-			// Columns of other names than the rule has had: one has taken the name of another, which the trigger reads.
-			t.works = t.works || usable && (was == nil || slices.Equal(f.Reads, was.Reads))
+			if usable && was != nil && len(f.Reads) == len(was.Reads) {
+				key = f.Reads[slices.Index(was.Reads, was.Key)] // Reads has the key
+				usable = !u.replaced(was.Reads, f.Reads)
+			}
+			t.works = t.works || usable
 		}
 	}
-	return err
+	return key, err
+}
+
+// replaced reports whether a column has taken the name of another that triggers read. was has the names of those columns
+// when the rule was applied, and is the names now.
+func (u understood) replaced(was, is []string) bool {
+	for i, name := range was {
+		if name != is[i] && slices.ContainsFunc(u.table.columns, func(c column) bool { return pq.QuoteIdentifier(c.Name) == name }) {
+			return true
+		}
+	}
+	return false
 }
 
 // walk returns a walk over the table of the rule.
