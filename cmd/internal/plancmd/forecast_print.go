@@ -37,6 +37,9 @@ func printForecast(f *factory.Factory, ahead forecast.Forecast, onlyFindings boo
 // longest is the width of the longest bar.
 const longest = 30
 
+// mostBars bounds the slots that a table lists: a day of slots of 15 minutes.
+const mostBars = 100
+
 // printBars prints the slots that have rows, with a bar for each.
 func printBars(f *factory.Factory, ahead forecast.Forecast) error {
 	var rows []table.Row
@@ -61,7 +64,11 @@ func printBars(f *factory.Factory, ahead forecast.Forecast) error {
 			spoken.Instant(ahead.To)))
 	}
 	header := table.Row{"SLOT", "ROWS", output.Droppable("WAITING"), "TAKES", "", output.Droppable("JOBS")}
-	return errors.Join(f.Table(header, rows...), f.Lines(""), f.Sentence(fmt.Sprintf(
+	err := f.Table(header, rows[:min(len(rows), mostBars)]...)
+	if more := len(rows) - mostBars; more > 0 {
+		err = errors.Join(err, f.Lines(fmt.Sprintf("and %d more; --for shows fewer, and --output json lists them all", more)))
+	}
+	return errors.Join(err, f.Lines(""), f.Sentence(fmt.Sprintf(
 		"%d of %d slots have rows. Times: %d x %d workers, from %s of the past.",
 		len(rows), len(ahead.Slots), ahead.Runners, ahead.Workers, spoken.Count(ahead.Learned, "slot", "slots"))))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/slots/forecast"
+	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -68,5 +69,30 @@ func TestThePictureOfAForecastIsWhatIsPrinted(t *testing.T) {
 	}
 	if !strings.Contains(string(page), "```text\n"+out.String()+"```") {
 		t.Errorf("docs/forecast.md should have:\n%s", &out)
+	}
+}
+
+// Slots of ten seconds are thousands a day.
+func TestAForecastOfManySlotsPrintsTheFirstOnes(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, time.March, 2, 8, 0, 0, 0, time.UTC)
+	g, err := grid.New(10 * time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ahead := forecast.Forecast{Grid: g, Runners: 1, Workers: 64, Learned: 1}
+	for n := range 1000 {
+		ahead.Slots = append(ahead.Slots, forecast.Slot{
+			Slot: g.Add(start, n), Rows: 1, Jobs: []forecast.Job{{JobExec: "order.unshipped"}},
+		})
+	}
+	var out bytes.Buffer
+	if err := printForecast(factory.New(factory.Config{Name: "prescient", Out: &out, Err: io.Discard}), ahead, false); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	if strings.Count(text, "order.unshipped") != 100 ||
+		!strings.Contains(text, "\nand 900 more; --for shows fewer, and --output json lists them all\n\n1000 of 1000 slots have rows.") {
+		t.Errorf("it prints\n%s", text)
 	}
 }
