@@ -188,7 +188,7 @@ func counted(r rulestore.RulePlan) []countedRows {
 		{"begin to wait", r.Begin},
 		{"re-timed", r.Retimed},
 		{"wait already", r.Waiting},
-		{"no step to come", r.Counting - r.Begin - r.Retimed - r.Waiting},
+		{"without a step to come", r.Counting - r.Begin - r.Retimed - r.Waiting},
 	}
 }
 
