@@ -35,7 +35,7 @@ if it is set, and install again what starts the runs: "install crontab --apply",
 			}
 			g, err := grid.New(width)
 			if err != nil {
-				return exit.Usagef("width %s: %w", args[0], err)
+				return exit.Usagef("%w", err)
 			}
 			return setWidth(c.Context(), f, g)
 		},
