@@ -86,6 +86,7 @@ func (o *installOptions) fillMachine(ctx context.Context, f *factory.Factory) (i
 	s.Width, s.WidthFrom, err = knownWidth(ctx, f, s.Width)
 	if err == nil {
 		warnUnseen(ctx, f)
+		warnPrivate(ctx, f)
 	}
 	return s, err
 }
@@ -161,6 +162,16 @@ func warnUnseen(ctx context.Context, f *factory.Factory) {
 			f.Log().WarnContext(ctx, "a setting is not in the configuration file, so what is installed does not see it", "key",
 				e.Key, "origin", e.Origin)
 		}
+	}
+}
+
+// warnPrivate warns if what is installed on this machine would use another private PostgreSQL than
+// this shell.
+func warnPrivate(ctx context.Context, f *factory.Factory) {
+	told := !strings.HasPrefix(f.Origin("database.url"), "file ") // by warnUnseen
+	if dir := os.Getenv("XDG_DATA_HOME"); dir != "" && database.Private(f) && !told {
+		f.Log().WarnContext(ctx, "the private PostgreSQL of this shell is where XDG_DATA_HOME says, and what is installed "+
+			"looks elsewhere: put the URL that "+f.Self()+" dev-db url prints into database.url", "XDG_DATA_HOME", dir)
 	}
 }
 
