@@ -196,8 +196,8 @@ func (r *resolver) expression(
 		return e, nil
 	case u.table.virtual(found.Columns) != nil:
 		c := u.table.virtual(found.Columns)
-		r.wrong(field, "column %s is virtual, and triggers do not see its value: write its expression instead, %s, or make it "+
-			"a stored column", c.Name, c.Virtual.String)
+		r.wrong(field, "column %s is virtual, and triggers do not see its value: write its expression instead, %s, or "+
+			"make it a stored column", c.Name, c.Virtual.String)
 		return e, nil
 	case !e.Lookup:
 		reads.row = append(reads.row, found.Columns...)

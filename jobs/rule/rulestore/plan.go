@@ -341,8 +341,8 @@ func (s *Store) moved(ctx context.Context, was Status, u understood) (moved bool
 	return moved, err
 }
 
-// compare says what changes since the rule was applied. moved tells that its table has another name. key is the name that
-// the column has which was the key then.
+// compare says what changes since the rule was applied. moved tells that its table has another name. key
+// is the name that the column has which was the key then.
 func (p *RulePlan) compare(was Status, moved bool, key string) error {
 	is := p.rule.Rule
 	switch {
@@ -514,11 +514,12 @@ func (s *Store) find(ctx context.Context, u understood, was *Status, all []trigg
 	return key, err
 }
 
-// replaced reports whether a column has taken the name of another that triggers read. was has the names of those columns
-// when the rule was applied, and is the names now.
+// replaced reports whether a column has taken the name of another that triggers read. was has the names
+// of those columns when the rule was applied, and is the names now.
 func (u understood) replaced(was, is []string) bool {
 	for i, name := range was {
-		if name != is[i] && slices.ContainsFunc(u.table.columns, func(c column) bool { return pq.QuoteIdentifier(c.Name) == name }) {
+		named := func(c column) bool { return pq.QuoteIdentifier(c.Name) == name }
+		if name != is[i] && slices.ContainsFunc(u.table.columns, named) {
 			return true
 		}
 	}
