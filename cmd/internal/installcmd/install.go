@@ -171,7 +171,8 @@ func warnPrivate(ctx context.Context, f *factory.Factory) {
 	told := !strings.HasPrefix(f.Origin("database.url"), "file ") // by warnUnseen
 	if dir := os.Getenv("XDG_DATA_HOME"); dir != "" && database.Private(f) && !told {
 		f.Log().WarnContext(ctx, "the private PostgreSQL of this shell is where XDG_DATA_HOME says, and what is installed "+
-			"looks elsewhere: put the URL that "+f.Self()+" dev-db url prints into database.url", "XDG_DATA_HOME", dir)
+			"looks elsewhere: put the URL of the private PostgreSQL into database.url", "xdg_data_home", dir,
+			"do", f.Self()+" dev-db url")
 	}
 }
 
