@@ -106,10 +106,10 @@ begin
         from pg_proc p
         where p.pronamespace = 'prescient_rules'::regnamespace and p.proowner <> 'prescient_rules'::regrole
         union all
-        select format('alter domain prescient_rules.%I owner to prescient_rules', y.typname)
+        select format('alter type prescient_rules.%I owner to prescient_rules', y.typname)
         from pg_type y
         where y.typnamespace = 'prescient_rules'::regnamespace
-            and y.typtype = 'd'
+            and y.typtype = 'c'
             and y.typowner <> 'prescient_rules'::regrole
     loop
         execute command;

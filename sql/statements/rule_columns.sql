@@ -1,5 +1,5 @@
 -- Returns the columns of a table ($1): whether the value may be null, whether it alone identifies a row, and whether its
--- text is the same in each session and for ever. base: the type without domains, as SQL that is read alike with any
+-- text is the same in each session and for ever. declared: the type without a length. base: the type without domains, as SQL that is read alike with any
 -- search_path. own: PostgreSQL has it itself. virtual: the expression of a column that has no stored value; null if it has.
 -- Called by jobs/rule/rulestore.resolver.findTable.
 select
@@ -7,6 +7,12 @@ select
     a.attnum as number,
     format_type(a.atttypid, a.atttypmod) as type,
     a.attnotnull as required,
+    (
+        select case when m.nspname = 'pg_catalog' then format_type(y.oid, -1) else format('%I.%I', m.nspname, y.typname) end
+        from pg_type y
+        join pg_namespace m on m.oid = y.typnamespace
+        where y.oid = a.atttypid
+    ) as declared,
     exists (
         select
         from pg_index i

@@ -76,12 +76,11 @@ found as (
             select k.name
             from json_array_elements_text(w.definition -> 'reads') as k (name)
             join pg_attribute a on a.attrelid = w.relid and not a.attisdropped and '"' || replace(a.attname, '"', '""') || '"' = k.name
-            join pg_namespace n on n.nspname = $5
-            join pg_proc p on p.pronamespace = n.oid and p.proname = w.function
+            join pg_trigger t on t.tgrelid = w.relid and t.tgname = any (w.triggers) and t.tgqual is not null
             where not exists (
                 select
                 from pg_depend d
-                where d.classid = 'pg_proc'::regclass and d.objid = p.oid
+                where d.classid = 'pg_trigger'::regclass and d.objid = t.oid
                     and d.refclassid = 'pg_class'::regclass and d.refobjid = w.relid and d.refobjsubid = a.attnum
             )
         ) as swapped,

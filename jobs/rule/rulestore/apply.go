@@ -194,7 +194,7 @@ func (p *RulePlan) createTriggers(ctx context.Context, tx *sqlx.Tx) error {
 		}
 		return nil
 	}
-	if err := create("the function of a row", p.before); err != nil {
+	if err := create("what the triggers read of a row", p.before); err != nil {
 		return err
 	}
 	for _, t := range p.triggers {
@@ -206,7 +206,15 @@ func (p *RulePlan) createTriggers(ctx context.Context, tx *sqlx.Tx) error {
 			return err
 		}
 	}
-	return create("the triggers of one table", p.after)
+	if err := create("the functions of a row", p.after); err != nil {
+		return err
+	}
+	var same bool // the table has its name until the transaction ends
+	err := tx.GetContext(ctx, &same, "select $1::regclass::oid = $2", p.rule.Relation, p.rule.table.OID)
+	if err == nil && !same {
+		err = fmt.Errorf("another table has taken the name of table %s: try again", p.rule.Relation)
+	}
+	return err
 }
 
 // walkOver lets the rows of the table wait as the rule says.

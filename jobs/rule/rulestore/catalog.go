@@ -47,10 +47,12 @@ type column struct {
 	Required   bool   `db:"required"`
 	Identifies bool   `db:"identifies"`
 	Steady     bool   `db:"steady"`
-	// Base is the type without domains, as SQL. Own tells that PostgreSQL has it itself.
-	Base string `db:"base"`
-	Own  bool   `db:"own"`
-	Enum bool   `db:"enum"`
+	// Declared is the type as SQL, without a length. Base is the same without domains. Own tells that PostgreSQL has Base
+	// itself.
+	Declared string `db:"declared"`
+	Base     string `db:"base"`
+	Own      bool   `db:"own"`
+	Enum     bool   `db:"enum"`
 	// Virtual is the expression of a column whose value is not stored, and which triggers see as null.
 	Virtual sql.NullString `db:"virtual"`
 }

@@ -87,8 +87,8 @@ type RulePlan struct {
 	rule     understood
 	timing   *rule.Timing
 	triggers []trigger
-	// before creates what the functions of triggers that are not there call. after tests that all triggers are
-	// those of one table.
+	// before creates the type of what the triggers read of a row, and after the functions that they call. It tests that all
+	// triggers are those of one table.
 	before, after string
 	was           *Status
 	walks         bool // the rows of the table have to be looked at
@@ -254,11 +254,10 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 		p.walks = p.walks || !t.works
 		if !t.there {
 			p.Triggers = append(p.Triggers, t.name)
-			p.before = u.settings(s.schema) + before
 		}
 		// Those of a new rule have let nothing wait until now.
 		if !t.there || was == nil {
-			p.triggers, p.after = append(p.triggers, t), after
+			p.before, p.triggers, p.after = u.settings(s.schema)+before, append(p.triggers, t), after
 		}
 	}
 	if was != nil && len(p.triggers) > 0 && p.Action == Unchanged {

@@ -45,8 +45,9 @@ type trigger struct {
 	create, argument string
 }
 
-// triggersOf returns the triggers of a rule, and the statements that come before and after them: they
-// create the function that all triggers share, and test that all are those of one table.
+// triggersOf returns the triggers of a rule, and the statements that come before and after them. Those before create the
+// type that all share, and what the condition of a trigger calls. The first trigger locks the table. Those after it create
+// the functions that all triggers share, and test that all are those of one table: nothing locks the table less before.
 //
 // An update has a trigger for each row, whose condition is tested where the row is written. An update
 // of other columns costs the server 5 microseconds a statement more, and 10,000 rows in one statement
@@ -59,17 +60,18 @@ type trigger struct {
 // directly.
 func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) (before, after string, all []trigger) {
 	fill := u.filler(schema, t)
-	row := fill(template("row"), "")
-	version := sha256.Sum256([]byte(row))
-	for _, which := range []string{rowFunction, safeFunction} {
-		row += u.protect(schema, fmt.Sprintf("%s(%s, timestamptz)", u.function(schema, which), u.Relation), false)
-	}
+	before = fill(template("type"), "")
+	row, safe := fill(template("row"), ""), fill(template("safe"), "")
+	version := sha256.Sum256([]byte(before + row + safe))
+	row += u.protect(schema, fmt.Sprintf("%s(%s, timestamptz)", u.function(schema, rowFunction), u.function(schema, rowType)), false)
+	safe += u.protect(schema, fmt.Sprintf("%s(%s, timestamptz)", u.function(schema, safeFunction), u.anyRow()), false)
+	after = row + "\n" + safe + "\n"
 	if u.table.Roles {
-		row += "\n" + fill(template("call"), "")
+		after += fill(template("call"), "") + "\n"
 	}
-	after = fill(template("check"), "") + "\n\n"
+	after += fill(template("check"), "") + "\n\n"
 	if moves := u.function(schema, movesFunction) + "(timestamptz, timestamptz)"; u.clock() != "" {
-		row += "\n" + fill(template("moves"), "") + u.protect(schema, moves, true)
+		before += "\n" + fill(template("moves"), "") + u.protect(schema, moves, true)
 	} else {
 		after = "drop function if exists " + moves + ";\n" + after
 	}
@@ -99,7 +101,7 @@ func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) (before, afte
 	add("inserted_"+kind, "insert", rows("new", "prescient_inserted"), "")
 	add("updated", "update", "for each row when ("+u.changed(schema)+")", strings.Join(u.Reads, ", "))
 	add("deleted_"+kind, "delete", rows("old", "prescient_deleted"), "")
-	return row + "\n\n", after, all
+	return before + "\n\n", after, all
 }
 
 // function returns the name of a function of a rule, as SQL. All are in a schema of their own, in which
@@ -115,13 +117,13 @@ func dropFunctions(schema pgsql.Schema, name string) string {
 	for _, which := range append(slices.Clone(events), rowFunction, safeFunction, movesFunction) {
 		functions = append(functions, pgsql.Rules.In(schema)+"."+pq.QuoteIdentifier(triggerName(schema, name, which)))
 	}
-	return fmt.Sprintf("drop function if exists %s cascade; drop domain if exists %s.%s", strings.Join(functions, ", "),
+	return fmt.Sprintf("drop function if exists %s cascade; drop type if exists %s.%s", strings.Join(functions, ", "),
 		pgsql.Rules.In(schema), pq.QuoteIdentifier(triggerName(schema, name, rowType)))
 }
 
 // rowFunction is in the name of the function that says what a row means. safeFunction is in that of the one which never
 // fails, and movesFunction in that of the one which says whether an update of since may move a check. rowType is in
-// that of the type of the rows of a partitioned table.
+// that of the type of what the rule reads of a row.
 const (
 	rowFunction   = "row"
 	safeFunction  = "safe"
@@ -225,6 +227,7 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.
 		"{name}", pq.QuoteLiteral(u.Rule.Name), "{entity}", pq.QuoteLiteral(u.Rule.Entity),
 		"{relation}", u.Relation, "{literal}", pq.QuoteLiteral(u.Relation), "{columns}", strings.Join(columns, ", "),
 		"{alias}", u.Name(), "{column}", u.Key, "{key}", u.Name() + "." + u.Key, "{number}", fmt.Sprint(u.number),
+		"{key_name}", pq.QuoteLiteral(u.keyName()),
 		"{since}", u.Facts.RowSinceSQL(),
 		"{about}", u.Facts.RowWhereSQL(), "{done}", u.Facts.RowDoneSQL("prescient_now"), "{asks}", version(u.Asks),
 		"{looks}", version(u.Looks), "{ends}", ends,
@@ -268,45 +271,48 @@ func (u understood) coming(t *rule.Timing, since string) (list []string) {
 	return list
 }
 
-// rows returns the values of a template that say how a trigger for each row hands a row to the function that
-// says what it means. In a partition, a row has the type of the partition, and PostgreSQL would look for a
-// cast to that of the table before it knows that one is a part of the other. So the columns are copied into a
-// row of the table's own type, by their names: their types are those of the table's. That type has a name in
-// the schema of the functions, since their owner may not use the schema of the table. If a column was renamed,
-// the catalog has the names.
+// anyRow is the type of a row as a trigger has it, as SQL. In a partition, a row has the type of the partition.
+func (u understood) anyRow() string {
+	if u.table.partitioned() {
+		return "anyelement"
+	}
+	return u.Relation
+}
+
+// keyName returns the name of the column of the key, without quotes.
+func (u understood) keyName() string {
+	i := slices.IndexFunc(u.table.columns, func(c column) bool { return c.Number == u.number })
+	return u.table.columns[i].Name
+}
+
+// rows returns the values of a template that say how a trigger hands what the rule reads of a row to the function that says
+// what it means: by the names of the columns, whose types the trigger compares first.
 func (u understood) rows(schema pgsql.Schema) []string {
-	kind := u.function(schema, rowType)
-	take := func(which ...string) string {
-		var known, renamed strings.Builder
-		for _, row := range which {
-			for _, column := range u.Reads {
-				fmt.Fprintf(&known, "\n        %s_row.%s := %[1]s.%[2]s;", row, column)
-			}
-			fmt.Fprintf(&renamed, `
-            execute (
-                select 'select ' || string_agg(format('($1).%%I', a.attname), ', ' order by a.attnum)
-                from pg_type d
-                join pg_type t on t.oid = d.typbasetype
-                join pg_attribute a on a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped
-                where d.oid = '%s'::regtype
-            ) into %[2]s_row using %[2]s;`, kind, row)
+	var declared, numbers []string
+	for _, c := range u.table.columns {
+		if name := pq.QuoteIdentifier(c.Name); slices.Contains(u.Reads, name) {
+			declared = append(declared, name+" "+c.Declared)
+			numbers = append(numbers, fmt.Sprint(c.Number))
 		}
-		return fmt.Sprintf("begin%s\n    exception\n        when undefined_column then%s\n    end;", known.String(),
-			renamed.String())
 	}
-	values := []string{"{type}", kind, "{take_old}", take("old"), "{take_new}", take("new")}
-	if !u.table.partitioned() {
-		return append(values, "{create_type}", "", "{declare_rows}", "", "{take_rows}", "", "{old}", "old", "{new}", "new",
-			"{same}", u.same("old", "new"))
+	columns := func(row string) string { return row + "." + strings.Join(u.Reads, ", "+row+".") }
+	alike := func(row string) string {
+		var list []string
+		for _, column := range u.Reads {
+			list = append(list, fmt.Sprintf("pg_typeof(%s.%s) = pg_typeof(new_row.%[2]s)", row, column))
+		}
+		return strings.Join(list, " and ")
 	}
-	create := fmt.Sprintf("create domain %s as %s;\n", kind, u.Relation)
+	kind, own := u.function(schema, rowType), ""
 	if u.table.Roles {
-		create += fmt.Sprintf("alter domain %s owner to %s;\n", kind, pgsql.Rules.In(schema))
+		own = fmt.Sprintf("\nalter type %s owner to %s;", kind, pgsql.Rules.In(schema))
 	}
-	declare := fmt.Sprintf("\n    old_row %s;\n    new_row %[1]s;", kind)
-	return append(values, "{create_type}", create, "{declare_rows}", declare,
-		"{take_rows}", "\n    "+take("old", "new"), "{old}", "old_row", "{new}", "new_row",
-		"{same}", u.same("old_row", "new_row"))
+	return []string{
+		"{type}", kind, "{own_type}", own, "{declared}", strings.Join(declared, ", "), "{any_row}", u.anyRow(),
+		"{numbers}", "{" + strings.Join(numbers, ",") + "}",
+		"{old_columns}", columns("old"), "{new_columns}", columns("new"), "{inserted_columns}", columns("prescient_row"),
+		"{new_alike}", alike("new"), "{inserted_alike}", alike("prescient_row"), "{same}", u.same("old_row", "new_row"),
+	}
 }
 
 // seconds writes a duration as SQL, in seconds, since a day of an interval may have 23 hours.

@@ -51,7 +51,8 @@ func TestThePlanOfATriggerHasEachInstantOnce(t *testing.T) {
 		timezone: Europe/Berlin, steps: [{after: {interval: wait}, event: a}, {after: {interval: 2 * wait}, event: b}]}]`)
 	var lines []string
 	if err := s.db.Select(&lines, `explain (verbose, costs off)
-		select r.* from shop.orders o, prescient_rules.prescient_late_row(o, now()) as r
+		select r.*
+		from shop.orders o, prescient_rules.prescient_late_row(row(o.id, o.shipped_at, o.local_at, o.due, o.wait)::prescient_rules.prescient_late_type, now()) as r
 		where r.about and not r.done and r.first is not null`); err != nil {
 		t.Fatal(err)
 	}

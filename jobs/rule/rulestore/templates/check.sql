@@ -1,16 +1,28 @@
--- Rule {rule}: another table may have taken the name while these statements waited for a lock of it.
+-- Rule {rule}: another table may have taken the name, or a column another type, before these statements had their lock.
 do {quote}
 begin
     if exists (
         select
         from pg_trigger t
-        join pg_class c on c.oid = t.tgrelid
-        join pg_proc p on p.oid = '{row}'::regproc
         where t.tgfoid in (to_regprocedure('{insert}()'), to_regprocedure('{update}()'), to_regprocedure('{delete}()'))
             and t.tgparentid = 0
-            and (c.reltype <> p.proargtypes[0] or (select y.typbasetype from pg_type y where y.oid = to_regtype('{type}')) <> c.reltype)
+            and t.tgrelid <> {literal}::regclass
     ) then
         raise exception 'another table has taken the name of table %: try again', {literal}
+            using errcode = 'object_not_in_prerequisite_state';
+    end if;
+    if exists (
+        select
+        from pg_type t
+        join pg_attribute c on c.attrelid = t.typrelid
+        where t.oid = '{type}'::regtype
+            and not exists (
+                select
+                from pg_attribute a
+                where a.attrelid = {literal}::regclass and a.attname = c.attname and not a.attisdropped and a.atttypid = c.atttypid
+            )
+    ) then
+        raise exception 'a column of table % has another type than these statements were made for: make them again', {literal}
             using errcode = 'object_not_in_prerequisite_state';
     end if;
 end

@@ -7,15 +7,17 @@ security definer
 as {quote}
 -- What a row says: version {version}.
 declare
-    old_row {type};
-    key     text;
+    known {type};
+    key   text;
 begin
-    {take_old}
     begin
-        key := old_row.{column}::text;
+        if pg_typeof(old.{column}) <> pg_typeof(known.{column}) then
+            raise datatype_mismatch;
+        end if;
+        key := old.{column}::text;
     exception
-        when undefined_column then -- it was renamed
-            key := (select r.key from {safe}(old_row, null) as r);
+        when others or assert_failure then -- it was renamed
+            key := (select r.key from {safe}(old, null) as r);
     end;
     perform prescient.cancel_keys({name}, {entity}, array[key], {clock});
     return null;

@@ -8,6 +8,7 @@ as {quote}
 #variable_conflict use_variable
 -- What a row says: version {version}. A column of the table may be called now, too.
 declare
+    new_row {type};
     clock timestamptz := {clock};
     now   timestamptz := coalesce(clock, clock_timestamp());
     came  timestamptz := coalesce(clock, transaction_timestamp());
@@ -18,8 +19,16 @@ begin
     begin
         select array_agg(r.key), array_agg(greatest(r.first, timestamptz '{since_first}'))
         into keys, ats
-        from prescient_inserted as prescient_row, {row}(prescient_row.*, now) as r
+        from (
+            select {inserted_columns}
+            from prescient_inserted as prescient_row
+            where {inserted_alike}
+            offset 0
+        ) as prescient_row, {row}(row({inserted_columns})::{type}, now) as r
         where r.about and not r.done and r.first is not null;
+        if keys is null and exists (select from prescient_inserted as prescient_row where not ({inserted_alike})) then
+            raise datatype_mismatch;
+        end if;
     exception
         when others or assert_failure then
             select array_agg(r.key), array_agg(greatest(r.first, timestamptz '{since_first}'))

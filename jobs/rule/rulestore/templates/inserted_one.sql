@@ -8,13 +8,29 @@ as {quote}
 -- What a row says: version {version}.
 declare
     new_row {type};
-    clock timestamptz := {clock};
-    came  timestamptz := coalesce(clock, transaction_timestamp());
+    clock   timestamptz := {clock};
+    now     timestamptz := coalesce(clock, clock_timestamp());
+    came    timestamptz := coalesce(clock, transaction_timestamp());
+    key     text;
+    at      timestamptz;
 begin
-    {take_new}
-    perform prescient.rule_wait({name}, {entity}, r.key, greatest(r.first, timestamptz '{since_first}'), clock => clock, came => came)
-    from {safe}(new_row, coalesce(clock, clock_timestamp())) as r
-    where r.about and not r.done and r.first is not null;
+    begin
+        if not ({new_alike}) then
+            raise datatype_mismatch;
+        end if;
+        new_row := row({new_columns});
+        select r.key, greatest(r.first, timestamptz '{since_first}') into key, at
+        from {row}(new_row, now) as r
+        where r.about and not r.done and r.first is not null;
+    exception
+        when others or assert_failure then
+            select r.key, greatest(r.first, timestamptz '{since_first}') into key, at
+            from {safe}(new, now) as r
+            where r.about and not r.done and r.first is not null;
+    end;
+    if key is not null then
+        perform prescient.rule_wait({name}, {entity}, key, at, clock => clock, came => came);
+    end if;
     return null;
 end
 {quote};

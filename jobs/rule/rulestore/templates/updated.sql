@@ -7,7 +7,9 @@ security definer
 {settings}
 as {quote}
 -- What a row says: version {version}.
-declare{declare_rows}
+declare
+    old_row   {type};
+    new_row   {type};
     clock     timestamptz := {clock};
     now       timestamptz := coalesce(clock, clock_timestamp());
     came      timestamptz := coalesce(clock, transaction_timestamp());
@@ -31,23 +33,28 @@ declare{declare_rows}
     was_done  boolean;
     counts    boolean; -- whether it does now
     same      boolean; -- whether since alone has changed; null: unknown, because a column was renamed
-begin{take_rows}
+begin
     begin
+        if not ({new_alike}) then
+            raise datatype_mismatch;
+        end if;
+        old_row := row({old_columns});
+        new_row := row({new_columns});
         select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.about and not r.done and r.first is not null, r.done, r.ends
         into old_key, old_since, old_first, old_coming, old_asks, old_looks, counted, was_done, old_ends
-        from {row}({old}, now) as r;
+        from {row}(old_row, now) as r;
         select r.key, r.since, r.first, r.asks, r.looks, r.coming, r.about, r.done, r.ends
         into new_key, new_since, new_first, new_asks, new_looks, coming, is_about, is_done, new_ends
-        from {row}({new}, now) as r;
+        from {row}(new_row, now) as r;
         same := {same};
     exception
         when others or assert_failure then
             select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.about and not r.done and r.first is not null, r.done, r.ends
             into old_key, old_since, old_first, old_coming, old_asks, old_looks, counted, was_done, old_ends
-            from {safe}({old}, now) as r;
+            from {safe}(old, now) as r;
             select r.key, r.since, r.first, r.asks, r.looks, r.coming, r.about, r.done, r.ends
             into new_key, new_since, new_first, new_asks, new_looks, coming, is_about, is_done, new_ends
-            from {safe}({new}, now) as r;
+            from {safe}(new, now) as r;
     end;
     counts := is_about and not is_done and new_first is not null;
     if same and counted and counts and old_since <= new_since and old_first <= new_first and old_first > now then

@@ -1,0 +1,63 @@
+-- Rule {rule}: the same for a row whose columns have other names by now. It never fails.
+-- A column counts if it has the type that it had: otherwise the owner of the table could let a cast run code here.
+create function {safe}(prescient_row {any_row}, prescient_now timestamptz)
+returns table (key text, since timestamptz, about boolean, done boolean, first timestamptz, coming timestamptz[], asks text, looks text, ends timestamptz)
+language plpgsql
+stable
+{settings}
+as {quote}
+declare
+    relation    oid; -- a partition has the names of its table, and numbers of its own
+    known       {type};
+    reads       text;
+    reads_key   text;
+    text_of_key text;
+begin
+    select coalesce(pg_partition_root(t.typrelid), t.typrelid) into relation from pg_type t where t.oid = pg_typeof(prescient_row);
+    select case when count(*) = count(a.attname) then string_agg('($1).' || quote_ident(a.attname), ', ' order by c.attnum) end into reads
+    from pg_type t
+    join pg_attribute c on c.attrelid = t.typrelid
+    left join lateral (
+        select a.attname
+        from pg_attribute a
+        where a.attrelid = relation and not a.attisdropped and a.atttypid = c.atttypid
+            and (a.attname = c.attname or a.attnum = ('{numbers}'::smallint[]) [c.attnum])
+        order by a.attname = c.attname desc
+        limit 1
+    ) as a on true
+    where t.oid = pg_typeof(known);
+    begin
+        if reads is not null then
+            execute 'select ' || reads into known using prescient_row;
+            text_of_key := known.{column}::text;
+            return query select r.* from {row}(known, prescient_now) as r;
+            return;
+        end if;
+    exception
+        when others or assert_failure then
+            null;
+    end;
+    -- The row waits for the next slot, whose check fails with the reason.
+    select format('select format(''%%s'', ($1).%I)', a.attname) into reads_key
+    from pg_attribute a
+    where a.attrelid = relation and not a.attisdropped and (a.attname = {key_name} or a.attnum = {number})
+    order by a.attname = {key_name} desc
+    limit 1;
+    if reads is null and reads_key is not null then
+        execute reads_key into text_of_key using prescient_row;
+    end if;
+    return query
+    select
+        text_of_key, timestamptz '-infinity', octet_length(text_of_key) between 1 and 500, false,
+        timestamptz '-infinity', array[timestamptz '-infinity'], null::text, null::text, null::timestamptz;
+end
+{quote};
+do {quote}
+declare
+    problem text := prescient.refuse_routine('{row}'::regproc::regprocedure, {caller});
+begin
+    if problem is not null then
+        raise exception '%', problem using errcode = 'object_not_in_prerequisite_state';
+    end if;
+end
+{quote};
