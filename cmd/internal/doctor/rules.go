@@ -70,8 +70,8 @@ func (c Config) fault(f rulestore.Fault) (found []Finding) {
 		found = append(found, action("rule "+f.Rule+": "+what, do, args...))
 	}
 	if f.Broken {
-		add("the function that its triggers share was dropped: writes to table "+f.Table+" fail",
-			"%s rules apply -f FILE  -- creates it, and looks at all rows", c.Name)
+		add("the function that its triggers share was dropped: all rows that are written to table "+f.Table+
+			" wait for the next slot", "%s rules apply -f FILE  -- creates it, and looks at all rows", c.Name)
 	}
 	if f.Refused != "" {
 		do := fmt.Sprintf("%s migrate roles", c.Name)

@@ -83,10 +83,13 @@ func TestARuleWhoseTriggersCannotWorkIsFoundUntilItIsMended(t *testing.T) {
 		"a column that was dropped": {
 			alter + "drop shipped_at cascade", alter + "add shipped_at timestamptz",
 			[]string{
-				"the function that its triggers share was dropped: writes to table shop.orders fail",
 				`table shop.orders has no "shipped_at"`, "If it was dropped, take it out of the file",
 				"lacks its triggers prescient_unshipped_update",
 			},
+		},
+		"a function that was dropped": {
+			"drop function prescient_rules.prescient_unshipped_row", "",
+			[]string{"the function that its triggers share was dropped: all rows that are written to table shop.orders wait for the next slot"},
 		},
 		"a column that took the name of another": {
 			alter + "add other timestamptz; " + alter + "rename placed_at to before; " + alter + "rename other to placed_at", "",
