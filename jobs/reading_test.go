@@ -115,7 +115,7 @@ func TestAListHasTheRowsOfAllPages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.exec("update prescient.future_job_history set finished_at = date_trunc('second', finished_at)")
+	w.exec("update prescient.future_job_history set finished_at = date_trunc('second', finished_at at time zone 'UTC') at time zone 'UTC'")
 	ended, err := seq.Collect(operator.History(t.Context(), w.db, admin.HistoryFilter{}))
 	seen := map[string]bool{}
 	for _, row := range ended {

@@ -9,6 +9,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // ignoring is a world in which a trigger suppresses an operation on the row of order 13.
@@ -39,6 +40,7 @@ func suppressed(t *testing.T, err error) {
 }
 
 func TestAnEnqueueThatATriggerSuppressesEndsInAnError(t *testing.T) {
+	pgtest.NotOnCitus(t, "it has no triggers on the tables of the schema")
 	t.Parallel()
 	const drop = `return null;`
 	const rename = `new.entity_key := '14';`
@@ -76,6 +78,7 @@ func TestAnEnqueueThatATriggerSuppressesEndsInAnError(t *testing.T) {
 }
 
 func TestAMoveThatATriggerSuppressesEndsInAnError(t *testing.T) {
+	pgtest.NotOnCitus(t, "it has no triggers on the tables of the schema")
 	t.Parallel()
 	w := ignoring(t, "update", `return null;`)
 	_, _, err := w.client.Reschedule(t.Context(), w.db, keyOf("13"), now.AddDate(0, 0, 2))
@@ -85,6 +88,7 @@ func TestAMoveThatATriggerSuppressesEndsInAnError(t *testing.T) {
 }
 
 func TestACancellationThatATriggerSuppressesEndsInAnError(t *testing.T) {
+	pgtest.NotOnCitus(t, "it has no triggers on the tables of the schema")
 	t.Parallel()
 	w := ignoring(t, "delete", `return null;`)
 	_, err := w.client.Cancel(t.Context(), w.db, keyOf("13"))

@@ -295,6 +295,7 @@ func TestABadRowAmongThoseThatShareATransactionOfPgxCostsTheOthersNothing(t *tes
 }
 
 func TestAGroupIsReadHoweverItsRoleWritesTimes(t *testing.T) {
+	pgtest.NotOnCitus(t, "a setting of a database or a role is of one node")
 	t.Parallel()
 	w := setup(t)
 	w.enqueue("group", 2)

@@ -152,6 +152,7 @@ func TestEveryCallSaysAndDoesTheSameThroughEveryDriver(t *testing.T) {
 
 // What has no parameters comes as a text, as the role writes it.
 func TestEveryCallIsUnderstoodHoweverItsRoleWritesTimes(t *testing.T) {
+	pgtest.NotOnCitus(t, "a setting of a database or a role is of one node")
 	t.Parallel()
 	w := setup(t)
 	w.exec("do $$ begin execute format('alter database %I set datestyle to German', current_database()); end $$")

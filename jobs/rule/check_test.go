@@ -201,6 +201,7 @@ func TestStepsThatAreDueTogetherFireInTheirOrder(t *testing.T) {
 }
 
 func TestARunThatDiesBetweenFiringAndRecordingFiresEachStepOnce(t *testing.T) {
+	pgtest.NotOnCitus(t, "it has no triggers on the tables of the schema")
 	t.Parallel()
 	s := newShop(t)
 	s.toOutbox()
