@@ -1093,6 +1093,29 @@ func TestAColumnThatTookTheNameOfAnotherIsRead(t *testing.T) {
 	}
 }
 
+// The numbers of the columns are those of the table of the rule, and not of the table of which it is a partition.
+func TestATableThatBecameAPartitionIsReadAsBefore(t *testing.T) {
+	t.Parallel()
+	for kind, partitions := range map[string]string{
+		"ordinary":    "",
+		"partitioned": " partition by range (id); create table shop.parcels_1 partition of shop.parcels for values from (0) to (100)",
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s := newShopAt(t, noon)
+			s.exec(`create table shop.parcels (id bigint primary key, placed_at timestamptz, shipped_at timestamptz, due_at timestamptz,
+				channel text default 'web')` + partitions)
+			s.apply(strings.ReplaceAll(unshipped, "shop.orders", "shop.parcels"))
+			s.exec(`create table shop.everything (channel text default 'web', due_at timestamptz, shipped_at timestamptz, placed_at timestamptz,
+					id bigint primary key) partition by range (id);
+				alter table shop.everything attach partition shop.parcels for values from (0) to (100);
+				alter table shop.everything rename placed_at to ordered_at`)
+			s.exec("insert into shop.parcels (id, ordered_at, due_at) values (1, " + at("04 12:00") + ", " + at("14 12:00") + ")")
+			s.wants("after the insert", "1 at 03-06 12:00")
+		})
+	}
+}
+
 func TestAnApplyThatMakesATriggerAnewLooksAtAllRows(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)

@@ -7,13 +7,22 @@ stable
 {settings}
 as {quote}
 declare
-    relation    oid; -- a partition has the names of its table, and numbers of its own
+    relation    oid; -- the table of the rule: its partitions, and a table of which it is one, have numbers of their own
     known       {type};
     reads       text;
     reads_key   text;
     text_of_key text;
 begin
-    select coalesce(pg_partition_root(t.typrelid), t.typrelid) into relation from pg_type t where t.oid = pg_typeof(prescient_row);
+    select coalesce((
+        select g.tgrelid
+        from pg_partition_ancestors(t.typrelid) as p
+        join pg_trigger g on g.tgrelid = p.relid
+        where g.tgfoid in (to_regprocedure('{insert}()'), to_regprocedure('{update}()'), to_regprocedure('{delete}()')) and g.tgparentid = 0
+        limit 1
+    ), t.typrelid)
+    into relation
+    from pg_type t
+    where t.oid = pg_typeof(prescient_row);
     select case when count(*) = count(a.attname) then string_agg('($1).' || quote_ident(a.attname), ', ' order by c.attnum) end into reads
     from pg_type t
     join pg_attribute c on c.attrelid = t.typrelid
