@@ -279,6 +279,53 @@ func TestTheOwnerOfATableCannotLetItsTriggersRunCode(t *testing.T) {
 	}
 }
 
+// The server runs an immutable function when it plans a query. What a function has written may be undone, and a sequence is not.
+func TestTheOwnerOfATableCannotLetAPlanOfItsTriggersRunCode(t *testing.T) {
+	t.Parallel()
+	s := rolesOn(t, "rule_planned")
+	s.exec("grant usage on schema shop to public")
+	owner := login(t, s.url, "rule_planned_shop")
+	owner.MustExec(`alter table shop.orders add to_json json;
+		create sequence shop.ran;
+		grant usage on shop.ran to public;
+		create function shop.code() returns bigint language plpgsql immutable as $$
+			begin return case when current_user like '%rules' then nextval('shop.ran') else 0 end; end$$;
+		create type shop.id as (a integer);
+		create function shop.text(shop.id) returns text language sql immutable as 'select shop.code()::text';
+		create function shop.number(shop.id) returns bigint language sql immutable as 'select shop.code()';
+		create cast (shop.id as text) with function shop.text(shop.id) as implicit;
+		create cast (shop.id as bigint) with function shop.number(shop.id) as implicit;
+		create type shop.state as enum ('open');
+		create function shop.json(shop.state) returns json language sql as 'select to_json(shop.code())';
+		create cast (shop.state as json) with function shop.json(shop.state) as implicit`)
+	s.apply(strings.ReplaceAll(unshipped, "channel <> 'test'", "to_json is null"))
+	ran := func(what string) {
+		t.Helper()
+		if n := s.count("select case when is_called then last_value else 0 end from shop.ran"); n != 0 {
+			t.Errorf("%s: code of the owner ran %d times", what, n)
+		}
+	}
+	// A name of a column behind that of a row could mean a function of the row.
+	owner.MustExec(`alter table shop.orders rename to_json to data;
+		alter table shop.orders add state shop.state default 'open';
+		insert into shop.orders (id, placed_at) values (1, now());
+		insert into shop.orders (id, placed_at) values (2, now()), (3, now());
+		delete from shop.orders where id = 3`)
+	ran("a name")
+	owner.MustExec(`alter table shop.orders rename id to id_before;
+		alter table shop.orders add id shop.id;
+		insert into shop.orders (id_before, id, placed_at) values (4, '(1)', now());
+		insert into shop.orders (id_before, id, placed_at) values (5, '(1)', now()), (6, '(2)', now());
+		insert into shop.orders (id_before, id, placed_at) select 7, '(1)', now() where false;
+		update shop.orders set placed_at = now() - interval '1 hour', id = '(3)' where id_before = 4;
+		delete from shop.orders where id_before = 5;
+		delete from shop.orders where false`)
+	ran("a cast")
+	if keys := get[string](t, s.db, "select string_agg(entity_key, ' ' order by entity_key) from rule_planned.future_job"); keys != "1 2 4 6" {
+		t.Errorf("rows with the keys %s wait, want 1 2 4 6", keys)
+	}
+}
+
 func TestARuleThatWouldRunCodeOfAnotherIsRefused(t *testing.T) {
 	t.Parallel()
 	s := rolesOn(t, "rule_code")

@@ -311,6 +311,7 @@ func (u understood) rows(schema pgsql.Schema) []string {
 		"{type}", kind, "{own_type}", own, "{declared}", strings.Join(declared, ", "), "{any_row}", u.anyRow(),
 		"{numbers}", "{" + strings.Join(numbers, ",") + "}",
 		"{old_columns}", columns("old"), "{new_columns}", columns("new"), "{inserted_columns}", columns("prescient_row"),
+		"{reads}", strings.Join(u.Reads, ", "),
 		"{new_alike}", alike("new"), "{inserted_alike}", alike("prescient_row"), "{same}", u.same("old_row", "new_row"),
 	}
 }

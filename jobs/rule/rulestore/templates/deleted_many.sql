@@ -5,24 +5,25 @@ language plpgsql
 security definer
 {settings}
 as {quote}
+#variable_conflict use_column
 -- What a row says: version {version}.
 declare
     known {type};
     keys  text[];
+    alike boolean; -- null: the statement has deleted no row
 begin
     begin
-        keys := (
-            select array_agg(prescient_row.{column}::text)
-            from (
-                select prescient_row.{column}
-                from prescient_deleted as prescient_row
-                where pg_typeof(prescient_row.{column}) = pg_typeof(known.{column})
-                offset 0
-            ) as prescient_row
+        -- As in the trigger of inserts.
+        alike := (
+            select pg_typeof(prescient_row.{column}) = pg_typeof(known.{column})
+            from (select {column} from prescient_deleted limit 1) as prescient_row
         );
-        if keys is null and exists (select from prescient_deleted) then
+        if alike is null then
+            return null;
+        elsif not alike then
             raise datatype_mismatch;
         end if;
+        keys := (select array_agg(prescient_row.{column}::text) from prescient_deleted as prescient_row);
     exception
         when others or assert_failure then -- it was renamed
             keys := (select array_agg(r.key) from prescient_deleted as prescient_row, {safe}(prescient_row.*, null) as r);

@@ -5,8 +5,9 @@ language plpgsql
 security definer
 {settings}
 as {quote}
-#variable_conflict use_variable
--- What a row says: version {version}. A column of the table may be called now, too.
+#variable_conflict use_column
+-- What a row says: version {version}.
+<<here>>
 declare
     new_row {type};
     clock timestamptz := {clock};
@@ -15,25 +16,26 @@ declare
     keys  text[];
     ats   timestamptz[];
     n     integer;
+    alike boolean; -- null: the statement has written no row
 begin
     begin
-        select array_agg(r.key), array_agg(greatest(r.first, timestamptz '{since_first}'))
-        into keys, ats
-        from (
-            select {inserted_columns}
-            from prescient_inserted as prescient_row
-            where {inserted_alike}
-            offset 0
-        ) as prescient_row, {row}(row({inserted_columns})::{type}, now) as r
-        where r.about and not r.done and r.first is not null;
-        if keys is null and exists (select from prescient_inserted as prescient_row where not ({inserted_alike})) then
+        -- First, and not in the query below: the server may run a cast when it plans one. Here the columns have no table in
+        -- front of them, which could also mean a function of the row.
+        alike := (select {inserted_alike} from (select {reads} from prescient_inserted limit 1) as prescient_row);
+        if alike is null then
+            return null;
+        elsif not alike then
             raise datatype_mismatch;
         end if;
+        select array_agg(r.key), array_agg(greatest(r.first, timestamptz '{since_first}'))
+        into keys, ats
+        from prescient_inserted as prescient_row, {row}(row({inserted_columns})::{type}, here.now) as r
+        where r.about and not r.done and r.first is not null;
     exception
         when others or assert_failure then
             select array_agg(r.key), array_agg(greatest(r.first, timestamptz '{since_first}'))
             into keys, ats
-            from prescient_inserted as prescient_row, {safe}(prescient_row.*, now) as r
+            from prescient_inserted as prescient_row, {safe}(prescient_row.*, here.now) as r
             where r.about and not r.done and r.first is not null;
     end;
     n := coalesce(cardinality(keys), 0);
