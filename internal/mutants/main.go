@@ -132,7 +132,9 @@ func (m mutant) test(ctx context.Context) (by string, err error) {
 	if err != nil {
 		return "", err
 	}
-	args := []string{"go", "test", "-overlay", overlay, "-ldflags", "-w", "-count", "1", "-failfast", "-timeout", "1h"}
+	// What is released stays as it is: that test would catch each change of an SQL function, and tell nothing of the others.
+	args := []string{"go", "test", "-overlay", overlay, "-ldflags", "-w", "-count", "1", "-failfast", "-timeout", "1h",
+		"-skip", "WhatIsReleasedStaysAsItIs"}
 	runs := [][]string{nil}
 	if m.first != "" {
 		runs = [][]string{{"-run", m.first}, nil}
