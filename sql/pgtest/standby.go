@@ -36,8 +36,8 @@ func StandBy(t testing.TB, server *embedded.Server) {
 var ErrNoBackup = errors.New("pg_basebackup is not where the server's programs are")
 
 // Follow starts a server that has no data yet as a standby of a primary that runs. It returns once the primary
-// acknowledges a commit only if the standby has it. Returns ErrNoBackup. After an error the primary waits for no standby, and the caller
-// stops the standby and removes its directory.
+// acknowledges a commit only if the standby has it. Returns ErrNoBackup. After an error the primary waits for no
+// standby, and the caller stops the standby and removes its directory.
 func Follow(ctx context.Context, standby, primary *embedded.Server) (err error) {
 	if err := copyData(ctx, standby, primary); err != nil {
 		return fmt.Errorf("copy the data of the primary: %w", err)

@@ -87,8 +87,8 @@ type RulePlan struct {
 	rule     understood
 	timing   *rule.Timing
 	triggers []trigger
-	// before creates the type of what the triggers read of a row, and after the functions that they call. It tests that all
-	// triggers are those of one table.
+	// before creates the type of what the triggers read of a row, and after the functions that they call. It tests
+	// that all triggers are those of one table.
 	before, after string
 	was           *Status
 	walks         bool // the rows of the table have to be looked at
