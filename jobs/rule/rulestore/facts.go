@@ -109,7 +109,7 @@ func (r reading) columns(t table) (reads, asks, looks []string) {
 	return reads, asks, looks
 }
 
-// virtual returns the first of some columns whose value is not stored. Nil: there is none.
+// virtual returns the first of some columns whose value is not stored, or nil.
 func (t table) virtual(numbers []int64) *column {
 	for i, c := range t.columns {
 		if c.Virtual.Valid && slices.Contains(numbers, c.Number) {
