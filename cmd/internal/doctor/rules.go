@@ -63,7 +63,7 @@ func (c Config) stopped(r rulestore.Status) []Finding {
 	)}
 }
 
-// fault returns the findings about one rule, with those about writes that fail first.
+// fault returns the findings about one rule, with those about writes first.
 func (c Config) fault(f rulestore.Fault) (found []Finding) {
 	name := spoken.Word(f.Rule)
 	add := func(what, do string, args ...any) {

@@ -246,6 +246,12 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.
 	for _, name := range append([]string{rowFunction, safeFunction, movesFunction}, events...) {
 		values = append(values, "{"+name+"}", u.function(schema, name))
 	}
+	var functions []string
+	for _, name := range events {
+		functions = append(functions, fmt.Sprintf("to_regprocedure('%s()')", u.function(schema, name)))
+	}
+	// A trigger of the rule, and not its copy for a partition.
+	values = append(values, "{own_trigger}", "tgfoid in ("+strings.Join(functions, ", ")+") and tgparentid = 0")
 	owner, caller := pgsql.Rules.In(schema), "null"
 	if u.table.Roles {
 		caller = pq.QuoteLiteral(owner)

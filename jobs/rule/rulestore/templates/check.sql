@@ -4,9 +4,7 @@ begin
     if exists (
         select
         from pg_trigger t
-        where t.tgfoid in (to_regprocedure('{insert}()'), to_regprocedure('{update}()'), to_regprocedure('{delete}()'))
-            and t.tgparentid = 0
-            and t.tgrelid <> {literal}::regclass
+        where {own_trigger} and t.tgrelid <> {literal}::regclass
     ) then
         raise exception 'another table has taken the name of table %: try again', {literal}
             using errcode = 'object_not_in_prerequisite_state';

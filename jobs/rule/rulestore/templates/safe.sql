@@ -17,7 +17,7 @@ begin
         select g.tgrelid
         from pg_partition_ancestors(t.typrelid) as p
         join pg_trigger g on g.tgrelid = p.relid
-        where g.tgfoid in (to_regprocedure('{insert}()'), to_regprocedure('{update}()'), to_regprocedure('{delete}()')) and g.tgparentid = 0
+        where {own_trigger}
         limit 1
     ), t.typrelid)
     into relation

@@ -6,9 +6,7 @@ begin
     if exists (
         select
         from pg_trigger t
-        where t.tgfoid in (to_regprocedure('{insert}()'), to_regprocedure('{update}()'), to_regprocedure('{delete}()'))
-            and t.tgparentid = 0
-            and t.tgrelid <> {literal}::regclass
+        where {own_trigger} and t.tgrelid <> {literal}::regclass
     ) then
         drop function if exists {insert}, {update}, {delete} cascade;
     end if;
