@@ -50,17 +50,16 @@ func (b *bench) floorCases() []floorCase {
 	}
 	all := []operation{finishAll, moveAll, mixed}
 	var cases []floorCase
-	tables := [][2]int{{n, 10 * n}, {n, 100 * n}, {10 * n, 100 * n}}
-	if b.toy {
-		tables = tables[:1]
-	}
-	for _, size := range tables {
-		for _, scattered := range []bool{true, false} {
-			for _, keyed := range []bool{true, false} {
-				cases = append(cases, floorCase{size[0], size[1], scattered, keyed, all})
-			}
+	for _, scattered := range []bool{true, false} {
+		for _, keyed := range []bool{true, false} {
+			cases = append(cases, floorCase{n, 10 * n, scattered, keyed, all})
 		}
 	}
+	if b.toy {
+		return cases
+	}
+	// more rows that wait, and more that are due
+	cases = append(cases, floorCase{n, 100 * n, true, true, all}, floorCase{10 * n, 100 * n, true, true, all})
 	return cases
 }
 
