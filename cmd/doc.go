@@ -17,13 +17,14 @@
 // that does the work. A test gives the constructor a function of its own, to see what was read. No
 // command uses another one. They share packages that know no command:
 //
-//	factory   the program at work on one command line: streams, settings, log, stores and their pools
-//	database  connects to each store of a command, does the work in each, and advises about errors
-//	checks    binds the jobs of the binary and of the settings, and publishes their events
-//	server    what serve and daemon offer over HTTP
-//	cli       flags, arguments and groups
-//	output    JSON and tables on stdout, as wide as the terminal, and what several stores print, joined
-//	exit      exit codes, and the errors that carry one
+//	factory     the program at work on one command line: streams, settings, log, stores and their pools
+//	database    connects to each store of a command, does the work in each, and advises about errors
+//	checks      binds the jobs of the binary and of the settings, and publishes their events
+//	httpserver  what serve and daemon offer over HTTP
+//	view        what commands and pages show, as JSON has it
+//	cli         flags, arguments and groups
+//	output      JSON and tables on stdout, as wide as the terminal, and what several stores print, joined
+//	exit        exit codes, and the errors that carry one
 //
 // stdout is data: a table for people, or JSON for programs, which docs/json.md describes. stderr is
 // the log. A terminal shows as much as its width allows, and a pipe gets everything.
