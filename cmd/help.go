@@ -51,8 +51,9 @@ func newFlagsTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   flagsTopic,
 		Short: "Flags that every command has, and what flags take",
-		Long: `Every command has the flags below. Each is also a setting, for the configuration file or
-the environment. "config show" names the source of each.
+		Long: `Every command has the flags below. --database-url, --schema and --log-level are also settings, for the
+configuration file or the environment, and "config show" names the source of each. The environment has PRESCIENT_CONFIG
+for --config. --store has no setting.
 
 What flags take:
 
