@@ -34,8 +34,9 @@ Its role and its database are called prescient. PostgreSQL makes a table without
 name, which holds the tables of prescient. So write public.orders. "dev-db url --superuser" names a role that
 may create databases.
 
-It is in $XDG_DATA_HOME/prescient/postgres if XDG_DATA_HOME is set, else in ~/.local/share/prescient/postgres, or for
-root in /var/lib/prescient/postgres. sudo drops XDG_DATA_HOME.`
+It is in $XDG_DATA_HOME/prescient/postgres if XDG_DATA_HOME is set, else for root in /var/lib/prescient/postgres. Else
+it is in ~/.local/share/prescient/postgres, or on macOS in ~/Library/Application Support/prescient/postgres. sudo drops
+XDG_DATA_HOME.`
 	return c
 }
 
