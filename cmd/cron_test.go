@@ -64,6 +64,10 @@ mount -t tmpfs none /var/spool/cron/crontabs
 install="$ORDERS install crontab --binary $ORDERS --config $CONFIG --timezone Etc/UTC"
 $install --apply
 crontab -l | grep -v '^#'
+$install --remove | grep 'nothing else'
+if crontab -l; then exit 1; fi
+$install --remove | grep 'nothing to do'
+$install --apply
 printf 'MAILTO=""\n7 7 * * *  true # no more than this' > "$DIR/theirs"
 printf '\n' | cat "$DIR/theirs" - | crontab -
 $install --apply

@@ -44,7 +44,7 @@ names the configuration file that this command has read, because cron does not s
   --apply       Put the lines into the crontab of the user who runs this command, as a block between two marks. This
                 replaces the block of the same binary, configuration file and --store, and keeps every other line. It
                 shows what changes. If nothing changes, it writes nothing.
-  --remove      Remove that block.
+  --remove      Remove that block. If the crontab has nothing else, remove the crontab.
   --write FILE  Write the lines into a new file of /etc/cron.d. They name the --user that runs them. A file that exists
                 and is different is not changed. If this machine has no such user, or the user cannot read the
                 configuration file, nothing is written. Cron mails what the lines print to root: edit MAILTO in the file
@@ -209,7 +209,7 @@ func installCrontab(ctx context.Context, f *factory.Factory, o *crontabOptions) 
 		return fmt.Errorf("change the crontab of %s: %w", tab.user, err)
 	}
 	if merged.Text != text {
-		if err := tab.write(ctx, merged.Text); err != nil {
+		if err := tab.replace(ctx, merged.Text); err != nil {
 			return err
 		}
 	}
@@ -232,6 +232,8 @@ func toldChange(user string, remove bool, block string, merged install.Merged) (
 	switch {
 	case remove && merged.Old == "":
 		lines = append(lines, "nothing to do: the crontab of "+user+" does not have this block")
+	case remove && merged.Text == "":
+		lines = append(lines, "removed the crontab of "+user+", which had nothing else")
 	case remove:
 		lines = append(lines, "removed from the crontab of "+user+"; its other lines are as they were")
 	case len(lines) == 0:
@@ -275,6 +277,17 @@ func (t userCrontab) read(ctx context.Context) (string, error) {
 			t.user, cmp.Or(said, err.Error()))
 	}
 	return out, nil
+}
+
+// replace replaces the whole crontab. An empty text removes it: the user had none before the block came.
+func (t userCrontab) replace(ctx context.Context, text string) error {
+	if text != "" {
+		return t.write(ctx, text)
+	}
+	if _, said, err := t.run(ctx, "-r"); err != nil {
+		return fmt.Errorf("remove the crontab of %s, which stays as it is: crontab -r: %s", t.user, cmp.Or(said, err.Error()))
+	}
+	return nil
 }
 
 // write replaces the whole crontab. crontab(1) gets a file, and not a pipe that could break in the
