@@ -66,13 +66,13 @@ func (e *PartialError) Unwrap() []error {
 }
 
 // BySubject returns the indices of the events of each subject, in their order; the subjects in that
-// of their first event.
+// of their first event. An event without a subject is in no order, so it is by itself.
 func BySubject(events []Event) [][]int {
 	var chains [][]int
 	of := map[string]int{} // subject to its place in chains
 	for i, e := range events {
 		n, known := of[e.Subject]
-		if !known {
+		if !known || e.Subject == "" {
 			n = len(chains)
 			of[e.Subject] = n
 			chains = append(chains, nil)

@@ -57,3 +57,14 @@ func TestABatchWithoutAnErrorIsPublished(t *testing.T) {
 		}
 	}
 }
+
+func TestEventsWithoutASubjectDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	var events []event.Event
+	for _, subject := range []string{"a", "", "b", "", "a", ""} {
+		events = append(events, event.Event{Subject: subject})
+	}
+	if diff := cmp.Diff([][]int{{0, 4}, {1}, {2}, {3}, {5}}, event.BySubject(events)); diff != "" {
+		t.Error(diff)
+	}
+}

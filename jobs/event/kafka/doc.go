@@ -21,7 +21,7 @@
 //
 // The next event of a Subject is sent only when the one before is safe. A batch in which each event
 // has a Subject of its own takes one round trip. A batch of one Subject takes a round trip for each
-// event.
+// event. Events without a Subject do not wait for each other.
 //
 // Opening does not connect. An event fails if no broker has taken it within ten seconds, or if the
 // context ends first. It may have arrived nonetheless. The next Publish tries again. Eight calls of

@@ -26,7 +26,7 @@
 //
 // The next event of a Subject is sent only when the stream has acknowledged the one before. So a
 // batch of one Subject takes a round trip for each event; events of different Subjects share round
-// trips.
+// trips. Events without a Subject do not wait for each other.
 //
 // Opening does not connect. Publish connects if there is no connection. If the connection breaks,
 // an event is sent once more, over a new one. An event fails if no server can be reached, if no

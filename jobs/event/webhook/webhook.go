@@ -78,18 +78,11 @@ type batch struct {
 	failed atomic.Int64 // events in a row
 }
 
-// queues yields the indexes of the events of each subject, in order, and of each event without one
-// by itself.
+// queues yields the indexes of the events of each subject, in order; see event.BySubject.
 func queues(events []event.Event) chan []int {
 	all := make(chan []int, len(events))
 	for _, queue := range event.BySubject(events) {
-		size := len(queue)
-		if events[queue[0]].Subject == "" {
-			size = 1
-		}
-		for part := range slices.Chunk(queue, size) {
-			all <- part
-		}
+		all <- queue
 	}
 	close(all)
 	return all
