@@ -231,8 +231,35 @@ func (c *deadlineConn) Read(p []byte) (int, error) {
 	if err := c.SetReadDeadline(c.deadline()); err != nil {
 		return 0, err
 	}
-	return c.Conn.Read(p)
+	n, err := c.Conn.Read(p)
+	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Timeout() && c.until.IsZero() {
+		explained := *failed // the driver knows a broken connection by this type
+		explained.Err = &silenceError{failed.Err, c.reply}
+		err = &explained
+	}
+	return n, err
 }
+
+// silenceError is the error of a server that has not answered for long. Like the error that it
+// wraps, it is a timeout.
+type silenceError struct {
+	error
+	lasted time.Duration
+}
+
+func (e *silenceError) Error() string {
+	return fmt.Sprintf("%v: the server has not answered for %s. The statement may wait for a lock of another session. "+
+		"This names such sessions: select pid, pg_blocking_pids(pid) from pg_stat_activity where wait_event_type = 'Lock'. "+
+		"If none waits, the statement is slow, or the network is dead", e.error, e.lasted)
+}
+
+func (e *silenceError) Unwrap() error { return e.error }
+
+// Timeout reports true: the time for the answer was over.
+func (*silenceError) Timeout() bool { return true }
+
+// Temporary is what TLS asks for before it gives up a connection for ever.
+func (*silenceError) Temporary() bool { return true }
 
 func (c *deadlineConn) Write(p []byte) (int, error) {
 	if err := c.SetWriteDeadline(c.deadline()); err != nil {

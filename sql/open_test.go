@@ -36,6 +36,25 @@ func TestConnectingToASilentServerEndsWithTheConnectTimeout(t *testing.T) {
 	}
 }
 
+func TestTheErrorOfASilentServerSaysHowToFindTheLock(t *testing.T) {
+	t.Parallel()
+	here, _ := net.Pipe()
+	conn := &deadlineConn{Conn: here, reply: time.Millisecond}
+	_, err := conn.Read(make([]byte, 1))
+	if _, ok := err.(*net.OpError); !ok { //nolint:errorlint // so does the driver
+		t.Errorf("the driver would keep a connection with the error %T", err)
+	}
+	if !errors.Is(err, os.ErrDeadlineExceeded) || !IsTransient(err) {
+		t.Errorf("no timeout of the network: %v", err)
+	}
+	if text := err.Error(); !strings.Contains(text, "has not answered for 1ms") || !strings.Contains(text, "pg_blocking_pids") {
+		t.Error(text)
+	}
+	if failed, ok := errors.AsType[net.Error](err); !ok || !failed.Timeout() {
+		t.Errorf("no timeout: %v", err)
+	}
+}
+
 func TestAStoppedCallerDoesNotWaitForASilentServer(t *testing.T) {
 	t.Parallel()
 	for _, opts := range [][]Option{nil, {Patient()}} {
