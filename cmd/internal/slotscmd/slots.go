@@ -80,6 +80,7 @@ func newCmdShow(f *factory.Factory) *cobra.Command {
 		Short: "Show one slot: its ledger row, its claims, and what waits in it",
 		Long: `Show one slot: its ledger row, its claims, and what waits in it by job, counted up to 100,000 rows.
 A claim is the rows that a runner works on, under a lease. A claim without jobs belongs to a runner that may claim more.
+If it is not live, that runner died, or lost the database. It holds no rows, and goes when the slot is done.
 A job that is not registered in this binary is marked.
 The state of a slot without a ledger row is "missed" if the next slot has begun. Before that, and before the ledger
 began, it is "not opened".`,

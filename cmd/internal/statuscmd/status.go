@@ -49,7 +49,7 @@ Runs of this binary do not check the rows of a job that it has not registered: t
 job. Such a job is marked. The rows of a paused job wait until "jobs resume", and are no trouble before that.
 
 A claim is the rows of a slot that a runner works on, under a lease. A claim without jobs belongs to a runner that may
-claim more.
+claim more. If it is not live, that runner died, or lost the database. It holds no rows, and goes when the slot is done.
 
 With --check, prints only problems, and exits with 3 if there are any. It looks for these, the conditions:
 

@@ -35,7 +35,11 @@ func ReadSlot(
 
 // ClaimRow returns the cells of a claim, without its slot.
 func ClaimRow(c ledger.Claim) []any {
-	return []any{string(c.Kind), c.Runner, c.Until, c.Live, strings.Join(c.Jobs, ", ")}
+	names := strings.Join(c.Jobs, ", ")
+	if names == "" && !c.Live {
+		names = "none: its runner died, or lost the database"
+	}
+	return []any{string(c.Kind), c.Runner, c.Until, c.Live, names}
 }
 
 // Waiting counts the waiting rows of a job in a slot.
