@@ -54,7 +54,12 @@ func (r *run) claim(l *lane.Lane) (bool, error) {
 	if ok, err := r.obtainPermit(w, l); !ok {
 		return false, err
 	}
-	c, left, err := r.session.Claim(l.First(), r.lanes.Want(l))
+	rows := r.lanes.Want(l)
+	if rows < 1 { // read meanwhile. A claim of no rows would mark the job as if it had none left
+		w.releasePermits()
+		return false, nil
+	}
+	c, left, err := r.session.Claim(l.First(), rows)
 	if c == nil {
 		w.releasePermits()
 	}

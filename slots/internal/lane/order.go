@@ -92,7 +92,7 @@ func (o *order) hasRoom(l *Lane, now time.Time) bool {
 	return o.memory.rows.Load() < pagesInFlight*o.page
 }
 
-// Want returns how many rows of a lane to claim.
+// Want returns how many rows of a lane to claim: 0 if the limit was reached since Next.
 func (o *order) Want(l *Lane) int64 {
 	n := l.Load.Size.Load()
 	if fits := l.Load.Fits.Load(); fits > 0 {

@@ -185,6 +185,7 @@ func TestAClaimHasAsManyRowsAsFit(t *testing.T) {
 		"small rows":                   {size: 40, fits: 1000, want: 40},
 		"large rows":                   {size: 40, fits: 3, want: 3},
 		"what is left of a limit":      {most: 100, taken: 90, size: 40, want: 10},
+		"a limit that is reached":      {most: 100, taken: 100, size: 40, want: 0},
 		"less than is left of a limit": {most: 100, taken: 10, size: 40, want: 40},
 	} {
 		o := &order{page: page, most: test.most}
