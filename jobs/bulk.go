@@ -155,6 +155,9 @@ func (c *Client) stream(ctx context.Context, tx DB, all iter.Seq[Request], on On
 		w.send(requests)
 	}
 	total, err := w.finish()
+	if w.panicked != nil {
+		panic(w.panicked) // here, where the caller may recover from it
+	}
 	switch {
 	case len(bad.Requests) > 0:
 		return EnqueueCounts{}, &bad
@@ -171,14 +174,28 @@ type writer struct {
 	done   chan struct{}
 	total  EnqueueCounts
 	err    error
+	// panicked is what a middleware panicked with.
+	panicked any
 
 	once sync.Once
 }
 
+// errGoexit is the error of a stream whose writer was ended.
+var errGoexit = errors.New("a middleware called runtime.Goexit")
+
 func (w *writer) run(write func(chunk []Request) (EnqueueCounts, error)) {
 	defer close(w.done)
+	returned := true
+	defer func() {
+		if !returned {
+			w.panicked, w.err = recover(), errGoexit
+			close(w.failed)
+		}
+	}()
 	for chunk := range w.chunks {
+		returned = false
 		n, err := write(chunk)
+		returned = true
 		if err != nil {
 			w.err = err
 			close(w.failed)

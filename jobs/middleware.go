@@ -52,7 +52,7 @@ func (r *Registry) Use(m Middleware) {
 // Client.EnqueueAll. It is for a team's own defaults, rules, audit and metrics. It calls next, once,
 // with the requests of the call or with as many changed ones in the same order, and returns its
 // error. A middleware that returns an error without a call of next has enqueued nothing. It is
-// called concurrently.
+// called concurrently. Its panic reaches the caller, who must then roll back.
 //
 // The requests are valid when it gets them, and are validated again when it has changed them. It does
 // not see what checks enqueue with Result.Enqueue, nor what is enqueued by SQL.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -227,5 +228,49 @@ func TestEveryEnqueueGoesThroughTheMiddleware(t *testing.T) {
 	}
 	if waiting = len(w.waiting()); waiting != 5 {
 		t.Errorf("%d wait", waiting)
+	}
+}
+
+func TestAPanicOfAMiddlewareReachesTheCallerOfEveryEnqueue(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	end := func() { panic("boom") }
+	client, err := jobs.NewClient(t.Context(), w.db, jobs.Config{Now: func() time.Time { return now }, Around: []jobs.EnqueueMiddleware{
+		func(ctx context.Context, call jobs.EnqueueCall, next func(context.Context, []jobs.Request) error) error {
+			if err := next(ctx, call.Requests); err != nil {
+				return err
+			}
+			end()
+			return nil
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := []jobs.Request{{JobExec: "remind", EntityName: "order", EntityKey: "1", CheckAt: slot(4)}}
+	all := func() error {
+		_, err := client.EnqueueAll(t.Context(), w.db, slices.Values(list))
+		return err
+	}
+	for name, enqueue := range map[string]func() error{
+		"Enqueue":     func() error { _, err := client.Enqueue(t.Context(), w.db, list[0]); return err },
+		"EnqueueMany": func() error { _, err := client.EnqueueMany(t.Context(), w.db, list); return err },
+		"EnqueueAll":  all,
+	} {
+		func() {
+			defer func() {
+				if p := recover(); p != "boom" {
+					t.Errorf("%s: panic %v", name, p)
+				}
+			}()
+			t.Errorf("%s returned %v", name, enqueue())
+		}()
+	}
+	end = runtime.Goexit
+	if err := all(); err == nil || !strings.Contains(err.Error(), "Goexit") {
+		t.Errorf("EnqueueAll returned %v", err)
+	}
+	if n := len(w.waiting()); n != 0 {
+		t.Errorf("%d wait", n)
 	}
 }
