@@ -110,7 +110,8 @@ func (r *Runner) CatchUp(ctx context.Context, c CatchUp) (Caught, error) {
 		if isEarly(err) || errors.Is(err, errOffGrid) { // the width was changed meanwhile
 			continue
 		}
-		if err != nil && !errors.Is(err, ErrAbandoned) && !errors.Is(err, ErrRefused) {
+		_, failed := errors.AsType[abandonedError](err)
+		if err != nil && (failed || !errors.Is(err, ErrAbandoned) && !errors.Is(err, ErrRefused)) {
 			return caught, errors.Join(errs.join(), err)
 		}
 		errs.add(err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
 // ended is how a row ended, or where it waits.
@@ -529,6 +531,54 @@ func TestACheckThatIgnoresItsTimeoutIsAbandonedAndTheRunFailsAtItsEnd(t *testing
 	left := w.waiting()
 	if len(left) != 1 || !strings.Contains(left[0].LastError, "abandoned") {
 		t.Errorf("the stuck row: %+v", left)
+	}
+}
+
+// lines is a log that a function reads.
+type lines func(line string)
+
+func (l lines) Write(line []byte) (int, error) {
+	l(string(line))
+	return len(line), nil
+}
+
+// The process must end, whatever else has failed: only that ends the check.
+func TestARunThatFailsAfterItHasAbandonedACheckSaysSo(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")
+	w := setup(t)
+	w.db.MustExec(`
+		create function refuse() returns trigger language plpgsql as $$
+		begin raise exception 'history is broken' using errcode = 'system_error'; end $$;
+		create trigger refuse before insert on prescient.future_job_history for each row execute function refuse()`)
+	never, abandoned := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { close(never) })
+	told := sync.OnceFunc(func() { close(abandoned) })
+	w.registry.Register("stuck", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		<-never
+		return nil, nil
+	}), jobs.Timeout(10*time.Millisecond))
+	w.registry.Register("job", jobs.Row(func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+		select {
+		case <-abandoned:
+			return nil, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}))
+	w.enqueue("stuck", slot(1), 1)
+	w.enqueue("job", slot(1), 1)
+	w.clock.Set(slot(1))
+	result, err := w.runner(func(c *slots.Config) {
+		c.Grace, c.Workers = 10*time.Millisecond, 4
+		c.Logger = slog.New(slog.NewTextHandler(lines(func(line string) {
+			if strings.Contains(line, "check abandoned") {
+				told()
+			}
+		}), nil))
+	}).Run(t.Context(), slot(1))
+	if !errors.Is(err, slots.ErrAbandoned) || result.Abandoned != 1 || !strings.Contains(fmt.Sprint(err), "history is broken") {
+		t.Errorf("%+v, %v", result, err)
 	}
 }
 

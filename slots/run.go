@@ -181,24 +181,46 @@ func (r *run) open() (state string, err error) {
 func (r *run) finish(state State, err error) (Result, error) {
 	result := r.report.soFar()
 	result.State, result.Lost = state, r.leases.Lost()
+	err = r.failure(state, err)
+	switch {
+	case result.Abandoned == 0 || errors.Is(err, ErrAbandoned):
+	case err == nil || err == ErrStopped: //nolint:errorlint // it says no more than that
+		err = ErrAbandoned
+	case errors.Is(err, ErrRefused):
+		err = errors.Join(ErrAbandoned, err)
+	default:
+		err = abandonedError{err}
+	}
+	return result, err
+}
+
+// failure returns why the run has not done its slot, apart from abandoned checks.
+func (r *run) failure(state State, err error) error {
 	cause := context.Cause(r.ctx.Stop)
 	stopped := errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded)
+	refused := r.report.refused()
 	switch {
 	case err != nil && stopped && db.Retryable(err):
-		return result, fmt.Errorf("%w: %w", ErrStopped, err)
+		return fmt.Errorf("%w: %w", ErrStopped, err)
 	case err != nil:
-		return result, err
+		return err
 	case cause != nil && !stopped:
-		return result, cause
-	case result.Abandoned > 0:
-		return result, ErrAbandoned
-	case result.Refused > 0:
-		return result, r.report.refused()
+		return cause
+	case refused != nil:
+		return refused
 	case cause != nil && state != StateDone:
-		return result, ErrStopped
+		return ErrStopped
 	}
-	return result, nil
+	return nil
 }
+
+// abandonedError is the error of a run that failed, and left checks behind besides. Catch-up goes on after ErrAbandoned
+// alone, but not after this error.
+type abandonedError struct{ error }
+
+func (e abandonedError) Error() string { return fmt.Sprintf("%v; besides, %v", e.error, ErrAbandoned) }
+
+func (e abandonedError) Unwrap() []error { return []error{e.error, ErrAbandoned} }
 
 // attend works on the open slot until it is done, or until nothing is left for this runner. Then it hands back its
 // claims.
