@@ -1,6 +1,7 @@
 -- Returns the columns of a table ($1): whether the value may be null, whether it alone identifies a row, and whether its
--- text is the same in each session and for ever. declared: the type without a length. base: the type without domains, as SQL that is read alike with any
--- search_path. own: PostgreSQL has it itself. virtual: the expression of a column that has no stored value; null if it has.
+-- text is the same in each session and for ever. declared: the type without a length, with the collation of the column
+-- if it has one of its own. base: the type without domains, as SQL that is read alike with any search_path. own:
+-- PostgreSQL has it itself. virtual: the expression of a column that has no stored value; null if it has.
 -- Called by jobs/rule/rulestore.resolver.findTable.
 select
     a.attname::text as name,
@@ -8,7 +9,13 @@ select
     format_type(a.atttypid, a.atttypmod) as type,
     a.attnotnull as required,
     (
-        select case when m.nspname = 'pg_catalog' then format_type(y.oid, -1) else format('%I.%I', m.nspname, y.typname) end
+        select
+            case when m.nspname = 'pg_catalog' then format_type(y.oid, -1) else format('%I.%I', m.nspname, y.typname) end || coalesce((
+                select format(' collate %I.%I', h.nspname, l.collname)
+                from pg_collation l
+                join pg_namespace h on h.oid = l.collnamespace
+                where l.oid = a.attcollation and l.oid <> y.typcollation
+            ), '')
         from pg_type y
         join pg_namespace m on m.oid = y.typnamespace
         where y.oid = a.atttypid

@@ -47,8 +47,8 @@ type column struct {
 	Required   bool   `db:"required"`
 	Identifies bool   `db:"identifies"`
 	Steady     bool   `db:"steady"`
-	// Declared is the type as SQL, without a length. Base is the same without domains. Own tells that PostgreSQL has Base
-	// itself.
+	// Declared is the type as SQL, without a length, and with a collation of the column's own. Base is the type without
+	// domains. Own tells that PostgreSQL has Base itself.
 	Declared string `db:"declared"`
 	Base     string `db:"base"`
 	Own      bool   `db:"own"`

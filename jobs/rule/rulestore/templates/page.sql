@@ -19,13 +19,13 @@ from page p
 left join lateral (
     select w.id, w.next_check_at, coalesce(w.requested_for, w.first_check_at) as requested, w.payload, w.error_count
     from prescient.future_job w
-    where {known} and w.entity_name = {entity} and w.entity_key = p.prescient_key::text and w.job = (select prescient.find_job({name})) and w.item_key = ''
+    where {known} and w.entity_name = {entity} and w.entity_key = p.prescient_key::text collate "C" and w.job = (select prescient.find_job({name})) and w.item_key = ''
     limit 1
 ) as f on true
 left join lateral (
     select array_agg(a.step) as steps
     from prescient.rule_fired a
-    where {known} and a.job = (select prescient.find_job({name})) and a.entity_key = p.prescient_key::text and a.since = p.prescient_since
+    where {known} and a.job = (select prescient.find_job({name})) and a.entity_key = p.prescient_key::text collate "C" and a.since = p.prescient_since
 ) as r on true
 where p.prescient_counts
 union all
