@@ -35,7 +35,7 @@ func (l Length) String() string {
 }
 
 // LengthsSQL returns the SQL of the lengths of all steps, which Lengths reads: an array with the months, days and
-// microseconds of each. The elements of a constant delay, and of one that is null, are null.
+// microseconds of each. The elements of a constant delay, and of one that is null or infinite, are null.
 func (f Facts) LengthsSQL() string {
 	if len(f.After) == 0 {
 		return "null::bigint[]"
@@ -47,9 +47,11 @@ func (f Facts) LengthsSQL() string {
 			continue
 		}
 		lengths = append(lengths, fmt.Sprintf("(%s) as l%d", e.SQL, i+1))
-		parts = append(parts, strings.ReplaceAll("extract(year from {l}) * 12 + extract(month from {l}), "+
-			"extract(day from {l}), "+
-			"extract(hour from {l}) * 3600000000 + extract(minute from {l}) * 60000000 + extract(microseconds from {l})",
+		parts = append(parts, strings.ReplaceAll(
+			"case when isfinite({l}) then extract(year from {l}) * 12 + extract(month from {l}) end, "+
+				"case when isfinite({l}) then extract(day from {l}) end, "+
+				"case when isfinite({l}) then extract(hour from {l}) * 3600000000 + extract(minute from {l}) * 60000000 + "+
+				"extract(microseconds from {l}) end",
 			"{l}", fmt.Sprintf("l%d", i+1)))
 	}
 	// Offset 0 lets the server compute each length once.
@@ -57,8 +59,8 @@ func (f Facts) LengthsSQL() string {
 		strings.Join(lengths, ", "))
 }
 
-// Lengths returns the lengths of the steps from the array of LengthsSQL. Nil: the delay of the step is constant or
-// null.
+// Lengths returns the lengths of the steps from the array of LengthsSQL. Nil: the delay of the step is constant, null
+// or infinite.
 func Lengths(array []sql.NullInt64) (list []*Length) {
 	for i := 0; i+2 < len(array); i += 3 {
 		if !array[i].Valid {

@@ -401,6 +401,34 @@ func TestAConditionComparesAsItsColumnDoes(t *testing.T) {
 	s.wants("updated", "1 at 03-06 12:00, 2 at 03-06 12:00, 3 at 03-06 12:00")
 }
 
+// A check waits until the year 9999 at most, and a write does not fail.
+func TestAStepThatIsDueAfterAllTimesNeverFires(t *testing.T) {
+	t.Parallel()
+	for _, zone := range []string{"UTC", "Europe/Berlin"} {
+		t.Run(zone, func(t *testing.T) {
+			t.Parallel()
+			s := newShopAt(t, noon)
+			s.exec("alter table shop.orders add hold interval")
+			s.apply("rules: [{name: order.held, table: shop.orders, key: id, since: placed_at, done: shipped_at, timezone: " + zone +
+				", steps: [{after: {interval: hold}, event: a}]}]")
+			holds := []string{"9000 years"}
+			if s.count("select current_setting('server_version_num')::int") >= 170000 {
+				holds = append(holds, "infinity")
+			}
+			for _, hold := range holds {
+				s.exec("insert into shop.orders (id, placed_at, hold) values (1, "+at("04 12:00")+", $1)", hold)
+				s.exec("insert into shop.orders (id, placed_at, hold) values (2, "+at("04 12:00")+", $1), (3, "+at("04 12:00")+", '1 day')", hold)
+				s.wants("inserted with "+hold, "3 at 03-05 12:00")
+				s.exec("update shop.orders set hold = $1 where id = 3", hold)
+				s.wants("updated to "+hold, "")
+				s.exec("update shop.orders set hold = '2 days' where id = 1")
+				s.wants("updated from "+hold, "1 at 03-06 12:00")
+				s.exec("delete from shop.orders")
+			}
+		})
+	}
+}
+
 // PostgreSQL does not count a failed assert as one of the others that a function handles.
 func TestAnAssertOfAConditionFailsNoWrite(t *testing.T) {
 	t.Parallel()
