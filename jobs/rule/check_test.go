@@ -135,6 +135,48 @@ func TestAnOrderThatIsOpenedAgainAfterTheLastStepEnds(t *testing.T) {
 	diff(t, []string(nil), s.published())
 }
 
+// A trigger leaves the check as it is of a row that counts again before its first step.
+func TestARowWaitsForATransactionThatMayLetItCount(t *testing.T) {
+	t.Parallel()
+	paid := func(a *rule.Applied) {
+		a.Facts.Done = []expr.Expr{{
+			SQL: "exists (select from shop.payment p where p.customer = orders.customer)", Type: expr.Truth, Lookup: true,
+		}}
+	}
+	for name, test := range map[string]struct {
+		change         func(*rule.Applied)
+		before, counts string // what the application writes
+	}{
+		"outside": {
+			func(*rule.Applied) {}, "update shop.orders set channel = 'test'", "update shop.orders set channel = 'web'",
+		},
+		"done by a lookup": {paid, "insert into shop.payment values ('ada')", "update shop.orders set customer = 'bob'"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t)
+			s.exec("create table shop.payment (customer text)")
+			s.apply(unshipped(test.change))
+			s.order(1)
+			s.waits("1", day(4))
+			s.exec(test.before)
+			writer := s.db.MustBegin()
+			defer func() { _ = writer.Rollback() }()
+			if _, err := writer.ExecContext(t.Context(), test.counts); err != nil {
+				t.Fatal(err)
+			}
+			s.run(day(4))
+			s.wants(map[string]string{"1": "day 4.01"})
+			if err := writer.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			s.run(day(4).Add(15 * time.Minute))
+			s.wants(map[string]string{"1": "day 7"})
+			diff(t, []string{"order.unshipped.first 1"}, s.published())
+		})
+	}
+}
+
 func TestAStepThatHasFiredDoesNotFireAgain(t *testing.T) {
 	t.Parallel()
 	s := newLateOrder(t)

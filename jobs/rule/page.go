@@ -15,6 +15,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/rule/expr"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -155,6 +156,8 @@ func (p *page) plan(i int) {
 	switch s := t.seen; {
 	case !s.there:
 		p.end(i, foundGone)
+	case p.mayCount(s):
+		p.results[i].Next = new(p.grid.Next(p.begun(row)))
 	case s.about && !s.done && !s.counts && p.rule.Facts.SinceLookup():
 		p.again(i)
 	case !s.about || !s.counts:
@@ -168,11 +171,25 @@ func (p *page) plan(i int) {
 	}
 }
 
+// mayCount reports whether an open transaction may let a row count that does not count now. Triggers leave the check of
+// such a row as it is, if it comes before the first step. So the row goes on waiting until the transactions have ended
+// that began before the slot. A row that is done by its own columns need not wait: the trigger changes its check, and
+// locks it.
+func (p *page) mayCount(s seen) bool {
+	lookup := func(e expr.Expr) bool { return e.Lookup }
+	return p.unsettled && (!s.about || s.done && slices.ContainsFunc(p.rule.Facts.Done, lookup))
+}
+
+// begun returns the last slot that had begun when the check of a row began.
+func (p *page) begun(row jobs.FutureJob) time.Time {
+	return grid.Later(row.Slot, p.grid.Floor(row.Slot.Add(row.Lateness)))
+}
+
 // steps finds the steps of a row that are due in a slot that has begun, and when the next one is. A check may
 // be late, after an outage. Of the times at which a step repeats, the last one fires.
 func (p *page) steps(i int) error {
 	row, t := p.rows[i], &p.turns[i]
-	begun := grid.Later(row.Slot, p.grid.Floor(row.Slot.Add(row.Lateness)))
+	begun := p.begun(row)
 	var first, earliest time.Time // the first of all occurrences, and the next one
 	timing := p.rule.timing.For(t.seen.lengths)
 	for n, s := range p.rule.Rule.Steps {
