@@ -1093,6 +1093,37 @@ func TestAColumnThatTookTheNameOfAnotherIsRead(t *testing.T) {
 	}
 }
 
+// A dump has the columns of a table without those that were dropped, so they get other numbers.
+func TestARenamedColumnOfATableThatWasRestoredIsRead(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec("alter table shop.orders drop note")
+	s.apply(unshipped)
+	var made []string
+	if err := s.db.SelectContext(t.Context(), &made, `
+		select pg_get_functiondef(p.oid)
+		from pg_proc p
+		where p.pronamespace = 'prescient_rules'::regnamespace and p.proname like '%safe'
+		union all
+		select pg_get_triggerdef(g.oid) from pg_trigger g where g.tgrelid = 'shop.orders'::regclass`); err != nil {
+		t.Fatal(err)
+	}
+	s.exec(`drop table shop.orders cascade;
+		create table shop.orders (
+			id bigint primary key, channel text not null default 'web', amount numeric not null default 1, placed_at timestamptz,
+			shipped_at timestamptz)`)
+	for _, statement := range made {
+		s.exec(statement)
+	}
+	s.exec("alter table shop.orders rename placed_at to ordered_at")
+	s.exec("insert into shop.orders (id, ordered_at) values (1, " + at("04 12:00") + "), (2, " + at("04 12:00") + ")")
+	s.exec("update shop.orders set ordered_at = " + at("05 12:00") + " where id = 2")
+	s.exec("alter table shop.orders rename id to number")
+	s.exec("insert into shop.orders (number, ordered_at) values (3, " + at("04 12:00") + ")")
+	s.exec("delete from shop.orders where number = 1")
+	s.wants("after all", "2 at 03-07 12:00, 3 at 03-06 12:00")
+}
+
 // The numbers of the columns are those of the table of the rule, and not of the table of which it is a partition.
 func TestATableThatBecameAPartitionIsReadAsBefore(t *testing.T) {
 	t.Parallel()

@@ -231,7 +231,7 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.
 		"{rule}", strings.Join(strings.Fields(u.Rule.Name), " "),
 		"{name}", pq.QuoteLiteral(u.Rule.Name), "{entity}", pq.QuoteLiteral(u.Rule.Entity),
 		"{relation}", u.Relation, "{literal}", pq.QuoteLiteral(u.Relation), "{columns}", strings.Join(columns, ", "),
-		"{alias}", u.Name(), "{column}", u.Key, "{key}", u.Name() + "." + u.Key, "{number}", fmt.Sprint(u.number),
+		"{alias}", u.Name(), "{column}", u.Key, "{key}", u.Name() + "." + u.Key, "{nth}", fmt.Sprint(slices.Index(u.Reads, u.Key) + 1),
 		"{key_name}", pq.QuoteLiteral(u.keyName()),
 		"{since}", u.Facts.RowSinceSQL(),
 		"{about}", u.Facts.RowWhereSQL(), "{done}", u.Facts.RowDoneSQL(now), "{asks}", version(u.Asks),

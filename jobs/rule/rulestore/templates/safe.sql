@@ -8,6 +8,7 @@ stable
 as {quote}
 declare
     relation    oid; -- the table of the rule: its partitions, and a table of which it is one, have numbers of their own
+    numbers     integer[]; -- of the columns that the rule reads, in the order of its type
     known       {type};
     reads       text;
     reads_key   text;
@@ -23,6 +24,18 @@ begin
     into relation
     from pg_type t
     where t.oid = pg_typeof(prescient_row);
+    -- The trigger of updates compares all of them. In a table that was restored from a dump it has the numbers of now.
+    numbers := array(
+        select distinct d.refobjsubid
+        from pg_trigger g
+        join pg_depend d on d.classid = 'pg_trigger'::regclass and d.objid = g.oid
+            and d.refclassid = 'pg_class'::regclass and d.refobjid = g.tgrelid and d.refobjsubid > 0
+        where g.tgrelid = relation and g.tgparentid = 0 and g.tgfoid = to_regprocedure('{update}()')
+        order by d.refobjsubid
+    );
+    if cardinality(numbers) <> cardinality('{numbers}'::integer[]) then -- the trigger is gone
+        numbers := '{numbers}';
+    end if;
     select case when count(*) = count(a.attname) then string_agg('($1).' || quote_ident(a.attname), ', ' order by c.attnum) end into reads
     from pg_type t
     join pg_attribute c on c.attrelid = t.typrelid
@@ -30,7 +43,7 @@ begin
         select a.attname
         from pg_attribute a
         where a.attrelid = relation and not a.attisdropped and a.atttypid = c.atttypid
-            and (a.attname = c.attname or a.attnum = ('{numbers}'::smallint[]) [c.attnum])
+            and (a.attname = c.attname or a.attnum = numbers[c.attnum])
         order by a.attname = c.attname desc
         limit 1
     ) as a on true
@@ -49,7 +62,7 @@ begin
     -- The row waits for the next slot, whose check fails with the reason.
     select format('select format(''%%s'', ($1).%I)', a.attname) into reads_key
     from pg_attribute a
-    where a.attrelid = relation and not a.attisdropped and (a.attname = {key_name} or a.attnum = {number})
+    where a.attrelid = relation and not a.attisdropped and (a.attname = {key_name} or a.attnum = numbers[{nth}])
     order by a.attname = {key_name} desc
     limit 1;
     if reads is null and reads_key is not null then
