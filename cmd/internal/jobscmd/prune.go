@@ -2,6 +2,7 @@ package jobscmd
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -77,10 +78,10 @@ func pruneHistory(ctx context.Context, f *factory.Factory, o pruneOptions) error
 		view.Slots = &forgotten
 		return err
 	})
-	if err != nil {
+	if err != nil && len(view.Partitions) == 0 {
 		return err
 	}
-	return printPruned(f, view)
+	return errors.Join(err, printPruned(f, view)) // what is dropped stays dropped
 }
 
 func printPruned(f *factory.Factory, view prunedView) error {
