@@ -161,7 +161,7 @@ bench: postgres ## prescient beside other queues, the short set: about twelve mi
 bench-30m: postgres ## a virtual day of 30 million schedules: two hours, and 50 GB of disk
 	cd bench && go run . -only day -pg shared_buffers=8GB -pg wal_compression=lz4 -pg max_wal_size=16GB
 
-bench-full: postgres ## every workload of the benchmark: hours, and 30 GB of disk
+bench-full: postgres ## every workload of the benchmark: 75 minutes, and 30 GB of disk
 	cd bench && go run . -json results.json
 
 figures: ## write the results of the last make bench into README and docs
