@@ -526,7 +526,7 @@ func TestCatchUpListsTheFirstOfManyMissedSlots(t *testing.T) {
 	w.db.MustExec(`select prescient.set_width('1 min')`)
 	w.db.MustExec(`update prescient.setting set since = '2030-03-02 00:00:00Z'`)
 	w.db.MustExec(`insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
-		select prescient.ensure_job('job'), 'order', n::text, at, at
+		select (select prescient.ensure_job('job')), 'order', n::text, at, at
 		from generate_series(1, 100000) as n
 		cross join lateral (select timestamptz '2030-03-02 00:00:00Z' + n * interval '1 min') as slot (at)`)
 	w.clock.Set(time.Date(2030, time.March, 2, 0, 100_002, 0, 0, time.UTC))

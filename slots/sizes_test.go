@@ -57,7 +57,7 @@ func TestTheStatusOfSixtyDaysOfSecondsIsBounded(t *testing.T) {
 	db.MustExec(`insert into prescient.slot_run (slot, state, kind, planned)
 		select timestamptz '2026-02-01 00:00:00Z' + n * interval '1 s', 'open', 'run', 1 from generate_series(1, 1500) as n`)
 	db.MustExec(`insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
-		select prescient.ensure_job('remind'), 'order', n::text, at, at
+		select (select prescient.ensure_job('remind')), 'order', n::text, at, at
 		from generate_series(1, 1600) as n
 		cross join lateral (select timestamptz '2026-02-02 00:00:00Z' + n * interval '1 s') as slot (at)`)
 	now := time.Date(2026, time.March, 2, 0, 0, 0, 0, time.UTC)

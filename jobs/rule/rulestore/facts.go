@@ -178,7 +178,7 @@ func (r *resolver) expression(
 	if e.Lookup {
 		misread = u.misread(text, e, found.Columns)
 	}
-	switch _, err = r.tx.ExecContext(ctx, "drop view "+view); {
+	switch err = r.undo(ctx); {
 	case err != nil:
 		return e, err
 	case !want(e.Type):
@@ -296,8 +296,13 @@ func (r *resolver) try(ctx context.Context, statement string) (*pq.Error, error)
 	if !ok {
 		return nil, err
 	}
-	_, err = r.tx.ExecContext(ctx, "rollback to "+exprName)
-	return refused, err
+	return refused, r.undo(ctx)
+}
+
+// undo takes back what the last try has created. Citus cannot drop it, because its workers have no pg_temp.
+func (r *resolver) undo(ctx context.Context) error {
+	_, err := r.tx.ExecContext(ctx, "rollback to "+exprName)
+	return err
 }
 
 // copyTable makes an empty copy of the table, for functions whose rows have its columns.
@@ -321,10 +326,8 @@ func (r *resolver) refused(ctx context.Context, field string, e expr.Expr, kind 
 		r.wrong(field, "the expression is about columns of the row: %s", refused.Message)
 		return nil
 	}
-	drop := fmt.Sprintf("drop function %s(%s)", function, copied)
 	if r.store.client == nil { // without the schema of prescient
-		_, err = r.tx.ExecContext(ctx, drop)
-		return err
+		return r.undo(ctx)
 	}
 	var problem sql.NullString
 	args := []any{fmt.Sprintf("%s(%s)", function, copied), nil}
@@ -337,6 +340,5 @@ func (r *resolver) refused(ctx context.Context, field string, e expr.Expr, kind 
 	if problem.Valid {
 		r.wrong(field, "%s", problem.String)
 	}
-	_, err = r.tx.ExecContext(ctx, drop)
-	return err
+	return r.undo(ctx)
 }
