@@ -703,6 +703,7 @@ func (s *shop) clock() (at time.Time) {
 
 func TestAWaitThatATriggerSuppressesIsAnErrorOfTheStatement(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, "it has no triggers on the tables of the schema")
 	s := newShopAt(t, noon)
 	s.apply(with(unshipped, "cancel: at-once"))
 	s.exec("insert into shop.orders (id, placed_at) select n, " + at("04 12:00") + " from generate_series(1, 4) as n")

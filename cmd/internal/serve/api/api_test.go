@@ -292,6 +292,7 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 // The server may refuse a commit because of another transaction. Its changes are then made again.
 func TestManyChecksAreCancelledThoughACommitIsRefused(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, "it has no triggers on the tables of the schema")
 	w := setup(t)
 	var many []jobs.Request
 	for n := range 1500 {
