@@ -227,6 +227,7 @@ const enormous = `
 
 func TestARowThatCannotBeReadHasAnErrorOfItsOwn(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, "such a row fails the run there")
 	const rows, bad = 8, "7"
 	w := setup(t)
 	var c calls
@@ -263,6 +264,7 @@ func TestARowThatCannotBeReadHasAnErrorOfItsOwn(t *testing.T) {
 // The group has rows in several claims. The call for it reads all of them.
 func TestAGroupIsCheckedWithoutItsRowThatCannotBeRead(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, "such a row fails the run there")
 	const rows = 12
 	w := setup(t)
 	var c calls
@@ -292,6 +294,7 @@ func TestAGroupIsCheckedWithoutItsRowThatCannotBeRead(t *testing.T) {
 // long after a lease.
 func TestAGroupDoesNotWaitForTheClaimOfARowThatCannotBeRead(t *testing.T) {
 	t.Parallel()
+	pgtest.NotOnCitus(t, "such a row fails the run there")
 	const rows = 15
 	w := setup(t)
 	var c calls

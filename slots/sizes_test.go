@@ -90,7 +90,7 @@ func TestAStragglerIsFoundBehindManySlotsOfAPausedJob(t *testing.T) {
 	db.MustExec(`insert into prescient.slot_run (slot, state, kind, planned, finished_at)
 		select timestamptz '2026-01-01 00:00:00Z' + n * interval '1 s', 'done', 'run', 1, now() from generate_series(1, $1) as n`, paused+2)
 	db.MustExec(`insert into prescient.future_job (job, entity_name, entity_key, first_check_at, next_check_at)
-		select prescient.ensure_job(case when n > $1 then 'remind' else 'paused' end), 'order', n::text, at, at
+		select case when n > $1 then (select prescient.ensure_job('remind')) else (select prescient.ensure_job('paused')) end, 'order', n::text, at, at
 		from generate_series(1, $1 + 1) as n
 		cross join lateral (select timestamptz '2026-01-01 00:00:00Z' + n * interval '1 s') as slot (at)`, paused)
 	db.MustExec(`update prescient.job set paused_at = now(), paused_by = 'test' where name = 'paused'`)

@@ -4,7 +4,7 @@
 with moved as (
     update prescient.setting s
     set since = $1
-    where s.since > $1::timestamptz + s.width
+    where s.since - $1::timestamptz > s.width
 ), live as materialized (
     select slot
     from prescient.slot_claim
