@@ -138,7 +138,6 @@ func TestAnOrderThatIsOpenedAgainAfterTheLastStepEnds(t *testing.T) {
 // A trigger leaves the check as it is of a row that counts again before its first step.
 func TestARowWaitsForATransactionThatMayLetItCount(t *testing.T) {
 	t.Parallel()
-	pgtest.NotOnCitus(t, "a write of a distributed table has no transaction number on the coordinator")
 	paid := func(a *rule.Applied) {
 		a.Facts.Done = []expr.Expr{{
 			SQL: "exists (select from shop.payment p where p.customer = orders.customer)", Type: expr.Truth, Lookup: true,
