@@ -1,7 +1,6 @@
 package rule
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -350,14 +349,15 @@ func (p *page) record(ctx context.Context) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	answer, err := p.tx.ExecContext(ctx, pgsql.RuleFire.In(p.Schema), p.rule.Rule.Name, pq.StringArray(keys),
-		pq.StringArray(since), pq.StringArray(steps))
+	recorded, err := pgsql.Collect(ctx, p.tx, pgsql.RuleFire.In(p.Schema), []any{
+		p.rule.Rule.Name, pq.StringArray(keys), pq.StringArray(since), pq.StringArray(steps),
+	}, func(row *sql.Rows, one *bool) error { return row.Scan(one) })
 	if err != nil {
 		return fmt.Errorf("record the steps of rule %s that fire: %w", p.rule.Rule.Name, err)
 	}
-	if n, err := answer.RowsAffected(); err != nil || n != int64(len(keys)) {
+	if len(recorded) != len(keys) {
 		p.rule.again.Store(true)
-		return cmp.Or(err, fmt.Errorf("%w: a step of rule %s has fired before", jobs.ErrDivide, p.rule.Rule.Name))
+		return fmt.Errorf("%w: a step of rule %s has fired before", jobs.ErrDivide, p.rule.Rule.Name)
 	}
 	return nil
 }
