@@ -3,7 +3,8 @@
 -- or is being removed.
 -- Called by jobs/rule/rulestore.Store.install.
 with alone as materialized (
-    select pg_advisory_xact_lock(hashtextextended('prescient.rule ' || $1, 0))::text -- waits for checks, see lock_rule; Citus takes no void
+    select pg_advisory_xact_lock(hashtextextended('prescient.rule ' || $1, 0))::text, -- waits for checks, see lock_rule; Citus takes no void
+        statement_timestamp() as now -- which Citus does not take in a case
 )
 update prescient.rule r
 set definition = $2::json,
@@ -11,7 +12,7 @@ set definition = $2::json,
     version = r.version + 1,
     state = case when $4::boolean then 'applying' else r.state end,
     position = case when $4::boolean then null else r.position end,
-    recovers_at = case when $2::json #> '{rule,recovered}' is not null then coalesce(r.recovers_at, statement_timestamp()) end,
+    recovers_at = case when $2::json #> '{rule,recovered}' is not null then coalesce(r.recovers_at, alone.now) end,
     updated_at = statement_timestamp()
 from alone
 where r.name = $1 and r.version = $3 and r.state <> 'removing'
