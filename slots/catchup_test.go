@@ -291,8 +291,8 @@ func TestCatchUpEndsWithTheSlotInWhichItReachesItsLimit(t *testing.T) {
 	}
 }
 
-// The delay of the second claim begins before the rows of the first are read, and ends after that. A machine without any
-// load does not delay it.
+// The delay of the second claim begins before the rows of the first are read, and ends after that. A machine without
+// any load does not delay it.
 func TestALimitThatIsReachedDuringTheDelayOfAClaimLeavesTheSlotOpen(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

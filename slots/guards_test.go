@@ -547,10 +547,7 @@ func TestARunThatFailsAfterItHasAbandonedACheckSaysSo(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")
 	w := setup(t)
-	w.db.MustExec(`
-		create function refuse() returns trigger language plpgsql as $$
-		begin raise exception 'history is broken' using errcode = 'system_error'; end $$;
-		create trigger refuse before insert on prescient.future_job_history for each row execute function refuse()`)
+	w.refuseHistory("history is broken", "system_error")
 	never, abandoned := make(chan struct{}), make(chan struct{})
 	t.Cleanup(func() { close(never) })
 	told := sync.OnceFunc(func() { close(abandoned) })
@@ -577,7 +574,8 @@ func TestARunThatFailsAfterItHasAbandonedACheckSaysSo(t *testing.T) {
 			}
 		}), nil))
 	}).Run(t.Context(), slot(1))
-	if !errors.Is(err, slots.ErrAbandoned) || result.Abandoned != 1 || !strings.Contains(fmt.Sprint(err), "history is broken") {
+	if !errors.Is(err, slots.ErrAbandoned) || result.Abandoned != 1 ||
+		!strings.Contains(fmt.Sprint(err), "history is broken") {
 		t.Errorf("%+v, %v", result, err)
 	}
 }

@@ -139,13 +139,7 @@ func TestAServerWithoutRoomEndsTheRunWithAnErrorWithinALease(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")
 	w := setup(t)
-	w.db.MustExec(`
-		create function refuse() returns trigger language plpgsql as $$
-		begin
-			raise exception 'no space left on device' using errcode = 'disk_full';
-		end
-		$$;
-		create trigger refuse before insert on prescient.future_job_history for each row execute function refuse()`)
+	w.refuseHistory("no space left on device", "disk_full")
 	names := w.registerErrorless()
 	const rows, lease = 50, 2 * time.Second
 	for _, name := range names {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/seq"
@@ -124,6 +125,19 @@ func (w *world) background(at time.Time, change ...func(*slots.Config)) <-chan s
 		finished <- result
 	}()
 	return finished
+}
+
+// refuseHistory lets each insert into history fail, until the trigger refuse is dropped.
+func (w *world) refuseHistory(message, code string) {
+	w.t.Helper()
+	w.db.MustExec(fmt.Sprintf(`
+		create function refuse() returns trigger language plpgsql as $$
+		begin
+			raise exception %s using errcode = %s;
+		end
+		$$;
+		create trigger refuse before insert on prescient.future_job_history for each row execute function refuse()`,
+		pq.QuoteLiteral(message), pq.QuoteLiteral(code)))
 }
 
 // outcomes counts history by outcome.
