@@ -174,8 +174,8 @@ type writer struct {
 	done   chan struct{}
 	total  EnqueueCounts
 	err    error
-	// panicked is what a middleware panicked with.
-	panicked any
+
+	panicked any // the value of a middleware's panic
 
 	once sync.Once
 }
@@ -185,7 +185,7 @@ var errGoexit = errors.New("a middleware called runtime.Goexit")
 
 func (w *writer) run(write func(chunk []Request) (EnqueueCounts, error)) {
 	defer close(w.done)
-	returned := true
+	returned := false
 	defer func() {
 		if !returned {
 			w.panicked, w.err = recover(), errGoexit
@@ -193,16 +193,15 @@ func (w *writer) run(write func(chunk []Request) (EnqueueCounts, error)) {
 		}
 	}()
 	for chunk := range w.chunks {
-		returned = false
 		n, err := write(chunk)
-		returned = true
 		if err != nil {
 			w.err = err
 			close(w.failed)
-			return
+			break
 		}
 		w.total = w.total.plus(n)
 	}
+	returned = true
 }
 
 // send returns false when an earlier chunk has failed.
