@@ -235,15 +235,16 @@ func TestAPanicOfAMiddlewareReachesTheCallerOfEveryEnqueue(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	end := func() { panic("boom") }
-	client, err := jobs.NewClient(t.Context(), w.db, jobs.Config{Now: func() time.Time { return now }, Around: []jobs.EnqueueMiddleware{
-		func(ctx context.Context, call jobs.EnqueueCall, next func(context.Context, []jobs.Request) error) error {
-			if err := next(ctx, call.Requests); err != nil {
-				return err
-			}
-			end()
-			return nil
-		},
-	}})
+	around := func(ctx context.Context, call jobs.EnqueueCall, next func(context.Context, []jobs.Request) error) error {
+		if err := next(ctx, call.Requests); err != nil {
+			return err
+		}
+		end()
+		return nil
+	}
+	client, err := jobs.NewClient(t.Context(), w.db, jobs.Config{
+		Now: func() time.Time { return now }, Around: []jobs.EnqueueMiddleware{around},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

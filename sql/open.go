@@ -258,7 +258,7 @@ func (e *silenceError) Unwrap() error { return e.error }
 // Timeout reports true: the time for the answer was over.
 func (*silenceError) Timeout() bool { return true }
 
-// Temporary is what TLS asks for before it gives up a connection for ever.
+// Temporary reports true, like the error that it wraps. TLS takes any other error for the end of the connection.
 func (*silenceError) Temporary() bool { return true }
 
 func (c *deadlineConn) Write(p []byte) (int, error) {

@@ -47,7 +47,8 @@ func TestTheErrorOfASilentServerSaysHowToFindTheLock(t *testing.T) {
 	if !errors.Is(err, os.ErrDeadlineExceeded) || !IsTransient(err) {
 		t.Errorf("no timeout of the network: %v", err)
 	}
-	if text := err.Error(); !strings.Contains(text, "has not answered for 1ms") || !strings.Contains(text, "pg_blocking_pids") {
+	text := err.Error()
+	if !strings.Contains(text, "has not answered for 1ms") || !strings.Contains(text, "pg_blocking_pids") {
 		t.Error(text)
 	}
 	if failed, ok := errors.AsType[net.Error](err); !ok || !failed.Timeout() {

@@ -112,7 +112,8 @@ func TestTheEventsThatAWebhookGotAreListedWithTheirIDs(t *testing.T) {
 			t.Errorf("with limit %d: %+v", limit, list)
 		}
 	}
-	s.exec(`update prescient.rule_fired set fired_at = (fired_at at time zone 'UTC' - interval '31 days') at time zone 'UTC' where step = 'first'`)
+	s.exec(`update prescient.rule_fired set fired_at = (fired_at at time zone 'UTC' - interval '31 days') at time zone 'UTC'
+		where step = 'first'`)
 	if list := handed(3); len(list) != 2 {
 		t.Errorf("events of a month ago are listed: %+v", list)
 	}

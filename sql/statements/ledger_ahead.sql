@@ -5,7 +5,7 @@
 -- between $1 and $2 are of the grid before the width was changed, and no finding.
 -- Called by slots/ledger.Ledger.Ahead.
 select
-    (select case when s.since > $1::timestamptz + s.width then s.since end from prescient.setting s) as since,
+    (select case when s.since - $1::timestamptz > s.width then s.since end from prescient.setting s) as since,
     max(ahead.slot) as last,
     count(*) as slots,
     coalesce(sum((

@@ -1,5 +1,6 @@
 -- Forgets the slots beyond $2, the clock, except those with a runner. It returns their number. A
--- ledger that begins beyond the slot after $1, the last that has begun, begins with $1 afterwards.
+-- ledger that begins beyond the slot after $1, the last that has begun, begins with $1 afterwards. The
+-- condition is a difference, because Citus takes no sum of an instant and a column in an update.
 -- Called by slots/ledger.Ledger.Rewind.
 with moved as (
     update prescient.setting s

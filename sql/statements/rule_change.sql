@@ -4,7 +4,7 @@
 -- Called by jobs/rule/rulestore.Store.install.
 with alone as materialized (
     select pg_advisory_xact_lock(hashtextextended('prescient.rule ' || $1, 0))::text, -- waits for checks, see lock_rule; Citus takes no void
-        statement_timestamp() as now -- which Citus does not take in a case
+        statement_timestamp() as now -- Citus takes no clock in the case below
 )
 update prescient.rule r
 set definition = $2::json,

@@ -279,7 +279,7 @@ func (t userCrontab) read(ctx context.Context) (string, error) {
 	return out, nil
 }
 
-// replace replaces the whole crontab. An empty text removes it: the user had none before the block came.
+// replace replaces the whole crontab, or removes it if the text is empty.
 func (t userCrontab) replace(ctx context.Context, text string) error {
 	if text != "" {
 		return t.write(ctx, text)
@@ -290,7 +290,7 @@ func (t userCrontab) replace(ctx context.Context, text string) error {
 	return nil
 }
 
-// write replaces the whole crontab. crontab(1) gets a file, and not a pipe that could break in the
+// write makes a text the crontab. crontab(1) gets a file, and not a pipe that could break in the
 // middle.
 func (t userCrontab) write(ctx context.Context, text string) (err error) {
 	file, err := os.CreateTemp("", "crontab")

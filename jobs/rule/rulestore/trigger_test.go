@@ -394,7 +394,8 @@ func TestAConditionComparesAsItsColumnDoes(t *testing.T) {
 	s.exec(`create collation shop.anycase (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
 		alter table shop.orders alter channel type text collate shop.anycase`)
 	s.apply(strings.Replace(unshipped, "channel <> 'test'", "channel = 'web'", 1))
-	s.exec("insert into shop.orders (id, channel, placed_at) values (1, 'WEB', " + at("04 12:00") + "), (2, 'app', " + at("04 12:00") + ")")
+	s.exec("insert into shop.orders (id, channel, placed_at) values (1, 'WEB', " + at("04 12:00") + "), " +
+		"(2, 'app', " + at("04 12:00") + ")")
 	s.exec("insert into shop.orders (id, channel, placed_at) values (3, 'Web', " + at("04 12:00") + ")")
 	s.wants("inserted", "1 at 03-06 12:00, 3 at 03-06 12:00")
 	s.exec("update shop.orders set channel = 'wEb' where id = 2")
@@ -409,15 +410,16 @@ func TestAStepThatIsDueAfterAllTimesNeverFires(t *testing.T) {
 			t.Parallel()
 			s := newShopAt(t, noon)
 			s.exec("alter table shop.orders add hold interval")
-			s.apply("rules: [{name: order.held, table: shop.orders, key: id, since: placed_at, done: shipped_at, timezone: " + zone +
-				", steps: [{after: {interval: hold}, event: a}]}]")
+			s.apply("rules: [{name: order.held, table: shop.orders, key: id, since: placed_at, done: shipped_at, " +
+				"timezone: " + zone + ", steps: [{after: {interval: hold}, event: a}]}]")
 			holds := []string{"9000 years"}
 			if s.count("select current_setting('server_version_num')::int") >= 170000 {
 				holds = append(holds, "infinity")
 			}
 			for _, hold := range holds {
 				s.exec("insert into shop.orders (id, placed_at, hold) values (1, "+at("04 12:00")+", $1)", hold)
-				s.exec("insert into shop.orders (id, placed_at, hold) values (2, "+at("04 12:00")+", $1), (3, "+at("04 12:00")+", '1 day')", hold)
+				s.exec("insert into shop.orders (id, placed_at, hold) values (2, "+at("04 12:00")+", $1), "+
+					"(3, "+at("04 12:00")+", '1 day')", hold)
 				s.wants("inserted with "+hold, "3 at 03-05 12:00")
 				s.exec("update shop.orders set hold = $1 where id = 3", hold)
 				s.wants("updated to "+hold, "")
@@ -609,7 +611,7 @@ func TestAKeyThatChangesItsCaseIsAnotherKey(t *testing.T) {
 	s := newShopAt(t, noon)
 	s.exec(`create collation shop.anycase (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
 		create table shop.carts (id text collate shop.anycase primary key, placed_at timestamptz, shipped_at timestamptz)`)
-	file := strings.ReplaceAll(strings.ReplaceAll(unshipped, "shop.orders", "shop.carts"), "    where: channel <> 'test'\n", "")
+	file := strings.NewReplacer("shop.orders", "shop.carts", "    where: channel <> 'test'\n", "").Replace(unshipped)
 	s.apply(file)
 	s.exec("insert into shop.carts (id, placed_at) values ('Abc', " + at("04 12:00") + ")")
 	s.exec("update shop.carts set id = 'ABC'")
