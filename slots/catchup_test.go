@@ -474,13 +474,13 @@ func TestASlotThatWaitedForAnUnknownJobDidNotTakeLong(t *testing.T) {
 				t.Fatalf("%+v", result)
 			}
 			// The first run was an hour ago, on the clock of the database.
-			w.db.MustExec(`update prescient.slot_run set opened_at = opened_at - interval '1 hour'`)
-			w.db.MustExec(`update prescient.slot_job set last_at = last_at - interval '1 hour'`)
+			w.db.MustExec(`update prescient.slot_run set opened_at = (opened_at at time zone 'UTC' - interval '1 hour') at time zone 'UTC'`)
+			w.db.MustExec(`update prescient.slot_job set last_at = (last_at at time zone 'UTC' - interval '1 hour') at time zone 'UTC'`)
 			if at, took, err := w.ledger.Took(t.Context(), slot(0)); err != nil || !at.Equal(slot(1)) || took > time.Minute {
 				t.Errorf("slot %s took %s: %v", at, took, err)
 			}
 			w.db.MustExec(`update prescient.slot_run set worked = '0', resumed_at = null`) // as if a runner had stayed
-			w.db.MustExec(`update prescient.slot_job set last_at = last_at + interval '1 hour' where last_at is not null`)
+			w.db.MustExec(`update prescient.slot_job set last_at = (last_at at time zone 'UTC' + interval '1 hour') at time zone 'UTC' where last_at is not null`)
 			if _, took, err := w.ledger.Took(t.Context(), slot(0)); err != nil || (took >= time.Hour) != (known > 0) {
 				t.Errorf("with an outcome an hour after it was opened: %s, %v", took, err)
 			}
@@ -499,8 +499,8 @@ func TestASlotThatCatchUpFinishesDidNotTakeTheTimeInBetween(t *testing.T) {
 		t.Fatalf("%+v", result)
 	}
 	// The first run took 20 minutes, and it was three hours ago, on the clock of the database.
-	w.db.MustExec(`update prescient.slot_run set opened_at = opened_at - interval '3 hours'`)
-	w.db.MustExec(`update prescient.slot_progress set recorded_at = recorded_at - interval '2 hours 40 minutes'`)
+	w.db.MustExec(`update prescient.slot_run set opened_at = (opened_at at time zone 'UTC' - interval '3 hours') at time zone 'UTC'`)
+	w.db.MustExec(`update prescient.slot_progress set recorded_at = (recorded_at at time zone 'UTC' - interval '2 hours 40 minutes') at time zone 'UTC'`)
 	w.clock.Set(slot(2))
 	for known := range 2 { // the first one does not know the job either
 		if known == 1 {

@@ -104,13 +104,12 @@ func ExampleCheckBatch() {
 // A rule is tested on a table of the test. Its triggers and its checks use the clock of the kit.
 func ExampleKit_Rules() {
 	kit := testkit.New(t, testkit.Config{})
-	kit.DB.MustExec(`create schema shop`)
-	kit.DB.MustExec(`create table shop.orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz)`)
+	kit.DB.MustExec(`create table orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz)`)
 	kit.Rules("testdata/orders.yaml") // after 48 hours the event order.late, unless shipped_at is set
 
-	kit.DB.MustExec(`insert into shop.orders values (41, $1), (42, $1)`, kit.Now())
+	kit.DB.MustExec(`insert into orders values (41, $1), (42, $1)`, kit.Now())
 	kit.RunFor(24 * time.Hour)
-	kit.DB.MustExec(`update shop.orders set shipped_at = $1 where id = 41`, kit.Now())
+	kit.DB.MustExec(`update orders set shipped_at = $1 where id = 41`, kit.Now())
 	kit.RunAll()
 	if events := kit.Events(); len(events) != 1 || events[0].Type != "order.late" || events[0].Subject != "orders/42" {
 		t.Errorf("%+v", events)

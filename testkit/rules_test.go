@@ -23,6 +23,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/rule/backtest"
 	"github.com/prescient-go/prescient/jobs/rule/expr"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+	"github.com/prescient-go/prescient/sql/pgtest"
 	"github.com/prescient-go/prescient/testkit"
 )
 
@@ -99,8 +100,8 @@ func TestAClockPausesAsThePageOfRulesSays(t *testing.T) {
 	}
 	hold, goOn, _ := strings.Cut(strings.TrimSpace(block("sql")), "\n")
 	kit := testkit.New(t, testkit.Config{Registry: registry()})
-	kit.DB.MustExec(`create schema shop;
-		create table shop.request (id bigint primary key, created_at timestamptz not null, answered_at timestamptz,
+	kit.DB.MustExec(pgtest.CreateSchema("shop"))
+	kit.DB.MustExec(`create table shop.request (id bigint primary key, created_at timestamptz not null, answered_at timestamptz,
 			held_since timestamptz, held_for interval not null default '0', late_at timestamptz)`)
 	kit.Rules(rulesFile(t, block("yaml")))
 	at := func(statement string, id int) {

@@ -18,6 +18,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/rule/backtest"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
 	"github.com/prescient-go/prescient/testkit"
 )
 
@@ -136,7 +137,7 @@ func TestTheScansOfPublicSoftwareAreRules(t *testing.T) {
 		t.Run(s.file, func(t *testing.T) {
 			t.Parallel()
 			kit := testkit.New(t, testkit.Config{Registry: jobs.NewRegistry(), Start: s.start, Width: s.width})
-			kit.DB.MustExec("create schema shop")
+			kit.DB.MustExec(pgtest.CreateSchema("shop"))
 			kit.DB.MustExec(s.parts["tables.sql"])
 			path := rulesFile(t, s.parts["rules.yaml"])
 			kit.Rules(path)

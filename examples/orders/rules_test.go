@@ -21,6 +21,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/rule/backtest"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
 	"github.com/prescient-go/prescient/testkit"
 )
 
@@ -40,7 +41,6 @@ func ruleFile(r rule) string {
 
 // ruleTables has the slot in which a step fires: that of the clock.
 const ruleTables = `
-	create schema shop;
 	create table shop.orders (id text primary key, placed_at timestamptz not null, shipped_at timestamptz);
 	create table shop.alerts (
 		order_id text, alert text, slot timestamptz default current_setting('prescient_caller.clock')::timestamptz,
@@ -52,6 +52,7 @@ const ruleTables = `
 func ruled(t *testing.T, orders []order, r rule) string {
 	t.Helper()
 	kit := testkit.New(t, testkit.Config{Start: orders[0].placedAt.Add(-time.Hour)})
+	kit.DB.MustExec(pgtest.CreateSchema("shop"))
 	kit.DB.MustExec(ruleTables)
 	path := filepath.Join(t.TempDir(), "rules.yaml")
 	if err := os.WriteFile(path, []byte(ruleFile(r)), 0o600); err != nil {
@@ -92,6 +93,7 @@ func ruled(t *testing.T, orders []order, r rule) string {
 func lookedBack(t *testing.T, orders []order, r rule) string {
 	t.Helper()
 	kit := testkit.New(t, testkit.Config{})
+	kit.DB.MustExec(pgtest.CreateSchema("shop"))
 	kit.DB.MustExec(ruleTables)
 	for _, o := range orders {
 		kit.DB.MustExec(`insert into shop.orders values ($1, $2, $3)`, o.id, o.placedAt, o.shippedAt)

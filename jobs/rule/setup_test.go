@@ -95,8 +95,7 @@ func newShop(t *testing.T) *shop {
 		t.Cleanup(func() { _ = opened.Close() })
 		*db = opened
 	}
-	// On Citus, only local tables may have triggers.
-	s.exec(`select set_config('citus.enable_schema_based_sharding', 'off', true); create schema shop`)
+	s.exec(pgtest.CreateSchema("shop"))
 	s.exec(`create table shop.orders (
 		id bigint primary key, customer text, channel text not null default 'web', placed_at timestamptz, shipped_at timestamptz)`)
 	var err error

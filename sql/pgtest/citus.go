@@ -36,6 +36,16 @@ func NotOnCitus(t testing.TB, reason string) {
 	}
 }
 
+// CreateSchema is the SQL that makes a schema whose tables may have triggers: on Citus, they are
+// local to the coordinator.
+func CreateSchema(name string) string {
+	create := "create schema " + name
+	if OnCitus() {
+		return "select set_config('citus.enable_schema_based_sharding', 'off', true); " + create
+	}
+	return create
+}
+
 // addWorkers makes each database of the tests a database of the whole cluster, with the same name
 // on each node.
 func (s *server) addWorkers(ctx context.Context) error {

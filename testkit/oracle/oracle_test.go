@@ -30,8 +30,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
-const schema = `create schema shop;
-	create table shop.o (
+const schema = `create table shop.o (
 		id %s primary key, created_at timestamptz, local_at timestamp, due date, ms bigint, data jsonb, held int,
 		closed_at timestamptz, closed_local timestamp, closed_on date, paid boolean, status text, amount int, tag text,
 		channel_id int, len interval, mins int, n int%s);
@@ -134,6 +133,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		}
 	}
 	w.kit = testkit.New(t, testkit.Config{Registry: registry, Start: r.start, Width: w.width})
+	w.exec(pgtest.CreateSchema("shop"))
 	w.exec(fmt.Sprintf(schema, w.keyType, acted))
 	for i := range 3 {
 		w.channels[i+1] = channel{minutes: 60 + r.IntN(2000), live: true}

@@ -16,7 +16,7 @@ import (
 const orders = "create table shop.orders (id text primary key, placed_at timestamptz, shipped_at timestamptz, customer text, state shop.state)"
 
 // others are what the rule needs beside the table.
-const others = `create schema shop; create type shop.state as enum ('open', 'void');
+var others = pgtest.CreateSchema("shop") + `; create type shop.state as enum ('open', 'void');
 	create table shop.payment (id bigint primary key, order_id text);
 	create table shop.escalation (order_id text);`
 

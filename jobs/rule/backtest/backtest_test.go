@@ -26,7 +26,8 @@ func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 func orders(t *testing.T, values string) *sqlx.DB {
 	t.Helper()
 	db := pgtest.New(t)
-	db.MustExec(`create schema shop; create table shop.orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz, channel text)`)
+	db.MustExec(pgtest.CreateSchema("shop"))
+	db.MustExec(`create table shop.orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz, channel text)`)
 	if values != "" {
 		db.MustExec("insert into shop.orders values " + values)
 	}

@@ -796,7 +796,7 @@ func TestARemoveFindsTheTriggersOfATableThatWasRenamed(t *testing.T) {
 	for name, rename := range map[string]string{
 		"a table":               "alter table shop.orders rename to old_orders",
 		"a schema":              "alter schema shop rename to shop2",
-		"a table in new schema": "create schema other; alter table shop.orders set schema other",
+		"a table in new schema": pgtest.CreateSchema("other") + "; alter table shop.orders set schema other",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -819,7 +819,7 @@ func TestARuleFollowsItsTableToAnotherName(t *testing.T) {
 	for name, test := range map[string]struct{ rename, table string }{
 		"a table":               {"alter table shop.orders rename to old_orders", "shop.old_orders"},
 		"a schema":              {"alter schema shop rename to shop2", "shop2.orders"},
-		"a table in new schema": {"create schema other; alter table shop.orders set schema other", "other.orders"},
+		"a table in new schema": {pgtest.CreateSchema("other") + "; alter table shop.orders set schema other", "other.orders"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -24,10 +24,7 @@ type shop struct {
 	now   time.Time // of replays; zero: the database's
 }
 
-// On Citus, only local tables may have triggers.
 const orders = `
-	select set_config('citus.enable_schema_based_sharding', 'off', true);
-	create schema shop;
 	create table shop.orders (
 		id         bigint      primary key,
 		channel    text        not null default 'web',
@@ -51,6 +48,7 @@ func newShopOn(t testing.TB, url string, change ...func(*rulestore.Config)) *sho
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.db.Close() })
+	s.exec(pgtest.CreateSchema("shop"))
 	s.exec(orders)
 	s.open(change...)
 	return s
