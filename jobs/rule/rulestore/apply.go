@@ -227,8 +227,7 @@ func (s *Store) walkOver(ctx context.Context, p *RulePlan, version int, told fun
 	for tries := 1; ; tries++ {
 		var next page
 		err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) (err error) {
-			if _, err := tx.ExecContext(ctx,
-				fmt.Sprintf("set local lock_timeout = %d", walkTimeout.Milliseconds())); err != nil {
+			if _, err := tx.ExecContext(ctx, pgsql.WaitForLocks(walkTimeout).In(s.schema)); err != nil {
 				return err
 			}
 			if next, err = w.read(ctx, tx); err != nil {

@@ -194,9 +194,9 @@ func TestAChangedRuleReTimesWhatWaitsAndKeepsWhatHasFired(t *testing.T) {
 	s.apply(file)
 	s.wants("at first", "1 at 03-04 12:15 came 03-04 12:00, 2 at 03-04 12:15 came 03-04 12:00, 3 at 03-05 09:00, 4 at 03-06 09:00, 5 at 03-07 09:00, 6 at 03-08 09:00")
 	// The check of row 1 has fired the first step, and waits for the second. Row 2 has fired both, and has ended.
-	s.exec(`insert into prescient.rule_fired (job, entity_key, since, step)
-		select prescient.find_job('order.unshipped'), id::text, placed_at, step from shop.orders, unnest('{order.unshipped.primary,order.unshipped.final}'::text[]) as step
-		where id = 1 and step like '%primary' or id = 2`)
+	s.fires("1", "order.unshipped.primary")
+	s.fires("2", "order.unshipped.primary")
+	s.fires("2", "order.unshipped.final")
 	s.exec("update prescient.future_job set next_check_at = " + at("05 09:00") + " where entity_key = '1'; delete from prescient.future_job where entity_key = '2'")
 	changed := strings.Replace(strings.Replace(file, "after: 2d", "after: 1d", 1), "after: 4d", "after: 5d", 1)
 	plan := s.plan(changed).Rules[0]
@@ -468,7 +468,7 @@ func (s *shop) everyRowThatCountsWaits() {
 		s.t.Errorf("%d rows wait for a later slot", n)
 	}
 	// A row that was deleted while its page was applied may be left. Its check ends it.
-	left := s.count("select count(*) from prescient.future_job f where not exists (select from shop.orders o where o.id::text = f.entity_key)")
+	left := s.count(checks + "select count(*) from f where not exists (select from shop.orders o where o.id::text = f.entity_key)")
 	s.t.Logf("%d rows count, %d wait without a row", s.count("select count(*) from ("+counting+") as c"), left)
 	if left > 20 {
 		s.t.Errorf("%d checks wait whose rows are gone", left)
@@ -916,7 +916,7 @@ func TestAnApplyHoldsUpNoUpdateOfTheApplication(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := s.count(`select count(*) from prescient.future_job f join shop.orders o on o.id::text = f.entity_key
+	if n := s.count(checks + `select count(*) from f join shop.orders o on o.id::text = f.entity_key
 		where f.next_check_at = prescient.slot_ceil(o.placed_at + interval '24 hours')`); n != 103 {
 		t.Errorf("%d of 103 checks wait for the new step", n)
 	}

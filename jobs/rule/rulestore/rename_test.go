@@ -8,13 +8,17 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
 )
+
+const fires = `
+	insert into prescient.rule_fired (job, entity_key, since, step)
+	select prescient.find_job('order.unshipped'), o.id::text, o.placed_at, $2 from shop.orders o where o.id::text = $1`
 
 // fires records that a step has fired for an order, as a check does.
 func (s *shop) fires(id, step string) {
 	s.t.Helper()
-	s.exec(`insert into prescient.rule_fired (job, entity_key, since, step)
-		select prescient.find_job('order.unshipped'), o.id::text, o.placed_at, $2 from shop.orders o where o.id::text = $1`, id, step)
+	s.exec(fires, id, step)
 }
 
 // fired lists the steps that have fired, such as "1 primary".
@@ -155,13 +159,9 @@ func TestARenamedRowWaitsForTheCheckThatFires(t *testing.T) {
 			return err
 		})
 	}()
-	s.eventually("the update to wait", func() bool {
-		return s.count("select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query = 'update shop.orders set id = 11'") == 1
-	})
-	if _, err := check.Exec(`
-		insert into prescient.rule_fired (job, entity_key, since, step)
-		select prescient.find_job('order.unshipped'), '1', o.placed_at, 'order.unshipped.primary' from shop.orders o;
-		update prescient.future_job set next_check_at = ` + at("06 12:00") + `, check_count = 1`); err != nil {
+	s.eventually("the update to wait", func() bool { return pgtest.Waits(t, s.db) == 1 })
+	check.MustExec(fires, "1", "order.unshipped.primary")
+	if _, err := check.Exec(`update prescient.future_job set next_check_at = ` + at("06 12:00") + `, check_count = 1`); err != nil {
 		t.Fatal(err)
 	}
 	if err := check.Commit(); err != nil {

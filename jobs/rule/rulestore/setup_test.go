@@ -121,6 +121,9 @@ func parse(t testing.TB, file string) rule.File {
 	return parsed
 }
 
+// checks has the checks that wait as f. Citus joins no distributed table with a local one.
+const checks = "with f as materialized (select * from prescient.future_job) "
+
 func (s *shop) count(query string, args ...any) (n int) {
 	s.t.Helper()
 	if err := s.db.GetContext(context.WithoutCancel(s.t.Context()), &n, query, args...); err != nil {

@@ -149,7 +149,7 @@ func TestAnUpdateOfSinceMovesTheCheckHoweverSinceIsWritten(t *testing.T) {
 	if n := s.count(differ); n > 0 {
 		t.Errorf("%d checks differ", n)
 	}
-	if n := s.count("select count(*) from prescient.future_job f join shop.orders o on o.id::text = f.entity_key where f.next_check_at < o.placed_at + interval '47 hours'"); n < 30 {
+	if n := s.count(checks + "select count(*) from f join shop.orders o on o.id::text = f.entity_key where f.next_check_at < o.placed_at + interval '47 hours'"); n < 30 {
 		t.Errorf("only %d checks wait since before", n)
 	}
 }
