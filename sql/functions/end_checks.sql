@@ -18,30 +18,32 @@ as $$
 declare
     waiting  record;
     ended    bigint := 0;
-    arriving bigint;
+    arriving bigint := 0;
     entry    text := prescient.journal_entry(outcome, timestamptz 'epoch');
 begin
     perform prescient.require_rights(end_checks.job_exec);
     -- First, because settle_rows has locked the copies, and this waits for it. A copy whose slot has begun does not
-    -- count: its row may never have been released, and have been checked in its own store.
-    with marked as (
-        update prescient.transfer_in i
-        set outcome = end_checks.outcome,
-            told = entry
-        where i.entity_name = end_checks.entity_name
-            and i.entity_key = end_checks.entity_key
-            and case
-                when end_checks.job_exec is null then end_checks.number is null
-                    and i.job_exec <> 'schedule'
-                    and not exists (select from prescient.rule r where r.name = i.job_exec)
-                else i.job_exec = end_checks.job_exec
-            end
-            and (end_checks.item_key is null or i.item_key = end_checks.item_key)
-            and i.item_key is not null
-            and i.outcome is null
-        returning i.data ->> 'next_check_at' as slot
-    )
-    select count(*) into arriving from marked where slot::timestamptz > clock_timestamp();
+    -- count: its row may never have been released, and have been checked in its own store. Copies have names, so none
+    -- is of a job whose name has not committed.
+    if end_checks.job_exec is not null or end_checks.number is null then
+        with marked as (
+            update prescient.transfer_in i
+            set outcome = end_checks.outcome,
+                told = entry
+            where i.entity_name = end_checks.entity_name
+                and i.entity_key = end_checks.entity_key
+                and case
+                    when end_checks.job_exec is null then i.job_exec <> 'schedule'
+                        and not exists (select from prescient.rule r where r.name = i.job_exec)
+                    else i.job_exec = end_checks.job_exec
+                end
+                and (end_checks.item_key is null or i.item_key = end_checks.item_key)
+                and i.item_key is not null
+                and i.outcome is null
+            returning i.data ->> 'next_check_at' as slot
+        )
+        select count(*) into arriving from marked where slot::timestamptz > clock_timestamp();
+    end if;
 
     for waiting in
         select f.next_check_at, f.job, f.id
