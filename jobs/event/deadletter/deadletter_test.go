@@ -192,7 +192,7 @@ func TestAnEventThatWasRefusedForLongBecomesADeadLetter(t *testing.T) {
 	w.receiver.refuse("a1")
 	w.want("first", w.publish("a1"), "failed")
 	w.want("soon after", w.publish("a1"), "failed")
-	w.db.MustExec("update prescient.event_dead set refused_at = refused_at - interval '1 hour'")
+	w.db.MustExec("update prescient.event_dead set refused_at = statement_timestamp() - interval '1 hour'")
 	w.want("an hour later", w.publish("a1"), "ok")
 	w.want("dead", w.dead(), "a1:3")
 }
@@ -264,7 +264,7 @@ func TestTheRefusalsOfAnEventThatNoCheckTriesAreForgotten(t *testing.T) {
 	w.receiver.refuse("a1", "b1", "c1")
 	w.want("first", w.publish("a1", "b1", "c1"), "failed failed failed")
 	w.want("a dead letter", w.publish("c1"), "ok")
-	w.db.MustExec("update prescient.event_dead set refused_at = refused_at - interval '8 days', tried_at = tried_at - interval '8 days'")
+	w.db.MustExec("update prescient.event_dead set refused_at = statement_timestamp() - interval '8 days', tried_at = statement_timestamp() - interval '8 days'")
 	prune := func(want int64) {
 		t.Helper()
 		if n, err := w.list.Prune(t.Context(), time.Now().Add(-7*24*time.Hour)); n != want || err != nil {
