@@ -72,6 +72,7 @@ var (
 	EntityKinds           = file("entity_kinds")
 	EventAck              = file("event_ack")
 	EventAhead            = file("event_ahead")
+	EventBounds           = file("event_bounds")
 	EventConsumers        = file("event_consumers")
 	EventDeadAccept       = file("event_dead_accept")
 	EventDeadAgain        = file("event_dead_again")

@@ -5,17 +5,23 @@
 -- horizon: the transaction number with which a runner opened the slot, if transactions are open that began before.
 create or replace function prescient.lock_rule(rule_name text, slot timestamptz)
 returns table (state text, definition json, horizon xid8)
-language sql
+language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 set row_security = off
 as $$
-    select pg_advisory_xact_lock_shared(hashtextextended('prescient.rule ' || rule_name, 0));
+declare
+    ended xid8;
+begin
+    perform pg_advisory_xact_lock_shared(hashtextextended('prescient.rule ' || rule_name, 0));
+    ended := prescient.oldest_active_xid();
+    return query
     select
         r.state,
         r.definition,
-        (select o.horizon from prescient.slot_run o where o.slot = lock_rule.slot and prescient.oldest_active_xid() < o.horizon)
+        (select o.horizon from prescient.slot_run o where o.slot = lock_rule.slot and ended < o.horizon)
     from prescient.rule r
-    where r.name = rule_name
+    where r.name = rule_name;
+end
 $$;
 revoke all on function prescient.lock_rule(text, timestamptz) from public;

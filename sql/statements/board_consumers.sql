@@ -2,7 +2,7 @@
 -- returns how long the first has waited, in microseconds.
 -- Called by cmd/internal/serve/board.readConsumers.
 select
-    c.name, c.mark, c.position, c.acked_at, c.mark >= pg_snapshot_xmax(pg_current_snapshot()) as ahead,
+    c.name, c.mark, c.position, c.acked_at,
     (
         select count(*)
         from (

@@ -1,8 +1,7 @@
 -- Returns the last removed event if it comes after position ($1, $2): then the reader at that
--- position has missed events. A position with a transaction number that this server has not reached
--- tells nothing: it is from before a restore.
+-- position has missed events. A transaction number that this server has not reached tells nothing:
+-- it is from before a restore.
 -- Called by jobs/event/outbox.Outbox.lost.
 select mark, position, written_at, removed_at
 from prescient.event_watermark
 where (mark, position) > ($1::text::xid8, $2)
-    and mark < prescient.oldest_active_xid(prepared => false)

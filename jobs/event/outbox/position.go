@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,6 +16,10 @@ type Position struct {
 
 // String returns the position as ParsePosition reads it, such as "7311-42".
 func (p Position) String() string { return fmt.Sprintf("%d-%d", p.Mark, p.Number) }
+
+func (p Position) compare(other Position) int {
+	return cmp.Or(cmp.Compare(p.Mark, other.Mark), cmp.Compare(p.Number, other.Number))
+}
 
 // MarshalText is String, for JSON.
 func (p Position) MarshalText() ([]byte, error) { return []byte(p.String()), nil }

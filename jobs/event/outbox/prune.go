@@ -79,6 +79,10 @@ func (o *Outbox) lost(ctx context.Context, tx *sqlx.Tx, after Position) error {
 	if err != nil {
 		return err
 	}
+	// What this server has not come to is from before a restore.
+	if ended, _, err := o.bounds(ctx, tx); err != nil || lost.UpTo.Mark >= ended {
+		return err
+	}
 	lost.WrittenAt, lost.RemovedAt = lost.WrittenAt.UTC(), lost.RemovedAt.UTC()
 	return lost
 }

@@ -57,6 +57,12 @@ func (o *Outbox) Newest(ctx context.Context, limit int) (list []Stored, err erro
 	return list, nil
 }
 
+// bounds returns two transaction numbers: all below ended have ended, and the server has not come to next.
+func (o *Outbox) bounds(ctx context.Context, tx *sqlx.Tx) (ended, next uint64, err error) {
+	err = tx.QueryRowContext(ctx, pgsql.EventBounds.In(o.schema)).Scan(&ended, &next)
+	return ended, next, err
+}
+
 // ahead returns ErrNotReadable for a position that the server has not come to.
 func (o *Outbox) ahead(ctx context.Context, tx *sqlx.Tx, p Position) error {
 	var ahead bool
@@ -105,14 +111,22 @@ func (o *Outbox) Ack(ctx context.Context, consumer string, upTo Position) (Consu
 	err := checkConsumer(consumer)
 	if err == nil {
 		err = pgsql.InTx(ctx, o.db, func(tx *sqlx.Tx) error {
-			row := tx.QueryRowContext(ctx, pgsql.EventAck.In(o.schema), consumer, fmt.Sprint(upTo.Mark), upTo.Number)
+			ended, next, err := o.bounds(ctx, tx)
+			if err != nil {
+				return err
+			}
+			row := tx.QueryRowContext(ctx, pgsql.EventAck.In(o.schema), consumer, fmt.Sprint(upTo.Mark), upTo.Number,
+				fmt.Sprint(ended), fmt.Sprint(next))
 			return row.Scan(&c.Position.Mark, &c.Position.Number, &c.AckedAt)
 		})
 	}
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrNotReadable
-		if known, _ := o.Consumer(ctx, consumer); known.Ahead {
+		switch known, getErr := o.Consumer(ctx, consumer); {
+		case known.Ahead:
 			err = ErrConsumerAhead
+		case getErr == nil && upTo.compare(known.Position) <= 0: // another Ack has come further meanwhile
+			return known, nil
 		}
 	}
 	if err != nil {
@@ -155,10 +169,17 @@ func (o *Outbox) consumers(ctx context.Context, name any) (list []Consumer, err 
 	err = pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error {
 		list, err = pgsql.Collect(ctx, tx, pgsql.EventConsumers.In(o.schema), []any{name},
 			func(row *sql.Rows, c *Consumer) error {
-				err := row.Scan(&c.Name, &c.Position.Mark, &c.Position.Number, &c.AckedAt, &c.Ahead)
+				err := row.Scan(&c.Name, &c.Position.Mark, &c.Position.Number, &c.AckedAt)
 				c.AckedAt = c.AckedAt.UTC()
 				return err
 			})
+		if err != nil {
+			return err
+		}
+		_, next, err := o.bounds(ctx, tx)
+		for i := range list {
+			list[i].Ahead = list[i].Position.Mark >= next
+		}
 		return err
 	})
 	if err != nil {

@@ -183,11 +183,19 @@ func cellSpan(width time.Duration) time.Duration {
 
 func readConsumers(ctx context.Context, r *reader) ([]Consumer, error) {
 	list, err := rows(ctx, r, pgsql.BoardConsumers, nil, func(row *sql.Rows, c *Consumer) error {
-		err := row.Scan(&c.Name, &c.Position.Mark, &c.Position.Number, &c.AckedAt, &c.Ahead,
-			&c.Waiting, (*int64)(&c.Oldest))
+		err := row.Scan(&c.Name, &c.Position.Mark, &c.Position.Number, &c.AckedAt, &c.Waiting, (*int64)(&c.Oldest))
 		c.AckedAt, c.Oldest = c.AckedAt.UTC(), micros(int64(c.Oldest))
 		return err
 	})
+	if err == nil && len(list) > 0 {
+		_, err = rows(ctx, r, pgsql.EventBounds, nil, func(row *sql.Rows, next *uint64) error {
+			err := row.Scan(new(uint64), next)
+			for i := range list {
+				list[i].Ahead = list[i].Position.Mark >= *next
+			}
+			return err
+		})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the consumers: %w", err)
 	}

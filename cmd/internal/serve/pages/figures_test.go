@@ -485,16 +485,18 @@ func (f *figures) arrange() {
 		values (1, $1, 'run', array[prescient.find_job('misspelt')], 0, 0, 'dead', clock_timestamp() - interval '1 minute')`, f.at(2))
 	// Each slot was opened as it began, and those with rows stayed open for an hour, as for a row
 	// of an unknown job. The last row of each job was recorded 2 seconds after the slot, or 3 of
-	// cart.again, and its checks took 2 seconds.
+	// cart.again, and its checks took 2 seconds. Citus updates no column by a sum that depends on the
+	// time zone of the session.
 	f.DB.MustExec(`update prescient.slot_run set opened_at = slot, finished_at = case when state <> 'done' then null
-		when planned > 0 then slot + interval '1 hour' else slot + interval '1 second' end
+		when planned > 0 then (slot at time zone 'UTC' + interval '1 hour') at time zone 'UTC'
+		else (slot at time zone 'UTC' + interval '1 second') at time zone 'UTC' end
 		where slot <> $1`, f.at(7))
 	// The run of slot 7 goes on, and on a busy machine it would soon be the longest one.
-	f.DB.MustExec(`update prescient.slot_run set opened_at = clock_timestamp() + interval '1 hour' where slot = $1`, f.at(7))
-	f.DB.MustExec(`update prescient.slot_job set last_at = slot + interval '2 seconds'
-		+ interval '1 second' * (job = prescient.find_job('cart.again'))::int, spent = '2 seconds'
+	f.DB.MustExec(`update prescient.slot_run set opened_at = statement_timestamp() + interval '1 hour' where slot = $1`, f.at(7))
+	f.DB.MustExec(`update prescient.slot_job set last_at = (slot at time zone 'UTC' + interval '2 seconds'
+		+ interval '1 second' * (job = prescient.find_job('cart.again'))::int) at time zone 'UTC', spent = '2 seconds'
 		where slot in (select slot from prescient.slot_run where state = 'done')`)
-	f.DB.MustExec(`update prescient.slot_progress set recorded_at = slot + interval '2 seconds'
+	f.DB.MustExec(`update prescient.slot_progress set recorded_at = (slot at time zone 'UTC' + interval '2 seconds') at time zone 'UTC'
 		where slot = $1`, f.at(2))
 	f.DB.MustExec(`with t as (select count(*) as n from prescient.slot_progress where job = prescient.find_job('invoice.unpaid'))
 		update prescient.slot_progress set spent = interval '2 seconds' / t.n from t where job = prescient.find_job('invoice.unpaid')`)

@@ -58,8 +58,9 @@ func (w *World) Live(hours int) {
 		where e.slot = r.slot`)
 	w.must(err)
 	_, err = w.DB.Exec(`
-		update prescient.slot_job
-		set first_at = slot + interval '1 second', last_at = slot + interval '1 second' + (last_at - first_at)`)
+		update prescient.slot_job -- Citus updates no column by a sum that depends on the time zone of the session
+		set first_at = (slot at time zone 'UTC' + interval '1 second') at time zone 'UTC',
+			last_at = (slot at time zone 'UTC' + interval '1 second' + (last_at - first_at)) at time zone 'UTC'`)
 	w.must(err)
 	var written int
 	w.must(w.DB.Get(&written, `select count(*) from prescient.event_outbox`))
