@@ -13,7 +13,8 @@ import (
 )
 
 // These tests find what Citus refuses, on any PostgreSQL. Citus evaluates a function that is not
-// immutable on the coordinator. It can do so only if the call needs no column.
+// immutable on the coordinator. It can do so only if the call needs no column, and is certain to be
+// evaluated.
 
 func TestNoTableHasATrigger(t *testing.T) {
 	t.Parallel()
@@ -50,6 +51,8 @@ func TestTheScanFindsCallsThatCitusRefuses(t *testing.T) {
 		"update prescient.transfer_in i set told = prescient.journal_in('x', (i.data ->> 'a')::timestamptz)":  "::timestamptz",
 		"delete from prescient.job j where j.name::interval = '1 s'":                                          "::interval",
 		"update prescient.job set sla = '1 s'::interval where paused_at > $1::timestamptz":                    "",
+		"update prescient.job set name = coalesce(name, current_setting('role'))":                             "current_setting",
+		"delete from prescient.job where case when sla is null then paused_at < now() else true end":          "now",
 		"update prescient.job set paused_at = statement_timestamp()":                                          "",
 		"insert into prescient.job (job, paused_at) values (nextval('n'), clock_timestamp())":                 "",
 		"with a as (update prescient.job set sla = '1 s') select random(), 'delete from x where random()'":    "",
@@ -153,6 +156,7 @@ var (
 	changes = regexp.MustCompile(`\b(?:update|delete from)\s+prescient\.(\w+)|\bdo update\b`)
 	calls   = regexp.MustCompile(`\b(?:\w+\.)?(\w+)\(`)
 	column  = regexp.MustCompile(`(\w+\.)?\b([a-z_]\w*)\b`)
+	chosen  = regexp.MustCompile(`\bcoalesce(\()|\bcase\b`)
 	casts   = regexp.MustCompile(`[^'\d\s]::(?:timestamp|timestamptz|date|time|timetz|interval)\b`) // these depend on settings of the session
 )
 
@@ -173,6 +177,17 @@ func (v volatility) refused(text string) (found []string) {
 			switch arguments := untilEnd(part[call[1]:]); {
 			case kind == "v", kind == "s" && table == "", kind == "s" && v.hasColumn(table, arguments, part):
 				found = append(found, name+" in "+strings.Join(strings.Fields(part[:min(len(part), 60)]), " "))
+			}
+		}
+		for _, at := range chosen.FindAllStringSubmatchIndex(part, -1) {
+			values := untilEnd(part[at[1]:])
+			if at[2] < 0 {
+				values, _, _ = strings.Cut(values, " end")
+			}
+			for _, call := range calls.FindAllStringSubmatch(values, -1) {
+				if v.functions[call[1]] != "" {
+					found = append(found, call[1]+" in a coalesce or case")
+				}
 			}
 		}
 	}

@@ -513,9 +513,9 @@ func TestARowThatWaitsForTheCheckOfItsKeyOverABoundaryDoesNotGoIntoThePast(t *te
 	for !get[bool](t, w.b, "select next_check_at <= clock_timestamp() from prescient.future_job") {
 	}
 	asked := get[time.Time](t, w.b, "select prescient.slot_ceil(clock_timestamp() + interval '1 second')")
+	row := get[string](t, w.b, "select to_jsonb(f) from prescient.future_job f")
 	exec(t, w.b, `insert into prescient.transfer_in (source, batch, nth, job_exec, entity_name, entity_key, item_key, data)
-		select 'a', 1, 1, 'remind', 'order', '1', '', (to_jsonb(f) || jsonb_build_object('next_check_at', $1::timestamptz))::json
-		from prescient.future_job f`, asked)
+		values ('a', 1, 1, 'remind', 'order', '1', '', ($1::jsonb || jsonb_build_object('next_check_at', $2::timestamptz))::json)`, row, asked)
 	holder := pgsql.Sqlx(w.b.DB).MustBegin()
 	defer func() { _ = holder.Rollback() }()
 	holder.MustExec("select from prescient.future_job for update")

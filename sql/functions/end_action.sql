@@ -2,22 +2,23 @@
 -- action.
 create or replace function prescient.end_action(id bigint, outcome text, result text)
 returns boolean
-language sql
+language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 set row_security = off
 as $$
-    with ended as (
-        update prescient.action a
-        set outcome = end_action.outcome,
-            result = end_action.result,
-            ended_at = statement_timestamp()
-        where a.id = end_action.id
-            and a.outcome = 'running'
-            -- As in the default of the column: current_user is the owner here.
-            and a.by_role = coalesce(nullif(current_setting('role'), 'none'), session_user)
-        returning 1
-    )
-    select exists (select from ended)
+declare
+    -- As in the default of by_role: current_user is the owner here.
+    caller text := coalesce(nullif(current_setting('role'), 'none'), session_user);
+begin
+    update prescient.action a
+    set outcome = end_action.outcome,
+        result = end_action.result,
+        ended_at = statement_timestamp()
+    where a.id = end_action.id
+        and a.outcome = 'running'
+        and a.by_role = caller;
+    return found;
+end
 $$;
 revoke all on function prescient.end_action(bigint, text, text) from public;

@@ -131,8 +131,12 @@ func TestTheEventsThatRulesHandedToAnotherDestinationAreListed(t *testing.T) {
 	t.Cleanup(func() { _ = db.Close() })
 	db.MustExec(`insert into prescient.rule (name, relation, definition, state) values ('late', 'orders', $1, 'active')`,
 		`{"rule": {"entity": "order", "steps": [{"name": "first", "event": "order.late"}, {"name": "note", "sql": "select"}]}}`)
+	var job int64
+	if err := db.Get(&job, "select prescient.ensure_job('late')"); err != nil {
+		t.Fatal(err)
+	}
 	db.MustExec(`insert into prescient.rule_fired (job, entity_key, since, step)
-		select prescient.ensure_job('late'), '7', now(), step from unnest('{first,first#2,note}'::text[]) as step`)
+		select $1, '7', now(), step from unnest('{first,first#2,note}'::text[]) as step`, job)
 	events := func(destination string) Events {
 		t.Helper()
 		b, err := New(t.Context(), Config{

@@ -108,7 +108,7 @@ func TestEveryRowThatEndedCanBePagedTo(t *testing.T) {
 	s.enqueueItems(120, s.Now().Add(2*time.Hour))
 	_, err := s.Client.CancelEntity(t.Context(), s.DB, "order", "1")
 	s.must(err)
-	_, err = s.DB.Exec("update prescient.future_job_history set finished_at = date_trunc('second', finished_at)")
+	_, err = s.DB.Exec("update prescient.future_job_history set finished_at = statement_timestamp()")
 	s.must(err)
 	s.followsTo("/ended?job=order.unshipped", 120)
 }
