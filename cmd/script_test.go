@@ -82,6 +82,7 @@ func TestScript(t *testing.T) {
 			"tells":    tells,
 			"unblocks": unblocks,
 			"sql":      runSQL,
+			"schema":   createSchema,
 			"due":      due,
 			"in":       dueIn,
 			"empty":    empty,
@@ -247,6 +248,11 @@ func runSQL(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	_, err = db.ExecContext(ctx, text)
 	ts.Check(err)
+}
+
+// schema NAME creates a schema whose tables may have rules.
+func createSchema(ts *testscript.TestScript, _ bool, args []string) {
+	runSQL(ts, false, []string{pgtest.CreateSchema(args[0])})
 }
 
 // due SLOT JOB KEY... puts checks of orders into a slot, of the past too.
