@@ -2,7 +2,8 @@
 -- what they have written.
 -- On Citus the number is the coordinator's, which all clients share and which stays when the schema
 -- moves. A transaction that has written on several servers ends there while it may still be
--- prepared on the schema's server. As long as one is prepared, the function knows nothing.
+-- prepared on the schema's server. As long as one of this database is prepared, the function knows
+-- nothing.
 -- prepared: false if the caller asks about something that was known before, such as that an event
 -- can be read.
 create or replace function prescient.oldest_active_xid(prepared boolean default true)
@@ -12,7 +13,15 @@ as $$
 declare
     ended xid8 := pg_snapshot_xmin(pg_current_snapshot());
 begin
-    if prepared and exists (select from prescient.setting where exists (select from pg_prepared_xact() as p where starts_with(p.gid, 'citus_'))) then
+    if prepared and exists (
+        select
+        from prescient.setting
+        where exists (
+            select
+            from pg_prepared_xact() as p join pg_database d on d.oid = p.dbid
+            where starts_with(p.gid, 'citus_') and d.datname = current_database()
+        )
+    ) then
         return '0';
     end if;
     return ended;

@@ -194,6 +194,27 @@ func TestAnEventIsReadAfterWhatWasCommittedBeforeItWasWritten(t *testing.T) {
 	}
 }
 
+// On Citus, a transaction that a dead session has left prepared may be of this schema. One of another
+// database is not. Not in parallel: no transaction of another test may hold back the event.
+func TestATransactionThatCitusHasPreparedHoldsReadersOfItsDatabaseBack(t *testing.T) {
+	pgtest.NotOnCitus(t, "it would end it")
+	w, other := setup(t), pgtest.New(t)
+	if err := w.box.Publish(t.Context(), []event.Event{happened("a", 1)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, db := range []*sqlx.DB{w.db, other} {
+		db.MustExec("begin; create table public.left_behind (); prepare transaction 'citus_left_behind'")
+		want := ""
+		if db == other {
+			want = "a-1"
+		}
+		if got := ids(w.read(outbox.Position{}, 9)); got != want {
+			t.Errorf("%q is read, want %q", got, want)
+		}
+		db.MustExec("rollback prepared 'citus_left_behind'")
+	}
+}
+
 // What a reader waits for is the server's: nothing tells whose tables a transaction will write to.
 func TestATransactionInAnotherDatabaseOfTheServerHoldsReadersBack(t *testing.T) {
 	t.Parallel()
