@@ -239,9 +239,10 @@ func checkStarts(starts []started, history []ended, c *clock, broken func(string
 		id    int64
 		check int
 	}
-	begun := map[attempt]int{} // the process that was the last to start it
+	begun := map[attempt][]started{}
 	for _, s := range starts {
-		begun[attempt{s.id, s.checks}] = s.pid
+		of := attempt{s.id, s.checks}
+		begun[of] = append(begun[of], s)
 		h, ok := ids[s.id]
 		switch {
 		case !ok:
@@ -263,8 +264,12 @@ func checkStarts(starts []started, history []ended, c *clock, broken func(string
 			}
 		}
 		// A process that takes a row over starts its check again. Then a record of another process has an old token.
-		if pid, ok := begun[attempt{h.ID, h.CheckCount - 1}]; ok && h.Outcome == "done" && !h.endedBy(pid) {
-			broken("process %d was the last to start check %d of row %d, and %s recorded it", pid, h.CheckCount, h.ID, h.Runner)
+		// The order of the file is another one: a process may be stopped while it waits to write its line.
+		all := begun[attempt{h.ID, h.CheckCount - 1}]
+		slices.SortStableFunc(all, func(a, b started) int { return a.at.Compare(b.at) })
+		if len(all) > 0 && h.Outcome == "done" && !h.endedBy(all[len(all)-1].pid) {
+			broken("process %d was the last to start check %d of row %d, and %s recorded it: %+v", all[len(all)-1].pid, h.CheckCount,
+				h.ID, h.Runner, all)
 		}
 	}
 }

@@ -97,7 +97,8 @@ func (c *Checker) Check(ctx *unit.Context, u *unit.Unit, ch *Chain) ([]jobs.Resu
 	if err := c.enter(open, tx, u, ch); err != nil {
 		return nil, err
 	}
-	if !waits.Stop() || c.Stop.Err() != nil { // meanwhile, or during the long commit that began it
+	// Meanwhile, or during the long commit that began it. A process that was stopped goes on before its contexts end.
+	if !waits.Stop() || !c.claim.IsValid() || c.Stop.Err() != nil {
 		return nil, c.postpone(open, u, ch, ErrAgain)
 	}
 	moment := c.Moment()

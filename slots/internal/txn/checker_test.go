@@ -13,6 +13,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/db"
+	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/record"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/slottest"
@@ -137,6 +138,20 @@ func TestTheWritesOfACheckAndItsOutcomeAreOneTransaction(t *testing.T) {
 				t.Errorf("%d rows are written, and %+v counted", n, b.tally)
 			}
 		})
+	}
+}
+
+// A process may have stood still since it asked for the row. Its context ends a moment after it goes on.
+func TestACheckDoesNotStartOnceItsLeaseMayHaveEnded(t *testing.T) {
+	t.Parallel()
+	started := false
+	b := setup(t, 1, writing(func(*sqlx.Tx) error { started = true; return nil }))
+	b.claim.Extend(elapsed.Now(), 0)
+	if err := b.check(b.units[0]); !errors.Is(err, ErrAgain) || started {
+		t.Errorf("started: %t, %v", started, err)
+	}
+	if diff := cmp.Diff([]string{}, b.slot.Ended()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
