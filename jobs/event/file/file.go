@@ -22,6 +22,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/prescient-go/prescient/jobs/event"
 )
@@ -31,7 +32,7 @@ func init() { event.Register("file", openFile) }
 // file is a publisher that appends to the file at its path.
 type file string
 
-func openFile(_ context.Context, to *url.URL, _ event.Config) (event.Publisher, error) {
+func openFile(ctx context.Context, to *url.URL, _ event.Config) (event.Publisher, error) {
 	if (to.Host != "" && to.Host != "localhost") || !filepath.IsAbs(to.Path) || to.User != nil || to.RawQuery != "" ||
 		to.Fragment != "" {
 		return nil, errors.New("must be file:// and an absolute path, as in file:///var/log/events.jsonl, and nothing else")
@@ -39,7 +40,7 @@ func openFile(_ context.Context, to *url.URL, _ event.Config) (event.Publisher, 
 	f := file(to.Path)
 	// A path that can never be the file is refused now. What an operator can mend, such as a
 	// missing directory, fails each Publish until then, and holds up nothing but events.
-	if err := f.append(nil); errors.Is(err, errNoFile) || errors.Is(err, syscall.EISDIR) {
+	if err := f.append(ctx, nil); errors.Is(err, errNoFile) || errors.Is(err, syscall.EISDIR) {
 		return nil, err
 	}
 	return f, nil
@@ -53,7 +54,7 @@ func (f file) Publish(ctx context.Context, events []event.Event) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("write %s: %w", f, context.Cause(ctx))
 	}
-	if err := f.append(lines); err != nil {
+	if err := f.append(ctx, lines); err != nil {
 		return err
 	}
 	return event.Partial(errs)
@@ -62,8 +63,8 @@ func (f file) Publish(ctx context.Context, events []event.Event) error {
 // Close does nothing, as nothing is held.
 func (f file) Close() error { return nil }
 
-func (f file) append(lines []byte) (err error) {
-	opened, info, err := f.open()
+func (f file) append(ctx context.Context, lines []byte) (err error) {
+	opened, info, err := f.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -79,7 +80,7 @@ func (f file) append(lines []byte) (err error) {
 
 // open opens the file, and locks it. One that was renamed or removed while its lock was waited for
 // is not the file any more.
-func (f file) open() (*os.File, os.FileInfo, error) {
+func (f file) open(ctx context.Context) (*os.File, os.FileInfo, error) {
 	for {
 		opened, err := os.OpenFile(string(f), os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o640)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -88,7 +89,7 @@ func (f file) open() (*os.File, os.FileInfo, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("open the file for events: %w", err)
 		}
-		if err := lock(opened); err != nil {
+		if err := lock(ctx, opened); err != nil {
 			return nil, nil, errors.Join(fmt.Errorf("lock %s: %w", f, err), opened.Close())
 		}
 		info, err := opened.Stat()
@@ -125,11 +126,18 @@ func (f file) write(opened *os.File, size int64, lines []byte) error {
 	return nil
 }
 
-// lock waits for the other processes that write to the file.
-func lock(opened *os.File) error {
+// lock waits for the other processes that write to the file. It asks again and again, as a flock
+// that waits would not end with the context.
+func lock(ctx context.Context, opened *os.File) error {
 	for {
-		if err := syscall.Flock(int(opened.Fd()), syscall.LOCK_EX); !errors.Is(err, syscall.EINTR) {
+		err := syscall.Flock(int(opened.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
 			return err
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
 }

@@ -270,14 +270,44 @@ func TestAWriterWaitsForTheOneBeforeIt(t *testing.T) {
 	}
 }
 
+func TestAWriterThatWaitsForAnotherEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	publisher, path := setup(t)
+	other, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := syscall.Flock(int(other.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	calls := map[string]func(ctx context.Context) error{
+		"publish": func(ctx context.Context) error { return publisher.Publish(ctx, eventsOf("a", 0, 1)) },
+		"open": func(ctx context.Context) error {
+			_, err := event.Open(ctx, "file://"+path, event.Config{})
+			return err
+		},
+	}
+	for name, call := range calls {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		done := make(chan error, 1)
+		go func() { done <- call(ctx) }()
+		select {
+		case err := <-done:
+			if name == "publish" && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v", name, err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Errorf("%s: it still waits", name)
+		}
+	}
+}
+
 func TestAFileThatIsRemovedWhileItsLockIsWaitedForIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	path, other, done := besideAnother(t)
-	for { // until it waits for the lock of the file
-		if locks, err := os.ReadFile("/proc/locks"); err != nil || waits(t, other, string(locks)) {
-			break
-		}
-	}
+	time.Sleep(50 * time.Millisecond) // it waits for the lock of the file by now
 	if err := errors.Join(os.Remove(path), other.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -287,21 +317,6 @@ func TestAFileThatIsRemovedWhileItsLockIsWaitedForIsMadeAnew(t *testing.T) {
 	if got, _ := ids(read(t, path)); len(got["a"]) != 1 {
 		t.Errorf("it is told to be written, and the file has %v", got)
 	}
-}
-
-// waits tells whether a process waits for the lock of a file.
-func waits(t *testing.T, of *os.File, locks string) bool {
-	t.Helper()
-	var info syscall.Stat_t
-	if err := syscall.Fstat(int(of.Fd()), &info); err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(locks) {
-		if strings.Contains(line, "->") && strings.Contains(line, fmt.Sprintf(":%d ", info.Ino)) {
-			return true
-		}
-	}
-	return false
 }
 
 func TestABatchThatDoesNotFitIsAnErrorAndTheNextOneIsWhole(t *testing.T) {
