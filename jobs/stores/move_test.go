@@ -431,6 +431,32 @@ func moveThatWaits(t *testing.T, set *stores.Set, s *stores.Store) (moved *store
 	return moved, ended
 }
 
+func TestAMoveThatIsStoppedBetweenTwoWaitsForALockTellsWhy(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue(w.a, check("1", slot(5)))
+	holder := pgsql.Sqlx(w.b.DB).MustBegin()
+	defer func() { _ = holder.Rollback() }()
+	holder.MustExec("lock table prescient.transfer_in in exclusive mode")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := w.set.Move(ctx, stores.Move{From: "a", To: []string{"b"}})
+		ended <- err
+	}()
+	for !waits(t, w.b) {
+	}
+	for waits(t, w.b) {
+	}
+	time.Sleep(10 * time.Millisecond) // the answer has arrived, and the next message is not yet sent
+	stopped := errors.New("stopped")
+	cancel(stopped)
+	if err := <-ended; !errors.Is(err, stopped) || pgsql.IsLockTimeout(err) {
+		t.Error(err)
+	}
+}
+
 func TestWhoOpensASlotAndWhoTakesARowOutOfItWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

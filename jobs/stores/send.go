@@ -42,6 +42,7 @@ func (s *Store) send(
 		case <-time.After(50 * time.Millisecond):
 			err = nil
 		case <-ctx.Done():
+			return &Error{s.Name, context.Cause(ctx)}
 		}
 	}
 	return &Error{s.Name, pgsql.ExplainMissing(err)}
