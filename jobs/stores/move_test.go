@@ -457,6 +457,28 @@ func TestAMoveThatIsStoppedBetweenTwoWaitsForALockTellsWhy(t *testing.T) {
 	}
 }
 
+func TestAMoveCountsOnceWhatItsCommitsRepeat(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue(w.a, check("1", slot(5)))
+	w.enqueue(w.b, check("1", slot(9)))
+	if _, err := admin.New(w.a.Client).Pause(t.Context(), w.a.DB, "remind"); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, w.b, `create sequence public.commits;
+		create function public.fail_first() returns trigger language plpgsql as $$begin
+			if nextval('public.commits') % 2 = 1 then raise serialization_failure; end if; return null; end$$;
+		create constraint trigger fail_first after insert or delete on prescient.transfer_in
+			deferrable initially deferred for each row execute function public.fail_first()`)
+	moved := w.move(stores.Move{From: "a", To: []string{"b"}})
+	if diff := cmp.Diff([]any{int64(1), int64(1), []string{"remind"}}, []any{moved.Rows, moved.Replaced, moved.Paused["b"]}); diff != "" {
+		t.Error(diff)
+	}
+	if n := get[int](t, w.b, "select last_value from public.commits"); n != 4 {
+		t.Errorf("%d commits, not each of two twice", n)
+	}
+}
+
 func TestWhoOpensASlotAndWhoTakesARowOutOfItWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -68,12 +68,19 @@ func (m *mover) receive(ctx context.Context, target *Store, batch int64, items [
 		definitions, drops = append(definitions, i.definition), append(drops, i.dropped)
 	}
 	args := []any{m.source.id, batch, names, rows, definitions, drops, pausedJobs(items)}
-	return target.send(ctx, m.what.By, pgsql.StoreReceive, args, func(row *sql.Rows) error {
+	var paused []string
+	err := target.send(ctx, m.what.By, pgsql.StoreReceive, args, func(row *sql.Rows) error {
 		var job string
 		err := row.Scan(&job)
-		m.moved.Paused[target.Name] = append(m.moved.Paused[target.Name], job)
+		if !slices.Contains(paused, job) { // a message that is repeated answers again
+			paused = append(paused, job)
+		}
 		return err
 	})
+	if err == nil && len(paused) > 0 {
+		m.moved.Paused[target.Name] = append(m.moved.Paused[target.Name], paused...)
+	}
+	return err
 }
 
 // pausedJobs returns the paused jobs of items.
@@ -123,13 +130,14 @@ func (m *mover) settle(ctx context.Context, target *Store, n note) error {
 		given = pq.Int64Array{}
 	}
 	args := []any{m.source.id, n.batch, given, n.sourceName, n.targetName, m.clock()}
+	var settled, replaced, cancelled int64
 	err := target.send(ctx, m.what.By, pgsql.StoreSettle, args, func(row *sql.Rows) error {
-		var settled, replaced, cancelled int64
-		err := row.Scan(&settled, &replaced, &cancelled)
+		return row.Scan(&settled, &replaced, &cancelled)
+	})
+	if err == nil { // a message that is repeated answers again
 		m.moved.Replaced += replaced
 		m.moved.Cancelled += cancelled
-		return err
-	})
+	}
 	if err != nil && len(given) > 0 {
 		return fmt.Errorf("%s on the way, and the next move from %s finishes it: %w",
 			spoken.Count(len(given), "row is", "rows are"), m.source.Name, err)
