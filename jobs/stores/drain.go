@@ -29,10 +29,9 @@ func (s *Set) mark(
 ) (changed bool, err error) {
 	store, err := s.Get(name)
 	if err == nil {
-		err = store.send(ctx, by, stmt, args, func(*sql.Rows) error {
-			changed = true
-			return nil
-		})
+		var rows []struct{}
+		rows, err = send(ctx, store, by, stmt, args, skip)
+		changed = len(rows) > 0
 	}
 	if err != nil {
 		return false, fmt.Errorf("%s store %s: %w", verb, name, err)

@@ -144,14 +144,15 @@ func (m *mover) begin(ctx context.Context) (err error) {
 	if err := m.findCopies(ctx); err != nil {
 		return err
 	}
-	return m.source.send(ctx, m.what.By, pgsql.StoreClaim, []any{m.token}, skip)
+	_, err = send(ctx, m.source, m.what.By, pgsql.StoreClaim, []any{m.token}, skip)
+	return err
 }
 
 // identify gives a store without an id a new one. Two stores with the same id are one store listed
 // twice, or a copy: notes of rows on their way would not tell them apart.
 func (m *mover) identify(ctx context.Context, store *Store) error {
 	if store.id == "" {
-		if err := store.send(ctx, m.what.By, pgsql.StoreIdentify, []any{rand.Text()}, skip); err != nil {
+		if _, err := send(ctx, store, m.what.By, pgsql.StoreIdentify, []any{rand.Text()}, skip); err != nil {
 			return err
 		}
 		if err := store.read(ctx); err != nil {

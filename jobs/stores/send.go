@@ -21,19 +21,27 @@ var monotonic = time.Now //nolint:forbidigo // measures
 
 // send sends a statement as a transaction of its own, in one message, so that a process that stops
 // holds no locks. It repeats the message while another session holds a lock. actor is recorded in
-// timelines.
-func (s *Store) send(
-	ctx context.Context, actor string, stmt pgsql.Statement, args []any, scan func(row *sql.Rows) error,
-) error {
+// timelines. It returns the rows of the message that was committed, each filled in by scan.
+func send[T any](
+	ctx context.Context, s *Store, actor string, stmt pgsql.Statement, args []any,
+	scan func(row *sql.Rows, v *T) error,
+) ([]T, error) {
+	var rows []T
 	var m pgsql.Message
-	m.Add("select set_config('prescient_caller.actor', $1, true)", []any{actor}, skip)
-	m.Add(s.in(stmt), args, scan)
+	m.Add("select set_config('prescient_caller.actor', $1, true)", []any{actor}, func(*sql.Rows) error {
+		rows = nil // of a message that is repeated
+		return nil
+	})
+	m.Add(s.in(stmt), args, func(row *sql.Rows) error {
+		rows = append(rows, *new(T))
+		return scan(row, &rows[len(rows)-1])
+	})
 	var err error
 	settings := s.in(pgsql.WaitForLocks(lockTimeout)) + "; set local statement_timeout = '60s'"
 	for began := monotonic(); err == nil; {
 		err = m.Commit(ctx, pgsql.Sqlx(s.DB), settings)
 		if err == nil {
-			return nil
+			return rows, nil
 		}
 		if !pgsql.IsLockTimeout(err) && !pgsql.IsRetryable(err) || time.Since(began) > patience {
 			break
@@ -42,10 +50,10 @@ func (s *Store) send(
 		case <-time.After(50 * time.Millisecond):
 			err = nil
 		case <-ctx.Done():
-			return &Error{s.Name, context.Cause(ctx)}
+			return nil, &Error{s.Name, context.Cause(ctx)}
 		}
 	}
-	return &Error{s.Name, pgsql.ExplainMissing(err)}
+	return nil, &Error{s.Name, pgsql.ExplainMissing(err)}
 }
 
-func skip(*sql.Rows) error { return nil }
+func skip(*sql.Rows, *struct{}) error { return nil }

@@ -68,16 +68,9 @@ func (m *mover) receive(ctx context.Context, target *Store, batch int64, items [
 		definitions, drops = append(definitions, i.definition), append(drops, i.dropped)
 	}
 	args := []any{m.source.id, batch, names, rows, definitions, drops, pausedJobs(items)}
-	var paused []string
-	err := target.send(ctx, m.what.By, pgsql.StoreReceive, args, func(row *sql.Rows) error {
-		var job string
-		err := row.Scan(&job)
-		if !slices.Contains(paused, job) { // a message that is repeated answers again
-			paused = append(paused, job)
-		}
-		return err
-	})
-	if err == nil && len(paused) > 0 {
+	paused, err := send(ctx, target, m.what.By, pgsql.StoreReceive, args,
+		func(row *sql.Rows, job *string) error { return row.Scan(job) })
+	if len(paused) > 0 {
 		m.moved.Paused[target.Name] = append(m.moved.Paused[target.Name], paused...)
 	}
 	return err
@@ -109,8 +102,9 @@ func (m *mover) give(ctx context.Context, target *Store, batch int64, items []it
 		m.token, batch, target.id, m.source.Name, target.Name, slots, numbers, ids, versions, schedules,
 		scheduleVersions, pausedJobs(items), m.clock(),
 	}
-	err = m.source.send(ctx, m.what.By, pgsql.StoreGive, args, func(row *sql.Rows) error { return row.Scan(&given) })
-	return given, err
+	rows, err := send(ctx, m.source, m.what.By, pgsql.StoreGive, args,
+		func(row *sql.Rows, given *pq.Int64Array) error { return row.Scan(given) })
+	return slices.Concat(rows...), err
 }
 
 // timestamp is the layout of an instant for the database.
@@ -130,13 +124,13 @@ func (m *mover) settle(ctx context.Context, target *Store, n note) error {
 		given = pq.Int64Array{}
 	}
 	args := []any{m.source.id, n.batch, given, n.sourceName, n.targetName, m.clock()}
-	var settled, replaced, cancelled int64
-	err := target.send(ctx, m.what.By, pgsql.StoreSettle, args, func(row *sql.Rows) error {
-		return row.Scan(&settled, &replaced, &cancelled)
+	type settled struct{ waits, replaced, cancelled int64 }
+	rows, err := send(ctx, target, m.what.By, pgsql.StoreSettle, args, func(row *sql.Rows, s *settled) error {
+		return row.Scan(&s.waits, &s.replaced, &s.cancelled)
 	})
-	if err == nil { // a message that is repeated answers again
-		m.moved.Replaced += replaced
-		m.moved.Cancelled += cancelled
+	for _, s := range rows {
+		m.moved.Replaced += s.replaced
+		m.moved.Cancelled += s.cancelled
 	}
 	if err != nil && len(given) > 0 {
 		return fmt.Errorf("%s on the way, and the next move from %s finishes it: %w",
@@ -145,7 +139,7 @@ func (m *mover) settle(ctx context.Context, target *Store, n note) error {
 	if err != nil || len(given) == 0 {
 		return err
 	}
-	if err := m.source.send(ctx, m.what.By, pgsql.StoreForget, []any{n.batch}, skip); err != nil {
+	if _, err := send(ctx, m.source, m.what.By, pgsql.StoreForget, []any{n.batch}, skip); err != nil {
 		return &sourceError{err}
 	}
 	return nil
@@ -161,12 +155,8 @@ type left struct {
 // has kept. It leaves stores that do not answer to a later move. Each message may arrive late,
 // after another move has taken over.
 func (m *mover) finish(ctx context.Context) error {
-	var all []left
-	err := m.source.send(ctx, m.what.By, pgsql.StoreNotes, nil, func(row *sql.Rows) error {
-		var l left
-		err := row.Scan(&l.batch, &l.target, &l.sourceName, &l.targetName, &l.given, new(any))
-		all = append(all, l)
-		return err
+	all, err := send(ctx, m.source, m.what.By, pgsql.StoreNotes, nil, func(row *sql.Rows, l *left) error {
+		return row.Scan(&l.batch, &l.target, &l.sourceName, &l.targetName, &l.given, new(any))
 	})
 	if err != nil {
 		return err
@@ -194,7 +184,7 @@ func (m *mover) finish(ctx context.Context) error {
 		if len(stale) == 0 {
 			continue
 		}
-		if err := store.send(ctx, m.what.By, pgsql.StoreDrop,
+		if _, err := send(ctx, store, m.what.By, pgsql.StoreDrop,
 			[]any{m.source.id, pq.Int64Array(stale)}, skip); err != nil {
 			m.fails(store, err)
 		}
@@ -220,15 +210,12 @@ func (m *mover) findCopies(ctx context.Context) error {
 		if store == m.source || store.Err != nil {
 			continue // a later move drops the copies of a store that is down
 		}
-		err := store.send(ctx, m.what.By, pgsql.StoreBatches, []any{m.source.id}, func(row *sql.Rows) error {
-			var batch int64
-			err := row.Scan(&batch)
-			m.copies[store] = append(m.copies[store], batch)
-			return err
-		})
+		batches, err := send(ctx, store, m.what.By, pgsql.StoreBatches, []any{m.source.id},
+			func(row *sql.Rows, batch *int64) error { return row.Scan(batch) })
 		if err != nil {
 			return err
 		}
+		m.copies[store] = batches
 	}
 	return nil
 }

@@ -307,7 +307,18 @@ func TestAWriterThatWaitsForAnotherEndsWithItsContext(t *testing.T) {
 func TestAFileThatIsRemovedWhileItsLockIsWaitedForIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	path, other, done := besideAnother(t)
-	time.Sleep(50 * time.Millisecond) // it waits for the lock of the file by now
+	for opened := 0; opened < 2; { // until the writer has opened the file, too, and so waits for its lock
+		links, err := filepath.Glob("/proc/self/fd/*")
+		if err != nil || len(links) == 0 {
+			break
+		}
+		opened = 0
+		for _, link := range links {
+			if to, err := os.Readlink(link); err == nil && to == path {
+				opened++
+			}
+		}
+	}
 	if err := errors.Join(os.Remove(path), other.Close()); err != nil {
 		t.Fatal(err)
 	}
