@@ -449,7 +449,6 @@ func TestAMoveThatIsStoppedBetweenTwoWaitsForALockTellsWhy(t *testing.T) {
 	}
 	for waits(t, w.b) {
 	}
-	time.Sleep(10 * time.Millisecond) // the answer has arrived, and the next message is not yet sent
 	stopped := errors.New("stopped")
 	cancel(stopped)
 	if err := <-ended; !errors.Is(err, stopped) || pgsql.IsLockTimeout(err) {

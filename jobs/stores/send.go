@@ -36,24 +36,22 @@ func send[T any](
 		rows = append(rows, *new(T))
 		return scan(row, &rows[len(rows)-1])
 	})
-	var err error
 	settings := s.in(pgsql.WaitForLocks(lockTimeout)) + "; set local statement_timeout = '60s'"
-	for began := monotonic(); err == nil; {
-		err = m.Commit(ctx, pgsql.Sqlx(s.DB), settings)
-		if err == nil {
+	for began := monotonic(); ; {
+		err := m.Commit(ctx, pgsql.Sqlx(s.DB), settings)
+		switch {
+		case err == nil:
 			return rows, nil
-		}
-		if !pgsql.IsLockTimeout(err) && !pgsql.IsRetryable(err) || time.Since(began) > patience {
-			break
+		case ctx.Err() != nil:
+			return nil, &Error{s.Name, context.Cause(ctx)}
+		case !pgsql.IsLockTimeout(err) && !pgsql.IsRetryable(err) || time.Since(began) > patience:
+			return nil, &Error{s.Name, pgsql.ExplainMissing(err)}
 		}
 		select {
 		case <-time.After(50 * time.Millisecond):
-			err = nil
 		case <-ctx.Done():
-			return nil, &Error{s.Name, context.Cause(ctx)}
 		}
 	}
-	return nil, &Error{s.Name, pgsql.ExplainMissing(err)}
 }
 
 func skip(*sql.Rows, *struct{}) error { return nil }
