@@ -169,7 +169,7 @@ func (rd *round) mayStart(u *unit.Unit, chain *txn.Chain) (goOn, ok bool) {
 			chain.Permit.GiveBack()
 			return rd.results.settle(u, nil), false
 		}
-		if !chain.Permit.Renew(rd.Ctx) || rd.Stop.Err() != nil { // the look took its time
+		if !chain.Permit.Renew(rd.Ctx) || rd.Leases.Expired(rd.Lease) || rd.Stop.Err() != nil { // the look took its time
 			return rd.results.yield(u), false
 		}
 		u.Brief(rd.Moment())

@@ -229,6 +229,21 @@ func TestALookForARowWaitsForThoseWhoReadAndIsNotInTheTimeoutOfTheCheck(t *testi
 	}
 }
 
+// The process may have stood still meanwhile.
+func TestACheckDoesNotStartOnceItsLeaseHasEndedDuringALook(t *testing.T) {
+	t.Parallel()
+	started := false
+	rd, u, q, chain := stale(t, t.Context(), func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		started = true
+		return nil, nil
+	})
+	rd.Lease.Extend(elapsed.Now(), 0)
+	rd.check(u, q, chain)
+	if started {
+		t.Error("it has started")
+	}
+}
+
 // A run that is stopped while others read does not know whether a row is there.
 func TestARowThatAStopKeepsFromBeingLookedForIsNotTakenForGone(t *testing.T) {
 	t.Parallel()
