@@ -24,7 +24,7 @@ type shop struct {
 	now   time.Time // of replays; zero: the database's
 }
 
-const orders = `
+var orders = pgtest.CreateSchema("shop") + `;
 	create table shop.orders (
 		id         bigint      primary key,
 		channel    text        not null default 'web',
@@ -48,7 +48,6 @@ func newShopOn(t testing.TB, url string, change ...func(*rulestore.Config)) *sho
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.db.Close() })
-	s.exec(pgtest.CreateSchema("shop"))
 	s.exec(orders)
 	s.open(change...)
 	return s
