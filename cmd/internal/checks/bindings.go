@@ -35,10 +35,10 @@ func (b *Bound) bind(f *factory.Factory) (release func(), err error) {
 	return release, nil
 }
 
-// logBroken logs the queries that cannot run.
+// logBroken logs the queries that cannot run. A process that is stopped knows nothing of them.
 func (b *Bound) logBroken(ctx context.Context, f *factory.Factory) {
 	for i, err := range tryQueries(ctx, b.queries) {
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			f.Log().ErrorContext(ctx, "a job cannot run: its rows will fail, others run",
 				"job", b.queries[i].Name, "error", err)
 			b.Broken = true

@@ -208,6 +208,19 @@ func TestAQueryThatCannotRunIsLoggedAndHarmsItsOwnRowsAlone(t *testing.T) {
 	}
 }
 
+func TestAStopWhileQueriesAreTriedBlamesNone(t *testing.T) {
+	t.Parallel()
+	b := setupBound(t)
+	b.query("good", always)
+	b.bindAll()
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	b.bound.logBroken(stopped, b.Factory)
+	if b.logs.Len() > 0 || b.bound.Broken {
+		t.Error(b.logs.String())
+	}
+}
+
 func TestQueriesOnOneDatabaseShareAPool(t *testing.T) {
 	t.Parallel()
 	b := setupBound(t)
