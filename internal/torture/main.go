@@ -189,6 +189,7 @@ func run(ctx context.Context, o options) (broken int, err error) {
 	}
 	stop()
 	work.Wait()
+	m.later.Wait()
 	if err == nil && o.hasty {
 		err = t.cancelAll(ctx, m)
 	}

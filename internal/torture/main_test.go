@@ -94,8 +94,8 @@ func TestTheChecksFindWhatIsBroken(t *testing.T) {
 		s.pid = pid
 		return s
 	}
-	stopped := by(8) // between its start and its line
-	stopped.at = at(999)
+	later := by(7) // its line comes before that of a process that was stopped between its start and its line
+	later.at = at(1001)
 	lost := enqueue
 	lost.known = unknown
 	replaced := ask{what: "replace", at: at(3000), began: at(1500), ended: at(1501), known: done, action: "recorded"}
@@ -128,7 +128,7 @@ func TestTheChecksFindWhatIsBroken(t *testing.T) {
 		"a row in two places of history":       {starts([]ended{row, row}, start(txJob, 1000, 1001)), "in history twice"},
 		"a check that did not start":           {starts([]ended{row}), "did not start"},
 		"a check that its process recorded":    {starts([]ended{row}, by(8), by(7)), ""},
-		"a check whose line is late":           {starts([]ended{row}, by(7), stopped), ""},
+		"a check whose line is late":           {starts([]ended{row}, later, by(8)), ""},
 		"a check under an old token":           {starts([]ended{row}, by(7), by(8)), "host:7 recorded it"},
 		"a check after the last one":           {starts([]ended{row}, start(txJob, 1000, 1001), again), "check 3 of row 1"},
 		"a ledger that agrees":                 {ledger([]ended{row}, counted{at(1000), 1}), ""},

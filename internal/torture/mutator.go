@@ -103,7 +103,6 @@ func (m *mutator) work(ctx context.Context, worker int, pace time.Duration) {
 		}
 		wait(ctx, time.Duration(random.Int64N(int64(2*pace))))
 	}
-	m.later.Wait()
 }
 
 func pick[T any](random *rand.Rand, of ...T) T { return of[random.IntN(len(of))] }
