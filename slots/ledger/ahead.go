@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -59,26 +58,25 @@ func (l *Ledger) Ahead(ctx context.Context) (Ahead, error) {
 // ConsumersAhead lists the consumers of the outbox whose position comes from another server, as after a restore from a
 // dump. They get no events until they are forgotten.
 func (l *Ledger) ConsumersAhead(ctx context.Context) ([]string, error) {
-	marks := map[string]uint64{}
-	_, err := list(ctx, l, pgsql.EventConsumers, []any{nil}, func(row *sql.Rows, name *string) error {
-		var mark uint64
-		err := row.Scan(name, &mark, new(int64), new(time.Time))
-		marks[*name] = mark
-		return err
+	type consumer struct {
+		name string
+		mark uint64
+	}
+	all, err := list(ctx, l, pgsql.EventConsumers, []any{nil}, func(row *sql.Rows, c *consumer) error {
+		return row.Scan(&c.name, &c.mark, new(int64), new(time.Time))
 	})
 	var names []string
-	if err == nil && len(marks) > 0 {
+	if err == nil && len(all) > 0 {
 		_, err = list(ctx, l, pgsql.EventBounds, nil, func(row *sql.Rows, next *uint64) error {
 			err := row.Scan(new(uint64), next)
-			for name, mark := range marks {
-				if mark >= *next {
-					names = append(names, name)
+			for _, c := range all {
+				if c.mark >= *next {
+					names = append(names, c.name)
 				}
 			}
 			return err
 		})
 	}
-	slices.Sort(names)
 	return names, wrapped("read the consumers of the outbox", err)
 }
 
