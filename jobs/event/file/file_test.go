@@ -238,10 +238,10 @@ func TestLinesOfSeveralProcessesDoNotMix(t *testing.T) {
 	}
 }
 
-// besideAnother publishes an event while another writer has the file locked.
-func besideAnother(t *testing.T) (path string, other *os.File, done <-chan error) {
+// lockedByAnother returns a publisher to a file that another writer has locked.
+func lockedByAnother(t *testing.T) (publisher event.Publisher, path string, other *os.File) {
 	t.Helper()
-	publisher, path := setup(t)
+	publisher, path = setup(t)
 	other, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -249,6 +249,13 @@ func besideAnother(t *testing.T) (path string, other *os.File, done <-chan error
 	if err := syscall.Flock(int(other.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
+	return publisher, path, other
+}
+
+// besideAnother publishes an event while another writer has the file locked.
+func besideAnother(t *testing.T) (path string, other *os.File, done <-chan error) {
+	t.Helper()
+	publisher, path, other := lockedByAnother(t)
 	published := make(chan error, 1)
 	go func() { published <- publisher.Publish(t.Context(), eventsOf("a", 0, 1)) }()
 	return path, other, published
@@ -272,15 +279,8 @@ func TestAWriterWaitsForTheOneBeforeIt(t *testing.T) {
 
 func TestAWriterThatWaitsForAnotherEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	publisher, path := setup(t)
-	other, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	publisher, path, other := lockedByAnother(t)
 	defer func() { _ = other.Close() }()
-	if err := syscall.Flock(int(other.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
 	calls := map[string]func(ctx context.Context) error{
 		"publish": func(ctx context.Context) error { return publisher.Publish(ctx, eventsOf("a", 0, 1)) },
 		"open": func(ctx context.Context) error {
