@@ -22,23 +22,23 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// fenced returns the block of README.md in a language.
+// fenced returns the block of docs/production.md in a language.
 func fenced(t *testing.T, language string) string {
 	t.Helper()
-	readme, err := os.ReadFile("../README.md")
+	page, err := os.ReadFile("../docs/production.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, block, found := strings.Cut(string(readme), "```"+language+"\n")
+	_, block, found := strings.Cut(string(page), "```"+language+"\n")
 	block, _, closed := strings.Cut(block, "```")
 	if !found || !closed {
-		t.Fatalf("README.md has no block of %s", language)
+		t.Fatalf("docs/production.md has no block of %s", language)
 	}
 	return block
 }
 
 // But for the first line, which says where it comes from.
-func TestTheCrontabOfTheREADMEIsPrinted(t *testing.T) {
+func TestTheCrontabOfThePageIsPrinted(t *testing.T) {
 	t.Parallel()
 	config := filepath.Join(t.TempDir(), "prescient.yaml")
 	if err := os.WriteFile(config, nil, 0o600); err != nil {

@@ -91,7 +91,7 @@ func TestTheDocumentationSaysAfterHowManyErrorsARowFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"../README.md", "../docs/spool.md"} {
+	for _, path := range []string{"../docs/checks.md", "../docs/spool.md"} {
 		if !found[path] {
 			t.Errorf("%s does not say after how many errors a row fails", path)
 		}

@@ -14,9 +14,9 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-func TestREADMESaysTheDefaults(t *testing.T) {
+func TestThePagesSayTheDefaults(t *testing.T) {
 	t.Parallel()
-	text := strings.Join(strings.Fields(readPage(t, "../README.md")), " ")
+	text := strings.Join(strings.Fields(readPage(t, "../README.md")+readPage(t, "checks.md")), " ")
 	for _, want := range []string{
 		fmt.Sprintf("`max_checks` after %d checks", jobs.DefaultMaxChecks),
 		fmt.Sprintf("`horizon` beyond %d years", jobs.DefaultHorizon/(365*24*time.Hour)),
@@ -25,7 +25,7 @@ func TestREADMESaysTheDefaults(t *testing.T) {
 		fmt.Sprintf("%.0f minutes wide by default", grid.DefaultWidth.Minutes()),
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("README.md does not say %q", want)
+			t.Errorf("README.md and checks.md do not say %q", want)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/embedded"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -31,6 +32,15 @@ var fromNothing = map[string]bool{"alert.md": true, "tutorial.md": true}
 
 // withServer are the pages whose reader has a private PostgreSQL that runs, with the schema and its roles.
 var withServer = map[string]bool{"uninstall.md": true}
+
+// readersTables are what the reader of a page has: of README.md, the orders of a shop, of which some were not shipped in time.
+var readersTables = map[string]string{"../README.md": `
+	create schema shop;
+	create table shop.orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz);
+	create table shop.escalation (order_id bigint);
+	insert into shop.orders
+	select n, placed, placed + case when n % 25 = 0 then null when n % 20 = 0 then interval '5 days' else interval '20 hours' end
+	from (select n, timestamptz '2026-10-01 08:00+00' + n * interval '37 minutes' as placed from generate_series(1, 1500) n) orders`}
 
 func newReader(t *testing.T, page, binary string) *reader {
 	t.Helper()
@@ -68,6 +78,14 @@ func newReader(t *testing.T, page, binary string) *reader {
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+	if tables := readersTables[page]; tables != "" {
+		db, err := pgsql.Open(t.Context(), raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		db.MustExec(tables)
+		_ = db.Close()
 	}
 	r.env = append(r.env, "PRESCIENT_DATABASE_URL="+raw)
 	return r
