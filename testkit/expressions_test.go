@@ -85,6 +85,17 @@ var scans = map[string]scan{
 		days: 1,
 		want: []string{"down 1 03-27 09:45", "down 2 03-27 10:00", "lost 2 03-27 12:00", "lost 1 03-27 18:00"},
 	},
+	"a delay of more than 292 years stands for never": {
+		tables: `create table o (id int primary key, s timestamptz, minutes int);
+			create table setting (id int primary key, minutes int);
+			insert into setting values (1, 2147483647), (2, 60), (3, 2147483647);
+			insert into o values (1, '2026-03-27 09:00Z', 2147483647), (2, '2026-03-27 09:00Z', 60), (3, '2026-03-27 09:00Z', -2147483648);`,
+		rules: `since: s, done: "false", steps: [{after: 2m, event: first}, {after: {interval: make_interval(mins => minutes)}, event: limit}, ` +
+			`{after: {interval: "(select make_interval(mins => l.minutes) from public.setting l where l.id = o.id)"}, event: look}]`,
+		then: []string{"1h: insert into o values (4, '2026-03-27 10:00Z', 30)"},
+		days: 1,
+		want: []string{"first 1 03-27 09:02", "first 2 03-27 09:02", "first 3 03-27 09:02", "limit 2 03-27 10:00", "look 2 03-27 10:00", "first 4 03-27 10:02", "limit 4 03-27 10:30"},
+	},
 	"the clock starts again with a child row": {
 		tables: `create table o (id int primary key, created_at timestamptz);
 			create table heartbeat (monitor_id int, at timestamptz);

@@ -278,8 +278,8 @@ func (c *calendar) year(year int) map[dayOfYear]*closedDay {
 	return days
 }
 
-// maxDays bounds the days that a computation looks at: 30 years.
-const maxDays = 30 * 366
+// farDays bounds the days that a computation looks at: 30 years.
+const farDays = 30 * 366
 
 // interval is a piece of working time.
 type interval struct{ from, to time.Time }
@@ -293,7 +293,7 @@ func (c *calendar) work(since time.Time, back bool) iter.Seq2[time.Time, []inter
 			step = -1
 		}
 		today := c.today(since)
-		for range maxDays {
+		for range farDays {
 			var list []interval
 			for i := range c.intervals(today, back) {
 				switch {
@@ -321,7 +321,7 @@ func (c *calendar) addWorkdays(since time.Time, n int) (time.Time, error) {
 		step = -1
 	}
 	today, clock, found := c.begin(since, back)
-	for range maxDays {
+	for range farDays {
 		if !found || n == 0 {
 			break
 		}
@@ -499,7 +499,7 @@ func (c *calendar) farthest(days int, work time.Duration) time.Duration {
 		}
 	}
 	if longest == 0 {
-		return maxDays * day
+		return farDays * day
 	}
 	return longest + day + c.shift()
 }

@@ -3,6 +3,7 @@ package rule
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -15,20 +16,22 @@ const day = 24 * time.Hour
 
 // The longest delays: ten years, in each unit.
 const (
-	maxDuration     = 3660 * day
+	maxDuration     = maxDays * day
+	maxDays         = 3660
 	maxWeeks        = 520
 	maxMonths       = 120
 	maxBusinessDays = 2600
 	maxBusinessTime = 20_800 * time.Hour
 )
 
-// Delay is a time span, in exactly one of its units. Its text is such as "48h", "2w", "1 month",
+// Delay is a time span, in exactly one of its units. Its text is such as "48h", "10d", "2w", "1 month",
 // "3 business days" or "3d at 09:00".
 type Delay struct {
-	// Duration is a plain span. A day has 24 hours.
+	// Duration is time that passes.
 	Duration time.Duration
-	// Weeks and Months keep the time of day by the clocks of the rule's zone. A month that lacks the day
-	// of the month has its last day instead.
+	// Days, Weeks and Months keep the time of day by the clocks of the rule's zone. A month that lacks the
+	// day of the month has its last day instead.
+	Days   int
 	Weeks  int
 	Months int
 	// BusinessDays counts the working days of a calendar.
@@ -41,23 +44,40 @@ type Delay struct {
 	At string
 }
 
-var errDelay = errors.New("want a duration such as 90m, 48h or 10d, weeks or months such as 2w or 1 month, " +
+var errDelay = errors.New("want a duration such as 90m or 48h, days, weeks or months such as 10d, 2w or 1 month, " +
 	"or a number of business days, hours or minutes, such as 3 business days")
 
-// units are those of delays that have a number before the unit, in the singular.
-var units = map[string]func(n int) Delay{
-	"minute":          func(n int) Delay { return Delay{Duration: time.Duration(n) * time.Minute} },
-	"hour":            func(n int) Delay { return Delay{Duration: time.Duration(n) * time.Hour} },
-	"day":             func(n int) Delay { return Delay{Duration: time.Duration(n) * day} },
-	"week":            func(n int) Delay { return Delay{Weeks: n} },
-	"month":           func(n int) Delay { return Delay{Months: n} },
-	"year":            func(n int) Delay { return Delay{Months: 12 * n} },
-	"business day":    func(n int) Delay { return Delay{BusinessDays: n} },
-	"business hour":   func(n int) Delay { return Delay{BusinessTime: time.Duration(n) * time.Hour} },
-	"business minute": func(n int) Delay { return Delay{BusinessTime: time.Duration(n) * time.Minute} },
+var digits = regexp.MustCompile(`^[0-9]+$`)
+
+// errMixed is the error of a delay such as 1d12h: a day counts by clocks, and 12 hours pass.
+var errMixed = errors.New("a day counts by the clocks of the zone, and an hour is time that passes: " +
+	"write one of them, such as 36h, or 1d at 12:00")
+
+// units are those of delays that have a number before the unit, in the singular: one of each, and the largest number.
+var units = map[string]struct {
+	one  Delay
+	most uint64
+}{
+	"minute":          {Delay{Duration: time.Minute}, uint64(maxDuration / time.Minute)},
+	"hour":            {Delay{Duration: time.Hour}, uint64(maxDuration / time.Hour)},
+	"day":             {Delay{Days: 1}, maxDays},
+	"week":            {Delay{Weeks: 1}, maxWeeks},
+	"month":           {Delay{Months: 1}, maxMonths},
+	"year":            {Delay{Months: 12}, maxMonths / 12},
+	"business day":    {Delay{BusinessDays: 1}, maxBusinessDays},
+	"business hour":   {Delay{BusinessTime: time.Hour}, uint64(maxBusinessTime / time.Hour)},
+	"business minute": {Delay{BusinessTime: time.Minute}, uint64(maxBusinessTime / time.Minute)},
 }
 
-// ParseDelay reads a delay: a duration such as "90m", "48h" or "10d", weeks or months such as "2w" or
+// times returns n times a delay without a time of day.
+func (d Delay) times(n int) Delay {
+	return Delay{
+		Duration: time.Duration(n) * d.Duration, Days: n * d.Days, Weeks: n * d.Weeks, Months: n * d.Months,
+		BusinessDays: n * d.BusinessDays, BusinessTime: time.Duration(n) * d.BusinessTime,
+	}
+}
+
+// ParseDelay reads a delay: a duration such as "90m" or "48h", days, weeks or months such as "10d", "2w" or
 // "1 month", or business time such as "3 business days", "4 business hours" or "30 business minutes". A
 // time of day may follow: "3d at 09:00".
 func ParseDelay(text string) (d Delay, err error) {
@@ -76,28 +96,33 @@ func ParseDelay(text string) (d Delay, err error) {
 // parseSpan reads a delay without a time of day.
 func parseSpan(text string) (Delay, error) {
 	number, unit, spelled := strings.Cut(text, " ")
-	if weeks, isWeeks := strings.CutSuffix(text, "w"); isWeeks {
-		number, unit, spelled = weeks, "weeks", true
+	for suffix, of := range map[string]string{"w": "weeks", "d": "days"} {
+		if n, short := strings.CutSuffix(text, suffix); short && n != "0" && digits.MatchString(n) {
+			number, unit, spelled = n, of, true
+		}
 	}
 	if !spelled {
 		d, err := duration.Parse(text)
 		switch {
 		case err != nil:
 			return Delay{}, errDelay
+		case strings.Contains(text, "d") && d > 0:
+			return Delay{}, errMixed
 		case d%time.Second != 0:
 			return Delay{}, errors.New("must be whole seconds")
 		}
 		return Delay{Duration: d}, Delay{Duration: d}.bounded()
 	}
-	of := units[strings.TrimSuffix(unit, "s")]
-	if of == nil {
+	of, found := units[strings.TrimSuffix(unit, "s")]
+	if !found {
 		return Delay{}, errDelay
 	}
-	n, err := strconv.ParseInt(number, 10, 24)
+	n, err := strconv.ParseUint(number, 10, 64)
 	if err != nil || n < 1 {
 		return Delay{}, errors.New("want a whole number of at least 1, such as 3 business days")
 	}
-	return of(int(n)), of(int(n)).bounded()
+	d := of.one.times(int(min(n, of.most+1))) // the product of a larger number could wrap
+	return d, d.bounded()
 }
 
 // bounded returns an error for a delay that is too long.
@@ -105,6 +130,8 @@ func (d Delay) bounded() error {
 	switch {
 	case d.Duration > maxDuration:
 		return fmt.Errorf("must be at most %dd", maxDuration/day)
+	case d.Days > maxDays:
+		return fmt.Errorf("must be at most %dd", maxDays)
 	case d.Weeks > maxWeeks || d.Months > maxMonths:
 		return fmt.Errorf("must be at most %d weeks or %d months", maxWeeks, maxMonths)
 	case d.BusinessDays > maxBusinessDays || d.BusinessTime > maxBusinessTime:
@@ -125,6 +152,8 @@ func (d Delay) String() string {
 		return d.String() + at
 	}
 	switch {
+	case d.Days != 0:
+		return fmt.Sprintf("%dd", d.Days)
 	case d.Weeks != 0:
 		return fmt.Sprintf("%dw", d.Weeks)
 	case d.Months != 0 && d.Months%12 == 0:
@@ -137,8 +166,6 @@ func (d Delay) String() string {
 		return spoken.Count(int64(d.BusinessTime/time.Minute), "business minute", "business minutes")
 	case d.BusinessTime != 0:
 		return spoken.Count(int64(d.BusinessTime/time.Hour), "business hour", "business hours")
-	case d.Duration > 3*day && d.Duration%day == 0:
-		return fmt.Sprintf("%dd", d.Duration/day)
 	}
 	return duration.Format(d.Duration)
 }
@@ -156,6 +183,8 @@ func (d *Delay) UnmarshalText(text []byte) (err error) {
 // of its own.
 func (d Delay) kind() (unit string, amount int64) {
 	switch {
+	case d.Days != 0:
+		unit, amount = "days", int64(d.Days)
 	case d.Weeks != 0:
 		unit, amount = "weeks", int64(d.Weeks)
 	case d.Months != 0:

@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs/rule/expr"
 )
 
@@ -267,7 +268,8 @@ func (r *reader) one(node *yaml.Node) Rule {
 		case "cancel":
 			rule.AtOnce = r.cancel(p.value)
 		case "recheck":
-			if err := rule.Recheck.UnmarshalText([]byte(r.text(p.value, field))); err != nil || rule.Recheck.Duration == 0 {
+			recheck, err := duration.Parse(r.text(p.value, field))
+			if rule.Recheck.Duration = recheck; err != nil || recheck == 0 || recheck > maxDuration {
 				r.wrong(p.value.Line, field, "%q: want plain time, such as 5m", p.value.Value)
 			}
 		case "since", "done", "where":
@@ -451,8 +453,8 @@ func (r *reader) interval(node *yaml.Node, at string) (least Delay, interval str
 		if least, err = ParseDelay(r.text(p.value, field)); err != nil {
 			r.wrong(p.value.Line, field, "%s", err)
 		}
-		if least.Duration == 0 || least.At != "" {
-			r.wrong(p.value.Line, field, "%s: want plain time, such as 30m", least)
+		if least.Duration == 0 && least.Days == 0 || least.At != "" {
+			r.wrong(p.value.Line, field, "%s: want plain time or days, such as 30m", least)
 		}
 	}
 	if interval == "" {

@@ -56,8 +56,8 @@ func unshipped(change ...func(*rule.Applied)) rule.Applied {
 			Name: "order.unshipped", Table: "shop.orders", Key: "id", Entity: "order", Since: rule.Texts{"placed_at"}, Done: rule.Texts{"shipped_at"},
 			Where: rule.Texts{"channel <> 'test'"}, Payload: []string{"customer"},
 			Steps: []rule.Step{
-				{Name: "first", After: rule.Delay{Duration: 4 * 24 * time.Hour}, Event: "order.unshipped.first"},
-				{Name: "final", After: rule.Delay{Duration: 7 * 24 * time.Hour}, Event: "order.unshipped.final"},
+				{Name: "first", After: rule.Delay{Days: 4}, Event: "order.unshipped.first"},
+				{Name: "final", After: rule.Delay{Days: 7}, Event: "order.unshipped.final"},
 			},
 		},
 		Relation: "shop.orders", Key: "id", KeyType: "bigint",

@@ -33,7 +33,8 @@ func TestAStepFiresAtItsTimes(t *testing.T) {
 		want          []string // the first times, in Europe/Berlin
 		end           bool     // there are no more
 	}{
-		{"before: 45d", "2026-05-01 00:00", []string{"2026-03-16 23:00"}, true}, // 24 hours each, over a change of the clocks
+		{"before: 45d", "2026-05-01 00:00", []string{"2026-03-17 00:00"}, true},   // over a change of the clocks
+		{"before: 1080h", "2026-05-01 00:00", []string{"2026-03-16 23:00"}, true}, // time that passes
 		{"before: 1 month", "2026-03-31 10:00", []string{"2026-02-28 10:00"}, true},
 		{"before: 1 year", "2028-02-29 10:00", []string{"2027-02-28 10:00"}, true},
 		{"after: 2w", "2026-03-20 10:00", []string{"2026-04-03 10:00"}, true},
@@ -41,7 +42,7 @@ func TestAStepFiresAtItsTimes(t *testing.T) {
 		{"after: 1w", "2026-10-18 02:30", []string{"2026-10-25 02:30"}, true},
 		{"after: 1 month", "2026-01-31 10:00", []string{"2026-02-28 10:00"}, true},
 		{"after: 13 months", "2027-01-31 10:00", []string{"2028-02-29 10:00"}, true},
-		{"after: 3 days", "2026-03-27 10:00", []string{"2026-03-30 11:00"}, true},
+		{"after: 3 days", "2026-03-27 10:00", []string{"2026-03-30 10:00"}, true},
 		{"after: 3d at 09:00", "2026-03-02 10:00", []string{"2026-03-06 09:00"}, true},
 		{"after: 3d at 09:00", "2026-03-02 09:00", []string{"2026-03-05 09:00"}, true},
 		{"after: 0s at 09:00", "2026-03-02 08:59", []string{"2026-03-02 09:00"}, true},
@@ -57,12 +58,12 @@ func TestAStepFiresAtItsTimes(t *testing.T) {
 		{"before: 4 business hours, calendar: c", "2026-11-28 10:00", []string{"2026-11-27 13:00"}, true},
 		{"before: 1 business day, calendar: c", "2026-12-28 10:00", []string{"2026-12-24 10:00"}, true},
 		{"after: 5d, every: 2d, times: 3", "2026-03-01 10:00", []string{"2026-03-06 10:00", "2026-03-08 10:00", "2026-03-10 10:00"}, true},
-		{"after: 5d, every: 2d", "2026-03-25 10:00", []string{"2026-03-30 11:00", "2026-04-01 11:00"}, false},
+		{"after: 5d, every: 2d", "2026-03-25 10:00", []string{"2026-03-30 10:00", "2026-04-01 10:00"}, false},
 		{"after: 1d at 09:00, every: 1d", "2026-03-27 08:00", []string{"2026-03-28 09:00", "2026-03-29 09:00", "2026-03-30 09:00"}, false},
 		{"after: 0s, every: 1 month", "2026-01-31 10:00", []string{"2026-01-31 10:00", "2026-02-28 10:00", "2026-03-31 10:00"}, false},
 		{"after: 1 month, every: 1 month", "2026-01-31 10:00", []string{"2026-02-28 10:00", "2026-03-31 10:00", "2026-04-30 10:00"}, false},
 		{"before: 2 months, every: 1 month, times: 3", "2026-05-31 10:00", []string{"2026-03-31 10:00", "2026-04-30 10:00", "2026-05-31 10:00"}, true},
-		{"before: 45d, every: 2w", "2026-04-01 00:00", []string{"2026-02-14 23:00", "2026-02-28 23:00", "2026-03-14 23:00", "2026-03-28 23:00"}, false},
+		{"before: 45d, every: 2w", "2026-04-01 00:00", []string{"2026-02-15 00:00", "2026-03-01 00:00", "2026-03-15 00:00", "2026-03-29 00:00"}, false},
 		{"after: 3d, every: 1 business day, calendar: c", "2026-11-25 12:00", []string{"2026-11-28 12:00", "2026-12-01 09:00", "2026-12-02 09:00"}, false},
 		{"after: 1h at 18:00, every: 1 business day, calendar: c", "2026-11-24 16:30", []string{"2026-11-24 18:00", "2026-11-25 18:00", "2026-11-26 18:00"}, false},
 		{"after: 3d at 10:00, every: 1 business day, calendar: c", "2026-11-24 12:00", []string{"2026-11-30 10:00", "2026-12-01 10:00"}, false},
@@ -156,8 +157,8 @@ func (o naive) day(today time.Time) (minutes []int) {
 
 func (o naive) at(from time.Time, d rule.Delay, sign int) time.Time {
 	switch {
-	case d.Weeks != 0:
-		return first(show(from, o.zone).AddDate(0, 0, sign*7*d.Weeks), o.zone)
+	case d.Days != 0 || d.Weeks != 0:
+		return first(show(from, o.zone).AddDate(0, 0, sign*(d.Days+7*d.Weeks)), o.zone)
 	case d.Months != 0:
 		return o.months(from, sign*d.Months)
 	case d.BusinessTime != 0 && sign > 0:
@@ -230,7 +231,7 @@ func (o naive) repeated(since time.Time, n int) time.Time {
 	wall := show(o.occurrence(since, 1), zone)
 	today := wall.Truncate(24 * time.Hour)
 	for range n - 1 {
-		today = today.AddDate(0, 0, 7*every.Weeks+int(every.Duration.Hours()/24))
+		today = today.AddDate(0, 0, 7*every.Weeks+every.Days)
 		for range every.BusinessDays {
 			for today = today.AddDate(0, 0, 1); !open(today); {
 				today = today.AddDate(0, 0, 1)
@@ -261,7 +262,7 @@ func (o naive) occurrence(since time.Time, n int) time.Time {
 	}
 	at := o.at(since, d, sign)
 	every := o.step.Every
-	every.Weeks, every.Months, every.BusinessDays = every.Weeks*(n-1), every.Months*(n-1), every.BusinessDays*(n-1)
+	every.Days, every.Weeks, every.Months, every.BusinessDays = every.Days*(n-1), every.Weeks*(n-1), every.Months*(n-1), every.BusinessDays*(n-1)
 	every.Duration, every.BusinessTime = every.Duration*time.Duration(n-1), every.BusinessTime*time.Duration(n-1)
 	switch {
 	case n == 1:

@@ -52,8 +52,6 @@ func NewTiming(r Rule, calendars map[string]Calendar) (*Timing, error) {
 			if timing.clock, err = parseTimeOfDay(at); err != nil {
 				return nil, fmt.Errorf("step %d: %w", i+1, err)
 			}
-			// Each time is at the same time of day.
-			timing.every.days, timing.every.seconds = timing.every.days+int(timing.every.seconds/daySeconds), 0
 		}
 		if s.Calendar != "" || s.business() {
 			c, found := calendars[s.Calendar]
@@ -101,7 +99,7 @@ func (t *Timing) Nth(step int, since time.Time, number int) (Occurrence, error) 
 	}
 	at, err := s.nth(since, number)
 	switch {
-	case err != nil && number == 1:
+	case err != nil && number == 1 && !errors.Is(err, errNever):
 		return Occurrence{}, err
 	case err != nil:
 		return Occurrence{}, nil //nolint:nilerr // the occurrence does not exist
@@ -142,7 +140,8 @@ func (t *Timing) Earliest(step int) time.Duration { return t.steps[step].earlies
 // Exact reports whether a step fires once, Earliest after the since of a row.
 func (t *Timing) Exact(step int) bool {
 	s := t.steps[step]
-	return s.limit == 1 && !s.timed && !s.interval && s.first == move{seconds: s.first.seconds}
+	steady := s.first.days == 0 || s.shift() == 0 // a day has 24 hours
+	return s.limit == 1 && !s.timed && !s.interval && steady && s.first == move{seconds: s.first.seconds, days: s.first.days}
 }
 
 // EarliestFrom returns the smallest Earliest of a step and those after it: steps in different units
@@ -203,7 +202,7 @@ type move struct {
 // move returns the delay, in the direction of a sign.
 func (d Delay) move(sign int) move {
 	return move{
-		seconds: int64(sign) * int64(d.Duration/time.Second), days: sign * 7 * d.Weeks, months: sign * d.Months,
+		seconds: int64(sign) * int64(d.Duration/time.Second), days: sign * (d.Days + 7*d.Weeks), months: sign * d.Months,
 		workdays: sign * d.BusinessDays, work: time.Duration(sign) * d.BusinessTime,
 	}
 }
@@ -247,7 +246,7 @@ func (s *stepTiming) repeated(since time.Time, n int) (time.Time, error) {
 		today = addMonths(today, n*m.months)
 	case m.workdays != 0:
 		n *= m.workdays
-		for range maxDays {
+		for range farDays {
 			if n == 0 {
 				break
 			}
@@ -259,9 +258,9 @@ func (s *stepTiming) repeated(since time.Time, n int) (time.Time, error) {
 			return time.Time{}, ErrNoWork
 		}
 	default:
-		today = today.AddDate(0, 0, n*(m.days+int(m.seconds/daySeconds)))
+		today = today.AddDate(0, 0, n*m.days)
 	}
-	for range maxDays {
+	for range farDays {
 		if s.calendar == nil || s.calendar.opens(today) {
 			return clocks.instant(today, s.clock), nil
 		}
@@ -293,12 +292,20 @@ func (s *stepTiming) begin(since time.Time) (time.Time, error) {
 		at = s.addDate(since, s.length.Months, s.length.Days)
 	}
 	at = at.Add(s.length.Time)
-	if at.Sub(since).Abs() > maxDuration {
-		return at, fmt.Errorf("the delay that the data hold exceeds %dd: let it be null for a row for which the step "+
-			"never fires", maxDuration/day)
+	if at.Before(firstDue) || !at.Before(lastDue) {
+		return at, errNever
 	}
 	return at, nil
 }
+
+// firstDue and lastDue bound the instants of a delay that the data hold: those of expr.FirstSince and expr.LastSince.
+var (
+	firstDue = time.Date(1, time.January, 1, 0, 0, 0, 0, time.UTC)
+	lastDue  = time.Date(2200, time.January, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// errNever is the error of an instant outside of the bounds, which stands for never: such as 2147483647 minutes.
+var errNever = errors.New("the data hold a delay that stands for never")
 
 // add returns the instant some moves after another one.
 func (s *stepTiming) add(from time.Time, m move, n int) (time.Time, error) {
@@ -310,7 +317,7 @@ func (s *stepTiming) add(from time.Time, m move, n int) (time.Time, error) {
 	case m.workdays != 0:
 		return s.calendar.addWorkdays(from, n*m.workdays)
 	case m.work != 0:
-		if n > int(maxDays*day/max(m.work, -m.work)) {
+		if n > int(farDays*day/max(m.work, -m.work)) {
 			return time.Time{}, ErrNoWork
 		}
 		return s.calendar.addTime(from, time.Duration(n)*m.work)
@@ -326,7 +333,7 @@ func (s *stepTiming) next(at time.Time) (time.Time, error) {
 		clocks = s.calendar.clocks
 	}
 	today := clocks.today(at)
-	for range maxDays {
+	for range farDays {
 		is := clocks.instant(today, s.clock)
 		if !is.Before(at) && (s.calendar == nil || s.calendar.opens(today)) {
 			return is, nil

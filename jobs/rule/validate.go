@@ -210,8 +210,8 @@ func (s Step) checkTimes() (field, problem string) {
 		return "every", fmt.Sprintf("takes no time of day: write it once, such as after: 3d at %s", s.Every.At)
 	case s.Every.Duration != 0 && s.Every.Duration < minEvery:
 		return "every", fmt.Sprintf("must be at least %s", duration.Format(minEvery))
-	case first.At != "" && (s.Every.Duration%day != 0 || s.Every.BusinessTime != 0):
-		return "every", "must be whole days, weeks, months or business days, because the step has a time of day"
+	case first.At != "" && (s.Every.Duration != 0 || s.Every.BusinessTime != 0):
+		return "every", "must be days, weeks, months or business days, such as 2d, because the step has a time of day"
 	}
 	return "", ""
 }

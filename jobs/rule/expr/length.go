@@ -3,6 +3,7 @@ package expr
 import (
 	"database/sql"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -59,16 +60,20 @@ func (f Facts) LengthsSQL() string {
 		strings.Join(lengths, ", "))
 }
 
-// Lengths returns the lengths of the steps from the array of LengthsSQL. Nil: the delay of the step is constant, null
-// or infinite.
+// maxTime bounds the Time of a Length, in microseconds: 292 years. A product of more would wrap.
+const maxTime = math.MaxInt64 / int64(time.Microsecond)
+
+// Lengths returns the lengths of the steps from the array of LengthsSQL. Nil: the delay of the step is constant, or
+// stands for never, because it is null, infinite or has more than 292 years in hours and shorter units.
 func Lengths(array []sql.NullInt64) (list []*Length) {
 	for i := 0; i+2 < len(array); i += 3 {
-		if !array[i].Valid {
+		micros := array[i+2].Int64
+		if !array[i].Valid || micros > maxTime || micros < -maxTime {
 			list = append(list, nil)
 			continue
 		}
 		list = append(list, &Length{
-			Months: int(array[i].Int64), Days: int(array[i+1].Int64), Time: time.Duration(array[i+2].Int64) * time.Microsecond,
+			Months: int(array[i].Int64), Days: int(array[i+1].Int64), Time: time.Duration(micros) * time.Microsecond,
 		})
 	}
 	return list

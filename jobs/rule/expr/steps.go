@@ -16,24 +16,24 @@ func (f Facts) RowDueSQL(step int, since, least string) string {
 	return fmt.Sprintf("%s + %s", since, least)
 }
 
-// lastDue is after all instants at which a step may be due, and before those that no check can wait for.
-const lastDue = "9999-01-01 00:00:00+00"
-
 // shift returns the SQL of the instant that is an interval after another. Days and months count by the clocks of the
-// zone. It is null for an infinite interval, and for an instant that no check can wait for.
+// zone. It is null for an infinite interval, and for an instant that is not between FirstSince and LastSince: it stands
+// for never, and no check can wait for it.
 func (f Facts) shift(since, interval string) string {
-	if f.Zone == "" || f.Zone == "UTC" {
-		return fmt.Sprintf("(select case when not isfinite(l) then null when b + l < timestamptz '%s' then b + l end "+
-			"from (select %s as b, (%s) as l offset 0) as prescient_l)", lastDue, since, interval)
+	const bounded = `(
+    select case when b = '-infinity' or d >= timestamptz '%s' and d < timestamptz '%s' then d end
+    from (
+        select b, case when isfinite(b) and isfinite(l) then %s else b end as d
+        from (select %s as b, (%s) as l offset 0) as prescient_l
+        where isfinite(l)
+        offset 0
+    ) as prescient_d
+)`
+	due := "b + l"
+	if f.Zone != "" && f.Zone != "UTC" {
+		const days = "make_interval(years => extract(year from l)::int, months => extract(month from l)::int, " +
+			"days => extract(day from l)::int)"
+		due = fmt.Sprintf("%s + (l - %s)", wall(fmt.Sprintf("b at time zone '%s' + %s", f.Zone, days), f.Zone), days)
 	}
-	const days = "make_interval(years => extract(year from l)::int, months => extract(month from l)::int, " +
-		"days => extract(day from l)::int)"
-	return fmt.Sprintf(`(
-    select case
-            when not isfinite(l) then null
-            when isfinite(b) then %s + (l - %s)
-            else b
-        end
-    from (select %s as b, (%s) as l offset 0) as prescient_l
-)`, wall(fmt.Sprintf("b at time zone '%s' + %s", f.Zone, days), f.Zone), days, since, interval)
+	return fmt.Sprintf(bounded, FirstSince, LastSince, due, since, interval)
 }
