@@ -192,9 +192,13 @@ func ahead(r *Report, threshold float64) []Finding {
 
 func consumers(r *Report, threshold float64) (list []Finding) {
 	for _, name := range r.consumers {
-		list = append(list, r.found(float64(len(r.consumers)) > threshold, "events forget "+spoken.Word(name),
-			"consumer %s of the outbox gets no events: its position is another server's, as after a restore from a dump. "+
-				"Forget the consumer; it then begins with the oldest event", spoken.Word(name))...)
+		what := "consumer " + spoken.Word(name) + " of the outbox gets no events: its position is"
+		if name == "" {
+			what = "the outbox has events that no reader gets: their positions are"
+		}
+		list = append(list, r.found(float64(len(r.consumers)) > threshold, "migrate up",
+			"%s another server's, as after a restore from a dump. migrate up gives the outbox positions of this server, and "+
+				"loses nothing", what)...)
 	}
 	return list
 }

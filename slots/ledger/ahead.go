@@ -56,14 +56,14 @@ func (l *Ledger) Ahead(ctx context.Context) (Ahead, error) {
 }
 
 // ConsumersAhead lists the consumers of the outbox whose position comes from another server, as after a restore from a
-// dump. They get no events until they are forgotten.
+// dump. They get no events until the outbox is renumbered. An empty name says that no reader gets the last event.
 func (l *Ledger) ConsumersAhead(ctx context.Context) ([]string, error) {
 	type consumer struct {
 		name string
 		mark uint64
 	}
-	all, err := list(ctx, l, pgsql.EventConsumers, []any{nil}, func(row *sql.Rows, c *consumer) error {
-		return row.Scan(&c.name, &c.mark, new(int64), new(time.Time))
+	all, err := list(ctx, l, pgsql.EventMarks, nil, func(row *sql.Rows, c *consumer) error {
+		return row.Scan(&c.name, &c.mark)
 	})
 	var names []string
 	if err == nil && len(all) > 0 {

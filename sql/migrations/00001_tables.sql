@@ -620,7 +620,7 @@ create table prescient.event_watermark (
 comment on table prescient.event_watermark is 'the last event, in the order of readers, that was removed from event_outbox; no row: no event was';
 
 comment on table prescient.event_outbox is
-    'marks are transaction numbers, which start again on another server: empty it, event_consumer and event_watermark after a restore from a dump';
+    'marks are transaction numbers, which start again on another server: renumber_events gives them new ones after a restore from a dump';
 
 -- The actions of operators.
 create table prescient.action (

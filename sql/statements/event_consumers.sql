@@ -1,7 +1,6 @@
 -- Returns the consumers by name. One that is at a transaction number beyond those of event_bounds,
 -- when these are read afterwards, comes from another server.
 -- Called by jobs/event/outbox.Outbox.consumers.
--- Called by slots/ledger.Ledger.ConsumersAhead.
 select name, mark, position, acked_at
 from prescient.event_consumer
 where $1::text is null or name = $1

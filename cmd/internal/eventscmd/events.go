@@ -75,8 +75,9 @@ func newCmdTail(f *factory.Factory, runF factory.Run[tailOptions]) *cobra.Comman
 		Long: `Print events in the outbox, one a line, in their order: the position, the time, the id, the
 type and the data of each. With --output json each line is a CloudEvent with its position. Without
 --after and --consumer, these are the newest --limit events. Otherwise they begin after --after, or
-after the last event that --consumer has acknowledged; --after 0-0 begins with the oldest. If there
-are more than --limit, the log says so. On a terminal, long lines are cut.
+after the last event that --consumer has acknowledged; --after 0-0 begins with the oldest. A consumer
+is known from its first "events ack" on. If there are more events than --limit, the log says so. On
+a terminal, long lines are cut.
 
 With --follow the command then waits for more events until it is stopped. --limit N then means to
 begin with the newest N events or, with --after or --consumer, to stop after N.
@@ -133,7 +134,7 @@ func tailEvents(ctx context.Context, f *factory.Factory, o tailOptions) error {
 		})
 	}
 	return withOutbox(ctx, f, func(box *outbox.Outbox, _ time.Time) error {
-		after, err := tailStart(ctx, box, o)
+		after, err := tailStart(ctx, f, box, o)
 		if err != nil {
 			return toGoOn(f, err, o.consumer)
 		}
@@ -214,15 +215,15 @@ func noteDestination(ctx context.Context, f *factory.Factory) {
 	}
 }
 
-// tailStart returns the position to begin after. A consumer that has acknowledged nothing begins
-// with the oldest event.
-func tailStart(ctx context.Context, box *outbox.Outbox, o tailOptions) (outbox.Position, error) {
+// tailStart returns the position to begin after.
+func tailStart(ctx context.Context, f *factory.Factory, box *outbox.Outbox, o tailOptions) (outbox.Position, error) {
 	if o.consumer == "" {
 		return o.after.Position, nil
 	}
 	c, err := box.Consumer(ctx, o.consumer)
 	if errors.Is(err, outbox.ErrNoConsumer) {
-		return outbox.Position{}, nil
+		return outbox.Position{}, exit.Usagef("there is no consumer %s%s. To begin with the oldest event: %s events ack %s 0-0",
+			spoken.Word(o.consumer), otherConsumers(ctx, f, box), f.Self(), spoken.Word(o.consumer))
 	}
 	if err == nil && c.Ahead {
 		err = fmt.Errorf("consumer %q: %w", o.consumer, outbox.ErrConsumerAhead)
@@ -236,7 +237,7 @@ func tailStart(ctx context.Context, box *outbox.Outbox, o tailOptions) (outbox.P
 // toGoOn says how a reader goes on that has lost events, or is ahead of the outbox.
 func toGoOn(f *factory.Factory, err error, consumer string) error {
 	if errors.Is(err, outbox.ErrConsumerAhead) {
-		return fmt.Errorf("%w: %s events forget %s", err, f.Self(), spoken.Word(consumer))
+		return fmt.Errorf("%w: %s migrate up", err, f.Self())
 	}
 	lost, ok := errors.AsType[*outbox.LostError](err)
 	switch {
@@ -316,7 +317,7 @@ func newCmdForget(f *factory.Factory) *cobra.Command {
 			return withOutbox(c.Context(), f, func(box *outbox.Outbox, _ time.Time) error {
 				err := box.Forget(c.Context(), args[0])
 				if errors.Is(err, outbox.ErrNoConsumer) {
-					return fmt.Errorf("%w%s", err, otherConsumers(c.Context(), f, box))
+					return exit.Usagef("%w%s", err, otherConsumers(c.Context(), f, box))
 				}
 				if err != nil {
 					return err

@@ -19,6 +19,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -35,6 +36,7 @@ func newCmdUp(f *factory.Factory) *cobra.Command {
 		Long: `Bring the schema up to date, create it if it is missing, and print the steps that were
 applied. Migrations change tables, and "functions" replaces the functions with those of this binary.
 It also makes the rows of the binary's periodic functions, or lets them wait by their new crontabs.
+After a restore from a dump, it gives the outbox positions of this server.
 Processes may do this concurrently. The role must be allowed to create tables. Connect to PostgreSQL
 itself, not through a pooler in transaction mode.`,
 		Example: `  prescient migrate up --database-url postgres://owner@db.example.com/shop`,
@@ -50,6 +52,15 @@ func migrateUp(ctx context.Context, f *factory.Factory) error {
 		}
 		if err := enqueuePeriodic(ctx, f, db); err != nil {
 			return err
+		}
+		moved, err := outbox.New(db, f.Schema()).Renumber(ctx)
+		if err != nil {
+			return err
+		}
+		if moved != (outbox.Renumbered{}) {
+			f.Log().WarnContext(ctx, "the outbox had positions of another server, as after a restore from a dump. It has "+
+				"positions of this server now, and each consumer gets what it had not acknowledged",
+				"events", moved.Events, "consumers", moved.Consumers)
 		}
 		after, err := pgsql.Migrations(ctx, db, f.Schema())
 		if err != nil {

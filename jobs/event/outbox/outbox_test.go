@@ -577,3 +577,75 @@ func (w *world) newest(limit int) []outbox.Stored {
 	}
 	return list
 }
+
+// restore changes the marks of the outbox as a restore into another server does, whose transaction
+// numbers are lower.
+func (w *world) restore() {
+	for _, table := range []string{"event_outbox", "event_consumer", "event_watermark"} {
+		w.db.MustExec("update prescient." + table + " set mark = (mark::text::bigint + 1000000000)::text::xid8 where mark > '1'")
+	}
+	w.db.MustExec("insert into prescient.slot_run (slot, state, kind, planned, horizon) values ('2030-01-01Z', 'open', 'run', 0, '1000000000')")
+}
+
+func TestAfterARestoreEachConsumerGetsWhatItHadNotAcknowledged(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ctx := t.Context()
+	for n := range 6 {
+		if err := w.box.Publish(ctx, []event.Event{happened("old", n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := w.readAll(6)
+	for name, at := range map[string]outbox.Position{"begins": {}, "behind": all[0].Position, "slow": all[2].Position, "quick": all[5].Position} {
+		if _, err := w.box.Ack(ctx, name, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := w.box.PruneUnread(ctx, all[1].WrittenAt.Add(time.Microsecond)); n != 2 || err != nil {
+		t.Fatalf("%d pruned, %v", n, err)
+	}
+	for again := range 2 { // of a copy that was restored before, too
+		w.restore()
+		if c, err := w.box.Consumer(ctx, "slow"); err != nil || c.Ahead != (again == 0) {
+			t.Fatalf("%+v, %v", c, err)
+		}
+		// The new server has worked before anyone looked.
+		if err := w.box.Publish(ctx, []event.Event{happened("new", again)}); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := w.box.Renumber(ctx); n != (outbox.Renumbered{Events: int64(4 + again), Consumers: 3}) || err != nil {
+			t.Errorf("%+v, %v", n, err)
+		}
+		if n, err := w.box.Renumber(ctx); n != (outbox.Renumbered{}) || err != nil {
+			t.Errorf("once more: %+v, %v", n, err)
+		}
+		want := "new-0"
+		if again > 0 {
+			want += " new-1"
+		}
+		w.readAll(5 + again)
+		for name, unread := range map[string]string{"slow": "old-3 old-4 old-5 " + want, "quick": want} {
+			c, err := w.box.Consumer(ctx, name)
+			if err != nil || c.Ahead {
+				t.Errorf("%+v, %v", c, err)
+			}
+			if got := ids(w.read(c.Position, 99)); got != unread {
+				t.Errorf("%s gets %s, want %s", name, got, unread)
+			}
+		}
+		for _, name := range []string{"begins", "behind"} {
+			c, _ := w.box.Consumer(ctx, name)
+			if lost, is := errors.AsType[*outbox.LostError](w.box.Lost(ctx, c.Position)); !is {
+				t.Errorf("%s is not told that events are gone", name)
+			} else if got := ids(w.read(lost.UpTo, 99)); got != "old-2 old-3 old-4 old-5 "+want {
+				t.Errorf("%s goes on with %s", name, got)
+			}
+		}
+		var open int
+		if err := w.db.Get(&open, "select count(*) from prescient.slot_run where horizon <> '0'"); err != nil || open > 0 {
+			t.Errorf("%d slots wait for a transaction of the old server, %v", open, err)
+		}
+		w.db.MustExec("delete from prescient.slot_run")
+	}
+}

@@ -86,15 +86,14 @@ type Consumer struct {
 	Position Position  `json:"position"` // everything up to here is acknowledged
 	AckedAt  time.Time `json:"acked_at"`
 	// Ahead means that Position is another server's, as after a restore from a dump: the consumer
-	// gets no event, and cannot acknowledge one. After Forget it begins with the oldest event that
-	// can be read.
+	// gets no event, and cannot acknowledge one, until Renumber.
 	Ahead bool `json:"ahead"`
 }
 
 // ErrConsumerAhead is returned for a Consumer that is Ahead.
 var ErrConsumerAhead = errors.New("the consumer is at a position that this server has not come to, " +
-	"so it gets no events: the position is another server's, as after a restore from a dump. Forget the consumer; " +
-	"it then begins with the oldest event")
+	"so it gets no events: the position is another server's, as after a restore from a dump. " +
+	"Give the outbox positions of this server, which loses nothing")
 
 // ErrNotReadable is returned for a position that lies ahead of what can be read.
 var ErrNotReadable = errors.New("the position lies ahead of what can be read: give one that events tail has printed")
