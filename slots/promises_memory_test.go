@@ -2,6 +2,7 @@ package slots_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"strings"
 	"testing"
@@ -188,3 +189,40 @@ func TestLargePayloadsOfResultsTakeABoundedPartOfTheMemory(t *testing.T) {
 		})
 	}
 }
+
+// A run of a job whose rows are locked ends, and keeps nothing until the timeout of the job.
+func TestATryOfALockedRowKeepsNothingUntilTheTimeoutOfItsJob(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.registry.Register("job", jobs.InTx(func(context.Context, *sqlx.Tx, jobs.FutureJob) (*time.Time, error) {
+		return nil, nil
+	}), jobs.Timeout(time.Hour))
+	w.enqueue("job", slot(1), 1)
+	release := w.hold(1)
+	w.clock.Set(slot(1))
+	db := open(t, w.url)
+	forgotten, finished := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ctx := &ofRun{context.WithoutCancel(t.Context())}
+		runtime.AddCleanup(ctx, func(forgotten chan struct{}) { close(forgotten) }, forgotten)
+		_, err := w.runner(func(c *slots.Config) { c.DB = db }).Run(ctx, slot(1))
+		finished <- errors.Join(err, db.Close()) // a connection keeps the context with which it was made
+	}()
+	w.eventually("the row to be tried", w.waitsForALock)
+	release()
+	if err := <-finished; err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the context of the run to be forgotten", func() bool {
+		runtime.GC()
+		select {
+		case <-forgotten:
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+// ofRun is the context of a run, of which a test learns that nothing refers to it any more.
+type ofRun struct{ context.Context }

@@ -89,6 +89,7 @@ func (c *Checker) Check(ctx *unit.Context, u *unit.Unit, ch *Chain) ([]jobs.Resu
 	open, end := context.WithCancel(c.ctx) // until its transaction ends
 	defer end()
 	waits := time.AfterFunc(u.Def.Timeout, end)
+	defer waits.Stop()
 	tx, err := c.begin(open, u, ch.popBegun())
 	if err != nil {
 		return nil, c.postpone(open, u, ch, fmt.Errorf("begin transaction: %w", err))
@@ -97,7 +98,7 @@ func (c *Checker) Check(ctx *unit.Context, u *unit.Unit, ch *Chain) ([]jobs.Resu
 	if err := c.enter(open, tx, u, ch); err != nil {
 		return nil, err
 	}
-	// Meanwhile, or during the long commit that began it. A process that was stopped goes on before its contexts end.
+	// The timeout, the lease or the run may have ended during the wait. After SIGSTOP the contexts end late, so this asks.
 	if !waits.Stop() || !c.claim.IsValid() || c.Stop.Err() != nil {
 		return nil, c.postpone(open, u, ch, ErrAgain)
 	}
