@@ -18,8 +18,8 @@ import (
 const gcPercent = 400
 
 // Main is the whole command line of a binary with the jobs of registry. It runs the command that
-// os.Args names and exits with its Code. SIGINT and SIGTERM stop the command gracefully; a
-// second one kills it. extra adds commands: each function is called once for every command line and
+// os.Args names and exits with its Code. SIGINT, SIGTERM and SIGHUP stop the command gracefully; a
+// second SIGINT or SIGTERM kills it. nohup keeps SIGHUP from the command. extra adds commands: each function is called once for every command line and
 // may keep the App for later. The log is also slog's default, so checks log in the same way.
 func Main(registry *jobs.Registry, extra ...func(*App) *cobra.Command) {
 	os.Exit(int(Run(registry, extra...)))
@@ -30,6 +30,12 @@ func Main(registry *jobs.Registry, extra ...func(*App) *cobra.Command) {
 func Run(registry *jobs.Registry, extra ...func(*App) *cobra.Command) Code {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop() // ends what watches the connections, too
+	if !signal.Ignored(syscall.SIGHUP) { // by nohup
+		var release context.CancelFunc
+		// A second one does not kill: when a terminal is closed, its shell and the kernel each send one.
+		ctx, release = signal.NotifyContext(ctx, syscall.SIGHUP)
+		defer release()
+	}
 	context.AfterFunc(ctx, stop)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)

@@ -66,6 +66,18 @@ func registry() *jobs.Registry {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}))
+	r.Register("hangup", jobs.Row(func(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) {
+		for range 2 { // as a shell and the kernel each send one when a terminal is closed
+			if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+				return nil, err
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(500 * time.Millisecond):
+			}
+		}
+		return nil, ctx.Err()
+	}))
 	r.Register("stuck", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { select {} }), jobs.Timeout(50*time.Millisecond))
 	return r
 }

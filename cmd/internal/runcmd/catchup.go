@@ -48,7 +48,7 @@ With --job, the call for a group gets only the rows of that job. --limit divides
 than that, to finish a group.
 
 The rows of a paused job wait until "jobs resume". If no slot needs repair, it prints nothing and exits 0. It exits 3 if
-a job cannot run, as "run" does.`,
+a job cannot run, as "run" does. Signals stop it as they stop "run".`,
 		Example: `  prescient catch-up --dry-run
   prescient catch-up
   prescient catch-up --mode defer --spread 4

@@ -23,7 +23,7 @@ func NewCmdDaemon(f *factory.Factory) *cobra.Command {
 	c := factory.OnStores(&cobra.Command{
 		Use:   "daemon",
 		Short: "Run every slot as it begins, and catch up in between: no cron needed",
-		Long: `Run every slot as it begins, and catch up in between, until SIGTERM. Any number of daemons,
+		Long: `Run every slot as it begins, and catch up in between, until a signal. Any number of daemons,
 on any machines, share each slot, also with runs that cron starts. Each claims the next rows, so an
 idle daemon claims more. The other daemons take over the rows of one that dies.
 
@@ -31,8 +31,8 @@ A slot that takes longer than the width runs beside the next one. Each of the tw
 and run.connections. So the daemon needs up to 3 x (run.connections + 5) connections, 1 more for the metrics, and 4 more
 if rules were applied. If history.retention is set, it also does once a day what "jobs prune" does.
 
-On SIGTERM it finishes the running checks within run.grace, records them and exits 0. It exits 1 if a check has ignored
-its timeout: only the end of the process ends such a check. A supervisor must then restart the daemon. The daemon does
+On SIGTERM, SIGINT or SIGHUP it finishes the running checks within run.grace, records them and exits 0. It does not read
+its settings again. It exits 1 if a check has ignored its timeout: only the end of the process ends such a check. A supervisor must then restart the daemon. The daemon does
 not start without a database. If it loses the database later, it waits.
 
 With --listen or server.listen it also serves the pages and the API of "serve", with the same tokens

@@ -43,6 +43,9 @@ registered the job, or if a query of sql_jobs cannot run. All other rows are che
 error when their rows first keep a slot open. Later it names them once a day, in the first slot (UTC), so that cron
 does not mail them in every slot. "status" and "doctor" always name them.
 
+SIGTERM, SIGINT and SIGHUP stop it gracefully: running checks get run.grace, and the rest of the slot is left to another
+run, or to catch-up. It then exits 4.
+
 With --catch-up it then does what "catch-up" does. So missed slots and stragglers wait for one more slot at most, and
 need no operator.
 

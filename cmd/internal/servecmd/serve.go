@@ -19,7 +19,7 @@ func NewCmdServe(f *factory.Factory) *cobra.Command {
 	c := factory.OnStores(&cobra.Command{
 		Use:   "serve",
 		Short: "Serve pages and an API over HTTP, to read the state and to act on it",
-		Long: `Serve pages and an API over HTTP until SIGTERM. They show the slots of the last and the
+		Long: `Serve pages and an API over HTTP until a signal. They show the slots of the last and the
 next day, overdue, missed, failing and given-up rows, each slot, job, entity, schedule and event,
 and the ledger as a heat map. They offer actions: cancel, reschedule, retry, pause, resume,
 catch-up, trigger and backfill of schedules, resend and discard of dead letters, and the removal of
