@@ -8,6 +8,7 @@ import (
 	"net"
 	"regexp"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/prescient-go/prescient/internal/pqconn"
 )
@@ -60,6 +61,7 @@ func (c connector) connect(ctx context.Context) (driver.Conn, error) {
 	}
 	return &conn{
 		Conn: base.(pqconn.Conn), prepared: newPrepared(c.prepare), limit: c.limit, wrote: c.wrote, pooled: &is.pooled,
+		socket: is.socket,
 	}, nil
 }
 
@@ -75,13 +77,24 @@ type conn struct {
 	tx       *lazyTx          // the current transaction; nil: none, or one that is not lazy
 	limit    *ConnectionLimit // counts this connection; nil: none does
 	wrote    *atomic.Bool
-	pooled   *atomic.Bool // PgBouncer has ended it because of its statement mode
+	pooled   *atomic.Bool    // PgBouncer has ended it because of its statement mode
+	socket   syscall.RawConn // nil: the application dials itself
 }
 
 // Close closes the connection. database/sql calls it once.
 func (c *conn) Close() error {
 	defer c.limit.leave()
 	return c.Conn.Close()
+}
+
+// ResetSession is called before the pool hands the connection out again. If the server has ended the
+// session meanwhile, as idle_session_timeout and a restart do, the pool closes the connection and takes
+// another one.
+func (c *conn) ResetSession(ctx context.Context) error {
+	if hasInput(c.socket) {
+		return driver.ErrBadConn
+	}
+	return c.Conn.ResetSession(ctx)
 }
 
 // IsValid is called when the connection goes back to its pool.

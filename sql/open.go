@@ -11,6 +11,7 @@ import (
 	"math"
 	"net"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -157,6 +158,7 @@ func (d dialer) DialContext(ctx context.Context, network, address string) (net.C
 	conn := dialed
 	is, ok := ctx.Value(connecting{}).(*dialing)
 	if ok {
+		is.socket = socketOf(dialed)
 		conn = &refusalConn{dialed, &is.pooled}
 		conn = &attemptConn{conn, context.AfterFunc(is.attempt, func() { _ = dialed.Close() })}
 	}
@@ -173,6 +175,7 @@ type connecting struct{}
 // dialing is what a connection shares with the one of the network.
 type dialing struct {
 	attempt context.Context //nolint:containedctx // ends with the attempt to connect
+	socket  syscall.RawConn // the last one that was dialed
 	pooled  atomic.Bool     // see refusalConn
 }
 

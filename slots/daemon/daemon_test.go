@@ -354,6 +354,31 @@ func startServer(t *testing.T) *embedded.Server {
 	return server
 }
 
+// Between two slots all sessions are idle.
+func TestADaemonWhoseIdleSessionsTheServerEndsRunsEachSlotWithoutAnError(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "sessions between its nodes would end as well")
+	w := setup(t, time.Second)
+	w.record("job")
+	db, err := pgsql.Open(t.Context(), w.url, pgsql.Param("idle_session_timeout", "300ms"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	var log lines
+	_, end := w.start(func(c *Config) { c.Runner.DB, c.Runner.Logger = db, log.logger() })
+	for n := range 4 {
+		w.due(w.slot(1), "job", 1)
+		eventually(t, "the row to be recorded", func() bool { return w.ended() == n+1 })
+	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	if log.count("level=ERROR") > 0 {
+		t.Error(log.String())
+	}
+}
+
 func TestHistoryIsPrunedIfKeepIsSet(t *testing.T) {
 	t.Parallel()
 	w := setup(t, day)
