@@ -343,6 +343,31 @@ func TestAStepCanExecuteSQLWithTheValuesOfItsRow(t *testing.T) {
 		select concat_ws(' ', order_id, to_char(since at time zone 'UTC', 'YYYY-MM-DD HH24'), step, payload, note) from shop.escalation order by 1`))
 }
 
+func TestAStatementGoesByTheClocksOfItsRule(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec(`create table shop.escalation (order_id bigint, since timestamp, now timestamp);
+		create table shop.recorded (zone text default current_setting('timezone'), role text default current_setting('role'));
+		create function shop.record() returns trigger language plpgsql as $$ begin insert into shop.recorded default values; return null; end $$;
+		create trigger recorded after insert on prescient.rule_fired for each statement execute function shop.record()`)
+	var name string
+	if err := s.db.GetContext(t.Context(), &name, "select current_database()"); err != nil {
+		t.Fatal(err)
+	}
+	s.exec("alter database " + name + " set timezone = 'Asia/Tokyo'")
+	s.db.SetMaxIdleConns(0) // sessions that have the setting
+	s.apply(unshipped(
+		steps(rule.Step{Name: "note", After: rule.Delay{Days: 4}, SQL: "insert into shop.escalation values ($key, $since, $now)"}),
+		func(a *rule.Applied) { a.Rule.Timezone = "America/New_York" }))
+	s.order(1, 2)
+	s.waits("1", day(4))
+	s.waits("2", day(4))
+	s.run(day(4))
+	diff(t, []string{"1 2030-03-01 07:00 2030-03-05 07:00", "2 2030-03-01 07:00 2030-03-05 07:00"}, s.strings(`
+		select concat_ws(' ', order_id, to_char(since, 'YYYY-MM-DD HH24:MI'), to_char(now, 'YYYY-MM-DD HH24:MI')) from shop.escalation order by 1`))
+	diff(t, []string{"Asia/Tokyo none"}, s.strings("select zone || ' ' || role from shop.recorded"))
+}
+
 // As the trigger of a table does whose row the statement updates. The clock is the database's.
 func TestAStepThatMovesItsOwnRowIsOfTheCheckThatFiredIt(t *testing.T) {
 	t.Parallel()

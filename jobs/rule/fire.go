@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -247,7 +248,7 @@ func (p *page) executeFor(ctx context.Context, began time.Time, rows []int) erro
 	if _, err := p.tx.ExecContext(ctx, "savepoint prescient_rule"); err != nil {
 		return divide(err)
 	}
-	err := p.asRole(ctx, func() error {
+	err := p.asRule(ctx, func() error {
 		for n, i := range rows {
 			if n > 0 && p.leave(began, rows[n:]) {
 				return nil
@@ -277,24 +278,26 @@ func (p *page) executeFor(ctx context.Context, began time.Time, rows []int) erro
 	return err
 }
 
-// asRole calls fn with the role of the rule, and sets the role back.
-func (p *page) asRole(ctx context.Context, fn func() error) error {
-	role := p.rule.Rule.Role
-	if role == "" {
-		return fn()
-	}
-	var was string
-	if err := p.tx.QueryRowContext(ctx, "select current_setting('role')").Scan(&was); err != nil {
+// asRule calls fn with the role and the clocks of the rule, and sets those of before back.
+func (p *page) asRule(ctx context.Context, fn func() error) error {
+	var role, timezone string
+	err := p.tx.QueryRowContext(ctx, "select current_setting('role'), current_setting('timezone')").Scan(&role, &timezone)
+	if err != nil {
 		return err
 	}
-	if _, err := p.tx.ExecContext(ctx, "set local role "+pq.QuoteIdentifier(role)); err != nil {
-		return fmt.Errorf("take the role of rule %s: %w", p.rule.Rule.Name, err)
+	as := "set local timezone = " + pq.QuoteLiteral(cmp.Or(p.rule.Rule.Timezone, "UTC"))
+	if p.rule.Rule.Role != "" {
+		as += "; set local role " + pq.QuoteIdentifier(p.rule.Rule.Role)
+	}
+	if _, err := p.tx.ExecContext(ctx, as); err != nil {
+		return fmt.Errorf("take the role and the timezone of rule %s: %w", p.rule.Rule.Name, err)
 	}
 	if err := fn(); err != nil {
-		return err // the savepoint has the role of before
+		return err // the savepoint has the settings of before
 	}
-	if _, err := p.tx.ExecContext(ctx, "select set_config('role', $1, true)", was); err != nil {
-		return fmt.Errorf("give back the role of rule %s: %w", p.rule.Rule.Name, err)
+	const back = "select set_config('role', $1, true), set_config('timezone', $2, true)"
+	if _, err := p.tx.ExecContext(ctx, back, role, timezone); err != nil {
+		return fmt.Errorf("give back the role and the timezone of rule %s: %w", p.rule.Rule.Name, err)
 	}
 	return nil
 }
@@ -313,6 +316,9 @@ func (p *page) executeStep(ctx context.Context, i int, d due) error {
 			args[n] = p.rows[i].EntityKey
 		case valueSince:
 			args[n] = seen.since.Format(time.RFC3339Nano)
+		case valueNow:
+			row := p.rows[i]
+			args[n] = row.Slot.Add(row.Lateness).Format(time.RFC3339Nano)
 		case valueStep:
 			args[n] = s.Name
 		case valueNumber:

@@ -10,6 +10,7 @@ import (
 // So a condition means the same for all of them, whatever an application sets for its session.
 var settings = [][2]string{
 	{"timezone", "'UTC'"},
+	{"timezone_abbreviations", "'Default'"},
 	{"datestyle", "'ISO, MDY'"},
 	{"intervalstyle", "'postgres'"},
 	{"extra_float_digits", "1"},

@@ -13,6 +13,7 @@ import (
 const (
 	valueKey     = "key"
 	valueSince   = "since"
+	valueNow     = "now" // when the check began
 	valueStep    = "step"
 	valueNumber  = "number"
 	valuePayload = "payload"
@@ -25,7 +26,7 @@ var valueName = regexp.MustCompile(`^\$([\pL\pN_]+)`)
 // the order of the parameters. keyType is the type of $key, as SQL.
 func statement(text, keyType string) (query string, values []string) {
 	types := map[string]string{
-		valueKey: keyType, valueSince: "timestamptz", valueStep: "text", valueNumber: "bigint",
+		valueKey: keyType, valueSince: "timestamptz", valueNow: "timestamptz", valueStep: "text", valueNumber: "bigint",
 		valuePayload: "jsonb",
 	}
 	number := map[string]int{}
@@ -49,7 +50,7 @@ func statement(text, keyType string) (query string, values []string) {
 func unknownValue(text string) string {
 	for part, name := range parts(text) {
 		switch name {
-		case "", valueKey, valueSince, valueStep, valueNumber, valuePayload:
+		case "", valueKey, valueSince, valueNow, valueStep, valueNumber, valuePayload:
 		default:
 			return part
 		}

@@ -33,8 +33,8 @@ type Step struct {
 	Calendar string `json:"calendar,omitempty"`
 	// Event is the type of an event to publish.
 	Event string `json:"event,omitempty"`
-	// SQL is a statement to execute in the transaction that records the check. $key, $since, $step, $number
-	// and $payload stand for values.
+	// SQL is a statement to execute in the transaction that records the check, in the zone of the rule. $key, $since,
+	// $now, $step, $number and $payload stand for values.
 	SQL string `json:"sql,omitempty"`
 	// Job is a job to enqueue for the same entity.
 	Job string `json:"job,omitempty"`

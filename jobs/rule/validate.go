@@ -93,7 +93,7 @@ func (r *Rule) checkActions() (errs []error) {
 			wrong(field, "%s", problem)
 		}
 		if name := unknownValue(s.SQL); name != "" {
-			wrong("sql", "there is no value %s: want $key, $since, $step, $number or $payload", name)
+			wrong("sql", "there is no value %s: want $key, $since, $now, $step, $number or $payload", name)
 		}
 		if problem := checkName(s.Job); problem != "" {
 			wrong("job", "%s", problem)

@@ -533,9 +533,10 @@ func TestAConditionThatMakesTextMeansTheSameInEverySession(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)
 	s.exec(`alter table shop.orders add wait interval default '36 hours', add code bytea default '\xff', add rate float8 default 0.1,
-		add price money default 1234.5, add words text default 'the cats', add tags text default '{NULL}'`)
+		add price money default 1234.5, add words text default 'the cats', add tags text default '{NULL}', add said text default '2026-11-29 20:00 EST'`)
 	for setting, change := range map[string][2]string{
 		"timezone = 'Asia/Tokyo'":                          {"placed_at::text", "2030-03-04 12:00:00+00"},
+		"timezone_abbreviations = 'Australia'":             {"said::timestamptz::text", "2026-11-30 01:00:00+00"},
 		"datestyle = 'SQL, DMY'":                           {"placed_at::text", "2030-03-04 12:00:00+00"},
 		"intervalstyle = 'iso_8601'":                       {"wait::text", "36:00:00"},
 		"bytea_output = 'escape'":                          {"code::text", `\xff`},
