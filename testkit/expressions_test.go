@@ -96,6 +96,16 @@ var scans = map[string]scan{
 		days: 1,
 		want: []string{"first 1 03-27 09:02", "first 2 03-27 09:02", "first 3 03-27 09:02", "limit 2 03-27 10:00", "look 2 03-27 10:00", "first 4 03-27 10:02", "limit 4 03-27 10:30"},
 	},
+	"a function that reads a table is looked up": {
+		tables: `create table client (id int primary key, active boolean);
+			insert into client values (1, false), (2, true);
+			create function active(int) returns boolean language sql stable as 'select active from public.client where id = $1';
+			create table o (id int primary key, at timestamptz, client_id int)`,
+		rules: `since: at, done: "false", where: public.active(client_id), steps: [{after: 2h, event: late}]`,
+		then:  []string{"0m: insert into o values (1, '2026-03-27 09:00Z', 1), (2, '2026-03-27 09:00Z', 2)", "1h: update client set active = not active"},
+		days:  1,
+		want:  []string{"late 1 03-27 11:00"},
+	},
 	"the clock starts again with a child row": {
 		tables: `create table o (id int primary key, created_at timestamptz);
 			create table heartbeat (monitor_id int, at timestamptz);

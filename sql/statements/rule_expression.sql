@@ -1,5 +1,5 @@
 -- Returns an expression as the server understands it, from a view ($1) that has it as its only column and reads one table
--- ($2): its text and type, whether it has a subquery, whether it reads a row as a whole, whether it is about several rows, and
+-- ($2): its text and type, whether it has a subquery or a stable function of an application, which may read a table, whether it reads a row as a whole, whether it is about several rows, and
 -- the columns of the table that it reads.
 -- Called by jobs/rule/rulestore.resolver.expression.
 select
@@ -7,7 +7,7 @@ select
         pg_get_viewdef(v.oid), '^ *SELECT\s+(.*) AS prescient_value\s+FROM [^\n]*;$', '\1'
     ) as text,
     format_type(coalesce(nullif(y.typbasetype, 0), a.atttypid), case when y.typbasetype = 0 then a.atttypmod else y.typtypmod end) as type,
-    w.ev_action::text ~ ':hasSubLinks true' as lookup,
+    w.ev_action::text ~ ':hasSubLinks true' or coalesce(own.reads, false) as lookup,
     w.ev_action::text ~ '\{VAR :varno \d+ :varattno 0 ' as whole,
     'true' in (
         substring(w.ev_action::text from ':hasAggs (\w+)'),
@@ -24,4 +24,9 @@ from pg_class v
 join pg_rewrite w on w.ev_class = v.oid
 join pg_attribute a on a.attrelid = v.oid and a.attnum = 1
 join pg_type y on y.oid = a.atttypid
+cross join lateral (
+    select bool_or(p.provolatile = 's') and not bool_or(p.provolatile = 'v') as reads
+    from regexp_matches(w.ev_action::text, ':(?:funcid|opfuncid) (\d+)', 'g') as m (number)
+    join pg_proc p on p.oid = m.number[1]::oid and p.pronamespace <> 'pg_catalog'::regnamespace
+) as own
 where v.oid = $1::regclass

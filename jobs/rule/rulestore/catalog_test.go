@@ -44,7 +44,7 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 		create function shop.touch(text) returns boolean language sql as $$ select true $$;
 		create role catalog_owner;
 		grant usage, create on schema shop to catalog_owner;
-		create function shop.trusted(text) returns boolean language sql stable as $$ select true $$;
+		create function shop.trusted(text) returns boolean language sql immutable as $$ select true $$;
 		alter function shop.trusted(text) owner to catalog_owner;
 		create type shop.kind as enum ('a');
 		create type shop.pair as range (subtype = int);

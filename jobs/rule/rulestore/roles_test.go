@@ -364,8 +364,8 @@ func TestARuleThatWouldRunCodeOfAnotherIsRefused(t *testing.T) {
 func TestAConditionThatTheRoleOfTriggersMayNotExecuteIsRefused(t *testing.T) {
 	t.Parallel()
 	s := rolesOn(t, "rule_exec")
-	s.exec(`create function shop.known(text) returns boolean language sql stable as $$ select $1 = 'web' $$;
-		create function shop.fits(text) returns boolean language sql stable as $$ select shop.known($1) $$;
+	s.exec(`create function shop.known(text) returns boolean language sql immutable as $$ select $1 = 'web' $$;
+		create function shop.fits(text) returns boolean language sql immutable as $$ select shop.known($1) $$;
 		revoke execute on function shop.known from public;
 		alter table shop.orders alter amount set default 0`)
 	for condition, want := range map[string]string{
