@@ -8,6 +8,8 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 set row_security = off
+set enable_seqscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -39,19 +41,23 @@ begin
     -- A row that another transaction moved after the snapshot is locked and not deleted, and the next turn finds it.
     for turn in 1 .. 100 loop
         with picked as materialized (
-            select f.next_check_at, f.job, f.id
-            from prescient.future_job f
-            where f.entity_name = cancel_keys.entity_name
-                and f.entity_key = any (cancel_keys.entity_keys)
-                and f.job = number
-                and f.item_key = ''
-                and f.next_check_at > coalesce(cancel_keys.clock, clock_timestamp())
-            order by f.entity_key
-            for update
+            -- Key by key: a plan for all keys at once may read the whole index.
+            select f.*
+            from (select distinct k.entity_key collate "C" as entity_key from unnest(entity_keys) as k (entity_key) order by 1) as k
+            cross join lateral (
+                select f.ctid as place
+                from prescient.future_job f
+                where f.entity_name = cancel_keys.entity_name
+                    and f.entity_key = k.entity_key
+                    and f.job = number
+                    and f.item_key = ''
+                    and f.next_check_at > coalesce(cancel_keys.clock, clock_timestamp())
+                limit 1
+                for update
+            ) as f
         ), ended as (
             delete from prescient.future_job f
-            using picked p
-            where f.next_check_at = p.next_check_at and f.job = p.job and f.id = p.id
+            where f.ctid = any (array(select p.place from picked p))
             returning f.*
         ), archived as (
             insert into prescient.future_job_history (

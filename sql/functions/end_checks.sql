@@ -13,6 +13,8 @@ create or replace function prescient.end_checks(
 )
 returns bigint
 language plpgsql
+set enable_seqscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare

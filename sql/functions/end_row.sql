@@ -26,6 +26,7 @@ create or replace function prescient.end_row(
 returns boolean
 language plpgsql
 set enable_seqscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare

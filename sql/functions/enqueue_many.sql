@@ -27,6 +27,8 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 set row_security = off
+set enable_seqscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -148,8 +150,15 @@ begin
             select array_agg(g.nth), array_agg(g.nth) filter (where f.next_check_at < first)
             into waiting, started
             from unnest(job_execs, entity_names, entity_keys, item_keys) with ordinality as g (job_exec, entity_name, entity_key, item_key, nth)
-            join prescient.future_job f
-                on f.entity_name = g.entity_name and f.entity_key = g.entity_key and f.job = prescient.find_job(g.job_exec) and f.item_key = g.item_key;
+            cross join lateral (
+                select f.next_check_at
+                from prescient.future_job f
+                where f.entity_name = g.entity_name
+                    and f.entity_key = g.entity_key
+                    and f.job = prescient.find_job(g.job_exec)
+                    and f.item_key = g.item_key
+                offset 0 -- key by key: a join may read the whole index
+            ) as f;
             for begun in
                 select g.*
                 from unnest(job_execs, entity_names, entity_keys, check_ats, payloads, item_keys, group_keys, withins) with ordinality

@@ -17,6 +17,8 @@ create or replace function prescient.push_back_row(
 )
 returns timestamptz
 language plpgsql
+set enable_seqscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare

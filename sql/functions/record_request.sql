@@ -7,6 +7,8 @@
 create or replace function prescient.record_request(at timestamptz, number bigint, row_id bigint, asked prescient.request)
 returns boolean
 language plpgsql
+set enable_seqscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare

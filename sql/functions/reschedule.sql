@@ -14,6 +14,8 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 set row_security = off
+set enable_seqscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -16,6 +16,7 @@ create or replace function prescient.settle_rows(
     out cancelled bigint
 )
 language plpgsql
+set enable_seqscan = off
 set jit = off
 as $$
 #variable_conflict use_column
@@ -58,11 +59,15 @@ begin
                 )::prescient.request as request
             from prescient.transfer_in i
             cross join lateral json_populate_record(null::prescient.future_job, i.data) as r
-            join prescient.future_job f
-                on f.entity_name = i.entity_name
-                and f.entity_key = i.entity_key
-                and f.job = prescient.find_job(i.job_exec)
-                and f.item_key = i.item_key
+            cross join lateral (
+                select f.next_check_at, f.job, f.id
+                from prescient.future_job f
+                where f.entity_name = i.entity_name
+                    and f.entity_key = i.entity_key
+                    and f.job = prescient.find_job(i.job_exec)
+                    and f.item_key = i.item_key
+                offset 0 -- by the key alone: a join may read every due row
+            ) as f
             where i.source = settle_rows.source
                 and i.batch = this
                 and i.nth = any (given)

@@ -39,6 +39,8 @@ returns table (
 language plpgsql
 stable
 set row_security = off
+set enable_seqscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 begin
