@@ -18,16 +18,16 @@ PLAIN = ./cmd $(shell go list ./cmd/internal/... | grep -v /internal/serve/) ./c
 HEAVY = EveryPromise|PartOfTheMemory|MoreMemory|EveryLinkOfAServer|EveryBranchOfEveryTemplate|IsShownAsText
 HEAVY_IN = ./slots ./jobs ./cmd/internal/serve/pages
 
-# tests of which make test runs a sample: with PRESCIENT_TEST_LONG every fault at every statement of a runner and of a move,
+# tests of which make test-all runs a sample: with PRESCIENT_TEST_LONG every fault at every statement of a runner and of a move,
 # 100,000 schedules and 100,000 rows of rules beside their oracles, and 10,000 lives
 LONG = EveryPromise|EachRowIsInOnePlace|Oracle|LivesCanBeTold
 
-# the parts of make test, of which two run at once; the last are the modules beside this one, and other versions of PostgreSQL
+# the parts of make test-all, of which two run at once; the last are the modules beside this one, and other versions of PostgreSQL
 PARTS = test-light test-race test-plain test-heavy test-bench test-short-versions test-browser test-orm test-deploy test-torture
 .PHONY: $(PARTS)
 
 # without it, each checkout compiles everything for itself, and so does the test that builds two versions
-$(PARTS): export GOFLAGS += -trimpath
+test $(PARTS): export GOFLAGS += -trimpath
 
 # packages with long tests begin first, so that no core is idle at the end
 PLAIN_FIRST = ./cmd ./docs ./jobs/schedule ./examples/orders
@@ -37,7 +37,7 @@ PLAIN_FIRST = ./cmd ./docs ./jobs/schedule ./examples/orders
 TEST = PATH="$$PATH:$(CURDIR)/bin" GORACE=atexit_sleep_ms=0 \
 	go test -ldflags=-w -timeout 1h -p $$(($$(getconf _NPROCESSORS_ONLN) / 2 + 1))
 
-.PHONY: help build demo test test-long test-pooler test-citus test-failover test-upgrade test-versions test-dates mutants torture torture-full lint check-release release-snapshot test-release release vulncheck freeze clients pictures screenshots bench bench-30m bench-full figures postgres promtool languages browser clean
+.PHONY: help build demo test test-all test-long test-pooler test-citus test-failover test-upgrade test-versions test-dates mutants torture torture-full lint check-release release-snapshot test-release release vulncheck freeze clients pictures screenshots bench bench-30m bench-full figures postgres promtool languages browser clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,7 +48,10 @@ build: ## build bin/prescient
 demo: postgres build ## a two-day story on a private PostgreSQL: checks fire, an outage, catch-up
 	@bin/prescient dev-db demo
 
-test: postgres promtool languages browser ## every test, with the race detector where it is worth its time, on a PostgreSQL that the tests start themselves
+test: postgres ## every promise, command and page once, in minutes, on a PostgreSQL that the tests start themselves: run it before a commit
+	$(TEST) -short ./...
+
+test-all: postgres promtool languages browser ## every test, with the race detector where it is worth its time, the modules beside this one, and other versions of PostgreSQL: half an hour
 	@$(MAKE) --no-print-directory --keep-going --jobs 2 $(PARTS)
 
 test-light:
@@ -81,7 +84,7 @@ test-deploy:
 test-torture:
 	cd internal/torture && go test -parallel 4 -timeout 1h ./...
 
-test-long: postgres promtool languages browser ## what takes longer than make test should: all cases of which make test takes a sample, every fuzz target, and every test with the race detector
+test-long: postgres promtool languages browser ## what takes longer than make test-all should: all cases of which it takes a sample, every fuzz target, and every test with the race detector
 	PATH="$$PATH:$(CURDIR)/bin" go test -race -timeout 1h ./...
 	PRESCIENT_TEST_LONG=1 go test -count 1 -timeout 3h -run '$(LONG)' ./slots ./jobs/stores ./jobs/schedule/... ./testkit/oracle
 	@for package in $$(go list ./...); do \

@@ -37,13 +37,13 @@ func TestMakeHelpListsEveryTargetThatIsNoPartOfAnother(t *testing.T) {
 	phony := regexp.MustCompile(`(?m)^\.PHONY: ([a-z].*)$`).FindStringSubmatch(text)
 	parts := regexp.MustCompile(`(?m)^PARTS = (.*)$`).FindStringSubmatch(text)
 	if phony == nil || parts == nil {
-		t.Fatal("the Makefile has no list of its targets, or none of the parts of make test")
+		t.Fatal("the Makefile has no list of its targets, or none of the parts of make test-all")
 	}
 	listed := targets(t)
 	for _, m := range regexp.MustCompile(`(?m)^([a-z0-9-]+):`).FindAllStringSubmatch(text, -1) {
 		part := slices.Contains(strings.Fields(parts[1]), m[1])
 		if help := slices.Contains(listed, m[1]); part == help {
-			t.Errorf("%s is a part of make test: %v; make help lists it: %v", m[1], part, help)
+			t.Errorf("%s is a part of make test-all: %v; make help lists it: %v", m[1], part, help)
 		}
 		if !part && !slices.Contains(strings.Fields(phony[1]), m[1]) {
 			t.Errorf("%s is missing in .PHONY", m[1])

@@ -58,7 +58,7 @@ type example struct {
 	file    string   // has the client
 }
 
-// need skips the test where a program cannot be run; which of them make test has fetched, where it
+// need skips the test where a program cannot be run; which of them make test-all has fetched, where it
 // can.
 func need(t *testing.T, e example, name string, args ...string) {
 	t.Helper()

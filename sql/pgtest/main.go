@@ -1,7 +1,10 @@
 package pgtest
 
 import (
+	"flag"
 	"log/slog"
+	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,12 +25,13 @@ func theFixture() *fixture {
 }
 
 // Main runs the tests of a package, for a TestMain, and returns the code to exit with, as m.Run
-// does. At the end it removes what the tests shared: a server that was started for them or, on a
+// does. Unless -parallel is given, four tests for each core run at once, 16 at most. At the end it removes what the tests shared: a server that was started for them or, on a
 // server that was there before, the template. When that fails it says so on the log, and the code
 // is not 0.
 func Main(m *testing.M) int {
 	f := newFixture()
 	current.Store(f)
+	runTogether()
 	code := m.Run()
 	if f.started == nil {
 		return code
@@ -37,6 +41,18 @@ func Main(m *testing.M) int {
 		return max(code, 1)
 	}
 	return code
+}
+
+// runTogether lets four tests for each core run at once, 16 at most, unless the command line says how many. Tests that
+// use a database mostly wait: for the server, for leases and for locks.
+func runTogether() {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if f := flag.Lookup("test.parallel"); f != nil && !given {
+		procs := runtime.GOMAXPROCS(0)
+		_ = f.Value.Set(strconv.Itoa(max(procs, min(4*procs, 16))))
+	}
 }
 
 // fixture is what the tests of a process share. Both are made once, when first asked for.

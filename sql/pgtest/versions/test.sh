@@ -1,9 +1,9 @@
 #!/bin/sh
-# Runs tests on each PostgreSQL from 15 to 18: test.sh short for the part that make test has, test.sh with the arguments of
+# Runs tests on each PostgreSQL from 15 to 18: test.sh short for the part that make test-all has, test.sh with the arguments of
 # go test, which default to ./..., for others. The short part is left out, and says so, where the programs cannot be had.
 set -eu
 cd "$(dirname "$0")/../../.."
-# The version of PATH, on which make test runs every test unless a server is named: the short part leaves it out.
+# The version of PATH, on which make test-all runs every test unless a server is named: the short part leaves it out.
 usual=
 [ -n "${PRESCIENT_TEST_DATABASE_URL-}" ] || usual=$(postgres --version 2>/dev/null | sed -n 's/.*(PostgreSQL) \([0-9]*\).*/\1/p')
 unset PRESCIENT_TEST_DATABASE_URL

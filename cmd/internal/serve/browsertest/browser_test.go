@@ -33,7 +33,7 @@ func axe(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("node_modules/axe-core/axe.min.js")
 	if err != nil {
-		t.Skip("axe-core is not there: run cmd/internal/serve/browsertest/install.sh, which make test does")
+		t.Skip("axe-core is not there: run cmd/internal/serve/browsertest/install.sh, which make test-all does")
 	}
 	return string(text)
 }
@@ -70,7 +70,7 @@ func openHandler(t *testing.T, handler http.Handler) *browser {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Skip("chromium is not installed: run cmd/internal/serve/browsertest/install.sh, which make test does")
+		t.Skip("chromium is not installed: run cmd/internal/serve/browsertest/install.sh, which make test-all does")
 	}
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
