@@ -1,11 +1,13 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,9 +16,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prescient-go/prescient/cmd/internal/install"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs/schedule/crontab"
+	"github.com/prescient-go/prescient/slots/health"
 )
 
 // Crontab is a crontab file that runs slots.
@@ -25,10 +29,16 @@ type Crontab struct {
 	// Env are the variables that it sets, as NAME=value. If a line has --config, PRESCIENT_CONFIG
 	// is its value.
 	Env []string
-	// Runs are the times of the lines that run slots: five fields, or a name such as @hourly.
-	Runs []string
+	// Runs are the lines that run slots.
+	Runs []Line
 	// Users are the users that run them. Empty for the crontab of the user who runs doctor.
 	Users []string
+}
+
+// Line says when a line of a crontab starts its command.
+type Line struct {
+	Times string // five fields, or a name such as @hourly
+	Zone  string // by CRON_TZ above; empty: the machine's
 }
 
 // Crontabs returns the crontabs of the system and of the user with a line that calls the binary's
@@ -61,7 +71,11 @@ func readCrontab(path, text, binary string, users bool) Crontab {
 	// The binary, options, then run, before another command begins.
 	runs := regexp.MustCompile(`(^|[\s/;&|(])` + regexp.QuoteMeta(binary) + `(\s+-[^;&|]*)?\s+run(\s|;|$)`)
 	config := regexp.MustCompile(`\srun\s[^;&|]*--config[= ](\S+)`)
+	zone := ""
 	for line := range strings.Lines(text) {
+		if name, sets := install.CronTZ(line); sets {
+			zone = name
+		}
 		if m := assignment.FindStringSubmatch(line); m != nil {
 			c.Env = append(c.Env, m[1]+"="+strings.Trim(m[2], `"'`))
 			continue
@@ -79,7 +93,7 @@ func readCrontab(path, text, binary string, users bool) Crontab {
 			if runner != "" && !slices.Contains(c.Users, runner) {
 				c.Users = append(c.Users, runner)
 			}
-			c.Runs = append(c.Runs, m[1])
+			c.Runs = append(c.Runs, Line{m[1], zone})
 			if m := config.FindStringSubmatch(command); m != nil {
 				c.Env = append(c.Env, "PRESCIENT_CONFIG="+m[1])
 			}
@@ -88,49 +102,119 @@ func readCrontab(path, text, binary string, users bool) Crontab {
 	return c
 }
 
-// Width compares how often crontabs run slots with the width.
-func Width(list []Crontab, width time.Duration, binary string) []Finding {
+// Width compares the times at which crontabs run slots with the slots. local is the zone of the
+// machine.
+func Width(list []Crontab, width time.Duration, local *time.Location, binary string) []Finding {
 	if len(list) == 0 {
 		return nil
 	}
-	day := time.Date(2026, time.March, 2, 0, 0, 0, 0, time.UTC) // any day
-	ran := map[time.Time]bool{}
-	var paths []string
-	for _, c := range list {
-		paths = append(paths, c.Path)
-		for _, line := range c.Runs {
-			for at := range instants(line, day) {
-				ran[at] = true
+	f := action("", "%s install crontab  -- prints the lines that do", binary)
+	f.Name = "crontab"
+	if width < time.Minute {
+		f.What, f.Do = fmt.Sprintf("slots are %s apart, which cron cannot follow", duration.Format(width)), binary+" daemon"
+		return []Finding{f}
+	}
+	var worst runs
+	for _, monday := range weeks {
+		for day := range 7 {
+			if r := runsOf(list, monday.AddDate(0, 0, day), width, local); r.worse(worst) {
+				worst = r
 			}
 		}
 	}
-	where, want := strings.Join(paths, " and "), int(24*time.Hour/width)
-	found := []Finding{{Name: "crontab", Severity: Action, Do: binary + " install crontab  -- prints the lines that do"}}
-	switch n := len(ran); {
-	case width < time.Minute:
-		found[0].What = fmt.Sprintf("slots are %s apart, which cron cannot follow", duration.Format(width))
-		found[0].Do = binary + " daemon"
-	case n < want:
-		found[0].What = fmt.Sprintf("%s runs slots %d times a day, and there are %d: "+
-			"the other slots are missed until a catch-up", where, n, want)
-	case n > want:
-		found[0].Severity = Note
-		found[0].What = fmt.Sprintf("%s runs slots %d times a day, and there are %d: the other runs find nothing to do",
-			where, n, want)
+	where, slots := paths(list), int(24*time.Hour/width)
+	switch day := worst.day.Weekday(); {
+	case worst.missed > 0:
+		f.What = fmt.Sprintf("%s starts no run in %d of the %d slots of a %s, such as the slot of %s UTC: "+
+			"they are missed until a catch-up", where, worst.missed, slots, day, worst.example.Format("15:04"))
+	case worst.late > health.Prompt:
+		f.What = fmt.Sprintf("%s starts runs up to %s after the beginning of their slots, such as that of %s UTC on a %s",
+			where, duration.Format(worst.late), worst.example.Format("15:04"), day)
+	case worst.started > slots:
+		f.Severity = Note
+		f.What = fmt.Sprintf("%s starts %d runs on a %s, which has %d slots: the other runs find nothing to do",
+			where, worst.started, day, slots)
 	default:
 		return nil
 	}
-	return found
+	return []Finding{f}
 }
 
-// instants returns the times of a crontab line in one day, in UTC. A line that the package cannot
-// read has none.
-func instants(line string, day time.Time) iter.Seq[time.Time] {
-	c, err := crontab.Parse(line, "UTC", time.Time{})
+// weeks are the Mondays of two weeks that represent a year: no clocks change in them, and zones with
+// summer time have it in one of them.
+var weeks = []time.Time{
+	time.Date(2026, time.February, 2, 0, 0, 0, 0, time.UTC),
+	time.Date(2026, time.August, 3, 0, 0, 0, 0, time.UTC),
+}
+
+// runs is what crontabs do on a day of UTC.
+type runs struct {
+	day     time.Time
+	started int           // at different times
+	missed  int           // slots in which no run starts
+	late    time.Duration // the longest time from the beginning of a slot to its run
+	example time.Time     // a slot that is missed; else that with the longest time
+}
+
+func (r runs) worse(than runs) bool {
+	return cmp.Or(cmp.Compare(r.missed, than.missed), cmp.Compare(r.late, than.late),
+		cmp.Compare(r.started, than.started)) > 0
+}
+
+func runsOf(list []Crontab, day time.Time, width time.Duration, local *time.Location) runs {
+	started := map[time.Time]bool{}
+	for _, c := range list {
+		for _, line := range c.Runs {
+			for at := range line.instants(day, local) {
+				started[at] = true
+			}
+		}
+	}
+	r := runs{day: day, started: len(started)}
+	all := slices.SortedFunc(maps.Keys(started), time.Time.Compare)
+	for slot := day; slot.Before(day.Add(24 * time.Hour)); slot = slot.Add(width) {
+		i, _ := slices.BinarySearchFunc(all, slot, time.Time.Compare)
+		switch {
+		case i == len(all) || !all[i].Before(slot.Add(width)):
+			if r.missed++; r.missed == 1 {
+				r.example = slot
+			}
+		case r.missed == 0 && all[i].Sub(slot) > r.late:
+			r.late, r.example = all[i].Sub(slot), slot
+		}
+	}
+	return r
+}
+
+// instants returns the times of a line on a day of UTC. A line that the package cannot read has none.
+func (l Line) instants(day time.Time, local *time.Location) iter.Seq[time.Time] {
+	zone := local
+	if named, err := time.LoadLocation(l.Zone); l.Zone != "" && err == nil {
+		zone = named
+	}
+	c, err := crontab.Parse(l.Times, "UTC", time.Time{}) // of the zone's clock, which does not change that week
 	if err != nil {
 		return func(func(time.Time) bool) {}
 	}
-	return c.Between(day.Add(-time.Second), day.Add(24*time.Hour-time.Second))
+	_, seconds := day.In(zone).Zone()
+	offset := time.Duration(seconds) * time.Second
+	from := day.Add(offset - time.Second)
+	return func(yield func(time.Time) bool) {
+		for at := range c.Between(from, from.Add(24*time.Hour)) {
+			if !yield(at.Add(-offset)) {
+				return
+			}
+		}
+	}
+}
+
+// paths names crontabs.
+func paths(list []Crontab) string {
+	var names []string
+	for _, c := range list {
+		names = append(names, c.Path)
+	}
+	return strings.Join(names, " and ")
 }
 
 // Users finds the users of crontabs who do not exist, and those who cannot read the configuration

@@ -19,7 +19,9 @@ func TestACrontabIsReadForTheLinesThatRunSlots(t *testing.T) {
 PATH=/usr/local/bin:/usr/bin:/bin
 PRESCIENT_CONFIG = "/etc/orders.yaml"
 */15 * * * *  orders run --catch-up
+CRON_TZ=Asia/Kolkata
 0 6-18 * * mon-fri /opt/orders --log-level warn run --slot x
+CRON_TZ = ""
 @hourly cd /srv && orders run
 @daily /opt/orders run --catch-up --config /etc/night.yaml
 * * * * * orders status --check
@@ -29,8 +31,8 @@ PRESCIENT_CONFIG = "/etc/orders.yaml"
 `
 	want := Crontab{
 		"x",
-		[]string{"PATH=/usr/local/bin:/usr/bin:/bin", "PRESCIENT_CONFIG=/etc/orders.yaml", "PRESCIENT_CONFIG=/etc/night.yaml"},
-		[]string{"*/15 * * * *", "0 6-18 * * mon-fri", "@hourly", "@daily"},
+		[]string{"PATH=/usr/local/bin:/usr/bin:/bin", "PRESCIENT_CONFIG=/etc/orders.yaml", "CRON_TZ=Asia/Kolkata", "CRON_TZ=", "PRESCIENT_CONFIG=/etc/night.yaml"},
+		[]Line{{"*/15 * * * *", ""}, {"0 6-18 * * mon-fri", "Asia/Kolkata"}, {"@hourly", ""}, {"@daily", ""}},
 		nil,
 	}
 	if diff := cmp.Diff(want, readCrontab("x", own, "orders", false)); diff != "" {
@@ -38,7 +40,7 @@ PRESCIENT_CONFIG = "/etc/orders.yaml"
 	}
 	for _, line := range []string{"*/5 * * * * root orders run\n", "*/5\t*\t*\t*\t*\troot\torders run\n", "*/5 * * * *  root   orders run\n"} {
 		system := readCrontab("x", line, "orders", true)
-		if len(system.Runs) != 1 || strings.Join(strings.Fields(system.Runs[0]), " ") != "*/5 * * * *" || !slices.Equal(system.Users, []string{"root"}) {
+		if len(system.Runs) != 1 || strings.Join(strings.Fields(system.Runs[0].Times), " ") != "*/5 * * * *" || !slices.Equal(system.Users, []string{"root"}) {
 			t.Errorf("%q: %q by %q", line, system.Runs, system.Users)
 		}
 	}
@@ -63,31 +65,55 @@ func TestAUserOfCronWhoCannotReadTheFileIsFound(t *testing.T) {
 func TestACrontabThatDoesNotFitTheSlotsIsFound(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		runs     []string
+		runs     []Line
 		width    time.Duration
 		severity Severity
 		part     string
 	}{
 		{nil, 15 * time.Minute, "", ""},
-		{[]string{"*/15 * * * *"}, 15 * time.Minute, "", ""},
-		{[]string{"0,30 * * * *", "15,45 * * * *"}, 15 * time.Minute, "", ""},
-		{[]string{"@hourly"}, time.Hour, "", ""},
-		{[]string{"@hourly"}, 15 * time.Minute, Action, "24 times a day, and there are 96"},
-		{[]string{"@hourly"}, 15 * time.Minute, Action, "do: orders install crontab"},
-		{[]string{"*/15 * * * *"}, 6 * time.Hour, Note, "find nothing to do"},
-		{[]string{"* * * * *"}, time.Second, Action, "orders daemon"},
-		{[]string{"no crontab"}, 24 * time.Hour, Action, "0 times a day"},
-		{[]string{"@hourly"}, 45 * time.Minute, Action, "there are 32"},
+		{lines("", "*/15 * * * *"), 15 * time.Minute, "", ""},
+		{lines("", "1-59/15 * * * *"), 15 * time.Minute, "", ""},
+		{lines("", "0,30 * * * *", "15,45 * * * *"), 15 * time.Minute, "", ""},
+		{lines("", "@hourly"), time.Hour, "", ""},
+		{lines("", "@hourly"), 15 * time.Minute, Action, "no run in 72 of the 96 slots of a Monday, such as the slot of 00:15 UTC"},
+		{lines("", "@hourly"), 15 * time.Minute, Action, "do: orders install crontab"},
+		{lines("", "*/15 * * * mon-fri"), 15 * time.Minute, Action, "no run in 96 of the 96 slots of a Saturday"},
+		{lines("", "*/15 * * * *"), 6 * time.Hour, Note, "96 runs on a Monday, which has 4 slots: the other runs find nothing to do"},
+		{lines("", "0 3,9,15,21 * * *"), 6 * time.Hour, Action, "up to 3h after the beginning of their slots, such as that of 00:00 UTC"},
+		{lines("Asia/Tokyo", "0 3,9,15,21 * * *"), 6 * time.Hour, "", ""},
+		{lines("Asia/Tokyo", "0 */6 * * *"), 6 * time.Hour, Action, "up to 3h after"},
+		{lines("Asia/Kolkata", "@hourly"), time.Hour, Action, "up to 30m after"},
+		{lines("Europe/Berlin", "0 1,7,13,19 * * *"), 6 * time.Hour, Action, "up to 5h after"}, // in summer
+		{lines("", "10,20 * * * *"), 30 * time.Minute, Action, "no run in 24 of the 48 slots"},
+		{lines("", "* * * * *"), time.Second, Action, "orders daemon"},
+		{lines("", "no crontab"), 24 * time.Hour, Action, "no run in 1 of the 1 slots"},
+		{lines("", "@hourly"), 45 * time.Minute, Action, "no run in 8 of the 32 slots"},
 	} {
 		var list []Crontab
 		if test.runs != nil {
 			list = []Crontab{{Path: "/etc/cron.d/orders", Runs: test.runs}}
 		}
-		found := Width(list, test.width, "orders")
-		if test.severity == "" && len(found) > 0 || test.severity != "" && !has(found, "crontab", test.severity, test.part) {
-			t.Errorf("%q and %s: %+v", test.runs, test.width, found)
+		for _, local := range []*time.Location{time.UTC, time.FixedZone("machine", -7*3600)} {
+			if local != time.UTC && len(test.runs) > 0 && test.runs[0].Zone == "" {
+				continue
+			}
+			found := Width(list, test.width, local, "orders")
+			if test.severity == "" && len(found) > 0 || test.severity != "" && !has(found, "crontab", test.severity, test.part) {
+				t.Errorf("%q and %s: %+v", test.runs, test.width, found)
+			}
 		}
 	}
+	list := []Crontab{{Path: "/etc/cron.d/orders", Runs: lines("", "0 5,11,17,23 * * *")}}
+	if found := Width(list, 6*time.Hour, time.FixedZone("machine", -3600), "orders"); len(found) > 0 {
+		t.Errorf("by the clock of the machine: %+v", found)
+	}
+}
+
+func lines(zone string, times ...string) (all []Line) {
+	for _, t := range times {
+		all = append(all, Line{t, zone})
+	}
+	return all
 }
 
 // The test calls itself with a file system of its own over /etc/cron.d.
@@ -110,7 +136,7 @@ func TestTheCrontabsOfTheSystemAreRead(t *testing.T) {
 	if err := os.WriteFile(path, []byte(table), 0o644); err != nil { //nolint:gosec // as cron wants it
 		t.Fatal(err)
 	}
-	want := Crontab{path, []string{"PRESCIENT_CONFIG=/etc/x.yaml"}, []string{"0 0 30 2 *"}, []string{"root"}}
+	want := Crontab{path, []string{"PRESCIENT_CONFIG=/etc/x.yaml"}, []Line{{"0 0 30 2 *", ""}}, []string{"root"}}
 	list := Crontabs(t.Context(), "orders")
 	if !slices.ContainsFunc(list, func(c Crontab) bool { return cmp.Equal(c, want) }) {
 		t.Errorf("%+v is not in %+v", want, list)

@@ -21,6 +21,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/doctor"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/install"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/plain"
@@ -188,7 +189,11 @@ func examineHealth(
 // for all stores.
 func examineCrontabs(f *factory.Factory, crontabs []doctor.Crontab, setting pgsql.Setting) []doctor.Finding {
 	self := strings.TrimSuffix(f.Self(), " --store "+f.Store().Name)
-	found := doctor.Width(crontabs, setting.Grid.Width(), self)
+	local, err := install.MachineZone()
+	if err != nil {
+		local = time.UTC
+	}
+	found := doctor.Width(crontabs, setting.Grid.Width(), local, self)
 	return slices.DeleteFunc(found, func(found doctor.Finding) bool {
 		return f.Store().Name != "" && found.Severity == doctor.Note
 	})

@@ -42,6 +42,9 @@ type Setup struct {
 	// Nil: UTC.
 	Zone *time.Location
 	Now  time.Time
+	// Above is the zone that CRON_TZ gives to the lines above the block of a user's crontab. Some crons
+	// obey it, so the lines fit both zones. Nil: none.
+	Above *time.Location
 
 	// User runs the lines of a crontab in /etc/cron.d. Empty: a user's crontab, which names no
 	// user. Cron mails what they print to root.

@@ -26,12 +26,15 @@ func Crontab(s Setup) (File, error) {
 	if s.Zone == nil {
 		s.Zone = time.UTC
 	}
-	zone := offsets(s.Zone, s.Now)
+	zone, clock := offsets(s.Zone, s.Now), s.Zone.String()
+	if s.Above != nil && s.Above.String() != clock {
+		zone, clock = append(zone, offsets(s.Above, s.Now)...), clock+", or on the "+s.Above.String()+" of CRON_TZ above"
+	}
 	at, err := newSchedule(s.Width, zone)
 	if err != nil {
 		return File{}, err
 	}
-	c := crontab{Setup: s, Clock: s.Zone.String(), Schedule: at.crontab(), Command: path.Base(s.Binary), Flags: s.Only()}
+	c := crontab{Setup: s, Clock: clock, Schedule: at.crontab(), Command: path.Base(s.Binary), Flags: s.Only()}
 	dirs := []string{"/usr/bin", "/bin"}
 	if dir := path.Dir(s.Binary); !slices.Contains(dirs, dir) {
 		dirs = slices.Insert(dirs, 0, dir)
@@ -43,7 +46,11 @@ func Crontab(s Setup) (File, error) {
 	}
 	if at.starts > int(24*time.Hour/s.Width) {
 		c.Often = "Cron cannot count " + s.Slots() + ": in between, a run finds its slot done and does nothing."
-		if len(zone) > 1 && s.Width%time.Hour == 0 {
+		switch {
+		case s.Width%time.Hour != 0:
+		case s.Above != nil && s.Above.String() != s.Zone.String():
+			c.Often = "Some crons obey CRON_TZ: in between, a run finds its slot done and does nothing."
+		case len(zone) > 1:
 			c.Often = "The slots of a day are at other hours in summer: in between, a run finds its slot done and does nothing."
 		}
 	}

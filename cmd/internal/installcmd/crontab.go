@@ -55,6 +55,7 @@ A command that fails changes nothing.
 ` + widthHelp + `
 Slots are instants in UTC, and cron uses the time zone of the machine. Summer time, or a width that does not divide an
 hour, may make the two differ. Then the lines start runs more often, and a run that finds its slot done does nothing.
+So they do below a CRON_TZ of the user's crontab, which some crons obey.
 Slots that do not begin at a full minute need the daemon.`,
 		Example: `  prescient install crontab --apply
   prescient install crontab --user orders --write /etc/cron.d/` + f.Name + `
@@ -100,8 +101,8 @@ func (o *crontabOptions) check() error {
 	return nil
 }
 
-// lines returns the lines of the crontab.
-func (o *crontabOptions) lines(ctx context.Context, f *factory.Factory) (install.File, error) {
+// lines returns the lines of the crontab. above is the user's crontab, in which they are a block.
+func (o *crontabOptions) lines(ctx context.Context, f *factory.Factory, above string) (install.File, error) {
 	s, err := o.fillMachine(ctx, f)
 	if err != nil {
 		return install.File{}, err
@@ -110,33 +111,27 @@ func (o *crontabOptions) lines(ctx context.Context, f *factory.Factory) (install
 	if s.Zone, err = cronZone(o.timezone); err != nil {
 		return install.File{}, err
 	}
+	if name := s.ZoneAt(above); name != "" {
+		if s.Above, err = time.LoadLocation(name); err != nil {
+			return install.File{}, fmt.Errorf("the crontab sets CRON_TZ above these lines: %w: mend it with: crontab -e", err)
+		}
+	}
 	file, err := install.Crontab(s)
 	return file, installError(f, err)
 }
 
-// cronZone returns the zone with a name. Without a name, it returns the zone of this machine's
-// clock, whatever TZ says: cron does not know TZ.
+// cronZone returns the zone with a name, or that of this machine's clock.
 func cronZone(name string) (*time.Location, error) {
-	const local = "/etc/localtime"
-	if name != "" {
-		zone, err := time.LoadLocation(name)
+	if name == "" {
+		zone, err := install.MachineZone()
 		if err != nil {
-			return nil, exit.Usagef("--timezone: %w", err)
+			return nil, fmt.Errorf("%w; give it by --timezone", err)
 		}
 		return zone, nil
 	}
-	rules, err := os.ReadFile(local)
-	if errors.Is(err, fs.ErrNotExist) {
-		return time.UTC, nil
-	}
+	zone, err := time.LoadLocation(name)
 	if err != nil {
-		return nil, fmt.Errorf("read this machine's zone: %w; give it by --timezone", err)
-	}
-	target, _ := filepath.EvalSymlinks(local)
-	_, name, _ = strings.Cut(target, "/zoneinfo/")
-	zone, err := time.LoadLocationFromTZData(cmp.Or(name, local), rules)
-	if err != nil {
-		return nil, fmt.Errorf("understand this machine's zone in %s: %w; give it by --timezone", local, err)
+		return nil, exit.Usagef("--timezone: %w", err)
 	}
 	return zone, nil
 }
@@ -149,7 +144,7 @@ func runCrontab(ctx context.Context, f *factory.Factory, o *crontabOptions) erro
 }
 
 func printCrontab(ctx context.Context, f *factory.Factory, o *crontabOptions) error {
-	file, err := o.lines(ctx, f)
+	file, err := o.lines(ctx, f, "")
 	if err != nil {
 		return err
 	}
@@ -190,12 +185,6 @@ func installCrontab(ctx context.Context, f *factory.Factory, o *crontabOptions) 
 	if err != nil {
 		return err
 	}
-	block := install.File{Path: "crontab"}
-	if o.apply {
-		if block, err = o.lines(ctx, f); err != nil {
-			return err
-		}
-	}
 	tab, err := findCrontab()
 	if err != nil {
 		return err
@@ -203,6 +192,12 @@ func installCrontab(ctx context.Context, f *factory.Factory, o *crontabOptions) 
 	text, err := tab.read(ctx)
 	if err != nil {
 		return err
+	}
+	block := install.File{Path: "crontab"}
+	if o.apply {
+		if block, err = o.lines(ctx, f, text); err != nil {
+			return err
+		}
 	}
 	merged, err := s.Merge(text, block.Text)
 	if err != nil {
