@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/reserved"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -183,12 +184,23 @@ func NewRegistry() *Registry { return &Registry{} }
 //	registry.Register("mail.order", jobs.Group("mails", check)) // all due rows of a group
 //
 // Kind.Register does so for a job with a typed payload. Register panics if the name is empty, too
-// long or taken, or the function is nil: a binary with such a mistake must not start.
+// long or taken, or "schedule", which is the job of schedules. It also panics if the function is nil: a
+// binary with such a mistake must not start.
 func (r *Registry) Register(name string, h Handler[FutureJob], opts ...Option) {
 	r.add(&Definition{Name: name}, h, opts)
 }
 
+// RegisterReserved registers a job of prescient itself, under a name that Register refuses.
+func (r *Registry) RegisterReserved(_ reserved.Caller, name string, h Handler[FutureJob], opts ...Option) {
+	r.insert(&Definition{Name: name}, h, opts)
+}
+
 func (r *Registry) add(d *Definition, h handler, opts []Option) {
+	must(d, !reserved.IsJob(d.Name), "the name belongs to a job of prescient. Give yours another one")
+	r.insert(d, h, opts)
+}
+
+func (r *Registry) insert(d *Definition, h handler, opts []Option) {
 	err := ValidateName(d.Name)
 	must(d, err == nil, "%v", err)
 	must(d, h.bad == nil, "%v", h.bad)

@@ -203,6 +203,12 @@ func (r *Runner) register(ctx context.Context, retryable func(err error) bool) e
 	if err := r.server.Retry(ctx, retryable, func() error { return r.server.Commit(ctx, &m) }); err != nil {
 		return fmt.Errorf("register jobs: %w", pgsql.ExplainMissing(err))
 	}
+	for _, name := range names {
+		if _, found := numbers[name]; !found {
+			r.cfg.Logger.ErrorContext(ctx, "a job has no number, because another job has it: no row of it is checked. Give it another name",
+				"job_exec", name)
+		}
+	}
 	r.cfg.Registry = r.cfg.Registry.WithRules(slices.Sorted(maps.Keys(numbers)))
 	r.jobs = make(map[int64]*jobs.Definition, len(numbers))
 	for name, number := range numbers {

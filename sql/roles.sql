@@ -190,7 +190,9 @@ begin
         union all
         select format('revoke all on table %s from %s', r::regclass, everybody) from unnest(own_tables) as r
         union all
-        select format('grant select on table %s to prescient_reader', r::regclass) from unnest(own_tables) as r
+        select format('grant select on table %s to prescient_reader', r::regclass)
+        from unnest(own_tables) as r
+        where r <> 'prescient.job_secret'::regclass
         union all
         select format('grant execute on routine %s to %s', p.oid::regprocedure, g.role)
         from (values
@@ -200,7 +202,7 @@ begin
             ]),
             ('prescient_rules', array['rule_rename', 'rule_resume', 'rule_wait', 'rule_wait_many', 'cancel_keys']),
             ('prescient_reader', array[
-                'settings', 'slot_floor', 'slot_ceil', 'find_job', 'jobs_in_slot', 'estimate_rows', 'why',
+                'settings', 'slot_floor', 'slot_ceil', 'find_job', 'job_number', 'jobs_in_slot', 'estimate_rows', 'why',
                 'journal_check', 'journal_value', 'journal_abroad', 'oldest_active_xid', 'read_events',
                 'newest_events', 'refuse_routine', 'store', 'force_slot_index'
             ]),

@@ -47,13 +47,13 @@ var mayRun = map[pgsql.Role]string{
 var mayCall = map[pgsql.Role]string{
 	"both":       `settings slot_ceil slot_floor store`,
 	pgsql.App:    `cancel cancel_entity enqueue enqueue_many lock_group push_back reschedule`,
-	pgsql.Reader: `oldest_active_xid refuse_routine jobs_in_slot newest_events find_job read_events estimate_rows force_slot_index journal_abroad journal_check journal_value why`,
+	pgsql.Reader: `oldest_active_xid refuse_routine jobs_in_slot newest_events find_job job_number read_events estimate_rows force_slot_index journal_abroad journal_check journal_value why`,
 	pgsql.Runner: `begin_check claim_rows close_slot terminate_sessions fence finish_rows_apart end_row checks_after errors_after microseconds ensure_job lateness_bucket lock_slot scan_slot make_history_month
 		honour honour_moved make_history_months move_rows move_rows_alike open_slot record_row raise_suppressed register_jobs require_recorded same_check slot_is_claimable due_slot take_over reserve_rate acquire_permits
 		journal_entry journal_in journal_add lock_rule unreadable_rows wait_for_locks`,
 	pgsql.Rules:    `cancel_keys rule_rename rule_resume rule_wait rule_wait_many`,
 	pgsql.Operator: `drop_history_months end_action give_rows prune_events receive_rows record_action record_request retime retry_failed set_width settle_rows`,
-	pgsql.Owner:    `renumber_events end_checks ended_recently find_rule make_request push_back_row require_rights pick_slot window_slots window_hash window_key within_seconds`,
+	pgsql.Owner:    `renumber_events end_checks ended_recently find_rule make_request push_back_row require_rights require_runner pick_slot window_slots window_hash window_key within_seconds`,
 }
 
 var contains = map[pgsql.Role][]pgsql.Role{
@@ -655,6 +655,29 @@ func TestAnApplicationCannotWriteTheRowsOfSchedules(t *testing.T) {
 	}
 	if n := get[int](t, db, `select count(*) from rows_of_schedules.future_job`); n != 1 {
 		t.Errorf("%d rows wait, want that of the schedule", n)
+	}
+}
+
+// With a clock, an application could fill any number of past slots.
+func TestOnlyARunnerMayGiveAClock(t *testing.T) {
+	t.Parallel()
+	const schema = "replayed"
+	db := withRoles(t, schema)
+	for _, call := range []string{
+		`enqueue('remind', 'order', '1', '1970-01-02', clock => '1970-01-01')`,
+		`enqueue_many('{remind}', '{order}', '{1}', '{1970-01-02}', '{null}', '{""}', '{null}', clock => '1970-01-01')`,
+		`push_back('remind', 'order', '1', '1970-01-02', clock => '1970-01-01')`,
+		`reschedule('remind', 'order', '1', '1970-01-02', clock => '1970-01-01')`,
+	} {
+		for role, may := range map[string]bool{"app": false, "runner": true, "operator": true, "owner": true} {
+			err := as(t, db, "replayed_"+role, func(tx *sqlx.Tx) error {
+				_, err := tx.ExecContext(t.Context(), "select replayed."+call)
+				return err
+			})
+			if refused := pq.As(err, pqerror.InsufficientPrivilege) != nil; refused == may || err != nil && !refused {
+				t.Errorf("%s as %s: %v", call, role, err)
+			}
+		}
 	}
 }
 

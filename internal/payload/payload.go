@@ -12,9 +12,9 @@ import (
 	"github.com/prescient-go/prescient/internal/strictjson"
 )
 
-// maxNesting bounds the nesting of a payload, so that a value that contains it, such as an event or
-// a list, can be written as JSON.
-const maxNesting = 5000
+// MaxNesting bounds the nesting of a payload, so that a value that contains it, such as an event or
+// a list, can be written as JSON. The domain payload of the database has the same bound.
+const MaxNesting = 5000
 
 // Problem returns what is wrong with a payload: the database would refuse it, it is nested too
 // deep, or it is longer than most bytes. Its numbers count with every digit that PostgreSQL stores:
@@ -29,8 +29,8 @@ func Problem(payload json.RawMessage, most int) string {
 		return "must be valid UTF-8"
 	case !json.Valid(payload):
 		return "must be valid JSON"
-	case strictjson.Deeper(payload, maxNesting):
-		return fmt.Sprintf("must be nested at most %d levels deep", maxNesting)
+	case strictjson.Deeper(payload, MaxNesting):
+		return fmt.Sprintf("must be nested at most %d levels deep", MaxNesting)
 	case !storableEscapes(payload):
 		return `must not contain \u0000 or half a surrogate pair, which PostgreSQL cannot store`
 	}

@@ -101,8 +101,7 @@ func newService(cfg Config) (*service, error) {
 	return &service{job: cfg.Name, to: to, client: client}, nil
 }
 
-// maxNesting bounds the nesting of a payload. json.Marshal writes at most 10,000 levels, and the
-// database holds more.
+// maxNesting bounds the nesting of a payload, because json.Marshal writes at most 10,000 levels.
 const maxNesting = 9000
 
 var errNested = fmt.Errorf("the payload is nested more than %d levels deep: it cannot be sent as JSON", maxNesting)

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 )
 
@@ -39,7 +40,7 @@ func (r *Rule) complete() (errs []error) {
 	if problem := checkName(r.Name); problem != "" {
 		wrong("name", "%s", problem)
 	}
-	if r.Name == "schedule" {
+	if reserved.IsJob(r.Name) {
 		wrong("name", "the job of schedules has this name")
 	}
 	if r.Table != "" {

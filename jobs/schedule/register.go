@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -21,7 +22,7 @@ import (
 
 const (
 	// JobExec is the job that publishes schedules.
-	JobExec = "schedule"
+	JobExec = reserved.Schedule
 	// EntityName is the entity of the rows of JobExec; their entity_key is the id of the schedule.
 	EntityName = "schedule"
 	// EventType is the type of every event of a schedule.
@@ -55,7 +56,7 @@ type PublishConfig struct {
 // has published. A change of a schedule locks its row too. So either the change waits for the
 // events, or the events are those of the changed schedule.
 func Register(registry *jobs.Registry, to *PublishConfig) {
-	registry.Register(JobExec, jobs.BatchInTx(to.run),
+	registry.RegisterReserved(reserved.Caller{}, JobExec, jobs.BatchInTx(to.run),
 		jobs.MaxChecks(math.MaxInt32), jobs.Horizon(longestPause), jobs.Retry(math.MaxInt32), jobs.MaxBackOff(1),
 		jobs.Timeout(cmp.Or(to.Timeout, DefaultTimeout)))
 }

@@ -22,8 +22,16 @@ declare
     ended    bigint := 0;
     arriving bigint := 0;
     entry    text := prescient.journal_entry(outcome, timestamptz 'epoch');
+    others   bigint[]; -- the jobs whose rows a call without a job leaves
 begin
     perform prescient.require_rights(end_checks.job_exec);
+    if end_checks.job_exec is null and end_checks.number is null then
+        -- By their names, because a name may have no row in table job.
+        others := array(
+            select prescient.find_job(o.name)
+            from (select 'schedule' as name union all select r.name from prescient.rule r) as o
+        );
+    end if;
     -- First, because settle_rows has locked the copies, and this waits for it. A copy whose slot has begun does not
     -- count: its row may never have been released, and have been checked in its own store. Copies have names, so none
     -- is of a job whose name has not committed.
@@ -54,9 +62,8 @@ begin
             and f.entity_key = end_checks.entity_key
             and case
                 when end_checks.number is not null then f.job = end_checks.number
-                when end_checks.job_exec is null then f.job <> prescient.find_job('schedule')
-                    and not exists (select from prescient.job j join prescient.rule r on r.name = j.name where j.job = f.job)
-                else f.job = prescient.find_job(end_checks.job_exec)
+                when end_checks.job_exec is null then (f.job = any (others)) is not true
+                else f.job = (select prescient.find_job(end_checks.job_exec))
             end
             and (end_checks.item_key is null or f.item_key = end_checks.item_key)
             and f.item_key is not null

@@ -55,6 +55,9 @@ declare
     ended   record;
 begin
     perform prescient.require_rights(enqueue.job_exec);
+    if clock is not null then
+        perform prescient.require_runner(clock);
+    end if;
     if on_conflict not in ('keep', 'replace', 'push_back', 'error') or on_conflict is null then
         raise exception 'on_conflict is %; it must be keep, replace, push_back or error', coalesce(quote_literal(on_conflict), 'null')
             using errcode = 'invalid_parameter_value';

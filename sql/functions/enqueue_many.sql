@@ -48,6 +48,9 @@ declare
 begin
     perform prescient.require_rights(n.name)
     from (select distinct name from unnest(job_execs) as g (name)) as n;
+    if clock is not null then
+        perform prescient.require_runner(clock);
+    end if;
     if array_position(check_ats, null) is not null or cardinality(check_ats) < cardinality(job_execs) then
         raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
     end if;

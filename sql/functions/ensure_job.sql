@@ -16,14 +16,15 @@ begin
     if found then
         return number;
     end if;
-    number := hashtextextended(job_exec, 0);
-    select j.name into other from prescient.job j where j.job = number;
-    if found and other <> job_exec then
-        raise exception 'jobs % and % have the same number', quote_literal(job_exec), quote_literal(other)
-            using errcode = 'unique_violation', hint = 'Give one of them another name.';
-    end if;
+    number := prescient.job_number(job_exec);
     if pg_try_advisory_xact_lock(hashtextextended('prescient.job ' || job_exec, 0)) then
         insert into prescient.job (job, name) values (number, job_exec) on conflict do nothing;
+    end if;
+    -- After the insert, which may have waited for a transaction that gave another name this number.
+    select j.name into other from prescient.job j where j.job = number;
+    if other <> job_exec then
+        raise exception 'jobs % and % have the same number', quote_literal(job_exec), quote_literal(other)
+            using errcode = 'unique_violation', hint = 'Give one of them another name.';
     end if;
     return number;
 end

@@ -105,7 +105,7 @@ begin
                 from prescient.future_job f
                 where f.entity_name = 'schedule'
                     and f.entity_key = u.schedule
-                    and f.job = prescient.find_job('schedule')
+                    and f.job = (select prescient.find_job('schedule'))
                     and f.item_key = ''
             )
     );

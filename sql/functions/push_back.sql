@@ -27,6 +27,9 @@ declare
     seconds integer := prescient.within_seconds(within);
 begin
     perform prescient.require_rights(push_back.job_exec);
+    if clock is not null then
+        perform prescient.require_runner(clock);
+    end if;
     if check_at is null then
         raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
     end if;

@@ -1,6 +1,7 @@
 -- Returns to a run the numbers of the jobs that it knows, and records that it knows them. slas are
 -- in microseconds; null: none. With rules it also knows the rules that were applied. It leaves a
--- row that another session has locked, perhaps to pause the job, to a later run.
+-- row that another session has locked, perhaps to pause the job, to a later run. It returns no number for a name
+-- whose number another job has.
 create or replace function prescient.register_jobs(names text[], slas bigint[], rules boolean)
 returns table (name text, job bigint)
 language plpgsql
@@ -8,32 +9,34 @@ as $$
 #variable_conflict use_column
 declare
     clock    timestamptz := clock_timestamp();
-    patience text;
+    patience text := current_setting('lock_timeout');
+    wait     text := '100ms'; -- for the first transaction that holds a name
+    new_name text;
 begin
     if rules then
         names := names || array(select r.name from prescient.rule r where r.name <> all (register_jobs.names)); -- without slas
     end if;
-    -- In the order of the names, so that two calls never deadlock.
-    return query
-    select g.name, prescient.ensure_job(g.name)
-    from (select u.name from unnest(names) as u (name) group by u.name order by u.name collate "C") as g;
-
-    -- Any login may hold the advisory locks for which ensure_job does not wait. So runs write a name without them. They
-    -- leave it to a later run only if a transaction that writes the name is still open.
-    if exists (select from unnest(names) as u (name) where not exists (select from prescient.job j where j.name = u.name)) then
-        patience := current_setting('lock_timeout');
+    -- Without the advisory locks of ensure_job, because any login may hold them. A name whose row is not there soon is
+    -- left to a later run: a transaction that writes it is still open. In the order of the names, so that two calls
+    -- never deadlock.
+    for new_name in
+        select distinct u.name collate "C" as unknown
+        from unnest(names) as u (name)
+        where not exists (select from prescient.job j where j.name = u.name)
+        order by unknown
+    loop
         begin
-            perform set_config('lock_timeout', '100ms', true);
-            insert into prescient.job (job, name)
-            select hashtextextended(u.name, 0), u.name
-            from (select distinct n.name from unnest(names) as n (name)) as u
-            order by u.name collate "C"
-            on conflict do nothing;
+            perform set_config('lock_timeout', wait, true);
+            insert into prescient.job (job, name) values (prescient.job_number(new_name), new_name) on conflict do nothing;
         exception
-            when lock_not_available then null;
+            when lock_not_available then wait := '1ms';
         end;
-        perform set_config('lock_timeout', patience, true);
-    end if;
+    end loop;
+    perform set_config('lock_timeout', patience, true);
+    return query
+    select g.name, g.number
+    from (select u.name, prescient.find_job(u.name) as number from (select distinct n.name from unnest(names) as n (name)) as u) as g
+    where g.number is not null;
 
     update prescient.job j
     set registered_at = clock,

@@ -24,6 +24,9 @@ declare
     asked   prescient.request;
 begin
     perform prescient.require_rights(reschedule.job_exec);
+    if clock is not null then
+        perform prescient.require_runner(clock);
+    end if;
     if check_at is null then
         raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
     end if;
@@ -33,7 +36,7 @@ begin
     from prescient.future_job f
     where f.entity_name = reschedule.entity_name
         and f.entity_key = reschedule.entity_key
-        and f.job = prescient.find_job(reschedule.job_exec)
+        and f.job = (select prescient.find_job(reschedule.job_exec))
         and f.item_key = reschedule.item_key
     for update;
     if not found then

@@ -90,6 +90,19 @@ comment on column prescient.job.registered_at is 'when a run last registered the
 comment on column prescient.job.told_on is 'the day (UTC) on which the log of a catch-up last named the job, whose rows it left; null: never';
 comment on column prescient.job.sla is 'how long after its slot a check may begin at the latest, as the last run registered it; null: no SLA';
 
+-- A job's number follows from its name and this secret; see function job_number. Only the owner may read it: who knows it
+-- can find a name whose number is that of another job.
+create table prescient.job_secret (
+    singleton boolean not null default true,
+    secret    bytea   not null default uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()),
+    constraint job_secret_pkey primary key (singleton),
+    constraint job_secret_singleton check (singleton)
+);
+
+comment on table prescient.job_secret is 'what the numbers of jobs follow from, beside their names; never changes';
+
+insert into prescient.job_secret default values;
+
 -- The keys compare by their bytes. The order of a language changes with an upgrade of the system: then the indexes do not
 -- find keys that wait, and these wait twice.
 --
@@ -107,7 +120,12 @@ create domain prescient.instant as timestamptz constraint future_job_in_range
 create domain prescient.counter as integer constraint future_job_counts check (value >= 0);
 -- The size as a text, because runs read it as a text: 2 kB of numbers such as 1e131071 are a gigabyte. The error of a
 -- domain has the name of its constraint in it, so the name says the limit.
-create domain prescient.payload as jsonb constraint payload_is_at_most_1048576_bytes_as_text check (octet_length(value::text) <= 1048576);
+-- The levels, because Go writes at most 10,000 levels of JSON: one row nested deeper would break each list that has it.
+create domain prescient.payload as jsonb
+    constraint payload_is_at_most_1048576_bytes_as_text check (octet_length(value::text) <= 1048576)
+    constraint payload_is_nested_at_most_5000_levels_deep check (
+        not jsonb_path_exists(value, 'strict $.**{5000} ? (@.type() == "array" || @.type() == "object")')
+    );
 create domain prescient.seconds_within as integer constraint future_job_within check (value between 1 and 31622400);
 
 -- What an enqueue requested on a row whose slot had begun. Its domains check the values at once, because a run writes

@@ -15,7 +15,7 @@ select
         interval '0', greatest(s.last_at, t.last_at) - coalesce(r.resumed_at, r.opened_at)
     )) * 1000000)::bigint end as took
 from prescient.slot_run r
-join prescient.slot_job s on s.slot = r.slot and s.job = prescient.find_job($1)
+join prescient.slot_job s on s.slot = r.slot and s.job = (select prescient.find_job($1))
 left join lateral (
     select
         sum(t.finished) as finished, sum(t.rescheduled) as rescheduled, sum(t.failed) as failed, sum(t.late) as late, sum(t.spent) as spent,

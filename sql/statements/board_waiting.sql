@@ -9,6 +9,6 @@ select
     coalesce(bit_xor(hashint8extended(id, extract(epoch from next_check_at)::bigint)), 0)
 from prescient.future_job f
 where entity_name = $1 and entity_key = $2 and item_key is not null
-    and ($3::text is null or job = prescient.find_job($3))
+    and ($3::text is null or job = (select prescient.find_job($3)))
     and ($4::text is null or item_key = $4)
-    and not ($5 and job = prescient.find_job('schedule'))
+    and not ($5 and job is not distinct from (select prescient.find_job('schedule')))

@@ -10,8 +10,8 @@
 with picked as materialized (
     select f.next_check_at, f.job, f.id
     from prescient.future_job f
-    where f.job is distinct from prescient.find_job('schedule')
-        and ($1::text is null or f.job = prescient.find_job($1))
+    where f.job is distinct from (select prescient.find_job('schedule'))
+        and ($1::text is null or f.job = (select prescient.find_job($1)))
         and ($2::text is null or f.entity_name = $2)
         and ($3::text is null or f.entity_key like $3)
         and ($4::text is null or f.group_key = $4)

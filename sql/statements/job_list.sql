@@ -18,7 +18,7 @@ from (
         from prescient.future_job f
         where next_check_at >= $3
             and next_check_at < $4
-            and ($1::text is null or job = prescient.find_job($1))
+            and ($1::text is null or job = (select prescient.find_job($1)))
             and ($2::text is null or entity_name = $2)
             and ($9::text is null or entity_key = $9)
             and (next_check_at, job, id) > ($6::timestamptz, $7::bigint, $8::bigint)

@@ -11,7 +11,7 @@ select
     coalesce(sum((
         select j.finished + j.rescheduled + j.failed
         from prescient.slot_job j
-        where j.slot = ahead.slot and j.job = prescient.find_job('schedule')
+        where j.slot = ahead.slot and j.job = (select prescient.find_job('schedule'))
     )), 0)::bigint as schedules
 from (
     select r.slot

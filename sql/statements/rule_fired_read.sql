@@ -6,5 +6,5 @@ select entity_key, since, regexp_replace(step, '#[0-9]+$', '') as step,
     max(coalesce(substring(step from '#([0-9]{1,9})$')::int, 1)) as number,
     coalesce(bool_or(fired_at >= (select r.recovers_at from prescient.rule r where r.name = $1)), false) as recovers
 from prescient.rule_fired
-where job = prescient.find_job($1) and entity_key = any ($2::text[])
+where job = (select prescient.find_job($1)) and entity_key = any ($2::text[])
 group by 1, 2, 3

@@ -5,7 +5,7 @@ select f.step, f.fired, f.last_at, coalesce(d.n, 0) as dead_letters
 from (
     select regexp_replace(f.step, '#[0-9]+$', '') as step, count(*) as fired, max(f.fired_at) as last_at
     from prescient.rule_fired f
-    where f.job = prescient.find_job($1)
+    where f.job = (select prescient.find_job($1))
     group by 1
 ) as f
 left join (

@@ -3,7 +3,7 @@
 with picked as (
     select f.job, f.entity_key, f.since, f.step
     from prescient.rule_fired f
-    where f.job = prescient.find_job($1)
+    where f.job = (select prescient.find_job($1))
     limit $2
 ), gone as (
     delete from prescient.rule_fired f

@@ -4,7 +4,7 @@
 select s.id
 from prescient.schedule s
 left join prescient.schedule_state d on d.id = s.id
-left join prescient.future_job f on f.job = prescient.find_job('schedule')
+left join prescient.future_job f on f.job = (select prescient.find_job('schedule'))
     and f.entity_name = 'schedule'
     and f.entity_key = s.id
     and f.item_key = ''

@@ -5,7 +5,7 @@ select entity_key, payload
 from prescient.future_job
 where entity_name = 'schedule'
     and entity_key = any ($1::text[])
-    and job = prescient.find_job('schedule')
+    and job = (select prescient.find_job('schedule'))
     and item_key = ''
 order by entity_key
 for update

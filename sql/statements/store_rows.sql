@@ -12,7 +12,7 @@ select
 from prescient.future_job f
 join prescient.job j on j.job = f.job
 where (f.next_check_at, f.job, f.id) > ($1, $2, $3)
-    and (f.entity_name <> 'schedule' or f.job <> prescient.find_job('schedule') or not exists (
+    and (f.entity_name <> 'schedule' or f.job is distinct from (select prescient.find_job('schedule')) or not exists (
         select
         from prescient.schedule s
         where s.id = f.entity_key collate "C"

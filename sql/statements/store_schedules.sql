@@ -19,7 +19,7 @@ left join lateral (
     from prescient.future_job f
     where f.entity_name = 'schedule'
         and f.entity_key = s.id
-        and f.job = prescient.find_job('schedule')
+        and f.job = (select prescient.find_job('schedule'))
         and f.item_key = ''
     limit 1
 ) as f on true

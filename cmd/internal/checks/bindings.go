@@ -16,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/httpjob"
@@ -81,7 +82,8 @@ func Definitions(ctx context.Context, f *factory.Factory) (registry *jobs.Regist
 	return registry, release, nil
 }
 
-// CheckNames returns an error if the settings bind the name of a Go job of the binary.
+// CheckNames returns an error if the settings bind the name of a Go job of the binary, or of a job of
+// prescient.
 func CheckNames(f *factory.Factory, registry *jobs.Registry) error {
 	taken := map[string]bool{}
 	for d := range registry.All() {
@@ -89,6 +91,10 @@ func CheckNames(f *factory.Factory, registry *jobs.Registry) error {
 	}
 	var problems []error
 	refuse := func(section, name string) {
+		if reserved.IsJob(name) {
+			problems = append(problems, fmt.Errorf("%s binds %q, which is a job of prescient: rename it", section, name))
+			return
+		}
 		if taken[name] {
 			problems = append(problems,
 				fmt.Errorf("%s binds the job %q, which this binary has in Go: take one of them out, or rename it", section, name))

@@ -2,10 +2,13 @@ package view
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/payload"
+	"github.com/prescient-go/prescient/internal/strictjson"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 )
@@ -39,8 +42,17 @@ func NewCheckData(j jobs.FutureJob) CheckData {
 		ID: j.ID, Key: j.Key(), Anonymous: j.Anonymous, GroupKey: j.GroupKey, FirstCheckAt: j.FirstCheckAt,
 		CheckCount: j.CheckCount, ErrorCount: j.ErrorCount, LastError: j.LastError,
 		Spent:   duration.Text(j.TotalRuntime),
-		Payload: j.Payload, EnqueuedAt: j.EnqueuedAt, EnqueuedBy: j.EnqueuedBy,
+		Payload: writable(j.Payload), EnqueuedAt: j.EnqueuedAt, EnqueuedBy: j.EnqueuedBy,
 	}
+}
+
+// writable returns JSON that can be written within a list. Of a text that cannot, it says why, because
+// one such text would be an error of the whole list.
+func writable(text json.RawMessage) json.RawMessage {
+	if strictjson.Deeper(text, payload.MaxNesting) {
+		return json.RawMessage(fmt.Sprintf(`"not shown: it is nested more than %d levels deep"`, payload.MaxNesting))
+	}
+	return text
 }
 
 // Ended is admin.HistoryRow as JSON.

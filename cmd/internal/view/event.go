@@ -56,7 +56,7 @@ type DeadLetter struct {
 func NewDeadLetter(d deadletter.Letter) DeadLetter {
 	return DeadLetter{
 		Number: d.Number, ID: d.ID, Source: d.Source, Type: d.Type, Subject: d.Subject,
-		Time: TimeOrNil(d.Time), Data: d.Data,
+		Time: TimeOrNil(d.Time), Data: writable(d.Data),
 		Refusals: d.Refusals, Error: d.Error, RefusedAt: d.RefusedAt, DeadAt: d.DeadAt,
 	}
 }

@@ -1,0 +1,12 @@
+// Package reserved knows the names of the jobs that belong to prescient itself. The public packages
+// refuse these names, because a job of another meaning under one of them would end the rows of prescient's job.
+package reserved
+
+// Schedule is the name of the job that publishes schedules.
+const Schedule = "schedule"
+
+// IsJob returns whether a name belongs to a job of prescient.
+func IsJob(name string) bool { return name == Schedule }
+
+// Caller marks a function for prescient's packages alone, because no other module can name the type.
+type Caller struct{}
