@@ -119,6 +119,9 @@ func TestTheCrontabOfAUserKeepsItsOtherLinesAndRunsTheSlots(t *testing.T) {
 
 // The crontab that is printed for slots of a minute is run with the environment that cron gives it and no other.
 func TestTheCrontabThatIsPrintedRunsItsDatabaseUnderCron(t *testing.T) {
+	if testing.Short() {
+		t.Skip("cron begins each minute")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) string {

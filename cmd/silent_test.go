@@ -94,6 +94,9 @@ func fetch(t *testing.T, method, url, token, body string) timed {
 
 // A database that accepts connections and answers nothing, as one whose machine swaps or is stopped.
 func TestAServerAnswersInTimeWhenItsDatabaseFallsSilent(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for time-outs")
+	}
 	const operator = "0123456789abcdef"
 	t.Setenv("PRESCIENT_SERVER_TOKEN", "ops:"+operator)
 	w := newWire(t)

@@ -96,6 +96,9 @@ type theater struct {
 //
 //	PRESCIENT_TEST_LONG=1 go test -run 'EveryPromise/^checks_in_transactions$/^lost_reply$/^claim_rows_2$' ./slots
 func TestEveryPromiseIsKeptWhateverHappensAtAnyStatementOfARunner(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it tries 240 faults")
+	}
 	pgtest.NotOnCitus(t, "it has no triggers on the tables of a distributed schema")
 	th := &theater{
 		t: t, ctx: t.Context(), free: make(chan *stage, stages), long: os.Getenv(longVariable) != "",

@@ -134,6 +134,9 @@ var shapes = map[string]shape{
 }
 
 func TestABadRowCostsItselfOneErrorAndTheOthersRepetitionsAtMost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it checks thousands of rows again and again")
+	}
 	t.Parallel()
 	for shape, s := range shapes {
 		t.Run(shape, func(t *testing.T) {

@@ -78,6 +78,9 @@ func failoverTrials(t *testing.T) int {
 }
 
 func TestAFailoverLosesNothingAndDoesNothingTwice(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it copies and promotes servers")
+	}
 	t.Parallel()
 	seed := pgtest.Private(t, nil)
 	if err := seed.Start(t.Context()); err != nil {

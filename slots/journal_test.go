@@ -152,6 +152,9 @@ func (l *lives) run(now int) {
 
 // The story of a check can always be told, from its row alone.
 func TestThousandsOfLivesCanBeToldFromTheirJournals(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it tells thousands of lives")
+	}
 	t.Parallel()
 	l := &lives{world: setup(t), rnd: rand.New(rand.NewPCG(1, 2))}
 	number := 1000

@@ -20,6 +20,9 @@ import (
 // A role or a server may have a low jit_above_cost for its reports: to compile what a run does takes ten times as long as that. What a
 // check does in its transaction is the application's to have compiled.
 func TestNothingThatARunDoesIsCompiled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it fills tables")
+	}
 	t.Parallel()
 	pgtest.NotOnCitus(t, "its workers tell nothing")
 	w := setup(t)

@@ -321,6 +321,9 @@ func (b *syncBuffer) String() string {
 
 // The run itself does not wait in the database, where a lock view would show the holder.
 func TestARunThatWaitsLongForTheLockOfARowNamesTheSessionThatHoldsIt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for locks for long")
+	}
 	t.Parallel()
 	pgtest.NotOnCitus(t, "locks of its tables are those of the worker")
 	for name, test := range map[string]struct {

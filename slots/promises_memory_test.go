@@ -16,6 +16,9 @@ import (
 
 // Not parallel: it measures the memory of the process.
 func TestLargeRowsTakeNoMoreMemoryThanSmallOnes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures memory, alone")
+	}
 	w := setup(t)
 	network := w.network()
 	db := network.open()
@@ -63,6 +66,9 @@ func TestLargeRowsTakeNoMoreMemoryThanSmallOnes(t *testing.T) {
 
 // Not parallel: it measures the memory of the process.
 func TestRowsThatAnotherTransactionHasLockedTakeABoundedPartOfTheMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures memory, alone")
+	}
 	w := setup(t)
 	network := w.network()
 	db := network.open()
@@ -95,6 +101,9 @@ func TestRowsThatAnotherTransactionHasLockedTakeABoundedPartOfTheMemory(t *testi
 
 // Not parallel: it measures the memory of the process.
 func TestRowsThatWaitForAPermitTakeABoundedPartOfTheMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures memory, alone")
+	}
 	w := setup(t)
 	network := w.network()
 	db := network.open()
@@ -137,6 +146,9 @@ func TestRowsThatWaitForAPermitTakeABoundedPartOfTheMemory(t *testing.T) {
 
 // Not parallel: it measures the memory of the process.
 func TestLargePayloadsOfResultsTakeABoundedPartOfTheMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures memory, alone")
+	}
 	const rows, size, limit = 300, 300_000, 240 << 20
 	payload := []byte(`"` + strings.Repeat("x", size) + `"`)
 	results := func(batch []jobs.FutureJob) ([]jobs.Result, error) {

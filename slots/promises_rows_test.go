@@ -125,6 +125,9 @@ func TestARowOfAnotherJobThatIsCommittedLateIsCheckedByTheSameRun(t *testing.T) 
 }
 
 func TestRowsOfAJobThatTheRunnerDoesNotKnowWaitInTheirSlotForOneThatDoes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs many slots")
+	}
 	t.Parallel()
 	w := setup(t)
 	w.registry.Register("job", jobs.Row(done))

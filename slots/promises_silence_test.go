@@ -76,6 +76,9 @@ func TestASlotIsFinishedSoonAfterItsRunnerWasStoppedInTheMiddleOfATransaction(t 
 
 // Nothing comes back from the server any more when the run is stopped.
 func TestARunWhoseNetworkFellSilentReturnsSoonAfterItIsStopped(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for leases and time-outs of the network")
+	}
 	t.Parallel()
 	w := setup(t)
 	check := func(context.Context, jobs.FutureJob) (*time.Time, error) {

@@ -88,6 +88,9 @@ func TestRowsThatABusinessTransactionHoldsAreRecordedWhenItEndsAndCheckedOnce(t 
 }
 
 func TestARunNeverMakesABusinessTransactionTheVictimOfADeadlock(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for deadlocks")
+	}
 	t.Parallel()
 	pgtest.NotOnCitus(t, citusDeadlocks)
 	w := setup(t)

@@ -226,6 +226,9 @@ const enormous = `
 		add constraint payload_is_at_most_1048576_bytes_as_text check (octet_length(value::text) <= 1048576) not valid`
 
 func TestARowThatCannotBeReadHasAnErrorOfItsOwn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it writes rows of a gigabyte")
+	}
 	t.Parallel()
 	pgtest.NotOnCitus(t, "such a row fails the run there")
 	const rows, bad = 8, "7"
@@ -263,6 +266,9 @@ func TestARowThatCannotBeReadHasAnErrorOfItsOwn(t *testing.T) {
 
 // The group has rows in several claims. The call for it reads all of them.
 func TestAGroupIsCheckedWithoutItsRowThatCannotBeRead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it writes a row of a gigabyte")
+	}
 	t.Parallel()
 	pgtest.NotOnCitus(t, "such a row fails the run there")
 	const rows = 12
@@ -293,6 +299,9 @@ func TestAGroupIsCheckedWithoutItsRowThatCannotBeRead(t *testing.T) {
 // The first claim has a row of the group, and the last claim has the row that cannot be read. The run comes to that one
 // long after a lease.
 func TestAGroupDoesNotWaitForTheClaimOfARowThatCannotBeRead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it writes a row of a gigabyte")
+	}
 	t.Parallel()
 	pgtest.NotOnCitus(t, "such a row fails the run there")
 	const rows = 15

@@ -80,6 +80,9 @@ func TestAKeyThatIsAskedForAgainAndAgainIsCheckedInEverySlot(t *testing.T) {
 // TestARequestIsHonouredByEveryRecordOfAnOutcome asks for each row again before it is checked, in every shape of a job,
 // and with as many rows as are recorded one by one, by statements for many, and by such for rows that are alike.
 func TestARequestIsHonouredByEveryRecordOfAnOutcome(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it has 72 cases, with a database each")
+	}
 	t.Parallel()
 	result := func(kind string, at time.Time) (*time.Time, error) {
 		switch kind {

@@ -82,6 +82,9 @@ func TestTheStatusOfSixtyDaysOfSecondsIsBounded(t *testing.T) {
 
 // A job was paused for two days, and each slot of a second has kept a row of it. Behind them waits a straggler.
 func TestAStragglerIsFoundBehindManySlotsOfAPausedJob(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it writes many slots")
+	}
 	t.Parallel()
 	pgtest.NotOnCitus(t, "an insert from a select calls no function that writes")
 	db := pgtest.New(t)
