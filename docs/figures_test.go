@@ -207,7 +207,7 @@ func withFigures(text string, r benchReport) (string, error) {
 	return text, failed
 }
 
-var pagesWithFigures = []string{"../README.md", "performance.md", "transactions.md"}
+var pagesWithFigures = []string{"../README.md", "figures.md", "transactions.md"}
 
 func TestTheFiguresOfThePagesAreThoseOfOneRunOfTheBench(t *testing.T) {
 	t.Parallel()
