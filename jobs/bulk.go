@@ -229,22 +229,24 @@ func (c *Client) writeChunk(ctx context.Context, db DB, list []Request, on OnCon
 	return n, on.explain(err)
 }
 
-// atomically undoes what fn wrote in the caller's transaction if fn fails. After an error of the
-// database itself the whole transaction is aborted, as always.
-func atomically(ctx context.Context, tx DB, fn func() error) error {
+// atomically undoes what fn wrote in the caller's transaction if fn fails or panics, so that the caller may commit what
+// else the transaction did. This also ends the abort of the transaction by an error of the database.
+func atomically(ctx context.Context, tx DB, fn func() error) (err error) {
 	if _, err := tx.ExecContext(ctx, "savepoint prescient_bulk"); err != nil {
 		return fmt.Errorf("set savepoint: %w", err)
 	}
-	err := fn()
-	if _, ok := errors.AsType[*BulkError](err); ok {
-		if _, undo := tx.ExecContext(ctx, "rollback to savepoint prescient_bulk"); undo != nil {
-			return errors.Join(err, fmt.Errorf("roll back to savepoint: %w", undo))
+	then := []string{"rollback to savepoint prescient_bulk", "release savepoint prescient_bulk"}
+	defer func() {
+		ctx := context.WithoutCancel(ctx) // the caller's transaction may have another context, and go on
+		for _, statement := range then {
+			if _, failed := tx.ExecContext(ctx, statement); failed != nil && err == nil {
+				err = fmt.Errorf("end savepoint: %w", failed) // otherwise the connection is broken, which err says
+			}
 		}
+	}()
+	if err = fn(); err == nil {
+		then = then[1:]
 	}
-	if err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(ctx, "release savepoint prescient_bulk")
 	return err
 }
 

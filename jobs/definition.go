@@ -100,6 +100,9 @@ func (d *Definition) within(
 		return d.handler.many(ctx, tx, rows)
 	}
 	result, err := d.checkOne(ctx, tx, rows[0])
+	if err == nil && d.InTx() { // so that the writes are rolled back
+		err = result.Err
+	}
 	return []Result{result}, err
 }
 

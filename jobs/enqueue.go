@@ -13,7 +13,8 @@ import (
 )
 
 // ErrExists is returned under Reject for a key that waits already. Like every unique violation it
-// has aborted the transaction.
+// has aborted the transaction, except after EnqueueAll and for a client with Config.Around: their
+// savepoint leaves the transaction as it was before the call.
 var ErrExists = errors.New("a check with this key is waiting already")
 
 // EnqueueAction says what Enqueue did.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -33,7 +34,8 @@ type Result struct {
 	Next *time.Time
 	Err  error
 	// Payload replaces the row's payload, also after an error: for the next check, or in history if
-	// the row ends. It is any JSON value. Nil keeps the payload.
+	// the row ends. It is any JSON value. Nil keeps the payload, as does an error that rolls back the
+	// transaction of an InTx.
 	Payload json.RawMessage
 	// Enqueue lists checks to enqueue in the transaction of the outcome. Nothing is enqueued if Err
 	// is not nil, or if the row's owner has cancelled or moved the row meanwhile. A key that waits
@@ -84,7 +86,10 @@ type Handler[J any] struct {
 }
 
 // family is the function that checks groups of rows.
-type family struct{ name string }
+type family struct {
+	name  string
+	kinds sync.Map // by the name of the job, the Kind that decodes its rows; a Kind has one type in a family
+}
 
 // Row makes a handler of a function that gets one row. See CheckFunc for its rules.
 func Row[J any, A Answer](fn func(ctx context.Context, job J) (A, error)) Handler[J] {
@@ -146,7 +151,7 @@ func BatchInTx[J any, Tx DB](fn func(ctx context.Context, tx Tx, batch []J) ([]R
 // timeout belong to all rows of the call. See TxBatchFunc for the other rules, and InTx for Tx.
 func Group[J any, Tx DB](name string, fn func(ctx context.Context, tx Tx, batch []J) ([]Result, error)) Handler[J] {
 	h := BatchInTx(fn)
-	h.family = &family{name}
+	h.family = &family{name: name}
 	if name == "" {
 		h.bad = errors.New("the family of a group needs a name")
 	}

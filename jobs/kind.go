@@ -116,6 +116,9 @@ type Job[T any] struct {
 // Register panics like Registry.Register.
 func (k Kind[T]) Register(r *Registry, h Handler[*Job[T]], opts ...Option) {
 	own := handler{inTx: h.inTx, size: h.size, family: h.family, bad: h.bad}
+	if h.family != nil {
+		h.family.kinds.Store(k.Name, k)
+	}
 	if h.one != nil {
 		own.one = func(ctx context.Context, tx *sqlx.Tx, row FutureJob) (Result, error) {
 			job, err := k.open(row)
@@ -131,21 +134,33 @@ func (k Kind[T]) Register(r *Registry, h Handler[*Job[T]], opts ...Option) {
 	}
 	if h.many != nil {
 		own.many = func(ctx context.Context, tx *sqlx.Tx, rows []FutureJob) ([]Result, error) {
-			return k.callMany(ctx, tx, rows, h.many)
+			return callMany(ctx, tx, rows, k.of(h.family), h.many)
 		}
 	}
 	r.add(&Definition{Name: k.Name}, own, opts)
 }
 
-func (k Kind[T]) callMany(
-	ctx context.Context, tx *sqlx.Tx, rows []FutureJob,
+// of returns the kind of each row of a call: that of the job or, in a family, that of the row.
+func (k Kind[T]) of(f *family) func(row *FutureJob) Kind[T] {
+	return func(row *FutureJob) Kind[T] {
+		if f != nil {
+			if own, ok := f.kinds.Load(row.JobExec); ok {
+				return own.(Kind[T]) //nolint:forcetypeassert // the function of a family takes jobs of one type
+			}
+		}
+		return k
+	}
+}
+
+func callMany[T any](
+	ctx context.Context, tx *sqlx.Tx, rows []FutureJob, of func(row *FutureJob) Kind[T],
 	fn func(ctx context.Context, tx *sqlx.Tx, batch []*Job[T]) ([]Result, error),
 ) ([]Result, error) {
 	all := make([]Result, len(rows))
 	var batch []*Job[T]
 	var places []int
 	for i, row := range rows {
-		job, err := k.open(row)
+		job, err := of(&row).open(row)
 		if all[i].Err = err; err == nil {
 			batch, places = append(batch, job), append(places, i)
 		}
@@ -161,7 +176,7 @@ func (k Kind[T]) callMany(
 		return nil, err
 	}
 	for i, result := range results {
-		all[places[i]] = k.close(batch[i], result)
+		all[places[i]] = of(&rows[places[i]]).close(batch[i], result)
 	}
 	return all, nil
 }

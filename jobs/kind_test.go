@@ -207,6 +207,44 @@ func TestAPayloadThatCannotBeDecodedIsAnErrorOfItsRowAlone(t *testing.T) {
 	}
 }
 
+func TestEachRowOfAGroupIsDecodedAndEncodedByItsOwnKind(t *testing.T) {
+	t.Parallel()
+	plain, versioned := jobs.Kind[cart]{Name: "cart.plain"}, jobs.Kind[cart]{Name: "cart.versioned", Version: 2}
+	registry := jobs.NewRegistry()
+	group := jobs.Group("carts", func(_ context.Context, _ *sqlx.Tx, batch []*jobs.Job[cart]) ([]jobs.Result, error) {
+		results := make([]jobs.Result, len(batch))
+		for i, job := range batch {
+			job.Data.Reminded++
+			results[i].Next = new(slot(3))
+		}
+		return results, nil
+	})
+	plain.Register(registry, group)
+	versioned.Register(registry, group)
+	var rows []jobs.FutureJob
+	var want []string
+	for _, kind := range []jobs.Kind[cart]{plain, versioned} {
+		payload, err := kind.Encode(cart{Customer: "Ada"})
+		after, _ := kind.Encode(cart{Customer: "Ada", Reminded: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, jobs.FutureJob{JobExec: kind.Name, EntityName: "customer", EntityKey: "7", Payload: payload})
+		want = append(want, string(after))
+	}
+	for d := range registry.All() { // a run calls the function of the first row's job
+		var got []string
+		results, err := d.Call(t.Context(), nil, rows)
+		for _, result := range results {
+			err = errors.Join(err, result.Err)
+			got = append(got, string(result.Payload))
+		}
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", d.Name, err, diff)
+		}
+	}
+}
+
 func TestATransactionHasTheTypeThatTheFunctionTakes(t *testing.T) {
 	t.Parallel()
 	registry := jobs.NewRegistry()

@@ -51,8 +51,9 @@ func (r *Registry) Use(m Middleware) {
 // EnqueueMiddleware wraps every call of Client.Enqueue and Client.EnqueueMany, and each part of a
 // Client.EnqueueAll. It is for a team's own defaults, rules, audit and metrics. It calls next, once,
 // with the requests of the call or with as many changed ones in the same order, and returns its
-// error. A middleware that returns an error without a call of next has enqueued nothing. It is
-// called concurrently. Its panic reaches the caller, who must then roll back.
+// error. If it returns an error or panics, nothing is enqueued, and nothing that it wrote through
+// EnqueueCall.DB stays, also in the caller's transaction. It is called concurrently. Its panic
+// reaches the caller.
 //
 // The requests are valid when it gets them, and are validated again when it has changed them. It does
 // not see what checks enqueue with Result.Enqueue, nor what is enqueued by SQL.
@@ -92,6 +93,6 @@ func (c *Client) through(
 				return around(ctx, EnqueueCall{DB: db, Requests: slices.Clone(list)}, inner)
 			}
 		}
-		return next(ctx, list)
+		return atomically(ctx, db, func() error { return next(ctx, list) })
 	})
 }

@@ -231,6 +231,63 @@ func TestEveryEnqueueGoesThroughTheMiddleware(t *testing.T) {
 	}
 }
 
+func TestAMiddlewareThatFailsLeavesTheCallersTransactionAsItWas(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.db.MustExec("create table kept (call text)")
+	list := make([]jobs.Request, 15_000) // two parts of a stream
+	for i := range list {
+		list[i] = jobs.Request{JobExec: "remind", EntityName: "order", EntityKey: fmt.Sprint(i), CheckAt: slot(4)}
+	}
+	refused := errors.New("over quota")
+	for name, enqueue := range map[string]func(c *jobs.Client, db jobs.DB) error{
+		"Enqueue":     func(c *jobs.Client, db jobs.DB) error { _, err := c.Enqueue(t.Context(), db, list[len(list)-1]); return err },
+		"EnqueueMany": func(c *jobs.Client, db jobs.DB) error { _, err := c.EnqueueMany(t.Context(), db, list); return err },
+		"EnqueueAll": func(c *jobs.Client, db jobs.DB) error {
+			_, err := c.EnqueueAll(t.Context(), db, slices.Values(list))
+			return err
+		},
+	} {
+		for _, end := range []func() error{func() error { return refused }, func() error { panic(refused) }} {
+			around := func(ctx context.Context, call jobs.EnqueueCall, next func(context.Context, []jobs.Request) error) error {
+				if err := next(ctx, call.Requests); err != nil || call.Requests[len(call.Requests)-1].EntityKey != "14999" {
+					return err
+				}
+				return end()
+			}
+			client, err := jobs.NewClient(t.Context(), w.db, jobs.Config{
+				Now: func() time.Time { return now }, Around: []jobs.EnqueueMiddleware{around},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			tx := w.db.MustBegin()
+			tx.MustExec("insert into kept values ($1)", name)
+			func() {
+				defer func() {
+					if p := recover(); p != nil {
+						err = p.(error)
+					}
+				}()
+				err = enqueue(client, tx)
+			}()
+			if !errors.Is(err, refused) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if err := tx.Commit(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if n := len(w.waiting()); n != 0 {
+				t.Errorf("%s: %d rows are committed", name, n)
+			}
+		}
+	}
+	var kept int
+	if err := w.db.Get(&kept, "select count(*) from kept"); err != nil || kept != 6 {
+		t.Errorf("%d rows of the caller, %v", kept, err)
+	}
+}
+
 func TestAPanicOfAMiddlewareReachesTheCallerOfEveryEnqueue(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
