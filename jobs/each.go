@@ -90,6 +90,17 @@ func checkInSavepoint(
 	return result, nil
 }
 
+// beside calls fn for an instant of a periodic function, such that an error of it leaves what the calls before it did:
+// with a transaction, between a savepoint and its end. It returns an error if the transaction cannot go on.
+func beside(ctx context.Context, tx *sqlx.Tx, fn func() (Result, error)) (Result, error) {
+	if tx != nil {
+		return checkInSavepoint(ctx, tx, fn)
+	}
+	result := callOne(fn)
+	result.Err = sound(result.Err)
+	return result, nil
+}
+
 func divide(err error) error { return fmt.Errorf("%w: %w", ErrDivide, err) }
 
 // callOne turns an error and a panic into the error of the result.

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -48,7 +50,8 @@ func PeriodicKey(job string) Key {
 // their distance. OnMisfire says what a check does that finds more than one: run once for the latest
 // (MisfireRun, the default), once for each, oldest first (MisfireEach), or leave out those of a
 // missed slot (MisfireSkip). With MisfireEach the calls of a check share its timeout: after half of
-// it, the next slot takes the rest.
+// it, the next slot takes the rest. An error of one instant leaves what the calls before it did, and
+// a row of its own repeats the instant.
 //
 // Periodic panics like Register, and for a crontab that does not parse. Package crontab, below
 // package schedule, says what one may be.
@@ -82,13 +85,23 @@ var anchor = time.Unix(0, 0)
 
 // stamp is the payload of the row of a periodic function.
 type stamp struct {
-	Instant time.Time `json:"instant"` // UTC; in history, the latest one that the function was called for
+	// First is the first instant that the function was called for in checks of the row. Zero: it is Instant, or the
+	// function was not called.
+	First time.Time `json:"first,omitzero"` // UTC
+	// Instant is the one that the row waits for; in history, the latest one that the function was called for.
+	Instant time.Time `json:"instant"` // UTC
 	Crontab string    `json:"crontab"`
 	Zone    string    `json:"zone,omitempty"`
+	// Failed is the error of the call for the instant after Instant, in history. The row of that instant has it, too.
+	Failed string `json:"failed,omitempty"`
 }
 
-func (d *Definition) stamp(at time.Time) json.RawMessage {
-	text, _ := json.Marshal(stamp{at, d.Crontab, d.Zone}) // never fails
+func (d *Definition) stamp(at time.Time) stamp {
+	return stamp{Instant: at, Crontab: d.Crontab, Zone: d.Zone}
+}
+
+func (s stamp) payload() json.RawMessage {
+	text, _ := json.Marshal(s) // never fails
 	return text
 }
 
@@ -111,36 +124,85 @@ func (d *Definition) checkOne(ctx context.Context, tx *sqlx.Tx, job FutureJob) (
 	if !ok {
 		return d.handler.one(ctx, tx, job)
 	}
-	before, now := first.Add(-time.Second), job.begun()
-	if d.Misfire != MisfireEach {
-		job.Instant = first
-		if newest := d.instants.Latest(1, before, now); len(newest) > 0 {
-			job.Instant = newest[0]
-		}
-		return d.checkAt(ctx, tx, job)
+	job.Instant = d.instantOf(&job, first)
+	if d.Misfire == MisfireEach {
+		return d.checkEach(ctx, tx, job)
 	}
-	var all Result
-	for at, ok := first, true; ok && (at.Equal(first) || !at.After(now)); at, ok = d.instants.Next(at) {
-		if end, ok := ctx.Deadline(); ok && !at.Equal(first) && time.Until(end) < d.Timeout/2 {
-			break // the row ends here, and the row after it takes the next instant
+	result, err := d.checkAt(ctx, tx, job)
+	result.Payload = d.stamp(job.Instant).payload()
+	return result, err
+}
+
+// instantOf returns the instant that a check of a row calls the function for first.
+func (d *Definition) instantOf(job *FutureJob, waited time.Time) time.Time {
+	if d.Misfire != MisfireEach {
+		if newest := d.instants.Latest(1, waited.Add(-time.Second), job.begun()); len(newest) > 0 {
+			return newest[0]
 		}
-		job.Instant = at
-		result, err := d.checkAt(ctx, tx, job)
-		if err == nil {
-			err = result.Err
-		}
+	}
+	return waited
+}
+
+// CalledFor returns the payload, for history, of the row of a periodic function that a call has failed for. Nil: the row
+// is of anything else, or its payload stays.
+func (d *Definition) CalledFor(job FutureJob) json.RawMessage {
+	waited, ok := d.standsFor(&job)
+	if !ok {
+		return nil
+	}
+	if at := d.instantOf(&job, waited); !at.Equal(waited) {
+		return d.stamp(at).payload()
+	}
+	return nil
+}
+
+// checkEach calls the function for each instant that has come, from the one of the row on, until a call fails. If that
+// is not the first call, the calls before it count: the row ends, and the row of the instant that failed follows it.
+func (d *Definition) checkEach(ctx context.Context, tx *sqlx.Tx, job FutureJob) (Result, error) {
+	if job.ErrorCount > d.Retry { // its only try was in the check of an earlier instant
+		return Result{}, errors.New(job.LastError)
+	}
+	all, err := d.checkAt(ctx, tx, job)
+	if err != nil || all.Err != nil {
+		return all, err
+	}
+	var row stamp
+	_ = json.Unmarshal(job.Payload, &row) // see standsFor
+	first, done := cmp.Or(row.First, job.Instant), d.stamp(job.Instant)
+	for d.goesOn(ctx, &job, all.Next) {
+		result, err := beside(ctx, tx, func() (Result, error) { return d.checkAt(ctx, tx, job) })
 		switch {
-		case err != nil && d.InTx(): // the writes for the instants before it are rolled back
+		case err != nil: // the transaction cannot go on
 			return Result{}, err
-		case err != nil:
-			return Result{Err: err, Payload: d.stamp(job.Instant)}, nil
+		case errors.Is(result.Err, ErrDefer):
+		case result.Err != nil:
+			done.Failed = plain.ErrorText(result.Err)
+		default:
+			done.Instant, all.Next, all.Enqueue = job.Instant, result.Next, append(all.Enqueue, result.Enqueue...)
 		}
-		all = Result{Next: result.Next, Payload: result.Payload, Enqueue: append(all.Enqueue, result.Enqueue...)}
-		if result.Next != nil {
+		if result.Err != nil {
 			break
 		}
 	}
+	if !first.Equal(done.Instant) {
+		done.First = first
+	}
+	all.Payload = done.payload()
 	return all, nil
+}
+
+// goesOn moves a row to the next instant, and reports whether the same check calls the function for it. After an error
+// of the row a check makes one call: the error may be of a call whose timeout or commit has undone the calls before it.
+func (d *Definition) goesOn(ctx context.Context, job *FutureJob, again *time.Time) bool {
+	if again != nil || job.ErrorCount > 0 {
+		return false
+	}
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < d.Timeout/2 {
+		return false // the row ends here, and the row after it takes the next instant
+	}
+	at, ok := d.instants.Next(job.Instant)
+	job.Instant = at
+	return ok && !at.After(job.begun())
 }
 
 // checkAt calls the function for an instant.
@@ -149,7 +211,9 @@ func (d *Definition) checkAt(ctx context.Context, tx *sqlx.Tx, job FutureJob) (R
 	if err == nil && result.Payload != nil {
 		err = errors.New("a periodic function must leave the payload of its row, which is the instant")
 	}
-	result.Payload = d.stamp(job.Instant)
+	if err == nil {
+		err = result.validate()
+	}
 	return result, err
 }
 
@@ -157,12 +221,15 @@ func (d *Definition) checkAt(ctx context.Context, tx *sqlx.Tx, job FutureJob) (R
 func (j *FutureJob) begun() time.Time { return j.Slot.Add(j.Lateness) }
 
 // Following returns the row for the next instant of a periodic function whose row has ended. now is
-// the present if the function was not called. ok is false if the row is of anything else, or if
-// there is no instant any more.
-func (d *Definition) Following(job FutureJob, outcome Outcome, now time.Time) (next Request, ok bool) {
+// the present if the function was not called. failed is the error of a call for that instant, in the
+// check that has ended the row. ok is false if the row is of anything else, or if there is no instant
+// any more.
+func (d *Definition) Following(
+	job FutureJob, outcome Outcome, now time.Time,
+) (next Request, failed string, ok bool) {
 	at, ok := d.standsFor(&job)
 	if !ok {
-		return next, false
+		return next, "", false
 	}
 	after := now
 	switch {
@@ -175,7 +242,10 @@ func (d *Definition) Following(job FutureJob, outcome Outcome, now time.Time) (n
 	if after.Before(at) {
 		after = at
 	}
-	return d.awaiting(after)
+	var s stamp
+	_ = json.Unmarshal(job.Payload, &s) // see standsFor
+	next, ok = d.awaiting(after)
+	return next, s.Failed, ok
 }
 
 // awaiting returns the row that waits for the first instant after another.
@@ -183,8 +253,25 @@ func (d *Definition) awaiting(after time.Time) (row Request, ok bool) {
 	at, ok := d.instants.Next(after)
 	key := PeriodicKey(d.Name)
 	return Request{
-		JobExec: key.JobExec, EntityName: key.EntityName, EntityKey: key.EntityKey, CheckAt: at, Payload: d.stamp(at),
+		JobExec: key.JobExec, EntityName: key.EntityName, EntityKey: key.EntityKey, CheckAt: at, Payload: d.stamp(at).payload(),
 	}, ok
+}
+
+// mostInstants bounds the result of PeriodicInstants.
+const mostInstants = 1000
+
+// PeriodicInstants returns the instants (UTC) that a periodic function was called for in checks of a row that has ended:
+// all of them, or the latest 1,000. payload is that of the row in history.
+func PeriodicInstants(payload json.RawMessage) []time.Time {
+	var s stamp
+	if json.Unmarshal(payload, &s) != nil || s.Instant.IsZero() {
+		return nil
+	}
+	every, err := crontab.Parse(s.Crontab, s.Zone, anchor)
+	if err != nil || s.First.IsZero() {
+		return []time.Time{s.Instant.UTC()}
+	}
+	return every.Latest(mostInstants, s.First.Add(-time.Second), s.Instant)
 }
 
 // PeriodicRow is the row of a periodic function.

@@ -152,6 +152,70 @@ func TestWhatIsCancelledWhileItIsCheckedAsksForNothing(t *testing.T) {
 	}
 }
 
+// The check of a row with an even key moves or ends its own row through its transaction.
+func TestACheckThatMovesOrEndsItsOwnRowAsksForNothing(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(ctx context.Context, w *world, tx jobs.DB, key jobs.Key) error{
+		"moves": func(ctx context.Context, w *world, tx jobs.DB, key jobs.Key) error {
+			_, _, err := w.client.Reschedule(ctx, tx, key, slot(9))
+			return err
+		},
+		"ends": func(ctx context.Context, w *world, tx jobs.DB, key jobs.Key) error {
+			_, err := w.client.Cancel(ctx, tx, key)
+			return err
+		},
+	} {
+		one := func(w *world) func(context.Context, *sqlx.Tx, jobs.FutureJob) (jobs.Result, error) {
+			return func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (result jobs.Result, err error) {
+				result.Enqueue = []jobs.Request{child("child", job.EntityKey, "", slot(2))}
+				if n, _ := strconv.Atoi(job.EntityKey); n%2 == 0 {
+					err = change(ctx, w, tx, job.Key())
+				}
+				return result, err
+			}
+		}
+		for shape, register := range map[string]func(w *world){
+			"InTx": func(w *world) { w.registry.Register("parent", jobs.InTx(one(w))) },
+			"Each": func(w *world) { w.registry.Register("parent", jobs.Each(one(w))) },
+		} {
+			t.Run(name+", "+shape, func(t *testing.T) {
+				t.Parallel()
+				w := setup(t)
+				register(w)
+				w.enqueue("parent", slot(1), 40)
+				if result := w.run(slot(1)); result.Finished != 20 || result.Yielded != 20 || result.State != slots.StateDone {
+					t.Errorf("%+v", result)
+				}
+				if n := w.pending("child"); n != 20 {
+					t.Errorf("%d children wait, want those of the 20 parents that stayed", n)
+				}
+			})
+		}
+	}
+}
+
+func TestAnErrorInTheResultOfACheckUndoesItsWrites(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.db.MustExec("create table effect (key text)")
+	w.registry.Register("job", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (result jobs.Result, err error) {
+		_, err = tx.ExecContext(ctx, "insert into effect values ($1)", job.EntityKey)
+		if job.EntityKey == "1" {
+			result.Err = errors.New("no")
+		}
+		return result, err
+	}))
+	w.enqueue("job", slot(1), 2)
+	result := w.run(slot(1))
+	var effects []string
+	if err := w.db.Select(&effects, "select key from effect"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"0"}, effects); diff != "" || result.Finished != 1 || result.Failed != 1 {
+		t.Errorf("%+v, effects (-want +got) %s", result, diff)
+	}
+}
+
 // A transaction that has asked for the same check, and does not commit, keeps nothing but the outcome that asks for it from being recorded.
 func TestACheckThatSomebodyElseAsksForHoldsUpNoOtherOutcome(t *testing.T) {
 	t.Parallel()

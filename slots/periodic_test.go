@@ -3,6 +3,7 @@ package slots_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -10,8 +11,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/testkit"
 )
@@ -57,7 +60,6 @@ func outcomesOf(kit *testkit.Kit) (outcomes []jobs.Outcome) {
 	for _, row := range kit.Ended() {
 		outcomes = append(outcomes, row.Outcome)
 	}
-	slices.Reverse(outcomes)
 	return outcomes
 }
 
@@ -188,6 +190,161 @@ func TestAnErrorOfOneOfManyInstantsRepeatsThatInstant(t *testing.T) {
 	c.want(t, "01-05 06:00", "01-06 06:00")
 	kit.RunFor(time.Hour)
 	c.want(t, "01-06 06:00", "01-07 06:00", "01-08 06:00")
+}
+
+// dailies is a periodic function that enqueues and writes for each instant, and fails for the 7th as often as it is
+// called up to a number of times.
+type dailies struct {
+	calls map[string]int
+	times int
+	fail  func(ctx context.Context, tx *sqlx.Tx) error
+}
+
+func (f *dailies) check(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (jobs.Result, error) {
+	d := job.Instant.Format("01-02")
+	f.calls[d]++
+	if tx != nil {
+		if _, err := tx.ExecContext(ctx, "insert into public.report values ($1)", d); err != nil {
+			return jobs.Result{}, err
+		}
+	}
+	if d == "01-07" && f.calls[d] <= f.times {
+		return jobs.Result{}, f.fail(ctx, tx)
+	}
+	return jobs.Result{Enqueue: []jobs.Request{{
+		JobExec: "mail", EntityName: "day", EntityKey: d, CheckAt: testkit.Start.Add(240 * time.Hour),
+	}}}, nil
+}
+
+// after misses four instants of the function, and runs the slots of half a day. It returns the days that are written in
+// the database, and those for which a mail waits.
+func (f *dailies) after(t *testing.T, inTx bool, opts ...jobs.Option) (kit *testkit.Kit, written, mails []string) {
+	t.Helper()
+	f.calls = map[string]int{}
+	shape := jobs.InTx(f.check)
+	if !inTx {
+		shape = jobs.Row(func(ctx context.Context, job jobs.FutureJob) (jobs.Result, error) { return f.check(ctx, nil, job) })
+	}
+	registry := jobs.NewRegistry()
+	registry.Register("mail", jobs.Row(func(context.Context, jobs.FutureJob) (*time.Time, error) { return nil, nil }))
+	registry.Periodic("report", "0 6 * * *", shape, append(opts, jobs.OnMisfire(jobs.MisfireEach), jobs.MaxBackOff(1))...)
+	kit = testkit.New(t, testkit.Config{Registry: registry})
+	kit.DB.MustExec("create table public.report (day text)")
+	kit.Clock.Set(testkit.Start.Add(4 * day))
+	kit.RunDue()
+	kit.RunFor(12 * time.Hour)
+	if err := kit.DB.Select(&written, "select day from public.report order by 1"); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range kit.Waiting() {
+		if row.JobExec == "mail" {
+			mails = append(mails, row.EntityKey)
+		}
+	}
+	slices.Sort(mails)
+	return kit, written, mails
+}
+
+var failures = map[string]func(ctx context.Context, tx *sqlx.Tx) error{
+	"an error": func(context.Context, *sqlx.Tx) error { return errors.New("the printer is on fire") },
+	"a panic":  func(context.Context, *sqlx.Tx) error { panic("the printer is on fire") },
+	"an error of a statement": func(ctx context.Context, tx *sqlx.Tx) error {
+		if tx == nil {
+			return errors.New("the printer is on fire")
+		}
+		_, err := tx.ExecContext(ctx, "select 1 / 0")
+		return err
+	},
+	"a timeout": func(ctx context.Context, _ *sqlx.Tx) error {
+		<-ctx.Done()
+		return ctx.Err()
+	},
+}
+
+func TestAnInstantThatFailsOnceLeavesAllOthersAsTheyAre(t *testing.T) {
+	t.Parallel()
+	for name, fail := range failures {
+		for _, inTx := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, in a transaction: %t", name, inTx), func(t *testing.T) {
+				t.Parallel()
+				f := dailies{times: 1, fail: fail}
+				_, written, mails := f.after(t, inTx, jobs.Timeout(time.Second))
+				want := []string{"01-05", "01-06", "01-07", "01-08"}
+				if diff := cmp.Diff(want, mails); diff != "" {
+					t.Errorf("mails (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(want, written); inTx && diff != "" {
+					t.Errorf("reports (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+func TestAnInstantThatAlwaysFailsFailsAlone(t *testing.T) {
+	t.Parallel()
+	for name, fail := range failures {
+		for _, inTx := range []bool{false, true} {
+			for _, retry := range []int{0, 2} {
+				if retry == 0 && inTx && name == "a timeout" {
+					continue // it undoes all calls of the only try
+				}
+				t.Run(fmt.Sprintf("%s, in a transaction: %t, %d retries", name, inTx, retry), func(t *testing.T) {
+					t.Parallel()
+					f := dailies{times: 99, fail: fail}
+					kit, written, mails := f.after(t, inTx, jobs.Retry(retry), jobs.Timeout(time.Second))
+					want := []string{"01-05", "01-06", "01-08"}
+					if diff := cmp.Diff(want, mails); diff != "" {
+						t.Errorf("mails (-want +got):\n%s", diff)
+					}
+					if diff := cmp.Diff(want, written); inTx && diff != "" {
+						t.Errorf("reports (-want +got):\n%s", diff)
+					}
+					tries := retry + 1
+					outcomes := []jobs.Outcome{jobs.OutcomeDone, jobs.OutcomeFailed, jobs.OutcomeDone}
+					if inTx && name == "a timeout" { // the row of the 5th and that of the 6th each had a try with the 7th
+						tries, outcomes = tries+2, slices.Insert(outcomes, 0, jobs.OutcomeDone)
+					}
+					if f.calls["01-07"] != tries {
+						t.Errorf("%d calls for the 7th, want %d", f.calls["01-07"], tries)
+					}
+					if diff := cmp.Diff(outcomes, outcomesOf(kit)); diff != "" {
+						t.Errorf("outcomes (-want +got):\n%s", diff)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestATimelineNamesEachInstantThatAPeriodicFunctionWasCalledFor(t *testing.T) {
+	t.Parallel()
+	f := dailies{times: 99, fail: failures["an error"]}
+	kit, _, _ := f.after(t, true, jobs.Retry(1))
+	entries, err := admin.New(kit.Client).Timeline(t.Context(), kit.DB, jobs.PeriodicKey("report"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		text := e.What
+		for _, at := range e.Instants {
+			text += " " + at.Format("01-02")
+		}
+		if e.Error != "" {
+			text += ": " + e.Error
+		}
+		got = append(got, text)
+	}
+	want := []string{
+		"enqueued", "done 01-05 01-06",
+		"enqueued", "retry: the printer is on fire", "failed 01-07: the printer is on fire",
+		"enqueued", "done 01-08",
+		"enqueued", "waiting",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
 }
 
 func TestAPeriodicFunctionMayLookAgainForItsInstant(t *testing.T) {

@@ -148,6 +148,7 @@ var (
 	PageRead              = file("page_read")
 	PageUnreadable        = file("page_unreadable")
 	PastSlots             = file("past_slots")
+	PeriodicFailed        = file("periodic_failed")
 	PeriodicLock          = file("periodic_lock")
 	PeriodicRows          = file("periodic_rows")
 	PushBack              = file("push_back")

@@ -5,7 +5,6 @@ package guard
 import (
 	"encoding/json"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/plain"
@@ -42,6 +41,8 @@ type Verdict struct {
 
 	Payload json.RawMessage // replaces the payload of the row, unless nil
 	Enqueue []jobs.Request  // checks to enqueue together with the row's outcome
+	// Failed is an error that the check had for the last of Enqueue, the next row of a periodic function.
+	Failed string
 }
 
 // Before judges a row before its check. If the check must not run, ok is false and the Verdict says
@@ -63,12 +64,16 @@ func Follow(d *jobs.Definition, m Moment, job *jobs.FutureJob, v *Verdict) {
 	if d.Crontab == "" || v.Outcome == "" {
 		return
 	}
+	if v.Outcome == jobs.OutcomeFailed && v.Payload == nil {
+		v.Payload = d.CalledFor(*job)
+	}
 	ended := *job
 	if v.Payload != nil {
 		ended.Payload = v.Payload
 	}
-	if next, ok := d.Following(ended, v.Outcome, m.Latest()); ok {
-		v.Enqueue = append(v.Enqueue, next)
+	next, failed, ok := d.Following(ended, v.Outcome, m.Latest())
+	if ok {
+		v.Enqueue, v.Failed = append(v.Enqueue, next), failed
 	}
 }
 
@@ -107,7 +112,7 @@ func After(d *jobs.Definition, m Moment, job *jobs.FutureJob, next *time.Time, e
 }
 
 func failed(d *jobs.Definition, m Moment, job *jobs.FutureJob, err error) Verdict {
-	text := ErrorText(err)
+	text := plain.ErrorText(err)
 	if job.ErrorCount+1 > d.Retry {
 		return Verdict{Outcome: jobs.OutcomeFailed, Error: text}
 	}
@@ -122,19 +127,4 @@ func (m Moment) Latest() time.Time {
 		return m.Slot
 	}
 	return m.Now
-}
-
-// maxErrorText is how many bytes of an error's text are kept: its beginning and its end.
-const maxErrorText = 2000
-
-// ErrorText returns an error's text as the database accepts it, without NUL bytes and invalid
-// UTF-8. One bad text must not fail the batch that it is recorded in.
-func ErrorText(err error) string {
-	// Again, because U+FFFD is longer than the bytes it replaces.
-	text := plain.Ends(err.Error(), maxErrorText)
-	text = plain.Ends(strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\uFFFD"), maxErrorText)
-	if text == "" {
-		return "an error without a text"
-	}
-	return text
 }

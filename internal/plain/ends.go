@@ -1,6 +1,9 @@
 package plain
 
-import "unicode/utf8"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // gap stands for what Ends leaves out.
 const gap = " ... "
@@ -20,4 +23,19 @@ func Ends(text string, n int) string {
 		tail++
 	}
 	return text[:head] + gap + text[tail:]
+}
+
+// maxErrorText is how many bytes of an error's text are kept: its beginning and its end.
+const maxErrorText = 2000
+
+// ErrorText returns an error's text as the database accepts it, without NUL bytes and invalid
+// UTF-8. One bad text must not fail the batch that it is recorded in.
+func ErrorText(err error) string {
+	// Again, because U+FFFD is longer than the bytes it replaces.
+	text := Ends(err.Error(), maxErrorText)
+	text = Ends(strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\uFFFD"), maxErrorText)
+	if text == "" {
+		return "an error without a text"
+	}
+	return text
 }

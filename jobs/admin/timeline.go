@@ -65,6 +65,10 @@ type TimelineEntry struct {
 	// is with the entry before it.
 	Fired []Firing `json:"fired"`
 
+	// Instants lists the instants (UTC) that a periodic function was called for, if a check of its row has ended the row:
+	// all those of the row, or the latest 1,000.
+	Instants []time.Time `json:"instants"`
+
 	// LeftOut tells that the row ended with a request, which was dropped for its Request.UnlessEndedWithin. The key has
 	// ended as done in that time, perhaps with this end.
 	LeftOut bool `json:"left_out"`
@@ -148,10 +152,10 @@ func (c *Client) entries(ctx context.Context, db jobs.DB, key jobs.Key) ([]Timel
 	return rows(ctx, c, db, pgsql.Why, args, func(row *sql.Rows, e *TimelineEntry) error {
 		var at, target, opened, closed sql.NullTime
 		var lateness, duration, within *int64
-		var leftOut []byte
+		var leftOut, called []byte
 		err := row.Scan(&e.ID, &e.JobExec, &e.ItemKey, &e.Anonymous, &at, &e.What, &e.Slot, &target, &e.By, &e.App, &e.Actor,
 			&e.Runner, &lateness, &duration, &e.Error, &e.Run, &opened, &closed, &e.Hindrance, &within,
-			&e.MovedFrom, &e.MovedTo, &e.Found, &e.OfRule, &leftOut)
+			&e.MovedFrom, &e.MovedTo, &e.Found, &e.OfRule, &leftOut, &called)
 		if err == nil {
 			err = json.Unmarshal(leftOut, &e.StepsLeftOut)
 		}
@@ -159,6 +163,7 @@ func (c *Client) entries(ctx context.Context, db jobs.DB, key jobs.Key) ([]Timel
 		e.OpenedAt, e.ClosedAt = opened.Time.UTC(), closed.Time.UTC()
 		e.Ran, e.Lateness, e.Duration = lateness != nil, micros(lateness), micros(duration)
 		e.Within = micros(within)
+		e.Instants = jobs.PeriodicInstants(called)
 		if e.What != "moved" {
 			e.KeyBefore, e.KeyAfter, e.MovedFrom, e.MovedTo = e.MovedFrom, e.MovedTo, "", ""
 		}

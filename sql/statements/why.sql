@@ -1,10 +1,10 @@
 -- Returns the timeline of the checks of an entity. See the function why. SQL may ask for -infinity
 -- or for a year before Christ: to Go these are its zero time. found: what the last check of a rule
 -- found. of_rule: whether a rule has the name of the job. steps_left_out: steps that had passed when the row came to the
--- rule, and do not fire.
+-- rule, and do not fire. called: the payload of a row of a periodic function that a check has ended; see jobs.stamp.
 -- Called by jobs/admin.Client.entries.
 select
-    id, job, coalesce(item, ''), item is null, at, what, slot, greatest(target, timestamptz '0001-01-01 00:00:00+00') as target, coalesce(by_role, ''), coalesce(app, ''), coalesce(actor, ''),
+    id, w.job, coalesce(item, ''), item is null, at, what, slot, greatest(target, timestamptz '0001-01-01 00:00:00+00') as target, coalesce(by_role, ''), coalesce(app, ''), coalesce(actor, ''),
     coalesce(runner, ''), (extract(epoch from lateness) * 1000000)::bigint, (extract(epoch from duration) * 1000000)::bigint,
     coalesce(error, ''), coalesce(run, ''), opened_at, closed_at, coalesce(hindrance, ''),
     (extract(epoch from within) * 1000000)::bigint, coalesce(moved_from, ''), coalesce(moved_to, ''),
@@ -12,15 +12,16 @@ select
     exists (select from prescient.rule r where r.name = w.job) as of_rule,
     to_json(array(
         select jsonb_array_elements_text(case when jsonb_typeof(s.payload -> 'left_out') = 'array' then s.payload -> 'left_out' else '[]' end)
-    ))::text as steps_left_out
+    ))::text as steps_left_out,
+    case when $1 = 'periodic' and s.job = $2 then s.payload::text end as called
 from prescient.why($1, $2, $3, $4, $5) as w
 left join lateral (
-    select h.payload
+    select h.payload, w.job
     from prescient.future_job_history h
-    where w.what = 'done' and h.entity_name = $1 and h.entity_key = $2 and h.id = w.id and h.job_exec = w.job
+    where (w.what = 'done' or $1 = 'periodic' and w.lateness is not null and w.what = h.outcome) and h.entity_name = $1 and h.entity_key = $2 and h.id = w.id and h.job_exec = w.job
     union all
-    select f.payload
+    select f.payload, null
     from prescient.future_job f
     where w.what = 'waiting' and f.entity_name = $1 and f.entity_key = $2 and f.id = w.id and f.job = prescient.find_job(w.job)
     limit 1
-) as s on exists (select from prescient.rule r where r.name = w.job)
+) as s on $1 = 'periodic' or exists (select from prescient.rule r where r.name = w.job)

@@ -24,6 +24,7 @@ type Event struct {
 // NewEvent returns an event as JSON.
 func NewEvent(e admin.TimelineEntry) Event {
 	e.Fired, e.StepsLeftOut = append([]admin.Firing{}, e.Fired...), append([]string{}, e.StepsLeftOut...)
+	e.Instants = append([]time.Time{}, e.Instants...)
 	v := Event{
 		TimelineEntry: e, At: TimeOrNil(e.At), For: TimeOrNil(e.RequestedAt),
 		OpenedAt: TimeOrNil(e.OpenedAt), ClosedAt: TimeOrNil(e.ClosedAt),

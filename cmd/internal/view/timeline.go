@@ -117,6 +117,9 @@ func ended(e admin.TimelineEntry, slot string) string {
 	} else {
 		text += " in slot " + slot
 	}
+	if len(e.Instants) > 0 {
+		text += ", called for " + instants(e.Instants)
+	}
 	if e.Error != "" {
 		text += ": " + e.Error
 	}
@@ -134,6 +137,21 @@ func ended(e admin.TimelineEntry, slot string) string {
 			"it wants no check so soon after an end as done (unless_ended_within)"
 	}
 	return text
+}
+
+// fewInstants is how many of the instants that a periodic function was called for are named.
+const fewInstants = 20
+
+// instants names the instants that a periodic function was called for.
+func instants(list []time.Time) string {
+	var names []string
+	for _, at := range list[:min(len(list), fewInstants)] {
+		names = append(names, spoken.Instant(at))
+	}
+	if more := len(list) - fewInstants; more > 0 {
+		names = append(names, fmt.Sprintf("%s more up to %s", spoken.Count(more, "instant", "instants"), spoken.Instant(list[len(list)-1])))
+	}
+	return strings.Join(names, ", ")
 }
 
 // fired names the steps of a rule that have fired.

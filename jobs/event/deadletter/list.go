@@ -11,7 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
-	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/jobs/egress"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/internal/stored"
@@ -215,7 +215,7 @@ func (l *List) settle(ctx context.Context, tx *sqlx.Tx, page []Letter, results [
 		case results[n] == nil:
 			sent = append(sent, d.Number)
 		case !errors.Is(results[n], event.ErrNotSent):
-			refused, texts = append(refused, d.Number), append(texts, guard.ErrorText(results[n]))
+			refused, texts = append(refused, d.Number), append(texts, plain.ErrorText(results[n]))
 		}
 	}
 	if _, err := tx.ExecContext(ctx, pgsql.EventDeadSent.In(l.schema), sent); err != nil {

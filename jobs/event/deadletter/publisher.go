@@ -12,7 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
-	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/internal/stored"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -202,7 +202,7 @@ func (p *publisher) record(
 			accepted = append(accepted, events[i])
 		case results[n] != nil && !errors.Is(results[n], event.ErrNotSent) && ctx.Err() == nil:
 			refused = append(refused, events[i])
-			texts = append(texts, guard.ErrorText(results[n]))
+			texts = append(texts, plain.ErrorText(results[n]))
 		}
 	}
 	if len(accepted)+len(refused) == 0 {

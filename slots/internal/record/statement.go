@@ -10,6 +10,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/guard"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/row"
@@ -116,6 +117,10 @@ func (w *Writer) AddTx(
 	m *pgsql.Message, token, part int64, outcomes []row.Outcome, transaction string, ours bool, n *row.Tally,
 	send func(m *pgsql.Message) error,
 ) error {
+	outcomes, err := w.enqueuing(m, outcomes, send)
+	if err != nil {
+		return err
+	}
 	if len(outcomes) == 1 {
 		w.Server.Unhurried(m, db.LockTimeout)
 		own := append(append([]any{transaction}, OfRow(token, db.LockTimeout, w.Server.Lease)...), ours)
@@ -131,6 +136,29 @@ func (w *Writer) AddTx(
 	sortByID(outcomes)
 	m.Add(pgsql.CheckSame.In(w.Server.Schema), []any{transaction}, db.Nothing)
 	return w.AddLocked(m, token, part, outcomes, n, send)
+}
+
+// enqueuing returns the outcomes of a check's own transaction. Those whose rows the check has moved or ended through it
+// enqueue nothing. It sends m to find out, unless no outcome enqueues.
+func (w *Writer) enqueuing(
+	m *pgsql.Message, outcomes []row.Outcome, send func(m *pgsql.Message) error,
+) ([]row.Outcome, error) {
+	if !slices.ContainsFunc(outcomes, row.Outcome.Enqueues) {
+		return outcomes, nil
+	}
+	sortByID(outcomes)
+	there, _ := w.AddLock(m, numbersOf(outcomes), row.IDs(outcomes))
+	err := send(m)
+	*m = pgsql.Message{}
+	all := slices.Clone(outcomes)
+	for i := range all {
+		if !there[all[i].ID] {
+			verdict := *all[i].Verdict
+			verdict.Enqueue, verdict.Failed = nil, ""
+			all[i].Verdict = &verdict
+		}
+	}
+	return all, err
 }
 
 // AddLocked adds to a transaction what records outcomes of rows that it has locked, in the order of
@@ -271,6 +299,22 @@ func (w *Writer) addEnqueued(m *pgsql.Message, locked []row.Outcome) {
 		stmt, args := jobs.EnqueueStatement(lists[number], w.Clock())
 		m.Add(stmt.In(w.Server.Schema), args, db.Nothing)
 	}
+	for i := range locked {
+		if o := &locked[i]; o.Verdict.Failed != "" {
+			w.addFailed(m, o)
+		}
+	}
+}
+
+// addFailed adds the statement that gives the next row of a periodic function the error of its instant.
+func (w *Writer) addFailed(m *pgsql.Message, o *row.Outcome) {
+	next := o.Verdict.Enqueue[len(o.Verdict.Enqueue)-1]
+	entry := w.journal(&row.Outcome{
+		Verdict: &guard.Verdict{Move: guard.MoveRetry, Error: o.Verdict.Failed},
+		Ran:     true, Lateness: o.Lateness, Duration: o.Duration,
+	})
+	args := []any{o.Number, next.EntityName, next.EntityKey, string(next.Payload), o.Verdict.Failed, entry}
+	m.Add(pgsql.PeriodicFailed.In(w.Server.Schema), args, db.Nothing)
 }
 
 // AddLock adds the statement that locks rows. It fills free with the rows that it has locked, and

@@ -21,7 +21,7 @@ type Outcome struct {
 // Size returns about how many bytes the outcome takes.
 func (o *Outcome) Size() int64 {
 	const own = 250 // without its texts
-	bytes := own + len(o.Verdict.Error) + len(o.Verdict.Payload)
+	bytes := own + len(o.Verdict.Error) + len(o.Verdict.Payload) + len(o.Verdict.Failed)
 	for i := range o.Verdict.Enqueue {
 		bytes += 2*own + len(o.Verdict.Enqueue[i].Payload)
 	}
