@@ -69,6 +69,11 @@ func (c *checker) lock(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) 
 	return p, nil
 }
 
+// decider returns what decides about the rows of the rule.
+func (r *compiled) decider(slots grid.Grid) Decider {
+	return Decider{Rule: r.Rule, Timing: r.timing, Facts: r.Facts, Grid: slots}
+}
+
 func compile(definition string) (*compiled, error) {
 	r := &compiled{text: definition}
 	if err := json.Unmarshal([]byte(definition), &r.Applied); err != nil {

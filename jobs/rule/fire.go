@@ -38,13 +38,13 @@ func (p *page) fire(ctx context.Context) error {
 }
 
 // each calls fn for the steps that are due, in the order of the rows, of those without an error.
-func (p *page) each(fn func(i int, s *Step, d due) error) {
+func (p *page) each(fn func(i int, s *Step, d Due) error) {
 	for i := range p.rows {
-		for _, d := range p.turns[i].due {
+		for _, d := range p.turns[i].is.Due {
 			if p.results[i].Err != nil {
 				break
 			}
-			if err := fn(i, &p.rule.Rule.Steps[d.step], d); err != nil {
+			if err := fn(i, &p.rule.Rule.Steps[d.Step], d); err != nil {
 				p.fail(i, err)
 			}
 		}
@@ -65,7 +65,7 @@ func (p *page) prepare() {
 			p.fail(i, err)
 		}
 	}
-	p.each(func(i int, s *Step, d due) error {
+	p.each(func(i int, s *Step, d Due) error {
 		if p.turns[i].seen.large {
 			return p.tooLarge(i)
 		}
@@ -131,10 +131,10 @@ func (p *page) publish(ctx context.Context) error {
 }
 
 // event returns the event of a step. A call that is repeated gives it the same ID.
-func (p *page) event(i int, s *Step, d due) event.Event {
+func (p *page) event(i int, s *Step, d Due) event.Event {
 	row := p.rows[i]
 	return event.Event{
-		ID:     EventID(p.rule.Rule.Name, row.EntityKey, p.turns[i].seen.since, Repetition(s.Name, d.Number)),
+		ID:     EventID(p.rule.Rule.Name, row.EntityKey, p.turns[i].seen.Since, Repetition(s.Name, d.Number)),
 		Source: p.Source, Type: s.Event,
 		Subject: Subject(row.EntityName, row.EntityKey),
 		Time:    d.At, GeneratedAt: row.Slot.Add(row.Lateness), Data: p.data(i, s, d),
@@ -165,14 +165,14 @@ type stepData struct {
 	Payload json.RawMessage `json:"payload,omitempty"`
 }
 
-func (p *page) data(i int, s *Step, d due) json.RawMessage {
+func (p *page) data(i int, s *Step, d Due) json.RawMessage {
 	row, seen := p.rows[i], p.turns[i].seen
 	var length *expr.Length
-	if d.step < len(seen.lengths) {
-		length = seen.lengths[d.step]
+	if d.Step < len(seen.Lengths) {
+		length = seen.Lengths[d.Step]
 	}
 	data := stepData{
-		Rule: p.rule.Rule.Name, Step: s.Name, Entity: row.EntityName, Key: row.EntityKey, Since: seen.since,
+		Rule: p.rule.Rule.Name, Step: s.Name, Entity: row.EntityName, Key: row.EntityKey, Since: seen.Since,
 		When: s.whenFor(length), At: d.At, Payload: seen.payload,
 	}
 	if s.Repeats() {
@@ -186,7 +186,7 @@ func (p *page) data(i int, s *Step, d due) json.RawMessage {
 // and more than 64 of them cost every session of the server. If that fails, each row has its own.
 func (p *page) execute(ctx context.Context) error {
 	var rows []int
-	p.each(func(i int, s *Step, _ due) error {
+	p.each(func(i int, s *Step, _ Due) error {
 		if s.SQL != "" && (len(rows) == 0 || rows[len(rows)-1] != i) {
 			rows = append(rows, i)
 		}
@@ -253,7 +253,7 @@ func (p *page) executeFor(ctx context.Context, began time.Time, rows []int) erro
 			if n > 0 && p.leave(began, rows[n:]) {
 				return nil
 			}
-			for _, d := range p.turns[i].due {
+			for _, d := range p.turns[i].is.Due {
 				if err := p.executeStep(ctx, i, d); err != nil {
 					return err
 				}
@@ -303,8 +303,8 @@ func (p *page) asRule(ctx context.Context, fn func() error) error {
 }
 
 // executeStep executes the SQL of a step for a row, if it has any.
-func (p *page) executeStep(ctx context.Context, i int, d due) error {
-	s, statement := p.rule.Rule.Steps[d.step], p.rule.sql[d.step]
+func (p *page) executeStep(ctx context.Context, i int, d Due) error {
+	s, statement := p.rule.Rule.Steps[d.Step], p.rule.sql[d.Step]
 	if s.SQL == "" {
 		return nil
 	}
@@ -315,7 +315,7 @@ func (p *page) executeStep(ctx context.Context, i int, d due) error {
 		case valueKey:
 			args[n] = p.rows[i].EntityKey
 		case valueSince:
-			args[n] = seen.since.Format(time.RFC3339Nano)
+			args[n] = seen.Since.Format(time.RFC3339Nano)
 		case valueNow:
 			row := p.rows[i]
 			args[n] = row.Slot.Add(row.Lateness).Format(time.RFC3339Nano)

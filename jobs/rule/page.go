@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
-	"github.com/prescient-go/prescient/jobs/rule/expr"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -36,23 +34,11 @@ type page struct {
 
 // turn is a row of the page, with the steps to fire.
 type turn struct {
-	seen  seen
-	was   state
-	from  time.Time      // steps before it do not fire
-	fired map[string]int // the last occurrence that has fired, by the name of the step
-	due   []due          // steps to fire, in their order
-	last  bool           // no step comes after them
-
-	starts []start     // of the clock; empty unless the rule has Recovered
-	over   []time.Time // starts of the clock of which the event of Rule.Recovered tells
-
+	seen   seen
+	was    state
+	memory Memory
+	is     Decision
 	events []event.Event // of the steps to fire
-}
-
-// due is an occurrence of a step to fire, by the index of the step.
-type due struct {
-	step int
-	Occurrence
 }
 
 // state is the payload of a row.
@@ -91,7 +77,7 @@ func (p *page) remember(ctx context.Context) error {
 	var keys []string
 	for i, row := range p.rows {
 		s := p.turns[i].seen
-		if open := s.there && s.about && !s.done; all || row.CheckCount > 0 || len(row.Payload) > 0 || !open {
+		if open := s.There && s.About && !s.Done; all || row.CheckCount > 0 || len(row.Payload) > 0 || !open {
 			of[row.EntityKey], keys = i, append(keys, row.EntityKey)
 		}
 	}
@@ -114,25 +100,25 @@ func (p *page) remember(ctx context.Context) error {
 	for _, f := range list {
 		t := &p.turns[of[f.key]]
 		if recovers && f.recovers {
-			t.begins(f.since, f.step)
+			t.memory.begins(f.since, f.step)
 		}
-		if !f.since.Equal(t.seen.since) {
-			continue
+		if f.since.Equal(t.seen.Since) {
+			t.memory.fires(f.step, f.number)
 		}
-		t.fires(f.step, f.number)
 	}
 	return nil
 }
 
 // fires notes that an occurrence of a step has fired.
-func (t *turn) fires(step string, number int) {
-	if t.fired == nil {
-		t.fired = map[string]int{}
+func (m *Memory) fires(step string, number int) {
+	if m.Fired == nil {
+		m.Fired = map[string]int{}
 	}
-	t.fired[step] = max(t.fired[step], number)
+	m.Fired[step] = max(m.Fired[step], number)
 }
 
-// plan decides about a row: it ends, or steps of it are due, or it waits.
+// plan decides about a row: it ends, or steps of it are due, or it waits. Once steps were left out, the payload says so:
+// a later change of Rule.Overdue is about other rows, and other starts of the clock.
 func (p *page) plan(i int) {
 	row, t := p.rows[i], &p.turns[i]
 	if row.Anonymous || row.ItemKey != "" || p.rule.Rule.Entity != "" && row.EntityName != p.rule.Rule.Entity {
@@ -145,163 +131,40 @@ func (p *page) plan(i int) {
 		p.results[i].Err = err
 		return
 	}
-	if was.Since != nil && t.seen.counts && !was.Since.Equal(t.seen.since) {
+	if was.Since != nil && t.seen.Counts && !was.Since.Equal(t.seen.Since) {
 		was.From, was.Since, was.LeftOut = nil, nil, nil // the clock has moved
 	}
-	if t.was = was; was.From != nil {
-		t.from = *was.From
+	t.was = was
+	if was.From != nil {
+		t.memory.From = *was.From
 	}
-	t.over = over(t.starts, t.seen)
-	switch s := t.seen; {
-	case !s.there:
-		p.end(i, foundGone)
-	case p.mayCount(s):
-		p.results[i].Next = new(p.grid.Next(p.begun(row)))
-	case s.about && !s.done && !s.counts && p.rule.Facts.SinceLookup():
-		p.again(i)
-	case !s.about || !s.counts:
-		p.end(i, foundOutside)
-	case s.done && s.doneAt.Valid:
-		p.end(i, foundDone+" at "+s.doneAt.Time.UTC().Format(time.RFC3339Nano))
-	case s.done:
-		p.end(i, foundDone)
-	default:
-		p.results[i].Err = p.steps(i)
+	if was.Came != nil {
+		t.memory.Came = *was.Came
 	}
-}
-
-// mayCount reports whether an open transaction may let a row count that does not count now. Triggers leave the check of
-// such a row as it is, if it comes before the first step. So the row goes on waiting until the transactions have ended
-// that began before the slot. A row that is done by its own columns need not wait: the trigger changes its check, and
-// locks it.
-func (p *page) mayCount(s seen) bool {
-	lookup := func(e expr.Expr) bool { return e.Lookup }
-	return p.unsettled && (!s.about || s.done && slices.ContainsFunc(p.rule.Facts.Done, lookup))
-}
-
-// begun returns the last slot that had begun when the check of a row began.
-func (p *page) begun(row jobs.FutureJob) time.Time {
-	return grid.Later(row.Slot, p.grid.Floor(row.Slot.Add(row.Lateness)))
-}
-
-// steps finds the steps of a row that are due in a slot that has begun, and when the next one is. A check may
-// be late, after an outage. Of the times at which a step repeats, the last one fires.
-func (p *page) steps(i int) error {
-	row, t := p.rows[i], &p.turns[i]
-	begun := p.begun(row)
-	var first, earliest time.Time // the first of all occurrences, and the next one
-	timing := p.rule.timing.For(t.seen.lengths)
-	for n, s := range p.rule.Rule.Steps {
-		last, next, err := timing.Around(n, t.seen.since, grid.Later(begun, t.from.Add(-1)))
-		if err != nil {
-			return fmt.Errorf("step %s: %w", s.Name, err)
+	if t.is, err = p.rule.decider(p.grid).Decide(t.seen.Row, t.memory, p.moment(row)); err != nil {
+		p.results[i].Err = err
+		return
+	}
+	if len(t.is.LeftOut) > 0 {
+		for _, o := range t.is.LeftOut {
+			t.was.LeftOut = append(t.was.LeftOut, Repetition(p.rule.Rule.Steps[o.Step].Name, o.Number))
 		}
-		if last.Number > t.fired[s.Name] && !last.At.Before(t.from) {
-			t.due = append(t.due, due{n, last})
-		}
-		begins := last
-		if last.Number > 1 {
-			begins, _ = timing.Nth(n, t.seen.since, 1) // it has passed
-		}
-		if begins.Number > 0 {
-			first = earlier(first, begins.At)
-		}
-		if early := t.seen.since.Add(p.rule.timing.Earliest(n)); next.Number == 1 && s.Interval == "" && early.After(begun) {
-			next.At = early // as a trigger lets it wait, see mayMove
-		}
-		if next.Number > 0 {
-			earliest = earlier(earliest, next.At)
-		}
-	}
-	slices.SortStableFunc(t.due, func(a, b due) int { return a.At.Compare(b.At) })
-	if p.late(i, timing, begun) {
-		return nil
-	}
-	if p.mayMove(first, row.Slot) {
-		earliest = earlier(earliest, p.grid.Next(begun))
-	}
-	if p.rule.Rule.Recovered != (Recovered{}) && t.watched() {
-		if t.seen.doneAt.Valid {
-			earliest = earlier(earliest, t.seen.doneAt.Time)
-		}
-		if p.rule.Facts.EndLookup() {
-			earliest = earlier(earliest, p.recheckAt(i))
-		}
-	}
-	if earliest.IsZero() && p.rule.Facts.SinceLookup() {
-		p.again(i)
-		return nil
-	}
-	if t.last = earliest.IsZero(); !t.last {
-		p.results[i].Next = &earliest
-	} else if len(t.due) == 0 {
-		p.end(i, foundOpen)
-	}
-	return nil
-}
-
-// mayMove reports whether an open transaction may have moved the clock of a row later. Before the first occurrence of a
-// step, triggers leave the check of such a row as it is, because the check finds out. So when the first occurrence has
-// come, the row goes on waiting until the transactions have ended that began before it.
-func (p *page) mayMove(first, slot time.Time) bool {
-	return !first.IsZero() && (p.unsettled || first.After(slot))
-}
-
-// earlier returns the earlier one of two instants. The zero value of the first one stands for none.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || b.Before(a) {
-		return b
-	}
-	return a
-}
-
-// late decides about the steps that had passed when the row came to the rule. It reports whether the row waits for
-// another slot, in which they fire. Once it has left steps out, the payload says so: a later change of the policy is
-// about other rows, and other starts of the clock.
-func (p *page) late(i int, timing *Timing, begun time.Time) (waits bool) {
-	row, t := p.rows[i], &p.turns[i]
-	if t.was.Came == nil {
-		return false
-	}
-	first := FirstToCome(p.grid, *t.was.Came)
-	passed := func(d due) bool { return d.At.Before(first) }
-	if !slices.ContainsFunc(t.due, passed) {
-		return false
-	}
-	step := -1 // that fires
-	switch p.rule.Rule.Overdue.decides() {
-	case OverdueFire:
-		return false
-	case OverdueSpread:
-		slot := p.rule.Rule.SlotFor(p.grid, *t.was.Came, row.EntityKey)
-		if waits = begun.Before(slot); waits {
-			t.due, p.results[i].Next = nil, &slot
-		}
-		return waits
-	case OverdueLast:
-		step, _ = timing.LastBefore(t.seen.since, first)
-	case OverdueSkip:
-	}
-	leaves := func(d due) bool { return passed(d) && d.step != step }
-	for _, d := range t.due {
-		if leaves(d) {
-			t.was.LeftOut = append(t.was.LeftOut, Repetition(p.rule.Rule.Steps[d.step].Name, d.Number))
-		}
-	}
-	if t.due = slices.DeleteFunc(t.due, leaves); len(t.was.LeftOut) > 0 {
-		t.was.From, t.was.Since = &first, &t.seen.since
+		t.was.From, t.was.Since = &t.is.From, &t.seen.Since
 		p.results[i].Payload, _ = json.Marshal(t.was) // never fails
 	}
-	return false
+	switch {
+	case !t.is.Next.IsZero():
+		p.results[i].Next = &t.is.Next
+	case len(t.is.Due) == 0:
+		p.end(i, t.is.Found)
+	}
 }
 
-// again lets a row wait until another table may have moved its clock.
-func (p *page) again(i int) { p.results[i].Next = new(p.recheckAt(i)) }
-
-// recheckAt returns when to check again whether another table has moved the clock of a row, or has ended it.
-func (p *page) recheckAt(i int) time.Time {
-	row := p.rows[i]
-	return row.Slot.Add(row.Lateness + p.rule.Rule.RecheckEvery())
+// moment returns when the check of a row looks at it. A check may be late, after an outage: the last slot that had begun
+// when the check began counts.
+func (p *page) moment(row jobs.FutureJob) Moment {
+	now := row.Slot.Add(row.Lateness)
+	return Moment{Begun: grid.Later(row.Slot, p.grid.Floor(now)), Slot: row.Slot, Unsettled: p.unsettled, Now: now}
 }
 
 // end ends a row with what was found.
@@ -311,7 +174,7 @@ func (p *page) end(i int, found string) {
 	was.Found, was.Fired = found, nil
 	if p.rule != nil {
 		for _, s := range p.rule.Rule.Steps {
-			if n := t.fired[s.Name]; n > 0 {
+			if n := t.memory.Fired[s.Name]; n > 0 {
 				was.Fired = append(was.Fired, Repetition(s.Name, n))
 			}
 		}
@@ -334,16 +197,16 @@ func (p *page) record(ctx context.Context) error {
 			since = append(since, string(pq.FormatTimestamp(at)))
 			steps = append(steps, step)
 		}
-		for _, at := range t.over {
+		for _, at := range t.is.Over {
 			add(at, RecoveredStep)
 		}
-		for _, d := range t.due {
-			name := p.rule.Rule.Steps[d.step].Name
-			add(t.seen.since, Repetition(name, d.Number))
-			t.fires(name, d.Number)
+		for _, d := range t.is.Due {
+			name := p.rule.Rule.Steps[d.Step].Name
+			add(t.seen.Since, Repetition(name, d.Number))
+			t.memory.fires(name, d.Number)
 		}
-		if t.last && len(t.due) > 0 {
-			p.end(i, foundOpen)
+		if t.is.Next.IsZero() && len(t.is.Due) > 0 {
+			p.end(i, t.is.Found)
 		}
 	}
 	if len(keys) == 0 {

@@ -30,13 +30,9 @@ const (
 
 // seen is a row of the table, as the query for its key found it. The zero value is a row that is gone.
 type seen struct {
-	there, about, done bool
-	since              time.Time
-	doneAt             sql.NullTime
-	counts             bool           // there is an instant since which delays count
-	lengths            []*expr.Length // of each step; nil if its delay is constant or null
-	payload            json.RawMessage
-	large              bool // the payload exceeds mostAnswers, and was not read
+	Row
+	payload json.RawMessage
+	large   bool // the payload exceeds mostAnswers, and was not read
 }
 
 const (
@@ -80,12 +76,12 @@ func (p *page) read(ctx context.Context) error {
 		}
 		_, err := pgsql.Collect(ctx, tx, p.rule.query, args, func(row *sql.Rows, key *string) error {
 			var s seen
-			var since sql.NullTime
+			var since, doneAt sql.NullTime
 			var payload sql.NullString
 			var lengths []sql.NullInt64
-			err := row.Scan(key, &since, &s.about, &s.done, &s.doneAt, pq.Array(&lengths), &payload, &s.large)
-			s.lengths, s.counts = expr.Lengths(lengths), since.Valid
-			s.there, s.since = true, since.Time.UTC()
+			err := row.Scan(key, &since, &s.About, &s.Done, &doneAt, pq.Array(&lengths), &payload, &s.large)
+			s.Key, s.There, s.Lengths, s.DoneAt = *key, true, expr.Lengths(lengths), doneAt.Time
+			s.Counts, s.Since = since.Valid, since.Time.UTC()
 			if payload.Valid {
 				s.payload = json.RawMessage(payload.String)
 			}

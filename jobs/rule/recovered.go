@@ -26,20 +26,20 @@ const (
 	whenMoved = "since moved"
 )
 
-// start is a start of the clock of a row, for which steps may have fired.
-type start struct {
-	since time.Time
-	// fired tells that a step has fired, and told that the event of Rule.Recovered was published.
-	fired, told bool
+// Start is a start of the clock of a row, for which steps may have fired.
+type Start struct {
+	Since time.Time
+	// Fired tells that a step has fired, and Told that the event of Rule.Recovered was published.
+	Fired, Told bool
 }
 
 // over returns the starts of the clock whose steps have fired and that are over, the earliest first, of those for which
 // it was not told.
-func over(starts []start, s seen) (list []time.Time) {
+func over(starts []Start, row Row) (list []time.Time) {
 	for _, c := range starts {
-		is := s.since.Equal(c.since) && s.counts
-		if c.fired && !c.told && s.there && (s.done || s.about && !is) {
-			list = append(list, c.since)
+		is := row.Since.Equal(c.Since) && row.Counts
+		if c.Fired && !c.Told && row.There && (row.Done || row.About && !is) {
+			list = append(list, c.Since)
 		}
 	}
 	slices.SortFunc(list, time.Time.Compare)
@@ -47,22 +47,23 @@ func over(starts []start, s seen) (list []time.Time) {
 }
 
 // begins notes that a step has fired after a start of the clock.
-func (t *turn) begins(since time.Time, step string) {
-	i := slices.IndexFunc(t.starts, func(c start) bool { return c.since.Equal(since) })
+func (m *Memory) begins(since time.Time, step string) {
+	i := slices.IndexFunc(m.Starts, func(c Start) bool { return c.Since.Equal(since) })
 	if i < 0 {
-		i, t.starts = len(t.starts), append(t.starts, start{since: since})
+		i, m.Starts = len(m.Starts), append(m.Starts, Start{Since: since})
 	}
 	if step == RecoveredStep {
-		t.starts[i].told = true
+		m.Starts[i].Told = true
 	} else {
-		t.starts[i].fired = true
+		m.Starts[i].Fired = true
 	}
 }
 
-// watched reports whether the row must be looked at until what let its steps fire is over, also those that fire now.
-func (t *turn) watched() bool {
-	i := slices.IndexFunc(t.starts, func(c start) bool { return c.since.Equal(t.seen.since) })
-	return (i >= 0 || len(t.due) > 0) && (i < 0 || !t.starts[i].told)
+// watched reports whether a row must be looked at until what let its steps fire is over. fires tells that steps fire
+// now.
+func watched(starts []Start, since time.Time, fires bool) bool {
+	i := slices.IndexFunc(starts, func(c Start) bool { return c.Since.Equal(since) })
+	return (i >= 0 || fires) && (i < 0 || !starts[i].Told)
 }
 
 // recovery returns the event which tells that it is over what let steps fire after a start of the clock.
@@ -74,12 +75,12 @@ func (p *page) recovery(i int, since time.Time) event.Event {
 		When: whenMoved, At: now, Payload: seen.payload,
 	}
 	switch {
-	case seen.done:
-		if data.When = whenDone; seen.doneAt.Valid && seen.doneAt.Time.Before(now) {
-			data.At = seen.doneAt.Time.UTC()
+	case seen.Done:
+		if data.When = whenDone; !seen.DoneAt.IsZero() && seen.DoneAt.Before(now) {
+			data.At = seen.DoneAt.UTC()
 		}
-	case seen.counts && seen.since.Before(now):
-		data.At = seen.since
+	case seen.Counts && seen.Since.Before(now):
+		data.At = seen.Since
 	}
 	text, _ := json.Marshal(data) // never fails
 	return event.Event{
@@ -93,7 +94,7 @@ func (p *page) recovery(i int, since time.Time) event.Event {
 // tellRecovered makes the events which tell that what let steps of a row fire is over.
 func (p *page) tellRecovered(i int) error {
 	t := &p.turns[i]
-	for _, since := range t.over {
+	for _, since := range t.is.Over {
 		if t.seen.large {
 			return p.tooLarge(i)
 		}

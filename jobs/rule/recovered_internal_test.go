@@ -9,30 +9,30 @@ func TestWhatLetStepsFireIsOver(t *testing.T) {
 	t.Parallel()
 	first, second := time.Unix(1, 0), time.Unix(2, 0)
 	for name, test := range map[string]struct {
-		starts []start
-		seen   seen
+		starts []Start
+		row    Row
 		want   int // of the first start
 	}{
-		"open":                      {[]start{{since: first, fired: true}}, seen{there: true, about: true, counts: true, since: first}, 0},
-		"done":                      {[]start{{since: first, fired: true}}, seen{there: true, about: true, counts: true, since: first, done: true}, 1},
-		"done and told":             {[]start{{since: first, fired: true, told: true}}, seen{there: true, about: true, counts: true, since: first, done: true}, 0},
-		"done, and no step fired":   {nil, seen{there: true, about: true, counts: true, since: first, done: true}, 0},
-		"done and outside of where": {[]start{{since: first, fired: true}}, seen{there: true, counts: true, since: first, done: true}, 1},
-		"outside of where":          {[]start{{since: first, fired: true}}, seen{there: true, counts: true, since: first}, 0},
-		"gone":                      {[]start{{since: first, fired: true}}, seen{}, 0},
-		"moved later":               {[]start{{since: first, fired: true}}, seen{there: true, about: true, counts: true, since: second}, 1},
+		"open":                      {[]Start{{Since: first, Fired: true}}, Row{There: true, About: true, Counts: true, Since: first}, 0},
+		"done":                      {[]Start{{Since: first, Fired: true}}, Row{There: true, About: true, Counts: true, Since: first, Done: true}, 1},
+		"done and told":             {[]Start{{Since: first, Fired: true, Told: true}}, Row{There: true, About: true, Counts: true, Since: first, Done: true}, 0},
+		"done, and no step fired":   {nil, Row{There: true, About: true, Counts: true, Since: first, Done: true}, 0},
+		"done and outside of where": {[]Start{{Since: first, Fired: true}}, Row{There: true, Counts: true, Since: first, Done: true}, 1},
+		"outside of where":          {[]Start{{Since: first, Fired: true}}, Row{There: true, Counts: true, Since: first}, 0},
+		"gone":                      {[]Start{{Since: first, Fired: true}}, Row{}, 0},
+		"moved later":               {[]Start{{Since: first, Fired: true}}, Row{There: true, About: true, Counts: true, Since: second}, 1},
 		"moved, told and fired again": {
-			[]start{{since: first, fired: true, told: true}, {since: second, fired: true}},
-			seen{there: true, about: true, counts: true, since: second},
+			[]Start{{Since: first, Fired: true, Told: true}, {Since: second, Fired: true}},
+			Row{There: true, About: true, Counts: true, Since: second},
 			0,
 		},
-		"moved earlier":       {[]start{{since: second, fired: true}}, seen{there: true, about: true, counts: true, since: first}, 1},
-		"the clock has ended": {[]start{{since: first, fired: true}}, seen{there: true, about: true}, 1},
+		"moved earlier":       {[]Start{{Since: second, Fired: true}}, Row{There: true, About: true, Counts: true, Since: first}, 1},
+		"the clock has ended": {[]Start{{Since: first, Fired: true}}, Row{There: true, About: true}, 1},
 		"moved twice": {
-			[]start{{since: second, fired: true}, {since: first, fired: true}}, seen{there: true, about: true, counts: true, since: time.Unix(3, 0)}, 2,
+			[]Start{{Since: second, Fired: true}, {Since: first, Fired: true}}, Row{There: true, About: true, Counts: true, Since: time.Unix(3, 0)}, 2,
 		},
 	} {
-		got := over(test.starts, test.seen)
+		got := over(test.starts, test.row)
 		if len(got) != test.want || test.want == 2 && !got[0].Equal(first) {
 			t.Errorf("%s: %v, want %d", name, got, test.want)
 		}
@@ -42,18 +42,19 @@ func TestWhatLetStepsFireIsOver(t *testing.T) {
 func TestARowIsWatchedFromItsFirstStepUntilItIsOver(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1, 0)
+	fired := []Start{{Since: now, Fired: true}}
 	for name, test := range map[string]struct {
-		turn turn
-		want bool
+		starts []Start
+		fires  bool
+		want   bool
 	}{
-		"no step":          {turn{}, false},
-		"a step fires":     {turn{due: []due{{}}}, true},
-		"a step has fired": {turn{starts: []start{{since: now, fired: true}}}, true},
-		"it was told":      {turn{starts: []start{{since: now, fired: true, told: true}}, due: []due{{}}}, false},
-		"of another start": {turn{starts: []start{{since: time.Unix(2, 0), fired: true}}}, false},
+		"no step":          {nil, false, false},
+		"a step fires":     {nil, true, true},
+		"a step has fired": {fired, false, true},
+		"it was told":      {[]Start{{Since: now, Fired: true, Told: true}}, true, false},
+		"of another start": {[]Start{{Since: time.Unix(2, 0), Fired: true}}, false, false},
 	} {
-		test.turn.seen.since = now
-		if got := test.turn.watched(); got != test.want {
+		if got := watched(test.starts, now, test.fires); got != test.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

@@ -154,24 +154,6 @@ func (t *Timing) EarliestFrom(step int) time.Duration {
 	return least
 }
 
-// EarliestAt returns an instant before which neither a step nor those after it fire for a row: the smallest Earliest
-// after its since. Of a step whose delay the data of the row hold, it takes the first occurrence.
-func (t *Timing) EarliestAt(step int, since time.Time, lengths []*expr.Length) time.Time {
-	of, at := t.For(lengths), time.Time{}
-	for i := step; i < len(of.steps); i++ {
-		first := since.Add(t.Earliest(i))
-		if of.steps[i].interval {
-			occurrence, err := of.Nth(i, since, 1)
-			if err != nil || occurrence.Number == 0 {
-				continue
-			}
-			first = occurrence.At
-		}
-		at = earlier(at, first)
-	}
-	return at
-}
-
 // stepTiming is the timing of one step.
 type stepTiming struct {
 	*clocks            // of the rule

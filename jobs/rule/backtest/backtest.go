@@ -56,6 +56,8 @@ type test struct {
 	cfg    Config
 	rule   rule.Applied
 	timing *rule.Timing
+	// deciders decide about each step and each alternative as if it were the only step.
+	deciders []rule.Decider
 
 	rows    int64
 	tallies []*tally // of the steps, then of the alternatives
@@ -78,8 +80,17 @@ func newTest(r rule.Applied, cfg Config) (*test, error) {
 		all.Steps = append(all.Steps, s)
 	}
 	var err error
-	t.timing, err = rule.NewTiming(all, r.Calendars)
-	return t, err
+	if t.timing, err = rule.NewTiming(all, r.Calendars); err != nil {
+		return nil, err
+	}
+	for _, s := range all.Steps {
+		one := rule.Decider{Rule: rule.Rule{Steps: []rule.Step{s}, Timezone: all.Timezone}, Grid: cfg.Grid}
+		if one.Timing, err = rule.NewTiming(one.Rule, r.Calendars); err != nil {
+			return nil, err
+		}
+		t.deciders = append(t.deciders, one)
+	}
+	return t, nil
 }
 
 // calendar returns the calendar of the alternatives.
@@ -182,41 +193,20 @@ func (t *test) row(key string, since time.Time, done sql.NullTime, doneNow bool,
 		return nil
 	}
 	t.rows++
+	row := rule.Row{Key: key, There: true, About: true, Since: since, Counts: true}
 	waits, alarmed := false, false // for a step, and one has fired
 	for i, tally := range t.tallies {
-		next, err := timing.Nth(i, since, 1)
-		if err == nil && next.Number == 0 {
-			continue
-		}
-		month := tally.month(since)
-		fired := int64(0)
-		waits = waits || i < len(t.rule.Rule.Steps)
-		for err == nil && next.Number > 0 {
-			slot := t.cfg.Grid.Ceil(next.At).UTC()
-			open := slot.After(t.cfg.Now)
-			met := done.Valid && !done.Time.After(slot) && !done.Time.After(t.cfg.Now) || doneNow && open
-			if met || open || doneNow {
-				if fired == 0 {
-					month.end(met, open)
-				}
-				break
-			}
-			last := next // of the slot
-			for next.Number > 0 && !next.At.After(slot) && err == nil {
-				last = next
-				next, err = timing.Nth(i, since, last.Number+1)
-			}
-			f := Fired{Step: tally.Name, Key: key, Due: last.At, Slot: slot, Number: last.Number, index: i}
-			fired++
-			tally.fire(f)
-			if t.cfg.List && i < len(t.rule.Rule.Steps) {
-				t.fired = append(t.fired, f)
-			}
-		}
+		row.Lengths = lengths[min(i, len(lengths)):]
+		fired, err := t.step(i, row, done, doneNow)
 		if err != nil {
 			return fmt.Errorf("key %s: %w", key, err)
 		}
+		if fired < 0 {
+			continue
+		}
+		waits = waits || i < len(t.rule.Rule.Steps)
 		if fired > 0 {
+			month := tally.month(since)
 			month.Fired, month.Again = month.Fired+1, month.Again+fired-1
 			alarmed = alarmed || i < len(t.rule.Rule.Steps)
 		}
@@ -225,6 +215,42 @@ func (t *test) row(key string, since time.Time, done sql.NullTime, doneNow bool,
 		t.recovered(key, since, done, doneNow, alarmed)
 	}
 	return nil
+}
+
+// step counts a row for one step, and returns how often the step would have fired. It lets the rule decide at each slot
+// for which the row would have waited. -1: the step never fires for the row.
+func (t *test) step(i int, row rule.Row, done sql.NullTime, doneNow bool) (fired int64, err error) {
+	d, tally := t.deciders[i], t.tallies[i]
+	next, err := d.Timing.For(row.Lengths).Nth(0, row.Since, 1)
+	if err == nil && next.Number == 0 {
+		return -1, nil
+	}
+	memory := rule.Memory{Fired: map[string]int{}}
+	for at := next.At; err == nil && !at.IsZero(); {
+		slot := t.cfg.Grid.Ceil(at).UTC()
+		// After the present, the row counts as it is now. Before, a condition does not say since when it is true.
+		open := slot.After(t.cfg.Now)
+		row.Done = done.Valid && !done.Time.After(slot) && !done.Time.After(t.cfg.Now) || doneNow && open
+		var is rule.Decision
+		is, err = d.Decide(row, memory, rule.Moment{Begun: slot, Slot: slot, Now: slot})
+		if err == nil && (len(is.Due) == 0 || open || doneNow) {
+			if fired == 0 {
+				tally.month(row.Since).end(row.Done, open)
+			}
+			return fired, nil
+		}
+		for _, o := range is.Due {
+			f := Fired{Step: tally.Name, Key: row.Key, Due: o.At, Slot: slot, Number: o.Number, index: i}
+			fired++
+			memory.Fired[d.Rule.Steps[0].Name] = o.Number
+			tally.fire(f)
+			if t.cfg.List && i < len(t.rule.Rule.Steps) {
+				t.fired = append(t.fired, f)
+			}
+		}
+		at = is.Next
+	}
+	return fired, err
 }
 
 // recovered counts a row for the event of Rule.Recovered. alarmed tells that a step has fired.

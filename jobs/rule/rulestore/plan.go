@@ -296,7 +296,7 @@ func (p *RulePlan) count(next page) {
 		if what.passed {
 			p.Overdue++
 		}
-		if r.since.IsZero() {
+		if !r.counts {
 			p.Unstarted++
 		}
 		switch what.fate {

@@ -90,8 +90,8 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 	}
 	p.now = p.now.UTC()
 	p.decider = decider{
-		rule: w.rule.Rule, timing: w.timing, looks: w.rule.Facts.SinceLookup(), grid: w.grid, now: p.now,
-		first: rule.FirstToCome(w.grid, p.now), known: w.steps,
+		Decider: rule.Decider{Rule: w.rule.Rule, Timing: w.timing, Facts: w.rule.Facts, Grid: w.grid},
+		now:     p.now, first: rule.FirstToCome(w.grid, p.now), known: w.steps,
 	}
 	for _, r := range p.rows {
 		p.decided = append(p.decided, p.decider.decide(r))
@@ -101,7 +101,7 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 
 // checkDelays returns a Problem if a delay that the data of a row hold is too long.
 func (w *walk) checkDelays(r row) error {
-	if len(w.rule.Facts.After) == 0 || r.since.IsZero() {
+	if len(w.rule.Facts.After) == 0 || !r.counts {
 		return nil
 	}
 	timing := w.timing.For(r.lengths)
@@ -140,7 +140,7 @@ func (f *found) row() row {
 		waits: f.id.Valid, id: f.id.Int64, slot: f.slot.Time.UTC(), requested: f.requested.Time, errors: int(f.errors.Int64),
 	}
 	if f.since.Valid {
-		r.since = time.UnixMicro(f.since.Int64).UTC()
+		r.since, r.counts = time.UnixMicro(f.since.Int64).UTC(), true
 	}
 	// An application may have written something else, which is an error of its check alone.
 	r.from, _ = time.Parse(time.RFC3339Nano, f.from.String)

@@ -1,0 +1,262 @@
+package rule
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs/rule/expr"
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// Decider decides what a rule does with a row of its table. A check, an apply and its plan, and the test on the past
+// call it, so that they agree. It reads nothing and has no clock. It is safe for concurrent use.
+type Decider struct {
+	Rule   Rule
+	Timing *Timing
+	Facts  expr.Facts
+	Grid   grid.Grid
+}
+
+// Row is what was read of a row of the table. The zero value is a row that is gone.
+type Row struct {
+	Key   string
+	There bool
+	About bool // Rule.Where is true
+	Done  bool // at the instant of the decision
+	// DoneAt is when the expected thing happens, if the row says it. Zero: it does not.
+	DoneAt time.Time
+	// Since is the start of the clock, in UTC. It means nothing unless Counts is set.
+	Since  time.Time
+	Counts bool
+	// Lengths are the delays that the data hold, by step.
+	Lengths []*expr.Length
+}
+
+// Memory is what the database keeps about a row of the table.
+type Memory struct {
+	// Fired is the number of the last occurrence that has fired since Row.Since, by the name of the step.
+	Fired map[string]int
+	// From lets no step before it fire. Zero: all steps may fire.
+	From time.Time
+	// Came is when the row came to the rule, if a step may have passed then. Zero: none had.
+	Came time.Time
+	// Starts are the starts of the clock for which a step has fired since the rule has Recovered.
+	Starts []Start
+}
+
+// Moment is when a row is looked at.
+type Moment struct {
+	// Begun is the last instant whose steps may fire: the last slot that had begun.
+	Begun time.Time
+	// Slot is the slot of the check. Unsettled tells that a transaction is open that has written to the table and began
+	// before Slot.
+	Slot      time.Time
+	Unsettled bool
+	// Now is the instant from which Rule.Recheck counts.
+	Now time.Time
+}
+
+// Due is an occurrence of a step, by the index of the step.
+type Due struct {
+	Step int
+	Occurrence
+}
+
+// Decision says what a rule does with a row. Without Next the row ends, once the steps of Due have fired.
+type Decision struct {
+	// Found says why the row ends, as it was found.
+	Found string
+	// Due are the occurrences that fire, the earliest first.
+	Due []Due
+	// Over are the starts of the clock of which the event of Rule.Recovered tells.
+	Over []time.Time
+	// Passed tells that a step that has not fired had passed when the row came to the rule.
+	Passed bool
+	// LeftOut are occurrences that do not fire: Rule.Overdue leaves them out, or they come before one that has fired.
+	// From is Memory.From of later decisions then.
+	LeftOut []Due
+	From    time.Time
+	// Next is when to look at the row again. Zero: not again.
+	Next time.Time
+}
+
+// Decide decides about a row. Returns an error if nothing is left to do but a step whose instant cannot be computed.
+func (d Decider) Decide(row Row, m Memory, at Moment) (is Decision, err error) {
+	is.Over = over(m.Starts, row)
+	switch {
+	case !row.There:
+		is.Found = foundGone
+	case d.mayCount(row, at):
+		is.Next = d.Grid.Next(at.Begun)
+	case row.About && !row.Done && !row.Counts && d.Facts.SinceLookup():
+		is.Next = d.recheck(at)
+	case !row.About || !row.Counts:
+		is.Found = foundOutside
+	case row.Done && !row.DoneAt.IsZero():
+		is.Found = foundDone + " at " + row.DoneAt.UTC().Format(time.RFC3339Nano)
+	case row.Done:
+		is.Found = foundDone
+	default:
+		return d.steps(row, m, at, is)
+	}
+	return is, nil
+}
+
+// mayCount reports whether an open transaction may let a row count that does not count now. Triggers leave the check of
+// such a row as it is, if it comes before the first step. So the row goes on waiting until the transactions have ended
+// that began before the slot. A row that is done by its own columns need not wait: the trigger changes its check, and
+// locks it.
+func (d Decider) mayCount(row Row, at Moment) bool {
+	lookup := func(e expr.Expr) bool { return e.Lookup }
+	return at.Unsettled && (!row.About || row.Done && slices.ContainsFunc(d.Facts.Done, lookup))
+}
+
+// recheck returns when to look again whether another table has moved the clock of a row, or has ended it.
+func (d Decider) recheck(at Moment) time.Time { return at.Now.Add(d.Rule.RecheckEvery()) }
+
+// steps decides about a row that waits for its steps.
+func (d Decider) steps(row Row, m Memory, at Moment, is Decision) (Decision, error) {
+	timing := d.Timing.For(row.Lengths)
+	found := d.occurrences(row, m, at, timing)
+	is.Due, is.LeftOut, is.Next = found.due, found.leftOut, found.next
+	if len(is.LeftOut) > 0 {
+		is.From = found.fired
+	}
+	if d.late(row, m, at, timing, &is) {
+		return is, nil
+	}
+	if mayMove := !found.first.IsZero() && (at.Unsettled || found.first.After(at.Slot)); mayMove {
+		// An open transaction may have moved the clock later. Before the first occurrence of a step, triggers leave the
+		// check of such a row as it is, because the check finds out. So the row goes on waiting until the transactions
+		// have ended that began before it.
+		is.Next = earlier(is.Next, d.Grid.Next(at.Begun))
+	}
+	if d.Rule.Recovered != (Recovered{}) && watched(m.Starts, row.Since, len(is.Due) > 0) {
+		if !row.DoneAt.IsZero() {
+			is.Next = earlier(is.Next, row.DoneAt)
+		}
+		if d.Facts.EndLookup() {
+			is.Next = earlier(is.Next, d.recheck(at))
+		}
+	}
+	switch {
+	case !is.Next.IsZero():
+	case found.failed != nil && len(is.Due) == 0:
+		return is, found.failed
+	case found.failed != nil: // the next check fails
+		is.Next = d.Grid.Next(at.Begun)
+	case d.Facts.SinceLookup():
+		is.Next = d.recheck(at)
+	default:
+		is.Found = foundOpen
+	}
+	return is, nil
+}
+
+// occurrences are those of the steps of a row, at a moment.
+type occurrences struct {
+	due     []Due     // they may fire, the earliest first
+	leftOut []Due     // they do not, because they come before one that has fired: the rule did not have them then
+	first   time.Time // the earliest of the first occurrences of the steps, if it has passed
+	fired   time.Time // the latest that has fired
+	next    time.Time // that may fire. Zero: there is none
+	failed  error     // says why the instants of some steps cannot be computed. They do not hold up the others
+}
+
+// occurrences finds the occurrences of the steps. Of those of a step that have passed, only the last one may fire.
+//
+// If no step has passed, a first occurrence also counts as the next one if the step has fired, after a shorter delay.
+// Until then, triggers leave a row whose clock moves later to its check, so it needs one.
+func (d Decider) occurrences(row Row, m Memory, at Moment, timing *Timing) (found occurrences) {
+	coming := time.Time{} // the earliest of the first occurrences that have not passed
+	for i, step := range d.Rule.Steps {
+		fired := m.Fired[step.Name]
+		last, next, err := timing.Around(i, row.Since, grid.Later(at.Begun, m.From.Add(-1)))
+		if err != nil {
+			found.failed = errors.Join(found.failed, fmt.Errorf("step %s: %w", step.Name, err))
+			continue
+		}
+		if last.Number > fired && !last.At.Before(m.From) {
+			found.due = append(found.due, Due{i, last})
+		}
+		if last.Number > 0 {
+			// The first occurrence has passed, and those before the last one can be computed.
+			first, _ := timing.Nth(i, row.Since, 1)
+			found.first = earlier(found.first, first.At)
+			if fired > 0 && fired <= last.Number {
+				o, _ := timing.Nth(i, row.Since, fired)
+				found.fired = grid.Later(found.fired, o.At)
+			}
+		}
+		if next.Number == 1 {
+			// A clock that moves later may make the step earlier, until the instant before which it never fires.
+			if early := row.Since.Add(d.Timing.Earliest(i)); step.Interval == "" && early.After(at.Begun) {
+				next.At = early
+			}
+			coming = earlier(coming, next.At)
+		}
+		if next.Number > 0 && next.Number <= fired { // after another delay
+			next, _ = timing.Nth(i, row.Since, fired+1)
+		}
+		if next.Number > 0 {
+			found.next = earlier(found.next, next.At)
+		}
+	}
+	if found.first.IsZero() && !coming.IsZero() {
+		found.next = earlier(found.next, coming)
+	}
+	found.due = slices.DeleteFunc(found.due, func(o Due) bool {
+		leaves := o.At.Before(found.fired) && d.Rule.Steps[o.Step].Interval == ""
+		if leaves {
+			found.leftOut = append(found.leftOut, o)
+		}
+		return leaves
+	})
+	slices.SortStableFunc(found.due, func(a, b Due) int { return a.At.Compare(b.At) })
+	return found
+}
+
+// late decides about the steps that had passed when the row came to the rule. It reports whether the row waits for
+// another slot, in which they fire.
+func (d Decider) late(row Row, m Memory, at Moment, timing *Timing, is *Decision) (waits bool) {
+	if m.Came.IsZero() {
+		return false
+	}
+	first := FirstToCome(d.Grid, m.Came)
+	passed := func(o Due) bool { return o.At.Before(first) }
+	if is.Passed = slices.ContainsFunc(is.Due, passed); !is.Passed {
+		return false
+	}
+	step := -1 // that fires
+	switch d.Rule.Overdue.decides() {
+	case OverdueFire:
+		return false
+	case OverdueSpread:
+		slot := d.Rule.SlotFor(d.Grid, m.Came, row.Key)
+		if waits = at.Begun.Before(slot); waits {
+			is.Due, is.Next = nil, slot
+		}
+		return waits
+	case OverdueLast:
+		step, _ = timing.LastBefore(row.Since, first)
+	case OverdueSkip:
+	}
+	is.Due = slices.DeleteFunc(is.Due, func(o Due) bool {
+		leaves := passed(o) && o.Step != step
+		if leaves {
+			is.LeftOut, is.From = append(is.LeftOut, o), first
+		}
+		return leaves
+	})
+	return false
+}
+
+// earlier returns the earlier one of two instants. The zero value of the first one stands for none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
