@@ -35,7 +35,7 @@ func TestREADMEIsShort(t *testing.T) {
 
 func TestThePagesAreInPlainEnglish(t *testing.T) {
 	t.Parallel()
-	for _, page := range append(pages(t), "../bench/README.md") {
+	for _, page := range append(pages(t), "../bench/README.md", "../internal/torture/RUNS.md") {
 		for _, fault := range faultsOf(readPage(t, page)) {
 			t.Errorf("%s:%s", page, fault)
 		}

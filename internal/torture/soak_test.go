@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-var update = flag.Bool("update", false, "draw the picture of the soak, and write its table into docs/reliability.md")
+var update = flag.Bool("update", false, "draw the picture of the soak, and write its table into RUNS.md")
 
 // TestMain lets the test binary be a process of prescient, as the torture does.
 func TestMain(m *testing.M) {
@@ -75,7 +75,7 @@ var soakBlock = regexp.MustCompile(`(?s)(<!-- soak: [^\n]* -->\n\n)(.*?)(\n<!-- 
 
 func TestThePictureOfTheSoakIsWhatWasMeasured(t *testing.T) {
 	t.Parallel()
-	const samples, picture, path = "../../docs/soak.csv", "../../docs/soak.svg", "../../docs/reliability.md"
+	const samples, picture, path = "soak.csv", "soak.svg", "RUNS.md"
 	all, err := readSamples(samples)
 	if err != nil {
 		t.Fatal(err)
