@@ -29,8 +29,8 @@ type Access struct {
 	address  func(r *http.Request) netip.Addr
 	log      *slog.Logger
 	failures *Failures // nil: no address is locked out
-	failed   atomic.Int64
-	lines    lines
+	failed   *atomic.Int64
+	lines    *lines
 }
 
 // NewAccess returns the access of the owners of keys. address returns where a request comes from
@@ -39,7 +39,8 @@ func NewAccess(keys Keys, address func(r *http.Request) netip.Addr, log *slog.Lo
 	if address == nil {
 		address = Address
 	}
-	return &Access{keys: keys, address: address, log: cmp.Or(log, slog.Default()), lines: lines{now: monotonic}}
+	return &Access{keys: keys, address: address, log: cmp.Or(log, slog.Default()), failed: new(atomic.Int64),
+		lines: &lines{now: monotonic}}
 }
 
 // LockingOut refuses all tokens from an address that has sent maxFailures wrong ones within a
@@ -48,6 +49,17 @@ func NewAccess(keys Keys, address func(r *http.Request) netip.Addr, log *slog.Lo
 func (a *Access) LockingOut() *Access {
 	a.failures = NewFailures(monotonic)
 	return a
+}
+
+// Door returns the access to another part of the same server. An address that is locked out of one
+// part is not locked out of another: a program with an old token, such as a collector of metrics,
+// must not keep operators out. Failed and the bound of the log are those of all parts.
+func (a *Access) Door() *Access {
+	door := *a
+	if a.failures != nil {
+		door.failures = NewFailures(monotonic)
+	}
+	return &door
 }
 
 // Address returns where a request comes from.

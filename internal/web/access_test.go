@@ -87,4 +87,11 @@ func TestWrongTokensAreCountedAndLoggedAndTheLogIsBounded(t *testing.T) {
 	if problem, is := err.(*Problem); known || !is || problem.Status != http.StatusTooManyRequests || access.Failed() != 207 { //nolint:errorlint // it is one
 		t.Errorf("%v, %v, %d failed", known, err, access.Failed())
 	}
+	r := httptest.NewRequest(http.MethodGet, "/schedules", nil)
+	r.RemoteAddr = "192.0.2.202:1"
+	r.Header.Set("Authorization", "Bearer 0123456789abcdef")
+	door := access.Door()
+	if _, known, err := door.Who(r); !known || err != nil || door.Failed() != 207 {
+		t.Errorf("at another door: %v, %v, %d failed", known, err, door.Failed())
+	}
 }

@@ -17,10 +17,13 @@ import (
 
 // policy decides who may read and who may act.
 type policy struct {
-	access *web.Access
-	tokens bool  // the settings have a token
-	open   bool  // no token is needed to read
-	closed error // why pages and API are not served; nil: they are
+	access  *web.Access // to the pages
+	api     *web.Access // to the API
+	health  *web.Access // to what health tells
+	metrics *web.Access
+	tokens  bool  // the settings have a token
+	open    bool  // no token is needed to read
+	closed  error // why pages and API are not served; nil: they are
 }
 
 // newPolicy returns the policy of a server that listens on an address.
@@ -31,8 +34,9 @@ func newPolicy(f *factory.Factory, listen string) (policy, error) {
 		return policy{}, exit.Usagef("server.token, server.read_token: %w", err)
 	}
 	private := web.IsLoopback(listen) && cfg.Proxy == "off"
+	access := web.NewAccess(keys, web.ProxiedAddress(cfg.ProxyNetworks), f.Log()).LockingOut()
 	p := policy{
-		access: web.NewAccess(keys, web.ProxiedAddress(cfg.ProxyNetworks), f.Log()).LockingOut(),
+		access: access, api: access.Door(), health: access.Door(), metrics: access.Door(),
 		tokens: len(keys) > 0, open: private && cfg.ReadToken == config.Secret{},
 	}
 	if !private && !p.tokens {
@@ -46,15 +50,15 @@ func newPolicy(f *factory.Factory, listen string) (policy, error) {
 	return p, nil
 }
 
-// mayRead reports whether the sender of a request may read.
-func (p policy) mayRead(r *http.Request) bool {
-	return p.open && r.Header.Get("Authorization") == "" || p.access.Allows(r)
+// mayRead reports whether the sender of a request may read at a door.
+func (p policy) mayRead(door *web.Access, r *http.Request) bool {
+	return p.open && r.Header.Get("Authorization") == "" || door.Allows(r)
 }
 
-// readers refuses requests without the right to read.
+// readers refuses requests for metrics without the right to read.
 func (p policy) readers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !p.mayRead(r) {
+		if !p.mayRead(p.metrics, r) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="prescient"`)
 			http.Error(w, "send the header Authorization: Bearer, and a token", http.StatusUnauthorized)
 			return

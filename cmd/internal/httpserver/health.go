@@ -34,7 +34,7 @@ func (s *Server) health() http.Handler {
 		v := s.look(r.Context())
 		ok := len(v.problems) == 0
 		health := map[string]any{"ok": ok}
-		if s.policy.mayRead(r) {
+		if s.policy.mayRead(s.policy.health, r) {
 			health["problems"] = v.problems
 		}
 		web.WriteHealth(w, ok, v.aged(health))

@@ -79,8 +79,8 @@ func (s *Server) Closed() error { return s.policy.closed }
 // Listens reports whether the server has an address.
 func (s *Server) Listens() bool { return s.listen != "" }
 
-// MayRead reports whether the sender of a request may read.
-func (s *Server) MayRead(r *http.Request) bool { return s.policy.mayRead(r) }
+// MayRead reports whether the sender of a request for the health may read.
+func (s *Server) MayRead(r *http.Request) bool { return s.policy.mayRead(s.policy.health, r) }
 
 // Work is the work of a command in its stores.
 type Work struct {

@@ -19,7 +19,7 @@ const SchedulesPath = "/api/schedules/v1"
 
 // apiConfig returns the configuration of an API without its data.
 func (s *Server) apiConfig(f *factory.Factory) api.Config {
-	return api.Config{Access: s.policy.access, OpenReading: s.policy.open, Logger: f.Log()}
+	return api.Config{Access: s.policy.api, OpenReading: s.policy.open, Logger: f.Log()}
 }
 
 // pagesConfig returns the configuration of pages without their data.
@@ -105,7 +105,7 @@ func (s *Server) newHandler(
 			return nil, err
 		}
 		schedules, err := httpapi.New(httpapi.Config{
-			Store: store, DB: bound.DB, Access: s.policy.access, Base: base + SchedulesPath, Logger: f.Log(),
+			Store: store, DB: bound.DB, Access: s.policy.api, Base: base + SchedulesPath, Logger: f.Log(),
 		})
 		if err != nil {
 			return nil, err
