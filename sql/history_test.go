@@ -354,3 +354,33 @@ func TestHowTheJobsDoIsReadFromTheRowsThatFailed(t *testing.T) {
 		t.Errorf("it reads other rows:\n%s", plan)
 	}
 }
+
+// Some hosts have such an event trigger.
+func TestAMonthHasNoRowSecurityWhereNewTablesGetOne(t *testing.T) {
+	pgtest.NotOnCitus(t, "a row is in the partition of a worker, which has another name")
+	t.Parallel()
+	db := pgtest.New(t)
+	exec(t, db, `
+		create function public.secure() returns event_trigger language plpgsql as $$
+		declare
+			made record;
+		begin
+			for made in select * from pg_event_trigger_ddl_commands() where object_type = 'table' loop
+				execute format('alter table %s enable row level security, force row level security', made.object_identity);
+			end loop;
+		end
+		$$;
+		create event trigger secure on ddl_command_end when tag in ('CREATE TABLE') execute function public.secure();
+		create role month_owner;
+		alter table prescient.future_job_history owner to month_owner;
+		alter table prescient.future_job_history_rest owner to month_owner;
+		alter function prescient.make_history_month owner to month_owner;
+		grant usage, create on schema prescient to month_owner`)
+	pgtest.DropRoles(t, db, "month_owner")
+	if got := get[string](t, db, "select prescient.make_history_month('2031-03-01')"); got != "future_job_history_203103" {
+		t.Error(got)
+	}
+	if get[bool](t, db, "select relrowsecurity or relforcerowsecurity from pg_class where relname = 'future_job_history_203103'") {
+		t.Error("row security is on")
+	}
+}

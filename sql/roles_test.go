@@ -801,3 +801,28 @@ func TestTheOwnerThatLosesTheTablesIsKnownBefore(t *testing.T) {
 		t.Errorf("when they are made: %v", got)
 	}
 }
+
+// Roles belong to the server, so another database may have made them. After a restore without
+// rights, PUBLIC may execute every function.
+func TestRightsOfPublicAreNotThoseOfARole(t *testing.T) {
+	pgtest.NotOnCitus(t, oneRole)
+	t.Parallel()
+	db := pgtest.New(t)
+	exec(t, db, "create role public_rules; create table public.orders ()")
+	pgtest.DropRoles(t, db, "public_rules")
+	for _, test := range []struct {
+		grantee string
+		want    bool
+	}{{"public", false}, {"public_rules", true}} {
+		exec(t, db, "grant execute on all functions in schema prescient to "+test.grantee)
+		rows, err := db.Queryx(pgsql.RuleTable.In(""), "public", "orders", "public_rules", "public_operator")
+		if err != nil {
+			t.Fatal(err)
+		}
+		table := map[string]any{}
+		if !rows.Next() || rows.MapScan(table) != nil || table["roles"] != test.want {
+			t.Errorf("%s may execute: roles were made: %v, want %v", test.grantee, table["roles"], test.want)
+		}
+		_ = rows.Close()
+	}
+}

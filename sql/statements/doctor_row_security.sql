@@ -1,5 +1,6 @@
--- Returns the tables with the names $2 in schema $1, and the months of history, whose row security is
--- on. The owner of a table is empty if the session has the rights of that role.
+-- Returns the tables with the names $2 in schema $1, and the default partition of history, whose row
+-- security is on. That of a month of history does not count, because every statement names its parent.
+-- The owner of a table is empty if the session has the rights of that role.
 -- Called by cmd/internal/doctor.rowSecurity.
 select
     c.relname as name,
@@ -9,11 +10,5 @@ join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 where n.nspname = $1
     and c.relkind in ('r', 'p')
     and (c.relrowsecurity or c.relforcerowsecurity)
-    and (
-        c.relname = any ($2)
-        or exists (
-            select from pg_catalog.pg_inherits i join pg_catalog.pg_class p on p.oid = i.inhparent
-            where i.inhrelid = c.oid and p.relnamespace = n.oid and p.relname = any ($2)
-        )
-    )
+    and (c.relname = any ($2) or c.relname = 'future_job_history_rest')
 order by c.relname

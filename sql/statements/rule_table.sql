@@ -26,11 +26,14 @@ select
         where part.relid <> c.oid and not has_table_privilege(part.relid, 'trigger')
         order by 1
     ) as untriggered,
+    -- Granted to the role itself: another schema may have made it, and PUBLIC has every right after a restore without rights.
     exists (
         select
-        from pg_roles r
-        where r.rolname = $3
-            and has_function_privilege(r.oid, to_regprocedure('prescient.rule_wait(text, text, text, timestamptz, jsonb, timestamptz, timestamptz, boolean)'), 'execute')
+        from pg_proc p
+        join pg_namespace pn on pn.oid = p.pronamespace
+        cross join aclexplode(p.proacl) as granted
+        join pg_roles r on r.oid = granted.grantee
+        where p.proname = 'rule_wait' and format('%s.%s', pn.nspname, p.proname) = 'prescient.rule_wait' and r.rolname = $3
     ) as roles,
     exists (select from pg_roles r where r.rolname = $4 and pg_has_role(r.oid, 'usage')) as operates,
     coalesce(pg_get_userbyid(f.nspowner), '')::text as functions_owner,
