@@ -109,7 +109,7 @@ func (m *Message) commitEach(ctx context.Context, db *sqlx.DB, settings string) 
 // transaction holds them together, and it may repeat them all.
 func (m *Message) Read(ctx context.Context, db *sqlx.DB) error {
 	if Several(db) {
-		_, err := m.send(ctx, db, "set transaction "+ownMode+";\n"+errorsForHidden+";\n"+m.text.String())
+		_, err := m.send(ctx, db, "set transaction "+ownMode+";\n"+ownSettings+";\n"+m.text.String())
 		return err
 	}
 	return ReadTx(ctx, db, func(tx *sqlx.Tx) error { return m.SendEach(ctx, tx) })

@@ -361,7 +361,7 @@ func (turn) SessionLock(ctx context.Context, conn *sql.Conn) error {
 	}
 	defer func() { _ = tx.Rollback() }()
 	for _, statement := range []string{
-		"set local lock_timeout = 0", "set local statement_timeout = 0",
+		"set local lock_timeout = 0", lifted, liftedIfKnown,
 		fmt.Sprintf("select pg_advisory_lock(%d)", lock.DefaultLockID),
 	} {
 		if _, err := tx.ExecContext(ctx, statement); err != nil {
@@ -385,7 +385,7 @@ func provider(db Pool, schema Schema, migrations []source) (*goose.Provider, err
 		steps = append(steps,
 			goose.NewGoMigration(m.version(), &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
 				wait := fmt.Sprintf("set local lock_timeout = %d", lockWait.Milliseconds())
-				for _, statement := range append([]string{wait}, m.statements(schema)...) {
+				for _, statement := range append([]string{lifted, liftedIfKnown, wait}, m.statements(schema)...) {
 					if _, err := tx.ExecContext(ctx, statement); err != nil {
 						return err
 					}

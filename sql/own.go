@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 )
 
@@ -20,6 +21,26 @@ const (
 	// errorsForHidden makes the server refuse a statement on a table with row security, which would
 	// hide rows.
 	errorsForHidden = "set local row_security = off"
+
+	// lifted lifts what a server, a role or a database may have set to end statements and transactions, because prescient
+	// bounds its work itself. Callers with a bound of their own set it afterwards. liftedSince17 lifts what PostgreSQL 17
+	// added. The other settings of this kind stay: lock_timeout, whose error names it, and idle_session_timeout, after
+	// which the pool takes another connection.
+	lifted        = "set local statement_timeout = 0;\nset local idle_in_transaction_session_timeout = 0"
+	liftedSince17 = "set local transaction_timeout = 0"
+
+	// liftedIfKnown is liftedSince17 for a server of any version. Planning it costs 25 us.
+	liftedIfKnown = "select set_config('transaction_timeout', '0', true) " +
+		"where current_setting('transaction_timeout', true) is not null"
+
+	// ownSettings are those of each transaction of a command. The server compiles nothing (JIT) for one, because that
+	// costs a read of history or of the ledger more than it saves.
+	ownSettings = errorsForHidden + ";\nset local jit = off;\n" + lifted
+
+	// ownSettingsAtOnce is ownSettings and liftedIfKnown in one statement.
+	ownSettingsAtOnce = "select set_config(name, value, true) from (values ('row_security', 'off'), ('jit', 'off'), " +
+		"('statement_timeout', '0'), ('idle_in_transaction_session_timeout', '0'), ('transaction_timeout', '0')) " +
+		"as own (name, value) where current_setting(name, true) is not null"
 
 	// ownPath keeps functions and operators of other schemas out of the statements of a run. A
 	// transaction of a command has the path of its login, because it also reads tables of applications.
@@ -46,8 +67,19 @@ func Ours(db interface{ Driver() driver.Driver }) bool {
 
 // UseOwnSettings makes prescient's own settings in a transaction on a pool that is not one of [Open].
 func UseOwnSettings(ctx context.Context, tx execer) error {
-	_, err := tx.ExecContext(ctx, errorsForHidden)
+	_, err := tx.ExecContext(ctx, ownSettingsAtOnce)
 	return err
+}
+
+// Lift returns lifted for a [Message] to a server whose version is known. It leaves
+// idle_in_transaction_session_timeout to the caller.
+func (s Server) Lift() string {
+	lift := "set local statement_timeout = 0"
+	var major int
+	if _, err := fmt.Sscan(s.Version, &major); err == nil && major >= 17 {
+		lift += "; " + liftedSince17
+	}
+	return lift
 }
 
 // beginOwn begins a transaction with prescient's own settings, in one message.
@@ -60,11 +92,31 @@ func (c *conn) beginOwn(ctx context.Context, opts driver.TxOptions) (driver.Tx, 
 	if opts.ReadOnly {
 		access = "read only"
 	}
-	_, err := c.Conn.ExecContext(ctx, fmt.Sprintf("begin %s, %s;\n%s", mode, access, errorsForHidden), nil)
+	err := c.beginWith(ctx, fmt.Sprintf("begin %s, %s;\n%s;\n", mode, access, ownSettings))
 	if err = c.noteBegin(opts.ReadOnly, err); err != nil {
 		return nil, err
 	}
 	return ownTx{c}, nil
+}
+
+// beginWith sends the message that begins a transaction. The first one of a connection finds out which settings the
+// server has.
+func (c *conn) beginWith(ctx context.Context, message string) error {
+	if c.lifts != nil {
+		_, err := c.Conn.ExecContext(ctx, message+*c.lifts, nil)
+		return err
+	}
+	rows, err := c.Conn.QueryContext(ctx, message+liftedIfKnown, nil)
+	if err != nil {
+		return err
+	}
+	switch err = rows.Next(make([]driver.Value, 1)); {
+	case err == nil:
+		c.lifts = new(liftedSince17)
+	case errors.Is(err, io.EOF):
+		c.lifts, err = new(""), nil
+	}
+	return errors.Join(err, rows.Close())
 }
 
 // ownTx is a transaction of beginOwn.

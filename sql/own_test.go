@@ -72,6 +72,45 @@ func TestTransactionsOfPrescientHaveTheirOwnSettingsWhateverTheRoleHasSet(t *tes
 	}
 }
 
+// A limit that a database has for its applications ends no command in its middle, and none of its transactions.
+func TestNoSettingOfADatabaseEndsAStatementOrATransactionOfPrescient(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"statement_timeout", "idle_in_transaction_session_timeout", "transaction_timeout"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := pgtest.URL(t)
+			before := open(t, url)
+			if get[sql.NullString](t, before, "select current_setting($1, true)", name).String == "" {
+				t.Skip("PostgreSQL before version 17 has no such setting; make test-versions tests later ones")
+			}
+			exec(t, before, `do $$ begin execute format('alter database %I set `+name+` = 7000', current_database()); end $$`)
+			db := open(t, url)
+			plain, err := sqlx.Connect("postgres", url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = plain.Close() })
+			if is := get[string](t, db, "select current_setting($1)", name); is != "7s" {
+				t.Fatalf("the sessions have %s", is)
+			}
+			lifted := func(tx *sqlx.Tx) error {
+				if is := get[string](t, tx, "select current_setting($1)", name); is != "0" {
+					t.Errorf("a transaction has %s", is)
+				}
+				return nil
+			}
+			for range 2 { // the first one of a connection finds out which settings there are
+				if err := errors.Join(
+					pgsql.InTx(t.Context(), db, lifted), pgsql.ReadTx(t.Context(), db, lifted), pgsql.SerializableTx(t.Context(), db, lifted),
+					pgsql.InTx(t.Context(), plain, lifted), pgsql.ReadTx(t.Context(), plain, lifted),
+				); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
 func TestRowSecurityOnTablesOfPrescientIsAnErrorAndHidesNothing(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

@@ -28,25 +28,26 @@ const OwnTimeout = 5 * time.Second
 
 // Server is the database server, as the engine uses it. It is constant.
 type Server struct {
-	DB     *sqlx.DB
-	Schema pgsql.Schema
-	Citus  bool          // the database is a Citus cluster
-	Lease  time.Duration // how long to repeat what the server cannot do now
-	Logger *slog.Logger
+	DB      *sqlx.DB
+	Schema  pgsql.Schema
+	Citus   bool          // the database is a Citus cluster
+	Version pgsql.Server  // which settings it has
+	Lease   time.Duration // how long to repeat what the server cannot do now
+	Logger  *slog.Logger
 }
 
 // Settings returns the settings of a transaction of the engine. lock is how long it waits for a lock.
 // After idle the server ends a transaction in whose middle this process was stopped. Arrays may have
 // nulls, whatever the role or database has set.
 func (s *Server) Settings(idle, lock time.Duration) string {
-	return fmt.Sprintf("%s; set local idle_in_transaction_session_timeout = %s; set local statement_timeout = 0; "+
-		"set local array_nulls = on", s.WaitForLocks(lock), Millis(idle))
+	return fmt.Sprintf("%s; set local idle_in_transaction_session_timeout = %s; %s; set local array_nulls = on",
+		s.WaitForLocks(lock), Millis(idle), s.Version.Lift())
 }
 
 // Unhurried adds the settings that must precede begin_check and record_row, which make the other settings themselves: a
 // statement_timeout holds only for the statements after it.
 func (s *Server) Unhurried(m *pgsql.Message, lock time.Duration) {
-	m.Do("set local statement_timeout = 0")
+	m.Do(s.Version.Lift())
 	if s.Citus {
 		m.Do(s.WaitForLocks(lock))
 	}

@@ -60,11 +60,18 @@ func TestAMessageIsOneTransactionWithTheTimeoutsOfTheEngine(t *testing.T) {
 	if _, err := pool.ExecContext(t.Context(), `create table public.t (n int)`); err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{DB: pool, Schema: "prescient", Citus: pgtest.OnCitus(), Lease: time.Minute, Logger: slog.New(slog.DiscardHandler)}
+	setting, err := pgsql.ReadSetting(t.Context(), pool, "prescient")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{
+		DB: pool, Schema: "prescient", Citus: pgtest.OnCitus(), Version: setting.Server, Lease: time.Minute,
+		Logger: slog.New(slog.DiscardHandler),
+	}
 	var m pgsql.Message
 	got := map[string]string{}
-	for _, name := range []string{"lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout", "jit"} {
-		m.Add("select current_setting('"+name+"')", nil, func(row *sql.Rows) error {
+	for _, name := range []string{"lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout", "transaction_timeout", "jit"} {
+		m.Add("select coalesce(current_setting('"+name+"', true), '0')", nil, func(row *sql.Rows) error {
 			var value string
 			err := row.Scan(&value)
 			got[name] = value
@@ -74,7 +81,7 @@ func TestAMessageIsOneTransactionWithTheTimeoutsOfTheEngine(t *testing.T) {
 	if err := s.Commit(t.Context(), &m); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"lock_timeout": "5s", "statement_timeout": "0", "idle_in_transaction_session_timeout": "1min", "jit": "off"}
+	want := map[string]string{"lock_timeout": "5s", "statement_timeout": "0", "transaction_timeout": "0", "idle_in_transaction_session_timeout": "1min", "jit": "off"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -266,7 +266,7 @@ func (o *operator) verifyPlan(
 	case plan.Nothing:
 		return plan, &RefusedError{"there is nothing to do: " + plan.Text}
 	}
-	_, err = tx.ExecContext(ctx, "set local statement_timeout = default; "+pgsql.WaitForLocks(lockTimeout).In(o.schema))
+	_, err = tx.ExecContext(ctx, "set local statement_timeout = 0; "+pgsql.WaitForLocks(lockTimeout).In(o.schema))
 	return plan, err
 }
 
