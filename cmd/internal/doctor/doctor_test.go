@@ -424,6 +424,8 @@ func TestAServerIsToldWhatItLacks(t *testing.T) {
 	if found := w.look(); !has(found, "settings", Note, "wal_compression is off") {
 		t.Errorf("wal_compression is off: %+v", found)
 	}
+	w.exec(others + orders)
+	w.apply()
 	if err := w.DB.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,13 @@
 package doctor
 
 import (
+	"context"
 	"errors"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
@@ -43,6 +45,26 @@ func (w *ward) applyOf(text string) {
 	}
 	if _, err := store.Apply(w.t.Context(), file, nil); err != nil {
 		w.t.Fatal(err)
+	}
+}
+
+// A migration of the application may hold its lock for an hour.
+func TestNothingWaitsLongForTheLockOfATableOfAnApplication(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec(others + orders)
+	w.apply()
+	w.exec("create table prescient.theirs (n integer); create table public.customers (n integer)")
+	other, err := w.db.BeginTxx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Rollback() }()
+	other.MustExec("lock table shop.orders, shop.escalation, prescient.theirs, public.customers in access exclusive mode")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := Examine(ctx, w.Config); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // denied returns the first right that the checks of a rule lack: to read the rows, or to execute the SQL of a step. The
 // server tests them when it plans a statement, and executes none.
 func (s *Store) denied(ctx context.Context, r rule.Applied) (denied *Denied, err error) {
-	err = pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+	err = s.readTable(ctx, func(tx *sqlx.Tx) error {
 		denied = nil
 		for i := -1; i < len(r.Rule.Steps) && denied == nil; i++ {
 			what, query, settings := "", r.RowsQuery(), rule.ReadSettings

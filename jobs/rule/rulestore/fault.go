@@ -120,17 +120,18 @@ func (s *Store) ask(ctx context.Context, r Status, faults *[]Fault) error {
 	if r.State == Removing || i >= 0 && ((*faults)[i].Gone || len((*faults)[i].Columns) > 0) {
 		return nil
 	}
-	unready, err := s.unready(ctx, r.Applied)
-	if err != nil {
-		return err
-	}
 	var keys []string
 	var denied *Denied
-	if unready == "" {
+	unready, err := s.unready(ctx, r.Applied)
+	if err == nil && unready == "" {
 		keys = s.badKeys(ctx, r.Applied)
-		if denied, err = s.denied(ctx, r.Applied); err != nil {
-			return err
-		}
+		denied, err = s.denied(ctx, r.Applied)
+	}
+	if pgsql.IsLockTimeout(err) {
+		return nil // the checks of the rule wait for the next slot then, and say so
+	}
+	if err != nil {
+		return err
 	}
 	if i < 0 && unready == "" && len(keys) == 0 && denied == nil {
 		return nil
@@ -146,7 +147,7 @@ func (s *Store) ask(ctx context.Context, r Status, faults *[]Fault) error {
 // unready returns why the server does not prepare the query or a statement of the checks of a rule. A name that it uses
 // may be gone since the rule was applied.
 func (s *Store) unready(ctx context.Context, r rule.Applied) (why string, err error) {
-	err = pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+	err = s.readTable(ctx, func(tx *sqlx.Tx) error {
 		why = ""
 		if role := r.Rule.Role; role != "" {
 			var there bool
@@ -191,6 +192,16 @@ func (s *Store) unready(ctx context.Context, r rule.Applied) (why string, err er
 	return why, err
 }
 
+// readTable is pgsql.ReadTx for a look at the table of a rule. It waits only briefly for another session's lock.
+func (s *Store) readTable(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
+	return pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		if _, err := tx.ExecContext(ctx, "set local lock_timeout = '1s'"); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
+}
+
 func noParameter(part string) string { return part }
 
 const (
@@ -221,7 +232,7 @@ func (s *Store) badKeys(ctx context.Context, r rule.Applied) (keys []string) {
 		) as prescient_row
 		where prescient_about
 		limit %[6]d`, r.Facts.WhereSQL(), key, r.Relation, maxKey, r.Name(), mostKeys)
-	_ = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
+	_ = s.readTable(ctx, func(tx *sqlx.Tx) error {
 		if _, err := tx.ExecContext(ctx, rule.ReadSettings); err != nil {
 			return err
 		}
