@@ -30,10 +30,11 @@ select
     exists (
         select
         from pg_proc p
-        join pg_namespace pn on pn.oid = p.pronamespace
         cross join aclexplode(p.proacl) as granted
         join pg_roles r on r.oid = granted.grantee
-        where p.proname = 'rule_wait' and format('%s.%s', pn.nspname, p.proname) = 'prescient.rule_wait' and r.rolname = $3
+        where p.proname = 'rule_wait'
+            and p.pronamespace = to_regnamespace(rtrim('prescient.', '.')) -- needs no right on the schema
+            and r.rolname = $3
     ) as roles,
     exists (select from pg_roles r where r.rolname = $4 and pg_has_role(r.oid, 'usage')) as operates,
     coalesce(pg_get_userbyid(f.nspowner), '')::text as functions_owner,
