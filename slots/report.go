@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -23,8 +24,9 @@ type report struct {
 	telling sync.Mutex // held while Progress is called
 
 	mu      sync.Mutex
-	result  Result
-	refusal error // of the first row that was refused
+	result  Result          // but for Unknown
+	unknown map[string]bool // Result.Unknown
+	refusal error           // of the first row that was refused
 }
 
 // opened records the slot as the run found it.
@@ -47,7 +49,7 @@ func (r *report) soFar() Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	result := r.result
-	result.Unknown, result.Failures = slices.Clone(result.Unknown), slices.Clone(result.Failures)
+	result.Unknown, result.Failures = slices.Sorted(maps.Keys(r.unknown)), slices.Clone(result.Failures)
 	return result
 }
 
@@ -84,9 +86,7 @@ func (r *report) progress() Progress {
 func (r *report) note(unknown string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if i, known := slices.BinarySearch(r.result.Unknown, unknown); !known {
-		r.result.Unknown = slices.Insert(r.result.Unknown, i, unknown)
-	}
+	r.unknown[unknown] = true
 }
 
 // observe passes recorded outcomes to the observer. It merges neighbours that are alike.

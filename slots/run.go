@@ -81,7 +81,9 @@ type run struct {
 func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run {
 	n := &run{Runner: r, ctx: phase.New(ctx, r.cfg.Grace), slot: slot, sel: sel, tasks: newTasks()}
 	panics := unit.NewPanics(r.cfg.Logger)
-	n.report = &report{cfg: &r.cfg, ctx: n.ctx.Stop, panics: panics, result: Result{Slot: slot, Kind: sel.kind}}
+	n.report = &report{
+		cfg: &r.cfg, ctx: n.ctx.Stop, panics: panics, result: Result{Slot: slot, Kind: sel.kind}, unknown: map[string]bool{},
+	}
 	writer := &record.Writer{Server: &r.server, Slot: slot, Runner: r.cfg.Name, Now: r.Now, Replayed: r.cfg.Now != nil}
 	n.session = claim.NewSession(claim.Session{
 		Contexts: n.ctx, Server: &r.server, Slot: slot, Kind: string(sel.kind), Token: claim.NewToken(), Runner: r.cfg.Name,

@@ -120,7 +120,7 @@ func TestANameHasOneNumberHoweverItFirstCame(t *testing.T) {
 		"ensure_job":   "select prescient.ensure_job('remind')",
 		"job_numbers":  strings.ReplaceAll(pgsql.JobNumbers.In(""), "$1", "'{remind,remind}'"),
 		"job_register": strings.NewReplacer("$1", "'{remind}'", "$2", "'{null}'", "$3", "false").Replace(pgsql.JobRegister.In("")),
-		"job_tell":     strings.NewReplacer("$1", "'remind'", "$2", "'2030-03-01'").Replace(pgsql.JobTell.In("")),
+		"job_tell":     strings.NewReplacer("$1", "'{remind}'", "$2", "'2030-03-01'").Replace(pgsql.JobTell.In("")),
 		"job_pause":    strings.ReplaceAll(pgsql.JobPause.In(""), "$1", "'remind'"),
 	} {
 		t.Run(first, func(t *testing.T) {

@@ -24,9 +24,9 @@ import (
 )
 
 // everything is a row with a value in each column, as JSON, but for its number and what a move adds
-// to its journal.
+// to its journal. It has the name of its job, because each schema gives a name another number.
 const everything = `
-	select to_jsonb(f) - 'id' || jsonb_build_object('journal', (
+	select to_jsonb(f) - 'id' || jsonb_build_object('job', (select j.name from prescient.job j where j.job = f.job), 'journal', (
 		select jsonb_agg(value) from unnest(string_to_array(f.journal, chr(10))) as line, prescient.journal_value(line) as value
 		where value ->> 'what' is distinct from 'moved'
 	))

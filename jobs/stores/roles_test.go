@@ -2,9 +2,11 @@ package stores_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/jobs/stores"
@@ -37,14 +39,19 @@ func TestEachRoleMayDoItsPartInStores(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	as := func(role pgsql.Role) *stores.Set {
+	as := func(role pgsql.Role, now func() time.Time) *stores.Set {
+		t.Helper()
 		var list []stores.Store
 		for i, schema := range schemas {
 			list = append(list, stores.Store{Name: []string{"a", "b"}[i], DB: open(role.In(schema)), Schema: schema.String()})
 		}
-		return newSet(t, list...)
+		set, err := stores.New(t.Context(), list, jobs.Config{Now: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
 	}
-	app, operator := as(pgsql.App), as(pgsql.Operator)
+	app, operator := as(pgsql.App, nil), as(pgsql.Operator, clock) // only a runner may give a clock
 	w := &world{t: t, set: app}
 	for i, s := range []*stores.Store{w.store("a"), w.store("b")} {
 		for _, j := range keys(20, 5)[i*5:] { // of which most are in both

@@ -1,8 +1,15 @@
--- Returns the name of a job whose rows catch-up leaves, if no catch-up has named it on day $2 (UTC), and
--- records that this one does.
+-- Returns those of the jobs $1, whose rows catch-up leaves, that no catch-up has named on day $2 (UTC), and
+-- records that this one does. It leaves a job that another session has locked, perhaps to pause it.
 -- Called by cmd/internal/runcmd.newsOfCatchUp.
-update prescient.job
+update prescient.job j
 set told_on = $2
-where name = $1
-    and told_on is distinct from $2::date
-returning name
+from (
+    select o.job
+    from prescient.job o
+    where o.name = any ($1::text[])
+        and o.told_on is distinct from $2::date
+    order by o.job
+    for update skip locked
+) as fresh
+where j.job = fresh.job
+returning j.name

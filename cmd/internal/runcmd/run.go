@@ -97,7 +97,7 @@ func (o runOptions) run(ctx context.Context, f *factory.Factory) error {
 		if result.State == "" && view.CatchUp == nil {
 			return err
 		}
-		found := cannotRun(ctx, f, b, runner.Now(), left, newsOfRun(ctx, b.DB, slot, view))
+		found := cannotRun(ctx, f, b, runner.Now(), left, newsOfRun(ctx, b.DB, f.Schema(), slot, view))
 		return cmp.Or(errors.Join(err, f.Print(view, func() error { return nil })), found)
 	})
 }

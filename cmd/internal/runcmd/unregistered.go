@@ -2,20 +2,20 @@ package runcmd
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/cmd/internal/checks"
-	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -24,13 +24,15 @@ import (
 // the same bound.
 const knownFor = 7 * 24 * time.Hour
 
-// isNews reports whether the reader of the log does not know yet that a job's rows leave slots open.
-type isNews func(c *jobs.Client, job string) (bool, error)
+// isNews returns those of the jobs of which the reader of the log does not know yet that their rows leave
+// slots open. It asks about all of them at once, because an application may enqueue rows of any number
+// of names that no binary has.
+type isNews func(names []string) (map[string]bool, error)
 
-// unregistered lists jobs that are not registered here, and whose rows therefore leave slots open.
+// unregistered holds jobs that are not registered here, and whose rows therefore leave slots open.
 type unregistered struct {
-	jobs  []string // sorted
-	slots int      // how many slots stay open
+	jobs  map[string]bool
+	slots int // how many slots stay open
 }
 
 // add adds the unknown jobs of a slot that a run has left open.
@@ -39,9 +41,12 @@ func (u *unregistered) add(r slots.Result) {
 		return
 	}
 	u.slots++
-	u.jobs = append(u.jobs, r.Unknown...)
-	slices.Sort(u.jobs)
-	u.jobs = slices.Compact(u.jobs)
+	if u.jobs == nil {
+		u.jobs = map[string]bool{}
+	}
+	for _, job := range r.Unknown {
+		u.jobs[job] = true
+	}
 }
 
 // cannotRun logs the jobs whose rows leave slots open. It returns an error without text and with the
@@ -70,17 +75,12 @@ func cannotRun(
 func logUnregistered(
 	ctx context.Context, f *factory.Factory, db *sqlx.DB, now time.Time, all unregistered, news isNews,
 ) (bool, error) {
-	c, err := database.Client(ctx, f, db, nil)
+	names := slices.Sorted(maps.Keys(all.jobs))
+	registered, err := askAbout(ctx, db, pgsql.JobElsewhere.In(f.Schema()), pq.Array(names), now.Add(-knownFor))
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("read which jobs other runs have registered: %w", err)
 	}
-	elsewhere, nowhere, err := splitBy(all.jobs, func(job string) (bool, error) {
-		at, err := admin.New(c).RegisteredAt(ctx, db, job)
-		return now.Sub(at) < knownFor, err
-	})
-	if err != nil {
-		return false, err
-	}
+	elsewhere, nowhere := splitBy(names, registered)
 	for _, left := range []struct {
 		jobs  []string
 		level slog.Level
@@ -91,10 +91,14 @@ func logUnregistered(
 		{nowhere, slog.LevelError, "rows are left, and their slots open, since no run of the last 7 days has " +
 			"registered their jobs: run these with a binary that has them, or cancel the rows if a name is wrong"},
 	} {
-		fresh, known, err := splitBy(left.jobs, func(job string) (bool, error) { return news(c, job) })
+		if len(left.jobs) == 0 {
+			continue
+		}
+		told, err := news(left.jobs)
 		if err != nil {
 			return false, err
 		}
+		fresh, known := splitBy(left.jobs, told)
 		if len(fresh) > 0 {
 			//nolint:sloglint // one of the two constant texts above
 			f.Log().Log(ctx, left.level, left.text, "jobs", spoken.Some(fresh), "slots", all.slots)
@@ -107,24 +111,40 @@ func logUnregistered(
 	return len(nowhere) > 0, nil
 }
 
-// splitBy returns the names for which is returns true, and the other names.
-func splitBy(names []string, is func(name string) (bool, error)) (with, without []string, err error) {
-	for _, name := range names {
-		yes, err := is(name)
-		if err != nil {
-			return nil, nil, err
+// askAbout returns the names that a statement returns.
+func askAbout(ctx context.Context, db *sqlx.DB, query string, args ...any) (map[string]bool, error) {
+	found := map[string]bool{}
+	err := pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
+		names := []string{}
+		err := tx.SelectContext(ctx, &names, query, args...)
+		for _, name := range names {
+			found[name] = true
 		}
-		if yes {
+		return err
+	})
+	return found, err
+}
+
+// splitBy returns the names that are in a set, and the other names.
+func splitBy(names []string, set map[string]bool) (with, without []string) {
+	for _, name := range names {
+		if set[name] {
 			with = append(with, name)
 		} else {
 			without = append(without, name)
 		}
 	}
-	return with, without, nil
+	return with, without
 }
 
 // allNews is isNews of a command that an operator types: every job is news.
-func allNews(*jobs.Client, string) (bool, error) { return true, nil }
+func allNews(names []string) (map[string]bool, error) {
+	all := make(map[string]bool, len(names))
+	for _, name := range names {
+		all[name] = true
+	}
+	return all, nil
+}
 
 // newsOfCatchUp returns isNews of catch-up. Every job is news at a terminal, and if the settings set
 // the level of the log. In the mail of cron a job is news once a day (UTC).
@@ -132,43 +152,39 @@ func newsOfCatchUp(ctx context.Context, f *factory.Factory, db *sqlx.DB, now tim
 	if !f.Quiet() {
 		return allNews
 	}
-	return func(_ *jobs.Client, job string) (fresh bool, err error) {
-		err = pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
-			names := []string{}
-			err := tx.SelectContext(ctx, &names, pgsql.JobTell.In(f.Schema()), job, now.UTC().Format(time.DateOnly))
-			fresh = len(names) > 0
-			return err
-		})
+	return func(names []string) (map[string]bool, error) {
+		told, err := askAbout(ctx, db, pgsql.JobTell.In(f.Schema()), pq.Array(names), now.UTC().Format(time.DateOnly))
 		if err != nil {
-			return false, fmt.Errorf("record that job %s was named: %w", job, err)
+			return nil, fmt.Errorf("record which jobs were named: %w", err)
 		}
-		return fresh, nil
+		return told, nil
 	}
 }
 
 // newsOfRun returns isNews of run, whose log cron mails: the same rows would be mailed in every slot.
 // A job is news if its first slot with rows was not left open before, and in the first slot of each
 // day (UTC).
-func newsOfRun(ctx context.Context, db *sqlx.DB, slot time.Time, view runView) isNews {
+func newsOfRun(ctx context.Context, db *sqlx.DB, schema pgsql.Schema, slot time.Time, view runView) isNews {
 	if slot.Equal(slot.Truncate(24 * time.Hour)) {
 		return allNews
 	}
-	leftNow := map[int64]bool{view.Slot.Unix(): true}
-	var listed time.Time // every slot up to here is in the view, if it leaves slots out
+	leftNow := []time.Time{view.Slot}
+	listed := sql.NullTime{} // every slot up to here is in the view, if it leaves slots out
 	if c := view.CatchUp; c != nil {
 		for _, s := range c.Slots {
-			leftNow[s.Slot.Unix()] = leftNow[s.Slot.Unix()] || s.Was != slots.StateOpen
+			if s.Was != slots.StateOpen {
+				leftNow = append(leftNow, s.Slot)
+			}
 		}
 		if c.MoreSlots > 0 {
-			listed = c.Slots[len(c.Slots)-1].Slot
+			listed = sql.NullTime{Time: c.Slots[len(c.Slots)-1].Slot, Valid: true}
 		}
 	}
-	return func(c *jobs.Client, job string) (bool, error) {
-		first, _, err := admin.New(c).ListPage(ctx, db, admin.Filter{JobExec: job, Limit: 1})
-		if err != nil || len(first) == 0 {
-			return false, err
+	return func([]string) (map[string]bool, error) {
+		fresh, err := askAbout(ctx, db, pgsql.JobLeft.In(schema), pq.Array(leftNow), listed)
+		if err != nil {
+			return nil, fmt.Errorf("read the first slots of the jobs whose rows are left: %w", err)
 		}
-		at := first[0].NextCheckAt
-		return leftNow[at.Unix()] || !listed.IsZero() && at.After(listed), nil
+		return fresh, nil
 	}
 }
