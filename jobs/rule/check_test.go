@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event"
@@ -456,6 +457,50 @@ func TestSQLThatFailsIsTheErrorOfItsRowAlone(t *testing.T) {
 }
 
 // A statement that closes its row takes neither the event nor the job of its own step away.
+func TestAStepDoesNotActOnARowThatWasDoneBefore(t *testing.T) {
+	t.Parallel()
+	for name, outbox := range map[string]bool{"with the outbox": true, "with another publisher": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t)
+			if outbox {
+				s.toOutbox()
+			}
+			s.exec(`create table shop.act (order_id bigint, x text)`)
+			s.apply(unshipped(steps(rule.Step{
+				Name: "act", After: rule.Delay{Duration: 4 * day24}, Event: "late", SQL: `insert into shop.act select $key, pg_sleep(0.3)::text`,
+			})))
+			for id := range 4 {
+				s.order(id)
+				s.waits(fmt.Sprint(id), day(4))
+			}
+			closed := make(chan error, 1)
+			go func() {
+				acts := func() bool {
+					var n int
+					err := s.pool.Get(&n, `select count(*) from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'`)
+					return err == nil && n > 0
+				}
+				for end := time.Now().Add(await.Limit); !acts() && time.Now().Before(end); { //nolint:forbidigo // bounds the wait
+				}
+				_, err := s.db.Exec(`update shop.orders set shipped_at = $1 where id > 1`, day(3))
+				closed <- err
+			}()
+			s.run(day(4))
+			if err := <-closed; err != nil {
+				t.Fatal(err)
+			}
+			diff(t, []string{"0", "1"}, s.strings(`select order_id::text from shop.act order by 1`))
+			s.wants(map[string]string{
+				"0": "done: open act", "1": "done: open act", "2": "done: done at 2030-03-04T12:00:00Z", "3": "done: done at 2030-03-04T12:00:00Z",
+			})
+			if outbox {
+				diff(t, []string{"late 0", "late 1"}, s.outbox())
+			}
+		})
+	}
+}
+
 // An application that writes to a row waits for the transaction that has it.
 func TestSlowStatementsHoldTheRowsOfAPageForASecondOrTwo(t *testing.T) {
 	t.Parallel()

@@ -23,7 +23,19 @@ import (
 // fire fires the steps that are due, and records them. The error of one row leaves the other rows as
 // they are.
 func (p *page) fire(ctx context.Context) error {
-	p.prepare()
+	var acting []int
+	for i := range p.rows {
+		p.prepare(i)
+		if is := p.turns[i].is; p.results[i].Err == nil && len(is.Due)+len(is.Over) > 0 {
+			acting = append(acting, i)
+		}
+	}
+	if len(acting) == 0 {
+		return nil
+	}
+	if err := p.look(ctx, acting); err != nil {
+		return err
+	}
 	acts := []func(ctx context.Context) error{p.publish, p.execute, p.record}
 	if _, inTx := p.Publisher.(event.TxPublisher); inTx {
 		// Events that are written cannot be taken back for one row.
@@ -54,41 +66,47 @@ func (p *page) each(fn func(i int, s *Step, d Due) error) {
 // fail gives a row an error, instead of all else.
 func (p *page) fail(i int, err error) { p.results[i] = jobs.Result{Err: err} }
 
-// prepare makes the events and the checks of steps. What cannot be published or enqueued is the error
-// of its row, before anything is written.
-func (p *page) prepare() {
-	for i := range p.rows {
-		if p.results[i].Err != nil {
-			continue
-		}
-		if err := p.tellRecovered(i); err != nil {
-			p.fail(i, err)
+// prepare makes the events and the checks of the steps of a row. What cannot be published or enqueued is the error of
+// the row, before anything is written.
+func (p *page) prepare(i int) {
+	if p.results[i].Err != nil {
+		return
+	}
+	err := p.tellRecovered(i)
+	for _, d := range p.turns[i].is.Due {
+		if err == nil {
+			err = p.prepareStep(i, &p.rule.Rule.Steps[d.Step], d)
 		}
 	}
-	p.each(func(i int, s *Step, d Due) error {
-		if p.turns[i].seen.large {
-			return p.tooLarge(i)
+	if err != nil {
+		p.fail(i, err)
+	}
+}
+
+// prepareStep makes the event and the check of a step.
+func (p *page) prepareStep(i int, s *Step, d Due) error {
+	row, t := p.rows[i], &p.turns[i]
+	if t.seen.large {
+		return p.tooLarge(i)
+	}
+	if s.Event != "" {
+		e := p.event(i, s, d)
+		if err := e.Validate(); err != nil {
+			return fmt.Errorf("publish the event of step %s, whose subject is the entity and the key: %w. "+
+				"Leave such rows out with where, or let the step enqueue a job", s.Name, err)
 		}
-		if s.Event != "" {
-			e := p.event(i, s, d)
-			if err := e.Validate(); err != nil {
-				return fmt.Errorf("publish the event of step %s, whose subject is the entity and the key: %w. "+
-					"Leave such rows out with where, or let the step enqueue a job", s.Name, err)
-			}
-			p.turns[i].events = append(p.turns[i].events, e)
+		t.events = append(t.events, e)
+	}
+	if s.Job != "" {
+		job := jobs.Request{
+			JobExec: s.Job, EntityName: row.EntityName, EntityKey: row.EntityKey, CheckAt: row.Slot, Payload: p.data(i, s, d),
 		}
-		if s.Job != "" {
-			row := p.rows[i]
-			job := jobs.Request{
-				JobExec: s.Job, EntityName: row.EntityName, EntityKey: row.EntityKey, CheckAt: row.Slot, Payload: p.data(i, s, d),
-			}
-			if err := job.Validate(); err != nil {
-				return fmt.Errorf("enqueue the job of step %s: %w", s.Name, err)
-			}
-			p.results[i].Enqueue = append(p.results[i].Enqueue, job)
+		if err := job.Validate(); err != nil {
+			return fmt.Errorf("enqueue the job of step %s: %w", s.Name, err)
 		}
-		return nil
-	})
+		p.results[i].Enqueue = append(p.results[i].Enqueue, job)
+	}
+	return nil
 }
 
 // tooLarge is the error of a row whose payload is too large.
@@ -253,7 +271,13 @@ func (p *page) executeFor(ctx context.Context, began time.Time, rows []int) erro
 			if n > 0 && p.leave(began, rows[n:]) {
 				return nil
 			}
+			if err := p.look(ctx, rows[n:min(n+freshRows, len(rows))]); err != nil {
+				return divide(err)
+			}
 			for _, d := range p.turns[i].is.Due {
+				if p.results[i].Err != nil {
+					break
+				}
 				if err := p.executeStep(ctx, i, d); err != nil {
 					return err
 				}

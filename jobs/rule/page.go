@@ -27,6 +27,7 @@ type page struct {
 	// that one of them has written to the table.
 	horizon   sql.NullString
 	unsettled bool
+	readAt    time.Time // when rows of the table were last read
 	rows      []jobs.FutureJob
 	turns     []turn        // of each row
 	results   []jobs.Result // of each row

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -47,21 +48,23 @@ const (
 // full or alter table.
 var errLocked = fmt.Errorf("the table is locked: %w", jobs.ErrDefer)
 
-// read reads the rows of the table for the keys of the page. It returns errLocked if the table is
+// read reads the rows of the table for the keys of rows of the page. It returns errLocked if the table is
 // locked.
-func (p *page) read(ctx context.Context) error {
+func (p *page) read(ctx context.Context, of []int) error {
 	if at := p.rule.locked.Load(); at != nil && time.Since(*at) < lockPause {
 		return errLocked
 	}
-	keys := make([]string, len(p.rows))
+	keys := make([]string, len(of))
 	var now time.Time // of the latest row: never before its slot
-	for i, row := range p.rows {
-		keys[i], now = row.EntityKey, grid.Later(now, row.Slot.Add(row.Lateness))
+	for n, i := range of {
+		row := p.rows[i]
+		keys[n], now = row.EntityKey, grid.Later(now, row.Slot.Add(row.Lateness))
 	}
 	args := []any{pq.StringArray(keys)}
 	if p.rule.asks {
 		args = append(args, now)
 	}
+	p.readAt = time.Now() //nolint:forbidigo // measures how old what was read is
 	found := make(map[string]seen, len(keys))
 	size := 0
 	err := p.readOnly(ctx, func(tx *sqlx.Tx) error {
@@ -106,8 +109,48 @@ func (p *page) read(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read %s for rule %s: %w", p.rule.Relation, p.rule.Rule.Name, p.denied(ctx, err))
 	}
-	for i, row := range p.rows {
-		p.turns[i].seen = found[row.EntityKey]
+	for _, i := range of {
+		p.turns[i].seen = found[p.rows[i].EntityKey]
+	}
+	return nil
+}
+
+const (
+	// freshFor is how old what was read of a row may be when its steps act.
+	freshFor = 10 * time.Millisecond
+	// freshRows is how many rows are read again at once while statements act. Each of them takes part of freshFor.
+	freshRows = 16
+)
+
+// look reads rows again whose steps are about to act, if they were read a while ago, and decides again about those that
+// have changed: an application may have closed a row while the steps of others acted.
+func (p *page) look(ctx context.Context, rows []int) error {
+	if time.Since(p.readAt) < freshFor {
+		return nil
+	}
+	before := make([]Row, len(rows))
+	for n, i := range rows {
+		before[n] = p.turns[i].seen.Row
+	}
+	switch err := p.read(ctx, rows); {
+	case errors.Is(err, errLocked): // by a statement of the page itself, perhaps: what was read before counts
+		return nil
+	case err != nil:
+		return err
+	}
+	for n, i := range rows {
+		t := &p.turns[i]
+		if p.results[i].Err != nil || reflect.DeepEqual(before[n], t.seen.Row) {
+			continue
+		}
+		t.events, p.results[i] = nil, jobs.Result{}
+		if !t.seen.Since.Equal(before[n].Since) { // what has fired since then was not read
+			next := p.grid.Next(p.moment(p.rows[i]).Begun)
+			t.is, p.results[i].Next = Decision{Next: next}, &next
+			continue
+		}
+		p.plan(i)
+		p.prepare(i)
 	}
 	return nil
 }

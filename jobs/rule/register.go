@@ -86,7 +86,11 @@ func (c *checker) check(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob)
 	n := p.rule.pace.takes(len(rows))
 	p.rows, p.turns, p.results = rows[:n], p.turns[:n], p.results[:n:n]
 	left := slices.Repeat([]jobs.Result{{Err: jobs.ErrLeft}}, len(rows)-n)
-	switch err := p.read(ctx); {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	switch err := p.read(ctx, all); {
 	case errors.Is(err, errLocked):
 		for i := range p.rows {
 			p.fail(i, errLocked)
