@@ -227,7 +227,7 @@ func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 		"steps:\n- {before: 7d, event: e}\n- {before: 45d, event: f}":                                                          `steps[2].before: 45d must be shorter than the 7d of step 1: list the earliest step first`,
 		"steps:\n- {after: 1d, event: e}\n- {before: 1d, event: f}":                                                            `steps[2].before: 1d must be shorter than the 1d of step 1`,
 		`steps: [{after: 0s, event: at.once}]`:                                                                                 ``,
-		"steps:\n- {after: 1h, event: e}\n- {after: 2h, sql: select $id}":                                                      `line 5: rule r: steps[2].sql: there is no value $id: want $key, $since, $step, $number or $payload`,
+		"steps:\n- {after: 1h, event: e}\n- {after: 2h, sql: select $id}":                                                      `line 5: rule r: steps[2].sql: there is no value $id: want $key, $since, $now, $step, $number or $payload`,
 		`steps: [{after: 1h, sql: select $keys}]`:                                                                              `there is no value $keys`,
 		`steps: [{after: 1h, sql: "select ($1)"}]`:                                                                             `there is no value $1`,
 		`steps: [{after: 1h, sql: "select $a$ $id $a$, '$id', a$id, $key"}]`:                                                   ``,
