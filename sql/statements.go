@@ -175,6 +175,7 @@ var (
 	RuleDone              = file("rule_done")
 	RuleEnqueue           = file("rule_enqueue")
 	RuleFaults            = file("rule_faults")
+	RuleFunctions         = file("rule_functions")
 	RuleFiredSteps        = file("rule_fired_steps")
 	RuleForget            = file("rule_forget")
 	RuleGet               = file("rule_get")

@@ -1,11 +1,12 @@
 package testkit_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/prescient-go/prescient/testkit"
 )
@@ -14,6 +15,7 @@ import (
 // Europe change.
 type scan struct {
 	tables string
+	table  string // of the rule; empty: public.o
 	rules  string
 	skip   bool // overdue: skip instead of fire
 	// then are statements to execute after a time, such as "2h: update t set a = 1", in order.
@@ -96,6 +98,30 @@ var scans = map[string]scan{
 		days: 1,
 		want: []string{"first 1 03-27 09:02", "first 2 03-27 09:02", "first 3 03-27 09:02", "limit 2 03-27 10:00", "look 2 03-27 10:00", "first 4 03-27 10:02", "limit 4 03-27 10:30"},
 	},
+	"a condition may have a text that looks like a value": {
+		tables: `create table o (id int primary key, at timestamptz, note text);
+			insert into o values (1, '2026-03-27 09:00Z', '$2 now'), (2, '2026-03-27 09:00Z', 'today')`,
+		rules: `since: at, done: "false", where: "note <> '$2' and note in ('today', '$2 now')", steps: [{after: 2h, event: late}]`,
+		days:  1,
+		want:  []string{"late 1 03-27 11:00", "late 2 03-27 11:00"},
+	},
+	"what has always been done is done, whatever its type": {
+		tables: `create table o (id int primary key, at timestamptz, a timestamptz, b timestamp, c date);
+			insert into o values (1, '2026-03-27 09:00Z', '-infinity', null, null), (2, '2026-03-27 09:00Z', null, '-infinity', null),
+				(3, '2026-03-27 09:00Z', null, null, '-infinity'), (4, '2026-03-27 09:00Z', 'infinity', 'infinity', 'infinity')`,
+		rules: `since: at, done: [a, b, c], timezone: Europe/Berlin, steps: [{after: 2h, event: late}]`,
+		days:  1,
+		want:  []string{"late 4 03-27 11:00"},
+	},
+	"the table has the name of a type, and columns have names of the rule's queries": {
+		tables: `create table text (id int primary key, at timestamptz, prescient_p text, prescient_value timestamptz);
+			insert into text values (1, '2026-03-27 09:00Z', 'x', null)`,
+		table: "public.text",
+		rules: `since: at, done: prescient_value, where: prescient_p <> '', payload: [prescient_p], steps: [{after: 2h, event: late}]`,
+		then:  []string{"1h: insert into text values (2, '2026-03-27 09:00Z', 'x', null)"},
+		days:  1,
+		want:  []string{"late text/1 03-27 11:00", "late text/2 03-27 11:00"},
+	},
 	"a function that reads a table is looked up": {
 		tables: `create table client (id int primary key, active boolean);
 			insert into client values (1, false), (2, true);
@@ -173,7 +199,7 @@ func TestRulesReadTheTablesThatPeopleHave(t *testing.T) {
 			if s.skip {
 				overdue = "skip"
 			}
-			kit.Rules(rulesFile(t, "rules:\n  - {name: r, table: public.o, key: id, overdue: "+overdue+", "+s.rules+"}\n"))
+			kit.Rules(rulesFile(t, "rules:\n  - {name: r, table: "+cmp.Or(s.table, "public.o")+", key: id, overdue: "+overdue+", "+s.rules+"}\n"))
 			for _, then := range s.then {
 				after, statement, _ := strings.Cut(then, ": ")
 				d, err := time.ParseDuration(after)
@@ -188,7 +214,7 @@ func TestRulesReadTheTablesThatPeopleHave(t *testing.T) {
 			for _, e := range kit.Events() {
 				got = append(got, e.Type+" "+strings.TrimPrefix(e.Subject, "o/")+" "+e.Time.Format("01-02 15:04"))
 			}
-			if diff := cmp.Diff(s.want, got); diff != "" {
+			if diff := gocmp.Diff(s.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})

@@ -54,7 +54,7 @@ func (a Applied) Name() string {
 func (a Applied) RowsQuery() string {
 	payload := "null::text"
 	if len(a.Payload) > 0 {
-		payload = "(select row_to_json(prescient_p)::text from (select " + strings.Join(a.Payload, ", ") + ") as prescient_p)"
+		payload = "(select row_to_json(prescient_p.*)::text from (select " + strings.Join(a.Payload, ", ") + ") as prescient_p)"
 	}
 	return fmt.Sprintf(`select
     prescient_key, prescient_since, prescient_about, prescient_done,

@@ -6,13 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/rule/expr"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -84,7 +85,7 @@ func compile(definition string) (*compiled, error) {
 		return nil, err
 	}
 	r.query = r.RowsQuery()
-	r.asks = strings.Contains(r.query, "$2")
+	r.asks = slices.ContainsFunc(r.Facts.Done, func(e expr.Expr) bool { return e.Type.When() })
 	for _, s := range r.Rule.Steps {
 		var p prepared
 		p.query, p.values = statement(s.SQL, r.KeyType)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/prescient-go/prescient/internal/sqltext"
@@ -57,6 +58,39 @@ func unknownValue(text string) string {
 	}
 	return ""
 }
+
+// controls are the words with which a statement begins that ends a transaction, or changes the session. The transaction
+// is the one that records the check.
+var controls = []string{
+	"abort", "begin", "commit", "deallocate", "discard", "end", "listen", "prepare", "release", "reset", "rollback",
+	"savepoint", "set", "start", "unlisten",
+}
+
+// checkStatement returns what is wrong with the SQL of a step that the server would accept. Empty: nothing.
+func checkStatement(text string) string {
+	first := true
+	for rest := text; rest != ""; {
+		n, kind := sqltext.Next(rest)
+		token := rest[:n]
+		rest = rest[n:]
+		switch {
+		case kind == sqltext.Space || kind == sqltext.Comment:
+			continue
+		case kind == sqltext.Literal:
+			if name := quotedValue.FindString(token); name != "" {
+				return fmt.Sprintf("%s stands within quotes, where it is text and no value: write the text and the value side by "+
+					"side, such as 'order ' || %s", name, name)
+			}
+		case first && slices.Contains(controls, strings.ToLower(token)):
+			return fmt.Sprintf("a step cannot %s: its statement runs in the transaction that records the check", token)
+		}
+		first = false
+	}
+	return ""
+}
+
+// quotedValue matches a value of a step within a text.
+var quotedValue = regexp.MustCompile(`\$(?:key|since|now|step|number|payload)\b`)
 
 // parts yields the parts of a text of SQL, and with each the name of the value that it stands for.
 // Empty: it stands for itself.

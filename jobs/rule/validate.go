@@ -96,6 +96,9 @@ func (r *Rule) checkActions() (errs []error) {
 		if name := unknownValue(s.SQL); name != "" {
 			wrong("sql", "there is no value %s: want $key, $since, $now, $step, $number or $payload", name)
 		}
+		if problem := checkStatement(s.SQL); problem != "" {
+			wrong("sql", "%s", problem)
+		}
 		if problem := checkName(s.Job); problem != "" {
 			wrong("job", "%s", problem)
 		}
@@ -139,7 +142,7 @@ func checkLength(name string, most int) string {
 func (r *reader) checkSteps(rule Rule, calendars map[string]Calendar) {
 	latest := map[string]int{} // the last step of each kind of delay
 	for i, s := range rule.Steps {
-		if s.After == unread || s.Interval != "" {
+		if s.After == unread {
 			continue
 		}
 		wrong := func(field, format string, args ...any) {
@@ -151,6 +154,9 @@ func (r *reader) checkSteps(rule Rule, calendars map[string]Calendar) {
 		}
 		_, found := calendars[s.Calendar]
 		switch {
+		case s.Interval != "" && s.Calendar != "" && !s.Every.Business():
+			wrong("calendar", "an interval of the data takes no calendar: its days count by the clocks of timezone")
+			continue
 		case s.business() && s.Calendar == "":
 			wrong(field, "a delay of %s needs a calendar: write calendar: and one of the file's calendars", delay)
 		case s.Calendar == "":
@@ -158,6 +164,9 @@ func (r *reader) checkSteps(rule Rule, calendars map[string]Calendar) {
 			wrong("calendar", "a delay of plain time, %s, takes no calendar", delay)
 		case !found:
 			wrong("calendar", "there is no calendar %q in the file", s.Calendar)
+		}
+		if s.Interval != "" {
+			continue
 		}
 		kind := s.kind()
 		if before, again := latest[kind]; again && s.amount() <= rule.Steps[before-1].amount() {

@@ -36,6 +36,23 @@ type pair struct {
 	value *yaml.Node
 }
 
+// said returns what is wrong with a value that YAML reads as something else than its text. Empty: nothing.
+func said(node *yaml.Node) string {
+	for node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	none := node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null"
+	switch {
+	case strings.HasPrefix(node.Tag, "!") && !strings.HasPrefix(node.Tag, "!!"):
+		text := strings.TrimSpace(strings.TrimPrefix(node.Tag, "!") + " " + node.Value)
+		return fmt.Sprintf("YAML takes an exclamation mark at the beginning as a tag, and not as a part of the text. "+
+			"SQL writes not %s", text)
+	case node.Anchor != "" && none:
+		return fmt.Sprintf("YAML takes &%s as the name of an empty value: put the text into quotes", node.Anchor)
+	}
+	return ""
+}
+
 // mapping yields the fields of a mapping whose values are not empty. known lists their names; nil
 // allows all names.
 func (r *reader) mapping(node *yaml.Node, at string, known []string) (pairs []pair) {
@@ -53,6 +70,8 @@ func (r *reader) mapping(node *yaml.Node, at string, known []string) (pairs []pa
 			r.wrong(p.key.Line, path(at, name), "is there twice")
 		case known != nil && !slices.Contains(known, name):
 			r.wrong(p.key.Line, path(at, name), "there is no such field: want one of %s", strings.Join(known, ", "))
+		case said(node.Content[i+1]) != "":
+			r.wrong(p.key.Line, path(at, name), "%s", said(node.Content[i+1]))
 		case p.value != nil:
 			pairs = append(pairs, p)
 		}
@@ -68,6 +87,10 @@ func (r *reader) list(node *yaml.Node, at string) (values []*yaml.Node) {
 		return nil
 	}
 	for _, sub := range node.Content {
+		if problem := said(sub); problem != "" {
+			r.wrong(sub.Line, at, "%s", problem)
+			continue
+		}
 		v := value(sub)
 		if v == nil {
 			r.wrong(sub.Line, at, "must not have an empty entry")

@@ -1,10 +1,11 @@
 -- Returns an expression as the server understands it, from a view ($1) that has it as its only column and reads one table
--- ($2): its text and type, whether it has a subquery or a stable function of an application, which may read a table, whether it reads a row as a whole, whether it is about several rows, and
--- the columns of the table that it reads.
+-- ($2): its text and type, whether it has a subquery or a stable function of an application, which may read a table, whether it reads a row as a whole, whether it is about several rows, whether it looks
+-- the table up itself, an operator that it uses where no schema can be written, and the columns of the table that it reads.
 -- Called by jobs/rule/rulestore.resolver.expression.
 select
+    -- A column that has the name needs none.
     regexp_replace(
-        pg_get_viewdef(v.oid), '^ *SELECT\s+(.*) AS prescient_value\s+FROM [^\n]*;$', '\1'
+        regexp_replace(pg_get_viewdef(v.oid), '^ *SELECT\s+(.*)\s+FROM [^\n]*;$', '\1'), '\s+AS prescient_value\s*$', ''
     ) as text,
     format_type(coalesce(nullif(y.typbasetype, 0), a.atttypid), case when y.typbasetype = 0 then a.atttypmod else y.typtypmod end) as type,
     w.ev_action::text ~ ':hasSubLinks true' or coalesce(own.reads, false) as lookup,
@@ -14,6 +15,23 @@ select
         substring(w.ev_action::text from ':hasWindowFuncs (\w+)'),
         substring(w.ev_action::text from ':hasTargetSRFs (\w+)')
     ) as several,
+    (
+        select count(*) > 1
+        from regexp_matches(w.ev_action::text, ':rtekind 0 :relid (\d+)', 'g') as m (number)
+        where m.number[1]::oid = $2::oid
+    ) as itself,
+    (
+        -- is distinct from, nullif, case x when, in (select) and join using have no place for the schema of an operator.
+        select o.oprname || ' of type ' || format_type(o.oprleft, null)
+        from regexp_matches(
+            w.ev_action::text,
+            '(?:\{(?:DISTINCTEXPR|NULLIFEXPR)|\{SUBLINK :subLinkType 2 :subLinkId \d+ :testexpr \{OPEXPR'
+                '|:usingClause \("[^{]*\{OPEXPR) :opno (\d+)|\{OPEXPR :opno (\d+) [^{]*:args \((?:\{RELABELTYPE :arg )?\{CASETESTEXPR',
+            'g'
+        ) as m (number)
+        join pg_operator o on o.oid = coalesce(m.number[1], m.number[2])::oid and o.oprnamespace <> 'pg_catalog'::regnamespace
+        limit 1
+    ) as unqualified,
     array(
         select d.refobjsubid::bigint
         from pg_depend d

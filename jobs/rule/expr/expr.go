@@ -69,6 +69,16 @@ func (e Expr) instant(zone string) string {
 	return wall("("+e.SQL+")::timestamp", zone)
 }
 
+// ends returns the SQL of the instant at which the expected thing happens. "-infinity" has always happened, whatever the
+// type of the expression.
+func (e Expr) ends(zone string) string {
+	if e.Type == Instant {
+		return e.instant(zone)
+	}
+	return fmt.Sprintf("(select case when v = '-infinity' then timestamptz '-infinity' else %s end "+
+		"from (select (%s)::timestamp as v offset 0) as prescient_v)", wall("v", zone), e.SQL)
+}
+
 // wall returns the SQL of the first instant at which clocks of a zone show a timestamp. If they skip it, it is the
 // instant at which they skip. It is null outside of the years of FirstSince and LastSince.
 //

@@ -57,6 +57,8 @@ func TestSplitDividesAConditionAtTheOutermostLevel(t *testing.T) {
 		{"(a or b) and c", true, []string{"(a or b) and c"}},
 		{"a and b and (c or d)", false, []string{"a", "b", "(c or d)"}},
 		{"a and b or c", false, []string{"a and b or c"}},
+		{"select a and b from shop.p where p.o = id and p.c", false, []string{"select a and b from shop.p where p.o = id and p.c"}},
+		{" with x as (select 1) select a or b from x", true, []string{"with x as (select 1) select a or b from x"}},
 		{"a between 1 and 2 and b", false, []string{"a between 1 and 2", "b"}},
 		{"a between 1 and 2 or b", true, []string{"a between 1 and 2", "b"}},
 		{"case when a or b then c end or d", true, []string{"case when a or b then c end", "d"}},

@@ -92,7 +92,7 @@ func (f Facts) DoneSQL(now string) string {
 	var parts []string
 	for _, e := range f.Done {
 		if e.Type.When() {
-			parts = append(parts, fmt.Sprintf("coalesce(%s <= %s, false)", e.instant(f.Zone), now))
+			parts = append(parts, fmt.Sprintf("coalesce(%s <= %s, false)", e.ends(f.Zone), now))
 			continue
 		}
 		parts = append(parts, "("+e.SQL+") is true")
@@ -118,7 +118,7 @@ func (f Facts) DoneAtSQL() string {
 	var list []string
 	for _, e := range f.Done {
 		if e.Type.When() {
-			list = append(list, e.instant(f.Zone))
+			list = append(list, e.ends(f.Zone))
 		}
 	}
 	if len(list) == 0 {

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -93,6 +94,10 @@ func Check(text string) error {
 			return fmt.Errorf("%[1]s depends on the session, and a row is written and checked in different ones. "+
 				"A column of this name is written %[2]q", t.text, t.text)
 		}
+		if t.kind == sqltext.Word && slices.Contains(variables, t.text) && isCall(list, i) {
+			return fmt.Errorf("%s depends on the session, and a row is written and checked in different ones: "+
+				"compare with a column or a constant", t.text)
+		}
 		if moves(list, i) {
 			name := strings.Trim(t.text, "'")
 			return fmt.Errorf("%s moves by itself, but the row is read only when it is written and when a step is due. "+
@@ -106,6 +111,14 @@ func Check(text string) error {
 var clocks = []string{
 	"now", "clock_timestamp", "statement_timestamp", "transaction_timestamp", "timeofday", "random", "age",
 	"current_timestamp", "current_date", "current_time", "localtimestamp", "localtime",
+}
+
+// variables are functions of the server whose values depend on the session or the transaction.
+var variables = []string{
+	"current_setting", "txid_current", "txid_current_if_assigned", "txid_current_snapshot", "pg_current_xact_id",
+	"pg_current_xact_id_if_assigned", "pg_current_snapshot", "pg_backend_pid", "inet_client_addr", "inet_client_port",
+	"inet_server_addr", "inet_server_port", "current_schemas", "current_query", "pg_trigger_depth", "lastval", "currval",
+	"nextval", "pg_is_in_recovery", "pg_postmaster_start_time", "pg_conf_load_time", "gen_random_uuid",
 }
 
 // sessions are the keywords whose values depend on the session. PostgreSQL reads a column named user as one of them.
@@ -133,6 +146,11 @@ func moves(list []token, i int) bool {
 		return follows(1, "(") && arguments(list, i+1) == 1
 	}
 	return follows(1, "(")
+}
+
+// isCall reports whether a token is the name of a function of the server that is called.
+func isCall(list []token, i int) bool {
+	return i+1 < len(list) && list[i+1].text == "(" && (i == 0 || list[i-1].text != "." || qualified(list, i))
 }
 
 // qualified reports whether the token is a function of the schema pg_catalog.
@@ -172,6 +190,9 @@ func Split(text string, anyOf bool) (parts []string) {
 		joint = "or"
 	}
 	from, between := 0, false
+	if len(list) > 0 && slices.Contains(queries, list[0].text) { // a subquery without parentheses
+		return []string{strings.TrimSpace(text)}
+	}
 	for _, t := range list {
 		switch {
 		case t.depth > 0:
@@ -187,6 +208,67 @@ func Split(text string, anyOf bool) (parts []string) {
 		}
 	}
 	return append(parts, strings.TrimSpace(text[from:]))
+}
+
+// queries are the words with which a subquery begins.
+var queries = []string{"select", "with", "values", "table"}
+
+// Frozen returns a text such as 'today' that the server has read as an instant of now: it is in the text, and not in the
+// text as the server understood it. Empty: there is none.
+func Frozen(text, understood string) string {
+	left := map[string]int{}
+	for _, literal := range literals(understood) {
+		left[literal]++
+	}
+	for _, literal := range literals(text) {
+		if !present.MatchString(literal) {
+			continue
+		}
+		if left[literal]--; left[literal] < 0 {
+			return "'" + literal + "'"
+		}
+	}
+	if found := presentText.FindStringSubmatch(understood); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
+var (
+	// present matches a text that may stand for an instant of now.
+	present = regexp.MustCompile(`(?i)^\s*(?:now|today|tomorrow|yesterday)\b`)
+	// presentText matches such a text that becomes an instant each time, as the server writes it.
+	presentText = regexp.MustCompile(`(?i)\(('\s*(?:now|today|tomorrow|yesterday)\b[^']*')::(?:text|character varying)\)::` +
+		`(?:timestamp|date|time)`)
+)
+
+// literals returns the texts in quotes of a text of SQL, without the quotes.
+func literals(text string) (list []string) {
+	tokens, _ := tokens(text)
+	for _, t := range tokens {
+		if t.kind != sqltext.Literal || strings.HasPrefix(t.text, `"`) {
+			continue
+		}
+		literal := strings.TrimLeft(t.text, "eE")
+		quote := literal[:1]
+		if quote == "$" {
+			quote = literal[:strings.IndexByte(literal[1:], '$')+2]
+		}
+		list = append(list, strings.TrimSuffix(strings.TrimPrefix(literal, quote), quote))
+	}
+	return list
+}
+
+// Names reports whether a text has the name of a table before that of a column. The text is an expression as the server
+// writes it.
+func Names(text, table string) bool {
+	list, _ := tokens(text)
+	for i, t := range list {
+		if t.text == table && i+1 < len(list) && list[i+1].text == "." && (i == 0 || list[i-1].text != ".") {
+			return true
+		}
+	}
+	return false
 }
 
 // Bare returns the names of columns in a text that have no name of a table before them, as SQL has them. In a subquery,

@@ -47,45 +47,64 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 		create function shop.trusted(text) returns boolean language sql immutable as $$ select true $$;
 		alter function shop.trusted(text) owner to catalog_owner;
 		create type shop.kind as enum ('a');
+		create type public.word;
+		create function public.word_in(cstring) returns public.word language internal immutable strict as 'textin';
+		create function public.word_out(public.word) returns cstring language internal immutable strict as 'textout';
+		create type public.word (input = public.word_in, output = public.word_out, like = text);
+		create function public.alike(public.word, public.word) returns boolean language internal immutable strict as 'texteq';
+		create operator public.= (function = public.alike, leftarg = public.word, rightarg = public.word);
+		alter table shop.orders add word public.word;
+		alter table shop.parts add word public.word;
 		create type shop.pair as range (subtype = int);
 		create table shop.days (id bigint, placed_at timestamptz, shipped_at timestamptz, channel text, primary key (id, placed_at)) partition by range (placed_at);
 		alter table shop.orders add kind shop.kind not null unique, add pair shop.pair not null unique`)
 	for change, want := range map[string]string{
-		"table: shop.orders -> table: shop.missing":                       "line 4: rule order.unshipped: table: there is no table shop.missing in this database",
-		"table: shop.orders -> table: public.orders":                      "line 4: rule order.unshipped: table: there is no table public.orders in this database: did you mean shop.orders?",
-		"table: shop.orders -> table: shop.seen":                          "line 4: rule order.unshipped: table: shop.seen is not a table",
-		"table: shop.orders -> table: shop.old":                           "line 4: rule order.unshipped: table: shop.old cannot have a rule, because PostgreSQL gives the name old to rows of triggers: rename the table",
-		"table: shop.orders -> table: shop.parent":                        "line 4: rule order.unshipped: table: shop.parent has tables that inherit",
-		"table: shop.orders -> table: shop.part":                          "line 4: rule order.unshipped: table: shop.part is a partition",
-		"key: id -> key: amount":                                          "line 5: rule order.unshipped: key: column amount has no primary key",
-		"key: id -> key: id, channel":                                     `line 5: rule order.unshipped: key: "id, channel" is no column. The key of a rule is one column. If the key of the table has several`,
-		"key: id -> key: maybe":                                           "line 5: rule order.unshipped: key: column maybe may be null",
-		"key: id -> key: day":                                             "line 5: rule order.unshipped: key: the text of type date depends",
-		"key: id -> key: kind":                                            "line 5: rule order.unshipped: key: type shop.kind is an enum, whose values may get other names",
-		"key: id -> key: pair":                                            "line 5: rule order.unshipped: key: type shop.pair is not one of PostgreSQL's own",
-		"table: shop.orders -> table: shop.days":                          "line 5: rule order.unshipped: key: column id has no unique constraint of its own, which PostgreSQL requires to contain the partition key of table shop.days, RANGE (placed_at). Partition the table by id",
-		"key: id -> key: number":                                          "line 5: rule order.unshipped: key: table shop.orders has no column number: it has id, channel, amount, ",
-		"since: placed_at -> since: place_at":                             "line 6: rule order.unshipped: since: table shop.orders has no column place_at: did you mean placed_at?",
-		"since: placed_at -> since: channel":                              "line 6: rule order.unshipped: since: channel is of type text: want an instant of type timestamptz, timestamp or date. For a text write (channel)::timestamptz",
-		"since: placed_at -> since: amount":                               "line 6: rule order.unshipped: since: amount is of type numeric: want an instant",
-		"since: placed_at -> since: max(placed_at)":                       "line 6: rule order.unshipped: since: max(placed_at) is about several rows",
-		"done: shipped_at -> done: amount":                                "line 7: rule order.unshipped: done: amount is of type numeric: want a condition, or an instant",
-		"after: 2d -> after: {interval: amount}":                          "steps[1].after: amount is of type numeric: want an interval, such as make_interval(days => hold_days). For a number of days write make_interval(days => amount)",
-		"done: shipped_at -> done: shipped > 1":                           `line 7: rule order.unshipped: done: table shop.orders has no column shipped: did you mean shipped_at?`,
-		"done: shipped_at -> done: shiped_at":                             `line 7: rule order.unshipped: done: table shop.orders has no column shiped_at: did you mean shipped_at?`,
-		"channel <> 'test' -> channel == 'web'":                           "line 8: rule order.unshipped: where: there is no operator == for these types: SQL compares with =",
-		"channel <> 'test' -> ready && ready":                             "line 8: rule order.unshipped: where: there is no operator && for these types: SQL writes and",
-		"channel <> 'test' -> channel":                                    "line 8: rule order.unshipped: where: channel is of type text: want a condition",
-		"channel <> 'test' -> shop.touch(channel)":                        "line 8: rule order.unshipped: where: function shop.touch(text) is volatile",
-		"channel <> 'test' -> shop.trusted(channel)":                      "line 8: rule order.unshipped: where: function shop.trusted(text) belongs to catalog_owner",
-		"channel <> 'test' -> channel = any (select no from shop.orders)": `line 8: rule order.unshipped: where: there is no column no`,
-		"channel <> 'test' -> channel <":                                  "line 8: rule order.unshipped: where: a value or a condition is missing at the end",
-		"name: order.unshipped -> name: order.known":                      "line 3: rule order.known: name: a job of this binary has the name",
-		"steps: -> role: nobody_known\n    steps:":                        "role: there is no role nobody_known",
-		"steps: -> role: catalog_owner\n    steps:":                       "role: role catalog_owner may not read id, channel, placed_at, shipped_at of shop.orders",
-		"steps: -> payload: [id, data->>'at']\n    steps:":                `payload[2]: "data->>'at'" is not the name of a column: payload has columns of the table, and no expressions`,
-		"after: 2d -> after: {interval: channel}":                         "steps[1].after: channel is of type text: want an interval, such as make_interval(days => hold_days). For a text write (channel)::interval",
-		"steps: -> payload: [id, number]\n    steps:":                     "payload[2]: table shop.orders has no column number",
+		"table: shop.orders -> table: shop.missing":                                          "line 4: rule order.unshipped: table: there is no table shop.missing in this database",
+		"table: shop.orders -> table: public.orders":                                         "line 4: rule order.unshipped: table: there is no table public.orders in this database: did you mean shop.orders?",
+		"table: shop.orders -> table: shop.seen":                                             "line 4: rule order.unshipped: table: shop.seen is not a table",
+		"table: shop.orders -> table: shop.old":                                              "line 4: rule order.unshipped: table: shop.old cannot have a rule, because PostgreSQL gives the name old to rows of triggers: rename the table",
+		"table: shop.orders -> table: shop.parent":                                           "line 4: rule order.unshipped: table: shop.parent has tables that inherit",
+		"table: shop.orders -> table: shop.part":                                             "line 4: rule order.unshipped: table: shop.part is a partition",
+		"key: id -> key: amount":                                                             "line 5: rule order.unshipped: key: column amount has no primary key",
+		"key: id -> key: id, channel":                                                        `line 5: rule order.unshipped: key: "id, channel" is no column. The key of a rule is one column. If the key of the table has several`,
+		"key: id -> key: maybe":                                                              "line 5: rule order.unshipped: key: column maybe may be null",
+		"key: id -> key: day":                                                                "line 5: rule order.unshipped: key: the text of type date depends",
+		"key: id -> key: kind":                                                               "line 5: rule order.unshipped: key: type shop.kind is an enum, whose values may get other names",
+		"key: id -> key: pair":                                                               "line 5: rule order.unshipped: key: type shop.pair is not one of PostgreSQL's own",
+		"table: shop.orders -> table: shop.days":                                             "line 5: rule order.unshipped: key: column id has no unique constraint of its own, which PostgreSQL requires to contain the partition key of table shop.days, RANGE (placed_at). Partition the table by id",
+		"key: id -> key: number":                                                             "line 5: rule order.unshipped: key: table shop.orders has no column number: it has id, channel, amount, ",
+		"since: placed_at -> since: place_at":                                                "line 6: rule order.unshipped: since: table shop.orders has no column place_at: did you mean placed_at?",
+		"since: placed_at -> since: channel":                                                 "line 6: rule order.unshipped: since: channel is of type text: want an instant of type timestamptz, timestamp or date. For a text write (channel)::timestamptz",
+		"since: placed_at -> since: amount":                                                  "line 6: rule order.unshipped: since: amount is of type numeric: want an instant",
+		"since: placed_at -> since: max(placed_at)":                                          "line 6: rule order.unshipped: since: max(placed_at) is about several rows",
+		"done: shipped_at -> done: amount":                                                   "line 7: rule order.unshipped: done: amount is of type numeric: want a condition, or an instant",
+		"after: 2d -> after: {interval: amount}":                                             "steps[1].after: amount is of type numeric: want an interval, such as make_interval(days => hold_days). For a number of days write make_interval(days => amount)",
+		"done: shipped_at -> done: shipped > 1":                                              `line 7: rule order.unshipped: done: table shop.orders has no column shipped: did you mean shipped_at?`,
+		"done: shipped_at -> done: shiped_at":                                                `line 7: rule order.unshipped: done: table shop.orders has no column shiped_at: did you mean shipped_at?`,
+		"channel <> 'test' -> channel == 'web'":                                              "line 8: rule order.unshipped: where: there is no operator == for these types: SQL compares with =",
+		"channel <> 'test' -> ready && ready":                                                "line 8: rule order.unshipped: where: there is no operator && for these types: SQL writes and",
+		"channel <> 'test' -> channel":                                                       "line 8: rule order.unshipped: where: channel is of type text: want a condition",
+		"channel <> 'test' -> shop.touch(channel)":                                           "line 8: rule order.unshipped: where: function shop.touch(text) is volatile",
+		"channel <> 'test' -> shop.trusted(channel)":                                         "line 8: rule order.unshipped: where: function shop.trusted(text) belongs to catalog_owner",
+		"channel <> 'test' -> channel = any (select no from shop.orders)":                    `line 8: rule order.unshipped: where: there is no column no`,
+		"channel <> 'test' -> day < 'today'":                                                 "where: 'today' is an instant of now",
+		"channel <> 'test' -> local_at < ' Tomorrow 12:00 '":                                 "where: ' Tomorrow 12:00 ' is an instant of now",
+		"channel <> 'test' -> placed_at < cast('now' as timestamptz)":                        "where: 'now' is an instant of now",
+		"channel <> 'test' -> placed_at < 'now'::text::timestamptz":                          "where: 'now' is an instant of now",
+		"channel <> 'test' -> day in ($$yesterday$$, '2026-01-01')":                          "where: 'yesterday' is an instant of now",
+		"channel <> 'test' -> word is distinct from 'x'":                                     "where: is distinct from, nullif, case x when y, in (select ...) and join using cannot say that they compare with operator = of type public.word",
+		"channel <> 'test' -> nullif(word, 'x') = 'y'":                                       "cannot say that they compare with operator = of type public.word",
+		"channel <> 'test' -> case word when 'x' then true end":                              "cannot say that they compare with operator = of type public.word",
+		"channel <> 'test' -> word in (select o.word from shop.parts o)":                     "cannot say that they compare with operator = of type public.word",
+		"done: shipped_at -> done: exists (select from shop.orders where maybe = orders.id)": "done: the subquery reads table shop.orders itself, and no column of the row: give the other rows a name, such as from shop.orders other where other.id = orders.id",
+		"since: placed_at -> since: (select max(placed_at) from shop.orders)":                "since: the subquery reads table shop.orders itself",
+		"channel <> 'test' -> channel <":                                                     "line 8: rule order.unshipped: where: a value or a condition is missing at the end",
+		"name: order.unshipped -> name: order.known":                                         "line 3: rule order.known: name: a job of this binary has the name",
+		"steps: -> role: nobody_known\n    steps:":                                           "role: there is no role nobody_known",
+		"steps: -> role: catalog_owner\n    steps:":                                          "role: role catalog_owner may not read id, channel, placed_at, shipped_at of shop.orders",
+		"steps: -> payload: [id, data->>'at']\n    steps:":                                   `payload[2]: "data->>'at'" is not the name of a column: payload has columns of the table, and no expressions`,
+		"after: 2d -> after: {interval: channel}":                                            "steps[1].after: channel is of type text: want an interval, such as make_interval(days => hold_days). For a text write (channel)::interval",
+		"steps: -> payload: [id, number]\n    steps:":                                        "payload[2]: table shop.orders has no column number",
 	} {
 		from, to, _ := strings.Cut(change, " -> ")
 		file := strings.Replace(unshipped, from, to, 1)
@@ -182,6 +201,7 @@ func TestPlanRefusesAStatementThatCannotRun(t *testing.T) {
 	s := newShop(t)
 	s.exec(`
 		create table shop.escalation (order_id bigint, at timestamptz, step text, payload jsonb);
+		create function shop.late(bigint) returns int language sql as $$ select 1 $$;
 		create procedure shop.escalate(bigint) language sql as $$ insert into shop.escalation values ($1) $$;
 		create role statement_reader;
 		grant usage on schema shop to statement_reader;
@@ -192,6 +212,7 @@ func TestPlanRefusesAStatementThatCannotRun(t *testing.T) {
 		"insert into shop.escalation (orderid) values ($key)":                `table escalation has no column orderid`,
 		"insert into shop.escalation (order_id) values ($since)":             `column order_id is of type bigint, and its new value of type timestamp with time zone`,
 		"insert into shop.escalation values ($key); delete from shop.orders": `there are several statements: a step has one`,
+		"select late($key)": "there is no function late without its schema: write shop.late",
 		"update orders set channel = 'late' where id = $key":                 `there is no table orders: write its schema, shop.orders`,
 		"insert into shop.escalation values ($key, $since, $step, $payload)": "",
 		"update shop.orders set channel = 'late' where id = $key":            "",

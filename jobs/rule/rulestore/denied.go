@@ -22,7 +22,7 @@ func (s *Store) denied(ctx context.Context, r rule.Applied) (denied *Denied, err
 		for i := -1; i < len(r.Rule.Steps) && denied == nil; i++ {
 			what, query, settings := "", r.RowsQuery(), rule.ReadSettings
 			if i >= 0 {
-				what, settings = "step "+r.Rule.Steps[i].Name+": ", "reset search_path; reset row_security"
+				what, settings = "step "+r.Rule.Steps[i].Name+": ", qualifiedNames+"; reset row_security"
 				query, _ = r.Query(i)
 			}
 			if query == "" {

@@ -157,12 +157,15 @@ func (r *resolver) expression(
 		return e, err
 	}
 	var found struct {
-		Text    string        `db:"text"`
-		Type    string        `db:"type"`
-		Lookup  bool          `db:"lookup"`
-		Whole   bool          `db:"whole"`
-		Several bool          `db:"several"`
-		Columns pq.Int64Array `db:"columns"`
+		Text    string `db:"text"`
+		Type    string `db:"type"`
+		Lookup  bool   `db:"lookup"`
+		Whole   bool   `db:"whole"`
+		Several bool   `db:"several"`
+		Itself  bool   `db:"itself"`
+		// Unqualified is an operator of another schema in a form of SQL that has no place for it.
+		Unqualified sql.NullString `db:"unqualified"`
+		Columns     pq.Int64Array  `db:"columns"`
 	}
 	err = r.named(ctx, func() error {
 		return r.tx.GetContext(ctx, &found, pgsql.RuleExpression.In(r.store.schema), view, u.table.OID)
@@ -175,9 +178,14 @@ func (r *resolver) expression(
 		reads.others = append(reads.others, found.Columns...)
 	}
 	misread := ""
-	if e.Lookup {
+	switch {
+	case e.Lookup && found.Itself && !expr.Names(e.SQL, u.alias()):
+		misread = fmt.Sprintf("the subquery reads table %s itself, and no column of the row: give the other rows a name, "+
+			"such as from %[1]s other where other.id = %[2]s.id", u.Relation, u.table.Name)
+	case e.Lookup:
 		misread = u.misread(text, e, found.Columns)
 	}
+	frozen := expr.Frozen(text, e.SQL)
 	switch err = r.undo(ctx); {
 	case err != nil:
 		return e, err
@@ -194,6 +202,15 @@ func (r *resolver) expression(
 	case misread != "":
 		r.wrong(field, "%s", misread)
 		return e, nil
+	case frozen != "":
+		r.wrong(field, "%s is an instant of now, which would be that of the apply, and a row is read only when it is "+
+			"written and when a step is due. Count from an instant of the row instead, such as since: [created_at, "+
+			"hold_until]", frozen)
+		return e, nil
+	case found.Unqualified.Valid:
+		r.wrong(field, "is distinct from, nullif, case x when y, in (select ...) and join using cannot say that they "+
+			"compare with operator %s: write x = y, or a cast such as x::text", found.Unqualified.String)
+		return e, nil
 	case u.table.virtual(found.Columns) != nil:
 		c := u.table.virtual(found.Columns)
 		r.wrong(field, "column %s is virtual, and triggers do not see its value: write its expression instead, %s, or "+
@@ -208,6 +225,14 @@ func (r *resolver) expression(
 		reads.looks = append(reads.looks, found.Columns...)
 	}
 	return e, nil
+}
+
+// alias returns the name by which the server calls the row in an expression.
+func (u understood) alias() string {
+	if plainName.MatchString(u.table.Name) {
+		return u.table.Name
+	}
+	return pq.QuoteIdentifier(u.table.Name)
 }
 
 // misread says that a subquery reads a column of its own tables where it means that of the row. columns are those of
@@ -305,20 +330,21 @@ func (r *resolver) undo(ctx context.Context) error {
 	return err
 }
 
+// tableCopy is the name of an empty copy of the table. It is not that of the table, which may be the name of a type.
+const tableCopy = "pg_temp." + exprName + "_copy"
+
 // copyTable makes an empty copy of the table, for functions whose rows have its columns.
 func (r *resolver) copyTable(ctx context.Context, t table) error {
-	_, err := r.tx.ExecContext(ctx,
-		fmt.Sprintf("create temporary table pg_temp.%s (like %s)", pq.QuoteIdentifier(t.Name), t.Relation))
+	_, err := r.tx.ExecContext(ctx, fmt.Sprintf("create temporary table %s (like %s)", tableCopy, t.Relation))
 	return err
 }
 
 // refused refuses an expression that could run something else later, when a trigger computes it. A function of the copy
 // tells what it runs.
 func (r *resolver) refused(ctx context.Context, field string, e expr.Expr, kind string, u understood) error {
-	copied := "pg_temp." + pq.QuoteIdentifier(u.table.Name)
 	function := "pg_temp." + exprName
 	refused, err := r.try(ctx, fmt.Sprintf(`create function %s(prescient_row %s) returns %s language sql
-		begin atomic select %s from (select (prescient_row).*) as %s; end`, function, copied, kind, e.SQL, u.Name()))
+		begin atomic select %s from (select (prescient_row).*) as %s; end`, function, tableCopy, kind, e.SQL, u.Name()))
 	if err != nil {
 		return err
 	}
@@ -330,7 +356,7 @@ func (r *resolver) refused(ctx context.Context, field string, e expr.Expr, kind 
 		return r.undo(ctx)
 	}
 	var problem sql.NullString
-	args := []any{fmt.Sprintf("%s(%s)", function, copied), nil}
+	args := []any{fmt.Sprintf("%s(%s)", function, tableCopy), nil}
 	if u.table.Roles {
 		args[1] = pgsql.Rules.In(r.store.schema)
 	}

@@ -164,7 +164,7 @@ func (s *Store) unready(ctx context.Context, r rule.Applied) (why string, err er
 		for i := -1; i < len(r.Rule.Steps); i++ {
 			what, query, written, settings := "", r.RowsQuery(), noParameter, rule.ReadSettings
 			if i >= 0 {
-				what, settings = "step "+r.Rule.Steps[i].Name+": ", "reset search_path"
+				what, settings = "step "+r.Rule.Steps[i].Name+": ", qualifiedNames
 				query, written = r.Query(i)
 			}
 			if _, err := tx.ExecContext(ctx, settings); err != nil {

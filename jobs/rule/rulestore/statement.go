@@ -23,6 +23,9 @@ func (s *Store) statements(ctx context.Context, r rule.Applied) error {
 	var problems []error
 	err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		problems = nil
+		if _, err := tx.ExecContext(ctx, qualifiedNames); err != nil {
+			return err
+		}
 		if role := r.Rule.Role; role != "" {
 			_, err := tx.ExecContext(ctx, "set local role "+pq.QuoteIdentifier(role))
 			if _, refused := errors.AsType[*pq.Error](err); refused {
@@ -55,6 +58,10 @@ func (s *Store) statements(ctx context.Context, r rule.Applied) error {
 	}
 	return errors.Join(problems...)
 }
+
+// qualifiedNames lets a statement find no name without its schema. Another login, such as that of the runs, may have
+// another search_path.
+const qualifiedNames = "set local search_path = pg_catalog, pg_temp"
 
 // mistakes are the classes of errors that a statement itself causes: data, unknown schemas, syntax and
 // names, and features that the server does not have.

@@ -36,7 +36,7 @@ func (s *Store) words(ctx context.Context, tx *sqlx.Tx, t refusedText) (string, 
 	case pqerror.UndefinedTable:
 		return s.missingTable(ctx, tx, t)
 	case pqerror.UndefinedFunction:
-		return t.function(), nil
+		return s.missingFunction(ctx, tx, t)
 	case pqerror.InvalidTextRepresentation:
 		if found := noLabel.FindStringSubmatch(m); found != nil {
 			return s.labels(ctx, tx, found[1], found[2])
@@ -90,10 +90,6 @@ var sayings = []struct {
 	{
 		regexp.MustCompile(`^column "(.*)" is of type (.*) but expression is of type (.*)$`),
 		`column $1 is of type $2, and its new value of type $3`,
-	},
-	{
-		regexp.MustCompile(`^invalid input syntax for type (.*): "(\$.*)"$`),
-		`a $2 in quotes is a text, not the value: leave out the quotes`,
 	},
 	{regexp.MustCompile(`^invalid input (?:syntax|value) for type (.*): "(.*)"$`), `'$2' is not of type $1`},
 	{
@@ -297,6 +293,20 @@ var functions = map[string]string{
 	"to_datetime": "a::timestamptz", "datetime": "a::timestamptz", "json_extract": "a ->> 'field'",
 	"json_value": "a ->> 'field'", "year": "extract(year from a)", "month": "extract(month from a)",
 	"day": "extract(day from a)", "hour": "extract(hour from a)",
+}
+
+// missingFunction says how an operator or a function is written, or in which schema a function is.
+func (s *Store) missingFunction(ctx context.Context, tx *sqlx.Tx, t refusedText) (string, error) {
+	why := t.function()
+	found := noFunction.FindStringSubmatch(t.refused.Message)
+	if found == nil || strings.Contains(found[1], ".") {
+		return why, nil
+	}
+	var same []string
+	if err := tx.SelectContext(ctx, &same, pgsql.RuleFunctions.In(s.schema), found[1]); err != nil || len(same) == 0 {
+		return why, err
+	}
+	return fmt.Sprintf("there is no function %s without its schema: write %s", found[1], strings.Join(same, " or ")), nil
 }
 
 // function says how an operator or a function is written.
