@@ -35,9 +35,12 @@ type Applied struct {
 	// Asks has the columns of the row that expressions read which look up when the clock starts, and how long it
 	// may take. If one changes, the row is looked at again.
 	Asks []string `json:"asks,omitempty"`
-	// Looks has the columns of the row that the other expressions read which look something up. If one changes, a row
-	// that has ended waits again.
+	// Looks has the columns of the row that expressions of Done read which look something up. If one changes, a row that
+	// has ended waits again, for the steps to come.
 	Looks []string `json:"looks,omitempty"`
+	// Enters has the columns of the row that expressions of Where read which look something up. If one changes, the row
+	// may have come under the conditions.
+	Enters []string `json:"enters,omitempty"`
 }
 
 // Name returns the name of the table without its schema, as SQL. Expressions call the row by it.

@@ -70,7 +70,7 @@ func (r *resolver) facts(ctx context.Context, u *understood, key int64) error {
 	default:
 		r.wrong("recheck", "is for a since that another table can move: leave it out")
 	}
-	u.Reads, u.Asks, u.Looks = reads.columns(u.table)
+	reads.columns(u)
 	u.others = reads.notSince(u.table)
 	return nil
 }
@@ -88,25 +88,26 @@ func parts(field, text string) []string {
 }
 
 // reading has the numbers of the columns that expressions read: those that triggers compute, those that look up when
-// and how long a row waits, and all others that look something up. others has those that not only since reads.
-type reading struct{ row, asks, looks, others []int64 }
+// and how long a row waits, and those that look up whether it is done or the rule is about it. others has those that not
+// only since reads.
+type reading struct{ row, asks, looks, enters, others []int64 }
 
-// columns returns the columns of Applied.Reads, Applied.Asks and Applied.Looks.
-func (r reading) columns(t table) (reads, asks, looks []string) {
-	for _, c := range t.columns {
-		name := pq.QuoteIdentifier(c.Name)
-		asked, looked := slices.Contains(r.asks, c.Number), slices.Contains(r.looks, c.Number)
-		if asked || looked || slices.Contains(r.row, c.Number) {
-			reads = append(reads, name)
+// columns fills in Applied.Reads, Applied.Asks, Applied.Looks and Applied.Enters.
+func (r reading) columns(u *understood) {
+	for _, c := range u.table.columns {
+		name, read := pq.QuoteIdentifier(c.Name), slices.Contains(r.row, c.Number)
+		for _, of := range []struct {
+			numbers []int64
+			list    *[]string
+		}{{r.asks, &u.Asks}, {r.looks, &u.Looks}, {r.enters, &u.Enters}} {
+			if slices.Contains(of.numbers, c.Number) {
+				*of.list, read = append(*of.list, name), true
+			}
 		}
-		if asked {
-			asks = append(asks, name)
-		}
-		if looked {
-			looks = append(looks, name)
+		if read {
+			u.Reads = append(u.Reads, name)
 		}
 	}
-	return reads, asks, looks
 }
 
 // virtual returns the first of some columns whose value is not stored, or nil.
@@ -221,6 +222,8 @@ func (r *resolver) expression(
 		return e, r.refused(ctx, field, e, found.Type, *u)
 	case strings.HasPrefix(field, "since") || strings.HasPrefix(field, "steps"):
 		reads.asks = append(reads.asks, found.Columns...)
+	case strings.HasPrefix(field, "where"):
+		reads.enters = append(reads.enters, found.Columns...)
 	default:
 		reads.looks = append(reads.looks, found.Columns...)
 	}

@@ -239,6 +239,20 @@ func TestARowKeepsWhichStepsHaveNotFiredWhenItEntersTheConditionAgain(t *testing
 	s.wants("another start", "1 at 03-06 11:00")
 }
 
+// Its check has ended, because the row was outside of the condition. All steps have passed when a column of the row takes it
+// back under the condition, so overdue decides.
+func TestARowThatComesUnderAConditionThatLooksUpByItsOwnColumnIsChecked(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.exec("create table shop.channels (name text primary key, open boolean); insert into shop.channels values ('web', true), ('app', false)")
+	s.apply(strings.Replace(unshipped, "channel <> 'test'", "(select c.open from shop.channels c where c.name = orders.channel)", 1))
+	s.exec("insert into shop.orders (id, channel, placed_at) values (1, 'app', " + at("01 12:00") + "), (2, 'app', " + at("04 11:00") + ")")
+	s.exec("delete from prescient.future_job")
+	s.now = noon.AddDate(0, 0, 3)
+	s.exec("update shop.orders set channel = 'web'")
+	s.wants("it came", "1 at 03-07 12:15 came 03-07 12:00, 2 at 03-07 12:15 came 03-07 12:00")
+}
+
 func TestRowsThatAreWrittenLateTellWhenTheyCame(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon.Add(time.Minute))

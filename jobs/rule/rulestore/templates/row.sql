@@ -1,7 +1,7 @@
 -- Rule {rule}: what a row of its table says. The server understands the names in the body now and not when a trigger
 -- calls it. So the owner of the table cannot give them another meaning, and let the trigger run code with its rights.
 create function {row}(prescient_row {type}, prescient_now timestamptz)
-returns table (key text, since timestamptz, about boolean, done boolean, first timestamptz, coming timestamptz[], asks text, looks text, ends timestamptz)
+returns table (key text, since timestamptz, about boolean, done boolean, first timestamptz, coming timestamptz[], asks text, looks text, enters text, ends timestamptz)
 language sql
 stable
 begin atomic
@@ -14,6 +14,7 @@ begin atomic
         array[{steps}],
         {asks},
         {looks},
+        {enters},
         {ends}
     -- Offset 0 lets the server compute each value once, and not once for each use of it.
     from (select {columns}) as {alias}

@@ -22,6 +22,8 @@ declare
     new_asks  text;
     old_looks text;
     new_looks text;
+    old_enters text;
+    new_enters text;
     old_first timestamptz;
     old_coming timestamptz[];
     coming    timestamptz[];
@@ -40,20 +42,20 @@ begin
         end if;
         old_row := row({old_columns});
         new_row := row({new_columns});
-        select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.about and not r.done and r.first is not null, r.done, r.ends
-        into old_key, old_since, old_first, old_coming, old_asks, old_looks, counted, was_done, old_ends
+        select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.enters, r.about and not r.done and r.first is not null, r.done, r.ends
+        into old_key, old_since, old_first, old_coming, old_asks, old_looks, old_enters, counted, was_done, old_ends
         from {row}(old_row, now) as r;
-        select r.key, r.since, r.first, r.asks, r.looks, r.coming, r.about, r.done, r.ends
-        into new_key, new_since, new_first, new_asks, new_looks, coming, is_about, is_done, new_ends
+        select r.key, r.since, r.first, r.asks, r.looks, r.enters, r.coming, r.about, r.done, r.ends
+        into new_key, new_since, new_first, new_asks, new_looks, new_enters, coming, is_about, is_done, new_ends
         from {row}(new_row, now) as r;
         same := {same};
     exception
         when others or assert_failure then
-            select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.about and not r.done and r.first is not null, r.done, r.ends
-            into old_key, old_since, old_first, old_coming, old_asks, old_looks, counted, was_done, old_ends
+            select r.key, r.since, r.first, r.coming, r.asks, r.looks, r.enters, r.about and not r.done and r.first is not null, r.done, r.ends
+            into old_key, old_since, old_first, old_coming, old_asks, old_looks, old_enters, counted, was_done, old_ends
             from {safe}(old, now) as r;
-            select r.key, r.since, r.first, r.asks, r.looks, r.coming, r.about, r.done, r.ends
-            into new_key, new_since, new_first, new_asks, new_looks, coming, is_about, is_done, new_ends
+            select r.key, r.since, r.first, r.asks, r.looks, r.enters, r.coming, r.about, r.done, r.ends
+            into new_key, new_since, new_first, new_asks, new_looks, new_enters, coming, is_about, is_done, new_ends
             from {safe}(new, now) as r;
     end;
     counts := is_about and not is_done and new_first is not null;
@@ -81,7 +83,7 @@ begin
     elsif counts
         and (
             old_since is distinct from new_since or old_coming is distinct from coming
-            or old_asks is distinct from new_asks or not counted and not was_done
+            or old_asks is distinct from new_asks or old_enters is distinct from new_enters or not counted and not was_done
         )
     then
         -- The clock starts again, or the row has come under the conditions.
