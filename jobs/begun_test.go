@@ -269,7 +269,7 @@ func TestARetryThatWaitsForAFailedRowOverABoundaryDoesNotGoIntoThePast(t *testin
 	defer func() { _ = holder.Rollback() }()
 	holder.MustExec("select from prescient.future_job_history for update")
 	_, released := w.overABoundary(holder, func(asked time.Time) error {
-		n, _, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{}, asked)
+		n, _, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{All: true}, asked)
 		if n != 1 {
 			t.Errorf("%d rows are put back", n)
 		}
@@ -339,7 +339,7 @@ func TestASlotThatOpensKnowsOfWhoeverHasChosenIt(t *testing.T) {
 			return err
 		},
 		"Retry": func(w *world) error {
-			_, _, err := admin.New(w.client).Retry(w.t.Context(), w.db, admin.RetryFilter{}, slot(1))
+			_, _, err := admin.New(w.client).Retry(w.t.Context(), w.db, admin.RetryFilter{All: true}, slot(1))
 			return err
 		},
 	}

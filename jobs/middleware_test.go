@@ -241,7 +241,10 @@ func TestAMiddlewareThatFailsLeavesTheCallersTransactionAsItWas(t *testing.T) {
 	}
 	refused := errors.New("over quota")
 	for name, enqueue := range map[string]func(c *jobs.Client, db jobs.DB) error{
-		"Enqueue":     func(c *jobs.Client, db jobs.DB) error { _, err := c.Enqueue(t.Context(), db, list[len(list)-1]); return err },
+		"Enqueue": func(c *jobs.Client, db jobs.DB) error {
+			_, err := c.Enqueue(t.Context(), db, list[len(list)-1])
+			return err
+		},
 		"EnqueueMany": func(c *jobs.Client, db jobs.DB) error { _, err := c.EnqueueMany(t.Context(), db, list); return err },
 		"EnqueueAll": func(c *jobs.Client, db jobs.DB) error {
 			_, err := c.EnqueueAll(t.Context(), db, slices.Values(list))

@@ -323,7 +323,7 @@ func TestRetryPutsFailedRowsBackWithACleanErrorCount(t *testing.T) {
 	w.enqueue(anonymous("2", slot(4)), jobs.Keep)
 	w.enqueue(anonymous("2", slot(4)), jobs.Keep)
 	w.fail()
-	retried, waiting, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{}, time.Time{})
+	retried, waiting, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{All: true}, time.Time{})
 	if err != nil || retried != 3 || waiting != 0 {
 		t.Errorf("%d retried, %d waiting, %v", retried, waiting, err)
 	}
@@ -342,7 +342,7 @@ func TestRetryPutsFailedRowsBackWithACleanErrorCount(t *testing.T) {
 			t.Errorf("%+v", j)
 		}
 	}
-	if n, _, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{}, time.Time{}); n != 0 || err != nil {
+	if n, _, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{All: true}, time.Time{}); n != 0 || err != nil {
 		t.Errorf("again: %d, %v", n, err)
 	}
 	// A new row does not get the number of one that came back.
@@ -361,7 +361,7 @@ func TestRetryLeavesTheFailedRowOfAKeyThatWaitsAlready(t *testing.T) {
 	w.enqueue(check("2", slot(4)), jobs.Keep)
 	w.fail()
 	now := w.enqueue(check("2", slot(9)), jobs.Keep)
-	retried, waiting, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{}, slot(3).Add(-time.Minute))
+	retried, waiting, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{All: true}, slot(3).Add(-time.Minute))
 	if err != nil || retried != 1 || waiting != 2 {
 		t.Errorf("%d retried, %d waiting, %v", retried, waiting, err)
 	}
@@ -374,18 +374,104 @@ func TestRetryLeavesTheFailedRowOfAKeyThatWaitsAlready(t *testing.T) {
 	}
 }
 
+func TestRetryPutsBackOneItemOrOneRowOfAnEntity(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, item := range []string{"", "first", "second"} {
+		job := check("1", slot(1))
+		job.ItemKey = item
+		w.enqueue(job, jobs.Keep)
+	}
+	nameless := check("1", slot(1))
+	nameless.Anonymous = true
+	w.enqueue(nameless, jobs.Keep)
+	w.fail()
+	var anonymous int64
+	if err := w.db.Get(&anonymous, "select id from prescient.future_job_history where item_key is null"); err != nil {
+		t.Fatal(err)
+	}
+	operator := admin.New(w.client)
+	for _, test := range []struct {
+		filter admin.RetryFilter
+		where  string
+	}{
+		{admin.RetryFilter{EntityName: "order", EntityKey: "1", ItemKey: new("")}, "item_key = ''"},
+		{admin.RetryFilter{EntityName: "order", EntityKey: "1", ItemKey: new("second")}, "item_key = 'second'"},
+		{admin.RetryFilter{ID: anonymous}, "item_key is null"},
+	} {
+		found, err := operator.PreviewRetry(t.Context(), w.db, test.filter)
+		if err != nil || found.Checks != 1 {
+			t.Errorf("%s: %+v, %v", test.where, found, err)
+		}
+		n, _, err := operator.Retry(t.Context(), w.db, test.filter, slot(1))
+		var right bool
+		if failed := w.db.Get(&right, "select bool_and("+test.where+") from prescient.future_job"); failed != nil {
+			t.Fatal(failed)
+		}
+		if n != 1 || err != nil || !right {
+			t.Errorf("%s: %d rows, the right one %t, %v", test.where, n, right, err)
+		}
+		w.exec("delete from prescient.future_job")
+	}
+}
+
+func TestAFilterThatNamesNothingRetriesAndCancelsNothing(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.enqueue(check("1", slot(1)), jobs.Keep)
+	w.fail()
+	w.enqueue(check("2", slot(1)), jobs.Keep)
+	operator := admin.New(w.client)
+	if n, _, err := operator.Retry(t.Context(), w.db, admin.RetryFilter{Limit: 10}, slot(2)); err == nil || n != 0 {
+		t.Errorf("retried %d, %v", n, err)
+	}
+	if done, err := operator.CancelAll(t.Context(), w.db, admin.CancelFilter{}, admin.CancelOptions{}); err == nil || done.Cancelled != 0 {
+		t.Errorf("cancelled %+v, %v", done, err)
+	}
+	if n := len(w.waiting()); n != 1 {
+		t.Errorf("%d rows wait", n)
+	}
+}
+
+func TestAPauseNamesItsActorOrTheRole(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	operator := admin.New(w.client)
+	tx := w.db.MustBegin()
+	if err := jobs.SetActor(t.Context(), tx, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	if paused, err := operator.Pause(t.Context(), tx, "by.an.actor"); !paused || err != nil {
+		t.Fatal(paused, err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if paused, err := operator.Pause(t.Context(), w.db, "by.a.role"); !paused || err != nil {
+		t.Fatal(paused, err)
+	}
+	var role string
+	if err := w.db.Get(&role, "select session_user"); err != nil {
+		t.Fatal(err)
+	}
+	list, err := operator.Paused(t.Context(), w.db)
+	if err != nil || len(list) != 2 || list[0].PausedBy != role || list[1].PausedBy != "ada" {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
 func TestRetryChoosesByFilterAndFailedRowsAlone(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		filter admin.RetryFilter
 		want   []string
 	}{
-		"all":    {admin.RetryFilter{}, []string{"1", "2", "3"}},
+		"all":    {admin.RetryFilter{All: true}, []string{"1", "2", "3"}},
 		"job":    {admin.RetryFilter{JobExec: "alert"}, []string{"3"}},
 		"entity": {admin.RetryFilter{EntityName: "order", EntityKey: "2"}, []string{"2"}},
 		"none":   {admin.RetryFilter{EntityName: "parcel"}, nil},
 		"since":  {admin.RetryFilter{Since: slot(2)}, []string{"2", "3"}},
-		"limit":  {admin.RetryFilter{Limit: 2}, []string{"1", "2"}},
+		"limit":  {admin.RetryFilter{All: true, Limit: 2}, []string{"1", "2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -445,7 +531,7 @@ func TestChangesOfManyChecksLeaveThoseOfSchedules(t *testing.T) {
 	if found, err := operator.PreviewRetry(t.Context(), w.db, admin.RetryFilter{}); err != nil || found.Checks != 1 {
 		t.Errorf("%+v, %v", found, err)
 	}
-	if retried, _, err := operator.Retry(t.Context(), w.db, admin.RetryFilter{}, slot(2)); err != nil || retried != 1 {
+	if retried, _, err := operator.Retry(t.Context(), w.db, admin.RetryFilter{All: true}, slot(2)); err != nil || retried != 1 {
 		t.Errorf("%d retried, %v", retried, err)
 	}
 	if list := w.waiting(); len(list) != 1 || list[0].JobExec != "remind" {
@@ -469,12 +555,12 @@ func TestRetriesAtOncePutEachRowBackOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = first.Rollback() }()
-	if n, _, err := admin.New(w.client).Retry(t.Context(), first, admin.RetryFilter{}, time.Time{}); n != 100 || err != nil {
+	if n, _, err := admin.New(w.client).Retry(t.Context(), first, admin.RetryFilter{All: true}, time.Time{}); n != 100 || err != nil {
 		t.Fatal(n, err)
 	}
 	second := make(chan error, 1)
 	go func() {
-		n, _, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{}, slot(3))
+		n, _, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{All: true}, slot(3))
 		if n != 0 {
 			err = errors.Join(err, fmt.Errorf("%d rows were put back twice", n))
 		}

@@ -299,7 +299,7 @@ func TestTheStoryTellsOfTheWindowToTheEnd(t *testing.T) {
 		select id, 'remind', entity_name, entity_key, item_key, first_check_at, next_check_at, 2, 6, 'boom', '3 s',
 			enqueued_at, enqueued_by, requested_for, requested_within, 'failed', '2 s', '1 s', 'runner-1' from gone`)
 	tell("failed")
-	if _, _, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{}, time.Time{}); err != nil {
+	if _, _, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{All: true}, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	tell("retried")

@@ -194,7 +194,7 @@ func TestARetryLeavesAFailedRowInHistoryIfItsKeyWaitsByARequest(t *testing.T) {
 		t.Fatal(e, err)
 	}
 	w.run(slot(1))
-	retried, waiting, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{}, slot(3))
+	retried, waiting, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{All: true}, slot(3))
 	if err != nil || retried != 0 || waiting != 1 {
 		t.Errorf("%d were put back, %d wait already, %v", retried, waiting, err)
 	}

@@ -266,7 +266,7 @@ func (d due) statements() map[string]statement {
 		"slot_jobs":      {[]string{opened}, pgsql.SlotJobs.In(""), []any{d.slot}, nil},
 		"board_ahead":    {nil, pgsql.BoardAhead.In(""), []any{"remind", d.slot}, slotIndex(96*min(d.all, 1000) + whole)},
 		"board_job":      {nil, pgsql.BoardJob.In(""), []any{"remind", noon, afterAll}, nil},
-		"board_retry":    {nil, pgsql.BoardRetry.In(""), []any{nil, nil, nil, noon, 1000}, nil},
+		"board_retry":    {nil, pgsql.BoardRetry.In(""), []any{nil, nil, nil, noon, 1000, nil, nil}, nil},
 		"past_slots":     {nil, pgsql.PastSlots.In(""), []any{noon, afterAll, afterAll, 1000}, slotIndex(whole)},
 		"ledger_trouble": {[]string{recorded}, pgsql.LedgerTrouble.In(""), []any{noon, afterAll, 1000}, slotIndex(30_000 + whole)},
 		"ledger_jobs":    {[]string{recorded}, pgsql.LedgerJobs.In(""), []any{noon, afterAll, afterAll}, slotIndex(2 * whole)},

@@ -34,7 +34,7 @@ var mayRun = map[pgsql.Role]string{
 		ledger_ahead ledger_gaps ledger_jobs ledger_late ledger_slow ledger_trouble metrics_outbox metrics_rows metrics_slots migration_applied page_read past_slots periodic_rows record_find row_attempts row_holder rows_left rule_beside rule_faults rule_fired_key rule_fired_last rule_fired_read rule_fired_steps rule_refused rule_get rule_prune_count rule_names rule_summary schedule_ahead schedule_backfill_fence schedule_due schedule_ids schedule_list schedule_past schedule_published schedule_sample schema_version slot_jobs slot_list
 		slot_waiting store_batches store_notes store_rows store_schedules store_state why`,
 	pgsql.Runner: `cancel_many cancel_suppressed check_begin check_same claim_fence claim_release claim_renew claim_rows claim_take_over enqueue_copy event_dead_accept event_dead_again event_dead_discard event_dead_hold event_dead_prune event_dead_refuse event_dead_sent event_dead_subjects event_dead_take event_insert
-		group_read group_unreadable history_months job_end job_numbers job_register job_tell ledger_fill ledger_skip limit_release limit_pace limit_renew limit_acquire next_slot page_unreadable row_record row_wait rows_finish rows_finish_alike rows_finish_apart
+		group_read group_unreadable history_months job_end job_numbers job_register job_tell ledger_fill ledger_skip limit_release limit_pace limit_renew limit_acquire next_slot page_unreadable periodic_failed row_record row_wait rows_finish rows_finish_alike rows_finish_apart
 		rows_lock rows_move rows_move_alike rule_fire rule_lock schedule_backfill schedule_delete schedule_state schedule_insert schedule_lock schedule_update schedule_wait
 		slot_close slot_open slot_unsettle`,
 	pgsql.Owner: `event_renumber`,

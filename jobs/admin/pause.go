@@ -15,7 +15,7 @@ import (
 type PausedJob struct {
 	JobExec  string    `json:"job_exec"`
 	PausedAt time.Time `json:"paused_at"` // UTC
-	PausedBy string    `json:"paused_by"` // the database role
+	PausedBy string    `json:"paused_by"` // the actor (see jobs.SetActor) or, without one, the database role
 }
 
 // Pause holds back the rows of a job: runs and catch-up claim none of them, and close slots without

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -201,13 +202,22 @@ func (c *Client) Stats(ctx context.Context, db jobs.DB, from, to time.Time) ([]S
 	return stats, nil
 }
 
-// RetryFilter selects failed checks. Zero fields do not narrow.
+// RetryFilter selects failed checks. Zero fields do not narrow, but a filter that only has a Limit is an error.
 type RetryFilter struct {
+	ID         int64 // of the one row in history
 	JobExec    string
 	EntityName string
 	EntityKey  string
+	ItemKey    *string   // nil: every item; "": rows without an item
 	Since      time.Time // failed at or after
+	All        bool      // all failed checks that the other fields select, perhaps every one
 	Limit      int       // default 1000
+}
+
+// IsZero reports whether the filter selects nothing, because no field but Limit is set.
+func (f RetryFilter) IsZero() bool {
+	f.Limit = 0
+	return f == RetryFilter{}
 }
 
 // Retry moves failed checks from history, with a clean error count, into the first slot at or after
@@ -218,6 +228,9 @@ type RetryFilter struct {
 func (c *Client) Retry(
 	ctx context.Context, db jobs.DB, f RetryFilter, at time.Time,
 ) (retried, waiting int64, err error) {
+	if f.IsZero() {
+		return 0, 0, errors.New("retry failed checks: the filter must name something, or be All")
+	}
 	if at.IsZero() {
 		at = c.jobs.Now()
 	}
@@ -249,7 +262,10 @@ func (c *Client) PreviewRetry(ctx context.Context, db jobs.DB, f RetryFilter) (f
 // args returns the parameters of statements that select failed checks.
 func (f RetryFilter) args() []any {
 	since, _ := span(f.Since, time.Time{})
-	return []any{nullable(f.JobExec), nullable(f.EntityName), nullable(f.EntityKey), since, cmp.Or(f.Limit, 1000)}
+	return []any{
+		nullable(f.JobExec), nullable(f.EntityName), nullable(f.EntityKey), since, cmp.Or(f.Limit, 1000), f.ItemKey,
+		sql.NullInt64{Int64: f.ID, Valid: f.ID != 0},
+	}
 }
 
 // span replaces zero instants by bounds that do not narrow.

@@ -159,7 +159,7 @@ func TestAnItemThatFailedTooOftenIsInHistoryAndCanBePutBack(t *testing.T) {
 	if err != nil || len(ended) != 1 || ended[0].LastError != "no connection" {
 		t.Fatalf("history: %+v, %v", ended, err)
 	}
-	retried, _, err := admin.New(w.queue.client).Retry(t.Context(), w.db, admin.RetryFilter{}, time.Time{})
+	retried, _, err := admin.New(w.queue.client).Retry(t.Context(), w.db, admin.RetryFilter{All: true}, time.Time{})
 	if err != nil || retried != 1 {
 		t.Fatal(retried, err)
 	}

@@ -30,7 +30,8 @@ begin
 
     return query
     insert into prescient.job as j (job, name, paused_at, paused_by)
-    select prescient.find_job(u.name), u.name, statement_timestamp(), current_user
+    select prescient.find_job(u.name), u.name, statement_timestamp(),
+        coalesce(left(nullif(current_setting('prescient_caller.actor', true), ''), 500), nullif(current_setting('role'), 'none'), session_user)
     from unnest(paused_jobs) as u (name)
     order by u.name collate "C"
     on conflict (name) do update

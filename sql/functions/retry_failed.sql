@@ -1,6 +1,7 @@
 -- Puts failed checks that ended since an instant, at most so many, back into the slot for another
 -- instant, with a clean error count. They leave history and keep their id. A key that waits already
--- stays as it is, and so does its failed row. Null takes every job, entity_name or entity_key.
+-- stays as it is, and so does its failed row. Null takes every job, entity_name, entity_key or item_key.
+-- this_row: the id of the one row to take; null: every row.
 -- Checks of job "schedule" stay: they belong to schedules, and could publish an event again.
 create or replace function prescient.retry_failed(
     job_exec    text,
@@ -10,6 +11,8 @@ create or replace function prescient.retry_failed(
     most        bigint,
     check_at    timestamptz,
     clock       timestamptz,
+    item_key    text default null,
+    this_row    bigint default null,
     out retried         bigint,
     out waiting_already bigint
 )
@@ -47,6 +50,8 @@ begin
             and (retry_failed.job_exec is null or h.job_exec = retry_failed.job_exec)
             and (retry_failed.entity_name is null or h.entity_name = retry_failed.entity_name)
             and (retry_failed.entity_key is null or h.entity_key = retry_failed.entity_key)
+            and (retry_failed.item_key is null or h.item_key = retry_failed.item_key)
+            and (this_row is null or h.id = this_row)
             and h.finished_at >= since
         order by h.finished_at, h.id
         limit most

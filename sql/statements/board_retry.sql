@@ -1,5 +1,5 @@
 -- Previews history_retry for the failed checks of job $1, entity $2 and key $3 since $4, at most
--- $5. It counts the checks, and those that stay in history because their key waits already. The digest
+-- $5. $6: its item key; $7: the id of the one row; null: every one. It counts the checks, and those that stay in history because their key waits already. The digest
 -- tells these checks from as many others.
 -- Called by jobs/admin.Client.PreviewRetry.
 select
@@ -22,6 +22,8 @@ from (
         and ($2::text is null or h.entity_name = $2)
         and ($3::text is null or h.entity_key = $3)
         and h.finished_at >= $4
+        and ($6::text is null or h.item_key = $6)
+        and ($7::bigint is null or h.id = $7)
     order by h.finished_at, h.id
     limit $5
 ) as h

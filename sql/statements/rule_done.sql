@@ -1,12 +1,12 @@
 -- Records that an apply of a rule ($1) of version $2 is done. It returns no row if another apply or a remove has changed
--- the rule.
+-- the rule. $3: the actor; empty: the role.
 -- Called by jobs/rule/rulestore.Store.apply.
 -- Called by jobs/rule/rulestore.Store.walkOver.
 update prescient.rule
 set state = 'active',
     position = null,
     applied_at = statement_timestamp(),
-    applied_by = current_user,
+    applied_by = coalesce(nullif($3::text, ''), current_user),
     updated_at = statement_timestamp()
 where name = $1 and version = $2 and state <> 'removing'
 returning name

@@ -263,7 +263,7 @@ type retryOptions struct {
 	since  cli.Instant
 	limit  cli.Count
 	when   cli.When
-	all    bool
+	item   string
 }
 
 func newCmdRetry(f *factory.Factory, runF factory.Run[*retryOptions]) *cobra.Command {
@@ -277,14 +277,21 @@ history. The checks of job schedule also stay in history: they belong to schedul
 resume and schedules backfill.`,
 		Example: `  prescient jobs retry --job order.unshipped --since 24h
   prescient jobs retry --entity orders --key 42
+  prescient jobs retry --job order.unshipped --entity orders --key 42 --item reminder
   prescient jobs retry --all --limit 100000 --in 1h`,
 		Args: cli.Exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, &o) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("item") {
+				o.filter.ItemKey = &o.item
+			}
+			return runF(c.Context(), f, &o)
+		},
 	})
 	fs := c.Flags()
 	keyVars(fs, &o.filter.JobExec, &o.filter.EntityName, &o.filter.EntityKey)
 	cli.SinceVar(fs, &o.since, "since", "only what failed since")
-	fs.BoolVar(&o.all, "all", false, "all failed checks")
+	fs.StringVar(&o.item, "item", "", "only this item `KEY`; empty: only checks without an item")
+	fs.BoolVar(&o.filter.All, "all", false, "all failed checks")
 	cli.CountVar(fs, &o.limit, "limit", 1000, "maximum number of checks")
 	o.when.Flags(c)
 	c.MarkFlagsOneRequired("job", "entity", "key", "since", "all")

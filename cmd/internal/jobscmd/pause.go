@@ -36,7 +36,11 @@ func pauseJob(ctx context.Context, f *factory.Factory, job string) error {
 		if err := checks.Require(ctx, f, db, c, job); err != nil {
 			return err
 		}
-		changed, err := admin.New(c).Pause(ctx, db, job)
+		var changed bool
+		err := database.Change(ctx, db, func(tx *sqlx.Tx) (err error) {
+			changed, err = admin.New(c).Pause(ctx, tx, job)
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -69,7 +73,11 @@ Catch-up takes them, by the misfire policy of the job.`,
 
 func resumeJob(ctx context.Context, f *factory.Factory, job string) error {
 	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, _ time.Time) error {
-		changed, err := admin.New(c).Resume(ctx, db, job)
+		var changed bool
+		err := database.Change(ctx, db, func(tx *sqlx.Tx) (err error) {
+			changed, err = admin.New(c).Resume(ctx, tx, job)
+			return err
+		})
 		if err != nil {
 			return err
 		}

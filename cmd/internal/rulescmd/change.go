@@ -81,7 +81,11 @@ func (o *nameOptions) setPaused(
 			return err
 		}
 		view := pausedView{Name: o.name}
-		if view.Changed, err = set(admin.New(client), ctx, db, o.name); err != nil {
+		err = database.Change(ctx, db, func(tx *sqlx.Tx) (err error) {
+			view.Changed, err = set(admin.New(client), ctx, tx, o.name)
+			return err
+		})
+		if err != nil {
 			return err
 		}
 		if !view.Changed {

@@ -134,7 +134,7 @@ func withDB(
 ) error {
 	return database.With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
 		store, err := rulestore.New(ctx, db, rulestore.Config{
-			Schema: f.Config().Database.Schema, Meant: cli.Meant,
+			Schema: f.Config().Database.Schema, Meant: cli.Meant, Actor: database.Actor(),
 			Reserved: func(name string) bool { return checks.Has(f, name) },
 		})
 		if err != nil {

@@ -152,7 +152,7 @@ func (s *Store) apply(ctx context.Context, p *RulePlan, told func(Progress)) err
 		p.close()
 		return err
 	}
-	return s.changed(ctx, pgsql.RuleDone, p.Name, version)
+	return s.changed(ctx, pgsql.RuleDone, p.Name, version, s.cfg.Actor)
 }
 
 // install writes the rule down and creates its triggers, in one transaction. A transaction that
@@ -238,7 +238,7 @@ func (s *Store) walkOver(ctx context.Context, p *RulePlan, version int, told fun
 			}
 			// The fence of the page: a remove that comes first undoes it, and one that comes later finds its rows.
 			if next.end {
-				return s.fence(ctx, tx, pgsql.RuleDone, p.Name, version)
+				return s.fence(ctx, tx, pgsql.RuleDone, p.Name, version, s.cfg.Actor)
 			}
 			before := sql.NullString{String: w.after, Valid: w.after != ""}
 			return s.fence(ctx, tx, pgsql.RulePosition, p.Name, version, before, next.last)

@@ -109,7 +109,7 @@ func (s *Store) cancel(ctx context.Context, name string, told func(Progress)) (c
 	for try := 1; ; try++ {
 		before := cancelled
 		done, err := admin.New(s.client).CancelAll(ctx, s.db, admin.CancelFilter{JobExec: name}, admin.CancelOptions{
-			Told: func(n int64) { told(Progress{Rule: name, Rows: before + n}) },
+			Actor: s.cfg.Actor, Told: func(n int64) { told(Progress{Rule: name, Rows: before + n}) },
 		})
 		cancelled += done.Cancelled
 		if err != nil || done.Left == 0 {

@@ -29,6 +29,8 @@ type Config struct {
 	PageSize int
 	// Now is the clock of a replay. Default: the database's.
 	Now func() time.Time
+	// Actor is who applies and removes rules. Defaults to the database role.
+	Actor string
 	// Setting has the result of pgsql.ReadSetting for the schema, so that it is not read again. Optional.
 	Setting *pgsql.Setting
 }

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -305,6 +306,7 @@ const (
 
 // Retry puts failed checks back. Empty fields do not narrow.
 type Retry struct {
+	ID         int64     `json:"id"` // of one row in history
 	JobExec    string    `json:"job_exec"`
 	EntityName string    `json:"entity_name"`
 	EntityKey  string    `json:"entity_key"`
@@ -323,6 +325,7 @@ var retryForm = form(Form{
 		{Name: "job", Label: "Job", Hint: "Empty: every job."},
 		{Name: "name", Label: "Entity", Hint: "Empty: every kind."},
 		{Name: "key", Label: "Key", Hint: "Empty: every key."},
+		{Name: "id", Label: "Row", Hint: "The number of one row in history. Empty: every row."},
 		{Name: "since", Label: "Given up since", Hint: pastHint},
 		{
 			Name: "limit", Label: "At most",
@@ -333,7 +336,8 @@ var retryForm = form(Form{
 }, func(in *Input) Retry {
 	return Retry{
 		JobExec: in.Text("job"), EntityName: in.Text("name"), EntityKey: in.Text("key"),
-		Since: in.past("since"), Limit: int(in.number("limit", 100_000)), At: in.ahead("at"),
+		ID: in.number("id", math.MaxInt64), Since: in.past("since"), Limit: int(in.number("limit", 100_000)),
+		At: in.ahead("at"),
 	}
 })
 
@@ -349,6 +353,9 @@ func (a Retry) narrowed() string {
 	if a.EntityName != "" || a.EntityKey != "" {
 		text += " of entity " + a.EntityName + " " + a.EntityKey
 	}
+	if a.ID != 0 {
+		text += fmt.Sprintf(" with the number %d", a.ID)
+	}
 	if !a.Since.IsZero() {
 		text += " since " + clock(a.Since)
 	}
@@ -362,7 +369,8 @@ func (a Retry) filter() admin.RetryFilter {
 	}
 	return admin.RetryFilter{
 		JobExec: a.JobExec, EntityName: a.EntityName, EntityKey: a.EntityKey,
-		Since: a.Since, Limit: limit,
+		ID: a.ID, Since: a.Since, Limit: limit,
+		All: true, // the operator sees how many these are before they are put back
 	}
 }
 

@@ -159,6 +159,7 @@ type entityPage struct {
 
 // entityRow is the timeline of one row.
 type entityRow struct {
+	ID               int64
 	JobExec, ItemKey string
 	Timeline         []sentence
 	State            verdict
@@ -205,7 +206,7 @@ func entityRows(all []board.Sentence) (list []entityRow) {
 	for i, last := range view.Stretches(len(all), again) {
 		s := all[i]
 		if i == 0 || s.ID != all[i-1].ID {
-			list = append(list, entityRow{JobExec: s.JobExec, ItemKey: s.ItemKey})
+			list = append(list, entityRow{ID: s.ID, JobExec: s.JobExec, ItemKey: s.ItemKey})
 		}
 		row := &list[len(list)-1]
 		said := sentence{At: s.At, Text: s.Text}
