@@ -229,8 +229,9 @@ $$;
 
 grant usage on schema prescient to prescient_app, prescient_reader, prescient_rules;
 
-grant insert on prescient.job, prescient.future_job_history, prescient.event_outbox, prescient.rule_fired
+grant insert on prescient.job, prescient.future_job_history, prescient.event_outbox
 to prescient_runner;
+grant insert, update on prescient.rule_fired to prescient_runner;
 grant insert, update, delete
 on prescient.future_job, prescient.slot_job, prescient.slot_claim, prescient.slot_progress, prescient.slot_lateness,
     prescient.job_permit, prescient.job_rate, prescient.event_dead, prescient.schedule, prescient.schedule_state

@@ -100,12 +100,12 @@ type TimelineEntry struct {
 	OfRule bool `json:"-"`
 }
 
-// Firing says that a step of a rule has fired.
+// Firing says that a step of a rule has fired. Of a step that repeats, it is the last time.
 type Firing struct {
 	Step   string `json:"step"`
 	Number int    `json:"number"` // of the times at which the step is due, from 1
-	// LeftOut is how many of them just before this one did not fire: of those that are due together,
-	// such as after an outage, the last one fires.
+	// LeftOut is how many of them before this one did not fire: of those that are due together, such as after an
+	// outage, the last one fires.
 	LeftOut int       `json:"left_out"`
 	Since   time.Time `json:"since"` // the instant from which its delay counts, in UTC
 	At      time.Time `json:"at"`    // when it fired, in UTC

@@ -344,6 +344,53 @@ func TestAStepCanExecuteSQLWithTheValuesOfItsRow(t *testing.T) {
 		select concat_ws(' ', order_id, to_char(since at time zone 'UTC', 'YYYY-MM-DD HH24'), step, payload, note) from shop.escalation order by 1`))
 }
 
+func TestAStepThatRepeatsIsOneRowOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped(steps(rule.Step{Name: "nag", After: rule.Delay{Days: 1}, Every: rule.Delay{Days: 1}, Times: 9, Event: "nag"})))
+	s.order(1)
+	s.waits("1", day(1))
+	for _, n := range []float64{1, 2, 3, 6} { // of 4 to 6, the last one fires
+		s.exec("update prescient.future_job set next_check_at = $1", day(n))
+		s.run(day(n))
+	}
+	diff(t, []string{"nag 1", "nag 1", "nag 1", "nag 1"}, s.published())
+	diff(t, []string{"nag 6 4"}, s.strings("select concat_ws(' ', step, number, times) from prescient.rule_fired"))
+	// What has fired does not fire again.
+	s.exec(`update prescient.rule_fired set number = 9, times = 5`)
+	s.run(day(7))
+	diff(t, []string{"nag 1", "nag 1", "nag 1", "nag 1"}, s.published())
+}
+
+// An update of zone data makes another instant of the same value.
+func TestAStepDoesNotFireAgainForTheSameValueInAZoneWithAnotherLaw(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec("alter table shop.orders add local_at timestamp")
+	local := func(a *rule.Applied) {
+		a.Rule.Since, a.Facts.Since = rule.Texts{"local_at"}, []expr.Expr{{SQL: "local_at", Type: expr.Local}}
+		a.Reads, a.Rule.Timezone, a.Facts.Zone = append(a.Reads, "local_at"), "America/Edmonton", "America/Edmonton"
+	}
+	s.apply(unshipped(local))
+	s.order(1, 2)
+	s.exec("update shop.orders set local_at = $1::timestamptz at time zone 'America/Edmonton'", day0)
+	s.waits("1", day(4))
+	s.waits("2", day(4))
+	s.run(day(4))
+	before := s.published()
+	if len(before) != 2 {
+		t.Fatalf("published %q", before)
+	}
+	// The server had another law when the steps fired.
+	s.exec("update prescient.rule_fired set since = since - interval '1 hour'")
+	s.exec("update shop.orders set local_at = local_at + interval '1 second' where id = 2") // another value is another start
+	s.exec(`update prescient.future_job set next_check_at = $1`, day(5))
+	s.run(day(5))
+	if after := s.published(); len(after) != 3 {
+		t.Errorf("published %q, and before %q", after, before)
+	}
+}
+
 func TestAStatementGoesByTheClocksOfItsRule(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -801,7 +848,7 @@ func TestAValueThatWasRenamedIsToldWithWhatToDo(t *testing.T) {
 	s.waits("2", day(4))
 	s.exec("alter type shop.state rename value 'new' to 'open'")
 	s.run(day(4))
-	const want = `day 4.01 read shop.orders for rule order.unshipped: pq: invalid input value for enum shop.state: "new" at position 7:262 (22P02). ` +
+	const want = `day 4.01 read shop.orders for rule order.unshipped: pq: invalid input value for enum shop.state: "new" at position 7:293 (22P02). ` +
 		"If the value has another name now, apply the file of the rule with that name"
 	s.wants(map[string]string{"1": want, "2": want})
 }

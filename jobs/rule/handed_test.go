@@ -96,32 +96,30 @@ func TestTheEventsThatAWebhookGotAreListedWithTheirIDs(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	slices.Sort(r.got)
+	last := r.got[2:] // of each order
+	slices.Sort(last)
 	slices.Sort(got)
 	slices.Sort(of)
-	diff(t, r.got, got)
-	diff(t, []string{
-		"order.unshipped first false", "order.unshipped first false",
-		"order.unshipped first#2 false", "order.unshipped first#2 false",
-	}, of)
+	diff(t, last, got)
+	diff(t, []string{"order.unshipped first#2 false", "order.unshipped first#2 false"}, of)
 
 	// The limit leaves out older ones, also those of a longer time back.
-	s.exec(`update prescient.rule_fired set fired_at = (fired_at at time zone 'UTC' - interval '3 hours') at time zone 'UTC' where step = 'first'`)
-	for _, limit := range []int{1, 3} {
-		if list := handed(limit); len(list) != limit || list[0].Number != 2 || limit == 3 && list[2].Number != 1 {
+	s.exec(`update prescient.rule_fired set fired_at = (fired_at at time zone 'UTC' - interval '3 hours') at time zone 'UTC' where entity_key = '2'`)
+	for _, limit := range []int{1, 2} {
+		if list := handed(limit); len(list) != limit || list[0].Subject == "order/2" || limit == 2 && list[1].Subject != "order/2" {
 			t.Errorf("with limit %d: %+v", limit, list)
 		}
-	}
-	s.exec(`update prescient.rule_fired set fired_at = (fired_at at time zone 'UTC' - interval '31 days') at time zone 'UTC'
-		where step = 'first'`)
-	if list := handed(3); len(list) != 2 {
-		t.Errorf("events of a month ago are listed: %+v", list)
 	}
 
 	// A dead letter is told.
 	s.exec(`insert into prescient.event_dead (id, source, type, dead_at) values ($1, 'shop', 'late', now())`, handed(1)[0].ID)
 	if list := handed(2); !list[0].Dead || list[1].Dead {
 		t.Errorf("the first is the dead letter: %+v", list)
+	}
+	s.exec(`update prescient.rule_fired set fired_at = (fired_at at time zone 'UTC' - interval '31 days') at time zone 'UTC'
+		where entity_key = '2'`)
+	if list := handed(3); len(list) != 1 {
+		t.Errorf("events of a month ago are listed: %+v", list)
 	}
 }
 

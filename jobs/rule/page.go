@@ -48,6 +48,8 @@ type state struct {
 	// do not fire. Since is the start of the clock that From and LeftOut are about. Nil: they are about any.
 	From  *time.Time `json:"from,omitempty"`
 	Since *time.Time `json:"since,omitempty"`
+	// Start is the value behind Since, if it has no time zone.
+	Start string `json:"start,omitempty"`
 	// Came is when the row came to the rule, if a step may have passed then. LeftOut lists such steps that did not
 	// fire.
 	Came    *time.Time `json:"came,omitempty"`
@@ -87,20 +89,23 @@ func (p *page) remember(ctx context.Context) error {
 		return nil
 	}
 	type fired struct {
-		key, step string
-		number    int
-		since     time.Time
-		recovers  bool // it has fired since the rule has Recovered
+		key, step, start string
+		number           int
+		since            time.Time
+		recovers         bool // it has fired since the rule has Recovered
 	}
 	list, err := pgsql.Collect(ctx, p.tx, pgsql.RuleFiredRead.In(p.Schema), []any{p.rule.Rule.Name, pq.StringArray(keys)},
 		func(row *sql.Rows, f *fired) error {
-			return row.Scan(&f.key, &f.since, &f.step, &f.number, &f.recovers)
+			return row.Scan(&f.key, &f.since, &f.start, &f.step, &f.number, &f.recovers)
 		})
 	if err != nil {
 		return fmt.Errorf("read the steps of rule %s that have fired: %w", p.rule.Rule.Name, err)
 	}
 	for _, f := range list {
 		t := &p.turns[of[f.key]]
+		if f.start != "" && f.start == t.seen.start {
+			f.since = t.seen.Since // the zone may have another law since
+		}
 		if recovers && f.recovers {
 			t.memory.begins(f.since, f.step)
 		}
@@ -133,8 +138,9 @@ func (p *page) plan(i int) {
 		p.results[i].Err = err
 		return
 	}
-	if was.Since != nil && t.seen.Counts && !was.Since.Equal(t.seen.Since) {
-		was.From, was.Since, was.LeftOut = nil, nil, nil // the clock has moved
+	moved := was.Since != nil && t.seen.Counts && !was.Since.Equal(t.seen.Since)
+	if moved && (was.Start == "" || was.Start != t.seen.start) {
+		was.From, was.Since, was.Start, was.LeftOut = nil, nil, "", nil // the clock has moved
 	}
 	t.was = was
 	if was.From != nil {
@@ -151,7 +157,7 @@ func (p *page) plan(i int) {
 		for _, o := range t.is.LeftOut {
 			t.was.LeftOut = append(t.was.LeftOut, Repetition(p.rule.Rule.Steps[o.Step].Name, o.Number))
 		}
-		t.was.From, t.was.Since = &t.is.From, &t.seen.Since
+		t.was.From, t.was.Since, t.was.Start = &t.is.From, &t.seen.Since, t.seen.start
 		p.results[i].Payload, _ = json.Marshal(t.was) // never fails
 	}
 	switch {
@@ -232,23 +238,28 @@ func (p *page) end(i int, found string) {
 // record records the steps that have fired for the rows without an error. The transaction fires them
 // once, with the outcomes of the rows.
 func (p *page) record(ctx context.Context) error {
-	var keys, since, steps []string
+	var keys, since, starts, steps []string
+	var numbers []int64
 	for i := range p.turns {
 		t := &p.turns[i]
 		if p.results[i].Err != nil {
 			continue
 		}
-		add := func(at time.Time, step string) {
-			keys = append(keys, p.rows[i].EntityKey)
+		add := func(at time.Time, step string, number int) {
+			start := t.seen.start
+			if !at.Equal(t.seen.Since) {
+				start = "" // of another start, whose step has it
+			}
+			keys, starts = append(keys, p.rows[i].EntityKey), append(starts, start)
 			since = append(since, string(pq.FormatTimestamp(at)))
-			steps = append(steps, step)
+			steps, numbers = append(steps, step), append(numbers, int64(number))
 		}
 		for _, at := range t.is.Over {
-			add(at, RecoveredStep)
+			add(at, RecoveredStep, 1)
 		}
 		for _, d := range t.is.Due {
 			name := p.rule.Rule.Steps[d.Step].Name
-			add(t.seen.Since, Repetition(name, d.Number))
+			add(t.seen.Since, name, d.Number)
 			t.memory.fires(name, d.Number)
 		}
 		if t.is.Next.IsZero() && len(t.is.Due) > 0 {
@@ -259,7 +270,8 @@ func (p *page) record(ctx context.Context) error {
 		return nil
 	}
 	recorded, err := pgsql.Collect(ctx, p.tx, pgsql.RuleFire.In(p.Schema), []any{
-		p.rule.Rule.Name, pq.StringArray(keys), pq.StringArray(since), pq.StringArray(steps),
+		p.rule.Rule.Name, pq.StringArray(keys), pq.StringArray(since), pq.StringArray(starts), pq.StringArray(steps),
+		pq.Int64Array(numbers),
 	}, func(row *sql.Rows, one *bool) error { return row.Scan(one) })
 	if err != nil {
 		return fmt.Errorf("record the steps of rule %s that fire: %w", p.rule.Rule.Name, err)

@@ -359,7 +359,7 @@ func (r *reader) steps(node *yaml.Node, rule *Rule) (steps []Step) {
 	for i, n := range nodes {
 		steps = append(steps, r.step(n, fmt.Sprintf("steps[%d]", i+1), rule.Lines))
 	}
-	nameSteps(steps)
+	r.nameSteps(steps)
 	return steps
 }
 
@@ -463,21 +463,26 @@ func (r *reader) interval(node *yaml.Node, at string) (least Delay, interval str
 	return least, interval
 }
 
-// nameSteps gives a name to each step without one.
-func nameSteps(steps []Step) {
-	uses := map[string]int{}
-	for _, s := range steps {
-		uses[s.does()]++
-	}
+// nameSteps gives a name to each step without one: what it does, unless another one of them does the same. A name does
+// not depend on the other steps, because it tells which step has fired when some are added or removed.
+func (r *reader) nameSteps(steps []Step) {
+	first := map[string]int{}
 	for i := range steps {
 		s := &steps[i]
 		if s.Name != "" {
 			continue
 		}
-		s.Name = strconv.Itoa(i + 1)
 		does := s.does()
-		if does != "" && uses[does] == 1 && len(does) <= maxName-maxNumber && !repetition.MatchString(does) {
-			s.Name = does
+		other, again := first[does]
+		field := path(fmt.Sprintf("steps[%d]", i+1), "name")
+		switch {
+		case len(does) > maxName-maxNumber || repetition.MatchString(does):
+			r.wrong(s.Line, field, "must be set, because %s is no name of a step: want at most %d bytes, and no # with a "+
+				"number at the end", does, maxName-maxNumber)
+		case again:
+			r.wrong(s.Line, field, "must be set, because it would be %q, as that of step %d. A name tells which step has "+
+				"fired, also after steps were added or removed", does, other)
 		}
+		first[does], s.Name = i+1, does
 	}
 }

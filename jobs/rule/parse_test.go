@@ -48,7 +48,7 @@ func TestAFileIsRead(t *testing.T) {
 			Steps: []rule.Step{
 				{Name: "order.unshipped.primary", After: rule.Delay{Duration: 48 * time.Hour}, Event: "order.unshipped.primary", Line: 13},
 				{Name: "order.unshipped.final", After: rule.Delay{BusinessDays: 3}, Calendar: "berlin", Event: "order.unshipped.final", Line: 14},
-				{Name: "3", After: rule.Delay{Days: 10}, SQL: "insert into escalation (order_id) values ($key)", Line: 15},
+				{Name: "sql", After: rule.Delay{Days: 10}, SQL: "insert into escalation (order_id) values ($key)", Line: 15},
 			},
 		}},
 	}
@@ -95,13 +95,14 @@ steps:
 - {after: 1h, event: late}
 - {after: 2h, job: lost}
 - {after: 3h, event: again}
-- {after: 4h, event: again}
-- {after: 5h, sql: select 1, name: note}`)
+- {after: 4h, event: again, name: again.later}
+- {after: 5h, sql: select 1, name: note}
+- {after: 6h, sql: select 2}`)
 	var names []string
 	for _, s := range file.Rules[0].Steps {
 		names = append(names, s.Name)
 	}
-	if diff := cmp.Diff([]string{"late", "lost", "3", "4", "note"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"late", "lost", "again", "again.later", "note", "sql"}, names); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -189,28 +190,30 @@ func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 
 		"steps:\n- {after: 2h, event: e}\n- {after: 3h, event: f, name: e}": `line 5: rule r: steps[2].name: "e" is the name of step 1, too`,
 
-		"steps:\n- {after: 1h, sql: s}\n- {after: 2h, sql: s, name: 1}": `steps[2].name: "1" is the name of step 1, too`,
+		"steps:\n- {after: 1h, sql: s}\n- {after: 2h, sql: s, name: sql}": `steps[2].name: "sql" is the name of step 1, too`,
 
-		`steps: [{after: 1 business day, event: e}]`:               `steps[1].after: a delay of 1 business day needs a calendar`,
-		`steps: [{after: 1h, event: e, calendar: berlin}]`:         `steps[1].calendar: a delay of plain time, 1h, takes no calendar`,
-		`steps: [{after: 1 business day, event: e, calendar: x}]`:  `steps[1].calendar: there is no calendar "x" in the file`,
-		`steps: [{after: 0 business days, event: e, calendar: x}]`: `"0 business days": want a whole number of at least 1`,
-		`steps: [{after: 1 business week, event: e, calendar: x}]`: `"1 business week": want a duration`,
-		`steps: [{after: 2601 business days, event: e}]`:           `must be at most 2600 business days or 20800 business hours`,
-		`steps: [{after: 1h, event: "a\tb"}]`:                      `steps[1].event: must be at most 1000 bytes of text without control characters`,
-		`steps: [{after: 1h, before: 1h, event: e}]`:               `steps[1].before: a step has either after or before`,
-		`steps: [{before: 0s, event: e}]`:                          `steps[1].before: "0s": must be longer than 0s`,
-		`steps: [{before: 0s at 09:00, event: e}]`:                 `steps[1].before: must be longer than 0s`,
-		`steps: [{before: 521w, event: e}]`:                        `"521w": must be at most 520 weeks or 120 months`,
-		`steps: [{after: 11 years, event: e}]`:                     `"11 years": must be at most 520 weeks or 120 months`,
-		`steps: [{after: 1 month 2 days, event: e}]`:               `"1 month 2 days": want a duration`,
-		`steps: [{after: 1h at 24:00, event: e}]`:                  `"1h at 24:00": want a time of day from 00:00 to 23:59`,
-		`steps: [{after: 1h at, event: e}]`:                        `"1h at": want a duration`,
-		`steps: [{after: 1h, times: 2, event: e}]`:                 `steps[1].times: needs every, such as every: 2d`,
-		`steps: [{after: 1h, every: 2d, times: 0, event: e}]`:      `steps[1].times: "0": want a whole number from 1 to`,
-		`steps: [{after: 1h, every: 0s, event: e}]`:                `steps[1].every: "0s": must be longer than 0s`,
-		`steps: [{after: 1h, every: 30s, event: e}]`:               `steps[1].every: must be at least 1m`,
-		`steps: [{after: 1h, every: 1d at 09:00, event: e}]`:       `steps[1].every: takes no time of day: write it once, such as after: 3d at 09:00`,
+		`steps: [{after: 1 business day, event: e}]`:                         `steps[1].after: a delay of 1 business day needs a calendar`,
+		`steps: [{after: 1h, event: e, calendar: berlin}]`:                   `steps[1].calendar: a delay of plain time, 1h, takes no calendar`,
+		`steps: [{after: 1 business day, event: e, calendar: x}]`:            `steps[1].calendar: there is no calendar "x" in the file`,
+		`steps: [{after: 0 business days, event: e, calendar: x}]`:           `"0 business days": want a whole number of at least 1`,
+		`steps: [{after: 1 business week, event: e, calendar: x}]`:           `"1 business week": want a duration`,
+		`steps: [{after: 2601 business days, event: e}]`:                     `must be at most 2600 business days or 20800 business hours`,
+		`steps: [{after: 1h, event: "a\tb"}]`:                                `steps[1].event: must be at most 1000 bytes of text without control characters`,
+		`steps: [{after: 1h, before: 1h, event: e}]`:                         `steps[1].before: a step has either after or before`,
+		`steps: [{before: 0s, event: e}]`:                                    `steps[1].before: "0s": must be longer than 0s`,
+		`steps: [{before: 0s at 09:00, event: e}]`:                           `steps[1].before: must be longer than 0s`,
+		`steps: [{before: 521w, event: e}]`:                                  `"521w": must be at most 520 weeks or 120 months`,
+		`steps: [{after: 11 years, event: e}]`:                               `"11 years": must be at most 520 weeks or 120 months`,
+		`steps: [{after: 1 month 2 days, event: e}]`:                         `"1 month 2 days": want a duration`,
+		`steps: [{after: 1h at 24:00, event: e}]`:                            `"1h at 24:00": want a time of day from 00:00 to 23:59`,
+		`steps: [{after: 1h at, event: e}]`:                                  `"1h at": want a duration`,
+		`steps: [{after: 1h, times: 2, event: e}]`:                           `steps[1].times: needs every, such as every: 2d`,
+		`steps: [{after: 1h, every: 2d, times: 0, event: e}]`:                `steps[1].times: "0": want a whole number from 1 to`,
+		`steps: [{after: 1h, every: 0s, event: e}]`:                          `steps[1].every: "0s": must be longer than 0s`,
+		`steps: [{after: 1h, every: 30s, event: e}]`:                         `steps[1].every: must be at least 1m`,
+		`steps: [{after: 1h, every: 1d at 09:00, event: e}]`:                 `steps[1].every: takes no time of day: write it once, such as after: 3d at 09:00`,
+		"steps:\n- {after: 1h, event: e}\n- {after: 2h, event: e}":           `line 5: rule r: steps[2].name: must be set, because it would be "e", as that of step 1. A name tells which step has fired, also after steps were added or removed`,
+		"steps:\n- {after: 1h, sql: select 1}\n- {after: 2h, sql: select 1}": `steps[2].name: must be set, because it would be "sql", as that of step 1`,
 		`where: !deleted`:                                                            `line 3: rule r: where: YAML takes an exclamation mark at the beginning as a tag, and not as a part of the text. SQL writes not deleted`,
 		`where: [a, !deleted = 'x']`:                                                 `rule r: where: YAML takes an exclamation mark at the beginning as a tag, and not as a part of the text. SQL writes not deleted = 'x'`,
 		`where: &deleted`:                                                            `where: YAML takes &deleted as the name of an empty value: put the text into quotes`,
@@ -233,7 +236,7 @@ func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 		`steps: [{after: 1h, every: 1 business day, event: e}]`:                      `steps[1].every: a delay of 1 business day needs a calendar`,
 		`steps: [{after: 1h, every: 2d, times: 5, event: e}]`:                        ``,
 		`steps: [{after: 1h, event: e, name: "a#3"}]`:                                `steps[1].name: "a#3" ends as the name of a repetition does`,
-		`steps: [{after: 1h, event: "a#3"}]`:                                         ``,
+		`steps: [{after: 1h, event: "a#3"}]`:                                         `steps[1].name: must be set, because a#3 is no name of a step`,
 		"steps:\n- {before: 45d, event: e}\n- {before: 2 months, event: f}\n- {before: 7d, event: g}\n- {after: 0s, event: h}": ``,
 		"steps:\n- {before: 7d, event: e}\n- {before: 45d, event: f}":                                                          `steps[2].before: 45d must be shorter than the 7d of step 1: list the earliest step first`,
 		"steps:\n- {after: 1d, event: e}\n- {before: 1d, event: f}":                                                            `steps[2].before: 1d must be shorter than the 1d of step 1`,

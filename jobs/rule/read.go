@@ -32,6 +32,7 @@ const (
 // seen is a row of the table, as the query for its key found it. The zero value is a row that is gone.
 type seen struct {
 	Row
+	start   string // the value behind Since, if it has no time zone
 	payload json.RawMessage
 	large   bool // the payload exceeds mostAnswers, and was not read
 }
@@ -82,7 +83,7 @@ func (p *page) read(ctx context.Context, of []int) error {
 			var since, doneAt sql.NullTime
 			var payload sql.NullString
 			var lengths []sql.NullInt64
-			err := row.Scan(key, &since, &s.About, &s.Done, &doneAt, pq.Array(&lengths), &payload, &s.large)
+			err := row.Scan(key, &since, &s.About, &s.Done, &doneAt, pq.Array(&lengths), &payload, &s.large, &s.start)
 			s.Key, s.There, s.Lengths, s.DoneAt = *key, true, expr.Lengths(lengths), doneAt.Time
 			s.Counts, s.Since = since.Valid, since.Time.UTC()
 			if payload.Valid {

@@ -13,9 +13,9 @@ import (
 // Step is a time, and what to do then. It has at least one of Event, SQL and Job. The payload of the event
 // and of the job is the row as it was before the statement.
 type Step struct {
-	// Name identifies the step among those of its rule. Defaults to the Event, or without one to the Job, if
-	// no other step has the same, else to the position of the step, such as "2". It does not end as the name of
-	// a repetition does, see Repetition.
+	// Name identifies the step among those of its rule, also after others were added or removed. Defaults to the
+	// Event, without one to the Job, and without both to "sql". Another step without a name must not have the same
+	// default. It does not end as the name of a repetition does, see Repetition.
 	Name string `json:"name"`
 	// After is the delay since Rule.Since. Before counts backwards from it. At most one of them is set.
 	After  Delay `json:"after,omitzero"`
@@ -79,8 +79,8 @@ func (s Step) Repeats() bool { return s.Every != Delay{} }
 // business reports whether a step needs a calendar.
 func (s Step) business() bool { return s.After.Business() || s.Before.Business() || s.Every.Business() }
 
-// does returns the event or else the job of a step.
-func (s Step) does() string { return cmp.Or(s.Event, s.Job) }
+// does returns the event of a step, or else its job, or "sql".
+func (s Step) does() string { return cmp.Or(s.Event, s.Job, "sql") }
 
 // repetition matches the name of a repetition of a step.
 var repetition = regexp.MustCompile(`^(.*)#([0-9]+)$`)
@@ -88,7 +88,7 @@ var repetition = regexp.MustCompile(`^(.*)#([0-9]+)$`)
 // maxNumber is the longest end of the name of a repetition, in bytes.
 const maxNumber = len("#999999999")
 
-// Repetition returns the name under which the database keeps that a step has fired for the nth time. The
+// Repetition returns the name of the nth time that a step fires, in the ID of its event and in the payload of a row. The
 // first time has the name of the step, the second one such as "reminder#2".
 func Repetition(step string, n int) string {
 	if n == 1 {

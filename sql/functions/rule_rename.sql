@@ -23,14 +23,14 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-    number  bigint := prescient.find_rule(job_exec);
+    of_job  bigint := prescient.find_rule(job_exec);
     was     prescient.future_job;
     copy    json; -- of a row on its way from another store
     renamed text := ',"from":' || to_json(old_key) || '}';
     made    record;
     target  timestamptz;
 begin
-    if number is null then
+    if of_job is null then
         return;
     elsif octet_length(new_key) not between 1 and 500 then
         perform prescient.cancel_keys(rule_rename.job_exec, rule_rename.entity_name, array[rule_rename.old_key], rule_rename.clock);
@@ -56,24 +56,24 @@ begin
         from prescient.future_job f
         where f.entity_name = rule_rename.entity_name
             and f.entity_key = rule_rename.old_key
-            and f.job = number
+            and f.job = of_job
             and f.item_key = '';
         exit when not found;
         select f.*
         into was
         from prescient.future_job f
-        where f.next_check_at = was.next_check_at and f.job = number and f.id = was.id
+        where f.next_check_at = was.next_check_at and f.job = of_job and f.id = was.id
         for update;
         exit when found;
     end loop;
 
     with gone as (
         delete from prescient.rule_fired f
-        where f.job = number and f.entity_key = rule_rename.old_key
-        returning f.since, f.step, f.fired_at, coalesce(f.key_then, f.entity_key) as key_then
+        where f.job = of_job and f.entity_key = rule_rename.old_key
+        returning f.since, f.start, f.step, f.number, f.times, f.fired_at, coalesce(f.key_then, f.entity_key) as key_then
     )
-    insert into prescient.rule_fired (job, entity_key, since, step, fired_at, key_then)
-    select number, rule_rename.new_key, g.since, g.step, g.fired_at, g.key_then
+    insert into prescient.rule_fired (job, entity_key, since, start, step, number, times, fired_at, key_then)
+    select of_job, rule_rename.new_key, g.since, g.start, g.step, g.number, g.times, g.fired_at, g.key_then
     from gone g
     on conflict do nothing;
 
@@ -81,7 +81,7 @@ begin
         renamed := rtrim(prescient.journal_entry('renamed', was.next_check_at), '}') || renamed;
         if copy is null and was.next_check_at > coalesce(clock, clock_timestamp()) then
             delete from prescient.future_job f
-            where f.next_check_at = was.next_check_at and f.job = number and f.id = was.id;
+            where f.next_check_at = was.next_check_at and f.job = of_job and f.id = was.id;
             if not found then
                 perform prescient.raise_suppressed('the delete of the waiting row');
             end if;
@@ -100,7 +100,7 @@ begin
             was.payload := (was.request).payload;
             update prescient.future_job f
             set request = null
-            where f.next_check_at = was.next_check_at and f.job = number and f.id = was.id;
+            where f.next_check_at = was.next_check_at and f.job = of_job and f.id = was.id;
         end if;
         was.entity_key := new_key;
         insert into prescient.future_job as f (
@@ -108,7 +108,7 @@ begin
             check_count, error_count, last_error, spent, journal, payload, enqueued_traceparent
         )
         values (
-            number, prescient.due_slot(was.next_check_at, clock), {{was.kept}},
+            of_job, prescient.due_slot(was.next_check_at, clock), {{was.kept}},
             was.check_count, was.error_count, was.last_error, was.spent, prescient.journal_add(was.journal, renamed), was.payload,
             was.enqueued_traceparent
         )
@@ -124,7 +124,7 @@ begin
             target := prescient.due_slot(was.next_check_at, clock);
             update prescient.future_job f
             set next_check_at = target
-            where f.next_check_at = made.next_check_at and f.job = number and f.id = made.id;
+            where f.next_check_at = made.next_check_at and f.job = of_job and f.id = made.id;
             if not found then
                 perform prescient.raise_suppressed('the update of a new row');
             end if;

@@ -745,17 +745,25 @@ create table prescient.rule_fired (
     entity_key prescient.entity_key not null,
     since      timestamptz          not null,
     step       text collate "C"                 not null,
+    number     int                  not null default 1,
+    times      int                  not null default 1,
     fired_at   timestamptz          not null default clock_timestamp(),
+    start      text,
     key_then   prescient.entity_key,
 
     -- The check of a rule, and the walk of an apply: by key.
     constraint rule_fired_pkey primary key (job, entity_key, since, step),
+    constraint rule_fired_number check (times between 1 and number),
     constraint rule_fired_step check (octet_length(step) between 1 and 200)
 );
 
 -- events tail: rule_fired_last, by time. It costs a write next to nothing.
 create index rule_fired_fired_at on prescient.rule_fired using brin (fired_at);
 
-comment on table prescient.rule_fired is 'the steps of rules that have fired';
+comment on table prescient.rule_fired is 'the steps of rules that have fired, one row for each start of the clock of a key';
+comment on column prescient.rule_fired.number is 'of the last repetition that has fired, from 1';
+comment on column prescient.rule_fired.times is 'how often the step has fired';
+comment on column prescient.rule_fired.fired_at is 'when the last repetition fired';
+comment on column prescient.rule_fired.start is 'the value behind since, if it has no time zone: since may be another instant after an update of zone data; null: since';
 comment on column prescient.rule_fired.key_then is 'the key of the row when the step fired, which the event has; null: the key has not changed since';
 comment on column prescient.rule_fired.job is 'the number of the job of the rule, see table job';

@@ -1,5 +1,5 @@
 -- Returns the newest $1 times of the last $2 seconds at which a step that publishes an event has fired, the newest
--- first. The event and the entity are those of the rule as it is now; a step that the rule has no more is left out.
+-- first. Of a step that repeats it has the last time. The event and the entity are those of the rule as it is now; a step that the rule has no more is left out.
 -- The key is the one that the event has.
 -- Called by jobs/rule/rulestore.Store.lastFired.
 with rules as materialized ( -- each definition is parsed once
@@ -17,18 +17,17 @@ with rules as materialized ( -- each definition is parsed once
         where s.event <> ''
     ) as e
 )
-select n.fired_at, n.name, n.entity, n.entity_key, n.since, n.step, n.events ->> regexp_replace(n.step, '#[0-9]+$', '') as event
+select n.fired_at, n.name, n.entity, n.entity_key, n.since, n.step, n.number, n.events ->> n.step as event
 from (
-    select f.fired_at, r.name, r.entity, f.entity_key, f.since, f.step, r.events
+    select f.fired_at, r.name, r.entity, f.entity_key, f.since, f.step, f.number, r.events
     from (
-        select f.job, f.fired_at, coalesce(f.key_then, f.entity_key) as entity_key, f.since, f.step
+        select f.job, f.fired_at, coalesce(f.key_then, f.entity_key) as entity_key, f.since, f.step, f.number
         from prescient.rule_fired f
         where f.fired_at >= now() - make_interval(secs => $2)
         offset 0 -- by time, not by the key of each rule
     ) as f
     join rules r on r.job = f.job
-    where f.step = any (r.steps) -- a repetition is recorded as step#2
-        or strpos(f.step, '#') > 0 and regexp_replace(f.step, '#[0-9]+$', '') = any (r.steps)
+    where f.step = any (r.steps)
     order by f.fired_at desc, r.name desc, f.entity_key desc, f.since desc, f.step desc
     limit $1
 ) as n

@@ -1,9 +1,9 @@
--- Counts the entries of a rule ($1), by step: how often each step has fired, its repetitions included, and how
+-- Counts what a rule ($1) has fired, by step: how often, its repetitions included, and how
 -- many of its events are dead letters.
 -- Called by jobs/rule/rulestore.Store.Fired.
 select f.step, f.fired, f.last_at, coalesce(d.n, 0) as dead_letters
 from (
-    select regexp_replace(f.step, '#[0-9]+$', '') as step, count(*) as fired, max(f.fired_at) as last_at
+    select f.step, sum(f.times) as fired, max(f.fired_at) as last_at
     from prescient.rule_fired f
     where f.job = (select prescient.find_job($1))
     group by 1

@@ -172,13 +172,10 @@ func fired(e admin.TimelineEntry) string {
 
 // leftOut names the times just before a step fired at which it was due and did not fire.
 func leftOut(s admin.Firing) string {
-	switch {
-	case s.LeftOut == 1:
-		return fmt.Sprintf(" (#%d was left out)", s.Number-1)
-	case s.LeftOut > 1:
-		return fmt.Sprintf(" (#%d to #%d were left out)", s.Number-s.LeftOut, s.Number-1)
+	if s.LeftOut == 0 {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf(" (%d of %d before it left out)", s.LeftOut, s.Number-1)
 }
 
 // check describes a check, and the run of its slot.

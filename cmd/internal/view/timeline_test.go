@@ -9,7 +9,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/admin"
 )
 
-func TestARepetitionNamesThoseThatWereLeftOut(t *testing.T) {
+func TestARepetitionCountsThoseThatWereLeftOut(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, time.March, 11, 9, 0, 0, 0, time.UTC)
 	e := admin.TimelineEntry{What: "next", Fired: []admin.Firing{
@@ -17,7 +17,7 @@ func TestARepetitionNamesThoseThatWereLeftOut(t *testing.T) {
 	}}
 	got := view.Sentence(e, at, "prescient")
 	const when = " at 2026-03-11T09:00:00Z"
-	want := ". Steps fired: r" + when + ", r#3" + when + " (#2 was left out), r#7" + when + " (#4 to #6 were left out)"
+	want := ". Steps fired: r" + when + ", r#3" + when + " (1 of 2 before it left out), r#7" + when + " (3 of 6 before it left out)"
 	if len(got) < len(want) || got[len(got)-len(want):] != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}

@@ -56,6 +56,25 @@ func (f Facts) SinceSQL() string {
 		FirstSince, LastSince, strings.Join(list, ", "))
 }
 
+// StartSQL returns the SQL of the value behind SinceSQL, as text, if it has no time zone: two instants of it are the same
+// start of the clock if a zone has another law meanwhile. It is null for an instant.
+func (f Facts) StartSQL() string {
+	var list []string
+	local := false
+	for _, e := range f.Since {
+		text := "null::text"
+		if e.Type != Instant {
+			local, text = true, "("+e.SQL+")::timestamp::text"
+		}
+		list = append(list, fmt.Sprintf("(%s, %s)", e.instant(f.Zone), text))
+	}
+	if !local {
+		return "null::text"
+	}
+	return fmt.Sprintf("(select s from (values %s) as prescient_s (i, s) where i is not null order by i desc, s limit 1)",
+		strings.Join(list, ", "))
+}
+
 // RowSinceSQL returns what the row alone says of SinceSQL: an instant that is not later, and null for never. It is
 // "-infinity" if only other rows can tell.
 func (f Facts) RowSinceSQL() string {

@@ -61,11 +61,11 @@ func (s *Store) lastFired(
 ) ([]HandedEvent, error) {
 	return pgsql.Append(ctx, q, []HandedEvent{}, pgsql.RuleFiredLast.In(s.schema), []any{limit, span.Seconds()},
 		func(row *sql.Rows, e *HandedEvent) error {
-			var entity, key, step string
+			var entity, key string
 			var since time.Time
-			err := row.Scan(&e.FiredAt, &e.Rule, &entity, &key, &since, &step, &e.Type)
-			e.FiredAt, e.Subject, e.ID = e.FiredAt.UTC(), rule.Subject(entity, key), rule.EventID(e.Rule, key, since, step)
-			e.Step, e.Number = rule.ParseRepetition(step)
+			err := row.Scan(&e.FiredAt, &e.Rule, &entity, &key, &since, &e.Step, &e.Number, &e.Type)
+			e.FiredAt, e.Subject = e.FiredAt.UTC(), rule.Subject(entity, key)
+			e.ID = rule.EventID(e.Rule, key, since, rule.Repetition(e.Step, e.Number))
 			return err
 		})
 }

@@ -1,9 +1,9 @@
 with page as materialized (
     select
-        r.prescient_key, r.prescient_since, r.prescient_lengths,
+        r.prescient_key, r.prescient_since, r.prescient_start, r.prescient_lengths,
         r.prescient_about and not r.prescient_done and (r.prescient_since is not null or {starts}) as prescient_counts
     from (
-        select {key} as prescient_key, {since} as prescient_since, {about} as prescient_about, {done} as prescient_done,
+        select {key} as prescient_key, {since} as prescient_since, {start} as prescient_start, {about} as prescient_about, {done} as prescient_done,
             {lengths} as prescient_lengths
         from {relation}
         {between}
@@ -23,9 +23,9 @@ left join lateral (
     limit 1
 ) as f on true
 left join lateral (
-    select array_agg(a.step) as steps
+    select array_agg(case when a.number > 1 then a.step || '#' || a.number else a.step end) as steps
     from prescient.rule_fired a
-    where {known} and a.job = (select prescient.find_job({name})) and a.entity_key = p.prescient_key::text collate "C" and a.since = p.prescient_since
+    where {known} and a.job = (select prescient.find_job({name})) and a.entity_key = p.prescient_key::text collate "C" and (a.since = p.prescient_since or a.start = p.prescient_start)
 ) as r on true
 where p.prescient_counts
 union all
