@@ -79,12 +79,24 @@ func readEntries(in *bufio.Reader, each func(scheduleEntry) error) error {
 		return fmt.Errorf("read the schedules: %w", err)
 	}
 	switch begin := bytes.TrimSpace(head); {
-	case bytes.HasPrefix(begin, []byte("{")):
+	case bytes.HasPrefix(begin, []byte("{")) && beginsAsJSON(head):
 		return readJSON(in, listOfSchedules.Match(begin), each)
 	case bytes.HasPrefix(begin, []byte("[")):
 		return errors.New(`it is a list: want {"schedules": [...]}, or one schedule after another`)
 	}
 	return readYAML(in, each)
+}
+
+// beginsAsJSON reports whether the head of a text that begins with { can be that of JSON. YAML has
+// objects in braces, too.
+func beginsAsJSON(head []byte) bool {
+	dec := json.NewDecoder(bytes.NewReader(head))
+	for {
+		_, err := dec.Token()
+		if wrong, ok := errors.AsType[*json.SyntaxError](err); err != nil {
+			return !ok || wrong.Offset >= int64(len(head)) // or the rest is not in the head
+		}
+	}
 }
 
 // listOfSchedules matches the beginning of a JSON file that has a list of schedules.
