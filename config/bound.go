@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/url"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -99,8 +100,8 @@ var httpRules = withOptions(map[string]rule[HTTPJob]{
 	"url": {
 		"an http:// or https:// URL of the service (with : / ? # @ in names and passwords percent-encoded)",
 		func(j HTTPJob) bool {
-			url := j.URL.Reveal()
-			return isEndpoint(j.URL) && (strings.HasPrefix(url, "http://") || strings.HasPrefix(url, "https://"))
+			u, err := url.Parse(j.URL.Reveal())
+			return isEndpoint(j.URL) && err == nil && (u.Scheme == "http" || u.Scheme == "https")
 		},
 	},
 	"secret":  {rules["events.secret"].want, func(j HTTPJob) bool { return areSigningSecrets(j.Secret) }},

@@ -106,6 +106,7 @@ func TestABindingThatIsWrongNamesItsEntryAndTheRule(t *testing.T) {
 		"size too large":     {"http_jobs: [{name: a, url: http://a, batch_size: 10001}]", []string{"set batch_size of http_jobs entry 1 (a) from", "want a whole number from 1 to 10000"}},
 		"no unit":            {"sql_jobs: [{name: a, query: q, timeout: 30}]", []string{`set timeout of sql_jobs entry 1 (a) from`, `got "30", want a duration`}},
 		"another scheme":     {"http_jobs: [{name: a, url: 'ftp://app:s3cret@db'}]", []string{"set url of http_jobs entry 1 (a)", "not shown", "want an http://"}},
+		"no host":            {"http_jobs: [{name: a, url: 'https:/example.com'}]", []string{"set url of http_jobs entry 1 (a)", "want an http://"}},
 		"no secret":          {"http_jobs: [{name: a, url: http://a, secret: s3cret}]", []string{"set secret of", "not shown", "whsec_"}},
 		"half a second":      {"sql_jobs: [{name: a, query: q, within: 1500ms}]", []string{"set within of sql_jobs entry 1 (a) from", "want " + wantWithin}},
 		"a window too wide":  {"http_jobs: [{name: a, url: http://a, within: 8785h}]", []string{"set within of http_jobs entry 1 (a) from", "want " + wantWithin}},
@@ -133,6 +134,11 @@ func TestABindingThatIsWrongNamesItsEntryAndTheRule(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestASchemeMayBeWrittenInCapitals(t *testing.T) {
+	path := writeFile(t, isolate(t), "capitals.yaml", "http_jobs: [{name: a, url: 'HTTP://LOCALHOST'}]\nevents: {destination: 'HTTPS://EXAMPLE.COM/hook'}")
+	mustLoad(t, "--config", path)
 }
 
 func TestAStoreHasTheDatabaseOfTheSettingsWhereItSaysNoOther(t *testing.T) {

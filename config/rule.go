@@ -178,7 +178,9 @@ func isDatabase(u URL) bool {
 
 func isEndpoint(e Endpoint) bool {
 	_, _, ok := redactEndpoint(e.Reveal())
-	return ok && e != Endpoint{}
+	u, err := url.Parse(e.Reveal())
+	lost := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() == "" // such as https:/example.com
+	return ok && !lost && e != Endpoint{}
 }
 
 func isReference(text string) bool {
