@@ -18,6 +18,12 @@ func Instant(t time.Time) string {
 
 // Ago returns how far an instant is from now, such as "6 min ago", "in 9 min" and "now".
 func Ago(t, now time.Time) string {
+	switch years := t.Year() - now.Year(); {
+	case years > maxYears:
+		return "in " + Distance(now, t)
+	case years < -maxYears:
+		return Distance(t, now) + " ago"
+	}
 	switch d := now.Sub(t); {
 	case d >= time.Second:
 		return span(d) + " ago"
@@ -25,6 +31,18 @@ func Ago(t, now time.Time) string {
 		return "in " + span(-d)
 	}
 	return "now"
+}
+
+// maxYears is a number of years that a time.Duration can hold.
+const maxYears = 290
+
+// Distance returns the time from one instant to a later one, to the second, as Duration writes it. It
+// may be longer than a time.Duration can be.
+func Distance(from, to time.Time) string {
+	if years := to.Year() - from.Year(); years > maxYears {
+		return fmt.Sprintf("%d years", years)
+	}
+	return Duration(to.Sub(from).Round(time.Second))
 }
 
 // Since returns an instant with how far it is from now: 2026-03-01T13:05:00Z, 6 min ago.

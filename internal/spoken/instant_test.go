@@ -27,3 +27,21 @@ func TestAnInstantIsSaidInOneFormWithItsDistanceFromNow(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestADistanceMayBeLongerThanADuration(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
+	for at, want := range map[time.Time]string{
+		now.AddDate(7972, 0, 0): "in 7972 years", now.AddDate(-2000, 0, 0): "2000 years ago", now.AddDate(289, 0, 0): "in 289 years",
+	} {
+		if got := Ago(at, now); got != want {
+			t.Errorf("%s: %s, want %s", at, got, want)
+		}
+	}
+	if got := Distance(now, now.Add(27*time.Hour)); got != "27h" {
+		t.Error(got)
+	}
+	if got := Distance(now, now.AddDate(7972, 0, 0)); got != "7972 years" {
+		t.Error(got)
+	}
+}

@@ -214,9 +214,9 @@ func who(e admin.TimelineEntry) string {
 
 // due says when a waiting row is due, and what blocks it.
 func due(e admin.TimelineEntry, now time.Time, self string) string {
-	text := ", in " + spoken.Duration(e.Slot.Sub(now).Round(time.Second))
+	text := ", in " + spoken.Distance(now, e.Slot)
 	if !e.Slot.After(now) {
-		text = ", due for " + spoken.Duration(now.Sub(e.Slot).Round(time.Second))
+		text = ", due for " + spoken.Distance(e.Slot, now)
 	}
 	switch e.Hindrance {
 	case "paused":
