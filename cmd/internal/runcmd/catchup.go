@@ -44,8 +44,8 @@ stays open, for a binary that has the job.
   --mode defer   move every row to the next slot, unchecked; --spread over several slots
   --mode expire  end the rows that are past the deadline of their job, and leave the other rows
 
-With --job, the call for a group gets only the rows of that job. --limit divides no group: catch-up may check more rows
-than that, to finish a group.
+With --job, the call for a group gets only the rows of that job. Catch-up finishes the last group, so it may check more
+rows than --limit.
 
 The rows of a paused job wait until "jobs resume". If no slot needs repair, it prints nothing and exits 0. It exits 3 if
 a job cannot run, as "run" does. Signals stop it as they stop "run".`,
@@ -64,7 +64,7 @@ a job cannot run, as "run" does. Signals stop it as they stop "run".`,
 	cli.SinceVar(fs, &o.since, "since", "first slot to repair")
 	cli.SinceVar(fs, &o.until, "until", "slot to stop before")
 	cli.WordVar(fs, &o.job, "job", "take only the rows of this `JOB`")
-	fs.Var(&o.limit, "limit", "number of rows to check at most, besides the rest of their groups; default: no limit")
+	fs.Var(&o.limit, "limit", "number of rows to check at most, with the rest of the last group; default: no limit")
 	cli.CountVar(fs, &o.spread, "spread", 1, "number of slots over which --mode defer spreads the rows")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "only list the slots, and sum up their rows by job")
 	config.RunFlags(fs)
@@ -125,7 +125,7 @@ func (c catchUp) run(ctx context.Context) (caughtView, error) {
 	err = errors.Join(err, addRemaining(ctx, c.f, c.b.DB, &view, c.o))
 	c.f.Log().LogAttrs(ctx, slog.LevelInfo, "catch-up", slog.Any("mode", c.o.mode), slog.Bool("dry_run", c.o.dryRun),
 		slog.Int64("slots", int64(len(view.Slots))+view.MoreSlots), slog.Int64("empty", view.Empty),
-		slog.Int64("checked", view.Checked), slog.Int64("failed", view.Failed))
+		slog.Int64("rows", view.Checked), slog.Int64("failed", view.Failed))
 	if c.b.Metrics != nil {
 		c.b.Metrics.Ended(slots.KindCatchUp, err)
 	}
@@ -141,8 +141,9 @@ func printCaught(f *factory.Factory, view caughtView) error {
 		if len(view.Slots) == 0 {
 			return nil
 		}
+		// Not CHECKED: rows that are deferred or expire are not checked.
 		header := table.Row{
-			"SLOT", "WAS", "NOW", "CHECKED", "FINISHED", output.Droppable("RESCHEDULED"), "FAILED", output.Droppable("YIELDED"),
+			"SLOT", "WAS", "NOW", "ROWS", "FINISHED", output.Droppable("RESCHEDULED"), "FAILED", output.Droppable("YIELDED"),
 			output.Droppable("TOOK"),
 		}
 		return output.Few(f.Printer, len(view.Slots)+int(view.MoreSlots), view.Slots, header, func(s caughtSlot) table.Row {
