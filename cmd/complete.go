@@ -17,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/jobs/event/deadletter"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
@@ -30,15 +31,37 @@ const (
 	completedSlots = 20
 )
 
-// offer returns the known values of one kind. It is called after the settings are loaded.
-type offer func(ctx context.Context, f *factory.Factory) []string
+// offer returns the known values of one kind that begin with what was typed. It may return others.
+// It is called after the settings are loaded.
+type offer func(ctx context.Context, f *factory.Factory, typed string) []string
 
 // offers has the kinds that a shell completes, by their name in help: an argument, or the value of
 // a flag.
 var offers = map[string]offer{
 	"JOB": offerJobs, "ID": offerSchedules, "SLOT": offerSlots, "CONSUMER": offerConsumers,
-	"SHELL": offerWords(installcmd.Shells...), "LEVEL": offerWords("debug", "info", "warn", "error"),
+	"ENTITY": offerEntities, "RULE": offerRules, "STORE": offerStores,
+	"DEAD LETTER": offerDeadLetters,
+	"SHELL":       offerWords(installcmd.Shells...), "LEVEL": offerWords("debug", "info", "warn", "error"),
 	"FORMAT": offerWords("text", "json"),
+}
+
+// kindOf returns the kind of an argument, or of a flag of a command, whose name in help is word.
+func kindOf(c *cobra.Command, flag, word string) string {
+	of := ""
+	if c.HasParent() {
+		of = c.Parent().Name()
+	}
+	switch {
+	case flag == "store", of == "stores" && word == "NAME":
+		return "STORE"
+	case flag == "entity":
+		return "ENTITY"
+	case flag == "id" && of == "events":
+		return "DEAD LETTER"
+	case flag == "" && of == "rules" && word == "NAME":
+		return "RULE"
+	}
+	return word
 }
 
 // complete lets a shell complete the arguments and flags of a command and its subcommands.
@@ -46,12 +69,16 @@ func complete(f *factory.Factory, c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		complete(f, sub)
 	}
-	if names := strings.Fields(c.Use)[1:]; c.ValidArgsFunction == nil && !c.HasSubCommands() {
+	if words := strings.Fields(c.Use)[1:]; c.ValidArgsFunction == nil && !c.HasSubCommands() {
 		c.ValidArgsFunction = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-			if len(args) >= len(names) {
+			n := len(args)
+			if last := len(words) - 1; n > last && last >= 0 && strings.Contains(words[last], "...") {
+				n = last
+			}
+			if n >= len(words) {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return completion(f, names[len(args)], nil)(c, args, typed)
+			return completion(f, kindOf(c, "", strings.Trim(words[n], "[].")), nil)(c, args, typed)
 		}
 	}
 	add := func(flag *pflag.Flag) {
@@ -62,7 +89,7 @@ func complete(f *factory.Factory, c *cobra.Command) {
 		if words != nil {
 			known = offerWords(words.Words()...)
 		}
-		_ = c.RegisterFlagCompletionFunc(flag.Name, completion(f, kind, known)) // an earlier completion stays
+		_ = c.RegisterFlagCompletionFunc(flag.Name, completion(f, kindOf(c, flag.Name, kind), known)) // an earlier completion stays
 	}
 	c.PersistentFlags().VisitAll(add)
 	c.LocalNonPersistentFlags().VisitAll(add)
@@ -70,7 +97,7 @@ func complete(f *factory.Factory, c *cobra.Command) {
 
 // completion offers the known values of a kind, and reports no errors.
 func completion(f *factory.Factory, kind string, known offer) cobra.CompletionFunc {
-	return func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		switch {
 		case kind == "FILE":
 			return nil, cobra.ShellCompDirectiveDefault
@@ -82,38 +109,39 @@ func completion(f *factory.Factory, kind string, known offer) cobra.CompletionFu
 		if err := f.LoadSilently(c.Flags()); err != nil || known == nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		values := slices.DeleteFunc(known(c.Context(), f), func(value string) bool { // a terminal would act on them
-			return plain.Text(value) != value || strings.Contains(value, "\n")
+		values := slices.DeleteFunc(known(c.Context(), f, typed), func(value string) bool {
+			return !strings.HasPrefix(value, typed) || plain.Text(value) != value || // a terminal would act on it
+				strings.Contains(value, "\n")
 		})
-		return values, cobra.ShellCompDirectiveNoFileComp
+		return values[:min(len(values), completed)], cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 func offerWords(words ...string) offer {
-	return func(context.Context, *factory.Factory) []string { return words }
+	return func(context.Context, *factory.Factory, string) []string { return slices.Clone(words) }
 }
 
 // offerJobs offers the jobs of the binary, of the settings and of the database.
-func offerJobs(ctx context.Context, f *factory.Factory) []string {
+func offerJobs(ctx context.Context, f *factory.Factory, _ string) []string {
 	names := append(checks.Names(f), schedule.JobExec)
 	names = append(names, look(ctx, f, func(ctx context.Context, db *sqlx.DB) ([]string, error) {
 		client, err := database.Client(ctx, f, db, nil)
 		if err != nil {
 			return nil, err
 		}
-		return admin.New(client).JobNames(ctx, db, completed)
+		return admin.New(client).JobNames(ctx, db, checks.MostNames)
 	})...)
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-func offerSchedules(ctx context.Context, f *factory.Factory) []string {
+func offerSchedules(ctx context.Context, f *factory.Factory, typed string) []string {
 	return look(ctx, f, func(ctx context.Context, db *sqlx.DB) (ids []string, err error) {
 		store, err := database.Schedules(ctx, f, db, nil)
 		if err != nil {
 			return nil, err
 		}
-		for s, err := range store.List(ctx, db, schedule.Filter{Limit: completed}) {
+		for s, err := range store.List(ctx, db, schedule.Filter{Prefix: typed, Limit: completed}) {
 			if err != nil {
 				return ids, err
 			}
@@ -123,7 +151,7 @@ func offerSchedules(ctx context.Context, f *factory.Factory) []string {
 	})
 }
 
-func offerSlots(ctx context.Context, f *factory.Factory) []string {
+func offerSlots(ctx context.Context, f *factory.Factory, _ string) []string {
 	return look(ctx, f, func(ctx context.Context, db *sqlx.DB) (slots []string, err error) {
 		ledger, err := database.Ledger(ctx, f, db)
 		if err != nil {
@@ -139,13 +167,51 @@ func offerSlots(ctx context.Context, f *factory.Factory) []string {
 	})
 }
 
-func offerConsumers(ctx context.Context, f *factory.Factory) []string {
+func offerConsumers(ctx context.Context, f *factory.Factory, _ string) []string {
 	return look(ctx, f, func(ctx context.Context, db *sqlx.DB) (names []string, err error) {
 		list, err := outbox.New(db, f.Schema()).Consumers(ctx)
 		for _, c := range list {
 			names = append(names, c.Name)
 		}
 		return names, err
+	})
+}
+
+func offerEntities(ctx context.Context, f *factory.Factory, typed string) []string {
+	return look(ctx, f, func(ctx context.Context, db *sqlx.DB) ([]string, error) {
+		client, err := database.Client(ctx, f, db, nil)
+		if err != nil {
+			return nil, err
+		}
+		return admin.New(client).EntityNames(ctx, db, typed, completed)
+	})
+}
+
+func offerRules(ctx context.Context, f *factory.Factory, _ string) []string {
+	return look(ctx, f, func(ctx context.Context, db *sqlx.DB) ([]string, error) {
+		ledger, err := database.Ledger(ctx, f, db)
+		if err != nil {
+			return nil, err
+		}
+		return ledger.Rules(ctx)
+	})
+}
+
+// offerStores offers the stores of the settings.
+func offerStores(_ context.Context, f *factory.Factory, _ string) (names []string) {
+	for _, s := range f.Config().Stores {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+func offerDeadLetters(ctx context.Context, f *factory.Factory, _ string) []string {
+	return look(ctx, f, func(ctx context.Context, db *sqlx.DB) (ids []string, err error) {
+		page, err := deadletter.NewList(db, f.Schema()).Page(ctx, deadletter.Filter{}, 0, completed)
+		for _, letter := range page {
+			ids = append(ids, letter.ID)
+		}
+		return ids, err
 	})
 }
 

@@ -28,7 +28,7 @@ var mayRun = map[pgsql.Role]string{
 	"both":    `functions_applied read_settings store_read`,
 	pgsql.App: `cancel cancel_entity enqueue enqueue_many push_back reschedule rule_enqueue schedule_cancel`,
 	pgsql.Reader: `action_last advise_sample advise_since board_actions board_ahead board_cells board_consumers board_events board_job board_jobs board_misfires
-		board_retry board_slot board_waiting cancel_count claim_list claim_orphans doctor_jobs doctor_months enqueue_lock entity_kinds event_bounds event_consumers event_dead_count event_dead_known event_dead_list event_lost event_marks event_newest event_read forecast_history forecast_jobs
+		board_retry board_slot board_waiting cancel_count claim_list claim_orphans doctor_jobs doctor_months enqueue_lock entity_kinds entity_names event_bounds event_consumers event_dead_count event_dead_known event_dead_list event_lost event_marks event_newest event_read forecast_history forecast_jobs
 		forecast_ledger forecast_slots forecast_journals history_list history_stats job_elsewhere job_known job_left job_list job_names
 		job_paused job_related job_show
 		ledger_ahead ledger_gaps ledger_jobs ledger_late ledger_slow ledger_trouble metrics_outbox metrics_rows metrics_slots migration_applied page_read past_slots periodic_rows record_find row_attempts row_holder rows_left rule_beside rule_faults rule_fired_key rule_fired_last rule_fired_read rule_fired_steps rule_refused rule_get rule_prune_count rule_names rule_summary rule_waiting schedule_ahead schedule_backfill_fence schedule_due schedule_ids schedule_list schedule_past schedule_published schedule_sample schema_version slot_jobs slot_list

@@ -70,6 +70,7 @@ var (
 	EnqueueLock           = file("enqueue_lock")
 	EnqueueMany           = file("enqueue_many")
 	EntityKinds           = file("entity_kinds")
+	EntityNames           = file("entity_names")
 	EventAck              = file("event_ack")
 	EventAhead            = file("event_ahead")
 	EventBounds           = file("event_bounds")

@@ -146,6 +146,17 @@ func (c *Client) Kinds(ctx context.Context, db jobs.DB, entityKey string) ([]str
 	return names, nil
 }
 
+// EntityNames returns the first names of entities that have a check, waiting or in history, and begin
+// with a text, in order.
+func (c *Client) EntityNames(ctx context.Context, db jobs.DB, prefix string, limit int) ([]string, error) {
+	names, err := rows(ctx, c, db, pgsql.EntityNames, []any{prefix, limit},
+		func(row *sql.Rows, name *string) error { return row.Scan(name) })
+	if err != nil {
+		return nil, fmt.Errorf("list the names of entities: %w", err)
+	}
+	return names, nil
+}
+
 // entries returns the entries of a timeline, as far as a single statement reads them.
 func (c *Client) entries(ctx context.Context, db jobs.DB, key jobs.Key) ([]TimelineEntry, error) {
 	args := []any{key.EntityName, key.EntityKey, nullable(key.JobExec), nullable(key.ItemKey), MaxRows}
