@@ -171,7 +171,8 @@ type Spool struct {
 
 // History says what happens to finished rows.
 type History struct {
-	// Retention is how long jobs prune keeps what ended. 0: everything stays. Defaults to 0.
+	// Retention is how long to keep what ended. Daemons, run with --catch-up and jobs prune drop what is older.
+	// 0: everything stays. Defaults to 0.
 	Retention time.Duration `mapstructure:"retention"`
 }
 

@@ -22,6 +22,7 @@
 // These parts serve all steps:
 //
 //	ledger.Ledger      slots/ledger      reads the state of slots and jobs for operators; package health judges it
+//	retention.Prune    slots/retention   drops what is older than history.retention
 //	Runner.CatchUp     catchup.go        runs the missed slots, the oldest first
 //	phase.Contexts     internal/phase    end one after the other when the run is stopped
 //	claim.Keeper       internal/claim    renews the leases of the claims and their permits, and drops what is lost

@@ -52,8 +52,18 @@ func TestTheLedgerForgetsNothingFromTheFirstSlotWithRowsOn(t *testing.T) {
 				select slot, 'done', 'run', 0, slot from generate_series(timestamptz '2030-03-01 10:00:00Z', '2030-03-01 12:00:00Z', '15 minutes') as slot`)
 			exec(t, db, `insert into prescient.slot_job (slot, job, planned) select slot, 1, 0 from prescient.slot_run`)
 			exec(t, db, test.change)
+			for part := int64(2); part == 2; {
+				part = get[int64](t, db, pgsql.LedgerPrune.In(""), "2030-03-01 11:20:00Z", 2)
+				if part > 2 {
+					t.Errorf("a part of at most 2 forgets %d slots", part)
+				}
+				if missing := get[int64](t, db, `select count(*) from generate_series((select since from prescient.setting), '2030-03-01 12:00:00Z', '15 minutes') as s (slot)
+					where not exists (select from prescient.slot_run r where r.slot = s.slot)`); missing > 0 {
+					t.Errorf("after a part the ledger has %d gaps", missing)
+				}
+			}
 			for range 2 { // the second time nothing is left to forget
-				exec(t, db, pgsql.LedgerPrune.In(""), "2030-03-01 11:20:00Z")
+				exec(t, db, pgsql.LedgerPrune.In(""), "2030-03-01 11:20:00Z", 1000)
 				for _, table := range []string{"slot_run", "slot_job"} {
 					left := list(t, db, "select to_char(slot at time zone 'UTC', 'HH24:MI:SS') from prescient."+table+" order by slot")
 					if diff := cmp.Diff(test.want, left); diff != "" {

@@ -280,7 +280,7 @@ func (d due) statements() map[string]statement {
 		"ledger_skip":    {nil, pgsql.LedgerSkip.In(""), []any{noon, afterAll}, slotIndex(few)},
 		"ledger_ahead":   {nil, pgsql.LedgerAhead.In(""), []any{noon, noon}, nil},
 		"ledger_rewind":  {nil, pgsql.LedgerRewind.In(""), []any{noon, noon}, nil},
-		"ledger_prune":   {nil, pgsql.LedgerPrune.In(""), []any{noon}, slotIndex(few)},
+		"ledger_prune":   {nil, pgsql.LedgerPrune.In(""), []any{noon, 1000}, slotIndex(few)},
 
 		"store_read":      {nil, pgsql.StoreRead.In(""), nil, nil},
 		"store_rows":      {nil, pgsql.StoreRows.In(""), []any{d.slot, d.job, first - 1, n, nil}, slotIndex(2 * page)},

@@ -213,10 +213,10 @@ begin
                 'finish_rows_apart', 'end_row', 'checks_after', 'errors_after', 'microseconds',
                 'make_history_month', 'make_history_months', 'register_jobs', 'lateness_bucket', 'journal_add',
                 'journal_entry', 'journal_in', 'acquire_permits', 'reserve_rate', 'require_recorded',
-                'raise_suppressed', 'unreadable_rows', 'lock_rule'
+                'raise_suppressed', 'unreadable_rows', 'lock_rule', 'prune_ledger', 'drop_history_months'
             ]),
             ('prescient_operator', array[
-                'drop_history_months', 'set_width', 'retry_failed', 'prune_events', 'receive_rows', 'give_rows',
+                'set_width', 'retry_failed', 'prune_events', 'receive_rows', 'give_rows',
                 'settle_rows', 'record_action', 'end_action', 'record_request', 'retime'
             ])
         ) as g (role, names)
@@ -248,4 +248,4 @@ grant insert, update, delete on prescient.event_consumer to prescient_operator;
 grant insert, update on prescient.event_watermark to prescient_operator;
 grant delete on prescient.event_outbox to prescient_operator;
 grant insert, update, delete on prescient.rule to prescient_operator;
-grant delete on prescient.rule_fired to prescient_operator;
+grant delete on prescient.rule_fired to prescient_runner;

@@ -154,6 +154,7 @@ var (
 	PeriodicFailed        = file("periodic_failed")
 	PeriodicLock          = file("periodic_lock")
 	PeriodicRows          = file("periodic_rows")
+	PruneDue              = file("prune_due")
 	PushBack              = file("push_back")
 	ReadSettings          = file("read_settings")
 	RecordFind            = file("record_find")

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
-	"github.com/prescient-go/prescient/slots/ledger"
+	"github.com/prescient-go/prescient/slots/retention"
 )
 
 const (
@@ -136,29 +134,13 @@ func (d *daemon) prune(ctx context.Context) {
 	if !due {
 		return
 	}
-	dropped, forgotten, err := d.pruneNow(ctx)
+	done, err := retention.Prune(ctx, retention.Config{
+		DB: d.cfg.Runner.DB, Schema: d.schema, Now: d.cfg.Runner.Now, Keep: d.cfg.Keep,
+	}, 0)
 	switch {
 	case err != nil && ctx.Err() == nil:
 		d.log.WarnContext(ctx, "history was not pruned; trying again tomorrow", "error", err)
-	case len(dropped) > 0 || forgotten > 0:
-		d.log.InfoContext(ctx, "history pruned", "partitions", len(dropped), "slots", forgotten)
+	case done != retention.Pruned{}:
+		d.log.InfoContext(ctx, "history pruned", "partitions", done.Partitions, "slots", done.Slots)
 	}
-}
-
-func (d *daemon) pruneNow(ctx context.Context) (dropped []admin.PrunedPartition, forgotten int64, err error) {
-	db := d.cfg.Runner.DB
-	l, err := ledger.New(ctx, db, d.schema.String(), d.cfg.Runner.Now)
-	if err != nil {
-		return nil, 0, err
-	}
-	client, err := jobs.NewClient(ctx, db, jobs.Config{Schema: d.schema.String()})
-	if err != nil {
-		return nil, 0, err
-	}
-	before := l.Now().Add(-d.cfg.Keep)
-	if dropped, err = admin.New(client).Prune(ctx, db, before, false); err != nil {
-		return nil, 0, err
-	}
-	forgotten, err = l.Prune(ctx, before)
-	return dropped, forgotten, err
 }

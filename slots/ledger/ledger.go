@@ -283,9 +283,13 @@ func (l *Ledger) Begin(ctx context.Context, slot time.Time) error {
 	return nil
 }
 
-// Prune deletes the ledger rows of slots before an instant, and returns their number. It keeps
-// everything from the first slot in trouble on, so that no missed slot is forgotten.
-func (l *Ledger) Prune(ctx context.Context, before time.Time) (int64, error) {
+// pruneBatch is how many slots a transaction of Prune forgets at most.
+const pruneBatch = 10_000
+
+// Prune deletes the ledger rows of slots before an instant, the oldest first, and returns their number. It keeps
+// everything from the first slot in trouble on, so that no missed slot is forgotten. Each transaction is bounded; after
+// an error, the slots that were counted stay forgotten.
+func (l *Ledger) Prune(ctx context.Context, before time.Time) (forgotten int64, err error) {
 	status, err := l.Status(ctx, time.Time{})
 	if err != nil {
 		return 0, err
@@ -294,14 +298,18 @@ func (l *Ledger) Prune(ctx context.Context, before time.Time) (int64, error) {
 		before = grid.Earlier(before, t.Slot)
 	}
 	before = grid.Earlier(before, status.Current.Slot)
-	var n int64
-	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		return tx.QueryRowContext(ctx, pgsql.LedgerPrune.In(l.schema), before).Scan(&n)
-	})
-	if err != nil {
-		return 0, fmt.Errorf("prune the ledger: %w", err)
+	for {
+		var n int64
+		err := pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
+			return tx.QueryRowContext(ctx, pgsql.LedgerPrune.In(l.schema), before, pruneBatch).Scan(&n)
+		})
+		if err != nil {
+			return forgotten, fmt.Errorf("prune the ledger: %w", err)
+		}
+		if forgotten += n; n < pruneBatch {
+			return forgotten, nil
+		}
 	}
-	return n, nil
 }
 
 // list runs a statement in a transaction and returns its rows.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +17,10 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/retention"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 type runOptions struct {
@@ -47,7 +51,8 @@ SIGTERM, SIGINT and SIGHUP stop it gracefully: running checks get run.grace, and
 run, or to catch-up. It then exits 4.
 
 With --catch-up it then does what "catch-up" does. So missed slots and stragglers wait for one more slot at most, and
-need no operator.
+need no operator. About once a day it also does what "jobs prune" does, if history.retention is set: for 10 seconds at
+most, and the next run goes on.
 
 It writes nothing to stdout without --output json. A line of the log sums up the run, if the log goes to a terminal or
 --log-level is given. The log has a warning for each job with failed checks, with the first error. It has an error if
@@ -93,6 +98,7 @@ func (o runOptions) run(ctx context.Context, f *factory.Factory) error {
 			c := catchUp{f: f, b: b, runner: runner, o: &catchUpOptions{mode: slots.ModeRun}, left: &left}
 			caught, failed := c.run(ctx)
 			view.CatchUp, err = &caught, errors.Join(err, failed)
+			prune(ctx, f, b)
 		}
 		if result.State == "" && view.CatchUp == nil {
 			return err
@@ -100,6 +106,30 @@ func (o runOptions) run(ctx context.Context, f *factory.Factory) error {
 		found := cannotRun(ctx, f, b, runner.Now(), left, newsOfRun(ctx, b.DB, f.Schema(), slot, view))
 		return cmp.Or(errors.Join(err, f.Print(view, func() error { return nil })), found)
 	})
+}
+
+// pruneTime bounds how long a run drops what is older than history.retention. The next run goes on.
+const pruneTime = 10 * time.Second
+
+// prune drops what is older than history.retention, about once a day. It only warns, because all checks were run.
+func prune(ctx context.Context, f *factory.Factory, b *checks.Bound) {
+	c := retention.Config{DB: b.DB, Schema: pgsql.Schema(f.Config().Database.Schema), Keep: f.Config().History.Retention}
+	if c.Keep == 0 || ctx.Err() != nil {
+		return
+	}
+	due, err := retention.Due(ctx, c)
+	var done retention.Pruned
+	if due {
+		done, err = retention.Prune(ctx, c, pruneTime)
+	}
+	switch {
+	case errors.Is(err, admin.ErrHistoryInUse):
+		f.Log().InfoContext(ctx, "history was not pruned; the next run tries again", "error", err)
+	case err != nil && ctx.Err() == nil:
+		f.Log().WarnContext(ctx, "history was not pruned; the next run tries again", "error", err)
+	case done != retention.Pruned{}:
+		f.Log().InfoContext(ctx, "history pruned", "partitions", done.Partitions, "slots", done.Slots)
+	}
 }
 
 // runView is the JSON of run.

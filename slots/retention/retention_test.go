@@ -1,0 +1,85 @@
+package retention_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/prescient-go/prescient/slots/retention"
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+const day = 24 * time.Hour
+
+// A process that cron starts in each slot has no memory of the last time.
+func TestWhatIsOldIsDroppedOnceADayWithTheRightsOfARunner(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "there are no roles; see docs/citus.md")
+	url := pgtest.URL(t)
+	owner, err := pgsql.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = owner.Close() })
+	const schema = pgsql.Schema("retention")
+	pgtest.DropRoles(t, owner, "retention_")
+	if err := pgsql.Migrate(t.Context(), owner, schema); err != nil {
+		t.Fatal(err)
+	}
+	if err := pgsql.MakeRoles(t.Context(), owner, schema); err != nil {
+		t.Fatal(err)
+	}
+	owner.MustExec(`
+		select retention.make_history_month('2020-01-15');
+		insert into retention.slot_run (slot, state, kind, planned, finished_at)
+		select slot, 'done', 'run', 0, slot
+		from generate_series(date_trunc('day', now()) - interval '9 days', date_trunc('day', now()) - interval '1 day', '15 minutes') as slot;
+		update retention.setting set since = date_trunc('day', now()) - interval '9 days';
+		create role retention_cron in role retention_runner`)
+	db, err := pgsql.Open(t.Context(), url, pgsql.Param("role", "retention_cron"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	now := time.Now().UTC() //nolint:forbidigo // ages are measured from the present
+	c := retention.Config{DB: db, Schema: schema, Keep: 5 * day, Now: func() time.Time { return now }}
+	for _, step := range []struct {
+		passes     time.Duration
+		due        bool
+		partitions int
+	}{
+		{0, true, 1},
+		{0, false, 0},
+		{12 * time.Hour, false, 0},
+		{14 * time.Hour, true, 0},
+	} {
+		now = now.Add(step.passes)
+		due, err := retention.Due(t.Context(), c)
+		if err != nil || due != step.due {
+			t.Fatalf("at %s it is due: %t, %v", now, due, err)
+		}
+		if !due {
+			continue
+		}
+		done, err := retention.Prune(t.Context(), c, time.Minute)
+		if err != nil || done.Partitions != step.partitions || done.Slots < 90 {
+			t.Errorf("at %s: %+v, %v", now, done, err)
+		}
+		var older int
+		err = owner.GetContext(t.Context(), &older, `select count(*) from retention.slot_run where slot < $1`, now.Add(-c.Keep))
+		if err != nil || older > 0 {
+			t.Errorf("%d old slots are left: %v", older, err)
+		}
+	}
+}
+
+func TestAPruneWhoseTimeIsOverLeavesTheRestToTheNext(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	if _, err := retention.Prune(t.Context(), retention.Config{DB: db, Keep: day}, time.Nanosecond); err != nil {
+		t.Error(err)
+	}
+}

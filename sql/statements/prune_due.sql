@@ -1,0 +1,15 @@
+-- Reports whether a month of history ended before $1, or a finished slot is a day older than that.
+-- Called by slots/retention.Due.
+select
+    exists (
+        select
+        from pg_catalog.pg_inherits i
+        join pg_catalog.pg_class c on c.oid = i.inhrelid
+        where i.inhparent = 'prescient.future_job_history'::regclass
+            and c.relname ~ '^future_job_history_[0-9]{6}$'
+            and (to_date(right(c.relname, 6), 'YYYYMM') + interval '1 month') at time zone 'UTC' <= $1
+    )
+    or coalesce(
+        (select r.slot from prescient.slot_run r where r.state = 'done' order by r.slot limit 1) < $1 - interval '24 hours',
+        false
+    )
