@@ -102,7 +102,7 @@ func ofOneKey() (calls []statement) {
 		calls = append(calls, statement{
 			before: call[:last],
 			query:  call[last],
-			most:   map[string]int64{"future_job_key": 12, "future_job_pkey": 12, "future_job_group": 8},
+			most:   map[string]int64{"future_job_key": 40, "future_job_pkey": 40, "future_job_group": 8},
 		})
 	}
 	return calls

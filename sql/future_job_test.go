@@ -30,9 +30,9 @@ func TestHistoryHasOneIndexByTimeOneByEntityAndASmallOneOfWhatFailed(t *testing.
 	t.Parallel()
 	db := pgtest.New(t)
 	want := []string{
-		"CREATE INDEX future_job_history_entity ON ONLY prescient.future_job_history USING btree (entity_name, entity_key)",
+		"CREATE INDEX future_job_history_entity ON ONLY prescient.future_job_history USING btree (entity_name, entity_key, item_key, finished_at)",
 		"CREATE INDEX future_job_history_failed ON ONLY prescient.future_job_history USING btree (finished_at) WHERE (((outcome)::text <> 'done'::text) AND (((outcome)::text = ANY (ARRAY['failed'::text, 'max_checks'::text])) OR (error_count > 0)))",
-		"CREATE INDEX future_job_history_finished_at ON ONLY prescient.future_job_history USING brin (finished_at)",
+		"CREATE INDEX future_job_history_finished_at ON ONLY prescient.future_job_history USING brin (finished_at) WITH (autosummarize='on')",
 	}
 	got := list(t, db, "select indexdef from pg_indexes where schemaname = 'prescient' and tablename = 'future_job_history' order by indexname")
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -327,7 +327,7 @@ func TestAConditionReadsTheIndexOfItsMonths(t *testing.T) {
 		if get[string](t, db, current) != month {
 			continue // the month has ended meanwhile
 		}
-		if len(after) != 1 || !strings.HasPrefix(after[0], "future_job_history_"+month+"_entity_name_entity_key_idx ") {
+		if len(after) != 1 || !strings.HasPrefix(after[0], "future_job_history_"+month+"_entity_name_entity_key_item_key_f_idx ") {
 			t.Fatalf("call %d reads %q", n, after)
 		}
 	}
@@ -382,5 +382,35 @@ func TestAMonthHasNoRowSecurityWhereNewTablesGetOne(t *testing.T) {
 	}
 	if get[bool](t, db, "select relrowsecurity or relforcerowsecurity from pg_class where relname = 'future_job_history_203103'") {
 		t.Error("row security is on")
+	}
+}
+
+// A tenant may have a million ended checks, of many items or of one.
+func TestWhetherAKeyEndedLatelyTakesALookAtItsLastRow(t *testing.T) {
+	pgtest.NotOnCitus(t, "the plans, and what they read, are a worker's")
+	t.Parallel()
+	db := pgtest.New(t)
+	db.SetMaxOpenConns(1) // the plans that functions keep belong to a connection
+	exec(t, db, `
+		insert into prescient.future_job_history (id, job_exec, entity_name, entity_key, item_key, first_check_at, slot, check_count,
+			error_count, spent, enqueued_at, enqueued_by, outcome, finished_at)
+		select n, 'sync', 'tenant', '1', case when n % 2 = 0 then 'hot' else n::text end, now(), now(), 1, 0, '0', now(), 'me', 'done',
+			now() - n * interval '1 ms'
+		from generate_series(1, 20000) as n`)
+	exec(t, db, "analyze prescient.future_job_history")
+	const read = `select coalesce(sum(pg_stat_get_xact_tuples_returned(c.oid)), 0)::bigint from pg_class c
+		where c.relname like 'future_job_history%' and c.relkind in ('r', 'i') and c.relnamespace = 'prescient'::regnamespace`
+	for item, want := range map[string]string{"hot": "recent", "333": "recent", "new": "inserted"} {
+		for range 7 { // more than five times, so that the function uses its generic plan, too
+			tx := begin(t, db)
+			before := get[int64](t, tx, read)
+			got := get[string](t, tx, "select action from prescient.enqueue('sync', 'tenant', '1', '2099-01-01', item_key => $1, unless_ended_within => '1 day')", item)
+			if n := get[int64](t, tx, read) - before; got != want || n > 10 {
+				t.Errorf("item %s: %s, want %s; it read %d rows of history", item, got, want, n)
+			}
+			if err := tx.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }

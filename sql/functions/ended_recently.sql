@@ -1,7 +1,7 @@
 -- Returns the last row of a key that ended as done in the last seconds, with the slot that it ended
 -- in; null: there is none. With a clock, a row ended at its slot plus lateness and duration, because
--- finished_at is the time of the database. It looks into history by the index of entities; the
--- bound on finished_at leaves out partitions of earlier months.
+-- finished_at is the time of the database. It looks into history by the key and the time; the bound on
+-- finished_at leaves out partitions of earlier months.
 -- Volatile, so that each call sees what has been committed by then.
 -- Called by enqueue and honour.
 create or replace function prescient.ended_recently(

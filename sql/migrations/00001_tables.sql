@@ -251,10 +251,10 @@ comment on column prescient.future_job_history.lateness is 'start of the last ch
 comment on column prescient.future_job_history.duration is 'run time of the last check; null: no check ran';
 
 -- jobs history, stats and prune: by time.
-create index future_job_history_finished_at on prescient.future_job_history using brin (finished_at);
+create index future_job_history_finished_at on prescient.future_job_history using brin (finished_at) with (autosummarize = on);
 
--- jobs history, jobs retry: by entity.
-create index future_job_history_entity on prescient.future_job_history (entity_name, entity_key);
+-- jobs history, jobs retry, why: by entity. ended_recently: the last end of a key, of an entity with a million of them.
+create index future_job_history_entity on prescient.future_job_history (entity_name, entity_key, item_key, finished_at);
 
 -- ledger_jobs, board_retry, retry_failed: rows that failed lately, which are few. ledger_jobs also reads those that ended
 -- by max_checks, and those that failed before they were cancelled. With an index of failed rows alone it reads each row
