@@ -178,6 +178,7 @@ var (
 	RuleEnqueue           = file("rule_enqueue")
 	RuleFaults            = file("rule_faults")
 	RuleFunctions         = file("rule_functions")
+	RuleZone              = file("rule_zone")
 	RuleFiredSteps        = file("rule_fired_steps")
 	RuleForget            = file("rule_forget")
 	RuleGet               = file("rule_get")

@@ -123,6 +123,10 @@ func (c Config) fault(f rulestore.Fault) (found []Finding) {
 			spoken.Noun(int64(len(f.Children)), "it", "them")),
 			"alter table %s no inherit %s  -- and make a rule of its own about it", f.Children[0], f.Table)
 	}
+	if f.Zone != "" {
+		add("its steps may be due at other instants than a timestamp or a statement says: "+f.Zone,
+			"update the zone data of the server, which is package tzdata of its system or PostgreSQL itself, or this binary")
+	}
 	if f.Unready != "" {
 		add("its checks fail: "+f.Unready,
 			"%s rules apply -f FILE  -- with what there is now in the file, or bring back what is gone", c.Name)

@@ -63,6 +63,8 @@ type understood struct {
 	table table
 	// number is that of the column of the key, which keeps it when it is renamed.
 	number int64
+	// zone says in what the zone data of this binary and of the server differ. Empty: in nothing.
+	zone string
 	// others has the columns of Reads that not only since reads.
 	others []string
 }
@@ -103,7 +105,11 @@ func (s *Store) understand(ctx context.Context, file rule.File, r resolver) (u u
 		}
 		u.Calendars[step.Calendar] = file.Calendars[step.Calendar]
 	}
-	return u, errors.Join(r.problems...)
+	zone, refused, err := s.zone(ctx, asked.Timezone)
+	if u.zone = zone; refused {
+		r.wrong("timezone", "%s", zone)
+	}
+	return u, errors.Join(append(r.problems, err)...)
 }
 
 // resolver asks the catalog about one rule.

@@ -104,6 +104,8 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 		"steps: -> role: catalog_owner\n    steps:":                                          "role: role catalog_owner may not read id, channel, placed_at, shipped_at of shop.orders",
 		"steps: -> payload: [id, data->>'at']\n    steps:":                                   `payload[2]: "data->>'at'" is not the name of a column: payload has columns of the table, and no expressions`,
 		"after: 2d -> after: {interval: channel}":                                            "steps[1].after: channel is of type text: want an interval, such as make_interval(days => hold_days). For a text write (channel)::interval",
+		"steps: -> timezone: CET\n    steps:":                                                "timezone: CET is an abbreviation for the server, whose clocks never change: write a place, such as Europe/Berlin",
+		"steps: -> timezone: WET\n    steps:":                                                "timezone: WET is an abbreviation for the server",
 		"steps: -> payload: [id, number]\n    steps:":                                        "payload[2]: table shop.orders has no column number",
 	} {
 		from, to, _ := strings.Cut(change, " -> ")
@@ -395,5 +397,25 @@ func TestAnInstantLongAgoIsPassed(t *testing.T) {
 		}
 		s.exec("delete from shop.orders")
 		s.wants("deleted", "")
+	}
+}
+
+// A file of zone data that the binary reads, and the server does not.
+func TestZonesOfWhichTheServerHasOtherDataAreTold(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped + "    timezone: America/Phoenix\n")
+	_, err := s.store.Plan(t.Context(), parse(t, unshipped+"    timezone: America/Newtown\n"))
+	if err == nil || !strings.Contains(err.Error(), "timezone: the server does not know time zone America/Newtown") {
+		t.Errorf("planned with %v", err)
+	}
+	const differs = "clocks of America/Phoenix differ on "
+	if p := s.plan(unshipped + "    timezone: America/Phoenix\n").Rules[0]; len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], differs) ||
+		!strings.Contains(p.Warnings[0], "+09:00 by the zone data of this binary, and -07:00 by those of the server") {
+		t.Errorf("warnings %q", p.Warnings)
+	}
+	faults, err := s.store.Faults(t.Context())
+	if err != nil || len(faults) != 1 || !strings.Contains(faults[0].Zone, differs) {
+		t.Errorf("faults %+v, %v", faults, err)
 	}
 }

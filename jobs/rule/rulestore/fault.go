@@ -45,6 +45,8 @@ type Fault struct {
 	Parent string
 	// Children are tables that inherit from this one. Triggers miss what is written to them.
 	Children []string
+	// Zone says in what the server and this binary differ about the time zone of the rule. Empty: in nothing.
+	Zone string
 	// Unready says why the server refuses what the checks ask it, in the words of the file. Empty: it does not.
 	Unready string
 	// Keys are the first keys of rows that cannot wait, because they are empty or too long.
@@ -133,14 +135,19 @@ func (s *Store) ask(ctx context.Context, r Status, faults *[]Fault) error {
 	if err != nil {
 		return err
 	}
-	if i < 0 && unready == "" && len(keys) == 0 && denied == nil {
+	zone, _, err := s.zone(ctx, r.Rule.Timezone)
+	if err != nil {
+		return err
+	}
+	if i < 0 && unready == "" && len(keys) == 0 && denied == nil && zone == "" {
 		return nil
 	}
 	if i < 0 {
 		i = len(*faults)
 		*faults = append(*faults, Fault{Rule: r.Rule.Name, Table: r.Relation})
 	}
-	(*faults)[i].Unready, (*faults)[i].Keys, (*faults)[i].Denied = unready, keys, denied
+	f := &(*faults)[i]
+	f.Unready, f.Keys, f.Denied, f.Zone = unready, keys, denied, zone
 	return nil
 }
 

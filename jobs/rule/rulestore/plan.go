@@ -224,7 +224,9 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 	if err != nil {
 		return RulePlan{}, err
 	}
-	p.Warnings = append(never, p.Warnings...)
+	if p.Warnings = append(never, p.Warnings...); u.zone != "" {
+		p.Warnings = append(p.Warnings, u.zone)
+	}
 	if p.timing, err = rule.NewTiming(u.Rule, u.Calendars); err != nil {
 		return RulePlan{}, asked.Problem("steps", "%v", err)
 	}

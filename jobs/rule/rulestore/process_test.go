@@ -2,11 +2,13 @@ package rulestore_test
 
 import (
 	"context"
+	"encoding/binary"
 	"log/slog"
 	"os"
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 
 	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs/rule"
@@ -26,7 +28,42 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(pgtest.Main(m))
+	dir, err := otherZones()
+	if err == nil {
+		err = os.Setenv("ZONEINFO", dir) // which Go reads once
+	}
+	if err != nil {
+		slog.Error("make other zone data", "error", err)
+		os.Exit(1)
+	}
+	code := pgtest.Main(m)
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// otherZones writes zone data that the server does not have: a new zone, and a zone with another law. It returns their
+// directory.
+func otherZones() (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "zones"); err != nil {
+		return "", err
+	}
+	return dir, os.CopyFS(dir, zones)
+}
+
+// zones are America/Newtown, and America/Phoenix with the clocks of Tokyo.
+var zones = fstest.MapFS{
+	"America/Newtown": &fstest.MapFile{Data: fixedZone("NST", -5*3600)},
+	"America/Phoenix": &fstest.MapFile{Data: fixedZone("PST", 9*3600)},
+}
+
+// fixedZone returns a file of zone data, as of RFC 8536, whose clocks never change.
+func fixedZone(name string, shift int32) []byte {
+	b := append([]byte("TZif"), make([]byte, 16)...)
+	for _, n := range []uint32{0, 0, 0, 0, 1, uint32(len(name) + 1)} { // counts: one type, and its name
+		b = binary.BigEndian.AppendUint32(b, n)
+	}
+	b = append(binary.BigEndian.AppendUint32(b, uint32(shift)), 0, 0)
+	return append(b, name+"\x00"...)
 }
 
 // afterADay is the rule of unshipped orders, with its first step after a day.
