@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -20,7 +21,7 @@ type Config struct {
 	// Schema holds the tables. Default "prescient".
 	Schema string
 	// Horizon limits how far ahead a check may be enqueued, because a later date is probably a
-	// mistake. Default 5 years.
+	// mistake. Default 5 years. The database takes at most 100 years.
 	Horizon time.Duration
 	// MaxPayload limits a payload, in bytes. The database takes at most 1048576 of its text.
 	// Default 65536.
@@ -73,6 +74,9 @@ func NewClient(ctx context.Context, db pgsql.Pool, cfg Config) (*Client, error) 
 	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, DefaultMaxPayload)
 	if cfg.Horizon < 0 || cfg.MaxPayload < 0 {
 		return nil, errors.New("jobs.Config: Horizon and MaxPayload must not be negative")
+	}
+	if problem := spoken.Unitless(cfg.Horizon); problem != "" {
+		return nil, errors.New("jobs.Config: Horizon: " + problem)
 	}
 	if slices.ContainsFunc(cfg.Around, func(m EnqueueMiddleware) bool { return m == nil }) {
 		return nil, errors.New("jobs.Config: a middleware of Around is nil")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -67,7 +68,9 @@ type EnqueueCounts struct {
 // Keep leaves it, Replace takes its place, and PushBack moves its instant later. Cancel ends the
 // row and its request. Reject records nothing and returns ErrExists.
 //
-// The call decides whether the slot has begun, so a long transaction should enqueue late.
+// The call decides whether the slot has begun, not the commit. If Keep finds a row that waits, and the transaction stays
+// open until after its slot has begun, the check may run without what the transaction wrote, and no other check follows.
+// So a long transaction should enqueue late, or use Replace or PushBack, which make the run wait for it.
 type OnConflict struct {
 	policy  string
 	maxWait time.Duration
@@ -100,6 +103,9 @@ func lastOf(on []OnConflict) OnConflict {
 func (c OnConflict) validate() error {
 	if c.maxWait < 0 {
 		return &FieldError{"max_wait", "must not be negative"}
+	}
+	if problem := spoken.Unitless(c.maxWait); problem != "" {
+		return &FieldError{"max_wait", problem}
 	}
 	return nil
 }

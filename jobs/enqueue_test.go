@@ -24,6 +24,34 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
+func TestADurationWithoutAUnitIsRefused(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	if _, err := jobs.NewClient(t.Context(), w.db, jobs.Config{Horizon: 30}); err == nil || !strings.Contains(err.Error(), "30ns is less than 1ms") {
+		t.Errorf("a horizon: %v", err)
+	}
+	job := check("1", slot(4))
+	_, err := w.client.Enqueue(t.Context(), w.db, job, jobs.PushBack(30))
+	if field, ok := errors.AsType[*jobs.FieldError](err); !ok || field.Field != "max_wait" {
+		t.Errorf("Enqueue: %v", err)
+	}
+	_, _, err = w.client.PushBack(t.Context(), w.db, job.Key(), slot(5), 30)
+	if field, ok := errors.AsType[*jobs.FieldError](err); !ok || field.Field != "max_wait" {
+		t.Errorf("PushBack: %v", err)
+	}
+	for name, change := range map[string]func(r *jobs.Request){
+		"within":              func(r *jobs.Request) { r.Within = 30 },
+		"unless_ended_within": func(r *jobs.Request) { r.UnlessEndedWithin = 30 },
+	} {
+		bad := job
+		change(&bad)
+		_, err := w.client.Enqueue(t.Context(), w.db, bad)
+		if field, ok := errors.AsType[*jobs.FieldError](err); !ok || field.Field != name {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestEnqueueRoundsUpToASlotAndNeverIntoThePast(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -182,7 +210,7 @@ var policies = []struct {
 	{"Replace", jobs.Replace, jobs.ActionReplaced, jobs.EnqueueCounts{Replaced: 1}, 8, 1},
 	{"PushBack", jobs.PushBack(0), jobs.ActionPushedBack, jobs.EnqueueCounts{PushedBack: 1}, 8, 0},
 	{"PushBack with a maximum wait", jobs.PushBack(50 * time.Minute), jobs.ActionPushedBack, jobs.EnqueueCounts{PushedBack: 1}, 7, 0},
-	{"PushBack with a maximum wait that is over", jobs.PushBack(time.Nanosecond), jobs.ActionPushedBack, jobs.EnqueueCounts{PushedBack: 1}, 4, 0},
+	{"PushBack with a maximum wait that is over", jobs.PushBack(time.Millisecond), jobs.ActionPushedBack, jobs.EnqueueCounts{PushedBack: 1}, 4, 0},
 }
 
 func TestAKeyThatWaitsIsTreatedByPolicy(t *testing.T) {

@@ -248,9 +248,14 @@ func (d *Definition) Following(
 	return next, s.Failed, ok
 }
 
-// awaiting returns the row that waits for the first instant after another.
+// farthest is how far ahead the database takes an instant, less a day for the clocks of servers.
+const farthest = (100*365 - 1) * 24 * time.Hour
+
+// awaiting returns the row that waits for the first instant after another. ok is false if there is none that the
+// database takes.
 func (d *Definition) awaiting(after time.Time) (row Request, ok bool) {
 	at, ok := d.instants.Next(after)
+	ok = ok && at.Sub(after) < farthest
 	key := PeriodicKey(d.Name)
 	return Request{
 		JobExec: key.JobExec, EntityName: key.EntityName, EntityKey: key.EntityKey, CheckAt: at, Payload: d.stamp(at).payload(),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/reserved"
+	"github.com/prescient-go/prescient/internal/spoken"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -41,7 +42,15 @@ func must(d *Definition, ok bool, rule string, args ...any) {
 	}
 }
 
-// Option changes a default of a job. A bad value panics in Register.
+// mustLast panics for an option with a duration that is no time, or whose unit was forgotten.
+func mustLast(d *Definition, option string, limit time.Duration) {
+	must(d, limit > 0, "%s(%s): must be positive", option, limit)
+	problem := spoken.Unitless(limit)
+	must(d, problem == "", "%s: %s", option, problem)
+}
+
+// Option changes a default of a job. A bad value panics in Register, and so does a duration below 1 ms, which is a number
+// without a unit.
 type Option func(*Definition)
 
 // MaxChecks limits the checks of a row. If the last one returns a next time, the row ends as
@@ -69,7 +78,7 @@ func MaxBackOff(slots int) Option { return func(d *Definition) { d.MaxBackOff = 
 // after its slot. Default: none.
 func Deadline(limit time.Duration) Option {
 	return func(d *Definition) {
-		must(d, limit > 0, "Deadline(%s): must be positive", limit)
+		mustLast(d, "Deadline", limit)
 		d.Deadline = limit
 	}
 }
@@ -142,7 +151,7 @@ func OnMisfire(policy Misfire) Option { return func(d *Definition) { d.Misfire =
 // the SLA. Lateness is measured in steps of 100 ms. Default: none.
 func SLA(limit time.Duration) Option {
 	return func(d *Definition) {
-		must(d, limit > 0, "SLA(%s): must be positive", limit)
+		mustLast(d, "SLA", limit)
 		d.SLA = limit
 	}
 }
@@ -223,8 +232,8 @@ func (r *Registry) insert(d *Definition, h handler, opts []Option) {
 		opt(d)
 	}
 	must(d, d.MaxChecks >= 1, "MaxChecks(%d): must be at least 1", d.MaxChecks)
-	must(d, d.Timeout > 0, "Timeout(%s): must be positive", d.Timeout)
-	must(d, d.Horizon > 0, "Horizon(%s): must be positive", d.Horizon)
+	mustLast(d, "Timeout", d.Timeout)
+	mustLast(d, "Horizon", d.Horizon)
 	must(d, d.Retry >= 0, "Retry(%d): must not be negative", d.Retry)
 	must(d, d.MaxBackOff >= 1, "MaxBackOff(%d): must be at least 1", d.MaxBackOff)
 	must(d, d.BatchSize == 0 || h.many != nil && !d.Grouped(), "BatchSize needs Batch, BatchInTx or Each")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/slots/internal/db"
@@ -148,6 +149,11 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 	for _, bound := range []Bound{cfg.Shared.Runs, cfg.Shared.Workers, cfg.Shared.Connections} {
 		if bound != nil && cap(bound) == 0 { // nothing would ever enter
 			return nil, errors.New("slots.Config: the bounds of Shared must be nil, or made with room: make(slots.Bound, 8)")
+		}
+	}
+	for name, d := range map[string]time.Duration{"Grace": cfg.Grace, "Early": cfg.Early, "ClaimDelay": cfg.ClaimDelay} {
+		if problem := spoken.Unitless(d); problem != "" {
+			return nil, fmt.Errorf("slots.Config: %s: %s", name, problem)
 		}
 	}
 	setting, err := pgsql.ReadSetting(ctx, cfg.DB, schema)

@@ -1,6 +1,7 @@
 package sql_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -51,7 +52,7 @@ func TestPlainSQLGetsNothingIntoThePastNorOffTheRules(t *testing.T) {
 		"select prescient.enqueue('remind', 'order', '1', 'infinity')":                                                              pqerror.CheckViolation,
 		"select prescient.enqueue('remind', 'order', '1', '9999-12-31 00:00:01Z')":                                                  pqerror.CheckViolation,
 		"select prescient.enqueue('', 'order', '1', '2030-03-01')":                                                                  pqerror.CheckViolation,
-		"select prescient.enqueue(null, 'order', '1', '2030-03-01')":                                                                pqerror.NotNullViolation,
+		"select prescient.enqueue(null, 'order', '1', '2030-03-01')":                                                                pqerror.NullValueNotAllowed,
 		"select prescient.enqueue('remind', 'order', '1', '2030-03-01', on_conflict => 'drop')":                                     pqerror.InvalidParameterValue,
 		"select prescient.enqueue('remind', 'order', '1', '2030-03-01', on_conflict => null)":                                       pqerror.InvalidParameterValue,
 		"select prescient.enqueue('remind', 'order', 'x', '2030-03-01', on_conflict => 'error')":                                    pqerror.UniqueViolation,
@@ -61,8 +62,8 @@ func TestPlainSQLGetsNothingIntoThePastNorOffTheRules(t *testing.T) {
 		"select prescient.push_back('remind', 'order', 'x', null, '1 day')":                                                         pqerror.NullValueNotAllowed,
 		"select prescient.push_back('remind', 'order', 'x', 'infinity')":                                                            pqerror.CheckViolation,
 		"select prescient.enqueue_many('{remind}', '{order}', '{1}', '{null}', '{null}', '{null}', '{null}')":                       pqerror.NullValueNotAllowed,
-		"select prescient.enqueue_many('{remind,remind}', '{order,order}', '{1,2}', '{2030-03-01}', '{null}', '{null}', '{null}')":  pqerror.NullValueNotAllowed,
-		"select prescient.enqueue_many('{remind}', '{order}', '{1,2}', '{2030-03-01,2030-03-01}', '{null}', '{null}', '{null}')":    pqerror.NotNullViolation,
+		"select prescient.enqueue_many('{remind,remind}', '{order,order}', '{1,2}', '{2030-03-01}', '{null}', '{null}', '{null}')":  pqerror.ArraySubscriptError,
+		"select prescient.enqueue_many('{remind}', '{order}', '{1,2}', '{2030-03-01,2030-03-01}', '{null}', '{null}', '{null}')":    pqerror.ArraySubscriptError,
 		"select prescient.enqueue_many('{remind}', '{order}', '{1}', '{2030-03-01}', '{null}', '{null}', '{null}', 'drop')":         pqerror.InvalidParameterValue,
 		"select prescient.enqueue_many('{remind}', '{order}', '{1}', '{2030-03-01}', '{null}', '{null}', '{null}', null)":           pqerror.InvalidParameterValue,
 		"select prescient.enqueue_many('{remind}', '{order}', '{1}', '{2030-03-01}', '{no json}', '{null}', '{null}')":              pqerror.InvalidTextRepresentation,
@@ -80,6 +81,48 @@ func TestPlainSQLGetsNothingIntoThePastNorOffTheRules(t *testing.T) {
 		if !get[bool](t, db, "select slot > clock_timestamp() and slot <= clock_timestamp() + interval '15 minutes' from prescient.enqueue('remind', 'order', $1, $1::text::timestamptz)", at) {
 			t.Errorf("asked for %s: not in the next slot", at)
 		}
+	}
+}
+
+func TestARefusalNamesTheArgument(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	const two = "array['remind', 'remind'], array['order', 'order'], array['1', '2'], array['2030-03-01', '2030-03-02']::timestamptz[]"
+	for query, want := range map[string]string{
+		"enqueue(null, 'order', '1', '2030-03-01')":                                                       "job_exec is null",
+		"enqueue('remind', null, '1', '2030-03-01')":                                                      "entity_name is null",
+		"enqueue('remind', 'order', null, '2030-03-01')":                                                  "entity_key is null",
+		"enqueue('remind', 'order', '1', null)":                                                           "check_at is null",
+		"push_back('remind', 'order', null, '2030-03-01')":                                                "entity_key is null",
+		"reschedule('remind', null, '1', '2030-03-01')":                                                   "entity_name is null",
+		"enqueue('remind', 'order', '1', now() + interval '200 years')":                                   "must be within 100 years from now",
+		"reschedule('remind', 'order', '1', now() + interval '200 years')":                                "must be within 100 years from now",
+		"push_back('remind', 'order', '1', now() + interval '200 years')":                                 "must be within 100 years from now",
+		"enqueue('remind', 'order', '1', '2030-03-01', max_wait => '-1 day')":                             "max_wait is -1 days; it must not be negative",
+		"push_back('remind', 'order', '1', '2030-03-01', '-1 day')":                                       "max_wait is -1 days; it must not be negative",
+		"enqueue_many(" + two + ", '{null}', '{a,b}', '{null,null}')":                                     "payloads has 1 elements, and job_execs has 2",
+		"enqueue_many(" + two + ", null, '{a}', null)":                                                    "item_keys has 1 elements, and job_execs has 2",
+		"enqueue_many(" + two + ", null, null, '{a,b,c}')":                                                "group_keys has 3 elements, and job_execs has 2",
+		"enqueue_many(" + two + ", null, null, null, withins => '{1h}')":                                  "withins has 1 elements, and job_execs has 2",
+		"enqueue_many(" + two + ", null, null, null, unless_ended_withins => '{1h}')":                     "unless_ended_withins has 1 elements, and job_execs has 2",
+		"enqueue_many(" + two + ", null, null, null, max_wait => '-1 day')":                               "max_wait is -1 days; it must not be negative",
+		"enqueue_many('{a,b}', '{order,null}', '{1,2}', '{2030-03-01,2030-03-01}', null, null, null)":     "entity_names[2] is null",
+		"enqueue_many('{a,b}', '{order,order}', '{null,2}', '{2030-03-01,2030-03-01}', null, null, null)": "entity_keys[1] is null",
+		"enqueue_many('{a,null}', '{order,order}', '{1,2}', '{2030-03-01,2030-03-01}', null, null, null)": "job_execs[2] is null",
+		"enqueue_many('{a,b}', '{order,order}', '{1,2}', '{2030-03-01,null}', null, null, null)":          "check_ats[2] is null",
+		"enqueue_many('{a}', '{order}', '{1}', null, null, null, null)":                                   "check_ats has 0 elements, and job_execs has 1",
+		"enqueue_many('{a}', '{order}', '{1}', array[now() + interval '200 years'], null, null, null)":    "must be within 100 years from now",
+	} {
+		if _, err := db.Exec("select from prescient." + query); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", query, err, want)
+		}
+	}
+	if n := get[int](t, db, "select count(*) from prescient.future_job"); n != 0 {
+		t.Errorf("%d rows", n)
+	}
+	exec(t, db, "select prescient.enqueue_many("+two+", null, '{a,b}', null)")
+	if n := get[int](t, db, "select count(*) from prescient.future_job"); n != 2 {
+		t.Errorf("%d rows of a call without payloads", n)
 	}
 }
 
@@ -143,7 +186,6 @@ func TestAPushBackThatLandsInTheSameSlotWritesNothing(t *testing.T) {
 		"select prescient.push_back('remind', 'order', '1', '2030-03-01 12:15:00Z')",
 		"select prescient.push_back('remind', 'order', '1', '2030-03-01 11:00:00Z')",
 		"select prescient.push_back('remind', 'order', '1', '2030-03-01 18:00:00Z', '14 minutes')",
-		"select prescient.push_back('remind', 'order', '1', '2030-03-01 18:00:00Z', '-1 day')",
 		"select prescient.enqueue('remind', 'order', '1', '2030-03-01 12:10:00Z', on_conflict => 'push_back')",
 		"select prescient.enqueue('remind', 'order', '1', '2030-03-01 18:00:00Z', on_conflict => 'keep')",
 	} {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/strictjson"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/egress"
@@ -82,6 +83,9 @@ type service struct {
 func newService(cfg Config) (*service, error) {
 	if cfg.Timeout < 0 || cfg.BatchSize < 0 || cfg.Concurrency < 0 {
 		return nil, errors.New("the timeout, the batch size and the concurrency must be positive")
+	}
+	if problem := spoken.Unitless(cfg.Timeout); problem != "" {
+		return nil, errors.New("the timeout: " + problem)
 	}
 	to, err := url.Parse(cfg.URL)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -54,6 +55,9 @@ const (
 func Register(registry *jobs.Registry, cfg CheckConfig) error {
 	if cfg.DB == nil || cfg.Publisher == nil || cfg.Source == "" || cfg.Timeout < 0 {
 		return errors.New("register rules: DB, Publisher and Source must be set, and Timeout not negative")
+	}
+	if problem := spoken.Unitless(cfg.Timeout); problem != "" {
+		return errors.New("register rules: Timeout: " + problem)
 	}
 	c := &checker{CheckConfig: cfg}
 	c.Logger = cmp.Or(c.Logger, slog.Default())

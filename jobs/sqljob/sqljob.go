@@ -14,6 +14,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -68,6 +69,9 @@ func Register(registry *jobs.Registry, cfg Config, opts ...jobs.Option) error {
 		cfg.Timeout < 0 || cfg.BatchSize < 0 {
 		return fmt.Errorf("bind job %q to a query: "+
 			"Query, DB, Publisher and Source must be set, and Timeout and BatchSize not negative", cfg.Name)
+	}
+	if problem := spoken.Unitless(cfg.Timeout); problem != "" {
+		return fmt.Errorf("bind job %q to a query: Timeout: %s", cfg.Name, problem)
 	}
 	b := &binding{Config: withDefaults(cfg)}
 	opts = append(slices.Clone(opts), jobs.Timeout(b.Timeout+publishTime), jobs.Concurrency(b.Concurrency))

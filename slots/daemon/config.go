@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -78,6 +79,9 @@ func newDaemon(cfg Config) (*daemon, error) {
 	cfg.Slots = cmp.Or(cfg.Slots, DefaultSlots)
 	if cfg.Slots < 1 || cfg.Keep < 0 {
 		return nil, errors.New("daemon.Config: Slots must be positive, and Keep not negative")
+	}
+	if problem := spoken.Unitless(cfg.Keep); problem != "" {
+		return nil, errors.New("daemon.Config: Keep: " + problem)
 	}
 	schema, err := pgsql.ParseSchema(cfg.Runner.Schema)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/seq"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
@@ -103,6 +104,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("delayq.Config: Schema must not be %q, which is for the jobs of the application", c.Schema)
 	case c.Workers < 0 || c.Timeout < 0 || c.Grace < 0:
 		return errors.New("delayq.Config: Workers, Timeout and Grace must not be negative")
+	case spoken.Unitless(c.Timeout)+spoken.Unitless(c.Grace)+spoken.Unitless(c.Keep) != "":
+		return fmt.Errorf("delayq.Config: %s%s%s", spoken.Unitless(c.Timeout), spoken.Unitless(c.Grace), spoken.Unitless(c.Keep))
 	case c.Lease != 0 && c.Lease < slots.MinLease:
 		return fmt.Errorf("delayq.Config: Lease must be at least %s", slots.MinLease)
 	}

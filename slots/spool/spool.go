@@ -89,6 +89,10 @@ func Open(cfg Config) (*Spool, error) {
 		cfg.Now = time.Now //nolint:forbidigo // a spool has no database that could say what time it is
 	}
 	switch {
+	case spoken.Unitless(cfg.Grace) != "":
+		return nil, &jobs.FieldError{Field: "grace", Message: spoken.Unitless(cfg.Grace)}
+	case spoken.Unitless(cfg.Timeout) != "":
+		return nil, &jobs.FieldError{Field: "timeout", Message: spoken.Unitless(cfg.Timeout)}
 	case cfg.Grid.Width()%time.Minute != 0:
 		return nil, &jobs.FieldError{Field: "width", Message: "must be whole minutes, like the names of the folders"}
 	case cfg.Dir == "":

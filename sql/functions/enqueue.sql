@@ -62,8 +62,11 @@ begin
         raise exception 'on_conflict is %; it must be keep, replace, push_back or error', coalesce(quote_literal(on_conflict), 'null')
             using errcode = 'invalid_parameter_value';
     end if;
-    if check_at is null then
-        raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
+    if num_nulls(job_exec, entity_name, entity_key, check_at) > 0
+        or max_wait < interval '0'
+        or check_at > coalesce(clock, clock_timestamp()) + interval '100 years'
+    then
+        perform prescient.require_given(job_exec, entity_name, entity_key, check_at, max_wait, clock);
     end if;
     perform from prescient.future_job where false;
     select j.job into number from prescient.job j where j.name = enqueue.job_exec;

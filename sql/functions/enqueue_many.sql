@@ -1,4 +1,5 @@
--- Enqueues many checks, given as arrays of one length, and counts what was done. It writes rows in
+-- Enqueues many checks, given as arrays of one length, and counts what was done. Null stands for an array of nulls
+-- after check_ats. It writes rows in
 -- the order of their keys, so that two calls never deadlock. A key given twice counts as two calls,
 -- in order. withins are the within of each; null: no check has one. unless_ended_withins likewise;
 -- with any, the call writes row by row. A trigger that suppresses a row ends the call with an
@@ -45,14 +46,42 @@ declare
     enqueued_actor text := left(nullif(current_setting('prescient_caller.actor', true), ''), 500);
     enqueued_traceparent text := left(nullif(current_setting('prescient_caller.traceparent', true), ''), 500);
     wrong          interval;
+    bad            record;
 begin
     perform prescient.require_rights(n.name)
     from (select distinct name from unnest(job_execs) as g (name)) as n;
     if clock is not null then
         perform prescient.require_runner(clock);
     end if;
-    if array_position(check_ats, null) is not null or cardinality(check_ats) < cardinality(job_execs) then
-        raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
+    select a.name, a.size, a.gap
+    into bad
+    from (values
+        (1, 'job_execs', coalesce(cardinality(job_execs), 0), array_position(job_execs, null)),
+        (2, 'entity_names', coalesce(cardinality(entity_names), 0), array_position(entity_names, null)),
+        (3, 'entity_keys', coalesce(cardinality(entity_keys), 0), array_position(entity_keys, null)),
+        (4, 'check_ats', coalesce(cardinality(check_ats), 0), array_position(check_ats, null)),
+        (5, 'payloads', cardinality(payloads), null),
+        (6, 'item_keys', cardinality(item_keys), null),
+        (7, 'group_keys', cardinality(group_keys), null),
+        (8, 'withins', cardinality(withins), null),
+        (9, 'unless_ended_withins', cardinality(unless_ended_withins), null)
+    ) as a (nth, name, size, gap)
+    where a.gap is not null or a.size <> coalesce(cardinality(job_execs), 0)
+    order by a.nth
+    limit 1;
+    if bad.gap is not null then
+        raise exception '%[%] is null', bad.name, bad.gap using errcode = 'null_value_not_allowed';
+    elsif bad.name is not null then
+        raise exception '% has % elements, and job_execs has %: give one for each check', bad.name, bad.size,
+            coalesce(cardinality(job_execs), 0)
+            using errcode = 'array_subscript_error';
+    end if;
+    if max_wait < interval '0' then
+        raise exception 'max_wait is %; it must not be negative', max_wait using errcode = 'invalid_parameter_value';
+    end if;
+    if (select max(at) from unnest(check_ats) as at) > coalesce(clock, clock_timestamp()) + interval '100 years' then
+        perform prescient.require_given(g.job_exec, g.entity_name, g.entity_key, g.check_at, null, clock)
+        from unnest(job_execs, entity_names, entity_keys, check_ats) as g (job_exec, entity_name, entity_key, check_at);
     end if;
     select w into wrong
     from unnest(withins) as w
@@ -94,7 +123,7 @@ begin
                     left join (
                         select name, prescient.find_job(name) as job
                         from (select distinct name from unnest(job_execs) as n (name)) as n
-                    ) as job on job.name = g.job_exec -- an array that is too short gives nulls, which are refused
+                    ) as job on job.name = g.job_exec
                     order by entity_name collate "C", entity_key collate "C", job_exec collate "C", item_key collate "C", nth
                 )
                 insert into prescient.future_job (

@@ -30,8 +30,11 @@ begin
     if clock is not null then
         perform prescient.require_runner(clock);
     end if;
-    if check_at is null then
-        raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
+    if num_nulls(job_exec, entity_name, entity_key, check_at) > 0
+        or max_wait < interval '0'
+        or check_at > coalesce(clock, clock_timestamp()) + interval '100 years'
+    then
+        perform prescient.require_given(job_exec, entity_name, entity_key, check_at, max_wait, clock);
     end if;
     if seconds not between 1 and 31622400 then
         raise exception 'within is %; it must be from 0 to 366 days', within

@@ -27,8 +27,10 @@ begin
     if clock is not null then
         perform prescient.require_runner(clock);
     end if;
-    if check_at is null then
-        raise exception 'check_at is null' using errcode = 'null_value_not_allowed';
+    if num_nulls(job_exec, entity_name, entity_key, check_at) > 0
+        or check_at > coalesce(clock, clock_timestamp()) + interval '100 years'
+    then
+        perform prescient.require_given(job_exec, entity_name, entity_key, check_at, null, clock);
     end if;
     perform from prescient.future_job where false;
     select f.next_check_at, f.job, f.id, f.request

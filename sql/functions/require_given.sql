@@ -1,0 +1,37 @@
+-- Fails for arguments with which a request cannot become a row, and names the argument: a null, an instant more than
+-- 100 years ahead, which is a mistake, and a negative max_wait. The columns of a rule's table are no mistake.
+-- Called by enqueue, push_back and reschedule, and by enqueue_many for the instant alone.
+create or replace function prescient.require_given(
+    job_exec    text,
+    entity_name text,
+    entity_key  text,
+    check_at    timestamptz,
+    max_wait    interval,
+    clock       timestamptz
+)
+returns void
+language plpgsql
+stable
+as $$
+begin
+    if num_nulls(job_exec, entity_name, entity_key, check_at) > 0 then
+        raise exception '% is null', case
+                when job_exec is null then 'job_exec'
+                when entity_name is null then 'entity_name'
+                when entity_key is null then 'entity_key'
+                else 'check_at'
+            end
+            using errcode = 'null_value_not_allowed';
+    end if;
+    if max_wait < interval '0' then
+        raise exception 'max_wait is %; it must not be negative', max_wait using errcode = 'invalid_parameter_value';
+    end if;
+    if check_at > coalesce(clock, clock_timestamp()) + interval '100 years'
+        and not exists (select from prescient.rule r where r.name = job_exec)
+    then
+        raise exception 'check_at is %; it must be within 100 years from now', check_at
+            using errcode = 'check_violation', constraint = 'future_job_in_range', table = 'future_job';
+    end if;
+end
+$$;
+revoke all on function prescient.require_given(text, text, text, timestamptz, interval, timestamptz) from public;
