@@ -70,7 +70,7 @@ type EnqueueCounts struct {
 //
 // The call decides whether the slot has begun, not the commit. If Keep finds a row that waits, and the transaction stays
 // open until after its slot has begun, the check may run without what the transaction wrote, and no other check follows.
-// So a long transaction should enqueue late, or use Replace or PushBack, which make the run wait for it.
+// So a long transaction should enqueue late, or use Replace: no run can end the new row before the commit.
 type OnConflict struct {
 	policy  string
 	maxWait time.Duration

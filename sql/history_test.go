@@ -187,7 +187,7 @@ func TestARowThatEndsWhileItsMonthIsMadeGoesThere(t *testing.T) {
 	t.Parallel()
 	db := inZone(t, "UTC")
 	exec(t, db, "select prescient.drop_history_months('9999-01-01')")
-	exec(t, db, "select prescient.enqueue('remind', 'order', 'first', '2999-01-01'), prescient.enqueue('remind', 'order', 'second', '2999-01-01')")
+	exec(t, db, "select prescient.enqueue('remind', 'order', 'first', '2099-01-01'), prescient.enqueue('remind', 'order', 'second', '2099-01-01')")
 	exec(t, db, "select prescient.cancel('remind', 'order', 'first')")
 	maker := begin(t, db)
 	month := get[string](t, maker, "select prescient.make_history_month(clock_timestamp())")
