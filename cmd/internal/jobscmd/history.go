@@ -15,7 +15,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config/duration"
-	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 )
@@ -23,6 +22,7 @@ import (
 type historyOptions struct {
 	filter admin.HistoryFilter
 	span   cli.Span
+	after  position
 	limit  cli.Count
 }
 
@@ -41,6 +41,7 @@ func newCmdHistory(f *factory.Factory, runF factory.Run[*historyOptions]) *cobra
 	keyVars(c.Flags(), &o.filter.JobExec, &o.filter.EntityName, &o.filter.EntityKey)
 	c.Flags().Var(cli.Choice(&o.filter.Outcome, jobs.Outcomes...), "outcome", "only this one: "+cli.OrList(jobs.Outcomes))
 	o.span.Flags(c.Flags(), "only what ended since", "only what ended before")
+	afterVar(c.Flags(), &o.after)
 	cli.CountVar(c.Flags(), &o.limit, "limit", 100, "maximum number of checks")
 	return c
 }
@@ -51,12 +52,14 @@ func listEnded(ctx context.Context, f *factory.Factory, o *historyOptions) error
 		if o.filter.From, o.filter.To, err = o.span.At(now); err != nil {
 			return err
 		}
-		o.filter.Limit = output.OneMore(o.limit)
-		list, err := seq.Collect(admin.New(c).History(ctx, db, o.filter))
+		list, err := readList(ctx, f, o.limit, o.after,
+			func(after admin.Position, limit int) ([]admin.HistoryRow, admin.Position, error) {
+				o.filter.After, o.filter.Limit = after, limit
+				return admin.New(c).HistoryPage(ctx, db, o.filter)
+			})
 		if err != nil {
 			return err
 		}
-		list = output.Limited(ctx, f.Log(), list, o.limit, "give a larger --limit, or go on with --until")
 		if len(list) == 0 {
 			checks.Warn(ctx, f, db, c, o.filter.JobExec)
 		}

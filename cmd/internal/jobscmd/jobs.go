@@ -17,7 +17,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
-	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 )
@@ -40,6 +39,7 @@ func keyVars(fs *pflag.FlagSet, job, entity, key *string) {
 type listOptions struct {
 	filter admin.Filter
 	span   cli.Span
+	after  position
 	limit  cli.Count
 }
 
@@ -56,6 +56,7 @@ func newCmdList(f *factory.Factory, runF factory.Run[*listOptions]) *cobra.Comma
 	})
 	keyVars(c.Flags(), &o.filter.JobExec, &o.filter.EntityName, &o.filter.EntityKey)
 	o.span.Flags(c.Flags(), "first slot", "slot to stop before")
+	afterVar(c.Flags(), &o.after)
 	cli.CountVar(c.Flags(), &o.limit, "limit", 100, "maximum number of checks")
 	return c
 }
@@ -66,12 +67,14 @@ func listJobs(ctx context.Context, f *factory.Factory, o *listOptions) error {
 		if o.filter.From, o.filter.To, err = o.span.At(now); err != nil {
 			return err
 		}
-		o.filter.Limit = output.OneMore(o.limit)
-		list, err := seq.Collect(admin.New(c).List(ctx, db, o.filter))
+		list, err := readList(ctx, f, o.limit, o.after,
+			func(after admin.Position, limit int) ([]jobs.FutureJob, admin.Position, error) {
+				o.filter.After, o.filter.Limit = after, limit
+				return admin.New(c).ListPage(ctx, db, o.filter)
+			})
 		if err != nil {
 			return err
 		}
-		list = output.Limited(ctx, f.Log(), list, o.limit, "give a larger --limit, or go on with --since")
 		if len(list) == 0 {
 			checks.Warn(ctx, f, db, c, o.filter.JobExec)
 		}

@@ -106,9 +106,13 @@ func Limited[T any](ctx context.Context, log *slog.Logger, list []T, limit cli.C
 	if limit == 0 || len(list) <= int(limit) {
 		return list
 	}
-	text := fmt.Sprintf("the list ends after %d, and there are more: %s", limit, how)
-	log.WarnContext(ctx, text) //nolint:sloglint // for a person
+	More(ctx, log, int(limit), how)
 	return list[:limit]
+}
+
+// More logs that a list has more elements than those that are shown, and how to get them.
+func More(ctx context.Context, log *slog.Logger, shown int, how string) {
+	log.WarnContext(ctx, fmt.Sprintf("%d shown; there are more: %s", shown, how)) //nolint:sloglint // for a person
 }
 
 // shown is the number of elements of a long list that Few prints.

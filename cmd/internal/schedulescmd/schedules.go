@@ -67,7 +67,10 @@ func listSchedules(ctx context.Context, f *factory.Factory, o listOptions) error
 			}
 			views = append(views, httpapi.NewView(v))
 		}
-		views = output.Limited(ctx, f.Log(), views, o.limit, "give a larger --limit, or the last ID as --after")
+		if limit := int(o.limit); limit > 0 && len(views) > limit {
+			last := spoken.Word(views[limit-1].ID)
+			views = output.Limited(ctx, f.Log(), views, o.limit, "go on with --after "+last+", or give a larger --limit")
+		}
 		header := table.Row{
 			"ID", "STATE", "LAST", "NEXT", "CRONTAB", output.Droppable("TIMEZONE"), output.Droppable("VERSION"),
 			output.Droppable("DROPPED"), "LAST ERROR",

@@ -32,6 +32,7 @@ func NewCmdSlots(f *factory.Factory) *cobra.Command {
 
 type listOptions struct {
 	span  cli.Span
+	after cli.Instant
 	limit cli.Count
 }
 
@@ -45,6 +46,7 @@ func newCmdList(f *factory.Factory, runF factory.Run[*listOptions]) *cobra.Comma
 		RunE:    func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, &o) },
 	})
 	o.span.Flags(c.Flags(), "first slot", "slot to stop before")
+	cli.SinceVar(c.Flags(), &o.after, "after", "begin behind this slot, with the next older one")
 	cli.CountVar(c.Flags(), &o.limit, "limit", 50, "maximum number of slots")
 	return c
 }
@@ -55,11 +57,17 @@ func listSlots(ctx context.Context, f *factory.Factory, o *listOptions) error {
 		if err != nil {
 			return err
 		}
+		if after := o.after.From(l.Now()); !after.IsZero() && (to.IsZero() || after.Before(to)) {
+			to = after
+		}
 		runs, err := seq.Collect(l.List(ctx, from, to, output.OneMore(o.limit)))
 		if err != nil {
 			return err
 		}
-		runs = output.Limited(ctx, f.Log(), runs, o.limit, "give a larger --limit, or go on with --until")
+		if limit := int(o.limit); limit > 0 && len(runs) > limit {
+			last := spoken.Instant(runs[limit-1].Slot)
+			runs = output.Limited(ctx, f.Log(), runs, o.limit, "go on with --after "+last+", or give a larger --limit")
+		}
 		header := table.Row{
 			"SLOT", "STATE", output.Droppable("KIND"), "PLANNED", "CHECKED", "FINISHED", output.Droppable("RESCHEDULED"),
 			"FAILED",
