@@ -261,6 +261,7 @@ func TestATransactionWithAnOldSnapshotNeverFailsBecauseACheckHasMoved(t *testing
 		for name, write := range map[string]string{
 			"update": "update shop.orders set placed_at = placed_at - interval '1 day'",
 			"delete": "delete from shop.orders",
+			"rename": "update shop.orders set id = id + 10",
 			"insert": "insert into shop.orders (id, placed_at) select id + 10, placed_at from shop.orders",
 		} {
 			t.Run(level.String()+" "+name, func(t *testing.T) {
@@ -289,16 +290,33 @@ func TestATransactionWithAnOldSnapshotNeverFailsBecauseACheckHasMoved(t *testing
 	}
 }
 
+// Its anonymous check finds the old key gone.
+func TestARowThatATransactionWithAnOldSnapshotHasInsertedKeepsItsCheckUnderAnotherKey(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped)
+	tx := s.db.MustBeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+	tx.MustExec("insert into shop.orders (id, placed_at) values (1, now())")
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	s.exec("update shop.orders set id = 2")
+	if n := s.count("select count(*) from prescient.future_job where entity_key = '2' and item_key = ''"); n != 1 {
+		t.Errorf("%d checks of the new key, want 1", n)
+	}
+}
+
 func TestSerializableInsertsOfOtherRowsDoNotFail(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	s.apply(unshipped)
+	s.exec("insert into shop.orders (id, placed_at) values (0, now())") // the first one makes the job
 	var group sync.WaitGroup
 	for worker := range 4 {
 		group.Go(func() {
 			for n := range 50 {
 				tx := s.db.MustBeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelSerializable})
-				_, err := tx.Exec("insert into shop.orders (id, placed_at) values ($1, now())", 1000*worker+n)
+				_, err := tx.Exec("insert into shop.orders (id, placed_at) values ($1, now())", 1000*worker+n+1)
 				if err = errors.Join(err, tx.Commit()); err != nil {
 					t.Error(err)
 					return
@@ -307,8 +325,8 @@ func TestSerializableInsertsOfOtherRowsDoNotFail(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if n := s.count("select count(*) from prescient.future_job"); n != 200 {
-		t.Errorf("%d checks wait, want 200", n)
+	if n := s.count("select count(*) from prescient.future_job"); n != 201 {
+		t.Errorf("%d checks wait, want 201", n)
 	}
 }
 
