@@ -8,8 +8,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
@@ -159,8 +163,17 @@ func (p *page) event(i int, s *Step, d Due) event.Event {
 	}
 }
 
-// Subject returns the subject of the events that rules publish about an entity.
-func Subject(entityName, entityKey string) string { return entityName + "/" + entityKey }
+// Subject returns the subject of the events that rules publish about an entity. A control character of the key, such as a
+// line break, is written as in a URL, because no subject may have one: %0A. The data of an event have the key as it is.
+func Subject(entityName, entityKey string) string {
+	if strings.ContainsFunc(entityKey, unicode.IsControl) {
+		entityKey = controls.ReplaceAllStringFunc(entityKey, url.PathEscape)
+	}
+	return entityName + "/" + entityKey
+}
+
+// controls matches what Subject writes in another way.
+var controls = regexp.MustCompile(`[\p{Cc}%]`)
 
 // EventID returns the ID of the event of a step, for a key and an instant from which delays count. The step is named
 // as by Repetition.

@@ -79,6 +79,9 @@ func document(text []byte) (*yaml.Node, error) {
 	return root, nil
 }
 
+// quotedBegin matches a line whose value goes on behind its quotes: done: "status" <> 'open'.
+var quotedBegin = regexp.MustCompile(`^[ -]*[\w-]+: *("[^"]*")[^\S\r\n]*[^\s#,}\]]`)
+
 // indentedByTab matches a line that begins with a tab, perhaps after spaces.
 var indentedByTab = regexp.MustCompile(`(?m)^ *\t`)
 
@@ -129,6 +132,12 @@ func malformed(text []byte, err error, read int) *Problem {
 	}
 	if line, found := lineAtFault(text, read); found {
 		p.Line = line
+	}
+	if all := bytes.Split(text, []byte("\n")); p.Line > 0 && p.Line <= len(all) {
+		if found := quotedBegin.FindSubmatch(all[p.Line-1]); found != nil {
+			p.Message = fmt.Sprintf("YAML takes the quotes of %s as those of the whole text, and more follows: put the text of "+
+				"SQL into single quotes, such as '%[1]s = 3'", found[1])
+		}
 	}
 	tab := indentedByTab.FindIndex(text)
 	if tab != nil && (strings.Contains(p.Message, "cannot start any token") || strings.Contains(p.Message,
@@ -387,6 +396,11 @@ func (r *reader) step(node *yaml.Node, at string, lines map[string]int) Step {
 			first, read = append(first, name), false
 			continue
 		}
+		if delays[name] != nil && p.value.Kind == yaml.SequenceNode {
+			r.wrong(p.value.Line, field, "a step has one delay: write a step for each, such as - {%s: 2d, event: order.late}", name)
+			first, read = append(first, name), false
+			continue
+		}
 		text := strings.TrimSpace(r.text(p.value, field))
 		switch delay := delays[name]; {
 		case p.value.Kind != yaml.ScalarNode: // an error already
@@ -431,11 +445,19 @@ func instead(field, text string) string {
 			return fmt.Sprintf(". Write %s: %s", other, d)
 		}
 	}
+	for _, meant := range []string{"0d " + text, "1 " + text, years.ReplaceAllString(text, "$1 years")} {
+		if d, err := ParseDelay(meant); err == nil && (d != Delay{At: d.At} || strings.HasPrefix(text, "at ")) {
+			return fmt.Sprintf(". Write %s: %s", field, meant)
+		}
+	}
 	if field == "after" && text != "" && !strings.ContainsAny(text[:1], "-0123456789") {
 		return ". For a delay of the row write {interval: and an expression of SQL, such as {interval: hold}"
 	}
 	return ""
 }
+
+// years matches a number of years as other languages write it.
+var years = regexp.MustCompile(`^([0-9]+) ?y(?:rs?)?$`)
 
 // interval reads a delay that the data hold, and the least delay.
 func (r *reader) interval(node *yaml.Node, at string) (least Delay, interval string) {

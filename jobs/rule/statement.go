@@ -59,9 +59,9 @@ func unknownValue(text string) string {
 	return ""
 }
 
-// controls are the words with which a statement begins that ends a transaction, or changes the session. The transaction
+// closers are the words with which a statement begins that ends a transaction, or changes the session. The transaction
 // is the one that records the check.
-var controls = []string{
+var closers = []string{
 	"abort", "begin", "commit", "deallocate", "discard", "end", "listen", "prepare", "release", "reset", "rollback",
 	"savepoint", "set", "start", "unlisten",
 }
@@ -81,7 +81,7 @@ func checkStatement(text string) string {
 				return fmt.Sprintf("%s stands within quotes, where it is text and no value: write the text and the value side by "+
 					"side, such as 'order ' || %s", name, name)
 			}
-		case first && slices.Contains(controls, strings.ToLower(token)):
+		case first && slices.Contains(closers, strings.ToLower(token)):
 			return fmt.Sprintf("a step cannot %s: its statement runs in the transaction that records the check", token)
 		}
 		first = false

@@ -227,7 +227,8 @@ func (t table) column(name string) (c *column, err error) {
 	}
 	typed, text := parts[len(parts)-1], ""
 	if i := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, typed) }); i >= 0 {
-		text = fmt.Sprintf(": write %s, since SQL reads a name without double quotes in lower case", quoted(names[i]))
+		text = fmt.Sprintf(": write '%s', because SQL reads a name without double quotes in lower case, and YAML takes the "+
+			"outer quotes", quoted(names[i]))
 	} else if t.meant != nil {
 		text = t.meant(typed, slices.Clone(names))
 	}

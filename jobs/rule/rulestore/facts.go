@@ -276,7 +276,11 @@ func hint(field, text, found string) string {
 	switch {
 	case strings.HasPrefix(field, "where") && number:
 		return fmt.Sprintf(". For a flag write %s = 1", text)
+	case strings.HasPrefix(field, "where") && texts:
+		return fmt.Sprintf(". Compare it with a text, such as %s = 'open'", text)
 	case strings.HasPrefix(field, "where"):
+	case strings.HasPrefix(field, "done") && texts:
+		return fmt.Sprintf(". For a flag write %[1]s = 'yes', for the text of an instant (%[1]s)::timestamptz", text)
 	case strings.HasPrefix(field, "done") && number:
 		return fmt.Sprintf(". For a flag write %[1]s = 1, for seconds since 1970 to_timestamp(%[1]s), for milliseconds "+
 			"to_timestamp(%[1]s / 1000.0)", text)

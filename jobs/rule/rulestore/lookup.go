@@ -113,8 +113,20 @@ type node struct {
 	Plans  []node `json:"Plans"`
 }
 
-// repeated matches what the server adds to a name that a query gives to several tables.
-var repeated = regexp.MustCompile(`_\d+$`)
+// columns says which columns of its table a filter is about: "on order_id, kind".
+func (n node) columns() string {
+	var list []string
+	named := regexp.MustCompile(`(?:^|[^\w."])` + regexp.QuoteMeta(n.Alias) + `\.("(?:[^"]|"")+"|\w+)`)
+	for _, found := range named.FindAllStringSubmatch(n.Filter, -1) {
+		if !slices.Contains(list, found[1]) {
+			list = append(list, found[1])
+		}
+	}
+	if len(list) == 0 {
+		return "for " + n.Filter
+	}
+	return "on " + strings.Join(list, " and ")
+}
 
 // unindexed returns a warning for each table that a plan reads as a whole although it was told not to. The query has a
 // lookup several times, whose table the server then calls p, p_1 and p_2: it is told of once.
@@ -129,8 +141,7 @@ func unindexed(r rule.Applied, plan string) (warnings []string, err error) {
 	var visit func(n node)
 	visit = func(n node) {
 		if n.Kind == "Seq Scan" && n.Filter != "" {
-			filter := strings.ReplaceAll(n.Filter, n.Alias+".", repeated.ReplaceAllString(n.Alias, "")+".")
-			warning := fmt.Sprintf("each check reads all of table %s, which has no index for %s", n.Schema+"."+n.Table, filter)
+			warning := fmt.Sprintf("each check reads all of table %s, which has no index %s", n.Schema+"."+n.Table, n.columns())
 			if !slices.Contains(warnings, warning) {
 				warnings = append(warnings, warning)
 			}

@@ -209,7 +209,7 @@ func (s *Store) prepareRule(ctx context.Context, file rule.File, r resolver, was
 	asked := r.rule
 	u, err := s.understand(ctx, file, r)
 	if u.KeyType != "" {
-		err = errors.Join(err, s.statements(ctx, u.Applied))
+		err = errors.Join(err, s.statements(ctx, u))
 	}
 	if err != nil {
 		return RulePlan{}, err

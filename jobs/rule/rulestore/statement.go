@@ -16,7 +16,8 @@ import (
 
 // statements lets the server prepare the statement of each step, as the role of the rule. The error
 // joins a Problem for each statement that the server refuses. No statement is executed.
-func (s *Store) statements(ctx context.Context, r rule.Applied) error {
+func (s *Store) statements(ctx context.Context, u understood) error {
+	r := u.Applied
 	if !slices.ContainsFunc(r.Rule.Steps, func(step rule.Step) bool { return step.SQL != "" }) {
 		return nil
 	}
@@ -45,7 +46,9 @@ func (s *Store) statements(ctx context.Context, r rule.Applied) error {
 			if refused == nil || refused.Code == pqerror.InsufficientPrivilege && r.Rule.Role == "" {
 				continue
 			}
-			why, err := s.words(ctx, tx, refusedText{text: query, statement: query, refused: refused, written: written})
+			why, err := s.words(ctx, tx, refusedText{
+				text: query, statement: query, refused: refused, written: written, target: u.table,
+			})
 			if err != nil {
 				return err
 			}

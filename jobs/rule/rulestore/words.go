@@ -21,7 +21,8 @@ import (
 type refusedText struct {
 	text, statement string
 	refused         *pq.Error
-	table           table                    // of the rule
+	table           table                    // of the rule, if its columns need no name of a table
+	target          table                    // the table of the rule, which a statement may change
 	written         func(part string) string // a part of the text as the file has it; nil: it is the same
 }
 
@@ -58,6 +59,10 @@ var sayings = []struct {
 	message *regexp.Regexp
 	says    string
 }{
+	{
+		regexp.MustCompile(`^argument of (\S+) must be type boolean, not type (` + numbers + `)$`),
+		`$1 takes conditions, and this one is of type $2: for a flag write x = 1, or x = 0`,
+	},
 	{
 		regexp.MustCompile(`^argument of (\S+) must be type boolean, not type (.*)$`),
 		`$1 takes conditions, and this one is of type $2: compare it with something, such as x = 'open'`,
@@ -178,10 +183,16 @@ func (t refusedText) column() string {
 		return t.refused.Message
 	}
 	name, of := found[1], found[2]
+	if of != "" && of == t.target.Name {
+		if _, err := t.target.column(pq.QuoteIdentifier(name)); err != nil {
+			return strings.Replace(err.Error(), pq.QuoteIdentifier(name), name, 1)
+		}
+	}
 	if of != "" {
 		return fmt.Sprintf("table %s has no column %s", of, name)
 	}
-	if quoted := `"` + name + `"`; strings.Contains(t.text, quoted) && strings.ToLower(name) == name {
+	fold := func(c column) bool { return strings.EqualFold(c.Name, name) }
+	if quoted := `"` + name + `"`; strings.Contains(t.text, quoted) && !slices.ContainsFunc(t.table.columns, fold) {
 		return fmt.Sprintf("there is no column %s. In SQL, double quotes are for names: a text is written '%[1]s'", name)
 	}
 	var meant []string
@@ -231,7 +242,7 @@ func (s *Store) missingTable(ctx context.Context, tx *sqlx.Tx, t refusedText) (s
 		return t.refused.Message, nil
 	case strings.Contains(t.refused.Message, "FROM-clause") && t.table.Name != "":
 		return fmt.Sprintf("there is no table or alias %s here: the row is called %s, and another table is looked up in a "+
-			"subquery", found[1], t.table.Name), nil
+			"subquery", found[1], quoted(t.table.Name)), nil
 	case strings.Contains(t.refused.Message, "FROM-clause"):
 		return fmt.Sprintf("there is no table or alias %s in the statement", found[1]), nil
 	}
@@ -249,11 +260,14 @@ func (s *Store) otherTable(ctx context.Context, tx *sqlx.Tx, schema, typed strin
 	if err := tx.SelectContext(ctx, &tables, pgsql.RuleTables.In(s.schema)); err != nil {
 		return "", err
 	}
-	var same, names []string
+	var same, folded, names []string
 	for _, other := range tables {
 		full := other.Schema + "." + other.Name
 		if other.Name == typed {
-			same = append(same, full)
+			same = append(same, quoted(full))
+		}
+		if strings.EqualFold(other.Name, typed) && (schema == "" || other.Schema == schema) && other.Name != typed {
+			folded = append(folded, quoted(full))
 		}
 		if schema == "" || other.Schema == schema {
 			names = append(names, full)
@@ -264,6 +278,9 @@ func (s *Store) otherTable(ctx context.Context, tx *sqlx.Tx, schema, typed strin
 		return fmt.Sprintf(": write its schema, %s", strings.Join(same, " or ")), nil
 	case len(same) > 0:
 		return fmt.Sprintf(": did you mean %s?", strings.Join(same, " or ")), nil
+	case len(folded) > 0:
+		return fmt.Sprintf(": write %s, because SQL reads a name without double quotes in lower case",
+			strings.Join(folded, " or ")), nil
 	case s.cfg.Meant != nil && schema != "":
 		return s.cfg.Meant(schema+"."+typed, names), nil
 	case s.cfg.Meant != nil:
