@@ -120,6 +120,9 @@ func (c *Checker) Check(ctx *unit.Context, u *unit.Unit, ch *Chain) ([]jobs.Resu
 	if ctx.Err() != nil && c.ctx.Err() == nil {
 		return nil, unit.ErrTimeout
 	}
+	if !u.Watch.Reserve() { // what has abandoned the call reads its unit
+		return nil, unit.ErrIgnored
+	}
 	left, results := u.SplitLeft(results)
 	if left != nil {
 		ch.Later(left)

@@ -197,6 +197,34 @@ func TestABatchGoesOnWithoutItsLockedRows(t *testing.T) {
 	}
 }
 
+// The lease is lost, and the function returns only after the grace period. The race detector sees what both change.
+func TestACallThatWasAbandonedLeavesItsUnitAlone(t *testing.T) {
+	t.Parallel()
+	abandoned, returned := make(chan struct{}), make(chan struct{})
+	b := setup(t, 2, func(r *jobs.Registry) {
+		r.Register("job", jobs.BatchInTx(func(context.Context, *sqlx.Tx, []jobs.FutureJob) ([]jobs.Result, error) {
+			<-abandoned
+			return []jobs.Result{{}, {Err: jobs.ErrLeft}}, nil
+		}))
+	})
+	u := b.units[0]
+	go func() {
+		defer close(returned)
+		if err := b.check(u); errors.Is(err, ErrRecorded) || len(b.later) > 0 {
+			t.Errorf("%d units wait: %v", len(b.later), err)
+		}
+	}()
+	for !u.Watch.Abandon(0) {
+		time.Sleep(time.Millisecond)
+	}
+	b.claim.Release()
+	close(abandoned)
+	if n := len(u.Copy().Rows); n != 2 {
+		t.Errorf("the unit has %d rows", n)
+	}
+	<-returned
+}
+
 func TestARowThatIsGoneIsNotChecked(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1, writing(func(*sqlx.Tx) error { return nil }))
