@@ -62,11 +62,12 @@ func newState() state {
 }
 
 // enter records which slot has begun and how long it is to the next, and counts the slots that
-// began without a run.
+// began without a run. It counts none when the width has changed: which slots began since the last
+// call depends on when it changed.
 func (s *state) enter(g grid.Grid, slot time.Time, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.current.IsZero() && slot.After(s.current) {
+	if g == s.grid && !s.current.IsZero() && slot.After(s.current) {
 		s.catchUp.missed += int64(slot.Sub(s.current)/g.Width()) - 1
 		if s.late.Equal(s.current) {
 			s.catchUp.missed++
