@@ -118,12 +118,22 @@ func Key(key string) string {
 func (l *Limit) Obtain(ctx context.Context, set *Set, checks map[string]int) (map[string]*Bucket, error) {
 	l.asking.Lock()
 	defer l.asking.Unlock()
+	l.forget()
 	if wanted := l.missing(checks); len(wanted) > 0 {
 		if err := l.acquire(ctx, wanted); err != nil {
 			return nil, err
 		}
 	}
 	return l.use(set, checks), nil
+}
+
+// forget drops the buckets of keys that had no permit when the run last asked: it may ask again by now.
+func (l *Limit) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.buckets, func(_ string, b *Bucket) bool {
+		return b.has == 0 && len(b.users) == 0 && time.Since(b.asked) > askAgain
+	})
 }
 
 // missing returns how many permits to ask for, for which buckets. A bucket whose permits were lost

@@ -1,6 +1,7 @@
 package permit
 
 import (
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -107,5 +108,29 @@ func TestAClaimEndsWithThePermitsThatItNeedsAndWithNoOthers(t *testing.T) {
 				t.Error("the next claim has lost its permits")
 			}
 		})
+	}
+}
+
+func TestKeysWithoutAPermitAreForgottenWhileTheRunGoesOn(t *testing.T) {
+	t.Parallel()
+	pool, err := pgsql.Open(t.Context(), pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pool.Close() })
+	keys := map[string]int{}
+	for n := range 100 {
+		keys[fmt.Sprint("tenant ", n)] = 3
+	}
+	if _, err := limitOf(t, pool, 1).Obtain(t.Context(), NewSet(), keys); err != nil {
+		t.Fatal(err)
+	}
+	l := limitOf(t, pool, 2)
+	if got, err := l.Obtain(t.Context(), NewSet(), keys); err != nil || len(got) > 0 {
+		t.Fatalf("%d keys have permits, which another run has: %v", len(got), err)
+	}
+	time.Sleep(askAgain)
+	if n := obtain(t, l, NewSet(), 1); n != 1 || len(l.buckets) != 1 {
+		t.Errorf("%d permits, and %d keys are kept", n, len(l.buckets))
 	}
 }
