@@ -202,8 +202,9 @@ func (r *Registry) StartSpan(
 	return ctx, func(error, ...slog.Attr) {}
 }
 
-// EnqueueStatement returns the statement of Client.EnqueueMany with Keep, for a message with other
-// statements. The jobs must be valid. clock is the present of a replay; nil asks the database.
+// EnqueueStatement returns the statement that enqueues requests as Client.EnqueueMany does with Keep, for a message
+// with other statements. The requests must be valid: neither a check nor a middleware sees them. clock is the present of
+// a replay; nil asks the database.
 func EnqueueStatement(list []Request, clock any) (pgsql.Statement, []any) {
 	return pgsql.EnqueueMany, columns(list, Keep, clock)
 }

@@ -4,8 +4,8 @@
 -- moves. A transaction that has written on several servers ends there while it may still be
 -- prepared on the schema's server. As long as one of this database is prepared, the function knows
 -- nothing.
--- prepared: false if the caller asks about something that was known before, such as that an event
--- can be read.
+-- prepared: false ignores prepared transactions, for a caller that knows that they do not matter, such
+-- as for an event that could be read before.
 create or replace function prescient.oldest_active_xid(prepared boolean default true)
 returns xid8
 language plpgsql

@@ -1,6 +1,6 @@
--- Moves a waiting check to the slot of another instant, earlier or later, also a due one. If the
--- row has a request for the same instant by then, it is honoured at once. Returns the slot; null:
--- no such check.
+-- Moves a waiting check to the slot of another instant, earlier or later, also a due one. A request
+-- on the row then asks for the new instant, and is honoured at once. Returns the slot; null: no such
+-- check.
 create or replace function prescient.reschedule(
     job_exec    text,
     entity_name text,

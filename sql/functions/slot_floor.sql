@@ -1,8 +1,7 @@
 -- Returns the last slot at or before an instant. The grid starts at the Unix epoch. Every width
 -- divides 24 hours, so every grid contains every midnight UTC.
--- Adding an interval is not immutable in general (days and months depend on the time zone). A
--- function that claims to be immutable would be called for each row; a stable one is a part of the
--- statement that uses it.
+-- It is immutable like date_bin, so it becomes a part of the statement that uses it instead of a call
+-- for each row. slot_ceil also adds an interval, and is stable.
 create or replace function prescient.slot_floor(at timestamptz, width interval)
 returns timestamptz
 language sql

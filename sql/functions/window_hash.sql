@@ -1,4 +1,4 @@
--- Returns the first 60 bits of the SHA-256 of a text, by which place chooses a slot. grid.Hash of
+-- Returns the first 60 bits of the SHA-256 of a text, by which pick_slot chooses a slot. grid.Hash of
 -- package slots/grid returns the same.
 create or replace function prescient.window_hash(key text)
 returns bigint

@@ -100,8 +100,8 @@ func (k *Keeper) drop(l *Lease) (held bool) {
 }
 
 // Beat renews the leases three times in their length, until ctx ends. In between it drops each lease
-// shortly before it can end. Beat repeats a heartbeat that fails. It sends the next heartbeat also if
-// the one before gets no answer.
+// shortly before it can end. Beat repeats a heartbeat that fails. A heartbeat without an answer does
+// not hold up the next one.
 func (k *Keeper) Beat(ctx context.Context) {
 	var renewing sync.WaitGroup
 	defer renewing.Wait()
@@ -135,8 +135,8 @@ func (k *Keeper) Beat(ctx context.Context) {
 }
 
 // renew renews the leases once, if the database answers. A lease that another runner has taken over is
-// lost. If the database never answers, Expired drops the leases. So it does with leases that need a right
-// that was lost.
+// lost. If the database never answers, Expired drops the leases. It also drops a lease that needs a
+// right that was lost.
 func (k *Keeper) renew(ctx context.Context) bool {
 	leases := k.list()
 	tokens := append(pq.Int64Array{k.token}, tokensOf(leases)...)

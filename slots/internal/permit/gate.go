@@ -44,8 +44,8 @@ func (g *Gate) acquire(ctx context.Context) (at time.Time, ok bool) {
 	return at, ok
 }
 
-// acquireOutside waits for an instant, and then for a worker. Few checks do so at a time, because the
-// instant passes meanwhile.
+// acquireOutside waits for an instant, and then for a worker. Few checks do so at a time, because an
+// instant may pass while its check waits for the worker.
 func (g *Gate) acquireOutside(ctx context.Context) (at time.Time, ok bool) {
 	b := g.bucket
 	if !b.outside.Acquire(g.stop, ctx) {

@@ -17,7 +17,7 @@ import (
 // Batch is what became of some units of a page, to be recorded together.
 type Batch struct {
 	Outcomes []row.Outcome
-	Done     int64        // rows of the outcomes, and rows that need no outcome from this round
+	Done     int64        // rows that leave the memory now
 	Again    []*unit.Unit // units to check again, because another transaction has a lock
 	Last     bool         // there will be no more
 	Cut      bool         // the last batch comes without the outcomes of some units

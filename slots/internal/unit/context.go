@@ -87,5 +87,5 @@ func (c *Context) Err() error {
 	return c.arm().Err()
 }
 
-// Value arms, because package context finds the parent of a context, and its cause, by Value.
+// Value arms: context.Cause asks Value for the context that has the cause, so the timer must exist by then.
 func (c *Context) Value(key any) any { return c.arm().Value(key) }
