@@ -30,7 +30,8 @@ func Main(registry *jobs.Registry, extra ...func(*App) *cobra.Command) {
 func Run(registry *jobs.Registry, extra ...func(*App) *cobra.Command) Code {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop() // ends what watches the connections, too
-	if !signal.Ignored(syscall.SIGHUP) { // by nohup
+	// nohup ignores it for the command.
+	if !signal.Ignored(syscall.SIGHUP) {
 		var release context.CancelFunc
 		// A second one does not kill: when a terminal is closed, its shell and the kernel each send one.
 		ctx, release = signal.NotifyContext(ctx, syscall.SIGHUP)

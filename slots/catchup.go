@@ -47,7 +47,8 @@ type CatchUp struct {
 	Spread int
 	// DryRun only lists the slots.
 	DryRun bool
-	// Each is called before each slot that has rows, and After with its result. Optional.
+	// Each is called before each slot that has rows, and After with its result once CatchUp is done with the slot. Never
+	// concurrently. Optional.
 	Each  func(MissedSlot)
 	After func(Result)
 }
@@ -79,9 +80,15 @@ type Total struct {
 	Checked, Finished, Rescheduled, Failed, Yielded int64
 }
 
-// CatchUp goes through the missed slots, oldest first and one at a time, under the same leases as every run. Concurrent
-// catch-ups share the work, and leave a slot that is being run to its runners. CatchUp takes the current slot only if
-// a run has opened it: a slot that has just begun belongs to its run.
+// CatchUp goes through the missed slots, the oldest first, under the same leases as every run. The next slot begins once
+// the slots before have nothing to start, because their checks run or wait for locks. Together the slots have the bounds
+// of one run: its workers, connections, concurrency of jobs and memory. With a Limit it does one slot after the other.
+//
+// If only rows that other sessions have locked are left in a slot, CatchUp leaves them after some seconds. It looks at
+// the slot again at the end, and returns ErrLocked if they are still locked.
+//
+// Concurrent catch-ups share the work, and leave a slot that is being run to its runners. CatchUp takes the current slot
+// only if a run has opened it: a slot that has just begun belongs to its run.
 func (r *Runner) CatchUp(ctx context.Context, c CatchUp) (Caught, error) {
 	sel, err := r.selection(c)
 	if err != nil {
@@ -91,43 +98,15 @@ func (r *Runner) CatchUp(ctx context.Context, c CatchUp) (Caught, error) {
 	if err != nil || c.DryRun {
 		return caught, err
 	}
-	var errs slotErrors
-	for missed, err := range r.eachMissed(ctx, first) {
-		if err == nil && ctx.Err() != nil {
-			err = ErrStopped
-		}
-		if err != nil {
-			return caught, errors.Join(errs.join(), err)
-		}
-		if c.Each != nil {
-			c.Each(missed)
-		}
-		result, err := r.run(ctx, missed.Slot, sel)
-		caught.add(result)
-		if c.After != nil {
-			c.After(result)
-		}
-		if isEarly(err) || errors.Is(err, errOffGrid) { // the width was changed meanwhile
-			continue
-		}
-		_, failed := errors.AsType[abandonedError](err)
-		if err != nil && (failed || !errors.Is(err, ErrAbandoned) && !errors.Is(err, ErrRefused)) {
-			return caught, errors.Join(errs.join(), err)
-		}
-		errs.add(err)
-		if sel.limit > 0 {
-			if sel.limit -= result.Checked + result.Yielded + result.Refused; sel.limit <= 0 {
-				break
-			}
-		}
-	}
-	return caught, errs.join()
+	w := newCatching(ctx, r, c, sel, &caught)
+	defer w.stop()
+	return caught, w.do(r.eachMissed(w.ctx, first))
 }
 
 // maxSlotErrors is how many errors of slots the error of a catch-up has.
 const maxSlotErrors = 20
 
-// slotErrors are the errors of slots at which a catch-up goes on: ErrAbandoned and ErrRefused.
+// slotErrors are the errors of slots at which a catch-up goes on: ErrAbandoned, ErrRefused and ErrLocked.
 type slotErrors struct {
 	list []error
 	more int // errors that are left out
@@ -157,23 +136,9 @@ func (e *slotErrors) join() error {
 	return errors.Join(list...)
 }
 
-// add adds the result of a slot.
-func (c *Caught) add(r Result) {
-	if len(c.Results) < len(c.Slots) {
-		c.Results = append(c.Results, r)
-	}
-	t := &c.Total
-	t.Slots++
-	if r.State == StateDone {
-		t.Done++
-	}
-	t.Checked, t.Finished, t.Rescheduled = t.Checked+r.Checked, t.Finished+r.Finished, t.Rescheduled+r.Rescheduled
-	t.Failed, t.Yielded = t.Failed+r.Failed, t.Yielded+r.Yielded
-}
-
 // selection checks a CatchUp and turns its mode into a judge.
 func (r *Runner) selection(c CatchUp) (selection, error) {
-	sel := selection{kind: KindCatchUp, job: c.Job, limit: c.Limit}
+	sel := selection{kind: KindCatchUp, job: c.Job, limit: c.Limit, beside: newBeside(&r.cfg)}
 	switch {
 	case c.Limit < 0:
 		return sel, fmt.Errorf("catch up: limit %d: must not be negative", c.Limit)

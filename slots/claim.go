@@ -31,11 +31,11 @@ type work struct {
 	ctx     context.Context // of its checks; ends when the lease is lost
 	checker *txn.Checker
 
-	readAt  time.Time     // local monotonic instant at which its rows were read
-	again   []*unit.Unit  // units to check once another transaction's lock is gone, or a permit is free
-	locked  []row.Outcome // outcomes whose rows another transaction has locked
-	rowWait db.RowWait
-	undone  bool // rows were not checked, and are left to other runners
+	readAt time.Time     // local monotonic instant at which its rows were read
+	again  []*unit.Unit  // units to check once another transaction's lock is gone, or a permit is free
+	locked []row.Outcome // outcomes whose rows another transaction has locked
+	wait   wait
+	undone bool // rows were not checked, and are left to other runners
 }
 
 func (r *run) newWork(lanes ...*lane.Lane) *work {
@@ -55,7 +55,7 @@ func (r *run) claim(l *lane.Lane) (bool, error) {
 		return false, err
 	}
 	rows := r.lanes.Want(l)
-	if rows < 1 { // read meanwhile. A claim of no rows would mark the job as if it had none left
+	if rows < 1 { // the limit was reached since Next. A claim of no rows would mark the job as drained
 		w.releasePermits()
 		return false, nil
 	}
@@ -123,7 +123,7 @@ func (r *run) begin(w *work, c *claim.Claim) {
 	w.account = r.lanes.NewAccount(w.lanes[0], w.Rows, r.tasks.changed)
 	w.checker = txn.NewChecker(w.ctx, r.txns, c)
 	r.leases.Add(w.Lease)
-	r.tasks.start(func() {
+	r.tasks.start(w, func() {
 		defer w.drop()
 		w.do()
 		end(context.Cause(w.ctx))
@@ -136,6 +136,9 @@ func (w *work) do() {
 	r := w.run
 	units, more, err := w.read()
 	for err == nil {
+		if units, err = w.postponeBusy(units); err != nil {
+			break
+		}
 		err = w.process(units, more)
 		w.countWaiting()
 		if err != nil || w.isOver() {
@@ -180,6 +183,7 @@ func (w *work) read() (units []*unit.Unit, more bool, err error) {
 		}
 		return w.read()
 	}
+	w.wait.end()
 	w.readAt, w.undone = rows.At, w.undone || rows.Cut
 	w.account.Read(int64(len(rows.List)), rows.Bytes)
 	if err != nil {
@@ -254,12 +258,13 @@ func (w *work) record(b round.Batch, more bool) error {
 func (w *work) pause() {
 	w.account.ReleaseAll()
 	w.releasePermits()
-	wait := w.rowWait.Pause()
-	if w.rowWait.IsLong() {
+	pause := w.wait.Pause()
+	if w.wait.IsLong() {
 		w.logHolder()
 	}
+	w.wait.begin(pause, slices.ContainsFunc(w.again, func(u *unit.Unit) bool { return !u.Waited }))
 	select {
-	case <-time.After(wait):
+	case <-time.After(pause):
 		return
 	case <-w.run.ctx.Stop.Done():
 	case <-w.ctx.Done():
@@ -271,7 +276,9 @@ func (w *work) pause() {
 func (w *work) logHolder() {
 	r, ids := w.run, w.lockedRows()
 	_ = r.session.InTurn(w.ctx, func() error {
-		w.rowWait.LogHolder(w.ctx, &r.server, r.slot, w.Jobs, r.records.Names(w.Jobs), ids)
+		names := r.records.Names(w.Jobs)
+		holder, mends := w.wait.LogHolder(w.ctx, &r.server, r.slot, w.Jobs, names, ids)
+		r.report.hold(len(ids), names, holder, mends)
 		return nil
 	})
 }
@@ -286,9 +293,8 @@ func (w *work) drop() {
 	w.releasePermits()
 }
 
-// needs returns what a claim needs beside its lease: the permits of its jobs.
-func (w *work) needs() []claim.Requirement {
-	list := []claim.Requirement{w.permits}
+// limits returns the limits of the jobs of a claim.
+func (w *work) limits() (list []*permit.Limit) {
 	for _, l := range w.lanes {
 		if l.Limit != nil {
 			list = append(list, l.Limit)
@@ -297,12 +303,19 @@ func (w *work) needs() []claim.Requirement {
 	return list
 }
 
+// needs returns what a claim needs beside its lease: the permits of its jobs.
+func (w *work) needs() []claim.Requirement {
+	list := []claim.Requirement{w.permits}
+	for _, l := range w.limits() {
+		list = append(list, l)
+	}
+	return list
+}
+
 // releasePermits releases the permits of a claim.
 func (w *work) releasePermits() {
-	for _, l := range w.lanes {
-		if l.Limit != nil {
-			l.Limit.Release(w.permits)
-		}
+	for _, l := range w.limits() {
+		l.Release(w.permits)
 	}
 }
 
@@ -318,6 +331,38 @@ func (w *work) isEmpty() bool { return len(w.again)+len(w.locked) == 0 }
 // goesOn reports whether a unit of the claim waits for nothing.
 func (w *work) goesOn() bool {
 	return slices.ContainsFunc(w.again, func(u *unit.Unit) bool { return u.Left })
+}
+
+// postponeBusy keeps units for a later try whose function would be called and whose rows another transaction has
+// locked, and returns the other units. It does so only in a slot that an earlier run has left: that may have called the
+// function already, without a record, and the next run would call it again. A check with a transaction finds the lock
+// itself.
+func (w *work) postponeBusy(units []*unit.Unit) (free []*unit.Unit, err error) {
+	var ids []int64
+	for _, u := range units {
+		if u.Verdict == nil && !u.Def.InTx() {
+			ids = append(ids, u.IDs()...)
+		}
+	}
+	if !w.run.sel.leftBefore || len(ids) == 0 {
+		return units, nil
+	}
+	slices.Sort(ids)
+	busy, err := w.run.session.Busy(w.ctx, w.Claim, ids)
+	for _, u := range units {
+		locked, rest := (*unit.Unit)(nil), u
+		if u.Verdict == nil && !u.Def.InTx() {
+			locked, rest = u.SplitBusy(busy)
+		}
+		if locked != nil {
+			w.postpone([]*unit.Unit{locked})
+			w.account.AddLocked(locked.Bytes())
+		}
+		if rest != nil {
+			free = append(free, rest)
+		}
+	}
+	return free, err
 }
 
 // postpone keeps units for a later try.

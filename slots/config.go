@@ -53,6 +53,9 @@ type Config struct {
 	// Early is how long before a boundary a run waits for it; earlier, it belongs to the slot before. Default 5 s;
 	// negative: none. Never more than half the width.
 	Early time.Duration
+	// LeaveLocked makes Run leave the rows that other sessions have locked, as CatchUp does: some seconds after nothing
+	// else is left to do. Set it if CatchUp follows. Default: Run waits for them until shortly before the next slot.
+	LeaveLocked bool
 	// ClaimDelay delays each claim in proportion to the load of the machine, so that a busy machine leaves rows to idle
 	// ones: by this much at a load of 1 (all cores in use), at most a second. The load is always 0 except on Linux. A
 	// single machine only loses the delay. Default 0: claim at once.
@@ -69,7 +72,8 @@ type Config struct {
 
 // Shared has bounds over several runners, such as those of many stores. A nil bound does not apply.
 type Shared struct {
-	// Runs bounds the slots that are run concurrently. Each needs OwnConnections. Further runs wait.
+	// Runs bounds the slots that are run concurrently. Each needs OwnConnections. Further runs wait. A slot that only
+	// waits for running checks and for locks does not count.
 	Runs Bound
 	// Workers and Connections bound over all runners what Config bounds for each.
 	Workers, Connections Bound

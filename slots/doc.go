@@ -23,7 +23,9 @@
 //
 //	ledger.Ledger      slots/ledger      reads the state of slots and jobs for operators; package health judges it
 //	retention.Prune    slots/retention   drops what is older than history.retention
-//	Runner.CatchUp     catchup.go        runs the missed slots, the oldest first
+//	Runner.CatchUp     catchup.go        finds the missed slots
+//	catching           catching.go       runs them beside one another, the oldest first
+//	beside, lull       beside.go         share the bounds of one run among these, and tell when the next one may begin
 //	phase.Contexts     internal/phase    end one after the other when the run is stopped
 //	claim.Keeper       internal/claim    renews the leases of the claims and their permits, and drops what is lost
 //	db.Server          internal/db       sends the messages, and repeats them while the database is away
@@ -49,7 +51,11 @@
 // # Locked rows and refused rows
 //
 // A row that another transaction has locked does not block the checks beside it. The run tries to record it once a
-// second. Such rows may use 64 MiB of memory beside the 80 MiB of the rows in work; above that the run stops claiming.
+// second. If nothing else is left, Run stays until shortly before the next slot begins, and CatchUp for some seconds.
+// Then they hand back the claim, and a later catch-up takes the row. A slot that was left may have rows whose functions
+// were called without a record. Such a function is not called again while its row is locked.
+//
+// Locked rows may use 64 MiB of memory beside the 80 MiB of the rows in work; above that the run stops claiming.
 // Rows that wait for a permit of a limit shared with other runs may use 16 MiB more for each such job.
 //
 // A row gets an error for what its function did, or for an outcome that the database refuses. A failure of the database

@@ -21,12 +21,13 @@ type report struct {
 	cfg     *Config
 	ctx     context.Context // of log lines
 	panics  *unit.Panics
-	telling sync.Mutex // held while Progress is called
+	telling *sync.Mutex // held while Progress is called
 
 	mu      sync.Mutex
 	result  Result          // but for Unknown
 	unknown map[string]bool // Result.Unknown
 	refusal error           // of the first row that was refused
+	holder  string          // of a lock that rows wait for, and how to end it; empty: not known
 }
 
 // opened records the slot as the run found it.
@@ -144,6 +145,23 @@ func (r *report) refuse(why error) int64 {
 			"slot", r.result.Slot, "error", why)
 	}
 	return r.result.Refused
+}
+
+// hold notes which session has locked rows of some jobs.
+func (r *report) hold(rows int, names []string, holder, mends string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if holder != "" {
+		r.holder = fmt.Sprintf("%s has %s of %s; to end it: %s", holder, spoken.Count(rows, "row", "rows"),
+			spoken.List(names), mends)
+	}
+}
+
+// locked returns the error of a run that leaves rows in their slot because of locks.
+func (r *report) locked() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return fmt.Errorf("%w: %s", ErrLocked, cmp.Or(r.holder, "it is not known which session has them"))
 }
 
 // refused returns the error of a run that has left rows in their slot; nil: it has left none.

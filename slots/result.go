@@ -29,6 +29,10 @@ var ErrAbandoned = errors.New("checks ignored their timeout")
 // example. The slot stays open, and catch-up tries again.
 var ErrRefused = errors.New("the database refuses to record rows, which are left in their slot")
 
+// ErrLocked is returned by a run that left rows in their slot, because other sessions have locked them, or what their
+// checks need. The slot stays open for catch-up. A catch-up that returns it has done all else.
+var ErrLocked = errors.New("rows wait for locks of other sessions, and are left in their slot")
+
 // ErrLeaseLost is the cause of the context of a check whose runner lost its lease: another runner may be doing the
 // same check. It is also the cause if the runner lost the permit of the check; see jobs.AtMost.
 var ErrLeaseLost = claim.ErrLost
@@ -109,6 +113,38 @@ func (r Result) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
+// plus adds what another run of the same slot did after this one.
+func (r Result) plus(later Result) Result {
+	later.Planned = max(r.Planned, later.Planned)
+	later.Checked += r.Checked
+	later.Finished += r.Finished
+	later.Rescheduled += r.Rescheduled
+	later.Failed += r.Failed
+	later.Yielded += r.Yielded
+	later.TakenOver += r.TakenOver
+	later.Lost += r.Lost
+	later.Refused += r.Refused
+	later.Abandoned += r.Abandoned
+	later.Took += r.Took
+	for _, f := range r.Failures {
+		i, known := later.failuresOf(f.Job)
+		if !known {
+			later.Failures = slices.Insert(later.Failures, i, Failure{Job: f.Job})
+		}
+		later.Failures[i].Failed += f.Failed
+		later.Failures[i].GaveUp += f.GaveUp
+		later.Failures[i].Error = f.Error
+	}
+	return later
+}
+
+// failuresOf finds the errors of a job, or the place for them.
+func (r *Result) failuresOf(job string) (i int, known bool) {
+	return slices.BinarySearchFunc(r.Failures, job, func(f Failure, job string) int {
+		return strings.Compare(f.Job, job)
+	})
+}
+
 // add adds a tally to the result.
 func (r *Result) add(t row.Tally) {
 	r.Finished += t.Finished
@@ -120,9 +156,7 @@ func (r *Result) add(t row.Tally) {
 
 // addFailure adds the outcome of a check that ended in an error.
 func (r *Result) addFailure(job string, o *row.Outcome) {
-	i, known := slices.BinarySearchFunc(r.Failures, job, func(f Failure, job string) int {
-		return strings.Compare(f.Job, job)
-	})
+	i, known := r.failuresOf(job)
 	if !known {
 		r.Failures = slices.Insert(r.Failures, i, Failure{Job: job, Error: o.Verdict.Error})
 	}

@@ -38,13 +38,18 @@ func (e earlyError) Error() string {
 // errOffGrid is returned for an instant that was a slot when the runner was made.
 var errOffGrid = errors.New("it is no slot since the width was changed: its rows wait in the slots after it")
 
-// selection tells a run which rows to take, and how to judge each of them.
+// selection tells a run which rows to take, how to judge each of them, and what it shares with other runs.
 type selection struct {
 	kind  Kind
 	job   string // the only job to take; empty: all
 	limit int64  // rows to take at the most; 0: no limit
 	leave bool   // the judge leaves rows in the slot on purpose
 	judge judge
+
+	*beside
+	started    func() // is called when the run has nothing to start, maybe again and again
+	stays      bool   // the run waits for locks until shortly before the next slot
+	leftBefore bool   // another run has left the slot, and may have called functions without a record
 }
 
 // judge decides about a row before its check. A verdict is recorded without a check; stays leaves the row in its slot.
@@ -82,22 +87,23 @@ func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run 
 	n := &run{Runner: r, ctx: phase.New(ctx, r.cfg.Grace), slot: slot, sel: sel, tasks: newTasks()}
 	panics := unit.NewPanics(r.cfg.Logger)
 	n.report = &report{
-		cfg: &r.cfg, ctx: n.ctx.Stop, panics: panics, result: Result{Slot: slot, Kind: sel.kind}, unknown: map[string]bool{},
+		cfg: &r.cfg, ctx: n.ctx.Stop, panics: panics, telling: &sel.telling, result: Result{Slot: slot, Kind: sel.kind},
+		unknown: map[string]bool{},
 	}
 	writer := &record.Writer{Server: &r.server, Slot: slot, Runner: r.cfg.Name, Now: r.Now, Replayed: r.cfg.Now != nil}
 	n.session = claim.NewSession(claim.Session{
 		Contexts: n.ctx, Server: &r.server, Slot: slot, Kind: string(sel.kind), Token: claim.NewToken(), Runner: r.cfg.Name,
-		Able: r.cfg.Workers, Most: sel.limit, Clock: writer.Clock,
+		Able: r.cfg.Workers, Most: sel.limit, Clock: writer.Clock, Turn: sel.turn,
 	})
 	n.leases = claim.NewKeeper(&r.server, n.session.Token, slog.Time("slot", slot))
 	n.lanes = lane.New(lane.Options{
 		Contexts: n.ctx, Panics: panics, Workers: r.cfg.Workers, Connections: r.cfg.Connections, Page: r.cfg.Page,
-		Most: sel.limit, SharedWorkers: permit.Semaphore(r.cfg.Shared.Workers),
+		Most: sel.limit, Bounds: sel.bounds, SharedWorkers: permit.Semaphore(r.cfg.Shared.Workers),
 		SharedConnections: permit.Semaphore(r.cfg.Shared.Connections),
 		NewLimit:          n.newLimit(db.NewAdvisory(&r.server, slot)),
 	})
 	n.records = record.New(writer, record.Options{
-		Leases: n.leases, Page: r.cfg.Page, Moment: n.moment, Count: n.count, CountRefused: n.countRefused,
+		Leases: n.leases, Page: r.cfg.Page, Writing: sel.writing, Moment: n.moment, Count: n.count, CountRefused: n.countRefused,
 	})
 	n.txns = &txn.Options{
 		Server: &r.server, Contexts: n.ctx, Records: n.records, Grace: r.cfg.Grace, Moment: n.moment,
@@ -188,7 +194,7 @@ func (r *run) finish(state State, err error) (Result, error) {
 	case result.Abandoned == 0 || errors.Is(err, ErrAbandoned):
 	case err == nil || err == ErrStopped: //nolint:errorlint // it says no more than that
 		err = ErrAbandoned
-	case errors.Is(err, ErrRefused):
+	case errors.Is(err, ErrRefused) || errors.Is(err, ErrLocked):
 		err = errors.Join(ErrAbandoned, err)
 	default:
 		err = abandonedError{err}
@@ -206,11 +212,13 @@ func (r *run) failure(state State, err error) error {
 		return fmt.Errorf("%w: %w", ErrStopped, err)
 	case err != nil:
 		return err
-	case cause != nil && !stopped:
+	case cause != nil && !stopped && !errors.Is(cause, ErrLocked):
 		return cause
 	case refused != nil:
 		return refused
-	case cause != nil && state != StateDone:
+	case errors.Is(cause, ErrLocked) && state != StateDone: // the last try may have been the good one
+		return cause
+	case stopped && state != StateDone:
 		return ErrStopped
 	}
 	return nil
@@ -252,6 +260,7 @@ func (r *run) attend() (state State, err error) {
 func (r *run) loop() (State, error) {
 	var err error
 	idle := elapsed.Now() // since when there has been nothing to do
+	var pauses lull
 	for err == nil && r.ctx.Stop.Err() == nil {
 		claimed := false
 		if l := r.lanes.Next(elapsed.Now()); l != nil {
@@ -262,6 +271,10 @@ func (r *run) loop() (State, error) {
 		}
 		if r.records.HasClosed() {
 			return StateDone, nil
+		}
+		if left := pauses.look(r); left != nil {
+			r.ctx.Halt(left)
+			continue
 		}
 		if r.tasks.isBusy() || r.lanes.Waits(elapsed.Now()) {
 			if !r.wait() {

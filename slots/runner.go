@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -18,6 +19,9 @@ import (
 // hold for a whole lease. Run refuses a slot from before the ledger's beginning, except the slot
 // that has begun last. It refuses a slot that is further ahead than Config.Early, also if the clock
 // is set back meanwhile.
+//
+// A run waits for rows that other sessions have locked until shortly before the next slot begins. It
+// then returns ErrLocked, and CatchUp takes the rest. See Config.LeaveLocked.
 //
 // When ctx ends the run stops. It gives running checks Config.Grace, records their outcomes, hands its claims back and
 // returns ErrStopped within another ten seconds. The result is valid beside any error.
@@ -37,7 +41,9 @@ func (r *Runner) Run(ctx context.Context, slot time.Time) (Result, error) {
 				return Result{Slot: slot, Kind: KindRun}, err
 			}
 		}
-		result, err := r.run(ctx, slot, selection{kind: KindRun, judge: check})
+		result, err := r.run(ctx, slot, selection{
+			kind: KindRun, judge: check, beside: newBeside(&r.cfg), started: func() {}, stays: !r.cfg.LeaveLocked,
+		})
 		early, ok := errors.AsType[earlyError](err)
 		if !ok || early.ahead > max(r.cfg.Early, DefaultEarly) {
 			return result, err
@@ -76,12 +82,19 @@ func isEarly(err error) bool {
 	return ok
 }
 
+// run runs a slot. If Shared.Runs bounds the slots at once, a run keeps its place until it has nothing to start: what
+// it still waits for takes few connections.
 func (r *Runner) run(ctx context.Context, slot time.Time, sel selection) (Result, error) {
 	if turns := permit.Semaphore(r.cfg.Shared.Runs); turns != nil {
 		if !turns.Acquire(ctx, ctx) {
 			return Result{Slot: slot, Kind: sel.kind}, ErrStopped
 		}
-		defer turns.Release()
+		next := sel.started
+		sel.started = sync.OnceFunc(func() {
+			turns.Release()
+			next()
+		})
+		defer sel.started()
 	}
 	started := elapsed.Now()
 	ctx, end := r.cfg.Registry.StartSpan(ctx, "run",

@@ -2,30 +2,65 @@ package slots
 
 import (
 	"context"
-	"sync/atomic"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 )
 
 // tasks are the goroutines that work on the claims of a run. They wake the goroutine that claims.
 type tasks struct {
-	going atomic.Int64
-	wake  chan struct{}
+	wake chan struct{}
+
+	mu    sync.Mutex
+	going map[*work]bool
 }
 
-func newTasks() *tasks { return &tasks{wake: make(chan struct{}, 1)} }
+func newTasks() *tasks { return &tasks{wake: make(chan struct{}, 1), going: map[*work]bool{}} }
 
-// start starts a goroutine that calls fn.
-func (t *tasks) start(fn func()) {
-	t.going.Add(1)
+// start starts a goroutine that calls fn to work on a claim.
+func (t *tasks) start(w *work, fn func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.going[w] = true
 	go func() {
 		defer t.changed()
-		defer t.going.Add(-1)
+		defer t.end(w)
 		fn()
 	}()
 }
 
+func (t *tasks) end(w *work) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.going, w)
+}
+
+// list returns the claims that goroutines work on.
+func (t *tasks) list() []*work {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Collect(maps.Keys(t.going))
+}
+
 // isBusy reports whether a goroutine runs.
-func (t *tasks) isBusy() bool { return t.going.Load() > 0 }
+func (t *tasks) isBusy() bool { return len(t.list()) > 0 }
+
+// starts reports whether a claim has rows to start that wait for nothing but room.
+func (t *tasks) starts() bool {
+	return slices.ContainsFunc(t.list(), func(w *work) bool { return !w.wait.goesOn() && w.account.Unstarted() > 0 })
+}
+
+// isLimited reports whether a claim has or wants permits of a limit.
+func (t *tasks) isLimited() bool {
+	return slices.ContainsFunc(t.list(), func(w *work) bool { return len(w.limits()) > 0 })
+}
+
+// isLocked reports whether there are claims, and each of them waits for locks alone.
+func (t *tasks) isLocked() bool {
+	list := t.list()
+	return len(list) > 0 && !slices.ContainsFunc(list, func(w *work) bool { return !w.wait.isForLocks() })
+}
 
 // join waits until no goroutine runs.
 func (t *tasks) join() {

@@ -82,27 +82,30 @@ func (d *daemon) catchUpRange(whole bool) (since, until time.Time) {
 	return d.grid.Floor(since.Add(-lookBack)), until
 }
 
-// leftTo returns whether catch-up left a slot to another runner, which may die.
+// leftTo returns whether catch-up left a slot to another runner, which may die, or to the next catch-up.
 func leftTo(r slots.Result) bool { return r.State == slots.StateOpen && len(r.Unknown) == 0 }
 
-// catchUpOn returns the first slot that catch-up left to another runner. Otherwise it returns
-// until.
+// catchUpOn returns the first slot that catch-up left to another runner or to the next catch-up.
+// Otherwise it returns until.
 func (d *daemon) catchUpOn(ctx context.Context, since, until time.Time) (left time.Time, err error) {
 	r, err := slots.NewRunner(ctx, d.cfg.Runner)
 	if err != nil {
 		return until, stoppedBy(ctx, false, err)
 	}
-	opened := false // the last slot
+	opened := false // a slot
 	left = until
 	caught, err := r.CatchUp(ctx, slots.CatchUp{Since: since, Until: until, After: func(r slots.Result) {
 		d.warnNotRegistered(ctx, r)
 		if leftTo(r) && r.Slot.Before(left) {
 			left = r.Slot
 		}
-		opened = r.State != ""
+		opened = opened || r.State != ""
 	}})
 	err = stoppedBy(ctx, opened, err)
 	d.logCaught(ctx, caught, err)
+	if errors.Is(err, slots.ErrLocked) { // it has done all else, and the next one looks at the rest
+		err = nil
+	}
 	return left, err
 }
 
@@ -112,6 +115,8 @@ func (d *daemon) logCaught(ctx context.Context, caught slots.Caught, err error) 
 	log := d.log.With("slots", found, "left", left, "empty", caught.Empty, "checked", caught.Total.Checked,
 		"failed", caught.Total.Failed)
 	switch {
+	case errors.Is(err, slots.ErrLocked):
+		log.WarnContext(ctx, "catch-up left rows to the next one", "error", err)
 	case err != nil && !errors.Is(err, slots.ErrStopped):
 		log.ErrorContext(ctx, "catch-up failed", "error", err)
 	case caught.Total.Checked > 0 || left < found || caught.Empty > 0:

@@ -194,14 +194,14 @@ func (d *daemon) runSlot(ctx context.Context, slot time.Time) (slots.Result, err
 }
 
 // endRun records the result of a run. If the run left the slot open, because of other runners or an
-// error, a later turn of the loop begins it again. If the database refuses to record rows, catch-up
-// takes the slot, which comes less often.
+// error, a later turn of the loop begins it again. If the database refuses to record rows, or other
+// sessions have locked rows, catch-up takes the slot, which comes less often.
 func (d *daemon) endRun(ctx context.Context, result slots.Result, err error) {
 	err = stoppedBy(ctx, result.State != "", err)
 	d.mu.Lock()
 	delete(d.running, result.Slot)
 	// catch-up tries those rows
-	done := err == nil && result.State == slots.StateDone || errors.Is(err, slots.ErrRefused)
+	done := err == nil && result.State == slots.StateDone || errors.Is(err, slots.ErrRefused) || errors.Is(err, slots.ErrLocked)
 	if done {
 		d.done, d.catchUp.due = result.Slot, true
 	}
@@ -221,6 +221,8 @@ func (d *daemon) endRun(ctx context.Context, result slots.Result, err error) {
 func (d *daemon) logRun(ctx context.Context, result slots.Result, err error) {
 	d.warnNotRegistered(ctx, result)
 	switch {
+	case errors.Is(err, slots.ErrLocked) && !errors.Is(err, slots.ErrAbandoned):
+		d.log.LogAttrs(ctx, slog.LevelWarn, "slot run left rows to catch-up", slog.Any("", result), slog.Any("error", err))
 	case err != nil && !errors.Is(err, slots.ErrStopped):
 		d.log.LogAttrs(ctx, slog.LevelError, "slot run failed", slog.Any("", result), slog.Any("error", err))
 	case result.Checked > 0:

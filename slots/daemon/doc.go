@@ -20,7 +20,8 @@
 //     that no run has opened, slots left open, and stragglers. It leaves a slot that a run works on,
 //     here or elsewhere, to that run. At the start and once an hour it reads the whole ledger. In
 //     between it reads the slots since the last time, or since the first slot left to its run, and
-//     ten minutes before.
+//     ten minutes before. It goes on to later slots while a check of an earlier one hangs. It leaves
+//     rows that other sessions have locked, and the next catch-up looks at them again.
 //
 // A run never waits for catch-up, nor for the run of the slot before. Each has its own workers, so
 // a slow check delays only its own slot. Config.Slots bounds their number. At that number, a slot

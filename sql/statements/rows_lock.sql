@@ -1,4 +1,5 @@
 -- Locks the rows of a batch that no other transaction has locked, in id order. Rows that do not come back are gone.
+-- Called by slots/internal/claim.Session.Busy.
 -- Called by slots/internal/record.Writer.AddLock.
 with free as materialized (
     select id

@@ -36,9 +36,14 @@ func NewCmdCatchUp(f *factory.Factory) *cobra.Command {
 		Use:   "catch-up",
 		Short: "Repair slots that were missed, left open, or have stragglers",
 		Long: `Repair slots that were missed, left open by a runner that died, or have stragglers: rows committed after
-their slot was closed. It takes one slot at a time, the oldest first. Concurrent catch-ups share the slot. It does not
+their slot was closed. It takes the oldest slot first, and the next one once the rows of the slots before are being
+checked or are locked. Together the slots have the bounds of one run. Concurrent catch-ups share the slots. It does not
 touch a slot that is being run. It does not check the rows of a job that this binary has not registered: their slot
 stays open, for a binary that has the job.
+
+If only rows that other sessions have locked are left in a slot, it leaves them after some seconds, and looks at them
+again at the end. If they are still locked, it exits 3, and names the session and how to end it. The next catch-up takes
+them.
 
   --mode run     check each row now, or defer or skip it, as the misfire policy of its job says
   --mode defer   move every row to the next slot, unchecked; --spread over several slots
@@ -93,8 +98,8 @@ func (o *catchUpOptions) run(ctx context.Context, f *factory.Factory) error {
 		}
 		var left unregistered
 		c := catchUp{f: f, b: b, runner: runner, bars: bars, o: o, left: &left}
-		view, err := c.run(ctx)
-		return cmp.Or(errors.Join(err, printCaught(f, view)),
+		view, locked, err := c.run(ctx)
+		return cmp.Or(errors.Join(err, printCaught(f, view)), locked,
 			cannotRun(ctx, f, b, runner.Now(), left, newsOfCatchUp(ctx, f, b.DB, runner.Now())))
 	}
 	if o.dryRun {
@@ -113,15 +118,19 @@ type catchUp struct {
 	left   *unregistered // gets the jobs whose rows leave slots open
 }
 
-// run runs the catch-up and logs its results.
-func (c catchUp) run(ctx context.Context) (caughtView, error) {
+// run runs the catch-up and logs its results. locked is the error of a catch-up that has done all but rows that other
+// sessions have locked. Its code is Found.
+func (c catchUp) run(ctx context.Context) (view caughtView, locked, err error) {
 	now := c.runner.Now()
 	caught, err := c.runner.CatchUp(ctx, slots.CatchUp{
 		Mode: c.o.mode, Since: c.o.since.From(now), Until: c.o.until.From(now),
 		Job: c.o.job, Limit: int64(c.o.limit), Spread: int(c.o.spread), DryRun: c.o.dryRun, After: c.left.add,
 	})
 	c.bars.Close()
-	view := newCaughtView(caught, c.o)
+	if errors.Is(err, slots.ErrLocked) {
+		locked, err = &exit.Error{Code: exit.Found, Err: err}, nil
+	}
+	view = newCaughtView(caught, c.o)
 	err = errors.Join(err, addRemaining(ctx, c.f, c.b.DB, &view, c.o))
 	c.f.Log().LogAttrs(ctx, slog.LevelInfo, "catch-up", slog.Any("mode", c.o.mode), slog.Bool("dry_run", c.o.dryRun),
 		slog.Int64("slots", int64(len(view.Slots))+view.MoreSlots), slog.Int64("empty", view.Empty),
@@ -129,7 +138,7 @@ func (c catchUp) run(ctx context.Context) (caughtView, error) {
 	if c.b.Metrics != nil {
 		c.b.Metrics.Ended(slots.KindCatchUp, err)
 	}
-	return view, err
+	return view, locked, err
 }
 
 // printCaught prints a table of the slots, or nothing if there are none.

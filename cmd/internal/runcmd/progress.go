@@ -1,6 +1,8 @@
 package runcmd
 
 import (
+	"time"
+
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -18,8 +20,14 @@ func newBars(f *factory.Factory) *output.Bars {
 
 // showing returns what shows the progress of slots, for slots.Config.Progress. The number of stragglers is
 // unknown: they came after the slot was planned.
+// Of several slots at once it shows the newest.
 func showing(bars *output.Bars) func(p slots.Progress) {
+	var newest time.Time
 	return func(p slots.Progress) {
+		if p.Slot.Before(newest) {
+			return
+		}
+		newest = p.Slot
 		total := p.Planned
 		if p.Planned <= p.Recorded {
 			total = 0

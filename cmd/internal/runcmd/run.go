@@ -14,6 +14,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
@@ -47,6 +48,10 @@ registered the job, or if a query of sql_jobs cannot run. All other rows are che
 error when their rows first keep a slot open. Later it names them once a day, in the first slot (UTC), so that cron
 does not mail them in every slot. "status" and "doctor" always name them.
 
+A row that another session has locked delays only the end of its slot. The run leaves it shortly before the next slot
+begins, or after some seconds with --catch-up. It then exits 3, and names the session and how to end it. catch-up takes
+the row.
+
 SIGTERM, SIGINT and SIGHUP stop it gracefully: running checks get run.grace, and the rest of the slot is left to another
 run, or to catch-up. It then exits 4.
 
@@ -76,7 +81,9 @@ rows were given up.`,
 func (o runOptions) run(ctx context.Context, f *factory.Factory) error {
 	return measured(ctx, f, slots.KindRun, func(b *checks.Bound) error {
 		bars := newBars(f)
-		runner, err := slots.NewRunner(ctx, b.Runner(f, showing(bars)))
+		cfg := b.Runner(f, showing(bars))
+		cfg.LeaveLocked = o.catchUp
+		runner, err := slots.NewRunner(ctx, cfg)
 		if err != nil {
 			return err
 		}
@@ -91,20 +98,24 @@ func (o runOptions) run(ctx context.Context, f *factory.Factory) error {
 		if result.State != "" { // opened
 			f.Log().LogAttrs(ctx, slog.LevelInfo, "slot run", slog.Any("", result))
 		}
+		var locked error
+		if errors.Is(err, slots.ErrLocked) && !errors.Is(err, slots.ErrAbandoned) {
+			locked, err = &exit.Error{Code: exit.Found, Err: err}, nil
+		}
 		view := runView{resultView: newResultView(result)}
 		var left unregistered
 		left.add(result)
 		if o.catchUp && ctx.Err() == nil {
 			c := catchUp{f: f, b: b, runner: runner, o: &catchUpOptions{mode: slots.ModeRun}, left: &left}
-			caught, failed := c.run(ctx)
-			view.CatchUp, err = &caught, errors.Join(err, failed)
+			caught, still, failed := c.run(ctx)
+			view.CatchUp, locked, err = &caught, still, errors.Join(err, failed)
 			prune(ctx, f, b)
 		}
 		if result.State == "" && view.CatchUp == nil {
 			return err
 		}
 		found := cannotRun(ctx, f, b, runner.Now(), left, newsOfRun(ctx, b.DB, f.Schema(), slot, view))
-		return cmp.Or(errors.Join(err, f.Print(view, func() error { return nil })), found)
+		return cmp.Or(errors.Join(err, f.Print(view, func() error { return nil })), locked, found)
 	})
 }
 

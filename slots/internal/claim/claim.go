@@ -19,9 +19,9 @@ type Claim struct {
 	Done    bool  // its last row is recorded
 	Leaves  bool  // rows were left in the slot by decision
 	Refused int64 // rows that are left because the database records no error for them either
-	// Part is how many outcomes of locked rows to record together while other transactions hold keys that the outcomes
+	// TryTogether is how many outcomes to try to record together while other transactions hold keys that some of them
 	// enqueue. 0: not known.
-	Part int
+	TryTogether int
 
 	postponed  map[int64]bool // rows that were read and stay in the slot for now
 	unreadable []int64        // ids of the rows that cannot be read, in order

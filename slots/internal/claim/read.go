@@ -53,8 +53,8 @@ func (s *Session) obtain(
 // send calls fn when no other call has a connection, and again while the database cannot do it, until ctx ends.
 func (s *Session) send(ctx context.Context, fn func() error) error {
 	return s.Server.Retry(ctx, db.Retryable, func() error {
-		s.turn <- struct{}{}
-		defer func() { <-s.turn }()
+		s.Turn <- struct{}{}
+		defer func() { <-s.Turn }()
 		return fn()
 	})
 }
@@ -69,7 +69,7 @@ type Rows struct {
 	At      time.Time // local monotonic instant before they were read
 }
 
-// Read reads rows of a claim, about expected ones, until it has enough bytes. It leaves out the rows that Leave and
+// Read reads rows of a claim, about expected ones, until it has enough bytes. It leaves out the rows that Postpone and
 // SkipUnreadable mark.
 func (s *Session) Read(ctx context.Context, c *Claim, expected int64) (rows Rows, err error) {
 	var m pgsql.Message
@@ -121,11 +121,32 @@ func (s *Session) Remaining(ctx context.Context, number int64, ids []int64) (lef
 	return left, err
 }
 
+// Busy returns which rows of a claim another transaction has locked. ids are in order.
+func (s *Session) Busy(ctx context.Context, c *Claim, ids []int64) (busy map[int64]bool, err error) {
+	var m pgsql.Message
+	m.Do(pgsql.SlotIndexOnly.In(s.Server.Schema))
+	args := []any{s.Slot, c.Jobs, ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
+	m.Add(pgsql.RowsLock.In(s.Server.Schema), args, func(row *sql.Rows) error {
+		var id int64
+		var locked bool
+		err := row.Scan(&id, &locked)
+		if !locked {
+			busy[id] = true
+		}
+		return err
+	})
+	err = s.send(ctx, func() error {
+		busy = map[int64]bool{}
+		return s.Server.Commit(ctx, &m)
+	})
+	return busy, err
+}
+
 // InTurn calls fn when no claim or read has a connection. It returns an error if ctx or the run ends first.
 func (s *Session) InTurn(ctx context.Context, fn func() error) error {
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case s.Turn <- struct{}{}:
+		defer func() { <-s.Turn }()
 		return fn()
 	case <-s.Stop.Done():
 		return context.Cause(s.Stop)

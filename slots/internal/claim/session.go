@@ -34,13 +34,22 @@ type Session struct {
 	Clock  func() any                 // returns the instant of a replayed clock; nil: the clock of the database counts
 	Known  map[int64]*jobs.Definition // the jobs of the slot that the run can check, by number; set before rows are read
 
-	turn  chan struct{} // holds a value while a claim or a read has a connection
-	taken int64         // rows that were read; only the read with the connection uses it
+	Turn Turn // shared with other sessions; nil: the session has its own
+
+	taken int64 // rows that were read; only the read with the turn uses it
 }
+
+// Turn lets one claim or read at a time have a connection, of all sessions that share it. It holds a value meanwhile.
+type Turn chan struct{}
+
+// NewTurn returns a Turn.
+func NewTurn() Turn { return make(Turn, 1) }
 
 // NewSession returns a Session with the fields of s.
 func NewSession(s Session) *Session {
-	s.turn = make(chan struct{}, 1)
+	if s.Turn == nil {
+		s.Turn = NewTurn()
+	}
 	return &s
 }
 

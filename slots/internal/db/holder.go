@@ -39,20 +39,20 @@ func (w *RowWait) Pause() time.Duration {
 // IsLong reports whether the claim has waited for long, until LogHolder has named a session.
 func (w *RowWait) IsLong() bool { return !w.told && time.Since(w.since) >= rowPatience }
 
-// LogHolder logs which session has locked rows of a slot. It does nothing on Citus, where the session is on a worker.
+// LogHolder logs which session has locked rows of a slot, and returns the session with the statement that ends it. It
+// returns nothing if it finds no session, and on Citus, where the session is on a worker.
 func (w *RowWait) LogHolder(
 	ctx context.Context, s *Server, slot time.Time, numbers pq.Int64Array, names []string, ids pq.Int64Array,
-) {
+) (holder, mends string) {
 	if len(ids) == 0 || s.Citus {
-		return
+		return "", ""
 	}
-	var holder, mends string
 	var since sql.NullTime
 	var m pgsql.Message
 	args := []any{slot, numbers, ids[0], ids[len(ids)-1], ids, rowPatience.Microseconds()}
 	m.Add(pgsql.RowHolder.In(s.Schema), args, func(row *sql.Rows) error { return row.Scan(&holder, &since, &mends) })
 	if err := s.Commit(ctx, &m); err != nil || holder == "" {
-		return
+		return "", ""
 	}
 	w.told = true
 	attrs := []slog.Attr{
@@ -63,4 +63,5 @@ func (w *RowWait) LogHolder(
 		attrs = append(attrs, slog.Time("since", since.Time.UTC()))
 	}
 	s.Logger.LogAttrs(ctx, slog.LevelWarn, "rows wait for a lock of another session", attrs...)
+	return holder, mends
 }

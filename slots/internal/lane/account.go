@@ -11,7 +11,8 @@ import (
 type Account struct {
 	lane    *Lane // which counts the rows
 	memory  *memory
-	changed func() // wakes the run: there may be room for more rows
+	taken   *atomic.Int64 // rows of the run
+	changed func()        // wakes the run: there may be room for more rows
 
 	unstarted atomic.Int64 // rows
 	here      footprint    // in memory
@@ -20,7 +21,7 @@ type Account struct {
 
 // NewAccount returns the account of a claim of rows, which count to a lane. changed wakes the run.
 func (s *Lanes) NewAccount(l *Lane, rows int64, changed func()) *Account {
-	a := &Account{lane: l, memory: &s.memory, changed: changed}
+	a := &Account{lane: l, memory: s.memory, taken: &s.taken, changed: changed}
 	a.await(rows)
 	return a
 }
@@ -34,11 +35,11 @@ type waits struct {
 	parked int64 // for a permit
 }
 
-// await counts rows that wait to start.
+// await counts rows that wait to start. It wakes the run if that makes room, or if none waits any more.
 func (a *Account) await(rows int64) {
 	a.unstarted.Add(rows)
 	n, half := a.lane.Load.Queued.Add(rows), a.lane.Load.Size.Load()/2
-	if n <= half && n-rows > half {
+	if n <= half && n-rows > half || n == 0 && rows < 0 {
 		a.changed()
 	}
 }
@@ -46,7 +47,7 @@ func (a *Account) await(rows int64) {
 // Unstarted returns how many rows wait to start.
 func (a *Account) Unstarted() int64 { return a.unstarted.Load() }
 
-// Started counts rows that wait no more.
+// Started counts rows whose check begins.
 func (a *Account) Started(rows int64) { a.await(-min(rows, a.unstarted.Load())) }
 
 // Read counts rows that were read. One read takes up to row.AtOnce bytes.
@@ -54,7 +55,7 @@ func (a *Account) Read(rows, bytes int64) {
 	if rows > 0 {
 		a.lane.Load.Fits.Store(max(1, row.AtOnce*rows/bytes))
 	}
-	a.memory.taken.Add(rows)
+	a.taken.Add(rows)
 	a.keep(rows, bytes)
 	a.await(rows - a.unstarted.Load())
 }

@@ -49,7 +49,7 @@ type Lane struct {
 // Load counts the rows of a lane that a run has now.
 type Load struct {
 	Size   atomic.Int64 // rows of the next claim
-	Fits   atomic.Int64 // rows that fit into the bytes of a claim, by the rows that were read last; 0: not known
+	Fits   atomic.Int64 // rows of the size of those read last that fit into row.AtOnce; 0: not known
 	Queued atomic.Int64 // rows that were claimed and not started
 	Kept   atomic.Int64 // rows in memory
 	Parked atomic.Int64 // bytes of the rows that wait for a permit which other runs have

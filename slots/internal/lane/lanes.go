@@ -1,6 +1,5 @@
 // Package lane chooses the job whose rows a run claims next, and how many of them. It counts the
-// rows that the run has in memory, and divides claimed rows by the limits that their checks wait
-// for.
+// rows that runs have in memory, and divides claimed rows by the limits that their checks wait for.
 package lane
 
 import (
@@ -24,6 +23,8 @@ type Options struct {
 	Page        int   // rows of a claim at most
 	Most        int64 // rows that the run may take; 0: no limit
 
+	// Bounds are those that this run shares with others of the same Workers and Connections. Nil: it has its own.
+	Bounds *Bounds
 	// SharedWorkers and SharedConnections bound the checks of several runs. Optional.
 	SharedWorkers, SharedConnections permit.Semaphore
 	// NewLimit returns the limit of a job. atOnce is how many checks of the job this run can do at once.
@@ -36,17 +37,16 @@ type Lanes struct {
 	Options
 	order
 
-	workers, connections permit.Semaphore
-
 	byJob map[int64]*Lane
 }
 
 // New returns Lanes without jobs.
 func New(o Options) *Lanes {
+	if o.Bounds == nil {
+		o.Bounds = NewBounds(o.Workers, o.Connections)
+	}
 	return &Lanes{
-		Options: o, order: order{page: int64(o.Page), most: o.Most},
-		workers: make(permit.Semaphore, o.Workers), connections: make(permit.Semaphore, o.Connections),
-		byJob: map[int64]*Lane{},
+		Options: o, order: order{memory: &o.Bounds.memory, page: int64(o.Page), most: o.Most}, byJob: map[int64]*Lane{},
 	}
 }
 
@@ -104,12 +104,12 @@ func (s *Lanes) spec(d *jobs.Definition) Spec {
 // semaphores returns what the checks of a job wait for, in this order.
 func (s *Lanes) semaphores(d *jobs.Definition) (list []permit.Semaphore) {
 	if d.Concurrency > 0 {
-		list = append(list, make(permit.Semaphore, d.Concurrency))
+		list = append(list, s.Bounds.ofLane(d))
 	}
 	if d.InTx() {
-		list = append(list, s.connections)
+		list = append(list, s.Bounds.connections)
 	}
-	list = append(list, s.workers)
+	list = append(list, s.Bounds.workers)
 	if s.SharedConnections != nil && d.InTx() {
 		list = append(list, s.SharedConnections)
 	}

@@ -155,7 +155,7 @@ func TestAnAccountLeavesNothingBehind(t *testing.T) {
 		l.Load.Queued.Load(), l.Load.Kept.Load(), l.Load.Parked.Load(),
 		s.memory.rows.Load(), s.memory.bytes.Load(), s.memory.locked.Load(),
 	}
-	if diff := cmp.Diff(make([]int64, 6), got); diff != "" || s.memory.taken.Load() != 20 {
+	if diff := cmp.Diff(make([]int64, 6), got); diff != "" || s.taken.Load() != 20 {
 		t.Errorf("after the claim (-want +got):\n%s", diff)
 	}
 }

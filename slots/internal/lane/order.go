@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// pagesInFlight and bytesInFlight bound the rows in memory that a run works on. Besides, bytesLocked bounds
-// the rows that other transactions have locked, and bytesParked the rows of a lane that wait for a permit
-// of its limit.
+// pagesInFlight and bytesInFlight bound the rows in memory that the runs with the same Bounds work on. Besides,
+// bytesLocked bounds the rows that other transactions have locked, and bytesParked the rows of a lane that wait for a
+// permit of its limit.
 const (
 	pagesInFlight = 4
 	bytesInFlight = 64 << 20
@@ -20,22 +20,22 @@ const (
 // is a parameter. Only the goroutine that claims uses it, while other goroutines count in the Load
 // of the lanes and in memory.
 type order struct {
-	memory memory
+	memory *memory
 
-	page int64   // rows of a claim at most
-	most int64   // rows that the run may take; 0: no limit
-	list []*Lane // the lane whose turn is next first
+	page  int64        // rows of a claim at most
+	most  int64        // rows that the run may take; 0: no limit
+	taken atomic.Int64 // rows since the run began
+	list  []*Lane      // the lane whose turn is next first
 }
 
-// memory counts the rows that a run keeps in memory, and those that it has taken.
+// memory counts the rows that runs keep in memory.
 type memory struct {
 	rows   atomic.Int64 // without those of lanes with a limit of their own
 	bytes  atomic.Int64 // of all rows
 	locked atomic.Int64 // bytes of rows that other transactions have locked
-	taken  atomic.Int64 // rows since the run began
 }
 
-// isFull reports whether the run must not keep more rows that other transactions have locked.
+// isFull reports whether the runs must not keep more rows that other transactions have locked.
 func (m *memory) isFull() bool { return m.locked.Load() > bytesLocked }
 
 // add adds a lane.
@@ -49,9 +49,8 @@ func (o *order) forget() {
 }
 
 // Next returns a lane that has rows to claim and room for them, or nil. Of several it returns the one
-// that it returned longest ago, so that a lane without room leaves its turns to all other lanes alike. A
-// lane waits for each lane of a higher priority that has room too, or whose checks wait for the same
-// bound.
+// that it returned longest ago: a lane without room keeps its place. A lane waits for each lane of a
+// higher priority that has room too, or whose checks wait for the same bound.
 func (o *order) Next(now time.Time) *Lane {
 	if o.IsLimitReached() {
 		return nil
@@ -92,20 +91,23 @@ func (o *order) hasRoom(l *Lane, now time.Time) bool {
 	return o.memory.rows.Load() < pagesInFlight*o.page
 }
 
-// Want returns how many rows of a lane to claim: 0 if the limit was reached since Next.
+// Want returns how many rows of a lane to claim. It returns 0 if the limit was reached since Next.
 func (o *order) Want(l *Lane) int64 {
 	n := l.Load.Size.Load()
 	if fits := l.Load.Fits.Load(); fits > 0 {
 		n = min(n, fits)
 	}
 	if o.most > 0 {
-		n = min(n, o.most-o.memory.taken.Load())
+		n = min(n, o.most-o.taken.Load())
 	}
 	return n
 }
 
 // IsLimitReached reports whether the run has taken as many rows as it may.
-func (o *order) IsLimitReached() bool { return o.most > 0 && o.memory.taken.Load() >= o.most }
+func (o *order) IsLimitReached() bool { return o.most > 0 && o.taken.Load() >= o.most }
+
+// IsFull reports whether locked rows leave no memory for further rows.
+func (o *order) IsFull() bool { return o.memory.isFull() }
 
 // Waits reports whether a lane has rows to claim for which this run had no room.
 func (o *order) Waits(now time.Time) bool {

@@ -156,16 +156,16 @@ func TestLanesHaveTheirTurns(t *testing.T) {
 		}, []int64{0}},
 		"as many rows were taken as may be": {10, func(o *order) {
 			plain(o, 1, 0)
-			o.memory.taken.Store(10)
+			o.taken.Store(10)
 		}, []int64{0}},
 		"one row less was taken": {10, func(o *order) {
 			plain(o, 1, 0)
-			o.memory.taken.Store(9)
+			o.taken.Store(9)
 		}, []int64{1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := &order{page: page, most: test.most}
+			o := &order{memory: new(memory), page: page, most: test.most}
 			test.make(o)
 			if diff := cmp.Diff(test.want, chosen(o, len(test.want))); diff != "" {
 				t.Error(diff)
@@ -188,8 +188,8 @@ func TestAClaimHasAsManyRowsAsFit(t *testing.T) {
 		"a limit that is reached":      {most: 100, taken: 100, size: 40, want: 0},
 		"less than is left of a limit": {most: 100, taken: 10, size: 40, want: 40},
 	} {
-		o := &order{page: page, most: test.most}
-		o.memory.taken.Store(test.taken)
+		o := &order{memory: new(memory), page: page, most: test.most}
+		o.taken.Store(test.taken)
 		l := new(Lane)
 		l.Load.Size.Store(test.size)
 		l.Load.Fits.Store(test.fits)
@@ -226,7 +226,7 @@ func TestTheSizeOfClaimsFollowsTheTimeOfTheirChecks(t *testing.T) {
 
 func TestJobsWithoutRowsLeftAreNotClaimedAgain(t *testing.T) {
 	t.Parallel()
-	l := add(&order{page: page}, Spec{AtOnce: 1}, Job{1, 5}, Job{2, 5}, Job{3, 5}, Job{4, 0}, Job{1, 5})
+	l := add(&order{memory: new(memory), page: page}, Spec{AtOnce: 1}, Job{1, 5}, Job{2, 5}, Job{3, 5}, Job{4, 0}, Job{1, 5})
 	for _, step := range []struct{ first, left []int64 }{
 		{[]int64{1, 2, 3}, []int64{1, 2, 3}},
 		{[]int64{2, 3, 1}, []int64{1, 2}},
@@ -258,14 +258,14 @@ func TestRowsWaitForRoomHereOrForOtherRunners(t *testing.T) {
 		}, true, true},
 		"as many as may be were taken": {1, func(o *order) {
 			plain(o, 1, 0)
-			o.memory.taken.Store(1)
+			o.taken.Store(1)
 		}, false, false},
 		"forgotten": {0, func(o *order) {
 			plain(o, 1, 0)
 			o.forget()
 		}, false, false},
 	} {
-		o := &order{page: page, most: test.most}
+		o := &order{memory: new(memory), page: page, most: test.most}
 		test.make(o)
 		if waits, paused := o.Waits(now), o.IsPaused(now); waits != test.waits || paused != test.paused {
 			t.Errorf("%s: waits %t, paused %t", name, waits, paused)
@@ -318,7 +318,7 @@ func TestNoJobHasMoreThanItsShareOfTheClaims(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := &order{page: page}
+			o := &order{memory: new(memory), page: page}
 			busy := test.make(o)
 			got := share{}
 			for n := range test.claims {
@@ -339,7 +339,7 @@ func TestNoJobHasMoreThanItsShareOfTheClaims(t *testing.T) {
 // A job whose rows run out leaves its turns to the others of its lane.
 func TestAJobWithoutRowsLeavesItsTurnsToTheOthers(t *testing.T) {
 	t.Parallel()
-	o := &order{page: page}
+	o := &order{memory: new(memory), page: page}
 	add(o, workers, Job{1, 0}, Job{2, 0}, Job{3, 0})
 	left := map[int64]int{1: 2, 2: 5, 3: 100}
 	var got []int64

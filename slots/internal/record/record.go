@@ -31,15 +31,16 @@ type Recorder struct {
 	*Writer
 	Options
 
-	writing *writing
-	closed  atomic.Bool
+	closed atomic.Bool
 }
 
 // Options of a Recorder.
 type Options struct {
-	Leases *claim.Keeper       // drops the lease of a claim that the fence does not find
-	Page   int                 // bounds the rows of a record
-	Moment func() guard.Moment // returns the current moment, by which rows are judged
+	Leases *claim.Keeper // drops the lease of a claim that the fence does not find
+	Page   int           // bounds the rows of a record
+	// Writing is shared with other runs of the same Page. Nil: the run has its own.
+	Writing *Writing
+	Moment  func() guard.Moment // returns the current moment, by which rows are judged
 
 	// Count is called with what was recorded, and with the outcomes.
 	Count func(n row.Tally, recorded []row.Outcome)
@@ -50,7 +51,10 @@ type Options struct {
 
 // New returns a Recorder that records by the statements of w.
 func New(w *Writer, o Options) *Recorder {
-	return &Recorder{Writer: w, Options: o, writing: newWriting(o.Page)}
+	if o.Writing == nil {
+		o.Writing = NewWriting(o.Page)
+	}
+	return &Recorder{Writer: w, Options: o}
 }
 
 // HasClosed reports whether a record has closed the slot.
@@ -69,7 +73,7 @@ func (r *Recorder) Record(
 	}
 	sortByID(batch)
 	for len(batch) > 0 && err == nil {
-		n := fitting(batch[:min(len(batch), r.writing.size())], MaxMessage)
+		n := fitting(batch[:min(len(batch), r.Writing.size())], MaxMessage)
 		var rest []row.Outcome
 		rest, err = r.recordMessage(ctx, c, batch[:n], ends && n == len(batch) && len(left) == 0)
 		left, batch = append(left, rest...), batch[n:]
@@ -82,23 +86,23 @@ func (r *Recorder) Record(
 func (r *Recorder) recordMessage(
 	ctx context.Context, c *claim.Claim, batch []row.Outcome, ends bool,
 ) ([]row.Outcome, error) {
-	r.writing.writers <- struct{}{}
-	defer func() { <-r.writing.writers }()
-	if r.writing.isWary() || slices.ContainsFunc(batch, row.Outcome.Enqueues) {
+	r.Writing.writers <- struct{}{}
+	defer func() { <-r.Writing.writers }()
+	if r.Writing.isWary() || slices.ContainsFunc(batch, row.Outcome.Enqueues) {
 		return r.recordInParts(ctx, c, batch, db.LockTimeout)
 	}
 	began := elapsed.Now()
 	err := r.recordUnlocked(ctx, c, batch, ends)
 	switch {
 	case pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err):
-		r.writing.beWary()
+		r.Writing.beWary()
 		return r.recordFree(ctx, c, batch, db.LockTimeout)
 	case pgsql.HasState(err, slotBegun) || r.Refuses(err):
 		return r.recordFree(ctx, c, batch, db.LockTimeout)
 	case err != nil:
 		return batch, err
 	}
-	r.writing.adapt(time.Since(began))
+	r.Writing.adapt(time.Since(began))
 	return nil, nil
 }
 
@@ -217,8 +221,8 @@ func (r *Recorder) RecordLocked(
 		defer release()
 		return r.recordInParts(ctx, c, locked, PatientFor)
 	}
-	r.writing.writers <- struct{}{}
-	defer func() { <-r.writing.writers }()
+	r.Writing.writers <- struct{}{}
+	defer func() { <-r.Writing.writers }()
 	return r.recordInParts(ctx, c, locked, db.LockTimeout)
 }
 
@@ -232,8 +236,8 @@ const brieflyFor = 10 * time.Millisecond
 
 // recordInParts records the rows that no other transaction has locked. If it can record none of them at once, it tries
 // them in parts: another transaction may hold a key that one outcome enqueues, and the other outcomes need not wait for
-// it. recordInParts takes at most as long as a slow write. It adapts the size of the parts, and leaves the rest to the
-// next call, in another order.
+// it. recordInParts takes at most as long as a slow write, and adapts the size of the parts. Each call shuffles the
+// outcomes, so that none is always last.
 func (r *Recorder) recordInParts(
 	ctx context.Context, c *claim.Claim, batch []row.Outcome, wait time.Duration,
 ) (left []row.Outcome, err error) {
@@ -242,20 +246,20 @@ func (r *Recorder) recordInParts(
 		return left, err
 	}
 	rand.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })
-	if c.Part == 0 {
-		c.Part = len(batch) / 2
+	if c.TryTogether == 0 {
+		c.TryTogether = len(batch) / 2
 	}
 	left = nil
 	for began := elapsed.Now(); len(batch) > 0 && err == nil && time.Since(began) < slowWrite; {
-		n := min(max(c.Part, 1), len(batch))
+		n := min(max(c.TryTogether, 1), len(batch))
 		var rest []row.Outcome
 		rest, err = r.recordFree(ctx, c, batch[:n], brieflyFor)
 		if err == nil && len(rest) == n && n > 1 {
-			c.Part = n / 2
+			c.TryTogether = n / 2
 			continue
 		}
 		if len(rest) < n {
-			c.Part = 2 * n
+			c.TryTogether = 2 * n
 		}
 		left, batch = append(left, rest...), batch[n:]
 	}
@@ -380,8 +384,8 @@ func (r *Recorder) lockFree(
 // caller calls release after the wait.
 func (r *Recorder) BePatient() (release func(), ok bool) {
 	select {
-	case r.writing.patience <- struct{}{}:
-		return func() { <-r.writing.patience }, true
+	case r.Writing.patience <- struct{}{}:
+		return func() { <-r.Writing.patience }, true
 	default:
 		return nil, false
 	}

@@ -185,7 +185,7 @@ func (w *Writer) AddLocked(
 func (w *Writer) statements(m *pgsql.Message, token int64, batch []row.Outcome, n *row.Tally) {
 	if len(batch) <= few {
 		for i := range batch {
-			w.recordRow(m, token, &batch[i], w.NextPart(), shared, n)
+			w.recordRow(m, token, &batch[i], w.NextPart(), noOwnTransaction, n)
 		}
 		return
 	}
@@ -205,11 +205,11 @@ func (w *Writer) statements(m *pgsql.Message, token int64, batch []row.Outcome, 
 	w.moveRows(m, token, moved, n)
 }
 
-// shared says that the transaction records more than one row.
-var shared = make([]any, 5)
+// noOwnTransaction says that the transaction records more than one row.
+var noOwnTransaction = make([]any, 5)
 
 // recordRow adds the statement for one outcome. own has the fields of row_outcome that describe the transaction of the
-// check, if the transaction records this row alone; otherwise it is shared.
+// check, if the transaction records this row alone; otherwise it is noOwnTransaction.
 func (w *Writer) recordRow(m *pgsql.Message, token int64, o *row.Outcome, part int64, own []any, n *row.Tally) {
 	next := sql.NullTime{Time: o.Verdict.Next, Valid: o.Verdict.Outcome == ""}
 	def := w.Jobs[o.Number]
@@ -282,8 +282,8 @@ func (w *Writer) moveRows(m *pgsql.Message, token int64, batch []row.Outcome, n 
 	m.Add(pgsql.RowsMove.In(w.Server.Schema), args, counts(n))
 }
 
-// addEnqueued adds the statements for the checks that outcomes enqueue, one for each job of outcomes. Their rows must
-// be locked, because a row that is gone enqueues nothing.
+// addEnqueued adds the statements for the checks that outcomes enqueue, one for each job of outcomes. The caller locks
+// the rows first, because the statements cannot tell that a row is gone.
 func (w *Writer) addEnqueued(m *pgsql.Message, locked []row.Outcome) {
 	var numbers []int64 // in order
 	lists := map[int64][]jobs.Request{}

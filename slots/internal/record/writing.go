@@ -16,9 +16,9 @@ const (
 	waryFor = 5 * time.Second
 )
 
-// writing bounds the size and the number of records, and decides whether they look for locks first. It
-// is safe for concurrent use.
-type writing struct {
+// Writing bounds the size and the number of the records of one or several runs, and decides whether they look for locks
+// first. It is safe for concurrent use.
+type Writing struct {
 	writers  chan struct{} // concurrent records
 	patience chan struct{} // concurrent long waits for a lock
 
@@ -28,17 +28,18 @@ type writing struct {
 	wary atomic.Pointer[time.Time]
 }
 
-func newWriting(page int) *writing {
-	w := &writing{writers: make(chan struct{}, 2), patience: make(chan struct{}, 1), page: int64(page)}
+// NewWriting returns a Writing of records of up to page rows.
+func NewWriting(page int) *Writing {
+	w := &Writing{writers: make(chan struct{}, 2), patience: make(chan struct{}, 1), page: int64(page)}
 	w.rows.Store(w.page)
 	return w
 }
 
 // size returns how many rows the next record may have.
-func (w *writing) size() int { return int(w.rows.Load()) }
+func (w *Writing) size() int { return int(w.rows.Load()) }
 
 // adapt halves the size of records if one was slow, and doubles it, up to a page, if it was quick.
-func (w *writing) adapt(took time.Duration) {
+func (w *Writing) adapt(took time.Duration) {
 	switch n := w.rows.Load(); {
 	case took > slowWrite:
 		w.rows.Store(max(n/2, min(minWrite, w.page)))
@@ -48,9 +49,9 @@ func (w *writing) adapt(took time.Duration) {
 }
 
 // beWary makes records look for locked rows first, for waryFor.
-func (w *writing) beWary() { w.wary.Store(new(elapsed.Now().Add(waryFor))) }
+func (w *Writing) beWary() { w.wary.Store(new(elapsed.Now().Add(waryFor))) }
 
-func (w *writing) isWary() bool {
+func (w *Writing) isWary() bool {
 	until := w.wary.Load()
 	return until != nil && elapsed.Now().Before(*until)
 }

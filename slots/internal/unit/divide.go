@@ -105,6 +105,27 @@ func (u *Unit) Busy(ids map[int64]bool) *Unit {
 	return busy
 }
 
+// SplitBusy divides the unit into one of the rows that another transaction has locked, and one of the others. Either
+// may be nil.
+func (u *Unit) SplitBusy(ids map[int64]bool) (busy, free *Unit) {
+	rest := map[int64]bool{}
+	for _, id := range u.IDs() {
+		if !ids[id] {
+			rest[id] = true
+		}
+	}
+	switch len(rest) {
+	case len(u.Rows):
+		return nil, u
+	case 0:
+		u.Waited = true
+		return u, nil
+	}
+	busy = u.Busy(ids)
+	u.Keep(rest)
+	return busy, u
+}
+
 // SplitLeft returns a unit of the rows that the function has left to the next call. It drops these rows and their
 // results from this unit. It returns nil if the function has left no row, or all rows.
 func (u *Unit) SplitLeft(results []jobs.Result) (*Unit, []jobs.Result) {

@@ -1,0 +1,114 @@
+package slots
+
+import (
+	"cmp"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prescient-go/prescient/slots/internal/claim"
+	"github.com/prescient-go/prescient/slots/internal/db"
+	"github.com/prescient-go/prescient/slots/internal/elapsed"
+	"github.com/prescient-go/prescient/slots/internal/lane"
+	"github.com/prescient-go/prescient/slots/internal/record"
+)
+
+// beside is what a run shares with the runs beside it: those of one catch-up have the bounds of one run. It is safe for
+// concurrent use.
+type beside struct {
+	bounds  *lane.Bounds
+	writing *record.Writing
+	turn    claim.Turn
+	telling sync.Mutex // held while Progress is called
+}
+
+func newBeside(c *Config) *beside {
+	return &beside{
+		bounds: lane.NewBounds(c.Workers, c.Connections), writing: record.NewWriting(c.Page), turn: claim.NewTurn(),
+	}
+}
+
+const (
+	// patience is how long a run waits for locks or permits alone before other slots may go on without it. By then the
+	// log has named the session that has a lock; see db.RowWait.
+	patience = 7 * time.Second
+	// mostLead is how long before the next slot a run leaves locked rows at the latest: a timer of systemd starts no run
+	// beside another.
+	mostLead = 30 * time.Second
+)
+
+// lull notes since when a run has nothing to start, and since when it waits for locks alone. The goroutine that claims
+// uses it. Its instants are local and monotonic, and zero if it does not.
+type lull struct {
+	since, locked time.Time
+	leaves        time.Time // when Run leaves locked rows, on the clock that slots are compared with
+}
+
+// look looks whether the run has anything to start. If it has nothing, the next slot of a catch-up begins. look returns
+// an error if the run must leave the rows that it waits for.
+func (l *lull) look(r *run) error {
+	now := elapsed.Now()
+	if r.tasks.starts() || r.lanes.Waits(now) && !r.lanes.IsFull() {
+		*l = lull{}
+		return nil
+	}
+	l.since = cmp.Or(l.since, now)
+	// A job with a limit goes through the slots in order, because the permits are those of a run.
+	if limited := r.tasks.isLimited() || r.lanes.IsPaused(now); !limited || now.Sub(l.since) >= patience {
+		r.sel.started()
+	}
+	if !r.tasks.isLocked() {
+		l.locked = time.Time{}
+		return nil
+	}
+	if l.locked.IsZero() {
+		l.locked, l.leaves = now, r.leavesAt()
+	}
+	if r.sel.stays && r.Now().Before(l.leaves) || !r.sel.stays && now.Sub(l.locked) < patience {
+		return nil
+	}
+	return r.report.locked()
+}
+
+// leavesAt returns when a run leaves rows that are locked from now on: shortly before the next slot begins.
+func (r *Runner) leavesAt() time.Time {
+	now, width := r.Now(), r.Grid().Width()
+	at := r.Grid().Next(now).Add(-min(mostLead, width/4))
+	if soon := now.Add(min(patience, width/4)); at.Before(soon) {
+		return soon
+	}
+	return at
+}
+
+// wait is the wait of a claim for locks or permits. The goroutine of the claim changes it.
+type wait struct {
+	db.RowWait
+	pause atomic.Pointer[pause] // the last one; nil: the claim has rows that have not been tried
+}
+
+// pause is that between two tries of the rows of a claim.
+type pause struct {
+	permits bool      // rows wait for permits of a limit
+	until   time.Time // local monotonic instant at which the try after it is over. Then a check runs, or another pause begins
+}
+
+// triesFor is longer than a try of locked rows takes.
+const triesFor = record.PatientFor + time.Second
+
+func (w *wait) begin(lasts time.Duration, permits bool) {
+	w.pause.Store(&pause{permits, elapsed.Now().Add(lasts + triesFor)})
+}
+
+func (w *wait) end() { w.pause.Store(nil) }
+
+// goesOn reports whether the claim waits.
+func (w *wait) goesOn() bool {
+	p := w.pause.Load()
+	return p != nil && elapsed.Now().Before(p.until)
+}
+
+// isForLocks reports whether the claim waits for locks alone.
+func (w *wait) isForLocks() bool {
+	p := w.pause.Load()
+	return p != nil && !p.permits && elapsed.Now().Before(p.until)
+}

@@ -1,0 +1,183 @@
+package slots
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+)
+
+// mostBeside bounds the slots that a catch-up works on at once: each sends heartbeats of its own.
+const mostBeside = 16
+
+// catching is a catch-up at work. One goroutine decides which slot begins next, and each slot has a goroutine of its
+// own.
+type catching struct {
+	*Runner
+	ctx    context.Context // of the runs; ends with that of the caller, or when one of them fails
+	stop   context.CancelFunc
+	asked  CatchUp
+	sel    selection
+	caught *Caught
+
+	going  int // slots that are being run
+	ended  chan ending
+	again  []ending   // slots with locked rows, to run once more
+	errs   slotErrors // of slots, without those of locked rows
+	left   slotErrors // of locked rows
+	failed error      // of a run; the others are stopped
+}
+
+// ending is a slot whose run begins or ends.
+type ending struct {
+	MissedSlot
+	nth    int    // of the slots of the catch-up
+	second bool   // it is run once more
+	result Result // of all its runs
+	taken  int64  // rows of the last run that count for the limit
+	err    error
+}
+
+func newCatching(ctx context.Context, r *Runner, c CatchUp, sel selection, caught *Caught) *catching {
+	w := &catching{Runner: r, asked: c, sel: sel, caught: caught, ended: make(chan ending)}
+	w.ctx, w.stop = context.WithCancel(ctx)
+	return w
+}
+
+// atOnce returns how many slots may be run at once.
+func (w *catching) atOnce() int {
+	if w.asked.Limit > 0 {
+		return 1
+	}
+	return mostBeside
+}
+
+// do runs slots, and those with locked rows once more at the end.
+func (w *catching) do(slots iter.Seq2[MissedSlot, error]) error {
+	nth := 0
+	for missed, err := range slots {
+		if err == nil && w.ctx.Err() != nil {
+			err = ErrStopped
+		}
+		if err != nil {
+			w.fail(err)
+		}
+		if w.isOver() {
+			break
+		}
+		if w.asked.Each != nil {
+			w.asked.Each(missed)
+		}
+		w.begin(ending{MissedSlot: missed, nth: nth})
+		nth++
+	}
+	w.join()
+	for _, s := range w.again {
+		if s.second = true; w.isOver() || w.ctx.Err() != nil {
+			w.conclude(s)
+		} else {
+			w.begin(s)
+		}
+	}
+	w.join()
+	other, left := errors.Join(w.errs.join(), w.failed), w.left.join()
+	if other != nil && left != nil {
+		return fmt.Errorf("%w\n%v", other, left) //nolint:errorlint // ErrLocked says that nothing else went wrong
+	}
+	return cmp.Or(other, left)
+}
+
+// isOver reports whether no further slot is begun.
+func (w *catching) isOver() bool { return w.failed != nil || w.asked.Limit > 0 && w.sel.limit <= 0 }
+
+// begin begins the run of a slot, and returns when the next one may begin.
+func (w *catching) begin(s ending) {
+	sel, started := w.sel, make(chan struct{})
+	sel.leftBefore = s.second || s.State != StateMissed
+	sel.started = sync.OnceFunc(func() { close(started) })
+	w.going++
+	go func() {
+		result, err := w.run(w.ctx, s.Slot, sel)
+		sel.started()
+		s.taken, s.err = result.Checked+result.Yielded+result.Refused, err
+		if s.second {
+			result = s.result.plus(result)
+		}
+		s.result = result
+		w.ended <- s
+	}()
+	for waits := true; waits || w.going >= w.atOnce(); {
+		select {
+		case <-started:
+			waits, started = false, nil
+		case s := <-w.ended:
+			w.take(s)
+		}
+	}
+}
+
+// join waits for the runs that go on.
+func (w *catching) join() {
+	for w.going > 0 {
+		w.take(<-w.ended)
+	}
+}
+
+// take takes a slot whose run has ended.
+func (w *catching) take(s ending) {
+	w.going--
+	if w.asked.Limit > 0 {
+		w.sel.limit -= s.taken
+	}
+	isLocked := errors.Is(s.err, ErrLocked) && !errors.Is(s.err, ErrAbandoned)
+	if isLocked && !s.second && len(w.again) < MostMissed {
+		w.again = append(w.again, s)
+		return
+	}
+	w.conclude(s)
+}
+
+// conclude takes the result of a slot that is not run again.
+func (w *catching) conclude(s ending) {
+	w.caught.add(s.nth, s.result)
+	if w.asked.After != nil {
+		w.asked.After(s.result)
+	}
+	_, failed := errors.AsType[abandonedError](s.err)
+	switch {
+	case isEarly(s.err) || errors.Is(s.err, errOffGrid): // the width was changed meanwhile
+	case failed:
+		w.fail(s.err)
+	case errors.Is(s.err, ErrAbandoned) || errors.Is(s.err, ErrRefused):
+		w.errs.add(s.err)
+	case errors.Is(s.err, ErrLocked):
+		w.left.add(s.err)
+	case s.err != nil:
+		w.fail(s.err)
+	}
+}
+
+// fail stops the catch-up because of an error. The runs that are stopped by that tell nothing new.
+func (w *catching) fail(err error) {
+	if w.failed == nil {
+		w.failed = err
+	}
+	w.stop()
+}
+
+// add adds the result of the nth slot.
+func (c *Caught) add(nth int, r Result) {
+	if nth < len(c.Slots) {
+		c.Results = append(c.Results, make([]Result, max(0, nth+1-len(c.Results)))...)
+		c.Results[nth] = r
+	}
+	t := &c.Total
+	t.Slots++
+	if r.State == StateDone {
+		t.Done++
+	}
+	t.Checked, t.Finished, t.Rescheduled = t.Checked+r.Checked, t.Finished+r.Finished, t.Rescheduled+r.Rescheduled
+	t.Failed, t.Yielded = t.Failed+r.Failed, t.Yielded+r.Yielded
+}
