@@ -185,7 +185,7 @@ func (d Decider) occurrences(row Row, m Memory, at Moment, timing *Timing) (foun
 			// The first occurrence has passed, and those before the last one can be computed.
 			first, _ := timing.Nth(i, row.Since, 1)
 			found.first = earlier(found.first, first.At)
-			if fired > 0 && fired <= last.Number {
+			if fired > 0 && fired <= last.Number && step.Interval == "" { // the data may have moved the others since
 				o, _ := timing.Nth(i, row.Since, fired)
 				found.fired = grid.Later(found.fired, o.At)
 			}

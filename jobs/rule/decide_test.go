@@ -97,6 +97,11 @@ func TestARuleDecidesInOnePlace(t *testing.T) {
 			row:    as(func(r *rule.Row) { r.Lengths = []*expr.Length{{Days: 2}, nil} }),
 			memory: rule.Memory{Fired: map[string]int{"b": 1}}, at: 5, want: "fires a, open",
 		},
+		"it fires if the delay of that one is that of the row, which has changed since": {
+			steps:  []rule.Step{{Name: "a", Interval: "x"}, ab[1]},
+			row:    as(func(r *rule.Row) { r.Lengths = []*expr.Length{{Days: 5}, nil} }),
+			memory: rule.Memory{Fired: map[string]int{"a": 1}}, at: 6, want: "fires b, open",
+		},
 		"steps before a row counted again do not fire": {row: open, memory: rule.Memory{From: day(3)}, at: 5, want: "fires b, open"},
 		"a late row fires the last step": {
 			overdue: last, row: open, memory: rule.Memory{Came: day(5)}, at: 5 + slot, want: "fires b, leaves out a, open",
