@@ -196,7 +196,6 @@ var (
 	RuleFiredKey          = file("rule_fired_key")
 	RuleFiredLast         = file("rule_fired_last")
 	RuleFiredRead         = file("rule_fired_read")
-	RuleWaiting           = file("rule_waiting")
 	RuleLock              = file("rule_lock")
 	RuleMoved             = file("rule_moved")
 	RuleNames             = file("rule_names")

@@ -780,7 +780,7 @@ func TestARowThatNoRuleHasMadeIsAnErrorOfItsOwn(t *testing.T) {
 	s := newLateOrder(t)
 	s.waits("no number", day(4))
 	for _, job := range []jobs.Request{
-		{EntityName: "bill", EntityKey: "2"}, {EntityName: "order", EntityKey: "3", ItemKey: "a"},
+		{EntityName: "bill", EntityKey: "2"}, {EntityName: "order", EntityKey: "3", ItemKey: "a"}, {EntityName: "order", EntityKey: "4", Anonymous: true},
 	} {
 		job.JobExec, job.CheckAt = "order.unshipped", day(4)
 		if _, err := s.client.Enqueue(t.Context(), s.db, job); err != nil {
@@ -790,49 +790,12 @@ func TestARowThatNoRuleHasMadeIsAnErrorOfItsOwn(t *testing.T) {
 	s.run(day(4))
 	got := s.state()
 	for id, want := range map[string]string{
-		"1": "day 7", "2": "day 4.01 the row stands for no row of shop.orders", "3": "day 4.01 the row stands",
+		"1": "day 7", "2": "day 4.01 the row stands for no row of shop.orders", "3": "day 4.01 the row stands", "4": "day 4.01 the row stands",
 		"no number": `day 4.01 read shop.orders for rule order.unshipped: pq: invalid input syntax for type bigint`,
 	} {
 		if !strings.HasPrefix(got["order.unshipped "+id], want) {
 			t.Errorf("%s: %s, want %s", id, got["order.unshipped "+id], want)
 		}
-	}
-}
-
-// A transaction with an old snapshot lets its triggers write an anonymous check, which may be one of two for its row.
-func TestAnAnonymousCheckOfARowHandsOn(t *testing.T) {
-	t.Parallel()
-	s := newShop(t)
-	s.toOutbox()
-	s.apply(unshipped())
-	for id, at := range []float64{3, 5, 6, 3} {
-		s.order(id)
-		job := jobs.Request{JobExec: "order.unshipped", EntityName: "order", EntityKey: fmt.Sprint(id), CheckAt: day(at), Anonymous: true}
-		if _, err := s.client.Enqueue(t.Context(), s.db, job); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s.waits("1", day(4)) // before the anonymous check
-	s.waits("2", day(9)) // after it
-	s.waits("3", day(3)) // in its slot
-	waiting := func(want ...string) {
-		t.Helper()
-		diff(t, want, s.strings(`select entity_key || ' ' || coalesce(item_key, 'anonymous') || ' day ' || round(extract(epoch from next_check_at - '2030-03-01 12:00Z') / 86400, 2)
-			from prescient.future_job order by entity_key, item_key`))
-	}
-	s.run(day(3))
-	waiting("0  day 4.00", "1  day 4.00", "1 anonymous day 5.00", "2  day 9.00", "2 anonymous day 6.00", "3  day 4.00")
-	s.run(day(4))
-	s.run(day(5))
-	s.run(day(6))
-	waiting("0  day 7.00", "1  day 7.00", "2  day 9.00", "2 anonymous day 7.00", "3  day 7.00")
-	diff(t, []string{"first 0", "first 1", "first 2", "first 3"}, s.strings(`select replace(type, 'order.unshipped.', '') || ' ' || replace(subject, 'order/', '')
-		from prescient.event_outbox order by 1`))
-	s.run(day(7))
-	s.run(day(9))
-	waiting()
-	if n := len(s.outbox()); n != 8 {
-		t.Errorf("%d events, want 8", n)
 	}
 }
 

@@ -65,7 +65,6 @@ const (
 	foundGone    = "gone"    // the table has no such row
 	foundOutside = "outside" // the rule is not about the row
 	foundOpen    = "open"    // no step is left
-	foundOther   = "another check of the row waits"
 	foundRemoved = "the rule is removed"
 )
 
@@ -81,7 +80,7 @@ func (p *page) remember(ctx context.Context) error {
 	var keys []string
 	for i, row := range p.rows {
 		s := p.turns[i].seen
-		if open := s.There && s.About && !s.Done; all || row.Anonymous || row.CheckCount > 0 || len(row.Payload) > 0 || !open {
+		if open := s.There && s.About && !s.Done; all || row.CheckCount > 0 || len(row.Payload) > 0 || !open {
 			of[row.EntityKey], keys = i, append(keys, row.EntityKey)
 		}
 	}
@@ -128,7 +127,7 @@ func (m *Memory) fires(step string, number int) {
 // a later change of Rule.Overdue is about other rows, and other starts of the clock.
 func (p *page) plan(i int) {
 	row, t := p.rows[i], &p.turns[i]
-	if row.ItemKey != "" || p.rule.Rule.Entity != "" && row.EntityName != p.rule.Rule.Entity {
+	if row.Anonymous || row.ItemKey != "" || p.rule.Rule.Entity != "" && row.EntityName != p.rule.Rule.Entity {
 		p.results[i].Err = fmt.Errorf("the row stands for no row of %s: "+
 			"checks of rule %s have entity_name %q and no item_key", p.rule.Relation, p.rule.Rule.Name, p.rule.Rule.Entity)
 		return
@@ -173,50 +172,6 @@ func (p *page) plan(i int) {
 func (p *page) moment(row jobs.FutureJob) Moment {
 	now := row.Slot.Add(row.Lateness)
 	return Moment{Begun: grid.Later(row.Slot, p.grid.Floor(now)), Slot: row.Slot, Unsettled: p.unsettled, Now: now}
-}
-
-// handOn ends the anonymous checks that would wait longer than the check of the same row, which is enqueued if none waits.
-// A transaction whose snapshot is older than its statements lets the triggers write such checks, because a run may have
-// moved the one that waits.
-func (p *page) handOn(ctx context.Context) error {
-	var of []int
-	var keys []string
-	for i, row := range p.rows {
-		if r := p.results[i]; row.Anonymous && r.Err == nil && r.Next != nil {
-			of, keys = append(of, i), append(keys, row.EntityKey)
-		}
-	}
-	if len(of) == 0 {
-		return nil
-	}
-	waits := map[string]time.Time{}
-	_, err := pgsql.Collect(ctx, p.tx, pgsql.RuleWaiting.In(p.Schema),
-		[]any{p.rule.Rule.Name, p.rows[of[0]].EntityName, pq.StringArray(keys)},
-		func(row *sql.Rows, key *string) error {
-			var slot time.Time
-			err := row.Scan(key, &slot)
-			waits[*key] = slot
-			return err
-		})
-	if err != nil {
-		return fmt.Errorf("find the checks of rule %s that wait: %w", p.rule.Rule.Name, err)
-	}
-	for _, i := range of {
-		row, next, was := p.rows[i], *p.results[i].Next, p.turns[i].was
-		slot, found := waits[row.EntityKey]
-		if found && slot.After(p.grid.Ceil(next)) {
-			continue
-		}
-		p.end(i, foundOther)
-		if found {
-			continue
-		}
-		text, _ := json.Marshal(was) // never fails
-		p.results[i].Enqueue = append(p.results[i].Enqueue, jobs.Request{
-			JobExec: row.JobExec, EntityName: row.EntityName, EntityKey: row.EntityKey, CheckAt: next, Payload: text,
-		})
-	}
-	return nil
 }
 
 // end ends a row with what was found.

@@ -87,7 +87,7 @@ func (c *checker) check(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob)
 		}
 		return p.results, nil
 	}
-	n := distinct(rows[:p.rule.pace.takes(len(rows))])
+	n := p.rule.pace.takes(len(rows))
 	p.rows, p.turns, p.results = rows[:n], p.turns[:n], p.results[:n:n]
 	left := slices.Repeat([]jobs.Result{{Err: jobs.ErrLeft}}, len(rows)-n)
 	all := make([]int, n)
@@ -109,21 +109,6 @@ func (c *checker) check(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob)
 	for i := range p.rows {
 		p.plan(i)
 	}
-	if err = p.fire(ctx); err == nil {
-		err = p.handOn(ctx)
-	}
+	err = p.fire(ctx)
 	return append(p.results, left...), err
-}
-
-// distinct returns how many rows come before the first one that has the key of a row before it: a row of the table may
-// have an anonymous check, too. The next call decides about it by what this one has fired.
-func distinct(rows []jobs.FutureJob) int {
-	known := make(map[string]bool, len(rows))
-	for i, row := range rows {
-		if known[row.EntityKey] {
-			return i
-		}
-		known[row.EntityKey] = true
-	}
-	return len(rows)
 }

@@ -1,9 +1,7 @@
 -- Ends the waiting checks of a rule on many entities of a name, as cancel does for one. Returns
 -- their number. A check whose slot has begun is left to its run, which finds out how the row ends: its
 -- own step may have closed the row. It locks them in the order of their keys, so that it never
--- deadlocks with rule_wait_many. In a transaction whose snapshot is older
--- than the statement, a run may have moved the checks: it leaves them to their runs, which find the rows gone.
--- Called by the triggers of rules.
+-- deadlocks with rule_wait_many. Called by the triggers of rules.
 create or replace function prescient.cancel_keys(job_exec text, entity_name text, entity_keys text[], clock timestamptz default null)
 returns bigint
 language plpgsql
@@ -22,7 +20,7 @@ declare
     cancelled bigint := 0;
     arriving  bigint;
 begin
-    if number is null or current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
+    if number is null then
         return 0;
     end if;
     perform from prescient.future_job where false;

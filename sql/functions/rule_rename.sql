@@ -2,8 +2,7 @@
 -- old key ends as cancelled, and one of the new key waits as it did. A run may have read a check whose slot has begun, so
 -- that check keeps its key, and its run finds no such row. The new key is then checked in the next slot.
 -- check_at: the first step of a row that counts, or null. The walk of an apply may have passed the new key before it has
--- come to the old one, and the old key may only have an anonymous check. So the row is checked at that instant at the latest.
--- In a transaction whose snapshot is older than the statement, the check of the old key is left to its run. See rule_wait.
+-- come to the old one. So while a rule is being applied, the row is checked at that instant at the latest.
 -- It locks the check first: a run that has locked it records what it fires for the old key.
 -- Called by the triggers of rules.
 create or replace function prescient.rule_rename(
@@ -30,7 +29,6 @@ declare
     renamed text := ',"from":' || to_json(old_key) || '}';
     made    record;
     target  timestamptz;
-    has_fired boolean;
 begin
     if of_job is null then
         return;
@@ -39,24 +37,6 @@ begin
         return;
     end if;
     perform from prescient.future_job where false;
-    if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
-        with gone as (
-            delete from prescient.rule_fired f
-            where f.job = number and f.entity_key = rule_rename.old_key
-            returning f.since, f.step, f.fired_at, coalesce(f.key_then, f.entity_key) as key_then
-        )
-        insert into prescient.rule_fired (job, entity_key, since, step, fired_at, key_then)
-        select number, rule_rename.new_key, g.since, g.step, g.fired_at, g.key_then
-        from gone g
-        on conflict do nothing;
-        if rule_rename.check_at is not null then
-            perform prescient.rule_wait(
-                rule_rename.job_exec, rule_rename.entity_name, rule_rename.new_key, rule_rename.check_at, null, rule_rename.clock,
-                coalesce(rule_rename.clock, transaction_timestamp()), true
-            );
-        end if;
-        return;
-    end if;
     -- First, as in end_checks.
     update prescient.transfer_in i
     set outcome = 'cancelled',
@@ -96,7 +76,6 @@ begin
     select of_job, rule_rename.new_key, g.since, g.start, g.step, g.number, g.times, g.fired_at, g.key_then
     from gone g
     on conflict do nothing;
-    has_fired := found;
 
     if was.next_check_at is not null then
         renamed := rtrim(prescient.journal_entry('renamed', was.next_check_at), '}') || renamed;
@@ -152,10 +131,7 @@ begin
         end if;
     end if;
     if rule_rename.check_at < coalesce(was.next_check_at, timestamptz 'infinity')
-        and (
-            was.next_check_at is null and not has_fired
-            or exists (select from prescient.rule r where r.name = rule_rename.job_exec and r.state = 'applying')
-        )
+        and exists (select from prescient.rule r where r.name = rule_rename.job_exec and r.state = 'applying')
     then
         perform prescient.rule_wait(
             rule_rename.job_exec, rule_rename.entity_name, rule_rename.new_key, rule_rename.check_at, null,

@@ -4,7 +4,6 @@
 -- came: when the row came to the rule, at the latest. If its first step may have passed then, the payload says so, and
 -- the check decides about the steps that have. again: the clock of the row runs as before, so a check that waits keeps
 -- what its payload says about steps, and an earlier slot. A payload with from is then for a check that does not wait yet.
--- In a transaction whose snapshot is older than the statement, it writes an anonymous check of the row: see page.handOn in Go.
 -- Called by the triggers of rules.
 create or replace function prescient.rule_wait(
     job_exec    text,
@@ -55,18 +54,6 @@ begin
         end if;
     end if;
     perform from prescient.future_job where false;
-    if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
-        -- A run may have moved the check that waits since the snapshot of the transaction, and reading it would be in the
-        -- way of other transactions. So the transaction writes another check of the row, which no key finds.
-        target := prescient.due_slot(check_at, clock);
-        insert into prescient.future_job (
-            job, entity_name, entity_key, item_key, first_check_at, next_check_at, payload, requested_for
-        )
-        values (
-            number, rule_wait.entity_name, rule_wait.entity_key, null, target, target, rule_wait.payload, nullif(check_at, target)
-        );
-        return;
-    end if;
     -- As in enqueue: after a hundred turns the cause is a trigger on future_job.
     for turn in 1 .. 100 loop
         select f.next_check_at, f.id, f.journal, f.payload

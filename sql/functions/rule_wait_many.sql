@@ -25,7 +25,6 @@ declare
     first          timestamptz;
     later          timestamptz;
     written        bigint[];
-    apart          boolean := current_setting('transaction_isolation') in ('repeatable read', 'serializable'); -- see rule_wait
     keys           text[];
     made           record;
     late           jsonb := jsonb_build_object('came', to_char(came at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'));
@@ -54,11 +53,11 @@ begin
             order by u.entity_key collate "C"
         )
         insert into prescient.future_job (
-            job, entity_name, entity_key, item_key, first_check_at, next_check_at, payload, requested_for,
+            job, entity_name, entity_key, first_check_at, next_check_at, payload, requested_for,
             enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent
         )
         select
-            number, rule_wait_many.entity_name, entity_key, case when not apart then '' end, target, target, case when check_at < came then late end,
+            number, rule_wait_many.entity_name, entity_key, target, target, case when check_at < came then late end,
             nullif(check_at, target),
             enqueued_by, enqueued_app, enqueued_actor, enqueued_traceparent
         from given

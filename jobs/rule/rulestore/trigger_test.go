@@ -1,7 +1,6 @@
 package rulestore_test
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -252,82 +251,6 @@ func TestARowThatComesUnderAConditionThatLooksUpByItsOwnColumnIsChecked(t *testi
 	s.now = noon.AddDate(0, 0, 3)
 	s.exec("update shop.orders set channel = 'web'")
 	s.wants("it came", "1 at 03-07 12:15 came 03-07 12:00, 2 at 03-07 12:15 came 03-07 12:00")
-}
-
-// A run may move or end the check after the transaction has its snapshot.
-func TestATransactionWithAnOldSnapshotNeverFailsBecauseACheckHasMoved(t *testing.T) {
-	t.Parallel()
-	for _, level := range []sql.IsolationLevel{sql.LevelRepeatableRead, sql.LevelSerializable} {
-		for name, write := range map[string]string{
-			"update": "update shop.orders set placed_at = placed_at - interval '1 day'",
-			"delete": "delete from shop.orders",
-			"rename": "update shop.orders set id = id + 10",
-			"insert": "insert into shop.orders (id, placed_at) select id + 10, placed_at from shop.orders",
-		} {
-			t.Run(level.String()+" "+name, func(t *testing.T) {
-				t.Parallel()
-				s := newShop(t)
-				s.apply(unshipped)
-				s.exec("insert into shop.orders (id, placed_at) select n, now() from generate_series(1, 3) as n")
-				tx, err := s.db.BeginTxx(t.Context(), &sql.TxOptions{Isolation: level})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer func() { _ = tx.Rollback() }()
-				tx.MustExec("select from shop.orders")
-				s.exec("update prescient.future_job set next_check_at = next_check_at + interval '1 day'")
-				if _, err := tx.Exec(write); err != nil {
-					t.Fatal(err)
-				}
-				if err := tx.Commit(); err != nil {
-					t.Fatal(err)
-				}
-				if n := s.count("select count(*) from prescient.future_job where item_key is null"); name != "delete" && n != 3 {
-					t.Errorf("%d anonymous checks, want 3", n)
-				}
-			})
-		}
-	}
-}
-
-// Its anonymous check finds the old key gone.
-func TestARowThatATransactionWithAnOldSnapshotHasInsertedKeepsItsCheckUnderAnotherKey(t *testing.T) {
-	t.Parallel()
-	s := newShop(t)
-	s.apply(unshipped)
-	tx := s.db.MustBeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
-	tx.MustExec("insert into shop.orders (id, placed_at) values (1, now())")
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
-	s.exec("update shop.orders set id = 2")
-	if n := s.count("select count(*) from prescient.future_job where entity_key = '2' and item_key = ''"); n != 1 {
-		t.Errorf("%d checks of the new key, want 1", n)
-	}
-}
-
-func TestSerializableInsertsOfOtherRowsDoNotFail(t *testing.T) {
-	t.Parallel()
-	s := newShop(t)
-	s.apply(unshipped)
-	s.exec("insert into shop.orders (id, placed_at) values (0, now())") // the first one makes the job
-	var group sync.WaitGroup
-	for worker := range 4 {
-		group.Go(func() {
-			for n := range 50 {
-				tx := s.db.MustBeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelSerializable})
-				_, err := tx.Exec("insert into shop.orders (id, placed_at) values ($1, now())", 1000*worker+n+1)
-				if err = errors.Join(err, tx.Commit()); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	group.Wait()
-	if n := s.count("select count(*) from prescient.future_job"); n != 201 {
-		t.Errorf("%d checks wait, want 201", n)
-	}
 }
 
 func TestRowsThatAreWrittenLateTellWhenTheyCame(t *testing.T) {
