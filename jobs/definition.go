@@ -127,6 +127,24 @@ var errNone = errors.New("no error")
 // as an error of the row.
 var ErrDefer = errors.New("the check is deferred to the next slot")
 
+// ErrGiveUp is what errors.Is finds in an error of GiveUp.
+var ErrGiveUp = errors.New("the check has failed for good")
+
+// GiveUp returns an error with which a check has failed for good: its row ends as OutcomeFailed at once, without the
+// tries that Retry allows. An operator can still put the row back. The error has the text of err, and wraps it.
+func GiveUp(err error) error {
+	if err == nil {
+		return ErrGiveUp
+	}
+	return givenUp{err}
+}
+
+// givenUp is an error of GiveUp.
+type givenUp struct{ error }
+
+func (e givenUp) Unwrap() error        { return e.error }
+func (e givenUp) Is(target error) bool { return target == ErrGiveUp } //nolint:errorlint // it is about the sentinel itself
+
 // ErrLeft is the error of rows that a TxBatchFunc has left out, because its transaction has held their locks for long.
 // The runner calls the function again for them at once. A call must not leave out all of its rows.
 var ErrLeft = errors.New("the row is left to the next call")

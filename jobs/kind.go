@@ -39,9 +39,15 @@ func (k Kind[T]) Enqueue(
 }
 
 // Request returns a request with the name and the payload of the kind, for EnqueueMany and
-// EnqueueAll.
+// EnqueueAll. A request that has a payload, or the name of another job, is an error.
 func (k Kind[T]) Request(request Request, payload T) (Request, error) {
 	var err error
+	if request.JobExec != "" && request.JobExec != k.Name {
+		return request, &FieldError{"job_exec", fmt.Sprintf("must be empty or %q, the name of the kind", k.Name)}
+	}
+	if request.Payload != nil {
+		return request, &FieldError{"payload", "must be nil: the payload of a kind is the argument"}
+	}
 	request.JobExec = k.Name
 	request.Payload, err = k.Encode(payload)
 	return request, err

@@ -177,6 +177,22 @@ func TestAKindIsAskedForWithItsPayload(t *testing.T) {
 	}
 }
 
+func TestAKindRefusesARequestOfAnotherJobOrWithAPayload(t *testing.T) {
+	t.Parallel()
+	for field, request := range map[string]jobs.Request{
+		"job_exec": {JobExec: "order.unshipped"},
+		"payload":  {Payload: json.RawMessage("{}")},
+	} {
+		_, err := carts.Request(request, cart{Customer: "Ada"})
+		if bad, ok := errors.AsType[*jobs.FieldError](err); !ok || bad.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	if request, err := carts.Request(jobs.Request{JobExec: carts.Name}, cart{}); err != nil || request.JobExec != carts.Name {
+		t.Errorf("its own name: %v", err)
+	}
+}
+
 func TestAKindWithoutAFunctionIsNotRegistered(t *testing.T) {
 	t.Parallel()
 	defer func() {

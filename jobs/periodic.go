@@ -174,7 +174,7 @@ func (d *Definition) checkEach(ctx context.Context, tx *sqlx.Tx, job FutureJob) 
 		switch {
 		case err != nil: // the transaction cannot go on
 			return Result{}, err
-		case errors.Is(result.Err, ErrDefer):
+		case errors.Is(result.Err, ErrDefer), errors.Is(result.Err, ErrGiveUp): // its own row says so again
 		case result.Err != nil:
 			done.Failed = plain.ErrorText(result.Err)
 		default:

@@ -66,7 +66,8 @@ func Timeout(limit time.Duration) Option { return func(d *Definition) { d.Timeou
 func Horizon(limit time.Duration) Option { return func(d *Definition) { d.Horizon = limit } }
 
 // Retry limits the consecutive errors of a row that are retried, 1, 2, 4 ... slots later (see
-// MaxBackOff). One more error ends the row as OutcomeFailed. 0: the first error ends it. Default 5.
+// MaxBackOff). One more error ends the row as OutcomeFailed. 0: the first error ends it, as an error
+// of GiveUp always does. Default 5.
 func Retry(n int) Option { return func(d *Definition) { d.Retry = n } }
 
 // MaxBackOff limits the pause after an error, in slots, for a job whose rows must not fall far

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -191,6 +192,51 @@ func TestACheckThatMovesOrEndsItsOwnRowAsksForNothing(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestACheckThatGivesUpHasFailedAtOnce(t *testing.T) {
+	t.Parallel()
+	noAddress := errors.New("the customer has no address")
+	one := func(context.Context, jobs.FutureJob) (*time.Time, error) {
+		return nil, fmt.Errorf("send the mail: %w", jobs.GiveUp(noAddress))
+	}
+	inTx := func(ctx context.Context, _ *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) { return one(ctx, job) }
+	for shape, register := range map[string]func(r *jobs.Registry){
+		"Row":  func(r *jobs.Registry) { r.Register("job", jobs.Row(one)) },
+		"InTx": func(r *jobs.Registry) { r.Register("job", jobs.InTx(inTx)) },
+		"Each": func(r *jobs.Registry) { r.Register("job", jobs.Each(inTx)) },
+		"Batch": func(r *jobs.Registry) {
+			r.Register("job", jobs.Batch(func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
+				_, err := one(ctx, batch[0])
+				return slices.Repeat([]jobs.Result{{Err: err}}, len(batch)), nil
+			}))
+		},
+	} {
+		t.Run(shape, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			register(w.registry)
+			w.enqueue("job", slot(1), 3)
+			if result := w.run(slot(1)); result.Failed != 3 || w.pending("job") != 0 {
+				t.Errorf("%+v, %d rows wait", result, w.pending("job"))
+			}
+			ended, err := seq.Collect(admin.New(w.client).History(t.Context(), w.db, admin.HistoryFilter{}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range ended {
+				if row.Outcome != jobs.OutcomeFailed || row.LastError != "send the mail: the customer has no address" || row.ErrorCount != 1 {
+					t.Errorf("%+v", row)
+				}
+			}
+			if n, _, err := admin.New(w.client).Retry(t.Context(), w.db, admin.RetryFilter{JobExec: "job"}, slot(2)); n != 3 || err != nil {
+				t.Errorf("%d put back, %v", n, err)
+			}
+		})
+	}
+	if !errors.Is(jobs.GiveUp(noAddress), noAddress) || !errors.Is(jobs.GiveUp(nil), jobs.ErrGiveUp) {
+		t.Error("it does not wrap the error")
 	}
 }
 

@@ -126,6 +126,44 @@ func TestARefusalNamesTheArgument(t *testing.T) {
 	}
 }
 
+func TestAnEntityKeyMayBeANumberOrAUUID(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	const uuid = "b3b1c0de-0000-4000-8000-000000000001"
+	for call, want := range map[string]string{
+		"'order', 42, '2030-03-01'":                    "42",
+		"'order', 43::bigint, '2030-03-01', '{}', 'a'": "43",
+		"'order', 44::smallint, now()":                 "44",
+		"'order', '" + uuid + "'::uuid, '2030-03-01'":  uuid,
+		"entity_name => 'order', entity_key => 45, check_at => '2030-03-01', on_conflict => 'replace'": "45",
+		"'order', '46', '2030-03-01'":                                                           "46",
+		"'order', '47'::varchar, '2030-03-01', within => '1 hour'":                              "47",
+		"'order'::name, '48'::name, '2030-03-01'::date":                                         "48",
+		"entity_name => 'order', entity_key => '49', check_at => '2030-03-01', payload => null": "49",
+	} {
+		job := "'remind', "
+		if strings.HasPrefix(call, "entity_name") {
+			job = "job_exec => 'remind', "
+		}
+		exec(t, db, "select from prescient.enqueue("+job+call+")")
+		if n := get[int](t, db, "select count(*) from prescient.future_job where entity_key = $1", want); n != 1 {
+			t.Errorf("%s: %d rows", call, n)
+		}
+	}
+	exec(t, db, "prepare asked as select prescient.enqueue('remind', 'order', $1, $2)")
+	exec(t, db, "execute asked('50', '2030-03-01')")
+	for call, want := range map[string]string{
+		"'order', null, '2030-03-01'":         "entity_key is null",
+		"'order', null::bigint, '2030-03-01'": "entity_key is null",
+		"'order', 1.5, '2030-03-01'":          "entity_key is of type numeric, and must be text",
+		"'order', current_date, '2030-03-01'": "entity_key is of type date, and must be text",
+	} {
+		if _, err := db.Exec("select from prescient.enqueue('remind', " + call + ")"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", call, err, want)
+		}
+	}
+}
+
 func TestASlotThatHasBegunIsNoTarget(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

@@ -120,9 +120,16 @@ func (k *Kit) setWidth(schema string, width time.Duration) {
 func (k *Kit) Now() time.Time { return k.Clock.Now() }
 
 // Enqueue enqueues a check for the first slot at or after an instant, in a transaction of its own;
-// see jobs.Client.Enqueue. It keeps a row of the key that waits already.
+// see jobs.Client.Enqueue. It keeps a row of the key that waits already. With the zero time it takes
+// row.CheckAt. Two different instants end the test.
 func (k *Kit) Enqueue(row jobs.Request, at time.Time) jobs.EnqueueResult {
 	k.t.Helper()
+	switch {
+	case at.IsZero():
+		at = row.CheckAt
+	case !row.CheckAt.IsZero() && !row.CheckAt.Equal(at):
+		k.t.Fatalf("enqueue %s: it is asked for %s, and its CheckAt is %s: give one of them", row.Key(), at, row.CheckAt)
+	}
 	row.CheckAt = at
 	enqueued, err := k.Client.Enqueue(k.t.Context(), k.DB, row)
 	k.must(err)

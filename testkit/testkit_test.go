@@ -326,3 +326,12 @@ func fatal(t *testing.T, kit *testkit.Kit, do func(*testkit.Kit)) string {
 	rec.run(func() { do(kit.For(rec)) })
 	return rec.text
 }
+
+func TestTheCheckAtOfARequestCounts(t *testing.T) {
+	t.Parallel()
+	kit := testkit.New(t, testkit.Config{})
+	at := testkit.Start.Add(time.Hour)
+	row := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: "1", CheckAt: at}
+	kit.Enqueue(row, time.Time{})
+	kit.RequireWaiting(row.Key(), at)
+}

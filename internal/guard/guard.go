@@ -113,7 +113,7 @@ func After(d *jobs.Definition, m Moment, job *jobs.FutureJob, next *time.Time, e
 
 func failed(d *jobs.Definition, m Moment, job *jobs.FutureJob, err error) Verdict {
 	text := plain.ErrorText(err)
-	if job.ErrorCount+1 > d.Retry {
+	if job.ErrorCount+1 > d.Retry || errors.Is(err, jobs.ErrGiveUp) {
 		return Verdict{Outcome: jobs.OutcomeFailed, Error: text}
 	}
 	pause := min(d.MaxBackOff, 1<<min(job.ErrorCount, 30))
