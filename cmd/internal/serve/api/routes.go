@@ -108,9 +108,9 @@ func (a *api) routes() []web.Route {
 				}
 				return b.Ledger(ctx, int(days), q.acted)
 			}),
-		read("/jobs", "jobs", "Every job, and how its checks of the last day have gone", nil,
+		read("/jobs", "jobs", "Every job, and how its checks of the last day have gone", []string{"after"},
 			func(ctx context.Context, q request) (board.Jobs, error) {
-				return b.Jobs(ctx, q.acted)
+				return b.Jobs(ctx, q.Get("after"), q.acted)
 			}),
 		read("/jobs/{job}", "job", "One job", nil, func(ctx context.Context, q request) (board.Job, error) {
 			return b.Job(ctx, q.r.PathValue("job"), q.acted)

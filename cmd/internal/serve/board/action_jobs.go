@@ -25,7 +25,7 @@ func (p *planner) paused(ctx context.Context, job string) (bool, error) {
 	if err := checkText("job_exec", job); err != nil {
 		return false, err
 	}
-	lines, err := p.from.readJobs(ctx, p.reader, job)
+	lines, err := p.from.readJobs(ctx, p.reader, job, nil)
 	if err != nil {
 		return false, err
 	}

@@ -111,7 +111,7 @@ func TestEachJobHasItsFiguresWhateverItsName(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Close)
-	all, err := b.Jobs(t.Context(), 0)
+	all, err := b.Jobs(t.Context(), "", 0)
 	if err != nil || len(all.Jobs) != len(names) {
 		t.Fatalf("%d jobs, %v", len(all.Jobs), err)
 	}

@@ -21,12 +21,21 @@ const (
 	maxLookback = 2880
 )
 
-// Jobs returns every job that was ever enqueued, with the results of its checks of the last day.
-func (b *Board) Jobs(ctx context.Context, acted int64) (Jobs, error) {
-	v, err := read(ctx, b.source, "jobs", acted, overviewAge, func(ctx context.Context, r *reader) (v Jobs, err error) {
-		v.Jobs, err = b.readJobs(ctx, r, nil)
+// Jobs returns a page of the jobs that were ever enqueued, with the results of their checks of the last
+// day. It begins after the job of a name; empty: with the first.
+func (b *Board) Jobs(ctx context.Context, after string, acted int64) (Jobs, error) {
+	if err := checkText("after", after); after != "" && err != nil {
+		return Jobs{}, err
+	}
+	v, err := read(ctx, b.source, keyOf("jobs", after), acted, overviewAge, func(ctx context.Context, r *reader) (v Jobs, err error) {
+		var behind any
+		if after != "" {
+			behind = after
+		}
+		v.Jobs, err = b.readJobs(ctx, r, nil, behind)
 		if v.More = len(v.Jobs) > maxJobs; v.More {
 			v.Jobs = v.Jobs[:maxJobs]
+			v.After = &v.Jobs[maxJobs-1].JobExec
 		}
 		return v, err
 	})
@@ -41,13 +50,13 @@ func (b *Board) Jobs(ctx context.Context, acted int64) (Jobs, error) {
 	return v, err
 }
 
-// readJobs reads at most maxJobs + 1 jobs, or the one of a name.
-func (s *source) readJobs(ctx context.Context, r *reader, name any) ([]JobLine, error) {
+// readJobs reads at most maxJobs + 1 jobs after one, or the one of a name.
+func (s *source) readJobs(ctx context.Context, r *reader, name, after any) ([]JobLine, error) {
 	knows, err := r.ledger.In(r).Knows(ctx, s.cfg.Runner.Registry)
 	if err != nil {
 		return nil, err
 	}
-	list, err := rows(ctx, r, pgsql.BoardJobs, []any{maxJobs + 1, name}, func(row *sql.Rows, j *JobLine) error {
+	list, err := rows(ctx, r, pgsql.BoardJobs, []any{maxJobs + 1, name, after}, func(row *sql.Rows, j *JobLine) error {
 		var paused, registered sql.NullTime
 		var by string
 		var sla sql.NullInt64
@@ -87,7 +96,7 @@ func (b *Board) Job(ctx context.Context, name string, acted int64) (Job, error) 
 		return Job{}, err
 	}
 	v, err := read(ctx, b.source, "job "+name, acted, pageAge, func(ctx context.Context, r *reader) (v Job, err error) {
-		lines, err := b.readJobs(ctx, r, name)
+		lines, err := b.readJobs(ctx, r, name, nil)
 		if err != nil {
 			return v, err
 		}
@@ -125,7 +134,7 @@ func (b *Board) Advice(ctx context.Context, name string, acted int64) (JobAdvice
 	}
 	return read(ctx, b.source, "advice "+name, acted, adviceAge,
 		func(ctx context.Context, r *reader) (v JobAdvice, err error) {
-			lines, err := b.readJobs(ctx, r, name)
+			lines, err := b.readJobs(ctx, r, name, nil)
 			if err != nil {
 				return v, err
 			}

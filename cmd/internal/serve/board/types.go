@@ -116,8 +116,9 @@ type SlotJob struct {
 // Jobs is a list of all jobs.
 type Jobs struct {
 	Seen
-	Jobs []JobLine `json:"jobs"` // by name, at most 500
-	More bool      `json:"more"` // there are more
+	Jobs  []JobLine `json:"jobs"`  // by name, at most 500
+	More  bool      `json:"more"`  // there are more
+	After *string   `json:"after"` // after of the next page; null: this is the last
 }
 
 // JobLine is one job, and the results of its checks in the last day.

@@ -142,6 +142,8 @@ func link(path string, pairs ...any) string {
 			value = formatInstant(t)
 		case *time.Time:
 			value = formatInstant(*t)
+		case *string:
+			value = *t
 		}
 		if value != "" {
 			values.Set(fmt.Sprint(pairs[i]), value)

@@ -94,7 +94,7 @@ type slotPage struct {
 }
 
 func readJobs(b *board.Board, r *http.Request) (page, error) {
-	all, err := b.Jobs(r.Context(), acted(r))
+	all, err := b.Jobs(r.Context(), r.URL.Query().Get("after"), acted(r))
 	return page{Title: "Jobs", Section: "Jobs", Content: all}, err
 }
 
