@@ -33,8 +33,8 @@ type Config struct {
 	Around []EnqueueMiddleware
 	// Logger receives warnings. Default slog.Default().
 	Logger *slog.Logger
-	// Now is the clock that instants are compared with, for a replay of the past or the future.
-	// Default: the database's.
+	// Now is the clock that instants are compared with, for a replay of the past or the future. The
+	// database takes it only from a role that is a runner. Default: the database's.
 	Now func() time.Time
 	// Setting has the result of pgsql.ReadSetting for the schema, so that it is not read again. Optional.
 	Setting *pgsql.Setting

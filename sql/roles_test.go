@@ -53,7 +53,7 @@ var mayCall = map[pgsql.Role]string{
 		journal_entry journal_in journal_add lock_rule unreadable_rows wait_for_locks prune_ledger drop_history_months`,
 	pgsql.Rules:    `cancel_keys rule_rename rule_resume rule_wait rule_wait_many`,
 	pgsql.Operator: `end_action give_rows prune_events receive_rows record_action record_request retime retry_failed set_width settle_rows`,
-	pgsql.Owner:    `renumber_events end_checks ended_recently find_rule make_request push_back_row require_given require_rights require_runner pick_slot window_slots window_hash window_key within_seconds`,
+	pgsql.Owner:    `renumber_events end_checks ended_recently enqueue_slowly find_rule make_request push_back_row require_given require_rights require_runner pick_slot window_slots window_hash window_key within_seconds`,
 }
 
 var contains = map[pgsql.Role][]pgsql.Role{

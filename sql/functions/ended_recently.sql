@@ -3,7 +3,7 @@
 -- finished_at is the time of the database. It looks into history by the key and the time; the bound on
 -- finished_at leaves out partitions of earlier months.
 -- Volatile, so that each call sees what has been committed by then.
--- Called by enqueue and honour.
+-- Called by enqueue_slowly and honour.
 create or replace function prescient.ended_recently(
     job_exec    text,
     entity_name text,

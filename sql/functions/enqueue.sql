@@ -40,180 +40,57 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 set row_security = off
-set enable_seqscan = off
-set jit = off
 as $$
 #variable_conflict use_column
 declare
-    number  bigint;
-    target  timestamptz;
-    waiting record;
-    done    text := 'inserted';
-    seconds integer;
-    key     text;
-    lately  integer; -- unless_ended_within in seconds
-    ended   record;
+    width  interval;
+    number bigint;
+    plain  boolean; -- the name is an application's, and only the key decides
+    target timestamptz;
 begin
-    perform prescient.require_rights(enqueue.job_exec);
-    if clock is not null then
-        perform prescient.require_runner(clock);
-    end if;
-    if on_conflict not in ('keep', 'replace', 'push_back', 'error') or on_conflict is null then
-        raise exception 'on_conflict is %; it must be keep, replace, push_back or error', coalesce(quote_literal(on_conflict), 'null')
-            using errcode = 'invalid_parameter_value';
-    end if;
-    if num_nulls(job_exec, entity_name, entity_key, check_at) > 0
-        or max_wait < interval '0'
-        or check_at > coalesce(clock, clock_timestamp()) + interval '100 years'
-    then
-        perform prescient.require_given(job_exec, entity_name, entity_key, check_at, max_wait, clock);
-    end if;
-    perform from prescient.future_job where false;
-    select j.job into number from prescient.job j where j.name = enqueue.job_exec;
-    if not found then
-        number := prescient.ensure_job(job_exec);
-    end if;
-    if within is not null then
-        seconds := prescient.within_seconds(within);
-        if seconds not between 1 and 31622400 then
-            raise exception 'within is %; it must be from 0 to 366 days', within
-                using errcode = 'check_violation', constraint = 'future_job_within', table = 'future_job';
-        end if;
-        key := prescient.window_key(job_exec, entity_name, entity_key, item_key);
-    end if;
-    if unless_ended_within is not null then
-        lately := prescient.within_seconds(unless_ended_within);
-        if lately not between 1 and 31622400 then
-            raise exception 'unless_ended_within is %; it must be from 0 to 366 days', unless_ended_within
-                using errcode = 'invalid_parameter_value';
-        elsif lately is not null and enqueue.item_key is null then
-            raise exception 'an anonymous check has no key, so unless_ended_within does not apply; give it an item_key'
-                using errcode = 'invalid_parameter_value';
-        end if;
-    end if;
-    -- Each turn ends the call, or finds that another session has ended the conflicting row between two statements.
-    -- After a hundred turns the cause is a trigger.
-    for turn in 1 .. 100 loop
-        if lately is not null and done = 'inserted' then
-            -- Only saves the insert. The look after it is the one that counts: the insert may wait
-            -- for the end of a row.
-            ended := prescient.ended_recently(enqueue.job_exec, enqueue.entity_name, enqueue.entity_key, enqueue.item_key, lately, clock);
-            if ended.id is not null and not exists (
-                select
-                from prescient.future_job f
-                where f.entity_name = enqueue.entity_name
-                    and f.entity_key = enqueue.entity_key
-                    and f.job = number
-                    and f.item_key = enqueue.item_key
-            ) then
-                enqueue.id := ended.id;
-                enqueue.slot := ended.slot;
-                enqueue.action := 'recent';
-                return;
-            end if;
-        end if;
-        target := prescient.due_slot(check_at, clock, seconds, key);
+    -- One query and few expressions, because a transaction prepares each of them again. The query also locks the table
+    -- before it reads the width, as set_width does.
+    select
+        s.width, j.job,
+        j.job is not null and r.name is null and enqueue.job_exec <> 'schedule'
+        and num_nulls(enqueue.entity_name, enqueue.entity_key) = 0
+        and enqueue.check_at <= statement_timestamp() + interval '100 years'
+        and (enqueue.max_wait is null or enqueue.max_wait >= interval '0')
+        and enqueue.on_conflict in ('keep', 'replace', 'push_back', 'error')
+        and num_nonnulls(enqueue.clock, enqueue.within, enqueue.unless_ended_within) = 0
+    into width, number, plain
+    from prescient.setting s
+    left join prescient.job j on j.name = enqueue.job_exec
+    left join prescient.rule r on r.name = enqueue.job_exec
+    left join prescient.future_job on false;
+    if plain then
+        -- As due_slot, which takes the number of the transaction before it asks the clock, too.
+        target := case
+            when pg_current_xact_id() is not null
+                then greatest(prescient.slot_ceil(check_at, width), prescient.slot_floor(clock_timestamp(), width) + width)
+        end;
         insert into prescient.future_job as f (
-            job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, requested_for, requested_within
+            job, entity_name, entity_key, item_key, group_key, first_check_at, next_check_at, payload, requested_for
         )
         values (
             number, enqueue.entity_name, enqueue.entity_key, enqueue.item_key, enqueue.group_key, target, target, enqueue.payload,
-            nullif(check_at, target), seconds
+            nullif(check_at, target)
         )
         on conflict (entity_name, entity_key, job, item_key) where item_key is not null do nothing
-        returning f.id, f.next_check_at, done
+        returning f.id, f.next_check_at, 'inserted'
         into enqueue.id, enqueue.slot, enqueue.action;
-        if found then
-            if lately is not null and done = 'inserted' then
-                ended := prescient.ended_recently(enqueue.job_exec, enqueue.entity_name, enqueue.entity_key, enqueue.item_key, lately, clock);
-                if ended.id is not null then
-                    delete from prescient.future_job f
-                    where f.next_check_at = enqueue.slot and f.job = number and f.id = enqueue.id;
-                    if not found then
-                        perform prescient.raise_suppressed('the delete of the new row');
-                    end if;
-                    enqueue.id := ended.id;
-                    enqueue.slot := ended.slot;
-                    enqueue.action := 'recent';
-                    return;
-                end if;
-            end if;
-            -- The insert may have waited for another transaction's key over a boundary.
-            if enqueue.slot <= coalesce(clock, clock_timestamp()) then
-                target := prescient.due_slot(check_at, clock, seconds, key);
-                update prescient.future_job f
-                set first_check_at = target,
-                    next_check_at = target,
-                    requested_for = check_at
-                where f.next_check_at = enqueue.slot and f.job = number and f.id = enqueue.id;
-                if not found then
-                    perform prescient.raise_suppressed('the update of the new row');
-                end if;
-                enqueue.slot := target;
-            end if;
+        -- The insert may have waited for another transaction's key until the slot had begun.
+        if enqueue.slot > clock_timestamp() then
             return;
         end if;
-
-        select f.id, f.next_check_at
-        into waiting
-        from prescient.future_job f
-        where f.entity_name = enqueue.entity_name
-            and f.entity_key = enqueue.entity_key
-            and f.job = number
-            and f.item_key = enqueue.item_key;
-        continue when not found;
-        -- Whether the row is due is decided once it is locked: a check in a transaction may have locked it, and end it.
-        if on_conflict in ('replace', 'push_back') or on_conflict = 'error' and waiting.next_check_at <= coalesce(clock, clock_timestamp()) then
-            perform
-            from prescient.future_job f
-            where f.next_check_at = waiting.next_check_at and f.job = number and f.id = waiting.id
-            for update;
-            continue when not found;
-        end if;
-        if waiting.next_check_at <= coalesce(clock, clock_timestamp())
-            and on_conflict <> 'error'
-            and enqueue.job_exec <> 'schedule'
-        then
-            continue when not prescient.record_request(
-                waiting.next_check_at, number, waiting.id,
-                prescient.make_request(check_at, seconds, enqueue.payload, enqueue.group_key, on_conflict, max_wait, lately)
-            );
-            enqueue.id := waiting.id;
-            enqueue.slot := waiting.next_check_at;
-            enqueue.action := 'recorded';
-            return;
-        end if;
-
-        if on_conflict = 'replace' then
-            if prescient.end_checks('replaced', enqueue.entity_name, enqueue.entity_key, enqueue.job_exec, enqueue.item_key) > 0 then
-                done := 'replaced';
-            end if;
-            continue;
-        end if;
-        if on_conflict = 'error' then
-            raise exception 'a check of job_exec %, entity_name %, entity_key %, item_key % is waiting already',
-                quote_literal(enqueue.job_exec), quote_literal(enqueue.entity_name),
-                quote_literal(enqueue.entity_key), quote_literal(enqueue.item_key)
-                using errcode = 'unique_violation', constraint = 'future_job_key', table = 'future_job';
-        end if;
-        enqueue.id := waiting.id;
-        enqueue.slot := waiting.next_check_at;
-        enqueue.action := 'kept';
-        if on_conflict = 'push_back' then
-            -- If the slot begins before this call looks, the next turn records the request.
-            enqueue.slot := prescient.push_back_row(
-                number, enqueue.job_exec, enqueue.entity_name, enqueue.entity_key, enqueue.item_key, enqueue.check_at,
-                enqueue.max_wait, seconds, enqueue.clock, records => false
-            );
-            continue when enqueue.slot is null;
-            enqueue.action := 'pushed_back';
-        end if;
-        return;
-    end loop;
-    perform prescient.raise_suppressed(format(
-        'the enqueue of job_exec %L, entity_name %L, entity_key %L, item_key %L',
-        enqueue.job_exec, enqueue.entity_name, enqueue.entity_key, enqueue.item_key
-    ));
+    end if;
+    select e.id, e.slot, e.action
+    into enqueue.id, enqueue.slot, enqueue.action
+    from prescient.enqueue_slowly(
+        enqueue.job_exec, enqueue.entity_name, enqueue.entity_key, enqueue.check_at, enqueue.payload, enqueue.item_key, enqueue.group_key,
+        enqueue.on_conflict, enqueue.max_wait, enqueue.clock, enqueue.within, enqueue.unless_ended_within,
+        case when plain then number end, enqueue.id, enqueue.slot
+    ) as e;
 end
 $$;
 revoke all on function prescient.enqueue(text, text, text, timestamptz, jsonb, text, text, text, interval, timestamptz, interval, interval) from public;

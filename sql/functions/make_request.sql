@@ -1,5 +1,5 @@
 -- Returns a request as a value, with the caller.
--- Called by enqueue, push_back_row and rule_wait.
+-- Called by enqueue_slowly, push_back_row and rule_wait.
 create or replace function prescient.make_request(
     check_at    timestamptz,
     within      integer,

@@ -2,7 +2,7 @@
 -- of its first enqueue is open, and then the first slot is taken. seconds: within.
 -- records: whether a call on a row whose slot has begun is recorded, with the row's own payload. Otherwise
 -- it returns null for such a row, as if there were none.
--- Called by enqueue, push_back and honour.
+-- Called by enqueue_slowly, push_back and honour.
 create or replace function prescient.push_back_row(
     number      bigint,
     job_exec    text,

@@ -3,7 +3,7 @@
 -- push_back moves it to a later instant. Of unless_ended_within the shorter time stays, or none if a
 -- request has none, so that neither caller loses a check. It waits for a transaction that has locked the row.
 -- Returns false if the row is no longer in the slot; then the caller looks again.
--- Called by enqueue, push_back_row, rule_wait and settle_rows.
+-- Called by enqueue_slowly, push_back_row, rule_wait and settle_rows.
 create or replace function prescient.record_request(at timestamptz, number bigint, row_id bigint, asked prescient.request)
 returns boolean
 language plpgsql

@@ -1,6 +1,6 @@
 -- Fails for arguments with which a request cannot become a row, and names the argument: a null, an instant more than
 -- 100 years ahead, which is a mistake, and a negative max_wait. The columns of a rule's table are no mistake.
--- Called by enqueue, push_back and reschedule, and by enqueue_many for the instant alone.
+-- Called by enqueue_slowly, push_back and reschedule, and by enqueue_many for the instant alone.
 create or replace function prescient.require_given(
     job_exec    text,
     entity_name text,

@@ -1,7 +1,7 @@
 -- Fails if the caller gives a clock and is no runner: an application could fill any number of past slots,
 -- and each would keep a catch-up busy. A runner may, to replay what has happened. The caller is that of
 -- require_rights.
--- Called by enqueue, enqueue_many, push_back and reschedule, if there is a clock.
+-- Called by enqueue_slowly, enqueue_many, push_back and reschedule, if there is a clock.
 create or replace function prescient.require_runner(clock timestamptz)
 returns void
 language plpgsql
