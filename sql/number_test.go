@@ -31,8 +31,8 @@ func TestAnApplicationCannotAimAtTheNumberOfAnotherJob(t *testing.T) {
 	for name, alike := range hashesAlike {
 		for call, found := range map[string]string{
 			"select aimed_at.cancel($1, 'orders', '42')":                           "false",
-			"select aimed_at.reschedule($1, 'orders', '42', '9998-01-01') is null": "true",
-			"select aimed_at.push_back($1, 'orders', '42', '9998-01-01') is null":  "true",
+			"select aimed_at.reschedule($1, 'orders', '42', '2100-01-01') is null": "true",
+			"select aimed_at.push_back($1, 'orders', '42', '2100-01-01') is null":  "true",
 			"select action from aimed_at.enqueue($1, 'orders', '42', now())":       "inserted",
 		} {
 			if err := as(t, db, "aimed_at_app", func(tx *sqlx.Tx) error {
