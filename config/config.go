@@ -20,6 +20,9 @@ type Config struct {
 	// Stores are where the rows are, when that is more than one schema, in the order of the file.
 	Stores []Store `mapstructure:"stores"`
 
+	// Destinations are where a forwarder sends events, beside Events.Destination, sorted by name.
+	Destinations []Destination `mapstructure:"events.destinations"`
+
 	// HTTPJobs and SQLJobs bind jobs to a service and to a query, in the order of the file, each name once.
 	HTTPJobs []HTTPJob `mapstructure:"http_jobs"`
 	SQLJobs  []SQLJob  `mapstructure:"sql_jobs"`
@@ -105,8 +108,9 @@ type Jobs struct {
 
 // Events says where events go: those of schedules, and of jobs that are bound to a query.
 type Events struct {
-	// Destination is where events are published, a URL such as outbox:, the table in the same
-	// database. Defaults to outbox:.
+	// Destination is where a forwarder sends the events of the outbox, a URL such as
+	// https://example.com/hook. With outbox: they are sent only to events.destinations. Defaults to
+	// outbox:.
 	Destination Endpoint `mapstructure:"destination"`
 
 	// Source is the CloudEvents source of events, a URI reference. Defaults to prescient.
@@ -120,8 +124,8 @@ type Events struct {
 	// connect to, such as 10.0.0.0/8, ::1. Defaults to none.
 	AllowedNetworks Prefixes `mapstructure:"allowed_networks"`
 
-	// MaxRefusals is how many refusals of a destination outside of the database make an event a dead
-	// letter. 0: there is no limit. Defaults to 0.
+	// MaxRefusals is how many refusals of a destination make an event a dead letter. 0: there is no
+	// limit. Defaults to 0.
 	MaxRefusals int `mapstructure:"max_refusals"`
 
 	// MaxRefusedFor is how long after its first refusal a further one makes an event a dead letter.

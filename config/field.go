@@ -65,6 +65,8 @@ func set(target, value any) bool {
 		*target, err = duration.Parse(written)
 	case *Hosts:
 		*target = Hosts(written)
+	case *Types:
+		*target = Types(written)
 	case *Prefixes:
 		*target, err = parsePrefixes(written)
 	case *URL:
@@ -99,7 +101,7 @@ func text(value any) (string, bool) {
 func join(list []any, target any) (string, bool) {
 	var separator string
 	switch target.(type) {
-	case *Hosts, *Prefixes:
+	case *Hosts, *Prefixes, *Types:
 		separator = ", "
 	case *Secret:
 		separator = " "

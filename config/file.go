@@ -201,6 +201,16 @@ type toml interface {
 	Position() (line, column int)
 }
 
+// isNamed reports whether a key is in a section whose keys are names.
+func isNamed(key string) bool {
+	for section := range named {
+		if key == section || strings.HasPrefix(key, section+".") {
+			return true
+		}
+	}
+	return false
+}
+
 // unknownKeys returns an error for each key that v has read from the file at path and that is not a
 // setting. Nothing else may be attached to v yet. A section without content is allowed: all its
 // lines may be comments.
@@ -217,7 +227,7 @@ func unknownKeys(v *viper.Viper, path string) []error {
 		section, setting, nested := strings.Cut(key, ".")
 		known, exists := sections[section]
 		empty := exists && !nested && v.Get(key) == nil
-		if empty || slices.Contains(known, setting) || lists[section] != "" {
+		if empty || slices.Contains(known, setting) || lists[section] != "" || isNamed(key) {
 			continue
 		}
 		hint := "the sections are " + strings.Join(names, ", ")

@@ -21,8 +21,9 @@ func (s sources) lists(c *Config) (entries []Entry, problems []error) {
 	entries, problems = readList(s, "http_jobs", &c.HTTPJobs, defaultHTTPJob, httpRules)
 	more, wrong := readList(s, "sql_jobs", &c.SQLJobs, defaultSQLJob, sqlRules)
 	stores, bad := readList(s, "stores", &c.Stores, Store{}, storeRules)
-	return slices.Concat(entries, more, stores), slices.Concat(problems, wrong, bad, s.duplicateJobs(c),
-		s.duplicateStores(c))
+	destinations, refused := readTables(s, "events.destinations", &c.Destinations, destinationRules)
+	return slices.Concat(entries, more, stores, destinations), slices.Concat(problems, wrong, bad, refused,
+		s.duplicateJobs(c), s.duplicateStores(c))
 }
 
 // readList reads the tables of a section, each over the defaults.

@@ -11,8 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/jobs/event"
-	_ "github.com/prescient-go/prescient/jobs/event/outbox"
+	"github.com/prescient-go/prescient/jobs/event/forward"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/jobs/stores"
 	"github.com/prescient-go/prescient/slots"
@@ -82,10 +81,10 @@ func TestAPoolThatIsNilIsRefused(t *testing.T) {
 		_, runner := slots.NewRunner(t.Context(), slots.Config{DB: db, Registry: jobs.NewRegistry()})
 		_, set := stores.New(t.Context(), []stores.Store{{Name: "a", DB: db}}, jobs.Config{})
 		_, look := forecast.Compute(t.Context(), forecast.Config{DB: db})
-		_, publisher := event.Open(t.Context(), "outbox:", event.Config{DB: db})
+		_, publisher := forward.Start(t.Context(), forward.Config{DB: db})
 		for call, err := range map[string]error{
 			"slots.NewRunner": runner, "daemon.Run": daemon.Run(t.Context(), daemon.Config{Runner: slots.Config{DB: db, Registry: jobs.NewRegistry()}}),
-			"stores.New": set, "forecast.Compute": look, "event.Open": publisher,
+			"stores.New": set, "forecast.Compute": look, "forward.Start": publisher,
 		} {
 			if err == nil || !strings.Contains(err.Error(), "must be set") && !strings.Contains(err.Error(), "database") {
 				t.Errorf("%s, %s: %v", call, name, err)

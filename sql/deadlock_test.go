@@ -1,13 +1,10 @@
 package sql_test
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/jmoiron/sqlx"
 
-	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -29,13 +26,6 @@ func TestFunctionsThatLockManyRowsNeverDeadlock(t *testing.T) {
 		for _, key := range []string{"3", "2", "1"} {
 			exec(t, db, wait, key)
 		}
-	}
-	of := func(s pgsql.Statement, args ...string) string {
-		text := s.In("prescient")
-		for i, arg := range args {
-			text = strings.ReplaceAll(text, fmt.Sprintf("$%d", i+1), arg)
-		}
-		return text
 	}
 	for name, test := range map[string]struct {
 		setup  func(t *testing.T, db *sqlx.DB)
@@ -76,16 +66,6 @@ func TestFunctionsThatLockManyRowsNeverDeadlock(t *testing.T) {
 			"select prescient.enqueue('order.late', 'order', '2', '2030-03-05')",
 			"select prescient.retry_failed(null, null, null, now() - interval '1 hour', 9, '2030-03-06', null)",
 			replace,
-		},
-		"event_dead_subjects": {
-			func(t *testing.T, db *sqlx.DB) {
-				exec(t, db, `
-					insert into prescient.event_dead (id, source, type, subject, dead_at)
-					select s, 'shop', 'order.late', s, now() from unnest('{a,b,c}'::text[]) as s`)
-			},
-			"select from prescient.event_dead where subject = 'b' for update",
-			of(pgsql.EventDeadSubjects, "'{c,b,a}'"),
-			of(pgsql.EventDeadTake, "0", "10", "null", "null", "null"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

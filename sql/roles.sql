@@ -236,7 +236,7 @@ grant insert, update, delete
 on prescient.future_job, prescient.slot_job, prescient.slot_claim, prescient.slot_progress, prescient.slot_lateness,
     prescient.job_permit, prescient.job_rate, prescient.event_dead, prescient.schedule, prescient.schedule_state
 to prescient_runner;
-grant insert, update on prescient.slot_run to prescient_runner;
+grant insert, update on prescient.slot_run, prescient.event_consumer to prescient_runner;
 grant update (registered_at, sla, told_on) on prescient.job to prescient_runner;
 
 grant update on prescient.job to prescient_operator;
@@ -244,7 +244,7 @@ grant update (since, store, draining_since, draining_by, mover) on prescient.set
 grant insert, update, delete on prescient.transfer_out, prescient.transfer_in to prescient_operator;
 grant delete on prescient.slot_run to prescient_operator;
 grant update, delete on prescient.future_job_history to prescient_operator;
-grant insert, update, delete on prescient.event_consumer to prescient_operator;
+grant delete on prescient.event_consumer to prescient_operator;
 grant insert, update on prescient.event_watermark to prescient_operator;
 grant delete on prescient.event_outbox to prescient_operator;
 grant insert, update, delete on prescient.rule to prescient_operator;

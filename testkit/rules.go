@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
@@ -73,9 +75,9 @@ type events struct {
 
 func newEvents() *events { return &events{known: map[string]bool{}} }
 
-// Publish keeps events. An event that is published again, by a run that was interrupted, is kept
+// PublishTx keeps events. An event that is published again, by a run that was interrupted, is kept
 // once.
-func (e *events) Publish(_ context.Context, batch []event.Event) error {
+func (e *events) PublishTx(_ context.Context, _ *sqlx.Tx, batch []event.Event) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, one := range batch {
@@ -89,9 +91,6 @@ func (e *events) Publish(_ context.Context, batch []event.Event) error {
 	}
 	return nil
 }
-
-// Close does nothing.
-func (e *events) Close() error { return nil }
 
 func (e *events) all() []event.Event {
 	e.mu.Lock()

@@ -6,23 +6,16 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// Wrap returns a publisher that publishes through p, inside fn: to count events, or to trace
-// them. fn gets what is to be published, calls publish once with ctx or one made of it, and returns
-// its error. It is called by several goroutines at once. The publisher is a TxPublisher if p is
-// one: then an event that was published without an error may still be rolled back.
-func Wrap(
-	p Publisher, fn func(ctx context.Context, events []Event, publish func(ctx context.Context) error) error,
-) Publisher {
-	a := around{p, fn}
-	if tx, ok := p.(TxPublisher); ok {
-		return aroundTx{a, tx}
-	}
-	return a
-}
+// Around is called by Wrap and WrapTx with the events that are to be published. It calls publish once, with ctx or one
+// made of it, and returns its error. It is called by several goroutines at once.
+type Around func(ctx context.Context, events []Event, publish func(ctx context.Context) error) error
+
+// Wrap returns a publisher that publishes through p, inside fn: to count events, or to trace them.
+func Wrap(p Publisher, fn Around) Publisher { return around{p, fn} }
 
 type around struct {
 	Publisher
-	fn func(ctx context.Context, events []Event, publish func(ctx context.Context) error) error
+	fn Around
 }
 
 // Publish publishes events inside the function.
@@ -30,12 +23,15 @@ func (a around) Publish(ctx context.Context, events []Event) error {
 	return a.fn(ctx, events, func(ctx context.Context) error { return a.Publisher.Publish(ctx, events) })
 }
 
+// WrapTx is Wrap for a TxPublisher. An event that was published without an error may still be rolled back.
+func WrapTx(p TxPublisher, fn Around) TxPublisher { return aroundTx{p, fn} }
+
 type aroundTx struct {
-	around
-	tx TxPublisher
+	p  TxPublisher
+	fn Around
 }
 
 // PublishTx publishes events inside the function, in a transaction.
 func (a aroundTx) PublishTx(ctx context.Context, tx *sqlx.Tx, events []Event) error {
-	return a.fn(ctx, events, func(ctx context.Context) error { return a.tx.PublishTx(ctx, tx, events) })
+	return a.fn(ctx, events, func(ctx context.Context) error { return a.p.PublishTx(ctx, tx, events) })
 }

@@ -1,11 +1,10 @@
 // Package event publishes events: from recurring schedules, and from any check of an application.
 //
-// An [Event] is a CloudEvent (version 1.0) with JSON data, in the JSON format of CloudEvents. A
-// [Publisher] publishes batches of events at least once: an event that was not recorded as published
-// is published again, with the same ID. One URL names the destination. The package that registered
-// its scheme opens it:
+// An [Event] is a CloudEvent (version 1.0) with JSON data, in the JSON format of CloudEvents. It is written into
+// the outbox, in the transaction of its cause (package outbox). Destinations read the outbox: a forwarder sends
+// each its events, in order and at least once, with the same ID (package forward). One URL names a destination. The
+// package that registered its scheme opens it:
 //
-//	outbox:                          a table in the same database, in the same transaction (outbox)
 //	stdout:                          JSON lines on standard output (file)
 //	file:///var/log/events.jsonl     JSON lines in a file (file)
 //	https://example.com/hook         a signed POST, by http: too (webhook)

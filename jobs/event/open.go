@@ -13,15 +13,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Config configures publishers beside their URL. Each opener reads the fields that it needs.
 type Config struct {
-	// DB and Schema are the store of the jobs, for outbox.
-	DB     pgsql.Pool
-	Schema pgsql.Schema
 	// Secret signs what webhook sends, as Standard Webhooks has it ("whsec_" and base64). Empty:
 	// unsigned.
 	Secret string
@@ -78,7 +73,6 @@ func Open(ctx context.Context, to string, cfg Config) (Publisher, error) {
 // packages are those of this module that register a scheme.
 var packages = map[string]string{
 	"file": "file", "stdout": "file", "http": "webhook", "https": "webhook", "kafka": "kafka", "nats": "nats",
-	"outbox": "outbox",
 }
 
 // notLinked is the error for a scheme that no package has registered. It names the import that

@@ -22,12 +22,15 @@ type Publisher interface {
 	Close() error
 }
 
-// TxPublisher is a Publisher that can send within a transaction: the events exist if and only if it
-// commits.
+// TxPublisher writes events within a transaction: they exist if and only if it commits. It calls no network.
+// It is safe for concurrent use.
 type TxPublisher interface {
-	Publisher
 	PublishTx(ctx context.Context, tx *sqlx.Tx, events []Event) error
 }
+
+// ErrRefused is matched by the error of an event that its receiver refuses for what is in it: it would refuse the
+// event again, and accepts others.
+var ErrRefused = errors.New("refused")
 
 // ErrBlocked is the error of an event that was not sent since an earlier one of its Subject failed.
 var ErrBlocked = fmt.Errorf("%w: an earlier event of the subject failed", ErrNotSent)

@@ -40,12 +40,8 @@ func (p *page) fire(ctx context.Context) error {
 	if err := p.look(ctx, acting); err != nil {
 		return err
 	}
-	acts := []func(ctx context.Context) error{p.publish, p.execute, p.record}
-	if _, inTx := p.Publisher.(event.TxPublisher); inTx {
-		// Events that are written cannot be taken back for one row.
-		acts = []func(ctx context.Context) error{p.execute, p.publish, p.record}
-	}
-	for _, act := range acts {
+	// Events that are written cannot be taken back for one row, so the SQL comes first.
+	for _, act := range []func(ctx context.Context) error{p.execute, p.publish, p.record} {
 		if err := act(ctx); err != nil {
 			return err
 		}
@@ -119,35 +115,19 @@ func (p *page) tooLarge(i int) error {
 		"Select what consumers need, or where they find it", p.rule.Rule.Name, mostAnswers>>20, p.rows[i].EntityKey)
 }
 
-// publish publishes the events of the rows without an error. If the publisher is no event.TxPublisher,
-// an event that it refuses is an error of its row.
+// publish publishes the events of the rows without an error.
 func (p *page) publish(ctx context.Context) error {
 	var events []event.Event
-	var of []int // rows of the events
 	for i := range p.turns {
 		if p.results[i].Err == nil {
-			for _, e := range p.turns[i].events {
-				events, of = append(events, e), append(of, i)
-			}
+			events = append(events, p.turns[i].events...)
 		}
 	}
 	if len(events) == 0 {
 		return nil
 	}
-	if in, ok := p.Publisher.(event.TxPublisher); ok {
-		if err := in.PublishTx(ctx, p.tx, events); err != nil {
-			return fmt.Errorf("publish the events: %w", err)
-		}
-		return nil
-	}
-	err := p.Publisher.Publish(ctx, events)
-	if _, partial := errors.AsType[*event.PartialError](err); err != nil && !partial {
+	if err := p.Publisher.PublishTx(ctx, p.tx, events); err != nil {
 		return fmt.Errorf("publish the events: %w", err)
-	}
-	for n, err := range event.Errors(err, len(events)) {
-		if err != nil && p.results[of[n]].Err == nil {
-			p.fail(of[n], fmt.Errorf("publish the event: %w", err))
-		}
 	}
 	return nil
 }

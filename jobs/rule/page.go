@@ -73,9 +73,8 @@ const (
 // It leaves out rows that are open at their first check: nearly always no step has fired for them. If
 // one has, record finds out, and the engine divides the call. From then on, remember reads all rows.
 func (p *page) remember(ctx context.Context) error {
-	_, inTx := p.Publisher.(event.TxPublisher) // nothing is published twice if the call is divided
 	recovers := p.rule.Rule.Recovered != (Recovered{})
-	all := !inTx || len(p.rows) == 1 || p.rule.again.Load() || recovers
+	all := len(p.rows) == 1 || p.rule.again.Load() || recovers
 	of := make(map[string]int, len(p.rows))
 	var keys []string
 	for i, row := range p.rows {

@@ -25,9 +25,8 @@ type CheckConfig struct {
 	// for the database of the runner. While DB returns an error, every row gets it. Do not use the
 	// runner's pool: a slow query would hold connections that the runner needs to keep its leases.
 	DB func(ctx context.Context) (pgsql.Pool, error)
-	// Publisher gets the events of steps. An event.TxPublisher writes them in the transaction that
-	// records the check. Any other publisher publishes at least once.
-	Publisher event.Publisher
+	// Publisher gets the events of steps, in the transaction that records the check.
+	Publisher event.TxPublisher
 	// Source is that of the events, a URI reference.
 	Source string
 	// Schema holds the rules. Defaults to "prescient".

@@ -117,7 +117,7 @@ func newLateOrder(t *testing.T) *shop {
 }
 
 // publish makes the events of rules go to a publisher.
-func (s *shop) publish(p event.Publisher) {
+func (s *shop) publish(p event.TxPublisher) {
 	s.t.Helper()
 	s.registry = jobs.NewRegistry()
 	err := rule.Register(s.registry, rule.CheckConfig{

@@ -67,7 +67,7 @@ const backfillPage = 5000
 // The outbox gets each instant once, even beside runs, other backfills and a killed backfill. Runs
 // publish only what comes after Until, and Backfill skips what the outbox has. If two backfills of
 // a schedule overlap, the earlier one returns ErrBackfill. Backfill publishes again what was pruned
-// from the outbox. To another destination it publishes everything again, with the same IDs.
+// from the outbox.
 //
 // Each transaction publishes up to 5,000 events. If Backfill fails, what it has published stays.
 func (s *Store) Backfill(
@@ -127,7 +127,7 @@ func (b *backfill) begin(ctx context.Context, id string, from, until time.Time) 
 // last page of concurrent backfills.
 func (b *backfill) find(ctx context.Context, from time.Time) error {
 	b.present = map[int64]bool{}
-	if _, ok := b.to.Publisher.(event.TxPublisher); !ok || !from.Before(b.done.Until) {
+	if !from.Before(b.done.Until) {
 		return nil
 	}
 	return pgsql.InTx(ctx, b.db, func(tx *sqlx.Tx) error {

@@ -271,13 +271,10 @@ func TestATriggerPublishesNowAndLeavesTheNextInstant(t *testing.T) {
 	}
 }
 
-// unhurried is a publisher elsewhere that takes its time.
-type unhurried struct {
-	memory
-	reached, goOn chan struct{}
-}
+// unhurried is a publisher that takes its time.
+type unhurried struct{ reached, goOn chan struct{} }
 
-func (h *unhurried) Publish(context.Context, []event.Event) error {
+func (h *unhurried) PublishTx(context.Context, *sqlx.Tx, []event.Event) error {
 	close(h.reached)
 	<-h.goOn
 	return nil

@@ -135,25 +135,6 @@ func TestAPayloadOverTheLimitOfThisMachineStaysAndCannotBeGiven(t *testing.T) {
 	}
 }
 
-func TestAPublisherThatFailsCountsNoRunTwice(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	broker := &slow{}
-	w.to, w.timeout = broker, 2*time.Second // one event a slot
-	spec := every("a")
-	spec.MaxRuns = 2
-	w.create(spec)
-	w.run(slot(1))
-	if s := w.get("a"); s.Runs != 1 || !s.Last.Equal(noon.Add(5*time.Minute)) || !s.Next.Equal(noon.Add(10*time.Minute)) {
-		t.Errorf("%+v", s)
-	}
-	w.to = &broker.memory
-	w.run(slot(2))
-	if got := times(broker.of("a")); got != "12:05 12:10" || w.get("a").State != schedule.Ended {
-		t.Errorf("published %s, %+v", got, w.get("a"))
-	}
-}
-
 func TestBoundsAreChecked(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -20,8 +20,8 @@
 //
 // # When slots were missed
 //
-// An instant is missed if the slot after its own begins before it is published: because of an
-// outage, of the publisher too. Instants of the slot that has begun last are not missed. [Misfire]
+// An instant is missed if the slot after its own begins before it is published, because of an
+// outage. Instants of the slot that has begun last are not missed. [Misfire]
 // says which missed instants are published, oldest first: all of them (the newest [MaxCatchUp]),
 // the latest, or none. An event that would be later than the schedule's Deadline is always dropped.
 // The deadline counts from the nominal instant if slots are at most a minute wide, and from the
@@ -50,10 +50,8 @@
 //
 // # How often an event is published
 //
-// The outbox gets an event exactly once, in the transaction that moves the row. Any other
-// destination gets it at least once, in order, and with the same ID if it is repeated: the row is
-// moved after the publisher has confirmed. An event without a confirmation is tried again in the
-// next slot.
+// The outbox gets an event exactly once, in the transaction that moves the row. A destination gets it
+// from there, at least once, in order, and with the same ID if it is repeated: see package forward.
 //
 // Package httpapi below this one serves schedules over HTTP.
 package schedule

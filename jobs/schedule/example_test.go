@@ -12,7 +12,6 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -58,17 +57,6 @@ func ExampleStore_Update() {
 func ExampleRegister() {
 	registry := jobs.NewRegistry()
 	schedule.Register(registry, &schedule.PublishConfig{Publisher: outbox.New(db, ""), Source: "https://example.com/reports"})
-}
-
-// Publish them to wherever a URL says.
-func ExampleRegister_url() {
-	publisher, err := event.Open(ctx, "outbox:", event.Config{DB: db})
-	if err != nil {
-		slog.Error("open the publisher", "error", err)
-		return
-	}
-	defer func() { _ = publisher.Close() }()
-	schedule.Register(jobs.NewRegistry(), &schedule.PublishConfig{Publisher: publisher})
 }
 
 // A preview needs no database.

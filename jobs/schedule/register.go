@@ -36,16 +36,13 @@ const (
 // PublishConfig configures where the events of schedules go. Publisher must be set; every other
 // zero field means its default.
 type PublishConfig struct {
-	// Publisher takes the events. An event.TxPublisher takes them in the transaction that advances
-	// the schedules.
-	Publisher event.Publisher
+	// Publisher takes the events in the transaction that advances the schedules, such as an outbox.
+	Publisher event.TxPublisher
 	// Source is the source of every event, a URI reference. Defaults to DefaultSource.
 	Source string
 	// Schema holds the schedules. Defaults to "prescient".
 	Schema pgsql.Schema
-	// Timeout is how long the schedules of a page may take. A publisher gets four fifths of it. The
-	// next slot tries again what the publisher has not confirmed by then. Defaults to
-	// DefaultTimeout.
+	// Timeout is how long the schedules of a page may take. Defaults to DefaultTimeout.
 	Timeout time.Duration
 }
 
@@ -97,8 +94,6 @@ func (to *PublishConfig) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.Futur
 		to: to, tx: tx, grid: g, rows: rows, results: make([]jobs.Result, len(rows)),
 		states: make([]scheduleState, len(rows)),
 	}
-	publishing, cancel := context.WithTimeout(ctx, cmp.Or(to.Timeout, DefaultTimeout)/5*4)
-	defer cancel()
 	for i, row := range rows {
 		if row.EntityName != EntityName || row.ItemKey != "" || row.Anonymous {
 			b.results[i].Err = fmt.Errorf("the row stands for no schedule: rows of job %q have entity_name %q and no item_key",
@@ -109,11 +104,11 @@ func (to *PublishConfig) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.Futur
 		if !ok {
 			continue // the schedule is deleted or paused: the row ends
 		}
-		if err := b.check(publishing, i, s); err != nil {
+		if err := b.check(ctx, i, s); err != nil {
 			return nil, err
 		}
 	}
-	if err := b.flush(publishing); err != nil {
+	if err := b.flush(ctx); err != nil {
 		return nil, err
 	}
 	return b.results, b.recordStates(ctx)
@@ -156,21 +151,13 @@ type batch struct {
 	states  []scheduleState // of each row
 
 	events []event.Event // not yet published
-	owners []owner       // of each event
-	down   error         // why the publisher takes no more events
 }
 
 // scheduleState holds what the check of a row changes in its schedule.
 type scheduleState struct {
 	dropped int64
-	ended   bool // unless its last event fails
+	ended   bool
 	cursor  cursor
-}
-
-// owner is the row of an event, and the cursor that it keeps if that event is not published.
-type owner struct {
-	row    int
-	cursor cursor
 }
 
 // chunk is how many events the publisher gets at once.
@@ -196,7 +183,6 @@ func (b *batch) check(ctx context.Context, i int, s dueSchedule) error {
 		}
 		b.events = append(b.events, b.to.event(newOccurrence(row.EntityKey, at, s.payload), at, now))
 		state.At = at.Unix()
-		b.owners = append(b.owners, owner{i, state})
 		if state.Last = at.Unix(); s.maxRuns > 0 {
 			state.Runs++
 		}
@@ -205,9 +191,6 @@ func (b *batch) check(ctx context.Context, i int, s dueSchedule) error {
 		}
 		if err := b.flush(ctx); err != nil {
 			return err
-		}
-		if b.results[i].Err != nil {
-			return nil
 		}
 	}
 	b.advance(i, s, state, p.last)
@@ -222,17 +205,12 @@ func (to *PublishConfig) event(o Occurrence, at, now time.Time) event.Event {
 	}
 }
 
-// publish publishes events in a transaction if the publisher supports that.
-func (to *PublishConfig) publish(ctx context.Context, tx *sqlx.Tx, events []event.Event) (err error) {
+// publish publishes events in a transaction.
+func (to *PublishConfig) publish(ctx context.Context, tx *sqlx.Tx, events []event.Event) error {
 	if to.Publisher == nil {
 		return errNoPublisher
 	}
-	if in, ok := to.Publisher.(event.TxPublisher); ok {
-		err = in.PublishTx(ctx, tx, events)
-	} else {
-		err = to.Publisher.Publish(ctx, events)
-	}
-	if err != nil {
+	if err := to.Publisher.PublishTx(ctx, tx, events); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
 	return nil
@@ -250,33 +228,14 @@ func (b *batch) advance(i int, s dueSchedule, state cursor, last time.Time) {
 	b.states[i].ended, b.states[i].cursor = !ok, state
 }
 
-// flush publishes the collected events. If an event fails, its row waits for that event again.
+// flush publishes the collected events.
 func (b *batch) flush(ctx context.Context) error {
 	if len(b.events) == 0 {
 		return nil
 	}
-	if _, ok := b.to.Publisher.(event.TxPublisher); !ok {
-		b.publish(ctx)
-	} else if err := b.to.publish(ctx, b.tx, b.events); err != nil {
-		return err
-	}
-	b.events, b.owners = b.events[:0], b.owners[:0]
-	return nil
-}
-
-func (b *batch) publish(ctx context.Context) {
-	err := b.down
-	if err == nil {
-		err = b.to.Publisher.Publish(ctx, b.events)
-	}
-	if _, partial := errors.AsType[*event.PartialError](err); !partial {
-		b.down = err
-	}
-	for n, err := range event.Errors(err, len(b.events)) {
-		if o := b.owners[n]; err != nil && b.results[o.row].Err == nil {
-			b.results[o.row] = jobs.Result{Err: fmt.Errorf("publish: %w", err), Payload: o.cursor.payload()}
-		}
-	}
+	err := b.to.publish(ctx, b.tx, b.events)
+	b.events = b.events[:0]
+	return err
 }
 
 // recordStates records dropped events, and the cursors of rows that end. The same transaction
@@ -284,11 +243,10 @@ func (b *batch) publish(ctx context.Context) {
 func (b *batch) recordStates(ctx context.Context) error {
 	var all stateChanges
 	for i, p := range b.states {
-		ended := p.ended && b.results[i].Err == nil
-		if !ended {
-			p.cursor = cursor{} // the row keeps it, without the failed events
+		if !p.ended {
+			p.cursor = cursor{} // the row keeps it
 		}
-		if ended || p.dropped > 0 {
+		if p.ended || p.dropped > 0 {
 			all.add(b.rows[i].EntityKey, p.dropped, p.cursor)
 		}
 	}

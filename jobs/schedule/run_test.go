@@ -1,9 +1,7 @@
 package schedule_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -237,106 +235,6 @@ func TestSummerTime(t *testing.T) {
 	}
 }
 
-func TestAPublisherThatIsDownForThreeSlotsGetsEverythingOnceInOrderAfterwards(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	broker := &memory{}
-	w.to = broker
-	for id, spec := range map[string]schedule.Spec{
-		"all": {}, "latest": {Misfire: schedule.Latest}, "skip": {Misfire: schedule.Skip}, "deadline": {Deadline: 20 * time.Minute},
-	} {
-		spec.ID, spec.Crontab = id, "*/5 * * * *"
-		w.create(spec)
-	}
-	w.run(slot(1))
-	broker.down = errors.New("connection refused")
-	for n := 2; n <= 4; n++ {
-		if result := w.run(slot(n)); result.Failed != 4 {
-			t.Errorf("slot %d: %+v", n, result)
-		}
-	}
-	if s := w.get("all"); s.ErrorCount != 3 || s.LastError != "publish: connection refused" {
-		t.Errorf("%+v", s)
-	}
-	broker.down = nil
-	w.run(slot(5))
-	w.run(slot(6))
-	for id, want := range map[string]struct {
-		times   string
-		dropped int64
-	}{
-		"all":      {"12:05 12:10 12:15 12:20 12:25 12:30 12:35 12:40 12:45 12:50 12:55 13:00 13:05 13:10 13:15 13:20 13:25 13:30", 0},
-		"latest":   {"12:05 12:10 12:15 13:00 13:05 13:10 13:15 13:20 13:25 13:30", 8},
-		"skip":     {"12:05 12:10 12:15 13:05 13:10 13:15 13:20 13:25 13:30", 9},
-		"deadline": {"12:05 12:10 12:15 12:50 12:55 13:00 13:05 13:10 13:15 13:20 13:25 13:30", 6},
-	} {
-		if got := times(broker.of(id)); got != want.times {
-			t.Errorf("%s: published %s, want %s", id, got, want.times)
-		}
-		if s := w.get(id); s.Dropped != want.dropped || s.ErrorCount != 0 {
-			t.Errorf("%s: %d dropped, want %d; %+v", id, s.Dropped, want.dropped, s)
-		}
-	}
-}
-
-func TestWhatAPublisherTookIsNotRepeatedAndOneScheduleHoldsUpNoOther(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	broker := &memory{fail: func(e event.Event) error {
-		if e.Subject == "bad" && e.Time.Equal(noon.Add(10*time.Minute)) {
-			return errors.New("too large")
-		}
-		return nil
-	}}
-	w.to = broker
-	w.create(every("bad"))
-	w.create(every("good"))
-	result := w.run(slot(1))
-	if result.Failed != 1 || result.Rescheduled != 1 {
-		t.Errorf("%+v", result)
-	}
-	if s := w.get("bad"); !s.Next.Equal(noon.Add(10*time.Minute)) || s.LastError != "publish: too large" {
-		t.Errorf("%+v", s)
-	}
-	broker.fail = nil
-	w.run(slot(2))
-	for _, id := range []string{"bad", "good"} {
-		if got := times(broker.of(id)); got != "12:05 12:10 12:15 12:20 12:25 12:30" {
-			t.Errorf("%s: published %s", id, got)
-		}
-	}
-}
-
-// slow publishes one event in a call, and then nothing more until its time is up.
-type slow struct{ memory }
-
-func (s *slow) Publish(ctx context.Context, events []event.Event) error {
-	err := s.memory.Publish(ctx, events[:1])
-	<-ctx.Done()
-	errs := slices.Repeat([]error{ctx.Err()}, len(events))
-	errs[0] = err
-	return event.Partial(errs)
-}
-
-func TestAPublisherThatIsTooSlowMakesProgress(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	broker := &slow{}
-	w.to, w.timeout = broker, 2*time.Second
-	w.create(every("a"))
-	for n := 1; n <= 3; n++ {
-		if result := w.run(slot(n)); result.Failed != 1 || result.Abandoned != 0 {
-			t.Errorf("%+v", result)
-		}
-	}
-	if got := times(broker.of("a")); got != "12:05 12:10 12:15" {
-		t.Errorf("published %s", got)
-	}
-	if s := w.get("a"); !s.Next.Equal(noon.Add(20*time.Minute)) || s.LastError != "publish: context deadline exceeded" {
-		t.Errorf("%+v", s)
-	}
-}
-
 func TestAWholeMonthOfOutageIsBounded(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -456,19 +354,6 @@ func TestTheDeepestPayloadIsPublishedAndToldAsJSON(t *testing.T) {
 	w.run(slot(1))
 	if _, err := json.Marshal(w.published()); err != nil || len(w.published()) != 3 {
 		t.Errorf("%d events, %v", len(w.published()), err)
-	}
-}
-
-func TestWhatHasFailedWasNotPublishedLast(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	w.to = &memory{down: errors.New("power failure")}
-	spec := every("a")
-	spec.Misfire = schedule.Latest
-	w.create(spec)
-	w.catchUp(slot(8))
-	if s := w.get("a"); !s.Last.IsZero() || s.Dropped == 0 || s.LastError == "" {
-		t.Errorf("%+v", s)
 	}
 }
 

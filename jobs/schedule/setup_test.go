@@ -28,9 +28,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if url := os.Getenv(publisherProcess); url != "" {
-		os.Exit(publishProcess(url, os.Getenv(publisherFile)))
-	}
 	os.Exit(pgtest.Main(m))
 }
 
@@ -49,7 +46,7 @@ type world struct {
 	clock  *replay.Clock
 	store  *schedule.Store
 	outbox *outbox.Outbox
-	to     event.Publisher
+	to     event.TxPublisher
 
 	timeout time.Duration // of a page
 }
@@ -183,44 +180,18 @@ func times(events []event.Event) string {
 // every is a spec that is due every five minutes.
 func every(id string) schedule.Spec { return schedule.Spec{ID: id, Crontab: "*/5 * * * *"} }
 
-// memory is a publisher outside of the database.
+// memory is a publisher that keeps the events, also those of a transaction that is rolled back.
 type memory struct {
 	mu     sync.Mutex
 	events []event.Event
-	fail   func(event.Event) error // asked for each event; nil: none fails
-	down   error                   // of the whole batch
-	calls  int
 }
 
-func (m *memory) Publish(_ context.Context, events []event.Event) error {
+func (m *memory) PublishTx(_ context.Context, _ *sqlx.Tx, events []event.Event) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.calls++
-	if m.down != nil {
-		return m.down
-	}
-	errs := make([]error, len(events))
-	behind := map[string]bool{}
-	for i, e := range events {
-		switch {
-		case behind[e.Subject]:
-			errs[i] = event.ErrBlocked
-		case m.fail != nil:
-			errs[i] = m.fail(e)
-		}
-		if errs[i] != nil {
-			behind[e.Subject] = true
-			continue
-		}
-		m.events = append(m.events, e)
-	}
-	if len(behind) > 0 {
-		return &event.PartialError{Errs: errs}
-	}
+	m.events = append(m.events, events...)
 	return nil
 }
-
-func (m *memory) Close() error { return nil }
 
 // of returns the events of one schedule.
 func (m *memory) of(id string) []event.Event {

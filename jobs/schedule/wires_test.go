@@ -2,6 +2,7 @@ package schedule_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,16 +21,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs/event"
 	_ "github.com/prescient-go/prescient/jobs/event/file"
+	"github.com/prescient-go/prescient/jobs/event/forward"
 	_ "github.com/prescient-go/prescient/jobs/event/kafka"
 	_ "github.com/prescient-go/prescient/jobs/event/nats"
 	_ "github.com/prescient-go/prescient/jobs/event/webhook"
 	"github.com/prescient-go/prescient/jobs/schedule"
 )
 
-// wires are where the events of schedules can go: each begins something real, and returns the URL
-// that stands for it, and what reads one event from there, as it came.
+// wires are where a forwarder can send the events of schedules: each begins something real, and returns the URL
+// that stands for it, and what reads one event from there, as it came. The outbox itself has no URL.
 var wires = map[string]func(w *world) (url string, read func() []byte){
 	"outbox":  outboxWire,
 	"file":    fileWire,
@@ -40,7 +43,7 @@ var wires = map[string]func(w *world) (url string, read func() []byte){
 }
 
 func outboxWire(w *world) (url string, read func() []byte) {
-	return "outbox:", func() []byte {
+	return "", func() []byte {
 		text, err := json.Marshal(w.published()[0])
 		w.must(err)
 		return text
@@ -125,6 +128,26 @@ func kafkaWire(w *world) (url string, read func() []byte) {
 	}
 }
 
+// forward begins to forward to a URL, and returns what waits for the event to arrive there.
+func (w *world) forward(url string) (forwarded func()) {
+	w.t.Helper()
+	if url == "" {
+		return func() {}
+	}
+	publisher, err := event.Open(w.t.Context(), url, event.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}})
+	w.must(err)
+	w.t.Cleanup(func() { w.must(publisher.Close()) })
+	sent := make(chan struct{}, 1)
+	counted := event.Wrap(publisher, func(ctx context.Context, _ []event.Event, publish func(context.Context) error) error {
+		defer func() { sent <- struct{}{} }()
+		return publish(ctx)
+	})
+	f, err := forward.Start(w.t.Context(), forward.Config{DB: w.db, Destinations: []forward.Destination{{Name: "wire", Address: url, Publisher: counted}}})
+	w.must(err)
+	w.t.Cleanup(func() { f.Stop() })
+	return func() { await.Receive(w.t, "the event to be sent", sent) }
+}
+
 func (w *world) must(err error) {
 	w.t.Helper()
 	if err != nil {
@@ -138,15 +161,13 @@ func TestAnEventHasItsFourFieldsOnEveryWire(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := setup(t)
 			url, read := wire(w)
-			var err error
-			w.to, err = event.Open(t.Context(), url, event.Config{DB: w.db, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}})
-			w.must(err)
-			defer func() { w.must(w.to.Close()) }()
+			forwarded := w.forward(url)
 			// As the sources have it: a payload that is a text.
 			const payload = `"{\"user\": 1234, \"type\": \"renewal_reminder\"}"`
 			w.create(schedule.Spec{ID: "schedule1", Crontab: "@every 1h", Payload: json.RawMessage(payload)})
 			due := noon.Add(time.Hour)
 			w.run(due)
+			forwarded()
 
 			body := bytes.TrimSpace(read())
 			var e cloudevents.Event

@@ -31,6 +31,5 @@
 // search_path of "$user" then means the role, so name the schemas of tables.
 //
 // An event has the entity_key as Subject. Its ID is the same whenever the same check of a row is
-// repeated. An event.TxPublisher writes events in the transaction that records the outcome of the
-// rows, so each is published exactly once. Any other publisher publishes at least once.
+// repeated. The outbox gets it in the transaction that records the outcome of the rows, so exactly once.
 package sqljob

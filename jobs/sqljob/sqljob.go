@@ -41,9 +41,8 @@ type Config struct {
 	BatchSize int
 	// Concurrency limits how many batches a runner checks at once. Defaults to 2.
 	Concurrency int
-	// Publisher gets the events. With an event.TxPublisher they must go to the database of the
-	// jobs.
-	Publisher event.Publisher
+	// Publisher gets the events, in the transaction that records the outcome of the rows.
+	Publisher event.TxPublisher
 	// Source and Type are those of the events. Type defaults to Name.
 	Source string
 	Type   string
@@ -78,16 +77,10 @@ func Register(registry *jobs.Registry, cfg Config, opts ...jobs.Option) error {
 	if b.BatchSize > 0 {
 		opts = append(opts, jobs.BatchSize(b.BatchSize))
 	}
-	if publisher, ok := cfg.Publisher.(event.TxPublisher); ok {
-		registry.Register(cfg.Name,
-			jobs.BatchInTx(func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
-				return b.check(ctx, batch, func(events []event.Event) error { return publisher.PublishTx(ctx, tx, events) })
-			}), opts...)
-		return nil
-	}
-	registry.Register(cfg.Name, jobs.Batch(func(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
-		return b.check(ctx, batch, func(events []event.Event) error { return cfg.Publisher.Publish(ctx, events) })
-	}), opts...)
+	registry.Register(cfg.Name,
+		jobs.BatchInTx(func(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
+			return b.check(ctx, tx, batch)
+		}), opts...)
 	return nil
 }
 
@@ -106,17 +99,15 @@ type binding struct {
 
 // check is the function of the job: it runs the query for a page, and publishes the events. If the
 // answer is too large, it runs the query for each half of the page.
-func (b *binding) check(
-	ctx context.Context, batch []jobs.FutureJob, publish func([]event.Event) error,
-) ([]jobs.Result, error) {
+func (b *binding) check(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob) ([]jobs.Result, error) {
 	answers, err := b.ask(ctx, keys(batch))
 	if errors.Is(err, errTooLarge) && len(batch) > 1 {
 		half := len(batch) / 2
-		first, err := b.check(ctx, batch[:half], publish)
+		first, err := b.check(ctx, tx, batch[:half])
 		if err != nil {
 			return nil, err
 		}
-		second, err := b.check(ctx, batch[half:], publish)
+		second, err := b.check(ctx, tx, batch[half:])
 		return append(first, second...), err
 	}
 	if errors.Is(err, errTooLarge) {
@@ -127,7 +118,6 @@ func (b *binding) check(
 	}
 	results := make([]jobs.Result, len(batch))
 	var events []event.Event
-	var of []int // rows of the events
 	for i, job := range batch {
 		answer, returned := answers[job.EntityKey]
 		if !returned {
@@ -138,23 +128,17 @@ func (b *binding) check(
 			continue
 		}
 		e := b.event(job, answer)
-		if err := e.Validate(); err != nil { // here, because a publisher may refuse all events for one bad one
+		if err := e.Validate(); err != nil { // here, because the outbox refuses all events for one bad one
 			results[i] = jobs.Result{Err: fmt.Errorf("publish the event, whose subject is the entity_key: %w", err)}
 			continue
 		}
-		events, of = append(events, e), append(of, i)
+		events = append(events, e)
 	}
 	if len(events) == 0 {
 		return results, nil
 	}
-	err = publish(events)
-	if _, partial := errors.AsType[*event.PartialError](err); err != nil && !partial {
+	if err := b.Publisher.PublishTx(ctx, tx, events); err != nil {
 		return nil, fmt.Errorf("publish the events: %w", err)
-	}
-	for n, err := range event.Errors(err, len(events)) {
-		if err != nil {
-			results[of[n]] = jobs.Result{Err: fmt.Errorf("publish the event: %w", err)}
-		}
 	}
 	return results, nil
 }

@@ -113,26 +113,11 @@ func TestTheEventOfARowThatIsRepeatedHasTheSameID(t *testing.T) {
 		return errors.New("the reply was lost")
 	}
 	w.run(slot(1), w.config(unshipped))
-	diff(t, map[string]string{"1": "12:30:00 publish the event: the reply was lost"}, w.state())
+	diff(t, map[string]string{"1": "12:30:00 publish the events: the reply was lost"}, w.state())
 	w.publisher.Refuse = nil
 	w.run(slot(2), w.config(unshipped))
 	diff(t, map[string]string{"1": "done"}, w.state())
 	diff(t, seen, []string{w.published()[0].ID})
-}
-
-func TestAnEventThatIsRefusedIsTheErrorOfItsRowAlone(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	w.exec(`insert into orders values (1, 'ada', null, null), (2, 'bob', null, null)`)
-	w.due(slot(1), "1", "2")
-	w.publisher.Refuse = func(e event.Event) error {
-		if e.Subject == "2" {
-			return errors.New("too large")
-		}
-		return nil
-	}
-	w.run(slot(1), w.config(unshipped))
-	diff(t, map[string]string{"1": "done", "2": "12:30:00 publish the event: too large"}, w.state())
 }
 
 func TestARowThatCannotBeAnEventFailsAlone(t *testing.T) {

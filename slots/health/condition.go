@@ -49,6 +49,10 @@ var Conditions = []Condition{
 		consumers,
 	},
 	{
+		"destinations", "a destination that fails or refuses events, or whose events have waited for longer than THRESHOLD",
+		"duration", (30 * time.Minute).Seconds(), behind,
+	},
+	{
 		"dead-letters", "more than THRESHOLD events that were given up, because their destination refused them", "", 0,
 		deadLetters,
 	},

@@ -34,6 +34,7 @@ type Report struct {
 	consumers []string // of the outbox, whose position is ahead of the server's
 	dead      int64    // letters
 	deadSince time.Time
+	behind    []ledger.Behind
 	unopened  []ledger.JobCount // rows of the current slot, which no run has opened yet
 	// Due counts the rows, by job, that no runner works on: those of slots in trouble, and those of the
 	// current slot if no run has opened it for longer than Prompt. It leaves out paused jobs.
@@ -119,6 +120,9 @@ func Check(
 	if r.dead, r.deadSince, err = l.DeadLetters(ctx); err != nil {
 		return r, err
 	}
+	if r.behind, err = l.DestinationsBehind(ctx); err != nil {
+		return r, err
+	}
 	for _, c := range Conditions {
 		if threshold, on := thresholds.of(c); on {
 			for _, f := range c.judge(&r, threshold) {
@@ -202,6 +206,42 @@ func consumers(r *Report, threshold float64) (list []Finding) {
 	}
 	return list
 }
+
+// behind tells a destination that fails, refuses events, or gets none because nothing forwards.
+func behind(r *Report, threshold float64) (list []Finding) {
+	for _, b := range r.behind {
+		failing := !b.FailingSince.IsZero() || b.Refused > 0
+		if !failing && r.Now.Sub(b.Since).Seconds() <= threshold {
+			continue
+		}
+		var waits []string
+		if b.Waiting > 0 {
+			more := ""
+			if b.Waiting >= mostBehind {
+				more = "at least "
+			}
+			waits = append(waits, more+spoken.Count(b.Waiting, "event waits", "events wait")+" in the outbox")
+		}
+		if b.Refused > 0 {
+			waits = append(waits, spoken.Count(b.Refused, "refused event is", "refused events are")+" tried again")
+		}
+		text := fmt.Sprintf("destination %s (%s) is behind: %s, the oldest since %s", b.Name, b.Address,
+			strings.Join(waits, ", and "), r.since(b.Since))
+		switch {
+		case failing && b.Error != "":
+			text += fmt.Sprintf(". The last error: %s. Mend the destination; its events are then sent",
+				strings.TrimSuffix(oneLine(b.Error), "."))
+		case !b.Held:
+			text += ". No process forwards: events leave at the end of a run, in a daemon, and by events forward. " +
+				"If the settings have the destination no more, forget it with events forget " + spoken.Word(b.Name)
+		}
+		list = append(list, r.found(true, "events forward", "%s", text)...)
+	}
+	return list
+}
+
+// mostBehind is how many waiting events are counted.
+const mostBehind = 10_000
 
 func deadLetters(r *Report, threshold float64) []Finding {
 	return r.found(float64(r.dead) > threshold, "events dead",

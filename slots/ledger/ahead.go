@@ -83,7 +83,7 @@ func (l *Ledger) ConsumersAhead(ctx context.Context) ([]string, error) {
 // DeadLetters returns the number of events that were given up because their destination refused
 // them, and since when the oldest is one. It is the zero time if n is 0.
 func (l *Ledger) DeadLetters(ctx context.Context) (n int64, since time.Time, err error) {
-	_, err = list(ctx, l, pgsql.EventDeadCount, []any{nil, nil, nil}, func(row *sql.Rows, _ *struct{}) error {
+	_, err = list(ctx, l, pgsql.EventDeadCount, []any{nil, nil, nil, nil}, func(row *sql.Rows, _ *struct{}) error {
 		var at sql.NullTime
 		err := row.Scan(&n, &at, new(sql.NullTime), new(string))
 		if at.Valid {
@@ -92,6 +92,35 @@ func (l *Ledger) DeadLetters(ctx context.Context) (n int64, since time.Time, err
 		return err
 	})
 	return n, since, wrapped("count dead letters", err)
+}
+
+// Behind is a destination for which events wait.
+type Behind struct {
+	Name, Address string
+	// Waiting counts the events in the outbox, up to 10,000, and Refused those that the destination refuses and that are
+	// tried again, with the events behind them. Since is when the oldest was written or refused.
+	Waiting, Refused int64
+	Since            time.Time
+	// FailingSince is since when each try has failed. The zero time: the last try did not.
+	FailingSince time.Time
+	// Error is the error of the last try, or of a refused event.
+	Error string
+	// Held says that a process sends to the destination.
+	Held bool
+}
+
+// DestinationsBehind lists the destinations of the outbox for which events wait, by name.
+func (l *Ledger) DestinationsBehind(ctx context.Context) ([]Behind, error) {
+	found, err := list(ctx, l, pgsql.EventBehind, nil, func(row *sql.Rows, b *Behind) error {
+		var failing sql.NullTime
+		err := row.Scan(&b.Name, &b.Address, &b.Waiting, &b.Refused, &b.Since, &failing, &b.Error, &b.Held)
+		b.Since = b.Since.UTC()
+		if failing.Valid {
+			b.FailingSince = failing.Time.UTC()
+		}
+		return err
+	})
+	return found, wrapped("read which destinations are behind", err)
 }
 
 // Rewind deletes the slots of the ledger that lie beyond the clock, and returns their number. It

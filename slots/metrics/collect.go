@@ -28,8 +28,8 @@ var (
 	takenOver  = desc("claims_taken_over_total", "Claims taken over from other runners whose lease had expired.")
 	leasesLost = desc("leases_lost_total", "Claims lost to other runners, or whose lease could not be renewed.")
 
-	published = desc("events_published_total", "Events that were published.")
-	refused   = desc("events_failed_total", "Failed attempts to publish an event.")
+	published = desc("events_published_total", "Events that were written to the outbox.")
+	refused   = desc("events_failed_total", "Failed attempts to send an event to a destination.")
 
 	slotWidth   = desc("slot_width_seconds", "Distance between two slots.")
 	slotBegan   = desc("slot_timestamp_seconds", "The current slot.")

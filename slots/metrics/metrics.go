@@ -165,21 +165,31 @@ func outcomeOf(result slots.Result, err error) string {
 	return resultOpen
 }
 
-// Publisher returns a publisher that publishes through p and counts the events. It also counts
-// events of a transaction that is rolled back later.
-func (m *Metrics) Publisher(p event.Publisher) event.Publisher {
+// Publisher returns a publisher that publishes through p and counts the events, those that the outbox gets. It also
+// counts events of a transaction that is rolled back later.
+func (m *Metrics) Publisher(p event.TxPublisher) event.TxPublisher {
+	return event.WrapTx(p, func(ctx context.Context, events []event.Event, publish func(context.Context) error) error {
+		err := publish(ctx)
+		if err == nil {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.published += len(events)
+		}
+		return err
+	})
+}
+
+// Destination returns a publisher that sends through p and counts the events that it does not accept.
+func (m *Metrics) Destination(p event.Publisher) event.Publisher {
 	return event.Wrap(p, func(ctx context.Context, events []event.Event, publish func(context.Context) error) error {
 		err := publish(ctx)
-		failed := 0
-		for _, err := range event.Errors(err, len(events)) {
-			if err != nil {
-				failed++
-			}
-		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.published += len(events) - failed
-		m.failed += failed
+		for _, err := range event.Errors(err, len(events)) {
+			if err != nil {
+				m.failed++
+			}
+		}
 		return err
 	})
 }

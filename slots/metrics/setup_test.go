@@ -127,7 +127,7 @@ func (w *world) publish(n int) {
 	for i := range n {
 		events = append(events, event.Event{ID: fmt.Sprint(i), Source: "test", Type: "test"})
 	}
-	to := w.metrics.Publisher(outbox.New(w.db, "")).(event.TxPublisher)
+	to := w.metrics.Publisher(outbox.New(w.db, ""))
 	err := pgsql.InTx(w.t.Context(), w.db, func(tx *sqlx.Tx) error { return to.PublishTx(w.t.Context(), tx, events) })
 	if err != nil {
 		w.t.Fatal(err)

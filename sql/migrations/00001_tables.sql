@@ -553,19 +553,32 @@ create table prescient.event_outbox (
 with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
 create table prescient.event_consumer (
-    name     text collate "C"        not null,
-    mark     xid8        not null,
-    position bigint      not null,
-    acked_at timestamptz not null default clock_timestamp(),
+    name            text collate "C" not null,
+    mark            xid8        not null,
+    position        bigint      not null,
+    acked_at        timestamptz not null default clock_timestamp(),
+    address         text,
+    types           text[] collate "C",
+    token           bigint,
+    allocated_until timestamptz,
+    failing_since   timestamptz,
+    error           prescient.error_text,
     constraint event_consumer_pkey primary key (name),
     constraint event_consumer_name check (octet_length(name) between 1 and 200)
-);
+)
+-- Updated for every batch that a forwarder sends: room for HOT updates.
+with (fillfactor = 20);
 
 comment on table prescient.event_consumer is 'the last event that each consumer has acknowledged, with all events before it';
+comment on column prescient.event_consumer.address is 'where a forwarder sends the events, without secrets; null: the consumer reads them itself';
+comment on column prescient.event_consumer.types is 'patterns for like, of the types that a forwarder sends; null: all types';
+comment on column prescient.event_consumer.token is 'the forwarder that may send for the consumer until allocated_until';
+comment on column prescient.event_consumer.failing_since is 'since when each try to send failed; null: the last try did not';
 
--- Events that a destination outside of the database refuses, if the settings limit how often one is tried.
+-- Events that a destination has refused, and later ones of their subjects, which wait behind them.
 create table prescient.event_dead (
     number       bigint      not null generated always as identity,
+    consumer     text collate "C"        not null,
     id           text collate "C"        not null,
     source       text collate "C"        not null,
     type         text collate "C"        not null,
@@ -576,23 +589,25 @@ create table prescient.event_dead (
     refusals     integer     not null default 0,
     error        prescient.error_text,
     refused_at   timestamptz not null default clock_timestamp(),
-    tried_at     timestamptz not null default clock_timestamp(),
+    try_at       timestamptz,
     dead_at      timestamptz,
 
-    -- In the order of their subject: event_dead_list, event_dead_take.
+    -- In the order of their subject: event_dead_list, event_dead_due.
     constraint event_dead_pkey primary key (number),
-    -- event_dead_known, event_dead_refuse
-    constraint event_dead_key unique (source, id)
+    -- event_dead_hold
+    constraint event_dead_key unique (consumer, source, id)
 );
 
-comment on table prescient.event_dead is 'events that a destination refuses: the dead letters, and those that their checks try again';
-comment on column prescient.event_dead.refusals is 'how often the destination refused it; 0: it is held back, behind an earlier dead letter of its subject';
+comment on table prescient.event_dead is 'events that a destination refuses: those that a forwarder tries again, and the dead letters';
+comment on column prescient.event_dead.refusals is 'how often the destination refused it; 0: it is held back, behind an earlier one of its subject';
 comment on column prescient.event_dead.refused_at is 'when it was first refused, or held back';
-comment on column prescient.event_dead.tried_at is 'when its check was last refused; event_dead_prune forgets what no check tries any more';
-comment on column prescient.event_dead.dead_at is 'since when it is a dead letter, which no check tries again; null: its check does';
+comment on column prescient.event_dead.try_at is 'when the forwarder tries it again; null: it waits behind another one, or is a dead letter';
+comment on column prescient.event_dead.dead_at is 'since when it is a dead letter, which no forwarder tries again; null: a forwarder does';
 
--- event_dead_subjects: whether the next event of a subject has to wait.
-create index event_dead_subject on prescient.event_dead (subject, number) where dead_at is not null;
+-- event_dead_subjects: whether the next event of a subject has to wait. event_dead_due, event_dead_head.
+create index event_dead_subject on prescient.event_dead (consumer, subject, number);
+-- event_dead_due, event_waiting
+create index event_dead_try on prescient.event_dead (consumer, try_at) where try_at is not null;
 
 -- Limits over all runners: concurrent checks (permits) and checks a second (rates) of a job, in all or for each key.
 

@@ -1,5 +1,5 @@
--- Deletes dead letters of a subject ($1) and an id ($2) that were given up before $3. Nulls do not
--- narrow.
+-- Deletes dead letters of a subject ($1) and an id ($2) that were given up before $3, of a consumer ($4). Nulls
+-- do not narrow.
 -- Called by jobs/event/deadletter.Discard.
 with gone as (
     delete from prescient.event_dead d
@@ -7,6 +7,7 @@ with gone as (
         and ($1::text is null or d.subject = $1)
         and ($2::text is null or d.id = $2)
         and ($3::timestamptz is null or d.dead_at < $3)
+        and ($4::text is null or d.consumer = $4)
     returning 1
 )
 select count(*) from gone

@@ -1,10 +1,14 @@
--- Writes events as dead letters that no destination has refused, because an earlier one of their
--- subject is one. The arrays are those of event_insert.
--- Called by jobs/event/deadletter.publisher.hold.
-insert into prescient.event_dead (id, source, type, subject, time, generated_at, data, dead_at)
+-- Writes events of consumer $8 that its destination refused ($9: errors; '' for one that waits behind an
+-- earlier event of its subject) and says which are dead letters ($10). The first arrays are those of
+-- event_insert. An event that is there already stays as it is.
+-- Called by jobs/event/forward.sender.settle.
+insert into prescient.event_dead (consumer, id, source, type, subject, time, generated_at, data, refusals, error, try_at, dead_at)
 select
-    id, source, type, nullif(subject, ''), nullif(time, '')::timestamptz, nullif(generated_at, '')::timestamptz, nullif(data, '')::json, clock_timestamp()
-from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[]) with ordinality
-    as g (id, source, type, subject, time, generated_at, data, nth)
+    $8::text, id, source, type, nullif(subject, ''), nullif(time, '')::timestamptz, nullif(generated_at, '')::timestamptz, nullif(data, '')::json,
+    case when error = '' then 0 else 1 end, nullif(error, ''),
+    case when error <> '' and not dead then clock_timestamp() + interval '1 second' end,
+    case when dead then clock_timestamp() end
+from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $9::text[], $10::boolean[]) with ordinality
+    as g (id, source, type, subject, time, generated_at, data, error, dead, nth)
 order by nth
-on conflict on constraint event_dead_key do update set dead_at = coalesce(event_dead.dead_at, excluded.dead_at)
+on conflict on constraint event_dead_key do nothing

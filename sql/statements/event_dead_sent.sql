@@ -1,4 +1,4 @@
--- Removes the dead letters ($1) that were sent again.
--- Called by jobs/event/deadletter.List.settle.
+-- Removes refused events ($1) that their destination has accepted after all.
+-- Called by jobs/event/forward.sender.settleRetry.
 delete from prescient.event_dead
 where number = any ($1::bigint[])

@@ -1,25 +1,7 @@
--- Returns which of the subjects ($1) have a dead letter, and locks the first one of each, so that it is
--- not sent again meanwhile. A subject that is returned without a lock (false) was sent or discarded
--- between the snapshot and the lock: the caller asks again. It locks in the order of the numbers, as event_dead_take
--- does, so that the two never deadlock.
--- Called by jobs/event/deadletter.publisher.blocked.
-select g.subject, d.number is not null
-from (
-    select u.subject
-    from unnest($1::text[]) as u (subject)
-    cross join lateral (
-        select min(d.number) as number
-        from prescient.event_dead d
-        where d.subject = u.subject and d.dead_at is not null
-    ) as f
-    where f.number is not null
-    order by f.number
-) as g
-left join lateral (
-    select d.number
-    from prescient.event_dead d
-    where d.subject = g.subject and d.dead_at is not null
-    order by d.number
-    limit 1
-    for share
-) as d on true
+-- Returns which of the subjects ($2) have refused events of consumer $1: whether one is a dead letter, and whether
+-- one is tried again.
+-- Called by jobs/event/forward.sender.blocked.
+select d.subject, bool_or(d.dead_at is not null), bool_or(d.dead_at is null)
+from prescient.event_dead d
+where d.consumer = $1 and d.subject = any ($2::text[])
+group by d.subject

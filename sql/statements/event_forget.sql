@@ -1,5 +1,9 @@
--- Removes a consumer.
+-- Removes a consumer, with the events that its destination has refused.
 -- Called by jobs/event/outbox.Outbox.Forget.
+with refused as (
+    delete from prescient.event_dead
+    where consumer = $1
+)
 delete from prescient.event_consumer
 where name = $1
 returning name

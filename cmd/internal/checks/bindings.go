@@ -19,6 +19,7 @@ import (
 	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/httpjob"
 	"github.com/prescient-go/prescient/jobs/sqljob"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -48,7 +49,7 @@ func (b *Bound) logBroken(ctx context.Context, f *factory.Factory) {
 }
 
 // register adds to a registry the jobs that the settings bind to a service, and those of queries.
-func register(f *factory.Factory, registry *jobs.Registry, queries []sqljob.Config, publisher event.Publisher) error {
+func register(f *factory.Factory, registry *jobs.Registry, queries []sqljob.Config, publisher event.TxPublisher) error {
 	if err := CheckNames(f, registry); err != nil {
 		return err
 	}
@@ -68,14 +69,10 @@ func register(f *factory.Factory, registry *jobs.Registry, queries []sqljob.Conf
 
 // Definitions returns a registry with every job of the binary and of the settings, to read and not
 // to run. The caller calls release when it no longer uses the registry.
-func Definitions(ctx context.Context, f *factory.Factory) (registry *jobs.Registry, release func(), err error) {
+func Definitions(f *factory.Factory) (registry *jobs.Registry, release func(), err error) {
 	registry = f.Registry.Clone()
-	unused, err := event.Open(ctx, "stdout:", event.Config{}) // no query is run
-	if err != nil {
-		return nil, nil, err
-	}
 	queries, release := queriesOf(f)
-	if err := register(f, registry, queries, unused); err != nil {
+	if err := register(f, registry, queries, outbox.New(nil, f.Schema())); err != nil { // no query is run
 		release()
 		return nil, nil, err
 	}

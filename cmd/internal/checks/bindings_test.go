@@ -68,14 +68,12 @@ func (b *bound) http(name, url string) *config.HTTPJob {
 	return &cfg.HTTPJobs[len(cfg.HTTPJobs)-1]
 }
 
-func (b *bound) Publish(_ context.Context, events []event.Event) error {
+func (b *bound) PublishTx(_ context.Context, _ *sqlx.Tx, events []event.Event) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.events = append(b.events, events...)
 	return nil
 }
-
-func (b *bound) Close() error { return nil }
 
 // bindAll binds, and releases at the end of the test.
 func (b *bound) bindAll() {

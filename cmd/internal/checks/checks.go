@@ -5,21 +5,19 @@ package checks
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/cmd/internal/database"
-	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
-	"github.com/prescient-go/prescient/jobs/event/deadletter"
 	_ "github.com/prescient-go/prescient/jobs/event/file" // linked into every binary, unlike brokers
-	_ "github.com/prescient-go/prescient/jobs/event/outbox"
+	"github.com/prescient-go/prescient/jobs/event/forward"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
 	_ "github.com/prescient-go/prescient/jobs/event/webhook"
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -34,16 +32,15 @@ type Bound struct {
 	DB       *sqlx.DB
 	Setting  pgsql.Setting
 	Registry *jobs.Registry
-	// Publisher publishes the events of queries, rules and schedules.
-	Publisher event.Publisher
-	// Destination is where Publisher publishes, without giving up on events.
-	Destination event.Publisher
+	// Publisher writes the events of queries, rules and schedules into the outbox.
+	Publisher event.TxPublisher
 	// Broken says that a query of sql_jobs cannot run, as far as With has found out.
 	Broken bool
 	// Metrics counts what is run and published. Nil: nothing is counted.
 	Metrics *metrics.Metrics
 
-	queries []sqljob.Config
+	queries   []sqljob.Config
+	forwarder atomic.Pointer[forward.Forwarder] // nil: nothing is forwarded
 }
 
 // With is Bind for commands that run slots. It logs each query that cannot run: only the rows of its
@@ -57,7 +54,7 @@ func With(ctx context.Context, f *factory.Factory, m *metrics.Metrics, fn func(b
 
 // Bind is database.With for commands that run checks. The registry has the jobs of the binary, the
 // jobs that the settings bind to a service or a query, and the job of schedules. It knows the rules of
-// the database. Events go to events.destination. m may be nil.
+// the database. Events go to the outbox. m may be nil.
 func Bind(ctx context.Context, f *factory.Factory, m *metrics.Metrics, fn func(b *Bound) error) error {
 	return database.With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) (err error) {
 		view, err := database.NewView(f, setting)
@@ -65,21 +62,9 @@ func Bind(ctx context.Context, f *factory.Factory, m *metrics.Metrics, fn func(b
 			return err
 		}
 		f.Log().InfoContext(ctx, "connected", "database", view.String())
-		publisher, err := OpenPublisher(ctx, f, db)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, publisher.Close()) }()
-		if m != nil {
-			publisher = m.Publisher(publisher)
-		}
-		destination := publisher
-		publisher = givingUp(f, db, publisher)
 		registry := f.Registry.Clone()
-		b := &Bound{
-			DB: db, Setting: setting, Registry: registry, Publisher: traced(publisher, registry), Destination: destination,
-			Metrics: m,
-		}
+		b := &Bound{DB: db, Setting: setting, Registry: registry, Metrics: m}
+		b.Publisher = b.publisher(f)
 		release, err := b.bind(f)
 		if err != nil {
 			return err
@@ -120,36 +105,19 @@ func (b *Bound) Runner(f *factory.Factory, progress func(slots.Progress)) slots.
 	}
 }
 
-// OpenPublisher opens events.destination. The caller closes it.
-func OpenPublisher(ctx context.Context, f *factory.Factory, db *sqlx.DB) (event.Publisher, error) {
-	events := f.Config().Events
-	publisher, err := event.Open(ctx, events.Destination.Reveal(), event.Config{
-		DB: db, Schema: f.Schema(), Secret: events.Secret.Reveal(), Allow: events.AllowedNetworks, Logger: f.Log(),
-	})
-	if err != nil {
-		return nil, &exit.Error{
-			Code: exit.Usage, Err: fmt.Errorf("events.destination (%s): %w", f.Origin("events.destination"), err),
-		}
+// publisher returns the outbox. A forwarder is woken when events are written.
+func (b *Bound) publisher(f *factory.Factory) event.TxPublisher {
+	var p event.TxPublisher = outbox.New(b.DB, f.Schema())
+	if b.Metrics != nil {
+		p = b.Metrics.Publisher(p)
 	}
-	return publisher, nil
-}
-
-// givingUp is a publisher that gives up on events as the settings say.
-func givingUp(f *factory.Factory, db *sqlx.DB, p event.Publisher) event.Publisher {
-	events := f.Config().Events
-	return deadletter.New(p, deadletter.Config{
-		DB: db, Schema: f.Schema(), MaxRefusals: events.MaxRefusals, MaxAge: events.MaxRefusedFor,
-		Continue: events.AfterDeadLetter == "continue",
-		Logger:   f.Log(),
-	})
-}
-
-// traced is a publisher whose work has a span.
-func traced(p event.Publisher, registry *jobs.Registry) event.Publisher {
-	return event.Wrap(p, func(ctx context.Context, events []event.Event, publish func(context.Context) error) error {
-		ctx, end := registry.StartSpan(ctx, "publish", slog.Int("events", len(events)))
+	return event.WrapTx(p, func(ctx context.Context, events []event.Event, publish func(context.Context) error) error {
+		ctx, end := b.Registry.StartSpan(ctx, "publish", slog.Int("events", len(events)))
 		err := publish(ctx)
 		end(err)
+		if f := b.forwarder.Load(); f != nil {
+			f.Wake()
+		}
 		return err
 	})
 }

@@ -2,15 +2,12 @@ package eventscmd
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
-	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
@@ -18,7 +15,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/deadletter"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -31,6 +27,7 @@ func withList(ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, list
 
 func filterFlags(c *cobra.Command, filter *deadletter.Filter) {
 	cli.WordVar(c.Flags(), &filter.Subject, "subject", "only events of this `SUBJECT`, such as the id of a schedule")
+	cli.WordVar(c.Flags(), &filter.Consumer, "destination", "only events of this `DESTINATION`")
 	cli.WordVar(c.Flags(), &filter.ID, "id", "only the event with this `ID`")
 }
 
@@ -42,8 +39,8 @@ func newCmdDead(f *factory.Factory) *cobra.Command {
 		Short: "List the dead letters: events that were given up because their destination refused them",
 		Long: `List the dead letters, in the order in which they are sent again. An event becomes one
 after events.max_refusals refusals, or if it is refused events.max_refused_for after its first
-refusal. Without these settings no event is given up. 0 refusals: the event is held back behind an
-earlier dead letter of its subject, unless events.after_dead_letter is continue.`,
+refusal. Without these settings no event is given up: it is tried again for ever. 0 refusals: the event is
+held back behind an earlier dead letter of its subject, unless events.after_dead_letter is continue.`,
 		Example: `  prescient events dead
   prescient events dead --subject report-42 --output json`,
 		Args: cli.Exactly(),
@@ -58,9 +55,9 @@ earlier dead letter of its subject, unless events.after_dead_letter is continue.
 				for i, d := range page {
 					letters[i] = view.NewDeadLetter(d)
 				}
-				header := table.Row{"DEAD SINCE", "REFUSALS", "SUBJECT", "ID", "ERROR"}
+				header := table.Row{"DEAD SINCE", "DESTINATION", "REFUSALS", "SUBJECT", "ID", "ERROR"}
 				return output.List(f.Printer, letters, header, func(v view.DeadLetter) table.Row {
-					return table.Row{v.DeadAt, v.Refusals, v.Subject, v.ID, v.Error}
+					return table.Row{v.DeadAt, v.Destination, v.Refusals, v.Subject, v.ID, v.Error}
 				})
 			})
 		},
@@ -82,7 +79,7 @@ func (s *selection) flags(c *cobra.Command) {
 
 func (s selection) validate() error {
 	if (s.filter == deadletter.Filter{}) != s.all {
-		return exit.Usagef("give either --subject or --id, or --all")
+		return exit.Usagef("give --destination, --subject or --id, or --all")
 	}
 	return nil
 }
@@ -108,16 +105,12 @@ func (s selection) found(ctx context.Context, f *factory.Factory, list *deadlett
 
 func newCmdResend(f *factory.Factory) *cobra.Command {
 	var s selection
-	var yes bool
 	c := f.WithOutput(&cobra.Command{
 		Use:   "resend",
-		Short: "Send dead letters again, to events.destination",
-		Long: `Send dead letters again, to events.destination, in their order, and remove those that it accepts. It prints the
-destination before it sends anything. After a refusal, the later letters of the subject stay in the list. The command
-exits with 1 if any letter stays.
-
-The outbox refuses no event. So if events.destination is the outbox, another destination has refused the letters, such
-as that of the daemon. The command then sends nothing without --yes, and prints a refusal.`,
+		Short: "Let dead letters be sent again",
+		Long: `Let dead letters be sent again, to the destination that refused them, in their order. They leave
+the list. A daemon, the next run or "events forward" sends them. One that is refused once more may become a
+dead letter again, with the later ones of its subject.`,
 		Example: `  prescient events resend --all
   prescient events resend --subject report-42`,
 		Args: cli.Exactly(),
@@ -125,78 +118,23 @@ as that of the daemon. The command then sends nothing without --yes, and prints 
 			if err := s.validate(); err != nil {
 				return err
 			}
-			return resend(c.Context(), f, s, yes)
+			return withList(c.Context(), f, func(_ *sqlx.DB, list *deadletter.List) error {
+				n, err := list.Retry(c.Context(), s.filter)
+				if err == nil {
+					err = s.found(c.Context(), f, list, n)
+				}
+				if err != nil {
+					return err
+				}
+				v := struct {
+					Again int64 `json:"again"`
+				}{n}
+				return f.Pairs(v, table.Row{"sent again", n})
+			})
 		},
 	})
 	s.flags(c)
-	c.Flags().BoolVar(&yes, "yes", false, "send to the outbox what another destination has refused")
 	return c
-}
-
-func resend(ctx context.Context, f *factory.Factory, s selection, yes bool) error {
-	return withList(ctx, f, func(db *sqlx.DB, list *deadletter.List) (err error) {
-		found, err := list.Count(ctx, s.filter)
-		if err == nil {
-			err = s.found(ctx, f, list, found.Letters)
-		}
-		if err != nil {
-			return err
-		}
-		publisher, err := checks.OpenPublisher(ctx, f, db)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, publisher.Close()) }()
-		to := f.Config().Events.Destination.String()
-		if _, box := publisher.(event.TxPublisher); box && !yes {
-			if err := refusedElsewhere(ctx, f, list, s.filter); err != nil {
-				return err
-			}
-		}
-		if !f.IsJSON() {
-			if err := f.Lines(fmt.Sprintf("sending %s to %s (%s)", spoken.Count(found.Letters, "dead letter", "dead letters"),
-				to, f.Origin("events.destination"))); err != nil {
-				return err
-			}
-		}
-		sent, err := list.Send(ctx, publisher, s.filter)
-		v := struct {
-			Destination string `json:"destination"`
-			Sent        int64  `json:"sent"`
-			Refused     int64  `json:"refused"`
-			Held        int64  `json:"held"` // behind a refused one of their subject
-		}{to, sent.Sent, sent.Refused, sent.Held}
-		err = errors.Join(err, f.Pairs(v, table.Row{"destination", v.Destination}, table.Row{"sent", v.Sent},
-			table.Row{"refused again", v.Refused}, table.Row{"held back", v.Held}))
-		if err == nil && sent.Refused+sent.Held > 0 {
-			err = fmt.Errorf("%s did not take all dead letters; see the errors with: %s events dead", to, f.Self())
-		}
-		return err
-	})
-}
-
-// refusedElsewhere returns an error if there are letters. They would go to the outbox, which refuses
-// no event: another destination has refused them.
-func refusedElsewhere(ctx context.Context, f *factory.Factory, list *deadletter.List, filter deadletter.Filter) error {
-	found, err := list.Count(ctx, filter)
-	if err != nil || found.Letters == 0 {
-		return err
-	}
-	page, err := list.Page(ctx, filter, 0, 100)
-	if err != nil {
-		return err
-	}
-	said := ""
-	for _, letter := range page { // an event that was only held back has no error
-		if letter.Error != "" {
-			said = fmt.Sprintf(" (%s)", letter.Error)
-			break
-		}
-	}
-	return exit.Usagef("this sends %s to %s (%s), but another destination refused %s%s. Nothing was sent. "+
-		"Set events.destination to that destination, or add --yes to send %[4]s to the outbox",
-		spoken.Count(found.Letters, "dead letter", "dead letters"), f.Config().Events.Destination,
-		f.Origin("events.destination"), spoken.Noun(found.Letters, "it", "them"), said)
 }
 
 func newCmdDiscard(f *factory.Factory) *cobra.Command {

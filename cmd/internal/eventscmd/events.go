@@ -21,15 +21,14 @@ import (
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
-	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // NewCmdEvents returns the command events, with those below it.
 func NewCmdEvents(f *factory.Factory) *cobra.Command {
 	return cli.Group("events",
-		"Read the events in the outbox, show how far each consumer has read, and deal with dead letters",
-		newCmdTail(f, tailEvents), newCmdAck(f), newCmdForget(f), newCmdConsumers(f),
+		"Read and forward the events in the outbox, show how far each consumer has read, and deal with dead letters",
+		newCmdForward(f), newCmdTail(f, tailEvents), newCmdAck(f), newCmdForget(f), newCmdConsumers(f),
 		newCmdPrune(f, pruneEvents), newCmdDead(f), newCmdResend(f), newCmdDiscard(f))
 }
 
@@ -82,13 +81,6 @@ a terminal, long lines are cut.
 With --follow the command then waits for more events until it is stopped. --limit N then means to
 begin with the newest N events or, with --after or --consumer, to stop after N.
 
-If events.destination sends the events elsewhere, the outbox does not have them, and the log says where
-they go. Without --after, --consumer and --follow, the command then lists the newest --limit events that
-rules have handed over in the last 30 days, also to an earlier destination, the newest last. A line has
-the time, the id, the type and the subject, and the rule and the step. It says if the event is a dead
-letter. The data were not kept. A dead letter that was discarded looks like a delivered event. What
-"jobs prune" or "rules remove" has deleted, and events of schedules, are not listed.
-
 An open transaction that has written something, anywhere on the server, holds back the events after it.
 
 The command fails if events were deleted that --after or --consumer has not read yet. The error names them and what to
@@ -124,21 +116,11 @@ const (
 )
 
 func tailEvents(ctx context.Context, f *factory.Factory, o tailOptions) error {
-	if o.newest > 0 && !o.follow && isElsewhere(f) {
-		return database.With(ctx, f, func(db *sqlx.DB, _ pgsql.Setting) error {
-			store, err := rulestore.New(ctx, db, rulestore.Config{Schema: f.Config().Database.Schema})
-			if err != nil {
-				return err
-			}
-			return tailHanded(ctx, f, store, o.limit)
-		})
-	}
 	return withOutbox(ctx, f, func(box *outbox.Outbox, _ time.Time) error {
 		after, err := tailStart(ctx, f, box, o)
 		if err != nil {
 			return toGoOn(f, err, o.consumer)
 		}
-		noteDestination(ctx, f)
 		left := int(o.limit)
 		if o.newest > 0 {
 			page, err := box.Newest(ctx, output.OneMore(o.newest))
@@ -201,18 +183,6 @@ func noteMore(ctx context.Context, f *factory.Factory, box *outbox.Outbox, after
 		f.Log().WarnContext(ctx, "there are more events: go on with --after", "after", after.String())
 	}
 	return err
-}
-
-// isElsewhere reports whether events go to another destination than the outbox.
-func isElsewhere(f *factory.Factory) bool { return f.Config().Events.Destination.Reveal() != "outbox:" }
-
-// noteDestination logs where events go, unless to the outbox.
-func noteDestination(ctx context.Context, f *factory.Factory) {
-	if isElsewhere(f) {
-		f.Log().WarnContext(ctx, "the outbox has no new events: events.destination sends them elsewhere. What rules have "+
-			"handed over is listed by events tail without other flags than --limit, and what was refused by events dead",
-			"destination", f.Config().Events.Destination.String(), "origin", f.Origin("events.destination"))
-	}
 }
 
 // tailStart returns the position to begin after.
@@ -309,8 +279,10 @@ unless --unread is given.`,
 
 func newCmdForget(f *factory.Factory) *cobra.Command {
 	return f.WithOutput(&cobra.Command{
-		Use:     "forget CONSUMER",
-		Short:   "Forget a consumer, whose events then need not be kept",
+		Use:   "forget CONSUMER",
+		Short: "Forget a consumer, whose events then need not be kept",
+		Long: `Forget a consumer: the outbox no longer keeps events for it. A destination loses its dead letters and
+the refused events that are tried again, too. If the settings still have it, it begins again with new events.`,
 		Example: `  prescient events forget billing`,
 		Args:    cli.Exactly("CONSUMER"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -14,7 +14,6 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config/duration"
-	"github.com/prescient-go/prescient/jobs/event/deadletter"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -32,10 +31,7 @@ func newCmdPrune(f *factory.Factory, runF factory.Run[pruneOptions]) *cobra.Comm
 		Long: `Delete the events that every consumer has acknowledged, with --keep only events written
 longer ago than that. An event that a consumer has not acknowledged stays, unless --unread is given.
 The consumer's next read then fails, and names the lost events. If no consumer exists, only --keep
-decides.
-
-It also forgets the refusals of events that no check has tried for 7 days and that are not dead
-letters. The check of such an event is gone, as that of a deleted schedule.`,
+decides.`,
 		Example: `  prescient events prune
   prescient events prune --keep 7d
   prescient events prune --keep 90d --unread`,
@@ -53,10 +49,6 @@ letters. The check of such an event is gone, as that of a deleted schedule.`,
 	return c
 }
 
-// untried is how long after its last refusal an event is forgotten that is no dead letter. If its
-// check was only paused for longer, the refusals are counted from 0 again.
-const untried = 7 * 24 * time.Hour
-
 func pruneEvents(ctx context.Context, f *factory.Factory, o pruneOptions) error {
 	return database.With(ctx, f, func(db *sqlx.DB, setting pgsql.Setting) error {
 		box, now := outbox.New(db, f.Schema()), setting.Now()
@@ -68,15 +60,13 @@ func pruneEvents(ctx context.Context, f *factory.Factory, o pruneOptions) error 
 		if o.unread {
 			prune = box.PruneUnread
 		}
-		forgotten, failed := deadletter.NewList(db, f.Schema()).Prune(ctx, now.Add(-untried))
 		n, err := prune(ctx, before)
-		if err = errors.Join(err, failed); err != nil && n+forgotten == 0 {
+		if err != nil && n == 0 {
 			return err
 		}
 		view := struct {
-			Deleted   int64 `json:"deleted"`
-			Forgotten int64 `json:"forgotten"`
-		}{n, forgotten}
-		return errors.Join(err, f.Pairs(view, table.Row{"deleted", n}, table.Row{"forgotten", forgotten}))
+			Deleted int64 `json:"deleted"`
+		}{n}
+		return errors.Join(err, f.Pairs(view, table.Row{"deleted", n}))
 	})
 }

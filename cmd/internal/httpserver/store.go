@@ -70,16 +70,11 @@ func (s *Server) newBoard(ctx context.Context, f *factory.Factory, b *checks.Bou
 	if err != nil {
 		return nil, err
 	}
-	to := f.Config().Events.Destination.String()
-	if to == "outbox:" {
-		to = ""
-	}
 	return board.New(ctx, board.Config{
-		Destination: to,
-		DB:          b.DB, Schema: f.Config().Database.Schema, Runner: b.Runner(f, nil), Self: f.Self(),
+		DB: b.DB, Schema: f.Config().Database.Schema, Runner: b.Runner(f, nil), Self: f.Self(),
 		Private: view.Private,
 		Horizon: f.Config().Jobs.Horizon, MaxPayload: f.Config().Jobs.MaxPayload, Plans: s.plans, Logger: f.Log(),
-		Publishing: &schedule.PublishConfig{Publisher: b.Destination, Source: f.Config().Events.Source, Schema: f.Schema()},
+		Publishing: &schedule.PublishConfig{Publisher: b.Publisher, Source: f.Config().Events.Source, Schema: f.Schema()},
 	})
 }
 

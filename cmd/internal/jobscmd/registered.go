@@ -66,7 +66,7 @@ func listRegistered(ctx context.Context, f *factory.Factory) error {
 	for _, job := range f.Config().SQLJobs {
 		from[job.Name] = "sql_jobs"
 	}
-	registry, release, err := checks.Definitions(ctx, f)
+	registry, release, err := checks.Definitions(f)
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func (w *whatIf) Set(text string) error {
 }
 
 func (o *forecastOptions) run(ctx context.Context, f *factory.Factory) error {
-	registry, release, err := checks.Definitions(ctx, f)
+	registry, release, err := checks.Definitions(f)
 	if err != nil {
 		return err
 	}

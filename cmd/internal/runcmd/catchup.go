@@ -105,7 +105,7 @@ func (o *catchUpOptions) run(ctx context.Context, f *factory.Factory) error {
 	if o.dryRun {
 		return stoppedBy(ctx, checks.With(ctx, f, nil, work))
 	}
-	return measured(ctx, f, slots.KindCatchUp, work)
+	return forwarding(ctx, f, slots.KindCatchUp, work)
 }
 
 // catchUp is a catch-up of one store.

@@ -117,9 +117,11 @@ func (d *daemons) run(ctx context.Context, f *factory.Factory) error {
 		name := f.Store().Own()
 		if name == "" {
 			b.DB.SetMaxOpenConns(cfg.Pool() + 1) // one is for the metrics
-			return d.all.Run(ctx, name, cfg)
 		}
-		err := d.all.Run(ctx, name, cfg)
+		err := b.Forward(ctx, f, false, func() error { return d.all.Run(ctx, name, cfg) })
+		if name == "" {
+			return err
+		}
 		if err != nil && d.ctx.Err() != nil {
 			d.mu.Lock()
 			defer d.mu.Unlock()

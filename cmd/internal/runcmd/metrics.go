@@ -12,6 +12,13 @@ import (
 	"github.com/prescient-go/prescient/slots/metrics"
 )
 
+// forwarding is measured with a forwarder, which sends the events of fn.
+func forwarding(ctx context.Context, f *factory.Factory, kind slots.Kind, fn func(b *checks.Bound) error) error {
+	return measured(ctx, f, kind, func(b *checks.Bound) error {
+		return b.Forward(ctx, f, true, func() error { return fn(b) })
+	})
+}
+
 // measured is checks.With for a command that cron starts. If metrics.file is set, it writes the
 // metrics there when the command ends, also after a failure.
 func measured(ctx context.Context, f *factory.Factory, kind slots.Kind, fn func(b *checks.Bound) error) error {

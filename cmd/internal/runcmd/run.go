@@ -59,6 +59,9 @@ With --catch-up it then does what "catch-up" does. So missed slots and straggler
 need no operator. About once a day it also does what "jobs prune" does, if history.retention is set: for 10 seconds at
 most, and the next run goes on.
 
+It sends the events of the outbox to the destinations of the settings, and ends when they have them. A destination that
+does not take them is a warning and a finding of "status", and the next run sends them.
+
 It writes nothing to stdout without --output json. A line of the log sums up the run, if the log goes to a terminal or
 --log-level is given. The log has a warning for each job with failed checks, with the first error. It has an error if
 rows were given up.`,
@@ -79,7 +82,7 @@ rows were given up.`,
 }
 
 func (o runOptions) run(ctx context.Context, f *factory.Factory) error {
-	return measured(ctx, f, slots.KindRun, func(b *checks.Bound) error {
+	return forwarding(ctx, f, slots.KindRun, func(b *checks.Bound) error {
 		bars := newBars(f)
 		cfg := b.Runner(f, showing(bars))
 		cfg.LeaveLocked = o.catchUp

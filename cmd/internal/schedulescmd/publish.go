@@ -17,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -25,12 +26,11 @@ import (
 func withPublishing(
 	ctx context.Context, f *factory.Factory, fn func(db *sqlx.DB, s *schedule.Store, to *schedule.PublishConfig) error,
 ) error {
-	return database.WithSchedules(ctx, f, func(db *sqlx.DB, s *schedule.Store) (err error) {
-		publisher, err := checks.OpenPublisher(ctx, f, db)
-		if err != nil {
+	return database.WithSchedules(ctx, f, func(db *sqlx.DB, s *schedule.Store) error {
+		if err := checks.NameDestinations(ctx, f, db); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, publisher.Close()) }()
+		publisher := outbox.New(db, f.Schema())
 		return fn(db, s, &schedule.PublishConfig{Publisher: publisher, Source: f.Config().Events.Source, Schema: f.Schema()})
 	})
 }
@@ -46,8 +46,9 @@ func newCmdTrigger(f *factory.Factory) *cobra.Command {
 	return f.WithOutput(&cobra.Command{
 		Use:   "trigger ID",
 		Short: "Publish an event of a schedule now; its next instant is unchanged",
-		Long: `Publish an event of a schedule now, to events.destination, in any state of the schedule. Its next instant is
-unchanged. The id of the event ends in -trigger- and a number, which distinguishes it from the event of an instant.`,
+		Long: `Publish an event of a schedule now, in any state of the schedule. Its next instant is unchanged. The event
+goes to the outbox; a daemon, the next run or "events forward" sends it to the destinations. The id of the event ends in
+-trigger- and a number, which distinguishes it from the event of an instant.`,
 		Example: `  prescient schedules trigger report-42`,
 		Args:    cli.Exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -75,15 +76,14 @@ func newCmdBackfill(f *factory.Factory) *cobra.Command {
 	c := f.WithOutput(&cobra.Command{
 		Use:   "backfill ID...",
 		Short: "Publish the instants of schedules that have passed",
-		Long: `Publish the instants of schedules from --since up to but not including --until, to
-events.destination. It takes one schedule after another, the oldest instant first. Use it for
-instants from before the schedule was created, for instants that its misfire policy has dropped, or
-for another destination. It ends at now, or at the instant that a run publishes next. Events have
+		Long: `Publish the instants of schedules from --since up to but not including --until. It takes
+one schedule after another, the oldest instant first. Use it for instants from before the schedule was
+created, or for instants that its misfire policy has dropped. It ends at now, or at the instant that a run publishes next. Events have
 the ids that a run gives them. @every has no instants before its anchor, which defaults to the time
 of creation.
 
 The outbox has each instant only once, even beside runs and after a backfill that was killed: instants that it has are
-left out. Other destinations, and a pruned outbox, get events again, with the same ids.`,
+left out. A pruned outbox gets events again, with the same ids.`,
 		Example: `  prescient schedules backfill report-42 --since 2026-01-01 --until 2026-03-01`,
 		Args:    cli.AtLeast("ID"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -40,23 +40,24 @@ func NewEvent(e admin.TimelineEntry) Event {
 
 // DeadLetter is deadletter.Letter as JSON.
 type DeadLetter struct {
-	Number    int64           `json:"number"` // the order in which they are sent again
-	ID        string          `json:"id"`
-	Source    string          `json:"source"`
-	Type      string          `json:"type"`
-	Subject   string          `json:"subject"`
-	Time      *time.Time      `json:"time"`
-	Data      json.RawMessage `json:"data"`
-	Refusals  int             `json:"refusals"` // 0: it is held back
-	Error     string          `json:"error"`
-	RefusedAt time.Time       `json:"refused_at"`
-	DeadAt    time.Time       `json:"dead_at"`
+	Number      int64           `json:"number"`      // the order in which they are sent again
+	Destination string          `json:"destination"` // that refused it
+	ID          string          `json:"id"`
+	Source      string          `json:"source"`
+	Type        string          `json:"type"`
+	Subject     string          `json:"subject"`
+	Time        *time.Time      `json:"time"`
+	Data        json.RawMessage `json:"data"`
+	Refusals    int             `json:"refusals"` // 0: it is held back
+	Error       string          `json:"error"`
+	RefusedAt   time.Time       `json:"refused_at"`
+	DeadAt      time.Time       `json:"dead_at"`
 }
 
 // NewDeadLetter returns a dead letter as JSON.
 func NewDeadLetter(d deadletter.Letter) DeadLetter {
 	return DeadLetter{
-		Number: d.Number, ID: d.ID, Source: d.Source, Type: d.Type, Subject: d.Subject,
+		Number: d.Number, Destination: d.Consumer, ID: d.ID, Source: d.Source, Type: d.Type, Subject: d.Subject,
 		Time: TimeOrNil(d.Time), Data: writable(d.Data),
 		Refusals: d.Refusals, Error: d.Error, RefusedAt: d.RefusedAt, DeadAt: d.DeadAt,
 	}

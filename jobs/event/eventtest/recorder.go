@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/prescient-go/prescient/jobs/event"
 )
 
@@ -35,6 +37,19 @@ func (r *Recorder) Publish(_ context.Context, events []event.Event) error {
 	}
 	r.most = max(r.most, size)
 	return event.Partial(errs)
+}
+
+// PublishTx keeps the events unless Refuse refuses one, whose error it returns. It keeps them also if the transaction is
+// rolled back.
+func (r *Recorder) PublishTx(ctx context.Context, _ *sqlx.Tx, events []event.Event) error {
+	for _, e := range events {
+		if r.Refuse != nil {
+			if err := r.Refuse(e); err != nil {
+				return err
+			}
+		}
+	}
+	return r.Publish(ctx, events)
 }
 
 // Close does nothing.

@@ -108,6 +108,8 @@ func (p *publisher) explain(e event.Event, err error) error {
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
 		err = fmt.Errorf("topic %q does not exist; create it: kafka-topics.sh --bootstrap-server %s --create --topic %s: %w",
 			p.target.topic, strings.Join(p.target.brokers, ","), p.target.topic, err)
+	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.InvalidRecord):
+		err = fmt.Errorf("%w: %w", event.ErrRefused, err)
 	case errors.Is(err, kgo.ErrRecordTimeout):
 		err = fmt.Errorf("no broker took it within %s (the log has the reasons): %w", patience, err)
 	}

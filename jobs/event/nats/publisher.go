@@ -79,7 +79,8 @@ func (p *publisher) message(e event.Event) (*nats.Msg, error) {
 	}
 	msg := nats.NewMsg(p.subject.of(e))
 	if len(msg.Subject) > maxSubject {
-		return nil, fmt.Errorf("its subject would have %d bytes, %d at most can be sent", len(msg.Subject), maxSubject)
+		return nil, fmt.Errorf("%w: its subject would have %d bytes, %d at most can be sent",
+			event.ErrRefused, len(msg.Subject), maxSubject)
 	}
 	msg.Data = data
 	msg.Header.Set("Content-Type", event.ContentType)
@@ -102,6 +103,8 @@ func (p *publisher) try(ctx context.Context, msg *nats.Msg) (lost bool, err erro
 		return false, nil
 	case ctx.Err() != nil:
 		return false, unanswered(context.Cause(ctx), js.Conn().LastError())
+	case errors.Is(err, nats.ErrMaxPayload):
+		return false, fmt.Errorf("%w: %w", event.ErrRefused, err)
 	case errors.Is(err, jetstream.ErrNoStreamResponse):
 		return false, p.noStream(err)
 	}

@@ -1,7 +1,7 @@
 // Package outbox publishes events into a table of the database that holds the jobs, in the
 // transaction of their cause: they exist if and only if it commits. Nothing has to be installed.
 //
-//	publisher, err := event.Open(ctx, "outbox:", event.Config{DB: db})
+//	publisher := outbox.New(db, "prescient")
 //
 // Consumers read the table in the order of its positions, with [Outbox.Read] or the command events
 // tail. They acknowledge their position with [Outbox.Ack], so that [Outbox.Prune] knows which events

@@ -133,13 +133,13 @@ func TestAPublisherWithSomethingAroundItIsInTheTransactionStill(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	counted := 0
-	p := event.Wrap(w.box, func(ctx context.Context, events []event.Event, publish func(context.Context) error) error {
+	p := event.WrapTx(w.box, func(ctx context.Context, events []event.Event, publish func(context.Context) error) error {
 		counted += len(events)
 		return publish(ctx)
 	})
 	for _, end := range []func(*sqlx.Tx) error{(*sqlx.Tx).Rollback, (*sqlx.Tx).Commit} {
 		tx := w.db.MustBegin()
-		if err := p.(event.TxPublisher).PublishTx(t.Context(), tx, []event.Event{happened("a", counted)}); err != nil {
+		if err := p.PublishTx(t.Context(), tx, []event.Event{happened("a", counted)}); err != nil {
 			t.Fatal(err)
 		}
 		if err := end(tx); err != nil {
@@ -482,26 +482,6 @@ func TestAReaderIsToldOfWhatWasRemovedBeforeItReadIt(t *testing.T) {
 	}
 	if err := w.box.Lost(ctx, all[2].Position); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestTheOutboxIsOpenedByItsURL(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	p, err := event.Open(t.Context(), "outbox:", event.Config{DB: w.db})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := p.(event.TxPublisher); !ok || p.Close() != nil {
-		t.Errorf("%T", p)
-	}
-	if _, err := event.Open(t.Context(), "outbox:", event.Config{}); err == nil {
-		t.Error("opened without a database")
-	}
-	for _, url := range []string{"outbox://other/db", "outbox:x", "outbox:?a=1", "outbox:#x"} {
-		if _, err := event.Open(t.Context(), url, event.Config{DB: w.db}); err == nil {
-			t.Errorf("%s was opened", url)
-		}
 	}
 }
 

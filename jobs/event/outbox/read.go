@@ -29,9 +29,20 @@ type Stored struct {
 // those that are there. ErrNotReadable means that the server has not come to the position, which is
 // another server's.
 func (o *Outbox) Read(ctx context.Context, after Position, limit int) (list []Stored, err error) {
+	return o.read(ctx, pgsql.EventRead, after, limit)
+}
+
+// Page is Read that returns at most so many bytes of data, but at least one event.
+func (o *Outbox) Page(ctx context.Context, after Position, limit int, bytes int64) (list []Stored, err error) {
+	return o.read(ctx, pgsql.EventPage, after, limit, bytes)
+}
+
+func (o *Outbox) read(
+	ctx context.Context, s pgsql.Statement, after Position, limits ...any,
+) (list []Stored, err error) {
 	err = pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error {
-		args := []any{fmt.Sprint(after.Mark), after.Number, limit}
-		list, err = pgsql.Collect(ctx, tx, pgsql.EventRead.In(o.schema), args, scan)
+		args := append([]any{fmt.Sprint(after.Mark), after.Number}, limits...)
+		list, err = pgsql.Collect(ctx, tx, s.In(o.schema), args, scan)
 		if err == nil && len(list) == 0 && after != (Position{}) {
 			err = cmp.Or(o.lost(ctx, tx, after), o.ahead(ctx, tx, after))
 		}

@@ -105,9 +105,10 @@ func (b *batch) post(ctx context.Context, e event.Event) error {
 	if _, err := b.client.Post(ctx, b.to, egress.Message{
 		ID: e.ID, ContentType: event.ContentType, Body: body,
 	}); err != nil {
-		if !refused(err) {
-			b.failed.Add(1)
+		if refused(err) {
+			return fmt.Errorf("publish event %q: %w: %w", e.ID, event.ErrRefused, err)
 		}
+		b.failed.Add(1)
 		if errors.Is(err, egress.ErrAddress) {
 			return fmt.Errorf("publish event %q: %w: %w", e.ID, event.ErrNotSent, err)
 		}

@@ -190,8 +190,8 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 	_, err := w.Client.EnqueueMany(t.Context(), w.DB, many)
 	w.must(err)
 	_, err = w.DB.ExecContext(t.Context(), `
-		insert into prescient.event_dead (id, source, type, subject, refusals, error, dead_at)
-		values ('a1', 's', 't', 'a', 3, '422', now()), ('a2', 's', 't', 'a', 0, null, now()), ('b1', 's', 't', 'b', 1, '413', now())`)
+		insert into prescient.event_dead (consumer, id, source, type, subject, refusals, error, dead_at)
+		values ('desk', 'a1', 's', 't', 'a', 3, '422', now()), ('desk', 'a2', 's', 't', 'a', 0, null, now()), ('desk', 'b1', 's', 't', 'b', 1, '413', now())`)
 	w.must(err)
 	if dead := get[board.Events](w, "/events").Dead; len(dead) != 3 || dead[0].ID != "a1" || dead[0].Error != "422" {
 		t.Errorf("%+v", dead)

@@ -96,7 +96,7 @@ func TestNothingIsDoneToWhatAnApplicationChangesBetweenThePlanAndTheDoing(t *tes
 
 // deadLetter returns the statement that gives an event up.
 func deadLetter(id string) string {
-	return "insert into prescient.event_dead (id, source, type, dead_at) values ('" + id + "', 's', 't', clock_timestamp())"
+	return "insert into prescient.event_dead (consumer, id, source, type, dead_at) values ('desk', '" + id + "', 's', 't', clock_timestamp())"
 }
 
 func TestOtherDeadLettersThanThoseOfThePreviewAreNotTouched(t *testing.T) {

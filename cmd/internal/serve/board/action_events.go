@@ -3,13 +3,10 @@ package board
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/internal/web"
-	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/deadletter"
 )
 
@@ -25,31 +22,27 @@ func letters(f deadletter.Filter) string {
 	return text
 }
 
-// dead plans for dead letters: the plan is confirmed for these letters, not for as many others. It also
-// returns a Filter.Until that leaves out later ones.
-func (p *planner) dead(ctx context.Context, f deadletter.Filter) (plan Plan, until time.Time, err error) {
+// dead plans for dead letters: the plan is confirmed for these letters, not for as many others.
+func (p *planner) dead(ctx context.Context, f deadletter.Filter) (plan Plan, err error) {
 	if err := checkWords(f.Subject, f.ID); err != nil {
-		return plan, until, err
+		return plan, err
 	}
 	found, err := deadletter.Count(ctx, p, p.schema, f)
 	plan.Events, plan.Nothing, plan.fingerprint = found.Letters, found.Letters == 0, found.Digest
-	return plan, found.Until, err
+	return plan, err
 }
 
-// ResendEvents sends dead letters again, in their order. Empty fields do not narrow. It goes on when
-// Do has returned.
+// ResendEvents lets dead letters be sent again, in their order. Empty fields do not narrow.
 type ResendEvents struct {
 	Subject string `json:"subject"`
 	ID      string `json:"id"`
-
-	until time.Time // given up before; zero: no bound
 }
 
 // resendEventsForm is the form of ResendEvents.
 var resendEventsForm = form(Form{
 	Path: "resend-events", Summary: "Send dead letters again",
 	Title: "Send dead letters again", Verb: "Send",
-	Lead:   "Events that were given up are sent again, in their order.",
+	Lead:   "Events that were given up are sent again, in their order, by a daemon or the next run.",
 	Fields: []Field{subjectField, eventField},
 }, func(in *Input) ResendEvents {
 	return ResendEvents{Subject: in.Text("subject"), ID: in.Text("id")}
@@ -57,30 +50,21 @@ var resendEventsForm = form(Form{
 
 func (a ResendEvents) name() string { return "resend events" }
 func (a ResendEvents) filter() deadletter.Filter {
-	return deadletter.Filter{Subject: a.Subject, ID: a.ID, Until: a.until}
+	return deadletter.Filter{Subject: a.Subject, ID: a.ID}
 }
 func (a ResendEvents) target() string { return letters(a.filter()) }
 
 func (a ResendEvents) plan(ctx context.Context, p *planner) (plan Plan, err error) {
-	plan, a.until, err = p.dead(ctx, a.filter())
-	plan.bounded = a
+	plan, err = p.dead(ctx, a.filter())
 	plan.Text = fmt.Sprintf("It sends %s again: %s", spoken.Count(plan.Events, "event", "events"), a.target())
-	plan.Warnings = []string{"After a refusal, the later events of the subject stay in the list."}
-	if _, box := p.from.cfg.Publishing.Publisher.(event.TxPublisher); box {
-		plan.Warnings = append(plan.Warnings,
-			"They go to the outbox, which refuses no event: another destination has refused them.")
-	}
+	plan.Warnings = []string{"An event that is refused again may become a dead letter again, with the later ones of its subject."}
 	return plan, err
 }
 
-func (a ResendEvents) run(ctx context.Context, s *source, _ *tools, _ web.Who) (string, error) {
-	sent, err := deadletter.NewList(s.cfg.DB, s.schema).Send(ctx, s.cfg.Publishing.Publisher, a.filter())
-	text := fmt.Sprintf("%s sent, %d refused again, and %d held back",
-		spoken.Count(sent.Sent, "event was", "events were"), sent.Refused, sent.Held)
-	if err != nil {
-		text += ": " + err.Error()
-	}
-	return text, err
+// do acts in the transaction of the plan, so these are the letters of the plan.
+func (a ResendEvents) do(ctx context.Context, tx *sqlx.Tx, t *tools) (string, error) {
+	n, err := deadletter.Retry(ctx, tx, t.schema, a.filter())
+	return spoken.Count(n, "event is", "events are") + " sent again", err
 }
 
 // DiscardEvents deletes dead letters. Empty fields do not narrow.
@@ -106,7 +90,7 @@ func (a DiscardEvents) filter() deadletter.Filter {
 func (a DiscardEvents) target() string { return letters(a.filter()) }
 
 func (a DiscardEvents) plan(ctx context.Context, p *planner) (plan Plan, err error) {
-	plan, _, err = p.dead(ctx, a.filter())
+	plan, err = p.dead(ctx, a.filter())
 	plan.Text = fmt.Sprintf("It deletes %s: %s", spoken.Count(plan.Events, "event", "events"), a.target())
 	plan.Warnings = []string{"Events that are held back behind a deleted one stay in the list until they are sent."}
 	return plan, err

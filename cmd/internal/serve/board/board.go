@@ -36,8 +36,6 @@ type Config struct {
 	Horizon time.Duration
 	// Publishing is where the actions trigger and backfill publish.
 	Publishing *schedule.PublishConfig
-	// Destination is where events are published, fit for readers. Empty: the outbox.
-	Destination string
 	// Self is how to call the binary, for the advice of findings.
 	Self string
 	// Private is the directory of the private PostgreSQL. Empty: the database is another one.

@@ -11,7 +11,6 @@ import (
 	_ "github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -119,45 +118,5 @@ func TestEachJobHasItsFiguresWhateverItsName(t *testing.T) {
 		if j.Checked != 1 {
 			t.Errorf("%s: %d checks, want 1", j.JobExec, j.Checked)
 		}
-	}
-}
-
-func TestTheEventsThatRulesHandedToAnotherDestinationAreListed(t *testing.T) {
-	t.Parallel()
-	db, err := sqlx.Connect("postgres", pgtest.URL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	db.MustExec(`insert into prescient.rule (name, relation, definition, state) values ('late', 'orders', $1, 'active')`,
-		`{"rule": {"entity": "order", "steps": [{"name": "first", "event": "order.late"}, {"name": "note", "sql": "select"}]}}`)
-	var job int64
-	if err := db.Get(&job, "select prescient.ensure_job('late')"); err != nil {
-		t.Fatal(err)
-	}
-	db.MustExec(`insert into prescient.rule_fired (job, entity_key, since, step)
-		select $1, '7', now(), step from unnest('{first,first#2,note}'::text[]) as step`, job)
-	events := func(destination string) Events {
-		t.Helper()
-		b, err := New(t.Context(), Config{
-			DB: db, Runner: slots.Config{Registry: jobs.NewRegistry()},
-			Publishing: &schedule.PublishConfig{}, Destination: destination,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(b.Close)
-		v, err := b.Events(t.Context(), outbox.Position{}, 10, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-	if v := events(""); len(v.Handed) != 0 {
-		t.Errorf("events in the outbox are listed twice: %+v", v.Handed)
-	}
-	list := events("https://example.com/hook").Handed
-	if len(list) != 2 || list[0].Number != 2 || list[1].Number != 1 || list[0].Type != "order.late" || list[0].Subject != "order/7" {
-		t.Errorf("want the two times of the first step, the newest first: %+v", list)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event/deadletter"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
-	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -115,14 +114,6 @@ func (b *Board) Events(ctx context.Context, before outbox.Position, limit int, a
 		if v.Consumers, err = readConsumers(ctx, r); err != nil {
 			return v, err
 		}
-		if v.Destination, v.Handed = b.cfg.Destination, []rulestore.HandedEvent{}; v.Destination != "" && mark == nil {
-			source := cmp.Or(b.cfg.Publishing.Source, schedule.DefaultSource)
-			handed, err := r.rules.In(r).LastFired(ctx, source, limit)
-			if err != nil {
-				return v, err
-			}
-			v.Handed = append(v.Handed, handed...)
-		}
 		v.Dead, v.MoreDead, err = readDead(ctx, r)
 		return v, err
 	})
@@ -133,7 +124,7 @@ const mostDead = 100
 
 // readDead returns the first dead letters, and reports whether there are more.
 func readDead(ctx context.Context, r *reader) (list []view.DeadLetter, more bool, err error) {
-	letters, err := rows(ctx, r, pgsql.EventDeadList, []any{0, mostDead + 1, nil, nil, nil}, deadletter.Scan)
+	letters, err := rows(ctx, r, pgsql.EventDeadList, []any{0, mostDead + 1, nil, nil, nil, nil}, deadletter.Scan)
 	if more = len(letters) > mostDead; more {
 		letters = letters[:mostDead]
 	}

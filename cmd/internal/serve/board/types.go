@@ -7,7 +7,6 @@ import (
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
-	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/forecast"
@@ -250,11 +249,6 @@ type Events struct {
 	Dead []view.DeadLetter `json:"dead"`
 	// MoreDead says that there are more dead letters than these.
 	MoreDead bool `json:"more_dead"`
-	// Destination is where events go instead. Empty: to the outbox.
-	Destination string `json:"destination"`
-	// Handed are the newest events that rules have handed to a destination in the last 30 days, the newest first. It
-	// is empty if events go to the outbox, and on later pages.
-	Handed []rulestore.HandedEvent `json:"fired"`
 }
 
 // Event is an event in the outbox.

@@ -90,6 +90,6 @@ func (f *figures) liveWithARule() {
 	f.DB.MustExec(`update orders set shipped_at = placed_at + interval '2 hours' where id in (4, 10)`)
 	f.RunFor(2 * time.Hour)
 	f.DB.MustExec(`update prescient.future_job_history set outcome = 'failed', last_error = 'refused' where entity_key = '11'`)
-	f.DB.MustExec(`insert into prescient.event_dead (id, source, type, data, dead_at) values ('1', 's', 't', '{"rule": "order.late", "step": "order.late"}', now())`)
+	f.DB.MustExec(`insert into prescient.event_dead (consumer, id, source, type, data, dead_at) values ('desk', '1', 's', 't', '{"rule": "order.late", "step": "order.late"}', now())`)
 	f.DB.MustExec(`insert into orders values (20, 'web', $1)`, f.Now())
 }

@@ -136,7 +136,7 @@ func (s *shop) has(text string, all ...string) {
 // deadLetters gives up on an event of schedule feed, and on another one.
 func (s *shop) deadLetters() {
 	s.t.Helper()
-	_, err := s.DB.ExecContext(s.t.Context(), `insert into prescient.event_dead (id, source, type, subject, refusals, error, dead_at)
-		values ('feed-1', 's', 't', 'feed', 3, '422', now()), ('other-1', 's', 't', 'other', 3, '413', now())`)
+	_, err := s.DB.ExecContext(s.t.Context(), `insert into prescient.event_dead (consumer, id, source, type, subject, refusals, error, dead_at)
+		values ('desk', 'feed-1', 's', 't', 'feed', 3, '422', now()), ('desk', 'other-1', 's', 't', 'other', 3, '413', now())`)
 	s.must(err)
 }

@@ -195,7 +195,7 @@ func TestAnEntityThatIsNotFoundSuggestsTheKindsWithItsKey(t *testing.T) {
 func TestTheFirstDeadLettersSayThatThereAreMore(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
-	s.DB.MustExec(`insert into prescient.event_dead (id, source, type, dead_at)
-		select n::text, 's', 't', now() from generate_series(1, 101) as n`)
+	s.DB.MustExec(`insert into prescient.event_dead (consumer, id, source, type, dead_at)
+		select 'desk', n::text, 's', 't', now() from generate_series(1, 101) as n`)
 	s.has(s.browser().login(story.ReadToken).get("/events", http.StatusOK), "the first 100; there are more")
 }

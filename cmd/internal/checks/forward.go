@@ -1,0 +1,100 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/forward"
+	"github.com/prescient-go/prescient/slots/metrics"
+)
+
+// destinations returns events.destination, unless it is the outbox, and events.destinations.
+func destinations(f *factory.Factory) (list []config.Destination) {
+	cfg := f.Config()
+	if to := cfg.Events.Destination; to.Reveal() != "outbox:" {
+		list = append(list, config.Destination{Name: config.MainDestination, URL: to})
+	}
+	return append(list, cfg.Destinations...)
+}
+
+// Forwarding returns the configuration of a forwarder to the destinations of the settings. The caller calls release when
+// it no longer uses them. m may be nil.
+func Forwarding(
+	ctx context.Context, f *factory.Factory, db *sqlx.DB, m *metrics.Metrics,
+) (cfg forward.Config, release func() error, err error) {
+	events := f.Config().Events
+	cfg = forward.Config{
+		DB: db, Schema: f.Schema(), MaxRefusals: events.MaxRefusals, MaxAge: events.MaxRefusedFor,
+		Continue: events.AfterDeadLetter == "continue", Logger: f.Log(),
+	}
+	release = func() (err error) {
+		for _, to := range cfg.Destinations {
+			err = errors.Join(err, to.Publisher.Close())
+		}
+		return err
+	}
+	for _, to := range destinations(f) {
+		publisher, err := event.Open(ctx, to.URL.Reveal(), event.Config{
+			Secret: events.Secret.Reveal(), Allow: events.AllowedNetworks, Logger: f.Log(),
+		})
+		if err != nil {
+			return cfg, release, errors.Join(&exit.Error{Code: exit.Usage, Err: fmt.Errorf("%s: %w", setting(f, to), err)}, release())
+		}
+		if m != nil {
+			publisher = m.Destination(publisher)
+		}
+		cfg.Destinations = append(cfg.Destinations, forward.Destination{
+			Name: to.Name, Address: to.URL.String(), Types: to.Types.List(), Publisher: publisher,
+		})
+	}
+	return cfg, release, nil
+}
+
+// setting names the setting of a destination.
+func setting(f *factory.Factory, to config.Destination) string {
+	if to.Name == config.MainDestination {
+		return fmt.Sprintf("events.destination (%s)", f.Origin("events.destination"))
+	}
+	return "events.destinations." + to.Name
+}
+
+// NameDestinations makes the outbox keep the events for the destinations of the settings.
+func NameDestinations(ctx context.Context, f *factory.Factory, db *sqlx.DB) error {
+	cfg, release, err := Forwarding(ctx, f, db, nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(forward.Name(ctx, cfg), release())
+}
+
+// Forward calls fn while a forwarder sends events to the destinations of the settings. With finish, it then sends what
+// waits, unless fn has failed or ctx has ended.
+func (b *Bound) Forward(ctx context.Context, f *factory.Factory, finish bool, fn func() error) error {
+	cfg, release, err := Forwarding(ctx, f, b.DB, b.Metrics)
+	if err != nil {
+		return err
+	}
+	if len(cfg.Destinations) == 0 {
+		return fn()
+	}
+	started, err := forward.Start(ctx, cfg)
+	if err != nil {
+		return errors.Join(err, release())
+	}
+	b.forwarder.Store(started)
+	err = fn()
+	b.forwarder.Store(nil)
+	if finish && ctx.Err() == nil {
+		started.Finish()
+	} else {
+		started.Stop()
+	}
+	return errors.Join(err, release())
+}

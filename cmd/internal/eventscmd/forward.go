@@ -1,0 +1,86 @@
+package eventscmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+
+	"github.com/prescient-go/prescient/cmd/internal/checks"
+	"github.com/prescient-go/prescient/cmd/internal/cli"
+	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/jobs/event/forward"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+func newCmdForward(f *factory.Factory) *cobra.Command {
+	return f.WithOutput(&cobra.Command{
+		Use:   "forward",
+		Short: "Send the events of the outbox to the destinations",
+		Long: `Send the events of the outbox to events.destination and events.destinations, each its own, and end when they have
+them. A daemon does so all the time, and "run" and "catch-up" while they run, so this command is for a test, and for a
+destination that was mended. It leaves a destination that another process sends to. It exits 1 if a destination
+did not take all of its events: they are sent again.`,
+		Example: `  prescient events forward`,
+		Args:    cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return database.With(c.Context(), f, func(db *sqlx.DB, _ pgsql.Setting) error {
+				return forwardEvents(c.Context(), f, db)
+			})
+		},
+	})
+}
+
+// forwardedView is what was done for a destination, as JSON.
+type forwardedView struct {
+	Destination string `json:"destination"`
+	Sent        int64  `json:"sent"`
+	Refused     int64  `json:"refused"`   // refusals; the events are tried again, or are dead letters
+	Elsewhere   bool   `json:"elsewhere"` // another process sends to the destination
+	Error       string `json:"error"`     // of the last try; empty: none
+}
+
+func forwardEvents(ctx context.Context, f *factory.Factory, db *sqlx.DB) error {
+	cfg, release, err := checks.Forwarding(ctx, f, db, nil)
+	if err != nil {
+		return err
+	}
+	if len(cfg.Destinations) == 0 {
+		return errors.Join(release(), exit.Usagef("the settings have no destination: "+
+			"set events.destination, or name one in events.destinations"))
+	}
+	forwarder, err := forward.Start(ctx, cfg)
+	if err != nil {
+		return errors.Join(err, release())
+	}
+	views, failed := []forwardedView{}, []string{}
+	for _, sent := range forwarder.Finish() {
+		v := forwardedView{Destination: sent.Name, Sent: sent.Sent, Refused: sent.Refused, Elsewhere: sent.Elsewhere}
+		if sent.Err != nil {
+			v.Error = sent.Err.Error()
+		}
+		if sent.Err != nil || sent.Refused > 0 {
+			failed = append(failed, sent.Name)
+		}
+		views = append(views, v)
+	}
+	header := table.Row{"DESTINATION", "SENT", "REFUSED", "ERROR"}
+	err = errors.Join(release(), output.List(f.Printer, views, header, func(v forwardedView) table.Row {
+		if v.Elsewhere {
+			v.Error = "another process sends to it"
+		}
+		return table.Row{v.Destination, v.Sent, v.Refused, v.Error}
+	}))
+	if err == nil && len(failed) > 0 {
+		err = fmt.Errorf("not all events were taken by %s; they are sent again. See: %s status",
+			strings.Join(failed, ", "), f.Self())
+	}
+	return err
+}

@@ -1,0 +1,272 @@
+package forward
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/internal/stored"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+const (
+	firstSize = 256
+	mostSize  = 4096
+	mostBytes = 16 << 20
+	quick     = time.Second // a batch that takes less is followed by a larger one
+)
+
+// drain sends until nothing can be sent now.
+func (s *sender) drain(ctx context.Context) error {
+	for ctx.Err() == nil {
+		more, err := s.step(ctx)
+		if err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// step tries refused events again, and sends one batch of the outbox. It reports whether more may follow at once.
+func (s *sender) step(ctx context.Context) (more bool, err error) {
+	events, again, err := s.look(ctx)
+	if err != nil || !events && !again {
+		return false, err
+	}
+	at, err := s.hold(ctx)
+	if err != nil {
+		return false, err
+	}
+	// The lease outlasts the batch, so that no other forwarder sends at the same time.
+	sending, cancel := context.WithTimeoutCause(ctx, s.cfg.Lease*2/3,
+		fmt.Errorf("the destination has not answered within %s", s.cfg.Lease*2/3))
+	defer cancel()
+	if again {
+		if more, err = s.retry(sending, at); err != nil {
+			return false, err
+		}
+	}
+	if !events {
+		return more, nil
+	}
+	b, err := s.read(sending, at)
+	if lost, ok := errors.AsType[*outbox.LostError](err); ok {
+		s.cfg.Logger.WarnContext(ctx, "events were removed before a destination got them",
+			"destination", s.to.Name, "error", err)
+		return true, s.record(ctx, lost.UpTo, nil, nil)
+	}
+	if err != nil || len(b.page) == 0 {
+		return more && err == nil, err
+	}
+	b.publish(sending)
+	return s.settle(ctx, b)
+}
+
+// fate is what became of an event of a batch.
+type fate int
+
+const (
+	unsent  fate = iota // it stays in the outbox
+	settled             // accepted, or not for this destination
+	refused
+	behind // it waits behind a refused one
+)
+
+// batch is a page of the outbox on its way.
+type batch struct {
+	*sender
+	at    outbox.Position // of the consumer
+	page  []outbox.Stored
+	fates []fate
+	dead  []bool  // of refused and behind
+	errs  []error // of refused and unsent
+	took  time.Duration
+	cut   bool // the time was over
+}
+
+// known says what the list of refused events has of a subject.
+type known struct{ dead, live bool }
+
+// read reads the next page, and decides which events are sent.
+func (s *sender) read(ctx context.Context, at outbox.Position) (*batch, error) {
+	page, err := s.box.Page(ctx, at, s.size, mostBytes)
+	if err != nil {
+		return nil, err
+	}
+	b := &batch{
+		sender: s, at: at, page: page, fates: make([]fate, len(page)), dead: make([]bool, len(page)),
+		errs: make([]error, len(page)),
+	}
+	var subjects pq.StringArray
+	for i, e := range page {
+		if s.done[e.Position] || !s.wants(e.Type) {
+			b.fates[i] = settled
+		} else if e.Subject != "" {
+			subjects = append(subjects, e.Subject)
+		}
+	}
+	blocked, err := s.blocked(ctx, subjects)
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range page {
+		k, is := blocked[e.Subject]
+		if b.fates[i] == settled || e.Subject == "" || !is || s.cfg.Continue && !k.live {
+			continue
+		}
+		b.fates[i], b.dead[i] = behind, k.dead && !s.cfg.Continue
+	}
+	return b, nil
+}
+
+// blocked returns the subjects that have refused events.
+func (s *sender) blocked(ctx context.Context, subjects pq.StringArray) (map[string]known, error) {
+	list := map[string]known{}
+	if len(subjects) == 0 {
+		return list, nil
+	}
+	err := pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		_, err := pgsql.Collect(ctx, tx, pgsql.EventDeadSubjects.In(s.cfg.Schema), []any{s.to.Name, subjects},
+			func(row *sql.Rows, subject *string) error {
+				var k known
+				err := row.Scan(subject, &k.dead, &k.live)
+				list[*subject] = k
+				return err
+			})
+		return err
+	})
+	return list, err
+}
+
+// publish sends what is to be sent, and decides what becomes of each event.
+func (b *batch) publish(ctx context.Context) {
+	var events []event.Event
+	var of []int
+	for i, e := range b.page {
+		if b.fates[i] != unsent {
+			continue
+		}
+		if err := e.Validate(); err != nil { // written by SQL
+			b.fates[i], b.errs[i] = refused, err
+			continue
+		}
+		events, of = append(events, e.Event), append(of, i)
+	}
+	if len(events) == 0 {
+		return
+	}
+	began := monotonic()
+	err := b.to.Publisher.Publish(ctx, events)
+	b.took, b.cut = monotonic().Sub(began), ctx.Err() != nil
+	_, partial := errors.AsType[*event.PartialError](err)
+	results := event.Errors(err, len(events))
+	accepted := int64(0)
+	for _, err := range results {
+		if err == nil {
+			accepted++
+		}
+	}
+	b.sent.Sent += accepted
+	failed := map[string]bool{} // subjects with a refused event of this batch
+	for n, i := range of {
+		b.judge(i, results[n], accepted > 0 && !b.cut, partial, failed)
+	}
+}
+
+// judge decides about an event that was sent.
+func (b *batch) judge(i int, err error, others, partial bool, failed map[string]bool) {
+	e := b.page[i]
+	b.errs[i] = err
+	switch {
+	case err == nil:
+		b.fates[i] = settled
+	case !partial: // nothing is known of any event
+	case errors.Is(err, event.ErrRefused), others && !errors.Is(err, event.ErrNotSent):
+		b.fates[i], b.dead[i] = refused, b.cfg.MaxRefusals == 1
+		if e.Subject != "" {
+			failed[e.Subject] = b.dead[i]
+		}
+		b.sent.Refused++
+	case errors.Is(err, event.ErrBlocked):
+		if dead, is := failed[e.Subject]; is && !(dead && b.cfg.Continue) {
+			b.fates[i], b.dead[i] = behind, dead
+		}
+	}
+}
+
+// settle records a batch, and reports whether more may follow at once.
+func (s *sender) settle(ctx context.Context, b *batch) (more bool, err error) {
+	upTo, open := b.at, false
+	var failure error
+	var list []event.Event
+	var texts pq.StringArray
+	var dead pq.BoolArray
+	progress := false
+	for i, e := range b.page {
+		switch b.fates[i] {
+		case unsent:
+			open = true
+			if failure == nil || errors.Is(failure, event.ErrNotSent) {
+				failure = b.errs[i]
+			}
+			continue
+		case refused, behind:
+			list, dead = append(list, e.Event), append(dead, b.dead[i])
+			text := ""
+			if b.fates[i] == refused {
+				text = plain.ErrorText(b.errs[i])
+			}
+			texts = append(texts, text)
+			if b.fates[i] == refused && b.dead[i] {
+				s.warnDead(ctx, e.Event, b.errs[i])
+			}
+		}
+		progress = progress || !s.done[e.Position]
+		if open {
+			s.done[e.Position] = true
+		} else {
+			upTo = e.Position
+			delete(s.done, e.Position)
+		}
+	}
+	stopped := ctx.Err() != nil
+	if stopped || progress && (b.cut || errors.Is(failure, event.ErrBlocked)) {
+		failure = nil // the next batch has what is left
+	}
+	err = s.record(ctx, upTo, failure, func(ctx context.Context, tx *sqlx.Tx) error {
+		if len(list) == 0 {
+			return nil
+		}
+		_, err := tx.ExecContext(ctx, pgsql.EventDeadHold.In(s.cfg.Schema),
+			append(stored.Columns(list), s.to.Name, texts, dead)...)
+		return err
+	})
+	s.resize(b, open)
+	if err != nil || failure != nil {
+		return false, errors.Join(err, failure)
+	}
+	return !stopped, nil
+}
+
+// resize chooses the size of the next batch by the time of this one.
+func (s *sender) resize(b *batch, open bool) {
+	switch {
+	case b.cut:
+		s.size = max(1, len(b.page)/2)
+	case !open && b.took < quick && len(b.page) == s.size:
+		s.size = min(mostSize, 2*s.size)
+	}
+}
+
+func (s *sender) warnDead(ctx context.Context, e event.Event, err error) {
+	s.cfg.Logger.WarnContext(ctx, "event is a dead letter", "destination", s.to.Name, "id", e.ID, "subject", e.Subject,
+		"error", err)
+}

@@ -1,0 +1,285 @@
+package forward
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Config configures a Forwarder. DB must be set; every other zero field means its default.
+type Config struct {
+	// DB and Schema are the store whose outbox is read. Schema defaults to "prescient".
+	DB     pgsql.Pool
+	Schema pgsql.Schema
+	// Destinations are where events go, each with a name of its own.
+	Destinations []Destination
+	// MaxRefusals is how many refusals make an event a dead letter. 0: there is no limit.
+	MaxRefusals int
+	// MaxAge is how long after its first refusal a further one makes an event a dead letter. 0: there is no limit.
+	MaxAge time.Duration
+	// Continue sends later events of the subject of a dead letter. Default: they wait behind it, in the list.
+	Continue bool
+	// Lease is how long a forwarder that is silent keeps a destination. Defaults to DefaultLease.
+	Lease time.Duration
+	// Logger gets a warning when a destination begins to fail, and for each dead letter. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+// Destination is where a Forwarder sends events.
+type Destination struct {
+	// Name is the name of its consumer in the outbox.
+	Name string
+	// Address is shown to operators, and must hold no secret.
+	Address string
+	// Types are the types of the events that it gets, such as order.*, where * stands for any text. Empty: all.
+	Types []string
+	// Publisher sends the events. The Forwarder does not close it.
+	Publisher event.Publisher
+}
+
+const (
+	// DefaultLease is the default of Config.Lease.
+	DefaultLease = time.Minute
+
+	idlePause   = time.Second           // between two looks into an outbox without events
+	awakePause  = 20 * time.Millisecond // the same after Wake
+	awakeFor    = 5 * time.Second       // how long Wake lasts: the transaction of the events commits later
+	firstPause  = time.Second           // after a failure; it doubles
+	longestWait = time.Minute           // the longest pause after a failure
+	patience    = 3 * time.Second       // how long Finish waits for events that an open transaction holds back
+	recordTime  = 10 * time.Second      // for the record of what was sent
+)
+
+// monotonic measures durations.
+var monotonic = time.Now //nolint:forbidigo // measures
+
+// Forwarder sends events to destinations until it is stopped.
+type Forwarder struct {
+	senders   []*sender
+	stop      context.CancelFunc
+	finishing chan struct{} // closed by Finish
+	once      sync.Once
+	work      sync.WaitGroup
+}
+
+// Sent says what a Forwarder has done for a destination.
+type Sent struct {
+	Name    string
+	Sent    int64 // events that the destination accepted
+	Refused int64 // refusals; the events are tried again, or are dead letters
+	// Err is the error of the last try. Nil: it was accepted, or there was nothing to send.
+	Err error
+	// Elsewhere says that another process sends to the destination.
+	Elsewhere bool
+}
+
+// Name makes the destinations known to the outbox: it keeps the events that are written from now on.
+func Name(ctx context.Context, cfg Config) error {
+	for _, to := range cfg.Destinations {
+		err := pgsql.InTx(ctx, pgsql.Sqlx(cfg.DB), func(tx *sqlx.Tx) error {
+			_, err := tx.ExecContext(ctx, pgsql.EventName.In(cfg.Schema), to.Name, to.Address, patterns(to.Types))
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("name destination %q: %w", to.Name, pgsql.ExplainMissing(err))
+		}
+	}
+	return nil
+}
+
+// patterns returns patterns for like; nil for all types.
+func patterns(types []string) any {
+	if len(types) == 0 {
+		return nil
+	}
+	list := make(pq.StringArray, len(types))
+	for i, t := range types {
+		list[i] = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`, `*`, `%`).Replace(t)
+	}
+	return list
+}
+
+// Start names the destinations, and sends their events until ctx ends, or Stop or Finish is called.
+func Start(ctx context.Context, cfg Config) (*Forwarder, error) {
+	if pgsql.Sqlx(cfg.DB) == nil {
+		return nil, errors.New("forward.Config: DB must be set")
+	}
+	cfg.Lease = cmp.Or(cfg.Lease, DefaultLease)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
+	f := &Forwarder{finishing: make(chan struct{})}
+	ctx, f.stop = context.WithCancel(ctx)
+	if err := Name(ctx, cfg); err != nil {
+		f.stop()
+		return nil, err
+	}
+	for _, to := range cfg.Destinations {
+		s := &sender{
+			cfg: cfg, to: to, db: pgsql.Sqlx(cfg.DB), box: outbox.New(cfg.DB, cfg.Schema), finishing: f.finishing,
+			token: rand.Int64(), size: firstSize, done: map[outbox.Position]bool{}, wake: make(chan struct{}, 1), //nolint:gosec // no secret
+		}
+		s.sent.Name = to.Name
+		f.senders = append(f.senders, s)
+		f.work.Go(func() { s.loop(ctx) })
+	}
+	return f, nil
+}
+
+// Wake makes the forwarder look into the outbox at once and often for a while, because events are being written.
+func (f *Forwarder) Wake() {
+	for _, s := range f.senders {
+		s.awake.Store(int64(monotonic().Add(awakeFor).Sub(began)))
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// began is what awake counts from.
+var began = monotonic()
+
+// Finish sends what waits, and returns what was done. It leaves what a destination does not accept now, and what another
+// process sends. It waits up to 3 s for events that an open transaction holds back.
+func (f *Forwarder) Finish() []Sent {
+	f.once.Do(func() { close(f.finishing) })
+	f.work.Wait()
+	f.stop()
+	return f.results()
+}
+
+// Stop ends the forwarder, and returns when what it has sent is recorded.
+func (f *Forwarder) Stop() []Sent {
+	f.stop()
+	f.work.Wait()
+	return f.results()
+}
+
+func (f *Forwarder) results() (list []Sent) {
+	for _, s := range f.senders {
+		list = append(list, s.sent)
+	}
+	return list
+}
+
+// sender sends to one destination.
+type sender struct {
+	cfg       Config
+	to        Destination
+	db        *sqlx.DB
+	box       *outbox.Outbox
+	token     int64
+	finishing chan struct{}
+	wake      chan struct{}
+	awake     atomic.Int64 // until when it looks often, after began
+
+	held     bool
+	failures int                      // in a row
+	size     int                      // events of the next batch
+	done     map[outbox.Position]bool // events that need nothing more, beyond the position of the consumer
+	sent     Sent
+}
+
+// loop sends until ctx ends, or nothing is left after Finish.
+func (s *sender) loop(ctx context.Context) {
+	defer s.release(context.WithoutCancel(ctx))
+	var until time.Time // while it finishes
+	for ctx.Err() == nil {
+		err := s.drain(ctx)
+		pause := s.note(ctx, err)
+		select {
+		case <-s.finishing:
+			if until.IsZero() {
+				until = monotonic().Add(patience)
+			}
+			if err != nil || monotonic().After(until) || !s.waiting(ctx) {
+				return
+			}
+			pause = awakePause
+		default:
+		}
+		s.wait(ctx, pause, until.IsZero())
+	}
+}
+
+// wait waits for pause, or until it is woken.
+func (s *sender) wait(ctx context.Context, pause time.Duration, wakes bool) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	var finish chan struct{}
+	if wakes {
+		finish = s.finishing
+	}
+	wake := s.wake
+	if s.failures > 0 {
+		wake = nil // events that are written do not shorten the pause of a destination that fails
+	}
+	select {
+	case <-timer.C:
+	case <-wake:
+	case <-finish:
+	case <-ctx.Done():
+	}
+}
+
+// note records the result of a turn, logs when it changes, and returns how long to pause.
+func (s *sender) note(ctx context.Context, err error) time.Duration {
+	s.sent.Elsewhere = errors.Is(err, errHeld)
+	switch {
+	case s.sent.Elsewhere || ctx.Err() != nil:
+		return idlePause
+	case err != nil:
+		if s.failures == 0 {
+			s.cfg.Logger.WarnContext(ctx, "a destination does not take events; they wait in the outbox, and are sent again",
+				"destination", s.to.Name, "error", err)
+		}
+		s.sent.Err = err
+		s.failures++
+		return min(longestWait, firstPause<<min(s.failures-1, 10))
+	}
+	if s.failures > 0 {
+		s.cfg.Logger.InfoContext(ctx, "a destination takes events again", "destination", s.to.Name)
+	}
+	s.failures, s.sent.Err = 0, nil
+	if time.Duration(s.awake.Load()) > monotonic().Sub(began) {
+		return awakePause
+	}
+	return idlePause
+}
+
+// wants reports whether the destination gets events of a type.
+func (s *sender) wants(typ string) bool {
+	return len(s.to.Types) == 0 || slices.ContainsFunc(s.to.Types, func(pattern string) bool { return Matches(pattern, typ) })
+}
+
+// Matches reports whether a type matches a pattern, in which * stands for any text.
+func Matches(pattern, typ string) bool {
+	parts := strings.Split(pattern, "*")
+	rest, ok := strings.CutPrefix(typ, parts[0])
+	if !ok || len(parts) == 1 {
+		return ok && rest == ""
+	}
+	last := parts[len(parts)-1]
+	for _, part := range parts[1 : len(parts)-1] {
+		at := strings.Index(rest, part)
+		if at < 0 {
+			return false
+		}
+		rest = rest[at+len(part):]
+	}
+	return strings.HasSuffix(rest, last)
+}

@@ -1,0 +1,456 @@
+package forward_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/deadletter"
+	"github.com/prescient-go/prescient/jobs/event/forward"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+// receiver is a destination that refuses the events with some ids.
+type receiver struct {
+	mu      sync.Mutex
+	refuses map[string]bool
+	down    error
+	got     []string
+	tries   int
+	before  func(ctx context.Context, events []event.Event) // a call; nil: nothing
+}
+
+func (r *receiver) Publish(ctx context.Context, events []event.Event) error {
+	if r.before != nil {
+		r.before(ctx, events)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tries++
+	if r.down != nil {
+		return r.down
+	}
+	errs := make([]error, len(events))
+	for _, chain := range event.BySubject(events) {
+		event.InOrder(chain, errs, func(i int) error {
+			if r.refuses[events[i].ID] {
+				return fmt.Errorf("%w: 422", event.ErrRefused)
+			}
+			r.got = append(r.got, events[i].ID)
+			return nil
+		})
+	}
+	return event.Partial(errs)
+}
+
+func (r *receiver) Close() error { return nil }
+
+func (r *receiver) refuse(ids ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refuses = map[string]bool{}
+	for _, id := range ids {
+		r.refuses[id] = true
+	}
+}
+
+func (r *receiver) received() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	got := strings.Join(r.got, " ")
+	r.got = nil
+	return got
+}
+
+type world struct {
+	t        *testing.T
+	db       *sqlx.DB
+	box      *outbox.Outbox
+	receiver *receiver
+	list     *deadletter.List
+	cfg      forward.Config
+}
+
+func setup(t *testing.T, cfg forward.Config) *world {
+	t.Helper()
+	w := &world{t: t, db: pgtest.New(t), receiver: &receiver{}}
+	w.box, w.list = outbox.New(w.db, ""), deadletter.NewList(w.db, "")
+	cfg.DB, cfg.Logger = w.db, slog.New(slog.NewTextHandler(io.Discard, nil))
+	cfg.Destinations = []forward.Destination{{Name: "shop", Address: "test:", Publisher: w.receiver}}
+	w.cfg = cfg
+	w.name()
+	return w
+}
+
+func (w *world) name() {
+	w.t.Helper()
+	if err := forward.Name(w.t.Context(), w.cfg); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// publish writes events such as "a1", whose subjects are their letters.
+func (w *world) publish(ids ...string) {
+	w.t.Helper()
+	var list []event.Event
+	for _, id := range ids {
+		list = append(list, event.Event{ID: id, Source: "test", Type: "happened." + id, Subject: strings.TrimRight(id, "0123456789")})
+	}
+	if err := w.box.Publish(w.t.Context(), list); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// forward sends what waits. Other tests on the server hold events back for a moment.
+func (w *world) forward() (total forward.Sent) {
+	w.t.Helper()
+	await.True(w.t, "the events to be read", func() bool {
+		f, err := forward.Start(w.t.Context(), w.cfg)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		sent := f.Finish()[0]
+		total.Err, total.Elsewhere = sent.Err, sent.Elsewhere
+		total.Sent, total.Refused = total.Sent+sent.Sent, total.Refused+sent.Refused
+		var left int
+		if err := w.db.Get(&left, `select count(*) from prescient.event_consumer c
+			join prescient.event_outbox o on (o.mark, o.position) > (c.mark, c.position)`); err != nil {
+			w.t.Fatal(err)
+		}
+		return left == 0 || sent.Err != nil || sent.Elsewhere
+	})
+	return total
+}
+
+// retry makes refused events due, and sends what waits.
+func (w *world) retry() forward.Sent {
+	w.t.Helper()
+	w.db.MustExec("update prescient.event_dead set try_at = clock_timestamp() where try_at is not null")
+	return w.forward()
+}
+
+// refused lists the refused events with their refusals; those of dead letters in brackets.
+func (w *world) refused() string {
+	w.t.Helper()
+	var list []string
+	if err := w.db.Select(&list, `select format(case when dead_at is null then '%s:%s' else '[%s:%s]' end, id, refusals)
+		from prescient.event_dead order by number`); err != nil {
+		w.t.Fatal(err)
+	}
+	return strings.Join(list, " ")
+}
+
+func (w *world) want(what, got, want string) {
+	w.t.Helper()
+	if got != want {
+		w.t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+func TestADestinationGetsTheEventsFromTheMomentAtWhichItIsNamed(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{})
+	w.publish("a1", "b1", "a2")
+	if sent := w.forward(); sent.Sent != 3 || sent.Err != nil {
+		t.Errorf("%+v", sent)
+	}
+	w.want("received", w.receiver.received(), "a1 a2 b1")
+	w.forward()
+	w.want("received again", w.receiver.received(), "")
+	late := &receiver{}
+	w.cfg.Destinations = append(w.cfg.Destinations, forward.Destination{Name: "late", Address: "test:", Publisher: late})
+	w.name()
+	w.publish("a3")
+	w.forward()
+	w.want("received", w.receiver.received(), "a3")
+	w.want("received by the new one", late.received(), "a3")
+}
+
+func TestADestinationGetsOnlyItsTypes(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{})
+	w.cfg.Destinations[0].Types = []string{"happened.b*", "*3"}
+	w.publish("a1", "b1", "a3")
+	w.forward()
+	w.want("received", w.receiver.received(), "b1 a3")
+	for pattern, want := range map[string]bool{"happened.a1": true, "*": true, "hap*.a*": true, "*pen*1": true, "happened": false, "*2": false, "": false, "x*": false} {
+		if forward.Matches(pattern, "happened.a1") != want {
+			t.Errorf("%q matches: %t", pattern, !want)
+		}
+	}
+}
+
+func TestARefusedEventHoldsBackItsSubjectAndNoOther(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{})
+	w.receiver.refuse("a1")
+	w.publish("a1", "b1", "a2")
+	w.forward()
+	w.publish("a3", "b2")
+	w.forward()
+	w.want("received", w.receiver.received(), "b1 b2")
+	w.want("refused", w.refused(), "a1:1 a2:0 a3:0")
+	w.retry()
+	w.want("refused", w.refused(), "a1:2 a2:0 a3:0")
+	w.receiver.refuse()
+	w.publish("a4")
+	w.retry()
+	w.want("received", w.receiver.received(), "a1 a2 a3 a4")
+	w.want("refused", w.refused(), "")
+	w.publish("a5")
+	w.forward()
+	w.want("received", w.receiver.received(), "a5")
+}
+
+func TestAnEventThatIsRefusedOftenBecomesADeadLetter(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		more              bool // continue
+		refused, received string
+	}{
+		"hold":     {false, "[a1:2] [a2:0] [a3:0]", "b1"},
+		"continue": {true, "[a1:2]", "b1 a2 a3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, forward.Config{MaxRefusals: 2, Continue: test.more})
+			w.receiver.refuse("a1")
+			w.publish("a1", "b1", "a2")
+			w.forward()
+			w.retry()
+			w.publish("a3")
+			w.forward()
+			w.want("refused", w.refused(), test.refused)
+			w.want("received", w.receiver.received(), test.received)
+			w.receiver.refuse()
+			if n, err := w.list.Retry(t.Context(), deadletter.Filter{Consumer: "shop"}); err != nil || n != int64(len(strings.Fields(test.refused))) {
+				t.Errorf("%d, %v", n, err)
+			}
+			w.forward()
+			w.want("refused", w.refused(), "")
+			w.want("received", w.receiver.received(), strings.NewReplacer("[", "", "]", "", ":2", "", ":0", "").Replace(test.refused))
+		})
+	}
+}
+
+func TestOneRefusalIsEnoughIfTheLimitIsOne(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		more              bool
+		refused, received string
+	}{
+		"hold":     {false, "[a1:1] [a2:0]", "b1"},
+		"continue": {true, "[a1:1]", "b1 a2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, forward.Config{MaxRefusals: 1, Continue: test.more})
+			w.receiver.refuse("a1")
+			w.publish("a1", "a2", "b1")
+			w.forward()
+			w.forward()
+			w.want("refused", w.refused(), test.refused)
+			w.want("received", w.receiver.received(), test.received)
+		})
+	}
+}
+
+func TestAnEventThatWasRefusedForLongBecomesADeadLetter(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{MaxAge: time.Hour})
+	w.receiver.refuse("a1")
+	w.publish("a1")
+	w.forward()
+	w.retry()
+	w.want("soon after", w.refused(), "a1:2")
+	w.db.MustExec("update prescient.event_dead set refused_at = clock_timestamp() - interval '1 hour'")
+	w.retry()
+	w.want("an hour later", w.refused(), "[a1:3]")
+}
+
+func TestADestinationThatIsDownRefusesNoEvent(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{MaxRefusals: 1})
+	w.receiver.down = errors.New("no route to \x00 host")
+	w.publish("a1", "b1")
+	if sent := w.forward(); !errors.Is(sent.Err, w.receiver.down) || sent.Refused != 0 {
+		t.Errorf("%+v", sent)
+	}
+	w.want("refused", w.refused(), "")
+	var since *time.Time
+	var text string
+	if err := w.db.QueryRow("select failing_since, error from prescient.event_consumer").Scan(&since, &text); err != nil || since == nil || text != "no route to  host" {
+		t.Errorf("%v, %q, %v", since, text, err)
+	}
+	w.receiver.down = nil
+	w.forward()
+	w.want("received", w.receiver.received(), "a1 b1")
+	if err := w.db.QueryRow("select failing_since, coalesce(error, '') from prescient.event_consumer").Scan(&since, &text); err != nil || since != nil || text != "" {
+		t.Errorf("%v, %q, %v", since, text, err)
+	}
+}
+
+// An event that other events go past is refused, whatever its error says.
+func TestAnEventThatOthersGoPastIsRefused(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{})
+	broken := event.Wrap(w.receiver, func(ctx context.Context, events []event.Event, publish func(context.Context) error) error {
+		errs := slices.Clone(event.Errors(publish(ctx), len(events)))
+		for i := range errs {
+			if errs[i] != nil && !errors.Is(errs[i], event.ErrBlocked) {
+				errs[i] = errors.New("500")
+			}
+		}
+		return event.Partial(errs)
+	})
+	w.cfg.Destinations[0].Publisher = broken
+	w.receiver.refuse("a1")
+	w.publish("a1")
+	if sent := w.forward(); sent.Err == nil {
+		t.Errorf("%+v", sent)
+	}
+	w.want("alone", w.refused(), "")
+	w.publish("b1", "a2")
+	w.forward()
+	w.want("beside another one", w.refused(), "a1:1 a2:0")
+	w.want("received", w.receiver.received(), "b1")
+}
+
+func TestADaemonSendsAnEventSoonAndTriesADestinationAgain(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{})
+	got := make(chan time.Time, 1000)
+	w.receiver.before = func(context.Context, []event.Event) { got <- time.Now() }
+	f, err := forward.Start(t.Context(), w.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Stop() })
+	var took []time.Duration
+	for n := range 10 {
+		began := time.Now()
+		f.Wake()
+		w.publish(fmt.Sprint("a", n))
+		select {
+		case at := <-got:
+			took = append(took, at.Sub(began))
+		case <-time.After(await.Limit):
+			t.Fatal("the event is not sent")
+		}
+	}
+	slices.Sort(took)
+	t.Logf("from before the record to the destination: %s in the mean, %s at most", took[5], took[9])
+}
+
+func TestOneForwarderAtATimeSendsToADestination(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{Lease: 3 * time.Second})
+	sending, release := make(chan struct{}), make(chan struct{})
+	var begun atomic.Bool
+	w.receiver.before = func(context.Context, []event.Event) {
+		if begun.CompareAndSwap(false, true) {
+			close(sending)
+			<-release
+		}
+	}
+	w.publish("a1")
+	first, err := forward.Start(t.Context(), w.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-sending
+	if sent := w.forward(); !sent.Elsewhere || sent.Sent != 0 {
+		t.Errorf("%+v", sent)
+	}
+	// The first one hangs for longer than its lease: another one takes over, and what the first has sent is not recorded.
+	w.db.MustExec("update prescient.event_consumer set allocated_until = clock_timestamp() - interval '1 second'")
+	if sent := w.forward(); sent.Sent != 1 {
+		t.Errorf("%+v", sent)
+	}
+	w.publish("a2")
+	second, err := forward.Start(t.Context(), w.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await.True(t, "the second forwarder has sent a2", func() bool {
+		w.receiver.mu.Lock()
+		defer w.receiver.mu.Unlock()
+		return slices.Contains(w.receiver.got, "a2")
+	})
+	second.Stop()
+	w.receiver.refuse("a1")
+	close(release)
+	first.Stop()
+	w.want("refused", w.refused(), "")
+	w.want("received", w.receiver.received(), "a1 a2")
+}
+
+func TestAKilledForwarderSendsAgainWhatItHasNotRecorded(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{})
+	w.publish("a1", "b1", "a2")
+	w.db.MustExec("update prescient.event_consumer set token = 1, allocated_until = clock_timestamp() - interval '1 second'")
+	w.forward()
+	w.want("received", w.receiver.received(), "a1 a2 b1")
+	w.db.MustExec("update prescient.event_consumer set token = 1, allocated_until = clock_timestamp() + interval '1 minute'")
+	w.publish("a3")
+	if sent := w.forward(); !sent.Elsewhere {
+		t.Errorf("%+v", sent)
+	}
+	w.want("received", w.receiver.received(), "")
+}
+
+func TestManyEventsArriveOnceInTheOrderOfTheirSubjects(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{})
+	var ids []string
+	want := map[string][]string{}
+	for n := range 3000 {
+		subject := string(rune('a' + n%26))
+		id := fmt.Sprint(subject, n)
+		ids, want[subject] = append(ids, id), append(want[subject], id)
+	}
+	w.receiver.refuse("c2", "d3")
+	w.publish(ids...)
+	w.forward()
+	w.receiver.refuse()
+	w.retry()
+	got := map[string][]string{}
+	for _, id := range strings.Fields(w.receiver.received()) {
+		got[id[:1]] = append(got[id[:1]], id)
+	}
+	for subject, list := range want {
+		if !slices.Equal(got[subject], list) {
+			t.Errorf("%s: %d events %.100v, want %d", subject, len(got[subject]), got[subject], len(list))
+		}
+	}
+	w.want("refused", w.refused(), "")
+}
+
+func TestAForgottenDestinationLosesItsRefusedEvents(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{})
+	w.receiver.refuse("a1")
+	w.publish("a1", "b1")
+	w.forward()
+	if err := w.box.Forget(t.Context(), "shop"); err != nil {
+		t.Fatal(err)
+	}
+	w.want("refused", w.refused(), "")
+}

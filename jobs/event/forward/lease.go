@@ -1,0 +1,103 @@
+package forward
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// errHeld means that another forwarder sends to the destination.
+var errHeld = errors.New("another process sends to the destination")
+
+// waiting reports whether there is something to send. It takes no lease.
+func (s *sender) waiting(ctx context.Context) bool {
+	events, again, err := s.look(ctx)
+	return err == nil && (events || again)
+}
+
+// look reports whether there are events after the position of the consumer, and refused ones to try again.
+func (s *sender) look(ctx context.Context) (events, again bool, err error) {
+	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		return tx.QueryRowContext(ctx, pgsql.EventWaiting.In(s.cfg.Schema), s.to.Name).Scan(&events, &again)
+	})
+	if errors.Is(err, sql.ErrNoRows) { // it was forgotten
+		err = Name(ctx, Config{DB: s.cfg.DB, Schema: s.cfg.Schema, Destinations: []Destination{s.to}})
+	}
+	if err != nil {
+		return false, false, fmt.Errorf("look for events of destination %q: %w", s.to.Name, pgsql.ExplainMissing(err))
+	}
+	return events, again, nil
+}
+
+// hold takes or renews the lease, and returns the position of the consumer.
+func (s *sender) hold(ctx context.Context) (at outbox.Position, err error) {
+	err = pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		return tx.QueryRowContext(ctx, pgsql.EventHold.In(s.cfg.Schema), s.to.Name, s.token, s.cfg.Lease.Seconds()).
+			Scan(&at.Mark, &at.Number)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		s.held = false
+		return at, errHeld
+	}
+	if err != nil {
+		return at, fmt.Errorf("take destination %q: %w", s.to.Name, pgsql.ExplainMissing(err))
+	}
+	if !s.held {
+		clear(s.done)
+	}
+	s.held = true
+	return at, nil
+}
+
+// release gives the lease back.
+func (s *sender) release(ctx context.Context) {
+	if !s.held {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, recordTime)
+	defer cancel()
+	err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, pgsql.EventRelease.In(s.cfg.Schema), s.to.Name, s.token)
+		return err
+	})
+	if err != nil {
+		s.cfg.Logger.WarnContext(ctx, "a destination stays taken until its lease ends", "destination", s.to.Name, "error", err)
+	}
+}
+
+// record moves the consumer to a position, records the error of the last try, and calls also in the same transaction. It
+// returns errHeld if another forwarder has taken the lease: then nothing is recorded.
+func (s *sender) record(
+	ctx context.Context, at outbox.Position, failure error, also func(ctx context.Context, tx *sqlx.Tx) error,
+) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime) // it was sent, also if ctx has ended
+	defer cancel()
+	var text any
+	if failure != nil {
+		text = plain.ErrorText(failure)
+	}
+	err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		var name string
+		err := tx.QueryRowContext(ctx, pgsql.EventForwarded.In(s.cfg.Schema), s.to.Name, s.token, fmt.Sprint(at.Mark),
+			at.Number, text).Scan(&name)
+		if err != nil || also == nil {
+			return err
+		}
+		return also(ctx, tx)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		s.held = false
+		return errHeld
+	}
+	if err != nil {
+		return fmt.Errorf("record what destination %q got: %w", s.to.Name, pgsql.ExplainMissing(err))
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package forward
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/deadletter"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// retryPage is how many refused events are tried at once.
+const retryPage = 200
+
+// retry tries refused events again whose pause is over, with those behind them. It reports whether more may follow at
+// once.
+func (s *sender) retry(ctx context.Context, at outbox.Position) (more bool, err error) {
+	var letters []deadletter.Letter
+	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		letters, err = pgsql.Collect(ctx, tx, pgsql.EventDeadDue.In(s.cfg.Schema), []any{s.to.Name, retryPage},
+			deadletter.Scan)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("read the refused events of destination %q: %w", s.to.Name, err)
+	}
+	if len(letters) == 0 {
+		return false, nil
+	}
+	events := make([]event.Event, len(letters))
+	for i, l := range letters {
+		events[i] = l.Event
+	}
+	err = s.to.Publisher.Publish(ctx, events)
+	if _, partial := errors.AsType[*event.PartialError](err); err != nil && !partial {
+		return false, errors.Join(err, s.record(ctx, at, err, nil))
+	}
+	return s.settleRetry(ctx, at, letters, event.Errors(err, len(events)))
+}
+
+// settleRetry records what became of refused events.
+func (s *sender) settleRetry(
+	ctx context.Context, at outbox.Position, letters []deadletter.Letter, results []error,
+) (more bool, err error) {
+	var gone, again pq.Int64Array
+	var texts, subjects pq.StringArray
+	for i, l := range letters {
+		switch err := results[i]; {
+		case err == nil:
+			gone = append(gone, l.Number)
+		case errors.Is(err, event.ErrNotSent) || ctx.Err() != nil:
+			continue
+		default:
+			again, texts = append(again, l.Number), append(texts, plain.ErrorText(err))
+		}
+		if l.Subject != "" && !slices.Contains(subjects, l.Subject) {
+			subjects = append(subjects, l.Subject)
+		}
+	}
+	s.sent.Sent += int64(len(gone))
+	s.sent.Refused += int64(len(again))
+	var dead []int64
+	err = s.record(ctx, at, nil, func(ctx context.Context, tx *sqlx.Tx) (err error) {
+		if _, err = tx.ExecContext(ctx, pgsql.EventDeadSent.In(s.cfg.Schema), gone); err != nil {
+			return err
+		}
+		if dead, err = s.refuseAgain(ctx, tx, again, texts, letters); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, pgsql.EventDeadHead.In(s.cfg.Schema), s.to.Name, subjects)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	for i, l := range letters {
+		if slices.Contains(dead, l.Number) {
+			s.warnDead(ctx, l.Event, results[i])
+		}
+	}
+	return len(gone) > 0, nil
+}
+
+// refuseAgain counts refusals, and returns the events that are dead letters now. Unless Config.Continue is set, those
+// behind them become dead letters, too.
+func (s *sender) refuseAgain(
+	ctx context.Context, tx *sqlx.Tx, again pq.Int64Array, texts pq.StringArray, letters []deadletter.Letter,
+) ([]int64, error) {
+	if len(again) == 0 {
+		return nil, nil
+	}
+	most := sql.NullInt64{Int64: int64(s.cfg.MaxRefusals), Valid: s.cfg.MaxRefusals > 0}
+	age := sql.NullFloat64{Float64: s.cfg.MaxAge.Seconds(), Valid: s.cfg.MaxAge > 0}
+	dead, err := pgsql.Collect(ctx, tx, pgsql.EventDeadAgain.In(s.cfg.Schema), []any{again, texts, most, age},
+		func(row *sql.Rows, number *int64) error { return row.Scan(number) })
+	if err != nil || len(dead) == 0 || s.cfg.Continue {
+		return dead, err
+	}
+	var over pq.StringArray
+	for _, l := range letters {
+		if l.Subject != "" && slices.Contains(dead, l.Number) {
+			over = append(over, l.Subject)
+		}
+	}
+	_, err = tx.ExecContext(ctx, pgsql.EventDeadBehind.In(s.cfg.Schema), s.to.Name, over)
+	return dead, err
+}

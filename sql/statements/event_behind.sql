@@ -1,0 +1,29 @@
+-- Returns the destinations with events that wait: how many, up to 10,000, since when, and the error of the last
+-- try. Refused events that are tried again count too.
+-- Called by slots/ledger.Ledger.DestinationsBehind.
+select
+    c.name, c.address, o.n, d.n, least(o.oldest, d.oldest), c.failing_since, coalesce(c.error, d.error, ''),
+    coalesce(c.allocated_until > clock_timestamp(), false)
+from prescient.event_consumer c
+cross join lateral (
+    select count(*) as n, min(page.written_at) as oldest
+    from (
+        select o.written_at
+        from prescient.event_outbox o
+        where (o.mark, o.position) > (c.mark, c.position) and (c.types is null or o.type like any (c.types))
+        order by o.mark, o.position
+        limit 10000
+    ) as page
+) as o
+cross join lateral (
+    select count(*) as n, min(page.refused_at) as oldest, (array_agg(page.error order by page.number desc) filter (where page.error is not null))[1] as error
+    from (
+        select d.refused_at, d.error, d.number
+        from prescient.event_dead d
+        where d.consumer = c.name and d.dead_at is null
+        order by d.number
+        limit 10000
+    ) as page
+) as d
+where c.address is not null and (o.n > 0 or d.n > 0)
+order by c.name
