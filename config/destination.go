@@ -35,6 +35,14 @@ func (t Types) List() (list []string) {
 // MainDestination is the name of the consumer of Events.Destination.
 const MainDestination = "destination"
 
+// AllDestinations returns Events.Destination, unless it is the outbox, and Destinations.
+func (c Config) AllDestinations() (list []Destination) {
+	if to := c.Events.Destination; to.Reveal() != "outbox:" {
+		list = append(list, Destination{Name: MainDestination, URL: to})
+	}
+	return append(list, c.Destinations...)
+}
+
 // named holds the sections whose keys are names, and how such a section is written. Only the file can set them.
 var named = map[string]string{
 	"events.destinations": `"events: {destinations: {warehouse: {url: https://example.com/hook, types: [order.*]}}}" in YAML`,

@@ -15,15 +15,6 @@ import (
 	"github.com/prescient-go/prescient/slots/metrics"
 )
 
-// destinations returns events.destination, unless it is the outbox, and events.destinations.
-func destinations(f *factory.Factory) (list []config.Destination) {
-	cfg := f.Config()
-	if to := cfg.Events.Destination; to.Reveal() != "outbox:" {
-		list = append(list, config.Destination{Name: config.MainDestination, URL: to})
-	}
-	return append(list, cfg.Destinations...)
-}
-
 // Forwarding returns the configuration of a forwarder to the destinations of the settings. The caller calls release when
 // it no longer uses them. m may be nil.
 func Forwarding(
@@ -40,12 +31,12 @@ func Forwarding(
 		}
 		return err
 	}
-	for _, to := range destinations(f) {
+	for _, to := range f.Config().AllDestinations() {
 		publisher, err := event.Open(ctx, to.URL.Reveal(), event.Config{
 			Secret: events.Secret.Reveal(), Allow: events.AllowedNetworks, Logger: f.Log(),
 		})
 		if err != nil {
-			return cfg, release, errors.Join(&exit.Error{Code: exit.Usage, Err: fmt.Errorf("%s: %w", setting(f, to), err)}, release())
+			return cfg, release, errors.Join(&exit.Error{Code: exit.Usage, Err: fmt.Errorf("%s: %w", Setting(f, to), err)}, release())
 		}
 		if m != nil {
 			publisher = m.Destination(publisher)
@@ -57,8 +48,8 @@ func Forwarding(
 	return cfg, release, nil
 }
 
-// setting names the setting of a destination.
-func setting(f *factory.Factory, to config.Destination) string {
+// Setting names the setting of a destination.
+func Setting(f *factory.Factory, to config.Destination) string {
 	if to.Name == config.MainDestination {
 		return fmt.Sprintf("events.destination (%s)", f.Origin("events.destination"))
 	}

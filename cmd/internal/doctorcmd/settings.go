@@ -13,23 +13,24 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/doctor"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/jobs/egress"
 )
 
-// eventsProblem returns the problem with the file's directory or the address that events go to; empty: none, or they go
-// elsewhere.
-func eventsProblem(ctx context.Context, f *factory.Factory) string {
-	to, err := url.Parse(f.Config().Events.Destination.Reveal())
+// eventsProblem returns the problem with the file's directory or the address of a destination; empty: none, or it is
+// neither a file nor a webhook.
+func eventsProblem(ctx context.Context, f *factory.Factory, d config.Destination) string {
+	to, err := url.Parse(d.URL.Reveal())
 	if err == nil && (to.Scheme == "http" || to.Scheme == "https") {
-		return forbidden(ctx, f, fmt.Sprintf("events.destination (%s)", f.Origin("events.destination")), to)
+		return forbidden(ctx, f, checks.Setting(f, d), to)
 	}
 	if err != nil || to.Scheme != "file" {
 		return ""
 	}
 	dir := filepath.Dir(to.Path)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return fmt.Sprintf("events.destination (%s) is a file in %s, which is no directory: "+
-			"no event is published until this user can write to such a directory", f.Origin("events.destination"), dir)
+		return fmt.Sprintf("%s is a file in %s, which is no directory: "+
+			"no event is sent until this user can write to such a directory", checks.Setting(f, d), dir)
 	}
 	return ""
 }
@@ -79,13 +80,15 @@ func forbiddenServices(ctx context.Context, f *factory.Factory) []string {
 	return list
 }
 
-// examineEvents finds a missing directory of events.destination, and addresses that events.allowed_networks forbids.
+// examineEvents finds a missing directory of a destination, and addresses that events.allowed_networks forbids.
 func examineEvents(ctx context.Context, f *factory.Factory) (list []doctor.Finding) {
-	if problem := eventsProblem(ctx, f); problem != "" {
-		list = append(list, doctor.Finding{
-			Name: "events", Severity: doctor.Action, What: problem,
-			Do: "create the directory, allow the address, or correct events.destination",
-		})
+	for _, d := range f.Config().AllDestinations() {
+		if problem := eventsProblem(ctx, f, d); problem != "" {
+			list = append(list, doctor.Finding{
+				Name: "events", Severity: doctor.Action, What: problem,
+				Do: "create the directory, allow the address, or correct the destination",
+			})
+		}
 	}
 	for _, problem := range forbiddenServices(ctx, f) {
 		list = append(list, doctor.Finding{

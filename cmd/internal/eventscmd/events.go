@@ -28,7 +28,7 @@ import (
 func NewCmdEvents(f *factory.Factory) *cobra.Command {
 	return cli.Group("events",
 		"Read and forward the events in the outbox, show how far each consumer has read, and deal with dead letters",
-		newCmdForward(f), newCmdTail(f, tailEvents), newCmdAck(f), newCmdForget(f), newCmdConsumers(f),
+		newCmdTail(f, tailEvents), newCmdAck(f), newCmdForget(f), newCmdConsumers(f), newCmdForward(f),
 		newCmdPrune(f, pruneEvents), newCmdDead(f), newCmdResend(f), newCmdDiscard(f))
 }
 

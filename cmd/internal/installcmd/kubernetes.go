@@ -143,7 +143,10 @@ func portsOut(f *factory.Factory) (ports []int) {
 			ports = append(ports, int(cmp.Or(server.Port, 5432)))
 		}
 	}
-	services := []string{cfg.Events.Destination.Reveal(), cfg.Run.PingURL.Reveal()}
+	services := []string{cfg.Run.PingURL.Reveal()}
+	for _, to := range cfg.AllDestinations() {
+		services = append(services, to.URL.Reveal())
+	}
 	for _, job := range cfg.HTTPJobs {
 		services = append(services, job.URL.Reveal())
 	}

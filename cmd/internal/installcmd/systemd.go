@@ -90,8 +90,10 @@ func writes(f *factory.Factory) (dirs []string) {
 	if cfg.Metrics.File != "" {
 		dirs = append(dirs, filepath.Dir(cfg.Metrics.File))
 	}
-	if to, err := url.Parse(cfg.Events.Destination.Reveal()); err == nil && to.Scheme == "file" {
-		dirs = append(dirs, filepath.Dir(to.Path))
+	for _, d := range cfg.AllDestinations() {
+		if to, err := url.Parse(d.URL.Reveal()); err == nil && to.Scheme == "file" {
+			dirs = append(dirs, filepath.Dir(to.Path))
+		}
 	}
 	if cfg.Spool.Dir != "" {
 		dirs = append(dirs, cfg.Spool.Dir)

@@ -240,7 +240,7 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 		},
 		{
 			"resend-events", `{"subject": "a"}`, "It sends 2 events again: dead letters of subject a",
-			"2 events were sent, 0 refused again, and 0 held back",
+			"2 events are sent again",
 			board.Counts{Events: 2},
 		},
 		{"discard-events", `{}`, "It deletes 1 event: dead letters", "1 event was deleted", board.Counts{Events: 1}},

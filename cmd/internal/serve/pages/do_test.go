@@ -63,7 +63,7 @@ func TestEachActionIsFilledInPreviewedConfirmedAndRecorded(t *testing.T) {
 		{"/do/cancel-many", url.Values{"payload": {"merchant=42"}, "limit": {"10"}}, []string{"It ends 1 check as cancelled", "Rows"}, []string{"cancel many"}},
 		{"/do/reschedule?job=order.unshipped&name=order&key=1", url.Values{"at": {"5h"}}, []string{"order.unshipped"}, []string{"slot"}},
 		{"/do/retry?since=24h", url.Values{"job": {"invoice.unpaid"}, "since": {"24h"}, "limit": {"1,000"}, "at": {""}}, []string{"1"}, []string{"1"}},
-		{"/do/resend-events", url.Values{"subject": {"feed"}}, []string{"It sends 1 event again: dead letters of subject feed", "another destination has refused them"}, []string{"resend events"}},
+		{"/do/resend-events", url.Values{"subject": {"feed"}}, []string{"It sends 1 event again: dead letters of subject feed", "may become a dead letter again"}, []string{"resend events"}},
 		{"/do/discard-events", url.Values{"id": {"other-1"}}, []string{"It deletes 1 event"}, []string{"discard events"}},
 		{"/do/pause-job?job=order.unshipped", nil, []string{"order.unshipped", "Pause"}, []string{"is paused"}},
 		{"/do/resume-job?job=order.unshipped", nil, []string{"Resume"}, []string{"is resumed"}},
