@@ -25,9 +25,9 @@ func Pages[T any, P comparable](
 ) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var end P
-		at, left := after, limit
+		at, left, most := after, limit, pageRows
 		for {
-			size := pageRows
+			size := most
 			if limit != 0 {
 				size = min(size, left)
 			}
@@ -44,6 +44,11 @@ func Pages[T any, P comparable](
 			}
 			if at, left = next, left-len(rows); at == end || left == 0 {
 				return
+			}
+			// The server measures the rows that it is asked for. If few large ones make a page, it is asked for few.
+			most = min(2*most, pageRows)
+			if len(rows) < size {
+				most = max(2*len(rows), 1)
 			}
 		}
 	}

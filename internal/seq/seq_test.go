@@ -85,3 +85,19 @@ func TestPagesReadsNoFurtherThanItsCaller(t *testing.T) {
 		t.Errorf("pages of %v", list.asked)
 	}
 }
+
+// A server that measures large rows measures each that it is asked for.
+func TestPagesAskForFewRowsWhereFewMakeAPage(t *testing.T) {
+	t.Parallel()
+	var asked []int
+	rows, err := seq.Collect(seq.Pages(0, 0, func(after, limit int) ([]int, int, error) {
+		asked = append(asked, limit)
+		if after == 6 {
+			return []int{1}, 0, nil
+		}
+		return []int{1, 1}, after + 2, nil
+	}))
+	if want := []int{1000, 4, 4, 4}; err != nil || len(rows) != 7 || !slices.Equal(asked, want) {
+		t.Errorf("%d rows, %v; it asked for %v, want %v", len(rows), err, asked, want)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -133,20 +134,39 @@ func (c *Client) HistoryPage(
 		to, before = f.After.at, f.After.id
 	}
 	limit := cmp.Or(f.Limit, defaultLimit)
-	args := []any{
-		from, to, nullable(f.JobExec), nullable(string(f.Outcome)), limit + 1, nullable(f.EntityName),
-		nullable(f.EntityKey), pageBytes, before,
+	since := from
+	if f.EntityName == "" {
+		since = grid.Later(from, grid.Earlier(to, c.jobs.Now()).Add(-firstSpan))
 	}
-	ended, err := rows(ctx, c, db, pgsql.HistoryList, args, scanEnded)
-	if err != nil {
-		return nil, Position{}, fmt.Errorf("list history: %w", err)
+	for span := firstSpan; ; span *= spanGrowth {
+		args := []any{
+			since, to, nullable(f.JobExec), nullable(string(f.Outcome)), limit + 1, nullable(f.EntityName),
+			nullable(f.EntityKey), pageBytes, before,
+		}
+		ended, err := rows(ctx, c, db, pgsql.HistoryList, args, scanEnded)
+		if err != nil {
+			return nil, Position{}, fmt.Errorf("list history: %w", err)
+		}
+		n := fitting(ended, limit, func(e HistoryRow) int { return len(e.Payload) })
+		if n < len(ended) {
+			next = Position{at: ended[n-1].EndedAt, id: ended[n-1].ID}
+		}
+		if n < len(ended) || !since.After(from) {
+			return ended[:n], next, nil
+		}
+		if since = grid.Later(from, since.Add(-span*spanGrowth)); span > longestSpan {
+			since = from
+		}
 	}
-	n := fitting(ended, limit, func(e HistoryRow) int { return len(e.Payload) })
-	if n < len(ended) {
-		next = Position{at: ended[n-1].EndedAt, id: ended[n-1].ID}
-	}
-	return ended[:n], next, nil
 }
+
+// The rows that ended last are looked for in the last minutes of a history, then in more and more of it: the latest 100
+// of 5,000,000 rows would otherwise take a sort of all. A filter by entity has an index.
+const (
+	firstSpan   = 10 * time.Minute
+	longestSpan = 30 * 24 * time.Hour
+	spanGrowth  = 16
+)
 
 func scanEnded(row *sql.Rows, e *HistoryRow) error {
 	var lateness, duration *int64

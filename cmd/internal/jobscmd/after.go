@@ -2,12 +2,14 @@ package jobscmd
 
 import (
 	"context"
+	"iter"
 
 	"github.com/spf13/pflag"
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs/admin"
 )
 
@@ -35,27 +37,27 @@ func afterVar(fs *pflag.FlagSet, p *position) {
 	fs.Var(p, "after", "begin behind this one, which the log of the page before names")
 }
 
-// readList reads a list behind a position, up to a limit; 0: to its end. If there are more elements,
+// readEach reads a list behind a position, up to a limit; 0: to its end. If there are more elements,
 // it logs how to go on, so that a reader gets each element once.
-func readList[T any](
+func readEach[T any](
 	ctx context.Context, f *factory.Factory, limit cli.Count, after position,
 	read func(after admin.Position, limit int) ([]T, admin.Position, error),
-) (list []T, err error) {
-	const most = 1000 // of a page
-	for next := after.Position; ; {
-		n := most
-		if limit > 0 {
-			n = min(n, int(limit)-len(list))
+) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var next admin.Position
+		n := 0
+		page := func(at admin.Position, size int) (rows []T, _ admin.Position, err error) {
+			rows, next, err = read(at, size)
+			return rows, next, err
 		}
-		page, following, err := read(next, n)
-		list = append(list, page...)
-		switch {
-		case err != nil || following.IsZero():
-			return list, err
-		case limit > 0 && len(list) == int(limit):
-			output.More(ctx, f.Log(), len(list), "go on with --after "+following.String()+", or give a larger --limit")
-			return list, nil
+		for v, err := range seq.Pages(after.Position, int(limit), page) {
+			if !yield(v, err) || err != nil {
+				return
+			}
+			n++
 		}
-		next = following
+		if limit > 0 && n == int(limit) && !next.IsZero() {
+			output.More(ctx, f.Log(), n, "go on with --after "+next.String()+", or give a larger --limit")
+		}
 	}
 }

@@ -1,7 +1,9 @@
 package jobscmd
 
 import (
+	"cmp"
 	"context"
+	"iter"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -15,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 )
@@ -52,24 +55,50 @@ func listEnded(ctx context.Context, f *factory.Factory, o *historyOptions) error
 		if o.filter.From, o.filter.To, err = o.span.At(now); err != nil {
 			return err
 		}
-		list, err := readList(ctx, f, o.limit, o.after,
+		n := 0
+		ended := readEach(ctx, f, o.limit, o.after,
 			func(after admin.Position, limit int) ([]admin.HistoryRow, admin.Position, error) {
 				o.filter.After, o.filter.Limit = after, limit
 				return admin.New(c).HistoryPage(ctx, db, o.filter)
 			})
-		if err != nil {
+		if err := printEnded(f, views(ended, &n)); err != nil {
 			return err
 		}
-		if len(list) == 0 {
+		if n == 0 {
 			checks.Warn(ctx, f, db, c, o.filter.JobExec)
 		}
-		return printEnded(f, list)
+		return nil
 	})
 }
 
-func printEnded(f *factory.Factory, list []admin.HistoryRow) error {
-	views := view.NewEnded(list)
-	return f.Print(views, func() error { return endedTable(f, views) })
+// views counts the rows of a sequence, and returns them as JSON.
+func views(all iter.Seq2[admin.HistoryRow, error], n *int) iter.Seq2[view.Ended, error] {
+	return func(yield func(view.Ended, error) bool) {
+		for row, err := range all {
+			if err == nil {
+				*n++
+			}
+			if !yield(view.NewEndedCheck(row), err) {
+				return
+			}
+		}
+	}
+}
+
+// printEnded prints each row as it comes, because a payload may have a megabyte. A table has no payloads.
+func printEnded(f *factory.Factory, all iter.Seq2[view.Ended, error]) error {
+	if f.Format == output.JSON {
+		return output.Stream(f.Printer, all)
+	}
+	var list []view.Ended
+	for v, err := range all {
+		if err != nil {
+			return err
+		}
+		v.Payload = nil
+		list = append(list, v)
+	}
+	return endedTable(f, list)
 }
 
 func endedTable(f *factory.Factory, list []view.Ended) error {
@@ -106,20 +135,27 @@ func newCmdStats(f *factory.Factory, runF factory.Run[*statsOptions]) *cobra.Com
 		Use:   "stats",
 		Short: "Count ended checks by job and outcome, with their lateness and run time",
 		Long: `Count ended checks by job and outcome, with the lateness and the run time of their last check. LATE counts the
-checks that began later after their slot than the SLA of the job allows.`,
+checks that began later after their slot than the SLA of the job allows. Without --since it counts one day.`,
 		Example: `  prescient jobs stats --since 7d`,
 		Args:    cli.Exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, &o) },
 	})
-	o.span.Flags(c.Flags(), "only what ended since", "only what ended before")
+	o.span.Flags(c.Flags(), "only what ended since; default: one day", "only what ended before")
 	return c
 }
+
+// statsSpan is how far stats looks back without --since.
+const statsSpan = 24 * time.Hour
 
 func jobsStats(ctx context.Context, f *factory.Factory, o *statsOptions) error {
 	return database.WithClient(ctx, f, func(db *sqlx.DB, c *jobs.Client, now time.Time) error {
 		from, to, err := o.span.At(now)
 		if err != nil {
 			return err
+		}
+		if from.IsZero() { // the whole history may take minutes
+			from = cmp.Or(to, now).Add(-statsSpan)
+			f.Log().InfoContext(ctx, "counting what ended since "+spoken.Instant(from)+"; for more give --since")
 		}
 		list, err := admin.New(c).Stats(ctx, db, from, to)
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
+	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 )
@@ -67,11 +68,11 @@ func listJobs(ctx context.Context, f *factory.Factory, o *listOptions) error {
 		if o.filter.From, o.filter.To, err = o.span.At(now); err != nil {
 			return err
 		}
-		list, err := readList(ctx, f, o.limit, o.after,
+		list, err := seq.Collect(readEach(ctx, f, o.limit, o.after,
 			func(after admin.Position, limit int) ([]jobs.FutureJob, admin.Position, error) {
 				o.filter.After, o.filter.Limit = after, limit
 				return admin.New(c).ListPage(ctx, db, o.filter)
-			})
+			}))
 		if err != nil {
 			return err
 		}

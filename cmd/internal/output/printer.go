@@ -3,11 +3,14 @@
 package output
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"math"
 	"os"
@@ -19,6 +22,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/internal/plain"
+	"github.com/prescient-go/prescient/internal/seq"
 )
 
 // The formats of --output.
@@ -80,6 +84,49 @@ func List[T any](p *Printer, list []T, header table.Row, row func(T) table.Row) 
 		list = []T{} // null as JSON otherwise
 	}
 	return p.Print(list, func() error { return Rows(p, list, header, row) })
+}
+
+// Stream prints the elements of a sequence as a JSON array, each as it comes, so that a list of large elements takes the
+// memory of one. After an error the array has no end.
+func Stream[T any](p *Printer, all iter.Seq2[T, error]) error {
+	if p.answer != nil || p.Printed != nil {
+		list, err := seq.Collect(all)
+		if err != nil {
+			return err
+		}
+		return p.Print(append([]T{}, list...), nil)
+	}
+	out := bufio.NewWriter(p.Out)
+	enc := json.NewEncoder(plain.Writer(&element{out: out}))
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("  ", "  ")
+	separator := "["
+	for v, err := range all {
+		if err != nil {
+			return errors.Join(err, out.Flush())
+		}
+		if _, err := out.WriteString(separator + "\n  "); err != nil {
+			return err
+		}
+		if err := enc.Encode(v); err != nil {
+			return err
+		}
+		separator = ","
+	}
+	if separator == "[" {
+		_, _ = out.WriteString("[]\n")
+	} else {
+		_, _ = out.WriteString("\n]\n")
+	}
+	return out.Flush()
+}
+
+// element writes the values of an encoder without the line feed that follows each.
+type element struct{ out io.Writer }
+
+func (e *element) Write(p []byte) (int, error) {
+	_, err := e.out.Write(bytes.TrimSuffix(p, []byte("\n")))
+	return len(p), err
 }
 
 // Rows prints a list as a table with a row for each element.

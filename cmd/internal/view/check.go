@@ -72,12 +72,17 @@ type Ended struct {
 func NewEnded(list []admin.HistoryRow) []Ended {
 	views := []Ended{}
 	for _, e := range list {
-		views = append(views, Ended{
-			e.EndedAt, e.Outcome, e.Slot, duration.Text(e.Lateness), duration.Text(e.Duration), e.Runner, e.Attempts,
-			NewCheckData(e.FutureJob),
-		})
+		views = append(views, NewEndedCheck(e))
 	}
 	return views
+}
+
+// NewEndedCheck returns an ended check as JSON.
+func NewEndedCheck(e admin.HistoryRow) Ended {
+	return Ended{
+		e.EndedAt, e.Outcome, e.Slot, duration.Text(e.Lateness), duration.Text(e.Duration), e.Runner, e.Attempts,
+		NewCheckData(e.FutureJob),
+	}
 }
 
 // Why returns the error that ended the check, or the error of an earlier attempt.
