@@ -500,7 +500,7 @@ func TestAStepDoesNotActOnARowThatWasDoneBefore(t *testing.T) {
 					err := s.pool.Get(&n, `select count(*) from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'`)
 					return err == nil && n > 0
 				}
-				for end := time.Now().Add(await.Limit); !acts() && time.Now().Before(end); { //nolint:forbidigo // bounds the wait
+				for end := time.Now().Add(await.Limit); !acts() && time.Now().Before(end); {
 				}
 				_, err := s.db.Exec(`update shop.orders set shipped_at = $1 where id > 1`, day(3))
 				closed <- err

@@ -88,8 +88,8 @@ func parts(field, text string) []string {
 }
 
 // reading has the numbers of the columns that expressions read: those that triggers compute, those that look up when
-// and how long a row waits, and those that look up whether it is done or the rule is about it. others has those that not
-// only since reads.
+// and how long a row waits, and those that look up whether it is done or the rule is about it. others has those that
+// not only since reads.
 type reading struct{ row, asks, looks, enters, others []int64 }
 
 // columns fills in Applied.Reads, Applied.Asks, Applied.Looks and Applied.Enters.
