@@ -119,11 +119,21 @@ type Runner struct {
 	jobs    map[int64]*jobs.Definition // by number
 }
 
+// isPgxAdapter reports whether a pool is one of pgx's own adapter for database/sql. A run would never end a slot whose
+// checks have transactions.
+func isPgxAdapter(db pgsql.Pool) bool {
+	return fmt.Sprintf("%T", pgsql.Sqlx(db).Driver()) == "*stdlib.Driver"
+}
+
 // NewRunner reads the grid and the clock from the database, and creates the partitions of history that are due. It
 // returns pgsql.ErrNotMigrated if the schema is missing.
 func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 	if pgsql.Sqlx(cfg.DB) == nil || cfg.Registry == nil {
 		return nil, errors.New("slots.Config: DB and Registry must be set")
+	}
+	if isPgxAdapter(cfg.DB) {
+		return nil, errors.New("slots.Config: DB is a pool of pgx's package stdlib, on which a slot whose checks have " +
+			"transactions never ends: open the pool with pgxjobs.Open")
 	}
 	schema, err := pgsql.ParseSchema(cfg.Schema)
 	if err != nil {

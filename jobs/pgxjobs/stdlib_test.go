@@ -2,6 +2,7 @@ package pgxjobs_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/jobs/stores"
+	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -68,6 +70,15 @@ func TestAClientNeedsNoOtherPoolThanOneOfPgxsAdapter(t *testing.T) {
 				t.Errorf("Paused: %+v, %v", paused, err)
 			}
 		})
+	}
+}
+
+func TestARunnerRefusesAPoolOfPgxsAdapter(t *testing.T) {
+	t.Parallel()
+	db := adapter(t, pgtest.URL(t), pgx.QueryExecModeCacheStatement)
+	_, err := slots.NewRunner(t.Context(), slots.Config{DB: db, Registry: jobs.NewRegistry()})
+	if err == nil || !strings.Contains(err.Error(), "pgxjobs.Open") {
+		t.Error(err)
 	}
 }
 
