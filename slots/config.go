@@ -225,8 +225,8 @@ func (r *Runner) register(ctx context.Context, retryable func(err error) bool) e
 	}
 	for _, name := range names {
 		if _, found := numbers[name]; !found {
-			r.cfg.Logger.ErrorContext(ctx, "a job has no number, because another job has it: no row of it is checked. Give it another name",
-				"job_exec", name)
+			r.cfg.Logger.ErrorContext(ctx,
+				"a job has no number, because another job has it: no row of it is checked. Give it another name", "job_exec", name)
 		}
 	}
 	r.cfg.Registry = r.cfg.Registry.WithRules(slices.Sorted(maps.Keys(numbers)))
