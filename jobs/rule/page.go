@@ -122,8 +122,8 @@ func (m *Memory) fires(step string, number int) {
 	m.Fired[step] = max(m.Fired[step], number)
 }
 
-// plan decides about a row: it ends, or steps of it are due, or it waits. Once steps were left out, the payload says so:
-// a later change of Rule.Overdue is about other rows, and other starts of the clock.
+// plan decides about a row: it ends, or steps of it are due, or it waits. Once steps were left out, the payload says
+// so: a later change of Rule.Overdue is about other rows, and other starts of the clock.
 func (p *page) plan(i int) {
 	row, t := p.rows[i], &p.turns[i]
 	if row.Anonymous || row.ItemKey != "" || p.rule.Rule.Entity != "" && row.EntityName != p.rule.Rule.Entity {
@@ -166,8 +166,8 @@ func (p *page) plan(i int) {
 	}
 }
 
-// moment returns when the check of a row looks at it. A check may be late, after an outage: the last slot that had begun
-// when the check began counts.
+// moment returns when the check of a row looks at it. A check may be late, after an outage: the last slot that had
+// begun when the check began counts.
 func (p *page) moment(row jobs.FutureJob) Moment {
 	now := row.Slot.Add(row.Lateness)
 	return Moment{Begun: grid.Later(row.Slot, p.grid.Floor(now)), Slot: row.Slot, Unsettled: p.unsettled, Now: now}

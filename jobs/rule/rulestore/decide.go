@@ -147,8 +147,8 @@ func (d decider) outcome(r row, is rule.Decision) (what decision) {
 }
 
 // waitsFor reports whether a row waits already for the check that decides about the steps that have passed. It waits
-// for the slot of a step that has just passed. Or it waits for the next slot, because a run was late: Rule.Overdue must not
-// skip a step of such a row.
+// for the slot of a step that has just passed. Or it waits for the next slot, because a run was late: Rule.Overdue must
+// not skip a step of such a row.
 func (d decider) waitsFor(r row, is rule.Decision) bool {
 	var first time.Time
 	waited := false
