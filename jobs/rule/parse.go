@@ -397,7 +397,8 @@ func (r *reader) step(node *yaml.Node, at string, lines map[string]int) Step {
 			continue
 		}
 		if delays[name] != nil && p.value.Kind == yaml.SequenceNode {
-			r.wrong(p.value.Line, field, "a step has one delay: write a step for each, such as - {%s: 2d, event: order.late}", name)
+			r.wrong(p.value.Line, field, "a step has one delay: write a step for each, such as - {%s: 2d, event: order.late}",
+				name)
 			first, read = append(first, name), false
 			continue
 		}

@@ -161,7 +161,8 @@ func (w *walk) query() string {
 	}
 	f := w.rule.Facts
 	return strings.NewReplacer(
-		"{key}", w.rule.Name()+"."+w.rule.Key, "{since}", f.SinceSQL(), "{start}", f.StartSQL(), "{about}", f.WhereSQL(), "{starts}",
+		"{key}", w.rule.Name()+"."+w.rule.Key, "{since}", f.SinceSQL(), "{start}", f.StartSQL(),
+		"{about}", f.WhereSQL(), "{starts}",
 		strconv.FormatBool(f.SinceLookup()), "{lengths}", f.LengthsSQL(), "{done}", f.DoneSQL(present),
 		"{relation}", w.rule.Relation, "{between}", between, "{limit}", strconv.Itoa(w.store.cfg.PageSize),
 		"{known}", strconv.FormatBool(w.known),

@@ -37,7 +37,8 @@ func (s *Store) zone(ctx context.Context, name string) (differs string, refused 
 	})
 	switch {
 	case pgsql.HasState(err, pqerror.InvalidParameterValue):
-		return fmt.Sprintf("the server does not know time zone %s: update its zone data, or write an older name", name), true, nil
+		return fmt.Sprintf("the server does not know time zone %s: update its zone data, or write an older name", name),
+			true, nil
 	case err != nil:
 		return "", false, fmt.Errorf("ask the server about time zone %s: %w", name, err)
 	}
