@@ -521,7 +521,7 @@ func TestADaemonRefusesActionsThatItsRoleMayNotDo(t *testing.T) {
 		confirm, _, _ := strings.Cut(rest, `"`)
 		status, text = ask(t, http.MethodPost, url+"/api/v1/actions/pause-job?confirm="+confirm, operator, pause)
 	}
-	if status != http.StatusForbidden || !strings.Contains(text, "actions need the role of an operator") {
+	if status != http.StatusForbidden || !strings.Contains(text, "grant its login the role of operators") {
 		t.Errorf("%d %s", status, text)
 	}
 }

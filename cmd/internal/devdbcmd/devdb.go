@@ -30,8 +30,8 @@ func NewCmdDevDB(f *factory.Factory) *cobra.Command {
 a database.url. They start it. It runs until "dev-db stop" or a reboot. Only this user and root can reach it: it listens
 on a unix socket.
 
-Its role and its database are called prescient. PostgreSQL makes a table without a schema in the schema of the role's
-name, which holds the tables of prescient. So write public.orders. "dev-db url --superuser" names a role that
+Its role and its database are called prescient. Write public.orders: an unqualified table lands in schema prescient,
+which holds the tables of prescient. "dev-db url --superuser" names a role that
 may create databases.
 
 It is in $XDG_DATA_HOME/prescient/postgres if XDG_DATA_HOME is set, else for root in /var/lib/prescient/postgres. Else

@@ -193,7 +193,7 @@ func previewDiscard(ctx context.Context, f *factory.Factory, list *deadletter.Li
 	if found.Letters == 0 {
 		return s.found(ctx, f, list, 0)
 	}
-	return exit.Usagef("this deletes %s: add --until %s --yes to delete %s, and none that follows",
+	return exit.Usagef("this deletes %s. To delete exactly %[3]s: --until %[2]s --yes",
 		spoken.Count(found.Letters, "dead letter", "dead letters"), found.Until.Format(time.RFC3339Nano),
 		spoken.Noun(found.Letters, "it", "them"))
 }

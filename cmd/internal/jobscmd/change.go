@@ -190,7 +190,7 @@ func countFound(ctx context.Context, db *sqlx.DB, c *admin.Client, o cancelOptio
 	if limit := int64(o.limit); limit > 0 && found.Checks > limit {
 		what = fmt.Sprintf("%d of %s", limit, what)
 	}
-	return exit.Usagef("this cancels %s: add --until %s --yes to cancel %s, and none that follows",
+	return exit.Usagef("this cancels %s. To cancel exactly %[3]s: --until %[2]s --yes",
 		what, found.Until.Format(time.RFC3339Nano), spoken.Noun(found.Checks, "it", "them"))
 }
 

@@ -103,7 +103,7 @@ func resumeJob(ctx context.Context, f *factory.Factory, job string) error {
 		case !changed:
 			text = job + " was not paused: nothing is changed"
 		case v.OverdueSince != nil:
-			text += fmt.Sprintf("; its checks in past slots, from %s on, are taken by: %s catch-up",
+			text += fmt.Sprintf("; to run what has waited since %s: %s catch-up",
 				spoken.Instant(*v.OverdueSince), f.Self())
 		}
 		return f.Say(v, text)

@@ -215,7 +215,7 @@ func (c CancelMany) plan(ctx context.Context, p *planner) (plan Plan, err error)
 	plan.Text = fmt.Sprintf("It ends %s as cancelled: %s", spoken.Count(found.Checks, "check", "checks"), c.target())
 	if c.Limit > 0 && found.Checks > c.Limit {
 		plan.Rows = c.Limit
-		plan.Text = fmt.Sprintf("It ends %d of the %s as cancelled, those of the first slots", c.Limit, c.target())
+		plan.Text = fmt.Sprintf("It cancels the %d earliest %s", c.Limit, c.target())
 	}
 	if !plan.Nothing {
 		plan.Warnings = []string{

@@ -76,7 +76,7 @@ func (a PauseJob) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 			more = " or more"
 		}
 	}
-	plan.Text = fmt.Sprintf("It lets the checks of %s wait until the job is resumed: %d%s in %s of the next day",
+	plan.Text = fmt.Sprintf("It pauses %s: %d%s waiting in %s of the next day",
 		a.JobExec, n, more,
 		spoken.Count(int64(len(ahead)), "slot", "slots"))
 	plan.Warnings = []string{"A run finishes the rows that it has claimed."}

@@ -24,7 +24,7 @@ var ErrReader = errors.New("this needs the token of an operator, one of server.t
 
 // NoRights is the answer if the database refuses a request of the server for lack of rights.
 const NoRights = "the database role of this server may not do that: " +
-	"actions need the role of an operator, which the command migrate roles makes"
+	"grant its login the role of operators, which migrate roles creates"
 
 // ErrCatchingUp is returned while another catch-up runs.
 var ErrCatchingUp = errors.New("this server runs a catch-up already: wait until it has ended")

@@ -232,7 +232,7 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request, err error) {
 	case isField:
 		s.fail(w, r, http.StatusBadRequest, field.Error())
 	case errors.Is(err, board.ErrNotFound), errors.Is(err, schedule.ErrNotFound):
-		s.fail(w, r, http.StatusNotFound, "There is no such thing here, or it is gone.")
+		s.fail(w, r, http.StatusNotFound, "No slot, job or schedule has this name.")
 	case errors.Is(err, board.ErrBusy):
 		w.Header().Set("Retry-After", "2")
 		s.fail(w, r, http.StatusServiceUnavailable,
