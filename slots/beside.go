@@ -88,8 +88,9 @@ type wait struct {
 
 // pause is that between two tries of the rows of a claim.
 type pause struct {
-	permits bool      // rows wait for permits of a limit
-	until   time.Time // local monotonic instant at which the try after it is over. Then a check runs, or another pause begins
+	permits bool // rows wait for permits of a limit
+	// until is the local monotonic instant at which the try after it is over. Then a check runs, or another pause begins.
+	until time.Time
 }
 
 // triesFor is longer than a try of locked rows takes.

@@ -80,15 +80,16 @@ type Total struct {
 	Checked, Finished, Rescheduled, Failed, Yielded int64
 }
 
-// CatchUp goes through the missed slots, the oldest first, under the same leases as every run. The next slot begins once
-// the slots before have nothing to start, because their checks run or wait for locks. Together the slots have the bounds
-// of one run: its workers, connections, concurrency of jobs and memory. With a Limit it does one slot after the other.
+// CatchUp goes through the missed slots, the oldest first, under the same leases as every run. The next slot begins
+// once the slots before have nothing to start, because their checks run or wait for locks. Together the slots have the
+// bounds of one run: its workers, connections, concurrency of jobs and memory. With a Limit it does one slot after the
+// other.
 //
 // If only rows that other sessions have locked are left in a slot, CatchUp leaves them after some seconds. It looks at
 // the slot again at the end, and returns ErrLocked if they are still locked.
 //
-// Concurrent catch-ups share the work, and leave a slot that is being run to its runners. CatchUp takes the current slot
-// only if a run has opened it: a slot that has just begun belongs to its run.
+// Concurrent catch-ups share the work, and leave a slot that is being run to its runners. CatchUp takes the current
+// slot only if a run has opened it: a slot that has just begun belongs to its run.
 func (r *Runner) CatchUp(ctx context.Context, c CatchUp) (Caught, error) {
 	sel, err := r.selection(c)
 	if err != nil {

@@ -103,7 +103,8 @@ func newRun(ctx context.Context, r *Runner, slot time.Time, sel selection) *run 
 		NewLimit:          n.newLimit(db.NewAdvisory(&r.server, slot)),
 	})
 	n.records = record.New(writer, record.Options{
-		Leases: n.leases, Page: r.cfg.Page, Writing: sel.writing, Moment: n.moment, Count: n.count, CountRefused: n.countRefused,
+		Leases: n.leases, Page: r.cfg.Page, Writing: sel.writing, Moment: n.moment, Count: n.count,
+		CountRefused: n.countRefused,
 	})
 	n.txns = &txn.Options{
 		Server: &r.server, Contexts: n.ctx, Records: n.records, Grace: r.cfg.Grace, Moment: n.moment,

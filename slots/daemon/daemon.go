@@ -201,7 +201,8 @@ func (d *daemon) endRun(ctx context.Context, result slots.Result, err error) {
 	d.mu.Lock()
 	delete(d.running, result.Slot)
 	// catch-up tries those rows
-	done := err == nil && result.State == slots.StateDone || errors.Is(err, slots.ErrRefused) || errors.Is(err, slots.ErrLocked)
+	done := err == nil && result.State == slots.StateDone || errors.Is(err, slots.ErrRefused) ||
+		errors.Is(err, slots.ErrLocked)
 	if done {
 		d.done, d.catchUp.due = result.Slot, true
 	}
