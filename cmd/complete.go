@@ -89,7 +89,8 @@ func complete(f *factory.Factory, c *cobra.Command) {
 		if words != nil {
 			known = offerWords(words.Words()...)
 		}
-		_ = c.RegisterFlagCompletionFunc(flag.Name, completion(f, kindOf(c, flag.Name, kind), known)) // an earlier completion stays
+		kind = kindOf(c, flag.Name, kind)
+		_ = c.RegisterFlagCompletionFunc(flag.Name, completion(f, kind, known)) // an earlier completion stays
 	}
 	c.PersistentFlags().VisitAll(add)
 	c.LocalNonPersistentFlags().VisitAll(add)

@@ -192,7 +192,8 @@ func tailStart(ctx context.Context, f *factory.Factory, box *outbox.Outbox, o ta
 	}
 	c, err := box.Consumer(ctx, o.consumer)
 	if errors.Is(err, outbox.ErrNoConsumer) {
-		return outbox.Position{}, exit.Usagef("there is no consumer %s%s. To begin with the oldest event: %s events ack %s 0-0",
+		return outbox.Position{}, exit.Usagef("there is no consumer %s%s. "+
+			"To begin with the oldest event: %s events ack %s 0-0",
 			spoken.Word(o.consumer), otherConsumers(ctx, f, box), f.Self(), spoken.Word(o.consumer))
 	}
 	if err == nil && c.Ahead {

@@ -27,7 +27,8 @@ func (b *Board) Jobs(ctx context.Context, after string, acted int64) (Jobs, erro
 	if err := checkText("after", after); after != "" && err != nil {
 		return Jobs{}, err
 	}
-	v, err := read(ctx, b.source, keyOf("jobs", after), acted, overviewAge, func(ctx context.Context, r *reader) (v Jobs, err error) {
+	key := keyOf("jobs", after)
+	v, err := read(ctx, b.source, key, acted, overviewAge, func(ctx context.Context, r *reader) (v Jobs, err error) {
 		var behind any
 		if after != "" {
 			behind = after
