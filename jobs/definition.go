@@ -143,7 +143,7 @@ func GiveUp(err error) error {
 type givenUp struct{ error }
 
 func (e givenUp) Unwrap() error        { return e.error }
-func (e givenUp) Is(target error) bool { return target == ErrGiveUp } //nolint:errorlint // it is about the sentinel itself
+func (e givenUp) Is(target error) bool { return target == ErrGiveUp } //nolint:errorlint // the sentinel itself
 
 // ErrLeft is the error of rows that a TxBatchFunc has left out, because its transaction has held their locks for long.
 // The runner calls the function again for them at once. A call must not leave out all of its rows.

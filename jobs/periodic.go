@@ -143,7 +143,8 @@ func (d *Definition) instantOf(job *FutureJob, waited time.Time) time.Time {
 	return waited
 }
 
-// CalledFor returns the payload, for history, of the row of a periodic function that a call has failed for. Nil: the row
+// CalledFor returns the payload, for history, of the row of a periodic function that a call has failed for.
+// Nil: the row
 // is of anything else, or its payload stays.
 func (d *Definition) CalledFor(job FutureJob) json.RawMessage {
 	waited, ok := d.standsFor(&job)
@@ -258,14 +259,16 @@ func (d *Definition) awaiting(after time.Time) (row Request, ok bool) {
 	ok = ok && at.Sub(after) < farthest
 	key := PeriodicKey(d.Name)
 	return Request{
-		JobExec: key.JobExec, EntityName: key.EntityName, EntityKey: key.EntityKey, CheckAt: at, Payload: d.stamp(at).payload(),
+		JobExec: key.JobExec, EntityName: key.EntityName, EntityKey: key.EntityKey, CheckAt: at,
+		Payload: d.stamp(at).payload(),
 	}, ok
 }
 
 // mostInstants bounds the result of PeriodicInstants.
 const mostInstants = 1000
 
-// PeriodicInstants returns the instants (UTC) that a periodic function was called for in checks of a row that has ended:
+// PeriodicInstants returns the instants (UTC) that a periodic function was called for in checks of a row that
+// has ended:
 // all of them, or the latest 1,000. payload is that of the row in history.
 func PeriodicInstants(payload json.RawMessage) []time.Time {
 	var s stamp

@@ -49,7 +49,8 @@ func mustLast(d *Definition, option string, limit time.Duration) {
 	must(d, problem == "", "%s: %s", option, problem)
 }
 
-// Option changes a default of a job. A bad value panics in Register, and so does a duration below 1 ms, which is a number
+// Option changes a default of a job. A bad value panics in Register, and so does a duration below 1 ms, which
+// is a number
 // without a unit.
 type Option func(*Definition)
 

@@ -105,7 +105,8 @@ func (c Config) validate() error {
 	case c.Workers < 0 || c.Timeout < 0 || c.Grace < 0:
 		return errors.New("delayq.Config: Workers, Timeout and Grace must not be negative")
 	case spoken.Unitless(c.Timeout)+spoken.Unitless(c.Grace)+spoken.Unitless(c.Keep) != "":
-		return fmt.Errorf("delayq.Config: %s%s%s", spoken.Unitless(c.Timeout), spoken.Unitless(c.Grace), spoken.Unitless(c.Keep))
+		return fmt.Errorf("delayq.Config: %s%s%s", spoken.Unitless(c.Timeout), spoken.Unitless(c.Grace),
+			spoken.Unitless(c.Keep))
 	case c.Lease != 0 && c.Lease < slots.MinLease:
 		return fmt.Errorf("delayq.Config: Lease must be at least %s", slots.MinLease)
 	}

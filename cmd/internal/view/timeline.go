@@ -149,7 +149,8 @@ func instants(list []time.Time) string {
 		names = append(names, spoken.Instant(at))
 	}
 	if more := len(list) - fewInstants; more > 0 {
-		names = append(names, fmt.Sprintf("%s more up to %s", spoken.Count(more, "instant", "instants"), spoken.Instant(list[len(list)-1])))
+		names = append(names, fmt.Sprintf("%s more up to %s", spoken.Count(more, "instant", "instants"),
+			spoken.Instant(list[len(list)-1])))
 	}
 	return strings.Join(names, ", ")
 }
