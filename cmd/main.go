@@ -19,8 +19,9 @@ const gcPercent = 400
 
 // Main is the whole command line of a binary with the jobs of registry. It runs the command that
 // os.Args names and exits with its Code. SIGINT, SIGTERM and SIGHUP stop the command gracefully; a
-// second SIGINT or SIGTERM kills it. nohup keeps SIGHUP from the command. extra adds commands: each function is called once for every command line and
-// may keep the App for later. The log is also slog's default, so checks log in the same way.
+// second SIGINT or SIGTERM kills it. nohup keeps SIGHUP from the command. extra adds commands: each function is called
+// once for every command line and may keep the App for later. The log is also slog's default, so checks log in the same
+// way.
 func Main(registry *jobs.Registry, extra ...func(*App) *cobra.Command) {
 	os.Exit(int(Run(registry, extra...)))
 }

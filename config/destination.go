@@ -63,8 +63,8 @@ var destinationRules = map[string]rule[Destination]{
 	"types": {"types of events separated by commas, such as order.*", anyValue[Destination]},
 }
 
-// readTables reads a section whose keys are names, such as "events.destinations: {warehouse: {url: ...}}". A value that is
-// no table is the URL.
+// readTables reads a section whose keys are names, such as "events.destinations: {warehouse: {url: ...}}". A value that
+// is no table is the URL.
 func readTables[T any](
 	s sources, section string, list *[]T, rules map[string]rule[T],
 ) (entries []Entry, problems []error) {

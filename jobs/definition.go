@@ -143,7 +143,7 @@ func GiveUp(err error) error {
 type givenUp struct{ error }
 
 func (e givenUp) Unwrap() error        { return e.error }
-func (e givenUp) Is(target error) bool { return target == ErrGiveUp } //nolint:errorlint // the sentinel itself
+func (e givenUp) Is(target error) bool { return target == ErrGiveUp }
 
 // ErrLeft is the error of rows that a TxBatchFunc has left out, because its transaction has held their locks for long.
 // The runner calls the function again for them at once. A call must not leave out all of its rows.
@@ -221,8 +221,8 @@ func (r *Registry) StartSpan(
 }
 
 // EnqueueStatement returns the statement that enqueues requests as Client.EnqueueMany does with Keep, for a message
-// with other statements. The requests must be valid: neither a check nor a middleware sees them. clock is the present of
-// a replay; nil asks the database.
+// with other statements. The requests must be valid: neither a check nor a middleware sees them. clock is the present
+// of a replay; nil asks the database.
 func EnqueueStatement(list []Request, clock any) (pgsql.Statement, []any) {
 	return pgsql.EnqueueMany, columns(list, Keep, clock)
 }

@@ -182,7 +182,8 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 	cfg.Early = min(cfg.Early, setting.Grid.Width()/2)
 	r := &Runner{cfg: cfg, schema: schema, setting: setting}
 	r.server = db.Server{
-		DB: pgsql.Sqlx(cfg.DB), Schema: schema, Citus: setting.Citus, Version: setting.Server, Lease: cfg.Lease, Logger: cfg.Logger,
+		DB: pgsql.Sqlx(cfg.DB), Schema: schema, Citus: setting.Citus, Version: setting.Server,
+		Lease: cfg.Lease, Logger: cfg.Logger,
 	}
 	if err := r.register(ctx, pgsql.IsRetryable); err != nil {
 		return nil, err

@@ -39,8 +39,10 @@ func NewAccess(keys Keys, address func(r *http.Request) netip.Addr, log *slog.Lo
 	if address == nil {
 		address = Address
 	}
-	return &Access{keys: keys, address: address, log: cmp.Or(log, slog.Default()), failed: new(atomic.Int64),
-		lines: &lines{now: monotonic}}
+	return &Access{
+		keys: keys, address: address, log: cmp.Or(log, slog.Default()), failed: new(atomic.Int64),
+		lines: &lines{now: monotonic},
+	}
 }
 
 // LockingOut refuses all tokens from an address that has sent maxFailures wrong ones within a

@@ -57,7 +57,8 @@ func (a Applied) Name() string {
 func (a Applied) RowsQuery() string {
 	payload := "null::text"
 	if len(a.Payload) > 0 {
-		payload = "(select row_to_json(prescient_p.*)::text from (select " + strings.Join(a.Payload, ", ") + ") as prescient_p)"
+		columns := strings.Join(a.Payload, ", ")
+		payload = "(select row_to_json(prescient_p.*)::text from (select " + columns + ") as prescient_p)"
 	}
 	return fmt.Sprintf(`select
     prescient_key, prescient_since, prescient_about, prescient_done,
@@ -65,8 +66,8 @@ func (a Applied) RowsQuery() string {
     case when octet_length(prescient_payload) <= %[1]d then prescient_payload end,
     coalesce(octet_length(prescient_payload) > %[1]d, false), coalesce(prescient_start, '')
 from (
-    select (%[2]s)::text as prescient_key, %[3]s as prescient_since, %[11]s as prescient_start, %[4]s as prescient_about,
-        %[5]s as prescient_done, %[6]s as prescient_done_at, %[7]s as prescient_lengths, %[8]s as prescient_payload
+    select (%[2]s)::text as prescient_key, %[3]s as prescient_since, %[11]s as prescient_start,
+        %[4]s as prescient_about, %[5]s as prescient_done, %[6]s as prescient_done_at, %[7]s as prescient_lengths, %[8]s as prescient_payload
     from %[9]s
     where %[2]s = any ($1::text[]::%[10]s[])
     offset 0

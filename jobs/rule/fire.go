@@ -143,8 +143,9 @@ func (p *page) event(i int, s *Step, d Due) event.Event {
 	}
 }
 
-// Subject returns the subject of the events that rules publish about an entity. A control character of the key, such as a
-// line break, is written as in a URL, because no subject may have one: %0A. The data of an event have the key as it is.
+// Subject returns the subject of the events that rules publish about an entity. A control character of the key, such as
+// a line break, is written as in a URL, because no subject may have one: %0A. The data of an event have the key as it
+// is.
 func Subject(entityName, entityKey string) string {
 	if strings.ContainsFunc(entityKey, unicode.IsControl) {
 		entityKey = controls.ReplaceAllStringFunc(entityKey, url.PathEscape)

@@ -88,8 +88,8 @@ var repetition = regexp.MustCompile(`^(.*)#([0-9]+)$`)
 // maxNumber is the longest end of the name of a repetition, in bytes.
 const maxNumber = len("#999999999")
 
-// Repetition returns the name of the nth time that a step fires, in the ID of its event and in the payload of a row. The
-// first time has the name of the step, the second one such as "reminder#2".
+// Repetition returns the name of the nth time that a step fires, in the ID of its event and in the payload of a row.
+// The first time has the name of the step, the second one such as "reminder#2".
 func Repetition(step string, n int) string {
 	if n == 1 {
 		return step

@@ -141,7 +141,8 @@ func (t *Timing) Earliest(step int) time.Duration { return t.steps[step].earlies
 func (t *Timing) Exact(step int) bool {
 	s := t.steps[step]
 	steady := s.first.days == 0 || s.shift() == 0 // a day has 24 hours
-	return s.limit == 1 && !s.timed && !s.interval && steady && s.first == move{seconds: s.first.seconds, days: s.first.days}
+	plain := s.first == move{seconds: s.first.seconds, days: s.first.days}
+	return s.limit == 1 && !s.timed && !s.interval && steady && plain
 }
 
 // EarliestFrom returns the smallest Earliest of a step and those after it: steps in different units

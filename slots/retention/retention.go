@@ -31,8 +31,8 @@ type Pruned struct {
 	Slots      int64 // of the ledger
 }
 
-// Due reports whether a month of history or a day of the ledger is old. It costs a process that cron starts in each slot
-// one statement.
+// Due reports whether a month of history or a day of the ledger is old. It costs a process that cron starts in each
+// slot one statement.
 func Due(ctx context.Context, c Config) (due bool, err error) {
 	l, err := ledger.New(ctx, c.DB, c.Schema.String(), c.Now)
 	if err != nil {
@@ -47,8 +47,8 @@ func Due(ctx context.Context, c Config) (due bool, err error) {
 // errTime is the cause of the end of a Prune that has used up its time.
 var errTime = errors.New("the time for retention is over")
 
-// Prune drops what is old, in bounded transactions. After most it leaves the rest to the next call; 0: no bound. What it
-// has dropped stays dropped.
+// Prune drops what is old, in bounded transactions. After most it leaves the rest to the next call; 0: no bound. What
+// it has dropped stays dropped.
 func Prune(ctx context.Context, c Config, most time.Duration) (done Pruned, err error) {
 	if most > 0 {
 		bounded, cancel := context.WithTimeoutCause(ctx, most, errTime)

@@ -44,7 +44,7 @@ func TestWhatIsOldIsDroppedOnceADayWithTheRightsOfARunner(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	now := time.Now().UTC() //nolint:forbidigo // ages are measured from the present
+	now := time.Now().UTC()
 	c := retention.Config{DB: db, Schema: schema, Keep: 5 * day, Now: func() time.Time { return now }}
 	for _, step := range []struct {
 		passes     time.Duration

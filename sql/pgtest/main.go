@@ -25,9 +25,9 @@ func theFixture() *fixture {
 }
 
 // Main runs the tests of a package, for a TestMain, and returns the code to exit with, as m.Run
-// does. Unless -parallel is given, four tests for each core run at once, 16 at most. At the end it removes what the tests shared: a server that was started for them or, on a
-// server that was there before, the template. When that fails it says so on the log, and the code
-// is not 0.
+// does. Unless -parallel is given, four tests for each core run at once, 16 at most. At the end it removes what the
+// tests shared: a server that was started for them or, on a server that was there before, the template. When that fails
+// it says so on the log, and the code is not 0.
 func Main(m *testing.M) int {
 	f := newFixture()
 	current.Store(f)

@@ -15,8 +15,8 @@ import (
 	"github.com/prescient-go/prescient/slots/metrics"
 )
 
-// Forwarding returns the configuration of a forwarder to the destinations of the settings. The caller calls release when
-// it no longer uses them. m may be nil.
+// Forwarding returns the configuration of a forwarder to the destinations of the settings. The caller calls release
+// when it no longer uses them. m may be nil.
 func Forwarding(
 	ctx context.Context, f *factory.Factory, db *sqlx.DB, m *metrics.Metrics,
 ) (cfg forward.Config, release func() error, err error) {
@@ -36,7 +36,8 @@ func Forwarding(
 			Secret: events.Secret.Reveal(), Allow: events.AllowedNetworks, Logger: f.Log(),
 		})
 		if err != nil {
-			return cfg, release, errors.Join(&exit.Error{Code: exit.Usage, Err: fmt.Errorf("%s: %w", Setting(f, to), err)}, release())
+			usage := &exit.Error{Code: exit.Usage, Err: fmt.Errorf("%s: %w", Setting(f, to), err)}
+			return cfg, release, errors.Join(usage, release())
 		}
 		if m != nil {
 			publisher = m.Destination(publisher)

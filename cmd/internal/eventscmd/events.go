@@ -27,7 +27,7 @@ import (
 // NewCmdEvents returns the command events, with those below it.
 func NewCmdEvents(f *factory.Factory) *cobra.Command {
 	return cli.Group("events",
-		"Read and forward the events in the outbox, show how far each consumer has read, and deal with dead letters",
+		"Read and forward the events of the outbox, show its consumers, and deal with dead letters",
 		newCmdTail(f, tailEvents), newCmdAck(f), newCmdForget(f), newCmdConsumers(f), newCmdForward(f),
 		newCmdPrune(f, pruneEvents), newCmdDead(f), newCmdResend(f), newCmdDiscard(f))
 }

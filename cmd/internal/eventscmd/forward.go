@@ -24,10 +24,10 @@ func newCmdForward(f *factory.Factory) *cobra.Command {
 	return f.WithOutput(&cobra.Command{
 		Use:   "forward",
 		Short: "Send the events of the outbox to the destinations",
-		Long: `Send the events of the outbox to events.destination and events.destinations, each its own, and end when they have
-them. A daemon does so all the time, and "run" and "catch-up" while they run, so this command is for a test, and for a
-destination that was mended. It leaves a destination that another process sends to. It exits 1 if a destination
-did not take all of its events: they are sent again.`,
+		Long: `Send the events of the outbox to events.destination and events.destinations, each its own, and end
+when they have them. A daemon does so all the time, and "run" and "catch-up" while they run, so this command is for a
+test, and for a destination that was mended. It leaves a destination that another process sends to. It exits 1 if a
+destination did not take all of its events: they are sent again.`,
 		Example: `  prescient events forward`,
 		Args:    cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -277,7 +277,7 @@ history. The checks of job schedule also stay in history: they belong to schedul
 resume and schedules backfill.`,
 		Example: `  prescient jobs retry --job order.unshipped --since 24h
   prescient jobs retry --entity orders --key 42
-  prescient jobs retry --job order.unshipped --entity orders --key 42 --item reminder
+  prescient jobs retry --job order.late --entity orders --key 42 --item reminder
   prescient jobs retry --all --limit 100000 --in 1h`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {

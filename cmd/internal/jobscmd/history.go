@@ -155,7 +155,7 @@ func jobsStats(ctx context.Context, f *factory.Factory, o *statsOptions) error {
 		}
 		if from.IsZero() { // the whole history may take minutes
 			from = cmp.Or(to, now).Add(-statsSpan)
-			f.Log().InfoContext(ctx, "counting what ended since "+spoken.Instant(from)+"; for more give --since")
+			f.Log().InfoContext(ctx, "counting what ended lately; for more give --since", "since", spoken.Instant(from))
 		}
 		list, err := admin.New(c).Stats(ctx, db, from, to)
 		if err != nil {

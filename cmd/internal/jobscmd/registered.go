@@ -2,7 +2,6 @@ package jobscmd
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,7 +28,7 @@ func newCmdRegistered(f *factory.Factory) *cobra.Command {
 The job of a rule is in the database instead; see "rules list".`,
 		Example: `  prescient jobs registered`,
 		Args:    cli.Exactly(),
-		RunE:    func(c *cobra.Command, _ []string) error { return listRegistered(c.Context(), f) },
+		RunE:    func(*cobra.Command, []string) error { return listRegistered(f) },
 	})
 }
 
@@ -58,7 +57,7 @@ type definitionView struct {
 	Zone        string        `json:"zone"`    // of the crontab; empty: the one that it names, or UTC
 }
 
-func listRegistered(ctx context.Context, f *factory.Factory) error {
+func listRegistered(f *factory.Factory) error {
 	from := map[string]string{}
 	for _, job := range f.Config().HTTPJobs {
 		from[job.Name] = "http_jobs"

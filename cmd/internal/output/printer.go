@@ -86,8 +86,8 @@ func List[T any](p *Printer, list []T, header table.Row, row func(T) table.Row) 
 	return p.Print(list, func() error { return Rows(p, list, header, row) })
 }
 
-// Stream prints the elements of a sequence as a JSON array, each as it comes, so that a list of large elements takes the
-// memory of one. After an error the array has no end.
+// Stream prints the elements of a sequence as a JSON array, each as it comes, so that a list of large elements takes
+// the memory of one. After an error the array has no end.
 func Stream[T any](p *Printer, all iter.Seq2[T, error]) error {
 	if p.answer != nil || p.Printed != nil {
 		list, err := seq.Collect(all)

@@ -39,8 +39,8 @@ func (r *Recorder) Publish(_ context.Context, events []event.Event) error {
 	return event.Partial(errs)
 }
 
-// PublishTx keeps the events unless Refuse refuses one, whose error it returns. It keeps them also if the transaction is
-// rolled back.
+// PublishTx keeps the events unless Refuse refuses one, whose error it returns. It keeps them also if the transaction
+// is rolled back.
 func (r *Recorder) PublishTx(ctx context.Context, _ *sqlx.Tx, events []event.Event) error {
 	for _, e := range events {
 		if r.Refuse != nil {

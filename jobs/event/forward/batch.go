@@ -196,7 +196,7 @@ func (b *batch) judge(i int, err error, others, partial bool, failed map[string]
 		}
 		b.sent.Refused++
 	case errors.Is(err, event.ErrBlocked):
-		if dead, is := failed[e.Subject]; is && !(dead && b.cfg.Continue) {
+		if dead, is := failed[e.Subject]; is && (!dead || !b.cfg.Continue) {
 			b.fates[i], b.dead[i] = behind, dead
 		}
 	}

@@ -12,8 +12,8 @@
 // it has a lease of a minute, which each batch renews. After a kill, another forwarder goes on when the lease
 // ends. A forwarder that has lost its lease cannot move the position.
 //
-// A destination gets each event at least once. It gets an event again, with the same ID, if a forwarder dies between the
-// event and its record. Events of one subject arrive in order.
+// A destination gets each event at least once. It gets an event again, with the same ID, if a forwarder dies between
+// the event and its record. Events of one subject arrive in order.
 //
 // If a destination accepts nothing, the forwarder tries again after a pause, which grows from a second to a
 // minute. If it accepts other events, or says that it refuses an event for what is in it ([event.ErrRefused]), the

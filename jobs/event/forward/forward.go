@@ -130,7 +130,7 @@ func Start(ctx context.Context, cfg Config) (*Forwarder, error) {
 	for _, to := range cfg.Destinations {
 		s := &sender{
 			cfg: cfg, to: to, db: pgsql.Sqlx(cfg.DB), box: outbox.New(cfg.DB, cfg.Schema), finishing: f.finishing,
-			token: rand.Int64(), size: firstSize, done: map[outbox.Position]bool{}, wake: make(chan struct{}, 1), //nolint:gosec // no secret
+			token: rand.Int64(), size: firstSize, done: map[outbox.Position]bool{}, wake: make(chan struct{}, 1),
 		}
 		s.sent.Name = to.Name
 		f.senders = append(f.senders, s)
@@ -153,8 +153,8 @@ func (f *Forwarder) Wake() {
 // began is what awake counts from.
 var began = monotonic()
 
-// Finish sends what waits, and returns what was done. It leaves what a destination does not accept now, and what another
-// process sends. It waits up to 3 s for events that an open transaction holds back.
+// Finish sends what waits, and returns what was done. It leaves what a destination does not accept now, and what
+// another process sends. It waits up to 3 s for events that an open transaction holds back.
 func (f *Forwarder) Finish() []Sent {
 	f.once.Do(func() { close(f.finishing) })
 	f.work.Wait()
@@ -263,7 +263,8 @@ func (s *sender) note(ctx context.Context, err error) time.Duration {
 
 // wants reports whether the destination gets events of a type.
 func (s *sender) wants(typ string) bool {
-	return len(s.to.Types) == 0 || slices.ContainsFunc(s.to.Types, func(pattern string) bool { return Matches(pattern, typ) })
+	matches := func(pattern string) bool { return Matches(pattern, typ) }
+	return len(s.to.Types) == 0 || slices.ContainsFunc(s.to.Types, matches)
 }
 
 // Matches reports whether a type matches a pattern, in which * stands for any text.

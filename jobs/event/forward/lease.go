@@ -68,12 +68,13 @@ func (s *sender) release(ctx context.Context) {
 		return err
 	})
 	if err != nil {
-		s.cfg.Logger.WarnContext(ctx, "a destination stays taken until its lease ends", "destination", s.to.Name, "error", err)
+		const says = "a destination stays taken until its lease ends"
+		s.cfg.Logger.WarnContext(ctx, says, "destination", s.to.Name, "error", err)
 	}
 }
 
-// record moves the consumer to a position, records the error of the last try, and calls also in the same transaction. It
-// returns errHeld if another forwarder has taken the lease: then nothing is recorded.
+// record moves the consumer to a position, records the error of the last try, and calls also in the same transaction.
+// It returns errHeld if another forwarder has taken the lease: then nothing is recorded.
 func (s *sender) record(
 	ctx context.Context, at outbox.Position, failure error, also func(ctx context.Context, tx *sqlx.Tx) error,
 ) error {

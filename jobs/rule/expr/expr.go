@@ -69,8 +69,8 @@ func (e Expr) instant(zone string) string {
 	return wall("("+e.SQL+")::timestamp", zone)
 }
 
-// ends returns the SQL of the instant at which the expected thing happens. "-infinity" has always happened, whatever the
-// type of the expression.
+// ends returns the SQL of the instant at which the expected thing happens. "-infinity" has always happened, whatever
+// the type of the expression.
 func (e Expr) ends(zone string) string {
 	if e.Type == Instant {
 		return e.instant(zone)

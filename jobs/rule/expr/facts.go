@@ -56,8 +56,8 @@ func (f Facts) SinceSQL() string {
 		FirstSince, LastSince, strings.Join(list, ", "))
 }
 
-// StartSQL returns the SQL of the value behind SinceSQL, as text, if it has no time zone: two instants of it are the same
-// start of the clock if a zone has another law meanwhile. It is null for an instant.
+// StartSQL returns the SQL of the value behind SinceSQL, as text, if it has no time zone: two instants of it are the
+// same start of the clock if a zone has another law meanwhile. It is null for an instant.
 func (f Facts) StartSQL() string {
 	var list []string
 	local := false

@@ -213,8 +213,8 @@ func Split(text string, anyOf bool) (parts []string) {
 // queries are the words with which a subquery begins.
 var queries = []string{"select", "with", "values", "table"}
 
-// Frozen returns a text such as 'today' that the server has read as an instant of now: it is in the text, and not in the
-// text as the server understood it. Empty: there is none.
+// Frozen returns a text such as 'today' that the server has read as an instant of now: it is in the text, and not in
+// the text as the server understood it. Empty: there is none.
 func Frozen(text, understood string) string {
 	left := map[string]int{}
 	for _, literal := range literals(understood) {
@@ -238,8 +238,8 @@ var (
 	// present matches a text that may stand for an instant of now.
 	present = regexp.MustCompile(`(?i)^\s*(?:now|today|tomorrow|yesterday)\b`)
 	// presentText matches such a text that becomes an instant each time, as the server writes it.
-	presentText = regexp.MustCompile(`(?i)\(('\s*(?:now|today|tomorrow|yesterday)\b[^']*')::(?:text|character varying)\)::` +
-		`(?:timestamp|date|time)`)
+	presentText = regexp.MustCompile(`(?i)\(('\s*(?:now|today|tomorrow|yesterday)\b[^']*')` +
+		`::(?:text|character varying)\)::(?:timestamp|date|time)`)
 )
 
 // literals returns the texts in quotes of a text of SQL, without the quotes.

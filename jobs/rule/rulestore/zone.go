@@ -13,9 +13,9 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// zone compares what this binary and the server know about a time zone, which both read: the server computes the instant
-// of a timestamp, and the binary the steps. It returns in what they differ. Empty: in nothing. refused tells that no
-// update of zone data would mend it.
+// zone compares what this binary and the server know about a time zone, which both read: the server computes the
+// instant of a timestamp, and the binary the steps. It returns in what they differ. Empty: in nothing. refused tells
+// that no update of zone data would mend it.
 func (s *Store) zone(ctx context.Context, name string) (differs string, refused bool, err error) {
 	here, err := time.LoadLocation(name)
 	if name == "" || name == "UTC" || err != nil {

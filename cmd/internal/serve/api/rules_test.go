@@ -36,7 +36,7 @@ func TestARuleIsReadWithItsNumbersPausedAndRemoved(t *testing.T) {
 	w := setup(t)
 	w.appliesARule()
 	list := get[board.Rules](w, "/rules").Rules
-	if len(list) != 1 || list[0].Name != "order.late" || list[0].Table != "public.orders" || list[0].State != "active" || list[0].Times() != "after 1h; after 48h" {
+	if len(list) != 1 || list[0].Name != "order.late" || list[0].Table != "public.orders" || list[0].State != "active" || list[0].Times() != "after 1h; after 2d" {
 		t.Errorf("%+v", list)
 	}
 	v := get[board.Rule](w, "/rules/order.late")

@@ -57,7 +57,9 @@ func (a ResendEvents) target() string { return letters(a.filter()) }
 func (a ResendEvents) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	plan, err = p.dead(ctx, a.filter())
 	plan.Text = fmt.Sprintf("It sends %s again: %s", spoken.Count(plan.Events, "event", "events"), a.target())
-	plan.Warnings = []string{"An event that is refused again may become a dead letter again, with the later ones of its subject."}
+	plan.Warnings = []string{
+		"An event that is refused again may become a dead letter again, with the later ones of its subject.",
+	}
 	return plan, err
 }
 
