@@ -45,7 +45,8 @@ func (c Config) AllDestinations() (list []Destination) {
 
 // named holds the sections whose keys are names, and how such a section is written. Only the file can set them.
 var named = map[string]string{
-	"events.destinations": `"events: {destinations: {warehouse: {url: https://example.com/hook, types: [order.*]}}}" in YAML`,
+	"events.destinations": `"events: {destinations: {warehouse: {url: https://example.com/hook, types: [order.*]}}}" ` +
+		"in YAML",
 }
 
 // destinationRules has one entry for every setting of a Destination.

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/internal/strictjson"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/egress"
 )
@@ -105,40 +104,16 @@ func newService(cfg Config) (*service, error) {
 	return &service{job: cfg.Name, to: to, client: client}, nil
 }
 
-// maxNesting bounds the nesting of a payload, because json.Marshal writes at most 10,000 levels.
-const maxNesting = 9000
-
-var errNested = fmt.Errorf("the payload is nested more than %d levels deep: it cannot be sent as JSON", maxNesting)
-
-// check is the job's function: it makes one request for the rows whose payloads can be sent.
+// check is the job's function: it makes one request for the rows.
 func (s *service) check(ctx context.Context, batch []jobs.FutureJob) ([]jobs.Result, error) {
-	results := make([]jobs.Result, len(batch))
-	var fit []int // indexes in the batch
-	for i, row := range batch {
-		if strictjson.Deeper(row.Payload, maxNesting) {
-			results[i].Err = errNested
-		} else {
-			fit = append(fit, i)
-		}
-	}
-	if len(fit) == 0 {
-		return results, nil
-	}
-	rows := make([]jobs.FutureJob, len(fit))
-	for n, i := range fit {
-		rows[n] = batch[i]
-	}
-	answered, err := s.ask(ctx, rows)
-	if refusesContent(err) && len(rows) > 1 {
+	answered, err := s.ask(ctx, batch)
+	if refusesContent(err) && len(batch) > 1 {
 		return nil, fmt.Errorf("%w: %w", jobs.ErrDivide, err)
 	}
 	if err != nil {
-		answered = slices.Repeat([]jobs.Result{{Err: err}}, len(rows))
+		return slices.Repeat([]jobs.Result{{Err: err}}, len(batch)), nil
 	}
-	for n, i := range fit {
-		results[i] = answered[n]
-	}
-	return results, nil
+	return answered, nil
 }
 
 // refusesContent reports whether the service refuses the content of a request: a row may be at fault.

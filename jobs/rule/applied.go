@@ -67,7 +67,8 @@ func (a Applied) RowsQuery() string {
     coalesce(octet_length(prescient_payload) > %[1]d, false), coalesce(prescient_start, '')
 from (
     select (%[2]s)::text as prescient_key, %[3]s as prescient_since, %[11]s as prescient_start,
-        %[4]s as prescient_about, %[5]s as prescient_done, %[6]s as prescient_done_at, %[7]s as prescient_lengths, %[8]s as prescient_payload
+        %[4]s as prescient_about, %[5]s as prescient_done, %[6]s as prescient_done_at, %[7]s as prescient_lengths,
+        %[8]s as prescient_payload
     from %[9]s
     where %[2]s = any ($1::text[]::%[10]s[])
     offset 0
