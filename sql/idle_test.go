@@ -21,7 +21,7 @@ func TestASessionThatTheServerHasEndedWhileItWasIdleIsNotUsedAgain(t *testing.T)
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = watching.Close() })
-	db, err := pgsql.Open(t.Context(), url, pgsql.Name("idle"), pgsql.Param("idle_session_timeout", "20ms"))
+	db, err := pgsql.Open(t.Context(), url, pgsql.Name("idle"), pgsql.Param("idle_session_timeout", "300ms"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,7 +113,7 @@ func TestEachRoundTripIsCountedAndNamed(t *testing.T) {
 		t.Error(rows, err)
 	}
 	want := []string{
-		"connect", "begin", "insert into t values ($1)", "prepare select v from t where v = $1", "select v from t where v = $1", "commit",
+		"connect", "begin ; select set_config('', '', true) where current_setting('', true) is not null", "insert into t values ($1)", "prepare select v from t where v = $1", "select v from t where v = $1", "commit",
 		"begin", "rollback",
 		"begin; insert into t values ('') returning v; commit",
 	}

@@ -53,6 +53,15 @@ func (r *theRule) sinceOf(t *tables, values row, own bool) (last time.Time, ok b
 	return last, ok && last.Year() >= 1 && last.Year() < 2200
 }
 
+// local reports whether the clock of a row starts at a value without a time zone.
+func (r *theRule) local(t *tables, values row) bool {
+	return slices.ContainsFunc(r.since, func(e *expression) bool {
+		here, known := e.instant(t, values, time.UTC)
+		there, _ := e.instant(t, values, zone("Pacific/Apia"))
+		return known && !here.Equal(there)
+	})
+}
+
 // counts reports whether a rule is about a row that is not done.
 func (r *theRule) counts(t *tables, values row, now time.Time, own bool) bool {
 	for _, e := range r.where {
@@ -112,6 +121,7 @@ type waiting struct {
 	skipped map[string]int         // the same of steps that do not fire
 	starts  map[int64]*start       // of the clock, for which steps have fired since the rule has recovered
 	times   map[string][]time.Time // of steps, as far as they were computed
+	zone    string                 // of the rule when a step fired last
 }
 
 // forgive forgets the starts of the clock for which steps have fired.
@@ -399,10 +409,10 @@ func (m *model) updatedOf(r *theRule, key string, old row, now time.Time) {
 			moved = moved || s.data.changes(old, values)
 		}
 	}
-	looked := false // whether a lookup may find something else
-	for _, e := range slices.Concat(r.since, r.done, r.where) {
-		looked = looked || e.lookup && e.changes(old, values)
+	finds := func(list []*expression) bool { // whether a lookup may find something else
+		return slices.ContainsFunc(list, func(e *expression) bool { return e.lookup && e.changes(old, values) })
 	}
+	looked, entered := finds(slices.Concat(r.since, r.done)), finds(r.where)
 	switch {
 	case !counts:
 		if r.atOnce && !isDue {
@@ -417,11 +427,11 @@ func (m *model) updatedOf(r *theRule, key string, old row, now time.Time) {
 			m.watch(r, key, now)
 		}
 	case isDue:
-		if moved {
+		if moved || entered {
 			w.unsure = w.unsure || !w.horizon.IsZero() || r.overdue != "fire"
 			w.horizon = time.Time{}
 		}
-	case r.early() && (!counted || moved && r.overdue != "fire") && !w.slot.IsZero() && m.ran.Before(now.Truncate(m.width)): // a check may be due
+	case r.early() && (!counted || (moved || entered) && r.overdue != "fire") && !w.slot.IsZero() && m.ran.Before(now.Truncate(m.width)): // a check may be due
 		w.unsure = true
 		m.come(r, key, now)
 	case moved: // also if the row counts again
@@ -431,7 +441,7 @@ func (m *model) updatedOf(r *theRule, key string, old row, now time.Time) {
 			w.horizon = horizon
 			m.begin(r, key, now)
 		}
-	case !counted && !r.about(m.tables, old) && !r.isDone(m.tables, old, now, true):
+	case entered, !counted && !r.about(m.tables, old) && !r.isDone(m.tables, old, now, true):
 		clear(w.left)
 		w.unsure = w.unsure || r.recovered && w.tells(since, has) // by the next check
 		m.come(r, key, now)
@@ -501,6 +511,8 @@ func (m *model) applied(r *theRule, now time.Time) {
 		w.times = map[string][]time.Time{}
 		// A change of the file is told by the next check, if there is one.
 		w.unsure = w.unsure || r.recovered && w.tells(time.Time{}, false)
+		// The same value is the same start of the clock, but here a start is an instant.
+		w.unsure = w.unsure || w.zone != "" && w.zone != r.zone.String() && r.local(m.tables, values)
 		since, _ := m.since(r, values)
 		if !w.slot.IsZero() && !w.maybe {
 			w.maybe, w.known = true, since
@@ -577,7 +589,7 @@ func (m *model) check(r *theRule, key string, w *waiting, now time.Time) {
 			break
 		}
 		if n, at, found := m.due(r, w, s, values, since, now); found {
-			w.fired[name(s, since)] = n
+			w.fired[name(s, since)], w.zone = n, r.zone.String()
 			if r.recovered && w.starts[since.UnixMicro()] == nil {
 				w.starts[since.UnixMicro()] = &start{since: since}
 			}
