@@ -134,7 +134,7 @@ func (r *random) rule(name string, calendars []*calendar) *theRule {
 
 func (rule *theRule) addStep(r *random, calendars []*calendar) {
 	s := &step{name: fmt.Sprintf("%s.s%d", rule.name, rule.made+1), before: r.chance(25)}
-	s.delay.unit = pick(r, []unit{plain, plain, plain, weeks, monthly, businessDays, businessHours})
+	s.delay.unit = pick(r, []unit{plain, plain, days, weeks, monthly, businessDays, businessHours})
 	s.delay.n = r.amount(s.delay.unit)
 	if r.chance(15) {
 		s.before, s.delay, s.data = false, delay{}, pick(r, lengths)
@@ -146,7 +146,7 @@ func (rule *theRule) addStep(r *random, calendars []*calendar) {
 		s.at = fmt.Sprintf("%02d:%02d", r.IntN(24), pick(r, []int{0, 0, 30, 45}))
 	}
 	if r.chance(35) {
-		s.every = &delay{unit: pick(r, []unit{plain, plain, weeks, monthly, businessDays, businessHours})}
+		s.every = &delay{unit: pick(r, []unit{plain, days, weeks, monthly, businessDays, businessHours})}
 		s.every.n = max(r.amount(s.every.unit), 20)
 		if s.every.unit != plain && s.every.unit != businessHours {
 			s.every.n = 1 + r.IntN(3)
@@ -156,7 +156,7 @@ func (rule *theRule) addStep(r *random, calendars []*calendar) {
 				s.every.unit, s.every.n = businessDays, 1+r.IntN(3)
 			}
 			if s.every.unit == plain {
-				s.every.n = 24 * 60 * (1 + r.IntN(3))
+				s.every.unit, s.every.n = days, 1+r.IntN(3)
 			}
 		}
 		if r.chance(60) {
@@ -255,7 +255,7 @@ func (s *step) signed() int {
 // amount returns a random number of units.
 func (r *random) amount(u unit) int {
 	switch u {
-	case weeks:
+	case days, weeks:
 		return 1 + r.IntN(3)
 	case monthly:
 		return pick(r, []int{1, 1, 1, 2, 3, 12})

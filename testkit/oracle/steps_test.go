@@ -10,7 +10,8 @@ import (
 type unit int
 
 const (
-	plain         unit = iota // n minutes
+	plain         unit = iota // n minutes, which pass
+	days                      // by the clocks of the rule
 	weeks                     // by the clocks of the rule
 	monthly                   // by the clocks of the rule
 	businessDays              // of a calendar
@@ -25,6 +26,8 @@ type delay struct {
 
 func (d delay) String() string {
 	switch d.unit {
+	case days:
+		return fmt.Sprintf("%dd", d.n)
 	case weeks:
 		return fmt.Sprintf("%dw", d.n)
 	case monthly:
@@ -40,10 +43,7 @@ func (d delay) String() string {
 		}
 		return fmt.Sprintf("%d business minutes", d.n)
 	}
-	switch {
-	case d.n > 0 && d.n%(24*60) == 0:
-		return fmt.Sprintf("%dd", d.n/24/60)
-	case d.n%60 == 0:
+	if d.n%60 == 0 {
 		return fmt.Sprintf("%dh", d.n/60)
 	}
 	return fmt.Sprintf("%dm", d.n)
@@ -150,8 +150,8 @@ func (s *step) nth(since time.Time, data length, n int, zone *time.Location) tim
 	if s.at != "" {
 		date := midnight(shows(first, clocks))
 		switch e.unit {
-		case plain:
-			date = date.Add(time.Duration(e.n) * time.Minute)
+		case days:
+			date = date.AddDate(0, 0, e.n)
 		case weeks:
 			date = date.AddDate(0, 0, 7*e.n)
 		case monthly:
@@ -180,6 +180,8 @@ func (s *step) first(since time.Time, data length, zone *time.Location) time.Tim
 	}
 	n := s.delay.n
 	switch s.delay.unit {
+	case days:
+		return instant(shows(since, zone).AddDate(0, 0, -n), zone)
 	case weeks:
 		return instant(shows(since, zone).AddDate(0, 0, -7*n), zone)
 	case monthly:
@@ -195,6 +197,8 @@ func (s *step) first(since time.Time, data length, zone *time.Location) time.Tim
 // add adds a delay to an instant.
 func (s *step) add(at time.Time, d delay, zone *time.Location) time.Time {
 	switch d.unit {
+	case days:
+		return instant(shows(at, zone).AddDate(0, 0, d.n), zone)
 	case weeks:
 		return instant(shows(at, zone).AddDate(0, 0, 7*d.n), zone)
 	case monthly:
