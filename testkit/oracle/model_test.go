@@ -541,13 +541,20 @@ func (m *model) applied(r *theRule, now time.Time) {
 // skipBefore leaves out the steps that have passed before one that has fired.
 func (m *model) skipBefore(r *theRule, w *waiting, values row) {
 	since, ok := m.since(r, values)
-	for i, s := range r.steps {
-		fires := func(s *step) bool { return w.fired[name(s, since)] > 0 }
-		if !ok || fires(s) || !slices.ContainsFunc(r.steps[i:], fires) {
+	fired := time.Time{} // the latest of those that have fired, by delays that no data move
+	for _, s := range r.steps {
+		if n := w.fired[name(s, since)]; ok && n > 0 && s.data == nil {
+			if at, found := m.at(r, w, s, values, since, n); found && at.After(fired) {
+				fired = at
+			}
+		}
+	}
+	for _, s := range r.steps {
+		if !ok || s.data != nil || w.fired[name(s, since)] > 0 {
 			continue
 		}
 		for n := 1; ; n++ {
-			if at, ok := m.at(r, w, s, values, since, n); !ok || m.ceil(at).After(w.came) {
+			if at, ok := m.at(r, w, s, values, since, n); !ok || !at.Before(fired) || m.ceil(at).After(w.came) {
 				break
 			}
 			w.skipped[name(s, since)] = n
