@@ -31,7 +31,7 @@ rules:
       - name: effect
         after: 8m
         sql: |
-          insert into effect (id)
+          insert into public.effect (id)
           select id from prescient.future_job where entity_name = 'order' and entity_key = $key
       - {name: job, after: 9m, job: escalate}
       - {name: final, after: 15m, event: final}

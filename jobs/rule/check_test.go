@@ -783,7 +783,7 @@ func TestAValueThatWasRenamedIsToldWithWhatToDo(t *testing.T) {
 	s.waits("2", day(4))
 	s.exec("alter type shop.state rename value 'new' to 'open'")
 	s.run(day(4))
-	const want = `day 4.01 read shop.orders for rule order.unshipped: pq: invalid input value for enum shop.state: "new" at position 7:293 (22P02). ` +
+	const want = `day 4.01 read shop.orders for rule order.unshipped: pq: invalid input value for enum shop.state: "new" at position 8:19 (22P02). ` +
 		"If the value has another name now, apply the file of the rule with that name"
 	s.wants(map[string]string{"1": want, "2": want})
 }

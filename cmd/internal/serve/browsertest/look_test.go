@@ -62,7 +62,7 @@ func apply(t *testing.T, w *story.World) {
     where: id > 0
     steps:
       - {after: 1h, event: parcel.late}
-      - {after: 72h, name: lost, sql: "update parcels set shipped_at = now() where id = $key::bigint"}
+      - {after: 72h, name: lost, sql: "update public.parcels set shipped_at = now() where id = $key::bigint"}
 `), 0o600)
 	if err != nil {
 		t.Fatal(err)
