@@ -75,6 +75,9 @@ func slotsOfPhase(t *testing.T) int {
 }
 
 func TestAnUpgradeBesideRunnersOfBothVersionsLosesAndRepeatsNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds two versions, and migrates beside their runs")
+	}
 	t.Parallel()
 	pgtest.NotOnCitus(t, "its processes do not run as a test does")
 	revision := oldRevision(t)
