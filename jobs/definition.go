@@ -127,7 +127,7 @@ var errNone = errors.New("no error")
 // as an error of the row.
 var ErrDefer = errors.New("the check is deferred to the next slot")
 
-// ErrGiveUp is what errors.Is finds in an error of GiveUp.
+// ErrGiveUp matches each error of GiveUp in errors.Is.
 var ErrGiveUp = errors.New("the check has failed for good")
 
 // GiveUp returns an error with which a check has failed for good: its row ends as OutcomeFailed at once, without the

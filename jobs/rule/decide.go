@@ -19,7 +19,7 @@ type Decider struct {
 	Grid   grid.Grid
 }
 
-// Row is what was read of a row of the table. The zero value is a row that is gone.
+// Row holds the values that were read of a row of the table. The zero value stands for a row that is gone.
 type Row struct {
 	Key   string
 	There bool
@@ -34,7 +34,7 @@ type Row struct {
 	Lengths []*expr.Length
 }
 
-// Memory is what the database keeps about a row of the table.
+// Memory holds what prescient has recorded about a row of the table.
 type Memory struct {
 	// Fired is the number of the last occurrence that has fired since Row.Since, by the name of the step.
 	Fired map[string]int

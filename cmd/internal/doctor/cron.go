@@ -147,7 +147,7 @@ var weeks = []time.Time{
 	time.Date(2026, time.August, 3, 0, 0, 0, 0, time.UTC),
 }
 
-// runs is what crontabs do on a day of UTC.
+// runs sums up how the commands of crontabs meet the slots of one day of UTC.
 type runs struct {
 	day     time.Time
 	started int           // at different times

@@ -38,7 +38,7 @@ destination did not take all of its events: they are sent again.`,
 	})
 }
 
-// forwardedView is what was done for a destination, as JSON.
+// forwardedView counts the events of a destination, as JSON.
 type forwardedView struct {
 	Destination string `json:"destination"`
 	Sent        int64  `json:"sent"`

@@ -70,7 +70,7 @@ func (s *sender) step(ctx context.Context) (more bool, err error) {
 	return s.settle(ctx, b)
 }
 
-// fate is what became of an event of a batch.
+// fate is the result of a try for one event of a batch.
 type fate int
 
 const (

@@ -150,7 +150,7 @@ func (f *Forwarder) Wake() {
 	}
 }
 
-// began is what awake counts from.
+// began is the instant from which sender.awake counts.
 var began = monotonic()
 
 // Finish sends what waits, and returns what was done. It leaves what a destination does not accept now, and what
