@@ -15,8 +15,9 @@ import (
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
-// TestTheSizesOfRowsAreThoseOfThePage measures 20,000 rows of each kind. The page rounds, and pages of the server are
-// filled unequally, so a tenth more or less is right.
+// TestTheSizesOfRowsAreThoseOfThePage measures 20,000 rows of each kind. The page rounds, so a tenth more or less is right.
+// Pages of an index are between two thirds and nine tenths full, depending on the order in which claims write their rows:
+// its size may differ by a quarter.
 func TestTheSizesOfRowsAreThoseOfThePage(t *testing.T) {
 	t.Parallel()
 	const rows = 20_000
@@ -53,7 +54,7 @@ func TestTheSizesOfRowsAreThoseOfThePage(t *testing.T) {
 			t.Fatalf("sizing.md has no bytes of a %s", what)
 		}
 		for i, got := range []float64{size.Table, size.Indexes} {
-			if said, _ := strconv.ParseFloat(m[i+1], 64); math.Abs(said-got) > max(said/10, 8) {
+			if said, _ := strconv.ParseFloat(m[i+1], 64); math.Abs(said-got) > said*[]float64{0.1, 0.25}[i] {
 				t.Errorf("the %s: sizing.md says %.0f bytes, measured %.0f", what, said, got)
 			}
 		}

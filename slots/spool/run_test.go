@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -366,24 +365,34 @@ func TestARunThatIsStoppedRecordsACheckThatEndsInItsGracePeriod(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		script string
+		grace  time.Duration
 		want   []string
 	}{
-		"in time": {`touch $T/running; while [ -d $T -a ! -e $T/go ]; do sleep 0.01; done`, []string{"12:15/b", "done/12:15/a"}},
-		"stuck":   {`trap '' TERM; touch $T/running; while :; do sleep 0.01; done`, []string{"12:15/a", "12:15/b"}},
+		"in time": {
+			`touch $T/running; while [ -d $T -a ! -e $T/go ]; do sleep 0.01; done`, time.Minute, []string{"12:15/b", "done/12:15/a"},
+		},
+		"stuck": {
+			`trap '' TERM; touch $T/running; while :; do sleep 0.01; done`, 100 * time.Millisecond, []string{"12:15/a", "12:15/b"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			w.put(slot(1), "a", test.script)
 			w.put(slot(1), "b", leaveTrace)
-			p := w.start()
+			w.Set(slot(1))
+			s := w.open(func(c *spool.Config) { c.Grace = test.grace })
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() {
+				_, err := s.Run(ctx, false)
+				ended <- err
+			}()
 			w.eventually("the check to run", func() bool { return w.exists("running") })
-			if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
+			stop()
 			w.touch("go")
-			if _ = p.Wait(); p.ProcessState.ExitCode() != 4 {
-				t.Errorf("exit code %d", p.ProcessState.ExitCode())
+			if err := <-ended; !errors.Is(err, slots.ErrStopped) {
+				t.Errorf("the run ended with %v", err)
 			}
 			if diff := cmp.Diff(test.want, w.tree()); diff != "" {
 				t.Error(diff)

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -17,14 +16,13 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/await"
-	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/slots/replay"
 	"github.com/prescient-go/prescient/slots/spool"
 )
 
 // runnerProcess names the variable that makes the test binary a run of slot 1 of a spool, which
-// tests can kill and stop.
+// tests can kill.
 const runnerProcess = "PRESCIENT_TEST_SPOOL"
 
 func TestMain(m *testing.M) {
@@ -34,18 +32,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runProcess runs slot 1 until it is done or gets SIGTERM.
+// runProcess runs slot 1 until it is done.
 func runProcess(dir string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	s, err := spool.Open(spool.Config{Dir: dir, Now: func() time.Time { return slot(1) }, Grace: 300 * time.Millisecond})
+	s, err := spool.Open(spool.Config{Dir: dir, Now: func() time.Time { return slot(1) }})
 	if err == nil {
-		_, err = s.Run(ctx, false)
+		_, err = s.Run(context.Background(), false)
 	}
-	switch {
-	case errors.Is(err, slots.ErrStopped):
-		return 4
-	case err != nil && !errors.Is(err, spool.ErrHeld):
+	if err != nil && !errors.Is(err, spool.ErrHeld) {
 		slog.Error("run", "error", err)
 		return 1
 	}
