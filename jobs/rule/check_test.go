@@ -733,6 +733,37 @@ func TestRowsOfARuleThatIsPausedWait(t *testing.T) {
 	diff(t, []string(nil), s.published())
 }
 
+// The check that has left out a step is gone when the data give another step of the row another delay.
+func TestAStepThatWasLeftOutStaysSoWhenItsRowComesAgain(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped(func(a *rule.Applied) {
+		a.Rule.Overdue = rule.Overdue{Policy: rule.OverdueLast}
+		a.Facts.After = []expr.Expr{{}, {SQL: "make_interval(days => length(customer))", Type: expr.Span}}
+	}, steps(
+		rule.Step{Name: "left", After: rule.Delay{Days: 1}, Event: "left"},
+		rule.Step{Name: "last", Interval: "make_interval(days => length(customer))", Event: "last"},
+	)))
+	s.order(1)
+	comes := func(at time.Time) {
+		t.Helper()
+		job := jobs.Request{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1", CheckAt: at}
+		if err := job.SetPayload(map[string]time.Time{"came": at}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.client.Enqueue(t.Context(), s.db, job); err != nil {
+			t.Fatal(err)
+		}
+		s.run(at)
+	}
+	comes(day(5))
+	diff(t, []string{"last 1"}, s.published())
+	s.wants(map[string]string{"1": "done: open last"})
+	s.exec("update shop.orders set customer = 'Ada Lovelace'")
+	comes(day(6))
+	diff(t, []string{"last 1"}, s.published())
+}
+
 func TestARuleThatChangesKeepsWhatHasFired(t *testing.T) {
 	t.Parallel()
 	s := newLateOrder(t)

@@ -90,11 +90,12 @@ func (p *page) remember(ctx context.Context) error {
 		key, step, start string
 		number           int
 		since            time.Time
-		recovers         bool // it has fired since the rule has Recovered
+		recovers         bool         // it has fired since the rule has Recovered
+		left             sql.NullTime // steps before it were left out
 	}
 	list, err := pgsql.Collect(ctx, p.tx, pgsql.RuleFiredRead.In(p.Schema), []any{p.rule.Rule.Name, pq.StringArray(keys)},
 		func(row *sql.Rows, f *fired) error {
-			return row.Scan(&f.key, &f.since, &f.start, &f.step, &f.number, &f.recovers)
+			return row.Scan(&f.key, &f.since, &f.start, &f.step, &f.number, &f.recovers, &f.left)
 		})
 	if err != nil {
 		return fmt.Errorf("read the steps of rule %s that have fired: %w", p.rule.Rule.Name, err)
@@ -109,6 +110,7 @@ func (p *page) remember(ctx context.Context) error {
 		}
 		if f.since.Equal(t.seen.Since) {
 			t.memory.fires(f.step, f.number)
+			t.memory.From = grid.Later(t.memory.From, f.left.Time.UTC())
 		}
 	}
 	return nil
@@ -142,7 +144,7 @@ func (p *page) plan(i int) {
 	}
 	t.was = was
 	if was.From != nil {
-		t.memory.From = *was.From
+		t.memory.From = grid.Later(t.memory.From, *was.From)
 	}
 	if was.Came != nil {
 		t.memory.Came = *was.Came
@@ -194,12 +196,13 @@ func (p *page) end(i int, found string) {
 func (p *page) record(ctx context.Context) error {
 	var keys, since, starts, steps []string
 	var numbers []int64
+	var left []sql.NullTime
 	for i := range p.turns {
 		t := &p.turns[i]
 		if p.results[i].Err != nil {
 			continue
 		}
-		add := func(at time.Time, step string, number int) {
+		add := func(at time.Time, step string, number int, before time.Time) {
 			start := t.seen.start
 			if !at.Equal(t.seen.Since) {
 				start = "" // of another start, whose step has it
@@ -207,13 +210,14 @@ func (p *page) record(ctx context.Context) error {
 			keys, starts = append(keys, p.rows[i].EntityKey), append(starts, start)
 			since = append(since, string(pq.FormatTimestamp(at)))
 			steps, numbers = append(steps, step), append(numbers, int64(number))
+			left = append(left, sql.NullTime{Time: before, Valid: !before.IsZero()})
 		}
 		for _, at := range t.is.Over {
-			add(at, RecoveredStep, 1)
+			add(at, RecoveredStep, 1, time.Time{})
 		}
 		for _, d := range t.is.Due {
 			name := p.rule.Rule.Steps[d.Step].Name
-			add(t.seen.Since, name, d.Number)
+			add(t.seen.Since, name, d.Number, t.is.From)
 			t.memory.fires(name, d.Number)
 		}
 		if t.is.Next.IsZero() && len(t.is.Due) > 0 {
@@ -225,7 +229,7 @@ func (p *page) record(ctx context.Context) error {
 	}
 	recorded, err := pgsql.Collect(ctx, p.tx, pgsql.RuleFire.In(p.Schema), []any{
 		p.rule.Rule.Name, pq.StringArray(keys), pq.StringArray(since), pq.StringArray(starts), pq.StringArray(steps),
-		pq.Int64Array(numbers),
+		pq.Int64Array(numbers), pq.Array(left),
 	}, func(row *sql.Rows, one *bool) error { return row.Scan(one) })
 	if err != nil {
 		return fmt.Errorf("record the steps of rule %s that fire: %w", p.rule.Rule.Name, err)

@@ -765,6 +765,7 @@ create table prescient.rule_fired (
     fired_at   timestamptz          not null default clock_timestamp(),
     start      text,
     key_then   prescient.entity_key,
+    left_before timestamptz,
 
     -- The check of a rule, and the walk of an apply: by key.
     constraint rule_fired_pkey primary key (job, entity_key, since, step),
@@ -780,5 +781,6 @@ comment on column prescient.rule_fired.number is 'of the last repetition that ha
 comment on column prescient.rule_fired.times is 'how often the step has fired';
 comment on column prescient.rule_fired.fired_at is 'when the last repetition fired';
 comment on column prescient.rule_fired.start is 'the value behind since, if it has no time zone: since may be another instant after an update of zone data; null: since';
+comment on column prescient.rule_fired.left_before is 'when the step fired, steps before this instant were left out, and they stay so; null: none was';
 comment on column prescient.rule_fired.key_then is 'the key of the row when the step fired, which the event has; null: the key has not changed since';
 comment on column prescient.rule_fired.job is 'the number of the job of the rule, see table job';

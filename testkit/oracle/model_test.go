@@ -2,6 +2,7 @@ package oracle_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -117,6 +118,7 @@ type waiting struct {
 	maybe   bool
 	known   time.Time
 	left    map[string]time.Time   // slots until which a check has left out a step, by step and start of the clock
+	kept    map[string]bool        // those of them that stay so when the row comes again: another step fired then
 	fired   map[string]int         // the last number, by step and start of the clock
 	skipped map[string]int         // the same of steps that do not fire
 	starts  map[int64]*start       // of the clock, for which steps have fired since the rule has recovered
@@ -178,7 +180,7 @@ func (m *model) next(now time.Time) time.Time { return now.Truncate(m.width).Add
 func (m *model) of(r *theRule, key string) *waiting {
 	w := m.state[r.name][key]
 	if w == nil {
-		w = &waiting{fired: map[string]int{}, skipped: map[string]int{}, left: map[string]time.Time{}, starts: map[int64]*start{}, times: map[string][]time.Time{}}
+		w = &waiting{fired: map[string]int{}, skipped: map[string]int{}, left: map[string]time.Time{}, kept: map[string]bool{}, starts: map[int64]*start{}, times: map[string][]time.Time{}}
 		m.state[r.name][key] = w
 	}
 	return w
@@ -221,6 +223,11 @@ func (m *model) due(r *theRule, w *waiting, s *step, values row, since, now time
 		}
 	}
 	return n, at, found
+}
+
+// comes forgets what was left out before a row comes again, unless another step fired then.
+func (w *waiting) comes() {
+	maps.DeleteFunc(w.left, func(name string, _ time.Time) bool { return !w.kept[name] })
 }
 
 // mayFire reports whether a number of a step has not fired, and was not left out. slot is that of its instant.
@@ -381,7 +388,7 @@ func (m *model) inserted(values row, now time.Time) {
 	for _, r := range m.rules {
 		w := m.of(r, key)
 		w.unsure = w.unsure || r.recovered && w.tells(time.Time{}, false) // of a row that was deleted
-		clear(w.left)
+		w.comes()
 		if r.counts(m.tables, m.rows[key], now, true) {
 			m.come(r, key, now)
 		}
@@ -442,7 +449,7 @@ func (m *model) updatedOf(r *theRule, key string, old row, now time.Time) {
 			m.begin(r, key, now)
 		}
 	case entered, !counted && !r.about(m.tables, old) && !r.isDone(m.tables, old, now, true):
-		clear(w.left)
+		w.comes()
 		w.unsure = w.unsure || r.recovered && w.tells(since, has) // by the next check
 		m.come(r, key, now)
 	case !counted:
@@ -520,6 +527,7 @@ func (m *model) applied(r *theRule, now time.Time) {
 		if !w.slot.IsZero() && !w.slot.After(now) {
 			// A check that is due fires what the new file says, as after an outage.
 			w.unsure = w.unsure || r.overdue != "fire"
+			m.skipBefore(r, w, values, now)
 			continue
 		}
 		if !r.counts(m.tables, values, now, false) {
@@ -531,15 +539,15 @@ func (m *model) applied(r *theRule, now time.Time) {
 		w.unsure = w.unsure || w.slot.IsZero() && !w.horizon.IsZero()
 		if w.came = now; w.slot.IsZero() {
 			w.horizon = time.Time{}
-			clear(w.left)
+			w.comes()
 		}
-		m.skipBefore(r, w, values)
+		m.skipBefore(r, w, values, now)
 		m.begin(r, key, now)
 	}
 }
 
 // skipBefore leaves out the steps that have passed before one that has fired.
-func (m *model) skipBefore(r *theRule, w *waiting, values row) {
+func (m *model) skipBefore(r *theRule, w *waiting, values row, now time.Time) {
 	since, ok := m.since(r, values)
 	fired := time.Time{} // the latest of those that have fired, by delays that no data move
 	for _, s := range r.steps {
@@ -554,7 +562,7 @@ func (m *model) skipBefore(r *theRule, w *waiting, values row) {
 			continue
 		}
 		for n := 1; ; n++ {
-			if at, ok := m.at(r, w, s, values, since, n); !ok || !at.Before(fired) || m.ceil(at).After(w.came) {
+			if at, ok := m.at(r, w, s, values, since, n); !ok || !at.Before(fired) || m.ceil(at).After(now) {
 				break
 			}
 			w.skipped[name(s, since)] = n
@@ -590,7 +598,7 @@ func (m *model) check(r *theRule, key string, w *waiting, now time.Time) {
 	if w.maybe && r.overdue != "fire" && (!since.Equal(w.known) || slices.ContainsFunc(r.steps, (*step).looks)) {
 		w.unsure = true
 	}
-	closes := false
+	closes, fires := false, false
 	for _, s := range r.steps {
 		if !ok {
 			break
@@ -601,11 +609,11 @@ func (m *model) check(r *theRule, key string, w *waiting, now time.Time) {
 				w.starts[since.UnixMicro()] = &start{since: since}
 			}
 			m.fired[r.name][key] = append(m.fired[r.name][key], firing(s, n, at, since, values["n"]))
-			closes = closes || s.closes
+			closes, fires = closes || s.closes, true
 		}
 	}
 	if ok && (r.overdue == "last" || r.overdue == "skip") {
-		m.leave(r, w, values, since)
+		m.leave(r, w, values, since, fires)
 	}
 	if closes {
 		m.rows[key] = values.with(row{"acted_" + r.name: true})
@@ -622,7 +630,7 @@ func (m *model) spreads(r *theRule, w *waiting, values row, since, now time.Time
 }
 
 // leave leaves out the steps that had passed when a row came, and did not fire.
-func (m *model) leave(r *theRule, w *waiting, values row, since time.Time) {
+func (m *model) leave(r *theRule, w *waiting, values row, since time.Time, fires bool) {
 	for _, s := range r.steps {
 		n := 0
 		for at, ok := m.at(r, w, s, values, since, 1); ok && !m.ceil(at).After(w.came); at, ok = m.at(r, w, s, values, since, n+1) {
@@ -630,6 +638,7 @@ func (m *model) leave(r *theRule, w *waiting, values row, since time.Time) {
 		}
 		if n > w.fired[name(s, since)] {
 			w.left[name(s, since)] = w.came
+			w.kept[name(s, since)] = w.kept[name(s, since)] || fires
 		}
 	}
 }

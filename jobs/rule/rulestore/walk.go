@@ -72,7 +72,7 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 	for rows.Next() {
 		var r found
 		if err := rows.Scan(&r.key, &r.since, &r.id, &r.slot, &r.requested, &r.from, &r.of, &r.leftOut, &r.errors, &r.fired,
-			pq.Array(&r.lengths), &r.read, &r.now); err != nil {
+			&r.left, pq.Array(&r.lengths), &r.read, &r.now); err != nil {
 			return p, err
 		}
 		if r.read.Valid { // the last row is about the page
@@ -130,6 +130,7 @@ type found struct {
 	leftOut   sql.NullString
 	errors    sql.NullInt64
 	fired     pq.StringArray
+	left      sql.NullTime // steps before it were left out when one fired
 	lengths   []sql.NullInt64
 	read      sql.NullInt64
 }
@@ -148,6 +149,7 @@ func (f *found) row() row {
 	if of, err := time.Parse(time.RFC3339Nano, f.of.String); err == nil && !of.Equal(r.since) {
 		r.from, r.leftOut = time.Time{}, nil // they are about another start of the clock
 	}
+	r.from = grid.Later(r.from, f.left.Time.UTC())
 	return r
 }
 

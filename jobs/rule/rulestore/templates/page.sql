@@ -13,7 +13,7 @@ with page as materialized (
 )
 select
     p.prescient_key::text as key, (extract(epoch from p.prescient_since) * 1000000)::bigint as since, f.id, f.next_check_at as slot, f.requested,
-    f.payload ->> 'from' as from, f.payload ->> 'since' as of_since, f.payload ->> 'left_out' as left_out, f.error_count as errors, r.steps as fired,
+    f.payload ->> 'from' as from, f.payload ->> 'since' as of_since, f.payload ->> 'left_out' as left_out, f.error_count as errors, r.steps as fired, r.left_before,
     p.prescient_lengths as lengths, null::bigint as read, null::timestamptz as now
 from page p
 left join lateral (
@@ -23,11 +23,11 @@ left join lateral (
     limit 1
 ) as f on true
 left join lateral (
-    select array_agg(case when a.number > 1 then a.step || '#' || a.number else a.step end) as steps
+    select array_agg(case when a.number > 1 then a.step || '#' || a.number else a.step end) as steps, max(a.left_before) as left_before
     from prescient.rule_fired a
     where {known} and a.job = (select prescient.find_job({name})) and a.entity_key = p.prescient_key::text collate "C" and (a.since = p.prescient_since or a.start = p.prescient_start)
 ) as r on true
 where p.prescient_counts
 union all
 select (select p.prescient_key::text from page p order by p.prescient_key desc limit 1),
-    null, null, null, null, null, null, null, null, null, null, (select count(*) from page), coalesce($1::timestamptz, clock_timestamp())
+    null, null, null, null, null, null, null, null, null, null, null, (select count(*) from page), coalesce($1::timestamptz, clock_timestamp())
