@@ -41,12 +41,19 @@ func TestRowsOfManyUnknownJobsCostACatchUpFewTransactions(t *testing.T) {
 		}
 		return n
 	}
+	versions := func() (n int64) { // the newest transaction that wrote one of the slot's rows; 0: there is none
+		t.Helper()
+		if err := db.Get(&n, "select coalesce(max(xmin::text::bigint), 0) from prescient.slot_job where slot = '2026-01-02 00:00:00Z'"); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
 	for _, args := range [][]string{
 		{"catch-up", "--since", "2026-01-02", "--until", "2026-01-03"},
 		{"run", "--slot", "2026-01-02T01:00:00Z"},
 		{"run", "--catch-up", "--slot", "2026-01-02T01:00:00Z"},
 	} {
-		before := ended()
+		before, rows := ended(), versions()
 		app := cmd.New(registry())
 		said := &bytes.Buffer{}
 		app.Out, app.Err = io.Discard, said
@@ -56,6 +63,9 @@ func TestRowsOfManyUnknownJobsCostACatchUpFewTransactions(t *testing.T) {
 		}
 		if n := ended() - before; n >= names {
 			t.Errorf("%v: %d transactions for %d names", args, n, names)
+		}
+		if now := versions(); rows > 0 && now != rows {
+			t.Errorf("%v: wrote the rows of the slot again", args)
 		}
 	}
 }

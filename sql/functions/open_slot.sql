@@ -86,7 +86,6 @@ begin
         if stale is not null then
             insert into prescient.slot_progress (slot, token, part, job, take_overs) values (at, own, 0, 0, taken);
         end if;
-        update prescient.slot_job s set drained = true where s.slot = at and not s.drained;
         -- Since its last outcome the slot has waited: for a binary with the job, or after a kill.
         update prescient.slot_run r
         set worked = r.worked + greatest(interval '0', greatest(
