@@ -73,6 +73,9 @@ func (k *keeper) find(ctx context.Context, entry config.Store) {
 	were := map[string]bool{entry.Name: true}
 	for {
 		list, known := find(ctx, k.f, entry)
+		if ctx.Err() != nil {
+			return // which is why a pattern could not be listed
+		}
 		are := map[string]bool{}
 		for _, s := range list {
 			are[s.Name], were[s.Name] = true, true

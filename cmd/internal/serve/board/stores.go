@@ -53,15 +53,21 @@ func (s *Stores) set(store string, m member) {
 
 // Of returns the store with which a path begins, with its handler, or why it cannot be read. A path is
 // the name of a store, with or without a slash and more. Of returns no name if there is no such store.
+// The longest name counts: an entry of the settings whose stores could not be listed is named beside its
+// stores, and its name is the beginning of theirs.
 func (s *Stores) Of(path string) (store string, served http.Handler, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name, m := range s.all {
-		if path == name || strings.HasPrefix(path, name+"/") {
-			return name, m.served, m.down
+	for store = path; ; {
+		if m, known := s.all[store]; known {
+			return store, m.served, m.down
 		}
+		end := strings.LastIndexByte(store, '/')
+		if end < 0 {
+			return "", nil, nil
+		}
+		store = store[:end]
 	}
-	return "", nil, nil
 }
 
 // ErrOpening is why a store that is not served yet, or is tried again, cannot be read.
