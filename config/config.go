@@ -113,7 +113,8 @@ type Events struct {
 	// outbox:.
 	Destination Endpoint `mapstructure:"destination"`
 
-	// Source is the CloudEvents source of events, a URI reference. Defaults to prescient.
+	// Source is the CloudEvents source of events, a URI reference. Defaults to empty: prescient:/ and the uuid of the
+	// store.
 	Source string `mapstructure:"source"`
 
 	// Secret signs webhooks and the requests of http jobs: whsec_ and base64, or several separated
@@ -211,7 +212,7 @@ func Default() Config {
 		},
 		Jobs:   Jobs{Horizon: 5 * 365 * 24 * time.Hour, MaxPayload: 64 << 10},
 		Server: Server{Proxy: "off"},
-		Events: Events{Destination: NewEndpoint("outbox:"), Source: "prescient", AfterDeadLetter: "hold"},
+		Events: Events{Destination: NewEndpoint("outbox:"), AfterDeadLetter: "hold"},
 		Log:    Log{Level: "info", Format: "text"},
 	}
 }

@@ -42,7 +42,7 @@
 //	  max_payload: 65536
 //	events:
 //	  destination: "outbox:"
-//	  source: prescient
+//	  source: ""
 //	  secret: ""
 //	  allowed_networks: ""
 //	  max_refusals: 0

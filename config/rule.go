@@ -109,8 +109,8 @@ var rules = map[string]rule[Config]{
 		func(c Config) bool { return isEndpoint(c.Events.Destination) },
 	},
 	"events.source": {
-		"a URI reference, such as prescient or https://shop.example.com/orders",
-		func(c Config) bool { return isReference(c.Events.Source) },
+		"empty, or a URI reference, such as https://shop.example.com/orders",
+		func(c Config) bool { return c.Events.Source == "" || isReference(c.Events.Source) },
 	},
 	"events.secret": {
 		`empty, or "whsec_" and the base64 of 24 to 64 bytes, or several such separated by spaces`,

@@ -21,6 +21,10 @@ type Store struct {
 	// Schema holds the tables. With a * for any letters it stands for each schema with such a name
 	// that holds the tables; the name of each is then NAME/SCHEMA. Default: empty, database.schema.
 	Schema string `mapstructure:"schema"`
+
+	// Source is the CloudEvents source of the events of the store, as Events.Source. A pattern must not have one: its
+	// stores would look like one store. Default: empty, events.source.
+	Source string `mapstructure:"source"`
 }
 
 // Database is where a store is, with the settings of c where it has none of its own.
@@ -53,6 +57,10 @@ var storeRules = map[string]rule[Store]{
 			return s.Schema == "" || schemaPattern.MatchString(s.Schema) && len(s.Schema) <= maxName &&
 				!strings.HasPrefix(s.Schema, "pg_")
 		},
+	},
+	"source": {
+		"empty, or a URI reference, such as https://shop.example.com/orders; for a schema with a *, empty",
+		func(s Store) bool { return s.Source == "" || isReference(s.Source) && !s.IsPattern() },
 	},
 }
 

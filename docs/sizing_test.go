@@ -68,7 +68,7 @@ func TestTheSizesOfRowsAreThoseOfThePage(t *testing.T) {
 	}
 	compare("row in history", "future_job_history")
 	db.MustExec(`
-		insert into prescient.event_outbox (id, source, type, subject, time, generated_at, data)
+		insert into prescient.event_outbox (id, source, type, subject, time, published_at, data)
 		select md5(n::text), 'prescient', 'order.late', 'orders/' || n, now(), now(), json_build_object('rule', 'order.late', 'step',
 			'order.late', 'since', now(), 'key', n)
 		from generate_series(100000, 100000 + $1::integer - 1) n`, rows)

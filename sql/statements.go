@@ -248,7 +248,6 @@ var (
 	StoreDrop             = file("store_drop")
 	StoreForget           = file("store_forget")
 	StoreGive             = file("store_give")
-	StoreIdentify         = file("store_identify")
 	StoreNotes            = file("store_notes")
 	StoreRead             = file("store_read")
 	StoreReceive          = file("store_receive")

@@ -214,7 +214,7 @@ func compareWithOracle(t *testing.T, rnd *rand.Rand, text string, operations int
 		if err := json.Unmarshal(e.Data, &data); err != nil {
 			t.Fatal(err)
 		}
-		got = append(got, fmt.Sprintf("%d %s#%d at %s", data.Payload.UID, data.Step, max(data.Number, 1), e.GeneratedAt.UTC().Format(time.RFC3339)))
+		got = append(got, fmt.Sprintf("%d %s#%d at %s", data.Payload.UID, data.Step, max(data.Number, 1), e.PublishedAt.UTC().Format(time.RFC3339)))
 	}
 	slices.Sort(got)
 	slices.Sort(o.list)

@@ -78,7 +78,7 @@ func TestOverdueDecidesAboutStepsThatHadPassedHoweverTheRowCame(t *testing.T) {
 			got := map[string][]string{}
 			for _, e := range kit.Events() {
 				id := strings.TrimPrefix(e.Subject, "cases/")
-				got[id] = append(got[id], e.Type+" "+e.GeneratedAt.Format("15:04"))
+				got[id] = append(got[id], e.Type+" "+e.PublishedAt.Format("15:04"))
 			}
 			if name == "" {
 				got["1"] = got["2"]
@@ -255,7 +255,7 @@ func TestRowsThatComeLateAreSpread(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		slot := e.GeneratedAt.Format("15:04")
+		slot := e.PublishedAt.Format("15:04")
 		fired[id] += e.Type + " " + slot + " "
 		slots[id > 40][slot]++
 	}

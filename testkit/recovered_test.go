@@ -114,7 +114,7 @@ func TestRecoveredTellsOnceThatWhatLetStepsFireIsOver(t *testing.T) {
 			}
 			var got []string
 			for _, e := range kit.Events() {
-				got = append(got, fmt.Sprintf("%s %s %.4g", e.Type, strings.TrimPrefix(e.Subject, "cases/"), e.GeneratedAt.Sub(start).Hours()))
+				got = append(got, fmt.Sprintf("%s %s %.4g", e.Type, strings.TrimPrefix(e.Subject, "cases/"), e.PublishedAt.Sub(start).Hours()))
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Error(diff)

@@ -519,7 +519,7 @@ rules:
 	kit.RunUntil(end)
 	got, want := []string{}, []string{}
 	for _, e := range kit.Events() {
-		got = append(got, fmt.Sprintf("%s %s %s at %s", e.Type, strings.TrimPrefix(e.Subject, "cases/"), e.Time.Format(time.RFC3339Nano), e.GeneratedAt.Format(time.RFC3339)))
+		got = append(got, fmt.Sprintf("%s %s %s at %s", e.Type, strings.TrimPrefix(e.Subject, "cases/"), e.Time.Format(time.RFC3339Nano), e.PublishedAt.Format(time.RFC3339)))
 	}
 	for _, r := range file.Rules {
 		timing, err := rule.NewTiming(r, file.Calendars)
@@ -568,7 +568,7 @@ func TestAClockThatMovesLaterMayMakeAStepEarlier(t *testing.T) {
 	kit.RunFor(40 * day)
 	got := ""
 	for _, e := range kit.Events() {
-		got += e.GeneratedAt.Format("01-02 15:04")
+		got += e.PublishedAt.Format("01-02 15:04")
 	}
 	if got != "02-28 00:00" {
 		t.Errorf("fired at %s", got)

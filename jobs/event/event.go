@@ -1,6 +1,7 @@
 package event
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,14 +13,16 @@ import (
 	"github.com/prescient-go/prescient/internal/strictjson"
 )
 
-// Event says that something happened, or that an instant has come. ID, Source and Type must be set.
+// Event says that something happened, or that an instant has come. ID and Type must be set.
 type Event struct {
 	// ID is the same whenever the event is published again. Of a schedule: "<schedule>-<unix
 	// seconds of Time>".
 	ID string
-	// Source is a URI reference that names the producer. IDs are unique within a source.
+	// Source is a URI reference that names the producer. IDs are unique within a source. An outbox gives an event
+	// without a source that of its store: "prescient:/" and the uuid of the store. A destination needs one.
 	Source string
-	// Type says what happened, such as "com.example.order.unshipped".
+	// Type says what happened. It begins with a domain of yours in reverse, as CloudEvents advises, such as
+	// "com.example.order.unshipped".
 	Type string
 	// Subject names the thing that the event is about, such as the id of the schedule. Events of one subject are
 	// published in order; those without one are in none.
@@ -27,8 +30,8 @@ type Event struct {
 	// Time is the nominal instant of the event: of a schedule, the one the crontab gives, not when
 	// it was published. Zero: not known.
 	Time time.Time
-	// GeneratedAt is when the event was made, by the database's clock. Zero: not known.
-	GeneratedAt time.Time
+	// PublishedAt is when the event was published, by the database's clock. Zero: not known.
+	PublishedAt time.Time
 	// Data is any JSON value, or nil.
 	Data json.RawMessage
 }
@@ -42,9 +45,15 @@ func (e Event) Validate() error {
 	return errors.Join(
 		checkText("id", e.ID, true), checkText("source", e.Source, true), checkReference(e.Source),
 		checkText("type", e.Type, true),
-		checkText("subject", e.Subject, false), checkTime("time", e.Time), checkTime("generatedat", e.GeneratedAt),
+		checkText("subject", e.Subject, false), checkTime("time", e.Time), checkTime("publishedat", e.PublishedAt),
 		checkData(e.Data),
 	)
+}
+
+// ValidateNew is Validate for an event that is written to an outbox: it may have no Source.
+func (e Event) ValidateNew() error {
+	e.Source = cmp.Or(e.Source, "/")
+	return e.Validate()
 }
 
 func checkText(attribute, value string, required bool) error {

@@ -18,7 +18,7 @@ var (
 func reminder() event.Event {
 	return event.Event{
 		ID: "reminder-1772357400", Source: "/shop", Type: "com.example.reminder", Subject: "reminder",
-		Time: at, GeneratedAt: made, Data: json.RawMessage(`{"order":42}`),
+		Time: at, PublishedAt: made, Data: json.RawMessage(`{"order":42}`),
 	}
 }
 
@@ -52,7 +52,7 @@ func TestABadEventIsRefusedByAttributeAndRule(t *testing.T) {
 			func(e *event.Event) { e.Time = time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -7200)) },
 			"time: must be of a year from 0 to 9999, is of 10000",
 		},
-		"a time too early":  {func(e *event.Event) { e.GeneratedAt = at.AddDate(-3000, 0, 0) }, "generatedat: must be of a year"},
+		"a time too early":  {func(e *event.Event) { e.PublishedAt = at.AddDate(-3000, 0, 0) }, "publishedat: must be of a year"},
 		"data of no bytes":  {func(e *event.Event) { e.Data = json.RawMessage{} }, "data: must be valid JSON"},
 		"data that is text": {func(e *event.Event) { e.Data = json.RawMessage(`hello`) }, "data: must be valid JSON"},
 		"data twice":        {func(e *event.Event) { e.Data = json.RawMessage(`{} {}`) }, "data: must be valid JSON"},

@@ -20,7 +20,7 @@ const (
 	dataType    = "application/json"
 )
 
-// wire is an event in the JSON format of CloudEvents. generatedat is an attribute of our own,
+// wire is an event in the JSON format of CloudEvents. publishedat is an attribute of our own,
 // partitionkey that of the partitioning extension.
 type wire struct {
 	SpecVersion     string          `json:"specversion"`
@@ -29,7 +29,7 @@ type wire struct {
 	Type            string          `json:"type"`
 	Subject         string          `json:"subject,omitempty"`
 	Time            time.Time       `json:"time,omitzero"`
-	GeneratedAt     time.Time       `json:"generatedat,omitzero"`
+	PublishedAt     time.Time       `json:"publishedat,omitzero"`
 	PartitionKey    string          `json:"partitionkey,omitempty"`
 	DataContentType string          `json:"datacontenttype,omitempty"`
 	Data            json.RawMessage `json:"data,omitempty"`
@@ -37,7 +37,7 @@ type wire struct {
 }
 
 // MarshalJSON returns the event as CloudEvents 1.0 in JSON (structured mode), on one line: the
-// attributes id, source, type, subject, time and generatedat (RFC 3339, UTC), partitionkey, which
+// attributes id, source, type, subject, time and publishedat (RFC 3339, UTC), partitionkey, which
 // is the subject, datacontenttype and data. An attribute that is not set is left out. The error is
 // that of Validate.
 func (e Event) MarshalJSON() ([]byte, error) {
@@ -46,7 +46,7 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	}
 	w := wire{
 		SpecVersion: specVersion, ID: e.ID, Source: e.Source, Type: e.Type, Subject: e.Subject,
-		Time: e.Time.UTC(), GeneratedAt: e.GeneratedAt.UTC(), PartitionKey: e.Subject, Data: e.Data,
+		Time: e.Time.UTC(), PublishedAt: e.PublishedAt.UTC(), PartitionKey: e.Subject, Data: e.Data,
 	}
 	if e.Data != nil {
 		w.DataContentType = dataType
@@ -75,7 +75,7 @@ func (e *Event) UnmarshalJSON(text []byte) error {
 	}
 	*e = Event{
 		ID: w.ID, Source: w.Source, Type: w.Type, Subject: w.Subject,
-		Time: w.Time.UTC(), GeneratedAt: w.GeneratedAt.UTC(), Data: w.Data,
+		Time: w.Time.UTC(), PublishedAt: w.PublishedAt.UTC(), Data: w.Data,
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func events() map[string]event.Event {
 		"no subject":            func(e *event.Event) { e.Subject = "" },
 		"a subject in Greek":    func(e *event.Event) { e.Subject = "παραγγελία \U0001F4E6 \"42\" <&>" },
 		"a time in New York":    func(e *event.Event) { e.Time = at.In(time.FixedZone("", -5*3600)) },
-		"a nanosecond":          func(e *event.Event) { e.GeneratedAt = at.Add(1) },
+		"a nanosecond":          func(e *event.Event) { e.PublishedAt = at.Add(1) },
 		"the year 9999":         func(e *event.Event) { e.Time = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC) },
 		"long":                  func(e *event.Event) { e.ID, e.Subject = strings.Repeat("x", 1000), strings.Repeat("y", 1000) },
 		"a source with a query": func(e *event.Event) { e.Source = "https://example.com/a%20b?c=d#e" },
@@ -45,10 +45,10 @@ func TestAnEventIsOneLineOfCloudEventsJSON(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"everything": `{"specversion":"1.0","id":"reminder-1772357400","source":"/shop","type":"com.example.reminder","subject":"reminder",` +
-			`"time":"2026-03-01T09:30:00Z","generatedat":"2026-03-01T09:30:02.123456Z","partitionkey":"reminder",` +
+			`"time":"2026-03-01T09:30:00Z","publishedat":"2026-03-01T09:30:02.123456Z","partitionkey":"reminder",` +
 			`"datacontenttype":"application/json","data":{"order":42}}`,
 		"a time in New York": `{"specversion":"1.0","id":"reminder-1772357400","source":"/shop","type":"com.example.reminder","subject":"reminder",` +
-			`"time":"2026-03-01T09:30:00Z","generatedat":"2026-03-01T09:30:02.123456Z","partitionkey":"reminder",` +
+			`"time":"2026-03-01T09:30:00Z","publishedat":"2026-03-01T09:30:02.123456Z","partitionkey":"reminder",` +
 			`"datacontenttype":"application/json","data":{"order":42}}`,
 		"nothing optional": `{"specversion":"1.0","id":"1","source":"urn:uuid:6e8bc430-9c3a-11d9-9669-0800200c9a66","type":"t"}`,
 	} {
@@ -97,7 +97,7 @@ func TestTheOfficialSDKReadsWhatIsWritten(t *testing.T) {
 				t.Fatal(err)
 			}
 			generated := time.Time{}
-			if text, ok := got.Extensions()["generatedat"].(string); ok {
+			if text, ok := got.Extensions()["publishedat"].(string); ok {
 				var err error
 				if generated, err = time.Parse(time.RFC3339, text); err != nil {
 					t.Error(err)
@@ -105,7 +105,7 @@ func TestTheOfficialSDKReadsWhatIsWritten(t *testing.T) {
 			}
 			read := event.Event{
 				ID: got.ID(), Source: got.Source(), Type: got.Type(), Subject: got.Subject(),
-				Time: got.Time(), GeneratedAt: generated, Data: got.Data(),
+				Time: got.Time(), PublishedAt: generated, Data: got.Data(),
 			}
 			if diff := cmp.Diff(e, read, cmp.Comparer(sameJSON)); diff != "" {
 				t.Error(diff)
@@ -128,7 +128,7 @@ func TestWhatTheOfficialSDKWritesIsRead(t *testing.T) {
 		e.SetSource(want.Source)
 		e.SetType(want.Type)
 		e.SetTime(want.Time)
-		e.SetExtension("generatedat", want.GeneratedAt)
+		e.SetExtension("publishedat", want.PublishedAt)
 		e.SetExtension("another", 7)
 		if want.Subject != "" {
 			e.SetSubject(want.Subject)
@@ -172,7 +172,7 @@ func TestWhatIsNoCloudEventWithJSONIsRefused(t *testing.T) {
 
 func TestAnAttributeThatIsNullIsNotSet(t *testing.T) {
 	t.Parallel()
-	text := `{"specversion":"1.0","id":"1","source":"/","type":"t","subject":null,"time":null,"generatedat":null,` +
+	text := `{"specversion":"1.0","id":"1","source":"/","type":"t","subject":null,"time":null,"publishedat":null,` +
 		`"datacontenttype":"application/vnd.shop+json; charset=utf-8","data_base64":null,"data":null,"unknown":{"a":1}}`
 	want := event.Event{ID: "1", Source: "/", Type: "t", Data: json.RawMessage("null")}
 	if diff := cmp.Diff(want, decode(t, []byte(text))); diff != "" {
@@ -182,9 +182,9 @@ func TestAnAttributeThatIsNullIsNotSet(t *testing.T) {
 
 func TestATimeIsReadAsUTC(t *testing.T) {
 	t.Parallel()
-	e := decode(t, []byte(`{"specversion":"1.0","id":"1","source":"/","type":"t","time":"2026-03-01T04:30:00-05:00","generatedat":"2026-03-01T15:00:02.123456+05:30"}`))
-	if e.Time != at || e.GeneratedAt != made {
-		t.Errorf("%s, %s", e.Time, e.GeneratedAt)
+	e := decode(t, []byte(`{"specversion":"1.0","id":"1","source":"/","type":"t","time":"2026-03-01T04:30:00-05:00","publishedat":"2026-03-01T15:00:02.123456+05:30"}`))
+	if e.Time != at || e.PublishedAt != made {
+		t.Errorf("%s, %s", e.Time, e.PublishedAt)
 	}
 }
 

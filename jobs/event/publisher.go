@@ -23,6 +23,7 @@ type Publisher interface {
 }
 
 // TxPublisher writes events within a transaction: they exist if and only if it commits. It calls no network.
+// An event without Source gets that of the store.
 // It is safe for concurrent use.
 type TxPublisher interface {
 	PublishTx(ctx context.Context, tx *sqlx.Tx, events []Event) error

@@ -39,9 +39,9 @@ func TestAStepFiresForAnOrderThatIsOpenAndTheNextStepFollows(t *testing.T) {
 	s.wants(map[string]string{"1": "done: open first,final"})
 
 	want := []event.Event{
-		{Source: "shop", Type: "order.unshipped.first", Subject: "order/1", Time: day(4), GeneratedAt: day(4), Data: json.RawMessage(
+		{Source: "shop", Type: "order.unshipped.first", Subject: "order/1", Time: day(4), PublishedAt: day(4), Data: json.RawMessage(
 			`{"rule":"order.unshipped","step":"first","entity":"order","key":"1","since":"2030-03-01T12:00:00Z","when":"after 4d","at":"2030-03-05T12:00:00Z","payload":{"customer":"ada"}}`)},
-		{Source: "shop", Type: "order.unshipped.final", Subject: "order/1", Time: day(7), GeneratedAt: day(7), Data: json.RawMessage(
+		{Source: "shop", Type: "order.unshipped.final", Subject: "order/1", Time: day(7), PublishedAt: day(7), Data: json.RawMessage(
 			`{"rule":"order.unshipped","step":"final","entity":"order","key":"1","since":"2030-03-01T12:00:00Z","when":"after 7d","at":"2030-03-08T12:00:00Z","payload":{"customer":"ada"}}`)},
 	}
 	got := s.publisher.Events()

@@ -91,7 +91,7 @@ func (p *page) prepareStep(i int, s *Step, d Due) error {
 	}
 	if s.Event != "" {
 		e := p.event(i, s, d)
-		if err := e.Validate(); err != nil {
+		if err := e.ValidateNew(); err != nil {
 			return fmt.Errorf("publish the event of step %s, whose subject is the entity and the key: %w. "+
 				"Leave such rows out with where, or let the step enqueue a job", s.Name, err)
 		}
@@ -139,7 +139,7 @@ func (p *page) event(i int, s *Step, d Due) event.Event {
 		ID:     EventID(p.rule.Rule.Name, row.EntityKey, p.turns[i].seen.Since, Repetition(s.Name, d.Number)),
 		Source: p.Source, Type: s.Event,
 		Subject: Subject(row.EntityName, row.EntityKey),
-		Time:    d.At, GeneratedAt: row.Slot.Add(row.Lateness), Data: p.data(i, s, d),
+		Time:    d.At, PublishedAt: row.Slot.Add(row.Lateness), Data: p.data(i, s, d),
 	}
 }
 

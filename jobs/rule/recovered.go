@@ -87,7 +87,7 @@ func (p *page) recovery(i int, since time.Time) event.Event {
 		ID:     EventID(p.rule.Rule.Name, row.EntityKey, since, RecoveredStep),
 		Source: p.Source, Type: p.rule.Rule.Recovered.Event,
 		Subject: Subject(row.EntityName, row.EntityKey),
-		Time:    data.At, GeneratedAt: now, Data: text,
+		Time:    data.At, PublishedAt: now, Data: text,
 	}
 }
 
@@ -99,7 +99,7 @@ func (p *page) tellRecovered(i int) error {
 			return p.tooLarge(i)
 		}
 		e := p.recovery(i, since)
-		if err := e.Validate(); err != nil {
+		if err := e.ValidateNew(); err != nil {
 			return fmt.Errorf("publish the event of recovered, whose subject is the entity and the key: %w. "+
 				"Leave such rows out with where", err)
 		}

@@ -27,7 +27,7 @@ type CheckConfig struct {
 	DB func(ctx context.Context) (pgsql.Pool, error)
 	// Publisher gets the events of steps, in the transaction that records the check.
 	Publisher event.TxPublisher
-	// Source is that of the events, a URI reference.
+	// Source is that of the events, a URI reference. Defaults to that of the store, see event.Event.
 	Source string
 	// Schema holds the rules. Defaults to "prescient".
 	Schema pgsql.Schema
@@ -52,8 +52,8 @@ const (
 // learns them at the beginning of its slot. A job of the registry keeps its name: a rule with the
 // same name is not checked. Returns an error that names a missing field.
 func Register(registry *jobs.Registry, cfg CheckConfig) error {
-	if cfg.DB == nil || cfg.Publisher == nil || cfg.Source == "" || cfg.Timeout < 0 {
-		return errors.New("register rules: DB, Publisher and Source must be set, and Timeout not negative")
+	if cfg.DB == nil || cfg.Publisher == nil || cfg.Timeout < 0 {
+		return errors.New("register rules: DB and Publisher must be set, and Timeout not negative")
 	}
 	if problem := spoken.Unitless(cfg.Timeout); problem != "" {
 		return errors.New("register rules: Timeout: " + problem)

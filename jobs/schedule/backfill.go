@@ -184,7 +184,7 @@ func (b *backfill) flush(ctx context.Context) error {
 			return err
 		}
 		for i := range b.page {
-			b.page[i].GeneratedAt = now
+			b.page[i].PublishedAt = now
 		}
 		return b.to.publish(ctx, tx, b.page)
 	})

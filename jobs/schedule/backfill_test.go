@@ -75,7 +75,7 @@ func TestABackfillPublishesWhatRunsHaveNot(t *testing.T) {
 		t.Errorf("published %s", got)
 	}
 	last := events[len(events)-1]
-	if string(last.Data) != fmt.Sprintf(`{"id":%q,"generated_at":%d,"schedule_id":"a","payload":"p"}`, last.ID, last.Time.Unix()) || last.ID != fmt.Sprintf("a-%d", last.Time.Unix()) || !last.GeneratedAt.Equal(slot(6)) || last.Type != schedule.EventType {
+	if string(last.Data) != fmt.Sprintf(`{"id":%q,"generated_at":%d,"schedule_id":"a","payload":"p"}`, last.ID, last.Time.Unix()) || last.ID != fmt.Sprintf("a-%d", last.Time.Unix()) || !last.PublishedAt.Equal(slot(6)) || last.Type != schedule.EventType {
 		t.Errorf("%+v", last)
 	}
 	// One that is paused waits for nothing: now is the end.

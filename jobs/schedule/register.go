@@ -26,9 +26,7 @@ const (
 	// EntityName is the entity of the rows of JobExec; their entity_key is the id of the schedule.
 	EntityName = "schedule"
 	// EventType is the type of every event of a schedule.
-	EventType = "prescient.schedule.due"
-	// DefaultSource is the default source of the events.
-	DefaultSource = "prescient"
+	EventType = "io.github.prescient-go.schedule.due"
 	// DefaultTimeout is the default time limit for the schedules of one page.
 	DefaultTimeout = 5 * time.Minute
 )
@@ -38,7 +36,7 @@ const (
 type PublishConfig struct {
 	// Publisher takes the events in the transaction that advances the schedules, such as an outbox.
 	Publisher event.TxPublisher
-	// Source is the source of every event, a URI reference. Defaults to DefaultSource.
+	// Source is the source of every event, a URI reference. Defaults to that of the store, see event.Event.
 	Source string
 	// Schema holds the schedules. Defaults to "prescient".
 	Schema pgsql.Schema
@@ -200,8 +198,8 @@ func (b *batch) check(ctx context.Context, i int, s dueSchedule) error {
 // event returns the event of an occurrence.
 func (to *PublishConfig) event(o Occurrence, at, now time.Time) event.Event {
 	return event.Event{
-		ID: o.ID, Source: cmp.Or(to.Source, DefaultSource), Type: EventType, Subject: o.ScheduleID, Time: at,
-		GeneratedAt: now, Data: o.data(),
+		ID: o.ID, Source: to.Source, Type: EventType, Subject: o.ScheduleID, Time: at,
+		PublishedAt: now, Data: o.data(),
 	}
 }
 

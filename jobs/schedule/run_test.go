@@ -42,7 +42,7 @@ func TestEveryInstantBetweenTwoSlotsIsAnEventAtTheSlotAfterIt(t *testing.T) {
 	at := noon.Add(5 * time.Minute)
 	want := event.Event{
 		ID: fmt.Sprintf("report-%d", at.Unix()), Source: "prescient", Type: "prescient.schedule.due", Subject: "report",
-		Time: at, GeneratedAt: slot(1).Add(time.Second),
+		Time: at, PublishedAt: slot(1).Add(time.Second),
 		Data: fmt.Appendf(nil, `{"id":"report-%[1]d","generated_at":%[1]d,"schedule_id":"report","payload":{"n":1}}`, at.Unix()),
 	}
 	got := w.published()
@@ -186,7 +186,7 @@ func TestSpreadPutsOffTheSlotAndNotTheNominalTime(t *testing.T) {
 		w.run(slot(n))
 	}
 	for _, e := range w.published() {
-		if !e.Time.Equal(noon.Add(time.Hour)) || e.GeneratedAt.Before(e.Time) {
+		if !e.Time.Equal(noon.Add(time.Hour)) || e.PublishedAt.Before(e.Time) {
 			t.Errorf("%+v", e)
 		}
 	}

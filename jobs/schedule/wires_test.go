@@ -85,6 +85,16 @@ func webhookWire(w *world) (url string, read func() []byte) {
 }
 
 func natsWire(w *world) (url string, read func() []byte) {
+	url, stream := jetStream(w)
+	return url, func() []byte {
+		msg, err := stream.GetLastMsgForSubject(w.t.Context(), "events")
+		w.must(err)
+		return msg.Data
+	}
+}
+
+// jetStream begins a broker with a stream.
+func jetStream(w *world) (url string, stream jetstream.Stream) {
 	broker, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: w.t.TempDir(), NoLog: true, NoSigs: true,
 	})
@@ -99,13 +109,9 @@ func natsWire(w *world) (url string, read func() []byte) {
 	w.t.Cleanup(conn.Close)
 	js, err := jetstream.New(conn)
 	w.must(err)
-	stream, err := js.CreateStream(w.t.Context(), jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events"}})
+	stream, err = js.CreateStream(w.t.Context(), jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events"}})
 	w.must(err)
-	return broker.ClientURL() + "/events", func() []byte {
-		msg, err := stream.GetLastMsgForSubject(w.t.Context(), "events")
-		w.must(err)
-		return msg.Data
-	}
+	return broker.ClientURL() + "/events", stream
 }
 
 func kafkaWire(w *world) (url string, read func() []byte) {
@@ -188,4 +194,34 @@ func TestAnEventHasItsFourFieldsOnEveryWire(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestTwoDatabasesThatPublishIntoOneStreamLoseNoEvent(t *testing.T) {
+	t.Parallel()
+	one, other := setup(t), setup(t)
+	url, stream := jetStream(one)
+	sources := map[string]string{}
+	for _, w := range []*world{one, other} {
+		forwarded := w.forward(url)
+		w.create(schedule.Spec{ID: "daily", Crontab: "@every 1h"})
+		w.run(noon.Add(time.Hour))
+		forwarded()
+		e := w.published()[0]
+		if id := w.text(`select store from prescient.setting`); e.Source != "prescient:/"+id {
+			t.Errorf("the source is %q, and the store %s", e.Source, id)
+		}
+		sources[e.Source] = e.ID
+	}
+	info, err := stream.Info(t.Context())
+	one.must(err)
+	if info.State.Msgs != 2 || len(sources) != 2 {
+		t.Errorf("%d of 2 events are stored, of the sources %v", info.State.Msgs, sources)
+	}
+}
+
+// text is the only value of a query.
+func (w *world) text(query string) (value string) {
+	w.t.Helper()
+	w.must(w.db.GetContext(w.t.Context(), &value, query))
+	return value
 }

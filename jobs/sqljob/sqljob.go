@@ -20,7 +20,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Config binds a job to a query. Name, Query, DB, Publisher and Source must be set; every other
+// Config binds a job to a query. Name, Query, DB and Publisher must be set; every other
 // zero field means its default.
 type Config struct {
 	// Name is the job_exec.
@@ -43,7 +43,8 @@ type Config struct {
 	Concurrency int
 	// Publisher gets the events, in the transaction that records the outcome of the rows.
 	Publisher event.TxPublisher
-	// Source and Type are those of the events. Type defaults to Name.
+	// Source and Type are those of the events. Source defaults to that of the store, see event.Event. Type defaults to
+	// Name.
 	Source string
 	Type   string
 }
@@ -64,10 +65,10 @@ const publishTime = 30 * time.Second
 // jobs.Concurrency. It does not touch the database: see Check. Returns an error that names a
 // missing field, and panics as jobs.Registry.Register does.
 func Register(registry *jobs.Registry, cfg Config, opts ...jobs.Option) error {
-	if cfg.Query == "" || cfg.DB == nil || cfg.Publisher == nil || cfg.Source == "" ||
+	if cfg.Query == "" || cfg.DB == nil || cfg.Publisher == nil ||
 		cfg.Timeout < 0 || cfg.BatchSize < 0 {
 		return fmt.Errorf("bind job %q to a query: "+
-			"Query, DB, Publisher and Source must be set, and Timeout and BatchSize not negative", cfg.Name)
+			"Query, DB and Publisher must be set, and Timeout and BatchSize not negative", cfg.Name)
 	}
 	if problem := spoken.Unitless(cfg.Timeout); problem != "" {
 		return fmt.Errorf("bind job %q to a query: Timeout: %s", cfg.Name, problem)
@@ -128,7 +129,7 @@ func (b *binding) check(ctx context.Context, tx *sqlx.Tx, batch []jobs.FutureJob
 			continue
 		}
 		e := b.event(job, answer)
-		if err := e.Validate(); err != nil { // here, because the outbox refuses all events for one bad one
+		if err := e.ValidateNew(); err != nil { // here, because the outbox refuses all events for one bad one
 			results[i] = jobs.Result{Err: fmt.Errorf("publish the event, whose subject is the entity_key: %w", err)}
 			continue
 		}
@@ -158,7 +159,7 @@ func keys(batch []jobs.FutureJob) []string {
 func (b *binding) event(job jobs.FutureJob, a answer) event.Event {
 	return event.Event{
 		ID: eventID(job), Source: b.Source, Type: b.Type, Subject: job.EntityKey,
-		Time: job.Slot, GeneratedAt: job.Slot.Add(job.Lateness), Data: a.event,
+		Time: job.Slot, PublishedAt: job.Slot.Add(job.Lateness), Data: a.event,
 	}
 }
 

@@ -33,8 +33,8 @@ func TestAnOrderThatIsNotShippedIsAnEventAndTheOthersAreDone(t *testing.T) {
 
 	diff(t, map[string]string{"1": "done", "2": "done", "3": "12:45:00", "4": "done"}, w.state())
 	want := []event.Event{
-		{Source: "shop", Type: "unshipped", Subject: "1", Time: slot(1), GeneratedAt: slot(1), Data: raw(`{"customer": "ada"}`)},
-		{Source: "shop", Type: "unshipped", Subject: "3", Time: slot(1), GeneratedAt: slot(1), Data: raw(`{"customer": "eve"}`)},
+		{Source: "shop", Type: "unshipped", Subject: "1", Time: slot(1), PublishedAt: slot(1), Data: raw(`{"customer": "ada"}`)},
+		{Source: "shop", Type: "unshipped", Subject: "3", Time: slot(1), PublishedAt: slot(1), Data: raw(`{"customer": "eve"}`)},
 	}
 	got := w.published()
 	if d := cmp.Diff(want, got, cmpopts.IgnoreFields(event.Event{}, "ID")); d != "" {

@@ -2,7 +2,6 @@ package stores
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -104,7 +103,7 @@ type mover struct {
 	moved  Moved
 }
 
-// begin finds the stores, gives an id to those without, and takes over from another move from the
+// begin finds the stores, refuses two with the same id, and takes over from another move from the
 // source.
 func (m *mover) begin(ctx context.Context) (err error) {
 	if m.source, err = named(m.stores, m.what.From); err != nil {
@@ -137,7 +136,7 @@ func (m *mover) begin(ctx context.Context) (err error) {
 		if store.Err != nil {
 			continue // it matters only if a row goes there
 		}
-		if err := m.identify(ctx, store); err != nil {
+		if err := m.refuseCopy(store); err != nil {
 			return err
 		}
 	}
@@ -148,23 +147,15 @@ func (m *mover) begin(ctx context.Context) (err error) {
 	return err
 }
 
-// identify gives a store without an id a new one. Two stores with the same id are one store listed
-// twice, or a copy: notes of rows on their way would not tell them apart.
-func (m *mover) identify(ctx context.Context, store *Store) error {
-	if store.id == "" {
-		if _, err := send(ctx, store, m.what.By, pgsql.StoreIdentify, []any{rand.Text()}, skip); err != nil {
-			return err
-		}
-		if err := store.read(ctx); err != nil {
-			return &Error{store.Name, err}
-		}
-	}
+// refuseCopy returns an error for a store that has the id of another one. They are one store that is listed twice, or
+// one is a copy: notes of rows on their way would not tell them apart.
+func (m *mover) refuseCopy(store *Store) error {
 	for _, other := range m.stores {
 		if other == store || other.id != store.id {
 			continue
 		}
 		return fmt.Errorf("stores %s and %s are the same schema, or one is a copy of the other: name one of them alone, "+
-			"or give the copy a new id, with: update SCHEMA.setting set store = null", other.Name, store.Name)
+			"or give the copy a new id, with: update SCHEMA.setting set store = gen_random_uuid()", other.Name, store.Name)
 	}
 	return nil
 }

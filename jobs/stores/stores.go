@@ -38,9 +38,9 @@ type Store struct {
 	// Err is the error of the last question to the store; nil: it answered.
 	Err error
 
-	id      string // empty: it has none yet
-	version int    // of the schema
-	asked   int64  // number of the refresh
+	id      string
+	version int   // of the schema
+	asked   int64 // number of the refresh
 }
 
 // usable returns the store if it has ever answered.

@@ -7,7 +7,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 set row_security = off
 as $$
-    select s.store, s.draining_since, s.draining_by
+    select s.store::text, s.draining_since, s.draining_by
     from prescient.setting s
 $$;
 revoke all on function prescient.store() from public;

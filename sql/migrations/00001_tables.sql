@@ -28,7 +28,7 @@ create table prescient.setting (
     min_code_version    integer     not null default 1,
     functions      text        not null default '',
     functions_at   timestamptz,
-    store          text,
+    store          uuid        not null default gen_random_uuid(),
     draining_since timestamptz,
     draining_by    text,
     mover          bigint,
@@ -50,7 +50,7 @@ comment on column prescient.setting.width is 'distance between two slots; change
 comment on column prescient.setting.min_code_version is 'the lowest version of code that may use the schema: a migration that does more than add raises it';
 comment on column prescient.setting.since is 'first slot of this width: the ledger has no gaps before it';
 comment on column prescient.setting.functions is 'the hash of the functions in the schema, as migrate up applied them; functions_at: when';
-comment on column prescient.setting.store is 'identifies this store among others; set when rows are first moved from it or to it';
+comment on column prescient.setting.store is 'identifies this store among others, in the source of its events and when rows move; a copy that runs beside the original needs another one';
 comment on column prescient.setting.draining_since is 'since when new rows belong into other stores; null: the store is not drained';
 comment on column prescient.setting.mover is 'the only mover that may take rows away to other stores: the last one that began';
 
@@ -542,7 +542,7 @@ create table prescient.event_outbox (
     type         text collate "C"        not null,
     subject      text collate "C",
     time         timestamptz,
-    generated_at timestamptz,
+    published_at timestamptz,
     data         json,
     written_at   timestamptz not null default clock_timestamp(),
 
@@ -584,7 +584,7 @@ create table prescient.event_dead (
     type         text collate "C"        not null,
     subject      text collate "C",
     time         timestamptz,
-    generated_at timestamptz,
+    published_at timestamptz,
     data         json,
     refusals     integer     not null default 0,
     error        prescient.error_text,

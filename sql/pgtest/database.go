@@ -52,7 +52,12 @@ func Direct(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return clone(t, template)
+	url := clone(t, template)
+	// Otherwise the databases of a test would be copies of one store.
+	if err := execAt(t.Context(), url, "update prescient.setting set store = gen_random_uuid()"); err != nil {
+		t.Fatal(err)
+	}
+	return url
 }
 
 // migrated is URL without a template.

@@ -9,7 +9,7 @@ with due as materialized (
     limit $2
 )
 select
-    d.number, d.consumer, d.id, d.source, d.type, coalesce(d.subject, ''), d.time, d.generated_at, d.data::text, d.refusals,
+    d.number, d.consumer, d.id, d.source, d.type, coalesce(d.subject, ''), d.time, d.published_at, d.data::text, d.refusals,
     coalesce(d.error, ''), d.refused_at, d.dead_at
 from prescient.event_dead d
 where d.consumer = $1

@@ -3,7 +3,7 @@
 -- Called by cmd/internal/serve/board.readDead.
 -- Called by jobs/event/deadletter.List.Page.
 select
-    d.number, d.consumer, d.id, d.source, d.type, coalesce(d.subject, ''), d.time, d.generated_at, d.data::text, d.refusals,
+    d.number, d.consumer, d.id, d.source, d.type, coalesce(d.subject, ''), d.time, d.published_at, d.data::text, d.refusals,
     coalesce(d.error, ''), d.refused_at, d.dead_at
 from prescient.event_dead d
 where d.dead_at is not null

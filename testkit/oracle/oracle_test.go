@@ -453,7 +453,7 @@ func (w *world) fired() map[string][]string {
 			w.t.Fatal(string(e.Data), err)
 		}
 		add(data.Rule, data.Key, data.Step, data.Number, data.Since, data.Payload, func(p *parts) {
-			p.event, p.at, p.when, p.told = true, e.Time, data.When, e.GeneratedAt
+			p.event, p.at, p.when, p.told = true, e.Time, data.When, e.PublishedAt
 		})
 	}
 	var logged []struct {

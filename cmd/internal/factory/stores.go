@@ -1,6 +1,7 @@
 package factory
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -18,9 +19,10 @@ import (
 type Store struct {
 	Name     string // empty: the database of the settings
 	Database config.Database
-	Several  bool  // the command works on other stores, too
-	Repeats  bool  // it is not the first of several; what concerns the machine is done for the first
-	Err      error // why a command cannot work on it; nil: it can
+	Source   string // of its events; empty: that of the settings
+	Several  bool   // the command works on other stores, too
+	Repeats  bool   // it is not the first of several; what concerns the machine is done for the first
+	Err      error  // why a command cannot work on it; nil: it can
 }
 
 // Own returns the name of one of several stores, or "" for a store that the command works on alone.
@@ -67,6 +69,7 @@ func (f *Factory) Apart() *Factory {
 func (f *Factory) enter(s Store) {
 	f.store, f.many = s, false
 	f.loaded.Config.Database = s.Database
+	f.loaded.Config.Events.Source = cmp.Or(s.Source, f.loaded.Config.Events.Source)
 	f.where += " --store " + s.Name
 }
 
@@ -131,7 +134,7 @@ func (f *Factory) findStore(name string) (one Store, pattern bool, err error) {
 			database.Schema = schema
 			fallthrough
 		case !s.IsPattern():
-			return Store{Name: name, Database: database}, false, nil
+			return Store{Name: name, Database: database, Source: s.Source}, false, nil
 		default:
 			return Store{}, true, nil
 		}

@@ -105,11 +105,11 @@ func TestALetterHasTheWholeEvent(t *testing.T) {
 	w := setup(t)
 	whole := event.Event{
 		ID: "ü", Source: "/shop?a=1", Type: "order.placed", Subject: "42", Time: time.Date(2030, 3, 1, 12, 0, 0, 123456000, time.UTC),
-		GeneratedAt: time.Date(2030, 3, 1, 12, 15, 0, 0, time.UTC), Data: json.RawMessage(`{"b":1.50, "a":"\u0000", "b":2}`),
+		PublishedAt: time.Date(2030, 3, 1, 12, 15, 0, 0, time.UTC), Data: json.RawMessage(`{"b":1.50, "a":"\u0000", "b":2}`),
 	}
-	w.db.MustExec(`insert into prescient.event_dead (consumer, id, source, type, subject, time, generated_at, data, refusals, error, dead_at)
+	w.db.MustExec(`insert into prescient.event_dead (consumer, id, source, type, subject, time, published_at, data, refusals, error, dead_at)
 		values ('desk', $1, $2, $3, $4, $5, $6, $7, 1, '422', now())`,
-		whole.ID, whole.Source, whole.Type, whole.Subject, whole.Time, whole.GeneratedAt, string(whole.Data))
+		whole.ID, whole.Source, whole.Type, whole.Subject, whole.Time, whole.PublishedAt, string(whole.Data))
 	page, err := w.list.Page(t.Context(), deadletter.Filter{ID: "ü"}, 0, 10)
 	if err != nil || len(page) != 1 {
 		t.Fatal(page, err)

@@ -21,7 +21,7 @@ func Made(subject string, n int) event.Event {
 	at := time.Date(2030, time.March, 1, 12, 0, n, 0, time.UTC)
 	return event.Event{
 		ID: fmt.Sprintf("%s-%d", subject, at.Unix()), Source: "/prescient", Type: "com.example.due", Subject: subject,
-		Time: at, GeneratedAt: at.Add(time.Minute), Data: []byte(fmt.Sprintf(`{"n":%d}`, n)),
+		Time: at, PublishedAt: at.Add(time.Minute), Data: []byte(fmt.Sprintf(`{"n":%d}`, n)),
 	}
 }
 

@@ -27,14 +27,14 @@ func (o *Outbox) Publish(ctx context.Context, events []event.Event) error {
 	return pgsql.InTx(ctx, o.db, func(tx *sqlx.Tx) error { return o.PublishTx(ctx, tx, events) })
 }
 
-// PublishTx writes events in a transaction: they exist if and only if it commits. If one event is
-// bad, it writes none.
+// PublishTx writes events in a transaction: they exist if and only if it commits. An event without Source
+// gets that of the store. If one event is bad, it writes none.
 func (o *Outbox) PublishTx(ctx context.Context, tx *sqlx.Tx, events []event.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
 	for i, e := range events {
-		if err := e.Validate(); err != nil {
+		if err := e.ValidateNew(); err != nil {
 			return fmt.Errorf("event %d of %d, id %q: %w", i+1, len(events), e.ID, err)
 		}
 	}

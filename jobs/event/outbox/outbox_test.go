@@ -79,7 +79,7 @@ func TestWhatIsPublishedIsReadInItsOrder(t *testing.T) {
 	w := setup(t)
 	whole := event.Event{
 		ID: "ü \"\\{},'NULL", Source: "/shop?a=1", Type: "order.placed", Subject: "42",
-		Time: time.Date(2030, 3, 1, 12, 0, 0, 123456000, time.UTC), GeneratedAt: time.Date(2030, 3, 1, 12, 15, 0, 0, time.UTC),
+		Time: time.Date(2030, 3, 1, 12, 0, 0, 123456000, time.UTC), PublishedAt: time.Date(2030, 3, 1, 12, 15, 0, 0, time.UTC),
 		Data: json.RawMessage(`{"b":1.50, "a":"\u0000", "b":2}`),
 	}
 	least := event.Event{ID: "2", Source: "s", Type: "t"}

@@ -98,7 +98,7 @@ func eventOf(subject string, n int) event.Event {
 	at := start.Add(time.Duration(n) * time.Minute)
 	return event.Event{
 		ID: fmt.Sprintf("%s-%d", subject, n), Source: "/shop", Type: "com.example.reminder", Subject: subject,
-		Time: at, GeneratedAt: at.Add(time.Second), Data: json.RawMessage(`{"n":1}`),
+		Time: at, PublishedAt: at.Add(time.Second), Data: json.RawMessage(`{"n":1}`),
 	}
 }
 

@@ -504,7 +504,7 @@ func (s *shop) replays(until time.Time) (list []string) {
 		}
 	}
 	for _, e := range publisher.Events() {
-		list = append(list, strings.TrimPrefix(e.Subject, "orders/")+" at "+e.GeneratedAt.UTC().Format("01-02 15:04"))
+		list = append(list, strings.TrimPrefix(e.Subject, "orders/")+" at "+e.PublishedAt.UTC().Format("01-02 15:04"))
 	}
 	slices.Sort(list)
 	return list

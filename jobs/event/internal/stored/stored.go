@@ -10,12 +10,12 @@ import (
 	"github.com/prescient-go/prescient/jobs/event"
 )
 
-// Columns returns events as one array for each column: id, source, type, subject, time, generated_at
+// Columns returns events as one array for each column: id, source, type, subject, time, published_at
 // and data. An empty text stands for null.
 func Columns(events []event.Event) []any {
 	list := make([]pq.StringArray, 7)
 	for _, e := range events {
-		texts := []string{e.ID, e.Source, e.Type, e.Subject, timestamp(e.Time), timestamp(e.GeneratedAt), string(e.Data)}
+		texts := []string{e.ID, e.Source, e.Type, e.Subject, timestamp(e.Time), timestamp(e.PublishedAt), string(e.Data)}
 		for c, text := range texts {
 			list[c] = append(list[c], text)
 		}
@@ -37,7 +37,7 @@ func timestamp(at time.Time) string {
 
 // Into returns the destinations for the columns of an event, in the order of Columns.
 func Into(e *event.Event) []any {
-	return []any{&e.ID, &e.Source, &e.Type, &e.Subject, instant{&e.Time}, instant{&e.GeneratedAt}, (*[]byte)(&e.Data)}
+	return []any{&e.ID, &e.Source, &e.Type, &e.Subject, instant{&e.Time}, instant{&e.PublishedAt}, (*[]byte)(&e.Data)}
 }
 
 // instant is a destination that takes null as the zero time, and returns UTC.
