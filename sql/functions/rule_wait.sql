@@ -4,6 +4,8 @@
 -- came: when the row came to the rule, at the latest. If its first step may have passed then, the payload says so, and
 -- the check decides about the steps that have. again: the clock of the row runs as before, so a check that waits keeps
 -- what its payload says about steps, and an earlier slot. A payload with from is then for a check that does not wait yet.
+-- fresh: the row was inserted, so a check of its key rarely waits. Not to look for it first saves the time, and a
+-- serializable transaction does not read where others insert.
 -- Called by the triggers of rules.
 create or replace function prescient.rule_wait(
     job_exec    text,
@@ -13,7 +15,8 @@ create or replace function prescient.rule_wait(
     payload     jsonb default null,
     clock       timestamptz default null,
     came        timestamptz default null,
-    again       boolean default false
+    again       boolean default false,
+    fresh       boolean default false
 )
 returns void
 language plpgsql
@@ -56,14 +59,16 @@ begin
     perform from prescient.future_job where false;
     -- As in enqueue: after a hundred turns the cause is a trigger on future_job.
     for turn in 1 .. 100 loop
-        select f.next_check_at, f.id, f.journal, f.payload
-        into waiting
-        from prescient.future_job f
-        where f.entity_name = rule_wait.entity_name
-            and f.entity_key = rule_wait.entity_key
-            and f.job = number
-            and f.item_key = '';
-        if not found then
+        if turn > 1 or not fresh then
+            select f.next_check_at, f.id, f.journal, f.payload
+            into waiting
+            from prescient.future_job f
+            where f.entity_name = rule_wait.entity_name
+                and f.entity_key = rule_wait.entity_key
+                and f.job = number
+                and f.item_key = '';
+        end if;
+        if turn = 1 and fresh or not found then
             target := prescient.due_slot(check_at, clock);
             insert into prescient.future_job as f (
                 job, entity_name, entity_key, first_check_at, next_check_at, payload, requested_for
@@ -130,4 +135,4 @@ begin
     end if;
 end
 $$;
-revoke all on function prescient.rule_wait(text, text, text, timestamptz, jsonb, timestamptz, timestamptz, boolean) from public;
+revoke all on function prescient.rule_wait(text, text, text, timestamptz, jsonb, timestamptz, timestamptz, boolean, boolean) from public;

@@ -261,7 +261,8 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.
 	for n := 1; strings.Contains(strings.Join(values, ""), tag); n++ {
 		tag = fmt.Sprintf("$prescient%d$", n)
 	}
-	values = append(values, "{quote}", tag, "{owner}", owner, "{caller}", caller, "{settings}", rule.FunctionSettings)
+	values = append(values, "{quote}", tag, "{owner}", owner, "{caller}", caller, "{settings}", rule.FunctionSettings,
+		"{trigger_settings}", rule.TriggerSettings)
 	return func(text pgsql.Statement, version string) string {
 		// The texts of the rule come last: they may name the default schema.
 		return strings.NewReplacer(append(slices.Clip(values), "{version}", version)...).Replace(text.In(schema))
@@ -298,7 +299,7 @@ func (u understood) keyName() string {
 }
 
 // rows returns the values of a template that say how a trigger hands on what the rule reads of a row: by the names of
-// the columns, whose types the trigger compares first.
+// the columns, whose types the trigger compares first, and a setting of the session.
 func (u understood) rows(schema pgsql.Schema) []string {
 	var declared, numbers []string
 	for _, c := range u.table.columns {
@@ -309,7 +310,7 @@ func (u understood) rows(schema pgsql.Schema) []string {
 	}
 	columns := func(row string) string { return row + "." + strings.Join(u.Reads, ", "+row+".") }
 	alike := func(row string) string {
-		var list []string
+		list := []string{rule.UsualAbbreviations}
 		for _, column := range u.Reads {
 			list = append(list, fmt.Sprintf("pg_typeof(%s.%s) = pg_typeof(new_row.%[2]s)", row, column))
 		}

@@ -1,6 +1,7 @@
 package rulestore_test
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
@@ -706,6 +708,34 @@ func TestARowThatWaitsForALockOverABoundaryDoesNotGoIntoThePast(t *testing.T) {
 				t.Errorf("%d of %d rows wait for a slot after %s: %s", n, c.rows, released, s.waiting())
 			}
 		})
+	}
+}
+
+// A trigger reads nothing where another transaction inserts.
+func TestSerializableTransactionsInsertRowsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped)
+	var all []*sqlx.Tx
+	for n, rows := range []int{1, 1, 1, 3, 3} {
+		tx, err := s.db.BeginTxx(t.Context(), &sql.TxOptions{Isolation: sql.LevelSerializable})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback() }()
+		if _, err := tx.ExecContext(t.Context(), `insert into shop.orders (id, placed_at)
+			select $1 * 10 + i, now() from generate_series(1, $2::int) as i`, n, rows); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, tx)
+	}
+	for n, tx := range all {
+		if err := tx.Commit(); err != nil {
+			t.Errorf("transaction %d: %v", n, err)
+		}
+	}
+	if n := s.count("select count(*) from prescient.future_job"); n != 9 {
+		t.Errorf("%d rows wait, want 9", n)
 	}
 }
 

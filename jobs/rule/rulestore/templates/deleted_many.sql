@@ -3,7 +3,7 @@ create or replace function {delete}()
 returns trigger
 language plpgsql
 security definer
-{settings}
+{trigger_settings}
 as {quote}
 #variable_conflict use_column
 -- What a row says: version {version}.

@@ -3,7 +3,7 @@ create or replace function {delete}()
 returns trigger
 language plpgsql
 security definer
-{settings}
+{trigger_settings}
 as {quote}
 -- What a row says: version {version}.
 declare

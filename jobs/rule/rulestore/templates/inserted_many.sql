@@ -3,7 +3,7 @@ create or replace function {insert}()
 returns trigger
 language plpgsql
 security definer
-{settings}
+{trigger_settings}
 as {quote}
 #variable_conflict use_column
 -- What a row says: version {version}.
@@ -40,7 +40,7 @@ begin
     end;
     n := coalesce(cardinality(keys), 0);
     if n = 1 then
-        perform prescient.rule_wait({name}, {entity}, keys[1], ats[1], clock => clock, came => came);
+        perform prescient.rule_wait({name}, {entity}, keys[1], ats[1], clock => clock, came => came, fresh => true);
     elsif n > 1 then
         perform prescient.rule_wait_many({name}, {entity}, keys, ats, clock, came);
     end if;

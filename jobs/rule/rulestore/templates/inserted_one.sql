@@ -3,7 +3,7 @@ create or replace function {insert}()
 returns trigger
 language plpgsql
 security definer
-{settings}
+{trigger_settings}
 as {quote}
 -- What a row says: version {version}.
 declare
@@ -29,7 +29,7 @@ begin
             where r.about and not r.done and r.first is not null;
     end;
     if key is not null then
-        perform prescient.rule_wait({name}, {entity}, key, at, clock => clock, came => came);
+        perform prescient.rule_wait({name}, {entity}, key, at, clock => clock, came => came, fresh => true);
     end if;
     return null;
 end

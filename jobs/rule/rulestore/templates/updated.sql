@@ -4,7 +4,7 @@ create or replace function {update}()
 returns trigger
 language plpgsql
 security definer
-{settings}
+{trigger_settings}
 as {quote}
 -- What a row says: version {version}.
 declare
