@@ -40,6 +40,7 @@ type offer func(ctx context.Context, f *factory.Factory, typed string) []string
 var offers = map[string]offer{
 	"JOB": offerJobs, "ID": offerSchedules, "SLOT": offerSlots, "CONSUMER": offerConsumers,
 	"ENTITY": offerEntities, "RULE": offerRules, "STORE": offerStores,
+	"RECEIVER":    offerReceivers,
 	"DEAD LETTER": offerDeadLetters,
 	"SHELL":       offerWords(installcmd.Shells...), "LEVEL": offerWords("debug", "info", "warn", "error"),
 	"FORMAT": offerWords("text", "json"),
@@ -202,6 +203,14 @@ func offerRules(ctx context.Context, f *factory.Factory, _ string) []string {
 func offerStores(_ context.Context, f *factory.Factory, _ string) (names []string) {
 	for _, s := range f.Config().Stores {
 		names = append(names, s.Name)
+	}
+	return names
+}
+
+// offerReceivers offers the receivers of the settings.
+func offerReceivers(_ context.Context, f *factory.Factory, _ string) (names []string) {
+	for _, r := range f.Config().Receivers {
+		names = append(names, r.Name)
 	}
 	return names
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/jobscmd"
 	"github.com/prescient-go/prescient/cmd/internal/migratecmd"
 	"github.com/prescient-go/prescient/cmd/internal/plancmd"
+	"github.com/prescient-go/prescient/cmd/internal/receiverscmd"
 	"github.com/prescient-go/prescient/cmd/internal/rulescmd"
 	"github.com/prescient-go/prescient/cmd/internal/runcmd"
 	"github.com/prescient-go/prescient/cmd/internal/schedulescmd"
@@ -104,7 +105,7 @@ func addCommands(root *cobra.Command, f *factory.Factory) {
 		doctorcmd.NewCmdDoctor(f))
 	addGroup(root, "Read and change", jobscmd.NewCmdJobs(f), rulescmd.NewCmdRules(f), schedulescmd.NewCmdSchedules(f),
 		slotscmd.NewCmdSlots(f),
-		eventscmd.NewCmdEvents(f), storescmd.NewCmdStores(f))
+		eventscmd.NewCmdEvents(f), receiverscmd.NewCmdReceivers(f), storescmd.NewCmdStores(f))
 	addGroup(root, "Set up", migratecmd.NewCmdMigrate(f), installcmd.NewCmdInstall(f), configcmd.NewCmdConfig(f),
 		devdbcmd.NewCmdDevDB(f))
 }

@@ -14,6 +14,7 @@ type Config struct {
 	Server   Server   `mapstructure:"server"`
 	Spool    Spool    `mapstructure:"spool"`
 	History  History  `mapstructure:"history"`
+	Alerts   Alerts   `mapstructure:"alerts"`
 	Metrics  Metrics  `mapstructure:"metrics"`
 	Log      Log      `mapstructure:"log"`
 
@@ -22,6 +23,9 @@ type Config struct {
 
 	// Destinations are where a forwarder sends events, beside Events.Destination, sorted by name.
 	Destinations []Destination `mapstructure:"events.destinations"`
+
+	// Receivers are where messages to people go, sorted by name.
+	Receivers []Receiver `mapstructure:"receivers"`
 
 	// HTTPJobs and SQLJobs bind jobs to a service and to a query, in the order of the file, each name once.
 	HTTPJobs []HTTPJob `mapstructure:"http_jobs"`
@@ -181,6 +185,16 @@ type History struct {
 	Retention time.Duration `mapstructure:"retention"`
 }
 
+// Alerts says who is told of findings of status.
+type Alerts struct {
+	// Receiver is the receiver, of receivers, that runs and daemons tell of each finding of status when it
+	// appears, and when it is over. Empty: none. Defaults to empty.
+	Receiver string `mapstructure:"receiver"`
+
+	// Repeat is how long after a message a finding that stays is told again, at least 1 m. Defaults to 4 h.
+	Repeat time.Duration `mapstructure:"repeat"`
+}
+
 // Metrics says where metrics go, besides those that a daemon serves.
 type Metrics struct {
 	// File is the file for the metrics of run and catch-up, which node_exporter reads. Its name
@@ -213,6 +227,7 @@ func Default() Config {
 		Jobs:   Jobs{Horizon: 5 * 365 * 24 * time.Hour, MaxPayload: 64 << 10},
 		Server: Server{Proxy: "off"},
 		Events: Events{Destination: NewEndpoint("outbox:"), AfterDeadLetter: "hold"},
+		Alerts: Alerts{Repeat: 4 * time.Hour},
 		Log:    Log{Level: "info", Format: "text"},
 	}
 }

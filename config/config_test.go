@@ -48,6 +48,7 @@ func TestTheDefaultsAreAsPromised(t *testing.T) {
 			Workers: 64, Connections: 8, Stores: 4, BatchSize: 2000, Lease: time.Minute, Grace: 20 * time.Second, StartTolerance: 5 * time.Second,
 		},
 		Jobs:   Jobs{Horizon: 43800 * time.Hour, MaxPayload: 65536},
+		Alerts: Alerts{Repeat: 4 * time.Hour},
 		Events: Events{Destination: NewEndpoint("outbox:"), AfterDeadLetter: "hold"},
 		Server: Server{Proxy: "off"},
 		Log:    Log{Level: "info", Format: "text"},

@@ -47,6 +47,7 @@ func (c Config) AllDestinations() (list []Destination) {
 var named = map[string]string{
 	"events.destinations": `"events: {destinations: {warehouse: {url: https://example.com/hook, types: [order.*]}}}" ` +
 		"in YAML",
+	"receivers": `"receivers: {ops: slack://hooks.slack.com/services/T0/B0/secret}" in YAML`,
 }
 
 // destinationRules has one entry for every setting of a Destination.
@@ -67,7 +68,7 @@ var destinationRules = map[string]rule[Destination]{
 // readTables reads a section whose keys are names, such as "events.destinations: {warehouse: {url: ...}}". A value that
 // is no table is the URL.
 func readTables[T any](
-	s sources, section string, list *[]T, rules map[string]rule[T],
+	s sources, section string, list *[]T, defaults T, rules map[string]rule[T],
 ) (entries []Entry, problems []error) {
 	value := s.Get(section)
 	tables, ok := value.(map[string]any)
@@ -81,7 +82,7 @@ func readTables[T any](
 		}
 		table = maps.Clone(table)
 		table["name"] = name
-		var item T
+		item := defaults
 		problems = append(problems, fill(s, &item, table, entryRef{section, i + 1, name}, rules)...)
 		entries = append(entries, itemEntries(s, section, &item, table)...)
 		*list = append(*list, item)

@@ -59,6 +59,9 @@
 //	  dir: ""
 //	history:
 //	  retention: 0s
+//	alerts:
+//	  receiver: ""
+//	  repeat: 4h
 //	metrics:
 //	  file: ""
 //	log:

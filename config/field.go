@@ -73,6 +73,8 @@ func set(target, value any) bool {
 		*target = NewURL(written)
 	case *Endpoint:
 		*target = NewEndpoint(written)
+	case *Address:
+		*target = NewAddress(written)
 	case *Secret:
 		*target = NewSecret(written)
 	default:

@@ -221,6 +221,7 @@ func unknownKeys(v *viper.Viper, path string) []error {
 		sections[section] = append(sections[section], setting)
 	}
 	names := slices.AppendSeq(slices.Collect(maps.Keys(sections)), maps.Keys(lists))
+	names = append(names, "receivers")
 	slices.Sort(names)
 	var problems []error
 	for _, key := range slices.Sorted(slices.Values(v.AllKeys())) {

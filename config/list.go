@@ -21,9 +21,10 @@ func (s sources) lists(c *Config) (entries []Entry, problems []error) {
 	entries, problems = readList(s, "http_jobs", &c.HTTPJobs, defaultHTTPJob, httpRules)
 	more, wrong := readList(s, "sql_jobs", &c.SQLJobs, defaultSQLJob, sqlRules)
 	stores, bad := readList(s, "stores", &c.Stores, Store{}, storeRules)
-	destinations, refused := readTables(s, "events.destinations", &c.Destinations, destinationRules)
-	return slices.Concat(entries, more, stores, destinations), slices.Concat(problems, wrong, bad, refused,
-		s.duplicateJobs(c), s.duplicateStores(c))
+	destinations, refused := readTables(s, "events.destinations", &c.Destinations, Destination{}, destinationRules)
+	receivers, unread := readTables(s, "receivers", &c.Receivers, defaultReceiver, receiverRules)
+	return slices.Concat(entries, more, stores, destinations, receivers), slices.Concat(problems, wrong, bad,
+		refused, unread, s.duplicateJobs(c), s.duplicateStores(c))
 }
 
 // readList reads the tables of a section, each over the defaults.

@@ -35,6 +35,7 @@ var changed = Config{
 	},
 	Spool:   Spool{Dir: "/var/spool/prescient"},
 	History: History{Retention: 90 * 24 * time.Hour},
+	Alerts:  Alerts{Receiver: "ops", Repeat: 30 * time.Minute},
 	Metrics: Metrics{File: "/var/lib/metrics/prescient.prom"},
 	Log:     Log{Level: "debug", Format: "json"},
 }
@@ -72,6 +73,8 @@ var changedText = map[string]string{
 	"server.proxy_networks":    "192.0.2.0/24",
 	"spool.dir":                "/var/spool/prescient",
 	"history.retention":        "90d",
+	"alerts.receiver":          "ops",
+	"alerts.repeat":            "30m",
 	"metrics.file":             "/var/lib/metrics/prescient.prom",
 	"log.level":                "debug",
 	"log.format":               "json",
@@ -87,6 +90,7 @@ events: {destination: "https://app:s3cret@example.com/hook", source: https://sho
 server: {listen: ":8080", token: "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", read_token: s3cret-s3cret-s3cre3, hosts: board.example.com, proxy: https, proxy_networks: 192.0.2.0/24}
 spool: {dir: /var/spool/prescient}
 history: {retention: 90d}
+alerts: {receiver: ops, repeat: 30m}
 metrics: {file: /var/lib/metrics/prescient.prom}
 log: {level: debug, format: json}
 `,
@@ -97,6 +101,8 @@ jobs = {horizon = "1d12h", max_payload = 1048576}
 server = {listen = ":8080", token = "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", read_token = "s3cret-s3cret-s3cre3", hosts = "board.example.com", proxy = "https", proxy_networks = "192.0.2.0/24"}
 spool.dir = "/var/spool/prescient"
 history.retention = "90d"
+alerts.receiver = "ops"
+alerts.repeat = "30m"
 metrics.file = "/var/lib/metrics/prescient.prom"
 log = {level = "debug", format = "json"}
 [run]
@@ -129,6 +135,7 @@ after_dead_letter = "continue"
 "server": {"listen": ":8080", "token": "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", "read_token": "s3cret-s3cret-s3cre3", "hosts": "board.example.com", "proxy": "https", "proxy_networks": "192.0.2.0/24"},
 "spool": {"dir": "/var/spool/prescient"},
 "history": {"retention": "90d"},
+"alerts": {"receiver": "ops", "repeat": "30m"},
 "metrics": {"file": "/var/lib/metrics/prescient.prom"},
 "log": {"level": "debug", "format": "json"}
 }`,
@@ -370,6 +377,8 @@ func TestEntriesAreSortedAndMasked(t *testing.T) {
 		got = append(got, [2]string{entry.Key, entry.Value})
 	}
 	diff(t, [][2]string{
+		{"alerts.receiver", "ops"},
+		{"alerts.repeat", "30m"},
 		{"database.prepare", "on"},
 		{"database.schema", "checks"},
 		{"database.url", "postgres://app:***@db/orders?sslmode=verify-full"},

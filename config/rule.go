@@ -142,6 +142,11 @@ var rules = map[string]rule[Config]{
 	"server.proxy_networks": {wantPrefixes, anyValue[Config]},
 	"spool.dir":             {"a directory", anyValue[Config]},
 	"history.retention":     {"0 for everything, or a duration, such as 90d", anyValue[Config]},
+	"alerts.receiver":       {"empty, or the name of a receiver of receivers, such as ops", anyValue[Config]},
+	"alerts.repeat": {
+		"a duration of at least 1m, such as 4h",
+		func(c Config) bool { return c.Alerts.Repeat >= time.Minute },
+	},
 	"metrics.file": {
 		"empty, or a file whose name ends in .prom, such as /var/lib/prometheus/node-exporter/prescient.prom",
 		func(c Config) bool { return c.Metrics.File == "" || strings.HasSuffix(c.Metrics.File, ".prom") },

@@ -25,9 +25,8 @@ var azure = netip.MustParsePrefix("168.63.129.16/32")
 
 // newTransport returns a transport that connects to allowed addresses alone, and by no proxy.
 func newTransport(cfg Config) *http.Transport {
-	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: control(cfg.Allow)}
 	return &http.Transport{
-		DialContext:         dialer.DialContext,
+		DialContext:         Dialer(cfg.Allow).DialContext,
 		TLSHandshakeTimeout: 10 * time.Second,
 		ForceAttemptHTTP2:   true,
 		MaxIdleConnsPerHost: cfg.Concurrency,
@@ -35,6 +34,12 @@ func newTransport(cfg Config) *http.Transport {
 
 		MaxResponseHeaderBytes: maxHeaders,
 	}
+}
+
+// Dialer returns a dialer that connects to public addresses, and to those that allow has. Its error matches ErrAddress
+// for another address.
+func Dialer(allow []netip.Prefix) *net.Dialer {
+	return &net.Dialer{Timeout: 10 * time.Second, Control: control(allow)}
 }
 
 // maxHeaders bounds the headers of an answer. The default of net/http is 10 MB, for each message that is

@@ -18,7 +18,7 @@ var publishing = []string{"../schedule", "../rule", "../sqljob", "outbox", "dead
 // sending are imports that reach a network, except that of the database.
 var sending = []string{
 	"net/http", "net/smtp", "jobs/egress", "jobs/event/webhook", "jobs/event/kafka", "jobs/event/nats", "jobs/event/file",
-	"jobs/event/forward", "franz-go", "nats.go",
+	"jobs/event/forward", "jobs/event/receiver", "go-mail", "franz-go", "nats.go",
 }
 
 func TestNothingThatPublishesInATransactionCallsANetwork(t *testing.T) {

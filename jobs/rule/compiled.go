@@ -26,6 +26,10 @@ type compiled struct {
 	query  string     // for the rows of keys
 	asks   bool       // the query has the instant as a second parameter
 	sql    []prepared // of each step; empty: none
+	// notify has the message of each step, and recovered that of Rule.Recovered. Nil: none.
+	notify    []*notifier
+	recovered *notifier
+	clocks    *clocks
 	// again tells that a step had fired for a row at its first check, see page.remember.
 	again atomic.Bool
 	pace  pace // of its statements
@@ -90,6 +94,11 @@ func compile(definition string) (*compiled, error) {
 		var p prepared
 		p.query, p.values = statement(s.SQL, r.KeyType)
 		r.sql = append(r.sql, p)
+		r.notify = append(r.notify, newNotifier(s.Notify, stepText))
+	}
+	r.recovered = newNotifier(r.Rule.Recovered.Notify, overText)
+	if r.clocks, err = clocksOf(r.Rule.Timezone); err != nil {
+		return nil, err
 	}
 	return r, nil
 }

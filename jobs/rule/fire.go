@@ -97,6 +97,13 @@ func (p *page) prepareStep(i int, s *Step, d Due) error {
 		}
 		t.events = append(t.events, e)
 	}
+	if told := p.notify(i, p.rule.notify[d.Step], p.stepData(i, s, d), false); told != nil {
+		if err := told.ValidateNew(); err != nil {
+			return fmt.Errorf("publish the message of step %s, whose subject is the entity and the key: %w. "+
+				"Leave such rows out with where", s.Name, err)
+		}
+		t.events = append(t.events, *told)
+	}
 	if s.Job != "" {
 		job := jobs.Request{
 			JobExec: s.Job, EntityName: row.EntityName, EntityKey: row.EntityKey, CheckAt: row.Slot, Payload: p.data(i, s, d),
@@ -178,6 +185,11 @@ type stepData struct {
 }
 
 func (p *page) data(i int, s *Step, d Due) json.RawMessage {
+	text, _ := json.Marshal(p.stepData(i, s, d)) // never fails
+	return text
+}
+
+func (p *page) stepData(i int, s *Step, d Due) stepData {
 	row, seen := p.rows[i], p.turns[i].seen
 	var length *expr.Length
 	if d.Step < len(seen.Lengths) {
@@ -190,8 +202,7 @@ func (p *page) data(i int, s *Step, d Due) json.RawMessage {
 	if s.Repeats() {
 		data.Number = d.Number
 	}
-	text, _ := json.Marshal(data) // never fails
-	return text
+	return data
 }
 
 // execute executes the SQL of steps. It tries all of it at once first, because each savepoint costs,

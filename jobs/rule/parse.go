@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -345,15 +346,18 @@ func (r *reader) cancel(node *yaml.Node) bool {
 	return false
 }
 
-// recovered reads the event that follows the steps.
-func (r *reader) recovered(node *yaml.Node) (event Recovered) {
-	for _, p := range r.mapping(node, "recovered", []string{"event"}) {
-		event.Event = strings.TrimSpace(r.text(p.value, "recovered.event"))
+// recovered reads the event and the message that follow the steps.
+func (r *reader) recovered(node *yaml.Node) (over Recovered) {
+	texts := over.texts()
+	texts["event"] = &over.Event
+	for _, p := range r.mapping(node, "recovered", append([]string{"event"}, notifyFields...)) {
+		*texts[p.key.Value] = strings.TrimSpace(r.text(p.value, path("recovered", p.key.Value)))
 	}
-	if event.Event == "" && node.Kind == yaml.MappingNode {
-		r.wrong(node.Line, "recovered", "want the type of an event, such as {event: order.shipped}")
+	if over.Event == "" && over.Receiver == "" && node.Kind == yaml.MappingNode {
+		r.wrong(node.Line, "recovered", "want the type of an event, or a receiver, such as {event: order.shipped} or "+
+			"{notify: ops}")
 	}
-	return event
+	return over
 }
 
 // unread is the delay of a step whose delay is missing or cannot be read.
@@ -372,13 +376,15 @@ func (r *reader) steps(node *yaml.Node, rule *Rule) (steps []Step) {
 	return steps
 }
 
-var stepFields = []string{"after", "before", "every", "times", "calendar", "event", "sql", "job", "name"}
+var stepFields = append([]string{"after", "before", "every", "times", "calendar", "event", "sql", "job", "name"},
+	notifyFields...)
 
 // step reads a step.
 func (r *reader) step(node *yaml.Node, at string, lines map[string]int) Step {
 	lines[at] = node.Line
 	s := Step{Line: node.Line}
 	texts := map[string]*string{"name": &s.Name, "calendar": &s.Calendar, "event": &s.Event, "sql": &s.SQL, "job": &s.Job}
+	maps.Copy(texts, s.texts())
 	delays := map[string]*Delay{"after": &s.After, "before": &s.Before, "every": &s.Every}
 	var first []string // of after and before
 	read := true

@@ -9,11 +9,13 @@ import (
 	"github.com/prescient-go/prescient/jobs/event"
 )
 
-// Recovered is an event that tells that what let steps of a row fire is over: the row is done, or its clock has moved.
-// It is published once for each start of the clock. The zero value publishes nothing.
+// Recovered is an event, a message or both, which tell that what let steps of a row fire is over: the row is done, or its
+// clock has moved. Each is published once for each start of the clock. The zero value publishes nothing.
 type Recovered struct {
 	// Event is the type of the event.
 	Event string `json:"event,omitempty"`
+	// Notify is a message to people.
+	Notify
 }
 
 // RecoveredStep stands for the event of Rule.Recovered where steps have names: in events, and where the database keeps
@@ -66,8 +68,8 @@ func watched(starts []Start, since time.Time, fires bool) bool {
 	return (i >= 0 || fires) && (i < 0 || !starts[i].Told)
 }
 
-// recovery returns the event which tells that it is over what let steps fire after a start of the clock.
-func (p *page) recovery(i int, since time.Time) event.Event {
+// recovery returns the events which tell that it is over what let steps fire after a start of the clock.
+func (p *page) recovery(i int, since time.Time) (list []event.Event) {
 	row, seen := p.rows[i], p.turns[i].seen
 	now := row.Slot.Add(row.Lateness)
 	data := stepData{
@@ -82,13 +84,18 @@ func (p *page) recovery(i int, since time.Time) event.Event {
 	case seen.Counts && seen.Since.Before(now):
 		data.At = seen.Since
 	}
-	text, _ := json.Marshal(data) // never fails
-	return event.Event{
-		ID:     EventID(p.rule.Rule.Name, row.EntityKey, since, RecoveredStep),
-		Source: p.Source, Type: p.rule.Rule.Recovered.Event,
-		Subject: Subject(row.EntityName, row.EntityKey),
-		Time:    data.At, PublishedAt: now, Data: text,
+	if typ := p.rule.Rule.Recovered.Event; typ != "" {
+		text, _ := json.Marshal(data) // never fails
+		list = append(list, event.Event{
+			ID:     EventID(p.rule.Rule.Name, row.EntityKey, since, RecoveredStep),
+			Source: p.Source, Type: typ, Subject: Subject(row.EntityName, row.EntityKey),
+			Time: data.At, PublishedAt: now, Data: text,
+		})
 	}
+	if told := p.notify(i, p.rule.recovered, data, true); told != nil {
+		list = append(list, *told)
+	}
+	return list
 }
 
 // tellRecovered makes the events which tell that what let steps of a row fire is over.
@@ -98,12 +105,13 @@ func (p *page) tellRecovered(i int) error {
 		if t.seen.large {
 			return p.tooLarge(i)
 		}
-		e := p.recovery(i, since)
-		if err := e.ValidateNew(); err != nil {
-			return fmt.Errorf("publish the event of recovered, whose subject is the entity and the key: %w. "+
-				"Leave such rows out with where", err)
+		for _, e := range p.recovery(i, since) {
+			if err := e.ValidateNew(); err != nil {
+				return fmt.Errorf("publish the event of recovered, whose subject is the entity and the key: %w. "+
+					"Leave such rows out with where", err)
+			}
+			t.events = append(t.events, e)
 		}
-		t.events = append(t.events, e)
 	}
 	return nil
 }

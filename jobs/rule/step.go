@@ -10,12 +10,13 @@ import (
 	"github.com/prescient-go/prescient/jobs/rule/expr"
 )
 
-// Step is a time, and what to do then. It has at least one of Event, SQL and Job. The payload of the event
+// Step is a time, and what to do then. It has at least one of Event, SQL, Job and Notify. The payload of the event
 // and of the job is the row as it was before the statement.
 type Step struct {
 	// Name identifies the step among those of its rule, also after others were added or removed. Defaults to the
-	// Event, without one to the Job, and without both to "sql". Another step without a name must not have the same
-	// default. It does not end as the name of a repetition does, see Repetition.
+	// Event, without one to the Job, and without both to "sql" or, without SQL, to "notify" and the receiver. Another
+	// step without a name must not have the same default. It does not end as the name of a repetition does, see
+	// Repetition.
 	Name string `json:"name"`
 	// After is the delay since Rule.Since. Before counts backwards from it. At most one of them is set.
 	After  Delay `json:"after,omitzero"`
@@ -38,6 +39,8 @@ type Step struct {
 	SQL string `json:"sql,omitempty"`
 	// Job is a job to enqueue for the same entity.
 	Job string `json:"job,omitempty"`
+	// Notify is a message to people.
+	Notify
 	// Line is the line of the step in its file, for messages. 0: not known.
 	Line int `json:"-"`
 }
@@ -79,8 +82,13 @@ func (s Step) Repeats() bool { return s.Every != Delay{} }
 // business reports whether a step needs a calendar.
 func (s Step) business() bool { return s.After.Business() || s.Before.Business() || s.Every.Business() }
 
-// does returns the event of a step, or else its job, or "sql".
-func (s Step) does() string { return cmp.Or(s.Event, s.Job, "sql") }
+// does returns the event of a step, or else its job, "sql", or "notify" with its receiver.
+func (s Step) does() string {
+	if s.Receiver != "" && s.SQL == "" {
+		return cmp.Or(s.Event, s.Job, "notify "+s.Receiver)
+	}
+	return cmp.Or(s.Event, s.Job, "sql")
+}
 
 // repetition matches the name of a repetition of a step.
 var repetition = regexp.MustCompile(`^(.*)#([0-9]+)$`)

@@ -66,6 +66,9 @@ func (r *Rule) complete() (errs []error) {
 	if problem := checkEvent(r.Recovered.Event); problem != "" {
 		wrong("recovered", "event: %s", problem)
 	}
+	for field, problem := range r.Recovered.check(r.Payload) {
+		wrong("recovered", "%s: %s", field, problem)
+	}
 	return append(errs, r.checkActions()...)
 }
 
@@ -77,8 +80,11 @@ func (r *Rule) checkActions() (errs []error) {
 		wrong := func(field, format string, args ...any) {
 			errs = append(errs, r.Problem(path(at, field), format, args...))
 		}
-		if s.Event == "" && s.SQL == "" && s.Job == "" {
-			errs = append(errs, r.Problem(at, "must have at least one of event, sql and job"))
+		if s.Event == "" && s.SQL == "" && s.Job == "" && s.Receiver == "" {
+			errs = append(errs, r.Problem(at, "must have at least one of event, sql, job and notify"))
+		}
+		for field, problem := range s.check(r.Payload) {
+			wrong(field, "%s", problem)
 		}
 		most := maxName
 		if s.Repeats() {

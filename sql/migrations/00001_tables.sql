@@ -591,6 +591,7 @@ create table prescient.event_dead (
     refused_at   timestamptz not null default clock_timestamp(),
     try_at       timestamptz,
     dead_at      timestamptz,
+    send_at      timestamptz,
 
     -- In the order of their subject: event_dead_list, event_dead_due.
     constraint event_dead_pkey primary key (number),
@@ -598,16 +599,35 @@ create table prescient.event_dead (
     constraint event_dead_key unique (consumer, source, id)
 );
 
-comment on table prescient.event_dead is 'events that a destination refuses: those that a forwarder tries again, and the dead letters';
+comment on table prescient.event_dead is 'events that a destination refuses: those that a forwarder tries again, and the dead letters; and messages that wait for their time';
 comment on column prescient.event_dead.refusals is 'how often the destination refused it; 0: it is held back, behind an earlier one of its subject';
 comment on column prescient.event_dead.refused_at is 'when it was first refused, or held back';
 comment on column prescient.event_dead.try_at is 'when the forwarder tries it again; null: it waits behind another one, or is a dead letter';
 comment on column prescient.event_dead.dead_at is 'since when it is a dead letter, which no forwarder tries again; null: a forwarder does';
+comment on column prescient.event_dead.send_at is 'when the message is sent for the first time, with others that wait for that; null: it was tried at once';
 
 -- event_dead_subjects: whether the next event of a subject has to wait. event_dead_due, event_dead_head.
 create index event_dead_subject on prescient.event_dead (consumer, subject, number);
 -- event_dead_due, event_waiting
 create index event_dead_try on prescient.event_dead (consumer, try_at) where try_at is not null;
+
+-- The messages that receivers have got: an event of the outbox does not say so.
+create table prescient.event_sent (
+    consumer text collate "C" not null,
+    source   text collate "C" not null,
+    id       text collate "C" not null,
+    subject  text collate "C",
+    sent_at  timestamptz not null default clock_timestamp(),
+
+    constraint event_sent_pkey primary key (consumer, source, id)
+);
+
+comment on table prescient.event_sent is 'when receivers have got messages';
+
+-- event_messages: those about a row.
+create index event_sent_subject on prescient.event_sent (subject, sent_at);
+-- event_sent_prune
+create index event_sent_time on prescient.event_sent using brin (sent_at);
 
 -- Limits over all runners: concurrent checks (permits) and checks a second (rates) of a job, in all or for each key.
 

@@ -1,5 +1,6 @@
 -- Returns the destinations with events that wait: how many, up to 10,000, since when, and the error of the last
--- try. Refused events that are tried again count too.
+-- try. Refused events that are tried again count too, and messages whose time has passed. A consumer of all types gets no
+-- messages.
 -- Called by slots/ledger.Ledger.DestinationsBehind.
 select
     c.name, c.address, o.n, d.n, least(o.oldest, d.oldest), c.failing_since, coalesce(c.error, d.error, ''),
@@ -10,17 +11,18 @@ cross join lateral (
     from (
         select o.written_at
         from prescient.event_outbox o
-        where (o.mark, o.position) > (c.mark, c.position) and (c.types is null or o.type like any (c.types))
+        where (o.mark, o.position) > (c.mark, c.position)
+            and (c.types is null and o.type not like 'prescient.notify.%' or o.type like any (c.types))
         order by o.mark, o.position
         limit 10000
     ) as page
 ) as o
 cross join lateral (
-    select count(*) as n, min(page.refused_at) as oldest, (array_agg(page.error order by page.number desc) filter (where page.error is not null))[1] as error
+    select count(*) as n, min(greatest(page.refused_at, page.send_at)) as oldest, (array_agg(page.error order by page.number desc) filter (where page.error is not null))[1] as error
     from (
-        select d.refused_at, d.error, d.number
+        select d.refused_at, d.send_at, d.error, d.number
         from prescient.event_dead d
-        where d.consumer = c.name and d.dead_at is null
+        where d.consumer = c.name and d.dead_at is null and (d.send_at is null or d.refusals > 0 or d.send_at < clock_timestamp())
         order by d.number
         limit 10000
     ) as page

@@ -2,7 +2,7 @@
 -- it, in the order of event_dead_list.
 -- Called by jobs/event/forward.sender.retry.
 with due as materialized (
-    select d.number, d.subject
+    select d.number, case when d.send_at is null or d.refusals > 0 then d.subject end as subject
     from prescient.event_dead d
     where d.consumer = $1 and d.try_at <= clock_timestamp()
     order by d.try_at
@@ -14,6 +14,9 @@ select
 from prescient.event_dead d
 where d.consumer = $1
     and d.dead_at is null
-    and (d.number = any (array(select number from due)) or d.subject = any (array(select subject from due where subject is not null)))
+    and (
+        d.number = any (array(select number from due))
+        or d.subject = any (array(select subject from due where subject is not null)) and (d.send_at is null or d.refusals > 0)
+    )
 order by d.number
 limit $2

@@ -13,5 +13,6 @@ where d.consumer = $1
                 select
                 from prescient.event_dead b
                 where b.consumer = d.consumer and b.subject = d.subject and b.number < d.number and b.dead_at is null
+                    and (b.send_at is null or b.refusals > 0)
             )
     )

@@ -12,10 +12,12 @@ import (
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/forward"
+	"github.com/prescient-go/prescient/jobs/event/message"
+	"github.com/prescient-go/prescient/jobs/event/receiver"
 	"github.com/prescient-go/prescient/slots/metrics"
 )
 
-// Forwarding returns the configuration of a forwarder to the destinations of the settings. The caller calls release
+// Forwarding returns the configuration of a forwarder to the destinations and the receivers of the settings. The caller calls release
 // when it no longer uses them. m may be nil.
 func Forwarding(
 	ctx context.Context, f *factory.Factory, db *sqlx.DB, m *metrics.Metrics,
@@ -46,7 +48,36 @@ func Forwarding(
 			Name: to.Name, Address: to.URL.String(), Types: to.Types.List(), Publisher: publisher,
 		})
 	}
+	for _, to := range f.Config().Receivers {
+		destination, err := receiving(f, to)
+		if err != nil {
+			return cfg, release, errors.Join(err, release())
+		}
+		cfg.Destinations = append(cfg.Destinations, destination)
+	}
 	return cfg, release, nil
+}
+
+// OpenReceiver opens a receiver of the settings. The caller closes it.
+func OpenReceiver(f *factory.Factory, to config.Receiver) (receiver.Receiver, error) {
+	r, err := receiver.Open(to.URL.Reveal(), receiver.Config{Allow: f.Config().Events.AllowedNetworks})
+	if err != nil {
+		return nil, &exit.Error{Code: exit.Usage, Err: fmt.Errorf("receivers.%s: %w", to.Name, err)}
+	}
+	return r, nil
+}
+
+// receiving returns a receiver as a destination. The publisher closes it.
+func receiving(f *factory.Factory, to config.Receiver) (forward.Destination, error) {
+	r, err := OpenReceiver(f, to)
+	if err != nil {
+		return forward.Destination{}, err
+	}
+	return forward.Destination{
+		Name: message.Consumer(to.Name), Address: to.URL.String(), Types: []string{message.Type(to.Name)},
+		Publisher: receiver.NewPublisher(receiver.PublisherConfig{Receiver: r, PerMinute: to.PerMinute}),
+		SendAt:    receiver.SendAt, Keep: true,
+	}, nil
 }
 
 // Setting names the setting of a destination.

@@ -18,6 +18,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/install"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs/event/receiver"
 )
 
 func newCmdKubernetes(f *factory.Factory, runF factory.Run[*installOptions]) *cobra.Command {
@@ -149,6 +150,9 @@ func portsOut(f *factory.Factory) (ports []int) {
 	}
 	for _, job := range cfg.HTTPJobs {
 		services = append(services, job.URL.Reveal())
+	}
+	for _, to := range cfg.Receivers {
+		services = append(services, receiver.Link(to.URL.Reveal()))
 	}
 	for _, text := range services {
 		service, err := url.Parse(text)

@@ -95,6 +95,11 @@ func writes(f *factory.Factory) (dirs []string) {
 			dirs = append(dirs, filepath.Dir(to.Path))
 		}
 	}
+	for _, r := range cfg.Receivers {
+		if to, err := url.Parse(r.URL.Reveal()); err == nil && to.Scheme == "file" {
+			dirs = append(dirs, filepath.Dir(to.Path))
+		}
+	}
 	if cfg.Spool.Dir != "" {
 		dirs = append(dirs, cfg.Spool.Dir)
 	}

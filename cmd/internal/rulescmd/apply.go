@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/internal/spoken"
@@ -56,6 +57,10 @@ func runApply(ctx context.Context, o *applyOptions) error {
 	return withStore(ctx, o.f, func(db *sqlx.DB, store *rulestore.Store) error {
 		began := time.Now() //nolint:forbidigo // measures
 		if err := warnOfJobs(ctx, o.f, db, file); err != nil {
+			return err
+		}
+		warnOfReceivers(ctx, o.f, file)
+		if err := checks.NameDestinations(ctx, o.f, db); err != nil {
 			return err
 		}
 		if o.again {

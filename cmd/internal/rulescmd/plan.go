@@ -64,6 +64,7 @@ func runPlan(ctx context.Context, o *planOptions) error {
 		if err := warnOfJobs(ctx, o.f, db, file); err != nil {
 			return err
 		}
+		warnOfReceivers(ctx, o.f, file)
 		err = o.f.Print(plan, func() error { return printPlan(o.f, plan) })
 		if err == nil && o.check && plan.Changes() {
 			err = &exit.Error{Code: exit.Found}

@@ -161,6 +161,26 @@ func warnOfJobs(ctx context.Context, f *factory.Factory, db *sqlx.DB, file rule.
 	return nil
 }
 
+// warnOfReceivers warns of messages to receivers that the settings do not have. Those of the runs may have them.
+func warnOfReceivers(ctx context.Context, f *factory.Factory, file rule.File) {
+	known := map[string]bool{"": true}
+	for _, r := range f.Config().Receivers {
+		known[r.Name] = true
+	}
+	for _, r := range file.Rules {
+		warn := func(field, receiver string) {
+			if !known[receiver] {
+				f.Log().WarnContext(ctx, "the settings here have no such receiver: messages are kept and sent from the moment at "+
+					"which a run has it in receivers", "receiver", receiver, "of", r.Problem(field, "%s", receiver))
+			}
+		}
+		for i, s := range r.Steps {
+			warn(fmt.Sprintf("steps[%d].notify", i+1), s.Receiver)
+		}
+		warn("recovered", r.Recovered.Receiver)
+	}
+}
+
 // missing makes the error of a rule that is not there one of usage, which names similar rules.
 func missing(ctx context.Context, store *rulestore.Store, name string, err error) error {
 	if !errors.Is(err, rulestore.ErrNotFound) {

@@ -24,6 +24,7 @@ import (
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event/deadletter"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/rule"
 )
 
@@ -35,7 +36,8 @@ func NewCmdWhy(f *factory.Factory) *cobra.Command {
 		Short: "Show the history of the checks of an entity",
 		Long: `Show the history of the checks of an entity, in order: who requested them, when and for
 when, who moved, replaced or cancelled them, and how they ended. It shows the runner, lateness, run time and error of
-each check, and the steps of a rule that the check has fired. For a waiting row, it shows when the row is due and what
+each check, and the steps of a rule that the check has fired. It shows when the messages of these steps were sent, or
+why they were not. For a waiting row, it shows when the row is due and what
 blocks it. All instants are in UTC. The last line counts the events of steps that are dead letters, if there are any.
 If the entity has no check with this key, it names entities that do.
 
@@ -98,10 +100,29 @@ func why(ctx context.Context, f *factory.Factory, key jobs.Key, told *atomic.Boo
 			}
 			told.Store(true)
 			lines := timeline(events, now, f.Self(), f.Width())
+			told, wrong := messages(ctx, f, db, key, events)
 			dead, err := undelivered(ctx, f, db, key, events)
-			return errors.Join(err, f.Lines(append(lines, dead...)...))
+			return errors.Join(err, wrong, f.Lines(slices.Concat(lines, told, dead)...))
 		})
 	})
+}
+
+// messages says what became of the messages about an entity, if a rule has fired a step about it.
+func messages(
+	ctx context.Context, f *factory.Factory, db *sqlx.DB, key jobs.Key, events []admin.TimelineEntry,
+) (lines []string, err error) {
+	if !slices.ContainsFunc(events, func(e admin.TimelineEntry) bool { return len(e.Fired) > 0 }) {
+		return nil, nil
+	}
+	list, err := outbox.New(db, f.Schema()).Messages(ctx, rule.Subject(key.EntityName, key.EntityKey))
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	lines = []string{"", "messages:"}
+	for _, told := range list {
+		lines = append(lines, strings.Map(plain.Printable, spoken.Instant(told.At)+"  "+view.Told(told)))
+	}
+	return lines, nil
 }
 
 // undelivered says how many events of an entity are dead letters, if a rule has fired a step about it.

@@ -21,7 +21,7 @@ type Rule struct {
 	Steps     []RuleStep `json:"steps"`
 }
 
-// RuleStep is a step of a rule, as JSON. At least one of Event, SQL and Job is set.
+// RuleStep is a step of a rule, as JSON. At least one of Event, SQL, Job and Notify is set.
 type RuleStep struct {
 	Name     string `json:"name"`
 	When     string `json:"when"`     // such as "after 3 business days of berlin"
@@ -34,6 +34,10 @@ type RuleStep struct {
 	Event    string `json:"event"`
 	SQL      string `json:"sql"`
 	Job      string `json:"job"`
+	Notify   string `json:"notify"` // the receiver of a message; empty: none
+	Text     string `json:"text"`   // the template of the message; empty: the default
+	To       string `json:"to"`     // the template of its recipient; empty: the receiver says who
+	Digest   string `json:"digest"` // when it is sent together with others; empty: at once
 }
 
 // RuleDetail is a rule with what waits for it and what it did, as JSON.
@@ -50,17 +54,19 @@ type RuleDetail struct {
 	Role    string   `json:"role"`     // empty: the login of the run
 	AtOnce  bool     `json:"at_once"`
 
-	Recovered string            `json:"recovered"` // the type of the event; empty: not set
+	Recovered string            `json:"recovered"`        // the type of the event; empty: not set
+	Over      string            `json:"recovered_notify"` // the receiver of the message; empty: not set
 	Fired     []FiredStep       `json:"fired"`
 	Summary   rulestore.Summary `json:"summary"`
 }
 
-// Acts returns the steps, and the event of Recovered as another one.
+// Acts returns the steps, and what Recovered publishes as another one.
 func (r RuleDetail) Acts() []RuleStep {
-	if r.Recovered == "" {
+	if r.Recovered == "" && r.Over == "" {
 		return r.Steps
 	}
-	return append(slices.Clip(r.Steps), RuleStep{Name: rule.RecoveredStep, When: "when it is over", Event: r.Recovered})
+	over := RuleStep{Name: rule.RecoveredStep, When: "when it is over", Event: r.Recovered, Notify: r.Over}
+	return append(slices.Clip(r.Steps), over)
 }
 
 // FiredStep counts what a step has fired, as JSON. A step of an older version may be there, too.
@@ -81,7 +87,7 @@ func NewRule(s rulestore.Status) Rule {
 func newRuleStep(s rule.Step) RuleStep {
 	v := RuleStep{
 		Name: s.Name, When: s.When(), After: s.After.String(), Interval: s.Interval, Times: s.Times, Calendar: s.Calendar,
-		Event: s.Event, SQL: s.SQL, Job: s.Job,
+		Event: s.Event, SQL: s.SQL, Job: s.Job, Notify: s.Receiver, Text: s.Text, To: s.To, Digest: s.Digest,
 	}
 	if s.Interval != "" && s.After == (rule.Delay{}) {
 		v.After = ""
@@ -104,7 +110,8 @@ func NewRuleDetail(s rulestore.Status, fired []rulestore.FiredStep, sum rulestor
 	v := RuleDetail{
 		Rule: NewRule(s), Key: r.Key, Since: r.Since.String(), Done: r.Done.String(), Where: r.Where.String(),
 		Payload: append([]string{}, r.Payload...), Zone: r.Timezone, Role: r.Role,
-		AtOnce: r.AtOnce, Recovered: r.Recovered.Event, Fired: append([]FiredStep{}, fired...), Summary: sum,
+		AtOnce: r.AtOnce, Recovered: r.Recovered.Event, Over: r.Recovered.Receiver,
+		Fired: append([]FiredStep{}, fired...), Summary: sum,
 	}
 	if r.Recheck != (rule.Delay{}) {
 		v.Recheck = r.Recheck.String()
@@ -161,7 +168,7 @@ func (r Rule) Times() string {
 // Does describes what a step does.
 func (s RuleStep) Does() string {
 	var acts []string
-	for _, act := range [][2]string{{"event", s.Event}, {"sql", s.SQL}, {"job", s.Job}} {
+	for _, act := range [][2]string{{"event", s.Event}, {"sql", s.SQL}, {"job", s.Job}, {"notify", s.Notify}} {
 		if act[1] != "" {
 			acts = append(acts, act[0]+" "+strings.Join(strings.Fields(act[1]), " "))
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
 )
 
 // Sentence describes an event of a timeline for people. now decides whether a slot is due. self is
@@ -19,6 +20,26 @@ func Sentence(e admin.TimelineEntry, now time.Time, self string) string {
 		text += ". Steps left out, because they had passed when the row came: " + strings.Join(e.StepsLeftOut, ", ")
 	}
 	return text
+}
+
+// Told describes a message, and what became of it.
+func Told(t outbox.Told) string {
+	to := "message to " + t.Receiver
+	last := ""
+	if t.Error != "" {
+		last = ". The last error: " + strings.Join(strings.Fields(t.Error), " ")
+	}
+	switch t.State {
+	case outbox.ToldSent:
+		return to + " sent"
+	case outbox.ToldLater:
+		return to + " is sent then, together with others"
+	case outbox.ToldRefused:
+		return to + " was refused, and is tried again" + last
+	case outbox.ToldDead:
+		return to + " is a dead letter, which is not sent" + last
+	}
+	return to + " written, and not sent yet" + last
 }
 
 // fewChecks is how many checks in a row that asked for another one a timeline shows one by one.

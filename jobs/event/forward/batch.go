@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -75,9 +76,11 @@ type fate int
 
 const (
 	unsent  fate = iota // it stays in the outbox
-	settled             // accepted, or not for this destination
+	settled             // it was accepted before, or is not for this destination
+	accepted
 	refused
 	behind // it waits behind a refused one
+	later  // it waits for its time
 )
 
 // batch is a page of the outbox on its way.
@@ -86,8 +89,9 @@ type batch struct {
 	at    outbox.Position // of the consumer
 	page  []outbox.Stored
 	fates []fate
-	dead  []bool  // of refused and behind
-	errs  []error // of refused and unsent
+	dead  []bool      // of refused and behind
+	errs  []error     // of refused and unsent
+	times []time.Time // of later
 	took  time.Duration
 	cut   bool // the time was over
 }
@@ -103,12 +107,19 @@ func (s *sender) read(ctx context.Context, at outbox.Position) (*batch, error) {
 	}
 	b := &batch{
 		sender: s, at: at, page: page, fates: make([]fate, len(page)), dead: make([]bool, len(page)),
-		errs: make([]error, len(page)),
+		errs: make([]error, len(page)), times: make([]time.Time, len(page)),
 	}
 	var subjects pq.StringArray
 	for i, e := range page {
 		if s.done[e.Position] || !s.wants(e.Type) {
 			b.fates[i] = settled
+			continue
+		}
+		if s.to.SendAt != nil {
+			b.times[i] = s.to.SendAt(e.Event)
+		}
+		if !b.times[i].IsZero() {
+			b.fates[i] = later
 		} else if e.Subject != "" {
 			subjects = append(subjects, e.Subject)
 		}
@@ -119,7 +130,7 @@ func (s *sender) read(ctx context.Context, at outbox.Position) (*batch, error) {
 	}
 	for i, e := range page {
 		k, is := blocked[e.Subject]
-		if b.fates[i] == settled || e.Subject == "" || !is || s.cfg.Continue && !k.live {
+		if b.fates[i] != unsent || e.Subject == "" || !is || s.cfg.Continue && !k.live {
 			continue
 		}
 		b.fates[i], b.dead[i] = behind, k.dead && !s.cfg.Continue
@@ -187,7 +198,7 @@ func (b *batch) judge(i int, err error, others, partial bool, failed map[string]
 	b.errs[i] = err
 	switch {
 	case err == nil:
-		b.fates[i] = settled
+		b.fates[i] = accepted
 	case !partial: // nothing is known of any event
 	case errors.Is(err, event.ErrRefused), others && !errors.Is(err, event.ErrNotSent):
 		b.fates[i], b.dead[i] = refused, b.cfg.MaxRefusals == 1
@@ -206,8 +217,8 @@ func (b *batch) judge(i int, err error, others, partial bool, failed map[string]
 func (s *sender) settle(ctx context.Context, b *batch) (more bool, err error) {
 	upTo, open := b.at, false
 	var failure error
-	var list []event.Event
-	var texts pq.StringArray
+	var list, waiting, got []event.Event
+	var texts, times pq.StringArray
 	var dead pq.BoolArray
 	progress := false
 	for i, e := range b.page {
@@ -228,6 +239,10 @@ func (s *sender) settle(ctx context.Context, b *batch) (more bool, err error) {
 			if b.fates[i] == refused && b.dead[i] {
 				s.warnDead(ctx, e.Event, b.errs[i])
 			}
+		case later:
+			waiting, times = append(waiting, e.Event), append(times, string(pq.FormatTimestamp(b.times[i].UTC())))
+		case accepted:
+			got = append(got, e.Event)
 		}
 		progress = progress || !s.done[e.Position]
 		if open {
@@ -241,19 +256,35 @@ func (s *sender) settle(ctx context.Context, b *batch) (more bool, err error) {
 	if stopped || progress && (b.cut || errors.Is(failure, event.ErrBlocked)) {
 		failure = nil // the next batch has what is left
 	}
-	err = s.record(ctx, upTo, failure, func(ctx context.Context, tx *sqlx.Tx) error {
-		if len(list) == 0 {
-			return nil
+	err = s.record(ctx, upTo, failure, func(ctx context.Context, tx *sqlx.Tx) (err error) {
+		if len(list) > 0 {
+			_, err = tx.ExecContext(ctx, pgsql.EventDeadHold.In(s.cfg.Schema),
+				append(stored.Columns(list), s.to.Name, texts, dead)...)
 		}
-		_, err := tx.ExecContext(ctx, pgsql.EventDeadHold.In(s.cfg.Schema),
-			append(stored.Columns(list), s.to.Name, texts, dead)...)
-		return err
+		if err == nil && len(waiting) > 0 {
+			_, err = tx.ExecContext(ctx, pgsql.EventLater.In(s.cfg.Schema),
+				append(stored.Columns(waiting), s.to.Name, times)...)
+		}
+		return cmp.Or(err, s.keep(ctx, tx, got))
 	})
 	s.resize(b, open)
 	if err != nil || failure != nil {
 		return false, errors.Join(err, failure)
 	}
 	return !stopped, nil
+}
+
+// keep records that the destination got events, if it wants that.
+func (s *sender) keep(ctx context.Context, tx *sqlx.Tx, got []event.Event) error {
+	if !s.to.Keep || len(got) == 0 {
+		return nil
+	}
+	var sources, ids, subjects pq.StringArray
+	for _, e := range got {
+		sources, ids, subjects = append(sources, e.Source), append(ids, e.ID), append(subjects, e.Subject)
+	}
+	_, err := tx.ExecContext(ctx, pgsql.EventSent.In(s.cfg.Schema), s.to.Name, sources, ids, subjects)
+	return err
 }
 
 // resize chooses the size of the next batch by the time of this one.

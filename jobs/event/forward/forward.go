@@ -17,6 +17,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/message"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -46,8 +47,14 @@ type Destination struct {
 	Name string
 	// Address is shown to operators, and must hold no secret.
 	Address string
-	// Types are the types of the events that it gets, such as order.*, where * stands for any text. Empty: all.
+	// Types are the types of the events that it gets, such as order.*, where * stands for any text. Empty: all, but
+	// for messages to people (package message).
 	Types []string
+	// SendAt returns when an event is sent. The zero time: at once. Until then it waits in the list of refused events,
+	// and holds back no other event. Those that are due together are in one call of the Publisher. Optional.
+	SendAt func(e event.Event) time.Time
+	// Keep records in table event_sent when the destination got each event.
+	Keep bool
 	// Publisher sends the events. The Forwarder does not close it.
 	Publisher event.Publisher
 }
@@ -264,7 +271,7 @@ func (s *sender) note(ctx context.Context, err error) time.Duration {
 // wants reports whether the destination gets events of a type.
 func (s *sender) wants(typ string) bool {
 	matches := func(pattern string) bool { return Matches(pattern, typ) }
-	return len(s.to.Types) == 0 || slices.ContainsFunc(s.to.Types, matches)
+	return len(s.to.Types) == 0 && !strings.HasPrefix(typ, message.Prefix) || slices.ContainsFunc(s.to.Types, matches)
 }
 
 // Matches reports whether a type matches a pattern, in which * stands for any text.

@@ -52,10 +52,11 @@ func (s *sender) settleRetry(
 ) (more bool, err error) {
 	var gone, again pq.Int64Array
 	var texts, subjects pq.StringArray
+	var got []event.Event
 	for i, l := range letters {
 		switch err := results[i]; {
 		case err == nil:
-			gone = append(gone, l.Number)
+			gone, got = append(gone, l.Number), append(got, l.Event)
 		case errors.Is(err, event.ErrNotSent) || ctx.Err() != nil:
 			continue
 		default:
@@ -70,6 +71,9 @@ func (s *sender) settleRetry(
 	var dead []int64
 	err = s.record(ctx, at, nil, func(ctx context.Context, tx *sqlx.Tx) (err error) {
 		if _, err = tx.ExecContext(ctx, pgsql.EventDeadSent.In(s.cfg.Schema), gone); err != nil {
+			return err
+		}
+		if err = s.keep(ctx, tx, got); err != nil {
 			return err
 		}
 		if dead, err = s.refuseAgain(ctx, tx, again, texts, letters); err != nil {

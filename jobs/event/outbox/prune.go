@@ -39,7 +39,23 @@ func (o *Outbox) prune(ctx context.Context, before time.Time, unread bool) (tota
 			return total, fmt.Errorf("prune the outbox: %w", pgsql.ExplainMissing(err))
 		}
 	}
-	return total, nil
+	if before.IsZero() {
+		return total, nil
+	}
+	return total, o.pruneSent(ctx, before)
+}
+
+// pruneSent deletes the records of messages that were sent before an instant.
+func (o *Outbox) pruneSent(ctx context.Context, before time.Time) error {
+	for n := int64(1); n > 0; {
+		err := pgsql.InTx(ctx, o.db, func(tx *sqlx.Tx) error {
+			return tx.QueryRowContext(ctx, pgsql.EventSentPrune.In(o.schema), before, pruned).Scan(&n)
+		})
+		if err != nil {
+			return fmt.Errorf("prune the records of messages: %w", pgsql.ExplainMissing(err))
+		}
+	}
+	return nil
 }
 
 // LostError is returned to a reader for which there were events that are gone.

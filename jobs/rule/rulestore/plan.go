@@ -554,7 +554,7 @@ func sameTimes(was, is rule.Applied) map[string]bool {
 
 // timeOf returns a step without what it does.
 func timeOf(s rule.Step) rule.Step {
-	s.Event, s.SQL, s.Job = "", "", ""
+	s.Event, s.SQL, s.Job, s.Notify = "", "", "", rule.Notify{}
 	return s
 }
 

@@ -1,0 +1,89 @@
+package forward_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/forward"
+	"github.com/prescient-go/prescient/jobs/event/message"
+)
+
+// setupReceiver is setup for a destination that is a receiver: the events with an even number are sent at an instant.
+func setupReceiver(t *testing.T, at time.Time) *world {
+	t.Helper()
+	w := setup(t, forward.Config{})
+	w.cfg.Destinations[0].Keep = true
+	w.cfg.Destinations[0].SendAt = func(e event.Event) (send time.Time) {
+		if strings.ContainsAny(e.ID, "02468") {
+			send = at
+		}
+		return send
+	}
+	return w
+}
+
+func (w *world) sent() string {
+	w.t.Helper()
+	var list []string
+	if err := w.db.Select(&list, `select consumer || '/' || subject || '/' || id from prescient.event_sent order by id`); err != nil {
+		w.t.Fatal(err)
+	}
+	return strings.Join(list, " ")
+}
+
+func TestAMessageWaitsForItsTimeAndHoldsBackNoOther(t *testing.T) {
+	t.Parallel()
+	w := setupReceiver(t, time.Now().Add(time.Hour))
+	w.publish("a2", "b1", "a3", "b4")
+	if sent := w.forward(); sent.Sent != 2 || sent.Refused != 0 {
+		t.Errorf("%+v", sent)
+	}
+	w.want("received", w.receiver.received(), "b1 a3")
+	w.want("sent", w.sent(), "shop/a/a3 shop/b/b1")
+	w.want("later", w.refused(), "a2:0 b4:0")
+	calls := 0
+	w.receiver.before = nil
+	w.db.MustExec("update prescient.event_dead set try_at = clock_timestamp(), send_at = clock_timestamp()")
+	calls = w.receiver.tries
+	w.send()
+	w.want("received together", w.receiver.received(), "a2 b4")
+	if calls = w.receiver.tries - calls; calls != 1 {
+		t.Errorf("they came in %d calls, want 1", calls)
+	}
+	w.want("later", w.refused(), "")
+	w.want("sent", w.sent(), "shop/a/a2 shop/a/a3 shop/b/b1 shop/b/b4")
+}
+
+// A message that was refused at its time is like any other refused event.
+func TestAMessageThatIsRefusedAtItsTimeHoldsBackItsSubject(t *testing.T) {
+	t.Parallel()
+	w := setupReceiver(t, time.Now().Add(-time.Hour))
+	w.receiver.refuse("a2")
+	w.publish("a2", "b4")
+	w.send()
+	w.publish("a3", "b3")
+	w.forward()
+	w.want("received", w.receiver.received(), "b4 b3")
+	w.want("refused", w.refused(), "a2:1 a3:0")
+	w.receiver.refuse()
+	w.retry()
+	w.want("received", w.receiver.received(), "a2 a3")
+	w.want("sent", w.sent(), "shop/a/a2 shop/a/a3 shop/b/b3 shop/b/b4")
+}
+
+func TestADestinationGetsMessagesOnlyIfItsTypesNameThem(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{})
+	named := &receiver{}
+	w.cfg.Destinations = append(w.cfg.Destinations, forward.Destination{Name: "named", Address: "test:", Types: []string{message.Prefix + "*"}, Publisher: named})
+	w.name()
+	list := []event.Event{{ID: "1", Source: "test", Type: message.Type("ops")}, {ID: "2", Source: "test", Type: "order.late"}}
+	if err := w.box.Publish(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	w.forward()
+	w.want("received by all types", w.receiver.received(), "2")
+	w.want("received by types of messages", named.received(), "1")
+}

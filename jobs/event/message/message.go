@@ -1,0 +1,34 @@
+// Package message describes messages to people: what the data of an event say that a receiver sends, such as Slack or a
+// mail server. The rule or the command that has something to say writes the event into the outbox, in the transaction of
+// its cause. A forwarder sends it, with package receiver.
+package message
+
+import "time"
+
+// Prefix begins the type of each event that is a message. The name of the receiver follows. A destination gets such
+// events only if its types name them.
+const Prefix = "prescient.notify."
+
+// Type returns the type of the events that a receiver gets.
+func Type(receiver string) string { return Prefix + receiver }
+
+// Consumer returns the name of the consumer of the outbox that a receiver is.
+func Consumer(receiver string) string { return ConsumerPrefix + receiver }
+
+// ConsumerPrefix begins the name of the consumer of each receiver. No destination has such a name.
+const ConsumerPrefix = "receiver:"
+
+// Message is what a receiver sends. The data of its event have these fields, beside those of its cause.
+type Message struct {
+	// Text is the whole text. Its first line is the subject of a mail.
+	Text string `json:"text"`
+	// To is a mail address, or what else the service takes as a recipient. Empty: that of the receiver.
+	To string `json:"to,omitempty"`
+	// SendAt is when the message is sent, together with others that wait for it. Nil: at once, alone.
+	SendAt *time.Time `json:"send_at,omitempty"`
+	// About is the same for a message that tells of a problem, and the one that tells that it is over. Empty: it is
+	// the ID of the event.
+	About string `json:"about,omitempty"`
+	// Over tells that the problem is over.
+	Over bool `json:"over,omitempty"`
+}

@@ -1,0 +1,54 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs/event/message"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Told is a message to people, and what became of it.
+type Told struct {
+	Receiver string
+	// State is one of the constants.
+	State string
+	// At is when the message was sent, is sent, was written, was refused or became a dead letter, in UTC.
+	At time.Time
+	// Error is the last one of the receiver. Empty: there is none.
+	Error string
+	// Text is the message. Empty: it was sent.
+	Text string
+}
+
+// The states of a message.
+const (
+	ToldSent    = "sent"
+	ToldLater   = "later"   // it waits for its time
+	ToldWaits   = "waits"   // in the outbox
+	ToldRefused = "refused" // it is tried again
+	ToldDead    = "dead"    // it is a dead letter
+)
+
+// Messages lists the messages about a subject, the oldest first, at most 100.
+func (o *Outbox) Messages(ctx context.Context, subject string) (list []Told, err error) {
+	err = pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error {
+		list, err = pgsql.Collect(ctx, tx, pgsql.EventMessages.In(o.schema), []any{subject},
+			func(row *sql.Rows, t *Told) error {
+				var consumer string
+				err := row.Scan(&consumer, &t.State, &t.At, &t.Error, &t.Text)
+				t.Receiver, t.At = strings.TrimPrefix(consumer, message.ConsumerPrefix), t.At.UTC()
+				return err
+			})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the messages: %w", pgsql.ExplainMissing(err))
+	}
+	return list, nil
+}

@@ -1,0 +1,198 @@
+package receiver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/message"
+)
+
+// DefaultPerMinute is the default of PublisherConfig.PerMinute.
+const DefaultPerMinute = 30
+
+// PublisherConfig configures a publisher.
+type PublisherConfig struct {
+	// Receiver sends the messages. Close closes it.
+	Receiver Receiver
+	// PerMinute is how many messages the receiver gets in a minute, at most. Messages above that are told in one
+	// message. Defaults to DefaultPerMinute.
+	PerMinute int
+}
+
+// NewPublisher returns a publisher that sends each event as a message. It sends messages with a SendAt to one recipient
+// together. The forwarder calls it when they are due.
+func NewPublisher(cfg PublisherConfig) event.Publisher {
+	if cfg.PerMinute == 0 {
+		cfg.PerMinute = DefaultPerMinute
+	}
+	return &publisher{Receiver: cfg.Receiver, most: float64(cfg.PerMinute), left: float64(cfg.PerMinute), at: monotonic()}
+}
+
+// monotonic measures durations.
+var monotonic = time.Now //nolint:forbidigo // measures
+
+// publisher has one caller at a time, the forwarder of its destination.
+type publisher struct {
+	Receiver
+	most float64   // messages in a minute
+	left float64   // messages that may be sent now
+	at   time.Time // when left was counted
+}
+
+// unit is one message of one event or more.
+type unit struct {
+	of     []int // the events
+	digest bool  // they have waited for each other
+}
+
+// Publish implements event.Publisher.
+func (p *publisher) Publish(ctx context.Context, events []event.Event) error {
+	errs := make([]error, len(events))
+	messages := make([]Message, len(events))
+	for i, e := range events {
+		messages[i], errs[i] = Decode(e)
+	}
+	sent := false
+	var down error // why the rest is not sent
+	for _, u := range p.units(messages, errs) {
+		if down == nil {
+			down = p.wait(ctx)
+		}
+		if down != nil {
+			fail(errs, u, event.ErrBlocked)
+			continue
+		}
+		switch err := p.send(ctx, u, events, messages, errs); {
+		case err == nil:
+			sent = true
+		case errors.Is(err, event.ErrRefused):
+			fail(errs, u, err)
+		default:
+			fail(errs, u, fmt.Errorf("%w: %w", event.ErrNotSent, err))
+			down = err
+		}
+	}
+	if down != nil && !sent {
+		return down // nothing is known of any event
+	}
+	return event.Partial(errs)
+}
+
+// fail gives the events of a unit an error, unless they have one.
+func fail(errs []error, u unit, err error) {
+	for _, i := range u.of {
+		if errs[i] == nil {
+			errs[i] = err
+		}
+	}
+}
+
+// Decode returns the message of an event.
+func Decode(e event.Event) (m Message, err error) {
+	if err := json.Unmarshal(e.Data, &m.Message); err != nil || strings.TrimSpace(m.Text) == "" {
+		return m, fmt.Errorf("%w: event %q is no message: its data need a text", event.ErrRefused, e.ID)
+	}
+	if m.ID = e.ID; m.About == "" {
+		m.About = e.ID
+	}
+	return m, nil
+}
+
+// SendAt returns when the message of an event is sent. The zero time: at once.
+func SendAt(e event.Event) (at time.Time) {
+	var m message.Message
+	if err := json.Unmarshal(e.Data, &m); err == nil && m.SendAt != nil {
+		at = *m.SendAt
+	}
+	return at
+}
+
+// units divides events into messages, in the order of their first events.
+func (p *publisher) units(messages []Message, errs []error) (list []unit) {
+	p.refill()
+	of := map[string]int{} // of digests and of what is above the bound, by recipient
+	alone := 0
+	for i, m := range messages {
+		if errs[i] != nil {
+			continue
+		}
+		digest := m.SendAt != nil
+		// One message is kept back, to tell what is above the bound.
+		if !digest && (float64(alone) < p.left-1 || len(messages) == 1) {
+			alone++
+			list = append(list, unit{of: []int{i}})
+			continue
+		}
+		key := fmt.Sprint(digest, " ", m.To)
+		n, known := of[key]
+		if !known {
+			n, of[key] = len(list), len(list)
+			list = append(list, unit{digest: digest})
+		}
+		list[n].of = append(list[n].of, i)
+	}
+	return list
+}
+
+// refill counts the messages that may be sent now.
+func (p *publisher) refill() {
+	now := monotonic()
+	p.left = min(p.most, p.left+now.Sub(p.at).Minutes()*p.most)
+	p.at = now
+}
+
+// wait waits until one message may be sent.
+func (p *publisher) wait(ctx context.Context) error {
+	for p.refill(); p.left < 1; p.refill() {
+		timer := time.NewTimer(time.Duration((1 - p.left) / p.most * float64(time.Minute)))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("the receiver gets at most %.0f messages a minute: %w", p.most, context.Cause(ctx))
+		}
+	}
+	p.left--
+	return nil
+}
+
+// send sends a unit, without events behind a refused one of their subject.
+func (p *publisher) send(ctx context.Context, u unit, events []event.Event, messages []Message, errs []error) error {
+	failed := map[string]bool{}
+	for i, err := range errs {
+		if err != nil && events[i].Subject != "" {
+			failed[events[i].Subject] = true
+		}
+	}
+	var texts []string
+	var first Message
+	for _, i := range u.of {
+		if failed[events[i].Subject] {
+			errs[i] = event.ErrBlocked
+			continue
+		}
+		if len(texts) == 0 {
+			first = messages[i]
+		}
+		texts = append(texts, messages[i].Text)
+	}
+	switch {
+	case len(texts) == 0:
+		return nil
+	case len(texts) == 1:
+		first.Text = cut(first.Text, p.Most())
+	case u.digest:
+		first.Text = together(spoken.Count(len(texts), "message", "messages")+":", texts, p.Most())
+	default:
+		first.Text = together(fmt.Sprintf("%s at once; this receiver gets at most %.0f a minute:",
+			spoken.Count(len(texts), "message", "messages"), p.most), texts, p.Most())
+	}
+	_, err := p.Send(ctx, first)
+	return err
+}

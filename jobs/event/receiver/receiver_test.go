@@ -1,0 +1,284 @@
+package receiver_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/jobs/egress"
+	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/message"
+	"github.com/prescient-go/prescient/jobs/event/receiver"
+	"github.com/prescient-go/prescient/jobs/event/receiver/receivertest"
+)
+
+var loopback = receiver.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}}
+
+func open(t *testing.T, address string, cfg receiver.Config) receiver.Receiver {
+	t.Helper()
+	r, err := receiver.Open(address, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+func text(id, text string) receiver.Message {
+	return receiver.Message{ID: id, Message: message.Message{Text: text, About: "problem 1"}}
+}
+
+func TestEachServiceGetsTheRequestThatItDocuments(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"slack+http://HOST/services/T0/B0/x":   `/services/T0/B0/x {"text":"Order 42 \u0026lt;late\u0026gt;\nsince 11:04"}`,
+		"mattermost+http://HOST/hooks/x":       `/hooks/x {"text":"Order 42 \u003clate\u003e\nsince 11:04"}`,
+		"rocketchat+http://HOST/hooks/x":       `/hooks/x {"text":"Order 42 \u003clate\u003e\nsince 11:04"}`,
+		"googlechat+http://HOST/v1/x?key=y":    `/v1/x?key=y {"text":"Order 42 \u003clate\u003e\nsince 11:04"}`,
+		"discord+http://HOST/api/webhooks/1/x": `/api/webhooks/1/x {"allowed_mentions":{"parse":[]},"content":"Order 42 \u003clate\u003e\nsince 11:04"}`,
+		"telegram+http://12:ab@HOST/-100":      `/bot12:ab/sendMessage {"chat_id":"-100","text":"Order 42 \u003clate\u003e\nsince 11:04"}`,
+		"ntfy+http://HOST/alerts":              `/ {"message":"Order 42 \u003clate\u003e\nsince 11:04","topic":"alerts"}`,
+		"gotify+http://HOST/x":                 `/message?token=x {"message":"Order 42 \u003clate\u003e\nsince 11:04"}`,
+		"pushover+http://token@HOST/user":      `/1/messages.json {"message":"Order 42 \u003clate\u003e\nsince 11:04","token":"token","user":"user"}`,
+		"pagerduty+http://key@HOST":            `/v2/enqueue {"dedup_key":"problem 1","event_action":"trigger","payload":{"custom_details":{"text":"Order 42 \u003clate\u003e\nsince 11:04"},"severity":"error","source":"prescient","summary":"Order 42 \u003clate\u003e"},"routing_key":"key"}`,
+		"teams+http://HOST/workflows/x?sig=y":  `/workflows/x?sig=y {"attachments":[{"content":{"$schema":"http://adaptivecards.io/schemas/adaptive-card.json","body":[{"text":"Order 42 \u003clate\u003e\nsince 11:04","type":"TextBlock","wrap":true}],"type":"AdaptiveCard","version":"1.4"},"contentType":"application/vnd.microsoft.card.adaptive"}],"type":"message"}`,
+		"http://HOST/hook":                     `/hook {"id":"1","text":"Order 42 \u003clate\u003e\nsince 11:04","about":"problem 1","over":false}`,
+	} {
+		service, _, _ := strings.Cut(address, ":")
+		t.Run(service, func(t *testing.T) {
+			t.Parallel()
+			web := receivertest.NewWeb(t, nil)
+			r := open(t, strings.ReplaceAll(address, "HOST", web.Host()), loopback)
+			answer, err := r.Send(t.Context(), text("1", "Order 42 <late>\nsince 11:04"))
+			if err != nil || answer != "ok" {
+				t.Fatalf("%q, %v", answer, err)
+			}
+			if diff := gocmp.Diff([]string{want}, web.Got()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestPagerDutyResolvesWhatIsOver(t *testing.T) {
+	t.Parallel()
+	web := receivertest.NewWeb(t, nil)
+	m := text("2", "It is over")
+	m.Over = true
+	if _, err := open(t, "pagerduty+http://key@"+web.Host(), loopback).Send(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff([]string{`/v2/enqueue {"dedup_key":"problem 1","event_action":"resolve","routing_key":"key"}`}, web.Got()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAMailGoesToTheReceiverOrToItsOwnRecipient(t *testing.T) {
+	t.Parallel()
+	server := receivertest.NewSMTP(t)
+	r := open(t, "smtp://"+server.Addr+"/?tls=off&from=prescient@example.com&to=ops@example.com&to=second@example.com", loopback)
+	answer, err := r.Send(t.Context(), text("1", "Bestellung 42 wartet: für Zoë\nSeit 11:04.\n.\nEnde"))
+	if err != nil || !strings.Contains(answer, "queued as 1") {
+		t.Fatalf("%q, %v", answer, err)
+	}
+	m := text("2", "Your order is late")
+	m.To = "Ada <ada@example.com>"
+	if _, err := r.Send(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	want := []receivertest.Mail{
+		{To: []string{"ops@example.com", "second@example.com"}, Subject: "Bestellung 42 wartet: für Zoë", Body: "Bestellung 42 wartet: für Zoë\nSeit 11:04.\n.\nEnde"},
+		{To: []string{"ada@example.com"}, Subject: "Your order is late", Body: "Your order is late"},
+	}
+	if diff := gocmp.Diff(want, server.Mails()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestARecipientThatCannotGetMailIsRefusedAndAServerThatIsBusyIsNot(t *testing.T) {
+	t.Parallel()
+	server := receivertest.NewSMTP(t)
+	server.Refuse = func(to string) string {
+		return map[string]string{"gone@example.com": "550 5.1.1 unknown", "later@example.com": "451 4.3.0 later"}[to]
+	}
+	r := open(t, "smtp://"+server.Addr+"/?tls=off&from=prescient@example.com", loopback)
+	for to, refused := range map[string]bool{
+		"gone@example.com": true, "later@example.com": false, "": true, "no address": true, "a@example.com\r\nBcc: b@example.com": true,
+	} {
+		m := text("1", "x")
+		m.To = to
+		if _, err := r.Send(t.Context(), m); err == nil || errors.Is(err, event.ErrRefused) != refused {
+			t.Errorf("%q: %v", to, err)
+		}
+	}
+	if mails := server.Mails(); len(mails) > 0 {
+		t.Errorf("%v", mails)
+	}
+}
+
+func TestAReceiverKeepsToTheAllowedNetworks(t *testing.T) {
+	t.Parallel()
+	web, server := receivertest.NewWeb(t, nil), receivertest.NewSMTP(t)
+	for _, address := range []string{
+		"slack+http://" + web.Host() + "/services/x", "smtp://" + server.Addr + "/?tls=off&from=a@example.com&to=b@example.com",
+	} {
+		_, err := open(t, address, receiver.Config{}).Send(t.Context(), text("1", "x"))
+		if !errors.Is(err, egress.ErrAddress) {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	if len(web.Got())+len(server.Mails()) > 0 {
+		t.Error("a message was sent")
+	}
+}
+
+func TestAnErrorShowsNoSecretOfTheAddress(t *testing.T) {
+	t.Parallel()
+	const secret = "s3cr3ts3cr3ts3cr3t"
+	web := receivertest.NewWeb(t, func(path, _ string) (int, string) { return http.StatusForbidden, "no hook " + path })
+	for _, address := range []string{
+		"slack+http://HOST/services/" + secret, "telegram+http://1:" + secret + "@HOST/1", "gotify+http://HOST/" + secret,
+		"pagerduty+http://" + secret + "@HOST", "pushover+http://" + secret + "@HOST/u", "ntfy+http://u:" + secret + "@HOST/t",
+		"smtp://u:" + secret + "@127.0.0.1:1/?tls=off&from=a@example.com&to=b@example.com",
+	} {
+		_, err := open(t, strings.ReplaceAll(address, "HOST", web.Host()), loopback).Send(t.Context(), text("1", "x"))
+		if err == nil || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	for _, address := range []string{
+		secret, "slacks://" + secret, "://" + secret, "slack:" + secret, "telegram://" + secret + "@h", "smtp://u:" + secret + "@h:99999/?from=a@b",
+		"smtp://u:" + secret + "@h/?from=x", "smtp://u:" + secret + "@h/?from=a@b&tls=maybe", "smtp://h/?from=a@b&" + secret + "=1%", "https+http://h/" + secret,
+		"pushover://" + secret, "gotify://h", "ntfy://h", "pagerduty://h", "file:x", "smtp://h/?from=a@b&to=x", "https://a,b/",
+	} {
+		_, err := receiver.Open(address, receiver.Config{})
+		if err == nil || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+func TestAFileGetsALineForEachMessage(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "alerts.txt")
+	r := open(t, "file://"+path, receiver.Config{})
+	m := text("1", "Your order")
+	m.To = "ada@example.com"
+	for _, m := range []receiver.Message{text("1", "Order 42\nsince 11:04"), m} {
+		if _, err := r.Send(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil || string(got) != "Order 42\n    since 11:04\nada@example.com: Your order\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// events returns the events of messages "id subject text", with a recipient behind @ and the time of a digest after a >.
+func events(lines ...string) (list []event.Event) {
+	for _, line := range lines {
+		part := strings.Fields(line)
+		m := message.Message{}
+		rest, digest := strings.CutSuffix(part[2], ">")
+		m.Text, m.To, _ = strings.Cut(rest, "@")
+		if digest {
+			m.SendAt = &time.Time{}
+		}
+		data, _ := json.Marshal(m)
+		list = append(list, event.Event{ID: part[0], Source: "test", Type: message.Type("ops"), Subject: part[1], Data: data})
+	}
+	return list
+}
+
+// fake is a receiver that refuses the text "bad", and is down for the text "down".
+type fake struct {
+	got  []string
+	most int // bytes of a text; 0: 1000
+}
+
+func (f *fake) Send(_ context.Context, m receiver.Message) (string, error) {
+	switch {
+	case strings.Contains(m.Text, "bad"):
+		return "", fmt.Errorf("%w: 422", event.ErrRefused)
+	case strings.Contains(m.Text, "down"):
+		return "", errors.New("503")
+	}
+	f.got = append(f.got, strings.ReplaceAll(m.Text, "\n\n", "|")+"@"+m.To)
+	return "", nil
+}
+func (f *fake) Most() int    { return cmp.Or(f.most, 1000) }
+func (f *fake) Close() error { return nil }
+
+func TestMessagesOfADigestAreOneForEachRecipient(t *testing.T) {
+	t.Parallel()
+	f := &fake{most: 100}
+	p := receiver.NewPublisher(receiver.PublisherConfig{Receiver: f})
+	if err := p.Publish(t.Context(), events("1 a one>", "2 b ada@x>", "3 c two>", "4 d now", "5 e more@x>", "6 f long"+strings.Repeat("g", 90)+">")); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"3 messages:|one|two|... and 1 more, which prescient events tail shows@", "2 messages:|ada|more@x", "now@"}
+	if diff := gocmp.Diff(want, f.got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWhatIsAboveTheBoundOfAMinuteIsToldInOneMessage(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	p := receiver.NewPublisher(receiver.PublisherConfig{Receiver: f, PerMinute: 3})
+	if err := p.Publish(t.Context(), events("1 a one", "2 b two", "3 c three", "4 d four", "5 e five")); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"one@", "two@", "3 messages at once; this receiver gets at most 3 a minute:|three|four|five@"}
+	if diff := gocmp.Diff(want, f.got); diff != "" {
+		t.Error(diff)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := p.Publish(ended, events("6 a six")); !errors.Is(err, context.Canceled) {
+		t.Errorf("sent above the bound: %v", err)
+	}
+}
+
+func TestAMessageThatIsRefusedHoldsBackItsSubjectAlone(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	p := receiver.NewPublisher(receiver.PublisherConfig{Receiver: f})
+	err := p.Publish(t.Context(), events("1 a bad", "2 a next", "3 b one", "4 c two"))
+	errs := event.Errors(err, 4)
+	if !errors.Is(errs[0], event.ErrRefused) || !errors.Is(errs[1], event.ErrBlocked) || errs[2] != nil || errs[3] != nil {
+		t.Errorf("%v", errs)
+	}
+	noText := []event.Event{{ID: "1", Source: "test", Type: message.Type("ops"), Data: json.RawMessage(`{"order": 42}`)}}
+	if err := p.Publish(t.Context(), noText); !errors.Is(event.Errors(err, 1)[0], event.ErrRefused) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAServiceThatGoesDownLeavesTheRest(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	p := receiver.NewPublisher(receiver.PublisherConfig{Receiver: f})
+	errs := event.Errors(p.Publish(t.Context(), events("1 a one", "2 b down", "3 c two")), 3)
+	if errs[0] != nil || !errors.Is(errs[1], event.ErrNotSent) || !errors.Is(errs[2], event.ErrBlocked) {
+		t.Errorf("%v", errs)
+	}
+	if err := p.Publish(t.Context(), events("2 b down", "3 c two")); err == nil || errors.Is(err, event.ErrNotSent) {
+		t.Errorf("%v", err)
+	}
+	if diff := gocmp.Diff([]string{"one@"}, f.got); diff != "" {
+		t.Error(diff)
+	}
+}

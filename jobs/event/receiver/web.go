@@ -1,0 +1,214 @@
+package receiver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/prescient-go/prescient/jobs/egress"
+	"github.com/prescient-go/prescient/jobs/event"
+)
+
+// service is how to talk to a service by HTTP.
+type service struct {
+	// most is how many bytes of text the service takes.
+	most int
+	// request returns where a message is sent, from the address as a URL of https, and its body as JSON.
+	request func(to url.URL, m Message) (url.URL, any, error)
+}
+
+// services are the services by HTTP, by the scheme of their addresses.
+var services = map[string]service{
+	"https":      {64 << 10, generic},
+	"slack":      {30_000, slack},
+	"mattermost": {16_000, chat},
+	"rocketchat": {5_000, chat},
+	"googlechat": {4_000, chat},
+	"teams":      {20_000, teams},
+	"discord":    {2_000, discord},
+	"telegram":   {4_000, telegram},
+	"ntfy":       {4_000, ntfy},
+	"gotify":     {16_000, gotify},
+	"pushover":   {1_000, pushover},
+	"pagerduty":  {16_000, pagerDuty},
+}
+
+// errNoTo is the error of a message to a person for a service that has no recipients.
+var errNoTo = fmt.Errorf("%w: the service takes no recipient (to): only mail, telegram and ntfy do", event.ErrRefused)
+
+func generic(to url.URL, m Message) (url.URL, any, error) {
+	return to, struct {
+		ID    string `json:"id"`
+		Text  string `json:"text"`
+		To    string `json:"to,omitempty"`
+		About string `json:"about"`
+		Over  bool   `json:"over"`
+	}{m.ID, m.Text, m.To, m.About, m.Over}, nil
+}
+
+func chat(to url.URL, m Message) (url.URL, any, error) {
+	return noTo(to, m, map[string]any{"text": m.Text})
+}
+
+func noTo(to url.URL, m Message, body any) (url.URL, any, error) {
+	if m.To != "" {
+		return to, nil, errNoTo
+	}
+	return to, body, nil
+}
+
+// slackText is text that Slack takes as it is.
+var slackText = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+func slack(to url.URL, m Message) (url.URL, any, error) {
+	return noTo(to, m, map[string]any{"text": slackText.Replace(m.Text)})
+}
+
+func discord(to url.URL, m Message) (url.URL, any, error) {
+	return noTo(to, m, map[string]any{"content": m.Text, "allowed_mentions": map[string]any{"parse": []string{}}})
+}
+
+// teams is a workflow of Microsoft Teams that posts an adaptive card.
+func teams(to url.URL, m Message) (url.URL, any, error) {
+	card := map[string]any{
+		"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard", "version": "1.4",
+		"body": []any{map[string]any{"type": "TextBlock", "text": m.Text, "wrap": true}},
+	}
+	return noTo(to, m, map[string]any{"type": "message", "attachments": []any{
+		map[string]any{"contentType": "application/vnd.microsoft.card.adaptive", "content": card},
+	}})
+}
+
+func telegram(to url.URL, m Message) (url.URL, any, error) {
+	token, to := user(to)
+	group := strings.Trim(to.Path, "/")
+	if token == "" || group == "" && m.To == "" {
+		return to, nil, errors.New("want telegram://TOKEN@api.telegram.org/CHAT")
+	}
+	if m.To != "" {
+		group = m.To
+	}
+	to.Path = "/bot" + token + "/sendMessage"
+	return to, map[string]any{"chat_id": group, "text": m.Text}, nil
+}
+
+func ntfy(to url.URL, m Message) (url.URL, any, error) {
+	topic := strings.Trim(to.Path, "/")
+	if topic == "" && m.To == "" {
+		return to, nil, errors.New("want ntfy://ntfy.sh/TOPIC")
+	}
+	if m.To != "" {
+		topic = m.To
+	}
+	to.Path = "/"
+	return to, map[string]any{"topic": topic, "message": m.Text}, nil
+}
+
+func gotify(to url.URL, m Message) (url.URL, any, error) {
+	token := strings.Trim(to.Path, "/")
+	if token == "" {
+		return to, nil, errors.New("want gotify://HOST/TOKEN")
+	}
+	to.Path, to.RawQuery = "/message", url.Values{"token": {token}}.Encode()
+	return noTo(to, m, map[string]any{"message": m.Text})
+}
+
+func pushover(to url.URL, m Message) (url.URL, any, error) {
+	token, to := user(to)
+	person := strings.Trim(to.Path, "/")
+	if token == "" || person == "" {
+		return to, nil, errors.New("want pushover://TOKEN@api.pushover.net/USER")
+	}
+	to.Path = "/1/messages.json"
+	return noTo(to, m, map[string]any{"token": token, "user": person, "message": m.Text})
+}
+
+// pagerDuty opens an incident, and resolves it when the problem is over (Events API v2).
+func pagerDuty(to url.URL, m Message) (url.URL, any, error) {
+	key, to := user(to)
+	if key == "" {
+		return to, nil, errors.New("want pagerduty://KEY@events.pagerduty.com")
+	}
+	to.Path = "/v2/enqueue"
+	body := map[string]any{"routing_key": key, "event_action": "resolve", "dedup_key": m.About}
+	if !m.Over {
+		body["event_action"] = "trigger"
+		body["payload"] = map[string]any{
+			"summary": cut(firstLine(m.Text), 1024), "source": "prescient", "severity": "error",
+			"custom_details": map[string]any{"text": m.Text},
+		}
+	}
+	return noTo(to, m, body)
+}
+
+// user returns what a URL has before the @, and the URL without it.
+func user(to url.URL) (string, url.URL) {
+	text := to.User.Username()
+	if password, has := to.User.Password(); has { // the token of a bot of Telegram has a colon
+		text += ":" + password
+	}
+	to.User = nil
+	return text, to
+}
+
+// web is a receiver by HTTP.
+type web struct {
+	service
+	to     url.URL
+	client *egress.Client
+}
+
+// answers bounds what a service answers.
+const answers = 64 << 10
+
+func openWeb(u *url.URL, s service, plain bool, cfg Config) (Receiver, error) {
+	to := *u
+	if to.Scheme = "https"; plain {
+		to.Scheme = "http"
+	}
+	if to.Hostname() == "" || strings.Contains(to.Host, ",") || to.Opaque != "" {
+		return nil, ErrAddress
+	}
+	if _, _, err := s.request(to, Message{}); err != nil {
+		return nil, err
+	}
+	// The forwarder tries again by itself, so one more attempt is enough here.
+	client, err := egress.New(egress.Config{Allow: cfg.Allow, MaxAttempts: 2, MaxResponseBytes: answers})
+	if err != nil {
+		return nil, err
+	}
+	return &web{service: s, to: to, client: client}, nil
+}
+
+// Send implements Receiver.
+func (w *web) Send(ctx context.Context, m Message) (string, error) {
+	to, content, err := w.request(w.to, m)
+	if err != nil {
+		return "", err
+	}
+	body, err := json.Marshal(content)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", event.ErrRefused, err)
+	}
+	answer, err := w.client.Post(ctx, &to, egress.Message{ID: m.ID, ContentType: "application/json", Body: body})
+	if status, is := errors.AsType[*egress.StatusError](err); is && slices.Contains([]int{
+		http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity,
+	}, status.Status) {
+		err = fmt.Errorf("%w: %w", event.ErrRefused, err)
+	}
+	return strings.TrimSpace(string(answer)), err
+}
+
+// Most implements Receiver.
+func (w *web) Most() int { return w.most }
+
+// Close implements Receiver.
+func (w *web) Close() error {
+	w.client.Close()
+	return nil
+}

@@ -1,0 +1,299 @@
+package rule
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/template"
+	"text/template/parse"
+	"time"
+
+	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/message"
+)
+
+// Notify is a message to people. The zero value sends none.
+type Notify struct {
+	// Receiver is the name of a receiver of the settings. Empty: there is no message.
+	Receiver string `json:"notify,omitempty"`
+	// Text is the message, as a template of package text/template. Its values are those of the data of an event, such as
+	// {{.key}} and {{.payload.customer}}. Defaults to a sentence with all of them.
+	Text string `json:"text,omitempty"`
+	// To is a template of the recipient. Empty: the receiver says who gets the message.
+	To string `json:"to,omitempty"`
+	// Digest is when the message is sent together with others to the same recipient: "slot", a duration such as 1h, or a
+	// time of day such as 09:00. Empty: it is sent at once, alone.
+	Digest string `json:"digest,omitempty"`
+}
+
+// notifyFields are the fields of a Notify in a file.
+var notifyFields = []string{"notify", "text", "to", "digest"}
+
+// texts returns the fields by their names in a file.
+func (n *Notify) texts() map[string]*string {
+	return map[string]*string{"notify": &n.Receiver, "text": &n.Text, "to": &n.To, "digest": &n.Digest}
+}
+
+// maxText bounds a template, in bytes.
+const maxText = 10_000
+
+// check returns what is wrong, by field. payload has the columns that go with events.
+func (n Notify) check(payload []string) map[string]string {
+	problems := map[string]string{}
+	if n.Receiver == "" {
+		for name, text := range n.texts() {
+			if *text != "" {
+				problems[name] = "needs notify: and the name of a receiver of the settings, such as ops"
+			}
+		}
+		return problems
+	}
+	if problem := checkReceiver(n.Receiver); problem != "" {
+		problems["notify"] = problem
+	}
+	for name, text := range map[string]string{"text": n.Text, "to": n.To} {
+		if problem := checkTemplate(name, text, payload); problem != "" {
+			problems[name] = problem
+		}
+	}
+	if _, err := parseDigest(n.Digest); err != nil {
+		problems["digest"] = err.Error()
+	}
+	return problems
+}
+
+// checkReceiver returns what is wrong with the name of a receiver. Empty: nothing.
+func checkReceiver(name string) string {
+	odd := func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789_-", r) }
+	if len(name) > 63 || strings.ContainsFunc(name, odd) {
+		return fmt.Sprintf("%q: want the name of a receiver of the settings: lower-case letters, digits, _ and -", name)
+	}
+	return ""
+}
+
+// messageValues are the names that templates know.
+var messageValues = []string{"rule", "step", "entity", "key", "since", "when", "number", "at", "payload"}
+
+// checkTemplate returns what is wrong with a template. Empty: nothing.
+func checkTemplate(name, text string, payload []string) string {
+	if len(text) > maxText {
+		return fmt.Sprintf("must be at most %d bytes", maxText)
+	}
+	t, err := template.New(name).Parse(text)
+	if err != nil {
+		return strings.TrimPrefix(err.Error(), "template: ")
+	}
+	if t.Tree == nil {
+		return ""
+	}
+	for _, field := range fieldsOf(t.Root) {
+		if !slices.Contains(messageValues, field[0]) {
+			return fmt.Sprintf("there is no .%s: want one of .%s. A column is written .payload.%[1]s, and listed in payload",
+				field[0], strings.Join(messageValues, ", ."))
+		}
+		if field[0] == "payload" && len(field) > 1 && !slices.ContainsFunc(payload, func(column string) bool {
+			return column == field[1] || unquoted(column) == field[1]
+		}) {
+			return fmt.Sprintf("names the column %s, which payload does not list: write payload: [%s]", field[1],
+				strings.Join(append(slices.Clone(payload), field[1]), ", "))
+		}
+	}
+	return ""
+}
+
+// unquoted returns the name of a column that a file has as SQL.
+func unquoted(column string) string {
+	if names, err := ParseName(column); err == nil && len(names) == 1 {
+		return names[0]
+	}
+	return column
+}
+
+// fieldsOf returns the fields of the value of a template that its nodes name. Within range and with, a field is of
+// another value.
+func fieldsOf(node parse.Node) (list [][]string) {
+	switch n := node.(type) {
+	case *parse.ListNode:
+		if n != nil {
+			for _, one := range n.Nodes {
+				list = append(list, fieldsOf(one)...)
+			}
+		}
+	case *parse.ActionNode:
+		list = fieldsOf(n.Pipe)
+	case *parse.PipeNode:
+		for _, c := range n.Cmds {
+			for _, arg := range c.Args {
+				list = append(list, fieldsOf(arg)...)
+			}
+		}
+	case *parse.FieldNode:
+		list = append(list, n.Ident)
+	case *parse.ChainNode:
+		list = fieldsOf(n.Node)
+	case *parse.IfNode:
+		list = slices.Concat(fieldsOf(n.Pipe), fieldsOf(n.List), fieldsOf(n.ElseList))
+	case *parse.RangeNode:
+		list = slices.Concat(fieldsOf(n.Pipe), fieldsOf(n.ElseList))
+	case *parse.WithNode:
+		list = slices.Concat(fieldsOf(n.Pipe), fieldsOf(n.ElseList))
+	}
+	return list
+}
+
+// digest is when messages are sent together.
+type digest struct {
+	slot  bool
+	every time.Duration // counted from midnight in UTC; 0: at a time of day
+	clock time.Duration // from midnight
+}
+
+// parseDigest reads Notify.Digest. It returns nil for an empty text.
+func parseDigest(text string) (*digest, error) {
+	switch {
+	case text == "":
+		return nil, nil
+	case text == "slot":
+		return &digest{slot: true}, nil
+	case strings.Contains(text, ":"):
+		clock, err := parseTimeOfDay(text)
+		return &digest{clock: clock}, err
+	}
+	every, err := duration.Parse(text)
+	if err != nil || every < time.Minute || day%every != 0 {
+		return nil, fmt.Errorf("%q: want slot, a duration that divides a day, such as 1h, or a time of day, such as 09:00", text)
+	}
+	return &digest{every: every}, nil
+}
+
+// after returns the first instant after another one at which messages are sent.
+func (d digest) after(at time.Time, p *page) time.Time {
+	switch {
+	case d.slot:
+		return p.grid.Floor(at).Add(p.grid.Width())
+	case d.every > 0:
+		return at.Truncate(d.every).Add(d.every)
+	}
+	c := p.rule.clocks
+	today := c.today(at)
+	if next := c.instant(today, d.clock); next.After(at) {
+		return next
+	}
+	return c.instant(today.AddDate(0, 0, 1), d.clock)
+}
+
+// notifier is a Notify as checks use it. Nil sends nothing.
+type notifier struct {
+	Notify
+	text, to *template.Template
+	digest   *digest
+}
+
+// newNotifier returns what sends the messages of a step. A text that this version cannot read is replaced by the default.
+func newNotifier(n Notify, otherwise string) *notifier {
+	if n.Receiver == "" {
+		return nil
+	}
+	c := &notifier{Notify: n, text: template.Must(template.New("text").Parse(otherwise))}
+	if t, err := template.New("text").Parse(cmp.Or(n.Text, otherwise)); err == nil {
+		c.text = t
+	}
+	c.to, _ = template.New("to").Parse(n.To)
+	c.digest, _ = parseDigest(n.Digest)
+	return c
+}
+
+// The default texts of a step, and of Rule.Recovered.
+const (
+	stepText = "{{.rule}}: {{.entity}} {{.key}} has waited since {{.since}} (step {{.step}}, {{.when}})" +
+		"{{range $name, $value := .payload}}\n{{$name}}: {{$value}}{{end}}"
+	overText = "{{.rule}}: {{.entity}} {{.key}}, which had waited since {{.since}}, is over: {{.when}}, at {{.at}}" +
+		"{{range $name, $value := .payload}}\n{{$name}}: {{$value}}{{end}}"
+)
+
+// messageData is the data of an event that is a message.
+type messageData struct {
+	stepData
+	message.Message
+}
+
+// notify returns the event of a message about a row, or nil.
+func (p *page) notify(i int, n *notifier, data stepData, over bool) *event.Event {
+	if n == nil {
+		return nil
+	}
+	row := p.rows[i]
+	now := row.Slot.Add(row.Lateness)
+	values := p.values(data)
+	m := messageData{stepData: data}
+	m.Text, m.To, m.Over = execute(n.text, values), strings.TrimSpace(execute(n.to, values)), over
+	m.About = EventID(p.rule.Rule.Name, row.EntityKey, data.Since, "")
+	if m.Text == "" {
+		m.Text = fmt.Sprintf("%s: %s %s", data.Rule, data.Entity, data.Key)
+	}
+	if n.digest != nil {
+		m.SendAt = new(n.digest.after(now, p).UTC())
+	}
+	step := data.Step
+	if !over {
+		step = Repetition(step, max(1, data.Number))
+	}
+	text, _ := json.Marshal(m) // never fails
+	return &event.Event{
+		ID:     MessageID(data.Rule, row.EntityKey, data.Since, step),
+		Source: p.Source, Type: message.Type(n.Receiver), Subject: Subject(row.EntityName, row.EntityKey),
+		Time: data.At, PublishedAt: now, Data: text,
+	}
+}
+
+// MessageID is EventID for the message of a step.
+func MessageID(rule, key string, since time.Time, step string) string {
+	return EventID(rule, key, since, "message\x00"+step) // no step has such a name
+}
+
+// execute returns the text of a template, with a note if it cannot be made to the end.
+func execute(t *template.Template, values map[string]any) string {
+	if t == nil {
+		return ""
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, values); err != nil {
+		fmt.Fprintf(&b, " (%s: %v)", t.Name(), err)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// values returns what templates know. Instants are by the clocks of the rule.
+func (p *page) values(data stepData) map[string]any {
+	at := func(t time.Time) string { return t.In(p.rule.clocks.zone).Format("2006-01-02 15:04 MST") }
+	return map[string]any{
+		"rule": data.Rule, "step": data.Step, "entity": data.Entity, "key": data.Key, "since": at(data.Since),
+		"when": data.When, "number": data.Number, "at": at(data.At), "payload": plainValues(data.Payload),
+	}
+}
+
+// plainValues returns the columns of a payload as people read them: a whole number is an int64, null is an empty text.
+func plainValues(payload json.RawMessage) map[string]any {
+	values := map[string]any{}
+	in := json.NewDecoder(bytes.NewReader(payload))
+	in.UseNumber()
+	if len(payload) == 0 || in.Decode(&values) != nil {
+		return values
+	}
+	for name, value := range maps.All(values) {
+		switch v := value.(type) {
+		case nil:
+			values[name] = ""
+		case json.Number:
+			if n, err := v.Int64(); err == nil {
+				values[name] = n
+			}
+		}
+	}
+	return values
+}

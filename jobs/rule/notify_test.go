@@ -1,0 +1,172 @@
+package rule_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prescient-go/prescient/jobs/event/message"
+	"github.com/prescient-go/prescient/jobs/rule"
+)
+
+// messages returns the messages that rules have published: the receiver, and the text with the recipient.
+func (s *shop) messages() (list []string) {
+	s.t.Helper()
+	for _, e := range s.publisher.Events() {
+		receiver, is := strings.CutPrefix(e.Type, message.Prefix)
+		if !is {
+			continue
+		}
+		var m message.Message
+		if err := json.Unmarshal(e.Data, &m); err != nil {
+			s.t.Fatal(err)
+		}
+		at := ""
+		if m.SendAt != nil {
+			at = " at " + m.SendAt.Format(time.RFC3339)
+		}
+		list = append(list, fmt.Sprintf("%s: %s <%s> %t%s", receiver, m.Text, m.To, m.Over, at))
+	}
+	return list
+}
+
+func notify(receiver, text, to, digest string) rule.Notify {
+	return rule.Notify{Receiver: receiver, Text: text, To: to, Digest: digest}
+}
+
+func TestAStepSendsAMessageWithTheValuesOfItsRow(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped(steps(
+		rule.Step{Name: "first", After: rule.Delay{Days: 4}, Event: "late", Notify: notify("ops", "", "", "")},
+		rule.Step{Name: "final", After: rule.Delay{Days: 7}, Notify: notify("mail", "Order {{.key}} of {{.payload.customer}} waits since {{.since}}",
+			"{{.payload.customer}}@example.com", "")},
+	), func(a *rule.Applied) { a.Rule.Timezone = "Europe/Berlin" }))
+	s.order(1)
+	s.waits("1", day(4))
+	s.run(day(4))
+	s.run(day(7).Add(-time.Hour)) // clocks may differ by an hour
+	s.run(day(7))
+	want := []string{
+		"ops: order.unshipped: order 1 has waited since 2030-03-01 13:00 CET (step first, after 4d)\ncustomer: ada <> false",
+		"mail: Order 1 of ada waits since 2030-03-01 13:00 CET <ada@example.com> false",
+	}
+	if diff := cmp.Diff(want, s.messages()); diff != "" {
+		t.Error(diff)
+	}
+	ids := map[string]bool{}
+	for _, e := range s.publisher.Events() {
+		if ids[e.ID] || e.Subject != "order/1" {
+			t.Errorf("%+v", e)
+		}
+		ids[e.ID] = true
+	}
+	if len(ids) != 3 {
+		t.Errorf("%d events, want those of two messages and of the first step", len(ids))
+	}
+}
+
+func TestAMessageTellsThatItIsOver(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped(steps(rule.Step{Name: "first", After: rule.Delay{Days: 4}, Notify: notify("ops", "late", "", "")}),
+		func(a *rule.Applied) { a.Rule.Recovered.Notify = notify("ops", "", "", "") }))
+	s.exec("update prescient.rule set recovers_at = '2000-01-01'")
+	s.order(1)
+	s.waits("1", day(4))
+	s.run(day(4))
+	s.exec("update shop.orders set shipped_at = $1", day(4.5))
+	s.waits("1", day(5)) // as the trigger does
+	s.run(day(5))
+	want := []string{
+		"ops: late <> false",
+		"ops: order.unshipped: order 1, which had waited since 2030-03-01 12:00 UTC, is over: done, at 2030-03-06 00:00 UTC\ncustomer: ada <> true",
+	}
+	if diff := cmp.Diff(want, s.messages()); diff != "" {
+		t.Error(diff)
+	}
+	var about []string
+	for _, e := range s.publisher.Events() {
+		var m message.Message
+		if err := json.Unmarshal(e.Data, &m); err != nil {
+			t.Fatal(err)
+		}
+		about = append(about, m.About)
+	}
+	if len(about) != 2 || about[0] != about[1] {
+		t.Errorf("the two are about %v, want the same", about)
+	}
+}
+
+func TestADigestIsSentAtItsTime(t *testing.T) {
+	t.Parallel()
+	for digest, want := range map[string]string{
+		"slot": "2030-03-05T12:15:00Z", "1h": "2030-03-05T13:00:00Z", "09:00": "2030-03-06T08:00:00Z", "13:30": "2030-03-05T12:30:00Z",
+	} {
+		t.Run(digest, func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t)
+			s.apply(unshipped(steps(rule.Step{Name: "first", After: rule.Delay{Days: 4}, Notify: notify("ops", "late", "", digest)}),
+				func(a *rule.Applied) { a.Rule.Timezone = "Europe/Berlin" }))
+			s.order(1)
+			s.waits("1", day(4))
+			s.run(day(4))
+			if diff := cmp.Diff([]string{"ops: late <> false at " + want}, s.messages()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A text that fails for a row must not fail its check.
+func TestATextThatCannotBeMadeIsSentAsFarAsItGoes(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.apply(unshipped(steps(rule.Step{Name: "first", After: rule.Delay{Days: 4}, Notify: notify("ops", "late {{.key}}: {{slice .key 5}}", "", "")})))
+	s.order(1)
+	s.waits("1", day(4))
+	s.run(day(4))
+	if got := s.messages(); len(got) != 1 || !strings.HasPrefix(got[0], "ops: late 1:  (text: ") {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestPlanChecksTheTextOfAMessage(t *testing.T) {
+	t.Parallel()
+	for step, want := range map[string]string{
+		`{after: 2d, notify: ops}`: "",
+		`{after: 2d, notify: ops, text: "{{.key}} {{.payload.customer}}"}`:       "",
+		`{after: 2d, notify: ops, text: "{{range .payload}}{{.}}{{end}}"}`:       "",
+		`{after: 2d, notify: ops, digest: "09:00", to: "{{.payload.customer}}"}`: "",
+		`{after: 2d, event: a, notify: ops, digest: 1h}`:                         "",
+		`{after: 2d, notify: ops, text: "{{.payload.email}}"}`:                   "steps[1].text: names the column email, which payload does not list: write payload: [customer, email]",
+		`{after: 2d, notify: ops, to: "{{if .payload.mail}}x{{end}}"}`:           "steps[1].to: names the column mail",
+		`{after: 2d, notify: ops, text: "{{.customer}}"}`:                        "steps[1].text: there is no .customer: want one of .rule, .step",
+		`{after: 2d, notify: ops, text: "{{.key"}`:                               "steps[1].text: text:1: unclosed action",
+		`{after: 2d, notify: Ops Team}`:                                          "steps[1].notify: \"Ops Team\": want the name of a receiver",
+		`{after: 2d, notify: ops, digest: 7h}`:                                   "steps[1].digest: \"7h\": want slot, a duration",
+		`{after: 2d, notify: ops, digest: "25:00"}`:                              "steps[1].digest: \"25:00\": want a time such as 09:00",
+		`{after: 2d, event: a, text: hello}`:                                     "steps[1].text: needs notify: and the name of a receiver",
+		`{after: 2d}`:                                                            "must have at least one of event, sql, job and notify",
+		`{after: 2d, notify: ops}, {after: 3d, notify: ops}`:                     `steps[2].name: must be set, because it would be "notify ops"`,
+	} {
+		text := "rules: [{name: a, table: shop.orders, key: id, since: placed_at, done: shipped_at, payload: [customer], steps: [" + step + "]}]"
+		_, err := rule.Parse(strings.NewReader(text))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %s", step, err, want)
+		}
+	}
+	for over, want := range map[string]string{
+		"{notify: ops}": "", "{event: a, notify: ops, text: over}": "", "{}": "", "{event: a, text: over}": "recovered: text: needs notify:", "{text: }": "want the type of an event, or a receiver",
+	} {
+		text := "rules: [{name: a, table: shop.orders, key: id, since: placed_at, done: shipped_at, steps: [{after: 2d, event: a}], recovered: " + over + "}]"
+		_, err := rule.Parse(strings.NewReader(text))
+		if over != "{}" && (want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want))) {
+			t.Errorf("%s: %v, want %s", over, err, want)
+		}
+	}
+}
