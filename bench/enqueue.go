@@ -166,14 +166,14 @@ func (e *enqueuing) bulk(ctx context.Context, rows int, keyed bool) error {
 		}),
 		e.into("EnqueueMany, 5000 a call", rows, func(ctx context.Context) error {
 			for list := range slices.Chunk(slices.Collect(e.jobs(rows, keyed)), batch) {
-				if _, err := e.client.EnqueueMany(ctx, e.store.db, list); err != nil {
+				if _, err := e.client.EnqueueMany(ctx, jobs.OwnTx(e.store.db), list); err != nil {
 					return err
 				}
 			}
 			return nil
 		}),
 		e.into("EnqueueAll", rows, func(ctx context.Context) error {
-			_, err := e.client.EnqueueAll(ctx, e.store.db, e.jobs(rows, keyed))
+			_, err := e.client.EnqueueAll(ctx, jobs.OwnTx(e.store.db), e.jobs(rows, keyed))
 			return err
 		}),
 	}

@@ -138,7 +138,7 @@ func (e *enqueuing) windowsInBulk(ctx context.Context, rows int) error {
 	many := func(within time.Duration) func(ctx context.Context) error {
 		return func(ctx context.Context) error {
 			for list := range slices.Chunk(slices.Collect(e.windows(rows, within)), batch) {
-				if _, err := e.client.EnqueueMany(ctx, e.store.db, list); err != nil {
+				if _, err := e.client.EnqueueMany(ctx, jobs.OwnTx(e.store.db), list); err != nil {
 					return err
 				}
 			}
@@ -147,7 +147,7 @@ func (e *enqueuing) windowsInBulk(ctx context.Context, rows int) error {
 	}
 	all := func(within time.Duration) func(ctx context.Context) error {
 		return func(ctx context.Context) error {
-			_, err := e.client.EnqueueAll(ctx, e.store.db, e.windows(rows, within))
+			_, err := e.client.EnqueueAll(ctx, jobs.OwnTx(e.store.db), e.windows(rows, within))
 			return err
 		}
 	}

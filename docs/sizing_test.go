@@ -35,7 +35,7 @@ func TestTheSizesOfRowsAreThoseOfThePage(t *testing.T) {
 			JobExec: "order.late", EntityName: "orders", EntityKey: strconv.Itoa(100_000 + i), CheckAt: midnight.Add(time.Hour),
 		}
 	}
-	if _, err := r.Client.EnqueueMany(ctx, db, list); err != nil {
+	if _, err := r.Client.EnqueueMany(ctx, jobs.OwnTx(db), list); err != nil {
 		t.Fatal(err)
 	}
 	page := readPage(t, "sizing.md")

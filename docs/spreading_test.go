@@ -71,7 +71,7 @@ func measure(t *testing.T, within time.Duration) *load {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.EnqueueAll(t.Context(), db, askedFor(within)); err != nil {
+	if _, err := client.EnqueueAll(t.Context(), jobs.OwnTx(db), askedFor(within)); err != nil {
 		t.Fatal(err)
 	}
 	var rows []struct {

@@ -23,10 +23,10 @@ func TestManyRowsAreEnqueuedAlikeWhateverArrayNullsIs(t *testing.T) {
 		var rows [2][]string
 		for i, value := range []string{"on", "off"} {
 			w := setupWith(t, "array_nulls", value)
-			if _, err := w.client.EnqueueMany(t.Context(), w.db, list, on); err != nil {
+			if _, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list, on); err != nil {
 				t.Fatalf("array_nulls = %s: %v", value, err)
 			}
-			if _, err := w.client.EnqueueAll(t.Context(), w.db, slices.Values(list), on); err != nil {
+			if _, err := w.client.EnqueueAll(t.Context(), jobs.OwnTx(w.db), slices.Values(list), on); err != nil {
 				t.Fatalf("array_nulls = %s: %v", value, err)
 			}
 			for _, j := range w.waiting() {

@@ -17,19 +17,19 @@ import (
 )
 
 // asking is a way to ask for a check of order 1, beside one of an order that nothing waits for.
-type asking func(w *world, db jobs.DB, at time.Time, on jobs.OnConflict) (jobs.EnqueueCounts, error)
+type asking func(w *world, db jobs.Tx, at time.Time, on jobs.OnConflict) (jobs.EnqueueCounts, error)
 
 var ways = map[string]asking{
-	"Enqueue": func(w *world, db jobs.DB, at time.Time, on jobs.OnConflict) (jobs.EnqueueCounts, error) {
+	"Enqueue": func(w *world, db jobs.Tx, at time.Time, on jobs.OnConflict) (jobs.EnqueueCounts, error) {
 		e, err := w.client.Enqueue(w.t.Context(), db, check("1", at), on)
 		return countOf(e.Action), err
 	},
-	"EnqueueMany": func(w *world, db jobs.DB, at time.Time, on jobs.OnConflict) (jobs.EnqueueCounts, error) {
+	"EnqueueMany": func(w *world, db jobs.Tx, at time.Time, on jobs.OnConflict) (jobs.EnqueueCounts, error) {
 		n, err := w.client.EnqueueMany(w.t.Context(), db, []jobs.Request{check("2", at), check("1", at)}, on)
 		n.Inserted-- // order 2
 		return n, err
 	},
-	"EnqueueAll": func(w *world, db jobs.DB, at time.Time, on jobs.OnConflict) (jobs.EnqueueCounts, error) {
+	"EnqueueAll": func(w *world, db jobs.Tx, at time.Time, on jobs.OnConflict) (jobs.EnqueueCounts, error) {
 		n, err := w.client.EnqueueAll(w.t.Context(), db, slices.Values([]jobs.Request{check("2", at), check("1", at)}), on)
 		n.Inserted--
 		return n, err
@@ -98,7 +98,7 @@ func TestWhoAsksForAKeyThatIsBeingCheckedInATransactionWaitsForItsEnd(t *testing
 			var wg sync.WaitGroup
 			wg.Go(func() {
 				var err error
-				if got, err = w.client.Enqueue(t.Context(), w.db, check("1", slot(8))); err != nil {
+				if got, err = w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), check("1", slot(8))); err != nil {
 					t.Error(err)
 				}
 			})
@@ -124,19 +124,19 @@ func TestAMoveThatWaitsForTheRowOverABoundaryDoesNotGoIntoThePast(t *testing.T) 
 	}
 	calls := map[string]func(key string, at time.Time) (time.Time, error){
 		"Reschedule": func(key string, at time.Time) (time.Time, error) {
-			moved, _, err := w.client.Reschedule(t.Context(), w.db, keyOf(key), at)
+			moved, _, err := w.client.Reschedule(t.Context(), jobs.OwnTx(w.db), keyOf(key), at)
 			return moved, err
 		},
 		"PushBack": func(key string, at time.Time) (time.Time, error) {
-			moved, _, err := w.client.PushBack(t.Context(), w.db, keyOf(key), at, 0)
+			moved, _, err := w.client.PushBack(t.Context(), jobs.OwnTx(w.db), keyOf(key), at, 0)
 			return moved, err
 		},
 		"Enqueue, PushBack": func(key string, at time.Time) (time.Time, error) {
-			e, err := w.client.Enqueue(t.Context(), w.db, w.check(key, at), jobs.PushBack(0))
+			e, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), w.check(key, at), jobs.PushBack(0))
 			return e.Slot, err
 		},
 		"Enqueue, Replace": func(key string, at time.Time) (time.Time, error) {
-			e, err := w.client.Enqueue(t.Context(), w.db, w.check(key, at), jobs.Replace)
+			e, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), w.check(key, at), jobs.Replace)
 			return e.Slot, err
 		},
 	}
@@ -203,7 +203,7 @@ func TestARowThatWaitsForItsKeyOverABoundaryDoesNotGoIntoThePast(t *testing.T) {
 				t.Fatal(err)
 			}
 			asked, released := w.overABoundary(holder, func(asked time.Time) error {
-				_, err := ask(w, w.db, asked, jobs.Keep)
+				_, err := ask(w, jobs.OwnTx(w.db), asked, jobs.Keep)
 				return err
 			})
 			for _, job := range w.waiting() {
@@ -335,7 +335,7 @@ func TestASlotThatOpensKnowsOfWhoeverHasChosenIt(t *testing.T) {
 	const old = 4 // slot of the rows that are moved
 	calls := map[string]func(w *world) error{
 		"Reschedule": func(w *world) error {
-			_, _, err := w.client.Reschedule(w.t.Context(), w.db, keyOf("old"), slot(1))
+			_, _, err := w.client.Reschedule(w.t.Context(), jobs.OwnTx(w.db), keyOf("old"), slot(1))
 			return err
 		},
 		"Retry": func(w *world) error {
@@ -346,7 +346,7 @@ func TestASlotThatOpensKnowsOfWhoeverHasChosenIt(t *testing.T) {
 	for way, ask := range ways {
 		for _, on := range []jobs.OnConflict{jobs.Keep, jobs.Replace} {
 			calls[fmt.Sprint(way, on)] = func(w *world) error {
-				_, err := ask(w, w.db, slot(1), on)
+				_, err := ask(w, jobs.OwnTx(w.db), slot(1), on)
 				return err
 			}
 		}
@@ -408,7 +408,7 @@ func TestAStreamAsksForTheNumbersOfItsJobsInEveryTransaction(t *testing.T) {
 		}
 	}
 	several := slices.Values([]jobs.Request{{JobExec: "b"}, {JobExec: "a"}, {JobExec: "b"}, {JobExec: "c"}})
-	n, err := w.client.EnqueueAll(t.Context(), w.db, func(yield func(jobs.Request) bool) {
+	n, err := w.client.EnqueueAll(t.Context(), jobs.OwnTx(w.db), func(yield func(jobs.Request) bool) {
 		for job := range several {
 			job.EntityName, job.EntityKey, job.Anonymous = "order", job.JobExec, true
 			job.CheckAt = slot(1)

@@ -23,12 +23,12 @@ const (
 	maxBadRequests = 1000
 )
 
-// EnqueueMany enqueues many requests in one transaction. If a request is bad, it writes nothing, and a
-// *BulkError lists every bad request. A key given twice counts as two calls, in order. One statement
+// EnqueueMany enqueues many requests in one transaction: tx, or a new one with OwnTx. If a request is bad, it writes
+// nothing, and a *BulkError lists every bad request. A key given twice counts as two calls, in order. One statement
 // writes up to 10,000 requests with up to 4 MiB of text. Concurrent calls that need several statements
 // may deadlock as EnqueueAll may. on is as with Enqueue.
-func (c *Client) EnqueueMany(ctx context.Context, db DB, list []Request, on ...OnConflict) (EnqueueCounts, error) {
-	return c.enqueueMany(ctx, db, list, lastOf(on))
+func (c *Client) EnqueueMany(ctx context.Context, tx Tx, list []Request, on ...OnConflict) (EnqueueCounts, error) {
+	return c.enqueueMany(ctx, tx, list, lastOf(on))
 }
 
 func (c *Client) enqueueMany(ctx context.Context, db DB, list []Request, on OnConflict) (EnqueueCounts, error) {
@@ -83,9 +83,9 @@ func parts(list []Request) iter.Seq[[]Request] {
 // streams with the same keys in another order may deadlock: then one of them fails, with nothing
 // written. on is as with Enqueue.
 func (c *Client) EnqueueAll(
-	ctx context.Context, db DB, all iter.Seq[Request], on ...OnConflict,
+	ctx context.Context, tx Tx, all iter.Seq[Request], on ...OnConflict,
 ) (EnqueueCounts, error) {
-	return c.enqueueAll(ctx, db, all, lastOf(on))
+	return c.enqueueAll(ctx, tx, all, lastOf(on))
 }
 
 func (c *Client) enqueueAll(ctx context.Context, db DB, all iter.Seq[Request], on OnConflict) (EnqueueCounts, error) {

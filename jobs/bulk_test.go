@@ -46,10 +46,10 @@ func TestAStreamIsEnqueuedInOneTransactionWhateverItsLength(t *testing.T) {
 	if err := s.db.Get(&left, `select count(*) from prescient.future_job`); err != nil || left != 0 {
 		t.Errorf("%d rows left, %v", left, err)
 	}
-	if got, err := s.client.EnqueueAll(t.Context(), s.db, orders(12000, nil)); err != nil || got.Inserted != 12000 {
+	if got, err := s.client.EnqueueAll(t.Context(), jobs.OwnTx(s.db), orders(12000, nil)); err != nil || got.Inserted != 12000 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err := s.client.EnqueueAll(t.Context(), s.db, orders(13000, nil)); err != nil || got != (jobs.EnqueueCounts{Inserted: 1000, Kept: 12000}) {
+	if got, err := s.client.EnqueueAll(t.Context(), jobs.OwnTx(s.db), orders(13000, nil)); err != nil || got != (jobs.EnqueueCounts{Inserted: 1000, Kept: 12000}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -62,11 +62,11 @@ func TestAStreamKeepsTheRowsThatWaitWhereverTheyTurnUp(t *testing.T) {
 			s := setup(t)
 			late := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: "13000"}
 			late.CheckAt = slot(9)
-			if _, err := s.client.Enqueue(t.Context(), s.db, late); err != nil {
+			if _, err := s.client.Enqueue(t.Context(), jobs.OwnTx(s.db), late); err != nil {
 				t.Fatal(err)
 			}
 			// One row of the second chunk waits; two of the fourth are given twice, and some have no key.
-			got, err := s.client.EnqueueAll(t.Context(), s.db, orders(32000, func(i int, job *jobs.Request) {
+			got, err := s.client.EnqueueAll(t.Context(), jobs.OwnTx(s.db), orders(32000, func(i int, job *jobs.Request) {
 				switch {
 				case i == 31001 || i == 31002:
 					job.EntityKey = "31000"
@@ -90,7 +90,7 @@ func TestAStreamIsWrittenThroughWhateverIsADB(t *testing.T) {
 	s := setup(t)
 	tx := s.db.MustBegin()
 	defer func() { _ = tx.Rollback() }()
-	plain := struct{ jobs.DB }{tx} // a wrapper of the application's, without prepared statements
+	plain := struct{ jobs.Tx }{tx} // a wrapper of the application's, without prepared statements
 	if got, err := s.client.EnqueueAll(t.Context(), plain, orders(12000, nil)); err != nil || got.Inserted != 12000 {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -99,7 +99,7 @@ func TestAStreamIsWrittenThroughWhateverIsADB(t *testing.T) {
 func TestAStreamNeverGoesToASlotThatHasBegun(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	_, err := s.client.EnqueueAll(t.Context(), s.db, orders(3, func(i int, job *jobs.Request) {
+	_, err := s.client.EnqueueAll(t.Context(), jobs.OwnTx(s.db), orders(3, func(i int, job *jobs.Request) {
 		job.CheckAt = time.Date(2001, time.January, 1+i, 0, 0, 0, 0, time.UTC)
 	}), jobs.Keep)
 	if err != nil {
@@ -142,7 +142,7 @@ func TestAStreamThatIsAllWrongEndsEarly(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	yielded := 0
-	_, err := s.client.EnqueueAll(t.Context(), s.db, orders(1<<30, func(_ int, job *jobs.Request) {
+	_, err := s.client.EnqueueAll(t.Context(), jobs.OwnTx(s.db), orders(1<<30, func(_ int, job *jobs.Request) {
 		yielded++
 		job.JobExec = ""
 	}), jobs.Keep)
@@ -154,10 +154,10 @@ func TestAStreamThatIsAllWrongEndsEarly(t *testing.T) {
 func TestAStreamStopsAtAnErrorOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	if _, err := s.client.EnqueueAll(t.Context(), s.db, orders(1, nil)); err != nil {
+	if _, err := s.client.EnqueueAll(t.Context(), jobs.OwnTx(s.db), orders(1, nil)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.client.EnqueueAll(t.Context(), s.db, orders(20000, nil), jobs.Reject)
+	_, err := s.client.EnqueueAll(t.Context(), jobs.OwnTx(s.db), orders(20000, nil), jobs.Reject)
 	if !errors.Is(err, jobs.ErrExists) {
 		t.Errorf("%v", err)
 	}
@@ -170,7 +170,7 @@ func TestAStreamStopsAtAnErrorOfTheDatabase(t *testing.T) {
 func TestAStreamThatIsNilIsRefused(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	if _, err := w.client.EnqueueAll(t.Context(), w.db, nil); err == nil || err.Error() != "enqueue requests: the sequence is nil" {
+	if _, err := w.client.EnqueueAll(t.Context(), jobs.OwnTx(w.db), nil); err == nil || err.Error() != "enqueue requests: the sequence is nil" {
 		t.Error(err)
 	}
 }

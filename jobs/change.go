@@ -15,25 +15,25 @@ import (
 // recorded on it. It returns whether such a check waited. A check that runs at that moment, or
 // begins within seconds, runs on, but its result is not recorded. A check with a transaction does
 // not begin.
-func (c *Client) Cancel(ctx context.Context, db DB, key Key) (bool, error) {
+func (c *Client) Cancel(ctx context.Context, tx Tx, key Key) (bool, error) {
 	var found bool
 	if err := key.validate(); err != nil {
 		return false, fmt.Errorf("cancel %s: %w", key, err)
 	}
 	args := []any{key.JobExec, key.EntityName, key.EntityKey, key.ItemKey}
-	if err := c.row(ctx, db, pgsql.Cancel, args, &found); err != nil {
+	if err := c.row(ctx, tx, pgsql.Cancel, args, &found); err != nil {
 		return false, fmt.Errorf("cancel %s: %w", key, err)
 	}
 	return found, nil
 }
 
 // CancelEntity ends every keyed check of an entity as OutcomeCancelled and returns their number.
-func (c *Client) CancelEntity(ctx context.Context, db DB, entityName, entityKey string) (int64, error) {
+func (c *Client) CancelEntity(ctx context.Context, tx Tx, entityName, entityKey string) (int64, error) {
 	var n int64
 	if err := errors.Join(checkEntityName(entityName), checkEntityKey(entityKey)); err != nil {
 		return 0, fmt.Errorf("cancel the checks of %s %s: %w", entityName, entityKey, err)
 	}
-	if err := c.row(ctx, db, pgsql.CancelEntity, []any{entityName, entityKey}, &n); err != nil {
+	if err := c.row(ctx, tx, pgsql.CancelEntity, []any{entityName, entityKey}, &n); err != nil {
 		return 0, fmt.Errorf("cancel the checks of %s %s: %w", entityName, entityKey, err)
 	}
 	return n, nil
@@ -43,12 +43,12 @@ func (c *Client) CancelEntity(ctx context.Context, db DB, entityName, entityKey 
 // It returns the slot (UTC), and whether such a check waits. It also moves a row that is due. A
 // request that an enqueue has recorded on the row is then for this instant; see OnConflict. A check
 // that runs is treated as with Cancel.
-func (c *Client) Reschedule(ctx context.Context, db DB, key Key, at time.Time) (slot time.Time, found bool, err error) {
+func (c *Client) Reschedule(ctx context.Context, tx Tx, key Key, at time.Time) (slot time.Time, found bool, err error) {
 	if err := c.validateChange(key, at); err != nil {
 		return time.Time{}, false, fmt.Errorf("reschedule %s: %w", key, err)
 	}
 	args := []any{key.JobExec, key.EntityName, key.EntityKey, grid.RoundMicro(at), key.ItemKey, c.Clock()}
-	return c.slot(ctx, db, "reschedule", key, pgsql.Reschedule, args)
+	return c.slot(ctx, tx, "reschedule", key, pgsql.Reschedule, args)
 }
 
 // PushBack moves the waiting check of a key later, never earlier. For example: "it happened again,
@@ -57,7 +57,7 @@ func (c *Client) Reschedule(ctx context.Context, db DB, key Key, at time.Time) (
 // such a check waits. A move within the same slot writes nothing. On a row whose slot has begun the
 // call is recorded as a request with the row's own payload; see OnConflict.
 func (c *Client) PushBack(
-	ctx context.Context, db DB, key Key, at time.Time, maxWait time.Duration,
+	ctx context.Context, tx Tx, key Key, at time.Time, maxWait time.Duration,
 ) (slot time.Time, found bool, err error) {
 	on := PushBack(maxWait)
 	if err := errors.Join(c.validateChange(key, at), on.validate()); err != nil {
@@ -65,7 +65,7 @@ func (c *Client) PushBack(
 	}
 	_, maxMicros := on.args()
 	args := []any{key.JobExec, key.EntityName, key.EntityKey, grid.RoundMicro(at), maxMicros, key.ItemKey, c.Clock()}
-	return c.slot(ctx, db, "push back", key, pgsql.PushBack, args)
+	return c.slot(ctx, tx, "push back", key, pgsql.PushBack, args)
 }
 
 func (c *Client) validateChange(key Key, at time.Time) error {

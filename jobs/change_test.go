@@ -28,7 +28,7 @@ func TestCancelByKeyEndsOneRowAsCancelled(t *testing.T) {
 	w.enqueue(check("1", slot(4)), jobs.Keep)
 	w.enqueue(check("2", slot(4)), jobs.Keep)
 	for _, want := range []bool{true, false} {
-		if found, err := w.client.Cancel(t.Context(), w.db, job.Key()); err != nil || found != want {
+		if found, err := w.client.Cancel(t.Context(), jobs.OwnTx(w.db), job.Key()); err != nil || found != want {
 			t.Errorf("found %t, %v, want %t", found, err, want)
 		}
 	}
@@ -51,11 +51,11 @@ func TestCancelByEntityEndsItsKeyedRows(t *testing.T) {
 	w := setup(t)
 	item, other := check("1", slot(4)), check("1", slot(4))
 	item.ItemKey, other.JobExec = "item", "alert"
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.Request{check("1", slot(4)), item, other, anonymous("1", slot(4)), check("2", slot(4))}); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), []jobs.Request{check("1", slot(4)), item, other, anonymous("1", slot(4)), check("2", slot(4))}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []int64{3, 0} {
-		if n, err := w.client.CancelEntity(t.Context(), w.db, "order", "1"); err != nil || n != want {
+		if n, err := w.client.CancelEntity(t.Context(), jobs.OwnTx(w.db), "order", "1"); err != nil || n != want {
 			t.Errorf("%d, %v, want %d", n, err, want)
 		}
 	}
@@ -72,7 +72,7 @@ func TestCancelManyEndsWhatAFilterFinds(t *testing.T) {
 	paid, text, list := check("50", slot(7)), check("51", slot(7)), check("52", slot(7))
 	paid.Payload, text.Payload, list.Payload = []byte(`{"merchant": 42, "country": "DE"}`), []byte(`{"merchant": "42"}`), []byte(`[{"merchant": 42}]`)
 	rows := []jobs.Request{check("42-1", slot(4)), check("42-2", slot(5)), anonymous("42-3", slot(6)), grouped, alert, percent, paid, text, list}
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, rows); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), rows); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct {
@@ -136,7 +136,7 @@ func TestCancelManyNamesAJobWhoseNameHasNotCommitted(t *testing.T) {
 	if _, err := w.client.Enqueue(t.Context(), holder, first); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.client.Enqueue(t.Context(), w.db, second); err != nil {
+	if _, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), second); err != nil {
 		t.Fatal(err)
 	}
 	n, _, err := admin.New(w.client).CancelMany(t.Context(), w.db, admin.CancelFilter{JobExec: "quite new"}, admin.Position{}, 10)
@@ -158,7 +158,7 @@ func TestCancelManyGoesOnBehindItsPosition(t *testing.T) {
 	for n := range 7 {
 		list = append(list, check(fmt.Sprint(n), slot(4+n%3)))
 	}
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, list); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list); err != nil {
 		t.Fatal(err)
 	}
 	holder := w.db.MustBegin()
@@ -186,7 +186,7 @@ func TestCancelManyGoesOnBehindItsPosition(t *testing.T) {
 func TestCancelManyLeavesARowThatAnotherTransactionHasLocked(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.Request{check("1", slot(4)), check("2", slot(4))}); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), []jobs.Request{check("1", slot(4)), check("2", slot(4))}); err != nil {
 		t.Fatal(err)
 	}
 	holder := w.db.MustBegin()
@@ -209,7 +209,7 @@ func TestCancelAllWalksASecondTimeForRowsThatWereLocked(t *testing.T) {
 	for n := range 2500 {
 		list = append(list, check(fmt.Sprint(n), slot(4)))
 	}
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, list); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list); err != nil {
 		t.Fatal(err)
 	}
 	hold := func(key string) *sqlx.Tx {
@@ -279,7 +279,7 @@ func TestACountNamesTheChecksThatAreCancelled(t *testing.T) {
 	if err != nil || found.Checks != 1 {
 		t.Fatalf("%+v, %v", found, err)
 	}
-	if _, err := w.client.Cancel(t.Context(), w.db, keyOf("1")); err != nil {
+	if _, err := w.client.Cancel(t.Context(), jobs.OwnTx(w.db), keyOf("1")); err != nil {
 		t.Fatal(err)
 	}
 	w.enqueue(check("2", slot(4)), jobs.Keep)
@@ -308,7 +308,7 @@ func TestCancelManyCancelsARowThatIsMovedMeanwhile(t *testing.T) {
 	for n := range rows {
 		list = append(list, check(fmt.Sprint(n), slot(4)))
 	}
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, list); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list); err != nil {
 		t.Fatal(err)
 	}
 	var movers sync.WaitGroup
@@ -321,7 +321,7 @@ func TestCancelManyCancelsARowThatIsMovedMeanwhile(t *testing.T) {
 					return
 				default:
 				}
-				if _, _, err := w.client.Reschedule(t.Context(), w.db, keyOf(fmt.Sprint(n%limit)), slot(4+n%3)); err != nil {
+				if _, _, err := w.client.Reschedule(t.Context(), jobs.OwnTx(w.db), keyOf(fmt.Sprint(n%limit)), slot(4+n%3)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -347,7 +347,7 @@ func TestACancelledKeyMayBeEnqueuedAgain(t *testing.T) {
 		if e := w.enqueue(check("1", slot(4)), jobs.Reject); e.Action != jobs.ActionInserted {
 			t.Errorf("%+v", e)
 		}
-		if found, err := w.client.Cancel(t.Context(), w.db, keyOf("1")); err != nil || !found {
+		if found, err := w.client.Cancel(t.Context(), jobs.OwnTx(w.db), keyOf("1")); err != nil || !found {
 			t.Errorf("%t, %v", found, err)
 		}
 	}
@@ -367,7 +367,7 @@ func TestRescheduleMovesEarlierAndLaterAndNeverIntoThePast(t *testing.T) {
 		{now.Add(-time.Hour), slot(1)},
 		{slot(3).Add(300), slot(3)},
 	} {
-		got, found, err := w.client.Reschedule(t.Context(), w.db, keyOf("1"), test.at)
+		got, found, err := w.client.Reschedule(t.Context(), jobs.OwnTx(w.db), keyOf("1"), test.at)
 		if err != nil || !found || !got.Equal(test.want) || got.Location() != time.UTC {
 			t.Errorf("to %s: %s, %t, %v", test.at, got, found, err)
 		}
@@ -398,7 +398,7 @@ func TestPushBackMovesLaterOnlyAndUpToItsMaximumWait(t *testing.T) {
 		{slot(400), 24 * time.Hour, 100},
 		{slot(400), 0, 400},
 	} {
-		got, found, err := w.client.PushBack(t.Context(), w.db, keyOf("1"), test.at, test.delay)
+		got, found, err := w.client.PushBack(t.Context(), jobs.OwnTx(w.db), keyOf("1"), test.at, test.delay)
 		if err != nil || !found || !got.Equal(slot(test.want)) {
 			t.Errorf("to %s, no later than %s: %s, %t, %v, want %s", test.at, test.delay, got, found, err, slot(test.want))
 		}
@@ -412,16 +412,16 @@ func TestAChangeOfACheckThatDoesNotWaitFindsNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.enqueue(anonymous("1", slot(4)), jobs.Keep)
-	if at, found, err := w.client.Reschedule(t.Context(), w.db, keyOf("1"), slot(5)); found || err != nil || !at.IsZero() {
+	if at, found, err := w.client.Reschedule(t.Context(), jobs.OwnTx(w.db), keyOf("1"), slot(5)); found || err != nil || !at.IsZero() {
 		t.Error(at, found, err)
 	}
-	if at, found, err := w.client.PushBack(t.Context(), w.db, keyOf("1"), slot(5), time.Hour); found || err != nil || !at.IsZero() {
+	if at, found, err := w.client.PushBack(t.Context(), jobs.OwnTx(w.db), keyOf("1"), slot(5), time.Hour); found || err != nil || !at.IsZero() {
 		t.Error(at, found, err)
 	}
-	if found, err := w.client.Cancel(t.Context(), w.db, keyOf("1")); found || err != nil {
+	if found, err := w.client.Cancel(t.Context(), jobs.OwnTx(w.db), keyOf("1")); found || err != nil {
 		t.Error(found, err)
 	}
-	if n, err := w.client.CancelEntity(t.Context(), w.db, "order", "1"); n != 0 || err != nil {
+	if n, err := w.client.CancelEntity(t.Context(), jobs.OwnTx(w.db), "order", "1"); n != 0 || err != nil {
 		t.Error(n, err)
 	}
 }
@@ -452,11 +452,11 @@ func TestAPushBackThatLandsInTheSameSlotWritesNothing(t *testing.T) {
 		return s
 	}
 	before := place()
-	if _, found, err := w.client.PushBack(t.Context(), w.db, keyOf("1"), slot(4).Add(-time.Second), time.Hour); !found || err != nil {
+	if _, found, err := w.client.PushBack(t.Context(), jobs.OwnTx(w.db), keyOf("1"), slot(4).Add(-time.Second), time.Hour); !found || err != nil {
 		t.Error(found, err)
 	}
 	w.enqueue(check("1", slot(4)), jobs.PushBack(0))
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.Request{check("1", slot(4))}, jobs.PushBack(0)); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), []jobs.Request{check("1", slot(4))}, jobs.PushBack(0)); err != nil {
 		t.Error(err)
 	}
 	if after := place(); after != before {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -51,16 +53,43 @@ const DefaultMaxPayload = 64 << 10
 type Client struct {
 	cfg     Config
 	warned  *sync.Map // the jobs that Registry lacks and Logger was warned about
+	pool    pgsql.Pool
 	schema  pgsql.Schema
 	setting pgsql.Setting
 }
 
-// DB runs the statements of a call. With a *sql.Tx or *sqlx.Tx the call is part of that
+// DB runs the statements of a call that reads. With a *sql.Tx or *sqlx.Tx the call is part of that
 // transaction. With a *sql.DB or *sqlx.DB it runs in a new transaction.
 type DB interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
+
+// Tx is the transaction that a call is part of, such as a *sql.Tx or *sqlx.Tx: what the call writes is committed or
+// rolled back with it. A *sql.DB and a *sqlx.DB are none, because a check that is enqueued through a pool exists also
+// if the transaction that created the need for it is rolled back. See Client.EnqueueNow and OwnTx.
+type Tx interface {
+	DB
+	Commit() error
+	Rollback() error
+}
+
+// OwnTx stands for a transaction that begins with a call and is committed before the call returns. So what the call
+// writes does not depend on any other transaction. db may be a *sql.DB or *sqlx.DB.
+func OwnTx(db pgsql.Pool) Tx {
+	if pool := pgsql.Sqlx(db); pool != nil {
+		return ownTx{pool}
+	}
+	return nil
+}
+
+// ownTx is a pool, in which each call begins a transaction.
+type ownTx struct{ *sqlx.DB }
+
+var errOwnTx = errors.New("jobs.OwnTx is no transaction that the caller may end: each call has committed its own")
+
+func (ownTx) Commit() error   { return errOwnTx }
+func (ownTx) Rollback() error { return errOwnTx }
 
 // NewClient returns a client. It reads the grid and the clock from the database, through any driver
 // for PostgreSQL. It returns pgsql.ErrNotMigrated if the schema is missing. After a change of the
@@ -86,7 +115,7 @@ func NewClient(ctx context.Context, db pgsql.Pool, cfg Config) (*Client, error) 
 		return nil, err
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	return &Client{cfg: cfg, warned: new(sync.Map), schema: schema, setting: setting}, nil
+	return &Client{cfg: cfg, warned: new(sync.Map), pool: db, schema: schema, setting: setting}, nil
 }
 
 // warnUnregistered logs a warning, once for each job, about a job that Registry lacks.

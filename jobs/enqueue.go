@@ -122,12 +122,18 @@ func (c OnConflict) args() (policy string, maxMicros any) {
 	return c.policy, nil
 }
 
-// Enqueue enqueues one check. If a check of the same key waits already, it stays unchanged, unless
+// Enqueue enqueues one check, which exists if and only if tx commits; EnqueueNow needs no transaction. If a check of the same key waits already, it stays unchanged, unless
 // on chooses otherwise; see OnConflict. A bad request returns a FieldError for each field, and
 // nothing is written. A trigger on future_job that suppresses the row or changes its key is an error of
 // SQLSTATE 27000.
-func (c *Client) Enqueue(ctx context.Context, db DB, request Request, on ...OnConflict) (EnqueueResult, error) {
-	return c.enqueue(ctx, db, request, lastOf(on))
+func (c *Client) Enqueue(ctx context.Context, tx Tx, request Request, on ...OnConflict) (EnqueueResult, error) {
+	return c.enqueue(ctx, tx, request, lastOf(on))
+}
+
+// EnqueueNow is Enqueue in a transaction of its own, which it commits before it returns. Use it if no transaction of
+// the application creates the need for the check. It uses the pool that NewClient got.
+func (c *Client) EnqueueNow(ctx context.Context, request Request, on ...OnConflict) (EnqueueResult, error) {
+	return c.enqueue(ctx, OwnTx(c.pool), request, lastOf(on))
 }
 
 func (c *Client) enqueue(ctx context.Context, db DB, request Request, on OnConflict) (EnqueueResult, error) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
@@ -31,11 +32,11 @@ func TestADurationWithoutAUnitIsRefused(t *testing.T) {
 		t.Errorf("a horizon: %v", err)
 	}
 	job := check("1", slot(4))
-	_, err := w.client.Enqueue(t.Context(), w.db, job, jobs.PushBack(30))
+	_, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), job, jobs.PushBack(30))
 	if field, ok := errors.AsType[*jobs.FieldError](err); !ok || field.Field != "max_wait" {
 		t.Errorf("Enqueue: %v", err)
 	}
-	_, _, err = w.client.PushBack(t.Context(), w.db, job.Key(), slot(5), 30)
+	_, _, err = w.client.PushBack(t.Context(), jobs.OwnTx(w.db), job.Key(), slot(5), 30)
 	if field, ok := errors.AsType[*jobs.FieldError](err); !ok || field.Field != "max_wait" {
 		t.Errorf("PushBack: %v", err)
 	}
@@ -45,7 +46,7 @@ func TestADurationWithoutAUnitIsRefused(t *testing.T) {
 	} {
 		bad := job
 		change(&bad)
-		_, err := w.client.Enqueue(t.Context(), w.db, bad)
+		_, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), bad)
 		if field, ok := errors.AsType[*jobs.FieldError](err); !ok || field.Field != name {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -83,7 +84,7 @@ func TestWithoutAClockTheDatabaseSaysWhatIsPast(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := w.enqueue(check("1", clock.Add(-time.Hour)), jobs.Keep)
-	counts, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.Request{check("2", clock.Add(-time.Hour))})
+	counts, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), []jobs.Request{check("2", clock.Add(-time.Hour))})
 	if err != nil || counts.Inserted != 1 {
 		t.Fatal(counts, err)
 	}
@@ -108,7 +109,7 @@ func TestAnEnqueuedRowIsReadBackAsItWasWritten(t *testing.T) {
 	w.enqueue(other, jobs.Keep)
 	bulk := job
 	bulk.EntityKey = "NULL"
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.Request{bulk, other}); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), []jobs.Request{bulk, other}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -149,15 +150,15 @@ func TestEachWayToEnqueueWritesEveryFieldOfARequest(t *testing.T) {
 	t.Parallel()
 	for name, enqueue := range map[string]func(w *world, r jobs.Request) error{
 		"Enqueue": func(w *world, r jobs.Request) error {
-			_, err := w.client.Enqueue(t.Context(), w.db, r)
+			_, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), r)
 			return err
 		},
 		"EnqueueMany": func(w *world, r jobs.Request) error {
-			_, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.Request{r})
+			_, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), []jobs.Request{r})
 			return err
 		},
 		"EnqueueAll": func(w *world, r jobs.Request) error {
-			_, err := w.client.EnqueueAll(t.Context(), w.db, slices.Values([]jobs.Request{r}))
+			_, err := w.client.EnqueueAll(t.Context(), jobs.OwnTx(w.db), slices.Values([]jobs.Request{r}))
 			return err
 		},
 	} {
@@ -247,7 +248,7 @@ func TestAKeyThatWaitsIsTreatedByPolicyInBulkToo(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			w.enqueue(check("1", slot(4)), jobs.Keep)
-			got, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.Request{check("1", slot(8)), check("2", slot(8))}, policy.on)
+			got, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), []jobs.Request{check("1", slot(8)), check("2", slot(8))}, policy.on)
 			want := policy.counts
 			want.Inserted = 1
 			if diff := cmp.Diff(want, got); diff != "" || err != nil {
@@ -255,7 +256,7 @@ func TestAKeyThatWaitsIsTreatedByPolicyInBulkToo(t *testing.T) {
 			}
 
 			// A key given twice in one call counts as two calls, in order.
-			got, err = w.client.EnqueueMany(t.Context(), w.db, []jobs.Request{check("3", slot(4)), check("0", slot(4)), check("3", slot(8))}, policy.on)
+			got, err = w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), []jobs.Request{check("3", slot(4)), check("0", slot(4)), check("3", slot(8))}, policy.on)
 			want.Inserted = 2
 			if diff := cmp.Diff(want, got); diff != "" || err != nil {
 				t.Error(err, diff)
@@ -281,18 +282,18 @@ func TestAnEnqueueWithoutAPolicyKeepsAndOfSeveralTheLastCounts(t *testing.T) {
 	w.enqueue(many[0], jobs.Keep)
 	for name, call := range map[string]func(on ...jobs.OnConflict) (jobs.EnqueueAction, error){
 		"Enqueue": func(on ...jobs.OnConflict) (jobs.EnqueueAction, error) {
-			e, err := w.client.Enqueue(t.Context(), w.db, many[0], on...)
+			e, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), many[0], on...)
 			return e.Action, err
 		},
 		"Kind.Enqueue": func(on ...jobs.OnConflict) (jobs.EnqueueAction, error) {
-			e, err := kind.Enqueue(t.Context(), w.client, w.db, many[0], 7, on...)
+			e, err := kind.Enqueue(t.Context(), w.client, jobs.OwnTx(w.db), many[0], 7, on...)
 			return e.Action, err
 		},
 		"EnqueueMany": func(on ...jobs.OnConflict) (jobs.EnqueueAction, error) {
-			return actionOf(w.client.EnqueueMany(t.Context(), w.db, many, on...))
+			return actionOf(w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), many, on...))
 		},
 		"EnqueueAll": func(on ...jobs.OnConflict) (jobs.EnqueueAction, error) {
-			return actionOf(w.client.EnqueueAll(t.Context(), w.db, all, on...))
+			return actionOf(w.client.EnqueueAll(t.Context(), jobs.OwnTx(w.db), all, on...))
 		},
 	} {
 		if action, err := call(); err != nil || action != jobs.ActionKept {
@@ -319,7 +320,7 @@ func TestFailOnConflictReturnsErrExistsAndAbortsTheTransaction(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.enqueue(check("1", slot(4)), jobs.Reject)
-	if _, err := w.client.Enqueue(t.Context(), w.db, check("1", slot(8)), jobs.Reject); !errors.Is(err, jobs.ErrExists) {
+	if _, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), check("1", slot(8)), jobs.Reject); !errors.Is(err, jobs.ErrExists) {
 		t.Errorf("one: %v", err)
 	}
 	for name, list := range map[string][]jobs.Request{
@@ -327,7 +328,7 @@ func TestFailOnConflictReturnsErrExistsAndAbortsTheTransaction(t *testing.T) {
 		"twice in the call":    {check("0", slot(8)), check("5", slot(8)), check("5", slot(8))},
 		"an anonymous besides": {anonymous("1", slot(8)), check("1", slot(8))},
 	} {
-		if n, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.Reject); !errors.Is(err, jobs.ErrExists) || n != (jobs.EnqueueCounts{}) {
+		if n, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list, jobs.Reject); !errors.Is(err, jobs.ErrExists) || n != (jobs.EnqueueCounts{}) {
 			t.Errorf("%s: %+v, %v", name, n, err)
 		}
 	}
@@ -345,11 +346,11 @@ func TestAnonymousRowsNeverConflict(t *testing.T) {
 				t.Errorf("%v: %+v", on, e)
 			}
 		}
-		n, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.Request{anonymous("1", slot(3)), anonymous("1", slot(3)), check("1", slot(3))}, on)
+		n, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), []jobs.Request{anonymous("1", slot(3)), anonymous("1", slot(3)), check("1", slot(3))}, on)
 		if err != nil || n != (jobs.EnqueueCounts{Inserted: 3}) {
 			t.Errorf("%v: %+v, %v", on, n, err)
 		}
-		if found, err := w.client.Cancel(t.Context(), w.db, keyOf("1")); err != nil || !found {
+		if found, err := w.client.Cancel(t.Context(), jobs.OwnTx(w.db), keyOf("1")); err != nil || !found {
 			t.Errorf("cancel: %t, %v", found, err)
 		}
 		if n := len(w.waiting()); n != 4 {
@@ -367,7 +368,7 @@ func TestKeysDifferInEachOfTheirParts(t *testing.T) {
 		j.CheckAt = slot(1)
 		list = append(list, j)
 	}
-	if n, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.Reject); err != nil || n.Inserted != 5 {
+	if n, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list, jobs.Reject); err != nil || n.Inserted != 5 {
 		t.Error(n, err)
 	}
 }
@@ -376,7 +377,7 @@ func TestEnqueueManyOfNothingIsNothingToDo(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	for _, on := range []jobs.OnConflict{jobs.Keep, jobs.Replace, jobs.Reject} {
-		if n, err := w.client.EnqueueMany(t.Context(), w.db, nil, on); err != nil || n != (jobs.EnqueueCounts{}) {
+		if n, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), nil, on); err != nil || n != (jobs.EnqueueCounts{}) {
 			t.Errorf("%v: %+v, %v", on, n, err)
 		}
 	}
@@ -385,22 +386,22 @@ func TestEnqueueManyOfNothingIsNothingToDo(t *testing.T) {
 func TestEveryCallIsPartOfTheCallersTransaction(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	calls := map[string]func(db jobs.DB) error{
-		"Enqueue": func(db jobs.DB) error {
+	calls := map[string]func(db jobs.Tx) error{
+		"Enqueue": func(db jobs.Tx) error {
 			_, err := w.client.Enqueue(t.Context(), db, check("new", slot(1)))
 			return err
 		},
-		"EnqueueMany": func(db jobs.DB) error {
+		"EnqueueMany": func(db jobs.Tx) error {
 			_, err := w.client.EnqueueMany(t.Context(), db, []jobs.Request{check("new 1", slot(1)), check("new 2", slot(1))}, jobs.Replace)
 			return err
 		},
-		"Cancel":       func(db jobs.DB) error { _, err := w.client.Cancel(t.Context(), db, keyOf("old 1")); return err },
-		"CancelEntity": func(db jobs.DB) error { _, err := w.client.CancelEntity(t.Context(), db, "order", "old 2"); return err },
-		"Reschedule": func(db jobs.DB) error {
+		"Cancel":       func(db jobs.Tx) error { _, err := w.client.Cancel(t.Context(), db, keyOf("old 1")); return err },
+		"CancelEntity": func(db jobs.Tx) error { _, err := w.client.CancelEntity(t.Context(), db, "order", "old 2"); return err },
+		"Reschedule": func(db jobs.Tx) error {
 			_, _, err := w.client.Reschedule(t.Context(), db, keyOf("old 3"), slot(9))
 			return err
 		},
-		"PushBack": func(db jobs.DB) error {
+		"PushBack": func(db jobs.Tx) error {
 			_, _, err := w.client.PushBack(t.Context(), db, keyOf("old 4"), slot(9), 0)
 			return err
 		},
@@ -457,7 +458,7 @@ func TestEveryCallIsPartOfTheCallersTransaction(t *testing.T) {
 func TestAPoolGivesACallATransactionOfItsOwn(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	for name, db := range map[string]jobs.DB{"sqlx.DB": w.db, "sql.DB": w.db.DB} {
+	for name, db := range map[string]jobs.Tx{"sqlx.DB": jobs.OwnTx(w.db), "sql.DB": jobs.OwnTx(w.db.DB)} {
 		if e, err := w.client.Enqueue(t.Context(), db, check(name, slot(1))); err != nil || e.Action != jobs.ActionInserted {
 			t.Errorf("%s: %+v, %v", name, e, err)
 		}
@@ -480,7 +481,7 @@ func TestAnotherSchemaHoldsItsOwnChecks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Enqueue(t.Context(), db, check("1", time.Now().Add(time.Hour))); err != nil {
+	if _, err := client.Enqueue(t.Context(), jobs.OwnTx(db), check("1", time.Now().Add(time.Hour))); err != nil {
 		t.Fatal(err)
 	}
 	var n [2]int
@@ -498,7 +499,7 @@ func TestAJobThatTheRegistryHasNotIsWarnedOfOnceAndEnqueued(t *testing.T) {
 	for key, job := range []string{"known", "unknown", "known", "unknown"} {
 		row := check(strconv.Itoa(key), now)
 		row.JobExec = job
-		if _, err := w.client.Enqueue(t.Context(), w.db, row); err != nil {
+		if _, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), row); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -563,7 +564,7 @@ func TestATraceThatIsRefusedLeavesTheTransactionAsItIs(t *testing.T) {
 func TestWhatHoldsForTheRestOfATransactionIsRefusedWithoutOne(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	for name, db := range map[string]jobs.DB{"sqlx": w.db, "database/sql": w.db.DB, "nil": nil} {
+	for name, db := range map[string]jobs.Tx{"a pool": jobs.OwnTx(w.db), "nil": nil} {
 		for what, err := range map[string]error{
 			"actor":       jobs.SetActor(t.Context(), db, "alice"),
 			"traceparent": jobs.SetTraceParent(t.Context(), db, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
@@ -610,5 +611,34 @@ func TestWhoEnqueuesIsKeptNoLongerThanAKey(t *testing.T) {
 				t.Errorf("%d characters, error %v; want 500", long, err)
 			}
 		})
+	}
+}
+
+// A check that is enqueued through a pool exists also if the transaction that created the need for it is rolled back.
+func TestAPoolIsNoTransaction(t *testing.T) {
+	t.Parallel()
+	for _, pool := range []any{new(sqlx.DB), new(sql.DB), new(sql.Conn), new(sqlx.Conn)} {
+		if _, is := pool.(jobs.Tx); is {
+			t.Errorf("a %T counts as a transaction", pool)
+		}
+	}
+	for _, tx := range []any{new(sqlx.Tx), new(sql.Tx)} {
+		if _, is := tx.(jobs.Tx); !is {
+			t.Errorf("a %T counts as none", tx)
+		}
+	}
+}
+
+func TestEnqueueNowCommitsBeforeItReturns(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	if e, err := w.client.EnqueueNow(t.Context(), check("1", slot(1))); err != nil || e.Action != jobs.ActionInserted {
+		t.Error(e, err)
+	}
+	if e, err := w.client.EnqueueNow(t.Context(), check("1", slot(2)), jobs.Replace); err != nil || e.Action != jobs.ActionReplaced {
+		t.Error(e, err)
+	}
+	if rows := w.waiting(); len(rows) != 1 || !rows[0].NextCheckAt.Equal(slot(2)) {
+		t.Errorf("%v", rows)
 	}
 }

@@ -360,7 +360,7 @@ func ExampleEnqueueMiddleware() {
 	check := jobs.Request{
 		JobExec: "order.unshipped", EntityName: "orders", EntityKey: "44", CheckAt: client.FromNow(48 * time.Hour),
 	}
-	if _, err := client.Enqueue(context.WithValue(ctx, tenant{}, "acme"), db, check); err != nil {
+	if _, err := client.Enqueue(context.WithValue(ctx, tenant{}, "acme"), jobs.OwnTx(db), check); err != nil {
 		slog.Error("ask for the check", "error", err)
 	}
 }

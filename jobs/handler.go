@@ -103,7 +103,7 @@ func Row[J any, A Answer](fn func(ctx context.Context, job J) (A, error)) Handle
 
 // InTx makes a handler of a function that gets one row and writes through a transaction of its own.
 // See TxCheckFunc for its rules. Tx is *sqlx.Tx, *sql.Tx or an interface that *sqlx.Tx satisfies,
-// such as DB; package pgxjobs has an InTx for pgx.
+// such as Tx; package pgxjobs has an InTx for pgx.
 func InTx[J any, Tx DB, A Answer](fn func(ctx context.Context, tx Tx, job J) (A, error)) Handler[J] {
 	h := Handler[J]{inTx: true, bad: checkTx[Tx]()}
 	if fn != nil {
@@ -180,7 +180,7 @@ func checkTx[Tx DB]() error {
 	_, isSQLX := any((*sqlx.Tx)(nil)).(Tx)
 	_, isSQL := any((*sql.Tx)(nil)).(Tx)
 	if !isSQLX && !isSQL {
-		return fmt.Errorf("a run has no transaction of type %s: take a *sqlx.Tx, a *sql.Tx or a jobs.DB",
+		return fmt.Errorf("a run has no transaction of type %s: take a *sqlx.Tx, a *sql.Tx or a jobs.Tx",
 			reflect.TypeFor[Tx]())
 	}
 	return nil

@@ -29,13 +29,13 @@ type Kind[T any] struct {
 // Enqueue enqueues one check of the kind, as Client.Enqueue does. The request names the entity and
 // the instant.
 func (k Kind[T]) Enqueue(
-	ctx context.Context, c *Client, db DB, request Request, payload T, on ...OnConflict,
+	ctx context.Context, c *Client, tx Tx, request Request, payload T, on ...OnConflict,
 ) (EnqueueResult, error) {
 	request, err := k.Request(request, payload)
 	if err != nil {
 		return EnqueueResult{}, fmt.Errorf("enqueue %s: %w", request.Key(), err)
 	}
-	return c.Enqueue(ctx, db, request, on...)
+	return c.Enqueue(ctx, tx, request, on...)
 }
 
 // Request returns a request with the name and the payload of the kind, for EnqueueMany and

@@ -161,7 +161,7 @@ func TestAKindIsAskedForWithItsPayload(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	at := jobs.Request{EntityName: "cart", EntityKey: "7", CheckAt: w.client.FromNow(time.Hour)}
-	if _, err := cents.Enqueue(t.Context(), w.client, w.db, at, cart{Customer: "Ada", Cents: 5}); err != nil {
+	if _, err := cents.Enqueue(t.Context(), w.client, jobs.OwnTx(w.db), at, cart{Customer: "Ada", Cents: 5}); err != nil {
 		t.Fatal(err)
 	}
 	row := w.waiting()[0]
@@ -169,7 +169,7 @@ func TestAKindIsAskedForWithItsPayload(t *testing.T) {
 		t.Errorf("%+v, %+v, %v", row, got, err)
 	}
 	texts := jobs.Kind[string]{Name: "text", Version: 2}
-	if _, err := texts.Enqueue(t.Context(), w.client, w.db, at, "x"); err == nil || !strings.Contains(err.Error(), "must be a JSON object") {
+	if _, err := texts.Enqueue(t.Context(), w.client, jobs.OwnTx(w.db), at, "x"); err == nil || !strings.Contains(err.Error(), "must be a JSON object") {
 		t.Error(err)
 	}
 	if _, err := (jobs.Kind[chan int]{Name: "channel"}).Request(at, nil); err == nil {

@@ -52,7 +52,7 @@ func (r *Registry) Use(m Middleware) {
 // Client.EnqueueAll. It is for a team's own defaults, rules, audit and metrics. It calls next, once,
 // with the requests of the call or with as many changed ones in the same order, and returns its
 // error. If it returns an error or panics, nothing is enqueued, and nothing that it wrote through
-// EnqueueCall.DB stays, also in the caller's transaction. It is called concurrently. Its panic
+// EnqueueCall.Tx stays, also in the caller's transaction. It is called concurrently. Its panic
 // reaches the caller.
 //
 // The requests are valid when it gets them, and are validated again when it has changed them. It does
@@ -63,9 +63,9 @@ type EnqueueMiddleware func(
 
 // EnqueueCall is a call that enqueues, for EnqueueMiddleware.
 type EnqueueCall struct {
-	// DB is the transaction of the call: the caller's, or a new one if the caller gave a pool. What
+	// Tx is the transaction of the call: the caller's, or a new one for EnqueueNow and OwnTx. What
 	// a middleware writes through it is committed together with the requests.
-	DB DB
+	Tx Tx
 	// Requests are a copy of the requests of the call.
 	Requests []Request
 }
@@ -78,6 +78,7 @@ func (c *Client) through(
 		return write(ctx, db, list)
 	}
 	return tx.In(ctx, db, func(db tx.DB) error {
+		own := db.(Tx) //nolint:forcetypeassert // the Tx of the caller, or the *sql.Tx of In
 		next := func(ctx context.Context, changed []Request) error {
 			if len(changed) != len(list) {
 				return fmt.Errorf("a middleware passed %d jobs of %d", len(changed), len(list))
@@ -90,7 +91,7 @@ func (c *Client) through(
 		for _, around := range slices.Backward(c.cfg.Around) {
 			inner := next
 			next = func(ctx context.Context, list []Request) error {
-				return around(ctx, EnqueueCall{DB: db, Requests: slices.Clone(list)}, inner)
+				return around(ctx, EnqueueCall{Tx: own, Requests: slices.Clone(list)}, inner)
 			}
 		}
 		return atomically(ctx, db, func() error { return next(ctx, list) })

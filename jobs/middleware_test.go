@@ -165,7 +165,7 @@ func TestEveryEnqueueGoesThroughTheMiddleware(t *testing.T) {
 			for i := range call.Requests {
 				call.Requests[i].GroupKey += name
 			}
-			if _, err := call.DB.ExecContext(ctx, "insert into audit values ($1)", len(call.Requests)); err != nil {
+			if _, err := call.Tx.ExecContext(ctx, "insert into audit values ($1)", len(call.Requests)); err != nil {
 				return err
 			}
 			return next(ctx, call.Requests)
@@ -195,13 +195,13 @@ func TestEveryEnqueueGoesThroughTheMiddleware(t *testing.T) {
 	job := func(key string) jobs.Request {
 		return jobs.Request{JobExec: "remind", EntityName: "order", EntityKey: key, CheckAt: slot(4)}
 	}
-	if _, err := client.Enqueue(t.Context(), w.db, job("1")); err != nil {
+	if _, err := client.Enqueue(t.Context(), jobs.OwnTx(w.db), job("1")); err != nil {
 		t.Error(err)
 	}
-	if n, err := client.EnqueueMany(t.Context(), w.db, []jobs.Request{job("2"), job("3")}); err != nil || n.Inserted != 2 {
+	if n, err := client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), []jobs.Request{job("2"), job("3")}); err != nil || n.Inserted != 2 {
 		t.Error(n, err)
 	}
-	if n, err := client.EnqueueAll(t.Context(), w.db, slices.Values([]jobs.Request{job("4"), job("5")})); err != nil || n.Inserted != 2 {
+	if n, err := client.EnqueueAll(t.Context(), jobs.OwnTx(w.db), slices.Values([]jobs.Request{job("4"), job("5")})); err != nil || n.Inserted != 2 {
 		t.Error(n, err)
 	}
 	for _, row := range w.waiting() {
@@ -209,14 +209,14 @@ func TestEveryEnqueueGoesThroughTheMiddleware(t *testing.T) {
 			t.Errorf("%s: group %q", row.EntityKey, row.GroupKey)
 		}
 	}
-	if _, err := client.Enqueue(t.Context(), w.db, job("refused")); !errors.Is(err, refused) {
+	if _, err := client.Enqueue(t.Context(), jobs.OwnTx(w.db), job("refused")); !errors.Is(err, refused) {
 		t.Error(err)
 	}
 	var bad *jobs.FieldError
-	if _, err := client.EnqueueMany(t.Context(), w.db, []jobs.Request{job("spoilt")}); !errors.As(err, &bad) || bad.Field != "entity_name" {
+	if _, err := client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), []jobs.Request{job("spoilt")}); !errors.As(err, &bad) || bad.Field != "entity_name" {
 		t.Error(err)
 	}
-	if _, err := client.Enqueue(t.Context(), w.db, job("dropped")); err == nil || !strings.Contains(err.Error(), "passed 0 jobs of 1") {
+	if _, err := client.Enqueue(t.Context(), jobs.OwnTx(w.db), job("dropped")); err == nil || !strings.Contains(err.Error(), "passed 0 jobs of 1") {
 		t.Error(err)
 	}
 	if diff := cmp.Diff([]string{"a1", "b1", "a2", "b2", "a2", "b2", "a1", "b1", "a1", "b1", "a1", "b1"}, order); diff != "" {
@@ -240,13 +240,13 @@ func TestAMiddlewareThatFailsLeavesTheCallersTransactionAsItWas(t *testing.T) {
 		list[i] = jobs.Request{JobExec: "remind", EntityName: "order", EntityKey: fmt.Sprint(i), CheckAt: slot(4)}
 	}
 	refused := errors.New("over quota")
-	for name, enqueue := range map[string]func(c *jobs.Client, db jobs.DB) error{
-		"Enqueue": func(c *jobs.Client, db jobs.DB) error {
+	for name, enqueue := range map[string]func(c *jobs.Client, db jobs.Tx) error{
+		"Enqueue": func(c *jobs.Client, db jobs.Tx) error {
 			_, err := c.Enqueue(t.Context(), db, list[len(list)-1])
 			return err
 		},
-		"EnqueueMany": func(c *jobs.Client, db jobs.DB) error { _, err := c.EnqueueMany(t.Context(), db, list); return err },
-		"EnqueueAll": func(c *jobs.Client, db jobs.DB) error {
+		"EnqueueMany": func(c *jobs.Client, db jobs.Tx) error { _, err := c.EnqueueMany(t.Context(), db, list); return err },
+		"EnqueueAll": func(c *jobs.Client, db jobs.Tx) error {
 			_, err := c.EnqueueAll(t.Context(), db, slices.Values(list))
 			return err
 		},
@@ -310,12 +310,12 @@ func TestAPanicOfAMiddlewareReachesTheCallerOfEveryEnqueue(t *testing.T) {
 	}
 	list := []jobs.Request{{JobExec: "remind", EntityName: "order", EntityKey: "1", CheckAt: slot(4)}}
 	all := func() error {
-		_, err := client.EnqueueAll(t.Context(), w.db, slices.Values(list))
+		_, err := client.EnqueueAll(t.Context(), jobs.OwnTx(w.db), slices.Values(list))
 		return err
 	}
 	for name, enqueue := range map[string]func() error{
-		"Enqueue":     func() error { _, err := client.Enqueue(t.Context(), w.db, list[0]); return err },
-		"EnqueueMany": func() error { _, err := client.EnqueueMany(t.Context(), w.db, list); return err },
+		"Enqueue":     func() error { _, err := client.Enqueue(t.Context(), jobs.OwnTx(w.db), list[0]); return err },
+		"EnqueueMany": func() error { _, err := client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list); return err },
 		"EnqueueAll":  all,
 	} {
 		func() {

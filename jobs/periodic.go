@@ -341,7 +341,7 @@ func (c *Client) renewPeriodic(ctx context.Context, db DB, r *Registry) error {
 	far.cfg.Horizon = math.MaxInt64 // a crontab may pause for decades
 	for _, d := range stale {
 		if row, ok := d.awaiting(c.Now()); ok {
-			if _, err := far.Enqueue(ctx, db, row, Replace); err != nil {
+			if _, err := far.enqueue(ctx, db, row, Replace); err != nil {
 				return err
 			}
 		}

@@ -39,7 +39,7 @@ func TestOfManyWhoEnqueueAKeyAtOnceOneRowWaits(t *testing.T) {
 			refused := 0
 			atOnce(16, func(i int) {
 				for n := range each {
-					e, err := w.client.Enqueue(t.Context(), w.db, check("1", slot(1+i+n)), on)
+					e, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), check("1", slot(1+i+n)), on)
 					mu.Lock()
 					switch {
 					case errors.Is(err, jobs.ErrExists) && on == jobs.Reject:
@@ -90,7 +90,7 @@ func TestBulkCallsInOppositeOrdersDoNotDeadlock(t *testing.T) {
 					if i%2 == 1 {
 						slices.Reverse(list)
 					}
-					if _, err := w.client.EnqueueMany(t.Context(), w.db, list, on); err != nil {
+					if _, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list, on); err != nil {
 						t.Error(err)
 					}
 				}
@@ -115,14 +115,14 @@ func TestACancelThatRacesAReplaceLosesNoRowAndLeavesNoneBehind(t *testing.T) {
 	atOnce(8, func(i int) {
 		for range 40 {
 			if i%2 == 0 {
-				e, err := w.client.Enqueue(t.Context(), w.db, check("1", slot(4)), jobs.Replace)
+				e, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), check("1", slot(4)), jobs.Replace)
 				if err != nil {
 					t.Error(err)
 				}
 				count(string(e.Action))
 				continue
 			}
-			found, err := w.client.Cancel(t.Context(), w.db, keyOf("1"))
+			found, err := w.client.Cancel(t.Context(), jobs.OwnTx(w.db), keyOf("1"))
 			if err != nil {
 				t.Error(err)
 			}
@@ -149,9 +149,9 @@ func TestMovesThatRaceEachOtherKeepOneRow(t *testing.T) {
 			var found bool
 			var err error
 			if i%2 == 0 {
-				_, found, err = w.client.Reschedule(t.Context(), w.db, keyOf("1"), slot(1+n))
+				_, found, err = w.client.Reschedule(t.Context(), jobs.OwnTx(w.db), keyOf("1"), slot(1+n))
 			} else {
-				_, found, err = w.client.PushBack(t.Context(), w.db, keyOf("1"), slot(1+n+i), 0)
+				_, found, err = w.client.PushBack(t.Context(), jobs.OwnTx(w.db), keyOf("1"), slot(1+n+i), 0)
 			}
 			if err != nil || !found {
 				t.Error(found, err)

@@ -74,7 +74,7 @@ func TestAListHasTheRowsOfAllPages(t *testing.T) {
 	for i := range small + large {
 		list = append(list, anonymous(fmt.Sprint(i), slot(1+i/1500)))
 	}
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, list); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list); err != nil {
 		t.Fatal(err)
 	}
 	w.exec(`update prescient.future_job set payload = to_jsonb(repeat('x', 60000)) where id in (
@@ -195,7 +195,7 @@ func TestRowsThatEndOrArriveBetweenTwoPagesShiftNoOther(t *testing.T) {
 		waiting = append(waiting, keys(page)...)
 		filter.After = next
 		for _, key := range keys(page)[1:] { // also the row of the position
-			if _, err := w.client.Cancel(t.Context(), w.db, keyOf(key)); err != nil {
+			if _, err := w.client.Cancel(t.Context(), jobs.OwnTx(w.db), keyOf(key)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -259,7 +259,7 @@ func TestHistoryNarrowsByEachFilterAndShowsTheLatestFirst(t *testing.T) {
 		w.enqueue(check(fmt.Sprint(i), slot(1)), jobs.Keep)
 		if i%2 == 0 {
 			w.fail()
-		} else if _, err := w.client.Cancel(t.Context(), w.db, keyOf(fmt.Sprint(i))); err != nil {
+		} else if _, err := w.client.Cancel(t.Context(), jobs.OwnTx(w.db), keyOf(fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
 		}
 		w.exec("update prescient.future_job_history set finished_at = $1 where entity_key = $2", slot(i), fmt.Sprint(i))
@@ -292,7 +292,7 @@ func TestStatsCountByJobAndOutcome(t *testing.T) {
 	for i := range 3 {
 		w.enqueue(check(fmt.Sprint(i), slot(1)), jobs.Keep)
 	}
-	if _, err := w.client.Cancel(t.Context(), w.db, keyOf("0")); err != nil {
+	if _, err := w.client.Cancel(t.Context(), jobs.OwnTx(w.db), keyOf("0")); err != nil {
 		t.Fatal(err)
 	}
 	w.fail()
@@ -483,7 +483,7 @@ func TestRetryChoosesByFilterAndFailedRowsAlone(t *testing.T) {
 				}
 				w.enqueue(job, jobs.Keep)
 			}
-			if _, err := w.client.Cancel(t.Context(), w.db, keyOf("0")); err != nil {
+			if _, err := w.client.Cancel(t.Context(), jobs.OwnTx(w.db), keyOf("0")); err != nil {
 				t.Fatal(err)
 			}
 			w.fail()
@@ -516,7 +516,7 @@ func TestChangesOfManyChecksLeaveThoseOfSchedules(t *testing.T) {
 	scheduled.JobExec = "schedule"
 	w.enqueue(scheduled, jobs.Keep)
 	w.enqueue(own, jobs.Keep)
-	if n, err := w.client.CancelEntity(t.Context(), w.db, "schedule", "report"); err != nil || n != 1 {
+	if n, err := w.client.CancelEntity(t.Context(), jobs.OwnTx(w.db), "schedule", "report"); err != nil || n != 1 {
 		t.Errorf("%d checks of the entity are cancelled, %v", n, err)
 	}
 	w.enqueue(own, jobs.Keep)
@@ -546,7 +546,7 @@ func TestRetriesAtOncePutEachRowBackOnce(t *testing.T) {
 	for i := range 100 {
 		list = append(list, anonymous(fmt.Sprint(i), slot(1)))
 	}
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, list); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list); err != nil {
 		t.Fatal(err)
 	}
 	w.fail()
@@ -593,7 +593,7 @@ func TestReadingWithoutASchemaSaysWhatToDo(t *testing.T) {
 	if _, err := seq.Collect(admin.New(w.client).List(t.Context(), empty, admin.Filter{})); !errors.Is(err, pgsql.ErrNotMigrated) {
 		t.Error(err)
 	}
-	if _, err := w.client.Enqueue(t.Context(), empty, check("1", slot(1))); !errors.Is(err, pgsql.ErrNotMigrated) {
+	if _, err := w.client.Enqueue(t.Context(), jobs.OwnTx(empty), check("1", slot(1))); !errors.Is(err, pgsql.ErrNotMigrated) {
 		t.Error(err)
 	}
 }

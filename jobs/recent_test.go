@@ -36,7 +36,7 @@ func TestAKeyThatEndedAsDoneRecentlyIsNotEnqueued(t *testing.T) {
 	asks := map[string]ask{
 		"Enqueue": func(w *world, list []jobs.Request, on jobs.OnConflict) (n jobs.EnqueueCounts, err error) {
 			for _, j := range list {
-				e, err := w.client.Enqueue(w.t.Context(), w.db, j, on)
+				e, err := w.client.Enqueue(w.t.Context(), jobs.OwnTx(w.db), j, on)
 				if err != nil {
 					return n, err
 				}
@@ -47,10 +47,10 @@ func TestAKeyThatEndedAsDoneRecentlyIsNotEnqueued(t *testing.T) {
 			return n, nil
 		},
 		"EnqueueMany": func(w *world, list []jobs.Request, on jobs.OnConflict) (jobs.EnqueueCounts, error) {
-			return w.client.EnqueueMany(w.t.Context(), w.db, list, on)
+			return w.client.EnqueueMany(w.t.Context(), jobs.OwnTx(w.db), list, on)
 		},
 		"EnqueueAll": func(w *world, list []jobs.Request, on jobs.OnConflict) (jobs.EnqueueCounts, error) {
-			return w.client.EnqueueAll(w.t.Context(), w.db, slices.Values(list), on)
+			return w.client.EnqueueAll(w.t.Context(), jobs.OwnTx(w.db), slices.Values(list), on)
 		},
 	}
 	for way, ask := range asks {
@@ -140,7 +140,7 @@ func TestAConditionIsRefusedWhereItCannotApply(t *testing.T) {
 	} {
 		j := conditional("1", slot(1))
 		change(&j)
-		_, err := w.client.Enqueue(t.Context(), w.db, j)
+		_, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), j)
 		if fieldErrors(err)["unless_ended_within"] == "" {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -233,7 +233,7 @@ func TestAnEnqueueBesideTheEndOfARowSeesIt(t *testing.T) {
 			var got jobs.EnqueueResult
 			var err error
 			var wg sync.WaitGroup
-			wg.Go(func() { got, err = w.client.Enqueue(t.Context(), w.db, conditional("1", slot(2))) })
+			wg.Go(func() { got, err = w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), conditional("1", slot(2))) })
 			w.awaitWaiting(1)
 			if err := tx.Commit(); err != nil {
 				t.Fatal(err)
@@ -255,7 +255,7 @@ func TestOfManyConditionalEnqueuesAtOnceOneIsInserted(t *testing.T) {
 	var mu sync.Mutex
 	actions := map[jobs.EnqueueAction]int{}
 	atOnce(8, func(int) {
-		e, err := w.client.Enqueue(t.Context(), w.db, conditional("1", slot(2)))
+		e, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), conditional("1", slot(2)))
 		if err != nil {
 			t.Error(err)
 		}
@@ -289,7 +289,7 @@ func TestARequestOnARowThatAFunctionEndsIsHonoured(t *testing.T) {
 			if e := w.enqueue(again, jobs.Keep); e.Action != jobs.ActionRecorded || e.ID != row.ID {
 				t.Fatalf("%+v", e)
 			}
-			if n, err := w.client.End(t.Context(), w.db, test.outcome, rows...); err != nil || n != 1 {
+			if n, err := w.client.End(t.Context(), jobs.OwnTx(w.db), test.outcome, rows...); err != nil || n != 1 {
 				t.Fatal(n, err)
 			}
 			got := 0

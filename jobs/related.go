@@ -28,7 +28,7 @@ func (c *Client) Related(ctx context.Context, db DB, job FutureJob) ([]FutureJob
 // returns the number of ended rows, and skips a row that has moved or ended since. A request that an
 // enqueue has recorded on a row is honoured if the row ends as OutcomeDone; see OnConflict. It needs the
 // rights of a runner.
-func (c *Client) End(ctx context.Context, db DB, outcome Outcome, rows ...FutureJob) (int64, error) {
+func (c *Client) End(ctx context.Context, tx Tx, outcome Outcome, rows ...FutureJob) (int64, error) {
 	if outcome != OutcomeDone && outcome != OutcomeCancelled {
 		return 0, fmt.Errorf("end %s: outcome is %q; it must be %s or %s", spoken.Count(len(rows), "job", "jobs"), outcome,
 			OutcomeDone, OutcomeCancelled)
@@ -42,7 +42,7 @@ func (c *Client) End(ctx context.Context, db DB, outcome Outcome, rows ...Future
 		ids = append(ids, row.ID)
 	}
 	var n int64
-	if err := c.row(ctx, db, pgsql.JobEnd,
+	if err := c.row(ctx, tx, pgsql.JobEnd,
 		[]any{slots.literal(), pq.StringArray(names), pq.Int64Array(ids), outcome, c.Clock()}, &n); err != nil {
 		return 0, fmt.Errorf("end %s: %w", spoken.Count(len(rows), "job", "jobs"), err)
 	}

@@ -109,7 +109,7 @@ func TestWhatComesOfARequestOnARowThatIsDue(t *testing.T) {
 		return func(w *world) error {
 			j := check("1", slot(at))
 			j.Payload = json.RawMessage(`"` + payload + `"`)
-			e, err := w.client.Enqueue(w.t.Context(), w.db, j, on)
+			e, err := w.client.Enqueue(w.t.Context(), jobs.OwnTx(w.db), j, on)
 			if err == nil && (e.Action != jobs.ActionRecorded || !e.Slot.Equal(slot(2))) {
 				err = fmt.Errorf("%+v", e)
 			}
@@ -118,7 +118,7 @@ func TestWhatComesOfARequestOnARowThatIsDue(t *testing.T) {
 	}
 	pushBack := func(at int, most time.Duration) func(w *world) error {
 		return func(w *world) error {
-			s, found, err := w.client.PushBack(w.t.Context(), w.db, keyOf("1"), slot(at), most)
+			s, found, err := w.client.PushBack(w.t.Context(), jobs.OwnTx(w.db), keyOf("1"), slot(at), most)
 			if err == nil && (!found || !s.Equal(slot(2))) {
 				err = fmt.Errorf("%s, %v", s, found)
 			}
@@ -126,14 +126,14 @@ func TestWhatComesOfARequestOnARowThatIsDue(t *testing.T) {
 		}
 	}
 	reschedule := func(w *world) error {
-		s, _, err := w.client.Reschedule(w.t.Context(), w.db, keyOf("1"), slot(6))
+		s, _, err := w.client.Reschedule(w.t.Context(), jobs.OwnTx(w.db), keyOf("1"), slot(6))
 		if err == nil && !s.Equal(slot(6)) {
 			err = fmt.Errorf("rescheduled to %s", s)
 		}
 		return err
 	}
 	cancel := func(w *world) error {
-		_, err := w.client.Cancel(w.t.Context(), w.db, keyOf("1"))
+		_, err := w.client.Cancel(w.t.Context(), jobs.OwnTx(w.db), keyOf("1"))
 		return err
 	}
 	type calls []func(w *world) error

@@ -82,7 +82,7 @@ func keyOf(key string) jobs.Key { return check(key, now).Key() }
 
 func (w *world) enqueue(job jobs.Request, on jobs.OnConflict) jobs.EnqueueResult {
 	w.t.Helper()
-	e, err := w.client.Enqueue(w.t.Context(), w.db, job, on)
+	e, err := w.client.Enqueue(w.t.Context(), jobs.OwnTx(w.db), job, on)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func TestAStreamTakesABoundedPartOfTheMemoryWhateverItsPayloads(t *testing.T) {
 				most = max(most, held())
 			}
 		})
-		got, err := s.client.EnqueueAll(t.Context(), s.db, all, on)
+		got, err := s.client.EnqueueAll(t.Context(), jobs.OwnTx(s.db), all, on)
 		if err != nil || got.Inserted != 1500 {
 			t.Fatalf("%s: %+v, %v", name, got, err)
 		}

@@ -61,12 +61,12 @@ func TestAnEnqueueThatATriggerSuppressesEndsInAnError(t *testing.T) {
 			t.Parallel()
 			w := ignoring(t, c.operation, c.then)
 			w.enqueue(check("14", now), jobs.Keep) // the trigger concerns one row alone
-			_, err := w.client.Enqueue(t.Context(), w.db, c.job, c.on)
+			_, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), c.job, c.on)
 			suppressed(t, err)
 			list := []jobs.Request{check("12", now), c.job, check("15", now)}
-			_, err = w.client.EnqueueMany(t.Context(), w.db, list, c.on)
+			_, err = w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list, c.on)
 			suppressed(t, err)
-			_, err = w.client.EnqueueAll(t.Context(), w.db, func(yield func(jobs.Request) bool) {
+			_, err = w.client.EnqueueAll(t.Context(), jobs.OwnTx(w.db), func(yield func(jobs.Request) bool) {
 				_ = yield(list[0]) && yield(list[1]) && yield(list[2])
 			}, c.on)
 			suppressed(t, err)
@@ -81,9 +81,9 @@ func TestAMoveThatATriggerSuppressesEndsInAnError(t *testing.T) {
 	pgtest.NotOnCitus(t, "it has no triggers on the tables of the schema")
 	t.Parallel()
 	w := ignoring(t, "update", `return null;`)
-	_, _, err := w.client.Reschedule(t.Context(), w.db, keyOf("13"), now.AddDate(0, 0, 2))
+	_, _, err := w.client.Reschedule(t.Context(), jobs.OwnTx(w.db), keyOf("13"), now.AddDate(0, 0, 2))
 	suppressed(t, err)
-	_, _, err = w.client.PushBack(t.Context(), w.db, keyOf("13"), now.AddDate(0, 0, 2), 0)
+	_, _, err = w.client.PushBack(t.Context(), jobs.OwnTx(w.db), keyOf("13"), now.AddDate(0, 0, 2), 0)
 	suppressed(t, err)
 }
 
@@ -91,11 +91,11 @@ func TestACancellationThatATriggerSuppressesEndsInAnError(t *testing.T) {
 	pgtest.NotOnCitus(t, "it has no triggers on the tables of the schema")
 	t.Parallel()
 	w := ignoring(t, "delete", `return null;`)
-	_, err := w.client.Cancel(t.Context(), w.db, keyOf("13"))
+	_, err := w.client.Cancel(t.Context(), jobs.OwnTx(w.db), keyOf("13"))
 	suppressed(t, err)
-	_, err = w.client.CancelEntity(t.Context(), w.db, "order", "13")
+	_, err = w.client.CancelEntity(t.Context(), jobs.OwnTx(w.db), "order", "13")
 	suppressed(t, err)
-	_, err = w.client.End(t.Context(), w.db, jobs.OutcomeDone, w.waiting()...)
+	_, err = w.client.End(t.Context(), jobs.OwnTx(w.db), jobs.OutcomeDone, w.waiting()...)
 	suppressed(t, err)
 	_, _, err = admin.New(w.client).CancelMany(t.Context(), w.db, admin.CancelFilter{EntityKey: "13"}, admin.Position{}, 10)
 	suppressed(t, err)

@@ -75,7 +75,7 @@ func TestABadJobIsRefusedByFieldAndRule(t *testing.T) {
 	for _, test := range badRequests {
 		job := check("1", slot(1))
 		test.change(&job)
-		_, err := w.client.Enqueue(t.Context(), w.db, job)
+		_, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), job)
 		var field *jobs.FieldError
 		if !errors.As(err, &field) {
 			t.Errorf("%s: %v", test.name, err)
@@ -96,7 +96,7 @@ func TestABadJobIsRefusedByFieldAndRule(t *testing.T) {
 func TestABadJobIsRefusedForEverythingThatIsWrong(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	_, err := w.client.Enqueue(t.Context(), w.db, jobs.Request{GroupKey: "\x00", Payload: json.RawMessage("no")})
+	_, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), jobs.Request{GroupKey: "\x00", Payload: json.RawMessage("no")})
 	if got := fieldErrors(err); len(got) != 6 {
 		t.Errorf("%d fields: %v", len(got), got)
 	}
@@ -112,7 +112,7 @@ func TestABulkCallListsEveryBadRowAndWritesNothing(t *testing.T) {
 		list = append(list, job)
 	}
 	list = append(list, check("good too", slot(1)))
-	_, err := w.client.EnqueueMany(t.Context(), w.db, list, jobs.Replace)
+	_, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list, jobs.Replace)
 	bulk, ok := errors.AsType[*jobs.BulkError](err)
 	if !ok || len(bulk.Requests) != len(badRequests) {
 		t.Fatalf("%v", err)
@@ -161,11 +161,11 @@ func TestWhatIsJustWithinTheRulesIsStored(t *testing.T) {
 	} {
 		job := check(name, slot(1))
 		change(&job)
-		if _, err := w.client.Enqueue(t.Context(), w.db, job, jobs.Reject); err != nil {
+		if _, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), job, jobs.Reject); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		job.EntityKey += " in bulk"
-		if _, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.Request{job}, jobs.Reject); err != nil {
+		if _, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), []jobs.Request{job}, jobs.Reject); err != nil {
 			t.Errorf("%s in bulk: %v", name, err)
 		}
 	}
@@ -186,20 +186,38 @@ func TestAChangeOfABadKeyOrTimeIsRefusedByFieldAndRule(t *testing.T) {
 		call func() error
 		want []string
 	}{
-		"Cancel":                           {func() error { _, err := w.client.Cancel(t.Context(), w.db, bad); return err }, wantKey},
-		"CancelEntity":                     {func() error { _, err := w.client.CancelEntity(t.Context(), w.db, "a\x00", ""); return err }, []string{"entity_name", "entity_key"}},
-		"Reschedule":                       {func() error { _, _, err := w.client.Reschedule(t.Context(), w.db, bad, slot(1)); return err }, wantKey},
-		"Reschedule to never":              {func() error { _, _, err := w.client.Reschedule(t.Context(), w.db, keyOf("1"), time.Time{}); return err }, []string{"check_at"}},
-		"Reschedule far away":              {func() error { _, _, err := w.client.Reschedule(t.Context(), w.db, keyOf("1"), far); return err }, []string{"check_at"}},
-		"PushBack":                         {func() error { _, _, err := w.client.PushBack(t.Context(), w.db, bad, slot(1), 0); return err }, wantKey},
-		"PushBack far away":                {func() error { _, _, err := w.client.PushBack(t.Context(), w.db, keyOf("1"), far, 0); return err }, []string{"check_at"}},
-		"PushBack with a bad maximum wait": {func() error { _, _, err := w.client.PushBack(t.Context(), w.db, keyOf("1"), slot(1), -1); return err }, []string{"max_wait"}},
+		"Cancel":       {func() error { _, err := w.client.Cancel(t.Context(), jobs.OwnTx(w.db), bad); return err }, wantKey},
+		"CancelEntity": {func() error { _, err := w.client.CancelEntity(t.Context(), jobs.OwnTx(w.db), "a\x00", ""); return err }, []string{"entity_name", "entity_key"}},
+		"Reschedule": {func() error {
+			_, _, err := w.client.Reschedule(t.Context(), jobs.OwnTx(w.db), bad, slot(1))
+			return err
+		}, wantKey},
+		"Reschedule to never": {func() error {
+			_, _, err := w.client.Reschedule(t.Context(), jobs.OwnTx(w.db), keyOf("1"), time.Time{})
+			return err
+		}, []string{"check_at"}},
+		"Reschedule far away": {func() error {
+			_, _, err := w.client.Reschedule(t.Context(), jobs.OwnTx(w.db), keyOf("1"), far)
+			return err
+		}, []string{"check_at"}},
+		"PushBack": {func() error {
+			_, _, err := w.client.PushBack(t.Context(), jobs.OwnTx(w.db), bad, slot(1), 0)
+			return err
+		}, wantKey},
+		"PushBack far away": {func() error {
+			_, _, err := w.client.PushBack(t.Context(), jobs.OwnTx(w.db), keyOf("1"), far, 0)
+			return err
+		}, []string{"check_at"}},
+		"PushBack with a bad maximum wait": {func() error {
+			_, _, err := w.client.PushBack(t.Context(), jobs.OwnTx(w.db), keyOf("1"), slot(1), -1)
+			return err
+		}, []string{"max_wait"}},
 		"enqueue with a bad maximum wait": {func() error {
-			_, err := w.client.Enqueue(t.Context(), w.db, check("1", slot(1)), jobs.PushBack(-time.Hour))
+			_, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), check("1", slot(1)), jobs.PushBack(-time.Hour))
 			return err
 		}, []string{"max_wait"}},
 		"bulk with a bad maximum wait": {func() error {
-			_, err := w.client.EnqueueMany(t.Context(), w.db, []jobs.Request{check("1", slot(1))}, jobs.PushBack(-time.Hour))
+			_, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), []jobs.Request{check("1", slot(1))}, jobs.PushBack(-time.Hour))
 			return err
 		}, []string{"max_wait"}},
 	} {
@@ -220,7 +238,7 @@ func TestTheLimitsAreConfigurable(t *testing.T) {
 	w := setup(t, func(c *jobs.Config) { c.Horizon, c.MaxPayload = time.Hour, 10 })
 	job := check("1", now.Add(2*time.Hour))
 	job.Payload = json.RawMessage(`"12345678901"`)
-	_, err := w.client.Enqueue(t.Context(), w.db, job)
+	_, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), job)
 	if got := fieldErrors(err); !strings.Contains(got["check_at"], "1h from now") || !strings.Contains(got["payload"], "10 bytes, is 13") {
 		t.Error(got)
 	}
@@ -242,7 +260,7 @@ func TestTheClientHasTheDatabasesRuleForNumbers(t *testing.T) {
 		_, bySQL := w.db.ExecContext(t.Context(), `select prescient.enqueue('remind', 'sql', $1, '2030-03-01', $2)`, key, number)
 		job := check(key, slot(1))
 		job.Payload = json.RawMessage(number)
-		_, byClient := client.Enqueue(t.Context(), w.db, job, jobs.Keep)
+		_, byClient := client.Enqueue(t.Context(), jobs.OwnTx(w.db), job, jobs.Keep)
 		if field := new(jobs.FieldError); (bySQL == nil) != (byClient == nil) || byClient != nil && !errors.As(byClient, &field) {
 			t.Errorf("%.20s: by SQL %v, by the client %v", number, bySQL, byClient)
 		}

@@ -111,19 +111,19 @@ func TestEveryWayToEnqueueChoosesTheSameSlotOfAWindow(t *testing.T) {
 	}
 	one := func(on jobs.OnConflict) func(w *world, list []jobs.Request) error {
 		return each(func(w *world, j jobs.Request) error {
-			_, err := w.client.Enqueue(w.t.Context(), w.db, j, on)
+			_, err := w.client.Enqueue(w.t.Context(), jobs.OwnTx(w.db), j, on)
 			return err
 		})
 	}
 	many := func(on jobs.OnConflict) func(w *world, list []jobs.Request) error {
 		return func(w *world, list []jobs.Request) error {
-			_, err := w.client.EnqueueMany(w.t.Context(), w.db, list, on)
+			_, err := w.client.EnqueueMany(w.t.Context(), jobs.OwnTx(w.db), list, on)
 			return err
 		}
 	}
 	stream := func(on jobs.OnConflict) func(w *world, list []jobs.Request) error {
 		return func(w *world, list []jobs.Request) error {
-			_, err := w.client.EnqueueAll(w.t.Context(), w.db, slices.Values(list), on)
+			_, err := w.client.EnqueueAll(w.t.Context(), jobs.OwnTx(w.db), slices.Values(list), on)
 			return err
 		}
 	}
@@ -138,11 +138,11 @@ func TestEveryWayToEnqueueChoosesTheSameSlotOfAWindow(t *testing.T) {
 		"a stream":                stream(jobs.Keep),
 		"a stream, replace":       stream(jobs.Replace),
 		"a stream where one waits": func(w *world, list []jobs.Request) error {
-			_, err := w.client.Enqueue(w.t.Context(), w.db, list[0])
+			_, err := w.client.Enqueue(w.t.Context(), jobs.OwnTx(w.db), list[0])
 			return errors.Join(err, stream(jobs.Keep)(w, list))
 		},
 		"a kind": each(func(w *world, j jobs.Request) error {
-			_, err := jobs.Kind[int]{Name: j.JobExec}.Enqueue(w.t.Context(), w.client, w.db, j, 7)
+			_, err := jobs.Kind[int]{Name: j.JobExec}.Enqueue(w.t.Context(), w.client, jobs.OwnTx(w.db), j, 7)
 			return err
 		}),
 		"SQL": each(func(w *world, j jobs.Request) error {
@@ -182,11 +182,11 @@ func TestHowASessionWritesValuesIsOfNoAccountForAWindow(t *testing.T) {
 		w.db.MustExec("do $$ begin execute format(" + pq.QuoteLiteral(set) + ", current_database()); end $$")
 	}
 	w.db.SetMaxIdleConns(0) // what is connected from now on has them
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, list[:100]); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list[:100]); err != nil {
 		t.Fatal(err)
 	}
 	for _, j := range list[100:] {
-		if _, err := w.client.Enqueue(t.Context(), w.db, j); err != nil {
+		if _, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), j); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -204,7 +204,7 @@ func TestAKeyThatIsAskedForAgainKeepsItsPlace(t *testing.T) {
 			w, list := setup(t), windows()
 			list = slices.DeleteFunc(list, func(j jobs.Request) bool { return j.Anonymous })
 			for range 3 {
-				if _, err := w.client.EnqueueMany(t.Context(), w.db, list, on); err != nil {
+				if _, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list, on); err != nil {
 					t.Fatal(err)
 				}
 				if diff := cmp.Diff(placesOf(list), w.placed()); diff != "" {
@@ -243,7 +243,7 @@ func TestAWindowThatMakesNoSenseIsRefused(t *testing.T) {
 	for _, within := range []time.Duration{-1, -time.Hour, time.Millisecond, time.Hour + 1, 366*24*time.Hour + time.Second, 1<<63 - 1} {
 		row := check("1", slot(1))
 		row.Within = within
-		_, err := w.client.Enqueue(t.Context(), w.db, row)
+		_, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), row)
 		if diff := cmp.Diff(map[string]string{"within": "must be whole seconds, up to 366 days"}, fieldErrors(err)); diff != "" {
 			t.Errorf("%s: %v", within, err)
 		}
@@ -251,7 +251,7 @@ func TestAWindowThatMakesNoSenseIsRefused(t *testing.T) {
 	for _, at := range []time.Time{now.Add(jobs.DefaultHorizon - time.Hour), grid.Max.Add(-time.Hour)} {
 		row := check("1", at)
 		row.Within = 2 * time.Hour
-		if _, err := w.client.Enqueue(t.Context(), w.db, row); fieldErrors(err)["check_at"] == "" {
+		if _, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), row); fieldErrors(err)["check_at"] == "" {
 			t.Errorf("a window from %s on that ends beyond the horizon: %v", at, err)
 		}
 	}
@@ -303,7 +303,7 @@ func TestTheStoryTellsOfTheWindowToTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	tell("retried")
-	if found, err := w.client.Cancel(t.Context(), w.db, keyOf("1")); err != nil || !found {
+	if found, err := w.client.Cancel(t.Context(), jobs.OwnTx(w.db), keyOf("1")); err != nil || !found {
 		t.Fatal(found, err)
 	}
 	tell("cancelled")
@@ -312,7 +312,7 @@ func TestTheStoryTellsOfTheWindowToTheEnd(t *testing.T) {
 func TestAChangeOfTheWidthMovesWhatWasPlacedUpwardOnly(t *testing.T) {
 	t.Parallel()
 	w, list := setup(t), windows()
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, list); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list); err != nil {
 		t.Fatal(err)
 	}
 	before := w.placed()
@@ -335,7 +335,7 @@ func TestAChangeOfTheWidthMovesWhatWasPlacedUpwardOnly(t *testing.T) {
 	for i := range 20 {
 		row := check(fmt.Sprint("new ", i), slot(9))
 		row.Within = 6 * time.Hour
-		got, err := client.Enqueue(t.Context(), w.db, row)
+		got, err := client.Enqueue(t.Context(), jobs.OwnTx(w.db), row)
 		if want := spread.Key(row.Key()).PickSlot(hours, row.CheckAt, row.Within, slot(1)); err != nil || !got.Slot.Equal(want) {
 			t.Errorf("slot %s, want %s, %v", got.Slot, want, err)
 		}
@@ -392,12 +392,12 @@ func TestAStreamGoesByTheWidthThatTheDatabaseHasNow(t *testing.T) {
 	for i := range list {
 		list[i].CheckAt = list[i].CheckAt.Add(time.Minute)
 	}
-	if _, err := w.client.EnqueueAll(t.Context(), w.db, slices.Values(list)); err != nil {
+	if _, err := w.client.EnqueueAll(t.Context(), jobs.OwnTx(w.db), slices.Values(list)); err != nil {
 		t.Fatal(err)
 	}
 	streamed := w.placed()
 	w.exec("delete from prescient.future_job")
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, list); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(w.placed(), streamed); diff != "" {

@@ -130,7 +130,7 @@ func TestABatchTellsTheNextCheckOfEachRowWhatItHasToKnow(t *testing.T) {
 	for i := range 5 {
 		j := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(i), Payload: json.RawMessage(`"old"`)}
 		j.CheckAt = slot(1)
-		if _, err := w.client.Enqueue(t.Context(), w.db, j); err != nil {
+		if _, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), j); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -179,7 +179,7 @@ func TestOnlyWhatWasCheckedIsFinished(t *testing.T) {
 			if job.ID != cancelled {
 				continue
 			}
-			if _, err := w.client.Cancel(ctx, w.db, job.Key()); err != nil {
+			if _, err := w.client.Cancel(ctx, jobs.OwnTx(w.db), job.Key()); err != nil {
 				t.Error(err)
 			}
 			w.db.MustExecContext(ctx, `
@@ -302,7 +302,7 @@ func TestAGroupIsCheckedWholeInOneCallHoweverManyPagesItHas(t *testing.T) {
 	for i := range list {
 		list[i].CheckAt = slot(1)
 	}
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, list); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list); err != nil {
 		t.Fatal(err)
 	}
 	result := w.run(slot(1))
@@ -328,7 +328,7 @@ func TestARowOfAGroupIsCheckedThoughTheOneThatStoodForItIsCancelled(t *testing.T
 			tried = true
 			_, err = tx.ExecContext(ctx, "do $$ begin raise serialization_failure; end $$")
 		case !cancelled:
-			cancelled, err = w.client.Cancel(ctx, w.db, first)
+			cancelled, err = w.client.Cancel(ctx, jobs.OwnTx(w.db), first)
 		}
 		return make([]jobs.Result, len(batch)), err
 	}))
@@ -338,7 +338,7 @@ func TestARowOfAGroupIsCheckedThoughTheOneThatStoodForItIsCancelled(t *testing.T
 		job.CheckAt = slot(1)
 		list = append(list, job)
 	}
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, list); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list); err != nil {
 		t.Fatal(err)
 	}
 	w.db.MustExec("update prescient.future_job set payload = to_jsonb(repeat('x', 900000))")

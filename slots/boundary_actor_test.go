@@ -30,7 +30,7 @@ type actor func(c *trial, target row) deed
 // deeds are the actions on a row, and on a job, by its owner.
 var deeds = map[string]actor{
 	"cancel": func(c *trial, r row) deed {
-		found, err := c.client.Cancel(context.Background(), c.db, r.natural())
+		found, err := c.client.Cancel(context.Background(), jobs.OwnTx(c.db), r.natural())
 		c.blame(err)
 		return deed{[]int64{r.id}, wasCancelled(r, found)}
 	},
@@ -56,7 +56,7 @@ var deeds = map[string]actor{
 		}}
 	},
 	"reschedule": func(c *trial, r row) deed {
-		at, found, err := c.client.Reschedule(context.Background(), c.db, r.natural(), slot(9))
+		at, found, err := c.client.Reschedule(context.Background(), jobs.OwnTx(c.db), r.natural(), slot(9))
 		c.blame(err)
 		return deed{[]int64{r.id}, func(now []place) error {
 			switch p := placeOf(now, r.id); {
@@ -192,7 +192,7 @@ func enqueues(on jobs.OnConflict) actor {
 func (c *trial) ask(r row, on jobs.OnConflict) (jobs.EnqueueResult, error) {
 	j := jobs.Request{JobExec: r.job, EntityName: r.entity, EntityKey: r.key, GroupKey: r.group}
 	j.CheckAt = slot(3)
-	e, err := c.client.Enqueue(context.Background(), c.db, j, on)
+	e, err := c.client.Enqueue(context.Background(), jobs.OwnTx(c.db), j, on)
 	if err == nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()

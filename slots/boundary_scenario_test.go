@@ -51,7 +51,7 @@ var all = []string{"finish 1", "move 1", "fail 1", "finish 2", "giveup 1", "last
 
 // seeding returns a seed of rows of one job in slot 1.
 func seeding(job string, keys ...string) func(c *trial) {
-	return func(c *trial) { c.enqueue(c.db, rowsOf(job, slot(1), keys...)...) }
+	return func(c *trial) { c.enqueue(jobs.OwnTx(c.db), rowsOf(job, slot(1), keys...)...) }
 }
 
 // registerAll registers a job of each shape, and those of the scenarios that need more.
@@ -116,7 +116,7 @@ func scenarios() []*scenario {
 		{
 			name: "checks that ask for others", completes: true,
 			seed: func(c *trial) {
-				c.enqueue(c.db, append(rowsOf("asking", slot(1), all...), rowsOf("askingtx", slot(1), "finish 1", "move 1", "fail 1", "finish 2")...)...)
+				c.enqueue(jobs.OwnTx(c.db), append(rowsOf("asking", slot(1), all...), rowsOf("askingtx", slot(1), "finish 1", "move 1", "fail 1", "finish 2")...)...)
 			},
 		},
 		{name: "groups over two jobs", seed: seedGroups, completes: true},
@@ -125,17 +125,17 @@ func scenarios() []*scenario {
 		{name: "a limit over two runners", seed: seeding(fleet, all...), beside: runBeside},
 		{name: "small jobs", seed: seedSmall, completes: true},
 		{name: "mixed jobs", seed: seedMixed, completes: true},
-		{name: "an empty slot", seed: func(c *trial) { c.enqueue(c.db, rowsOf("plain", slot(2), "finish 1")...) }, completes: true},
+		{name: "an empty slot", seed: func(c *trial) { c.enqueue(jobs.OwnTx(c.db), rowsOf("plain", slot(2), "finish 1")...) }, completes: true},
 		{
 			name: "slow checks", completes: true,
 			seed: func(c *trial) {
-				c.enqueue(c.db, append(rowsOf("plain", slot(1), "slow 1", "finish 1"), rowsOf("tx", slot(1), "slow 2", "move 2")...)...)
+				c.enqueue(jobs.OwnTx(c.db), append(rowsOf("plain", slot(1), "slow 1", "finish 1"), rowsOf("tx", slot(1), "slow 2", "move 2")...)...)
 			},
 		},
 		{
 			name: "rows that somebody has locked", beside: lockRows, completes: true,
 			seed: func(c *trial) {
-				c.enqueue(c.db, slices.Concat(
+				c.enqueue(jobs.OwnTx(c.db), slices.Concat(
 					rowsOf("plain", slot(1), "finish 1", "move 1", "finish 2"), rowsOf("tx", slot(1), "finish 3", "move 3"),
 					rowsOf("batchtx", slot(1), "finish 4", "fail 4"),
 				)...)
@@ -233,18 +233,18 @@ func seedGroups(c *trial) {
 	for i := range rows {
 		rows[i].entity, rows[i].slot = "order", slot(1)
 	}
-	c.enqueue(c.db, rows...)
+	c.enqueue(jobs.OwnTx(c.db), rows...)
 }
 
 func seedSmall(c *trial) {
-	c.enqueue(c.db, slices.Concat(
+	c.enqueue(jobs.OwnTx(c.db), slices.Concat(
 		rowsOf("small0", slot(1), "finish 1", "move 1"), rowsOf("small1", slot(1), "finish 1"),
 		rowsOf("small2", slot(1), "fail 1", "finish 2", "move 2"), rowsOf("small3", slot(1), "giveup 1", "finish 1"),
 	)...)
 }
 
 func seedMixed(c *trial) {
-	c.enqueue(c.db, slices.Concat(
+	c.enqueue(jobs.OwnTx(c.db), slices.Concat(
 		rowsOf("plain", slot(1), "finish 1", "move 1", "fail 1"), rowsOf("tx", slot(1), "finish 2", "fail 2"),
 		rowsOf("batch", slot(1), "finish 3"), rowsOf("batchtx", slot(1), "move 4", "giveup 4"),
 		[]row{
@@ -257,7 +257,7 @@ func seedMixed(c *trial) {
 
 // seedAskedAgain is rows of each shape.
 func seedAskedAgain(c *trial) {
-	c.enqueue(c.db, slices.Concat(
+	c.enqueue(jobs.OwnTx(c.db), slices.Concat(
 		rowsOf("plain", slot(1), "finish 1", "finish 2", "finish 3", "move 1", "move 2", "move 3", "fail 1", "giveup 1"),
 		rowsOf("tx", slot(1), "finish 1", "move 2", "fail 3", "finish 4"),
 		rowsOf("each", slot(1), "finish 1", "finish 2", "move 3"),
@@ -277,7 +277,7 @@ func seedMany(c *trial) {
 		}
 		return list
 	}
-	c.enqueue(c.db, slices.Concat(
+	c.enqueue(jobs.OwnTx(c.db), slices.Concat(
 		rowsOf("batch", slot(1), keys("finish", 12)...), rowsOf("batchtx", slot(1), keys("move", 12)...),
 		rowsOf("plain", slot(1), slices.Concat(keys("finish", 5), keys("move", 4), keys("fail", 3))...),
 	)...)
@@ -288,7 +288,7 @@ func widely(cfg *slots.Config) { cfg.Page, cfg.Workers = 30, 8 }
 
 // seedMissed leaves slot 3 empty. What is in slot 4 is nothing for catch-up.
 func seedMissed(c *trial) {
-	c.enqueue(c.db, slices.Concat(
+	c.enqueue(jobs.OwnTx(c.db), slices.Concat(
 		rowsOf("plain", slot(1), "finish 1", "fail 1"), rowsOf("tx", slot(1), "move 2"), rowsOf("defer", slot(1), "finish 3"),
 		rowsOf("skip", slot(1), "finish 4"), rowsOf("strict", slot(1), "finish 5"),
 		rowsOf("plain", slot(2), "move 6"), rowsOf("tx", slot(2), "finish 7"), rowsOf("batchtx", slot(2), "finish 8"),

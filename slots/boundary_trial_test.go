@@ -229,7 +229,7 @@ func rowsOf(job string, at time.Time, keys ...string) []row {
 }
 
 // enqueue sets rows.
-func (c *trial) enqueue(db jobs.DB, rows ...row) {
+func (c *trial) enqueue(db jobs.Tx, rows ...row) {
 	c.t.Helper()
 	var list []jobs.Request
 	for _, r := range rows {

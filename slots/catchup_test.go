@@ -61,7 +61,7 @@ func TestMissedSlotsAreShownAndCaughtUpOldestFirst(t *testing.T) {
 	for i, at := range []int{4, 2, 5} {
 		job := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: string(rune('a' + i))}
 		job.CheckAt = slot(at)
-		if _, err := w.client.Enqueue(t.Context(), w.db, job); err != nil {
+		if _, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), job); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -189,7 +189,7 @@ func TestCatchUpCanDeferEverythingOverTheNextSlots(t *testing.T) {
 	w.enqueue("other", slot(2), 60)
 	for range 120 {
 		row := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: "1", Anonymous: true, CheckAt: slot(2)}
-		if _, err := w.client.Enqueue(t.Context(), w.db, row); err != nil {
+		if _, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), row); err != nil {
 			t.Fatal(err)
 		}
 	}

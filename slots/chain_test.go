@@ -66,7 +66,7 @@ func TestARowThatIsLockedOrGoneWhenTheCheckBeforeItCommits(t *testing.T) {
 		switch job.EntityKey {
 		case "0":
 			busy.MustExec(`select from prescient.future_job where entity_key = '1' for update`)
-			if _, err := w.client.Cancel(ctx, w.db, jobs.Key{JobExec: "job", EntityName: "order", EntityKey: "2"}); err != nil {
+			if _, err := w.client.Cancel(ctx, jobs.OwnTx(w.db), jobs.Key{JobExec: "job", EntityName: "order", EntityKey: "2"}); err != nil {
 				t.Error(err)
 			}
 		case "9":

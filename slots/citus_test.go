@@ -281,7 +281,7 @@ func newShard(t *testing.T, db *sqlx.DB, schema pgsql.Schema, rows int) *shard {
 	}
 	client, err := jobs.NewClient(t.Context(), db, jobs.Config{Schema: string(schema), Now: s.clock.Now})
 	if err == nil {
-		_, err = client.EnqueueAll(t.Context(), db, s.all())
+		_, err = client.EnqueueAll(t.Context(), jobs.OwnTx(db), s.all())
 	}
 	if err != nil {
 		t.Fatal(err)

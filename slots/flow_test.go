@@ -119,7 +119,7 @@ func TestWhatIsCancelledWhileItIsCheckedAsksForNothing(t *testing.T) {
 		return func(ctx context.Context, job jobs.FutureJob) (result jobs.Result, err error) {
 			result.Enqueue = []jobs.Request{child("child", job.EntityKey, "", slot(2))}
 			if n, _ := strconv.Atoi(job.EntityKey); n%2 == 0 {
-				if found, err := w.client.Cancel(ctx, w.db, job.Key()); err != nil || !found {
+				if found, err := w.client.Cancel(ctx, jobs.OwnTx(w.db), job.Key()); err != nil || !found {
 					t.Errorf("cancelled %t: %v", found, err)
 				}
 			}
@@ -156,12 +156,12 @@ func TestWhatIsCancelledWhileItIsCheckedAsksForNothing(t *testing.T) {
 // The check of a row with an even key moves or ends its own row through its transaction.
 func TestACheckThatMovesOrEndsItsOwnRowAsksForNothing(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(ctx context.Context, w *world, tx jobs.DB, key jobs.Key) error{
-		"moves": func(ctx context.Context, w *world, tx jobs.DB, key jobs.Key) error {
+	for name, change := range map[string]func(ctx context.Context, w *world, tx jobs.Tx, key jobs.Key) error{
+		"moves": func(ctx context.Context, w *world, tx jobs.Tx, key jobs.Key) error {
 			_, _, err := w.client.Reschedule(ctx, tx, key, slot(9))
 			return err
 		},
-		"ends": func(ctx context.Context, w *world, tx jobs.DB, key jobs.Key) error {
+		"ends": func(ctx context.Context, w *world, tx jobs.Tx, key jobs.Key) error {
 			_, err := w.client.Cancel(ctx, tx, key)
 			return err
 		},
@@ -367,7 +367,7 @@ func TestOfTwoLastPartsOfAGroupThatEndAtOnceOneAsksForWhatFollows(t *testing.T) 
 	for _, key := range []string{"customers", "orders"} {
 		part := child("import.load", "seven", "import seven", slot(1))
 		part.ItemKey = key
-		if _, err := w.client.Enqueue(t.Context(), w.db, part); err != nil {
+		if _, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), part); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -418,7 +418,7 @@ func TestTheCheckOfAGroupEndsAndMovesWhatElseWaitsForIt(t *testing.T) {
 		child("reminder", "7", "bob'", slot(20)),
 	}
 	list[2].Anonymous = true
-	if _, err := w.client.EnqueueMany(ctx, w.db, list); err != nil {
+	if _, err := w.client.EnqueueMany(ctx, jobs.OwnTx(w.db), list); err != nil {
 		t.Fatal(err)
 	}
 	if result := w.run(slot(1)); result.Finished != 3 {
@@ -438,10 +438,10 @@ func TestTheCheckOfAGroupEndsAndMovesWhatElseWaitsForIt(t *testing.T) {
 	if diff := cmp.Diff([]string{"7 false", "4 false", "5 true"}, got); diff != "" {
 		t.Error(diff)
 	}
-	if n, err := w.client.End(ctx, w.db, jobs.OutcomeDone, jobs.FutureJob{JobExec: "mail"}); n != 0 || err != nil {
+	if n, err := w.client.End(ctx, jobs.OwnTx(w.db), jobs.OutcomeDone, jobs.FutureJob{JobExec: "mail"}); n != 0 || err != nil {
 		t.Errorf("ended %d rows that are not stored: %v", n, err)
 	}
-	if _, err := w.client.End(ctx, w.db, jobs.OutcomeFailed, left...); err == nil {
+	if _, err := w.client.End(ctx, jobs.OwnTx(w.db), jobs.OutcomeFailed, left...); err == nil {
 		t.Error("a row was ended as failed")
 	}
 }

@@ -27,7 +27,7 @@ func (w *world) enqueueGroups(n int, groups ...string) {
 			})
 		}
 	}
-	if _, err := w.client.EnqueueMany(w.t.Context(), w.db, list); err != nil {
+	if _, err := w.client.EnqueueMany(w.t.Context(), jobs.OwnTx(w.db), list); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -103,7 +103,7 @@ func TestCatchUpOfOneJobChecksItsRowsOfAGroupAlone(t *testing.T) {
 	w.registry.Register("other", family)
 	w.enqueueGroups(2, "a")
 	other := jobs.Request{JobExec: "other", EntityName: "customer", EntityKey: "a", GroupKey: "a", CheckAt: slot(1)}
-	if _, err := w.client.Enqueue(t.Context(), w.db, other); err != nil {
+	if _, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), other); err != nil {
 		t.Fatal(err)
 	}
 	w.clock.Set(slot(2))

@@ -384,7 +384,7 @@ func TestACheckIsGivenTheWholeRow(t *testing.T) {
 		} {
 			row.JobExec, row.EntityName, row.EntityKey = job, "order", fmt.Sprint(i)
 			row.CheckAt = slot(1)
-			if _, err := w.client.Enqueue(t.Context(), w.db, row); err != nil {
+			if _, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), row); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -422,7 +422,7 @@ func TestTheNextCheckGetsThePayloadThatACheckOfAKindHasChanged(t *testing.T) {
 			}))
 		}
 		row := jobs.Request{EntityName: "order", EntityKey: "1", CheckAt: slot(1)}
-		if _, err := kind.Enqueue(t.Context(), w.client, w.db, row, 0); err != nil {
+		if _, err := kind.Enqueue(t.Context(), w.client, jobs.OwnTx(w.db), row, 0); err != nil {
 			t.Fatal(err)
 		}
 	}

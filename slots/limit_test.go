@@ -124,7 +124,7 @@ func (w *world) enqueueTenants(job string, n int, tenants ...string) {
 			list = append(list, j)
 		}
 	}
-	if _, err := w.client.EnqueueMany(w.t.Context(), w.db, list); err != nil {
+	if _, err := w.client.EnqueueMany(w.t.Context(), jobs.OwnTx(w.db), list); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -660,10 +660,10 @@ func TestARowThatIsCancelledOrMovedWhileItWaitsForItsTurnIsNotChecked(t *testing
 			key := func(n int) jobs.Key {
 				return jobs.Key{JobExec: "job", EntityName: "invoice", EntityKey: fmt.Sprint(other, "-", n)}
 			}
-			if found, err := w.client.Cancel(t.Context(), w.db, key(rows-1)); !found || err != nil {
+			if found, err := w.client.Cancel(t.Context(), jobs.OwnTx(w.db), key(rows-1)); !found || err != nil {
 				t.Fatal(found, err)
 			}
-			if _, found, err := w.client.Reschedule(t.Context(), w.db, key(rows-2), slot(9)); !found || err != nil {
+			if _, found, err := w.client.Reschedule(t.Context(), jobs.OwnTx(w.db), key(rows-2), slot(9)); !found || err != nil {
 				t.Fatal(found, err)
 			}
 			time.Sleep(4 * time.Second)
@@ -703,7 +703,7 @@ func TestARowThatIsCancelledWhileItWaitsForAPermitIsNotChecked(t *testing.T) {
 	running := w.background(slot(1))
 	w.eventually("the rows are claimed", func() bool { return w.count(`select count(*) from prescient.slot_claim where jobs <> '{}'`) == 1 })
 	time.Sleep(4 * time.Second)
-	found, err := w.client.Cancel(t.Context(), w.db, jobs.Key{JobExec: "limited", EntityName: "invoice", EntityKey: "a-0"})
+	found, err := w.client.Cancel(t.Context(), jobs.OwnTx(w.db), jobs.Key{JobExec: "limited", EntityName: "invoice", EntityKey: "a-0"})
 	if !found || err != nil {
 		t.Fatal(found, err)
 	}

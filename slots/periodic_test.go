@@ -426,7 +426,7 @@ func TestARenamedPeriodicFunctionLeavesItsRow(t *testing.T) {
 func TestARowThatItsOwnerCancelledIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	kit, _ := periodic(t, testkit.Start, "0 12 * * *")
-	if found, err := kit.Client.Cancel(t.Context(), kit.DB, jobs.PeriodicKey("report")); !found || err != nil {
+	if found, err := kit.Client.Cancel(t.Context(), jobs.OwnTx(kit.DB), jobs.PeriodicKey("report")); !found || err != nil {
 		t.Fatal(found, err)
 	}
 	withCrontab(t, kit, "report", "0 12 * * *")

@@ -24,7 +24,7 @@ func (w *world) missFour(job string) {
 	for n := range 4 {
 		list = append(list, jobs.Request{JobExec: job, EntityName: "order", EntityKey: fmt.Sprint(n), CheckAt: slot(n + 1)})
 	}
-	if _, err := w.client.EnqueueMany(w.t.Context(), w.db, list); err != nil {
+	if _, err := w.client.EnqueueMany(w.t.Context(), jobs.OwnTx(w.db), list); err != nil {
 		w.t.Fatal(err)
 	}
 	w.clock.Set(slot(5))
@@ -219,7 +219,7 @@ func (w *world) enqueueAs(job, entity string, at time.Time, n int) {
 	for i := range n {
 		list = append(list, jobs.Request{JobExec: job, EntityName: entity, EntityKey: fmt.Sprint(i), CheckAt: at})
 	}
-	if _, err := w.client.EnqueueMany(w.t.Context(), w.db, list); err != nil {
+	if _, err := w.client.EnqueueMany(w.t.Context(), jobs.OwnTx(w.db), list); err != nil {
 		w.t.Fatal(err)
 	}
 }

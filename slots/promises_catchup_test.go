@@ -70,7 +70,7 @@ func TestCatchUpStartsNoRowBeforeItsSlotHoweverTheWidthHasChanged(t *testing.T) 
 			}
 			ahead := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: "0"}
 			ahead.CheckAt = slot(0).Add(9 * time.Minute)
-			if _, err := w.client.Enqueue(t.Context(), w.db, ahead); err != nil {
+			if _, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), ahead); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := before.CatchUp(t.Context(), slots.CatchUp{Mode: mode}); err != nil {

@@ -22,7 +22,7 @@ func (w *world) enqueueList(at time.Time, list ...jobs.Request) {
 	for i := range list {
 		list[i].EntityName, list[i].GroupKey = "order", "one"
 		list[i].CheckAt = at
-		if _, err := w.client.Enqueue(w.t.Context(), w.db, list[i]); err != nil {
+		if _, err := w.client.Enqueue(w.t.Context(), jobs.OwnTx(w.db), list[i]); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -65,7 +65,7 @@ func TestARowOfAJobThatIsPausedDuringTheRunIsNotDoneWithoutItsCheck(t *testing.T
 		}
 		for _, job := range batch {
 			if owners[job.EntityKey] {
-				if _, err := w.client.Cancel(ctx, w.db, job.Key()); err != nil {
+				if _, err := w.client.Cancel(ctx, jobs.OwnTx(w.db), job.Key()); err != nil {
 					return nil, err
 				}
 			}

@@ -152,7 +152,7 @@ func TestASlotThatIsLeftOpenWithoutRowsIsClosedByTheNextCatchUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, job := range w.waiting() {
-		if _, err := w.client.Cancel(t.Context(), w.db, job.Key()); err != nil {
+		if _, err := w.client.Cancel(t.Context(), jobs.OwnTx(w.db), job.Key()); err != nil {
 			t.Fatal(err)
 		}
 	}

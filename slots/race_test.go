@@ -27,11 +27,11 @@ func TestARowThatItsOwnerCancelsOrMovesWhileItIsCheckedStaysAsTheOwnerWantsIt(t 
 		var err error
 		switch job.EntityKey {
 		case "0":
-			_, err = w.client.Cancel(ctx, w.db, job.Key())
+			_, err = w.client.Cancel(ctx, jobs.OwnTx(w.db), job.Key())
 		case "1":
-			_, _, err = w.client.Reschedule(ctx, w.db, job.Key(), slot(9))
+			_, _, err = w.client.Reschedule(ctx, jobs.OwnTx(w.db), job.Key(), slot(9))
 		case "2":
-			_, err = w.client.Enqueue(ctx, w.db, replacement(job), jobs.Replace)
+			_, err = w.client.Enqueue(ctx, jobs.OwnTx(w.db), replacement(job), jobs.Replace)
 		}
 		return new(slot(2)), err
 	}))

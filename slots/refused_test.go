@@ -320,7 +320,7 @@ func TestAGroupDoesNotWaitForTheClaimOfARowThatCannotBeRead(t *testing.T) {
 	}
 	list[rows-1].EntityKey = "7" // see enormous
 	list[0].GroupKey, list[rows-1].GroupKey = "family", "family"
-	if _, err := w.client.EnqueueMany(t.Context(), w.db, list); err != nil {
+	if _, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list); err != nil {
 		t.Fatal(err)
 	}
 	w.db.MustExec(enormous)

@@ -26,7 +26,7 @@ func TestAKeyThatIsAskedForAgainAndAgainIsCheckedInEverySlot(t *testing.T) {
 		return func(w *world) error {
 			j := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: "0"}
 			j.CheckAt = w.clock.Now()
-			_, err := w.client.Enqueue(w.t.Context(), w.db, j, on)
+			_, err := w.client.Enqueue(w.t.Context(), jobs.OwnTx(w.db), j, on)
 			return err
 		}
 	}
@@ -45,7 +45,7 @@ func TestAKeyThatIsAskedForAgainAndAgainIsCheckedInEverySlot(t *testing.T) {
 			return err
 		},
 		"push back by the key": func(w *world) error {
-			_, _, err := w.client.PushBack(w.t.Context(), w.db, jobs.Key{JobExec: "job", EntityName: "order", EntityKey: "0"}, w.clock.Now(), 0)
+			_, _, err := w.client.PushBack(w.t.Context(), jobs.OwnTx(w.db), jobs.Key{JobExec: "job", EntityName: "order", EntityKey: "0"}, w.clock.Now(), 0)
 			return err
 		},
 	} {
@@ -149,7 +149,7 @@ func TestARequestIsHonouredByEveryRecordOfAnOutcome(t *testing.T) {
 							j.CheckAt, j.UnlessEndedWithin = slot(5), test.unless
 							list = append(list, j)
 						}
-						if c, err := w.client.EnqueueMany(t.Context(), w.db, list, on); err != nil || c != (jobs.EnqueueCounts{Recorded: int64(n / 2)}) {
+						if c, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list, on); err != nil || c != (jobs.EnqueueCounts{Recorded: int64(n / 2)}) {
 							t.Fatal(c, err)
 						}
 					}
@@ -190,7 +190,7 @@ func TestARetryLeavesAFailedRowInHistoryIfItsKeyWaitsByARequest(t *testing.T) {
 	w.clock.Set(slot(1))
 	again := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: "0"}
 	again.CheckAt = slot(5)
-	if e, err := w.client.Enqueue(t.Context(), w.db, again); err != nil || e.Action != jobs.ActionRecorded {
+	if e, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), again); err != nil || e.Action != jobs.ActionRecorded {
 		t.Fatal(e, err)
 	}
 	w.run(slot(1))
@@ -284,7 +284,7 @@ func TestARequestOnADueRowGivesEachColumnThatAnEnqueueGives(t *testing.T) {
 
 			due := jobs.Request{JobExec: r.JobExec, EntityName: r.EntityName, EntityKey: r.EntityKey, ItemKey: r.ItemKey}
 			due.CheckAt = slot(1)
-			if _, err := w.client.Enqueue(t.Context(), w.db, due); err != nil {
+			if _, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), due); err != nil {
 				t.Fatal(err)
 			}
 			w.clock.Set(slot(1))
@@ -380,7 +380,7 @@ func TestARequestIsHonouredThoughTheNameOfItsJobHasNotCommitted(t *testing.T) {
 						JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(k), CheckAt: slot(5), Within: test.within,
 					})
 				}
-				if c, err := w.client.EnqueueMany(t.Context(), w.db, list, test.on); err != nil || c != (jobs.EnqueueCounts{Recorded: int64(n)}) {
+				if c, err := w.client.EnqueueMany(t.Context(), jobs.OwnTx(w.db), list, test.on); err != nil || c != (jobs.EnqueueCounts{Recorded: int64(n)}) {
 					t.Fatal(c, err)
 				}
 				w.run(slot(1))

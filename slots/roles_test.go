@@ -71,15 +71,15 @@ func TestEveryPartIsPlayedWithTheRightsOfItsRole(t *testing.T) {
 	}
 	var stream []jobs.Request
 	for _, name := range names {
-		if _, err := client.Enqueue(t.Context(), app, check(name, "1")); err != nil {
+		if _, err := client.Enqueue(t.Context(), jobs.OwnTx(app), check(name, "1")); err != nil {
 			t.Fatal(err)
 		}
 		stream = append(stream, check(name, "2"))
 	}
-	if n, err := client.EnqueueAll(t.Context(), app, slices.Values(stream)); n.Inserted != int64(len(names)) || err != nil {
+	if n, err := client.EnqueueAll(t.Context(), jobs.OwnTx(app), slices.Values(stream)); n.Inserted != int64(len(names)) || err != nil {
 		t.Fatalf("a stream of an app: %+v, %v", n, err)
 	}
-	if _, _, err := client.Reschedule(t.Context(), app, check("one", "2").Key(), slot(2)); err != nil {
+	if _, _, err := client.Reschedule(t.Context(), jobs.OwnTx(app), check("one", "2").Key(), slot(2)); err != nil {
 		t.Error(err)
 	}
 	if _, err := seq.Collect(admin.New(client).List(t.Context(), app, admin.Filter{Limit: 1})); err == nil {
@@ -147,7 +147,7 @@ func TestEveryPartIsPlayedWithTheRightsOfItsRole(t *testing.T) {
 	_, paused := admin.New(replayed).Pause(t.Context(), operator, "one")
 	_, resumed := admin.New(replayed).Resume(t.Context(), operator, "one")
 	_, pruned := admin.New(replayed).Prune(t.Context(), operator, noon.AddDate(1, 0, 0), false)
-	_, cancelled := client.CancelEntity(t.Context(), operator, "order", "1")
+	_, cancelled := client.CancelEntity(t.Context(), jobs.OwnTx(operator), "order", "1")
 	if err := errors.Join(paused, resumed, pruned, cancelled); err != nil {
 		t.Error(err)
 	}

@@ -116,7 +116,7 @@ func TestARowCommittedBehindTheReaderIsCheckedByTheSameRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 20 {
-		if _, err := w.client.Enqueue(t.Context(), w.db, row(fmt.Sprint(i))); err != nil {
+		if _, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), row(fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
 		}
 	}

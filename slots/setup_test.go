@@ -96,7 +96,7 @@ func (w *world) enqueue(job string, at time.Time, n int) {
 		j.CheckAt = at
 		list = append(list, j)
 	}
-	if _, err := w.client.EnqueueMany(w.t.Context(), w.db, list); err != nil {
+	if _, err := w.client.EnqueueMany(w.t.Context(), jobs.OwnTx(w.db), list); err != nil {
 		w.t.Fatal(err)
 	}
 }

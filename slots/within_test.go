@@ -31,7 +31,7 @@ func TestWhatIsAskedForWithAWindowIsSpreadInEachRoundAndInEveryReplay(t *testing
 		}), jobs.Within(night), jobs.Concurrency(1))
 		for i := range rows {
 			row := jobs.Request{JobExec: "report", EntityName: "customer", EntityKey: fmt.Sprint(i), CheckAt: midnight, Within: night}
-			if _, err := w.client.Enqueue(t.Context(), w.db, row); err != nil {
+			if _, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), row); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -131,7 +131,7 @@ func (k *Kit) Enqueue(row jobs.Request, at time.Time) jobs.EnqueueResult {
 		k.t.Fatalf("enqueue %s: it is asked for %s, and its CheckAt is %s: give one of them", row.Key(), at, row.CheckAt)
 	}
 	row.CheckAt = at
-	enqueued, err := k.Client.Enqueue(k.t.Context(), k.DB, row)
+	enqueued, err := k.Client.Enqueue(k.t.Context(), jobs.OwnTx(k.DB), row)
 	k.must(err)
 	return enqueued
 }

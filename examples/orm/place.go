@@ -30,7 +30,7 @@ type Order struct {
 const insert = "insert into orders (id, customer) values ($1, $2)"
 
 // check enqueues a check of an order two days later, in the transaction that places it.
-func check(ctx context.Context, c *jobs.Client, tx jobs.DB, o Order) error {
+func check(ctx context.Context, c *jobs.Client, tx jobs.Tx, o Order) error {
 	job := jobs.Request{
 		JobExec: "order.unshipped", EntityName: "orders", EntityKey: strconv.Itoa(o.ID), CheckAt: c.FromNow(48 * time.Hour),
 	}
@@ -109,7 +109,7 @@ func Gorm(ctx context.Context, db *gorm.DB, c *jobs.Client, o Order) error {
 		if err := tx.Create(&o).Error; err != nil {
 			return err
 		}
-		if err := check(ctx, c, tx.Statement.ConnPool, o); err != nil {
+		if err := check(ctx, c, tx.Statement.ConnPool.(jobs.Tx), o); err != nil {
 			return err
 		}
 		return o.Pay()

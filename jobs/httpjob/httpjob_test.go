@@ -111,7 +111,7 @@ func (w *world) due(list ...jobs.Request) {
 	for _, job := range list {
 		job.JobExec, job.EntityName = "overdue", "invoice"
 		job.CheckAt = slot(1)
-		if _, err := w.client.Enqueue(w.t.Context(), w.db, job); err != nil {
+		if _, err := w.client.Enqueue(w.t.Context(), jobs.OwnTx(w.db), job); err != nil {
 			w.t.Fatal(err)
 		}
 	}

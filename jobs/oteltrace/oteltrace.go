@@ -30,7 +30,7 @@ func Use(registry *jobs.Registry, provider trace.TracerProvider) {
 
 // Carry links the rest of a transaction to the span of ctx: the checks that it enqueues link to
 // that span. Without a span in ctx it does nothing.
-func Carry(ctx context.Context, tx jobs.DB) error {
+func Carry(ctx context.Context, tx jobs.Tx) error {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
 	return jobs.SetTraceParent(ctx, tx, carrier.Get("traceparent"))

@@ -43,7 +43,7 @@ func spans(t *testing.T, registry *jobs.Registry, rows int) (tracetest.SpanStubs
 		for i := range rows {
 			check := jobs.Request{JobExec: d.Name, EntityName: "order", EntityKey: fmt.Sprint(i)}
 			check.CheckAt = noon
-			if _, err := client.Enqueue(t.Context(), db, check); err != nil {
+			if _, err := client.Enqueue(t.Context(), jobs.OwnTx(db), check); err != nil {
 				t.Fatal(err)
 			}
 		}

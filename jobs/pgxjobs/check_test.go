@@ -82,7 +82,7 @@ func (w *world) enqueue(job string, n int) {
 		row.JobExec = job
 		list = append(list, row)
 	}
-	if _, err := w.client.EnqueueMany(w.t.Context(), w.db, list); err != nil {
+	if _, err := w.client.EnqueueMany(w.t.Context(), jobs.OwnTx(w.db), list); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -435,7 +435,7 @@ func TestAColumnThatIsAddedIsNoErrorOfWhatPgxHasPrepared(t *testing.T) {
 		for i := range 30 {
 			job := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: fmt.Sprint(i)}
 			job.CheckAt = slot(1)
-			if _, err := w.client.Enqueue(t.Context(), w.db, job); err != nil {
+			if _, err := w.client.Enqueue(t.Context(), jobs.OwnTx(w.db), job); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -20,7 +20,7 @@ import (
 // Tx returns a transaction of pgx for the calls of a client. Their writes are part of it. The
 // caller commits it or rolls it back. One goroutine at a time may use it. It costs nothing and
 // needs no closing.
-func Tx(tx pgx.Tx) jobs.DB { return txAdapter{tx} }
+func Tx(tx pgx.Tx) jobs.Tx { return txAdapter{tx} }
 
 // txAdapter is a transaction of pgx for database/sql.
 type txAdapter struct{ tx pgx.Tx }
@@ -41,6 +41,10 @@ var txPool = sync.OnceValue(func() *sql.DB {
 	db.SetMaxIdleConns(-1)
 	return db
 })
+
+// Commit and Rollback end the transaction of pgx.
+func (g txAdapter) Commit() error   { return g.tx.Commit(context.Background()) }
+func (g txAdapter) Rollback() error { return g.tx.Rollback(context.Background()) }
 
 func (g txAdapter) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	return txPool().QueryContext(context.WithValue(ctx, txKey{}, g.tx), query, args...)

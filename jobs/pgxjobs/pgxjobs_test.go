@@ -29,7 +29,7 @@ type said struct {
 }
 
 // story makes every call of a client, in an order that leaves something to each of them.
-func (w *world) story(db jobs.DB) (all []said) {
+func (w *world) story(db jobs.Tx) (all []said) {
 	c, ctx := w.client, w.t.Context()
 	tell := func(call string, err error, result ...any) {
 		s := said{Call: call, Result: result}
@@ -186,17 +186,17 @@ func TestErrorsAreTheSameThroughEveryDriver(t *testing.T) {
 	w := setup(t)
 	ctx := t.Context()
 	elsewhere := connect(t, pgtest.Empty(t))
-	if _, err := w.client.Enqueue(ctx, w.db, check("1", slot(1))); err != nil {
+	if _, err := w.client.Enqueue(ctx, jobs.OwnTx(w.db), check("1", slot(1))); err != nil {
 		t.Fatal(err)
 	}
 	one := func(yield func(jobs.Request) bool) { yield(check("1", slot(1))) }
 	for name, begin := range w.all() {
-		for call, enqueue := range map[string]func(db jobs.DB) error{
-			"Enqueue": func(db jobs.DB) error {
+		for call, enqueue := range map[string]func(db jobs.Tx) error{
+			"Enqueue": func(db jobs.Tx) error {
 				_, err := w.client.Enqueue(ctx, db, check("1", slot(1)), jobs.Reject)
 				return err
 			},
-			"EnqueueAll": func(db jobs.DB) error {
+			"EnqueueAll": func(db jobs.Tx) error {
 				_, err := w.client.EnqueueAll(ctx, db, one, jobs.Reject)
 				return err
 			},

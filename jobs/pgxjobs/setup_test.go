@@ -95,17 +95,17 @@ func (w *world) begin() pgx.Tx {
 }
 
 // all are the ways to a database. end commits what is a transaction.
-func (w *world) all() map[string]func() (db jobs.DB, end func() error) {
+func (w *world) all() map[string]func() (db jobs.Tx, end func() error) {
 	none := func() error { return nil }
-	return map[string]func() (jobs.DB, func() error){
-		"lib/pq, a pool": func() (jobs.DB, func() error) { return w.db, none },
-		"lib/pq, a transaction": func() (jobs.DB, func() error) {
+	return map[string]func() (jobs.Tx, func() error){
+		"lib/pq, a pool": func() (jobs.Tx, func() error) { return jobs.OwnTx(w.db), none },
+		"lib/pq, a transaction": func() (jobs.Tx, func() error) {
 			tx := w.db.MustBegin()
 			return tx, tx.Commit
 		},
-		"pgx, a pool":             func() (jobs.DB, func() error) { return pgxjobs.Open(w.pool), none },
-		"pgx, through its stdlib": func() (jobs.DB, func() error) { return stdlib.OpenDBFromPool(w.pool), none },
-		"pgx, a transaction": func() (jobs.DB, func() error) {
+		"pgx, a pool":             func() (jobs.Tx, func() error) { return jobs.OwnTx(pgxjobs.Open(w.pool)), none },
+		"pgx, through its stdlib": func() (jobs.Tx, func() error) { return jobs.OwnTx(stdlib.OpenDBFromPool(w.pool)), none },
+		"pgx, a transaction": func() (jobs.Tx, func() error) {
 			tx := w.begin()
 			return pgxjobs.Tx(tx), func() error { return tx.Commit(w.t.Context()) }
 		},

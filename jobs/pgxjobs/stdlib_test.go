@@ -52,15 +52,15 @@ func TestAClientNeedsNoOtherPoolThanOneOfPgxsAdapter(t *testing.T) {
 				t.Fatal(err)
 			}
 			at := client.FromNow(48 * time.Hour)
-			if got, err := client.Enqueue(ctx, db, check("1", at)); err != nil || got.Action != jobs.ActionInserted {
+			if got, err := client.Enqueue(ctx, jobs.OwnTx(db), check("1", at)); err != nil || got.Action != jobs.ActionInserted {
 				t.Errorf("Enqueue: %v, %v", got, err)
 			}
 			list := []jobs.Request{check("1", at), check("2", at), check("ö'\\", at)}
 			list[2].Payload = []byte(`{"a": ["ö", "\\", null]}`)
-			if got, err := client.EnqueueMany(ctx, db, list); err != nil || got.Inserted != 2 || got.Kept != 1 {
+			if got, err := client.EnqueueMany(ctx, jobs.OwnTx(db), list); err != nil || got.Inserted != 2 || got.Kept != 1 {
 				t.Errorf("EnqueueMany: %+v, %v", got, err)
 			}
-			if done, err := client.Cancel(ctx, db, list[1].Key()); err != nil || !done {
+			if done, err := client.Cancel(ctx, jobs.OwnTx(db), list[1].Key()); err != nil || !done {
 				t.Errorf("Cancel: %v, %v", done, err)
 			}
 			if done, err := admin.New(client).Pause(ctx, db, "remind"); err != nil || !done {
@@ -106,7 +106,7 @@ func TestStoresAndSchedulesGoThroughPgxsAdapter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := from.Client.Enqueue(ctx, a, check("1", from.Client.FromNow(48*time.Hour))); err != nil {
+			if _, err := from.Client.Enqueue(ctx, jobs.OwnTx(a), check("1", from.Client.FromNow(48*time.Hour))); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := set.Drain(ctx, "a", "me"); err != nil {

@@ -184,7 +184,7 @@ func TestAStepThatHasFiredDoesNotFireAgain(t *testing.T) {
 	s.run(day(4))
 
 	// The order is enqueued again, as by jobs add, or by a rule that is removed and applied.
-	if _, err := s.client.Cancel(t.Context(), s.db, jobs.Key{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1"}); err != nil {
+	if _, err := s.client.Cancel(t.Context(), jobs.OwnTx(s.db), jobs.Key{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1"}); err != nil {
 		t.Fatal(err)
 	}
 	s.waits("1", day(5))
@@ -751,7 +751,7 @@ func TestAStepThatWasLeftOutStaysSoWhenItsRowComesAgain(t *testing.T) {
 		if err := job.SetPayload(map[string]time.Time{"came": at}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.client.Enqueue(t.Context(), s.db, job); err != nil {
+		if _, err := s.client.Enqueue(t.Context(), jobs.OwnTx(s.db), job); err != nil {
 			t.Fatal(err)
 		}
 		s.run(at)
@@ -786,7 +786,7 @@ func TestARowThatNoRuleHasMadeIsAnErrorOfItsOwn(t *testing.T) {
 		{EntityName: "bill", EntityKey: "2"}, {EntityName: "order", EntityKey: "3", ItemKey: "a"}, {EntityName: "order", EntityKey: "4", Anonymous: true},
 	} {
 		job.JobExec, job.CheckAt = "order.unshipped", day(4)
-		if _, err := s.client.Enqueue(t.Context(), s.db, job); err != nil {
+		if _, err := s.client.Enqueue(t.Context(), jobs.OwnTx(s.db), job); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -868,7 +868,7 @@ func TestAKeyMayBeOfAnyType(t *testing.T) {
 
 func TestRegisterRefusesAConfigurationThatLacksAField(t *testing.T) {
 	t.Parallel()
-	if err := rule.Register(jobs.NewRegistry(), rule.CheckConfig{}); err == nil || !cmp.Equal(err.Error(), "register rules: DB, Publisher and Source must be set, and Timeout not negative") {
+	if err := rule.Register(jobs.NewRegistry(), rule.CheckConfig{}); err == nil || !cmp.Equal(err.Error(), "register rules: DB and Publisher must be set, and Timeout not negative") {
 		t.Errorf("%v", err)
 	}
 }
@@ -937,7 +937,7 @@ func TestTheSummaryOfARuleTellsWhetherItEstimatesTheRowsThatWait(t *testing.T) {
 		rows      []jobs.Request
 		estimated bool
 	}{{rows[:1000], false}, {rows[1000:], true}} {
-		if _, err := s.client.EnqueueMany(t.Context(), s.db, test.rows); err != nil {
+		if _, err := s.client.EnqueueMany(t.Context(), jobs.OwnTx(s.db), test.rows); err != nil {
 			t.Fatal(err)
 		}
 		if sum, err := store.Summary(t.Context(), "order.unshipped", day0); err != nil || sum.Waiting < 1000 || sum.Estimated != test.estimated {
@@ -957,7 +957,7 @@ func TestTheChecksOfALockedTableWaitForTheNextSlot(t *testing.T) {
 		a.Rule.Steps[0].Event = "parcel.unshipped"
 	}))
 	job := jobs.Request{JobExec: "parcel.unshipped", EntityName: "parcel", EntityKey: "1", CheckAt: day(4)}
-	if _, err := s.client.Enqueue(t.Context(), s.db, job); err != nil {
+	if _, err := s.client.Enqueue(t.Context(), jobs.OwnTx(s.db), job); err != nil {
 		t.Fatal(err)
 	}
 	tx, err := s.db.BeginTxx(t.Context(), nil)

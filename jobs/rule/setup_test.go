@@ -167,7 +167,7 @@ func (s *shop) waits(id string, at time.Time, from ...time.Time) {
 			s.t.Fatal(err)
 		}
 	}
-	if _, err := s.client.Enqueue(s.t.Context(), s.db, job); err != nil {
+	if _, err := s.client.Enqueue(s.t.Context(), jobs.OwnTx(s.db), job); err != nil {
 		s.t.Fatal(err)
 	}
 }

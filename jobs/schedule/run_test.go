@@ -41,7 +41,7 @@ func TestEveryInstantBetweenTwoSlotsIsAnEventAtTheSlotAfterIt(t *testing.T) {
 	}
 	at := noon.Add(5 * time.Minute)
 	want := event.Event{
-		ID: fmt.Sprintf("report-%d", at.Unix()), Source: "prescient", Type: "prescient.schedule.due", Subject: "report",
+		ID: fmt.Sprintf("report-%d", at.Unix()), Source: "prescient:/" + w.text("select store from prescient.setting"), Type: schedule.EventType, Subject: "report",
 		Time: at, PublishedAt: slot(1).Add(time.Second),
 		Data: fmt.Appendf(nil, `{"id":"report-%[1]d","generated_at":%[1]d,"schedule_id":"report","payload":{"n":1}}`, at.Unix()),
 	}
@@ -301,7 +301,7 @@ func TestARowThatWasMovedByHandPublishesNothingEarly(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := jobs.Key{JobExec: schedule.JobExec, EntityName: schedule.EntityName, EntityKey: "a"}
-	if _, _, err := client.Reschedule(t.Context(), w.db, key, slot(1)); err != nil {
+	if _, _, err := client.Reschedule(t.Context(), jobs.OwnTx(w.db), key, slot(1)); err != nil {
 		t.Fatal(err)
 	}
 	w.run(slot(1))
@@ -312,7 +312,7 @@ func TestARowThatWasMovedByHandPublishesNothingEarly(t *testing.T) {
 	if got := times(w.published()); got != "13:00" {
 		t.Errorf("published %s", got)
 	}
-	if _, err := client.Cancel(t.Context(), w.db, key); err != nil {
+	if _, err := client.Cancel(t.Context(), jobs.OwnTx(w.db), key); err != nil {
 		t.Fatal(err)
 	}
 	if s := w.get("a"); s.State != schedule.Ended {

@@ -206,7 +206,7 @@ func (s *Store) enqueue(ctx context.Context, tx jobs.DB, rows []jobs.Request, on
 	if len(rows) == 0 {
 		return nil
 	}
-	counts, err := s.client.EnqueueMany(ctx, tx, rows, on)
+	counts, err := s.client.EnqueueMany(ctx, inside{tx}, rows, on)
 	if err == nil && counts.Kept > 0 {
 		return fmt.Errorf("%s that belong to no schedule in job %q: cancel them first, with jobs cancel %s ID",
 			spoken.Count(counts.Kept, "check waits", "checks wait"), JobExec, EntityName)

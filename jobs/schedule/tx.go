@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/jobs"
@@ -22,6 +23,14 @@ func inTx(ctx context.Context, db jobs.DB, fn func(tx jobs.DB) error) error {
 func once(ctx context.Context, db jobs.DB, fn func(tx jobs.DB) error) error {
 	return tx.In(ctx, db, func(db tx.DB) error { return fn(db) })
 }
+
+// inside is a transaction that once or its caller ends.
+type inside struct{ jobs.DB }
+
+var errInside = errors.New("the transaction belongs to the caller of package schedule")
+
+func (inside) Commit() error   { return errInside }
+func (inside) Rollback() error { return errInside }
 
 // reading is once for calls that only read.
 func reading(ctx context.Context, db jobs.DB, fn func(tx jobs.DB) error) error {

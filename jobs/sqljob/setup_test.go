@@ -98,7 +98,7 @@ func (w *world) enqueue(job jobs.Request, at time.Time) {
 	w.t.Helper()
 	job.JobExec, job.EntityName = "unshipped", "order"
 	job.CheckAt = at
-	if _, err := w.client.Enqueue(w.t.Context(), w.db, job); err != nil {
+	if _, err := w.client.Enqueue(w.t.Context(), jobs.OwnTx(w.db), job); err != nil {
 		w.t.Fatal(err)
 	}
 }

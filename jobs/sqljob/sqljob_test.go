@@ -300,7 +300,6 @@ func TestABindingThatLacksSomethingIsRefused(t *testing.T) {
 		"query":     func(c *sqljob.Config) { c.Query = "" },
 		"database":  func(c *sqljob.Config) { c.DB = nil },
 		"publisher": func(c *sqljob.Config) { c.Publisher = nil },
-		"source":    func(c *sqljob.Config) { c.Source = "" },
 		"timeout":   func(c *sqljob.Config) { c.Timeout = -1 },
 	} {
 		err := sqljob.Register(jobs.NewRegistry(), w.config(unshipped, change))

@@ -115,7 +115,7 @@ func newTrial(t *testing.T, stage *stage) *trial {
 	for s, list := range map[*stores.Store][]jobs.Request{
 		a: list, b: {numbered(fmt.Sprint("k", both), theirs, 9)}, other: {numbered(fmt.Sprint("k", both), theirs+1, 9)},
 	} {
-		if _, err := s.Client.EnqueueMany(t.Context(), s.DB, list); err != nil {
+		if _, err := s.Client.EnqueueMany(t.Context(), jobs.OwnTx(s.DB), list); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -283,7 +283,7 @@ var somebody = map[string]who{
 	"cancel": func(c *trial) func() error {
 		cancelled := 0
 		for _, s := range c.stage.set.Candidates(target) {
-			found, err := s.Client.Cancel(context.Background(), s.DB, ofTarget)
+			found, err := s.Client.Cancel(context.Background(), jobs.OwnTx(s.DB), ofTarget)
 			if err != nil {
 				c.t.Errorf("cancel in %s: %v", s.Name, err)
 			}
@@ -332,7 +332,7 @@ var somebody = map[string]who{
 		if err != nil {
 			c.t.Error(err)
 		}
-		e, err := s.Client.Enqueue(context.Background(), s.DB, numbered(target, later, 8), jobs.Replace)
+		e, err := s.Client.Enqueue(context.Background(), jobs.OwnTx(s.DB), numbered(target, later, 8), jobs.Replace)
 		if err != nil {
 			c.t.Errorf("enqueue in %s: %v", s.Name, err)
 		}
@@ -348,7 +348,7 @@ var somebody = map[string]who{
 	"reschedule where it waits": func(c *trial) func() error {
 		to, ok := time.Time{}, false
 		for _, s := range c.stage.set.Candidates(target) {
-			at, found, err := s.Client.Reschedule(context.Background(), s.DB, ofTarget, slot(7))
+			at, found, err := s.Client.Reschedule(context.Background(), jobs.OwnTx(s.DB), ofTarget, slot(7))
 			if err != nil {
 				c.t.Errorf("reschedule in %s: %v", s.Name, err)
 			}

@@ -39,7 +39,7 @@ func ExampleSet_Candidates() {
 			if store.Client == nil {
 				return store.Err // it has not answered yet
 			}
-			if _, err := store.Client.Cancel(ctx, store.DB, key); err != nil {
+			if _, err := store.Client.Cancel(ctx, jobs.OwnTx(store.DB), key); err != nil {
 				return err
 			}
 		}

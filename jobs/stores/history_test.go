@@ -94,7 +94,7 @@ func (p *play) apply(random *rand.Rand, step, first, n int) {
 		key := fmt.Sprint(i)
 		store, err := p.set.Route(key)
 		if err == nil {
-			_, err = store.Client.Enqueue(p.t.Context(), store.DB, check(key, slot(step+1+random.IntN(6))))
+			_, err = store.Client.Enqueue(p.t.Context(), jobs.OwnTx(store.DB), check(key, slot(step+1+random.IntN(6))))
 		}
 		if err != nil {
 			p.t.Errorf("enqueue %s: %v", key, err)
@@ -111,7 +111,7 @@ func (p *play) apply(random *rand.Rand, step, first, n int) {
 func (p *play) cancel(key string) {
 	found := false
 	for _, s := range p.set.Candidates(key) {
-		in, err := s.Client.Cancel(p.t.Context(), s.DB, check(key, now).Key())
+		in, err := s.Client.Cancel(p.t.Context(), jobs.OwnTx(s.DB), check(key, now).Key())
 		if err != nil {
 			p.t.Errorf("cancel %s: %v", key, err)
 		}

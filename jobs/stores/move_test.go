@@ -536,7 +536,7 @@ func TestACancelOfAnEntityLeavesTheCheckOfAScheduleThatIsOnItsWay(t *testing.T) 
 	defer func() { _ = opening.Rollback() }()
 	opening.MustExec(`select prescient.lock_slot($1, true)`, slot(5))
 	_, ended := moveThatWaits(t, w.set, w.a)
-	n, err := w.b.Client.CancelEntity(t.Context(), w.b.DB, "schedule", "report")
+	n, err := w.b.Client.CancelEntity(t.Context(), jobs.OwnTx(w.b.DB), "schedule", "report")
 	if err != nil || n != 1 {
 		t.Errorf("%d checks are cancelled, %v", n, err)
 	}

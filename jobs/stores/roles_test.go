@@ -55,7 +55,7 @@ func TestEachRoleMayDoItsPartInStores(t *testing.T) {
 	w := &world{t: t, set: app}
 	for i, s := range []*stores.Store{w.store("a"), w.store("b")} {
 		for _, j := range keys(20, 5)[i*5:] { // of which most are in both
-			if _, err := s.Client.Enqueue(t.Context(), s.DB, j); err != nil {
+			if _, err := s.Client.Enqueue(t.Context(), jobs.OwnTx(s.DB), j); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -91,7 +91,7 @@ func TestEachRoleMayDoItsPartInStores(t *testing.T) {
 		t.Errorf("an application may drain a store: %v", err)
 	}
 	b := w.store("b")
-	if found, err := b.Client.Cancel(t.Context(), b.DB, check("1", now).Key()); !found || err != nil {
+	if found, err := b.Client.Cancel(t.Context(), jobs.OwnTx(b.DB), check("1", now).Key()); !found || err != nil {
 		t.Error(found, err)
 	}
 }

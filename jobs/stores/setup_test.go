@@ -76,7 +76,7 @@ func (w *world) store(name string) *stores.Store {
 
 func (w *world) enqueue(s *stores.Store, list ...jobs.Request) {
 	w.t.Helper()
-	if _, err := s.Client.EnqueueMany(w.t.Context(), s.DB, list); err != nil {
+	if _, err := s.Client.EnqueueMany(w.t.Context(), jobs.OwnTx(s.DB), list); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -35,16 +35,15 @@ const envelopeSize = 128
 var maxPayload = base64.StdEncoding.EncodedLen(MaxData) + envelopeSize
 
 // DelayContext puts data into the queue, to be handled at the first slot at or after readyAt, which
-// may be in the past. If db is a transaction, the item is part of it; a pool gets a transaction of
-// its own. readyAt is at most 5 years ahead, data at most MaxData. Keep larger data, and data that
-// many items share, elsewhere and refer to it.
-func (q *Queue) DelayContext(ctx context.Context, db jobs.DB, readyAt time.Time, data []byte) error {
+// may be in the past. The item is part of tx; jobs.OwnTx gives it a transaction of its own. readyAt is at most
+// 5 years ahead, data at most MaxData. Keep larger data, and data that many items share, elsewhere and refer to it.
+func (q *Queue) DelayContext(ctx context.Context, tx jobs.Tx, readyAt time.Time, data []byte) error {
 	item, err := pack(rand.Text(), readyAt, data)
 	if err != nil {
 		return fmt.Errorf("delay item: %w", err)
 	}
 	item.CheckAt = readyAt
-	if _, err := q.client.Enqueue(ctx, db, item); err != nil {
+	if _, err := q.client.Enqueue(ctx, tx, item); err != nil {
 		return fmt.Errorf("delay item: %w", err)
 	}
 	return nil

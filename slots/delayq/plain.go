@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/prescient-go/prescient/jobs"
 )
 
 // DelayQ is the smallest interface of a delay queue. A Queue implements it.
@@ -27,7 +29,7 @@ func (q *Queue) Delay(readyTime time.Time, data []byte) error {
 	if q.open.Err() != nil {
 		return ErrClosed
 	}
-	return q.DelayContext(q.open, q.db, readyTime, data)
+	return q.DelayContext(q.open, jobs.OwnTx(q.db), readyTime, data)
 }
 
 // Run is RunContext until Close.

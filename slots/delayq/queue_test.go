@@ -270,7 +270,7 @@ func TestAQueueThatManyOpenAtOnceForTheFirstTimeIsOpenToAll(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if err := q.DelayContext(t.Context(), db, time.Now(), nil); err != nil {
+			if err := q.DelayContext(t.Context(), jobs.OwnTx(db), time.Now(), nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -310,7 +310,7 @@ func TestASchemaWhoseRowsWaitKeepsItsWidth(t *testing.T) {
 		t.Fatal(err)
 	}
 	request := jobs.Request{JobExec: "j", EntityName: "e", EntityKey: "1", CheckAt: time.Now().Add(time.Hour)}
-	if _, err := client.Enqueue(t.Context(), db, request); err != nil {
+	if _, err := client.Enqueue(t.Context(), jobs.OwnTx(db), request); err != nil {
 		t.Fatal(err)
 	}
 	_, err = Open(t.Context(), db, config())
@@ -364,7 +364,7 @@ func TestAnItemThatCannotBeKeptIsRefusedWithTheReason(t *testing.T) {
 		"as much as fit": {w.now(), MaxData, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := w.queue.DelayContext(t.Context(), w.db, test.at, make([]byte, test.size))
+			err := w.queue.DelayContext(t.Context(), jobs.OwnTx(w.db), test.at, make([]byte, test.size))
 			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("%v, want %q", err, test.want)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -102,7 +103,7 @@ func (w *world) now() time.Time {
 
 func (w *world) delay(readyAt time.Time, data string) {
 	w.t.Helper()
-	if err := w.queue.DelayContext(w.t.Context(), w.db, readyAt, []byte(data)); err != nil {
+	if err := w.queue.DelayContext(w.t.Context(), jobs.OwnTx(w.db), readyAt, []byte(data)); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -69,7 +69,7 @@ func (w *world) check(job, entity string, at time.Time) jobs.Request {
 
 func (w *world) enqueue(list []jobs.Request) {
 	w.t.Helper()
-	if _, err := w.Client.EnqueueMany(w.t.Context(), w.db, list); err != nil {
+	if _, err := w.Client.EnqueueMany(w.t.Context(), jobs.OwnTx(w.db), list); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -87,7 +87,7 @@ func (w *world) enqueue(job string, at time.Time, n int) {
 	for i := range n {
 		check := jobs.Request{JobExec: job, EntityName: "order", EntityKey: fmt.Sprint(i)}
 		check.CheckAt = at
-		if _, err := w.client.Enqueue(w.t.Context(), w.db, check); err != nil {
+		if _, err := w.client.Enqueue(w.t.Context(), jobs.OwnTx(w.db), check); err != nil {
 			w.t.Fatal(err)
 		}
 	}

@@ -39,7 +39,7 @@ func enqueue(t *testing.T, r *replay.Replay, db *sqlx.DB, at time.Time) {
 	t.Helper()
 	job := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: at.String()}
 	job.CheckAt = at
-	if _, err := r.Client.Enqueue(t.Context(), db, job); err != nil {
+	if _, err := r.Client.Enqueue(t.Context(), jobs.OwnTx(db), job); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -104,7 +104,7 @@ func TestWhatIsPublishedIsReadInItsOrder(t *testing.T) {
 func TestABadEventSpoilsItsBatchBeforeAnythingIsWritten(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	err := w.box.Publish(t.Context(), []event.Event{happened("a", 1), {ID: "b", Type: "t"}})
+	err := w.box.Publish(t.Context(), []event.Event{happened("a", 1), {ID: "b", Source: "a b", Type: "t"}})
 	if err == nil || !strings.Contains(err.Error(), `event 2 of 2, id "b": source`) {
 		t.Errorf("got %v", err)
 	}

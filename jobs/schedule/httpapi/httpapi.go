@@ -94,7 +94,7 @@ func (a *api) changed(
 func (a *api) changing(r *http.Request, fn func(tx jobs.DB) error) error {
 	actor := web.Sender(r).Name + " from " + a.Access.Address(r).String()
 	return tx.In(r.Context(), a.DB, func(tx tx.DB) error {
-		if err := jobs.SetActor(r.Context(), tx, actor); err != nil {
+		if err := jobs.SetActor(r.Context(), tx.(jobs.Tx), actor); err != nil {
 			return err
 		}
 		return fn(tx)

@@ -116,7 +116,7 @@ func recorded(t *testing.T, divide division, citus bool) []string {
 		if i/len(all)%2 == 1 {
 			r := jobs.Request{JobExec: "job", EntityName: "order", EntityKey: b.rows[i].EntityKey}
 			r.CheckAt, r.Payload = b.slot.At().Add(30*time.Minute), json.RawMessage(`"asked"`)
-			e, err := client.Enqueue(t.Context(), b.slot.Server.DB, r, jobs.Replace)
+			e, err := client.Enqueue(t.Context(), jobs.OwnTx(b.slot.Server.DB), r, jobs.Replace)
 			if err != nil || e.Action != jobs.ActionRecorded {
 				t.Fatalf("%+v, %v", e, err)
 			}

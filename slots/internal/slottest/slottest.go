@@ -61,7 +61,7 @@ func Open(t testing.TB, n int, register func(r *jobs.Registry)) *Slot {
 		j.CheckAt = noon
 		list = append(list, j)
 	}
-	if _, err := client.EnqueueMany(t.Context(), pool, list); err != nil {
+	if _, err := client.EnqueueMany(t.Context(), jobs.OwnTx(pool), list); err != nil {
 		t.Fatal(err)
 	}
 	s.enter()

@@ -187,7 +187,7 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 			Payload: fmt.Appendf(nil, `{"merchant": %d}`, 42+n/2000),
 		})
 	}
-	_, err := w.Client.EnqueueMany(t.Context(), w.DB, many)
+	_, err := w.Client.EnqueueMany(t.Context(), jobs.OwnTx(w.DB), many)
 	w.must(err)
 	_, err = w.DB.ExecContext(t.Context(), `
 		insert into prescient.event_dead (consumer, id, source, type, subject, refusals, error, dead_at)
@@ -300,7 +300,7 @@ func TestManyChecksAreCancelledThoughACommitIsRefused(t *testing.T) {
 			JobExec: "many", EntityName: "order", EntityKey: fmt.Sprint(n), CheckAt: w.Clock.Now().Add(48 * time.Hour),
 		})
 	}
-	_, err := w.Client.EnqueueMany(t.Context(), w.DB, many)
+	_, err := w.Client.EnqueueMany(t.Context(), jobs.OwnTx(w.DB), many)
 	w.must(err)
 	_, err = w.DB.ExecContext(t.Context(), `
 		create sequence public.commits;
@@ -343,7 +343,7 @@ func TestTheChecksOfSchedulesAreChangedByTheirSchedules(t *testing.T) {
 		}
 	}
 	// An application may have an entity of that name. The count is of what is cancelled.
-	_, err = w.Client.Enqueue(t.Context(), w.DB, jobs.Request{
+	_, err = w.Client.Enqueue(t.Context(), jobs.OwnTx(w.DB), jobs.Request{
 		JobExec: "ok", EntityName: "schedule", EntityKey: "report", CheckAt: w.Now().Add(time.Hour),
 	})
 	w.must(err)

@@ -128,7 +128,7 @@ func TestOtherChecksThanThoseOfThePreviewAreNotCancelledOrPutBack(t *testing.T) 
 			add := func(key string) {
 				w.enqueue("ok", w.Now().Add(time.Hour), key)
 				if fail {
-					_, err := w.Client.CancelEntity(t.Context(), w.DB, "order", key)
+					_, err := w.Client.CancelEntity(t.Context(), jobs.OwnTx(w.DB), "order", key)
 					w.must(err)
 					w.DB.MustExec("update prescient.future_job_history set outcome = 'failed'")
 				}

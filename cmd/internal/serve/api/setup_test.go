@@ -262,7 +262,7 @@ func (w *world) enqueue(job string, at time.Time, keys ...string) {
 	for _, key := range keys {
 		j := jobs.Request{JobExec: job, EntityName: "order", EntityKey: key}
 		j.CheckAt = at
-		_, err := w.Client.Enqueue(w.t.Context(), w.DB, j)
+		_, err := w.Client.Enqueue(w.t.Context(), jobs.OwnTx(w.DB), j)
 		w.must(err)
 	}
 }

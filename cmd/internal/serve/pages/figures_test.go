@@ -409,7 +409,7 @@ func (f *figures) live() {
 	for n, rows := range enqueued {
 		for job, many := range rows {
 			for i := range many {
-				_, err := client.Enqueue(ctx, f.DB, jobs.Request{
+				_, err := client.Enqueue(ctx, jobs.OwnTx(f.DB), jobs.Request{
 					JobExec: job, EntityName: "order", EntityKey: fmt.Sprintf("%d-%d", n, i), CheckAt: f.at(n),
 				}, jobs.Keep)
 				f.must(err)
@@ -417,7 +417,7 @@ func (f *figures) live() {
 		}
 	}
 	for _, key := range []string{"2-0", "3-0"} {
-		_, err := client.Cancel(ctx, f.DB, jobs.Key{JobExec: "review.ask", EntityName: "order", EntityKey: key})
+		_, err := client.Cancel(ctx, jobs.OwnTx(f.DB), jobs.Key{JobExec: "review.ask", EntityName: "order", EntityKey: key})
 		f.must(err)
 	}
 	every := fmt.Sprintf("@every %s", f.width)

@@ -83,7 +83,7 @@ func (f *figures) liveWithARule() {
 	f.DB.MustExec(`update orders set shipped_at = placed_at + interval '1 minute' where id in (6, 7)`)
 	f.DB.MustExec(`update orders set channel = 'test' where id = 8`)
 	for _, key := range []string{"9", "11"} {
-		_, err := f.Client.Cancel(f.t.Context(), f.DB, jobs.Key{JobExec: "order.late", EntityName: "orders", EntityKey: key})
+		_, err := f.Client.Cancel(f.t.Context(), jobs.OwnTx(f.DB), jobs.Key{JobExec: "order.late", EntityName: "orders", EntityKey: key})
 		f.must(err)
 	}
 	f.RunFor(2 * time.Hour)

@@ -50,7 +50,7 @@ func (s *shop) enqueueItems(n int, at time.Time) {
 		list[i] = jobs.Request{JobExec: "order.unshipped", EntityName: "order", EntityKey: "1", ItemKey: fmt.Sprint(i), CheckAt: at}
 	}
 	for part := range slices.Chunk(list, 1000) {
-		_, err := s.Client.EnqueueMany(s.t.Context(), s.DB, part)
+		_, err := s.Client.EnqueueMany(s.t.Context(), jobs.OwnTx(s.DB), part)
 		s.must(err)
 	}
 }
@@ -62,7 +62,7 @@ func TestTheListOfJobsGoesOnBehindItsFirstPage(t *testing.T) {
 	for i := range list {
 		list[i] = jobs.Request{JobExec: fmt.Sprintf("very.many.%03d", i), EntityName: "order", EntityKey: "1", CheckAt: s.Now().Add(time.Hour)}
 	}
-	_, err := s.Client.EnqueueMany(t.Context(), s.DB, list)
+	_, err := s.Client.EnqueueMany(t.Context(), jobs.OwnTx(s.DB), list)
 	s.must(err)
 	b := s.browser().login(story.ReadToken)
 	first := b.get("/jobs", http.StatusOK)
@@ -114,7 +114,7 @@ func TestEveryRowThatEndedCanBePagedTo(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
 	s.enqueueItems(120, s.Now().Add(2*time.Hour))
-	_, err := s.Client.CancelEntity(t.Context(), s.DB, "order", "1")
+	_, err := s.Client.CancelEntity(t.Context(), jobs.OwnTx(s.DB), "order", "1")
 	s.must(err)
 	_, err = s.DB.Exec("update prescient.future_job_history set finished_at = statement_timestamp()")
 	s.must(err)
@@ -185,7 +185,7 @@ func TestAnEntityThatIsNotFoundSuggestsTheKindsWithItsKey(t *testing.T) {
 		s.Enqueue(jobs.Request{JobExec: "order.unshipped", EntityName: kind, EntityKey: key}, s.Now().Add(2*time.Hour))
 	}
 	s.Enqueue(jobs.Request{JobExec: "order.unshipped", EntityName: "gone", EntityKey: "42"}, s.Now().Add(2*time.Hour))
-	_, err := s.Client.CancelEntity(t.Context(), s.DB, "gone", "42")
+	_, err := s.Client.CancelEntity(t.Context(), jobs.OwnTx(s.DB), "gone", "42")
 	s.must(err)
 	page := s.browser().login(story.ReadToken).get("/entity?name=order&key=42", http.StatusOK)
 	s.has(page, `<a href="/entity?key=42&amp;name=gone">gone 42</a>, <a href="/entity?key=42&amp;name=invoice">invoice 42</a>, `+

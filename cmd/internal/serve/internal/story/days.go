@@ -28,7 +28,7 @@ func (w *World) Live(hours int) {
 	}
 	for len(list) > 0 {
 		n := min(1000, len(list))
-		_, err := w.Client.EnqueueMany(w.t.Context(), w.DB, list[:n])
+		_, err := w.Client.EnqueueMany(w.t.Context(), jobs.OwnTx(w.DB), list[:n])
 		w.must(err)
 		list = list[n:]
 	}
@@ -163,15 +163,15 @@ func (w *World) Leftovers() []jobs.Request {
 	for _, j := range checks {
 		w.Enqueue(j, w.Now().Add(width))
 	}
-	_, err := w.Client.Cancel(ctx, w.DB, jobs.Key{JobExec: "review.ask", EntityName: "order", EntityKey: "cancelled"})
+	_, err := w.Client.Cancel(ctx, jobs.OwnTx(w.DB), jobs.Key{JobExec: "review.ask", EntityName: "order", EntityKey: "cancelled"})
 	w.must(err)
 	again := jobs.Request{
 		JobExec: "review.ask", EntityName: "order", EntityKey: "replaced",
 		CheckAt: w.Now().Add(2 * width),
 	}
-	_, err = w.Client.Enqueue(ctx, w.DB, again, jobs.Replace)
+	_, err = w.Client.Enqueue(ctx, jobs.OwnTx(w.DB), again, jobs.Replace)
 	w.must(err)
-	_, _, err = w.Client.Reschedule(ctx, w.DB, jobs.Key{
+	_, _, err = w.Client.Reschedule(ctx, jobs.OwnTx(w.DB), jobs.Key{
 		JobExec: "review.ask", EntityName: "order",
 		EntityKey: "moved", ItemKey: "a b&c",
 	}, w.Now().Add(3*width))
