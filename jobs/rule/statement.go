@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/prescient-go/prescient/internal/sqltext"
@@ -59,32 +58,19 @@ func unknownValue(text string) string {
 	return ""
 }
 
-// closers are the words with which a statement begins that ends a transaction, or changes the session. The transaction
-// is the one that records the check.
-var closers = []string{
-	"abort", "begin", "commit", "deallocate", "discard", "end", "listen", "prepare", "release", "reset", "rollback",
-	"savepoint", "set", "start", "unlisten",
-}
-
 // checkStatement returns what is wrong with the SQL of a step that the server would accept. Empty: nothing.
 func checkStatement(text string) string {
-	first := true
+	if word := sqltext.Closes(text); word != "" {
+		return fmt.Sprintf("a step cannot %s: its statement runs in the transaction that records the check", word)
+	}
 	for rest := text; rest != ""; {
 		n, kind := sqltext.Next(rest)
 		token := rest[:n]
 		rest = rest[n:]
-		switch {
-		case kind == sqltext.Space || kind == sqltext.Comment:
-			continue
-		case kind == sqltext.Literal:
-			if name := quotedValue.FindString(token); name != "" {
-				return fmt.Sprintf("%s stands within quotes, where it is text and no value: write the text and the value side by "+
-					"side, such as 'order ' || %s", name, name)
-			}
-		case first && slices.Contains(closers, strings.ToLower(token)):
-			return fmt.Sprintf("a step cannot %s: its statement runs in the transaction that records the check", token)
+		if name := quotedValue.FindString(token); kind == sqltext.Literal && name != "" {
+			return fmt.Sprintf("%s stands within quotes, where it is text and no value: write the text and the value side by "+
+				"side, such as 'order ' || %s", name, name)
 		}
-		first = false
 	}
 	return ""
 }

@@ -176,6 +176,9 @@ func (a *applyCall) check(ctx context.Context, specs []Spec) (ids []string, err 
 		}
 		ids = append(ids, spec.ID)
 	}
+	if err := a.store.parse(ctx, a.tx, specs); err != nil {
+		return nil, err
+	}
 	return ids, a.store.normalize(ctx, a.tx, specs)
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -18,10 +20,34 @@ import (
 // or if the schedule was deleted.
 var ErrBackfill = errors.New("another backfill of the schedule has begun, or it was deleted")
 
-// Trigger publishes an event of a schedule now, in any state of the schedule. The next instant
-// stays as it is. The event has the current time and the ID "<schedule>-trigger-<unix
-// microseconds>", which no instant has.
-func (s *Store) Trigger(ctx context.Context, db pgsql.Pool, to *PublishConfig, id string) (e event.Event, err error) {
+// Triggered says what Trigger did.
+type Triggered struct {
+	// Act is the Act of the schedule.
+	Act Act
+	// ID is that of the Occurrence: "<schedule>-trigger-<unix microseconds>", which no instant has.
+	ID string
+	// Event is the published event. Nil if the schedule has another Act.
+	Event *event.Event
+	// Rows is how many rows the statement of the schedule has changed or returned.
+	Rows int64
+
+	schedule string
+}
+
+// String says what Trigger did, such as "published report-42-trigger-1772438400000000".
+func (t Triggered) String() string {
+	switch {
+	case t.Act.SQL != "":
+		return "ran the statement: " + spoken.Count(t.Rows, "row", "rows")
+	case t.Act.Job != "":
+		return fmt.Sprintf("enqueued a check of %s: %s %s, item %s", t.Act.Job, EntityName, t.schedule, t.ID)
+	}
+	return "published " + t.ID
+}
+
+// Trigger does now what the schedule does at each instant, in any state of the schedule, with the current time as
+// the instant. The next instant stays as it is.
+func (s *Store) Trigger(ctx context.Context, db pgsql.Pool, to *PublishConfig, id string) (done Triggered, err error) {
 	err = pgsql.InTx(ctx, db, func(tx *sqlx.Tx) error {
 		current, err := s.lockChanges(ctx, tx, []string{id}) // a concurrent delete waits for the event
 		if err != nil {
@@ -37,13 +63,22 @@ func (s *Store) Trigger(ctx context.Context, db pgsql.Pool, to *PublishConfig, i
 		}
 		o := newOccurrence(id, now, found.Payload)
 		o.ID = fmt.Sprintf("%s-trigger-%d", id, now.UnixMicro())
-		e = to.event(o, now, now)
-		return to.publish(ctx, tx, []event.Event{e})
+		done = Triggered{Act: found.Act, ID: o.ID, schedule: id}
+		switch act := found.Act; {
+		case act.SQL != "":
+			done.Rows, err = newDue(found.Spec).execute(ctx, tx, now)
+			return err
+		case act.Job != "":
+			_, err = s.client.Enqueue(ctx, tx, act.request(o, now))
+			return err
+		}
+		done.Event = new(to.event(o, now, now))
+		return to.publish(ctx, tx, []event.Event{*done.Event})
 	})
 	if err != nil {
-		return event.Event{}, fmt.Errorf("trigger schedule %q: %w", id, err)
+		return Triggered{}, fmt.Errorf("trigger schedule %q: %w", id, err)
 	}
-	return e, nil
+	return done, nil
 }
 
 // BackfillResult says what Backfill did.
@@ -106,6 +141,10 @@ func (b *backfill) begin(ctx context.Context, id string, from, until time.Time) 
 		}
 		if b.schedule, err = current.find(id, AnyVersion); err != nil {
 			return err
+		}
+		if b.schedule.Act != (Act{}) {
+			return &jobs.FieldError{Field: "id", Message: "a backfill publishes events, and this schedule has none: " +
+				"it runs a statement or enqueues a job"}
 		}
 		now, err := s.now(ctx, tx)
 		if err != nil {

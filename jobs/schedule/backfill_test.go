@@ -248,7 +248,7 @@ func TestATriggerPublishesNowAndLeavesTheNextInstant(t *testing.T) {
 	before := w.create(spec)
 	w.clock.Set(noon.Add(5*time.Minute + 1500*time.Microsecond)) // an instant, nearly
 	e, err := w.store.Trigger(t.Context(), w.db, w.publishing(), "a")
-	if err != nil || e.ID != fmt.Sprintf("a-trigger-%d", w.clock.Now().UnixMicro()) || !e.Time.Equal(w.clock.Now()) || !strings.Contains(string(e.Data), `-trigger-`) || !strings.HasSuffix(string(e.Data), `"payload":{"n":1}}`) {
+	if err != nil || e.ID != fmt.Sprintf("a-trigger-%d", w.clock.Now().UnixMicro()) || !e.Event.Time.Equal(w.clock.Now()) || !strings.Contains(string(e.Event.Data), `-trigger-`) || !strings.HasSuffix(string(e.Event.Data), `"payload":{"n":1}}`) {
 		t.Errorf("%+v, %v", e, err)
 	}
 	if s := w.get("a"); !s.Next.Equal(before.Next) || s.Version != 1 || !s.Last.IsZero() {

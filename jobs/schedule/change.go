@@ -225,6 +225,9 @@ func (s *Store) edited(ctx context.Context, tx jobs.DB, current locked, edits []
 			return nil, withID(specs, e.id, err)
 		}
 	}
+	if err := s.parse(ctx, tx, specs); err != nil {
+		return nil, err
+	}
 	return specs, s.normalize(ctx, tx, specs)
 }
 

@@ -43,9 +43,15 @@
 // of runs, exclusions) starts with the first instant after now, as Resume does, so that no instant
 // looks missed. Any other change leaves the waiting instant as it is.
 //
+// # Another act
+//
+// A schedule with an [Act] runs a statement of SQL at each instant instead, or enqueues a check of a job. The statement
+// runs once for each instant, in the transaction that moves the row, which no other schedule shares. If it fails,
+// nothing of it is left, and the row waits for the next slot with its error.
+//
 // # By hand
 //
-// [Store.Trigger] publishes an event now. [Store.Backfill] publishes past instants, as a run would
+// [Store.Trigger] does now what the schedule does at each instant. [Store.Backfill] publishes past instants, as a run would
 // have done.
 //
 // # How often an event is published

@@ -14,8 +14,10 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/reserved"
+	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/schedule/crontab"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -53,8 +55,10 @@ type PublishConfig struct {
 func Register(registry *jobs.Registry, to *PublishConfig) {
 	registry.RegisterReserved(reserved.Caller{}, JobExec, jobs.BatchInTx(to.run),
 		jobs.MaxChecks(math.MaxInt32), jobs.Horizon(longestPause), jobs.Retry(math.MaxInt32), jobs.MaxBackOff(1),
-		jobs.Timeout(cmp.Or(to.Timeout, DefaultTimeout)))
+		jobs.Timeout(max(to.timeout(), MaxSQLTimeout+time.Minute)))
 }
+
+func (to *PublishConfig) timeout() time.Duration { return cmp.Or(to.Timeout, DefaultTimeout) }
 
 // longestPause is nearly the longest duration. Five fields can pause for 40 years: 29 February on
 // one day of the week.
@@ -66,6 +70,7 @@ type cursor struct {
 	At   int64 `json:"at"`             // Unix seconds of the nominal instant that is published next
 	Last int64 `json:"last,omitempty"` // of the last published instant; 0: none
 	Runs int64 `json:"runs,omitempty"` // published events, if there is a limit
+	Rows int64 `json:"rows,omitempty"` // that the last statement changed or returned
 }
 
 func (w cursor) payload() json.RawMessage {
@@ -77,7 +82,18 @@ func (w cursor) payload() json.RawMessage {
 type dueSchedule struct {
 	timeline
 	payload json.RawMessage
-	err     error // this binary cannot parse its crontab
+	act     Act
+	zone    string // its name
+	err     error  // this binary cannot parse its crontab
+}
+
+func newDue(s Spec) dueSchedule {
+	c, err := s.instants()
+	due := dueSchedule{timeline: newTimeline(s, c), payload: s.Payload, act: s.Act, err: err}
+	if zone, err := crontab.Zone(s.Crontab, s.Timezone); err == nil {
+		due.zone = zone.String()
+	}
+	return due
 }
 
 func (to *PublishConfig) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) ([]jobs.Result, error) {
@@ -92,24 +108,71 @@ func (to *PublishConfig) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.Futur
 		to: to, tx: tx, grid: g, rows: rows, results: make([]jobs.Result, len(rows)),
 		states: make([]scheduleState, len(rows)),
 	}
-	for i, row := range rows {
-		if row.EntityName != EntityName || row.ItemKey != "" || row.Anonymous {
-			b.results[i].Err = fmt.Errorf("the row stands for no schedule: rows of job %q have entity_name %q and no item_key",
-				JobExec, EntityName)
-			continue
-		}
-		s, ok := schedules[row.EntityKey]
-		if !ok {
-			continue // the schedule is deleted or paused: the row ends
-		}
-		if err := b.check(ctx, i, s); err != nil {
-			return nil, err
-		}
+	statements := b.statements(schedules)
+	if len(statements) == len(rows) {
+		err = b.runStatement(ctx, schedules[rows[0].EntityKey])
+	} else {
+		err = b.publish(ctx, schedules)
 	}
-	if err := b.flush(ctx); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return b.results, b.recordStates(ctx)
+}
+
+// statements returns the rows that have a statement, and leaves them to a call of their own: no event waits for a
+// statement, and a statement has a transaction for itself.
+func (b *batch) statements(schedules map[string]dueSchedule) (rows []int) {
+	for i, row := range b.rows {
+		if schedules[row.EntityKey].act.SQL != "" && b.standsForSchedule(row) {
+			rows = append(rows, i)
+			b.results[i].Err = jobs.ErrLeft
+		}
+	}
+	return rows
+}
+
+func (b *batch) standsForSchedule(row jobs.FutureJob) bool {
+	return row.EntityName == EntityName && row.ItemKey == "" && !row.Anonymous
+}
+
+// publish checks the rows that have no statement.
+func (b *batch) publish(ctx context.Context, schedules map[string]dueSchedule) error {
+	ctx, cancel := context.WithTimeout(ctx, b.to.timeout())
+	defer cancel()
+	for i, row := range b.rows {
+		s, ok := schedules[row.EntityKey]
+		switch {
+		case b.results[i].Err != nil:
+		case !b.standsForSchedule(row):
+			b.results[i].Err = fmt.Errorf("the row stands for no schedule: rows of job %q have entity_name %q and no item_key",
+				JobExec, EntityName)
+		case ok: // else the schedule is deleted or paused: the row ends
+			if err := b.check(ctx, i, s); err != nil {
+				return err
+			}
+		}
+	}
+	return b.flush(ctx)
+}
+
+// runStatement runs the statement of the first row, for each instant that is due. The error of one instant undoes the
+// others of the row: all are due again in the next slot.
+func (b *batch) runStatement(ctx context.Context, s dueSchedule) error {
+	b.results[0].Err = nil
+	if _, err := b.tx.ExecContext(ctx, "savepoint prescient_schedule"); err != nil {
+		return err
+	}
+	if err := b.check(ctx, 0, s); err != nil {
+		return err
+	}
+	after := "release savepoint prescient_schedule"
+	if b.results[0].Err != nil {
+		b.states[0] = scheduleState{}
+		after = "rollback to savepoint prescient_schedule; " + after
+	}
+	_, err := b.tx.ExecContext(ctx, after)
+	return err
 }
 
 // read returns the grid and the schedules of rows that the transaction has locked.
@@ -133,8 +196,7 @@ func (to *PublishConfig) read(
 	}
 	schedules := make(map[string]dueSchedule, len(specs))
 	for _, s := range specs {
-		c, err := s.instants()
-		schedules[s.ID] = dueSchedule{timeline: newTimeline(s, c), payload: s.Payload, err: err}
+		schedules[s.ID] = newDue(s)
 	}
 	return g, schedules, nil
 }
@@ -175,24 +237,43 @@ func (b *batch) check(ctx context.Context, i int, s dueSchedule) error {
 	now := row.Slot.Add(row.Lateness)
 	p := s.plan(b.grid, row.Slot, now, time.Unix(state.At, 0).UTC())
 	b.states[i].dropped = count(s.crontab, p.from, p.cut)
+	var checks []jobs.Request
 	for at := range s.crontab.Between(p.cut, p.last) {
 		if s.ends(state) {
 			break
 		}
-		b.events = append(b.events, b.to.event(newOccurrence(row.EntityKey, at, s.payload), at, now))
+		o := newOccurrence(row.EntityKey, at, s.payload)
+		switch {
+		case s.act.SQL != "":
+			state.Rows, err = s.execute(ctx, b.tx, at)
+		case s.act.Job != "":
+			checks = append(checks, s.act.request(o, row.Slot))
+		default:
+			err = b.add(ctx, b.to.event(o, at, now))
+		}
+		if err != nil && s.act.SQL != "" && ctx.Err() == nil {
+			b.results[i].Err = fmt.Errorf("the statement for %s: %w", spoken.Instant(at), err)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 		state.At = at.Unix()
 		if state.Last = at.Unix(); s.maxRuns > 0 {
 			state.Runs++
 		}
-		if len(b.events) < chunk {
-			continue
-		}
-		if err := b.flush(ctx); err != nil {
-			return err
-		}
 	}
 	b.advance(i, s, state, p.last)
+	b.results[i].Enqueue = checks
 	return nil
+}
+
+// add collects an event.
+func (b *batch) add(ctx context.Context, e event.Event) error {
+	if b.events = append(b.events, e); len(b.events) < chunk {
+		return nil
+	}
+	return b.flush(ctx)
 }
 
 // event returns the event of an occurrence.

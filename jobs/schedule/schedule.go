@@ -29,6 +29,10 @@ type Spec struct {
 	Timezone string
 	// Payload is in the data of every event, see Occurrence. It is any JSON value, or nil.
 	Payload json.RawMessage
+	// Act is what the schedule does at each instant. The zero Act publishes an event.
+	Act Act
+	// KeepAct leaves Act unchanged if the schedule exists.
+	KeepAct bool
 	// Deadline drops an event that would be published more than this after the moment that
 	// DeadlineFrom selects. Whole seconds. Defaults to 0: never.
 	Deadline time.Duration
@@ -112,6 +116,8 @@ type Schedule struct {
 	Last time.Time
 	// Runs is how many events were published since MaxRuns was set. 0 without MaxRuns.
 	Runs int64
+	// Rows is how many rows the statement of Act.SQL has changed or returned at the last instant. 0 without one.
+	Rows int64
 	// Dropped counts the events that were not published; see the package documentation.
 	Dropped int64
 	// ErrorCount is the number of consecutive slots in which publishing failed. LastError is the
@@ -157,8 +163,8 @@ func (s Spec) normal(maxPayload int) (Spec, crontab.Crontab, error) {
 	if bytes.Equal(bytes.TrimSpace(s.Payload), []byte("null")) {
 		s.Payload = nil
 	}
-	return s, parsed, errors.Join(checkID(s.ID), err, checkPayload(s.Payload, maxPayload), s.checkTimes(),
-		s.checkBounds(), s.checkWords())
+	return s, parsed, errors.Join(checkID(s.ID), err, checkPayload(s.Payload, maxPayload), s.Act.check(s.Payload != nil),
+		s.checkTimes(), s.checkBounds(), s.checkWords())
 }
 
 func checkPayload(text json.RawMessage, most int) error {
@@ -206,11 +212,15 @@ func checkID(id string) error {
 
 // checkText refuses text that the database cannot store. A crontab may contain tabs.
 func checkText(field, text string) error {
-	switch {
-	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
-		return &jobs.FieldError{Field: field, Message: "must be valid UTF-8 without NUL"}
-	case len(text) > maxText:
+	if len(text) > maxText {
 		return &jobs.FieldError{Field: field, Message: fmt.Sprintf("must be at most %d bytes, is %d", maxText, len(text))}
+	}
+	return checkEncoding(field, text)
+}
+
+func checkEncoding(field, text string) error {
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return &jobs.FieldError{Field: field, Message: "must be valid UTF-8 without NUL"}
 	}
 	return nil
 }
@@ -280,6 +290,9 @@ func (s Spec) after(was Spec) Spec {
 	if s.KeepPaused {
 		s.Paused, s.KeepPaused = was.Paused, false
 	}
+	if s.KeepAct {
+		s.Act, s.KeepAct = was.Act, false
+	}
 	return s
 }
 
@@ -292,5 +305,5 @@ func (s Spec) sameTimeline(o Spec) bool {
 // same reports whether two specs are equal. Their payloads must be as the database writes them.
 func (s Spec) same(o Spec) bool {
 	return s.ID == o.ID && s.sameTimeline(o) && bytes.Equal(s.Payload, o.Payload) && s.Deadline == o.Deadline &&
-		s.DeadlineFrom == o.DeadlineFrom && s.Misfire == o.Misfire && s.Paused == o.Paused
+		s.DeadlineFrom == o.DeadlineFrom && s.Misfire == o.Misfire && s.Paused == o.Paused && s.Act == o.Act
 }

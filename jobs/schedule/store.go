@@ -137,6 +137,9 @@ func (s *Store) create(ctx context.Context, tx jobs.DB, specs []Spec) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
+	if err := s.parse(ctx, tx, normal); err != nil {
+		return err
+	}
 	ids, err := collect(ctx, s, tx, pgsql.ScheduleInsert, columns(normal), text)
 	if err != nil {
 		return err
@@ -325,7 +328,7 @@ func (s *Schedule) waits(payload []byte) {
 	if json.Unmarshal(payload, &w) != nil {
 		return // the row was enqueued by hand
 	}
-	s.Next, s.Runs = time.Unix(w.At, 0).UTC(), w.Runs
+	s.Next, s.Runs, s.Rows = time.Unix(w.At, 0).UTC(), w.Runs, w.Rows
 	if w.Last != 0 {
 		s.Last = time.Unix(w.Last, 0).UTC()
 	}
@@ -354,17 +357,19 @@ func utc(t sql.NullTime) time.Time {
 // after them.
 func (s *Spec) scan(row *sql.Rows, more ...any) error {
 	var deadline sql.NullInt64
-	var spread int64
+	var spread, timeout int64
 	var start, end sql.NullTime
 	dest := []any{
 		&s.ID, &s.Crontab, &s.Timezone, (*[]byte)(&s.Payload), &deadline, &spread, &s.Misfire, &s.Anchor,
 		&s.DeadlineFrom, &start, &end, &s.MaxRuns, (*pq.StringArray)(&s.Exclude),
+		&s.Act.SQL, &s.Act.Role, &timeout, &s.Act.Job,
 	}
 	if err := row.Scan(append(dest, more...)...); err != nil {
 		return fmt.Errorf("read schedule: %w", err)
 	}
 	s.Deadline, s.Spread = time.Duration(deadline.Int64)*time.Second, time.Duration(spread)*time.Second
 	s.Anchor, s.Start, s.End = s.Anchor.UTC(), utc(start), utc(end)
+	s.Act.Timeout = time.Duration(timeout) * time.Second
 	return nil
 }
 
@@ -378,7 +383,8 @@ func columns(specs []Spec) []any {
 	misfires, anchors, paused := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.BoolArray, n)
 	from, excludes := make(pq.StringArray, n), make(pq.StringArray, n)
 	starts, ends := make(pq.StringArray, n), make(pq.StringArray, n)
-	runs := make(pq.Int64Array, n)
+	runs, timeouts := make(pq.Int64Array, n), make(pq.Int64Array, n)
+	statements, roles, jobExecs := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n)
 	for i, s := range specs {
 		ids[i], crontabs[i], zones[i], payloads[i] = s.ID, s.Crontab, s.Timezone, string(s.Payload)
 		deadlines[i], spreads[i] = int64(s.Deadline/time.Second), int64(s.Spread/time.Second)
@@ -386,10 +392,12 @@ func columns(specs []Spec) []any {
 		from[i], excludes[i] = string(s.DeadlineFrom), strings.Join(s.Exclude, "\n")
 		starts[i], ends[i] = timestamp(s.Start), timestamp(s.End)
 		runs[i] = int64(s.MaxRuns)
+		statements[i], roles[i], jobExecs[i] = s.Act.SQL, s.Act.Role, s.Act.Job
+		timeouts[i] = int64(s.Act.Timeout / time.Second)
 	}
 	return []any{
 		ids, crontabs, zones, payloads, deadlines, spreads, misfires, anchors, paused, from,
-		starts, ends, runs, excludes,
+		starts, ends, runs, excludes, statements, roles, timeouts, jobExecs,
 	}
 }
 

@@ -464,6 +464,10 @@ create table prescient.schedule (
     max_runs   integer,
     exclude    text[],
     deadline_from text,
+    sql        text,
+    role       text,
+    timeout    interval,
+    job_exec   prescient.entity_name,
 
     -- All statements read schedules by id, or in the byte order of their ids, so that a prefix is a range.
     constraint schedule_pkey primary key (id),
@@ -484,7 +488,11 @@ create table prescient.schedule (
         ends_at between timestamptz '1970-01-01 00:00:00+00' and timestamptz '9999-12-31 00:00:00+00'
     ),
     constraint schedule_max_runs check (max_runs > 0),
-    constraint schedule_exclude check (octet_length(array_to_string(exclude, '')) <= 200000)
+    constraint schedule_exclude check (octet_length(array_to_string(exclude, '')) <= 200000),
+    constraint schedule_sql check (octet_length(sql) <= 100000),
+    constraint schedule_act check (num_nonnulls(sql, job_exec) <= 1),
+    constraint schedule_role check (role is null or sql is not null and octet_length(role) <= 63),
+    constraint schedule_timeout check (timeout is null or sql is not null and timeout between interval '1 second' and interval '1 hour')
 );
 
 comment on column prescient.schedule.timezone is 'a name of the IANA database; empty: UTC, or the one in the crontab';
@@ -495,6 +503,10 @@ comment on column prescient.schedule.starts_at is 'the schedule has no earlier i
 comment on column prescient.schedule.ends_at is 'the schedule has no instant at or after this; null: no bound';
 comment on column prescient.schedule.max_runs is 'the schedule ends when it has published that many events; null: never';
 comment on column prescient.schedule.exclude is 'excluded days, days of the week and crontabs';
+comment on column prescient.schedule.sql is 'the statement that runs at each instant, instead of an event; null: none';
+comment on column prescient.schedule.role is 'the role that runs the statement; null: the login of the run';
+comment on column prescient.schedule.timeout is 'how long the statement may run; null: 5 minutes';
+comment on column prescient.schedule.job_exec is 'the job of which a check is enqueued at each instant, instead of an event; null: none';
 comment on column prescient.schedule.spread is 'a fixed part of this delays every instant; a hash of the id gives the part';
 comment on column prescient.schedule.misfire is 'which instants of missed slots a run publishes';
 comment on column prescient.schedule.anchor is 'the first instant of @every';

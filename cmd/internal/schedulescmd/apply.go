@@ -55,6 +55,16 @@ default, but anchor and paused stay unchanged. Schedules that the file does not 
   max_runs: 100
   exclude: [sat, sun, 2026-12-24..2026-12-31, "* 0-5 * * *"]
   paused: false                  # left out: unchanged
+  ---
+  id: purge
+  crontab: "0 3 * * *"
+  sql: delete from public.session where seen_at < now() - interval '30 days'
+  role: janitor                  # default: the login of the run
+  timeout: 10m                   # of the statement, up to 1h; default: 5m
+  ---
+  id: reorder
+  crontab: "@hourly"
+  job: stock.check               # enqueues a check of the job
 
 In place of a schedule, a document may have a list of them, as "schedules: [...]". The file may be of any length.`,
 		Example: `  prescient schedules apply -f schedules.yaml --dry-run

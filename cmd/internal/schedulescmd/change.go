@@ -37,6 +37,10 @@ func (o *specFlags) flags(c *cobra.Command) {
 	o.spec.Misfire = schedule.All
 	fs.Var(cli.Choice(&o.spec.Misfire, schedule.All, schedule.Latest, schedule.Skip), "misfire",
 		"which instants of missed slots are published: all, latest or skip")
+	fs.StringVar(&o.spec.Act.SQL, "sql", "", "a `STATEMENT` that runs at each instant, instead of an event")
+	fs.StringVar(&o.spec.Act.Role, "role", "", "the `ROLE` that runs the statement; default: the login of the run")
+	duration.Var(fs, &o.spec.Act.Timeout, "timeout", 0, "how long the statement may run, up to 1h; 0: 5 minutes")
+	fs.StringVar(&o.spec.Act.Job, "job", "", "a `JOB` of which a check is enqueued at each instant, instead of an event")
 	fs.Var(&o.anchor, "anchor", "the first instant of @every; default: the start in a file, or the time of creation")
 	fs.StringArrayVar(&o.spec.Exclude, "exclude", nil,
 		"leave out `WHAT`: sat,sun, 2026-12-25, 2026-12-24..2027-01-01 or five fields; may be repeated; empty: nothing")
@@ -52,6 +56,10 @@ func (o *specFlags) apply(f *factory.Factory, spec *schedule.Spec) (err error) {
 		"spread":   func() { spec.Spread = o.spec.Spread },
 		"misfire":  func() { spec.Misfire = o.spec.Misfire },
 		"anchor":   func() { spec.Anchor = o.anchor.At },
+		"sql":      func() { spec.Act.SQL = o.spec.Act.SQL },
+		"role":     func() { spec.Act.Role = o.spec.Act.Role },
+		"timeout":  func() { spec.Act.Timeout = o.spec.Act.Timeout },
+		"job":      func() { spec.Act.Job = o.spec.Act.Job },
 		"exclude": func() {
 			spec.Exclude = slices.DeleteFunc(o.spec.Exclude, func(text string) bool { return text == "" })
 		},
@@ -77,6 +85,8 @@ func newCmdCreate(f *factory.Factory) *cobra.Command {
     --timezone Europe/Berlin --payload '{"report": 42}'
   prescient schedules create cleanup --crontab '@every 90m' --misfire latest
   prescient schedules create sale --crontab '@at 1893456000' --deadline 1h
+  prescient schedules create purge --crontab '0 3 * * *' \
+    --sql "delete from public.session where seen_at < now() - interval '30 days'"
   prescient schedules create lunch --crontab '0 11 * * *' \
     --exclude sat,sun --exclude 2026-12-24..2026-12-31`,
 		Args: cli.Exactly("ID"),
@@ -116,7 +126,8 @@ exclude starts with the first instant after now; any other change leaves the ins
 	})
 	o.flags(c)
 	ifVersionVar(c, &version)
-	c.MarkFlagsOneRequired("crontab", "timezone", "payload", "deadline", "spread", "misfire", "anchor", "exclude")
+	c.MarkFlagsOneRequired("crontab", "timezone", "payload", "deadline", "spread", "misfire", "anchor", "exclude",
+		"sql", "role", "timeout", "job")
 	return c
 }
 

@@ -34,6 +34,10 @@ type scheduleEntry struct {
 	MaxRuns      fileCount             `json:"max_runs"      yaml:"max_runs"`
 	Exclude      []string              `json:"exclude"       yaml:"exclude"`
 	Paused       *bool                 `json:"paused"        yaml:"paused"`
+	SQL          string                `json:"sql"           yaml:"sql"`
+	Role         string                `json:"role"          yaml:"role"`
+	Timeout      fileDuration          `json:"timeout"       yaml:"timeout"`
+	Job          string                `json:"job"           yaml:"job"`
 }
 
 func (e scheduleEntry) spec() schedule.Spec {
@@ -44,6 +48,7 @@ func (e scheduleEntry) spec() schedule.Spec {
 		Anchor:  time.Time(e.Anchor), Start: time.Time(e.Start), End: time.Time(e.End), MaxRuns: int(e.MaxRuns),
 		Exclude: e.Exclude,
 		Paused:  e.Paused != nil && *e.Paused, KeepPaused: e.Paused == nil,
+		Act: schedule.Act{SQL: e.SQL, Role: e.Role, Timeout: time.Duration(e.Timeout), Job: e.Job},
 	}
 }
 

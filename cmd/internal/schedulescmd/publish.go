@@ -35,29 +35,40 @@ func withPublishing(
 	})
 }
 
-// triggeredView is an event that was published by hand, as JSON.
+// triggeredView is what a trigger did, as JSON.
 type triggeredView struct {
 	ID    string    `json:"id"`
-	Event string    `json:"event"`
-	Time  time.Time `json:"time"`
+	Event string    `json:"event,omitempty"` // the id of the event
+	Time  time.Time `json:"time,omitzero"`   // of the event
+	Check string    `json:"check,omitempty"` // the item key of the enqueued check
+	Rows  *int64    `json:"rows"`            // of the statement
 }
 
 func newCmdTrigger(f *factory.Factory) *cobra.Command {
 	return f.WithOutput(&cobra.Command{
 		Use:   "trigger ID",
-		Short: "Publish an event of a schedule now; its next instant is unchanged",
-		Long: `Publish an event of a schedule now, in any state of the schedule. Its next instant is unchanged. The event
-goes to the outbox; a daemon, the next run or "events forward" sends it to the destinations. The id of the event ends in
--trigger- and a number, which distinguishes it from the event of an instant.`,
+		Short: "Do now what a schedule does at each instant; its next instant is unchanged",
+		Long: `Publish an event of a schedule now, or run its statement, or enqueue its job, in any state of the schedule. Its next
+instant is unchanged. The event goes to the outbox; a daemon, the next run or "events forward" sends it to the destinations.
+The id of the event ends in -trigger- and a number, which distinguishes it from the event of an instant.`,
 		Example: `  prescient schedules trigger report-42`,
 		Args:    cli.Exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return withPublishing(c.Context(), f, func(db *sqlx.DB, s *schedule.Store, to *schedule.PublishConfig) error {
-				e, err := s.Trigger(c.Context(), db, to, args[0])
+				done, err := s.Trigger(c.Context(), db, to, args[0])
 				if err != nil {
 					return err
 				}
-				return f.Say(triggeredView{args[0], e.ID, e.Time}, "published "+e.ID)
+				view := triggeredView{ID: args[0]}
+				switch {
+				case done.Event != nil:
+					view.Event, view.Time = done.Event.ID, done.Event.Time
+				case done.Act.Job != "":
+					view.Check = done.ID
+				default:
+					view.Rows = &done.Rows
+				}
+				return f.Say(view, done.String())
 			})
 		},
 	})

@@ -107,20 +107,35 @@ func printSchedule(f *factory.Factory, s schedule.Schedule, err error) error {
 	}
 	v := httpapi.NewView(s)
 	return f.Print(v, func() error {
-		err := f.Table(nil,
-			table.Row{"id", v.ID}, table.Row{"state", stateText(v)}, table.Row{"last", v.Last}, table.Row{"next", v.Next},
-			table.Row{"slot", v.Slot},
-			table.Row{"crontab", v.Crontab}, table.Row{"timezone", v.Timezone}, table.Row{"payload", string(v.Payload)},
-			table.Row{"deadline", output.OrNone(s.Deadline)}, table.Row{"deadline from", deadlineFrom(s.DeadlineFrom)},
-			table.Row{"spread", output.OrNone(s.Spread)}, table.Row{"misfire", string(v.Misfire)},
-			table.Row{"anchor", v.Anchor}, table.Row{"start", v.Start}, table.Row{"end", v.End}, table.Row{"runs", runs(s)},
-			table.Row{"exclude", strings.Join(v.Exclude, "; ")}, table.Row{"version", v.Version},
-			table.Row{"dropped", v.Dropped},
-			table.Row{"errors in a row", v.ErrorCount}, table.Row{"last error", v.LastError},
-			table.Row{"created", v.CreatedAt}, table.Row{"updated", v.UpdatedAt},
-		)
+		err := f.Table(nil, append([]table.Row{
+			{"id", v.ID}, {"state", stateText(v)}, {"last", v.Last}, {"next", v.Next},
+			{"slot", v.Slot},
+			{"crontab", v.Crontab}, {"timezone", v.Timezone}, {"payload", string(v.Payload)},
+			{"deadline", output.OrNone(s.Deadline)}, {"deadline from", deadlineFrom(s.DeadlineFrom)},
+			{"spread", output.OrNone(s.Spread)}, {"misfire", string(v.Misfire)},
+			{"anchor", v.Anchor}, {"start", v.Start}, {"end", v.End}, {"runs", runs(s)},
+			{"exclude", strings.Join(v.Exclude, "; ")}, {"version", v.Version},
+			{"dropped", v.Dropped},
+			{"errors in a row", v.ErrorCount}, {"last error", v.LastError},
+			{"created", v.CreatedAt}, {"updated", v.UpdatedAt},
+		}, actRows(s)...)...)
 		return errors.Join(err, printPublishingPaused(f, v))
 	})
+}
+
+// actRows returns the rows of a schedule that does something else than publish an event.
+func actRows(s schedule.Schedule) (rows []table.Row) {
+	switch act := s.Act; {
+	case act.SQL != "":
+		rows = append(rows, table.Row{"sql", act.SQL}, table.Row{"role", cmp.Or(act.Role, "the login of the run")},
+			table.Row{"timeout", spoken.Duration(cmp.Or(act.Timeout, schedule.DefaultTimeout))})
+		if !s.Last.IsZero() {
+			rows = append(rows, table.Row{"rows at the last instant", s.Rows})
+		}
+	case act.Job != "":
+		rows = append(rows, table.Row{"job", act.Job})
+	}
+	return rows
 }
 
 // stateText returns the state of a schedule, and whether it publishes, for a person.

@@ -66,6 +66,7 @@ func (b body) spec() schedule.Spec {
 		ID: b.ID, Crontab: b.Crontab, Timezone: b.Timezone, Payload: b.Payload, Deadline: time.Duration(b.Deadline),
 		Spread: time.Duration(b.Spread), Misfire: b.Misfire, Anchor: b.Anchor, Paused: b.Paused,
 		DeadlineFrom: b.DeadlineFrom, Start: b.Start, End: b.End, MaxRuns: b.MaxRuns, Exclude: b.Exclude,
+		KeepAct: true, // only a login of the database may choose a statement
 	}
 }
 
@@ -80,6 +81,17 @@ func newBody(s schedule.Spec) body {
 // View is a schedule as JSON, in the answers of this API and of the command line.
 type View struct {
 	body
+	// The statement that runs at each instant instead of an event. Missing: none. Files, commands and Go set it.
+	SQL string `json:"sql,omitempty"`
+	// The role that runs the statement. Missing: the login of the run.
+	Role string `json:"role,omitempty"`
+	// How long the statement may run. Missing: 5 minutes.
+	Timeout duration.Text `json:"timeout,omitempty"`
+	// The job of which a check is enqueued at each instant instead of an event. Missing: none. Files, commands and Go
+	// set it.
+	Job string `json:"job,omitempty"`
+	// How many rows the statement changed or returned at the last instant. Missing: none.
+	Rows  int64          `json:"rows,omitempty"`
 	State schedule.State `json:"state"`
 	// Starts at 1 and rises by one with each change.
 	Version int `json:"version"`
@@ -105,7 +117,8 @@ type View struct {
 // NewView returns the View of a schedule.
 func NewView(s schedule.Schedule) View {
 	v := View{
-		body: newBody(s.Spec), State: s.State, Version: s.Version, Last: s.Last, Runs: s.Runs, Dropped: s.Dropped,
+		body: newBody(s.Spec), SQL: s.Act.SQL, Role: s.Act.Role, Timeout: duration.Text(s.Act.Timeout), Job: s.Act.Job, Rows: s.Rows,
+		State: s.State, Version: s.Version, Last: s.Last, Runs: s.Runs, Dropped: s.Dropped,
 		ErrorCount: s.ErrorCount, LastError: s.LastError,
 		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 	}

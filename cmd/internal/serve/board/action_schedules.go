@@ -34,16 +34,24 @@ func (a TriggerSchedule) plan(ctx context.Context, p *planner) (plan Plan, err e
 	s, err := p.store.Get(ctx, p, a.ID)
 	plan.Schedules, plan.Events = 1, 1
 	plan.Text = fmt.Sprintf("It publishes an event of schedule %s now; its next instant is unchanged", a.ID)
+	switch {
+	case s.Act.SQL != "":
+		plan.Events = 0
+		plan.Text = fmt.Sprintf("It runs the statement of schedule %s now; its next instant is unchanged", a.ID)
+	case s.Act.Job != "":
+		plan.Events = 0
+		plan.Text = fmt.Sprintf("It enqueues a check of job %s now, as schedule %s does; its next instant is unchanged", s.Act.Job, a.ID)
+	}
 	plan.fingerprint = s.Version
 	return plan, err
 }
 
 func (a TriggerSchedule) run(ctx context.Context, s *source, t *tools, _ web.Who) (string, error) {
-	e, err := t.store.Trigger(ctx, s.cfg.DB, s.cfg.Publishing, a.ID)
+	done, err := t.store.Trigger(ctx, s.cfg.DB, s.cfg.Publishing, a.ID)
 	if err != nil {
 		return "", err
 	}
-	return "published " + e.ID, nil
+	return done.String(), nil
 }
 
 // BackfillSchedule publishes the instants of a schedule in [From, To). It goes on when Do has

@@ -1,0 +1,197 @@
+package schedule
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+
+	"github.com/prescient-go/prescient/internal/reserved"
+	"github.com/prescient-go/prescient/internal/sqltext"
+	"github.com/prescient-go/prescient/jobs"
+)
+
+// Act is what a schedule does at each instant. The zero Act publishes an event.
+type Act struct {
+	// SQL is one statement. It runs once for each instant, in the transaction that records the instant, with the
+	// time zone of the schedule. In it current_setting('prescient.instant')::timestamptz is the instant.
+	// At most 100,000 bytes.
+	SQL string
+	// Role runs the statement. The login of the run must be a member of it. Empty: the login of the run.
+	Role string
+	// Timeout is how long the statement may run. Whole seconds, at most MaxSQLTimeout. Defaults to DefaultTimeout.
+	Timeout time.Duration
+	// Job is the name of a job. At each instant a check of it is enqueued for the next slot, with entity "schedule",
+	// the ID of the schedule as entity key, the ID of the Occurrence as item key, and the Occurrence as payload.
+	Job string
+}
+
+// MaxSQLTimeout is the most that Act.Timeout may be.
+const MaxSQLTimeout = time.Hour
+
+const maxSQL = 100_000
+
+// check returns a jobs.FieldError for each wrong field of an act.
+func (a Act) check(payload bool) error {
+	var errs []error
+	field := func(name, format string, args ...any) {
+		errs = append(errs, &jobs.FieldError{Field: name, Message: fmt.Sprintf(format, args...)})
+	}
+	switch word := sqltext.Closes(a.SQL); {
+	case a.SQL != "" && a.Job != "":
+		field("sql", "must not stand beside job: a schedule does one thing")
+	case a.SQL != "" && payload:
+		field("payload", "must not stand beside sql, which has no event: write the values into the statement")
+	case len(a.SQL) > maxSQL:
+		field("sql", "must be at most %d bytes, is %d", maxSQL, len(a.SQL))
+	case word != "":
+		field("sql", "must not %s: the statement runs in the transaction that records it", word)
+	}
+	switch {
+	case a.Role != "" && a.SQL == "":
+		field("role", "must stand beside sql")
+	case a.Timeout != 0 && a.SQL == "":
+		field("timeout", "must stand beside sql")
+	case a.Timeout < 0 || a.Timeout > MaxSQLTimeout || a.Timeout%time.Second != 0:
+		field("timeout", "must be whole seconds, up to 1h")
+	}
+	errs = append(errs, checkText("role", a.Role))
+	if a.SQL != "" && (len(a.SQL) <= maxSQL) {
+		errs = append(errs, checkEncoding("sql", a.SQL))
+	}
+	if wrong, is := errors.AsType[*jobs.FieldError](jobs.ValidateName(a.Job)); is && a.Job != "" {
+		field("job", "%s", wrong.Message)
+	}
+	if reserved.IsJob(a.Job) {
+		field("job", "must not be %s, which runs the schedules", a.Job)
+	}
+	return errors.Join(errs...)
+}
+
+// request returns the check that is enqueued for an occurrence.
+func (a Act) request(o Occurrence, at time.Time) jobs.Request {
+	return jobs.Request{
+		JobExec: a.Job, EntityName: EntityName, EntityKey: o.ScheduleID, ItemKey: o.ID, CheckAt: at, Payload: o.data(),
+	}
+}
+
+// preparer is a transaction that lets the server parse a statement.
+type preparer interface {
+	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
+}
+
+// mistakes are the classes of errors that a statement itself causes: data, unknown schemas, syntax and names, and
+// features that the server does not have.
+var mistakes = []pqerror.Class{"22", "3F", "42", "0A"}
+
+// parse lets the server parse the statements of schedules, as their roles. A jobs.FieldError says what it refuses. The
+// transaction stays as it was. A transaction that cannot prepare statements, such as one of pgx, learns of a mistake
+// at the first instant.
+func (s *Store) parse(ctx context.Context, tx jobs.DB, specs []Spec) error {
+	db, able := tx.(preparer)
+	var errs []error
+	for _, spec := range specs {
+		if spec.Act.SQL == "" || !able {
+			continue
+		}
+		refused, err := parseAs(ctx, tx, db, spec.Act)
+		if err != nil {
+			return err
+		}
+		if refused != nil && len(errs) < maxListed {
+			errs = append(errs, withID(specs, spec.ID, &jobs.FieldError{Field: "sql", Message: refused.Error()}))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// parseAs returns why the server refuses the statement of an act.
+func parseAs(ctx context.Context, tx jobs.DB, db preparer, a Act) (refused *pq.Error, err error) {
+	if _, err := tx.ExecContext(ctx, "savepoint prescient_schedule"); err != nil {
+		return nil, err
+	}
+	if _, err := tx.ExecContext(ctx, "set local search_path = "+searchPath); err != nil {
+		return nil, err
+	}
+	wrong := takeRole(ctx, tx, a)
+	if wrong == nil { // else only the login of the run needs to be a member of the role
+		stmt, err := db.PrepareContext(ctx, a.SQL)
+		if wrong = err; err == nil {
+			wrong = stmt.Close()
+		}
+		found, is := errors.AsType[*pq.Error](wrong)
+		lacks := is && found.Code == pqerror.InsufficientPrivilege && a.Role == "" // the login of the run may have the right
+		if is && slices.Contains(mistakes, found.Code.Class()) && !lacks {
+			refused = found
+		}
+	}
+	if _, is := errors.AsType[*pq.Error](wrong); wrong != nil && !is {
+		return nil, wrong
+	}
+	_, err = tx.ExecContext(ctx, "rollback to savepoint prescient_schedule; release savepoint prescient_schedule")
+	return refused, err
+}
+
+// takeRole takes the role of an act until the end of the transaction, or of the savepoint.
+func takeRole(ctx context.Context, tx jobs.DB, a Act) error {
+	if a.Role == "" {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, "set local role "+pq.QuoteIdentifier(a.Role))
+	return err
+}
+
+// execute runs the statement of a schedule for an instant, and returns how many rows the server names. The settings are
+// then those of before. After an error only a savepoint brings them back.
+func (s dueSchedule) execute(ctx context.Context, tx *sqlx.Tx, at time.Time) (rows int64, err error) {
+	var role, path, zone, timeout string
+	const read = "select current_setting('role'), current_setting('search_path'), current_setting('timezone'), " +
+		"current_setting('statement_timeout')"
+	if err := tx.QueryRowContext(ctx, read).Scan(&role, &path, &zone, &timeout); err != nil {
+		return 0, err
+	}
+	const set = "select set_config('search_path', $1, true), set_config('timezone', $2, true), " +
+		"set_config('statement_timeout', $3, true), set_config('prescient.instant', $4, true)"
+	_, err = tx.ExecContext(ctx, set, searchPath, s.zone, strconv.FormatInt(s.timeout().Milliseconds(), 10),
+		at.UTC().Format(time.RFC3339))
+	if err == nil {
+		err = takeRole(ctx, tx, s.act)
+	}
+	if err != nil {
+		return 0, err
+	}
+	stmt, err := tx.PrepareContext(ctx, s.act.SQL) // which refuses a second statement
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = stmt.Close() }()
+	result, err := stmt.ExecContext(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if rows, err = result.RowsAffected(); err != nil {
+		rows = 0 // the server names none for such a statement
+	}
+	const back = "select set_config('role', $1, true), set_config('search_path', $2, true), " +
+		"set_config('timezone', $3, true), set_config('statement_timeout', $4, true)"
+	_, err = tx.ExecContext(ctx, back, role, path, zone, timeout)
+	return rows, err
+}
+
+// searchPath lets a statement find no name without its schema. Another login, such as that of the runs, may have
+// another search_path.
+const searchPath = "pg_catalog, pg_temp"
+
+func (s dueSchedule) timeout() time.Duration {
+	if s.act.Timeout == 0 {
+		return DefaultTimeout
+	}
+	return s.act.Timeout
+}

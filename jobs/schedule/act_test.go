@@ -1,0 +1,242 @@
+package schedule_test
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs/schedule"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+// withSQL is a schedule that notes its instants in the table ran, every five minutes.
+func withSQL(id string) schedule.Spec {
+	spec := every(id)
+	spec.Timezone = "Europe/Berlin"
+	spec.Act.SQL = "insert into public.ran (id, at, zone, role) select '" + id + "', current_setting('prescient.instant')::timestamptz, " +
+		"current_setting('timezone'), current_user"
+	return spec
+}
+
+func (w *world) withRan() {
+	w.db.MustExec("create table public.ran (id text, at timestamptz, zone text, role text, unique (id, at))")
+}
+
+// ran returns the instants at which the statement of a schedule ran, and its settings.
+func (w *world) ran(id string) string {
+	w.t.Helper()
+	var text string
+	err := w.db.GetContext(w.t.Context(), &text, `
+		select coalesce(string_agg(to_char(at at time zone 'UTC', 'HH24:MI'), ' ' order by at), 'never') from public.ran where id = $1`, id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return text
+}
+
+func TestAStatementRunsOnceForEachInstant(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.withRan()
+	w.create(withSQL("a"))
+	w.create(withSQL("b"))
+	w.create(every("event"))
+	w.run(slot(1))
+	w.run(slot(2))
+	for _, id := range []string{"a", "b"} {
+		if got := w.ran(id); got != "12:05 12:10 12:15 12:20 12:25 12:30" {
+			t.Errorf("%s ran at %s", id, got)
+		}
+	}
+	if got := times(w.published()); got != "12:05 12:10 12:15 12:20 12:25 12:30" {
+		t.Errorf("published %s", got)
+	}
+	var zone string
+	if err := w.db.Get(&zone, "select distinct zone from public.ran"); err != nil || zone != "Europe/Berlin" {
+		t.Errorf("the zone of the statement: %s, %v", zone, err)
+	}
+	if s := w.get("a"); s.Rows != 1 || !s.Last.Equal(slot(2)) || s.State != schedule.Active || s.ErrorCount != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A statement that fails leaves nothing, neither of the instants before it, and is tried again in the next slot.
+func TestAStatementThatFailsIsTriedAgainAndHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.withRan()
+	bad := withSQL("bad")
+	bad.Act.SQL = "insert into public.ran (id, at) select 'bad', i from (select current_setting('prescient.instant')::timestamptz as i) as s " +
+		"where 1 / (case when i >= '2030-03-01 12:15:00Z' and not exists (select from public.ran where id = 'mended') then 0 else 1 end) = 1"
+	w.create(bad)
+	w.create(withSQL("good"))
+	w.create(every("event"))
+	result := w.run(slot(1))
+	if result.Failed != 1 || result.Rescheduled != 2 {
+		t.Errorf("%+v", result)
+	}
+	if got := w.ran("bad"); got != "never" {
+		t.Errorf("the statement that failed ran at %s", got)
+	}
+	if got := w.ran("good"); got != "12:05 12:10 12:15" {
+		t.Errorf("the other one ran at %s", got)
+	}
+	s := w.get("bad")
+	if s.ErrorCount != 1 || !strings.Contains(s.LastError, "the statement for 2030-03-01T12:15:00Z") || !strings.Contains(s.LastError, "division by zero") {
+		t.Errorf("%d errors, %s", s.ErrorCount, s.LastError)
+	}
+	w.db.MustExec("insert into public.ran (id) values ('mended')")
+	w.run(slot(2))
+	if got := w.ran("bad"); got != "12:05 12:10 12:15 12:20 12:25 12:30" {
+		t.Errorf("mended, it ran at %s", got)
+	}
+	if s := w.get("bad"); s.ErrorCount != 0 || s.Dropped != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestMissedInstantsOfAStatementFollowThePolicy(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.withRan()
+	for _, policy := range []schedule.Misfire{schedule.All, schedule.Latest, schedule.Skip} {
+		spec := withSQL(string(policy))
+		spec.Misfire = policy
+		w.create(spec)
+	}
+	w.catchUp(slot(2).Add(time.Minute))
+	w.run(slot(3))
+	for id, want := range map[string]string{
+		"all":    "12:05 12:10 12:15 12:20 12:25 12:30 12:35 12:40 12:45",
+		"latest": "12:15 12:20 12:25 12:30 12:35 12:40 12:45",
+		"skip":   "12:20 12:25 12:30 12:35 12:40 12:45",
+	} {
+		if got := w.ran(id); got != want {
+			t.Errorf("%s: %s, want %s", id, got, want)
+		}
+	}
+}
+
+func TestAStatementRunsAsItsRoleUntilItsTimeout(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.withRan()
+	role := "schedule_janitor_" + strings.ToLower(rand.Text())
+	w.db.MustExec("create role " + role)
+	pgtest.DropRoles(t, w.db, role)
+	w.db.MustExec("grant insert on public.ran to " + role)
+	mine := withSQL("mine")
+	mine.Act.Role = role
+	w.create(mine)
+	slow := withSQL("slow")
+	slow.Act.SQL, slow.Act.Timeout = "select pg_sleep(60)", time.Second
+	w.create(slow)
+	w.run(slot(1))
+	var as string
+	if err := w.db.Get(&as, "select distinct role from public.ran"); err != nil || as != role {
+		t.Errorf("it ran as %s, %v", as, err)
+	}
+	if s := w.get("slow"); s.ErrorCount != 1 || !strings.Contains(s.LastError, "statement timeout") {
+		t.Errorf("%d errors, %s", s.ErrorCount, s.LastError)
+	}
+}
+
+func TestAScheduleEnqueuesACheckOfAJob(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	spec := every("reorder")
+	spec.Payload, spec.Act.Job = json.RawMessage(`{"n": 1}`), "stock.check"
+	w.create(spec)
+	w.run(slot(1))
+	var got []string
+	err := w.db.Select(&got, `
+		select j.name || ' ' || f.entity_name || ' ' || f.entity_key || ' ' || f.item_key || ' ' || (f.payload -> 'payload')::text
+		from prescient.future_job f
+		join prescient.job j on j.job = f.job
+		where j.name = 'stock.check' and f.next_check_at = $1
+		order by f.item_key`, slot(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for at := noon.Add(5 * time.Minute); !at.After(slot(1)); at = at.Add(5 * time.Minute) {
+		want = append(want, fmt.Sprintf(`stock.check schedule reorder reorder-%d {"n": 1}`, at.Unix()))
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if events := w.published(); len(events) != 0 {
+		t.Errorf("published %s", times(events))
+	}
+}
+
+func TestATriggerDoesWhatTheScheduleDoes(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.withRan()
+	w.create(withSQL("a"))
+	reorder := every("reorder")
+	reorder.Act.Job = "stock.check"
+	w.create(reorder)
+	w.clock.Set(noon.Add(time.Minute))
+	for id, want := range map[string]string{
+		"a":       "ran the statement: 1 row",
+		"reorder": fmt.Sprintf("enqueued a check of stock.check: schedule reorder, item reorder-trigger-%d", w.clock.Now().UnixMicro()),
+	} {
+		done, err := w.store.Trigger(t.Context(), w.db, w.publishing(), id)
+		if err != nil || done.Event != nil || done.String() != want {
+			t.Errorf("%s, %v, want %s", done, err, want)
+		}
+	}
+	if got := w.ran("a"); got != "12:01" {
+		t.Errorf("it ran at %s", got)
+	}
+	if n := w.count(`select count(*) from prescient.future_job f join prescient.job j on j.job = f.job where j.name = 'stock.check'`); n != 1 {
+		t.Errorf("%d checks", n)
+	}
+	if _, err := w.store.Backfill(t.Context(), w.db, w.publishing(), "a", noon, slot(1)); err == nil || !strings.Contains(err.Error(), "it runs a statement") {
+		t.Errorf("a backfill: %v", err)
+	}
+}
+
+func TestAStatementIsReadBeforeItIsStored(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.withRan()
+	for name, test := range map[string]struct {
+		act  schedule.Act
+		want string
+	}{
+		"unknown table":     {schedule.Act{SQL: "delete from public.nosuch"}, `sql: pq: relation "public.nosuch" does not exist`},
+		"no schema":         {schedule.Act{SQL: "delete from ran"}, `sql: pq: relation "ran" does not exist`},
+		"two statements":    {schedule.Act{SQL: "delete from public.ran; delete from public.ran"}, "multiple commands"},
+		"commit":            {schedule.Act{SQL: "/* so */ Commit"}, "sql: must not Commit: the statement runs in the transaction"},
+		"beside a job":      {schedule.Act{SQL: "select 1", Job: "a"}, "sql: must not stand beside job"},
+		"role alone":        {schedule.Act{Role: "a"}, "role: must stand beside sql"},
+		"timeout alone":     {schedule.Act{Timeout: time.Minute}, "timeout: must stand beside sql"},
+		"a long timeout":    {schedule.Act{SQL: "select 1", Timeout: 2 * time.Hour}, "timeout: must be whole seconds, up to 1h"},
+		"too large":         {schedule.Act{SQL: strings.Repeat("-", 100_001)}, "sql: must be at most 100000 bytes, is 100001"},
+		"a job of its own":  {schedule.Act{Job: "schedule"}, "job: must not be schedule"},
+		"a job without end": {schedule.Act{Job: strings.Repeat("a", 300)}, "job: must be at most 200 bytes, is 300"},
+	} {
+		spec := every("a")
+		spec.Act = test.act
+		if _, err := w.store.Create(t.Context(), w.db, spec); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+	w.create(every("a"))
+	spec := every("a")
+	spec.Act.SQL = "delete from public.nosuch"
+	tx := w.db.MustBegin()
+	t.Cleanup(func() { _ = tx.Rollback() })
+	if _, err := w.store.Update(t.Context(), tx, spec, schedule.AnyVersion); err == nil {
+		t.Error("an update takes an unknown table")
+	}
+	if _, err := tx.ExecContext(t.Context(), "select 1"); err != nil {
+		t.Errorf("the transaction of the caller: %v", err)
+	}
+}
