@@ -198,6 +198,46 @@ func TestPlanWarnsOfAConditionThatIsNeverTrue(t *testing.T) {
 	}
 }
 
+func TestPlanWarnsOfAStatementThatMovesItsOwnClockOn(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec(`alter table shop.orders add "nextNag" timestamptz, add period interval;
+		create table shop.visit (placed_at timestamptz, period interval)`)
+	const file = `
+rules:
+  - name: order.nag
+    table: shop.orders
+    key: id
+    since: %s
+    done: shipped_at
+    steps: [{after: 0s, sql: %q}]
+`
+	const warning = `line 8: steps[1].sql: after an outage, the step fires in each slot until %s has caught up. ` +
+		`To fire once, count from now: %[1]s = greatest(%[1]s, $now) + ...`
+	for statement, column := range map[string]string{
+		"update shop.orders set placed_at = placed_at + period where id = $key":                              "placed_at",
+		"update shop.orders o set note = 'x', placed_at = o.placed_at + interval '1 d' where id = $key":      "placed_at",
+		"update only shop.orders set placed_at=$since + period where id = $key":                              "placed_at",
+		"update shop.orders set placed_at = greatest(placed_at, $now) + period where id = $key":              "",
+		"update shop.orders set placed_at = placed_at + period * ceil(1.0) where id = $key and $now > now()": "",
+		"update shop.orders set amount = amount + 1 where id = $key":                                         "",
+		"update shop.visit set placed_at = placed_at + period":                                               "",
+	} {
+		var want []string
+		if column != "" {
+			want = []string{fmt.Sprintf(warning, column)}
+		}
+		if plan := s.plan(fmt.Sprintf(file, "placed_at", statement)); !slices.Equal(plan.Rules[0].Warnings, want) {
+			t.Errorf("%s: warnings %q, want %q", statement, plan.Rules[0].Warnings, want)
+		}
+	}
+	statement := `update shop.orders set "nextNag" = "nextNag" + period where id = $key`
+	want := []string{fmt.Sprintf(warning, `"nextNag"`)}
+	if plan := s.plan(fmt.Sprintf(file, `'"nextNag"'`, statement)); !slices.Equal(plan.Rules[0].Warnings, want) {
+		t.Errorf("%s: warnings %q, want %q", statement, plan.Rules[0].Warnings, want)
+	}
+}
+
 func TestPlanRefusesAStatementThatCannotRun(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

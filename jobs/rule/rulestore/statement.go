@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/jobs/rule/expr"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -61,6 +64,38 @@ func (s *Store) statements(ctx context.Context, u understood) error {
 	}
 	return errors.Join(problems...)
 }
+
+// floods returns a warning for each step whose statement moves the clock of its row on from where it stood, such as next =
+// next + period. After an outage such a step fires in each slot, until the clock has caught up.
+func floods(r rule.Applied) (warnings []string) {
+	own := regexp.MustCompile(`(?is)\bupdate\s+(?:only\s+)?` + regexp.QuoteMeta(r.Rule.Table) + `\b`)
+	for i, step := range r.Rule.Steps {
+		if !own.MatchString(step.SQL) || caughtUp.MatchString(step.SQL) {
+			continue
+		}
+		for _, quoted := range r.Reads {
+			column := quoted
+			if bare := strings.Trim(quoted, `"`); plainName.MatchString(bare) {
+				column = bare
+			}
+			name := regexp.QuoteMeta(column)
+			read := regexp.MustCompile(`(?:^|[^\w"])` + name + `(?:[^\w"]|$)`)
+			onward := regexp.MustCompile(`(?is)(?:\bset|,)\s*` + name + `\s*=\s*(?:(?:\w+\.)*` + name + `|\$since)\s*\+`)
+			reads := func(e expr.Expr) bool { return read.MatchString(e.SQL) }
+			if !slices.ContainsFunc(r.Facts.Since, reads) || !onward.MatchString(step.SQL) {
+				continue
+			}
+			problem := r.Rule.Problem(fmt.Sprintf("steps[%d].sql", i+1), "after an outage, the step fires in each slot until "+
+				"%s has caught up. To fire once, count from now: %[1]s = greatest(%[1]s, $now) + ...", column)
+			problem.Rule = ""
+			warnings = append(warnings, problem.Error())
+		}
+	}
+	return warnings
+}
+
+// caughtUp matches a statement that counts from now.
+var caughtUp = regexp.MustCompile(`(?i)\$now\b|\b(?:now|clock_timestamp|current_timestamp|current_date)\b`)
 
 // qualifiedNames lets a statement find no name without its schema. Another login, such as that of the runs, may have
 // another search_path.
