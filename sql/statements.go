@@ -205,6 +205,7 @@ var (
 	RuleFire              = file("rule_fire")
 	RuleFiredKey          = file("rule_fired_key")
 	RuleFiredRead         = file("rule_fired_read")
+	RuleFormerKeys        = file("rule_former_keys")
 	RuleLock              = file("rule_lock")
 	RuleMoved             = file("rule_moved")
 	RuleNames             = file("rule_names")

@@ -146,6 +146,17 @@ func (c *Client) Kinds(ctx context.Context, db jobs.DB, entityKey string) ([]str
 	return names, nil
 }
 
+// FormerKeys returns the first 20 keys that the row of a rule's table had when steps fired for it, if it has another key
+// now. Checks that had ended before stay under the key of then.
+func (c *Client) FormerKeys(ctx context.Context, db jobs.DB, entityName, entityKey string) ([]string, error) {
+	keys, err := rows(ctx, c, db, pgsql.RuleFormerKeys, []any{entityName, entityKey},
+		func(row *sql.Rows, key *string) error { return row.Scan(key) })
+	if err != nil {
+		return nil, fmt.Errorf("find the keys that %s %s had before: %w", entityName, entityKey, err)
+	}
+	return keys, nil
+}
+
 // EntityNames returns the first names of entities that have a check, waiting or in history, and begin
 // with a text, in order.
 func (c *Client) EntityNames(ctx context.Context, db jobs.DB, prefix string, limit int) ([]string, error) {

@@ -39,7 +39,8 @@ when, who moved, replaced or cancelled them, and how they ended. It shows the ru
 each check, and the steps of a rule that the check has fired. It shows when the messages of these steps were sent, or
 why they were not. For a waiting row, it shows when the row is due and what
 blocks it. All instants are in UTC. The last line counts the events of steps that are dead letters, if there are any.
-If the entity has no check with this key, it names entities that do.
+If the entity has no check with this key, it names entities that do, or the key that the row of a rule's
+table had before.
 
 The command shows the newest 1,000 waiting rows, and the newest 1,000 ended rows. It names the role,
 the application_name and, if the application has set one, the actor. Of each row, the beginning, the end and the newest
@@ -61,8 +62,8 @@ the application_name and, if the application has set one, the actor. Of each row
 			if key.JobExec+key.ItemKey != "" {
 				of = " of this job and item"
 			}
-			return f.Sentence(fmt.Sprintf("%s %s has no check%s: none with a key waits, and none is in history. "+
-				"Are the names right?%s", key.EntityName, key.EntityKey, of, names.hint(f.Self(), key.EntityKey)))
+			return f.Sentence(fmt.Sprintf("%s %s has no check%s: none with a key waits, and none is in history.%s",
+				key.EntityName, key.EntityKey, of, names.hint(f.Self(), key)))
 		},
 	}))
 	c.Flags().StringVar(&key.JobExec, "job", "", "only this `JOB`")
@@ -176,29 +177,39 @@ func timeline(events []admin.TimelineEntry, now time.Time, self string, width in
 	return lines
 }
 
-// entities are the names of entities that have a key, of all stores.
+// entities are the names of entities that have a key, of all stores, and the keys that the entity had before.
 type entities struct {
-	mu    sync.Mutex
-	names []string
+	mu            sync.Mutex
+	names, before []string
 }
 
-// hint says what other entities have the key. A rule names its entities after the table.
-func (e *entities) hint(self, key string) string {
-	if len(e.names) == 0 {
-		return ""
+// hint says under which key the checks of the entity are, or what other entities have the key. A rule names its entities
+// after the table.
+func (e *entities) hint(self string, key jobs.Key) string {
+	switch {
+	case len(e.before) > 0:
+		return fmt.Sprintf(" It had the key %s when its checks ended: %s why %s %s", spoken.List(e.before), self,
+			spoken.Word(key.EntityName), spoken.Word(e.before[0]))
+	case len(e.names) > 0:
+		return fmt.Sprintf(" Are the names right? The key belongs to %s: %s why %s %s", spoken.List(e.names), self,
+			spoken.Word(e.names[0]), spoken.Word(key.EntityKey))
 	}
-	return fmt.Sprintf(" The key belongs to %s: %s why %s %s", spoken.List(e.names), self, spoken.Word(e.names[0]),
-		spoken.Word(key))
+	return " Are the names right?"
 }
 
-// others adds the names of other entities that have the key.
+// others adds the names of other entities that have the key, and the keys that the entity had before.
 func others(ctx context.Context, c *jobs.Client, db *sqlx.DB, key jobs.Key, e *entities) error {
 	found, err := admin.New(c).Kinds(ctx, db, key.EntityKey)
 	if err != nil {
 		return err
 	}
+	before, err := admin.New(c).FormerKeys(ctx, db, key.EntityName, key.EntityKey)
+	if err != nil {
+		return err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.before = append(e.before, before...)
 	for _, name := range found {
 		if name != key.EntityName && !slices.Contains(e.names, name) {
 			e.names = append(e.names, name)
