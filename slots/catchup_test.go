@@ -74,13 +74,13 @@ func TestMissedSlotsAreShownAndCaughtUpOldestFirst(t *testing.T) {
 		if n == 3 {
 			waiting = 0
 		}
-		trouble := ledger.Trouble{Slot: slot(n), State: slots.StateMissed, Waiting: waiting}
+		trouble := ledger.Trouble{Slot: slot(n), State: slots.StateMissed}
 		if waiting > 0 {
-			trouble.Jobs = []ledger.JobCount{{JobExec: "job", Waiting: waiting}}
+			trouble.Jobs = []ledger.JobCount{{JobExec: "job", Waiting: ledger.Count{N: waiting}}}
 		}
 		missed = append(missed, trouble)
 	}
-	if s := w.status(); s.OK() || s.Overdue() != 3 {
+	if s := w.status(); s.OK() || rowsInTrouble(s) != 3 {
 		t.Errorf("the status: %+v", s)
 	} else if diff := cmp.Diff(missed, s.Trouble); diff != "" {
 		t.Error(diff)
@@ -125,7 +125,7 @@ func TestAStragglerIsShownAndCaughtUp(t *testing.T) {
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]ledger.Trouble{{Slot: slot(1), State: slots.StateDone, Waiting: 1, Jobs: []ledger.JobCount{{JobExec: "job", Waiting: 1}}}}, w.status().Trouble); diff != "" {
+	if diff := cmp.Diff([]ledger.Trouble{{Slot: slot(1), State: slots.StateDone, Jobs: []ledger.JobCount{{JobExec: "job", Waiting: ledger.Count{N: 1}}}}}, w.status().Trouble); diff != "" {
 		t.Error(diff)
 	}
 	if again := w.run(slot(1)); again.Checked != 0 {
@@ -232,7 +232,7 @@ func TestCatchUpCanExpireWhatIsPastItsDeadlineAndLeavesTheRest(t *testing.T) {
 		t.Error(diff)
 	}
 	trouble := w.status().Trouble
-	if len(trouble) == 0 || trouble[0].Slot != slot(1) || trouble[0].State != slots.StateOpen || trouble[0].Waiting != 3 {
+	if len(trouble) == 0 || trouble[0].Slot != slot(1) || trouble[0].State != slots.StateOpen || trouble[0].Waiting().N != 3 {
 		t.Errorf("the status: %+v", trouble)
 	}
 	w.catchUp(slots.CatchUp{})
@@ -307,7 +307,7 @@ func TestALimitThatIsReachedDuringTheDelayOfAClaimLeavesTheSlotOpen(t *testing.T
 	if got := caught.Results[0]; got.State != slots.StateOpen || got.Checked != 3 {
 		t.Errorf("the slot is %s with %d rows checked, want %s with 3", got.State, got.Checked, slots.StateOpen)
 	}
-	if trouble := w.status().Trouble; len(trouble) != 1 || trouble[0].State != slots.StateOpen || trouble[0].Waiting != 7 {
+	if trouble := w.status().Trouble; len(trouble) != 1 || trouble[0].State != slots.StateOpen || trouble[0].Waiting().N != 7 {
 		t.Errorf("the status: %+v", trouble)
 	}
 	w.catchUp(slots.CatchUp{})

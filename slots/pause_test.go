@@ -42,7 +42,7 @@ func TestAPausedJobsRowsWaitWithoutTroubleAndCatchUpTakesThemAfter(t *testing.T)
 	if resumed, err := admin.New(w.client).Resume(t.Context(), w.db, "job"); err != nil || !resumed {
 		t.Fatal(resumed, err)
 	}
-	if diff := cmp.Diff([]ledger.Trouble{{Slot: slot(1), State: slots.StateDone, Waiting: 100, Jobs: []ledger.JobCount{{JobExec: "job", Waiting: 100}}}}, w.status().Trouble); diff != "" {
+	if diff := cmp.Diff([]ledger.Trouble{{Slot: slot(1), State: slots.StateDone, Jobs: []ledger.JobCount{{JobExec: "job", Waiting: ledger.Count{N: 100}}}}}, w.status().Trouble); diff != "" {
 		t.Error(diff)
 	}
 	w.catchUp(slots.CatchUp{})

@@ -106,7 +106,7 @@ func TestRowsOfAPausedJobAreShownAfterItsResumptionHoweverMuchWasPrunedMeanwhile
 	if _, err := admin.New(w.client).Resume(t.Context(), w.db, "job"); err != nil {
 		t.Fatal(err)
 	}
-	if s := w.status(); s.OK() || s.Overdue() != 100 {
+	if s := w.status(); s.OK() || rowsInTrouble(s) != 100 {
 		t.Errorf("the status after the resumption: %+v", s.Trouble)
 	}
 	w.catchUp(slots.CatchUp{})

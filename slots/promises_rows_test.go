@@ -149,14 +149,14 @@ func TestRowsOfAJobThatTheRunnerDoesNotKnowWaitInTheirSlotForOneThatDoes(t *test
 			t.Fatalf("a row was touched: %+v", job)
 		}
 	}
-	if trouble := w.status().Trouble; len(trouble) == 0 || trouble[0].State != slots.StateOpen || trouble[0].Waiting != 31 {
+	if trouble := w.status().Trouble; len(trouble) == 0 || trouble[0].State != slots.StateOpen || trouble[0].Waiting().N != 31 {
 		t.Errorf("the status: %+v", trouble)
 	}
 	waiting, err := w.ledger.Waiting(t.Context(), slot(1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]ledger.JobCount{{JobExec: "other.team", Waiting: 31}}, waiting); diff != "" {
+	if diff := cmp.Diff([]ledger.JobCount{{JobExec: "other.team", Waiting: ledger.Count{N: 31}}}, waiting); diff != "" {
 		t.Error(diff)
 	}
 

@@ -178,7 +178,7 @@ func TestARowOfWhichNothingCanBeRecordedIsLeftAndItsSlotStaysOpen(t *testing.T) 
 				t.Errorf("%d rows wait: %+v", len(left), left)
 			}
 			w.clock.Set(slot(2))
-			if trouble := w.status().Trouble; len(trouble) == 0 || trouble[0].State != slots.StateOpen || trouble[0].Waiting != int64(len(names)) {
+			if trouble := w.status().Trouble; len(trouble) == 0 || trouble[0].State != slots.StateOpen || trouble[0].Waiting().N != int64(len(names)) {
 				t.Errorf("the status: %+v", trouble)
 			}
 			drop()

@@ -175,3 +175,11 @@ func (w *world) eventually(what string, shown func() bool) {
 	w.t.Helper()
 	await.True(w.t, what, shown)
 }
+
+// rowsInTrouble counts the rows of slots in trouble.
+func rowsInTrouble(s ledger.Status) (n int64) {
+	for _, t := range s.Trouble {
+		n += t.Waiting().N
+	}
+	return n
+}

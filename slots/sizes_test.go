@@ -32,7 +32,7 @@ func TestTheStatusHoldsFewOfManyMissedSlots(t *testing.T) {
 	if n := int64(len(status.Trouble)); n != slots.MostMissed+1 || n+status.MoreMissed != all {
 		t.Errorf("%d slots and %d more, want %d of %d", n, status.MoreMissed, slots.MostMissed+1, all)
 	}
-	if last := status.Trouble[len(status.Trouble)-1]; !last.Slot.Equal(slot(-1)) || last.Waiting != 3 || status.Overdue() != 3 {
+	if last := status.Trouble[len(status.Trouble)-1]; !last.Slot.Equal(slot(-1)) || last.Waiting().N != 3 || rowsInTrouble(status) != 3 {
 		t.Errorf("the slot with rows is %+v", last)
 	}
 	if mib := float64(after.TotalAlloc-before.TotalAlloc) / (1 << 20); mib > 4 {
@@ -107,7 +107,7 @@ func TestAStragglerIsFoundBehindManySlotsOfAPausedJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(status.Trouble) != 1 || !status.Trouble[0].Slot.Equal(straggler) || status.Trouble[0].Waiting != 1 {
+	if len(status.Trouble) != 1 || !status.Trouble[0].Slot.Equal(straggler) || status.Trouble[0].Waiting().N != 1 {
 		t.Errorf("in trouble are %+v, want the slot %s with one row", status.Trouble, straggler)
 	}
 }

@@ -69,7 +69,7 @@ func TestAFindingNamesSomeOfTenThousandJobs(t *testing.T) {
 	t.Parallel()
 	r := &Report{knows: func(string) bool { return false }}
 	for i := range 10_000 {
-		r.Jobs = append(r.Jobs, ledger.JobStatus{JobExec: fmt.Sprintf("order.%05d", i), Unregistered: true, GaveUp: 1, Error: strings.Repeat("x", 500)})
+		r.Jobs = append(r.Jobs, ledger.JobStatus{JobExec: fmt.Sprintf("order.%05d", i), Unregistered: true, GaveUp: 1, GaveUpError: strings.Repeat("x", 500)})
 	}
 	for name, found := range map[string][]Finding{"unregistered": unregistered(r, 0), "gave up": gaveUp(r, 0)} {
 		if len(found) != 1 || !strings.Contains(found[0].Text, "order.00019") || !strings.Contains(found[0].Text, " and 9980 more") || len(found[0].Text) > 4000 {
@@ -91,7 +91,7 @@ func TestAJobOfTheBinaryThatNothingHasRunYetNeedsARun(t *testing.T) {
 
 func TestASlotThatWasLeftOpenWithoutRowsHasNoStrandedOnes(t *testing.T) {
 	t.Parallel()
-	r := &Report{Status: ledger.Status{Trouble: []ledger.Trouble{{Slot: time.Unix(0, 0), State: slots.StateOpen}}}}
+	r := &Report{State: State{Status: ledger.Status{Trouble: []ledger.Trouble{{Slot: time.Unix(0, 0), State: slots.StateOpen}}}}}
 	found := stranded(r, 0)
 	if len(found) != 1 || strings.Contains(found[0].Text, "stranded") || found[0].Remedy != "catch-up" {
 		t.Errorf("%+v", found)
@@ -101,18 +101,18 @@ func TestASlotThatWasLeftOpenWithoutRowsHasNoStrandedOnes(t *testing.T) {
 func TestAMisspeltJobIsOneFinding(t *testing.T) {
 	t.Parallel()
 	hour := time.Unix(3600, 0)
-	counts := []ledger.JobCount{{JobExec: "oder.late", Waiting: 3}}
+	counts := []ledger.JobCount{{JobExec: "oder.late", Waiting: ledger.Count{N: 3}}}
 	r := &Report{knows: func(job string) bool { return job == "order.late" }}
 	r.Now = hour.Add(3 * time.Hour)
 	r.Current = ledger.SlotRun{Slot: r.Now.Add(-2 * time.Hour)}
-	r.Trouble = []ledger.Trouble{{Slot: hour, State: slots.StateOpen, Waiting: 3, Jobs: counts}}
+	r.Trouble = []ledger.Trouble{{Slot: hour, State: slots.StateOpen, Jobs: counts}}
 	r.unopened = counts
 	r.Jobs = []ledger.JobStatus{{JobExec: "oder.late", Unregistered: true}}
 	found := append(unregistered(r, 0), append(stranded(r, 0), overdue(r, 0)...)...)
 	if len(found) != 1 || !strings.Contains(found[0].Text, "registered: oder.late (6 due). Run a binary") {
 		t.Errorf("%+v", found)
 	}
-	r.Trouble[0].Jobs = append(r.Trouble[0].Jobs, ledger.JobCount{JobExec: "order.late", Waiting: 2})
+	r.Trouble[0].Jobs = append(r.Trouble[0].Jobs, ledger.JobCount{JobExec: "order.late", Waiting: ledger.Count{N: 2}})
 	if found := stranded(r, 0); len(found) != 1 || !strings.HasPrefix(found[0].Text, "2 rows are stranded") || found[0].Remedy != "catch-up" {
 		t.Errorf("beside rows of another job: %+v", found)
 	}
@@ -121,12 +121,12 @@ func TestAMisspeltJobIsOneFinding(t *testing.T) {
 func TestRowsOfMissedSlotsAreOneFinding(t *testing.T) {
 	t.Parallel()
 	hour := time.Unix(3600, 0)
-	trouble := []ledger.Trouble{{Slot: hour, State: slots.StateMissed, Waiting: 3, Jobs: []ledger.JobCount{{JobExec: "order.late", Waiting: 3}}}}
+	trouble := []ledger.Trouble{{Slot: hour, State: slots.StateMissed, Jobs: []ledger.JobCount{{JobExec: "order.late", Waiting: ledger.Count{N: 3}}}}}
 	for name, test := range map[string]struct {
 		threshold float64
 		want      string
 	}{"missed": {0, "1 slot was missed since 1970-01-01T01:00:00Z, 3 h ago: "}, "missed is off by its threshold": {9, "3 rows have been due for more than "}} {
-		r := &Report{Status: ledger.Status{Now: hour.Add(3 * time.Hour), Trouble: trouble}, knows: func(string) bool { return true }}
+		r := &Report{State: State{Status: ledger.Status{Now: hour.Add(3 * time.Hour), Trouble: trouble}}, knows: func(string) bool { return true }}
 		if found := append(missed(r, test.threshold), overdue(r, 0)...); len(found) != 1 || !strings.HasPrefix(found[0].Text, test.want) {
 			t.Errorf("%s: %+v", name, found)
 		}
@@ -137,7 +137,7 @@ func TestRowsOfMissedSlotsAreOneFinding(t *testing.T) {
 func TestAFindingHasTheWholeError(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("the warehouse does not answer, ", 20) + "restart it"
-	r := &Report{Jobs: []ledger.JobStatus{{JobExec: "order.late", LastChecked: 1, LastFailed: 1, GaveUp: 1, Error: long}}}
+	r := &Report{Jobs: []ledger.JobStatus{{JobExec: "order.late", LastChecked: 1, LastFailed: 1, GaveUp: 1, Error: long, GaveUpError: long}}}
 	for _, found := range [][]Finding{failing(r, 50), gaveUp(r, 0)} { // in this order, so that both tell it
 		if len(found) != 1 || !strings.Contains(found[0].Text, long) {
 			t.Errorf("%+v", found)

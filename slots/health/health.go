@@ -20,9 +20,115 @@ const span = 24 * time.Hour
 // Prompt is how soon after its beginning a run opens a slot if all is well.
 const Prompt = time.Minute
 
-// Report is the state of a store at one moment.
-type Report struct {
+// State is what waits in the slots of a store at one moment, and what was missed or left.
+type State struct {
 	ledger.Status
+	// Due counts the overdue rows by job: rows of slots that are missed, left open or done, and those of the
+	// current slot if no run has opened it for longer than Prompt. It leaves out paused jobs.
+	Due map[string]ledger.Count
+	// unopened counts the rows of the current slot, if no run has opened it yet.
+	unopened  []ledger.JobCount
+	ahead     ledger.Ahead
+	dead      int64 // letters
+	deadSince time.Time
+}
+
+// Read reads the state. since is the first slot to search for missed or open slots; the zero time means the
+// ledger's first. A ledger of one transaction reads all of it in one snapshot; see [ledger.Ledger.In].
+func Read(ctx context.Context, l *ledger.Ledger, since time.Time) (s State, err error) {
+	if s.Status, err = l.Status(ctx, since); err != nil {
+		return s, err
+	}
+	if s.Current.State == "" {
+		if s.unopened, err = l.Waiting(ctx, s.Current.Slot); err != nil {
+			return s, err
+		}
+	}
+	s.Due = map[string]ledger.Count{}
+	for _, c := range s.Overdue() {
+		s.Due[c.JobExec] = s.Due[c.JobExec].Plus(c.Waiting)
+	}
+	if s.ahead, err = l.Ahead(ctx); err != nil {
+		return s, err
+	}
+	s.dead, s.deadSince, err = l.DeadLetters(ctx)
+	return s, err
+}
+
+// StateDue is the state of the current slot while no run has opened it.
+const StateDue slots.State = "due"
+
+// OverdueRows counts overdue rows of a job in slots of one state: slots.StateMissed, slots.StateOpen,
+// slots.StateDone or StateDue.
+type OverdueRows struct {
+	ledger.JobCount
+	State slots.State
+}
+
+// Overdue returns the overdue rows of each slot, by job.
+func (s *State) Overdue() (list []OverdueRows) {
+	for _, t := range s.Trouble {
+		for _, c := range t.Jobs {
+			list = append(list, OverdueRows{c, t.State})
+		}
+	}
+	if s.Now.Sub(s.Current.Slot) > Prompt {
+		for _, c := range s.unopened {
+			if !c.Paused {
+				list = append(list, OverdueRows{c, StateDue})
+			}
+		}
+	}
+	return list
+}
+
+// OverdueCount returns the number of overdue rows.
+func (s *State) OverdueCount() (n ledger.Count) {
+	for _, c := range s.Due {
+		n = n.Plus(c)
+	}
+	return n
+}
+
+// Slots returns how many slots are missed, left open, have stragglers, or are being run.
+func (s *State) Slots() (missed, leftOpen, stragglers, running int64) {
+	missed, leftOpen = s.MoreMissed, s.MoreOpen
+	for _, t := range s.Trouble {
+		switch t.State {
+		case slots.StateMissed:
+			missed++
+		case slots.StateOpen:
+			leftOpen++
+		default:
+			stragglers++
+		}
+	}
+	return missed, leftOpen, stragglers, int64(len(s.Running))
+}
+
+// Oldest returns the oldest slot that has begun and is not done, or has stragglers. It returns the zero time if
+// there is none.
+func (s *State) Oldest() (oldest time.Time) {
+	if s.Current.State == "" {
+		oldest = s.Current.Slot
+	}
+	for _, t := range slices.Concat(s.Trouble, s.Running) {
+		if oldest.IsZero() || t.Slot.Before(oldest) {
+			oldest = t.Slot
+		}
+	}
+	return oldest
+}
+
+// Ahead returns how far the ledger lies beyond the current slot, because the clock was ahead.
+func (s *State) Ahead() time.Duration { return s.ahead.By(s.Current.Slot) }
+
+// DeadLetters returns the number of dead letters.
+func (s *State) DeadLetters() int64 { return s.dead }
+
+// Report is the state of a store at one moment, with how its jobs did, and the problems.
+type Report struct {
+	State
 	Jobs      []ledger.JobStatus // checked in the last day, gave rows up, or unregistered
 	LateSlots []ledger.LateSlot  // of the last day, the newest 20
 	// Slowest is the slot that took longest of the newest four that run on time, or are running.
@@ -30,17 +136,10 @@ type Report struct {
 	Slowest   time.Time
 	Took      time.Duration
 	leaving   []ledger.Leaving
-	ahead     ledger.Ahead
 	consumers []string // of the outbox, whose position is ahead of the server's
-	dead      int64    // letters
-	deadSince time.Time
 	behind    []ledger.Behind
-	unopened  []ledger.JobCount // rows of the current slot, which no run has opened yet
-	// Due counts the rows, by job, that no runner works on: those of slots in trouble, and those of the
-	// current slot if no run has opened it for longer than Prompt. It leaves out paused jobs.
-	Due   map[string]int64
-	knows func(job string) bool
-	told  told
+	knows     func(job string) bool
+	told      told
 	// Findings are the problems. Empty if all is well.
 	Findings []Finding
 }
@@ -78,25 +177,10 @@ func of(job string, found []Finding) []Finding {
 func Check(
 	ctx context.Context, l *ledger.Ledger, since time.Time, thresholds Thresholds, knows func(job string) bool,
 ) (Report, error) {
-	r := Report{knows: knows, Due: map[string]int64{}}
+	r := Report{knows: knows}
 	var err error
-	if r.Status, err = l.Status(ctx, since); err != nil {
+	if r.State, err = Read(ctx, l, since); err != nil {
 		return r, err
-	}
-	if r.Current.State == "" {
-		if r.unopened, err = l.Waiting(ctx, r.Current.Slot); err != nil {
-			return r, err
-		}
-		for _, w := range r.unopened {
-			if !w.Paused && r.Now.Sub(r.Current.Slot) > Prompt {
-				r.Due[w.JobExec] += w.Waiting
-			}
-		}
-	}
-	for _, t := range r.Trouble {
-		for _, job := range t.Jobs {
-			r.Due[job.JobExec] += job.Waiting
-		}
 	}
 	day := r.Now.Add(-span)
 	if r.Jobs, err = l.Jobs(ctx, day); err != nil {
@@ -111,13 +195,7 @@ func Check(
 	if r.leaving, err = l.Leaving(ctx); err != nil {
 		return r, err
 	}
-	if r.ahead, err = l.Ahead(ctx); err != nil {
-		return r, err
-	}
 	if r.consumers, err = l.ConsumersAhead(ctx); err != nil {
-		return r, err
-	}
-	if r.dead, r.deadSince, err = l.DeadLetters(ctx); err != nil {
 		return r, err
 	}
 	if r.behind, err = l.DestinationsBehind(ctx); err != nil {
@@ -135,13 +213,13 @@ func Check(
 }
 
 // inState returns the number of troubled slots in the given states, their rows, and the first slot.
-func (r *Report) inState(list []ledger.Trouble, states ...slots.State) (n, rows int64, first time.Time) {
+func (r *Report) inState(list []ledger.Trouble, states ...slots.State) (n int64, rows ledger.Count, first time.Time) {
 	for _, t := range list {
 		if slices.Contains(states, t.State) {
 			if n++; n == 1 {
 				first = t.Slot
 			}
-			rows += t.Waiting
+			rows = rows.Plus(t.Waiting())
 		}
 	}
 	if slices.Contains(states, slots.StateMissed) {
@@ -159,7 +237,7 @@ func (r *Report) untold(list []ledger.Trouble) (rest []ledger.Trouble) {
 	for _, t := range list {
 		counts := slices.DeleteFunc(slices.Clone(t.Jobs), func(c ledger.JobCount) bool { return r.told.jobs[c.JobExec] })
 		if len(counts) < len(t.Jobs) {
-			if t.Jobs, t.Waiting = counts, rowsOf(counts); len(counts) == 0 {
+			if t.Jobs = counts; len(counts) == 0 {
 				continue
 			}
 		}
@@ -168,12 +246,7 @@ func (r *Report) untold(list []ledger.Trouble) (rest []ledger.Trouble) {
 	return rest
 }
 
-func rowsOf(counts []ledger.JobCount) (n int64) {
-	for _, c := range counts {
-		n += c.Waiting
-	}
-	return n
-}
+func rowsOf(counts []ledger.JobCount) ledger.Count { return ledger.Trouble{Jobs: counts}.Waiting() }
 
 // tell marks slots in trouble as told, and returns the findings that tell them.
 func (r *Report) tell(found []Finding, states ...slots.State) []Finding {
@@ -186,8 +259,7 @@ func (r *Report) tell(found []Finding, states ...slots.State) []Finding {
 func missed(r *Report, threshold float64) []Finding {
 	n, rows, first := r.inState(r.Trouble, slots.StateMissed)
 	return r.tell(r.found(float64(n) > threshold, "catch-up", "%s since %s: opened by no run; %s in %s",
-		spoken.Count(n, "slot was", "slots were")+" missed", r.since(first), spoken.Count(rows,
-			"row waits", "rows wait"), them(n)), slots.StateMissed)
+		spoken.Count(n, "slot was", "slots were")+" missed", r.since(first), rows.Of("row waits", "rows wait"), them(n)), slots.StateMissed)
 }
 
 func ahead(r *Report, threshold float64) []Finding {
@@ -210,20 +282,16 @@ func consumers(r *Report, threshold float64) (list []Finding) {
 // behind tells a destination that fails, refuses events, or gets none because nothing forwards.
 func behind(r *Report, threshold float64) (list []Finding) {
 	for _, b := range r.behind {
-		failing := !b.FailingSince.IsZero() || b.Refused > 0
+		failing := !b.FailingSince.IsZero() || b.Refused.N > 0
 		if !failing && r.Now.Sub(b.Since).Seconds() <= threshold {
 			continue
 		}
 		var waits []string
-		if b.Waiting > 0 {
-			more := ""
-			if b.Waiting >= mostBehind {
-				more = "at least "
-			}
-			waits = append(waits, more+spoken.Count(b.Waiting, "event waits", "events wait")+" in the outbox")
+		if b.Waiting.N > 0 {
+			waits = append(waits, b.Waiting.Of("event waits", "events wait")+" in the outbox")
 		}
-		if b.Refused > 0 {
-			waits = append(waits, spoken.Count(b.Refused, "refused event is", "refused events are")+" tried again")
+		if b.Refused.N > 0 {
+			waits = append(waits, b.Refused.Of("refused event is", "refused events are")+" tried again")
 		}
 		text := fmt.Sprintf("destination %s (%s) is behind: %s, the oldest since %s", b.Name, b.Address,
 			strings.Join(waits, ", and "), r.since(b.Since))
@@ -239,9 +307,6 @@ func behind(r *Report, threshold float64) (list []Finding) {
 	}
 	return list
 }
-
-// mostBehind is how many waiting events are counted.
-const mostBehind = 10_000
 
 func deadLetters(r *Report, threshold float64) []Finding {
 	return r.found(float64(r.dead) > threshold, "events dead",
@@ -284,7 +349,7 @@ func stranded(r *Report, threshold float64) []Finding {
 		return r.found(float64(expired) > threshold, "run --slot "+clock(of), "%s by runners that have died",
 			spoken.Count(expired, "claim is held", "claims are held"))
 	}
-	if rows == 0 {
+	if rows.N == 0 {
 		return r.found(float64(n) > threshold, "catch-up",
 			"%s left open since %s: no row waits in %s, or only rows of paused jobs",
 			spoken.Count(n, "slot was", "slots were"), r.since(first), them(n))
@@ -294,7 +359,7 @@ func stranded(r *Report, threshold float64) []Finding {
 	}))
 	text := fmt.Sprintf("%s stranded in %s since %s: "+
 		"runners left before the end of a slot, or rows were committed after a slot was closed",
-		spoken.Count(rows, "row is", "rows are"), spoken.Count(n, "slot", "slots"), r.since(first))
+		rows.Of("row is", "rows are"), spoken.Count(n, "slot", "slots"), r.since(first))
 	if len(foreign) > 0 { // catch-up leaves these rows
 		remedy = "jobs list --job " + spoken.Word(foreign[0])
 		text += ". They are of jobs that are not registered here: " + spoken.List(foreign) +
@@ -323,16 +388,16 @@ func (r *Report) foreign(list []ledger.Trouble) (names []string) {
 
 func overdue(r *Report, threshold float64) []Finding {
 	late := func(t ledger.Trouble) bool {
-		return t.Waiting > 0 && r.Now.Sub(t.Slot).Seconds() > threshold
+		return t.Waiting().N > 0 && r.Now.Sub(t.Slot).Seconds() > threshold
 	}
 	left := keep(r.untold(r.Trouble), func(t ledger.Trouble) bool {
 		return !slices.Contains(r.told.states, t.State) && late(t)
 	})
 	running := keep(r.untold(r.Running), late)
 	var oldest time.Time
-	var rows int64
+	var rows ledger.Count
 	for _, t := range slices.Concat(left, running) {
-		rows += t.Waiting
+		rows = rows.Plus(t.Waiting())
 		if oldest.IsZero() || t.Slot.Before(oldest) {
 			oldest = t.Slot
 		}
@@ -340,9 +405,9 @@ func overdue(r *Report, threshold float64) []Finding {
 	due := rowsOf(slices.DeleteFunc(slices.Clone(r.unopened), func(c ledger.JobCount) bool {
 		return c.Paused || r.told.jobs[c.JobExec]
 	}))
-	unopened := due > 0 && r.Now.Sub(r.Current.Slot).Seconds() > threshold
+	unopened := due.N > 0 && r.Now.Sub(r.Current.Slot).Seconds() > threshold
 	if unopened {
-		rows += due
+		rows = rows.Plus(due)
 		if oldest.IsZero() {
 			oldest = r.Current.Slot
 		}
@@ -356,8 +421,8 @@ func overdue(r *Report, threshold float64) []Finding {
 	case len(left) > 0:
 		remedy = "catch-up"
 	}
-	return r.found(rows > 0, remedy, "%s for more than %s, the oldest since %s",
-		spoken.Count(rows, "row has been due", "rows have been due"), seconds(threshold), r.since(oldest))
+	return r.found(rows.N > 0, remedy, "%s for more than %s, the oldest since %s",
+		rows.Of("row has been due", "rows have been due"), seconds(threshold), r.since(oldest))
 }
 
 // keep returns the slots that a test accepts.
@@ -382,8 +447,8 @@ func gaveUp(r *Report, threshold float64) (list []Finding) {
 		}
 		n += j.GaveUp
 		text := fmt.Sprintf("%s (%d)", j.JobExec, j.GaveUp)
-		if len(names) < withErrors {
-			text = fmt.Sprintf("%s (%d: %s)", j.JobExec, j.GaveUp, oneLine(j.Error))
+		if len(names) < withErrors && j.GaveUpError != "" {
+			text = fmt.Sprintf("%s (%d: %s)", j.JobExec, j.GaveUp, oneLine(j.GaveUpError))
 		}
 		names = append(names, text)
 	}
@@ -404,16 +469,42 @@ func publishing(r *Report, threshold float64) []Finding {
 	return failures(r, threshold, func(j *ledger.JobStatus) bool { return j.JobExec == schedule.JobExec })
 }
 
+// The default thresholds of conditions about jobs, in percent.
+const (
+	failingOver    = 50
+	publishingOver = 0
+	slaOver        = 1
+)
+
+// Failing reports whether a job is failing: more of its checks failed in the slot that was run last than the
+// conditions failing and publishing allow by default.
+func Failing(j *ledger.JobStatus) bool {
+	if j.JobExec == schedule.JobExec {
+		return failsOver(j, publishingOver)
+	}
+	return failsOver(j, failingOver)
+}
+
+// failsOver leaves out rows that were cancelled, because they need no operator any more.
+func failsOver(j *ledger.JobStatus, threshold float64) bool {
+	return j.LastChecked > 0 && 100*float64(j.LastFailed-j.LastCancelled)/float64(j.LastChecked) > threshold
+}
+
+// Late reports whether a job is late: it broke its SLA more often than the condition sla allows by default.
+func Late(j *ledger.JobStatus) bool { return lateOver(j, slaOver) }
+
+func lateOver(j *ledger.JobStatus, threshold float64) bool {
+	return j.SLA > 0 && j.LastLate > 0 && 100*float64(j.Late)/float64(j.Checked) > threshold
+}
+
 func failures(r *Report, threshold float64, which func(j *ledger.JobStatus) bool) (list []Finding) {
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
-		failed := j.LastFailed - j.LastCancelled // a row that was cancelled needs no operator any more
-		bad := j.LastChecked > 0 && 100*float64(failed)/float64(j.LastChecked) > threshold
 		where := "jobs list"
 		if !retries(j) {
 			where = "jobs history --outcome failed"
 		}
-		found := r.found(bad && which(j), where+" --job "+spoken.Word(j.JobExec),
+		found := r.found(failsOver(j, threshold) && which(j), where+" --job "+spoken.Word(j.JobExec),
 			"%d of %d checks of %s failed in slot %s, which was run last, at %s: %s",
 			j.LastFailed, j.LastChecked, j.JobExec, clock(instant(j.LastSlot)), r.since(instant(j.LastAt)), oneLine(j.Error))
 		list = append(list, of(j.JobExec, found)...)
@@ -471,16 +562,16 @@ func unregistered(r *Report, threshold float64) (list []Finding) {
 
 // withDue returns the names of jobs, each with the number of its rows that are due.
 func (r *Report) withDue(names []string) string {
-	due := map[string]int64{}
+	due := map[string]ledger.Count{}
 	for _, t := range slices.Concat(r.Trouble, r.Running, []ledger.Trouble{{Jobs: r.unopened}}) {
 		for _, c := range t.Jobs {
-			due[c.JobExec] += c.Waiting
+			due[c.JobExec] = due[c.JobExec].Plus(c.Waiting)
 		}
 	}
 	texts := slices.Clone(names)
 	for i, name := range names {
-		if due[name] > 0 {
-			texts[i] = fmt.Sprintf("%s (%d due)", name, due[name])
+		if due[name].N > 0 {
+			texts[i] = fmt.Sprintf("%s (%s due)", name, due[name])
 		}
 	}
 	return spoken.List(texts)
@@ -498,9 +589,9 @@ func slow(r *Report, threshold float64) []Finding {
 }
 
 func sla(r *Report, threshold float64) (list []Finding) {
-	for _, j := range r.Jobs {
-		bad := j.SLA > 0 && j.LastLate > 0 && 100*float64(j.Late)/float64(j.Checked) > threshold
-		found := r.found(bad, "jobs stats --since 24h",
+	for i := range r.Jobs {
+		j := &r.Jobs[i]
+		found := r.found(lateOver(j, threshold), "jobs stats --since 24h",
 			"%d of %d checks of %s in the last day began later than %s after their slot, and %d of %d of slot %s, "+
 				"which was run last, at %s",
 			j.Late, j.Checked, j.JobExec, seconds(time.Duration(j.SLA).Seconds()), j.LastLate, j.LastChecked,

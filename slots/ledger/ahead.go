@@ -97,9 +97,9 @@ func (l *Ledger) DeadLetters(ctx context.Context) (n int64, since time.Time, err
 // Behind is a destination for which events wait.
 type Behind struct {
 	Name, Address string
-	// Waiting counts the events in the outbox, up to 10,000, and Refused those that the destination refuses and that are
-	// tried again, with the events behind them. Since is when the oldest was written or refused.
-	Waiting, Refused int64
+	// Waiting counts the events in the outbox, and Refused those that the destination refuses and that are tried again,
+	// with the events behind them. Each is counted up to 10,000. Since is when the oldest was written or refused.
+	Waiting, Refused Count
 	Since            time.Time
 	// FailingSince is since when each try has failed. The zero time: the last try did not.
 	FailingSince time.Time
@@ -113,7 +113,8 @@ type Behind struct {
 func (l *Ledger) DestinationsBehind(ctx context.Context) ([]Behind, error) {
 	found, err := list(ctx, l, pgsql.EventBehind, nil, func(row *sql.Rows, b *Behind) error {
 		var failing sql.NullTime
-		err := row.Scan(&b.Name, &b.Address, &b.Waiting, &b.Refused, &b.Since, &failing, &b.Error, &b.Held)
+		err := row.Scan(&b.Name, &b.Address, &b.Waiting.N, &b.Waiting.AtLeast, &b.Refused.N, &b.Refused.AtLeast, &b.Since,
+			&failing, &b.Error, &b.Held)
 		b.Since = b.Since.UTC()
 		if failing.Valid {
 			b.FailingSince = failing.Time.UTC()

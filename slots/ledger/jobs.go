@@ -37,7 +37,8 @@ type JobStatus struct {
 	// LastCancelled counts the rows that failed in that slot, and were cancelled or replaced before their retry.
 	LastCancelled int64      `json:"-"`
 	LastAt        *time.Time `json:"last_at"`
-	Error         string     `json:"error"` // what it failed with last; empty: it did not
+	Error         string     `json:"error"`         // what it failed with last; empty: it did not
+	GaveUpError   string     `json:"gave_up_error"` // of the last row of GaveUp that has an error; empty: none has
 	// SLA is that of the job; 0: none. Late counts the checks that began later.
 	SLA  duration.Text `json:"sla"`
 	Late int64         `json:"late"`
@@ -67,7 +68,7 @@ func (l *Ledger) Jobs(ctx context.Context, since time.Time) ([]JobStatus, error)
 		var registered, slot, at sql.NullTime
 		err := row.Scan(&j.JobExec, &sla, &registered, &j.Unregistered, &j.Checked, &j.Failed, &j.Late, &slot, &j.LastChecked,
 			&j.LastFailed,
-			&j.LastLate, &at, &j.GaveUp, &j.LastGaveUp, &j.LastCancelled, &j.MaxChecks, &j.Error, &p50, &p99)
+			&j.LastLate, &at, &j.GaveUp, &j.LastGaveUp, &j.LastCancelled, &j.MaxChecks, &j.Error, &j.GaveUpError, &p50, &p99)
 		j.SLA, j.LatenessP50, j.LatenessP99 = micros(sla), micros(p50), micros(p99)
 		j.RegisteredAt, j.LastSlot, j.LastAt = utc(registered), utc(slot), utc(at)
 		return err

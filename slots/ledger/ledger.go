@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
@@ -80,22 +81,25 @@ type Status struct {
 	Running []Trouble
 	// Claims lists the claims of open slots.
 	Claims []Claim
+	// Last is the run that did something last. Nil: no slot was run.
+	Last *LastRun
 }
 
-// Bounds on counting the rows of a job in a slot, because counting must not cost as much as running. A number at the
-// bound stands for that many or more.
-const (
-	MostOverdue = 10_000  // in Status
-	MostWaiting = 100_000 // in Ledger.Waiting
-)
+// LastRun is the run that did something last.
+type LastRun struct {
+	Slot       time.Time  `json:"slot"`
+	Kind       slots.Kind `json:"kind"`
+	OpenedAt   time.Time  `json:"opened_at"`
+	FinishedAt *time.Time `json:"finished_at"` // nil while the slot is not done
+	Runner     string     `json:"runner"`      // the machine and the process
+}
 
 // Trouble is a past slot that is missed, left open, or has stragglers.
 type Trouble struct {
-	Slot    time.Time
-	State   slots.State // slots.StateMissed, StateOpen (left by its runners), or StateDone (stragglers)
-	Waiting int64       // rows in it that are not of paused jobs, each job counted up to MostOverdue
-	Jobs    []JobCount
-	Live    int64 // runners that are at it
+	Slot  time.Time
+	State slots.State // slots.StateMissed, StateOpen (left by its runners), or StateDone (stragglers)
+	Jobs  []JobCount  // its rows that are not of paused jobs
+	Live  int64       // runners that are at it
 }
 
 // Claim is a runner's right to rows of an open slot.
@@ -114,11 +118,12 @@ type Claim struct {
 // OK reports whether no slot is in trouble.
 func (s Status) OK() bool { return len(s.Trouble) == 0 }
 
-// Overdue returns the number of rows in slots in trouble. Each job in a slot is counted up to MostOverdue.
-func (s Status) Overdue() int64 {
-	var n int64
-	for _, t := range s.Trouble {
-		n += t.Waiting
+// Waiting returns the number of rows in the slot that are not of paused jobs.
+func (t Trouble) Waiting() Count { return sum(t.Jobs) }
+
+func sum(list []JobCount) (n Count) {
+	for _, c := range list {
+		n = n.Plus(c.Waiting)
 	}
 	return n
 }
@@ -133,10 +138,11 @@ func (l *Ledger) Status(ctx context.Context, since time.Time) (Status, error) {
 	slots, err := list(ctx, l, pgsql.LedgerTrouble, args, func(row *sql.Rows, t *Trouble) error {
 		var names pq.StringArray
 		var counts pq.Int64Array
-		err := row.Scan(&t.Slot, &t.State, &t.Waiting, &names, &counts, &t.Live, &s.MoreMissed, &s.MoreOpen)
+		var stopped pq.BoolArray
+		err := row.Scan(&t.Slot, &t.State, &names, &counts, &stopped, &t.Live, &s.MoreMissed, &s.MoreOpen)
 		t.Slot = t.Slot.UTC()
 		for i, name := range names {
-			t.Jobs = append(t.Jobs, JobCount{JobExec: name, Waiting: counts[i]})
+			t.Jobs = append(t.Jobs, JobCount{JobExec: name, Waiting: Count{counts[i], stopped[i]}})
 		}
 		return err
 	})
@@ -153,11 +159,28 @@ func (l *Ledger) Status(ctx context.Context, since time.Time) (Status, error) {
 	if s.Claims, err = l.Claims(ctx, time.Time{}); err != nil {
 		return s, err
 	}
+	if s.Last, err = l.last(ctx, current); err != nil {
+		return s, err
+	}
 	s.Current, err = l.Show(ctx, current)
 	if errors.Is(err, ErrNoSlot) {
 		s.Current, err = SlotRun{Slot: current}, nil
 	}
 	return s, err
+}
+
+// last returns the run that did something last, in the newest slots up to one.
+func (l *Ledger) last(ctx context.Context, slot time.Time) (*LastRun, error) {
+	found, err := list(ctx, l, pgsql.LedgerLast, []any{slot}, func(row *sql.Rows, r *LastRun) error {
+		var finished sql.NullTime
+		err := row.Scan(&r.Slot, &r.Kind, &r.OpenedAt, &finished, &r.Runner)
+		r.Slot, r.OpenedAt, r.FinishedAt = r.Slot.UTC(), r.OpenedAt.UTC(), utc(finished)
+		return err
+	})
+	if err != nil || len(found) == 0 {
+		return nil, wrapped("read the last run", err)
+	}
+	return &found[0], nil
 }
 
 // SlotRun is a row of the ledger.
@@ -175,6 +198,12 @@ type SlotRun struct {
 	TakeOvers   int64      `json:"take_overs"`
 	OpenedAt    *time.Time `json:"opened_at"`   // nil: it was not opened
 	FinishedAt  *time.Time `json:"finished_at"` // nil while it is not done
+	// Took is how long runners have worked on it; so far, if it is open. Zero: no run has opened it.
+	Took duration.Text `json:"took"`
+	// Runners are those that worked on it: the first hundred, and how many came after them.
+	Runners []string `json:"runners"`
+	// WaitedFor is the session whose lock its rows have waited for; of several, the last. Empty: none.
+	WaitedFor string `json:"waited_for"`
 }
 
 // ErrNoSlot is returned for a slot that has no ledger row.
@@ -198,9 +227,12 @@ func (l *Ledger) page(ctx context.Context, from, to time.Time, limit int) ([]Slo
 	args := []any{timeOr(from, grid.Min), timeOr(to, grid.Max), limit}
 	runs, err := list(ctx, l, pgsql.SlotList, args, func(row *sql.Rows, r *SlotRun) error {
 		var opened, finished sql.NullTime
+		var names pq.StringArray
+		var took sql.NullInt64
 		err := row.Scan(&r.Slot, &r.State, &r.Kind, &r.Planned, &r.Checked, &r.Finished, &r.Rescheduled, &r.Failed,
-			&r.TakeOvers, &opened, &finished)
+			&r.TakeOvers, &opened, &finished, &names, &r.WaitedFor, &took)
 		r.Slot, r.OpenedAt, r.FinishedAt = r.Slot.UTC(), utc(opened), utc(finished)
+		r.Took, r.Runners = micros(took), append([]string{}, names...)
 		return err
 	})
 	if err != nil {
@@ -243,14 +275,14 @@ func (l *Ledger) Claims(ctx context.Context, slot time.Time) ([]Claim, error) {
 // JobCount is how many rows of a job wait in a slot.
 type JobCount struct {
 	JobExec string
-	Waiting int64
-	Paused  bool // its job is; Waiting alone tells
+	Waiting Count
+	Paused  bool // its job is; Ledger.Waiting alone tells
 }
 
-// Waiting counts the waiting rows of a slot by job, each up to MostWaiting.
+// Waiting counts the waiting rows of a slot by job.
 func (l *Ledger) Waiting(ctx context.Context, slot time.Time) ([]JobCount, error) {
 	counts, err := list(ctx, l, pgsql.SlotWaiting, []any{slot}, func(row *sql.Rows, c *JobCount) error {
-		return row.Scan(&c.JobExec, &c.Waiting, &c.Paused)
+		return row.Scan(&c.JobExec, &c.Waiting.N, &c.Waiting.AtLeast, &c.Paused)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("count what waits in slot %s: %w", spoken.Instant(slot), err)

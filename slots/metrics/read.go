@@ -1,27 +1,30 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/jmoiron/sqlx"
-	"github.com/lib/pq"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/forecast"
+	"github.com/prescient-go/prescient/slots/health"
 	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 const (
-	// lookBack bounds the past slots that are read. counted bounds those whose rows are counted.
-	lookBack, counted = 10_000, 100
+	// mostOverdue bounds the pairs of a job and a state whose overdue rows are told apart.
+	mostOverdue = 100
 	// patience is how long the database may take to answer, and other processes to write their
 	// metrics file.
 	patience = 5 * time.Second
@@ -97,23 +100,11 @@ func (m *Metrics) Read(ctx context.Context) {
 
 // snapshot holds what the database returned at one moment.
 type snapshot struct {
-	now      time.Time
-	width    time.Duration
-	current  ledger.SlotRun
-	states   map[string]int
-	oldest   time.Time // the oldest slot that is not done, or has stragglers; zero: none
-	rows     []rows
+	health.State
 	claims   map[bool]int // by whether they are live
 	outbox   []consumer
 	blocking float64 // seconds
-	dead     int64   // letters
-	beyond   float64 // seconds by which the ledger lies beyond the clock
-	ahead    []forecast.Slot
-}
-
-type rows struct {
-	state, job string
-	n          int64
+	next     []forecast.Slot
 }
 
 type consumer struct {
@@ -127,43 +118,18 @@ func (s *Source) read(ctx context.Context) (*snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &snapshot{now: l.Now(), width: l.Grid().Width(), states: map[string]int{}, claims: map[bool]int{}}
-	slot := l.Grid().Floor(r.now)
-	r.current, err = l.Show(ctx, slot)
-	if errors.Is(err, ledger.ErrNoSlot) {
-		r.current, err = ledger.SlotRun{Slot: slot}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	held, err := l.Claims(ctx, time.Time{})
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range held {
-		if len(c.Jobs) > 0 {
-			r.claims[c.Live]++
-		}
-	}
-	beyond, err := l.Ahead(ctx)
-	if err != nil {
-		return nil, err
-	}
-	r.beyond = beyond.By(slot).Seconds()
-	if r.dead, _, err = l.DeadLetters(ctx); err != nil {
-		return nil, err
-	}
 	schema, err := pgsql.ParseSchema(s.Schema)
 	if err != nil {
 		return nil, err
 	}
+	r := &snapshot{claims: map[bool]int{}}
 	err = pgsql.ReadTx(ctx, s.DB, func(tx *sqlx.Tx) error {
 		set := fmt.Sprintf("set local statement_timeout = %d; %s", patience.Milliseconds(),
 			pgsql.SlotIndexOnly.In(schema))
 		if _, err := tx.ExecContext(ctx, set); err != nil {
 			return err
 		}
-		if err := r.readSlots(ctx, tx, schema, l.Grid().Add(slot, -lookBack)); err != nil {
+		if r.State, err = health.Read(ctx, l.In(tx), time.Time{}); err != nil {
 			return err
 		}
 		return r.readOutbox(ctx, tx, schema)
@@ -171,7 +137,12 @@ func (s *Source) read(ctx context.Context) (*snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read metrics: %w", err)
 	}
-	r.ahead = s.lookAhead(ctx, l)
+	for _, c := range r.Claims {
+		if len(c.Jobs) > 0 {
+			r.claims[c.Live]++
+		}
+	}
+	r.next = s.lookAhead(ctx, l)
 	return r, nil
 }
 
@@ -202,36 +173,6 @@ func (s *Source) logger() *slog.Logger {
 	return slog.Default()
 }
 
-// readSlots finds the slots in trouble, and counts the rows in the first of them.
-func (r *snapshot) readSlots(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema, since time.Time) error {
-	type troubled struct {
-		slot  time.Time
-		state string
-	}
-	args := []any{since, r.current.Slot}
-	list, err := pgsql.Collect(ctx, tx, pgsql.MetricsSlots.In(schema), args, func(row *sql.Rows, t *troubled) error {
-		return row.Scan(&t.slot, &t.state)
-	})
-	if err != nil {
-		return err
-	}
-	var at, states pq.StringArray
-	for _, t := range list {
-		r.states[t.state]++
-		if t.state != "running" && t.state != "due" && len(at) < counted {
-			at, states = append(at, t.slot.UTC().Format(time.RFC3339)), append(states, t.state)
-		}
-	}
-	if len(list) > 0 {
-		r.oldest = list[0].slot
-	}
-	r.rows, err = pgsql.Collect(ctx, tx, pgsql.MetricsRows.In(schema), []any{at, states},
-		func(row *sql.Rows, n *rows) error {
-			return row.Scan(&n.state, &n.job, &n.n)
-		})
-	return err
-}
-
 func (r *snapshot) readOutbox(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema) (err error) {
 	r.outbox, err = pgsql.Collect(ctx, tx, pgsql.MetricsOutbox.In(schema), nil, func(row *sql.Rows, c *consumer) error {
 		return row.Scan(&c.name, &c.waiting, &c.oldest)
@@ -249,22 +190,24 @@ func (r *snapshot) collect(gauge func(d *prometheus.Desc, value float64, labels 
 		return
 	}
 	gauge(databaseUp, 1)
-	gauge(slotWidth, r.width.Seconds())
-	gauge(slotBegan, unix(r.current.Slot))
+	gauge(slotWidth, r.Grid.Width().Seconds())
+	gauge(slotBegan, unix(r.Current.Slot))
 	lag := 0.0
-	if !r.oldest.IsZero() {
-		lag = max(0, r.now.Sub(r.oldest).Seconds())
+	if oldest := r.Oldest(); !oldest.IsZero() {
+		lag = max(0, r.Now.Sub(oldest).Seconds())
 	}
 	gauge(slotLag, lag)
-	gauge(ledgerAhead, r.beyond)
-	gauge(slotPlanned, float64(r.current.Planned))
-	gauge(slotChecked, float64(r.current.Checked))
-	gauge(slotFailed, float64(r.current.Failed))
-	for _, state := range []string{"missed", "left_open", "running", "stragglers"} {
-		gauge(unfinished, float64(r.states[state]), state)
-	}
-	for _, n := range r.rows {
-		gauge(overdue, float64(n.n), n.job, n.state)
+	gauge(ledgerAhead, r.Ahead().Seconds())
+	gauge(slotPlanned, float64(r.Current.Planned))
+	gauge(slotChecked, float64(r.Current.Checked))
+	gauge(slotFailed, float64(r.Current.Failed))
+	missed, leftOpen, stragglers, running := r.Slots()
+	gauge(unfinished, float64(missed), stateLabels[slots.StateMissed])
+	gauge(unfinished, float64(leftOpen), stateLabels[slots.StateOpen])
+	gauge(unfinished, float64(running), "running")
+	gauge(unfinished, float64(stragglers), stateLabels[slots.StateDone])
+	for of, n := range r.overdue() {
+		gauge(overdue, float64(n), of.job, of.state)
 	}
 	gauge(claims, float64(r.claims[true]), "live")
 	gauge(claims, float64(r.claims[false]), "expired")
@@ -273,9 +216,31 @@ func (r *snapshot) collect(gauge func(d *prometheus.Desc, value float64, labels 
 		gauge(oldest, c.oldest, c.name)
 	}
 	gauge(blocking, r.blocking)
-	gauge(dead, float64(r.dead))
-	for i, slot := range r.ahead {
+	gauge(dead, float64(r.DeadLetters()))
+	for i, slot := range r.next {
 		gauge(forecastRows, float64(slot.Rows), strconv.Itoa(i+1))
 		gauge(forecastTook, time.Duration(slot.Took).Seconds(), strconv.Itoa(i+1))
 	}
+}
+
+// stateLabels are the values of the label state.
+var stateLabels = map[slots.State]string{
+	slots.StateMissed: "missed", slots.StateOpen: "left_open", slots.StateDone: "stragglers", health.StateDue: "due",
+}
+
+type jobState struct{ job, state string }
+
+// overdue sums up the overdue rows by job and state. Beside the largest numbers, it sums up the rest of each state under
+// no job.
+func (r *snapshot) overdue() map[jobState]int64 {
+	sums := map[jobState]int64{}
+	for _, o := range r.Overdue() {
+		sums[jobState{o.JobExec, stateLabels[o.State]}] += o.Waiting.N
+	}
+	largest := slices.SortedFunc(maps.Keys(sums), func(a, b jobState) int { return cmp.Compare(sums[b], sums[a]) })
+	for _, of := range largest[min(mostOverdue, len(largest)):] {
+		sums[jobState{"", of.state}] += sums[of]
+		delete(sums, of)
+	}
+	return sums
 }

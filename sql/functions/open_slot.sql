@@ -99,7 +99,7 @@ begin
         settled := prescient.oldest_active_xid() >= run.horizon;
         waits := prescient.scan_slot(at); -- a statement after the one that asked for the snapshot
         if first and settled and waits = 0 then
-            update prescient.slot_run r set state = 'done', settled = true, finished_at = now where r.slot = at;
+            update prescient.slot_run r set state = 'done', settled = true, finished_at = now, names = array[who] where r.slot = at;
             state := 'done';
             return;
         end if;

@@ -286,6 +286,7 @@ create table prescient.slot_run (
     settled     boolean     not null default false,
     closed_by   bigint,
     names       text[]      not null default '{}',
+    waited_for  text,
     opened_at   timestamptz not null default clock_timestamp(),
     worked      interval    not null default '0',
     resumed_at  timestamptz,
@@ -305,6 +306,7 @@ comment on column prescient.slot_run.failed is 'checks that ended in an error, b
 comment on column prescient.slot_run.horizon is 'a transaction that brings rows into the slot has a lower number than this';
 comment on column prescient.slot_run.closed_by is 'the claim whose last record closed the slot; null: it was closed without one';
 comment on column prescient.slot_run.names is 'the names of its first hundred runners, and how many came after them; journals hold positions in this list';
+comment on column prescient.slot_run.waited_for is 'the last session whose lock of rows a runner named in its log; null: none';
 comment on column prescient.slot_run.worked is 'how long runners worked on it before resumed_at, up to the last outcome';
 comment on column prescient.slot_run.resumed_at is 'when a runner last found it open and without a live runner; null: it was never left';
 comment on column prescient.slot_run.runners is 'the largest number of concurrent runners; 0: the slot had nothing to do, or is from before this was counted';

@@ -1,14 +1,21 @@
--- Returns the slots, of the 96 from $2 on, in which rows of job $1 wait. It counts up to 1,000 rows
--- a slot.
+-- Returns the slots, of the 96 from $2 on, in which rows of job $1 wait. Counting stops at 200,000
+-- rows in all, or 1,000 of a slot: then stopped is true, and there may be more.
 -- Called by cmd/internal/serve/board.readAhead.
-select s.slot, n.n
-from (
-    select generate_series($2::timestamptz, $2::timestamptz + 95 * width, width) as slot, prescient.find_job($1) as job
-    from prescient.setting
-) as s
+with s as materialized (
+    select slot, job
+    from (
+        select generate_series($2::timestamptz, $2::timestamptz + 95 * width, width) as slot, prescient.find_job($1) as job
+        from prescient.setting
+    ) as s
+    where exists (select from prescient.future_job f where f.next_check_at = s.slot and f.job = s.job)
+), budget as materialized (
+    select greatest(1000, 200000 / greatest(1, count(*))) as most from s
+)
+select s.slot, least(n.n, budget.most) as n, n.n > budget.most as stopped
+from s
+cross join budget
 cross join lateral (
     select count(*) as n
-    from (select from prescient.future_job f where f.next_check_at = s.slot and f.job = s.job limit 1000) as page
+    from (select from prescient.future_job f where f.next_check_at = s.slot and f.job = s.job limit (select most + 1 from budget)) as page
 ) as n
-where n.n > 0
 order by s.slot

@@ -1,7 +1,7 @@
 -- Sums up the opened slots from $1 up to but not including $2, in cells of $3 seconds. Counts of
 -- open slots are what their runners have recorded so far.
--- live: open slots with a runner. took: the longest run, from its opening to its last outcome, in
--- microseconds. The time in which a slot was open without a runner does not count.
+-- live: open slots with a runner. took: the longest of them, in microseconds; see the function
+-- slot_took.
 -- Called by cmd/internal/serve/board.reader.cells.
 select
     date_bin($3 * interval '1 second', r.slot, $1) as cell,
@@ -14,19 +14,16 @@ select
     sum(r.planned)::bigint as planned,
     sum(r.checked + coalesce(o.checked, 0))::bigint as checked,
     sum(r.failed + coalesce(o.failed, 0))::bigint as failed,
-    coalesce(max(extract(epoch from case
-        when r.kind = 'run' and (r.state = 'done' or o.live) then r.worked + greatest(interval '0', case
-            when r.state = 'open' then clock_timestamp()
-            when j.slot is null then r.finished_at
-            else j.last_at
-        end - coalesce(r.resumed_at, r.opened_at))
-    end)) * 1000000, 0)::bigint as took
+    coalesce(max(prescient.slot_took(
+        r.state, r.worked, r.opened_at, r.resumed_at, r.finished_at, greatest(j.last_at, o.last_at), coalesce(o.live, false)
+    )), 0) as took
 from prescient.slot_run r
 left join lateral (
     select
         exists (select from prescient.slot_claim c where c.slot = r.slot and c.allocated_until >= clock_timestamp()) as live,
         sum(t.finished + t.rescheduled + t.failed) as checked,
-        sum(t.failed) as failed
+        sum(t.failed) as failed,
+        max(t.recorded_at) filter (where t.job <> 0) as last_at
     from prescient.slot_progress t
     where t.slot = r.slot
 ) as o on r.state = 'open'

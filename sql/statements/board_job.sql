@@ -1,7 +1,7 @@
 -- Returns the slots from $2 up to but not including $3 in which job $1 had rows, newest first, with
 -- what became of the rows. Counts of open slots are what their runners have recorded so far.
--- took: from the opening of the slot to its last row, in microseconds, without the time in which it
--- had no runner; null if the slot was caught up.
+-- took: from the opening of the slot to its last row of the job, in microseconds; see the function
+-- slot_took. Null: no row was recorded.
 -- Called by cmd/internal/serve/board.Job.readSlots.
 select
     r.slot, s.planned,
@@ -11,9 +11,9 @@ select
     (s.late + coalesce(t.late, 0))::bigint as late,
     (extract(epoch from s.spent + coalesce(t.spent, '0')) * 1000000)::bigint as spent,
     coalesce(t.error, s.error, '') as error,
-    case when r.kind = 'run' and greatest(s.last_at, t.last_at) is not null then (extract(epoch from r.worked + greatest(
-        interval '0', greatest(s.last_at, t.last_at) - coalesce(r.resumed_at, r.opened_at)
-    )) * 1000000)::bigint end as took
+    case when greatest(s.last_at, t.last_at) is not null then prescient.slot_took(
+        r.state, r.worked, r.opened_at, r.resumed_at, r.finished_at, greatest(s.last_at, t.last_at), false
+    ) end as took
 from prescient.slot_run r
 join prescient.slot_job s on s.slot = r.slot and s.job = (select prescient.find_job($1))
 left join lateral (

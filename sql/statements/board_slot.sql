@@ -1,7 +1,5 @@
 -- Returns at most $2 jobs that had rows in slot $1, with what became of these. Counts of an open
--- slot are what its runners have recorded so far. last_of_all: when the last row of any job was
--- recorded. worked: how long runners worked on the slot until it was left, in microseconds. resumed_at:
--- when one came after that; null: it was never left.
+-- slot are what its runners have recorded so far.
 -- Called by cmd/internal/serve/board.readSlotJobs.
 with tally as (
     select
@@ -20,12 +18,8 @@ select
     coalesce(t.error, s.error, '') as error,
     least(s.first_at, t.first_at) as first_at,
     greatest(s.last_at, t.last_at) as last_at,
-    (extract(epoch from s.spent + coalesce(t.spent, '0')) * 1000000)::bigint as spent,
-    max(greatest(s.last_at, t.last_at)) over () as last_of_all,
-    (extract(epoch from r.worked) * 1000000)::bigint as worked,
-    r.resumed_at
+    (extract(epoch from s.spent + coalesce(t.spent, '0')) * 1000000)::bigint as spent
 from prescient.slot_job s
-join prescient.slot_run r on r.slot = s.slot
 left join prescient.job j on j.job = s.job
 left join tally t on t.job = s.job
 where s.slot = $1

@@ -1,9 +1,9 @@
--- Returns the destinations with events that wait: how many, up to 10,000, since when, and the error of the last
--- try. Refused events that are tried again count too, and messages whose time has passed. A consumer of all types gets no
--- messages.
+-- Returns the destinations with events that wait: how many, up to 10,000, whether there are more, since when, and the
+-- error of the last try. Refused events that are tried again count too, and messages whose time has passed. A consumer of
+-- all types gets no messages.
 -- Called by slots/ledger.Ledger.DestinationsBehind.
 select
-    c.name, c.address, o.n, d.n, least(o.oldest, d.oldest), c.failing_since, coalesce(c.error, d.error, ''),
+    c.name, c.address, least(o.n, 10000), o.n > 10000, least(d.n, 10000), d.n > 10000, least(o.oldest, d.oldest), c.failing_since, coalesce(c.error, d.error, ''),
     coalesce(c.allocated_until > clock_timestamp(), false)
 from prescient.event_consumer c
 cross join lateral (
@@ -14,7 +14,7 @@ cross join lateral (
         where (o.mark, o.position) > (c.mark, c.position)
             and (c.types is null and o.type not like 'prescient.notify.%' or o.type like any (c.types))
         order by o.mark, o.position
-        limit 10000
+        limit 10001
     ) as page
 ) as o
 cross join lateral (
@@ -24,7 +24,7 @@ cross join lateral (
         from prescient.event_dead d
         where d.consumer = c.name and d.dead_at is null and (d.send_at is null or d.refusals > 0 or d.send_at < clock_timestamp())
         order by d.number
-        limit 10000
+        limit 10001
     ) as page
 ) as d
 where c.address is not null and (o.n > 0 or d.n > 0)

@@ -70,7 +70,7 @@ with left_open as materialized (
         h.job_exec, count(*) filter (where h.outcome = 'failed') as n, count(*) filter (where h.outcome = 'max_checks') as max_checks,
         count(*) filter (where h.outcome = 'failed' and h.slot = l.slot) as last_n,
         count(*) filter (where h.outcome in ('cancelled', 'replaced')) as last_cancelled,
-        (array_agg(h.last_error order by h.finished_at desc) filter (where h.outcome = 'failed'))[1] as error
+        (array_agg(h.last_error order by h.finished_at desc) filter (where h.outcome = 'failed' and h.last_error is not null))[1] as error
     from prescient.future_job_history h
     left join (select n.name, t.slot from total t join prescient.job n on n.job = t.job) as l on l.name = h.job_exec
     left join prescient.job j on j.name = h.job_exec
@@ -141,6 +141,7 @@ select
     coalesce(g.last_cancelled, 0) as last_cancelled,
     coalesce(g.max_checks, 0) as max_checks,
     coalesce(case when t.last_failed > 0 then t.error end, g.error, t.error, '') as error,
+    coalesce(g.error, '') as gave_up_error,
     (100000 * power(2::double precision, l.p50 / 4.0))::bigint as p50,
     (100000 * power(2::double precision, l.p99 / 4.0))::bigint as p99
 from total t

@@ -1,6 +1,7 @@
 -- Returns the slots from $1 to $2 that are missed (no row in the ledger; $2 itself may still be
--- opened), left open, or done but with rows of jobs that are not paused. waiting: those rows,
--- counted up to 10,000 a job. live: the runners at the slot.
+-- opened), left open, or done but with rows of jobs that are not paused. counts: those rows by job. Counting
+-- stops at 200,000 rows in all, or 1,000 of each job in each slot: then stopped is true, and there
+-- may be more. live: the runners at the slot.
 -- It finds slots with rows by jumping from slot to slot through the slot index, until it has $3 of
 -- them, open slots by their index, and missed slots by counting the ledger. It probes no slot
 -- without rows, so sixty days of slots of a second take seconds. One probe looks for rows before
@@ -109,19 +110,39 @@ with recursive grid as materialized (
     ) as early
     left join prescient.slot_run r on r.slot = early.slot
     where early.slot is not null
-), listed as (
+), listed as materialized (
     select slot, state, has_rows from troubled
     union all
     select slot, coalesce(state, 'early'), true from early
     union all
     select slot, null, null from empty
+), job as materialized (
+    select s.slot, number, coalesce(j.name, '#' || number) as name
+    from listed s
+    cross join lateral prescient.jobs_in_slot(s.slot) as number
+    left join prescient.job j on j.job = number
+    where s.has_rows and j.paused_at is null
+), budget as materialized (
+    select greatest(1000, 200000 / greatest(1, count(*))) as most from job
+), due as materialized (
+    select
+        job.slot, array_agg(job.name order by job.name) as jobs, array_agg(least(n.n, (select most from budget)) order by job.name) as counts,
+        array_agg(n.n > (select most from budget) order by job.name) as stopped
+    from job
+    cross join lateral (
+        select count(*) as n
+        from (
+            select from prescient.future_job f where f.next_check_at = job.slot and f.job = job.number limit (select most + 1 from budget)
+        ) as page
+    ) as n
+    group by job.slot
 )
 select
     s.slot,
     coalesce(nullif(s.state, 'early'), 'missed') as state,
-    coalesce(due.waiting, 0) as waiting,
     coalesce(due.jobs, '{}') as jobs,
     coalesce(due.counts, '{}') as counts,
+    coalesce(due.stopped, '{}') as stopped,
     (
         select count(distinct c.runner)
         from prescient.slot_claim c
@@ -131,19 +152,6 @@ select
     greatest(0, counted.open - (select count(*) from troubled where state = 'open')) as more_open
 from listed s
 cross join counted
-left join lateral (
-    select sum(few.n)::bigint as waiting, array_agg(few.name order by few.name) as jobs, array_agg(few.n order by few.name) as counts
-    from (
-        select coalesce(j.name, '#' || number) as name, n.n
-        from prescient.jobs_in_slot(s.slot) as number
-        left join prescient.job j on j.job = number
-        cross join lateral (
-            select count(*) as n
-            from (select from prescient.future_job f where f.next_check_at = s.slot and f.job = number limit 10000) as page
-        ) as n
-        where j.paused_at is null
-    ) as few
-    where s.has_rows
-) as due on true
-where coalesce(s.state, 'missed') not in ('done', 'early') or due.waiting > 0
+left join due on due.slot = s.slot
+where coalesce(s.state, 'missed') not in ('done', 'early') or due.slot is not null
 order by s.slot

@@ -62,7 +62,7 @@ func (t *teller) outage(ctx context.Context) error {
 	for _, trouble := range status.Trouble {
 		t.facts.Missed = append(t.facts.Missed, trouble.Slot)
 		t.printf("  %s  %s  %s\n", day(trouble.Slot), t.paint(red, string(trouble.State)),
-			spoken.Count(trouble.Waiting, "check", "checks")+" overdue")
+			trouble.Waiting().Of("check", "checks")+" overdue")
 	}
 	return nil
 }

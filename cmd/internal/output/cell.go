@@ -37,7 +37,7 @@ func AtLeast(n, most int64) any {
 	if n < most {
 		return n
 	}
-	return fmt.Sprintf("%d,000 or more", most/1000)
+	return fmt.Sprintf("%d,000+", most/1000)
 }
 
 // OrNone returns a duration, or "none" for 0.

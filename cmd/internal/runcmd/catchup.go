@@ -18,6 +18,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 type catchUpOptions struct {
@@ -182,8 +183,10 @@ type jobSum struct {
 	JobExec string `json:"job_exec"`
 	Waiting int64  `json:"waiting"`
 	Slots   int64  `json:"slots"`
-	atLeast bool   // the rows of a slot are counted up to ledger.MostOverdue
+	AtLeast bool   `json:"at_least"` // counting stopped at waiting: there are that many or more
 }
+
+func (s jobSum) count() ledger.Count { return ledger.Count{N: s.Waiting, AtLeast: s.AtLeast} }
 
 type caughtSlot struct {
 	Slot   time.Time   `json:"slot"`

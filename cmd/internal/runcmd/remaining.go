@@ -24,9 +24,10 @@ import (
 // remainingView is the remaining work in a slot that catch-up has not finished, or would work on in a
 // dry run.
 type remainingView struct {
-	Waiting *int64   `json:"waiting"` // rows, counted as status does; null: nothing is left
-	Jobs    []string `json:"jobs"`    // of these rows
-	Live    bool     `json:"live"`    // a run works on the slot, and catch-up leaves it to that run
+	Waiting *int64   `json:"waiting"`  // rows; null: nothing is left
+	Jobs    []string `json:"jobs"`     // of these rows
+	Live    bool     `json:"live"`     // a run works on the slot, and catch-up leaves it to that run
+	AtLeast bool     `json:"at_least"` // counting stopped at waiting: there are that many or more
 }
 
 // addRemaining adds to a view the remaining work of its slots.
@@ -57,13 +58,13 @@ func addRemaining(ctx context.Context, f *factory.Factory, db *sqlx.DB, view *ca
 		r.Live = t.Live > 0
 		for _, job := range t.Jobs {
 			if o.job == "" || o.job == job.JobExec {
-				*r.Waiting += job.Waiting
+				*r.Waiting += job.Waiting.N
+				r.AtLeast = r.AtLeast || job.Waiting.AtLeast
 				r.Jobs = append(r.Jobs, job.JobExec)
 				if !r.Live { // else its run takes them
 					s := sums[job.JobExec]
-					sums[job.JobExec] = jobSum{
-						job.JobExec, s.Waiting + job.Waiting, s.Slots + 1, s.atLeast || job.Waiting >= ledger.MostOverdue,
-					}
+					n := s.count().Plus(job.Waiting)
+					sums[job.JobExec] = jobSum{job.JobExec, n.N, s.Slots + 1, n.AtLeast}
 				}
 			}
 		}
@@ -101,7 +102,7 @@ func printDryRun(f *factory.Factory, view caughtView) (err error) {
 // printRemaining prints the remaining work of the first of n slots.
 func printRemaining(f *factory.Factory, list []caughtSlot, n int) error {
 	return output.Few(f.Printer, n, list, table.Row{"SLOT", "WAS", "WAITING", "JOBS"}, func(s caughtSlot) table.Row {
-		return table.Row{s.Slot, s.was(), output.AtLeast(*s.Waiting, ledger.MostOverdue), strings.Join(s.Jobs, ", ")}
+		return table.Row{s.Slot, s.was(), ledger.Count{N: *s.Waiting, AtLeast: s.AtLeast}, strings.Join(s.Jobs, ", ")}
 	})
 }
 
@@ -109,10 +110,7 @@ func printRemaining(f *factory.Factory, list []caughtSlot, n int) error {
 func printSums(f *factory.Factory, view caughtView) error {
 	rows := make([]table.Row, len(view.Jobs))
 	for i, s := range view.Jobs {
-		rows[i] = table.Row{s.JobExec, any(s.Waiting), s.Slots}
-		if s.atLeast {
-			rows[i][1] = fmt.Sprintf("%d or more", s.Waiting)
-		}
+		rows[i] = table.Row{s.JobExec, s.count(), s.Slots}
 	}
 	err := f.Table(table.Row{"JOB", "WAITING", "SLOTS"}, rows...)
 	if view.MoreSlots > 0 {

@@ -4,6 +4,7 @@ package slotscmd
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -86,10 +87,11 @@ func newCmdShow(f *factory.Factory) *cobra.Command {
 	return f.WithOutput(&cobra.Command{
 		Use:   "show SLOT",
 		Short: "Show one slot: its ledger row, its claims, and what waits in it",
-		Long: `Show one slot: its ledger row, its claims, and what waits in it by job, counted up to 100,000 rows.
+		Long: `Show one slot: its ledger row, its claims, and what waits in it by job. A count that
+ended early says so: 200,000+.
 A claim is the rows that a runner works on, under a lease. A claim without jobs belongs to a runner that may claim more.
 If it is not live, that runner died, or lost the database. It holds no rows, and goes when the slot is done.
-A job that is not registered in this binary is marked.
+A job that is not registered in this binary is marked. A slot of an earlier width is shown if the ledger has it.
 The state of a slot without a ledger row is "missed" if the next slot has begun. Before that, and before the ledger
 began, it is "not opened".`,
 		Example: `  prescient slots show 2026-03-01T13:15:00Z`,
@@ -106,11 +108,11 @@ began, it is "not opened".`,
 
 func showSlot(ctx context.Context, f *factory.Factory, slot time.Time) error {
 	return database.WithLedger(ctx, f, func(_ *sqlx.DB, l *ledger.Ledger, s pgsql.Setting) error {
-		if !l.Grid().Contains(slot) {
-			return cli.NotSlot(l.Grid(), slot)
-		}
 		run, err := l.Show(ctx, slot)
 		if errors.Is(err, ledger.ErrNoSlot) {
+			if !l.Grid().Contains(slot) {
+				return cli.NotSlot(l.Grid(), slot)
+			}
 			run, err = ledger.SlotRun{Slot: slot, State: view.NotOpened}, nil
 			if !slot.Before(s.Since) && slot.Before(l.Grid().Floor(l.Now())) {
 				run.State = slots.StateMissed
@@ -152,7 +154,8 @@ func printSlot(f *factory.Factory, v view.SlotDetail) error {
 			table.Row{"kind", string(v.Kind)},
 			table.Row{"planned", v.Planned}, table.Row{"checked", v.Checked}, table.Row{"finished", v.Finished},
 			table.Row{"rescheduled", v.Rescheduled}, table.Row{"failed", v.Failed}, table.Row{"take-overs", v.TakeOvers},
-			table.Row{"opened at", v.OpenedAt}, table.Row{"finished at", v.FinishedAt})
+			table.Row{"opened at", v.OpenedAt}, table.Row{"finished at", v.FinishedAt}, table.Row{"took", v.Took},
+			table.Row{"runners", strings.Join(v.Runners, ", ")}, table.Row{"rows waited for", v.WaitedFor})
 		if err == nil && len(v.Claims) > 0 {
 			header := table.Row{output.Droppable("KIND"), "RUNNER", "UNTIL", "LIVE", "JOBS"}
 			err = errors.Join(f.Lines(""),
@@ -161,7 +164,7 @@ func printSlot(f *factory.Factory, v view.SlotDetail) error {
 		if err == nil && len(v.Waiting) > 0 {
 			header := table.Row{"JOB", "WAITING", "STATE"}
 			err = errors.Join(f.Lines(""), output.Rows(f.Printer, v.Waiting, header, func(w view.Waiting) table.Row {
-				return table.Row{w.JobExec, output.AtLeast(w.Waiting, ledger.MostWaiting), w.Marked(string(w.State))}
+				return table.Row{w.JobExec, w.Count(), w.Marked(string(w.State))}
 			}))
 		}
 		if n := gone(v); n > 0 {

@@ -88,11 +88,11 @@ func printTrouble(f *factory.Factory, v view.Status) error {
 	var lines, empty []table.Row
 	for _, t := range v.Trouble {
 		if len(t.Jobs) == 0 {
-			empty = append(empty, table.Row{t.Slot, view.StateWord(t.State), t.Waiting, ""})
+			empty = append(empty, table.Row{t.Slot, view.StateWord(t.State), t.Count(), ""})
 		}
 		for _, job := range t.Jobs {
 			lines = append(lines, table.Row{
-				t.Slot, view.StateWord(t.State), output.AtLeast(job.Waiting, ledger.MostOverdue), job.Marked(job.JobExec),
+				t.Slot, view.StateWord(t.State), job.Count(), job.Marked(job.JobExec),
 			})
 		}
 	}

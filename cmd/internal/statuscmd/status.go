@@ -22,6 +22,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/health"
 	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -146,18 +147,39 @@ func (o *statusOptions) run(ctx context.Context, f *factory.Factory) error {
 	})
 }
 
+// lastRun says when the last run was, and of which machine and process.
+func lastRun(v view.Status) string {
+	r := v.LastRun
+	if r == nil {
+		return "none"
+	}
+	at := r.OpenedAt
+	if r.FinishedAt != nil {
+		at = *r.FinishedAt
+	}
+	of := ""
+	if r.Kind == slots.KindCatchUp {
+		of = "catch-up of "
+	}
+	return fmt.Sprintf("%s, %sslot %s by %s", spoken.Since(at, v.Now), of, spoken.Instant(r.Slot), r.Runner)
+}
+
 func printStatus(f *factory.Factory, v view.Status) error {
 	state := cmp.Or(string(v.CurrentState), string(view.NotOpened))
+	if v.CurrentState == slots.StateOpen && v.WaitedFor != "" {
+		state += ", and rows wait for a lock of " + v.WaitedFor
+	}
 	err := f.Table(nil,
 		table.Row{"database", v.Database.String()},
 		table.Row{"current slot", fmt.Sprintf("%s, %s", spoken.Since(v.CurrentSlot, v.Now), state)},
+		table.Row{"last run", lastRun(v)},
 		table.Row{"next slot", spoken.Since(v.NextSlot, v.Now)},
 		table.Row{"width", v.Width.String()},
 		table.Row{"ledger since", spoken.Since(v.Since, v.Now)},
 		table.Row{"missed", spoken.Count(len(v.Missed)+int(v.MoreMissed), "slot", "slots")},
 		table.Row{"left open", spoken.Count(len(v.LeftOpen)+int(v.MoreOpen), "slot", "slots")},
 		table.Row{"stragglers", spoken.Count(len(v.Stragglers), "slot", "slots")},
-		table.Row{"overdue rows", overdue(v)},
+		table.Row{"overdue rows", v.OverdueCount()},
 		table.Row{"paused jobs", len(v.Paused)},
 		table.Row{"claims", fmt.Sprintf("%d live, %d expired", v.ClaimsLive, v.ClaimsExpired)},
 	)
@@ -171,16 +193,4 @@ func printStatus(f *factory.Factory, v view.Status) error {
 			func(c ledger.Claim) table.Row { return append(table.Row{c.Slot}, view.ClaimRow(c)...) }))
 	}
 	return err
-}
-
-// overdue returns the number of overdue rows. Each job of a slot is counted only up to a limit.
-func overdue(v view.Status) string {
-	for _, t := range v.Trouble {
-		for _, job := range t.Jobs {
-			if job.Waiting >= ledger.MostOverdue {
-				return fmt.Sprintf("%d or more", v.Overdue)
-			}
-		}
-	}
-	return fmt.Sprint(v.Overdue)
 }

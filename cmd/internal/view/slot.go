@@ -48,6 +48,7 @@ type Waiting struct {
 	Waiting    int64  `json:"waiting"`
 	State      State  `json:"state"`
 	Registered bool   `json:"registered"` // false: this binary leaves the rows to another one
+	AtLeast    bool   `json:"at_least"`   // counting stopped at waiting: there are that many or more
 }
 
 // newWaiting returns counts of waiting rows as JSON. has reports whether the caller has registered
@@ -55,10 +56,13 @@ type Waiting struct {
 func newWaiting(list []ledger.JobCount, has func(job string) bool) []Waiting {
 	views := []Waiting{}
 	for _, w := range list {
-		views = append(views, Waiting{w.JobExec, w.Waiting, stateOf(w.Paused), has(w.JobExec)})
+		views = append(views, Waiting{w.JobExec, w.Waiting.N, stateOf(w.Paused), has(w.JobExec), w.Waiting.AtLeast})
 	}
 	return views
 }
+
+// Count returns the number of rows.
+func (w Waiting) Count() ledger.Count { return ledger.Count{N: w.Waiting, AtLeast: w.AtLeast} }
 
 // State says what a row waits for: its slot, or the resumption of its job.
 type State string

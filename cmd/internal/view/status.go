@@ -16,16 +16,16 @@ import (
 
 // Status is health.Report as JSON.
 type Status struct {
-	Database      Database           `json:"database"`
-	OK            bool               `json:"ok"` // there are no findings
-	Findings      []health.Finding   `json:"findings"`
-	Now           time.Time          `json:"now"`
-	Width         duration.Text      `json:"width"`
-	Since         time.Time          `json:"since"` // the beginning of the ledger
-	CurrentSlot   time.Time          `json:"current_slot"`
-	CurrentState  slots.State        `json:"current_state"` // empty: no run has opened it yet
-	NextSlot      time.Time          `json:"next_slot"`
-	Overdue       int64              `json:"overdue"`
+	Database     Database         `json:"database"`
+	OK           bool             `json:"ok"` // there are no findings
+	Findings     []health.Finding `json:"findings"`
+	Now          time.Time        `json:"now"`
+	Width        duration.Text    `json:"width"`
+	Since        time.Time        `json:"since"` // the beginning of the ledger
+	CurrentSlot  time.Time        `json:"current_slot"`
+	CurrentState slots.State      `json:"current_state"` // empty: no run has opened it yet
+	NextSlot     time.Time        `json:"next_slot"`
+	OverdueRows
 	Missed        []Trouble          `json:"missed"`
 	MoreMissed    int64              `json:"more_missed"` // missed slots that missed leaves out
 	MoreOpen      int64              `json:"more_open"`   // open slots that left_open leaves out
@@ -41,15 +41,20 @@ type Status struct {
 	// slots with checks that began later than the SLA of their job, newest first
 	LateSlots []ledger.LateSlot `json:"late_slots"`
 
-	Trouble []Trouble        `json:"-"` // all slots in trouble, in order
-	Due     map[string]int64 `json:"-"` // rows that no runner works on, by job; see health.Report
+	LastRun *ledger.LastRun `json:"last_run"` // the run that did something last; null: none
+	// the session whose lock rows of the current slot have waited for; empty: none
+	WaitedFor string `json:"waited_for"`
+
+	Trouble []Trouble               `json:"-"` // all slots in trouble, in order
+	Due     map[string]ledger.Count `json:"-"` // overdue rows, by job
 }
 
 // Trouble is ledger.Trouble as JSON.
 type Trouble struct {
 	Slot    time.Time `json:"slot"`
-	Waiting int64     `json:"waiting"`
+	Waiting int64     `json:"waiting"` // rows
 	Jobs    []Waiting `json:"jobs"`
+	AtLeast bool      `json:"at_least"` // counting stopped at waiting: there are that many or more
 
 	State slots.State `json:"-"`
 }
@@ -61,13 +66,14 @@ func NewStatus(s health.Report, paused []admin.PausedJob, self string, has func(
 	v := Status{
 		Now: s.Now.UTC(), Width: duration.Text(s.Grid.Width()), Since: s.Since,
 		CurrentSlot: s.Current.Slot, CurrentState: s.Current.State, NextSlot: s.Grid.Next(s.Now),
-		Overdue: s.Overdue(), MoreMissed: s.MoreMissed, MoreOpen: s.MoreOpen,
+		MoreMissed: s.MoreMissed, MoreOpen: s.MoreOpen,
 		Missed: inState(trouble, slots.StateMissed), LeftOpen: inState(trouble, slots.StateOpen),
 		Stragglers: inState(trouble, slots.StateDone), Running: inState(newTrouble(s.Running, has), slots.StateOpen),
 		Paused: append([]admin.PausedJob{}, paused...), Claims: append([]ledger.Claim{}, s.Claims...),
 		NotRegistered: notRegistered(trouble),
 		Trouble:       trouble,
 	}
+	v.LastRun, v.WaitedFor = s.Last, s.Current.WaitedFor
 	for _, c := range v.Claims {
 		switch {
 		case len(c.Jobs) == 0: // its runner is at the slot, or was
@@ -78,7 +84,7 @@ func NewStatus(s health.Report, paused []admin.PausedJob, self string, has func(
 		}
 	}
 	v.OK, v.Findings = len(s.Findings) == 0, NewFindings(s.Findings, self)
-	v.Due = s.Due
+	v.OverdueRows, v.Due = NewOverdueRows(s.OverdueCount()), s.Due
 	v.Jobs, v.LateSlots = append([]ledger.JobStatus{}, s.Jobs...), append([]ledger.LateSlot{}, s.LateSlots...)
 	return v
 }
@@ -86,10 +92,14 @@ func NewStatus(s health.Report, paused []admin.PausedJob, self string, has func(
 func newTrouble(list []ledger.Trouble, has func(job string) bool) []Trouble {
 	var views []Trouble
 	for _, t := range list {
-		views = append(views, Trouble{t.Slot, t.Waiting, newWaiting(t.Jobs, has), t.State})
+		n := t.Waiting()
+		views = append(views, Trouble{t.Slot, n.N, newWaiting(t.Jobs, has), n.AtLeast, t.State})
 	}
 	return views
 }
+
+// Count returns the number of rows that wait in the slot.
+func (t Trouble) Count() ledger.Count { return ledger.Count{N: t.Waiting, AtLeast: t.AtLeast} }
 
 func inState(list []Trouble, state slots.State) []Trouble {
 	views := []Trouble{}

@@ -39,7 +39,7 @@ func (w *RowWait) Pause() time.Duration {
 // IsLong reports whether the claim has waited for long, until LogHolder has named a session.
 func (w *RowWait) IsLong() bool { return !w.told && time.Since(w.since) >= rowPatience }
 
-// LogHolder logs which session has locked rows of a slot, and returns the session with the statement that ends it. It
+// LogHolder logs which session has locked rows of a slot, notes it in the ledger, and returns the session with the statement that ends it. It
 // returns nothing if it finds no session, and on Citus, where the session is on a worker.
 func (w *RowWait) LogHolder(
 	ctx context.Context, s *Server, slot time.Time, numbers pq.Int64Array, names []string, ids pq.Int64Array,
@@ -61,6 +61,11 @@ func (w *RowWait) LogHolder(
 	}
 	if since.Valid {
 		attrs = append(attrs, slog.Time("since", since.Time.UTC()))
+	}
+	var told pgsql.Message
+	told.Add(pgsql.SlotWaitedFor.In(s.Schema), []any{slot, holder}, func(*sql.Rows) error { return nil })
+	if err := s.Commit(ctx, &told); err != nil {
+		s.Logger.WarnContext(ctx, "the ledger does not say which lock the slot waits for", "error", err)
 	}
 	s.Logger.LogAttrs(ctx, slog.LevelWarn, "rows wait for a lock of another session", attrs...)
 	return holder, mends

@@ -226,7 +226,7 @@ func TestAnActionDoesWhatItsPreviewHasSaidAndIsRecorded(t *testing.T) {
 		},
 		{"retry", `{"job_exec": "fail"}`, "It puts 1 failed check of job fail back into slot " + at(45*time.Minute) +
 			", with a clean error count", "1 check was put back", board.Counts{Rows: 1}},
-		{"pause-job", `{"job_exec": "fail"}`, "It pauses fail: 1 waiting in 1 slot of the next day", "fail is paused", board.Counts{}},
+		{"pause-job", `{"job_exec": "fail"}`, "It pauses fail: 1 row waits in 1 slot of the next day", "fail is paused", board.Counts{}},
 		{"resume-job", `{"job_exec": "fail"}`, "It ends the pause of fail", "fail is resumed", board.Counts{}},
 		{"pause-schedule", `{"id": "report"}`, "It pauses schedule report, which publishes nothing until it is resumed; its next instant would have been " + at(time.Hour), "schedule report is paused", board.Counts{Schedules: 1}},
 		{"resume-schedule", `{"id": "report"}`, "It ends the pause of schedule report; its next instant is " +

@@ -68,16 +68,12 @@ func (a PauseJob) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 		return plan, err
 	}
 	// Rows change between preview and confirmation, so these numbers are not confirmed.
-	var n int64
-	more := ""
+	var n ledger.Count
 	for _, at := range ahead {
-		n += at.Rows
-		if at.Rows >= 1000 {
-			more = " or more"
-		}
+		n = n.Plus(at.Count())
 	}
-	plan.Text = fmt.Sprintf("It pauses %s: %d%s waiting in %s of the next day",
-		a.JobExec, n, more,
+	plan.Text = fmt.Sprintf("It pauses %s: %s in %s of the next day",
+		a.JobExec, n.Of("row waits", "rows wait"),
 		spoken.Count(int64(len(ahead)), "slot", "slots"))
 	plan.Warnings = []string{"A run finishes the rows that it has claimed."}
 	return plan, nil
@@ -225,13 +221,14 @@ func (c CatchUp) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 		return plan, err
 	}
 	w := c.left(knows, caught, status)
-	plan.Rows, plan.Slots = w.rows, w.slots+caught.Empty
-	if c.Limit > 0 {
-		plan.Rows = min(plan.Rows, c.Limit)
+	rows := w.rows
+	if c.Limit > 0 && c.Limit < rows.N {
+		rows = ledger.Count{N: c.Limit}
 	}
+	plan.Rows, plan.Slots = rows.N, w.slots+caught.Empty
 	plan.Nothing = plan.Slots == 0
 	plan.Text = fmt.Sprintf("It %s: %s in %s, and it closes %s without rows", does,
-		c.howMany(plan.Rows, w.more && plan.Rows == w.rows),
+		c.howMany(rows),
 		spoken.Count(w.slots, "slot", "slots"), spoken.Count(caught.Empty, "missed slot", "missed slots"))
 	plan.Warnings = w.warnings(c)
 	plan.fingerprint = []any{w.slots, caught.Empty, w.unregistered}
@@ -259,8 +256,8 @@ func (c CatchUp) requireJob(ctx context.Context, p *planner, knows func(job stri
 
 // left counts what catch-up finds.
 type left struct {
-	slots, rows  int64
-	more         bool     // rows are counted up to ledger.MostOverdue of a job in a slot, in slots.MostMissed slots
+	slots        int64
+	rows         ledger.Count
 	live         int64    // slots that catch-up leaves to a run
 	unregistered []string // jobs that catch-up leaves to another binary
 }
@@ -283,13 +280,12 @@ func (c CatchUp) left(knows func(job string) bool, caught slots.Caught, status l
 			case !knows(j.JobExec):
 				w.unregistered = append(w.unregistered, j.JobExec)
 			default:
-				w.rows += j.Waiting
-				w.more = w.more || j.Waiting >= ledger.MostOverdue
+				w.rows = w.rows.Plus(j.Waiting)
 			}
 		}
 	}
 	w.slots += caught.MoreSlots
-	w.more = w.more || caught.MoreSlots > 0
+	w.rows.AtLeast = w.rows.AtLeast || caught.MoreSlots > 0 // of which the rows are not counted
 	slices.Sort(w.unregistered)
 	w.unregistered = slices.Compact(w.unregistered)
 	return w
@@ -304,11 +300,11 @@ func (w left) warnings(c CatchUp) (list []string) {
 	if w.live > 0 {
 		list = append(list, spoken.Count(w.live, "slot is", "slots are")+" left to the run that works on it.")
 	}
-	if c.Mode == slots.ModeExpire && w.rows > 0 {
+	if c.Mode == slots.ModeExpire && w.rows.N > 0 {
 		list = append(list,
 			"The number of rows is an upper bound: it counts all late rows, but only rows past their deadline end.")
 	}
-	if c.Mode == slots.ModeRun && w.rows > 0 {
+	if c.Mode == slots.ModeRun && w.rows.N > 0 {
 		list = append(list, "The checks run in this server.")
 	}
 	return list
@@ -316,19 +312,12 @@ func (w left) warnings(c CatchUp) (list []string) {
 
 // howMany says how many rows catch-up handles. Only a look at each row finds which are past their
 // deadline.
-func (c CatchUp) howMany(rows int64, more bool) string {
-	text := atLeast(rows, more)
-	if c.Mode == slots.ModeExpire && rows > 0 {
+func (c CatchUp) howMany(rows ledger.Count) string {
+	text := rows.Of("row", "rows")
+	if c.Mode == slots.ModeExpire && rows.N > 0 {
 		text = "those of " + text
 	}
 	return text
-}
-
-func atLeast(rows int64, more bool) string {
-	if more {
-		return fmt.Sprintf("%d rows or more", rows)
-	}
-	return spoken.Count(rows, "row", "rows")
 }
 
 func (c CatchUp) run(ctx context.Context, s *source, _ *tools, _ web.Who) (string, error) {

@@ -46,7 +46,7 @@ func (b *Board) Jobs(ctx context.Context, after string, acted int64) (Jobs, erro
 	o, err := b.Overview(ctx, acted)
 	v.Jobs = slices.Clone(v.Jobs) // which is shared
 	for i := range v.Jobs {
-		v.Jobs[i].Overdue = o.Due[v.Jobs[i].JobExec]
+		v.Jobs[i].OverdueRows = view.NewOverdueRows(o.Due[v.Jobs[i].JobExec])
 	}
 	return v, err
 }
@@ -116,7 +116,7 @@ func (b *Board) Job(ctx context.Context, name string, acted int64) (Job, error) 
 		return v, err
 	}
 	o, err := b.Overview(ctx, acted)
-	v.Overdue = o.Due[name]
+	v.OverdueRows = view.NewOverdueRows(o.Due[name])
 	return v, err
 }
 
@@ -198,7 +198,7 @@ func (d *JobDay) add(s Became) {
 // readAhead reads the slots with waiting rows of a job, beginning with from.
 func readAhead(ctx context.Context, r *reader, job string, from time.Time) ([]Ahead, error) {
 	list, err := rows(ctx, r, pgsql.BoardAhead, []any{job, from}, func(row *sql.Rows, a *Ahead) error {
-		err := row.Scan(&a.Slot, &a.Rows)
+		err := row.Scan(&a.Slot, &a.Rows, &a.AtLeast)
 		a.Slot = a.Slot.UTC()
 		return err
 	})

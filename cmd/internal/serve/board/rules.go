@@ -25,10 +25,10 @@ type Rules struct {
 type Rule struct {
 	Seen
 	view.RuleDetail
-	// Ahead counts its rows in each of the next 96 slots, up to 1,000. Slots without rows are left out.
+	// Ahead counts its rows in each of the next 96 slots. Slots without rows are left out.
 	Ahead []Ahead `json:"ahead"`
-	// Overdue counts its rows that are due, and that no runner works on.
-	Overdue int64 `json:"overdue"`
+	// Due counts its overdue rows. The field overdue is what the rule says about steps that have passed.
+	Due view.OverdueRows `json:"due"`
 }
 
 // Rules returns every rule that was applied.
@@ -73,7 +73,7 @@ func (b *Board) Rule(ctx context.Context, name string, acted int64) (Rule, error
 		return v, err
 	}
 	o, err := b.Overview(ctx, acted)
-	v.Overdue = o.Due[name]
+	v.Due = view.NewOverdueRows(o.Due[name])
 	return v, err
 }
 

@@ -4,13 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config/duration"
-	"github.com/prescient-go/prescient/slots"
-	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -64,22 +61,8 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 			if !slot.Before(since) {
 				v.Width = duration.Text(g.Width())
 			}
-			var work work
-			if run.OpenedAt != nil {
-				work.began = *run.OpenedAt
-			}
-			if v.Jobs, err = readSlotJobs(ctx, r, slot, &work); err != nil {
+			if v.Jobs, err = readSlotJobs(ctx, r, slot); err != nil {
 				return v, err
-			}
-			live := slices.ContainsFunc(v.Claims, func(c ledger.Claim) bool { return c.Live })
-			switch {
-			case run.State == slots.StateOpen && live:
-				work.last = r.setting.Now()
-			case run.State == slots.StateDone && run.FinishedAt != nil && len(v.Jobs) == 0:
-				work.last = *run.FinishedAt
-			}
-			if !work.last.IsZero() { // otherwise the slot was not opened, or no outcome was recorded
-				v.Took = duration.Text(work.before + max(0, work.last.Sub(work.began)))
 			}
 			v.Rate = perSecond(run.Checked, v.Took)
 			return v, nil
@@ -94,25 +77,11 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 	return v, err
 }
 
-// work is the time that runners worked on a slot. The time in which the slot was open without a
-// runner does not count.
-type work struct {
-	before      time.Duration // the slot was left
-	began, last time.Time     // after that
-}
-
-// readSlotJobs returns the jobs of a slot, and completes the work on it by what they recorded.
-func readSlotJobs(ctx context.Context, r *reader, slot time.Time, w *work) (list []SlotJob, err error) {
+func readSlotJobs(ctx context.Context, r *reader, slot time.Time) (list []SlotJob, err error) {
 	list, err = rows(ctx, r, pgsql.BoardSlot, []any{slot, maxSlotJobs}, func(row *sql.Rows, j *SlotJob) error {
-		var first, last, ofAll, resumed sql.NullTime
-		var before int64
-		err := row.Scan(&j.JobExec, &j.Planned, &j.Finished, &j.Rescheduled, &j.Failed, &j.Late,
-			&j.Error, &first, &last,
-			(*int64)(&j.Spent), &ofAll, &before, &resumed)
-		w.before, w.last = time.Duration(micros(before)), ofAll.Time
-		if resumed.Valid {
-			w.began = resumed.Time
-		}
+		var first, last sql.NullTime
+		err := row.Scan(&j.JobExec, &j.Planned, &j.Finished, &j.Rescheduled, &j.Failed, &j.Late, &j.Error, &first, &last,
+			(*int64)(&j.Spent))
 		j.FirstAt, j.LastAt, j.Spent = utc(first), utc(last), micros(int64(j.Spent))
 		return err
 	})

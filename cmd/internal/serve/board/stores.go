@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
@@ -85,8 +86,8 @@ type StoreStatus struct {
 	Error    string           `json:"error"`    // why it cannot be read; empty if it can
 	Findings []health.Finding `json:"findings"` // the problems
 	Missed   int              `json:"missed"`   // slots that no run has opened
-	Overdue  int64            `json:"overdue"`  // rows
-	Failing  int              `json:"failing"`  // jobs with checks that failed in their last slot
+	view.OverdueRows
+	Failing int `json:"failing"` // jobs of which more than half of the checks failed in their last slot
 	// CurrentSlot is the slot that has begun last. Null: the store cannot be read.
 	CurrentSlot *time.Time    `json:"current_slot"`
 	Current     *Cell         `json:"current"` // that slot, on the axis of the overview
@@ -127,10 +128,10 @@ func (s *StoreStatus) severity() int {
 
 // add copies the overview of the store.
 func (s *StoreStatus) add(o Overview) {
-	s.OK, s.Findings, s.Missed, s.Overdue, s.Age = o.OK, o.Findings, len(o.Missed)+int(o.MoreMissed), o.Overdue, o.Age
+	s.OK, s.Findings, s.Missed, s.OverdueRows, s.Age = o.OK, o.Findings, len(o.Missed)+int(o.MoreMissed), o.OverdueRows, o.Age
 	s.CurrentSlot = &o.CurrentSlot
-	for _, j := range o.Jobs {
-		if j.LastFailed > 0 {
+	for i := range o.Jobs {
+		if health.Failing(&o.Jobs[i]) {
 			s.Failing++
 		}
 	}

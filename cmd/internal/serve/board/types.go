@@ -81,9 +81,13 @@ type Misfire struct {
 // Consumer is a reader of the outbox, and how far it is behind.
 type Consumer struct {
 	outbox.Consumer
-	Waiting int64         `json:"waiting"` // events, counted up to 1,000
-	Oldest  duration.Text `json:"oldest"`  // how long the first event has waited; 0: none waits
+	Waiting int64         `json:"waiting"`  // events, counted up to 10,000
+	Oldest  duration.Text `json:"oldest"`   // how long the first event has waited; 0: none waits
+	AtLeast bool          `json:"at_least"` // counting stopped at waiting: there are that many or more
 }
+
+// Count returns the number of events.
+func (c Consumer) Count() ledger.Count { return ledger.Count{N: c.Waiting, AtLeast: c.AtLeast} }
 
 // Slot is one slot.
 type Slot struct {
@@ -92,7 +96,6 @@ type Slot struct {
 	Previous time.Time     `json:"previous"` // slot
 	Next     time.Time     `json:"next"`
 	Width    duration.Text `json:"width"` // 0: the slot has an earlier width
-	Took     duration.Text `json:"took"`  // so far, if it is open
 	Rate     float64       `json:"rate"`  // rows a second of that time
 	Jobs     []SlotJob     `json:"jobs"`  // with rows in it when it was opened, the most rows first; at most 200
 	Forecast *Forecast     `json:"forecast"`
@@ -125,7 +128,7 @@ type JobLine struct {
 	ledger.JobStatus
 	Registered bool             `json:"registered"` // in the binary that serves
 	Paused     *admin.PausedJob `json:"paused"`     // null: it is not paused
-	Overdue    int64            `json:"overdue"`    // rows that are due, and that no runner works on
+	view.OverdueRows
 }
 
 // Job is one job.
@@ -134,7 +137,7 @@ type Job struct {
 	JobLine
 	Slots []JobSlot `json:"slots"` // with rows of it, of the last 2,880 slots: the newest 200, newest first
 	Days  []JobDay  `json:"days"`  // of those slots, the newest first
-	// Ahead counts its waiting rows in those of the next 96 slots that have any, each up to 1,000.
+	// Ahead counts its waiting rows in those of the next 96 slots that have any.
 	Ahead  []Ahead    `json:"ahead"`
 	Errors []JobError `json:"errors"` // of those slots, the newest first, at most 20
 }
@@ -174,9 +177,13 @@ type Became struct {
 
 // Ahead counts the rows that wait for a slot.
 type Ahead struct {
-	Slot time.Time `json:"slot"`
-	Rows int64     `json:"rows"`
+	Slot    time.Time `json:"slot"`
+	Rows    int64     `json:"rows"`
+	AtLeast bool      `json:"at_least"` // counting stopped at rows: there are that many or more
 }
+
+// Count returns the number of rows.
+func (a Ahead) Count() ledger.Count { return ledger.Count{N: a.Rows, AtLeast: a.AtLeast} }
 
 // JobError is an error of a job in a slot.
 type JobError struct {

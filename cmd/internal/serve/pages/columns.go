@@ -74,7 +74,7 @@ func newAheadChart(all []board.Ahead) *columns {
 	for i, a := range all {
 		c := column{Slot: a.Slot, X: i * barStep, Height: height(a.Rows, most, columnsHigh), Ahead: true}
 		c.Label, c.Y = fmt.Sprintf("%s: %s", spoken.Instant(a.Slot),
-			plural(a.Rows, "row waits", "rows wait")), columnsHigh-c.Height
+			counted(a.Count(), "row waits", "rows wait")), columnsHigh-c.Height
 		chart.Columns = append(chart.Columns, c)
 	}
 	return &chart

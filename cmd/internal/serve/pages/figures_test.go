@@ -55,8 +55,9 @@ const (
 	pausedJobs  = `select count(*) from prescient.job where paused_at is not null`
 	unknownJobs = `select count(*) from prescient.job where registered_at is null and name = 'misspelt'`
 	brokenSLAs  = `select count(distinct job) from ran where job = 'order.late' and lateness > WIDTH / 4`
-	failingJobs = `select count(distinct job) from ran as r where outcome = 'failed'
-		and slot = (select max(l.slot) from ran l where l.job = r.job)`
+	failingJobs = `select count(*) from (select from ran as r
+		where slot = (select max(l.slot) from ran l where l.job = r.job) group by job
+		having 2 * count(*) filter (where outcome = 'failed') > count(*)) as jobs`
 	eventsDropped = `select count(*) from generate_series(SLOT4, SLOT6, WIDTH) as due
 		where not exists (select from prescient.event_outbox where subject = 'skips' and time = due)`
 	eventsUnread = `select count(*) - 2 from prescient.event_outbox`
@@ -83,6 +84,7 @@ var figureTests = []figureTest{
 	{"/", "Missed", slotsMissed},
 	{"/", "Stranded", `select (` + slotsLeft + `) + (` + slotsLate + `)`},
 	{"/", "Failing", failingJobs},
+	{"/", "Failed", rowsFailed},
 	{"/", "Given up", rowsGivenUp},
 	{"/", "Late", brokenSLAs},
 	{"/", "Unregistered", unknownJobs},

@@ -12,12 +12,13 @@ import (
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 )
 
 // functions are the functions of the templates.
 var functions = template.FuncMap{
 	"stamp": stamp, "instant": spoken.Instant, "clock": clock, "num": num[int64], "count": num[int],
-	"plural": plural, "dur": dur,
+	"plural": plural, "tally": tally, "counted": counted, "dur": dur,
 	"rate": rate, "percent": percent,
 	"cut": cut, "ends": ends, "words": words,
 	"add": func(a, b int) int { return a + b }, "minus": func(a, b int64) int64 { return a - b },
@@ -77,6 +78,22 @@ func formatInstant(t time.Time) string { return t.UTC().Format(time.RFC3339Nano)
 
 // num formats a number with separators of thousands.
 func num[N int | int64](n N) string { return spoken.Number(int64(n)) }
+
+// tally formats a count that may have stopped.
+func tally(c ledger.Count) template.HTML {
+	if c.AtLeast {
+		return template.HTML(c.String()) //nolint:gosec // digits, and a plus sign that would be escaped
+	}
+	return template.HTML(num(c.N)) //nolint:gosec // digits
+}
+
+// counted is plural for a count that may have stopped.
+func counted(c ledger.Count, one, many string) string {
+	if c.AtLeast {
+		return c.Of(one, many)
+	}
+	return plural(c.N, one, many)
+}
 
 func plural(n int64, one, many string) string {
 	return num(n) + " " + spoken.Noun(n, one, many)

@@ -25,7 +25,7 @@ var linked = regexp.MustCompile(`<a[^>]* href="([^"]+)"`)
 // crawl visits a page, and every page that one of those visited links to, a few of each kind.
 func (b *browser) crawl(visit func(path, body string)) {
 	b.t.Helper()
-	todo, known, kinds := []string{"/", "/slot?at=" + b.Client.Grid().Floor(b.Now()).Format(time.RFC3339)}, map[string]bool{"/": true}, map[string]int{}
+	todo, known, kinds := []string{"/waiting", "/", "/slot?at=" + b.Client.Grid().Floor(b.Now()).Format(time.RFC3339)}, map[string]bool{"/": true, "/waiting": true}, map[string]int{}
 	for len(todo) > 0 {
 		path := todo[0]
 		todo = todo[1:]

@@ -14,20 +14,20 @@ import (
 func jobMark(of any) verdict {
 	var j ledger.JobStatus
 	var paused bool
-	var overdue int64
+	var overdue ledger.Count
 	switch v := of.(type) {
 	case ledger.JobStatus:
 		j = v
 	case board.JobLine:
-		j, paused, overdue = v.JobStatus, v.Paused != nil, v.Overdue
+		j, paused, overdue = v.JobStatus, v.Paused != nil, v.OverdueCount()
 	}
 	switch {
 	case paused:
 		return verdict{Mark: "warn", Text: "paused"}
 	case j.Unregistered:
 		return verdict{Mark: "bad", Text: "unregistered: no run has it"}
-	case overdue > 0:
-		return verdict{Mark: "bad", Text: plural(overdue, "row is", "rows are") + " overdue"}
+	case overdue.N > 0:
+		return verdict{Mark: "bad", Text: counted(overdue, "row is", "rows are") + " overdue"}
 	case j.LastFailed > 0 && j.LastFailed == j.LastChecked:
 		return verdict{Mark: "bad", Text: "all checks of its last slot failed"}
 	case j.LastFailed > 0:

@@ -29,7 +29,7 @@ func TestThePagesTellOfRowsThatNoRunComesFor(t *testing.T) {
 		t.Errorf("a job with overdue rows is well:\n%s", now)
 	}
 	job := b.get("/job?name=review.ask", http.StatusOK)
-	s.has(job, "overdue</span>", "<h2>Overdue</h2>", "due, and no runner works on")
+	s.has(job, "overdue</span>", "<h2>Overdue</h2>", "overdue: no runner works on")
 	page := b.get("/schedule?id=quarters", http.StatusOK)
 	s.has(page, "<h2>Overdue instants</h2>", "no run has published them")
 	_, coming, _ := strings.Cut(page, "<h2>Coming instants</h2>")

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html/template"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,9 +17,9 @@ import (
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/health"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -95,11 +97,13 @@ func leads(f health.Finding) *way {
 	return &to
 }
 
-// figure is a number of the first page.
+// figure is a number of the first page that is not zero.
 type figure struct {
-	Name, Value, Note string
-	Mark              string
-	Bad               bool
+	Name  string
+	Value template.HTML
+	Note  string
+	Mark  string // empty: it is no problem
+	Path  string
 }
 
 // overviews shows the first page of a store.
@@ -164,7 +168,7 @@ func newOverviewPage(o board.Overview) overviewPage {
 	v.Trouble = o.Trouble[:min(shownTrouble, len(o.Trouble))]
 	v.MoreTrouble = len(o.Trouble) - len(v.Trouble) + int(o.MoreMissed+o.MoreOpen)
 	for _, j := range o.Jobs[:min(shownJobs, len(o.Jobs))] {
-		v.Listed = append(v.Listed, board.JobLine{JobStatus: j, Overdue: o.Due[j.JobExec]})
+		v.Listed = append(v.Listed, board.JobLine{JobStatus: j, OverdueRows: view.NewOverdueRows(o.Due[j.JobExec])})
 	}
 	v.MoreJobs = len(o.Jobs) - len(v.Listed)
 	v.Axis = newAxis(o.Axis, o.Trouble, o.Now)
@@ -180,22 +184,14 @@ func (v overviewPage) judge() verdict {
 		answer.Mark, answer.Text = "bad", "One thing is wrong"
 	case n > 1:
 		answer.Mark, answer.Text = "bad", num(n)+" things are wrong"
-	case v.waits() > 0:
+	case v.Overdue > 0:
 		answer.Mark, answer.Text, answer.Count = "warn", "No run has begun", 1
 		answer.Detail = fmt.Sprintf("Slot %s began %s, and no run has opened it. %s. %s", v.clock(v.CurrentSlot),
-			spoken.Ago(v.CurrentSlot, v.Now), plural(v.waits(), "row waits in it", "rows wait in it"), v.summary())
+			spoken.Ago(v.CurrentSlot, v.Now), counted(v.OverdueCount(), "row waits in it", "rows wait in it"), v.summary())
 	case time.Duration(v.Age) > tooOld:
 		answer.Mark, answer.Text = "warn", "All was well "+dur(v.Age)+" ago"
 	}
 	return answer
-}
-
-// waits returns the number of rows that are due and that no runner works on.
-func (v overviewPage) waits() (n int64) {
-	for _, rows := range v.Due {
-		n += rows
-	}
-	return n
 }
 
 // summary says which slot was run last, and which comes next.
@@ -224,7 +220,7 @@ func (v overviewPage) summary() string {
 	}
 	for _, c := range v.Running {
 		said = append(said, "Slot "+v.clock(c.Slot)+" is being run; "+
-			plural(c.Waiting, "row waits", "rows wait")+" in it.")
+			counted(c.Count(), "row waits", "rows wait")+" in it.")
 	}
 	switch {
 	case next == nil || next.Forecast == nil:
@@ -250,35 +246,43 @@ func (v overviewPage) clock(slot time.Time) string {
 	return slot.Format("15:04")
 }
 
-// figures returns the numbers below the axis.
+// figures returns the numbers below the axis that are not zero, each with the page that tells more.
 func (v overviewPage) figures() []figure {
-	var failing, gaveUp, unknown, late int64
-	for _, j := range v.Jobs {
-		failing, gaveUp, late = failing+one(j.LastFailed > 0), gaveUp+j.GaveUp, late+one(j.Late > 0)
-		unknown += one(j.Unregistered)
+	var failing, failed, gaveUp, unknown, late int64
+	for i := range v.Jobs {
+		j := &v.Jobs[i]
+		failing, late = failing+one(health.Failing(j)), late+one(health.Late(j))
+		failed, gaveUp, unknown = failed+j.Failed, gaveUp+j.GaveUp, unknown+one(j.Unregistered)
 	}
 	list := []figure{
-		{Name: "Overdue", Value: num(v.waits()), Note: "rows", Mark: "bad"},
-		{Name: "Missed", Value: num(int64(len(v.Missed)) + v.MoreMissed), Note: "slots that no run has opened", Mark: "bad"},
+		{Name: "Overdue", Value: tally(v.OverdueCount()), Note: "rows", Mark: "bad", Path: "/ledger"},
 		{
-			Name: "Stranded", Value: num(int64(len(v.LeftOpen)+len(v.Stragglers)) + v.MoreOpen),
-			Note: "slots with rows left in them", Mark: "bad",
+			Name: "Missed", Value: count(int64(len(v.Missed)) + v.MoreMissed), Note: "slots that no run has opened", Mark: "bad",
+			Path: "/ledger",
 		},
-		{Name: "Failing", Value: num(failing), Note: "jobs, in their last slot", Mark: "bad"},
-		{Name: "Given up", Value: num(gaveUp), Note: "rows, in 24 hours", Mark: "bad"},
-		{Name: "Late", Value: num(late), Note: "jobs that broke their SLA", Mark: "warn"},
-		{Name: "Unregistered", Value: num(unknown), Note: "jobs that no run has registered", Mark: "bad"},
-		{Name: "Paused", Value: num(len(v.Paused)), Note: "jobs", Mark: "warn"},
 		{
-			Name: "Schedules", Value: num(int64(len(v.Schedules)) + v.Due[schedule.JobExec]),
-			Note: "have missed something", Mark: "warn",
+			Name: "Stranded", Value: count(int64(len(v.LeftOpen)+len(v.Stragglers)) + v.MoreOpen),
+			Note: "slots with rows left in them", Mark: "bad", Path: "/ledger",
 		},
+		{
+			Name: "Failing", Value: count(failing), Note: "jobs: most checks of their last slot failed", Mark: "bad",
+			Path: "/jobs",
+		},
+		{Name: "Failed", Value: count(failed), Note: "checks, in 24 hours", Path: "/jobs"},
+		{
+			Name: "Given up", Value: count(gaveUp), Note: "rows, in 24 hours", Mark: "bad",
+			Path: link("/ended", "outcome", jobs.OutcomeFailed),
+		},
+		{Name: "Late", Value: count(late), Note: "jobs that broke their SLA", Mark: "bad", Path: "/jobs"},
+		{Name: "Unregistered", Value: count(unknown), Note: "jobs that no run has registered", Mark: "bad", Path: "/jobs"},
+		{Name: "Paused", Value: count(len(v.Paused)), Note: "jobs", Mark: "warn", Path: "/jobs"},
+		{Name: "Schedules", Value: count(len(v.Schedules)), Note: "have missed something", Mark: "warn", Path: "/schedules"},
 	}
-	for i := range list {
-		list[i].Bad = list[i].Value != "0"
-	}
-	return list
+	return slices.DeleteFunc(list, func(f figure) bool { return f.Value == "0" })
 }
+
+// count is the value of a figure.
+func count[N int | int64](n N) template.HTML { return tally(ledger.Count{N: int64(n)}) }
 
 func one(is bool) int64 {
 	if is {

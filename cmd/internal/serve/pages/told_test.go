@@ -36,10 +36,10 @@ func TestACountThatWasNotFinishedSaysSo(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
 	_, err := s.DB.Exec(`
-		insert into prescient.event_outbox (id, source, type, data) select i::text, 'shop', 'sold', '{}' from generate_series(1, 1001) as i;
+		insert into prescient.event_outbox (id, source, type, data) select i::text, 'shop', 'sold', '{}' from generate_series(1, 10001) as i;
 		insert into prescient.event_consumer (name, mark, position) values ('mailer', '3', 0)`)
 	s.must(err)
-	s.has(s.browser().login(story.ReadToken).get("/events", http.StatusOK), "1,000 or more")
+	s.has(s.browser().login(story.ReadToken).get("/events", http.StatusOK), "10,000+")
 }
 
 // enqueueItems asks for checks of one entity, in the slot of an instant.
