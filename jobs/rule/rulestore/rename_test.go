@@ -186,6 +186,18 @@ func TestARowThatIsRenamedBehindTheWalkOfAnApplyWaits(t *testing.T) {
 	s.wants("behind the walk", "-2 at 03-06 12:00, -3 at 03-06 12:00, 1 at 03-06 12:00")
 }
 
+// Its run is late, and the row is not: no policy decides about the steps that have passed meanwhile.
+func TestARowThatIsRenamedWhileItsCheckIsDueDoesNotComeLateDuringAnApply(t *testing.T) {
+	t.Parallel()
+	s := newShopAt(t, noon)
+	s.apply(unshipped)
+	s.exec("insert into shop.orders (id, placed_at) values (1, " + at("02 12:00") + ")")
+	s.exec("update prescient.rule set state = 'applying'")
+	s.now = noon.Add(16 * time.Minute)
+	s.exec("update shop.orders set id = 11")
+	s.wants("renamed", "1 at 03-04 12:15, 11 at 03-04 12:30")
+}
+
 func TestARowThatGetsAKeyThatCannotWaitIsWrittenAndWaitsNoLonger(t *testing.T) {
 	t.Parallel()
 	s := newShopAt(t, noon)
