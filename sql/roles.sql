@@ -213,7 +213,8 @@ begin
                 'finish_rows_apart', 'end_row', 'checks_after', 'errors_after', 'microseconds',
                 'make_history_month', 'make_history_months', 'register_jobs', 'lateness_bucket', 'journal_add',
                 'journal_entry', 'journal_in', 'acquire_permits', 'reserve_rate', 'require_recorded',
-                'raise_suppressed', 'unreadable_rows', 'lock_rule', 'prune_ledger', 'drop_history_months'
+                'raise_suppressed', 'unreadable_rows', 'lock_rule', 'prune_ledger', 'drop_history_months',
+                'set_schedule', 'pause_schedule', 'drop_schedule', 'wait_for_schedule'
             ]),
             ('prescient_operator', array[
                 'set_width', 'retry_failed', 'prune_events', 'receive_rows', 'give_rows',

@@ -68,6 +68,7 @@ const longestPause = 290 * 365 * 24 * time.Hour
 // costs no extra write.
 type cursor struct {
 	At   int64 `json:"at"`             // Unix seconds of the nominal instant that is published next
+	From int64 `json:"from,omitempty"` // instead of At: that is the first instant after From. Of set_schedule, which reads no crontab
 	Last int64 `json:"last,omitempty"` // of the last published instant; 0: none
 	Runs int64 `json:"runs,omitempty"` // published events, if there is a limit
 	Rows int64 `json:"rows,omitempty"` // that the last statement changed or returned
@@ -76,6 +77,16 @@ type cursor struct {
 func (w cursor) payload() json.RawMessage {
 	text, _ := json.Marshal(w) // never fails
 	return text
+}
+
+// begin replaces From by At. It returns false if there is no instant after From.
+func (w *cursor) begin(instants crontab.Crontab) bool {
+	if w.From == 0 {
+		return true
+	}
+	first, ok := instants.Next(time.Unix(w.From, 0).UTC())
+	w.At, w.From = first.Unix(), 0
+	return ok
 }
 
 // dueSchedule is a schedule as a run reads it.
@@ -235,6 +246,10 @@ func (b *batch) check(ctx context.Context, i int, s dueSchedule) error {
 		return nil
 	}
 	now := row.Slot.Add(row.Lateness)
+	if !state.begin(s.crontab) {
+		b.states[i].ended, b.states[i].cursor = true, state
+		return nil
+	}
 	p := s.plan(b.grid, row.Slot, now, time.Unix(state.At, 0).UTC())
 	b.states[i].dropped = count(s.crontab, p.from, p.cut)
 	var checks []jobs.Request

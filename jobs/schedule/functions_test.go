@@ -1,0 +1,155 @@
+package schedule_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs/schedule"
+)
+
+// set calls set_schedule, and returns what it did.
+func (w *world) set(args string) (action string) {
+	w.t.Helper()
+	if err := w.db.GetContext(w.t.Context(), &action, "select prescient.set_schedule("+args+")"); err != nil {
+		w.t.Fatal(err)
+	}
+	return action
+}
+
+// changed calls a function twice, and returns how many of the calls changed something.
+func (w *world) changed(call string) (n int) {
+	w.t.Helper()
+	for range 2 {
+		var changed bool
+		if err := w.db.GetContext(w.t.Context(), &changed, "select prescient."+call); err != nil {
+			w.t.Fatal(err)
+		}
+		if changed {
+			n++
+		}
+	}
+	return n
+}
+
+// runNext runs the slot for which the row of a schedule waits, by the clock of the database.
+func (w *world) runNext(id string) time.Time {
+	w.t.Helper()
+	var at time.Time
+	if err := w.db.GetContext(w.t.Context(), &at, "select next_check_at from prescient.future_job where entity_key = $1", id); err != nil {
+		w.t.Fatal(err)
+	}
+	w.run(at.UTC())
+	return at.UTC()
+}
+
+func TestSQLCreatesASchedule(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	before := time.Now().UTC()
+	if action := w.set(`'minutely', '* * * * *', payload => '{"n": 1}'`); action != "created" {
+		t.Errorf("it was %s", action)
+	}
+	if s := w.get("minutely"); s.State != schedule.Active || s.Next.Before(before) || s.Next.After(before.Add(2*time.Minute)) {
+		t.Errorf("it waits for %s", s.Next)
+	}
+	ran := w.runNext("minutely")
+	events := w.published()
+	if want := ran.Sub(before.Truncate(time.Minute)) / time.Minute; len(events) != int(want) && len(events) != int(want)-1 {
+		t.Errorf("%d events from %s to %s: %s", len(events), before, ran, times(events))
+	}
+	for _, e := range events {
+		if e.Time.Before(before.Truncate(time.Second)) || e.Time.After(ran) || !strings.Contains(string(e.Data), `"n":1`) {
+			t.Errorf("an event of %s: %s", e.Time, e.Data)
+		}
+	}
+	s := w.get("minutely")
+	if s.Last != ran || s.Next != ran.Add(time.Minute) || s.Version != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestSQLChangesPausesAndDropsASchedule(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.set(`'a', '* * * * *', max_runs => 1000`)
+	w.runNext("a")
+	s := w.get("a")
+	if s.Runs == 0 {
+		t.Fatalf("%+v", s)
+	}
+	if action := w.set(`'a', '* * * * *', max_runs => 1000`); action != "unchanged" {
+		t.Errorf("it was %s", action)
+	}
+	if action := w.set(`'a', '* * * * *', max_runs => 1000, payload => '2'`); action != "updated" {
+		t.Errorf("it was %s", action)
+	}
+	if now := w.get("a"); now.Next != s.Next || now.Version != 2 || string(now.Payload) != "2" {
+		t.Errorf("another payload moves the instant: %+v", now)
+	}
+	if action := w.set(`'a', '@hourly', max_runs => 1000, paused => true`); action != "updated" {
+		t.Errorf("it was %s", action)
+	}
+	if now := w.get("a"); now.State != schedule.Paused || now.Runs != s.Runs || now.Last != s.Last || now.Crontab != "@hourly" {
+		t.Errorf("%+v", now)
+	}
+	if n := w.changed("pause_schedule('a', false)"); n != 1 {
+		t.Errorf("%d calls ended the pause", n)
+	}
+	if now := w.get("a"); now.State != schedule.Active || now.Runs != s.Runs || now.Last != s.Last || now.Next.Minute() != 0 {
+		t.Errorf("%+v", now)
+	}
+	if n := w.changed("drop_schedule('a')"); n != 1 {
+		t.Errorf("%d calls dropped it", n)
+	}
+	if n := w.count("select (select count(*) from prescient.future_job) + (select count(*) from prescient.schedule_state)"); n != 0 {
+		t.Errorf("%d rows are left", n)
+	}
+	if _, err := w.db.ExecContext(t.Context(), "select prescient.pause_schedule('a')"); err == nil || !strings.Contains(err.Error(), "there is no schedule 'a'") {
+		t.Errorf("a pause of none: %v", err)
+	}
+}
+
+func TestACrontabOfSQLThatCannotBeReadIsTheErrorOfItsFirstCheck(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.set(`'bad', '61 * * * *'`)
+	w.set(`'never', '@hourly', ends_at => '2020-01-01'`)
+	w.runNext("bad")
+	if s := w.get("bad"); s.ErrorCount != 1 || !strings.Contains(s.LastError, "61") {
+		t.Errorf("%+v", s)
+	}
+	if s := w.get("never"); s.State != schedule.Ended {
+		t.Errorf("%+v", s)
+	}
+	if action := w.set(`'bad', '0 * * * *'`); action != "updated" {
+		t.Errorf("it was %s", action)
+	}
+	if s := w.get("bad"); s.ErrorCount != 0 || s.State != schedule.Active {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Go and SQL may change one schedule in turn.
+func TestGoChangesAScheduleOfSQLAndSQLOneOfGo(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.set(`'a', '@hourly', sql => 'select 1'`)
+	spec := w.get("a").Spec
+	if spec.Act.SQL != "select 1" || spec.Misfire != schedule.All {
+		t.Errorf("%+v", spec)
+	}
+	spec.Crontab = "@daily"
+	if s := w.update(spec); s.Version != 2 || s.State != schedule.Active {
+		t.Errorf("%+v", s)
+	}
+	if action := w.set(`'a', '@daily', sql => 'select 1'`); action != "unchanged" {
+		t.Errorf("it was %s", action)
+	}
+	if action := w.set(`'a', '@daily', job_exec => 'stock.check'`); action != "updated" {
+		t.Errorf("it was %s", action)
+	}
+	if s := w.get("a"); s.Act.Job != "stock.check" || s.Act.SQL != "" || s.Version != 3 {
+		t.Errorf("%+v", s)
+	}
+}

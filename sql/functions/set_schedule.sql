@@ -1,0 +1,94 @@
+-- Creates a schedule, or changes it to what is given. Returns created, updated or unchanged.
+-- It reads no crontab: the first check of the schedule does, in the next slot, and publishes the instants since this
+-- call. A crontab or a time zone that cannot be read is the error of that check; see status and why.
+-- The instants begin anew as in jobs/schedule.Store.Update, and with the next slot if the schedule has lost its row.
+-- A null paused keeps a pause.
+create or replace function prescient.set_schedule(
+    id        text,
+    crontab   text,
+    timezone  text default '',
+    payload   jsonb default null,
+    sql       text default null,
+    role      text default null,
+    timeout   interval default null,
+    job_exec  text default null,
+    misfire   text default 'all',
+    deadline  interval default null,
+    spread    interval default '0',
+    starts_at timestamptz default null,
+    ends_at   timestamptz default null,
+    max_runs  integer default null,
+    exclude   text[] default null,
+    paused    boolean default null
+)
+returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set row_security = off
+as $$
+#variable_conflict use_column
+declare
+    was   prescient.schedule;
+    given prescient.schedule;
+    begins timestamptz := date_trunc('second', clock_timestamp());
+    action text := 'updated';
+begin
+    -- The lock that every change of a schedule takes first. The upsert waits for another session that creates it.
+    insert into prescient.schedule as s (
+        id, crontab, timezone, payload, sql, role, timeout, job_exec, misfire, deadline, spread, starts_at, ends_at, max_runs, exclude,
+        paused, anchor
+    )
+    values (
+        set_schedule.id, set_schedule.crontab, set_schedule.timezone, set_schedule.payload, set_schedule.sql, set_schedule.role,
+        set_schedule.timeout, set_schedule.job_exec, set_schedule.misfire, set_schedule.deadline, set_schedule.spread,
+        set_schedule.starts_at, set_schedule.ends_at, set_schedule.max_runs, set_schedule.exclude,
+        coalesce(set_schedule.paused, false), coalesce(set_schedule.starts_at, begins)
+    )
+    on conflict (id) do nothing
+    returning s.* into given;
+    if found then
+        action := 'created';
+    else
+        select * into was from prescient.schedule s where s.id = set_schedule.id for update;
+        if not found then
+            raise exception 'schedule % was deleted meanwhile: call set_schedule again', set_schedule.id using errcode = 'serialization_failure';
+        end if;
+        update prescient.schedule s
+        set crontab = set_schedule.crontab,
+            timezone = set_schedule.timezone,
+            payload = set_schedule.payload,
+            sql = set_schedule.sql,
+            role = set_schedule.role,
+            timeout = set_schedule.timeout,
+            job_exec = set_schedule.job_exec,
+            misfire = set_schedule.misfire,
+            deadline = set_schedule.deadline,
+            spread = set_schedule.spread,
+            starts_at = set_schedule.starts_at,
+            ends_at = set_schedule.ends_at,
+            max_runs = set_schedule.max_runs,
+            exclude = set_schedule.exclude,
+            paused = coalesce(set_schedule.paused, s.paused)
+        where s.id = set_schedule.id
+        returning s.* into given;
+        if given is not distinct from was then
+            return 'unchanged';
+        end if;
+        update prescient.schedule s
+        set version = s.version + 1,
+            updated_at = statement_timestamp()
+        where s.id = set_schedule.id;
+    end if;
+    if given.paused then
+        perform prescient.wait_for_schedule(set_schedule.id, null);
+    elsif action = 'created'
+        or was.paused
+        or (was.crontab, was.timezone, was.spread, was.starts_at, was.ends_at, was.max_runs, was.exclude)
+            is distinct from (given.crontab, given.timezone, given.spread, given.starts_at, given.ends_at, given.max_runs, given.exclude)
+    then
+        perform prescient.wait_for_schedule(set_schedule.id, begins);
+    end if;
+    return action;
+end
+$$;
+revoke all on function prescient.set_schedule(text, text, text, jsonb, text, text, interval, text, text, interval, interval, timestamptz, timestamptz, integer, text[], boolean) from public;
