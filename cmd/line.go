@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/alertscmd"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/configcmd"
 	"github.com/prescient-go/prescient/cmd/internal/devdbcmd"
@@ -105,7 +106,8 @@ func addCommands(root *cobra.Command, f *factory.Factory) {
 		doctorcmd.NewCmdDoctor(f))
 	addGroup(root, "Read and change", jobscmd.NewCmdJobs(f), rulescmd.NewCmdRules(f), schedulescmd.NewCmdSchedules(f),
 		slotscmd.NewCmdSlots(f),
-		eventscmd.NewCmdEvents(f), receiverscmd.NewCmdReceivers(f), storescmd.NewCmdStores(f))
+		eventscmd.NewCmdEvents(f), receiverscmd.NewCmdReceivers(f),
+		alertscmd.NewCmdAlerts(f), storescmd.NewCmdStores(f))
 	addGroup(root, "Set up", migratecmd.NewCmdMigrate(f), installcmd.NewCmdInstall(f), configcmd.NewCmdConfig(f),
 		devdbcmd.NewCmdDevDB(f))
 }

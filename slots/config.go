@@ -68,6 +68,9 @@ type Config struct {
 	Progress func(Progress)
 	// Observer receives what was recorded, for metrics; see package slots/metrics. Optional.
 	Observer Observer
+	// Told reports whether a person knows already that checks of a job fail or, with gaveUp, that rows were given up.
+	// Such a failure is logged at the level info. Optional.
+	Told func(job string, gaveUp bool) bool
 }
 
 // Shared has bounds over several runners, such as those of many stores. A nil bound does not apply.

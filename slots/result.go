@@ -166,12 +166,19 @@ func (r *Result) addFailure(job string, o *row.Outcome) {
 	}
 }
 
-// logFailures logs a line for each job whose checks failed, and another for rows that were given up.
-func (r *Result) logFailures(ctx context.Context, log *slog.Logger) {
+// logFailures logs a line for each job whose checks failed, and another for rows that were given up. See Config.Told.
+func (r *Result) logFailures(ctx context.Context, log *slog.Logger, told func(job string, gaveUp bool) bool) {
+	level := func(l slog.Level, job string, gaveUp bool) slog.Level {
+		if told != nil && told(job, gaveUp) {
+			return slog.LevelInfo
+		}
+		return l
+	}
 	for _, f := range r.Failures {
-		log.WarnContext(ctx, "checks failed", "slot", r.Slot, "job", f.Job, "failed", f.Failed, "error", f.Error)
+		log.Log(ctx, level(slog.LevelWarn, f.Job, false), "checks failed", "slot", r.Slot, "job", f.Job, "failed", f.Failed,
+			"error", f.Error)
 		if f.GaveUp > 0 {
-			log.ErrorContext(ctx, "rows were given up: they are in history as failed, and \"jobs retry\" puts them back",
+			log.Log(ctx, level(slog.LevelError, f.Job, true), "rows were given up: they are in history as failed, and \"jobs retry\" puts them back",
 				"slot", r.Slot, "job", f.Job, "rows", f.GaveUp)
 		}
 	}

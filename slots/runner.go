@@ -103,7 +103,7 @@ func (r *Runner) run(ctx context.Context, slot time.Time, sel selection) (Result
 	result, err := n.do()
 	result.Took = time.Since(started)
 	end(err, result.LogValue().Group()...)
-	result.logFailures(ctx, r.cfg.Logger)
+	result.logFailures(ctx, r.cfg.Logger, r.cfg.Told)
 	if r.cfg.Observer != nil && !isEarly(err) {
 		n.report.tell("Observer.Ran", func() { r.cfg.Observer.Ran(result, err) })
 	}

@@ -235,9 +235,9 @@ to prescient_runner;
 grant insert, update on prescient.rule_fired to prescient_runner;
 grant insert, update, delete
 on prescient.future_job, prescient.slot_job, prescient.slot_claim, prescient.slot_progress, prescient.slot_lateness,
-    prescient.job_permit, prescient.job_rate, prescient.event_dead, prescient.event_sent, prescient.schedule, prescient.schedule_state
+    prescient.job_permit, prescient.job_rate, prescient.event_dead, prescient.event_sent, prescient.alert, prescient.schedule, prescient.schedule_state
 to prescient_runner;
-grant insert, update on prescient.slot_run, prescient.event_consumer to prescient_runner;
+grant insert, update on prescient.slot_run, prescient.event_consumer, prescient.alert_look to prescient_runner;
 grant update (registered_at, sla, told_on) on prescient.job to prescient_runner;
 
 grant update on prescient.job to prescient_operator;

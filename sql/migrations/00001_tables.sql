@@ -643,6 +643,34 @@ create index event_sent_subject on prescient.event_sent (subject, sent_at);
 -- event_sent_prune
 create index event_sent_time on prescient.event_sent using brin (sent_at);
 
+-- The findings of status that were told to a person, and those that are silenced.
+create table prescient.alert (
+    finding        text collate "C" not null,
+    text           text        not null,
+    since          timestamptz,
+    told_at        timestamptz,
+    silenced_until timestamptz,
+    silenced_by    text collate "C",
+    because        text,
+    constraint alert_pkey primary key (finding)
+);
+
+comment on table prescient.alert is 'findings that were told to alerts.receiver, and those that are silenced';
+comment on column prescient.alert.finding is 'the condition and, if it is about a job, a slash and the job';
+comment on column prescient.alert.since is 'since when the finding is there; null: it is silenced, and not there';
+comment on column prescient.alert.told_at is 'when a message last told it; null: none did';
+
+-- When a process last looked for findings to tell.
+create table prescient.alert_look (
+    singleton boolean     not null default true,
+    token     bigint      not null,
+    looked_at timestamptz not null default clock_timestamp(),
+    constraint alert_look_pkey primary key (singleton),
+    constraint alert_look_singleton check (singleton)
+);
+
+comment on table prescient.alert_look is 'when a process last looked for findings to tell, so that many processes tell once';
+
 -- Limits over all runners: concurrent checks (permits) and checks a second (rates) of a job, in all or for each key.
 
 -- The permits of a run. Like a claim they expire unless they are renewed.

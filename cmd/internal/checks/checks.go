@@ -39,6 +39,9 @@ type Bound struct {
 	// Metrics counts what is run and published. Nil: nothing is counted.
 	Metrics *metrics.Metrics
 
+	// Told is slots.Config.Told. Nil: each failure is a warning.
+	Told func(job string, gaveUp bool) bool
+
 	queries   []sqljob.Config
 	forwarder atomic.Pointer[forward.Forwarder] // nil: nothing is forwarded
 }
@@ -102,6 +105,7 @@ func (b *Bound) Runner(f *factory.Factory, progress func(slots.Progress)) slots.
 		Page:  cfg.Run.BatchSize,
 		Lease: cfg.Run.Lease, Grace: none(cfg.Run.Grace), Early: none(cfg.Run.StartTolerance), ClaimDelay: cfg.Run.ClaimDelay,
 		Logger: f.Log(), Progress: progress, Observer: observer,
+		Told: b.Told,
 	}
 }
 

@@ -97,15 +97,22 @@ func NameDestinations(ctx context.Context, f *factory.Factory, db *sqlx.DB) erro
 	return errors.Join(forward.Name(ctx, cfg), release())
 }
 
-// Forward calls fn while a forwarder sends events to the destinations of the settings. With finish, it then sends what
-// waits, unless fn has failed or ctx has ended.
+// Forward calls fn while a forwarder sends events to the destinations and receivers of the settings. With finish, it then
+// tells findings and sends what waits, unless ctx has ended. Without, it tells findings from time to time.
 func (b *Bound) Forward(ctx context.Context, f *factory.Factory, finish bool, fn func() error) error {
+	if err := checkAlerts(f); err != nil {
+		return err
+	}
 	cfg, release, err := Forwarding(ctx, f, b.DB, b.Metrics)
 	if err != nil {
 		return err
 	}
 	if len(cfg.Destinations) == 0 {
 		return fn()
+	}
+	if !finish {
+		work := fn
+		fn = func() error { return b.tellWhile(ctx, f, work) }
 	}
 	started, err := forward.Start(ctx, cfg)
 	if err != nil {
@@ -115,6 +122,7 @@ func (b *Bound) Forward(ctx context.Context, f *factory.Factory, finish bool, fn
 	err = fn()
 	b.forwarder.Store(nil)
 	if finish && ctx.Err() == nil {
+		b.tellFindings(ctx, f)
 		started.Finish()
 	} else {
 		started.Stop()

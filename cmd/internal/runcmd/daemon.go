@@ -31,6 +31,9 @@ A slot that takes longer than the width runs beside the next one. Each of the tw
 and run.connections. So the daemon needs up to 3 x (run.connections + 5) connections, 1 more for the metrics, and 4 more
 if rules were applied. If history.retention is set, it also does once a day what "jobs prune" does.
 
+If alerts.receiver is set, it looks for findings of "status" every 20 seconds, and tells the receiver of them as "run"
+does.
+
 On SIGTERM, SIGINT or SIGHUP it finishes the running checks within run.grace, records them and exits 0. It does not read
 its settings again. It exits 1 if a check has ignored its timeout: only the end of the process ends such a check. A
 supervisor must then restart the daemon. The daemon does not start without a database. If it loses the database later,

@@ -62,6 +62,10 @@ most, and the next run goes on.
 It sends the events of the outbox to the destinations of the settings, and ends when they have them. A destination that
 does not take them is a warning and a finding of "status", and the next run sends them.
 
+If alerts.receiver is set, it then looks for findings of "status", and tells the receiver of each that is new, that has
+stayed for alerts.repeat, or that is over. Any number of runs and daemons tell once. Failures that were told are no
+warnings of the log.
+
 It writes nothing to stdout without --output json. A line of the log sums up the run, if the log goes to a terminal or
 --log-level is given. The log has a warning for each job with failed checks, with the first error. It has an error if
 rows were given up.`,
@@ -84,6 +88,7 @@ rows were given up.`,
 func (o runOptions) run(ctx context.Context, f *factory.Factory) error {
 	return forwarding(ctx, f, slots.KindRun, func(b *checks.Bound) error {
 		bars := newBars(f)
+		b.QuietTold(ctx, f)
 		cfg := b.Runner(f, showing(bars))
 		cfg.LeaveLocked = o.catchUp
 		runner, err := slots.NewRunner(ctx, cfg)

@@ -1,0 +1,93 @@
+package checks
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/slots/alert"
+	"github.com/prescient-go/prescient/slots/ledger"
+)
+
+const (
+	// lookPause is how often a daemon looks for findings to tell.
+	lookPause = 20 * time.Second
+	// lookEvery is the shortest time between two looks of all processes.
+	lookEvery = 5 * time.Second
+	// lookTime bounds a look.
+	lookTime = 30 * time.Second
+)
+
+// checkAlerts returns an error of usage if findings go to a receiver that the settings do not have.
+func checkAlerts(f *factory.Factory) error {
+	name := f.Config().Alerts.Receiver
+	if name == "" || slices.ContainsFunc(f.Config().Receivers, func(r config.Receiver) bool { return r.Name == name }) {
+		return nil
+	}
+	return exit.Usagef("alerts.receiver (%s): there is no receiver %q: add it to receivers in the configuration file",
+		f.Origin("alerts.receiver"), name)
+}
+
+// tellFindings tells the receiver of alerts what has changed. An error is logged, because all checks were done.
+func (b *Bound) tellFindings(ctx context.Context, f *factory.Factory) {
+	alerts := f.Config().Alerts
+	if alerts.Receiver == "" || ctx.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	knows, err := Knows(ctx, f, ledger.Of(b.DB, f.Schema(), b.Setting, nil))
+	if err == nil {
+		err = alert.Tell(ctx, alert.Config{
+			DB: b.DB, Schema: f.Schema(), Receiver: alerts.Receiver, Repeat: alerts.Repeat, Of: f.Store().Own(), Self: f.Self(),
+			Knows: knows, Every: lookEvery,
+		})
+	}
+	if err != nil && ctx.Err() == nil {
+		f.Log().WarnContext(ctx, "findings were not told to the receiver of alerts; the next look tells them", "error", err)
+	}
+}
+
+// tellWhile tells findings from time to time while fn runs.
+func (b *Bound) tellWhile(ctx context.Context, f *factory.Factory, fn func() error) error {
+	if f.Config().Alerts.Receiver == "" {
+		return fn()
+	}
+	looking, end := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	work.Go(func() {
+		ticker := time.NewTicker(lookPause)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				b.tellFindings(looking, f)
+			case <-looking.Done():
+				return
+			}
+		}
+	})
+	defer work.Wait()
+	defer end()
+	return fn()
+}
+
+// QuietTold lets failures of which a person was told already be no warnings of the log, which cron mails.
+func (b *Bound) QuietTold(ctx context.Context, f *factory.Factory) {
+	if f.Config().Alerts.Receiver == "" {
+		return
+	}
+	list, err := alert.List(ctx, b.DB, f.Schema())
+	if err != nil {
+		return // the log then warns, which is the safe side
+	}
+	known := map[string]bool{}
+	for _, k := range list {
+		known[k.Finding] = !k.ToldAt.IsZero()
+	}
+	b.Told = func(job string, gaveUp bool) bool { return known["gave-up"] || !gaveUp && known["failing/"+job] }
+}

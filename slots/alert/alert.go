@@ -1,0 +1,312 @@
+// Package alert tells a person of findings: once when a finding appears, again while it stays, and when it is over.
+//
+// The state is in table alert, so any number of runs and daemons tell once. Each message is an event in the outbox, in
+// the transaction that records that it was told.
+package alert
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/internal/spoken"
+	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/message"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+	"github.com/prescient-go/prescient/slots/health"
+	"github.com/prescient-go/prescient/slots/ledger"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Config says whom to tell. DB, Receiver and Repeat must be set.
+type Config struct {
+	DB     pgsql.Pool
+	Schema pgsql.Schema
+	// Receiver is the name of the receiver that is told.
+	Receiver string
+	// Repeat is how long after a message a finding that stays is told again.
+	Repeat time.Duration
+	// Of names the store, for messages. Empty: there is one.
+	Of string
+	// Self is how to call the binary, for remedies.
+	Self string
+	// Knows reports whether the caller has registered a job; see health.Check.
+	Knows func(job string) bool
+	// Every is the shortest time between two looks, over all processes. 0: each call looks.
+	Every time.Duration
+}
+
+// Known is a finding that was told, or is silenced.
+type Known struct {
+	// Finding is its name: the condition and, if it is about a job, a slash and the job.
+	Finding string
+	Text    string
+	// Since is when the finding appeared. Zero: it is silenced, and has not appeared.
+	Since time.Time
+	// ToldAt is when it was last told. Zero: never.
+	ToldAt time.Time
+	// SilencedUntil is until when no message tells it. Zero: it is not silenced.
+	SilencedUntil time.Time
+	// By and Because say who has silenced it and why.
+	By, Because string
+}
+
+// Name returns the name of a finding.
+func Name(f health.Finding) string {
+	if f.Job == "" {
+		return f.Condition
+	}
+	return f.Condition + "/" + f.Job
+}
+
+// Tell looks at the state, and writes messages about what has changed since the last look. It does nothing if another
+// process has just looked.
+func Tell(ctx context.Context, c Config) error {
+	token := rand.Int64()
+	if first, err := c.claim(ctx, token); err != nil || !first {
+		return err
+	}
+	l, err := ledger.New(ctx, c.DB, c.Schema.String(), nil)
+	if err != nil {
+		return err
+	}
+	var report health.Report
+	err = pgsql.ReadTx(ctx, c.DB, func(tx *sqlx.Tx) error {
+		if _, err := tx.ExecContext(ctx, pgsql.SlotIndexOnly.In(c.Schema)); err != nil {
+			return err
+		}
+		report, err = health.Check(ctx, l.In(tx), time.Time{}, health.Thresholds{}, c.Knows)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = pgsql.InTx(ctx, pgsql.Sqlx(c.DB), func(tx *sqlx.Tx) error { return c.tell(ctx, tx, token, report.Findings) })
+	if err != nil {
+		return fmt.Errorf("tell findings: %w", pgsql.ExplainMissing(err))
+	}
+	return nil
+}
+
+// claim reports whether this look is the first one for Config.Every.
+func (c Config) claim(ctx context.Context, token int64) (first bool, err error) {
+	err = pgsql.InTx(ctx, pgsql.Sqlx(c.DB), func(tx *sqlx.Tx) error {
+		return tx.QueryRowContext(ctx, pgsql.AlertClaim.In(c.Schema), token, c.Every.Seconds()).Scan(&first)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("claim the look at findings: %w", pgsql.ExplainMissing(err))
+	}
+	return first, nil
+}
+
+// tell writes the messages, unless another process has looked since.
+func (c Config) tell(ctx context.Context, tx *sqlx.Tx, token int64, findings []health.Finding) error {
+	var now time.Time
+	err := tx.QueryRowContext(ctx, pgsql.AlertHold.In(c.Schema), token).Scan(&now)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	known, err := read(ctx, tx, c.Schema)
+	if err != nil {
+		return err
+	}
+	d := decide(known, c.merge(findings), now, c.Repeat)
+	if err := d.write(ctx, tx, c.Schema); err != nil {
+		return err
+	}
+	events := make([]event.Event, len(d.messages))
+	for i, m := range d.messages {
+		events[i] = c.event(m, now)
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	return outbox.New(c.DB, c.Schema).PublishTx(ctx, tx, events)
+}
+
+// List returns the findings that were told or are silenced, by name.
+func List(ctx context.Context, db pgsql.Pool, schema pgsql.Schema) (list []Known, err error) {
+	err = pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) error {
+		list, err = read(ctx, tx, schema)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the alerts: %w", pgsql.ExplainMissing(err))
+	}
+	return list, nil
+}
+
+func read(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema) ([]Known, error) {
+	return pgsql.Collect(ctx, tx, pgsql.AlertRead.In(schema), nil, func(row *sql.Rows, k *Known) error {
+		var since, told, until sql.NullTime
+		err := row.Scan(&k.Finding, &k.Text, &since, &told, &until, &k.By, &k.Because)
+		k.Since, k.ToldAt, k.SilencedUntil = utc(since), utc(told), utc(until)
+		return err
+	})
+}
+
+// utc returns the zero time for null.
+func utc(t sql.NullTime) time.Time {
+	if !t.Valid {
+		return time.Time{}
+	}
+	return t.Time.UTC()
+}
+
+// merge returns the texts of findings by name. Findings of one name are one message.
+func (c Config) merge(findings []health.Finding) map[string]string {
+	texts := map[string]string{}
+	for _, f := range findings {
+		text := f.Text
+		if f.Remedy != "" {
+			text += fmt.Sprintf("\nsee to it with: %s %s", c.Self, f.Remedy)
+		}
+		if before := texts[Name(f)]; before != "" {
+			text = before + "\n" + text
+		}
+		texts[Name(f)] = text
+	}
+	return texts
+}
+
+// told is a message about a finding.
+type told struct {
+	Known
+	over, again bool
+}
+
+// decision is what to write.
+type decision struct {
+	messages []told
+	keep     []Known
+	drop     []string // findings
+}
+
+// decide compares what is known with what was found, the texts by name.
+func decide(known []Known, found map[string]string, now time.Time, repeat time.Duration) (d decision) {
+	names := map[string]bool{}
+	for _, k := range known {
+		names[k.Finding] = true
+		silent := k.SilencedUntil.After(now)
+		text, is := found[k.Finding]
+		switch {
+		case is:
+			again := !k.ToldAt.IsZero()
+			if k.Text = text; k.Since.IsZero() {
+				k.Since = now
+			}
+			if !silent && (!again || now.Sub(k.ToldAt) >= repeat) {
+				k.ToldAt = now
+				d.messages = append(d.messages, told{Known: k, again: again})
+			}
+			d.keep = append(d.keep, k)
+			continue
+		case !k.ToldAt.IsZero() && !silent:
+			d.messages = append(d.messages, told{Known: k, over: true})
+		}
+		if silent {
+			k.Since, k.ToldAt = time.Time{}, time.Time{}
+			d.keep = append(d.keep, k)
+		} else {
+			d.drop = append(d.drop, k.Finding)
+		}
+	}
+	for name, text := range found {
+		if !names[name] {
+			k := Known{Finding: name, Text: text, Since: now, ToldAt: now}
+			d.keep, d.messages = append(d.keep, k), append(d.messages, told{Known: k})
+		}
+	}
+	slices.SortFunc(d.messages, func(a, b told) int { return strings.Compare(a.Finding, b.Finding) })
+	return d
+}
+
+func (d decision) write(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema) error {
+	var names, texts, since, told pq.StringArray
+	for _, k := range d.keep {
+		names, texts = append(names, k.Finding), append(texts, k.Text)
+		since, told = append(since, timestamp(k.Since)), append(told, timestamp(k.ToldAt))
+	}
+	if _, err := tx.ExecContext(ctx, pgsql.AlertWrite.In(schema), names, texts, since, told); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, pgsql.AlertDrop.In(schema), pq.StringArray(d.drop))
+	return err
+}
+
+// timestamp returns an instant as the database reads it, or "" for the zero time.
+func timestamp(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return string(pq.FormatTimestamp(at))
+}
+
+// event returns the event of a message.
+func (c Config) event(m told, now time.Time) event.Event {
+	name := m.Finding
+	if c.Of != "" {
+		name = c.Of + ": " + name
+	}
+	text := fmt.Sprintf("%s: %s", name, m.Text)
+	switch {
+	case m.over:
+		first, _, _ := strings.Cut(m.Text, "\n")
+		text = fmt.Sprintf("over: %s, told since %s\nIt was: %s", name, spoken.Instant(m.Since), first)
+	case m.again:
+		text = fmt.Sprintf("still: %s, since %s: %s", name, spoken.Instant(m.Since), m.Text)
+	}
+	data, _ := json.Marshal(struct { // never fails
+		Finding string    `json:"finding"`
+		Since   time.Time `json:"since"`
+		message.Message
+	}{m.Finding, m.Since, message.Message{Text: text, About: c.id(m, "problem"), Over: m.over}})
+	return event.Event{
+		ID: c.id(m, now.Format(time.RFC3339Nano)), Type: message.Type(c.Receiver), Subject: subject(m.Finding), Time: now,
+		PublishedAt: now, Data: data,
+	}
+}
+
+// id returns the same text for the same finding and the same what.
+func (c Config) id(m told, what string) string {
+	hash := sha256.Sum256(fmt.Appendf(nil, "%q %q %d %q", c.Of, m.Finding, m.Since.UnixMicro(), what))
+	return hex.EncodeToString(hash[:16])
+}
+
+// subject returns the subject of the messages about a finding. The name of a job may have characters that none may have.
+func subject(finding string) string {
+	return "finding/" + strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r <= 0x9f {
+			return '?'
+		}
+		return r
+	}, finding)
+}
+
+// Silence tells no message about a finding until an instant from now.
+func Silence(
+	ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema, finding string, span time.Duration, because string,
+) error {
+	_, err := tx.ExecContext(ctx, pgsql.AlertSilence.In(schema), finding, span.Seconds(), because)
+	if err != nil {
+		return fmt.Errorf("silence %s: %w", finding, pgsql.ExplainMissing(err))
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package alert_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/jobs/event/message"
+	"github.com/prescient-go/prescient/slots/alert"
+	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/sql/pgtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+type world struct {
+	t   *testing.T
+	db  *sqlx.DB
+	cfg alert.Config
+}
+
+func setup(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, db: pgtest.New(t)}
+	w.cfg = alert.Config{
+		DB: w.db, Receiver: "ops", Repeat: 4 * time.Hour, Self: "acme", Knows: func(string) bool { return true },
+	}
+	return w
+}
+
+// deadLetter makes status find a dead letter.
+func (w *world) deadLetter() {
+	w.t.Helper()
+	w.db.MustExec(`insert into prescient.event_dead (consumer, id, source, type, dead_at) values ('desk', '1', 's', 't', now())`)
+}
+
+// mend ends that.
+func (w *world) mend() { w.db.MustExec("delete from prescient.event_dead") }
+
+// told looks for findings, and returns the first words of the messages since the last call.
+func (w *world) told() string {
+	w.t.Helper()
+	if err := alert.Tell(w.t.Context(), w.cfg); err != nil {
+		w.t.Fatal(err)
+	}
+	return w.messages()
+}
+
+func (w *world) messages() string {
+	w.t.Helper()
+	var list []string
+	rows, err := w.db.Queryx(`delete from prescient.event_outbox returning type, subject, data`)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var typ, subject string
+		var data []byte
+		var m message.Message
+		if err := rows.Scan(&typ, &subject, &data); err != nil {
+			w.t.Fatal(err)
+		}
+		if err := json.Unmarshal(data, &m); err != nil || typ != message.Type("ops") || m.About == "" {
+			w.t.Fatalf("%s %s: %v", typ, data, err)
+		}
+		over := ""
+		if m.Over {
+			over = " over"
+		}
+		words := strings.Fields(strings.ReplaceAll(m.Text, "\n", " | "))
+		list = append(list, subject+": "+strings.Join(words[:min(len(words), 3)], " ")+over)
+	}
+	if err := rows.Err(); err != nil {
+		w.t.Fatal(err)
+	}
+	return strings.Join(list, "; ")
+}
+
+func (w *world) want(what, got, want string) {
+	w.t.Helper()
+	if got != want {
+		w.t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+const dead = "finding/dead-letters: "
+
+func TestAFindingIsToldOnceThenAgainAndWhenItIsOver(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.want("all is well", w.told(), "")
+	w.deadLetter()
+	w.want("it appears", w.told(), dead+"dead-letters: 1 event")
+	w.want("it stays", w.told(), "")
+	w.db.MustExec("update prescient.alert set told_at = told_at - interval '3 hours 59 minutes', since = since - interval '4 hours'")
+	w.want("it stays for less than alerts.repeat", w.told(), "")
+	w.db.MustExec("update prescient.alert set told_at = told_at - interval '1 minute'")
+	w.want("it stays for long", w.told(), dead+"still: dead-letters, since")
+	w.want("it stays", w.told(), "")
+	w.mend()
+	w.want("it is over", w.told(), dead+"over: dead-letters, told over")
+	w.want("all is well", w.told(), "")
+	w.deadLetter()
+	w.want("it appears again", w.told(), dead+"dead-letters: 1 event")
+}
+
+func TestManyProcessesTellAFindingOnce(t *testing.T) {
+	t.Parallel()
+	for name, every := range map[string]time.Duration{"one look in an hour": time.Hour, "each looks": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.cfg.Every = every
+			w.deadLetter()
+			var looking sync.WaitGroup
+			for range 8 {
+				looking.Go(func() {
+					if err := alert.Tell(t.Context(), w.cfg); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			looking.Wait()
+			w.want("told", w.messages(), dead+"dead-letters: 1 event")
+		})
+	}
+}
+
+func (w *world) silence(span time.Duration) {
+	w.t.Helper()
+	err := pgsql.InTx(w.t.Context(), w.db, func(tx *sqlx.Tx) error {
+		return alert.Silence(w.t.Context(), tx, "", "dead-letters", span, "the desk moves")
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestASilencedFindingIsNotTold(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.silence(time.Hour)
+	w.deadLetter()
+	w.want("silenced", w.told(), "")
+	list, err := alert.List(t.Context(), w.db, "")
+	if err != nil || len(list) != 1 || list[0].Because != "the desk moves" || list[0].By == "" || list[0].SilencedUntil.IsZero() || list[0].Since.IsZero() {
+		t.Errorf("%+v, %v", list, err)
+	}
+	w.mend()
+	w.want("over while silenced", w.told(), "")
+	w.deadLetter()
+	w.want("again", w.told(), "")
+	w.db.MustExec("update prescient.alert set silenced_until = now()")
+	w.want("the silence has ended", w.told(), dead+"dead-letters: 1 event")
+	w.silence(time.Hour)
+	w.mend()
+	w.want("over while silenced", w.told(), "")
+	w.silence(0)
+	w.want("nothing is left", w.told(), "")
+	list, err = alert.List(t.Context(), w.db, "")
+	if diff := cmp.Diff(0, len(list)); diff != "" || err != nil {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
