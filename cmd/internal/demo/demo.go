@@ -40,11 +40,13 @@ type Facts struct {
 	Missed  []time.Time // slots that the status showed as missed after the outage
 	Caught  int64       // checks of catch-up
 	Told    int         // alerts of checks that knew they were caught up
-	Trouble int         // slots in trouble at the end
+	// Messages counts what the receiver has got.
+	Messages int
+	Trouble  int // slots in trouble at the end
 }
 
 const (
-	listed      = 5 // alerts shown of each chapter
+	listed      = 3 // alerts shown of each chapter
 	outageSlots = 3
 )
 
@@ -84,6 +86,9 @@ func Tell(ctx context.Context, db *sqlx.DB, out io.Writer, o Options) (_ Facts, 
 	})
 	if err != nil {
 		return Facts{}, fmt.Errorf("create the tables of the demo: %w", err)
+	}
+	if err := t.nameOps(ctx); err != nil {
+		return Facts{}, err
 	}
 	for _, chapter := range []func(context.Context) error{t.monday, t.outage, t.catchUp, t.close} {
 		if err := errors.Join(chapter(ctx), t.err); err != nil {

@@ -53,6 +53,9 @@ func TestTheStoryOfAnySeedAddsUp(t *testing.T) {
 		if seed == DefaultSeed && (facts.Told == 0 || facts.Waiting == 0) {
 			t.Errorf("the story has %d alerts of checks that were caught up, and %d orders wait in the end", facts.Told, facts.Waiting)
 		}
+		if facts.Messages != facts.Primary+facts.Final {
+			t.Errorf("seed %d: the receiver got %d messages, want %d", seed, facts.Messages, facts.Primary+facts.Final)
+		}
 		if n := strings.Count(out, "\n"); n > 60 {
 			t.Errorf("seed %d: %d lines", seed, n)
 		}

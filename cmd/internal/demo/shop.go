@@ -67,7 +67,7 @@ func generate(seed uint64) []order {
 }
 
 // check reads whether an order was shipped, raises an alert if it was not, and returns when to look
-// again. Its writes are committed together with its outcome.
+// again. Its writes, and the message to a person, are committed together with its outcome.
 func (s shop) check(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 	var o struct {
 		Placed  time.Time `db:"placed_at"`
@@ -87,6 +87,9 @@ func (s shop) check(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time
 	_, err := tx.ExecContext(ctx,
 		s.sql(`insert into shop.alerts (order_id, alert, slot, caught_up, late) values ($1::integer, $2, $3, $4, $5)`),
 		job.EntityKey, alert, job.Slot, job.CaughtUp, job.Lateness)
+	if err == nil {
+		err = s.tellOps(ctx, tx, job, alert, o.Placed)
+	}
 	return next, err
 }
 

@@ -117,7 +117,7 @@ func (t *teller) close(ctx context.Context) error {
 	t.printf("  Alerts raised: %d primary, %d final, each of them once; %d by checks that were caught up.\n",
 		t.facts.Primary, t.facts.Final, t.facts.Told)
 	t.printf("  Slots missed, left open or with stragglers: %d\n", t.facts.Trouble)
-	return nil
+	return t.messages(ctx)
 }
 
 // audit counts from the database at the end, and prints history by outcome.

@@ -1,0 +1,71 @@
+package checks
+
+import (
+	"io"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"net/http/httptest"
+
+	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/message"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
+)
+
+// While a receiver hangs, it holds up its own messages: the checks of a slot run and are recorded.
+func TestAReceiverThatHangsHoldsUpNoCheck(t *testing.T) {
+	t.Parallel()
+	b := setupBound(t)
+	hung, release := make(chan struct{}, 10), make(chan struct{})
+	service := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		hung <- struct{}{}
+		<-release
+	}))
+	t.Cleanup(service.Close)
+	b.loaded.Config.Events.AllowedNetworks = config.Prefixes{netip.MustParsePrefix("127.0.0.0/8")}
+	b.loaded.Config.Receivers = []config.Receiver{{
+		Name: "ops", URL: config.NewAddress("slack+http" + strings.TrimPrefix(service.URL, "http")), PerMinute: 30,
+	}}
+	b.query("good", always)
+	b.bindAll()
+	err := b.bound.Forward(t.Context(), b.Factory, false, func() error {
+		box := outbox.New(b.db, "")
+		list := []event.Event{{ID: "1", Source: "test", Type: message.Type("ops"), Data: []byte(`{"text": "late"}`)}}
+		if err := box.Publish(t.Context(), list); err != nil {
+			return err
+		}
+		await.Receive(t, "the message", hung)
+		if states := b.run("good"); states["good"] != "done" {
+			t.Errorf("while the receiver hangs: %v", states)
+		}
+		close(release)
+		await.True(t, "the message to be recorded", func() bool {
+			var sent int
+			err := b.db.Get(&sent, "select count(*) from prescient.event_sent")
+			return err == nil && sent == 1
+		})
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAlertsNeedAReceiverOfTheSettings(t *testing.T) {
+	t.Parallel()
+	b := setupBound(t)
+	b.loaded.Config.Alerts.Receiver = "ops"
+	b.bindAll()
+	err := b.bound.Forward(t.Context(), b.Factory, true, func() error {
+		t.Error("it runs")
+		return nil
+	})
+	if err == nil || !strings.Contains(err.Error(), `there is no receiver "ops"`) {
+		t.Errorf("%v", err)
+	}
+}
