@@ -179,7 +179,7 @@ func ExampleRegistry_Register() {
 		if err := alert(ctx, job.EntityKey); err != nil {
 			return nil, err
 		}
-		return new(job.Slot.Add(72 * time.Hour)), nil
+		return job.After(72 * time.Hour), nil
 	}), jobs.MaxChecks(2), jobs.Timeout(10*time.Second), jobs.Deadline(7*24*time.Hour))
 }
 
@@ -283,7 +283,7 @@ func ExampleKind() {
 	unshipped.Register(registry, jobs.Row(func(_ context.Context, job *jobs.Job[order]) (*time.Time, error) {
 		slog.Info("not shipped yet", "order", job.EntityKey, "customer", job.Data.Customer)
 		job.Data.Reminded++ // the next check finds it
-		return new(job.Slot.Add(24 * time.Hour)), nil
+		return job.After(24 * time.Hour), nil
 	}))
 
 	check := jobs.Request{EntityName: "orders", EntityKey: "42", CheckAt: client.FromNow(48 * time.Hour)}
@@ -304,7 +304,7 @@ func ExampleBatch() {
 		results := make([]jobs.Result, len(batch))
 		for i, job := range batch {
 			job.Data.Reminded++
-			results[i].Next = new(job.Slot.Add(24 * time.Hour))
+			results[i].Next = job.After(24 * time.Hour)
 		}
 		return results, nil
 	}))
@@ -329,7 +329,7 @@ func ExampleRegistry_Periodic() {
 	registry := jobs.NewRegistry()
 	registry.Periodic("report.daily", "0 9 * * mon-fri", jobs.Row(func(ctx context.Context, job jobs.FutureJob) (*time.Time, error) {
 		if !salesAreComplete(ctx, job.Instant) {
-			return new(job.Slot.Add(15 * time.Minute)), nil // look again, for the same instant
+			return job.After(15 * time.Minute), nil // look again, for the same instant
 		}
 		return nil, report(ctx, job.Instant)
 	}), jobs.Zone("Europe/Berlin"), jobs.MaxChecks(8), jobs.OnMisfire(jobs.MisfireEach))

@@ -9,53 +9,58 @@ import (
 )
 
 // FutureJob is a row of the table future_job: a check that waits, as its function, Client.Related
-// and package admin return it. An application enqueues a Request.
+// and package admin return it. An application enqueues a Request. Its JSON
+// has every field, and durations in nanoseconds.
 type FutureJob struct {
 	// ID is assigned by the database and stays the same until the row is in history.
-	ID int64
+	ID int64 `json:"id"`
 	// JobExec is the name of the function that does the check.
-	JobExec string
+	JobExec string `json:"job_exec"`
 	// EntityName and EntityKey name the checked entity, such as "orders" and "42".
-	EntityName string
-	EntityKey  string
+	EntityName string `json:"entity_name"`
+	EntityKey  string `json:"entity_key"`
 	// ItemKey distinguishes several checks of one job on one entity. Usually empty.
-	ItemKey string
+	ItemKey string `json:"item_key"`
 	// Anonymous rows have no natural key; see Request.Anonymous.
-	Anonymous bool
+	Anonymous bool `json:"anonymous"`
 	// GroupKey names the rows that a group job gets in one call. Empty: the rows of the entity.
-	GroupKey string
+	GroupKey string `json:"group_key"`
 	// Payload is any JSON value, or nil. See the function Payload.
-	Payload json.RawMessage
+	Payload json.RawMessage `json:"payload,omitzero"`
 
 	// CheckCount is the number of earlier checks that returned without an error: 0 at the first.
-	CheckCount int
+	CheckCount int `json:"check_count"`
 	// ErrorCount is the number of consecutive errors since the last check without one.
-	ErrorCount int
+	ErrorCount int `json:"error_count"`
 	// LastError is the last error's text, or empty.
-	LastError string
+	LastError string `json:"last_error"`
 	// TotalRuntime is the run time of all checks so far, counted like admin.HistoryRow.Duration.
-	TotalRuntime time.Duration
+	TotalRuntime time.Duration `json:"spent_ns"`
 	// FirstCheckAt is the slot of the first check, and NextCheckAt the slot that the row waits for,
 	// in UTC.
-	FirstCheckAt time.Time
-	NextCheckAt  time.Time
+	FirstCheckAt time.Time `json:"first_check_at,omitzero"`
+	NextCheckAt  time.Time `json:"next_check_at,omitzero"`
 	// EnqueuedAt and EnqueuedBy are the instant (UTC) and the database role that wrote the row.
-	EnqueuedAt time.Time
-	EnqueuedBy string
+	EnqueuedAt time.Time `json:"enqueued_at,omitzero"`
+	EnqueuedBy string    `json:"enqueued_by"`
 	// TraceParent is the W3C traceparent of the enqueue, for the job's function; see
 	// SetTraceParent. Usually empty.
-	TraceParent string
+	TraceParent string `json:"traceparent"`
 
 	// Slot is the slot being run (UTC), for the job's function. It is never "now".
-	Slot time.Time
+	Slot time.Time `json:"slot,omitzero"`
 	// Lateness is the start of this check minus its slot: at least 0.
-	Lateness time.Duration
+	Lateness time.Duration `json:"lateness_ns"`
 	// CaughtUp is true if the slot was missed and catch-up runs it.
-	CaughtUp bool
+	CaughtUp bool `json:"caught_up"`
 	// Instant is the instant (UTC) of the crontab that a periodic function is called for; see
 	// Registry.Periodic. Zero for any other job.
-	Instant time.Time
+	Instant time.Time `json:"instant,omitzero"`
 }
+
+// After returns the instant that is wait after the slot of the check, for a function that asks for another check. It
+// counts from the slot and not from now, so a check that runs late delays no later one.
+func (j FutureJob) After(wait time.Duration) *time.Time { return new(j.Slot.Add(wait)) }
 
 // Key returns the natural key.
 func (j FutureJob) Key() Key {

@@ -23,7 +23,7 @@ func ExampleNew() {
 			return nil, err
 		}
 		_, err = tx.ExecContext(ctx, `insert into alert (order_id) values ($1::bigint)`, job.EntityKey)
-		return new(job.Slot.Add(24 * time.Hour)), err
+		return job.After(24 * time.Hour), err
 	}
 	registry := jobs.NewRegistry()
 	registry.Register("order.unshipped", jobs.InTx(unshipped))
@@ -51,7 +51,7 @@ func ExampleCheck() {
 		if job.CheckCount > 0 {
 			return nil, nil
 		}
-		return new(job.Slot.Add(24 * time.Hour)), nil
+		return job.After(24 * time.Hour), nil
 	}))
 
 	if got := testkit.Check(t, registry, jobs.FutureJob{JobExec: "order.late", CheckCount: 1}); got.Outcome != jobs.OutcomeDone {
@@ -88,7 +88,7 @@ func ExampleCheckBatch() {
 		results := make([]jobs.Result, len(due))
 		for i, job := range due {
 			if job.CheckCount == 0 {
-				results[i].Next = new(job.Slot.Add(24 * time.Hour))
+				results[i].Next = job.After(24 * time.Hour)
 			}
 		}
 		return results, nil
@@ -120,7 +120,7 @@ func ExampleKit_Rules() {
 func ExampleKit_RunDue() {
 	registry := jobs.NewRegistry()
 	registry.Register("order.unshipped", jobs.Row(func(_ context.Context, job jobs.FutureJob) (*time.Time, error) {
-		return new(job.Slot.Add(24 * time.Hour)), nil
+		return job.After(24 * time.Hour), nil
 	}))
 	kit := testkit.New(t, testkit.Config{Registry: registry})
 	check := jobs.Request{JobExec: "order.unshipped", EntityName: "orders", EntityKey: "42"}

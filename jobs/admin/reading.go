@@ -86,13 +86,13 @@ func (c *Client) Show(ctx context.Context, db jobs.DB, entityName, entityKey str
 // together, at two thirds of the cost. A row of a batch has its share of the time of the batch.
 type HistoryRow struct {
 	jobs.FutureJob               // Slot is its slot at the end
-	Outcome        jobs.Outcome  //
-	EndedAt        time.Time     // UTC, by the database's clock
-	Duration       time.Duration // run time of the last check; 0: no check ran
-	Runner         string        // that ran the last check; empty: its owner ended it
+	Outcome        jobs.Outcome  `json:"outcome"`
+	EndedAt        time.Time     `json:"ended_at"`    // UTC, by the database's clock
+	Duration       time.Duration `json:"duration_ns"` // run time of the last check; 0: no check ran
+	Runner         string        `json:"runner"`      // that ran the last check; empty: its owner ended it
 	// Attempts are the checks that failed and were retried, the oldest first, as far as the row's
 	// journal has them; see Timeline. If an error ended the row, LastError has it.
-	Attempts []FailedAttempt
+	Attempts []FailedAttempt `json:"attempts"`
 }
 
 // FailedAttempt is a check that failed.

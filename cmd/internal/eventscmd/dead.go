@@ -67,18 +67,17 @@ held back behind an earlier dead letter of its subject, unless events.after_dead
 	return c
 }
 
-type selection struct {
-	filter deadletter.Filter
-	all    bool
-}
+type selection struct{ filter deadletter.Filter }
 
 func (s *selection) flags(c *cobra.Command) {
 	filterFlags(c, &s.filter)
-	c.Flags().BoolVar(&s.all, "all", false, "every dead letter")
+	c.Flags().BoolVar(&s.filter.All, "all", false, "every dead letter")
 }
 
 func (s selection) validate() error {
-	if (s.filter == deadletter.Filter{}) != s.all {
+	narrow := s.filter
+	narrow.All = false
+	if (narrow == deadletter.Filter{}) != s.filter.All {
 		return exit.Usagef("give --destination, --subject or --id, or --all")
 	}
 	return nil

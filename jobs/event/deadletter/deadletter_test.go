@@ -1,6 +1,7 @@
 package deadletter_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -119,5 +120,18 @@ func TestALetterHasTheWholeEvent(t *testing.T) {
 	}
 	if page[0].Error != "422" || page[0].DeadAt.IsZero() || page[0].Consumer != "desk" {
 		t.Errorf("%+v", page[0])
+	}
+}
+
+func TestAFilterThatSelectsEveryLetterMustSaySo(t *testing.T) {
+	t.Parallel()
+	list := deadletter.NewList(pgtest.New(t), "")
+	for name, call := range map[string]func(context.Context, deadletter.Filter) (int64, error){"Retry": list.Retry, "Discard": list.Discard} {
+		if _, err := call(t.Context(), deadletter.Filter{}); err == nil || !strings.Contains(err.Error(), "the filter must name something, or be All") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := call(t.Context(), deadletter.Filter{All: true}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package deadletter
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -31,12 +32,21 @@ type Letter struct {
 	RefusedAt, DeadAt time.Time
 }
 
-// Filter selects letters. Zero fields do not narrow.
+// Filter selects letters. Zero fields do not narrow. Retry and Discard refuse the zero Filter.
 type Filter struct {
 	Consumer string
 	Subject  string
 	ID       string
 	Until    time.Time // letters whose DeadAt is before
+	All      bool      // all letters that the other fields select, perhaps every one
+}
+
+// check refuses a filter that selects every letter, unless it says so.
+func (f Filter) check() error {
+	if f == (Filter{}) {
+		return errors.New("the filter must name something, or be All")
+	}
+	return nil
 }
 
 // args returns the parameters of a statement that takes a subject, an id, an instant and a consumer.
@@ -130,6 +140,9 @@ func (l *List) Retry(ctx context.Context, f Filter) (n int64, err error) {
 
 // Retry is List.Retry in a transaction.
 func Retry(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, f Filter) (n int64, err error) {
+	if err := f.check(); err != nil {
+		return 0, fmt.Errorf("try dead letters again: %w", err)
+	}
 	if err := pgsql.One(ctx, tx, pgsql.EventDeadRetry.In(schema), f.args(), &n); err != nil {
 		return 0, fmt.Errorf("try dead letters again: %w", err)
 	}
@@ -148,6 +161,9 @@ func (l *List) Discard(ctx context.Context, f Filter) (n int64, err error) {
 
 // Discard is List.Discard in a transaction.
 func Discard(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, f Filter) (n int64, err error) {
+	if err := f.check(); err != nil {
+		return 0, fmt.Errorf("discard dead letters: %w", err)
+	}
 	if err := pgsql.One(ctx, tx, pgsql.EventDeadDiscard.In(schema), f.args(), &n); err != nil {
 		return 0, fmt.Errorf("discard dead letters: %w", err)
 	}

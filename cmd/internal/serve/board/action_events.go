@@ -50,7 +50,7 @@ var resendEventsForm = form(Form{
 
 func (a ResendEvents) name() string { return "resend events" }
 func (a ResendEvents) filter() deadletter.Filter {
-	return deadletter.Filter{Subject: a.Subject, ID: a.ID}
+	return deadletter.Filter{Subject: a.Subject, ID: a.ID, All: true}
 }
 func (a ResendEvents) target() string { return letters(a.filter()) }
 
@@ -87,7 +87,7 @@ var discardEventsForm = form(Form{
 
 func (a DiscardEvents) name() string { return "discard events" }
 func (a DiscardEvents) filter() deadletter.Filter {
-	return deadletter.Filter{Subject: a.Subject, ID: a.ID}
+	return deadletter.Filter{Subject: a.Subject, ID: a.ID, All: true}
 }
 func (a DiscardEvents) target() string { return letters(a.filter()) }
 
