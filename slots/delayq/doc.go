@@ -32,7 +32,7 @@
 //
 //	prescient --schema mail status
 //	prescient --schema mail jobs history --outcome failed
-//	prescient --schema mail jobs history --output json | jq -r '.[].payload.data | @base64d'
+//	prescient --schema mail jobs history --output json | jq -r '.items[].payload.data | @base64d'
 //	prescient --schema mail jobs retry --entity item --key ID
 //	prescient --schema mail jobs retry --all
 //

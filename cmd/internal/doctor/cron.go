@@ -239,7 +239,7 @@ func Users(list []Crontab, usual string) (found []Finding) {
 
 // CronSees returns the settings that the binary has if cron starts it: in the home directory, with
 // the crontab's variables and none of this shell's.
-func CronSees(ctx context.Context, env []string) (list []config.Entry, err error) {
+func CronSees(ctx context.Context, env []string) ([]config.Entry, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -252,14 +252,15 @@ func CronSees(ctx context.Context, env []string) (list []config.Entry, err error
 	show.Dir = home
 	show.Env = append([]string{"HOME=" + home, "LOGNAME=" + os.Getenv("LOGNAME"), "SHELL=/bin/sh", "PATH=/usr/bin:/bin"},
 		env...)
+	var shown struct{ Items []config.Entry }
 	out, err := show.Output()
 	if err == nil {
-		err = json.Unmarshal(out, &list)
+		err = json.Unmarshal(out, &shown)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("show the settings as cron sees them: %w", err)
 	}
-	return list, nil
+	return shown.Items, nil
 }
 
 // Blind returns the finding for a CronSees that failed because the binary failed. It is a note:

@@ -37,7 +37,7 @@ func newCmdHistory(f *factory.Factory, runF factory.Run[*historyOptions]) *cobra
 		Example: `  prescient jobs history --outcome failed --since 24h
   prescient jobs history --entity orders --key 42
   prescient jobs history --job order.unshipped --output json |
-    jq '.[].last_error'`,
+    jq '.items[].last_error'`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, &o) },
 	})

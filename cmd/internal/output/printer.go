@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"reflect"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -50,7 +51,8 @@ func (p *Printer) WithOutput(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// Print prints v as JSON, or calls asTable if --output is table.
+// Print prints v as JSON, or calls asTable if --output is table. A list becomes an object, so that fields can be added
+// beside it later: {"items": [...]}.
 func (p *Printer) Print(v any, asTable func() error) error {
 	if p.Format != JSON {
 		return asTable()
@@ -65,7 +67,21 @@ func (p *Printer) Print(v any, asTable func() error) error {
 	enc := json.NewEncoder(plain.Writer(p.Out))
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
+	if isList(v) {
+		v = items{v}
+	}
 	return enc.Encode(v)
+}
+
+// items is a list as JSON.
+type items struct {
+	Items any `json:"items"`
+}
+
+// isList reports whether a value is an array as JSON.
+func isList(v any) bool {
+	is := reflect.TypeOf(v)
+	return is != nil && is.Kind() == reflect.Slice && is.Elem().Kind() != reflect.Uint8
 }
 
 // Pairs prints v as JSON, or rows of a label and a value.
@@ -78,7 +94,7 @@ func (p *Printer) Say(v any, text ...string) error {
 	return p.Print(v, func() error { return p.Lines(text...) })
 }
 
-// List prints a list: as a JSON array, or as Rows does.
+// List prints a list: as the items of a JSON object, or as Rows does.
 func List[T any](p *Printer, list []T, header table.Row, row func(T) table.Row) error {
 	if list == nil {
 		list = []T{} // null as JSON otherwise
@@ -86,8 +102,8 @@ func List[T any](p *Printer, list []T, header table.Row, row func(T) table.Row) 
 	return p.Print(list, func() error { return Rows(p, list, header, row) })
 }
 
-// Stream prints the elements of a sequence as a JSON array, each as it comes, so that a list of large elements takes
-// the memory of one. After an error the array has no end.
+// Stream prints the elements of a sequence as List does, each as it comes, so that a list of large elements takes
+// the memory of one. After an error the JSON has no end.
 func Stream[T any](p *Printer, all iter.Seq2[T, error]) error {
 	if p.answer != nil || p.Printed != nil {
 		list, err := seq.Collect(all)
@@ -99,13 +115,14 @@ func Stream[T any](p *Printer, all iter.Seq2[T, error]) error {
 	out := bufio.NewWriter(p.Out)
 	enc := json.NewEncoder(plain.Writer(&element{out: out}))
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("  ", "  ")
-	separator := "["
+	enc.SetIndent("    ", "  ")
+	const begin = "{\n  \"items\": ["
+	separator := begin
 	for v, err := range all {
 		if err != nil {
 			return errors.Join(err, out.Flush())
 		}
-		if _, err := out.WriteString(separator + "\n  "); err != nil {
+		if _, err := out.WriteString(separator + "\n    "); err != nil {
 			return err
 		}
 		if err := enc.Encode(v); err != nil {
@@ -113,10 +130,10 @@ func Stream[T any](p *Printer, all iter.Seq2[T, error]) error {
 		}
 		separator = ","
 	}
-	if separator == "[" {
-		_, _ = out.WriteString("[]\n")
+	if separator == begin {
+		_, _ = out.WriteString(begin + "]\n}\n")
 	} else {
-		_, _ = out.WriteString("\n]\n")
+		_, _ = out.WriteString("\n  ]\n}\n")
 	}
 	return out.Flush()
 }

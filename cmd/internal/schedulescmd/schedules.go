@@ -41,7 +41,7 @@ func newCmdList(f *factory.Factory, runF factory.Run[listOptions]) *cobra.Comman
 		Short: "List schedules in the order of their ids",
 		Long:  "List schedules in the order of their ids, all of them, or those whose id begins with PREFIX.",
 		Example: `  prescient schedules list report-
-  prescient schedules list --state paused --output json | jq '.[].id'
+  prescient schedules list --state paused --output json | jq '.items[].id'
   prescient schedules list --limit 1000 --after report-4711  # the next page`,
 		Args: cli.AtMost("PREFIX"),
 		RunE: func(c *cobra.Command, args []string) error {
