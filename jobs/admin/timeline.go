@@ -146,8 +146,8 @@ func (c *Client) Kinds(ctx context.Context, db jobs.DB, entityKey string) ([]str
 	return names, nil
 }
 
-// FormerKeys returns the first 20 keys that the row of a rule's table had when steps fired for it, if it has another key
-// now. Checks that had ended before stay under the key of then.
+// FormerKeys returns the first 20 keys that the row of a rule's table had when steps fired for it, if it has another
+// key now. Checks that had ended before stay under the key of then.
 func (c *Client) FormerKeys(ctx context.Context, db jobs.DB, entityName, entityKey string) ([]string, error) {
 	keys, err := rows(ctx, c, db, pgsql.RuleFormerKeys, []any{entityName, entityKey},
 		func(row *sql.Rows, key *string) error { return row.Scan(key) })

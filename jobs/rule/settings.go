@@ -52,8 +52,8 @@ var ReadSettings = "set local " + names + "; set local " + plain + "; set local 
 // FunctionSettings are the settings of a function that reads a row for a trigger, a line for each.
 var FunctionSettings = TriggerSettings + "\n" + each("set %s = %s", "\n", abbreviations)
 
-// TriggerSettings are those of a trigger's function, which each write pays for: without the one that costs more than all
-// else. Such a function leaves the row to one with FunctionSettings unless UsualAbbreviations is true.
+// TriggerSettings are those of a trigger's function, which each write pays for: without the one that costs more than
+// all else. Such a function leaves the row to one with FunctionSettings unless UsualAbbreviations is true.
 var TriggerSettings = "set " + names + "\nset " + plain + "\n" + each("set %s = %s", "\n", cheap()...)
 
 // cheap returns the settings without the abbreviations.

@@ -183,8 +183,8 @@ type entities struct {
 	names, before []string
 }
 
-// hint says under which key the checks of the entity are, or what other entities have the key. A rule names its entities
-// after the table.
+// hint says under which key the checks of the entity are, or what other entities have the key. A rule names its
+// entities after the table.
 func (e *entities) hint(self string, key jobs.Key) string {
 	switch {
 	case len(e.before) > 0:

@@ -65,8 +65,8 @@ func (s *Store) statements(ctx context.Context, u understood) error {
 	return errors.Join(problems...)
 }
 
-// floods returns a warning for each step whose statement moves the clock of its row on from where it stood, such as next =
-// next + period. After an outage such a step fires in each slot, until the clock has caught up.
+// floods returns a warning for each step whose statement moves the clock of its row on from where it stood, such as
+// next = next + period. After an outage such a step fires in each slot, until the clock has caught up.
 func floods(r rule.Applied) (warnings []string) {
 	own := regexp.MustCompile(`(?is)\bupdate\s+(?:only\s+)?` + regexp.QuoteMeta(r.Rule.Table) + `\b`)
 	for i, step := range r.Rule.Steps {
