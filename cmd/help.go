@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -81,9 +83,9 @@ func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
 func writeHelp(p *output.Printer, c *cobra.Command) error {
 	width := min(cmp.Or(p.Width(), output.Narrow), readableWidth)
 	long, codes := strings.CutSuffix(c.Long, codesHelp)
-	long = strings.TrimSpace(strings.TrimPrefix(long, c.Short+"."))
+	first, long := firstSentence(c.Short, long)
 	var b strings.Builder
-	b.WriteString(output.Fill(c.Short+".", width) + "\n\n")
+	b.WriteString(output.Fill(first, width) + "\n\n")
 	usage(&b, c, width)
 	if long != "" {
 		b.WriteString(output.Fill(long, width) + "\n\n")
@@ -95,6 +97,24 @@ func writeHelp(p *output.Printer, c *cobra.Command) error {
 	_, err := io.WriteString(p.Out, b.String())
 	return err
 }
+
+// firstSentence returns the first sentence of a page, and the rest of the description. The description may begin with the
+// short one, or say the same in more words.
+func firstSentence(short, long string) (first, rest string) {
+	short += "."
+	if rest, same := strings.CutPrefix(long, short); same {
+		return short, strings.TrimSpace(rest)
+	}
+	end := sentenceEnd.FindStringIndex(long)
+	if words := strings.Fields(short); end != nil && len(words) > 2 {
+		if said := strings.Fields(long[:end[0]+1]); len(said) > 2 && slices.Equal(said[:2], words[:2]) {
+			return strings.Join(said, " "), strings.TrimSpace(long[end[1]:])
+		}
+	}
+	return short, strings.TrimSpace(long)
+}
+
+var sentenceEnd = regexp.MustCompile(`\.(\s+|$)`)
 
 // usage writes the usage of a command, with examples and subcommands.
 func usage(b *strings.Builder, c *cobra.Command, width int) {

@@ -221,3 +221,18 @@ func TestMessagesNameTheBinaryTheyComeFrom(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, log)
 	}
 }
+
+func TestThePageOfACommandSaysItsFirstSentenceOnce(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ short, long, first, rest string }{
+		"the same":        {"Retry failed checks", "Retry failed checks.\n\nMove them back.", "Retry failed checks.", "Move them back."},
+		"in more words":   {"Show one slot: its claims", "Show one slot: its claims, and what waits. A claim is a right.", "Show one slot: its claims, and what waits.", "A claim is a right."},
+		"something else":  {"Run one slot", "A slot is an instant. Runs share it.", "Run one slot.", "A slot is an instant. Runs share it."},
+		"no description":  {"Run one slot", "", "Run one slot.", ""},
+		"a dot in a name": {"Show one row", "Show one row of order.late now. More.", "Show one row of order.late now.", "More."},
+	} {
+		if first, rest := firstSentence(test.short, test.long); first != test.first || rest != test.rest {
+			t.Errorf("%s: %q and %q", name, first, rest)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,9 @@ func Main(registry *jobs.Registry, extra ...func(*App) *cobra.Command) {
 	os.Exit(int(Run(registry, extra...)))
 }
 
+// logging lists the commands whose output is a log, and that go on without its reader.
+var logging = []string{"daemon", "run", "catch-up", "serve", "spool"}
+
 // Run is Main for a binary that has work to do before it exits with the Code, such as sending its
 // last spans.
 func Run(registry *jobs.Registry, extra ...func(*App) *cobra.Command) Code {
@@ -37,6 +41,11 @@ func Run(registry *jobs.Registry, extra ...func(*App) *cobra.Command) Code {
 		// A second one does not kill: when a terminal is closed, its shell and the kernel each send one.
 		ctx, release = signal.NotifyContext(ctx, syscall.SIGHUP)
 		defer release()
+	}
+	// A log whose reader has gone, such as a restarted logger, must not kill a run: its writes fail instead. Notify, because
+	// programs that the run starts would inherit Ignore.
+	if slices.ContainsFunc(os.Args[1:], func(arg string) bool { return slices.Contains(logging, arg) }) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	}
 	context.AfterFunc(ctx, stop)
 	if os.Getenv("GOGC") == "" {

@@ -52,22 +52,37 @@ func Register(scheme string, open Opener) {
 // the scheme, and what the package of the scheme finds fit to be shown: never a password or a
 // token.
 func Open(ctx context.Context, to string, cfg Config) (Publisher, error) {
-	u, err := parse(to)
+	u, open, err := find(to)
 	if err != nil {
-		return nil, fmt.Errorf("open publisher: %w: "+
-			"it must begin with one of %s (it is not shown, as it may hold a password)", err, schemes())
-	}
-	mu.Lock()
-	open := openers[u.Scheme]
-	mu.Unlock()
-	if open == nil {
-		return nil, notLinked(u.Scheme)
+		return nil, err
 	}
 	publisher, err := open(ctx, u, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open publisher of scheme %q: %w", u.Scheme, err)
 	}
 	return publisher, nil
+}
+
+// Check returns the error of Open for a URL that no package of this binary can open. It opens nothing.
+func Check(to string) error {
+	_, _, err := find(to)
+	return err
+}
+
+// find parses a URL, and returns what opens it.
+func find(to string) (*url.URL, Opener, error) {
+	u, err := parse(to)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open publisher: %w: "+
+			"it must begin with one of %s (it is not shown, as it may hold a password)", err, schemes())
+	}
+	mu.Lock()
+	open := openers[u.Scheme]
+	mu.Unlock()
+	if open == nil {
+		return nil, nil, notLinked(u.Scheme)
+	}
+	return u, open, nil
 }
 
 // packages are those of this module that register a scheme.

@@ -112,7 +112,7 @@ func examine(ctx context.Context, f *factory.Factory) error {
 	}
 	if err != nil {
 		view.Findings = append(view.Findings, doctor.Finding{
-			Name: "database", Severity: doctor.Action, What: err.Error(), Do: lookAtURL(f),
+			Name: "database", Severity: doctor.Action, What: err.Error(), Do: lookAtURL(f, err),
 		})
 		return printDoctor(f, view)
 	}
@@ -140,12 +140,17 @@ func examine(ctx context.Context, f *factory.Factory) error {
 	return printDoctor(f, view)
 }
 
-// lookAtURL returns a finding that names the source of the database's URL.
-func lookAtURL(f *factory.Factory) string {
+// lookAtURL says what to do about a database that cannot be reached, or that refuses the login. It names the source of the
+// database's URL.
+func lookAtURL(f *factory.Factory, err error) string {
 	key := "database.url"
 	of, _, _ := strings.Cut(f.Store().Name, "/")
 	if own := "stores[" + of + "].url"; f.Origin(own) != "default" {
 		key = own
+	}
+	if pgsql.HasState(err, pqerror.InvalidPassword) || pgsql.HasState(err, pqerror.InvalidAuthorizationSpecification) {
+		return fmt.Sprintf("the server runs, and refuses the name or the password of the login: correct %s (%s), or PGPASSWORD or "+
+			"~/.pgpass if the URL has no password", key, f.Origin(key))
 	}
 	return fmt.Sprintf("is the server running? If it is, check %s (%s)", key, f.Origin(key))
 }

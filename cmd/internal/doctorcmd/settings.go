@@ -15,11 +15,15 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/jobs/egress"
+	"github.com/prescient-go/prescient/jobs/event"
 )
 
 // eventsProblem returns the problem with the file's directory or the address of a destination; empty: none, or it is
 // neither a file nor a webhook.
 func eventsProblem(ctx context.Context, f *factory.Factory, d config.Destination) string {
+	if err := event.Check(d.URL.Reveal()); err != nil {
+		return fmt.Sprintf("%s: %s. No event is sent until then", checks.Setting(f, d), err)
+	}
 	to, err := url.Parse(d.URL.Reveal())
 	if err == nil && (to.Scheme == "http" || to.Scheme == "https") {
 		return forbidden(ctx, f, checks.Setting(f, d), to)
