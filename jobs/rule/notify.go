@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"text/template"
@@ -53,7 +52,7 @@ func (n Notify) check(payload []string) map[string]string {
 		}
 		return problems
 	}
-	if problem := checkReceiver(n.Receiver); problem != "" {
+	if problem := message.CheckReceiver(n.Receiver); problem != "" {
 		problems["notify"] = problem
 	}
 	for name, text := range map[string]string{"text": n.Text, "to": n.To} {
@@ -65,15 +64,6 @@ func (n Notify) check(payload []string) map[string]string {
 		problems["digest"] = err.Error()
 	}
 	return problems
-}
-
-// checkReceiver returns what is wrong with the name of a receiver. Empty: nothing.
-func checkReceiver(name string) string {
-	odd := func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789_-", r) }
-	if len(name) > 63 || strings.ContainsFunc(name, odd) {
-		return fmt.Sprintf("%q: want the name of a receiver of the settings: lower-case letters, digits, _ and -", name)
-	}
-	return ""
 }
 
 // messageValues are the names that templates know.
@@ -273,27 +263,12 @@ func (p *page) values(data stepData) map[string]any {
 	at := func(t time.Time) string { return t.In(p.rule.clocks.zone).Format("2006-01-02 15:04 MST") }
 	return map[string]any{
 		"rule": data.Rule, "step": data.Step, "entity": data.Entity, "key": data.Key, "since": at(data.Since),
-		"when": data.When, "number": data.Number, "at": at(data.At), "payload": plainValues(data.Payload),
+		"when": data.When, "number": data.Number, "at": at(data.At), "payload": columns(data.Payload),
 	}
 }
 
-// plainValues returns the columns of a payload as people read them: a whole number is an int64, null is an empty text.
-func plainValues(payload json.RawMessage) map[string]any {
-	values := map[string]any{}
-	in := json.NewDecoder(bytes.NewReader(payload))
-	in.UseNumber()
-	if len(payload) == 0 || in.Decode(&values) != nil {
-		return values
-	}
-	for name, value := range maps.All(values) {
-		switch v := value.(type) {
-		case nil:
-			values[name] = ""
-		case json.Number:
-			if n, err := v.Int64(); err == nil {
-				values[name] = n
-			}
-		}
-	}
+// columns returns the columns of a payload as people read them.
+func columns(payload json.RawMessage) map[string]any {
+	values, _ := message.Plain(payload).(map[string]any)
 	return values
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/sqltext"
 	"github.com/prescient-go/prescient/jobs"
+	"github.com/prescient-go/prescient/jobs/event/message"
 )
 
 // Act is what a schedule does at each instant. The zero Act publishes an event.
@@ -31,6 +32,11 @@ type Act struct {
 	// Job is the name of a job. At each instant a check of it is enqueued for the next slot, with entity "schedule",
 	// the ID of the schedule as entity key, the ID of the Occurrence as item key, and the Occurrence as payload.
 	Job string
+	// Notify is the name of a receiver of the settings, which gets a message at each instant.
+	Notify string
+	// Text is the message, as a template of package text/template, with {{.id}}, {{.at}} and {{.payload}}; the fields
+	// of an object are {{.payload.customer}}. Defaults to a sentence with all of them. At most 10,000 bytes.
+	Text string
 }
 
 // MaxSQLTimeout is the most that Act.Timeout may be.
@@ -45,8 +51,10 @@ func (a Act) check(payload bool) error {
 		errs = append(errs, &jobs.FieldError{Field: name, Message: fmt.Sprintf(format, args...)})
 	}
 	switch word := sqltext.Closes(a.SQL); {
-	case a.SQL != "" && a.Job != "":
-		field("sql", "must not stand beside job: a schedule does one thing")
+	case a.SQL != "" && a.Job+a.Notify != "":
+		field("sql", "must not stand beside job or notify: a schedule does one thing")
+	case a.Job != "" && a.Notify != "":
+		field("job", "must not stand beside notify: a schedule does one thing")
 	case a.SQL != "" && payload:
 		field("payload", "must not stand beside sql, which has no event: write the values into the statement")
 	case len(a.SQL) > maxSQL:
@@ -65,6 +73,12 @@ func (a Act) check(payload bool) error {
 	errs = append(errs, checkText("role", a.Role))
 	if a.SQL != "" && (len(a.SQL) <= maxSQL) {
 		errs = append(errs, checkEncoding("sql", a.SQL))
+	}
+	if problem := a.problemOfText(); problem != "" {
+		field("text", "%s", problem)
+	}
+	if problem := message.CheckReceiver(a.Notify); problem != "" {
+		field("notify", "%s", problem)
 	}
 	if wrong, is := errors.AsType[*jobs.FieldError](jobs.ValidateName(a.Job)); is && a.Job != "" {
 		field("job", "%s", wrong.Message)

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -173,6 +174,36 @@ func TestAScheduleEnqueuesACheckOfAJob(t *testing.T) {
 	}
 }
 
+func TestAScheduleNotifiesPeople(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	spec := every("standup")
+	spec.Timezone, spec.Payload = "Europe/Berlin", json.RawMessage(`{"room": 7, "host": null}`)
+	spec.Act.Notify = "ops"
+	w.create(spec)
+	spec.ID, spec.Act.Text = "text", "Room {{.payload.room}}{{.payload.host}} at {{.at}}"
+	w.create(spec)
+	w.run(slot(1))
+	var got []string
+	for _, e := range w.published() {
+		var data struct {
+			Text string `json:"text"`
+			ID   string `json:"schedule_id"`
+		}
+		if err := json.Unmarshal(e.Data, &data); err != nil || e.Type != "prescient.notify.ops" || e.Subject != data.ID {
+			t.Errorf("%+v, %v", e, err)
+		}
+		if e.Time.Equal(slot(1)) {
+			got = append(got, data.Text)
+		}
+	}
+	slices.Sort(got)
+	want := []string{"Room 7 at 2030-03-01 13:15 CET", "standup, 2030-03-01 13:15 CET\nhost: \nroom: 7"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestATriggerDoesWhatTheScheduleDoes(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -214,7 +245,11 @@ func TestAStatementIsReadBeforeItIsStored(t *testing.T) {
 		"no schema":         {schedule.Act{SQL: "delete from ran"}, `sql: pq: relation "ran" does not exist`},
 		"two statements":    {schedule.Act{SQL: "delete from public.ran; delete from public.ran"}, "multiple commands"},
 		"commit":            {schedule.Act{SQL: "/* so */ Commit"}, "sql: must not Commit: the statement runs in the transaction"},
-		"beside a job":      {schedule.Act{SQL: "select 1", Job: "a"}, "sql: must not stand beside job"},
+		"beside a job":      {schedule.Act{SQL: "select 1", Job: "a"}, "sql: must not stand beside job or notify"},
+		"two acts":          {schedule.Act{Notify: "ops", Job: "a"}, "job: must not stand beside notify"},
+		"text alone":        {schedule.Act{Text: "a"}, "text: must stand beside notify"},
+		"a bad template":    {schedule.Act{Notify: "ops", Text: "{{.id"}, "text: text:1: unclosed action"},
+		"a bad receiver":    {schedule.Act{Notify: "Ops"}, `notify: "Ops": want the name of a receiver`},
 		"role alone":        {schedule.Act{Role: "a"}, "role: must stand beside sql"},
 		"timeout alone":     {schedule.Act{Timeout: time.Minute}, "timeout: must stand beside sql"},
 		"a long timeout":    {schedule.Act{SQL: "select 1", Timeout: 2 * time.Hour}, "timeout: must be whole seconds, up to 1h"},

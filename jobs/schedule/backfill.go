@@ -26,7 +26,7 @@ type Triggered struct {
 	Act Act
 	// ID is that of the Occurrence: "<schedule>-trigger-<unix microseconds>", which no instant has.
 	ID string
-	// Event is the published event. Nil if the schedule has another Act.
+	// Event is the published event, or the message to a receiver. Nil if the schedule has another Act.
 	Event *event.Event
 	// Rows is how many rows the statement of the schedule has changed or returned.
 	Rows int64
@@ -41,6 +41,9 @@ func (t Triggered) String() string {
 		return "ran the statement: " + spoken.Count(t.Rows, "row", "rows")
 	case t.Act.Job != "":
 		return fmt.Sprintf("enqueued a check of %s: %s %s, item %s", t.Act.Job, EntityName, t.schedule, t.ID)
+	}
+	if t.Act.Notify != "" {
+		return "message to " + t.Act.Notify + " written: " + t.ID
 	}
 	return "published " + t.ID
 }
@@ -73,6 +76,9 @@ func (s *Store) Trigger(ctx context.Context, db pgsql.Pool, to *PublishConfig, i
 			return err
 		}
 		done.Event = new(to.event(o, now, now))
+		if found.Act.Notify != "" {
+			done.Event = new(to.message(newDue(found.Spec), o, now, now))
+		}
 		return to.publish(ctx, tx, []event.Event{*done.Event})
 	})
 	if err != nil {
@@ -144,7 +150,7 @@ func (b *backfill) begin(ctx context.Context, id string, from, until time.Time) 
 		}
 		if b.schedule.Act != (Act{}) {
 			return &jobs.FieldError{Field: "id", Message: "a backfill publishes events, and this schedule has none: " +
-				"it runs a statement or enqueues a job"}
+				"it runs a statement, enqueues a job or notifies people"}
 		}
 		now, err := s.now(ctx, tx)
 		if err != nil {

@@ -263,6 +263,8 @@ func (b *batch) check(ctx context.Context, i int, s dueSchedule) error {
 			state.Rows, err = s.execute(ctx, b.tx, at)
 		case s.act.Job != "":
 			checks = append(checks, s.act.request(o, row.Slot))
+		case s.act.Notify != "":
+			err = b.add(ctx, b.to.message(s, o, at, now))
 		default:
 			err = b.add(ctx, b.to.event(o, at, now))
 		}

@@ -365,7 +365,7 @@ func (s *Spec) scan(row *sql.Rows, more ...any) error {
 	dest := []any{
 		&s.ID, &s.Crontab, &s.Timezone, (*[]byte)(&s.Payload), &deadline, &spread, &s.Misfire, &s.Anchor,
 		&s.DeadlineFrom, &start, &end, &s.MaxRuns, (*pq.StringArray)(&s.Exclude),
-		&s.Act.SQL, &s.Act.Role, &timeout, &s.Act.Job,
+		&s.Act.SQL, &s.Act.Role, &timeout, &s.Act.Job, &s.Act.Notify, &s.Act.Text,
 	}
 	if err := row.Scan(append(dest, more...)...); err != nil {
 		return fmt.Errorf("read schedule: %w", err)
@@ -388,6 +388,7 @@ func columns(specs []Spec) []any {
 	starts, ends := make(pq.StringArray, n), make(pq.StringArray, n)
 	runs, timeouts := make(pq.Int64Array, n), make(pq.Int64Array, n)
 	statements, roles, jobExecs := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n)
+	receivers, texts := make(pq.StringArray, n), make(pq.StringArray, n)
 	for i, s := range specs {
 		ids[i], crontabs[i], zones[i], payloads[i] = s.ID, s.Crontab, s.Timezone, string(s.Payload)
 		deadlines[i], spreads[i] = int64(s.Deadline/time.Second), int64(s.Spread/time.Second)
@@ -396,11 +397,12 @@ func columns(specs []Spec) []any {
 		starts[i], ends[i] = timestamp(s.Start), timestamp(s.End)
 		runs[i] = int64(s.MaxRuns)
 		statements[i], roles[i], jobExecs[i] = s.Act.SQL, s.Act.Role, s.Act.Job
+		receivers[i], texts[i] = s.Act.Notify, s.Act.Text
 		timeouts[i] = int64(s.Act.Timeout / time.Second)
 	}
 	return []any{
 		ids, crontabs, zones, payloads, deadlines, spreads, misfires, anchors, paused, from,
-		starts, ends, runs, excludes, statements, roles, timeouts, jobExecs,
+		starts, ends, runs, excludes, statements, roles, timeouts, jobExecs, receivers, texts,
 	}
 }
 

@@ -12,6 +12,8 @@ create or replace function prescient.set_schedule(
     role      text default null,
     timeout   interval default null,
     job_exec  text default null,
+    notify    text default null,
+    text      text default null,
     misfire   text default 'all',
     deadline  interval default null,
     spread    interval default '0',
@@ -35,13 +37,13 @@ declare
 begin
     -- The lock that every change of a schedule takes first. The upsert waits for another session that creates it.
     insert into prescient.schedule as s (
-        id, crontab, timezone, payload, sql, role, timeout, job_exec, misfire, deadline, spread, starts_at, ends_at, max_runs, exclude,
-        paused, anchor
+        id, crontab, timezone, payload, sql, role, timeout, job_exec, notify, text, misfire, deadline, spread, starts_at, ends_at,
+        max_runs, exclude, paused, anchor
     )
     values (
         set_schedule.id, set_schedule.crontab, set_schedule.timezone, set_schedule.payload, set_schedule.sql, set_schedule.role,
-        set_schedule.timeout, set_schedule.job_exec, set_schedule.misfire, set_schedule.deadline, set_schedule.spread,
-        set_schedule.starts_at, set_schedule.ends_at, set_schedule.max_runs, set_schedule.exclude,
+        set_schedule.timeout, set_schedule.job_exec, set_schedule.notify, set_schedule.text, set_schedule.misfire, set_schedule.deadline,
+        set_schedule.spread, set_schedule.starts_at, set_schedule.ends_at, set_schedule.max_runs, set_schedule.exclude,
         coalesce(set_schedule.paused, false), coalesce(set_schedule.starts_at, begins)
     )
     on conflict (id) do nothing
@@ -61,6 +63,8 @@ begin
             role = set_schedule.role,
             timeout = set_schedule.timeout,
             job_exec = set_schedule.job_exec,
+            notify = set_schedule.notify,
+            text = set_schedule.text,
             misfire = set_schedule.misfire,
             deadline = set_schedule.deadline,
             spread = set_schedule.spread,
@@ -91,4 +95,4 @@ begin
     return action;
 end
 $$;
-revoke all on function prescient.set_schedule(text, text, text, jsonb, text, text, interval, text, text, interval, interval, timestamptz, timestamptz, integer, text[], boolean) from public;
+revoke all on function prescient.set_schedule(text, text, text, jsonb, text, text, interval, text, text, text, text, interval, interval, timestamptz, timestamptz, integer, text[], boolean) from public;

@@ -470,6 +470,8 @@ create table prescient.schedule (
     role       text,
     timeout    interval,
     job_exec   prescient.entity_name,
+    notify     text,
+    text       text,
 
     -- All statements read schedules by id, or in the byte order of their ids, so that a prefix is a range.
     constraint schedule_pkey primary key (id),
@@ -492,7 +494,9 @@ create table prescient.schedule (
     constraint schedule_max_runs check (max_runs > 0),
     constraint schedule_exclude check (octet_length(array_to_string(exclude, '')) <= 200000),
     constraint schedule_sql check (octet_length(sql) <= 100000),
-    constraint schedule_act check (num_nonnulls(sql, job_exec) <= 1),
+    constraint schedule_act check (num_nonnulls(sql, job_exec, notify) <= 1),
+    constraint schedule_notify check (notify ~ '^[a-z0-9_-]{1,63}$'),
+    constraint schedule_text check (text is null or notify is not null and octet_length(text) <= 10000),
     constraint schedule_role check (role is null or sql is not null and octet_length(role) <= 63),
     constraint schedule_timeout check (timeout is null or sql is not null and timeout between interval '1 second' and interval '1 hour')
 );
@@ -508,6 +512,8 @@ comment on column prescient.schedule.exclude is 'excluded days, days of the week
 comment on column prescient.schedule.sql is 'the statement that runs at each instant, instead of an event; null: none';
 comment on column prescient.schedule.role is 'the role that runs the statement; null: the login of the run';
 comment on column prescient.schedule.timeout is 'how long the statement may run; null: 5 minutes';
+comment on column prescient.schedule.notify is 'the receiver that gets a message at each instant, instead of an event; null: none';
+comment on column prescient.schedule.text is 'the template of the message; null: a default text';
 comment on column prescient.schedule.job_exec is 'the job of which a check is enqueued at each instant, instead of an event; null: none';
 comment on column prescient.schedule.spread is 'a fixed part of this delays every instant; a hash of the id gives the part';
 comment on column prescient.schedule.misfire is 'which instants of missed slots a run publishes';

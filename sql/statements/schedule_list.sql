@@ -5,7 +5,7 @@
 -- tells the caller that there are more.
 -- Called by jobs/schedule.Store.list.
 select
-    id, crontab, timezone, payload, deadline, spread, misfire, anchor, deadline_from, starts_at, ends_at, max_runs, exclude, sql, role, timeout, job_exec,
+    id, crontab, timezone, payload, deadline, spread, misfire, anchor, deadline_from, starts_at, ends_at, max_runs, exclude, sql, role, timeout, job_exec, notify, text,
     paused, version, created_at, updated_at, dropped, runs, last_at, next_check_at, waiting, error_count, last_error, publishing_paused_at
 from (
     select
@@ -18,7 +18,8 @@ from (
             s.id, s.crontab, s.timezone, s.payload, extract(epoch from s.deadline)::bigint as deadline, extract(epoch from s.spread)::bigint as spread,
             s.misfire, s.anchor, coalesce(s.deadline_from, '') as deadline_from, s.starts_at, s.ends_at, coalesce(s.max_runs, 0) as max_runs, s.exclude,
             coalesce(s.sql, '') as sql, coalesce(s.role, '') as role,
-            coalesce(extract(epoch from s.timeout)::bigint, 0) as timeout, coalesce(s.job_exec, '') as job_exec,
+            coalesce(extract(epoch from s.timeout)::bigint, 0) as timeout, coalesce(s.job_exec, '') as job_exec, coalesce(s.notify, '') as notify,
+            coalesce(s.text, '') as text,
             s.paused, s.version, s.created_at, s.updated_at,
             coalesce(d.dropped, 0) as dropped, coalesce(d.runs, 0) as runs, d.last_at,
             f.next_check_at, f.payload as waiting, coalesce(f.error_count, 0) as error_count, coalesce(f.last_error, '') as last_error,

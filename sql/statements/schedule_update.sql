@@ -19,15 +19,17 @@ set crontab = g.crontab,
     role = nullif(g.role, ''),
     timeout = nullif(g.timeout, 0) * interval '1 second',
     job_exec = nullif(g.job_exec, ''),
+    notify = nullif(g.notify, ''),
+    text = nullif(g.text, ''),
     version = s.version + 1,
     updated_at = statement_timestamp()
 from unnest(
     $1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::timestamptz[], $9::boolean[],
     $10::text[], array_replace($11::timestamptz[], timestamptz '-infinity', null),
     array_replace($12::timestamptz[], timestamptz '-infinity', null), $13::integer[], $14::text[],
-    $15::text[], $16::text[], $17::bigint[], $18::text[]
+    $15::text[], $16::text[], $17::bigint[], $18::text[], $19::text[], $20::text[]
 ) as g (
     id, crontab, timezone, payload, deadline, spread, misfire, anchor, paused, deadline_from, starts_at, ends_at, max_runs, exclude,
-    sql, role, timeout, job_exec
+    sql, role, timeout, job_exec, notify, text
 )
 where s.id = g.id collate "C"

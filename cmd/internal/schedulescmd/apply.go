@@ -65,6 +65,11 @@ default, but anchor and paused stay unchanged. Schedules that the file does not 
   id: reorder
   crontab: "@hourly"
   job: stock.check               # enqueues a check of the job
+  ---
+  id: standup
+  crontab: "55 8 * * mon-fri"
+  notify: ops                    # sends a message to a receiver of the settings
+  text: "Standup in 5 minutes"
 
 In place of a schedule, a document may have a list of them, as "schedules: [...]". The file may be of any length.`,
 		Example: `  prescient schedules apply -f schedules.yaml --dry-run

@@ -41,6 +41,8 @@ func (o *specFlags) flags(c *cobra.Command) {
 	fs.StringVar(&o.spec.Act.Role, "role", "", "the `ROLE` that runs the statement; default: the login of the run")
 	duration.Var(fs, &o.spec.Act.Timeout, "timeout", 0, "how long the statement may run, up to 1h; 0: 5 minutes")
 	fs.StringVar(&o.spec.Act.Job, "job", "", "a `JOB` of which a check is enqueued at each instant, instead of an event")
+	fs.StringVar(&o.spec.Act.Notify, "notify", "", "a `RECEIVER` that gets a message at each instant, instead of an event")
+	fs.StringVar(&o.spec.Act.Text, "text", "", "the `TEMPLATE` of the message, with {{.id}}, {{.at}} and {{.payload}}")
 	fs.Var(&o.anchor, "anchor", "the first instant of @every; default: the start in a file, or the time of creation")
 	fs.StringArrayVar(&o.spec.Exclude, "exclude", nil,
 		"leave out `WHAT`: sat,sun, 2026-12-25, 2026-12-24..2027-01-01 or five fields; may be repeated; empty: nothing")
@@ -60,6 +62,8 @@ func (o *specFlags) apply(f *factory.Factory, spec *schedule.Spec) (err error) {
 		"role":     func() { spec.Act.Role = o.spec.Act.Role },
 		"timeout":  func() { spec.Act.Timeout = o.spec.Act.Timeout },
 		"job":      func() { spec.Act.Job = o.spec.Act.Job },
+		"notify":   func() { spec.Act.Notify = o.spec.Act.Notify },
+		"text":     func() { spec.Act.Text = o.spec.Act.Text },
 		"exclude": func() {
 			spec.Exclude = slices.DeleteFunc(o.spec.Exclude, func(text string) bool { return text == "" })
 		},
@@ -127,7 +131,7 @@ exclude starts with the first instant after now; any other change leaves the ins
 	o.flags(c)
 	ifVersionVar(c, &version)
 	c.MarkFlagsOneRequired("crontab", "timezone", "payload", "deadline", "spread", "misfire", "anchor", "exclude",
-		"sql", "role", "timeout", "job")
+		"sql", "role", "timeout", "job", "notify", "text")
 	return c
 }
 

@@ -38,6 +38,8 @@ type scheduleEntry struct {
 	Role         string                `json:"role"          yaml:"role"`
 	Timeout      fileDuration          `json:"timeout"       yaml:"timeout"`
 	Job          string                `json:"job"           yaml:"job"`
+	Notify       string                `json:"notify"        yaml:"notify"`
+	Text         string                `json:"text"          yaml:"text"`
 }
 
 func (e scheduleEntry) spec() schedule.Spec {
@@ -48,7 +50,9 @@ func (e scheduleEntry) spec() schedule.Spec {
 		Anchor:  time.Time(e.Anchor), Start: time.Time(e.Start), End: time.Time(e.End), MaxRuns: int(e.MaxRuns),
 		Exclude: e.Exclude,
 		Paused:  e.Paused != nil && *e.Paused, KeepPaused: e.Paused == nil,
-		Act: schedule.Act{SQL: e.SQL, Role: e.Role, Timeout: time.Duration(e.Timeout), Job: e.Job},
+		Act: schedule.Act{
+			SQL: e.SQL, Role: e.Role, Timeout: time.Duration(e.Timeout), Job: e.Job, Notify: e.Notify, Text: e.Text,
+		},
 	}
 }
 

@@ -134,6 +134,8 @@ func actRows(s schedule.Schedule) (rows []table.Row) {
 		}
 	case act.Job != "":
 		rows = append(rows, table.Row{"job", act.Job})
+	case act.Notify != "":
+		rows = append(rows, table.Row{"notify", act.Notify}, table.Row{"text", cmp.Or(act.Text, "the default")})
 	}
 	return rows
 }

@@ -3,7 +3,13 @@
 // its cause. A forwarder sends it, with package receiver.
 package message
 
-import "time"
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
 
 // Prefix begins the type of each event that is a message. The name of the receiver follows. A destination gets such
 // events only if its types name them.
@@ -31,4 +37,36 @@ type Message struct {
 	About string `json:"about,omitempty"`
 	// Over tells that the problem is over.
 	Over bool `json:"over,omitempty"`
+}
+
+// CheckReceiver returns what is wrong with the name of a receiver. Empty: nothing.
+func CheckReceiver(name string) string {
+	odd := func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789_-", r) }
+	if len(name) > 63 || strings.ContainsFunc(name, odd) {
+		return fmt.Sprintf("%q: want the name of a receiver of the settings: lower-case letters, digits, _ and -", name)
+	}
+	return ""
+}
+
+// Plain returns a JSON value as the template of a text has it: in an object, a whole number is an int64, and null an
+// empty text. It returns nil for no value.
+func Plain(text json.RawMessage) any {
+	var value any
+	in := json.NewDecoder(bytes.NewReader(text))
+	in.UseNumber()
+	if len(text) == 0 || in.Decode(&value) != nil {
+		return nil
+	}
+	fields, _ := value.(map[string]any)
+	for name, field := range fields {
+		switch v := field.(type) {
+		case nil:
+			fields[name] = ""
+		case json.Number:
+			if n, err := v.Int64(); err == nil {
+				fields[name] = n
+			}
+		}
+	}
+	return value
 }

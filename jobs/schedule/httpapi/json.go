@@ -90,6 +90,10 @@ type View struct {
 	// The job of which a check is enqueued at each instant instead of an event. Missing: none. Files, commands and Go
 	// set it.
 	Job string `json:"job,omitempty"`
+	// The receiver that gets a message at each instant instead of an event. Missing: none. Files, commands and Go set it.
+	Notify string `json:"notify,omitempty"`
+	// The template of the message. Missing: a default text.
+	Text string `json:"text,omitempty"`
 	// How many rows the statement changed or returned at the last instant. Missing: none.
 	Rows  int64          `json:"rows,omitempty"`
 	State schedule.State `json:"state"`
@@ -117,7 +121,8 @@ type View struct {
 // NewView returns the View of a schedule.
 func NewView(s schedule.Schedule) View {
 	v := View{
-		body: newBody(s.Spec), SQL: s.Act.SQL, Role: s.Act.Role, Timeout: duration.Text(s.Act.Timeout), Job: s.Act.Job, Rows: s.Rows,
+		body: newBody(s.Spec), SQL: s.Act.SQL, Role: s.Act.Role, Timeout: duration.Text(s.Act.Timeout), Job: s.Act.Job,
+		Notify: s.Act.Notify, Text: s.Act.Text, Rows: s.Rows,
 		State: s.State, Version: s.Version, Last: s.Last, Runs: s.Runs, Dropped: s.Dropped,
 		ErrorCount: s.ErrorCount, LastError: s.LastError,
 		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,

@@ -38,6 +38,8 @@ func (a TriggerSchedule) plan(ctx context.Context, p *planner) (plan Plan, err e
 	case s.Act.SQL != "":
 		plan.Events = 0
 		plan.Text = fmt.Sprintf("It runs the statement of schedule %s now; its next instant is unchanged", a.ID)
+	case s.Act.Notify != "":
+		plan.Text = fmt.Sprintf("It sends the message of schedule %s to %s now; its next instant is unchanged", a.ID, s.Act.Notify)
 	case s.Act.Job != "":
 		plan.Events = 0
 		plan.Text = fmt.Sprintf("It enqueues a check of job %s now, as schedule %s does; its next instant is unchanged", s.Act.Job, a.ID)

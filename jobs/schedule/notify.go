@@ -1,0 +1,75 @@
+package schedule
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/prescient-go/prescient/jobs/event"
+	"github.com/prescient-go/prescient/jobs/event/message"
+)
+
+// The defaults of Act.Text, for a payload that is an object and for another one.
+const (
+	textOfObject = "{{.id}}, {{.at}}{{range $name, $value := .payload}}\n{{$name}}: {{$value}}{{end}}"
+	textOfValue  = "{{.id}}, {{.at}}{{with .payload}}: {{.}}{{end}}"
+)
+
+const maxTemplate = 10_000
+
+// problemOfText returns what is wrong with the text of a message. Empty: nothing.
+func (a Act) problemOfText() string {
+	switch {
+	case a.Text != "" && a.Notify == "":
+		return "must stand beside notify"
+	case len(a.Text) > maxTemplate:
+		return fmt.Sprintf("must be at most %d bytes, is %d", maxTemplate, len(a.Text))
+	}
+	if _, err := template.New("text").Parse(a.Text); err != nil {
+		return strings.TrimPrefix(err.Error(), "template: ")
+	}
+	return ""
+}
+
+// messageData is the data of an event that is a message.
+type messageData struct {
+	Occurrence
+	message.Message
+}
+
+// message returns the event of a message about an occurrence.
+func (to *PublishConfig) message(s dueSchedule, o Occurrence, at, now time.Time) event.Event {
+	e := to.event(o, at, now)
+	e.Type = message.Type(s.act.Notify)
+	data, _ := json.Marshal(messageData{o, message.Message{Text: s.text(o, at)}}) // never fails
+	e.Data = data
+	return e
+}
+
+// text returns the text of a message, with a note if its template cannot be executed to the end.
+func (s dueSchedule) text(o Occurrence, at time.Time) string {
+	payload, otherwise := message.Plain(o.Payload), textOfValue
+	if _, is := payload.(map[string]any); is {
+		otherwise = textOfObject
+	}
+	t, err := template.New("text").Parse(cmp.Or(s.act.Text, otherwise))
+	if err != nil {
+		t = template.Must(template.New("text").Parse(otherwise)) // another version has accepted it
+	}
+	zone, err := time.LoadLocation(s.zone)
+	if err != nil {
+		zone = time.UTC
+	}
+	var b bytes.Buffer
+	err = t.Execute(&b, map[string]any{
+		"id": o.ScheduleID, "at": at.In(zone).Format("2006-01-02 15:04 MST"), "payload": payload,
+	})
+	if err != nil {
+		fmt.Fprintf(&b, " (%v)", err)
+	}
+	return cmp.Or(strings.TrimSpace(b.String()), o.ScheduleID)
+}
