@@ -213,11 +213,11 @@ begin
                 'finish_rows_apart', 'end_row', 'checks_after', 'errors_after', 'microseconds',
                 'make_history_month', 'make_history_months', 'register_jobs', 'lateness_bucket', 'journal_add',
                 'journal_entry', 'journal_in', 'acquire_permits', 'reserve_rate', 'require_recorded',
-                'raise_suppressed', 'unreadable_rows', 'lock_rule', 'prune_ledger', 'drop_history_months',
+                'raise_suppressed', 'unreadable_rows', 'lock_rule', 'prune_ledger', 'drop_history_months', 'prune_events',
                 'set_schedule', 'pause_schedule', 'drop_schedule', 'wait_for_schedule'
             ]),
             ('prescient_operator', array[
-                'set_width', 'retry_failed', 'prune_events', 'receive_rows', 'give_rows',
+                'set_width', 'retry_failed', 'receive_rows', 'give_rows',
                 'settle_rows', 'record_action', 'end_action', 'record_request', 'retime'
             ])
         ) as g (role, names)
@@ -237,7 +237,9 @@ grant insert, update, delete
 on prescient.future_job, prescient.slot_job, prescient.slot_claim, prescient.slot_progress, prescient.slot_lateness,
     prescient.job_permit, prescient.job_rate, prescient.event_dead, prescient.event_sent, prescient.alert, prescient.schedule, prescient.schedule_state
 to prescient_runner;
-grant insert, update on prescient.slot_run, prescient.event_consumer, prescient.alert_look to prescient_runner;
+grant insert, update on prescient.slot_run, prescient.event_consumer, prescient.alert_look, prescient.event_watermark
+to prescient_runner;
+grant delete on prescient.event_outbox to prescient_runner;
 grant update (registered_at, sla, told_on) on prescient.job to prescient_runner;
 
 grant update on prescient.job to prescient_operator;
@@ -246,7 +248,5 @@ grant insert, update, delete on prescient.transfer_out, prescient.transfer_in to
 grant delete on prescient.slot_run to prescient_operator;
 grant update, delete on prescient.future_job_history to prescient_operator;
 grant delete on prescient.event_consumer to prescient_operator;
-grant insert, update on prescient.event_watermark to prescient_operator;
-grant delete on prescient.event_outbox to prescient_operator;
 grant insert, update, delete on prescient.rule to prescient_operator;
 grant delete on prescient.rule_fired to prescient_runner;

@@ -27,18 +27,18 @@ var mayRun = map[pgsql.Role]string{
 	"member":  `forecast_blocks functions_here schedule_blocks`,
 	"both":    `functions_applied read_settings store_read`,
 	pgsql.App: `cancel cancel_entity enqueue enqueue_many push_back reschedule rule_enqueue schedule_cancel`,
-	pgsql.Reader: `alert_read action_last advise_sample advise_since board_actions board_ahead board_cells board_consumers board_events board_job board_jobs board_misfires
+	pgsql.Reader: `event_unread alert_read action_last advise_sample advise_since board_actions board_ahead board_cells board_consumers board_events board_job board_jobs board_misfires
 		board_retry board_slot board_waiting cancel_count claim_list claim_orphans doctor_jobs doctor_months enqueue_lock entity_kinds entity_names event_bounds event_consumers event_behind event_dead_subjects event_dead_count event_dead_due event_dead_list event_messages event_page event_waiting event_lost event_marks event_newest event_read forecast_history forecast_jobs
 		forecast_ledger forecast_slots forecast_journals history_list history_stats job_elsewhere job_known job_left job_list job_names
 		job_paused job_related job_show
 		ledger_ahead ledger_gaps ledger_jobs ledger_last ledger_late ledger_slow ledger_trouble metrics_outbox migration_applied page_read past_slots periodic_rows prune_due record_find row_attempts row_holder rows_left rule_beside rule_faults rule_fired_key rule_fired_read rule_fired_steps rule_refused rule_get rule_prune_count rule_names rule_summary schedule_ahead schedule_backfill_fence schedule_due schedule_ids schedule_list schedule_past schedule_published schedule_sample schema_version slot_jobs slot_list
 		slot_waiting store_batches store_notes store_rows store_schedules store_state why`,
-	pgsql.Runner: `alert_claim alert_drop alert_hold alert_silence alert_write cancel_many cancel_suppressed check_begin check_same claim_fence claim_release claim_renew claim_rows claim_take_over enqueue_copy event_ack event_dead_again event_dead_behind event_dead_discard event_dead_head event_dead_retry event_forwarded event_hold event_name event_release event_dead_hold event_dead_sent event_insert event_later event_sent event_sent_prune
+	pgsql.Runner: `event_prune alert_claim alert_drop alert_hold alert_silence alert_write cancel_many cancel_suppressed check_begin check_same claim_fence claim_release claim_renew claim_rows claim_take_over enqueue_copy event_ack event_dead_again event_dead_behind event_dead_discard event_dead_head event_dead_retry event_forwarded event_hold event_name event_release event_dead_hold event_dead_sent event_insert event_later event_sent event_sent_prune
 		group_read group_unreadable history_months job_end job_numbers job_register job_tell history_prune ledger_fill ledger_prune ledger_skip limit_release limit_pace limit_renew limit_acquire next_slot page_unreadable periodic_failed row_record row_wait rows_finish rows_finish_alike rows_finish_apart
 		rows_lock rows_move rows_move_alike rule_fire rule_forget rule_lock rule_prune schedule_backfill schedule_delete schedule_state schedule_insert schedule_lock schedule_update schedule_wait
 		slot_close slot_open slot_unsettle slot_waited_for`,
 	pgsql.Owner: `event_renumber`,
-	pgsql.Operator: `action_end action_insert event_forget event_prune history_retry job_pause job_resume ledger_begin ledger_rewind
+	pgsql.Operator: `action_end action_insert event_forget history_retry job_pause job_resume ledger_begin ledger_rewind
 		rule_change rule_delete rule_done rule_insert rule_position rule_removing rule_retime set_width store_claim store_drain store_drop store_forget store_give store_identify store_receive store_settle store_undrain`,
 }
 
@@ -48,11 +48,11 @@ var mayCall = map[pgsql.Role]string{
 	"both":       `settings slot_ceil slot_floor store`,
 	pgsql.App:    `cancel cancel_entity enqueue enqueue_many lock_group push_back reschedule`,
 	pgsql.Reader: `oldest_active_xid refuse_routine jobs_in_slot newest_events find_job job_number read_events estimate_rows force_slot_index slot_took journal_abroad journal_check journal_value why`,
-	pgsql.Runner: `begin_check claim_rows close_slot terminate_sessions fence finish_rows_apart end_row checks_after errors_after microseconds ensure_job lateness_bucket lock_slot scan_slot make_history_month
+	pgsql.Runner: `prune_events begin_check claim_rows close_slot terminate_sessions fence finish_rows_apart end_row checks_after errors_after microseconds ensure_job lateness_bucket lock_slot scan_slot make_history_month
 		honour honour_moved make_history_months move_rows move_rows_alike open_slot record_row raise_suppressed register_jobs require_recorded same_check slot_is_claimable due_slot take_over reserve_rate acquire_permits
 		journal_entry journal_in journal_add lock_rule unreadable_rows wait_for_locks prune_ledger drop_history_months drop_schedule pause_schedule set_schedule wait_for_schedule`,
 	pgsql.Rules:    `cancel_keys rule_rename rule_resume rule_wait rule_wait_many`,
-	pgsql.Operator: `end_action give_rows prune_events receive_rows record_action record_request retime retry_failed set_width settle_rows`,
+	pgsql.Operator: `end_action give_rows receive_rows record_action record_request retime retry_failed set_width settle_rows`,
 	pgsql.Owner:    `renumber_events end_checks ended_recently enqueue_slowly find_rule make_request push_back_row require_given require_rights require_runner pick_slot window_slots window_hash window_key within_seconds`,
 }
 

@@ -87,6 +87,7 @@ var (
 	EventName             = file("event_name")
 	EventPage             = file("event_page")
 	EventRelease          = file("event_release")
+	EventUnread           = file("event_unread")
 	EventWaiting          = file("event_waiting")
 	EventAck              = file("event_ack")
 	EventAhead            = file("event_ahead")

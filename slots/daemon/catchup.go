@@ -146,6 +146,6 @@ func (d *daemon) prune(ctx context.Context) {
 	case err != nil && ctx.Err() == nil:
 		d.log.WarnContext(ctx, "history was not pruned; trying again tomorrow", "error", err)
 	case done != retention.Pruned{}:
-		d.log.InfoContext(ctx, "history pruned", "partitions", done.Partitions, "slots", done.Slots)
+		d.log.InfoContext(ctx, "history pruned", "partitions", done.Partitions, "slots", done.Slots, "events", done.Events)
 	}
 }

@@ -53,6 +53,10 @@ var Conditions = []Condition{
 		"duration", (30 * time.Minute).Seconds(), behind,
 	},
 	{
+		"unread", "a consumer that reads the outbox itself, and has not read an event for longer than THRESHOLD",
+		"duration", (7 * 24 * time.Hour).Seconds(), unread,
+	},
+	{
 		"dead-letters", "more than THRESHOLD events that were given up, because their destination refused them", "", 0,
 		deadLetters,
 	},

@@ -138,6 +138,7 @@ type Report struct {
 	leaving   []ledger.Leaving
 	consumers []string // of the outbox, whose position is ahead of the server's
 	behind    []ledger.Behind
+	unread    []ledger.Unread
 	knows     func(job string) bool
 	told      told
 	// Findings are the problems. Empty if all is well.
@@ -199,6 +200,9 @@ func Check(
 		return r, err
 	}
 	if r.behind, err = l.DestinationsBehind(ctx); err != nil {
+		return r, err
+	}
+	if r.unread, err = l.Unread(ctx); err != nil {
 		return r, err
 	}
 	for _, c := range Conditions {
@@ -304,6 +308,17 @@ func behind(r *Report, threshold float64) (list []Finding) {
 				"If the settings have the destination no more, forget it with events forget " + spoken.Word(b.Name)
 		}
 		list = append(list, r.found(true, "events forward", "%s", text)...)
+	}
+	return list
+}
+
+// unread tells a consumer for which the outbox keeps old events.
+func unread(r *Report, threshold float64) (list []Finding) {
+	for _, u := range r.unread {
+		list = append(list, r.found(r.Now.Sub(u.Since).Seconds() > threshold, "events consumers",
+			"consumer %s of the outbox has not read what was written since %s. The outbox, of %d MB, keeps these events. "+
+				"Let it read them, or forget it with events forget %s", spoken.Word(u.Name), r.since(u.Since), u.Bytes>>20,
+			spoken.Word(u.Name))...)
 	}
 	return list
 }

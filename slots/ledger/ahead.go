@@ -124,6 +124,25 @@ func (l *Ledger) DestinationsBehind(ctx context.Context) ([]Behind, error) {
 	return found, wrapped("read which destinations are behind", err)
 }
 
+// Unread is a consumer that reads the outbox itself and has not read all of it.
+type Unread struct {
+	Name string
+	// Since is when the oldest event that it has not read was written.
+	Since time.Time
+	// Bytes is the size of the outbox, with its index.
+	Bytes int64
+}
+
+// Unread lists the consumers that read the outbox themselves and have not read all of it, by name.
+func (l *Ledger) Unread(ctx context.Context) ([]Unread, error) {
+	found, err := list(ctx, l, pgsql.EventUnread, nil, func(row *sql.Rows, u *Unread) error {
+		err := row.Scan(&u.Name, &u.Since, &u.Bytes)
+		u.Since = u.Since.UTC()
+		return err
+	})
+	return found, wrapped("read what consumers have not read", err)
+}
+
 // Rewind deletes the slots of the ledger that lie beyond the clock, and returns their number. It
 // keeps a slot that has a runner. A ledger that begins beyond the clock begins with the current
 // slot afterwards. schedule.Store.Rewind does the same for schedules.

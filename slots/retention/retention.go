@@ -1,5 +1,5 @@
-// Package retention drops history and the ledger once they are older than history.retention. A daemon calls it once a
-// day, and so does run with --catch-up.
+// Package retention drops history, the ledger and read events of the outbox once they are older than history.retention. A
+// daemon calls it once a day, and so does run with --catch-up.
 package retention
 
 import (
@@ -11,6 +11,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
+	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -29,9 +30,10 @@ type Config struct {
 type Pruned struct {
 	Partitions int   // months of history, and tables with deleted rows
 	Slots      int64 // of the ledger
+	Events     int64 // of the outbox
 }
 
-// Due reports whether a month of history or a day of the ledger is old. It costs a process that cron starts in each
+// Due reports whether a month of history, a day of the ledger, or a day of events that every consumer has read is old. It costs a process that cron starts in each
 // slot one statement.
 func Due(ctx context.Context, c Config) (due bool, err error) {
 	l, err := ledger.New(ctx, c.DB, c.Schema.String(), c.Now)
@@ -70,6 +72,9 @@ func Prune(ctx context.Context, c Config, most time.Duration) (done Pruned, err 
 	}
 	before := l.Now().Add(-c.Keep)
 	if done.Slots, err = l.Prune(ctx, before); err != nil {
+		return done, err
+	}
+	if done.Events, err = outbox.New(c.DB, c.Schema).Prune(ctx, before); err != nil {
 		return done, err
 	}
 	dropped, err := admin.New(client).Prune(ctx, c.DB, before, false)

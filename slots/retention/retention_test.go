@@ -1,6 +1,7 @@
 package retention_test
 
 import (
+	"errors"
 	"os"
 	"testing"
 	"time"
@@ -81,5 +82,56 @@ func TestAPruneWhoseTimeIsOverLeavesTheRestToTheNext(t *testing.T) {
 	db := pgtest.New(t)
 	if _, err := retention.Prune(t.Context(), retention.Config{DB: db, Keep: day}, time.Nanosecond); err != nil {
 		t.Error(err)
+	}
+}
+
+// The outbox keeps what a consumer has not read, however old it is.
+func TestEventsThatEachConsumerHasReadAreDroppedWithTheRightsOfARunner(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "there are no roles; see docs/citus.md")
+	url := pgtest.URL(t)
+	owner, err := pgsql.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = owner.Close() })
+	const schema = pgsql.Schema("outbox_retention")
+	pgtest.DropRoles(t, owner, "outbox_retention_")
+	if err := errors.Join(pgsql.Migrate(t.Context(), owner, schema), pgsql.MakeRoles(t.Context(), owner, schema)); err != nil {
+		t.Fatal(err)
+	}
+	owner.MustExec(`
+		insert into outbox_retention.event_outbox (mark, id, source, type, written_at)
+		select n::text::xid8, n, 'test', 't', now() - interval '10 days' + n * interval '1 day' from generate_series(1, 9) n;
+		insert into outbox_retention.event_consumer (name, mark, position) values ('fast', '9', 9), ('slow', '2', 2);
+		insert into outbox_retention.event_sent (consumer, source, id, sent_at) values ('a', 's', 'old', now() - interval '9 days'), ('a', 's', 'new', now());
+		create role outbox_retention_cron in role outbox_retention_runner`)
+	db, err := pgsql.Open(t.Context(), url, pgsql.Param("role", "outbox_retention_cron"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	c := retention.Config{DB: db, Schema: schema, Keep: 5*day + 12*time.Hour}
+	for _, step := range []struct {
+		due  bool
+		left string // events
+	}{{true, "3 4 5 6 7 8 9"}, {false, ""}, {true, "5 6 7 8 9"}, {false, ""}} {
+		due, err := retention.Due(t.Context(), c)
+		if err != nil || due != step.due {
+			t.Fatalf("it is due: %t, %v", due, err)
+		}
+		if !due { // the slow consumer reads on
+			owner.MustExec("update outbox_retention.event_consumer set mark = '9', position = 9")
+			continue
+		}
+		if _, err := retention.Prune(t.Context(), c, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		var left, sent string
+		err = owner.QueryRow(`select string_agg(id, ' ' order by position) from outbox_retention.event_outbox`).Scan(&left)
+		err = errors.Join(err, owner.QueryRow(`select string_agg(id, ' ') from outbox_retention.event_sent`).Scan(&sent))
+		if err != nil || left != step.left || sent != "new" {
+			t.Errorf("events %q, want %q; messages %q: %v", left, step.left, sent, err)
+		}
 	}
 }

@@ -1,4 +1,5 @@
--- Reports whether a month of history ended before $1, or a finished slot is a day older than that.
+-- Reports whether a month of history ended before $1, or a finished slot is a day older than that, or the oldest event of
+-- the outbox is, and every consumer has read it.
 -- Called by slots/retention.Due.
 select
     exists (
@@ -11,5 +12,15 @@ select
     )
     or coalesce(
         (select r.slot from prescient.slot_run r where r.state = 'done' order by r.slot limit 1) < $1 - interval '24 hours',
+        false
+    )
+    or coalesce(
+        (
+            select o.written_at < $1 - interval '24 hours'
+                and not exists (select from prescient.event_consumer c where (c.mark, c.position) < (o.mark, o.position))
+            from prescient.event_outbox o
+            order by o.mark, o.position
+            limit 1
+        ),
         false
     )

@@ -56,8 +56,8 @@ SIGTERM, SIGINT and SIGHUP stop it gracefully: running checks get run.grace, and
 run, or to catch-up. It then exits 4.
 
 With --catch-up it then does what "catch-up" does. So missed slots and stragglers wait for one more slot at most, and
-need no operator. About once a day it also does what "jobs prune" does, if history.retention is set: for 10 seconds at
-most, and the next run goes on.
+need no operator. About once a day it also does what "jobs prune" and "events prune" do, if history.retention is
+set: for 10 seconds at most, and the next run goes on. The outbox keeps what a consumer has not read.
 
 It sends the events of the outbox to the destinations of the settings, and ends when they have them. A destination that
 does not take them is a warning and a finding of "status", and the next run sends them.
@@ -147,7 +147,7 @@ func prune(ctx context.Context, f *factory.Factory, b *checks.Bound) {
 	case err != nil && ctx.Err() == nil:
 		f.Log().WarnContext(ctx, "history was not pruned; the next run tries again", "error", err)
 	case done != retention.Pruned{}:
-		f.Log().InfoContext(ctx, "history pruned", "partitions", done.Partitions, "slots", done.Slots)
+		f.Log().InfoContext(ctx, "history pruned", "partitions", done.Partitions, "slots", done.Slots, "events", done.Events)
 	}
 }
 
