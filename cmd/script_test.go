@@ -43,7 +43,7 @@ func hello(app *cmd.App) *cobra.Command {
 	return &cobra.Command{Use: "hello", Args: cobra.NoArgs, Run: func(c *cobra.Command, _ []string) {
 		url, err := app.URL(c.Context())
 		ok, _ := app.Registry().Lookup("ok")
-		c.Println(app.Name, app.Config().Run.BatchSize, url != "", err, ok.MaxChecks)
+		c.Println(app.Name, app.Config().Run.Page, url != "", err, ok.MaxChecks)
 		app.Log().InfoContext(c.Context(), "greeted")
 	}}
 }

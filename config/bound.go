@@ -51,7 +51,7 @@ type SQLJob struct {
 	// Timeout is how long the query may run, more than 0. Default: 30 s.
 	Timeout time.Duration `mapstructure:"timeout"`
 
-	// BatchSize limits the keys of one query. Default: 0, as many as run.batch_size.
+	// BatchSize limits the keys of one query. Default: 0, as many as run.page.
 	BatchSize int `mapstructure:"batch_size"`
 
 	// Concurrency limits how many batches one runner checks at once, at least 1. Default: 2.
@@ -120,7 +120,7 @@ var sqlRules = withOptions(map[string]rule[SQLJob]{
 	"role":        {"a role of the database", anyValue[SQLJob]},
 	"type":        {"a text", anyValue[SQLJob]},
 	"timeout":     {wantTimeout, func(j SQLJob) bool { return j.Timeout > 0 }},
-	"batch_size":  {"a whole number, 0 for as many as run.batch_size", func(j SQLJob) bool { return j.BatchSize >= 0 }},
+	"batch_size":  {"a whole number, 0 for as many as run.page", func(j SQLJob) bool { return j.BatchSize >= 0 }},
 	"concurrency": {wantCount, func(j SQLJob) bool { return j.Concurrency >= 1 }},
 }, func(j SQLJob) Options { return j.Options })
 

@@ -71,9 +71,9 @@ type Run struct {
 	// is all stores. Defaults to empty.
 	Shard string `mapstructure:"shard"`
 
-	// BatchSize is how many rows are claimed, read and recorded at once, at most; 1 to 10000.
+	// Page is how many rows are claimed, read and recorded at once, at most; 1 to 10000.
 	// Defaults to 2000.
-	BatchSize int `mapstructure:"batch_size"`
+	Page int `mapstructure:"page"`
 
 	// Lease is how long a silent runner keeps its claims, at least 3 s. The heartbeat is a third of
 	// it. Defaults to 1 minute.
@@ -219,7 +219,7 @@ func Default() Config {
 			Workers:        64,
 			Connections:    8,
 			Stores:         4,
-			BatchSize:      2000,
+			Page:           2000,
 			Lease:          time.Minute,
 			Grace:          20 * time.Second,
 			StartTolerance: 5 * time.Second,

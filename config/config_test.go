@@ -45,7 +45,7 @@ func TestTheDefaultsAreAsPromised(t *testing.T) {
 	diff(t, Config{
 		Database: Database{Schema: "prescient", Prepare: "off"},
 		Run: Run{
-			Workers: 64, Connections: 8, Stores: 4, BatchSize: 2000, Lease: time.Minute, Grace: 20 * time.Second, StartTolerance: 5 * time.Second,
+			Workers: 64, Connections: 8, Stores: 4, Page: 2000, Lease: time.Minute, Grace: 20 * time.Second, StartTolerance: 5 * time.Second,
 		},
 		Jobs:   Jobs{Horizon: 43800 * time.Hour, MaxPayload: 65536},
 		Alerts: Alerts{Repeat: 4 * time.Hour},

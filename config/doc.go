@@ -30,7 +30,7 @@
 //	  connections: 8
 //	  stores: 4
 //	  shard: ""
-//	  batch_size: 2000
+//	  page: 2000
 //	  lease: 1m
 //	  grace: 20s
 //	  start_tolerance: 5s
@@ -93,7 +93,7 @@
 //	role = ""                    # empty: the user of the database
 //	type = ""                    # of the events; empty: the name
 //	timeout = "30s"              # statement_timeout
-//	batch_size = 0               # keys in one query; 0: as many as run.batch_size
+//	batch_size = 0               # keys in one query; 0: as many as run.page
 //	concurrency = 2              # batches at once
 //	max_checks = 5
 //	retry = 5

@@ -11,7 +11,7 @@ import (
 	"github.com/prescient-go/prescient/config/duration"
 )
 
-// fields yields every setting of c that has a key of its own, such as run.batch_size, and a pointer
+// fields yields every setting of c that has a key of its own, such as run.page, and a pointer
 // to its field. The sections that are lists have none.
 func fields(c *Config) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {

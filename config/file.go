@@ -133,7 +133,7 @@ func eachKeyOnce(content []byte, format string) error {
 }
 
 // keysOnce is eachKeyOnce for the value at path. first has the keys so far, by their path in small
-// letters: "run.batch_size" may be a section's setting or a key with a dot.
+// letters: "run.page" may be a section's setting or a key with a dot.
 func keysOnce(first map[string]string, path string, value any) error {
 	switch value := value.(type) {
 	case map[string]any:

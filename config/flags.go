@@ -8,7 +8,7 @@ import (
 const annotation = "prescient-key"
 
 // Flags registers the flags that every command has: --config, --database-url, --schema and
-// --log-level. Other settings have few flags: a variable such as PRESCIENT_RUN_BATCH_SIZE sets one
+// --log-level. Other settings have few flags: a variable such as PRESCIENT_RUN_PAGE sets one
 // for a single command, too. No flag takes a password: Load refuses one in --database-url.
 func Flags(fs *pflag.FlagSet) {
 	d := Default()

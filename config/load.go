@@ -31,7 +31,7 @@ type Loaded struct {
 
 // Entry is one setting as prescient config show prints it.
 type Entry struct {
-	// Key is the setting's name, as in run.batch_size, or http_jobs[order.unshipped].url of a list.
+	// Key is the setting's name, as in run.page, or http_jobs[order.unshipped].url of a list.
 	Key string `json:"key"`
 
 	// Value is its value, with secrets masked as by [Redact].

@@ -19,7 +19,7 @@ var changed = Config{
 	Database: Database{URL: NewURL("postgres://app:s3cret@db/orders?sslmode=verify-full"), Schema: "checks", Prepare: "on"},
 	Slots:    Slots{Width: 5 * time.Minute},
 	Run: Run{
-		Workers: 8, Connections: 20, BatchSize: 200, Lease: 90 * time.Second, Grace: time.Minute,
+		Workers: 8, Connections: 20, Page: 200, Lease: 90 * time.Second, Grace: time.Minute,
 		StartTolerance: 1500 * time.Millisecond, ClaimDelay: 2 * time.Second, Stores: 3, Shard: "1/3", JobName: "scan-29401665", PingURL: NewEndpoint("https://example.com/ping"),
 	},
 	Jobs: Jobs{Horizon: 36 * time.Hour, MaxPayload: 1 << 20},
@@ -47,7 +47,7 @@ var changedText = map[string]string{
 	"slots.width":              "5m",
 	"run.workers":              "8",
 	"run.connections":          "20",
-	"run.batch_size":           "200",
+	"run.page":                 "200",
 	"run.lease":                "90s",
 	"run.grace":                "1m",
 	"run.start_tolerance":      "1.5s",
@@ -84,7 +84,7 @@ var changedFiles = map[string]string{
 	"all.yaml": `
 database: {url: "postgres://app:s3cret@db/orders?sslmode=verify-full", schema: checks, prepare: on}
 slots: {width: 5m}
-run: {workers: 8, connections: 20, batch_size: 200, lease: 90s, grace: 1m, start_tolerance: 1.5s, claim_delay: 2s, stores: 3, shard: 1/3, job_name: scan-29401665, ping_url: "https://example.com/ping"}
+run: {workers: 8, connections: 20, page: 200, lease: 90s, grace: 1m, start_tolerance: 1.5s, claim_delay: 2s, stores: 3, shard: 1/3, job_name: scan-29401665, ping_url: "https://example.com/ping"}
 jobs: {horizon: 1d12h, max_payload: 1048576}
 events: {destination: "https://app:s3cret@example.com/hook", source: https://shop.example.com/orders, secret: ` + signing + `, allowed_networks: "10.0.0.0/8, ::1", max_refusals: 100, max_refused_for: 48h, after_dead_letter: continue}
 server: {listen: ":8080", token: "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", read_token: s3cret-s3cret-s3cre3, hosts: board.example.com, proxy: https, proxy_networks: 192.0.2.0/24}
@@ -108,7 +108,7 @@ log = {level = "debug", format = "json"}
 [run]
 workers = 8
 connections = 20
-batch_size = 200
+page = 200
 lease = "90s"
 grace = "1m"
 start_tolerance = "1.5s"
@@ -129,7 +129,7 @@ after_dead_letter = "continue"
 	"all.json": `{
 "database": {"url": "postgres://app:s3cret@db/orders?sslmode=verify-full", "schema": "checks", "prepare": "on"},
 "slots": {"width": "5m"},
-"run": {"workers": 8, "connections": 20, "batch_size": 200, "lease": "90s", "grace": "1m", "start_tolerance": "1.5s", "claim_delay": "2s", "stores": 3, "shard": "1/3", "job_name": "scan-29401665", "ping_url": "https://example.com/ping"},
+"run": {"workers": 8, "connections": 20, "page": 200, "lease": "90s", "grace": "1m", "start_tolerance": "1.5s", "claim_delay": "2s", "stores": 3, "shard": "1/3", "job_name": "scan-29401665", "ping_url": "https://example.com/ping"},
 "jobs": {"horizon": "1d12h", "max_payload": 1048576},
 "events": {"destination": "https://app:s3cret@example.com/hook", "source": "https://shop.example.com/orders", "secret": "` + signing + `", "allowed_networks": "10.0.0.0/8, ::1", "max_refusals": 100, "max_refused_for": "48h", "after_dead_letter": "continue"},
 "server": {"listen": ":8080", "token": "ops:s3cret-s3cret-s3cret s3cret-s3cret-s3cre2", "read_token": "s3cret-s3cret-s3cre3", "hosts": "board.example.com", "proxy": "https", "proxy_networks": "192.0.2.0/24"},
@@ -353,9 +353,9 @@ secret = ["` + signing + `", "` + signing + `"]
 
 func TestAnEmptySectionHidesNothing(t *testing.T) {
 	path := writeFile(t, isolate(t), "set.yaml", "run:\n  # workers: 8\nlog: {level: warn}\n")
-	t.Setenv("PRESCIENT_RUN_BATCH_SIZE", "10")
+	t.Setenv("PRESCIENT_RUN_PAGE", "10")
 	got := mustLoad(t, "--config", path, "--workers=7").Config
-	diff(t, []any{7, 10, time.Minute, "warn"}, []any{got.Run.Workers, got.Run.BatchSize, got.Run.Lease, got.Log.Level})
+	diff(t, []any{7, 10, time.Minute, "warn"}, []any{got.Run.Workers, got.Run.Page, got.Run.Lease, got.Log.Level})
 }
 
 func TestALineBreakAtTheEndOfAVariableIsNotPartOfIt(t *testing.T) {
@@ -395,12 +395,12 @@ func TestEntriesAreSortedAndMasked(t *testing.T) {
 		{"log.format", "json"},
 		{"log.level", "debug"},
 		{"metrics.file", "/var/lib/metrics/prescient.prom"},
-		{"run.batch_size", "200"},
 		{"run.claim_delay", "2s"},
 		{"run.connections", "20"},
 		{"run.grace", "1m"},
 		{"run.job_name", "scan-29401665"},
 		{"run.lease", "1m30s"},
+		{"run.page", "200"},
 		{"run.ping_url", "https://example.com/***"},
 		{"run.shard", "1/3"},
 		{"run.start_tolerance", "1.5s"},

@@ -15,7 +15,7 @@ func TestABadValueNamesItsKeyItsSourceAndItsRule(t *testing.T) {
 		"slots.width":              {"-15m", "7h", "500ms", "48h", "15"},
 		"run.workers":              {"0", "-1", "many", "1.9", "99999999999999999999"},
 		"run.connections":          {"0", "-1", "1001", "few"},
-		"run.batch_size":           {"0", "10001", "1k"},
+		"run.page":                 {"0", "10001", "1k"},
 		"run.lease":                {"2999ms", "60", "0", "soon"},
 		"run.grace":                {"-1s", "20"},
 		"run.start_tolerance":      {"-1s", "5"},
@@ -61,13 +61,13 @@ func TestABadValueNamesItsKeyItsSourceAndItsRule(t *testing.T) {
 
 func TestABadValueNamesItsSource(t *testing.T) {
 	dir := isolate(t)
-	path := writeFile(t, dir, "bad.yaml", "run: {batch_size: 0}")
+	path := writeFile(t, dir, "bad.yaml", "run: {page: 0}")
 	_, err := load(parse(t, "--config", path), nil)
-	contains(t, err, "set run.batch_size from file "+path+`: got "0"`)
+	contains(t, err, "set run.page from file "+path+`: got "0"`)
 
-	t.Setenv("PRESCIENT_RUN_BATCH_SIZE", "10001")
+	t.Setenv("PRESCIENT_RUN_PAGE", "10001")
 	_, err = load(parse(t, "--config", path), nil)
-	contains(t, err, `set run.batch_size from environment PRESCIENT_RUN_BATCH_SIZE: got "10001"`)
+	contains(t, err, `set run.page from environment PRESCIENT_RUN_PAGE: got "10001"`)
 
 	_, err = load(parse(t, "--config", path, "--workers=-1"), nil)
 	contains(t, err, `set run.workers from flag --workers: got "-1"`)
@@ -91,7 +91,7 @@ func TestAValueOfAnotherTypeIsRefusedRatherThanConverted(t *testing.T) {
 func TestAnUnknownKeyInTheFileNamesTheKeyTheFileAndWhatThereIs(t *testing.T) {
 	tests := map[string]struct{ content, key, hint string }{
 		"typo of a setting":       {"spool: {dirs: x}", "spool.dirs", "spool has dir"},
-		"typo in a long section":  {"run: {worker: 8}", "run.worker", "run has workers, connections, stores, shard, batch_size, lease, grace, start_tolerance, claim_delay"},
+		"typo in a long section":  {"run: {worker: 8}", "run.worker", "run has workers, connections, stores, shard, page, lease, grace, start_tolerance, claim_delay"},
 		"typo without a value":    {"run: {worker: }", "run.worker", "run has workers"},
 		"typo of a section":       {"runs: {workers: 8}", "runs.workers", "the sections are alerts, database, events, history, http_jobs, jobs, log, metrics, receivers, run, server, slots, spool, sql_jobs, stores"},
 		"typo of an empty one":    {"runs:", "runs", "the sections are"},
@@ -111,15 +111,15 @@ func TestAnUnknownKeyInTheFileNamesTheKeyTheFileAndWhatThereIs(t *testing.T) {
 
 func TestWhatIsThereTwiceIsRefused(t *testing.T) {
 	for name, test := range map[string]struct{ content, want string }{
-		"sections.yaml": {"run: {workers: 8}\nRun: {batch_size: 100}\n", "it has Run and run, which are the same"},
+		"sections.yaml": {"run: {workers: 8}\nRun: {page: 100}\n", "it has Run and run, which are the same"},
 		"settings.yaml": {"run: {workers: 8, Workers: 4}\n", "run has Workers and workers, which are the same"},
-		"sections.toml": {"[run]\nworkers = 8\n[RUN]\nbatch_size = 100\n", "it has RUN and run, which are the same"},
-		"sections.json": {`{"run": {"workers": 8}, "Run": {"batch_size": 100}}`, "it has Run and run, which are the same"},
+		"sections.toml": {"[run]\nworkers = 8\n[RUN]\npage = 100\n", "it has RUN and run, which are the same"},
+		"sections.json": {`{"run": {"workers": 8}, "Run": {"page": 100}}`, "it has Run and run, which are the same"},
 		"entries.yaml":  {"stores: [{name: a}, {name: b, URL: postgres://h/a, url: postgres://h/b}]\n", "stores entry 2 has URL and url, which are the same"},
 		"entries.toml":  {"[[sql_jobs]]\nname = 'a'\nquery = 'q'\nQuery = 'p'\n", "sql_jobs entry 1 has Query and query, which are the same"},
-		"dotted.yaml":   {"run.batch_size: 100\nrun: {batch_size: 200}\n", "it has run.batch_size and run.batch_size, which are the same"},
-		"dotted.toml":   {"'Run.batch_size' = 100\n[run]\nbatch_size = 200\n", "run has Run.batch_size and batch_size, which are the same"},
-		"same.json":     {`{"log": {"level": "info"}, "run": {"workers": 8}, "run": {"batch_size": 100}}`, "it has run twice"},
+		"dotted.yaml":   {"run.page: 100\nrun: {page: 200}\n", "it has run.page and run.page, which are the same"},
+		"dotted.toml":   {"'Run.page' = 100\n[run]\npage = 200\n", "run has Run.page and page, which are the same"},
+		"same.json":     {`{"log": {"level": "info"}, "run": {"workers": 8}, "run": {"page": 100}}`, "it has run twice"},
 		"setting.json":  {`{"log": {"level": "info", "level": "warn"}}`, "log has level twice"},
 		"entry.json":    {`{"stores": [{"name": "a"}, {"name": "b", "url": "postgres://h/a", "url": "postgres://h/b"}]}`, "stores[1] has url twice"},
 	} {
@@ -185,10 +185,10 @@ func TestWhatYAMLReadsAsAnotherValueIsRefused(t *testing.T) {
 
 // Otherwise the second one would be ignored silently.
 func TestAFileOfSeveralDocumentsIsRefused(t *testing.T) {
-	path := writeFile(t, isolate(t), "two.yaml", "---\nrun: {batch_size: 500}\n---\nrun: {batch_size: 600}\n")
+	path := writeFile(t, isolate(t), "two.yaml", "---\nrun: {page: 500}\n---\nrun: {page: 600}\n")
 	_, err := load(parse(t, "--config", path), nil)
 	contains(t, err, "two.yaml named by flag --config: it has more than one document of YAML")
-	mustLoad(t, "--config", writeFile(t, isolate(t), "one.yaml", "# settings\n---\nrun: {batch_size: 500}\n---\n# none\n"))
+	mustLoad(t, "--config", writeFile(t, isolate(t), "one.yaml", "# settings\n---\nrun: {page: 500}\n---\n# none\n"))
 }
 
 func TestAllProblemsAreListedAtOnce(t *testing.T) {

@@ -79,9 +79,9 @@ var rules = map[string]rule[Config]{
 		"empty, or I/N for shard I of N with I from 0 to N-1, such as 0/4",
 		func(c Config) bool { return isShard(c.Run.Shard) },
 	},
-	"run.batch_size": {
+	"run.page": {
 		"a whole number of rows from 1 to 10000",
-		func(c Config) bool { return 1 <= c.Run.BatchSize && c.Run.BatchSize <= 10000 },
+		func(c Config) bool { return 1 <= c.Run.Page && c.Run.Page <= 10000 },
 	},
 	"run.lease": {
 		"a duration of at least 3s, such as 1m",

@@ -199,7 +199,7 @@ func TestAServerAndACronRunShareASlotAndCheckEachRowOnce(t *testing.T) {
 	slot := s.place(3000)
 	s.eventually("a claim of the server", `select runner from prescient.slot_claim where first_id > 0`)
 	cron := s.process("run", "--slot", slot)
-	cron.Env = append(cron.Environ(), "PRESCIENT_RUN_BATCH_SIZE=100")
+	cron.Env = append(cron.Environ(), "PRESCIENT_RUN_PAGE=100")
 	if err := cron.Start(); err != nil {
 		t.Fatal(err)
 	}

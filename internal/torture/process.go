@@ -203,7 +203,7 @@ func (t *torture) environment(url string) []string {
 		"PRESCIENT_RUN_LEASE=" + lease.String(),
 		"PRESCIENT_RUN_GRACE=1s",
 		"PRESCIENT_RUN_WORKERS=16",
-		"PRESCIENT_RUN_BATCH_SIZE=50",
+		"PRESCIENT_RUN_PAGE=50",
 		"PRESCIENT_RUN_START_TOLERANCE=1s",
 		"PRESCIENT_CONFIG=" + t.config,
 	}

@@ -23,7 +23,7 @@
 // a division by zero, a key that was not asked for, or a query that exceeds its timeout. If more than
 // three keys seem to be slow, the query itself hangs, and the rest of the batch fails.
 //
-// The query runs once for a batch of up to Config.BatchSize rows, or else run.batch_size. It runs
+// The query runs once for a batch of up to Config.BatchSize rows, or else run.page. It runs
 // in a read-only transaction of its own with a statement_timeout and, with Config.Role, under its
 // own role. Its session has the time zone UTC, and standard settings for how values are written. If a
 // policy of row security concerns the role, the query fails: rows that it hides would look finished.

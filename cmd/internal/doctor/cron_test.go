@@ -147,11 +147,11 @@ func TestWhatCronWouldNotSeeIsFound(t *testing.T) {
 	t.Parallel()
 	here := []config.Entry{
 		{Key: "database.url", Value: "postgres://db/shop", Origin: "environment PRESCIENT_DATABASE_URL"},
-		{Key: "run.batch_size", Value: "2000", Origin: "default"},
+		{Key: "run.page", Value: "2000", Origin: "default"},
 		{Key: "sql_jobs[a].page", Value: "1000", Origin: "default"},
 		{Key: "sql_jobs[a].name", Value: "a", Origin: "file shop.yaml"},
 	}
-	bare := []config.Entry{{Key: "database.url", Origin: "default"}, {Key: "run.batch_size", Value: "2000", Origin: "default"}}
+	bare := []config.Entry{{Key: "database.url", Origin: "default"}, {Key: "run.page", Value: "2000", Origin: "default"}}
 	if found := Environment(here, here, nil, "orders"); len(found) > 0 {
 		t.Errorf("%+v", found)
 	}

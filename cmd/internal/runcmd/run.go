@@ -38,7 +38,7 @@ func NewCmdRun(f *factory.Factory) *cobra.Command {
 		Long: `Run the checks of one slot: the current one by default. --slot or the name of a Kubernetes Job selects
 another. A run that starts up to run.start_tolerance before a boundary waits for the boundary.
 
-Any number of runs may share a slot. Each claims rows of a job, up to run.batch_size, then more, so an idle run claims
+Any number of runs may share a slot. Each claims rows of a job, up to run.page, then more, so an idle run claims
 more rows. A claim belongs to its run until run.lease passes without a heartbeat. A run that finds nothing to do
 exits 0.
 
