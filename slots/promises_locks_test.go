@@ -15,6 +15,7 @@ import (
 
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
+	"github.com/prescient-go/prescient/slots/ledger"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -376,6 +377,14 @@ func TestARunThatWaitsLongForTheLockOfARowNamesTheSessionThatHoldsIt(t *testing.
 			}
 			if result := <-finished; result.Finished != 1 {
 				t.Errorf("%+v", result)
+			}
+			l, err := ledger.New(t.Context(), w.db, "", w.clock.Now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			run, err := l.Show(t.Context(), slot(1))
+			if want := "session " + pid + " of " + user + " (terminal, idle in transaction)"; err != nil || run.WaitedFor != want || len(run.Runners) != 1 {
+				t.Errorf("the ledger says that runners %q have waited for %q, %v; want %q", run.Runners, run.WaitedFor, err, want)
 			}
 			if n := strings.Count(log.String(), "rows wait for a lock of another session"); n != 1 {
 				t.Errorf("it says so %d times: %s", n, log.String())

@@ -272,6 +272,31 @@ func TestDaysThatPredictWellCountMore(t *testing.T) {
 	}
 }
 
+func TestOneBurstIsNoHabit(t *testing.T) {
+	t.Parallel()
+	for _, days := range []int{0, 1, 2, 7} {
+		var list []*ran
+		for n := range 96 + days*96 {
+			rows := 10.0
+			if n == 50 {
+				rows = 25_000 // within the last day
+			}
+			list = append(list, &ran{slot: at(-time.Duration(n+1) * 15 * time.Minute), rows: map[string]float64{"job": rows}})
+		}
+		slices.Reverse(list)
+		p := newPast(list, grid.Default, time.Time{})
+		for n := range 96 {
+			slot := at(time.Duration(n) * 15 * time.Minute)
+			if got := p.usual("job", slot, p.seasonalities()["job"]); got < 5 || got > 75 {
+				t.Errorf("after %d more days %.0f rows are usual in slot %s, want about 10", days, got, slot)
+			}
+		}
+		if short := p.short(at(0)); short != (days == 0) {
+			t.Errorf("after %d more days the past is short: %v", days, short)
+		}
+	}
+}
+
 func TestTheUsualNumberSurvivesAChangeOfTheWidth(t *testing.T) {
 	t.Parallel()
 	for _, days := range []int{3, 0} {

@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -172,31 +173,58 @@ func differ(total func(ago int) (float64, bool), days int, assumed, count float6
 	return ratio(sum, n, 0), ratio(all, known, 0)
 }
 
-// usual returns how many rows of a job a slot at this time of day usually has. If the ledger is
-// younger than a day, it returns the mean of its slots.
+// usual returns how many rows of a job a slot at this time of day usually has. One day is no habit: the largest number
+// counts no more than twice the second largest. Of a single day, the largest slot counts no more than twice the second largest.
+// If no day has the slot, usual returns the median of the last day's slots.
 func (p past) usual(job string, slot time.Time, h seasonality) float64 {
-	var sum, weights float64
+	type observed struct{ rows, weight float64 }
+	var days []observed
 	last := p.last()
-	for days := 1; days <= lookBack; days++ {
-		at := slot.Add(-time.Duration(days) * day)
+	for n := 1; n <= lookBack; n++ {
+		at := slot.Add(-time.Duration(n) * day)
 		rows, ok := p.bySlot[at.Unix()]
-		if !ok || at.After(last) || at.Before(h.began) {
-			continue
+		if ok && !at.After(last) && !at.Before(h.began) {
+			days = append(days, observed{rows[job], h.weights[n]})
 		}
-		sum += h.weights[days] * rows[job]
-		weights += h.weights[days]
 	}
-	if weights > 0 {
-		return sum / weights
+	if len(days) == 0 {
+		return p.median(job)
 	}
-	for _, r := range p.list {
-		if last.Sub(r.slot) < day {
-			sum += r.rows[job]
-			weights += r.parts
-		}
+	slices.SortFunc(days, func(a, b observed) int { return cmp.Compare(b.rows, a.rows) })
+	if len(days) == 1 {
+		numbers := p.lastDay(job)
+		return min(days[0].rows, 2*numbers[max(0, len(numbers)-2)]+confidence)
+	}
+	days[0].rows = min(days[0].rows, 2*days[1].rows+confidence)
+	var sum, weights float64
+	for _, d := range days {
+		sum, weights = sum+d.weight*d.rows, weights+d.weight
 	}
 	return ratio(sum, weights, 0)
 }
+
+// median returns the median number of rows of a job in the slots of the last day; 0 if these are fewer than three.
+func (p past) median(job string) float64 {
+	all := p.lastDay(job)
+	if len(all) < 3 {
+		return 0
+	}
+	return all[len(all)/2]
+}
+
+// lastDay returns the numbers of rows of a job in the slots of the last day, the smallest first.
+func (p past) lastDay(job string) (all []float64) {
+	for _, r := range p.list {
+		if p.last().Sub(r.slot) < day {
+			all = append(all, ratio(r.rows[job], r.parts, 0))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// short reports whether the past is too short to know what is usual at a time of day.
+func (p past) short(now time.Time) bool { return len(p.list) == 0 || now.Sub(p.list[0].slot) < 3*day/2 }
 
 // confidence is the weight of the usual number, in rows, beside the rows that wait already.
 const confidence = 50

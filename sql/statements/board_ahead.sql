@@ -1,4 +1,4 @@
--- Returns the slots, of the 96 from $2 on, in which rows of job $1 wait. Counting stops at 200,000
+-- Returns the slots, of the 96 from $2 on, in which rows of job $1 wait. Counting stops at 100,000
 -- rows in all, or 1,000 of a slot: then stopped is true, and there may be more.
 -- Called by cmd/internal/serve/board.readAhead.
 with s as materialized (
@@ -9,7 +9,7 @@ with s as materialized (
     ) as s
     where exists (select from prescient.future_job f where f.next_check_at = s.slot and f.job = s.job)
 ), budget as materialized (
-    select greatest(1000, 200000 / greatest(1, count(*))) as most from s
+    select greatest(1000, 100000 / greatest(1, count(*))) as most from s
 )
 select s.slot, least(n.n, budget.most) as n, n.n > budget.most as stopped
 from s

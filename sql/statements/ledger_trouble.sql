@@ -1,6 +1,6 @@
 -- Returns the slots from $1 to $2 that are missed (no row in the ledger; $2 itself may still be
 -- opened), left open, or done but with rows of jobs that are not paused. counts: those rows by job. Counting
--- stops at 200,000 rows in all, or 1,000 of each job in each slot: then stopped is true, and there
+-- stops at 100,000 rows in all, or 1,000 of each job in each slot: then stopped is true, and there
 -- may be more. live: the runners at the slot.
 -- It finds slots with rows by jumping from slot to slot through the slot index, until it has $3 of
 -- them, open slots by their index, and missed slots by counting the ledger. It probes no slot
@@ -123,7 +123,7 @@ with recursive grid as materialized (
     left join prescient.job j on j.job = number
     where s.has_rows and j.paused_at is null
 ), budget as materialized (
-    select greatest(1000, 200000 / greatest(1, count(*))) as most from job
+    select greatest(1000, 100000 / greatest(1, count(*))) as most from job
 ), due as materialized (
     select
         job.slot, array_agg(job.name order by job.name) as jobs, array_agg(least(n.n, (select most from budget)) order by job.name) as counts,

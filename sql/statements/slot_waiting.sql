@@ -1,4 +1,4 @@
--- Counts the waiting rows of a slot by job. Counting stops at 200,000 rows in all, or 1,000 of each job:
+-- Counts the waiting rows of a slot by job. Counting stops at 100,000 rows in all, or 1,000 of each job:
 -- then stopped is true, and there may be more.
 -- Called by slots/ledger.Ledger.Waiting.
 with job as materialized (
@@ -6,7 +6,7 @@ with job as materialized (
     from prescient.jobs_in_slot($1) as number
     left join prescient.job j on j.job = number
 ), budget as materialized (
-    select greatest(1000, 200000 / greatest(1, count(*))) as most from job
+    select greatest(1000, 100000 / greatest(1, count(*))) as most from job
 )
 select job.name as job_exec, least(n.waiting, budget.most) as waiting, n.waiting > budget.most as stopped, job.paused
 from job

@@ -88,7 +88,7 @@ func newCmdShow(f *factory.Factory) *cobra.Command {
 		Use:   "show SLOT",
 		Short: "Show one slot: its ledger row, its claims, and what waits in it",
 		Long: `Show one slot: its ledger row, its claims, and what waits in it by job. A count that
-ended early says so: 200,000+.
+ended early says so: 100,000+.
 A claim is the rows that a runner works on, under a lease. A claim without jobs belongs to a runner that may claim more.
 If it is not live, that runner died, or lost the database. It holds no rows, and goes when the slot is done.
 A job that is not registered in this binary is marked. A slot of an earlier width is shown if the ledger has it.
