@@ -129,6 +129,7 @@ var (
 	HistoryRetry          = file("history_retry")
 	HistoryStats          = file("history_stats")
 	JobElsewhere          = file("job_elsewhere")
+	JobForgotten          = file("job_forgotten")
 	JobKnown              = file("job_known")
 	JobLeft               = file("job_left")
 	JobList               = file("job_list")

@@ -53,6 +53,10 @@ var Conditions = []Condition{
 		"duration", (30 * time.Minute).Seconds(), behind,
 	},
 	{
+		"paused", "a job or a rule with due rows that has been paused for longer than THRESHOLD", "duration",
+		(24 * time.Hour).Seconds(), forgotten,
+	},
+	{
 		"unread", "a consumer that reads the outbox itself, and has not read an event for longer than THRESHOLD",
 		"duration", (7 * 24 * time.Hour).Seconds(), unread,
 	},

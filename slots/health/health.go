@@ -139,6 +139,7 @@ type Report struct {
 	consumers []string // of the outbox, whose position is ahead of the server's
 	behind    []ledger.Behind
 	unread    []ledger.Unread
+	forgotten []ledger.Forgotten
 	knows     func(job string) bool
 	told      told
 	// Findings are the problems. Empty if all is well.
@@ -203,6 +204,9 @@ func Check(
 		return r, err
 	}
 	if r.unread, err = l.Unread(ctx); err != nil {
+		return r, err
+	}
+	if r.forgotten, err = l.Forgotten(ctx, r.Now); err != nil {
 		return r, err
 	}
 	for _, c := range Conditions {
@@ -308,6 +312,16 @@ func behind(r *Report, threshold float64) (list []Finding) {
 				"If the settings have the destination no more, forget it with events forget " + spoken.Word(b.Name)
 		}
 		list = append(list, r.found(true, "events forward", "%s", text)...)
+	}
+	return list
+}
+
+// forgotten tells a job that was paused for a while and not resumed.
+func forgotten(r *Report, threshold float64) (list []Finding) {
+	for _, f := range r.forgotten {
+		list = append(list, of(f.JobExec, r.found(r.Now.Sub(f.Since).Seconds() > threshold,
+			"jobs resume "+spoken.Word(f.JobExec), "%s is paused since %s, by %s, and its rows wait, the oldest since slot %s",
+			f.JobExec, r.since(f.Since), f.By, clock(f.Due)))...)
 	}
 	return list
 }
