@@ -150,15 +150,24 @@ func malformed(text []byte, err error, read int) *Problem {
 	return p
 }
 
+// fileVersion is the version of the format of a file with rules. It rises when an older file would mean something
+// else.
+const fileVersion = "1"
+
 func (r *reader) file(root *yaml.Node) (f File) {
 	hasRules := false
-	for _, p := range r.mapping(root, "", []string{"calendars", "rules"}) {
-		if p.key.Value == "calendars" {
+	for _, p := range r.mapping(root, "", []string{"calendars", "rules", "version"}) {
+		switch p.key.Value {
+		case "calendars":
 			f.Calendars = r.calendars(p.value)
-			continue
+		case "version":
+			if p.value.Value != fileVersion {
+				r.wrong(p.value.Line, "version", "must be %s, which is the version of files that this binary reads", fileVersion)
+			}
+		default:
+			hasRules = true
+			f.Rules = r.rules(p.value)
 		}
-		hasRules = true
-		f.Rules = r.rules(p.value)
 	}
 	if !hasRules && root.Kind == yaml.MappingNode {
 		r.wrong(root.Line, "rules", "must be set; a file without rules is written: rules: []")

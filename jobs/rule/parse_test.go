@@ -432,3 +432,19 @@ func TestAnAliasStandsForItsValue(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestAFileMaySayItsVersion(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"version: 1\nrules: []\n":   "",
+		"rules: []\n":               "",
+		"version: 2\nrules: []\n":   "version: must be 1, which is the version of files that this binary reads",
+		"version: one\nrules: []\n": "version: must be 1",
+		"version: 1\n":              "rules: must be set",
+	} {
+		_, err := rule.Parse(strings.NewReader(text))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
