@@ -153,7 +153,8 @@ func (r *reader) forecast(cfg Config, g grid.Grid) Forecast {
 		f.Notes = append(f.Notes, "No slot of the past tells how long rows take: the times are assumed.")
 	}
 	if r.past.short(r.now) {
-		f.Notes = append(f.Notes, "The ledger has less than two days of runs: what is usual at a time of day is not known yet.")
+		f.Notes = append(f.Notes,
+			"The ledger has less than two days of runs: what is usual at a time of day is not known yet.")
 	}
 	f.Findings = (&judge{
 		forecast: &f, cost: c, capacity: by, slas: r.slas, deadlines: r.deadlines,

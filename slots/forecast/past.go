@@ -173,9 +173,9 @@ func differ(total func(ago int) (float64, bool), days int, assumed, count float6
 	return ratio(sum, n, 0), ratio(all, known, 0)
 }
 
-// usual returns how many rows of a job a slot at this time of day usually has. One day is no habit: the largest number
-// counts no more than twice the second largest. Of a single day, the largest slot counts no more than twice the second largest.
-// If no day has the slot, usual returns the median of the last day's slots.
+// usual returns how many rows of a job a slot at this time of day usually has. One burst is no habit: the largest
+// number counts no more than twice the second largest. Of a single day, that is true of its slots. If no day has the
+// slot, usual returns the median of the last day's slots.
 func (p past) usual(job string, slot time.Time, h seasonality) float64 {
 	type observed struct{ rows, weight float64 }
 	var days []observed

@@ -30,7 +30,10 @@ var Conditions = []Condition{
 		"or have rows that were committed after the slot was closed", "", 0, stranded},
 	{"overdue", "rows that have been due for longer than THRESHOLD", "duration", time.Hour.Seconds(), overdue},
 	{"gave-up", "more than THRESHOLD rows that were given up after their last error, in the last day", "", 0, gaveUp},
-	{"failing", "a job that failed in more than THRESHOLD of its checks in the last slot that was run", "%", failingOver, failing},
+	{
+		"failing", "a job that failed in more than THRESHOLD of its checks in the last slot that was run", "%", failingOver,
+		failing,
+	},
 	{"publishing", "recurring schedules, if more than THRESHOLD of them could not be published in " +
 		"the last slot that was run", "%", publishingOver, publishing},
 	{"slow", "a run, of the newest four, that took more than THRESHOLD of the width", "%", 100, slow},

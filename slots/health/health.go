@@ -267,7 +267,8 @@ func (r *Report) tell(found []Finding, states ...slots.State) []Finding {
 func missed(r *Report, threshold float64) []Finding {
 	n, rows, first := r.inState(r.Trouble, slots.StateMissed)
 	return r.tell(r.found(float64(n) > threshold, "catch-up", "%s since %s: opened by no run; %s in %s",
-		spoken.Count(n, "slot was", "slots were")+" missed", r.since(first), rows.Of("row waits", "rows wait"), them(n)), slots.StateMissed)
+		spoken.Count(n, "slot was", "slots were")+" missed", r.since(first), rows.Of("row waits", "rows wait"), them(n)),
+		slots.StateMissed)
 }
 
 func ahead(r *Report, threshold float64) []Finding {

@@ -230,8 +230,8 @@ var stateLabels = map[slots.State]string{
 
 type jobState struct{ job, state string }
 
-// overdue sums up the overdue rows by job and state. Beside the largest numbers, it sums up the rest of each state under
-// no job.
+// overdue sums up the overdue rows by job and state. Beside the largest numbers, it sums up the rest of each state
+// under no job.
 func (r *snapshot) overdue() map[jobState]int64 {
 	sums := map[jobState]int64{}
 	for _, o := range r.Overdue() {

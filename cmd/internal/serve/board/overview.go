@@ -183,7 +183,8 @@ func cellSpan(width time.Duration) time.Duration {
 
 func readConsumers(ctx context.Context, r *reader) ([]Consumer, error) {
 	list, err := rows(ctx, r, pgsql.BoardConsumers, nil, func(row *sql.Rows, c *Consumer) error {
-		err := row.Scan(&c.Name, &c.Position.Mark, &c.Position.Number, &c.AckedAt, &c.Waiting, &c.AtLeast, (*int64)(&c.Oldest))
+		err := row.Scan(&c.Name, &c.Position.Mark, &c.Position.Number, &c.AckedAt, &c.Waiting, &c.AtLeast,
+			(*int64)(&c.Oldest))
 		c.AckedAt, c.Oldest = c.AckedAt.UTC(), micros(int64(c.Oldest))
 		return err
 	})

@@ -128,7 +128,8 @@ func (s *StoreStatus) severity() int {
 
 // add copies the overview of the store.
 func (s *StoreStatus) add(o Overview) {
-	s.OK, s.Findings, s.Missed, s.OverdueRows, s.Age = o.OK, o.Findings, len(o.Missed)+int(o.MoreMissed), o.OverdueRows, o.Age
+	s.OK, s.Findings, s.Missed, s.Age = o.OK, o.Findings, len(o.Missed)+int(o.MoreMissed), o.Age
+	s.OverdueRows = o.OverdueRows
 	s.CurrentSlot = &o.CurrentSlot
 	for i := range o.Jobs {
 		if health.Failing(&o.Jobs[i]) {
