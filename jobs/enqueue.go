@@ -122,10 +122,10 @@ func (c OnConflict) args() (policy string, maxMicros any) {
 	return c.policy, nil
 }
 
-// Enqueue enqueues one check, which exists if and only if tx commits; EnqueueNow needs no transaction. If a check of the same key waits already, it stays unchanged, unless
-// on chooses otherwise; see OnConflict. A bad request returns a FieldError for each field, and
-// nothing is written. A trigger on future_job that suppresses the row or changes its key is an error of
-// SQLSTATE 27000.
+// Enqueue enqueues one check, which exists if and only if tx commits; EnqueueNow needs no transaction. If a check of
+// the same key waits already, it stays unchanged, unless on chooses otherwise; see OnConflict. A bad request returns a
+// FieldError for each field, and nothing is written. A trigger on future_job that suppresses the row or changes its
+// key is an error of SQLSTATE 27000.
 func (c *Client) Enqueue(ctx context.Context, tx Tx, request Request, on ...OnConflict) (EnqueueResult, error) {
 	return c.enqueue(ctx, tx, request, lastOf(on))
 }
