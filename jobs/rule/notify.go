@@ -156,7 +156,8 @@ func parseDigest(text string) (*digest, error) {
 	}
 	every, err := duration.Parse(text)
 	if err != nil || every < time.Minute || day%every != 0 {
-		return nil, fmt.Errorf("%q: want slot, a duration that divides a day, such as 1h, or a time of day, such as 09:00", text)
+		return nil, fmt.Errorf("%q: want slot, a duration that divides a day, such as 1h, or a time of day, such as 09:00",
+			text)
 	}
 	return &digest{every: every}, nil
 }
@@ -184,7 +185,7 @@ type notifier struct {
 	digest   *digest
 }
 
-// newNotifier returns what sends the messages of a step. A text that this version cannot read is replaced by the default.
+// newNotifier returns what sends the messages of a step. The default replaces a text that this version cannot read.
 func newNotifier(n Notify, otherwise string) *notifier {
 	if n.Receiver == "" {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/prescient-go/prescient/jobs/event"
 )
 
-// Recovered is an event, a message or both, which tell that what let steps of a row fire is over: the row is done, or its
-// clock has moved. Each is published once for each start of the clock. The zero value publishes nothing.
+// Recovered is an event, a message or both, which tell that what let steps of a row fire is over: the row is done, or
+// its clock has moved. Each is published once for each start of the clock. The zero value publishes nothing.
 type Recovered struct {
 	// Event is the type of the event.
 	Event string `json:"event,omitempty"`

@@ -290,7 +290,8 @@ func (c Config) id(m told, what string) string {
 	return hex.EncodeToString(hash[:16])
 }
 
-// subject returns the subject of the messages about a finding. The name of a job may have characters that none may have.
+// subject returns the subject of the messages about a finding. The name of a job may have control characters, which no
+// subject may have.
 func subject(finding string) string {
 	return "finding/" + strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r <= 0x9f {

@@ -55,30 +55,24 @@ func (w *world) told() string {
 func (w *world) messages() string {
 	w.t.Helper()
 	var list []string
-	rows, err := w.db.Queryx(`delete from prescient.event_outbox returning type, subject, data`)
-	if err != nil {
+	var events []struct {
+		Type, Subject string
+		Data          []byte
+	}
+	if err := w.db.Select(&events, `delete from prescient.event_outbox returning type, subject, data`); err != nil {
 		w.t.Fatal(err)
 	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var typ, subject string
-		var data []byte
+	for _, e := range events {
 		var m message.Message
-		if err := rows.Scan(&typ, &subject, &data); err != nil {
-			w.t.Fatal(err)
-		}
-		if err := json.Unmarshal(data, &m); err != nil || typ != message.Type("ops") || m.About == "" {
-			w.t.Fatalf("%s %s: %v", typ, data, err)
+		if err := json.Unmarshal(e.Data, &m); err != nil || e.Type != message.Type("ops") || m.About == "" {
+			w.t.Fatalf("%s %s: %v", e.Type, e.Data, err)
 		}
 		over := ""
 		if m.Over {
 			over = " over"
 		}
 		words := strings.Fields(strings.ReplaceAll(m.Text, "\n", " | "))
-		list = append(list, subject+": "+strings.Join(words[:min(len(words), 3)], " ")+over)
-	}
-	if err := rows.Err(); err != nil {
-		w.t.Fatal(err)
+		list = append(list, e.Subject+": "+strings.Join(words[:min(len(words), 3)], " ")+over)
 	}
 	return strings.Join(list, "; ")
 }

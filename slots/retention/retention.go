@@ -1,5 +1,5 @@
-// Package retention drops history, the ledger and read events of the outbox once they are older than history.retention. A
-// daemon calls it once a day, and so does run with --catch-up.
+// Package retention drops history, the ledger and read events of the outbox once they are older than
+// history.retention. A daemon calls it once a day, and so does run with --catch-up.
 package retention
 
 import (
@@ -33,8 +33,8 @@ type Pruned struct {
 	Events     int64 // of the outbox
 }
 
-// Due reports whether a month of history, a day of the ledger, or a day of events that every consumer has read is old. It costs a process that cron starts in each
-// slot one statement.
+// Due reports whether a month of history, a day of the ledger, or a day of events that every consumer has read is old.
+// It costs a process that cron starts in each slot one statement.
 func Due(ctx context.Context, c Config) (due bool, err error) {
 	l, err := ledger.New(ctx, c.DB, c.Schema.String(), c.Now)
 	if err != nil {

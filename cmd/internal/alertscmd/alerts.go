@@ -93,8 +93,9 @@ func newCmdSilence(f *factory.Factory, runF factory.Run[silenceOptions]) *cobra.
 	c := f.WithOutput(&cobra.Command{
 		Use:   "silence FINDING",
 		Short: "Tell no person of a finding for a while",
-		Long: `Tell no person of a finding of "status" for a while. FINDING is the condition and, if the finding is about one job,
-a slash and the job. "alerts list" has those that were told. "status --check" still finds it. --for 0s ends the silence.`,
+		Long: `Tell no person of a finding of "status" for a while. FINDING is the condition and, if the finding is about
+one job, a slash and the job. "alerts list" has those that were told. "status --check" still finds it. --for 0s ends the
+silence.`,
 		Example: `  prescient alerts silence failing/order.late --for 2h --because "the warehouse moves"`,
 		Args:    cli.Exactly("FINDING"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -17,8 +17,8 @@ import (
 	"github.com/prescient-go/prescient/slots/metrics"
 )
 
-// Forwarding returns the configuration of a forwarder to the destinations and the receivers of the settings. The caller calls release
-// when it no longer uses them. m may be nil.
+// Forwarding returns the configuration of a forwarder to the destinations and the receivers of the settings. The caller
+// calls release when it no longer uses them. m may be nil.
 func Forwarding(
 	ctx context.Context, f *factory.Factory, db *sqlx.DB, m *metrics.Metrics,
 ) (cfg forward.Config, release func() error, err error) {
@@ -97,8 +97,8 @@ func NameDestinations(ctx context.Context, f *factory.Factory, db *sqlx.DB) erro
 	return errors.Join(forward.Name(ctx, cfg), release())
 }
 
-// Forward calls fn while a forwarder sends events to the destinations and receivers of the settings. With finish, it then
-// tells findings and sends what waits, unless ctx has ended. Without, it tells findings from time to time.
+// Forward calls fn while a forwarder sends events to the destinations and receivers of the settings. With finish, it
+// then tells findings and sends what waits, unless ctx has ended. Without, it tells findings from time to time.
 func (b *Bound) Forward(ctx context.Context, f *factory.Factory, finish bool, fn func() error) error {
 	if err := checkAlerts(f); err != nil {
 		return err

@@ -3,11 +3,10 @@ package checks
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
-
-	"net/http/httptest"
 
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/internal/await"

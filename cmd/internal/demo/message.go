@@ -34,7 +34,8 @@ func (s shop) tellOps(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob, aler
 		return err
 	}
 	return outbox.New(nil, pgsql.Schema(s.schema)).PublishTx(ctx, tx, []event.Event{{
-		ID: alert + "-" + job.EntityKey, Type: message.Type(ops), Subject: "orders/" + job.EntityKey, Time: job.Slot, Data: data,
+		ID: alert + "-" + job.EntityKey, Type: message.Type(ops), Subject: "orders/" + job.EntityKey, Time: job.Slot,
+		Data: data,
 	}})
 }
 

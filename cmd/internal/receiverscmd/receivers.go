@@ -76,7 +76,7 @@ database. It exits 1 if the service did not take the message.`,
 			return runF(c.Context(), f, o)
 		},
 	})
-	c.Flags().StringVar(&o.to, "to", "", "send it to this `ADDRESS`, such as a mail address; default: that of the receiver")
+	c.Flags().StringVar(&o.to, "to", "", "send it to this `ADDRESS`, such as a mail address; default: the receiver's")
 	return c
 }
 

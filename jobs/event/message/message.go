@@ -1,6 +1,6 @@
 // Package message describes messages to people: what the data of an event say that a receiver sends, such as Slack or a
-// mail server. The rule or the command that has something to say writes the event into the outbox, in the transaction of
-// its cause. A forwarder sends it, with package receiver.
+// mail server. The rule or the command that has something to say writes the event into the outbox, in the transaction
+// of its cause. A forwarder sends it, with package receiver.
 package message
 
 import (

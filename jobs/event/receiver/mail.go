@@ -31,8 +31,8 @@ type mailer struct {
 const mailTime = 20 * time.Second
 
 // errMail is the error of an address of mail.
-var errMail = errors.New("want smtp://USER:PASSWORD@HOST:587/?from=ADDRESS&to=ADDRESS, with @ in USER and PASSWORD as " +
-	"%40, and perhaps tls=off")
+var errMail = errors.New("want smtp://USER:PASSWORD@HOST:587/?from=ADDRESS&to=ADDRESS, with @ in USER and PASSWORD " +
+	"as %40, and perhaps tls=off")
 
 func openMail(u *url.URL, cfg Config) (Receiver, error) {
 	query, err := url.ParseQuery(u.RawQuery)

@@ -122,7 +122,7 @@ func (m *Mail) read(in *bufio.Reader) {
 		return
 	}
 	m.Subject, _ = new(mime.WordDecoder).DecodeHeader(read.Header.Get("Subject"))
-	var body io.Reader = read.Body
+	body := read.Body
 	if read.Header.Get("Content-Transfer-Encoding") == "quoted-printable" {
 		body = quotedprintable.NewReader(body)
 	}
