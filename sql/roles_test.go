@@ -808,15 +808,15 @@ func TestRightsOfPublicAreNotThoseOfARole(t *testing.T) {
 	pgtest.NotOnCitus(t, oneRole)
 	t.Parallel()
 	db := pgtest.New(t)
-	exec(t, db, "create role public_rules; create table public.orders ()")
-	pgtest.DropRoles(t, db, "public_rules")
+	exec(t, db, "create role own_rules; create table public.orders ()")
+	pgtest.DropRoles(t, db, "own_rules")
 	for _, test := range []struct {
 		grantee string
 		want    bool
-	}{{"public", false}, {"public_rules", true}} {
+	}{{"public", false}, {"own_rules", true}} {
 		exec(t, db, "grant execute on all functions in schema prescient to "+test.grantee)
 		table := map[string]any{}
-		err := db.QueryRowx(pgsql.RuleTable.In(""), "public", "orders", "public_rules", "public_operator").MapScan(table)
+		err := db.QueryRowx(pgsql.RuleTable.In(""), "public", "orders", "own_rules", "public_operator").MapScan(table)
 		if err != nil || table["roles"] != test.want {
 			t.Errorf("%s may execute: roles were made: %v, want %v: %v", test.grantee, table["roles"], test.want, err)
 		}
