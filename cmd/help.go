@@ -98,8 +98,8 @@ func writeHelp(p *output.Printer, c *cobra.Command) error {
 	return err
 }
 
-// firstSentence returns the first sentence of a page, and the rest of the description. The description may begin with the
-// short one, or say the same in more words.
+// firstSentence returns the first sentence of a page, and the rest of the description. The description may begin with
+// the short one, or say the same in more words.
 func firstSentence(short, long string) (first, rest string) {
 	short += "."
 	if rest, same := strings.CutPrefix(long, short); same {

@@ -42,8 +42,8 @@ func Run(registry *jobs.Registry, extra ...func(*App) *cobra.Command) Code {
 		ctx, release = signal.NotifyContext(ctx, syscall.SIGHUP)
 		defer release()
 	}
-	// A log whose reader has gone, such as a restarted logger, must not kill a run: its writes fail instead. Notify, because
-	// programs that the run starts would inherit Ignore.
+	// A log whose reader has gone, such as a restarted logger, must not kill a run: its writes fail instead. Notify,
+	// because programs that the run starts would inherit Ignore.
 	if slices.ContainsFunc(os.Args[1:], func(arg string) bool { return slices.Contains(logging, arg) }) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	}

@@ -178,8 +178,8 @@ func (r *Result) logFailures(ctx context.Context, log *slog.Logger, told func(jo
 		log.Log(ctx, level(slog.LevelWarn, f.Job, false), "checks failed", "slot", r.Slot, "job", f.Job, "failed", f.Failed,
 			"error", f.Error)
 		if f.GaveUp > 0 {
-			log.Log(ctx, level(slog.LevelError, f.Job, true), "rows were given up: they are in history as failed, and \"jobs retry\" puts them back",
-				"slot", r.Slot, "job", f.Job, "rows", f.GaveUp)
+			log.Log(ctx, level(slog.LevelError, f.Job, true),
+				"rows were given up: they are in history as failed, and \"jobs retry\" puts them back", "slot", r.Slot, "job", f.Job, "rows", f.GaveUp)
 		}
 	}
 }

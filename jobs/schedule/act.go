@@ -136,10 +136,7 @@ func parseAs(ctx context.Context, tx jobs.DB, db preparer, a Act) (refused *pq.E
 	}
 	wrong := takeRole(ctx, tx, a)
 	if wrong == nil { // else only the login of the run needs to be a member of the role
-		stmt, err := db.PrepareContext(ctx, a.SQL)
-		if wrong = err; err == nil {
-			wrong = stmt.Close()
-		}
+		wrong = prepare(ctx, db, a.SQL)
 		found, is := errors.AsType[*pq.Error](wrong)
 		lacks := is && found.Code == pqerror.InsufficientPrivilege && a.Role == "" // the login of the run may have the right
 		if is && slices.Contains(mistakes, found.Code.Class()) && !lacks {
@@ -151,6 +148,15 @@ func parseAs(ctx context.Context, tx jobs.DB, db preparer, a Act) (refused *pq.E
 	}
 	_, err = tx.ExecContext(ctx, "rollback to savepoint prescient_schedule; release savepoint prescient_schedule")
 	return refused, err
+}
+
+func prepare(ctx context.Context, db preparer, text string) error {
+	stmt, err := db.PrepareContext(ctx, text)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stmt.Close() }()
+	return nil
 }
 
 // takeRole takes the role of an act until the end of the transaction, or of the savepoint.

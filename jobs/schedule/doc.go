@@ -51,8 +51,8 @@
 //
 // # By hand
 //
-// [Store.Trigger] does now what the schedule does at each instant. [Store.Backfill] publishes past instants, as a run would
-// have done.
+// [Store.Trigger] does now what the schedule does at each instant. [Store.Backfill] publishes past
+// instants, as a run would have done.
 //
 // # How often an event is published
 //

@@ -68,7 +68,7 @@ const longestPause = 290 * 365 * 24 * time.Hour
 // costs no extra write.
 type cursor struct {
 	At   int64 `json:"at"`             // Unix seconds of the nominal instant that is published next
-	From int64 `json:"from,omitempty"` // instead of At: that is the first instant after From. Of set_schedule, which reads no crontab
+	From int64 `json:"from,omitempty"` // instead of At, by set_schedule, which reads no crontab: see begin
 	Last int64 `json:"last,omitempty"` // of the last published instant; 0: none
 	Runs int64 `json:"runs,omitempty"` // published events, if there is a limit
 	Rows int64 `json:"rows,omitempty"` // that the last statement changed or returned
@@ -79,7 +79,7 @@ func (w cursor) payload() json.RawMessage {
 	return text
 }
 
-// begin replaces From by At. It returns false if there is no instant after From.
+// begin replaces From by At, the first instant after it. It returns false if there is no instant after From.
 func (w *cursor) begin(instants crontab.Crontab) bool {
 	if w.From == 0 {
 		return true

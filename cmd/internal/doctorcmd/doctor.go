@@ -140,8 +140,8 @@ func examine(ctx context.Context, f *factory.Factory) error {
 	return printDoctor(f, view)
 }
 
-// lookAtURL says what to do about a database that cannot be reached, or that refuses the login. It names the source of the
-// database's URL.
+// lookAtURL says what to do about a database that cannot be reached, or that refuses the login. It names the source of
+// the database's URL.
 func lookAtURL(f *factory.Factory, err error) string {
 	key := "database.url"
 	of, _, _ := strings.Cut(f.Store().Name, "/")
@@ -149,8 +149,8 @@ func lookAtURL(f *factory.Factory, err error) string {
 		key = own
 	}
 	if pgsql.HasState(err, pqerror.InvalidPassword) || pgsql.HasState(err, pqerror.InvalidAuthorizationSpecification) {
-		return fmt.Sprintf("the server runs, and refuses the name or the password of the login: correct %s (%s), or PGPASSWORD or "+
-			"~/.pgpass if the URL has no password", key, f.Origin(key))
+		return fmt.Sprintf("the server runs, and refuses the name or the password of the login: correct %s (%s), or "+
+			"PGPASSWORD or ~/.pgpass if the URL has no password", key, f.Origin(key))
 	}
 	return fmt.Sprintf("is the server running? If it is, check %s (%s)", key, f.Origin(key))
 }

@@ -48,9 +48,10 @@ func newCmdTrigger(f *factory.Factory) *cobra.Command {
 	return f.WithOutput(&cobra.Command{
 		Use:   "trigger ID",
 		Short: "Do now what a schedule does at each instant; its next instant is unchanged",
-		Long: `Publish an event of a schedule now, or run its statement, or enqueue its job, in any state of the schedule. Its next
-instant is unchanged. The event goes to the outbox; a daemon, the next run or "events forward" sends it to the destinations.
-The id of the event ends in -trigger- and a number, which distinguishes it from the event of an instant.`,
+		Long: `Do now what a schedule does at each instant: publish its event, send its message, run its statement or
+enqueue its job. The schedule may be paused. Its next instant is unchanged. The event or the message goes to the
+outbox; a daemon, the next run or "events forward" sends it on. Its id ends in -trigger- and a number, which
+distinguishes it from the event of an instant.`,
 		Example: `  prescient schedules trigger report-42`,
 		Args:    cli.Exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {

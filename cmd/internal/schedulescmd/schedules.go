@@ -108,16 +108,29 @@ func printSchedule(f *factory.Factory, s schedule.Schedule, err error) error {
 	v := httpapi.NewView(s)
 	return f.Print(v, func() error {
 		err := f.Table(nil, append([]table.Row{
-			{"id", v.ID}, {"state", stateText(v)}, {"last", v.Last}, {"next", v.Next},
+			{"id", v.ID},
+			{"state", stateText(v)},
+			{"last", v.Last},
+			{"next", v.Next},
 			{"slot", v.Slot},
-			{"crontab", v.Crontab}, {"timezone", v.Timezone}, {"payload", string(v.Payload)},
-			{"deadline", output.OrNone(s.Deadline)}, {"deadline from", deadlineFrom(s.DeadlineFrom)},
-			{"spread", output.OrNone(s.Spread)}, {"misfire", string(v.Misfire)},
-			{"anchor", v.Anchor}, {"start", v.Start}, {"end", v.End}, {"runs", runs(s)},
-			{"exclude", strings.Join(v.Exclude, "; ")}, {"version", v.Version},
+			{"crontab", v.Crontab},
+			{"timezone", v.Timezone},
+			{"payload", string(v.Payload)},
+			{"deadline", output.OrNone(s.Deadline)},
+			{"deadline from", deadlineFrom(s.DeadlineFrom)},
+			{"spread", output.OrNone(s.Spread)},
+			{"misfire", string(v.Misfire)},
+			{"anchor", v.Anchor},
+			{"start", v.Start},
+			{"end", v.End},
+			{"runs", runs(s)},
+			{"exclude", strings.Join(v.Exclude, "; ")},
+			{"version", v.Version},
 			{"dropped", v.Dropped},
-			{"errors in a row", v.ErrorCount}, {"last error", v.LastError},
-			{"created", v.CreatedAt}, {"updated", v.UpdatedAt},
+			{"errors in a row", v.ErrorCount},
+			{"last error", v.LastError},
+			{"created", v.CreatedAt},
+			{"updated", v.UpdatedAt},
 		}, actRows(s)...)...)
 		return errors.Join(err, printPublishingPaused(f, v))
 	})

@@ -179,7 +179,7 @@ func sendUntilHung(t *testing.T, s *service, from, to string) (killed bool) {
 		if err := process.Process.Kill(); err != nil {
 			t.Error(err)
 		}
-		_ = <-ended
+		<-ended
 		return true
 	}
 }

@@ -39,8 +39,8 @@ func (w *RowWait) Pause() time.Duration {
 // IsLong reports whether the claim has waited for long, until LogHolder has named a session.
 func (w *RowWait) IsLong() bool { return !w.told && time.Since(w.since) >= rowPatience }
 
-// LogHolder logs which session has locked rows of a slot, notes it in the ledger, and returns the session with the statement that ends it. It
-// returns nothing if it finds no session, and on Citus, where the session is on a worker.
+// LogHolder logs which session has locked rows of a slot, notes it in the ledger, and returns the session with the
+// statement that ends it. It returns nothing if it finds no session, and on Citus, where the session is on a worker.
 func (w *RowWait) LogHolder(
 	ctx context.Context, s *Server, slot time.Time, numbers pq.Int64Array, names []string, ids pq.Int64Array,
 ) (holder, mends string) {

@@ -33,17 +33,19 @@ func (a TriggerSchedule) target() string { return a.ID }
 func (a TriggerSchedule) plan(ctx context.Context, p *planner) (plan Plan, err error) {
 	s, err := p.store.Get(ctx, p, a.ID)
 	plan.Schedules, plan.Events = 1, 1
-	plan.Text = fmt.Sprintf("It publishes an event of schedule %s now; its next instant is unchanged", a.ID)
-	switch {
-	case s.Act.SQL != "":
-		plan.Events = 0
-		plan.Text = fmt.Sprintf("It runs the statement of schedule %s now; its next instant is unchanged", a.ID)
-	case s.Act.Notify != "":
-		plan.Text = fmt.Sprintf("It sends the message of schedule %s to %s now; its next instant is unchanged", a.ID, s.Act.Notify)
-	case s.Act.Job != "":
-		plan.Events = 0
-		plan.Text = fmt.Sprintf("It enqueues a check of job %s now, as schedule %s does; its next instant is unchanged", s.Act.Job, a.ID)
+	does := "publishes an event of schedule " + a.ID
+	switch act := s.Act; {
+	case act.SQL != "":
+		does = "runs the statement of schedule " + a.ID
+	case act.Notify != "":
+		does = fmt.Sprintf("sends the message of schedule %s to %s", a.ID, act.Notify)
+	case act.Job != "":
+		does = fmt.Sprintf("enqueues a check of job %s, as schedule %s does,", act.Job, a.ID)
 	}
+	if s.Act.SQL != "" || s.Act.Job != "" {
+		plan.Events = 0
+	}
+	plan.Text = "It " + does + " now; its next instant is unchanged"
 	plan.fingerprint = s.Version
 	return plan, err
 }

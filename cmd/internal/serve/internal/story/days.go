@@ -163,7 +163,8 @@ func (w *World) Leftovers() []jobs.Request {
 	for _, j := range checks {
 		w.Enqueue(j, w.Now().Add(width))
 	}
-	_, err := w.Client.Cancel(ctx, jobs.OwnTx(w.DB), jobs.Key{JobExec: "review.ask", EntityName: "order", EntityKey: "cancelled"})
+	review := jobs.Key{JobExec: "review.ask", EntityName: "order", EntityKey: "cancelled"}
+	_, err := w.Client.Cancel(ctx, jobs.OwnTx(w.DB), review)
 	w.must(err)
 	again := jobs.Request{
 		JobExec: "review.ask", EntityName: "order", EntityKey: "replaced",
