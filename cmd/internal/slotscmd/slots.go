@@ -113,7 +113,7 @@ func showSlot(ctx context.Context, f *factory.Factory, slot time.Time) error {
 			if !l.Grid().Contains(slot) {
 				return cli.NotSlot(l.Grid(), slot)
 			}
-			run, err = ledger.SlotRun{Slot: slot, State: view.NotOpened}, nil
+			run, err = ledger.SlotRun{Slot: slot, State: view.NotOpened, Runners: []string{}}, nil
 			if !slot.Before(s.Since) && slot.Before(l.Grid().Floor(l.Now())) {
 				run.State = slots.StateMissed
 			}

@@ -54,7 +54,7 @@ func (r *reader) state(ctx context.Context, slot time.Time) (ledger.SlotRun, err
 	if !errors.Is(err, ledger.ErrNoSlot) {
 		return run, err
 	}
-	run = ledger.SlotRun{Slot: slot}
+	run = ledger.SlotRun{Slot: slot, Runners: []string{}}
 	g := l.Grid()
 	if !g.Contains(slot) {
 		return run, &NoSlotError{slot, g.Floor(slot), g.Next(slot), g.Width()}
