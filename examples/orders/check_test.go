@@ -37,7 +37,7 @@ func openShop(t *testing.T) (*testkit.Kit, jobs.Key) {
 	return kit, job.Key()
 }
 
-// raised returns the alerts as the command alerts prints them, without the heading.
+// raised returns the alerts as the command raised prints them, without the heading.
 func raised(t *testing.T, kit *testkit.Kit) string {
 	t.Helper()
 	list, err := shop{}.alerts(t.Context(), kit.DB)

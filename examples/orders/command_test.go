@@ -98,7 +98,7 @@ func TestOrdersCanBeTriedLive(t *testing.T) {
 	step(`^order 42 is placed`, "place", "42")
 	step(`^$`, "ship", "41")
 	step(`order.unshipped`, "jobs", "list")
-	step(`^order_id,alert,slot\n$`, "alerts")
+	step(`^order_id,alert,slot\n$`, "raised")
 
 	if _, stderr, err := binary(t.Context(), url, "ship", "43"); err == nil || !strings.Contains(stderr, "there is no order 43") {
 		t.Errorf("%v\n%s", err, stderr)

@@ -117,8 +117,8 @@ func ship(ctx context.Context, app *cmd.App, db *sqlx.DB, id string, cancel bool
 
 func alertsCommand(app *cmd.App) *cobra.Command {
 	return &cobra.Command{
-		Use:   "alerts",
-		Short: "List the alerts as CSV",
+		Use:   "raised",
+		Short: "List the alerts that were raised, as CSV",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return withDB(c.Context(), app, func(db *sqlx.DB) error {

@@ -11,7 +11,7 @@
 //	bin/orders place 42 --primary 1m --final 2m
 //	bin/orders ship 41
 //	bin/orders run      # once a minute, as cron would
-//	bin/orders alerts
+//	bin/orders raised
 //
 // With --cancel, place asks for both alerts at once, and ship cancels them in its transaction: what
 // that costs says cancel.go.
