@@ -5,8 +5,8 @@ package config
 // strings compare equal with ==.
 //
 // Printing, logging and marshalling it, as part of a larger value too, mask the password, and query
-// parameters whose name or value looks like a secret. For an http or https URL they mask the whole
-// path and query: a receiver may accept every sender that knows these, as a webhook does. Only
+// parameters whose name or value looks like a secret. They mask the whole path and query, unless the
+// scheme is that of a file, Kafka or NATS: a webhook may accept every sender that knows them. Only
 // Reveal returns the URL.
 type Endpoint struct{ Secret }
 

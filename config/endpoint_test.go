@@ -26,6 +26,7 @@ func TestAnEndpointIsShownWithoutItsSecrets(t *testing.T) {
 		"nats://db:4222/a?token=s3cret":        "nats://db:4222/a?token=***",
 		"nats://s3cret@db:4222/prescient.a":    "nats://***@db:4222/prescient.a",
 		"kafka://app:s3cret@a:9092,b:9092/top": "kafka://app:***@a:9092,b:9092/top",
+		"slack://hooks.slack.com/services/s3":  "slack://hooks.slack.com/***",
 		"kafka://app:s3@cret@db/a@b":           Mask,
 		"https://app:s3#cret@example.com":      Mask,
 		"https:app:s3cret@example.com":         Mask,

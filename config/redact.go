@@ -65,8 +65,8 @@ func redactURL(text string) (shown string, secret, ok bool) {
 }
 
 // redactEndpoint is redact for a URL of any scheme. A user without a password may be a token. It
-// hides the path and the query of an http or https URL, which may be a capability. They do not
-// count as a password that a flag must not have.
+// hides the path and the query unless the scheme is known to have none that is secret: that of a
+// webhook may be a capability. They do not count as a password that a flag must not have.
 func redactEndpoint(text string) (shown string, secret, ok bool) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme == "" {
@@ -76,13 +76,16 @@ func redactEndpoint(text string) (shown string, secret, ok bool) {
 		u.User, secret = url.User(Mask), true
 	}
 	shown, more, ok := redactParsed(u)
-	if web := u.Scheme == "http" || u.Scheme == "https"; ok && web &&
+	if ok && !slices.Contains(openPaths, u.Scheme) && (u.Host != "" || u.Opaque == "") &&
 		(strings.Trim(u.EscapedPath(), "/") != "" || u.RawQuery != "") {
 		u.Path, u.RawPath, u.RawQuery = "/"+Mask, "", ""
 		shown = strings.ReplaceAll(u.String(), url.QueryEscape(Mask), Mask)
 	}
 	return shown, secret || more, ok
 }
+
+// openPaths are the schemes whose paths are names of files, topics and subjects.
+var openPaths = []string{"file", "kafka", "nats", "outbox", "stdout", "tls"}
 
 func redactParsed(u *url.URL) (shown string, secret, ok bool) {
 	if !unambiguous(u) {
