@@ -96,7 +96,7 @@ func newCmdSilence(f *factory.Factory, runF factory.Run[silenceOptions]) *cobra.
 		Long: `Tell no person of a finding of "status" for a while. FINDING is the condition and, if the finding is about
 one job, a slash and the job. "alerts list" has those that were told. "status --check" still finds it. --for 0s ends the
 silence.`,
-		Example: `  prescient alerts silence failing/order.late --for 2h --because "the warehouse moves"`,
+		Example: `  prescient alerts silence failing/order.late --for 2h --because "a move"`,
 		Args:    cli.Exactly("FINDING"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.finding = args[0]

@@ -51,7 +51,7 @@ func newCmdList(f *factory.Factory, runF factory.Run[*listOptions]) *cobra.Comma
 		Short: "List waiting checks in the order of their slots",
 		Example: `  prescient jobs list --job order.unshipped
   prescient jobs list --entity orders --key 42
-  prescient jobs list --until 2026-03-02 --output json | jq '.items[].entity_key'`,
+  prescient jobs list --until 2026-03-02 -o json | jq '.items[].entity_key'`,
 		Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return runF(c.Context(), f, &o) },
 	})

@@ -90,7 +90,7 @@ func newCmdCreate(f *factory.Factory) *cobra.Command {
   prescient schedules create cleanup --crontab '@every 90m' --misfire latest
   prescient schedules create sale --crontab '@at 1893456000' --deadline 1h
   prescient schedules create purge --crontab '0 3 * * *' \
-    --sql "delete from public.session where seen_at < now() - interval '30 days'"
+    --sql "delete from public.session where seen_at < now() - interval '9 days'"
   prescient schedules create lunch --crontab '0 11 * * *' \
     --exclude sat,sun --exclude 2026-12-24..2026-12-31`,
 		Args: cli.Exactly("ID"),
