@@ -105,7 +105,8 @@ func firstSentence(short, long string) (first, rest string) {
 	if rest, same := strings.CutPrefix(long, short); same {
 		return short, strings.TrimSpace(rest)
 	}
-	end := sentenceEnd.FindStringIndex(long)
+	paragraph, _, _ := strings.Cut(long, "\n\n") // a list that follows a colon is no sentence
+	end := sentenceEnd.FindStringIndex(paragraph)
 	if words := strings.Fields(short); end != nil && len(words) > 2 {
 		if said := strings.Fields(long[:end[0]+1]); len(said) > 2 && slices.Equal(said[:2], words[:2]) {
 			return strings.Join(said, " "), strings.TrimSpace(long[end[1]:])

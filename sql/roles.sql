@@ -235,14 +235,26 @@ to prescient_runner;
 grant insert, update on prescient.rule_fired to prescient_runner;
 grant insert, update, delete
 on prescient.future_job, prescient.slot_job, prescient.slot_claim, prescient.slot_progress, prescient.slot_lateness,
-    prescient.job_permit, prescient.job_rate, prescient.event_dead, prescient.event_sent, prescient.alert, prescient.schedule, prescient.schedule_state
+    prescient.job_permit, prescient.job_rate, prescient.event_dead, prescient.event_sent, prescient.alert, prescient.schedule_state
 to prescient_runner;
+-- Not sql and role: the login of the runs executes the statement.
+grant delete,
+    insert (
+        id, crontab, timezone, payload, deadline, spread, misfire, anchor, paused, starts_at, ends_at, max_runs, exclude, deadline_from,
+        job_exec, notify, text
+    ),
+    update (
+        crontab, timezone, payload, deadline, spread, misfire, anchor, paused, version, updated_at, starts_at, ends_at, max_runs, exclude,
+        deadline_from, job_exec, notify, text
+    )
+on prescient.schedule to prescient_runner;
 grant insert, update on prescient.slot_run, prescient.event_consumer, prescient.alert_look, prescient.event_watermark
 to prescient_runner;
 grant delete on prescient.event_outbox to prescient_runner;
 grant update (registered_at, sla, told_on) on prescient.job to prescient_runner;
 
 grant update on prescient.job to prescient_operator;
+grant insert, update on prescient.schedule to prescient_operator;
 grant update (since, store, draining_since, draining_by, mover) on prescient.setting to prescient_operator;
 grant insert, update, delete on prescient.transfer_out, prescient.transfer_in to prescient_operator;
 grant delete on prescient.slot_run to prescient_operator;

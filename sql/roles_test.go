@@ -39,7 +39,7 @@ var mayRun = map[pgsql.Role]string{
 		slot_close slot_open slot_unsettle slot_waited_for`,
 	pgsql.Owner: `event_renumber`,
 	pgsql.Operator: `action_end action_insert event_forget history_retry job_pause job_resume ledger_begin ledger_rewind
-		rule_change rule_delete rule_done rule_insert rule_position rule_removing rule_retime set_width store_claim store_drain store_drop store_forget store_give store_identify store_receive store_settle store_undrain`,
+		rule_change rule_delete rule_done rule_insert rule_position rule_removing rule_retime schedule_act set_width store_claim store_drain store_drop store_forget store_give store_identify store_receive store_settle store_undrain`,
 }
 
 // mayCall is mayRun for functions that only other functions call, and those that no statement calls

@@ -242,6 +242,7 @@ var (
 	SchedulePast          = file("schedule_past")
 	SchedulePublished     = file("schedule_published")
 	ScheduleSample        = file("schedule_sample")
+	ScheduleAct           = file("schedule_act")
 	ScheduleUpdate        = file("schedule_update")
 	ScheduleWait          = file("schedule_wait")
 	SchemaCheck           = file("schema_check")

@@ -11,20 +11,23 @@ var closers = []string{
 	"savepoint", "set", "start", "unlisten",
 }
 
+// First returns the first token of a statement that is neither space nor a comment, in lower case. Empty: there is none.
+func First(text string) string {
+	for rest := text; rest != ""; {
+		n, kind := Next(rest)
+		if kind != Space && kind != Comment {
+			return strings.ToLower(rest[:n])
+		}
+		rest = rest[n:]
+	}
+	return ""
+}
+
 // Closes returns the first word of a statement if it ends a transaction or changes the session. Such a statement
 // cannot run in the transaction that records it. Empty: it does not.
 func Closes(text string) string {
-	for rest := text; rest != ""; {
-		n, kind := Next(rest)
-		token := rest[:n]
-		rest = rest[n:]
-		if kind == Space || kind == Comment {
-			continue
-		}
-		if slices.Contains(closers, strings.ToLower(token)) {
-			return token
-		}
-		return ""
+	if word := First(text); slices.Contains(closers, word) {
+		return word
 	}
 	return ""
 }

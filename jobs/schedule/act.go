@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/prescient-go/prescient/internal/sqltext"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event/message"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Act is what a schedule does at each instant. The zero Act publishes an event.
@@ -45,7 +47,10 @@ const MaxSQLTimeout = time.Hour
 const maxSQL = 100_000
 
 // check returns a jobs.FieldError for each wrong field of an act.
-func (a Act) check(payload bool) error {
+func (a Act) check(payload json.RawMessage) error {
+	if a == (Act{}) {
+		return nil
+	}
 	var errs []error
 	field := func(name, format string, args ...any) {
 		errs = append(errs, &jobs.FieldError{Field: name, Message: fmt.Sprintf(format, args...)})
@@ -55,10 +60,14 @@ func (a Act) check(payload bool) error {
 		field("sql", "must not stand beside job or notify: a schedule does one thing")
 	case a.Job != "" && a.Notify != "":
 		field("job", "must not stand beside notify: a schedule does one thing")
-	case a.SQL != "" && payload:
+	case a.SQL != "" && payload != nil:
 		field("payload", "must not stand beside sql, which has no event: write the values into the statement")
 	case len(a.SQL) > maxSQL:
 		field("sql", "must be at most %d bytes, is %d", maxSQL, len(a.SQL))
+	case slices.Contains(lonely, sqltext.First(a.SQL)):
+		field("sql", "must not %s: the statement runs in a transaction, and without a client's file", sqltext.First(a.SQL))
+	case hasParameter(a.SQL):
+		field("sql", "must not have parameters such as $1: current_setting('prescient.instant')::timestamptz is the instant")
 	case word != "":
 		field("sql", "must not %s: the statement runs in the transaction that records it", word)
 	}
@@ -74,7 +83,7 @@ func (a Act) check(payload bool) error {
 	if a.SQL != "" && (len(a.SQL) <= maxSQL) {
 		errs = append(errs, checkEncoding("sql", a.SQL))
 	}
-	if problem := a.problemOfText(); problem != "" {
+	if problem := a.problemOfText(payload); problem != "" {
 		field("text", "%s", problem)
 	}
 	if problem := message.CheckReceiver(a.Notify); problem != "" {
@@ -87,6 +96,48 @@ func (a Act) check(payload bool) error {
 		field("job", "must not be %s, which runs the schedules", a.Job)
 	}
 	return errors.Join(errs...)
+}
+
+// lonely are the first words of statements that cannot run in a transaction, or that move a file.
+var lonely = []string{"copy", "vacuum"}
+
+// hasParameter reports whether a statement has a parameter such as $1.
+func hasParameter(text string) bool {
+	for rest := text; rest != ""; {
+		n, kind := sqltext.Next(rest)
+		if kind == sqltext.Other && len(rest) > 1 && rest[0] == '$' && rest[1] >= '0' && rest[1] <= '9' {
+			return true
+		}
+		rest = rest[n:]
+	}
+	return false
+}
+
+// statement returns what the act is without its other fields: what only an operator may change.
+func (a Act) statement() Act { return Act{SQL: a.SQL, Role: a.Role, Timeout: a.Timeout} }
+
+// ErrStatement is returned if the login may not write the statement of a schedule. A runner may not: the login of the
+// runs executes it.
+var ErrStatement = errors.New("the statement of a schedule needs the role of an operator")
+
+// setActs writes the acts of schedules whose statement changes.
+func (s *Store) setActs(ctx context.Context, tx jobs.DB, specs []Spec) error {
+	if len(specs) == 0 {
+		return nil
+	}
+	n := len(specs)
+	ids, statements, roles, timeouts := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n), make(pq.Int64Array, n)
+	jobExecs, receivers, texts := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n)
+	for i, spec := range specs {
+		a := spec.Act
+		ids[i], statements[i], roles[i], timeouts[i] = spec.ID, a.SQL, a.Role, int64(a.Timeout/time.Second)
+		jobExecs[i], receivers[i], texts[i] = a.Job, a.Notify, a.Text
+	}
+	_, err := tx.ExecContext(ctx, pgsql.ScheduleAct.In(s.schema), ids, statements, roles, timeouts, jobExecs, receivers, texts)
+	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
+		return fmt.Errorf("%w: %w", ErrStatement, err)
+	}
+	return err
 }
 
 // request returns the check that is enqueued for an occurrence.
@@ -107,8 +158,8 @@ var mistakes = []pqerror.Class{"22", "3F", "42", "0A"}
 
 // parse lets the server parse the statements of schedules, as their roles. A jobs.FieldError says what it refuses. The
 // transaction stays as it was. A transaction that cannot prepare statements, such as one of pgx, learns of a mistake
-// at the first instant.
-func (s *Store) parse(ctx context.Context, tx jobs.DB, specs []Spec) error {
+// at the first instant. name adds the ID to the error of one of several schedules.
+func (s *Store) parse(ctx context.Context, tx jobs.DB, specs []Spec, name func(id string, err error) error) error {
 	db, able := tx.(preparer)
 	var errs []error
 	for _, spec := range specs {
@@ -120,7 +171,7 @@ func (s *Store) parse(ctx context.Context, tx jobs.DB, specs []Spec) error {
 			return err
 		}
 		if refused != nil && len(errs) < maxListed {
-			errs = append(errs, withID(specs, spec.ID, &jobs.FieldError{Field: "sql", Message: refused.Error()}))
+			errs = append(errs, name(spec.ID, &jobs.FieldError{Field: "sql", Message: refused.Error()}))
 		}
 	}
 	return errors.Join(errs...)
@@ -135,16 +186,18 @@ func parseAs(ctx context.Context, tx jobs.DB, db preparer, a Act) (refused *pq.E
 		return nil, err
 	}
 	wrong := takeRole(ctx, tx, a)
-	if wrong == nil { // else only the login of the run needs to be a member of the role
+	isOurs := wrong == nil && a.Role != ""
+	if wrong == nil {
 		wrong = prepare(ctx, db, a.SQL)
-		found, is := errors.AsType[*pq.Error](wrong)
-		lacks := is && found.Code == pqerror.InsufficientPrivilege && a.Role == "" // the login of the run may have the right
-		if is && slices.Contains(mistakes, found.Code.Class()) && !lacks {
-			refused = found
-		}
 	}
-	if _, is := errors.AsType[*pq.Error](wrong); wrong != nil && !is {
+	found, is := errors.AsType[*pq.Error](wrong)
+	switch {
+	case wrong != nil && !is:
 		return nil, wrong
+	case is && found.Code == pqerror.InsufficientPrivilege && !isOurs:
+		// The login of the runs may be a member of the role, or have the right.
+	case is && slices.Contains(mistakes, found.Code.Class()):
+		refused = found
 	}
 	_, err = tx.ExecContext(ctx, "rollback to savepoint prescient_schedule; release savepoint prescient_schedule")
 	return refused, err
@@ -171,14 +224,14 @@ func takeRole(ctx context.Context, tx jobs.DB, a Act) error {
 // execute runs the statement of a schedule for an instant, and returns how many rows the server names. The settings are
 // then those of before. After an error only a savepoint brings them back.
 func (s dueSchedule) execute(ctx context.Context, tx *sqlx.Tx, at time.Time) (rows int64, err error) {
-	var role, path, zone, timeout string
+	var role, path, zone, timeout, patience string
 	const read = "select current_setting('role'), current_setting('search_path'), current_setting('timezone'), " +
-		"current_setting('statement_timeout')"
-	if err := tx.QueryRowContext(ctx, read).Scan(&role, &path, &zone, &timeout); err != nil {
+		"current_setting('statement_timeout'), current_setting('lock_timeout')"
+	if err := tx.QueryRowContext(ctx, read).Scan(&role, &path, &zone, &timeout, &patience); err != nil {
 		return 0, err
 	}
 	const set = "select set_config('search_path', $1, true), set_config('timezone', $2, true), " +
-		"set_config('statement_timeout', $3, true), set_config('prescient.instant', $4, true)"
+		"set_config('statement_timeout', $3, true), set_config('lock_timeout', '0', true), set_config('prescient.instant', $4, true)"
 	_, err = tx.ExecContext(ctx, set, searchPath, s.zone, strconv.FormatInt(s.timeout().Milliseconds(), 10),
 		at.UTC().Format(time.RFC3339))
 	if err == nil {
@@ -200,8 +253,8 @@ func (s dueSchedule) execute(ctx context.Context, tx *sqlx.Tx, at time.Time) (ro
 		rows = 0 // the server names none for such a statement
 	}
 	const back = "select set_config('role', $1, true), set_config('search_path', $2, true), " +
-		"set_config('timezone', $3, true), set_config('statement_timeout', $4, true)"
-	_, err = tx.ExecContext(ctx, back, role, path, zone, timeout)
+		"set_config('timezone', $3, true), set_config('statement_timeout', $4, true), set_config('lock_timeout', $5, true)"
+	_, err = tx.ExecContext(ctx, back, role, path, zone, timeout, patience)
 	return rows, err
 }
 

@@ -3,13 +3,19 @@ package schedule_test
 import (
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq/pqerror"
+
 	"github.com/prescient-go/prescient/jobs/schedule"
+	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -244,12 +250,17 @@ func TestAStatementIsReadBeforeItIsStored(t *testing.T) {
 		"unknown table":     {schedule.Act{SQL: "delete from public.nosuch"}, `sql: pq: relation "public.nosuch" does not exist`},
 		"no schema":         {schedule.Act{SQL: "delete from ran"}, `sql: pq: relation "ran" does not exist`},
 		"two statements":    {schedule.Act{SQL: "delete from public.ran; delete from public.ran"}, "multiple commands"},
-		"commit":            {schedule.Act{SQL: "/* so */ Commit"}, "sql: must not Commit: the statement runs in the transaction"},
+		"commit":            {schedule.Act{SQL: "/* so */ Commit"}, "sql: must not commit: the statement runs in the transaction"},
 		"beside a job":      {schedule.Act{SQL: "select 1", Job: "a"}, "sql: must not stand beside job or notify"},
 		"two acts":          {schedule.Act{Notify: "ops", Job: "a"}, "job: must not stand beside notify"},
 		"text alone":        {schedule.Act{Text: "a"}, "text: must stand beside notify"},
 		"a bad template":    {schedule.Act{Notify: "ops", Text: "{{.id"}, "text: text:1: unclosed action"},
 		"a bad receiver":    {schedule.Act{Notify: "Ops"}, `notify: "Ops": want the name of a receiver`},
+		"unknown value":     {schedule.Act{Notify: "ops", Text: "{{.when}}"}, `text: text:1:2: executing "text" at <.when>: map has no entry for key "when": want .id, .at and .payload`},
+		"copy":              {schedule.Act{SQL: "COPY (select 1) to '/tmp/nosuch'"}, "sql: must not copy"},
+		"vacuum":            {schedule.Act{SQL: "-- so\nvacuum"}, "sql: must not vacuum: the statement runs in a transaction"},
+		"a parameter":       {schedule.Act{SQL: "select $1"}, "sql: must not have parameters such as $1"},
+		"an unknown role":   {schedule.Act{SQL: "select 1", Role: "nosuch"}, `sql: pq: role "nosuch" does not exist`},
 		"role alone":        {schedule.Act{Role: "a"}, "role: must stand beside sql"},
 		"timeout alone":     {schedule.Act{Timeout: time.Minute}, "timeout: must stand beside sql"},
 		"a long timeout":    {schedule.Act{SQL: "select 1", Timeout: 2 * time.Hour}, "timeout: must be whole seconds, up to 1h"},
@@ -273,5 +284,144 @@ func TestAStatementIsReadBeforeItIsStored(t *testing.T) {
 	}
 	if _, err := tx.ExecContext(t.Context(), "select 1"); err != nil {
 		t.Errorf("the transaction of the caller: %v", err)
+	}
+}
+
+// The transactions of the application lock the rows that a statement changes. It waits for them until its timeout.
+func TestAStatementWaitsForALock(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.withRan()
+	w.db.MustExec("insert into public.ran (id) values ('row')")
+	spec := withSQL("a")
+	spec.Misfire = schedule.Skip
+	spec.Act.SQL = "update public.ran set zone = 'by the schedule' where id = 'row'"
+	w.create(spec)
+	tx := w.db.MustBegin()
+	tx.MustExec("update public.ran set zone = 'by the application' where id = 'row'")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.run(slot(1))
+	}()
+	w.eventually("the statement to wait for the row", func() bool {
+		return w.count("select count(*) from pg_locks where not granted") > 0
+	})
+	select {
+	case <-ended:
+		t.Error("the run has ended")
+	case <-time.After(time.Second): // much longer than a run waits for a lock of its own
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	if s := w.get("a"); s.ErrorCount != 0 || s.Dropped != 0 || !s.Last.Equal(slot(1)) {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Statements that take long do not begin anew in each slot: what is done is recorded, and the next slot does the rest.
+func TestStatementsThatTakeLongGoOnInTheNextSlot(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.withRan()
+	w.hold = time.Nanosecond
+	w.create(withSQL("a"))
+	w.run(slot(1))
+	if got := w.ran("a"); got != "12:05" {
+		t.Errorf("it ran at %s", got)
+	}
+	if s := w.get("a"); !s.Slot.Equal(slot(2)) || !s.Next.Equal(noon.Add(10*time.Minute)) {
+		t.Errorf("%+v", s)
+	}
+	w.hold = 0
+	w.run(slot(2))
+	if got := w.ran("a"); got != "12:05 12:10 12:15 12:20 12:25 12:30" {
+		t.Errorf("it ran at %s", got)
+	}
+}
+
+// SQL may write what Go refuses. It is the error of its own row.
+func TestAnActOfSQLThatGoRefusesHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.withRan()
+	for id, act := range map[string]string{
+		"a-commit": "sql => 'commit'", "a-copy": "sql => 'copy public.ran from stdin'", "a-job": "job_exec => 'schedule'",
+		"b-good": "sql => 'insert into public.ran (id) values (''b-good'')'",
+	} {
+		w.set("'" + id + "', '* * * * *', max_runs => 1, " + act)
+	}
+	w.runNext("b-good")
+	for id, want := range map[string]string{
+		"a-commit": "schedule a-commit: sql: must not commit", "a-copy": "schedule a-copy: sql: must not copy",
+		"a-job": "schedule a-job: job: must not be schedule", "b-good": "",
+	} {
+		if s := w.get(id); !strings.Contains(s.LastError, want) || (s.LastError == "") != (want == "") {
+			t.Errorf("%s: %s", id, s.LastError)
+		}
+	}
+	if n := w.count("select count(*) from public.ran where id = 'b-good'"); n != 1 {
+		t.Errorf("the good one ran %d times", n)
+	}
+}
+
+// The login of the runs executes the statement, so a runner may not write it.
+func TestOnlyAnOperatorWritesAStatement(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCitus(t, "roles are of one node")
+	const schema pgsql.Schema = "schedule_rights"
+	w := setup(t)
+	pgtest.DropRoles(t, w.db, string(schema))
+	err := errors.Join(pgsql.Migrate(t.Context(), w.db, schema), pgsql.MakeRoles(t.Context(), w.db, schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.store, err = schedule.NewStore(t.Context(), w.db, schedule.Config{Schema: string(schema)}); err != nil {
+		t.Fatal(err)
+	}
+	login := func(role pgsql.Role) *sqlx.DB {
+		name := string(schema) + "_login_" + string(role)
+		w.db.MustExec("create role " + name + " login password '" + name + "' in role " + role.In(schema))
+		u, err := url.Parse(w.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.User = url.UserPassword(name, name)
+		db, err := pgsql.Open(t.Context(), u.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		return db
+	}
+	runner, operator := login(pgsql.Runner), login(pgsql.Operator)
+	spec := withSQL("a")
+	spec.Act.SQL = "select 1"
+	if _, err := w.store.Create(t.Context(), runner, spec); !errors.Is(err, schedule.ErrStatement) {
+		t.Errorf("a runner creates a statement: %v", err)
+	}
+	if _, err := runner.ExecContext(t.Context(), "select schedule_rights.set_schedule('a', '@hourly', sql => 'select 1')"); !pgsql.HasState(err, pqerror.InsufficientPrivilege) {
+		t.Errorf("a runner creates a statement by SQL: %v", err)
+	}
+	if _, err := runner.ExecContext(t.Context(), "select schedule_rights.set_schedule('b', '@hourly', notify => 'ops')"); err != nil {
+		t.Errorf("a runner creates a message by SQL: %v", err)
+	}
+	if _, err := w.store.Create(t.Context(), operator, spec); err != nil {
+		t.Errorf("an operator creates a statement: %v", err)
+	}
+	if _, err := w.store.Pause(t.Context(), runner, "a", schedule.AnyVersion); err != nil {
+		t.Errorf("a runner pauses it: %v", err)
+	}
+	spec.Act.SQL = "select 2"
+	if _, err := w.store.Update(t.Context(), runner, spec, schedule.AnyVersion); !errors.Is(err, schedule.ErrStatement) {
+		t.Errorf("a runner changes a statement: %v", err)
+	}
+	spec.Act = schedule.Act{Job: "stock.check"}
+	for _, by := range []*sqlx.DB{operator, runner} { // the second one changes nothing
+		if s, err := w.store.Update(t.Context(), by, spec, schedule.AnyVersion); err != nil || s.Act != spec.Act {
+			t.Errorf("a job in place of a statement: %+v, %v", s.Act, err)
+		}
 	}
 }

@@ -176,11 +176,14 @@ func (a *applyCall) check(ctx context.Context, specs []Spec) (ids []string, err 
 		}
 		ids = append(ids, spec.ID)
 	}
-	if err := a.store.parse(ctx, a.tx, specs); err != nil {
+	if err := a.store.parse(ctx, a.tx, specs, ofSchedule); err != nil {
 		return nil, err
 	}
 	return ids, a.store.normalize(ctx, a.tx, specs)
 }
+
+// ofSchedule adds an ID to an error.
+func ofSchedule(id string, err error) error { return fmt.Errorf("schedule %q: %w", id, err) }
 
 // current returns the schedules that exist. It locks them, except in a dry run.
 func (a *applyCall) current(ctx context.Context, ids []string) (locked, error) {

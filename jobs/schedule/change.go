@@ -225,7 +225,7 @@ func (s *Store) edited(ctx context.Context, tx jobs.DB, current locked, edits []
 			return nil, withID(specs, e.id, err)
 		}
 	}
-	if err := s.parse(ctx, tx, specs); err != nil {
+	if err := s.parse(ctx, tx, specs, func(id string, err error) error { return withID(specs, id, err) }); err != nil {
 		return nil, err
 	}
 	return specs, s.normalize(ctx, tx, specs)
@@ -271,6 +271,7 @@ func (s *Store) normalize(ctx context.Context, tx jobs.DB, specs []Spec) error {
 // changes holds what a transaction writes.
 type changes struct {
 	specs  []Spec
+	acts   []Spec         // those of specs whose statement changes
 	move   []jobs.Request // new rows, which wait for another instant
 	cancel []string       // the rows of these end
 	states stateChanges   // the states of those rows, and dropped instants
@@ -284,6 +285,9 @@ func (s *Store) plan(c *changes, was Schedule, spec Spec, now time.Time) error {
 		return nil
 	}
 	c.specs = append(c.specs, spec)
+	if spec.Act.statement() != was.Act.statement() {
+		c.acts = append(c.acts, spec)
+	}
 	kept := was
 	kept.MaxRuns = spec.MaxRuns // events are counted as long as there is a limit
 	switch {
@@ -347,6 +351,9 @@ func overdue(was Schedule, now time.Time) int64 {
 func (s *Store) write(ctx context.Context, tx jobs.DB, c changes) error {
 	if len(c.specs) == 0 {
 		return nil
+	}
+	if err := s.setActs(ctx, tx, c.acts); err != nil {
+		return err
 	}
 	if _, err := tx.ExecContext(ctx, pgsql.ScheduleUpdate.In(s.schema), columns(c.specs)...); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"text/template"
 	"time"
@@ -22,17 +23,26 @@ const (
 const maxTemplate = 10_000
 
 // problemOfText returns what is wrong with the text of a message. Empty: nothing.
-func (a Act) problemOfText() string {
+func (a Act) problemOfText(payload json.RawMessage) string {
 	switch {
 	case a.Text != "" && a.Notify == "":
 		return "must stand beside notify"
 	case len(a.Text) > maxTemplate:
 		return fmt.Sprintf("must be at most %d bytes, is %d", maxTemplate, len(a.Text))
 	}
-	if _, err := template.New("text").Parse(a.Text); err != nil {
-		return strings.TrimPrefix(err.Error(), "template: ")
+	t, err := template.New("text").Option("missingkey=error").Parse(a.Text)
+	if err == nil {
+		err = t.Execute(io.Discard, textValues(Occurrence{Payload: payload}, ""))
+	}
+	if err != nil {
+		return strings.TrimPrefix(err.Error(), "template: ") + ": want .id, .at and .payload"
 	}
 	return ""
+}
+
+// textValues returns what the text of a message knows.
+func textValues(o Occurrence, at string) map[string]any {
+	return map[string]any{"id": o.ScheduleID, "at": at, "payload": message.Plain(o.Payload)}
 }
 
 // messageData is the data of an event that is a message.
@@ -52,8 +62,8 @@ func (to *PublishConfig) message(s dueSchedule, o Occurrence, at, now time.Time)
 
 // text returns the text of a message, with a note if its template cannot be executed to the end.
 func (s dueSchedule) text(o Occurrence, at time.Time) string {
-	payload, otherwise := message.Plain(o.Payload), textOfValue
-	if _, is := payload.(map[string]any); is {
+	otherwise := textOfValue
+	if _, is := message.Plain(o.Payload).(map[string]any); is {
 		otherwise = textOfObject
 	}
 	t, err := template.New("text").Parse(cmp.Or(s.act.Text, otherwise))
@@ -65,9 +75,7 @@ func (s dueSchedule) text(o Occurrence, at time.Time) string {
 		zone = time.UTC
 	}
 	var b bytes.Buffer
-	err = t.Execute(&b, map[string]any{
-		"id": o.ScheduleID, "at": at.In(zone).Format("2006-01-02 15:04 MST"), "payload": payload,
-	})
+	err = t.Execute(&b, textValues(o, at.In(zone).Format("2006-01-02 15:04 MST")))
 	if err != nil {
 		fmt.Fprintf(&b, " (%v)", err)
 	}

@@ -44,7 +44,13 @@ type PublishConfig struct {
 	Schema pgsql.Schema
 	// Timeout is how long the schedules of a page may take. Defaults to DefaultTimeout.
 	Timeout time.Duration
+
+	held time.Duration // see patience; 0: the default
 }
+
+// patience is how long the statements of a row may take together before the rest waits for the next slot: they hold the
+// row, and an error undoes them all.
+func (to *PublishConfig) patience() time.Duration { return cmp.Or(to.held, 10*time.Minute) }
 
 // Register registers the job that publishes schedules. It keeps the pointer to, so a caller may set
 // another Publisher between two runs. It panics like jobs.Registry.Register.
@@ -100,7 +106,8 @@ type dueSchedule struct {
 
 func newDue(s Spec) dueSchedule {
 	c, err := s.instants()
-	due := dueSchedule{timeline: newTimeline(s, c), payload: s.Payload, act: s.Act, err: err}
+	// set_schedule reads neither the crontab nor the act.
+	due := dueSchedule{timeline: newTimeline(s, c), payload: s.Payload, act: s.Act, err: errors.Join(err, s.Act.check(s.Payload))}
 	if zone, err := crontab.Zone(s.Crontab, s.Timezone); err == nil {
 		due.zone = zone.String()
 	}
@@ -127,6 +134,11 @@ func (to *PublishConfig) run(ctx context.Context, tx *sqlx.Tx, rows []jobs.Futur
 	}
 	if err != nil {
 		return nil, err
+	}
+	for i, r := range b.results {
+		if r.Err != nil && !errors.Is(r.Err, jobs.ErrLeft) { // the log names only the job
+			b.results[i].Err = fmt.Errorf("schedule %s: %w", spoken.Word(rows[i].EntityKey), r.Err)
+		}
 	}
 	return b.results, b.recordStates(ctx)
 }
@@ -252,6 +264,7 @@ func (b *batch) check(ctx context.Context, i int, s dueSchedule) error {
 	}
 	p := s.plan(b.grid, row.Slot, now, time.Unix(state.At, 0).UTC())
 	b.states[i].dropped = count(s.crontab, p.from, p.cut)
+	began := time.Now() //nolint:forbidigo // measures how long statements hold the row
 	var checks []jobs.Request
 	for at := range s.crontab.Between(p.cut, p.last) {
 		if s.ends(state) {
@@ -268,7 +281,7 @@ func (b *batch) check(ctx context.Context, i int, s dueSchedule) error {
 		default:
 			err = b.add(ctx, b.to.event(o, at, now))
 		}
-		if err != nil && s.act.SQL != "" && ctx.Err() == nil {
+		if err != nil && s.act.SQL != "" && ctx.Err() == nil && !pgsql.IsRetryable(err) {
 			b.results[i].Err = fmt.Errorf("the statement for %s: %w", spoken.Instant(at), err)
 			return nil
 		}
@@ -279,8 +292,12 @@ func (b *batch) check(ctx context.Context, i int, s dueSchedule) error {
 		if state.Last = at.Unix(); s.maxRuns > 0 {
 			state.Runs++
 		}
+		if s.act.SQL != "" && time.Since(began) >= b.to.patience() { // the rest is for the next slot
+			p.last = at
+			break
+		}
 	}
-	b.advance(i, s, state, p.last)
+	b.advance(i, s, state, p.last, now)
 	b.results[i].Enqueue = checks
 	return nil
 }
@@ -314,12 +331,16 @@ func (to *PublishConfig) publish(ctx context.Context, tx *sqlx.Tx, events []even
 
 var errNoPublisher = errors.New("no publisher is set")
 
-// advance lets a row wait for the first instant after last, or end.
-func (b *batch) advance(i int, s dueSchedule, state cursor, last time.Time) {
+// advance lets a row wait for the first instant after last, or end. An instant that has passed waits for the next slot.
+func (b *batch) advance(i int, s dueSchedule, state cursor, last, now time.Time) {
 	next, ok := s.crontab.Next(last)
 	if ok = ok && !s.ends(state); ok {
 		state.At = next.Unix()
-		b.results[i] = jobs.Result{Next: new(next.Add(s.offset)), Payload: state.payload()}
+		at := next.Add(s.offset)
+		if current := b.grid.Floor(grid.Later(now, b.rows[i].Slot)); !at.After(current) {
+			at = b.grid.Add(current, 1)
+		}
+		b.results[i] = jobs.Result{Next: &at, Payload: state.payload()}
 	}
 	b.states[i].ended, b.states[i].cursor = !ok, state
 }

@@ -163,7 +163,7 @@ func (s Spec) normal(maxPayload int) (Spec, crontab.Crontab, error) {
 	if bytes.Equal(bytes.TrimSpace(s.Payload), []byte("null")) {
 		s.Payload = nil
 	}
-	return s, parsed, errors.Join(checkID(s.ID), err, checkPayload(s.Payload, maxPayload), s.Act.check(s.Payload != nil),
+	return s, parsed, errors.Join(checkID(s.ID), err, checkPayload(s.Payload, maxPayload), s.Act.check(s.Payload),
 		s.checkTimes(), s.checkBounds(), s.checkWords())
 }
 

@@ -49,6 +49,7 @@ type world struct {
 	to     event.TxPublisher
 
 	timeout time.Duration // of a page
+	hold    time.Duration // of statements; see schedule.PublishConfig.Hold
 }
 
 func setup(t testing.TB) *world {
@@ -77,7 +78,9 @@ func setup(t testing.TB) *world {
 func (w *world) runner() *slots.Runner {
 	w.t.Helper()
 	registry := jobs.NewRegistry()
-	schedule.Register(registry, &schedule.PublishConfig{Publisher: w.to, Timeout: w.timeout})
+	to := &schedule.PublishConfig{Publisher: w.to, Timeout: w.timeout}
+	to.Hold(w.hold)
+	schedule.Register(registry, to)
 	r, err := slots.NewRunner(w.t.Context(), slots.Config{
 		DB: w.db, Registry: registry, Now: w.clock.Now, Lease: 10 * time.Second, Logger: slog.New(slog.DiscardHandler),
 	})

@@ -137,7 +137,7 @@ func (s *Store) create(ctx context.Context, tx jobs.DB, specs []Spec) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	if err := s.parse(ctx, tx, normal); err != nil {
+	if err := s.parse(ctx, tx, normal, func(id string, err error) error { return withID(normal, id, err) }); err != nil {
 		return err
 	}
 	ids, err := collect(ctx, s, tx, pgsql.ScheduleInsert, columns(normal), text)
@@ -146,6 +146,10 @@ func (s *Store) create(ctx context.Context, tx jobs.DB, specs []Spec) error {
 	}
 	if len(ids) < len(specs) {
 		return withID(specs, firstMissing(normal, ids), ErrExists)
+	}
+	runs := slices.DeleteFunc(slices.Clone(normal), func(s Spec) bool { return s.Act.SQL == "" })
+	if err := s.setActs(ctx, tx, runs); err != nil {
+		return err
 	}
 	return s.enqueue(ctx, tx, rows, jobs.Keep)
 }
@@ -376,8 +380,8 @@ func (s *Spec) scan(row *sql.Rows, more ...any) error {
 	return nil
 }
 
-// columns returns the parameters of schedule_insert and schedule_update: one array for each column,
-// without nulls.
+// columns returns the parameters of schedule_insert and schedule_update: one array for each column
+// but those of statements, without nulls.
 func columns(specs []Spec) []any {
 	n := len(specs)
 	ids, crontabs, zones, payloads := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray,
@@ -386,9 +390,8 @@ func columns(specs []Spec) []any {
 	misfires, anchors, paused := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.BoolArray, n)
 	from, excludes := make(pq.StringArray, n), make(pq.StringArray, n)
 	starts, ends := make(pq.StringArray, n), make(pq.StringArray, n)
-	runs, timeouts := make(pq.Int64Array, n), make(pq.Int64Array, n)
-	statements, roles, jobExecs := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n)
-	receivers, texts := make(pq.StringArray, n), make(pq.StringArray, n)
+	runs := make(pq.Int64Array, n)
+	jobExecs, receivers, texts := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n)
 	for i, s := range specs {
 		ids[i], crontabs[i], zones[i], payloads[i] = s.ID, s.Crontab, s.Timezone, string(s.Payload)
 		deadlines[i], spreads[i] = int64(s.Deadline/time.Second), int64(s.Spread/time.Second)
@@ -396,13 +399,11 @@ func columns(specs []Spec) []any {
 		from[i], excludes[i] = string(s.DeadlineFrom), strings.Join(s.Exclude, "\n")
 		starts[i], ends[i] = timestamp(s.Start), timestamp(s.End)
 		runs[i] = int64(s.MaxRuns)
-		statements[i], roles[i], jobExecs[i] = s.Act.SQL, s.Act.Role, s.Act.Job
-		receivers[i], texts[i] = s.Act.Notify, s.Act.Text
-		timeouts[i] = int64(s.Act.Timeout / time.Second)
+		jobExecs[i], receivers[i], texts[i] = s.Act.Job, s.Act.Notify, s.Act.Text
 	}
 	return []any{
 		ids, crontabs, zones, payloads, deadlines, spreads, misfires, anchors, paused, from,
-		starts, ends, runs, excludes, statements, roles, timeouts, jobExecs, receivers, texts,
+		starts, ends, runs, excludes, jobExecs, receivers, texts,
 	}
 }
 

@@ -13,7 +13,7 @@ declare
     caller text := coalesce(nullif(current_setting('role'), 'none'), session_user);
 begin
     if job_exec = 'schedule' then
-        if not has_table_privilege(caller, 'prescient.schedule', 'insert') then
+        if not has_table_privilege(caller, 'prescient.schedule', 'delete') then
             raise exception 'job "schedule" belongs to recurring schedules, which role % may not change',
                 quote_ident(caller)
                 using errcode = 'insufficient_privilege',

@@ -1,8 +1,8 @@
 -- Creates a schedule, or changes it to what is given. Returns created, updated or unchanged.
 -- It reads no crontab: the first check of the schedule does, in the next slot, and publishes the instants since this
 -- call. A crontab or a time zone that cannot be read is the error of that check; see status and why.
--- The instants begin anew as in jobs/schedule.Store.Update, and with the next slot if the schedule has lost its row.
--- A null paused keeps a pause.
+-- The instants begin anew as in jobs/schedule.Store.Update. A null paused keeps a pause.
+-- A runner may not write sql and role.
 create or replace function prescient.set_schedule(
     id        text,
     crontab   text,
@@ -37,44 +37,50 @@ declare
 begin
     -- The lock that every change of a schedule takes first. The upsert waits for another session that creates it.
     insert into prescient.schedule as s (
-        id, crontab, timezone, payload, sql, role, timeout, job_exec, notify, text, misfire, deadline, spread, starts_at, ends_at,
-        max_runs, exclude, paused, anchor
+        id, crontab, timezone, payload, misfire, deadline, spread, starts_at, ends_at, max_runs, exclude, paused, anchor
     )
     values (
-        set_schedule.id, set_schedule.crontab, set_schedule.timezone, set_schedule.payload, set_schedule.sql, set_schedule.role,
-        set_schedule.timeout, set_schedule.job_exec, set_schedule.notify, set_schedule.text, set_schedule.misfire, set_schedule.deadline,
+        set_schedule.id, set_schedule.crontab, set_schedule.timezone, set_schedule.payload, set_schedule.misfire, set_schedule.deadline,
         set_schedule.spread, set_schedule.starts_at, set_schedule.ends_at, set_schedule.max_runs, set_schedule.exclude,
         coalesce(set_schedule.paused, false), coalesce(set_schedule.starts_at, begins)
     )
-    on conflict (id) do nothing
-    returning s.* into given;
+    on conflict (id) do nothing;
     if found then
         action := 'created';
-    else
-        select * into was from prescient.schedule s where s.id = set_schedule.id for update;
-        if not found then
-            raise exception 'schedule % was deleted meanwhile: call set_schedule again', set_schedule.id using errcode = 'serialization_failure';
-        end if;
+    end if;
+    select * into was from prescient.schedule s where s.id = set_schedule.id for update;
+    if not found then
+        raise exception 'schedule % was deleted meanwhile: call set_schedule again', set_schedule.id using errcode = 'serialization_failure';
+    end if;
+    -- A statement of its own, because a runner may not write these columns.
+    if (was.sql, was.role, was.timeout) is distinct from (set_schedule.sql, set_schedule.role, set_schedule.timeout) then
         update prescient.schedule s
-        set crontab = set_schedule.crontab,
-            timezone = set_schedule.timezone,
-            payload = set_schedule.payload,
-            sql = set_schedule.sql,
+        set sql = set_schedule.sql,
             role = set_schedule.role,
             timeout = set_schedule.timeout,
             job_exec = set_schedule.job_exec,
             notify = set_schedule.notify,
-            text = set_schedule.text,
-            misfire = set_schedule.misfire,
-            deadline = set_schedule.deadline,
-            spread = set_schedule.spread,
-            starts_at = set_schedule.starts_at,
-            ends_at = set_schedule.ends_at,
-            max_runs = set_schedule.max_runs,
-            exclude = set_schedule.exclude,
-            paused = coalesce(set_schedule.paused, s.paused)
-        where s.id = set_schedule.id
-        returning s.* into given;
+            text = set_schedule.text
+        where s.id = set_schedule.id;
+    end if;
+    update prescient.schedule s
+    set crontab = set_schedule.crontab,
+        timezone = set_schedule.timezone,
+        payload = set_schedule.payload,
+        job_exec = set_schedule.job_exec,
+        notify = set_schedule.notify,
+        text = set_schedule.text,
+        misfire = set_schedule.misfire,
+        deadline = set_schedule.deadline,
+        spread = set_schedule.spread,
+        starts_at = set_schedule.starts_at,
+        ends_at = set_schedule.ends_at,
+        max_runs = set_schedule.max_runs,
+        exclude = set_schedule.exclude,
+        paused = coalesce(set_schedule.paused, s.paused)
+    where s.id = set_schedule.id
+    returning s.* into given;
+    if action = 'updated' then
         if given is not distinct from was then
             return 'unchanged';
         end if;

@@ -4,21 +4,21 @@
 -- Called by jobs/schedule.Store.create.
 insert into prescient.schedule (
     id, crontab, timezone, payload, deadline, spread, misfire, anchor, paused, deadline_from, starts_at, ends_at, max_runs, exclude,
-    sql, role, timeout, job_exec, notify, text
+    job_exec, notify, text
 )
 select
     id, crontab, timezone, nullif(payload, '')::jsonb, nullif(deadline, 0) * interval '1 second', spread * interval '1 second', misfire, anchor, paused,
     nullif(deadline_from, ''), starts_at, ends_at, nullif(max_runs, 0),
     string_to_array(nullif(exclude, ''), chr(10)),
-    nullif(sql, ''), nullif(role, ''), nullif(timeout, 0) * interval '1 second', nullif(job_exec, ''), nullif(notify, ''), nullif(text, '')
+    nullif(job_exec, ''), nullif(notify, ''), nullif(text, '')
 from unnest(
     $1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::timestamptz[], $9::boolean[],
     $10::text[], array_replace($11::timestamptz[], timestamptz '-infinity', null),
     array_replace($12::timestamptz[], timestamptz '-infinity', null), $13::integer[], $14::text[],
-    $15::text[], $16::text[], $17::bigint[], $18::text[], $19::text[], $20::text[]
+    $15::text[], $16::text[], $17::text[]
 ) as g (
     id, crontab, timezone, payload, deadline, spread, misfire, anchor, paused, deadline_from, starts_at, ends_at, max_runs, exclude,
-    sql, role, timeout, job_exec, notify, text
+    job_exec, notify, text
 )
 order by id collate "C"
 on conflict (id) do nothing

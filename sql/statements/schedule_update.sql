@@ -15,9 +15,6 @@ set crontab = g.crontab,
     ends_at = g.ends_at,
     max_runs = nullif(g.max_runs, 0),
     exclude = string_to_array(nullif(g.exclude, ''), chr(10)),
-    sql = nullif(g.sql, ''),
-    role = nullif(g.role, ''),
-    timeout = nullif(g.timeout, 0) * interval '1 second',
     job_exec = nullif(g.job_exec, ''),
     notify = nullif(g.notify, ''),
     text = nullif(g.text, ''),
@@ -27,9 +24,9 @@ from unnest(
     $1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::timestamptz[], $9::boolean[],
     $10::text[], array_replace($11::timestamptz[], timestamptz '-infinity', null),
     array_replace($12::timestamptz[], timestamptz '-infinity', null), $13::integer[], $14::text[],
-    $15::text[], $16::text[], $17::bigint[], $18::text[], $19::text[], $20::text[]
+    $15::text[], $16::text[], $17::text[]
 ) as g (
     id, crontab, timezone, payload, deadline, spread, misfire, anchor, paused, deadline_from, starts_at, ends_at, max_runs, exclude,
-    sql, role, timeout, job_exec, notify, text
+    job_exec, notify, text
 )
 where s.id = g.id collate "C"

@@ -133,7 +133,7 @@ func applySchedules(ctx context.Context, f *factory.Factory, o applyOptions) err
 			return fmt.Errorf("%w: check them with --dry-run, then give --max-deletes %d; nothing was changed", err, e.Deletes)
 		}
 		if err != nil {
-			return err
+			return ofStatement(err)
 		}
 		view.Created, view.Updated, view.Deleted, view.Unchanged = done.Created, done.Updated, done.Deleted, done.Unchanged
 		return printApplied(f, view)

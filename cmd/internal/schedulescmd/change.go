@@ -11,6 +11,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
+	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/jobs"
@@ -95,6 +96,9 @@ func newCmdCreate(f *factory.Factory) *cobra.Command {
     --exclude sat,sun --exclude 2026-12-24..2026-12-31`,
 		Args: cli.Exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if o.c.Flags().Changed("sql") && o.spec.Act.SQL == "" {
+				return exit.Usagef("--sql must not be empty: without a statement, the schedule would publish an event")
+			}
 			spec := schedule.Spec{ID: args[0]}
 			if err := o.apply(f, &spec); err != nil {
 				return err

@@ -19,6 +19,7 @@ import (
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
+	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // NewCmdSchedules returns the command schedules, with those below it.
@@ -100,10 +101,18 @@ func newCmdShow(f *factory.Factory) *cobra.Command {
 	})
 }
 
+// ofStatement marks an error as one that needs the role of an operator, if it is about a statement.
+func ofStatement(err error) error {
+	if errors.Is(err, schedule.ErrStatement) {
+		return &database.RoleError{Err: err, Role: pgsql.Operator}
+	}
+	return err
+}
+
 // printSchedule prints the schedule that a call has returned.
 func printSchedule(f *factory.Factory, s schedule.Schedule, err error) error {
 	if err != nil {
-		return err
+		return ofStatement(err)
 	}
 	v := httpapi.NewView(s)
 	return f.Print(v, func() error {

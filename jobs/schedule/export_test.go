@@ -1,0 +1,6 @@
+package schedule
+
+import "time"
+
+// Hold sets how long the statements of a row may take together.
+func (to *PublishConfig) Hold(d time.Duration) { to.held = d }
