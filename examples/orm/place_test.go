@@ -98,7 +98,7 @@ func TestAClientOpensOnTheOwnPoolOfGorm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := check(ctx, client, pool, Order{ID: 1}); err != nil {
+	if err := check(ctx, client, jobs.OwnTx(pool), Order{ID: 1}); err != nil {
 		t.Error(err)
 	}
 }

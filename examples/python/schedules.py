@@ -119,19 +119,26 @@ class Schedule(TypedDict):
     error_count: int
     exclude: NotRequired[list[str]]
     id: str
+    job: NotRequired[str]
     last: NotRequired[str]
     last_error: str
     max_runs: NotRequired[int]
     misfire: Literal['all', 'latest', 'skip']
     next: str | None
+    notify: NotRequired[str]
     paused: bool
     payload: dict[str, Any] | list[Any] | str | float | bool | None
     publishing_paused_at: str | None
+    role: NotRequired[str]
+    rows: NotRequired[int]
     runs: NotRequired[int]
     slot: str | None
     spread: str
+    sql: NotRequired[str]
     start: NotRequired[str]
     state: Literal['active', 'paused', 'ended']
+    text: NotRequired[str]
+    timeout: NotRequired[str]
     timezone: str
     updated_at: str
     version: int

@@ -340,6 +340,8 @@ export interface components {
             exclude?: string[];
             /** @description Printable text of 1 to 200 bytes, but not . or .., because a path cannot contain them. */
             id: string;
+            /** @description The job of which a check is enqueued at each instant instead of an event. Missing: none. Files, commands and Go set it. */
+            job?: string;
             /**
              * Format: date-time
              * @description The instant that was published last. Missing: none.
@@ -358,6 +360,8 @@ export interface components {
             misfire: "all" | "latest" | "skip";
             /** @description The instant that is published next; null unless active. */
             next: string | null;
+            /** @description The receiver that gets a message at each instant instead of an event. Missing: none. Files, commands and Go set it. */
+            notify?: string;
             /** @description A paused schedule publishes nothing. */
             paused: boolean;
             /** @description In the data of every event: any JSON value, or null for none. */
@@ -366,6 +370,13 @@ export interface components {
             } | unknown[] | string | number | boolean | null;
             /** @description When job schedule was paused, and with it the publishing of all schedules; null: it is not paused. */
             publishing_paused_at: string | null;
+            /** @description The role that runs the statement. Missing: the login of the run. */
+            role?: string;
+            /**
+             * Format: int64
+             * @description How many rows the statement changed or returned at the last instant. Missing: none.
+             */
+            rows?: number;
             /**
              * Format: int64
              * @description The published events that count for max_runs. Missing: none.
@@ -375,6 +386,8 @@ export interface components {
             slot: string | null;
             /** @description Delays all instants by a fixed part of it, which a hash of the id chooses. A duration of up to 24h. */
             spread: string;
+            /** @description The statement that runs at each instant instead of an event. Missing: none. Files, commands and Go set it. */
+            sql?: string;
             /**
              * Format: date-time
              * @description The first possible instant, in whole seconds.
@@ -382,6 +395,10 @@ export interface components {
             start?: string;
             /** @enum {string} */
             state: "active" | "paused" | "ended";
+            /** @description The template of the message. Missing: a default text. */
+            text?: string;
+            /** @description How long the statement may run. Missing: 5 minutes. */
+            timeout?: string;
             /** @description A name of the IANA database. Defaults to the zone that the crontab names, or UTC. */
             timezone: string;
             /** Format: date-time */
