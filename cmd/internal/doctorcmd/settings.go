@@ -94,6 +94,12 @@ func examineEvents(ctx context.Context, f *factory.Factory) (list []doctor.Findi
 			})
 		}
 	}
+	for _, problem := range checks.ReceiverProblems(f) {
+		list = append(list, doctor.Finding{
+			Name: "receivers", Severity: doctor.Action, What: problem + ". No run begins with such settings",
+			Do: "correct the setting, and try it with: " + f.Self() + " receivers test NAME",
+		})
+	}
 	for _, problem := range forbiddenServices(ctx, f) {
 		list = append(list, doctor.Finding{
 			Name: "http_jobs", Severity: doctor.Action, What: problem, Do: "allow the address, or correct the url of the job",

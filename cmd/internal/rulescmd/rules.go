@@ -163,16 +163,9 @@ func warnOfJobs(ctx context.Context, f *factory.Factory, db *sqlx.DB, file rule.
 
 // warnOfReceivers warns of messages to receivers that the settings do not have. Those of the runs may have them.
 func warnOfReceivers(ctx context.Context, f *factory.Factory, file rule.File) {
-	known := map[string]bool{"": true}
-	for _, r := range f.Config().Receivers {
-		known[r.Name] = true
-	}
 	for _, r := range file.Rules {
 		warn := func(field, receiver string) {
-			if !known[receiver] {
-				f.Log().WarnContext(ctx, "the settings here have no such receiver: messages are kept and sent from the moment at "+
-					"which a run has it in receivers", "receiver", receiver, "of", r.Problem(field, "%s", receiver))
-			}
+			checks.WarnOfReceiver(ctx, f, receiver, r.Problem(field, "%s", receiver).Error())
 		}
 		for i, s := range r.Steps {
 			warn(fmt.Sprintf("steps[%d].notify", i+1), s.Receiver)

@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
@@ -119,7 +120,7 @@ func applySchedules(ctx context.Context, f *factory.Factory, o applyOptions) err
 	defer debug.SetGCPercent(debug.SetGCPercent(50))
 	return database.WithSchedules(ctx, f, func(db *sqlx.DB, s *schedule.Store) error {
 		view := appliedView{DryRun: o.dryRun, Changes: []appliedItem{}}
-		done, err := s.Apply(ctx, db, namingFile(o.file, readSchedules(file)), schedule.ApplyOptions{
+		done, err := s.Apply(ctx, db, namingFile(o.file, warning(ctx, f, readSchedules(file))), schedule.ApplyOptions{
 			Prune: o.prune, MaxDeletes: int(o.maxDeletes), DryRun: o.dryRun,
 			Changed: func(id string, action schedule.Action) {
 				if len(view.Changes) == maxApplied {
@@ -158,6 +159,20 @@ func namingFile(name string, all iter.Seq2[schedule.Spec, error]) iter.Seq2[sche
 			if err != nil {
 				err = exit.Usagef("%s: %w", name, err)
 			}
+			if !yield(spec, err) {
+				return
+			}
+		}
+	}
+}
+
+// warning warns of receivers that the settings do not have.
+func warning(
+	ctx context.Context, f *factory.Factory, all iter.Seq2[schedule.Spec, error],
+) iter.Seq2[schedule.Spec, error] {
+	return func(yield func(schedule.Spec, error) bool) {
+		for spec, err := range all {
+			checks.WarnOfReceiver(ctx, f, spec.Act.Notify, "schedule "+spec.ID)
 			if !yield(spec, err) {
 				return
 			}

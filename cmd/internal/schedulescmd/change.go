@@ -108,7 +108,7 @@ func newCmdCreate(f *factory.Factory) *cobra.Command {
 				if errors.Is(err, schedule.ErrExists) {
 					return fmt.Errorf("%w; change it with: %s schedules update %s", err, f.Self(), spec.ID)
 				}
-				return printSchedule(f, created, err)
+				return printSchedule(c.Context(), f, created, err)
 			})
 		},
 	})
@@ -154,7 +154,7 @@ func updateSchedule(ctx context.Context, f *factory.Factory, id string, o *specF
 			version = was.Version
 		}
 		updated, err := s.Update(ctx, db, spec, version)
-		return printSchedule(f, updated, err)
+		return printSchedule(ctx, f, updated, err)
 	})
 }
 
@@ -210,7 +210,7 @@ func changeSchedule(
 		RunE: func(c *cobra.Command, args []string) error {
 			return database.WithSchedules(c.Context(), f, func(db *sqlx.DB, s *schedule.Store) error {
 				changed, err := change(s, c.Context(), db, args[0], int(version))
-				return printSchedule(f, changed, err)
+				return printSchedule(c.Context(), f, changed, err)
 			})
 		},
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
@@ -95,7 +96,7 @@ func newCmdShow(f *factory.Factory) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			return database.WithSchedules(c.Context(), f, func(db *sqlx.DB, s *schedule.Store) error {
 				found, err := s.Get(c.Context(), db, args[0])
-				return printSchedule(f, found, err)
+				return printSchedule(c.Context(), f, found, err)
 			})
 		},
 	})
@@ -110,10 +111,11 @@ func ofStatement(err error) error {
 }
 
 // printSchedule prints the schedule that a call has returned.
-func printSchedule(f *factory.Factory, s schedule.Schedule, err error) error {
+func printSchedule(ctx context.Context, f *factory.Factory, s schedule.Schedule, err error) error {
 	if err != nil {
 		return ofStatement(err)
 	}
+	checks.WarnOfReceiver(ctx, f, s.Act.Notify, "schedule "+s.ID)
 	v := httpapi.NewView(s)
 	return f.Print(v, func() error {
 		err := f.Table(nil, append([]table.Row{
