@@ -1,5 +1,6 @@
 -- Writes messages of consumer $8 that are sent at an instant ($9), together with others. The first arrays are those
--- of event_insert. A message that is there already stays as it is.
+-- of event_insert. A message that is there already stays as it is. One that was sent is not written again: while an
+-- earlier event of the outbox is unsent, each process reads it again.
 -- Called by jobs/event/forward.sender.settle.
 insert into prescient.event_dead (consumer, id, source, type, subject, time, published_at, data, try_at, send_at)
 select
@@ -7,5 +8,10 @@ select
     send_at, send_at
 from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $9::timestamptz[]) with ordinality
     as g (id, source, type, subject, time, published_at, data, send_at, nth)
+where not exists (
+    select
+    from prescient.event_sent s
+    where s.consumer = $8 and s.source = g.source and s.id = g.id
+)
 order by nth
 on conflict on constraint event_dead_key do nothing

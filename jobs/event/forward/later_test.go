@@ -1,10 +1,13 @@
 package forward_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/forward"
 	"github.com/prescient-go/prescient/jobs/event/message"
@@ -86,4 +89,25 @@ func TestADestinationGetsMessagesOnlyIfItsTypesNameThem(t *testing.T) {
 	w.forward()
 	w.want("received by all types", w.receiver.received(), "2")
 	w.want("received by types of messages", named.received(), "1")
+}
+
+// Another process does not know which events are settled beyond the position of the consumer.
+func TestAMessageThatWasSentAtItsTimeIsNotSentAgainWhileAnEarlierOneIsUnsent(t *testing.T) {
+	t.Parallel()
+	w := setupReceiver(t, time.Now().Add(-time.Hour))
+	w.receiver.before = func(_ context.Context, events []event.Event) {
+		w.receiver.mu.Lock()
+		defer w.receiver.mu.Unlock()
+		w.receiver.down = nil
+		if events[0].ID == "a1" {
+			w.receiver.down = errors.New("503")
+		}
+	}
+	w.publish("a1", "b2")
+	for range 3 { // processes
+		await.True(t, "the events to be read", func() bool { return w.send().Err != nil })
+	}
+	w.want("sent", w.sent(), "shop/b/b2")
+	w.want("later", w.refused(), "")
+	w.want("received", w.receiver.received(), "b2")
 }
