@@ -119,16 +119,18 @@ func (m *mailer) Send(ctx context.Context, what Message) (string, error) {
 	return out.ServerResponse(), nil
 }
 
-// explain says what a server does not take.
+// explain adds event.ErrRefused if the server has refused this mail, and may take others.
 func (m *mailer) explain(err error) error {
 	err = fmt.Errorf("send mail by %s: %w", m.host, err)
 	failed, is := errors.AsType[*gomail.SendError](err)
-	if is && !failed.IsTemp() && slices.Contains([]gomail.SendErrReason{
-		gomail.ErrSMTPRcptTo, gomail.ErrSMTPData, gomail.ErrSMTPDataClose,
-	}, failed.Reason) {
-		return fmt.Errorf("%w: %w", event.ErrRefused, err)
+	switch {
+	case !is || failed.ErrorCode() == 0: // the server has not answered
+		return err
+	case failed.Reason == gomail.ErrSMTPRcptTo: // also 4xx: a full mailbox stops no mail to others
+	case failed.IsTemp() || failed.Reason != gomail.ErrSMTPData && failed.Reason != gomail.ErrSMTPDataClose:
+		return err
 	}
-	return err
+	return fmt.Errorf("%w: %w", event.ErrRefused, err)
 }
 
 // Most implements Receiver.

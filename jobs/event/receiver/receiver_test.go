@@ -106,24 +106,44 @@ func TestAMailGoesToTheReceiverOrToItsOwnRecipient(t *testing.T) {
 	}
 }
 
-func TestARecipientThatCannotGetMailIsRefusedAndAServerThatIsBusyIsNot(t *testing.T) {
+func TestARecipientThatCannotGetMailIsRefused(t *testing.T) {
 	t.Parallel()
 	server := receivertest.NewSMTP(t)
 	server.Refuse = func(to string) string {
-		return map[string]string{"gone@example.com": "550 5.1.1 unknown", "later@example.com": "451 4.3.0 later"}[to]
+		return map[string]string{"gone@example.com": "550 5.1.1 unknown", "full@example.com": "452 4.2.2 mailbox full"}[to]
 	}
 	r := open(t, "smtp://"+server.Addr+"/?tls=off&from=prescient@example.com", loopback)
-	for to, refused := range map[string]bool{
-		"gone@example.com": true, "later@example.com": false, "": true, "no address": true, "a@example.com\r\nBcc: b@example.com": true,
+	for _, to := range []string{
+		"gone@example.com", "full@example.com", "", "no address", "a@example.com\r\nBcc: b@example.com", "a@example.com, gone@example.com",
 	} {
 		m := text("1", "x")
 		m.To = to
-		if _, err := r.Send(t.Context(), m); err == nil || errors.Is(err, event.ErrRefused) != refused {
+		if _, err := r.Send(t.Context(), m); !errors.Is(err, event.ErrRefused) {
 			t.Errorf("%q: %v", to, err)
 		}
 	}
 	if mails := server.Mails(); len(mails) > 0 {
 		t.Errorf("%v", mails)
+	}
+}
+
+// One recipient that a service refuses does not stop the receiver for others.
+func TestAServiceRefusesAMessageBecauseOfItsOwnRecipient(t *testing.T) {
+	t.Parallel()
+	web := receivertest.NewWeb(t, func(_, body string) (int, string) {
+		if strings.Contains(body, `"chat_id":"2"`) || strings.Contains(body, `"chat_id":"9"`) {
+			return http.StatusForbidden, `{"ok":false,"description":"Forbidden: bot was blocked by the user"}`
+		}
+		return http.StatusOK, "{}"
+	})
+	r := open(t, "telegram+http://1:token@"+web.Host()+"/9", loopback)
+	p := receiver.NewPublisher(receiver.PublisherConfig{Receiver: r})
+	errs := event.Errors(p.Publish(t.Context(), events("1 a two@2", "2 b three@3")), 2)
+	if !errors.Is(errs[0], event.ErrRefused) || errs[1] != nil {
+		t.Errorf("%v", errs)
+	}
+	if _, err := r.Send(t.Context(), text("3", "to the chat of the address")); err == nil || errors.Is(err, event.ErrRefused) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/prescient-go/prescient/jobs/egress"
@@ -196,12 +195,22 @@ func (w *web) Send(ctx context.Context, m Message) (string, error) {
 		return "", fmt.Errorf("%w: %w", event.ErrRefused, err)
 	}
 	answer, err := w.client.Post(ctx, &to, egress.Message{ID: m.ID, ContentType: "application/json", Body: body})
-	if status, is := errors.AsType[*egress.StatusError](err); is && slices.Contains([]int{
-		http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity,
-	}, status.Status) {
+	if status, is := errors.AsType[*egress.StatusError](err); is && refuses(status.Status, m.To != "") {
 		err = fmt.Errorf("%w: %w", event.ErrRefused, err)
 	}
 	return strings.TrimSpace(string(answer)), err
+}
+
+// refuses reports whether a status refuses the message alone. A message with a recipient of its own may be refused
+// because of this recipient: Telegram answers 403 for a person who has blocked the bot.
+func refuses(status int, own bool) bool {
+	switch status {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+		return true
+	case http.StatusForbidden, http.StatusNotFound, http.StatusGone:
+		return own
+	}
+	return false
 }
 
 // Most implements Receiver.
