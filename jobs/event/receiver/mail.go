@@ -1,11 +1,14 @@
 package receiver
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"net/mail"
 	"net/url"
 	"slices"
@@ -22,6 +25,8 @@ import (
 // mailer is a receiver by mail.
 type mailer struct {
 	host    string
+	dialer  *net.Dialer
+	secure  bool // TLS from the beginning
 	options []gomail.Option
 	from    string
 	to      string // addresses, separated by commas
@@ -51,15 +56,17 @@ func openMail(u *url.URL, cfg Config) (Receiver, error) {
 	if _, err := mail.ParseAddressList(m.to); err != nil && m.to != "" {
 		return nil, fmt.Errorf("to is no mail address: %w", errMail)
 	}
-	m.options = []gomail.Option{
-		gomail.WithTimeout(mailTime), gomail.WithDialContextFunc(egress.Dialer(cfg.Allow).DialContext),
-	}
-	switch tls := query.Get("tls"); {
-	case u.Scheme == "smtps" && tls == "":
-		m.options = append(m.options, gomail.WithSSLPort(false))
-	case u.Scheme == "smtp" && tls == "":
+	m.dialer = egress.Dialer(cfg.Allow)
+	m.options = []gomail.Option{gomail.WithTimeout(mailTime)}
+	switch policy := query.Get("tls"); {
+	case u.Scheme == "smtps" && policy == "":
+		// dial makes TLS, because the client leaves it to a function that dials. It offers passwords only if it looks
+		// for TLS itself.
+		m.secure = true
+		m.options = append(m.options, gomail.WithTLSPolicy(gomail.TLSOpportunistic), gomail.WithPort(gomail.DefaultPortSSL))
+	case u.Scheme == "smtp" && policy == "":
 		m.options = append(m.options, gomail.WithTLSPortPolicy(gomail.TLSMandatory))
-	case u.Scheme == "smtp" && tls == "off":
+	case u.Scheme == "smtp" && policy == "off":
 		m.options = append(m.options, gomail.WithTLSPortPolicy(gomail.NoTLS))
 	default:
 		return nil, fmt.Errorf("tls is off, or not there: %w", errMail)
@@ -86,13 +93,31 @@ const mostSubject = 150
 
 // Send implements Receiver.
 func (m *mailer) Send(ctx context.Context, what Message) (string, error) {
-	to := m.to
-	if what.To != "" {
-		to = what.To
-	}
-	list, err := mail.ParseAddressList(to)
+	out, err := m.compose(what)
 	if err != nil {
-		return "", fmt.Errorf("%w: the recipient is no mail address: %w", event.ErrRefused, err)
+		return "", fmt.Errorf("%w: %w", event.ErrRefused, err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, mailTime, fmt.Errorf("no answer within %s", mailTime))
+	defer cancel()
+	client, err := gomail.NewClient(m.host, append(slices.Clip(m.options), gomail.WithDialContextFunc(m.dial(ctx)))...)
+	if err != nil {
+		return "", err
+	}
+	err = client.DialAndSendWithContext(ctx, out)
+	switch {
+	case err == nil || out.IsDelivered(): // the server has taken it, whatever came after that
+		return out.ServerResponse(), nil
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("send mail by %s: %w", m.host, context.Cause(ctx))
+	}
+	return "", m.explain(err)
+}
+
+// compose returns the mail of a message.
+func (m *mailer) compose(what Message) (*gomail.Msg, error) {
+	list, err := mail.ParseAddressList(cmp.Or(what.To, m.to))
+	if err != nil {
+		return nil, fmt.Errorf("the recipient is no mail address: %w", err)
 	}
 	out := gomail.NewMsg()
 	err = out.From(m.from)
@@ -100,23 +125,30 @@ func (m *mailer) Send(ctx context.Context, what Message) (string, error) {
 		err = errors.Join(err, out.AddTo(one.String()))
 	}
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", event.ErrRefused, err)
+		return nil, err
 	}
 	out.Subject(cut(firstLine(what.Text), mostSubject))
 	hash := sha256.Sum256([]byte(what.ID))
 	_, domain, _ := strings.Cut(m.from, "@")
 	out.SetMessageIDWithValue(hex.EncodeToString(hash[:16]) + "@" + strings.TrimRight(domain, "> "))
 	out.SetBodyString(gomail.TypeTextPlain, what.Text)
-	client, err := gomail.NewClient(m.host, m.options...)
-	if err != nil {
-		return "", err
+	return out, nil
+}
+
+// dial returns a function that connects, and closes the connection when ctx ends: the client looks at no context after
+// it has connected.
+func (m *mailer) dial(ctx context.Context) gomail.DialContextFunc {
+	return func(dialing context.Context, network, address string) (net.Conn, error) {
+		conn, err := m.dialer.DialContext(dialing, network, address)
+		if err != nil {
+			return nil, err
+		}
+		context.AfterFunc(ctx, func() { _ = conn.Close() })
+		if m.secure {
+			return tls.Client(conn, &tls.Config{ServerName: m.host, MinVersion: tls.VersionTLS12}), nil
+		}
+		return conn, nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, mailTime, fmt.Errorf("no answer within %s", mailTime))
-	defer cancel()
-	if err := client.DialAndSendWithContext(ctx, out); err != nil {
-		return "", m.explain(err)
-	}
-	return out.ServerResponse(), nil
 }
 
 // explain adds event.ErrRefused if the server has refused this mail, and may take others.

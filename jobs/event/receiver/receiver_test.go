@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -16,6 +18,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/jobs/egress"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/message"
@@ -124,6 +127,86 @@ func TestARecipientThatCannotGetMailIsRefused(t *testing.T) {
 	}
 	if mails := server.Mails(); len(mails) > 0 {
 		t.Errorf("%v", mails)
+	}
+}
+
+// A mail server that hangs has refused nothing, and is left at once when the context ends.
+func TestAMailServerThatHangsIsLeftWhenTheContextEnds(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"EHLO", "MAIL", "RCPT", "DATA", "."} {
+		t.Run(at, func(t *testing.T) {
+			t.Parallel()
+			server := receivertest.NewSMTP(t)
+			errStopped := errors.New("stopped by a test")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			server.Hang = func(command string) bool {
+				hangs := strings.HasPrefix(command, at)
+				if hangs {
+					cancel(errStopped)
+				}
+				return hangs
+			}
+			r := open(t, "smtp://"+server.Addr+"/?tls=off&from=prescient@example.com&to=ops@example.com", loopback)
+			if _, err := r.Send(ctx, text("1", "x")); !errors.Is(err, errStopped) || errors.Is(err, event.ErrRefused) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A connection that breaks is no answer.
+func TestAMailServerThatBreaksTheConnectionHasRefusedNothing(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"RCPT", "DATA", "."} {
+		server := receivertest.NewSMTP(t)
+		server.Break = func(command string) bool { return strings.HasPrefix(command, at) }
+		r := open(t, "smtp://"+server.Addr+"/?tls=off&from=prescient@example.com&to=ops@example.com", loopback)
+		if _, err := r.Send(t.Context(), text("1", "x")); err == nil || errors.Is(err, event.ErrRefused) {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+}
+
+// A server that takes a mail and does not say goodbye has got the mail.
+func TestAMailThatTheServerHasTakenIsSentWhateverFollows(t *testing.T) {
+	t.Parallel()
+	server := receivertest.NewSMTP(t)
+	server.Break = func(command string) bool { return command == "RSET" || command == "QUIT" }
+	r := open(t, "smtp://"+server.Addr+"/?tls=off&from=prescient@example.com&to=ops@example.com", loopback)
+	if _, err := r.Send(t.Context(), text("1", "x")); err != nil || len(server.Mails()) != 1 {
+		t.Errorf("%d mails, %v", len(server.Mails()), err)
+	}
+}
+
+// The client says nothing to a server of smtps before TLS is there.
+func TestSMTPSBeginsWithTLS(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	ctx, cancel := context.WithCancel(t.Context())
+	first := make(chan byte, 1)
+	go func() {
+		defer cancel()
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close() //nolint:errcheck // of a test
+		_, _ = io.WriteString(conn, "220 test\r\n")
+		begin := make([]byte, 1)
+		_, _ = io.ReadFull(conn, begin)
+		first <- begin[0]
+	}()
+	r := open(t, "smtps://u:secret@"+listener.Addr().String()+"/?from=prescient@example.com&to=ops@example.com", loopback)
+	if _, err := r.Send(ctx, text("1", "x")); err == nil {
+		t.Error("sent")
+	}
+	const handshake = 0x16 // the type of a record of TLS
+	if got := await.Receive(t, "the client", first); got != handshake {
+		t.Errorf("it begins with %q", got)
 	}
 }
 

@@ -29,6 +29,12 @@ type SMTP struct {
 	Addr string
 	// Refuse returns the answer to a recipient, such as "550 unknown". Empty: it is taken. Nil: all are.
 	Refuse func(to string) string
+	// Hang reports whether a command, or the dot after a mail, gets no answer. The connection then waits until the
+	// client closes it. Nil: all get one.
+	Hang func(command string) bool
+	// Break reports whether the server closes the connection at a command, or at the dot, in place of an answer. Nil:
+	// at none.
+	Break func(command string) bool
 
 	mu    sync.Mutex
 	mails []Mail
@@ -75,6 +81,9 @@ func (s *SMTP) serve(conn net.Conn) {
 			return
 		}
 		line = strings.TrimSpace(line)
+		if s.mute(line, in) {
+			return
+		}
 		switch command := strings.ToUpper(line); {
 		case strings.HasPrefix(command, "EHLO"):
 			say("250-test\r\n250 8BITMIME")
@@ -89,6 +98,9 @@ func (s *SMTP) serve(conn net.Conn) {
 		case command == "DATA":
 			say("354 go on")
 			one.read(in)
+			if s.mute(".", in) {
+				return
+			}
 			s.mu.Lock()
 			s.mails = append(s.mails, one)
 			s.mu.Unlock()
@@ -104,6 +116,18 @@ func (s *SMTP) serve(conn net.Conn) {
 			say("250 ok")
 		}
 	}
+}
+
+// mute reports whether a command gets no answer. If it hangs, mute waits until the client closes the connection.
+func (s *SMTP) mute(command string, in io.Reader) bool {
+	if s.Break != nil && s.Break(command) {
+		return true
+	}
+	if s.Hang == nil || !s.Hang(command) {
+		return false
+	}
+	_, _ = io.Copy(io.Discard, in)
+	return true
 }
 
 // read reads what follows DATA.
