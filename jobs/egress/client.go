@@ -35,6 +35,9 @@ type Config struct {
 	// MaxResponseBytes bounds the body of an answer; a longer one is an error. 0: Post reads no
 	// body and returns none.
 	MaxResponseBytes int64
+	// StatusDecides makes a message with a 2xx answer sent whatever the body: a longer body than MaxResponseBytes is
+	// cut, and so is a broken one. Default: both are errors, because the body is a result.
+	StatusDecides bool
 }
 
 // Defaults of Config.
@@ -131,10 +134,11 @@ func (c *Client) try(ctx context.Context, to *url.URL, m Message) ([]byte, error
 		return nil, withoutURL(err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // the answer was read
-	if known := resp.StatusCode < 200 || resp.StatusCode > 299 || c.cfg.MaxResponseBytes == 0; known {
+	failed := resp.StatusCode < 200 || resp.StatusCode > 299
+	if failed || c.cfg.MaxResponseBytes == 0 || c.cfg.StatusDecides {
 		defer time.AfterFunc(drainTime, cancel).Stop()
 	}
-	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+	if failed {
 		return nil, newStatusError(to, resp)
 	}
 	return c.read(resp.Body)
@@ -154,6 +158,8 @@ func (c *Client) read(body io.Reader) ([]byte, error) {
 	}
 	answer, err := io.ReadAll(io.LimitReader(body, c.cfg.MaxResponseBytes+1))
 	switch {
+	case c.cfg.StatusDecides:
+		return answer[:min(int64(len(answer)), c.cfg.MaxResponseBytes)], nil
 	case err != nil:
 		return nil, fmt.Errorf("read the answer: %w", err)
 	case int64(len(answer)) > c.cfg.MaxResponseBytes:

@@ -9,10 +9,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -207,6 +209,31 @@ func TestSMTPSBeginsWithTLS(t *testing.T) {
 	const handshake = 0x16 // the type of a record of TLS
 	if got := await.Receive(t, "the client", first); got != handshake {
 		t.Errorf("it begins with %q", got)
+	}
+}
+
+// A person gets a message once, whatever the service says after it has taken the message.
+func TestAMessageWithA2xxAnswerIsSentWhateverTheBody(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]http.HandlerFunc{
+		"long": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", 1<<20)) },
+		"broken": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "1000")
+			_, _ = io.WriteString(w, "half")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var taken atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				taken.Add(1)
+				answer(w, r)
+			}))
+			t.Cleanup(server.Close)
+			if _, err := open(t, server.URL+"/hook", loopback).Send(t.Context(), text("1", "x")); err != nil || taken.Load() != 1 {
+				t.Errorf("taken %d times: %v", taken.Load(), err)
+			}
+		})
 	}
 }
 

@@ -162,7 +162,7 @@ type web struct {
 	client *egress.Client
 }
 
-// answers bounds what a service answers.
+// answers is how much of an answer is read.
 const answers = 64 << 10
 
 func openWeb(u *url.URL, s service, plain bool, cfg Config) (Receiver, error) {
@@ -177,7 +177,9 @@ func openWeb(u *url.URL, s service, plain bool, cfg Config) (Receiver, error) {
 		return nil, err
 	}
 	// The forwarder tries again by itself, so one more attempt is enough here.
-	client, err := egress.New(egress.Config{Allow: cfg.Allow, MaxAttempts: 2, MaxResponseBytes: answers})
+	client, err := egress.New(egress.Config{
+		Allow: cfg.Allow, MaxAttempts: 2, MaxResponseBytes: answers, StatusDecides: true,
+	})
 	if err != nil {
 		return nil, err
 	}
