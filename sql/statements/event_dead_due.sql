@@ -1,5 +1,6 @@
 -- Returns up to $2 events of consumer $1 that are to be tried again now, each with those that wait behind
--- it, in the order of event_dead_list.
+-- it, in the order of event_dead_list. Messages that have waited for their time come with all that are due for their
+-- recipient, beyond $2, because these are told in one message.
 -- Called by jobs/event/forward.sender.retry.
 with due as materialized (
     select d.number, case when d.send_at is null or d.refusals > 0 then d.subject end as subject
@@ -7,6 +8,23 @@ with due as materialized (
     where d.consumer = $1 and d.try_at <= clock_timestamp()
     order by d.try_at
     limit $2
+),
+page as materialized (
+    select d.number, d.data, d.send_at
+    from prescient.event_dead d
+    where d.consumer = $1
+        and d.dead_at is null
+        and (
+            d.number = any (array(select number from due))
+            or d.subject = any (array(select subject from due where subject is not null)) and (d.send_at is null or d.refusals > 0)
+        )
+    order by d.number
+    limit $2
+),
+recipient as materialized (
+    select distinct coalesce(p.data ->> 'to', '') as recipient
+    from page p
+    where p.send_at is not null
 )
 select
     d.number, d.consumer, d.id, d.source, d.type, coalesce(d.subject, ''), d.time, d.published_at, d.data::text, d.refusals,
@@ -15,8 +33,9 @@ from prescient.event_dead d
 where d.consumer = $1
     and d.dead_at is null
     and (
-        d.number = any (array(select number from due))
-        or d.subject = any (array(select subject from due where subject is not null)) and (d.send_at is null or d.refusals > 0)
+        d.number in (select number from page)
+        or d.send_at is not null
+            and d.try_at <= clock_timestamp()
+            and coalesce(d.data ->> 'to', '') in (select recipient from recipient)
     )
 order by d.number
-limit $2

@@ -2,7 +2,9 @@ package forward_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -110,4 +112,45 @@ func TestAMessageThatWasSentAtItsTimeIsNotSentAgainWhileAnEarlierOneIsUnsent(t *
 	w.want("sent", w.sent(), "shop/b/b2")
 	w.want("later", w.refused(), "")
 	w.want("received", w.receiver.received(), "b2")
+}
+
+// The publisher makes one message of those to one recipient, so they are in one call of it, however many they are.
+func TestTheMessagesToARecipientThatAreDueTogetherAreNotDivided(t *testing.T) {
+	t.Parallel()
+	w := setupReceiver(t, time.Now().Add(time.Hour))
+	w.cfg.Destinations[0].Types = []string{message.Type("ops")}
+	w.name()
+	var list []event.Event
+	for n := range 600 {
+		list = append(list, event.Event{
+			ID: fmt.Sprint(2 * n), Source: "test", Type: message.Type("ops"), Subject: fmt.Sprint("s", n),
+			Data: json.RawMessage(fmt.Sprintf(`{"text": "x", "to": "c%d"}`, n%250)),
+		})
+	}
+	w.cfg.Destinations[0].SendAt = func(event.Event) time.Time { return time.Now().Add(time.Hour) }
+	if err := w.box.Publish(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	w.forward()
+	calls := map[string]int{} // by recipient
+	w.receiver.before = func(_ context.Context, events []event.Event) {
+		in := map[string]bool{}
+		for _, e := range events {
+			in[string(e.Data)] = true
+		}
+		for to := range in {
+			calls[to]++
+		}
+	}
+	w.db.MustExec("update prescient.event_dead set try_at = clock_timestamp() - interval '1 second'")
+	w.send()
+	for to, n := range calls {
+		if n != 1 {
+			t.Errorf("%s: %d calls, want 1", to, n)
+		}
+	}
+	w.want("later", w.refused(), "")
+	if len(calls) != 250 {
+		t.Errorf("%d recipients", len(calls))
+	}
 }

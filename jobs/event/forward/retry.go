@@ -17,7 +17,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// retryPage is how many refused events are tried at once.
+// retryPage is how many refused events are tried at once, beside the messages that are due together for one recipient.
 const retryPage = 200
 
 // retry tries refused events again whose pause is over, with those behind them. It reports whether more may follow at
@@ -62,10 +62,12 @@ func (s *sender) settleRetry(
 		default:
 			again, texts = append(again, l.Number), append(texts, plain.ErrorText(err))
 		}
-		if l.Subject != "" && !slices.Contains(subjects, l.Subject) {
+		if l.Subject != "" {
 			subjects = append(subjects, l.Subject)
 		}
 	}
+	slices.Sort(subjects)
+	subjects = slices.Compact(subjects)
 	s.sent.Sent += int64(len(gone))
 	s.sent.Refused += int64(len(again))
 	var dead []int64
