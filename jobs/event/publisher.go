@@ -40,6 +40,10 @@ var ErrBlocked = fmt.Errorf("%w: an earlier event of the subject failed", ErrNot
 // because the configuration forbids it. The receiver has not refused it.
 var ErrNotSent = errors.New("not sent")
 
+// ErrThrottled is the error of an event that was not sent because its receiver gets no more for now. This is no
+// failure of the receiver.
+var ErrThrottled = fmt.Errorf("%w: the receiver gets no more for now", ErrNotSent)
+
 // PartialError tells what became of each event of a batch.
 type PartialError struct {
 	// Errs has one entry for each event of the batch, in order: nil for one that was published.

@@ -54,6 +54,9 @@ func (s *sender) step(ctx context.Context) (more bool, err error) {
 		if more, err = s.retry(sending, at); err != nil {
 			return false, err
 		}
+		if sending.Err() != nil { // the next step has the time for the outbox
+			return more, nil
+		}
 	}
 	if !events {
 		return more, nil
@@ -252,8 +255,8 @@ func (s *sender) settle(ctx context.Context, b *batch) (more bool, err error) {
 			delete(s.done, e.Position)
 		}
 	}
-	stopped := ctx.Err() != nil
-	if stopped || progress && (b.cut || errors.Is(failure, event.ErrBlocked)) {
+	stopped, throttled := ctx.Err() != nil, errors.Is(failure, event.ErrThrottled)
+	if stopped || throttled || progress && (b.cut || errors.Is(failure, event.ErrBlocked)) {
 		failure = nil // the next batch has what is left
 	}
 	err = s.record(ctx, upTo, failure, func(ctx context.Context, tx *sqlx.Tx) (err error) {
@@ -267,11 +270,11 @@ func (s *sender) settle(ctx context.Context, b *batch) (more bool, err error) {
 		}
 		return cmp.Or(err, s.keep(ctx, tx, got))
 	})
-	s.resize(b, open)
+	s.resize(b, open, throttled)
 	if err != nil || failure != nil {
 		return false, errors.Join(err, failure)
 	}
-	return !stopped, nil
+	return !stopped && (progress || !throttled), nil
 }
 
 // keep records that the destination got events, if it wants that.
@@ -287,9 +290,11 @@ func (s *sender) keep(ctx context.Context, tx *sqlx.Tx, got []event.Event) error
 	return err
 }
 
-// resize chooses the size of the next batch by the time of this one.
-func (s *sender) resize(b *batch, open bool) {
+// resize chooses the size of the next batch by the time of this one. A throttled one says nothing about the size: many
+// events in a batch are few messages.
+func (s *sender) resize(b *batch, open, throttled bool) {
 	switch {
+	case throttled:
 	case b.cut:
 		s.size = max(1, len(b.page)/2)
 	case !open && b.took < quick && len(b.page) == s.size:

@@ -154,3 +154,51 @@ func TestTheMessagesToARecipientThatAreDueTogetherAreNotDivided(t *testing.T) {
 		t.Errorf("%d recipients", len(calls))
 	}
 }
+
+func TestADestinationThatGetsNoMoreForNowDoesNotFail(t *testing.T) {
+	t.Parallel()
+	w := setup(t, forward.Config{MaxRefusals: 1})
+	w.receiver.down = event.Partial([]error{event.ErrThrottled})
+	w.publish("a1")
+	await.True(t, "the event to be tried", func() bool {
+		f, err := forward.Start(t.Context(), w.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sent := f.Finish()[0]; sent.Err != nil || sent.Sent != 0 || sent.Refused != 0 {
+			t.Fatalf("%+v", sent)
+		}
+		return w.receiver.tries > 0
+	})
+	var failing bool
+	if err := w.db.Get(&failing, "select failing_since is not null from prescient.event_consumer"); err != nil || failing {
+		t.Errorf("it is told as one that fails: %v", err)
+	}
+	w.receiver.down = nil
+	w.send()
+	w.want("received", w.receiver.received(), "a1")
+	w.want("refused", w.refused(), "")
+}
+
+// What the tries of due messages leave of the time of a batch may be too little for the outbox.
+func TestADestinationThatIsThrottledForAWholeBatchDoesNotFail(t *testing.T) {
+	t.Parallel()
+	w := setupReceiver(t, time.Now().Add(time.Hour))
+	w.cfg.Lease = 9 * time.Second
+	w.publish("a2")
+	w.forward()
+	w.db.MustExec("update prescient.event_dead set try_at = clock_timestamp()")
+	w.publish("b1")
+	w.receiver.down = event.Partial([]error{event.ErrThrottled})
+	w.receiver.before = func(ctx context.Context, _ []event.Event) { <-ctx.Done() }
+	f, err := forward.Start(t.Context(), w.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sent := f.Finish()[0]; sent.Err != nil || sent.Sent != 0 || sent.Refused != 0 {
+		t.Errorf("%+v", sent)
+	}
+	w.receiver.down, w.receiver.before = nil, nil
+	w.send()
+	w.want("sent", w.sent(), "shop/a/a2 shop/b/b1")
+}

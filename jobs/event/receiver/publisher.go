@@ -64,6 +64,10 @@ func (p *publisher) Publish(ctx context.Context, events []event.Event) error {
 		if down == nil {
 			down = p.wait(ctx)
 		}
+		if errors.Is(down, event.ErrThrottled) {
+			fail(errs, u, down)
+			continue
+		}
 		if down != nil {
 			fail(errs, u, event.ErrBlocked)
 			continue
@@ -78,7 +82,7 @@ func (p *publisher) Publish(ctx context.Context, events []event.Event) error {
 			down = err
 		}
 	}
-	if down != nil && !sent {
+	if down != nil && !sent && !errors.Is(down, event.ErrThrottled) {
 		return down // nothing is known of any event
 	}
 	return event.Partial(errs)
@@ -147,7 +151,7 @@ func (p *publisher) refill() {
 	p.at = now
 }
 
-// wait waits until one message may be sent.
+// wait waits until one message may be sent. Returns event.ErrThrottled if the time of the batch is over before that.
 func (p *publisher) wait(ctx context.Context) error {
 	for p.refill(); p.left < 1; p.refill() {
 		timer := time.NewTimer(time.Duration((1 - p.left) / p.most * float64(time.Minute)))
@@ -155,6 +159,9 @@ func (p *publisher) wait(ctx context.Context) error {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return event.ErrThrottled
+			}
 			return fmt.Errorf("the receiver gets at most %.0f messages a minute: %w", p.most, context.Cause(ctx))
 		}
 	}

@@ -382,6 +382,27 @@ func TestWhatIsAboveTheBoundOfAMinuteIsToldInOneMessage(t *testing.T) {
 	}
 }
 
+// A bound of one message a minute is longer than the time of a batch.
+func TestWaitingForTheBoundOfAMinuteIsNoFailure(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	p := receiver.NewPublisher(receiver.PublisherConfig{Receiver: f, PerMinute: 1})
+	if err := p.Publish(t.Context(), events("1 a one")); err != nil {
+		t.Fatal(err)
+	}
+	over, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	err := p.Publish(over, events("2 b two", "3 c three@x"))
+	if _, partial := errors.AsType[*event.PartialError](err); !partial {
+		t.Errorf("%v", err)
+	}
+	for _, err := range event.Errors(err, 2) {
+		if !errors.Is(err, event.ErrThrottled) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 func TestAMessageThatIsRefusedHoldsBackItsSubjectAlone(t *testing.T) {
 	t.Parallel()
 	f := &fake{}
