@@ -179,7 +179,8 @@ func (r *Result) logFailures(ctx context.Context, log *slog.Logger, told func(jo
 			"error", f.Error)
 		if f.GaveUp > 0 {
 			log.Log(ctx, level(slog.LevelError, f.Job, true),
-				"rows were given up: they are in history as failed, and \"jobs retry\" puts them back", "slot", r.Slot, "job", f.Job, "rows", f.GaveUp)
+				"rows were given up: they are in history as failed, and \"jobs retry\" puts them back",
+				"slot", r.Slot, "job", f.Job, "rows", f.GaveUp)
 		}
 	}
 }

@@ -11,7 +11,8 @@ var closers = []string{
 	"savepoint", "set", "start", "unlisten",
 }
 
-// First returns the first token of a statement that is neither space nor a comment, in lower case. Empty: there is none.
+// First returns the first token of a statement that is neither space nor a comment, in lower case.
+// Empty: there is none.
 func First(text string) string {
 	for rest := text; rest != ""; {
 		n, kind := Next(rest)

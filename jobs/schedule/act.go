@@ -126,14 +126,16 @@ func (s *Store) setActs(ctx context.Context, tx jobs.DB, specs []Spec) error {
 		return nil
 	}
 	n := len(specs)
-	ids, statements, roles, timeouts := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n), make(pq.Int64Array, n)
+	ids, statements, roles := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n)
+	timeouts := make(pq.Int64Array, n)
 	jobExecs, receivers, texts := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n)
 	for i, spec := range specs {
 		a := spec.Act
 		ids[i], statements[i], roles[i], timeouts[i] = spec.ID, a.SQL, a.Role, int64(a.Timeout/time.Second)
 		jobExecs[i], receivers[i], texts[i] = a.Job, a.Notify, a.Text
 	}
-	_, err := tx.ExecContext(ctx, pgsql.ScheduleAct.In(s.schema), ids, statements, roles, timeouts, jobExecs, receivers, texts)
+	_, err := tx.ExecContext(ctx, pgsql.ScheduleAct.In(s.schema), ids, statements, roles, timeouts, jobExecs, receivers,
+		texts)
 	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
 		return fmt.Errorf("%w: %w", ErrStatement, err)
 	}
@@ -231,7 +233,8 @@ func (s dueSchedule) execute(ctx context.Context, tx *sqlx.Tx, at time.Time) (ro
 		return 0, err
 	}
 	const set = "select set_config('search_path', $1, true), set_config('timezone', $2, true), " +
-		"set_config('statement_timeout', $3, true), set_config('lock_timeout', '0', true), set_config('prescient.instant', $4, true)"
+		"set_config('statement_timeout', $3, true), set_config('lock_timeout', '0', true), " +
+		"set_config('prescient.instant', $4, true)"
 	_, err = tx.ExecContext(ctx, set, searchPath, s.zone, strconv.FormatInt(s.timeout().Milliseconds(), 10),
 		at.UTC().Format(time.RFC3339))
 	if err == nil {

@@ -107,7 +107,8 @@ type dueSchedule struct {
 func newDue(s Spec) dueSchedule {
 	c, err := s.instants()
 	// set_schedule reads neither the crontab nor the act.
-	due := dueSchedule{timeline: newTimeline(s, c), payload: s.Payload, act: s.Act, err: errors.Join(err, s.Act.check(s.Payload))}
+	due := dueSchedule{timeline: newTimeline(s, c), payload: s.Payload, act: s.Act}
+	due.err = errors.Join(err, s.Act.check(s.Payload))
 	if zone, err := crontab.Zone(s.Crontab, s.Timezone); err == nil {
 		due.zone = zone.String()
 	}

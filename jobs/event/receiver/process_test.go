@@ -179,7 +179,9 @@ func sendUntilHung(t *testing.T, s *service, from, to string) (killed bool) {
 		if err := process.Process.Kill(); err != nil {
 			t.Error(err)
 		}
-		<-ended
+		if err := <-ended; err == nil {
+			t.Error("a process that was killed ended well")
+		}
 		return true
 	}
 }
