@@ -229,7 +229,7 @@ func TestAMistakeOfARuleIsToldWithItsLine(t *testing.T) {
 		`steps: [{after: {interval: hold}, every: 1 business day, event: e}]`:        `steps[1].every: a delay of 1 business day needs a calendar`,
 		`steps: [{after: 1d, sql: "insert into s.l values ('order $key is late')"}]`: `steps[1].sql: $key stands within quotes, where it is text and no value: write the text and the value side by side, such as 'order ' || $key`,
 		`steps: [{after: 1d, sql: "update s.l set $$a $number$$"}]`:                  `steps[1].sql: $number stands within quotes`,
-		`steps: [{after: 1d, sql: " -- x\n Commit"}]`:                                `steps[1].sql: a step cannot Commit: its statement runs in the transaction that records the check`,
+		`steps: [{after: 1d, sql: " -- x\n Commit"}]`:                                `steps[1].sql: a step cannot commit: its statement runs in the transaction that records the check`,
 		`steps: [{after: 1d, sql: "set timezone = 'UTC'"}]`:                          `steps[1].sql: a step cannot set`,
 		`steps: [{after: 213504 days, event: e}]`:                                    `"213504 days": must be at most 3660d`,
 		`steps: [{after: 213504d, event: e}]`:                                        `"213504d": must be at most 3660d`,
