@@ -27,15 +27,19 @@ func TestTheLatestRowsOfHistoryAreReadWithoutTheRest(t *testing.T) {
 		from pg_class where relname like 'future_job_history%' and relkind = 'r'`
 	tx := w.db.MustBegin()
 	defer func() { _ = tx.Rollback() }()
-	// The planner may read and sort a partition of 40,000 rows, which takes as long.
-	tx.MustExec("set local enable_seqscan = off; set local enable_bitmapscan = off; set local enable_sort = off")
+	// The planner may take a sequential scan for a table of 40,000 rows, which it reads as fast.
+	tx.MustExec("set local enable_seqscan = off")
+	var before int64 // of the session, such as by analyze, if the server has not told its statistics yet
+	if err := tx.GetContext(t.Context(), &before, read); err != nil {
+		t.Fatal(err)
+	}
 	page, next, err := admin.New(client).HistoryPage(t.Context(), tx, admin.HistoryFilter{Limit: 5})
 	if err != nil || len(page) != 5 || page[0].ID != rows || page[4].ID != rows-4 || next.IsZero() {
 		t.Fatalf("%+v, %v, %v", page, next, err)
 	}
 	var n int64
-	if err := tx.GetContext(t.Context(), &n, read); err != nil || n > rows/4 {
-		t.Errorf("it read %d rows: %v", n, err)
+	if err := tx.GetContext(t.Context(), &n, read); err != nil || n-before > rows/4 {
+		t.Errorf("it read %d rows: %v", n-before, err)
 	}
 	// A page that needs the oldest row finds it.
 	page, next, err = admin.New(client).HistoryPage(t.Context(), tx, admin.HistoryFilter{Outcome: "failed"})
