@@ -237,6 +237,10 @@ func TestATriggerDoesWhatTheScheduleDoes(t *testing.T) {
 	if _, err := w.store.Backfill(t.Context(), w.db, w.publishing(), "a", noon, slot(1)); err == nil || !strings.Contains(err.Error(), "it runs a statement") {
 		t.Errorf("a backfill: %v", err)
 	}
+	w.set(`'ends', '@hourly', sql => 'commit'`)
+	if _, err := w.store.Trigger(t.Context(), w.db, w.publishing(), "ends"); err == nil || !strings.Contains(err.Error(), "sql: must not commit") {
+		t.Errorf("a statement of SQL that Go refuses: %v", err)
+	}
 }
 
 func TestAStatementIsReadBeforeItIsStored(t *testing.T) {

@@ -67,9 +67,13 @@ func (s *Store) Trigger(ctx context.Context, db pgsql.Pool, to *PublishConfig, i
 		o := newOccurrence(id, now, found.Payload)
 		o.ID = fmt.Sprintf("%s-trigger-%d", id, now.UnixMicro())
 		done = Triggered{Act: found.Act, ID: o.ID, schedule: id}
+		due := newDue(found.Spec)
+		if err := found.Act.check(found.Payload); err != nil { // of set_schedule
+			return err
+		}
 		switch act := found.Act; {
 		case act.SQL != "":
-			done.Rows, err = newDue(found.Spec).execute(ctx, tx, now)
+			done.Rows, err = due.execute(ctx, tx, now)
 			return err
 		case act.Job != "":
 			_, err = s.client.Enqueue(ctx, tx, act.request(o, now))
@@ -77,7 +81,7 @@ func (s *Store) Trigger(ctx context.Context, db pgsql.Pool, to *PublishConfig, i
 		}
 		done.Event = new(to.event(o, now, now))
 		if found.Act.Notify != "" {
-			done.Event = new(to.message(newDue(found.Spec), o, now, now))
+			done.Event = new(to.message(due, o, now, now))
 		}
 		return to.publish(ctx, tx, []event.Event{*done.Event})
 	})
