@@ -237,7 +237,9 @@ func (r *snapshot) overdue() map[jobState]int64 {
 	for _, o := range r.Overdue() {
 		sums[jobState{o.JobExec, stateLabels[o.State]}] += o.Waiting.N
 	}
-	largest := slices.SortedFunc(maps.Keys(sums), func(a, b jobState) int { return cmp.Compare(sums[b], sums[a]) })
+	largest := slices.SortedFunc(maps.Keys(sums), func(a, b jobState) int { // of equal numbers, always the same
+		return cmp.Or(cmp.Compare(sums[b], sums[a]), cmp.Compare(a.job, b.job), cmp.Compare(a.state, b.state))
+	})
 	for _, of := range largest[min(mostOverdue, len(largest)):] {
 		sums[jobState{"", of.state}] += sums[of]
 		delete(sums, of)

@@ -83,7 +83,7 @@ database. It exits 1 if the service did not take the message.`,
 // testTime bounds a test.
 const testTime = time.Minute
 
-func test(ctx context.Context, f *factory.Factory, o testOptions) error {
+func test(ctx context.Context, f *factory.Factory, o testOptions) (err error) {
 	to, err := find(f, o.name)
 	if err != nil {
 		return err
