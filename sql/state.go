@@ -54,6 +54,13 @@ func IsOfValue(err error) bool {
 	return false
 }
 
+// IsMistake tells whether err is an error of the server that the text of a statement causes: its
+// data, unknown schemas, syntax and names, or a feature that the server does not have.
+func IsMistake(err error) bool {
+	state := State(err)
+	return state != "" && slices.Contains([]pqerror.Class{"22", "3F", "42", "0A"}, state.Class())
+}
+
 // IsPolicy tells whether err says that no policy of row security lets a statement write its row.
 func IsPolicy(err error) bool {
 	return HasState(err, pqerror.InsufficientPrivilege) && routine(err) == "ExecWithCheckOptions"

@@ -1,7 +1,6 @@
 package rule
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -38,9 +37,6 @@ func (n *Notify) texts() map[string]*string {
 	return map[string]*string{"notify": &n.Receiver, "text": &n.Text, "to": &n.To, "digest": &n.Digest}
 }
 
-// maxText bounds a template, in bytes.
-const maxText = 10_000
-
 // check returns what is wrong, by field. payload has the columns that go with events.
 func (n Notify) check(payload []string) map[string]string {
 	problems := map[string]string{}
@@ -71,8 +67,8 @@ var messageValues = []string{"rule", "step", "entity", "key", "since", "when", "
 
 // checkTemplate returns what is wrong with a template. Empty: nothing.
 func checkTemplate(name, text string, payload []string) string {
-	if len(text) > maxText {
-		return fmt.Sprintf("must be at most %d bytes", maxText)
+	if len(text) > message.MaxText {
+		return fmt.Sprintf("must be at most %d bytes", message.MaxText)
 	}
 	t, err := template.New(name).Parse(text)
 	if err != nil {
@@ -222,7 +218,7 @@ func (p *page) notify(i int, n *notifier, data stepData, over bool) *event.Event
 	now := row.Slot.Add(row.Lateness)
 	values := p.values(data)
 	m := messageData{stepData: data}
-	m.Text, m.To, m.Over = execute(n.text, values), strings.TrimSpace(execute(n.to, values)), over
+	m.Text, m.To, m.Over = message.Execute(n.text, values), strings.TrimSpace(message.Execute(n.to, values)), over
 	m.About = EventID(p.rule.Rule.Name, row.EntityKey, data.Since, "")
 	if m.Text == "" {
 		m.Text = fmt.Sprintf("%s: %s %s", data.Rule, data.Entity, data.Key)
@@ -247,21 +243,9 @@ func MessageID(rule, key string, since time.Time, step string) string {
 	return EventID(rule, key, since, "message\x00"+step) // no step has such a name
 }
 
-// execute returns the text of a template, with a note if it cannot be made to the end.
-func execute(t *template.Template, values map[string]any) string {
-	if t == nil {
-		return ""
-	}
-	var b bytes.Buffer
-	if err := t.Execute(&b, values); err != nil {
-		fmt.Fprintf(&b, " (%s: %v)", t.Name(), err)
-	}
-	return strings.TrimSpace(b.String())
-}
-
 // values returns what templates know. Instants are by the clocks of the rule.
 func (p *page) values(data stepData) map[string]any {
-	at := func(t time.Time) string { return t.In(p.rule.clocks.zone).Format("2006-01-02 15:04 MST") }
+	at := func(t time.Time) string { return message.At(t, p.rule.clocks.zone) }
 	return map[string]any{
 		"rule": data.Rule, "step": data.Step, "entity": data.Entity, "key": data.Key, "since": at(data.Since),
 		"when": data.When, "number": data.Number, "at": at(data.At), "payload": columns(data.Payload),

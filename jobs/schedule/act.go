@@ -21,7 +21,7 @@ import (
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
-// Act is what a schedule does at each instant. The zero Act publishes an event.
+// Act tells what a schedule does at each instant. The zero Act publishes an event.
 type Act struct {
 	// SQL is one statement. It runs once for each instant, in the transaction that records the instant, with the
 	// time zone of the schedule. In it current_setting('prescient.instant')::timestamptz is the instant.
@@ -154,10 +154,6 @@ type preparer interface {
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 }
 
-// mistakes are the classes of errors that a statement itself causes: data, unknown schemas, syntax and names, and
-// features that the server does not have.
-var mistakes = []pqerror.Class{"22", "3F", "42", "0A"}
-
 // parse lets the server parse the statements of schedules, as their roles. A jobs.FieldError says what it refuses. The
 // transaction stays as it was. A transaction that cannot prepare statements, such as one of pgx, learns of a mistake
 // at the first instant. name adds the ID to the error of one of several schedules.
@@ -198,7 +194,7 @@ func parseAs(ctx context.Context, tx jobs.DB, db preparer, a Act) (refused *pq.E
 		return nil, wrong
 	case is && found.Code == pqerror.InsufficientPrivilege && !isOurs:
 		// The login of the runs may be a member of the role, or have the right.
-	case is && slices.Contains(mistakes, found.Code.Class()):
+	case pgsql.IsMistake(wrong):
 		refused = found
 	}
 	_, err = tx.ExecContext(ctx, "rollback to savepoint prescient_schedule; release savepoint prescient_schedule")

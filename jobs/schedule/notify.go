@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -20,15 +19,13 @@ const (
 	textOfValue  = "{{.id}}, {{.at}}{{with .payload}}: {{.}}{{end}}"
 )
 
-const maxTemplate = 10_000
-
 // problemOfText returns what is wrong with the text of a message. Empty: nothing.
 func (a Act) problemOfText(payload json.RawMessage) string {
 	switch {
 	case a.Text != "" && a.Notify == "":
 		return "must stand beside notify"
-	case len(a.Text) > maxTemplate:
-		return fmt.Sprintf("must be at most %d bytes, is %d", maxTemplate, len(a.Text))
+	case len(a.Text) > message.MaxText:
+		return fmt.Sprintf("must be at most %d bytes, is %d", message.MaxText, len(a.Text))
 	}
 	t, err := template.New("text").Option("missingkey=error").Parse(a.Text)
 	if err == nil {
@@ -74,10 +71,5 @@ func (s dueSchedule) text(o Occurrence, at time.Time) string {
 	if err != nil {
 		zone = time.UTC
 	}
-	var b bytes.Buffer
-	err = t.Execute(&b, textValues(o, at.In(zone).Format("2006-01-02 15:04 MST")))
-	if err != nil {
-		fmt.Fprintf(&b, " (%v)", err)
-	}
-	return cmp.Or(strings.TrimSpace(b.String()), o.ScheduleID)
+	return cmp.Or(message.Execute(t, textValues(o, message.At(at, zone))), o.ScheduleID)
 }

@@ -100,15 +100,17 @@ type dueSchedule struct {
 	timeline
 	payload json.RawMessage
 	act     Act
-	zone    string // its name
-	err     error  // this binary cannot parse its crontab
+	zone    string // its name; empty without an act
+	err     error  // this binary cannot parse its crontab, or refuses its act
 }
 
 func newDue(s Spec) dueSchedule {
 	c, err := s.instants()
-	// set_schedule reads neither the crontab nor the act.
-	due := dueSchedule{timeline: newTimeline(s, c), payload: s.Payload, act: s.Act}
-	due.err = errors.Join(err, s.Act.check(s.Payload))
+	due := dueSchedule{timeline: newTimeline(s, c), payload: s.Payload, act: s.Act, err: err}
+	if s.Act == (Act{}) { // as most are
+		return due
+	}
+	due.err = errors.Join(err, s.Act.check(s.Payload)) // set_schedule checks neither
 	if zone, err := crontab.Zone(s.Crontab, s.Timezone); err == nil {
 		due.zone = zone.String()
 	}
@@ -180,8 +182,8 @@ func (b *batch) publish(ctx context.Context, schedules map[string]dueSchedule) e
 	return b.flush(ctx)
 }
 
-// runStatement runs the statement of the first row, for each instant that is due. The error of one instant undoes the
-// others of the row: all are due again in the next slot.
+// runStatement runs the statement of the first row, for each instant that is due. If one instant fails, the statement
+// has run for no instant of the row: all are due again in the next slot.
 func (b *batch) runStatement(ctx context.Context, s dueSchedule) error {
 	b.results[0].Err = nil
 	if _, err := b.tx.ExecContext(ctx, "savepoint prescient_schedule"); err != nil {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"text/template"
 	"time"
 )
 
@@ -24,13 +25,14 @@ func Consumer(receiver string) string { return ConsumerPrefix + receiver }
 // ConsumerPrefix begins the name of the consumer of each receiver. No destination has such a name.
 const ConsumerPrefix = "receiver:"
 
-// Message is what a receiver sends. The data of its event have these fields, beside those of its cause.
+// Message has the text that a receiver sends. The data of its event have these fields, and the fields of the cause.
 type Message struct {
 	// Text is the whole text. Its first line is the subject of a mail.
 	Text string `json:"text"`
 	// To is a mail address, or what else the service takes as a recipient. Empty: that of the receiver.
 	To string `json:"to,omitempty"`
-	// SendAt is when the message is sent, together with others that wait for it. Nil: at once, alone.
+	// SendAt is when the receiver sends the message, together with the other messages of that instant. Nil: at once,
+	// alone.
 	SendAt *time.Time `json:"send_at,omitempty"`
 	// About is the same for a message that tells of a problem, and the one that tells that it is over. Empty: it is
 	// the ID of the event.
@@ -46,6 +48,25 @@ func CheckReceiver(name string) string {
 		return fmt.Sprintf("%q: want the name of a receiver of the settings: lower-case letters, digits, _ and -", name)
 	}
 	return ""
+}
+
+// MaxText bounds the template of a text, in bytes.
+const MaxText = 10_000
+
+// At returns an instant as people read it in a message, by the clocks of a zone.
+func At(at time.Time, zone *time.Location) string { return at.In(zone).Format("2006-01-02 15:04 MST") }
+
+// Execute returns the text of a template, with a note if the template cannot be executed to its end. A nil template has
+// no text.
+func Execute(t *template.Template, values map[string]any) string {
+	if t == nil {
+		return ""
+	}
+	var b strings.Builder
+	if err := t.Execute(&b, values); err != nil {
+		fmt.Fprintf(&b, " (%s: %v)", t.Name(), err)
+	}
+	return strings.TrimSpace(b.String())
 }
 
 // Plain returns a JSON value as the template of a text has it: in an object, a whole number is an int64, and null an

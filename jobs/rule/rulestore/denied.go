@@ -63,7 +63,7 @@ func (s *Store) mayPlan(ctx context.Context, tx *sqlx.Tx, r rule.Applied, query 
 		}
 	}
 	refused, ok := errors.AsType[*pq.Error](err)
-	if err != nil && (!ok || !slices.Contains(mistakes, refused.Code.Class())) {
+	if err != nil && (!ok || !pgsql.IsMistake(err)) {
 		return nil, err
 	}
 	if _, err := tx.ExecContext(ctx, "rollback to prescient_rule"); err != nil {

@@ -101,10 +101,6 @@ var caughtUp = regexp.MustCompile(`(?i)\$now\b|\b(?:now|clock_timestamp|current_
 // another search_path.
 const qualifiedNames = "set local search_path = pg_catalog, pg_temp"
 
-// mistakes are the classes of errors that a statement itself causes: data, unknown schemas, syntax and
-// names, and features that the server does not have.
-var mistakes = []pqerror.Class{"22", "3F", "42", "0A"}
-
 // refusal lets the server parse a statement, and returns why the server refuses it. Nil: it does not.
 func refusal(ctx context.Context, tx *sqlx.Tx, query string) (*pq.Error, error) {
 	if query == "" {
@@ -119,7 +115,7 @@ func refusal(ctx context.Context, tx *sqlx.Tx, query string) (*pq.Error, error) 
 		return nil, nil
 	}
 	refused, ok := errors.AsType[*pq.Error](err)
-	if !ok || !slices.Contains(mistakes, refused.Code.Class()) {
+	if !ok || !pgsql.IsMistake(err) {
 		return nil, err
 	}
 	_, err = tx.ExecContext(ctx, "rollback to prescient_rule")
