@@ -53,7 +53,7 @@ const manyJobs = stateOfEachKind + `
 	update prescient.future_job f set next_check_at = (select slot from day where n = 3) where entity_key like 'many%';
 `
 
-// figures are what status and the overview tell as JSON.
+// figures has the JSON of status and of the overview.
 type figures struct {
 	Overdue        int64                                      `json:"overdue"`
 	OverdueAtLeast bool                                       `json:"overdue_at_least"`

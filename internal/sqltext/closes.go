@@ -11,8 +11,8 @@ var closers = []string{
 	"savepoint", "set", "start", "unlisten",
 }
 
-// First returns the first token of a statement that is neither space nor a comment, in lower case.
-// Empty: there is none.
+// First returns the first token of a statement that is neither space nor a comment, in lower case. Returns "" if the
+// statement has no such token.
 func First(text string) string {
 	for rest := text; rest != ""; {
 		n, kind := Next(rest)
@@ -25,7 +25,7 @@ func First(text string) string {
 }
 
 // Closes returns the first word of a statement if it ends a transaction or changes the session. Such a statement
-// cannot run in the transaction that records it. Empty: it does not.
+// cannot run in the transaction that records it. Returns "" for any other statement.
 func Closes(text string) string {
 	if word := First(text); slices.Contains(closers, word) {
 		return word

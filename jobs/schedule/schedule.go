@@ -29,7 +29,7 @@ type Spec struct {
 	Timezone string
 	// Payload is in the data of every event, see Occurrence. It is any JSON value, or nil.
 	Payload json.RawMessage
-	// Act is what the schedule does at each instant. The zero Act publishes an event.
+	// Act tells what the schedule does at each instant. The zero Act publishes an event.
 	Act Act
 	// KeepAct leaves Act unchanged if the schedule exists.
 	KeepAct bool

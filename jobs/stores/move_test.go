@@ -88,11 +88,16 @@ func TestTheStoryOfAScheduleIsMovedWithIt(t *testing.T) {
 		insert into prescient.slot_run (slot, state, kind, planned, finished_at, names)
 		values (to_timestamp(900), 'done', 'run', 1, to_timestamp(901), '{r1,r2}')`)
 	exec(t, w.a, `update prescient.future_job set journal = $1`, short)
-	before := get[string](t, w.a, everything)
+	exec(t, w.a, `update prescient.schedule set sql = 'select 1', role = 'janitor', timeout = '10 minutes'`)
+	const act = "select to_jsonb(s)::text from prescient.schedule s"
+	before, written := get[string](t, w.a, everything), get[string](t, w.a, act)
 	if moved := w.move(stores.Move{From: "a", To: []string{"b"}}); moved.Schedules != 1 {
 		t.Errorf("%+v", moved)
 	}
 	if diff := cmp.Diff(before, get[string](t, w.b, everything)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(written, get[string](t, w.b, act)); diff != "" {
 		t.Error(diff)
 	}
 }

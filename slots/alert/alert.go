@@ -192,7 +192,7 @@ type told struct {
 	over, again bool
 }
 
-// decision is what to write.
+// decision has the messages and the rows to write.
 type decision struct {
 	messages []told
 	keep     []Known

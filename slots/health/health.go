@@ -20,7 +20,7 @@ const span = 24 * time.Hour
 // Prompt is how soon after its beginning a run opens a slot if all is well.
 const Prompt = time.Minute
 
-// State is what waits in the slots of a store at one moment, and what was missed or left.
+// State tells which rows wait in the slots of a store at one moment, and which slots were missed or left open.
 type State struct {
 	ledger.Status
 	// Due counts the overdue rows by job: rows of slots that are missed, left open or done, and those of the

@@ -24,8 +24,8 @@ func ReceiverProblems(f *factory.Factory) (list []string) {
 	return list
 }
 
-// WarnOfReceiver warns of messages to a receiver that the settings do not have. Those of the runs may have it. of is
-// what has the messages. An empty receiver is none.
+// WarnOfReceiver warns that the settings do not have a receiver of messages. The settings of the runs may have it. of
+// names the rule or the schedule that sends the messages. An empty receiver means no message, and no warning.
 func WarnOfReceiver(ctx context.Context, f *factory.Factory, receiver, of string) {
 	known := func(r config.Receiver) bool { return r.Name == receiver }
 	if receiver == "" || slices.ContainsFunc(f.Config().Receivers, known) {

@@ -35,7 +35,7 @@ func withPublishing(
 	})
 }
 
-// triggeredView is what a trigger did, as JSON.
+// triggeredView describes the effect of a trigger, as JSON.
 type triggeredView struct {
 	ID    string    `json:"id"`
 	Event string    `json:"event,omitempty"` // the id of the event

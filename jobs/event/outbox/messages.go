@@ -20,7 +20,7 @@ type Told struct {
 	State string
 	// At is when the message was sent, is sent, was written, was refused or became a dead letter, in UTC.
 	At time.Time
-	// Error is the last one of the receiver. Empty: there is none.
+	// Error is the last error of the receiver. Empty if the receiver has had no error.
 	Error string
 	// Text is the message. Empty: it was sent.
 	Text string

@@ -27,7 +27,7 @@ type Rule struct {
 	view.RuleDetail
 	// Ahead counts its rows in each of the next 96 slots. Slots without rows are left out.
 	Ahead []Ahead `json:"ahead"`
-	// Due counts its overdue rows. The field overdue is what the rule says about steps that have passed.
+	// Due counts its overdue rows. The field overdue has the policy of the rule for steps that have passed.
 	Due view.OverdueRows `json:"due"`
 }
 

@@ -55,7 +55,7 @@ func (s *Stores) set(store string, m member) {
 // Of returns the store with which a path begins, with its handler, or why it cannot be read. A path is
 // the name of a store, with or without a slash and more. Of returns no name if there is no such store.
 // The longest name counts: an entry of the settings whose stores could not be listed is named beside its
-// stores, and its name is the beginning of theirs.
+// stores, whose names begin with the name of the entry.
 func (s *Stores) Of(path string) (store string, served http.Handler, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
