@@ -86,10 +86,10 @@ func TestARuleRunsInVirtualTime(t *testing.T) {
 	}
 }
 
-// The recipe of the page of rules for a clock that pauses, with its statements.
+// The recipe of the cookbook for a clock that pauses, with its statements.
 func TestAClockPausesAsThePageOfRulesSays(t *testing.T) {
 	t.Parallel()
-	_, recipe, _ := strings.Cut(read(t, "../docs/rules.md"), "## A clock that pauses\n")
+	_, recipe, _ := strings.Cut(read(t, "../docs/rules-cookbook.md"), "## A clock that pauses\n")
 	block := func(kind string) string {
 		_, rest, begins := strings.Cut(recipe, "```"+kind+"\n")
 		text, _, ends := strings.Cut(rest, "```")
