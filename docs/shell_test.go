@@ -3,6 +3,7 @@ package docs_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,9 +12,10 @@ import (
 	"testing"
 	"time"
 
-	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/sql/embedded"
 	"github.com/prescient-go/prescient/sql/pgtest"
+	"github.com/prescient-go/prescient/testkit"
 )
 
 // reader is who works through a page, in a directory of his own: he writes the files that it names, and types what
@@ -22,6 +24,7 @@ type reader struct {
 	t   *testing.T
 	dir string
 	env []string
+	kit *testkit.Kit // of a page for which time passes; else nil
 }
 
 // needed are the programs that pages use besides psql.
@@ -39,8 +42,18 @@ var readersTables = map[string]string{"../README.md": `
 	create table shop.orders (id bigint primary key, placed_at timestamptz, shipped_at timestamptz);
 	create table shop.escalation (order_id bigint);
 	insert into shop.orders
-	select n, placed, placed + case when n % 25 = 0 then null when n % 20 = 0 then interval '5 days' else interval '20 hours' end
+	select 100 + n, placed, placed + case when n % 25 = 0 then null when n % 20 = 0 then interval '5 days' else interval '20 hours' end
 	from (select n, timestamptz '2026-10-01 08:00+00' + n * interval '37 minutes' as placed from generate_series(1, 1500) n) orders`}
+
+// meanwhile is what happens in virtual time before a reader types a command, by the page and the command.
+var meanwhile = map[[2]string]func(r *reader){
+	{"../README.md", "prescient why orders 42"}: func(r *reader) {
+		r.kit.Rules(filepath.Join(r.dir, "rules.yaml"))
+		r.kit.DB.MustExec(fmt.Sprintf(`begin; set local application_name = 'web';
+			insert into shop.orders (id, placed_at) values (42, '%s'); commit`, r.kit.Now().Format(time.RFC3339)))
+		r.kit.RunFor(48*time.Hour + grid.DefaultWidth)
+	},
+}
 
 func newReader(t *testing.T, page, binary string) *reader {
 	t.Helper()
@@ -80,12 +93,10 @@ func newReader(t *testing.T, page, binary string) *reader {
 		t.Fatal(err)
 	}
 	if tables := readersTables[page]; tables != "" {
-		db, err := pgsql.Open(t.Context(), raw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		db.MustExec(tables)
-		_ = db.Close()
+		start := time.Now().Add(-49 * time.Hour) // so that what is printed about the days to come is short
+		r.kit = testkit.New(t, testkit.Config{Start: start})
+		r.kit.DB.MustExec(tables)
+		raw = r.kit.URL
 	}
 	r.env = append(r.env, "PRESCIENT_DATABASE_URL="+raw)
 	return r
@@ -134,6 +145,9 @@ func (r *reader) private() *embedded.Server {
 	return server
 }
 
+// opened is what is told of a slot that is run in virtual time: that it was opened later, by the clock of the server.
+var opened = regexp.MustCompile(` \(the slot was opened at [^)]*\)`)
+
 // patience is for one block.
 const patience = 3 * time.Minute
 
@@ -166,7 +180,13 @@ func (r *reader) follow(b block) {
 	case "console":
 		for _, typed := range strings.Split("\n"+b.text, "\n$ ")[1:] {
 			command, want, _ := strings.Cut(typed, "\n")
+			if happens := meanwhile[[2]string{b.file, command}]; happens != nil {
+				happens(r)
+			}
 			got, err := r.run(command)
+			if r.kit != nil {
+				got = opened.ReplaceAllString(got, "")
+			}
 			if missing := missing(want, got); err != nil || missing != "" {
 				r.t.Fatalf("%s:%d: %s: %v\nit prints\n%s\nwithout %q", b.file, b.place, command, err, got, missing)
 			}
@@ -174,8 +194,9 @@ func (r *reader) follow(b block) {
 	}
 }
 
-// different matches what differs each time: instants, numbers, and the room that they take.
-var different = regexp.MustCompile(`\d[\d:.TZ-]*|[ \t]+`)
+// different matches what differs each time: runners and logins, instants, durations, numbers, and the room that they
+// take.
+var different = regexp.MustCompile(`\bby [^ ,]+|\d[\d:.TZ-]*((ms|µs|h|m|s)\b|[hm]\d[\dhms.]*)?|[ \t]+`)
 
 func normal(line string) string {
 	return strings.TrimSpace(different.ReplaceAllStringFunc(line, func(s string) string {

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	readmeLines   = 150
+	readmeLines   = 140
 	proseColumns  = 100
 	codeColumns   = 120
 	sentenceWords = 25
