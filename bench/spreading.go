@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -104,7 +105,7 @@ func (e *enqueuing) windowsOneByOne(ctx context.Context, rows int) error {
 		return func(ctx context.Context, tx *sqlx.Tx, i int) error {
 			j := e.windowed(i, window)
 			var done jobs.EnqueueResult
-			return pgsql.One(ctx, tx, query, []any{j.JobExec, j.EntityName, j.EntityKey, j.CheckAt, string(j.Payload)}, &done.ID,
+			return pg.One(ctx, tx, query, []any{j.JobExec, j.EntityName, j.EntityKey, j.CheckAt, string(j.Payload)}, &done.ID,
 				&done.Slot, &done.Action)
 		}
 	}

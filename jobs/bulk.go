@@ -8,9 +8,9 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/tx"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 const (
@@ -224,7 +224,7 @@ func (w *writer) finish() (EnqueueCounts, error) {
 // writeChunk writes requests that have been validated.
 func (c *Client) writeChunk(ctx context.Context, db DB, list []Request, on OnConflict) (EnqueueCounts, error) {
 	var n EnqueueCounts
-	err := c.row(ctx, db, pgsql.EnqueueMany, columns(list, on, c.Clock()), &n.Inserted, &n.Kept, &n.Replaced,
+	err := c.row(ctx, db, pg.EnqueueMany, columns(list, on, c.Clock()), &n.Inserted, &n.Kept, &n.Replaced,
 		&n.PushedBack, &n.Recorded, &n.Recent)
 	return n, on.explain(err)
 }

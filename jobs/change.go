@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots/grid"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Cancel ends the waiting check of a key as OutcomeCancelled, with the request that an enqueue may have
@@ -21,7 +21,7 @@ func (c *Client) Cancel(ctx context.Context, tx Tx, key Key) (bool, error) {
 		return false, fmt.Errorf("cancel %s: %w", key, err)
 	}
 	args := []any{key.JobExec, key.EntityName, key.EntityKey, key.ItemKey}
-	if err := c.row(ctx, tx, pgsql.Cancel, args, &found); err != nil {
+	if err := c.row(ctx, tx, pg.Cancel, args, &found); err != nil {
 		return false, fmt.Errorf("cancel %s: %w", key, err)
 	}
 	return found, nil
@@ -33,7 +33,7 @@ func (c *Client) CancelEntity(ctx context.Context, tx Tx, entityName, entityKey 
 	if err := errors.Join(checkEntityName(entityName), checkEntityKey(entityKey)); err != nil {
 		return 0, fmt.Errorf("cancel the checks of %s %s: %w", entityName, entityKey, err)
 	}
-	if err := c.row(ctx, tx, pgsql.CancelEntity, []any{entityName, entityKey}, &n); err != nil {
+	if err := c.row(ctx, tx, pg.CancelEntity, []any{entityName, entityKey}, &n); err != nil {
 		return 0, fmt.Errorf("cancel the checks of %s %s: %w", entityName, entityKey, err)
 	}
 	return n, nil
@@ -48,7 +48,7 @@ func (c *Client) Reschedule(ctx context.Context, tx Tx, key Key, at time.Time) (
 		return time.Time{}, false, fmt.Errorf("reschedule %s: %w", key, err)
 	}
 	args := []any{key.JobExec, key.EntityName, key.EntityKey, grid.RoundMicro(at), key.ItemKey, c.Clock()}
-	return c.slot(ctx, tx, "reschedule", key, pgsql.Reschedule, args)
+	return c.slot(ctx, tx, "reschedule", key, pg.Reschedule, args)
 }
 
 // PushBack moves the waiting check of a key later, never earlier. For example: "it happened again,
@@ -65,7 +65,7 @@ func (c *Client) PushBack(
 	}
 	_, maxMicros := on.args()
 	args := []any{key.JobExec, key.EntityName, key.EntityKey, grid.RoundMicro(at), maxMicros, key.ItemKey, c.Clock()}
-	return c.slot(ctx, tx, "push back", key, pgsql.PushBack, args)
+	return c.slot(ctx, tx, "push back", key, pg.PushBack, args)
 }
 
 func (c *Client) validateChange(key Key, at time.Time) error {
@@ -85,7 +85,7 @@ func (c *Client) ValidateDue(at time.Time) error {
 }
 
 func (c *Client) slot(
-	ctx context.Context, db DB, verb string, key Key, stmt pgsql.Statement, args []any,
+	ctx context.Context, db DB, verb string, key Key, stmt pg.Statement, args []any,
 ) (time.Time, bool, error) {
 	var slot sql.NullTime
 	if err := c.row(ctx, db, stmt, args, &slot); err != nil {

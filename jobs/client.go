@@ -12,6 +12,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -77,7 +78,7 @@ type Tx interface {
 // OwnTx stands for a transaction that begins with a call and is committed before the call returns. So what the call
 // writes does not depend on any other transaction. db may be a *sql.DB or *sqlx.DB.
 func OwnTx(db pgsql.Pool) Tx {
-	if pool := pgsql.Sqlx(db); pool != nil {
+	if pool := pg.Sqlx(db); pool != nil {
 		return ownTx{pool}
 	}
 	return nil
@@ -110,12 +111,15 @@ func NewClient(ctx context.Context, db pgsql.Pool, cfg Config) (*Client, error) 
 	if slices.ContainsFunc(cfg.Around, func(m EnqueueMiddleware) bool { return m == nil }) {
 		return nil, errors.New("jobs.Config: a middleware of Around is nil")
 	}
-	setting, err := pgsql.SettingOr(ctx, db, schema, cfg.Setting)
-	if err != nil {
-		return nil, err
+	if cfg.Setting == nil {
+		setting, err := pgsql.ReadSetting(ctx, db, schema)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Setting = &setting
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	return &Client{cfg: cfg, warned: new(sync.Map), pool: db, schema: schema, setting: setting}, nil
+	return &Client{cfg: cfg, warned: new(sync.Map), pool: db, schema: schema, setting: *cfg.Setting}, nil
 }
 
 // warnUnregistered logs a warning, once for each job, about a job that Registry lacks.
@@ -158,8 +162,8 @@ func (c *Client) Clock() any {
 }
 
 // row runs a statement that returns one row, in the caller's transaction or in a new one.
-func (c *Client) row(ctx context.Context, db DB, stmt pgsql.Statement, args []any, dest ...any) error {
+func (c *Client) row(ctx context.Context, db DB, stmt pg.Statement, args []any, dest ...any) error {
 	return tx.In(ctx, db, func(db tx.DB) error {
-		return pgsql.One(ctx, db, stmt.In(c.schema), args, dest...)
+		return pg.One(ctx, db, stmt.In(c.schema), args, dest...)
 	})
 }

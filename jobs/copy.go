@@ -11,8 +11,8 @@ import (
 
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots/grid"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // copier writes requests by COPY, in one transaction, if none of their keys waits.
@@ -48,7 +48,7 @@ func (w *copier) write(ctx context.Context, tx DB, list []Request) (n EnqueueCou
 	case err == nil:
 		n.Inserted, ok = int64(len(list)), true
 	// Citus turns the other three into InternalError.
-	case pgsql.HasState(err, "", pqerror.UniqueViolation, pqerror.CheckViolation, pqerror.InsufficientPrivilege,
+	case pg.HasState(err, "", pqerror.UniqueViolation, pqerror.CheckViolation, pqerror.InsufficientPrivilege,
 		pqerror.InternalError):
 		then = "rollback to savepoint prescient_copy"
 	default:
@@ -72,7 +72,7 @@ func (w *copier) number(ctx context.Context, tx DB, list []Request) error {
 	if names.text.Len() == 0 {
 		return nil
 	}
-	_, err := pgsql.Collect(ctx, tx, pgsql.JobNumbers.In(w.client.schema), []any{names.literal()},
+	_, err := pg.Collect(ctx, tx, pg.JobNumbers.In(w.client.schema), []any{names.literal()},
 		func(row *sql.Rows, number *int64) error {
 			var name string
 			err := row.Scan(&name, number)
@@ -90,7 +90,7 @@ func (w *copier) copyRows(ctx context.Context, tx DB, list []Request) error {
 	if err != nil {
 		return err
 	}
-	query := pgsql.EnqueueCopy.In(w.client.schema)
+	query := pg.EnqueueCopy.In(w.client.schema)
 	var written int64
 	switch tx := tx.(type) {
 	case copying:
@@ -122,7 +122,7 @@ type enqueuing struct {
 
 // nextSlot returns the first slot that has not begun.
 func (w *copier) nextSlot(ctx context.Context, tx DB) (next time.Time, who enqueuing, err error) {
-	err = pgsql.One(ctx, tx, pgsql.NextSlot.In(w.client.schema), []any{w.client.Clock()}, &next, &who.by, &who.app,
+	err = pg.One(ctx, tx, pg.NextSlot.In(w.client.schema), []any{w.client.Clock()}, &next, &who.by, &who.app,
 		&who.actor, &who.traceparent)
 	return next, who, err
 }
@@ -133,7 +133,7 @@ func (w *copier) nextSlot(ctx context.Context, tx DB) (next time.Time, who enque
 func (w *copier) values(ctx context.Context, tx DB, list []Request) (iter.Seq[[]any], error) {
 	c := w.client
 	var width int64
-	if err := pgsql.One(ctx, tx, pgsql.EnqueueLock.In(c.schema), nil, &width); err != nil {
+	if err := pg.One(ctx, tx, pg.EnqueueLock.In(c.schema), nil, &width); err != nil {
 		return nil, err
 	}
 	next, who, err := w.nextSlot(ctx, tx)

@@ -12,9 +12,9 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/schedule/crontab"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Definition is a registered job with its options. Packages that run jobs read it, and a test may
@@ -223,6 +223,6 @@ func (r *Registry) StartSpan(
 // EnqueueStatement returns the statement that enqueues requests as Client.EnqueueMany does with Keep, for a message
 // with other statements. The requests must be valid: neither a check nor a middleware sees them. clock is the present
 // of a replay; nil asks the database.
-func EnqueueStatement(list []Request, clock any) (pgsql.Statement, []any) {
-	return pgsql.EnqueueMany, columns(list, Keep, clock)
+func EnqueueStatement(list []Request, clock any) (pg.Statement, []any) {
+	return pg.EnqueueMany, columns(list, Keep, clock)
 }

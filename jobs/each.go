@@ -9,7 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
 
-	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/internal/pg"
 )
 
 // DefaultEachSize is the number of rows that Each puts into one transaction by default; see
@@ -76,7 +76,7 @@ func checkInSavepoint(
 		return result, nil
 	}
 	result.Next, result.Enqueue = nil, nil
-	if ctx.Err() != nil || pgsql.IsRetryable(result.Err) || pgsql.IsLockTimeout(result.Err) {
+	if ctx.Err() != nil || pg.IsRetryable(result.Err) || pg.IsLockTimeout(result.Err) {
 		return result, divide(result.Err)
 	}
 	for _, statement := range []string{"rollback to savepoint prescient_each", "release savepoint prescient_each"} {
@@ -84,7 +84,7 @@ func checkInSavepoint(
 			return result, divide(errors.Join(result.Err, err))
 		}
 	}
-	if pgsql.HasState(result.Err, pqerror.InFailedSQLTransaction) {
+	if pg.HasState(result.Err, pqerror.InFailedSQLTransaction) {
 		result.Err = fmt.Errorf("the check went on after an error of its transaction: %w", result.Err)
 	}
 	return result, nil

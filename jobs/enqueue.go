@@ -9,8 +9,8 @@ import (
 
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // ErrExists is returned under Reject for a key that waits already. Like every unique violation it
@@ -158,7 +158,7 @@ func (c *Client) write(ctx context.Context, db DB, r Request, on OnConflict) (e 
 		r.JobExec, r.EntityName, r.EntityKey, r.checkAt(), nullable(string(r.Payload)), r.item(),
 		nullable(r.GroupKey), policy, maxMicros, c.Clock(), r.within(), seconds(r.UnlessEndedWithin),
 	}
-	err = c.row(ctx, db, pgsql.Enqueue, args, &e.ID, &e.Slot, &e.Action)
+	err = c.row(ctx, db, pg.Enqueue, args, &e.ID, &e.Slot, &e.Action)
 	e.Slot = e.Slot.UTC()
 	return e, on.explain(err)
 }
@@ -169,7 +169,7 @@ func nullable(s string) sql.NullString {
 
 // explain turns the unique violation under Reject into ErrExists.
 func (c OnConflict) explain(err error) error {
-	if c.policy == Reject.policy && pgsql.HasState(err, pqerror.UniqueViolation) {
+	if c.policy == Reject.policy && pg.HasState(err, pqerror.UniqueViolation) {
 		return fmt.Errorf("%w (%w)", ErrExists, err)
 	}
 	return err

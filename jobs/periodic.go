@@ -12,10 +12,10 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/jobs/schedule/crontab"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // PeriodicEntity is the entity name of the row of a function on a crontab. Its entity key is the
@@ -294,7 +294,7 @@ type PeriodicRow struct {
 
 // PeriodicRows returns the rows of the periodic functions of all binaries, sorted by job.
 func (c *Client) PeriodicRows(ctx context.Context, db DB) ([]PeriodicRow, error) {
-	return tx.Collect(ctx, db, pgsql.PeriodicRows.In(c.schema), []any{PeriodicEntity, c.Clock()},
+	return tx.Collect(ctx, db, pg.PeriodicRows.In(c.schema), []any{PeriodicEntity, c.Clock()},
 		func(row *sql.Rows, v *PeriodicRow) error {
 			var payload []byte
 			if err := row.Scan(&v.JobExec, &v.Slot, &v.Due, &payload); err != nil {
@@ -330,7 +330,7 @@ func (c *Client) EnqueuePeriodic(ctx context.Context, db DB, r *Registry) error 
 }
 
 func (c *Client) renewPeriodic(ctx context.Context, db DB, r *Registry) error {
-	if _, err := db.ExecContext(ctx, pgsql.PeriodicLock.In(c.schema)); err != nil { // until the transaction ends
+	if _, err := db.ExecContext(ctx, pg.PeriodicLock.In(c.schema)); err != nil { // until the transaction ends
 		return err
 	}
 	stale, err := c.stalePeriodic(ctx, db, r)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // conditional is a check that is not enqueued if its key ended as done in the last two hours.
@@ -150,7 +150,7 @@ func TestAConditionIsRefusedWhereItCannotApply(t *testing.T) {
 		"negative":  `select prescient.enqueue('remind', 'order', '1', now(), unless_ended_within => '-1 day')`,
 		"two years": `select prescient.enqueue('remind', 'order', '1', now(), unless_ended_within => '2 years')`,
 	} {
-		if _, err := w.db.ExecContext(t.Context(), query); !pgsql.HasState(err, "22023") {
+		if _, err := w.db.ExecContext(t.Context(), query); !pg.HasState(err, "22023") {
 			t.Errorf("SQL, %s: %v", name, err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -169,8 +170,8 @@ func Priority(n int) Option { return func(d *Definition) { d.Priority = n } }
 // rights of a runner. Default: the runner's pool.
 func WithPool(db pgsql.Pool) Option {
 	return func(d *Definition) {
-		d.DB = pgsql.Sqlx(db)
-		must(d, d.DB != nil, "WithPool: %v", pgsql.ErrNoDatabase)
+		d.DB = pg.Sqlx(db)
+		must(d, d.DB != nil, "WithPool: %v", pg.ErrNoDatabase)
 	}
 }
 

@@ -6,9 +6,9 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/tx"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Related returns the waiting checks of the entity of a check, and of its group if it has a
@@ -17,7 +17,7 @@ import (
 // or cancels others by key. Related finds only the anonymous rows of the group.
 func (c *Client) Related(ctx context.Context, db DB, job FutureJob) ([]FutureJob, error) {
 	args := []any{job.EntityName, job.EntityKey, nullable(job.GroupKey)}
-	related, err := tx.Collect(ctx, db, pgsql.JobRelated.In(c.schema), args, scanJob)
+	related, err := tx.Collect(ctx, db, pg.JobRelated.In(c.schema), args, scanJob)
 	if err != nil {
 		return nil, fmt.Errorf("list checks related to %s: %w", job.Key(), err)
 	}
@@ -42,7 +42,7 @@ func (c *Client) End(ctx context.Context, tx Tx, outcome Outcome, rows ...Future
 		ids = append(ids, row.ID)
 	}
 	var n int64
-	if err := c.row(ctx, tx, pgsql.JobEnd,
+	if err := c.row(ctx, tx, pg.JobEnd,
 		[]any{slots.literal(), pq.StringArray(names), pq.Int64Array(ids), outcome, c.Clock()}, &n); err != nil {
 		return 0, fmt.Errorf("end %s: %w", spoken.Count(len(rows), "job", "jobs"), err)
 	}

@@ -6,9 +6,9 @@ import (
 
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
-	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -34,7 +34,7 @@ func ignoring(t *testing.T, operation, then string) *world {
 // suppressed fails the test unless err says that a trigger has suppressed a change.
 func suppressed(t *testing.T, err error) {
 	t.Helper()
-	if !pgsql.HasState(err, pqerror.TriggeredDataChangeViolation) || !strings.Contains(err.Error(), "trigger") {
+	if !pg.HasState(err, pqerror.TriggeredDataChangeViolation) || !strings.Contains(err.Error(), "trigger") {
 		t.Errorf("want an error that names the trigger's effect, got %v", err)
 	}
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spread"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots/grid"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // windows are jobs for which some slots will do: on slots and off, before now, around it and after it, with and without a key.
@@ -362,7 +362,7 @@ func TestAWidthThatIsChangedWhileAStreamBeginsMakesNoRowLate(t *testing.T) {
 	tried := 0
 	db := narrowing{tx, func() {
 		_, err := w.db.ExecContext(t.Context(), "set local lock_timeout = '100ms'; select prescient.set_width('5 minutes')")
-		if err != nil && !pgsql.IsLockTimeout(err) {
+		if err != nil && !pg.IsLockTimeout(err) {
 			t.Error(err)
 		}
 		tried++

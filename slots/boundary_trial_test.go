@@ -17,12 +17,12 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/ledger"
 	"github.com/prescient-go/prescient/slots/replay"
-	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -248,7 +248,7 @@ func (c *trial) enqueue(db jobs.Tx, rows ...row) {
 		returning f.id, f.check_count, f.error_count`
 	for _, r := range rows {
 		args := []any{jobs.DefaultMaxChecks - 1, jobs.DefaultRetry, r.slot, r.job, r.key}
-		if err := pgsql.One(c.t.Context(), db, counts, args, &r.id, &r.checks, &r.errors); err != nil {
+		if err := pg.One(c.t.Context(), db, counts, args, &r.id, &r.checks, &r.errors); err != nil {
 			c.t.Fatal(err)
 		}
 		c.rows = append(c.rows, r)

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/spread"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/slots/internal/db"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Mode says what catch-up does with the rows of missed slots.
@@ -204,11 +204,11 @@ func (r *Runner) missed(ctx context.Context, c CatchUp) (Caught, search, error) 
 	current := r.Grid().Floor(r.Now())
 	since, until := r.Grid().Ceil(timeOr(c.Since, grid.Min)), timeOr(c.Until, r.Grid().Next(current))
 	f := search{since: since, until: grid.Earlier(until, r.Grid().Next(current)), current: current, most: MostMissed}
-	var m pgsql.Message
+	var m pg.Message
 	var filled int64
-	m.Do(pgsql.SlotIndexOnly.In(r.schema))
+	m.Do(pg.SlotIndexOnly.In(r.schema))
 	if c.DryRun {
-		m.Add(pgsql.LedgerGaps.In(r.schema), []any{since, grid.Earlier(until, current)}, countSlots(&caught.Empty))
+		m.Add(pg.LedgerGaps.In(r.schema), []any{since, grid.Earlier(until, current)}, countSlots(&caught.Empty))
 	} else {
 		var err error
 		if since, filled, err = r.fill(ctx, since, grid.Earlier(until, current)); err != nil {
@@ -228,8 +228,8 @@ func (r *Runner) missed(ctx context.Context, c CatchUp) (Caught, search, error) 
 }
 
 // find carries out a search, at the end of a message.
-func (r *Runner) find(ctx context.Context, m *pgsql.Message, f *search) error {
-	m.Add(pgsql.PastSlots.In(r.schema), []any{f.since, f.until, f.current, f.most}, func(row *sql.Rows) error {
+func (r *Runner) find(ctx context.Context, m *pg.Message, f *search) error {
+	m.Add(pg.PastSlots.In(r.schema), []any{f.since, f.until, f.current, f.most}, func(row *sql.Rows) error {
 		var m MissedSlot
 		err := row.Scan(&m.Slot, &m.State, &f.all, &f.missed)
 		m.Slot = m.Slot.UTC()
@@ -241,7 +241,7 @@ func (r *Runner) find(ctx context.Context, m *pgsql.Message, f *search) error {
 
 // sendFind sends a message that finds missed slots, and repeats it while the database is away. It calls reset before
 // each attempt.
-func (r *Runner) sendFind(ctx context.Context, m *pgsql.Message, reset func()) error {
+func (r *Runner) sendFind(ctx context.Context, m *pg.Message, reset func()) error {
 	err := r.server.Retry(ctx, db.Retryable, func() error {
 		reset()
 		return r.server.Commit(ctx, m)
@@ -267,9 +267,9 @@ func (r *Runner) fill(ctx context.Context, since, until time.Time) (rest time.Ti
 	}
 	step := fillAtOnce * r.Grid().Width()
 	for ; until.Sub(since) > step; since = since.Add(step) {
-		var m pgsql.Message
+		var m pg.Message
 		var n int64
-		m.Do(pgsql.SlotIndexOnly.In(r.schema))
+		m.Do(pg.SlotIndexOnly.In(r.schema))
 		r.addFill(&m, since, since.Add(step), &n)
 		if err := r.sendFind(ctx, &m, func() {}); err != nil {
 			return since, empty, err
@@ -280,12 +280,12 @@ func (r *Runner) fill(ctx context.Context, since, until time.Time) (rest time.Ti
 }
 
 // addFill adds the statement that records the missed slots without rows in a range, and counts them in empty.
-func (r *Runner) addFill(m *pgsql.Message, since, until time.Time, empty *int64) {
+func (r *Runner) addFill(m *pg.Message, since, until time.Time, empty *int64) {
 	var clock any // nil: the clock of the database counts
 	if r.cfg.Now != nil {
 		clock = r.Now()
 	}
-	m.Add(pgsql.LedgerFill.In(r.schema), []any{since, until, clock}, countSlots(empty))
+	m.Add(pg.LedgerFill.In(r.schema), []any{since, until, clock}, countSlots(empty))
 }
 
 // countSlots reads the number of slots. It skips the first and the last slot of the row.
@@ -317,8 +317,8 @@ func (r *Runner) eachMissed(ctx context.Context, f search) iter.Seq2[MissedSlot,
 				return
 			}
 			f.most, f.until = searchAtOnce, grid.Earlier(end, f.since.Add(searchAtOnce*r.Grid().Width()))
-			var m pgsql.Message
-			m.Do(pgsql.SlotIndexOnly.In(r.schema))
+			var m pg.Message
+			m.Do(pg.SlotIndexOnly.In(r.schema))
 			if err := r.find(ctx, &m, &f); err != nil {
 				yield(MissedSlot{}, err)
 				return

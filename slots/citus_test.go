@@ -20,6 +20,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -211,7 +212,7 @@ func TestAWorkerThatDiesLeavesNoWidthHalfChangedAndNoSlotHalfOpened(t *testing.T
 	const query = `
 		select count(*), count(*) filter (where f.next_check_at <> prescient.slot_ceil(f.next_check_at, interval '15 minutes'))
 		from prescient.future_job f`
-	if err := db.QueryRow(pgsql.NewStatement(query).In(s.schema)).Scan(&waiting, &astray); err != nil || waiting != s.rows || astray > 0 {
+	if err := db.QueryRow(pg.NewStatement(query).In(s.schema)).Scan(&waiting, &astray); err != nil || waiting != s.rows || astray > 0 {
 		t.Errorf("%d rows wait, %d of them in no slot: %v; want %d", waiting, astray, err, s.rows)
 	}
 	s.clock.Set(slot(1))

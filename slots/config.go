@@ -17,6 +17,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -125,13 +126,13 @@ type Runner struct {
 // isPgxAdapter reports whether a pool is one of pgx's own adapter for database/sql. A run would never end a slot whose
 // checks have transactions.
 func isPgxAdapter(db pgsql.Pool) bool {
-	return fmt.Sprintf("%T", pgsql.Sqlx(db).Driver()) == "*stdlib.Driver"
+	return fmt.Sprintf("%T", pg.Sqlx(db).Driver()) == "*stdlib.Driver"
 }
 
 // NewRunner reads the grid and the clock from the database, and creates the partitions of history that are due. It
 // returns pgsql.ErrNotMigrated if the schema is missing.
 func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
-	if pgsql.Sqlx(cfg.DB) == nil || cfg.Registry == nil {
+	if pg.Sqlx(cfg.DB) == nil || cfg.Registry == nil {
 		return nil, errors.New("slots.Config: DB and Registry must be set")
 	}
 	if isPgxAdapter(cfg.DB) {
@@ -185,10 +186,10 @@ func NewRunner(ctx context.Context, cfg Config) (*Runner, error) {
 	cfg.Early = min(cfg.Early, setting.Grid.Width()/2)
 	r := &Runner{cfg: cfg, schema: schema, setting: setting}
 	r.server = db.Server{
-		DB: pgsql.Sqlx(cfg.DB), Schema: schema, Citus: setting.Citus, Version: setting.Server,
+		DB: pg.Sqlx(cfg.DB), Schema: schema, Citus: setting.Citus, Version: setting.Server.Version,
 		Lease: cfg.Lease, Logger: cfg.Logger,
 	}
-	if err := r.register(ctx, pgsql.IsRetryable); err != nil {
+	if err := r.register(ctx, pg.IsRetryable); err != nil {
 		return nil, err
 	}
 	r.makeHistoryMonths(ctx)
@@ -215,9 +216,9 @@ func (r *Runner) register(ctx context.Context, retryable func(err error) bool) e
 		names, slas = append(names, def.Name), append(slas, sql.NullInt64{Int64: def.SLA.Microseconds(), Valid: def.SLA > 0})
 	}
 	numbers := map[string]int64{}
-	var m pgsql.Message
+	var m pg.Message
 	args := []any{pq.Array(names), pq.Array(slas), r.cfg.Registry.KnowsRules()}
-	m.Add(pgsql.JobRegister.In(r.schema), args, func(row *sql.Rows) error {
+	m.Add(pg.JobRegister.In(r.schema), args, func(row *sql.Rows) error {
 		var name string
 		var number int64
 		err := row.Scan(&name, &number)
@@ -225,7 +226,7 @@ func (r *Runner) register(ctx context.Context, retryable func(err error) bool) e
 		return err
 	})
 	if err := r.server.Retry(ctx, retryable, func() error { return r.server.Commit(ctx, &m) }); err != nil {
-		return fmt.Errorf("register jobs: %w", pgsql.ExplainMissing(err))
+		return fmt.Errorf("register jobs: %w", pg.ExplainMissing(err))
 	}
 	for _, name := range names {
 		if _, found := numbers[name]; !found {
@@ -245,10 +246,10 @@ func (r *Runner) register(ctx context.Context, retryable func(err error) bool) e
 // it finishes go to the default partition. While another session reads history, a later run creates
 // the partitions.
 func (r *Runner) makeHistoryMonths(ctx context.Context) {
-	var m pgsql.Message
-	m.Do(pgsql.HistoryMonths.In(r.schema))
+	var m pg.Message
+	m.Do(pg.HistoryMonths.In(r.schema))
 	err := r.server.Commit(ctx, &m)
-	if err != nil && ctx.Err() == nil && !pgsql.IsLockTimeout(err) {
+	if err != nil && ctx.Err() == nil && !pg.IsLockTimeout(err) {
 		r.cfg.Logger.WarnContext(ctx, "no partition of history could be made ahead; rows go to its default partition",
 			"error", err)
 	}

@@ -84,14 +84,14 @@
 //	elapsed     nothing
 //	phase       nothing
 //	row         internal/guard, jobs
-//	db          elapsed, sql
-//	claim       db, elapsed, phase, row, jobs, sql
-//	permit      db, elapsed, phase, sql
+//	db          elapsed, internal/pg, sql
+//	claim       db, elapsed, phase, row, jobs, internal/pg
+//	permit      db, elapsed, phase, internal/pg
 //	unit        elapsed, row, internal/guard, jobs
-//	record      claim, db, elapsed, row, internal/guard, internal/plain, internal/journal, jobs, sql
-//	txn         claim, db, elapsed, permit, phase, record, row, unit, internal/guard, jobs, sql
+//	record      claim, db, elapsed, row, internal/guard, internal/plain, internal/journal, jobs, internal/pg, sql
+//	txn         claim, db, elapsed, permit, phase, record, row, unit, internal/guard, jobs, internal/pg
 //	lane        permit, phase, row, unit, jobs
-//	round       claim, elapsed, lane, phase, row, txn, unit, internal/guard, jobs, sql
+//	round       claim, elapsed, lane, phase, row, txn, unit, internal/guard, jobs, internal/pg
 //
 // Package internal/shape tests the sizes of structs and types, and this table.
 package slots

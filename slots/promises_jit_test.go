@@ -11,9 +11,9 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
-	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -55,7 +55,7 @@ func TestNothingThatARunDoesIsCompiled(t *testing.T) {
 	}
 	var mu sync.Mutex
 	compiled := map[string]bool{}
-	db := sqlx.NewDb(sql.OpenDB(pgsql.NewConnector(pq.ConnectorWithNoticeHandler(base, func(notice *pq.Error) {
+	db := sqlx.NewDb(sql.OpenDB(pg.NewConnector(pq.ConnectorWithNoticeHandler(base, func(notice *pq.Error) {
 		if !strings.Contains(notice.Message, "\nJIT:") {
 			return
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -83,8 +84,8 @@ func TestThePoolOfAJobKeepsItsRole(t *testing.T) {
 	t.Parallel()
 	for name, wrap := range map[string]func(driver.Connector) driver.Connector{
 		"plain":    func(c driver.Connector) driver.Connector { return c },
-		"lazy":     func(c driver.Connector) driver.Connector { return pgsql.NewConnector(c, false) },
-		"prepared": func(c driver.Connector) driver.Connector { return pgsql.NewConnector(c, true) },
+		"lazy":     func(c driver.Connector) driver.Connector { return pg.NewConnector(c, false) },
+		"prepared": func(c driver.Connector) driver.Connector { return pg.NewConnector(c, true) },
 	} {
 		for _, role := range []string{"set local role pg_monitor", "set role pg_monitor"} {
 			t.Run(name+", "+role, func(t *testing.T) { keepsItsRole(t, wrap, role) })

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -25,9 +26,9 @@ import (
 const roleSchema = "least_privilege"
 
 // withRole opens the database as one of the roles of roleSchema.
-func withRole(t *testing.T, url string, role pgsql.Role) *sqlx.DB {
+func withRole(t *testing.T, url string, role pg.Role) *sqlx.DB {
 	t.Helper()
-	db, err := pgsql.Open(t.Context(), url, pgsql.Param("role", role.In(roleSchema)))
+	db, err := pgsql.Open(t.Context(), url, pgsql.Param("role", role.In(pgsql.Schema(roleSchema))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func TestEveryPartIsPlayedWithTheRightsOfItsRole(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Direct(t)
 	rolesOf(t, url)
-	app, reader, runner, operator := withRole(t, url, pgsql.App), withRole(t, url, pgsql.Reader), withRole(t, url, pgsql.Runner), withRole(t, url, pgsql.Operator)
+	app, reader, runner, operator := withRole(t, url, pg.App), withRole(t, url, pg.Reader), withRole(t, url, pg.Runner), withRole(t, url, pg.Operator)
 	at := replay.NewClock(noon)
 
 	client, err := jobs.NewClient(t.Context(), app, jobs.Config{Schema: roleSchema}) // only a runner may give a clock

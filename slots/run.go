@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/claim"
@@ -22,7 +23,6 @@ import (
 	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/txn"
 	"github.com/prescient-go/prescient/slots/internal/unit"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // idleEvery is how often an idle runner looks for claims to take over.
@@ -172,7 +172,7 @@ func (r *run) do() (Result, error) {
 func (r *run) open() (state string, err error) {
 	opened, list, err := r.session.Open(int64(r.cfg.Page))
 	if err != nil {
-		return "", fmt.Errorf("open: %w", pgsql.ExplainMissing(err))
+		return "", fmt.Errorf("open: %w", pg.ExplainMissing(err))
 	}
 	r.know(list)
 	r.records.Position = opened.Position

@@ -18,13 +18,13 @@ import (
 
 var update = flag.Bool("update", false, "write the callers of statements into their files")
 
-// constant matches a line of statements.go: the constant of a statement, and its file.
+// constant matches a line of internal/pg/statements.go: the constant of a statement, and its file.
 var constant = regexp.MustCompile(`(?m)^\t(\w+)\s+= file\("(\w+)"\)`)
 
 func TestEveryStatementSaysWhoCallsIt(t *testing.T) {
 	t.Parallel()
 	callers := callersOfStatements(t)
-	source, err := os.ReadFile("statements.go")
+	source, err := os.ReadFile("../internal/pg/statements.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func callersOfStatements(t *testing.T) map[string]map[string]bool {
 				return fs.SkipDir // another module
 			}
 			return nil
-		case !strings.HasSuffix(path, ".go"), strings.HasSuffix(path, "_test.go"), entry.Name() == "statements.go":
+		case !strings.HasSuffix(path, ".go"), strings.HasSuffix(path, "_test.go"), path == "../internal/pg/statements.go":
 			return nil
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
@@ -92,7 +92,7 @@ func callersOfStatements(t *testing.T) map[string]map[string]bool {
 		for _, decl := range file.Decls {
 			caller := filepath.ToSlash(dir) + "." + nameOf(decl)
 			ast.Inspect(decl, func(n ast.Node) bool {
-				for _, name := range statementsOf(n, dir == "sql") {
+				for _, name := range statementsOf(n, dir == "internal/pg") {
 					if callers[name] == nil {
 						callers[name] = map[string]bool{}
 					}
@@ -109,13 +109,13 @@ func callersOfStatements(t *testing.T) map[string]map[string]bool {
 	return callers
 }
 
-// statementsOf returns the exported names of package sql in a node. Inside the package, statements
+// statementsOf returns the exported names of package pg in a node. Inside the package, statements
 // are used by their method In, or in a list.
 func statementsOf(n ast.Node, inside bool) (names []string) {
 	switch n := n.(type) {
 	case *ast.SelectorExpr:
 		name, ok := n.X.(*ast.Ident)
-		if ok && name.Name == "pgsql" {
+		if ok && name.Name == "pg" {
 			return []string{n.Sel.Name}
 		}
 		if ok && inside && n.Sel.Name == "In" {

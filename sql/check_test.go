@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -29,7 +30,7 @@ func TestTheTransactionOfACheckOfOneRowHasItsSettings(t *testing.T) {
 		}
 	}
 	job, id := get[int64](t, tx, "select job from prescient.future_job"), get[int64](t, tx, "select id from prescient.future_job")
-	state := get[string](t, tx, pgsql.CheckBegin.In(""), pgsql.Composite{slot, job, id, false, "checking", "120", "34000", "check of remind"})
+	state := get[string](t, tx, pg.CheckBegin.In(pgsql.DefaultSchema), pg.Composite{slot, job, id, false, "checking", "120", "34000", "check of remind"})
 	want("checking", "120ms", "34s")
 	if actor := get[string](t, tx, "select current_setting('prescient_caller.actor')"); actor != "check of remind" {
 		t.Errorf("the actor is %q", actor)
@@ -37,7 +38,7 @@ func TestTheTransactionOfACheckOfOneRowHasItsSettings(t *testing.T) {
 	exec(t, tx, "reset all")
 	want(before...)
 	exec(t, tx, "select pg_advisory_lock(1)")
-	recorded := get[bool](t, tx, pgsql.RowRecord.In(""), pgsql.Composite{
+	recorded := get[bool](t, tx, pg.RowRecord.In(pgsql.DefaultSchema), pg.Composite{
 		slot, 7, 1, job, "remind", id, "done", "", nil, nil, nil, 0, 0, true, "me", nil, nil, state[len("locked "):], "recording", "150", "56000", true,
 	})
 	want("recording", "150ms", "56s")

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
+	"github.com/prescient-go/prescient/sql/statements"
 )
 
 // These tests find what Citus refuses, on any PostgreSQL. Citus evaluates a function that is not
@@ -115,7 +117,7 @@ func everyText(t *testing.T) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		texts[file] = bodies.ReplaceAllString(pgsql.FromFile(text).In(""), "''")
+		texts[file] = bodies.ReplaceAllString(pg.NewStatement(statements.Expand(string(text))).In(pgsql.DefaultSchema), "''")
 	}
 	var script strings.Builder
 	if err := pgsql.PrintMigrations(&script, ""); err != nil {

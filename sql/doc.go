@@ -1,5 +1,7 @@
-// Package sql is the store: the migrations and every statement, as .sql files. It is the only
-// package that names tables. Import it as pgsql, since its own name would shadow database/sql.
+// Package sql opens a database, makes and upgrades prescient's schema and roles in it, and runs
+// transactions: [Open], [Migrate], [MakeRoles], [InTx]. Its folders hold the migrations, the functions
+// and every statement as .sql files; they alone name tables. Import it as pgsql, since its own name
+// would shadow database/sql.
 //
 //	import pgsql "github.com/prescient-go/prescient/sql"
 //
@@ -43,12 +45,11 @@
 // edited once it is released. A file in functions holds the functions of its name, and is edited in
 // place. [Migrate] replaces all functions if the schema has others, in the transaction of the last
 // migration. A migration drops a function that goes, or whose parameters or result change.
-// [Tables], [Types] and [Routines] list what belongs to prescient: an application may have objects
-// of its own in the schema.
+// [Objects] lists what belongs to prescient: an application may have objects of its own in the schema.
 //
 // The .sql files are valid as they stand, except that {{kept}} and the like stand for lists of
-// columns; see columns.go. They name the schema "prescient"; [Statement.In] rewrites them for
-// another.
+// columns; see statements/columns.go. They name the schema "prescient"; package internal/pg, which
+// sends them, rewrites them for another.
 //
 // Subpackages: embedded runs a private PostgreSQL if no database URL is given. pgtest gives every
 // test a database of its own.

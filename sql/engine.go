@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/internal/pg"
 )
 
 // EngineError reports a server that speaks PostgreSQL's protocol but whose engine lacks what the
@@ -16,17 +18,19 @@ type EngineError struct {
 	Why  string // what the engine lacks
 }
 
-// EngineRemedy says how to fix an EngineError.
-const EngineRemedy = "point database.url at PostgreSQL 15 or newer, or at a service that runs it; " +
-	"docs/engines.md tells which are known"
-
 // What names the engine and says what it lacks.
 func (e *EngineError) What() string {
 	return fmt.Sprintf("the server is %s, which cannot keep the promises of prescient: %s", e.Name, e.Why)
 }
 
-// Error returns What, then EngineRemedy.
-func (e *EngineError) Error() string { return e.What() + "; " + EngineRemedy }
+// Remedy says what to do about it.
+func (e *EngineError) Remedy() string {
+	return "point database.url at PostgreSQL 15 or newer, or at a service that runs it; " +
+		"docs/engines.md tells which are known"
+}
+
+// Error returns What, then Remedy.
+func (e *EngineError) Error() string { return e.What() + "; " + e.Remedy() }
 
 // RefuseEngine returns an EngineError if the server's engine is known not to keep the promises. It
 // needs no schema, and works on a hot standby.
@@ -34,7 +38,7 @@ func RefuseEngine(ctx context.Context, db Pool) error {
 	return ReadTx(ctx, db, func(tx *sqlx.Tx) error {
 		for _, ask := range engineSays {
 			var says string
-			if err := One(ctx, tx, ask.In(""), nil, &says); err != nil {
+			if err := pg.One(ctx, tx, ask.In(DefaultSchema), nil, &says); err != nil {
 				return fmt.Errorf("ask the server what it is: %w", err)
 			}
 			if err := refuseEngine(says); err != nil {
@@ -47,12 +51,12 @@ func RefuseEngine(ctx context.Context, db Pool) error {
 
 // engineSays are the statements that identify an engine. Each returns a text. The version comes
 // first, because some engines lack what the second statement reads.
-var engineSays = []Statement{EngineVersion, EngineSigns}
+var engineSays = []pg.Statement{pg.EngineVersion, pg.EngineSigns}
 
 // addEngine adds the statements that identify the engine to a message.
-func addEngine(m *Message) {
+func addEngine(m *pg.Message) {
 	for _, ask := range engineSays {
-		m.Add(ask.In(""), nil, func(row *sql.Rows) error {
+		m.Add(ask.In(DefaultSchema), nil, func(row *sql.Rows) error {
 			var says string
 			if err := row.Scan(&says); err != nil {
 				return err

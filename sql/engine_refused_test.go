@@ -7,6 +7,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -47,7 +48,7 @@ func TestARefusedEngineGetsNoSchemaAndIsNotUsed(t *testing.T) {
 func isRefused(t *testing.T, name string, err error) {
 	t.Helper()
 	refused, ok := errors.AsType[*pgsql.EngineError](err)
-	if !ok || refused.Name != name || !strings.Contains(err.Error(), pgsql.EngineRemedy) || errors.Is(err, pgsql.ErrNotMigrated) {
+	if !ok || refused.Name != name || !strings.Contains(err.Error(), (&pgsql.EngineError{}).Remedy()) || errors.Is(err, pgsql.ErrNotMigrated) {
 		t.Errorf("%v, want %s", err, name)
 	}
 }
@@ -63,7 +64,7 @@ func TestAServerThatOnlyLooksLikeARefusedEngineIsAccepted(t *testing.T) {
 			if role != "" {
 				exec(t, tx, "set local role "+role)
 			}
-			return pgsql.One(t.Context(), tx, pgsql.EngineSigns.In(""), nil, new(string))
+			return pg.One(t.Context(), tx, pg.EngineSigns.In(pgsql.DefaultSchema), nil, new(string))
 		})
 		if err = errors.Join(err, pgsql.RefuseEngine(t.Context(), db)); err != nil {
 			t.Errorf("role %q: %v", role, err)

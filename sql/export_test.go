@@ -33,5 +33,5 @@ func MigrateWith(ctx context.Context, db *sqlx.DB, text string, tries int) error
 	return err
 }
 
-// FromFile is the statement that a .sql file holds.
-func FromFile(text []byte) Statement { return Statement{text: expand(string(text))} }
+// FunctionsStep is the name of the step that replaces the functions.
+const FunctionsStep = functionsStep

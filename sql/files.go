@@ -6,6 +6,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"github.com/prescient-go/prescient/sql/statements"
 )
 
 //go:embed migrations/*.sql
@@ -38,7 +40,7 @@ func readFiles(from fs.FS, folder string) []source {
 		if err != nil {
 			panic(err)
 		}
-		files = append(files, source{strings.TrimSuffix(entry.Name(), ".sql"), expand(string(text))})
+		files = append(files, source{strings.TrimSuffix(entry.Name(), ".sql"), statements.Expand(string(text))})
 	}
 	return files
 }

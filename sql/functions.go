@@ -10,6 +10,8 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3/lock"
+
+	"github.com/prescient-go/prescient/internal/pg"
 )
 
 // functionsHash identifies the functions of this code: the SHA-256 of all files of sql/functions.
@@ -73,11 +75,11 @@ func functionsState(ctx context.Context, tx *sqlx.Tx, schema Schema) (current bo
 	var hash string
 	var at int64 // microseconds since 1970
 	var here bool
-	err = tx.GetContext(ctx, &here, FunctionsHere.In(schema), schema.qualify("prescient.setting"))
+	err = tx.GetContext(ctx, &here, pg.FunctionsHere.In(schema), schema.qualify("prescient.setting"))
 	if err != nil || !here {
 		return false, time.Time{}, err
 	}
-	err = tx.QueryRowContext(ctx, FunctionsApplied.In(schema)).Scan(&hash, &at)
+	err = tx.QueryRowContext(ctx, pg.FunctionsApplied.In(schema)).Scan(&hash, &at)
 	if err != nil || hash != functionsHash {
 		return false, time.Time{}, err
 	}

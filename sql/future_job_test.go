@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -118,10 +119,10 @@ func TestANameHasOneNumberHoweverItFirstCame(t *testing.T) {
 		"enqueue":      "select prescient.enqueue('remind', 'order', '1', '2030-03-01')",
 		"enqueue_many": "select prescient.enqueue_many('{remind}', '{order}', '{1}', '{2030-03-01}', '{null}', '{null}', '{null}')",
 		"ensure_job":   "select prescient.ensure_job('remind')",
-		"job_numbers":  strings.ReplaceAll(pgsql.JobNumbers.In(""), "$1", "'{remind,remind}'"),
-		"job_register": strings.NewReplacer("$1", "'{remind}'", "$2", "'{null}'", "$3", "false").Replace(pgsql.JobRegister.In("")),
-		"job_tell":     strings.NewReplacer("$1", "'{remind}'", "$2", "'2030-03-01'").Replace(pgsql.JobTell.In("")),
-		"job_pause":    strings.ReplaceAll(pgsql.JobPause.In(""), "$1", "'remind'"),
+		"job_numbers":  strings.ReplaceAll(pg.JobNumbers.In(pgsql.DefaultSchema), "$1", "'{remind,remind}'"),
+		"job_register": strings.NewReplacer("$1", "'{remind}'", "$2", "'{null}'", "$3", "false").Replace(pg.JobRegister.In(pgsql.DefaultSchema)),
+		"job_tell":     strings.NewReplacer("$1", "'{remind}'", "$2", "'2030-03-01'").Replace(pg.JobTell.In(pgsql.DefaultSchema)),
+		"job_pause":    strings.ReplaceAll(pg.JobPause.In(pgsql.DefaultSchema), "$1", "'remind'"),
 	} {
 		t.Run(first, func(t *testing.T) {
 			t.Parallel()

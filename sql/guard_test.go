@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -12,7 +13,7 @@ func TestAGuardIsAskedBeforeEachConnection(t *testing.T) {
 	t.Parallel()
 	var refused error
 	asked := 0
-	db, err := pgsql.Open(t.Context(), pgtest.URL(t), pgsql.Guard(func() error { asked++; return refused }))
+	db, err := pgsql.Open(t.Context(), pgtest.URL(t), pg.Guard(func() error { asked++; return refused }))
 	if err != nil || asked != 1 {
 		t.Fatal(err, asked)
 	}

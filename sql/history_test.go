@@ -13,6 +13,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -278,7 +279,7 @@ func TestNothingWaitsForReadersOfHistory(t *testing.T) {
 		exec(t, reader, test.read)
 		for _, query := range test.refused {
 			tx := begin(t, db)
-			if _, err := tx.ExecContext(t.Context(), query); !pgsql.IsLockTimeout(err) {
+			if _, err := tx.ExecContext(t.Context(), query); !pg.IsLockTimeout(err) {
 				t.Errorf("%s: %s: %v", name, query, err)
 			}
 			_ = tx.Rollback()
@@ -347,7 +348,7 @@ func TestHowTheJobsDoIsReadFromTheRowsThatFailed(t *testing.T) {
 			'2030-03-01 12:00Z'::timestamptz + n * interval '1 second'
 		from generate_series(1, 20000) as n;
 		analyze prescient.future_job_history`)
-	plan := strings.Join(list(t, db, "explain "+pgsql.LedgerJobs.In(""), noon, afterAll, afterAll), "\n")
+	plan := strings.Join(list(t, db, "explain "+pg.LedgerJobs.In(pgsql.DefaultSchema), noon, afterAll, afterAll), "\n")
 	index := regexp.MustCompile(`Scan (Backward )?using future_job_history_203003_finished_at_idx1 on `)
 	if !index.MatchString(plan) ||
 		strings.Contains(plan, "Scan on future_job_history_203003") {

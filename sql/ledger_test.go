@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -53,7 +54,7 @@ func TestTheLedgerForgetsNothingFromTheFirstSlotWithRowsOn(t *testing.T) {
 			exec(t, db, `insert into prescient.slot_job (slot, job, planned) select slot, 1, 0 from prescient.slot_run`)
 			exec(t, db, test.change)
 			for part := int64(2); part == 2; {
-				part = get[int64](t, db, pgsql.LedgerPrune.In(""), "2030-03-01 11:20:00Z", 2)
+				part = get[int64](t, db, pg.LedgerPrune.In(pgsql.DefaultSchema), "2030-03-01 11:20:00Z", 2)
 				if part > 2 {
 					t.Errorf("a part of at most 2 forgets %d slots", part)
 				}
@@ -63,7 +64,7 @@ func TestTheLedgerForgetsNothingFromTheFirstSlotWithRowsOn(t *testing.T) {
 				}
 			}
 			for range 2 { // the second time nothing is left to forget
-				exec(t, db, pgsql.LedgerPrune.In(""), "2030-03-01 11:20:00Z", 1000)
+				exec(t, db, pg.LedgerPrune.In(pgsql.DefaultSchema), "2030-03-01 11:20:00Z", 1000)
 				for _, table := range []string{"slot_run", "slot_job"} {
 					left := list(t, db, "select to_char(slot at time zone 'UTC', 'HH24:MI:SS') from prescient."+table+" order by slot")
 					if diff := cmp.Diff(test.want, left); diff != "" {
@@ -164,7 +165,7 @@ func TestEmptySlotsAreRecordedUpToTheClockOfTheDatabase(t *testing.T) {
 	exec(t, db, "update prescient.setting set since = prescient.slot_floor(statement_timestamp() - interval '2 hours', width)")
 	for until, want := range map[string]string{"1 hour": "0 ahead", "-1 hour": "0 ahead"} {
 		at := get[time.Time](t, db, "select clock_timestamp() + $1::interval", until)
-		exec(t, db, pgsql.LedgerFill.In(""), at.Add(-2*time.Hour), at, nil)
+		exec(t, db, pg.LedgerFill.In(pgsql.DefaultSchema), at.Add(-2*time.Hour), at, nil)
 		got := get[string](t, db, `
 			select count(*) || ' ahead' from prescient.slot_run, prescient.setting
 			where slot >= prescient.slot_floor(clock_timestamp(), width)`)

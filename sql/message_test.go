@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -25,7 +26,7 @@ func TestParametersOfAMessageArriveUnchanged(t *testing.T) {
 	db := pgtest.New(t)
 	at := time.Date(2030, time.March, 1, 13, 15, 0, 123456000, time.FixedZone("", 5*3600))
 	for _, text := range nasty {
-		var m pgsql.Message
+		var m pg.Message
 		type row struct {
 			Text, Kept string
 			Texts      []string
@@ -63,7 +64,7 @@ func TestTextsOfAMessageArriveUnchangedInAnyEncodingOfTheSession(t *testing.T) {
 			if _, err := tx.ExecContext(t.Context(), "set local client_encoding to "+encoding); err != nil {
 				t.Fatal(err)
 			}
-			var m pgsql.Message
+			var m pg.Message
 			var got string
 			m.Add("select encode(convert_to($1, 'UTF8'), 'hex')", []any{text}, func(r *sql.Rows) error { return r.Scan(&got) })
 			err := m.Send(t.Context(), tx)
@@ -89,14 +90,14 @@ func TestNoTextOfARowReachesTheCommentsOfAStatement(t *testing.T) {
 	payloads := repeat(n, "{\n\"a\": \"it's\"\n}")
 	for _, text := range nasty {
 		for name, s := range map[string]statement{
-			"group_read":       {query: pgsql.GroupRead.In(""), args: []any{noon, pq.Int64Array{job}, text, text, text, 1, n, pq.Int64Array{}}},
-			"group_unreadable": {query: pgsql.GroupUnreadable.In(""), args: []any{noon, pq.Int64Array{job}, text, text, text, 1}},
-			"rows_finish":      {query: pgsql.RowsFinish.In(""), args: []any{noon, 2, 1, pq.Int64Array{job}, 0, n, ids, repeat(n, "done"), texts, ids, ids, text, pq.StringArray{text}, nil, payloads}},
-			"rows_move":        {query: pgsql.RowsMove.In(""), args: []any{noon, 2, 1, pq.Int64Array{job}, 0, n, ids, next, times, texts, ids, payloads, nil, texts, ids}},
-			"job_numbers":      {query: pgsql.JobNumbers.In(""), args: []any{pq.StringArray{"a" + text}}},
+			"group_read":       {query: pg.GroupRead.In(pgsql.DefaultSchema), args: []any{noon, pq.Int64Array{job}, text, text, text, 1, n, pq.Int64Array{}}},
+			"group_unreadable": {query: pg.GroupUnreadable.In(pgsql.DefaultSchema), args: []any{noon, pq.Int64Array{job}, text, text, text, 1}},
+			"rows_finish":      {query: pg.RowsFinish.In(pgsql.DefaultSchema), args: []any{noon, 2, 1, pq.Int64Array{job}, 0, n, ids, repeat(n, "done"), texts, ids, ids, text, pq.StringArray{text}, nil, payloads}},
+			"rows_move":        {query: pg.RowsMove.In(pgsql.DefaultSchema), args: []any{noon, 2, 1, pq.Int64Array{job}, 0, n, ids, next, times, texts, ids, payloads, nil, texts, ids}},
+			"job_numbers":      {query: pg.JobNumbers.In(pgsql.DefaultSchema), args: []any{pq.StringArray{"a" + text}}},
 		} {
 			tx := begin(t, db)
-			var m pgsql.Message
+			var m pg.Message
 			m.Add(s.query, s.args, func(*sql.Rows) error { return nil })
 			if err := m.Send(t.Context(), tx); err != nil {
 				t.Errorf("%s, %q: %v", name, text, err)
@@ -114,7 +115,7 @@ func TestAMessageThatCannotBeWrittenIsRefused(t *testing.T) {
 		"bytes":               {1, []byte("a")},
 		"a NUL byte":          {1, "a\x00b"},
 	} {
-		var m pgsql.Message
+		var m pg.Message
 		m.Add("select 1", nil, nil)
 		m.Add("select $1, $2", args, nil)
 		m.Add("select $3", nil, nil) // the first counts
@@ -128,7 +129,7 @@ func TestAMessageThatCannotBeWrittenIsRefused(t *testing.T) {
 }
 
 // unsent sends a message on a closed pool and without a pool, and returns the errors.
-func unsent(t *testing.T, m *pgsql.Message) map[string]error {
+func unsent(t *testing.T, m *pg.Message) map[string]error {
 	t.Helper()
 	db, err := sqlx.Open("postgres", "host=localhost")
 	if err == nil {
@@ -151,9 +152,9 @@ func TestACompositeIsReadAsItWasWritten(t *testing.T) {
 		texts = append(texts, text)
 	}
 	for _, text := range texts {
-		for _, whole := range []pgsql.Composite{{text, int64(-7), true, at, `{"a": "\\\""}`}, {text, nil, nil, nil, nil}} {
+		for _, whole := range []pg.Composite{{text, int64(-7), true, at, `{"a": "\\\""}`}, {text, nil, nil, nil, nil}} {
 			var same bool
-			var m pgsql.Message
+			var m pg.Message
 			args := append([]any{whole}, whole...)
 			const query = `
 				select f.a is not distinct from $2::text and f.b is not distinct from $3::bigint and f.c is not distinct from $4::boolean
@@ -169,8 +170,8 @@ func TestACompositeIsReadAsItWasWritten(t *testing.T) {
 		}
 	}
 	for _, wrong := range []any{"a\x00b", []byte("bytes"), struct{}{}} {
-		var m pgsql.Message
-		m.Add("select $1", []any{pgsql.Composite{wrong}}, nil)
+		var m pg.Message
+		m.Add("select $1", []any{pg.Composite{wrong}}, nil)
 		for way, err := range unsent(t, &m) {
 			if err == nil || !strings.Contains(err.Error(), "parameter $1") {
 				t.Errorf("%s takes %v: %v", way, wrong, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 )
 
@@ -27,11 +28,11 @@ import (
 // table. Otherwise `migrate up` of an older binary would bring the older functions back.
 const SchemaVersion = 1
 
-// FunctionsStep is the name of the step that replaces the functions, after the last migration.
-const FunctionsStep = "functions"
+// functionsStep is the name of the step that replaces the functions, after the last migration.
+const functionsStep = "functions"
 
 // Migration is one step of the schema and whether a database has it. The steps are the migrations,
-// which change tables, and FunctionsStep.
+// which change tables, and functionsStep.
 type Migration struct {
 	Version   int64     `json:"version"`
 	Name      string    `json:"name"` // empty: only newer code has this step
@@ -44,11 +45,8 @@ type Migration struct {
 var ErrEncoding = errors.New("the database must have the encoding UTF8: create another one, with: " +
 	"create database ... encoding 'UTF8' template template0")
 
-// ErrOldServer is returned for a server whose PostgreSQL is older than MinMajor.
+// ErrOldServer is returned for a server whose PostgreSQL is older than 15.
 var ErrOldServer = errors.New("prescient needs PostgreSQL 15 or newer")
-
-// MinMajor is the oldest major version of PostgreSQL that is supported.
-const MinMajor = 15
 
 // Migrate brings the schema up to date, and creates it if it is missing. Idempotent.
 //
@@ -85,16 +83,16 @@ func Migrate(ctx context.Context, db Pool, schema Schema) error {
 	}
 	applied, err := up(ctx, db, schema, p, lockTries)
 	if err != nil {
-		return fmt.Errorf("migrate schema %s: %w", schema, ExplainMissing(err))
+		return fmt.Errorf("migrate schema %s: %w", schema, pg.ExplainMissing(err))
 	}
 	changed := len(applied) > 0
 	if !changed {
 		if changed, err = replaceFunctions(ctx, db, schema); err != nil {
-			return fmt.Errorf("replace the functions of schema %s: %w", schema, ExplainMissing(err))
+			return fmt.Errorf("replace the functions of schema %s: %w", schema, pg.ExplainMissing(err))
 		}
 	}
 	err = keepRoles(ctx, db, schema)
-	if !changed && HasState(err, pqerror.InsufficientPrivilege) {
+	if !changed && pg.HasState(err, pqerror.InsufficientPrivilege) {
 		return nil // a role without rights may call Migrate if nothing is left to do
 	}
 	return err
@@ -122,7 +120,7 @@ var ErrLocked = fmt.Errorf("other sessions have kept a table locked for %s, so t
 func lockHolders(ctx context.Context, db Pool, schema Schema, of string, lasted time.Duration) string {
 	var list []string
 	err := ReadTx(ctx, db, func(tx *sqlx.Tx) (err error) {
-		list, err = Collect(ctx, tx, MigrationHolders.In(schema), []any{of, lasted.Seconds()},
+		list, err = pg.Collect(ctx, tx, pg.MigrationHolders.In(schema), []any{of, lasted.Seconds()},
 			func(row *sql.Rows, text *string) error {
 				var holder, mends string
 				var since sql.NullTime
@@ -153,14 +151,14 @@ func up(
 	for missing, locked := 0, 0; ; {
 		applied, err = p.Up(ctx)
 		switch {
-		case HasState(err, pqerror.UndefinedTable):
+		case pg.HasState(err, pqerror.UndefinedTable):
 			missing++
-		case IsLockTimeout(err), HasState(err, pqerror.TRDeadlockDetected):
+		case pg.IsLockTimeout(err), pg.HasState(err, pqerror.TRDeadlockDetected):
 			locked++
 		default:
 			return applied, err
 		}
-		if missing == attempts {
+		if missing == pg.Attempts {
 			return applied, err
 		}
 		if locked == tries {
@@ -205,8 +203,8 @@ func MigrateDown(ctx context.Context, db Pool, schema Schema) error {
 		_, err := tx.ExecContext(ctx, dropScript(schema))
 		return err
 	})
-	if IsLockTimeout(err) {
-		who := cmp.Or(lockHolders(ctx, db, schema, Rules.In(schema), rulesWait), "another session")
+	if pg.IsLockTimeout(err) {
+		who := cmp.Or(lockHolders(ctx, db, schema, pg.Rules.In(schema), rulesWait), "another session")
 		err = fmt.Errorf("%w: a table with a rule is used by %s: try again when the transaction has ended", err, who)
 	}
 	if e, ok := errors.AsType[*pq.Error](err); ok && e.Detail != "" {
@@ -238,7 +236,7 @@ func Migrations(ctx context.Context, db Pool, schema Schema) ([]Migration, error
 		at     time.Time
 	}
 	var versions []version
-	latest := Migration{Version: SchemaVersion, Name: FunctionsStep}
+	latest := Migration{Version: SchemaVersion, Name: functionsStep}
 	err := ReadTx(ctx, db, func(tx *sqlx.Tx) (err error) {
 		versions = nil
 		var exists bool
@@ -246,7 +244,7 @@ func Migrations(ctx context.Context, db Pool, schema Schema) ([]Migration, error
 			!exists {
 			return err
 		}
-		versions, err = Collect(ctx, tx, MigrationApplied.In(schema), nil, func(row *sql.Rows, v *version) error {
+		versions, err = pg.Collect(ctx, tx, pg.MigrationApplied.In(schema), nil, func(row *sql.Rows, v *version) error {
 			return row.Scan(&v.number, &v.at)
 		})
 		if err != nil || len(versions) == 0 || versions[len(versions)-1].number < SchemaVersion {
@@ -309,7 +307,7 @@ func createSchema(ctx context.Context, db Pool, schema Schema) error {
 		var plain, exists bool
 		var encoding string
 		var version int
-		if err := tx.QueryRowContext(ctx, SchemaCheck.In(schema), schema.String()).Scan(&plain, &exists, &encoding,
+		if err := tx.QueryRowContext(ctx, pg.SchemaCheck.In(schema), schema.String()).Scan(&plain, &exists, &encoding,
 			&version); err != nil {
 			return err
 		}
@@ -331,7 +329,7 @@ func createSchema(ctx context.Context, db Pool, schema Schema) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("create schema %s: %w", schema, ExplainMissing(err))
+		return fmt.Errorf("create schema %s: %w", schema, pg.ExplainMissing(err))
 	}
 	return nil
 }
@@ -339,7 +337,7 @@ func createSchema(ctx context.Context, db Pool, schema Schema) error {
 // refuseOld returns ErrOldServer for a server_version_num that is too low; 150018 is PostgreSQL
 // 15.18.
 func refuseOld(version int) error {
-	if version >= MinMajor*10000 {
+	if version >= pg.MinMajor*10000 {
 		return nil
 	}
 	return fmt.Errorf("%w, and the server has version %d.%d: upgrade it (pg_upgrade, or dump and restore), "+
@@ -361,7 +359,7 @@ func (turn) SessionLock(ctx context.Context, conn *sql.Conn) error {
 	}
 	defer func() { _ = tx.Rollback() }()
 	for _, statement := range []string{
-		"set local lock_timeout = 0", lifted, liftedIfKnown,
+		"set local lock_timeout = 0", pg.Lifted, pg.LiftedIfKnown,
 		fmt.Sprintf("select pg_advisory_lock(%d)", lock.DefaultLockID),
 	} {
 		if _, err := tx.ExecContext(ctx, statement); err != nil {
@@ -385,7 +383,7 @@ func provider(db Pool, schema Schema, migrations []source) (*goose.Provider, err
 		steps = append(steps,
 			goose.NewGoMigration(m.version(), &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
 				wait := fmt.Sprintf("set local lock_timeout = %d", lockWait.Milliseconds())
-				for _, statement := range append([]string{lifted, liftedIfKnown, wait}, m.statements(schema)...) {
+				for _, statement := range append([]string{pg.Lifted, pg.LiftedIfKnown, wait}, m.statements(schema)...) {
 					if _, err := tx.ExecContext(ctx, statement); err != nil {
 						return err
 					}
@@ -396,7 +394,7 @@ func provider(db Pool, schema Schema, migrations []source) (*goose.Provider, err
 				return applyFunctions(ctx, tx, schema)
 			}}, nil))
 	}
-	p, err := goose.NewProvider(goose.DialectPostgres, Sqlx(db).DB, nil,
+	p, err := goose.NewProvider(goose.DialectPostgres, pg.Sqlx(db).DB, nil,
 		goose.WithTableName(versionTable(schema)),
 		goose.WithSessionLocker(turn{}),
 		goose.WithDisableGlobalRegistry(true),

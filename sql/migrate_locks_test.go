@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -95,7 +96,7 @@ func TestAMigrationThatGivesUpNamesTheSessionsThatHoldATable(t *testing.T) {
 	}
 	holder := regexp.MustCompile(fmt.Sprintf(`migrate again\. Locks are held by session %d of [^ ]+ \(shop, idle in transaction\) since %s, `+
 		`which select pg_terminate_backend\(%[1]d\) ends: .*lock timeout`, pid, spoken.Instant(since)))
-	if !errors.Is(err, pgsql.ErrLocked) || !pgsql.IsLockTimeout(err) || !holder.MatchString(err.Error()) {
+	if !errors.Is(err, pgsql.ErrLocked) || !pg.IsLockTimeout(err) || !holder.MatchString(err.Error()) {
 		t.Errorf("error %v, want %s", err, holder)
 	}
 	if err := other.Rollback(); err != nil {

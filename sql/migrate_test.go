@@ -92,16 +92,17 @@ func TestMigrateDownKeepsTheObjectsOfAnApplication(t *testing.T) {
 func TestTheListsOfObjectsAreThoseOfTheCatalog(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
+	tables, types, routines := pgsql.Objects()
 	for _, kind := range []struct {
 		name   string
 		listed []string
 		query  string
 	}{
-		{"tables", pgsql.Tables(), `select relname from pg_class
+		{"tables", tables, `select relname from pg_class
 			where relnamespace = 'prescient'::regnamespace and relkind in ('r', 'p', 'v', 'm', 'f') and relname !~ '^future_job_history_[0-9]+$'`},
-		{"types", pgsql.Types(), `select typname from pg_type t left join pg_class c on c.oid = t.typrelid
+		{"types", types, `select typname from pg_type t left join pg_class c on c.oid = t.typrelid
 			where typnamespace = 'prescient'::regnamespace and (typtype in ('d', 'e', 'r') or typtype = 'c' and c.relkind = 'c')`},
-		{"routines", regprocedures(t, db, pgsql.Routines()), `select oid::regprocedure::text from pg_proc where pronamespace = 'prescient'::regnamespace`},
+		{"routines", regprocedures(t, db, routines), `select oid::regprocedure::text from pg_proc where pronamespace = 'prescient'::regnamespace`},
 	} {
 		want := list(t, db, kind.query)
 		slices.Sort(want)

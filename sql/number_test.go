@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -69,11 +70,11 @@ func TestANumberFollowsFromTheSecretOfItsSchemaWhichOnlyTheOwnerMayRead(t *testi
 		t.Errorf("the numbers are %d and %d", here, there)
 	}
 	for role, includes := range contains {
-		err := as(t, db, role.In(schema), func(tx *sqlx.Tx) error {
+		err := as(t, db, role.In(pgsql.Schema(schema)), func(tx *sqlx.Tx) error {
 			_, err := tx.ExecContext(t.Context(), "select secret from secret_number.job_secret")
 			return err
 		})
-		if owner := slices.Contains(includes, pgsql.Owner); (err == nil) != owner {
+		if owner := slices.Contains(includes, pg.Owner); (err == nil) != owner {
 			t.Errorf("%s reads the secret: %v", role, err)
 		}
 	}
@@ -125,7 +126,7 @@ func TestAnEnqueueComparesTheNameAfterItHasWaitedForItsNumber(t *testing.T) {
 	}()
 	awaitWaits(t, db, 1)
 	exec(t, first, "commit")
-	if err := <-done; !pgsql.HasState(err, pqerror.UniqueViolation) || !strings.Contains(err.Error(), "'as it happens'") {
+	if err := <-done; !pg.HasState(err, pqerror.UniqueViolation) || !strings.Contains(err.Error(), "'as it happens'") {
 		t.Errorf("the enqueue that waited: %v", err)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/internal/pg"
 )
 
 // The objects of prescient in its schema. An application may have objects of its own there, which
@@ -21,20 +23,11 @@ var (
 // versionTableName is the table that records which migrations were applied.
 const versionTableName = "schema_migration"
 
-// Tables lists the tables by name, without the monthly partitions of future_job_history.
-func Tables() []string { return append(slices.Clone(tables), versionTableName) }
-
-// Types lists the domains and composite types.
-func Types() []string { return slices.Clone(types) }
-
-// Routines lists the functions and procedures with the types of their parameters, such as
-// "slot_ceil(timestamptz)". With names, it lists only those: an application may have functions of the
-// same names.
-func Routines(names ...string) []string {
-	return slices.DeleteFunc(slices.Clone(routines), func(routine string) bool {
-		name, _, _ := strings.Cut(routine, "(")
-		return len(names) > 0 && !slices.Contains(names, name)
-	})
+// Objects lists the tables by name, without the monthly partitions of future_job_history, the domains and composite
+// types, and the functions and procedures with the types of their parameters, such as "slot_ceil(timestamptz)". An
+// application may have objects of its own in the schema, also functions of the same names.
+func Objects() (tableNames, typeNames, routineHeads []string) {
+	return append(slices.Clone(tables), versionTableName), slices.Clone(types), slices.Clone(routines)
 }
 
 // declared lists the names that a pattern finds in files.
@@ -99,10 +92,11 @@ func dropScript(schema Schema) string {
 	// The triggers of rules go with their functions. Their tables belong to applications, whose sessions must
 	// not wait long behind this lock.
 	fmt.Fprintf(&script, "set local lock_timeout = %d;\ndrop schema if exists %s cascade;\n", rulesWait.Milliseconds(),
-		Rules.In(schema))
+		pg.Rules.In(schema))
 	fmt.Fprint(&script, "set local lock_timeout = 0;\n")
 	drop("routine", routines)
-	drop("table", Tables())
+	names, _, _ := Objects()
+	drop("table", names)
 	drop("type", types)
 	if schema != "public" {
 		fmt.Fprintf(&script, `do $$

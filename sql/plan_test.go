@@ -16,6 +16,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -48,7 +49,7 @@ func TestStatementsOfTheEngineReadTheSlotIndexAlone(t *testing.T) {
 			for name, s := range dueIn(t, db, test.slot).statements() {
 				// More than five times, so that functions use their generic plans, too.
 				for range 7 {
-					if r := s.reads(t, db, pgsql.SlotIndexOnly.In("")); !r.within(s.most) {
+					if r := s.reads(t, db, pg.SlotIndexOnly.In(pgsql.DefaultSchema)); !r.within(s.most) {
 						t.Errorf("%s reads %v, and %v is enough", name, r, s.most)
 						break
 					}
@@ -132,8 +133,8 @@ func TestStatementsOfAnEntityReadTheNaturalKey(t *testing.T) {
 	exec(t, db, fill(20_000, "timestamptz '"+noon+"'"))
 	exec(t, db, "analyze")
 	for _, query := range []string{
-		strings.ReplaceAll(pgsql.JobShow.In(""), "$3", "1000"),
-		strings.ReplaceAll(pgsql.JobRelated.In(""), "$3", "'no group'"),
+		strings.ReplaceAll(pg.JobShow.In(pgsql.DefaultSchema), "$3", "1000"),
+		strings.ReplaceAll(pg.JobRelated.In(pgsql.DefaultSchema), "$3", "'no group'"),
 		"select prescient.enqueue('remind', $1, $2, '2030-03-05', on_conflict => 'keep')",
 		"select prescient.enqueue('remind', $1, $2, '2030-03-05', on_conflict => 'keep', clock => '2030-03-05')", // its slot has begun
 		"select prescient.enqueue('remind', $1, $2, '2030-03-05', on_conflict => 'replace')",
@@ -166,11 +167,11 @@ func TestACancellationReadsWhatIsBehindItsPosition(t *testing.T) {
 	var slot time.Time
 	var job, id int64
 	late := "select next_check_at, job, id from prescient.future_job order by 1, 2, 3 offset 19000 limit 1"
-	if err := pgsql.One(t.Context(), db, late, nil, &slot, &job, &id); err != nil {
+	if err := pg.One(t.Context(), db, late, nil, &slot, &job, &id); err != nil {
 		t.Fatal(err)
 	}
 	args := []any{"remind", nil, "no such key%", nil, nil, nil, 1000, slot, job, id}
-	s := statement{query: pgsql.CancelMany.In(""), args: args, most: slotIndex(1000)}
+	s := statement{query: pg.CancelMany.In(pgsql.DefaultSchema), args: args, most: slotIndex(1000)}
 	if r := s.reads(t, db, "set local enable_sort = off"); !r.within(s.most) {
 		t.Errorf("it reads %v, and %v is enough", r, s.most)
 	}
@@ -236,69 +237,69 @@ func (d due) statements() map[string]statement {
 	received := fmt.Sprintf(`select prescient.receive_rows('s', 1, array_agg(text 'remind'), array_agg(row_to_json(f)::text), array_agg(text ''), array_agg(text ''), '{}')
 		from prescient.future_job f where next_check_at = '%s' and job = %d and id between %d and %d`, d.slot, d.job, first, last)
 	return map[string]statement{
-		"slot_open":         {nil, pgsql.SlotOpen.In(""), []any{d.slot, "run", 1, "me", 1_000_000, d.slot, 64}, slotIndex(look)},
-		"claim_rows":        {[]string{opened}, pgsql.ClaimRows.In(""), []any{d.slot, "run", 2, "me", 1_000_000, jobs, n}, slotIndex(page)},
-		"claim_take_over":   {[]string{opened, claimed}, pgsql.ClaimTakeOver.In(""), []any{d.slot, "run", 3, "me", 1_000_000, jobs}, nil},
-		"claim_fence":       {[]string{opened, claimed}, pgsql.ClaimFence.In(""), []any{d.slot, 2, 1, true, nil}, nil},
-		"page_read":         {nil, pgsql.PageRead.In(""), []any{d.slot, jobs, first, last}, slotIndex(page)},
-		"page_unreadable":   {nil, pgsql.PageUnreadable.In(""), []any{d.slot, jobs, first, last}, slotIndex(2 * page)},
-		"row_attempts":      {nil, pgsql.RowAttempts.In(""), []any{d.slot, d.job, first}, slotIndex(few)},
-		"claim_orphans":     {[]string{opened, claimed}, pgsql.ClaimOrphans.In(""), []any{d.slot}, nil},
-		"rows_left":         {nil, pgsql.RowsLeft.In(""), []any{d.slot, jobs, first, last, d.ids}, slotIndex(page)},
-		"rows_lock":         {nil, pgsql.RowsLock.In(""), []any{d.slot, jobs, first, last, d.ids}, slotIndex(2 * page)},
-		"rows_finish":       {nil, pgsql.RowsFinish.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, texts, texts, d.ids, d.ids, "me", names, nil, nil}, slotIndex(page)},
-		"rows_finish_alike": {nil, pgsql.RowsFinishAlike.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, "done", 0, nil, "me", names, nil}, slotIndex(page)},
-		"rows_finish_apart": {nil, pgsql.RowsFinishApart.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, texts, texts, d.ids, d.ids, "me", names, nil, nil}, slotIndex(page)},
-		"rows_move":         {nil, pgsql.RowsMove.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, next, times, texts, d.ids, none, nil, texts, d.ids}, slotIndex(page)},
-		"rows_move_alike":   {nil, pgsql.RowsMoveAlike.In(""), []any{d.slot, 2, 1, jobs, first, last, d.ids, afterAll, "next", 0, nil, "{}", 0}, slotIndex(page)},
-		"check_begin":       {nil, pgsql.CheckBegin.In(""), []any{pgsql.Composite{d.slot, d.job, first, true, "me", "100", "1000", "check of remind"}}, slotIndex(few)},
-		"row_holder":        {nil, pgsql.RowHolder.In(""), []any{d.slot, jobs, first, last, d.ids, 0}, slotIndex(page)},
-		"row_wait":          {nil, pgsql.RowWait.In(""), []any{d.slot, d.job, first}, slotIndex(few)},
+		"slot_open":         {nil, pg.SlotOpen.In(pgsql.DefaultSchema), []any{d.slot, "run", 1, "me", 1_000_000, d.slot, 64}, slotIndex(look)},
+		"claim_rows":        {[]string{opened}, pg.ClaimRows.In(pgsql.DefaultSchema), []any{d.slot, "run", 2, "me", 1_000_000, jobs, n}, slotIndex(page)},
+		"claim_take_over":   {[]string{opened, claimed}, pg.ClaimTakeOver.In(pgsql.DefaultSchema), []any{d.slot, "run", 3, "me", 1_000_000, jobs}, nil},
+		"claim_fence":       {[]string{opened, claimed}, pg.ClaimFence.In(pgsql.DefaultSchema), []any{d.slot, 2, 1, true, nil}, nil},
+		"page_read":         {nil, pg.PageRead.In(pgsql.DefaultSchema), []any{d.slot, jobs, first, last}, slotIndex(page)},
+		"page_unreadable":   {nil, pg.PageUnreadable.In(pgsql.DefaultSchema), []any{d.slot, jobs, first, last}, slotIndex(2 * page)},
+		"row_attempts":      {nil, pg.RowAttempts.In(pgsql.DefaultSchema), []any{d.slot, d.job, first}, slotIndex(few)},
+		"claim_orphans":     {[]string{opened, claimed}, pg.ClaimOrphans.In(pgsql.DefaultSchema), []any{d.slot}, nil},
+		"rows_left":         {nil, pg.RowsLeft.In(pgsql.DefaultSchema), []any{d.slot, jobs, first, last, d.ids}, slotIndex(page)},
+		"rows_lock":         {nil, pg.RowsLock.In(pgsql.DefaultSchema), []any{d.slot, jobs, first, last, d.ids}, slotIndex(2 * page)},
+		"rows_finish":       {nil, pg.RowsFinish.In(pgsql.DefaultSchema), []any{d.slot, 2, 1, jobs, first, last, d.ids, texts, texts, d.ids, d.ids, "me", names, nil, nil}, slotIndex(page)},
+		"rows_finish_alike": {nil, pg.RowsFinishAlike.In(pgsql.DefaultSchema), []any{d.slot, 2, 1, jobs, first, last, d.ids, "done", 0, nil, "me", names, nil}, slotIndex(page)},
+		"rows_finish_apart": {nil, pg.RowsFinishApart.In(pgsql.DefaultSchema), []any{d.slot, 2, 1, jobs, first, last, d.ids, texts, texts, d.ids, d.ids, "me", names, nil, nil}, slotIndex(page)},
+		"rows_move":         {nil, pg.RowsMove.In(pgsql.DefaultSchema), []any{d.slot, 2, 1, jobs, first, last, d.ids, next, times, texts, d.ids, none, nil, texts, d.ids}, slotIndex(page)},
+		"rows_move_alike":   {nil, pg.RowsMoveAlike.In(pgsql.DefaultSchema), []any{d.slot, 2, 1, jobs, first, last, d.ids, afterAll, "next", 0, nil, "{}", 0}, slotIndex(page)},
+		"check_begin":       {nil, pg.CheckBegin.In(pgsql.DefaultSchema), []any{pg.Composite{d.slot, d.job, first, true, "me", "100", "1000", "check of remind"}}, slotIndex(few)},
+		"row_holder":        {nil, pg.RowHolder.In(pgsql.DefaultSchema), []any{d.slot, jobs, first, last, d.ids, 0}, slotIndex(page)},
+		"row_wait":          {nil, pg.RowWait.In(pgsql.DefaultSchema), []any{d.slot, d.job, first}, slotIndex(few)},
 		"check_same":        {nil, "select prescient.same_check(pg_current_xact_id()::xid::text)", nil, nil},
-		"row_record":        {[]string{opened, claimed}, pgsql.RowRecord.In(""), d.check("done", nil), slotIndex(few)},
-		"row_record, move":  {[]string{opened, claimed}, pgsql.RowRecord.In(""), d.check(nil, "next"), slotIndex(few)},
-		"group_read": {nil, pgsql.GroupRead.In(""), []any{d.slot, jobs, d.group, "order", "1", first, 30_000, pq.Int64Array{}}, map[string]int64{
+		"row_record":        {[]string{opened, claimed}, pg.RowRecord.In(pgsql.DefaultSchema), d.check("done", nil), slotIndex(few)},
+		"row_record, move":  {[]string{opened, claimed}, pg.RowRecord.In(pgsql.DefaultSchema), d.check(nil, "next"), slotIndex(few)},
+		"group_read": {nil, pg.GroupRead.In(pgsql.DefaultSchema), []any{d.slot, jobs, d.group, "order", "1", first, 30_000, pq.Int64Array{}}, map[string]int64{
 			"future_job_group": d.all/few + few, "future_job_key": few, "future_job_pkey": d.all/few + few,
 		}},
-		"group_unreadable": {nil, pgsql.GroupUnreadable.In(""), []any{d.slot, jobs, d.group, "order", "1", first}, map[string]int64{
+		"group_unreadable": {nil, pg.GroupUnreadable.In(pgsql.DefaultSchema), []any{d.slot, jobs, d.group, "order", "1", first}, map[string]int64{
 			"future_job_group": d.all/few + few, "future_job_key": few, "future_job_pkey": 2 * (d.all/few + few),
 		}},
-		"slot_close":     {[]string{opened, drained}, pgsql.SlotClose.In(""), []any{d.slot, true, nil}, slotIndex(look)},
-		"slot_waiting":   {nil, pgsql.SlotWaiting.In(""), []any{d.slot}, slotIndex(d.all + few)},
-		"slot_jobs":      {[]string{opened}, pgsql.SlotJobs.In(""), []any{d.slot}, nil},
-		"board_ahead":    {nil, pgsql.BoardAhead.In(""), []any{"remind", d.slot}, slotIndex(100_000 + whole)},
-		"board_job":      {nil, pgsql.BoardJob.In(""), []any{"remind", noon, afterAll}, nil},
-		"board_retry":    {nil, pgsql.BoardRetry.In(""), []any{nil, nil, nil, noon, 1000, nil, nil}, nil},
-		"past_slots":     {nil, pgsql.PastSlots.In(""), []any{noon, afterAll, afterAll, 1000}, slotIndex(whole)},
-		"ledger_trouble": {[]string{recorded}, pgsql.LedgerTrouble.In(""), []any{noon, afterAll, 1000}, slotIndex(100_000 + 30_000 + whole)},
-		"ledger_jobs":    {[]string{recorded}, pgsql.LedgerJobs.In(""), []any{noon, afterAll, afterAll}, slotIndex(2 * whole)},
-		"board_waiting":  {nil, pgsql.BoardWaiting.In(""), []any{"order", "1", nil, nil, true}, map[string]int64{"future_job_key": few}},
-		"why":            {nil, pgsql.Why.In(""), []any{"order", "1", nil, nil, 1000}, map[string]int64{"future_job_key": few, "future_job_pkey": few}},
-		"forecast_slots": {nil, pgsql.ForecastSlots.In(""), []any{d.slot, strings.Replace(d.slot, "12:00", "12:15", 1)}, slotIndex(look)},
-		"ledger_fill":    {nil, pgsql.LedgerFill.In(""), []any{noon, afterAll, nil}, slotIndex(whole)},
-		"ledger_gaps":    {nil, pgsql.LedgerGaps.In(""), []any{noon, afterAll}, nil},
-		"ledger_skip":    {nil, pgsql.LedgerSkip.In(""), []any{noon, afterAll}, slotIndex(few)},
-		"ledger_ahead":   {nil, pgsql.LedgerAhead.In(""), []any{noon, noon}, nil},
-		"ledger_rewind":  {nil, pgsql.LedgerRewind.In(""), []any{noon, noon}, nil},
-		"ledger_prune":   {nil, pgsql.LedgerPrune.In(""), []any{noon, 1000}, slotIndex(few)},
+		"slot_close":     {[]string{opened, drained}, pg.SlotClose.In(pgsql.DefaultSchema), []any{d.slot, true, nil}, slotIndex(look)},
+		"slot_waiting":   {nil, pg.SlotWaiting.In(pgsql.DefaultSchema), []any{d.slot}, slotIndex(d.all + few)},
+		"slot_jobs":      {[]string{opened}, pg.SlotJobs.In(pgsql.DefaultSchema), []any{d.slot}, nil},
+		"board_ahead":    {nil, pg.BoardAhead.In(pgsql.DefaultSchema), []any{"remind", d.slot}, slotIndex(100_000 + whole)},
+		"board_job":      {nil, pg.BoardJob.In(pgsql.DefaultSchema), []any{"remind", noon, afterAll}, nil},
+		"board_retry":    {nil, pg.BoardRetry.In(pgsql.DefaultSchema), []any{nil, nil, nil, noon, 1000, nil, nil}, nil},
+		"past_slots":     {nil, pg.PastSlots.In(pgsql.DefaultSchema), []any{noon, afterAll, afterAll, 1000}, slotIndex(whole)},
+		"ledger_trouble": {[]string{recorded}, pg.LedgerTrouble.In(pgsql.DefaultSchema), []any{noon, afterAll, 1000}, slotIndex(100_000 + 30_000 + whole)},
+		"ledger_jobs":    {[]string{recorded}, pg.LedgerJobs.In(pgsql.DefaultSchema), []any{noon, afterAll, afterAll}, slotIndex(2 * whole)},
+		"board_waiting":  {nil, pg.BoardWaiting.In(pgsql.DefaultSchema), []any{"order", "1", nil, nil, true}, map[string]int64{"future_job_key": few}},
+		"why":            {nil, pg.Why.In(pgsql.DefaultSchema), []any{"order", "1", nil, nil, 1000}, map[string]int64{"future_job_key": few, "future_job_pkey": few}},
+		"forecast_slots": {nil, pg.ForecastSlots.In(pgsql.DefaultSchema), []any{d.slot, strings.Replace(d.slot, "12:00", "12:15", 1)}, slotIndex(look)},
+		"ledger_fill":    {nil, pg.LedgerFill.In(pgsql.DefaultSchema), []any{noon, afterAll, nil}, slotIndex(whole)},
+		"ledger_gaps":    {nil, pg.LedgerGaps.In(pgsql.DefaultSchema), []any{noon, afterAll}, nil},
+		"ledger_skip":    {nil, pg.LedgerSkip.In(pgsql.DefaultSchema), []any{noon, afterAll}, slotIndex(few)},
+		"ledger_ahead":   {nil, pg.LedgerAhead.In(pgsql.DefaultSchema), []any{noon, noon}, nil},
+		"ledger_rewind":  {nil, pg.LedgerRewind.In(pgsql.DefaultSchema), []any{noon, noon}, nil},
+		"ledger_prune":   {nil, pg.LedgerPrune.In(pgsql.DefaultSchema), []any{noon, 1000}, slotIndex(few)},
 
-		"store_read":      {nil, pgsql.StoreRead.In(""), nil, nil},
-		"store_rows":      {nil, pgsql.StoreRows.In(""), []any{d.slot, d.job, first - 1, n, nil}, slotIndex(2 * page)},
-		"store_schedules": {nil, pgsql.StoreSchedules.In(""), []any{"", n}, nil},
-		"store_receive":   {nil, pgsql.StoreReceive.In(""), []any{"s", 1, names, repeat(1, `{"entity_key":"1"}`), repeat(1, ""), repeat(1, ""), "{}"}, nil},
+		"store_read":      {nil, pg.StoreRead.In(pgsql.DefaultSchema), nil, nil},
+		"store_rows":      {nil, pg.StoreRows.In(pgsql.DefaultSchema), []any{d.slot, d.job, first - 1, n, nil}, slotIndex(2 * page)},
+		"store_schedules": {nil, pg.StoreSchedules.In(pgsql.DefaultSchema), []any{"", n}, nil},
+		"store_receive":   {nil, pg.StoreReceive.In(pgsql.DefaultSchema), []any{"s", 1, names, repeat(1, `{"entity_key":"1"}`), repeat(1, ""), repeat(1, ""), "{}"}, nil},
 		"store_give": {
 			[]string{"update prescient.setting set mover = 1"},
-			pgsql.StoreGive.In(""),
+			pg.StoreGive.In(pgsql.DefaultSchema),
 			[]any{1, 1, "t", "a", "b", theSlot, slices.Repeat(jobs, n), d.ids, d.versions, empty, empty, "{}", noon},
 			slotIndex(2 * page),
 		},
 		"store_settle": {
 			[]string{received},
-			pgsql.StoreSettle.In(""),
+			pg.StoreSettle.In(pgsql.DefaultSchema),
 			[]any{"s", 1, consecutive(n), "a", "b", nil},
 			map[string]int64{"future_job_key": 2 * page, "future_job_pkey": few},
 		},
-		"store_state": {nil, pgsql.StoreState.In(""), []any{few}, slotIndex(few)},
+		"store_state": {nil, pg.StoreState.In(pgsql.DefaultSchema), []any{few}, slotIndex(few)},
 	}
 }
 
@@ -313,7 +314,7 @@ const (
 
 // check returns the parameters that record a check of the first row.
 func (d due) check(outcome, move any) []any {
-	return []any{pgsql.Composite{
+	return []any{pg.Composite{
 		d.slot, 2, 1, d.job, "remind", d.ids[0], outcome, move, afterAll, nil, nil, 0, 0, false, "me", nil, nil, nil, nil, nil, nil, nil,
 	}}
 }
@@ -354,7 +355,7 @@ func (s statement) reads(t *testing.T, db *sqlx.DB, settings string) reading {
 		exec(t, tx, query)
 	}
 	before := counters(t, tx)
-	var m pgsql.Message
+	var m pg.Message
 	m.Add(s.query, s.args, func(*sql.Rows) error { return nil })
 	if err := m.Send(t.Context(), tx); err != nil {
 		t.Fatalf("%.80s: %v", s.query, err)
@@ -377,7 +378,7 @@ func counters(t *testing.T, tx *sqlx.Tx) reading {
 		from pg_index i join pg_class c on c.oid = i.indexrelid
 		where i.indrelid = 'prescient.future_job'::regclass`
 	r := reading{}
-	_, err := pgsql.Collect(t.Context(), tx, query, nil, func(row *sql.Rows, _ *struct{}) error {
+	_, err := pg.Collect(t.Context(), tx, query, nil, func(row *sql.Rows, _ *struct{}) error {
 		var name string
 		var n int64
 		err := row.Scan(&name, &n)
@@ -390,11 +391,11 @@ func counters(t *testing.T, tx *sqlx.Tx) reading {
 	return r
 }
 
-func explain(t *testing.T, db *sqlx.DB, stmt pgsql.Statement, args ...any) string {
+func explain(t *testing.T, db *sqlx.DB, stmt pg.Statement, args ...any) string {
 	t.Helper()
 	var lines []string
 	err := pgsql.InTx(context.WithoutCancel(t.Context()), db, func(tx *sqlx.Tx) error {
-		return tx.SelectContext(t.Context(), &lines, "explain "+stmt.In(""), args...)
+		return tx.SelectContext(t.Context(), &lines, "explain "+stmt.In(pgsql.DefaultSchema), args...)
 	})
 	if err != nil {
 		t.Fatal(fmt.Errorf("explain %.60s: %w", stmt, err))

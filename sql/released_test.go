@@ -15,7 +15,7 @@ var freeze = flag.Bool("freeze", false, "add the migrations that are not in rele
 const releasedFile = "migrations/released.txt"
 
 // release is a line of released.txt. Its hashes are those of the texts that a database gets, so they also
-// cover the lists of columns in columns.go.
+// cover the lists of columns in statements/columns.go.
 type release struct{ migration, hash, functions string }
 
 func parseReleased(text string) (list []release, err error) {

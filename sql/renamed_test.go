@@ -6,6 +6,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -33,7 +34,7 @@ func TestMigrateRepairsTheFunctionsOfASchemaThatWasRenamed(t *testing.T) {
 		t.Errorf("%d rows wait", n)
 	}
 	err = pgsql.ReadTx(t.Context(), db, func(tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(t.Context(), pgsql.Why.In("checks"), "order", "1", nil, nil, 10)
+		_, err := tx.ExecContext(t.Context(), pg.Why.In(pgsql.Schema("checks")), "order", "1", nil, nil, 10)
 		return err
 	})
 	if err != nil {

@@ -11,34 +11,12 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
+
+	"github.com/prescient-go/prescient/internal/pg"
 )
 
 //go:embed roles.sql
 var roles string
-
-// Role says how a login uses the schema. Each Role is a role of the server with the privileges that
-// this use needs.
-type Role string
-
-// The roles. Operator may do everything that Runner and Rules may; Runner everything that App and
-// Reader may.
-const (
-	// Owner owns the tables and functions, and may migrate.
-	Owner Role = "owner"
-	// App may call the functions that enqueue, cancel and move checks, and touch no table.
-	App Role = "app"
-	// Reader may read everything.
-	Reader Role = "reader"
-	// Runner runs slots, catches up, publishes events and changes schedules.
-	Runner Role = "runner"
-	// Rules owns the functions of the triggers of rules. It may let rows of rules wait, and cancel them.
-	Rules Role = "rules"
-	// Operator pauses, retries, prunes, acknowledges events, applies rules and changes the width.
-	Operator Role = "operator"
-)
-
-// In returns the name of the role for a schema, such as prescient_app.
-func (r Role) In(schema Schema) string { return schema.String() + "_" + string(r) }
 
 // maxRoleSchema leaves room for the longest role in the 63 bytes of a name.
 const maxRoleSchema = maxName - len("_operator")
@@ -62,17 +40,17 @@ func MakeRoles(ctx context.Context, db Pool, schema Schema) error {
 			return err
 		}
 		var version int
-		err := tx.GetContext(ctx, &version, SchemaVersionIs.In(schema))
+		err := tx.GetContext(ctx, &version, pg.SchemaVersionIs.In(schema))
 		if err == nil && version > SchemaVersion {
 			err = ErrNewer
 		}
 		return err
 	})
-	if HasState(err, pqerror.InsufficientPrivilege) && routine(err) == "CreateRole" {
+	if pg.HasState(err, pqerror.InsufficientPrivilege) && pg.Routine(err) == "CreateRole" {
 		err = fmt.Errorf("%w (%w)", ErrCreateRole, err)
 	}
 	if err != nil {
-		return fmt.Errorf("make the roles of schema %s: %w", schema, ExplainMissing(err))
+		return fmt.Errorf("make the roles of schema %s: %w", schema, pg.ExplainMissing(err))
 	}
 	return nil
 }
@@ -94,10 +72,11 @@ func rolesScript(schema Schema) (string, error) {
 			maxRoleSchema)
 	}
 	script := strings.ReplaceAll(roles, string(DefaultSchema), schema.String())
+	tables, types, routines := Objects()
 	return strings.NewReplacer(
-		"{tables}", literals(schema, Tables()),
-		"{types}", literals(schema, Types()),
-		"{routines}", literals(schema, Routines()),
+		"{tables}", literals(schema, tables),
+		"{types}", literals(schema, types),
+		"{routines}", literals(schema, routines),
 	).Replace(script), nil
 }
 
@@ -110,45 +89,11 @@ func literals(schema Schema, names []string) string {
 	return strings.Join(all, ", ")
 }
 
-// Holder says whether a login has a Role.
-type Holder struct {
-	Login string
-	Made  bool // the role exists
-	Holds bool // the login has the rights of the role; a superuser has those of every role that exists
-
-	Owner     string // the owner of the schema; empty: there is no such schema
-	Owns      bool   // the login has the rights of that owner
-	Database  string
-	MayCreate bool // schemas in the database
-}
-
-// ReadHolder reports whether the login of db has a Role, and what else its right to migrate depends
-// on. It needs no right on the schema.
-func ReadHolder(ctx context.Context, db Pool, schema Schema, role Role) (h Holder, err error) {
-	err = ReadTx(ctx, db, func(tx *sqlx.Tx) error {
-		return One(ctx, tx, RoleHeld.In(schema), []any{role.In(schema), schema.String()},
-			&h.Login, &h.Made, &h.Holds, &h.Owner, &h.Owns, &h.Database, &h.MayCreate)
-	})
-	return h, err
-}
-
-// RolesLosing returns the roles that own the tables of a schema and lose them by MakeRoles, in the
-// order of their names. A member of the owner role, the login of db and superusers lose nothing.
-func RolesLosing(ctx context.Context, db Pool, schema Schema) (names []string, err error) {
-	err = ReadTx(ctx, db, func(tx *sqlx.Tx) error {
-		return tx.SelectContext(ctx, &names, RolesLose.In(schema), schema.String(), Owner.In(schema))
-	})
-	if err != nil {
-		return nil, fmt.Errorf("find the roles that lose the tables of schema %s: %w", schema, err)
-	}
-	return names, nil
-}
-
 // keepRoles grants the roles what a migration has added, if the schema belongs to the owner role.
 func keepRoles(ctx context.Context, db Pool, schema Schema) error {
 	var made bool
 	err := ReadTx(ctx, db, func(tx *sqlx.Tx) error {
-		return tx.GetContext(ctx, &made, RolesMade.In(schema), schema.String(), Owner.In(schema))
+		return tx.GetContext(ctx, &made, pg.RolesMade.In(schema), schema.String(), pg.Owner.In(schema))
 	})
 	if err != nil {
 		return fmt.Errorf("find the roles of schema %s: %w", schema, err)
@@ -174,7 +119,7 @@ var ErrDropRole = errors.New("the role cannot be dropped")
 func DropRoles(ctx context.Context, db Pool, schema Schema) (dropped []string, err error) {
 	err = InTx(ctx, db, func(tx *sqlx.Tx) error {
 		dropped = nil
-		for _, role := range []Role{Operator, Owner, Runner, Rules, Reader, App} {
+		for _, role := range []pg.Role{pg.Operator, pg.Owner, pg.Runner, pg.Rules, pg.Reader, pg.App} {
 			there, err := dropRole(ctx, tx, schema, pq.QuoteIdentifier(role.In(schema)))
 			if err != nil {
 				return fmt.Errorf("drop role %s: %w", role.In(schema), err)
@@ -206,10 +151,10 @@ func dropRole(ctx context.Context, tx *sqlx.Tx, schema Schema, role string) (the
 	}
 	_, err = tx.ExecContext(ctx, "drop role "+role)
 	switch e, _ := errors.AsType[*pq.Error](err); {
-	case HasState(err, pqerror.DependentObjectsStillExist):
+	case pg.HasState(err, pqerror.DependentObjectsStillExist):
 		return there, fmt.Errorf("%w, because other objects still use it: %s. Reassign or revoke them in their database, "+
 			"and drop the role again", ErrDropRole, strings.ReplaceAll(e.Detail, "\n", ", "))
-	case HasState(err, pqerror.InsufficientPrivilege):
+	case pg.HasState(err, pqerror.InsufficientPrivilege):
 		return there, fmt.Errorf("%w: the login needs CREATEROLE and the admin option on it (%w)", ErrDropRole, err)
 	}
 	return there, err

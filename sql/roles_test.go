@@ -14,60 +14,62 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
+	"github.com/prescient-go/prescient/sql/statements"
 )
 
 // mayRun says which role each statement needs. A role that contains that role may run it, too; see
 // contains.
-var mayRun = map[pgsql.Role]string{
+var mayRun = map[pg.Role]string{
 	"anybody": `check_number check_role rule_columns rule_expression rule_holders rule_moved rule_reader rule_role rule_table rule_tables rule_labels rule_functions rule_zone rule_triggers rule_writers doctor_clock doctor_collation doctor_room doctor_row_security doctor_holders doctor_rights doctor_sessions
 		doctor_settings doctor_standby doctor_tables engine_signs engine_version event_ahead advisory_holder group_try lock_holders metrics_blocking migration_holders periodic_lock role_held roles_lose roles_made schedule_normal schema_check store_schemas`,
 	// An app and a reader may run these.
-	"member":  `forecast_blocks functions_here schedule_blocks`,
-	"both":    `functions_applied read_settings store_read`,
-	pgsql.App: `cancel cancel_entity enqueue enqueue_many push_back reschedule rule_enqueue schedule_cancel`,
-	pgsql.Reader: `job_forgotten event_unread alert_read action_last advise_sample advise_since board_actions board_ahead board_cells board_consumers board_events board_job board_jobs board_misfires
+	"member": `forecast_blocks functions_here schedule_blocks`,
+	"both":   `functions_applied read_settings store_read`,
+	pg.App:   `cancel cancel_entity enqueue enqueue_many push_back reschedule rule_enqueue schedule_cancel`,
+	pg.Reader: `job_forgotten event_unread alert_read action_last advise_sample advise_since board_actions board_ahead board_cells board_consumers board_events board_job board_jobs board_misfires
 		board_retry board_slot board_waiting cancel_count claim_list claim_orphans doctor_jobs doctor_months enqueue_lock entity_kinds entity_names event_bounds event_consumers event_behind event_dead_subjects event_dead_count event_dead_due event_dead_list event_messages event_page event_waiting event_lost event_marks event_newest event_read forecast_history forecast_jobs
 		forecast_ledger forecast_slots forecast_journals history_list history_stats job_elsewhere job_known job_left job_list job_names
 		job_paused job_related job_show
 		ledger_ahead ledger_gaps ledger_jobs ledger_last ledger_late ledger_slow ledger_trouble metrics_outbox migration_applied page_read past_slots periodic_rows prune_due record_find row_attempts row_holder rows_left rule_beside rule_faults rule_fired_key rule_fired_read rule_fired_steps rule_former_keys rule_refused rule_get rule_prune_count rule_names rule_summary schedule_ahead schedule_backfill_fence schedule_due schedule_ids schedule_list schedule_past schedule_published schedule_sample schema_version slot_jobs slot_list
 		slot_waiting store_batches store_notes store_rows store_schedules store_state why`,
-	pgsql.Runner: `event_prune alert_claim alert_drop alert_hold alert_silence alert_write cancel_many cancel_suppressed check_begin check_same claim_fence claim_release claim_renew claim_rows claim_take_over enqueue_copy event_ack event_dead_again event_dead_behind event_dead_discard event_dead_head event_dead_retry event_forwarded event_hold event_name event_release event_dead_hold event_dead_sent event_insert event_later event_sent event_sent_prune
+	pg.Runner: `event_prune alert_claim alert_drop alert_hold alert_silence alert_write cancel_many cancel_suppressed check_begin check_same claim_fence claim_release claim_renew claim_rows claim_take_over enqueue_copy event_ack event_dead_again event_dead_behind event_dead_discard event_dead_head event_dead_retry event_forwarded event_hold event_name event_release event_dead_hold event_dead_sent event_insert event_later event_sent event_sent_prune
 		group_read group_unreadable history_months job_end job_numbers job_register job_tell history_prune ledger_fill ledger_prune ledger_skip limit_release limit_pace limit_renew limit_acquire next_slot page_unreadable periodic_failed row_record row_wait rows_finish rows_finish_alike rows_finish_apart
 		rows_lock rows_move rows_move_alike rule_fire rule_forget rule_lock rule_prune schedule_backfill schedule_delete schedule_state schedule_insert schedule_lock schedule_update schedule_wait
 		slot_close slot_open slot_unsettle slot_waited_for`,
-	pgsql.Owner: `event_renumber`,
-	pgsql.Operator: `action_end action_insert event_forget history_retry job_pause job_resume ledger_begin ledger_rewind
+	pg.Owner: `event_renumber`,
+	pg.Operator: `action_end action_insert event_forget history_retry job_pause job_resume ledger_begin ledger_rewind
 		rule_change rule_delete rule_done rule_insert rule_position rule_removing rule_retime schedule_act set_width store_claim store_drain store_drop store_forget store_give store_identify store_receive store_settle store_undrain`,
 }
 
 // mayCall is mayRun for functions that only other functions call, and those that no statement calls
 // alone.
-var mayCall = map[pgsql.Role]string{
-	"both":       `settings slot_ceil slot_floor store`,
-	pgsql.App:    `cancel cancel_entity enqueue enqueue_many lock_group push_back reschedule`,
-	pgsql.Reader: `oldest_active_xid refuse_routine jobs_in_slot newest_events find_job job_number read_events estimate_rows force_slot_index slot_took journal_abroad journal_check journal_value why`,
-	pgsql.Runner: `prune_events begin_check claim_rows close_slot terminate_sessions fence finish_rows_apart end_row checks_after errors_after microseconds ensure_job lateness_bucket lock_slot scan_slot make_history_month
+var mayCall = map[pg.Role]string{
+	"both":    `settings slot_ceil slot_floor store`,
+	pg.App:    `cancel cancel_entity enqueue enqueue_many lock_group push_back reschedule`,
+	pg.Reader: `oldest_active_xid refuse_routine jobs_in_slot newest_events find_job job_number read_events estimate_rows force_slot_index slot_took journal_abroad journal_check journal_value why`,
+	pg.Runner: `prune_events begin_check claim_rows close_slot terminate_sessions fence finish_rows_apart end_row checks_after errors_after microseconds ensure_job lateness_bucket lock_slot scan_slot make_history_month
 		honour honour_moved make_history_months move_rows move_rows_alike open_slot record_row raise_suppressed register_jobs require_recorded same_check slot_is_claimable due_slot take_over reserve_rate acquire_permits
 		journal_entry journal_in journal_add lock_rule unreadable_rows wait_for_locks prune_ledger drop_history_months drop_schedule pause_schedule set_schedule wait_for_schedule`,
-	pgsql.Rules:    `cancel_keys rule_rename rule_resume rule_wait rule_wait_many`,
-	pgsql.Operator: `end_action give_rows receive_rows record_action record_request retime retry_failed set_width settle_rows`,
-	pgsql.Owner:    `renumber_events end_checks ended_recently enqueue_slowly find_rule make_request push_back_row require_given require_rights require_runner pick_slot window_slots window_hash window_key within_seconds`,
+	pg.Rules:    `cancel_keys rule_rename rule_resume rule_wait rule_wait_many`,
+	pg.Operator: `end_action give_rows receive_rows record_action record_request retime retry_failed set_width settle_rows`,
+	pg.Owner:    `renumber_events end_checks ended_recently enqueue_slowly find_rule make_request push_back_row require_given require_rights require_runner pick_slot window_slots window_hash window_key within_seconds`,
 }
 
-var contains = map[pgsql.Role][]pgsql.Role{
-	"nobody":       {"anybody"},
-	pgsql.App:      {"anybody", "member", "both", pgsql.App},
-	pgsql.Reader:   {"anybody", "member", "both", pgsql.Reader},
-	pgsql.Runner:   {"anybody", "member", "both", pgsql.App, pgsql.Reader, pgsql.Runner},
-	pgsql.Rules:    {"anybody", "member", pgsql.Rules},
-	pgsql.Operator: {"anybody", "member", "both", pgsql.App, pgsql.Reader, pgsql.Runner, pgsql.Rules, pgsql.Operator},
-	pgsql.Owner:    {"anybody", "member", "both", pgsql.App, pgsql.Reader, pgsql.Runner, pgsql.Rules, pgsql.Operator, pgsql.Owner},
+var contains = map[pg.Role][]pg.Role{
+	"nobody":    {"anybody"},
+	pg.App:      {"anybody", "member", "both", pg.App},
+	pg.Reader:   {"anybody", "member", "both", pg.Reader},
+	pg.Runner:   {"anybody", "member", "both", pg.App, pg.Reader, pg.Runner},
+	pg.Rules:    {"anybody", "member", pg.Rules},
+	pg.Operator: {"anybody", "member", "both", pg.App, pg.Reader, pg.Runner, pg.Rules, pg.Operator},
+	pg.Owner:    {"anybody", "member", "both", pg.App, pg.Reader, pg.Runner, pg.Rules, pg.Operator, pg.Owner},
 }
 
 // needed returns the role that a name needs.
-func needed(t *testing.T, matrix map[pgsql.Role]string, name string) pgsql.Role {
+func needed(t *testing.T, matrix map[pg.Role]string, name string) pg.Role {
 	t.Helper()
 	for role, names := range matrix {
 		if slices.Contains(strings.Fields(names), name) {
@@ -75,7 +77,7 @@ func needed(t *testing.T, matrix map[pgsql.Role]string, name string) pgsql.Role 
 		}
 	}
 	t.Errorf("nobody has said who may use %s: grant it in roles.sql, and enter it here", name)
-	return pgsql.Owner
+	return pg.Owner
 }
 
 // oneRole says why there are no roles on Citus.
@@ -122,14 +124,19 @@ func TestEveryStatementTakesTheRoleThatTheMatrixSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		name := strings.TrimSuffix(file.Name(), ".sql")
+		name, isStatement := strings.CutSuffix(file.Name(), ".sql")
+		if !isStatement {
+			continue
+		}
 		text, err := os.ReadFile("statements/" + file.Name())
 		if err != nil {
 			t.Fatal(err)
 		}
 		takes := needed(t, mayRun, name)
 		for role, includes := range contains {
-			err := as(t, db, role.In(schema), func(tx *sqlx.Tx) error { return mayExplain(t, tx, pgsql.FromFile(text).In(schema)) })
+			err := as(t, db, role.In(pgsql.Schema(schema)), func(tx *sqlx.Tx) error {
+				return mayExplain(t, tx, pg.NewStatement(statements.Expand(string(text))).In(pgsql.Schema(schema)))
+			})
 			refused := pq.As(err, pqerror.InsufficientPrivilege) != nil
 			if err != nil && !refused {
 				t.Errorf("%s as %s: %v", name, role, err)
@@ -183,7 +190,7 @@ func TestEveryFunctionTakesTheRoleThatTheMatrixSays(t *testing.T) {
 			if got := get[bool](t, db, `
 				select bool_and(has_function_privilege($1, oid, 'execute'))
 				from pg_proc
-				where proname = $2 and pronamespace = 'matrix_of_functions'::regnamespace`, role.In(schema), name,
+				where proname = $2 and pronamespace = 'matrix_of_functions'::regnamespace`, role.In(pgsql.Schema(schema)), name,
 			); got != slices.Contains(includes, takes) {
 				t.Errorf("%s may execute %s: %t", role, name, got)
 			}
@@ -640,7 +647,7 @@ func TestAnApplicationCannotWriteTheRowsOfSchedules(t *testing.T) {
 			_, err := tx.ExecContext(t.Context(), "select rows_of_schedules."+call)
 			return err
 		})
-		if !pgsql.HasState(err, pqerror.InsufficientPrivilege) || !strings.Contains(err.Error(), `job "schedule" belongs to recurring schedules`) {
+		if !pg.HasState(err, pqerror.InsufficientPrivilege) || !strings.Contains(err.Error(), `job "schedule" belongs to recurring schedules`) {
 			t.Errorf("%s: %v", call, err)
 		}
 		if err := as(t, db, "rows_of_schedules_runner", func(tx *sqlx.Tx) error {
@@ -692,7 +699,7 @@ func TestAnOperatorCannotRewriteActions(t *testing.T) {
 		t.Helper()
 		tx := begin(t, db)
 		exec(t, tx, "set local role "+role)
-		err := tx.QueryRowContext(t.Context(), pgsql.ActionInsert.In(schema), "desk", "pause", "remind", "it pauses", 1, 0, 0, 0, "running", "").
+		err := tx.QueryRowContext(t.Context(), pg.ActionInsert.In(pgsql.Schema(schema)), "desk", "pause", "remind", "it pauses", 1, 0, 0, 0, "running", "").
 			Scan(&id, new(any), new(any), new(any))
 		if err := errors.Join(err, tx.Commit()); err != nil {
 			t.Fatal(err)
@@ -703,7 +710,7 @@ func TestAnOperatorCannotRewriteActions(t *testing.T) {
 		t.Helper()
 		tx := begin(t, db)
 		exec(t, tx, "set local role "+role)
-		ended = get[bool](t, tx, pgsql.ActionEnd.In(schema), id, outcome, "by "+role)
+		ended = get[bool](t, tx, pg.ActionEnd.In(pgsql.Schema(schema)), id, outcome, "by "+role)
 		if err := tx.Commit(); err != nil {
 			t.Fatal(err)
 		}
@@ -782,7 +789,7 @@ func TestTheOwnerThatLosesTheTablesIsKnownBefore(t *testing.T) {
 	}
 	losing := func() []string {
 		t.Helper()
-		names, err := pgsql.RolesLosing(t.Context(), db, schema)
+		names, err := pg.RolesLosing(t.Context(), db, pgsql.Schema(schema))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -816,7 +823,7 @@ func TestRightsOfPublicAreNotThoseOfARole(t *testing.T) {
 	}{{"public", false}, {"own_rules", true}} {
 		exec(t, db, "grant execute on all functions in schema prescient to "+test.grantee)
 		table := map[string]any{}
-		err := db.QueryRowx(pgsql.RuleTable.In(""), "public", "orders", "own_rules", "public_operator").MapScan(table)
+		err := db.QueryRowx(pg.RuleTable.In(pgsql.DefaultSchema), "public", "orders", "own_rules", "public_operator").MapScan(table)
 		if err != nil || table["roles"] != test.want {
 			t.Errorf("%s may execute: roles were made: %v, want %v: %v", test.grantee, table["roles"], test.want, err)
 		}

@@ -3,6 +3,7 @@ package sql_test
 import (
 	"testing"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -12,12 +13,12 @@ import (
 func TestChecksThatComeLaterWaitForAChangeOfTheirRule(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		change pgsql.Statement
+		change pg.Statement
 		args   []any
 		want   string
 	}{
-		"change": {pgsql.RuleChange, []any{"order.late", `{"n": 2}`, 1, true, "shop.orders"}, `applying {"n": 2}`},
-		"remove": {pgsql.RuleRemoving, []any{"order.late"}, "removing {}"},
+		"change": {pg.RuleChange, []any{"order.late", `{"n": 2}`, 1, true, "shop.orders"}, `applying {"n": 2}`},
+		"remove": {pg.RuleRemoving, []any{"order.late"}, "removing {}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -28,7 +29,7 @@ func TestChecksThatComeLaterWaitForAChangeOfTheirRule(t *testing.T) {
 			get[string](t, first, check)
 			changed, later := make(chan error, 1), make(chan string, 1)
 			go func() {
-				_, err := db.ExecContext(t.Context(), test.change.In(""), test.args...)
+				_, err := db.ExecContext(t.Context(), test.change.In(pgsql.DefaultSchema), test.args...)
 				changed <- err
 			}()
 			awaitWaits(t, db, 1)
@@ -41,7 +42,7 @@ func TestChecksThatComeLaterWaitForAChangeOfTheirRule(t *testing.T) {
 			}()
 			awaitWaits(t, db, 2)
 			var holder, mends string
-			if err := db.QueryRowContext(t.Context(), pgsql.RuleHolders.In(""), "shop.orders", false, "order.late").Scan(&holder, &mends); err != nil {
+			if err := db.QueryRowContext(t.Context(), pg.RuleHolders.In(pgsql.DefaultSchema), "shop.orders", false, "order.late").Scan(&holder, &mends); err != nil {
 				t.Errorf("the holder of the rule is not found: %v", err)
 			}
 			if err := first.Rollback(); err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
-	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -52,22 +52,22 @@ func TestStatementsOfSchedulesAndEventsReadTheirKeysAlone(t *testing.T) {
 	exec(t, db, "analyze")
 	ids := pq.StringArray{"s1", "s77", "s4711"}
 	for name, test := range map[string]struct {
-		stmt  pgsql.Statement
+		stmt  pg.Statement
 		args  []any
 		table string
 	}{
-		"schedule_due":    {pgsql.ScheduleDue, []any{ids}, "schedule"},
-		"schedule_lock":   {pgsql.ScheduleLock, []any{ids}, "schedule"},
-		"schedule_wait":   {pgsql.ScheduleWait, []any{ids}, "future_job"},
-		"schedule_past":   {pgsql.SchedulePast, []any{ids}, "schedule_state"},
-		"schedule_delete": {pgsql.ScheduleDelete, []any{ids}, "schedule"},
-		"one schedule":    {pgsql.ScheduleList, []any{"", "", nil, 1, pq.StringArray{"s77"}, nil}, "future_job"},
-		"schedule_ids":    {pgsql.ScheduleIDs, []any{"s77", 100}, "schedule"},
-		"a page":          {pgsql.ScheduleList, []any{"s77", "", nil, 100, nil, nil}, "future_job"},
-		"a prefix":        {pgsql.ScheduleList, []any{"", "s777", nil, 100, nil, nil}, "schedule"},
-		"event_read":      {pgsql.EventRead, []any{"100", 7, 100}, "event_outbox"},
-		"event_newest":    {pgsql.EventNewest, []any{100}, "event_outbox"},
-		"event_prune":     {pgsql.EventPrune, []any{noon, 100, false}, "event_outbox"},
+		"schedule_due":    {pg.ScheduleDue, []any{ids}, "schedule"},
+		"schedule_lock":   {pg.ScheduleLock, []any{ids}, "schedule"},
+		"schedule_wait":   {pg.ScheduleWait, []any{ids}, "future_job"},
+		"schedule_past":   {pg.SchedulePast, []any{ids}, "schedule_state"},
+		"schedule_delete": {pg.ScheduleDelete, []any{ids}, "schedule"},
+		"one schedule":    {pg.ScheduleList, []any{"", "", nil, 1, pq.StringArray{"s77"}, nil}, "future_job"},
+		"schedule_ids":    {pg.ScheduleIDs, []any{"s77", 100}, "schedule"},
+		"a page":          {pg.ScheduleList, []any{"s77", "", nil, 100, nil, nil}, "future_job"},
+		"a prefix":        {pg.ScheduleList, []any{"", "s777", nil, 100, nil, nil}, "schedule"},
+		"event_read":      {pg.EventRead, []any{"100", 7, 100}, "event_outbox"},
+		"event_newest":    {pg.EventNewest, []any{100}, "event_outbox"},
+		"event_prune":     {pg.EventPrune, []any{noon, 100, false}, "event_outbox"},
 	} {
 		if plan := explain(t, db, test.stmt, test.args...); strings.Contains(plan, "Seq Scan on "+test.table+" ") {
 			t.Errorf("%s reads all of %s:\n%s", name, test.table, plan)

@@ -1,18 +1,15 @@
 package sql
 
 import (
-	"context"
 	"fmt"
-	"path"
 	"regexp"
 	"strings"
 
-	"github.com/jmoiron/sqlx"
-	"github.com/lib/pq"
+	"github.com/prescient-go/prescient/internal/pg"
 )
 
 // DefaultSchema is the schema that the .sql files name.
-const DefaultSchema Schema = "prescient"
+const DefaultSchema Schema = pg.DefaultSchema
 
 // Schema is the name of the PostgreSQL schema that holds all tables and functions.
 // The zero value means DefaultSchema.
@@ -38,27 +35,6 @@ func ParseSchema(name string) (Schema, error) {
 	return Schema(name), nil
 }
 
-// IsLike tells whether a name matches a pattern. In the pattern, * stands for any characters.
-func IsLike(name, pattern string) bool {
-	like, err := path.Match(pattern, name)
-	return like && err == nil
-}
-
-// Schemas returns the schemas that hold prescient's tables and whose names match a pattern, sorted
-// by name. In the pattern, * stands for any characters.
-func Schemas(ctx context.Context, db Pool, pattern string) ([]string, error) {
-	var names []string
-	like := strings.NewReplacer(`_`, `\_`, `*`, `%`).Replace(pattern)
-	err := ReadTx(ctx, db, func(tx *sqlx.Tx) error {
-		names = nil
-		return tx.SelectContext(ctx, &names, StoreSchemas.In(""), like)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("find schemas like %s: %w", pattern, err)
-	}
-	return names, nil
-}
-
 // String returns the bare name.
 func (s Schema) String() string {
 	if s == "" {
@@ -67,11 +43,5 @@ func (s Schema) String() string {
 	return string(s)
 }
 
-// qualify rewrites the text of a .sql file, in which every name is qualified with the default
-// schema.
-func (s Schema) qualify(text string) string {
-	if s == "" || s == DefaultSchema {
-		return text
-	}
-	return strings.ReplaceAll(text, string(DefaultSchema)+".", pq.QuoteIdentifier(string(s))+".")
-}
+// qualify rewrites the text of a .sql file for the schema.
+func (s Schema) qualify(text string) string { return pg.Qualify(s, text) }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -86,7 +87,7 @@ func TestSchemasOfAPatternAreFoundThroughAPoolerInTransactionMode(t *testing.T) 
 		for range 4 {
 			looking.Go(func() {
 				for range 100 {
-					if got, err := pgsql.Schemas(t.Context(), db, pattern); fmt.Sprint(got) != want || err != nil {
+					if got, err := pg.Schemas(t.Context(), db, pattern); fmt.Sprint(got) != want || err != nil {
 						t.Errorf("%s: %v, %v", pattern, got, err)
 						return
 					}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots/grid"
 )
 
@@ -44,41 +45,33 @@ var monotonic = time.Now //nolint:forbidigo // measures
 // Returns ErrNewer if the schema is newer and code of this version must not use it. Returns an
 // EngineError as RefuseEngine does.
 func ReadSetting(ctx context.Context, db Pool, schema Schema) (Setting, error) {
-	return readSetting(ctx, db, schema, (*Message).Read)
-}
-
-// SettingOr returns the settings that were read, or reads them if known is nil.
-func SettingOr(ctx context.Context, db Pool, schema Schema, known *Setting) (Setting, error) {
-	if known != nil {
-		return *known, nil
-	}
-	return ReadSetting(ctx, db, schema)
+	return readSetting(ctx, db, schema, (*pg.Message).Read)
 }
 
 // ReadSettingToWrite is ReadSetting for a process that writes. Returns ErrReadOnly if the server is a
 // hot standby. The pool does not use its connection to that server again.
 func ReadSettingToWrite(ctx context.Context, db Pool, schema Schema) (Setting, error) {
-	return readSetting(ctx, db, schema, func(m *Message, ctx context.Context, db *sqlx.DB) error {
+	return readSetting(ctx, db, schema, func(m *pg.Message, ctx context.Context, db *sqlx.DB) error {
 		return m.Commit(ctx, db, "set local jit = off")
 	})
 }
 
 func readSetting(
-	ctx context.Context, db Pool, schema Schema, send func(m *Message, ctx context.Context, db *sqlx.DB) error,
+	ctx context.Context, db Pool, schema Schema, send func(m *pg.Message, ctx context.Context, db *sqlx.DB) error,
 ) (Setting, error) {
 	var s Setting
-	pool := Sqlx(db)
+	pool := pg.Sqlx(db)
 	if pool == nil {
-		return s, ErrNoDatabase
+		return s, pg.ErrNoDatabase
 	}
 	var seconds, since, version, usableFrom, clock int64
-	var m Message
-	m.Add(ReadSettings.In(schema), nil, func(row *sql.Rows) error {
+	var m pg.Message
+	m.Add(pg.ReadSettings.In(schema), nil, func(row *sql.Rows) error {
 		return row.Scan(&seconds, &since, &version, &usableFrom, &clock, &s.Server.Host, &s.Server.Database,
 			&s.Server.Version, &s.Citus)
 	})
 	addEngine(&m)
-	err := Retry(func() error {
+	err := pg.Retry(func() error {
 		err := send(&m, ctx, pool)
 		s.elapsed = monotonic() // after the answer, so that Now never runs ahead of the database
 		return err
@@ -87,7 +80,7 @@ func readSetting(
 	case err == nil && version < SchemaVersion: // 0: the row is missing
 		return s, ErrNotMigrated
 	case err != nil:
-		return s, fmt.Errorf("read settings: %w", ExplainMissing(err))
+		return s, fmt.Errorf("read settings: %w", pg.ExplainMissing(err))
 	case usableFrom > SchemaVersion:
 		return s, ErrNewer
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/embedded"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -26,18 +27,18 @@ func TestAHotStandbyIsReadAndSaysWhereToWrite(t *testing.T) {
 		t.Error("no migration is applied")
 	}
 	for name, stmt := range map[string]statement{
-		"job_list":       {query: pgsql.JobList.In(""), args: []any{nil, nil, noon, afterAll, 10, noon, 0, 0, nil, 1 << 20}},
-		"ledger_trouble": {query: pgsql.LedgerTrouble.In(""), args: []any{noon, afterAll, 1000}},
-		"ledger_jobs":    {query: pgsql.LedgerJobs.In(""), args: []any{noon, afterAll, afterAll}},
-		"ledger_late":    {query: pgsql.LedgerLate.In(""), args: []any{noon, afterAll, 10}},
-		"ledger_slow":    {query: pgsql.LedgerSlow.In(""), args: []any{noon, afterAll}},
-		"why":            {query: pgsql.Why.In(""), args: []any{"order", "1", nil, nil, 1000}},
-		"history_list":   {query: pgsql.HistoryList.In(""), args: []any{noon, afterAll, nil, nil, 10, nil, nil, 1 << 20, 0}},
-		"slot_waiting":   {query: pgsql.SlotWaiting.In(""), args: []any{noon}},
-		"claim_list":     {query: pgsql.ClaimList.In(""), args: []any{nil}},
+		"job_list":       {query: pg.JobList.In(pgsql.DefaultSchema), args: []any{nil, nil, noon, afterAll, 10, noon, 0, 0, nil, 1 << 20}},
+		"ledger_trouble": {query: pg.LedgerTrouble.In(pgsql.DefaultSchema), args: []any{noon, afterAll, 1000}},
+		"ledger_jobs":    {query: pg.LedgerJobs.In(pgsql.DefaultSchema), args: []any{noon, afterAll, afterAll}},
+		"ledger_late":    {query: pg.LedgerLate.In(pgsql.DefaultSchema), args: []any{noon, afterAll, 10}},
+		"ledger_slow":    {query: pg.LedgerSlow.In(pgsql.DefaultSchema), args: []any{noon, afterAll}},
+		"why":            {query: pg.Why.In(pgsql.DefaultSchema), args: []any{"order", "1", nil, nil, 1000}},
+		"history_list":   {query: pg.HistoryList.In(pgsql.DefaultSchema), args: []any{noon, afterAll, nil, nil, 10, nil, nil, 1 << 20, 0}},
+		"slot_waiting":   {query: pg.SlotWaiting.In(pgsql.DefaultSchema), args: []any{noon}},
+		"claim_list":     {query: pg.ClaimList.In(pgsql.DefaultSchema), args: []any{nil}},
 	} {
 		err := pgsql.ReadTx(t.Context(), db, func(tx *sqlx.Tx) error {
-			if _, err := tx.ExecContext(t.Context(), pgsql.SlotIndexOnly.In("")); err != nil {
+			if _, err := tx.ExecContext(t.Context(), pg.SlotIndexOnly.In(pgsql.DefaultSchema)); err != nil {
 				return err
 			}
 			_, err := tx.ExecContext(t.Context(), stmt.query, stmt.args...)
@@ -50,15 +51,15 @@ func TestAHotStandbyIsReadAndSaysWhereToWrite(t *testing.T) {
 
 	enqueue := func(tx *sqlx.Tx) error {
 		_, err := tx.ExecContext(t.Context(), "select prescient.enqueue('remind', 'order', '1', '"+noon+"')")
-		return pgsql.ExplainMissing(err)
+		return pg.ExplainMissing(err)
 	}
-	var open pgsql.Message
-	open.Add(pgsql.SlotOpen.In(""), []any{noon, "run", 1, "me", 1, noon, 1}, nil)
+	var open pg.Message
+	open.Add(pg.SlotOpen.In(pgsql.DefaultSchema), []any{noon, "run", 1, "me", 1, noon, 1}, nil)
 	for name, err := range map[string]error{
 		"Migrate":                         pgsql.Migrate(t.Context(), db, ""),
 		"a transaction":                   pgsql.InTx(t.Context(), db, enqueue),
 		"a reading one":                   pgsql.ReadTx(t.Context(), db, enqueue),
-		"opening a slot":                  pgsql.ExplainMissing(pgsql.ReadTx(t.Context(), db, func(tx *sqlx.Tx) error { return open.Send(t.Context(), tx) })),
+		"opening a slot":                  pg.ExplainMissing(pgsql.ReadTx(t.Context(), db, func(tx *sqlx.Tx) error { return open.Send(t.Context(), tx) })),
 		"a message":                       open.Commit(t.Context(), db, "set local statement_timeout = 0"),
 		"a transaction that does nothing": pgsql.InTx(t.Context(), db, func(*sqlx.Tx) error { t.Error("it runs"); return nil }),
 	} {
@@ -80,7 +81,7 @@ func TestTheErrorIsTransientIfNoServerIsThePrimary(t *testing.T) {
 		query.Set("host", hosts)
 		u.RawQuery = query.Encode()
 		_, err := pgsql.Open(t.Context(), u.String())
-		if !pgsql.IsTransient(err) || !strings.Contains(err.Error(), "no server matches target_session_attrs") {
+		if !pg.IsTransient(err) || !strings.Contains(err.Error(), "no server matches target_session_attrs") {
 			t.Errorf("%v", err)
 		}
 	}
@@ -105,14 +106,14 @@ func TestAPoolDialsAgainIfItsServerHasBecomeAStandby(t *testing.T) {
 		continue
 	}
 	write := func(*sqlx.Tx) error { return nil }
-	var m pgsql.Message
+	var m pg.Message
 	m.Add("select 1", nil, func(row *sql.Rows) error { return row.Scan(new(int)) })
 	for name, try := range map[string]func() error{
 		"InTx":    func() error { return pgsql.InTx(t.Context(), db, write) },
 		"Commit":  func() error { return m.Commit(t.Context(), db, "set local jit = off") },
 		"BeginTx": func() error { _, err := db.BeginTxx(t.Context(), nil); return err },
 		"BeginLazy": func() error {
-			tx, err := pgsql.BeginLazy(t.Context(), db)
+			tx, err := pg.BeginLazy(t.Context(), db)
 			if err != nil {
 				return err
 			}
@@ -122,7 +123,7 @@ func TestAPoolDialsAgainIfItsServerHasBecomeAStandby(t *testing.T) {
 		"setting": func() error { _, err := pgsql.ReadSettingToWrite(t.Context(), db, ""); return err },
 	} {
 		before := get[int](t, db, session)
-		if err := try(); !pgsql.IsTransient(err) {
+		if err := try(); !pg.IsTransient(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if after := get[int](t, db, session); after == before {

@@ -12,8 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
+	"github.com/prescient-go/prescient/sql/statements"
 )
 
 func TestEveryStatementIsValidAgainstTheMigratedSchema(t *testing.T) {
@@ -35,7 +37,7 @@ func TestEveryStatementIsValidAgainstTheMigratedSchema(t *testing.T) {
 		}
 		for _, schema := range []pgsql.Schema{"", "order_checks"} {
 			err := pgsql.InTx(t.Context(), db, func(tx *sqlx.Tx) error { // COPY cannot be prepared in any other way
-				stmt, err := tx.PrepareContext(t.Context(), pgsql.FromFile(text).In(schema))
+				stmt, err := tx.PrepareContext(t.Context(), pg.NewStatement(statements.Expand(string(text))).In(schema))
 				if err != nil {
 					return err
 				}
@@ -54,7 +56,7 @@ func TestEveryStatementIsValidAgainstTheMigratedSchema(t *testing.T) {
 
 func TestEveryStatementHasItsFileAndEveryFileItsStatement(t *testing.T) {
 	t.Parallel()
-	source, err := os.ReadFile("statements.go")
+	source, err := os.ReadFile("../internal/pg/statements.go")
 	if err != nil {
 		t.Fatal(err)
 	}

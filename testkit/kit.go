@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -72,12 +73,12 @@ type Kit struct {
 // parallel tests share nothing. The log of runs goes to the log of the test.
 func New(t testing.TB, cfg Config) *Kit {
 	t.Helper()
-	k := &Kit{DB: pgsql.Sqlx(cfg.DB), t: t, schema: cfg.Schema, session: &session{}, events: newEvents()}
+	k := &Kit{DB: pg.Sqlx(cfg.DB), t: t, schema: cfg.Schema, session: &session{}, events: newEvents()}
 	k.registry = cmp.Or(cfg.Registry, jobs.NewRegistry()).Clone()
 	if k.DB == nil {
 		k.URL = pgtest.URL(t)
 		var err error
-		k.DB, err = pgsql.Open(t.Context(), k.URL, pgsql.Around(k.session.around))
+		k.DB, err = pgsql.Open(t.Context(), k.URL, pg.Around(k.session.around))
 		k.must(err)
 		t.Cleanup(func() { _ = k.DB.Close() })
 	}

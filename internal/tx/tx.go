@@ -7,7 +7,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 
-	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/internal/pg"
 )
 
 // DB is a transaction or a pool, of database/sql or of sqlx.
@@ -22,7 +22,7 @@ type pool interface {
 
 // In runs fn in db if that is a transaction, otherwise in a new one, because database/sql may
 // silently repeat a statement outside a transaction. Errors are explained, see
-// pgsql.ExplainMissing.
+// pg.ExplainMissing.
 func In(ctx context.Context, db DB, fn func(db DB) error) error {
 	return in(ctx, db, &sql.TxOptions{Isolation: sql.LevelReadCommitted}, fn)
 }
@@ -37,7 +37,7 @@ func Collect[T any](
 	ctx context.Context, db DB, query string, args []any, scan func(row *sql.Rows, v *T) error,
 ) (list []T, err error) {
 	err = Read(ctx, db, func(db DB) error {
-		list, err = pgsql.Collect(ctx, db, query, args, scan)
+		list, err = pg.Collect(ctx, db, query, args, scan)
 		return err
 	})
 	return list, err
@@ -45,22 +45,22 @@ func Collect[T any](
 
 func in(ctx context.Context, db DB, opts *sql.TxOptions, fn func(db DB) error) error {
 	if db == nil {
-		return pgsql.ErrNoDatabase
+		return pg.ErrNoDatabase
 	}
 	p, ok := db.(pool)
 	if !ok {
-		return pgsql.ExplainMissing(fn(db))
+		return pg.ExplainMissing(fn(db))
 	}
-	begin := func() (*sql.Tx, error) { return p.BeginTx(pgsql.Own(ctx), opts) }
+	begin := func() (*sql.Tx, error) { return p.BeginTx(pg.Own(ctx), opts) }
 	d, ok := db.(interface{ Driver() driver.Driver })
-	settled := ok && pgsql.Ours(d)
-	return pgsql.Commit(begin, func(tx *sql.Tx) error {
+	settled := ok && pg.Ours(d)
+	return pg.Commit(begin, func(tx *sql.Tx) error {
 		if opts.ReadOnly && !settled { // what writes calls functions, which make the settings themselves
-			if err := pgsql.UseOwnSettings(ctx, tx); err != nil {
+			if err := pg.UseOwnSettings(ctx, tx); err != nil {
 				return err
 			}
 		}
-		return pgsql.ExplainMissing(fn(tx))
+		return pg.ExplainMissing(fn(tx))
 	})
 }
 

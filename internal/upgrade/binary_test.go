@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -126,7 +127,7 @@ func overlay(t *testing.T, dir string) string {
 		return strings.NewReplacer("item_key text default '')", "item_key text default '', upgraded boolean default true)",
 			"cancel(text, text, text, text)", "cancel(text, text, text, text, boolean)").Replace(text)
 	})
-	change("columns.go", func(text string) string {
+	change("statements/columns.go", func(text string) string {
 		return strings.Replace(text, "\t\trequested_within`", "\t\trequested_within\n\t\tupgraded`", 1)
 	})
 	// A request on a due row gives the column too.
@@ -141,8 +142,9 @@ func overlay(t *testing.T, dir string) string {
 			"request.within\n        )", "request.within, request.upgraded\n        )").Replace(text)
 	})
 	var drop []any
+	_, _, routines := pgsql.Objects()
 	for _, name := range []string{"claim_rows", "cancel"} {
-		drop = append(drop, "prescient."+strings.Join(pgsql.Routines(name), ", prescient."))
+		drop = append(drop, "prescient."+strings.Join(pg.Overloads(routines, name), ", prescient."))
 	}
 	migration, err := filepath.Abs(filepath.Join(root, "sql", "migrations", fmt.Sprintf("%05d_upgrade.sql", next)))
 	target := filepath.Join(dir, "migration.sql")
@@ -164,6 +166,7 @@ import (
 	"encoding/json"
 	"os"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -179,13 +182,13 @@ var statementName = regexp.MustCompile(`(?m)^\t(\w+)\s+= file\("\w+"\)`)
 // statementsOf returns the statements of a version, by their names.
 func statementsOf(t *testing.T, b binary) (all map[string]string) {
 	t.Helper()
-	source, err := os.ReadFile(filepath.Join(b.tree, "sql", "statements.go"))
+	source, err := os.ReadFile(filepath.Join(b.tree, "internal", "pg", "statements.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var lines strings.Builder
 	for _, m := range statementName.FindAllStringSubmatch(string(source), -1) {
-		fmt.Fprintf(&lines, "all[%q] = pgsql.%s.In(\"\")\n", m[1], m[1])
+		fmt.Fprintf(&lines, "all[%q] = pg.%s.In(pgsql.DefaultSchema)\n", m[1], m[1])
 	}
 	dir := filepath.Join(b.tree, "internal", "printstatements")
 	program := fmt.Appendf(nil, printStatements, lines.String())

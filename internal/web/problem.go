@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -50,10 +51,10 @@ func ProblemOf(err error, statuses map[error]int) *Problem {
 	if errors.Is(err, ErrLate) || errors.Is(err, context.DeadlineExceeded) {
 		return NewProblem(http.StatusServiceUnavailable, ErrLate.Error())
 	}
-	if pgsql.IsTransient(err) {
+	if pg.IsTransient(err) {
 		return NewProblem(http.StatusServiceUnavailable, "the database is not there; try again")
 	}
-	missing := pgsql.ExplainMissing(err)
+	missing := pg.ExplainMissing(err)
 	for _, why := range []error{pgsql.ErrNotMigrated, pgsql.ErrNewer, pgsql.ErrReadOnly} {
 		if errors.Is(missing, why) {
 			return NewProblem(http.StatusServiceUnavailable, why.Error())

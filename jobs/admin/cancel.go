@@ -14,6 +14,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/payload"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -109,7 +110,7 @@ func (c *Client) CountCancel(ctx context.Context, db jobs.DB, f CancelFilter) (f
 		return found, fmt.Errorf("count the checks to cancel: %w", err)
 	}
 	var newest sql.NullTime
-	if err := c.row(ctx, db, pgsql.CancelCount, f.args(), &found.Checks, &newest, &found.Digest); err != nil {
+	if err := c.row(ctx, db, pg.CancelCount, f.args(), &found.Checks, &newest, &found.Digest); err != nil {
 		return CancelCount{}, fmt.Errorf("count the checks to cancel: %w", err)
 	}
 	if newest.Valid {
@@ -143,7 +144,7 @@ func (c *Client) CancelMany(
 			var slot sql.NullTime
 			var job, id sql.NullInt64
 			args := append(f.args(), int64(limit)-n, from.at, from.job, from.id)
-			err := pgsql.One(ctx, db, pgsql.CancelMany.In(c.jobs.Schema()), args, &cancelled, &locked, &slot, &job, &id)
+			err := pg.One(ctx, db, pg.CancelMany.In(c.jobs.Schema()), args, &cancelled, &locked, &slot, &job, &id)
 			if err != nil {
 				return err
 			}
@@ -159,7 +160,7 @@ func (c *Client) CancelMany(
 				vain = 0
 			}
 		}
-		_, err := db.ExecContext(ctx, pgsql.CancelSuppressed.In(c.jobs.Schema()))
+		_, err := db.ExecContext(ctx, pg.CancelSuppressed.In(c.jobs.Schema()))
 		return err
 	})
 	if err != nil {

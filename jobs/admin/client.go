@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/jobs"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Client reads waiting and ended checks, and does what operators do. It is safe for concurrent use.
@@ -27,7 +27,7 @@ func New(client *jobs.Client) *Client { return &Client{client} }
 // ever did, and the job's checks wait until a run does.
 func (c *Client) RegisteredAt(ctx context.Context, db jobs.DB, jobExec string) (time.Time, error) {
 	var at time.Time
-	err := c.row(ctx, db, pgsql.JobKnown, []any{jobExec}, &at)
+	err := c.row(ctx, db, pg.JobKnown, []any{jobExec}, &at)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return at, fmt.Errorf("ask who knows job %s: %w", jobExec, err)
 	}
@@ -35,15 +35,15 @@ func (c *Client) RegisteredAt(ctx context.Context, db jobs.DB, jobExec string) (
 }
 
 // row runs a statement that returns one row, in the caller's transaction or in a new one.
-func (c *Client) row(ctx context.Context, db jobs.DB, stmt pgsql.Statement, args []any, dest ...any) error {
+func (c *Client) row(ctx context.Context, db jobs.DB, stmt pg.Statement, args []any, dest ...any) error {
 	return tx.In(ctx, db, func(db tx.DB) error {
-		return pgsql.One(ctx, db, stmt.In(c.jobs.Schema()), args, dest...)
+		return pg.One(ctx, db, stmt.In(c.jobs.Schema()), args, dest...)
 	})
 }
 
 // rows runs a statement that only reads. It returns the rows, each as scan fills it in.
 func rows[T any](
-	ctx context.Context, c *Client, db jobs.DB, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error,
+	ctx context.Context, c *Client, db jobs.DB, stmt pg.Statement, args []any, scan func(row *sql.Rows, v *T) error,
 ) ([]T, error) {
 	return tx.Collect(ctx, db, stmt.In(c.jobs.Schema()), args, scan)
 }

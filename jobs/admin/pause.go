@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // PausedJob is a job whose rows wait until it is resumed.
@@ -22,17 +22,17 @@ type PausedJob struct {
 // them. A run that is under way finishes the rows that it has claimed. Pause returns false if the
 // job was already paused. A job that was never enqueued may be paused.
 func (c *Client) Pause(ctx context.Context, db jobs.DB, jobExec string) (bool, error) {
-	return c.setPaused(ctx, db, "pause", pgsql.JobPause, jobExec)
+	return c.setPaused(ctx, db, "pause", pg.JobPause, jobExec)
 }
 
 // Resume ends a pause. Rows whose slots have passed meanwhile are stragglers, and catch-up takes
 // them. It returns whether the job was paused.
 func (c *Client) Resume(ctx context.Context, db jobs.DB, jobExec string) (bool, error) {
-	return c.setPaused(ctx, db, "resume", pgsql.JobResume, jobExec)
+	return c.setPaused(ctx, db, "resume", pg.JobResume, jobExec)
 }
 
 func (c *Client) setPaused(
-	ctx context.Context, db jobs.DB, verb string, stmt pgsql.Statement, jobExec string,
+	ctx context.Context, db jobs.DB, verb string, stmt pg.Statement, jobExec string,
 ) (bool, error) {
 	var changed string
 	err := jobs.ValidateName(jobExec)
@@ -48,7 +48,7 @@ func (c *Client) setPaused(
 // JobNames returns at most limit names of jobs, sorted: jobs that have ever been enqueued, and
 // paused jobs.
 func (c *Client) JobNames(ctx context.Context, db jobs.DB, limit int) ([]string, error) {
-	names, err := rows(ctx, c, db, pgsql.JobNames, []any{limit}, func(row *sql.Rows, name *string) error {
+	names, err := rows(ctx, c, db, pg.JobNames, []any{limit}, func(row *sql.Rows, name *string) error {
 		return row.Scan(name)
 	})
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *Client) JobNames(ctx context.Context, db jobs.DB, limit int) ([]string,
 
 // Paused returns the paused jobs, sorted by name.
 func (c *Client) Paused(ctx context.Context, db jobs.DB) ([]PausedJob, error) {
-	paused, err := rows(ctx, c, db, pgsql.JobPaused, nil, func(row *sql.Rows, p *PausedJob) error {
+	paused, err := rows(ctx, c, db, pg.JobPaused, nil, func(row *sql.Rows, p *PausedJob) error {
 		var at int64
 		err := row.Scan(&p.JobExec, &at, &p.PausedBy)
 		p.PausedAt = time.UnixMicro(at).UTC()

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/jobs"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // ErrHistoryInUse is returned by Prune if a long read of history blocks it.
@@ -39,7 +39,7 @@ type PrunedPartition struct {
 // ErrHistoryInUse, and has dropped nothing.
 func (c *Client) Prune(ctx context.Context, db jobs.DB, before time.Time, dryRun bool) ([]PrunedPartition, error) {
 	pruned, err := c.prune(ctx, db, before, dryRun)
-	for try := 1; try < pruneTries && !tx.Is(db) && pgsql.IsLockTimeout(err); try++ {
+	for try := 1; try < pruneTries && !tx.Is(db) && pg.IsLockTimeout(err); try++ {
 		select {
 		case <-time.After(prunePause):
 			pruned, err = c.prune(ctx, db, before, dryRun)
@@ -47,7 +47,7 @@ func (c *Client) Prune(ctx context.Context, db jobs.DB, before time.Time, dryRun
 			err = ctx.Err()
 		}
 	}
-	if pgsql.IsLockTimeout(err) {
+	if pg.IsLockTimeout(err) {
 		err = fmt.Errorf("%w (%w)", ErrHistoryInUse, err)
 	}
 	if err != nil {
@@ -71,7 +71,7 @@ const pruneBatch = 10_000
 func (c *Client) pruneFired(ctx context.Context, db jobs.DB, before time.Time, dryRun bool) (fired int64, err error) {
 	if dryRun {
 		err = tx.Read(ctx, db, func(db tx.DB) error {
-			return pgsql.One(ctx, db, pgsql.RulePruneCount.In(c.jobs.Schema()), []any{before}, &fired)
+			return pg.One(ctx, db, pg.RulePruneCount.In(c.jobs.Schema()), []any{before}, &fired)
 		})
 		return fired, err
 	}
@@ -82,7 +82,7 @@ func (c *Client) pruneFired(ctx context.Context, db jobs.DB, before time.Time, d
 		var gone, read int64
 		err := tx.In(ctx, db, func(db tx.DB) error {
 			args := []any{before, job, key, since, step, pruneBatch}
-			return pgsql.One(ctx, db, pgsql.RulePrune.In(c.jobs.Schema()), args, &gone, &read, &job, &key, &since, &step)
+			return pg.One(ctx, db, pg.RulePrune.In(c.jobs.Schema()), args, &gone, &read, &job, &key, &since, &step)
 		})
 		if err != nil {
 			return fired, err
@@ -102,7 +102,7 @@ func (c *Client) prune(
 	}
 	err = in(ctx, db, func(db tx.DB) error {
 		args := []any{before, dryRun}
-		pruned, err = pgsql.Collect(ctx, db, pgsql.HistoryPrune.In(c.jobs.Schema()), args,
+		pruned, err = pg.Collect(ctx, db, pg.HistoryPrune.In(c.jobs.Schema()), args,
 			func(row *sql.Rows, p *PrunedPartition) error {
 				return row.Scan(&p.Partition, &p.Rows)
 			})

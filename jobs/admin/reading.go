@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Filter narrows a list of waiting checks. Zero fields do not narrow.
@@ -51,7 +51,7 @@ func (c *Client) ListPage(ctx context.Context, db jobs.DB, f Filter) (page []job
 		jobs.FutureJob
 		job int64
 	}
-	waiting, err := rows(ctx, c, db, pgsql.JobList, args, func(row *sql.Rows, v *numbered) error {
+	waiting, err := rows(ctx, c, db, pg.JobList, args, func(row *sql.Rows, v *numbered) error {
 		return jobs.ScanJob(row, &v.FutureJob, &v.job)
 	})
 	if err != nil {
@@ -74,7 +74,7 @@ const defaultLimit = 100
 // Show returns the waiting checks of one entity, at most the first MaxRows. It leaves out anonymous
 // checks.
 func (c *Client) Show(ctx context.Context, db jobs.DB, entityName, entityKey string) ([]jobs.FutureJob, error) {
-	waiting, err := rows(ctx, c, db, pgsql.JobShow, []any{entityName, entityKey, MaxRows}, scanJob)
+	waiting, err := rows(ctx, c, db, pg.JobShow, []any{entityName, entityKey, MaxRows}, scanJob)
 	if err != nil {
 		return nil, fmt.Errorf("show the checks of %s %s: %w", entityName, entityKey, err)
 	}
@@ -143,7 +143,7 @@ func (c *Client) HistoryPage(
 			since, to, nullable(f.JobExec), nullable(string(f.Outcome)), limit + 1, nullable(f.EntityName),
 			nullable(f.EntityKey), pageBytes, before,
 		}
-		ended, err := rows(ctx, c, db, pgsql.HistoryList, args, scanEnded)
+		ended, err := rows(ctx, c, db, pg.HistoryList, args, scanEnded)
 		if err != nil {
 			return nil, Position{}, fmt.Errorf("list history: %w", err)
 		}
@@ -208,7 +208,7 @@ type Stats struct {
 // outcome.
 func (c *Client) Stats(ctx context.Context, db jobs.DB, from, to time.Time) ([]Stats, error) {
 	from, to = span(from, to)
-	stats, err := rows(ctx, c, db, pgsql.HistoryStats, []any{from, to}, func(row *sql.Rows, s *Stats) error {
+	stats, err := rows(ctx, c, db, pg.HistoryStats, []any{from, to}, func(row *sql.Rows, s *Stats) error {
 		var sla, late50, late99, took50, took99 *int64
 		err := row.Scan(&s.JobExec, &s.Outcome, &s.Count, &sla, &s.Late, &late50, &late99, &took50, &took99)
 		s.SLA = duration.Text(micros(sla))
@@ -257,7 +257,7 @@ func (c *Client) Retry(
 	if err := c.jobs.ValidateDue(at); err != nil {
 		return 0, 0, fmt.Errorf("retry failed checks: %w", err)
 	}
-	if err := c.row(ctx, db, pgsql.HistoryRetry, append(f.args(), at, c.jobs.Clock()), &retried, &waiting); err != nil {
+	if err := c.row(ctx, db, pg.HistoryRetry, append(f.args(), at, c.jobs.Clock()), &retried, &waiting); err != nil {
 		return 0, 0, fmt.Errorf("retry failed checks: %w", err)
 	}
 	return retried, waiting, nil
@@ -273,7 +273,7 @@ type RetryCount struct {
 
 // PreviewRetry counts the checks that Retry would find.
 func (c *Client) PreviewRetry(ctx context.Context, db jobs.DB, f RetryFilter) (found RetryCount, err error) {
-	if err := c.row(ctx, db, pgsql.BoardRetry, f.args(), &found.Checks, &found.Waiting, &found.Digest); err != nil {
+	if err := c.row(ctx, db, pg.BoardRetry, f.args(), &found.Checks, &found.Waiting, &found.Digest); err != nil {
 		return RetryCount{}, fmt.Errorf("count failed checks: %w", err)
 	}
 	return found, nil

@@ -11,9 +11,9 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/jobs"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // TimelineEntry is one event in the life of a check. Instants are in UTC.
@@ -138,7 +138,7 @@ func (c *Client) Timeline(ctx context.Context, db jobs.DB, key jobs.Key) ([]Time
 // Kinds returns the first 20 names of entities that have a check with a key, waiting or in history, in
 // order. They tell a reader who does not find an entity how its name is written.
 func (c *Client) Kinds(ctx context.Context, db jobs.DB, entityKey string) ([]string, error) {
-	names, err := rows(ctx, c, db, pgsql.EntityKinds, []any{entityKey},
+	names, err := rows(ctx, c, db, pg.EntityKinds, []any{entityKey},
 		func(row *sql.Rows, name *string) error { return row.Scan(name) })
 	if err != nil {
 		return nil, fmt.Errorf("find the entities with the key %s: %w", entityKey, err)
@@ -149,7 +149,7 @@ func (c *Client) Kinds(ctx context.Context, db jobs.DB, entityKey string) ([]str
 // FormerKeys returns the first 20 keys that the row of a rule's table had when steps fired for it, if it has another
 // key now. Checks that had ended before stay under the key of then.
 func (c *Client) FormerKeys(ctx context.Context, db jobs.DB, entityName, entityKey string) ([]string, error) {
-	keys, err := rows(ctx, c, db, pgsql.RuleFormerKeys, []any{entityName, entityKey},
+	keys, err := rows(ctx, c, db, pg.RuleFormerKeys, []any{entityName, entityKey},
 		func(row *sql.Rows, key *string) error { return row.Scan(key) })
 	if err != nil {
 		return nil, fmt.Errorf("find the keys that %s %s had before: %w", entityName, entityKey, err)
@@ -160,7 +160,7 @@ func (c *Client) FormerKeys(ctx context.Context, db jobs.DB, entityName, entityK
 // EntityNames returns the first names of entities that have a check, waiting or in history, and begin
 // with a text, in order.
 func (c *Client) EntityNames(ctx context.Context, db jobs.DB, prefix string, limit int) ([]string, error) {
-	names, err := rows(ctx, c, db, pgsql.EntityNames, []any{prefix, limit},
+	names, err := rows(ctx, c, db, pg.EntityNames, []any{prefix, limit},
 		func(row *sql.Rows, name *string) error { return row.Scan(name) })
 	if err != nil {
 		return nil, fmt.Errorf("list the names of entities: %w", err)
@@ -171,7 +171,7 @@ func (c *Client) EntityNames(ctx context.Context, db jobs.DB, prefix string, lim
 // entries returns the entries of a timeline, as far as a single statement reads them.
 func (c *Client) entries(ctx context.Context, db jobs.DB, key jobs.Key) ([]TimelineEntry, error) {
 	args := []any{key.EntityName, key.EntityKey, nullable(key.JobExec), nullable(key.ItemKey), MaxRows}
-	return rows(ctx, c, db, pgsql.Why, args, func(row *sql.Rows, e *TimelineEntry) error {
+	return rows(ctx, c, db, pg.Why, args, func(row *sql.Rows, e *TimelineEntry) error {
 		var at, target, opened, closed sql.NullTime
 		var lateness, duration, within *int64
 		var leftOut, called []byte
@@ -204,7 +204,7 @@ func (c *Client) addFired(ctx context.Context, db jobs.DB, entityKey string, eve
 		job string
 	}
 	names := pq.StringArray(slices.Collect(maps.Keys(ofJob)))
-	fired, err := rows(ctx, c, db, pgsql.RuleFiredKey, []any{names, entityKey}, func(row *sql.Rows, s *step) error {
+	fired, err := rows(ctx, c, db, pg.RuleFiredKey, []any{names, entityKey}, func(row *sql.Rows, s *step) error {
 		err := row.Scan(&s.job, &s.Step, &s.Number, &s.LeftOut, &s.Since, &s.At)
 		s.Since, s.At = s.Since.UTC(), s.At.UTC()
 		return err

@@ -17,11 +17,11 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/pgxjobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/ledger"
-	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -407,7 +407,7 @@ func TestWhatIsNotPreparedAnyMoreIsToldInEveryLanguage(t *testing.T) {
 		if test.err != nil {
 			test.err = fmt.Errorf("check: %w", test.err)
 		}
-		if got := pgsql.IsStale(test.err); got != test.want {
+		if got := pg.IsStale(test.err); got != test.want {
 			t.Errorf("%#v: %t", test.err, got)
 		}
 	}

@@ -12,10 +12,10 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/rule/expr"
 	"github.com/prescient-go/prescient/slots/grid"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // compiled is a rule as a check uses it.
@@ -52,7 +52,7 @@ func (c *checker) lock(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) 
 	name := rows[0].JobExec
 	var state, definition string
 	var width int64
-	err := tx.QueryRowContext(ctx, pgsql.RuleLock.In(c.Schema), name, rows[0].Slot).
+	err := tx.QueryRowContext(ctx, pg.RuleLock.In(c.Schema), name, rows[0].Slot).
 		Scan(&state, &definition, &width, &p.horizon)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && state == "removing" {
 		return p, nil
@@ -61,7 +61,7 @@ func (c *checker) lock(ctx context.Context, tx *sqlx.Tx, rows []jobs.FutureJob) 
 		p.grid, err = grid.New(time.Duration(width) * time.Second)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read rule %s: %w", name, pgsql.ExplainMissing(err))
+		return nil, fmt.Errorf("read rule %s: %w", name, pg.ExplainMissing(err))
 	}
 	if known, ok := c.rules.Load(name); ok && known.(*compiled).text == definition {
 		p.rule = known.(*compiled)

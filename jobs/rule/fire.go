@@ -18,10 +18,10 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/rule/expr"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // fire fires the steps that are due, and records them. The error of one row leaves the other rows as
@@ -296,7 +296,7 @@ func (p *page) executeFor(ctx context.Context, began time.Time, rows []int) erro
 	if err == nil {
 		return nil
 	}
-	if ctx.Err() != nil || pgsql.IsRetryable(err) || pgsql.IsLockTimeout(err) {
+	if ctx.Err() != nil || pg.IsRetryable(err) || pg.IsLockTimeout(err) {
 		return divide(err)
 	}
 	for _, statement := range []string{"rollback to savepoint prescient_rule", "release savepoint prescient_rule"} {
@@ -363,13 +363,13 @@ func (p *page) executeStep(ctx context.Context, i int, d Due) error {
 		return nil
 	}
 	err = fmt.Errorf("step %s: %w", s.Name, err)
-	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
+	if pg.HasState(err, pqerror.InsufficientPrivilege) {
 		who := "login that runs the slots"
 		if role := p.rule.Rule.Role; role != "" {
 			who = "role " + role + " of the rule"
 		}
 		do := "grant it the right"
-		if pgsql.IsPolicy(err) {
+		if pg.IsPolicy(err) {
 			do = "create a policy that lets it write the row"
 		}
 		return fmt.Errorf("%w. The %s executes the statement: %s", err, who, do)

@@ -11,10 +11,10 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/slots/grid"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // page is a call of the check: rows of one rule.
@@ -93,7 +93,7 @@ func (p *page) remember(ctx context.Context) error {
 		recovers         bool         // it has fired since the rule has Recovered
 		left             sql.NullTime // steps before it were left out
 	}
-	list, err := pgsql.Collect(ctx, p.tx, pgsql.RuleFiredRead.In(p.Schema), []any{p.rule.Rule.Name, pq.StringArray(keys)},
+	list, err := pg.Collect(ctx, p.tx, pg.RuleFiredRead.In(p.Schema), []any{p.rule.Rule.Name, pq.StringArray(keys)},
 		func(row *sql.Rows, f *fired) error {
 			return row.Scan(&f.key, &f.since, &f.start, &f.step, &f.number, &f.recovers, &f.left)
 		})
@@ -227,7 +227,7 @@ func (p *page) record(ctx context.Context) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	recorded, err := pgsql.Collect(ctx, p.tx, pgsql.RuleFire.In(p.Schema), []any{
+	recorded, err := pg.Collect(ctx, p.tx, pg.RuleFire.In(p.Schema), []any{
 		p.rule.Rule.Name, pq.StringArray(keys), pq.StringArray(since), pq.StringArray(starts), pq.StringArray(steps),
 		pq.Int64Array(numbers), pq.Array(left),
 	}, func(row *sql.Rows, one *bool) error { return row.Scan(one) })

@@ -15,6 +15,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/rule/expr"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -74,11 +75,11 @@ func (p *page) read(ctx context.Context, of []int) error {
 		if p.horizon.Valid {
 			// Before the query, which then sees what the transactions have written that are not open any more.
 			args := []any{p.rule.Relation, p.horizon.String}
-			if err := pgsql.One(ctx, tx, pgsql.RuleWriters.In(p.Schema), args, &p.unsettled); err != nil {
+			if err := pg.One(ctx, tx, pg.RuleWriters.In(p.Schema), args, &p.unsettled); err != nil {
 				return err
 			}
 		}
-		_, err := pgsql.Collect(ctx, tx, p.rule.query, args, func(row *sql.Rows, key *string) error {
+		_, err := pg.Collect(ctx, tx, p.rule.query, args, func(row *sql.Rows, key *string) error {
 			var s seen
 			var since, doneAt sql.NullTime
 			var payload sql.NullString
@@ -97,7 +98,7 @@ func (p *page) read(ctx context.Context, of []int) error {
 		})
 		return err
 	})
-	if pgsql.IsLockTimeout(err) {
+	if pg.IsLockTimeout(err) {
 		p.rule.locked.Store(new(time.Now())) //nolint:forbidigo // measures how long ago
 		p.Logger.WarnContext(ctx, "the table of a rule is locked by another session: its checks wait for the next slot",
 			"rule", p.rule.Rule.Name, "table", p.rule.Relation)
@@ -179,10 +180,10 @@ func (p *page) readOnly(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
 // denied adds to an error that denies the query the statements that allow it. Returns other errors as they are, and
 // those about other objects than the table, its schema, its row security and the role.
 func (p *page) denied(ctx context.Context, err error) error {
-	if !pgsql.HasState(err, pqerror.InsufficientPrivilege) {
+	if !pg.HasState(err, pqerror.InsufficientPrivilege) {
 		return err
 	}
-	if pgsql.IsRowSecurity(err) {
+	if pg.IsRowSecurity(err) {
 		return fmt.Errorf("%w. Rows that it hides would look gone: "+
 			"give the rule a role that owns the table, or one with bypassrls", err)
 	}
@@ -195,7 +196,7 @@ func (p *page) denied(ctx context.Context, err error) error {
 	var member bool
 	var grants pq.StringArray
 	problem = pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) error {
-		return pgsql.One(ctx, tx, pgsql.RuleReader.In(p.Schema),
+		return pg.One(ctx, tx, pg.RuleReader.In(p.Schema),
 			[]any{r.Rule.Role, r.Relation, pq.Array(slices.Concat(r.Reads, r.Payload))}, &login, &member, &grants)
 	})
 	switch role := pq.QuoteIdentifier(r.Rule.Role); {

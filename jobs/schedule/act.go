@@ -14,11 +14,11 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/sqltext"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event/message"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Act tells what a schedule does at each instant. The zero Act publishes an event.
@@ -134,9 +134,9 @@ func (s *Store) setActs(ctx context.Context, tx jobs.DB, specs []Spec) error {
 		ids[i], statements[i], roles[i], timeouts[i] = spec.ID, a.SQL, a.Role, int64(a.Timeout/time.Second)
 		jobExecs[i], receivers[i], texts[i] = a.Job, a.Notify, a.Text
 	}
-	_, err := tx.ExecContext(ctx, pgsql.ScheduleAct.In(s.schema), ids, statements, roles, timeouts, jobExecs, receivers,
+	_, err := tx.ExecContext(ctx, pg.ScheduleAct.In(s.schema), ids, statements, roles, timeouts, jobExecs, receivers,
 		texts)
-	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
+	if pg.HasState(err, pqerror.InsufficientPrivilege) {
 		return fmt.Errorf("%w: %w", ErrStatement, err)
 	}
 	return err
@@ -194,7 +194,7 @@ func parseAs(ctx context.Context, tx jobs.DB, db preparer, a Act) (refused *pq.E
 		return nil, wrong
 	case is && found.Code == pqerror.InsufficientPrivilege && !isOurs:
 		// The login of the runs may be a member of the role, or have the right.
-	case pgsql.IsMistake(wrong):
+	case pg.IsMistake(wrong):
 		refused = found
 	}
 	_, err = tx.ExecContext(ctx, "rollback to savepoint prescient_schedule; release savepoint prescient_schedule")

@@ -14,6 +14,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -385,7 +386,7 @@ func TestOnlyAnOperatorWritesAStatement(t *testing.T) {
 	if w.store, err = schedule.NewStore(t.Context(), w.db, schedule.Config{Schema: string(schema)}); err != nil {
 		t.Fatal(err)
 	}
-	login := func(role pgsql.Role) *sqlx.DB {
+	login := func(role pg.Role) *sqlx.DB {
 		name := string(schema) + "_login_" + string(role)
 		w.db.MustExec("create role " + name + " login password '" + name + "' in role " + role.In(schema))
 		u, err := url.Parse(w.url)
@@ -400,13 +401,13 @@ func TestOnlyAnOperatorWritesAStatement(t *testing.T) {
 		t.Cleanup(func() { _ = db.Close() })
 		return db
 	}
-	runner, operator := login(pgsql.Runner), login(pgsql.Operator)
+	runner, operator := login(pg.Runner), login(pg.Operator)
 	spec := withSQL("a")
 	spec.Act.SQL = "select 1"
 	if _, err := w.store.Create(t.Context(), runner, spec); !errors.Is(err, schedule.ErrStatement) {
 		t.Errorf("a runner creates a statement: %v", err)
 	}
-	if _, err := runner.ExecContext(t.Context(), "select schedule_rights.set_schedule('a', '@hourly', sql => 'select 1')"); !pgsql.HasState(err, pqerror.InsufficientPrivilege) {
+	if _, err := runner.ExecContext(t.Context(), "select schedule_rights.set_schedule('a', '@hourly', sql => 'select 1')"); !pg.HasState(err, pqerror.InsufficientPrivilege) {
 		t.Errorf("a runner creates a statement by SQL: %v", err)
 	}
 	if _, err := runner.ExecContext(t.Context(), "select schedule_rights.set_schedule('b', '@hourly', notify => 'ops')"); err != nil {

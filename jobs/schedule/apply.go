@@ -11,9 +11,9 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Action says what Apply does with a schedule.
@@ -250,7 +250,7 @@ func (a *applyCall) prune(ctx context.Context) error {
 
 func (a *applyCall) notGiven(ctx context.Context) (ids []string, err error) {
 	for after := ""; ; {
-		page, err := collect(ctx, a.store, a.tx, pgsql.ScheduleIDs, []any{after, bulk}, text)
+		page, err := collect(ctx, a.store, a.tx, pg.ScheduleIDs, []any{after, bulk}, text)
 		if err != nil || len(page) == 0 {
 			return ids, err
 		}

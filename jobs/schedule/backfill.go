@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
@@ -118,7 +119,7 @@ const backfillPage = 5000
 func (s *Store) Backfill(
 	ctx context.Context, db pgsql.Pool, to *PublishConfig, id string, from, until time.Time,
 ) (done BackfillResult, err error) {
-	b := &backfill{store: s, db: pgsql.Sqlx(db), to: to}
+	b := &backfill{store: s, db: pg.Sqlx(db), to: to}
 	if err = b.begin(ctx, id, from, until); err == nil {
 		err = b.all(ctx, from)
 	}
@@ -164,7 +165,7 @@ func (b *backfill) begin(ctx context.Context, id string, from, until time.Time) 
 		if b.schedule.State == Active {
 			b.done.Until = grid.Earlier(b.done.Until, b.schedule.Next)
 		}
-		return tx.QueryRowContext(ctx, pgsql.ScheduleBackfill.In(s.schema), id).Scan(&b.number)
+		return tx.QueryRowContext(ctx, pg.ScheduleBackfill.In(s.schema), id).Scan(&b.number)
 	})
 	if err != nil {
 		return err
@@ -181,7 +182,7 @@ func (b *backfill) find(ctx context.Context, from time.Time) error {
 	}
 	return pgsql.InTx(ctx, b.db, func(tx *sqlx.Tx) error {
 		args := []any{b.schedule.ID, from, b.done.Until}
-		list, err := collect(ctx, b.store, tx, pgsql.SchedulePublished, args,
+		list, err := collect(ctx, b.store, tx, pg.SchedulePublished, args,
 			func(row *sql.Rows, at *int64) error { return row.Scan(at) })
 		for _, at := range list {
 			b.present[at] = true
@@ -221,7 +222,7 @@ func (b *backfill) flush(ctx context.Context) error {
 			return err
 		}
 		var last int // a separate statement sees what the lock waited for
-		if err := tx.QueryRowContext(ctx, pgsql.ScheduleBackfillFence.In(b.store.schema), b.schedule.ID,
+		if err := tx.QueryRowContext(ctx, pg.ScheduleBackfillFence.In(b.store.schema), b.schedule.ID,
 			b.number).Scan(&last); err != nil {
 			return err
 		}

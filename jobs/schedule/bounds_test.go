@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
@@ -23,7 +24,7 @@ import (
 func (w *world) setWidth(width time.Duration) {
 	w.t.Helper()
 	err := pgsql.InTx(w.t.Context(), w.db, func(tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(w.t.Context(), pgsql.SetWidth.In(""), width.Seconds(), w.clock.Now())
+		_, err := tx.ExecContext(w.t.Context(), pg.SetWidth.In(pgsql.DefaultSchema), width.Seconds(), w.clock.Now())
 		return err
 	})
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/grid"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // AnyVersion is the version for a change of a schedule whatever its version is.
@@ -69,9 +69,9 @@ func (s *Store) Delete(ctx context.Context, db jobs.DB, id string, version int) 
 // remove deletes locked schedules. It deletes their rows of future_job first, so a run that holds
 // one ends before.
 func (s *Store) remove(ctx context.Context, tx jobs.DB, ids []string) error {
-	for _, stmt := range []pgsql.Statement{pgsql.ScheduleCancel, pgsql.ScheduleDelete} {
+	for _, stmt := range []pg.Statement{pg.ScheduleCancel, pg.ScheduleDelete} {
 		var n int64
-		if err := pgsql.One(ctx, tx, stmt.In(s.schema), []any{pq.StringArray(ids)}, &n); err != nil {
+		if err := pg.One(ctx, tx, stmt.In(s.schema), []any{pq.StringArray(ids)}, &n); err != nil {
 			return err
 		}
 	}
@@ -114,7 +114,7 @@ func (s *Store) lock(ctx context.Context, tx jobs.DB, ids []string) (locked, err
 		id      string
 		payload []byte
 	}
-	rows, err := collect(ctx, s, tx, pgsql.ScheduleWait, []any{pq.StringArray(ids)}, func(r *sql.Rows, v *row) error {
+	rows, err := collect(ctx, s, tx, pg.ScheduleWait, []any{pq.StringArray(ids)}, func(r *sql.Rows, v *row) error {
 		return r.Scan(&v.id, &v.payload)
 	})
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *Store) lock(ctx context.Context, tx jobs.DB, ids []string) (locked, err
 
 // past fills in the last instant and the runs of schedules that have no waiting row.
 func (s *Store) past(ctx context.Context, tx jobs.DB, all locked) error {
-	_, err := collect(ctx, s, tx, pgsql.SchedulePast, []any{pq.StringArray(slices.Collect(maps.Keys(all)))},
+	_, err := collect(ctx, s, tx, pg.SchedulePast, []any{pq.StringArray(slices.Collect(maps.Keys(all)))},
 		func(row *sql.Rows, id *string) error {
 			var runs int64
 			var last sql.NullTime
@@ -158,7 +158,7 @@ func (s *Store) lockChanges(ctx context.Context, tx jobs.DB, ids []string) (lock
 			return nil, err
 		}
 	}
-	list, err := collect(ctx, s, tx, pgsql.ScheduleLock, []any{pq.StringArray(ids)},
+	list, err := collect(ctx, s, tx, pg.ScheduleLock, []any{pq.StringArray(ids)},
 		func(row *sql.Rows, v *Schedule) error {
 			return v.scan(row, &v.Paused, &v.Version, &v.CreatedAt, &v.UpdatedAt)
 		})
@@ -255,7 +255,7 @@ func (s *Store) normalize(ctx context.Context, tx jobs.DB, specs []Spec) error {
 	for i, spec := range specs {
 		payloads[i] = string(spec.Payload)
 	}
-	normal, err := collect(ctx, s, tx, pgsql.ScheduleNormal, []any{payloads}, text)
+	normal, err := collect(ctx, s, tx, pg.ScheduleNormal, []any{payloads}, text)
 	if err != nil {
 		return err
 	}
@@ -355,12 +355,12 @@ func (s *Store) write(ctx context.Context, tx jobs.DB, c changes) error {
 	if err := s.setActs(ctx, tx, c.acts); err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, pgsql.ScheduleUpdate.In(s.schema), columns(c.specs)...); err != nil {
+	if _, err := tx.ExecContext(ctx, pg.ScheduleUpdate.In(s.schema), columns(c.specs)...); err != nil {
 		return err
 	}
 	if len(c.cancel) > 0 {
 		var n int64
-		if err := pgsql.One(ctx, tx, pgsql.ScheduleCancel.In(s.schema),
+		if err := pg.One(ctx, tx, pg.ScheduleCancel.In(s.schema),
 			[]any{pq.StringArray(c.cancel)}, &n); err != nil {
 			return err
 		}

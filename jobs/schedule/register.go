@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/reserved"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
@@ -213,7 +214,7 @@ func (to *PublishConfig) read(
 	for i, row := range rows {
 		ids[i] = row.EntityKey
 	}
-	specs, err := pgsql.Collect(ctx, tx, pgsql.ScheduleDue.In(to.Schema), []any{pq.StringArray(ids)},
+	specs, err := pg.Collect(ctx, tx, pg.ScheduleDue.In(to.Schema), []any{pq.StringArray(ids)},
 		func(row *sql.Rows, s *Spec) error {
 			return s.scan(row)
 		})
@@ -284,7 +285,7 @@ func (b *batch) check(ctx context.Context, i int, s dueSchedule) error {
 		default:
 			err = b.add(ctx, b.to.event(o, at, now))
 		}
-		if err != nil && s.act.SQL != "" && ctx.Err() == nil && !pgsql.IsRetryable(err) {
+		if err != nil && s.act.SQL != "" && ctx.Err() == nil && !pg.IsRetryable(err) {
 			b.results[i].Err = fmt.Errorf("the statement for %s: %w", spoken.Instant(at), err)
 			return nil
 		}
@@ -393,7 +394,7 @@ func (p *stateChanges) write(ctx context.Context, tx jobs.DB, schema pgsql.Schem
 	if len(p.ids) == 0 {
 		return nil
 	}
-	if _, err := tx.ExecContext(ctx, pgsql.ScheduleDrop.In(schema), p.ids, p.dropped, p.runs, p.last); err != nil {
+	if _, err := tx.ExecContext(ctx, pg.ScheduleDrop.In(schema), p.ids, p.dropped, p.runs, p.last); err != nil {
 		return fmt.Errorf("count what was dropped: %w", err)
 	}
 	return nil

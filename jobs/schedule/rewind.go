@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // rewindPage is how many schedules one transaction of Rewind changes.
@@ -23,7 +23,7 @@ func (s *Store) Rewind(ctx context.Context, db jobs.DB) (rewound int, err error)
 			if err != nil {
 				return err
 			}
-			ids, err := collect(ctx, s, tx, pgsql.ScheduleAhead, []any{now, after, rewindPage}, text)
+			ids, err := collect(ctx, s, tx, pg.ScheduleAhead, []any{now, after, rewindPage}, text)
 			if err != nil || len(ids) == 0 {
 				full = false
 				return err

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -19,15 +20,15 @@ const sampledBlocks = 400
 
 // Sample reads some of the schedules that are not paused. share is their part of all: 1 if it read
 // all.
-func Sample(ctx context.Context, db pgsql.Querier, schema pgsql.Schema) (list []Schedule, share float64, err error) {
+func Sample(ctx context.Context, db pg.Querier, schema pgsql.Schema) (list []Schedule, share float64, err error) {
 	var blocks int64
-	if err := pgsql.One(ctx, db, pgsql.ScheduleBlocks.In(schema), nil, &blocks); err != nil {
+	if err := pg.One(ctx, db, pg.ScheduleBlocks.In(schema), nil, &blocks); err != nil {
 		return nil, 1, fmt.Errorf("read how many schedules there are: %w", err)
 	}
 	share = min(1, sampledBlocks/max(1, float64(blocks)))
-	var m pgsql.Message // Citus accepts no parameter in tablesample
+	var m pg.Message // Citus accepts no parameter in tablesample
 	percent := strconv.FormatFloat(100*share, 'f', -1, 64)
-	m.Add(pgsql.ScheduleSample.In(schema), []any{percent}, func(row *sql.Rows) error {
+	m.Add(pg.ScheduleSample.In(schema), []any{percent}, func(row *sql.Rows) error {
 		var s Schedule
 		err := scanSchedule(row, &s)
 		list = append(list, s)

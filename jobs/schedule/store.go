@@ -15,6 +15,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
@@ -140,7 +141,7 @@ func (s *Store) create(ctx context.Context, tx jobs.DB, specs []Spec) error {
 	if err := s.parse(ctx, tx, normal, func(id string, err error) error { return withID(normal, id, err) }); err != nil {
 		return err
 	}
-	ids, err := collect(ctx, s, tx, pgsql.ScheduleInsert, columns(normal), text)
+	ids, err := collect(ctx, s, tx, pg.ScheduleInsert, columns(normal), text)
 	if err != nil {
 		return err
 	}
@@ -296,7 +297,7 @@ func (s *Store) list(ctx context.Context, db jobs.DB, f Filter, ids, most any) (
 	state := sql.NullString{String: string(f.State), Valid: f.State != ""}
 	args := []any{f.After, f.Prefix, state, cmp.Or(f.Limit, defaultPage), ids, most}
 	err = reading(ctx, db, func(tx jobs.DB) error {
-		list, err = collect(ctx, s, tx, pgsql.ScheduleList, args, scanSchedule)
+		list, err = collect(ctx, s, tx, pg.ScheduleList, args, scanSchedule)
 		return err
 	})
 	return list, err
@@ -438,7 +439,7 @@ func (s *Store) now(ctx context.Context, tx jobs.DB) (time.Time, error) {
 func settings(ctx context.Context, tx jobs.DB, schema pgsql.Schema) (g grid.Grid, now time.Time, err error) {
 	var width, clock int64
 	var ignored any
-	if err = pgsql.One(ctx, tx, pgsql.ReadSettings.In(schema), nil, &width, &ignored, &ignored, &ignored, &clock,
+	if err = pg.One(ctx, tx, pg.ReadSettings.In(schema), nil, &width, &ignored, &ignored, &ignored, &clock,
 		&ignored, &ignored, &ignored, &ignored); err == nil {
 		g, err = grid.New(time.Duration(width) * time.Second)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -142,7 +143,7 @@ func TestAStreamThatTheServerInterruptsIsNotBegunAnew(t *testing.T) {
 			n++
 		}
 	})
-	if !pgsql.IsRetryable(err) || created != 0 {
+	if !pg.IsRetryable(err) || created != 0 {
 		t.Errorf("%d created, %v", created, err)
 	}
 	if n := w.count(`select count(*) from prescient.schedule`); n != 0 {

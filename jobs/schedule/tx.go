@@ -5,9 +5,9 @@ import (
 	"database/sql"
 	"errors"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/tx"
 	"github.com/prescient-go/prescient/jobs"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // inTx runs fn as once does, and repeats it after a serialization failure or a deadlock. If db is a
@@ -16,7 +16,7 @@ func inTx(ctx context.Context, db jobs.DB, fn func(tx jobs.DB) error) error {
 	if tx.Is(db) {
 		return once(ctx, db, fn)
 	}
-	return pgsql.Retry(func() error { return once(ctx, db, fn) })
+	return pg.Retry(func() error { return once(ctx, db, fn) })
 }
 
 // once runs fn in db if that is a transaction, otherwise in a new one.
@@ -39,9 +39,9 @@ func reading(ctx context.Context, db jobs.DB, fn func(tx jobs.DB) error) error {
 
 // collect runs a statement and returns its rows, which scan fills in.
 func collect[T any](
-	ctx context.Context, s *Store, tx jobs.DB, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error,
+	ctx context.Context, s *Store, tx jobs.DB, stmt pg.Statement, args []any, scan func(row *sql.Rows, v *T) error,
 ) ([]T, error) {
-	return pgsql.Collect(ctx, tx, stmt.In(s.schema), args, scan)
+	return pg.Collect(ctx, tx, stmt.In(s.schema), args, scan)
 }
 
 // text scans a row with one text column.

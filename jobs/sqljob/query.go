@@ -13,6 +13,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -73,9 +74,9 @@ func (b *binding) ask(ctx context.Context, keys []string) (answers map[string]an
 // explain adds to an error of the server what its text does not tell.
 func (b *binding) explain(err error) error {
 	switch {
-	case pgsql.HasState(err, pqerror.QueryCanceled):
+	case pg.HasState(err, pqerror.QueryCanceled):
 		return divided{fmt.Errorf("%w (its timeout is %s)", err, b.Timeout)}
-	case pgsql.IsRowSecurity(err):
+	case pg.IsRowSecurity(err):
 		return fmt.Errorf("%w. Rows that it hides would look finished: let the query run as a role "+
 			"with bypassrls, or as the owner of the table, or call a security definer function of such a role", err)
 	}

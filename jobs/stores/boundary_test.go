@@ -16,6 +16,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -47,7 +48,7 @@ func newStage(t *testing.T) *stage {
 	s := &stage{}
 	for i := range s.urls {
 		s.urls[i] = pgtest.Direct(t) // its faults are of the way to the server
-		db, err := pgsql.Open(t.Context(), s.urls[i], pgsql.Name("stage"))
+		db, err := pgsql.Open(t.Context(), s.urls[i], pg.Name("stage"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -215,11 +216,11 @@ func (c *trial) all() (list []found) {
 	c.t.Helper()
 	for s := range c.stage.set.All() {
 		part := []found{}
-		query := pgsql.NewStatement(`
+		query := pg.NewStatement(`
 			select (payload ->> 'n')::integer as n, entity_key as key, '' as outcome, next_check_at as slot from prescient.future_job where entity_name = 'order'
 			union all
 			select (payload ->> 'n')::integer, entity_key, outcome, slot from prescient.future_job_history where entity_name = 'order'`).In(pgsql.Schema(s.Schema))
-		if err := pgsql.Sqlx(s.DB).SelectContext(c.t.Context(), &part, query); err != nil {
+		if err := pg.Sqlx(s.DB).SelectContext(c.t.Context(), &part, query); err != nil {
 			c.t.Fatal(err)
 		}
 		for _, f := range part {

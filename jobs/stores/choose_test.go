@@ -14,9 +14,9 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/stores"
-	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -179,7 +179,7 @@ func TestAStoreWhoseTablesAreLockedHoldsUpNoneOfTheOthers(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.enqueue(w.a, check("1", slot(5)))
-	holder := pgsql.Sqlx(w.b.DB).MustBegin()
+	holder := pg.Sqlx(w.b.DB).MustBegin()
 	defer func() { _ = holder.Rollback() }()
 	holder.MustExec("lock table prescient.setting in access exclusive mode")
 	moved, err := w.set.Move(t.Context(), stores.Move{From: "a", To: []string{"c"}})
@@ -196,7 +196,7 @@ func TestARefreshThatBeganEarlierAndEndsLaterForgetsNothing(t *testing.T) {
 	w := setup(t)
 	name := get[string](t, w.a, "select current_database()")
 	began := get[time.Time](t, w.c, "select clock_timestamp()")
-	holder := pgsql.Sqlx(w.b.DB).MustBegin()
+	holder := pg.Sqlx(w.b.DB).MustBegin()
 	defer func() { _ = holder.Rollback() }()
 	holder.MustExec("lock table prescient.setting in access exclusive mode")
 	ended := make(chan struct{})

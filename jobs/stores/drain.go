@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -15,17 +16,17 @@ import (
 // refreshed, and Move takes everything out of it. by is recorded as the actor. It returns whether
 // the mark is new.
 func (s *Set) Drain(ctx context.Context, name, by string) (bool, error) {
-	return s.mark(ctx, "drain", name, by, pgsql.StoreDrain, by)
+	return s.mark(ctx, "drain", name, by, pg.StoreDrain, by)
 }
 
 // Undrain removes the mark of Drain, and returns whether it was set. Moved rows stay where they
 // are.
 func (s *Set) Undrain(ctx context.Context, name, by string) (bool, error) {
-	return s.mark(ctx, "undrain", name, by, pgsql.StoreUndrain)
+	return s.mark(ctx, "undrain", name, by, pg.StoreUndrain)
 }
 
 func (s *Set) mark(
-	ctx context.Context, verb, name, by string, stmt pgsql.Statement, args ...any,
+	ctx context.Context, verb, name, by string, stmt pg.Statement, args ...any,
 ) (changed bool, err error) {
 	store, err := s.Get(name)
 	if err == nil {
@@ -65,11 +66,11 @@ func (s *Store) State(ctx context.Context) (State, error) {
 	var state State
 	var last sql.NullTime
 	err := within(ctx, stateTimeout, func(ctx context.Context) error {
-		if pgsql.Sqlx(s.DB) == nil {
+		if pg.Sqlx(s.DB) == nil {
 			return s.Err
 		}
 		return pgsql.ReadTx(ctx, s.DB, func(tx *sqlx.Tx) error {
-			return pgsql.One(ctx, tx, s.in(pgsql.StoreState), []any{Counted}, &state.Waiting, &state.Schedules,
+			return pg.One(ctx, tx, s.in(pg.StoreState), []any{Counted}, &state.Waiting, &state.Schedules,
 				&state.Leaving, &state.Arriving,
 				&state.OpenSlots, &state.Unread, &last)
 		})
@@ -78,7 +79,7 @@ func (s *Store) State(ctx context.Context) (State, error) {
 		state.LastSlot = last.Time.UTC()
 	}
 	if err != nil {
-		return state, fmt.Errorf("read the state of store %s: %w", s.Name, pgsql.ExplainMissing(err))
+		return state, fmt.Errorf("read the state of store %s: %w", s.Name, pg.ExplainMissing(err))
 	}
 	return state, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -58,7 +59,7 @@ func newPlay(t *testing.T, seed uint64) *play {
 func (p *play) runner(s *stores.Store) *slots.Runner {
 	p.t.Helper()
 	registry := jobs.NewRegistry()
-	effect := pgsql.NewStatement("insert into prescient.effect (key, checks) values ($1, $2)").In(pgsql.Schema(s.Schema))
+	effect := pg.NewStatement("insert into prescient.effect (key, checks) values ($1, $2)").In(pgsql.Schema(s.Schema))
 	registry.Register("remind", jobs.InTx(func(ctx context.Context, tx *sqlx.Tx, job jobs.FutureJob) (*time.Time, error) {
 		if _, err := tx.ExecContext(ctx, effect, job.EntityKey, job.CheckCount); err != nil {
 			return nil, err
@@ -137,7 +138,7 @@ func (p *play) move(random *rand.Rand, from string, done <-chan struct{}) {
 			time.AfterFunc(time.Duration(random.IntN(40))*time.Millisecond, kill)
 		}
 		moved, err := p.set.Move(ctx, stores.Move{From: from})
-		if err != nil && ctx.Err() == nil && !pgsql.HasState(err, "PS003") {
+		if err != nil && ctx.Err() == nil && !pg.HasState(err, "PS003") {
 			p.t.Errorf("move from %s: %v", from, err)
 		}
 		p.mu.Lock()
@@ -295,7 +296,7 @@ const mostChecks = 2
 func (p *play) read(s *stores.Store, query string, into map[string]int) {
 	p.t.Helper()
 	var texts []string
-	if err := pgsql.Sqlx(s.DB).SelectContext(p.t.Context(), &texts, pgsql.NewStatement(query).In(pgsql.Schema(s.Schema))); err != nil {
+	if err := pg.Sqlx(s.DB).SelectContext(p.t.Context(), &texts, pg.NewStatement(query).In(pgsql.Schema(s.Schema))); err != nil {
 		p.t.Fatal(err)
 	}
 	for _, text := range texts {

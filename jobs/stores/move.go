@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/internal/pg"
 )
 
 // Margin is how long before its slot a row can still be moved. Rows nearer to their slot are left
@@ -143,7 +143,7 @@ func (m *mover) begin(ctx context.Context) (err error) {
 	if err := m.findCopies(ctx); err != nil {
 		return err
 	}
-	_, err = send(ctx, m.source, m.what.By, pgsql.StoreClaim, []any{m.token}, skip)
+	_, err = send(ctx, m.source, m.what.By, pg.StoreClaim, []any{m.token}, skip)
 	return err
 }
 

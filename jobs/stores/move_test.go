@@ -13,13 +13,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prescient-go/prescient/internal/journal"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/stores"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/replay"
-	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -299,7 +299,7 @@ func TestARowThatArrivesWhileItsKeyIsBeingCheckedIsRecordedAsARequest(t *testing
 func TestARowStaysUntilTheNameOfItsJobHasCommitted(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	first, err := pgsql.Sqlx(w.a.DB).BeginTxx(t.Context(), nil)
+	first, err := pg.Sqlx(w.a.DB).BeginTxx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -440,7 +440,7 @@ func TestAMoveThatIsStoppedBetweenTwoWaitsForALockTellsWhy(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.enqueue(w.a, check("1", slot(5)))
-	holder := pgsql.Sqlx(w.b.DB).MustBegin()
+	holder := pg.Sqlx(w.b.DB).MustBegin()
 	defer func() { _ = holder.Rollback() }()
 	holder.MustExec("lock table prescient.transfer_in in exclusive mode")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -456,7 +456,7 @@ func TestAMoveThatIsStoppedBetweenTwoWaitsForALockTellsWhy(t *testing.T) {
 	}
 	stopped := errors.New("stopped")
 	cancel(stopped)
-	if err := <-ended; !errors.Is(err, stopped) || pgsql.IsLockTimeout(err) {
+	if err := <-ended; !errors.Is(err, stopped) || pg.IsLockTimeout(err) {
 		t.Error(err)
 	}
 }
@@ -487,7 +487,7 @@ func TestWhoOpensASlotAndWhoTakesARowOutOfItWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.enqueue(w.a, check("1", slot(5)))
-	opening, err := pgsql.Sqlx(w.a.DB).BeginTxx(t.Context(), nil)
+	opening, err := pg.Sqlx(w.a.DB).BeginTxx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -514,7 +514,7 @@ func TestARowWhoseSlotBeginsWhileItIsCopiedStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.enqueue(w.a, check("begun", slot(5)), check("far", slot(9)))
-	holder := pgsql.Sqlx(w.b.DB).MustBegin()
+	holder := pg.Sqlx(w.b.DB).MustBegin()
 	defer func() { _ = holder.Rollback() }()
 	holder.MustExec("lock table prescient.transfer_in in exclusive mode")
 	moved, ended := moveThatWaits(t, set, w.b)
@@ -537,7 +537,7 @@ func TestACancelOfAnEntityLeavesTheCheckOfAScheduleThatIsOnItsWay(t *testing.T) 
 	scheduled := own
 	scheduled.JobExec = "schedule"
 	w.enqueue(w.a, own, scheduled)
-	opening := pgsql.Sqlx(w.a.DB).MustBegin()
+	opening := pg.Sqlx(w.a.DB).MustBegin()
 	defer func() { _ = opening.Rollback() }()
 	opening.MustExec(`select prescient.lock_slot($1, true)`, slot(5))
 	_, ended := moveThatWaits(t, w.set, w.a)
@@ -568,12 +568,12 @@ func TestARowThatWaitsForTheCheckOfItsKeyOverABoundaryDoesNotGoIntoThePast(t *te
 	row := get[string](t, w.b, "select to_jsonb(f) from prescient.future_job f")
 	exec(t, w.b, `insert into prescient.transfer_in (source, batch, nth, job_exec, entity_name, entity_key, item_key, data)
 		values ('a', 1, 1, 'remind', 'order', '1', '', ($1::jsonb || jsonb_build_object('next_check_at', $2::timestamptz))::json)`, row, asked)
-	holder := pgsql.Sqlx(w.b.DB).MustBegin()
+	holder := pg.Sqlx(w.b.DB).MustBegin()
 	defer func() { _ = holder.Rollback() }()
 	holder.MustExec("select from prescient.future_job for update")
 	var moving sync.WaitGroup
 	moving.Go(func() { exec(t, w.b, "select prescient.settle_rows('a', 1, array[1], 'a', 'b')") })
-	for pgtest.Waits(t, pgsql.Sqlx(w.b.DB)) == 0 {
+	for pgtest.Waits(t, pg.Sqlx(w.b.DB)) == 0 {
 	}
 	released := asked
 	for !released.After(asked.Add(time.Second)) {

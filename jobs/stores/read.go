@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -40,7 +41,7 @@ func (i item) size() int { return len(i.data) + len(i.definition) }
 // of the payload with the key; empty: the key is the entity's.
 func (s *Store) rowsAfter(ctx context.Context, after item, field string) ([]item, error) {
 	args := []any{after.slot, after.job, after.id, batchRows, sql.NullString{String: field, Valid: field != ""}}
-	return s.items(ctx, pgsql.StoreRows, args, func(row *sql.Rows, i *item) error {
+	return s.items(ctx, pg.StoreRows, args, func(row *sql.Rows, i *item) error {
 		return row.Scan(&i.slot, &i.job, &i.id, &i.version, &i.name, &i.paused, &i.key, &i.data)
 	})
 }
@@ -50,7 +51,7 @@ func firstAfter(at time.Time) item { return item{slot: at, job: math.MaxInt64, i
 
 // schedulesAfter returns the next schedules after one, in the order of their ids.
 func (s *Store) schedulesAfter(ctx context.Context, id string) ([]item, error) {
-	return s.items(ctx, pgsql.StoreSchedules, []any{id, batchRows}, func(row *sql.Rows, i *item) error {
+	return s.items(ctx, pg.StoreSchedules, []any{id, batchRows}, func(row *sql.Rows, i *item) error {
 		var dropped, version, data sql.NullString
 		var slot sql.NullTime
 		err := row.Scan(&i.schedule, &i.scheduleVersion, &i.definition, &dropped, &slot, &i.job, &i.id,
@@ -67,12 +68,12 @@ const scheduleJob = "schedule"
 
 // items reads a page. The last item may exceed the bounds.
 func (s *Store) items(
-	ctx context.Context, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, i *item) error,
+	ctx context.Context, stmt pg.Statement, args []any, scan func(row *sql.Rows, i *item) error,
 ) (list []item, err error) {
 	err = pgsql.ReadTx(ctx, s.DB, func(tx *sqlx.Tx) error {
 		list = nil
-		var m pgsql.Message
-		m.Do(pgsql.SlotIndexOnly.In(pgsql.Schema(s.Schema)))
+		var m pg.Message
+		m.Do(pg.SlotIndexOnly.In(pgsql.Schema(s.Schema)))
 		bytes, slots := 0, map[time.Time]bool{}
 		m.Add(s.in(stmt), args, func(row *sql.Rows) error {
 			var i item
@@ -80,14 +81,14 @@ func (s *Store) items(
 			list = append(list, i)
 			bytes, slots[i.slot] = bytes+i.size(), true
 			if err == nil && (bytes > batchBytes || len(slots) > batchSlots) {
-				return pgsql.ErrEnough
+				return pg.ErrEnough
 			}
 			return err
 		})
-		if !pgsql.Several(pgsql.Sqlx(s.DB)) {
+		if !pg.Several(pg.Sqlx(s.DB)) {
 			return m.SendEach(ctx, tx)
 		}
 		return m.Send(ctx, tx)
 	})
-	return list, pgsql.ExplainMissing(err)
+	return list, pg.ExplainMissing(err)
 }

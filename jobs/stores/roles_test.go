@@ -6,6 +6,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -39,7 +40,7 @@ func TestEachRoleMayDoItsPartInStores(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	as := func(role pgsql.Role, now func() time.Time) *stores.Set {
+	as := func(role pg.Role, now func() time.Time) *stores.Set {
 		t.Helper()
 		var list []stores.Store
 		for i, schema := range schemas {
@@ -51,7 +52,7 @@ func TestEachRoleMayDoItsPartInStores(t *testing.T) {
 		}
 		return set
 	}
-	app, operator := as(pgsql.App, nil), as(pgsql.Operator, clock) // only a runner may give a clock
+	app, operator := as(pg.App, nil), as(pg.Operator, clock) // only a runner may give a clock
 	w := &world{t: t, set: app}
 	for i, s := range []*stores.Store{w.store("a"), w.store("b")} {
 		for _, j := range keys(20, 5)[i*5:] { // of which most are in both
@@ -84,10 +85,10 @@ func TestEachRoleMayDoItsPartInStores(t *testing.T) {
 	if err := app.Refresh(t.Context()); err != nil || choice(t, app, "1") != "b" {
 		t.Errorf("an application does not learn that a is being drained: %v", err)
 	}
-	if _, err := app.Move(t.Context(), stores.Move{From: "a"}); !pgsql.HasState(err, "42501") {
+	if _, err := app.Move(t.Context(), stores.Move{From: "a"}); !pg.HasState(err, "42501") {
 		t.Errorf("an application may move rows: %v", err)
 	}
-	if _, err := app.Drain(t.Context(), "b", "me"); !pgsql.HasState(err, "42501") {
+	if _, err := app.Drain(t.Context(), "b", "me"); !pg.HasState(err, "42501") {
 		t.Errorf("an application may drain a store: %v", err)
 	}
 	b := w.store("b")

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"time"
 
-	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/internal/pg"
 )
 
 const (
@@ -23,11 +23,11 @@ var monotonic = time.Now //nolint:forbidigo // measures
 // holds no locks. It repeats the message while another session holds a lock. actor is recorded in
 // timelines. It returns the rows of the message that was committed, each filled in by scan.
 func send[T any](
-	ctx context.Context, s *Store, actor string, stmt pgsql.Statement, args []any,
+	ctx context.Context, s *Store, actor string, stmt pg.Statement, args []any,
 	scan func(row *sql.Rows, v *T) error,
 ) ([]T, error) {
 	var rows []T
-	var m pgsql.Message
+	var m pg.Message
 	m.Add("select set_config('prescient_caller.actor', $1, true)", []any{actor}, func(*sql.Rows) error {
 		rows = nil // of a message that is repeated
 		return nil
@@ -36,16 +36,16 @@ func send[T any](
 		rows = append(rows, *new(T))
 		return scan(row, &rows[len(rows)-1])
 	})
-	settings := s.in(pgsql.WaitForLocks(lockTimeout)) + "; set local statement_timeout = '60s'"
+	settings := s.in(pg.WaitForLocks(lockTimeout)) + "; set local statement_timeout = '60s'"
 	for began := monotonic(); ; {
-		err := m.Commit(ctx, pgsql.Sqlx(s.DB), settings)
+		err := m.Commit(ctx, pg.Sqlx(s.DB), settings)
 		switch {
 		case err == nil:
 			return rows, nil
 		case ctx.Err() != nil:
 			return nil, &Error{s.Name, context.Cause(ctx)}
-		case !pgsql.IsLockTimeout(err) && !pgsql.IsRetryable(err) || time.Since(began) > patience:
-			return nil, &Error{s.Name, pgsql.ExplainMissing(err)}
+		case !pg.IsLockTimeout(err) && !pg.IsRetryable(err) || time.Since(began) > patience:
+			return nil, &Error{s.Name, pg.ExplainMissing(err)}
 		}
 		select {
 		case <-time.After(50 * time.Millisecond):

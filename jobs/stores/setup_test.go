@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
@@ -118,7 +119,7 @@ func (w *world) waiting(s *stores.Store) map[string]time.Time {
 func exec(t testing.TB, s *stores.Store, query string, args ...any) {
 	t.Helper()
 	err := pgsql.InTx(context.WithoutCancel(t.Context()), s.DB, func(tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(t.Context(), pgsql.NewStatement(query).In(pgsql.Schema(s.Schema)), args...)
+		_, err := tx.ExecContext(t.Context(), pg.NewStatement(query).In(pgsql.Schema(s.Schema)), args...)
 		return err
 	})
 	if err != nil {
@@ -130,7 +131,7 @@ func exec(t testing.TB, s *stores.Store, query string, args ...any) {
 func get[T any](t testing.TB, s *stores.Store, query string, args ...any) (v T) {
 	t.Helper()
 	err := pgsql.ReadTx(t.Context(), s.DB, func(tx *sqlx.Tx) error {
-		return tx.GetContext(t.Context(), &v, pgsql.NewStatement(query).In(pgsql.Schema(s.Schema)), args...)
+		return tx.GetContext(t.Context(), &v, pg.NewStatement(query).In(pgsql.Schema(s.Schema)), args...)
 	})
 	if err != nil {
 		t.Fatal(fmt.Errorf("%s: %w", query, err))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -80,7 +81,7 @@ func New(ctx context.Context, list []Store, cfg jobs.Config) (*Set, error) {
 	var stores []*Store
 	for _, store := range list {
 		switch {
-		case store.Name == "" || pgsql.Sqlx(store.DB) == nil && store.Err == nil:
+		case store.Name == "" || pg.Sqlx(store.DB) == nil && store.Err == nil:
 			return nil, fmt.Errorf("store %d of %d, %q: Name and DB must be set", len(stores)+1, len(list), store.Name)
 		case slices.ContainsFunc(stores, func(other *Store) bool { return other.Name == store.Name }):
 			return nil, fmt.Errorf("two stores have the name %s", store.Name)
@@ -156,7 +157,7 @@ func (s *Set) refresh(ctx context.Context) []*Store {
 
 // ask returns a store with its current state.
 func (s *Set) ask(ctx context.Context, store Store) *Store {
-	if pgsql.Sqlx(store.DB) == nil {
+	if pg.Sqlx(store.DB) == nil {
 		return &store
 	}
 	store.Err = within(ctx, askTimeout, func(ctx context.Context) (err error) {
@@ -197,10 +198,10 @@ func (s *Store) read(ctx context.Context) error {
 	var since sql.NullTime
 	var version int
 	err := pgsql.ReadTx(ctx, s.DB, func(tx *sqlx.Tx) error {
-		return pgsql.One(ctx, tx, s.in(pgsql.StoreRead), nil, &id, &since, &by, &version)
+		return pg.One(ctx, tx, s.in(pg.StoreRead), nil, &id, &since, &by, &version)
 	})
 	if err != nil {
-		return pgsql.ExplainMissing(err)
+		return pg.ExplainMissing(err)
 	}
 	s.id, s.version, s.DrainingBy, s.DrainingSince = id, version, by, time.Time{}
 	if since.Valid {
@@ -209,4 +210,4 @@ func (s *Store) read(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) in(stmt pgsql.Statement) string { return stmt.In(pgsql.Schema(s.Schema)) }
+func (s *Store) in(stmt pg.Statement) string { return stmt.In(pgsql.Schema(s.Schema)) }

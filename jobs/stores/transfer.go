@@ -11,8 +11,8 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // transfer moves a batch from the source to a target, by the messages that
@@ -25,7 +25,7 @@ func (m *mover) transfer(ctx context.Context, target *Store, items []item) error
 	}
 	given, err := m.give(ctx, target, batch, items)
 	if err != nil {
-		if pgsql.HasState(err, otherMover) { // the source never gives it
+		if pg.HasState(err, otherMover) { // the source never gives it
 			_ = m.settle(ctx, target, note{batch: batch})
 		}
 		return &sourceError{err}
@@ -68,7 +68,7 @@ func (m *mover) receive(ctx context.Context, target *Store, batch int64, items [
 		definitions, drops = append(definitions, i.definition), append(drops, i.dropped)
 	}
 	args := []any{m.source.id, batch, names, rows, definitions, drops, pausedJobs(items)}
-	paused, err := send(ctx, target, m.what.By, pgsql.StoreReceive, args,
+	paused, err := send(ctx, target, m.what.By, pg.StoreReceive, args,
 		func(row *sql.Rows, job *string) error { return row.Scan(job) })
 	if len(paused) > 0 {
 		m.moved.Paused[target.Name] = append(m.moved.Paused[target.Name], paused...)
@@ -102,7 +102,7 @@ func (m *mover) give(ctx context.Context, target *Store, batch int64, items []it
 		m.token, batch, target.id, m.source.Name, target.Name, slots, numbers, ids, versions, schedules,
 		scheduleVersions, pausedJobs(items), m.clock(),
 	}
-	rows, err := send(ctx, m.source, m.what.By, pgsql.StoreGive, args,
+	rows, err := send(ctx, m.source, m.what.By, pg.StoreGive, args,
 		func(row *sql.Rows, given *pq.Int64Array) error { return row.Scan(given) })
 	return slices.Concat(rows...), err
 }
@@ -125,7 +125,7 @@ func (m *mover) settle(ctx context.Context, target *Store, n note) error {
 	}
 	args := []any{m.source.id, n.batch, given, n.sourceName, n.targetName, m.clock()}
 	type settled struct{ waits, replaced, cancelled int64 }
-	rows, err := send(ctx, target, m.what.By, pgsql.StoreSettle, args, func(row *sql.Rows, s *settled) error {
+	rows, err := send(ctx, target, m.what.By, pg.StoreSettle, args, func(row *sql.Rows, s *settled) error {
 		return row.Scan(&s.waits, &s.replaced, &s.cancelled)
 	})
 	for _, s := range rows {
@@ -139,7 +139,7 @@ func (m *mover) settle(ctx context.Context, target *Store, n note) error {
 	if err != nil || len(given) == 0 {
 		return err
 	}
-	if _, err := send(ctx, m.source, m.what.By, pgsql.StoreForget, []any{n.batch}, skip); err != nil {
+	if _, err := send(ctx, m.source, m.what.By, pg.StoreForget, []any{n.batch}, skip); err != nil {
 		return &sourceError{err}
 	}
 	return nil
@@ -155,7 +155,7 @@ type left struct {
 // has kept. It leaves stores that do not answer to a later move. Each message may arrive late,
 // after another move has taken over.
 func (m *mover) finish(ctx context.Context) error {
-	all, err := send(ctx, m.source, m.what.By, pgsql.StoreNotes, nil, func(row *sql.Rows, l *left) error {
+	all, err := send(ctx, m.source, m.what.By, pg.StoreNotes, nil, func(row *sql.Rows, l *left) error {
 		return row.Scan(&l.batch, &l.target, &l.sourceName, &l.targetName, &l.given, new(any))
 	})
 	if err != nil {
@@ -184,7 +184,7 @@ func (m *mover) finish(ctx context.Context) error {
 		if len(stale) == 0 {
 			continue
 		}
-		if _, err := send(ctx, store, m.what.By, pgsql.StoreDrop,
+		if _, err := send(ctx, store, m.what.By, pg.StoreDrop,
 			[]any{m.source.id, pq.Int64Array(stale)}, skip); err != nil {
 			m.fails(store, err)
 		}
@@ -210,7 +210,7 @@ func (m *mover) findCopies(ctx context.Context) error {
 		if store == m.source || store.Err != nil {
 			continue // a later move drops the copies of a store that is down
 		}
-		batches, err := send(ctx, store, m.what.By, pgsql.StoreBatches, []any{m.source.id},
+		batches, err := send(ctx, store, m.what.By, pg.StoreBatches, []any{m.source.id},
 			func(row *sql.Rows, batch *int64) error { return row.Scan(batch) })
 		if err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -95,7 +96,7 @@ func Advise(
 
 // InTx is Advise in a transaction. It changes settings of the transaction.
 func InTx(
-	ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, q Options, width time.Duration,
+	ctx context.Context, tx pg.Querier, schema pgsql.Schema, q Options, width time.Duration,
 ) (list []Advice, taken int64, err error) {
 	var names, by []string
 	if q.Job != "" {

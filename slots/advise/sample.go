@@ -11,6 +11,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -58,9 +59,9 @@ func (r row) interval() (interval, bool) {
 // read returns the newest rows of history of jobs, the newest first, and how many rows it read. No
 // jobs means all jobs. by has, for each job, the field that defines its classes.
 func read(
-	ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, jobs, by []string, b Bounds,
+	ctx context.Context, tx pg.Querier, schema pgsql.Schema, jobs, by []string, b Bounds,
 ) (rows []row, taken int64, err error) {
-	var m pgsql.Message
+	var m pg.Message
 	m.Do(fmt.Sprintf("set local statement_timeout = %d", cmp.Or(b.Time, DefaultTime).Milliseconds()))
 	// BRIN finds the end of a partition, even with bad statistics
 	m.Do("set local jit = off; set local enable_seqscan = off")
@@ -76,8 +77,8 @@ func read(
 	if jobs != nil {
 		args[1], args[2] = pq.StringArray(jobs), pq.StringArray(by)
 	}
-	var sample pgsql.Message
-	sample.Add(pgsql.AdviseSample.In(schema), args, func(line *sql.Rows) error {
+	var sample pg.Message
+	sample.Add(pg.AdviseSample.In(schema), args, func(line *sql.Rows) error {
 		var r row
 		var waited sql.NullInt64
 		err := line.Scan(&r.job, &r.class, &r.open, &r.finished, &waited, &r.checks, &r.vain, &taken)
@@ -94,12 +95,12 @@ func read(
 // newest returns an age in microseconds. At most rows rows of history are newer, and at least half
 // as many if there are that many. History is read in the order in which rows ended, so a longer age
 // would leave out the newest rows.
-func newest(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, rows int64) (age int64, err error) {
+func newest(ctx context.Context, tx pg.Querier, schema pgsql.Schema, rows int64) (age int64, err error) {
 	within, beyond := int64(1e6), int64(longest)
 	age = beyond
 	for range maxCounts {
 		var n int64
-		if err := pgsql.One(ctx, tx, pgsql.AdviseSince.In(schema), []any{age, rows + 1}, &n); err != nil {
+		if err := pg.One(ctx, tx, pg.AdviseSince.In(schema), []any{age, rows + 1}, &n); err != nil {
 			return 0, err
 		}
 		switch {

@@ -20,6 +20,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/message"
@@ -83,7 +84,7 @@ func Tell(ctx context.Context, c Config) error {
 	}
 	var report health.Report
 	err = pgsql.ReadTx(ctx, c.DB, func(tx *sqlx.Tx) error {
-		if _, err := tx.ExecContext(ctx, pgsql.SlotIndexOnly.In(c.Schema)); err != nil {
+		if _, err := tx.ExecContext(ctx, pg.SlotIndexOnly.In(c.Schema)); err != nil {
 			return err
 		}
 		report, err = health.Check(ctx, l.In(tx), time.Time{}, health.Thresholds{}, c.Knows)
@@ -92,23 +93,23 @@ func Tell(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	err = pgsql.InTx(ctx, pgsql.Sqlx(c.DB), func(tx *sqlx.Tx) error { return c.tell(ctx, tx, token, report.Findings) })
+	err = pgsql.InTx(ctx, pg.Sqlx(c.DB), func(tx *sqlx.Tx) error { return c.tell(ctx, tx, token, report.Findings) })
 	if err != nil {
-		return fmt.Errorf("tell findings: %w", pgsql.ExplainMissing(err))
+		return fmt.Errorf("tell findings: %w", pg.ExplainMissing(err))
 	}
 	return nil
 }
 
 // claim reports whether this look is the first one for Config.Every.
 func (c Config) claim(ctx context.Context, token int64) (first bool, err error) {
-	err = pgsql.InTx(ctx, pgsql.Sqlx(c.DB), func(tx *sqlx.Tx) error {
-		return tx.QueryRowContext(ctx, pgsql.AlertClaim.In(c.Schema), token, c.Every.Seconds()).Scan(&first)
+	err = pgsql.InTx(ctx, pg.Sqlx(c.DB), func(tx *sqlx.Tx) error {
+		return tx.QueryRowContext(ctx, pg.AlertClaim.In(c.Schema), token, c.Every.Seconds()).Scan(&first)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("claim the look at findings: %w", pgsql.ExplainMissing(err))
+		return false, fmt.Errorf("claim the look at findings: %w", pg.ExplainMissing(err))
 	}
 	return first, nil
 }
@@ -116,7 +117,7 @@ func (c Config) claim(ctx context.Context, token int64) (first bool, err error) 
 // tell writes the messages, unless another process has looked since.
 func (c Config) tell(ctx context.Context, tx *sqlx.Tx, token int64, findings []health.Finding) error {
 	var now time.Time
-	err := tx.QueryRowContext(ctx, pgsql.AlertHold.In(c.Schema), token).Scan(&now)
+	err := tx.QueryRowContext(ctx, pg.AlertHold.In(c.Schema), token).Scan(&now)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
@@ -148,13 +149,13 @@ func List(ctx context.Context, db pgsql.Pool, schema pgsql.Schema) (list []Known
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the alerts: %w", pgsql.ExplainMissing(err))
+		return nil, fmt.Errorf("read the alerts: %w", pg.ExplainMissing(err))
 	}
 	return list, nil
 }
 
 func read(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema) ([]Known, error) {
-	return pgsql.Collect(ctx, tx, pgsql.AlertRead.In(schema), nil, func(row *sql.Rows, k *Known) error {
+	return pg.Collect(ctx, tx, pg.AlertRead.In(schema), nil, func(row *sql.Rows, k *Known) error {
 		var since, told, until sql.NullTime
 		err := row.Scan(&k.Finding, &k.Text, &since, &told, &until, &k.By, &k.Because)
 		k.Since, k.ToldAt, k.SilencedUntil = utc(since), utc(told), utc(until)
@@ -244,10 +245,10 @@ func (d decision) write(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema) e
 		names, texts = append(names, k.Finding), append(texts, k.Text)
 		since, told = append(since, timestamp(k.Since)), append(told, timestamp(k.ToldAt))
 	}
-	if _, err := tx.ExecContext(ctx, pgsql.AlertWrite.In(schema), names, texts, since, told); err != nil {
+	if _, err := tx.ExecContext(ctx, pg.AlertWrite.In(schema), names, texts, since, told); err != nil {
 		return err
 	}
-	_, err := tx.ExecContext(ctx, pgsql.AlertDrop.In(schema), pq.StringArray(d.drop))
+	_, err := tx.ExecContext(ctx, pg.AlertDrop.In(schema), pq.StringArray(d.drop))
 	return err
 }
 
@@ -305,9 +306,9 @@ func subject(finding string) string {
 func Silence(
 	ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema, finding string, span time.Duration, because string,
 ) error {
-	_, err := tx.ExecContext(ctx, pgsql.AlertSilence.In(schema), finding, span.Seconds(), because)
+	_, err := tx.ExecContext(ctx, pg.AlertSilence.In(schema), finding, span.Seconds(), because)
 	if err != nil {
-		return fmt.Errorf("silence %s: %w", finding, pgsql.ExplainMissing(err))
+		return fmt.Errorf("silence %s: %w", finding, pg.ExplainMissing(err))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -73,7 +74,7 @@ type daemon struct {
 }
 
 func newDaemon(cfg Config) (*daemon, error) {
-	if pgsql.Sqlx(cfg.Runner.DB) == nil || cfg.Runner.Registry == nil {
+	if pg.Sqlx(cfg.Runner.DB) == nil || cfg.Runner.Registry == nil {
 		return nil, errors.New("daemon.Config: Runner.DB and Runner.Registry must be set")
 	}
 	cfg.Slots = cmp.Or(cfg.Slots, DefaultSlots)
@@ -95,7 +96,7 @@ func newDaemon(cfg Config) (*daemon, error) {
 	}
 	cfg.Runner.Logger = cmp.Or(cfg.Runner.Logger, slog.Default())
 	d := &daemon{
-		cfg: cfg, schema: schema, log: cfg.Runner.Logger, patience: 3 * pgsql.ReplyTimeout, state: newState(),
+		cfg: cfg, schema: schema, log: cfg.Runner.Logger, patience: 3 * pg.ReplyTimeout, state: newState(),
 	}
 	return d, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
@@ -91,7 +92,7 @@ func Open(ctx context.Context, db pgsql.Pool, cfg Config) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open queue %s: %w", cfg.Schema, err)
 	}
-	q := &Queue{db: pgsql.Sqlx(db), cfg: cfg, client: client}
+	q := &Queue{db: pg.Sqlx(db), cfg: cfg, client: client}
 	q.open, q.close = context.WithCancel(context.WithoutCancel(ctx))
 	return q, nil
 }

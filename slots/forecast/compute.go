@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -21,7 +22,7 @@ import (
 
 // Compute returns a forecast of the coming slots.
 func Compute(ctx context.Context, cfg Config) (Forecast, error) {
-	if pgsql.Sqlx(cfg.DB) == nil {
+	if pg.Sqlx(cfg.DB) == nil {
 		return Forecast{}, errors.New("forecast.Config: DB must be set")
 	}
 	cfg.For, cfg.Sample = cmp.Or(cfg.For, defaultFor), cmp.Or(cfg.Sample, defaultSample)

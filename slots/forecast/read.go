@@ -12,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
@@ -50,7 +51,7 @@ func (r *reader) begun() time.Time { return r.grid.Previous(r.from) }
 func (r *reader) readSlots(ctx context.Context, tx *sqlx.Tx) (map[int64]map[string]load, error) {
 	waiting := map[int64]map[string]load{}
 	r.waits = map[string]bool{}
-	_, err := pgsql.Collect(ctx, tx, pgsql.ForecastSlots.In(r.schema), []any{r.begun(), r.to},
+	_, err := pg.Collect(ctx, tx, pg.ForecastSlots.In(r.schema), []any{r.begun(), r.to},
 		func(row *sql.Rows, _ *struct{}) error {
 			var slot time.Time
 			var name string
@@ -74,7 +75,7 @@ func (r *reader) readSlots(ctx context.Context, tx *sqlx.Tx) (map[int64]map[stri
 // readJobs reads what is known of each job, including jobs whose rows are all still to come.
 func (r *reader) readJobs(ctx context.Context, tx *sqlx.Tx) error {
 	r.paused, r.known, r.removed = map[string]bool{}, map[string]bool{}, map[string]bool{}
-	_, err := pgsql.Collect(ctx, tx, pgsql.ForecastJobs.In(r.schema), nil, func(row *sql.Rows, _ *struct{}) error {
+	_, err := pg.Collect(ctx, tx, pg.ForecastJobs.In(r.schema), nil, func(row *sql.Rows, _ *struct{}) error {
 		var name string
 		var paused, known, removed bool
 		var sla sql.NullInt64
@@ -157,7 +158,7 @@ func (r *reader) readLedger(ctx context.Context, tx *sqlx.Tx, ranges [][2]time.T
 	for _, part := range ranges {
 		from, to = append(from, part[0].Format(time.RFC3339Nano)), append(to, part[1].Format(time.RFC3339Nano))
 	}
-	list, err := pgsql.Collect(ctx, tx, pgsql.ForecastLedger.In(r.schema), []any{from, to},
+	list, err := pg.Collect(ctx, tx, pg.ForecastLedger.In(r.schema), []any{from, to},
 		func(row *sql.Rows, to **ran) error {
 			v := &ran{rows: map[string]float64{}, spent: map[string]time.Duration{}}
 			var took, delay int64
@@ -183,18 +184,18 @@ func (r *reader) readLedger(ctx context.Context, tx *sqlx.Tx, ranges [][2]time.T
 // rows.
 func (r *reader) readHistories(ctx context.Context, tx *sqlx.Tx, from, to time.Time) ([]rowHistory, error) {
 	var history, waiting int64
-	if err := pgsql.One(ctx, tx, pgsql.ForecastBlocks.In(r.schema), []any{from}, &history, &waiting); err != nil {
+	if err := pg.One(ctx, tx, pg.ForecastBlocks.In(r.schema), []any{from}, &history, &waiting); err != nil {
 		return nil, fmt.Errorf("read how much history there is: %w", err)
 	}
 	var list []rowHistory
-	var m pgsql.Message // Citus does not support parameters for a sample
-	m.Add(pgsql.ForecastHistory.In(r.schema), []any{r.percent(history), from, to}, func(row *sql.Rows) error {
+	var m pg.Message // Citus does not support parameters for a sample
+	m.Add(pg.ForecastHistory.In(r.schema), []any{r.percent(history), from, to}, func(row *sql.Rows) error {
 		var l rowHistory
 		err := row.Scan(&l.job, &l.enqueuedAt, &l.firstSlot, &l.journal, &l.slot, &l.endedAt, &l.removed, &l.exact)
 		list = append(list, l)
 		return err
 	})
-	m.Add(pgsql.ForecastJournals.In(r.schema), []any{r.percent(waiting)}, func(row *sql.Rows) error {
+	m.Add(pg.ForecastJournals.In(r.schema), []any{r.percent(waiting)}, func(row *sql.Rows) error {
 		var l rowHistory
 		err := row.Scan(&l.job, &l.enqueuedAt, &l.firstSlot, &l.journal, &l.slot, &l.exact)
 		list = append(list, l)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -52,7 +53,7 @@ func TestTheDatabaseRoundsAMillionInstantsToTheSameSlots(t *testing.T) {
 			)
 			limit 10`
 		args := []any{pq.Array(asked), pq.Array(micros), pq.Array(slots), int64(width / time.Second)}
-		_, err := pgsql.Collect(t.Context(), db, query, args, func(row *sql.Rows, text *string) error {
+		_, err := pg.Collect(t.Context(), db, query, args, func(row *sql.Rows, text *string) error {
 			var at, slot time.Time
 			err := row.Scan(text, &at, &slot)
 			t.Errorf("width %s: %s is %s and slot %s in the database", g, *text, at.Format(time.RFC3339Nano), slot)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
@@ -189,7 +190,7 @@ func TestTheDatabasePlacesAsTheGridDoes(t *testing.T) {
 			limit 10`
 		width := fmt.Sprint(int64(g.Width() / time.Second))
 		args := []any{pq.Array(ats), pq.Array(withins), pq.Array(earliests), pq.Array(keys), pq.Array(slots), width, width}
-		_, err := pgsql.Collect(t.Context(), db, query, args, func(row *sql.Rows, text *string) error {
+		_, err := pg.Collect(t.Context(), db, query, args, func(row *sql.Rows, text *string) error {
 			var slot int64
 			err := row.Scan(text, &slot)
 			t.Errorf("width %s: %s is in %s in the database", g, *text, time.Unix(slot, 0).UTC())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -38,7 +39,7 @@ func (a Ahead) By(current time.Time) time.Duration {
 // Ahead looks for what lies beyond the clock.
 func (l *Ledger) Ahead(ctx context.Context) (Ahead, error) {
 	now := l.now()
-	found, err := list(ctx, l, pgsql.LedgerAhead, []any{l.Grid().Floor(now), now}, func(row *sql.Rows, a *Ahead) error {
+	found, err := list(ctx, l, pg.LedgerAhead, []any{l.Grid().Floor(now), now}, func(row *sql.Rows, a *Ahead) error {
 		var since, last sql.NullTime
 		err := row.Scan(&since, &last, &a.Slots, &a.Schedules)
 		if since.Valid {
@@ -62,12 +63,12 @@ func (l *Ledger) ConsumersAhead(ctx context.Context) ([]string, error) {
 		name string
 		mark uint64
 	}
-	all, err := list(ctx, l, pgsql.EventMarks, nil, func(row *sql.Rows, c *consumer) error {
+	all, err := list(ctx, l, pg.EventMarks, nil, func(row *sql.Rows, c *consumer) error {
 		return row.Scan(&c.name, &c.mark)
 	})
 	var names []string
 	if err == nil && len(all) > 0 {
-		_, err = list(ctx, l, pgsql.EventBounds, nil, func(row *sql.Rows, next *uint64) error {
+		_, err = list(ctx, l, pg.EventBounds, nil, func(row *sql.Rows, next *uint64) error {
 			err := row.Scan(new(uint64), next)
 			for _, c := range all {
 				if c.mark >= *next {
@@ -83,7 +84,7 @@ func (l *Ledger) ConsumersAhead(ctx context.Context) ([]string, error) {
 // DeadLetters returns the number of events that were given up because their destination refused
 // them, and since when the oldest is one. It is the zero time if n is 0.
 func (l *Ledger) DeadLetters(ctx context.Context) (n int64, since time.Time, err error) {
-	_, err = list(ctx, l, pgsql.EventDeadCount, []any{nil, nil, nil, nil}, func(row *sql.Rows, _ *struct{}) error {
+	_, err = list(ctx, l, pg.EventDeadCount, []any{nil, nil, nil, nil}, func(row *sql.Rows, _ *struct{}) error {
 		var at sql.NullTime
 		err := row.Scan(&n, &at, new(sql.NullTime), new(string))
 		if at.Valid {
@@ -111,7 +112,7 @@ type Behind struct {
 
 // DestinationsBehind lists the destinations of the outbox for which events wait, by name.
 func (l *Ledger) DestinationsBehind(ctx context.Context) ([]Behind, error) {
-	found, err := list(ctx, l, pgsql.EventBehind, nil, func(row *sql.Rows, b *Behind) error {
+	found, err := list(ctx, l, pg.EventBehind, nil, func(row *sql.Rows, b *Behind) error {
 		var failing sql.NullTime
 		err := row.Scan(&b.Name, &b.Address, &b.Waiting.N, &b.Waiting.AtLeast, &b.Refused.N, &b.Refused.AtLeast, &b.Since,
 			&failing, &b.Error, &b.Held)
@@ -136,7 +137,7 @@ type Forgotten struct {
 
 // Forgotten lists the jobs that were paused before an instant and have due rows, by name.
 func (l *Ledger) Forgotten(ctx context.Context, before time.Time) ([]Forgotten, error) {
-	found, err := list(ctx, l, pgsql.JobForgotten, []any{before, l.Now()}, func(row *sql.Rows, f *Forgotten) error {
+	found, err := list(ctx, l, pg.JobForgotten, []any{before, l.Now()}, func(row *sql.Rows, f *Forgotten) error {
 		err := row.Scan(&f.JobExec, &f.Since, &f.By, &f.Due)
 		f.Since, f.Due = f.Since.UTC(), f.Due.UTC()
 		return err
@@ -155,7 +156,7 @@ type Unread struct {
 
 // Unread lists the consumers that read the outbox themselves and have not read all of it, by name.
 func (l *Ledger) Unread(ctx context.Context) ([]Unread, error) {
-	found, err := list(ctx, l, pgsql.EventUnread, nil, func(row *sql.Rows, u *Unread) error {
+	found, err := list(ctx, l, pg.EventUnread, nil, func(row *sql.Rows, u *Unread) error {
 		err := row.Scan(&u.Name, &u.Since, &u.Bytes)
 		u.Since = u.Since.UTC()
 		return err
@@ -169,7 +170,7 @@ func (l *Ledger) Unread(ctx context.Context) ([]Unread, error) {
 func (l *Ledger) Rewind(ctx context.Context) (forgotten int64, err error) {
 	now := l.now()
 	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		return tx.QueryRowContext(ctx, pgsql.LedgerRewind.In(l.schema), l.Grid().Floor(now), now).Scan(&forgotten)
+		return tx.QueryRowContext(ctx, pg.LedgerRewind.In(l.schema), l.Grid().Floor(now), now).Scan(&forgotten)
 	})
 	return forgotten, wrapped("rewind the ledger", err)
 }

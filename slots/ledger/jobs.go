@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // JobStatus sums up the checks of a job over some time. It leaves out slots that have a runner.
@@ -63,7 +63,7 @@ const aheadFor = 24 * time.Hour
 func (l *Ledger) Jobs(ctx context.Context, since time.Time) ([]JobStatus, error) {
 	now := l.now()
 	args := []any{since, now, now.Add(aheadFor)}
-	list, err := list(ctx, l, pgsql.LedgerJobs, args, func(row *sql.Rows, j *JobStatus) error {
+	list, err := list(ctx, l, pg.LedgerJobs, args, func(row *sql.Rows, j *JobStatus) error {
 		var sla, p50, p99 sql.NullInt64
 		var registered, slot, at sql.NullTime
 		err := row.Scan(&j.JobExec, &sla, &registered, &j.Unregistered, &j.Checked, &j.Failed, &j.Late, &slot, &j.LastChecked,
@@ -100,7 +100,7 @@ type LateSlot struct {
 
 // LateSlots returns the newest slots since an instant in which checks began later than the SLA of their job.
 func (l *Ledger) LateSlots(ctx context.Context, since time.Time, limit int) ([]LateSlot, error) {
-	slots, err := list(ctx, l, pgsql.LedgerLate, []any{since, l.now(), limit}, func(row *sql.Rows, s *LateSlot) error {
+	slots, err := list(ctx, l, pg.LedgerLate, []any{since, l.now(), limit}, func(row *sql.Rows, s *LateSlot) error {
 		err := row.Scan(&s.Slot, &s.JobExec, &s.Checked, &s.Late)
 		s.Slot = s.Slot.UTC()
 		return err
@@ -115,7 +115,7 @@ func (l *Ledger) LateSlots(ctx context.Context, since time.Time, limit int) ([]L
 // the present width and were run in their time. A finished slot took until its last outcome, a running one until now.
 // Took returns the zero time if there is no such slot.
 func (l *Ledger) Took(ctx context.Context, since time.Time) (slot time.Time, took time.Duration, err error) {
-	_, err = list(ctx, l, pgsql.LedgerSlow, []any{since, l.now()}, func(row *sql.Rows, _ *struct{}) error {
+	_, err = list(ctx, l, pg.LedgerSlow, []any{since, l.now()}, func(row *sql.Rows, _ *struct{}) error {
 		var n sql.NullInt64
 		err := row.Scan(&slot, &n)
 		slot, took = slot.UTC(), time.Duration(micros(n))
@@ -146,7 +146,7 @@ func (l *Ledger) OverdueSince(ctx context.Context, c *admin.Client, db jobs.DB, 
 
 // Rules returns the names of the rules that were applied, in their order.
 func (l *Ledger) Rules(ctx context.Context) ([]string, error) {
-	names, err := list(ctx, l, pgsql.RuleNames, nil, func(row *sql.Rows, name *string) error { return row.Scan(name) })
+	names, err := list(ctx, l, pg.RuleNames, nil, func(row *sql.Rows, name *string) error { return row.Scan(name) })
 	return names, wrapped("list the rules", err)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
@@ -27,7 +28,7 @@ type Ledger struct {
 	schema  pgsql.Schema
 	setting pgsql.Setting
 	now     func() time.Time
-	reads   pgsql.Querier // nil: each read has a transaction of its own
+	reads   pg.Querier // nil: each read has a transaction of its own
 }
 
 // New reads the grid from the database. now is the clock that slots are compared with; nil: the database's.
@@ -48,12 +49,12 @@ func Of(db pgsql.Pool, schema pgsql.Schema, setting pgsql.Setting, now func() ti
 	if now == nil {
 		now = setting.Now
 	}
-	return &Ledger{db: pgsql.Sqlx(db), schema: schema, setting: setting, now: now}
+	return &Ledger{db: pg.Sqlx(db), schema: schema, setting: setting, now: now}
 }
 
 // In returns a ledger that reads in a transaction of the caller. The transaction must have called
-// [pgsql.SlotIndexOnly]. Changes of the ledger have transactions of their own.
-func (l *Ledger) In(tx pgsql.Querier) *Ledger {
+// [pg.SlotIndexOnly]. Changes of the ledger have transactions of their own.
+func (l *Ledger) In(tx pg.Querier) *Ledger {
 	in := *l
 	in.reads = tx
 	return &in
@@ -135,7 +136,7 @@ func (l *Ledger) Status(ctx context.Context, since time.Time) (Status, error) {
 	s := Status{Now: now, Grid: l.Grid(), Since: l.setting.Since}
 	current := l.Grid().Floor(now)
 	args := []any{timeOr(since, grid.Min), current, slots.MostMissed}
-	slots, err := list(ctx, l, pgsql.LedgerTrouble, args, func(row *sql.Rows, t *Trouble) error {
+	slots, err := list(ctx, l, pg.LedgerTrouble, args, func(row *sql.Rows, t *Trouble) error {
 		var names pq.StringArray
 		var counts pq.Int64Array
 		var stopped pq.BoolArray
@@ -171,7 +172,7 @@ func (l *Ledger) Status(ctx context.Context, since time.Time) (Status, error) {
 
 // last returns the run that did something last, in the newest slots up to one.
 func (l *Ledger) last(ctx context.Context, slot time.Time) (*LastRun, error) {
-	found, err := list(ctx, l, pgsql.LedgerLast, []any{slot}, func(row *sql.Rows, r *LastRun) error {
+	found, err := list(ctx, l, pg.LedgerLast, []any{slot}, func(row *sql.Rows, r *LastRun) error {
 		var finished sql.NullTime
 		err := row.Scan(&r.Slot, &r.Kind, &r.OpenedAt, &finished, &r.Runner)
 		r.Slot, r.OpenedAt, r.FinishedAt = r.Slot.UTC(), r.OpenedAt.UTC(), utc(finished)
@@ -225,7 +226,7 @@ func (l *Ledger) List(ctx context.Context, from, to time.Time, limit int) iter.S
 // page returns the newest ledger rows of slots from one instant up to but not including another.
 func (l *Ledger) page(ctx context.Context, from, to time.Time, limit int) ([]SlotRun, error) {
 	args := []any{timeOr(from, grid.Min), timeOr(to, grid.Max), limit}
-	runs, err := list(ctx, l, pgsql.SlotList, args, func(row *sql.Rows, r *SlotRun) error {
+	runs, err := list(ctx, l, pg.SlotList, args, func(row *sql.Rows, r *SlotRun) error {
 		var opened, finished sql.NullTime
 		var names pq.StringArray
 		var took sql.NullInt64
@@ -256,7 +257,7 @@ func (l *Ledger) Show(ctx context.Context, slot time.Time) (SlotRun, error) {
 // Claims returns the claims of a slot, or of all open slots for the zero time; 1,000 at the most.
 func (l *Ledger) Claims(ctx context.Context, slot time.Time) ([]Claim, error) {
 	only := sql.NullTime{Time: slot, Valid: !slot.IsZero()}
-	claims, err := list(ctx, l, pgsql.ClaimList, []any{only}, func(row *sql.Rows, v *Claim) error {
+	claims, err := list(ctx, l, pg.ClaimList, []any{only}, func(row *sql.Rows, v *Claim) error {
 		var names pq.StringArray
 		var until time.Time // handed back: the beginning of Unix time
 		err := row.Scan(&v.Slot, &v.Token, &v.Kind, &names, &v.Runner, &until, &v.Live)
@@ -281,7 +282,7 @@ type JobCount struct {
 
 // Waiting counts the waiting rows of a slot by job.
 func (l *Ledger) Waiting(ctx context.Context, slot time.Time) ([]JobCount, error) {
-	counts, err := list(ctx, l, pgsql.SlotWaiting, []any{slot}, func(row *sql.Rows, c *JobCount) error {
+	counts, err := list(ctx, l, pg.SlotWaiting, []any{slot}, func(row *sql.Rows, c *JobCount) error {
 		return row.Scan(&c.JobExec, &c.Waiting.N, &c.Waiting.AtLeast, &c.Paused)
 	})
 	if err != nil {
@@ -295,7 +296,7 @@ func (l *Ledger) Waiting(ctx context.Context, slot time.Time) ([]JobCount, error
 // that has read or written checks stays open for 3 s.
 func (l *Ledger) SetWidth(ctx context.Context, g grid.Grid) (moved int64, err error) {
 	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		return tx.QueryRowContext(ctx, pgsql.SetWidth.In(l.schema), int64(g.Width()/time.Second), l.now()).Scan(&moved)
+		return tx.QueryRowContext(ctx, pg.SetWidth.In(l.schema), int64(g.Width()/time.Second), l.now()).Scan(&moved)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("set the width to %s: %w", spoken.Duration(g.Width()), err)
@@ -306,7 +307,7 @@ func (l *Ledger) SetWidth(ctx context.Context, g grid.Grid) (moved int64, err er
 // Begin lets the ledger begin at a slot, for a replay of the past: status and catch-up look no further back.
 func (l *Ledger) Begin(ctx context.Context, slot time.Time) error {
 	err := pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(ctx, pgsql.LedgerBegin.In(l.schema), slot)
+		_, err := tx.ExecContext(ctx, pg.LedgerBegin.In(l.schema), slot)
 		return err
 	})
 	if err != nil {
@@ -333,7 +334,7 @@ func (l *Ledger) Prune(ctx context.Context, before time.Time) (forgotten int64, 
 	for {
 		var n int64
 		err := pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
-			return tx.QueryRowContext(ctx, pgsql.LedgerPrune.In(l.schema), before, pruneBatch).Scan(&n)
+			return tx.QueryRowContext(ctx, pg.LedgerPrune.In(l.schema), before, pruneBatch).Scan(&n)
 		})
 		if err != nil {
 			return forgotten, fmt.Errorf("prune the ledger: %w", err)
@@ -346,16 +347,16 @@ func (l *Ledger) Prune(ctx context.Context, before time.Time) (forgotten int64, 
 
 // list runs a statement in a transaction and returns its rows.
 func list[T any](
-	ctx context.Context, l *Ledger, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error,
+	ctx context.Context, l *Ledger, stmt pg.Statement, args []any, scan func(row *sql.Rows, v *T) error,
 ) (rows []T, err error) {
 	if l.reads != nil {
-		return pgsql.Collect(ctx, l.reads, stmt.In(l.schema), args, scan)
+		return pg.Collect(ctx, l.reads, stmt.In(l.schema), args, scan)
 	}
 	err = pgsql.ReadTx(ctx, l.db, func(tx *sqlx.Tx) error {
-		if _, err := tx.ExecContext(ctx, pgsql.SlotIndexOnly.In(l.schema)); err != nil {
+		if _, err := tx.ExecContext(ctx, pg.SlotIndexOnly.In(l.schema)); err != nil {
 			return err
 		}
-		rows, err = pgsql.Collect(ctx, tx, stmt.In(l.schema), args, scan)
+		rows, err = pg.Collect(ctx, tx, stmt.In(l.schema), args, scan)
 		return err
 	})
 	return rows, err

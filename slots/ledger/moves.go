@@ -8,7 +8,7 @@ import (
 
 	"github.com/lib/pq"
 
-	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/internal/pg"
 )
 
 // Leaving is rows that were released to another store and, as far as this store knows, do not wait there yet: a move is
@@ -21,7 +21,7 @@ type Leaving struct {
 
 // Leaving lists the rows on their way to other stores, oldest first.
 func (l *Ledger) Leaving(ctx context.Context) ([]Leaving, error) {
-	all, err := list(ctx, l, pgsql.StoreNotes, nil, func(row *sql.Rows, v *Leaving) error {
+	all, err := list(ctx, l, pg.StoreNotes, nil, func(row *sql.Rows, v *Leaving) error {
 		var given pq.Int64Array
 		err := row.Scan(new(int64), new(string), &v.From, &v.To, &given, &v.Since)
 		v.Rows, v.Since = int64(len(given)), v.Since.UTC()

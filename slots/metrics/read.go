@@ -14,6 +14,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/forecast"
@@ -125,7 +126,7 @@ func (s *Source) read(ctx context.Context) (*snapshot, error) {
 	r := &snapshot{claims: map[bool]int{}}
 	err = pgsql.ReadTx(ctx, s.DB, func(tx *sqlx.Tx) error {
 		set := fmt.Sprintf("set local statement_timeout = %d; %s", patience.Milliseconds(),
-			pgsql.SlotIndexOnly.In(schema))
+			pg.SlotIndexOnly.In(schema))
 		if _, err := tx.ExecContext(ctx, set); err != nil {
 			return err
 		}
@@ -174,13 +175,13 @@ func (s *Source) logger() *slog.Logger {
 }
 
 func (r *snapshot) readOutbox(ctx context.Context, tx *sqlx.Tx, schema pgsql.Schema) (err error) {
-	r.outbox, err = pgsql.Collect(ctx, tx, pgsql.MetricsOutbox.In(schema), nil, func(row *sql.Rows, c *consumer) error {
+	r.outbox, err = pg.Collect(ctx, tx, pg.MetricsOutbox.In(schema), nil, func(row *sql.Rows, c *consumer) error {
 		return row.Scan(&c.name, &c.waiting, &c.oldest)
 	})
 	if err != nil {
 		return err
 	}
-	return tx.QueryRowContext(ctx, pgsql.MetricsBlocking.In(schema)).Scan(&r.blocking)
+	return tx.QueryRowContext(ctx, pg.MetricsBlocking.In(schema)).Scan(&r.blocking)
 }
 
 // collect sends what was read.

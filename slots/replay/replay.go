@@ -25,6 +25,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/ledger"
@@ -59,7 +60,7 @@ type Config struct {
 // after start. Jobs that are registered later are not run. Use a pool of Connect for db: it is much
 // faster. A crash may then lose only what can be replayed.
 func Open(ctx context.Context, db pgsql.Pool, registry *jobs.Registry, start time.Time) (*Replay, error) {
-	made := &Replay{Schema: "prescient_replay_" + strings.ToLower(rand.Text()[:12]), db: pgsql.Sqlx(db)}
+	made := &Replay{Schema: "prescient_replay_" + strings.ToLower(rand.Text()[:12]), db: pg.Sqlx(db)}
 	if err := pgsql.Migrate(ctx, db, pgsql.Schema(made.Schema)); err != nil {
 		return nil, errors.Join(err, made.Close(ctx))
 	}
@@ -73,7 +74,7 @@ func Open(ctx context.Context, db pgsql.Pool, registry *jobs.Registry, start tim
 // New is Open in an existing schema, for a caller with a database of its own. Close is then
 // optional.
 func New(ctx context.Context, cfg Config) (r *Replay, err error) {
-	r = &Replay{Clock: NewClock(cfg.Start), Schema: cfg.Schema, db: pgsql.Sqlx(cfg.DB), cfg: cfg}
+	r = &Replay{Clock: NewClock(cfg.Start), Schema: cfg.Schema, db: pg.Sqlx(cfg.DB), cfg: cfg}
 	if r.Ledger, err = ledger.New(ctx, cfg.DB, cfg.Schema, r.Now); err != nil {
 		return nil, err
 	}
@@ -109,7 +110,7 @@ func (r *Replay) Skip(ctx context.Context, to time.Time) (skipped int64, err err
 	}
 	var slot time.Time
 	err = pgsql.InTx(ctx, r.db, func(tx *sqlx.Tx) error {
-		return tx.QueryRowContext(ctx, pgsql.LedgerSkip.In(pgsql.Schema(r.Schema)), r.Now(), to).Scan(&slot, &skipped)
+		return tx.QueryRowContext(ctx, pg.LedgerSkip.In(pgsql.Schema(r.Schema)), r.Now(), to).Scan(&slot, &skipped)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("skip empty slots: %w", err)

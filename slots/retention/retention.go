@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
@@ -41,7 +42,7 @@ func Due(ctx context.Context, c Config) (due bool, err error) {
 		return false, err
 	}
 	err = pgsql.ReadTx(ctx, c.DB, func(tx *sqlx.Tx) error {
-		return pgsql.One(ctx, tx, pgsql.PruneDue.In(c.Schema), []any{l.Now().Add(-c.Keep)}, &due)
+		return pg.One(ctx, tx, pg.PruneDue.In(c.Schema), []any{l.Now().Add(-c.Keep)}, &due)
 	})
 	return due, err
 }

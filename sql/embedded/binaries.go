@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/internal/pg"
 )
 
 var (
@@ -109,5 +109,5 @@ func inspect(ctx context.Context, dir string) (install, bool) {
 	}
 	major, _ := strconv.Atoi(match[1])
 	minor, _ := strconv.Atoi(match[2]) // a beta has none
-	return install{dir, major, minor}, major >= pgsql.MinMajor
+	return install{dir, major, minor}, major >= pg.MinMajor
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
-	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/internal/pg"
 )
 
 // Kind is the kind of fault at a round trip.
@@ -119,7 +119,7 @@ func OpenFaults(t testing.TB, url string, pool Pool) *Faults {
 	base.Dialer(f)
 	var connector driver.Connector = faultyConnector{base, f}
 	if pool != OfDriver {
-		connector = pgsql.NewConnector(connector, pool == Prepared)
+		connector = pg.NewConnector(connector, pool == Prepared)
 	}
 	f.DB = sqlx.NewDb(sql.OpenDB(connector), "postgres")
 	t.Cleanup(func() { _ = f.DB.Close() })

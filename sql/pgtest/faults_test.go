@@ -14,6 +14,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -153,7 +154,7 @@ func TestWhatTheServerHasDoneAndTheCallerLearnsIsAsTheFaultSays(t *testing.T) {
 				p.set(Fault{Kind: test.kind, Pause: pause, Reset: reset})
 				began := time.Now()
 				rows, err := p.write()
-				if rows != test.rows || (err != nil) != test.fails || test.fails && !pgsql.IsTransient(err) {
+				if rows != test.rows || (err != nil) != test.fails || test.fails && !pg.IsTransient(err) {
 					t.Errorf("the caller saw %d rows and %v", rows, err)
 				}
 				if took := time.Since(began); !test.fails && took < pause {
@@ -167,7 +168,7 @@ func TestWhatTheServerHasDoneAndTheCallerLearnsIsAsTheFaultSays(t *testing.T) {
 				// another one.
 				_ = p.conn.Close()
 				if test.kind == Outage {
-					if err := p.faults.DB.PingContext(t.Context()); !pgsql.IsTransient(err) {
+					if err := p.faults.DB.PingContext(t.Context()); !pg.IsTransient(err) {
 						t.Errorf("during the outage: %v", err)
 					}
 					time.Sleep(2 * pause)
@@ -220,7 +221,7 @@ func TestTheCommitOfAMessageThatBeginsAnotherTransactionFails(t *testing.T) {
 	p := newPair(t)
 	p.set(Fault{Kind: FailedCommit})
 	_, err := p.conn.ExecContext(t.Context(), "begin; insert into t values ('x'); commit;\nbegin read write; select 1 as commit")
-	if !pgsql.IsTransient(err) || p.written() != "0" {
+	if !pg.IsTransient(err) || p.written() != "0" {
 		t.Errorf("%v, and %s rows", err, p.written())
 	}
 }
@@ -239,7 +240,7 @@ func TestACommitIsLostOrFailsAsTheFaultSays(t *testing.T) {
 			if _, err := tx.ExecContext(t.Context(), "insert into t values ($1)", "x"); err != nil {
 				t.Fatal(err)
 			}
-			if err := tx.Commit(); !pgsql.IsTransient(err) || !strings.HasSuffix(p.faults.String(), " at: commit") {
+			if err := tx.Commit(); !pg.IsTransient(err) || !strings.HasSuffix(p.faults.String(), " at: commit") {
 				t.Errorf("%v after %s", err, p.faults)
 			}
 			p.eventually(written, p.written)
@@ -253,7 +254,7 @@ func TestOfAStatementWithParametersTheReplyToTheWholeIsLost(t *testing.T) {
 		p := newPair(t)
 		p.set(Fault{Kind: LostReply, Reset: reset})
 		_, err := p.conn.ExecContext(t.Context(), "insert into t values ($1)", "x")
-		if !pgsql.IsTransient(err) {
+		if !pg.IsTransient(err) {
 			t.Error(err)
 		}
 		p.eventually("1", p.written)
@@ -336,7 +337,7 @@ func TestAConnectionIsRefusedOrLateWhereTheFaultIsThere(t *testing.T) {
 			p.faults.Set(Fault{At: 1, Kind: kind, Pause: 50 * time.Millisecond, Reset: reset})
 			began := time.Now()
 			err := p.faults.DB.PingContext(t.Context()) // the only connection is taken
-			if (err != nil) != fails || fails && !pgsql.IsTransient(err) {
+			if (err != nil) != fails || fails && !pg.IsTransient(err) {
 				t.Errorf("%s: %v", kind, err)
 			}
 			if !fails && time.Since(began) < 50*time.Millisecond {

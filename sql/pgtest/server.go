@@ -14,6 +14,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/embedded"
 )
@@ -183,7 +184,7 @@ func (s *server) drop(ctx context.Context, name string) error {
 	}
 	err := s.everywhere(ctx, command)
 	// a daemon was about to connect
-	for tries := 0; OnCitus() && pgsql.HasState(err, pqerror.ObjectInUse) && tries < 3; tries++ {
+	for tries := 0; OnCitus() && pg.HasState(err, pqerror.ObjectInUse) && tries < 3; tries++ {
 		err = s.everywhere(ctx, command)
 	}
 	if err != nil {

@@ -2,7 +2,7 @@
 -- also returns the owner of schema $2, '' without the schema, whether the login has the rights of that
 -- owner, the name of the database, and whether the login may create in it. It needs no right on the
 -- schema.
--- Called by sql.ReadHolder.
+-- Called by internal/pg.ReadHolder.
 select
     current_user::text, r.oid is not null, coalesce(pg_has_role(r.oid, 'usage'), false),
     coalesce(pg_get_userbyid(n.nspowner)::text, ''), coalesce(pg_has_role(n.nspowner, 'usage'), false),

@@ -1,7 +1,7 @@
 -- Returns the roles that own tables of schema $1 and are no members of its owner role ($2): they
 -- lose the tables when the owner role gets them. The caller becomes a member. Superusers lose
 -- nothing.
--- Called by sql.RolesLosing.
+-- Called by internal/pg.RolesLosing.
 select distinct r.rolname::text as name
 from pg_catalog.pg_class c
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace

@@ -1,5 +1,5 @@
 -- Returns the schemas whose names are like $1 and that hold a store.
--- Called by sql.Schemas.
+-- Called by internal/pg.Schemas.
 select n.nspname
 from pg_catalog.pg_namespace n
 where n.nspname like $1

@@ -10,11 +10,11 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/cli"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/ledger"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // MostNames bounds the jobs of the database that are read to find one by its name.
@@ -44,7 +44,7 @@ func Has(f *factory.Factory, job string) bool {
 // or the database has a rule of that name. A login that may not read the rules knows none.
 func Knows(ctx context.Context, f *factory.Factory, l *ledger.Ledger) (func(job string) bool, error) {
 	rules, err := l.Rules(ctx)
-	if err != nil && !pgsql.HasState(err, pqerror.InsufficientPrivilege) {
+	if err != nil && !pg.HasState(err, pqerror.InsufficientPrivilege) {
 		return nil, err
 	}
 	return func(job string) bool { return Has(f, job) || slices.Contains(rules, job) }, nil
@@ -57,7 +57,7 @@ func Require(ctx context.Context, f *factory.Factory, db *sqlx.DB, c *jobs.Clien
 		return nil
 	}
 	names, err := admin.New(c).JobNames(ctx, db, MostNames)
-	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
+	if pg.HasState(err, pqerror.InsufficientPrivilege) {
 		return nil // an app's role may not read this
 	}
 	if err != nil || slices.Contains(names, job) {

@@ -10,6 +10,7 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/stores"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -42,37 +43,37 @@ func hint(err error) string {
 
 // Roles has the role that each command with a database needs. An operator is also a runner, and a
 // runner is also an app and a reader.
-var Roles = map[string]pgsql.Role{
-	"run": pgsql.Runner, "catch-up": pgsql.Runner, "daemon": pgsql.Runner,
-	"serve": pgsql.Reader, "status": pgsql.Reader, "plan forecast": pgsql.Reader, "why": pgsql.Reader,
-	"plan advise": pgsql.Reader, "doctor": pgsql.Reader,
-	"install crontab": pgsql.Reader, "install systemd": pgsql.Reader, "install kubernetes": pgsql.Reader,
-	"slots list": pgsql.Reader, "slots show": pgsql.Reader, "slots set-width": pgsql.Operator,
-	"slots rewind": pgsql.Operator,
-	"jobs list":    pgsql.Reader, "jobs add": pgsql.App, "jobs cancel": pgsql.App,
-	"jobs reschedule": pgsql.App, "jobs retry": pgsql.Operator, "jobs pause": pgsql.Operator,
-	"jobs resume": pgsql.Operator,
-	"rules plan":  pgsql.Reader, "rules sql": pgsql.Reader, "rules list": pgsql.Reader, "rules show": pgsql.Reader,
-	"rules test":  pgsql.Reader,
-	"rules apply": pgsql.Operator, "rules pause": pgsql.Operator, "rules resume": pgsql.Operator,
-	"rules remove": pgsql.Operator,
-	"jobs history": pgsql.Reader, "jobs stats": pgsql.Reader, "jobs prune": pgsql.Operator,
-	"schedules list": pgsql.Reader, "schedules show": pgsql.Reader, "schedules preview": pgsql.Reader,
-	"schedules create": pgsql.Runner, "schedules update": pgsql.Runner, "schedules delete": pgsql.Runner,
-	"schedules pause": pgsql.Runner, "schedules resume": pgsql.Runner, "schedules apply": pgsql.Runner,
-	"schedules trigger": pgsql.Runner, "schedules backfill": pgsql.Runner,
-	"events tail": pgsql.Reader, "events consumers": pgsql.Reader, "events ack": pgsql.Runner,
-	"events forward": pgsql.Runner, "events forget": pgsql.Operator, "events prune": pgsql.Runner,
-	"alerts list": pgsql.Reader, "alerts silence": pgsql.Runner,
-	"events dead": pgsql.Reader, "events resend": pgsql.Runner, "events discard": pgsql.Runner,
-	"stores list": pgsql.Reader, "stores drain": pgsql.Operator, "stores move": pgsql.Operator, "stores add": pgsql.Owner,
-	"migrate up": pgsql.Owner, "migrate down": pgsql.Owner, "migrate status": pgsql.Reader, "migrate roles": pgsql.Owner,
+var Roles = map[string]pg.Role{
+	"run": pg.Runner, "catch-up": pg.Runner, "daemon": pg.Runner,
+	"serve": pg.Reader, "status": pg.Reader, "plan forecast": pg.Reader, "why": pg.Reader,
+	"plan advise": pg.Reader, "doctor": pg.Reader,
+	"install crontab": pg.Reader, "install systemd": pg.Reader, "install kubernetes": pg.Reader,
+	"slots list": pg.Reader, "slots show": pg.Reader, "slots set-width": pg.Operator,
+	"slots rewind": pg.Operator,
+	"jobs list":    pg.Reader, "jobs add": pg.App, "jobs cancel": pg.App,
+	"jobs reschedule": pg.App, "jobs retry": pg.Operator, "jobs pause": pg.Operator,
+	"jobs resume": pg.Operator,
+	"rules plan":  pg.Reader, "rules sql": pg.Reader, "rules list": pg.Reader, "rules show": pg.Reader,
+	"rules test":  pg.Reader,
+	"rules apply": pg.Operator, "rules pause": pg.Operator, "rules resume": pg.Operator,
+	"rules remove": pg.Operator,
+	"jobs history": pg.Reader, "jobs stats": pg.Reader, "jobs prune": pg.Operator,
+	"schedules list": pg.Reader, "schedules show": pg.Reader, "schedules preview": pg.Reader,
+	"schedules create": pg.Runner, "schedules update": pg.Runner, "schedules delete": pg.Runner,
+	"schedules pause": pg.Runner, "schedules resume": pg.Runner, "schedules apply": pg.Runner,
+	"schedules trigger": pg.Runner, "schedules backfill": pg.Runner,
+	"events tail": pg.Reader, "events consumers": pg.Reader, "events ack": pg.Runner,
+	"events forward": pg.Runner, "events forget": pg.Operator, "events prune": pg.Runner,
+	"alerts list": pg.Reader, "alerts silence": pg.Runner,
+	"events dead": pg.Reader, "events resend": pg.Runner, "events discard": pg.Runner,
+	"stores list": pg.Reader, "stores drain": pg.Operator, "stores move": pg.Operator, "stores add": pg.Owner,
+	"migrate up": pg.Owner, "migrate down": pg.Owner, "migrate status": pg.Reader, "migrate roles": pg.Owner,
 }
 
 // RoleError is the error of a command that needed another role than its own.
 type RoleError struct {
 	Err  error
-	Role pgsql.Role
+	Role pg.Role
 }
 
 // Error returns the text of Err.
@@ -88,7 +89,7 @@ func refusal(ctx context.Context, f *factory.Factory, err error) string {
 	if more, ok := errors.AsType[*RoleError](err); ok {
 		role, known = more.Role, true
 	}
-	if !pgsql.HasState(err, pqerror.InsufficientPrivilege) || !known || pgsql.IsRowSecurity(err) ||
+	if !pg.HasState(err, pqerror.InsufficientPrivilege) || !known || pg.IsRowSecurity(err) ||
 		errors.Is(err, pgsql.ErrCreateRole) || errors.Is(err, pgsql.ErrDropRole) {
 		return ""
 	}
@@ -97,10 +98,10 @@ func refusal(ctx context.Context, f *factory.Factory, err error) string {
 			f = f.On(s)
 		}
 	}
-	var h pgsql.Holder
+	var h pg.Holder
 	db, err := Connect(ctx, f)
 	if err == nil {
-		h, err = pgsql.ReadHolder(ctx, db, f.Schema(), role)
+		h, err = pg.ReadHolder(ctx, db, f.Schema(), role)
 	}
 	if err != nil || h.Holds {
 		return "" // the error of the server stands alone
@@ -117,10 +118,10 @@ func refusal(ctx context.Context, f *factory.Factory, err error) string {
 
 // ownership returns advice for a command that needs the owner of the schema before the roles are
 // made. "migrate roles" cannot help it: that command needs the same rights.
-func ownership(h pgsql.Holder, schema pgsql.Schema, role pgsql.Role) string {
+func ownership(h pg.Holder, schema pgsql.Schema, role pg.Role) string {
 	login := pq.QuoteIdentifier(h.Login)
 	switch {
-	case role != pgsql.Owner || h.Made:
+	case role != pg.Owner || h.Made:
 		return ""
 	case h.Owner != "" && !h.Owns:
 		return fmt.Sprintf("; schema %s belongs to %s: connect as that role, or let it be given with grant %s to %s",

@@ -20,6 +20,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/ledger"
@@ -76,7 +77,7 @@ func Connect(ctx context.Context, f *factory.Factory) (*sqlx.DB, error) {
 
 // open connects to a URL, and logs which sessions block it.
 func open(ctx context.Context, f *factory.Factory, url string, opts ...pgsql.Option) (*sqlx.DB, error) {
-	opts = append(opts, pgsql.Name(f.Command()))
+	opts = append(opts, pg.Name(f.Command()))
 	if f.Config().Database.Prepare == "on" {
 		opts = append(opts, pgsql.Prepared())
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -111,7 +112,7 @@ func find(ctx context.Context, f *factory.Factory, entry config.Store) (list []f
 	if entry.IsPattern() {
 		db, err := Connect(ctx, f.On(whole))
 		if err == nil {
-			names, err = pgsql.Schemas(ctx, db, whole.Database.Schema)
+			names, err = pg.Schemas(ctx, db, whole.Database.Schema)
 		}
 		if known = err == nil; known && len(names) == 0 {
 			err = fmt.Errorf("no schema like %s holds the tables: make one with prescient migrate up --store %s/SCHEMA",

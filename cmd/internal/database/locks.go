@@ -7,6 +7,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -38,9 +39,9 @@ func watchLocks(ctx context.Context, f *factory.Factory, db *sqlx.DB) {
 		}
 		var holders []holder
 		err := pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) error {
-			return tx.SelectContext(ctx, &holders, pgsql.LockHolders.In(f.Schema()), lockPatience.Microseconds())
+			return tx.SelectContext(ctx, &holders, pg.LockHolders.In(f.Schema()), lockPatience.Microseconds())
 		})
-		if err != nil && !pgsql.IsTransient(err) {
+		if err != nil && !pg.IsTransient(err) {
 			tick.Stop()
 			return
 		}

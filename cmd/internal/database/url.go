@@ -9,6 +9,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/cmd/internal/exit"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/trust"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/embedded"
@@ -28,7 +29,7 @@ func OpenURL(ctx context.Context, url string, opts ...pgsql.Option) (*sqlx.DB, e
 		}
 	}
 	if private, err := embedded.Open(embedded.Config{}); err == nil && url == private.URL() {
-		opts = append(opts, pgsql.Guard(private.CheckSocket))
+		opts = append(opts, pg.Guard(private.CheckSocket))
 	}
 	return pgsql.Open(ctx, url, opts...)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -128,7 +129,7 @@ func (c Config) all(ctx context.Context, checks []check) (list []Finding, err er
 			found, err = check.look(ctx, tx, c)
 			return err
 		})
-		if pgsql.IsRowSecurity(err) {
+		if pg.IsRowSecurity(err) {
 			found, err = nil, nil // rowSecurity tells
 		}
 		if refused := pq.As(err, pqerror.InsufficientPrivilege); refused != nil {
@@ -146,7 +147,7 @@ func (c Config) all(ctx context.Context, checks []check) (list []Finding, err er
 }
 
 func (c Config) refused(why string) Finding {
-	return note("this cannot be looked at: "+why, "run doctor as a member of %s", pgsql.Reader.In(c.Schema))
+	return note("this cannot be looked at: "+why, "run doctor as a member of %s", pg.Reader.In(c.Schema))
 }
 
 func note(what, do string, args ...any) Finding {
@@ -158,13 +159,13 @@ func action(what, do string, args ...any) Finding {
 }
 
 // get reads the one row of a statement.
-func get[T any](ctx context.Context, tx *sqlx.Tx, c Config, stmt pgsql.Statement, args ...any) (row T, err error) {
+func get[T any](ctx context.Context, tx *sqlx.Tx, c Config, stmt pg.Statement, args ...any) (row T, err error) {
 	err = tx.GetContext(ctx, &row, stmt.In(c.Schema), args...)
 	return row, err
 }
 
 // list reads the rows of a statement.
-func list[T any](ctx context.Context, tx *sqlx.Tx, c Config, stmt pgsql.Statement, args ...any) (rows []T, err error) {
+func list[T any](ctx context.Context, tx *sqlx.Tx, c Config, stmt pg.Statement, args ...any) (rows []T, err error) {
 	err = tx.SelectContext(ctx, &rows, stmt.In(c.Schema), args...)
 	return rows, err
 }

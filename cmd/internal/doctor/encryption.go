@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/web"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Unencrypted finds passwords and tokens that the settings let travel over a network unencrypted.
@@ -42,7 +42,7 @@ func unencryptedDatabases(cfg config.Config) (list []Finding) {
 		if u.url == (config.URL{}) || u.url.Reveal() == config.Embedded {
 			continue
 		}
-		if host := pgsql.OptionalTLS(u.url.Reveal()); host != "" {
+		if host := pg.OptionalTLS(u.url.Reveal()); host != "" {
 			list = append(list, Finding{
 				Name: "encryption", Severity: Note,
 				What: fmt.Sprintf("%s connects to %s with sslmode=prefer, or allow: "+

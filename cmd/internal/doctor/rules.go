@@ -9,9 +9,9 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // rules finds rules whose triggers cannot do their work, those whose rows another job gets, and those
@@ -75,7 +75,7 @@ func (c Config) fault(f rulestore.Fault) (found []Finding) {
 	}
 	if f.Refused != "" {
 		do := fmt.Sprintf("%s migrate roles", c.Name)
-		if role := pgsql.Rules.In(c.Schema); f.Refused != role {
+		if role := pg.Rules.In(c.Schema); f.Refused != role {
 			do = fmt.Sprintf("grant %s to %s  -- if the role is missing: %s", role, pq.QuoteIdentifier(f.Refused), do)
 		}
 		add(fmt.Sprintf("role %s owns its triggers' functions, and may not call those of schema %s: writes to table %s fail",

@@ -10,6 +10,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -18,7 +19,7 @@ import (
 func engine(ctx context.Context, c Config) ([]Finding, error) {
 	err := pgsql.RefuseEngine(ctx, c.DB)
 	if refused, ok := errors.AsType[*pgsql.EngineError](err); ok {
-		f := action(refused.What(), pgsql.EngineRemedy)
+		f := action(refused.What(), "%s", refused.Remedy())
 		f.Name = "engine"
 		return []Finding{f}, nil
 	}
@@ -26,7 +27,7 @@ func engine(ctx context.Context, c Config) ([]Finding, error) {
 }
 
 func standby(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {
-	recovers, err := get[bool](ctx, tx, c, pgsql.DoctorStandby)
+	recovers, err := get[bool](ctx, tx, c, pg.DoctorStandby)
 	if err != nil || !recovers {
 		return nil, err
 	}
@@ -37,7 +38,7 @@ func standby(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {
 // clock reads the database's clock between two readings of this machine's.
 func clock(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {
 	before := time.Now() //nolint:forbidigo // this machine's clock is compared
-	there, err := get[time.Time](ctx, tx, c, pgsql.DoctorClock)
+	there, err := get[time.Time](ctx, tx, c, pg.DoctorClock)
 	after := time.Now() //nolint:forbidigo // as above
 	if err != nil {
 		return nil, err
@@ -66,7 +67,7 @@ func connections(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) 
 	limit, err := get[struct {
 		Name string
 		Room int64
-	}](ctx, tx, c, pgsql.DoctorRoom)
+	}](ctx, tx, c, pg.DoctorRoom)
 	need := int64(c.Connections)
 	if err != nil || limit.Room+1 >= need { // this one is counted
 		return nil, err
@@ -82,7 +83,7 @@ func settings(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err 
 		WalCompression  string `db:"wal_compression"`
 		Autovacuum      bool
 		Isolation, Name string
-	}](ctx, tx, c, pgsql.DoctorSettings)
+	}](ctx, tx, c, pg.DoctorSettings)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +107,7 @@ func settings(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err 
 // collations finds text indexes that may be out of order, because the system sorts texts in another way
 // since its upgrade.
 func collations(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
-	all, err := list[struct{ Name, Was, Version, Mends string }](ctx, tx, c, pgsql.DoctorCollation)
+	all, err := list[struct{ Name, Was, Version, Mends string }](ctx, tx, c, pg.DoctorCollation)
 	for _, is := range all {
 		found = append(found, action(fmt.Sprintf(
 			"the collation of %s had version %s, and the system has %s since its upgrade: "+
@@ -117,7 +118,7 @@ func collations(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, er
 }
 
 func sessions(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {
-	sees, err := get[bool](ctx, tx, c, pgsql.DoctorSessions)
+	sees, err := get[bool](ctx, tx, c, pg.DoctorSessions)
 	if err != nil || sees {
 		return nil, err
 	}
@@ -129,7 +130,7 @@ func holders(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err e
 	all, err := list[struct {
 		What, Mends string
 		Since       *time.Time
-	}](ctx, tx, c, pgsql.DoctorHolders, c.Old.Microseconds())
+	}](ctx, tx, c, pg.DoctorHolders, c.Old.Microseconds())
 	for _, h := range all {
 		what := h.What + " holds back vacuum and the readers of the outbox"
 		if h.Since != nil {

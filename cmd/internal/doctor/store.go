@@ -13,6 +13,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots/health"
 	"github.com/prescient-go/prescient/slots/ledger"
@@ -32,7 +33,7 @@ func migrations(ctx context.Context, c Config) (found []Finding, migrated bool, 
 			action("schema "+c.Schema.String()+" is newer than this binary, and must not be used by it", "install a newer %s",
 				c.Name),
 		}
-	case pgsql.HasState(err, pqerror.InsufficientPrivilege):
+	case pg.HasState(err, pqerror.InsufficientPrivilege):
 		return nil, true, nil // rights tells, or rowSecurity
 	}
 	for i := range found {
@@ -50,8 +51,9 @@ type permissions struct {
 
 // may returns what the login may do.
 func (c Config) may(ctx context.Context, tx *sqlx.Tx) (permissions, error) {
-	return get[permissions](ctx, tx, c, pgsql.DoctorRights, c.Schema.String(),
-		pq.Array(pgsql.Routines("open_slot", "make_history_months")))
+	_, _, routines := pgsql.Objects()
+	return get[permissions](ctx, tx, c, pg.DoctorRights, c.Schema.String(),
+		pq.Array(pg.Overloads(routines, "open_slot", "make_history_months")))
 }
 
 func rights(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
@@ -70,11 +72,11 @@ func rights(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 	case may.Super:
 		found = append(found,
 			note("the commands run as "+may.Name+", a superuser: a query of sql_jobs could read the server's files",
-				"make roles (%s migrate roles), and a login that has %s", c.Name, pgsql.Runner.In(c.Schema)))
+				"make roles (%s migrate roles), and a login that has %s", c.Name, pg.Runner.In(c.Schema)))
 	case !may.Runs:
 		found = append(found, action(may.Name+" may not run slots: run, catch-up and daemon will fail",
 			"grant %s to %s  -- if the role is missing: %s migrate roles",
-			pgsql.Runner.In(c.Schema), pq.QuoteIdentifier(may.Name), c.Name))
+			pg.Runner.In(c.Schema), pq.QuoteIdentifier(may.Name), c.Name))
 	}
 	return found, nil
 }
@@ -82,8 +84,8 @@ func rights(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 // rowSecurity finds tables from which the server refuses to read, because row security would hide rows
 // from a login that does not own them. Other checks of the tables would be refused, too.
 func rowSecurity(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) {
-	all, err := list[struct{ Name, Owner string }](ctx, tx, c, pgsql.DoctorRowSecurity, c.Schema.String(),
-		pq.Array(pgsql.Tables()))
+	tables, _, _ := pgsql.Objects()
+	all, err := list[struct{ Name, Owner string }](ctx, tx, c, pg.DoctorRowSecurity, c.Schema.String(), pq.Array(tables))
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
@@ -114,12 +116,13 @@ func beyondClock(ctx context.Context, tx *sqlx.Tx, c Config) ([]Finding, error) 
 }
 
 func tables(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err error) {
+	ours, _, _ := pgsql.Objects()
 	all, err := list[struct {
 		Name              string
 		Dead, Live, Bytes int64
 		Off               bool
 		Owner             string // of the table, if the login has not the rights of that role
-	}](ctx, tx, c, pgsql.DoctorTables, c.Schema.String(), c.Dead, c.Bytes, pq.Array(pgsql.Tables()))
+	}](ctx, tx, c, pg.DoctorTables, c.Schema.String(), c.Dead, c.Bytes, pq.Array(ours))
 	for _, t := range all {
 		name, as := c.Schema.String()+"."+t.Name, ""
 		if t.Owner != "" {
@@ -146,7 +149,7 @@ func months(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, err er
 	is, err := get[struct {
 		Missing, Taken pq.StringArray
 		Rest           sql.NullTime
-	}](ctx, tx, c, pgsql.DoctorMonths)
+	}](ctx, tx, c, pg.DoctorMonths)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +183,7 @@ func waitingJobs(ctx context.Context, tx *sqlx.Tx, c Config) (found []Finding, e
 	all, err := list[struct {
 		Name string
 		Slot time.Time
-	}](ctx, tx, c, pgsql.DoctorJobs, jumps)
+	}](ctx, tx, c, pg.DoctorJobs, jumps)
 	more := 0
 	for _, job := range all {
 		switch {

@@ -24,6 +24,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/install"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/health"
@@ -148,7 +149,7 @@ func lookAtURL(f *factory.Factory, err error) string {
 	if own := "stores[" + of + "].url"; f.Origin(own) != "default" {
 		key = own
 	}
-	if pgsql.HasState(err, pqerror.InvalidPassword) || pgsql.HasState(err, pqerror.InvalidAuthorizationSpecification) {
+	if pg.HasState(err, pqerror.InvalidPassword) || pg.HasState(err, pqerror.InvalidAuthorizationSpecification) {
 		return fmt.Sprintf("the server runs, and refuses the name or the password of the login: correct %s (%s), or "+
 			"PGPASSWORD or ~/.pgpass if the URL has no password", key, f.Origin(key))
 	}
@@ -175,7 +176,7 @@ func examineHealth(
 		return list, err
 	}
 	report, err := health.Check(ctx, ledger, time.Time{}, health.Thresholds{}, knows)
-	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
+	if pg.HasState(err, pqerror.InsufficientPrivilege) {
 		return list, nil // the check of rights reports this
 	}
 	for _, found := range view.NewFindings(report.Findings, f.Self()) {

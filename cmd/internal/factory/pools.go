@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -30,7 +31,7 @@ type Pools struct {
 
 	mu      sync.Mutex
 	opened  map[string]pool    // by URL
-	servers map[string]*server // by pgsql.ServerOf
+	servers map[string]*server // by pg.ServerOf
 	known   map[string]string  // the names of stores that were found, by place
 	apart   *Pools             // of Factory.Apart; nil: none
 }
@@ -43,7 +44,7 @@ type pool struct {
 
 // server holds what several stores on one server share.
 type server struct {
-	connections *pgsql.ConnectionLimit
+	connections *pg.ConnectionLimit
 	bounds      slots.Shared
 }
 
@@ -90,7 +91,7 @@ func (p *Pools) server(url string) (*server, error) {
 	if !p.several {
 		return &server{}, nil
 	}
-	name, err := pgsql.ServerOf(url)
+	name, err := pg.ServerOf(url)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +99,7 @@ func (p *Pools) server(url string) (*server, error) {
 	defer p.mu.Unlock()
 	s, known := p.servers[name]
 	if !known {
-		s = &server{pgsql.NewConnectionLimit(p.Most()), slots.Shared{
+		s = &server{pg.NewConnectionLimit(p.Most()), slots.Shared{
 			Runs: make(slots.Bound, p.run.Stores), Workers: p.workers, Connections: make(slots.Bound, p.run.Connections),
 		}}
 		p.servers[name] = s
@@ -119,7 +120,7 @@ func (p *Pools) Open(url string, open func(opts ...pgsql.Option) (*sqlx.DB, erro
 		if err != nil {
 			return nil, err
 		}
-		db, err := open(append([]pgsql.Option{pgsql.Limited(s.connections)}, p.Options...)...)
+		db, err := open(append([]pgsql.Option{pg.Limited(s.connections)}, p.Options...)...)
 		if err != nil {
 			return nil, err
 		}

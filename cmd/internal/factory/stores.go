@@ -11,6 +11,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/config"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots/grid"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -129,7 +130,7 @@ func (f *Factory) findStore(name string) (one Store, pattern bool, err error) {
 	for _, s := range f.Config().Stores {
 		database := s.Database(f.Config())
 		switch {
-		case of != s.Name || single && (schema == "" || !pgsql.IsLike(schema, s.Schema)):
+		case of != s.Name || single && (schema == "" || !pg.IsLike(schema, s.Schema)):
 		case schema != "":
 			database.Schema = schema
 			fallthrough

@@ -17,10 +17,10 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 type addOptions struct {
@@ -133,7 +133,7 @@ func warnUnknown(ctx context.Context, f *factory.Factory, db *sqlx.DB, c *jobs.C
 		return nil
 	}
 	at, err := admin.New(c).RegisteredAt(ctx, db, job)
-	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
+	if pg.HasState(err, pqerror.InsufficientPrivilege) {
 		return nil // an app's role may not read this
 	}
 	if err != nil || !at.IsZero() {

@@ -19,12 +19,12 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	"github.com/prescient-go/prescient/jobs/schedule"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 type cancelOptions struct {
@@ -173,8 +173,8 @@ func cancelMany(ctx context.Context, f *factory.Factory, o cancelOptions) error 
 		}
 		return errors.Join(err, printCancelled(ctx, f, db, o.filter.JobExec, view))
 	})
-	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
-		err = &database.RoleError{Err: err, Role: pgsql.Runner} // cancelling one check needs fewer rights
+	if pg.HasState(err, pqerror.InsufficientPrivilege) {
+		err = &database.RoleError{Err: err, Role: pg.Runner} // cancelling one check needs fewer rights
 	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -88,14 +89,14 @@ func migrateRoles(ctx context.Context, f *factory.Factory, yes bool) error {
 	if err != nil {
 		return err
 	}
-	named := func(role pgsql.Role, may string) roleView { return roleView{role.In(f.Schema()), may} }
+	named := func(role pg.Role, may string) roleView { return roleView{role.In(f.Schema()), may} }
 	list := []roleView{
-		named(pgsql.App, "ask for checks, cancel and move them"),
-		named(pgsql.Reader, "read all tables: status, list, show, stats"),
-		named(pgsql.Runner, "run, catch-up, daemon, schedules; is also an app and a reader"),
-		named(pgsql.Rules, "own the functions of the triggers of rules; grant it to no login"),
-		named(pgsql.Operator, "pause, retry, prune, ack, set-width, stores move, rules apply; is also a runner"),
-		named(pgsql.Owner, "migrate; owns all objects"),
+		named(pg.App, "ask for checks, cancel and move them"),
+		named(pg.Reader, "read all tables: status, list, show, stats"),
+		named(pg.Runner, "run, catch-up, daemon, schedules; is also an app and a reader"),
+		named(pg.Rules, "own the functions of the triggers of rules; grant it to no login"),
+		named(pg.Operator, "pause, retry, prune, ack, set-width, stores move, rules apply; is also a runner"),
+		named(pg.Owner, "migrate; owns all objects"),
 	}
 	return output.List(f.Printer, list, table.Row{"ROLE", "MAY"}, func(v roleView) table.Row {
 		return table.Row{v.Role, v.May}
@@ -105,7 +106,7 @@ func migrateRoles(ctx context.Context, f *factory.Factory, yes bool) error {
 // makeRoles makes the roles. If a role loses the schema by that, it says so on stderr first, and
 // makes them only with --yes.
 func makeRoles(ctx context.Context, f *factory.Factory, db *sqlx.DB, yes bool) error {
-	losing, err := pgsql.RolesLosing(ctx, db, f.Schema())
+	losing, err := pg.RolesLosing(ctx, db, f.Schema())
 	if err != nil {
 		return err
 	}
@@ -125,13 +126,13 @@ func makeRoles(ctx context.Context, f *factory.Factory, db *sqlx.DB, yes bool) e
 func losses(schema pgsql.Schema, losing []string) string {
 	lines := []string{fmt.Sprintf("%s the tables of schema %s, and may do nothing with them once %s owns them: "+
 		"its runs and commands fail until it is a member of a role. Grant one of these:",
-		spoken.List(losing)+spoken.Noun(len(losing), " owns", " own"), schema, pgsql.Owner.In(schema))}
+		spoken.List(losing)+spoken.Noun(len(losing), " owns", " own"), schema, pg.Owner.In(schema))}
 	for _, name := range losing {
 		to := " to " + pq.QuoteIdentifier(name) + ";  -- "
 		lines = append(lines,
-			"    grant "+pgsql.Runner.In(schema)+to+"if it runs slots: cron, a CronJob, a daemon",
-			"    grant "+pgsql.Operator.In(schema)+to+"if it also retries, prunes and applies rules",
-			"    grant "+pgsql.Owner.In(schema)+to+"if it migrates; it then keeps all that it has")
+			"    grant "+pg.Runner.In(schema)+to+"if it runs slots: cron, a CronJob, a daemon",
+			"    grant "+pg.Operator.In(schema)+to+"if it also retries, prunes and applies rules",
+			"    grant "+pg.Owner.In(schema)+to+"if it migrates; it then keeps all that it has")
 	}
 	return strings.Join(lines, "\n")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/checks"
 	"github.com/prescient-go/prescient/cmd/internal/exit"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/slots"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -76,7 +77,7 @@ func logUnregistered(
 	ctx context.Context, f *factory.Factory, db *sqlx.DB, now time.Time, all unregistered, news isNews,
 ) (bool, error) {
 	names := slices.Sorted(maps.Keys(all.jobs))
-	registered, err := askAbout(ctx, db, pgsql.JobElsewhere.In(f.Schema()), pq.Array(names), now.Add(-knownFor))
+	registered, err := askAbout(ctx, db, pg.JobElsewhere.In(f.Schema()), pq.Array(names), now.Add(-knownFor))
 	if err != nil {
 		return false, fmt.Errorf("read which jobs other runs have registered: %w", err)
 	}
@@ -153,7 +154,7 @@ func newsOfCatchUp(ctx context.Context, f *factory.Factory, db *sqlx.DB, now tim
 		return allNews
 	}
 	return func(names []string) (map[string]bool, error) {
-		told, err := askAbout(ctx, db, pgsql.JobTell.In(f.Schema()), pq.Array(names), now.UTC().Format(time.DateOnly))
+		told, err := askAbout(ctx, db, pg.JobTell.In(f.Schema()), pq.Array(names), now.UTC().Format(time.DateOnly))
 		if err != nil {
 			return nil, fmt.Errorf("record which jobs were named: %w", err)
 		}
@@ -181,7 +182,7 @@ func newsOfRun(ctx context.Context, db *sqlx.DB, schema pgsql.Schema, slot time.
 		}
 	}
 	return func([]string) (map[string]bool, error) {
-		fresh, err := askAbout(ctx, db, pgsql.JobLeft.In(schema), pq.Array(leftNow), listed)
+		fresh, err := askAbout(ctx, db, pg.JobLeft.In(schema), pq.Array(leftNow), listed)
 		if err != nil {
 			return nil, fmt.Errorf("read the first slots of the jobs whose rows are left: %w", err)
 		}

@@ -17,10 +17,10 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // NewCmdSchedules returns the command schedules, with those below it.
@@ -105,7 +105,7 @@ func newCmdShow(f *factory.Factory) *cobra.Command {
 // ofStatement marks an error as one that needs the role of an operator, if it is about a statement.
 func ofStatement(err error) error {
 	if errors.Is(err, schedule.ErrStatement) {
-		return &database.RoleError{Err: err, Role: pgsql.Operator}
+		return &database.RoleError{Err: err, Role: pg.Operator}
 	}
 	return err
 }

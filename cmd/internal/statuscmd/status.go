@@ -20,6 +20,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
@@ -110,7 +111,7 @@ func (o *statusOptions) run(ctx context.Context, f *factory.Factory) error {
 		var report health.Report
 		var paused []admin.PausedJob
 		err = pgsql.ReadTx(ctx, db, func(tx *sqlx.Tx) error {
-			if _, err := tx.ExecContext(ctx, pgsql.SlotIndexOnly.In(f.Schema())); err != nil {
+			if _, err := tx.ExecContext(ctx, pg.SlotIndexOnly.In(f.Schema())); err != nil {
 				return err
 			}
 			report, err = health.Check(ctx, l.In(tx), o.since.From(l.Now()), o.thresholds.Thresholds, knows)

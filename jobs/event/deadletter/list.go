@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/internal/stored"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -66,7 +67,7 @@ type List struct {
 }
 
 // NewList returns the list of a store.
-func NewList(db pgsql.Pool, schema pgsql.Schema) *List { return &List{pgsql.Sqlx(db), schema} }
+func NewList(db pgsql.Pool, schema pgsql.Schema) *List { return &List{pg.Sqlx(db), schema} }
 
 // Counted says which letters a filter selects.
 type Counted struct {
@@ -83,13 +84,13 @@ func (l *List) Count(ctx context.Context, f Filter) (found Counted, err error) {
 		found, err = Count(ctx, tx, l.schema, f)
 		return err
 	})
-	return found, pgsql.ExplainMissing(err)
+	return found, pg.ExplainMissing(err)
 }
 
 // Count is List.Count in a transaction.
-func Count(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, f Filter) (found Counted, err error) {
+func Count(ctx context.Context, tx pg.Querier, schema pgsql.Schema, f Filter) (found Counted, err error) {
 	var newest sql.NullTime
-	err = pgsql.One(ctx, tx, pgsql.EventDeadCount.In(schema), f.args(), &found.Letters, new(sql.NullTime), &newest,
+	err = pg.One(ctx, tx, pg.EventDeadCount.In(schema), f.args(), &found.Letters, new(sql.NullTime), &newest,
 		&found.Digest)
 	if err != nil {
 		return found, fmt.Errorf("count dead letters: %w", err)
@@ -103,19 +104,19 @@ func Count(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, f Filter)
 // Page returns up to limit letters after a number, in their order.
 func (l *List) Page(ctx context.Context, f Filter, after int64, limit int) (page []Letter, err error) {
 	err = pgsql.ReadTx(ctx, l.db, func(tx *sqlx.Tx) (err error) {
-		page, err = l.read(ctx, tx, pgsql.EventDeadList, f, after, limit)
+		page, err = l.read(ctx, tx, pg.EventDeadList, f, after, limit)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list dead letters: %w", pgsql.ExplainMissing(err))
+		return nil, fmt.Errorf("list dead letters: %w", pg.ExplainMissing(err))
 	}
 	return page, nil
 }
 
 func (l *List) read(
-	ctx context.Context, tx *sqlx.Tx, s pgsql.Statement, f Filter, after int64, limit int,
+	ctx context.Context, tx *sqlx.Tx, s pg.Statement, f Filter, after int64, limit int,
 ) ([]Letter, error) {
-	return pgsql.Collect(ctx, tx, s.In(l.schema), append([]any{after, limit}, f.args()...), Scan)
+	return pg.Collect(ctx, tx, s.In(l.schema), append([]any{after, limit}, f.args()...), Scan)
 }
 
 // Scan reads a letter from a row of statement event_dead_list or event_dead_due. DeadAt is the zero time if the event
@@ -135,15 +136,15 @@ func (l *List) Retry(ctx context.Context, f Filter) (n int64, err error) {
 		n, err = Retry(ctx, tx, l.schema, f)
 		return err
 	})
-	return n, pgsql.ExplainMissing(err)
+	return n, pg.ExplainMissing(err)
 }
 
 // Retry is List.Retry in a transaction.
-func Retry(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, f Filter) (n int64, err error) {
+func Retry(ctx context.Context, tx pg.Querier, schema pgsql.Schema, f Filter) (n int64, err error) {
 	if err := f.check(); err != nil {
 		return 0, fmt.Errorf("try dead letters again: %w", err)
 	}
-	if err := pgsql.One(ctx, tx, pgsql.EventDeadRetry.In(schema), f.args(), &n); err != nil {
+	if err := pg.One(ctx, tx, pg.EventDeadRetry.In(schema), f.args(), &n); err != nil {
 		return 0, fmt.Errorf("try dead letters again: %w", err)
 	}
 	return n, nil
@@ -156,15 +157,15 @@ func (l *List) Discard(ctx context.Context, f Filter) (n int64, err error) {
 		n, err = Discard(ctx, tx, l.schema, f)
 		return err
 	})
-	return n, pgsql.ExplainMissing(err)
+	return n, pg.ExplainMissing(err)
 }
 
 // Discard is List.Discard in a transaction.
-func Discard(ctx context.Context, tx pgsql.Querier, schema pgsql.Schema, f Filter) (n int64, err error) {
+func Discard(ctx context.Context, tx pg.Querier, schema pgsql.Schema, f Filter) (n int64, err error) {
 	if err := f.check(); err != nil {
 		return 0, fmt.Errorf("discard dead letters: %w", err)
 	}
-	if err := pgsql.One(ctx, tx, pgsql.EventDeadDiscard.In(schema), f.args(), &n); err != nil {
+	if err := pg.One(ctx, tx, pg.EventDeadDiscard.In(schema), f.args(), &n); err != nil {
 		return 0, fmt.Errorf("discard dead letters: %w", err)
 	}
 	return n, nil

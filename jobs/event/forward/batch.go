@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/internal/stored"
@@ -148,7 +149,7 @@ func (s *sender) blocked(ctx context.Context, subjects pq.StringArray) (map[stri
 		return list, nil
 	}
 	err := pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		_, err := pgsql.Collect(ctx, tx, pgsql.EventDeadSubjects.In(s.cfg.Schema), []any{s.to.Name, subjects},
+		_, err := pg.Collect(ctx, tx, pg.EventDeadSubjects.In(s.cfg.Schema), []any{s.to.Name, subjects},
 			func(row *sql.Rows, subject *string) error {
 				var k known
 				err := row.Scan(subject, &k.dead, &k.live)
@@ -261,11 +262,11 @@ func (s *sender) settle(ctx context.Context, b *batch) (more bool, err error) {
 	}
 	err = s.record(ctx, upTo, failure, func(ctx context.Context, tx *sqlx.Tx) (err error) {
 		if len(list) > 0 {
-			_, err = tx.ExecContext(ctx, pgsql.EventDeadHold.In(s.cfg.Schema),
+			_, err = tx.ExecContext(ctx, pg.EventDeadHold.In(s.cfg.Schema),
 				append(stored.Columns(list), s.to.Name, texts, dead)...)
 		}
 		if err == nil && len(waiting) > 0 {
-			_, err = tx.ExecContext(ctx, pgsql.EventLater.In(s.cfg.Schema),
+			_, err = tx.ExecContext(ctx, pg.EventLater.In(s.cfg.Schema),
 				append(stored.Columns(waiting), s.to.Name, times)...)
 		}
 		return cmp.Or(err, s.keep(ctx, tx, got))
@@ -286,7 +287,7 @@ func (s *sender) keep(ctx context.Context, tx *sqlx.Tx, got []event.Event) error
 	for _, e := range got {
 		sources, ids, subjects = append(sources, e.Source), append(ids, e.ID), append(subjects, e.Subject)
 	}
-	_, err := tx.ExecContext(ctx, pgsql.EventSent.In(s.cfg.Schema), s.to.Name, sources, ids, subjects)
+	_, err := tx.ExecContext(ctx, pg.EventSent.In(s.cfg.Schema), s.to.Name, sources, ids, subjects)
 	return err
 }
 

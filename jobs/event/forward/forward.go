@@ -16,6 +16,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/message"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
@@ -98,12 +99,12 @@ type Sent struct {
 // Name makes the destinations known to the outbox: it keeps the events that are written from now on.
 func Name(ctx context.Context, cfg Config) error {
 	for _, to := range cfg.Destinations {
-		err := pgsql.InTx(ctx, pgsql.Sqlx(cfg.DB), func(tx *sqlx.Tx) error {
-			_, err := tx.ExecContext(ctx, pgsql.EventName.In(cfg.Schema), to.Name, to.Address, patterns(to.Types))
+		err := pgsql.InTx(ctx, pg.Sqlx(cfg.DB), func(tx *sqlx.Tx) error {
+			_, err := tx.ExecContext(ctx, pg.EventName.In(cfg.Schema), to.Name, to.Address, patterns(to.Types))
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("name destination %q: %w", to.Name, pgsql.ExplainMissing(err))
+			return fmt.Errorf("name destination %q: %w", to.Name, pg.ExplainMissing(err))
 		}
 	}
 	return nil
@@ -123,7 +124,7 @@ func patterns(types []string) any {
 
 // Start names the destinations, and sends their events until ctx ends, or Stop or Finish is called.
 func Start(ctx context.Context, cfg Config) (*Forwarder, error) {
-	if pgsql.Sqlx(cfg.DB) == nil {
+	if pg.Sqlx(cfg.DB) == nil {
 		return nil, errors.New("forward.Config: DB must be set")
 	}
 	cfg.Lease = cmp.Or(cfg.Lease, DefaultLease)
@@ -136,7 +137,7 @@ func Start(ctx context.Context, cfg Config) (*Forwarder, error) {
 	}
 	for _, to := range cfg.Destinations {
 		s := &sender{
-			cfg: cfg, to: to, db: pgsql.Sqlx(cfg.DB), box: outbox.New(cfg.DB, cfg.Schema), finishing: f.finishing,
+			cfg: cfg, to: to, db: pg.Sqlx(cfg.DB), box: outbox.New(cfg.DB, cfg.Schema), finishing: f.finishing,
 			token: rand.Int64(), size: firstSize, done: map[outbox.Position]bool{}, wake: make(chan struct{}, 1),
 		}
 		s.sent.Name = to.Name

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -25,13 +26,13 @@ func (s *sender) waiting(ctx context.Context) bool {
 // look reports whether there are events after the position of the consumer, and refused ones to try again.
 func (s *sender) look(ctx context.Context) (events, again bool, err error) {
 	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		return tx.QueryRowContext(ctx, pgsql.EventWaiting.In(s.cfg.Schema), s.to.Name).Scan(&events, &again)
+		return tx.QueryRowContext(ctx, pg.EventWaiting.In(s.cfg.Schema), s.to.Name).Scan(&events, &again)
 	})
 	if errors.Is(err, sql.ErrNoRows) { // it was forgotten
 		err = Name(ctx, Config{DB: s.cfg.DB, Schema: s.cfg.Schema, Destinations: []Destination{s.to}})
 	}
 	if err != nil {
-		return false, false, fmt.Errorf("look for events of destination %q: %w", s.to.Name, pgsql.ExplainMissing(err))
+		return false, false, fmt.Errorf("look for events of destination %q: %w", s.to.Name, pg.ExplainMissing(err))
 	}
 	return events, again, nil
 }
@@ -39,7 +40,7 @@ func (s *sender) look(ctx context.Context) (events, again bool, err error) {
 // hold takes or renews the lease, and returns the position of the consumer.
 func (s *sender) hold(ctx context.Context) (at outbox.Position, err error) {
 	err = pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		return tx.QueryRowContext(ctx, pgsql.EventHold.In(s.cfg.Schema), s.to.Name, s.token, s.cfg.Lease.Seconds()).
+		return tx.QueryRowContext(ctx, pg.EventHold.In(s.cfg.Schema), s.to.Name, s.token, s.cfg.Lease.Seconds()).
 			Scan(&at.Mark, &at.Number)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -47,7 +48,7 @@ func (s *sender) hold(ctx context.Context) (at outbox.Position, err error) {
 		return at, errHeld
 	}
 	if err != nil {
-		return at, fmt.Errorf("take destination %q: %w", s.to.Name, pgsql.ExplainMissing(err))
+		return at, fmt.Errorf("take destination %q: %w", s.to.Name, pg.ExplainMissing(err))
 	}
 	if !s.held {
 		clear(s.done)
@@ -64,7 +65,7 @@ func (s *sender) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()
 	err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(ctx, pgsql.EventRelease.In(s.cfg.Schema), s.to.Name, s.token)
+		_, err := tx.ExecContext(ctx, pg.EventRelease.In(s.cfg.Schema), s.to.Name, s.token)
 		return err
 	})
 	if err != nil {
@@ -86,7 +87,7 @@ func (s *sender) record(
 	}
 	err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		var name string
-		err := tx.QueryRowContext(ctx, pgsql.EventForwarded.In(s.cfg.Schema), s.to.Name, s.token, fmt.Sprint(at.Mark),
+		err := tx.QueryRowContext(ctx, pg.EventForwarded.In(s.cfg.Schema), s.to.Name, s.token, fmt.Sprint(at.Mark),
 			at.Number, text).Scan(&name)
 		if err != nil || also == nil {
 			return err
@@ -98,7 +99,7 @@ func (s *sender) record(
 		return errHeld
 	}
 	if err != nil {
-		return fmt.Errorf("record what destination %q got: %w", s.to.Name, pgsql.ExplainMissing(err))
+		return fmt.Errorf("record what destination %q got: %w", s.to.Name, pg.ExplainMissing(err))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/deadletter"
@@ -25,7 +26,7 @@ const retryPage = 200
 func (s *sender) retry(ctx context.Context, at outbox.Position) (more bool, err error) {
 	var letters []deadletter.Letter
 	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		letters, err = pgsql.Collect(ctx, tx, pgsql.EventDeadDue.In(s.cfg.Schema), []any{s.to.Name, retryPage},
+		letters, err = pg.Collect(ctx, tx, pg.EventDeadDue.In(s.cfg.Schema), []any{s.to.Name, retryPage},
 			deadletter.Scan)
 		return err
 	})
@@ -72,7 +73,7 @@ func (s *sender) settleRetry(
 	s.sent.Refused += int64(len(again))
 	var dead []int64
 	err = s.record(ctx, at, nil, func(ctx context.Context, tx *sqlx.Tx) (err error) {
-		if _, err = tx.ExecContext(ctx, pgsql.EventDeadSent.In(s.cfg.Schema), gone); err != nil {
+		if _, err = tx.ExecContext(ctx, pg.EventDeadSent.In(s.cfg.Schema), gone); err != nil {
 			return err
 		}
 		if err = s.keep(ctx, tx, got); err != nil {
@@ -81,7 +82,7 @@ func (s *sender) settleRetry(
 		if dead, err = s.refuseAgain(ctx, tx, again, texts, letters); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, pgsql.EventDeadHead.In(s.cfg.Schema), s.to.Name, subjects)
+		_, err = tx.ExecContext(ctx, pg.EventDeadHead.In(s.cfg.Schema), s.to.Name, subjects)
 		return err
 	})
 	if err != nil {
@@ -105,7 +106,7 @@ func (s *sender) refuseAgain(
 	}
 	most := sql.NullInt64{Int64: int64(s.cfg.MaxRefusals), Valid: s.cfg.MaxRefusals > 0}
 	age := sql.NullFloat64{Float64: s.cfg.MaxAge.Seconds(), Valid: s.cfg.MaxAge > 0}
-	dead, err := pgsql.Collect(ctx, tx, pgsql.EventDeadAgain.In(s.cfg.Schema), []any{again, texts, most, age},
+	dead, err := pg.Collect(ctx, tx, pg.EventDeadAgain.In(s.cfg.Schema), []any{again, texts, most, age},
 		func(row *sql.Rows, number *int64) error { return row.Scan(number) })
 	if err != nil || len(dead) == 0 || s.cfg.Continue {
 		return dead, err
@@ -116,6 +117,6 @@ func (s *sender) refuseAgain(
 			over = append(over, l.Subject)
 		}
 	}
-	_, err = tx.ExecContext(ctx, pgsql.EventDeadBehind.In(s.cfg.Schema), s.to.Name, over)
+	_, err = tx.ExecContext(ctx, pg.EventDeadBehind.In(s.cfg.Schema), s.to.Name, over)
 	return dead, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/event/message"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -38,7 +39,7 @@ const (
 // Messages lists the messages about a subject, the oldest first, at most 100.
 func (o *Outbox) Messages(ctx context.Context, subject string) (list []Told, err error) {
 	err = pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error {
-		list, err = pgsql.Collect(ctx, tx, pgsql.EventMessages.In(o.schema), []any{subject},
+		list, err = pg.Collect(ctx, tx, pg.EventMessages.In(o.schema), []any{subject},
 			func(row *sql.Rows, t *Told) error {
 				var consumer string
 				err := row.Scan(&consumer, &t.State, &t.At, &t.Error, &t.Text)
@@ -48,7 +49,7 @@ func (o *Outbox) Messages(ctx context.Context, subject string) (list []Told, err
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the messages: %w", pgsql.ExplainMissing(err))
+		return nil, fmt.Errorf("read the messages: %w", pg.ExplainMissing(err))
 	}
 	return list, nil
 }

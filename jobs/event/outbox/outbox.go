@@ -6,6 +6,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/internal/stored"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -20,7 +21,7 @@ type Outbox struct {
 var _ event.TxPublisher = (*Outbox)(nil)
 
 // New returns the outbox of a database.
-func New(db pgsql.Pool, schema pgsql.Schema) *Outbox { return &Outbox{pgsql.Sqlx(db), schema} }
+func New(db pgsql.Pool, schema pgsql.Schema) *Outbox { return &Outbox{pg.Sqlx(db), schema} }
 
 // Publish writes events in a transaction of its own. If one event is bad, it writes none.
 func (o *Outbox) Publish(ctx context.Context, events []event.Event) error {
@@ -38,8 +39,8 @@ func (o *Outbox) PublishTx(ctx context.Context, tx *sqlx.Tx, events []event.Even
 			return fmt.Errorf("event %d of %d, id %q: %w", i+1, len(events), e.ID, err)
 		}
 	}
-	if _, err := tx.ExecContext(ctx, pgsql.EventInsert.In(o.schema), stored.Columns(events)...); err != nil {
-		return fmt.Errorf("write events to the outbox: %w", pgsql.ExplainMissing(err))
+	if _, err := tx.ExecContext(ctx, pg.EventInsert.In(o.schema), stored.Columns(events)...); err != nil {
+		return fmt.Errorf("write events to the outbox: %w", pg.ExplainMissing(err))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -33,10 +34,10 @@ func (o *Outbox) prune(ctx context.Context, before time.Time, unread bool) (tota
 	limit := sql.NullTime{Time: before, Valid: unread || !before.IsZero()}
 	for n := int64(1); n > 0; total += n {
 		err := pgsql.InTx(ctx, o.db, func(tx *sqlx.Tx) error {
-			return tx.QueryRowContext(ctx, pgsql.EventPrune.In(o.schema), limit, pruned, unread).Scan(&n)
+			return tx.QueryRowContext(ctx, pg.EventPrune.In(o.schema), limit, pruned, unread).Scan(&n)
 		})
 		if err != nil {
-			return total, fmt.Errorf("prune the outbox: %w", pgsql.ExplainMissing(err))
+			return total, fmt.Errorf("prune the outbox: %w", pg.ExplainMissing(err))
 		}
 	}
 	if before.IsZero() {
@@ -49,10 +50,10 @@ func (o *Outbox) prune(ctx context.Context, before time.Time, unread bool) (tota
 func (o *Outbox) pruneSent(ctx context.Context, before time.Time) error {
 	for n := int64(1); n > 0; {
 		err := pgsql.InTx(ctx, o.db, func(tx *sqlx.Tx) error {
-			return tx.QueryRowContext(ctx, pgsql.EventSentPrune.In(o.schema), before, pruned).Scan(&n)
+			return tx.QueryRowContext(ctx, pg.EventSentPrune.In(o.schema), before, pruned).Scan(&n)
 		})
 		if err != nil {
-			return fmt.Errorf("prune the records of messages: %w", pgsql.ExplainMissing(err))
+			return fmt.Errorf("prune the records of messages: %w", pg.ExplainMissing(err))
 		}
 	}
 	return nil
@@ -80,14 +81,14 @@ func (e *LostError) Error() string {
 func (o *Outbox) Lost(ctx context.Context, after Position) error {
 	err := pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error { return o.lost(ctx, tx, after) })
 	if err != nil {
-		return fmt.Errorf("read the outbox: %w", pgsql.ExplainMissing(err))
+		return fmt.Errorf("read the outbox: %w", pg.ExplainMissing(err))
 	}
 	return nil
 }
 
 func (o *Outbox) lost(ctx context.Context, tx *sqlx.Tx, after Position) error {
 	lost := &LostError{After: after}
-	err := tx.QueryRowContext(ctx, pgsql.EventLost.In(o.schema), fmt.Sprint(after.Mark), after.Number).
+	err := tx.QueryRowContext(ctx, pg.EventLost.In(o.schema), fmt.Sprint(after.Mark), after.Number).
 		Scan(&lost.UpTo.Mark, &lost.UpTo.Number, &lost.WrittenAt, &lost.RemovedAt)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/internal/stored"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -29,27 +30,27 @@ type Stored struct {
 // those that are there. ErrNotReadable means that the server has not come to the position, which is
 // another server's.
 func (o *Outbox) Read(ctx context.Context, after Position, limit int) (list []Stored, err error) {
-	return o.read(ctx, pgsql.EventRead, after, limit)
+	return o.read(ctx, pg.EventRead, after, limit)
 }
 
 // Page is Read that returns at most so many bytes of data, but at least one event.
 func (o *Outbox) Page(ctx context.Context, after Position, limit int, bytes int64) (list []Stored, err error) {
-	return o.read(ctx, pgsql.EventPage, after, limit, bytes)
+	return o.read(ctx, pg.EventPage, after, limit, bytes)
 }
 
 func (o *Outbox) read(
-	ctx context.Context, s pgsql.Statement, after Position, limits ...any,
+	ctx context.Context, s pg.Statement, after Position, limits ...any,
 ) (list []Stored, err error) {
 	err = pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error {
 		args := append([]any{fmt.Sprint(after.Mark), after.Number}, limits...)
-		list, err = pgsql.Collect(ctx, tx, s.In(o.schema), args, scan)
+		list, err = pg.Collect(ctx, tx, s.In(o.schema), args, scan)
 		if err == nil && len(list) == 0 && after != (Position{}) {
 			err = cmp.Or(o.lost(ctx, tx, after), o.ahead(ctx, tx, after))
 		}
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the outbox: %w", pgsql.ExplainMissing(err))
+		return nil, fmt.Errorf("read the outbox: %w", pg.ExplainMissing(err))
 	}
 	return list, nil
 }
@@ -59,25 +60,25 @@ func (o *Outbox) read(
 // event. Newest holds all of them in memory.
 func (o *Outbox) Newest(ctx context.Context, limit int) (list []Stored, err error) {
 	err = pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error {
-		list, err = pgsql.Collect(ctx, tx, pgsql.EventNewest.In(o.schema), []any{limit}, scan)
+		list, err = pg.Collect(ctx, tx, pg.EventNewest.In(o.schema), []any{limit}, scan)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the outbox: %w", pgsql.ExplainMissing(err))
+		return nil, fmt.Errorf("read the outbox: %w", pg.ExplainMissing(err))
 	}
 	return list, nil
 }
 
 // bounds returns two transaction numbers: all below ended have ended, and the server has not come to next.
 func (o *Outbox) bounds(ctx context.Context, tx *sqlx.Tx) (ended, next uint64, err error) {
-	err = tx.QueryRowContext(ctx, pgsql.EventBounds.In(o.schema)).Scan(&ended, &next)
+	err = tx.QueryRowContext(ctx, pg.EventBounds.In(o.schema)).Scan(&ended, &next)
 	return ended, next, err
 }
 
 // ahead returns ErrNotReadable for a position that the server has not come to.
 func (o *Outbox) ahead(ctx context.Context, tx *sqlx.Tx, p Position) error {
 	var ahead bool
-	err := tx.QueryRowContext(ctx, pgsql.EventAhead.In(o.schema), fmt.Sprint(p.Mark)).Scan(&ahead)
+	err := tx.QueryRowContext(ctx, pg.EventAhead.In(o.schema), fmt.Sprint(p.Mark)).Scan(&ahead)
 	if err == nil && ahead {
 		return ErrNotReadable
 	}
@@ -125,7 +126,7 @@ func (o *Outbox) Ack(ctx context.Context, consumer string, upTo Position) (Consu
 			if err != nil {
 				return err
 			}
-			row := tx.QueryRowContext(ctx, pgsql.EventAck.In(o.schema), consumer, fmt.Sprint(upTo.Mark), upTo.Number,
+			row := tx.QueryRowContext(ctx, pg.EventAck.In(o.schema), consumer, fmt.Sprint(upTo.Mark), upTo.Number,
 				fmt.Sprint(ended), fmt.Sprint(next))
 			return row.Scan(&c.Position.Mark, &c.Position.Number, &c.AckedAt)
 		})
@@ -140,7 +141,7 @@ func (o *Outbox) Ack(ctx context.Context, consumer string, upTo Position) (Consu
 		}
 	}
 	if err != nil {
-		return Consumer{}, fmt.Errorf("acknowledge %s for consumer %q: %w", upTo, consumer, pgsql.ExplainMissing(err))
+		return Consumer{}, fmt.Errorf("acknowledge %s for consumer %q: %w", upTo, consumer, pg.ExplainMissing(err))
 	}
 	c.AckedAt = c.AckedAt.UTC()
 	return c, nil
@@ -149,13 +150,13 @@ func (o *Outbox) Ack(ctx context.Context, consumer string, upTo Position) (Consu
 // Forget removes a consumer: Prune does not wait for it any more. ErrNoConsumer: there was none.
 func (o *Outbox) Forget(ctx context.Context, consumer string) error {
 	err := pgsql.InTx(ctx, o.db, func(tx *sqlx.Tx) error {
-		return tx.QueryRowContext(ctx, pgsql.EventForget.In(o.schema), consumer).Scan(&consumer)
+		return tx.QueryRowContext(ctx, pg.EventForget.In(o.schema), consumer).Scan(&consumer)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrNoConsumer
 	}
 	if err != nil {
-		return fmt.Errorf("forget consumer %q: %w", consumer, pgsql.ExplainMissing(err))
+		return fmt.Errorf("forget consumer %q: %w", consumer, pg.ExplainMissing(err))
 	}
 	return nil
 }
@@ -177,7 +178,7 @@ func (o *Outbox) Consumer(ctx context.Context, name string) (Consumer, error) {
 
 func (o *Outbox) consumers(ctx context.Context, name any) (list []Consumer, err error) {
 	err = pgsql.ReadTx(ctx, o.db, func(tx *sqlx.Tx) error {
-		list, err = pgsql.Collect(ctx, tx, pgsql.EventConsumers.In(o.schema), []any{name},
+		list, err = pg.Collect(ctx, tx, pg.EventConsumers.In(o.schema), []any{name},
 			func(row *sql.Rows, c *Consumer) error {
 				err := row.Scan(&c.Name, &c.Position.Mark, &c.Position.Number, &c.AckedAt)
 				c.AckedAt = c.AckedAt.UTC()
@@ -193,7 +194,7 @@ func (o *Outbox) consumers(ctx context.Context, name any) (list []Consumer, err 
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list consumers: %w", pgsql.ExplainMissing(err))
+		return nil, fmt.Errorf("list consumers: %w", pg.ExplainMissing(err))
 	}
 	return list, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 
@@ -23,13 +24,13 @@ type Renumbered struct{ Events, Consumers int64 }
 // It needs the rights of the owner, and does nothing without them if there is nothing to do.
 func (o *Outbox) Renumber(ctx context.Context) (n Renumbered, err error) {
 	err = pgsql.InTx(ctx, o.db, func(tx *sqlx.Tx) error {
-		return tx.QueryRowContext(ctx, pgsql.EventRenumber.In(o.schema)).Scan(&n.Events, &n.Consumers)
+		return tx.QueryRowContext(ctx, pg.EventRenumber.In(o.schema)).Scan(&n.Events, &n.Consumers)
 	})
-	if pgsql.HasState(err, pqerror.InsufficientPrivilege) && !o.anyAhead(ctx) {
+	if pg.HasState(err, pqerror.InsufficientPrivilege) && !o.anyAhead(ctx) {
 		return Renumbered{}, nil
 	}
 	if err != nil {
-		return Renumbered{}, fmt.Errorf("give the outbox positions of this server: %w", pgsql.ExplainMissing(err))
+		return Renumbered{}, fmt.Errorf("give the outbox positions of this server: %w", pg.ExplainMissing(err))
 	}
 	return n, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -152,7 +153,7 @@ func (s *Store) apply(ctx context.Context, p *RulePlan, told func(Progress)) err
 		p.close()
 		return err
 	}
-	return s.changed(ctx, pgsql.RuleDone, p.Name, version, s.cfg.Actor)
+	return s.changed(ctx, pg.RuleDone, p.Name, version, s.cfg.Actor)
 }
 
 // install writes the rule down and creates its triggers, in one transaction. A transaction that
@@ -166,12 +167,12 @@ func (s *Store) install(ctx context.Context, p *RulePlan) (version int, err erro
 	err = s.lockTable(ctx, p.Name, p.rule.Relation, false, func(tx *sqlx.Tx) (err error) {
 		switch {
 		case p.was == nil:
-			err = pgsql.One(ctx, tx, pgsql.RuleInsert.In(s.schema), []any{p.Name, p.rule.Relation, definition, s.clock()},
+			err = pg.One(ctx, tx, pg.RuleInsert.In(s.schema), []any{p.Name, p.rule.Relation, definition, s.clock()},
 				&version)
 		case p.Action == Resume:
 			version = p.was.Version
 		default:
-			err = pgsql.One(ctx, tx, pgsql.RuleChange.In(s.schema),
+			err = pg.One(ctx, tx, pg.RuleChange.In(s.schema),
 				[]any{p.Name, definition, p.was.Version, p.walks, p.rule.Relation}, &version)
 		}
 		if errors.Is(err, sql.ErrNoRows) {
@@ -227,7 +228,7 @@ func (s *Store) walkOver(ctx context.Context, p *RulePlan, version int, told fun
 	for tries := 1; ; tries++ {
 		var next page
 		err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) (err error) {
-			if _, err := tx.ExecContext(ctx, pgsql.WaitForLocks(walkTimeout).In(s.schema)); err != nil {
+			if _, err := tx.ExecContext(ctx, pg.WaitForLocks(walkTimeout).In(s.schema)); err != nil {
 				return err
 			}
 			if next, err = w.read(ctx, tx); err != nil {
@@ -238,12 +239,12 @@ func (s *Store) walkOver(ctx context.Context, p *RulePlan, version int, told fun
 			}
 			// The fence of the page: a remove that comes first undoes it, and one that comes later finds its rows.
 			if next.end {
-				return s.fence(ctx, tx, pgsql.RuleDone, p.Name, version, s.cfg.Actor)
+				return s.fence(ctx, tx, pg.RuleDone, p.Name, version, s.cfg.Actor)
 			}
 			before := sql.NullString{String: w.after, Valid: w.after != ""}
-			return s.fence(ctx, tx, pgsql.RulePosition, p.Name, version, before, next.last)
+			return s.fence(ctx, tx, pg.RulePosition, p.Name, version, before, next.last)
 		})
-		if pgsql.IsLockTimeout(err) {
+		if pg.IsLockTimeout(err) {
 			if tries%walkTries == 0 {
 				told(Progress{Rule: p.Name, Rows: progress.Rows, Waits: s.locked(ctx, p.Name, p.rule.Relation, false, err)})
 			}
@@ -289,14 +290,14 @@ const (
 )
 
 // changed runs a statement that changes a rule. It returns ErrChanged if there is no row to change.
-func (s *Store) changed(ctx context.Context, statement pgsql.Statement, args ...any) error {
+func (s *Store) changed(ctx context.Context, statement pg.Statement, args ...any) error {
 	return pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error { return s.fence(ctx, tx, statement, args...) })
 }
 
 // fence is changed in a transaction, which must be rolled back after an error.
-func (s *Store) fence(ctx context.Context, tx *sqlx.Tx, statement pgsql.Statement, args ...any) error {
+func (s *Store) fence(ctx context.Context, tx *sqlx.Tx, statement pg.Statement, args ...any) error {
 	var name string
-	err := pgsql.One(ctx, tx, statement.In(s.schema), args, &name)
+	err := pg.One(ctx, tx, statement.In(s.schema), args, &name)
 	if errors.Is(err, sql.ErrNoRows) {
 		return ErrChanged
 	}
@@ -345,7 +346,7 @@ func (s *Store) lockTable(
 			}
 			return fn(tx)
 		})
-		if !pgsql.IsLockTimeout(err) {
+		if !pg.IsLockTimeout(err) {
 			return err
 		}
 		if try == lockTries {
@@ -363,7 +364,7 @@ func (s *Store) lockTable(
 func (s *Store) locked(ctx context.Context, name, relation string, exclusive bool, err error) *LockedError {
 	e := &LockedError{Table: relation, Err: err}
 	_ = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		return pgsql.One(ctx, tx, pgsql.RuleHolders.In(s.schema), []any{relation, exclusive, name}, &e.Holder, &e.Mends)
+		return pg.One(ctx, tx, pg.RuleHolders.In(s.schema), []any{relation, exclusive, name}, &e.Holder, &e.Mends)
 	})
 	return e
 }

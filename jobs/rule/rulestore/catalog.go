@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -166,8 +167,8 @@ func (r *resolver) findTable(ctx context.Context, t *table) (found bool, err err
 	if len(parts) == 2 {
 		schema = parts[0]
 	}
-	err = r.tx.GetContext(ctx, t, pgsql.RuleTable.In(r.store.schema), schema, parts[len(parts)-1],
-		pgsql.Rules.In(r.store.schema), pgsql.Operator.In(r.store.schema))
+	err = r.tx.GetContext(ctx, t, pg.RuleTable.In(r.store.schema), schema, parts[len(parts)-1],
+		pg.Rules.In(r.store.schema), pg.Operator.In(r.store.schema))
 	if errors.Is(err, sql.ErrNoRows) {
 		instead, err := r.store.otherTable(ctx, r.tx, strings.Join(parts[:len(parts)-1], "."), parts[len(parts)-1])
 		r.wrong("table", "there is no table %s in this database%s", r.rule.Table, instead)
@@ -202,12 +203,12 @@ func (r *resolver) findTable(ctx context.Context, t *table) (found bool, err err
 			Line: r.rule.Line, Rule: r.rule.Name, Table: t.Relation, Login: t.Login, Grants: grants,
 		}
 		if t.Roles && !t.Operates && !r.reading {
-			lacks.Role = pgsql.Operator.In(r.store.schema)
+			lacks.Role = pg.Operator.In(r.store.schema)
 		}
 		r.problems = append(r.problems, lacks)
 		return false, nil
 	}
-	return true, r.tx.SelectContext(ctx, &t.columns, pgsql.RuleColumns.In(r.store.schema), t.OID)
+	return true, r.tx.SelectContext(ctx, &t.columns, pg.RuleColumns.In(r.store.schema), t.OID)
 }
 
 // column finds a column of the table by a name of SQL.
@@ -312,7 +313,7 @@ func (r *resolver) role(ctx context.Context, u understood) error {
 	}
 	var there bool
 	var unread pq.StringArray
-	err := pgsql.One(ctx, r.tx, pgsql.RuleRole.In(r.store.schema), []any{r.rule.Role, u.table.OID, pq.Array(names)},
+	err := pg.One(ctx, r.tx, pg.RuleRole.In(r.store.schema), []any{r.rule.Role, u.table.OID, pq.Array(names)},
 		&there, &unread)
 	switch {
 	case err != nil:

@@ -10,8 +10,8 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/rule"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // denied returns the first right that the checks of a rule lack: to read the rows, or to execute the SQL of a step. The
@@ -63,7 +63,7 @@ func (s *Store) mayPlan(ctx context.Context, tx *sqlx.Tx, r rule.Applied, query 
 		}
 	}
 	refused, ok := errors.AsType[*pq.Error](err)
-	if err != nil && (!ok || !pgsql.IsMistake(err)) {
+	if err != nil && (!ok || !pg.IsMistake(err)) {
 		return nil, err
 	}
 	if _, err := tx.ExecContext(ctx, "rollback to prescient_rule"); err != nil {
@@ -75,7 +75,7 @@ func (s *Store) mayPlan(ctx context.Context, tx *sqlx.Tx, r rule.Applied, query 
 	var login string
 	var member bool
 	var grants pq.StringArray
-	err = pgsql.One(ctx, tx, pgsql.RuleReader.In(s.schema),
+	err = pg.One(ctx, tx, pg.RuleReader.In(s.schema),
 		[]any{r.Rule.Role, r.Relation, pq.Array(slices.Concat(r.Reads, r.Payload))}, &login, &member, &grants)
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (s *Store) mayPlan(ctx context.Context, tx *sqlx.Tx, r rule.Applied, query 
 	if !member {
 		return &Denied{login, refused.Message, []string{"grant " + role + " to " + login}}, nil
 	}
-	if pgsql.IsRowSecurity(refused) {
+	if pg.IsRowSecurity(refused) {
 		grants = []string{"alter role " + role + " bypassrls"}
 	}
 	return &Denied{role, refused.Message, grants}, nil

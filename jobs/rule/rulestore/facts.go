@@ -10,9 +10,9 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/rule/expr"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // facts asks the server what the expressions of the rule mean. key is the number of the key's column.
@@ -169,7 +169,7 @@ func (r *resolver) expression(
 		Columns     pq.Int64Array  `db:"columns"`
 	}
 	err = r.named(ctx, func() error {
-		return r.tx.GetContext(ctx, &found, pgsql.RuleExpression.In(r.store.schema), view, u.table.OID)
+		return r.tx.GetContext(ctx, &found, pg.RuleExpression.In(r.store.schema), view, u.table.OID)
 	})
 	if err != nil {
 		return e, err
@@ -365,9 +365,9 @@ func (r *resolver) refused(ctx context.Context, field string, e expr.Expr, kind 
 	var problem sql.NullString
 	args := []any{fmt.Sprintf("%s(%s)", function, tableCopy), nil}
 	if u.table.Roles {
-		args[1] = pgsql.Rules.In(r.store.schema)
+		args[1] = pg.Rules.In(r.store.schema)
 	}
-	if err := pgsql.One(ctx, r.tx, pgsql.RuleRefused.In(r.store.schema), args, &problem); err != nil {
+	if err := pg.One(ctx, r.tx, pg.RuleRefused.In(r.store.schema), args, &problem); err != nil {
 		return err
 	}
 	if problem.Valid {

@@ -13,6 +13,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -83,17 +84,18 @@ func (s *Store) Faults(ctx context.Context) (faults []Fault, err error) {
 			functions = append(functions, triggerName(s.schema, r.Rule.Name, rowFunction))
 		}
 	}
-	called := pgsql.Routines("cancel_keys", "rule_rename", "rule_resume", "rule_wait", "rule_wait_many")
+	_, _, routines := pgsql.Objects()
+	called := pg.Overloads(routines, "cancel_keys", "rule_rename", "rule_resume", "rule_wait", "rule_wait_many")
 	args := []any{
-		pq.Array(rules), pq.Array(names), pq.Array(called), s.schema.String(), pgsql.Rules.In(s.schema),
+		pq.Array(rules), pq.Array(names), pq.Array(called), s.schema.String(), pg.Rules.In(s.schema),
 		pq.Array(functions),
 	}
-	err = s.reading(ctx, func(q pgsql.Querier) error {
-		faults, err = pgsql.Collect(ctx, q, pgsql.RuleFaults.In(s.schema), args, scanFault)
+	err = s.reading(ctx, func(q pg.Querier) error {
+		faults, err = pg.Collect(ctx, q, pg.RuleFaults.In(s.schema), args, scanFault)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("find triggers of rules that cannot work: %w", pgsql.ExplainMissing(err))
+		return nil, fmt.Errorf("find triggers of rules that cannot work: %w", pg.ExplainMissing(err))
 	}
 	for _, r := range list {
 		if err := s.ask(ctx, r, &faults); err != nil {
@@ -129,7 +131,7 @@ func (s *Store) ask(ctx context.Context, r Status, faults *[]Fault) error {
 		keys = s.badKeys(ctx, r.Applied)
 		denied, err = s.denied(ctx, r.Applied)
 	}
-	if pgsql.IsLockTimeout(err) {
+	if pg.IsLockTimeout(err) {
 		return nil // the checks of the rule wait for the next slot then, and say so
 	}
 	if err != nil {
@@ -160,7 +162,7 @@ func (s *Store) unready(ctx context.Context, r rule.Applied) (why string, err er
 			var there bool
 			var unread pq.StringArray
 			args := []any{role, nil, nil}
-			if err := pgsql.One(ctx, tx, pgsql.RuleRole.In(s.schema), args, &there, &unread); err != nil {
+			if err := pg.One(ctx, tx, pg.RuleRole.In(s.schema), args, &there, &unread); err != nil {
 				return err
 			}
 			if !there {

@@ -15,6 +15,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/rule"
@@ -336,7 +337,7 @@ func (s *Store) moved(ctx context.Context, was Status, u understood) (moved bool
 		return false, nil
 	}
 	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		return tx.GetContext(ctx, &moved, pgsql.RuleMoved.In(s.schema), was.Relation, u.Relation,
+		return tx.GetContext(ctx, &moved, pg.RuleMoved.In(s.schema), was.Relation, u.Relation,
 			pq.Array(triggerNames(s.schema, u.Rule.Name)))
 	})
 	return moved, err
@@ -492,8 +493,8 @@ func (s *Store) find(ctx context.Context, u understood, was *Status, all []trigg
 	}
 	err = pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		found = nil
-		return tx.SelectContext(ctx, &found, pgsql.RuleTriggers.In(s.schema), u.Relation,
-			pq.Array(triggerNames(s.schema, u.Rule.Name)), pgsql.Rules.In(s.schema),
+		return tx.SelectContext(ctx, &found, pg.RuleTriggers.In(s.schema), u.Relation,
+			pq.Array(triggerNames(s.schema, u.Rule.Name)), pg.Rules.In(s.schema),
 			triggerName(s.schema, u.Rule.Name, rowFunction))
 	})
 	for i := range all {
@@ -594,7 +595,7 @@ func (s *Store) beside(ctx context.Context, slots []SlotCount) error {
 		asked[i] = string(pq.FormatTimestamp(c.Slot))
 	}
 	return pgsql.ReadTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		_, err := pgsql.Collect(ctx, tx, pgsql.RuleBeside.In(s.schema), []any{pq.Array(asked)},
+		_, err := pg.Collect(ctx, tx, pg.RuleBeside.In(s.schema), []any{pq.Array(asked)},
 			func(row *sql.Rows, _ *struct{}) error {
 				var slot time.Time
 				var waiting int64

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/admin"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -37,7 +38,7 @@ func (s *Store) Remove(ctx context.Context, name string, told func(Progress)) (r
 		removed, err = s.clean(ctx, name, told)
 	}
 	if err == nil {
-		err = s.changed(ctx, pgsql.RuleDelete, name)
+		err = s.changed(ctx, pg.RuleDelete, name)
 	}
 	if err != nil {
 		return removed, fmt.Errorf("remove rule %s: %w", name, err)
@@ -71,7 +72,7 @@ func (s *Store) uninstall(ctx context.Context, name string) error {
 	}
 	return s.lockTable(ctx, name, status.Relation, true, func(tx *sqlx.Tx) error {
 		var relation, definition string
-		err := pgsql.One(ctx, tx, pgsql.RuleRemoving.In(s.schema), []any{name}, &relation, &definition)
+		err := pg.One(ctx, tx, pg.RuleRemoving.In(s.schema), []any{name}, &relation, &definition)
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrNotFound
 		}
@@ -92,7 +93,7 @@ func (s *Store) clean(ctx context.Context, name string, told func(Progress)) (re
 	for {
 		var n int64
 		err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
-			return pgsql.One(ctx, tx, pgsql.RuleForget.In(s.schema), []any{name, forgetBatch}, &n)
+			return pg.One(ctx, tx, pg.RuleForget.In(s.schema), []any{name, forgetBatch}, &n)
 		})
 		if err != nil {
 			return removed, err

@@ -9,6 +9,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -59,7 +60,7 @@ type rights struct {
 // foreign returns why the login must not create functions for triggers in their schema, or nothing. Its
 // owner could replace one that another calls.
 func (r rights) foreign(schema pgsql.Schema, create bool) string {
-	functions := pgsql.Rules.In(schema)
+	functions := pg.Rules.In(schema)
 	switch {
 	case r.Roles && r.FunctionsOwner != functions:
 		return fmt.Sprintf("the functions of its triggers would be in schema %s, which role %[1]s must own: "+
@@ -92,7 +93,7 @@ func (r rights) missing(schema pgsql.Schema, t table, create bool) (grants []str
 	if create && len(r.Untriggered) > 0 {
 		add(strings.Join(r.Untriggered, ", "), "trigger")
 	}
-	functions := pgsql.Rules.In(schema)
+	functions := pg.Rules.In(schema)
 	switch {
 	case r.MayMake || !create || r.Roles: // with roles, an operator may
 	case r.FunctionsOwner == "":
@@ -115,7 +116,7 @@ func (e *OwnerError) Error() string {
 
 // owned makes a refusal of the server an OwnerError.
 func owned(err error) error {
-	if pgsql.HasState(err, pqerror.InsufficientPrivilege) {
+	if pg.HasState(err, pqerror.InsufficientPrivilege) {
 		return &OwnerError{err}
 	}
 	return err

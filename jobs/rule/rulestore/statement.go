@@ -12,6 +12,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/rule/expr"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -115,7 +116,7 @@ func refusal(ctx context.Context, tx *sqlx.Tx, query string) (*pq.Error, error) 
 		return nil, nil
 	}
 	refused, ok := errors.AsType[*pq.Error](err)
-	if !ok || !pgsql.IsMistake(err) {
+	if !ok || !pg.IsMistake(err) {
 		return nil, err
 	}
 	_, err = tx.ExecContext(ctx, "rollback to prescient_rule")

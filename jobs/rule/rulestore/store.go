@@ -11,6 +11,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -43,8 +44,8 @@ type Store struct {
 	db     *sqlx.DB
 	cfg    Config
 	schema pgsql.Schema
-	client *jobs.Client  // nil for NewReader
-	reads  pgsql.Querier // nil: each read has a transaction of its own
+	client *jobs.Client // nil for NewReader
+	reads  pg.Querier   // nil: each read has a transaction of its own
 	again  bool
 }
 
@@ -71,14 +72,14 @@ func New(ctx context.Context, db pgsql.Pool, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{db: pgsql.Sqlx(db), cfg: cfg, schema: schema, client: client}, nil
+	return &Store{db: pg.Sqlx(db), cfg: cfg, schema: schema, client: client}, nil
 }
 
 // NewReader returns a store that only understands rules, see Understand. It needs no schema of prescient in the
 // database. Plan and Apply also refuse a condition that triggers must not evaluate.
 func NewReader(db pgsql.Pool, cfg Config) (*Store, error) {
 	schema, err := pgsql.ParseSchema(cfg.Schema)
-	return &Store{db: pgsql.Sqlx(db), cfg: cfg, schema: schema}, err
+	return &Store{db: pg.Sqlx(db), cfg: cfg, schema: schema}, err
 }
 
 // State says what is being done with a rule.
@@ -136,16 +137,16 @@ func (s *Store) Get(ctx context.Context, name string) (Status, error) {
 }
 
 func (s *Store) read(ctx context.Context, name any) (list []Status, err error) {
-	err = s.reading(ctx, func(q pgsql.Querier) error {
-		list, err = pgsql.Collect(ctx, q, pgsql.RuleGet.In(s.schema), []any{name}, scanStatus)
+	err = s.reading(ctx, func(q pg.Querier) error {
+		list, err = pg.Collect(ctx, q, pg.RuleGet.In(s.schema), []any{name}, scanStatus)
 		return err
 	})
-	return list, pgsql.ExplainMissing(err)
+	return list, pg.ExplainMissing(err)
 }
 
 // In returns a store that lists and sums up rules with the statements of q, a transaction of the
 // caller. It changes nothing with q.
-func (s *Store) In(q pgsql.Querier) *Store {
+func (s *Store) In(q pg.Querier) *Store {
 	in := *s
 	in.reads = q
 	return &in
@@ -160,7 +161,7 @@ func (s *Store) Again() *Store {
 }
 
 // reading calls fn with the transaction of In, or else with one of its own.
-func (s *Store) reading(ctx context.Context, fn func(q pgsql.Querier) error) error {
+func (s *Store) reading(ctx context.Context, fn func(q pg.Querier) error) error {
 	if s.reads != nil {
 		return fn(s.reads)
 	}
@@ -197,15 +198,15 @@ type FiredStep struct {
 
 // Fired counts, for each step of a rule, how often it has fired. `jobs prune` removes old entries.
 func (s *Store) Fired(ctx context.Context, name string) (steps []FiredStep, err error) {
-	err = s.reading(ctx, func(q pgsql.Querier) error {
-		steps, err = pgsql.Collect(ctx, q, pgsql.RuleFiredSteps.In(s.schema), []any{name},
+	err = s.reading(ctx, func(q pg.Querier) error {
+		steps, err = pg.Collect(ctx, q, pg.RuleFiredSteps.In(s.schema), []any{name},
 			func(row *sql.Rows, f *FiredStep) error {
 				return row.Scan(&f.Step, &f.Fired, &f.LastAt, &f.DeadLetters)
 			})
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("count what rule %s has fired: %w", name, pgsql.ExplainMissing(err))
+		return nil, fmt.Errorf("count what rule %s has fired: %w", name, pg.ExplainMissing(err))
 	}
 	for i := range steps {
 		steps[i].LastAt = steps[i].LastAt.UTC()

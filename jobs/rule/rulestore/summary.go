@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/internal/pg"
 )
 
 // Summary says what waits for a rule, and how its rows ended.
@@ -43,12 +43,12 @@ func (s *Store) Summary(ctx context.Context, name string, since time.Time) (Summ
 	sum := Summary{Since: since.UTC()}
 	var next sql.NullTime
 	e := &sum.Ended
-	err := s.reading(ctx, func(q pgsql.Querier) error {
-		return pgsql.One(ctx, q, pgsql.RuleSummary.In(s.schema), []any{name, since},
+	err := s.reading(ctx, func(q pg.Querier) error {
+		return pg.One(ctx, q, pg.RuleSummary.In(s.schema), []any{name, since},
 			&sum.Waiting, &sum.Estimated, &next, &e.Met, &e.MetLate, &e.Open, &e.LeftOut, &e.Cancelled, &e.Failed)
 	})
 	if err != nil {
-		return Summary{}, fmt.Errorf("sum up rule %s: %w", name, pgsql.ExplainMissing(err))
+		return Summary{}, fmt.Errorf("sum up rule %s: %w", name, pg.ExplainMissing(err))
 	}
 	if next.Valid {
 		sum.NextSlot = new(next.Time.UTC())

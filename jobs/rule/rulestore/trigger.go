@@ -12,6 +12,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/rule/expr"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -21,12 +22,12 @@ import (
 var templates embed.FS
 
 // template returns the text of a template, in which names in braces stand for what a rule says.
-func template(name string) pgsql.Statement {
+func template(name string) pg.Statement {
 	text, err := templates.ReadFile("templates/" + name + ".sql")
 	if err != nil {
 		panic(err)
 	}
-	return pgsql.NewStatement(strings.TrimSpace(string(text)))
+	return pg.NewStatement(strings.TrimSpace(string(text)))
 }
 
 // events are those that have a trigger.
@@ -111,7 +112,7 @@ func triggersOf(schema pgsql.Schema, u understood, t *rule.Timing) (before, afte
 // function returns the name of a function of a rule, as SQL. All are in a schema of their own, in which
 // no application may create anything: a trigger calls the function of a row by its name.
 func (u understood) function(schema pgsql.Schema, which string) string {
-	return pgsql.Rules.In(schema) + "." + pq.QuoteIdentifier(triggerName(schema, u.Rule.Name, which))
+	return pg.Rules.In(schema) + "." + pq.QuoteIdentifier(triggerName(schema, u.Rule.Name, which))
 }
 
 // dropFunctions returns the statement that drops the functions of a rule, and the triggers that call
@@ -119,10 +120,10 @@ func (u understood) function(schema pgsql.Schema, which string) string {
 func dropFunctions(schema pgsql.Schema, name string) string {
 	var functions []string
 	for _, which := range append(slices.Clone(events), rowFunction, safeFunction, movesFunction) {
-		functions = append(functions, pgsql.Rules.In(schema)+"."+pq.QuoteIdentifier(triggerName(schema, name, which)))
+		functions = append(functions, pg.Rules.In(schema)+"."+pq.QuoteIdentifier(triggerName(schema, name, which)))
 	}
 	return fmt.Sprintf("drop function if exists %s cascade; drop type if exists %s.%s", strings.Join(functions, ", "),
-		pgsql.Rules.In(schema), pq.QuoteIdentifier(triggerName(schema, name, rowType)))
+		pg.Rules.In(schema), pq.QuoteIdentifier(triggerName(schema, name, rowType)))
 }
 
 // rowFunction is in the name of the function that says what a row means. safeFunction is in that of the one which never
@@ -146,7 +147,7 @@ func (u understood) protect(schema pgsql.Schema, function string, copied bool) (
 		text = fmt.Sprintf("\nrevoke all on function %s from public;", function)
 	}
 	if u.table.Roles {
-		text += fmt.Sprintf("\nalter function %s owner to %s;", function, pgsql.Rules.In(schema))
+		text += fmt.Sprintf("\nalter function %s owner to %s;", function, pg.Rules.In(schema))
 	}
 	return text
 }
@@ -155,7 +156,7 @@ func (u understood) protect(schema pgsql.Schema, function string, copied bool) (
 // server reads the texts of rules as they are meant. They also create the schema of the functions if it is
 // missing, and refuse one that belongs to another role. Two sessions may create it at once.
 func (u understood) settings(schema pgsql.Schema) string {
-	functions, owners := pgsql.Rules.In(schema), "r.rolsuper or r.rolname = current_user"
+	functions, owners := pg.Rules.In(schema), "r.rolsuper or r.rolname = current_user"
 	if u.table.Roles {
 		owners = "r.rolname = n.nspname"
 	}
@@ -201,7 +202,7 @@ const clock = `case
 var body = regexp.MustCompile(`(?s)\nas \$\w+\$(.*)\$\w+\$;$`)
 
 // filler returns the function that fills in a template. version is that of the function of a row.
-func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.Statement, version string) string {
+func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pg.Statement, version string) string {
 	var columns, steps, resume []string
 	for _, column := range u.Reads {
 		columns = append(columns, fmt.Sprintf("(prescient_row).%s as %[1]s", column))
@@ -253,7 +254,7 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.
 	}
 	// A trigger of the rule, and not its copy for a partition.
 	values = append(values, "{own_trigger}", "tgfoid in ("+strings.Join(functions, ", ")+") and tgparentid = 0")
-	owner, caller := pgsql.Rules.In(schema), "null"
+	owner, caller := pg.Rules.In(schema), "null"
 	if u.table.Roles {
 		caller = pq.QuoteLiteral(owner)
 	}
@@ -263,7 +264,7 @@ func (u understood) filler(schema pgsql.Schema, t *rule.Timing) func(text pgsql.
 	}
 	values = append(values, "{quote}", tag, "{owner}", owner, "{caller}", caller, "{settings}", rule.FunctionSettings,
 		"{trigger_settings}", rule.TriggerSettings)
-	return func(text pgsql.Statement, version string) string {
+	return func(text pg.Statement, version string) string {
 		// The texts of the rule come last: they may name the default schema.
 		return strings.NewReplacer(append(slices.Clip(values), "{version}", version)...).Replace(text.In(schema))
 	}
@@ -318,7 +319,7 @@ func (u understood) rows(schema pgsql.Schema) []string {
 	}
 	kind, own := u.function(schema, rowType), ""
 	if u.table.Roles {
-		own = fmt.Sprintf("\nalter type %s owner to %s;", kind, pgsql.Rules.In(schema))
+		own = fmt.Sprintf("\nalter type %s owner to %s;", kind, pg.Rules.In(schema))
 	}
 	return []string{
 		"{type}", kind, "{own_type}", own, "{declared}", strings.Join(declared, ", "), "{any_row}", u.anyRow(),

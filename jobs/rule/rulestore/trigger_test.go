@@ -14,8 +14,8 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
-	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 
@@ -765,7 +765,7 @@ func TestAWaitThatATriggerSuppressesIsAnErrorOfTheStatement(t *testing.T) {
 		"delete from shop.orders where id = 3",
 		"delete from shop.orders where id > 2",
 	} {
-		if _, err := s.db.ExecContext(t.Context(), statement); !pgsql.HasState(err, pqerror.TriggeredDataChangeViolation) {
+		if _, err := s.db.ExecContext(t.Context(), statement); !pg.HasState(err, pqerror.TriggeredDataChangeViolation) {
 			t.Errorf("%s: %v", statement, err)
 		}
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/rule"
 	"github.com/prescient-go/prescient/jobs/rule/expr"
 	"github.com/prescient-go/prescient/slots/grid"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // walk reads the table of a rule in the order of its keys, page by page.
@@ -55,7 +55,7 @@ func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
 	if w.until == "" {
 		last := fmt.Sprintf("select %s::text as prescient_key from %s order by %s desc limit 1", w.rule.Key, w.rule.Relation,
 			w.rule.Key)
-		err := pgsql.One(ctx, tx, last, nil, &w.until)
+		err := pg.One(ctx, tx, last, nil, &w.until)
 		if errors.Is(err, sql.ErrNoRows) {
 			return page{end: true}, nil
 		}
@@ -184,19 +184,19 @@ func (w *walk) write(ctx context.Context, tx *sqlx.Tx, p page) error {
 		case leave:
 		}
 	}
-	if err := w.send(ctx, tx, pgsql.RuleEnqueue, begun.enqueueArgs(w.rule.Rule)); err != nil {
+	if err := w.send(ctx, tx, pg.RuleEnqueue, begun.enqueueArgs(w.rule.Rule)); err != nil {
 		return err
 	}
-	return w.send(ctx, tx, pgsql.RuleRetime, moved.retimeArgs(w.rule.Rule))
+	return w.send(ctx, tx, pg.RuleRetime, moved.retimeArgs(w.rule.Rule))
 }
 
 // send runs a statement for the rows of a batch.
-func (w *walk) send(ctx context.Context, tx *sqlx.Tx, statement pgsql.Statement, args []any) error {
+func (w *walk) send(ctx context.Context, tx *sqlx.Tx, statement pg.Statement, args []any) error {
 	if args == nil {
 		return nil
 	}
 	var n int64
-	return pgsql.One(ctx, tx, statement.In(w.store.schema), append(args, w.store.clock()), &n)
+	return pg.One(ctx, tx, statement.In(w.store.schema), append(args, w.store.clock()), &n)
 }
 
 // payload returns what the check that decides about the steps of a row needs to know. Empty: nothing.

@@ -12,9 +12,9 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs/rule/expr"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // refusedText is a text of a file that the server refuses, as a part of a statement.
@@ -257,7 +257,7 @@ func (s *Store) missingTable(ctx context.Context, tx *sqlx.Tx, t refusedText) (s
 // otherTable says which table there is instead of one that is not there. schema is empty if none was written.
 func (s *Store) otherTable(ctx context.Context, tx *sqlx.Tx, schema, typed string) (string, error) {
 	var tables []struct{ Schema, Name string }
-	if err := tx.SelectContext(ctx, &tables, pgsql.RuleTables.In(s.schema)); err != nil {
+	if err := tx.SelectContext(ctx, &tables, pg.RuleTables.In(s.schema)); err != nil {
 		return "", err
 	}
 	var same, folded, names []string
@@ -320,7 +320,7 @@ func (s *Store) missingFunction(ctx context.Context, tx *sqlx.Tx, t refusedText)
 		return why, nil
 	}
 	var same []string
-	if err := tx.SelectContext(ctx, &same, pgsql.RuleFunctions.In(s.schema), found[1]); err != nil || len(same) == 0 {
+	if err := tx.SelectContext(ctx, &same, pg.RuleFunctions.In(s.schema), found[1]); err != nil || len(same) == 0 {
 		return why, err
 	}
 	return fmt.Sprintf("there is no function %s without its schema: write %s", found[1], strings.Join(same, " or ")), nil
@@ -369,7 +369,7 @@ var noLabel = regexp.MustCompile(`^invalid input value for enum (.*): "(.*)"$`)
 // labels says which values an enum has. kind is its type as SQL.
 func (s *Store) labels(ctx context.Context, tx *sqlx.Tx, kind, value string) (string, error) {
 	var list []string
-	if err := tx.SelectContext(ctx, &list, pgsql.RuleLabels.In(s.schema), kind); err != nil {
+	if err := tx.SelectContext(ctx, &list, pg.RuleLabels.In(s.schema), kind); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("type %s has no value '%s': it has %s", kind, value, spoken.List(list)), nil

@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/rule"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -31,12 +32,12 @@ func (s *Store) zone(ctx context.Context, name string) (differs string, refused 
 		if _, err := tx.ExecContext(ctx, rule.ReadSettings); err != nil {
 			return err
 		}
-		weeks, err = pgsql.Collect(ctx, tx, pgsql.RuleZone.In(s.schema), []any{name},
+		weeks, err = pg.Collect(ctx, tx, pg.RuleZone.In(s.schema), []any{name},
 			func(row *sql.Rows, w *week) error { return row.Scan(&w.at, &w.shift, &w.abbreviation) })
 		return err
 	})
 	switch {
-	case pgsql.HasState(err, pqerror.InvalidParameterValue):
+	case pg.HasState(err, pqerror.InvalidParameterValue):
 		return fmt.Sprintf("the server does not know time zone %s: update its zone data, or write an older name", name),
 			true, nil
 	case err != nil:

@@ -11,9 +11,9 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // lookEvery is how often a keeper looks for leases that are about to end.
@@ -23,7 +23,7 @@ const lookEvery = 100 * time.Millisecond
 type Renewer interface {
 	// Renew adds to a heartbeat a statement that renews the permits. The keeper calls renewed once the heartbeat is
 	// committed, with the local monotonic instant before it was sent. Permits that did not come back are lost.
-	Renew(m *pgsql.Message) (renewed func(asked time.Time))
+	Renew(m *pg.Message) (renewed func(asked time.Time))
 }
 
 // Keeper keeps the leases of a run. Its methods are safe for concurrent use.
@@ -142,9 +142,9 @@ func (k *Keeper) renew(ctx context.Context) bool {
 	tokens := append(pq.Int64Array{k.token}, tokensOf(leases)...)
 	ctx, cancel := context.WithTimeout(ctx, k.server.Lease/3)
 	defer cancel()
-	var m pgsql.Message
+	var m pg.Message
 	kept := map[int64]bool{}
-	m.Add(pgsql.ClaimRenew.In(k.server.Schema), []any{tokens, k.server.Lease.Microseconds()}, db.Into(kept))
+	m.Add(pg.ClaimRenew.In(k.server.Schema), []any{tokens, k.server.Lease.Microseconds()}, db.Into(kept))
 	var renewed []func(asked time.Time)
 	for _, c := range k.joined() {
 		renewed = append(renewed, c.Renew(&m))
@@ -203,8 +203,8 @@ func (k *Keeper) Expired(l *Lease) bool {
 // HandBack gives up all leases, and that of the run, so that other runners need not wait until they
 // end.
 func (k *Keeper) HandBack(ctx context.Context) {
-	var m pgsql.Message
-	m.Add(pgsql.ClaimRelease.In(k.server.Schema), []any{tokensOf(k.list()), k.token}, db.Nothing)
+	var m pg.Message
+	m.Add(pg.ClaimRelease.In(k.server.Schema), []any{tokensOf(k.list()), k.token}, db.Nothing)
 	if err := k.server.Commit(ctx, &m); err != nil {
 		k.server.Logger.WarnContext(ctx, "claims were not handed back; other runners take them over when their leases end",
 			"error", err)

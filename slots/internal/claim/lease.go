@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // ErrLost is the cause with which the context of a lease ends if another runner may have the lease, or a right that
@@ -18,7 +18,7 @@ import (
 var ErrLost = errors.New("lease lost")
 
 // IsLost reports whether the fence of a record has found no lease.
-func IsLost(err error) bool { return pgsql.HasState(err, "PS001") || errors.Is(err, ErrLost) }
+func IsLost(err error) bool { return pg.HasState(err, "PS001") || errors.Is(err, ErrLost) }
 
 // NewToken returns a random token, which no other lease has. If a reply is lost, the runner asks for
 // the same claim again by its token.

@@ -7,18 +7,18 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/row"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Claim claims the next rows of jobs, at most rows, and returns the jobs that have rows left. It returns nil if there
 // are no rows.
 func (s *Session) Claim(numbers []int64, rows int64) (c *Claim, left []int64, err error) {
 	c = new(Claim)
-	c, err = s.obtain(c, pgsql.ClaimRows, func(row *sql.Rows) error {
+	c, err = s.obtain(c, pg.ClaimRows, func(row *sql.Rows) error {
 		return row.Scan(&c.Jobs, &c.First, &c.Last, &c.Rows, (*pq.Int64Array)(&left))
 	}, pq.Int64Array(numbers), rows)
 	return c, left, err
@@ -27,16 +27,16 @@ func (s *Session) Claim(numbers []int64, rows int64) (c *Claim, left []int64, er
 // TakeOver takes over a claim whose lease has ended, or its rows of some jobs. It returns nil if there is none.
 func (s *Session) TakeOver(numbers []int64) (c *Claim, err error) {
 	c = new(Claim)
-	return s.obtain(c, pgsql.ClaimTakeOver, func(row *sql.Rows) error {
+	return s.obtain(c, pg.ClaimTakeOver, func(row *sql.Rows) error {
 		return row.Scan(&c.Jobs, &c.First, &c.Last)
 	}, pq.Int64Array(numbers))
 }
 
 // obtain gets a claim under a lease. It asks for the same claim again if the reply is lost.
 func (s *Session) obtain(
-	c *Claim, stmt pgsql.Statement, scan func(row *sql.Rows) error, of ...any,
+	c *Claim, stmt pg.Statement, scan func(row *sql.Rows) error, of ...any,
 ) (*Claim, error) {
-	var m pgsql.Message
+	var m pg.Message
 	c.Lease = NewLease()
 	args := append([]any{s.Slot, s.Kind, c.Token, s.Runner, s.Server.Lease.Microseconds()}, of...)
 	m.Add(stmt.In(s.Server.Schema), args, scan)
@@ -72,8 +72,8 @@ type Rows struct {
 // Read reads rows of a claim, about expected ones, until it has enough bytes. It leaves out the rows that Postpone and
 // SkipUnreadable mark.
 func (s *Session) Read(ctx context.Context, c *Claim, expected int64) (rows Rows, err error) {
-	var m pgsql.Message
-	m.Do(pgsql.SlotIndexOnly.In(s.Server.Schema))
+	var m pg.Message
+	m.Do(pg.SlotIndexOnly.In(s.Server.Schema))
 	name := func(number int64) string { return s.Known[number].Name }
 	scan := row.Scan(s.Slot, name, func(number int64, job jobs.FutureJob) error {
 		switch {
@@ -81,17 +81,17 @@ func (s *Session) Read(ctx context.Context, c *Claim, expected int64) (rows Rows
 			return nil
 		case rows.Bytes > row.AtOnce:
 			rows.More = true
-			return pgsql.ErrEnough
+			return pg.ErrEnough
 		case s.Most > 0 && s.taken+int64(len(rows.List)) >= s.Most:
 			rows.Cut = true
-			return pgsql.ErrEnough
+			return pg.ErrEnough
 		}
 		rows.List, rows.Numbers = append(rows.List, job), append(rows.Numbers, number)
 		rows.Bytes += row.SizeOf(&job)
 		return nil
 	})
 	for _, ids := range c.readable() {
-		m.Add(pgsql.PageRead.In(s.Server.Schema), []any{s.Slot, c.Jobs, ids[0], ids[1]}, scan)
+		m.Add(pg.PageRead.In(s.Server.Schema), []any{s.Slot, c.Jobs, ids[0], ids[1]}, scan)
 	}
 	expected = min(expected, row.MostAtOnce)
 	err = s.send(ctx, func() error {
@@ -111,10 +111,10 @@ const lookTimeout = time.Second
 // Remaining returns which rows of a job are still in the slot. ids are in order.
 func (s *Session) Remaining(ctx context.Context, number int64, ids []int64) (left map[int64]bool, err error) {
 	left = map[int64]bool{}
-	var m pgsql.Message
-	m.Do(pgsql.SlotIndexOnly.In(s.Server.Schema))
+	var m pg.Message
+	m.Do(pg.SlotIndexOnly.In(s.Server.Schema))
 	args := []any{s.Slot, pq.Int64Array{number}, ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
-	m.Add(pgsql.RowsLeft.In(s.Server.Schema), args, db.Into(left))
+	m.Add(pg.RowsLeft.In(s.Server.Schema), args, db.Into(left))
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	err = s.InTurn(ctx, func() error { return s.Server.Commit(ctx, &m) })
@@ -123,10 +123,10 @@ func (s *Session) Remaining(ctx context.Context, number int64, ids []int64) (lef
 
 // Busy returns which rows of a claim another transaction has locked. ids are in order.
 func (s *Session) Busy(ctx context.Context, c *Claim, ids []int64) (busy map[int64]bool, err error) {
-	var m pgsql.Message
-	m.Do(pgsql.SlotIndexOnly.In(s.Server.Schema))
+	var m pg.Message
+	m.Do(pg.SlotIndexOnly.In(s.Server.Schema))
 	args := []any{s.Slot, c.Jobs, ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
-	m.Add(pgsql.RowsLock.In(s.Server.Schema), args, func(row *sql.Rows) error {
+	m.Add(pg.RowsLock.In(s.Server.Schema), args, func(row *sql.Rows) error {
 		var id int64
 		var locked bool
 		err := row.Scan(&id, &locked)

@@ -5,10 +5,10 @@ import (
 	"database/sql"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/phase"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // settleTries and settleEvery bound how long a run waits for the transactions from before its slot to
@@ -91,9 +91,9 @@ func (s *Session) openOnce() (o Opened, list []Job, err error) {
 	var planned, taken sql.NullInt64
 	var ahead int64
 	var settled sql.NullBool
-	var m pgsql.Message
+	var m pg.Message
 	args := []any{s.Slot, s.Kind, s.Token, s.Runner, s.Server.Lease.Microseconds(), s.Clock(), s.Able}
-	m.Add(pgsql.SlotOpen.In(s.Server.Schema), args, func(row *sql.Rows) error {
+	m.Add(pg.SlotOpen.In(s.Server.Schema), args, func(row *sql.Rows) error {
 		return row.Scan(&o.State, &planned, &settled, &ahead, &taken, &o.Position)
 	})
 	list, err = s.listJobs(s.Stop, &m)
@@ -106,11 +106,11 @@ func (s *Session) openOnce() (o Opened, list []Job, err error) {
 }
 
 // Jobs lists the jobs of the slot. Those with few rows come first.
-func (s *Session) Jobs() ([]Job, error) { return s.listJobs(s.Work, new(pgsql.Message)) }
+func (s *Session) Jobs() ([]Job, error) { return s.listJobs(s.Work, new(pg.Message)) }
 
 // listJobs sends a message, and lists the jobs with it. It repeats the message until ctx ends.
-func (s *Session) listJobs(ctx context.Context, m *pgsql.Message) (list []Job, err error) {
-	m.Add(pgsql.SlotJobs.In(s.Server.Schema), []any{s.Slot}, func(row *sql.Rows) error {
+func (s *Session) listJobs(ctx context.Context, m *pg.Message) (list []Job, err error) {
+	m.Add(pg.SlotJobs.In(s.Server.Schema), []any{s.Slot}, func(row *sql.Rows) error {
 		var j Job
 		err := row.Scan(&j.Number, &j.Name, new(int64), &j.Claimable)
 		list = append(list, j)
@@ -125,8 +125,8 @@ func (s *Session) listJobs(ctx context.Context, m *pgsql.Message) (list []Job, e
 
 // Orphans lists the jobs of claims whose lease has ended.
 func (s *Session) Orphans() (names []string, err error) {
-	var m pgsql.Message
-	m.Add(pgsql.ClaimOrphans.In(s.Server.Schema), []any{s.Slot}, func(row *sql.Rows) error {
+	var m pg.Message
+	m.Add(pg.ClaimOrphans.In(s.Server.Schema), []any{s.Slot}, func(row *sql.Rows) error {
 		var name string
 		err := row.Scan(&name)
 		names = append(names, name)
@@ -142,7 +142,7 @@ func (s *Session) Orphans() (names []string, err error) {
 // Close closes the slot if no work is left in it; see prescient.close_slot. leaves is true if the run
 // leaves rows in the slot on purpose.
 func (s *Session) Close(leaves bool) (state string, err error) {
-	err = s.Server.Ask(s.Work, s.Work, pgsql.SlotClose, []any{s.Slot, leaves, nil}, func(row *sql.Rows) error {
+	err = s.Server.Ask(s.Work, s.Work, pg.SlotClose, []any{s.Slot, leaves, nil}, func(row *sql.Rows) error {
 		return row.Scan(&state)
 	})
 	return state, err

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // advisoryPatience is how long a run tries an advisory lock before it says who has it.
@@ -37,8 +37,8 @@ func (a *Advisory) Wait(ctx context.Context, lock string, about slog.Attr) {
 		return
 	}
 	s := a.server
-	var m pgsql.Message
-	m.Add(pgsql.AdvisoryHolder.In(s.Schema), []any{lock}, func(row *sql.Rows) error {
+	var m pg.Message
+	m.Add(pg.AdvisoryHolder.In(s.Schema), []any{lock}, func(row *sql.Rows) error {
 		var pid int64
 		var holder, mends string
 		err := row.Scan(&pid, &holder, &mends)

@@ -15,6 +15,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
@@ -31,7 +32,7 @@ type Server struct {
 	DB      *sqlx.DB
 	Schema  pgsql.Schema
 	Citus   bool          // the database is a Citus cluster
-	Version pgsql.Server  // which settings it has
+	Version string  // which settings it has
 	Lease   time.Duration // how long to repeat what the server cannot do now
 	Logger  *slog.Logger
 }
@@ -41,13 +42,13 @@ type Server struct {
 // nulls, whatever the role or database has set.
 func (s *Server) Settings(idle, lock time.Duration) string {
 	return fmt.Sprintf("%s; set local idle_in_transaction_session_timeout = %s; %s; set local array_nulls = on",
-		s.WaitForLocks(lock), Millis(idle), s.Version.Lift())
+		s.WaitForLocks(lock), Millis(idle), pg.Lift(s.Version))
 }
 
 // Unhurried adds the settings that must precede begin_check and record_row, which make the other settings themselves: a
 // statement_timeout holds only for the statements after it.
-func (s *Server) Unhurried(m *pgsql.Message, lock time.Duration) {
-	m.Do(s.Version.Lift())
+func (s *Server) Unhurried(m *pg.Message, lock time.Duration) {
+	m.Do(pg.Lift(s.Version))
 	if s.Citus {
 		m.Do(s.WaitForLocks(lock))
 	}
@@ -58,16 +59,16 @@ func Millis(d time.Duration) string {
 	return strconv.FormatInt(min(d.Milliseconds(), math.MaxInt32), 10)
 }
 
-// WaitForLocks is pgsql.WaitForLocks. Without Citus it is a shorter statement with the same effect.
+// WaitForLocks is pg.WaitForLocks. Without Citus it is a shorter statement with the same effect.
 func (s *Server) WaitForLocks(most time.Duration) string {
 	if s.Citus {
-		return pgsql.WaitForLocks(most).In(s.Schema)
+		return pg.WaitForLocks(most).In(s.Schema)
 	}
 	return fmt.Sprintf("set local lock_timeout = %d", most.Milliseconds())
 }
 
 // Commit sends a message of the engine as one transaction, in which the server compiles nothing (JIT).
-func (s *Server) Commit(ctx context.Context, m *pgsql.Message) error {
+func (s *Server) Commit(ctx context.Context, m *pg.Message) error {
 	return m.Commit(ctx, s.DB, s.Settings(s.Lease, OwnTimeout)+"; set local jit = off")
 }
 
@@ -75,9 +76,9 @@ func (s *Server) Commit(ctx context.Context, m *pgsql.Message) error {
 // while the database cannot carry it out, until ctx ends. A statement that was sent goes on until work
 // ends.
 func (s *Server) Ask(
-	ctx, work context.Context, stmt pgsql.Statement, args []any, scan func(row *sql.Rows) error,
+	ctx, work context.Context, stmt pg.Statement, args []any, scan func(row *sql.Rows) error,
 ) error {
-	var m pgsql.Message
+	var m pg.Message
 	m.Add(stmt.In(s.Schema), args, scan)
 	return s.Retry(ctx, Retryable, func() error { return s.Commit(work, &m) })
 }
@@ -115,8 +116,8 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 
 // Retryable reports whether the same statement may succeed a little later.
 func Retryable(err error) bool {
-	return pgsql.IsTransient(err) || pgsql.IsRetryable(err) || pgsql.IsLockTimeout(err) ||
-		pgsql.HasState(err, pqerror.QueryCanceled)
+	return pg.IsTransient(err) || pg.IsRetryable(err) || pg.IsLockTimeout(err) ||
+		pg.HasState(err, pqerror.QueryCanceled)
 }
 
 // Nothing scans no rows.

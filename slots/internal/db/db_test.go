@@ -17,6 +17,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -65,10 +66,10 @@ func TestAMessageIsOneTransactionWithTheTimeoutsOfTheEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &Server{
-		DB: pool, Schema: "prescient", Citus: pgtest.OnCitus(), Version: setting.Server, Lease: time.Minute,
+		DB: pool, Schema: "prescient", Citus: pgtest.OnCitus(), Version: setting.Server.Version, Lease: time.Minute,
 		Logger: slog.New(slog.DiscardHandler),
 	}
-	var m pgsql.Message
+	var m pg.Message
 	got := map[string]string{}
 	for _, name := range []string{"lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout", "transaction_timeout", "jit"} {
 		m.Add("select coalesce(current_setting('"+name+"', true), '0')", nil, func(row *sql.Rows) error {
@@ -85,7 +86,7 @@ func TestAMessageIsOneTransactionWithTheTimeoutsOfTheEngine(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	var failing pgsql.Message
+	var failing pg.Message
 	failing.Do("insert into public.t values (1)")
 	failing.Do("insert into public.t values (1/0)")
 	if err := s.Commit(t.Context(), &failing); err == nil {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 const (
@@ -48,9 +48,9 @@ func (w *RowWait) LogHolder(
 		return "", ""
 	}
 	var since sql.NullTime
-	var m pgsql.Message
+	var m pg.Message
 	args := []any{slot, numbers, ids[0], ids[len(ids)-1], ids, rowPatience.Microseconds()}
-	m.Add(pgsql.RowHolder.In(s.Schema), args, func(row *sql.Rows) error { return row.Scan(&holder, &since, &mends) })
+	m.Add(pg.RowHolder.In(s.Schema), args, func(row *sql.Rows) error { return row.Scan(&holder, &since, &mends) })
 	if err := s.Commit(ctx, &m); err != nil || holder == "" {
 		return "", ""
 	}
@@ -62,8 +62,8 @@ func (w *RowWait) LogHolder(
 	if since.Valid {
 		attrs = append(attrs, slog.Time("since", since.Time.UTC()))
 	}
-	var told pgsql.Message
-	told.Add(pgsql.SlotWaitedFor.In(s.Schema), []any{slot, holder}, func(*sql.Rows) error { return nil })
+	var told pg.Message
+	told.Add(pg.SlotWaitedFor.In(s.Schema), []any{slot, holder}, func(*sql.Rows) error { return nil })
 	if err := s.Commit(ctx, &told); err != nil {
 		s.Logger.WarnContext(ctx, "the ledger does not say which lock the slot waits for", "error", err)
 	}

@@ -15,10 +15,10 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/phase"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Options describes the run that permits are for.
@@ -186,7 +186,7 @@ func (l *Limit) bucket(key string) *Bucket {
 
 // acquire asks for permits. It gets none while another session has their lock. Call it with asking held.
 func (l *Limit) acquire(ctx context.Context, wanted map[*Bucket]int) error {
-	var m pgsql.Message
+	var m pg.Message
 	var asked time.Time
 	var keys pq.StringArray
 	var numbers pq.Int64Array
@@ -196,20 +196,20 @@ func (l *Limit) acquire(ctx context.Context, wanted map[*Bucket]int) error {
 	got := map[string]int{}
 	m.Do(l.opts.WaitForLocks(db.LockTimeout)) // the jobs of other lanes do not wait for this one
 	args := []any{l.rule.Job, keys, numbers, l.rule.AtMost, l.opts.Token, l.opts.Lease.Microseconds()}
-	m.Add(pgsql.LimitAcquire.In(l.opts.Schema), args, func(row *sql.Rows) error {
+	m.Add(pg.LimitAcquire.In(l.opts.Schema), args, func(row *sql.Rows) error {
 		var key string
 		var n int
 		err := row.Scan(&key, &n)
 		got[key] = n
 		return err
 	})
-	retryable := func(err error) bool { return db.Retryable(err) && !pgsql.IsLockTimeout(err) }
+	retryable := func(err error) bool { return db.Retryable(err) && !pg.IsLockTimeout(err) }
 	err := l.opts.Retry(ctx, retryable, func() error {
 		clear(got)
 		asked = elapsed.Now() // before the statement: the permits cannot end earlier
 		return l.opts.Commit(l.opts.Work, &m)
 	})
-	locked := pgsql.IsLockTimeout(err)
+	locked := pg.IsLockTimeout(err)
 	if l.opts.Tried != nil && (err == nil || locked) {
 		l.opts.Tried(fmt.Sprint("prescient.permits ", l.rule.Job), !locked)
 	}
@@ -224,7 +224,7 @@ func (l *Limit) acquire(ctx context.Context, wanted map[*Bucket]int) error {
 }
 
 // Renew renews the permits with a heartbeat. It implements claim.Renewer.
-func (l *Limit) Renew(m *pgsql.Message) (renewed func(asked time.Time)) {
+func (l *Limit) Renew(m *pg.Message) (renewed func(asked time.Time)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	buckets, kept := maps.Clone(l.buckets), map[string]bool{}
@@ -232,7 +232,7 @@ func (l *Limit) Renew(m *pgsql.Message) (renewed func(asked time.Time)) {
 	if len(buckets) > 0 {
 		keys := pq.StringArray(slices.Collect(maps.Keys(buckets)))
 		args := []any{l.opts.Token, l.rule.Job, keys, l.opts.Lease.Microseconds()}
-		m.Add(pgsql.LimitRenew.In(l.opts.Schema), args, func(row *sql.Rows) error {
+		m.Add(pg.LimitRenew.In(l.opts.Schema), args, func(row *sql.Rows) error {
 			var key string
 			err := row.Scan(&key)
 			kept[key] = true
@@ -323,8 +323,8 @@ func (l *Limit) Release(set *Set) {
 	}
 	ctx, cancel := context.WithTimeout(l.opts.Work, releaseTimeout)
 	defer cancel()
-	var m pgsql.Message
-	m.Add(pgsql.LimitRelease.In(l.opts.Schema), []any{l.opts.Token, l.rule.Job, keys}, db.Nothing)
+	var m pg.Message
+	m.Add(pg.LimitRelease.In(l.opts.Schema), []any{l.opts.Token, l.rule.Job, keys}, db.Nothing)
 	if err := l.opts.Commit(ctx, &m); err != nil {
 		l.opts.Logger.WarnContext(ctx, "permits were not given back; other runs get them when they expire",
 			"job", l.rule.Name, "error", err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/phase"
 	pgsql "github.com/prescient-go/prescient/sql"
@@ -42,7 +43,7 @@ func obtain(t *testing.T, l *Limit, set *Set, n int) (has int) {
 // beat sends a heartbeat.
 func beat(t *testing.T, l *Limit) {
 	t.Helper()
-	var m pgsql.Message
+	var m pg.Message
 	asked, renewed := time.Now(), l.Renew(&m)
 	if err := l.opts.Commit(t.Context(), &m); err != nil {
 		t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // The database gives out instants, one for each check that the runs may begin in a second. A check may
@@ -109,7 +109,7 @@ func (p *pace) refill(ctx context.Context) error {
 	var ahead int64
 	args := []any{p.rule.Job, p.key, n, spacing.Microseconds()}
 	asked := elapsed.Now()
-	err := p.opts.Ask(ctx, p.opts.Work, pgsql.LimitPace, args, func(row *sql.Rows) error { return row.Scan(&ahead) })
+	err := p.opts.Ask(ctx, p.opts.Work, pg.LimitPace, args, func(row *sql.Rows) error { return row.Scan(&ahead) })
 	if err != nil {
 		return fmt.Errorf("take instants of job %s, see PerSecond: %w", p.rule.Name, err)
 	}

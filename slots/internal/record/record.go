@@ -18,6 +18,7 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
@@ -94,10 +95,10 @@ func (r *Recorder) recordMessage(
 	began := elapsed.Now()
 	err := r.recordUnlocked(ctx, c, batch, ends)
 	switch {
-	case pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err):
+	case pg.IsLockTimeout(err) || pg.IsRetryable(err):
 		r.Writing.beWary()
 		return r.recordFree(ctx, c, batch, db.LockTimeout)
-	case pgsql.HasState(err, slotBegun) || r.Refuses(err):
+	case pg.HasState(err, slotBegun) || r.Refuses(err):
 		return r.recordFree(ctx, c, batch, db.LockTimeout)
 	case err != nil:
 		return batch, err
@@ -108,19 +109,19 @@ func (r *Recorder) recordMessage(
 
 // recordUnlocked records outcomes in one message, which fails as a whole if another transaction has locked a row.
 func (r *Recorder) recordUnlocked(ctx context.Context, c *claim.Claim, batch []row.Outcome, ends bool) error {
-	var m pgsql.Message
+	var m pg.Message
 	var n row.Tally
 	var end string
 	m.Do(r.Server.WaitForLocks(db.LockTimeout))
 	r.Add(&m, c.Token, batch, &n)
 	m.Do(r.Server.WaitForLocks(db.OwnTimeout))
 	part := r.NextPart()
-	m.Add(pgsql.ClaimFence.In(r.Server.Schema), []any{r.Slot, c.Token, part, ends, r.movesTo(batch)}, db.Nothing)
+	m.Add(pg.ClaimFence.In(r.Server.Schema), []any{r.Slot, c.Token, part, ends, r.movesTo(batch)}, db.Nothing)
 	if ends && c.Leaves {
-		m.Add(pgsql.SlotUnsettle.In(r.Server.Schema), []any{r.Slot}, db.Nothing)
+		m.Add(pg.SlotUnsettle.In(r.Server.Schema), []any{r.Slot}, db.Nothing)
 	}
 	if ends && c.Closes {
-		m.Add(pgsql.SlotClose.In(r.Server.Schema), []any{r.Slot, false, c.Token}, func(row *sql.Rows) error {
+		m.Add(pg.SlotClose.In(r.Server.Schema), []any{r.Slot, false, c.Token}, func(row *sql.Rows) error {
 			return row.Scan(&end)
 		})
 	}
@@ -169,10 +170,10 @@ func (r *Recorder) End(ctx context.Context, c *claim.Claim) error {
 // carry it out. If the reply is lost, it finds out whether the message was committed, and then sets
 // n to all.
 func (r *Recorder) commitOnce(
-	ctx context.Context, c *claim.Claim, part int64, m *pgsql.Message, n *row.Tally, all row.Tally,
+	ctx context.Context, c *claim.Claim, part int64, m *pg.Message, n *row.Tally, all row.Tally,
 ) error {
 	unknown := false // a message without a reply may still be carried out, and holds locks until then
-	waits := func(err error) bool { return pgsql.IsTransient(err) || unknown && pgsql.IsLockTimeout(err) }
+	waits := func(err error) bool { return pg.IsTransient(err) || unknown && pg.IsLockTimeout(err) }
 	return r.Server.Retry(ctx, waits, func() error {
 		if unknown {
 			done, err := r.Find(ctx, c, part)
@@ -186,12 +187,12 @@ func (r *Recorder) commitOnce(
 		*n = row.Tally{}
 		err := r.Server.Commit(ctx, m)
 		// The mark exists, or the message has ended the claim.
-		if unknown && (pgsql.HasState(err, pqerror.UniqueViolation) || claim.IsLost(err)) {
+		if unknown && (pg.HasState(err, pqerror.UniqueViolation) || claim.IsLost(err)) {
 			if done, _ := r.Find(ctx, c, part); done {
 				*n, err = all, nil
 			}
 		}
-		unknown = unknown || pgsql.IsTransient(err)
+		unknown = unknown || pg.IsTransient(err)
 		return err
 	})
 }
@@ -201,7 +202,7 @@ func (r *Recorder) commitOnce(
 // since. But nothing else ends a claim while its lease is good.
 func (r *Recorder) Find(ctx context.Context, c *claim.Claim, part int64) (done bool, err error) {
 	var held bool
-	err = r.Server.Ask(ctx, ctx, pgsql.RecordFind, []any{r.Slot, c.Token, part}, func(row *sql.Rows) error {
+	err = r.Server.Ask(ctx, ctx, pg.RecordFind, []any{r.Slot, c.Token, part}, func(row *sql.Rows) error {
 		return row.Scan(&done, &held)
 	})
 	if err == nil && !done && !held {
@@ -306,7 +307,7 @@ func (r *Recorder) lockAndRecord(
 	var busy map[int64]bool
 	var without []row.Lost // records without a reply
 	waits := func(err error) bool {
-		return pgsql.IsTransient(err) || len(without) > 0 && (pgsql.IsLockTimeout(err) || errors.Is(err, errBusy))
+		return pg.IsTransient(err) || len(without) > 0 && (pg.IsLockTimeout(err) || errors.Is(err, errBusy))
 	}
 	err = r.Server.Retry(ctx, waits, func() error {
 		sent := row.Lost{Part: r.NextPart()}
@@ -320,14 +321,14 @@ func (r *Recorder) lockAndRecord(
 			}
 			n = row.Tally{}
 			sent.Outcomes, _ = split(batch, free)
-			var m pgsql.Message
-			send := func(m *pgsql.Message) error { return m.Send(ctx, tx) }
+			var m pg.Message
+			send := func(m *pg.Message) error { return m.Send(ctx, tx) }
 			if err := r.AddLocked(&m, c.Token, sent.Part, sent.Outcomes, &n, send); err != nil {
 				return err
 			}
 			return send(&m)
 		})
-		if pgsql.IsTransient(err) && len(sent.Outcomes) > 0 {
+		if pg.IsTransient(err) && len(sent.Outcomes) > 0 {
 			without = append(without, sent)
 		}
 		return err
@@ -336,7 +337,7 @@ func (r *Recorder) lockAndRecord(
 	case claim.IsLost(err):
 		r.Leases.Lose(c.Lease)
 		return nil, nil
-	case pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err) || errors.Is(err, errBusy):
+	case pg.IsLockTimeout(err) || pg.IsRetryable(err) || errors.Is(err, errBusy):
 		return batch, nil
 	case err != nil:
 		return batch, err
@@ -368,12 +369,12 @@ func split(outcomes []row.Outcome, ids map[int64]bool) (of, others []row.Outcome
 func (r *Recorder) lockFree(
 	ctx context.Context, tx *sqlx.Tx, batch []row.Outcome, wait time.Duration,
 ) (free, busy map[int64]bool, err error) {
-	var m pgsql.Message
+	var m pg.Message
 	m.Do(r.Server.Settings(r.Server.Lease, min(wait, db.LockTimeout)))
-	m.Do(pgsql.SlotIndexOnly.In(r.Server.Schema))
+	m.Do(pg.SlotIndexOnly.In(r.Server.Schema))
 	if wait > db.LockTimeout {
 		m.Do(r.Server.WaitForLocks(wait))
-		m.Add(pgsql.RowWait.In(r.Server.Schema), []any{r.Slot, batch[0].Number, batch[0].ID}, db.Nothing)
+		m.Add(pg.RowWait.In(r.Server.Schema), []any{r.Slot, batch[0].Number, batch[0].ID}, db.Nothing)
 		m.Do(r.Server.WaitForLocks(db.LockTimeout)) // other runs may wait for this transaction now
 	}
 	free, busy = r.AddLock(&m, numbersOf(batch), row.IDs(batch))

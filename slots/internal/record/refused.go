@@ -10,11 +10,11 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/row"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // notOfRows lists the classes of errors that would meet any row: because of the schema, the rights of
@@ -29,7 +29,7 @@ var notOfRows = []pqerror.Class{
 // a trigger of the application raises an error. It returns false on Citus, which has no triggers
 // there, and whose workers report errors of any class.
 func (r *Recorder) Refuses(err error) bool {
-	state := pgsql.State(err)
+	state := pg.State(err)
 	return state != "" && !r.Server.Citus && !db.Retryable(err) && !slices.Contains(notOfRows, state.Class())
 }
 
@@ -64,7 +64,7 @@ func (r *Recorder) recordError(ctx context.Context, c *claim.Claim, o row.Outcom
 // attempts reads the key of a row, and how many errors in a row it has had. found is false if it is
 // not in the slot.
 func (r *Recorder) attempts(ctx context.Context, o row.Outcome) (job jobs.FutureJob, found bool, err error) {
-	err = r.Server.Ask(ctx, ctx, pgsql.RowAttempts, []any{r.Slot, o.Number, o.ID}, func(rows *sql.Rows) error {
+	err = r.Server.Ask(ctx, ctx, pg.RowAttempts, []any{r.Slot, o.Number, o.ID}, func(rows *sql.Rows) error {
 		var item sql.NullString
 		found = true
 		err := rows.Scan(&job.EntityName, &job.EntityKey, &item, &job.ErrorCount)
@@ -82,7 +82,7 @@ func (r *Recorder) RecordUnreadable(
 ) (locked []row.Outcome, err error) {
 	found, problems := map[int64]row.Outcome{}, map[int64]string{}
 	args := []any{r.Slot, c.Jobs, c.First, c.Last}
-	err = r.Server.Ask(reading, ctx, pgsql.PageUnreadable, args, func(rows *sql.Rows) error {
+	err = r.Server.Ask(reading, ctx, pg.PageUnreadable, args, func(rows *sql.Rows) error {
 		var o row.Outcome
 		var problem string
 		err := rows.Scan(&o.ID, &o.Number, &problem)

@@ -11,10 +11,10 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/row"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Writer writes the statements that record the outcomes of a run. It is safe for concurrent use, as
@@ -91,8 +91,8 @@ const few = 8
 
 // Add adds the statements that record outcomes, which are in the order of their ids, and count in n
 // what they did.
-func (w *Writer) Add(m *pgsql.Message, token int64, batch []row.Outcome, n *row.Tally) {
-	m.Do(pgsql.SlotIndexOnly.In(w.Server.Schema))
+func (w *Writer) Add(m *pg.Message, token int64, batch []row.Outcome, n *row.Tally) {
+	m.Do(pg.SlotIndexOnly.In(w.Server.Schema))
 	w.statements(m, token, batch, n)
 }
 
@@ -114,8 +114,8 @@ func fitting(outcomes []row.Outcome, most int64) int {
 // fence. If that takes several messages, send sends all but the last. ours: the connection is of the
 // runner's pool.
 func (w *Writer) AddTx(
-	m *pgsql.Message, token, part int64, outcomes []row.Outcome, transaction string, ours bool, n *row.Tally,
-	send func(m *pgsql.Message) error,
+	m *pg.Message, token, part int64, outcomes []row.Outcome, transaction string, ours bool, n *row.Tally,
+	send func(m *pg.Message) error,
 ) error {
 	outcomes, err := w.enqueuing(m, outcomes, send)
 	if err != nil {
@@ -134,14 +134,14 @@ func (w *Writer) AddTx(
 		m.Add(FreeLocks, nil, db.Nothing)
 	}
 	sortByID(outcomes)
-	m.Add(pgsql.CheckSame.In(w.Server.Schema), []any{transaction}, db.Nothing)
+	m.Add(pg.CheckSame.In(w.Server.Schema), []any{transaction}, db.Nothing)
 	return w.AddLocked(m, token, part, outcomes, n, send)
 }
 
 // enqueuing returns the outcomes of a check's own transaction. Those whose rows the check has moved or ended through it
 // enqueue nothing. It sends m to find out, unless no outcome enqueues.
 func (w *Writer) enqueuing(
-	m *pgsql.Message, outcomes []row.Outcome, send func(m *pgsql.Message) error,
+	m *pg.Message, outcomes []row.Outcome, send func(m *pg.Message) error,
 ) ([]row.Outcome, error) {
 	if !slices.ContainsFunc(outcomes, row.Outcome.Enqueues) {
 		return outcomes, nil
@@ -149,7 +149,7 @@ func (w *Writer) enqueuing(
 	sortByID(outcomes)
 	there, _ := w.AddLock(m, numbersOf(outcomes), row.IDs(outcomes))
 	err := send(m)
-	*m = pgsql.Message{}
+	*m = pg.Message{}
 	all := slices.Clone(outcomes)
 	for i := range all {
 		if !there[all[i].ID] {
@@ -164,7 +164,7 @@ func (w *Writer) enqueuing(
 // AddLocked adds to a transaction what records outcomes of rows that it has locked, in the order of
 // their ids, and the fence. If that takes several messages, send sends all but the last.
 func (w *Writer) AddLocked(
-	m *pgsql.Message, token, part int64, outcomes []row.Outcome, n *row.Tally, send func(m *pgsql.Message) error,
+	m *pg.Message, token, part int64, outcomes []row.Outcome, n *row.Tally, send func(m *pg.Message) error,
 ) error {
 	for len(outcomes) > 0 {
 		some := fitting(outcomes, MaxMessage)
@@ -174,15 +174,15 @@ func (w *Writer) AddLocked(
 			if err := send(m); err != nil {
 				return err
 			}
-			*m = pgsql.Message{}
+			*m = pg.Message{}
 			m.Do(nameNone) // the records that follow are not that actor's
 		}
 	}
-	m.Add(pgsql.ClaimFence.In(w.Server.Schema), []any{w.Slot, token, part, false, nil}, db.Nothing)
+	m.Add(pg.ClaimFence.In(w.Server.Schema), []any{w.Slot, token, part, false, nil}, db.Nothing)
 	return nil
 }
 
-func (w *Writer) statements(m *pgsql.Message, token int64, batch []row.Outcome, n *row.Tally) {
+func (w *Writer) statements(m *pg.Message, token int64, batch []row.Outcome, n *row.Tally) {
 	if len(batch) <= few {
 		for i := range batch {
 			w.recordRow(m, token, &batch[i], w.NextPart(), noOwnTransaction, n)
@@ -210,16 +210,16 @@ var noOwnTransaction = make([]any, 5)
 
 // recordRow adds the statement for one outcome. own has the fields of row_outcome that describe the transaction of the
 // check, if the transaction records this row alone; otherwise it is noOwnTransaction.
-func (w *Writer) recordRow(m *pgsql.Message, token int64, o *row.Outcome, part int64, own []any, n *row.Tally) {
+func (w *Writer) recordRow(m *pg.Message, token int64, o *row.Outcome, part int64, own []any, n *row.Tally) {
 	next := sql.NullTime{Time: o.Verdict.Next, Valid: o.Verdict.Outcome == ""}
 	def := w.Jobs[o.Number]
-	values := pgsql.Composite{
+	values := pg.Composite{
 		w.Slot, token, part, o.Number, def.Name, o.ID, nullable(string(o.Verdict.Outcome)), string(o.Verdict.Move), next,
 		nullable(o.Verdict.Error), nullable(string(o.Verdict.Payload)), latenessOf(o), durationOf(o),
 		o.Ran && def.SLA > 0 && o.Lateness > def.SLA, w.Runner, nullable(w.journal(o)), w.Clock(),
 	}
 	all := row.Expected([]row.Outcome{*o})
-	m.Add(pgsql.RowRecord.In(w.Server.Schema), []any{append(values, own...)}, func(row *sql.Rows) error {
+	m.Add(pg.RowRecord.In(w.Server.Schema), []any{append(values, own...)}, func(row *sql.Rows) error {
 		var recorded bool
 		err := row.Scan(&recorded)
 		if recorded {
@@ -230,24 +230,24 @@ func (w *Writer) recordRow(m *pgsql.Message, token int64, o *row.Outcome, part i
 }
 
 // recordAlike adds the statement for outcomes that are alike.
-func (w *Writer) recordAlike(m *pgsql.Message, token int64, batch []row.Outcome, n *row.Tally) {
+func (w *Writer) recordAlike(m *pg.Message, token int64, batch []row.Outcome, n *row.Tally) {
 	o := &batch[0]
 	switch {
 	case o.Verdict.Outcome == "":
 		args := append(w.which(token, batch), o.Verdict.Next, string(o.Verdict.Move), durationOf(o), w.Clock(),
 			nullable(w.journal(o)), latenessOf(o))
-		m.Add(pgsql.RowsMoveAlike.In(w.Server.Schema), args, counts(n))
+		m.Add(pg.RowsMoveAlike.In(w.Server.Schema), args, counts(n))
 	case w.Server.Citus:
 		w.finishRows(m, token, batch, n)
 	default:
 		args := append(w.which(token, batch), string(o.Verdict.Outcome), latenessOf(o), durationOf(o), w.Runner,
 			w.namesOf(batch), w.Clock())
-		m.Add(pgsql.RowsFinishAlike.In(w.Server.Schema), args, counts(n))
+		m.Add(pg.RowsFinishAlike.In(w.Server.Schema), args, counts(n))
 	}
 }
 
 // finishRows adds the statement for outcomes that end their rows.
-func (w *Writer) finishRows(m *pgsql.Message, token int64, batch []row.Outcome, n *row.Tally) {
+func (w *Writer) finishRows(m *pg.Message, token int64, batch []row.Outcome, n *row.Tally) {
 	if len(batch) == 0 {
 		return
 	}
@@ -258,15 +258,15 @@ func (w *Writer) finishRows(m *pgsql.Message, token int64, batch []row.Outcome, 
 		pq.Array(column(batch, durationOf)),
 		w.Runner, w.namesOf(batch), w.Clock(),
 		pq.Array(column(batch, payloadOf)))
-	finish := pgsql.RowsFinish
+	finish := pg.RowsFinish
 	if w.Server.Citus {
-		finish = pgsql.RowsFinishApart
+		finish = pg.RowsFinishApart
 	}
 	m.Add(finish.In(w.Server.Schema), args, counts(n))
 }
 
 // moveRows adds the statement for outcomes that move their rows.
-func (w *Writer) moveRows(m *pgsql.Message, token int64, batch []row.Outcome, n *row.Tally) {
+func (w *Writer) moveRows(m *pg.Message, token int64, batch []row.Outcome, n *row.Tally) {
 	if len(batch) == 0 {
 		return
 	}
@@ -279,12 +279,12 @@ func (w *Writer) moveRows(m *pgsql.Message, token int64, batch []row.Outcome, n 
 		w.Clock(),
 		pq.Array(column(batch, func(o *row.Outcome) sql.NullString { return nullable(w.journal(o)) })),
 		pq.Array(column(batch, latenessOf)))
-	m.Add(pgsql.RowsMove.In(w.Server.Schema), args, counts(n))
+	m.Add(pg.RowsMove.In(w.Server.Schema), args, counts(n))
 }
 
 // addEnqueued adds the statements for the checks that outcomes enqueue, one for each job of outcomes. The caller locks
 // the rows first, because the statements cannot tell that a row is gone.
-func (w *Writer) addEnqueued(m *pgsql.Message, locked []row.Outcome) {
+func (w *Writer) addEnqueued(m *pg.Message, locked []row.Outcome) {
 	var numbers []int64 // in order
 	lists := map[int64][]jobs.Request{}
 	for i := range locked {
@@ -307,22 +307,22 @@ func (w *Writer) addEnqueued(m *pgsql.Message, locked []row.Outcome) {
 }
 
 // addFailed adds the statement that gives the next row of a periodic function the error of its instant.
-func (w *Writer) addFailed(m *pgsql.Message, o *row.Outcome) {
+func (w *Writer) addFailed(m *pg.Message, o *row.Outcome) {
 	next := o.Verdict.Enqueue[len(o.Verdict.Enqueue)-1]
 	entry := w.journal(&row.Outcome{
 		Verdict: &guard.Verdict{Move: guard.MoveRetry, Error: o.Verdict.Failed},
 		Ran:     true, Lateness: o.Lateness, Duration: o.Duration,
 	})
 	args := []any{o.Number, next.EntityName, next.EntityKey, string(next.Payload), o.Verdict.Failed, entry}
-	m.Add(pgsql.PeriodicFailed.In(w.Server.Schema), args, db.Nothing)
+	m.Add(pg.PeriodicFailed.In(w.Server.Schema), args, db.Nothing)
 }
 
 // AddLock adds the statement that locks rows. It fills free with the rows that it has locked, and
 // busy with those that another transaction has.
-func (w *Writer) AddLock(m *pgsql.Message, numbers pq.Int64Array, ids []int64) (free, busy map[int64]bool) {
+func (w *Writer) AddLock(m *pg.Message, numbers pq.Int64Array, ids []int64) (free, busy map[int64]bool) {
 	free, busy = map[int64]bool{}, map[int64]bool{}
 	args := []any{w.Slot, numbers, ids[0], ids[len(ids)-1], pq.Int64Array(ids)}
-	m.Add(pgsql.RowsLock.In(w.Server.Schema), args, func(row *sql.Rows) error {
+	m.Add(pg.RowsLock.In(w.Server.Schema), args, func(row *sql.Rows) error {
 		var id int64
 		var locked bool
 		err := row.Scan(&id, &locked)

@@ -16,13 +16,13 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/guard"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/internal/lane"
 	"github.com/prescient-go/prescient/slots/internal/phase"
 	"github.com/prescient-go/prescient/slots/internal/txn"
 	"github.com/prescient-go/prescient/slots/internal/unit"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // Caller has what the rounds of a run share to call functions. It is safe for concurrent use.
@@ -150,7 +150,7 @@ func (rd *round) check(u *unit.Unit, q *queue, chain *txn.Chain) (goOn bool) {
 		results, err = rd.Checker.Check(ctx, u, chain)
 	case u.Def.Batched():
 		results, err = u.Def.Call(ctx, nil, slices.Clone(u.Rows)) // a clone, because the function may change it
-		u.Failure.Own = err != nil && ctx.Err() == nil && !pgsql.HasState(err, pqerror.QueryCanceled) && !pgsql.IsOfValue(err)
+		u.Failure.Own = err != nil && ctx.Err() == nil && !pg.HasState(err, pqerror.QueryCanceled) && !pg.IsOfValue(err)
 	default:
 		results, err = u.Def.Call(ctx, nil, u.Rows)
 	}
@@ -215,7 +215,7 @@ func (rd *round) conclude(
 // timedOut reports whether a call failed because of its timeout, or of a timeout that its function
 // set: for a statement, or in a context.
 func timedOut(ctx context.Context, err error) bool {
-	return errors.Is(context.Cause(ctx), unit.ErrTimeout) || pgsql.HasState(err, pqerror.QueryCanceled) ||
+	return errors.Is(context.Cause(ctx), unit.ErrTimeout) || pg.HasState(err, pqerror.QueryCanceled) ||
 		errors.Is(err, context.DeadlineExceeded)
 }
 

@@ -8,11 +8,11 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/record"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/unit"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // commit records the outcomes of a check in its own transaction, and commits it.
@@ -22,7 +22,7 @@ func (c *Checker) commit(ctx context.Context, tx *transaction, u *unit.Unit, ch 
 	}
 	records := c.Records
 	ours := u.Def.DB == nil
-	var m pgsql.Message
+	var m pg.Message
 	var n row.Tally
 	if ours {
 		m.Do(record.Forget)
@@ -30,7 +30,7 @@ func (c *Checker) commit(ctx context.Context, tx *transaction, u *unit.Unit, ch 
 		m.Do("set role " + pq.QuoteLiteral(tx.role)) // the role is the application's choice, and stays
 	}
 	sent := row.Lost{Part: records.NextPart(), Outcomes: outcomes}
-	send := func(m *pgsql.Message) error { return m.SendTx(context.WithoutCancel(ctx), tx.LazyTx) }
+	send := func(m *pg.Message) error { return m.SendTx(context.WithoutCancel(ctx), tx.LazyTx) }
 	err := records.AddTx(&m, c.claim.Token, sent.Part, outcomes, tx.number, ours, &n, send)
 	if err == nil {
 		err = c.commitTx(ctx, tx, u, ch, &m)
@@ -38,7 +38,7 @@ func (c *Checker) commit(ctx context.Context, tx *transaction, u *unit.Unit, ch 
 	if err != nil {
 		tx.End() // so that no goroutine holds a connection while it waits for another
 		if !c.wasCommitted(ch, err, sent.Part) {
-			u.Tried.Lost, u.Failure.Crowded = &sent, pgsql.IsLockTimeout(err)
+			u.Tried.Lost, u.Failure.Crowded = &sent, pg.IsLockTimeout(err)
 			return c.recordFailed(ctx, u, ch, err)
 		}
 		n = row.Expected(outcomes)
@@ -51,7 +51,7 @@ func (c *Checker) commit(ctx context.Context, tx *transaction, u *unit.Unit, ch 
 
 // commitTx commits the transaction of a check. If another row follows in its chain, the same message begins the
 // transaction of that row.
-func (c *Checker) commitTx(ctx context.Context, tx *transaction, u *unit.Unit, ch *Chain, m *pgsql.Message) error {
+func (c *Checker) commitTx(ctx context.Context, tx *transaction, u *unit.Unit, ch *Chain, m *pg.Message) error {
 	ctx = context.WithoutCancel(ctx) // the fence finds out whether the lease is lost
 	if tx.Chains() {
 		ch.follow(u)
@@ -71,7 +71,7 @@ func (c *Checker) commitTx(ctx context.Context, tx *transaction, u *unit.Unit, c
 // wasCommitted reports whether a record was committed in spite of an error: its reply was lost, the server reported its
 // shutdown instead, or the next check could not begin in the same message.
 func (c *Checker) wasCommitted(ch *Chain, err error, part int64) bool {
-	if ch.next == nil && pgsql.State(err) != "" && !pgsql.IsTransient(err) || errors.Is(err, sql.ErrTxDone) {
+	if ch.next == nil && pg.State(err) != "" && !pg.IsTransient(err) || errors.Is(err, sql.ErrTxDone) {
 		return false
 	}
 	done, found := c.Records.Find(c.Work, c.claim, part)
@@ -93,9 +93,9 @@ func (c *Checker) countLost(u *unit.Unit) {
 func (c *Checker) sameDatabase(ctx context.Context, tx *sqlx.Tx) error {
 	const none = 0 // no record has this part
 	var held bool
-	var m pgsql.Message
+	var m pg.Message
 	args := []any{c.Records.Slot, c.claim.Token, none}
-	m.Add(pgsql.RecordFind.In(c.Schema), args, func(row *sql.Rows) error { return row.Scan(new(bool), &held) })
+	m.Add(pg.RecordFind.In(c.Schema), args, func(row *sql.Rows) error { return row.Scan(new(bool), &held) })
 	if err := m.Send(ctx, tx); err != nil {
 		return err
 	}

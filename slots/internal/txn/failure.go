@@ -11,31 +11,31 @@ import (
 
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/claim"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/elapsed"
 	"github.com/prescient-go/prescient/slots/internal/unit"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // failed returns what becomes of a check whose function returned an error.
 func (c *Checker) failed(ctx context.Context, tx *transaction, u *unit.Unit, ch *Chain, err error) error {
 	switch lost := tx.Rollback(); {
 	case ctx.Err() != nil:
-	case pgsql.IsTransient(lost) && !isCut(err): // whatever the function returns for a broken connection
+	case pg.IsTransient(lost) && !isCut(err): // whatever the function returns for a broken connection
 		return broke(u, err)
-	case u.Divisible() && (pgsql.IsRetryable(err) || pgsql.IsLockTimeout(err)):
+	case u.Divisible() && (pg.IsRetryable(err) || pg.IsLockTimeout(err)):
 		u.Failure.Whole = true // so that the other rows do not wait
 		return c.postpone(ctx, u, ch, err)
-	case pgsql.IsRetryable(err) && !u.Tried.ConflictsFor(c.Lease), pgsql.IsLockTimeout(err),
-		pgsql.HasState(err, pqerror.QueryCanceled) && !errors.Is(err, jobs.ErrDivide) && u.Tried.CanceledOnce() &&
+	case pg.IsRetryable(err) && !u.Tried.ConflictsFor(c.Lease), pg.IsLockTimeout(err),
+		pg.HasState(err, pqerror.QueryCanceled) && !errors.Is(err, jobs.ErrDivide) && u.Tried.CanceledOnce() &&
 			!u.Divisible():
 		return c.postpone(ctx, u, ch, err)
-	case pgsql.IsStale(err) && u.Tried.Broke() <= maxBreaks:
+	case pg.IsStale(err) && u.Tried.Broke() <= maxBreaks:
 		return ErrAgain
 	case !isCut(err):
-		u.Failure.Own = !pgsql.IsOfValue(err)
+		u.Failure.Own = !pg.IsOfValue(err)
 	}
 	return err
 }
@@ -43,16 +43,16 @@ func (c *Checker) failed(ctx context.Context, tx *transaction, u *unit.Unit, ch 
 // isCut reports whether an error is of a statement that was cut short: by a context that ended, which makes the driver
 // close the connection, or by another session.
 func isCut(err error) bool {
-	return pgsql.HasState(err, pqerror.QueryCanceled) || errors.Is(err, context.Canceled) ||
+	return pg.HasState(err, pqerror.QueryCanceled) || errors.Is(err, context.Canceled) ||
 		errors.Is(err, context.DeadlineExceeded)
 }
 
 // recordFailed returns why an outcome was not recorded: the lease is lost, the check has ended or
 // broken its transaction, or the database cannot record it now.
 func (c *Checker) recordFailed(ctx context.Context, u *unit.Unit, ch *Chain, err error) error {
-	failed, commit := errors.AsType[*pgsql.CommitError](err)
-	switch state := pgsql.State(err); {
-	case commit && state != "" && (!db.Retryable(err) || pgsql.IsRetryable(err) && u.Tried.ConflictsFor(c.Lease)):
+	failed, commit := errors.AsType[*pg.CommitError](err)
+	switch state := pg.State(err); {
+	case commit && state != "" && (!db.Retryable(err) || pg.IsRetryable(err) && u.Tried.ConflictsFor(c.Lease)):
 		return failed // a deferred constraint
 	case claim.IsLost(err):
 		c.Records.Leases.Lose(c.claim.Lease)
@@ -66,7 +66,7 @@ func (c *Checker) recordFailed(ctx context.Context, u *unit.Unit, ch *Chain, err
 	case state == pqerror.ObjectInUse: // what Forget drops is in use
 		return fmt.Errorf("the check has left constraints of a temporary table for the commit, "+
 			`which "set constraints all immediate" checks: %w`, err)
-	case state == pqerror.ReadOnlySQLTransaction, state == "" && !pgsql.IsTransient(err) && ctx.Err() == nil:
+	case state == pqerror.ReadOnlySQLTransaction, state == "" && !pg.IsTransient(err) && ctx.Err() == nil:
 		return fmt.Errorf("the check has left its transaction such that nothing can be recorded in it, "+
 			"read-only or with rows open: %w", err)
 	case errors.Is(err, driver.ErrBadConn):
@@ -88,7 +88,7 @@ func (c *Checker) postpone(ctx context.Context, u *unit.Unit, ch *Chain, err err
 		return ErrAgain
 	case u.Group != nil && c.Records.Refuses(err) && (c.leavesUnreadable(u) || !u.Tried.ConflictsFor(c.Lease)):
 		return ErrAgain // a row of the group cannot be read: the claim that has it gives it an error
-	case db.Retryable(err) || pgsql.IsStale(err):
+	case db.Retryable(err) || pg.IsStale(err):
 		if c.patience.isOver(err, ch.Permit.Since, c.Lease) {
 			c.Halt(named(u, err))
 		}
@@ -107,7 +107,7 @@ type patience struct {
 // isOver notes an error, and reports whether the patience is over. A check that got its permit
 // before the first error may learn of it late. Waits for locks do not count.
 func (p *patience) isOver(err error, came time.Time, lease time.Duration) bool {
-	if !pgsql.IsTransient(err) {
+	if !pg.IsTransient(err) {
 		return false
 	}
 	since := p.since.Load()

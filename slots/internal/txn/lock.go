@@ -12,24 +12,24 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots/internal/db"
 	"github.com/prescient-go/prescient/slots/internal/record"
 	"github.com/prescient-go/prescient/slots/internal/row"
 	"github.com/prescient-go/prescient/slots/internal/unit"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // transaction is that of a check.
 type transaction struct {
-	*pgsql.LazyTx
+	*pg.LazyTx
 
 	state  string // the answer of begin_check
 	number string // of the transaction
 	role   string // of its connection, if the job has a pool of its own
 
 	// resume returns the transaction that the commit of the check before has begun. Nil: it has begun none.
-	resume func(ctx context.Context) (*pgsql.LazyTx, error)
+	resume func(ctx context.Context) (*pg.LazyTx, error)
 }
 
 // begin returns the transaction of a check: the one that has begun, or another.
@@ -38,9 +38,9 @@ func (c *Checker) begin(ctx context.Context, u *unit.Unit, begun *transaction) (
 	case begun != nil:
 		tx.LazyTx, err = tx.resume(ctx)
 	case u.Def.DB != nil:
-		tx.LazyTx, err = pgsql.BeginLazy(ctx, u.Def.DB)
+		tx.LazyTx, err = pg.BeginLazy(ctx, u.Def.DB)
 	default:
-		tx.LazyTx, err = pgsql.BeginLazy(ctx, c.DB, record.Forget, record.FreeLocks)
+		tx.LazyTx, err = pg.BeginLazy(ctx, c.DB, record.Forget, record.FreeLocks)
 	}
 	return tx, err
 }
@@ -82,32 +82,32 @@ func (c *Checker) lockRow(ctx context.Context, tx *transaction, u *unit.Unit) er
 }
 
 // beginning returns the message that begins the transaction of a check of many rows.
-func (c *Checker) beginning(tx *transaction, u *unit.Unit) *pgsql.Message {
-	var m pgsql.Message
+func (c *Checker) beginning(tx *transaction, u *unit.Unit) *pg.Message {
+	var m pg.Message
 	m.Do(c.Settings(unit.Most(u.Def.Timeout, c.Grace), db.LockTimeout))
 	m.Do(record.NameSession(c.claim.Token))
 	m.Do(record.NameActor(u.Def.Name))
 	c.askRole(&m, tx, u)
-	m.Add(pgsql.CheckNumber.In(c.Schema), nil, func(row *sql.Rows) error { return row.Scan(&tx.number) })
+	m.Add(pg.CheckNumber.In(c.Schema), nil, func(row *sql.Rows) error { return row.Scan(&tx.number) })
 	return &m
 }
 
 // beginningRow returns the message that begins the check of one row: it locks the row and reads its state.
-func (c *Checker) beginningRow(tx *transaction, u *unit.Unit, wait time.Duration, patient bool) *pgsql.Message {
-	var m pgsql.Message
+func (c *Checker) beginningRow(tx *transaction, u *unit.Unit, wait time.Duration, patient bool) *pg.Message {
+	var m pg.Message
 	c.Unhurried(&m, wait)
-	values := pgsql.Composite{c.Records.Slot, u.Number, u.Rows[0].ID, patient}
+	values := pg.Composite{c.Records.Slot, u.Number, u.Rows[0].ID, patient}
 	values = append(values, record.OfRow(c.claim.Token, wait, unit.Most(u.Def.Timeout, c.Grace))...)
 	values = append(values, record.Actor(u.Def.Name))
 	c.askRole(&m, tx, u)
-	m.Add(pgsql.CheckBegin.In(c.Schema), []any{values}, func(row *sql.Rows) error { return row.Scan(&tx.state) })
+	m.Add(pg.CheckBegin.In(c.Schema), []any{values}, func(row *sql.Rows) error { return row.Scan(&tx.state) })
 	return &m
 }
 
 // askRole reads the role of a connection of the job's own pool.
-func (c *Checker) askRole(m *pgsql.Message, tx *transaction, u *unit.Unit) {
+func (c *Checker) askRole(m *pg.Message, tx *transaction, u *unit.Unit) {
 	if u.Def.DB != nil {
-		m.Add(pgsql.CheckRole.In(c.Schema), nil, func(row *sql.Rows) error { return row.Scan(&tx.role) })
+		m.Add(pg.CheckRole.In(c.Schema), nil, func(row *sql.Rows) error { return row.Scan(&tx.role) })
 	}
 }
 
@@ -132,7 +132,7 @@ func (c *Checker) lockGroup(ctx context.Context, tx *transaction, u *unit.Unit) 
 	group, got := u.GroupName(), false
 	lock := "prescient.group " + group
 	m := c.beginning(tx, u)
-	m.Add(pgsql.GroupTry.In(c.Schema), []any{group}, func(row *sql.Rows) error { return row.Scan(&got) })
+	m.Add(pg.GroupTry.In(c.Schema), []any{group}, func(row *sql.Rows) error { return row.Scan(&got) })
 	if err := m.Send(ctx, tx.Tx); err != nil {
 		return err
 	}
@@ -166,11 +166,11 @@ func (c *Checker) readGroup(
 ) (rows []jobs.FutureJob, numbers []int64, more bool, err error) {
 	args := append(c.findsGroup(u), row.MostAtOnce+1, append(pq.Int64Array{}, u.Group.Unreadable...))
 	name := func(number int64) string { return c.Records.Jobs[number].Name }
-	var m pgsql.Message
+	var m pg.Message
 	var bytes int64
-	m.Add(pgsql.GroupRead.In(c.Schema), args, row.Scan(c.Records.Slot, name, func(number int64, job jobs.FutureJob) error {
+	m.Add(pg.GroupRead.In(c.Schema), args, row.Scan(c.Records.Slot, name, func(number int64, job jobs.FutureJob) error {
 		if more = bytes > row.AtOnce || len(rows) == row.MostAtOnce; more {
-			return pgsql.ErrEnough
+			return pg.ErrEnough
 		}
 		rows, numbers = append(rows, job), append(numbers, number)
 		bytes += row.SizeOf(&job)
@@ -197,7 +197,7 @@ func (c *Checker) findsGroup(u *unit.Unit) []any {
 func (c *Checker) leavesUnreadable(u *unit.Unit) bool {
 	g := u.Group
 	var ids []int64
-	err := c.Ask(c.ctx, c.Work, pgsql.GroupUnreadable, c.findsGroup(u), func(row *sql.Rows) error {
+	err := c.Ask(c.ctx, c.Work, pg.GroupUnreadable, c.findsGroup(u), func(row *sql.Rows) error {
 		var id int64
 		err := row.Scan(&id)
 		if !slices.Contains(g.Members, id) && !slices.Contains(g.Unreadable, id) {

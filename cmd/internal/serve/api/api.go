@@ -10,6 +10,7 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
@@ -113,11 +114,11 @@ func problemOf(err error) *web.Problem {
 		return web.NewProblem(http.StatusUnprocessableEntity, refused.Reason)
 	}
 	switch {
-	case pgsql.IsRowSecurity(err):
+	case pg.IsRowSecurity(err):
 		return web.NewProblem(http.StatusServiceUnavailable, pgsql.ErrRowSecurity.Error())
-	case pgsql.HasState(err, pqerror.InsufficientPrivilege):
+	case pg.HasState(err, pqerror.InsufficientPrivilege):
 		return web.NewProblem(http.StatusForbidden, board.NoRights)
-	case pgsql.HasState(err, pqerror.QueryCanceled):
+	case pg.HasState(err, pqerror.QueryCanceled):
 		return web.NewProblem(http.StatusServiceUnavailable,
 			"it would take the database too long: ask for less, such as one job, or a shorter time")
 	}

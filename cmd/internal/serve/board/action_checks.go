@@ -12,13 +12,13 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/cmd/internal/view"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots/grid"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // wait counts the waiting checks of a key.
@@ -43,7 +43,7 @@ func (p *planner) waiting(ctx context.Context, key jobs.Key) (w wait, err error)
 // noSchedules except those of schedules. A null item selects every item.
 func (r *reader) waiting(ctx context.Context, key jobs.Key, item sql.NullString, noSchedules bool) (w wait, err error) {
 	job := sql.NullString{String: key.JobExec, Valid: key.JobExec != ""}
-	err = pgsql.One(ctx, r, pgsql.BoardWaiting.In(r.schema),
+	err = pg.One(ctx, r, pg.BoardWaiting.In(r.schema),
 		[]any{key.EntityName, key.EntityKey, job, item, noSchedules}, &w.Rows, &w.First, &w.job, &w.Mark)
 	if err != nil {
 		return w, fmt.Errorf("count what waits of %s %s: %w", key.EntityName, key.EntityKey, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
@@ -99,7 +100,7 @@ func (o *operator) Preview(ctx context.Context, who web.Who, a Action) (Plan, er
 		plan, err = o.plan(ctx, t, tx, a)
 		return err
 	})
-	return plan, pgsql.ExplainMissing(err)
+	return plan, pg.ExplainMissing(err)
 }
 
 // plan is Preview in a transaction.
@@ -115,7 +116,7 @@ func (o *operator) plan(ctx context.Context, t *tools, tx *sqlx.Tx, a Action) (P
 	var last int64
 	// its plan does not show what it has done, so a second confirmation would do it twice
 	if _, is := a.(asyncAction); is {
-		if err := pgsql.One(ctx, r, pgsql.ActionLast.In(o.schema),
+		if err := pg.One(ctx, r, pg.ActionLast.In(o.schema),
 			[]any{a.name(), cut(a.target())}, &last); err != nil {
 			return plan, fmt.Errorf("find the last action: %w", err)
 		}
@@ -149,10 +150,10 @@ func (o *operator) Do(ctx context.Context, who web.Who, a Action, confirm string
 	log := o.cfg.Logger.With("action", a.name(), "target", a.target(), "actor", who.String())
 	if err != nil {
 		log.WarnContext(ctx, "action was not done", "error", err)
-		if pgsql.IsLockTimeout(err) || pgsql.IsRetryable(err) {
+		if pg.IsLockTimeout(err) || pg.IsRetryable(err) {
 			err = ErrLocked
 		}
-		return done, pgsql.ExplainMissing(err)
+		return done, pg.ExplainMissing(err)
 	}
 	log.InfoContext(ctx, "action", "id", done.ID, "plan", done.Text, "outcome", done.Outcome, "result", done.Result)
 	done.Acted = o.cache.act()
@@ -240,7 +241,7 @@ func (o *operator) ended(id int64, a Action, result string, err error) {
 	o.cfg.Logger.InfoContext(ctx, "action has ended", "action", a.name(), "id", id, "outcome", outcome,
 		"result", result, "error", err)
 	err = pgsql.InTx(ctx, o.cfg.DB, func(tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(ctx, pgsql.ActionEnd.In(o.schema), id, outcome, cut(result))
+		_, err := tx.ExecContext(ctx, pg.ActionEnd.In(o.schema), id, outcome, cut(result))
 		return err
 	})
 	if err != nil {
@@ -266,7 +267,7 @@ func (o *operator) verifyPlan(
 	case plan.Nothing:
 		return plan, &RefusedError{"there is nothing to do: " + plan.Text}
 	}
-	_, err = tx.ExecContext(ctx, "set local statement_timeout = 0; "+pgsql.WaitForLocks(lockTimeout).In(o.schema))
+	_, err = tx.ExecContext(ctx, "set local statement_timeout = 0; "+pg.WaitForLocks(lockTimeout).In(o.schema))
 	return plan, err
 }
 
@@ -280,7 +281,7 @@ func (o *operator) record(ctx context.Context, tx *sqlx.Tx, who web.Who, p Plan,
 		d.Actor, d.What, cut(d.Target), cut(d.Text), d.Rows, d.Slots, d.Schedules,
 		d.Events, outcome, cut(result),
 	}
-	err := tx.QueryRowContext(ctx, pgsql.ActionInsert.In(o.schema), args...).Scan(&d.ID, &d.At, &d.EndedAt, &d.By)
+	err := tx.QueryRowContext(ctx, pg.ActionInsert.In(o.schema), args...).Scan(&d.ID, &d.At, &d.EndedAt, &d.By)
 	if err != nil {
 		return d, fmt.Errorf("record the action: %w", err)
 	}

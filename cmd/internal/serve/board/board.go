@@ -15,6 +15,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -198,7 +199,7 @@ type reader struct {
 func (r *reader) since(ctx context.Context) (time.Time, error) {
 	var began int64
 	var ignored any
-	err := pgsql.One(ctx, r, pgsql.ReadSettings.In(r.schema), nil,
+	err := pg.One(ctx, r, pg.ReadSettings.In(r.schema), nil,
 		&ignored, &began, &ignored, &ignored, &ignored, &ignored, &ignored, &ignored, &ignored)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("read the beginning of the ledger: %w", err)
@@ -223,15 +224,15 @@ func (r *reader) ExecContext(ctx context.Context, query string, args ...any) (sq
 // slotIndexOnly makes the statements that follow use the index by slot. Do not call it before a
 // read of history by time.
 func (r *reader) slotIndexOnly(ctx context.Context) error {
-	_, err := r.tx.ExecContext(ctx, pgsql.SlotIndexOnly.In(r.schema))
+	_, err := r.tx.ExecContext(ctx, pg.SlotIndexOnly.In(r.schema))
 	return err
 }
 
 // rows runs a statement and returns its rows, never nil.
 func rows[T any](
-	ctx context.Context, r *reader, stmt pgsql.Statement, args []any, scan func(row *sql.Rows, v *T) error,
+	ctx context.Context, r *reader, stmt pg.Statement, args []any, scan func(row *sql.Rows, v *T) error,
 ) ([]T, error) {
-	return pgsql.Append(ctx, r, []T{}, stmt.In(r.schema), args, scan)
+	return pg.Append(ctx, r, []T{}, stmt.In(r.schema), args, scan)
 }
 
 // statementTimeout bounds what a single statement of a page may cost.
@@ -281,7 +282,7 @@ func loadOf[T any](s *source, fn func(ctx context.Context, r *reader) (T, error)
 			k.Value, err = fn(ctx, &reader{t, tx, s.cache.limit})
 			return err
 		})
-		return k, pgsql.ExplainMissing(err)
+		return k, pg.ExplainMissing(err)
 	}
 }
 

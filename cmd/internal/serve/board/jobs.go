@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/internal/view"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots/advise"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 const (
@@ -57,7 +57,7 @@ func (s *source) readJobs(ctx context.Context, r *reader, name, after any) ([]Jo
 	if err != nil {
 		return nil, err
 	}
-	list, err := rows(ctx, r, pgsql.BoardJobs, []any{maxJobs + 1, name, after}, func(row *sql.Rows, j *JobLine) error {
+	list, err := rows(ctx, r, pg.BoardJobs, []any{maxJobs + 1, name, after}, func(row *sql.Rows, j *JobLine) error {
 		var paused, registered sql.NullTime
 		var by string
 		var sla sql.NullInt64
@@ -158,7 +158,7 @@ func (j *Job) readSlots(ctx context.Context, r *reader, from, to time.Time) erro
 		JobSlot
 		error string
 	}
-	list, err := rows(ctx, r, pgsql.BoardJob, []any{j.JobExec, from, to}, func(row *sql.Rows, s *line) error {
+	list, err := rows(ctx, r, pg.BoardJob, []any{j.JobExec, from, to}, func(row *sql.Rows, s *line) error {
 		var took sql.NullInt64
 		err := row.Scan(&s.Slot, &s.Planned, &s.Finished, &s.Rescheduled, &s.Failed, &s.Late,
 			(*int64)(&s.Spent), &s.error, &took)
@@ -197,7 +197,7 @@ func (d *JobDay) add(s Became) {
 
 // readAhead reads the slots with waiting rows of a job, beginning with from.
 func readAhead(ctx context.Context, r *reader, job string, from time.Time) ([]Ahead, error) {
-	list, err := rows(ctx, r, pgsql.BoardAhead, []any{job, from}, func(row *sql.Rows, a *Ahead) error {
+	list, err := rows(ctx, r, pg.BoardAhead, []any{job, from}, func(row *sql.Rows, a *Ahead) error {
 		err := row.Scan(&a.Slot, &a.Rows, &a.AtLeast)
 		a.Slot = a.Slot.UTC()
 		return err

@@ -9,12 +9,12 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/forecast"
 	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/slots/health"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 const (
@@ -114,7 +114,7 @@ func (r *reader) cells(ctx context.Context, from, to time.Time, span time.Durati
 	}
 	opened := map[time.Time]counted{}
 	args := []any{from, to, int64(span / time.Second)}
-	_, err = rows(ctx, r, pgsql.BoardCells, args, func(row *sql.Rows, c *counted) error {
+	_, err = rows(ctx, r, pg.BoardCells, args, func(row *sql.Rows, c *counted) error {
 		err := row.Scan(&c.Slot, &c.opened, &c.Done, &c.last, &c.open, &c.live, &c.CaughtUp, &c.Planned, &c.Checked,
 			&c.Failed, (*int64)(&c.Took))
 		c.Slot, c.Took = c.Slot.UTC(), micros(int64(c.Took))
@@ -182,14 +182,14 @@ func cellSpan(width time.Duration) time.Duration {
 }
 
 func readConsumers(ctx context.Context, r *reader) ([]Consumer, error) {
-	list, err := rows(ctx, r, pgsql.BoardConsumers, nil, func(row *sql.Rows, c *Consumer) error {
+	list, err := rows(ctx, r, pg.BoardConsumers, nil, func(row *sql.Rows, c *Consumer) error {
 		err := row.Scan(&c.Name, &c.Position.Mark, &c.Position.Number, &c.AckedAt, &c.Waiting, &c.AtLeast,
 			(*int64)(&c.Oldest))
 		c.AckedAt, c.Oldest = c.AckedAt.UTC(), micros(int64(c.Oldest))
 		return err
 	})
 	if err == nil && len(list) > 0 {
-		_, err = rows(ctx, r, pgsql.EventBounds, nil, func(row *sql.Rows, next *uint64) error {
+		_, err = rows(ctx, r, pg.EventBounds, nil, func(row *sql.Rows, next *uint64) error {
 			err := row.Scan(new(uint64), next)
 			for i := range list {
 				list[i].Ahead = list[i].Position.Mark >= *next
@@ -204,7 +204,7 @@ func readConsumers(ctx context.Context, r *reader) ([]Consumer, error) {
 }
 
 func readMisfires(ctx context.Context, r *reader) ([]Misfire, error) {
-	list, err := rows(ctx, r, pgsql.BoardMisfires, []any{r.now().Add(-day), maxMisfires},
+	list, err := rows(ctx, r, pg.BoardMisfires, []any{r.now().Add(-day), maxMisfires},
 		func(row *sql.Rows, m *Misfire) error {
 			var dropped, gaveUp sql.NullTime
 			err := row.Scan(&m.ID, &m.Dropped, &dropped, &gaveUp, &m.Error)

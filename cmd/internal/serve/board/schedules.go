@@ -7,13 +7,13 @@ import (
 	"fmt"
 
 	"github.com/prescient-go/prescient/cmd/internal/view"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/event/deadletter"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 	"github.com/prescient-go/prescient/slots/grid"
-	pgsql "github.com/prescient-go/prescient/sql"
 )
 
 // coming is how many next instants of a schedule are listed.
@@ -99,7 +99,7 @@ func (b *Board) Events(ctx context.Context, before outbox.Position, limit int, a
 		if before != (outbox.Position{}) {
 			mark = fmt.Sprint(before.Mark)
 		}
-		v.Events, err = rows(ctx, r, pgsql.BoardEvents, []any{limit, mark, before.Number},
+		v.Events, err = rows(ctx, r, pg.BoardEvents, []any{limit, mark, before.Number},
 			func(row *sql.Rows, e *Event) error {
 				var at sql.NullTime
 				var position outbox.Position
@@ -124,7 +124,7 @@ const mostDead = 100
 
 // readDead returns the first dead letters, and reports whether there are more.
 func readDead(ctx context.Context, r *reader) (list []view.DeadLetter, more bool, err error) {
-	letters, err := rows(ctx, r, pgsql.EventDeadList, []any{0, mostDead + 1, nil, nil, nil, nil}, deadletter.Scan)
+	letters, err := rows(ctx, r, pg.EventDeadList, []any{0, mostDead + 1, nil, nil, nil, nil}, deadletter.Scan)
 	if more = len(letters) > mostDead; more {
 		letters = letters[:mostDead]
 	}
@@ -145,7 +145,7 @@ func (b *Board) Actions(ctx context.Context, limit int, acted int64) (Actions, e
 	}
 	return read(ctx, b.source, keyOf("actions", fmt.Sprint(limit)), acted, pageAge,
 		func(ctx context.Context, r *reader) (v Actions, err error) {
-			v.Actions, err = rows(ctx, r, pgsql.BoardActions, []any{limit + 1}, scanDone)
+			v.Actions, err = rows(ctx, r, pg.BoardActions, []any{limit + 1}, scanDone)
 			if v.More = len(v.Actions) > limit; v.More {
 				v.Actions = v.Actions[:limit]
 			}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config/duration"
-	pgsql "github.com/prescient-go/prescient/sql"
+	"github.com/prescient-go/prescient/internal/pg"
 )
 
 // maxSlotJobs bounds the listed jobs of a slot.
@@ -78,7 +78,7 @@ func (b *Board) Slot(ctx context.Context, slot time.Time, acted int64) (Slot, er
 }
 
 func readSlotJobs(ctx context.Context, r *reader, slot time.Time) (list []SlotJob, err error) {
-	list, err = rows(ctx, r, pgsql.BoardSlot, []any{slot, maxSlotJobs}, func(row *sql.Rows, j *SlotJob) error {
+	list, err = rows(ctx, r, pg.BoardSlot, []any{slot, maxSlotJobs}, func(row *sql.Rows, j *SlotJob) error {
 		var first, last sql.NullTime
 		err := row.Scan(&j.JobExec, &j.Planned, &j.Finished, &j.Rescheduled, &j.Failed, &j.Late, &j.Error, &first, &last,
 			(*int64)(&j.Spent))

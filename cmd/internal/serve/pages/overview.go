@@ -14,6 +14,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
 	"github.com/prescient-go/prescient/cmd/internal/view"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
@@ -140,10 +141,10 @@ func (p overviews) unread(err error) verdict {
 	case errors.Is(err, pgsql.ErrNotMigrated):
 		v.Text = "The database has no tables of prescient"
 		v.Detail = "No check runs before they exist. " + err.Error() + "."
-	case pgsql.HasState(err, pqerror.InsufficientPrivilege):
+	case pg.HasState(err, pqerror.InsufficientPrivilege):
 		v.Text, v.Detail = "The database refuses this server", "Its login may not read the tables: it needs the role of "+
 			"a reader, which the command migrate roles makes. "+v.Detail
-	case errors.Is(err, web.ErrLate), errors.Is(err, context.DeadlineExceeded), pgsql.IsTransient(err):
+	case errors.Is(err, web.ErrLate), errors.Is(err, context.DeadlineExceeded), pg.IsTransient(err):
 		v.Text = "The database does not answer"
 		v.Detail = "Slots that begin meanwhile are missed. When it answers again, catch-up runs their rows. " + v.Detail
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/cmd/internal/serve/board"
+	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/internal/web"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/schedule"
@@ -237,9 +238,9 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", "2")
 		s.fail(w, r, http.StatusServiceUnavailable,
 			"Too many requests at once: this one was not sent to the database. Load the page again in a moment.")
-	case pgsql.IsRowSecurity(err):
+	case pg.IsRowSecurity(err):
 		s.fail(w, r, http.StatusServiceUnavailable, "The page cannot be read: "+pgsql.ErrRowSecurity.Error()+".")
-	case pgsql.HasState(err, pqerror.InsufficientPrivilege):
+	case pg.HasState(err, pqerror.InsufficientPrivilege):
 		s.fail(w, r, http.StatusForbidden, board.NoRights)
 	case errors.Is(err, pgsql.ErrNotMigrated):
 		s.fail(w, r, http.StatusServiceUnavailable, "The page cannot be read: "+pgsql.ErrNotMigrated.Error()+".")

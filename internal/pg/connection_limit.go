@@ -1,4 +1,4 @@
-package sql
+package pg
 
 import (
 	"context"
@@ -29,7 +29,7 @@ func NewConnectionLimit(n int) *ConnectionLimit {
 }
 
 // Limited makes a pool open only connections that the limit has room for.
-func Limited(l *ConnectionLimit) Option { return func(o *options) { o.limit = l } }
+func Limited(l *ConnectionLimit) func(o *Options) { return func(o *Options) { o.limit = l } }
 
 // enter waits for room for a connection.
 func (l *ConnectionLimit) enter(ctx context.Context) error {

@@ -1,4 +1,4 @@
-package sql_test
+package pg_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -72,7 +73,7 @@ func TestAConnectionThatMissesWhatItKeptPreparedIsGivenUp(t *testing.T) {
 	if err != nil || failed != nil || prepared != 1 || again != first {
 		t.Errorf("%d statements by %d, then by %d; %v, %v", prepared, first, again, err, failed)
 	}
-	if _, _, err := ask("deallocate all"); !pgsql.HasState(err, pqerror.InvalidSQLStatementName) {
+	if _, _, err := ask("deallocate all"); !pg.HasState(err, pqerror.InvalidSQLStatementName) {
 		t.Error(err)
 	}
 	for range 2 {

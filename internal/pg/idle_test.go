@@ -1,4 +1,4 @@
-package sql_test
+package pg_test
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -21,7 +22,7 @@ func TestASessionThatTheServerHasEndedWhileItWasIdleIsNotUsedAgain(t *testing.T)
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = watching.Close() })
-	db, err := pgsql.Open(t.Context(), url, pgsql.Name("idle"), pgsql.Param("idle_session_timeout", "300ms"))
+	db, err := pgsql.Open(t.Context(), url, pg.Name("idle"), pgsql.Param("idle_session_timeout", "300ms"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +35,7 @@ func TestASessionThatTheServerHasEndedWhileItWasIdleIsNotUsedAgain(t *testing.T)
 			})
 		},
 		"a message": func() error {
-			var m pgsql.Message
+			var m pg.Message
 			m.Do("select")
 			return m.Commit(t.Context(), db, "set local jit = off")
 		},

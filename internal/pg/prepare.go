@@ -1,4 +1,4 @@
-package sql
+package pg
 
 import (
 	"context"
@@ -37,7 +37,7 @@ func newPrepared(p *preparing) prepared {
 // it.
 func IsStale(err error) bool {
 	if HasState(err, pqerror.FeatureNotSupported) {
-		return routine(err) == "RevalidateCachedQuery"
+		return Routine(err) == "RevalidateCachedQuery"
 	}
 	return HasState(err, pqerror.InvalidSQLStatementName, pqerror.DuplicatePstatement)
 }

@@ -1,4 +1,4 @@
-package sql_test
+package pg_test
 
 import (
 	"database/sql"
@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -28,8 +29,8 @@ func TestTransactionsOfPrescientHaveTheirOwnSettingsWhateverTheRoleHasSet(t *tes
 	read := func(name string) func(tx *sqlx.Tx) error {
 		return func(tx *sqlx.Tx) error { got[name] = get[string](t, tx, settings); return nil }
 	}
-	add := func(name string) *pgsql.Message {
-		var m pgsql.Message
+	add := func(name string) *pg.Message {
+		var m pg.Message
 		m.Add(settings, nil, func(row *sql.Rows) error {
 			var text string
 			err := row.Scan(&text)
@@ -150,7 +151,7 @@ func TestRowSecurityOnTablesOfPrescientIsAnErrorAndHidesNothing(t *testing.T) {
 	} {
 		tx := begin(t, db)
 		exec(t, tx, "set local role row_security_"+role)
-		if _, err := tx.ExecContext(t.Context(), query); !pgsql.IsRowSecurity(err) || !errors.Is(pgsql.ExplainMissing(err), pgsql.ErrRowSecurity) {
+		if _, err := tx.ExecContext(t.Context(), query); !pg.IsRowSecurity(err) || !errors.Is(pg.ExplainMissing(err), pgsql.ErrRowSecurity) {
 			t.Errorf("%s: %v", query, err)
 		}
 		_ = tx.Rollback()
@@ -163,14 +164,14 @@ func TestRowSecurityOnTablesOfPrescientIsAnErrorAndHidesNothing(t *testing.T) {
 			exec(t, tx, "set local role row_security_runner")
 			_, err := tx.ExecContext(t.Context(), "select from prescient.future_job")
 			return err
-		}); !pgsql.IsRowSecurity(err) {
+		}); !pg.IsRowSecurity(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	var m pgsql.Message
+	var m pg.Message
 	m.Do("set local role row_security_runner")
-	m.Add(pgsql.SlotOpen.In(""), []any{noon, "run", 1, "me", 1, noon, 1}, nil)
-	if err := m.Commit(t.Context(), db, "set local jit = off"); !pgsql.IsRowSecurity(err) {
+	m.Add(pg.SlotOpen.In(pgsql.DefaultSchema), []any{"2030-03-01 12:00:00Z", "run", 1, "me", 1, "2030-03-01 12:00:00Z", 1}, nil)
+	if err := m.Commit(t.Context(), db, "set local jit = off"); !pg.IsRowSecurity(err) {
 		t.Errorf("a run: %v", err)
 	}
 }

@@ -1,18 +1,39 @@
-package sql
+package pg
 
 import (
-	"embed"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/sql/statements"
 )
 
-//go:embed statements/*.sql
-var statements embed.FS
+// DefaultSchema is the schema that the .sql files name.
+const DefaultSchema = "prescient"
+
+// Schema is the name of a schema, such as a [github.com/prescient-go/prescient/sql.Schema].
+type Schema interface{ String() string }
+
+// anySchema is for statements that name no object of prescient.
+const anySchema = schemaName(DefaultSchema)
+
+type schemaName string
+
+func (s schemaName) String() string { return string(s) }
+
+// Qualify rewrites the text of a .sql file, in which every name is qualified with the default schema.
+func Qualify(schema Schema, text string) string {
+	name := schema.String()
+	if name == DefaultSchema {
+		return text
+	}
+	return strings.ReplaceAll(text, DefaultSchema+".", pq.QuoteIdentifier(name)+".")
+}
 
 // Statement is an SQL text in which names are qualified with the default schema and parameters are
-// positional. Most are one .sql file each in the folder statements, which says what the statement
+// positional. Most are one .sql file each in the folder sql/statements, which says what the statement
 // does.
 type Statement struct{ file, text string }
 
@@ -292,32 +313,9 @@ func NewStatement(text string) Statement { return Statement{text: text} }
 // In returns the text of the statement for a schema.
 func (s Statement) In(schema Schema) string {
 	if s.file == "" {
-		return schema.qualify(s.text)
+		return Qualify(schema, s.text)
 	}
-	return schema.qualify(textOf(s.file))
+	return Qualify(schema, statements.Text(s.file))
 }
 
 func file(name string) Statement { return Statement{file: name} }
-
-// texts caches the files that were read: a process that cron starts needs few of them.
-var texts sync.Map
-
-func textOf(name string) string {
-	if text, ok := texts.Load(name); ok {
-		return text.(string)
-	}
-	content, err := statements.ReadFile("statements/" + name + ".sql")
-	if err != nil {
-		panic(err)
-	}
-	var lines strings.Builder
-	for line := range strings.Lines(string(content)) {
-		// a parameter written into the statement must not land in a comment
-		if !strings.HasPrefix(strings.TrimSpace(line), "--") {
-			lines.WriteString(line)
-		}
-	}
-	text := expand(strings.TrimSpace(lines.String()))
-	texts.Store(name, text)
-	return text
-}

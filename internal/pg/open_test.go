@@ -1,4 +1,4 @@
-package sql
+package pg
 
 import (
 	"context"
@@ -58,7 +58,7 @@ func TestTheErrorOfASilentServerSaysHowToFindTheLock(t *testing.T) {
 
 func TestAStoppedCallerDoesNotWaitForASilentServer(t *testing.T) {
 	t.Parallel()
-	for _, opts := range [][]Option{nil, {Patient()}} {
+	for _, opts := range [][]func(*Options){nil, {Patient()}} {
 		for _, url := range []string{
 			"postgres://somebody@%s/shop?sslmode=disable", "postgres://somebody@%s/shop?sslmode=require",
 			"postgres://somebody@%[1]s,%[1]s/shop",

@@ -1,4 +1,4 @@
-package sql_test
+package pg_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -25,7 +26,7 @@ func TestPgBouncerInStatementModeIsRefusedAndNotTriedAgain(t *testing.T) {
 	nothing := func(*sqlx.Tx) error { return nil }
 	something := func(tx *sqlx.Tx) error { return tx.GetContext(t.Context(), new(int), "select $1::int", 1) }
 	lazily := func() error {
-		tx, err := pgsql.BeginLazy(t.Context(), db)
+		tx, err := pg.BeginLazy(t.Context(), db)
 		if err != nil {
 			return err
 		}
@@ -39,7 +40,7 @@ func TestPgBouncerInStatementModeIsRefusedAndNotTriedAgain(t *testing.T) {
 		"BeginLazy": lazily,
 		"migrate":   func() error { return pgsql.Migrate(t.Context(), db, "") },
 	} {
-		if err := try(); !errors.Is(err, pgsql.ErrStatementPooling) || pgsql.IsTransient(err) {
+		if err := try(); !errors.Is(err, pgsql.ErrStatementPooling) || pg.IsTransient(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -56,11 +57,11 @@ func TestAURLThatTheDriverCannotParseIsNotShown(t *testing.T) {
 		"to write": func() error { return pgsql.InTx(t.Context(), db, nothing) },
 		"to read":  func() error { return pgsql.ReadTx(t.Context(), db, nothing) },
 		"a check's": func() error {
-			_, err := pgsql.BeginLazy(t.Context(), db)
+			_, err := pg.BeginLazy(t.Context(), db)
 			return err
 		},
 	} {
-		if err := begin(); !errors.Is(err, pgsql.ErrURL) || strings.Contains(err.Error(), "hun") || pgsql.IsTransient(err) {
+		if err := begin(); !errors.Is(err, pgsql.ErrURL) || strings.Contains(err.Error(), "hun") || pg.IsTransient(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -147,8 +148,8 @@ func TestErrorsAreDistinguished(t *testing.T) {
 		{err: io.ErrUnexpectedEOF, transient: true},
 		{err: fmt.Errorf("x: %w", &net.OpError{Op: "read", Err: errors.New("reset")}), transient: true},
 	} {
-		if pgsql.IsRetryable(test.err) != test.retryable || pgsql.IsTransient(test.err) != test.transient || pgsql.IsLockTimeout(test.err) != test.timeout {
-			t.Errorf("%v: retryable %t, transient %t, lock timeout %t", test.err, pgsql.IsRetryable(test.err), pgsql.IsTransient(test.err), pgsql.IsLockTimeout(test.err))
+		if pg.IsRetryable(test.err) != test.retryable || pg.IsTransient(test.err) != test.transient || pg.IsLockTimeout(test.err) != test.timeout {
+			t.Errorf("%v: retryable %t, transient %t, lock timeout %t", test.err, pg.IsRetryable(test.err), pg.IsTransient(test.err), pg.IsLockTimeout(test.err))
 		}
 	}
 }
@@ -182,7 +183,7 @@ func TestOpenSetsParametersOfTheSession(t *testing.T) {
 func TestADatabaseThatIsNilIsNamed(t *testing.T) {
 	t.Parallel()
 	_, read := pgsql.ReadSetting(t.Context(), nil, "")
-	_, schemas := pgsql.Schemas(t.Context(), nil, "*")
+	_, schemas := pg.Schemas(t.Context(), nil, "*")
 	_, without := pgsql.ReadSetting(t.Context(), (*sql.DB)(nil), "")
 	for name, err := range map[string]error{"ReadSetting": read, "a nil *sql.DB": without, "Schemas": schemas, "Migrate": pgsql.Migrate(t.Context(), nil, "")} {
 		if err == nil || !strings.Contains(err.Error(), "there is no database: db is nil") {

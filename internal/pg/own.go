@@ -1,4 +1,4 @@
-package sql
+package pg
 
 import (
 	"context"
@@ -22,22 +22,22 @@ const (
 	// hide rows.
 	errorsForHidden = "set local row_security = off"
 
-	// lifted lifts what a server, a role or a database may have set to end statements and transactions, because prescient
+	// Lifted lifts what a server, a role or a database may have set to end statements and transactions, because prescient
 	// bounds its work itself. Callers with a bound of their own set it afterwards. liftedSince17 lifts what PostgreSQL 17
 	// added. The other settings of this kind stay: lock_timeout, whose error names it, and idle_session_timeout, after
 	// which the pool takes another connection.
-	lifted        = "set local statement_timeout = 0;\nset local idle_in_transaction_session_timeout = 0"
+	Lifted        = "set local statement_timeout = 0;\nset local idle_in_transaction_session_timeout = 0"
 	liftedSince17 = "set local transaction_timeout = 0"
 
-	// liftedIfKnown is liftedSince17 for a server of any version. Planning it costs 25 us.
-	liftedIfKnown = "select set_config('transaction_timeout', '0', true) " +
+	// LiftedIfKnown is liftedSince17 for a server of any version. Planning it costs 25 us.
+	LiftedIfKnown = "select set_config('transaction_timeout', '0', true) " +
 		"where current_setting('transaction_timeout', true) is not null"
 
 	// ownSettings are those of each transaction of a command. The server compiles nothing (JIT) for one, because that
 	// costs a read of history or of the ledger more than it saves.
-	ownSettings = errorsForHidden + ";\nset local jit = off;\n" + lifted
+	ownSettings = errorsForHidden + ";\nset local jit = off;\n" + Lifted
 
-	// ownSettingsAtOnce is ownSettings and liftedIfKnown in one statement.
+	// ownSettingsAtOnce is ownSettings and LiftedIfKnown in one statement.
 	ownSettingsAtOnce = "select set_config(name, value, true) from (values ('row_security', 'off'), ('jit', 'off'), " +
 		"('statement_timeout', '0'), ('idle_in_transaction_session_timeout', '0'), ('transaction_timeout', '0')) " +
 		"as own (name, value) where current_setting(name, true) is not null"
@@ -65,18 +65,23 @@ func Ours(db interface{ Driver() driver.Driver }) bool {
 	return ours
 }
 
+// execer is a transaction of sqlx or of database/sql.
+type execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
 // UseOwnSettings makes prescient's own settings in a transaction on a pool that is not one of [Open].
 func UseOwnSettings(ctx context.Context, tx execer) error {
 	_, err := tx.ExecContext(ctx, ownSettingsAtOnce)
 	return err
 }
 
-// Lift returns lifted for a [Message] to a server whose version is known. It leaves
+// Lift returns Lifted for a [Message] to a server whose version is known, such as 15.18. It leaves
 // idle_in_transaction_session_timeout to the caller.
-func (s Server) Lift() string {
+func Lift(version string) string {
 	lift := "set local statement_timeout = 0"
 	var major int
-	if _, err := fmt.Sscan(s.Version, &major); err == nil && major >= 17 {
+	if _, err := fmt.Sscan(version, &major); err == nil && major >= 17 {
 		lift += "; " + liftedSince17
 	}
 	return lift
@@ -106,7 +111,7 @@ func (c *conn) beginWith(ctx context.Context, message string) error {
 		_, err := c.Conn.ExecContext(ctx, message+*c.lifts, nil)
 		return err
 	}
-	rows, err := c.Conn.QueryContext(ctx, message+liftedIfKnown, nil)
+	rows, err := c.Conn.QueryContext(ctx, message+LiftedIfKnown, nil)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package sql
+package pg
 
 import (
 	"context"
@@ -77,7 +77,7 @@ type conn struct {
 	tx       *lazyTx          // the current transaction; nil: none, or one that is not lazy
 	limit    *ConnectionLimit // counts this connection; nil: none does
 	wrote    *atomic.Bool
-	lifts    *string         // what liftedIfKnown is for its server; nil: not known yet
+	lifts    *string         // what LiftedIfKnown is for its server; nil: not known yet
 	pooled   *atomic.Bool    // PgBouncer has ended it because of its statement mode
 	socket   syscall.RawConn // nil: the application dials itself
 }

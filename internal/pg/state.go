@@ -1,4 +1,4 @@
-package sql
+package pg
 
 import (
 	"errors"
@@ -23,9 +23,9 @@ type serverError interface {
 	SQLState() string
 }
 
-// routine returns the server's C function that raised the error in err. Returns "" if there is
+// Routine returns the server's C function that raised the error in err. Returns "" if there is
 // none. The message may be in any language, and drivers have a field for the function.
-func routine(err error) string {
+func Routine(err error) string {
 	e, _ := errors.AsType[serverError](err)
 	if v := reflect.Indirect(reflect.ValueOf(e)); v.Kind() == reflect.Struct {
 		if name := v.FieldByName("Routine"); name.Kind() == reflect.String {
@@ -63,11 +63,11 @@ func IsMistake(err error) bool {
 
 // IsPolicy tells whether err says that no policy of row security lets a statement write its row.
 func IsPolicy(err error) bool {
-	return HasState(err, pqerror.InsufficientPrivilege) && routine(err) == "ExecWithCheckOptions"
+	return HasState(err, pqerror.InsufficientPrivilege) && Routine(err) == "ExecWithCheckOptions"
 }
 
 // IsRowSecurity tells whether err says that a policy of row security concerns a statement of a
 // transaction with row_security off.
 func IsRowSecurity(err error) bool {
-	return HasState(err, pqerror.InsufficientPrivilege) && routine(err) == "check_enable_rls"
+	return HasState(err, pqerror.InsufficientPrivilege) && Routine(err) == "check_enable_rls"
 }

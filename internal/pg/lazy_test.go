@@ -1,4 +1,4 @@
-package sql_test
+package pg_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -36,8 +37,8 @@ func lazyTable(db *sqlx.DB) *sqlx.DB {
 }
 
 // insertLast inserts a number and commits.
-func insertLast(ctx context.Context, tx *pgsql.LazyTx, n int) error {
-	var m pgsql.Message
+func insertLast(ctx context.Context, tx *pg.LazyTx, n int) error {
+	var m pg.Message
 	m.Add("insert into lazy values ($1) returning n", []any{n}, func(row *sql.Rows) error { return row.Scan(new(int)) })
 	return m.CommitTx(context.WithoutCancel(ctx), tx)
 }
@@ -52,19 +53,19 @@ func numbers(t *testing.T, db *sqlx.DB) (list []int) {
 
 func TestATransactionThatBeginsWithItsFirstStatementIsWholeOrNothing(t *testing.T) {
 	t.Parallel()
-	firsts := map[string]func(ctx context.Context, tx *pgsql.LazyTx) error{
-		"text": func(ctx context.Context, tx *pgsql.LazyTx) error {
+	firsts := map[string]func(ctx context.Context, tx *pg.LazyTx) error{
+		"text": func(ctx context.Context, tx *pg.LazyTx) error {
 			_, err := tx.ExecContext(ctx, "insert into lazy values (1)")
 			return err
 		},
-		"parameters": func(ctx context.Context, tx *pgsql.LazyTx) error {
+		"parameters": func(ctx context.Context, tx *pg.LazyTx) error {
 			_, err := tx.ExecContext(ctx, "insert into lazy values ($1)", 1)
 			return err
 		},
-		"query": func(ctx context.Context, tx *pgsql.LazyTx) error {
+		"query": func(ctx context.Context, tx *pg.LazyTx) error {
 			return tx.QueryRowContext(ctx, "insert into lazy values ($1) returning n", 1).Scan(new(int))
 		},
-		"prepare": func(ctx context.Context, tx *pgsql.LazyTx) error {
+		"prepare": func(ctx context.Context, tx *pg.LazyTx) error {
 			s, err := tx.PrepareContext(ctx, "insert into lazy values ($1)")
 			if err != nil {
 				return err
@@ -79,7 +80,7 @@ func TestATransactionThatBeginsWithItsFirstStatementIsWholeOrNothing(t *testing.
 		for name, first := range firsts {
 			for _, commits := range []bool{false, true} {
 				db.MustExec("truncate lazy")
-				tx, err := pgsql.BeginLazy(t.Context(), db)
+				tx, err := pg.BeginLazy(t.Context(), db)
 				if err == nil && first != nil {
 					err = first(t.Context(), tx)
 				}
@@ -115,7 +116,7 @@ func pids(t *testing.T, db *sqlx.DB) map[int]bool {
 	t.Helper()
 	seen := map[int]bool{}
 	for range 3 {
-		tx, err := pgsql.BeginLazy(t.Context(), db)
+		tx, err := pg.BeginLazy(t.Context(), db)
 		var pid int
 		if err == nil {
 			err = tx.Get(&pid, "select pg_backend_pid()")
@@ -133,7 +134,7 @@ func TestTheErrorOfACommitIsToldFromThatOfAStatement(t *testing.T) {
 	t.Parallel()
 	lazily(t, func(t *testing.T, db *sqlx.DB) {
 		try := func(first string, n int) error {
-			tx, err := pgsql.BeginLazy(t.Context(), db)
+			tx, err := pg.BeginLazy(t.Context(), db)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -142,11 +143,11 @@ func TestTheErrorOfACommitIsToldFromThatOfAStatement(t *testing.T) {
 			return insertLast(t.Context(), tx, n)
 		}
 		err := try("insert into lazy values (1)", 1) // a duplicate, which only the commit finds
-		if _, commit := errors.AsType[*pgsql.CommitError](err); !commit || pq.As(err, pqerror.UniqueViolation) == nil {
+		if _, commit := errors.AsType[*pg.CommitError](err); !commit || pq.As(err, pqerror.UniqueViolation) == nil {
 			t.Errorf("%v", err)
 		}
 		err = try("select 1 / 0", 1)
-		if _, commit := errors.AsType[*pgsql.CommitError](err); commit || pq.As(err, pqerror.InFailedSQLTransaction) == nil {
+		if _, commit := errors.AsType[*pg.CommitError](err); commit || pq.As(err, pqerror.InFailedSQLTransaction) == nil {
 			t.Errorf("%v", err)
 		}
 		if got := numbers(t, db); got != nil {
@@ -162,8 +163,8 @@ func TestTheErrorOfACommitIsToldFromThatOfAStatement(t *testing.T) {
 // leaves the other as it is.
 func TestATransactionThatBeginsWithTheCommitOfAnother(t *testing.T) {
 	t.Parallel()
-	try := func(t *testing.T, db *sqlx.DB, before, first string, end func(tx *pgsql.LazyTx) error) error {
-		tx, err := pgsql.BeginLazy(t.Context(), db)
+	try := func(t *testing.T, db *sqlx.DB, before, first string, end func(tx *pg.LazyTx) error) error {
+		tx, err := pg.BeginLazy(t.Context(), db)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +173,7 @@ func TestATransactionThatBeginsWithTheCommitOfAnother(t *testing.T) {
 			t.Skip("it is a pool of the driver's: transactions begin one by one")
 		}
 		_, _ = tx.Exec(before)
-		var m, next pgsql.Message
+		var m, next pg.Message
 		inserted := func(row *sql.Rows) error { return row.Scan(new(int)) }
 		m.Add("insert into lazy values ($1) returning n", []any{1}, inserted)
 		next.Add(first, []any{2}, inserted)
@@ -195,11 +196,11 @@ func TestATransactionThatBeginsWithTheCommitOfAnother(t *testing.T) {
 		return end(another)
 	}
 	const nothing, insert = "select 1", "insert into lazy values ($1) returning n"
-	commits := func(tx *pgsql.LazyTx) error { return insertLast(t.Context(), tx, 3) }
-	undoes := func(tx *pgsql.LazyTx) error { return tx.Rollback() }
+	commits := func(tx *pg.LazyTx) error { return insertLast(t.Context(), tx, 3) }
+	undoes := func(tx *pg.LazyTx) error { return tx.Rollback() }
 	for name, test := range map[string]struct {
 		before, first string
-		end           func(tx *pgsql.LazyTx) error
+		end           func(tx *pg.LazyTx) error
 		state         pqerror.Code
 		commit        bool // the error comes from a commit
 		want          []int
@@ -216,10 +217,10 @@ func TestATransactionThatBeginsWithTheCommitOfAnother(t *testing.T) {
 				for range 2 { // the connection is still usable
 					db.MustExec("truncate lazy")
 					err := try(t, db, test.before, test.first, test.end)
-					if pgsql.State(err) != test.state {
+					if pg.State(err) != test.state {
 						t.Errorf("%v", err)
 					}
-					if _, commit := errors.AsType[*pgsql.CommitError](err); test.commit && !commit {
+					if _, commit := errors.AsType[*pg.CommitError](err); test.commit && !commit {
 						t.Errorf("%v is not told as one of the commit", err)
 					}
 					if got := numbers(t, db); !slices.Equal(got, test.want) {
@@ -242,7 +243,7 @@ func TestOnlyItsOwnerCommitsATransactionThatBeginsWithItsFirstStatement(t *testi
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	lazyTable(db)
-	tx, err := pgsql.BeginLazy(t.Context(), db)
+	tx, err := pg.BeginLazy(t.Context(), db)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,13 +273,13 @@ func TestStatementsEndWithTheTransactionInAnyContext(t *testing.T) {
 		defer never()
 		for name, of := range map[string]context.Context{"none": context.Background(), "own": forever} {
 			t.Run(name, func(t *testing.T) {
-				endsWithItsTransaction(t, db, watch, func(tx *pgsql.LazyTx, query string) error {
+				endsWithItsTransaction(t, db, watch, func(tx *pg.LazyTx, query string) error {
 					_, err := tx.ExecContext(of, query)
 					return err
 				})
 			})
 			t.Run(name+" of one that is prepared", func(t *testing.T) {
-				endsWithItsTransaction(t, db, watch, func(tx *pgsql.LazyTx, query string) error {
+				endsWithItsTransaction(t, db, watch, func(tx *pg.LazyTx, query string) error {
 					s, err := tx.PrepareContext(of, query)
 					if err != nil {
 						t.Fatal(err)
@@ -292,7 +293,7 @@ func TestStatementsEndWithTheTransactionInAnyContext(t *testing.T) {
 	})
 }
 
-func endsWithItsTransaction(t *testing.T, db, watch *sqlx.DB, exec func(tx *pgsql.LazyTx, query string) error) {
+func endsWithItsTransaction(t *testing.T, db, watch *sqlx.DB, exec func(tx *pg.LazyTx, query string) error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	query := "select pg_sleep(60) /* " + t.Name() + " */"
@@ -303,7 +304,7 @@ func endsWithItsTransaction(t *testing.T, db, watch *sqlx.DB, exec func(tx *pgsq
 		}
 		cancel()
 	}()
-	tx, err := pgsql.BeginLazy(ctx, db)
+	tx, err := pg.BeginLazy(ctx, db)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +336,7 @@ func TestATransactionKeepsNothingOfStatementsThatAreOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	tx, err := pgsql.BeginLazy(t.Context(), db)
+	tx, err := pg.BeginLazy(t.Context(), db)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,7 +370,7 @@ func TestATransactionIsRolledBackAndItsConnectionFreeWhenItsContextEnds(t *testi
 	lazily(t, func(t *testing.T, db *sqlx.DB) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		tx, err := pgsql.BeginLazy(ctx, db)
+		tx, err := pg.BeginLazy(ctx, db)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -394,15 +395,15 @@ func TestATransactionIsRolledBackAndItsConnectionFreeWhenItsContextEnds(t *testi
 // context.
 func TestAMessageThatCannotBeWrittenLeavesItsTransactionAsItIs(t *testing.T) {
 	t.Parallel()
-	sends := map[string]func(ctx context.Context, tx *pgsql.LazyTx, bad, good *pgsql.Message) error{
-		"Send":     func(ctx context.Context, tx *pgsql.LazyTx, bad, _ *pgsql.Message) error { return bad.Send(ctx, tx) },
-		"SendTx":   func(ctx context.Context, tx *pgsql.LazyTx, bad, _ *pgsql.Message) error { return bad.SendTx(ctx, tx) },
-		"CommitTx": func(ctx context.Context, tx *pgsql.LazyTx, bad, _ *pgsql.Message) error { return bad.CommitTx(ctx, tx) },
-		"CommitAndBegin": func(ctx context.Context, tx *pgsql.LazyTx, bad, good *pgsql.Message) error {
+	sends := map[string]func(ctx context.Context, tx *pg.LazyTx, bad, good *pg.Message) error{
+		"Send":     func(ctx context.Context, tx *pg.LazyTx, bad, _ *pg.Message) error { return bad.Send(ctx, tx) },
+		"SendTx":   func(ctx context.Context, tx *pg.LazyTx, bad, _ *pg.Message) error { return bad.SendTx(ctx, tx) },
+		"CommitTx": func(ctx context.Context, tx *pg.LazyTx, bad, _ *pg.Message) error { return bad.CommitTx(ctx, tx) },
+		"CommitAndBegin": func(ctx context.Context, tx *pg.LazyTx, bad, good *pg.Message) error {
 			_, err := bad.CommitAndBegin(ctx, tx, good)
 			return err
 		},
-		"CommitAndBegin, as the first of the next": func(ctx context.Context, tx *pgsql.LazyTx, bad, good *pgsql.Message) error {
+		"CommitAndBegin, as the first of the next": func(ctx context.Context, tx *pg.LazyTx, bad, good *pg.Message) error {
 			_, err := good.CommitAndBegin(ctx, tx, bad)
 			return err
 		},
@@ -412,16 +413,16 @@ func TestAMessageThatCannotBeWrittenLeavesItsTransactionAsItIs(t *testing.T) {
 			db.MustExec("truncate lazy")
 			for _, commits := range []bool{true, false} {
 				ctx, cancel := context.WithCancel(t.Context())
-				tx, err := pgsql.BeginLazy(ctx, db)
+				tx, err := pg.BeginLazy(ctx, db)
 				if err != nil {
 					t.Fatal(err)
 				}
 				tx.MustExec("insert into lazy values (1)")
-				var bad, good pgsql.Message
+				var bad, good pg.Message
 				bad.Add("insert into lazy values ($1)", []any{"a\x00b"}, nil)
 				good.Add("insert into lazy values (7) returning n", nil, func(row *sql.Rows) error { return row.Scan(new(int)) })
 				err = send(context.WithoutCancel(ctx), tx, &bad, &good)
-				if _, commit := errors.AsType[*pgsql.CommitError](err); err == nil || commit || !strings.Contains(err.Error(), "parameter $1") {
+				if _, commit := errors.AsType[*pg.CommitError](err); err == nil || commit || !strings.Contains(err.Error(), "parameter $1") {
 					t.Errorf("%s: %v", name, err)
 				}
 				if commits {
@@ -457,7 +458,7 @@ func TestNothingIsWrittenThroughATransactionThatIsCommitted(t *testing.T) {
 	db.SetMaxOpenConns(1)
 	db.MustExec(`create table went_on (round int, own bool)`)
 	for round := range 200 {
-		tx, err := pgsql.BeginLazy(t.Context(), db)
+		tx, err := pg.BeginLazy(t.Context(), db)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -472,7 +473,7 @@ func TestNothingIsWrittenThroughATransactionThatIsCommitted(t *testing.T) {
 				}
 			})
 		}
-		var m, next pgsql.Message
+		var m, next pg.Message
 		numbers := func(row *sql.Rows) error { return row.Scan(new(int)) }
 		m.Add("select n from generate_series(1, 10) as n", nil, numbers)
 		next.Add("select n from generate_series(1, 10) as n", nil, numbers)
@@ -500,8 +501,8 @@ func TestNothingIsWrittenThroughATransactionThatIsCommitted(t *testing.T) {
 	}
 }
 
-func insertNothing(ctx context.Context, tx *pgsql.LazyTx) error {
-	var m pgsql.Message
+func insertNothing(ctx context.Context, tx *pg.LazyTx) error {
+	var m pg.Message
 	m.Add("select 1", nil, func(row *sql.Rows) error { return row.Scan(new(int)) })
 	return m.CommitTx(context.WithoutCancel(ctx), tx)
 }

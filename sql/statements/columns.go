@@ -1,4 +1,4 @@
-package sql
+package statements
 
 import (
 	"regexp"
@@ -78,13 +78,13 @@ var columnLists = map[string]string{
 
 var columnList = regexp.MustCompile(`\{\{(?:(\w+)\.)?(\w+)\}\}`)
 
-// expand writes the lists of columns into the text of a .sql file. It panics if there is no such list.
-func expand(text string) string {
+// Expand writes the lists of columns into the text of a .sql file. It panics if there is no such list.
+func Expand(text string) string {
 	return columnList.ReplaceAllStringFunc(text, func(mark string) string {
 		found := columnList.FindStringSubmatch(mark)
 		from, list := found[1], columnLists[found[2]]
 		if list == "" {
-			panic("sql: no list of columns is called " + mark)
+			panic("statements: no list of columns is called " + mark)
 		}
 		var columns []string
 		for line := range strings.Lines(strings.TrimSpace(list)) {

@@ -1,4 +1,4 @@
-package sql
+package pg
 
 import (
 	"database/sql/driver"
@@ -35,7 +35,7 @@ func (c *conn) noteBegin(readOnly bool, err error) error {
 	switch {
 	case err == nil && !readOnly && !c.wrote.Load():
 		c.wrote.Store(true)
-	case HasState(err, pqerror.FeatureNotSupported) && routine(err) != "RevalidateCachedQuery":
+	case HasState(err, pqerror.FeatureNotSupported) && Routine(err) != "RevalidateCachedQuery":
 		c.broken = true
 		if c.wrote.Load() {
 			return &demotedError{err}

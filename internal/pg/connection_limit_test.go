@@ -1,4 +1,4 @@
-package sql_test
+package pg_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/pg"
 	pgsql "github.com/prescient-go/prescient/sql"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
@@ -17,10 +18,10 @@ import (
 func TestPoolsOfOneServerHaveNoMoreConnectionsThanTheirLimit(t *testing.T) {
 	t.Parallel()
 	const most, pools, statements = 3, 4, 20
-	limit := pgsql.NewConnectionLimit(most)
+	limit := pg.NewConnectionLimit(most)
 	var list []*sqlx.DB
 	for range pools {
-		list = append(list, open(t, pgtest.URL(t), pgsql.Limited(limit)))
+		list = append(list, open(t, pgtest.URL(t), pg.Limited(limit)))
 	}
 	var now, peak atomic.Int64
 	var work sync.WaitGroup
@@ -59,21 +60,21 @@ func TestPoolsOfOneServerHaveNoMoreConnectionsThanTheirLimit(t *testing.T) {
 
 func TestAPoolTakesTheConnectionThatAnotherKeepsForLater(t *testing.T) {
 	t.Parallel()
-	limit := pgsql.NewConnectionLimit(1)
-	first, second := open(t, pgtest.URL(t), pgsql.Limited(limit)), pgtest.URL(t)
+	limit := pg.NewConnectionLimit(1)
+	first, second := open(t, pgtest.URL(t), pg.Limited(limit)), pgtest.URL(t)
 	taken, err := first.Connx(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := pgsql.Open(ctx, second, pgsql.Limited(limit)); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := pgsql.Open(ctx, second, pg.Limited(limit)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("while the only connection is in use: %v", err)
 	}
 	if err := taken.Close(); err != nil {
 		t.Fatal(err)
 	}
-	other := open(t, second, pgsql.Limited(limit))
+	other := open(t, second, pg.Limited(limit))
 	if n := first.Stats().OpenConnections; n != 0 {
 		t.Errorf("the first pool keeps %d connections", n)
 	}

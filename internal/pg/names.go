@@ -1,0 +1,43 @@
+package pg
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// IsLike tells whether a name matches a pattern. In the pattern, * stands for any characters.
+func IsLike(name, pattern string) bool {
+	like, err := path.Match(pattern, name)
+	return like && err == nil
+}
+
+// Schemas returns the schemas that hold prescient's tables and whose names match a pattern, sorted
+// by name. In the pattern, * stands for any characters.
+func Schemas(ctx context.Context, db Pool, pattern string) ([]string, error) {
+	var names []string
+	like := strings.NewReplacer(`_`, `\_`, `*`, `%`).Replace(pattern)
+	err := ReadTx(ctx, db, func(tx *sqlx.Tx) error {
+		names = nil
+		return tx.SelectContext(ctx, &names, StoreSchemas.In(anySchema), like)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find schemas like %s: %w", pattern, err)
+	}
+	return names, nil
+}
+
+// Overloads returns those of the routines that have one of the names. Each is written with the types of its parameters,
+// such as "slot_ceil(timestamptz)".
+func Overloads(routines []string, names ...string) (list []string) {
+	for _, routine := range routines {
+		if name, _, _ := strings.Cut(routine, "("); slices.Contains(names, name) {
+			list = append(list, routine)
+		}
+	}
+	return list
+}
