@@ -10,8 +10,9 @@ FUZZTIME = 20s
 
 # packages that hardly share memory between goroutines: the race detector would make their tests two to three times slower
 PLAIN = ./cmd $(shell go list ./cmd/internal/... | grep -v /internal/serve/) ./config/... ./docs ./examples/... ./internal/guard \
-	./internal/plain ./internal/spoken ./internal/sqltext ./internal/tx ./internal/trust ./internal/upgrade ./jobs/event/deadletter ./jobs/event/outbox \
-	./jobs/rule/... ./jobs/schedule/... ./slots/advise ./slots/forecast ./slots/grid ./slots/health ./slots/internal/shape ./slots/replay ./testkit/oracle
+	./internal/plain ./internal/spoken ./internal/sqltext ./internal/tx ./internal/trust ./internal/upgrade ./internal/deadletter ./jobs/event/outbox \
+	./internal/backtest ./internal/expr ./internal/rulestore \
+	./jobs/rule/... ./jobs/schedule/... ./internal/advise ./internal/forecast ./slots/grid ./slots/health ./slots/internal/shape ./internal/replay ./testkit/oracle
 
 # tests that measure memory, wait for leases or follow every link, and their packages: the race detector would make these
 # tests two to four times slower, and find no more than the other tests of the packages

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prescient-go/prescient/slots/advise"
+	"github.com/prescient-go/prescient/internal/advise"
 )
 
 // advised measures how long advise takes out of more and more history.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/forecast"
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/slots/forecast"
 )
 
 // forecasts measures how long a forecast of a day takes, out of more and more rows that wait, and how far the run times that it tells

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/replay"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
-	"github.com/prescient-go/prescient/slots/replay"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 

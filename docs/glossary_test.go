@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prescient-go/prescient/internal/forecast"
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/slots/forecast"
 	"github.com/prescient-go/prescient/slots/health"
 )
 
@@ -93,7 +93,7 @@ func productNames(t *testing.T) map[string]string {
 	// the documents of the APIs are made from types when they are asked for
 	for _, dir := range []string{
 		"cmd/internal/serve/board", "cmd/internal/view", "internal/web", "jobs/admin", "jobs/schedule/httpapi",
-		"slots/advise", "slots/forecast", "slots/health", "slots/ledger",
+		"internal/advise", "internal/forecast", "slots/health", "slots/ledger",
 	} {
 		files, err := filepath.Glob("../" + dir + "/*.go")
 		if err != nil || len(files) == 0 {

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/replay"
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/slots/replay"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 

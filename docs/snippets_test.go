@@ -91,7 +91,7 @@ var given = map[string]string{
 
 	"../cmd/internal/serve/pages/doc.go": "b *board.Board, access *web.Access, mux *http.ServeMux",
 
-	"../jobs/egress/doc.go":           "secret, id string, to *url.URL, prefixes []netip.Prefix, body []byte",
+	"../internal/egress/doc.go":       "secret, id string, to *url.URL, prefixes []netip.Prefix, body []byte",
 	"../jobs/event/forward/doc.go":    "kafka event.Publisher",
 	"../jobs/httpjob/doc.go":          "secret string",
 	"../jobs/oteltrace/doc.go":        "unshipped jobs.CheckFunc",
@@ -193,9 +193,9 @@ const module = "github.com/prescient-go/prescient/"
 
 // Packages of this module are named as they are, but for sql.
 func init() {
-	for _, path := range strings.Fields(`cmd cmd/internal/serve/board cmd/internal/serve/pages config internal/web jobs jobs/admin jobs/egress jobs/event jobs/event/deadletter jobs/event/file jobs/event/forward jobs/event/kafka jobs/event/nats
+	for _, path := range strings.Fields(`cmd cmd/internal/serve/board cmd/internal/serve/pages config internal/web jobs jobs/admin internal/egress jobs/event internal/deadletter jobs/event/file jobs/event/forward jobs/event/kafka jobs/event/nats
 		jobs/event/outbox jobs/httpjob jobs/oteltrace jobs/pgxjobs jobs/schedule jobs/schedule/crontab jobs/schedule/httpapi jobs/sqljob jobs/stores slots slots/daemon
-		slots/delayq slots/grid slots/metrics slots/replay slots/spool sql/embedded sql/pgtest testkit`) {
+		slots/delayq slots/grid slots/metrics internal/replay slots/spool sql/embedded sql/pgtest testkit`) {
 		imports[filepath.Base(path)] = module + path
 	}
 	imports["pgsql"] = module + "sql"

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prescient-go/prescient/slots/forecast"
+	"github.com/prescient-go/prescient/internal/forecast"
 	"github.com/prescient-go/prescient/slots/health"
 )
 

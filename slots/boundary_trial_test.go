@@ -18,11 +18,11 @@ import (
 
 	"github.com/prescient-go/prescient/internal/await"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/replay"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/ledger"
-	"github.com/prescient-go/prescient/slots/replay"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/prescient-go/prescient/cmd"
-	"github.com/prescient-go/prescient/slots/replay"
+	"github.com/prescient-go/prescient/internal/replay"
 )
 
 type replayOptions struct {

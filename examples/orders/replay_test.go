@@ -12,7 +12,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/prescient-go/prescient/slots/replay"
+	"github.com/prescient-go/prescient/internal/replay"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 

@@ -17,7 +17,7 @@ var publishing = []string{"../schedule", "../rule", "../sqljob", "outbox", "dead
 
 // sending are imports that reach a network, except that of the database.
 var sending = []string{
-	"net/http", "net/smtp", "jobs/egress", "jobs/event/webhook", "jobs/event/kafka", "jobs/event/nats", "jobs/event/file",
+	"net/http", "net/smtp", "internal/egress", "jobs/event/webhook", "jobs/event/kafka", "jobs/event/nats", "jobs/event/file",
 	"jobs/event/forward", "jobs/event/receiver", "go-mail", "franz-go", "nats.go",
 }
 
@@ -77,7 +77,7 @@ func TestTheScanOfSourcesFindsWhatSends(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]int{
 		`package a; import "net/http"`:                                                              1,
-		`package a; import "github.com/prescient-go/prescient/jobs/egress"`:                         1,
+		`package a; import "github.com/prescient-go/prescient/internal/egress"`:                     1,
 		`package a; import "github.com/prescient-go/prescient/jobs/event"; var p event.Publisher`:   1,
 		`package a; import "github.com/prescient-go/prescient/jobs/event"; var p event.TxPublisher`: 0,
 		`package a; import "github.com/twmb/franz-go/pkg/kgo"`:                                      1,

@@ -14,9 +14,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/egress"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/jobs/egress"
 )
 
 // Config binds a job to a service. Name and URL must be set; every other zero field means its

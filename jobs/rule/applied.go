@@ -8,7 +8,7 @@ import (
 
 	"github.com/lib/pq"
 
-	"github.com/prescient-go/prescient/jobs/rule/expr"
+	"github.com/prescient-go/prescient/internal/expr"
 )
 
 // Applied is a rule as the database keeps it: what was applied, and what the catalog said about it

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prescient-go/prescient/jobs/rule/expr"
+	"github.com/prescient-go/prescient/internal/expr"
 	"github.com/prescient-go/prescient/slots/grid"
 )
 

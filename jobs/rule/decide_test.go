@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/expr"
 	"github.com/prescient-go/prescient/jobs/rule"
-	"github.com/prescient-go/prescient/jobs/rule/expr"
 	"github.com/prescient-go/prescient/slots/grid"
 )
 

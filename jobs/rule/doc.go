@@ -8,6 +8,6 @@
 // A [Timing] computes when the steps of a row are due. Business time follows a [Calendar]: its hours,
 // its public holidays and the clocks of its time zone.
 //
-// Package rulestore applies rules to tables, and package backtest tests them on the past. [Register]
-// lets runs check the rows that wait.
+// Package apply applies a file to the tables of a database. [Register] lets runs check the rows that
+// wait. The commands `prescient rules` plan rules and test them on the past.
 package rule

@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/prescient-go/prescient/config/duration"
-	"github.com/prescient-go/prescient/jobs/rule/expr"
+	"github.com/prescient-go/prescient/internal/expr"
 )
 
 // The bounds of a file.

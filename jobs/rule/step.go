@@ -6,8 +6,8 @@ import (
 	"regexp"
 	"strconv"
 
+	"github.com/prescient-go/prescient/internal/expr"
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/jobs/rule/expr"
 )
 
 // Step is a time, and what to do then. It has at least one of Event, SQL, Job and Notify. The payload of the event

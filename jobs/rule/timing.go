@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prescient-go/prescient/jobs/rule/expr"
+	"github.com/prescient-go/prescient/internal/expr"
 )
 
 // ErrNoWork is returned for a calendar whose working time ends before a delay does.

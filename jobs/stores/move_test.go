@@ -14,12 +14,12 @@ import (
 
 	"github.com/prescient-go/prescient/internal/journal"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/replay"
 	"github.com/prescient-go/prescient/internal/seq"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/stores"
 	"github.com/prescient-go/prescient/slots"
-	"github.com/prescient-go/prescient/slots/replay"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 

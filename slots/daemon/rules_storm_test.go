@@ -11,8 +11,8 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/jobs/rule"
-	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 

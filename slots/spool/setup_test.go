@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/internal/replay"
 	"github.com/prescient-go/prescient/slots/grid"
-	"github.com/prescient-go/prescient/slots/replay"
 	"github.com/prescient-go/prescient/slots/spool"
 )
 

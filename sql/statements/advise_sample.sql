@@ -6,7 +6,7 @@
 -- null: neither. found_nothing: how many checks asked for another one. waited: the time from its
 -- enqueue to its first slot.
 -- $3 is the payload field of each job that divides its rows into classes; '': no classes.
--- Called by slots/advise.read.
+-- Called by internal/advise.read.
 with read as materialized (
     select
         h.job_exec, h.id, h.finished_at, h.first_check_at, h.slot, h.lateness, h.check_count, h.enqueued_at, h.outcome,

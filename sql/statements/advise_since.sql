@@ -1,5 +1,5 @@
 -- Counts the rows that ended in the last $1 microseconds, up to $2.
--- Called by slots/advise.newest.
+-- Called by internal/advise.newest.
 select count(*)
 from (
     select

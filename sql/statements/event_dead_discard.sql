@@ -1,6 +1,6 @@
 -- Deletes dead letters of a subject ($1) and an id ($2) that were given up before $3, of a consumer ($4). Nulls
 -- do not narrow.
--- Called by jobs/event/deadletter.Discard.
+-- Called by internal/deadletter.Discard.
 with gone as (
     delete from prescient.event_dead d
     where d.dead_at is not null

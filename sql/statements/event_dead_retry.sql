@@ -1,6 +1,6 @@
 -- Lets the forwarders try dead letters again: those of a subject ($1), an id ($2), given up before $3, and of a
 -- consumer ($4). Nulls do not narrow. The first one of each subject is tried now. Returns their number.
--- Called by jobs/event/deadletter.Retry.
+-- Called by internal/deadletter.Retry.
 with again as (
     update prescient.event_dead d
     set dead_at = null,

@@ -1,5 +1,5 @@
 -- Counts the blocks of the two samples: the history that ended from $1 on, and the waiting rows.
--- Called by slots/forecast.reader.readHistories.
+-- Called by internal/forecast.reader.readHistories.
 select
     coalesce((
         select sum(pg_catalog.pg_relation_size(i.inhrelid))

@@ -1,6 +1,6 @@
 -- Returns what is known of each job. known: a run has registered it in the last 7
 -- days, or it is a rule. removed: no run will ever know it, because it was a rule that was removed.
--- Called by slots/forecast.reader.readJobs.
+-- Called by internal/forecast.reader.readJobs.
 select
     j.name,
     paused_at is not null as paused,

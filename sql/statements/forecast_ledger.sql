@@ -2,7 +2,7 @@
 -- with the rows and the run time of each job.
 -- took: from the opening of a slot to its last outcome, in microseconds. delay: from the slot to
 -- its opening. The time in which a slot was open without a runner does not count.
--- Called by slots/forecast.reader.readLedger.
+-- Called by internal/forecast.reader.readLedger.
 select
     r.slot, r.kind,
     (extract(epoch from r.worked + greatest(

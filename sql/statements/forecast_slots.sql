@@ -1,6 +1,6 @@
 -- Counts the waiting rows in the slots from $1 up to but not including $2, by job. Above 1,000 rows
 -- the number is an estimate; see the function estimate_rows.
--- Called by slots/forecast.reader.readSlots.
+-- Called by internal/forecast.reader.readSlots.
 select
     s.slot,
     coalesce(j.name, '#' || number) as name,

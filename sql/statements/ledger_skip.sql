@@ -1,7 +1,7 @@
 -- Goes from slot $1 to the first later slot that has rows, but no further than $2. The slots
 -- between have nothing to do, and each gets its row in the ledger as in a run of its own. It
 -- returns the slot, and how many were between.
--- Called by slots/replay.Replay.Skip.
+-- Called by internal/replay.Replay.Skip.
 with next as materialized (
     select least($2::timestamptz, min(next_check_at)) as slot
     from prescient.future_job

@@ -1,6 +1,6 @@
 -- Counts the rows of all jobs that wait in some slots $1, those of the rule included. Above 1,000 rows of a
 -- job the number is an estimate; see the function estimate_rows.
--- Called by jobs/rule/rulestore.Store.beside.
+-- Called by internal/rulestore.Store.beside.
 select
     s.slot,
     coalesce((

@@ -1,7 +1,7 @@
 -- Gives a rule ($1) another definition ($2), of a table that may have another name now ($5). $4 says
 -- whether an apply has to walk over its table. It returns no row if the rule no longer has version $3,
 -- or is being removed.
--- Called by jobs/rule/rulestore.Store.install.
+-- Called by internal/rulestore.Store.install.
 with alone as materialized (
     select pg_advisory_xact_lock(hashtextextended('prescient.rule ' || $1, 0))::text, -- waits for checks, see lock_rule; Citus takes no void
         statement_timestamp() as now -- Citus takes no clock in the case below

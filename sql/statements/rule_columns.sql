@@ -2,7 +2,7 @@
 -- text is the same in each session and for ever. declared: the type without a length, with the collation of the column
 -- if it has one of its own. base: the type without domains, as SQL that is read alike with any search_path. own:
 -- PostgreSQL has it itself. virtual: the expression of a column that has no stored value; null if it has.
--- Called by jobs/rule/rulestore.resolver.findTable.
+-- Called by internal/rulestore.resolver.findTable.
 select
     a.attname::text as name,
     a.attnum as number,

@@ -1,7 +1,7 @@
 -- Records that an apply of a rule ($1) of version $2 is done. It returns no row if another apply or a remove has changed
 -- the rule. $3: the actor; empty: the role.
--- Called by jobs/rule/rulestore.Store.apply.
--- Called by jobs/rule/rulestore.Store.walkOver.
+-- Called by internal/rulestore.Store.apply.
+-- Called by internal/rulestore.Store.walkOver.
 update prescient.rule
 set state = 'active',
     position = null,

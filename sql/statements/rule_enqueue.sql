@@ -1,6 +1,6 @@
 -- Lets rows of a rule wait: of the job $1 and the entity_name $2, the keys $3 at the instants $4,
 -- with the payloads $5 ('' stands for none); null: no row has one. $6: the clock of a replay, or null.
--- Called by jobs/rule/rulestore.walk.write.
+-- Called by internal/rulestore.walk.write.
 select inserted + kept + recorded
 from prescient.enqueue_many(
     array_fill($1::text, array[cardinality($3::text[])]), array_fill($2::text, array[cardinality($3::text[])]), $3::text[], $4::timestamptz[],

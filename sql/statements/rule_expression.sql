@@ -1,7 +1,7 @@
 -- Returns an expression as the server understands it, from a view ($1) that has it as its only column and reads one table
 -- ($2): its text and type, whether it has a subquery or a stable function of an application, which may read a table, whether it reads a row as a whole, whether it is about several rows, whether it looks
 -- the table up itself, an operator that it uses where no schema can be written, and the columns of the table that it reads.
--- Called by jobs/rule/rulestore.resolver.expression.
+-- Called by internal/rulestore.resolver.expression.
 select
     -- A column that has the name needs none.
     regexp_replace(

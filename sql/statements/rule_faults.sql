@@ -7,7 +7,7 @@
 -- attached, or were disabled and enabled alone.
 -- loose: what alter table must do for the key to identify a row alone again.
 -- parent: the table of which this one is a partition. children: those that inherit from it.
--- Called by jobs/rule/rulestore.Store.Faults.
+-- Called by internal/rulestore.Store.Faults.
 with wanted as (
     select r.name, r.relation, r.definition, c.oid as relid, w.triggers, w.function
     from prescient.rule r

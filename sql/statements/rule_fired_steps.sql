@@ -1,6 +1,6 @@
 -- Counts what a rule ($1) has fired, by step: how often, its repetitions included, and how
 -- many of its events are dead letters.
--- Called by jobs/rule/rulestore.Store.Fired.
+-- Called by internal/rulestore.Store.Fired.
 select f.step, f.fired, f.last_at, coalesce(d.n, 0) as dead_letters
 from (
     select f.step, sum(f.times) as fired, max(f.fired_at) as last_at

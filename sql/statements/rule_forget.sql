@@ -1,5 +1,5 @@
 -- Deletes up to $2 entries of a rule ($1) and returns their number.
--- Called by jobs/rule/rulestore.Store.clean.
+-- Called by internal/rulestore.Store.clean.
 with picked as (
     select f.job, f.entity_key, f.since, f.step
     from prescient.rule_fired f

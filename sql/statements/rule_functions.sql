@@ -1,5 +1,5 @@
 -- Returns the functions of other schemas that have a name ($1), as SQL.
--- Called by jobs/rule/rulestore.Store.missingFunction.
+-- Called by internal/rulestore.Store.missingFunction.
 select distinct quote_ident(n.nspname) || '.' || quote_ident(p.proname) as name
 from pg_proc p
 join pg_namespace n on n.oid = p.pronamespace

@@ -1,6 +1,6 @@
 -- Returns the rule with a name ($1), or all rules if it is null. stopped_at: when an apply or a remove of
 -- the rule has advanced last, if that is more than 5 minutes ago.
--- Called by jobs/rule/rulestore.Store.read.
+-- Called by internal/rulestore.Store.read.
 select
     r.name, r.relation, r.definition::text as definition, r.version, r.state, r.position, r.applied_at, coalesce(r.applied_by, '') as applied_by,
     j.paused_at, coalesce(j.paused_by, '') as paused_by,

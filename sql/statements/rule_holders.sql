@@ -1,6 +1,6 @@
 -- Returns the first session that holds a lock of a table ($1) because of which a trigger of it
 -- cannot be created or dropped, or the lock of its rule ($3), such as a check.
--- Called by jobs/rule/rulestore.Store.locked.
+-- Called by internal/rulestore.Store.locked.
 select format('session %s of %s (%s, %s)', h.pid, h.usename, coalesce(nullif(h.application_name, ''), 'no application_name'), coalesce(h.state, 'state unknown')) as holder,
     format('select pg_terminate_backend(%s)', h.pid) as mends
 from pg_locks l

@@ -1,6 +1,6 @@
 -- Records how far the walk over the table of a rule ($1) has come: from $3 to $4. It returns no row
 -- if another apply or a remove has changed the rule since version $2.
--- Called by jobs/rule/rulestore.Store.walkOver.
+-- Called by internal/rulestore.Store.walkOver.
 update prescient.rule
 set position = $4,
     updated_at = statement_timestamp()

@@ -1,6 +1,6 @@
 -- Tells whether there is a role ($1), and which of the columns ($3) of a table ($2) it may not read.
--- Called by jobs/rule/rulestore.Store.unready.
--- Called by jobs/rule/rulestore.resolver.role.
+-- Called by internal/rulestore.Store.unready.
+-- Called by internal/rulestore.resolver.role.
 select
     r.oid is not null as there,
     coalesce(array(

@@ -4,7 +4,7 @@
 -- step; open: the last step has fired; left_out: the row of the table is gone, or no longer one of the
 -- rule. Rows that ended before the rule was applied first do not count: they are of a removed rule of
 -- the same name.
--- Called by jobs/rule/rulestore.Store.Summary.
+-- Called by internal/rulestore.Store.Summary.
 select
     coalesce(waiting.n, 0) as waiting, coalesce(waiting.estimated, false) as estimated, waiting.first as next_slot,
     ended.met, ended.met_late, ended.open, ended.left_out, ended.cancelled, ended.failed

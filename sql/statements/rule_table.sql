@@ -1,7 +1,7 @@
 -- Returns what the catalog says about a table ($2) of a schema ($1), and which rights the login has. Null: a
 -- schema of the search path. $3 is the name of the schema of triggers' functions, and of the role that owns them if roles
 -- were made. $4 is the name of the operators' role. It needs no right on the schema. No row: there is no such table.
--- Called by jobs/rule/rulestore.resolver.findTable.
+-- Called by internal/rulestore.resolver.findTable.
 select
     c.oid,
     format('%I.%I', n.nspname, c.relname) as relation,

@@ -1,5 +1,5 @@
 -- Returns the tables and views of applications, for a message about one that is not there.
--- Called by jobs/rule/rulestore.Store.otherTable.
+-- Called by internal/rulestore.Store.otherTable.
 select n.nspname::text as schema, c.relname::text as name
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace

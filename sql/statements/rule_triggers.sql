@@ -1,7 +1,7 @@
 -- Returns the triggers with names ($2) that a table ($1) has, with their functions, which are in a schema ($3). Triggers that do
 -- not fire for applications do not count. behind: the trigger of a partition was made or changed by itself, see rule_faults. reads: the columns of the table that
 -- the condition of an update compares, which are those that the rule reads; null without the function of a row ($4).
--- Called by jobs/rule/rulestore.Store.find.
+-- Called by internal/rulestore.Store.find.
 select
     t.tgname::text as name, p.prosrc as body, encode(t.tgargs, 'hex') as argument, p.prosecdef as definer,
     exists (

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prescient-go/prescient/jobs/rule/backtest"
+	"github.com/prescient-go/prescient/internal/backtest"
 )
 
 // past returns what a test on the past says about a rule: what fired for sure, and the counts of each step.

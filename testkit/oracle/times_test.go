@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/expr"
 	"github.com/prescient-go/prescient/jobs/rule"
-	"github.com/prescient-go/prescient/jobs/rule/expr"
 )
 
 // The instants of steps are those that the oracle finds, for random delays, calendars, zones and starts of the clock.

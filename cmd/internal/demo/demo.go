@@ -12,9 +12,9 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/replay"
 	"github.com/prescient-go/prescient/jobs"
 	"github.com/prescient-go/prescient/slots"
-	"github.com/prescient-go/prescient/slots/replay"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/prescient-go/prescient/slots/replay"
+	"github.com/prescient-go/prescient/internal/replay"
 	"github.com/prescient-go/prescient/sql/pgtest"
 )
 

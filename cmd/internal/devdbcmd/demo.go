@@ -14,7 +14,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/database"
 	"github.com/prescient-go/prescient/cmd/internal/demo"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/slots/replay"
+	"github.com/prescient-go/prescient/internal/replay"
 )
 
 func newCmdDemo(f *factory.Factory) *cobra.Command {

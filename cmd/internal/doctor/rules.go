@@ -10,8 +10,8 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 )
 
 // rules finds rules whose triggers cannot do their work, those whose rows another job gets, and those

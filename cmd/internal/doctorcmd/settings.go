@@ -14,7 +14,7 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/doctor"
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/config"
-	"github.com/prescient-go/prescient/jobs/egress"
+	"github.com/prescient-go/prescient/internal/egress"
 	"github.com/prescient-go/prescient/jobs/event"
 )
 

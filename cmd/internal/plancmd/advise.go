@@ -19,9 +19,9 @@ import (
 	"github.com/prescient-go/prescient/cmd/internal/output"
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/advise"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/slots/advise"
 	pgsql "github.com/prescient-go/prescient/sql"
 )
 

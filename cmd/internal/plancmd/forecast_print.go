@@ -10,9 +10,9 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
+	"github.com/prescient-go/prescient/internal/forecast"
 	"github.com/prescient-go/prescient/internal/plain"
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/slots/forecast"
 )
 
 // forecastView is the JSON of plan forecast.

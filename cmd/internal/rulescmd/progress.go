@@ -5,7 +5,7 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/factory"
 	"github.com/prescient-go/prescient/cmd/internal/output"
-	"github.com/prescient-go/prescient/jobs/rule/rulestore"
+	"github.com/prescient-go/prescient/internal/rulestore"
 )
 
 // progressOf returns a function that shows how many rows of a rule were worked on, on a terminal, and

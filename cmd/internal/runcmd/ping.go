@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/internal/factory"
-	"github.com/prescient-go/prescient/jobs/egress"
+	"github.com/prescient-go/prescient/internal/egress"
 	"github.com/prescient-go/prescient/slots"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/advise"
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/slots/advise"
 )
 
 // Advice says what the checks of a job have cost, and which interval would halve them.

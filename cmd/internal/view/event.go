@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/deadletter"
 	"github.com/prescient-go/prescient/jobs/admin"
-	"github.com/prescient-go/prescient/jobs/event/deadletter"
 )
 
 // Event is admin.TimelineEntry as JSON.

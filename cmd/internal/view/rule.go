@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/jobs/rule"
-	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 )
 
 // Rule is a rule that was applied, as JSON.

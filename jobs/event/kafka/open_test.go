@@ -13,8 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
+	"github.com/prescient-go/prescient/internal/eventtest"
 	"github.com/prescient-go/prescient/jobs/event"
-	"github.com/prescient-go/prescient/jobs/event/eventtest"
 )
 
 func TestOpenConnectsToNothing(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/internal/eventtest"
 	"github.com/prescient-go/prescient/jobs/event"
-	"github.com/prescient-go/prescient/jobs/event/eventtest"
 )
 
 func TestWhatArrivesIsTheEventThatWasSent(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/prescient-go/prescient/internal/await"
+	"github.com/prescient-go/prescient/internal/eventtest"
 	"github.com/prescient-go/prescient/jobs/event"
-	"github.com/prescient-go/prescient/jobs/event/eventtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(eventtest.Main(m)) }

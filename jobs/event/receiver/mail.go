@@ -18,7 +18,7 @@ import (
 
 	gomail "github.com/wneessen/go-mail"
 
-	"github.com/prescient-go/prescient/jobs/egress"
+	"github.com/prescient-go/prescient/internal/egress"
 	"github.com/prescient-go/prescient/jobs/event"
 )
 

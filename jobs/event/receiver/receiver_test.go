@@ -21,7 +21,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/prescient-go/prescient/internal/await"
-	"github.com/prescient-go/prescient/jobs/egress"
+	"github.com/prescient-go/prescient/internal/egress"
 	"github.com/prescient-go/prescient/jobs/event"
 	"github.com/prescient-go/prescient/jobs/event/message"
 	"github.com/prescient-go/prescient/jobs/event/receiver"

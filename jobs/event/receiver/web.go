@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/prescient-go/prescient/jobs/egress"
+	"github.com/prescient-go/prescient/internal/egress"
 	"github.com/prescient-go/prescient/jobs/event"
 )
 

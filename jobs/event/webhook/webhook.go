@@ -24,7 +24,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/prescient-go/prescient/jobs/egress"
+	"github.com/prescient-go/prescient/internal/egress"
 	"github.com/prescient-go/prescient/jobs/event"
 )
 

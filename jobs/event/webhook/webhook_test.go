@@ -19,7 +19,7 @@ import (
 	sdk "github.com/cloudevents/sdk-go/v2/event"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/prescient-go/prescient/jobs/egress"
+	"github.com/prescient-go/prescient/internal/egress"
 	"github.com/prescient-go/prescient/jobs/event"
 	_ "github.com/prescient-go/prescient/jobs/event/webhook"
 )

@@ -32,7 +32,7 @@ type Server struct {
 	DB      *sqlx.DB
 	Schema  pgsql.Schema
 	Citus   bool          // the database is a Citus cluster
-	Version string  // which settings it has
+	Version string        // which settings it has
 	Lease   time.Duration // how long to repeat what the server cannot do now
 	Logger  *slog.Logger
 }

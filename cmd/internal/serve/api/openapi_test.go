@@ -53,7 +53,7 @@ func TestTheDocumentNamesTheBaseOfItsPaths(t *testing.T) {
 func TestTheDescriptionsAreTheCommentsOfTheCode(t *testing.T) {
 	t.Parallel()
 	_, used := document("", webtest.Comments(t, "../board", "../../view", "../../../../internal/web", "../../../../slots/ledger",
-		"../../../../slots/health", "../../../../slots/forecast", "../../../../jobs/admin", "../../../../jobs/event/outbox",
-		"../../../../jobs/rule/rulestore", "../../../../jobs/schedule/httpapi", "."))
+		"../../../../slots/health", "../../../../internal/forecast", "../../../../jobs/admin", "../../../../jobs/event/outbox",
+		"../../../../internal/rulestore", "../../../../jobs/schedule/httpapi", "."))
 	webtest.Keep(t, *update, used, comments())
 }

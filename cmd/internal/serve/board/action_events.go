@@ -6,8 +6,8 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/prescient-go/prescient/internal/deadletter"
 	"github.com/prescient-go/prescient/internal/spoken"
-	"github.com/prescient-go/prescient/jobs/event/deadletter"
 )
 
 // letters names the dead letters that a filter selects.

@@ -16,8 +16,8 @@ import (
 
 	"github.com/prescient-go/prescient/config/duration"
 	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/jobs"
-	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 	"github.com/prescient-go/prescient/jobs/schedule"
 	"github.com/prescient-go/prescient/slots"
 	"github.com/prescient-go/prescient/slots/grid"

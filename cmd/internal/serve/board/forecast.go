@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/config/duration"
-	"github.com/prescient-go/prescient/slots/forecast"
+	"github.com/prescient-go/prescient/internal/forecast"
 )
 
 // forecastAge is the maximum age of a forecast.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/internal/view"
+	"github.com/prescient-go/prescient/internal/advise"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/admin"
-	"github.com/prescient-go/prescient/slots/advise"
 )
 
 const (

@@ -9,10 +9,10 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/forecast"
 	"github.com/prescient-go/prescient/internal/pg"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/slots"
-	"github.com/prescient-go/prescient/slots/forecast"
 	"github.com/prescient-go/prescient/slots/grid"
 	"github.com/prescient-go/prescient/slots/health"
 )

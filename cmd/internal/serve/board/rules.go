@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/prescient-go/prescient/cmd/internal/view"
+	"github.com/prescient-go/prescient/internal/rulestore"
 	"github.com/prescient-go/prescient/internal/spoken"
 	"github.com/prescient-go/prescient/internal/web"
-	"github.com/prescient-go/prescient/jobs/rule/rulestore"
 )
 
 // ruleDays is how many days back the rows of a rule that ended are counted.

@@ -5,11 +5,11 @@ import (
 
 	"github.com/prescient-go/prescient/cmd/internal/view"
 	"github.com/prescient-go/prescient/config/duration"
+	"github.com/prescient-go/prescient/internal/forecast"
 	"github.com/prescient-go/prescient/jobs/admin"
 	"github.com/prescient-go/prescient/jobs/event/outbox"
 	"github.com/prescient-go/prescient/jobs/schedule/httpapi"
 	"github.com/prescient-go/prescient/slots"
-	"github.com/prescient-go/prescient/slots/forecast"
 	"github.com/prescient-go/prescient/slots/ledger"
 )
 

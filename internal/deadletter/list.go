@@ -1,0 +1,172 @@
+package deadletter
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/internal/stored"
+	"github.com/prescient-go/prescient/jobs/event"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// Letter is an event that was given up.
+type Letter struct {
+	event.Event
+	// Consumer is the destination that refused the event.
+	Consumer string
+	// Number orders the letters: those of one subject are sent again in this order.
+	Number int64
+	// Refusals is how often the destination refused the event. 0: it was held back, behind an earlier
+	// letter of its subject.
+	Refusals int
+	// Error is the text of the last refusal.
+	Error string
+	// RefusedAt is when the event was first refused, or held back, and DeadAt since when it is in the
+	// list. Both are of the database's clock, in UTC.
+	RefusedAt, DeadAt time.Time
+}
+
+// Filter selects letters. Zero fields do not narrow. Retry and Discard refuse the zero Filter.
+type Filter struct {
+	Consumer string
+	Subject  string
+	ID       string
+	Until    time.Time // letters whose DeadAt is before
+	All      bool      // all letters that the other fields select, perhaps every one
+}
+
+// check refuses a filter that selects every letter, unless it says so.
+func (f Filter) check() error {
+	if f == (Filter{}) {
+		return errors.New("the filter must name something, or be All")
+	}
+	return nil
+}
+
+// args returns the parameters of a statement that takes a subject, an id, an instant and a consumer.
+func (f Filter) args() []any {
+	return []any{
+		sql.NullString{String: f.Subject, Valid: f.Subject != ""},
+		sql.NullString{String: f.ID, Valid: f.ID != ""},
+		sql.NullTime{Time: f.Until, Valid: !f.Until.IsZero()},
+		sql.NullString{String: f.Consumer, Valid: f.Consumer != ""},
+	}
+}
+
+// List is the list of dead letters of a store. It is safe for concurrent use.
+type List struct {
+	db     *sqlx.DB
+	schema pgsql.Schema
+}
+
+// NewList returns the list of a store.
+func NewList(db pgsql.Pool, schema pgsql.Schema) *List { return &List{pg.Sqlx(db), schema} }
+
+// Counted says which letters a filter selects.
+type Counted struct {
+	Letters int64
+	// Until is a Filter.Until that leaves out the letters of later. Zero: there are no letters.
+	Until time.Time
+	// Digest tells these letters from as many others.
+	Digest string
+}
+
+// Count counts the letters that a filter selects.
+func (l *List) Count(ctx context.Context, f Filter) (found Counted, err error) {
+	err = pgsql.ReadTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		found, err = Count(ctx, tx, l.schema, f)
+		return err
+	})
+	return found, pg.ExplainMissing(err)
+}
+
+// Count is List.Count in a transaction.
+func Count(ctx context.Context, tx pg.Querier, schema pgsql.Schema, f Filter) (found Counted, err error) {
+	var newest sql.NullTime
+	err = pg.One(ctx, tx, pg.EventDeadCount.In(schema), f.args(), &found.Letters, new(sql.NullTime), &newest,
+		&found.Digest)
+	if err != nil {
+		return found, fmt.Errorf("count dead letters: %w", err)
+	}
+	if newest.Valid {
+		found.Until = newest.Time.UTC().Add(time.Microsecond)
+	}
+	return found, nil
+}
+
+// Page returns up to limit letters after a number, in their order.
+func (l *List) Page(ctx context.Context, f Filter, after int64, limit int) (page []Letter, err error) {
+	err = pgsql.ReadTx(ctx, l.db, func(tx *sqlx.Tx) (err error) {
+		page, err = l.read(ctx, tx, pg.EventDeadList, f, after, limit)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list dead letters: %w", pg.ExplainMissing(err))
+	}
+	return page, nil
+}
+
+func (l *List) read(
+	ctx context.Context, tx *sqlx.Tx, s pg.Statement, f Filter, after int64, limit int,
+) ([]Letter, error) {
+	return pg.Collect(ctx, tx, s.In(l.schema), append([]any{after, limit}, f.args()...), Scan)
+}
+
+// Scan reads a letter from a row of statement event_dead_list or event_dead_due. DeadAt is the zero time if the event
+// is no dead letter.
+func Scan(row *sql.Rows, d *Letter) error {
+	var dead sql.NullTime
+	err := row.Scan(slices.Concat([]any{&d.Number, &d.Consumer}, stored.Into(&d.Event),
+		[]any{&d.Refusals, &d.Error, &d.RefusedAt, &dead})...)
+	d.RefusedAt, d.DeadAt = d.RefusedAt.UTC(), dead.Time.UTC()
+	return err
+}
+
+// Retry lets the forwarders try letters again, in their order, and returns their number. Their refusals count on: a
+// letter that is refused once more may be a dead letter again.
+func (l *List) Retry(ctx context.Context, f Filter) (n int64, err error) {
+	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		n, err = Retry(ctx, tx, l.schema, f)
+		return err
+	})
+	return n, pg.ExplainMissing(err)
+}
+
+// Retry is List.Retry in a transaction.
+func Retry(ctx context.Context, tx pg.Querier, schema pgsql.Schema, f Filter) (n int64, err error) {
+	if err := f.check(); err != nil {
+		return 0, fmt.Errorf("try dead letters again: %w", err)
+	}
+	if err := pg.One(ctx, tx, pg.EventDeadRetry.In(schema), f.args(), &n); err != nil {
+		return 0, fmt.Errorf("try dead letters again: %w", err)
+	}
+	return n, nil
+}
+
+// Discard deletes letters, and returns their number. Events that were held back behind them stay in
+// the list until they are sent or discarded, too.
+func (l *List) Discard(ctx context.Context, f Filter) (n int64, err error) {
+	err = pgsql.InTx(ctx, l.db, func(tx *sqlx.Tx) error {
+		n, err = Discard(ctx, tx, l.schema, f)
+		return err
+	})
+	return n, pg.ExplainMissing(err)
+}
+
+// Discard is List.Discard in a transaction.
+func Discard(ctx context.Context, tx pg.Querier, schema pgsql.Schema, f Filter) (n int64, err error) {
+	if err := f.check(); err != nil {
+		return 0, fmt.Errorf("discard dead letters: %w", err)
+	}
+	if err := pg.One(ctx, tx, pg.EventDeadDiscard.In(schema), f.args(), &n); err != nil {
+		return 0, fmt.Errorf("discard dead letters: %w", err)
+	}
+	return n, nil
+}

@@ -1,0 +1,24 @@
+package expr_test
+
+import (
+	"database/sql"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/prescient-go/prescient/internal/expr"
+)
+
+func TestALengthBeyondTheLongestDurationDoesNotWrap(t *testing.T) {
+	t.Parallel()
+	for micros, want := range map[int64]*expr.Length{
+		math.MaxInt32 * 60_000_000: nil, math.MinInt32 * 60_000_000: nil, math.MaxInt64: nil, math.MinInt64: nil,
+		-90_000_000: {Time: -90 * time.Second}, 290 * 365 * 86_400_000_000: {Time: 290 * 365 * 24 * time.Hour},
+	} {
+		n := sql.NullInt64{Valid: true}
+		got := expr.Lengths([]sql.NullInt64{n, n, {Int64: micros, Valid: true}})[0]
+		if (got == nil) != (want == nil) || got != nil && *got != *want {
+			t.Errorf("%d microseconds are %v, want %v", micros, got, want)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package rulestore
+
+import (
+	"slices"
+	"time"
+
+	"github.com/prescient-go/prescient/internal/expr"
+	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// fate is what an apply does with a row of the table.
+type fate string
+
+const (
+	leave  fate = "leave"  // it waits as it should, or nothing is left to wait for
+	begin  fate = "begin"  // it does not wait, and will
+	retime fate = "retime" // it waits, and will for another slot
+)
+
+// row is a row of the table that the rule is about, and for which the expected thing has not
+// happened.
+type row struct {
+	key    string
+	since  time.Time
+	counts bool // false: another row can let its clock start
+	// lengths are the delays that the data hold, by step.
+	lengths []*expr.Length
+	fired   []string // the steps that have fired, see rule.Repetition
+
+	waits bool
+	id    int64
+	slot  time.Time // it waits for
+	// requested is the instant that it was requested for.
+	requested time.Time
+	from      time.Time // steps that are due before do not fire; zero: all do
+	leftOut   []string  // the steps that an apply or a check has left out
+	errors    int       // of its last checks
+}
+
+// occurrences returns the last occurrence of each step that has fired, by its name.
+func (r row) occurrences() map[string]int {
+	last := map[string]int{}
+	for _, name := range r.fired {
+		step, n := rule.ParseRepetition(name)
+		last[step] = max(last[step], n)
+	}
+	return last
+}
+
+// decision is what an apply does with a row.
+type decision struct {
+	fate    fate
+	passed  bool // a step that has not fired has passed
+	at      time.Time
+	from    time.Time // steps before it do not fire; zero: it stays as it is
+	since   time.Time // the start of the clock that from is about; zero: of any
+	came    time.Time // when the row came to the rule; zero: no step had passed
+	leftOut []string  // the steps that do not fire because of from
+}
+
+// decider decides about rows at one instant. What a check would do then says whether and when a row waits.
+type decider struct {
+	rule.Decider
+	now   time.Time
+	first time.Time // see rule.FirstToCome
+	// known has the names of the steps that have the times that they had when the rows began to wait.
+	known map[string]bool
+}
+
+// decide decides about a row. One whose check is due, or is repeated after an error, is left to its run, which asks the
+// rule as it is then.
+func (d decider) decide(r row) decision {
+	if r.waits && (r.errors > 0 || !r.slot.After(d.now)) {
+		return decision{fate: leave}
+	}
+	moment := rule.Moment{Begun: d.first.Add(-time.Microsecond), Slot: d.first, Now: d.now}
+	memory := rule.Memory{Fired: r.occurrences(), From: r.from, Came: d.now}
+	read := rule.Row{
+		Key: r.key, There: true, About: true, Counts: r.counts, Since: r.since, Lengths: r.lengths,
+	}
+	is, err := d.Decide(read, memory, moment)
+	if err != nil || r.waits && !r.counts {
+		return decision{fate: leave}
+	}
+	what := d.outcome(r, is)
+	what.passed = is.Passed
+	if what.fate == leave {
+		return what
+	}
+	if d.unknown(r) {
+		what.came = d.now // when the step gets an instant, that may have passed before
+	}
+	if d.Facts.SinceLookup() && (!r.waits || !what.from.IsZero()) {
+		// When the other table starts the clock, steps may have passed before the row came.
+		what.came = d.now
+	}
+	if d.Rule.Recovered != (rule.Recovered{}) && r.waits && len(r.fired) > 0 && r.slot.Before(what.at) {
+		what.at = r.slot // it may wait for the end of what let steps fire
+	}
+	return what
+}
+
+// unknown reports whether the data hold no delay of a step for a row that will wait.
+func (d decider) unknown(r row) bool {
+	for i, s := range d.Rule.Steps {
+		if s.Interval != "" && (i >= len(r.lengths) || r.lengths[i] == nil) {
+			return !r.waits
+		}
+	}
+	return false
+}
+
+// outcome returns what becomes of a row, if a check would decide so.
+func (d decider) outcome(r row, is rule.Decision) (what decision) {
+	what.fate = begin
+	if r.waits {
+		what.fate = retime
+	}
+	if is.Passed && r.waits && d.waitsFor(r, is) {
+		return decision{fate: leave}
+	}
+	if is.Passed && is.From.IsZero() || len(is.Due) > 0 { // the check decides about the steps that have passed
+		what.at, what.came = d.Rule.SlotFor(d.Grid, d.now, r.key), d.now
+		return what
+	}
+	for _, o := range is.LeftOut {
+		what.leftOut = append(what.leftOut, rule.Repetition(d.Rule.Steps[o.Step].Name, o.Number))
+	}
+	if len(what.leftOut) > 0 {
+		what.from, what.since, what.leftOut = is.From, r.since, slices.Concat(r.leftOut, what.leftOut)
+	}
+	switch what.at = is.Next; {
+	case d.Facts.SinceLookup() && is.Found == "" && what.at.Equal(d.now.Add(d.Rule.RecheckEvery())):
+		what.at = d.now // another table can start the clock at any time
+		if r.waits && len(what.leftOut) == 0 && !r.slot.After(d.Grid.Ceil(is.Next)) {
+			what.fate = leave
+		}
+	case what.at.IsZero() && r.waits && len(what.leftOut) > 0:
+		what.at = r.slot // its check finds that no step is left
+	case what.at.IsZero():
+		what.fate = leave
+	case r.waits && len(what.leftOut) == 0 && r.slot.Equal(d.slotOf(what.at)):
+		what.fate = leave
+	}
+	return what
+}
+
+// waitsFor reports whether a row waits already for the check that decides about the steps that have passed. It waits
+// for the slot of a step that has just passed. Or it waits for the next slot, because a run was late: Rule.Overdue must
+// not skip a step of such a row.
+func (d decider) waitsFor(r row, is rule.Decision) bool {
+	var first time.Time
+	waited := false
+	for _, o := range slices.Concat(is.Due, is.LeftOut) {
+		if first.IsZero() || o.At.Before(first) {
+			first = o.At
+		}
+		waited = waited || d.known[d.Rule.Steps[o.Step].Name]
+	}
+	next := d.Grid.Next(d.now)
+	if waited && !r.slot.After(grid.Later(d.Grid.Ceil(first), next)) {
+		return true
+	}
+	fires := d.Rule.Overdue.Policy == rule.OverdueFire || d.Rule.Overdue.Policy == rule.OverdueSpread
+	return fires && (r.slot.Equal(next) || r.slot.Before(next.Add(d.Rule.Overdue.Window(d.Grid))))
+}
+
+// slotOf returns the slot of a check for an instant.
+func (d decider) slotOf(at time.Time) time.Time {
+	return grid.Later(d.Grid.Ceil(at), d.Grid.Next(d.now))
+}

@@ -1,0 +1,377 @@
+package rulestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/internal/expr"
+	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/jobs/rule"
+)
+
+// facts asks the server what the expressions of the rule mean. key is the number of the key's column.
+func (r *resolver) facts(ctx context.Context, u *understood, key int64) error {
+	if err := r.copyTable(ctx, u.table); err != nil {
+		return err
+	}
+	f := &u.Facts
+	f.Zone = r.rule.Timezone
+	reads := reading{row: []int64{key}, others: []int64{key}}
+	const instant = "an instant of type timestamptz, timestamp or date"
+	for _, field := range []struct {
+		name  string
+		texts []string
+		into  *[]expr.Expr
+		want  func(t expr.Type) bool
+		form  string
+	}{
+		{"since", r.rule.Since, &f.Since, expr.Type.When, instant},
+		{"done", r.rule.Done, &f.Done, isDone, "a condition, or " + instant},
+		{"where", r.rule.Where, &f.Where, isTruth, "a condition"},
+	} {
+		for i, whole := range field.texts {
+			at := rule.Entry(field.name, i, len(field.texts))
+			for _, text := range parts(field.name, whole) {
+				e, err := r.expression(ctx, at, text, u, &reads, field.want, field.form)
+				if err != nil {
+					return err
+				}
+				*field.into = append(*field.into, e)
+			}
+		}
+	}
+	for i, step := range r.rule.Steps {
+		if step.Interval == "" {
+			continue
+		}
+		if f.After == nil {
+			f.After = make([]expr.Expr, len(r.rule.Steps))
+		}
+		var err error
+		field := fmt.Sprintf("steps[%d].after", i+1)
+		if f.After[i], err = r.expression(ctx, field, step.Interval, u, &reads, isSpan,
+			"an interval, such as make_interval(days => hold_days)"); err != nil {
+			return err
+		}
+	}
+	if r.rule.AtOnce && slices.ContainsFunc(f.Done, func(e expr.Expr) bool { return e.Lookup }) {
+		r.wrong("cancel", "at-once needs to know of it when the row is written: done reads other tables, so leave out cancel")
+	}
+	switch recovers := r.rule.Recovered != (rule.Recovered{}); {
+	case r.rule.Recheck.Duration == 0 || f.SinceLookup() || recovers && f.EndLookup():
+	case recovers:
+		r.wrong("recheck", "is for a since or a done that another table can change: leave it out")
+	default:
+		r.wrong("recheck", "is for a since that another table can move: leave it out")
+	}
+	reads.columns(u)
+	u.others = reads.notSince(u.table)
+	return nil
+}
+
+func isTruth(t expr.Type) bool { return t == expr.Truth }
+func isSpan(t expr.Type) bool  { return t == expr.Span }
+func isDone(t expr.Type) bool  { return t == expr.Truth || t.When() }
+
+// parts divides a condition, so that what the row alone says is told apart from what must be looked up.
+func parts(field, text string) []string {
+	if field == "since" {
+		return []string{text}
+	}
+	return expr.Split(text, field == "done")
+}
+
+// reading has the numbers of the columns that expressions read: those that triggers compute, those that look up when
+// and how long a row waits, and those that look up whether it is done or the rule is about it. others has those that
+// not only since reads.
+type reading struct{ row, asks, looks, enters, others []int64 }
+
+// columns fills in Applied.Reads, Applied.Asks, Applied.Looks and Applied.Enters.
+func (r reading) columns(u *understood) {
+	for _, c := range u.table.columns {
+		name, read := pq.QuoteIdentifier(c.Name), slices.Contains(r.row, c.Number)
+		for _, of := range []struct {
+			numbers []int64
+			list    *[]string
+		}{{r.asks, &u.Asks}, {r.looks, &u.Looks}, {r.enters, &u.Enters}} {
+			if slices.Contains(of.numbers, c.Number) {
+				*of.list, read = append(*of.list, name), true
+			}
+		}
+		if read {
+			u.Reads = append(u.Reads, name)
+		}
+	}
+}
+
+// virtual returns the first of some columns whose value is not stored, or nil.
+func (t table) virtual(numbers []int64) *column {
+	for i, c := range t.columns {
+		if c.Virtual.Valid && slices.Contains(numbers, c.Number) {
+			return &t.columns[i]
+		}
+	}
+	return nil
+}
+
+// notSince returns the columns that not only since reads.
+func (r reading) notSince(t table) (list []string) {
+	for _, c := range t.columns {
+		if slices.Contains(r.others, c.Number) {
+			list = append(list, pq.QuoteIdentifier(c.Name))
+		}
+	}
+	return list
+}
+
+// exprName begins the names of the views, of the functions and of the savepoint by which the server tells what an
+// expression means.
+const exprName = "prescient_rule"
+
+// expression returns what an expression means, and adds the columns that it reads. What the server says against it is a
+// problem of the rule.
+func (r *resolver) expression(
+	ctx context.Context, field, text string, u *understood, reads *reading, want func(expr.Type) bool, form string,
+) (e expr.Expr, err error) {
+	if names, err := rule.ParseName(text); err == nil && len(names) == 1 && strings.HasPrefix(field, "since") {
+		if _, err := u.table.column(text); err != nil {
+			r.wrong(field, "%v", err)
+			return e, nil
+		}
+	}
+	view := "pg_temp." + exprName
+	statement := fmt.Sprintf("create temporary view %s as select (\n%s\n) as prescient_value from %s",
+		exprName, text, u.Relation)
+	refused, err := r.try(ctx, statement)
+	if err == nil && refused != nil {
+		var why string
+		why, err = r.store.words(ctx, r.tx, refusedText{text: text, statement: statement, refused: refused, table: u.table})
+		r.wrong(field, "%s", why)
+	}
+	if err != nil || refused != nil {
+		return e, err
+	}
+	var found struct {
+		Text    string `db:"text"`
+		Type    string `db:"type"`
+		Lookup  bool   `db:"lookup"`
+		Whole   bool   `db:"whole"`
+		Several bool   `db:"several"`
+		Itself  bool   `db:"itself"`
+		// Unqualified is an operator of another schema in a form of SQL that has no place for it.
+		Unqualified sql.NullString `db:"unqualified"`
+		Columns     pq.Int64Array  `db:"columns"`
+	}
+	err = r.named(ctx, func() error {
+		return r.tx.GetContext(ctx, &found, pg.RuleExpression.In(r.store.schema), view, u.table.OID)
+	})
+	if err != nil {
+		return e, err
+	}
+	e = expr.Expr{SQL: found.Text, Type: expr.TypeOf(found.Type), Lookup: found.Lookup}
+	if field != "since" {
+		reads.others = append(reads.others, found.Columns...)
+	}
+	misread := ""
+	switch {
+	case e.Lookup && found.Itself && !expr.Names(e.SQL, u.alias()):
+		misread = fmt.Sprintf("the subquery reads table %s itself, and no column of the row: give the other rows a name, "+
+			"such as from %[1]s other where other.id = %[2]s.id", u.Relation, u.table.Name)
+	case e.Lookup:
+		misread = u.misread(text, e, found.Columns)
+	}
+	frozen := expr.Frozen(text, e.SQL)
+	switch err = r.undo(ctx); {
+	case err != nil:
+		return e, err
+	case !want(e.Type):
+		r.wrong(field, "%s is of type %s: want %s%s", text, found.Type, form, hint(field, text, found.Type))
+		return e, nil
+	case found.Whole:
+		r.wrong(field, "%s reads the row as a whole: name the columns that it is about", text)
+		return e, nil
+	case found.Several:
+		r.wrong(field, "%s is about several rows: an expression is about one row of the table. Write a subquery to look "+
+			"something up", text)
+		return e, nil
+	case misread != "":
+		r.wrong(field, "%s", misread)
+		return e, nil
+	case frozen != "":
+		r.wrong(field, "%s is an instant of now, which would be that of the apply, and a row is read only when it is "+
+			"written and when a step is due. Count from an instant of the row instead, such as since: [created_at, "+
+			"hold_until]", frozen)
+		return e, nil
+	case found.Unqualified.Valid:
+		r.wrong(field, "is distinct from, nullif, case x when y, in (select ...) and join using cannot say that they "+
+			"compare with operator %s: write x = y, or a cast such as x::text", found.Unqualified.String)
+		return e, nil
+	case u.table.virtual(found.Columns) != nil:
+		c := u.table.virtual(found.Columns)
+		r.wrong(field, "column %s is virtual, and triggers do not see its value: write its expression instead, %s, or "+
+			"make it a stored column", c.Name, c.Virtual.String)
+		return e, nil
+	case !e.Lookup:
+		reads.row = append(reads.row, found.Columns...)
+		return e, r.refused(ctx, field, e, found.Type, *u)
+	case strings.HasPrefix(field, "since") || strings.HasPrefix(field, "steps"):
+		reads.asks = append(reads.asks, found.Columns...)
+	case strings.HasPrefix(field, "where"):
+		reads.enters = append(reads.enters, found.Columns...)
+	default:
+		reads.looks = append(reads.looks, found.Columns...)
+	}
+	return e, nil
+}
+
+// alias returns the name by which the server calls the row in an expression.
+func (u understood) alias() string {
+	if plainName.MatchString(u.table.Name) {
+		return u.table.Name
+	}
+	return pq.QuoteIdentifier(u.table.Name)
+}
+
+// misread says that a subquery reads a column of its own tables where it means that of the row. columns are those of
+// the row that it reads. Empty: it does not.
+func (u understood) misread(text string, e expr.Expr, columns pq.Int64Array) string {
+	var column, does string
+	if len(columns) == 0 {
+		column, does = u.table.bare(text), "reads no column of the row"
+	}
+	if column == "" {
+		column = expr.ComparedWithItself(e.SQL)
+		if _, err := u.table.column(column); err != nil {
+			return ""
+		}
+		does = "compares " + column + " with itself"
+	}
+	return fmt.Sprintf("the subquery %s, because %[2]s is a column of its own tables: write %[3]s.%[2]s", does, column,
+		u.Rule.Table[strings.LastIndex(u.Rule.Table, ".")+1:])
+}
+
+// bare returns a column of the table whose name stands in a text without that of a table. Empty: there is none.
+func (t table) bare(text string) string {
+	names := expr.Bare(text)
+	for _, c := range t.columns {
+		for _, name := range []string{c.Name, pq.QuoteIdentifier(c.Name)} {
+			if slices.Contains(names, name) {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// hint says how a value of another type becomes one that is wanted.
+func hint(field, text, found string) string {
+	number := slices.Contains([]string{"smallint", "integer", "bigint", "numeric", "real", "double precision"}, found)
+	texts := found == "text" || strings.HasPrefix(found, "character")
+	switch {
+	case strings.HasPrefix(field, "where") && number:
+		return fmt.Sprintf(". For a flag write %s = 1", text)
+	case strings.HasPrefix(field, "where") && texts:
+		return fmt.Sprintf(". Compare it with a text, such as %s = 'open'", text)
+	case strings.HasPrefix(field, "where"):
+	case strings.HasPrefix(field, "done") && texts:
+		return fmt.Sprintf(". For a flag write %[1]s = 'yes', for the text of an instant (%[1]s)::timestamptz", text)
+	case strings.HasPrefix(field, "done") && number:
+		return fmt.Sprintf(". For a flag write %[1]s = 1, for seconds since 1970 to_timestamp(%[1]s), for milliseconds "+
+			"to_timestamp(%[1]s / 1000.0)", text)
+	case strings.HasPrefix(field, "steps") && number:
+		return fmt.Sprintf(". For a number of days write make_interval(days => %s)", text)
+	case number:
+		return fmt.Sprintf(". For seconds since 1970 write to_timestamp(%[1]s), for milliseconds "+
+			"to_timestamp(%[1]s / 1000.0)", text)
+	case strings.HasPrefix(field, "steps") && texts:
+		return fmt.Sprintf(". For a text write (%s)::interval", text)
+	case texts:
+		return fmt.Sprintf(". For a text write (%s)::timestamptz", text)
+	}
+	return ""
+}
+
+// named runs fn while the server writes all names of the rule with their schemas.
+func (r *resolver) named(ctx context.Context, fn func() error) error {
+	var path string
+	if err := r.tx.GetContext(ctx, &path, "select current_setting('search_path')"); err != nil {
+		return err
+	}
+	if _, err := r.tx.ExecContext(ctx, "set local search_path = pg_catalog, pg_temp"); err != nil {
+		return err
+	}
+	if err := fn(); err != nil {
+		return err
+	}
+	_, err := r.tx.ExecContext(ctx, "select set_config('search_path', $1, true)", path)
+	return err
+}
+
+// try runs a statement, and returns why the server refuses it. The text of an expression cannot end it and begin
+// another one: a prepared statement is only one.
+func (r *resolver) try(ctx context.Context, statement string) (*pq.Error, error) {
+	if _, err := r.tx.ExecContext(ctx, "savepoint "+exprName); err != nil {
+		return nil, err
+	}
+	stmt, err := r.tx.PrepareContext(ctx, statement)
+	if err == nil {
+		defer func() { _ = stmt.Close() }()
+		_, err = stmt.ExecContext(ctx)
+	}
+	refused, ok := errors.AsType[*pq.Error](err)
+	if !ok {
+		return nil, err
+	}
+	return refused, r.undo(ctx)
+}
+
+// undo takes back what the last try has created. Citus cannot drop it, because its workers have no pg_temp.
+func (r *resolver) undo(ctx context.Context) error {
+	_, err := r.tx.ExecContext(ctx, "rollback to "+exprName)
+	return err
+}
+
+// tableCopy is the name of an empty copy of the table. It is not that of the table, which may be the name of a type.
+const tableCopy = "pg_temp." + exprName + "_copy"
+
+// copyTable makes an empty copy of the table, for functions whose rows have its columns.
+func (r *resolver) copyTable(ctx context.Context, t table) error {
+	_, err := r.tx.ExecContext(ctx, fmt.Sprintf("create temporary table %s (like %s)", tableCopy, t.Relation))
+	return err
+}
+
+// refused refuses an expression that could run something else later, when a trigger computes it. A function of the copy
+// tells what it runs.
+func (r *resolver) refused(ctx context.Context, field string, e expr.Expr, kind string, u understood) error {
+	function := "pg_temp." + exprName
+	refused, err := r.try(ctx, fmt.Sprintf(`create function %s(prescient_row %s) returns %s language sql
+		begin atomic select %s from (select (prescient_row).*) as %s; end`, function, tableCopy, kind, e.SQL, u.Name()))
+	if err != nil {
+		return err
+	}
+	if refused != nil {
+		r.wrong(field, "the expression is about columns of the row: %s", refused.Message)
+		return nil
+	}
+	if r.store.client == nil { // without the schema of prescient
+		return r.undo(ctx)
+	}
+	var problem sql.NullString
+	args := []any{fmt.Sprintf("%s(%s)", function, tableCopy), nil}
+	if u.table.Roles {
+		args[1] = pg.Rules.In(r.store.schema)
+	}
+	if err := pg.One(ctx, r.tx, pg.RuleRefused.In(r.store.schema), args, &problem); err != nil {
+		return err
+	}
+	if problem.Valid {
+		r.wrong(field, "%s", problem.String)
+	}
+	return r.undo(ctx)
+}

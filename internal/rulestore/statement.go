@@ -1,0 +1,124 @@
+package rulestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+
+	"github.com/prescient-go/prescient/internal/expr"
+	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/jobs/rule"
+	pgsql "github.com/prescient-go/prescient/sql"
+)
+
+// statements lets the server prepare the statement of each step, as the role of the rule. The error
+// joins a Problem for each statement that the server refuses. No statement is executed.
+func (s *Store) statements(ctx context.Context, u understood) error {
+	r := u.Applied
+	if !slices.ContainsFunc(r.Rule.Steps, func(step rule.Step) bool { return step.SQL != "" }) {
+		return nil
+	}
+	var problems []error
+	err := pgsql.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		problems = nil
+		if _, err := tx.ExecContext(ctx, qualifiedNames); err != nil {
+			return err
+		}
+		if role := r.Rule.Role; role != "" {
+			_, err := tx.ExecContext(ctx, "set local role "+pq.QuoteIdentifier(role))
+			if _, refused := errors.AsType[*pq.Error](err); refused {
+				return errUndo // only the login of the run needs to be a member of the role
+			}
+			if err != nil {
+				return err
+			}
+		}
+		for i := range r.Rule.Steps {
+			query, written := r.Query(i)
+			refused, err := refusal(ctx, tx, query)
+			if err != nil {
+				return err
+			}
+			// The login of the run may have rights that this login lacks.
+			if refused == nil || refused.Code == pqerror.InsufficientPrivilege && r.Rule.Role == "" {
+				continue
+			}
+			why, err := s.words(ctx, tx, refusedText{
+				text: query, statement: query, refused: refused, written: written, target: u.table,
+			})
+			if err != nil {
+				return err
+			}
+			problems = append(problems, r.Rule.Problem(fmt.Sprintf("steps[%d].sql", i+1), "%s", why))
+		}
+		return errUndo
+	})
+	if !errors.Is(err, errUndo) {
+		return fmt.Errorf("prepare the statements of rule %s: %w", r.Rule.Name, err)
+	}
+	return errors.Join(problems...)
+}
+
+// floods returns a warning for each step whose statement moves the clock of its row on from where it stood, such as
+// next = next + period. After an outage such a step fires in each slot, until the clock has caught up.
+func floods(r rule.Applied) (warnings []string) {
+	own := regexp.MustCompile(`(?is)\bupdate\s+(?:only\s+)?` + regexp.QuoteMeta(r.Rule.Table) + `\b`)
+	for i, step := range r.Rule.Steps {
+		if !own.MatchString(step.SQL) || caughtUp.MatchString(step.SQL) {
+			continue
+		}
+		for _, quoted := range r.Reads {
+			column := quoted
+			if bare := strings.Trim(quoted, `"`); plainName.MatchString(bare) {
+				column = bare
+			}
+			name := regexp.QuoteMeta(column)
+			read := regexp.MustCompile(`(?:^|[^\w"])` + name + `(?:[^\w"]|$)`)
+			onward := regexp.MustCompile(`(?is)(?:\bset|,)\s*` + name + `\s*=\s*(?:(?:\w+\.)*` + name + `|\$since)\s*\+`)
+			reads := func(e expr.Expr) bool { return read.MatchString(e.SQL) }
+			if !slices.ContainsFunc(r.Facts.Since, reads) || !onward.MatchString(step.SQL) {
+				continue
+			}
+			problem := r.Rule.Problem(fmt.Sprintf("steps[%d].sql", i+1), "after an outage, the step fires in each slot until "+
+				"%s has caught up. To fire once, count from now: %[1]s = greatest(%[1]s, $now) + ...", column)
+			problem.Rule = ""
+			warnings = append(warnings, problem.Error())
+		}
+	}
+	return warnings
+}
+
+// caughtUp matches a statement that counts from now.
+var caughtUp = regexp.MustCompile(`(?i)\$now\b|\b(?:now|clock_timestamp|current_timestamp|current_date)\b`)
+
+// qualifiedNames lets a statement find no name without its schema. Another login, such as that of the runs, may have
+// another search_path.
+const qualifiedNames = "set local search_path = pg_catalog, pg_temp"
+
+// refusal lets the server parse a statement, and returns why the server refuses it. Nil: it does not.
+func refusal(ctx context.Context, tx *sqlx.Tx, query string) (*pq.Error, error) {
+	if query == "" {
+		return nil, nil
+	}
+	if _, err := tx.ExecContext(ctx, "savepoint prescient_rule"); err != nil {
+		return nil, err
+	}
+	stmt, err := tx.PrepareContext(ctx, query)
+	if err == nil {
+		defer func() { _ = stmt.Close() }() // the transaction is rolled back
+		return nil, nil
+	}
+	refused, ok := errors.AsType[*pq.Error](err)
+	if !ok || !pg.IsMistake(err) {
+		return nil, err
+	}
+	_, err = tx.ExecContext(ctx, "rollback to prescient_rule")
+	return refused, err
+}

@@ -1,0 +1,259 @@
+package rulestore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/prescient-go/prescient/internal/expr"
+	"github.com/prescient-go/prescient/internal/pg"
+	"github.com/prescient-go/prescient/jobs/rule"
+	"github.com/prescient-go/prescient/slots/grid"
+)
+
+// walk reads the table of a rule in the order of its keys, page by page.
+type walk struct {
+	store  *Store
+	rule   understood
+	timing *rule.Timing
+	grid   grid.Grid
+	// known tells that rows may wait already, or steps may have fired.
+	known bool
+	// steps has the names of the steps that have the times that they had when the rows began to wait.
+	steps map[string]bool
+	// after is the last key that was read. Empty: the first page.
+	after string
+	// until is the last key that the table had when the walk began: rows that are inserted later
+	// have triggers. Empty: not known yet.
+	until string
+}
+
+// page is a part of the table.
+type page struct {
+	rows []row
+	now  time.Time
+	last string // the last key
+	end  bool   // no row comes after it
+
+	decider decider
+	decided []decision // one for each row
+}
+
+// read reads the page after the last key.
+func (w *walk) read(ctx context.Context, tx *sqlx.Tx) (p page, err error) {
+	if _, err := tx.ExecContext(ctx, rule.ReadSettings); err != nil {
+		return p, err
+	}
+	if w.until == "" {
+		last := fmt.Sprintf("select %s::text as prescient_key from %s order by %s desc limit 1", w.rule.Key, w.rule.Relation,
+			w.rule.Key)
+		err := pg.One(ctx, tx, last, nil, &w.until)
+		if errors.Is(err, sql.ErrNoRows) {
+			return page{end: true}, nil
+		}
+		if err != nil {
+			return p, err
+		}
+	}
+	rows, err := tx.QueryContext(ctx, w.query(), w.store.clock())
+	if err != nil {
+		return p, err
+	}
+	defer func() { _ = rows.Close() }()
+	p.rows = make([]row, 0, w.store.cfg.PageSize)
+	for rows.Next() {
+		var r found
+		if err := rows.Scan(&r.key, &r.since, &r.id, &r.slot, &r.requested, &r.from, &r.of, &r.leftOut, &r.errors, &r.fired,
+			&r.left, pq.Array(&r.lengths), &r.read, &r.now); err != nil {
+			return p, err
+		}
+		if r.read.Valid { // the last row is about the page
+			p.last, p.end, p.now = r.key.String, int(r.read.Int64) < w.store.cfg.PageSize, r.now.Time
+			continue
+		}
+		if n := len(r.key.String); n < 1 || n > maxKey {
+			return p, w.rule.Rule.Problem("key", "a row has a key of %d bytes, and may have 1 to %d. Leave such rows out with "+
+				"where: octet_length(%s) between 1 and %[2]d", n, maxKey, w.rule.Key)
+		}
+		p.rows = append(p.rows, r.row())
+		if err := w.checkDelays(p.rows[len(p.rows)-1]); err != nil {
+			return p, err
+		}
+	}
+	p.now = p.now.UTC()
+	p.decider = decider{
+		Decider: rule.Decider{Rule: w.rule.Rule, Timing: w.timing, Facts: w.rule.Facts, Grid: w.grid},
+		now:     p.now, first: rule.FirstToCome(w.grid, p.now), known: w.steps,
+	}
+	for _, r := range p.rows {
+		p.decided = append(p.decided, p.decider.decide(r))
+	}
+	return p, rows.Err()
+}
+
+// checkDelays returns a Problem if a delay that the data of a row hold is too long.
+func (w *walk) checkDelays(r row) error {
+	if len(w.rule.Facts.After) == 0 || !r.counts {
+		return nil
+	}
+	timing := w.timing.For(r.lengths)
+	for i, s := range w.rule.Rule.Steps {
+		if s.Interval == "" {
+			continue
+		}
+		if _, err := timing.Nth(i, r.since, 1); err != nil {
+			return w.rule.Rule.Problem(fmt.Sprintf("steps[%d].after", i+1), "row %s: %v", r.key, err)
+		}
+	}
+	return nil
+}
+
+// maxKey bounds the bytes of a key.
+const maxKey = 500
+
+// found is a row of the query of a page.
+type found struct {
+	key       sql.NullString
+	since     sql.NullInt64 // microseconds since 1970
+	id        sql.NullInt64
+	slot, now sql.NullTime
+	requested sql.NullTime
+	from, of  sql.NullString
+	leftOut   sql.NullString
+	errors    sql.NullInt64
+	fired     pq.StringArray
+	left      sql.NullTime // steps before it were left out when one fired
+	lengths   []sql.NullInt64
+	read      sql.NullInt64
+}
+
+func (f *found) row() row {
+	r := row{
+		key: f.key.String, fired: f.fired, lengths: expr.Lengths(f.lengths),
+		waits: f.id.Valid, id: f.id.Int64, slot: f.slot.Time.UTC(), requested: f.requested.Time, errors: int(f.errors.Int64),
+	}
+	if f.since.Valid {
+		r.since, r.counts = time.UnixMicro(f.since.Int64).UTC(), true
+	}
+	// An application may have written something else, which is an error of its check alone.
+	r.from, _ = time.Parse(time.RFC3339Nano, f.from.String)
+	_ = json.Unmarshal([]byte(f.leftOut.String), &r.leftOut)
+	if of, err := time.Parse(time.RFC3339Nano, f.of.String); err == nil && !of.Equal(r.since) {
+		r.from, r.leftOut = time.Time{}, nil // they are about another start of the clock
+	}
+	r.from = grid.Later(r.from, f.left.Time.UTC())
+	return r
+}
+
+var pageTemplate = template("page")
+
+// query returns the query of the next page.
+func (w *walk) query() string {
+	between := fmt.Sprintf("where %s <= %s::%s", w.rule.Key, pq.QuoteLiteral(w.until), w.rule.KeyType)
+	if w.after != "" {
+		between += fmt.Sprintf(" and %s > %s::%s", w.rule.Key, pq.QuoteLiteral(w.after), w.rule.KeyType)
+	}
+	f := w.rule.Facts
+	return strings.NewReplacer(
+		"{key}", w.rule.Name()+"."+w.rule.Key, "{since}", f.SinceSQL(), "{start}", f.StartSQL(),
+		"{about}", f.WhereSQL(), "{starts}",
+		strconv.FormatBool(f.SinceLookup()), "{lengths}", f.LengthsSQL(), "{done}", f.DoneSQL(present),
+		"{relation}", w.rule.Relation, "{between}", between, "{limit}", strconv.Itoa(w.store.cfg.PageSize),
+		"{known}", strconv.FormatBool(w.known),
+		"{name}", pq.QuoteLiteral(w.rule.Rule.Name), "{entity}", pq.QuoteLiteral(w.rule.Rule.Entity),
+	).Replace(pageTemplate.In(w.store.schema))
+}
+
+// write lets the rows of a page wait as the rule says.
+func (w *walk) write(ctx context.Context, tx *sqlx.Tx, p page) error {
+	var begun, moved batch
+	for i, r := range p.rows {
+		switch what := p.decided[i]; what.fate {
+		case begin:
+			begun.add(r, what)
+		case retime:
+			moved.add(r, what)
+		case leave:
+		}
+	}
+	if err := w.send(ctx, tx, pg.RuleEnqueue, begun.enqueueArgs(w.rule.Rule)); err != nil {
+		return err
+	}
+	return w.send(ctx, tx, pg.RuleRetime, moved.retimeArgs(w.rule.Rule))
+}
+
+// send runs a statement for the rows of a batch.
+func (w *walk) send(ctx context.Context, tx *sqlx.Tx, statement pg.Statement, args []any) error {
+	if args == nil {
+		return nil
+	}
+	var n int64
+	return pg.One(ctx, tx, statement.In(w.store.schema), append(args, w.store.clock()), &n)
+}
+
+// payload returns what the check that decides about the steps of a row needs to know. Empty: nothing.
+func (d decision) payload() string {
+	if d.from.IsZero() && d.came.IsZero() {
+		return ""
+	}
+	text, _ := json.Marshal(struct { // never fails
+		From    time.Time `json:"from,omitzero"`
+		Since   time.Time `json:"since,omitzero"`
+		Came    time.Time `json:"came,omitzero"`
+		LeftOut []string  `json:"left_out,omitempty"`
+	}{d.from.UTC(), d.since.UTC(), d.came.UTC(), d.leftOut})
+	return string(text)
+}
+
+// batch is what the rows of a page get, a slice for each column.
+type batch struct {
+	keys     []string
+	slots    []string // that they wait for
+	ids      []int64
+	were     []string // the instants that they were requested for
+	ats      []string
+	payloads []string
+	more     bool // there is a payload
+}
+
+func (b *batch) add(r row, what decision) {
+	b.keys = append(b.keys, r.key)
+	b.ats = append(b.ats, string(pq.FormatTimestamp(what.at)))
+	payload := what.payload()
+	b.payloads = append(b.payloads, payload)
+	b.more = b.more || payload != ""
+	if r.waits {
+		b.slots = append(b.slots, string(pq.FormatTimestamp(r.slot)))
+		b.ids = append(b.ids, r.id)
+		b.were = append(b.were, string(pq.FormatTimestamp(r.requested)))
+	}
+}
+
+// enqueueArgs returns the parameters of statement rule_enqueue. Nil: there is no row.
+func (b *batch) enqueueArgs(r rule.Rule) []any {
+	switch {
+	case len(b.keys) == 0:
+		return nil
+	case !b.more:
+		return []any{r.Name, r.Entity, pq.Array(b.keys), pq.Array(b.ats), nil}
+	}
+	return []any{r.Name, r.Entity, pq.Array(b.keys), pq.Array(b.ats), pq.Array(b.payloads)}
+}
+
+// retimeArgs returns the parameters of statement rule_retime. Nil: there is no row.
+func (b *batch) retimeArgs(r rule.Rule) []any {
+	if len(b.keys) == 0 {
+		return nil
+	}
+	return []any{
+		r.Name, pq.Array(b.slots), pq.Array(b.ids), pq.Array(b.were), pq.Array(b.ats), pq.Array(b.payloads),
+	}
+}
