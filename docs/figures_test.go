@@ -145,12 +145,6 @@ func allFigures(r benchReport) (string, error) {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", f.Case, f.Subject, amount(f.Value, f.Unit), f.Against,
 			amount(f.Base, f.Unit), exactTimes(f.Ratio), f.Note)
 	}
-	if len(r.Notes) > 0 {
-		b.WriteString("\n### Notes of the run\n\n| |\n| --- |\n")
-	}
-	for _, note := range r.Notes {
-		fmt.Fprintf(&b, "| %s |\n", note)
-	}
 	return b.String(), nil
 }
 

@@ -34,7 +34,7 @@ var needed = map[string]string{"systemd.md": "systemd-analyze"}
 var fromNothing = map[string]bool{"alert.md": true, "tutorial.md": true}
 
 // withServer are the pages whose reader has a private PostgreSQL that runs, with the schema and its roles.
-var withServer = map[string]bool{"uninstall.md": true}
+var withServer = map[string]bool{"restore.md": true, "uninstall.md": true}
 
 // readersTables are what the reader of a page has: of README.md, the orders of a shop, of which some were not shipped in time.
 var readersTables = map[string]string{"../README.md": `

@@ -12,7 +12,7 @@ import (
 )
 
 // EngineError reports a server that speaks PostgreSQL's protocol but whose engine lacks what the
-// promises need. docs/engines.md has the sources.
+// promises need. docs/databases.md has the sources.
 type EngineError struct {
 	Name string // of the engine, such as CockroachDB
 	Why  string // what the engine lacks
@@ -26,7 +26,7 @@ func (e *EngineError) What() string {
 // Remedy says what to do about it.
 func (e *EngineError) Remedy() string {
 	return "point database.url at PostgreSQL 15 or newer, or at a service that runs it; " +
-		"docs/engines.md tells which are known"
+		"docs/databases.md tells which are known"
 }
 
 // Error returns What, then Remedy.

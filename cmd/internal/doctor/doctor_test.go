@@ -183,7 +183,7 @@ func TestAnEngineThatIsRefusedIsTheOneFinding(t *testing.T) {
 		t.Errorf("PostgreSQL is refused: %+v", found)
 	}
 	w.DB = open(t, w.url, pgsql.Param("search_path", "engine, pg_catalog"))
-	if found := w.look(); len(found) != 1 || !has(found, "engine", Action, "the server is CockroachDB") || !has(found, "engine", Action, "docs/engines.md") {
+	if found := w.look(); len(found) != 1 || !has(found, "engine", Action, "the server is CockroachDB") || !has(found, "engine", Action, "docs/databases.md") {
 		t.Errorf("%+v", found)
 	}
 }

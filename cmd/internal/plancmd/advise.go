@@ -41,7 +41,7 @@ check that found nothing and the check that ended it. DELAY is the average time 
 check that ended it.
 
 The command changes nothing: return the interval that you choose from the job's function.
-docs/advise.md has an example.`,
+docs/forecast.md has an example.`,
 		Example: `  prescient plan advise
   prescient plan advise --job order.unshipped --by carrier`,
 		Args: cli.Exactly(),
