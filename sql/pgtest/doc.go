@@ -10,7 +10,7 @@
 // The first test that asks for a database starts a server: one for the test process, without the
 // waits for a disk that make a server survive a power cut, in a directory of TMPDIR or, where that
 // is not set and there are 4 GB of it free, of the memory at /dev/shm. The schema is migrated once,
-// into a template; each test gets a copy of it, which is made in some 50 ms and dropped with the
+// into a template; each test gets a copy of it, which is made in some 20 ms and dropped with the
 // test. Tests share nothing, so all of them may be parallel. A process whose tests ask for nothing
 // starts nothing.
 //
