@@ -2,6 +2,8 @@ package testkit_test
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -189,7 +191,11 @@ var scans = map[string]scan{
 
 func TestRulesReadTheTablesThatPeopleHave(t *testing.T) {
 	t.Parallel()
-	for name, s := range scans {
+	for n, name := range slices.Sorted(maps.Keys(scans)) {
+		if testing.Short() && n%3 > 0 {
+			continue
+		}
+		s := scans[name]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			start := time.Date(2026, time.March, 27, 9, 0, 0, 0, time.UTC)

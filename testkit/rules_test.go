@@ -472,6 +472,9 @@ func TestAnOutageLeavesOutAllButTheLastRepetition(t *testing.T) {
 // Heartbeats move the clock later, which leaves the checks of rows. Corrections move it by days in both directions. A step
 // fires in the first slot at or after its instant, if the clock has not moved until then.
 func TestAClockThatMovesFiresWhatArithmeticSays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs some ten thousand slots")
+	}
 	t.Parallel()
 	const text = `calendars:
   office: {timezone: Europe/Berlin, country: DE, region: BE, hours: "mon-fri 09:00-17:00"}

@@ -130,8 +130,8 @@ func (s *software) head(line string) (err error) {
 // file, and a test on the past of the end says the same where it is sure.
 func TestTheScansOfPublicSoftwareAreRules(t *testing.T) {
 	t.Parallel()
-	for _, s := range readScans(t) {
-		if s.not != "" {
+	for n, s := range readScans(t) {
+		if s.not != "" || testing.Short() && n%6 > 0 {
 			continue
 		}
 		t.Run(s.file, func(t *testing.T) {
