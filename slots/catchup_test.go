@@ -522,6 +522,9 @@ func TestASlotThatCatchUpFinishesDidNotTakeTheTimeInBetween(t *testing.T) {
 // Seventy days of outage at slots of a minute.
 // Not parallel, since it measures the memory of the process.
 func TestCatchUpListsTheFirstOfManyMissedSlots(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it writes 100,000 rows")
+	}
 	w := setup(t)
 	w.db.MustExec(`select prescient.set_width('1 min')`)
 	w.db.MustExec(`update prescient.setting set since = '2030-03-02 00:00:00Z'`)

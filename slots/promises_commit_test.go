@@ -54,6 +54,9 @@ func TestARecordThatIsCommittedAfterItsConnectionHasBrokenIsCounted(t *testing.T
 	t.Parallel()
 	for name, test := range lateCommits {
 		for _, seconds := range []float64{0.06, 0.6} {
+			if testing.Short() && seconds < 0.5 {
+				continue
+			}
 			t.Run(fmt.Sprint(name, " ", seconds), func(t *testing.T) {
 				t.Parallel()
 				w := setupAt(t, pgtest.Direct(t))

@@ -100,6 +100,9 @@ func TestConnectionsThatAreRefusedAreNoErrorsOfRows(t *testing.T) {
 }
 
 func TestSessionsThatAreEndedAreNoErrorsOfRows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it ends sessions for two seconds")
+	}
 	t.Parallel()
 	w := setupAt(t, pgtest.Direct(t))
 	names := w.registerErrorless()

@@ -36,6 +36,9 @@ func (h *held) check(ctx context.Context, _ jobs.FutureJob) (*time.Time, error) 
 // Rows have been checked, some are being checked, and others wait for their turn when the run is stopped: before each
 // of its messages, which is answered late.
 func TestAStopBeforeAnyMessageOfARunLosesAndStrandsNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it stops a run at each of its messages")
+	}
 	t.Parallel()
 	for name, register := range map[string]func(*jobs.Registry, *held){
 		"rows wait for a worker": func(r *jobs.Registry, h *held) {

@@ -17,6 +17,9 @@ import (
 // A mixed workload with schedules. Its jobs have days of different shapes. Their rows come long or
 // just before their slot, ask for a next check, fail and retry, or go on for ever.
 func TestForecastsOfAMixedWorkloadAreRight(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs the slots of five days")
+	}
 	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4))
 	var to schedule.PublishConfig

@@ -86,6 +86,9 @@ func TestApplyDeletesNoMoreThanItMay(t *testing.T) {
 
 // The second page has what the first has, too.
 func TestApplyTakesAnyNumberAndFindsWhatIsGivenTwice(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it applies more schedules than one statement takes")
+	}
 	t.Parallel()
 	w := setup(t)
 	const n = 12_000

@@ -148,6 +148,9 @@ func expected(spec schedule.Spec, instants []time.Time) (ids []string, dropped i
 func TestThroughTenSlotsWithAnOutageExactlyTheIDsOfTheOracleArePublished(t *testing.T) {
 	t.Parallel()
 	schedules := 20_000
+	if testing.Short() {
+		schedules = 4_000
+	}
 	if os.Getenv("PRESCIENT_TEST_LONG") != "" {
 		schedules = 100_000
 	}
