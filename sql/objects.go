@@ -3,21 +3,12 @@ package sql
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/lib/pq"
 
 	"github.com/prescient-go/prescient/internal/pg"
-)
-
-// The objects of prescient in its schema. An application may have objects of its own there, which
-// these lists do not name. The partitions of future_job_history belong to their table.
-var (
-	tables   = declared(`create table prescient\.(\w+)`, migrations)
-	types    = declared(`create (?:domain|type) prescient\.(\w+)`, migrations)
-	routines = declaredRoutines()
 )
 
 // versionTableName is the table that records which migrations were applied.
@@ -27,7 +18,8 @@ const versionTableName = "schema_migration"
 // types, and the functions and procedures with the types of their parameters, such as "slot_ceil(timestamptz)". An
 // application may have objects of its own in the schema, also functions of the same names.
 func Objects() (tableNames, typeNames, routineHeads []string) {
-	return append(slices.Clone(tables), versionTableName), slices.Clone(types), slices.Clone(routines)
+	tableNames = append(declared(`create table prescient\.(\w+)`, migrations), versionTableName)
+	return tableNames, declared(`create (?:domain|type) prescient\.(\w+)`, migrations), declaredRoutines()
 }
 
 // declared lists the names that a pattern finds in files.
@@ -94,9 +86,9 @@ func dropScript(schema Schema) string {
 	fmt.Fprintf(&script, "set local lock_timeout = %d;\ndrop schema if exists %s cascade;\n", rulesWait.Milliseconds(),
 		pg.Rules.In(schema))
 	fmt.Fprint(&script, "set local lock_timeout = 0;\n")
+	tables, types, routines := Objects()
 	drop("routine", routines)
-	names, _, _ := Objects()
-	drop("table", names)
+	drop("table", tables)
 	drop("type", types)
 	if schema != "public" {
 		fmt.Fprintf(&script, `do $$
